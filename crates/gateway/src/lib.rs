@@ -1,0 +1,1 @@
+//! The Trunkline daemon: TUN, lanes, keys, control and metrics.

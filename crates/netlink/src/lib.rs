@@ -1,0 +1,1 @@
+//! Links, addresses, routes and queue disciplines over rtnetlink.

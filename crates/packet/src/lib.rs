@@ -1,0 +1,1 @@
+//! IP, TCP, UDP and ICMP views, checksums and segmentation-offload super-packets.

@@ -1,0 +1,1 @@
+//! Experiments on real kernels: namespaces, emulated links and traffic.

@@ -1,0 +1,1 @@
+//! The core of a trunk: transmitter and receiver, without input or output.

@@ -1,0 +1,2 @@
+//! TCP trunks between sites.
+fn main() {}

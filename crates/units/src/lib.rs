@@ -1,0 +1,1 @@
+//! Time, rates and seeded random streams.
