@@ -1,0 +1,124 @@
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// A rate in bits per second.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Rate(u64);
+
+impl Rate {
+    /// A rate of so many bits per second.
+    pub const fn from_bits_per_second(bits: u64) -> Self {
+        Rate(bits)
+    }
+
+    /// A rate of so many megabits (10^6 bits) per second.
+    pub fn from_mbit(mbit: f64) -> Self {
+        Rate((mbit * 1e6) as u64)
+    }
+
+    /// Bits per second.
+    pub const fn bits_per_second(self) -> u64 {
+        self.0
+    }
+
+    /// Megabits per second.
+    pub fn as_mbit(self) -> f64 {
+        self.0 as f64 / 1e6
+    }
+
+    /// The time that `bytes` take at this rate, rounded down to a nanosecond. `carry` takes up what was
+    /// rounded off (in units of a nanosecond divided by the rate), so that a sum over many packets is exact.
+    /// A rate of zero takes for ever.
+    pub fn time_for(self, bytes: u64, carry: &mut u64) -> Duration {
+        if self.0 == 0 {
+            return Duration::MAX;
+        }
+        let numerator = u128::from(bytes) * 8_000_000_000 + u128::from(*carry);
+        *carry = (numerator % u128::from(self.0)) as u64;
+        Duration::from_nanos(u64::try_from(numerator / u128::from(self.0)).unwrap_or(u64::MAX))
+    }
+
+    /// The bytes that pass in `time` at this rate, rounded down.
+    pub fn bytes_in(self, time: Duration) -> u64 {
+        u64::try_from(u128::from(self.0) * time.as_nanos() / 8_000_000_000).unwrap_or(u64::MAX)
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            bits if bits >= 1_000_000_000 => write!(f, "{} Gbit/s", bits as f64 / 1e9),
+            bits if bits >= 1_000_000 => write!(f, "{} Mbit/s", bits as f64 / 1e6),
+            bits if bits >= 1_000 => write!(f, "{} kbit/s", bits as f64 / 1e3),
+            bits => write!(f, "{bits} bit/s"),
+        }
+    }
+}
+
+/// A text that is no rate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParseRateError(String);
+
+impl fmt::Display for ParseRateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} is no rate; allowed: a number with bit, kbit, mbit or gbit, such as 10mbit", self.0)
+    }
+}
+
+impl std::error::Error for ParseRateError {}
+
+impl FromStr for Rate {
+    type Err = ParseRateError;
+
+    /// Reads `10mbit`, `2.5 Mbit/s`, `800kbit`; a bare number is in bit/s.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let error = || ParseRateError(text.to_owned());
+        let lower = text.trim().to_ascii_lowercase();
+        let lower = lower.strip_suffix("/s").or_else(|| lower.strip_suffix("ps")).unwrap_or(&lower);
+        let digits = lower.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(lower.len());
+        let (number, unit) = lower.split_at(digits);
+        let factor = match unit.trim() {
+            "" | "bit" => 1.0,
+            "k" | "kbit" => 1e3,
+            "m" | "mbit" => 1e6,
+            "g" | "gbit" => 1e9,
+            _ => return Err(error()),
+        };
+        let bits = number.parse::<f64>().map_err(|_| error())? * factor;
+        if !(1.0..=1e15).contains(&bits) {
+            return Err(error());
+        }
+        Ok(Rate(bits as u64))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn remainders_are_carried_so_that_the_sum_is_exact() {
+        let rate = Rate::from_bits_per_second(7);
+        let mut carry = 0;
+        let total: Duration = (0..7).map(|_| rate.time_for(1, &mut carry)).sum();
+        assert_eq!(total, Duration::from_secs(8));
+        assert_eq!(carry, 0);
+    }
+
+    #[test]
+    fn rates_are_read_with_and_without_units() {
+        assert_eq!("10mbit".parse(), Ok(Rate(10_000_000)));
+        assert_eq!("2.5 Mbit/s".parse(), Ok(Rate(2_500_000)));
+        assert_eq!("1gbps".parse::<Rate>(), Err(ParseRateError("1gbps".to_owned())));
+        assert!("0".parse::<Rate>().is_err());
+        assert!("fast".parse::<Rate>().is_err());
+        assert!("".parse::<Rate>().is_err());
+    }
+
+    #[test]
+    fn bytes_in_is_the_inverse_of_time_for() {
+        let rate = Rate::from_mbit(12.0);
+        assert_eq!(rate.bytes_in(rate.time_for(1500, &mut 0)), 1500);
+    }
+}
