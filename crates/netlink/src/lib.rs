@@ -1,1 +1,25 @@
-//! Links, addresses, routes and queue disciplines over rtnetlink.
+//! Links, addresses, routes and queue disciplines of the kernel, over rtnetlink (RFC 3549).
+//!
+//! A [`Handle`] is one netlink socket. It belongs to the network namespace that the thread was in when it opened
+//! the socket, whichever thread uses it later. Every call is one synchronous exchange: the kernel answers a
+//! request within the system call that sends it, so there is nothing to wait for and no time-out.
+//!
+//! Requests are built with `netlink-packet-route`. Replies are read attribute by attribute and only as far as
+//! they are needed, so an attribute that a newer kernel changed cannot fail a call that does not use it.
+//!
+//! Links are named by their index, as the kernel does it; [`Handle::link_index`] finds one by name.
+
+mod address;
+mod error;
+mod handle;
+mod link;
+mod qdisc;
+mod reply;
+mod route;
+
+pub use address::Address;
+pub use error::{NetlinkError, Request};
+pub use handle::Handle;
+pub use link::{Link, LinkStats};
+pub use qdisc::{QdiscStats, TokenBucket};
+pub use route::{Existing, Route, RouteKind};

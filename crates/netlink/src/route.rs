@@ -1,0 +1,271 @@
+//! Routes.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_packet_route::route::{
+    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteProtocol, RouteScope,
+    RouteType, RouteVia,
+};
+
+use crate::address::family;
+use crate::error::{NetlinkError, Request};
+use crate::handle::Handle;
+use crate::reply::{Reply, attributes, ip, word};
+
+const HEADER_BYTES: usize = 12;
+const RTM_NEWROUTE: u16 = 24;
+const RTA_DST: u16 = 1;
+const RTA_OIF: u16 = 4;
+const RTA_GATEWAY: u16 = 5;
+const RTA_PRIORITY: u16 = 6;
+const RTA_PREFSRC: u16 = 7;
+const RTA_METRICS: u16 = 8;
+const RTA_TABLE: u16 = 15;
+const RTA_VIA: u16 = 18;
+const RTAX_MTU: u16 = 2;
+const RTAX_INITCWND: u16 = 11;
+const RTM_F_CLONED: u32 = 0x200;
+
+/// What happens to a packet that takes the route.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum RouteKind {
+    /// It is forwarded.
+    #[default]
+    Unicast,
+    /// It is dropped without a word.
+    Blackhole,
+    /// It is dropped and its sender told (ICMP unreachable).
+    Unreachable,
+}
+
+/// Whether a request may take the place of what is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Existing {
+    /// Fail with `EEXIST`.
+    Keep,
+    /// Replace it.
+    Replace,
+}
+
+/// A route: what it is for and where it leads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Route {
+    /// The destinations it is for.
+    pub destination: IpNet,
+    /// The next hop; an IPv4 destination may have an IPv6 one (RFC 8950).
+    pub via: Option<IpAddr>,
+    /// The index of the link it leads out of.
+    pub device: Option<u32>,
+    /// Lower is preferred. For IPv6 the kernel makes 1024 of "none".
+    pub metric: Option<u32>,
+    /// The address that packets of this host get which have none yet.
+    pub source: Option<IpAddr>,
+    /// The table it is in; 254 is "main".
+    pub table: u32,
+    /// What it does with a packet.
+    pub kind: RouteKind,
+    /// The path MTU to assume, in bytes.
+    pub mtu: Option<u32>,
+    /// The initial congestion window of TCP connections over it, in segments.
+    pub initial_cwnd: Option<u32>,
+}
+
+impl Route {
+    /// A unicast route to `destination` in the main table, with nothing else said yet.
+    pub fn to(destination: IpNet) -> Self {
+        Self {
+            destination: destination.trunc(),
+            via: None,
+            device: None,
+            metric: None,
+            source: None,
+            table: u32::from(RouteHeader::RT_TABLE_MAIN),
+            kind: RouteKind::Unicast,
+            mtu: None,
+            initial_cwnd: None,
+        }
+    }
+
+    /// With this next hop.
+    #[must_use]
+    pub fn via(self, next_hop: IpAddr) -> Self {
+        Self { via: Some(next_hop), ..self }
+    }
+
+    /// Out of this link.
+    #[must_use]
+    pub fn device(self, index: u32) -> Self {
+        Self { device: Some(index), ..self }
+    }
+
+    /// An IPv6 next hop is fine for IPv4 (RFC 8950); nothing else may differ.
+    fn mixes_families(&self) -> bool {
+        let four = self.destination.addr().is_ipv4();
+        (!four && self.via.is_some_and(|via| via.is_ipv4()))
+            || self.source.is_some_and(|source| source.is_ipv4() != four)
+    }
+}
+
+impl fmt::Display for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            RouteKind::Unicast => {}
+            RouteKind::Blackhole => write!(f, "blackhole ")?,
+            RouteKind::Unreachable => write!(f, "unreachable ")?,
+        }
+        write!(f, "{}", self.destination)?;
+        if let Some(via) = self.via {
+            write!(f, " via {via}")?;
+        }
+        if let Some(device) = self.device {
+            write!(f, " out of link {device}")?;
+        }
+        if let Some(source) = self.source {
+            write!(f, " from {source}")?;
+        }
+        if let Some(metric) = self.metric {
+            write!(f, " metric {metric}")?;
+        }
+        if self.table != u32::from(RouteHeader::RT_TABLE_MAIN) {
+            write!(f, " in table {}", self.table)?;
+        }
+        Ok(())
+    }
+}
+
+impl Handle {
+    /// Makes a route.
+    pub fn add_route(&mut self, route: &Route, existing: Existing) -> Result<(), NetlinkError> {
+        if route.mixes_families() {
+            return Err(NetlinkError::MixedFamilies { request: Box::new(Request::AddRoute(route.clone())) });
+        }
+        let flags = match existing {
+            Existing::Keep => NLM_F_CREATE | NLM_F_EXCL,
+            Existing::Replace => NLM_F_CREATE | NLM_F_REPLACE,
+        };
+        let message = RouteNetlinkMessage::NewRoute(describe(route));
+        self.change(Request::AddRoute(route.clone()), message, flags)
+    }
+
+    /// Removes the route that has at least these properties.
+    pub fn delete_route(&mut self, route: &Route) -> Result<(), NetlinkError> {
+        let mut message = describe(route);
+        if matches!(route.kind, RouteKind::Unicast) && route.via.is_none() && route.device.is_none() {
+            message.header.scope = RouteScope::NoWhere;
+        }
+        self.change(Request::DeleteRoute(route.clone()), RouteNetlinkMessage::DelRoute(message), 0)
+    }
+
+    /// The routes of a table (254 is "main") that lead to one place or nowhere; multipath routes are left out.
+    pub fn routes(&mut self, table: u32) -> Result<Vec<Route>, NetlinkError> {
+        let message = RouteNetlinkMessage::GetRoute(RouteMessage::default());
+        let replies = self.list(Request::ListRoutes { table }, message)?;
+        Ok(replies
+            .iter()
+            .filter(|reply| {
+                reply.kind == RTM_NEWROUTE && reply.word(8).is_some_and(|f| f & RTM_F_CLONED == 0)
+            })
+            .filter_map(parse)
+            .filter(|route| route.table == table)
+            .collect())
+    }
+
+    /// The route that a packet of this host to `destination` would take, with the link and the source address.
+    pub fn route_to(&mut self, destination: IpAddr) -> Result<Route, NetlinkError> {
+        let request = Request::FindRoute { destination };
+        let mut message = RouteMessage::default();
+        message.header.address_family = family(destination);
+        message.header.destination_prefix_length = if destination.is_ipv4() { 32 } else { 128 };
+        message.attributes.push(RouteAttribute::Destination(RouteAddress::from(destination)));
+        let reply = self.read(request.clone(), RouteNetlinkMessage::GetRoute(message))?;
+        parse(&reply)
+            .ok_or_else(|| NetlinkError::Malformed { request: Box::new(request), missing: "a usable route" })
+    }
+}
+
+fn describe(route: &Route) -> RouteMessage {
+    let mut message = RouteMessage::default();
+    let header = &mut message.header;
+    header.address_family = family(route.destination.addr());
+    header.destination_prefix_length = route.destination.prefix_len();
+    header.table = u8::try_from(route.table).unwrap_or(RouteHeader::RT_TABLE_UNSPEC);
+    header.protocol = RouteProtocol::Static;
+    header.kind = match route.kind {
+        RouteKind::Unicast => RouteType::Unicast,
+        RouteKind::Blackhole => RouteType::BlackHole,
+        RouteKind::Unreachable => RouteType::Unreachable,
+    };
+    let on_link =
+        route.kind == RouteKind::Unicast && route.via.is_none() && route.destination.addr().is_ipv4();
+    header.scope = if on_link { RouteScope::Link } else { RouteScope::Universe };
+
+    let attributes = &mut message.attributes;
+    attributes.push(RouteAttribute::Destination(RouteAddress::from(route.destination.trunc().addr())));
+    attributes.push(RouteAttribute::Table(route.table));
+    match route.via {
+        Some(IpAddr::V6(via)) if route.destination.addr().is_ipv4() => {
+            attributes.push(RouteAttribute::Via(RouteVia::Inet6(via)));
+        }
+        Some(via) => attributes.push(RouteAttribute::Gateway(RouteAddress::from(via))),
+        None => {}
+    }
+    attributes.extend(route.device.map(RouteAttribute::Oif));
+    attributes.extend(route.metric.map(RouteAttribute::Priority));
+    attributes.extend(route.source.map(|source| RouteAttribute::PrefSource(RouteAddress::from(source))));
+    let metrics: Vec<RouteMetric> = route
+        .mtu
+        .map(RouteMetric::Mtu)
+        .into_iter()
+        .chain(route.initial_cwnd.map(RouteMetric::InitCwnd))
+        .collect();
+    if !metrics.is_empty() {
+        attributes.push(RouteAttribute::Metrics(metrics));
+    }
+    message
+}
+
+fn parse(reply: &Reply) -> Option<Route> {
+    let prefix_len = reply.byte(1)?;
+    let any: IpNet = match reply.byte(0)? {
+        2 => Ipv4Net::new(Ipv4Addr::UNSPECIFIED, 0).ok()?.into(),
+        10 => Ipv6Net::new(Ipv6Addr::UNSPECIFIED, 0).ok()?.into(),
+        _ => return None,
+    };
+    let mut route = Route::to(any);
+    route.table = u32::from(reply.byte(4)?);
+    // The kinds of `rtnetlink.h`: local and broadcast routes are deliveries of this host, shown as unicast.
+    route.kind = match reply.byte(7)? {
+        1..=3 => RouteKind::Unicast,
+        6 => RouteKind::Blackhole,
+        7 => RouteKind::Unreachable,
+        _ => return None,
+    };
+    for attribute in reply.attributes(HEADER_BYTES) {
+        let value = attribute.value();
+        match attribute.kind() {
+            RTA_DST => route.destination = IpNet::new(ip(value)?, prefix_len).ok()?,
+            RTA_OIF => route.device = word(value),
+            RTA_GATEWAY => route.via = ip(value),
+            RTA_VIA => route.via = ip(value.get(2..)?),
+            RTA_PRIORITY => route.metric = word(value),
+            RTA_PREFSRC => route.source = ip(value),
+            RTA_TABLE => route.table = word(value)?,
+            RTA_METRICS => {
+                for metric in attributes(value) {
+                    match metric.kind() {
+                        RTAX_MTU => route.mtu = word(metric.value()),
+                        RTAX_INITCWND => route.initial_cwnd = word(metric.value()),
+                        _ => {}
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    // A multipath route has no single link; every other one that forwards has.
+    (route.kind != RouteKind::Unicast || route.device.is_some()).then_some(route)
+}

@@ -1,0 +1,232 @@
+//! Every call, against the running kernel, in network namespaces that live as long as the test's threads.
+
+use std::fs::File;
+use std::net::IpAddr;
+use std::os::fd::AsFd;
+use std::thread;
+use std::time::Duration;
+
+use ipnet::IpNet;
+use trunkline_netlink::{Existing, Handle, NetlinkError, Request, Route, RouteKind, TokenBucket};
+
+/// Runs `body` in a thread with a network namespace of its own.
+fn in_new_namespace(test: &str, body: impl FnOnce(&mut Handle) + Send) {
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            if let Err(error) = leave_namespace() {
+                println!("SKIPPED {test}: lacks the right to make a network namespace ({error})");
+                return;
+            }
+            body(&mut Handle::open().expect("netlink socket"));
+        });
+    });
+}
+
+fn leave_namespace() -> rustix::io::Result<()> {
+    #[allow(deprecated, reason = "the safe form; only with FILES, which is not asked for, is it unsound")]
+    rustix::thread::unshare(rustix::thread::UnshareFlags::NEWNET)
+}
+
+fn net(text: &str) -> IpNet {
+    text.parse().expect("network")
+}
+
+fn address(text: &str) -> IpAddr {
+    text.parse().expect("address")
+}
+
+#[test]
+fn links_are_made_changed_and_removed() {
+    in_new_namespace("links_are_made_changed_and_removed", |handle| {
+        assert!(!handle.link_exists("left").expect("look up"));
+        handle.create_veth("left", "right", None).expect("veth");
+        let left = handle.link_index("left").expect("left");
+        let right = handle.link_index("right").expect("right");
+        handle.set_mtu(left, 1400).expect("mtu");
+        handle.set_tx_queue_len(left, 17).expect("queue length");
+        handle.set_up(left).expect("up");
+        handle.set_up(right).expect("up");
+        let link = handle.link(left).expect("link");
+        assert_eq!((link.mtu, link.tx_queue_len, link.up, link.carrier), (1400, 17, true, true));
+        handle.set_down(right).expect("down");
+        assert!(!handle.link(left).expect("link").carrier);
+
+        handle.create_bridge("bridge").expect("bridge");
+        let bridge = handle.link_index("bridge").expect("bridge");
+        handle.set_master(left, Some(bridge)).expect("port");
+        handle.set_master(left, None).expect("release");
+        handle.rename(right, "droite").expect("rename");
+        let mut names: Vec<String> =
+            handle.links().expect("links").into_iter().map(|link| link.name).collect();
+        names.sort();
+        assert!(
+            ["bridge", "droite", "left", "lo"].iter().all(|name| names.iter().any(|found| found == name))
+        );
+
+        handle.delete_link(left).expect("delete");
+        assert!(!handle.link_exists("droite").expect("look up"));
+    });
+}
+
+#[test]
+fn a_veth_reaches_into_another_namespace() {
+    in_new_namespace("a_veth_reaches_into_another_namespace", |handle| {
+        let (ready, started) = std::sync::mpsc::channel();
+        let (finish, finished) = std::sync::mpsc::channel::<()>();
+        let far = thread::spawn(move || {
+            leave_namespace().expect("namespace");
+            ready.send(File::open("/proc/thread-self/ns/net").expect("namespace file")).expect("send");
+            finished.recv().expect("wait");
+            let mut handle = Handle::open().expect("netlink");
+            (handle.link_exists("there").expect("look up"), handle.link_exists("moved").expect("look up"))
+        });
+        let namespace = started.recv().expect("namespace");
+        handle.create_veth("here", "there", Some(namespace.as_fd())).expect("veth");
+        handle.create_bridge("moved").expect("bridge");
+        handle.create_veth("a", "movable", None).expect("veth");
+        let movable = handle.link_index("movable").expect("index");
+        handle.rename(movable, "moved2").expect("rename");
+        handle.move_to_netns(movable, &namespace).expect("move");
+        assert!(!handle.link_exists("moved2").expect("look up"));
+        assert!(!handle.link_exists("there").expect("look up"));
+        finish.send(()).expect("send");
+        assert_eq!(far.join().expect("far side"), (true, false));
+    });
+}
+
+#[test]
+fn addresses_of_both_families_come_back_as_given() {
+    in_new_namespace("addresses_of_both_families_come_back_as_given", |handle| {
+        handle.create_veth("left", "right", None).expect("veth");
+        let left = handle.link_index("left").expect("left");
+        handle.set_up(left).expect("up");
+        handle.add_address(left, net("10.1.2.3/24"), None).expect("v4");
+        handle.add_address(left, net("10.9.0.1/32"), Some(address("10.9.0.2"))).expect("v4 peer");
+        handle.add_address(left, net("fd00::1/64"), None).expect("v6");
+        handle.add_address(left, net("fd01::1/128"), Some(address("fd01::2"))).expect("v6 peer");
+        let found: Vec<(IpNet, Option<IpAddr>)> =
+            handle.addresses(left).expect("list").into_iter().map(|a| (a.address, a.peer)).collect();
+        assert!(found.contains(&(net("10.1.2.3/24"), None)), "{found:?}");
+        assert!(found.contains(&(net("10.9.0.1/32"), Some(address("10.9.0.2")))), "{found:?}");
+        assert!(found.contains(&(net("fd00::1/64"), None)), "{found:?}");
+        assert!(found.contains(&(net("fd01::1/128"), Some(address("fd01::2")))), "{found:?}");
+
+        let twice = handle.add_address(left, net("10.1.2.3/24"), None).expect_err("twice");
+        assert!(twice.is_already_there());
+        for given in ["10.1.2.3/24", "10.9.0.1/32", "fd00::1/64", "fd01::1/128"] {
+            handle.delete_address(left, net(given)).expect(given);
+        }
+        let left_over = handle.addresses(left).expect("list");
+        assert!(left_over.iter().all(|a| a.address.addr().is_ipv6()), "{left_over:?}");
+        let gone = handle.delete_address(left, net("10.1.2.3/24")).expect_err("gone");
+        assert!(gone.is_not_found(), "{gone}");
+    });
+}
+
+#[test]
+fn routes_are_made_replaced_looked_up_and_removed() {
+    in_new_namespace("routes_are_made_replaced_looked_up_and_removed", |handle| {
+        handle.create_veth("left", "right", None).expect("veth");
+        let left = handle.link_index("left").expect("left");
+        let right = handle.link_index("right").expect("right");
+        handle.set_up(left).expect("up");
+        handle.set_up(right).expect("up");
+        handle.add_address(left, net("10.1.0.1/24"), None).expect("v4");
+        handle.add_address(left, net("fd00::1/64"), None).expect("v6");
+
+        let mut route = Route::to(net("192.168.0.0/16")).via(address("10.1.0.2"));
+        route.mtu = Some(1300);
+        route.initial_cwnd = Some(4);
+        handle.add_route(&route, Existing::Keep).expect("add");
+        assert!(handle.add_route(&route, Existing::Keep).expect_err("twice").is_already_there());
+        route.via = Some(address("10.1.0.3"));
+        handle.add_route(&route, Existing::Replace).expect("replace");
+        handle.add_route(&Route::to(net("fd05::/16")).device(left), Existing::Replace).expect("v6 on link");
+        let over_six = Route::to(net("172.16.0.0/12")).via(address("fd00::9")).device(left);
+        handle.add_route(&over_six, Existing::Keep).expect("v4 via v6");
+        let hole = Route { kind: RouteKind::Blackhole, ..Route::to(net("203.0.113.0/24")) };
+        handle.add_route(&hole, Existing::Keep).expect("blackhole");
+
+        let found = handle.routes(254).expect("list");
+        let back = found.iter().find(|r| r.destination == net("192.168.0.0/16")).expect("the route");
+        assert_eq!((back.via, back.device), (Some(address("10.1.0.3")), Some(left)));
+        assert_eq!((back.mtu, back.initial_cwnd), (Some(1300), Some(4)));
+        let six = found.iter().find(|r| r.destination == net("172.16.0.0/12")).expect("the route");
+        assert_eq!(six.via, Some(address("fd00::9")));
+        assert!(found.iter().any(|r| r.destination == net("fd05::/16") && r.device == Some(left)));
+        assert!(found.contains(&hole));
+
+        let way = handle.route_to(address("192.168.7.7")).expect("way");
+        assert_eq!((way.device, way.source), (Some(left), Some(address("10.1.0.1"))));
+
+        let mut elsewhere = Route::to(net("198.51.100.0/24")).device(left);
+        elsewhere.table = 1000;
+        handle.add_route(&elsewhere, Existing::Keep).expect("other table");
+        assert_eq!(handle.routes(1000).expect("list").len(), 1);
+
+        for gone in [&route, &hole, &elsewhere, &over_six, &Route::to(net("fd05::/16")).device(left)] {
+            handle.delete_route(gone).expect("delete");
+        }
+        let error = handle.delete_route(&route).expect_err("gone");
+        assert!(error.is_not_found(), "{error}");
+    });
+}
+
+#[test]
+fn an_error_names_what_was_asked() {
+    in_new_namespace("an_error_names_what_was_asked", |handle| {
+        let route = Route::to(net("192.168.0.0/16")).via(address("10.1.0.2"));
+        let error = handle.add_route(&route, Existing::Keep).expect_err("no such network");
+        let text = error.to_string();
+        assert!(
+            text.starts_with("cannot add the route 192.168.0.0/16 via 10.1.0.2: Network is unreachable"),
+            "{text}"
+        );
+        assert!(
+            matches!(&error, NetlinkError::Refused { request, errno: 101, .. } if **request == Request::AddRoute(route))
+        );
+        let error = handle.link_index("nothing").expect_err("no such link");
+        assert!(error.is_not_found());
+        assert!(error.to_string().contains("find link nothing"), "{error}");
+        let lo = handle.link_index("lo").expect("lo");
+        let error = handle.add_address(lo, net("10.0.0.1/24"), Some(address("fd00::1"))).expect_err("mixed");
+        assert!(matches!(error, NetlinkError::MixedFamilies { .. }), "{error}");
+        let wrong = Route::to(net("fd00::/16")).via(address("10.0.0.1"));
+        assert!(matches!(handle.add_route(&wrong, Existing::Keep), Err(NetlinkError::MixedFamilies { .. })));
+    });
+}
+
+#[test]
+fn queue_disciplines_and_counters() {
+    in_new_namespace("queue_disciplines_and_counters", |handle| {
+        handle.create_veth("left", "right", None).expect("veth");
+        let left = handle.link_index("left").expect("left");
+        let right = handle.link_index("right").expect("right");
+        handle.set_up(left).expect("up");
+        handle.set_up(right).expect("up");
+        handle.add_address(left, net("10.1.0.1/24"), None).expect("v4");
+        handle.qdisc_pfifo(left, 100).expect("pfifo");
+        let bucket = TokenBucket::with_latency(8_000_000, 2_000, Duration::from_millis(20));
+        handle.qdisc_tbf(left, bucket).expect("tbf");
+
+        // Broadcast needs no neighbour: 40 kB at once into a queue of 22 kB must lose about half.
+        let socket = std::net::UdpSocket::bind("10.1.0.1:0").expect("socket");
+        socket.set_broadcast(true).expect("broadcast");
+        for _ in 0..40 {
+            let _ = socket.send_to(&[0; 958], "10.1.0.255:9");
+        }
+        thread::sleep(Duration::from_millis(60));
+        let stats = handle.link_stats(right).expect("stats");
+        assert!((15..=32).contains(&stats.rx_packets), "{stats:?}");
+        let queue = handle.qdisc_stats(left).expect("queue");
+        assert_eq!(queue.kind, "tbf");
+        assert_eq!(u64::from(queue.packets), stats.rx_packets);
+        assert!((8..=25).contains(&queue.dropped), "{queue:?}");
+        handle.delete_qdisc(left).expect("delete");
+        assert!(handle.delete_qdisc(left).is_err());
+
+        let fast =
+            TokenBucket { rate_bits_per_second: 80_000_000_000, burst_bytes: 100_000, limit_bytes: 1 << 20 };
+        handle.qdisc_tbf(left, fast).expect("beyond 32 bits");
+    });
+}
