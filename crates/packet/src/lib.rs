@@ -1,1 +1,37 @@
-//! IP, TCP, UDP and ICMP views, checksums and segmentation-offload super-packets.
+//! IP packets as a Linux TUN gives and takes them: header views, checksums, and the segmentation-offload
+//! super-packets of `IFF_VNET_HDR` with all a gateway may want to do to them: check, split, trim, merge.
+//!
+//! The crate is pure: no sockets, clock, files or environment, and nothing but [`build`] allocates.
+//!
+//! # The no-panic contract
+//!
+//! No input bytes make any function here panic, loop without bound or read beyond the slice it was given;
+//! what is wrong with them comes back as an error that names the need and what was there. Functions that take
+//! both bytes and a [`Headers`] hold to this even when the two do not belong together: the result is then
+//! useless, not dangerous. The fuzz target `packet_views` and the property tests hold the crate to it.
+
+mod coalesce;
+mod error;
+mod flow;
+mod headers;
+mod offload;
+mod rewrite;
+mod segment;
+mod transport;
+mod trim;
+mod vnet;
+
+pub mod build;
+pub mod checksum;
+pub mod pcap;
+pub mod protocol;
+
+pub use coalesce::UdpRun;
+pub use error::{Layer, OffloadError, PacketError};
+pub use flow::FlowKey;
+pub use headers::{Fragment, Headers, Version};
+pub use offload::{Offload, SegmentKind, Segmentation};
+pub use segment::{Segmenter, complete_checksum};
+pub use transport::{IcmpView, TcpFlags, TcpView, UdpView};
+pub use trim::{Trimmed, trim};
+pub use vnet::VNET_LEN;
