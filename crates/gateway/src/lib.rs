@@ -1,1 +1,26 @@
 //! The Trunkline daemon: TUN, lanes, keys, control and metrics.
+//!
+//! [`daemon::Daemon`] is the whole of it. Packets pass through pairs of worker threads, one pair for each queue
+//! of the device; everything else happens in the daemon's own thread.
+
+pub mod config;
+pub mod control;
+pub mod daemon;
+pub mod handshake;
+pub mod keys;
+pub mod metrics;
+pub mod privilege;
+pub mod record;
+pub mod status;
+
+mod clock;
+mod device;
+mod lane_rx;
+mod lane_tx;
+mod mailbox;
+mod plan;
+mod pool;
+mod rx;
+mod sys;
+mod tun;
+mod tx;

@@ -1,1 +1,22 @@
-//! The core of a trunk: transmitter and receiver, without input or output.
+//! The core of a trunk: what happens to a packet between two devices and a few congestion-controlled lanes.
+//!
+//! No input, no output, no clock. The owner hands over what happened ([`Transmitter::handle_packet`],
+//! [`Receiver::handle_frame`]) and asks what to do next ([`Transmitter::poll_transmit`]); `now` is an
+//! argument and bytes stay in the owner's buffers. The gateway owns a core on a real kernel, the simulator
+//! owns the same one in virtual time.
+//!
+//! The core knows a lane only as a [`LaneSnapshot`]: it neither knows nor cares which congestion control
+//! moves the bytes, or whether the lane is the kernel's or modelled.
+
+mod class;
+pub mod frame;
+mod lane;
+mod receiver;
+mod routes;
+mod transmitter;
+
+pub use class::{ClassId, ClassSettings, Classifier, DscpSet, Protocol, Rule};
+pub use lane::LaneSnapshot;
+pub use receiver::{Receiver, ReceiverStats, Refusal};
+pub use routes::RouteTable;
+pub use transmitter::{Offered, Packet, Transmitter};

@@ -1,2 +1,28 @@
-//! TCP trunks between sites.
-fn main() {}
+//! The command line of Trunkline.
+
+mod cli;
+mod commands;
+mod failure;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use cli::{Cli, Command};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let outcome = match cli.command {
+        Command::Up(arguments) => commands::site::up(&arguments),
+        Command::Check(arguments) => commands::site::check(&arguments),
+        Command::Status(arguments) => commands::control::status(&arguments),
+        Command::Reload(arguments) => commands::control::reload(&arguments),
+        Command::Down(arguments) => commands::control::down(&arguments),
+        Command::Genkey => commands::keys::genkey(),
+        Command::Pubkey => commands::keys::pubkey(),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}

@@ -1,0 +1,280 @@
+//! What single values look like: names, sizes, prefixes, code points, ports. Each function says what is wrong
+//! with a text it does not take; the caller knows where it stands and what is allowed.
+
+use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
+
+use ipnet::IpNet;
+
+use super::{Endpoint, Host, MetricsListen};
+
+/// What [`site_name`] takes.
+pub(super) const SITE_NAME: &str = "1 to 64 of A-Z a-z 0-9 . _ -, not starting with a dot";
+/// What [`interface_name`] takes.
+pub(super) const INTERFACE_NAME: &str = "1 to 15 octets without white space, '/', ':' or '%'";
+/// What [`congestion_control`] takes.
+pub(super) const CONGESTION_CONTROL: &str =
+    "a name out of /proc/sys/net/ipv4/tcp_available_congestion_control, such as \"cubic\"";
+/// What [`listen_address`] takes.
+pub(super) const LISTEN_ADDRESS: &str = "an address and a port, such as \"0.0.0.0:4600\" or \"[::]:4600\"";
+/// What [`endpoint`] takes.
+pub(super) const ENDPOINT: &str =
+    "a host and a port, such as \"b.example.net:4600\", \"192.0.2.1:4600\" or \"[2001:db8::1]:4600\"";
+/// What [`prefix`] takes.
+pub(super) const PREFIX: &str =
+    "an address and a prefix length, such as \"10.2.0.0/16\" or \"2001:db8:2::/48\"";
+/// What [`interface_address`] takes.
+pub(super) const INTERFACE_ADDRESS: &str =
+    "an address and a prefix length, such as \"10.255.0.1/24\" or \"2001:db8::1/64\"";
+/// What [`metrics_listen`] takes.
+pub(super) const METRICS_LISTEN: &str =
+    "an address and a port, such as \"127.0.0.1:9460\", or \"unix:\" and an absolute path";
+/// What [`size`] takes.
+pub(super) const SIZE: &str =
+    "a whole number of octets, or one with kB, MB, GB, KiB, MiB or GiB, such as \"256KiB\"";
+/// What [`dscp`] takes.
+pub(super) const DSCP: &str =
+    "0 to 63, \"be\", \"ef\", \"va\", \"le\", \"cs0\" to \"cs7\", \"af11\" to \"af43\", or a list of these";
+/// What [`ports`] takes.
+pub(super) const PORTS: &str = "a port, a range such as \"1000-2000\", or a list of these";
+
+/// TCP's protocol number.
+pub(super) const TCP: u8 = 6;
+/// UDP's protocol number.
+pub(super) const UDP: u8 = 17;
+/// SCTP's protocol number.
+pub(super) const SCTP: u8 = 132;
+
+pub(super) fn site_name(text: &str) -> Result<String, String> {
+    let fits = (1..=64).contains(&text.len())
+        && !text.starts_with('.')
+        && text.bytes().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'.' | b'_' | b'-'));
+    if fits { Ok(text.to_owned()) } else { Err(format!("{text:?} is no name")) }
+}
+
+pub(super) fn interface_name(text: &str) -> Result<String, String> {
+    let fits = (1..=15).contains(&text.len())
+        && text != "."
+        && text != ".."
+        && !text.chars().any(|c| c.is_whitespace() || c.is_control() || matches!(c, '/' | ':' | '%'));
+    if fits { Ok(text.to_owned()) } else { Err(format!("{text:?} cannot name an interface")) }
+}
+
+pub(super) fn congestion_control(text: &str) -> Result<String, String> {
+    // The kernel's TCP_CA_NAME_MAX is 16 with the closing zero.
+    let fits = (1..=15).contains(&text.len())
+        && text.bytes().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'-'));
+    if fits { Ok(text.to_owned()) } else { Err(format!("{text:?} cannot name a congestion control")) }
+}
+
+pub(super) fn listen_address(text: &str) -> Result<SocketAddr, String> {
+    match text.parse::<SocketAddr>() {
+        Ok(address) if address.port() == 0 => Err(format!("{text} has port 0")),
+        Ok(address) => Ok(address),
+        Err(_) => Err(format!("{text:?} is no address and port")),
+    }
+}
+
+pub(super) fn endpoint(text: &str) -> Result<Endpoint, String> {
+    let (host, port) = text.rsplit_once(':').ok_or_else(|| format!("{text:?} has no port"))?;
+    let port = match port.parse::<u16>() {
+        Ok(port) if port > 0 => port,
+        _ => return Err(format!("{port:?} is no port")),
+    };
+    if let Ok(address) = text.parse::<SocketAddr>() {
+        return Ok(Endpoint { host: Host::Address(address.ip()), port });
+    }
+    if host.contains([':', '[', ']']) {
+        return Err(format!("{host:?} is no host; an IPv6 address stands in brackets"));
+    }
+    if !is_dns_name(host) {
+        return Err(format!("{host:?} is no host"));
+    }
+    Ok(Endpoint { host: Host::Name(host.to_owned()), port })
+}
+
+/// Whether this can be a host's name (RFC 1123 §2.1), and is no number that resolvers take for an address.
+fn is_dns_name(host: &str) -> bool {
+    let host = host.strip_suffix('.').unwrap_or(host);
+    let label_fits = |label: &str| {
+        (1..=63).contains(&label.len())
+            && label.bytes().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'_'))
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    let numeric = host.rsplit('.').next().is_some_and(|last| last.bytes().all(|c| c.is_ascii_digit()));
+    host.len() <= 253 && host.split('.').all(label_fits) && !numeric
+}
+
+pub(super) fn prefix(text: &str) -> Result<IpNet, String> {
+    let net = text.parse::<IpNet>().map_err(|_| format!("{text} is no prefix"))?;
+    if net == net.trunc() {
+        Ok(net)
+    } else {
+        Err(format!("{text} has bits set behind its prefix; {} is meant", net.trunc()))
+    }
+}
+
+pub(super) fn interface_address(text: &str) -> Result<IpNet, String> {
+    let net = text.parse::<IpNet>().map_err(|_| format!("{text} is no address and prefix length"))?;
+    let address = net.addr();
+    if address.is_unspecified() || address.is_multicast() || address.is_loopback() {
+        Err(format!("{text} cannot be an interface's address"))
+    } else {
+        Ok(net)
+    }
+}
+
+pub(super) fn metrics_listen(text: &str) -> Result<MetricsListen, String> {
+    match text.strip_prefix("unix:") {
+        Some(path) if path.starts_with('/') => Ok(MetricsListen::Unix(path.into())),
+        Some(path) => Err(format!("{path:?} is no absolute path")),
+        None => listen_address(text).map(MetricsListen::Tcp),
+    }
+}
+
+/// Whether only this machine can reach the address.
+pub(super) fn is_local(address: &SocketAddr) -> bool {
+    match address.ip() {
+        IpAddr::V4(v4) => v4.is_loopback(),
+        IpAddr::V6(v6) => v6.is_loopback() || v6.to_ipv4_mapped().is_some_and(|v4| v4.is_loopback()),
+    }
+}
+
+pub(super) fn size(text: &str) -> Result<u64, String> {
+    let wrong = || format!("{text:?} is no size");
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let unit: u64 = match unit.trim_start() {
+        "" | "B" => 1,
+        "kB" | "KB" => 1_000,
+        "MB" => 1_000_000,
+        "GB" => 1_000_000_000,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        _ => return Err(wrong()),
+    };
+    number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit)).ok_or_else(wrong)
+}
+
+/// A code point by its name (RFC 2474, 2597, 3246, 5865, 8622).
+pub(super) fn dscp(text: &str) -> Result<u8, String> {
+    let known = match text.to_ascii_lowercase().as_bytes() {
+        b"be" | b"df" => Some(0),
+        b"le" => Some(1),
+        b"va" => Some(44),
+        b"ef" => Some(46),
+        [b'c', b's', class @ b'0'..=b'7'] => Some((class - b'0') << 3),
+        [b'a', b'f', class @ b'1'..=b'4', drop @ b'1'..=b'3'] => {
+            Some(((class - b'0') << 3) | ((drop - b'0') << 1))
+        }
+        _ => None,
+    };
+    known.ok_or_else(|| format!("unknown code point {text:?}"))
+}
+
+/// A range `first-last`, or one port as text.
+pub(super) fn ports(text: &str) -> Result<RangeInclusive<u16>, String> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    match (first.trim().parse::<u16>(), last.trim().parse::<u16>()) {
+        (Ok(first), Ok(last)) if first <= last => Ok(first..=last),
+        (Ok(_), Ok(_)) => Err(format!("{text} ends before it begins")),
+        _ => Err(format!("{text:?} is no port or range of ports")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_know_both_kinds_of_units() {
+        assert_eq!(size("65536"), Ok(65_536));
+        assert_eq!(size("4MB"), Ok(4_000_000));
+        assert_eq!(size("4 MiB"), Ok(4 << 20));
+        assert_eq!(size("256KiB"), Ok(256 << 10));
+        for wrong in ["", "MB", "-1", "4mb", "4.5MB", "1 TB", "99999999999GiB", "1k", "٣MB"] {
+            assert!(size(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn code_points_are_those_of_the_rfcs() {
+        for (name, value) in
+            [("be", 0), ("EF", 46), ("va", 44), ("le", 1), ("cs5", 40), ("af11", 10), ("af43", 38)]
+        {
+            assert_eq!(dscp(name), Ok(value), "{name}");
+        }
+        for wrong in ["", "cs8", "af14", "af51", "af01", "e", "46"] {
+            assert!(dscp(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn endpoints_are_names_or_addresses() {
+        let name = endpoint("b.example.net:4600").unwrap();
+        assert_eq!(name, Endpoint { host: Host::Name("b.example.net".to_owned()), port: 4600 });
+        assert_eq!(endpoint("192.0.2.1:1").unwrap().to_string(), "192.0.2.1:1");
+        assert_eq!(endpoint("[2001:db8::1]:65535").unwrap().to_string(), "[2001:db8::1]:65535");
+        assert_eq!(endpoint("host:1").unwrap().to_string(), "host:1");
+        for wrong in [
+            "b.example.net",
+            "b:0",
+            "b:65536",
+            ":4600",
+            "2001:db8::1:4600",
+            "[::1",
+            "[b]:1",
+            "a b:1",
+            "-a:1",
+            "a..b:1",
+            "10.0.0.256:1",
+            "1.2.3:4",
+        ] {
+            assert!(endpoint(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_prefix_has_no_host_bits_and_says_what_was_meant() {
+        assert!(prefix("10.2.0.0/16").is_ok() && prefix("::/0").is_ok());
+        assert!(prefix("10.2.0.1/16").unwrap_err().contains("10.2.0.0/16 is meant"));
+        assert_eq!(prefix("10.0.0.0/33").unwrap_err(), "10.0.0.0/33 is no prefix");
+        assert!(prefix("10.0.0.0").is_err());
+    }
+
+    #[test]
+    fn port_ranges_begin_before_they_end() {
+        assert_eq!(ports("53"), Ok(53..=53));
+        assert_eq!(ports("1000-2000"), Ok(1000..=2000));
+        assert_eq!(ports("0 - 65535"), Ok(0..=u16::MAX));
+        for wrong in ["2-1", "", "-", "1-", "65536", "a-b", "1-2-3"] {
+            assert!(ports(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn names_fit_where_they_are_used() {
+        assert!(interface_name("abcdefghijklmno").is_ok() && interface_name("abcdefghijklmnop").is_err());
+        for wrong in ["", ".", "..", "a/b", "a b", "a:b", "tun%d", "a\n"] {
+            assert!(interface_name(wrong).is_err(), "{wrong:?}");
+        }
+        for wrong in ["", ".a", "a/b", "a b", "ä"] {
+            assert!(site_name(wrong).is_err(), "{wrong:?}");
+        }
+        for wrong in ["", "a b", "abcdefghijklmnop", "../x"] {
+            assert!(congestion_control(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn only_loopback_is_local() {
+        for local in ["127.0.0.1:1", "127.9.9.9:1", "[::1]:1", "[::ffff:127.0.0.1]:1"] {
+            assert!(is_local(&local.parse().unwrap()), "{local}");
+        }
+        for remote in ["0.0.0.0:1", "[::]:1", "192.168.1.1:1", "10.0.0.1:1"] {
+            assert!(!is_local(&remote.parse().unwrap()), "{remote}");
+        }
+    }
+}

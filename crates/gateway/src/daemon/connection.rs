@@ -1,0 +1,110 @@
+//! A connection on its way to becoming a lane, whichever side dialled.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, sockopt};
+use trunkline_units::Instant;
+
+use super::half_open;
+use super::lanes::LaneKey;
+use crate::handshake::{Dialer, Handshake, Hello};
+use crate::sys;
+
+pub(super) enum Phase {
+    /// We dialled and the kernel is connecting.
+    Connecting(TcpStream, Box<(Dialer, Hello)>),
+    /// Keys and greetings are exchanged.
+    Handshake(Box<Handshake<TcpStream>>),
+    /// Nothing more will come of it.
+    Over,
+}
+
+pub(super) struct Connection {
+    pub(super) phase: Phase,
+    /// The lane we dialled for; `None` if the peer dialled.
+    pub(super) dialled: Option<LaneKey>,
+    pub(super) remote: SocketAddr,
+    pub(super) deadline: Instant,
+}
+
+impl Connection {
+    /// Starts to connect. The socket never blocks.
+    pub(super) fn dial(
+        dialler: (Dialer, Hello),
+        lane: LaneKey,
+        remote: SocketAddr,
+        options: &SocketOptions<'_>,
+        deadline: Instant,
+    ) -> io::Result<Self> {
+        let family = if remote.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+        options.apply(socket.as_fd())?;
+        match connect(&socket, &remote) {
+            Ok(()) | Err(rustix::io::Errno::INPROGRESS) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let phase = Phase::Connecting(TcpStream::from(socket), Box::new(dialler));
+        Ok(Connection { phase, dialled: Some(lane), remote, deadline })
+    }
+
+    pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
+        match &self.phase {
+            Phase::Connecting(stream, _) => Some(stream.as_fd()),
+            Phase::Handshake(handshake) => handshake.stream().map(AsFd::as_fd),
+            Phase::Over => None,
+        }
+    }
+
+    /// The source to count a half-open connection against; `None` for one that we dialled.
+    pub(super) fn stranger(&self) -> Option<IpAddr> {
+        self.dialled.is_none().then(|| half_open::source(self.remote.ip()))
+    }
+
+    /// Takes note that the kernel has connected, or could not.
+    pub(super) fn connected(&mut self) -> Result<(), String> {
+        let Phase::Connecting(stream, dialler) = std::mem::replace(&mut self.phase, Phase::Over) else {
+            return Ok(());
+        };
+        match sockopt::socket_error(&stream) {
+            Ok(Ok(())) => {
+                let (dialer, hello) = *dialler;
+                let handshake = dialer.dial(stream, hello).map_err(|error| error.to_string())?;
+                self.phase = Phase::Handshake(Box::new(handshake));
+                Ok(())
+            }
+            Ok(Err(error)) | Err(error) => Err(format!("cannot connect: {}", io::Error::from(error))),
+        }
+    }
+}
+
+/// What is set on a lane's socket before it connects, or once it is accepted.
+pub(super) struct SocketOptions<'a> {
+    /// The class's congestion control; `None` while the class is not known.
+    pub(super) congestion_control: Option<&'a str>,
+    pub(super) mark: Option<u32>,
+}
+
+/// A dead lane is noticed within this time, ms: the longest that data may stay unacknowledged.
+const DEAD_AFTER_MS: u32 = 8_000;
+/// An idle lane is probed after so many seconds, and again after so many.
+const PROBE_AFTER_S: u16 = 4;
+const PROBE_EVERY_S: u16 = 1;
+
+impl SocketOptions<'_> {
+    pub(super) fn apply(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
+        sys::set_nodelay(fd)?;
+        sys::set_dead_after(fd, PROBE_AFTER_S, PROBE_EVERY_S, DEAD_AFTER_MS)?;
+        if let Some(mark) = self.mark {
+            sys::set_mark(fd, mark)?;
+        }
+        if let Some(name) = self.congestion_control {
+            sys::set_congestion_control(fd, name).map_err(|error| {
+                io::Error::new(error.kind(), format!("congestion control {name:?}: {error}"))
+            })?;
+        }
+        Ok(())
+    }
+}

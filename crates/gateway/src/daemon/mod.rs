@@ -1,0 +1,566 @@
+//! The daemon: one thread that sets everything up, makes and mends lanes, and answers questions.
+//!
+//! It never touches a packet. Workers own the data path; this thread owns the lanes' life, the configuration
+//! and whatever can wait a millisecond. It is one loop over one epoll descriptor, and holds bounded state for
+//! whoever connects.
+
+mod backoff;
+mod connection;
+mod half_open;
+mod lanes;
+mod life;
+mod report;
+mod service;
+mod workers;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll;
+use trunkline_units::{Instant, Rng};
+
+use crate::clock::now;
+use crate::config::{Config, Encryption, LoadError, MetricsListen};
+use crate::control::{Answer, Request};
+use crate::device::{Device, DeviceError};
+use crate::handshake::{Acceptor, Admit, HandshakeError, Identity};
+use crate::keys::{KeyError, PublicKey};
+use crate::mailbox::Mailbox;
+use crate::plan::Plan;
+use crate::privilege::{Keep, PrivilegeError, drop_privileges};
+use crate::status::Strangers;
+use crate::{metrics, sys};
+use connection::Connection;
+use lanes::Lane;
+use service::{Client, Speaks, Stream, Wants};
+use workers::Workers;
+
+/// Clients of the control socket and the metrics at one time.
+const MAX_CLIENTS: usize = 32;
+/// How long a client may take.
+const CLIENT_TIME_OUT: Duration = Duration::from_secs(5);
+
+/// Why a daemon did not start, or ended.
+#[derive(Debug, thiserror::Error)]
+pub enum DaemonError {
+    /// The private key.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// The TUN device.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// An address to listen on.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// The address or socket path.
+        address: String,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// A daemon already answers on the control socket.
+    #[error("another daemon answers on {0}: `trunkline down` ends it")]
+    Running(PathBuf),
+    /// The congestion control of a class.
+    #[error("congestion control {name:?} of class {class:?}: {problem}")]
+    CongestionControl {
+        /// The class.
+        class: String,
+        /// The name.
+        name: String,
+        /// What is wrong and what is allowed.
+        problem: String,
+    },
+    /// Cryptography.
+    #[error(transparent)]
+    Handshake(#[from] HandshakeError),
+    /// Giving up privileges.
+    #[error(transparent)]
+    Privilege(#[from] PrivilegeError),
+    /// The system.
+    #[error("{what}: {source}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// A worker ended.
+    #[error("the {what} failed: {reason}")]
+    Worker {
+        /// Which.
+        what: &'static str,
+        /// Why.
+        reason: String,
+    },
+}
+
+fn system(what: &'static str) -> impl Fn(io::Error) -> DaemonError {
+    move |source| DaemonError::System { what, source }
+}
+
+enum Source {
+    Signals(OwnedFd),
+    WorkerEvents,
+    Resolved,
+    Listener(TcpListener),
+    Control(UnixListener),
+    MetricsTcp(TcpListener),
+    MetricsUnix(UnixListener),
+    Connection(Box<Connection>),
+    Client(Box<Client>),
+}
+
+/// An answer of the resolver.
+struct Resolved {
+    peer: PublicKey,
+    addresses: Result<Vec<SocketAddr>, String>,
+}
+
+/// What is known of a peer beyond the configuration.
+#[derive(Default)]
+struct PeerState {
+    addresses: Vec<SocketAddr>,
+    resolved_at: Option<Instant>,
+    resolving: bool,
+    /// Which address is tried next.
+    next: usize,
+}
+
+/// A running daemon.
+pub struct Daemon {
+    config: Config,
+    path: PathBuf,
+    identity: Identity,
+    acceptor: Acceptor,
+    admitted: Arc<RwLock<BTreeSet<PublicKey>>>,
+    instance: u64,
+    rng: Rng,
+    epoll: OwnedFd,
+    sources: BTreeMap<u64, Source>,
+    next_token: u64,
+    next_serial: u64,
+    device: Device,
+    offloads: sys::TunOffloads,
+    workers: Workers,
+    resolved: Mailbox<Resolved>,
+    peers: BTreeMap<PublicKey, PeerState>,
+    lanes: Vec<Lane>,
+    strangers: Strangers,
+    started: Instant,
+    /// The last time a stranger was logged.
+    stranger_logged: Option<Instant>,
+    watchdog: Option<Duration>,
+    sockets: Vec<PathBuf>,
+    stopping: bool,
+    failed: Option<DaemonError>,
+}
+
+impl Daemon {
+    /// Sets everything up: keys, device, routes, sockets; then gives up privileges and starts the workers.
+    pub fn start(config: Config) -> Result<Self, DaemonError> {
+        let secret = config.identity()?;
+        check_congestion_controls(&config)?;
+        let signals = sys::signal_descriptor(&[libc::SIGTERM, libc::SIGINT, libc::SIGHUP])
+            .map_err(system("cannot wait for signals"))?;
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)
+            .map_err(io::Error::from)
+            .map_err(system("cannot make an epoll descriptor"))?;
+        let control = listen_unix(&config.control.socket)?;
+        let mut sockets = vec![config.control.socket.clone()];
+        let mut listeners = Vec::new();
+        for address in &config.listen {
+            listeners.push(listen_tcp(*address)?);
+        }
+        let metrics = match config.metrics.as_ref().map(|metrics| &metrics.listen) {
+            Some(MetricsListen::Tcp(address)) => Some(Source::MetricsTcp(listen_tcp(*address)?)),
+            Some(MetricsListen::Unix(path)) => {
+                sockets.push(path.clone());
+                Some(Source::MetricsUnix(listen_unix(path)?))
+            }
+            None => None,
+        };
+        let (device, queues) = Device::open(&config)?;
+        let offloads = queues[0].offloads();
+        let identity = Identity::new(&secret)?;
+        let admitted: Arc<RwLock<BTreeSet<PublicKey>>> = Arc::default();
+        let admit: Admit = {
+            let admitted = Arc::clone(&admitted);
+            Arc::new(move |key| admitted.read().unwrap_or_else(PoisonError::into_inner).contains(key))
+        };
+        let acceptor = Acceptor::new(&identity, admit)?;
+        give_up_privileges(&config)?;
+        let mut seed = [0; 16];
+        rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty())
+            .map_err(io::Error::from)
+            .map_err(system("cannot draw a random number"))?;
+        let [instance, jitter] = [&seed[..8], &seed[8..]]
+            .map(|half| half.iter().fold(0_u64, |sum, byte| sum << 8 | u64::from(*byte)));
+        let resolved = Mailbox::new().map_err(system("cannot make a mailbox"))?;
+        let workers = Workers::start(queues).map_err(system("cannot start the workers"))?;
+        let mut daemon = Daemon {
+            path: config.file.clone(),
+            identity,
+            acceptor,
+            admitted,
+            instance,
+            rng: Rng::new(jitter, "jitter"),
+            epoll,
+            sources: BTreeMap::new(),
+            next_token: 0,
+            next_serial: 0,
+            device,
+            offloads,
+            workers,
+            resolved,
+            peers: BTreeMap::new(),
+            lanes: Vec::new(),
+            strangers: Strangers::default(),
+            started: now(),
+            stranger_logged: None,
+            watchdog: sd_notify::watchdog_enabled().map(|limit| limit / 2),
+            sockets,
+            stopping: false,
+            failed: None,
+            config,
+        };
+        daemon.add(Source::Signals(signals)).map_err(system("epoll"))?;
+        daemon.add(Source::WorkerEvents).map_err(system("epoll"))?;
+        daemon.add(Source::Resolved).map_err(system("epoll"))?;
+        daemon.add(Source::Control(control)).map_err(system("epoll"))?;
+        for source in listeners.into_iter().map(Source::Listener).chain(metrics) {
+            daemon.add(source).map_err(system("epoll"))?;
+        }
+        daemon.follow_config();
+        Ok(daemon)
+    }
+
+    /// Runs until told to stop. Everything it made is gone afterwards.
+    pub fn run(mut self) -> Result<(), DaemonError> {
+        let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+        tracing::info!("{}: up on {}, key {}", self.config.name, self.config.tun.name, self.identity.public());
+        let result = self.turn();
+        let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
+        self.workers.stop();
+        for socket in &self.sockets {
+            let _ = fs::remove_file(socket);
+        }
+        tracing::info!("{}: down", self.config.name);
+        result
+    }
+
+    fn turn(&mut self) -> Result<(), DaemonError> {
+        let mut ready: Vec<epoll::Event> = Vec::with_capacity(64);
+        while !self.stopping {
+            let timeout = self.attend_deadlines();
+            ready.clear();
+            let spec = rustix::event::Timespec {
+                tv_sec: timeout.as_secs().cast_signed(),
+                tv_nsec: timeout.subsec_nanos().into(),
+            };
+            match epoll::wait(&self.epoll, spare_capacity(&mut ready), Some(&spec)) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(system("epoll")(error.into())),
+            }
+            for event in ready.drain(..) {
+                self.attend(event.data.u64());
+            }
+            if self.watchdog.is_some() {
+                let _ = sd_notify::notify(&[sd_notify::NotifyState::Watchdog]);
+            }
+        }
+        self.failed.take().map_or(Ok(()), Err)
+    }
+
+    fn fd_of<'a>(&'a self, source: &'a Source) -> Option<BorrowedFd<'a>> {
+        Some(match source {
+            Source::Signals(fd) => fd.as_fd(),
+            Source::WorkerEvents => self.workers.events.as_fd(),
+            Source::Resolved => self.resolved.as_fd(),
+            Source::Listener(listener) | Source::MetricsTcp(listener) => listener.as_fd(),
+            Source::Control(listener) | Source::MetricsUnix(listener) => listener.as_fd(),
+            Source::Connection(connection) => return connection.fd(),
+            Source::Client(client) => client.stream.as_fd(),
+        })
+    }
+
+    fn add(&mut self, source: Source) -> io::Result<u64> {
+        let token = self.next_token;
+        self.next_token += 1;
+        let flags = match &source {
+            Source::Connection(connection) if connection.dialled.is_some() => epoll::EventFlags::OUT,
+            _ => epoll::EventFlags::IN,
+        };
+        if let Some(fd) = self.fd_of(&source) {
+            epoll::add(&self.epoll, fd, epoll::EventData::new_u64(token), flags)?;
+        }
+        self.sources.insert(token, source);
+        Ok(token)
+    }
+
+    fn rearm(&self, token: u64, fd: BorrowedFd<'_>, flags: epoll::EventFlags) {
+        let _ = epoll::modify(&self.epoll, fd, epoll::EventData::new_u64(token), flags);
+    }
+
+    fn attend(&mut self, token: u64) {
+        // Taken out while it is attended to, so that whatever it leads to may change the table.
+        let Some(source) = self.sources.remove(&token) else { return };
+        let keep = match source {
+            Source::Signals(fd) => {
+                while let Some(signal) = sys::next_signal(fd.as_fd()) {
+                    self.signal(signal);
+                }
+                Some(Source::Signals(fd))
+            }
+            Source::WorkerEvents => {
+                self.worker_events();
+                Some(Source::WorkerEvents)
+            }
+            Source::Resolved => {
+                self.take_resolved();
+                Some(Source::Resolved)
+            }
+            Source::Listener(listener) => {
+                self.accept(&listener);
+                Some(Source::Listener(listener))
+            }
+            Source::Control(listener) => {
+                self.accept_clients(|| listener.accept().map(|(s, _)| Stream::Unix(s)), Speaks::Control);
+                Some(Source::Control(listener))
+            }
+            Source::MetricsUnix(listener) => {
+                self.accept_clients(|| listener.accept().map(|(s, _)| Stream::Unix(s)), Speaks::Http);
+                Some(Source::MetricsUnix(listener))
+            }
+            Source::MetricsTcp(listener) => {
+                self.accept_clients(|| listener.accept().map(|(s, _)| Stream::Tcp(s)), Speaks::Http);
+                Some(Source::MetricsTcp(listener))
+            }
+            Source::Connection(connection) => self.advance(token, connection),
+            Source::Client(client) => self.serve(token, client),
+        };
+        if let Some(source) = keep {
+            self.sources.insert(token, source);
+        }
+    }
+
+    fn signal(&mut self, signal: i32) {
+        if signal == libc::SIGHUP {
+            match self.reload() {
+                Ok(message) => tracing::info!("{message}"),
+                Err(message) => tracing::error!("reload: {message}"),
+            }
+        } else {
+            self.stopping = true;
+        }
+    }
+
+    // ------------------------------------------------------------ clients
+
+    fn accept_clients(&mut self, accept: impl Fn() -> io::Result<Stream>, speaks: Speaks) {
+        while let Ok(stream) = accept() {
+            let clients = self.sources.values().filter(|s| matches!(s, Source::Client(_))).count();
+            let nonblocking = match &stream {
+                Stream::Unix(stream) => stream.set_nonblocking(true),
+                Stream::Tcp(stream) => stream.set_nonblocking(true),
+            };
+            if clients < MAX_CLIENTS && nonblocking.is_ok() {
+                let client = Client::new(stream, speaks, now() + CLIENT_TIME_OUT);
+                let _ = self.add(Source::Client(Box::new(client)));
+            }
+        }
+    }
+
+    fn serve(&mut self, token: u64, mut client: Box<Client>) -> Option<Source> {
+        let mut wants = client.write();
+        if wants == Wants::Close {
+            wants = client.read();
+        }
+        if let Wants::Answer(request) = wants {
+            wants = match client.speaks {
+                Speaks::Control => {
+                    let answer = self.answer(&request);
+                    let text = serde_json::to_string(&answer).unwrap_or_default() + "\n";
+                    client.answer(text)
+                }
+                Speaks::Http => match request.as_str() {
+                    "/metrics" | "/" => {
+                        let page = metrics::prometheus(&self.status());
+                        client.answer_http(200, "text/plain; version=0.0.4", &page)
+                    }
+                    "/status" | "/metrics.json" => {
+                        let page = serde_json::to_string(&self.status()).unwrap_or_default();
+                        client.answer_http(200, "application/json", &page)
+                    }
+                    _ => client.answer_http(404, "text/plain", "known here: /metrics and /metrics.json\n"),
+                },
+            };
+        }
+        let flags = match wants {
+            Wants::Read => epoll::EventFlags::IN,
+            Wants::Write => epoll::EventFlags::OUT,
+            Wants::Answer(_) | Wants::Close => return None,
+        };
+        self.rearm(token, client.stream.as_fd(), flags);
+        Some(Source::Client(client))
+    }
+
+    fn answer(&mut self, request: &str) -> Answer {
+        match serde_json::from_str::<Request>(request) {
+            Ok(Request::Status) => Answer::Status(Box::new(self.status())),
+            Ok(Request::Reload) => match self.reload() {
+                Ok(message) => {
+                    tracing::info!("{message}");
+                    Answer::Done { message }
+                }
+                Err(message) => Answer::Refused { message },
+            },
+            Ok(Request::Down) => {
+                self.stopping = true;
+                Answer::Done { message: format!("{} goes down", self.config.name) }
+            }
+            Err(error) => Answer::Refused {
+                message: format!("{error}; allowed: {{\"request\":\"status\"|\"reload\"|\"down\"}}"),
+            },
+        }
+    }
+
+    // ------------------------------------------------------------ configuration
+
+    /// Reads the file again and follows it, or says why not; then nothing has changed.
+    fn reload(&mut self) -> Result<String, String> {
+        let usec = now().as_nanos() / 1000;
+        let _ = sd_notify::notify(&[
+            sd_notify::NotifyState::Reloading,
+            sd_notify::NotifyState::MonotonicUsec(i128::from(usec)),
+        ]);
+        let result = self.try_reload();
+        let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+        result
+    }
+
+    fn try_reload(&mut self) -> Result<String, String> {
+        let new = Config::load(&self.path).map_err(|error: LoadError| error.to_string())?;
+        let fixed = self.config.restart_needed(&new);
+        if !fixed.is_empty() {
+            return Err(format!("{}: needs a restart, nothing was changed", fixed.join(", ")));
+        }
+        let secret = new.identity().map_err(|error| error.to_string())?;
+        if secret.public() != self.identity.public() {
+            return Err("the private key is another one: needs a restart, nothing was changed".to_owned());
+        }
+        check_congestion_controls(&new).map_err(|error| error.to_string())?;
+        self.device.follow(&new).map_err(|error| {
+            // Back to what it was, as far as the kernel lets us.
+            let _ = self.device.follow(&self.config);
+            format!("{error}; nothing else was changed")
+        })?;
+        self.config = new;
+        self.follow_config();
+        let (peers, classes) = (self.config.peers.len(), self.config.classes.len());
+        Ok(format!("{}: reloaded: {peers} peers, {classes} classes", self.config.name))
+    }
+
+    /// Makes everything that a reload may change what the configuration says.
+    fn follow_config(&mut self) {
+        *self.admitted.write().unwrap_or_else(PoisonError::into_inner) =
+            self.config.peers.iter().map(|peer| peer.public_key).collect();
+        for peer in self.config.peers.iter().filter(|peer| peer.encryption == Encryption::None) {
+            tracing::warn!("encryption = \"none\": data to and from {} travels in clear", peer.name);
+        }
+        self.workers.follow(&Plan::new(&self.config));
+        self.follow_lanes();
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        self.workers.stop();
+    }
+}
+
+fn check_congestion_controls(config: &Config) -> Result<(), DaemonError> {
+    let available = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
+    for class in &config.classes {
+        let name = class.congestion_control.as_str();
+        let known = available.split_whitespace().any(|known| known == name);
+        // A module may be loaded by the kernel on first use: only trying tells.
+        let usable = || -> io::Result<()> {
+            use rustix::net::{AddressFamily, SocketType, socket};
+            let probe = socket(AddressFamily::INET, SocketType::STREAM, None)?;
+            sys::set_congestion_control(probe.as_fd(), name)
+        };
+        if let Err(error) = usable() {
+            let problem = if known {
+                format!("{error}; a process without CAP_NET_ADMIN may use only those of net.ipv4.tcp_allowed_congestion_control")
+            } else {
+                format!("this kernel does not offer it; allowed: {}", available.trim().replace(' ', ", "))
+            };
+            return Err(DaemonError::CongestionControl { class: class.name.clone(), name: name.to_owned(), problem });
+        }
+    }
+    Ok(())
+}
+
+fn give_up_privileges(config: &Config) -> Result<(), DaemonError> {
+    let directory = |path: &Path| path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_owned();
+    let mut read = vec![directory(&config.file)];
+    if let crate::config::PrivateKeySource::File(path) = &config.private_key {
+        read.push(directory(path));
+    }
+    // What the resolver and the kernel's lists need.
+    read.extend(["/etc", "/usr/lib", "/lib", "/lib64", "/proc", "/run/systemd/resolve"].map(PathBuf::from));
+    let mut write = vec![directory(&config.control.socket)];
+    if let Some(MetricsListen::Unix(path)) = config.metrics.as_ref().map(|metrics| &metrics.listen) {
+        write.push(directory(path));
+    }
+    read.retain(|path| path.exists());
+    drop_privileges(&Keep { read, write })?;
+    Ok(())
+}
+
+fn listen_tcp(address: SocketAddr) -> Result<TcpListener, DaemonError> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
+    let open = || -> io::Result<TcpListener> {
+        let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+        sockopt::set_socket_reuseaddr(&socket, true)?;
+        if address.is_ipv6() {
+            // So that 0.0.0.0 and [::] can both be listened on.
+            sockopt::set_ipv6_v6only(&socket, true)?;
+        }
+        bind(&socket, &address)?;
+        listen(&socket, 256)?;
+        Ok(TcpListener::from(socket))
+    };
+    open().map_err(|source| DaemonError::Listen { address: address.to_string(), source })
+}
+
+fn listen_unix(path: &Path) -> Result<UnixListener, DaemonError> {
+    if UnixStream::connect(path).is_ok() {
+        return Err(DaemonError::Running(path.to_owned()));
+    }
+    let open = || -> io::Result<UnixListener> {
+        if let Some(directory) = path.parent() {
+            fs::create_dir_all(directory)?;
+        }
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let listener = UnixListener::bind(path)?;
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+        listener.set_nonblocking(true)?;
+        Ok(listener)
+    };
+    open().map_err(|source| DaemonError::Listen { address: path.display().to_string(), source })
+}

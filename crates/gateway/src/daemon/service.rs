@@ -1,0 +1,152 @@
+//! Those who ask a daemon: the command line on the control socket, and who collects metrics.
+//!
+//! Both are answered once and closed. Reading and writing never block the daemon; a client that takes too long
+//! is dropped.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+
+use trunkline_units::Instant;
+
+use crate::control::MAX_REQUEST_BYTES;
+
+/// Which language a client speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Speaks {
+    /// One line of JSON.
+    Control,
+    /// HTTP/1.1, GET.
+    Http,
+}
+
+#[derive(Debug)]
+pub(super) enum Stream {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Stream::Unix(stream) => stream.as_fd(),
+            Stream::Tcp(stream) => stream.as_fd(),
+        }
+    }
+}
+
+/// A client.
+#[derive(Debug)]
+pub(super) struct Client {
+    pub(super) stream: Stream,
+    pub(super) speaks: Speaks,
+    pub(super) deadline: Instant,
+    input: Vec<u8>,
+    output: Vec<u8>,
+    sent: usize,
+}
+
+/// What a client wants next.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Wants {
+    /// To say more.
+    Read,
+    /// To be answered: the request is complete. For HTTP, the path.
+    Answer(String),
+    /// To take more of its answer.
+    Write,
+    /// Nothing: it is done, or gone, or talks nonsense.
+    Close,
+}
+
+impl Client {
+    pub(super) fn new(stream: Stream, speaks: Speaks, deadline: Instant) -> Self {
+        Client { stream, speaks, deadline, input: Vec::new(), output: Vec::new(), sent: 0 }
+    }
+
+    /// Reads what has come.
+    pub(super) fn read(&mut self) -> Wants {
+        let mut chunk = [0; 1024];
+        loop {
+            let read = match &mut self.stream {
+                Stream::Unix(stream) => stream.read(&mut chunk),
+                Stream::Tcp(stream) => stream.read(&mut chunk),
+            };
+            match read {
+                Ok(0) => return Wants::Close,
+                Ok(read) => self.input.extend_from_slice(&chunk[..read]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Wants::Read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(_) => return Wants::Close,
+            }
+            if let Some(request) = self.request() {
+                return request;
+            }
+            if self.input.len() > MAX_REQUEST_BYTES {
+                return Wants::Close;
+            }
+        }
+    }
+
+    fn request(&mut self) -> Option<Wants> {
+        match self.speaks {
+            Speaks::Control => {
+                let end = self.input.iter().position(|byte| *byte == b'\n')?;
+                Some(Wants::Answer(String::from_utf8_lossy(&self.input[..end]).into_owned()))
+            }
+            Speaks::Http => {
+                let mut headers = [httparse::EMPTY_HEADER; 32];
+                let mut request = httparse::Request::new(&mut headers);
+                match request.parse(&self.input) {
+                    Ok(httparse::Status::Partial) => None,
+                    Ok(httparse::Status::Complete(_)) if request.method == Some("GET") => {
+                        Some(Wants::Answer(request.path.unwrap_or("/").to_owned()))
+                    }
+                    Ok(httparse::Status::Complete(_)) => {
+                        Some(self.answer_http(405, "text/plain", "only GET is known here\n"))
+                    }
+                    Err(_) => Some(Wants::Close),
+                }
+            }
+        }
+    }
+
+    /// Answers in HTTP.
+    pub(super) fn answer_http(&mut self, code: u16, kind: &str, body: &str) -> Wants {
+        let reason = match code {
+            200 => "OK",
+            404 => "Not Found",
+            _ => "Method Not Allowed",
+        };
+        let head = format!(
+            "HTTP/1.1 {code} {reason}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+            body.len()
+        );
+        self.answer(head + body)
+    }
+
+    /// Answers with these bytes.
+    pub(super) fn answer(&mut self, text: String) -> Wants {
+        self.output = text.into_bytes();
+        self.write()
+    }
+
+    /// Writes what the client takes.
+    pub(super) fn write(&mut self) -> Wants {
+        while self.sent < self.output.len() {
+            let rest = &self.output[self.sent..];
+            let written = match &mut self.stream {
+                Stream::Unix(stream) => stream.write(rest),
+                Stream::Tcp(stream) => stream.write(rest),
+            };
+            match written {
+                Ok(written) => self.sent += written,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Wants::Write,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return Wants::Close,
+            }
+        }
+        Wants::Close
+    }
+}

@@ -1,0 +1,428 @@
+//! The greetings at the start of a lane: what is in the first record of data each way.
+//!
+//! All integers are big-endian. The dialer sends a `Hello`; the acceptor answers with a `Welcome` of the same
+//! form or with a `Refusal`.
+//!
+//! ```text
+//! Hello, Welcome                           Refusal
+//! offset  octets                           offset  octets
+//!      0       1  kind: 1 or 2                  0       1  kind: 3
+//!      1       2  version: 1                    1       2  version of the sender
+//!      3       1  encryption: 0 none, 1 TLS     3       1  reason
+//!      4       2  shard                         4       1  n: octets of text, at most 200
+//!      6       8  instance                      5       n  text: UTF-8 without control characters
+//!     14       1  n: octets of class, 1 to 32
+//!     15       n  class: a-z 0-9 _ -
+//! ```
+//!
+//! Nothing may follow. What stands behind the version in a `Hello` may differ in other versions; a `Refusal`
+//! has this form in all of them, so that a version can be declined in words the other end understands.
+
+use std::fmt;
+
+use crate::config::Encryption;
+
+/// The version of the protocol this code speaks.
+pub const VERSION: u16 = 1;
+/// Most octets of a class's name.
+pub const MAX_CLASS_BYTES: usize = 32;
+/// Most octets of a refusal's text.
+pub const MAX_TEXT_BYTES: usize = 200;
+
+const KIND_HELLO: u8 = 1;
+const KIND_WELCOME: u8 = 2;
+const KIND_REFUSAL: u8 = 3;
+
+/// What each end says of a lane.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hello {
+    /// The protocol's version, [`VERSION`].
+    pub version: u16,
+    /// What shall protect the lane's data; both ends must say the same.
+    pub encryption: Encryption,
+    /// Which of the lanes of this class between the two sites.
+    pub shard: u16,
+    /// A number drawn when the process started, by which a restarted peer is told from a second connection.
+    pub instance: u64,
+    /// The class of traffic the lane carries.
+    pub class: String,
+}
+
+/// Why a lane is declined, and a few words about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// Why.
+    pub reason: RefusalReason,
+    /// For the log; may be empty.
+    pub text: String,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.text.as_str() {
+            "" => write!(f, "{}", self.reason),
+            text => write!(f, "{} ({text})", self.reason),
+        }
+    }
+}
+
+/// Why a lane is declined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum RefusalReason {
+    /// The acceptor does not speak the dialer's version.
+    #[error("unsupported version")]
+    UnsupportedVersion,
+    /// The acceptor has no such class.
+    #[error("unknown class")]
+    UnknownClass,
+    /// The acceptor has fewer shards.
+    #[error("unknown shard")]
+    UnknownShard,
+    /// The two ends are configured for different encryption.
+    #[error("encryption mismatch")]
+    EncryptionMismatch,
+    /// There are as many lanes as the acceptor will have.
+    #[error("too many lanes")]
+    TooManyLanes,
+    /// The acceptor keeps another connection for this lane (both ends dialled at once).
+    #[error("not wanted")]
+    NotWanted,
+    /// The acceptor is about to end.
+    #[error("shutting down")]
+    ShuttingDown,
+    /// A reason of a later version.
+    #[error("reason {0}")]
+    Other(u8),
+}
+
+impl RefusalReason {
+    const fn code(self) -> u8 {
+        match self {
+            Self::UnsupportedVersion => 1,
+            Self::UnknownClass => 2,
+            Self::UnknownShard => 3,
+            Self::EncryptionMismatch => 4,
+            Self::TooManyLanes => 5,
+            Self::NotWanted => 6,
+            Self::ShuttingDown => 7,
+            Self::Other(code) => code,
+        }
+    }
+
+    const fn from_code(code: u8) -> Self {
+        match code {
+            1 => Self::UnsupportedVersion,
+            2 => Self::UnknownClass,
+            3 => Self::UnknownShard,
+            4 => Self::EncryptionMismatch,
+            5 => Self::TooManyLanes,
+            6 => Self::NotWanted,
+            7 => Self::ShuttingDown,
+            other => Self::Other(other),
+        }
+    }
+}
+
+/// What is wrong with a greeting.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MessageError {
+    /// It ends too early.
+    #[error("truncated: {have} octets where {need} are needed")]
+    Truncated {
+        /// Octets needed.
+        need: usize,
+        /// Octets there.
+        have: usize,
+    },
+    /// Something follows it.
+    #[error("{extra} octets too many")]
+    Trailing {
+        /// Octets behind its end.
+        extra: usize,
+    },
+    /// It is of a kind that does not exist.
+    #[error("unknown kind {0}")]
+    UnknownKind(u8),
+    /// It is of a kind that has no place here.
+    #[error("a message of kind {0} has no place here")]
+    UnexpectedKind(u8),
+    /// The other end speaks another version.
+    #[error("the other end speaks version {theirs}, we speak {VERSION}")]
+    UnknownVersion {
+        /// Its version.
+        theirs: u16,
+    },
+    /// The encryption is none of those that exist.
+    #[error("unknown encryption {0}")]
+    UnknownEncryption(u8),
+    /// The class is no name.
+    #[error("the class is not 1 to {MAX_CLASS_BYTES} of a-z 0-9 _ -")]
+    ClassName,
+    /// The text of a refusal is too long, no UTF-8, or has control characters.
+    #[error("the text of the refusal is malformed")]
+    Text,
+}
+
+/// A greeting of any kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Message {
+    Hello(Hello),
+    Welcome(Hello),
+    Refusal(Refusal),
+}
+
+impl Message {
+    /// The message's number on the wire.
+    pub(crate) fn kind(&self) -> u8 {
+        match self {
+            Self::Hello(_) => KIND_HELLO,
+            Self::Welcome(_) => KIND_WELCOME,
+            Self::Refusal(_) => KIND_REFUSAL,
+        }
+    }
+
+    /// The message as octets. A refusal's text is cut to what may be sent; a class's name is
+    /// [`Config`](crate::config::Config)'s to check.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut octets = vec![self.kind()];
+        match self {
+            Self::Hello(hello) | Self::Welcome(hello) => {
+                octets.extend(hello.version.to_be_bytes());
+                octets.push(match hello.encryption {
+                    Encryption::None => 0,
+                    Encryption::Tls => 1,
+                });
+                octets.extend(hello.shard.to_be_bytes());
+                octets.extend(hello.instance.to_be_bytes());
+                octets.push(hello.class.len() as u8);
+                octets.extend(hello.class.as_bytes());
+            }
+            Self::Refusal(refusal) => {
+                let text = printable(&refusal.text);
+                octets.extend(VERSION.to_be_bytes());
+                octets.push(refusal.reason.code());
+                octets.push(text.len() as u8);
+                octets.extend(text.as_bytes());
+            }
+        }
+        octets
+    }
+
+    /// The message that these octets are, no more and no less.
+    pub(crate) fn decode(octets: &[u8]) -> Result<Self, MessageError> {
+        let mut cursor = Cursor { rest: octets, taken: 0 };
+        let kind = cursor.octet()?;
+        if !(KIND_HELLO..=KIND_REFUSAL).contains(&kind) {
+            return Err(MessageError::UnknownKind(kind));
+        }
+        let version = u16::from_be_bytes(cursor.array()?);
+        let message = if kind == KIND_REFUSAL {
+            Self::Refusal(Refusal::decode(&mut cursor)?)
+        } else {
+            if version != VERSION {
+                return Err(MessageError::UnknownVersion { theirs: version });
+            }
+            let hello = Hello::decode(version, &mut cursor)?;
+            if kind == KIND_HELLO { Self::Hello(hello) } else { Self::Welcome(hello) }
+        };
+        match cursor.rest.len() {
+            0 => Ok(message),
+            extra => Err(MessageError::Trailing { extra }),
+        }
+    }
+}
+
+impl Hello {
+    fn decode(version: u16, cursor: &mut Cursor<'_>) -> Result<Self, MessageError> {
+        let encryption = match cursor.octet()? {
+            0 => Encryption::None,
+            1 => Encryption::Tls,
+            other => return Err(MessageError::UnknownEncryption(other)),
+        };
+        let shard = u16::from_be_bytes(cursor.array()?);
+        let instance = u64::from_be_bytes(cursor.array()?);
+        let len = usize::from(cursor.octet()?);
+        let class = cursor.take(len)?;
+        let class = std::str::from_utf8(class).ok().filter(|name| is_class_name(name));
+        let class = class.ok_or(MessageError::ClassName)?.to_owned();
+        Ok(Self { version, encryption, shard, instance, class })
+    }
+}
+
+impl Refusal {
+    fn decode(cursor: &mut Cursor<'_>) -> Result<Self, MessageError> {
+        let reason = RefusalReason::from_code(cursor.octet()?);
+        let len = usize::from(cursor.octet()?);
+        let text = cursor.take(len)?;
+        let text = std::str::from_utf8(text).map_err(|_| MessageError::Text)?;
+        if len > MAX_TEXT_BYTES || text.chars().any(char::is_control) {
+            return Err(MessageError::Text);
+        }
+        Ok(Self { reason, text: text.to_owned() })
+    }
+}
+
+/// Whether a class may have this name.
+pub(crate) fn is_class_name(name: &str) -> bool {
+    (1..=MAX_CLASS_BYTES).contains(&name.len())
+        && name.bytes().all(|c| matches!(c, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-'))
+}
+
+/// `text` without control characters, cut to [`MAX_TEXT_BYTES`] at a character's end.
+fn printable(text: &str) -> String {
+    let mut cut = String::new();
+    for character in text.chars().filter(|c| !c.is_control()) {
+        if cut.len() + character.len_utf8() > MAX_TEXT_BYTES {
+            break;
+        }
+        cut.push(character);
+    }
+    cut
+}
+
+/// Octets still to be read.
+struct Cursor<'a> {
+    rest: &'a [u8],
+    taken: usize,
+}
+
+impl<'a> Cursor<'a> {
+    fn take(&mut self, len: usize) -> Result<&'a [u8], MessageError> {
+        let (taken, rest) = self.rest.split_at_checked(len).ok_or(MessageError::Truncated {
+            need: self.taken + len,
+            have: self.taken + self.rest.len(),
+        })?;
+        self.rest = rest;
+        self.taken += len;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], MessageError> {
+        let mut array = [0; N];
+        array.copy_from_slice(self.take(N)?);
+        Ok(array)
+    }
+
+    fn octet(&mut self) -> Result<u8, MessageError> {
+        self.array().map(|[octet]| octet)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hello() -> Hello {
+        Hello {
+            version: VERSION,
+            encryption: Encryption::Tls,
+            shard: 3,
+            instance: 0x0102_0304_0506_0708,
+            class: "bulk".to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_hello_is_the_octets_of_the_specification() {
+        let octets = [1, 0, 1, 1, 0, 3, 1, 2, 3, 4, 5, 6, 7, 8, 4, b'b', b'u', b'l', b'k'];
+        assert_eq!(Message::Hello(hello()).encode(), octets);
+        assert_eq!(Message::decode(&octets), Ok(Message::Hello(hello())));
+    }
+
+    #[test]
+    fn a_refusal_is_the_octets_of_the_specification() {
+        let refusal = Refusal { reason: RefusalReason::UnknownClass, text: "no".to_owned() };
+        let octets = [3, 0, 1, 2, 2, b'n', b'o'];
+        assert_eq!(Message::Refusal(refusal.clone()).encode(), octets);
+        assert_eq!(Message::decode(&octets), Ok(Message::Refusal(refusal)));
+    }
+
+    #[test]
+    fn every_message_decodes_to_itself() {
+        for encryption in [Encryption::None, Encryption::Tls] {
+            let message = Message::Welcome(Hello { encryption, ..hello() });
+            assert_eq!(Message::decode(&message.encode()), Ok(message));
+        }
+        for code in 0..=u8::MAX {
+            let refusal = Refusal { reason: RefusalReason::from_code(code), text: String::new() };
+            assert_eq!(refusal.reason.code(), code);
+            let message = Message::Refusal(refusal);
+            assert_eq!(Message::decode(&message.encode()), Ok(message));
+        }
+    }
+
+    #[test]
+    fn every_prefix_is_truncated_and_every_extension_trailing() {
+        let refusal = Refusal { reason: RefusalReason::NotWanted, text: "one is enough".to_owned() };
+        for message in [Message::Hello(hello()), Message::Refusal(refusal)] {
+            let mut octets = message.encode();
+            for len in 0..octets.len() {
+                let error = Message::decode(&octets[..len]).unwrap_err();
+                assert!(matches!(error, MessageError::Truncated { have, need } if have == len && need > len));
+            }
+            octets.push(0);
+            assert_eq!(Message::decode(&octets), Err(MessageError::Trailing { extra: 1 }));
+        }
+    }
+
+    #[test]
+    fn another_version_is_named_whatever_follows_it() {
+        assert_eq!(Message::decode(&[1, 0, 2]), Err(MessageError::UnknownVersion { theirs: 2 }));
+        let mut octets = Message::Hello(hello()).encode();
+        octets[1..3].copy_from_slice(&9u16.to_be_bytes());
+        assert_eq!(Message::decode(&octets), Err(MessageError::UnknownVersion { theirs: 9 }));
+    }
+
+    #[test]
+    fn a_refusal_of_another_version_is_understood() {
+        let decoded = Message::decode(&[3, 0, 9, 1, 0]).unwrap();
+        let reason = RefusalReason::UnsupportedVersion;
+        assert_eq!(decoded, Message::Refusal(Refusal { reason, text: String::new() }));
+    }
+
+    #[test]
+    fn wrong_fields_have_names() {
+        assert_eq!(Message::decode(&[0, 0, 1]), Err(MessageError::UnknownKind(0)));
+        assert_eq!(Message::decode(&[4, 0, 1]), Err(MessageError::UnknownKind(4)));
+        let octets = Message::Hello(hello()).encode();
+        let with = |offset: usize, value: u8| {
+            let mut octets = octets.clone();
+            octets[offset] = value;
+            Message::decode(&octets).unwrap_err()
+        };
+        assert_eq!(with(3, 2), MessageError::UnknownEncryption(2));
+        assert_eq!(with(15, b'B'), MessageError::ClassName);
+        assert_eq!(with(15, 0xff), MessageError::ClassName);
+        let long = Message::Hello(Hello { class: "x".repeat(33), ..hello() }).encode();
+        assert_eq!(Message::decode(&long), Err(MessageError::ClassName));
+        let empty = Message::Hello(Hello { class: String::new(), ..hello() }).encode();
+        assert_eq!(Message::decode(&empty), Err(MessageError::ClassName));
+        assert_eq!(Message::decode(&[3, 0, 1, 1, 1, b'\n']), Err(MessageError::Text));
+        assert_eq!(Message::decode(&[3, 0, 1, 1, 1, 0xff]), Err(MessageError::Text));
+    }
+
+    #[test]
+    fn a_long_text_is_cut_at_a_characters_end() {
+        let text = "ä\n".repeat(150);
+        let message = Message::Refusal(Refusal { reason: RefusalReason::NotWanted, text });
+        let Message::Refusal(decoded) = Message::decode(&message.encode()).unwrap() else { panic!() };
+        assert_eq!(decoded.text, "ä".repeat(MAX_TEXT_BYTES / 2));
+    }
+
+    #[test]
+    fn no_octets_make_the_decoder_panic() {
+        let mut state = 1u64;
+        for _ in 0..20_000 {
+            let mut octets = Message::Hello(hello()).encode();
+            for _ in 0..3 {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                let at = (state >> 33) as usize % octets.len();
+                octets[at] = (state >> 24) as u8;
+            }
+            octets.truncate((state >> 40) as usize % (octets.len() + 1));
+            if let Ok(message) = Message::decode(&octets) {
+                assert_eq!(message.encode(), octets);
+            }
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! TLS set up for two sites that know each other's Ed25519 keys.
+//!
+//! TLS 1.3 only, raw public keys (RFC 7250) both ways, so that there are no certificates, names or clocks to
+//! get wrong; the hybrid key exchange X25519MLKEM768 first; no tickets, resumption or early data, so that
+//! every connection proves both keys anew.
+
+use std::fmt;
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{AlwaysResolvesClientRawPublicKeys, Resumption};
+use rustls::crypto::aws_lc_rs::{self, cipher_suite, kx_group};
+use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, verify_tls13_signature_with_raw_key};
+use rustls::pki_types::{
+    CertificateDer, PrivatePkcs8KeyDer, ServerName, SubjectPublicKeyInfoDer, UnixTime,
+};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::{AlwaysResolvesServerRawPublicKeys, NoServerSessionStorage};
+use rustls::sign::CertifiedKey;
+use rustls::version::TLS13;
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, Error, OtherError,
+    PeerIncompatible, ServerConfig, SignatureScheme,
+};
+use zeroize::Zeroize as _;
+
+use super::Admit;
+use crate::keys::{KEY_BYTES, PublicKey, SecretKey};
+
+/// The name of this protocol inside TLS (RFC 7301).
+pub const ALPN: &[u8] = b"trunkline/1";
+
+/// What stands before the 32 octets of an Ed25519 key in a `SubjectPublicKeyInfo` (RFC 8410 §4).
+const SPKI_PREFIX: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
+/// What stands before the 32 octets of an Ed25519 seed in a PKCS #8 document (RFC 8410 §7).
+const PKCS8_PREFIX: [u8; 16] =
+    [0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
+
+/// The algorithms, best first for this processor.
+pub(super) fn provider() -> CryptoProvider {
+    use cipher_suite::{TLS13_AES_128_GCM_SHA256, TLS13_AES_256_GCM_SHA384, TLS13_CHACHA20_POLY1305_SHA256};
+    let mut cipher_suites =
+        vec![TLS13_AES_256_GCM_SHA384, TLS13_AES_128_GCM_SHA256, TLS13_CHACHA20_POLY1305_SHA256];
+    if !has_aes_instructions() {
+        cipher_suites.rotate_right(1);
+    }
+    CryptoProvider {
+        cipher_suites,
+        kx_groups: vec![kx_group::X25519MLKEM768, kx_group::X25519],
+        ..aws_lc_rs::default_provider()
+    }
+}
+
+fn has_aes_instructions() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return std::arch::is_x86_feature_detected!("aes");
+    #[cfg(target_arch = "aarch64")]
+    return std::arch::is_aarch64_feature_detected!("aes");
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    return false;
+}
+
+/// The key TLS signs with and shows.
+pub(super) fn certified_key(secret: &SecretKey) -> Result<CertifiedKey, Error> {
+    let mut document = [&PKCS8_PREFIX[..], secret.seed()].concat();
+    let signer = aws_lc_rs::sign::any_eddsa_type(&PrivatePkcs8KeyDer::from(document.as_slice()));
+    document.zeroize();
+    let shown = [&SPKI_PREFIX[..], secret.public().as_bytes()].concat();
+    Ok(CertifiedKey::new(vec![CertificateDer::from(shown)], signer?))
+}
+
+/// The Ed25519 key in what a peer shows in place of a certificate.
+pub(super) fn shown_key(certificate: &CertificateDer<'_>) -> Option<PublicKey> {
+    let key: [u8; KEY_BYTES] = certificate.as_ref().strip_prefix(&SPKI_PREFIX)?.try_into().ok()?;
+    Some(PublicKey::from_bytes(key))
+}
+
+/// The side that accepts.
+pub(super) fn server_config(
+    provider: &Arc<CryptoProvider>,
+    key: &Arc<CertifiedKey>,
+    admit: Admit,
+) -> Result<ServerConfig, Error> {
+    let verifier = CallerVerifier { admit, algorithms: provider.signature_verification_algorithms };
+    let mut config = ServerConfig::builder_with_provider(Arc::clone(provider))
+        .with_protocol_versions(&[&TLS13])?
+        .with_client_cert_verifier(Arc::new(verifier))
+        .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(Arc::clone(key))));
+    config.alpn_protocols = vec![ALPN.to_vec()];
+    // The dialer's order counts, unless AES is slow here.
+    config.ignore_client_order = !has_aes_instructions();
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.send_tls13_tickets = 0;
+    config.max_early_data_size = 0;
+    config.enable_secret_extraction = true;
+    Ok(config)
+}
+
+/// The side that dials, and whom.
+pub(super) fn client_config(
+    provider: &Arc<CryptoProvider>,
+    key: &Arc<CertifiedKey>,
+    peer: PublicKey,
+) -> Result<ClientConfig, Error> {
+    let verifier = PeerVerifier { peer, algorithms: provider.signature_verification_algorithms };
+    let mut config = ClientConfig::builder_with_provider(Arc::clone(provider))
+        .with_protocol_versions(&[&TLS13])?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(verifier))
+        .with_client_cert_resolver(Arc::new(AlwaysResolvesClientRawPublicKeys::new(Arc::clone(key))));
+    config.alpn_protocols = vec![ALPN.to_vec()];
+    config.enable_sni = false;
+    config.resumption = Resumption::disabled();
+    config.enable_early_data = false;
+    config.enable_secret_extraction = true;
+    Ok(config)
+}
+
+/// A name for the connection, which TLS asks for and nobody sees.
+pub(super) fn server_name() -> ServerName<'static> {
+    ServerName::IpAddress(std::net::Ipv4Addr::UNSPECIFIED.into())
+}
+
+/// Why a verifier said no: carried through TLS's errors.
+#[derive(Debug, Clone, Copy, thiserror::Error)]
+pub(super) enum Stranger {
+    /// A caller with a key that is not admitted.
+    #[error("key {0} is not admitted")]
+    Unknown(PublicKey),
+    /// Somebody else than who was dialled.
+    #[error("expected {expected}, found {found}")]
+    Wrong { expected: PublicKey, found: PublicKey },
+}
+
+impl Stranger {
+    /// The stranger behind a TLS error, if it is one of ours.
+    pub(super) fn behind(error: &Error) -> Option<Self> {
+        match error {
+            Error::InvalidCertificate(CertificateError::Other(OtherError(inner))) => {
+                inner.downcast_ref::<Self>().copied()
+            }
+            _ => None,
+        }
+    }
+}
+
+impl From<Stranger> for Error {
+    fn from(stranger: Stranger) -> Self {
+        CertificateError::Other(OtherError(Arc::new(stranger))).into()
+    }
+}
+
+/// Lets in callers whose key is admitted.
+struct CallerVerifier {
+    admit: Admit,
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+impl fmt::Debug for CallerVerifier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CallerVerifier").finish_non_exhaustive()
+    }
+}
+
+impl ClientCertVerifier for CallerVerifier {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        let key = shown_key(end_entity).ok_or(CertificateError::BadEncoding)?;
+        if (self.admit)(&key) {
+            Ok(ClientCertVerified::assertion())
+        } else {
+            Err(Stranger::Unknown(key).into())
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _cert: &CertificateDer<'_>,
+        _dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Err(PeerIncompatible::Tls12NotOfferedOrEnabled.into())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let key = SubjectPublicKeyInfoDer::from(cert.as_ref());
+        verify_tls13_signature_with_raw_key(message, &key, dss, &self.algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        vec![SignatureScheme::ED25519]
+    }
+
+    fn requires_raw_public_keys(&self) -> bool {
+        true
+    }
+}
+
+/// Lets in the one peer that was dialled.
+#[derive(Debug)]
+struct PeerVerifier {
+    peer: PublicKey,
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+impl ServerCertVerifier for PeerVerifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let found = shown_key(end_entity).ok_or(CertificateError::BadEncoding)?;
+        if found == self.peer {
+            Ok(ServerCertVerified::assertion())
+        } else {
+            Err(Stranger::Wrong { expected: self.peer, found }.into())
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _cert: &CertificateDer<'_>,
+        _dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Err(PeerIncompatible::Tls12NotOfferedOrEnabled.into())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let key = SubjectPublicKeyInfoDer::from(cert.as_ref());
+        verify_tls13_signature_with_raw_key(message, &key, dss, &self.algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        vec![SignatureScheme::ED25519]
+    }
+
+    fn requires_raw_public_keys(&self) -> bool {
+        true
+    }
+}

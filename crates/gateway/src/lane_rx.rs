@@ -1,0 +1,359 @@
+//! The receiving half of a lane: bytes of a TCP connection in, packets to the device out.
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::net::{RecvFlags, recv};
+use trunkline_packet::{Headers, Offload, UdpRun, VNET_LEN, protocol};
+use trunkline_trunk::Receiver;
+use trunkline_trunk::frame::{FrameError, FrameHead, MAX_HEAD};
+
+use crate::record::{HEADER_BYTES, Opened, Opener, RecordError};
+use crate::rx::{DeviceWriteStats, LaneRxStats};
+use crate::sys::Ring;
+use crate::tun::{TunWrite, TunWriter};
+
+/// A lane's ring. It holds several of the longest frames; its pages are touched only as far as a burst reaches.
+const RING_BYTES: usize = 256 << 10;
+/// The part of a packet that holds its headers, whatever extensions it has.
+const PREFIX: usize = 256;
+/// Stretches of the ring that one packet may lie in, beside its virtio header.
+const MAX_PARTS: usize = 78;
+
+/// Why a lane ended.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RxError {
+    #[error("the peer closed the lane")]
+    Closed,
+    #[error("the connection ended without a goodbye")]
+    Cut,
+    #[error("{0}")]
+    Network(#[from] io::Error),
+    #[error("{0}")]
+    Record(#[from] RecordError),
+    #[error("{0}")]
+    Frame(#[from] FrameError),
+    #[error("a frame in more than {MAX_PARTS} records, or in records too small to hold it")]
+    Scattered,
+}
+
+/// A stretch of the ring that holds plain frames not yet consumed; positions count for ever.
+#[derive(Debug, Clone, Copy)]
+struct Part {
+    at: usize,
+    len: usize,
+}
+
+pub(crate) struct LaneRx {
+    pub(crate) serial: u64,
+    fd: Arc<OwnedFd>,
+    opener: Option<Opener>,
+    ring: Ring,
+    /// Plain bytes, in order.
+    parts: VecDeque<Part>,
+    /// Plain bytes in `parts`.
+    plain: usize,
+    /// Where bytes start that are not opened yet.
+    sealed_at: usize,
+    /// Where the next byte read goes.
+    end: usize,
+    pub(crate) stats: LaneRxStats,
+}
+
+impl LaneRx {
+    pub(crate) fn new(serial: u64, fd: Arc<OwnedFd>, opener: Option<Opener>) -> io::Result<Self> {
+        Ok(LaneRx {
+            serial,
+            fd,
+            opener,
+            ring: Ring::new(RING_BYTES)?,
+            parts: VecDeque::new(),
+            plain: 0,
+            sealed_at: 0,
+            end: 0,
+            stats: LaneRxStats::default(),
+        })
+    }
+
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// Reads what the socket has, once, and passes on the packets that are complete.
+    pub(crate) fn receive(
+        &mut self,
+        receiver: &mut Receiver,
+        writer: &mut TunWriter,
+        device: &mut DeviceWriteStats,
+    ) -> Result<(), RxError> {
+        let start = self.parts.front().map_or(self.sealed_at, |part| part.at);
+        let free = self.ring.size() - (self.end - start);
+        if free == 0 {
+            return Err(RxError::Scattered);
+        }
+        let window = self.ring.window_mut(self.end, free);
+        let read = match recv(&self.fd, window, RecvFlags::DONTWAIT) {
+            Ok((0, _)) => return Err(self.cut()),
+            Ok((read, _)) => read,
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return Ok(()),
+            Err(error) => return Err(RxError::Network(error.into())),
+        };
+        self.end += read;
+        self.stats.bytes += read as u64;
+        let closed = self.open()?;
+        self.pass_on(receiver, writer, device)?;
+        if closed {
+            return Err(RxError::Closed);
+        }
+        if self.parts.is_empty() && self.sealed_at == self.end {
+            // Empty: start over, so that a lane of little traffic touches few pages.
+            self.sealed_at = 0;
+            self.end = 0;
+        }
+        Ok(())
+    }
+
+    /// The stream ended: between frames, or inside one.
+    fn cut(&self) -> RxError {
+        let have = self.plain + (self.end - self.sealed_at);
+        if have == 0 {
+            return RxError::Cut;
+        }
+        let mut bytes = [0; MAX_HEAD];
+        let known = self.peek(&mut bytes);
+        let need = match FrameHead::decode(&bytes[..known]) {
+            Ok(Some((head, len))) => len + head.packet_len,
+            _ => have + 1,
+        };
+        RxError::Frame(FrameError::Truncated { need, have })
+    }
+
+    /// Opens the records that are complete. Whether the peer has said goodbye.
+    fn open(&mut self) -> Result<bool, RxError> {
+        let Some(opener) = &mut self.opener else {
+            let (at, len) = (self.sealed_at, self.end - self.sealed_at);
+            self.sealed_at = self.end;
+            self.plain += len;
+            add_part(&mut self.parts, at, len);
+            return Ok(false);
+        };
+        while self.end - self.sealed_at >= HEADER_BYTES {
+            let mut header = [0; HEADER_BYTES];
+            header.copy_from_slice(self.ring.window(self.sealed_at, HEADER_BYTES));
+            let body_len = Opener::body_len(header)?;
+            if self.end - self.sealed_at < HEADER_BYTES + body_len {
+                break;
+            }
+            let body_at = self.sealed_at + HEADER_BYTES;
+            let opened = opener.open(header, self.ring.window_mut(body_at, body_len))?;
+            self.sealed_at = body_at + body_len;
+            match opened {
+                Opened::Data(len) => {
+                    self.plain += len;
+                    add_part(&mut self.parts, body_at, len);
+                }
+                Opened::KeyUpdate { .. } => self.stats.key_updates += 1,
+                Opened::Closed => return Ok(true),
+            }
+        }
+        Ok(false)
+    }
+
+    /// Copies the first plain bytes; how many there were.
+    fn peek(&self, into: &mut [u8]) -> usize {
+        let mut have = 0;
+        for part in &self.parts {
+            let take = part.len.min(into.len() - have);
+            into[have..have + take].copy_from_slice(self.ring.window(part.at, take));
+            have += take;
+            if have == into.len() {
+                break;
+            }
+        }
+        have
+    }
+
+    fn consume(&mut self, mut len: usize) {
+        self.plain -= len;
+        while len > 0 {
+            let Some(part) = self.parts.front_mut() else { break };
+            let take = len.min(part.len);
+            part.at += take;
+            part.len -= take;
+            len -= take;
+            if part.len == 0 {
+                self.parts.pop_front();
+            }
+        }
+    }
+
+    /// Writes every complete packet to the device.
+    fn pass_on(
+        &mut self,
+        receiver: &mut Receiver,
+        writer: &mut TunWriter,
+        device: &mut DeviceWriteStats,
+    ) -> Result<(), RxError> {
+        let mut run = Run::default();
+        let result = loop {
+            let decoded = match self.parts.front() {
+                Some(part) if part.len >= MAX_HEAD => FrameHead::decode(self.ring.window(part.at, MAX_HEAD)),
+                Some(_) => {
+                    let mut copy = [0; MAX_HEAD];
+                    let have = self.peek(&mut copy);
+                    FrameHead::decode(&copy[..have])
+                }
+                None => break Ok(()),
+            };
+            let (head, head_len) = match decoded {
+                Ok(Some(decoded)) => decoded,
+                Ok(None) => break Ok(()),
+                Err(error) => break Err(error.into()),
+            };
+            if self.plain < head_len + head.packet_len {
+                if self.parts.len() >= MAX_PARTS {
+                    break Err(RxError::Scattered);
+                }
+                break Ok(());
+            }
+            self.consume(head_len);
+            self.stats.frames += 1;
+            if let Err(error) = self.pass_on_packet(head, receiver, writer, device, &mut run) {
+                break Err(error);
+            }
+            self.consume(head.packet_len);
+        };
+        self.finish_run(&mut run, writer, device);
+        result
+    }
+
+    fn pass_on_packet(
+        &self,
+        head: FrameHead,
+        receiver: &mut Receiver,
+        writer: &mut TunWriter,
+        device: &mut DeviceWriteStats,
+        run: &mut Run,
+    ) -> Result<(), RxError> {
+        let mut copy = [0; PREFIX];
+        let want = head.packet_len.min(PREFIX);
+        let first = self.parts.front().copied().unwrap_or(Part { at: 0, len: 0 });
+        let whole = first.len >= head.packet_len;
+        let prefix = if first.len >= want {
+            self.ring.window(first.at, first.len.min(head.packet_len))
+        } else {
+            let have = self.peek(&mut copy[..want]);
+            &copy[..have]
+        };
+        let Ok((headers, offload)) = receiver.handle_frame(&head, prefix) else { return Ok(()) };
+        if whole && headers.protocol == protocol::UDP && writer.takes_udp_super_packets() {
+            if run.push(prefix, &headers, offload, first.at) {
+                return Ok(());
+            }
+            self.finish_run(run, writer, device);
+            if run.start(prefix, headers, offload, first.at) {
+                return Ok(());
+            }
+        } else {
+            self.finish_run(run, writer, device);
+        }
+        let vnet = offload.to_vnet();
+        let mut slices = [IoSlice::new(&[]); MAX_PARTS + 2];
+        slices[0] = IoSlice::new(&vnet);
+        let mut count = 1;
+        let mut rest = head.packet_len;
+        for part in &self.parts {
+            if rest == 0 {
+                break;
+            }
+            let Some(slice) = slices.get_mut(count) else { return Err(RxError::Scattered) };
+            let take = part.len.min(rest);
+            *slice = IoSlice::new(self.ring.window(part.at, take));
+            rest -= take;
+            count += 1;
+        }
+        count_write(device, writer.write(&slices[..count], &headers, offload), 1);
+        Ok(())
+    }
+
+    /// Writes the datagrams gathered so far as one super-packet.
+    fn finish_run(&self, run: &mut Run, writer: &mut TunWriter, device: &mut DeviceWriteStats) {
+        let Some((mut merged, headers)) = run.merged.take() else { return };
+        let datagrams = merged.count();
+        let header_len = merged.header_len();
+        let (header, offload) = merged.finish();
+        let vnet = offload.to_vnet();
+        let mut slices = [IoSlice::new(&[]); MAX_PARTS + 2];
+        slices[0] = IoSlice::new(&vnet);
+        slices[1] = IoSlice::new(header);
+        let payloads = &run.payloads[..run.count];
+        for (slice, (at, len)) in slices[2..].iter_mut().zip(payloads) {
+            *slice = IoSlice::new(self.ring.window(*at, *len));
+        }
+        debug_assert!(header_len > VNET_LEN);
+        run.count = 0;
+        if datagrams > 1 {
+            device.coalesced += u64::from(datagrams);
+        }
+        let count = 2 + payloads.len();
+        count_write(device, writer.write(&slices[..count], &headers, offload), datagrams);
+    }
+}
+
+fn add_part(parts: &mut VecDeque<Part>, at: usize, len: usize) {
+    match parts.back_mut() {
+        Some(last) if last.at + last.len == at => last.len += len,
+        _ if len > 0 => parts.push_back(Part { at, len }),
+        _ => {}
+    }
+}
+
+fn count_write(device: &mut DeviceWriteStats, outcome: TunWrite, packets: u32) {
+    match outcome {
+        TunWrite::Written => device.writes += 1,
+        TunWrite::Refused => device.refused += u64::from(packets),
+    }
+}
+
+/// UDP datagrams of one flow that came in a row and will share a write.
+struct Run {
+    merged: Option<(UdpRun, Headers)>,
+    payloads: [(usize, usize); MAX_PARTS],
+    count: usize,
+}
+
+impl Default for Run {
+    fn default() -> Self {
+        Run { merged: None, payloads: [(0, 0); MAX_PARTS], count: 0 }
+    }
+}
+
+impl Run {
+    fn start(&mut self, packet: &[u8], headers: Headers, offload: Offload, at: usize) -> bool {
+        let Some(merged) = UdpRun::start(packet, &headers, offload) else { return false };
+        self.count = 0;
+        self.add(at + merged.header_len(), packet.len() - merged.header_len());
+        self.merged = Some((merged, headers));
+        true
+    }
+
+    fn push(&mut self, packet: &[u8], headers: &Headers, offload: Offload, at: usize) -> bool {
+        if self.count == self.payloads.len() {
+            return false;
+        }
+        let Some((merged, _)) = &mut self.merged else { return false };
+        if !merged.push(packet, headers, offload) {
+            return false;
+        }
+        let header_len = merged.header_len();
+        self.add(at + header_len, packet.len() - header_len);
+        true
+    }
+
+    fn add(&mut self, at: usize, len: usize) {
+        self.payloads[self.count] = (at, len);
+        self.count += 1;
+    }
+}

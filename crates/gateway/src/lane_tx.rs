@@ -1,0 +1,291 @@
+//! The sending half of a lane: packets in, bytes of a TCP connection out, in clear or as TLS records.
+//!
+//! What is handed to a lane cannot be taken back, so it is handed as little as keeps it busy: the kernel's
+//! unsent backlog stays below a depth that follows the lane's rate, and the rest waits in the edge queue.
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
+use trunkline_trunk::{ClassId, LaneSnapshot, Transmitter};
+use trunkline_units::{Instant, Rate};
+
+use crate::pool::{BODY_CONTENT, Block, FRONT, PacketBuf, Pool};
+use crate::record::{HEADER_BYTES, RecordError, Sealer, TRAILER_BYTES};
+use crate::sys::{self, TcpInfo};
+
+/// The longest time between two visits of a worker to a lane that the depth must bridge: a scheduler's slice.
+const VISIT: Duration = Duration::from_millis(2);
+/// How often the kernel is asked for a busy lane's window and round-trip time.
+const REFRESH: Duration = Duration::from_millis(50);
+/// Pieces sent with one system call at the most.
+const BATCH: usize = 128;
+/// Bytes taken from the edge queue before they are sent: enough for a few super-packets, little enough to be
+/// still in the cache when the kernel copies them.
+const BATCH_BYTES: usize = 256 << 10;
+
+/// A stretch of a block that waits to be sent.
+struct Piece {
+    block: Block,
+    start: usize,
+    end: usize,
+}
+
+/// Why a lane ended.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LaneError {
+    #[error("{0}")]
+    Network(#[from] io::Error),
+    #[error("{0}")]
+    Record(#[from] RecordError),
+}
+
+/// What a flush left behind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Flushed {
+    /// Nothing waits.
+    Idle,
+    /// The lane is full: go on when it is reported writable.
+    Full,
+}
+
+/// Counts of one lane's sending half.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct LaneTxStats {
+    /// Packets handed over.
+    pub(crate) frames: u64,
+    /// Bytes written to the socket, frame heads and TLS included.
+    pub(crate) bytes: u64,
+    /// Key updates sent.
+    pub(crate) key_updates: u64,
+}
+
+pub(crate) struct LaneTx {
+    pub(crate) serial: u64,
+    fd: Arc<OwnedFd>,
+    sealer: Option<Sealer>,
+    outbox: VecDeque<Piece>,
+    /// Small frames gathered for one record.
+    stage: Option<(Block, usize)>,
+    snapshot: LaneSnapshot,
+    depth: usize,
+    refreshed: Option<Instant>,
+    pub(crate) stats: LaneTxStats,
+}
+
+impl LaneTx {
+    pub(crate) fn new(serial: u64, fd: Arc<OwnedFd>, sealer: Option<Sealer>) -> Self {
+        LaneTx {
+            serial,
+            fd,
+            sealer,
+            outbox: VecDeque::with_capacity(BATCH),
+            stage: None,
+            snapshot: LaneSnapshot::default(),
+            depth: 0,
+            refreshed: None,
+            stats: LaneTxStats::default(),
+        }
+    }
+
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// What the kernel says of the lane, for metrics.
+    pub(crate) fn inspect(&self) -> io::Result<(TcpInfo, LaneSnapshot)> {
+        let info = sys::tcp_info(self.fd())?;
+        let total = sys::send_queue(self.fd())?;
+        let unsent = sys::send_queue_unsent(self.fd())?;
+        Ok((info, fill(&info, unsent, total)))
+    }
+
+    /// Asks the kernel how the lane does and sets the depth to what it sends between two visits.
+    fn refresh(&mut self, now: Instant) -> io::Result<()> {
+        if self.refreshed.is_some_and(|at| now.saturating_since(at) < REFRESH) {
+            return Ok(());
+        }
+        self.refreshed = Some(now);
+        let info = sys::tcp_info(self.fd())?;
+        self.snapshot = fill(&info, info.notsent as usize, 0);
+        let depth = self.snapshot.depth(VISIT);
+        if depth.abs_diff(self.depth) > self.depth / 4 {
+            sys::set_notsent_lowat(self.fd(), depth)?;
+            self.depth = depth;
+        }
+        Ok(())
+    }
+
+    /// Sends what waits in the lane, then what waits in its class's edge queue, until the lane is full.
+    pub(crate) fn flush(
+        &mut self,
+        now: Instant,
+        class: ClassId,
+        core: &mut Transmitter<PacketBuf>,
+        pool: &mut Pool,
+    ) -> Result<Flushed, LaneError> {
+        loop {
+            if !self.send(pool)? {
+                return Ok(Flushed::Full);
+            }
+            if !core.has_backlog(class) {
+                return Ok(Flushed::Idle);
+            }
+            self.refresh(now)?;
+            self.snapshot.unsent = sys::send_queue_unsent(self.fd())?;
+            // The kernel reports the socket writable once its unsent part falls below half the depth.
+            if self.snapshot.unsent * 2 >= self.depth {
+                return Ok(Flushed::Full);
+            }
+            self.snapshot.room = (self.depth - self.snapshot.unsent).min(BATCH_BYTES);
+            while self.outbox.len() < BATCH - 8 {
+                let Some(packet) = core.poll_transmit(now, class, &mut self.snapshot) else { break };
+                self.stats.frames += 1;
+                self.put(packet, pool)?;
+            }
+            self.seal_stage(pool)?;
+        }
+    }
+
+    /// Frames a packet into the outbox.
+    #[inline]
+    fn put(&mut self, mut packet: PacketBuf, pool: &mut Pool) -> Result<(), RecordError> {
+        let frame = packet.frame();
+        let bodies = packet.bodies.each_mut().map(Option::take);
+        let mut rest = packet.len - packet.head_len();
+        if self.sealer.is_some() {
+            self.stage(&packet.head.bytes()[frame], pool)?;
+            pool.give(packet.head);
+            if rest > 0 {
+                self.seal_stage(pool)?;
+            }
+        } else {
+            self.outbox.push_back(Piece { block: packet.head, start: frame.start, end: frame.end });
+        }
+        for block in bodies.into_iter().flatten() {
+            let len = rest.min(BODY_CONTENT);
+            rest -= len;
+            if len == 0 {
+                pool.give(block);
+            } else if self.sealer.is_some() {
+                self.seal(block, len, pool)?;
+            } else {
+                self.outbox.push_back(Piece { block, start: FRONT, end: FRONT + len });
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a frame, or the start of one, to the record that is being gathered.
+    fn stage(&mut self, bytes: &[u8], pool: &mut Pool) -> Result<(), RecordError> {
+        if self.stage.as_ref().is_some_and(|(_, len)| len + bytes.len() > BODY_CONTENT) {
+            self.seal_stage(pool)?;
+        }
+        if self.stage.is_none() {
+            // A record of what one block more than the pool's limit would hold still has to be sent.
+            let block = pool.body().unwrap_or_else(|| pool.beyond_limit());
+            self.stage = Some((block, 0));
+        }
+        if let Some((block, len)) = &mut self.stage {
+            block.content_mut()[*len..*len + bytes.len()].copy_from_slice(bytes);
+            *len += bytes.len();
+        }
+        Ok(())
+    }
+
+    fn seal_stage(&mut self, pool: &mut Pool) -> Result<(), RecordError> {
+        match self.stage.take() {
+            Some((block, len)) => self.seal(block, len, pool),
+            None => Ok(()),
+        }
+    }
+
+    /// Seals the first `len` bytes of a block's content in place.
+    fn seal(&mut self, mut block: Block, len: usize, pool: &mut Pool) -> Result<(), RecordError> {
+        let Some(sealer) = &mut self.sealer else { return Ok(()) };
+        if sealer.needs_update() {
+            let update = sealer.update()?;
+            let mut carrier = pool.head().unwrap_or_else(|| pool.beyond_limit());
+            carrier.bytes_mut()[..update.len()].copy_from_slice(&update);
+            self.stats.key_updates += 1;
+            self.outbox.push_back(Piece { block: carrier, start: 0, end: update.len() });
+        }
+        let (header, trailer) = sealer.seal(&mut block.content_mut()[..len])?;
+        let bytes = block.bytes_mut();
+        bytes[FRONT - HEADER_BYTES..FRONT].copy_from_slice(&header);
+        bytes[FRONT + len..FRONT + len + TRAILER_BYTES].copy_from_slice(&trailer);
+        self.outbox.push_back(Piece { block, start: FRONT - HEADER_BYTES, end: FRONT + len + TRAILER_BYTES });
+        Ok(())
+    }
+
+    /// Sends the outbox. Whether all of it went.
+    fn send(&mut self, pool: &mut Pool) -> io::Result<bool> {
+        while !self.outbox.is_empty() {
+            let mut slices = [IoSlice::new(&[]); BATCH];
+            let mut count = 0;
+            for (slice, piece) in slices.iter_mut().zip(&self.outbox) {
+                *slice = IoSlice::new(&piece.block.bytes()[piece.start..piece.end]);
+                count += 1;
+            }
+            let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+            let mut sent =
+                match sendmsg(&self.fd, &slices[..count], &mut SendAncillaryBuffer::default(), flags) {
+                    Ok(sent) => sent,
+                    Err(rustix::io::Errno::AGAIN) => return Ok(false),
+                    Err(rustix::io::Errno::INTR) => continue,
+                    Err(error) => return Err(error.into()),
+                };
+            self.stats.bytes += sent as u64;
+            while sent > 0 {
+                let Some(piece) = self.outbox.front_mut() else { break };
+                let taken = sent.min(piece.end - piece.start);
+                piece.start += taken;
+                sent -= taken;
+                if piece.start == piece.end
+                    && let Some(piece) = self.outbox.pop_front()
+                {
+                    pool.give(piece.block);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Says goodbye as far as that needs no waiting, and gives the blocks back.
+    pub(crate) fn close(mut self, pool: &mut Pool) {
+        if self.outbox.is_empty()
+            && let Some(sealer) = &mut self.sealer
+            && let Ok(close) = sealer.close()
+        {
+            let _ = rustix::net::send(&self.fd, &close, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+        }
+        self.release(pool);
+    }
+
+    /// Gives the blocks back: what they held is lost.
+    pub(crate) fn release(mut self, pool: &mut Pool) {
+        for piece in self.outbox.drain(..) {
+            pool.give(piece.block);
+        }
+        if let Some((block, _)) = self.stage.take() {
+            pool.give(block);
+        }
+    }
+}
+
+fn fill(info: &TcpInfo, unsent: usize, total: usize) -> LaneSnapshot {
+    let micros = |us: u32| (us != 0 && us != u32::MAX).then(|| Duration::from_micros(us.into()));
+    LaneSnapshot {
+        room: 0,
+        unsent,
+        unacknowledged: total.saturating_sub(unsent),
+        srtt: micros(info.rtt_us),
+        min_rtt: micros(info.min_rtt_us),
+        window: info.cwnd as usize * info.snd_mss as usize,
+        delivery_rate: (info.delivery_rate > 0)
+            .then(|| Rate::from_bits_per_second(info.delivery_rate.saturating_mul(8))),
+    }
+}

@@ -1,0 +1,49 @@
+//! Messages between the control thread and the workers: rare, so a lock and an event descriptor will do. No
+//! packet ever passes through here.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::event::{EventfdFlags, eventfd};
+
+struct Inner<T> {
+    messages: Mutex<Vec<T>>,
+    event: OwnedFd,
+}
+
+/// A queue of messages whose arrival wakes whoever waits on its descriptor.
+pub(crate) struct Mailbox<T>(Arc<Inner<T>>);
+
+impl<T> Clone for Mailbox<T> {
+    fn clone(&self) -> Self {
+        Mailbox(Arc::clone(&self.0))
+    }
+}
+
+impl<T> Mailbox<T> {
+    pub(crate) fn new() -> io::Result<Self> {
+        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Mailbox(Arc::new(Inner { messages: Mutex::new(Vec::new()), event })))
+    }
+
+    /// Leaves a message.
+    pub(crate) fn post(&self, message: T) {
+        self.0.messages.lock().unwrap_or_else(PoisonError::into_inner).push(message);
+        // It fails only when the counter is full: then the other side has been woken already.
+        let _ = rustix::io::write(&self.0.event, &1_u64.to_ne_bytes());
+    }
+
+    /// Takes what has come.
+    pub(crate) fn take(&self) -> Vec<T> {
+        let mut count = [0; 8];
+        let _ = rustix::io::read(&self.0.event, &mut count);
+        std::mem::take(&mut *self.0.messages.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl<T> AsFd for Mailbox<T> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.event.as_fd()
+    }
+}

@@ -1,0 +1,57 @@
+//! What the workers need of a configuration: classes, peers, routes. Plain values, made anew at each reload.
+
+use std::sync::Arc;
+
+use ipnet::IpNet;
+use trunkline_queue::{Limits, Settings};
+use trunkline_trunk::{ClassSettings, Protocol, Rule};
+
+use crate::config::{ClassConfig, Config, ProtocolMatch, RuleConfig};
+use crate::keys::PublicKey;
+
+/// The workers' view of a configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Plan {
+    pub(crate) classes: Vec<ClassSettings>,
+    pub(crate) peers: Vec<PeerPlan>,
+}
+
+/// One peer in a [`Plan`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PeerPlan {
+    pub(crate) key: PublicKey,
+    pub(crate) routes: Vec<IpNet>,
+}
+
+impl Plan {
+    pub(crate) fn new(config: &Config) -> Arc<Plan> {
+        Arc::new(Plan {
+            classes: config.classes.iter().map(class).collect(),
+            peers: config
+                .peers
+                .iter()
+                .map(|peer| PeerPlan { key: peer.public_key, routes: peer.routes.clone() })
+                .collect(),
+        })
+    }
+}
+
+fn class(config: &ClassConfig) -> ClassSettings {
+    let queue = Settings::TailDrop(Limits { segments: config.queue.packets, bytes: config.queue.bytes });
+    ClassSettings { name: config.name.as_str().into(), rules: config.rules.iter().map(rule).collect(), queue }
+}
+
+fn rule(config: &RuleConfig) -> Rule {
+    Rule {
+        protocol: config.protocol.map(|protocol| match protocol {
+            ProtocolMatch::Number(number) => Protocol::Number(number),
+            ProtocolMatch::Icmp => Protocol::AnyIcmp,
+        }),
+        dscp: (!config.dscp.is_empty()).then(|| config.dscp.iter().copied().collect()),
+        source: config.source,
+        destination: config.destination,
+        source_ports: config.source_port.clone(),
+        destination_ports: config.destination_port.clone(),
+        either_ports: config.port.clone(),
+    }
+}

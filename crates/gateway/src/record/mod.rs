@@ -1,0 +1,390 @@
+//! TLS 1.3 record protection over secrets taken from a finished handshake.
+//!
+//! A TLS library's record layer copies each octet twice: into its buffer and out again. Here a record is
+//! sealed and opened where it lies, in the caller's buffer, and the two directions are two values that may
+//! live on two threads. What is on the wire is plain TLS 1.3 (RFC 8446 §5.2): the opaque header, content and
+//! inner content type under one AEAD with the header as associated data, and the record's number folded into
+//! the nonce (§5.3). The number is never sent, so a record lost, repeated, swapped or cut off fails to open.
+//!
+//! **Key updates** (§4.6.3). AES-GCM may protect 2^24.5 records under one key (§5.5); [`Sealer::needs_update`]
+//! asks for a new one well before, and [`Sealer::seal`] refuses at the limit. The next secrets come from the
+//! handshake's key schedule, which both directions share behind a lock that is taken once per update. A peer
+//! that asks for our update is answered by the `Sealer` before its next data: the `Opener` leaves word in a
+//! shared flag, so the two threads need no other channel.
+
+mod error;
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use aws_lc_rs::aead::{self, Aad, LessSafeKey, Nonce, UnboundKey};
+use rustls::client::ClientConnectionData;
+use rustls::kernel::KernelConnection;
+use rustls::server::ServerConnectionData;
+use rustls::{ConnectionTrafficSecrets, ExtractedSecrets};
+
+pub use error::RecordError;
+
+/// Octets of a record's header.
+pub const HEADER_BYTES: usize = 5;
+/// Octets behind a sealed record's content: the inner content type and the tag.
+pub const TRAILER_BYTES: usize = 1 + TAG_BYTES;
+/// Most content of one record (RFC 8446 §5.1).
+pub const MAX_CONTENT_BYTES: usize = 1 << 14;
+/// Most octets behind a header that [`Opener::open`] takes (RFC 8446 §5.2).
+pub const MAX_BODY_BYTES: usize = MAX_CONTENT_BYTES + 256;
+/// Octets of the record [`Sealer::update`] returns.
+pub const UPDATE_BYTES: usize = HEADER_BYTES + KEY_UPDATE.len() + TRAILER_BYTES;
+/// Octets of the record [`Sealer::close`] returns.
+pub const CLOSE_BYTES: usize = HEADER_BYTES + CLOSE_NOTIFY.len() + TRAILER_BYTES;
+/// Records after which [`Sealer::needs_update`] says so, unless told otherwise: 128 GiB of full records.
+pub const DEFAULT_UPDATE_AFTER: u64 = 1 << 23;
+
+const TAG_BYTES: usize = 16;
+const NONCE_BYTES: usize = 12;
+/// RFC 8446 §5.5: 2^24.5 full records under one AES-GCM key, rounded down.
+const KEY_LIMIT_RECORDS: u64 = 23_726_566;
+/// Records without data a peer may send in a row; each costs us work and yields nothing.
+const MAX_EMPTY_RUN: u32 = 32;
+
+const ALERT: u8 = 21;
+const HANDSHAKE: u8 = 22;
+const APPLICATION_DATA: u8 = 23;
+/// `KeyUpdate` with `update_not_requested`.
+const KEY_UPDATE: [u8; 5] = [24, 0, 0, 1, 0];
+/// A `close_notify` alert; its level is ignored in TLS 1.3.
+const CLOSE_NOTIFY: [u8; 2] = [1, 0];
+
+/// What a record held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Opened {
+    /// Data: the body's first so many octets. May be 0.
+    Data(usize),
+    /// The peer has changed its key, and ours for it has followed.
+    KeyUpdate {
+        /// The peer wants us to change our key as well. [`Sealer::needs_update`] has been told.
+        request: bool,
+    },
+    /// The peer sends nothing more, of its own will.
+    Closed,
+}
+
+/// Both directions of a connection.
+#[derive(Debug)]
+pub struct SessionKeys {
+    /// What we send.
+    pub sealer: Sealer,
+    /// What we receive.
+    pub opener: Opener,
+}
+
+/// Where the next secrets come from: the handshake's key schedule, of the client's or the server's side.
+pub(crate) enum KeySchedule {
+    /// We dialled.
+    Client(KernelConnection<ClientConnectionData>),
+    /// We accepted.
+    Server(KernelConnection<ServerConnectionData>),
+}
+
+/// What the two directions share.
+struct Shared {
+    schedule: Mutex<KeySchedule>,
+    update_requested: AtomicBool,
+}
+
+impl Shared {
+    fn next_tx(&self) -> Result<(u64, ConnectionTrafficSecrets), RecordError> {
+        match &mut *self.schedule.lock().unwrap_or_else(PoisonError::into_inner) {
+            KeySchedule::Client(connection) => connection.update_tx_secret(),
+            KeySchedule::Server(connection) => connection.update_tx_secret(),
+        }
+        .map_err(|_| RecordError::Crypto("the next sending key"))
+    }
+
+    fn next_rx(&self) -> Result<(u64, ConnectionTrafficSecrets), RecordError> {
+        match &mut *self.schedule.lock().unwrap_or_else(PoisonError::into_inner) {
+            KeySchedule::Client(connection) => connection.update_rx_secret(),
+            KeySchedule::Server(connection) => connection.update_rx_secret(),
+        }
+        .map_err(|_| RecordError::Crypto("the next receiving key"))
+    }
+}
+
+impl SessionKeys {
+    /// The two directions of a connection whose handshake has ended with these secrets.
+    ///
+    /// # Errors
+    /// [`RecordError::Crypto`] for a cipher this module does not know.
+    pub(crate) fn new(secrets: ExtractedSecrets, schedule: KeySchedule) -> Result<Self, RecordError> {
+        let shared =
+            Arc::new(Shared { schedule: Mutex::new(schedule), update_requested: AtomicBool::new(false) });
+        Ok(Self {
+            sealer: Sealer {
+                keys: Keys::new(secrets.tx)?,
+                shared: Arc::clone(&shared),
+                update_after: DEFAULT_UPDATE_AFTER,
+            },
+            opener: Opener { keys: Keys::new(secrets.rx)?, shared, empty_run: 0, state: State::Open },
+        })
+    }
+}
+
+/// One direction's key, its nonce base and the number of its next record.
+struct Keys {
+    key: LessSafeKey,
+    iv: [u8; NONCE_BYTES],
+    sequence: u64,
+}
+
+impl Keys {
+    fn new((sequence, secrets): (u64, ConnectionTrafficSecrets)) -> Result<Self, RecordError> {
+        let (algorithm, key, iv) = match &secrets {
+            ConnectionTrafficSecrets::Aes128Gcm { key, iv } => (&aead::AES_128_GCM, key, iv),
+            ConnectionTrafficSecrets::Aes256Gcm { key, iv } => (&aead::AES_256_GCM, key, iv),
+            ConnectionTrafficSecrets::Chacha20Poly1305 { key, iv } => (&aead::CHACHA20_POLY1305, key, iv),
+            _ => return Err(RecordError::Crypto("this cipher suite")),
+        };
+        let key =
+            UnboundKey::new(algorithm, key.as_ref()).map_err(|_| RecordError::Crypto("the traffic key"))?;
+        let iv = iv.as_ref().try_into().map_err(|_| RecordError::Crypto("the nonce base"))?;
+        Ok(Self { key: LessSafeKey::new(key), iv, sequence })
+    }
+
+    /// The nonce of the next record (RFC 8446 §5.3).
+    fn nonce(&self) -> Nonce {
+        let mut nonce = self.iv;
+        for (octet, number) in nonce[NONCE_BYTES - 8..].iter_mut().zip(self.sequence.to_be_bytes()) {
+            *octet ^= number;
+        }
+        Nonce::assume_unique_for_key(nonce)
+    }
+}
+
+/// The sending direction: seals records in place.
+///
+/// Before each record of data, ask [`needs_update`](Self::needs_update) and send what
+/// [`update`](Self::update) returns. Records must reach the wire in the order they were sealed, each exactly
+/// once.
+pub struct Sealer {
+    keys: Keys,
+    shared: Arc<Shared>,
+    update_after: u64,
+}
+
+impl Sealer {
+    /// Asks for a new key after so many records (at least 1) instead of [`DEFAULT_UPDATE_AFTER`].
+    #[must_use]
+    pub fn with_update_after(mut self, records: u64) -> Self {
+        self.update_after = records.clamp(1, DEFAULT_UPDATE_AFTER);
+        self
+    }
+
+    /// Seals one record of data in place. On the wire: the header, `content` as it is now, the trailer.
+    ///
+    /// # Errors
+    /// [`RecordError::TooLong`] above [`MAX_CONTENT_BYTES`]; [`RecordError::KeyExhausted`] when
+    /// [`update`](Self::update) has not been called for far too long.
+    pub fn seal(
+        &mut self,
+        content: &mut [u8],
+    ) -> Result<([u8; HEADER_BYTES], [u8; TRAILER_BYTES]), RecordError> {
+        if self.keys.sequence >= KEY_LIMIT_RECORDS {
+            return Err(RecordError::KeyExhausted);
+        }
+        self.seal_as(APPLICATION_DATA, content)
+    }
+
+    /// Whether [`update`](Self::update) is due: the key has served long enough, or the peer has asked.
+    pub fn needs_update(&self) -> bool {
+        self.keys.sequence >= self.update_after || self.shared.update_requested.load(Ordering::Relaxed)
+    }
+
+    /// Changes the sending key. The record returned must be sent before anything sealed later.
+    ///
+    /// # Errors
+    /// [`RecordError::Crypto`] when the library gives no next key.
+    pub fn update(&mut self) -> Result<[u8; UPDATE_BYTES], RecordError> {
+        // Cleared first: a request that arrives meanwhile is answered by an update of its own.
+        self.shared.update_requested.store(false, Ordering::Relaxed);
+        let record = self.seal_message(HANDSHAKE, KEY_UPDATE)?;
+        self.keys = Keys::new(self.shared.next_tx()?)?;
+        Ok(record)
+    }
+
+    /// The record that tells the peer we send nothing more (`close_notify`). Seal nothing afterwards.
+    ///
+    /// # Errors
+    /// As [`seal`](Self::seal).
+    pub fn close(&mut self) -> Result<[u8; CLOSE_BYTES], RecordError> {
+        self.seal_message(ALERT, CLOSE_NOTIFY)
+    }
+
+    /// Records sealed under the present key.
+    pub fn records(&self) -> u64 {
+        self.keys.sequence
+    }
+
+    /// A whole record of a message of our own; `N` is the length of header, message and trailer.
+    fn seal_message<const M: usize, const N: usize>(
+        &mut self,
+        content_type: u8,
+        mut message: [u8; M],
+    ) -> Result<[u8; N], RecordError> {
+        let (header, trailer) = self.seal_as(content_type, &mut message)?;
+        let mut record = [0; N];
+        record[..HEADER_BYTES].copy_from_slice(&header);
+        record[HEADER_BYTES..HEADER_BYTES + M].copy_from_slice(&message);
+        record[HEADER_BYTES + M..].copy_from_slice(&trailer);
+        Ok(record)
+    }
+
+    fn seal_as(
+        &mut self,
+        content_type: u8,
+        content: &mut [u8],
+    ) -> Result<([u8; HEADER_BYTES], [u8; TRAILER_BYTES]), RecordError> {
+        if content.len() > MAX_CONTENT_BYTES {
+            return Err(RecordError::TooLong { len: content.len() });
+        }
+        let [high, low] = ((content.len() + TRAILER_BYTES) as u16).to_be_bytes();
+        let header = [APPLICATION_DATA, 3, 3, high, low];
+        let mut trailer = [0; TRAILER_BYTES];
+        self.keys
+            .key
+            .seal_in_place_scatter(
+                self.keys.nonce(),
+                Aad::from(header),
+                content,
+                &[content_type],
+                &mut trailer,
+            )
+            .map_err(|_| RecordError::Crypto("to seal"))?;
+        self.keys.sequence += 1;
+        Ok((header, trailer))
+    }
+}
+
+impl fmt::Debug for Sealer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sealer").field("records", &self.keys.sequence).finish_non_exhaustive()
+    }
+}
+
+/// Whether more may be opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Open,
+    /// `close_notify` came, or an error.
+    Closed,
+}
+
+/// The receiving direction: opens records in place, in the order they arrive.
+///
+/// After an error, or [`Opened::Closed`], every further call is [`RecordError::Closed`].
+pub struct Opener {
+    keys: Keys,
+    shared: Arc<Shared>,
+    empty_run: u32,
+    state: State,
+}
+
+impl Opener {
+    /// How many octets follow this header.
+    ///
+    /// # Errors
+    /// Those of [`open`](Self::open) that a header alone can cause.
+    pub fn body_len(header: [u8; HEADER_BYTES]) -> Result<usize, RecordError> {
+        let [content_type, _, _, high, low] = header;
+        let len = usize::from(u16::from_be_bytes([high, low]));
+        if content_type != APPLICATION_DATA {
+            Err(RecordError::UnexpectedType(content_type))
+        } else if len > MAX_BODY_BYTES {
+            Err(RecordError::TooLong { len })
+        } else if len < TRAILER_BYTES {
+            Err(RecordError::TooShort { len })
+        } else {
+            Ok(len)
+        }
+    }
+
+    /// Opens one record in place: `body` is what followed `header`, ciphertext and tag.
+    ///
+    /// # Errors
+    /// Any of [`RecordError`] but [`RecordError::KeyExhausted`]. None leaves anything usable in `body`.
+    pub fn open(&mut self, header: [u8; HEADER_BYTES], body: &mut [u8]) -> Result<Opened, RecordError> {
+        if self.state == State::Closed {
+            return Err(RecordError::Closed);
+        }
+        let opened = self.open_next(header, body);
+        if matches!(opened, Err(_) | Ok(Opened::Closed)) {
+            self.state = State::Closed;
+        }
+        opened
+    }
+
+    /// Records opened under the present key.
+    pub fn records(&self) -> u64 {
+        self.keys.sequence
+    }
+
+    fn open_next(&mut self, header: [u8; HEADER_BYTES], body: &mut [u8]) -> Result<Opened, RecordError> {
+        let announced = Self::body_len(header)?;
+        if announced != body.len() {
+            return Err(RecordError::LengthMismatch { header: announced, body: body.len() });
+        }
+        let (ciphertext, tag) = body.split_at_mut(announced - TAG_BYTES);
+        let inner = self
+            .keys
+            .key
+            .open_in_place_separate_tag(self.keys.nonce(), Aad::from(header), tag, ciphertext)
+            .map_err(|_| RecordError::BadTag)?;
+        self.keys.sequence += 1;
+        if inner.len() > MAX_CONTENT_BYTES + 1 {
+            return Err(RecordError::TooLong { len: inner.len() });
+        }
+        let last = inner.iter().rposition(|&octet| octet != 0).ok_or(RecordError::NoType)?;
+        let content = &inner[..last];
+        if inner[last] == APPLICATION_DATA && last > 0 {
+            self.empty_run = 0;
+            return Ok(Opened::Data(last));
+        }
+        self.empty_run += 1;
+        if self.empty_run > MAX_EMPTY_RUN {
+            return Err(RecordError::EmptyFlood);
+        }
+        match (inner[last], content) {
+            (APPLICATION_DATA, _) => Ok(Opened::Data(0)),
+            (ALERT, &[_, description]) => match description {
+                0 => Ok(Opened::Closed),
+                code => Err(RecordError::PeerAlert { code }),
+            },
+            (ALERT, _) => Err(RecordError::MalformedAlert),
+            (HANDSHAKE, &[24, 0, 0, 1, request @ (0 | 1)]) => self.follow_update(request == 1),
+            (HANDSHAKE, message) => {
+                Err(RecordError::UnexpectedHandshake(message.first().copied().unwrap_or(0)))
+            }
+            (other, _) => Err(RecordError::UnexpectedType(other)),
+        }
+    }
+
+    fn follow_update(&mut self, request: bool) -> Result<Opened, RecordError> {
+        self.keys = Keys::new(self.shared.next_rx()?)?;
+        if request {
+            self.shared.update_requested.store(true, Ordering::Relaxed);
+        }
+        Ok(Opened::KeyUpdate { request })
+    }
+}
+
+impl fmt::Debug for Opener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Opener")
+            .field("records", &self.keys.sequence)
+            .field("state", &self.state)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

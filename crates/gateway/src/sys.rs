@@ -1,0 +1,353 @@
+//! The one place of this crate where the compiler's guarantees end: system calls that no safe wrapper covers.
+//!
+//! Every function checks the kernel's answer and turns it into an `io::Error`; no raw pointer leaves.
+
+#![allow(unsafe_code, reason = "system calls without a safe wrapper; each block says why it is sound")]
+
+use std::ffi::c_void;
+use std::io;
+use std::mem;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr::{self, NonNull};
+
+use libc::{c_char, c_int, c_short, c_uint, c_ulong, socklen_t};
+
+fn check(result: c_int) -> io::Result<c_int> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+// ------------------------------------------------------------------ TUN
+
+const TUNSETIFF: c_ulong = 0x4004_54ca;
+const TUNSETOFFLOAD: c_ulong = 0x4004_54d0;
+const IFF_TUN: c_short = 0x0001;
+const IFF_NO_PI: c_short = 0x1000;
+const IFF_VNET_HDR: c_short = 0x4000;
+const IFF_MULTI_QUEUE: c_short = 0x0100;
+
+#[repr(C)]
+struct InterfaceRequest {
+    name: [c_char; libc::IFNAMSIZ],
+    flags: c_short,
+    padding: [u8; 22],
+}
+
+/// Which offloads a TUN device was granted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TunOffloads {
+    /// Partial checksums, the base of the others.
+    pub checksum: bool,
+    /// TCP super-packets (TSO, IPv4 and IPv6).
+    pub tcp: bool,
+    /// UDP super-packets (USO, Linux 6.2).
+    pub udp: bool,
+}
+
+/// Opens one queue of the TUN device `name`, with a virtio header before each packet.
+pub fn open_tun_queue(name: &str, multi_queue: bool) -> io::Result<OwnedFd> {
+    let mut request =
+        InterfaceRequest { name: [0; libc::IFNAMSIZ], flags: IFF_TUN | IFF_NO_PI | IFF_VNET_HDR, padding: [0; 22] };
+    if multi_queue {
+        request.flags |= IFF_MULTI_QUEUE;
+    }
+    if name.is_empty() || name.len() >= libc::IFNAMSIZ || name.contains('\0') {
+        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    }
+    for (to, from) in request.name.iter_mut().zip(name.bytes()) {
+        *to = from.cast_signed();
+    }
+    // SAFETY: the path is a NUL-terminated constant; the returned descriptor is owned by nobody else.
+    let fd = unsafe {
+        let raw = check(libc::open(
+            c"/dev/net/tun".as_ptr(),
+            libc::O_RDWR | libc::O_CLOEXEC | libc::O_NONBLOCK,
+        ))?;
+        OwnedFd::from_raw_fd(raw)
+    };
+    // SAFETY: `request` has the size and layout of struct ifreq and outlives the call.
+    check(unsafe { libc::ioctl(fd.as_raw_fd(), TUNSETIFF as _, &raw mut request) })?;
+    Ok(fd)
+}
+
+/// Asks for as many offloads as the kernel grants and says which those are.
+pub fn set_tun_offloads(fd: BorrowedFd<'_>, wanted: TunOffloads) -> TunOffloads {
+    const CHECKSUM: c_uint = 0x01;
+    const TSO4: c_uint = 0x02;
+    const TSO6: c_uint = 0x04;
+    const TSO_ECN: c_uint = 0x08;
+    const USO: c_uint = 0x20 | 0x40;
+    let set = |bits: c_uint| {
+        // SAFETY: TUNSETOFFLOAD takes its argument by value.
+        check(unsafe { libc::ioctl(fd.as_raw_fd(), TUNSETOFFLOAD as _, c_ulong::from(bits)) }).is_ok()
+    };
+    let tcp = CHECKSUM | TSO4 | TSO6 | TSO_ECN;
+    if wanted.udp && set(tcp | USO) {
+        TunOffloads { checksum: true, tcp: true, udp: true }
+    } else if wanted.tcp && set(tcp) {
+        TunOffloads { checksum: true, tcp: true, udp: false }
+    } else if wanted.checksum && set(CHECKSUM) {
+        TunOffloads { checksum: true, ..TunOffloads::default() }
+    } else {
+        set(0);
+        TunOffloads::default()
+    }
+}
+
+// ------------------------------------------------------------------ TCP
+
+/// What `TCP_INFO` says, as far as we use it. Fields that an older kernel does not fill are zero.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TcpInfo {
+    /// Smoothed round-trip time, µs.
+    pub rtt_us: u32,
+    /// Smallest round-trip time, µs; `u32::MAX` before the first sample.
+    pub min_rtt_us: u32,
+    /// Congestion window, segments.
+    pub cwnd: u32,
+    /// Slow-start threshold, segments.
+    pub ssthresh: u32,
+    /// Sender's segment size, bytes.
+    pub snd_mss: u32,
+    /// Retransmitted segments since the connection began.
+    pub retransmits: u32,
+    /// Segments sent, retransmissions included.
+    pub segments_out: u32,
+    /// Bytes acknowledged.
+    pub bytes_acked: u64,
+    /// Delivery rate, bytes per second.
+    pub delivery_rate: u64,
+    /// Pacing rate, bytes per second.
+    pub pacing_rate: u64,
+    /// Bytes in the send queue and not yet sent.
+    pub notsent: u32,
+}
+
+/// Reads `TCP_INFO`.
+pub fn tcp_info(fd: BorrowedFd<'_>) -> io::Result<TcpInfo> {
+    const SIZE: usize = 256;
+    let mut raw = [0_u8; SIZE];
+    let mut len = SIZE as socklen_t;
+    // SAFETY: the kernel writes at most `len` bytes into `raw`.
+    check(unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            raw.as_mut_ptr().cast::<c_void>(),
+            &raw mut len,
+        )
+    })?;
+    let u32_at = |at: usize| u32::from_ne_bytes([raw[at], raw[at + 1], raw[at + 2], raw[at + 3]]);
+    let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
+    Ok(TcpInfo {
+        snd_mss: u32_at(16),
+        rtt_us: u32_at(68),
+        ssthresh: u32_at(76),
+        cwnd: u32_at(80),
+        retransmits: u32_at(100),
+        pacing_rate: u64_at(104),
+        bytes_acked: u64_at(120),
+        segments_out: u32_at(136),
+        notsent: u32_at(144),
+        min_rtt_us: u32_at(148),
+        delivery_rate: u64_at(160),
+    })
+}
+
+fn queue_ioctl(fd: BorrowedFd<'_>, request: c_ulong) -> io::Result<usize> {
+    let mut value: c_int = 0;
+    // SAFETY: both requests write one int.
+    check(unsafe { libc::ioctl(fd.as_raw_fd(), request as _, &raw mut value) })?;
+    Ok(value.max(0) as usize)
+}
+
+/// Bytes in the send queue: unsent and unacknowledged (`SIOCOUTQ`).
+pub fn send_queue(fd: BorrowedFd<'_>) -> io::Result<usize> {
+    queue_ioctl(fd, 0x5411)
+}
+
+/// Bytes in the send queue that were never sent (`SIOCOUTQNSD`).
+pub fn send_queue_unsent(fd: BorrowedFd<'_>) -> io::Result<usize> {
+    queue_ioctl(fd, 0x894b)
+}
+
+fn set_option<T>(fd: BorrowedFd<'_>, level: c_int, name: c_int, value: &T) -> io::Result<()> {
+    // SAFETY: `value` is readable for its size, which is what is passed.
+    check(unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            level,
+            name,
+            ptr::from_ref(value).cast::<c_void>(),
+            mem::size_of::<T>() as socklen_t,
+        )
+    })?;
+    Ok(())
+}
+
+/// Limits the unsent bytes a socket takes before it stops being writable (`TCP_NOTSENT_LOWAT`).
+pub fn set_notsent_lowat(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
+    set_option(fd, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, &c_int::try_from(bytes).unwrap_or(c_int::MAX))
+}
+
+/// Sets the congestion control by name (`TCP_CONGESTION`).
+pub fn set_congestion_control(fd: BorrowedFd<'_>, name: &str) -> io::Result<()> {
+    // SAFETY: the name is readable for its length.
+    check(unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_CONGESTION,
+            name.as_ptr().cast::<c_void>(),
+            name.len() as socklen_t,
+        )
+    })?;
+    Ok(())
+}
+
+/// Gives up on a connection whose data stays unacknowledged for so long (`TCP_USER_TIMEOUT`), and probes an
+/// idle one so often that its end is noticed in the same time.
+pub fn set_dead_after(fd: BorrowedFd<'_>, idle_s: u16, interval_s: u16, timeout_ms: u32) -> io::Result<()> {
+    set_option(fd, libc::SOL_SOCKET, libc::SO_KEEPALIVE, &1_i32)?;
+    set_option(fd, libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, &c_int::from(idle_s))?;
+    set_option(fd, libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, &c_int::from(interval_s))?;
+    set_option(fd, libc::IPPROTO_TCP, libc::TCP_KEEPCNT, &3_i32)?;
+    set_option(fd, libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, &timeout_ms)
+}
+
+/// Sends small writes at once (`TCP_NODELAY`).
+pub fn set_nodelay(fd: BorrowedFd<'_>) -> io::Result<()> {
+    set_option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, &1_i32)
+}
+
+/// Marks a socket's packets for policy routing (`SO_MARK`).
+pub fn set_mark(fd: BorrowedFd<'_>, mark: u32) -> io::Result<()> {
+    set_option(fd, libc::SOL_SOCKET, libc::SO_MARK, &mark)
+}
+
+// ------------------------------------------------------------------ signals
+
+/// Blocks these signals for this thread and those it will start, and gives a descriptor that reports them.
+pub fn signal_descriptor(signals: &[c_int]) -> io::Result<OwnedFd> {
+    // SAFETY: `set` is initialised by sigemptyset before use; the returned descriptor is owned by nobody else.
+    unsafe {
+        let mut set: libc::sigset_t = mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        for signal in signals {
+            libc::sigaddset(&raw mut set, *signal);
+        }
+        let error = libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, ptr::null_mut());
+        if error != 0 {
+            return Err(io::Error::from_raw_os_error(error));
+        }
+        let raw = check(libc::signalfd(-1, &raw const set, libc::SFD_NONBLOCK | libc::SFD_CLOEXEC))?;
+        Ok(OwnedFd::from_raw_fd(raw))
+    }
+}
+
+/// The number of the next signal that a [`signal_descriptor`] reports; `None` if there is none.
+pub fn next_signal(fd: BorrowedFd<'_>) -> Option<c_int> {
+    let mut info = [0_u8; mem::size_of::<libc::signalfd_siginfo>()];
+    // SAFETY: the kernel writes at most the length of `info`.
+    let read = unsafe { libc::read(fd.as_raw_fd(), info.as_mut_ptr().cast::<c_void>(), info.len()) };
+    (read == info.len().cast_signed())
+        .then(|| i32::from_ne_bytes([info[0], info[1], info[2], info[3]]))
+}
+
+// ------------------------------------------------------------------ memory
+
+/// A ring of bytes that is mapped twice in a row, so that any stretch of at most its size is contiguous.
+///
+/// A lane reads into its free part and takes packets from its filled part without ever moving a byte.
+pub struct Ring {
+    base: NonNull<u8>,
+    size: usize,
+}
+
+// SAFETY: the mapping belongs to this value alone.
+unsafe impl Send for Ring {}
+
+impl Ring {
+    /// A ring of `size` bytes, a multiple of the page size. Pages that were never touched take no memory.
+    pub fn new(size: usize) -> io::Result<Self> {
+        let file = rustix::fs::memfd_create("trunkline-ring", rustix::fs::MemfdFlags::CLOEXEC)?;
+        rustix::fs::ftruncate(&file, size as u64)?;
+        // SAFETY: the first call reserves 2 × size of address space at a place of the kernel's choice; the other
+        // two replace exactly that reservation, which nothing else uses. On failure the reservation is unmapped.
+        unsafe {
+            let base = libc::mmap(
+                ptr::null_mut(),
+                2 * size,
+                libc::PROT_NONE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            );
+            if base == libc::MAP_FAILED {
+                return Err(io::Error::last_os_error());
+            }
+            let base = base.cast::<u8>();
+            for half in 0..2 {
+                let at = libc::mmap(
+                    base.add(half * size).cast::<c_void>(),
+                    size,
+                    libc::PROT_READ | libc::PROT_WRITE,
+                    libc::MAP_SHARED | libc::MAP_FIXED,
+                    file.as_raw_fd(),
+                    0,
+                );
+                if at == libc::MAP_FAILED {
+                    let error = io::Error::last_os_error();
+                    libc::munmap(base.cast::<c_void>(), 2 * size);
+                    return Err(error);
+                }
+            }
+            let base = NonNull::new(base).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
+            Ok(Ring { base, size })
+        }
+    }
+
+    /// Its size in bytes.
+    pub const fn size(&self) -> usize {
+        self.size
+    }
+
+    /// `len` bytes from position `at`, which counts for ever and is taken modulo the size.
+    pub fn window(&self, at: usize, len: usize) -> &[u8] {
+        assert!(len <= self.size, "a window of {len} bytes in a ring of {}", self.size);
+        // SAFETY: at % size + len <= 2 × size, all of it mapped; no byte of a window of at most `size` bytes is
+        // mapped twice within it; `&self` keeps mutable windows away.
+        unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(at % self.size), len) }
+    }
+
+    /// `len` bytes from position `at`, to write into.
+    pub fn window_mut(&mut self, at: usize, len: usize) -> &mut [u8] {
+        assert!(len <= self.size, "a window of {len} bytes in a ring of {}", self.size);
+        // SAFETY: as in `window`; `&mut self` makes it the only one.
+        unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr().add(at % self.size), len) }
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made by `new` with this size and no window outlives the ring.
+        unsafe {
+            libc::munmap(self.base.as_ptr().cast::<c_void>(), 2 * self.size);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ring_is_contiguous_across_its_end() {
+        let mut ring = Ring::new(4096).expect("memory");
+        let text = b"across the end";
+        ring.window_mut(4090, text.len()).copy_from_slice(text);
+        assert_eq!(ring.window(4090, text.len()), text);
+        assert_eq!(ring.window(0, 8), &text[6..]);
+        assert_eq!(ring.window(3 * 4096 - 6, text.len()), text);
+    }
+}

@@ -1,0 +1,98 @@
+use ipnet::IpNet;
+use thiserror::Error;
+use trunkline_packet::{Headers, Offload, OffloadError, PacketError};
+
+use crate::RouteTable;
+use crate::frame::FrameHead;
+
+/// Why a packet that came in a sound frame is not passed on. Counted by kind; the lane lives on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum Refusal {
+    /// It is no IP packet.
+    #[error("malformed packet: {0}")]
+    Malformed(#[from] PacketError),
+    /// Its offload request does not fit it.
+    #[error("bad offload request: {0}")]
+    BadOffload(#[from] OffloadError),
+    /// Its source address is not routed to the peer that sent it.
+    #[error("source address {0} is not among the peer's routes")]
+    ForgedSource(std::net::IpAddr),
+}
+
+/// What a receiver has passed on and refused.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ReceiverStats {
+    /// Frames passed on.
+    pub frames: u64,
+    /// Packets passed on, each segment counted.
+    pub segments: u64,
+    /// Bytes of packets passed on.
+    pub bytes: u64,
+    /// Packets refused as [`Refusal::Malformed`].
+    pub malformed: u64,
+    /// Packets refused as [`Refusal::BadOffload`].
+    pub bad_offload: u64,
+    /// Packets refused as [`Refusal::ForgedSource`].
+    pub forged_source: u64,
+}
+
+/// The receiving half of a trunk: decides which packets of a peer may enter this site.
+///
+/// The peer is authenticated and still not believed: a packet must be well formed, ask the kernel for nothing
+/// that does not fit it, and come from an address that is routed to that peer.
+pub struct Receiver {
+    sources: RouteTable<()>,
+    stats: ReceiverStats,
+}
+
+impl Receiver {
+    /// A receiver that takes packets from these prefixes.
+    pub fn new(sources: impl IntoIterator<Item = IpNet>) -> Self {
+        Receiver {
+            sources: sources.into_iter().map(|prefix| (prefix, ())).collect(),
+            stats: ReceiverStats::default(),
+        }
+    }
+
+    /// Takes new prefixes and keeps the counts.
+    pub fn set_sources(&mut self, sources: impl IntoIterator<Item = IpNet>) {
+        self.sources = sources.into_iter().map(|prefix| (prefix, ())).collect();
+    }
+
+    /// What has come so far.
+    pub const fn stats(&self) -> &ReceiverStats {
+        &self.stats
+    }
+
+    /// Judges the packet behind `head`, of which `prefix` holds the headers at least. `Ok` gives its headers and
+    /// the offload request with which it may be written to the device.
+    #[inline]
+    pub fn handle_frame(&mut self, head: &FrameHead, prefix: &[u8]) -> Result<(Headers, Offload), Refusal> {
+        match self.judge(head, prefix) {
+            Ok(accepted) => {
+                self.stats.frames += 1;
+                self.stats.segments += u64::from(head.offload.segments(head.packet_len));
+                self.stats.bytes += head.packet_len as u64;
+                Ok(accepted)
+            }
+            Err(refusal) => {
+                match refusal {
+                    Refusal::Malformed(_) => self.stats.malformed += 1,
+                    Refusal::BadOffload(_) => self.stats.bad_offload += 1,
+                    Refusal::ForgedSource(_) => self.stats.forged_source += 1,
+                }
+                Err(refusal)
+            }
+        }
+    }
+
+    #[inline]
+    fn judge(&self, head: &FrameHead, prefix: &[u8]) -> Result<(Headers, Offload), Refusal> {
+        let headers = Headers::parse(prefix, head.packet_len)?;
+        let offload = head.offload.normalise(prefix, &headers)?;
+        if self.sources.lookup(headers.source).is_none() {
+            return Err(Refusal::ForgedSource(headers.source));
+        }
+        Ok((headers, offload))
+    }
+}

@@ -1,0 +1,136 @@
+use trunkline_packet::Headers;
+use trunkline_queue::{Discipline, DropReason, Enqueue, Item, Stats};
+use trunkline_units::Instant;
+
+use crate::{ClassId, ClassSettings, Classifier, LaneSnapshot};
+
+/// A packet in the owner's buffers, as the core handles it.
+pub trait Packet: Item {
+    /// Keeps the first `segments` segments (at least one, fewer than [`Item::segments`]) of a super-packet
+    /// with these headers.
+    fn trim(&mut self, headers: &Headers, segments: u32);
+}
+
+/// What became of a packet that was offered to a [`Transmitter`].
+#[derive(Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Offered<P> {
+    /// The class it is in.
+    pub class: ClassId,
+    /// The packet, if nothing of it was queued, with the reason.
+    pub dropped: Option<(P, DropReason)>,
+}
+
+struct Class<P> {
+    settings: ClassSettings,
+    queue: Discipline<P>,
+}
+
+/// The sending half of a trunk: classifies packets and keeps each class in an edge queue until its lane has
+/// room.
+///
+/// Polling order: after any number of [`handle_packet`](Transmitter::handle_packet) calls, and whenever a lane
+/// reports room, the owner calls [`poll_transmit`](Transmitter::poll_transmit) for that lane's class until it
+/// gives `None`. The order among classes is the owner's: each has a lane of its own. There is no timer.
+pub struct Transmitter<P> {
+    classifier: Classifier,
+    classes: Vec<Class<P>>,
+}
+
+impl<P: Packet> Transmitter<P> {
+    /// A transmitter for these classes; there must be one at least, 256 at most.
+    pub fn new(classes: &[ClassSettings]) -> Self {
+        assert!((1..=256).contains(&classes.len()), "a trunk has 1 to 256 classes, not {}", classes.len());
+        Transmitter { classifier: Classifier::new(classes), classes: classes.iter().map(Class::new).collect() }
+    }
+
+    /// The classes, in the order of their ids.
+    pub fn classes(&self) -> impl Iterator<Item = (ClassId, &ClassSettings, &Stats)> {
+        self.classes.iter().zip(0..).map(|(c, id)| (ClassId(id), &c.settings, c.queue.stats()))
+    }
+
+    /// Whether packets of `class` wait.
+    #[inline]
+    pub fn has_backlog(&self, class: ClassId) -> bool {
+        !self.classes[class.index()].queue.is_empty()
+    }
+
+    /// Takes a packet. What does not fit of a super-packet is cut off by whole segments, so that a drop costs
+    /// a flow one packet and not forty.
+    #[inline]
+    pub fn handle_packet(&mut self, now: Instant, headers: &Headers, mut packet: P) -> Offered<P> {
+        let class = self.classifier.classify(headers);
+        let queue = &mut self.classes[class.index()].queue;
+        let segments = packet.segments();
+        if segments > 1 {
+            let bytes = packet.bytes();
+            let (room, reason) = queue.room(segments, bytes.div_ceil(segments as usize));
+            if room == 0 {
+                queue.refuse(segments, bytes, reason);
+                return Offered { class, dropped: Some((packet, reason)) };
+            }
+            if room < segments {
+                packet.trim(headers, room);
+                debug_assert_eq!(packet.segments(), room);
+                queue.refuse(segments - room, bytes - packet.bytes(), reason);
+            }
+        }
+        let dropped = match queue.enqueue(now, packet) {
+            Enqueue::Queued => None,
+            Enqueue::Dropped(packet, reason) => Some((packet, reason)),
+        };
+        Offered { class, dropped }
+    }
+
+    /// The next packet of `class` for a lane that has room, which it takes from `lane.room`. A packet larger
+    /// than the room passes if there is any, since a lane takes part of a packet too.
+    #[inline]
+    pub fn poll_transmit(&mut self, now: Instant, class: ClassId, lane: &mut LaneSnapshot) -> Option<P> {
+        if lane.room == 0 {
+            return None;
+        }
+        let packet = self.classes[class.index()].queue.dequeue(now)?.item;
+        lane.room = lane.room.saturating_sub(packet.bytes());
+        Some(packet)
+    }
+
+    /// Takes on new classes. A class that was there by name keeps what waits in it and its counts; packets of
+    /// classes that are gone are dropped and handed to `discard`.
+    pub fn reconfigure(&mut self, classes: &[ClassSettings], mut discard: impl FnMut(P)) {
+        assert!((1..=256).contains(&classes.len()), "a trunk has 1 to 256 classes, not {}", classes.len());
+        let mut old = std::mem::take(&mut self.classes);
+        for settings in classes {
+            let class = match old.iter().position(|c| c.settings.name == settings.name) {
+                Some(index) => {
+                    let mut class = old.swap_remove(index);
+                    class.queue.reconfigure(settings.queue);
+                    class.settings = settings.clone();
+                    class
+                }
+                None => Class::new(settings),
+            };
+            self.classes.push(class);
+        }
+        self.classifier = Classifier::new(classes);
+        for class in &mut old {
+            while let Some(packet) = class.queue.flush() {
+                discard(packet);
+            }
+        }
+    }
+
+    /// Drops everything that waits, handing each packet to `discard`.
+    pub fn flush(&mut self, mut discard: impl FnMut(P)) {
+        for class in &mut self.classes {
+            while let Some(packet) = class.queue.flush() {
+                discard(packet);
+            }
+        }
+    }
+}
+
+impl<P: Packet> Class<P> {
+    fn new(settings: &ClassSettings) -> Self {
+        Class { settings: settings.clone(), queue: Discipline::new(settings.queue) }
+    }
+}

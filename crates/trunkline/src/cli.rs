@@ -1,0 +1,54 @@
+//! What can be said on the command line. The man pages and shell completions are made from this.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+/// TCP trunks between sites: every class of traffic in a congestion-controlled, encrypted lane of its own.
+#[derive(Debug, Parser)]
+#[command(name = "trunkline", version, max_term_width = 100)]
+#[command(after_help = "Exit codes: 0 done, 1 failed, 2 wrong arguments or configuration, 3 no daemon answers, \
+4 this machine lacks something that is needed, 130 interrupted.")]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a site's gateway in the foreground until it is told to stop.
+    Up(FileArguments),
+    /// Check a configuration file and say what it means.
+    Check(FileArguments),
+    /// Show the state of a running gateway: peers, classes, lanes, drops.
+    Status(StatusArguments),
+    /// Have a running gateway read its file again; lanes that stay the same are not touched.
+    Reload(InstanceArguments),
+    /// End a running gateway.
+    Down(InstanceArguments),
+    /// Make a private key and print it.
+    Genkey,
+    /// Read a private key from standard input and print its public key.
+    Pubkey,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct FileArguments {
+    /// The site's configuration file.
+    pub(crate) file: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct InstanceArguments {
+    /// The site: its configuration file, its control socket, or its name. May be left out where only one runs.
+    pub(crate) site: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StatusArguments {
+    #[command(flatten)]
+    pub(crate) instance: InstanceArguments,
+    /// Print one JSON object instead.
+    #[arg(long)]
+    pub(crate) json: bool,
+}

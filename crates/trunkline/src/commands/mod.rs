@@ -1,0 +1,5 @@
+//! One module for each group of commands.
+
+pub(crate) mod control;
+pub(crate) mod keys;
+pub(crate) mod site;
