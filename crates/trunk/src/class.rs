@@ -79,8 +79,10 @@ impl Rule {
     }
 
     fn ports_match(&self, ports: Option<(u16, u16)>) -> bool {
-        let within = |ranges: &[RangeInclusive<u16>], port: u16| ranges.iter().any(|range| range.contains(&port));
-        let any = self.source_ports.is_empty() && self.destination_ports.is_empty() && self.either_ports.is_empty();
+        let within =
+            |ranges: &[RangeInclusive<u16>], port: u16| ranges.iter().any(|range| range.contains(&port));
+        let any =
+            self.source_ports.is_empty() && self.destination_ports.is_empty() && self.either_ports.is_empty();
         let Some((source, destination)) = ports else { return any };
         any || ((self.source_ports.is_empty() || within(&self.source_ports, source))
             && (self.destination_ports.is_empty() || within(&self.destination_ports, destination))

@@ -100,7 +100,9 @@ impl FrameHead {
                 };
                 let ecn = if s.ecn && s.kind != SegmentKind::Udp { ECN } else { 0 };
                 room[..3].copy_from_slice(&[length[0], length[1], kind | ecn]);
-                for (at, value) in [s.size, s.header_len, s.checksum_start, s.checksum_offset].iter().enumerate() {
+                for (at, value) in
+                    [s.size, s.header_len, s.checksum_start, s.checksum_offset].iter().enumerate()
+                {
                     room[3 + 2 * at..5 + 2 * at].copy_from_slice(&value.to_be_bytes());
                 }
                 MAX_HEAD
@@ -201,11 +203,7 @@ mod tests {
             (&[0x00, 0x34, 0x02, 0x00, 0x14, 0x00, 0x10], 1),
             (&[0xfd, 0xe8, 0x10, 0x05, 0xa8, 0x00, 0x34, 0x00, 0x14, 0x00, 0x10], 2),
         ];
-        let offloads = [
-            Offload::None,
-            Offload::Checksum { start: 20, offset: 16 },
-            heads()[2].offload,
-        ];
+        let offloads = [Offload::None, Offload::Checksum { start: 20, offset: 16 }, heads()[2].offload];
         let lengths = [84, 52, 65_000];
         for (bytes, index) in vectors {
             let head = FrameHead { packet_len: lengths[index], offload: offloads[index] };

@@ -41,7 +41,10 @@ impl<P: Packet> Transmitter<P> {
     /// A transmitter for these classes; there must be one at least, 256 at most.
     pub fn new(classes: &[ClassSettings]) -> Self {
         assert!((1..=256).contains(&classes.len()), "a trunk has 1 to 256 classes, not {}", classes.len());
-        Transmitter { classifier: Classifier::new(classes), classes: classes.iter().map(Class::new).collect() }
+        Transmitter {
+            classifier: Classifier::new(classes),
+            classes: classes.iter().map(Class::new).collect(),
+        }
     }
 
     /// The classes, in the order of their ids.
