@@ -26,10 +26,14 @@ pub enum DeviceError {
 
 fn hint(error: &std::io::Error) -> &'static str {
     match error.raw_os_error() {
-        Some(libc::EPERM | libc::EACCES) => " (CAP_NET_ADMIN is needed: run as root, or by the unit file in dist/)",
+        Some(libc::EPERM | libc::EACCES) => {
+            " (CAP_NET_ADMIN is needed: run as root, or by the unit file in dist/)"
+        }
         Some(libc::EBUSY) => " (another process holds it)",
         Some(libc::ENOENT | libc::ENODEV) => " (the kernel module tun is not loaded: modprobe tun)",
-        Some(libc::EINVAL) => " (a device of that name exists and is no TUN device, or has another number of queues)",
+        Some(libc::EINVAL) => {
+            " (a device of that name exists and is no TUN device, or has another number of queues)"
+        }
         _ => "",
     }
 }
@@ -56,7 +60,10 @@ impl Device {
         if tun.offloads && !(offloads.checksum && offloads.tcp) {
             tracing::warn!("{}: no TCP offloads on this kernel: packets are carried one by one", tun.name);
         } else if tun.offloads && !offloads.udp {
-            tracing::warn!("{}: no UDP offload on this kernel: its super-packets are segmented here", tun.name);
+            tracing::warn!(
+                "{}: no UDP offload on this kernel: its super-packets are segmented here",
+                tun.name
+            );
         }
         let mut netlink = Handle::open()?;
         let index = netlink.link_index(&tun.name)?;

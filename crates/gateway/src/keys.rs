@@ -1,4 +1,4 @@
-//! Ed25519 keys that name sites: a site *is* its public key, as in WireGuard, and keys travel as the
+//! Ed25519 keys that name sites: a site *is* its public key, as in `WireGuard`, and keys travel as the
 //! 44 characters of base64 (RFC 4648 §4) that fit one line of a configuration file.
 //!
 //! A [`SecretKey`] is the 32-byte seed of RFC 8032 §5.1.5. It is wiped when dropped and never printed; text
@@ -314,7 +314,7 @@ mod tests {
         assert_eq!(SecretKey::load(&path).unwrap().public(), key.public());
         fs::write(&path, "not a key").unwrap();
         let error = SecretKey::load(&path).unwrap_err().to_string();
-        assert!(error.contains("a.key") && error.contains("9"), "{error}");
+        assert!(error.contains("a.key") && error.contains('9'), "{error}");
         fs::write(&path, [b'x'; 5000]).unwrap();
         assert!(SecretKey::load(&path).unwrap_err().to_string().contains("too long"));
         let missing = SecretKey::load(&directory.join("none.key")).unwrap_err();

@@ -50,13 +50,20 @@ const LANE_FAMILIES: &[LaneFamily] = &[
     ("trunkline_lane_delivery_rate_bytes_per_second", "gauge", "Rate lately delivered.", |l| {
         l.delivery_rate as f64 / 8.0
     }),
-    ("trunkline_lane_retransmitted_segments_total", "counter", "Segments lost in the core and sent again.", |l| {
-        l.retransmits as f64
-    }),
+    (
+        "trunkline_lane_retransmitted_segments_total",
+        "counter",
+        "Segments lost in the core and sent again.",
+        |l| l.retransmits as f64,
+    ),
     ("trunkline_lane_sent_segments_total", "counter", "Segments sent.", |l| l.segments_sent as f64),
     ("trunkline_lane_unsent_bytes", "gauge", "Bytes in the kernel, not yet sent.", |l| l.unsent_bytes as f64),
-    ("trunkline_lane_unacked_bytes", "gauge", "Bytes sent, not yet acknowledged.", |l| l.unacked_bytes as f64),
-    ("trunkline_lane_sent_bytes_total", "counter", "Bytes written to the connection.", |l| l.bytes_sent as f64),
+    ("trunkline_lane_unacked_bytes", "gauge", "Bytes sent, not yet acknowledged.", |l| {
+        l.unacked_bytes as f64
+    }),
+    ("trunkline_lane_sent_bytes_total", "counter", "Bytes written to the connection.", |l| {
+        l.bytes_sent as f64
+    }),
     ("trunkline_lane_received_bytes_total", "counter", "Bytes read from it.", |l| l.bytes_received as f64),
     ("trunkline_lane_key_updates_total", "counter", "TLS key updates.", |l| l.key_updates as f64),
 ];
@@ -78,9 +85,11 @@ pub fn prometheus(status: &Status) -> String {
     page.family("trunkline_class_dropped_packets_total", "counter", "Packets dropped at the edge.");
     for_classes(status, |peer, class| {
         let drops = &class.drops;
-        for (reason, count) in
-            [("segment_limit", drops.segment_limit), ("byte_limit", drops.byte_limit), ("flushed", drops.flushed)]
-        {
+        for (reason, count) in [
+            ("segment_limit", drops.segment_limit),
+            ("byte_limit", drops.byte_limit),
+            ("flushed", drops.flushed),
+        ] {
             let labels = [("peer", peer.name.as_str()), ("class", &class.name), ("reason", reason)];
             page.sample("trunkline_class_dropped_packets_total", &labels, count);
         }
@@ -143,7 +152,8 @@ fn sojourn(page: &mut Page, status: &Status) {
         let mut cumulative = 0;
         for (index, count) in class.sojourn.buckets.iter().enumerate() {
             cumulative += count;
-            let bound = Histogram::upper_bound(index).map_or("+Inf".to_owned(), |b| b.as_secs_f64().to_string());
+            let bound =
+                Histogram::upper_bound(index).map_or("+Inf".to_owned(), |b| b.as_secs_f64().to_string());
             let labels = [labels[0], labels[1], ("le", bound.as_str())];
             page.sample(&format!("{name}_bucket"), &labels, cumulative);
         }
@@ -177,7 +187,11 @@ fn received(page: &mut Page, status: &Status) {
 
 fn strangers(page: &mut Page, status: &Status) {
     let strangers = &status.strangers;
-    page.family("trunkline_half_open_connections", "gauge", "Handshakes under way with those who dialled us.");
+    page.family(
+        "trunkline_half_open_connections",
+        "gauge",
+        "Handshakes under way with those who dialled us.",
+    );
     page.sample("trunkline_half_open_connections", &[], strangers.half_open);
     page.family("trunkline_accepted_connections_total", "counter", "Connections accepted.");
     page.sample("trunkline_accepted_connections_total", &[], strangers.accepted);

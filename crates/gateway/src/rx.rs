@@ -10,7 +10,6 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
-use ipnet::IpNet;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll;
 use trunkline_trunk::{Receiver, ReceiverStats};
@@ -84,7 +83,11 @@ pub(crate) struct RxWorker {
 }
 
 impl RxWorker {
-    pub(crate) fn new(queue: TunQueue, commands: Mailbox<RxCommand>, events: Mailbox<WorkerEvent>) -> io::Result<Self> {
+    pub(crate) fn new(
+        queue: TunQueue,
+        commands: Mailbox<RxCommand>,
+        events: Mailbox<WorkerEvent>,
+    ) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, &commands, epoll::EventData::new_u64(MAILBOX), epoll::EventFlags::IN)?;
         Ok(RxWorker {
@@ -171,7 +174,7 @@ impl RxWorker {
         let mut old = std::mem::take(&mut self.peers);
         let old_keys: Vec<PublicKey> = old.iter().map(|peer| peer.key).collect();
         for planned in &plan.peers {
-            let sources = planned.routes.iter().copied().collect::<Vec<IpNet>>();
+            let sources = planned.routes.clone();
             let peer = match old.iter().position(|peer| peer.key == planned.key) {
                 Some(at) => {
                     let mut peer = old.swap_remove(at);
@@ -186,29 +189,22 @@ impl RxWorker {
         let epoll = &self.epoll;
         self.lanes.retain(|_, (index, lane)| {
             let key = old_keys[*index];
-            match peers.iter().position(|peer| peer.key == key) {
-                Some(at) => *index = at,
-                None => {
-                    let _ = epoll::delete(epoll, lane.fd());
-                    return false;
-                }
+            if let Some(at) = peers.iter().position(|peer| peer.key == key) {
+                *index = at;
+                return true;
             }
-            true
+            let _ = epoll::delete(epoll, lane.fd());
+            false
         });
     }
 
     fn report(&self) -> RxReport {
-        let mut lanes: Vec<(u64, LaneRxStats)> =
-            self.peers_lanes().map(|lane| (lane.serial, lane.stats)).collect();
+        let mut lanes: Vec<_> = self.lanes.values().map(|(_, lane)| (lane.serial, lane.stats)).collect();
         lanes.sort_unstable_by_key(|(serial, _)| *serial);
         RxReport {
             device: self.stats,
             peers: self.peers.iter().map(|peer| (peer.key, *peer.receiver.stats())).collect(),
             lanes,
         }
-    }
-
-    fn peers_lanes(&self) -> impl Iterator<Item = &LaneRx> {
-        self.lanes.values().map(|(_, lane)| lane)
     }
 }

@@ -34,19 +34,22 @@ struct InterfaceRequest {
 
 /// Which offloads a TUN device was granted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct TunOffloads {
+pub(crate) struct TunOffloads {
     /// Partial checksums, the base of the others.
-    pub checksum: bool,
+    pub(crate) checksum: bool,
     /// TCP super-packets (TSO, IPv4 and IPv6).
-    pub tcp: bool,
+    pub(crate) tcp: bool,
     /// UDP super-packets (USO, Linux 6.2).
-    pub udp: bool,
+    pub(crate) udp: bool,
 }
 
 /// Opens one queue of the TUN device `name`, with a virtio header before each packet.
-pub fn open_tun_queue(name: &str, multi_queue: bool) -> io::Result<OwnedFd> {
-    let mut request =
-        InterfaceRequest { name: [0; libc::IFNAMSIZ], flags: IFF_TUN | IFF_NO_PI | IFF_VNET_HDR, padding: [0; 22] };
+pub(crate) fn open_tun_queue(name: &str, multi_queue: bool) -> io::Result<OwnedFd> {
+    let mut request = InterfaceRequest {
+        name: [0; libc::IFNAMSIZ],
+        flags: IFF_TUN | IFF_NO_PI | IFF_VNET_HDR,
+        padding: [0; 22],
+    };
     if multi_queue {
         request.flags |= IFF_MULTI_QUEUE;
     }
@@ -58,10 +61,8 @@ pub fn open_tun_queue(name: &str, multi_queue: bool) -> io::Result<OwnedFd> {
     }
     // SAFETY: the path is a NUL-terminated constant; the returned descriptor is owned by nobody else.
     let fd = unsafe {
-        let raw = check(libc::open(
-            c"/dev/net/tun".as_ptr(),
-            libc::O_RDWR | libc::O_CLOEXEC | libc::O_NONBLOCK,
-        ))?;
+        let raw =
+            check(libc::open(c"/dev/net/tun".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC | libc::O_NONBLOCK))?;
         OwnedFd::from_raw_fd(raw)
     };
     // SAFETY: `request` has the size and layout of struct ifreq and outlives the call.
@@ -70,7 +71,7 @@ pub fn open_tun_queue(name: &str, multi_queue: bool) -> io::Result<OwnedFd> {
 }
 
 /// Asks for as many offloads as the kernel grants and says which those are.
-pub fn set_tun_offloads(fd: BorrowedFd<'_>, wanted: TunOffloads) -> TunOffloads {
+pub(crate) fn set_tun_offloads(fd: BorrowedFd<'_>, wanted: TunOffloads) -> TunOffloads {
     const CHECKSUM: c_uint = 0x01;
     const TSO4: c_uint = 0x02;
     const TSO6: c_uint = 0x04;
@@ -97,33 +98,33 @@ pub fn set_tun_offloads(fd: BorrowedFd<'_>, wanted: TunOffloads) -> TunOffloads 
 
 /// What `TCP_INFO` says, as far as we use it. Fields that an older kernel does not fill are zero.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct TcpInfo {
+pub(crate) struct TcpInfo {
     /// Smoothed round-trip time, µs.
-    pub rtt_us: u32,
+    pub(crate) rtt_us: u32,
     /// Smallest round-trip time, µs; `u32::MAX` before the first sample.
-    pub min_rtt_us: u32,
+    pub(crate) min_rtt_us: u32,
     /// Congestion window, segments.
-    pub cwnd: u32,
+    pub(crate) cwnd: u32,
     /// Slow-start threshold, segments.
-    pub ssthresh: u32,
+    pub(crate) ssthresh: u32,
     /// Sender's segment size, bytes.
-    pub snd_mss: u32,
+    pub(crate) snd_mss: u32,
     /// Retransmitted segments since the connection began.
-    pub retransmits: u32,
+    pub(crate) retransmits: u32,
     /// Segments sent, retransmissions included.
-    pub segments_out: u32,
+    pub(crate) segments_out: u32,
     /// Bytes acknowledged.
-    pub bytes_acked: u64,
+    pub(crate) bytes_acked: u64,
     /// Delivery rate, bytes per second.
-    pub delivery_rate: u64,
+    pub(crate) delivery_rate: u64,
     /// Pacing rate, bytes per second.
-    pub pacing_rate: u64,
+    pub(crate) pacing_rate: u64,
     /// Bytes in the send queue and not yet sent.
-    pub notsent: u32,
+    pub(crate) notsent: u32,
 }
 
 /// Reads `TCP_INFO`.
-pub fn tcp_info(fd: BorrowedFd<'_>) -> io::Result<TcpInfo> {
+pub(crate) fn tcp_info(fd: BorrowedFd<'_>) -> io::Result<TcpInfo> {
     const SIZE: usize = 256;
     let mut raw = [0_u8; SIZE];
     let mut len = SIZE as socklen_t;
@@ -162,12 +163,12 @@ fn queue_ioctl(fd: BorrowedFd<'_>, request: c_ulong) -> io::Result<usize> {
 }
 
 /// Bytes in the send queue: unsent and unacknowledged (`SIOCOUTQ`).
-pub fn send_queue(fd: BorrowedFd<'_>) -> io::Result<usize> {
+pub(crate) fn send_queue(fd: BorrowedFd<'_>) -> io::Result<usize> {
     queue_ioctl(fd, 0x5411)
 }
 
 /// Bytes in the send queue that were never sent (`SIOCOUTQNSD`).
-pub fn send_queue_unsent(fd: BorrowedFd<'_>) -> io::Result<usize> {
+pub(crate) fn send_queue_unsent(fd: BorrowedFd<'_>) -> io::Result<usize> {
     queue_ioctl(fd, 0x894b)
 }
 
@@ -186,12 +187,12 @@ fn set_option<T>(fd: BorrowedFd<'_>, level: c_int, name: c_int, value: &T) -> io
 }
 
 /// Limits the unsent bytes a socket takes before it stops being writable (`TCP_NOTSENT_LOWAT`).
-pub fn set_notsent_lowat(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
+pub(crate) fn set_notsent_lowat(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
     set_option(fd, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, &c_int::try_from(bytes).unwrap_or(c_int::MAX))
 }
 
 /// Sets the congestion control by name (`TCP_CONGESTION`).
-pub fn set_congestion_control(fd: BorrowedFd<'_>, name: &str) -> io::Result<()> {
+pub(crate) fn set_congestion_control(fd: BorrowedFd<'_>, name: &str) -> io::Result<()> {
     // SAFETY: the name is readable for its length.
     check(unsafe {
         libc::setsockopt(
@@ -207,7 +208,12 @@ pub fn set_congestion_control(fd: BorrowedFd<'_>, name: &str) -> io::Result<()> 
 
 /// Gives up on a connection whose data stays unacknowledged for so long (`TCP_USER_TIMEOUT`), and probes an
 /// idle one so often that its end is noticed in the same time.
-pub fn set_dead_after(fd: BorrowedFd<'_>, idle_s: u16, interval_s: u16, timeout_ms: u32) -> io::Result<()> {
+pub(crate) fn set_dead_after(
+    fd: BorrowedFd<'_>,
+    idle_s: u16,
+    interval_s: u16,
+    timeout_ms: u32,
+) -> io::Result<()> {
     set_option(fd, libc::SOL_SOCKET, libc::SO_KEEPALIVE, &1_i32)?;
     set_option(fd, libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, &c_int::from(idle_s))?;
     set_option(fd, libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, &c_int::from(interval_s))?;
@@ -216,19 +222,19 @@ pub fn set_dead_after(fd: BorrowedFd<'_>, idle_s: u16, interval_s: u16, timeout_
 }
 
 /// Sends small writes at once (`TCP_NODELAY`).
-pub fn set_nodelay(fd: BorrowedFd<'_>) -> io::Result<()> {
+pub(crate) fn set_nodelay(fd: BorrowedFd<'_>) -> io::Result<()> {
     set_option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, &1_i32)
 }
 
 /// Marks a socket's packets for policy routing (`SO_MARK`).
-pub fn set_mark(fd: BorrowedFd<'_>, mark: u32) -> io::Result<()> {
+pub(crate) fn set_mark(fd: BorrowedFd<'_>, mark: u32) -> io::Result<()> {
     set_option(fd, libc::SOL_SOCKET, libc::SO_MARK, &mark)
 }
 
 // ------------------------------------------------------------------ signals
 
 /// Blocks these signals for this thread and those it will start, and gives a descriptor that reports them.
-pub fn signal_descriptor(signals: &[c_int]) -> io::Result<OwnedFd> {
+pub(crate) fn signal_descriptor(signals: &[c_int]) -> io::Result<OwnedFd> {
     // SAFETY: `set` is initialised by sigemptyset before use; the returned descriptor is owned by nobody else.
     unsafe {
         let mut set: libc::sigset_t = mem::zeroed();
@@ -246,12 +252,11 @@ pub fn signal_descriptor(signals: &[c_int]) -> io::Result<OwnedFd> {
 }
 
 /// The number of the next signal that a [`signal_descriptor`] reports; `None` if there is none.
-pub fn next_signal(fd: BorrowedFd<'_>) -> Option<c_int> {
+pub(crate) fn next_signal(fd: BorrowedFd<'_>) -> Option<c_int> {
     let mut info = [0_u8; mem::size_of::<libc::signalfd_siginfo>()];
     // SAFETY: the kernel writes at most the length of `info`.
     let read = unsafe { libc::read(fd.as_raw_fd(), info.as_mut_ptr().cast::<c_void>(), info.len()) };
-    (read == info.len().cast_signed())
-        .then(|| i32::from_ne_bytes([info[0], info[1], info[2], info[3]]))
+    (read == info.len().cast_signed()).then(|| i32::from_ne_bytes([info[0], info[1], info[2], info[3]]))
 }
 
 // ------------------------------------------------------------------ memory
@@ -259,7 +264,7 @@ pub fn next_signal(fd: BorrowedFd<'_>) -> Option<c_int> {
 /// A ring of bytes that is mapped twice in a row, so that any stretch of at most its size is contiguous.
 ///
 /// A lane reads into its free part and takes packets from its filled part without ever moving a byte.
-pub struct Ring {
+pub(crate) struct Ring {
     base: NonNull<u8>,
     size: usize,
 }
@@ -269,7 +274,7 @@ unsafe impl Send for Ring {}
 
 impl Ring {
     /// A ring of `size` bytes, a multiple of the page size. Pages that were never touched take no memory.
-    pub fn new(size: usize) -> io::Result<Self> {
+    pub(crate) fn new(size: usize) -> io::Result<Self> {
         let file = rustix::fs::memfd_create("trunkline-ring", rustix::fs::MemfdFlags::CLOEXEC)?;
         rustix::fs::ftruncate(&file, size as u64)?;
         // SAFETY: the first call reserves 2 × size of address space at a place of the kernel's choice; the other
@@ -308,12 +313,12 @@ impl Ring {
     }
 
     /// Its size in bytes.
-    pub const fn size(&self) -> usize {
+    pub(crate) const fn size(&self) -> usize {
         self.size
     }
 
     /// `len` bytes from position `at`, which counts for ever and is taken modulo the size.
-    pub fn window(&self, at: usize, len: usize) -> &[u8] {
+    pub(crate) fn window(&self, at: usize, len: usize) -> &[u8] {
         assert!(len <= self.size, "a window of {len} bytes in a ring of {}", self.size);
         // SAFETY: at % size + len <= 2 × size, all of it mapped; no byte of a window of at most `size` bytes is
         // mapped twice within it; `&self` keeps mutable windows away.
@@ -321,7 +326,7 @@ impl Ring {
     }
 
     /// `len` bytes from position `at`, to write into.
-    pub fn window_mut(&mut self, at: usize, len: usize) -> &mut [u8] {
+    pub(crate) fn window_mut(&mut self, at: usize, len: usize) -> &mut [u8] {
         assert!(len <= self.size, "a window of {len} bytes in a ring of {}", self.size);
         // SAFETY: as in `window`; `&mut self` makes it the only one.
         unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr().add(at % self.size), len) }

@@ -194,7 +194,9 @@ impl TunWriter {
         // Behind a virtio header of zeroes: a plain packet with a complete checksum.
         self.segment.resize(VNET_LEN + trunkline_trunk::frame::MAX_PACKET, 0);
         self.segment[..VNET_LEN].fill(0);
-        let Ok(mut segmenter) = Segmenter::new(&self.whole, headers, offload) else { return TunWrite::Refused };
+        let Ok(mut segmenter) = Segmenter::new(&self.whole, headers, offload) else {
+            return TunWrite::Refused;
+        };
         let mut outcome = TunWrite::Refused;
         while let Some(len) = segmenter.next_into(&mut self.segment[VNET_LEN..]) {
             outcome = match write(&self.queue, &self.segment[..VNET_LEN + len]) {

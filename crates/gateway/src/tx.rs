@@ -23,7 +23,7 @@ use crate::keys::PublicKey;
 use crate::lane_tx::{Flushed, LaneError, LaneTx, LaneTxStats};
 use crate::mailbox::Mailbox;
 use crate::plan::Plan;
-use crate::pool::{HEAD_CONTENT, FRONT, PacketBuf, Pool};
+use crate::pool::{FRONT, HEAD_CONTENT, PacketBuf, Pool};
 use crate::sys::TcpInfo;
 use crate::tun::{ReadDrop, TunQueue, TunRead, TunReader};
 
@@ -73,13 +73,16 @@ pub(crate) struct DeviceReadStats {
     pub(crate) no_memory: u64,
 }
 
+/// What the kernel says of a lane.
+type Kernel = (TcpInfo, LaneSnapshot);
+
 /// A sending worker's state at one instant.
 #[derive(Debug)]
 pub(crate) struct TxReport {
     pub(crate) device: DeviceReadStats,
     pub(crate) pool_bytes: usize,
     pub(crate) classes: Vec<(PublicKey, Arc<str>, Stats)>,
-    pub(crate) lanes: Vec<(u64, LaneTxStats, Option<(TcpInfo, LaneSnapshot)>)>,
+    pub(crate) lanes: Vec<(u64, LaneTxStats, Option<Kernel>)>,
 }
 
 const TUN: u64 = u64::MAX;
@@ -114,7 +117,11 @@ pub(crate) struct TxWorker {
 }
 
 impl TxWorker {
-    pub(crate) fn new(queue: TunQueue, commands: Mailbox<TxCommand>, events: Mailbox<WorkerEvent>) -> io::Result<Self> {
+    pub(crate) fn new(
+        queue: TunQueue,
+        commands: Mailbox<TxCommand>,
+        events: Mailbox<WorkerEvent>,
+    ) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, &queue, epoll::EventData::new_u64(TUN), epoll::EventFlags::IN)?;
         epoll::add(&epoll, &commands, epoll::EventData::new_u64(MAILBOX), epoll::EventFlags::IN)?;
@@ -291,9 +298,15 @@ impl TxWorker {
                     let _ = reply.try_send(self.report());
                 }
                 TxCommand::Stop => {
-                    let serials: Vec<u64> =
-                        self.peers.iter().flat_map(|p| p.lanes.iter().flatten()).map(|s| s.lane.serial).collect();
-                    serials.into_iter().for_each(|serial| self.take_lane(serial, true));
+                    let serials: Vec<u64> = self
+                        .peers
+                        .iter()
+                        .flat_map(|p| p.lanes.iter().flatten())
+                        .map(|s| s.lane.serial)
+                        .collect();
+                    for serial in serials {
+                        self.take_lane(serial, true);
+                    }
                     return Ok(false);
                 }
             }

@@ -50,8 +50,7 @@ fn tcp() -> Whole {
 
 fn super_packet(segments: usize) -> Whole {
     let payload: Vec<u8> = (0..segments * 1000).map(|byte| byte as u8).collect();
-    let mut tcp = build::Tcp::default();
-    tcp.flags = TcpFlags::ACK | TcpFlags::PSH | TcpFlags::FIN;
+    let tcp = build::Tcp { flags: TcpFlags::ACK | TcpFlags::PSH | TcpFlags::FIN, ..build::Tcp::default() };
     let (bytes, offload) = build::tcp_offloaded(&build::Ip::v4(), &tcp, &payload, 1000);
     Whole { bytes, offload }
 }
@@ -150,7 +149,7 @@ fn a_reload_keeps_what_waits_in_classes_that_stay_and_counts_what_goes() {
     assert_eq!(offer(&mut core, tcp()).1, None);
     let mut discarded = Vec::new();
     core.reconfigure(&[class("voice", vec![protocol(17)], 5), class("rest", vec![], 10)], |p| {
-        discarded.push(p)
+        discarded.push(p);
     });
     assert_eq!(discarded, [udp(1, 2, 100)]);
     assert!(!core.has_backlog(ClassId(0)));

@@ -21,7 +21,8 @@ pub(super) fn parse(site: &mut Section<'_>, lanes: &LanesConfig) -> Vec<ClassCon
         return default_classes(lanes);
     };
     if sections.is_empty() {
-        site.place().report("classes is an empty list", "at least one class, or no classes for the default ones");
+        site.place()
+            .report("classes is an empty list", "at least one class, or no classes for the default ones");
     }
     if let Some(extra) = sections.get(MAX_CLASSES) {
         extra.place().report("is one class too many", format!("at most {MAX_CLASSES} classes"));
@@ -83,10 +84,9 @@ fn rules(field: Field<'_>) -> Vec<RuleConfig> {
             place.report("is an empty list, which takes no packet", format!("{RULES}, or no match at all"));
             vec![RuleConfig::default()]
         }
-        Some(fields) => fields
-            .into_iter()
-            .map(|field| field.section().map_or_else(RuleConfig::default, rule))
-            .collect(),
+        Some(fields) => {
+            fields.into_iter().map(|field| field.section().map_or_else(RuleConfig::default, rule)).collect()
+        }
         None => vec![RuleConfig::default()],
     }
 }
@@ -98,7 +98,7 @@ fn rule(mut section: Section<'_>) -> RuleConfig {
     let mut range = |key| section.field(key).map(ports).unwrap_or_default();
     let (source_port, destination_port, port) =
         (range("source_port"), range("destination_port"), range("port"));
-    let protocol = section.field("protocol").and_then(protocol);
+    let protocol = section.field("protocol").and_then(|field| protocol(&field));
     let dscp = section.field("dscp").map(dscp).unwrap_or_default();
     if section.is_empty() {
         place.report(
@@ -107,19 +107,23 @@ fn rule(mut section: Section<'_>) -> RuleConfig {
         );
     }
     section.finish();
-    if source.is_some_and(|net| destination.is_some_and(|other| net.addr().is_ipv4() != other.addr().is_ipv4()))
+    if source
+        .is_some_and(|net| destination.is_some_and(|other| net.addr().is_ipv4() != other.addr().is_ipv4()))
     {
         place.report_plain("source and destination are of different IP versions, which no packet has");
     }
     let names_ports = !(source_port.is_empty() && destination_port.is_empty() && port.is_empty());
     let has_ports = matches!(protocol, None | Some(ProtocolMatch::Number(TCP | UDP | SCTP)));
     if names_ports && !has_ports {
-        place.report("names ports of a protocol that has none", "ports with \"tcp\", \"udp\", \"sctp\" or no protocol");
+        place.report(
+            "names ports of a protocol that has none",
+            "ports with \"tcp\", \"udp\", \"sctp\" or no protocol",
+        );
     }
     RuleConfig { protocol, dscp, source, destination, source_port, destination_port, port }
 }
 
-fn protocol(field: Field<'_>) -> Option<ProtocolMatch> {
+fn protocol(field: &Field<'_>) -> Option<ProtocolMatch> {
     if field.is_integer() {
         return field.integer(0..=u8::MAX).map(ProtocolMatch::Number);
     }
@@ -165,7 +169,7 @@ fn queue(mut section: Section<'_>) -> QueueConfig {
     let discipline =
         section.field("discipline").and_then(|field| field.word(&[("tail-drop", Discipline::TailDrop)]));
     let packets = section.field("packets").and_then(|field| field.integer(1..=MAX_QUEUE_PACKETS));
-    let bytes = section.field("bytes").and_then(queue_bytes);
+    let bytes = section.field("bytes").and_then(|field| queue_bytes(&field));
     section.finish();
     QueueConfig {
         discipline: discipline.unwrap_or_default(),
@@ -174,7 +178,7 @@ fn queue(mut section: Section<'_>) -> QueueConfig {
     }
 }
 
-fn queue_bytes(field: Field<'_>) -> Option<u64> {
+fn queue_bytes(field: &Field<'_>) -> Option<u64> {
     if field.is_integer() {
         return field.integer(MIN_QUEUE_BYTES..=MAX_QUEUE_BYTES);
     }
@@ -199,13 +203,9 @@ fn default_classes(lanes: &LanesConfig) -> Vec<ClassConfig> {
         ..protocol(ProtocolMatch::Number(number))
     };
     // EF, VA, CS4 to CS7, AF41 to AF43: what RFC 4594 has for voice, video calls, signalling and control.
-    let urgent =
-        RuleConfig { dscp: vec![46, 44, 32, 40, 48, 56, 34, 36, 38], ..RuleConfig::default() };
+    let urgent = RuleConfig { dscp: vec![46, 44, 32, 40, 48, 56, 34, 36, 38], ..RuleConfig::default() };
     vec![
-        class(
-            "interactive",
-            vec![protocol(ProtocolMatch::Icmp), urgent, short_talks(TCP), short_talks(UDP)],
-        ),
+        class("interactive", vec![protocol(ProtocolMatch::Icmp), urgent, short_talks(TCP), short_talks(UDP)]),
         class("tcp", vec![protocol(ProtocolMatch::Number(TCP))]),
         class("other", Vec::new()),
     ]

@@ -334,11 +334,8 @@ impl PrivateKeySource {
 
 impl QueueConfig {
     /// The queue of a class that says nothing about it.
-    pub const DEFAULT: Self = Self {
-        discipline: Discipline::TailDrop,
-        packets: DEFAULT_QUEUE_PACKETS,
-        bytes: DEFAULT_QUEUE_BYTES,
-    };
+    pub const DEFAULT: Self =
+        Self { discipline: Discipline::TailDrop, packets: DEFAULT_QUEUE_PACKETS, bytes: DEFAULT_QUEUE_BYTES };
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! `[[peers]]`: the other sites, and what no two of them may share.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ipnet::IpNet;
 
@@ -28,30 +28,32 @@ pub(super) struct Site {
 /// The peers of a site.
 pub(super) fn parse(root: &mut Section<'_>, site: &Site) -> Vec<PeerConfig> {
     let sections = root.sections("peers").unwrap_or_default();
-    let mut owners = Owners { site, names: BTreeMap::new(), keys: BTreeMap::new(), routes: BTreeMap::new() };
+    let mut owners = Owners { site, names: BTreeSet::new(), keys: BTreeMap::new(), routes: BTreeMap::new() };
     sections.into_iter().filter_map(|section| peer(section, &mut owners)).collect()
 }
 
 /// Which peer has what only one peer can have.
 struct Owners<'s> {
     site: &'s Site,
-    names: BTreeMap<String, ()>,
+    names: BTreeSet<String>,
     keys: BTreeMap<PublicKey, String>,
     routes: BTreeMap<IpNet, String>,
 }
 
 fn peer(mut section: Section<'_>, owners: &mut Owners<'_>) -> Option<PeerConfig> {
     let place = section.place().clone();
-    let name = section
-        .required("name", values::SITE_NAME)
-        .and_then(|field| owners.name(&field, field.parse(values::SITE_NAME, values::site_name)?));
+    let name = section.required("name", values::SITE_NAME).and_then(|field| {
+        let name = field.parse(values::SITE_NAME, values::site_name)?;
+        owners.claim_name(&field, &name);
+        Some(name)
+    });
     let label = name.clone().unwrap_or_else(|| place.key().to_owned());
     let public_key = section.required("public_key", PUBLIC_KEY).and_then(|field| {
         let key = field.parse(PUBLIC_KEY, |text| text.parse().map_err(|error| format!("{error}")))?;
-        owners.key(&field, key, &label)
+        owners.claim_key(&field, key, &label);
+        Some(key)
     });
-    let endpoint =
-        section.field("endpoint").map(|field| field.parse(values::ENDPOINT, values::endpoint));
+    let endpoint = section.field("endpoint").map(|field| field.parse(values::ENDPOINT, values::endpoint));
     if endpoint.is_none() && !owners.site.listens {
         place.report(
             "can neither be dialled nor dial: it has no endpoint and this site has no listen",
@@ -71,21 +73,19 @@ fn peer(mut section: Section<'_>, owners: &mut Owners<'_>) -> Option<PeerConfig>
 }
 
 impl Owners<'_> {
-    fn name(&mut self, field: &Field<'_>, name: String) -> Option<String> {
-        if self.names.insert(name.clone(), ()).is_some() {
+    fn claim_name(&mut self, field: &Field<'_>, name: &str) {
+        if !self.names.insert(name.to_owned()) {
             field.place().report_plain(format!("{name:?} is the name of two peers"));
         }
-        Some(name)
     }
 
-    fn key(&mut self, field: &Field<'_>, key: PublicKey, peer: &str) -> Option<PublicKey> {
+    fn claim_key(&mut self, field: &Field<'_>, key: PublicKey, peer: &str) {
         if self.site.own_key == Some(key) {
             field.place().report("is this site's own public key", PUBLIC_KEY);
         }
         if let Some(other) = self.keys.insert(key, peer.to_owned()) {
             field.place().report(format!("is the key of peer {other} as well"), PUBLIC_KEY);
         }
-        Some(key)
     }
 
     fn routes(&mut self, field: Field<'_>, peer: &str) -> Vec<IpNet> {

@@ -62,7 +62,7 @@ pub(super) struct Place<'d> {
     span: Range<usize>,
 }
 
-impl<'d> Place<'d> {
+impl Place<'_> {
     /// Reports a mistake here.
     pub(super) fn report(&self, problem: impl Into<String>, allowed: impl Into<String>) {
         self.problems.report(self, problem.into(), Some(allowed.into()));
@@ -134,7 +134,7 @@ impl<'d> Section<'d> {
 
     /// Reports the keys nobody asked for.
     pub(super) fn finish(self) {
-        for (key, _) in self.entries.iter() {
+        for (key, _) in self.entries {
             if !self.known.contains(&key.get_ref().as_ref()) {
                 let place = self.place.within(key.get_ref(), key.span());
                 place.report("unknown key", self.known.join(", "));

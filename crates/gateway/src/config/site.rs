@@ -29,7 +29,9 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Config, ConfigErrors> {
     let problems = Problems::new(path, text);
     let (document, errors) = DeTable::parse_recoverable(text);
     if !errors.is_empty() {
-        errors.iter().for_each(|error| report_syntax(&problems, error));
+        for error in &errors {
+            report_syntax(&problems, error);
+        }
         return problems.into_result(None);
     }
     let config = config(Section::new(problems.place("", 0..0), document.get_ref()), path);
@@ -94,7 +96,9 @@ fn name(root: &mut Section<'_>, path: &Path) -> Option<String> {
 /// `None` where there is no listen at all; not where what it holds is wrong.
 fn listen(root: &mut Section<'_>) -> Option<Vec<SocketAddr>> {
     let mut addresses = Vec::new();
-    for field in root.field("listen")?.list(&format!("a list of {}", values::LISTEN_ADDRESS)).unwrap_or_default() {
+    for field in
+        root.field("listen")?.list(&format!("a list of {}", values::LISTEN_ADDRESS)).unwrap_or_default()
+    {
         let Some(address) = field.parse(values::LISTEN_ADDRESS, values::listen_address) else { continue };
         if addresses.contains(&address) {
             field.place().report_plain(format!("{address} is there twice"));
@@ -110,9 +114,8 @@ fn private_key(root: &mut Section<'_>, path: &Path) -> Option<PrivateKeySource> 
     match (file, inline) {
         (Some(file), None) => {
             let allowed = "the path of a file that holds what `trunkline genkey` prints";
-            let text = file.parse(allowed, |text| {
-                if text.is_empty() { Err("is empty".to_owned()) } else { Ok(text) }
-            })?;
+            let text = file
+                .parse(allowed, |text| if text.is_empty() { Err("is empty".to_owned()) } else { Ok(text) })?;
             let directory = path.parent().unwrap_or(Path::new(""));
             Some(PrivateKeySource::File(directory.join(text)))
         }
@@ -161,9 +164,7 @@ fn tun<'d>(root: &mut Section<'d>) -> (TunConfig, Option<Place<'d>>) {
     if let Some(offloads) = section.field("offloads").and_then(|field| field.boolean()) {
         tun.offloads = offloads;
     }
-    if let Some(len) =
-        section.field("tx_queue_len").and_then(|field| field.integer(1..=MAX_TX_QUEUE_LEN))
-    {
+    if let Some(len) = section.field("tx_queue_len").and_then(|field| field.integer(1..=MAX_TX_QUEUE_LEN)) {
         tun.tx_queue_len = len;
     }
     section.finish();
@@ -194,8 +195,7 @@ fn check_mtu(place: &Place<'_>, tun: &TunConfig, peers: &[PeerConfig]) {
 }
 
 fn lanes(root: &mut Section<'_>) -> LanesConfig {
-    let mut lanes =
-        LanesConfig { congestion_control: DEFAULT_CONGESTION_CONTROL.to_owned(), fwmark: None };
+    let mut lanes = LanesConfig { congestion_control: DEFAULT_CONGESTION_CONTROL.to_owned(), fwmark: None };
     let Some(mut section) = root.section("lanes") else { return lanes };
     if let Some(name) = section
         .field("congestion_control")
@@ -243,5 +243,8 @@ fn metrics(root: &mut Section<'_>) -> Option<MetricsConfig> {
 }
 
 fn is_socket_path(text: &str) -> bool {
-    text.starts_with('/') && !text.ends_with('/') && !text.contains('\0') && text.len() <= MAX_SOCKET_PATH_BYTES
+    text.starts_with('/')
+        && !text.ends_with('/')
+        && !text.contains('\0')
+        && text.len() <= MAX_SOCKET_PATH_BYTES
 }

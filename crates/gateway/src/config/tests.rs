@@ -40,7 +40,9 @@ fn a_key_alone_is_a_file_and_all_else_has_defaults() {
     let config = ok("");
     assert_eq!(config.name, "site");
     assert!(config.listen.is_empty() && config.peers.is_empty() && config.metrics.is_none());
-    assert!(matches!(&config.private_key, PrivateKeySource::File(path) if path == Path::new("/etc/trunkline/a.key")));
+    assert!(
+        matches!(&config.private_key, PrivateKeySource::File(path) if path == Path::new("/etc/trunkline/a.key"))
+    );
     assert_eq!(config.encryption, Encryption::Tls);
     assert_eq!(
         config.tun,
@@ -58,7 +60,10 @@ fn a_key_alone_is_a_file_and_all_else_has_defaults() {
     let names: Vec<_> = config.classes.iter().map(|class| class.name.as_str()).collect();
     assert_eq!(names, ["interactive", "tcp", "other"]);
     assert!(config.classes[2].rules.is_empty());
-    assert_eq!(config.classes[0].queue, QueueConfig { packets: 1000, bytes: 4 << 20, ..QueueConfig::DEFAULT });
+    assert_eq!(
+        config.classes[0].queue,
+        QueueConfig { packets: 1000, bytes: 4 << 20, ..QueueConfig::DEFAULT }
+    );
 }
 
 #[test]
@@ -161,11 +166,21 @@ fn columns_count_characters_not_octets() {
 
 #[test]
 fn all_mistakes_are_told_at_once_in_the_order_of_lines() {
-    let all = errors("encryption = \"tsl\"\n[tun]\nmtu = 10\nqueues = 17\nnmae = 1\n[lanes]\nfwmark = 0\n[metrics]\n");
+    let all = errors(
+        "encryption = \"tsl\"\n[tun]\nmtu = 10\nqueues = 17\nnmae = 1\n[lanes]\nfwmark = 0\n[metrics]\n",
+    );
     let places: Vec<_> = all.iter().map(|error| error.split(": ").nth(1).unwrap_or_default()).collect();
     assert_eq!(
         places,
-        ["the site has no private key; allowed", "encryption", "tun.mtu", "tun.queues", "tun.nmae", "lanes.fwmark", "metrics.listen"]
+        [
+            "the site has no private key; allowed",
+            "encryption",
+            "tun.mtu",
+            "tun.queues",
+            "tun.nmae",
+            "lanes.fwmark",
+            "metrics.listen"
+        ]
     );
 }
 
@@ -186,8 +201,17 @@ fn unknown_keys_are_errors_in_every_table() {
         .collect();
     assert_eq!(
         keys,
-        ["nam", "tun.mut", "lanes.x", "control.x", "metrics.x", "classes.a.x", "classes.a.match.protocl",
-         "classes.a.queue.packet", "peers.b.x"]
+        [
+            "nam",
+            "tun.mut",
+            "lanes.x",
+            "control.x",
+            "metrics.x",
+            "classes.a.x",
+            "classes.a.match.protocl",
+            "classes.a.queue.packet",
+            "peers.b.x"
+        ]
     );
     assert!(all[1].ends_with("allowed: name, address, mtu, queues, offloads, tx_queue_len"), "{}", all[1]);
 }
@@ -315,7 +339,10 @@ fn the_tun_has_limits() {
 #[test]
 fn ipv6_needs_its_least_mtu() {
     assert_eq!(ok("[tun]\nmtu = 1279\naddress = [\"10.0.0.1/24\"]").tun.mtu, 1279);
-    assert!(error("[tun]\nmtu = 1279\naddress = [\"fd00::1/64\"]").contains("tun.mtu: 1279 is too little for IPv6"));
+    assert!(
+        error("[tun]\nmtu = 1279\naddress = [\"fd00::1/64\"]")
+            .contains("tun.mtu: 1279 is too little for IPv6")
+    );
     let peer = peer("b", KEY_B, "[\"fd00:2::/64\"]");
     assert!(error(&format!("[tun]\nmtu = 1279\n{peer}")).contains(":3:7: tun.mtu"));
     assert_eq!(ok(&format!("[tun]\nmtu = 1280\n{peer}")).tun.mtu, 1280);
@@ -387,7 +414,8 @@ fn queues_hold_a_super_packet_at_least() {
         ("bytes = \"lots\"", false),
         ("discipline = \"red\"", false),
     ] {
-        let result = parse(&format!("private_key_file = \"k\"\n[[classes]]\nname = \"a\"\nqueue = {{ {queue} }}\n"));
+        let result =
+            parse(&format!("private_key_file = \"k\"\n[[classes]]\nname = \"a\"\nqueue = {{ {queue} }}\n"));
         assert_eq!(result.is_ok(), right, "{queue}: {result:?}");
     }
 }
@@ -459,7 +487,16 @@ fn a_reload_cannot_change_what_is_set_up_before_privileges_are_dropped() {
     .unwrap();
     assert_eq!(
         base().restart_needed(&other),
-        ["name", "listen", "private_key", "tun.name", "tun.queues", "tun.offloads", "control.socket", "metrics.listen"]
+        [
+            "name",
+            "listen",
+            "private_key",
+            "tun.name",
+            "tun.queues",
+            "tun.offloads",
+            "control.socket",
+            "metrics.listen"
+        ]
     );
 }
 

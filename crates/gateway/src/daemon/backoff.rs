@@ -37,7 +37,10 @@ mod tests {
         let mut backoff = Backoff::default();
         for expected in [200, 400, 800, 1600, 3200, 5000, 5000, 5000] {
             let wait = backoff.next(&mut rng).as_secs_f64() * 1e3;
-            assert!((f64::from(expected) / 2.0..=f64::from(expected)).contains(&wait), "{wait} of {expected}");
+            assert!(
+                (f64::from(expected) / 2.0..=f64::from(expected)).contains(&wait),
+                "{wait} of {expected}"
+            );
         }
         backoff.reset();
         assert!(backoff.next(&mut rng) <= FIRST);

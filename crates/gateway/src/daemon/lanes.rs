@@ -75,7 +75,11 @@ pub(super) fn on_accept(up: &Up, age: Duration, their_instance: u64, we_are_smal
 /// Decides between a lane that stands because the peer dialled it, and our own connection that has now been
 /// welcomed.
 pub(super) fn on_dialled(up: &Up, their_instance: u64, we_are_smaller: bool) -> Decision {
-    if up.instance == their_instance && !up.dialled && !we_are_smaller { Decision::Keep } else { Decision::Take }
+    if up.instance == their_instance && !up.dialled && !we_are_smaller {
+        Decision::Keep
+    } else {
+        Decision::Take
+    }
 }
 
 #[cfg(test)]
@@ -84,7 +88,14 @@ mod tests {
 
     fn up(dialled: bool, instance: u64) -> Up {
         let (end, _) = rustix::pipe::pipe().expect("a pipe");
-        Up { serial: 1, fd: Arc::new(end), remote: None, instance, encryption: crate::config::Encryption::Tls, dialled }
+        Up {
+            serial: 1,
+            fd: Arc::new(end),
+            remote: None,
+            instance,
+            encryption: crate::config::Encryption::Tls,
+            dialled,
+        }
     }
 
     #[test]
@@ -102,7 +113,11 @@ mod tests {
     #[test]
     fn a_peer_that_dials_again_is_believed() {
         let late = Duration::from_secs(60);
-        assert_eq!(on_accept(&up(false, 7), Duration::ZERO, 7, true), Decision::Take, "it dialled the old one");
+        assert_eq!(
+            on_accept(&up(false, 7), Duration::ZERO, 7, true),
+            Decision::Take,
+            "it dialled the old one"
+        );
         assert_eq!(on_accept(&up(true, 7), late, 7, true), Decision::Take, "ours has stood for long");
         assert_eq!(on_accept(&up(true, 7), Duration::ZERO, 8, true), Decision::Take, "it has restarted");
         assert_eq!(on_dialled(&up(false, 7), 8, false), Decision::Take, "it has restarted");

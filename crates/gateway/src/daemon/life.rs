@@ -15,7 +15,9 @@ use super::lanes::{Decision, Lane, LaneKey, State, Up, on_accept, on_dialled};
 use super::{Daemon, DaemonError, Resolved, Source};
 use crate::clock::now;
 use crate::config::{ClassConfig, Host, PeerConfig};
-use crate::handshake::{Dialer, Established, Handshake, HandshakeError, Hello, Progress, RefusalReason, VERSION};
+use crate::handshake::{
+    Dialer, Established, Handshake, HandshakeError, Hello, Progress, RefusalReason, VERSION,
+};
 use crate::keys::PublicKey;
 use crate::lane_rx::LaneRx;
 use crate::lane_tx::LaneTx;
@@ -71,8 +73,7 @@ impl Daemon {
             state.resolved_at = None;
             for class in &self.config.classes {
                 for shard in 0..self.config.tun.queues {
-                    let key =
-                        LaneKey { peer: peer.public_key, class: class.name.as_str().into(), shard };
+                    let key = LaneKey { peer: peer.public_key, class: class.name.as_str().into(), shard };
                     let lane = match old.iter().position(|lane| lane.key == key) {
                         Some(at) => old.swap_remove(at),
                         None => Lane {
@@ -222,7 +223,9 @@ impl Daemon {
                         .filter(|lane| lane.key.peer == peer && matches!(lane.state, State::Waiting { .. }))
                         .map(|lane| lane.key.clone())
                         .collect();
-                    waiting.iter().for_each(|key| self.dial_failed(key, reason.clone()));
+                    for key in &waiting {
+                        self.dial_failed(key, reason.clone());
+                    }
                 }
             }
         }
@@ -350,6 +353,8 @@ impl Daemon {
                     }
                 }
                 Ok(Progress::Done(established)) => {
+                    // The descriptor lives on in the workers and is no business of this thread any more.
+                    let _ = epoll::delete(&self.epoll, &established.stream);
                     let (dialled, remote) = (connection.dialled.take(), connection.remote);
                     self.established(*established, dialled, remote);
                     return None;
@@ -413,7 +418,8 @@ impl Daemon {
             let age = now().saturating_since(self.lanes[index].since);
             let smaller = self.identity.public() < peer;
             if on_accept(up, age, hello.instance, smaller) == Decision::Keep {
-                return handshake.refuse(RefusalReason::NotWanted, "both sites dialled; the other connection stays");
+                return handshake
+                    .refuse(RefusalReason::NotWanted, "both sites dialled; the other connection stays");
             }
         }
         handshake.welcome(self.instance, encryption)
@@ -421,16 +427,15 @@ impl Daemon {
 
     /// Hands a lane that stands to the workers.
     fn established(&mut self, made: Established<TcpStream>, dialled: Option<LaneKey>, remote: SocketAddr) {
-        let (key, we_dialled) = match dialled {
-            Some(key) => (key, true),
-            None => {
-                let Hello { class, shard, .. } = &made.hello;
-                (LaneKey { peer: made.peer, class: class.as_str().into(), shard: *shard }, false)
-            }
-        };
+        let we_dialled = dialled.is_some();
+        let key = dialled.unwrap_or_else(|| {
+            let Hello { class, shard, .. } = &made.hello;
+            LaneKey { peer: made.peer, class: class.as_str().into(), shard: *shard }
+        });
         // A reload may have taken it away meanwhile.
         let Some(index) = self.lane_index(&key) else { return };
-        let Some(congestion_control) = self.class_config(&key.class).map(|c| c.congestion_control.clone()) else {
+        let Some(congestion_control) = self.class_config(&key.class).map(|c| c.congestion_control.clone())
+        else {
             return;
         };
         if we_dialled
@@ -492,7 +497,8 @@ impl Daemon {
         self.retire_up(index);
         let now = now();
         let label = self.label(&self.lanes[index].key);
-        let courtesy = if self.identity.public() > self.lanes[index].key.peer { COURTESY } else { Duration::ZERO };
+        let courtesy =
+            if self.identity.public() > self.lanes[index].key.peer { COURTESY } else { Duration::ZERO };
         let lane = &mut self.lanes[index];
         if now.saturating_since(lane.since) > PROVEN {
             lane.backoff.reset();
@@ -513,7 +519,8 @@ impl Daemon {
                         .iter()
                         .position(|lane| matches!(&lane.state, State::Up(up) if up.serial == serial));
                     let Some(index) = standing else { continue };
-                    let reason = if clean { reason } else { format!("{reason} (what was under way is lost)") };
+                    let reason =
+                        if clean { reason } else { format!("{reason} (what was under way is lost)") };
                     self.lane_down(index, reason);
                 }
                 WorkerEvent::Died { what, reason } => {

@@ -246,7 +246,12 @@ impl Daemon {
     /// Runs until told to stop. Everything it made is gone afterwards.
     pub fn run(mut self) -> Result<(), DaemonError> {
         let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
-        tracing::info!("{}: up on {}, key {}", self.config.name, self.config.tun.name, self.identity.public());
+        tracing::info!(
+            "{}: up on {}, key {}",
+            self.config.name,
+            self.config.tun.name,
+            self.identity.public()
+        );
         let result = self.turn();
         let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
         self.workers.stop();
@@ -488,7 +493,8 @@ impl Drop for Daemon {
 }
 
 fn check_congestion_controls(config: &Config) -> Result<(), DaemonError> {
-    let available = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
+    let available =
+        fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
     for class in &config.classes {
         let name = class.congestion_control.as_str();
         let known = available.split_whitespace().any(|known| known == name);
@@ -500,18 +506,26 @@ fn check_congestion_controls(config: &Config) -> Result<(), DaemonError> {
         };
         if let Err(error) = usable() {
             let problem = if known {
-                format!("{error}; a process without CAP_NET_ADMIN may use only those of net.ipv4.tcp_allowed_congestion_control")
+                format!(
+                    "{error}; a process without CAP_NET_ADMIN may use only those of net.ipv4.tcp_allowed_congestion_control"
+                )
             } else {
                 format!("this kernel does not offer it; allowed: {}", available.trim().replace(' ', ", "))
             };
-            return Err(DaemonError::CongestionControl { class: class.name.clone(), name: name.to_owned(), problem });
+            return Err(DaemonError::CongestionControl {
+                class: class.name.clone(),
+                name: name.to_owned(),
+                problem,
+            });
         }
     }
     Ok(())
 }
 
 fn give_up_privileges(config: &Config) -> Result<(), DaemonError> {
-    let directory = |path: &Path| path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_owned();
+    let directory = |path: &Path| {
+        path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_owned()
+    };
     let mut read = vec![directory(&config.file)];
     if let crate::config::PrivateKeySource::File(path) = &config.private_key {
         read.push(directory(path));

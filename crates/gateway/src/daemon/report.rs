@@ -33,11 +33,8 @@ impl Daemon {
     }
 
     fn tun_status(&mut self, tx: &[TxReport], rx: &[RxReport]) -> Tun {
-        let granted = [
-            ("checksum", self.offloads.checksum),
-            ("tcp", self.offloads.tcp),
-            ("udp", self.offloads.udp),
-        ];
+        let granted =
+            [("checksum", self.offloads.checksum), ("tcp", self.offloads.tcp), ("udp", self.offloads.udp)];
         let mut tun = Tun {
             name: self.config.tun.name.clone(),
             mtu: self.config.tun.mtu,
@@ -81,8 +78,8 @@ impl Daemon {
                 let mut class = empty_class(&class_config.name);
                 let mut sojourn = Histogram::default();
                 let queues = tx.iter().flat_map(|report| &report.classes);
-                for (_, _, stats) in queues
-                    .filter(|(key, name, _)| *key == config.public_key && **name == *class_config.name)
+                for (_, _, stats) in
+                    queues.filter(|(key, name, _)| *key == config.public_key && **name == *class_config.name)
                 {
                     class.add(stats);
                     sojourn.merge(&stats.sojourn);
@@ -91,8 +88,10 @@ impl Daemon {
                 class.lanes = self
                     .lanes
                     .iter()
-                    .filter(|lane| lane.key.peer == config.public_key && *lane.key.class == *class_config.name)
-                    .map(|lane| self.lane_status(lane, config.endpoint.is_some(), tx, &received))
+                    .filter(|lane| {
+                        lane.key.peer == config.public_key && *lane.key.class == *class_config.name
+                    })
+                    .map(|lane| Self::lane_status(lane, config.endpoint.is_some(), tx, &received))
                     .map(|lane| Lane { congestion_control: class_config.congestion_control.clone(), ..lane })
                     .collect();
                 classes.push(class);
@@ -111,7 +110,6 @@ impl Daemon {
     }
 
     fn lane_status(
-        &self,
         lane: &super::lanes::Lane,
         dials: bool,
         tx: &[TxReport],

@@ -75,7 +75,8 @@ impl RecordReader {
     /// Octets still missing of the header or, once that is there, of the whole record.
     fn missing(&self) -> Result<usize, HandshakeError> {
         let have = self.buffer.len() - self.start;
-        let Some(&[content_type, _, _, high, low]) = self.buffer[self.start..].first_chunk::<HEADER_BYTES>() else {
+        let Some(&[content_type, _, _, high, low]) = self.buffer[self.start..].first_chunk::<HEADER_BYTES>()
+        else {
             return Ok(HEADER_BYTES - have);
         };
         if !CONTENT_TYPES.contains(&content_type) {

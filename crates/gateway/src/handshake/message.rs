@@ -288,10 +288,10 @@ struct Cursor<'a> {
 
 impl<'a> Cursor<'a> {
     fn take(&mut self, len: usize) -> Result<&'a [u8], MessageError> {
-        let (taken, rest) = self.rest.split_at_checked(len).ok_or(MessageError::Truncated {
-            need: self.taken + len,
-            have: self.taken + self.rest.len(),
-        })?;
+        let (taken, rest) = self
+            .rest
+            .split_at_checked(len)
+            .ok_or(MessageError::Truncated { need: self.taken + len, have: self.taken + self.rest.len() })?;
         self.rest = rest;
         self.taken += len;
         Ok(taken)

@@ -11,21 +11,20 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::client::{AlwaysResolvesClientRawPublicKeys, Resumption};
 use rustls::crypto::aws_lc_rs::{self, cipher_suite, kx_group};
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, verify_tls13_signature_with_raw_key};
-use rustls::pki_types::{
-    CertificateDer, PrivatePkcs8KeyDer, ServerName, SubjectPublicKeyInfoDer, UnixTime,
-};
+use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName, SubjectPublicKeyInfoDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{AlwaysResolvesServerRawPublicKeys, NoServerSessionStorage};
 use rustls::sign::CertifiedKey;
 use rustls::version::TLS13;
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, Error, OtherError,
-    PeerIncompatible, ServerConfig, SignatureScheme,
+    PeerIncompatible, ServerConfig, SignatureScheme, SupportedCipherSuite,
 };
 use zeroize::Zeroize as _;
 
 use super::Admit;
 use crate::keys::{KEY_BYTES, PublicKey, SecretKey};
+use crate::record::Cipher;
 
 /// The name of this protocol inside TLS (RFC 7301).
 pub const ALPN: &[u8] = b"trunkline/1";
@@ -36,11 +35,19 @@ const SPKI_PREFIX: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0
 const PKCS8_PREFIX: [u8; 16] =
     [0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
 
+/// What TLS calls a cipher.
+pub(super) fn suite(cipher: Cipher) -> SupportedCipherSuite {
+    match cipher {
+        Cipher::Aes128Gcm => cipher_suite::TLS13_AES_128_GCM_SHA256,
+        Cipher::Aes256Gcm => cipher_suite::TLS13_AES_256_GCM_SHA384,
+        Cipher::ChaCha20Poly1305 => cipher_suite::TLS13_CHACHA20_POLY1305_SHA256,
+    }
+}
+
 /// The algorithms, best first for this processor.
 pub(super) fn provider() -> CryptoProvider {
-    use cipher_suite::{TLS13_AES_128_GCM_SHA256, TLS13_AES_256_GCM_SHA384, TLS13_CHACHA20_POLY1305_SHA256};
     let mut cipher_suites =
-        vec![TLS13_AES_256_GCM_SHA384, TLS13_AES_128_GCM_SHA256, TLS13_CHACHA20_POLY1305_SHA256];
+        [Cipher::Aes256Gcm, Cipher::Aes128Gcm, Cipher::ChaCha20Poly1305].map(suite).to_vec();
     if !has_aes_instructions() {
         cipher_suites.rotate_right(1);
     }

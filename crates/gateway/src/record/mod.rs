@@ -70,6 +70,27 @@ pub enum Opened {
     Closed,
 }
 
+/// What protects records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Cipher {
+    /// `TLS_AES_128_GCM_SHA256`.
+    Aes128Gcm,
+    /// `TLS_AES_256_GCM_SHA384`.
+    Aes256Gcm,
+    /// `TLS_CHACHA20_POLY1305_SHA256`.
+    ChaCha20Poly1305,
+}
+
+impl fmt::Display for Cipher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Aes128Gcm => "AES-128-GCM",
+            Self::Aes256Gcm => "AES-256-GCM",
+            Self::ChaCha20Poly1305 => "ChaCha20-Poly1305",
+        })
+    }
+}
+
 /// Both directions of a connection.
 #[derive(Debug)]
 pub struct SessionKeys {
@@ -77,6 +98,8 @@ pub struct SessionKeys {
     pub sealer: Sealer,
     /// What we receive.
     pub opener: Opener,
+    /// What both use.
+    pub cipher: Cipher,
 }
 
 /// Where the next secrets come from: the handshake's key schedule, of the client's or the server's side.
@@ -119,7 +142,14 @@ impl SessionKeys {
     pub(crate) fn new(secrets: ExtractedSecrets, schedule: KeySchedule) -> Result<Self, RecordError> {
         let shared =
             Arc::new(Shared { schedule: Mutex::new(schedule), update_requested: AtomicBool::new(false) });
+        let cipher = match &secrets.tx.1 {
+            ConnectionTrafficSecrets::Aes128Gcm { .. } => Cipher::Aes128Gcm,
+            ConnectionTrafficSecrets::Aes256Gcm { .. } => Cipher::Aes256Gcm,
+            ConnectionTrafficSecrets::Chacha20Poly1305 { .. } => Cipher::ChaCha20Poly1305,
+            _ => return Err(RecordError::Crypto("this cipher suite")),
+        };
         Ok(Self {
+            cipher,
             sealer: Sealer {
                 keys: Keys::new(secrets.tx)?,
                 shared: Arc::clone(&shared),

@@ -39,13 +39,7 @@ impl Pair {
 }
 
 pub(super) fn hello() -> Hello {
-    Hello {
-        version: VERSION,
-        encryption: Encryption::Tls,
-        shard: 1,
-        instance: 77,
-        class: "bulk".to_owned(),
-    }
+    Hello { version: VERSION, encryption: Encryption::Tls, shard: 1, instance: 77, class: "bulk".to_owned() }
 }
 
 pub(super) fn streams() -> (UnixStream, UnixStream) {
@@ -345,9 +339,11 @@ fn a_stream_that_ends_is_a_disconnection() {
 
 #[test]
 fn what_is_no_tls_is_an_error_and_not_awaited() {
-    for (garbage, awaited) in
-        [(&b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"[..], false), (&[22, 3, 1, 0, 4, 1, 0, 0, 0], false), (&[22], true)]
-    {
+    for (garbage, awaited) in [
+        (&b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"[..], false),
+        (&[22, 3, 1, 0, 4, 1, 0, 0, 0], false),
+        (&[22], true),
+    ] {
         let pair = Pair::new();
         let (mut a, b) = streams();
         let mut acceptor = pair.accept(b);
