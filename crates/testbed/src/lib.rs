@@ -1,1 +1,18 @@
-//! Experiments on real kernels: namespaces, emulated links and traffic.
+//! Experiments on real kernels, without leaving a trace on the machine that runs them.
+//!
+//! - [`privilege`]: what the kernel must allow, and what to do where it does not;
+//! - [`namespace`]: a [`Host`](namespace::Host) is a network namespace that lives as long as the value does;
+//! - [`procfs`]: what processes cost;
+//! - [`statistics`]: percentiles, fairness, series over time;
+//! - [`clock`]: the machine's monotonic clock, which all of them share.
+//!
+//! Nothing here names anything in the file system: namespaces are held by threads and file descriptors, devices
+//! live in namespaces, and children die with the thread that started them. So however a run ends, SIGKILL
+//! included, the kernel has nothing left to keep.
+
+pub mod clock;
+pub mod namespace;
+pub mod privilege;
+pub mod procfs;
+pub mod statistics;
+mod sys;

@@ -1,0 +1,125 @@
+//! What a process costs: CPU time and memory, from `/proc`.
+
+use std::fs;
+use std::io;
+use std::time::Duration;
+
+/// The kernel's unit of CPU time in `/proc` (`USER_HZ`), the same on every architecture we build for.
+const TICKS_PER_SECOND: u64 = 100;
+
+/// CPU time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CpuTime {
+    /// In its own code.
+    pub user: Duration,
+    /// In the kernel on its behalf.
+    pub system: Duration,
+}
+
+impl CpuTime {
+    /// User and system time.
+    pub fn total(self) -> Duration {
+        self.user + self.system
+    }
+
+    /// The time since an earlier reading.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Self {
+        Self {
+            user: self.user.saturating_sub(earlier.user),
+            system: self.system.saturating_sub(earlier.system),
+        }
+    }
+}
+
+/// Memory, in bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// Resident now.
+    pub resident_bytes: u64,
+    /// The most that was ever resident.
+    pub peak_bytes: u64,
+}
+
+/// CPU time of a process, all its threads, ended ones too; to 10 ms.
+pub fn cpu_time(pid: u32) -> io::Result<CpuTime> {
+    parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat"))?).ok_or_else(|| unexpected("stat"))
+}
+
+/// Memory of a process.
+pub fn memory(pid: u32) -> io::Result<Memory> {
+    parse_status(&fs::read_to_string(format!("/proc/{pid}/status"))?).ok_or_else(|| unexpected("status"))
+}
+
+/// Threads of a process.
+pub fn threads(pid: u32) -> io::Result<usize> {
+    Ok(fs::read_dir(format!("/proc/{pid}/task"))?.count())
+}
+
+/// Time that all CPUs of the machine together were busy, interrupts included; to 10 ms.
+pub fn machine_busy() -> io::Result<Duration> {
+    parse_machine(&fs::read_to_string("/proc/stat")?).ok_or_else(|| unexpected("stat"))
+}
+
+fn ticks(count: u64) -> Duration {
+    Duration::from_millis(count * 1000 / TICKS_PER_SECOND)
+}
+
+fn parse_stat(text: &str) -> Option<CpuTime> {
+    // The second field is the name in parentheses and may hold anything, parentheses included.
+    let fields: Vec<&str> = text[text.rfind(')')? + 1..].split_whitespace().collect();
+    let field = |number: usize| fields.get(number - 3)?.parse().ok().map(ticks);
+    Some(CpuTime { user: field(14)?, system: field(15)? })
+}
+
+fn parse_status(text: &str) -> Option<Memory> {
+    let value = |key: &str| -> Option<u64> {
+        let line = text.lines().find_map(|line| line.strip_prefix(key))?;
+        Some(line.trim_start_matches(':').split_whitespace().next()?.parse::<u64>().ok()? * 1024)
+    };
+    Some(Memory { resident_bytes: value("VmRSS")?, peak_bytes: value("VmHWM")? })
+}
+
+fn parse_machine(text: &str) -> Option<Duration> {
+    let fields: Vec<u64> =
+        text.lines().next()?.split_whitespace().skip(1).map_while(|field| field.parse().ok()).collect();
+    // user nice system idle iowait irq softirq steal; guest time is within user.
+    let busy = [0, 1, 2, 5, 6].iter().map(|index| fields.get(*index).copied()).sum::<Option<u64>>()?;
+    Some(ticks(busy))
+}
+
+fn unexpected(file: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("/proc's {file} has an unknown form"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_process_may_hold_parentheses_and_spaces() {
+        let text = "42 (a) b (c) S 1 42 42 0 -1 4194560 100 0 0 0 250 75 0 0 20 0 1 0 5 0 0";
+        let time = parse_stat(text).expect("parse");
+        assert_eq!((time.user, time.system), (Duration::from_millis(2500), Duration::from_millis(750)));
+    }
+
+    #[test]
+    fn idle_and_guest_time_are_not_busy() {
+        let busy = parse_machine("cpu  100 0 50 9999 1 2 3 0 7 0\ncpu0 1 1 1\n").expect("parse");
+        assert_eq!(busy, ticks(155));
+    }
+
+    #[test]
+    fn this_process_costs_something() {
+        let begin = std::time::Instant::now();
+        let mut sum = 0_u64;
+        while begin.elapsed() < Duration::from_millis(40) {
+            sum = std::hint::black_box(sum.wrapping_add(1));
+        }
+        assert!(cpu_time(std::process::id()).expect("cpu").total() >= Duration::from_millis(10));
+        let memory = memory(std::process::id()).expect("memory");
+        assert!(memory.resident_bytes > 100_000 && memory.peak_bytes >= memory.resident_bytes);
+        assert!(threads(std::process::id()).expect("threads") >= 1);
+        assert!(machine_busy().expect("busy") > Duration::ZERO);
+    }
+}

@@ -1,0 +1,232 @@
+//! The system calls that have no safe form elsewhere. Everything unsafe in this crate is here, behind functions
+//! that are safe to call with any argument.
+
+#![allow(
+    unsafe_code,
+    reason = "ioctl, unshare, pre_exec and the batched datagram calls have no safe wrapper"
+)]
+
+use std::fs::File;
+use std::io;
+use std::mem;
+use std::net::{TcpStream, UdpSocket};
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use rustix::thread::{UnshareFlags, unshare_unsafe};
+
+const SIOCETHTOOL: libc::Ioctl = 0x8946;
+
+/// Gives the calling thread a network namespace of its own.
+pub(crate) fn unshare_network() -> io::Result<()> {
+    // SAFETY: only `FILES` can invalidate what other code holds, and it is not asked for.
+    unsafe { unshare_unsafe(UnshareFlags::NEWNET) }.map_err(Into::into)
+}
+
+/// Gives the calling process user and mount namespaces of its own; it must have one thread only.
+pub(crate) fn unshare_user() -> io::Result<()> {
+    // SAFETY: as above.
+    unsafe { unshare_unsafe(UnshareFlags::NEWUSER | UnshareFlags::NEWNS) }.map_err(Into::into)
+}
+
+/// Makes the kernel kill the child when the thread that starts it ends.
+pub(crate) fn die_with_the_parent(command: &mut Command) {
+    // SAFETY: between fork and exec this makes one system call and touches no memory of the parent's.
+    unsafe {
+        command.pre_exec(|| {
+            rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
+                .map_err(Into::into)
+        });
+    }
+}
+
+/// Gives the calling thread the lowest real-time priority.
+pub(crate) fn schedule_real_time() -> io::Result<()> {
+    let parameter = libc::sched_param { sched_priority: 1 };
+    // SAFETY: `parameter` is valid for the duration of the call; pid 0 is the calling thread.
+    check(unsafe {
+        libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &raw const parameter)
+    })
+    .map(drop)
+}
+
+/// A request structure for the device `name`, which must be shorter than 16 bytes.
+fn request(name: &str) -> io::Result<libc::ifreq> {
+    let bytes = name.as_bytes();
+    if bytes.is_empty() || bytes.len() >= libc::IFNAMSIZ || bytes.contains(&0) {
+        let text = format!("{name:?} is no device name: 1 to 15 bytes are allowed");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    }
+    // SAFETY: an ifreq is plain integers, for which all zeroes is a value.
+    let mut request: libc::ifreq = unsafe { mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(bytes) {
+        *to = from.cast_signed();
+    }
+    Ok(request)
+}
+
+/// Attaches the open `/dev/net/tun` to a new TUN device that hands over bare IP packets.
+pub(crate) fn attach_tun(device: &File, name: &str) -> io::Result<()> {
+    let mut request = request(name)?;
+    request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI) as i16;
+    // SAFETY: TUNSETIFF reads and writes one ifreq, which `request` is.
+    check(unsafe { libc::ioctl(device.as_raw_fd(), libc::TUNSETIFF, &raw mut request) }).map(drop)
+}
+
+#[repr(C)]
+struct EthtoolValue {
+    command: u32,
+    value: u32,
+}
+
+/// Sets one of ethtool's single-word settings of the device `name`.
+pub(crate) fn ethtool_set(socket: &UdpSocket, name: &str, command: u32, value: u32) -> io::Result<()> {
+    let mut argument = EthtoolValue { command, value };
+    let mut request = request(name)?;
+    request.ifr_ifru.ifru_data = (&raw mut argument).cast();
+    // SAFETY: SIOCETHTOOL reads one ifreq, whose data points to an ethtool_value as these commands want; both live
+    // until the call returns.
+    check(unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, &raw mut request) }).map(drop)
+}
+
+/// Segments that a TCP connection sent more than once.
+pub(crate) fn tcp_retransmissions(socket: &TcpStream) -> io::Result<u32> {
+    // SAFETY: a tcp_info is plain integers, for which all zeroes is a value.
+    let mut info: libc::tcp_info = unsafe { mem::zeroed() };
+    let mut length = mem::size_of_val(&info) as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes to `info`; both outlive the call.
+    check(unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            (&raw mut info).cast(),
+            &raw mut length,
+        )
+    })?;
+    Ok(info.tcpi_total_retrans)
+}
+
+/// Room for a batch of datagrams of one size, for `sendmmsg` and `recvmmsg`.
+pub(crate) struct Batch {
+    bytes: Vec<u8>,
+    slot: usize,
+    count: usize,
+    received: Vec<usize>,
+}
+
+impl Batch {
+    /// `count` datagrams of at most `slot` bytes each.
+    pub(crate) fn new(count: usize, slot: usize) -> Self {
+        let (count, slot) = (count.clamp(1, 1024), slot.max(1));
+        Self { bytes: vec![0; count * slot], slot, count, received: Vec::with_capacity(count) }
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The bytes of one datagram to send.
+    pub(crate) fn datagram_mut(&mut self, index: usize) -> &mut [u8] {
+        &mut self.bytes[index * self.slot..][..self.slot]
+    }
+
+    /// The datagrams that the last [`Batch::receive`] got.
+    pub(crate) fn received(&self) -> impl Iterator<Item = &[u8]> {
+        self.received.iter().zip(self.bytes.chunks(self.slot)).map(|(length, slot)| &slot[..*length])
+    }
+
+    fn vectors(&mut self) -> Vec<libc::iovec> {
+        let slot = self.slot;
+        self.bytes
+            .chunks_mut(slot)
+            .map(|chunk| libc::iovec { iov_base: chunk.as_mut_ptr().cast(), iov_len: chunk.len() })
+            .collect()
+    }
+
+    fn messages(vectors: &mut [libc::iovec]) -> Vec<libc::mmsghdr> {
+        vectors
+            .iter_mut()
+            .map(|vector| {
+                // SAFETY: an mmsghdr is integers and pointers, for which all zeroes is a value.
+                let mut message: libc::mmsghdr = unsafe { mem::zeroed() };
+                message.msg_hdr.msg_iov = vector;
+                message.msg_hdr.msg_iovlen = 1;
+                message
+            })
+            .collect()
+    }
+
+    /// Sends the first `count` datagrams to the socket's peer; how many went.
+    pub(crate) fn send(&mut self, socket: &UdpSocket, count: usize) -> io::Result<usize> {
+        let mut vectors = self.vectors();
+        let mut messages = Self::messages(&mut vectors);
+        let count = count.min(messages.len());
+        // SAFETY: `count` message headers are passed, each with one vector into `self.bytes`; all outlive the call.
+        let sent = check(unsafe {
+            libc::sendmmsg(descriptor(socket), messages.as_mut_ptr(), count as libc::c_uint, 0)
+        })?;
+        Ok(sent as usize)
+    }
+
+    /// Waits for one datagram, within the socket's time-out, and takes what else is there; how many there were.
+    pub(crate) fn receive(&mut self, socket: &UdpSocket) -> io::Result<usize> {
+        self.received.clear();
+        let mut vectors = self.vectors();
+        let mut messages = Self::messages(&mut vectors);
+        // SAFETY: as many headers are passed as there are, each with one vector into `self.bytes`; all outlive the
+        // call, and nothing else refers to the bytes during it.
+        let got = check(unsafe {
+            libc::recvmmsg(
+                descriptor(socket),
+                messages.as_mut_ptr(),
+                messages.len() as libc::c_uint,
+                libc::MSG_WAITFORONE,
+                std::ptr::null_mut(),
+            )
+        })? as usize;
+        self.received.extend(messages[..got].iter().map(|message| (message.msg_len as usize).min(self.slot)));
+        Ok(got)
+    }
+}
+
+fn descriptor(socket: &UdpSocket) -> RawFd {
+    socket.as_raw_fd()
+}
+
+fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_name_has_one_to_fifteen_bytes() {
+        assert!(request("wan0").is_ok());
+        assert!(request("").is_err());
+        assert!(request("sixteen-bytes-xx").is_err());
+    }
+
+    #[test]
+    fn a_batch_arrives_as_it_was_sent() {
+        let to = UdpSocket::bind("127.0.0.1:0").expect("bind");
+        let from = UdpSocket::bind("127.0.0.1:0").expect("bind");
+        from.connect(to.local_addr().expect("address")).expect("connect");
+        to.set_read_timeout(Some(std::time::Duration::from_secs(1))).expect("time-out");
+        let mut out = Batch::new(3, 5);
+        for index in 0..3 {
+            out.datagram_mut(index).fill(index as u8);
+        }
+        assert_eq!(out.send(&from, 3).expect("send"), 3);
+        let mut into = Batch::new(8, 100);
+        let mut all = Vec::new();
+        while all.len() < 3 {
+            into.receive(&to).expect("receive");
+            all.extend(into.received().map(<[u8]>::to_vec));
+        }
+        assert_eq!(all, [vec![0; 5], vec![1; 5], vec![2; 5]]);
+    }
+}
