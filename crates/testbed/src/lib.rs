@@ -2,6 +2,7 @@
 //!
 //! - [`privilege`]: what the kernel must allow, and what to do where it does not;
 //! - [`namespace`]: a [`Host`](namespace::Host) is a network namespace that lives as long as the value does;
+//! - [`link`]: an emulated link between two hosts, with rate, delay, queue, loss and corruption;
 //! - [`procfs`]: what processes cost;
 //! - [`statistics`]: percentiles, fairness, series over time;
 //! - [`clock`]: the machine's monotonic clock, which all of them share.
@@ -11,6 +12,7 @@
 //! included, the kernel has nothing left to keep.
 
 pub mod clock;
+pub mod link;
 pub mod namespace;
 pub mod privilege;
 pub mod procfs;
