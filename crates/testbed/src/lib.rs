@@ -3,6 +3,7 @@
 //! - [`privilege`]: what the kernel must allow, and what to do where it does not;
 //! - [`namespace`]: a [`Host`](namespace::Host) is a network namespace that lives as long as the value does;
 //! - [`link`]: an emulated link between two hosts, with rate, delay, queue, loss and corruption;
+//! - [`traffic`]: bulk TCP, UDP floods and request-response load, with the receiver's view of each;
 //! - [`procfs`]: what processes cost;
 //! - [`statistics`]: percentiles, fairness, series over time;
 //! - [`clock`]: the machine's monotonic clock, which all of them share.
@@ -18,3 +19,4 @@ pub mod privilege;
 pub mod procfs;
 pub mod statistics;
 mod sys;
+pub mod traffic;
