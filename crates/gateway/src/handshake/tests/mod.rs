@@ -2,9 +2,13 @@
 
 mod interop;
 
+use std::io;
 use std::os::unix::net::UnixStream;
 
+use super::message::Message;
 use super::*;
+use crate::config::Encryption;
+use crate::record::{Opened, RecordError};
 
 /// Numbers that look random and are the same in every run.
 pub(crate) struct Numbers(pub(crate) u64);
