@@ -8,7 +8,8 @@ use std::os::unix::fs::chown;
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 use trunkline_gateway::privilege::{FileSystem, Keep, PrivilegeError, drop_privileges};
@@ -17,6 +18,8 @@ use trunkline_gateway::privilege::{FileSystem, Keep, PrivilegeError, drop_privil
 const DIRECTORY: &str = "TRUNKLINE_PRIVILEGE_TEST";
 /// The user id of a user without rights.
 const NOBODY: u32 = 65534;
+/// Held from the copying of a test binary until it runs.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 const NO_CAPABILITIES: &str = "0000000000000000";
 
 /// Runs `body` in a process of its own: the test of this name executes itself again, as [`NOBODY`] if asked,
@@ -35,6 +38,8 @@ fn in_a_child(test: &str, as_nobody: bool, body: impl FnOnce(&Path)) {
             chown(&file, Some(NOBODY), Some(NOBODY)).unwrap();
         }
     }
+    // A child that another test starts meanwhile inherits the copy open for writing, and it could not be run.
+    let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     // The directory the test was built in may be closed to other users.
     let binary = directory.join("test-binary");
     fs::copy(std::env::current_exe().unwrap(), &binary).unwrap();
@@ -43,7 +48,9 @@ fn in_a_child(test: &str, as_nobody: bool, body: impl FnOnce(&Path)) {
     if as_nobody {
         child.uid(NOBODY).gid(NOBODY);
     }
-    let output = child.output().unwrap();
+    let child = child.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(alone);
+    let output = child.wait_with_output().unwrap();
     fs::remove_dir_all(&directory).unwrap();
     let (shown, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success() && shown.contains("1 passed"), "{shown}\n{errors}");

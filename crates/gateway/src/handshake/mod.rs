@@ -2,8 +2,8 @@
 //!
 //! 1. **TLS 1.3** with raw public keys both ways proves both sites' Ed25519 keys to each other.
 //! 2. **Greetings**, the first record of data each way: the dialer's [`Hello`], and the acceptor's welcome or
-//!    [`Refusal`]. They are protected by TLS whatever the lane's [`Encryption`](crate::config::Encryption) will be, and both must name
-//!    the same, so nobody on the path can talk two sites into clear text.
+//!    [`Refusal`]. They are protected by TLS whatever the lane's [`Encryption`](crate::config::Encryption)
+//!    will be, and both must name the same, so nobody on the path can talk two sites into clear text.
 //! 3. What is left is an [`Established`] connection: the stream, and the keys for [`crate::record`] or, where
 //!    both sites say `encryption = "none"`, no keys.
 //!
