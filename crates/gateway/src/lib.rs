@@ -1,7 +1,6 @@
 //! The Trunkline daemon: TUN, lanes, keys, control and metrics.
 //!
-//! [`daemon::Daemon`] is the whole of it. Packets pass through pairs of worker threads, one pair for each queue
-//! of the device; everything else happens in the daemon's own thread.
+//! [`daemon::Daemon`] is the whole of it. Packets pass through worker threads, one for each queue of the device; everything else happens in the daemon's own thread.
 
 pub mod config;
 pub mod control;
@@ -24,3 +23,4 @@ mod rx;
 mod sys;
 mod tun;
 mod tx;
+mod worker;

@@ -21,9 +21,8 @@ use crate::handshake::{
 use crate::keys::PublicKey;
 use crate::lane_rx::LaneRx;
 use crate::lane_tx::LaneTx;
-use crate::rx::RxCommand;
 use crate::sys;
-use crate::tx::{TxCommand, WorkerEvent};
+use crate::worker::{Command, WorkerEvent};
 
 /// Lanes of one peer that are dialled at one time: below what an acceptor grants one address.
 const DIALS_PER_PEER: usize = half_open::PER_ADDRESS / 2;
@@ -457,16 +456,16 @@ impl Daemon {
             Some(keys) => (Some(keys.sealer), Some(keys.opener)),
             None => (None, None),
         };
-        let receiver = match sys::set_congestion_control(fd.as_fd(), &congestion_control)
+        let receiving = match sys::set_congestion_control(fd.as_fd(), &congestion_control)
             .and_then(|()| LaneRx::new(serial, Arc::clone(&fd), opener))
         {
-            Ok(receiver) => Box::new(receiver),
+            Ok(receiving) => Box::new(receiving),
             Err(error) => return self.dial_failed(&key, error.to_string()),
         };
-        let sender = Box::new(LaneTx::new(serial, Arc::clone(&fd), sealer));
+        let sending = Box::new(LaneTx::new(serial, Arc::clone(&fd), sealer));
+        let class = Arc::clone(&key.class);
         let shard = &self.workers.shards[usize::from(key.shard)];
-        shard.rx.post(RxCommand::LaneUp { peer: key.peer, lane: receiver });
-        shard.tx.post(TxCommand::LaneUp { peer: key.peer, class: Arc::clone(&key.class), lane: sender });
+        shard.commands.post(Command::LaneUp { peer: key.peer, class, sending, receiving });
         let how = if we_dialled { "dialled" } else { "accepted from" };
         tracing::info!("{}: up, {how} {remote}", self.label(&key));
         let lane = &mut self.lanes[index];
@@ -488,8 +487,7 @@ impl Daemon {
         let lane = &self.lanes[index];
         if let State::Up(up) = &lane.state {
             let shard = &self.workers.shards[usize::from(lane.key.shard)];
-            shard.tx.post(TxCommand::LaneDown { serial: up.serial });
-            shard.rx.post(RxCommand::LaneDown { serial: up.serial });
+            shard.commands.post(Command::LaneDown { serial: up.serial });
         }
     }
 

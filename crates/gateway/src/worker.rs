@@ -1,0 +1,216 @@
+//! A worker: one thread for each queue of the device, both ways.
+//!
+//! Both directions in one thread, because what one brings in the other often takes out at once: an
+//! acknowledgement or an answer is in the device before the write that caused it returns, and is read without
+//! another thread having to wake (docs/decisions/0002).
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
+
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll;
+
+use crate::clock::now;
+use crate::keys::PublicKey;
+use crate::lane_rx::{LaneRx, RxError};
+use crate::lane_tx::LaneTx;
+use crate::mailbox::Mailbox;
+use crate::plan::Plan;
+use crate::rx::{Receivers, RxReport};
+use crate::tun::TunQueue;
+use crate::tx::{Sender, TxReport, Wish};
+
+/// What the control thread tells a worker.
+pub(crate) enum Command {
+    /// A lane for this peer's class is there. One that stood in its place is replaced.
+    LaneUp { peer: PublicKey, class: Arc<str>, sending: Box<LaneTx>, receiving: Box<LaneRx> },
+    /// The lane is gone.
+    LaneDown { serial: u64 },
+    /// Classes, peers and routes from now on.
+    Plan(Arc<Plan>),
+    /// Asks for a report.
+    Report(SyncSender<(TxReport, RxReport)>),
+    /// Ends the worker.
+    Stop,
+}
+
+/// What a worker tells the control thread.
+#[derive(Debug)]
+pub(crate) enum WorkerEvent {
+    /// A lane ended, and why; `clean` if the peer closed it of its own will.
+    LaneEnded { serial: u64, reason: String, clean: bool },
+    /// The worker cannot go on.
+    Died { what: &'static str, reason: String },
+}
+
+const TUN: u64 = u64::MAX;
+const MAILBOX: u64 = u64::MAX - 1;
+
+pub(crate) struct Worker {
+    epoll: OwnedFd,
+    commands: Mailbox<Command>,
+    events: Mailbox<WorkerEvent>,
+    sender: Sender,
+    receivers: Receivers,
+    wishes: Vec<Wish>,
+}
+
+impl Worker {
+    pub(crate) fn new(
+        queue: TunQueue,
+        commands: Mailbox<Command>,
+        events: Mailbox<WorkerEvent>,
+    ) -> io::Result<Self> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        epoll::add(&epoll, &queue, epoll::EventData::new_u64(TUN), epoll::EventFlags::IN)?;
+        epoll::add(&epoll, &commands, epoll::EventData::new_u64(MAILBOX), epoll::EventFlags::IN)?;
+        Ok(Worker {
+            epoll,
+            commands,
+            events,
+            sender: Sender::new(queue.clone()),
+            receivers: Receivers::new(queue),
+            wishes: Vec::new(),
+        })
+    }
+
+    /// Works until told to stop.
+    pub(crate) fn run(mut self) {
+        if let Err(error) = self.work() {
+            self.events.post(WorkerEvent::Died { what: "worker", reason: error.to_string() });
+        }
+    }
+
+    fn work(&mut self) -> io::Result<()> {
+        let mut ready: Vec<epoll::Event> = Vec::with_capacity(64);
+        let mut device_ready = false;
+        let zero = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+        loop {
+            ready.clear();
+            // With packets left in the device, look at the lanes and go on at once.
+            match epoll::wait(&self.epoll, spare_capacity(&mut ready), device_ready.then_some(&zero)) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            for event in ready.drain(..) {
+                let flags = event.flags;
+                match event.data.u64() {
+                    TUN => device_ready = true,
+                    MAILBOX => {
+                        if !self.obey()? {
+                            return Ok(());
+                        }
+                    }
+                    serial => self.attend(serial, flags),
+                }
+            }
+            let now = now();
+            if device_ready {
+                device_ready = self.sender.read_device(now)?;
+            }
+            self.sender.serve_lanes(now, &mut self.wishes);
+            self.grant();
+        }
+    }
+
+    fn attend(&mut self, serial: u64, flags: epoll::EventFlags) {
+        if flags.contains(epoll::EventFlags::OUT) {
+            self.sender.lane_writable(serial);
+            self.arm(serial, epoll::EventFlags::IN);
+        }
+        if flags.intersects(epoll::EventFlags::IN | epoll::EventFlags::HUP | epoll::EventFlags::ERR)
+            && let Err(error) = self.receivers.serve(serial)
+        {
+            let clean = matches!(error, RxError::Closed);
+            self.end(serial, error.to_string(), clean);
+        }
+    }
+
+    fn arm(&self, serial: u64, flags: epoll::EventFlags) {
+        if let Some(fd) = self.receivers.fd(serial) {
+            let _ = epoll::modify(&self.epoll, fd, epoll::EventData::new_u64(serial), flags);
+        }
+    }
+
+    fn grant(&mut self) {
+        while let Some(wish) = self.wishes.pop() {
+            match wish {
+                // Arming it makes the kernel look, so that room made meanwhile is not missed.
+                Wish::Writable { serial } => self.arm(serial, epoll::EventFlags::IN | epoll::EventFlags::OUT),
+                Wish::End { serial, reason } => self.end(serial, reason, false),
+            }
+        }
+    }
+
+    /// Ends a lane and says so.
+    fn end(&mut self, serial: u64, reason: String, clean: bool) {
+        self.take_lane(serial, false);
+        self.events.post(WorkerEvent::LaneEnded { serial, reason, clean });
+    }
+
+    fn take_lane(&mut self, serial: u64, goodbye: bool) {
+        if let Some(lane) = self.receivers.take_lane(serial) {
+            let _ = epoll::delete(&self.epoll, lane.fd());
+        }
+        self.sender.take_lane(serial, goodbye);
+    }
+
+    /// Does what the control thread asked. Whether to go on.
+    fn obey(&mut self) -> io::Result<bool> {
+        for command in self.commands.take() {
+            match command {
+                Command::LaneUp { peer, class, sending, receiving } => {
+                    self.lane_up(&peer, &class, sending, *receiving)?;
+                }
+                Command::LaneDown { serial } => self.take_lane(serial, true),
+                Command::Plan(plan) => {
+                    for serial in self.sender.follow(&plan) {
+                        self.end(serial, "no longer configured".to_owned(), true);
+                    }
+                    self.receivers.follow(&plan);
+                }
+                Command::Report(reply) => {
+                    let _ = reply.try_send((self.sender.report(), self.receivers.report()));
+                }
+                Command::Stop => {
+                    for serial in self.sender.serials() {
+                        self.take_lane(serial, true);
+                    }
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn lane_up(
+        &mut self,
+        peer: &PublicKey,
+        class: &str,
+        sending: Box<LaneTx>,
+        receiving: LaneRx,
+    ) -> io::Result<()> {
+        let serial = sending.serial;
+        match self.sender.lane_up(peer, class, sending) {
+            Ok(replaced) => {
+                if let Some(old) = replaced.and_then(|old| self.receivers.take_lane(old)) {
+                    let _ = epoll::delete(&self.epoll, old.fd());
+                }
+            }
+            Err(lane) => {
+                // A reload took the peer or the class away while the handshake ran.
+                self.sender.discard(*lane);
+                let reason = "no longer configured".to_owned();
+                self.events.post(WorkerEvent::LaneEnded { serial, reason, clean: true });
+                return Ok(());
+            }
+        }
+        epoll::add(&self.epoll, receiving.fd(), epoll::EventData::new_u64(serial), epoll::EventFlags::IN)?;
+        if !self.receivers.lane_up(peer, receiving) {
+            self.end(serial, "no longer configured".to_owned(), true);
+        }
+        Ok(())
+    }
+}
