@@ -5,18 +5,22 @@
 //! - [`link`]: an emulated link between two hosts, with rate, delay, queue, loss and corruption;
 //! - [`traffic`]: bulk TCP, UDP floods and request-response load, with the receiver's view of each;
 //! - [`procfs`]: what processes cost;
+//! - [`scene`]: two sites with a gateway each, direct or over trunks;
+//! - [`interrupt`]: ending in order on Ctrl-C;
 //! - [`statistics`]: percentiles, fairness, series over time;
 //! - [`clock`]: the machine's monotonic clock, which all of them share.
 //!
-//! Nothing here names anything in the file system: namespaces are held by threads and file descriptors, devices
-//! live in namespaces, and children die with the thread that started them. So however a run ends, SIGKILL
-//! included, the kernel has nothing left to keep.
+//! Nothing here names anything in the file system, but for the private directory of a scene's gateways: namespaces
+//! are held by threads and file descriptors, devices live in namespaces, and children die with the thread that
+//! started them. So however a run ends, SIGKILL included, the kernel has nothing left to keep.
 
 pub mod clock;
+pub mod interrupt;
 pub mod link;
 pub mod namespace;
 pub mod privilege;
 pub mod procfs;
+pub mod scene;
 pub mod statistics;
 mod sys;
 pub mod traffic;

@@ -13,8 +13,11 @@ use std::net::{TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::sync::OnceLock;
 
 use rustix::thread::{UnshareFlags, unshare_unsafe};
+
+use crate::traffic::Stop;
 
 const SIOCETHTOOL: libc::Ioctl = 0x8946;
 
@@ -49,6 +52,31 @@ pub(crate) fn schedule_real_time() -> io::Result<()> {
         libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &raw const parameter)
     })
     .map(drop)
+}
+
+/// What signals stop.
+static AT_SIGNAL: OnceLock<Stop> = OnceLock::new();
+
+extern "C" fn stop_at_signal(_signal: libc::c_int) {
+    // A handler may do little (signal-safety(7)): this reads one atomic and writes one.
+    if let Some(stop) = AT_SIGNAL.get() {
+        stop.stop();
+    }
+}
+
+/// Makes the next one of each of these signals stop what is returned, the same for every call, and restores their
+/// default for the ones after. System calls that they interrupt go on.
+pub(crate) fn stop_at(signals: &[libc::c_int]) -> io::Result<Stop> {
+    let stop = AT_SIGNAL.get_or_init(Stop::new);
+    for signal in signals {
+        // SAFETY: a sigaction is integers and a handler, for which all zeroes is a value (the default).
+        let mut action: libc::sigaction = unsafe { mem::zeroed() };
+        action.sa_sigaction = stop_at_signal as *const () as libc::sighandler_t;
+        action.sa_flags = libc::SA_RESTART | libc::SA_RESETHAND;
+        // SAFETY: `action` is valid for the duration of the call, and the handler is safe as it says.
+        check(unsafe { libc::sigaction(*signal, &raw const action, std::ptr::null_mut()) })?;
+    }
+    Ok(stop.clone())
 }
 
 /// A request structure for the device `name`, which must be shorter than 16 bytes.

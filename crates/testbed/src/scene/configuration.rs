@@ -1,0 +1,199 @@
+//! Keys and configuration files of a scene's gateways.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::directory::Directory;
+use super::{Gateway, Plan, SceneError};
+
+/// The device the gateways read user packets from.
+pub const TUN_DEVICE: &str = "trunk";
+const PORT: u16 = 4600;
+
+/// How lanes are protected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Encryption {
+    /// TLS 1.3.
+    Tls,
+    /// In clear.
+    None,
+}
+
+impl Encryption {
+    /// The word for it in a configuration file.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Tls => "tls",
+            Self::None => "none",
+        }
+    }
+}
+
+/// Which gateways dial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dialling {
+    /// The first gateway dials the second.
+    First,
+    /// Each dials the other.
+    Both,
+}
+
+/// How a scene's gateways are set up. TOML that is added is not checked here: a gateway refuses it by name.
+#[derive(Debug, Clone)]
+pub struct GatewaySetup {
+    /// The program, `trunkline`.
+    pub binary: PathBuf,
+    /// How lanes are protected.
+    pub encryption: Encryption,
+    /// Which gateways dial.
+    pub dialling: Dialling,
+    /// The congestion control of the lanes, if not the gateway's default.
+    pub congestion_control: Option<String>,
+    /// Whole `[[classes]]` tables in TOML, if not the gateway's default classes.
+    pub classes: Option<String>,
+    /// Lines in TOML to add to `[tun]` of both gateways.
+    pub tun: Option<String>,
+    /// Whole tables in TOML to add to both files.
+    pub more: Option<String>,
+}
+
+impl GatewaySetup {
+    /// The default classes and congestion control; the first gateway dials.
+    pub fn new(binary: impl Into<PathBuf>, encryption: Encryption) -> Self {
+        Self {
+            binary: binary.into(),
+            encryption,
+            dialling: Dialling::First,
+            congestion_control: None,
+            classes: None,
+            tun: None,
+            more: None,
+        }
+    }
+}
+
+/// The files of one gateway.
+#[derive(Debug, Clone)]
+pub(super) struct Files {
+    pub(super) configuration: PathBuf,
+    pub(super) socket: PathBuf,
+    pub(super) log: String,
+}
+
+/// Makes keys and writes both gateways' files.
+pub(super) fn write(
+    directory: &Directory,
+    setup: &GatewaySetup,
+    plans: &[Plan],
+) -> Result<[Files; 2], SceneError> {
+    let mut public = Vec::new();
+    for gateway in Gateway::BOTH {
+        let secret = run(&setup.binary, "genkey", "")?;
+        directory.write(&key_file(gateway), &secret)?;
+        public.push(run(&setup.binary, "pubkey", &secret)?);
+    }
+    let files = |gateway: Gateway| -> Result<Files, SceneError> {
+        let socket = directory.join(&format!("{gateway}.sock"));
+        let peer_key = public[gateway.other() as usize].trim();
+        let text = text(setup, gateway, &socket, peer_key, plans);
+        let configuration = directory.write(&format!("{gateway}.toml"), &text)?;
+        Ok(Files { configuration, socket, log: format!("{gateway}.log") })
+    };
+    Ok([files(Gateway::T1)?, files(Gateway::T2)?])
+}
+
+fn key_file(gateway: Gateway) -> String {
+    format!("{gateway}.key")
+}
+
+fn text(setup: &GatewaySetup, gateway: Gateway, socket: &Path, peer_key: &str, plans: &[Plan]) -> String {
+    let plan = Plan::IPV4;
+    let (own, far) = match gateway {
+        Gateway::T1 => (plan.t1_wan, plan.t2_wan),
+        Gateway::T2 => (plan.t2_wan, plan.t1_wan),
+    };
+    let (dials, listens) = match (setup.dialling, gateway) {
+        (Dialling::Both, _) => (true, true),
+        (Dialling::First, Gateway::T1) => (true, false),
+        (Dialling::First, Gateway::T2) => (false, true),
+    };
+    let mut text = String::new();
+    let mut line = |arguments: std::fmt::Arguments<'_>| {
+        // Writing to a string cannot fail.
+        let _ = text.write_fmt(arguments);
+        text.push('\n');
+    };
+    line(format_args!("name = \"{gateway}\""));
+    line(format_args!("private_key_file = \"{}\"", key_file(gateway)));
+    line(format_args!("encryption = \"{}\"", setup.encryption.as_str()));
+    if listens {
+        line(format_args!("listen = [\"{own}:{PORT}\"]"));
+    }
+    line(format_args!("\n[tun]\nname = \"{TUN_DEVICE}\""));
+    line(format_args!("{}", setup.tun.as_deref().unwrap_or_default()));
+    if let Some(name) = &setup.congestion_control {
+        line(format_args!("[lanes]\ncongestion_control = \"{name}\"\n"));
+    }
+    line(format_args!("[control]\nsocket = \"{}\"\n", socket.display()));
+    let routes: Vec<String> = plans
+        .iter()
+        .map(|plan| match gateway {
+            Gateway::T1 => format!("\"{}\"", plan.second_site()),
+            Gateway::T2 => format!("\"{}\"", plan.first_site()),
+        })
+        .collect();
+    line(format_args!("[[peers]]\nname = \"{}\"\npublic_key = \"{peer_key}\"", gateway.other()));
+    if dials {
+        line(format_args!("endpoint = \"{far}:{PORT}\""));
+    }
+    line(format_args!("routes = [{}]\n", routes.join(", ")));
+    for tables in [&setup.classes, &setup.more].into_iter().flatten() {
+        line(format_args!("{tables}"));
+    }
+    text
+}
+
+/// Runs `<binary> <verb>` with `input` and returns what it prints.
+fn run(binary: &Path, verb: &str, input: &str) -> Result<String, SceneError> {
+    let failure =
+        |reason: String| SceneError::Key { command: format!("{} {verb}", binary.display()), reason };
+    let mut child = Command::new(binary)
+        .arg(verb)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| failure(error.to_string()))?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // A program that does not read its input says why on its own.
+        let _ = stdin.write_all(input.as_bytes());
+    }
+    let output = child.wait_with_output().map_err(|error| failure(error.to_string()))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        return Err(failure(format!("{}: {said}", output.status)));
+    }
+    String::from_utf8(output.stdout).map_err(|error| failure(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_dials_and_the_second_listens_unless_both_may() {
+        let mut setup = GatewaySetup::new("trunkline", Encryption::Tls);
+        let of = |setup: &GatewaySetup, gateway| {
+            text(setup, gateway, Path::new("/run/s"), "KEY", &[Plan::IPV4, Plan::IPV6])
+        };
+        let (one, two) = (of(&setup, Gateway::T1), of(&setup, Gateway::T2));
+        assert!(one.contains("endpoint = \"198.18.2.2:4600\"") && !one.contains("listen"), "{one}");
+        assert!(two.contains("listen = [\"198.18.2.2:4600\"]") && !two.contains("endpoint"), "{two}");
+        assert!(one.contains("routes = [\"198.18.3.0/24\", \"fd00:3::/64\"]"), "{one}");
+        setup.dialling = Dialling::Both;
+        let two = of(&setup, Gateway::T2);
+        assert!(two.contains("endpoint = \"198.18.2.1:4600\"") && two.contains("listen"), "{two}");
+    }
+}

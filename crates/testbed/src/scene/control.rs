@@ -1,0 +1,78 @@
+//! A gateway's control socket: one line of JSON each way. The protocol is the gateway's; what it says is passed on
+//! as it is, so that a testbed can drive a gateway of another version.
+
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::Value;
+
+const TIMEOUT: Duration = Duration::from_secs(5);
+const ANSWER_LIMIT_BYTES: u64 = 16 << 20;
+
+/// Asks for the state of the gateway that listens at `socket`.
+pub(super) fn status(socket: &Path) -> io::Result<Value> {
+    ask(socket, "status")
+}
+
+/// Sends one request and returns the answer, or what it was refused with as an error.
+pub(super) fn ask(socket: &Path, request: &str) -> io::Result<Value> {
+    let mut stream = UnixStream::connect(socket)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
+    writeln!(stream, "{{\"request\":\"{request}\"}}")?;
+    let mut line = String::new();
+    BufReader::new(stream.take(ANSWER_LIMIT_BYTES)).read_line(&mut line)?;
+    let answer: Value = serde_json::from_str(&line)?;
+    if answer["answer"] == "refused" {
+        return Err(io::Error::other(answer["message"].as_str().unwrap_or("refused").to_owned()));
+    }
+    Ok(answer)
+}
+
+/// The lanes of a status that are not up, in words; empty if all are.
+pub(super) fn lanes_not_up(status: &Value) -> Vec<String> {
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let mut down = Vec::new();
+    let peers = list(&status["peers"]);
+    if peers.is_empty() {
+        down.push("no peer".to_owned());
+    }
+    for class in peers.iter().flat_map(|peer| list(&peer["classes"])) {
+        let name = class["name"].as_str().unwrap_or("?").to_owned();
+        let lanes = list(&class["lanes"]);
+        if lanes.is_empty() {
+            down.push(format!("{name}: no lane"));
+        }
+        for lane in lanes.iter().filter(|lane| lane["state"] != "up") {
+            let state = lane["state"].as_str().unwrap_or("?");
+            let why = lane["last_error"].as_str().map_or(String::new(), |error| format!(", {error}"));
+            down.push(format!("{name}: {state}{why}"));
+        }
+    }
+    down
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn with(lanes: &Value) -> Value {
+        json!({ "peers": [{ "classes": [{ "name": "tcp", "lanes": lanes }] }] })
+    }
+
+    #[test]
+    fn a_lane_that_is_not_up_is_named_with_its_reason() {
+        assert!(lanes_not_up(&with(&json!([{ "state": "up" }]))).is_empty());
+        let waiting = with(&json!([{ "state": "waiting", "last_error": "refused" }, { "state": "up" }]));
+        assert_eq!(lanes_not_up(&waiting), ["tcp: waiting, refused"]);
+    }
+
+    #[test]
+    fn no_lane_at_all_is_not_up() {
+        assert_eq!(lanes_not_up(&with(&json!([]))), ["tcp: no lane"]);
+        assert_eq!(lanes_not_up(&json!({ "peers": [] })), ["no peer"]);
+    }
+}
