@@ -30,6 +30,10 @@ pub(crate) enum Command {
     Genkey,
     /// Read a private key from standard input and print its public key.
     Pubkey,
+    /// Print what makes a shell complete the commands and options of this program.
+    Completions(CompletionsArguments),
+    /// Print the man page of this program, or write one for each command into a directory.
+    Man(ManArguments),
 }
 
 #[derive(Debug, Args)]
@@ -51,4 +55,17 @@ pub(crate) struct StatusArguments {
     /// Print one JSON object instead.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsArguments {
+    /// The shell.
+    pub(crate) shell: clap_complete::Shell,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ManArguments {
+    /// The directory for trunkline.1, trunkline-up.1 and so on; it is made if it is not there.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
 }

@@ -20,6 +20,8 @@ fn main() -> ExitCode {
         Command::Down(arguments) => commands::control::down(&arguments),
         Command::Genkey => commands::keys::genkey(),
         Command::Pubkey => commands::keys::pubkey(),
+        Command::Completions(arguments) => commands::generate::completions(&arguments),
+        Command::Man(arguments) => commands::generate::man(&arguments),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

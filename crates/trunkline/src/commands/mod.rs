@@ -1,5 +1,6 @@
 //! One module for each group of commands.
 
 pub(crate) mod control;
+pub(crate) mod generate;
 pub(crate) mod keys;
 pub(crate) mod site;
