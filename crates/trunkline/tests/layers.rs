@@ -1,0 +1,310 @@
+//! Who may depend on whom, and where `unsafe` may stand. Each rule is in ARCHITECTURE.md; here is what breaks
+//! when it does not hold, because that is what somebody who has just broken it wants to read.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+/// Crates that are a function of their arguments.
+const PURE: [&str; 6] = [
+    "trunkline-units",
+    "trunkline-packet",
+    "trunkline-queue",
+    "trunkline-trunk",
+    "trunkline-tcp",
+    "trunkline-sim",
+];
+
+/// Crates that reach a kernel, a clock, a runtime or randomness. A name that ends in `*` stands for all that
+/// begin so.
+const OUTSIDE_WORLD: [&str; 24] = [
+    "libc",
+    "rustix",
+    "nix",
+    "linux-raw-sys",
+    "windows-sys",
+    "getrandom",
+    "rand",
+    "rand_core",
+    "fastrand",
+    "tokio*",
+    "async-std",
+    "smol",
+    "mio",
+    "polling",
+    "io-uring",
+    "socket2",
+    "netlink-*",
+    "aws-lc-*",
+    "rustls",
+    "chrono",
+    "time",
+    "tracing*",
+    "memmap2",
+    "crossbeam-channel",
+];
+
+/// Where `unsafe` may stand: one module of each of two crates.
+const UNSAFE_MODULES: [&str; 2] = ["crates/gateway/src/sys.rs", "crates/testbed/src/sys.rs"];
+
+struct Rule {
+    who: &'static [&'static str],
+    never_on: &'static [&'static str],
+    because: &'static str,
+}
+
+const RULES: [Rule; 7] = [
+    Rule {
+        who: &["trunkline-units"],
+        never_on: &["*"],
+        because: "its types are in every signature of the project, so whatever it drags in, everything drags in",
+    },
+    Rule {
+        who: &PURE,
+        never_on: &OUTSIDE_WORLD,
+        because: "the same code must run on a real kernel and in virtual time: `now` and seeds are arguments, \
+                  and bytes stay in the caller's buffers",
+    },
+    Rule {
+        who: &["trunkline-trunk"],
+        never_on: &[
+            "trunkline-tcp",
+            "trunkline-sim",
+            "trunkline-lab",
+            "trunkline-testbed",
+            "trunkline-netlink",
+            "trunkline-gateway",
+            "trunkline",
+        ],
+        because: "it rides on lanes and must not know which congestion control moves the bytes, or whether the \
+                  lane is the kernel's or modelled",
+    },
+    Rule {
+        who: &["trunkline-gateway"],
+        never_on: &["trunkline-tcp", "trunkline-sim", "trunkline-lab", "trunkline-testbed"],
+        because: "the daemon parses strangers' octets with the network in its hands, and ships no simulator and \
+                  no experiments beside that",
+    },
+    Rule {
+        who: &["trunkline-testbed"],
+        never_on: &["trunkline-gateway", "trunkline-trunk"],
+        because: "it measures programs from outside; what it measured from inside it would flatter",
+    },
+    Rule {
+        who: &["trunkline-netlink"],
+        never_on: &["trunkline-*"],
+        because: "it is the kernel's language, shared by the gateway and the testbed, and knows of neither",
+    },
+    Rule {
+        who: &["trunkline-packet", "trunkline-queue"],
+        never_on: &["trunkline-trunk", "trunkline-gateway", "trunkline-testbed", "trunkline-netlink"],
+        because: "packets and queues are used by the emulated link and by simulated routers without any trunk",
+    },
+];
+
+/// What each crate needs to run: the names it depends on, directly.
+type Graph = BTreeMap<String, BTreeSet<String>>;
+
+fn fits(pattern: &str, name: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(start) => name.starts_with(start),
+        None => name == pattern,
+    }
+}
+
+/// One path from `from` to the first name that `forbidden` holds for, both ends included.
+fn path_to(graph: &Graph, from: &str, forbidden: impl Fn(&str) -> bool) -> Option<Vec<String>> {
+    let mut reached_from: BTreeMap<&str, &str> = BTreeMap::new();
+    let mut todo = vec![from];
+    while let Some(name) = todo.pop() {
+        for next in graph.get(name).into_iter().flatten() {
+            if next == from || reached_from.contains_key(next.as_str()) {
+                continue;
+            }
+            reached_from.insert(next, name);
+            if forbidden(next) {
+                let mut path = vec![next.clone()];
+                let mut at = next.as_str();
+                while let Some(before) = reached_from.get(at) {
+                    path.insert(0, (*before).to_owned());
+                    at = before;
+                }
+                return Some(path);
+            }
+            todo.push(next);
+        }
+    }
+    None
+}
+
+/// What is wrong with a graph, one line for each broken rule.
+fn broken_rules(graph: &Graph) -> Vec<String> {
+    let mut broken = Vec::new();
+    for rule in &RULES {
+        for who in rule.who {
+            let forbidden = |name: &str| rule.never_on.iter().any(|pattern| fits(pattern, name));
+            if let Some(path) = path_to(graph, who, forbidden) {
+                broken.push(format!("{}: never, because {}", path.join(" -> "), rule.because));
+            }
+        }
+    }
+    broken
+}
+
+fn metadata() -> Value {
+    let host = Command::new("rustc").arg("-vV").output().expect("rustc says what it is");
+    let host = String::from_utf8(host.stdout).expect("rustc speaks UTF-8");
+    let host = host.lines().find_map(|line| line.strip_prefix("host: ")).expect("rustc names its host");
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--offline", "--locked", "--filter-platform", host])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .expect("cargo runs");
+    assert!(output.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("cargo metadata is JSON")
+}
+
+/// The graph of what is linked: no dev-dependencies, no build scripts, no procedural macros.
+fn linked(metadata: &Value) -> Graph {
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let mut names = BTreeMap::new();
+    let mut macros = BTreeSet::new();
+    for package in list(&metadata["packages"]) {
+        let is_macro =
+            list(&package["targets"]).iter().any(|t| list(&t["kind"]).iter().any(|k| k == "proc-macro"));
+        if is_macro {
+            macros.insert(text(&package["id"]));
+        }
+        names.insert(text(&package["id"]), text(&package["name"]));
+    }
+    let mut graph = Graph::new();
+    for node in list(&metadata["resolve"]["nodes"]) {
+        let needs = graph.entry(names[&text(&node["id"])].clone()).or_default();
+        for dependency in list(&node["deps"]) {
+            let id = text(&dependency["pkg"]);
+            let normal = list(&dependency["dep_kinds"]).iter().any(|kind| kind["kind"].is_null());
+            if normal && !macros.contains(&id) {
+                needs.insert(names[&id].clone());
+            }
+        }
+    }
+    graph
+}
+
+#[test]
+fn dependencies_point_one_way() {
+    let graph = linked(&metadata());
+    assert!(graph["trunkline"].contains("trunkline-gateway"), "the graph is not this workspace's");
+    let broken = broken_rules(&graph);
+    assert!(broken.is_empty(), "\n{}", broken.join("\n"));
+}
+
+#[test]
+fn no_feature_changes_what_the_core_does() {
+    for package in metadata()["packages"].as_array().expect("packages") {
+        let name = package["name"].as_str().unwrap_or_default();
+        if PURE.contains(&name) {
+            let features = package["features"].as_object().map_or(0, serde_json::Map::len);
+            assert_eq!(features, 0, "{name} has cargo features, so what the lab runs is not what ships");
+        }
+    }
+}
+
+#[test]
+fn the_checker_sees_a_broken_rule_and_names_the_way() {
+    let graph = |edges: &[(&str, &str)]| -> Graph {
+        let mut graph = Graph::new();
+        for (from, to) in edges {
+            graph.entry((*from).to_owned()).or_default().insert((*to).to_owned());
+        }
+        graph
+    };
+    assert_eq!(broken_rules(&graph(&[("trunkline-gateway", "rustix"), ("rustix", "libc")])), [""; 0]);
+    for (edges, way) in [
+        (&[("trunkline-trunk", "trunkline-sim")][..], "trunkline-trunk -> trunkline-sim: never"),
+        (
+            &[("trunkline-trunk", "some-crate"), ("some-crate", "other"), ("other", "getrandom")],
+            "trunkline-trunk -> some-crate -> other -> getrandom: never",
+        ),
+        (&[("trunkline-queue", "tokio-util")], "trunkline-queue -> tokio-util: never"),
+        (&[("trunkline-units", "serde")], "trunkline-units -> serde: never"),
+        (
+            &[("trunkline-gateway", "helper"), ("helper", "trunkline-testbed")],
+            "trunkline-gateway -> helper -> trunkline-testbed: never",
+        ),
+        (&[("trunkline-testbed", "trunkline-gateway")], "trunkline-testbed -> trunkline-gateway: never"),
+        (&[("trunkline-netlink", "trunkline-units")], "trunkline-netlink -> trunkline-units: never"),
+    ] {
+        let broken = broken_rules(&graph(edges));
+        assert!(broken.iter().any(|line| line.starts_with(way)), "{edges:?}: {broken:?}");
+    }
+    // A circle must end.
+    assert_eq!(broken_rules(&graph(&[("trunkline-trunk", "a"), ("a", "trunkline-trunk")])), [""; 0]);
+}
+
+// ---------------------------------------------------------------- unsafe
+
+/// `text` without comments and without what stands in quotes, as far as that keeps a word from being code.
+fn code_of(text: &str) -> String {
+    text.lines()
+        .map(|line| line.split("//").next().unwrap_or_default())
+        .map(|line| line.split('"').step_by(2).collect::<Vec<_>>().join(" "))
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+/// Whether code of this text is unsafe, or allows itself to be.
+fn is_unsafe(text: &str) -> bool {
+    let code = code_of(text);
+    let words = code.split(|c: char| !(c.is_alphanumeric() || c == '_'));
+    let mut words = words.filter(|word| !word.is_empty());
+    words.any(|word| word == "unsafe" || word == "unsafe_code")
+}
+
+fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(directory).expect("a directory of the workspace") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn unsafe_code_is_in_the_sys_modules_alone() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the workspace");
+    let mut files = Vec::new();
+    sources(&root.join("crates"), &mut files);
+    assert!(files.len() > 50, "only {} source files found", files.len());
+    for file in files {
+        let name = file.strip_prefix(&root).expect("below the root").to_string_lossy().into_owned();
+        let text = fs::read_to_string(&file).expect("a source file");
+        if !UNSAFE_MODULES.contains(&name.as_str()) {
+            assert!(!is_unsafe(&text), "{name}: unsafe code belongs into {}", UNSAFE_MODULES.join(" or "));
+        }
+    }
+    for name in UNSAFE_MODULES {
+        let text = fs::read_to_string(root.join(name)).expect("the module is where the rule says");
+        assert!(is_unsafe(&text), "{name} needs no exception any more");
+    }
+}
+
+#[test]
+fn the_scan_sees_code_and_not_words_about_it() {
+    for code in
+        ["let x = unsafe { f() };", "unsafe fn f() {}", "#![allow(unsafe_code)]", "unsafe impl Send for X {}"]
+    {
+        assert!(is_unsafe(code), "{code}");
+    }
+    for text in
+        ["// unsafe { }", "/// Not unsafe.", "let unsafety = 1;", "let x = \"unsafe\";", "f(); // unsafe"]
+    {
+        assert!(!is_unsafe(text), "{text}");
+    }
+}
