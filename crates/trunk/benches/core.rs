@@ -1,6 +1,8 @@
 //! The cost of a packet in the core: classify, queue, dequeue, frame. It must not grow with the number of flows
 //! or of routes. `cargo bench -p trunkline-trunk`.
 
+#![allow(clippy::disallowed_types, reason = "a benchmark reads the clock; the crate under test does not")]
+
 use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Instant as Clock;
