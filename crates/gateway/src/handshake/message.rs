@@ -165,15 +165,18 @@ pub enum MessageError {
 
 /// A greeting of any kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Message {
+pub enum Message {
+    /// The dialer asks for a lane.
     Hello(Hello),
+    /// The acceptor gives it.
     Welcome(Hello),
+    /// The acceptor declines it.
     Refusal(Refusal),
 }
 
 impl Message {
     /// The message's number on the wire.
-    pub(crate) fn kind(&self) -> u8 {
+    pub fn kind(&self) -> u8 {
         match self {
             Self::Hello(_) => KIND_HELLO,
             Self::Welcome(_) => KIND_WELCOME,
@@ -183,7 +186,7 @@ impl Message {
 
     /// The message as octets. A refusal's text is cut to what may be sent; a class's name is
     /// [`Config`](crate::config::Config)'s to check.
-    pub(crate) fn encode(&self) -> Vec<u8> {
+    pub fn encode(&self) -> Vec<u8> {
         let mut octets = vec![self.kind()];
         match self {
             Self::Hello(hello) | Self::Welcome(hello) => {
@@ -209,7 +212,10 @@ impl Message {
     }
 
     /// The message that these octets are, no more and no less.
-    pub(crate) fn decode(octets: &[u8]) -> Result<Self, MessageError> {
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub fn decode(octets: &[u8]) -> Result<Self, MessageError> {
         let mut cursor = Cursor { rest: octets, taken: 0 };
         let kind = cursor.octet()?;
         if !(KIND_HELLO..=KIND_REFUSAL).contains(&kind) {
@@ -327,6 +333,20 @@ mod tests {
         let octets = [1, 0, 1, 1, 0, 3, 1, 2, 3, 4, 5, 6, 7, 8, 4, b'b', b'u', b'l', b'k'];
         assert_eq!(Message::Hello(hello()).encode(), octets);
         assert_eq!(Message::decode(&octets), Ok(Message::Hello(hello())));
+    }
+
+    #[test]
+    fn a_welcome_is_the_octets_of_the_specification() {
+        let welcome = Message::Welcome(Hello {
+            version: VERSION,
+            encryption: Encryption::None,
+            shard: 0,
+            instance: 0xfeed_0000_0000_0001,
+            class: "tcp".to_owned(),
+        });
+        let octets = [2, 0, 1, 0, 0, 0, 0xfe, 0xed, 0, 0, 0, 0, 0, 1, 3, b't', b'c', b'p'];
+        assert_eq!(welcome.encode(), octets);
+        assert_eq!(Message::decode(&octets), Ok(welcome));
     }
 
     #[test]

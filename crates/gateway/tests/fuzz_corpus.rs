@@ -1,0 +1,103 @@
+//! Runs the bodies of the fuzz targets `configuration` and `handshake_messages` over their committed corpora and
+//! over inputs near them.
+
+#[path = "../../../fuzz/bodies/configuration.rs"]
+mod configuration;
+#[path = "../../../fuzz/bodies/handshake_messages.rs"]
+mod handshake_messages;
+
+use std::path::PathBuf;
+use std::{fs, io};
+
+use trunkline_gateway::config::Encryption;
+use trunkline_gateway::handshake::{Hello, Message, Refusal, RefusalReason, VERSION};
+use trunkline_units::Rng;
+
+fn directory(target: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target)
+}
+
+fn corpus(target: &str) -> io::Result<Vec<Vec<u8>>> {
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(directory(target))?.map(|file| Ok(file?.path())).collect::<io::Result<_>>()?;
+    files.sort();
+    files.iter().map(fs::read).collect()
+}
+
+/// The corpus, and `rounds` inputs that differ from one of it in a few bytes out of `alphabet`.
+fn hold(target: &str, run: fn(&[u8]), rounds: u32, alphabet: &[u8]) -> io::Result<()> {
+    let corpus = corpus(target)?;
+    assert!(corpus.len() >= 4, "{target}: {} files in the corpus", corpus.len());
+    corpus.iter().for_each(|bytes| run(bytes));
+    let mut rng = Rng::new(1, target);
+    for _ in 0..rounds {
+        let mut bytes = corpus[rng.below(corpus.len() as u64) as usize].clone();
+        for _ in 0..rng.below(4) {
+            if !bytes.is_empty() {
+                let at = rng.below(bytes.len() as u64) as usize;
+                bytes[at] = alphabet[rng.below(alphabet.len() as u64) as usize];
+            }
+        }
+        run(&bytes);
+    }
+    Ok(())
+}
+
+#[test]
+fn configurations_hold_the_contract() -> io::Result<()> {
+    hold("configuration", configuration::run, 3000, b"\"[]{}=.,#\n -019ab\xc3\xa4")
+}
+
+#[test]
+fn handshake_messages_hold_the_contract() -> io::Result<()> {
+    let alphabet: Vec<u8> = (0..=u8::MAX).collect();
+    hold("handshake_messages", handshake_messages::run, 5000, &alphabet)
+}
+
+#[test]
+#[ignore = "writes the corpora anew"]
+fn write_corpus() -> io::Result<()> {
+    let examples = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    fs::create_dir_all(directory("configuration"))?;
+    for (name, file) in
+        [("two-sites", "two-sites/a.toml"), ("hub", "hub/hub.toml"), ("papers", "papers/b.toml")]
+    {
+        fs::copy(examples.join(file), directory("configuration").join(name))?;
+    }
+    let everything = "name = \"a\"\nprivate_key = \"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\"\n\
+        listen = [\"[::]:4600\"]\nencryption = \"none\"\n[tun]\nname = \"t\"\naddress = [\"fd00::1/64\"]\nmtu = 9000\n\
+        queues = 2\noffloads = true\ntx_queue_len = 64\n[lanes]\ncongestion_control = \"bbr\"\nfwmark = 7\n\
+        [control]\nsocket = \"/run/a.sock\"\n[metrics]\nlisten = \"0.0.0.0:1\"\nallow_remote = true\n\
+        [[classes]]\nname = \"v\"\nmatch = [{ protocol = \"udp\", dscp = [\"ef\", 34], source = \"10.0.0.0/8\", \
+        port = [53, \"1000-2000\"] }]\nqueue = { discipline = \"tail-drop\", packets = 10, bytes = \"64KiB\" }\n\
+        congestion_control = \"reno\"\n[[classes]]\nname = \"rest\"\n[[peers]]\nname = \"b\"\n\
+        public_key = \"AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=\"\nendpoint = \"b:1\"\nroutes = [\"10.2.0.0/16\"]\n\
+        encryption = \"tls\"\n";
+    fs::write(directory("configuration").join("every-key"), everything)?;
+    fs::write(directory("configuration").join("mistakes"), "nmae = 1\n[tun]\nmtu = 1\nmtu = 2\n[[peers]]\n")?;
+
+    let hello = |encryption, class: &str| Hello {
+        version: VERSION,
+        encryption,
+        shard: 3,
+        instance: 7,
+        class: class.to_owned(),
+    };
+    let refusal = Refusal { reason: RefusalReason::UnknownClass, text: "no such class".to_owned() };
+    fs::create_dir_all(directory("handshake_messages"))?;
+    for (name, bytes) in [
+        ("hello", Message::Hello(hello(Encryption::Tls, "bulk")).encode()),
+        ("welcome", Message::Welcome(hello(Encryption::None, "tcp")).encode()),
+        ("refusal", Message::Refusal(refusal).encode()),
+        ("record_header", vec![23, 3, 3, 0, 17]),
+        ("http", b"GET / HTTP/1.1\r\n\r\n".to_vec()),
+        // A client hello that offers TLS 1.3 with one suite and no extension.
+        (
+            "client_hello",
+            [&[22, 3, 1, 0, 45, 1, 0, 0, 41, 3, 3][..], &[5; 32], &[0, 0, 2, 19, 1, 1, 0]].concat(),
+        ),
+    ] {
+        fs::write(directory("handshake_messages").join(name), bytes)?;
+    }
+    Ok(())
+}

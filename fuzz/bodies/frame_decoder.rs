@@ -1,0 +1,70 @@
+//! What holds for any bytes that claim to be a lane's stream of frames. Run by the fuzz target of this name and,
+//! over the committed corpus, by the tests of `trunkline-trunk`.
+
+use trunkline_packet::Segmenter;
+use trunkline_trunk::Receiver;
+use trunkline_trunk::frame::{FrameError, FrameHead, MAX_HEAD, MAX_PACKET, MIN_PACKET};
+
+/// The part of a packet that a receiver is shown.
+const PREFIX: usize = 256;
+
+/// Reads `data` as a receiver does: frame by frame until it ends or errs.
+pub(crate) fn run(data: &[u8]) {
+    let everywhere = ["0.0.0.0/0", "2000::/3"].map(|prefix| prefix.parse().expect("a prefix"));
+    let mut receiver = Receiver::new(everywhere);
+    let mut frames = 0;
+    let mut rest = data;
+    loop {
+        let (head, len) = match FrameHead::decode(rest) {
+            Ok(Some(decoded)) => decoded,
+            Ok(None) => {
+                assert!(rest.len() < MAX_HEAD, "a head of {MAX_HEAD} bytes is the longest");
+                break;
+            }
+            Err(FrameError::UnknownKind { kind }) => {
+                assert_eq!(kind, rest[2]);
+                break;
+            }
+            Err(FrameError::TooShort { length }) => {
+                assert!(length < MIN_PACKET);
+                break;
+            }
+            Err(FrameError::Truncated { .. }) => unreachable!("a decoder cannot know that the stream ended"),
+        };
+        assert!((MIN_PACKET..=MAX_PACKET).contains(&head.packet_len));
+        one_form(head, &rest[..len]);
+        let Some(packet) = rest[len..].get(..head.packet_len) else { break };
+        packet_behind(head, packet, &mut receiver);
+        frames += 1;
+        rest = &rest[len + head.packet_len..];
+    }
+    let stats = receiver.stats();
+    let refused = stats.malformed + stats.bad_offload + stats.forged_source;
+    assert_eq!(stats.frames + refused, frames, "every frame is passed on or refused");
+    assert!(stats.segments >= stats.frames && stats.bytes as usize <= data.len());
+}
+
+/// A head is written in one way only, and no part of it is taken for a whole.
+fn one_form(head: FrameHead, bytes: &[u8]) {
+    let mut room = [0; MAX_HEAD];
+    let written = head.encode_before(&mut room);
+    assert_eq!(&room[MAX_HEAD - written..], bytes);
+    for short in 0..bytes.len() {
+        assert_eq!(FrameHead::decode(&bytes[..short]), Ok(None));
+    }
+}
+
+/// What a receiver passes on, the device can be given: its offload fits, so it can be segmented.
+fn packet_behind(head: FrameHead, packet: &[u8], receiver: &mut Receiver) {
+    let prefix = &packet[..packet.len().min(PREFIX)];
+    let Ok((headers, offload)) = receiver.handle_frame(&head, prefix) else { return };
+    assert_eq!(headers.packet_len, packet.len());
+    assert_eq!(offload.check(&headers), Ok(()));
+    let mut segmenter = Segmenter::new(packet, &headers, offload).expect("the offload was checked");
+    let mut out = vec![0; segmenter.longest()];
+    let mut segments = 0;
+    while segmenter.next_into(&mut out).is_some() {
+        segments += 1;
+    }
+    assert_eq!(segments, offload.segments(packet.len()));
+}
