@@ -277,13 +277,12 @@ impl LaneTx {
 }
 
 fn fill(info: &TcpInfo, unsent: usize, total: usize) -> LaneSnapshot {
-    let micros = |us: u32| (us != 0 && us != u32::MAX).then(|| Duration::from_micros(us.into()));
     LaneSnapshot {
         room: 0,
         unsent,
         unacknowledged: total.saturating_sub(unsent),
-        srtt: micros(info.rtt_us),
-        min_rtt: micros(info.min_rtt_us),
+        srtt: info.srtt(),
+        min_rtt: info.min_rtt(),
         window: info.cwnd as usize * info.snd_mss as usize,
         delivery_rate: (info.delivery_rate > 0)
             .then(|| Rate::from_bits_per_second(info.delivery_rate.saturating_mul(8))),

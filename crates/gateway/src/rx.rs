@@ -8,6 +8,8 @@ use std::os::fd::BorrowedFd;
 
 use trunkline_trunk::{Receiver, ReceiverStats};
 
+use trunkline_units::Instant;
+
 use crate::keys::PublicKey;
 use crate::lane_rx::{LaneRx, RxError};
 use crate::plan::Plan;
@@ -67,9 +69,9 @@ impl Receivers {
 
     /// Reads a lane once; what it leaves in the socket is reported again.
     #[inline]
-    pub(crate) fn serve(&mut self, serial: u64) -> Result<(), RxError> {
+    pub(crate) fn serve(&mut self, now: Instant, serial: u64) -> Result<(), RxError> {
         let Some((peer, lane)) = self.lanes.get_mut(&serial) else { return Ok(()) };
-        lane.receive(&mut self.peers[*peer].receiver, &mut self.writer, &mut self.stats)
+        lane.receive(now, &mut self.peers[*peer].receiver, &mut self.writer, &mut self.stats)
     }
 
     /// Puts a lane in its place. Whether its peer is there.

@@ -9,6 +9,7 @@ use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::{self, NonNull};
+use std::time::Duration;
 
 use libc::{c_char, c_int, c_short, c_uint, c_ulong, socklen_t};
 
@@ -123,6 +124,19 @@ pub(crate) struct TcpInfo {
     pub(crate) notsent: u32,
 }
 
+impl TcpInfo {
+    /// The smallest round-trip time; `None` before the first sample.
+    pub(crate) fn min_rtt(&self) -> Option<Duration> {
+        (self.min_rtt_us != 0 && self.min_rtt_us != u32::MAX)
+            .then(|| Duration::from_micros(self.min_rtt_us.into()))
+    }
+
+    /// The smoothed round-trip time; `None` before the first sample.
+    pub(crate) fn srtt(&self) -> Option<Duration> {
+        (self.rtt_us != 0).then(|| Duration::from_micros(self.rtt_us.into()))
+    }
+}
+
 /// Reads `TCP_INFO`.
 pub(crate) fn tcp_info(fd: BorrowedFd<'_>) -> io::Result<TcpInfo> {
     const SIZE: usize = 256;
@@ -189,6 +203,11 @@ fn set_option<T>(fd: BorrowedFd<'_>, level: c_int, name: c_int, value: &T) -> io
 /// Limits the unsent bytes a socket takes before it stops being writable (`TCP_NOTSENT_LOWAT`).
 pub(crate) fn set_notsent_lowat(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
     set_option(fd, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, &c_int::try_from(bytes).unwrap_or(c_int::MAX))
+}
+
+/// Bounds the receive window that a socket offers (`TCP_WINDOW_CLAMP`).
+pub(crate) fn set_window_clamp(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
+    set_option(fd, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, &c_int::try_from(bytes).unwrap_or(c_int::MAX))
 }
 
 /// Sets the congestion control by name (`TCP_CONGESTION`).

@@ -12,6 +12,8 @@ use std::sync::mpsc::SyncSender;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll;
 
+use trunkline_units::Instant;
+
 use crate::clock::now;
 use crate::keys::PublicKey;
 use crate::lane_rx::{LaneRx, RxError};
@@ -94,6 +96,7 @@ impl Worker {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
+            let now = now();
             for event in ready.drain(..) {
                 let flags = event.flags;
                 match event.data.u64() {
@@ -103,10 +106,9 @@ impl Worker {
                             return Ok(());
                         }
                     }
-                    serial => self.attend(serial, flags),
+                    serial => self.attend(now, serial, flags),
                 }
             }
-            let now = now();
             if device_ready {
                 device_ready = self.sender.read_device(now)?;
             }
@@ -115,13 +117,13 @@ impl Worker {
         }
     }
 
-    fn attend(&mut self, serial: u64, flags: epoll::EventFlags) {
+    fn attend(&mut self, now: Instant, serial: u64, flags: epoll::EventFlags) {
         if flags.contains(epoll::EventFlags::OUT) {
             self.sender.lane_writable(serial);
             self.arm(serial, epoll::EventFlags::IN);
         }
         if flags.intersects(epoll::EventFlags::IN | epoll::EventFlags::HUP | epoll::EventFlags::ERR)
-            && let Err(error) = self.receivers.serve(serial)
+            && let Err(error) = self.receivers.serve(now, serial)
         {
             let clean = matches!(error, RxError::Closed);
             self.end(serial, error.to_string(), clean);

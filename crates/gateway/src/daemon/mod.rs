@@ -522,6 +522,24 @@ fn check_congestion_controls(config: &Config) -> Result<(), DaemonError> {
     Ok(())
 }
 
+/// What resolving a name and asking the kernel what it offers need. Not all of /etc: its secrets stay out of reach.
+const RESOLVER_FILES: [&str; 14] = [
+    "/etc/resolv.conf",
+    "/etc/hosts",
+    "/etc/host.conf",
+    "/etc/nsswitch.conf",
+    "/etc/gai.conf",
+    "/etc/services",
+    "/etc/ld.so.cache",
+    "/usr/lib",
+    "/usr/lib64",
+    "/lib",
+    "/lib64",
+    "/run/systemd/resolve",
+    "/run/nscd",
+    "/proc/sys/net",
+];
+
 fn give_up_privileges(config: &Config) -> Result<(), DaemonError> {
     let directory = |path: &Path| {
         path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_owned()
@@ -530,8 +548,7 @@ fn give_up_privileges(config: &Config) -> Result<(), DaemonError> {
     if let crate::config::PrivateKeySource::File(path) = &config.private_key {
         read.push(directory(path));
     }
-    // What the resolver and the kernel's lists need.
-    read.extend(["/etc", "/usr/lib", "/lib", "/lib64", "/proc", "/run/systemd/resolve"].map(PathBuf::from));
+    read.extend(RESOLVER_FILES.map(PathBuf::from));
     let mut write = vec![directory(&config.control.socket)];
     if let Some(MetricsListen::Unix(path)) = config.metrics.as_ref().map(|metrics| &metrics.listen) {
         write.push(directory(path));

@@ -31,7 +31,9 @@ use rustls::{ClientConfig, ServerConfig};
 pub use driver::Handshake;
 pub use error::{Fault, HandshakeError};
 pub(crate) use message::is_class_name;
-pub use message::{Hello, MAX_CLASS_BYTES, MAX_TEXT_BYTES, Message, MessageError, Refusal, RefusalReason, VERSION};
+pub use message::{
+    Hello, MAX_CLASS_BYTES, MAX_TEXT_BYTES, Message, MessageError, Refusal, RefusalReason, VERSION,
+};
 pub use tls::ALPN;
 
 use self::driver::Tls;

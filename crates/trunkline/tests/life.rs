@@ -1,0 +1,186 @@
+//! Starting, reloading, moving and ending.
+
+mod common;
+
+use std::fs;
+use std::process::Command;
+use std::time::Duration;
+
+use common::{check_stream, edit, lane, lanes_up, setup, sites, wait_for};
+use trunkline_testbed::namespace::Host;
+use trunkline_testbed::scene::{Dialling, Encryption, Gateway, GatewaySetup, Plan, Wan};
+
+fn trunkline(arguments: &[&str]) -> (i32, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_trunkline")).args(arguments).output().expect("it runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
+}
+
+const CLASSES: &str = r#"
+[[classes]]
+name = "udp"
+match = [{ protocol = "udp" }]
+
+[[classes]]
+name = "tcp"
+match = [{ protocol = "tcp" }]
+
+[[classes]]
+name = "rest"
+"#;
+
+#[test]
+fn a_reload_changes_classes_without_touching_lanes_that_stay() {
+    let test = "a_reload_changes_classes_without_touching_lanes_that_stay";
+    let setup = GatewaySetup { classes: Some(CLASSES.to_owned()), ..setup(Encryption::Tls) };
+    let Some((scene, gateways)) = sites(test, Wan::Veth, &setup) else { return };
+    for gateway in Gateway::BOTH {
+        edit(&gateways, gateway, |text| {
+            text.replace("name = \"udp\"", "name = \"voice\"").replace(
+                "match = [{ protocol = \"tcp\" }]",
+                "match = [{ protocol = \"tcp\" }]\nqueue = { discipline = \"tail-drop\", packets = 77 }",
+            )
+        });
+        gateways.reload(gateway).expect("it reloads");
+    }
+    wait_for("the new class has its lane", Duration::from_secs(15), &gateways, || {
+        lanes_up(&gateways, Gateway::T1) == 3 && lanes_up(&gateways, Gateway::T2) == 3
+    });
+    for gateway in Gateway::BOTH {
+        assert_eq!(lane(&gateways, gateway, "tcp")["established"], 1, "untouched");
+        assert_eq!(lane(&gateways, gateway, "rest")["established"], 1, "untouched");
+        assert_eq!(lane(&gateways, gateway, "voice")["state"], "up");
+    }
+    check_stream(&scene.a, &scene.x, Plan::IPV4.x, 5_000_000);
+}
+
+#[test]
+fn a_reload_that_cannot_be_followed_changes_nothing_and_says_why() {
+    let test = "a_reload_that_cannot_be_followed_changes_nothing_and_says_why";
+    let Some((scene, gateways)) = sites(test, Wan::Veth, &setup(Encryption::Tls)) else { return };
+    let file = gateways.configuration_file(Gateway::T1).to_owned();
+    let good = fs::read_to_string(&file).expect("its file");
+    for (broken, says) in [
+        (good.replace("[tun]", "[tun]\nqueues = 3"), "tun.queues"),
+        (good.replace("routes =", "roots ="), "roots"),
+        (good.replace("[tun]", "[lanes]\ncongestion_control = \"nonesuch\"\n[tun]"), "nonesuch"),
+    ] {
+        fs::write(&file, broken).expect("its file");
+        let (code, _, error) =
+            trunkline(&["reload", &gateways.control_socket(Gateway::T1).to_string_lossy()]);
+        assert_eq!(code, 2, "{error}");
+        assert!(error.contains(says), "{error}");
+        assert_eq!(lanes_up(&gateways, Gateway::T1), 3);
+    }
+    fs::write(&file, good).expect("its file");
+    check_stream(&scene.a, &scene.x, Plan::IPV4.x, 1_000_000);
+}
+
+#[test]
+fn both_sites_dialling_end_up_with_one_lane_each_class() {
+    let test = "both_sites_dialling_end_up_with_one_lane_each_class";
+    let setup = GatewaySetup { dialling: Dialling::Both, ..setup(Encryption::Tls) };
+    let Some((scene, gateways)) = sites(test, Wan::Veth, &setup) else { return };
+    check_stream(&scene.a, &scene.x, Plan::IPV4.x, 5_000_000);
+    std::thread::sleep(Duration::from_secs(2));
+    for gateway in Gateway::BOTH {
+        assert_eq!(lanes_up(&gateways, gateway), 3);
+        for class in ["interactive", "tcp", "other"] {
+            let established = lane(&gateways, gateway, class)["established"].as_u64().expect("a count");
+            assert!(established <= 2, "{class}: made {established} times");
+        }
+    }
+}
+
+#[test]
+fn a_peer_whose_address_changed_is_found_when_it_dials() {
+    let test = "a_peer_whose_address_changed_is_found_when_it_dials";
+    let Some((scene, gateways)) = sites(test, Wan::Veth, &setup(Encryption::Tls)) else { return };
+    let (old, new): (ipnet::IpNet, ipnet::IpNet) =
+        ("198.18.2.1/24".parse().expect("a prefix"), "198.18.2.77/24".parse().expect("a prefix"));
+    scene
+        .t1
+        .netlink(|netlink| {
+            let wan = netlink.link_index("wan")?;
+            netlink.delete_address(wan, old)?;
+            netlink.add_address(wan, new, None)
+        })
+        .expect("another address");
+    wait_for("every lane comes from the new address", Duration::from_secs(25), &gateways, || {
+        ["interactive", "tcp", "other"].iter().all(|class| {
+            let lane = lane(&gateways, Gateway::T2, class);
+            lane["state"] == "up" && lane["remote"].as_str().is_some_and(|r| r.starts_with("198.18.2.77:"))
+        })
+    });
+    check_stream(&scene.a, &scene.x, Plan::IPV4.x, 1_000_000);
+}
+
+#[test]
+fn down_ends_a_gateway_and_leaves_nothing() {
+    let test = "down_ends_a_gateway_and_leaves_nothing";
+    let Some((scene, gateways)) = sites(test, Wan::Veth, &setup(Encryption::Tls)) else { return };
+    let socket = gateways.control_socket(Gateway::T1).to_owned();
+    let (code, said, error) = trunkline(&["down", &socket.to_string_lossy()]);
+    assert_eq!(code, 0, "{error}");
+    assert!(said.contains("goes down"), "{said}");
+    wait_for("the socket is gone", Duration::from_secs(5), &gateways, || !socket.exists());
+    let device_gone = |host: &Host| host.netlink(|n| n.link_exists("trunk")).is_ok_and(|exists| !exists);
+    wait_for("the device is gone", Duration::from_secs(5), &gateways, || device_gone(&scene.t1));
+    wait_for("the peer was told", Duration::from_secs(3), &gateways, || {
+        lanes_up(&gateways, Gateway::T2) == 0
+    });
+    let error = lane(&gateways, Gateway::T2, "tcp")["last_error"].as_str().unwrap_or_default().to_owned();
+    assert!(error.contains("the peer closed the lane"), "{error}");
+    let (code, _, error) = trunkline(&["status", &socket.to_string_lossy()]);
+    assert_eq!(code, 3, "{error}");
+}
+
+#[test]
+fn metrics_are_served_as_text_and_json() {
+    use std::io::{Read as _, Write as _};
+    let test = "metrics_are_served_as_text_and_json";
+    let setup = GatewaySetup {
+        more: Some("[metrics]\nlisten = \"127.0.0.1:9460\"".to_owned()),
+        ..setup(Encryption::Tls)
+    };
+    let Some((scene, _gateways)) = sites(test, Wan::Veth, &setup) else { return };
+    check_stream(&scene.a, &scene.x, Plan::IPV4.x, 1_000_000);
+    let ask = |request: &str| {
+        scene.t1.run(|| {
+            let mut stream = std::net::TcpStream::connect("127.0.0.1:9460").expect("it listens");
+            stream.write_all(request.as_bytes()).expect("asked");
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).expect("answered");
+            answer
+        })
+    };
+    let page = ask("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert!(page.starts_with("HTTP/1.1 200"), "{page}");
+    for family in [
+        "trunkline_class_packets_total{peer=\"t2\",class=\"tcp\"}",
+        "trunkline_class_dropped_packets_total{peer=\"t2\",class=\"tcp\",reason=\"segment_limit\"}",
+        "trunkline_class_sojourn_seconds_bucket{peer=\"t2\",class=\"tcp\",le=\"+Inf\"}",
+        "trunkline_lane_cwnd_segments{peer=\"t2\",class=\"tcp\",shard=\"0\"}",
+        "trunkline_lane_rtt_seconds",
+        "trunkline_lane_retransmitted_segments_total",
+        "trunkline_lane_unsent_bytes",
+        "trunkline_lane_unacked_bytes",
+    ] {
+        assert!(page.contains(family), "{family} is missing in\n{page}");
+    }
+    assert!(ask("GET /metrics.json HTTP/1.1\r\nHost: x\r\n\r\n").contains("\"peers\""));
+    assert!(ask("GET /etc/passwd HTTP/1.1\r\nHost: x\r\n\r\n").starts_with("HTTP/1.1 404"));
+    assert!(ask("POST /metrics HTTP/1.1\r\nHost: x\r\n\r\n").starts_with("HTTP/1.1 405"));
+}
+
+#[test]
+fn a_wrong_file_is_refused_with_its_line_and_what_is_allowed() {
+    let directory = std::env::temp_dir().join(format!("trunkline-check-{}", std::process::id()));
+    fs::create_dir_all(&directory).expect("a directory");
+    let file = directory.join("site.toml");
+    fs::write(&file, "private_key_file = \"a.key\"\n[tun]\nmtu = 12\n").expect("a file");
+    let (code, _, error) = trunkline(&["check", &file.to_string_lossy()]);
+    fs::remove_dir_all(&directory).expect("removed");
+    assert_eq!(code, 2, "{error}");
+    assert!(error.contains("site.toml:3:") && error.contains("mtu"), "{error}");
+}
