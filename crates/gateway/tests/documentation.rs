@@ -1,0 +1,146 @@
+//! What the pages in docs/ say of keys, metrics and octets is what the code does.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use trunkline_gateway::config::{Config, Encryption};
+use trunkline_gateway::handshake::{Hello, Message, Refusal, RefusalReason};
+use trunkline_gateway::metrics::prometheus;
+use trunkline_gateway::status::Status;
+
+const CONFIGURATION: &str = include_str!("../../../docs/configuration.md");
+const OPERATION: &str = include_str!("../../../docs/operation.md");
+const WIRE_FORMAT: &str = include_str!("../../../docs/wire-format.md");
+
+/// The keys that a parser knows in the table around `___`, as it says itself when asked for another.
+fn known_keys(text: &str) -> BTreeSet<String> {
+    let errors = Config::parse(text, Path::new("a.toml")).expect_err("___ is no key").to_string();
+    let line = errors.lines().find(|line| line.contains("___: unknown key")).expect("___ is reported");
+    let (_, keys) = line.split_once("allowed: ").expect("what is allowed is said");
+    keys.split(", ").map(str::to_owned).collect()
+}
+
+/// What stands in backquotes in the first column of the tables between a heading and the next.
+fn documented(page: &str, heading: &str) -> BTreeSet<String> {
+    let section = page.split_once(&format!("\n## {heading}\n")).expect("the heading is there").1;
+    let section = section.split("\n## ").next().unwrap_or_default();
+    let first = |line: &str| Some(line.strip_prefix("| `")?.split_once('`')?.0.to_owned());
+    section.lines().filter_map(first).collect()
+}
+
+#[test]
+fn every_key_is_documented_and_no_other() {
+    let base = "private_key_file = \"k\"\n";
+    let tables = ["tun", "lanes", "classes", "peers", "control", "metrics"].map(str::to_owned);
+    let site: BTreeSet<_> = known_keys("___ = 1\n").into_iter().filter(|key| !tables.contains(key)).collect();
+    assert_eq!(documented(CONFIGURATION, "The site"), site);
+    for (heading, text) in [
+        ("`[tun]`: the device", "[tun]\n___ = 1\n"),
+        ("`[lanes]`: what all lanes have in common", "[lanes]\n___ = 1\n"),
+        ("`[[peers]]`: the other sites", "[[peers]]\n___ = 1\n"),
+    ] {
+        assert_eq!(documented(CONFIGURATION, heading), known_keys(&format!("{base}{text}")), "{heading}");
+    }
+    let class = [
+        "[[classes]]\n___ = 1\n",
+        "[[classes]]\nmatch = [{ ___ = 1 }]\n",
+        "[[classes]]\nqueue = { ___ = 1 }\n",
+    ];
+    let mut keys: BTreeSet<_> = class.iter().flat_map(|text| known_keys(&format!("{base}{text}"))).collect();
+    // The default classes are in a table of the same section.
+    keys.extend(["interactive", "tcp", "other"].map(str::to_owned));
+    assert_eq!(documented(CONFIGURATION, "`[[classes]]`: kinds of traffic"), keys);
+    let mut keys = BTreeSet::new();
+    for table in ["control", "metrics"] {
+        let known = known_keys(&format!("{base}[{table}]\n___ = 1\n"));
+        keys.extend(known.into_iter().map(|key| format!("{table}.{key}")));
+    }
+    assert_eq!(documented(CONFIGURATION, "`[control]` and `[metrics]`"), keys);
+}
+
+#[test]
+fn every_example_of_the_configuration_page_is_one() {
+    let blocks: Vec<&str> =
+        CONFIGURATION.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert!(blocks.len() >= 2, "{} examples", blocks.len());
+    for block in blocks {
+        let text = if block.contains("private_key") {
+            block.to_owned()
+        } else {
+            format!("private_key_file = \"k\"\n{block}")
+        };
+        if let Err(errors) = Config::parse(&text, Path::new("example.toml")) {
+            panic!("{errors}\n{text}");
+        }
+    }
+}
+
+/// A status in which everything is there once.
+const STATUS: &str = r#"{
+    "name": "a", "version": "0", "pid": 1, "uptime_s": 1.0, "public_key": "",
+    "tun": { "name": "t", "mtu": 1500, "queues": 1, "offloads": [], "super_read": 0, "read_bytes": 0,
+        "super_written": 0, "coalesced": 0, "write_refused": 0, "dropped_no_route": 0, "dropped_malformed": 0,
+        "dropped_too_long": 0, "dropped_no_memory": 0, "dropped_device_queue": 0, "pool_bytes": 0 },
+    "peers": [{ "name": "b", "public_key": "", "endpoint": null, "routes": [], "encryption": "tls",
+        "received": { "packets": 0, "bytes": 0, "refused_malformed": 0, "refused_bad_offload": 0,
+            "refused_forged_source": 0 },
+        "classes": [] }],
+    "strangers": { "half_open": 0, "accepted": 0, "over_address_limit": 0, "over_total_limit": 0, "timed_out": 0,
+        "unknown_key": 0, "failed": 0 }
+}"#;
+
+#[test]
+fn every_metric_is_documented_with_its_type_and_no_other() {
+    let status: Status = serde_json::from_str(STATUS).expect("a status");
+    let page = prometheus(&status);
+    let served: BTreeSet<(String, String)> = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '))
+        .map(|(name, kind)| (name.to_owned(), kind.to_owned()))
+        .collect();
+    let row = |line: &str| {
+        let mut cells = line.strip_prefix("| `trunkline_")?.split(" | ");
+        Some((format!("trunkline_{}", cells.next()?.trim_end_matches('`')), cells.next()?.to_owned()))
+    };
+    assert_eq!(OPERATION.lines().filter_map(row).collect::<BTreeSet<_>>(), served);
+}
+
+/// The octets in backquotes in the row of a page's table that starts with `label`.
+fn octets(label: &str) -> Vec<u8> {
+    let row = WIRE_FORMAT.lines().find(|line| line.starts_with(label)).expect("the row is there");
+    let hex: Vec<u8> =
+        row.rsplit('`').nth(1).unwrap_or_default().bytes().filter(u8::is_ascii_hexdigit).collect();
+    let digit = |c: u8| (c as char).to_digit(16).unwrap_or_default() as u8;
+    hex.chunks(2).map(|pair| digit(pair[0]) << 4 | digit(pair[1])).collect()
+}
+
+#[test]
+fn the_vectors_of_the_wire_format_are_what_is_sent() {
+    let hello = Hello {
+        version: 1,
+        encryption: Encryption::Tls,
+        shard: 3,
+        instance: 0x0102_0304_0506_0708,
+        class: "bulk".to_owned(),
+    };
+    let welcome = Hello {
+        encryption: Encryption::None,
+        shard: 0,
+        instance: 0xfeed_0000_0000_0001,
+        class: "tcp".to_owned(),
+        ..hello.clone()
+    };
+    let refusal = Refusal { reason: RefusalReason::UnknownClass, text: "no".to_owned() };
+    assert_eq!(octets("| Hello: TLS"), Message::Hello(hello).encode());
+    assert_eq!(octets("| Welcome: none"), Message::Welcome(welcome).encode());
+    assert_eq!(octets("| Refusal: unknown"), Message::Refusal(refusal).encode());
+    for (label, len, expected) in [
+        ("| complete packet of 84", 84, 3),
+        ("| packet of 52", 52, 7),
+        ("| TCP/IPv4 super-packet of 65", 65_000, 11),
+    ] {
+        let octets = octets(label);
+        let decoded = trunkline_trunk::frame::FrameHead::decode(&octets).expect("a head").expect("all of it");
+        assert_eq!((decoded.0.packet_len, decoded.1, octets.len()), (len, expected, expected), "{label}");
+    }
+}
