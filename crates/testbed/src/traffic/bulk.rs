@@ -12,6 +12,7 @@ use std::time::Duration;
 use rustix::net::sockopt;
 use trunkline_units::{Instant, Rate};
 
+use super::meter::Meter;
 use super::service::{Service, Stop};
 use super::socket::{self, Connect, is_pause};
 use crate::namespace::Host;
@@ -278,6 +279,7 @@ impl SinkReport {
 #[derive(Debug)]
 pub struct TcpSink {
     address: SocketAddr,
+    received: Meter,
     service: Service<SinkReport>,
 }
 
@@ -287,17 +289,25 @@ impl TcpSink {
         let listener = host.run(|| socket::listen(address))?;
         let address = listener.local_addr()?;
         let begin = clock::now();
+        let received = Meter::default();
+        let meter = received.clone();
         let service = Service::start(host, "sink", move |stop| {
-            let connections =
-                socket::serve(&listener, stop, |stream, _| receive(stream, Series::new(begin, bin), stop));
+            let connections = socket::serve(&listener, stop, |stream, _| {
+                receive(stream, Series::new(begin, bin), &meter, stop)
+            });
             merge(connections.into_iter().flatten())
         });
-        Ok(Self { address, service })
+        Ok(Self { address, received, service })
     }
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Bytes received until now.
+    pub fn received(&self) -> &Meter {
+        &self.received
     }
 
     /// Ends it and says what it received.
@@ -306,7 +316,7 @@ impl TcpSink {
     }
 }
 
-fn receive(mut stream: TcpStream, mut series: Series, stop: &Stop) -> Option<(u32, Series)> {
+fn receive(mut stream: TcpStream, mut series: Series, meter: &Meter, stop: &Stop) -> Option<(u32, Series)> {
     let mut header = [0; HEADER_BYTES];
     if !socket::read_all(&mut stream, &mut header, clock::now() + HEADER_TIMEOUT, stop) {
         return None;
@@ -320,6 +330,7 @@ fn receive(mut stream: TcpStream, mut series: Series, stop: &Stop) -> Option<(u3
             Ok(0) => break,
             Ok(bytes) => {
                 series.add(clock::now(), bytes as u64);
+                meter.add(bytes as u64);
                 received += bytes as u64;
                 if expected != 0 && received >= expected {
                     // If the sender has gone, nobody waits for the answer.

@@ -10,6 +10,7 @@
 mod bulk;
 mod echo;
 mod flood;
+mod meter;
 mod rpc;
 mod service;
 mod socket;
@@ -17,5 +18,6 @@ mod socket;
 pub use bulk::{BulkFlow, BulkReport, BulkSettings, Load, SinkFlow, SinkReport, TcpSink, Transfer, bulk};
 pub use echo::{EchoServer, PingReport, PingSettings, ping};
 pub use flood::{FloodReport, FloodSettings, Pace, UdpSink, UdpSinkReport, flood};
-pub use rpc::{Pacing, RpcReport, RpcServer, RpcSettings, request_response};
+pub use meter::Meter;
+pub use rpc::{Pacing, Response, RpcReport, RpcServer, RpcSettings, request_response};
 pub use service::Stop;
