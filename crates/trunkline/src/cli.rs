@@ -3,12 +3,15 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use trunkline_units::Rate;
 
 /// TCP trunks between sites: every class of traffic in a congestion-controlled, encrypted lane of its own.
 #[derive(Debug, Parser)]
 #[command(name = "trunkline", version, max_term_width = 100)]
-#[command(after_help = "Exit codes: 0 done, 1 failed, 2 wrong arguments or configuration, 3 no daemon answers, \
-4 this machine lacks something that is needed, 130 interrupted.")]
+#[command(
+    after_help = "Exit codes: 0 done, 1 failed, 2 wrong arguments or configuration, 3 no daemon answers, \
+4 this machine lacks something that is needed, 130 interrupted."
+)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -26,6 +29,8 @@ pub(crate) enum Command {
     Reload(InstanceArguments),
     /// End a running gateway.
     Down(InstanceArguments),
+    /// Show on this machine, in about a minute, what a trunk does for TCP under a UDP flood.
+    Demo(DemoArguments),
     /// Make a private key and print it.
     Genkey,
     /// Read a private key from standard input and print its public key.
@@ -53,6 +58,22 @@ pub(crate) struct StatusArguments {
     #[command(flatten)]
     pub(crate) instance: InstanceArguments,
     /// Print one JSON object instead.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DemoArguments {
+    /// Seconds to measure without trunks, and again with them: 3 to 600.
+    #[arg(long, value_name = "N", default_value_t = 25)]
+    pub(crate) seconds: u32,
+    /// Rate of the WAN between the sites: 2mbit to 100mbit.
+    #[arg(long, value_name = "RATE", default_value = "10mbit")]
+    pub(crate) rate: Rate,
+    /// Where to write the page with the plots. [default: trunkline-demo.html; with --json, none]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// Print one JSON object instead, and progress on standard error.
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -18,6 +18,7 @@ fn main() -> ExitCode {
         Command::Status(arguments) => commands::control::status(&arguments),
         Command::Reload(arguments) => commands::control::reload(&arguments),
         Command::Down(arguments) => commands::control::down(&arguments),
+        Command::Demo(arguments) => commands::demo::demo(&arguments),
         Command::Genkey => commands::keys::genkey(),
         Command::Pubkey => commands::keys::pubkey(),
         Command::Completions(arguments) => commands::generate::completions(&arguments),

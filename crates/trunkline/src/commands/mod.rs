@@ -1,6 +1,7 @@
 //! One module for each group of commands.
 
 pub(crate) mod control;
+pub(crate) mod demo;
 pub(crate) mod generate;
 pub(crate) mod keys;
 pub(crate) mod site;
