@@ -28,7 +28,9 @@ fn corpus(target: &str) -> io::Result<Vec<Vec<u8>>> {
 fn hold(target: &str, run: fn(&[u8]), rounds: u32, alphabet: &[u8]) -> io::Result<()> {
     let corpus = corpus(target)?;
     assert!(corpus.len() >= 4, "{target}: {} files in the corpus", corpus.len());
-    corpus.iter().for_each(|bytes| run(bytes));
+    for bytes in &corpus {
+        run(bytes);
+    }
     let mut rng = Rng::new(1, target);
     for _ in 0..rounds {
         let mut bytes = corpus[rng.below(corpus.len() as u64) as usize].clone();

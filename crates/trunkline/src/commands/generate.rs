@@ -20,15 +20,13 @@ pub(crate) fn completions(arguments: &CompletionsArguments) -> Result<(), Failur
 }
 
 pub(crate) fn man(arguments: &ManArguments) -> Result<(), Failure> {
-    match &arguments.out {
-        Some(directory) => write_pages(directory)
-            .map_err(Failure::doing(&format!("cannot write man pages into {}", directory.display()))),
-        None => {
-            let mut page = Vec::new();
-            Man::new(Cli::command()).render(&mut page).map_err(Failure::doing("cannot make the man page"))?;
-            print(&page)
-        }
+    if let Some(directory) = &arguments.out {
+        let what = format!("cannot write man pages into {}", directory.display());
+        return write_pages(directory).map_err(Failure::doing(&what));
     }
+    let mut page = Vec::new();
+    Man::new(Cli::command()).render(&mut page).map_err(Failure::doing("cannot make the man page"))?;
+    print(&page)
 }
 
 fn write_pages(directory: &Path) -> io::Result<()> {
