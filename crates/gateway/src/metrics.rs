@@ -88,6 +88,7 @@ pub fn prometheus(status: &Status) -> String {
         for (reason, count) in [
             ("segment_limit", drops.segment_limit),
             ("byte_limit", drops.byte_limit),
+            ("flow_share", drops.flow_share),
             ("flushed", drops.flushed),
         ] {
             let labels = [("peer", peer.name.as_str()), ("class", &class.name), ("reason", reason)];

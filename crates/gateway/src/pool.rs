@@ -120,11 +120,18 @@ pub(crate) struct PacketBuf {
     pub(crate) len: usize,
     pub(crate) offload: Offload,
     segments: u32,
+    flow: u64,
 }
 
 impl PacketBuf {
     pub(crate) fn new(head: Block, bodies: [Option<Block>; BODIES], len: usize, offload: Offload) -> Self {
-        PacketBuf { head, bodies, len, offload, segments: offload.segments(len).max(1) }
+        PacketBuf { head, bodies, len, offload, segments: offload.segments(len).max(1), flow: 0 }
+    }
+
+    /// Sets the hash of the flow it belongs to.
+    #[inline]
+    pub(crate) fn set_flow(&mut self, flow: u64) {
+        self.flow = flow;
     }
 
     /// Sets what is left to do on the packet.
@@ -156,6 +163,10 @@ impl Item for PacketBuf {
 
     fn segments(&self) -> u32 {
         self.segments
+    }
+
+    fn flow(&self) -> u64 {
+        self.flow
     }
 }
 

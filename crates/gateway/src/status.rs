@@ -132,6 +132,9 @@ pub struct Drops {
     pub segment_limit: u64,
     /// The queue held as many bytes as it may.
     pub byte_limit: u64,
+    /// Its flow held its share of the queue.
+    #[serde(default)]
+    pub flow_share: u64,
     /// The class or peer was taken away.
     pub flushed: u64,
 }
@@ -139,7 +142,7 @@ pub struct Drops {
 impl Drops {
     /// For any reason.
     pub const fn total(&self) -> u64 {
-        self.segment_limit + self.byte_limit + self.flushed
+        self.segment_limit + self.byte_limit + self.flow_share + self.flushed
     }
 }
 
@@ -236,6 +239,7 @@ impl Class {
         self.bytes_sent += stats.bytes_out;
         self.drops.segment_limit += stats.dropped[DropReason::SegmentLimit as usize];
         self.drops.byte_limit += stats.dropped[DropReason::ByteLimit as usize];
+        self.drops.flow_share += stats.dropped[DropReason::FlowShare as usize];
         self.drops.flushed += stats.dropped[DropReason::Flushed as usize];
         self.backlog_packets += stats.backlog_segments;
         self.backlog_bytes += stats.backlog_bytes;

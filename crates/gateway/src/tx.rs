@@ -143,6 +143,7 @@ impl Sender {
             return self.pool.release(packet);
         };
         packet.set_offload(offload);
+        packet.set_flow(headers.flow_hash());
         let Some(&index) = self.routes.lookup(headers.destination) else {
             self.stats.no_route += 1;
             return self.pool.release(packet);

@@ -1,12 +1,14 @@
 use trunkline_units::Instant;
 
-use crate::{Dequeued, DropReason, Enqueue, Item, Limits, Stats, TailDrop};
+use crate::{Dequeued, DropReason, Enqueue, FairTailDrop, Item, Limits, Stats, TailDrop};
 
 /// Which discipline a queue follows, and its parameters: plain values, as a file gives them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Settings {
     /// [`TailDrop`] with these limits.
     TailDrop(Limits),
+    /// [`FairTailDrop`] with these limits.
+    FairTailDrop(Limits),
 }
 
 impl Default for Settings {
@@ -20,6 +22,8 @@ impl Default for Settings {
 pub enum Discipline<T> {
     /// First in, first out; what does not fit is dropped.
     TailDrop(TailDrop<T>),
+    /// The same, with a bound on each flow.
+    FairTailDrop(FairTailDrop<T>),
 }
 
 impl<T: Item> Discipline<T> {
@@ -27,6 +31,7 @@ impl<T: Item> Discipline<T> {
     pub fn new(settings: Settings) -> Self {
         match settings {
             Settings::TailDrop(limits) => Discipline::TailDrop(TailDrop::new(limits)),
+            Settings::FairTailDrop(limits) => Discipline::FairTailDrop(FairTailDrop::new(limits)),
         }
     }
 
@@ -34,6 +39,7 @@ impl<T: Item> Discipline<T> {
     pub const fn stats(&self) -> &Stats {
         match self {
             Discipline::TailDrop(q) => q.stats(),
+            Discipline::FairTailDrop(q) => q.stats(),
         }
     }
 
@@ -41,6 +47,7 @@ impl<T: Item> Discipline<T> {
     pub fn is_empty(&self) -> bool {
         match self {
             Discipline::TailDrop(q) => q.is_empty(),
+            Discipline::FairTailDrop(q) => q.fifo().is_empty(),
         }
     }
 
@@ -48,20 +55,30 @@ impl<T: Item> Discipline<T> {
     pub fn front(&self) -> Option<&T> {
         match self {
             Discipline::TailDrop(q) => q.front(),
+            Discipline::FairTailDrop(q) => q.fifo().front(),
         }
     }
 
-    /// Takes new settings and keeps what waits.
-    pub fn reconfigure(&mut self, settings: Settings) {
-        match (self, settings) {
+    /// Takes new settings and keeps what waits and the counts, unless the discipline is another one: then what
+    /// waits is handed to `discard`, and counted as dropped in the old queue, whose counts end with it.
+    pub fn reconfigure(&mut self, settings: Settings, mut discard: impl FnMut(T)) {
+        match (&mut *self, settings) {
             (Discipline::TailDrop(q), Settings::TailDrop(limits)) => q.set_limits(limits),
+            (Discipline::FairTailDrop(q), Settings::FairTailDrop(limits)) => q.fifo_mut().set_limits(limits),
+            _ => {
+                while let Some(item) = self.flush() {
+                    discard(item);
+                }
+                *self = Discipline::new(settings);
+            }
         }
     }
 
-    /// How many of `segments` segments of `segment_bytes` bytes each fit now, and which limit stops the rest.
-    pub fn room(&self, segments: u32, segment_bytes: usize) -> (u32, DropReason) {
+    /// How many of `segments` segments of `segment_bytes` bytes each, of `flow`, fit now, and what stops the rest.
+    pub fn room(&self, flow: u64, segments: u32, segment_bytes: usize) -> (u32, DropReason) {
         match self {
             Discipline::TailDrop(q) => q.room(segments, segment_bytes),
+            Discipline::FairTailDrop(q) => q.room(flow, segments, segment_bytes),
         }
     }
 
@@ -69,6 +86,7 @@ impl<T: Item> Discipline<T> {
     pub fn refuse(&mut self, segments: u32, bytes: usize, reason: DropReason) {
         match self {
             Discipline::TailDrop(q) => q.refuse(segments, bytes, reason),
+            Discipline::FairTailDrop(q) => q.fifo_mut().refuse(segments, bytes, reason),
         }
     }
 
@@ -76,6 +94,7 @@ impl<T: Item> Discipline<T> {
     pub fn enqueue(&mut self, now: Instant, item: T) -> Enqueue<T> {
         match self {
             Discipline::TailDrop(q) => q.enqueue(now, item),
+            Discipline::FairTailDrop(q) => q.enqueue(now, item),
         }
     }
 
@@ -83,6 +102,7 @@ impl<T: Item> Discipline<T> {
     pub fn dequeue(&mut self, now: Instant) -> Option<Dequeued<T>> {
         match self {
             Discipline::TailDrop(q) => q.dequeue(now),
+            Discipline::FairTailDrop(q) => q.dequeue(now),
         }
     }
 
@@ -90,6 +110,7 @@ impl<T: Item> Discipline<T> {
     pub fn flush(&mut self) -> Option<T> {
         match self {
             Discipline::TailDrop(q) => q.flush(),
+            Discipline::FairTailDrop(q) => q.flush(),
         }
     }
 }

@@ -8,11 +8,13 @@
 //! segments in = segments out + dropped + queued, and the same for bytes.
 
 mod discipline;
+mod fair_tail_drop;
 mod histogram;
 mod stats;
 mod tail_drop;
 
 pub use discipline::{Discipline, Settings};
+pub use fair_tail_drop::FairTailDrop;
 pub use histogram::Histogram;
 pub use stats::{DropReason, Stats};
 pub use tail_drop::{Limits, TailDrop};
@@ -30,6 +32,11 @@ pub trait Item {
     /// Packets of wire size that this item stands for; at least 1.
     fn segments(&self) -> u32 {
         1
+    }
+
+    /// A hash of the flow it belongs to, for disciplines that tell flows apart.
+    fn flow(&self) -> u64 {
+        0
     }
 }
 

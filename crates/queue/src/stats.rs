@@ -7,19 +7,23 @@ pub enum DropReason {
     SegmentLimit,
     /// The queue held as many bytes as it may.
     ByteLimit,
+    /// Its flow held its share of the queue.
+    FlowShare,
     /// The queue was taken away with the item in it.
     Flushed,
 }
 
 impl DropReason {
     /// Every reason, in the order of [`Stats::dropped`].
-    pub const ALL: [DropReason; 3] = [DropReason::SegmentLimit, DropReason::ByteLimit, DropReason::Flushed];
+    pub const ALL: [DropReason; 4] =
+        [DropReason::SegmentLimit, DropReason::ByteLimit, DropReason::FlowShare, DropReason::Flushed];
 
     /// The name used in metrics.
     pub const fn name(self) -> &'static str {
         match self {
             DropReason::SegmentLimit => "segment_limit",
             DropReason::ByteLimit => "byte_limit",
+            DropReason::FlowShare => "flow_share",
             DropReason::Flushed => "flushed",
         }
     }

@@ -67,7 +67,7 @@ impl<P: Packet> Transmitter<P> {
         let segments = packet.segments();
         if segments > 1 {
             let bytes = packet.bytes();
-            let (room, reason) = queue.room(segments, bytes.div_ceil(segments as usize));
+            let (room, reason) = queue.room(packet.flow(), segments, bytes.div_ceil(segments as usize));
             if room == 0 {
                 queue.refuse(segments, bytes, reason);
                 return Offered { class, dropped: Some((packet, reason)) };
@@ -97,8 +97,8 @@ impl<P: Packet> Transmitter<P> {
         Some(packet)
     }
 
-    /// Takes on new classes. A class that was there by name keeps what waits in it and its counts; packets of
-    /// classes that are gone are dropped and handed to `discard`.
+    /// Takes on new classes. A class that was there by name keeps what waits in it and its counts, as long as its
+    /// discipline stays; packets of classes that are gone are dropped and handed to `discard`.
     pub fn reconfigure(&mut self, classes: &[ClassSettings], mut discard: impl FnMut(P)) {
         assert!((1..=256).contains(&classes.len()), "a trunk has 1 to 256 classes, not {}", classes.len());
         let mut old = std::mem::take(&mut self.classes);
@@ -106,7 +106,7 @@ impl<P: Packet> Transmitter<P> {
             let class = match old.iter().position(|c| c.settings.name == settings.name) {
                 Some(index) => {
                     let mut class = old.swap_remove(index);
-                    class.queue.reconfigure(settings.queue);
+                    class.queue.reconfigure(settings.queue, &mut discard);
                     class.settings = settings.clone();
                     class
                 }

@@ -166,8 +166,9 @@ fn listed<'d, T>(field: Field<'d>, allowed: &str, one: impl Fn(Field<'d>) -> Opt
 }
 
 fn queue(mut section: Section<'_>) -> QueueConfig {
-    let discipline =
-        section.field("discipline").and_then(|field| field.word(&[("tail-drop", Discipline::TailDrop)]));
+    let discipline = section.field("discipline").and_then(|field| {
+        field.word(&[("tail-drop", Discipline::TailDrop), ("fair-tail-drop", Discipline::FairTailDrop)])
+    });
     let packets = section.field("packets").and_then(|field| field.integer(1..=MAX_QUEUE_PACKETS));
     let bytes = section.field("bytes").and_then(|field| queue_bytes(&field));
     section.finish();
@@ -194,7 +195,7 @@ fn default_classes(lanes: &LanesConfig) -> Vec<ClassConfig> {
     let class = |name: &str, rules| ClassConfig {
         name: name.to_owned(),
         rules,
-        queue: QueueConfig::DEFAULT,
+        queue: QueueConfig { discipline: Discipline::FairTailDrop, ..QueueConfig::DEFAULT },
         congestion_control: lanes.congestion_control.clone(),
     };
     let protocol = |protocol| RuleConfig { protocol: Some(protocol), ..RuleConfig::default() };

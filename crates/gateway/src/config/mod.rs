@@ -193,6 +193,8 @@ pub enum Discipline {
     /// What does not fit is dropped.
     #[default]
     TailDrop,
+    /// The same, but no flow may hold more than four times the free space.
+    FairTailDrop,
 }
 
 /// One of `[[peers]]`: another site.

@@ -127,7 +127,7 @@ impl Path {
             self.serialiser.set_rate(now, settings.rate);
         }
         self.pipe.set_delay(settings.delay);
-        self.queue.reconfigure(settings.queue);
+        self.queue.reconfigure(settings.queue, drop);
         self.impairments.set(settings.loss, settings.corruption);
     }
 
