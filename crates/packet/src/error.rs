@@ -132,6 +132,12 @@ pub enum OffloadError {
         /// Where the offload has it.
         have: u16,
     },
+    /// The protocol has no Internet checksum that a kernel would leave open.
+    #[error("protocol {protocol} has no checksum to complete")]
+    NoChecksum {
+        /// The upper-layer protocol.
+        protocol: u8,
+    },
     /// A header, or the checksum, lies beyond the packet or beyond the bytes of it at hand.
     #[error("offload needs {need} bytes of packet, has {have}")]
     Truncated {

@@ -111,7 +111,7 @@ impl Segmentation {
         if self.size == 0 || self.size == u16::MAX {
             return Err(OffloadError::SegmentSize { have: self.size });
         }
-        check_checksum(self.checksum_start, self.checksum_offset, Some(kind.checksum_offset()), headers)?;
+        check_checksum(self.checksum_start, self.checksum_offset, kind.checksum_offset(), headers)?;
         let have = usize::from(self.header_len);
         let (min, max) = kind.header_range();
         let (min, max) = (headers.transport_offset + min, headers.transport_offset + max);
@@ -140,11 +140,12 @@ impl Offload {
             Self::None => Ok(()),
             _ if headers.fragment != Fragment::Whole => Err(OffloadError::Fragment),
             Self::Checksum { start, offset } => {
+                // Anywhere else the kernel would write over a header that a firewall has already judged.
                 let need = match headers.protocol {
-                    protocol::TCP => Some(16),
-                    protocol::UDP => Some(6),
-                    protocol::ICMPV6 => Some(2),
-                    _ => None,
+                    protocol::TCP => 16,
+                    protocol::UDP | protocol::UDP_LITE | protocol::DCCP => 6,
+                    protocol::ICMP | protocol::ICMPV6 => 2,
+                    protocol => return Err(OffloadError::NoChecksum { protocol }),
                 };
                 check_checksum(*start, *offset, need, headers)
             }
@@ -213,19 +214,12 @@ impl Offload {
     }
 }
 
-fn check_checksum(
-    start: u16,
-    offset: u16,
-    protocol: Option<u16>,
-    headers: &Headers,
-) -> Result<(), OffloadError> {
+fn check_checksum(start: u16, offset: u16, need: u16, headers: &Headers) -> Result<(), OffloadError> {
     let have = usize::from(start);
     if have != headers.transport_offset {
         return Err(OffloadError::ChecksumStart { need: headers.transport_offset, have });
     }
-    if let Some(need) = protocol
-        && need != offset
-    {
+    if need != offset {
         return Err(OffloadError::ChecksumOffset { need, have: offset });
     }
     let need = have + usize::from(offset) + 2;

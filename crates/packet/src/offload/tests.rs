@@ -102,7 +102,7 @@ fn a_checksum_is_where_its_protocol_has_it() {
     let tcp = headers(&build::tcp(&Ip::v4(), &Tcp::default(), b""));
     let udp = headers(&build::udp(&Ip::v6(), (5, 6), b""));
     let icmp6 = headers(&build::icmp_echo(&Ip::v6(), 1, 2, b""));
-    let other = headers(&build::ip(&Ip::v4(), protocol::GRE, &[0; 8]));
+    let of = |number| headers(&build::ip(&Ip::v4(), number, &[0; 8]));
     for (headers, (start, offset), expected) in [
         (tcp, (20, 16), Ok(())),
         (tcp, (20, 14), Err(OffloadError::ChecksumOffset { need: 16, have: 14 })),
@@ -111,9 +111,14 @@ fn a_checksum_is_where_its_protocol_has_it() {
         (udp, (40, 7), Err(OffloadError::ChecksumOffset { need: 6, have: 7 })),
         (icmp6, (40, 2), Ok(())),
         (icmp6, (40, 3), Err(OffloadError::ChecksumOffset { need: 2, have: 3 })),
-        (other, (20, 6), Ok(())),
-        (other, (20, 7), Err(OffloadError::Truncated { need: 29, have: 28 })),
-        (other, (20, u16::MAX), Err(OffloadError::Truncated { need: 65_557, have: 28 })),
+        (of(protocol::DCCP), (20, 6), Ok(())),
+        // Over the ports, say.
+        (of(protocol::DCCP), (20, 1), Err(OffloadError::ChecksumOffset { need: 6, have: 1 })),
+        (of(protocol::ICMP), (20, 0), Err(OffloadError::ChecksumOffset { need: 2, have: 0 })),
+        (of(protocol::SCTP), (20, 6), Err(OffloadError::NoChecksum { protocol: protocol::SCTP })),
+        (of(protocol::GRE), (20, 6), Err(OffloadError::NoChecksum { protocol: protocol::GRE })),
+        (of(protocol::TCP), (20, 16), Err(OffloadError::Truncated { need: 38, have: 28 })),
+        (tcp, (20, u16::MAX), Err(OffloadError::ChecksumOffset { need: 16, have: u16::MAX })),
     ] {
         assert_eq!(Offload::Checksum { start, offset }.check(&headers), expected);
     }
