@@ -42,9 +42,10 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Input(text) | Failure::NotRunning(text) | Failure::Lacking(text) | Failure::Other(text) => {
-                f.write_str(text)
-            }
+            Failure::Input(text)
+            | Failure::NotRunning(text)
+            | Failure::Lacking(text)
+            | Failure::Other(text) => f.write_str(text),
             Failure::Interrupted => f.write_str("interrupted"),
         }
     }

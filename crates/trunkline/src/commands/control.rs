@@ -32,7 +32,9 @@ fn only_socket() -> Result<PathBuf, Failure> {
         .collect();
     sockets.sort();
     match sockets.as_slice() {
-        [] => Err(Failure::NotRunning(format!("no gateway runs here: {RUN_DIRECTORY} has no control socket"))),
+        [] => {
+            Err(Failure::NotRunning(format!("no gateway runs here: {RUN_DIRECTORY} has no control socket")))
+        }
         [one] => Ok(one.clone()),
         several => {
             let names: Vec<String> =
@@ -84,7 +86,10 @@ pub(crate) fn status(arguments: &StatusArguments) -> Result<(), Failure> {
 }
 
 fn print(status: &Status) {
-    println!("{}: up for {:.0} s, version {}, key {}", status.name, status.uptime_s, status.version, status.public_key);
+    println!(
+        "{}: up for {:.0} s, version {}, key {}",
+        status.name, status.uptime_s, status.version, status.public_key
+    );
     let tun = &status.tun;
     let offloads = if tun.offloads.is_empty() { "none".to_owned() } else { tun.offloads.join(" ") };
     println!("device {}: MTU {}, {} queue(s), offloads {offloads}", tun.name, tun.mtu, tun.queues);
@@ -101,10 +106,24 @@ fn print(status: &Status) {
         let refused = peer.received.refused_forged_source
             + peer.received.refused_malformed
             + peer.received.refused_bad_offload;
-        println!("  received {} packets, {} bytes; {refused} refused", peer.received.packets, peer.received.bytes);
+        println!(
+            "  received {} packets, {} bytes; {refused} refused",
+            peer.received.packets, peer.received.bytes
+        );
         println!(
             "  {:<14} {:>10} {:>12} {:>8} {:>8} {:>9} {:>9}  {:<10} {:>6} {:>9} {:>8} {:>9}",
-            "class", "packets", "bytes", "dropped", "waiting", "p50 ms", "p99 ms", "lane", "cwnd", "rtt ms", "retrans", "Mbit/s"
+            "class",
+            "packets",
+            "bytes",
+            "dropped",
+            "waiting",
+            "p50 ms",
+            "p99 ms",
+            "lane",
+            "cwnd",
+            "rtt ms",
+            "retrans",
+            "Mbit/s"
         );
         for class in &peer.classes {
             let millis = |us: Option<u64>| us.map_or("-".to_owned(), |us| format!("{:.2}", us as f64 / 1e3));

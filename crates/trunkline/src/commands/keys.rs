@@ -15,7 +15,8 @@ pub(crate) fn pubkey() -> Result<(), Failure> {
     let mut text = String::new();
     // A key is 44 characters; whatever is longer is none.
     io::stdin().take(4096).read_to_string(&mut text).map_err(Failure::doing("cannot read standard input"))?;
-    let key: SecretKey = text.trim().parse().map_err(|error| Failure::Input(format!("standard input: {error}")))?;
+    let key: SecretKey =
+        text.trim().parse().map_err(|error| Failure::Input(format!("standard input: {error}")))?;
     say(&key.public().to_string())
 }
 

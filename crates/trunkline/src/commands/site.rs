@@ -51,9 +51,16 @@ pub(crate) fn check(arguments: &FileArguments) -> Result<(), Failure> {
     let list = |items: Vec<String>| if items.is_empty() { "-".to_owned() } else { items.join(", ") };
     println!("  listens   {}", list(config.listen.iter().map(ToString::to_string).collect()));
     let addresses = list(config.tun.addresses.iter().map(ToString::to_string).collect());
-    println!("  device    {} {addresses}, MTU {}, {} queue(s)", config.tun.name, config.tun.mtu, config.tun.queues);
+    println!(
+        "  device    {} {addresses}, MTU {}, {} queue(s)",
+        config.tun.name, config.tun.mtu, config.tun.queues
+    );
     for class in &config.classes {
-        let rules = if class.rules.is_empty() { "everything else".to_owned() } else { format!("{} rule(s)", class.rules.len()) };
+        let rules = if class.rules.is_empty() {
+            "everything else".to_owned()
+        } else {
+            format!("{} rule(s)", class.rules.len())
+        };
         println!(
             "  class     {:<12} {rules}, {} packets or {} bytes, {}",
             class.name, class.queue.packets, class.queue.bytes, class.congestion_control
@@ -62,7 +69,11 @@ pub(crate) fn check(arguments: &FileArguments) -> Result<(), Failure> {
     for peer in &config.peers {
         let endpoint = peer.endpoint.as_ref().map_or("dials us".to_owned(), |e| format!("dialled at {e}"));
         let routes = list(peer.routes.iter().map(ToString::to_string).collect());
-        println!("  peer      {:<12} {endpoint}, encryption {}, routes {routes}", peer.name, peer.encryption.as_str());
+        println!(
+            "  peer      {:<12} {endpoint}, encryption {}, routes {routes}",
+            peer.name,
+            peer.encryption.as_str()
+        );
     }
     Ok(())
 }
