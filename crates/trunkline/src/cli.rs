@@ -31,6 +31,8 @@ pub(crate) enum Command {
     Down(InstanceArguments),
     /// Show on this machine, in about a minute, what a trunk does for TCP under a UDP flood.
     Demo(DemoArguments),
+    /// Measure on this machine what a trunk costs, in clear and encrypted, next to plain routing.
+    Bench(BenchArguments),
     /// Make a private key and print it.
     Genkey,
     /// Read a private key from standard input and print its public key.
@@ -89,4 +91,17 @@ pub(crate) struct ManArguments {
     /// The directory for trunkline.1, trunkline-up.1 and so on; it is made if it is not there.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchArguments {
+    /// Seconds of each throughput test.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    pub(crate) seconds: u32,
+    /// How often everything is measured; the result is the median.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) runs: u32,
+    /// Print one JSON object instead.
+    #[arg(long)]
+    pub(crate) json: bool,
 }

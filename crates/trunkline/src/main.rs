@@ -19,6 +19,7 @@ fn main() -> ExitCode {
         Command::Reload(arguments) => commands::control::reload(&arguments),
         Command::Down(arguments) => commands::control::down(&arguments),
         Command::Demo(arguments) => commands::demo::demo(&arguments),
+        Command::Bench(arguments) => commands::bench::bench(&arguments),
         Command::Genkey => commands::keys::genkey(),
         Command::Pubkey => commands::keys::pubkey(),
         Command::Completions(arguments) => commands::generate::completions(&arguments),

@@ -33,7 +33,7 @@ impl Stop {
     }
 
     /// Sleeps until `then`; `false` if stopped before.
-    pub(super) fn sleep_until(&self, then: Instant) -> bool {
+    pub fn sleep_until(&self, then: Instant) -> bool {
         loop {
             if self.is_stopped() {
                 return false;

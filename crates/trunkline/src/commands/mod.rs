@@ -1,5 +1,6 @@
 //! One module for each group of commands.
 
+pub(crate) mod bench;
 pub(crate) mod control;
 pub(crate) mod demo;
 pub(crate) mod generate;
