@@ -287,7 +287,7 @@ fn random_bytes_and_a_thousand_silent_strangers_cost_nothing_that_lasts() {
                 let to = (Plan::IPV4.t2_wan, 4600).into();
                 let mut stream = TcpStream::connect_timeout(&to, Duration::from_secs(2)).ok()?;
                 if number % 10 == 0 {
-                    let noise: Vec<u8> = (0..500_u32).map(|n| (n * n >> 3) as u8).collect();
+                    let noise: Vec<u8> = (0..500_u32).map(|n| ((n * n) >> 3) as u8).collect();
                     let _ = stream.write_all(&noise);
                 }
                 Some(stream)

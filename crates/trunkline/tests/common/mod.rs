@@ -31,8 +31,7 @@ pub(crate) fn wait_for(what: &str, limit: Duration, gateways: &Gateways, mut don
     let start = Instant::now();
     while !done() {
         if start.elapsed() > limit {
-            let logs: String =
-                Gateway::BOTH.iter().map(|g| format!("--- {g:?}\n{}", gateways.log_tail(*g))).collect();
+            let logs = Gateway::BOTH.map(|g| format!("--- {g:?}\n{}", gateways.log_tail(g))).join("\n");
             panic!("not within {limit:?}: {what}\n{logs}");
         }
         std::thread::sleep(Duration::from_millis(50));
