@@ -64,7 +64,7 @@ pub struct Config {
     pub lanes: LanesConfig,
     /// The classes of traffic, in the order they are tried; the last matches everything. Never empty.
     ///
-    /// A file without `[[classes]]` gets three:
+    /// A file without `[[classes]]` gets three, with fair tail drop:
     ///
     /// | name | takes |
     /// | --- | --- |

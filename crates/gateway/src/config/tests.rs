@@ -62,7 +62,7 @@ fn a_key_alone_is_a_file_and_all_else_has_defaults() {
     assert!(config.classes[2].rules.is_empty());
     assert_eq!(
         config.classes[0].queue,
-        QueueConfig { packets: 1000, bytes: 4 << 20, ..QueueConfig::DEFAULT }
+        QueueConfig { discipline: Discipline::FairTailDrop, packets: 1000, bytes: 4 << 20 }
     );
 }
 
