@@ -19,6 +19,12 @@ pub enum DeviceError {
         /// The kernel's answer.
         source: std::io::Error,
     },
+    /// A route that a peer asks for is there already and leads elsewhere.
+    #[error(
+        "cannot route {0} into the trunk: this machine has that route already, and it is not ours to replace; \
+         remove it, or give the peer more specific routes, such as the two halves of it"
+    )]
+    RouteTaken(IpNet),
     /// It could not be configured.
     #[error("cannot set up the TUN device: {0}")]
     Configure(#[from] NetlinkError),
@@ -37,6 +43,8 @@ fn hint(error: &std::io::Error) -> &'static str {
         _ => "",
     }
 }
+
+const MAIN_TABLE: u32 = 254;
 
 /// The device, up and routed. Its queues go to the workers; what is left here serves reloads and counters.
 pub(crate) struct Device {
@@ -82,7 +90,7 @@ impl Device {
     }
 
     /// Brings addresses, routes, MTU and queue length to what `config` says; touches nothing that stays.
-    pub(crate) fn follow(&mut self, config: &Config) -> Result<(), NetlinkError> {
+    pub(crate) fn follow(&mut self, config: &Config) -> Result<(), DeviceError> {
         let tun = &config.tun;
         if self.tx_queue_len != tun.tx_queue_len {
             self.netlink.set_tx_queue_len(self.index, tun.tx_queue_len)?;
@@ -109,10 +117,22 @@ impl Device {
             self.routes.remove(&gone);
         }
         for new in routes.difference(&self.routes).copied().collect::<Vec<_>>() {
-            self.netlink.add_route(&Route::to(new).device(self.index), Existing::Replace)?;
+            self.add_route(new)?;
             self.routes.insert(new);
         }
         Ok(())
+    }
+
+    /// Routes `prefix` into the device. What is there already and leads elsewhere is somebody else's.
+    fn add_route(&mut self, prefix: IpNet) -> Result<(), DeviceError> {
+        match self.netlink.add_route(&Route::to(prefix).device(self.index), Existing::Keep) {
+            Err(error) if error.is_already_there() => {
+                let there = self.netlink.routes(MAIN_TABLE)?;
+                let ours = |route: &Route| route.destination == prefix && route.device == Some(self.index);
+                if there.iter().any(ours) { Ok(()) } else { Err(DeviceError::RouteTaken(prefix)) }
+            }
+            other => Ok(other?),
+        }
     }
 
     /// Packets that the kernel dropped because the device's own queue was full.

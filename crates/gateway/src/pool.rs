@@ -5,7 +5,7 @@
 //! packet, body blocks of one TLS record's content each hold the rest of a super-packet. Blocks go back to the
 //! pool, so a warm gateway allocates nothing per packet.
 
-use trunkline_packet::{Headers, Offload, trim};
+use trunkline_packet::{Headers, Offload, complete_checksum, trim};
 use trunkline_queue::Item;
 use trunkline_trunk::Packet;
 use trunkline_trunk::frame::{FrameHead, MAX_HEAD};
@@ -141,6 +141,15 @@ impl PacketBuf {
         self.segments = offload.segments(self.len).max(1);
     }
 
+    /// Computes a checksum that was left open, if the packet lies in one piece and asks for no more than that.
+    #[cold]
+    pub(crate) fn close_checksum(&mut self) -> bool {
+        let (len, offload) = (self.len, self.offload);
+        matches!(offload, Offload::Checksum { .. })
+            && len <= HEAD_CONTENT
+            && complete_checksum(&mut self.head.0[FRONT..FRONT + len], offload).is_ok()
+    }
+
     /// Bytes of the packet in the head block.
     pub(crate) fn head_len(&self) -> usize {
         self.len.min(HEAD_CONTENT)
@@ -195,6 +204,30 @@ mod tests {
         pool.give(first);
         assert!(pool.head().is_some());
         assert_eq!(pool.allocated_bytes(), 4096);
+    }
+
+    /// A checksum left open inside a tunnel's payload, as a VXLAN device leaves it.
+    #[test]
+    fn an_open_checksum_deep_in_a_packet_is_closed() {
+        use trunkline_packet::{build, checksum};
+        let inner = build::udp(&build::Ip::v4(), (7, 8), b"inner");
+        let mut outer = build::udp(&build::Ip::v4(), (9, 4789), &inner);
+        let start = outer.len() - inner.len() + 20;
+        let closed = outer.clone();
+        let partial = checksum::fold(checksum::pseudo_header(
+            build::Ip::v4().source,
+            build::Ip::v4().destination,
+            17,
+            (inner.len() - 20) as u32,
+        ));
+        outer[start + 6..start + 8].copy_from_slice(&partial.to_be_bytes());
+        let mut pool = Pool::new(1 << 20);
+        let mut head = pool.head().expect("memory");
+        head.content_mut()[..outer.len()].copy_from_slice(&outer);
+        let offload = Offload::Checksum { start: start as u16, offset: 6 };
+        let mut packet = PacketBuf::new(head, [None, None, None, None], outer.len(), offload);
+        assert!(packet.close_checksum());
+        assert_eq!(&packet.head.bytes()[FRONT..FRONT + outer.len()], closed);
     }
 
     #[test]

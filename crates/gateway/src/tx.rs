@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 
-use trunkline_packet::Headers;
+use trunkline_packet::{Headers, Offload};
 use trunkline_queue::Stats;
 use trunkline_trunk::{ClassId, LaneSnapshot, RouteTable, Transmitter};
 use trunkline_units::Instant;
@@ -138,9 +138,14 @@ impl Sender {
             self.stats.malformed += 1;
             return self.pool.release(packet);
         };
-        let Ok(offload) = packet.offload.normalise(prefix, &headers) else {
-            self.stats.malformed += 1;
-            return self.pool.release(packet);
+        let offload = match packet.offload.normalise(prefix, &headers) {
+            Ok(offload) => offload,
+            // An open checksum where the receiver takes none, as inside VXLAN: closed here, it is an ordinary packet.
+            Err(_) if packet.close_checksum() => Offload::None,
+            Err(_) => {
+                self.stats.malformed += 1;
+                return self.pool.release(packet);
+            }
         };
         packet.set_offload(offload);
         packet.set_flow(headers.flow_hash());

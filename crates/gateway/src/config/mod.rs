@@ -301,6 +301,27 @@ impl Config {
         }
     }
 
+    /// What is allowed and still unlikely to work as meant.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if self.lanes.fwmark.is_some() {
+            return warnings;
+        }
+        for peer in &self.peers {
+            let Some(Endpoint { host: Host::Address(address), .. }) = &peer.endpoint else { continue };
+            for owner in &self.peers {
+                if let Some(route) = owner.routes.iter().find(|route| route.contains(address)) {
+                    warnings.push(format!(
+                        "peers.{}.endpoint: {address} lies within {route}, which is routed into the trunk itself; \
+                         give its lanes a route of their own, by lanes.fwmark and a rule or by a host route",
+                        peer.name
+                    ));
+                }
+            }
+        }
+        warnings
+    }
+
     /// The keys in which `new` differs that a running daemon cannot follow: they are set up before it gives
     /// up its privileges. Empty: a reload does it all.
     ///

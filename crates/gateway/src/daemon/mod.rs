@@ -178,10 +178,10 @@ impl Daemon {
         let mut sockets = vec![config.control.socket.clone()];
         let mut listeners = Vec::new();
         for address in &config.listen {
-            listeners.push(listen_tcp(*address)?);
+            listeners.push(listen_tcp(*address, config.lanes.fwmark)?);
         }
         let metrics = match config.metrics.as_ref().map(|metrics| &metrics.listen) {
-            Some(MetricsListen::Tcp(address)) => Some(Source::MetricsTcp(listen_tcp(*address)?)),
+            Some(MetricsListen::Tcp(address)) => Some(Source::MetricsTcp(listen_tcp(*address, None)?)),
             Some(MetricsListen::Unix(path)) => {
                 sockets.push(path.clone());
                 Some(Source::MetricsUnix(listen_unix(path)?))
@@ -426,7 +426,10 @@ impl Daemon {
                     tracing::info!("{message}");
                     Answer::Done { message }
                 }
-                Err(message) => Answer::Refused { message },
+                Err(message) => {
+                    tracing::error!("reload: {message}");
+                    Answer::Refused { message }
+                }
             },
             Ok(Request::Down) => {
                 self.stopping = true;
@@ -480,6 +483,9 @@ impl Daemon {
             self.config.peers.iter().map(|peer| peer.public_key).collect();
         for peer in self.config.peers.iter().filter(|peer| peer.encryption == Encryption::None) {
             tracing::warn!("encryption = \"none\": data to and from {} travels in clear", peer.name);
+        }
+        for warning in self.config.warnings() {
+            tracing::warn!("{warning}");
         }
         self.workers.follow(&Plan::new(&self.config));
         self.follow_lanes();
@@ -558,7 +564,8 @@ fn give_up_privileges(config: &Config) -> Result<(), DaemonError> {
     Ok(())
 }
 
-fn listen_tcp(address: SocketAddr) -> Result<TcpListener, DaemonError> {
+/// Listens. The mark must be on the listening socket already: the answer to a SYN is its, not the accepted one's.
+fn listen_tcp(address: SocketAddr, mark: Option<u32>) -> Result<TcpListener, DaemonError> {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
     let open = || -> io::Result<TcpListener> {
         let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
@@ -568,6 +575,9 @@ fn listen_tcp(address: SocketAddr) -> Result<TcpListener, DaemonError> {
         if address.is_ipv6() {
             // So that 0.0.0.0 and [::] can both be listened on.
             sockopt::set_ipv6_v6only(&socket, true)?;
+        }
+        if let Some(mark) = mark {
+            sys::set_mark(socket.as_fd(), mark)?;
         }
         bind(&socket, &address)?;
         listen(&socket, 256)?;

@@ -20,7 +20,7 @@ use crate::statistics::{Series, jain};
 use crate::{clock, sys};
 
 const HEADER_BYTES: usize = 16;
-const READ_BYTES: usize = 256 << 10;
+const READ_BYTES: usize = 128 << 10;
 /// A connection that says nothing for so long has not said which flow it is.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -72,7 +72,7 @@ impl BulkSettings {
             first_flow: 0,
             load: Load::For(time),
             connect_timeout: Duration::from_secs(5),
-            write_bytes: 256 << 10,
+            write_bytes: 128 << 10,
         }
     }
 }

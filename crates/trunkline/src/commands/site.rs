@@ -42,6 +42,9 @@ fn log() {
 pub(crate) fn check(arguments: &FileArguments) -> Result<(), Failure> {
     let config = load(arguments)?;
     let identity = config.identity();
+    for warning in config.warnings() {
+        eprintln!("trunkline: warning: {warning}");
+    }
     println!("{}: fine", arguments.file.display());
     println!("  site      {}", config.name);
     match &identity {
