@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 
 use ipnet::IpNet;
+use trunkline_units::Bytes;
 
 use super::{Endpoint, Host, MetricsListen};
 
@@ -142,20 +143,7 @@ pub(super) fn is_local(address: &SocketAddr) -> bool {
 }
 
 pub(super) fn size(text: &str) -> Result<u64, String> {
-    let wrong = || format!("{text:?} is no size");
-    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    let (number, unit) = text.split_at(digits);
-    let unit: u64 = match unit.trim_start() {
-        "" | "B" => 1,
-        "kB" | "KB" => 1_000,
-        "MB" => 1_000_000,
-        "GB" => 1_000_000_000,
-        "KiB" => 1 << 10,
-        "MiB" => 1 << 20,
-        "GiB" => 1 << 30,
-        _ => return Err(wrong()),
-    };
-    number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit)).ok_or_else(wrong)
+    text.parse::<Bytes>().map(|bytes| bytes.0).map_err(|_| format!("{text:?} is no size"))
 }
 
 /// A code point by its name (RFC 2474, 2597, 3246, 5865, 8622).
