@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::net::{RecvFlags, recv};
-use trunkline_packet::{Headers, Offload, UdpRun, VNET_LEN, protocol};
+use trunkline_packet::{Headers, Offload, UdpRun, protocol};
 use trunkline_trunk::Receiver;
 use trunkline_trunk::frame::{FrameError, FrameHead, MAX_HEAD};
 use trunkline_units::Instant;
@@ -343,7 +343,6 @@ impl LaneRx {
     fn finish_run(&self, run: &mut Run, writer: &mut TunWriter, device: &mut DeviceWriteStats) {
         let Some((mut merged, headers)) = run.merged.take() else { return };
         let datagrams = merged.count();
-        let header_len = merged.header_len();
         let (header, offload) = merged.finish();
         let vnet = offload.to_vnet();
         let mut slices = [IoSlice::new(&[]); MAX_PARTS + 2];
@@ -353,7 +352,6 @@ impl LaneRx {
         for (slice, (at, len)) in slices[2..].iter_mut().zip(payloads) {
             *slice = IoSlice::new(self.ring.window(*at, *len));
         }
-        debug_assert!(header_len > VNET_LEN);
         run.count = 0;
         if datagrams > 1 {
             device.coalesced += u64::from(datagrams);

@@ -114,12 +114,8 @@ pub(crate) struct TcpInfo {
     pub(crate) retransmits: u32,
     /// Segments sent, retransmissions included.
     pub(crate) segments_out: u32,
-    /// Bytes acknowledged.
-    pub(crate) bytes_acked: u64,
     /// Delivery rate, bytes per second.
     pub(crate) delivery_rate: u64,
-    /// Pacing rate, bytes per second.
-    pub(crate) pacing_rate: u64,
     /// Bytes in the send queue and not yet sent.
     pub(crate) notsent: u32,
 }
@@ -160,8 +156,6 @@ pub(crate) fn tcp_info(fd: BorrowedFd<'_>) -> io::Result<TcpInfo> {
         ssthresh: u32_at(76),
         cwnd: u32_at(80),
         retransmits: u32_at(100),
-        pacing_rate: u64_at(104),
-        bytes_acked: u64_at(120),
         segments_out: u32_at(136),
         notsent: u32_at(144),
         min_rtt_us: u32_at(148),

@@ -203,8 +203,7 @@ impl ClientCertVerifier for CallerVerifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let key = SubjectPublicKeyInfoDer::from(cert.as_ref());
-        verify_tls13_signature_with_raw_key(message, &key, dss, &self.algorithms)
+        verify_signature(message, cert, dss, &self.algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
@@ -214,6 +213,17 @@ impl ClientCertVerifier for CallerVerifier {
     fn requires_raw_public_keys(&self) -> bool {
         true
     }
+}
+
+/// Whether the other end has the secret of the key it showed: the one proof for both sides of a handshake.
+fn verify_signature(
+    message: &[u8],
+    shown: &CertificateDer<'_>,
+    signature: &DigitallySignedStruct,
+    algorithms: &WebPkiSupportedAlgorithms,
+) -> Result<HandshakeSignatureValid, Error> {
+    let key = SubjectPublicKeyInfoDer::from(shown.as_ref());
+    verify_tls13_signature_with_raw_key(message, &key, signature, algorithms)
 }
 
 /// Lets in the one peer that was dialled.
@@ -255,8 +265,7 @@ impl ServerCertVerifier for PeerVerifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let key = SubjectPublicKeyInfoDer::from(cert.as_ref());
-        verify_tls13_signature_with_raw_key(message, &key, dss, &self.algorithms)
+        verify_signature(message, cert, dss, &self.algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
