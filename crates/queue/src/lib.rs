@@ -9,15 +9,21 @@
 
 mod discipline;
 mod fair_tail_drop;
+mod flow_map;
 mod histogram;
+mod settings;
 mod stats;
 mod tail_drop;
 
 pub use discipline::{Discipline, Settings};
 pub use fair_tail_drop::FairTailDrop;
+pub use flow_map::{FlowIndex, FlowMap, Touched};
 pub use histogram::Histogram;
+pub use settings::{
+    CoDelSettings, FqCoDelSettings, FredSettings, Limits, PieSettings, RedSettings, TrunkSettings, Unit,
+};
 pub use stats::{DropReason, Stats};
-pub use tail_drop::{Limits, TailDrop};
+pub use tail_drop::TailDrop;
 
 use std::time::Duration;
 
