@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use trunkline_units::Instant;
 
 /// Entries that compete for one place.
@@ -11,6 +13,8 @@ const FIRST_SETS: usize = 8;
 /// at. If the set is full, the map doubles as long as it may; at its limit the entry of the set that was longest
 /// not seen makes room. So an entry is never lost while the map may grow, and at the limit the one lost is old in
 /// all likelihood: a set's eight are a random sample of all.
+///
+/// Beyond key and value an entry costs 12 bytes: part of the hash, when it was last seen, and a generation.
 ///
 /// A flow keeps its [`FlowIndex`] until the map grows or the entry is lost; an index that no longer holds is
 /// recognised, never mistaken for another flow.
@@ -27,9 +31,9 @@ pub struct FlowMap<K, V> {
 #[derive(Debug, Clone, Copy)]
 #[repr(align(64))]
 struct Set {
-    /// Upper half of each entry's hash; meaningless where `seen` is 0.
+    /// Lower half of each entry's hash; meaningless where `seen` is 0.
     tags: [u32; WAYS],
-    /// When each entry was last seen, in units of 2^20 ns (about a millisecond), plus 1; 0: free.
+    /// When each entry was last seen, in units of 2^20 ns (about a millisecond); 0: free.
     seen: [u32; WAYS],
 }
 
@@ -37,7 +41,6 @@ struct Set {
 struct Entry<K, V> {
     key: K,
     value: V,
-    hash: u64,
     generation: u32,
 }
 
@@ -59,6 +62,10 @@ pub enum Touched {
     Replaced,
 }
 
+fn clock(now: Instant) -> u32 {
+    ((now.as_nanos() >> 20) as u32).max(1)
+}
+
 impl<K: Copy + Eq, V> FlowMap<K, V> {
     /// An empty map of at most `limit` flows, rounded up to eight times a power of two.
     pub fn new(limit: usize) -> Self {
@@ -66,7 +73,7 @@ impl<K: Copy + Eq, V> FlowMap<K, V> {
             sets: Vec::new(),
             entries: Vec::new(),
             len: 0,
-            limit_sets: limit.div_ceil(WAYS).next_power_of_two(),
+            limit_sets: limit.div_ceil(WAYS).next_power_of_two().min(1 << 28),
             next_generation: 0,
         }
     }
@@ -97,7 +104,7 @@ impl<K: Copy + Eq, V> FlowMap<K, V> {
         }
         let at = self.set_of(hash);
         let set = &self.sets[at];
-        let tag = (hash >> 32) as u32;
+        let tag = hash as u32;
         for way in 0..WAYS {
             if set.tags[way] == tag && set.seen[way] != 0 {
                 let slot = at * WAYS + way;
@@ -129,7 +136,7 @@ impl<K: Copy + Eq, V> FlowMap<K, V> {
         now: Instant,
         new: impl FnOnce() -> V,
     ) -> (FlowIndex, Touched) {
-        let seen = ((now.as_nanos() >> 20) as u32).max(1);
+        let seen = clock(now);
         if let Some(slot) = self.slot_of(hash, key) {
             self.sets[slot / WAYS].seen[slot % WAYS] = seen;
             return (self.index(slot), Touched::Known);
@@ -138,9 +145,9 @@ impl<K: Copy + Eq, V> FlowMap<K, V> {
         let generation = self.next_generation;
         self.next_generation = self.next_generation.wrapping_add(1);
         let set = &mut self.sets[slot / WAYS];
-        set.tags[slot % WAYS] = (hash >> 32) as u32;
+        set.tags[slot % WAYS] = hash as u32;
         set.seen[slot % WAYS] = seen;
-        self.entries[slot] = Some(Entry { key: *key, value: new(), hash, generation });
+        self.entries[slot] = Some(Entry { key: *key, value: new(), generation });
         if touched == Touched::New {
             self.len += 1;
         }
@@ -174,11 +181,12 @@ impl<K: Copy + Eq, V> FlowMap<K, V> {
         self.entries.resize_with(count * WAYS, || None);
         for (slot, entry) in old.into_iter().enumerate() {
             let Some(entry) = entry else { continue };
-            let at = self.set_of(entry.hash);
+            let tag = old_sets[slot / WAYS].tags[slot % WAYS];
+            let at = self.set_of(tag.into());
             let set = &mut self.sets[at];
             // A set's entries come from one set of half as many, so there is a place for each.
             let Some(way) = set.seen.iter().position(|seen| *seen == 0) else { continue };
-            set.tags[way] = (entry.hash >> 32) as u32;
+            set.tags[way] = tag;
             set.seen[way] = old_sets[slot / WAYS].seen[slot % WAYS];
             self.entries[at * WAYS + way] = Some(entry);
         }
@@ -196,6 +204,13 @@ impl<K: Copy + Eq, V> FlowMap<K, V> {
     pub fn get_mut(&mut self, index: FlowIndex) -> Option<&mut V> {
         let entry = self.entries.get_mut(index.slot as usize)?.as_mut()?;
         (entry.generation == index.generation).then_some(&mut entry.value)
+    }
+
+    /// How long the flow at `index` has not been seen, to about a millisecond.
+    pub fn idle(&self, index: FlowIndex, now: Instant) -> Option<Duration> {
+        self.get(index)?;
+        let seen = self.sets[index.slot as usize / WAYS].seen[index.slot as usize % WAYS];
+        Some(Duration::from_nanos(u64::from(clock(now).wrapping_sub(seen)) << 20))
     }
 
     /// Forgets a flow.
@@ -252,6 +267,9 @@ mod tests {
         assert_eq!((map.len(), map.capacity()), (8, 8));
         assert!(map.find(hash(1), &1).is_none());
         assert!(map.find(hash(0), &0).is_some());
+        let newest = map.find(hash(99), &99).expect("just seen");
+        let idle = map.idle(newest, at(1210)).expect("still there").as_millis();
+        assert!((999..=1001).contains(&idle), "{idle}");
     }
 
     #[test]

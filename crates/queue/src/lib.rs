@@ -11,6 +11,7 @@ mod discipline;
 mod fair_tail_drop;
 mod flow_map;
 mod histogram;
+mod scheduler;
 mod settings;
 mod stats;
 mod tail_drop;
@@ -19,6 +20,7 @@ pub use discipline::{Discipline, Settings};
 pub use fair_tail_drop::FairTailDrop;
 pub use flow_map::{FlowIndex, FlowMap, Touched};
 pub use histogram::Histogram;
+pub use scheduler::{Scheduler, Share, Turn};
 pub use settings::{
     CoDelSettings, FqCoDelSettings, FredSettings, Limits, PieSettings, RedSettings, TrunkSettings, Unit,
 };
