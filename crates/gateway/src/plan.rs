@@ -10,7 +10,7 @@ use crate::config::{ClassConfig, Config, Discipline, ProtocolMatch, RuleConfig};
 use crate::keys::PublicKey;
 
 /// The workers' view of a configuration.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Plan {
     pub(crate) classes: Vec<ClassSettings>,
     pub(crate) peers: Vec<PeerPlan>,

@@ -1,116 +1,79 @@
 use trunkline_units::Instant;
 
-use crate::{Dequeued, DropReason, Enqueue, FairTailDrop, Item, Limits, Stats, TailDrop};
+use crate::fair_tail_drop::FairTailDrop;
+use crate::fifo::{Held, Stamped};
+use crate::ledger::Ledger;
+use crate::tail_drop::TailDrop;
+use crate::{Conditions, Control, DropReason, Item, Settings};
 
-/// Which discipline a queue follows, and its parameters: plain values, as a file gives them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Settings {
-    /// [`TailDrop`] with these limits.
-    TailDrop(Limits),
-    /// [`FairTailDrop`] with these limits.
-    FairTailDrop(Limits),
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Settings::TailDrop(Limits::default())
-    }
-}
-
-/// A queue of any discipline. A closed set with static dispatch: one `match` per operation.
+/// The disciplines: a closed set with static dispatch, one `match` per operation.
 #[derive(Debug)]
-pub enum Discipline<T> {
-    /// First in, first out; what does not fit is dropped.
+pub(crate) enum Discipline<T> {
     TailDrop(TailDrop<T>),
-    /// The same, with a bound on each flow.
     FairTailDrop(FairTailDrop<T>),
 }
 
+macro_rules! each {
+    ($discipline:expr, $inner:ident => $body:expr) => {
+        match $discipline {
+            Discipline::TailDrop($inner) => $body,
+            Discipline::FairTailDrop($inner) => $body,
+        }
+    };
+}
+
 impl<T: Item> Discipline<T> {
-    /// An empty queue with these settings.
-    pub fn new(settings: Settings) -> Self {
+    pub(crate) fn new(settings: Settings, _seed: u64) -> Self {
         match settings {
-            Settings::TailDrop(limits) => Discipline::TailDrop(TailDrop::new(limits)),
             Settings::FairTailDrop(limits) => Discipline::FairTailDrop(FairTailDrop::new(limits)),
+            other => Discipline::TailDrop(TailDrop::new(other.limits())),
         }
     }
 
-    /// What the queue has seen.
-    pub const fn stats(&self) -> &Stats {
+    /// Takes new settings and keeps what waits; `false` if they are another discipline's.
+    pub(crate) fn set(&mut self, settings: Settings) -> bool {
+        match (self, settings) {
+            (Discipline::TailDrop(queue), Settings::TailDrop(limits)) => queue.set(limits),
+            (Discipline::FairTailDrop(queue), Settings::FairTailDrop(limits)) => queue.set(limits),
+            _ => return false,
+        }
+        true
+    }
+
+    /// How much waits, as the discipline's own storage counts it.
+    pub(crate) fn held(&self) -> Held {
+        each!(self, queue => queue.held())
+    }
+
+    /// Takes note of the path behind the queue; neither of these asks.
+    pub(crate) fn observe(&mut self, _: &Conditions) {
         match self {
-            Discipline::TailDrop(q) => q.stats(),
-            Discipline::FairTailDrop(q) => q.stats(),
+            Discipline::TailDrop(_) | Discipline::FairTailDrop(_) => {}
         }
     }
 
-    /// Whether nothing waits.
-    pub fn is_empty(&self) -> bool {
-        match self {
-            Discipline::TailDrop(q) => q.is_empty(),
-            Discipline::FairTailDrop(q) => q.fifo().is_empty(),
-        }
+    pub(crate) fn control(&self) -> Control {
+        each!(self, queue => queue.control())
     }
 
-    /// The item that [`Discipline::dequeue`] would give.
-    pub fn front(&self) -> Option<&T> {
-        match self {
-            Discipline::TailDrop(q) => q.front(),
-            Discipline::FairTailDrop(q) => q.fifo().front(),
-        }
+    /// Takes an item, and returns how many of its segments wait.
+    pub(crate) fn enqueue<F>(&mut self, now: Instant, item: T, ledger: &mut Ledger<'_, F>) -> u32
+    where
+        F: FnMut(T, DropReason),
+    {
+        each!(self, queue => queue.enqueue(now, item, ledger))
     }
 
-    /// Takes new settings and keeps what waits and the counts, unless the discipline is another one: then what
-    /// waits is handed to `discard`, and counted as dropped in the old queue, whose counts end with it.
-    pub fn reconfigure(&mut self, settings: Settings, mut discard: impl FnMut(T)) {
-        match (&mut *self, settings) {
-            (Discipline::TailDrop(q), Settings::TailDrop(limits)) => q.set_limits(limits),
-            (Discipline::FairTailDrop(q), Settings::FairTailDrop(limits)) => q.fifo_mut().set_limits(limits),
-            _ => {
-                while let Some(item) = self.flush() {
-                    discard(item);
-                }
-                *self = Discipline::new(settings);
-            }
-        }
+    /// The next item to send.
+    pub(crate) fn dequeue<F>(&mut self, _now: Instant, _ledger: &mut Ledger<'_, F>) -> Option<Stamped<T>>
+    where
+        F: FnMut(T, DropReason),
+    {
+        each!(self, queue => queue.pop())
     }
 
-    /// How many of `segments` segments of `segment_bytes` bytes each, of `flow`, fit now, and what stops the rest.
-    pub fn room(&self, flow: u64, segments: u32, segment_bytes: usize) -> (u32, DropReason) {
-        match self {
-            Discipline::TailDrop(q) => q.room(segments, segment_bytes),
-            Discipline::FairTailDrop(q) => q.room(flow, segments, segment_bytes),
-        }
-    }
-
-    /// Counts segments that the owner cut off an item before offering the rest.
-    pub fn refuse(&mut self, segments: u32, bytes: usize, reason: DropReason) {
-        match self {
-            Discipline::TailDrop(q) => q.refuse(segments, bytes, reason),
-            Discipline::FairTailDrop(q) => q.fifo_mut().refuse(segments, bytes, reason),
-        }
-    }
-
-    /// Offers an item.
-    pub fn enqueue(&mut self, now: Instant, item: T) -> Enqueue<T> {
-        match self {
-            Discipline::TailDrop(q) => q.enqueue(now, item),
-            Discipline::FairTailDrop(q) => q.enqueue(now, item),
-        }
-    }
-
-    /// Takes the next item to send.
-    pub fn dequeue(&mut self, now: Instant) -> Option<Dequeued<T>> {
-        match self {
-            Discipline::TailDrop(q) => q.dequeue(now),
-            Discipline::FairTailDrop(q) => q.dequeue(now),
-        }
-    }
-
-    /// Drops what waits, one item a call; `None` once it is empty.
-    pub fn flush(&mut self) -> Option<T> {
-        match self {
-            Discipline::TailDrop(q) => q.flush(),
-            Discipline::FairTailDrop(q) => q.flush(),
-        }
+    /// Takes out any item, past all rules; `None` once it is empty.
+    pub(crate) fn pop(&mut self) -> Option<Stamped<T>> {
+        each!(self, queue => queue.pop())
     }
 }

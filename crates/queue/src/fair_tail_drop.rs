@@ -1,129 +1,109 @@
 use trunkline_units::Instant;
 
-use crate::{Dequeued, DropReason, Enqueue, Item, Limits, Stats, TailDrop};
+use crate::fifo::{Fifo, Held, Stamped};
+use crate::ledger::Ledger;
+use crate::{Control, DropReason, Item, Limits};
+
+/// Free space times this is what one flow may hold.
+const SHARE: u64 = 4;
+/// Flows that are told apart.
+const BUCKETS: usize = 1024;
 
 /// First in, first out, with a bound on each flow that follows the free space.
 ///
 /// Plain tail drop is unfair to flows that are clocked by what leaves the queue: packets of one flow leave
 /// together, its acknowledgements come back together, and so its next packets find the room that has just been
 /// made, while another flow always finds the queue full (Floyd and Jacobson's phase effects, 1992). Here a flow
-/// may hold at most [`SHARE`](FairTailDrop::SHARE) times the free space (the dynamic thresholds of Choudhury and
+/// may hold at most [`SHARE`] times the free space (the dynamic thresholds of Choudhury and
 /// Hahne, 1998). With N busy flows each gets a share of 4/(4N + 1) of the queue, and the room that is left over
 /// is there for whoever sends little. A flow that holds nothing is bound by the limits alone.
 ///
-/// Flows are told apart by a hash into [`BUCKETS`](FairTailDrop::BUCKETS): two flows that meet in one share its
+/// Flows are told apart by a hash into [`BUCKETS`]: two flows that meet in one share its
 /// bound. State and cost do not grow with the number of flows.
 #[derive(Debug)]
-pub struct FairTailDrop<T> {
-    fifo: TailDrop<T>,
+pub(crate) struct FairTailDrop<T> {
+    limits: Limits,
+    fifo: Fifo<T>,
     held: Box<[u32]>,
 }
 
+const fn bucket(flow: u64) -> usize {
+    (flow % BUCKETS as u64) as usize
+}
+
 impl<T: Item> FairTailDrop<T> {
-    /// Free space times this is what one flow may hold.
-    pub const SHARE: u64 = 4;
-    /// Flows that are told apart.
-    pub const BUCKETS: usize = 1024;
-
-    /// An empty queue.
-    pub fn new(limits: Limits) -> Self {
-        FairTailDrop { fifo: TailDrop::new(limits), held: vec![0; Self::BUCKETS].into_boxed_slice() }
+    pub(crate) fn new(limits: Limits) -> Self {
+        FairTailDrop { limits, fifo: Fifo::new(), held: vec![0; BUCKETS].into_boxed_slice() }
     }
 
-    /// The queue without the bound on flows, for what is the same.
-    pub(crate) const fn fifo(&self) -> &TailDrop<T> {
-        &self.fifo
+    /// What already waits stays, even above the new limits.
+    pub(crate) const fn set(&mut self, limits: Limits) {
+        self.limits = limits;
     }
 
-    pub(crate) fn fifo_mut(&mut self) -> &mut TailDrop<T> {
-        &mut self.fifo
+    pub(crate) const fn held(&self) -> Held {
+        self.fifo.held()
     }
 
-    fn bucket(flow: u64) -> usize {
-        (flow % Self::BUCKETS as u64) as usize
+    pub(crate) fn control(&self) -> Control {
+        Control::of(self.limits)
     }
 
-    /// As [`TailDrop::room`], for packets of `flow`.
-    pub fn room(&self, flow: u64, segments: u32, segment_bytes: usize) -> (u32, DropReason) {
-        let (room, reason) = self.fifo.room(segments, segment_bytes);
-        let held = u64::from(self.held[Self::bucket(flow)]);
-        let backlog = self.fifo.stats().backlog_segments;
-        let free = u64::from(self.fifo.limits().segments).saturating_sub(backlog);
+    /// Segments that a flow which holds `held` may add.
+    fn share(&self, held: u32) -> u64 {
+        let free = u64::from(self.limits.segments).saturating_sub(self.fifo.held().segments);
         // Taking n segments makes the free space smaller by n as well: held + n ≤ SHARE × (free − n).
-        let share = (Self::SHARE * free).saturating_sub(held) / (Self::SHARE + 1);
-        let share = if held == 0 { share.max(1) } else { share };
-        if share < u64::from(room) { (share as u32, DropReason::FlowShare) } else { (room, reason) }
+        let share = (SHARE * free).saturating_sub(u64::from(held)) / (SHARE + 1);
+        if held == 0 { share.max(free.min(1)) } else { share.min(free) }
     }
 
-    /// Offers an item to the back of the queue.
-    pub fn enqueue(&mut self, now: Instant, item: T) -> Enqueue<T> {
-        let (bucket, segments) = (Self::bucket(item.flow()), item.segments());
-        let (room, reason) =
-            self.room(item.flow(), segments, item.bytes().div_ceil(segments.max(1) as usize));
-        if room < segments && reason == DropReason::FlowShare {
-            self.fifo.refuse(segments, item.bytes(), reason);
-            return Enqueue::Dropped(item, reason);
+    pub(crate) fn enqueue<F>(&mut self, now: Instant, mut item: T, ledger: &mut Ledger<'_, F>) -> u32
+    where
+        F: FnMut(T, DropReason),
+    {
+        let bucket = bucket(item.flow());
+        let share = self.share(self.held[bucket]);
+        let free = u64::from(self.limits.segments).saturating_sub(self.fifo.held().segments);
+        if share < free {
+            let room = share.min(u64::from(u32::MAX)) as u32;
+            let Some(rest) = ledger.fit(item, room, DropReason::FlowShare) else { return 0 };
+            item = rest;
         }
-        let outcome = self.fifo.enqueue(now, item);
-        if matches!(outcome, Enqueue::Queued) {
-            self.held[bucket] += segments;
-        }
-        outcome
+        let Some(item) = self.limits.admit(self.fifo.held(), item, ledger) else { return 0 };
+        let segments = self.fifo.push(now, item);
+        self.held[bucket] += segments;
+        segments
     }
 
-    /// Takes the item at the front.
-    pub fn dequeue(&mut self, now: Instant) -> Option<Dequeued<T>> {
-        let out = self.fifo.dequeue(now)?;
-        self.held[Self::bucket(out.item.flow())] -= out.item.segments();
-        Some(out)
-    }
-
-    /// Drops what waits, from the front.
-    pub fn flush(&mut self) -> Option<T> {
-        let item = self.fifo.flush()?;
-        self.held[Self::bucket(item.flow())] -= item.segments();
-        Some(item)
-    }
-
-    /// What the queue has seen.
-    pub const fn stats(&self) -> &Stats {
-        self.fifo.stats()
+    pub(crate) fn pop(&mut self) -> Option<Stamped<T>> {
+        let stamped = self.fifo.pop()?;
+        self.held[bucket(stamped.item.flow())] -= stamped.item.segments();
+        Some(stamped)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use trunkline_units::Rng;
+    use super::FairTailDrop;
+    use crate::ledger::Ledger;
+    use crate::testing::{Packet, packet};
+    use crate::{DropReason, Limits, Queue, Settings, Stats};
+    use trunkline_units::{Instant, Rng};
 
-    #[derive(Debug, PartialEq, Eq, Clone, Copy)]
-    struct Packet {
-        flow: u64,
-        segments: u32,
+    fn limits(segments: u32) -> Limits {
+        Limits { segments, bytes: u64::MAX }
     }
 
-    impl Item for Packet {
-        fn bytes(&self) -> usize {
-            self.segments as usize * 100
-        }
-        fn segments(&self) -> u32 {
-            self.segments
-        }
-        fn flow(&self) -> u64 {
-            self.flow
-        }
+    fn queue(segments: u32) -> Queue<Packet> {
+        Queue::new(Settings::FairTailDrop(limits(segments)), 1)
     }
 
-    fn queue(segments: u32) -> FairTailDrop<Packet> {
-        FairTailDrop::new(Limits { segments, bytes: u64::MAX })
+    fn offer(q: &mut Queue<Packet>, flow: u64) -> u32 {
+        q.enqueue(Instant::ZERO, Packet { flow, ..packet(0) }, &mut |_, _| ())
     }
 
-    fn fill(q: &mut FairTailDrop<Packet>, flow: u64) -> u32 {
-        let mut taken = 0;
-        while let Enqueue::Queued = q.enqueue(Instant::ZERO, Packet { flow, segments: 1 }) {
-            taken += 1;
-        }
-        taken
+    fn fill(q: &mut Queue<Packet>, flow: u64) -> u32 {
+        (0..10_000).take_while(|_| offer(q, flow) == 1).count() as u32
     }
 
     #[test]
@@ -131,7 +111,7 @@ mod tests {
         let mut q = queue(1000);
         assert_eq!(fill(&mut q, 1), 800);
         assert_eq!(fill(&mut q, 2), 160);
-        assert_eq!(q.stats().dropped[DropReason::FlowShare as usize], 2);
+        assert_eq!(q.stats().dropped_for(DropReason::FlowShare), 2);
     }
 
     #[test]
@@ -140,9 +120,7 @@ mod tests {
         let mut held = [0_u32; 10];
         for _ in 0..2000 {
             for flow in 0..10 {
-                if let Enqueue::Queued = q.enqueue(Instant::ZERO, Packet { flow, segments: 1 }) {
-                    held[flow as usize] += 1;
-                }
+                held[flow as usize] += offer(&mut q, flow);
             }
         }
         // 4/(4 × 10 + 1) of 1000 is 97.
@@ -150,22 +128,32 @@ mod tests {
     }
 
     #[test]
-    fn room_never_promises_more_than_enqueue_takes() {
+    fn a_super_packet_is_cut_to_its_flows_share() {
+        let mut q = queue(1000);
+        let long = |flow| Packet { flow, segments: 900, bytes: 90_000, ..packet(0) };
+        assert_eq!(q.enqueue(Instant::ZERO, long(1), &mut |_, _| ()), 800);
+        assert_eq!(q.enqueue(Instant::ZERO, long(2), &mut |_, _| ()), 160);
+        assert_eq!(q.stats().dropped_for(DropReason::FlowShare), 100 + 740);
+    }
+
+    #[test]
+    fn what_flows_hold_is_what_the_queue_holds() {
         for seed in 0..50 {
             let mut rng = Rng::new(seed, "fair");
-            let mut q = queue(50);
+            let mut q = FairTailDrop::new(limits(50));
+            let mut stats = Stats::default();
             for _ in 0..1000 {
-                let item = Packet { flow: rng.below(5), segments: 1 + rng.below(9) as u32 };
-                let (room, _) = q.room(item.flow, item.segments, 100);
-                assert!(room <= item.segments);
-                if room > 0 && rng.chance(0.7) {
-                    let cut = Packet { segments: room, ..item };
-                    assert_eq!(q.enqueue(Instant::ZERO, cut), Enqueue::Queued, "seed {seed}");
+                let segments = 1 + rng.below(9) as u32;
+                let item =
+                    Packet { flow: rng.below(5), segments, bytes: 100 * segments as usize, ..packet(0) };
+                if rng.chance(0.7) {
+                    let mut ledger = Ledger { stats: &mut stats, on_drop: &mut |_, _| () };
+                    assert!(q.enqueue(Instant::ZERO, item, &mut ledger) <= segments);
                 } else {
-                    let _ = q.dequeue(Instant::ZERO);
+                    let _ = q.pop();
                 }
                 let held: u64 = q.held.iter().map(|n| u64::from(*n)).sum();
-                assert_eq!(held, q.stats().backlog_segments);
+                assert_eq!(held, q.held().segments);
                 assert!(held <= 50);
             }
         }
@@ -175,10 +163,12 @@ mod tests {
     fn a_flow_that_holds_nothing_may_use_the_last_place() {
         let mut q = queue(10);
         for flow in 0..9 {
-            assert_eq!(q.enqueue(Instant::ZERO, Packet { flow, segments: 1 }), Enqueue::Queued);
+            assert_eq!(offer(&mut q, flow), 1);
         }
-        assert_eq!(q.enqueue(Instant::ZERO, Packet { flow: 99, segments: 1 }), Enqueue::Queued);
-        let full = q.enqueue(Instant::ZERO, Packet { flow: 100, segments: 1 });
-        assert!(matches!(full, Enqueue::Dropped(_, DropReason::SegmentLimit)), "{full:?}");
+        assert_eq!(offer(&mut q, 99), 1);
+        let mut reasons = Vec::new();
+        let late = Packet { flow: 100, ..packet(0) };
+        assert_eq!(q.enqueue(Instant::ZERO, late, &mut |_, reason| reasons.push(reason)), 0);
+        assert_eq!(reasons, [DropReason::SegmentLimit]);
     }
 }

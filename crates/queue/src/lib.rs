@@ -1,68 +1,37 @@
-//! Queue disciplines: what to keep, what to drop, and in which order to send.
+//! Queue disciplines: what to keep, what to drop or mark, and in which order to send.
 //!
-//! Every discipline works on any [`Item`], takes `now` as an argument and reports each drop with its reason
-//! and the item itself. None reads a clock, so the same code runs at a gateway's edge, in an emulated link
-//! and on a simulated router.
+//! A [`Queue`] is one of a closed set of disciplines behind a wrapper that does all the accounting. It works on
+//! any [`Item`], takes `now` as an argument and reports each drop with its reason and the item itself. It reads
+//! no clock, so the same code runs at a gateway's edge, in an emulated link and on a simulated router. Its chance
+//! comes from a seed: same seed and same calls, same drops.
 //!
 //! Conservation holds at all times and is asserted after every operation in debug builds:
 //! segments in = segments out + dropped + queued, and the same for bytes.
 
+mod control;
 mod discipline;
 mod fair_tail_drop;
+mod fifo;
 mod flow_map;
 mod histogram;
+mod item;
+mod ledger;
+mod queue;
 mod scheduler;
 mod settings;
 mod stats;
 mod tail_drop;
+#[cfg(test)]
+mod testing;
 
-pub use discipline::{Discipline, Settings};
-pub use fair_tail_drop::FairTailDrop;
+pub use control::{Conditions, Control};
 pub use flow_map::{FlowIndex, FlowMap, Touched};
 pub use histogram::Histogram;
+pub use item::{Dequeued, Item};
+pub use queue::Queue;
 pub use scheduler::{Scheduler, Share, Turn};
 pub use settings::{
-    CoDelSettings, FqCoDelSettings, FredSettings, Limits, PieSettings, RedSettings, TrunkSettings, Unit,
+    CoDelSettings, FqCoDelSettings, FredSettings, Limits, PieSettings, RedSettings, Settings, TrunkSettings,
+    Unit,
 };
-pub use stats::{DropReason, Stats};
-pub use tail_drop::TailDrop;
-
-use std::time::Duration;
-
-/// What can stand in a queue.
-///
-/// A super-packet (segmentation offload) is one item of several segments. Limits count segments, because
-/// that is what the network behind the queue sees.
-pub trait Item {
-    /// Length in bytes.
-    fn bytes(&self) -> usize;
-
-    /// Packets of wire size that this item stands for; at least 1.
-    fn segments(&self) -> u32 {
-        1
-    }
-
-    /// A hash of the flow it belongs to, for disciplines that tell flows apart.
-    fn flow(&self) -> u64 {
-        0
-    }
-}
-
-/// An item that leaves the queue, with the time it spent there.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Dequeued<T> {
-    /// What was queued.
-    pub item: T,
-    /// From enqueue to dequeue.
-    pub sojourn: Duration,
-}
-
-/// What became of an item that was offered to a queue.
-#[derive(Debug, PartialEq, Eq)]
-#[must_use]
-pub enum Enqueue<T> {
-    /// It waits.
-    Queued,
-    /// It was refused, and comes back to the caller.
-    Dropped(T, DropReason),
-}
+pub use stats::{DropReason, Occupancy, Stats};

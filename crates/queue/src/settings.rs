@@ -199,3 +199,45 @@ impl Default for TrunkSettings {
         }
     }
 }
+
+/// Which discipline a queue follows, and its parameters: plain values, as a file gives them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Settings {
+    /// First in, first out; what does not fit is dropped.
+    TailDrop(Limits),
+    /// The same, with a bound on each flow.
+    FairTailDrop(Limits),
+    /// Random early detection.
+    Red(RedSettings),
+    /// Flow random early drop.
+    Fred(FredSettings),
+    /// Controlled delay.
+    CoDel(CoDelSettings),
+    /// Flow queueing with controlled delay.
+    FqCoDel(FqCoDelSettings),
+    /// Proportional integral controller enhanced.
+    Pie(PieSettings),
+    /// P1, P2 and P3 of Kung and Wang.
+    Trunk(TrunkSettings),
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings::TailDrop(Limits::default())
+    }
+}
+
+impl Settings {
+    /// The limits, which every discipline has.
+    pub const fn limits(&self) -> Limits {
+        match self {
+            Settings::TailDrop(limits) | Settings::FairTailDrop(limits) => *limits,
+            Settings::Red(red) => red.limits,
+            Settings::Fred(fred) => fred.limits,
+            Settings::CoDel(codel) => codel.limits,
+            Settings::FqCoDel(fq) => fq.codel.limits,
+            Settings::Pie(pie) => pie.limits,
+            Settings::Trunk(trunk) => trunk.limits,
+        }
+    }
+}

@@ -1,6 +1,11 @@
+use std::time::Duration;
+
+use trunkline_units::Instant;
+
+use crate::fifo::Held;
 use crate::{Histogram, Item};
 
-/// Why a queue dropped an item.
+/// Why a queue dropped or marked a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum DropReason {
     /// The queue held as many segments as it may.
@@ -9,14 +14,27 @@ pub enum DropReason {
     ByteLimit,
     /// Its flow held its share of the queue.
     FlowShare,
+    /// At random, before the queue was full.
+    Early,
+    /// The average was above its maximum, or the flow had not given way to earlier drops.
+    Forced,
+    /// What left the queue had waited too long for too long.
+    Sojourn,
     /// The queue was taken away with the item in it.
     Flushed,
 }
 
 impl DropReason {
     /// Every reason, in the order of [`Stats::dropped`].
-    pub const ALL: [DropReason; 4] =
-        [DropReason::SegmentLimit, DropReason::ByteLimit, DropReason::FlowShare, DropReason::Flushed];
+    pub const ALL: [DropReason; 7] = [
+        DropReason::SegmentLimit,
+        DropReason::ByteLimit,
+        DropReason::FlowShare,
+        DropReason::Early,
+        DropReason::Forced,
+        DropReason::Sojourn,
+        DropReason::Flushed,
+    ];
 
     /// The name used in metrics.
     pub const fn name(self) -> &'static str {
@@ -24,8 +42,33 @@ impl DropReason {
             DropReason::SegmentLimit => "segment_limit",
             DropReason::ByteLimit => "byte_limit",
             DropReason::FlowShare => "flow_share",
+            DropReason::Early => "early",
+            DropReason::Forced => "forced",
+            DropReason::Sojourn => "sojourn",
             DropReason::Flushed => "flushed",
         }
+    }
+}
+
+/// How much waited for how long, summed since the queue was made. The difference of two readings over the time
+/// between them is the mean queue.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Occupancy {
+    /// Segments times nanoseconds.
+    pub segment_nanos: u128,
+    /// Bytes times nanoseconds.
+    pub byte_nanos: u128,
+}
+
+impl Occupancy {
+    /// Mean segments and bytes over the `time` since the reading `earlier`; zero if none has passed.
+    pub fn mean_since(self, earlier: Occupancy, time: Duration) -> (f64, f64) {
+        if time.is_zero() {
+            return (0.0, 0.0);
+        }
+        let nanos = time.as_nanos() as f64;
+        let mean = |now: u128, then: u128| now.saturating_sub(then) as f64 / nanos;
+        (mean(self.segment_nanos, earlier.segment_nanos), mean(self.byte_nanos, earlier.byte_nanos))
     }
 }
 
@@ -44,6 +87,10 @@ pub struct Stats {
     pub dropped: [u64; DropReason::ALL.len()],
     /// Bytes dropped, for any reason.
     pub bytes_dropped: u64,
+    /// Segments marked instead of dropped, by the reason a drop would have had.
+    pub marked: [u64; DropReason::ALL.len()],
+    /// Segments that would have been dropped early but for what their flow had lost before (P3).
+    pub spared: u64,
     /// Segments waiting now.
     pub backlog_segments: u64,
     /// Bytes waiting now.
@@ -54,6 +101,8 @@ pub struct Stats {
     pub peak_bytes: u64,
     /// Sojourn times of what left by the front, weighted by segments.
     pub sojourn: Histogram,
+    occupancy: Occupancy,
+    integrated_until: Instant,
 }
 
 impl Stats {
@@ -62,35 +111,52 @@ impl Stats {
         self.dropped.iter().sum()
     }
 
-    pub(crate) fn offered<T: Item>(&mut self, item: &T) {
+    /// Segments marked, for any reason.
+    pub fn marked_total(&self) -> u64 {
+        self.marked.iter().sum()
+    }
+
+    /// Segments dropped for this reason.
+    pub const fn dropped_for(&self, reason: DropReason) -> u64 {
+        self.dropped[reason as usize]
+    }
+
+    /// The occupancy as far as `now`, which must not be before the last operation.
+    pub fn occupancy(&self, now: Instant) -> Occupancy {
+        let nanos = now.saturating_since(self.integrated_until).as_nanos();
+        Occupancy {
+            segment_nanos: self.occupancy.segment_nanos + u128::from(self.backlog_segments) * nanos,
+            byte_nanos: self.occupancy.byte_nanos + u128::from(self.backlog_bytes) * nanos,
+        }
+    }
+
+    pub(crate) fn integrate(&mut self, now: Instant) {
+        self.occupancy = self.occupancy(now);
+        self.integrated_until = self.integrated_until.max(now);
+    }
+
+    pub(crate) fn count_offer<T: Item>(&mut self, item: &T) {
         self.segments_in += u64::from(item.segments());
         self.bytes_in += item.bytes() as u64;
     }
 
-    pub(crate) fn drop_counted(&mut self, reason: DropReason, segments: u32, bytes: usize) {
+    pub(crate) fn count_drop(&mut self, reason: DropReason, segments: u32, bytes: usize) {
         self.dropped[reason as usize] += u64::from(segments);
         self.bytes_dropped += bytes as u64;
     }
 
-    pub(crate) fn queued<T: Item>(&mut self, item: &T) {
-        self.backlog_segments += u64::from(item.segments());
-        self.backlog_bytes += item.bytes() as u64;
-        self.peak_segments = self.peak_segments.max(self.backlog_segments);
-        self.peak_bytes = self.peak_bytes.max(self.backlog_bytes);
-    }
-
-    pub(crate) fn unqueued<T: Item>(&mut self, item: &T) {
-        self.backlog_segments -= u64::from(item.segments());
-        self.backlog_bytes -= item.bytes() as u64;
-    }
-
-    pub(crate) fn left<T: Item>(&mut self, item: &T) {
+    pub(crate) fn count_out<T: Item>(&mut self, item: &T, sojourn: Duration) {
         self.segments_out += u64::from(item.segments());
         self.bytes_out += item.bytes() as u64;
+        self.sojourn.record(sojourn, item.segments().into());
     }
 
-    /// In = out + dropped + queued, for segments and for bytes.
-    pub(crate) fn assert_conserved(&self) {
+    /// Takes over what the discipline holds, and holds it against what came and went.
+    pub(crate) fn settle(&mut self, held: Held) {
+        self.backlog_segments = held.segments;
+        self.backlog_bytes = held.bytes;
+        self.peak_segments = self.peak_segments.max(held.segments);
+        self.peak_bytes = self.peak_bytes.max(held.bytes);
         debug_assert_eq!(
             self.segments_in,
             self.segments_out + self.dropped_total() + self.backlog_segments,

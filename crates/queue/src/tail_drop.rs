@@ -1,185 +1,108 @@
-use std::collections::VecDeque;
-
 use trunkline_units::Instant;
 
-use crate::{Dequeued, DropReason, Enqueue, Item, Limits, Stats};
+use crate::fifo::{Fifo, Held, Stamped};
+use crate::ledger::Ledger;
+use crate::{Control, DropReason, Item, Limits};
 
 /// First in, first out; what does not fit is dropped (lee2002 §2).
-///
-/// A super-packet may fit in part. [`TailDrop::room`] says how much of it; the owner cuts it there, since only
-/// the owner knows its headers, and reports the cut-off tail with [`TailDrop::refuse`].
 #[derive(Debug)]
-pub struct TailDrop<T> {
+pub(crate) struct TailDrop<T> {
     limits: Limits,
-    items: VecDeque<(Instant, T)>,
-    stats: Stats,
+    fifo: Fifo<T>,
 }
 
 impl<T: Item> TailDrop<T> {
-    /// An empty queue.
-    pub fn new(limits: Limits) -> Self {
-        TailDrop { limits, items: VecDeque::new(), stats: Stats::default() }
+    pub(crate) const fn new(limits: Limits) -> Self {
+        TailDrop { limits, fifo: Fifo::new() }
     }
 
-    /// What the queue has seen.
-    pub const fn stats(&self) -> &Stats {
-        &self.stats
-    }
-
-    /// The limits in force.
-    pub const fn limits(&self) -> Limits {
-        self.limits
-    }
-
-    /// Whether nothing waits.
-    pub fn is_empty(&self) -> bool {
-        self.items.is_empty()
-    }
-
-    /// The item at the front.
-    pub fn front(&self) -> Option<&T> {
-        self.items.front().map(|(_, item)| item)
-    }
-
-    /// Sets new limits. What already waits stays, even above them.
-    pub fn set_limits(&mut self, limits: Limits) {
+    /// What already waits stays, even above the new limits.
+    pub(crate) const fn set(&mut self, limits: Limits) {
         self.limits = limits;
     }
 
-    /// Of an item of `segments` segments, `segment_bytes` bytes each on average: how many segments fit now, and
-    /// which limit stops the rest.
-    pub fn room(&self, segments: u32, segment_bytes: usize) -> (u32, DropReason) {
-        let by_segments = u64::from(self.limits.segments).saturating_sub(self.stats.backlog_segments);
-        let free_bytes = self.limits.bytes.saturating_sub(self.stats.backlog_bytes);
-        let by_bytes = free_bytes / (segment_bytes.max(1) as u64);
-        let reason = if by_segments <= by_bytes { DropReason::SegmentLimit } else { DropReason::ByteLimit };
-        (by_segments.min(by_bytes).min(u64::from(segments)) as u32, reason)
+    pub(crate) const fn held(&self) -> Held {
+        self.fifo.held()
     }
 
-    /// Counts segments that the owner cut off an item before offering the rest.
-    pub fn refuse(&mut self, segments: u32, bytes: usize, reason: DropReason) {
-        self.stats.segments_in += u64::from(segments);
-        self.stats.bytes_in += bytes as u64;
-        self.stats.drop_counted(reason, segments, bytes);
-        self.stats.assert_conserved();
+    pub(crate) fn control(&self) -> Control {
+        Control::of(self.limits)
     }
 
-    /// Offers an item to the back of the queue.
-    pub fn enqueue(&mut self, now: Instant, item: T) -> Enqueue<T> {
-        self.stats.offered(&item);
-        let (segments, bytes) = (item.segments(), item.bytes());
-        let over = |backlog: u64, adds: u64, limit: u64| backlog.saturating_add(adds) > limit;
-        let reason = if over(self.stats.backlog_segments, segments.into(), self.limits.segments.into()) {
-            Some(DropReason::SegmentLimit)
-        } else if over(self.stats.backlog_bytes, bytes as u64, self.limits.bytes) {
-            Some(DropReason::ByteLimit)
-        } else {
-            None
-        };
-        let outcome = if let Some(reason) = reason {
-            self.stats.drop_counted(reason, segments, bytes);
-            Enqueue::Dropped(item, reason)
-        } else {
-            self.stats.queued(&item);
-            self.items.push_back((now, item));
-            Enqueue::Queued
-        };
-        self.stats.assert_conserved();
-        outcome
+    pub(crate) fn enqueue<F>(&mut self, now: Instant, item: T, ledger: &mut Ledger<'_, F>) -> u32
+    where
+        F: FnMut(T, DropReason),
+    {
+        let admitted = self.limits.admit(self.fifo.held(), item, ledger);
+        admitted.map_or(0, |item| self.fifo.push(now, item))
     }
 
-    /// Takes the item at the front.
-    pub fn dequeue(&mut self, now: Instant) -> Option<Dequeued<T>> {
-        let (since, item) = self.items.pop_front()?;
-        let sojourn = now.saturating_since(since);
-        self.stats.unqueued(&item);
-        self.stats.left(&item);
-        self.stats.sojourn.record(sojourn, item.segments().into());
-        self.stats.assert_conserved();
-        Some(Dequeued { item, sojourn })
-    }
-
-    /// Drops what waits, from the front; each item comes back to the caller. `None` once it is empty.
-    pub fn flush(&mut self) -> Option<T> {
-        let (_, item) = self.items.pop_front()?;
-        self.stats.unqueued(&item);
-        self.stats.drop_counted(DropReason::Flushed, item.segments(), item.bytes());
-        self.stats.assert_conserved();
-        Some(item)
+    pub(crate) fn pop(&mut self) -> Option<Stamped<T>> {
+        self.fifo.pop()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::collections::VecDeque;
     use std::time::Duration;
-    use trunkline_units::Rng;
 
-    #[derive(Debug, PartialEq, Eq, Clone, Copy)]
-    struct Packet {
-        id: u32,
-        bytes: usize,
-        segments: u32,
-    }
+    use crate::testing::{Packet, packet, refuse};
+    use crate::{DropReason, Limits, Queue, Settings};
+    use trunkline_units::{Instant, Rng};
 
-    impl Item for Packet {
-        fn bytes(&self) -> usize {
-            self.bytes
-        }
-        fn segments(&self) -> u32 {
-            self.segments
-        }
-    }
-
-    fn packet(id: u32) -> Packet {
-        Packet { id, bytes: 100, segments: 1 }
-    }
-
-    fn queue(segments: u32, bytes: u64) -> TailDrop<Packet> {
-        TailDrop::new(Limits { segments, bytes })
+    fn queue(segments: u32, bytes: u64) -> Queue<Packet> {
+        Queue::new(Settings::TailDrop(Limits { segments, bytes }), 1)
     }
 
     #[test]
     fn the_arriving_packet_is_the_one_dropped() {
         let mut q = queue(2, 10_000);
-        assert_eq!(q.enqueue(Instant::ZERO, packet(1)), Enqueue::Queued);
-        assert_eq!(q.enqueue(Instant::ZERO, packet(2)), Enqueue::Queued);
+        assert_eq!(q.enqueue(Instant::ZERO, packet(1), &mut refuse), 1);
+        assert_eq!(q.enqueue(Instant::ZERO, packet(2), &mut refuse), 1);
+        let mut dropped = Vec::new();
         assert_eq!(
-            q.enqueue(Instant::ZERO, packet(3)),
-            Enqueue::Dropped(packet(3), DropReason::SegmentLimit)
+            q.enqueue(Instant::ZERO, packet(3), &mut |item, reason| dropped.push((item.id, reason))),
+            0
         );
-        assert_eq!(q.dequeue(Instant::ZERO).map(|d| d.item.id), Some(1));
-        assert_eq!(q.dequeue(Instant::ZERO).map(|d| d.item.id), Some(2));
-        assert_eq!(q.dequeue(Instant::ZERO), None);
+        assert_eq!(dropped, [(3, DropReason::SegmentLimit)]);
+        assert_eq!(q.dequeue(Instant::ZERO, &mut refuse).map(|d| d.item.id), Some(1));
+        assert_eq!(q.dequeue(Instant::ZERO, &mut refuse).map(|d| d.item.id), Some(2));
+        assert_eq!(q.dequeue(Instant::ZERO, &mut refuse), None);
     }
 
     #[test]
     fn the_byte_limit_holds_exactly() {
         let mut q = queue(1000, 250);
-        assert_eq!(q.enqueue(Instant::ZERO, packet(1)), Enqueue::Queued);
-        assert_eq!(q.enqueue(Instant::ZERO, packet(2)), Enqueue::Queued);
-        let third = q.enqueue(Instant::ZERO, packet(3));
-        assert_eq!(third, Enqueue::Dropped(packet(3), DropReason::ByteLimit));
-        let fits = Packet { id: 4, bytes: 50, segments: 1 };
-        assert_eq!(q.enqueue(Instant::ZERO, fits), Enqueue::Queued);
+        for (id, bytes, waits) in [(1, 100, 1), (2, 100, 1), (3, 100, 0), (4, 50, 1)] {
+            assert_eq!(
+                q.enqueue(Instant::ZERO, Packet { bytes, ..packet(id) }, &mut |_, _| ()),
+                waits,
+                "{id}"
+            );
+        }
+        assert_eq!(q.stats().dropped_for(DropReason::ByteLimit), 1);
         assert_eq!(q.stats().backlog_bytes, 250);
     }
 
     #[test]
-    fn room_is_what_still_fits_of_a_super_packet() {
+    fn what_fits_of_a_super_packet_stays_and_the_rest_is_dropped() {
         let mut q = queue(10, 10_000);
-        let long = Packet { id: 1, bytes: 600, segments: 6 };
-        assert_eq!(q.enqueue(Instant::ZERO, long), Enqueue::Queued);
-        assert_eq!(q.room(45, 100), (4, DropReason::SegmentLimit));
-        assert_eq!(q.room(45, 4700), (2, DropReason::ByteLimit));
-        assert_eq!(q.room(3, 100).0, 3);
+        let long = |id, segments| Packet { segments, bytes: 100 * segments as usize, ..packet(id) };
+        assert_eq!(q.enqueue(Instant::ZERO, long(1, 6), &mut refuse), 6);
+        assert_eq!(q.enqueue(Instant::ZERO, long(2, 45), &mut refuse), 4);
+        assert_eq!(q.stats().dropped_for(DropReason::SegmentLimit), 41);
+        let mut q = queue(10, 450);
+        assert_eq!(q.enqueue(Instant::ZERO, long(3, 8), &mut refuse), 4);
+        assert_eq!(q.stats().dropped_for(DropReason::ByteLimit), 4);
+        assert_eq!(q.enqueue(Instant::ZERO, long(4, 8), &mut |_, _| ()), 0);
     }
 
     #[test]
     fn sojourn_is_measured_from_enqueue_to_dequeue() {
         let mut q = queue(10, 10_000);
-        assert_eq!(q.enqueue(Instant::from_millis(5), packet(1)), Enqueue::Queued);
-        let out = q.dequeue(Instant::from_millis(12)).expect("one packet waits");
+        q.enqueue(Instant::from_millis(5), packet(1), &mut refuse);
+        let out = q.dequeue(Instant::from_millis(12), &mut refuse).expect("one packet waits");
         assert_eq!(out.sojourn, Duration::from_millis(7));
         assert_eq!(q.stats().sojourn.count(), 1);
     }
@@ -188,12 +111,11 @@ mod tests {
     fn smaller_limits_keep_what_waits_and_refuse_what_comes() {
         let mut q = queue(10, 10_000);
         for id in 0..5 {
-            assert_eq!(q.enqueue(Instant::ZERO, packet(id)), Enqueue::Queued);
+            q.enqueue(Instant::ZERO, packet(id), &mut refuse);
         }
-        q.set_limits(Limits { segments: 2, bytes: 10_000 });
+        q.reconfigure(Settings::TailDrop(Limits { segments: 2, bytes: 10_000 }), &mut refuse);
         assert_eq!(q.stats().backlog_segments, 5);
-        assert_eq!(q.room(1, 100).0, 0);
-        assert!(matches!(q.enqueue(Instant::ZERO, packet(9)), Enqueue::Dropped(..)));
+        assert_eq!(q.enqueue(Instant::ZERO, packet(9), &mut |_, _| ()), 0);
     }
 
     /// An operation list against a plain model: same contents, same drops, never above either limit.
@@ -202,26 +124,25 @@ mod tests {
         for seed in 0..50 {
             let mut rng = Rng::new(seed, "tail-drop-model");
             let limits = Limits { segments: rng.below(40) as u32, bytes: rng.below(6000) };
-            let mut q = TailDrop::new(limits);
+            let mut q = Queue::new(Settings::TailDrop(limits), seed);
             let mut model: VecDeque<Packet> = VecDeque::new();
             for id in 0..500 {
                 let now = Instant::from_nanos(u64::from(id));
                 if rng.chance(0.6) {
                     let segments = 1 + rng.below(5) as u32;
-                    let item = Packet { id, bytes: segments as usize * 90, segments };
-                    let fits = model.iter().map(|p| p.segments).sum::<u32>() + segments <= limits.segments
-                        && (model.iter().map(|p| p.bytes).sum::<usize>() + item.bytes) as u64 <= limits.bytes;
-                    assert_eq!(matches!(q.enqueue(now, item), Enqueue::Queued), fits);
-                    if fits {
-                        model.push_back(item);
+                    let item = Packet { segments, bytes: segments as usize * 90, ..packet(id) };
+                    let free = limits.segments - model.iter().map(|p| p.segments).sum::<u32>();
+                    let free_bytes = limits.bytes as usize - model.iter().map(|p| p.bytes).sum::<usize>();
+                    let fits = segments.min(free).min((free_bytes / 90) as u32);
+                    assert_eq!(q.enqueue(now, item, &mut |_, _| ()), fits);
+                    if fits > 0 {
+                        model.push_back(Packet { segments: fits, bytes: fits as usize * 90, ..item });
                     }
                 } else {
-                    assert_eq!(q.dequeue(now).map(|d| d.item), model.pop_front());
+                    assert_eq!(q.dequeue(now, &mut refuse).map(|d| d.item), model.pop_front());
                 }
-                assert!(q.stats().backlog_segments <= u64::from(limits.segments));
-                assert!(q.stats().backlog_bytes <= limits.bytes);
             }
-            while q.flush().is_some() {}
+            q.flush(&mut |_, _| ());
             assert!(q.is_empty());
             assert_eq!(q.stats().backlog_bytes, 0);
         }

@@ -93,7 +93,7 @@ impl Rule {
 }
 
 /// A class: a name both sites know it by, which packets are in it, and the queue they wait in.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ClassSettings {
     /// The name, the same at both sites.
     pub name: Arc<str>,

@@ -1,5 +1,5 @@
 use trunkline_packet::Headers;
-use trunkline_queue::{Discipline, DropReason, Enqueue, Item, Stats};
+use trunkline_queue::{DropReason, Item, Queue, Stats};
 use trunkline_units::Instant;
 
 use crate::{ClassId, ClassSettings, Classifier, LaneSnapshot};
@@ -21,9 +21,33 @@ pub struct Offered<P> {
     pub dropped: Option<(P, DropReason)>,
 }
 
+/// A packet in an edge queue, with what is needed to trim it there.
+struct Waiting<P> {
+    packet: P,
+    headers: Headers,
+}
+
+impl<P: Packet> Item for Waiting<P> {
+    fn bytes(&self) -> usize {
+        self.packet.bytes()
+    }
+
+    fn segments(&self) -> u32 {
+        self.packet.segments()
+    }
+
+    fn flow(&self) -> u64 {
+        self.packet.flow()
+    }
+
+    fn trim(&mut self, keep: u32) {
+        Packet::trim(&mut self.packet, &self.headers, keep);
+    }
+}
+
 struct Class<P> {
     settings: ClassSettings,
-    queue: Discipline<P>,
+    queue: Queue<Waiting<P>>,
 }
 
 /// The sending half of a trunk: classifies packets and keeps each class in an edge queue until its lane has
@@ -61,27 +85,13 @@ impl<P: Packet> Transmitter<P> {
     /// Takes a packet. What does not fit of a super-packet is cut off by whole segments, so that a drop costs
     /// a flow one packet and not forty.
     #[inline]
-    pub fn handle_packet(&mut self, now: Instant, headers: &Headers, mut packet: P) -> Offered<P> {
+    pub fn handle_packet(&mut self, now: Instant, headers: &Headers, packet: P) -> Offered<P> {
         let class = self.classifier.classify(headers);
-        let queue = &mut self.classes[class.index()].queue;
-        let segments = packet.segments();
-        if segments > 1 {
-            let bytes = packet.bytes();
-            let (room, reason) = queue.room(packet.flow(), segments, bytes.div_ceil(segments as usize));
-            if room == 0 {
-                queue.refuse(segments, bytes, reason);
-                return Offered { class, dropped: Some((packet, reason)) };
-            }
-            if room < segments {
-                packet.trim(headers, room);
-                debug_assert_eq!(packet.segments(), room);
-                queue.refuse(segments - room, bytes - packet.bytes(), reason);
-            }
-        }
-        let dropped = match queue.enqueue(now, packet) {
-            Enqueue::Queued => None,
-            Enqueue::Dropped(packet, reason) => Some((packet, reason)),
-        };
+        let mut dropped = None;
+        let waiting = Waiting { packet, headers: *headers };
+        self.classes[class.index()]
+            .queue
+            .enqueue(now, waiting, &mut |refused, reason| dropped = Some((refused.packet, reason)));
         Offered { class, dropped }
     }
 
@@ -92,7 +102,7 @@ impl<P: Packet> Transmitter<P> {
         if lane.room == 0 {
             return None;
         }
-        let packet = self.classes[class.index()].queue.dequeue(now)?.item;
+        let packet = self.classes[class.index()].queue.dequeue(now, &mut |_, _| ())?.item.packet;
         lane.room = lane.room.saturating_sub(packet.bytes());
         Some(packet)
     }
@@ -106,7 +116,7 @@ impl<P: Packet> Transmitter<P> {
             let class = match old.iter().position(|c| c.settings.name == settings.name) {
                 Some(index) => {
                     let mut class = old.swap_remove(index);
-                    class.queue.reconfigure(settings.queue, &mut discard);
+                    class.queue.reconfigure(settings.queue, &mut |gone, _| discard(gone.packet));
                     class.settings = settings.clone();
                     class
                 }
@@ -116,24 +126,20 @@ impl<P: Packet> Transmitter<P> {
         }
         self.classifier = Classifier::new(classes);
         for class in &mut old {
-            while let Some(packet) = class.queue.flush() {
-                discard(packet);
-            }
+            class.queue.flush(&mut |gone, _| discard(gone.packet));
         }
     }
 
     /// Drops everything that waits, handing each packet to `discard`.
     pub fn flush(&mut self, mut discard: impl FnMut(P)) {
         for class in &mut self.classes {
-            while let Some(packet) = class.queue.flush() {
-                discard(packet);
-            }
+            class.queue.flush(&mut |gone, _| discard(gone.packet));
         }
     }
 }
 
 impl<P: Packet> Class<P> {
     fn new(settings: &ClassSettings) -> Self {
-        Class { settings: settings.clone(), queue: Discipline::new(settings.queue) }
+        Class { settings: settings.clone(), queue: Queue::new(settings.queue, 0) }
     }
 }

@@ -41,6 +41,7 @@ const MAIN_TABLE: u32 = 254;
 
 /// What joins the gateways.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[allow(clippy::large_enum_variant, reason = "a scene has one, and plain settings are copied freely")]
 pub enum Wan {
     /// A pair of virtual Ethernet devices: as fast as the CPU.
     Veth,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use trunkline_queue::{Discipline, Enqueue, Item, Settings as QueueSettings};
+use trunkline_queue::{Item, Queue, Settings as QueueSettings};
 use trunkline_units::{Instant, Rate, Rng};
 
 use super::{Fate, Impairments, Packet, Pipe, Serialiser};
@@ -93,14 +93,17 @@ pub struct Counters {
 /// [`Path::advance`] and [`Path::deliver`] until it returns `None`.
 #[derive(Debug)]
 pub struct Path {
-    queue: Discipline<Packet>,
+    queue: Queue<Packet>,
+    /// When the queue was last empty.
+    waiting_since: Instant,
+    /// Packets that a cut took out of the queue.
+    flushed: u64,
     serialiser: Serialiser,
     impairments: Impairments,
     pipe: Pipe<Packet>,
     mtu_bytes: usize,
     up: bool,
     flying_bytes: u64,
-    flushed: u64,
     counters: Counters,
 }
 
@@ -108,14 +111,15 @@ impl Path {
     /// An empty direction, up, for packets of at most `mtu_bytes`; `random` drives its impairments.
     pub fn new(settings: DirectionSettings, mtu_bytes: usize, random: Rng) -> Self {
         Self {
-            queue: Discipline::new(settings.queue),
+            queue: Queue::new(settings.queue, random.clone().next_u64()),
+            waiting_since: Instant::ZERO,
+            flushed: 0,
             serialiser: Serialiser::new(settings.rate),
             impairments: Impairments::new(settings.loss, settings.corruption, random),
             pipe: Pipe::new(settings.delay),
             mtu_bytes,
             up: true,
             flying_bytes: 0,
-            flushed: 0,
             counters: Counters::default(),
         }
     }
@@ -127,7 +131,7 @@ impl Path {
             self.serialiser.set_rate(now, settings.rate);
         }
         self.pipe.set_delay(settings.delay);
-        self.queue.reconfigure(settings.queue, drop);
+        self.queue.reconfigure(settings.queue, &mut |_, _| ());
         self.impairments.set(settings.loss, settings.corruption);
     }
 
@@ -135,11 +139,10 @@ impl Path {
     pub fn set_up(&mut self, now: Instant, up: bool) {
         self.advance(now);
         if self.up && !up {
-            while self.queue.flush().is_some() {
-                self.flushed += 1;
-                self.counters.dropped.down += 1;
-            }
-            self.counters.dropped.down += self.pipe.cut() as u64;
+            let mut flushed = 0;
+            self.queue.flush(&mut |_, _| flushed += 1);
+            self.flushed += flushed;
+            self.counters.dropped.down += flushed + self.pipe.cut() as u64;
             self.flying_bytes = 0;
         }
         self.up = up;
@@ -156,8 +159,11 @@ impl Path {
         } else if packet.data().len() > self.mtu_bytes {
             self.counters.dropped.too_big += 1;
         } else {
+            if self.queue.is_empty() {
+                self.waiting_since = now;
+            }
             // A refused packet is counted by the queue.
-            if let Enqueue::Dropped(..) = self.queue.enqueue(now, packet) {}
+            self.queue.enqueue(now, packet, &mut |_, _| ());
             self.advance(now);
         }
         self.assert_conserved();
@@ -166,15 +172,14 @@ impl Path {
     /// Lets everything start that may start by `now`.
     pub fn advance(&mut self, now: Instant) {
         while let Some(ready) = self.serialiser.ready_at() {
-            let Some(head) = self.queue.front() else { break };
-            let start = ready.max(head.arrival());
-            if start > now {
+            // Whatever came while something waited came before the serialiser was ready.
+            let start = ready.max(self.waiting_since);
+            if start > now || self.queue.is_empty() {
                 break;
             }
-            let Some(next) = self.queue.dequeue(start) else { break };
+            let Some(next) = self.queue.dequeue(start, &mut |_, _| ()) else { break };
             let packet = next.item;
-            // The discipline may have dropped the head and given its successor.
-            let (_, end) = self.serialiser.send(start.max(packet.arrival()), packet.bytes());
+            let (_, end) = self.serialiser.send(start, packet.bytes());
             self.transmit(end, packet);
         }
         self.assert_conserved();

@@ -1,0 +1,91 @@
+use std::collections::VecDeque;
+
+use trunkline_units::Instant;
+
+use crate::ledger::Ledger;
+use crate::{DropReason, Item, Limits};
+
+/// How much waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Held {
+    pub(crate) segments: u64,
+    pub(crate) bytes: u64,
+}
+
+impl Held {
+    pub(crate) fn add<T: Item>(&mut self, item: &T) {
+        self.segments += u64::from(item.segments());
+        self.bytes += item.bytes() as u64;
+    }
+
+    pub(crate) fn remove<T: Item>(&mut self, item: &T) {
+        self.segments -= u64::from(item.segments());
+        self.bytes -= item.bytes() as u64;
+    }
+}
+
+/// An item with the time it came.
+#[derive(Debug)]
+pub(crate) struct Stamped<T> {
+    pub(crate) since: Instant,
+    pub(crate) item: T,
+}
+
+/// First in, first out, and what it holds.
+#[derive(Debug)]
+pub(crate) struct Fifo<T> {
+    items: VecDeque<Stamped<T>>,
+    held: Held,
+}
+
+impl<T: Item> Fifo<T> {
+    pub(crate) const fn new() -> Self {
+        Fifo { items: VecDeque::new(), held: Held { segments: 0, bytes: 0 } }
+    }
+
+    pub(crate) const fn held(&self) -> Held {
+        self.held
+    }
+
+    /// Queues an item, and returns how many segments it has.
+    pub(crate) fn push(&mut self, since: Instant, item: T) -> u32 {
+        let segments = item.segments();
+        self.held.add(&item);
+        self.items.push_back(Stamped { since, item });
+        segments
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Stamped<T>> {
+        let stamped = self.items.pop_front()?;
+        self.held.remove(&stamped.item);
+        Some(stamped)
+    }
+}
+
+impl Limits {
+    /// What of the item fits behind what is `held`; the rest is dropped, in whole segments from its end. The limit
+    /// that leaves less room is the reason.
+    pub(crate) fn admit<T, F>(self, held: Held, mut item: T, ledger: &mut Ledger<'_, F>) -> Option<T>
+    where
+        T: Item,
+        F: FnMut(T, DropReason),
+    {
+        let (segments, bytes) = (u64::from(item.segments()), item.bytes() as u64);
+        let free_segments = u64::from(self.segments).saturating_sub(held.segments);
+        let free_bytes = self.bytes.saturating_sub(held.bytes);
+        if segments <= free_segments && bytes <= free_bytes {
+            return Some(item);
+        }
+        let by_bytes = if bytes <= free_bytes { segments } else { free_bytes * segments / bytes };
+        if by_bytes >= free_segments {
+            return ledger.fit(item, free_segments as u32, DropReason::SegmentLimit);
+        }
+        item = ledger.fit(item, by_bytes as u32, DropReason::ByteLimit)?;
+        // A last segment that was shorter than the others made their mean too small.
+        while item.bytes() as u64 > free_bytes {
+            let keep = item.segments() - 1;
+            item = ledger.fit(item, keep, DropReason::ByteLimit)?;
+        }
+        Some(item)
+    }
+}

@@ -1,0 +1,93 @@
+use trunkline_units::Instant;
+
+use crate::discipline::Discipline;
+use crate::ledger::Ledger;
+use crate::{Conditions, Control, Dequeued, DropReason, Item, Settings, Stats};
+
+/// A queue of any discipline, and its books.
+///
+/// The discipline decides and stores; what came, left, waits and was dropped is counted here, and held against
+/// what the discipline's storage says after every operation in debug builds.
+#[derive(Debug)]
+pub struct Queue<T> {
+    settings: Settings,
+    seed: u64,
+    discipline: Discipline<T>,
+    stats: Stats,
+}
+
+impl<T: Item> Queue<T> {
+    /// An empty queue. What is random in it follows from `seed`.
+    pub fn new(settings: Settings, seed: u64) -> Self {
+        let discipline = Discipline::new(settings, seed);
+        Queue { settings, seed, discipline, stats: Stats::default() }
+    }
+
+    /// The settings in force.
+    pub const fn settings(&self) -> Settings {
+        self.settings
+    }
+
+    /// What the queue has seen.
+    pub const fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// Whether nothing waits.
+    pub const fn is_empty(&self) -> bool {
+        self.stats.backlog_segments == 0
+    }
+
+    /// What the discipline goes by now.
+    pub fn control(&self) -> Control {
+        self.discipline.control()
+    }
+
+    /// Takes note of the path behind the queue.
+    pub fn observe(&mut self, conditions: &Conditions) {
+        self.discipline.observe(conditions);
+    }
+
+    /// Offers an item, and returns how many of its segments now wait; the others are dropped, and if all are, the
+    /// item goes to `on_drop`. Others that have to make room for it go there too.
+    #[inline]
+    pub fn enqueue(&mut self, now: Instant, item: T, on_drop: &mut impl FnMut(T, DropReason)) -> u32 {
+        self.stats.integrate(now);
+        self.stats.count_offer(&item);
+        let waiting = self.discipline.enqueue(now, item, &mut Ledger { stats: &mut self.stats, on_drop });
+        self.stats.settle(self.discipline.held());
+        waiting
+    }
+
+    /// Takes the next item to send. Others may be dropped on the way to it.
+    #[inline]
+    pub fn dequeue(&mut self, now: Instant, on_drop: &mut impl FnMut(T, DropReason)) -> Option<Dequeued<T>> {
+        self.stats.integrate(now);
+        let next = self.discipline.dequeue(now, &mut Ledger { stats: &mut self.stats, on_drop });
+        let dequeued = next.map(|stamped| {
+            let sojourn = now.saturating_since(stamped.since);
+            self.stats.count_out(&stamped.item, sojourn);
+            Dequeued { item: stamped.item, sojourn }
+        });
+        self.stats.settle(self.discipline.held());
+        dequeued
+    }
+
+    /// Takes new settings. What waits and the state of the discipline stay, unless it becomes another one: then what
+    /// waits is dropped. The counts go on.
+    pub fn reconfigure(&mut self, settings: Settings, on_drop: &mut impl FnMut(T, DropReason)) {
+        if !self.discipline.set(settings) {
+            self.flush(on_drop);
+            self.discipline = Discipline::new(settings, self.seed);
+        }
+        self.settings = settings;
+    }
+
+    /// Drops everything that waits.
+    pub fn flush(&mut self, on_drop: &mut impl FnMut(T, DropReason)) {
+        while let Some(stamped) = self.discipline.pop() {
+            Ledger { stats: &mut self.stats, on_drop: &mut *on_drop }.drop(stamped.item, DropReason::Flushed);
+        }
+        self.stats.settle(self.discipline.held());
+    }
+}
