@@ -23,50 +23,148 @@ impl Page {
     }
 }
 
-/// One family over all classes: its name, type, help and value.
-type ClassFamily = (&'static str, &'static str, &'static str, fn(&Class) -> u64);
-/// One family over all lanes.
-type LaneFamily = (&'static str, &'static str, &'static str, fn(&Lane) -> f64);
+/// One family over all classes or lanes: its name, type, help and value; without a value there is no sample.
+type Family<T> = (&'static str, &'static str, &'static str, fn(&T) -> Option<f64>);
 
-const CLASS_FAMILIES: &[ClassFamily] = &[
-    ("trunkline_class_packets_total", "counter", "Packets offered to the edge queue.", |c| c.packets),
-    ("trunkline_class_bytes_total", "counter", "Bytes offered to the edge queue.", |c| c.bytes),
-    ("trunkline_class_sent_packets_total", "counter", "Packets handed to lanes.", |c| c.packets_sent),
-    ("trunkline_class_sent_bytes_total", "counter", "Bytes handed to lanes.", |c| c.bytes_sent),
-    ("trunkline_class_backlog_packets", "gauge", "Packets waiting at the edge.", |c| c.backlog_packets),
-    ("trunkline_class_backlog_bytes", "gauge", "Bytes waiting at the edge.", |c| c.backlog_bytes),
-    ("trunkline_class_peak_backlog_packets", "gauge", "Most packets that ever waited.", |c| c.peak_packets),
+const CLASS_FAMILIES: &[Family<Class>] = &[
+    ("trunkline_class_weight", "gauge", "Share of the lanes, relative to the other classes on them.", |c| {
+        Some(c.weight.into())
+    }),
+    ("trunkline_class_guarantee_bytes_per_second", "gauge", "Rate that is promised.", |c| {
+        c.guarantee.map(bytes_per_second)
+    }),
+    ("trunkline_class_ceiling_bytes_per_second", "gauge", "Rate it never goes above.", |c| {
+        c.ceiling.map(bytes_per_second)
+    }),
+    ("trunkline_class_packets_total", "counter", "Packets offered to the edge queue.", |c| count(c.packets)),
+    ("trunkline_class_bytes_total", "counter", "Bytes offered to the edge queue.", |c| count(c.bytes)),
+    ("trunkline_class_sent_packets_total", "counter", "Packets handed to lanes.", |c| count(c.packets_sent)),
+    ("trunkline_class_sent_bytes_total", "counter", "Bytes handed to lanes.", |c| count(c.bytes_sent)),
+    ("trunkline_class_marked_packets_total", "counter", "Packets marked instead of dropped.", |c| {
+        count(c.marked)
+    }),
+    ("trunkline_class_spared_packets_total", "counter", "Packets that P3 saved from P2.", |c| {
+        count(c.spared)
+    }),
+    ("trunkline_class_filtered_packets_total", "counter", "Repeats that were not carried.", |c| {
+        count(c.filtered)
+    }),
+    (
+        "trunkline_class_fallback_flows_total",
+        "counter",
+        "Flows over the limit, sent to the fallback class.",
+        |c| count(c.admission_fallback),
+    ),
+    ("trunkline_class_flows", "gauge", "Flows active of late: N.", |c| count(c.flows)),
+    ("trunkline_class_flow_table_flows", "gauge", "Flows in the table.", |c| count(c.flow_table.known)),
+    ("trunkline_class_flow_table_limit", "gauge", "Flows the table has room for.", |c| {
+        count(c.flow_table.limit)
+    }),
+    ("trunkline_class_flow_table_forgotten_total", "counter", "Flows forgotten early, to make room.", |c| {
+        count(c.flow_table.forgotten)
+    }),
+    ("trunkline_class_backlog_packets", "gauge", "Packets waiting at the edge.", |c| {
+        count(c.backlog_packets)
+    }),
+    ("trunkline_class_backlog_bytes", "gauge", "Bytes waiting at the edge.", |c| count(c.backlog_bytes)),
+    ("trunkline_class_peak_backlog_packets", "gauge", "Most packets that ever waited.", |c| {
+        count(c.peak_packets)
+    }),
+    (
+        "trunkline_class_backlog_packet_seconds_total",
+        "counter",
+        "Integral of the packets waiting over time.",
+        |c| Some(c.backlog_packet_seconds),
+    ),
+    ("trunkline_class_capacity_packets", "gauge", "Packets that may wait now.", |c| {
+        count(c.capacity_packets)
+    }),
+    ("trunkline_class_capacity_bytes", "gauge", "Bytes that may wait now.", |c| count(c.capacity_bytes)),
+    ("trunkline_class_drop_probability", "gauge", "Probability of a drop or mark now.", |c| {
+        c.drop_probability
+    }),
+    (
+        "trunkline_class_rtt_up_seconds",
+        "gauge",
+        "Upper estimate of the round-trip times of its flows.",
+        |c| c.rtt_up_us.map(seconds),
+    ),
+    ("trunkline_class_k_packets", "gauge", "Packets for which a flow is spared after a drop.", |c| {
+        c.k_packets.and_then(count)
+    }),
+    ("trunkline_class_window_bytes", "gauge", "Window its lanes give it: W.", |c| {
+        c.window_bytes.and_then(count)
+    }),
+    ("trunkline_class_bandwidth_bytes_per_second", "gauge", "Rate its lanes give it.", |c| {
+        c.bandwidth.map(bytes_per_second)
+    }),
 ];
 
-const LANE_FAMILIES: &[LaneFamily] = &[
-    ("trunkline_lane_up", "gauge", "1 while the lane is up.", |l| f64::from(u8::from(l.state == "up"))),
-    ("trunkline_lane_established_total", "counter", "Times the lane came up.", |l| l.established as f64),
-    ("trunkline_lane_cwnd_segments", "gauge", "Congestion window.", |l| l.cwnd.into()),
-    ("trunkline_lane_cwnd_bytes", "gauge", "Congestion window.", |l| f64::from(l.cwnd) * f64::from(l.mss)),
-    ("trunkline_lane_rtt_seconds", "gauge", "Smoothed round-trip time.", |l| f64::from(l.rtt_us) / 1e6),
+const LANE_FAMILIES: &[Family<Lane>] = &[
+    ("trunkline_lane_up", "gauge", "1 while the lane is up.", |l| Some(f64::from(u8::from(l.state == "up")))),
+    ("trunkline_lane_established_total", "counter", "Times the lane came up.", |l| count(l.established)),
+    ("trunkline_lane_cwnd_segments", "gauge", "Congestion window.", |l| Some(l.cwnd.into())),
+    ("trunkline_lane_cwnd_bytes", "gauge", "Congestion window.", |l| {
+        Some(f64::from(l.cwnd) * f64::from(l.mss))
+    }),
+    ("trunkline_lane_rtt_seconds", "gauge", "Smoothed round-trip time.", |l| Some(seconds(l.rtt_us.into()))),
     ("trunkline_lane_min_rtt_seconds", "gauge", "Smallest round-trip time.", |l| {
-        f64::from(l.min_rtt_us.unwrap_or(0)) / 1e6
+        l.min_rtt_us.map(|us| seconds(us.into()))
+    }),
+    ("trunkline_lane_core_queue_seconds", "gauge", "Time spent in queues between the sites.", |l| {
+        l.queue_in_core_us.map(|us| seconds(us.into()))
     }),
     ("trunkline_lane_delivery_rate_bytes_per_second", "gauge", "Rate lately delivered.", |l| {
-        l.delivery_rate as f64 / 8.0
+        Some(bytes_per_second(l.delivery_rate))
+    }),
+    ("trunkline_lane_pacing_rate_bytes_per_second", "gauge", "Rate it is paced to.", |l| {
+        l.pacing_rate.map(bytes_per_second)
     }),
     (
         "trunkline_lane_retransmitted_segments_total",
         "counter",
         "Segments lost in the core and sent again.",
-        |l| l.retransmits as f64,
+        |l| count(l.retransmits),
     ),
-    ("trunkline_lane_sent_segments_total", "counter", "Segments sent.", |l| l.segments_sent as f64),
-    ("trunkline_lane_unsent_bytes", "gauge", "Bytes in the kernel, not yet sent.", |l| l.unsent_bytes as f64),
+    ("trunkline_lane_sent_segments_total", "counter", "Segments sent.", |l| count(l.segments_sent)),
+    ("trunkline_lane_unsent_bytes", "gauge", "Bytes in the kernel, not yet sent.", |l| count(l.unsent_bytes)),
     ("trunkline_lane_unacked_bytes", "gauge", "Bytes sent, not yet acknowledged.", |l| {
-        l.unacked_bytes as f64
+        count(l.unacked_bytes)
     }),
     ("trunkline_lane_sent_bytes_total", "counter", "Bytes written to the connection.", |l| {
-        l.bytes_sent as f64
+        count(l.bytes_sent)
     }),
-    ("trunkline_lane_received_bytes_total", "counter", "Bytes read from it.", |l| l.bytes_received as f64),
-    ("trunkline_lane_key_updates_total", "counter", "TLS key updates.", |l| l.key_updates as f64),
+    ("trunkline_lane_received_bytes_total", "counter", "Bytes read from it.", |l| count(l.bytes_received)),
+    ("trunkline_lane_key_updates_total", "counter", "TLS key updates.", |l| count(l.key_updates)),
+    ("trunkline_lane_compressed_packets_total", "counter", "Packets sent with a compressed header.", |l| {
+        count(l.compressed)
+    }),
+    (
+        "trunkline_lane_uncompressed_packets_total",
+        "counter",
+        "Single packets sent with their whole header.",
+        |l| count(l.uncompressed),
+    ),
+    ("trunkline_lane_headers_in_bytes_total", "counter", "Header bytes of both, as they were.", |l| {
+        count(l.headers_in_bytes)
+    }),
+    ("trunkline_lane_headers_out_bytes_total", "counter", "Header bytes of both, as they were sent.", |l| {
+        count(l.headers_out_bytes)
+    }),
 ];
+
+#[expect(clippy::unnecessary_wraps, reason = "what a family's value is")]
+fn count(count: u64) -> Option<f64> {
+    Some(count as f64)
+}
+
+fn bytes_per_second(bits_per_second: u64) -> f64 {
+    bits_per_second as f64 / 8.0
+}
+
+fn seconds(micros: u64) -> f64 {
+    micros as f64 / 1e6
+}
 
 /// The whole page.
 pub fn prometheus(status: &Status) -> String {
@@ -76,36 +174,9 @@ pub fn prometheus(status: &Status) -> String {
     page.family("trunkline_uptime_seconds", "gauge", "Time since the start.");
     page.sample("trunkline_uptime_seconds", &[], status.uptime_s);
     tun(&mut page, status);
-    for (name, kind, help, value) in CLASS_FAMILIES {
-        page.family(name, kind, help);
-        for_classes(status, |peer, class| {
-            page.sample(name, &[("peer", &peer.name), ("class", &class.name)], value(class));
-        });
-    }
-    page.family("trunkline_class_dropped_packets_total", "counter", "Packets dropped at the edge.");
-    for_classes(status, |peer, class| {
-        let drops = &class.drops;
-        for (reason, count) in [
-            ("segment_limit", drops.segment_limit),
-            ("byte_limit", drops.byte_limit),
-            ("flow_share", drops.flow_share),
-            ("flushed", drops.flushed),
-        ] {
-            let labels = [("peer", peer.name.as_str()), ("class", &class.name), ("reason", reason)];
-            page.sample("trunkline_class_dropped_packets_total", &labels, count);
-        }
-    });
+    classes(&mut page, status);
     sojourn(&mut page, status);
-    for (name, kind, help, value) in LANE_FAMILIES {
-        page.family(name, kind, help);
-        for_classes(status, |peer, class| {
-            for lane in &class.lanes {
-                let shard = lane.shard.to_string();
-                let labels = [("peer", peer.name.as_str()), ("class", &class.name), ("shard", &shard)];
-                page.sample(name, &labels, value(lane));
-            }
-        });
-    }
+    lanes(&mut page, status);
     received(&mut page, status);
     strangers(&mut page, status);
     page.0
@@ -115,6 +186,63 @@ fn for_classes(status: &Status, mut each: impl FnMut(&Peer, &Class)) {
     for peer in &status.peers {
         for class in &peer.classes {
             each(peer, class);
+        }
+    }
+}
+
+fn classes(page: &mut Page, status: &Status) {
+    page.family("trunkline_class_info", "gauge", "The class, its lanes and its queue.");
+    for_classes(status, |peer, class| {
+        let labels = [
+            ("peer", peer.name.as_str()),
+            ("class", &class.name),
+            ("lanes", &class.lane_group),
+            ("discipline", &class.discipline),
+        ];
+        page.sample("trunkline_class_info", &labels, 1);
+    });
+    for (name, kind, help, value) in CLASS_FAMILIES {
+        page.family(name, kind, help);
+        for_classes(status, |peer, class| {
+            if let Some(value) = value(class) {
+                page.sample(name, &[("peer", &peer.name), ("class", &class.name)], value);
+            }
+        });
+    }
+    page.family("trunkline_class_dropped_packets_total", "counter", "Packets dropped at the edge.");
+    for_classes(status, |peer, class| {
+        for (reason, count) in &class.drops {
+            let labels = [("peer", peer.name.as_str()), ("class", &class.name), ("reason", reason)];
+            page.sample("trunkline_class_dropped_packets_total", &labels, count);
+        }
+    });
+}
+
+fn lanes(page: &mut Page, status: &Status) {
+    page.family("trunkline_lane_info", "gauge", "The lane's congestion control and DSCP.");
+    for_lanes(status, |labels, lane| {
+        let mut labels = labels.to_vec();
+        let dscp = lane.dscp.to_string();
+        labels.extend([("congestion_control", lane.congestion_control.as_str()), ("dscp", &dscp)]);
+        page.sample("trunkline_lane_info", &labels, 1);
+    });
+    for (name, kind, help, value) in LANE_FAMILIES {
+        page.family(name, kind, help);
+        for_lanes(status, |labels, lane| {
+            if let Some(value) = value(lane) {
+                page.sample(name, labels, value);
+            }
+        });
+    }
+}
+
+fn for_lanes(status: &Status, mut each: impl FnMut(&[(&str, &str)], &Lane)) {
+    for peer in &status.peers {
+        for lane in &peer.lanes {
+            let (shard, index) = (lane.shard.to_string(), lane.index.to_string());
+            let labels =
+                [("peer", peer.name.as_str()), ("lanes", &lane.group), ("shard", &shard), ("lane", &index)];
+            each(&labels, lane);
         }
     }
 }
@@ -205,5 +333,64 @@ fn strangers(page: &mut Page, status: &Status) {
         ("failed", strangers.failed),
     ] {
         page.sample("trunkline_rejected_connections_total", &[("reason", reason)], value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(class: Class, lane: Lane) -> Status {
+        let peer = Peer { name: "b".to_owned(), classes: vec![class], lanes: vec![lane], ..Peer::default() };
+        Status { peers: vec![peer], ..Status::default() }
+    }
+
+    #[test]
+    fn base_units_are_seconds_and_bytes() {
+        let class = Class {
+            name: "tcp".to_owned(),
+            rtt_up_us: Some(45_000),
+            bandwidth: Some(80_000_000),
+            drops: [("early".to_owned(), 7)].into(),
+            ..Class::default()
+        };
+        let lane = Lane { group: "tcp".to_owned(), queue_in_core_us: Some(1_500), ..Lane::default() };
+        let page = prometheus(&status(class, lane));
+        for line in [
+            "trunkline_class_rtt_up_seconds{peer=\"b\",class=\"tcp\"} 0.045",
+            "trunkline_class_bandwidth_bytes_per_second{peer=\"b\",class=\"tcp\"} 10000000",
+            "trunkline_class_dropped_packets_total{peer=\"b\",class=\"tcp\",reason=\"early\"} 7",
+            "trunkline_lane_core_queue_seconds{peer=\"b\",lanes=\"tcp\",shard=\"0\",lane=\"0\"} 0.0015",
+        ] {
+            assert!(page.lines().any(|have| have == line), "{line}\n{page}");
+        }
+    }
+
+    #[test]
+    fn what_has_no_value_has_no_sample() {
+        let page = prometheus(&status(Class::default(), Lane::default()));
+        let sampled = |name: &str| page.lines().any(|line| line.starts_with(name));
+        assert!(sampled("trunkline_class_flows{"));
+        for name in ["trunkline_class_rtt_up_seconds{", "trunkline_lane_min_rtt_seconds{"] {
+            assert!(!sampled(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn every_family_has_one_head_and_its_samples_follow_it() {
+        let mut class = Class { drops: [("early".to_owned(), 1)].into(), ..Class::default() };
+        class.sojourn.buckets = vec![1; Histogram::BUCKETS];
+        let page = prometheus(&status(class, Lane::default()));
+        let mut seen = std::collections::BTreeSet::new();
+        let mut current = String::new();
+        for line in page.lines() {
+            if let Some(head) = line.strip_prefix("# TYPE ") {
+                current = head.split(' ').next().unwrap_or_default().to_owned();
+                assert!(seen.insert(current.clone()), "twice: {current}");
+            } else if !line.starts_with('#') {
+                assert!(line.starts_with(current.as_str()), "{line} under {current}");
+            }
+        }
+        assert!(seen.len() > 60, "{} families", seen.len());
     }
 }

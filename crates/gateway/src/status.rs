@@ -3,11 +3,13 @@
 //! Times are in seconds unless the name says otherwise, sizes in bytes, rates in bits per second. Packets are
 //! counted in segments, as the network behind the trunk sees them, unless the name says `super`.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use trunkline_queue::{DropReason, Histogram, Stats};
 
 /// The state of a daemon at one instant.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Status {
     /// The site's name.
     pub name: String,
@@ -63,7 +65,7 @@ pub struct Tun {
 }
 
 /// One peer.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Peer {
     /// Its name.
     pub name: String,
@@ -79,7 +81,23 @@ pub struct Peer {
     pub received: Received,
     /// The classes, in the order of the file.
     pub classes: Vec<Class>,
+    /// The lanes, by group and shard. Several classes may ride on one.
+    #[serde(default)]
+    pub lanes: Vec<Lane>,
+    /// The busiest flows towards it, the busiest first, at most [`FLOWS`]; empty unless asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub flows: Vec<Flow>,
 }
+
+impl Peer {
+    /// The lanes that `class` rides on.
+    pub fn lanes_of(&self, class: &Class) -> impl Iterator<Item = &Lane> {
+        self.lanes.iter().filter(|lane| lane.group == class.lane_group)
+    }
+}
+
+/// The most flows a status names for each peer.
+pub const FLOWS: usize = 32;
 
 /// What came from a peer, over all lanes.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
@@ -96,11 +114,24 @@ pub struct Received {
     pub refused_forged_source: u64,
 }
 
-/// One class towards one peer, over all its shards.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+/// One class towards one peer.
+///
+/// Over several shards counts, sizes and rates are sums; times, probabilities and K are the largest.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Class {
     /// Its name.
     pub name: String,
+    /// The group of lanes it rides on: [`Lane::group`].
+    pub lane_group: String,
+    /// The discipline of its edge queue, by the name it has in the file.
+    pub discipline: String,
+    /// Its share of the lanes, relative to the other classes on them.
+    pub weight: u32,
+    /// The rate it is promised.
+    pub guarantee: Option<u64>,
+    /// The rate it never goes above.
+    pub ceiling: Option<u64>,
     /// Packets offered to the edge queue.
     pub packets: u64,
     /// Bytes offered.
@@ -109,8 +140,20 @@ pub struct Class {
     pub packets_sent: u64,
     /// Bytes handed to lanes.
     pub bytes_sent: u64,
-    /// Drops at the edge by reason.
-    pub drops: Drops,
+    /// Packets dropped at the edge, for every reason there is.
+    pub drops: BTreeMap<String, u64>,
+    /// Packets that were marked (CE) instead of dropped.
+    pub marked: u64,
+    /// Packets that P2 would have dropped and P3 spared.
+    pub spared: u64,
+    /// Repeats that were not carried, because the trunk still had the original.
+    pub filtered: u64,
+    /// Flows over the admission limit that went to the fallback class.
+    pub admission_fallback: u64,
+    /// Flows that were active of late: N.
+    pub flows: u64,
+    /// What is known of flows.
+    pub flow_table: FlowTable,
     /// Packets waiting.
     pub backlog_packets: u64,
     /// Bytes waiting.
@@ -119,35 +162,77 @@ pub struct Class {
     pub peak_packets: u64,
     /// The most bytes that ever waited.
     pub peak_bytes: u64,
+    /// The integral of the packets waiting over time, packet-seconds. Of two readings: their difference over the time between
+    /// is the mean backlog.
+    pub backlog_packet_seconds: f64,
+    /// Mean backlog since the daemon started, packets.
+    pub mean_backlog_packets: f64,
+    /// What may wait now, bytes.
+    pub capacity_bytes: u64,
+    /// What may wait now, packets.
+    pub capacity_packets: u64,
+    /// Probability with which the discipline drops or marks now, where it has one.
+    pub drop_probability: Option<f64>,
+    /// `RTT_up`: an upper estimate of its flows' round-trip times, µs.
+    pub rtt_up_us: Option<u64>,
+    /// K: packets for which P3 spares a flow after a drop.
+    pub k_packets: Option<u64>,
+    /// W: the window its lanes give it.
+    pub window_bytes: Option<u64>,
+    /// Rate its lanes give it.
+    pub bandwidth: Option<u64>,
     /// Time spent in the edge queue.
     pub sojourn: Sojourn,
-    /// Its lanes, one a shard.
-    pub lanes: Vec<Lane>,
 }
 
-/// Packets dropped at the edge, by reason.
-#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
-pub struct Drops {
-    /// The queue held as many packets as it may.
-    pub segment_limit: u64,
-    /// The queue held as many bytes as it may.
-    pub byte_limit: u64,
-    /// Its flow held its share of the queue.
-    #[serde(default)]
-    pub flow_share: u64,
-    /// The class or peer was taken away.
-    pub flushed: u64,
+/// How full a class's table of flows is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FlowTable {
+    /// Flows in it.
+    pub known: u64,
+    /// Flows it has room for.
+    pub limit: u64,
+    /// Flows that were forgotten before their time, to make room.
+    pub forgotten: u64,
 }
 
-impl Drops {
-    /// For any reason.
-    pub const fn total(&self) -> u64 {
-        self.segment_limit + self.byte_limit + self.flow_share + self.flushed
-    }
+/// One flow towards a peer.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Flow {
+    /// Its class.
+    pub class: String,
+    /// `tcp`, `udp`, `icmp`, or the number of the protocol above IP.
+    pub protocol: String,
+    /// Source address, and port where it has one.
+    pub source: String,
+    /// Destination address, and port where it has one.
+    pub destination: String,
+    /// Packets offered.
+    pub packets: u64,
+    /// Bytes offered.
+    pub bytes: u64,
+    /// Rate of late.
+    pub rate: u64,
+    /// Packets waiting at the edge.
+    pub backlog_packets: u64,
+    /// Packets dropped at the edge.
+    pub drops: u64,
+    /// Packets marked.
+    pub marked: u64,
+    /// Repeats not carried.
+    pub filtered: u64,
+    /// Its round-trip time from here, µs, where it could be measured.
+    pub rtt_us: Option<u64>,
+    /// Seconds since its first packet.
+    pub age_s: f64,
+    /// Seconds since its last packet.
+    pub idle_s: f64,
 }
 
 /// A histogram of sojourn times, with bounds a power of two of microseconds apart.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sojourn {
     /// Packets measured.
     pub count: u64,
@@ -163,7 +248,12 @@ pub struct Sojourn {
 
 /// One lane.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Lane {
+    /// The group it belongs to: [`Class::lane_group`].
+    pub group: String,
+    /// Its place among the lanes of its group and shard, from 0.
+    pub index: u16,
     /// Which shard it serves.
     pub shard: u16,
     /// `up`, `dialling`, `waiting` (to dial again) or `listening` (for the peer to dial).
@@ -180,7 +270,9 @@ pub struct Lane {
     pub last_error: Option<String>,
     /// Its congestion control.
     pub congestion_control: String,
-    /// Frames sent and received.
+    /// DSCP of its packets.
+    pub dscp: u8,
+    /// Frames sent.
     pub frames_sent: u64,
     /// Frames received.
     pub frames_received: u64,
@@ -200,8 +292,12 @@ pub struct Lane {
     pub rtt_us: u32,
     /// Smallest round-trip time, µs.
     pub min_rtt_us: Option<u32>,
+    /// Time its packets wait between the sites, µs: the smoothed round-trip time above the smallest.
+    pub queue_in_core_us: Option<u32>,
     /// Rate at which bytes were lately delivered, bit/s.
     pub delivery_rate: u64,
+    /// Rate its sender is paced to, bit/s, where it is.
+    pub pacing_rate: Option<u64>,
     /// Segments retransmitted: losses in the core.
     pub retransmits: u64,
     /// Segments sent.
@@ -210,6 +306,14 @@ pub struct Lane {
     pub unsent_bytes: u64,
     /// Bytes sent and not yet acknowledged.
     pub unacked_bytes: u64,
+    /// Packets sent with a compressed header.
+    pub compressed: u64,
+    /// Packets that travelled singly and were sent with their whole header.
+    pub uncompressed: u64,
+    /// Header bytes of both as they were.
+    pub headers_in_bytes: u64,
+    /// Header bytes of both as they were sent.
+    pub headers_out_bytes: u64,
 }
 
 /// Connections that never became lanes, since the start.
@@ -232,15 +336,19 @@ pub struct Strangers {
 }
 
 impl Class {
+    /// Packets dropped at the edge, for any reason.
+    pub fn dropped(&self) -> u64 {
+        self.drops.values().sum()
+    }
+
     pub(crate) fn add(&mut self, stats: &Stats) {
         self.packets += stats.segments_in;
         self.bytes += stats.bytes_in;
         self.packets_sent += stats.segments_out;
         self.bytes_sent += stats.bytes_out;
-        self.drops.segment_limit += stats.dropped[DropReason::SegmentLimit as usize];
-        self.drops.byte_limit += stats.dropped[DropReason::ByteLimit as usize];
-        self.drops.flow_share += stats.dropped[DropReason::FlowShare as usize];
-        self.drops.flushed += stats.dropped[DropReason::Flushed as usize];
+        for (reason, count) in DropReason::ALL.iter().zip(stats.dropped) {
+            *self.drops.entry(reason.name().to_owned()).or_default() += count;
+        }
         self.backlog_packets += stats.backlog_segments;
         self.backlog_bytes += stats.backlog_bytes;
         self.peak_packets = self.peak_packets.max(stats.peak_segments);
@@ -248,15 +356,91 @@ impl Class {
     }
 }
 
+impl Sojourn {
+    /// Of packets per bucket, as [`Sojourn::buckets`], and the sum of their times.
+    fn of(buckets: Vec<u64>, sum_s: f64) -> Self {
+        let count = buckets.iter().sum();
+        let quantile = |q: f64| {
+            let rank = ((q * count as f64).ceil() as u64).max(1);
+            let mut seen = 0;
+            buckets.iter().position(|packets| {
+                seen += packets;
+                seen >= rank
+            })
+        };
+        let [p50_us, p99_us] = [0.5, 0.99].map(|q| quantile(q).map(|bucket| 1 << bucket));
+        Sojourn { count, sum_s, p50_us, p99_us, buckets }
+    }
+
+    /// What was measured since `earlier`; all of it if `earlier` is of another queue.
+    #[must_use]
+    pub fn since(&self, earlier: &Sojourn) -> Sojourn {
+        if self.buckets.len() != earlier.buckets.len() {
+            return self.clone();
+        }
+        let differences = self.buckets.iter().zip(&earlier.buckets).map(|(now, then)| now.checked_sub(*then));
+        match differences.collect::<Option<Vec<u64>>>() {
+            Some(buckets) => Sojourn::of(buckets, (self.sum_s - earlier.sum_s).max(0.0)),
+            None => self.clone(),
+        }
+    }
+}
+
 impl From<&Histogram> for Sojourn {
     fn from(histogram: &Histogram) -> Self {
-        let micros = |q| histogram.quantile(q).map(|time| time.as_micros() as u64);
-        Sojourn {
-            count: histogram.count(),
-            sum_s: histogram.sum().as_secs_f64(),
-            p50_us: micros(0.5),
-            p99_us: micros(0.99),
-            buckets: histogram.counts().to_vec(),
+        Sojourn::of(histogram.counts().to_vec(), histogram.sum().as_secs_f64())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn histogram(millis: &[u64]) -> Histogram {
+        let mut histogram = Histogram::default();
+        for millis in millis {
+            histogram.record(Duration::from_millis(*millis), 1);
         }
+        histogram
+    }
+
+    #[test]
+    fn quantiles_are_those_of_the_histogram() {
+        let histogram = histogram(&[1, 1, 1, 1, 3, 3, 40]);
+        let sojourn = Sojourn::from(&histogram);
+        let micros = |q| histogram.quantile(q).map(|time| time.as_micros() as u64);
+        assert_eq!((sojourn.p50_us, sojourn.p99_us), (Some(1 << 10), Some(1 << 16)));
+        assert_eq!((sojourn.p50_us, sojourn.p99_us), (micros(0.5), micros(0.99)));
+        assert_eq!(Sojourn::from(&Histogram::default()).p50_us, None);
+    }
+
+    #[test]
+    fn an_interval_has_quantiles_of_its_own() {
+        let then = histogram(&[40; 100]);
+        let mut now = then.clone();
+        now.merge(&histogram(&[1, 1, 1]));
+        let (then, now) = (Sojourn::from(&then), Sojourn::from(&now));
+        let between = now.since(&then);
+        assert_eq!((between.count, between.p50_us, between.p99_us), (3, Some(1 << 10), Some(1 << 10)));
+        assert!((between.sum_s - 0.003).abs() < 1e-9, "{}", between.sum_s);
+        assert_eq!(now.since(&now).p99_us, None);
+    }
+
+    #[test]
+    fn a_queue_that_starts_anew_counts_from_nothing() {
+        let (old, new) = (Sojourn::from(&histogram(&[40; 100])), Sojourn::from(&histogram(&[1])));
+        assert_eq!(new.since(&old), new);
+        assert_eq!(new.since(&Sojourn::default()), new);
+    }
+
+    #[test]
+    fn every_reason_for_a_drop_is_named() {
+        let mut class = Class::default();
+        class.add(&Stats { dropped: [2; DropReason::ALL.len()], ..Stats::default() });
+        class.add(&Stats { dropped: [1; DropReason::ALL.len()], ..Stats::default() });
+        assert_eq!(class.drops.len(), DropReason::ALL.len());
+        assert_eq!(class.dropped(), 3 * DropReason::ALL.len() as u64);
     }
 }

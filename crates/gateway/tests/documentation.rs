@@ -7,6 +7,7 @@ use trunkline_gateway::config::{Config, Encryption};
 use trunkline_gateway::handshake::{Hello, Message, Refusal, RefusalReason};
 use trunkline_gateway::metrics::prometheus;
 use trunkline_gateway::status::Status;
+use trunkline_queue::DropReason;
 
 const CONFIGURATION: &str = include_str!("../../../docs/configuration.md");
 const OPERATION: &str = include_str!("../../../docs/operation.md");
@@ -103,6 +104,15 @@ fn every_metric_is_documented_with_its_type_and_no_other() {
         Some((format!("trunkline_{}", cells.next()?.trim_end_matches('`')), cells.next()?.to_owned()))
     };
     assert_eq!(OPERATION.lines().filter_map(row).collect::<BTreeSet<_>>(), served);
+}
+
+#[test]
+fn every_reason_for_a_drop_is_documented_and_no_other() {
+    let row = OPERATION.lines().find(|line| line.starts_with("| `trunkline_class_dropped_packets_total`"));
+    let (_, reasons) =
+        row.and_then(|row| row.split_once("every reason: ")).expect("the row with the reasons");
+    let documented: BTreeSet<&str> = reasons.split('`').skip(1).step_by(2).collect();
+    assert_eq!(documented, DropReason::ALL.iter().map(|reason| reason.name()).collect());
 }
 
 /// The octets in backquotes in the row of a page's table that starts with `label`.

@@ -7,6 +7,7 @@ use trunkline_queue::Histogram;
 use super::lanes::State;
 use super::{Daemon, Source};
 use crate::clock::now;
+use crate::config::Discipline;
 use crate::rx::{LaneRxStats, RxReport};
 use crate::status::{Class, Lane, Peer, Received, Sojourn, Status, Strangers, Tun};
 use crate::tx::TxReport;
@@ -74,26 +75,42 @@ impl Daemon {
                 total.refused_forged_source += stats.forged_source;
             }
             let mut classes = Vec::new();
+            let mut lanes = Vec::new();
             for class_config in &self.config.classes {
-                let mut class = empty_class(&class_config.name);
+                let mut class = Class {
+                    name: class_config.name.clone(),
+                    lane_group: class_config.name.clone(),
+                    discipline: match class_config.queue.discipline {
+                        Discipline::TailDrop => "tail-drop",
+                        Discipline::FairTailDrop => "fair-tail-drop",
+                    }
+                    .to_owned(),
+                    weight: 1,
+                    ..Class::default()
+                };
                 let mut sojourn = Histogram::default();
                 let queues = tx.iter().flat_map(|report| &report.classes);
                 for (_, _, stats) in
                     queues.filter(|(key, name, _)| *key == config.public_key && **name == *class_config.name)
                 {
                     class.add(stats);
+                    class.capacity_packets += u64::from(class_config.queue.packets);
+                    class.capacity_bytes += class_config.queue.bytes;
                     sojourn.merge(&stats.sojourn);
                 }
                 class.sojourn = Sojourn::from(&sojourn);
-                class.lanes = self
-                    .lanes
-                    .iter()
-                    .filter(|lane| {
-                        lane.key.peer == config.public_key && *lane.key.class == *class_config.name
-                    })
-                    .map(|lane| Self::lane_status(lane, config.endpoint.is_some(), tx, &received))
-                    .map(|lane| Lane { congestion_control: class_config.congestion_control.clone(), ..lane })
-                    .collect();
+                lanes.extend(
+                    self.lanes
+                        .iter()
+                        .filter(|lane| {
+                            lane.key.peer == config.public_key && *lane.key.class == *class_config.name
+                        })
+                        .map(|lane| Self::lane_status(lane, config.endpoint.is_some(), tx, &received))
+                        .map(|lane| Lane {
+                            congestion_control: class_config.congestion_control.clone(),
+                            ..lane
+                        }),
+                );
                 classes.push(class);
             }
             peers.push(Peer {
@@ -104,6 +121,8 @@ impl Daemon {
                 encryption: config.encryption.as_str().to_owned(),
                 received: total,
                 classes,
+                lanes,
+                flows: Vec::new(),
             });
         }
         peers
@@ -116,6 +135,7 @@ impl Daemon {
         received: &BTreeMap<u64, LaneRxStats>,
     ) -> Lane {
         let mut status = Lane {
+            group: lane.key.class.to_string(),
             shard: lane.key.shard,
             for_s: now().saturating_since(lane.since).as_secs_f64(),
             established: lane.established,
@@ -156,6 +176,7 @@ impl Daemon {
                 status.mss = info.snd_mss;
                 status.rtt_us = info.rtt_us;
                 status.min_rtt_us = (info.min_rtt_us != u32::MAX).then_some(info.min_rtt_us);
+                status.queue_in_core_us = status.min_rtt_us.map(|min| info.rtt_us.saturating_sub(min));
                 status.delivery_rate = info.delivery_rate.saturating_mul(8);
                 status.retransmits = info.retransmits.into();
                 status.segments_sent = info.segments_out.into();
@@ -164,22 +185,5 @@ impl Daemon {
             }
         }
         status
-    }
-}
-
-fn empty_class(name: &str) -> Class {
-    Class {
-        name: name.to_owned(),
-        packets: 0,
-        bytes: 0,
-        packets_sent: 0,
-        bytes_sent: 0,
-        drops: crate::status::Drops::default(),
-        backlog_packets: 0,
-        backlog_bytes: 0,
-        peak_packets: 0,
-        peak_bytes: 0,
-        sojourn: Sojourn::default(),
-        lanes: Vec::new(),
     }
 }

@@ -39,16 +39,16 @@ pub(super) fn lanes_not_up(status: &Value) -> Vec<String> {
     if peers.is_empty() {
         down.push("no peer".to_owned());
     }
-    for class in peers.iter().flat_map(|peer| list(&peer["classes"])) {
-        let name = class["name"].as_str().unwrap_or("?").to_owned();
-        let lanes = list(&class["lanes"]);
+    for peer in &peers {
+        let lanes = list(&peer["lanes"]);
         if lanes.is_empty() {
-            down.push(format!("{name}: no lane"));
+            down.push("no lane".to_owned());
         }
         for lane in lanes.iter().filter(|lane| lane["state"] != "up") {
+            let group = lane["group"].as_str().unwrap_or("?");
             let state = lane["state"].as_str().unwrap_or("?");
             let why = lane["last_error"].as_str().map_or(String::new(), |error| format!(", {error}"));
-            down.push(format!("{name}: {state}{why}"));
+            down.push(format!("{group}: {state}{why}"));
         }
     }
     down
@@ -60,19 +60,22 @@ mod tests {
     use serde_json::json;
 
     fn with(lanes: &Value) -> Value {
-        json!({ "peers": [{ "classes": [{ "name": "tcp", "lanes": lanes }] }] })
+        json!({ "peers": [{ "lanes": lanes }] })
     }
 
     #[test]
     fn a_lane_that_is_not_up_is_named_with_its_reason() {
-        assert!(lanes_not_up(&with(&json!([{ "state": "up" }]))).is_empty());
-        let waiting = with(&json!([{ "state": "waiting", "last_error": "refused" }, { "state": "up" }]));
+        assert!(lanes_not_up(&with(&json!([{ "group": "tcp", "state": "up" }]))).is_empty());
+        let waiting = with(&json!([
+            { "group": "tcp", "state": "waiting", "last_error": "refused" },
+            { "group": "tcp", "state": "up" }
+        ]));
         assert_eq!(lanes_not_up(&waiting), ["tcp: waiting, refused"]);
     }
 
     #[test]
     fn no_lane_at_all_is_not_up() {
-        assert_eq!(lanes_not_up(&with(&json!([]))), ["tcp: no lane"]);
+        assert_eq!(lanes_not_up(&with(&json!([]))), ["no lane"]);
         assert_eq!(lanes_not_up(&json!({ "peers": [] })), ["no peer"]);
     }
 }

@@ -132,12 +132,12 @@ fn print(status: &Status) {
                 class.name,
                 class.packets_sent,
                 class.bytes_sent,
-                class.drops.total(),
+                class.dropped(),
                 class.backlog_packets,
                 millis(class.sojourn.p50_us),
                 millis(class.sojourn.p99_us),
             );
-            for lane in &class.lanes {
+            for lane in peer.lanes_of(class) {
                 if lane.state == "up" {
                     println!(
                         "{lead}  {:<10} {:>6} {:>9.2} {:>8} {:>9.1}",

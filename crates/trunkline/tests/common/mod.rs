@@ -52,18 +52,20 @@ pub(crate) fn class(gateways: &Gateways, gateway: Gateway, name: &str) -> Value 
         .unwrap_or_else(|| panic!("no class {name}: {peer}"))
 }
 
+fn lanes(peer: &Value) -> Vec<Value> {
+    peer["lanes"].as_array().cloned().unwrap_or_default()
+}
+
+/// The first lane that a class rides on.
 pub(crate) fn lane(gateways: &Gateways, gateway: Gateway, class_name: &str) -> Value {
-    class(gateways, gateway, class_name)["lanes"][0].clone()
+    let group = class(gateways, gateway, class_name)["lane_group"].clone();
+    let mut lanes = lanes(&peer(gateways, gateway)).into_iter();
+    lanes.find(|lane| lane["group"] == group).unwrap_or_else(|| panic!("no lane for {class_name}"))
 }
 
 pub(crate) fn lanes_up(gateways: &Gateways, gateway: Gateway) -> usize {
     let Ok(status) = gateways.status(gateway) else { return 0 };
-    let classes = status["peers"][0]["classes"].as_array().cloned().unwrap_or_default();
-    classes
-        .iter()
-        .flat_map(|class| class["lanes"].as_array().cloned().unwrap_or_default())
-        .filter(|lane| lane["state"] == "up")
-        .count()
+    lanes(&status["peers"][0]).iter().filter(|lane| lane["state"] == "up").count()
 }
 
 /// Changes a gateway's file.

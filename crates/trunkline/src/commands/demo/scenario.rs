@@ -172,7 +172,7 @@ impl Observation<'_> {
                     "tcp" => (&mut drops.edge_tcp, &mut tcp),
                     _ => (&mut drops.edge_udp, &mut udp),
                 };
-                *tally = tally.and(Tally { offered: class.packets, dropped: class.drops.total() });
+                *tally = tally.and(Tally { offered: class.packets, dropped: class.dropped() });
                 *backlog += class.backlog_bytes;
             }
             let lost = status.tun.dropped_device_queue;
