@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use trunkline_queue::{DropReason, Histogram, Stats};
+use trunkline_units::Instant;
 
 /// The state of a daemon at one instant.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -341,7 +342,8 @@ impl Class {
         self.drops.values().sum()
     }
 
-    pub(crate) fn add(&mut self, stats: &Stats) {
+    /// Adds what one shard's queue has counted as far as `now`.
+    pub(crate) fn add(&mut self, now: Instant, stats: &Stats) {
         self.packets += stats.segments_in;
         self.bytes += stats.bytes_in;
         self.packets_sent += stats.segments_out;
@@ -349,10 +351,13 @@ impl Class {
         for (reason, count) in DropReason::ALL.iter().zip(stats.dropped) {
             *self.drops.entry(reason.name().to_owned()).or_default() += count;
         }
+        self.marked += stats.marked_total();
+        self.spared += stats.spared;
         self.backlog_packets += stats.backlog_segments;
         self.backlog_bytes += stats.backlog_bytes;
         self.peak_packets = self.peak_packets.max(stats.peak_segments);
         self.peak_bytes = self.peak_bytes.max(stats.peak_bytes);
+        self.backlog_packet_seconds += stats.occupancy(now).segment_nanos as f64 / 1e9;
     }
 }
 
@@ -438,9 +443,23 @@ mod tests {
     #[test]
     fn every_reason_for_a_drop_is_named() {
         let mut class = Class::default();
-        class.add(&Stats { dropped: [2; DropReason::ALL.len()], ..Stats::default() });
-        class.add(&Stats { dropped: [1; DropReason::ALL.len()], ..Stats::default() });
+        let mut stats = Stats::default();
+        stats.dropped = [2; DropReason::ALL.len()];
+        stats.marked[DropReason::Early as usize] = 5;
+        class.add(Instant::ZERO, &stats);
+        stats.dropped = [1; DropReason::ALL.len()];
+        class.add(Instant::ZERO, &stats);
+        assert_eq!(class.marked, 10);
         assert_eq!(class.drops.len(), DropReason::ALL.len());
         assert_eq!(class.dropped(), 3 * DropReason::ALL.len() as u64);
+    }
+
+    #[test]
+    fn the_backlog_is_summed_over_time_as_far_as_the_report() {
+        let mut stats = Stats::default();
+        stats.backlog_segments = 40;
+        let mut class = Class::default();
+        class.add(Instant::from_nanos(2_500_000_000), &stats);
+        assert!((class.backlog_packet_seconds - 100.0).abs() < 1e-9, "{}", class.backlog_packet_seconds);
     }
 }

@@ -64,6 +64,8 @@ impl Daemon {
     fn peer_status(&self, tx: &[TxReport], rx: &[RxReport]) -> Vec<Peer> {
         let received: BTreeMap<u64, LaneRxStats> =
             rx.iter().flat_map(|report| report.lanes.iter().copied()).collect();
+        let at = now();
+        let uptime_s = at.saturating_since(self.started).as_secs_f64().max(f64::MIN_POSITIVE);
         let mut peers = Vec::new();
         for config in &self.config.peers {
             let mut total = Received::default();
@@ -93,11 +95,12 @@ impl Daemon {
                 for (_, _, stats) in
                     queues.filter(|(key, name, _)| *key == config.public_key && **name == *class_config.name)
                 {
-                    class.add(stats);
+                    class.add(at, stats);
                     class.capacity_packets += u64::from(class_config.queue.packets);
                     class.capacity_bytes += class_config.queue.bytes;
                     sojourn.merge(&stats.sojourn);
                 }
+                class.mean_backlog_packets = class.backlog_packet_seconds / uptime_s;
                 class.sojourn = Sojourn::from(&sojourn);
                 lanes.extend(
                     self.lanes
