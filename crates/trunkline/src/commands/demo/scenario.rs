@@ -79,10 +79,12 @@ fn setup(parameters: &Parameters) -> Result<GatewaySetup, Failure> {
 
 /// The classes of the gateways' files.
 pub(super) fn classes(parameters: &Parameters) -> String {
+    let tail_drop = |packets| format!("{{ discipline = \"tail-drop\", packets = {packets} }}");
     format!(
-        "[[classes]]\nname = \"tcp\"\nmatch = [{{ protocol = \"tcp\" }}]\nqueue = {{ packets = {} }}\n\n\
-         [[classes]]\nname = \"udp\"\nqueue = {{ packets = {} }}\n",
-        parameters.edge_queue_tcp_packets, parameters.edge_queue_udp_packets
+        "[[classes]]\nname = \"tcp\"\nmatch = [{{ protocol = \"tcp\" }}]\nqueue = {}\n\n\
+         [[classes]]\nname = \"udp\"\nqueue = {}\n",
+        tail_drop(parameters.edge_queue_tcp_packets),
+        tail_drop(parameters.edge_queue_udp_packets)
     )
 }
 
