@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use trunkline_gateway::config::{Config, ConfigErrors, MAX_CLASSES, MAX_QUEUES};
+use trunkline_gateway::config::{Config, ConfigErrors, MAX_CLASSES, MAX_LANES, MAX_QUEUES, Over};
 
 /// Reads `data` as a file; gives a configuration in which everything has its place, or says what is wrong where.
 pub(crate) fn run(data: &[u8]) {
@@ -20,8 +20,25 @@ fn resolved(config: &Config) {
     for (index, class) in config.classes.iter().enumerate() {
         let last = index + 1 == config.classes.len();
         assert_eq!(class.rules.is_empty(), last, "the last class, and no other, takes everything");
-        assert!(class.queue.packets > 0 && class.queue.bytes >= 64 << 10);
+        let limits = class.queue.limits();
+        assert!(limits.segments > 0 && limits.bytes >= 64 << 10);
+        assert!(class.weight > 0 && class.lane_group < config.lane_groups.len());
+        assert!(class.guarantee.is_none_or(|least| class.ceiling.is_none_or(|most| least <= most)));
+        if let Some(admission) = class.admission {
+            assert!(admission.limit > 0);
+            if let Over::Class(to) = admission.over {
+                let over = config.classes[to].admission.map(|admission| admission.over);
+                assert!(to != index && !matches!(over, Some(Over::Class(_))), "no chains");
+            }
+        }
         assert!(config.classes[..index].iter().all(|other| other.name != class.name));
+    }
+    let lanes: usize = config.lane_groups.iter().map(|group| usize::from(group.count)).sum();
+    assert!((1..=MAX_LANES).contains(&lanes));
+    for (index, group) in config.lane_groups.iter().enumerate() {
+        assert!(group.count > 0 && group.dscp < 64);
+        assert!(config.classes.iter().any(|class| class.lane_group == index), "lanes of nobody");
+        assert!(config.lane_groups[..index].iter().all(|other| other.name != group.name));
     }
     assert!((1..=MAX_QUEUES).contains(&config.tun.queues));
     for (index, peer) in config.peers.iter().enumerate() {

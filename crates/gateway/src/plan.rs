@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use trunkline_queue::{Limits, Settings};
 use trunkline_trunk::{ClassSettings, Protocol, Rule};
 
-use crate::config::{ClassConfig, Config, Discipline, ProtocolMatch, RuleConfig};
+use crate::config::{ClassConfig, Config, ProtocolMatch, RuleConfig};
 use crate::keys::PublicKey;
 
 /// The workers' view of a configuration.
@@ -37,12 +36,11 @@ impl Plan {
 }
 
 fn class(config: &ClassConfig) -> ClassSettings {
-    let limits = Limits { segments: config.queue.packets, bytes: config.queue.bytes };
-    let queue = match config.queue.discipline {
-        Discipline::TailDrop => Settings::TailDrop(limits),
-        Discipline::FairTailDrop => Settings::FairTailDrop(limits),
-    };
-    ClassSettings { name: config.name.as_str().into(), rules: config.rules.iter().map(rule).collect(), queue }
+    ClassSettings {
+        name: config.name.as_str().into(),
+        rules: config.rules.iter().map(rule).collect(),
+        queue: config.queue,
+    }
 }
 
 fn rule(config: &RuleConfig) -> Rule {

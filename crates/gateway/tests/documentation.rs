@@ -26,7 +26,8 @@ fn documented(page: &str, heading: &str) -> BTreeSet<String> {
     let section = page.split_once(&format!("\n## {heading}\n")).expect("the heading is there").1;
     let section = section.split("\n## ").next().unwrap_or_default();
     let first = |line: &str| Some(line.strip_prefix("| `")?.split_once('`')?.0.to_owned());
-    section.lines().filter_map(first).collect()
+    // Words that a key may have are in quotes, keys are not.
+    section.lines().filter_map(first).filter(|key| !key.starts_with('"')).collect()
 }
 
 #[test]
@@ -46,10 +47,9 @@ fn every_key_is_documented_and_no_other() {
         "[[classes]]\n___ = 1\n",
         "[[classes]]\nmatch = [{ ___ = 1 }]\n",
         "[[classes]]\nqueue = { ___ = 1 }\n",
+        "[[classes]]\nflows = { ___ = 1 }\n",
     ];
-    let mut keys: BTreeSet<_> = class.iter().flat_map(|text| known_keys(&format!("{base}{text}"))).collect();
-    // The default classes are in a table of the same section.
-    keys.extend(["interactive", "tcp", "other"].map(str::to_owned));
+    let keys: BTreeSet<_> = class.iter().flat_map(|text| known_keys(&format!("{base}{text}"))).collect();
     assert_eq!(documented(CONFIGURATION, "`[[classes]]`: kinds of traffic"), keys);
     let mut keys = BTreeSet::new();
     for table in ["control", "metrics"] {
@@ -59,11 +59,61 @@ fn every_key_is_documented_and_no_other() {
     assert_eq!(documented(CONFIGURATION, "`[control]` and `[metrics]`"), keys);
 }
 
+/// The rows of the table of a page whose first line starts with `head`, as cells.
+fn table<'p>(page: &'p str, head: &str) -> Vec<Vec<&'p str>> {
+    let rows = page.lines().skip_while(|line| !line.starts_with(head)).skip(2);
+    let rows = rows.take_while(|line| line.starts_with('|'));
+    rows.map(|row| row.trim_matches('|').split(" | ").map(str::trim).collect()).collect()
+}
+
+#[test]
+fn presets_are_what_the_table_says() {
+    let rows = table(CONFIGURATION, "| word | classes");
+    let mut documented: Vec<(String, Vec<(&str, &str)>)> = Vec::new();
+    for row in &rows {
+        if !row[0].is_empty() {
+            documented.push((row[0].trim_matches('`').to_owned(), Vec::new()));
+        }
+        documented.last_mut().expect("a word in the first row").1.push((row[1], row[3]));
+    }
+    assert_eq!(documented.len(), 3);
+    for (word, classes) in documented {
+        let text = format!("private_key_file = \"k\"\nclasses = {word}\n");
+        let config = Config::parse(&text, Path::new("a.toml")).expect("a preset");
+        let have: Vec<_> =
+            config.classes.iter().map(|class| (class.name.as_str(), class.discipline())).collect();
+        assert_eq!(have, classes, "{word}");
+    }
+}
+
+#[test]
+fn disciplines_have_the_parameters_of_the_table() {
+    let rows = table(CONFIGURATION, "| discipline | what it does");
+    assert_eq!(rows.len(), 8);
+    let queue = |keys: &str| {
+        let text = format!("private_key_file = \"k\"\n[[classes]]\nname = \"a\"\nqueue = {{ {keys} }}\n");
+        Config::parse(&text, Path::new("a.toml")).map_err(|errors| errors.to_string())
+    };
+    let known = known_keys("private_key_file = \"k\"\n[[classes]]\nqueue = { ___ = 1 }\n");
+    let parameters = known.iter().filter(|key| !["discipline", "packets", "bytes"].contains(&key.as_str()));
+    let parameters: Vec<_> = parameters.collect();
+    for row in rows {
+        let word = row[0].split('`').nth(1).expect("a word");
+        let listed: BTreeSet<_> = row[2].split(", ").map(|key| key.trim_matches('`')).collect();
+        assert!(queue(&format!("discipline = {word}")).is_ok());
+        for parameter in &parameters {
+            let errors = queue(&format!("discipline = {word}, {parameter} = []")).expect_err("no list");
+            let has = !errors.contains("has no such parameter");
+            assert_eq!(has, listed.contains(parameter.as_str()), "{word} {parameter}: {errors}");
+        }
+    }
+}
+
 #[test]
 fn every_example_of_the_configuration_page_is_one() {
     let blocks: Vec<&str> =
         CONFIGURATION.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
-    assert!(blocks.len() >= 2, "{} examples", blocks.len());
+    assert!(blocks.len() >= 5, "{} examples", blocks.len());
     for block in blocks {
         let text = if block.contains("private_key") {
             block.to_owned()

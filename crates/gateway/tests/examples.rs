@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use trunkline_gateway::config::{Config, Encryption};
+use trunkline_gateway::config::{Config, Encryption, Over};
 
 fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples")
@@ -34,8 +34,13 @@ fn sets() -> BTreeMap<String, BTreeMap<String, Config>> {
 #[test]
 fn all_are_there_and_load() {
     let sets = sets();
-    for (set, sites) in [("two-sites", &["a", "b"][..]), ("hub", &["b", "c", "hub"]), ("papers", &["a", "b"])]
-    {
+    for (set, sites) in [
+        ("two-sites", &["a", "b"][..]),
+        ("hub", &["b", "c", "hub"]),
+        ("papers", &["a", "b"]),
+        ("shared-line", &["a", "b"]),
+        ("slow-line", &["a", "b"]),
+    ] {
         let have: Vec<_> = sets[set].keys().map(String::as_str).collect();
         assert_eq!(have, sites, "{set}");
     }
@@ -54,10 +59,17 @@ fn peers_of_a_set_fit_each_other() {
                 let listener = if peer.endpoint.is_some() { other } else { site };
                 assert!(!listener.listen.is_empty(), "{set}: {} listens", listener.name);
                 assert_eq!(site.tun.queues, other.tun.queues, "{set}");
-                let names =
-                    |config: &Config| config.classes.iter().map(|c| c.name.clone()).collect::<Vec<_>>();
-                assert_eq!(names(site), names(other), "{set}");
+                assert_eq!(site.lane_groups, other.lane_groups, "{set}");
             }
+        }
+    }
+}
+
+#[test]
+fn nobody_is_warned_of_an_example() {
+    for (set, sites) in sets() {
+        for site in sites.values() {
+            assert_eq!(site.warnings(), [""; 0], "{set}");
         }
     }
 }
@@ -65,12 +77,40 @@ fn peers_of_a_set_fit_each_other() {
 #[test]
 fn the_paper_has_a_trunk_for_each_protocol_and_queues_of_1000_packets() {
     for site in sets()["papers"].values() {
-        let classes: Vec<_> =
-            site.classes.iter().map(|class| (class.name.as_str(), class.queue.packets)).collect();
-        assert_eq!(classes, [("udp", 1000), ("tcp", 1000)]);
-        assert_eq!(
-            (site.encryption, site.classes[0].congestion_control.as_str()),
-            (Encryption::None, "reno")
-        );
+        let classes: Vec<_> = site
+            .classes
+            .iter()
+            .map(|class| (class.name.as_str(), class.discipline(), class.queue.limits().segments))
+            .collect();
+        assert_eq!(classes, [("udp", "tail-drop", 1000), ("tcp", "tail-drop", 1000)]);
+        assert_eq!(site.encryption, Encryption::None);
+        let lanes: Vec<_> = site
+            .lane_groups
+            .iter()
+            .map(|group| (group.name.as_str(), group.congestion_control.as_str()))
+            .collect();
+        assert_eq!(lanes, [("udp", "reno"), ("tcp", "reno")]);
+    }
+}
+
+#[test]
+fn a_shared_line_is_one_lane_divided_30_to_70() {
+    for site in sets()["shared-line"].values() {
+        assert_eq!(site.lane_groups.len(), 1);
+        let weights: Vec<_> =
+            site.classes.iter().map(|class| (class.name.as_str(), class.priority, class.weight)).collect();
+        assert_eq!(weights, [("control", true, 1), ("office", false, 30), ("laboratory", false, 70)]);
+    }
+}
+
+#[test]
+fn calls_on_a_slow_line_go_first_and_are_counted() {
+    for site in sets()["slow-line"].values() {
+        assert_eq!(site.lane_groups.len(), 1);
+        let calls = &site.classes[0];
+        assert!(calls.priority && calls.ceiling.is_some());
+        let admission = calls.admission.unwrap();
+        assert_eq!((admission.limit, admission.over), (10, Over::Class(3)));
+        assert_eq!(site.classes[3].name, "rest");
     }
 }

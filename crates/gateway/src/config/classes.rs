@@ -1,24 +1,35 @@
-//! `[[classes]]`: what belongs to a class, and the queue in front of its lanes.
+//! `classes`: a preset by its word, or `[[classes]]` one by one, and what holds between them.
 
-use std::ops::RangeInclusive;
+use trunkline_units::Rate;
 
+use super::lane_groups::{self, Ride, Said};
+use super::presets::{self, PRESETS, Preset};
 use super::reader::{Field, Place, Section};
-use super::values::{self, SCTP, TCP, UDP};
-use super::{ClassConfig, Discipline, LanesConfig, MAX_CLASSES, ProtocolMatch, QueueConfig, RuleConfig};
+use super::{
+    AdmissionConfig, ClassConfig, LaneGroupConfig, LanesConfig, MAX_CLASSES, MAX_LANES_PER_GROUP, MAX_WEIGHT,
+    Over, queue, rules, values,
+};
 use crate::handshake::is_class_name;
 
-const CLASS_NAME: &str = "1 to 32 of a-z 0-9 _ -";
-const PROTOCOL: &str = "\"tcp\", \"udp\", \"icmp\", \"sctp\" or 0 to 255";
-const RULES: &str = "a list of rules such as { protocol = \"udp\", port = 53 }";
-/// A queue must take the largest super-packet the kernel hands over.
-const MIN_QUEUE_BYTES: u64 = 64 << 10;
-const MAX_QUEUE_BYTES: u64 = 1 << 30;
-const MAX_QUEUE_PACKETS: u32 = 1_000_000;
+const NAME: &str = "1 to 32 of a-z 0-9 _ -";
+/// The word for refusing in `flows.over`, which therefore names no class.
+const REFUSE: &str = "refuse";
+const OVER: &str = "\"refuse\" or the name of another class";
+const MAX_FLOWS: u32 = 1_000_000;
+/// A packet of full size still takes less than two seconds.
+const MIN_RATE: Rate = Rate::from_bits_per_second(8_000);
+const RATE: &str = "8kbit to 1000gbit: a number with kbit, mbit or gbit, such as \"10mbit\"";
+const MAX_RATE: Rate = Rate::from_bits_per_second(1_000_000_000_000);
 
-/// The classes of a site; of a file that names none, the default three.
-pub(super) fn parse(site: &mut Section<'_>, lanes: &LanesConfig) -> Vec<ClassConfig> {
-    let Some(sections) = site.sections("classes") else {
-        return default_classes(lanes);
+/// The classes of a site and the lanes they ride on; of a file that names none, the default ones.
+pub(super) fn parse(site: &mut Section<'_>, lanes: &LanesConfig) -> (Vec<ClassConfig>, Vec<LaneGroupConfig>) {
+    let Some(field) = site.field("classes") else { return presets::classes(Preset::default(), lanes) };
+    if field.is_text() {
+        return presets::classes(field.word(&PRESETS).unwrap_or_default(), lanes);
+    }
+    let words: Vec<_> = PRESETS.iter().map(|(word, _)| format!("{word:?}")).collect();
+    let Some(sections) = field.sections(&format!("a list of tables, or {}", words.join(", "))) else {
+        return presets::classes(Preset::default(), lanes);
     };
     if sections.is_empty() {
         site.place()
@@ -28,17 +39,32 @@ pub(super) fn parse(site: &mut Section<'_>, lanes: &LanesConfig) -> Vec<ClassCon
         extra.place().report("is one class too many", format!("at most {MAX_CLASSES} classes"));
     }
     let count = sections.len();
-    let mut classes: Vec<ClassConfig> = Vec::new();
+    let mut drafts: Vec<Draft<'_>> = Vec::new();
     for (index, section) in sections.into_iter().enumerate() {
         let place = section.place().clone();
-        let class = class(section, lanes);
-        if !class.name.is_empty() && classes.iter().any(|other| other.name == class.name) {
-            place.report_plain(format!("{:?} is the name of two classes", class.name));
+        let draft = draft(section);
+        let name = &draft.class.name;
+        if !name.is_empty() && drafts.iter().any(|other| other.class.name == *name) {
+            place.report_plain(format!("{name:?} is the name of two classes"));
         }
-        check_catch_all(&place, class.rules.is_empty(), index + 1 == count);
-        classes.push(class);
+        check_catch_all(&place, draft.class.rules.is_empty(), index + 1 == count);
+        drafts.push(draft);
     }
-    classes
+    let (groups, memberships) = lane_groups::join(drafts.iter().map(|draft| &draft.ride), lanes);
+    for (draft, lane_group) in drafts.iter_mut().zip(memberships) {
+        draft.class.lane_group = lane_group;
+    }
+    link_overflows(&mut drafts);
+    (drafts.into_iter().map(|draft| draft.class).collect(), groups)
+}
+
+/// A class as it stands alone; which class it overflows to and whom it shares lanes with is known once all
+/// are read.
+struct Draft<'d> {
+    class: ClassConfig,
+    ride: Ride<'d>,
+    /// The name of the class that takes the flows it has no place for, if there is one.
+    over: Option<Said<'d, String>>,
 }
 
 /// The last class, and no other, takes everything.
@@ -55,159 +81,109 @@ fn check_catch_all(place: &Place<'_>, takes_all: bool, last: bool) {
     }
 }
 
-fn class(mut section: Section<'_>, lanes: &LanesConfig) -> ClassConfig {
-    let name = section.required("name", CLASS_NAME).and_then(|field| {
-        field.parse(CLASS_NAME, |text| {
-            if is_class_name(text) { Ok(text.to_owned()) } else { Err(format!("{text:?} is no name")) }
-        })
+fn draft(mut section: Section<'_>) -> Draft<'_> {
+    let place = section.place().clone();
+    let name = section.required("name", NAME).and_then(|field| {
+        let name = field.parse(NAME, class_name)?;
+        if name == REFUSE {
+            field.place().report("is the word for refusing in flows.over", "another name");
+        }
+        Some(name)
     });
-    let rules = section.field("match").map(rules).unwrap_or_default();
-    let queue = section.section("queue").map_or(QueueConfig::DEFAULT, queue);
-    let congestion_control = section
-        .field("congestion_control")
-        .and_then(|field| field.parse(values::CONGESTION_CONTROL, values::congestion_control));
+    let rules = section.field("match").map(rules::parse).unwrap_or_default();
+    let default_queue = presets::queue(&rules);
+    let queue =
+        section.section("queue").map_or(default_queue, |section| queue::parse(section, default_queue));
+    let lane = section.field("lane").and_then(|field| field.parse(NAME, class_name));
+    let ride = Ride {
+        lane: lane.or_else(|| name.clone()).unwrap_or_else(|| place.key().to_owned()),
+        class: name.clone().unwrap_or_default(),
+        count: Said::of(section.field("lanes"), |field| field.integer(1..=MAX_LANES_PER_GROUP)),
+        congestion_control: Said::of(section.field("congestion_control"), |field| {
+            field.parse(values::CONGESTION_CONTROL, values::congestion_control)
+        }),
+        dscp: Said::of(section.field("dscp"), rules::code_point),
+        place: place.clone(),
+    };
+    let weight = section.field("weight").and_then(|field| field.integer(1..=MAX_WEIGHT));
+    let guarantee = section.field("guarantee").and_then(|field| rate(&field));
+    let ceiling = section.field("ceiling").and_then(|field| rate(&field));
+    if let (Some(guarantee), Some(ceiling)) = (guarantee, ceiling)
+        && guarantee > ceiling
+    {
+        place.report(
+            format!("guarantee {guarantee} is above ceiling {ceiling}"),
+            "a guarantee of at most the ceiling",
+        );
+    }
+    let mut switch = |key| section.field(key).and_then(|field| field.boolean());
+    let (priority, repeat_filter, header_compression) =
+        (switch("priority"), switch("repeat_filter"), switch("header_compression"));
+    let (admission, over) = section.section("flows").map_or((None, None), flows);
     section.finish();
-    ClassConfig {
+    let class = ClassConfig {
         name: name.unwrap_or_default(),
         rules,
         queue,
-        congestion_control: congestion_control.unwrap_or_else(|| lanes.congestion_control.clone()),
-    }
+        lane_group: 0,
+        weight: weight.unwrap_or(1),
+        guarantee,
+        ceiling,
+        priority: priority.unwrap_or(false),
+        admission,
+        repeat_filter: repeat_filter.unwrap_or(true),
+        header_compression: header_compression.unwrap_or(true),
+    };
+    Draft { class, ride, over }
 }
 
-/// The rules of a `match`; where one is wrong, something in its place, so that the class does not look as if
-/// it took everything.
-fn rules(field: Field<'_>) -> Vec<RuleConfig> {
-    let place = field.place().clone();
-    match field.list(RULES) {
-        Some(fields) if fields.is_empty() => {
-            place.report("is an empty list, which takes no packet", format!("{RULES}, or no match at all"));
-            vec![RuleConfig::default()]
-        }
-        Some(fields) => {
-            fields.into_iter().map(|field| field.section().map_or_else(RuleConfig::default, rule)).collect()
-        }
-        None => vec![RuleConfig::default()],
-    }
+fn class_name(text: &str) -> Result<String, String> {
+    if is_class_name(text) { Ok(text.to_owned()) } else { Err(format!("{text:?} is no name")) }
 }
 
-fn rule(mut section: Section<'_>) -> RuleConfig {
-    let place = section.place().clone();
-    let mut prefix = |key| section.field(key)?.parse(values::PREFIX, values::prefix);
-    let (source, destination) = (prefix("source"), prefix("destination"));
-    let mut range = |key| section.field(key).map(ports).unwrap_or_default();
-    let (source_port, destination_port, port) =
-        (range("source_port"), range("destination_port"), range("port"));
-    let protocol = section.field("protocol").and_then(|field| protocol(&field));
-    let dscp = section.field("dscp").map(dscp).unwrap_or_default();
-    if section.is_empty() {
-        place.report(
-            "is an empty rule",
-            "at least one of protocol, dscp, source, destination, source_port, destination_port, port",
-        );
-    }
-    section.finish();
-    if source
-        .is_some_and(|net| destination.is_some_and(|other| net.addr().is_ipv4() != other.addr().is_ipv4()))
-    {
-        place.report_plain("source and destination are of different IP versions, which no packet has");
-    }
-    let names_ports = !(source_port.is_empty() && destination_port.is_empty() && port.is_empty());
-    let has_ports = matches!(protocol, None | Some(ProtocolMatch::Number(TCP | UDP | SCTP)));
-    if names_ports && !has_ports {
-        place.report(
-            "names ports of a protocol that has none",
-            "ports with \"tcp\", \"udp\", \"sctp\" or no protocol",
-        );
-    }
-    RuleConfig { protocol, dscp, source, destination, source_port, destination_port, port }
-}
-
-fn protocol(field: &Field<'_>) -> Option<ProtocolMatch> {
-    if field.is_integer() {
-        return field.integer(0..=u8::MAX).map(ProtocolMatch::Number);
-    }
-    field.parse(PROTOCOL, |text| match text {
-        "tcp" => Ok(ProtocolMatch::Number(TCP)),
-        "udp" => Ok(ProtocolMatch::Number(UDP)),
-        "sctp" => Ok(ProtocolMatch::Number(SCTP)),
-        "icmp" => Ok(ProtocolMatch::Icmp),
-        other => Err(format!("unknown protocol {other:?}")),
+fn rate(field: &Field<'_>) -> Option<Rate> {
+    field.parse(RATE, |text| match text.parse::<Rate>() {
+        Ok(rate) if (MIN_RATE..=MAX_RATE).contains(&rate) => Ok(rate),
+        Ok(rate) => Err(format!("{rate} is out of range")),
+        Err(_) => Err(format!("{text:?} is no rate")),
     })
 }
 
-fn dscp(field: Field<'_>) -> Vec<u8> {
-    let one = |field: Field<'_>| {
-        if field.is_integer() { field.integer(0..=63) } else { field.parse(values::DSCP, values::dscp) }
-    };
-    listed(field, values::DSCP, one)
-}
-
-fn ports(field: Field<'_>) -> Vec<RangeInclusive<u16>> {
-    let one = |field: Field<'_>| {
-        if field.is_integer() {
-            field.integer(0..=u16::MAX).map(|port| port..=port)
-        } else {
-            field.parse(values::PORTS, values::ports)
-        }
-    };
-    listed(field, values::PORTS, one)
-}
-
-/// What is right of a list's values or of the one value in its place. An empty list, which would hold for no
-/// packet but read as if it held for every one, is a mistake.
-fn listed<'d, T>(field: Field<'d>, allowed: &str, one: impl Fn(Field<'d>) -> Option<T>) -> Vec<T> {
-    let place = field.place().clone();
-    let fields = field.one_or_more();
-    if fields.is_empty() {
-        place.report("is an empty list", allowed);
-    }
-    fields.into_iter().filter_map(one).collect()
-}
-
-fn queue(mut section: Section<'_>) -> QueueConfig {
-    let discipline = section.field("discipline").and_then(|field| {
-        field.word(&[("tail-drop", Discipline::TailDrop), ("fair-tail-drop", Discipline::FairTailDrop)])
-    });
-    let packets = section.field("packets").and_then(|field| field.integer(1..=MAX_QUEUE_PACKETS));
-    let bytes = section.field("bytes").and_then(|field| queue_bytes(&field));
+/// The bound on a class's flows, and the class named for those beyond.
+fn flows(mut section: Section<'_>) -> (Option<AdmissionConfig>, Option<Said<'_, String>>) {
+    let limit = section
+        .required("limit", &format!("a whole number, 1 to {MAX_FLOWS}"))
+        .and_then(|field| field.integer(1..=MAX_FLOWS));
+    let over = Said::of(section.field("over"), |field| field.parse(OVER, class_name));
     section.finish();
-    QueueConfig {
-        discipline: discipline.unwrap_or_default(),
-        packets: packets.unwrap_or(QueueConfig::DEFAULT.packets),
-        bytes: bytes.unwrap_or(QueueConfig::DEFAULT.bytes),
-    }
+    let admission = limit.map(|limit| AdmissionConfig { limit, over: Over::Refuse });
+    (admission, over.filter(|over| over.value != REFUSE))
 }
 
-fn queue_bytes(field: &Field<'_>) -> Option<u64> {
-    if field.is_integer() {
-        return field.integer(MIN_QUEUE_BYTES..=MAX_QUEUE_BYTES);
+/// Finds the classes that flows overflow to. None of these passes flows on, so there are no chains to follow
+/// and no cycles.
+fn link_overflows(drafts: &mut [Draft<'_>]) {
+    let mut targets = Vec::new();
+    for (from, draft) in drafts.iter().enumerate() {
+        let Some(over) = &draft.over else { continue };
+        let found = drafts.iter().position(|other| other.class.name == over.value);
+        match found {
+            None => over.place.report(format!("there is no class {:?}", over.value), OVER),
+            Some(to) if to == from => over.place.report("is the class itself", OVER),
+            Some(to) => {
+                if let Some(next) = &drafts[to].over {
+                    over.place.report(
+                        format!("class {:?} passes flows on itself, to {:?}", over.value, next.value),
+                        "\"refuse\" or a class whose own flows are unlimited or refused",
+                    );
+                }
+                targets.push((from, to));
+            }
+        }
     }
-    let bytes = field.parse(values::SIZE, values::size)?;
-    if (MIN_QUEUE_BYTES..=MAX_QUEUE_BYTES).contains(&bytes) {
-        return Some(bytes);
+    for (from, to) in targets {
+        if let Some(admission) = &mut drafts[from].class.admission {
+            admission.over = Over::Class(to);
+        }
     }
-    field.place().report(format!("{bytes} octets are out of range"), "64KiB to 1GiB");
-    None
-}
-
-fn default_classes(lanes: &LanesConfig) -> Vec<ClassConfig> {
-    let class = |name: &str, rules| ClassConfig {
-        name: name.to_owned(),
-        rules,
-        queue: QueueConfig { discipline: Discipline::FairTailDrop, ..QueueConfig::DEFAULT },
-        congestion_control: lanes.congestion_control.clone(),
-    };
-    let protocol = |protocol| RuleConfig { protocol: Some(protocol), ..RuleConfig::default() };
-    let short_talks = |number| RuleConfig {
-        port: vec![22..=22, 53..=53, 123..=123],
-        ..protocol(ProtocolMatch::Number(number))
-    };
-    // EF, VA, CS4 to CS7, AF41 to AF43: what RFC 4594 has for voice, video calls, signalling and control.
-    let urgent = RuleConfig { dscp: vec![46, 44, 32, 40, 48, 56, 34, 36, 38], ..RuleConfig::default() };
-    vec![
-        class("interactive", vec![protocol(ProtocolMatch::Icmp), urgent, short_talks(TCP), short_talks(UDP)]),
-        class("tcp", vec![protocol(ProtocolMatch::Number(TCP))]),
-        class("other", Vec::new()),
-    ]
 }

@@ -7,21 +7,27 @@
 //!
 //! Parsing touches no other file: the private key is read by [`Config::identity`].
 
+mod class;
 mod classes;
 mod error;
+mod lane_groups;
 mod peers;
+mod presets;
+mod queue;
 mod reader;
+mod rules;
 mod site;
 mod values;
+mod warnings;
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
-use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use ipnet::IpNet;
 use zeroize::Zeroizing;
 
+pub use class::{AdmissionConfig, Behaviour, ClassConfig, LaneGroupConfig, Over, ProtocolMatch, RuleConfig};
 pub use error::{ConfigError, ConfigErrors, LoadError};
 
 use crate::keys::{KeyError, PublicKey, SecretKey};
@@ -32,16 +38,18 @@ pub const DEFAULT_TUN_NAME: &str = "trunk0";
 pub const DEFAULT_TUN_MTU: u32 = 1500;
 /// `tun.tx_queue_len` unless given. Short, since the queue that is managed is the core's, not the device's.
 pub const DEFAULT_TX_QUEUE_LEN: u32 = 128;
-/// A class's `queue.packets` unless given: the queue of lee2002.
-pub const DEFAULT_QUEUE_PACKETS: u32 = 1000;
-/// A class's `queue.bytes` unless given.
-pub const DEFAULT_QUEUE_BYTES: u64 = 4 << 20;
 /// `lanes.congestion_control` unless given.
 pub const DEFAULT_CONGESTION_CONTROL: &str = "cubic";
 /// Where the control socket lies unless given: `<name>.sock` in here.
 pub const RUN_DIRECTORY: &str = "/run/trunkline";
 /// Most classes of a site.
 pub const MAX_CLASSES: usize = 16;
+/// Most lanes to a peer in a shard.
+pub const MAX_LANES: usize = 32;
+/// Most lanes to a peer in a shard under one name.
+pub const MAX_LANES_PER_GROUP: u8 = 8;
+/// Largest weight of a class.
+pub const MAX_WEIGHT: u16 = 1000;
 /// Most queues of the TUN.
 pub const MAX_QUEUES: u16 = 16;
 
@@ -62,15 +70,20 @@ pub struct Config {
     pub tun: TunConfig,
     /// What all lanes have in common.
     pub lanes: LanesConfig,
+    /// The lanes to each peer, by name, in the order of the first class on each. Every one is some class's.
+    pub lane_groups: Vec<LaneGroupConfig>,
     /// The classes of traffic, in the order they are tried; the last matches everything. Never empty.
     ///
-    /// A file without `[[classes]]` gets three, with fair tail drop:
+    /// `classes` may be a word in place of tables; a file without `classes` is `"interactive"`:
     ///
-    /// | name | takes |
-    /// | --- | --- |
-    /// | `interactive` | ICMP and `ICMPv6`; DSCP EF, VA, CS4 to CS7, AF41 to AF43; port 22, 53 or 123 of TCP or UDP |
-    /// | `tcp` | the rest of TCP |
-    /// | `other` | everything else: UDP foremost |
+    /// | preset | class | takes | queue |
+    /// | --- | --- | --- | --- |
+    /// | `interactive` | `interactive` | ICMP and `ICMPv6`; DSCP EF, VA, CS4 to CS7, AF41 to AF43; port 22, 53 or 123 of TCP or UDP; TCP and UDP flows that behave so | FQ-CoDel |
+    /// | | `tcp` | the rest of TCP | trunk |
+    /// | | `other` | everything else: UDP foremost | `CoDel` |
+    /// | `split` | `tcp` | TCP | trunk |
+    /// | | `udp` | everything else | `CoDel` |
+    /// | `single` | `all` | everything | FQ-CoDel |
     pub classes: Vec<ClassConfig>,
     /// The other sites.
     pub peers: Vec<PeerConfig>,
@@ -118,7 +131,7 @@ pub struct TunConfig {
     pub addresses: Vec<IpNet>,
     /// Its MTU in octets.
     pub mtu: u32,
-    /// Queues of the device = shards = lanes per class and peer.
+    /// Queues of the device = shards; each has lanes of its own to each peer.
     pub queues: u16,
     /// Whether the kernel hands over super-packets and unfinished checksums.
     pub offloads: bool,
@@ -133,68 +146,6 @@ pub struct LanesConfig {
     pub congestion_control: String,
     /// The mark (`SO_MARK`) on the packets of lanes.
     pub fwmark: Option<u32>,
-}
-
-/// One of `[[classes]]`: a kind of traffic that has lanes and a queue of its own.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ClassConfig {
-    /// Its name, `[a-z0-9_-]{1,32}`. Both ends of a trunk must have a class of this name.
-    pub name: String,
-    /// A packet belongs here if any of these rules takes it. Empty: every packet.
-    pub rules: Vec<RuleConfig>,
-    /// The queue in front of each of its lanes.
-    pub queue: QueueConfig,
-    /// The kernel's name of its lanes' congestion control.
-    pub congestion_control: String,
-}
-
-/// A rule takes a packet for which all that is given holds. Something is always given.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct RuleConfig {
-    /// The protocol above IP.
-    pub protocol: Option<ProtocolMatch>,
-    /// Any of these code points (0 to 63); empty: whatever it is.
-    pub dscp: Vec<u8>,
-    /// The prefix the source address lies in.
-    pub source: Option<IpNet>,
-    /// The prefix the destination address lies in.
-    pub destination: Option<IpNet>,
-    /// Ranges one of which the source port lies in; empty: whatever it is.
-    pub source_port: Vec<RangeInclusive<u16>>,
-    /// Ranges one of which the destination port lies in; empty: whatever it is.
-    pub destination_port: Vec<RangeInclusive<u16>>,
-    /// Ranges one of which the source or the destination port lies in; empty: whatever they are.
-    pub port: Vec<RangeInclusive<u16>>,
-}
-
-/// Which protocol above IP a rule takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ProtocolMatch {
-    /// ICMP and `ICMPv6`.
-    Icmp,
-    /// The protocol of this number.
-    Number(u8),
-}
-
-/// The queue in front of a lane.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct QueueConfig {
-    /// What it does when it is full, or before.
-    pub discipline: Discipline,
-    /// Most packets in it.
-    pub packets: u32,
-    /// Most octets in it.
-    pub bytes: u64,
-}
-
-/// What a queue does when it is full, or before.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Discipline {
-    /// What does not fit is dropped.
-    #[default]
-    TailDrop,
-    /// The same, but no flow may hold more than four times the free space.
-    FairTailDrop,
 }
 
 /// One of `[[peers]]`: another site.
@@ -301,25 +252,14 @@ impl Config {
         }
     }
 
+    /// The lanes a class of this configuration rides on.
+    pub fn lane_group(&self, class: &ClassConfig) -> &LaneGroupConfig {
+        &self.lane_groups[class.lane_group]
+    }
+
     /// What is allowed and still unlikely to work as meant.
     pub fn warnings(&self) -> Vec<String> {
-        let mut warnings = Vec::new();
-        if self.lanes.fwmark.is_some() {
-            return warnings;
-        }
-        for peer in &self.peers {
-            let Some(Endpoint { host: Host::Address(address), .. }) = &peer.endpoint else { continue };
-            for owner in &self.peers {
-                if let Some(route) = owner.routes.iter().find(|route| route.contains(address)) {
-                    warnings.push(format!(
-                        "peers.{}.endpoint: {address} lies within {route}, which is routed into the trunk itself; \
-                         give its lanes a route of their own, by lanes.fwmark and a rule or by a host route",
-                        peer.name
-                    ));
-                }
-            }
-        }
-        warnings
+        warnings::of(self)
     }
 
     /// The keys in which `new` differs that a running daemon cannot follow: they are set up before it gives
@@ -353,12 +293,6 @@ impl PrivateKeySource {
             _ => false,
         }
     }
-}
-
-impl QueueConfig {
-    /// The queue of a class that says nothing about it.
-    pub const DEFAULT: Self =
-        Self { discipline: Discipline::TailDrop, packets: DEFAULT_QUEUE_PACKETS, bytes: DEFAULT_QUEUE_BYTES };
 }
 
 #[cfg(test)]

@@ -128,8 +128,7 @@ impl<'d> Section<'d> {
 
     /// The tables `[[key]]`, each known by its name if it has one, else by its number; `None` without any.
     pub(super) fn sections(&mut self, key: &'static str) -> Option<Vec<Section<'d>>> {
-        let tables = self.field(key)?.list("a list of tables")?;
-        Some(tables.into_iter().enumerate().filter_map(|(index, table)| table.named_section(index)).collect())
+        self.field(key)?.sections("a list of tables")
     }
 
     /// Reports the keys nobody asked for.
@@ -156,6 +155,10 @@ impl<'d> Field<'d> {
 
     pub(super) fn is_integer(&self) -> bool {
         self.value.is_integer()
+    }
+
+    pub(super) fn is_text(&self) -> bool {
+        self.value.is_str()
     }
 
     pub(super) fn text(&self, allowed: &str) -> Option<&'d str> {
@@ -208,6 +211,29 @@ impl<'d> Field<'d> {
             self.place.report(format!("{integer} is out of range"), allowed);
         }
         fitting
+    }
+
+    /// A number, whole or not, that `fits`.
+    pub(super) fn number(&self, allowed: &str, fits: impl FnOnce(f64) -> bool) -> Option<f64> {
+        let text = match self.value {
+            DeValue::Float(float) => float.as_str(),
+            DeValue::Integer(integer) if integer.radix() == 10 => integer.as_str(),
+            _ => {
+                self.wrong_type(allowed);
+                return None;
+            }
+        };
+        let value = text.parse().ok().filter(|value| fits(*value));
+        if value.is_none() {
+            self.place.report(format!("{text} is out of range"), allowed);
+        }
+        value
+    }
+
+    /// The tables of a list, each known by its name if it has one, else by its number.
+    pub(super) fn sections(self, allowed: &str) -> Option<Vec<Section<'d>>> {
+        let tables = self.list(allowed)?;
+        Some(tables.into_iter().enumerate().filter_map(|(index, table)| table.named_section(index)).collect())
     }
 
     /// The values of a list.

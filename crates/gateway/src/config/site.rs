@@ -51,7 +51,7 @@ fn config(mut root: Section<'_>, path: &Path) -> Option<Config> {
     let encryption = encryption.unwrap_or_default();
     let (tun, mtu_place) = tun(&mut root);
     let lanes = lanes(&mut root);
-    let classes = classes::parse(&mut root, &lanes);
+    let (classes, lane_groups) = classes::parse(&mut root, &lanes);
     let own_key = match &private_key {
         Some(PrivateKeySource::Inline(key)) => Some(key.public()),
         _ => None,
@@ -71,6 +71,7 @@ fn config(mut root: Section<'_>, path: &Path) -> Option<Config> {
         encryption,
         tun,
         lanes,
+        lane_groups,
         classes,
         peers,
         control,

@@ -2,7 +2,12 @@
 
 use std::path::Path;
 
+use trunkline_queue::{Limits, Settings};
+
 use super::*;
+
+mod classes;
+mod queues;
 
 const KEY_B: &str = "1yu8EBD2hXEw1rG5DrWBHxYYHv5mYT5x62F3GwVzNDk=";
 const KEY_C: &str = "2yu8EBD2hXEw1rG5DrWBHxYYHv5mYT5x62F3GwVzNDk=";
@@ -57,13 +62,8 @@ fn a_key_alone_is_a_file_and_all_else_has_defaults() {
     );
     assert_eq!(config.lanes, LanesConfig { congestion_control: "cubic".to_owned(), fwmark: None });
     assert_eq!(config.control.socket, Path::new("/run/trunkline/site.sock"));
-    let names: Vec<_> = config.classes.iter().map(|class| class.name.as_str()).collect();
-    assert_eq!(names, ["interactive", "tcp", "other"]);
-    assert!(config.classes[2].rules.is_empty());
-    assert_eq!(
-        config.classes[0].queue,
-        QueueConfig { discipline: Discipline::FairTailDrop, packets: 1000, bytes: 4 << 20 }
-    );
+    let interactive = ok("classes = \"interactive\"");
+    assert_eq!((config.classes, config.lane_groups), (interactive.classes, interactive.lane_groups));
 }
 
 #[test]
@@ -86,9 +86,19 @@ congestion_control = "reno"
 fwmark = 0x51
 [[classes]]
 name = "voice"
-match = [{{ dscp = ["ef", 44] }}, {{ protocol = "udp", port = [53, "5060-5061"], source = "10.1.0.0/16", destination = "10.2.0.0/16" }}]
+match = [{{ dscp = ["ef", 44] }}, {{ protocol = "udp", port = [53, "5060-5061"], source = "10.1.0.0/16", destination = "10.2.0.0/16" }}, {{ length = ["40-200", 1500], behaviour = "interactive" }}]
 queue = {{ discipline = "tail-drop", packets = 50, bytes = "256KiB" }}
+lane = "calls"
+lanes = 2
 congestion_control = "bbr"
+dscp = "ef"
+weight = 30
+guarantee = "2mbit"
+ceiling = "2.5 Mbit/s"
+priority = true
+flows = {{ limit = 100, over = "rest" }}
+repeat_filter = false
+header_compression = false
 [[classes]]
 name = "ping"
 match = [{{ protocol = "icmp" }}, {{ protocol = 89, dscp = "cs6" }}, {{ source_port = 1, destination_port = "2-3" }}]
@@ -130,12 +140,46 @@ listen = "unix:/tmp/a.metrics"
             ..RuleConfig::default()
         }
     );
-    assert_eq!(voice.queue, QueueConfig { discipline: Discipline::TailDrop, packets: 50, bytes: 256 << 10 });
-    assert_eq!((voice.congestion_control.as_str(), ping.congestion_control.as_str()), ("bbr", "reno"));
+    assert_eq!(voice.queue, Settings::TailDrop(Limits { segments: 50, bytes: 256 << 10 }));
+    assert_eq!(config.lane_group(voice).congestion_control, "bbr");
+    assert_eq!(config.lane_group(ping).congestion_control, "reno");
     assert_eq!(ping.rules[0].protocol, Some(ProtocolMatch::Icmp));
     assert_eq!(ping.rules[1].protocol, Some(ProtocolMatch::Number(89)));
     assert_eq!((&ping.rules[2].source_port, &ping.rules[2].destination_port), (&vec![1..=1], &vec![2..=3]));
-    assert_eq!((rest.queue.bytes, rest.queue.packets), (70_000, 1000));
+    assert_eq!(rest.queue.limits(), Limits { segments: 1000, bytes: 70_000 });
+    assert_eq!(
+        voice.rules[2],
+        RuleConfig {
+            length: vec![40..=200, 1500..=1500],
+            behaviour: Some(Behaviour::Interactive),
+            ..RuleConfig::default()
+        }
+    );
+    assert_eq!(
+        *voice,
+        ClassConfig {
+            name: "voice".to_owned(),
+            rules: voice.rules.clone(),
+            queue: voice.queue,
+            lane_group: 0,
+            weight: 30,
+            guarantee: Some("2mbit".parse().unwrap()),
+            ceiling: Some("2.5 Mbit/s".parse().unwrap()),
+            priority: true,
+            admission: Some(AdmissionConfig { limit: 100, over: Over::Class(2) }),
+            repeat_filter: false,
+            header_compression: false,
+        }
+    );
+    assert_eq!(
+        config.lane_groups[0],
+        LaneGroupConfig {
+            name: "calls".to_owned(),
+            count: 2,
+            congestion_control: "bbr".to_owned(),
+            dscp: 46
+        }
+    );
     assert_eq!(config.peers[0].encryption, Encryption::Tls);
     assert_eq!(config.peers[1].encryption, Encryption::None);
     assert_eq!(config.peers[0].endpoint.as_ref().unwrap().to_string(), "b.example.net:4600");
@@ -189,7 +233,7 @@ fn unknown_keys_are_errors_in_every_table() {
     let all = errors(&format!(
         "private_key_file = \"k\"\nnam = 1\n[tun]\nmut = 1\n[lanes]\nx = 1\n[control]\nx = 1\n\
          [metrics]\nlisten = \"127.0.0.1:1\"\nx = 1\n[[classes]]\nname = \"a\"\nx = 1\n\
-         match = [{{ protocl = \"udp\", port = 1 }}]\nqueue = {{ packet = 1 }}\n[[classes]]\nname = \"b\"\n{}x = 1\n",
+         match = [{{ protocl = \"udp\", port = 1 }}]\nqueue = {{ packet = 1 }}\nflows = {{ limit = 1, ovr = 1 }}\n[[classes]]\nname = \"b\"\n{}x = 1\n",
         peer("b", KEY_B, "[\"10.0.0.0/8\"]")
     ));
     let keys: Vec<_> = all
@@ -210,6 +254,7 @@ fn unknown_keys_are_errors_in_every_table() {
             "classes.a.x",
             "classes.a.match.protocl",
             "classes.a.queue.packet",
+            "classes.a.flows.ovr",
             "peers.b.x"
         ]
     );
@@ -225,6 +270,10 @@ fn wrong_types_say_what_they_are_and_what_is_allowed() {
         ("[tun]\nmtu = \"1500\"", "tun.mtu: is a string; allowed: a whole number, 68 to 65535"),
         ("[tun]\nmtu = 1500.0", "tun.mtu: is a float; allowed"),
         ("[tun]\noffloads = 1", "tun.offloads: is an integer; allowed: true or false"),
+        (
+            "classes = 1",
+            "classes: is an integer; allowed: a list of tables, or \"interactive\", \"split\", \"single\"",
+        ),
         ("peers = 1", "peers: is an integer; allowed: a list of tables"),
         ("peers = [1]", "peers: is an integer; allowed: a table"),
         ("[[classes]]\nname = \"a\"\nmatch = [1]", "classes.a.match: is an integer; allowed: a table"),
@@ -349,78 +398,6 @@ fn ipv6_needs_its_least_mtu() {
 }
 
 #[test]
-fn the_last_class_and_no_other_takes_everything() {
-    let early = error("[[classes]]\nname = \"a\"\n[[classes]]\nname = \"b\"\n");
-    assert!(early.contains(":2:1: classes.a: takes every packet"), "{early}");
-    let never = error("[[classes]]\nname = \"a\"\nmatch = [{ protocol = \"udp\" }]\n");
-    assert!(never.contains("classes.a: is the last class but does not take every packet"), "{never}");
-    assert!(error("classes = []\n").contains("classes is an empty list"));
-}
-
-#[test]
-fn class_names_are_unique_and_travel_in_a_hello() {
-    assert!(error("[[classes]]\nname = \"A\"\n").contains("classes.A.name: \"A\" is no name"));
-    assert!(error("[[classes]]\n").contains("classes[0].name: is missing"));
-    let twice = "[[classes]]\nname = \"a\"\nmatch = [{ protocol = 1 }]\n[[classes]]\nname = \"a\"\n";
-    assert!(error(twice).contains("\"a\" is the name of two classes"));
-}
-
-#[test]
-fn there_are_at_most_sixteen_classes() {
-    let classes = |count: usize| {
-        (1..count).fold(String::new(), |text, number| {
-            text + &format!("[[classes]]\nname = \"c{number}\"\nmatch = [{{ dscp = {number} }}]\n")
-        }) + "[[classes]]\nname = \"rest\"\n"
-    };
-    assert_eq!(ok(&classes(16)).classes.len(), 16);
-    assert!(error(&classes(17)).contains("classes.rest: is one class too many"));
-}
-
-#[test]
-fn rules_that_hold_for_no_packet_or_say_nothing_are_mistakes() {
-    for (rules, expected) in [
-        ("[]", "is an empty list"),
-        ("[{}]", "is an empty rule"),
-        ("[{ dscp = [] }]", "match.dscp: is an empty list"),
-        ("[{ port = [] }]", "match.port: is an empty list"),
-        ("[{ protocol = \"icmp\", port = 1 }]", "names ports of a protocol that has none"),
-        ("[{ protocol = 89, source_port = 1 }]", "names ports of a protocol that has none"),
-        ("[{ source = \"10.0.0.0/8\", destination = \"fd00::/8\" }]", "of different IP versions"),
-        ("[{ protocol = \"tpc\" }]", "match.protocol: unknown protocol \"tpc\"; allowed: \"tcp\""),
-        ("[{ protocol = 256 }]", "256 is out of range"),
-        ("[{ dscp = 64 }]", "match.dscp: 64 is out of range"),
-        ("[{ dscp = \"af44\" }]", "unknown code point \"af44\""),
-        ("[{ port = \"2-1\" }]", "match.port: 2-1 ends before it begins"),
-        ("[{ port = 65536 }]", "65536 is out of range"),
-        ("[{ source = \"10.0.0.1/8\" }]", "10.0.0.0/8 is meant"),
-    ] {
-        let text = format!("[[classes]]\nname = \"a\"\nmatch = {rules}\n[[classes]]\nname = \"b\"\n");
-        let error = error(&text);
-        assert!(error.contains(expected), "{rules}: {error}");
-    }
-}
-
-#[test]
-fn queues_hold_a_super_packet_at_least() {
-    for (queue, right) in [
-        ("packets = 1", true),
-        ("packets = 0", false),
-        ("packets = 1000001", false),
-        ("bytes = \"64KiB\"", true),
-        ("bytes = 65535", false),
-        ("bytes = \"63KiB\"", false),
-        ("bytes = \"1GiB\"", true),
-        ("bytes = \"2GB\"", false),
-        ("bytes = \"lots\"", false),
-        ("discipline = \"red\"", false),
-    ] {
-        let result =
-            parse(&format!("private_key_file = \"k\"\n[[classes]]\nname = \"a\"\nqueue = {{ {queue} }}\n"));
-        assert_eq!(result.is_ok(), right, "{queue}: {result:?}");
-    }
-}
-
-#[test]
 fn peers_share_nothing() {
     let two = |second: &str| error(&format!("{}{second}", peer("b", KEY_B, "[\"10.2.0.0/16\"]")));
     let error = two(&peer("c", KEY_B, "[\"10.3.0.0/16\"]"));
@@ -478,7 +455,8 @@ fn a_reload_cannot_change_what_is_set_up_before_privileges_are_dropped() {
     let base = || ok("listen = [\"[::]:1\"]\n[metrics]\nlisten = \"127.0.0.1:1\"");
     assert!(base().restart_needed(&base()).is_empty());
     let same = ok("listen = [\"[::]:1\"]\nencryption = \"none\"\n[lanes]\nfwmark = 1\n[tun]\nmtu = 1400\n\
-                   [metrics]\nlisten = \"127.0.0.1:1\"\n[[classes]]\nname = \"x\"\n");
+                   [metrics]\nlisten = \"127.0.0.1:1\"\n[[classes]]\nname = \"x\"\nlane = \"y\"\nlanes = 2\n\
+                   dscp = 8\nflows = { limit = 1 }\nqueue = { discipline = \"pie\" }\n");
     assert!(base().restart_needed(&same).is_empty());
     let other = parse(
         "name = \"x\"\nprivate_key_file = \"b.key\"\n[tun]\nname = \"y\"\nqueues = 2\noffloads = false\n\

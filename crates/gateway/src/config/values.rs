@@ -3,6 +3,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use ipnet::IpNet;
 use trunkline_units::Bytes;
@@ -35,9 +36,13 @@ pub(super) const SIZE: &str =
     "a whole number of octets, or one with kB, MB, GB, KiB, MiB or GiB, such as \"256KiB\"";
 /// What [`dscp`] takes.
 pub(super) const DSCP: &str =
-    "0 to 63, \"be\", \"ef\", \"va\", \"le\", \"cs0\" to \"cs7\", \"af11\" to \"af43\", or a list of these";
+    "0 to 63, \"be\", \"ef\", \"va\", \"le\", \"cs0\" to \"cs7\", \"af11\" to \"af43\"";
 /// What [`ports`] takes.
 pub(super) const PORTS: &str = "a port, a range such as \"1000-2000\", or a list of these";
+/// What [`lengths`] takes.
+pub(super) const LENGTHS: &str = "20 to 65535 octets, a range such as \"40-200\", or a list of these";
+/// What [`duration`] takes.
+pub(super) const DURATION: &str = "a number with us, ms or s, such as \"5ms\" or \"1.5s\"";
 
 /// TCP's protocol number.
 pub(super) const TCP: u8 = 6;
@@ -164,12 +169,41 @@ pub(super) fn dscp(text: &str) -> Result<u8, String> {
 
 /// A range `first-last`, or one port as text.
 pub(super) fn ports(text: &str) -> Result<RangeInclusive<u16>, String> {
+    range(text, "port")
+}
+
+/// A range `first-last` of lengths in octets, or one as text.
+pub(super) fn lengths(text: &str) -> Result<RangeInclusive<u16>, String> {
+    range(text, "length")
+}
+
+fn range(text: &str, what: &str) -> Result<RangeInclusive<u16>, String> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     match (first.trim().parse::<u16>(), last.trim().parse::<u16>()) {
         (Ok(first), Ok(last)) if first <= last => Ok(first..=last),
         (Ok(_), Ok(_)) => Err(format!("{text} ends before it begins")),
-        _ => Err(format!("{text:?} is no port or range of ports")),
+        _ => Err(format!("{text:?} is no {what} or range of {what}s")),
     }
+}
+
+/// A time such as `200us`, `5 ms` or `1.5s`, to the nanosecond.
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("{text:?} is no time");
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    // Digits of a nanosecond in the unit.
+    let places = match unit.trim_start() {
+        "us" | "µs" => 3,
+        "ms" => 6,
+        "s" => 9,
+        _ => return Err(wrong()),
+    };
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
+    if fraction.is_empty() || fraction.len() > places || fraction.contains('.') {
+        return Err(wrong());
+    }
+    let nanos = format!("{whole}{fraction:0<places$}").parse().map_err(|_| wrong())?;
+    if whole.is_empty() { Err(wrong()) } else { Ok(Duration::from_nanos(nanos)) }
 }
 
 #[cfg(test)]
@@ -239,6 +273,41 @@ mod tests {
         assert_eq!(ports("0 - 65535"), Ok(0..=u16::MAX));
         for wrong in ["2-1", "", "-", "1-", "65536", "a-b", "1-2-3"] {
             assert!(ports(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(ports("x").unwrap_err(), "\"x\" is no port or range of ports");
+        assert_eq!(lengths("x").unwrap_err(), "\"x\" is no length or range of lengths");
+    }
+
+    #[test]
+    fn times_have_a_unit_and_are_exact() {
+        for (text, nanos) in [
+            ("5ms", 5_000_000),
+            ("200us", 200_000),
+            ("200 µs", 200_000),
+            ("1.5s", 1_500_000_000),
+            ("0.1ms", 100_000),
+            ("0ms", 0),
+            ("0.000000001s", 1),
+        ] {
+            assert_eq!(duration(text), Ok(Duration::from_nanos(nanos)), "{text}");
+        }
+        for wrong in [
+            "",
+            "5",
+            "ms",
+            "-5ms",
+            "5m",
+            "5 m s",
+            ".5ms",
+            "5.ms",
+            "1.2.3s",
+            "1e3ms",
+            "0.0001us",
+            "+5ms",
+            "18446744073709551616us",
+            "٣ms",
+        ] {
+            assert!(duration(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -85,7 +85,10 @@ impl Daemon {
                         },
                     };
                     if let State::Up(up) = &lane.state {
-                        let _ = sys::set_congestion_control(up.fd.as_fd(), &class.congestion_control);
+                        let _ = sys::set_congestion_control(
+                            up.fd.as_fd(),
+                            &self.config.lane_group(class).congestion_control,
+                        );
                     }
                     self.lanes.push(lane);
                 }
@@ -244,7 +247,7 @@ impl Daemon {
             class: key.class.to_string(),
         };
         let options = SocketOptions {
-            congestion_control: Some(&class.congestion_control),
+            congestion_control: Some(&self.config.lane_group(class).congestion_control),
             mark: self.config.lanes.fwmark,
         };
         let dialer = Dialer::new(&self.identity, key.peer).map_err(|error| text(&error))?;
@@ -433,7 +436,8 @@ impl Daemon {
         });
         // A reload may have taken it away meanwhile.
         let Some(index) = self.lane_index(&key) else { return };
-        let Some(congestion_control) = self.class_config(&key.class).map(|c| c.congestion_control.clone())
+        let Some(congestion_control) =
+            self.class_config(&key.class).map(|c| self.config.lane_group(c).congestion_control.clone())
         else {
             return;
         };

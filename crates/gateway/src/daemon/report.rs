@@ -7,7 +7,6 @@ use trunkline_queue::Histogram;
 use super::lanes::State;
 use super::{Daemon, Source};
 use crate::clock::now;
-use crate::config::Discipline;
 use crate::rx::{LaneRxStats, RxReport};
 use crate::status::{Class, Lane, Peer, Received, Sojourn, Status, Strangers, Tun};
 use crate::tx::TxReport;
@@ -82,26 +81,24 @@ impl Daemon {
                 let mut class = Class {
                     name: class_config.name.clone(),
                     lane_group: class_config.name.clone(),
-                    discipline: match class_config.queue.discipline {
-                        Discipline::TailDrop => "tail-drop",
-                        Discipline::FairTailDrop => "fair-tail-drop",
-                    }
-                    .to_owned(),
+                    discipline: class_config.discipline().to_owned(),
                     weight: 1,
                     ..Class::default()
                 };
+                let limits = class_config.queue.limits();
                 let mut sojourn = Histogram::default();
                 let queues = tx.iter().flat_map(|report| &report.classes);
                 for (_, _, stats) in
                     queues.filter(|(key, name, _)| *key == config.public_key && **name == *class_config.name)
                 {
                     class.add(at, stats);
-                    class.capacity_packets += u64::from(class_config.queue.packets);
-                    class.capacity_bytes += class_config.queue.bytes;
+                    class.capacity_packets += u64::from(limits.segments);
+                    class.capacity_bytes += limits.bytes;
                     sojourn.merge(&stats.sojourn);
                 }
                 class.mean_backlog_packets = class.backlog_packet_seconds / uptime_s;
                 class.sojourn = Sojourn::from(&sojourn);
+                let group = self.config.lane_group(class_config);
                 lanes.extend(
                     self.lanes
                         .iter()
@@ -109,10 +106,7 @@ impl Daemon {
                             lane.key.peer == config.public_key && *lane.key.class == *class_config.name
                         })
                         .map(|lane| Self::lane_status(lane, config.endpoint.is_some(), tx, &received))
-                        .map(|lane| Lane {
-                            congestion_control: class_config.congestion_control.clone(),
-                            ..lane
-                        }),
+                        .map(|lane| Lane { congestion_control: group.congestion_control.clone(), ..lane }),
                 );
                 classes.push(class);
             }

@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal as _};
 
 use tracing_subscriber::EnvFilter;
-use trunkline_gateway::config::{Config, LoadError};
+use trunkline_gateway::config::{ClassConfig, Config, LoadError, Over};
 use trunkline_gateway::daemon::{Daemon, DaemonError};
 
 use crate::cli::FileArguments;
@@ -58,16 +58,15 @@ pub(crate) fn check(arguments: &FileArguments) -> Result<(), Failure> {
         "  device    {} {addresses}, MTU {}, {} queue(s)",
         config.tun.name, config.tun.mtu, config.tun.queues
     );
-    for class in &config.classes {
-        let rules = if class.rules.is_empty() {
-            "everything else".to_owned()
-        } else {
-            format!("{} rule(s)", class.rules.len())
-        };
+    for group in &config.lane_groups {
         println!(
-            "  class     {:<12} {rules}, {} packets or {} bytes, {}",
-            class.name, class.queue.packets, class.queue.bytes, class.congestion_control
+            "  lanes     {:<12} {} to each peer in each shard, {}, DSCP {}",
+            group.name, group.count, group.congestion_control, group.dscp
         );
+    }
+    for class in &config.classes {
+        println!("  class     {:<12} {}", class.name, rides(&config, class));
+        println!("{:25}{}", "", treated(&config, class));
     }
     for peer in &config.peers {
         let endpoint = peer.endpoint.as_ref().map_or("dials us".to_owned(), |e| format!("dialled at {e}"));
@@ -79,4 +78,50 @@ pub(crate) fn check(arguments: &FileArguments) -> Result<(), Failure> {
         );
     }
     Ok(())
+}
+
+/// What a class takes and what part of which lanes it gets.
+fn rides(config: &Config, class: &ClassConfig) -> String {
+    let takes = match class.rules.len() {
+        0 => "everything else".to_owned(),
+        rules => format!("{rules} rule(s)"),
+    };
+    let group = config.lane_group(class);
+    let others: Vec<_> = config
+        .classes
+        .iter()
+        .filter(|other| other.lane_group == class.lane_group && other.name != class.name)
+        .map(|other| other.name.as_str())
+        .collect();
+    let mut parts = vec![takes];
+    if others.is_empty() {
+        parts.push(format!("lanes {} alone", group.name));
+    } else {
+        parts.push(format!("lanes {} with {}", group.name, others.join(" and ")));
+        parts.push(if class.priority {
+            "before those without priority".to_owned()
+        } else {
+            format!("weight {}", class.weight)
+        });
+    }
+    parts.extend(class.guarantee.map(|rate| format!("at least {rate}")));
+    parts.extend(class.ceiling.map(|rate| format!("at most {rate}")));
+    parts.join(", ")
+}
+
+/// How the packets and flows of a class are treated.
+fn treated(config: &Config, class: &ClassConfig) -> String {
+    let limits = class.queue.limits();
+    let mut parts =
+        vec![format!("queue {}, {} packets or {} bytes", class.discipline(), limits.segments, limits.bytes)];
+    if let Some(admission) = class.admission {
+        let over = match admission.over {
+            Over::Refuse => "refused".to_owned(),
+            Over::Class(to) => format!("in class {}", config.classes[to].name),
+        };
+        parts.push(format!("at most {} flows in each shard, more are {over}", admission.limit));
+    }
+    parts.extend((!class.repeat_filter).then(|| "repeats not filtered".to_owned()));
+    parts.extend((!class.header_compression).then(|| "headers not compressed".to_owned()));
+    parts.join(", ")
 }
