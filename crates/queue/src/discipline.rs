@@ -1,9 +1,15 @@
 use trunkline_units::Instant;
 
+use crate::codel::CoDel;
 use crate::fair_tail_drop::FairTailDrop;
 use crate::fifo::{Held, Stamped};
+use crate::fq_codel::FqCoDel;
+use crate::fred::Fred;
 use crate::ledger::Ledger;
+use crate::pie::Pie;
+use crate::red::Red;
 use crate::tail_drop::TailDrop;
+use crate::trunk::Trunk;
 use crate::{Conditions, Control, DropReason, Item, Settings};
 
 /// The disciplines: a closed set with static dispatch, one `match` per operation.
@@ -11,6 +17,12 @@ use crate::{Conditions, Control, DropReason, Item, Settings};
 pub(crate) enum Discipline<T> {
     TailDrop(TailDrop<T>),
     FairTailDrop(FairTailDrop<T>),
+    Red(Red<T>),
+    Fred(Fred<T>),
+    CoDel(CoDel<T>),
+    FqCoDel(FqCoDel<T>),
+    Pie(Pie<T>),
+    Trunk(Trunk<T>),
 }
 
 macro_rules! each {
@@ -18,15 +30,27 @@ macro_rules! each {
         match $discipline {
             Discipline::TailDrop($inner) => $body,
             Discipline::FairTailDrop($inner) => $body,
+            Discipline::Red($inner) => $body,
+            Discipline::Fred($inner) => $body,
+            Discipline::CoDel($inner) => $body,
+            Discipline::FqCoDel($inner) => $body,
+            Discipline::Pie($inner) => $body,
+            Discipline::Trunk($inner) => $body,
         }
     };
 }
 
 impl<T: Item> Discipline<T> {
-    pub(crate) fn new(settings: Settings, _seed: u64) -> Self {
+    pub(crate) fn new(settings: Settings, seed: u64) -> Self {
         match settings {
+            Settings::TailDrop(limits) => Discipline::TailDrop(TailDrop::new(limits)),
             Settings::FairTailDrop(limits) => Discipline::FairTailDrop(FairTailDrop::new(limits)),
-            other => Discipline::TailDrop(TailDrop::new(other.limits())),
+            Settings::Red(red) => Discipline::Red(Red::new(red, seed)),
+            Settings::Fred(fred) => Discipline::Fred(Fred::new(fred, seed)),
+            Settings::CoDel(codel) => Discipline::CoDel(CoDel::new(codel)),
+            Settings::FqCoDel(fq) => Discipline::FqCoDel(FqCoDel::new(fq)),
+            Settings::Pie(pie) => Discipline::Pie(Pie::new(pie, seed)),
+            Settings::Trunk(trunk) => Discipline::Trunk(Trunk::new(trunk, seed)),
         }
     }
 
@@ -35,6 +59,12 @@ impl<T: Item> Discipline<T> {
         match (self, settings) {
             (Discipline::TailDrop(queue), Settings::TailDrop(limits)) => queue.set(limits),
             (Discipline::FairTailDrop(queue), Settings::FairTailDrop(limits)) => queue.set(limits),
+            (Discipline::Red(queue), Settings::Red(red)) => queue.set(red),
+            (Discipline::Fred(queue), Settings::Fred(fred)) => queue.set(fred),
+            (Discipline::CoDel(queue), Settings::CoDel(codel)) => queue.set(codel),
+            (Discipline::FqCoDel(queue), Settings::FqCoDel(fq)) => return queue.set(fq),
+            (Discipline::Pie(queue), Settings::Pie(pie)) => queue.set(pie),
+            (Discipline::Trunk(queue), Settings::Trunk(trunk)) => queue.set(trunk),
             _ => return false,
         }
         true
@@ -45,10 +75,10 @@ impl<T: Item> Discipline<T> {
         each!(self, queue => queue.held())
     }
 
-    /// Takes note of the path behind the queue; neither of these asks.
-    pub(crate) fn observe(&mut self, _: &Conditions) {
-        match self {
-            Discipline::TailDrop(_) | Discipline::FairTailDrop(_) => {}
+    /// Takes note of the path behind the queue.
+    pub(crate) fn observe(&mut self, conditions: &Conditions) {
+        if let Discipline::Trunk(queue) = self {
+            queue.observe(conditions);
         }
     }
 
@@ -65,11 +95,20 @@ impl<T: Item> Discipline<T> {
     }
 
     /// The next item to send.
-    pub(crate) fn dequeue<F>(&mut self, _now: Instant, _ledger: &mut Ledger<'_, F>) -> Option<Stamped<T>>
+    pub(crate) fn dequeue<F>(&mut self, now: Instant, ledger: &mut Ledger<'_, F>) -> Option<Stamped<T>>
     where
         F: FnMut(T, DropReason),
     {
-        each!(self, queue => queue.pop())
+        match self {
+            Discipline::TailDrop(queue) => queue.pop(),
+            Discipline::FairTailDrop(queue) => queue.pop(),
+            Discipline::Red(queue) => queue.dequeue(now),
+            Discipline::Fred(queue) => queue.dequeue(now),
+            Discipline::CoDel(queue) => queue.dequeue(now, ledger),
+            Discipline::FqCoDel(queue) => queue.dequeue(now, ledger),
+            Discipline::Pie(queue) => queue.dequeue(now),
+            Discipline::Trunk(queue) => queue.pop(),
+        }
     }
 
     /// Takes out any item, past all rules; `None` once it is empty.

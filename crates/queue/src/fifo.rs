@@ -47,6 +47,10 @@ impl<T: Item> Fifo<T> {
         self.held
     }
 
+    pub(crate) fn front(&self) -> Option<&Stamped<T>> {
+        self.items.front()
+    }
+
     /// Queues an item, and returns how many segments it has.
     pub(crate) fn push(&mut self, since: Instant, item: T) -> u32 {
         let segments = item.segments();

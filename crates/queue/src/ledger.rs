@@ -39,4 +39,33 @@ impl<F> Ledger<'_, F> {
         self.trim(&mut item, room, reason);
         Some(item)
     }
+
+    /// Drops the last `lost` segments and gives back the rest, if any.
+    pub(crate) fn lose<T: Item>(&mut self, item: T, lost: u32, reason: DropReason) -> Option<T>
+    where
+        F: FnMut(T, DropReason),
+    {
+        let room = item.segments().saturating_sub(lost);
+        self.fit(item, room, reason)
+    }
+
+    /// Tells the sender of the item that there is congestion: marks every segment of it if it can be marked and `ecn`
+    /// allows, else drops the last `lost` segments.
+    pub(crate) fn signal<T: Item>(
+        &mut self,
+        mut item: T,
+        lost: u32,
+        reason: DropReason,
+        ecn: bool,
+    ) -> Option<T>
+    where
+        F: FnMut(T, DropReason),
+    {
+        if ecn && item.is_ecn_capable() {
+            item.mark();
+            self.stats.marked[reason as usize] += u64::from(item.segments());
+            return Some(item);
+        }
+        self.lose(item, lost, reason)
+    }
 }

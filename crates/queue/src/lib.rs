@@ -8,21 +8,29 @@
 //! Conservation holds at all times and is asserted after every operation in debug builds:
 //! segments in = segments out + dropped + queued, and the same for bytes.
 
+mod average;
+mod codel;
 mod control;
 mod discipline;
 mod fair_tail_drop;
 mod fifo;
 mod flow_map;
+mod fq_codel;
+mod fred;
 mod histogram;
 mod item;
 mod ledger;
+mod pie;
 mod queue;
+mod random;
+mod red;
 mod scheduler;
 mod settings;
 mod stats;
 mod tail_drop;
 #[cfg(test)]
 mod testing;
+mod trunk;
 
 pub use control::{Conditions, Control};
 pub use flow_map::{FlowIndex, FlowMap, Touched};

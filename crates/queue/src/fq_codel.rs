@@ -1,0 +1,503 @@
+use trunkline_units::Instant;
+
+use crate::codel::{Law, Source, segment_bytes};
+use crate::fifo::{Held, Stamped};
+use crate::ledger::Ledger;
+use crate::{Control, DropReason, FqCoDelSettings, Item};
+
+/// What an overflow takes from the fattest queue at once, at most; or half of it, if that is less (RFC 8290 §4.1).
+const BATCH_SEGMENTS: u64 = 64;
+const MOST_QUEUES: u32 = 1 << 16;
+/// No slot, or no queue.
+const NONE: u32 = u32::MAX;
+
+/// Flow queueing with controlled delay (RFC 8290): a queue for each flow, served in turn by bytes, each under
+/// [`CoDel`](crate::CoDelSettings).
+///
+/// A queue that was empty is served before those that are not: a flow that sends less than its share never waits for
+/// the others. If the limits of all queues together are passed, the fattest one loses from its head, a batch at once,
+/// so that the search for it costs little for each packet.
+///
+/// All packets are in one pool of slots, linked to queues; the pool grows to what the limits allow and no further.
+/// An empty queue is 64 bytes and its backlog, a slot for each.
+#[derive(Debug)]
+pub(crate) struct FqCoDel<T> {
+    settings: FqCoDelSettings,
+    pool: Pool<T>,
+    queues: Box<[FlowQueue]>,
+    /// Bytes in each queue, side by side for the search.
+    backlogs: Box<[u64]>,
+    new: List,
+    old: List,
+    longest: u64,
+}
+
+#[derive(Debug, Clone)]
+struct FlowQueue {
+    chain: Chain,
+    law: Law,
+    /// Bytes it may still send in its turn.
+    deficit: i32,
+    /// The queue after it in its list.
+    next: u32,
+    listed: bool,
+}
+
+/// A queue's slots, in order.
+#[derive(Debug, Clone, Copy)]
+struct Chain {
+    head: u32,
+    tail: u32,
+}
+
+/// Queues that wait for their turn.
+#[derive(Debug)]
+struct List {
+    head: u32,
+    tail: u32,
+}
+
+impl List {
+    const EMPTY: List = List { head: NONE, tail: NONE };
+
+    fn push(&mut self, queues: &mut [FlowQueue], index: u32) {
+        queues[index as usize].next = NONE;
+        match self.tail {
+            NONE => self.head = index,
+            tail => queues[tail as usize].next = index,
+        }
+        self.tail = index;
+    }
+
+    fn pop(&mut self, queues: &[FlowQueue]) -> Option<u32> {
+        let head = self.head;
+        if head == NONE {
+            return None;
+        }
+        self.head = queues[head as usize].next;
+        if self.head == NONE {
+            self.tail = NONE;
+        }
+        Some(head)
+    }
+}
+
+/// Slots for packets, and what is in them.
+#[derive(Debug)]
+struct Pool<T> {
+    slots: Vec<Slot<T>>,
+    free: u32,
+    held: Held,
+}
+
+#[derive(Debug)]
+struct Slot<T> {
+    next: u32,
+    stamped: Option<Stamped<T>>,
+}
+
+impl<T: Item> Pool<T> {
+    fn push(&mut self, chain: &mut Chain, stamped: Stamped<T>) -> u32 {
+        self.held.add(&stamped.item);
+        let slot = Slot { next: NONE, stamped: Some(stamped) };
+        let index = if self.free == NONE {
+            self.slots.push(slot);
+            (self.slots.len() - 1) as u32
+        } else {
+            let index = self.free;
+            self.free = self.slots[index as usize].next;
+            self.slots[index as usize] = slot;
+            index
+        };
+        match chain.tail {
+            NONE => chain.head = index,
+            tail => self.slots[tail as usize].next = index,
+        }
+        chain.tail = index;
+        index
+    }
+
+    fn pop(&mut self, chain: &mut Chain) -> Option<Stamped<T>> {
+        let index = chain.head;
+        let slot = self.slots.get_mut(index as usize)?;
+        let stamped = slot.stamped.take()?;
+        chain.head = slot.next;
+        if chain.head == NONE {
+            chain.tail = NONE;
+        }
+        slot.next = self.free;
+        self.free = index;
+        self.held.remove(&stamped.item);
+        Some(stamped)
+    }
+
+    fn item(&self, index: u32) -> Option<&T> {
+        Some(&self.slots.get(index as usize)?.stamped.as_ref()?.item)
+    }
+}
+
+/// One flow's queue, as `CoDel` sees it.
+struct Lane<'a, T> {
+    pool: &'a mut Pool<T>,
+    chain: &'a mut Chain,
+    backlog: &'a mut u64,
+}
+
+impl<T: Item> Source<T> for Lane<'_, T> {
+    fn pop(&mut self) -> Option<Stamped<T>> {
+        let stamped = self.pool.pop(self.chain)?;
+        *self.backlog -= stamped.item.bytes() as u64;
+        Some(stamped)
+    }
+
+    fn bytes(&self) -> u64 {
+        *self.backlog
+    }
+}
+
+impl<T: Item> FqCoDel<T> {
+    pub(crate) fn new(settings: FqCoDelSettings) -> Self {
+        let count = settings.queues.clamp(1, MOST_QUEUES) as usize;
+        let empty = FlowQueue {
+            chain: Chain { head: NONE, tail: NONE },
+            law: Law::default(),
+            deficit: 0,
+            next: NONE,
+            listed: false,
+        };
+        FqCoDel {
+            settings,
+            pool: Pool { slots: Vec::new(), free: NONE, held: Held::default() },
+            queues: vec![empty; count].into_boxed_slice(),
+            backlogs: vec![0; count].into_boxed_slice(),
+            new: List::EMPTY,
+            old: List::EMPTY,
+            longest: 0,
+        }
+    }
+
+    /// Takes new settings; `false` if they are of another number of queues.
+    pub(crate) const fn set(&mut self, settings: FqCoDelSettings) -> bool {
+        if settings.queues != self.settings.queues {
+            return false;
+        }
+        self.settings = settings;
+        true
+    }
+
+    pub(crate) const fn held(&self) -> Held {
+        self.pool.held
+    }
+
+    pub(crate) fn control(&self) -> Control {
+        let busy = || self.queues.iter().filter(|queue| queue.chain.head != NONE);
+        Control {
+            flows: Some(busy().count() as u32),
+            dropping: Some(busy().any(|queue| queue.law.dropping())),
+            ..Control::of(self.settings.codel.limits)
+        }
+    }
+
+    /// What a queue may send in its turn; never so little that a round brings nobody forward.
+    const fn quantum(&self) -> i32 {
+        match self.settings.quantum {
+            0 => 1,
+            quantum if quantum > i32::MAX as u32 / 2 => i32::MAX / 2,
+            quantum => quantum as i32,
+        }
+    }
+
+    fn lane(&mut self, index: usize) -> Lane<'_, T> {
+        Lane {
+            pool: &mut self.pool,
+            chain: &mut self.queues[index].chain,
+            backlog: &mut self.backlogs[index],
+        }
+    }
+
+    pub(crate) fn enqueue<F>(&mut self, now: Instant, item: T, ledger: &mut Ledger<'_, F>) -> u32
+    where
+        F: FnMut(T, DropReason),
+    {
+        self.longest = self.longest.max(segment_bytes(&item));
+        let index = (item.flow() % self.queues.len() as u64) as usize;
+        let (quantum, bytes, segments) = (self.quantum(), item.bytes() as u64, item.segments());
+        let queue = &mut self.queues[index];
+        let slot = self.pool.push(&mut queue.chain, Stamped { since: now, item });
+        self.backlogs[index] += bytes;
+        if !queue.listed {
+            queue.listed = true;
+            queue.deficit = quantum;
+            self.new.push(&mut self.queues, index as u32);
+        }
+        let Some(reason) = self.overflow() else { return segments };
+        self.drop_from_fattest(reason, ledger);
+        while let Some(reason) = self.overflow() {
+            self.drop_from_fattest(reason, ledger);
+        }
+        self.pool.item(slot).map_or(0, Item::segments)
+    }
+
+    fn overflow(&self) -> Option<DropReason> {
+        let (held, limits) = (self.pool.held, self.settings.codel.limits);
+        if held.segments > u64::from(limits.segments) {
+            Some(DropReason::SegmentLimit)
+        } else if held.bytes > limits.bytes {
+            Some(DropReason::ByteLimit)
+        } else {
+            None
+        }
+    }
+
+    #[cold]
+    fn drop_from_fattest<F>(&mut self, reason: DropReason, ledger: &mut Ledger<'_, F>)
+    where
+        F: FnMut(T, DropReason),
+    {
+        let most = self.backlogs.iter().fold(0, |most, backlog| most.max(*backlog));
+        let Some(fattest) = self.backlogs.iter().position(|backlog| *backlog == most) else { return };
+        let mut bytes_left = most / 2;
+        let mut segments_left = BATCH_SEGMENTS;
+        // One at least goes, whole or in part.
+        loop {
+            let mut lane = self.lane(fattest);
+            let head = lane.chain.head;
+            let Some(item) = lane.pool.item(head) else { return };
+            let (segments, bytes) = (u64::from(item.segments()), item.bytes() as u64);
+            if segments > 1 && (segments > segments_left || bytes > bytes_left) {
+                let lost = segments_left.min(segments * bytes_left / bytes.max(1)).max(1);
+                self.trim_head(fattest, (segments - lost) as u32, reason, ledger);
+                return;
+            }
+            if let Some(stamped) = lane.pop() {
+                ledger.drop(stamped.item, reason);
+            }
+            segments_left = segments_left.saturating_sub(segments);
+            bytes_left = bytes_left.saturating_sub(bytes);
+            if segments_left == 0 || bytes_left == 0 {
+                return;
+            }
+        }
+    }
+
+    /// Cuts the super-packet at the head of a queue down to `keep` segments where it stands.
+    fn trim_head<F>(&mut self, index: usize, keep: u32, reason: DropReason, ledger: &mut Ledger<'_, F>) {
+        let slot = &mut self.pool.slots[self.queues[index].chain.head as usize];
+        let Some(stamped) = &mut slot.stamped else { return };
+        let before = stamped.item.bytes() as u64;
+        self.pool.held.remove(&stamped.item);
+        ledger.trim(&mut stamped.item, keep, reason);
+        self.pool.held.add(&stamped.item);
+        self.backlogs[index] -= before - stamped.item.bytes() as u64;
+    }
+
+    /// RFC 8290 §4.2.
+    pub(crate) fn dequeue<F>(&mut self, now: Instant, ledger: &mut Ledger<'_, F>) -> Option<Stamped<T>>
+    where
+        F: FnMut(T, DropReason),
+    {
+        let quantum = self.quantum();
+        loop {
+            let (index, is_new) = match self.new.head {
+                NONE => (self.old.head, false),
+                head => (head, true),
+            };
+            let queue = self.queues.get_mut(index as usize)?;
+            if queue.deficit <= 0 {
+                queue.deficit += quantum;
+                self.next_turn(is_new);
+                continue;
+            }
+            let mut lane = Lane {
+                pool: &mut self.pool,
+                chain: &mut queue.chain,
+                backlog: &mut self.backlogs[index as usize],
+            };
+            let sent = queue.law.dequeue(now, &mut lane, self.longest, &self.settings.codel, ledger);
+            if let Some(stamped) = sent {
+                queue.deficit = queue.deficit.saturating_sub_unsigned(stamped.item.bytes() as u32);
+                return Some(stamped);
+            }
+            if is_new {
+                // Once round with the others, lest a queue that empties and fills again be always new.
+                self.next_turn(true);
+            } else {
+                self.old.pop(&self.queues);
+                self.queues[index as usize].listed = false;
+            }
+        }
+    }
+
+    /// Moves the first queue of a list to the end of the old ones.
+    fn next_turn(&mut self, from_new: bool) {
+        let list = if from_new { &mut self.new } else { &mut self.old };
+        if let Some(index) = list.pop(&self.queues) {
+            self.old.push(&mut self.queues, index);
+        }
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Stamped<T>> {
+        loop {
+            let list = if self.new.head == NONE { &mut self.old } else { &mut self.new };
+            let index = list.head;
+            if index == NONE {
+                return None;
+            }
+            if let Some(stamped) = self.lane(index as usize).pop() {
+                return Some(stamped);
+            }
+            let list = if self.new.head == NONE { &mut self.old } else { &mut self.new };
+            list.pop(&self.queues);
+            self.queues[index as usize].listed = false;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Packet, packet, refuse};
+    use crate::{CoDelSettings, Limits, Queue, Settings};
+
+    fn settings(segments: u32) -> FqCoDelSettings {
+        let limits = Limits { segments, bytes: u64::MAX };
+        FqCoDelSettings {
+            codel: CoDelSettings { limits, ..CoDelSettings::default() },
+            ..FqCoDelSettings::default()
+        }
+    }
+
+    fn queue(segments: u32) -> Queue<Packet> {
+        Queue::new(Settings::FqCoDel(settings(segments)), 1)
+    }
+
+    fn of(flow: u64, id: u32, bytes: usize) -> Packet {
+        Packet { flow, bytes, ..packet(id) }
+    }
+
+    #[test]
+    fn an_empty_queue_is_small() {
+        assert!(size_of::<FlowQueue>() <= 64, "{}", size_of::<FlowQueue>());
+    }
+
+    #[test]
+    fn a_sparse_flow_passes_those_with_a_backlog() {
+        let mut q = queue(10_000);
+        for id in 0..1000 {
+            q.enqueue(Instant::ZERO, of(1 + u64::from(id) % 4, id, 1500), &mut refuse);
+        }
+        for _ in 0..20 {
+            q.dequeue(Instant::ZERO, &mut refuse);
+        }
+        q.enqueue(Instant::ZERO, of(99, 5000, 200), &mut refuse);
+        let next = q.dequeue(Instant::ZERO, &mut refuse).unwrap();
+        assert_eq!(next.item.id, 5000);
+    }
+
+    #[test]
+    fn a_flow_that_always_comes_back_new_does_not_starve_the_others() {
+        let mut q = queue(10_000);
+        for id in 0..200 {
+            q.enqueue(Instant::ZERO, of(1, id, 1500), &mut refuse);
+        }
+        let mut bulk = 0;
+        // Whenever its queue is empty the other flow sends a full packet.
+        for _ in 0..100 {
+            q.enqueue(Instant::ZERO, of(2, 0, 1500), &mut refuse);
+            for _ in 0..2 {
+                bulk += u32::from(q.dequeue(Instant::ZERO, &mut refuse).unwrap().item.flow == 1);
+            }
+        }
+        assert!((95..=105).contains(&bulk), "{bulk}");
+    }
+
+    #[test]
+    fn two_flows_share_bytes_equally_whatever_the_length_of_their_packets() {
+        let mut q = queue(100_000);
+        for id in 0..4000 {
+            q.enqueue(Instant::ZERO, of(1, id, 1500), &mut refuse);
+            for _ in 0..5 {
+                q.enqueue(Instant::ZERO, of(2, id, 300), &mut refuse);
+            }
+            let long = Packet { segments: 10, ..of(3, id, 15_000) };
+            q.enqueue(Instant::ZERO, long, &mut refuse);
+        }
+        let mut bytes = [0_i64; 4];
+        for _ in 0..2000 {
+            let sent = q.dequeue(Instant::ZERO, &mut refuse).unwrap().item;
+            bytes[sent.flow as usize] += sent.bytes as i64;
+        }
+        assert!((bytes[1] - bytes[2]).abs() <= 2 * 1514, "{bytes:?}");
+        assert!((bytes[1] - bytes[3]).abs() <= 15_000 + 1514, "{bytes:?}");
+    }
+
+    #[test]
+    fn an_overflow_takes_half_of_the_fattest_queue_from_its_head() {
+        let mut q = queue(100);
+        let mut dropped = Vec::new();
+        for id in 0..60 {
+            q.enqueue(Instant::ZERO, of(1, id, 1000), &mut refuse);
+        }
+        for id in 100..140 {
+            q.enqueue(Instant::ZERO, of(2, id, 500), &mut refuse);
+        }
+        let waits = q.enqueue(Instant::ZERO, of(2, 140, 500), &mut |gone: Packet, reason| {
+            dropped.push(gone.id);
+            assert_eq!(reason, DropReason::SegmentLimit);
+        });
+        assert_eq!((waits, dropped), (1, (0..30).collect::<Vec<_>>()));
+    }
+
+    #[test]
+    fn an_overflow_takes_64_segments_at_most_and_cuts_super_packets() {
+        let mut q = queue(1000);
+        for id in 0..33 {
+            q.enqueue(Instant::ZERO, Packet { segments: 30, ..of(1, id, 30_000) }, &mut refuse);
+        }
+        let mut dropped = Vec::new();
+        let waits = q.enqueue(Instant::ZERO, Packet { segments: 30, ..of(1, 99, 30_000) }, &mut |gone, _| {
+            dropped.push(gone.id);
+        });
+        // Two whole ones, and four segments of the third.
+        assert_eq!((waits, dropped), (30, vec![0, 1]));
+        assert_eq!(q.stats().dropped_for(DropReason::SegmentLimit), 64);
+        let first = q.dequeue(Instant::ZERO, &mut refuse).unwrap().item;
+        assert_eq!((first.id, first.segments), (2, 26));
+    }
+
+    #[test]
+    fn a_packet_longer_than_all_the_room_loses_what_does_not_fit() {
+        let mut q = queue(10);
+        let waits = q.enqueue(Instant::ZERO, Packet { segments: 45, ..of(1, 1, 45_000) }, &mut refuse);
+        assert!((1..=10).contains(&waits), "{waits}");
+        assert_eq!(q.stats().backlog_segments, u64::from(waits));
+        let mut none = queue(0);
+        let mut dropped = 0;
+        assert_eq!(none.enqueue(Instant::ZERO, packet(1), &mut |_, _| dropped += 1), 0);
+        assert_eq!(dropped, 1);
+        assert!(none.dequeue(Instant::ZERO, &mut refuse).is_none());
+    }
+
+    #[test]
+    fn each_queue_has_a_control_law_of_its_own() {
+        let mut q = queue(100_000);
+        let mut dropped = [0_u32; 3];
+        for ms in 0..3000_u64 {
+            let now = Instant::from_millis(ms);
+            // Flow 1 sends three packets a millisecond, flow 2 one in four; two can leave.
+            for _ in 0..3 {
+                q.enqueue(now, of(1, 0, 1500), &mut |_, _| ());
+            }
+            if ms % 4 == 0 {
+                q.enqueue(now, of(2, 0, 1500), &mut |_, _| ());
+            }
+            for _ in 0..2 {
+                q.dequeue(now, &mut |gone: Packet, reason| {
+                    assert_eq!(reason, DropReason::Sojourn);
+                    dropped[gone.flow as usize] += 1;
+                });
+            }
+        }
+        assert!(dropped[1] > 100 && dropped[2] == 0, "{dropped:?}");
+    }
+}

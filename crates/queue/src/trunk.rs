@@ -1,0 +1,368 @@
+use trunkline_units::{Instant, Rng};
+
+use crate::fifo::{Fifo, Held, Stamped};
+use crate::flow_map::FlowMap;
+use crate::ledger::Ledger;
+use crate::random::losses;
+use crate::{Conditions, Control, DropReason, Item, Limits, TrunkSettings};
+
+/// P1 leaves room for so many segments of each active flow: with fewer, fast retransmit does not work (kung1998 §4
+/// asks for windows of five).
+const FLOW_SEGMENTS: u64 = 5;
+/// P1 never leaves room for fewer segments than this: one burst of one flow.
+const LEAST_SEGMENTS: u64 = 16;
+/// Of the way down to a smaller capacity an observation goes this part.
+const SHRINK: u64 = 8;
+/// K is at least that of a window of five segments.
+const LEAST_SPARED: u32 = 5;
+/// K is at most that of a window of 74 segments. Above, a flow of today does not need w/2 round trips to regain its
+/// window, and one that is never dropped again grows past its share.
+const MOST_SPARED: u32 = 1024;
+/// Flows that can be spared at once. Beyond, one whose last drop is long ago is no longer spared.
+const MOST_FLOWS: usize = 1 << 14;
+
+/// The buffer of a trunk (kung1998 §4): P1, P2 and P3, each of which can be switched off.
+///
+/// **P1**: all flows share a buffer of `RTT_up` × bandwidth. When the trunk halves its rate, half of what the flows
+/// have in flight comes to wait here before they learn of it, so with less they would lose several packets each and
+/// with more they would only wait. Bandwidth and `RTT_up` are measured; what is missing at the low end, where a
+/// bandwidth-delay product is a handful of packets, is made up for by floors.
+///
+/// **P2**: above a threshold the probability of a drop rises with what waits, so that flows are told one at a time
+/// and before the buffer is full, when all would be told at once.
+///
+/// **P3**: a flow that has lost a packet loses no other until K more of its segments have passed. One loss makes it
+/// halve its rate, as the trunk has halved its own; a second one would cost it a timeout. K is half of the
+/// (3/8)·w² segments that a flow of window w sends until it is back at its old rate, w being W/N. Only a full buffer
+/// drops a flow that is spared.
+#[derive(Debug)]
+pub(crate) struct Trunk<T> {
+    settings: TrunkSettings,
+    fifo: Fifo<T>,
+    /// P1's, once there was an observation to go by.
+    capacity_bytes: Option<u64>,
+    spared_segments: u32,
+    /// Flows that are spared, and for how many more segments.
+    spared: FlowMap<u64, u32>,
+    rng: Rng,
+}
+
+impl<T: Item> Trunk<T> {
+    pub(crate) fn new(settings: TrunkSettings, seed: u64) -> Self {
+        Trunk {
+            settings,
+            fifo: Fifo::new(),
+            capacity_bytes: None,
+            spared_segments: LEAST_SPARED,
+            spared: FlowMap::new(MOST_FLOWS),
+            rng: Rng::new(seed, "trunk"),
+        }
+    }
+
+    pub(crate) fn set(&mut self, settings: TrunkSettings) {
+        self.settings = settings;
+        if !settings.spares {
+            self.spared = FlowMap::new(MOST_FLOWS);
+        }
+    }
+
+    pub(crate) const fn held(&self) -> Held {
+        self.fifo.held()
+    }
+
+    /// What may wait now.
+    fn limits(&self) -> Limits {
+        let limits = self.settings.limits;
+        match self.capacity_bytes {
+            Some(capacity) if self.settings.sized => Limits { bytes: capacity.min(limits.bytes), ..limits },
+            _ => limits,
+        }
+    }
+
+    pub(crate) fn observe(&mut self, conditions: &Conditions) {
+        let segment_bytes = u64::from(conditions.segment_bytes.max(1));
+        let flows = u64::from(conditions.flows.max(1));
+        self.spared_segments = spared(conditions.window_bytes as f64 / segment_bytes as f64 / flows as f64);
+        let product = conditions.bandwidth.bytes_in(conditions.rtt_up);
+        if product == 0 {
+            return;
+        }
+        let floor = segment_bytes.saturating_mul((FLOW_SEGMENTS * flows).max(LEAST_SEGMENTS));
+        let target = product.max(floor).min(self.settings.limits.bytes);
+        let now = self.capacity_bytes.unwrap_or(target);
+        self.capacity_bytes = Some(if target < now { now - (now - target).div_ceil(SHRINK) } else { target });
+    }
+
+    /// P2: linear from 0 at the threshold to `max_p` where the buffer is full, by whichever limit is nearer.
+    fn probability(&self) -> f64 {
+        if !self.settings.early {
+            return 0.0;
+        }
+        let (held, limits) = (self.fifo.held(), self.limits());
+        let of = |held: u64, limit: u64| held as f64 / limit.max(1) as f64;
+        let full = of(held.bytes, limits.bytes).max(of(held.segments, limits.segments.into()));
+        let above = full - self.settings.threshold;
+        if above <= 0.0 {
+            return 0.0;
+        }
+        self.settings.max_p * (above / (1.0 - self.settings.threshold)).min(1.0)
+    }
+
+    pub(crate) fn control(&self) -> Control {
+        Control {
+            drop_probability: Some(self.probability()),
+            flows: self.settings.spares.then_some(self.spared.len() as u32),
+            spared_segments: self.settings.spares.then_some(self.spared_segments),
+            ..Control::of(self.limits())
+        }
+    }
+
+    pub(crate) fn enqueue<F>(&mut self, now: Instant, item: T, ledger: &mut Ledger<'_, F>) -> u32
+    where
+        F: FnMut(T, DropReason),
+    {
+        let (flow, offered) = (item.flow(), item.segments());
+        let known = if self.spared.is_empty() { None } else { self.spared.find(flow, &flow) };
+        let probability = self.probability();
+        let lost = losses(&mut self.rng, probability, offered);
+        let mut told = false;
+        let passed = if lost == 0 {
+            Some(item)
+        } else if known.is_some() {
+            ledger.stats.spared += u64::from(lost);
+            Some(item)
+        } else {
+            told = true;
+            ledger.signal(item, lost, DropReason::Early, self.settings.ecn)
+        };
+        let limits = self.limits();
+        let segments = passed.map_or(0, |item| {
+            let arrived = item.segments();
+            let admitted = limits.admit(self.fifo.held(), item, ledger);
+            let segments = admitted.map_or(0, |item| self.fifo.push(now, item));
+            told |= segments < arrived;
+            segments
+        });
+        if told && self.settings.spares {
+            let (index, _) = self.spared.touch(flow, &flow, now, || 0);
+            if let Some(left) = self.spared.get_mut(index) {
+                *left = self.spared_segments;
+            }
+        } else if let Some(index) = known {
+            let left = self.spared.get_mut(index).map_or(0, |left| {
+                *left = left.saturating_sub(segments);
+                *left
+            });
+            if left == 0 {
+                self.spared.remove(index);
+            }
+        }
+        segments
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Stamped<T>> {
+        self.fifo.pop()
+    }
+}
+
+/// K for flows whose window is `window` segments.
+fn spared(window: f64) -> u32 {
+    let k = 0.5 * (3.0 / 8.0) * window * window;
+    (k as u32).clamp(LEAST_SPARED, MOST_SPARED)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::testing::{ClosedLoop, Packet, packet, refuse};
+    use crate::{Queue, Settings};
+    use trunkline_units::Rate;
+
+    fn settings() -> TrunkSettings {
+        TrunkSettings { limits: Limits { segments: 1000, bytes: 1_000_000 }, ..TrunkSettings::default() }
+    }
+
+    fn conditions() -> Conditions {
+        Conditions {
+            rtt_up: Duration::from_millis(100),
+            bandwidth: Rate::from_mbit(20.0),
+            window_bytes: 100_000,
+            segment_bytes: 1000,
+            flows: 10,
+        }
+    }
+
+    fn observed(settings: TrunkSettings, conditions: &Conditions) -> Queue<Packet> {
+        let mut q = Queue::new(Settings::Trunk(settings), 1);
+        q.observe(conditions);
+        q
+    }
+
+    #[test]
+    fn k_is_half_of_what_a_flow_sends_until_it_is_back_with_a_floor_and_a_cap() {
+        let cases =
+            [(0.5, 5), (5.0, 5), (6.0, 6), (10.0, 18), (20.0, 75), (73.0, 999), (74.0, 1024), (1e6, 1024)];
+        for (window, k) in cases {
+            assert_eq!(spared(window), k, "w = {window}");
+        }
+        let q = observed(settings(), &conditions());
+        assert_eq!(q.control().spared_segments, Some(18), "W = 100, N = 10");
+    }
+
+    #[test]
+    fn p1_makes_the_capacity_the_bandwidth_delay_product() {
+        let q = observed(settings(), &conditions());
+        assert_eq!(q.control().capacity_bytes, 250_000);
+        let off = observed(TrunkSettings { sized: false, ..settings() }, &conditions());
+        assert_eq!(off.control().capacity_bytes, 1_000_000);
+        let unobserved: Queue<Packet> = Queue::new(Settings::Trunk(settings()), 1);
+        assert_eq!(unobserved.control().capacity_bytes, 1_000_000);
+    }
+
+    #[test]
+    fn p1_has_floors_for_small_products_and_the_limits_above() {
+        let slow = Conditions { bandwidth: Rate::from_mbit(0.1), ..conditions() };
+        assert_eq!(observed(settings(), &slow).control().capacity_bytes, 50_000, "five for each flow");
+        let lonely = Conditions { flows: 1, ..slow };
+        assert_eq!(observed(settings(), &lonely).control().capacity_bytes, 16_000, "sixteen in all");
+        let fast = Conditions { bandwidth: Rate::from_mbit(10_000.0), ..conditions() };
+        assert_eq!(observed(settings(), &fast).control().capacity_bytes, 1_000_000);
+        let unknown = Conditions { bandwidth: Rate::from_bits_per_second(0), ..conditions() };
+        assert_eq!(observed(settings(), &unknown).control().capacity_bytes, 1_000_000);
+    }
+
+    #[test]
+    fn p1_grows_at_once_and_shrinks_by_an_eighth_of_the_way() {
+        let mut q = observed(settings(), &conditions());
+        q.observe(&Conditions { bandwidth: Rate::from_mbit(40.0), ..conditions() });
+        assert_eq!(q.control().capacity_bytes, 500_000);
+        q.observe(&conditions());
+        assert_eq!(q.control().capacity_bytes, 500_000 - 31_250);
+        for _ in 0..100 {
+            q.observe(&conditions());
+        }
+        assert_eq!(q.control().capacity_bytes, 250_000);
+    }
+
+    /// Holds `waiting` segments while `offered` arrive, `flows` in turn: the share that P2 drops.
+    fn early_share(settings: TrunkSettings, waiting: u64, offered: u32, flows: u64) -> f64 {
+        let mut q = observed(settings, &conditions());
+        for id in 0..offered {
+            if q.stats().backlog_segments >= waiting {
+                q.dequeue(Instant::ZERO, &mut refuse);
+            }
+            let item = Packet { flow: u64::from(id) % flows, bytes: 1000, ..packet(id) };
+            q.enqueue(Instant::ZERO, item, &mut |_, reason| assert_eq!(reason, DropReason::Early));
+        }
+        q.stats().dropped_for(DropReason::Early) as f64 / f64::from(offered)
+    }
+
+    #[test]
+    fn p2_rises_linearly_from_the_threshold_to_max_p() {
+        let alone = TrunkSettings { spares: false, ..settings() };
+        // The capacity is 250 segments of 1000 bytes, and an arrival finds one less than `waiting`.
+        assert!(early_share(alone, 126, 20_000, 10) == 0.0);
+        for (waiting, p) in [(151, 0.02), (188, 0.05), (250, 0.1)] {
+            let share = early_share(alone, waiting, 100_000, 10);
+            assert!((share / p - 1.0).abs() < 0.07, "{share} for {p}");
+        }
+        assert!(early_share(TrunkSettings { early: false, ..alone }, 250, 20_000, 10) == 0.0);
+    }
+
+    #[test]
+    fn p3_lets_k_segments_pass_between_two_drops_of_a_flow() {
+        let gaps = |settings| {
+            let mut q = observed(settings, &conditions());
+            // Before its first drop a flow is not spared.
+            let mut passed = [1000_u32; 10];
+            let mut shortest = u32::MAX;
+            for id in 0..100_000 {
+                if q.stats().backlog_segments >= 240 {
+                    q.dequeue(Instant::ZERO, &mut refuse);
+                }
+                let flow = u64::from(id) % 10;
+                let item = Packet { flow, bytes: 1000, ..packet(id) };
+                if q.enqueue(Instant::ZERO, item, &mut |_, _| ()) == 1 {
+                    passed[flow as usize] += 1;
+                } else {
+                    shortest = shortest.min(std::mem::take(&mut passed[flow as usize]));
+                }
+            }
+            (shortest, q.stats().spared)
+        };
+        let (shortest, spared) = gaps(settings());
+        assert!(shortest >= 18 && spared > 1000, "{shortest} {spared}");
+        let (shortest, spared) = gaps(TrunkSettings { spares: false, ..settings() });
+        assert!(shortest < 3 && spared == 0, "{shortest} {spared}");
+    }
+
+    #[test]
+    fn a_full_buffer_drops_even_those_that_are_spared() {
+        let mut q = observed(settings(), &conditions());
+        let mut taken = 0;
+        for id in 0..1000 {
+            taken += q.enqueue(Instant::ZERO, Packet { bytes: 1000, ..packet(id) }, &mut |_, _| ());
+        }
+        assert_eq!(taken, 250);
+        assert!(q.stats().dropped_for(DropReason::ByteLimit) >= 745);
+        assert!(q.stats().dropped_for(DropReason::Early) <= 5);
+    }
+
+    #[test]
+    fn a_mark_spares_as_a_drop_does() {
+        let mut q = observed(settings(), &conditions());
+        for id in 0..50_000 {
+            if q.stats().backlog_segments >= 240 {
+                q.dequeue(Instant::ZERO, &mut refuse);
+            }
+            let item = Packet { ecn: true, bytes: 1000, flow: 7, ..packet(id) };
+            q.enqueue(Instant::ZERO, item, &mut refuse);
+        }
+        let marked = q.stats().marked_total();
+        // One in 1/p + K, p being 0.092 and K 18.
+        assert!((1600..1850).contains(&marked), "{marked}");
+        assert_eq!(q.control().flows, Some(1));
+    }
+
+    #[test]
+    fn more_flows_than_can_be_spared_leave_the_map_within_its_bound() {
+        let limits = Limits { segments: 10, bytes: 1_000_000 };
+        let mut q = Queue::new(Settings::Trunk(TrunkSettings { limits, ..settings() }), 1);
+        for id in 0..100_000_u32 {
+            let flow = u64::from(id).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            q.enqueue(
+                Instant::from_nanos(u64::from(id) * 1000),
+                Packet { flow, ..packet(id) },
+                &mut |_, _| (),
+            );
+        }
+        let spared = q.control().flows.unwrap() as usize;
+        assert!((MOST_FLOWS / 2..=MOST_FLOWS).contains(&spared), "{spared}");
+    }
+
+    #[test]
+    fn greedy_flows_share_fairly_and_p3_keeps_them_from_second_losses() {
+        let path = ClosedLoop { flows: 20, ..ClosedLoop::default() };
+        let product = path.rate.bytes_in(path.rtt);
+        let conditions = Conditions {
+            rtt_up: path.rtt,
+            bandwidth: path.rate,
+            window_bytes: product,
+            segment_bytes: ClosedLoop::PACKET_BYTES as u32,
+            flows: path.flows,
+        };
+        let load = ClosedLoop { conditions: Some(conditions), ..path };
+        let with = load.run(Settings::Trunk(settings()));
+        let without = load.run(Settings::Trunk(TrunkSettings { spares: false, ..settings() }));
+        assert!(with.jain > 0.95, "{}", with.jain);
+        assert!(with.utilisation > 0.95, "{}", with.utilisation);
+        assert!(
+            with.repeated_losses * 5 <= without.repeated_losses,
+            "{} repeated losses with P3, {} without",
+            with.repeated_losses,
+            without.repeated_losses
+        );
+    }
+}
