@@ -1,4 +1,4 @@
-//! What a process costs: CPU time and memory, from `/proc`.
+//! What a process costs (CPU time and memory) and what a namespace's TCP has done, from `/proc`.
 
 use std::fs;
 use std::io;
@@ -39,6 +39,42 @@ pub struct Memory {
     pub resident_bytes: u64,
     /// The most that was ever resident.
     pub peak_bytes: u64,
+}
+
+/// What the TCP of a network namespace has done, all connections together (RFC 4022, and Linux's own counters).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TcpCounters {
+    /// Segments sent for the first time, those without data included (`OutSegs`).
+    pub sent: u64,
+    /// Segments sent again (`RetransSegs`).
+    pub repeated: u64,
+    /// Retransmission timers that ran out, those of SYNs included (`TCPTimeouts`).
+    pub timeouts: u64,
+    /// Timers of those that ran out too early, as found out later by F-RTO (`TCPSpuriousRTOs`).
+    pub spurious_timeouts: u64,
+    /// Segments repeated without need, as the receiver said (`TCPDSACKRecv`, RFC 2883).
+    pub duplicates: u64,
+}
+
+impl TcpCounters {
+    /// What was counted since an earlier reading.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Self {
+        Self {
+            sent: self.sent.saturating_sub(earlier.sent),
+            repeated: self.repeated.saturating_sub(earlier.repeated),
+            timeouts: self.timeouts.saturating_sub(earlier.timeouts),
+            spurious_timeouts: self.spurious_timeouts.saturating_sub(earlier.spurious_timeouts),
+            duplicates: self.duplicates.saturating_sub(earlier.duplicates),
+        }
+    }
+}
+
+/// The counters of the calling thread's namespace: run it in a host.
+pub fn tcp_counters() -> io::Result<TcpCounters> {
+    // `/proc/net` is that of the process's first thread.
+    let read = |file| fs::read_to_string(format!("/proc/thread-self/net/{file}"));
+    parse_tcp(&read("snmp")?, &read("netstat")?).ok_or_else(|| unexpected("net/snmp or net/netstat"))
 }
 
 /// CPU time of a process, all its threads, ended ones too; to 10 ms.
@@ -88,6 +124,25 @@ fn parse_machine(text: &str) -> Option<Duration> {
     Some(ticks(busy))
 }
 
+fn parse_tcp(snmp: &str, netstat: &str) -> Option<TcpCounters> {
+    let tcp = |name| counter(snmp, "Tcp:", name);
+    let extended = |name| counter(netstat, "TcpExt:", name);
+    Some(TcpCounters {
+        sent: tcp("OutSegs")?,
+        repeated: tcp("RetransSegs")?,
+        timeouts: extended("TCPTimeouts")?,
+        spurious_timeouts: extended("TCPSpuriousRTOs")?,
+        duplicates: extended("TCPDSACKRecv")?,
+    })
+}
+
+/// The counter `name` of a file in which a line of names is followed by one of values, both with the same first word.
+fn counter(text: &str, kind: &str, name: &str) -> Option<u64> {
+    let mut lines = text.lines().filter(|line| line.split_whitespace().next() == Some(kind));
+    let index = lines.next()?.split_whitespace().position(|word| word == name)?;
+    lines.next()?.split_whitespace().nth(index)?.parse().ok()
+}
+
 fn unexpected(file: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("/proc's {file} has an unknown form"))
 }
@@ -107,6 +162,19 @@ mod tests {
     fn idle_and_guest_time_are_not_busy() {
         let busy = parse_machine("cpu  100 0 50 9999 1 2 3 0 7 0\ncpu0 1 1 1\n").expect("parse");
         assert_eq!(busy, ticks(155));
+    }
+
+    #[test]
+    fn a_counter_is_found_by_its_name_and_kind() {
+        let snmp = "Ip: OutSegs\nIp: 7\nTcp: RtoMin MaxConn OutSegs RetransSegs\nTcp: 200 -1 40 3\n";
+        let netstat = "TcpExt: TCPTimeouts TCPSpuriousRTOs TCPDSACKRecv\nTcpExt: 5 1 2\n";
+        let counters = parse_tcp(snmp, netstat).expect("parse");
+        let expected =
+            TcpCounters { sent: 40, repeated: 3, timeouts: 5, spurious_timeouts: 1, duplicates: 2 };
+        assert_eq!(counters, expected);
+        assert_eq!(counters.since(counters), TcpCounters::default());
+        assert_eq!(parse_tcp(snmp, "TcpExt: TCPTimeouts\nTcpExt: 5\n"), None);
+        assert!(tcp_counters().is_ok());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use trunkline_units::Rate;
 
 /// TCP trunks between sites: every class of traffic in a congestion-controlled, encrypted lane of its own.
@@ -31,7 +31,7 @@ pub(crate) enum Command {
     Down(InstanceArguments),
     /// Show on this machine, in about a minute, what a trunk does for TCP under a UDP flood.
     Demo(DemoArguments),
-    /// Measure on this machine what a trunk costs, in clear and encrypted, next to plain routing.
+    /// Measure on this machine what a trunk costs, or what it does for its users, next to plain routing.
     Bench(BenchArguments),
     /// Make a private key and print it.
     Genkey,
@@ -95,13 +95,35 @@ pub(crate) struct ManArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct BenchArguments {
-    /// Seconds of each throughput test.
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=3600))]
-    pub(crate) seconds: u32,
+    /// What to measure.
+    #[arg(value_enum, default_value_t = Scenario::Cost)]
+    pub(crate) scenario: Scenario,
+    /// Seconds of each measurement; in proportions, of each rate. [default: 5 to 30, by scenario]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=3600))]
+    pub(crate) seconds: Option<u32>,
     /// How often everything is measured; the result is the median.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) runs: u32,
+    /// Measure only this variant, named as in the table; may be repeated.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) variant: Vec<String>,
     /// Print one JSON object instead.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Scenario {
+    /// Throughput, round trips, CPU and memory, in clear and encrypted.
+    Cost,
+    /// The shares of classes with weights while the capacity changes.
+    Proportions,
+    /// Small requests beside bulk flows.
+    Latency,
+    /// A trunk beside connections that pass it by.
+    Rivals,
+    /// Timeouts and fairness of many TCP flows in one trunk.
+    Drops,
+    /// One TCP flow in a trunk over a WAN that loses packets.
+    Meltdown,
 }

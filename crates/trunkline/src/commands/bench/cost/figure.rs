@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
+use crate::commands::bench::report::{median, rounded};
+
 /// How packets get from one site to the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Carrier {
@@ -111,10 +113,6 @@ impl Results {
         self.runs.push(run);
     }
 
-    pub(super) fn runs(&self) -> usize {
-        self.runs.len()
-    }
-
     /// The median over the runs. Direct has no gateways, so what they cost is zero.
     pub(super) fn value(&self, carrier: Carrier, figure: Figure) -> f64 {
         median(self.runs.iter().filter_map(|run| run.get(&(carrier, figure)).copied()).collect())
@@ -151,34 +149,12 @@ impl Results {
     }
 }
 
-/// To a thousandth, which is finer than anything here can be measured.
-fn rounded(value: f64) -> Value {
-    Value::from((value * 1000.0).round() / 1000.0)
-}
-
-/// The middle one, or the mean of the two in the middle; zero of none.
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_unstable_by(f64::total_cmp);
-    match (values.get(values.len().wrapping_sub(1) / 2), values.get(values.len() / 2)) {
-        (Some(low), Some(high)) => f64::midpoint(*low, *high),
-        _ => 0.0,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn run(direct: f64, plain: f64) -> Run {
         Run::from([((Carrier::Direct, Figure::Tcp1), direct), ((Carrier::Plain, Figure::Tcp1), plain)])
-    }
-
-    #[test]
-    fn the_median_of_an_even_count_is_the_mean_of_the_middle() {
-        let results = |values: &[f64]| median(values.to_vec()).to_bits();
-        assert_eq!(results(&[3.0, 1.0, 2.0]), 2.0_f64.to_bits());
-        assert_eq!(results(&[4.0, 1.0, 2.0, 3.0]), 2.5_f64.to_bits());
-        assert_eq!(results(&[]), 0.0_f64.to_bits());
     }
 
     #[test]

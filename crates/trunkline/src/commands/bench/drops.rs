@@ -1,0 +1,191 @@
+//! `bench drops`: how well the edge drops when many TCP flows share a slow trunk.
+//!
+//! Kung and Wang's claim (kung1998 §4): with P1 to P3 a flow that loses something recovers by fast retransmit and seldom has to
+//! wait for its timer, the flows share alike, and the trunk stays full. Timers that ran out are the kernel's own count
+//! in the senders' namespace, and so is what was sent.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use trunkline_testbed::clock;
+use trunkline_testbed::link::LinkSettings;
+use trunkline_testbed::procfs::TcpCounters;
+use trunkline_testbed::traffic::BulkSettings;
+use trunkline_units::Rate;
+
+use super::report::{Bound, Measure, Measured, Report, Requirement, Row, find};
+use super::run::{Bench, Cell};
+use super::site::{Site, drain_ms, dropped, total};
+use super::variant::Variant;
+use crate::failure::Failure;
+
+/// Seconds that count.
+pub(super) const SECONDS: u32 = 30;
+
+const RATE_MBIT: f64 = 20.0;
+const ROUND_TRIP: Duration = Duration::from_millis(50);
+const BUFFER: Duration = Duration::from_millis(50);
+const FLOWS: u32 = 50;
+const CONGESTION_CONTROLS: [&str; 2] = ["cubic", "reno"];
+/// Flows begin one after the other in the first half of this, so that no slow start meets all others.
+const LEAD: Duration = Duration::from_secs(6);
+
+const TAIL_DROP: &str = "tail-drop";
+/// Tail drop in as much room as the discipline under test gives itself.
+const SIZED: &str = "tail-drop-sized";
+const TRUNK: &str = "trunk";
+const TIMEOUTS_OF_TAIL_DROP: f64 = 0.2;
+const JAIN: f64 = 0.9;
+const UTILISATION: f64 = 0.95;
+
+const FULL_PACKET_BYTES: f64 = 1500.0;
+
+const MEASURES: [Measure; 10] = [
+    Measure::new("timeouts", "timeouts", 0),
+    Measure::new("timeouts_start", "at the start", 0),
+    Measure::new("repeats", "repeats", 0),
+    Measure::new("jain", "Jain's index", 3),
+    Measure::new("utilisation", "WAN use", 3),
+    Measure::new("goodput_mbit", "Mbit/s", 2).with_ratio(),
+    Measure::new("edge_ms", "edge queue ms", 0),
+    Measure::new("edge_drops", "edge drops", 0),
+    Measure::new("wan_drops", "WAN drops", 0),
+    Measure::new("capacity_packets", "room, packets", 0),
+];
+
+struct Condition {
+    /// Of the flows.
+    congestion_control: &'static str,
+    /// Whether the queue is to be as large as the trunk's own discipline made it.
+    sized: bool,
+}
+
+pub(super) fn run(bench: &Bench) -> Result<String, Failure> {
+    // What the discipline gave itself in the group that is being measured.
+    let mut capacity_bytes = None;
+    let rows = bench.run(cells(), LEAD + bench.seconds + Duration::from_secs(2), |cell| {
+        let measured = measure(bench, cell, capacity_bytes)?;
+        if cell.variant.name == TRUNK {
+            capacity_bytes = measured.details.get("capacity_bytes").and_then(Value::as_f64);
+        }
+        Ok(measured)
+    })?;
+    let requirements = CONGESTION_CONTROLS.iter().flat_map(|name| requirements(&rows, name)).collect();
+    let about = format!(
+        "{FLOWS} flows in one class for {} s after {} s, WAN {RATE_MBIT} Mbit/s, RTT {} ms, buffer {} ms",
+        bench.seconds.as_secs(),
+        LEAD.as_secs(),
+        ROUND_TRIP.as_millis(),
+        BUFFER.as_millis(),
+    );
+    Report { about, measures: &MEASURES, rows: &rows, requirements }.text(bench)
+}
+
+fn requirements(rows: &[Row], group: &str) -> Vec<Requirement> {
+    let Some(trunk) = find(rows, group, TRUNK) else { return Vec::new() };
+    let mut requirements = Vec::new();
+    let mut require = |what: &str, value: Option<f64>, bound| {
+        let what = format!("{what}, {group}, {TRUNK}");
+        requirements.extend(value.map(|value| Requirement { what, value, bound }));
+    };
+    for reference in [TAIL_DROP, SIZED] {
+        if let Some(theirs) = find(rows, group, reference).and_then(|row| row.value("timeouts")) {
+            let what = format!("timeouts, of {reference}'s {theirs}");
+            require(&what, trunk.value("timeouts"), Bound::AtMost(theirs * TIMEOUTS_OF_TAIL_DROP));
+        }
+    }
+    require("Jain's index", trunk.value("jain"), Bound::AtLeast(JAIN));
+    require("use of the WAN", trunk.value("utilisation"), Bound::AtLeast(UTILISATION));
+    requirements
+}
+
+fn cells() -> Vec<Cell<Condition>> {
+    let trunk = |without: &str| format!("{{ discipline = \"trunk\"{without} }}");
+    let queues = [
+        (TRUNK, trunk("")),
+        (TAIL_DROP, "{ discipline = \"tail-drop\", packets = 1000 }".to_owned()),
+        (SIZED, String::new()),
+        ("trunk-no-p1", trunk(", sized = false")),
+        ("trunk-no-p2", trunk(", early = false")),
+        ("trunk-no-p3", trunk(", spares = false")),
+        ("fq-codel", "{ discipline = \"fq-codel\" }".to_owned()),
+        ("red", "{ discipline = \"red\" }".to_owned()),
+    ];
+    let mut cells = Vec::new();
+    for congestion_control in CONGESTION_CONTROLS {
+        let mut add = |variant, sized| {
+            let condition = Condition { congestion_control, sized };
+            cells.push(Cell { group: congestion_control.to_owned(), variant, condition });
+        };
+        add(Variant::direct(), false);
+        for (name, queue) in &queues {
+            add(one_class(name, queue), *name == SIZED);
+        }
+    }
+    cells
+}
+
+fn one_class(name: &str, queue: &str) -> Variant {
+    Variant::one_class(name, &format!("queue = {queue}"))
+}
+
+fn measure(bench: &Bench, cell: &Cell<Condition>, capacity_bytes: Option<f64>) -> Result<Measured, Failure> {
+    let mut variant = cell.variant.clone();
+    if cell.condition.sized {
+        let bytes = capacity_bytes
+            .ok_or_else(|| Failure::Input(format!("bench: {SIZED} needs {TRUNK} beside it")))?;
+        variant = one_class(SIZED, &format!("{{ discipline = \"tail-drop\", bytes = {} }}", bytes as u64));
+    }
+    let rate = Rate::from_mbit(RATE_MBIT);
+    let site = Site::build(bench, &variant, LinkSettings::wide_area(rate, ROUND_TRIP, BUFFER))?;
+    let sink = site.sink(0)?;
+    let begin = clock::now();
+    let (from, to) = (begin + LEAD, begin + LEAD + bench.seconds);
+    let at_begin = counters(&site)?;
+    let flows: Vec<_> = (0..FLOWS)
+        .map(|flow| {
+            let start = begin + LEAD / 2 * flow / FLOWS;
+            let mut settings =
+                BulkSettings::new(sink.address(), cell.condition.congestion_control, 1, to - start);
+            settings.first_flow = flow;
+            site.bulk_at(start, settings)
+        })
+        .collect();
+    site.sleep_until(from)?;
+    let (tcp, wan, edge) = (counters(&site)?, site.wan(), site.classes()?);
+    site.sleep_until(to)?;
+    let (tcp_end, wan_end, edge_end) = (counters(&site)?, site.wan(), site.classes()?);
+    for flow in flows {
+        site.sent(flow)?;
+    }
+    let received = sink.finish();
+
+    let mut measured = Measured::default();
+    let during = tcp_end.since(tcp);
+    let bits = (wan_end.bytes_out - wan.bytes_out) as f64 * 8.0;
+    measured.figures.extend([
+        ("timeouts", during.timeouts as f64),
+        ("timeouts_start", tcp.since(at_begin).timeouts as f64),
+        ("repeats", during.repeated as f64),
+        ("jain", received.jain(from, to).unwrap_or(0.0)),
+        ("utilisation", bits / (rate.bits_per_second() as f64 * bench.seconds.as_secs_f64())),
+        ("goodput_mbit", received.goodput(from, to).as_mbit()),
+        ("wan_drops", (wan_end.dropped.queue - wan.dropped.queue) as f64),
+    ]);
+    if !edge_end.is_empty() {
+        measured.figures.insert("edge_ms", drain_ms(total(&edge_end, "backlog_bytes"), rate));
+        measured.figures.insert("edge_drops", dropped(&edge_end) - dropped(&edge));
+    }
+    let capacity_bytes = total(&edge_end, "capacity_bytes");
+    if capacity_bytes > 0.0 {
+        measured.figures.insert("capacity_packets", capacity_bytes / FULL_PACKET_BYTES);
+        measured.details.insert("capacity_bytes".to_owned(), capacity_bytes.into());
+    }
+    measured.details.insert("spurious_timeouts".to_owned(), during.spurious_timeouts.into());
+    measured.details.insert("segments_sent".to_owned(), during.sent.into());
+    Ok(measured)
+}
+
+fn counters(site: &Site) -> Result<TcpCounters, Failure> {
+    site.scene.a.tcp_counters().map_err(Failure::doing("cannot read the kernel's counters"))
+}
