@@ -8,6 +8,7 @@ use crate::{Control, DropReason, FqCoDelSettings, Item};
 /// What an overflow takes from the fattest queue at once, at most; or half of it, if that is less (RFC 8290 §4.1).
 const BATCH_SEGMENTS: u64 = 64;
 const MOST_QUEUES: u32 = 1 << 16;
+const MOST_QUANTUM: u32 = 1 << 30;
 /// No slot, or no queue.
 const NONE: u32 = u32::MAX;
 
@@ -199,12 +200,8 @@ impl<T: Item> FqCoDel<T> {
     }
 
     /// What a queue may send in its turn; never so little that a round brings nobody forward.
-    const fn quantum(&self) -> i32 {
-        match self.settings.quantum {
-            0 => 1,
-            quantum if quantum > i32::MAX as u32 / 2 => i32::MAX / 2,
-            quantum => quantum as i32,
-        }
+    fn quantum(&self) -> i32 {
+        self.settings.quantum.clamp(1, MOST_QUANTUM).cast_signed()
     }
 
     fn lane(&mut self, index: usize) -> Lane<'_, T> {
@@ -425,7 +422,7 @@ mod tests {
         let mut bytes = [0_i64; 4];
         for _ in 0..2000 {
             let sent = q.dequeue(Instant::ZERO, &mut refuse).unwrap().item;
-            bytes[sent.flow as usize] += sent.bytes as i64;
+            bytes[sent.flow as usize] += i64::try_from(sent.bytes).unwrap();
         }
         assert!((bytes[1] - bytes[2]).abs() <= 2 * 1514, "{bytes:?}");
         assert!((bytes[1] - bytes[3]).abs() <= 15_000 + 1514, "{bytes:?}");

@@ -237,7 +237,7 @@ mod tests {
             may_leave += 10;
             while may_leave > 0 {
                 let Some(gone) = q.dequeue(now, &mut refuse) else { break };
-                may_leave -= gone.item.segments as i32;
+                may_leave -= gone.item.segments.cast_signed();
                 if ms > 10_000 {
                     late.push(gone.sojourn.as_secs_f64() * 1e3);
                 }
