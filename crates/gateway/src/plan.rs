@@ -1,5 +1,6 @@
 //! What the workers need of a configuration: classes, peers, routes. Plain values, made anew at each reload.
 
+use std::iter;
 use std::sync::Arc;
 
 use ipnet::IpNet;
@@ -49,11 +50,35 @@ fn rule(config: &RuleConfig) -> Rule {
             ProtocolMatch::Number(number) => Protocol::Number(number),
             ProtocolMatch::Icmp => Protocol::AnyIcmp,
         }),
-        dscp: (!config.dscp.is_empty()).then(|| config.dscp.iter().copied().collect()),
+        // The core judges neither lengths nor behaviour yet: such a rule takes nothing, instead of more than it says.
+        dscp: if config.length.is_empty() && config.behaviour.is_none() {
+            (!config.dscp.is_empty()).then(|| config.dscp.iter().copied().collect())
+        } else {
+            Some(iter::empty().collect())
+        },
         source: config.source,
         destination: config.destination,
         source_ports: config.source_port.clone(),
         destination_ports: config.destination_port.clone(),
         either_ports: config.port.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn a_rule_never_takes_more_than_it_says() {
+        let config = Config::parse("private_key_file = \"k\"\n", Path::new("a.toml")).expect("the defaults");
+        let plan = Plan::new(&config);
+        for class in &plan.classes[..plan.classes.len() - 1] {
+            assert!(
+                class.rules.iter().all(|rule| rule.protocol.is_some() || rule.dscp.is_some()),
+                "{class:?}"
+            );
+        }
     }
 }
