@@ -67,29 +67,38 @@ impl<T: Item> Fifo<T> {
 }
 
 impl Limits {
-    /// What of the item fits behind what is `held`; the rest is dropped, in whole segments from its end. The limit
-    /// that leaves less room is the reason.
-    pub(crate) fn admit<T, F>(self, held: Held, mut item: T, ledger: &mut Ledger<'_, F>) -> Option<T>
+    /// What of the item fits behind what is `held`; the rest is dropped, in whole segments from its end, first by
+    /// one limit and then by the other.
+    #[inline]
+    pub(crate) fn admit<T, F>(self, held: Held, item: T, ledger: &mut Ledger<'_, F>) -> Option<T>
     where
         T: Item,
         F: FnMut(T, DropReason),
     {
-        let (segments, bytes) = (u64::from(item.segments()), item.bytes() as u64);
         let free_segments = u64::from(self.segments).saturating_sub(held.segments);
         let free_bytes = self.bytes.saturating_sub(held.bytes);
-        if segments <= free_segments && bytes <= free_bytes {
+        if u64::from(item.segments()) <= free_segments && item.bytes() as u64 <= free_bytes {
             return Some(item);
         }
-        let by_bytes = if bytes <= free_bytes { segments } else { free_bytes * segments / bytes };
-        if by_bytes >= free_segments {
-            return ledger.fit(item, free_segments as u32, DropReason::SegmentLimit);
-        }
-        item = ledger.fit(item, by_bytes as u32, DropReason::ByteLimit)?;
-        // A last segment that was shorter than the others made their mean too small.
-        while item.bytes() as u64 > free_bytes {
-            let keep = item.segments() - 1;
-            item = ledger.fit(item, keep, DropReason::ByteLimit)?;
-        }
-        Some(item)
+        cut(item, free_segments as u32, free_bytes, ledger)
     }
+}
+
+#[cold]
+fn cut<T, F>(item: T, free_segments: u32, free_bytes: u64, ledger: &mut Ledger<'_, F>) -> Option<T>
+where
+    T: Item,
+    F: FnMut(T, DropReason),
+{
+    let mut item = ledger.fit(item, free_segments, DropReason::SegmentLimit)?;
+    let (segments, bytes) = (u64::from(item.segments()), item.bytes() as u64);
+    if bytes > free_bytes {
+        item = ledger.fit(item, (free_bytes * segments / bytes) as u32, DropReason::ByteLimit)?;
+    }
+    // The headers, and a last segment that was shorter than the others, made the mean too small.
+    while item.bytes() as u64 > free_bytes {
+        let keep = item.segments() - 1;
+        item = ledger.fit(item, keep, DropReason::ByteLimit)?;
+    }
+    Some(item)
 }

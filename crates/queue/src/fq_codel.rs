@@ -158,7 +158,7 @@ impl<T: Item> Source<T> for Lane<'_, T> {
 
 impl<T: Item> FqCoDel<T> {
     pub(crate) fn new(settings: FqCoDelSettings) -> Self {
-        let count = settings.queues.clamp(1, MOST_QUEUES) as usize;
+        let count = settings.queues.clamp(1, MOST_QUEUES).next_power_of_two() as usize;
         let empty = FlowQueue {
             chain: Chain { head: NONE, tail: NONE },
             law: Law::default(),
@@ -217,7 +217,7 @@ impl<T: Item> FqCoDel<T> {
         F: FnMut(T, DropReason),
     {
         self.longest = self.longest.max(segment_bytes(&item));
-        let index = (item.flow() % self.queues.len() as u64) as usize;
+        let index = item.flow() as usize & (self.queues.len() - 1);
         let (quantum, bytes, segments) = (self.quantum(), item.bytes() as u64, item.segments());
         let queue = &mut self.queues[index];
         let slot = self.pool.push(&mut queue.chain, Stamped { since: now, item });
@@ -246,14 +246,27 @@ impl<T: Item> FqCoDel<T> {
         }
     }
 
+    /// The queue with the most bytes; the first of several.
+    fn fattest(&self) -> usize {
+        const BLOCK: usize = 64;
+        let most = |block: &[u64]| block.iter().fold(0, |most, backlog| most.max(*backlog));
+        let (mut block_most, mut start) = (0, 0);
+        for (at, block) in self.backlogs.chunks(BLOCK).enumerate() {
+            let most = most(block);
+            if most > block_most {
+                (block_most, start) = (most, at * BLOCK);
+            }
+        }
+        start + self.backlogs[start..].iter().position(|backlog| *backlog == block_most).unwrap_or(0)
+    }
+
     #[cold]
     fn drop_from_fattest<F>(&mut self, reason: DropReason, ledger: &mut Ledger<'_, F>)
     where
         F: FnMut(T, DropReason),
     {
-        let most = self.backlogs.iter().fold(0, |most, backlog| most.max(*backlog));
-        let Some(fattest) = self.backlogs.iter().position(|backlog| *backlog == most) else { return };
-        let mut bytes_left = most / 2;
+        let fattest = self.fattest();
+        let mut bytes_left = self.backlogs[fattest] / 2;
         let mut segments_left = BATCH_SEGMENTS;
         // One at least goes, whole or in part.
         loop {

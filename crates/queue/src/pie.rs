@@ -74,7 +74,15 @@ impl<T: Item> Pie<T> {
     }
 
     /// Makes up for the updates that are due.
+    #[inline]
     fn advance(&mut self, now: Instant) {
+        if self.next_update.is_none_or(|next| now >= next) {
+            self.make_up(now);
+        }
+    }
+
+    #[cold]
+    fn make_up(&mut self, now: Instant) {
         let period = self.settings.update.max(Duration::from_micros(1));
         let mut next = self.next_update.unwrap_or(now + period);
         let due = now.saturating_since(next).as_nanos() / period.as_nanos();

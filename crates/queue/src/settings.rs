@@ -126,7 +126,7 @@ impl Default for CoDelSettings {
 pub struct FqCoDelSettings {
     /// Of each queue's `CoDel`, and the limits of all of them together.
     pub codel: CoDelSettings,
-    /// Queues that flows are hashed into.
+    /// Queues that flows are hashed into; rounded up to a power of two, 65536 at most.
     pub queues: u32,
     /// Bytes a queue may send in its turn.
     pub quantum: u32,

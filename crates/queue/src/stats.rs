@@ -123,16 +123,20 @@ impl Stats {
 
     /// The occupancy as far as `now`, which must not be before the last operation.
     pub fn occupancy(&self, now: Instant) -> Occupancy {
-        let nanos = now.saturating_since(self.integrated_until).as_nanos();
+        let nanos = now.as_nanos().saturating_sub(self.integrated_until.as_nanos());
+        let area = |waits: u64| u128::from(waits) * u128::from(nanos);
         Occupancy {
-            segment_nanos: self.occupancy.segment_nanos + u128::from(self.backlog_segments) * nanos,
-            byte_nanos: self.occupancy.byte_nanos + u128::from(self.backlog_bytes) * nanos,
+            segment_nanos: self.occupancy.segment_nanos + area(self.backlog_segments),
+            byte_nanos: self.occupancy.byte_nanos + area(self.backlog_bytes),
         }
     }
 
     pub(crate) fn integrate(&mut self, now: Instant) {
-        self.occupancy = self.occupancy(now);
-        self.integrated_until = self.integrated_until.max(now);
+        // Calls come in batches at one time.
+        if now > self.integrated_until {
+            self.occupancy = self.occupancy(now);
+            self.integrated_until = now;
+        }
     }
 
     pub(crate) fn count_offer<T: Item>(&mut self, item: &T) {

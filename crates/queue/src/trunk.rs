@@ -41,6 +41,7 @@ pub(crate) struct Trunk<T> {
     fifo: Fifo<T>,
     /// P1's, once there was an observation to go by.
     capacity_bytes: Option<u64>,
+    ramp: Ramp,
     spared_segments: u32,
     /// Flows that are spared, and for how many more segments.
     spared: FlowMap<u64, u32>,
@@ -53,6 +54,7 @@ impl<T: Item> Trunk<T> {
             settings,
             fifo: Fifo::new(),
             capacity_bytes: None,
+            ramp: Ramp::new(&settings, settings.limits),
             spared_segments: LEAST_SPARED,
             spared: FlowMap::new(MOST_FLOWS),
             rng: Rng::new(seed, "trunk"),
@@ -64,13 +66,14 @@ impl<T: Item> Trunk<T> {
         if !settings.spares {
             self.spared = FlowMap::new(MOST_FLOWS);
         }
+        self.ramp = Ramp::new(&self.settings, self.limits());
     }
 
     pub(crate) const fn held(&self) -> Held {
         self.fifo.held()
     }
 
-    /// What may wait now.
+    /// What may wait now, from settings and observation.
     fn limits(&self) -> Limits {
         let limits = self.settings.limits;
         match self.capacity_bytes {
@@ -91,29 +94,15 @@ impl<T: Item> Trunk<T> {
         let target = product.max(floor).min(self.settings.limits.bytes);
         let now = self.capacity_bytes.unwrap_or(target);
         self.capacity_bytes = Some(if target < now { now - (now - target).div_ceil(SHRINK) } else { target });
-    }
-
-    /// P2: linear from 0 at the threshold to `max_p` where the buffer is full, by whichever limit is nearer.
-    fn probability(&self) -> f64 {
-        if !self.settings.early {
-            return 0.0;
-        }
-        let (held, limits) = (self.fifo.held(), self.limits());
-        let of = |held: u64, limit: u64| held as f64 / limit.max(1) as f64;
-        let full = of(held.bytes, limits.bytes).max(of(held.segments, limits.segments.into()));
-        let above = full - self.settings.threshold;
-        if above <= 0.0 {
-            return 0.0;
-        }
-        self.settings.max_p * (above / (1.0 - self.settings.threshold)).min(1.0)
+        self.ramp = Ramp::new(&self.settings, self.limits());
     }
 
     pub(crate) fn control(&self) -> Control {
         Control {
-            drop_probability: Some(self.probability()),
+            drop_probability: Some(self.ramp.probability(self.fifo.held())),
             flows: self.settings.spares.then_some(self.spared.len() as u32),
             spared_segments: self.settings.spares.then_some(self.spared_segments),
-            ..Control::of(self.limits())
+            ..Control::of(self.ramp.limits)
         }
     }
 
@@ -123,7 +112,7 @@ impl<T: Item> Trunk<T> {
     {
         let (flow, offered) = (item.flow(), item.segments());
         let known = if self.spared.is_empty() { None } else { self.spared.find(flow, &flow) };
-        let probability = self.probability();
+        let probability = self.ramp.probability(self.fifo.held());
         let lost = losses(&mut self.rng, probability, offered);
         let mut told = false;
         let passed = if lost == 0 {
@@ -135,7 +124,7 @@ impl<T: Item> Trunk<T> {
             told = true;
             ledger.signal(item, lost, DropReason::Early, self.settings.ecn)
         };
-        let limits = self.limits();
+        let limits = self.ramp.limits;
         let segments = passed.map_or(0, |item| {
             let arrived = item.segments();
             let admitted = limits.admit(self.fifo.held(), item, ledger);
@@ -162,6 +151,50 @@ impl<T: Item> Trunk<T> {
 
     pub(crate) fn pop(&mut self) -> Option<Stamped<T>> {
         self.fifo.pop()
+    }
+}
+
+/// P1 and P2 as one: what may wait, and the probability on the way there. Worked out when the capacity changes, so that
+/// a packet costs no division.
+#[derive(Debug)]
+struct Ramp {
+    limits: Limits,
+    bytes: Slope,
+    segments: Slope,
+    max_p: f64,
+}
+
+/// Above `from`, so much for each.
+#[derive(Debug)]
+struct Slope {
+    from: f64,
+    each: f64,
+}
+
+impl Slope {
+    fn new(limit: f64, settings: &TrunkSettings) -> Self {
+        let from = limit * settings.threshold.clamp(0.0, 1.0);
+        Slope { from, each: settings.max_p / (limit - from).max(1.0) }
+    }
+
+    fn at(&self, held: u64) -> f64 {
+        (held as f64 - self.from) * self.each
+    }
+}
+
+impl Ramp {
+    fn new(settings: &TrunkSettings, limits: Limits) -> Self {
+        Ramp {
+            limits,
+            bytes: Slope::new(limits.bytes as f64, settings),
+            segments: Slope::new(limits.segments.into(), settings),
+            max_p: if settings.early { settings.max_p } else { 0.0 },
+        }
+    }
+
+    /// Linear from 0 at the threshold to `max_p` where the buffer is full, by whichever limit is nearer.
+    fn probability(&self, held: Held) -> f64 {
+        self.bytes.at(held.bytes).max(self.segments.at(held.segments)).clamp(0.0, self.max_p)
     }
 }
 
