@@ -9,6 +9,8 @@
 //! segments in = segments out + dropped + queued, and the same for bytes.
 
 mod average;
+#[cfg(test)]
+mod closed_loop;
 mod codel;
 mod control;
 mod discipline;

@@ -171,7 +171,8 @@ fn tuning(probability: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{ClosedLoop, Packet, packet, refuse};
+    use crate::closed_loop::ClosedLoop;
+    use crate::testing::{Packet, packet, refuse};
     use crate::{Limits, Queue, Settings};
 
     fn settings() -> PieSettings {

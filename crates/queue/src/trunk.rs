@@ -209,7 +209,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::testing::{ClosedLoop, Packet, packet, refuse};
+    use crate::closed_loop::ClosedLoop;
+    use crate::testing::{Packet, packet, refuse};
     use crate::{Queue, Settings};
     use trunkline_units::Rate;
 
