@@ -104,7 +104,7 @@ pub(crate) struct BenchArguments {
     /// How often everything is measured; the result is the median.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) runs: u32,
-    /// Measure only this variant, named as in the table; may be repeated.
+    /// Measure only this variant, or only this GROUP or GROUP:VARIANT, as the table names them; may be repeated.
     #[arg(long, value_name = "NAME")]
     pub(crate) variant: Vec<String>,
     /// Print one JSON object instead.

@@ -50,7 +50,7 @@ const MEASURES: [Measure; 10] = [
     Measure::new("edge_ms", "edge queue ms", 0),
     Measure::new("edge_drops", "edge drops", 0),
     Measure::new("wan_drops", "WAN drops", 0),
-    Measure::new("capacity_packets", "room, packets", 0),
+    Measure::new("room_packets", "room, packets", 0),
 ];
 
 struct Condition {
@@ -62,11 +62,11 @@ struct Condition {
 
 pub(super) fn run(bench: &Bench) -> Result<String, Failure> {
     // What the discipline gave itself in the group that is being measured.
-    let mut capacity_bytes = None;
+    let mut room_bytes = None;
     let rows = bench.run(cells(), LEAD + bench.seconds + Duration::from_secs(2), |cell| {
-        let measured = measure(bench, cell, capacity_bytes)?;
+        let measured = measure(bench, cell, room_bytes)?;
         if cell.variant.name == TRUNK {
-            capacity_bytes = measured.details.get("capacity_bytes").and_then(Value::as_f64);
+            room_bytes = measured.details.get("room_bytes").and_then(Value::as_f64);
         }
         Ok(measured)
     })?;
@@ -129,11 +129,11 @@ fn one_class(name: &str, queue: &str) -> Variant {
     Variant::one_class(name, &format!("queue = {queue}"))
 }
 
-fn measure(bench: &Bench, cell: &Cell<Condition>, capacity_bytes: Option<f64>) -> Result<Measured, Failure> {
+fn measure(bench: &Bench, cell: &Cell<Condition>, room_bytes: Option<f64>) -> Result<Measured, Failure> {
     let mut variant = cell.variant.clone();
     if cell.condition.sized {
-        let bytes = capacity_bytes
-            .ok_or_else(|| Failure::Input(format!("bench: {SIZED} needs {TRUNK} beside it")))?;
+        let bytes =
+            room_bytes.ok_or_else(|| Failure::Input(format!("bench: {SIZED} needs {TRUNK} beside it")))?;
         variant = one_class(SIZED, &format!("{{ discipline = \"tail-drop\", bytes = {} }}", bytes as u64));
     }
     let rate = Rate::from_mbit(RATE_MBIT);
@@ -176,10 +176,10 @@ fn measure(bench: &Bench, cell: &Cell<Condition>, capacity_bytes: Option<f64>) -
         measured.figures.insert("edge_ms", drain_ms(total(&edge_end, "backlog_bytes"), rate));
         measured.figures.insert("edge_drops", dropped(&edge_end) - dropped(&edge));
     }
-    let capacity_bytes = total(&edge_end, "capacity_bytes");
-    if capacity_bytes > 0.0 {
-        measured.figures.insert("capacity_packets", capacity_bytes / FULL_PACKET_BYTES);
-        measured.details.insert("capacity_bytes".to_owned(), capacity_bytes.into());
+    if cell.variant.name.starts_with(TRUNK) {
+        let room = total(&edge_end, "capacity_bytes");
+        measured.figures.insert("room_packets", room / FULL_PACKET_BYTES);
+        measured.details.insert("room_bytes".to_owned(), room.into());
     }
     measured.details.insert("spurious_timeouts".to_owned(), during.spurious_timeouts.into());
     measured.details.insert("segments_sent".to_owned(), during.sent.into());

@@ -77,19 +77,72 @@ impl Bench {
     }
 
     fn chosen<C>(&self, cells: Vec<Cell<C>>) -> Result<Vec<Cell<C>>, Failure> {
-        let mut names: Vec<&str> = Vec::new();
-        for cell in &cells {
-            if !names.contains(&cell.variant.name.as_str()) {
-                names.push(&cell.variant.name);
+        if let Some(unknown) =
+            self.variants.iter().find(|word| !cells.iter().any(|cell| cell.answers_to(word)))
+        {
+            let mut names: Vec<&str> = Vec::new();
+            for name in cells.iter().flat_map(|cell| [cell.variant.name.as_str(), cell.group.as_str()]) {
+                if !name.is_empty() && !names.contains(&name) {
+                    names.push(name);
+                }
             }
-        }
-        if let Some(unknown) = self.variants.iter().find(|wanted| !names.contains(&wanted.as_str())) {
-            let allowed = names.join(", ");
+            let allowed = names.join("; ");
             return Err(Failure::Input(format!(
-                "bench: there is no variant {unknown:?}; allowed: {allowed}"
+                "bench: there is no variant {unknown:?}; allowed, alone or as GROUP:VARIANT: {allowed}"
             )));
         }
-        let wanted = |cell: &Cell<C>| self.variants.is_empty() || self.variants.contains(&cell.variant.name);
+        let wanted = |cell: &Cell<C>| {
+            self.variants.is_empty() || self.variants.iter().any(|word| cell.answers_to(word))
+        };
         Ok(cells.into_iter().filter(wanted).collect())
+    }
+}
+
+impl<C> Cell<C> {
+    /// By the name of its variant, of its group, or of both.
+    fn answers_to(&self, word: &str) -> bool {
+        let (group, variant) = (self.group.as_str(), self.variant.name.as_str());
+        word == variant || word == group || word.split_once(':') == Some((group, variant))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bench(variants: &[&str]) -> Bench {
+        Bench {
+            binary: PathBuf::new(),
+            stop: Stop::new(),
+            seconds: Duration::ZERO,
+            runs: 1,
+            json: false,
+            variants: variants.iter().map(ToString::to_string).collect(),
+        }
+    }
+
+    fn chosen(variants: &[&str]) -> Result<Vec<(String, String)>, Failure> {
+        let cells = ["cubic", "reno"].into_iter().flat_map(|group| {
+            let cell = |variant| Cell { group: group.to_owned(), variant, condition: () };
+            [cell(Variant::direct()), cell(Variant::defaults())]
+        });
+        let chosen = bench(variants).chosen(cells.collect())?;
+        Ok(chosen.into_iter().map(|cell| (cell.group, cell.variant.name)).collect())
+    }
+
+    #[test]
+    fn cells_are_chosen_by_variant_by_group_or_by_both() {
+        let names = |variants| chosen(variants).expect("known names").len();
+        assert_eq!(
+            (names(&[]), names(&["direct"]), names(&["reno"]), names(&["direct", "reno"])),
+            (4, 2, 2, 3)
+        );
+        assert_eq!(chosen(&["reno:default"]).expect("known"), [("reno".to_owned(), "default".to_owned())]);
+    }
+
+    #[test]
+    fn a_wrong_name_is_answered_with_the_right_ones() {
+        let Err(Failure::Input(text)) = chosen(&["bbr:default"]) else { panic!("it is refused as input") };
+        assert!(text.contains("\"bbr:default\"") && text.contains("direct; cubic; default; reno"), "{text}");
     }
 }
