@@ -6,10 +6,10 @@ use crate::fifo::{Fifo, Held, Stamped};
 use crate::ledger::Ledger;
 use crate::{CoDelSettings, Control, DropReason, Item};
 
-/// A pause between two spells of dropping that is shorter than this many intervals is no new start (RFC 8289 §5.5).
+/// A pause between two spells of dropping that is shorter than this many intervals is no new start (RFC 8289 §5).
 const MEMORY_INTERVALS: u32 = 16;
 
-/// What `CoDel` remembers of one queue (RFC 8289 §5.3).
+/// What `CoDel` remembers of one queue (RFC 8289 §5).
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Law {
     /// When the sojourn time will have been above target for an interval.
@@ -80,7 +80,7 @@ impl Law {
         self.drop_next = self.next(now, interval);
     }
 
-    /// The next packet to send: RFC 8289 §5.5, `dequeue`.
+    /// The next packet to send: `dequeue` of RFC 8289 §5.
     ///
     /// A drop that is due takes one segment of the packet at the head. If that was its last, the packet is gone and
     /// the next one is looked at; a super-packet with segments left is sent, as is a packet that was marked instead.

@@ -9,6 +9,8 @@ use crate::{Control, DropReason, FqCoDelSettings, Item};
 const BATCH_SEGMENTS: u64 = 64;
 const MOST_QUEUES: u32 = 1 << 16;
 const MOST_QUANTUM: u32 = 1 << 30;
+/// Queues whose backlogs share a bound.
+const BLOCK: usize = 32;
 /// No slot, or no queue.
 const NONE: u32 = u32::MAX;
 
@@ -28,6 +30,8 @@ pub(crate) struct FqCoDel<T> {
     queues: Box<[FlowQueue]>,
     /// Bytes in each queue, side by side for the search.
     backlogs: Box<[u64]>,
+    /// For each block of queues, what none of them has more than.
+    bounds: Box<[u64]>,
     new: List,
     old: List,
     longest: u64,
@@ -171,6 +175,7 @@ impl<T: Item> FqCoDel<T> {
             pool: Pool { slots: Vec::new(), free: NONE, held: Held::default() },
             queues: vec![empty; count].into_boxed_slice(),
             backlogs: vec![0; count].into_boxed_slice(),
+            bounds: vec![0; count.div_ceil(BLOCK)].into_boxed_slice(),
             new: List::EMPTY,
             old: List::EMPTY,
             longest: 0,
@@ -222,6 +227,8 @@ impl<T: Item> FqCoDel<T> {
         let queue = &mut self.queues[index];
         let slot = self.pool.push(&mut queue.chain, Stamped { since: now, item });
         self.backlogs[index] += bytes;
+        let bound = &mut self.bounds[index / BLOCK];
+        *bound = (*bound).max(self.backlogs[index]);
         if !queue.listed {
             queue.listed = true;
             queue.deficit = quantum;
@@ -246,18 +253,19 @@ impl<T: Item> FqCoDel<T> {
         }
     }
 
-    /// The queue with the most bytes; the first of several.
-    fn fattest(&self) -> usize {
-        const BLOCK: usize = 64;
-        let most = |block: &[u64]| block.iter().fold(0, |most, backlog| most.max(*backlog));
-        let (mut block_most, mut start) = (0, 0);
-        for (at, block) in self.backlogs.chunks(BLOCK).enumerate() {
-            let most = most(block);
-            if most > block_most {
-                (block_most, start) = (most, at * BLOCK);
+    /// A queue than which none has more bytes. The block with the highest bound is looked through; if none in it
+    /// reaches the bound any more, the bound is lowered to what is there, and another block may be the highest.
+    fn fattest(&mut self) -> usize {
+        loop {
+            let block = fattest_of(&self.bounds);
+            let start = block * BLOCK;
+            let end = (start + BLOCK).min(self.backlogs.len());
+            let fattest = start + fattest_of(&self.backlogs[start..end]);
+            if self.backlogs[fattest] == self.bounds[block] {
+                return fattest;
             }
+            self.bounds[block] = self.backlogs[fattest];
         }
-        start + self.backlogs[start..].iter().position(|backlog| *backlog == block_most).unwrap_or(0)
     }
 
     #[cold]
@@ -361,6 +369,17 @@ impl<T: Item> FqCoDel<T> {
             self.queues[index as usize].listed = false;
         }
     }
+}
+
+/// Where the largest is; the first of several.
+fn fattest_of(bytes: &[u64]) -> usize {
+    let (mut most, mut at) = (0, 0);
+    for (index, bytes) in bytes.iter().enumerate() {
+        if *bytes > most {
+            (most, at) = (*bytes, index);
+        }
+    }
+    at
 }
 
 #[cfg(test)]
@@ -486,6 +505,39 @@ mod tests {
         assert_eq!(none.enqueue(Instant::ZERO, packet(1), &mut |_, _| dropped += 1), 0);
         assert_eq!(dropped, 1);
         assert!(none.dequeue(Instant::ZERO, &mut refuse).is_none());
+    }
+
+    #[test]
+    fn the_fattest_queue_is_found_whatever_came_and_left() {
+        let mut q = FqCoDel::new(settings(500));
+        let mut rng = trunkline_units::Rng::new(4, "fattest");
+        let mut stats = crate::Stats::default();
+        for id in 0..20_000 {
+            let mut ledger = Ledger { stats: &mut stats, on_drop: &mut |_, _| () };
+            if rng.chance(0.55) {
+                let item = of(rng.below(200), id, 100 + rng.below(1400) as usize);
+                q.enqueue(Instant::ZERO, item, &mut ledger);
+            } else {
+                q.dequeue(Instant::ZERO, &mut ledger);
+            }
+            let fattest = q.fattest();
+            assert_eq!(q.backlogs[fattest], q.backlogs.iter().copied().max().unwrap());
+        }
+    }
+
+    #[test]
+    fn the_pool_has_a_slot_for_each_packet_that_ever_waited_at_once_and_one_to_spare() {
+        let mut q = FqCoDel::new(settings(50));
+        let mut stats = crate::Stats::default();
+        for id in 0..10_000_u32 {
+            let mut ledger = Ledger { stats: &mut stats, on_drop: &mut |_, _| () };
+            q.enqueue(Instant::ZERO, of(u64::from(id * 7919 % 31), id, 1000), &mut ledger);
+            if id % 3 == 0 {
+                q.dequeue(Instant::ZERO, &mut ledger);
+            }
+        }
+        assert!(stats.dropped_total() > 1000);
+        assert_eq!(q.pool.slots.len(), 51);
     }
 
     #[test]
