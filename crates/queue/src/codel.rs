@@ -330,6 +330,18 @@ mod tests {
     }
 
     #[test]
+    fn a_super_packet_that_took_long_to_come_loses_as_many_segments_as_drops_are_due() {
+        let long = Packet { segments: 10, bytes: 10_000, ..packet(0) };
+        let mut q = full(200, settings(), long);
+        let mut sent = |ms| q.dequeue(Instant::from_millis(ms), &mut refuse).unwrap().item.segments;
+        assert_eq!((sent(10), sent(110)), (10, 9));
+        // After the first at 110 ms, drops are due at 210, 280.7 and 338.4 ms.
+        assert_eq!(sent(300), 8);
+        assert_eq!(sent(301), 10);
+        assert_eq!(sent(339), 9);
+    }
+
+    #[test]
     fn what_can_be_marked_is_marked_and_sent() {
         let mut q = full(5000, settings(), Packet { ecn: true, ..packet(0) });
         let mut marked = Vec::new();
