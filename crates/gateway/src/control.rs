@@ -18,6 +18,8 @@ pub(crate) const MAX_REQUEST_BYTES: usize = 4096;
 pub enum Request {
     /// Its state.
     Status,
+    /// Its state with the busiest flows, which cost more to find.
+    Flows,
     /// To read its file again.
     Reload,
     /// To end.
@@ -28,7 +30,7 @@ pub enum Request {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub enum Answer {
-    /// To [`Request::Status`].
+    /// To [`Request::Status`] and [`Request::Flows`].
     Status(Box<Status>),
     /// It is done, or under way.
     Done {

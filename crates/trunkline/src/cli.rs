@@ -25,6 +25,8 @@ pub(crate) enum Command {
     Check(FileArguments),
     /// Show the state of a running gateway: peers, classes, lanes, drops.
     Status(StatusArguments),
+    /// Watch a running gateway: classes, lanes and the busiest flows, live.
+    Top(TopArguments),
     /// Have a running gateway read its file again; lanes that stay the same are not touched.
     Reload(InstanceArguments),
     /// End a running gateway.
@@ -62,6 +64,23 @@ pub(crate) struct StatusArguments {
     /// Print one JSON object instead.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TopArguments {
+    #[command(flatten)]
+    pub(crate) instance: InstanceArguments,
+    /// Seconds from one look to the next: 0.1 to 3600.
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = interval)]
+    pub(crate) interval: f64,
+    /// Print one frame as text, of what happens in one interval, and end.
+    #[arg(long)]
+    pub(crate) once: bool,
+}
+
+fn interval(text: &str) -> Result<f64, String> {
+    let seconds: f64 = text.parse().map_err(|_| "a number of seconds is needed".to_owned())?;
+    if (0.1..=3600.0).contains(&seconds) { Ok(seconds) } else { Err("allowed: 0.1 to 3600".to_owned()) }
 }
 
 #[derive(Debug, Args)]

@@ -16,6 +16,7 @@ fn main() -> ExitCode {
         Command::Up(arguments) => commands::site::up(&arguments),
         Command::Check(arguments) => commands::site::check(&arguments),
         Command::Status(arguments) => commands::control::status(&arguments),
+        Command::Top(arguments) => commands::top::top(&arguments),
         Command::Reload(arguments) => commands::control::reload(&arguments),
         Command::Down(arguments) => commands::control::down(&arguments),
         Command::Demo(arguments) => commands::demo::demo(&arguments),

@@ -420,7 +420,7 @@ impl Daemon {
 
     fn answer(&mut self, request: &str) -> Answer {
         match serde_json::from_str::<Request>(request) {
-            Ok(Request::Status) => Answer::Status(Box::new(self.status())),
+            Ok(Request::Status | Request::Flows) => Answer::Status(Box::new(self.status())),
             Ok(Request::Reload) => match self.reload() {
                 Ok(message) => {
                     tracing::info!("{message}");
@@ -436,7 +436,9 @@ impl Daemon {
                 Answer::Done { message: format!("{} goes down", self.config.name) }
             }
             Err(error) => Answer::Refused {
-                message: format!("{error}; allowed: {{\"request\":\"status\"|\"reload\"|\"down\"}}"),
+                message: format!(
+                    "{error}; allowed: {{\"request\":\"status\"|\"flows\"|\"reload\"|\"down\"}}"
+                ),
             },
         }
     }

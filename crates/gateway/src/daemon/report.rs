@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use trunkline_queue::Histogram;
+use trunkline_units::Rate;
 
 use super::lanes::State;
 use super::{Daemon, Source};
@@ -82,7 +83,9 @@ impl Daemon {
                     name: class_config.name.clone(),
                     lane_group: class_config.name.clone(),
                     discipline: class_config.discipline().to_owned(),
-                    weight: 1,
+                    weight: class_config.weight.into(),
+                    guarantee: class_config.guarantee.map(Rate::bits_per_second),
+                    ceiling: class_config.ceiling.map(Rate::bits_per_second),
                     ..Class::default()
                 };
                 let limits = class_config.queue.limits();

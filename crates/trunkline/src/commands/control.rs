@@ -5,13 +5,13 @@ use std::path::PathBuf;
 
 use trunkline_gateway::config::{Config, RUN_DIRECTORY};
 use trunkline_gateway::control::{Answer, ControlError, Request, ask};
-use trunkline_gateway::status::Status;
+use trunkline_gateway::status::{Peer, Status};
 
 use crate::cli::{InstanceArguments, StatusArguments};
 use crate::failure::Failure;
 
 /// The control socket that is meant.
-fn socket(arguments: &InstanceArguments) -> Result<PathBuf, Failure> {
+pub(super) fn socket(arguments: &InstanceArguments) -> Result<PathBuf, Failure> {
     let Some(site) = &arguments.site else { return only_socket() };
     if site.extension().is_some_and(|extension| extension == "toml") {
         let config = Config::load(site).map_err(|error| Failure::Input(error.to_string()))?;
@@ -45,10 +45,15 @@ fn only_socket() -> Result<PathBuf, Failure> {
 }
 
 fn request(arguments: &InstanceArguments, request: Request) -> Result<Answer, Failure> {
-    ask(&socket(arguments)?, request).map_err(|error| match error {
+    ask(&socket(arguments)?, request).map_err(|error| not_asked(&error))
+}
+
+/// Why a daemon could not be asked, as a failure of the command.
+pub(super) fn not_asked(error: &ControlError) -> Failure {
+    match error {
         ControlError::Connect { .. } => Failure::NotRunning(error.to_string()),
         ControlError::Talk { .. } => Failure::Other(error.to_string()),
-    })
+    }
 }
 
 fn tell(arguments: &InstanceArguments, what: Request) -> Result<(), Failure> {
@@ -110,49 +115,85 @@ fn print(status: &Status) {
             "  received {} packets, {} bytes; {refused} refused",
             peer.received.packets, peer.received.bytes
         );
+        print_classes(peer);
+        print_lanes(peer);
+    }
+}
+
+fn millis(us: Option<u64>) -> String {
+    us.map_or("-".to_owned(), |us| format!("{:.2}", us as f64 / 1e3))
+}
+
+fn print_classes(peer: &Peer) {
+    println!(
+        "  {:<14} {:<14} {:>10} {:>12} {:>8} {:>8} {:>8} {:>8} {:>9} {:>9} {:>6}",
+        "class",
+        "queue",
+        "packets",
+        "bytes",
+        "dropped",
+        "marked",
+        "filtered",
+        "waiting",
+        "p50 ms",
+        "p99 ms",
+        "flows"
+    );
+    for class in &peer.classes {
         println!(
-            "  {:<14} {:>10} {:>12} {:>8} {:>8} {:>9} {:>9}  {:<10} {:>6} {:>9} {:>8} {:>9}",
-            "class",
-            "packets",
-            "bytes",
-            "dropped",
-            "waiting",
-            "p50 ms",
-            "p99 ms",
-            "lane",
-            "cwnd",
-            "rtt ms",
-            "retrans",
-            "Mbit/s"
+            "  {:<14} {:<14} {:>10} {:>12} {:>8} {:>8} {:>8} {:>8} {:>9} {:>9} {:>6}",
+            class.name,
+            class.discipline,
+            class.packets_sent,
+            class.bytes_sent,
+            class.dropped(),
+            class.marked,
+            class.filtered,
+            class.backlog_packets,
+            millis(class.sojourn.p50_us),
+            millis(class.sojourn.p99_us),
+            class.flows,
         );
-        for class in &peer.classes {
-            let millis = |us: Option<u64>| us.map_or("-".to_owned(), |us| format!("{:.2}", us as f64 / 1e3));
-            let mut lead = format!(
-                "  {:<14} {:>10} {:>12} {:>8} {:>8} {:>9} {:>9}",
-                class.name,
-                class.packets_sent,
-                class.bytes_sent,
-                class.dropped(),
-                class.backlog_packets,
-                millis(class.sojourn.p50_us),
-                millis(class.sojourn.p99_us),
-            );
-            for lane in peer.lanes_of(class) {
-                if lane.state == "up" {
-                    println!(
-                        "{lead}  {:<10} {:>6} {:>9.2} {:>8} {:>9.1}",
-                        lane.state,
-                        lane.cwnd,
-                        f64::from(lane.rtt_us) / 1e3,
-                        lane.retransmits,
-                        lane.delivery_rate as f64 / 1e6
-                    );
-                } else {
-                    let error = lane.last_error.as_deref().unwrap_or("");
-                    println!("{lead}  {:<10} {error}", lane.state);
-                }
-                lead = " ".repeat(lead.len());
-            }
+        let drops: Vec<String> = class
+            .drops
+            .iter()
+            .filter(|(_, count)| **count > 0)
+            .map(|(reason, count)| format!("{count} {reason}"))
+            .collect();
+        if !drops.is_empty() {
+            println!("  {:<14} dropped: {}", "", drops.join(", "));
         }
+    }
+}
+
+fn print_lanes(peer: &Peer) {
+    println!(
+        "  {:<14} {:<14} {:>10} {:>12} {:>8} {:>8} {:>8} {:>8}",
+        "lane", "state", "cwnd", "rtt ms", "core ms", "retrans", "Mbit/s", "headers"
+    );
+    for lane in &peer.lanes {
+        let name = match (lane.shard, lane.index) {
+            (0, 0) => lane.group.clone(),
+            (shard, 0) => format!("{}/{shard}", lane.group),
+            (shard, index) => format!("{}/{shard}.{index}", lane.group),
+        };
+        if lane.state != "up" {
+            println!("  {name:<14} {:<14} {}", lane.state, lane.last_error.as_deref().unwrap_or(""));
+            continue;
+        }
+        let headers = if lane.headers_out_bytes > 0 {
+            format!("1/{:.1}", lane.headers_in_bytes as f64 / lane.headers_out_bytes as f64)
+        } else {
+            "-".to_owned()
+        };
+        println!(
+            "  {name:<14} {:<14} {:>10} {:>12.2} {:>8} {:>8} {:>8.1} {headers:>8}",
+            lane.state,
+            lane.cwnd,
+            f64::from(lane.rtt_us) / 1e3,
+            millis(lane.queue_in_core_us.map(u64::from)),
+            lane.retransmits,
+            lane.delivery_rate as f64 / 1e6,
+        );
     }
 }

@@ -6,3 +6,4 @@ pub(crate) mod demo;
 pub(crate) mod generate;
 pub(crate) mod keys;
 pub(crate) mod site;
+pub(crate) mod top;

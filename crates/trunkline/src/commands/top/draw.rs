@@ -1,0 +1,143 @@
+//! A frame: two lines on the site, three panes, one line of keys.
+
+use std::time::Duration;
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::{Modifier, Style};
+use ratatui::widgets::{Block, Clear, Paragraph, Widget as _};
+
+use super::format::{age, mbit, number, or_dash};
+use super::model::View;
+use super::panes;
+use super::table::{Look, Tone};
+use super::ui::{Pane, Ui};
+
+/// What a frame is made from.
+pub(super) struct Screen<'a> {
+    pub(super) view: &'a View,
+    /// What is wrong, if anything.
+    pub(super) notice: Option<&'a str>,
+    pub(super) interval: Duration,
+    pub(super) colour: bool,
+    /// Whether there is somebody to press keys.
+    pub(super) keys: bool,
+}
+
+/// Lines above and below the panes.
+const FRAME_LINES: u16 = 3;
+/// An unfocused pane gives way down to its titles and so many rows.
+const LEAST_ROWS: u16 = 3;
+
+const HELP: &str = "\
+q     quit                         p     pause, go on
+c l f classes, lanes, flows;       arrows, page keys, Home, End
+      again: sort by the next      Tab   the next pane
+
+in, out   offered to the queue; handed to the lanes
+waiting   packets in the queue now; mean: over the last interval
+p50, p99  time in the queue over the last interval, upper bounds
+drop/s    dropped at the edge, mostly for the reason given
+mark/s    marked (CE) instead; spare/s: saved from a drop by P3
+filt/s    repeats not carried, the trunk still has the original
+N, K      active flows; packets a flow is spared after a drop
+P %       probability of a drop now; full: share of the capacity
+RTTup, W  estimate of the flows' round-trip times; lanes' window
+core ms   queue between the sites: rtt above the smallest
+headers   sent 1/x of what they were
+";
+
+/// Rows for each pane, so that the one in focus is cut last.
+fn heights(wanted: [u16; 3], focus: Pane, room: u16) -> [u16; 3] {
+    let mut heights = wanted.map(|rows| rows.min(1 + LEAST_ROWS));
+    while heights.iter().sum::<u16>() > room {
+        let tallest = (0..3).max_by_key(|pane| (heights[*pane], *pane != focus as usize)).unwrap_or(0);
+        heights[tallest] -= 1;
+    }
+    for pane in [focus as usize, 0, 1, 2] {
+        let left = room.saturating_sub(heights.iter().sum());
+        heights[pane] += left.min(wanted[pane] - heights[pane]);
+    }
+    heights
+}
+
+/// Draws a frame, and puts right how far the panes are scrolled.
+pub(super) fn draw(screen: &Screen<'_>, ui: &mut Ui, area: Rect, buf: &mut Buffer) {
+    let line = |row: u16| Rect { y: area.y + row, height: u16::from(row < area.height), ..area };
+    let view = screen.view;
+    Paragraph::new(header(screen, view, ui)).style(Tone::Strong.style(false)).render(line(0), buf);
+    match screen.notice {
+        Some(notice) => Paragraph::new(notice).style(Tone::Bad.style(screen.colour)).render(line(1), buf),
+        None => Paragraph::new(device(view)).render(line(1), buf),
+    }
+    let body = area.height.saturating_sub(FRAME_LINES);
+    let classes = panes::classes(view, ui.order_of(Pane::Classes));
+    let lanes = panes::lanes(view, ui.order_of(Pane::Lanes));
+    let flows = panes::flows(view, ui.order_of(Pane::Flows));
+    let heights = heights([classes.height(), lanes.height(), flows.height()], ui.focus, body);
+    let mut y = area.y + 2;
+    for (pane, height) in Pane::ALL.into_iter().zip(heights) {
+        let place = Rect { y, height, ..area };
+        let scroll = ui.scroll[pane as usize];
+        let look = Look { focused: screen.keys && ui.focus == pane, colour: screen.colour, scroll };
+        ui.scroll[pane as usize] = match pane {
+            Pane::Classes => classes.draw(&look, place, buf),
+            Pane::Lanes => lanes.draw(&look, place, buf),
+            Pane::Flows => flows.draw(&look, place, buf),
+        };
+        y += height;
+    }
+    if screen.keys && area.height >= FRAME_LINES {
+        let keys = "q quit  p pause  c classes  l lanes  f flows  arrows scroll  ? help";
+        let text = format!("{keys}  by {}", ui.order_of(ui.focus));
+        Paragraph::new(text).style(Tone::Faint.style(screen.colour)).render(line(area.height - 1), buf);
+    }
+    if ui.help {
+        help(area, buf);
+    }
+}
+
+/// How high a frame must be to show everything.
+pub(super) fn full_height(view: &View) -> u16 {
+    let panes =
+        [panes::classes(view, "").height(), panes::lanes(view, "").height(), panes::flows(view, "").height()];
+    panes.iter().fold(FRAME_LINES, |sum, rows| sum.saturating_add(*rows))
+}
+
+fn header(screen: &Screen<'_>, view: &View, ui: &Ui) -> String {
+    let (up, all) = view.lanes_up();
+    let peers = match view.peers.len() {
+        1 => "1 peer".to_owned(),
+        several => format!("{several} peers"),
+    };
+    let paused = if ui.paused { "   PAUSED" } else { "" };
+    let (site, uptime, every) = (&view.site, age(view.uptime), screen.interval.as_secs_f64());
+    format!("trunkline {site}   up {uptime}   {peers}   {up} of {all} lanes up   every {every} s{paused}")
+}
+
+fn device(view: &View) -> String {
+    let device = &view.device;
+    let drops = or_dash(device.drops, number);
+    let reason = device.main_reason.map_or(String::new(), |reason| format!(", mostly: {reason}"));
+    let (read, pool) = (or_dash(device.read, mbit), number(device.pool_bytes as f64 / 1e6));
+    format!(
+        "device {}   {read} Mbit/s read   {drops} dropped/s{reason}   {pool} MB of packet memory",
+        device.name
+    )
+}
+
+fn help(area: Rect, buf: &mut Buffer) {
+    let width = HELP.lines().map(|line| line.chars().count()).max().unwrap_or(0) as u16 + 4;
+    let height = HELP.lines().count() as u16 + 2;
+    let (width, height) = (width.min(area.width), height.min(area.height));
+    let place =
+        Rect { x: area.x + (area.width - width) / 2, y: area.y + (area.height - height) / 2, width, height };
+    Clear.render(place, buf);
+    let block =
+        Block::bordered().title(" keys and columns ").padding(ratatui::widgets::Padding::horizontal(1));
+    Paragraph::new(HELP).block(block).style(Style::new().remove_modifier(Modifier::all())).render(place, buf);
+}
+
+#[cfg(test)]
+#[path = "draw_tests.rs"]
+mod tests;

@@ -1,0 +1,219 @@
+//! `trunkline top`: a running gateway, live.
+//!
+//! A thread asks the daemon again and again; this one draws what it says and listens to keys. They are two so that
+//! a daemon that does not answer never keeps a key waiting. What is shown is a pure function of two states
+//! ([`model`]), and a frame of that ([`draw`]).
+
+mod draw;
+mod format;
+mod model;
+mod panes;
+#[cfg(test)]
+mod sample;
+mod table;
+mod ui;
+
+use std::io::{self, IsTerminal as _};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ratatui::DefaultTerminal;
+use ratatui::buffer::Buffer;
+use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use ratatui::layout::Rect;
+use trunkline_gateway::control::{Answer, Request, ask};
+use trunkline_gateway::status::Status;
+use trunkline_testbed::interrupt;
+
+use super::control::{not_asked, socket};
+use crate::cli::TopArguments;
+use crate::failure::Failure;
+use draw::{Screen, draw, full_height};
+use model::View;
+use ui::{Next, Ui};
+
+/// How long a key or a signal may wait.
+const LOOK_AROUND: Duration = Duration::from_millis(50);
+/// An answer may be late by so much before it is said.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Columns of a frame that goes to no terminal.
+const PLAIN_WIDTH: u16 = 140;
+
+pub(crate) fn top(arguments: &TopArguments) -> Result<(), Failure> {
+    let socket = socket(&arguments.instance)?;
+    let interval = Duration::from_secs_f64(arguments.interval);
+    if arguments.once {
+        return once(&socket, interval);
+    }
+    if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
+        let instead = "`trunkline top --once` or `trunkline status --json`";
+        return Err(Failure::Input(format!("top needs a terminal; without one, use {instead}")));
+    }
+    // Whoever names a gateway that is not there learns it from a message, not from an empty screen.
+    let first = state(&socket)?;
+    let stop = interrupt::watch().map_err(Failure::doing("cannot wait for signals"))?;
+    let answers = poll(socket, interval);
+    let mut live = Live::new(first, interval);
+    let restore = Restore;
+    let mut terminal = ratatui::try_init().map_err(Failure::doing("cannot set up the terminal"))?;
+    let outcome = live.run(&mut terminal, &answers, || stop.is_stopped());
+    drop(terminal);
+    drop(restore);
+    outcome.map_err(Failure::doing("the terminal failed"))
+}
+
+/// Puts the terminal back, however we leave. A panic is taken care of by ratatui's hook, so that its message is read.
+struct Restore;
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        ratatui::restore();
+    }
+}
+
+/// Asks for the state with the busiest flows.
+fn state(socket: &Path) -> Result<Status, Failure> {
+    match ask(socket, Request::Flows).map_err(|error| not_asked(&error))? {
+        Answer::Status(status) => Ok(*status),
+        Answer::Refused { message } | Answer::Done { message } => Err(Failure::Other(message)),
+    }
+}
+
+/// Asks every `interval` until nobody listens any more.
+fn poll(socket: PathBuf, interval: Duration) -> Receiver<Result<Status, Failure>> {
+    let (sender, answers) = sync_channel(1);
+    thread::spawn(move || {
+        let mut due = Instant::now();
+        loop {
+            due = (due + interval).max(Instant::now());
+            thread::sleep(due.saturating_duration_since(Instant::now()));
+            if sender.send(state(&socket)).is_err() {
+                break;
+            }
+        }
+    });
+    answers
+}
+
+/// One frame as text, of what happens in one interval.
+fn once(socket: &Path, interval: Duration) -> Result<(), Failure> {
+    let before = state(socket)?;
+    thread::sleep(interval);
+    let view = View::new(Some(&before), &state(socket)?);
+    let width = if io::stdout().is_terminal() {
+        ratatui::crossterm::terminal::size().map_or(PLAIN_WIDTH, |(columns, _)| columns)
+    } else {
+        std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok()).unwrap_or(PLAIN_WIDTH)
+    };
+    print!("{}", plain(&view, interval, width));
+    Ok(())
+}
+
+/// A frame as lines of text, as high as it need be.
+fn plain(view: &View, interval: Duration, width: u16) -> String {
+    let area = Rect::new(0, 0, width, full_height(view));
+    let mut buf = Buffer::empty(area);
+    let screen = Screen { view, notice: None, interval, colour: false, keys: false };
+    draw(&screen, &mut Ui::new(), area, &mut buf);
+    let line = |y| (0..area.width).map(|x| buf[(x, y)].symbol()).collect::<String>();
+    let lines: Vec<String> = (0..area.height).map(|y| line(y).trim_end().to_owned()).collect();
+    lines.join("\n").trim_end().to_owned() + "\n"
+}
+
+/// What is known and shown while it runs.
+struct Live {
+    last: Status,
+    answered: Instant,
+    view: View,
+    ui: Ui,
+    gone: Option<String>,
+    interval: Duration,
+    colour: bool,
+}
+
+impl Live {
+    fn new(first: Status, interval: Duration) -> Self {
+        Live {
+            view: View::new(None, &first),
+            last: first,
+            answered: Instant::now(),
+            ui: Ui::new(),
+            gone: None,
+            interval,
+            // https://no-color.org: present and not empty.
+            colour: std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+        }
+    }
+
+    fn run(
+        &mut self,
+        terminal: &mut DefaultTerminal,
+        answers: &Receiver<Result<Status, Failure>>,
+        stopped: impl Fn() -> bool,
+    ) -> io::Result<()> {
+        let mut redraw = true;
+        while !stopped() {
+            redraw |= self.hear(answers);
+            let was_late = self.gone.is_some();
+            if self.gone.is_none() && self.answered.elapsed() > self.interval + PATIENCE {
+                self.gone = Some("gateway does not answer, waiting".to_owned());
+            }
+            redraw |= was_late != self.gone.is_some();
+            if redraw {
+                terminal.draw(|frame| self.draw(frame.area(), frame.buffer_mut()))?;
+                redraw = false;
+            }
+            match next_event()? {
+                Some(Event::Key(key)) if key.kind == KeyEventKind::Press => {
+                    if self.ui.press(key) == Next::Quit {
+                        break;
+                    }
+                    redraw = true;
+                }
+                Some(Event::Resize(..)) => redraw = true,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes in what the daemon has said. Whether there is something new.
+    fn hear(&mut self, answers: &Receiver<Result<Status, Failure>>) -> bool {
+        match answers.try_recv() {
+            Ok(Ok(status)) => {
+                if !self.ui.paused {
+                    self.view = View::new(Some(&self.last), &status);
+                }
+                self.last = status;
+                self.gone = None;
+            }
+            Ok(Err(failure)) => self.gone = Some(format!("gateway gone, retrying: {failure}")),
+            Err(_) => return false,
+        }
+        self.answered = Instant::now();
+        true
+    }
+
+    fn draw(&mut self, area: Rect, buf: &mut Buffer) {
+        let screen = Screen {
+            view: &self.view,
+            notice: self.gone.as_deref(),
+            interval: self.interval,
+            colour: self.colour,
+            keys: true,
+        };
+        draw(&screen, &mut self.ui, area, buf);
+    }
+}
+
+/// What the terminal has to say, soon.
+fn next_event() -> io::Result<Option<Event>> {
+    let event = || if event::poll(LOOK_AROUND)? { event::read().map(Some) } else { Ok(None) };
+    match event() {
+        // A signal: whoever waits for it looks at once.
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(None),
+        event => event,
+    }
+}

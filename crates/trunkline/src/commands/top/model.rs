@@ -1,0 +1,333 @@
+//! What is shown: two states of a daemon, and what happened between them.
+//!
+//! Counters become rates over the time between the two, by the daemon's own clock; histograms become quantiles of
+//! that time alone. A counter that fell has started anew (a reload, a new connection) and counts from nothing. After
+//! a restart of the daemon, and at first, there is no time between, and so no rate.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use trunkline_gateway::status::{Class, Flow, Lane, Peer, Status, Tun};
+
+/// Everything that a frame shows.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct View {
+    pub(super) site: String,
+    pub(super) uptime: Duration,
+    pub(super) device: DeviceView,
+    pub(super) peers: Vec<PeerView>,
+}
+
+/// The TUN device. Rates are in bit/s and packets/s.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct DeviceView {
+    pub(super) name: String,
+    pub(super) read: Option<f64>,
+    pub(super) drops: Option<f64>,
+    pub(super) main_reason: Option<&'static str>,
+    pub(super) pool_bytes: u64,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct PeerView {
+    pub(super) name: String,
+    pub(super) in_clear: bool,
+    /// What came from it, bit/s.
+    pub(super) received: Option<f64>,
+    /// What was not let in, packets/s.
+    pub(super) refused: Option<f64>,
+    pub(super) classes: Vec<ClassView>,
+    pub(super) lanes: Vec<LaneView>,
+    pub(super) flows: Vec<FlowView>,
+}
+
+/// Rates are in bit/s, and of drops, marks and the like in packets/s.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct ClassView {
+    pub(super) name: String,
+    pub(super) discipline: String,
+    pub(super) lane_group: String,
+    pub(super) weight: u32,
+    pub(super) offered: Option<f64>,
+    pub(super) sent: Option<f64>,
+    pub(super) backlog: u64,
+    pub(super) mean_backlog: Option<f64>,
+    pub(super) p50_us: Option<u64>,
+    pub(super) p99_us: Option<u64>,
+    pub(super) drops: Option<f64>,
+    /// The reason of most drops between the two states.
+    pub(super) main_reason: Option<String>,
+    pub(super) marked: Option<f64>,
+    pub(super) spared: Option<f64>,
+    pub(super) filtered: Option<f64>,
+    pub(super) flows: u64,
+    pub(super) k_packets: Option<u64>,
+    /// How much of the capacity is taken, of bytes or packets whichever is more: 0 to 1, or above while it shrinks.
+    pub(super) fill: Option<f64>,
+    pub(super) drop_probability: Option<f64>,
+    pub(super) rtt_up_us: Option<u64>,
+    pub(super) window_bytes: Option<u64>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct LaneView {
+    pub(super) name: String,
+    pub(super) state: String,
+    pub(super) congestion_control: String,
+    /// `None` while it is not up.
+    pub(super) numbers: Option<LaneNumbers>,
+    /// The peer's address, or why there is no lane.
+    pub(super) remark: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct LaneNumbers {
+    pub(super) cwnd: u32,
+    pub(super) rtt_us: u32,
+    pub(super) min_rtt_us: Option<u32>,
+    pub(super) queue_in_core_us: Option<u32>,
+    pub(super) sent: Option<f64>,
+    pub(super) received: Option<f64>,
+    pub(super) retransmits: Option<f64>,
+    /// Header bytes as they were over header bytes as they were sent.
+    pub(super) compression: Option<f64>,
+    pub(super) unsent_bytes: u64,
+    pub(super) pacing_rate: Option<u64>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct FlowView {
+    /// Protocol and both ends.
+    pub(super) name: String,
+    pub(super) class: String,
+    pub(super) rate: f64,
+    pub(super) backlog: u64,
+    pub(super) drops: Option<f64>,
+    pub(super) marked: Option<f64>,
+    pub(super) filtered: Option<f64>,
+    pub(super) rtt_us: Option<u64>,
+    pub(super) age: Duration,
+}
+
+/// The time between two states, seconds.
+#[derive(Clone, Copy)]
+struct Between(f64);
+
+impl Between {
+    fn states(before: &Status, now: &Status) -> Option<Self> {
+        let seconds = now.uptime_s - before.uptime_s;
+        (before.pid == now.pid && seconds > 0.0).then_some(Between(seconds))
+    }
+
+    fn rate(self, before: u64, now: u64) -> f64 {
+        grown(before, now) as f64 / self.0
+    }
+}
+
+/// How much a counter has grown.
+fn grown(before: u64, now: u64) -> u64 {
+    now.checked_sub(before).unwrap_or(now)
+}
+
+impl View {
+    /// The state `now`, and what happened since `before`.
+    pub(super) fn new(before: Option<&Status>, now: &Status) -> Self {
+        let last = before.and_then(|before| Some((before, Between::states(before, now)?)));
+        let peers = now.peers.iter().map(|peer| {
+            let last = last.and_then(|(status, between)| {
+                Some((status.peers.iter().find(|old| old.public_key == peer.public_key)?, between))
+            });
+            PeerView::new(last, peer)
+        });
+        View {
+            site: now.name.clone(),
+            uptime: seconds(now.uptime_s),
+            device: DeviceView::new(last.map(|(status, between)| (&status.tun, between)), &now.tun),
+            peers: peers.collect(),
+        }
+    }
+
+    /// Lanes that are up, and all.
+    pub(super) fn lanes_up(&self) -> (usize, usize) {
+        let lanes = || self.peers.iter().flat_map(|peer| &peer.lanes);
+        (lanes().filter(|lane| lane.numbers.is_some()).count(), lanes().count())
+    }
+}
+
+impl DeviceView {
+    fn new(last: Option<(&Tun, Between)>, now: &Tun) -> Self {
+        let reasons = |tun: &Tun| {
+            [
+                ("no route", tun.dropped_no_route),
+                ("malformed", tun.dropped_malformed),
+                ("too long", tun.dropped_too_long),
+                ("no memory", tun.dropped_no_memory),
+                ("device queue", tun.dropped_device_queue),
+            ]
+        };
+        let drops = last.map(|(before, between)| {
+            let grown = reasons(before).into_iter().zip(reasons(now));
+            grown.map(|((name, before), (_, now))| (name, between.rate(before, now))).collect::<Vec<_>>()
+        });
+        let main = drops.iter().flatten().filter(|(_, rate)| *rate > 0.0).max_by(|a, b| a.1.total_cmp(&b.1));
+        DeviceView {
+            name: now.name.clone(),
+            read: last.map(|(before, between)| 8.0 * between.rate(before.read_bytes, now.read_bytes)),
+            main_reason: main.map(|(name, _)| *name),
+            drops: drops.map(|drops| drops.iter().map(|(_, rate)| rate).sum()),
+            pool_bytes: now.pool_bytes,
+        }
+    }
+}
+
+impl PeerView {
+    fn new(last: Option<(&Peer, Between)>, now: &Peer) -> Self {
+        let rate =
+            |count: fn(&Peer) -> u64| last.map(|(before, between)| between.rate(count(before), count(now)));
+        let classes = now.classes.iter().map(|class| {
+            let last = last.and_then(|(peer, between)| {
+                Some((peer.classes.iter().find(|old| old.name == class.name)?, between))
+            });
+            ClassView::new(last, class)
+        });
+        let several = |number: fn(&Lane) -> u16| now.lanes.iter().any(|lane| number(lane) > 0);
+        let (shards, indices) = (several(|lane| lane.shard), several(|lane| lane.index));
+        let lanes = now.lanes.iter().map(|lane| {
+            let last = last.and_then(|(peer, between)| {
+                let place = |lane: &Lane| (lane.shard, lane.index);
+                let same = |old: &&Lane| old.group == lane.group && place(old) == place(lane);
+                // Its counters are those of one connection.
+                let old = peer.lanes.iter().find(same).filter(|old| old.established == lane.established)?;
+                Some((old, between))
+            });
+            let shard = if shards { format!("/{}", lane.shard) } else { String::new() };
+            let index = if indices { format!(".{}", lane.index) } else { String::new() };
+            LaneView::new(format!("{}{shard}{index}", lane.group), last, lane)
+        });
+        let old_flows: HashMap<_, _> =
+            last.iter().flat_map(|(peer, _)| &peer.flows).map(|flow| (flow_key(flow), flow)).collect();
+        let flows = now.flows.iter().map(|flow| {
+            let old = old_flows.get(&flow_key(flow)).copied();
+            FlowView::new(old.zip(last.map(|(_, between)| between)), flow)
+        });
+        PeerView {
+            name: now.name.clone(),
+            in_clear: now.encryption == "none",
+            received: rate(|peer| peer.received.bytes).map(|bytes| bytes * 8.0),
+            refused: rate(|peer| {
+                let received = &peer.received;
+                received.refused_malformed + received.refused_bad_offload + received.refused_forged_source
+            }),
+            classes: classes.collect(),
+            lanes: lanes.collect(),
+            flows: flows.collect(),
+        }
+    }
+}
+
+impl ClassView {
+    fn new(last: Option<(&Class, Between)>, now: &Class) -> Self {
+        let rate =
+            |count: fn(&Class) -> u64| last.map(|(before, between)| between.rate(count(before), count(now)));
+        let sojourn = last.map(|(before, _)| now.sojourn.since(&before.sojourn));
+        let main_reason = last.and_then(|(before, _)| {
+            let then = |reason: &str| before.drops.get(reason).copied().unwrap_or(0);
+            let grown = now.drops.iter().map(|(reason, count)| (grown(then(reason), *count), reason));
+            grown.filter(|(count, _)| *count > 0).max().map(|(_, reason)| reason.clone())
+        });
+        let share = |taken: u64, of: u64| (of > 0).then(|| taken as f64 / of as f64);
+        let fill =
+            [share(now.backlog_packets, now.capacity_packets), share(now.backlog_bytes, now.capacity_bytes)];
+        ClassView {
+            name: now.name.clone(),
+            discipline: now.discipline.clone(),
+            lane_group: now.lane_group.clone(),
+            weight: now.weight,
+            offered: rate(|class| class.bytes).map(|bytes| bytes * 8.0),
+            sent: rate(|class| class.bytes_sent).map(|bytes| bytes * 8.0),
+            backlog: now.backlog_packets,
+            mean_backlog: last.map(|(before, between)| {
+                let [then, now] = [before, now].map(|class| class.backlog_packet_seconds);
+                (if now < then { now } else { now - then }) / between.0
+            }),
+            p50_us: sojourn.as_ref().and_then(|sojourn| sojourn.p50_us),
+            p99_us: sojourn.as_ref().and_then(|sojourn| sojourn.p99_us),
+            drops: rate(Class::dropped),
+            main_reason,
+            marked: rate(|class| class.marked),
+            spared: rate(|class| class.spared),
+            filtered: rate(|class| class.filtered),
+            flows: now.flows,
+            k_packets: now.k_packets,
+            fill: fill.into_iter().flatten().reduce(f64::max),
+            drop_probability: now.drop_probability,
+            rtt_up_us: now.rtt_up_us,
+            window_bytes: now.window_bytes,
+        }
+    }
+}
+
+impl LaneView {
+    fn new(name: String, last: Option<(&Lane, Between)>, now: &Lane) -> Self {
+        let rate =
+            |count: fn(&Lane) -> u64| last.map(|(before, between)| between.rate(count(before), count(now)));
+        let numbers = LaneNumbers {
+            cwnd: now.cwnd,
+            rtt_us: now.rtt_us,
+            min_rtt_us: now.min_rtt_us,
+            queue_in_core_us: now.queue_in_core_us,
+            sent: rate(|lane| lane.bytes_sent).map(|bytes| bytes * 8.0),
+            received: rate(|lane| lane.bytes_received).map(|bytes| bytes * 8.0),
+            retransmits: rate(|lane| lane.retransmits),
+            compression: last.and_then(|(before, _)| {
+                let whole = grown(before.headers_in_bytes, now.headers_in_bytes);
+                let sent = grown(before.headers_out_bytes, now.headers_out_bytes);
+                (sent > 0).then(|| whole as f64 / sent as f64)
+            }),
+            unsent_bytes: now.unsent_bytes,
+            pacing_rate: now.pacing_rate,
+        };
+        let up = now.state == "up";
+        let remark = if up { &now.remote } else { &now.last_error };
+        LaneView {
+            name,
+            state: now.state.clone(),
+            congestion_control: now.congestion_control.clone(),
+            numbers: up.then_some(numbers),
+            remark: remark.clone().unwrap_or_default(),
+        }
+    }
+}
+
+impl FlowView {
+    fn new(last: Option<(&Flow, Between)>, now: &Flow) -> Self {
+        // A flow that came back after it was forgotten counts from nothing.
+        let last = last.filter(|(before, _)| before.packets <= now.packets);
+        let rate =
+            |count: fn(&Flow) -> u64| last.map(|(before, between)| between.rate(count(before), count(now)));
+        FlowView {
+            name: format!("{} {} > {}", now.protocol, now.source, now.destination),
+            class: now.class.clone(),
+            rate: rate(|flow| flow.bytes).map_or(now.rate as f64, |bytes| bytes * 8.0),
+            backlog: now.backlog_packets,
+            drops: rate(|flow| flow.drops),
+            marked: rate(|flow| flow.marked),
+            filtered: rate(|flow| flow.filtered),
+            rtt_us: now.rtt_us,
+            age: seconds(now.age_s),
+        }
+    }
+}
+
+fn flow_key(flow: &Flow) -> (&str, &str, &str, &str) {
+    (&flow.class, &flow.protocol, &flow.source, &flow.destination)
+}
+
+/// A time that another program gave.
+fn seconds(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds).unwrap_or_default()
+}
+
+#[cfg(test)]
+#[path = "model_tests.rs"]
+mod tests;

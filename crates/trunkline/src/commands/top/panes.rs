@@ -1,0 +1,180 @@
+//! The three tables: which columns they have, in which order their rows stand.
+
+use super::format::{age, bar, mbit, millis, number, or_dash};
+use super::model::{ClassView, FlowView, LaneNumbers, LaneView, PeerView, View};
+use super::table::{Align, Cell, Column, Row, Table, Tone};
+
+/// The queue in the core from which a lane is no longer said to keep it at the edge: `CoDel`'s target (RFC 8289 §4.3).
+const CORE_QUEUE_US: u32 = 5_000;
+/// A queue this full is about to drop.
+const NEARLY_FULL: f64 = 0.9;
+
+/// A column of numbers.
+const fn column<T>(title: &'static str, width: u16, rank: u8, cell: fn(&T) -> Cell) -> Column<T> {
+    Column { title, width, rank, align: Align::Right, cell }
+}
+
+/// A column of words.
+const fn words<T>(title: &'static str, width: u16, rank: u8, cell: fn(&T) -> Cell) -> Column<T> {
+    Column { title, width, rank, align: Align::Left, cell }
+}
+
+/// Events per second, of note if there are any.
+fn events(rate: Option<f64>, tone: Tone) -> Cell {
+    Cell::new(or_dash(rate, number), if rate.is_some_and(|rate| rate > 0.0) { tone } else { Tone::Plain })
+}
+
+fn fill(class: &ClassView) -> Cell {
+    let tone = match class.fill {
+        Some(fill) if fill >= NEARLY_FULL => Tone::Bad,
+        Some(fill) if fill >= 0.5 => Tone::Warn,
+        _ => Tone::Good,
+    };
+    Cell::new(or_dash(class.fill, |fill| bar(fill, 5)), tone)
+}
+
+const CLASS_COLUMNS: &[Column<ClassView>] = &[
+    words("queue", 14, 19, |c| c.discipline.clone().into()),
+    column("in Mbit/s", 9, 3, |c| or_dash(c.offered, mbit).into()),
+    column("out Mbit/s", 10, 1, |c| or_dash(c.sent, mbit).into()),
+    column("waiting", 7, 2, |c| c.backlog.to_string().into()),
+    column("mean", 6, 14, |c| or_dash(c.mean_backlog, number).into()),
+    column("p50 ms", 6, 8, |c| or_dash(c.p50_us, millis).into()),
+    column("p99 ms", 6, 4, |c| or_dash(c.p99_us, millis).into()),
+    column("drop/s", 6, 5, |c| events(c.drops, Tone::Warn)),
+    words("mostly", 13, 10, |c| c.main_reason.clone().unwrap_or_default().into()),
+    column("mark/s", 6, 11, |c| events(c.marked, Tone::Plain)),
+    column("spare/s", 7, 16, |c| events(c.spared, Tone::Plain)),
+    column("filt/s", 6, 12, |c| events(c.filtered, Tone::Plain)),
+    column("N", 4, 7, |c| c.flows.to_string().into()),
+    column("K", 4, 9, |c| or_dash(c.k_packets, |k| k.to_string()).into()),
+    column("P %", 5, 15, |c| or_dash(c.drop_probability, |p| number(p * 100.0)).into()),
+    column("RTTup ms", 8, 13, |c| or_dash(c.rtt_up_us, millis).into()),
+    column("W kB", 5, 17, |c| or_dash(c.window_bytes, |w| number(w as f64 / 1e3)).into()),
+    column("weight", 6, 18, |c| c.weight.to_string().into()),
+    words("lanes", 10, 20, |c| c.lane_group.clone().into()),
+    column("full", 10, 6, fill),
+];
+
+/// The numbers of a lane; rows of lanes that are down have none.
+fn lane(lane: &LaneView, text: impl FnOnce(&LaneNumbers) -> String) -> Cell {
+    or_dash(lane.numbers.as_ref(), text).into()
+}
+
+fn core_queue(view: &LaneView) -> Cell {
+    let queue = view.numbers.and_then(|n| n.queue_in_core_us);
+    let tone = if queue.is_some_and(|us| us > CORE_QUEUE_US) { Tone::Warn } else { Tone::Plain };
+    Cell::new(or_dash(queue, |us| millis(us.into())), tone)
+}
+
+const LANE_COLUMNS: &[Column<LaneView>] = &[
+    words("state", 5, 0, |l| Cell::new(l.state.clone(), Tone::Good)),
+    column("cwnd", 6, 6, |l| lane(l, |n| n.cwnd.to_string())),
+    column("rtt ms", 6, 2, |l| lane(l, |n| millis(n.rtt_us.into()))),
+    column("min ms", 6, 4, |l| lane(l, |n| or_dash(n.min_rtt_us, |us| millis(us.into())))),
+    column("core ms", 7, 3, core_queue),
+    column("out Mbit/s", 10, 1, |l| lane(l, |n| or_dash(n.sent, mbit))),
+    column("in Mbit/s", 9, 8, |l| lane(l, |n| or_dash(n.received, mbit))),
+    column("retr/s", 6, 5, |l| events(l.numbers.and_then(|n| n.retransmits), Tone::Warn)),
+    column("headers", 7, 7, |l| lane(l, |n| or_dash(n.compression, |ratio| format!("1/{}", number(ratio))))),
+    column("pace Mbit/s", 11, 11, |l| lane(l, |n| or_dash(n.pacing_rate, |rate| mbit(rate as f64)))),
+    column("unsent kB", 9, 10, |l| lane(l, |n| number(n.unsent_bytes as f64 / 1e3))),
+    words("control", 8, 9, |l| l.congestion_control.clone().into()),
+    words("to", 28, 12, |l| l.remark.clone().into()),
+];
+
+const FLOW_COLUMNS: &[Column<FlowView>] = &[
+    words("class", 11, 4, |f| f.class.clone().into()),
+    column("Mbit/s", 6, 1, |f| mbit(f.rate).into()),
+    column("waiting", 7, 3, |f| f.backlog.to_string().into()),
+    column("drop/s", 6, 2, |f| events(f.drops, Tone::Warn)),
+    column("mark/s", 6, 6, |f| events(f.marked, Tone::Plain)),
+    column("filt/s", 6, 7, |f| events(f.filtered, Tone::Plain)),
+    column("rtt ms", 6, 5, |f| or_dash(f.rtt_us, millis).into()),
+    column("age", 9, 8, |f| age(f.age).into()),
+];
+
+/// The largest first; what has no value last; equals stay in their order.
+fn sort<T>(rows: &mut [T], key: impl Fn(&T) -> Option<f64>) {
+    rows.sort_by(|a, b| key(b).unwrap_or(-1.0).total_cmp(&key(a).unwrap_or(-1.0)));
+}
+
+fn heading(peer: &PeerView) -> Cell {
+    let clear = if peer.in_clear { ", IN CLEAR" } else { "" };
+    let received = or_dash(peer.received, mbit);
+    let text = format!("peer {}{clear}: {received} Mbit/s come from it", peer.name);
+    match peer.refused {
+        Some(rate) if rate > 0.0 => Cell::new(format!("{text}, {}/s refused", number(rate)), Tone::Bad),
+        _ => Cell::new(text, Tone::Strong),
+    }
+}
+
+/// A name among those of several peers.
+fn of_peer(view: &View, peer: &PeerView, name: &str) -> String {
+    if view.peers.len() > 1 { format!("{}: {name}", peer.name) } else { name.to_owned() }
+}
+
+pub(super) fn classes<'a>(view: &'a View, order: &str) -> Table<'a, ClassView> {
+    let mut rows = Vec::new();
+    for peer in &view.peers {
+        rows.push(Row::Heading(heading(peer)));
+        let mut classes: Vec<&ClassView> = peer.classes.iter().collect();
+        match order {
+            "rate" => sort(&mut classes, |class| class.sent),
+            "waiting" => sort(&mut classes, |class| Some(class.backlog as f64)),
+            "drops" => sort(&mut classes, |class| class.drops),
+            _ => {}
+        }
+        rows.extend(classes.into_iter().map(|class| Row::Values { name: class.name.clone(), of: class }));
+    }
+    Table { title: "classes", columns: CLASS_COLUMNS, name_width: 12, rows }
+}
+
+pub(super) fn lanes<'a>(view: &'a View, order: &str) -> Table<'a, LaneView> {
+    let mut lanes: Vec<(&PeerView, &LaneView)> =
+        view.peers.iter().flat_map(|peer| peer.lanes.iter().map(move |lane| (peer, lane))).collect();
+    let by = |key: fn(&LaneNumbers) -> Option<f64>| {
+        move |(_, lane): &(&PeerView, &LaneView)| lane.numbers.as_ref().and_then(key)
+    };
+    match order {
+        "rate" => sort(&mut lanes, by(|numbers| numbers.sent)),
+        "core queue" => sort(&mut lanes, by(|numbers| numbers.queue_in_core_us.map(f64::from))),
+        "retransmits" => sort(&mut lanes, by(|numbers| numbers.retransmits)),
+        _ => {}
+    }
+    let row = |(peer, lane): (&PeerView, &'a LaneView)| {
+        let name = of_peer(view, peer, &lane.name);
+        if lane.numbers.is_some() {
+            return Row::Values { name, of: lane };
+        }
+        let why = if lane.remark.is_empty() { String::new() } else { format!(": {}", lane.remark) };
+        Row::Words { name, words: Cell::new(format!("{}{why}", lane.state), Tone::Bad) }
+    };
+    Table {
+        title: "lanes",
+        columns: LANE_COLUMNS,
+        name_width: 12,
+        rows: lanes.into_iter().map(row).collect(),
+    }
+}
+
+pub(super) fn flows<'a>(view: &'a View, order: &str) -> Table<'a, FlowView> {
+    let mut flows: Vec<(&PeerView, &FlowView)> =
+        view.peers.iter().flat_map(|peer| peer.flows.iter().map(move |flow| (peer, flow))).collect();
+    match order {
+        "waiting" => sort(&mut flows, |(_, flow)| Some(flow.backlog as f64)),
+        "drops" => sort(&mut flows, |(_, flow)| flow.drops),
+        "age" => sort(&mut flows, |(_, flow)| Some(flow.age.as_secs_f64())),
+        _ => sort(&mut flows, |(_, flow)| Some(flow.rate)),
+    }
+    let row = |(peer, flow): (&PeerView, &'a FlowView)| Row::Values {
+        name: of_peer(view, peer, &flow.name),
+        of: flow,
+    };
+    Table {
+        title: "flows",
+        columns: FLOW_COLUMNS,
+        name_width: 42,
+        rows: flows.into_iter().map(row).collect(),
+    }
+}

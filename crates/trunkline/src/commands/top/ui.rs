@@ -1,0 +1,149 @@
+//! What the user has chosen to see, and what a key changes of it.
+
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+/// A part of the screen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pane {
+    Classes,
+    Lanes,
+    Flows,
+}
+
+impl Pane {
+    pub(super) const ALL: [Pane; 3] = [Pane::Classes, Pane::Lanes, Pane::Flows];
+
+    /// What its rows can be sorted by; the first is how it begins.
+    pub(super) const fn orders(self) -> &'static [&'static str] {
+        match self {
+            Pane::Classes => &["file", "rate", "waiting", "drops"],
+            Pane::Lanes => &["file", "rate", "core queue", "retransmits"],
+            Pane::Flows => &["rate", "waiting", "drops", "age"],
+        }
+    }
+}
+
+/// What is chosen. The arrays are by [`Pane`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Ui {
+    pub(super) focus: Pane,
+    /// Into [`Pane::orders`].
+    pub(super) order: [usize; 3],
+    /// Rows scrolled past.
+    pub(super) scroll: [usize; 3],
+    pub(super) paused: bool,
+    pub(super) help: bool,
+}
+
+/// What follows from a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Next {
+    Stay,
+    Quit,
+}
+
+/// Rows that a page key moves by.
+const PAGE: usize = 10;
+
+impl Ui {
+    pub(super) const fn new() -> Self {
+        Ui { focus: Pane::Classes, order: [0; 3], scroll: [0; 3], paused: false, help: false }
+    }
+
+    /// What the rows of `pane` are sorted by.
+    pub(super) fn order_of(&self, pane: Pane) -> &'static str {
+        pane.orders()[self.order[pane as usize]]
+    }
+
+    pub(super) fn press(&mut self, key: KeyEvent) -> Next {
+        let control = key.modifiers.contains(KeyModifiers::CONTROL);
+        match key.code {
+            KeyCode::Char('c') if control => return Next::Quit,
+            KeyCode::Esc if self.help => self.help = false,
+            KeyCode::Char('q') | KeyCode::Esc => return Next::Quit,
+            KeyCode::Char('p' | ' ') => self.paused = !self.paused,
+            KeyCode::Char('?' | 'h') => self.help = !self.help,
+            KeyCode::Char('c') => self.focus(Pane::Classes),
+            KeyCode::Char('l') => self.focus(Pane::Lanes),
+            KeyCode::Char('f') => self.focus(Pane::Flows),
+            KeyCode::Tab => self.focus = Pane::ALL[(self.focus as usize + 1) % Pane::ALL.len()],
+            KeyCode::Up | KeyCode::Char('k') => self.scroll_by(|row| row.saturating_sub(1)),
+            KeyCode::Down | KeyCode::Char('j') => self.scroll_by(|row| row + 1),
+            KeyCode::PageUp => self.scroll_by(|row| row.saturating_sub(PAGE)),
+            KeyCode::PageDown => self.scroll_by(|row| row + PAGE),
+            KeyCode::Home => self.scroll_by(|_| 0),
+            KeyCode::End => self.scroll_by(|_| usize::MAX / 2),
+            _ => {}
+        }
+        Next::Stay
+    }
+
+    /// Moves to `pane`; there already, sorts it another way.
+    fn focus(&mut self, pane: Pane) {
+        if self.focus == pane {
+            let order = &mut self.order[pane as usize];
+            *order = (*order + 1) % pane.orders().len();
+        }
+        self.focus = pane;
+    }
+
+    /// What is too far is put right when it is drawn, where it is known how many rows there are.
+    fn scroll_by(&mut self, change: impl FnOnce(usize) -> usize) {
+        let row = &mut self.scroll[self.focus as usize];
+        *row = change(*row);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn press(ui: &mut Ui, code: KeyCode) -> Next {
+        ui.press(KeyEvent::new(code, KeyModifiers::NONE))
+    }
+
+    #[test]
+    fn a_letter_moves_the_focus_and_pressed_again_sorts() {
+        let mut ui = Ui::new();
+        press(&mut ui, KeyCode::Char('f'));
+        assert_eq!((ui.focus, ui.order_of(Pane::Flows)), (Pane::Flows, "rate"));
+        press(&mut ui, KeyCode::Char('f'));
+        assert_eq!((ui.focus, ui.order_of(Pane::Flows)), (Pane::Flows, "waiting"));
+        for _ in 0..3 {
+            press(&mut ui, KeyCode::Char('f'));
+        }
+        assert_eq!(ui.order_of(Pane::Flows), "rate");
+        press(&mut ui, KeyCode::Char('l'));
+        assert_eq!((ui.focus, ui.order_of(Pane::Lanes)), (Pane::Lanes, "file"));
+    }
+
+    #[test]
+    fn q_escape_and_control_c_quit_and_c_alone_does_not() {
+        let mut ui = Ui::new();
+        assert_eq!(press(&mut ui, KeyCode::Char('c')), Next::Stay);
+        assert_eq!(press(&mut ui, KeyCode::Char('q')), Next::Quit);
+        assert_eq!(ui.press(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL)), Next::Quit);
+        assert_eq!(press(&mut ui, KeyCode::Esc), Next::Quit);
+    }
+
+    #[test]
+    fn escape_leaves_the_help_first() {
+        let mut ui = Ui::new();
+        press(&mut ui, KeyCode::Char('?'));
+        assert!(ui.help);
+        assert_eq!((press(&mut ui, KeyCode::Esc), ui.help), (Next::Stay, false));
+    }
+
+    #[test]
+    fn arrows_scroll_the_pane_in_focus_alone() {
+        let mut ui = Ui::new();
+        press(&mut ui, KeyCode::Char('l'));
+        press(&mut ui, KeyCode::Down);
+        press(&mut ui, KeyCode::Down);
+        press(&mut ui, KeyCode::Up);
+        assert_eq!(ui.scroll, [0, 1, 0]);
+        press(&mut ui, KeyCode::Home);
+        press(&mut ui, KeyCode::Up);
+        assert_eq!(ui.scroll, [0, 0, 0]);
+    }
+}

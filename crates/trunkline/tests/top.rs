@@ -1,0 +1,241 @@
+//! `trunkline top` in a terminal: it is left as it was found, however the program ends.
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
+use trunkline_gateway::control::Answer;
+use trunkline_gateway::status::{Class, Peer, Status};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_trunkline");
+const PATIENCE: Duration = Duration::from_secs(20);
+const ENTER: &str = "\u{1b}[?1049h";
+const LEAVE: &str = "\u{1b}[?1049l";
+
+/// Who answers on a control socket as a gateway does, a second older each time.
+struct Daemon {
+    socket: PathBuf,
+    ends: Arc<AtomicBool>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Daemon {
+    fn start(test: &str) -> Self {
+        let socket = std::env::temp_dir().join(format!("trunkline-top-{}-{test}.sock", std::process::id()));
+        let _ = std::fs::remove_file(&socket);
+        let listener = UnixListener::bind(&socket).expect("a socket");
+        let ends = Arc::new(AtomicBool::new(false));
+        let ended = Arc::clone(&ends);
+        let thread = thread::spawn(move || {
+            for (age, stream) in (1_u64..).zip(listener.incoming()) {
+                if ended.load(Ordering::SeqCst) {
+                    break;
+                }
+                let mut stream = stream.expect("a caller");
+                let mut request = String::new();
+                BufReader::new(&stream).read_line(&mut request).expect("a request");
+                assert_eq!(request, "{\"request\":\"flows\"}\n");
+                let answer = serde_json::to_string(&Answer::Status(Box::new(status(age)))).expect("json");
+                let _ = writeln!(stream, "{answer}");
+            }
+        });
+        Daemon { socket, ends, thread: Some(thread) }
+    }
+
+    fn stop(&mut self) {
+        self.ends.store(true, Ordering::SeqCst);
+        let _ = std::os::unix::net::UnixStream::connect(&self.socket);
+        let _ = std::fs::remove_file(&self.socket);
+        if let Some(thread) = self.thread.take() {
+            thread.join().expect("the daemon's thread");
+        }
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        if !thread::panicking() {
+            self.stop();
+        }
+    }
+}
+
+fn status(age: u64) -> Status {
+    let class = Class { name: "tcp".to_owned(), bytes_sent: age * 1_250_000, ..Class::default() };
+    let peer = Peer { name: "b".to_owned(), classes: vec![class], ..Peer::default() };
+    Status {
+        name: "testsite".to_owned(),
+        pid: 1,
+        uptime_s: age as f64,
+        peers: vec![peer],
+        ..Status::default()
+    }
+}
+
+/// The program in a terminal of its own.
+struct Terminal {
+    master: OwnedFd,
+    /// Kept open, so that its state can be read when the program has ended.
+    slave: File,
+    child: Child,
+    output: Arc<Mutex<String>>,
+}
+
+impl Terminal {
+    fn start(daemon: &Daemon, arguments: &[&str]) -> Self {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).expect("a pty");
+        grantpt(&master).expect("granted");
+        unlockpt(&master).expect("unlocked");
+        let name = ptsname(&master, Vec::new()).expect("a name").into_string().expect("a path");
+        let slave = File::options().read(true).write(true).open(name).expect("its other side");
+        let size = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&master, size).expect("its size");
+        let side = || Stdio::from(slave.try_clone().expect("a descriptor"));
+        let child = Command::new(PROGRAM)
+            .args(["top", "--interval", "0.1"])
+            .arg(&daemon.socket)
+            .args(arguments)
+            .env("TERM", "xterm")
+            .stdin(side())
+            .stdout(side())
+            .stderr(side())
+            .spawn()
+            .expect("it starts");
+        let output = Arc::new(Mutex::new(String::new()));
+        let (heard, mut reader) =
+            (Arc::clone(&output), File::from(master.try_clone().expect("a descriptor")));
+        thread::spawn(move || {
+            let mut chunk = [0; 4096];
+            while let Ok(read @ 1..) = reader.read(&mut chunk) {
+                heard.lock().expect("the output").push_str(&String::from_utf8_lossy(&chunk[..read]));
+            }
+        });
+        Terminal { master, slave, child, output }
+    }
+
+    fn output(&self) -> String {
+        self.output.lock().expect("the output").clone()
+    }
+
+    #[track_caller]
+    fn wait_for(&self, what: &str) {
+        let since = Instant::now();
+        while !self.output().contains(what) {
+            assert!(since.elapsed() < PATIENCE, "no {what:?} in {:?}", self.output());
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn is_raw(&self) -> bool {
+        !tcgetattr(self.slave.as_fd()).expect("its modes").local_modes.contains(LocalModes::ICANON)
+    }
+
+    fn press(&self, keys: &str) {
+        rustix::io::write(&self.master, keys.as_bytes()).expect("pressed");
+    }
+
+    /// Waits for the end, and holds the terminal against what it was before. Gives the exit code.
+    #[track_caller]
+    fn ended(mut self) -> Option<i32> {
+        let since = Instant::now();
+        let code = loop {
+            if let Some(status) = self.child.try_wait().expect("waited") {
+                break status.code();
+            }
+            if since.elapsed() > PATIENCE {
+                let _ = self.child.kill();
+                panic!("it does not end: {:?}", self.output());
+            }
+            thread::sleep(Duration::from_millis(10));
+        };
+        self.wait_for(LEAVE);
+        assert!(!self.is_raw(), "the terminal is still raw");
+        code
+    }
+}
+
+#[test]
+fn q_ends_it_and_the_terminal_is_as_it_was() {
+    let daemon = Daemon::start("q");
+    let terminal = Terminal::start(&daemon, &[]);
+    terminal.wait_for(ENTER);
+    terminal.wait_for("testsite");
+    // 1 250 000 bytes in each second of the daemon's.
+    terminal.wait_for("10.0");
+    assert!(terminal.is_raw());
+    terminal.press("?");
+    terminal.wait_for("keys and columns");
+    terminal.press("q");
+    assert_eq!(terminal.ended(), Some(0));
+}
+
+#[test]
+fn a_signal_ends_it_and_the_terminal_is_as_it_was() {
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+        let daemon = Daemon::start("signal");
+        let terminal = Terminal::start(&daemon, &[]);
+        terminal.wait_for("testsite");
+        let pid = Pid::from_child(&terminal.child);
+        kill_process(pid, signal).expect("signalled");
+        assert_eq!(terminal.ended(), Some(0), "{signal:?}");
+    }
+}
+
+#[test]
+fn a_gateway_that_goes_is_said_to_be_gone_and_one_that_comes_back_is_shown() {
+    let mut daemon = Daemon::start("gone");
+    let terminal = Terminal::start(&daemon, &[]);
+    terminal.wait_for("testsite");
+    daemon.stop();
+    terminal.wait_for("gateway gone, retrying");
+    terminal.output.lock().expect("the output").clear();
+    let _again = Daemon::start("gone");
+    terminal.wait_for("device");
+    terminal.press("q");
+    assert_eq!(terminal.ended(), Some(0));
+}
+
+#[test]
+fn without_a_terminal_it_says_what_to_use_instead() {
+    let daemon = Daemon::start("no-terminal");
+    let output =
+        Command::new(PROGRAM).arg("top").arg(&daemon.socket).stdin(Stdio::null()).output().expect("it runs");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(error.contains("trunkline status --json") && error.contains("--once"), "{error}");
+}
+
+#[test]
+fn once_prints_one_frame_without_any_control_sequence() {
+    let daemon = Daemon::start("once");
+    let output = Command::new(PROGRAM)
+        .args(["top", "--once", "--interval", "0.1"])
+        .arg(&daemon.socket)
+        .env_remove("COLUMNS")
+        .output()
+        .expect("it runs");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.starts_with("trunkline testsite   up 2 s   1 peer"), "{text}");
+    assert!(text.lines().any(|line| line.starts_with("tcp") && line.contains(" 10.0 ")), "{text}");
+    assert!(!text.contains('\u{1b}'), "{text:?}");
+}
+
+#[test]
+fn nobody_there_is_exit_code_3_and_a_wrong_interval_2() {
+    let code =
+        |arguments: &[&str]| Command::new(PROGRAM).args(arguments).output().expect("it runs").status.code();
+    assert_eq!(code(&["top", "--once", "/nonexistent/a.sock"]), Some(3));
+    assert_eq!(code(&["top", "--interval", "0.01"]), Some(2));
+    assert_eq!(code(&["top", "--interval", "soon"]), Some(2));
+}
