@@ -18,7 +18,7 @@ pub(crate) const MAX_REQUEST_BYTES: usize = 4096;
 pub enum Request {
     /// Its state.
     Status,
-    /// Its state with the busiest flows, which cost more to find.
+    /// Its state with the busiest flows to each peer, which costs it a look at every flow.
     Flows,
     /// To read its file again.
     Reload,

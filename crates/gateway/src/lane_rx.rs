@@ -13,9 +13,9 @@ use trunkline_trunk::frame::{FrameError, FrameHead, MAX_HEAD};
 use trunkline_units::Instant;
 
 use crate::record::{HEADER_BYTES, Opened, Opener, RecordError};
-use crate::rx::{DeviceWriteStats, LaneRxStats};
+use crate::rx::{DeviceWriteStats, LaneRxStats, Sink};
 use crate::sys::{self, Ring};
-use crate::tun::{TunWrite, TunWriter};
+use crate::tun::TunWrite;
 
 /// A lane's ring. It holds several of the longest frames; its pages are touched only as far as a burst reaches.
 const RING_BYTES: usize = 256 << 10;
@@ -142,8 +142,7 @@ impl LaneRx {
         &mut self,
         now: Instant,
         receiver: &mut Receiver,
-        writer: &mut TunWriter,
-        device: &mut DeviceWriteStats,
+        sink: &mut Sink<'_>,
     ) -> Result<(), RxError> {
         let start = self.parts.front().map_or(self.sealed_at, |part| part.at);
         let free = self.ring.size() - (self.end - start);
@@ -164,7 +163,7 @@ impl LaneRx {
             sys::set_window_clamp(fd.as_fd(), bound)?;
         }
         let closed = self.open()?;
-        self.pass_on(receiver, writer, device)?;
+        self.pass_on(receiver, sink)?;
         if closed {
             return Err(RxError::Closed);
         }
@@ -251,12 +250,7 @@ impl LaneRx {
     }
 
     /// Writes every complete packet to the device.
-    fn pass_on(
-        &mut self,
-        receiver: &mut Receiver,
-        writer: &mut TunWriter,
-        device: &mut DeviceWriteStats,
-    ) -> Result<(), RxError> {
+    fn pass_on(&mut self, receiver: &mut Receiver, sink: &mut Sink<'_>) -> Result<(), RxError> {
         let mut run = Run::default();
         let result = loop {
             let decoded = match self.parts.front() {
@@ -281,12 +275,12 @@ impl LaneRx {
             }
             self.consume(head_len);
             self.stats.frames += 1;
-            if let Err(error) = self.pass_on_packet(head, receiver, writer, device, &mut run) {
+            if let Err(error) = self.pass_on_packet(head, receiver, sink, &mut run) {
                 break Err(error);
             }
             self.consume(head.packet_len);
         };
-        self.finish_run(&mut run, writer, device);
+        self.finish_run(&mut run, sink);
         result
     }
 
@@ -294,8 +288,7 @@ impl LaneRx {
         &self,
         head: FrameHead,
         receiver: &mut Receiver,
-        writer: &mut TunWriter,
-        device: &mut DeviceWriteStats,
+        sink: &mut Sink<'_>,
         run: &mut Run,
     ) -> Result<(), RxError> {
         let mut copy = [0; PREFIX];
@@ -309,16 +302,19 @@ impl LaneRx {
             &copy[..have]
         };
         let Ok((headers, offload)) = receiver.handle_frame(&head, prefix) else { return Ok(()) };
-        if whole && headers.protocol == protocol::UDP && writer.takes_udp_super_packets() {
+        if headers.protocol == protocol::TCP {
+            (sink.observe)(&headers, prefix);
+        }
+        if whole && headers.protocol == protocol::UDP && sink.writer.takes_udp_super_packets() {
             if run.push(prefix, &headers, offload, first.at) {
                 return Ok(());
             }
-            self.finish_run(run, writer, device);
+            self.finish_run(run, sink);
             if run.start(prefix, headers, offload, first.at) {
                 return Ok(());
             }
         } else {
-            self.finish_run(run, writer, device);
+            self.finish_run(run, sink);
         }
         let vnet = offload.to_vnet();
         let mut slices = [IoSlice::new(&[]); MAX_PARTS + 2];
@@ -335,12 +331,12 @@ impl LaneRx {
             rest -= take;
             count += 1;
         }
-        count_write(device, writer.write(&slices[..count], &headers, offload), 1);
+        count_write(sink.device, sink.writer.write(&slices[..count], &headers, offload), 1);
         Ok(())
     }
 
     /// Writes the datagrams gathered so far as one super-packet.
-    fn finish_run(&self, run: &mut Run, writer: &mut TunWriter, device: &mut DeviceWriteStats) {
+    fn finish_run(&self, run: &mut Run, sink: &mut Sink<'_>) {
         let Some((mut merged, headers)) = run.merged.take() else { return };
         let datagrams = merged.count();
         let (header, offload) = merged.finish();
@@ -354,10 +350,10 @@ impl LaneRx {
         }
         run.count = 0;
         if datagrams > 1 {
-            device.coalesced += u64::from(datagrams);
+            sink.device.coalesced += u64::from(datagrams);
         }
         let count = 2 + payloads.len();
-        count_write(device, writer.write(&slices[..count], &headers, offload), datagrams);
+        count_write(sink.device, sink.writer.write(&slices[..count], &headers, offload), datagrams);
     }
 }
 

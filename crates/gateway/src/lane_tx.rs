@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
-use trunkline_trunk::{ClassId, LaneSnapshot, Transmitter};
+use trunkline_trunk::{LaneId, LaneSnapshot, Poll, Transmitter};
 use trunkline_units::{Instant, Rate};
 
 use crate::pool::{BODY_CONTENT, Block, FRONT, PacketBuf, Pool};
@@ -21,6 +21,8 @@ use crate::sys::{self, TcpInfo};
 const VISIT: Duration = Duration::from_millis(2);
 /// How often the kernel is asked for a busy lane's window and round-trip time.
 const REFRESH: Duration = Duration::from_millis(50);
+/// How often it is asked how much the far end has acknowledged.
+const ASK: Duration = Duration::from_millis(1);
 /// Pieces sent with one system call at the most.
 const BATCH: usize = 128;
 /// Bytes taken from the edge queue before they are sent: enough for a few super-packets, little enough to be
@@ -50,6 +52,8 @@ pub(crate) enum Flushed {
     Idle,
     /// The lane is full: go on when it is reported writable.
     Full,
+    /// What waits is held back by ceilings: go on then.
+    Held(Instant),
 }
 
 /// Counts of one lane's sending half.
@@ -70,9 +74,12 @@ pub(crate) struct LaneTx {
     outbox: VecDeque<Piece>,
     /// Small frames gathered for one record.
     stage: Option<(Block, usize)>,
+    /// Bytes that ever were in the outbox: the place in the lane's stream that packets have been put up to.
+    position: u64,
     snapshot: LaneSnapshot,
     depth: usize,
     refreshed: Option<Instant>,
+    asked: Option<Instant>,
     pub(crate) stats: LaneTxStats,
 }
 
@@ -84,9 +91,11 @@ impl LaneTx {
             sealer,
             outbox: VecDeque::with_capacity(BATCH),
             stage: None,
+            position: 0,
             snapshot: LaneSnapshot::default(),
             depth: 0,
             refreshed: None,
+            asked: None,
             stats: LaneTxStats::default(),
         }
     }
@@ -103,14 +112,21 @@ impl LaneTx {
         Ok((info, fill(&info, unsent, total)))
     }
 
-    /// Asks the kernel how the lane does and sets the depth to what it sends between two visits.
-    fn refresh(&mut self, now: Instant) -> io::Result<()> {
+    /// Asks the kernel how the lane does, sets the depth to what it sends between two visits, and tells the core.
+    fn refresh(&mut self, now: Instant, lane: LaneId, core: &mut Transmitter<PacketBuf>) -> io::Result<()> {
         if self.refreshed.is_some_and(|at| now.saturating_since(at) < REFRESH) {
             return Ok(());
         }
         self.refreshed = Some(now);
         let info = sys::tcp_info(self.fd())?;
-        self.snapshot = fill(&info, info.notsent as usize, 0);
+        let total = sys::send_queue(self.fd())?;
+        let known = self.snapshot.delivery_rate;
+        self.snapshot = fill(&info, info.notsent as usize, total);
+        if info.app_limited {
+            // A lane that had little to send has not become slower.
+            self.snapshot.delivery_rate = self.snapshot.delivery_rate.max(known);
+        }
+        core.handle_lane(now, lane, &self.snapshot, self.stats.bytes.saturating_sub(total as u64));
         let depth = self.snapshot.depth(VISIT);
         if depth.abs_diff(self.depth) > self.depth / 4 {
             sys::set_notsent_lowat(self.fd(), depth)?;
@@ -119,35 +135,65 @@ impl LaneTx {
         Ok(())
     }
 
-    /// Sends what waits in the lane, then what waits in its class's edge queue, until the lane is full.
+    /// Tells the core how far the lane has delivered, unless it was told a moment ago.
+    pub(crate) fn report_delivered(&mut self, now: Instant, lane: LaneId, core: &mut Transmitter<PacketBuf>) {
+        if self.asked.is_some_and(|at| now.saturating_since(at) < ASK) {
+            return;
+        }
+        self.asked = Some(now);
+        // A lane that cannot say any more is about to end, and the core will hear of that.
+        if let Ok(total) = sys::send_queue(self.fd()) {
+            core.handle_delivered(lane, self.stats.bytes.saturating_sub(total as u64));
+        }
+    }
+
+    /// Sends what waits in the lane, then what waits for it at the edge, until the lane is full.
     pub(crate) fn flush(
         &mut self,
         now: Instant,
-        class: ClassId,
+        lane: LaneId,
         core: &mut Transmitter<PacketBuf>,
         pool: &mut Pool,
     ) -> Result<Flushed, LaneError> {
+        let mut held = None;
         loop {
             if !self.send(pool)? {
                 return Ok(Flushed::Full);
             }
-            if !core.has_backlog(class) {
+            if let Some(at) = held {
+                return Ok(Flushed::Held(at));
+            }
+            if !core.has_backlog(lane) {
                 return Ok(Flushed::Idle);
             }
-            self.refresh(now)?;
+            self.refresh(now, lane, core)?;
             self.snapshot.unsent = sys::send_queue_unsent(self.fd())?;
             // The kernel reports the socket writable once its unsent part falls below half the depth.
             if self.snapshot.unsent * 2 >= self.depth {
                 return Ok(Flushed::Full);
             }
-            self.snapshot.room = (self.depth - self.snapshot.unsent).min(BATCH_BYTES);
+            let mut room = (self.depth - self.snapshot.unsent).min(BATCH_BYTES);
             while self.outbox.len() < BATCH - 8 {
-                let Some(packet) = core.poll_transmit(now, class, &mut self.snapshot) else { break };
-                self.stats.frames += 1;
-                self.put(packet, pool)?;
+                match core.poll_transmit(now, lane, &mut room, |packet| pool.release(packet)) {
+                    Poll::Packet(packet) => {
+                        self.stats.frames += 1;
+                        self.put(packet, pool)?;
+                    }
+                    Poll::Wait(at) => {
+                        held = Some(at);
+                        break;
+                    }
+                    Poll::Nothing => break,
+                }
             }
             self.seal_stage(pool)?;
+            core.handle_handed(lane, self.position);
         }
+    }
+
+    fn push(&mut self, block: Block, start: usize, end: usize) {
+        self.position += (end - start) as u64;
+        self.outbox.push_back(Piece { block, start, end });
     }
 
     /// Frames a packet into the outbox.
@@ -163,7 +209,7 @@ impl LaneTx {
                 self.seal_stage(pool)?;
             }
         } else {
-            self.outbox.push_back(Piece { block: packet.head, start: frame.start, end: frame.end });
+            self.push(packet.head, frame.start, frame.end);
         }
         for block in bodies.into_iter().flatten() {
             let len = rest.min(BODY_CONTENT);
@@ -173,7 +219,7 @@ impl LaneTx {
             } else if self.sealer.is_some() {
                 self.seal(block, len, pool)?;
             } else {
-                self.outbox.push_back(Piece { block, start: FRONT, end: FRONT + len });
+                self.push(block, FRONT, FRONT + len);
             }
         }
         Ok(())
@@ -206,18 +252,22 @@ impl LaneTx {
     /// Seals the first `len` bytes of a block's content in place.
     fn seal(&mut self, mut block: Block, len: usize, pool: &mut Pool) -> Result<(), RecordError> {
         let Some(sealer) = &mut self.sealer else { return Ok(()) };
+        let mut carrier = None;
         if sealer.needs_update() {
             let update = sealer.update()?;
-            let mut carrier = pool.head().unwrap_or_else(|| pool.beyond_limit());
-            carrier.bytes_mut()[..update.len()].copy_from_slice(&update);
+            let mut block = pool.head().unwrap_or_else(|| pool.beyond_limit());
+            block.bytes_mut()[..update.len()].copy_from_slice(&update);
             self.stats.key_updates += 1;
-            self.outbox.push_back(Piece { block: carrier, start: 0, end: update.len() });
+            carrier = Some((block, update.len()));
         }
         let (header, trailer) = sealer.seal(&mut block.content_mut()[..len])?;
         let bytes = block.bytes_mut();
         bytes[FRONT - HEADER_BYTES..FRONT].copy_from_slice(&header);
         bytes[FRONT + len..FRONT + len + TRAILER_BYTES].copy_from_slice(&trailer);
-        self.outbox.push_back(Piece { block, start: FRONT - HEADER_BYTES, end: FRONT + len + TRAILER_BYTES });
+        if let Some((carrier, len)) = carrier {
+            self.push(carrier, 0, len);
+        }
+        self.push(block, FRONT - HEADER_BYTES, FRONT + len + TRAILER_BYTES);
         Ok(())
     }
 
@@ -278,7 +328,6 @@ impl LaneTx {
 
 fn fill(info: &TcpInfo, unsent: usize, total: usize) -> LaneSnapshot {
     LaneSnapshot {
-        room: 0,
         unsent,
         unacknowledged: total.saturating_sub(unsent),
         srtt: info.srtt(),

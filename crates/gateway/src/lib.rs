@@ -19,6 +19,7 @@ mod lane_tx;
 mod mailbox;
 mod plan;
 mod pool;
+mod refusals;
 mod rx;
 mod sys;
 mod tun;

@@ -50,19 +50,21 @@ const CLASS_FAMILIES: &[Family<Class>] = &[
         count(c.filtered)
     }),
     (
-        "trunkline_class_fallback_flows_total",
+        "trunkline_class_fallback_packets_total",
         "counter",
-        "Flows over the limit, sent to the fallback class.",
+        "Packets of flows that another class had no place for.",
         |c| count(c.admission_fallback),
     ),
+    (
+        "trunkline_class_refused_packets_total",
+        "counter",
+        "Packets of flows refused for want of a place.",
+        |c| count(c.refused),
+    ),
+    ("trunkline_class_filtered_bytes_total", "counter", "Bytes of the repeats not carried.", |c| {
+        count(c.filtered_bytes)
+    }),
     ("trunkline_class_flows", "gauge", "Flows active of late: N.", |c| count(c.flows)),
-    ("trunkline_class_flow_table_flows", "gauge", "Flows in the table.", |c| count(c.flow_table.known)),
-    ("trunkline_class_flow_table_limit", "gauge", "Flows the table has room for.", |c| {
-        count(c.flow_table.limit)
-    }),
-    ("trunkline_class_flow_table_forgotten_total", "counter", "Flows forgotten early, to make room.", |c| {
-        count(c.flow_table.forgotten)
-    }),
     ("trunkline_class_backlog_packets", "gauge", "Packets waiting at the edge.", |c| {
         count(c.backlog_packets)
     }),
@@ -177,9 +179,27 @@ pub fn prometheus(status: &Status) -> String {
     classes(&mut page, status);
     sojourn(&mut page, status);
     lanes(&mut page, status);
+    flow_tables(&mut page, status);
     received(&mut page, status);
     strangers(&mut page, status);
     page.0
+}
+
+fn flow_tables(page: &mut Page, status: &Status) {
+    type Family = (&'static str, &'static str, &'static str, fn(&Peer) -> u64);
+    const FAMILIES: [Family; 3] = [
+        ("trunkline_flow_table_flows", "gauge", "Flows that are remembered.", |p| p.flow_table.known),
+        ("trunkline_flow_table_limit", "gauge", "Flows that may be remembered.", |p| p.flow_table.limit),
+        ("trunkline_flow_table_forgotten_total", "counter", "Flows forgotten early, to make room.", |p| {
+            p.flow_table.forgotten
+        }),
+    ];
+    for (name, kind, help, value) in FAMILIES {
+        page.family(name, kind, help);
+        for peer in &status.peers {
+            page.sample(name, &[("peer", &peer.name)], value(peer));
+        }
+    }
 }
 
 fn for_classes(status: &Status, mut each: impl FnMut(&Peer, &Class)) {

@@ -1,19 +1,26 @@
 //! What the workers need of a configuration: classes, peers, routes. Plain values, made anew at each reload.
 
-use std::iter;
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use trunkline_trunk::{ClassSettings, Protocol, Rule};
+use trunkline_queue::Share;
+use trunkline_trunk::{
+    AdmissionSettings, ClassId, ClassSettings, LaneGroup, Over, Protocol, Rule, TrunkPlan,
+};
 
-use crate::config::{ClassConfig, Config, ProtocolMatch, RuleConfig};
+use crate::config::{self, Behaviour, ClassConfig, Config, ProtocolMatch, RuleConfig};
 use crate::keys::PublicKey;
 
 /// The workers' view of a configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Plan {
-    pub(crate) classes: Vec<ClassSettings>,
+    /// Classes and groups of lanes, the same towards every peer.
+    pub(crate) trunk: TrunkPlan,
     pub(crate) peers: Vec<PeerPlan>,
+    /// The addresses of the device.
+    pub(crate) addresses: Vec<IpNet>,
+    /// What the queues' chance follows from: another one in each process.
+    pub(crate) seed: u64,
 }
 
 /// One peer in a [`Plan`].
@@ -23,15 +30,27 @@ pub(crate) struct PeerPlan {
     pub(crate) routes: Vec<IpNet>,
 }
 
+const _: () = assert!(config::MAX_CLASSES <= TrunkPlan::MOST_CLASSES);
+const _: () = assert!(config::MAX_LANES <= TrunkPlan::MOST_LANES);
+
 impl Plan {
-    pub(crate) fn new(config: &Config) -> Arc<Plan> {
+    pub(crate) fn new(config: &Config, seed: u64) -> Arc<Plan> {
+        let groups = config
+            .lane_groups
+            .iter()
+            .map(|group| LaneGroup { name: group.name.as_str().into(), lanes: group.count });
         Arc::new(Plan {
-            classes: config.classes.iter().map(class).collect(),
+            trunk: TrunkPlan {
+                classes: config.classes.iter().map(class).collect(),
+                groups: groups.collect(),
+            },
             peers: config
                 .peers
                 .iter()
                 .map(|peer| PeerPlan { key: peer.public_key, routes: peer.routes.clone() })
                 .collect(),
+            addresses: config.tun.addresses.clone(),
+            seed,
         })
     }
 }
@@ -41,6 +60,21 @@ fn class(config: &ClassConfig) -> ClassSettings {
         name: config.name.as_str().into(),
         rules: config.rules.iter().map(rule).collect(),
         queue: config.queue,
+        group: config.lane_group,
+        share: Share {
+            weight: config.weight.into(),
+            guarantee: config.guarantee,
+            ceiling: config.ceiling,
+            priority: config.priority,
+        },
+        admission: config.admission.map(|admission| AdmissionSettings {
+            limit: admission.limit,
+            over: match admission.over {
+                config::Over::Refuse => Over::Refuse,
+                config::Over::Class(index) => Over::Class(ClassId(index as u8)),
+            },
+        }),
+        filters_repeats: config.repeat_filter,
     }
 }
 
@@ -50,35 +84,13 @@ fn rule(config: &RuleConfig) -> Rule {
             ProtocolMatch::Number(number) => Protocol::Number(number),
             ProtocolMatch::Icmp => Protocol::AnyIcmp,
         }),
-        // The core judges neither lengths nor behaviour yet: such a rule takes nothing, instead of more than it says.
-        dscp: if config.length.is_empty() && config.behaviour.is_none() {
-            (!config.dscp.is_empty()).then(|| config.dscp.iter().copied().collect())
-        } else {
-            Some(iter::empty().collect())
-        },
+        dscp: (!config.dscp.is_empty()).then(|| config.dscp.iter().copied().collect()),
         source: config.source,
         destination: config.destination,
         source_ports: config.source_port.clone(),
         destination_ports: config.destination_port.clone(),
         either_ports: config.port.clone(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::path::Path;
-
-    use super::*;
-
-    #[test]
-    fn a_rule_never_takes_more_than_it_says() {
-        let config = Config::parse("private_key_file = \"k\"\n", Path::new("a.toml")).expect("the defaults");
-        let plan = Plan::new(&config);
-        for class in &plan.classes[..plan.classes.len() - 1] {
-            assert!(
-                class.rules.iter().all(|rule| rule.protocol.is_some() || rule.dscp.is_some()),
-                "{class:?}"
-            );
-        }
+        lengths: config.length.clone(),
+        interactive: config.behaviour == Some(Behaviour::Interactive),
     }
 }

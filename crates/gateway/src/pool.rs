@@ -5,7 +5,7 @@
 //! packet, body blocks of one TLS record's content each hold the rest of a super-packet. Blocks go back to the
 //! pool, so a warm gateway allocates nothing per packet.
 
-use trunkline_packet::{Headers, Offload, complete_checksum, trim};
+use trunkline_packet::{Headers, Offload, Version, complete_checksum, mark_ce, trim};
 use trunkline_queue::Item;
 use trunkline_trunk::Packet;
 use trunkline_trunk::frame::{FrameHead, MAX_HEAD};
@@ -120,18 +120,11 @@ pub(crate) struct PacketBuf {
     pub(crate) len: usize,
     pub(crate) offload: Offload,
     segments: u32,
-    flow: u64,
 }
 
 impl PacketBuf {
     pub(crate) fn new(head: Block, bodies: [Option<Block>; BODIES], len: usize, offload: Offload) -> Self {
-        PacketBuf { head, bodies, len, offload, segments: offload.segments(len).max(1), flow: 0 }
-    }
-
-    /// Sets the hash of the flow it belongs to.
-    #[inline]
-    pub(crate) fn set_flow(&mut self, flow: u64) {
-        self.flow = flow;
+        PacketBuf { head, bodies, len, offload, segments: offload.segments(len).max(1) }
     }
 
     /// Sets what is left to do on the packet.
@@ -174,19 +167,32 @@ impl Item for PacketBuf {
         self.segments
     }
 
-    fn flow(&self) -> u64 {
-        self.flow
+    #[cold]
+    fn mark(&mut self) {
+        let len = self.head_len();
+        let head = &mut self.head.0[FRONT..FRONT + len];
+        let version = if head.first().is_some_and(|byte| byte >> 4 == 4) { Version::V4 } else { Version::V6 };
+        mark_ce(head, version);
+    }
+
+    #[cold]
+    fn trim(&mut self, keep: u32) {
+        let head_len = self.head_len();
+        let head = &mut self.head.0[FRONT..FRONT + head_len];
+        let (Offload::Segments(segmentation), Ok(headers)) = (self.offload, Headers::parse(head, self.len))
+        else {
+            return;
+        };
+        let trimmed = trim(head, &headers, segmentation, keep);
+        self.len = trimmed.len;
+        self.offload = trimmed.offload;
+        self.segments = keep;
     }
 }
 
 impl Packet for PacketBuf {
-    fn trim(&mut self, headers: &Headers, segments: u32) {
-        let Offload::Segments(segmentation) = self.offload else { return };
-        let head_len = self.head_len();
-        let trimmed = trim(&mut self.head.0[FRONT..FRONT + head_len], headers, segmentation, segments);
-        self.len = trimmed.len;
-        self.offload = trimmed.offload;
-        self.segments = segments;
+    fn prefix(&self) -> &[u8] {
+        &self.head.0[FRONT..FRONT + self.head_len()]
     }
 }
 

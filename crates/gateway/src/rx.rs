@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::os::fd::BorrowedFd;
 
+use trunkline_packet::Headers;
 use trunkline_trunk::{Receiver, ReceiverStats};
 
 use trunkline_units::Instant;
@@ -45,6 +46,14 @@ pub(crate) struct RxReport {
     pub(crate) lanes: Vec<(u64, LaneRxStats)>,
 }
 
+/// Where packets that came out of a lane go.
+pub(crate) struct Sink<'a> {
+    pub(crate) writer: &'a mut TunWriter,
+    pub(crate) device: &'a mut DeviceWriteStats,
+    /// Is shown each TCP packet that is passed on.
+    pub(crate) observe: &'a mut dyn FnMut(&Headers, &[u8]),
+}
+
 pub(crate) struct RxPeer {
     key: PublicKey,
     pub(crate) receiver: Receiver,
@@ -67,11 +76,20 @@ impl Receivers {
         }
     }
 
-    /// Reads a lane once; what it leaves in the socket is reported again.
+    /// Reads a lane once; what it leaves in the socket is reported again. Every TCP packet that is passed on is
+    /// shown to `observe`, with the place of its peer in the plan and the packet's start.
     #[inline]
-    pub(crate) fn serve(&mut self, now: Instant, serial: u64) -> Result<(), RxError> {
+    pub(crate) fn serve(
+        &mut self,
+        now: Instant,
+        serial: u64,
+        mut observe: impl FnMut(usize, &Headers, &[u8]),
+    ) -> Result<(), RxError> {
         let Some((peer, lane)) = self.lanes.get_mut(&serial) else { return Ok(()) };
-        lane.receive(now, &mut self.peers[*peer].receiver, &mut self.writer, &mut self.stats)
+        let peer = *peer;
+        let mut observe = |headers: &Headers, prefix: &[u8]| observe(peer, headers, prefix);
+        let mut sink = Sink { writer: &mut self.writer, device: &mut self.stats, observe: &mut observe };
+        lane.receive(now, &mut self.peers[peer].receiver, &mut sink)
     }
 
     /// Puts a lane in its place. Whether its peer is there.

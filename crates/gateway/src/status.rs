@@ -82,6 +82,9 @@ pub struct Peer {
     pub received: Received,
     /// The classes, in the order of the file.
     pub classes: Vec<Class>,
+    /// What is known of flows, of all classes together.
+    #[serde(default)]
+    pub flow_table: FlowTable,
     /// The lanes, by group and shard. Several classes may ride on one.
     #[serde(default)]
     pub lanes: Vec<Lane>,
@@ -149,12 +152,14 @@ pub struct Class {
     pub spared: u64,
     /// Repeats that were not carried, because the trunk still had the original.
     pub filtered: u64,
-    /// Flows over the admission limit that went to the fallback class.
+    /// Bytes of the repeats that were not carried.
+    pub filtered_bytes: u64,
+    /// Packets of flows that another class had no place for.
     pub admission_fallback: u64,
+    /// Packets of flows that were refused for want of a place.
+    pub refused: u64,
     /// Flows that were active of late: N.
     pub flows: u64,
-    /// What is known of flows.
-    pub flow_table: FlowTable,
     /// Packets waiting.
     pub backlog_packets: u64,
     /// Bytes waiting.
@@ -186,7 +191,7 @@ pub struct Class {
     pub sojourn: Sojourn,
 }
 
-/// How full a class's table of flows is.
+/// How full the tables of flows are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FlowTable {
@@ -212,7 +217,7 @@ pub struct Flow {
     pub destination: String,
     /// Packets offered.
     pub packets: u64,
-    /// Bytes offered.
+    /// Bytes offered. Of two readings, the difference over the time between is its rate.
     pub bytes: u64,
     /// Rate of late.
     pub rate: u64,
@@ -222,9 +227,9 @@ pub struct Flow {
     pub drops: u64,
     /// Packets marked.
     pub marked: u64,
-    /// Repeats not carried.
+    /// Repeats not carried; no more than 255 are counted.
     pub filtered: u64,
-    /// Its round-trip time from here, µs, where it could be measured.
+    /// Its last measured round-trip time, µs, where it could be measured; what waits at the edge is not in it.
     pub rtt_us: Option<u64>,
     /// Seconds since its first packet.
     pub age_s: f64,

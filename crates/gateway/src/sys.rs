@@ -116,6 +116,10 @@ pub(crate) struct TcpInfo {
     pub(crate) segments_out: u32,
     /// Delivery rate, bytes per second.
     pub(crate) delivery_rate: u64,
+    /// Whether the delivery rate was bounded by what there was to send.
+    pub(crate) app_limited: bool,
+    /// Rate the sender paces itself to, bytes per second; `u64::MAX` for none.
+    pub(crate) pacing_rate: u64,
     /// Bytes in the send queue and not yet sent.
     pub(crate) notsent: u32,
 }
@@ -160,6 +164,8 @@ pub(crate) fn tcp_info(fd: BorrowedFd<'_>) -> io::Result<TcpInfo> {
         notsent: u32_at(144),
         min_rtt_us: u32_at(148),
         delivery_rate: u64_at(160),
+        app_limited: raw[7] & 1 != 0,
+        pacing_rate: u64_at(104),
     })
 }
 
@@ -202,6 +208,19 @@ pub(crate) fn set_notsent_lowat(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<
 /// Bounds the receive window that a socket offers (`TCP_WINDOW_CLAMP`).
 pub(crate) fn set_window_clamp(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
     set_option(fd, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, &c_int::try_from(bytes).unwrap_or(c_int::MAX))
+}
+
+/// Sets the DSCP of a socket's packets (`IP_TOS`, `IPV6_TCLASS`). Their ECN field is TCP's own.
+pub(crate) fn set_dscp(fd: BorrowedFd<'_>, dscp: u8) -> io::Result<()> {
+    let traffic_class = c_int::from(dscp) << 2;
+    match rustix::net::sockopt::socket_domain(fd)? {
+        rustix::net::AddressFamily::INET6 => {
+            // An IPv4 address within an IPv6 socket goes by the other one.
+            let _ = set_option(fd, libc::IPPROTO_IP, libc::IP_TOS, &traffic_class);
+            set_option(fd, libc::IPPROTO_IPV6, libc::IPV6_TCLASS, &traffic_class)
+        }
+        _ => set_option(fd, libc::IPPROTO_IP, libc::IP_TOS, &traffic_class),
+    }
 }
 
 /// Sets the congestion control by name (`TCP_CONGESTION`).

@@ -7,16 +7,19 @@
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use trunkline_packet::{Headers, Offload};
-use trunkline_queue::Stats;
-use trunkline_trunk::{ClassId, LaneSnapshot, RouteTable, Transmitter};
+use trunkline_trunk::{
+    ClassReport, FlowReport, LaneId, LaneSnapshot, Offered, Packet as _, RouteTable, Transmitter, TrunkPlan,
+};
 use trunkline_units::Instant;
 
 use crate::keys::PublicKey;
 use crate::lane_tx::{Flushed, LaneTx, LaneTxStats};
 use crate::plan::Plan;
-use crate::pool::{FRONT, HEAD_CONTENT, PacketBuf, Pool};
+use crate::pool::{PacketBuf, Pool};
+use crate::refusals::Refusals;
 use crate::sys::TcpInfo;
 use crate::tun::{ReadDrop, TunQueue, TunRead, TunReader};
 
@@ -25,6 +28,8 @@ const POOL_BYTES: usize = 256 << 20;
 /// Packets, and bytes, read from the device before the lanes are served.
 const READ_PACKETS: usize = 64;
 const READ_BYTES: usize = 256 << 10;
+/// A flow is not named among the busiest if it has been silent for longer.
+const LATELY: Duration = Duration::from_secs(10);
 
 /// Counts of a sender.
 #[derive(Debug, Clone, Copy, Default)]
@@ -51,22 +56,44 @@ type Kernel = (TcpInfo, LaneSnapshot);
 pub(crate) struct TxReport {
     pub(crate) device: DeviceReadStats,
     pub(crate) pool_bytes: usize,
-    pub(crate) classes: Vec<(PublicKey, Arc<str>, Stats)>,
+    pub(crate) peers: Vec<PeerTxReport>,
     pub(crate) lanes: Vec<(u64, LaneTxStats, Option<Kernel>)>,
+}
+
+/// What a sender does towards one peer.
+#[derive(Debug)]
+pub(crate) struct PeerTxReport {
+    pub(crate) key: PublicKey,
+    pub(crate) classes: Vec<ClassReport>,
+    /// Flows known, most that may be, forgotten to make room.
+    pub(crate) flow_table: (usize, usize, u64),
+    /// The busiest flows, if they were asked for.
+    pub(crate) flows: Vec<FlowReport>,
 }
 
 struct Peer {
     key: PublicKey,
     core: Transmitter<PacketBuf>,
+    /// By the core's lane ids.
     lanes: Vec<Option<LaneSlot>>,
-    /// Classes that have something to send and a lane that is not known to be full.
+    /// Lanes that have something to send and are not known to be full, a bit each.
     dirty: u32,
 }
 
 struct LaneSlot {
     lane: LaneTx,
     full: bool,
+    /// Whether it is among the [`Sender::watched`].
+    watched: bool,
 }
+
+impl LaneSlot {
+    fn new(lane: LaneTx) -> Self {
+        LaneSlot { lane, full: false, watched: false }
+    }
+}
+
+const _: () = assert!(TrunkPlan::MOST_LANES <= u32::BITS as usize);
 
 pub(crate) struct Sender {
     reader: TunReader,
@@ -76,7 +103,12 @@ pub(crate) struct Sender {
     /// Peers with a dirty class, each once.
     dirty_peers: Vec<usize>,
     /// Where the lane of this serial is.
-    lanes: HashMap<u64, (usize, usize)>,
+    lanes: HashMap<u64, (usize, LaneId)>,
+    /// Lanes that hold what a repeat could be a repeat of, each once.
+    watched: Vec<(usize, LaneId)>,
+    /// Lanes whose packets ceilings hold back, and until when.
+    held: Vec<(Instant, usize, LaneId)>,
+    refusals: Refusals,
     stats: DeviceReadStats,
 }
 
@@ -93,18 +125,22 @@ impl Sender {
     pub(crate) fn new(queue: TunQueue) -> Self {
         let mut pool = Pool::new(POOL_BYTES);
         Sender {
+            refusals: Refusals::new(queue.clone()),
             reader: TunReader::new(queue, &mut pool),
             pool,
             peers: Vec::new(),
             routes: RouteTable::default(),
             dirty_peers: Vec::new(),
             lanes: HashMap::new(),
+            watched: Vec::new(),
+            held: Vec::new(),
             stats: DeviceReadStats::default(),
         }
     }
 
     /// Reads a batch from the device. Whether there may be more.
     pub(crate) fn read_device(&mut self, now: Instant) -> io::Result<bool> {
+        self.ask_watched(now);
         let mut bytes = 0;
         for _ in 0..READ_PACKETS {
             match self.reader.read(&mut self.pool) {
@@ -133,7 +169,7 @@ impl Sender {
 
     #[inline]
     fn handle_packet(&mut self, now: Instant, mut packet: PacketBuf) {
-        let prefix = &packet.head.bytes()[FRONT..FRONT + packet.len.min(HEAD_CONTENT)];
+        let prefix = packet.prefix();
         let Ok(headers) = Headers::parse(prefix, packet.len) else {
             self.stats.malformed += 1;
             return self.pool.release(packet);
@@ -148,48 +184,101 @@ impl Sender {
             }
         };
         packet.set_offload(offload);
-        packet.set_flow(headers.flow_hash());
         let Some(&index) = self.routes.lookup(headers.destination) else {
             self.stats.no_route += 1;
             return self.pool.release(packet);
         };
         let peer = &mut self.peers[index];
-        let offered = peer.core.handle_packet(now, &headers, packet);
-        if let Some((packet, _)) = offered.dropped {
-            self.pool.release(packet);
+        let pool = &mut self.pool;
+        match peer.core.handle_packet(now, &headers, packet, |packet| pool.release(packet)) {
+            Offered::Queued(lane) => {
+                if peer.lanes[lane.index()].as_ref().is_some_and(|slot| !slot.full) {
+                    mark(&mut self.dirty_peers, peer, index, lane);
+                }
+            }
+            Offered::Dropped => {}
+            Offered::Refused(packet) => {
+                self.refusals.answer(now, packet.prefix(), &headers);
+                pool.release(packet);
+            }
         }
-        if peer.lanes[offered.class.index()].as_ref().is_some_and(|slot| !slot.full) {
-            mark(&mut self.dirty_peers, peer, index, offered.class.index());
+    }
+
+    /// A packet from the peer at `index` goes to the device: what it acknowledges has left the trunk.
+    #[inline]
+    pub(crate) fn returning(&mut self, now: Instant, index: usize, headers: &Headers, prefix: &[u8]) {
+        if let Some(peer) = self.peers.get_mut(index) {
+            peer.core.handle_returning(now, headers, prefix);
         }
+    }
+
+    /// Tells the cores how far the lanes have delivered, before packets come that could be repeats.
+    fn ask_watched(&mut self, now: Instant) {
+        let peers = &mut self.peers;
+        self.watched.retain(|(index, lane)| {
+            let Some(Peer { core, lanes, .. }) = peers.get_mut(*index) else { return false };
+            let Some(Some(slot)) = lanes.get_mut(lane.index()) else { return false };
+            slot.lane.report_delivered(now, *lane, core);
+            slot.watched = core.has_custody(*lane);
+            slot.watched
+        });
+    }
+
+    /// When packets that ceilings hold back may go on, if any do.
+    pub(crate) fn next_wake(&self) -> Option<Instant> {
+        self.held.iter().map(|(at, ..)| *at).min()
+    }
+
+    /// Has the lanes served whose time has come.
+    fn release_held(&mut self, now: Instant) {
+        if self.held.is_empty() {
+            return;
+        }
+        let (dirty_peers, peers) = (&mut self.dirty_peers, &mut self.peers);
+        self.held.retain(|(at, index, lane)| {
+            if *at <= now {
+                mark(dirty_peers, &mut peers[*index], *index, *lane);
+            }
+            *at > now
+        });
     }
 
     /// A lane takes more.
     pub(crate) fn lane_writable(&mut self, serial: u64) {
-        let Some(&(index, class)) = self.lanes.get(&serial) else { return };
-        if let Some(slot) = &mut self.peers[index].lanes[class] {
+        let Some(&(index, lane)) = self.lanes.get(&serial) else { return };
+        if let Some(slot) = &mut self.peers[index].lanes[lane.index()] {
             slot.full = false;
-            mark(&mut self.dirty_peers, &mut self.peers[index], index, class);
+            mark(&mut self.dirty_peers, &mut self.peers[index], index, lane);
         }
     }
 
     /// Gives every lane that has something to send what it has room for.
     #[inline]
     pub(crate) fn serve_lanes(&mut self, now: Instant, wishes: &mut Vec<Wish>) {
+        self.release_held(now);
         while let Some(index) = self.dirty_peers.pop() {
             let mut dirty = std::mem::take(&mut self.peers[index].dirty);
             while dirty != 0 {
-                let class = dirty.trailing_zeros() as usize;
+                let lane = LaneId(dirty.trailing_zeros() as u8);
                 dirty &= dirty - 1;
                 let Peer { core, lanes, .. } = &mut self.peers[index];
-                let Some(slot) = &mut lanes[class] else { continue };
+                let Some(slot) = &mut lanes[lane.index()] else { continue };
                 let serial = slot.lane.serial;
-                match slot.lane.flush(now, ClassId(class as u8), core, &mut self.pool) {
+                match slot.lane.flush(now, lane, core, &mut self.pool) {
                     Ok(Flushed::Idle) => {}
                     Ok(Flushed::Full) => {
                         slot.full = true;
                         wishes.push(Wish::Writable { serial });
                     }
+                    Ok(Flushed::Held(at)) => {
+                        self.held.retain(|(_, other, held)| (*other, *held) != (index, lane));
+                        self.held.push((at, index, lane));
+                    }
                     Err(error) => wishes.push(Wish::End { serial, reason: error.to_string() }),
+                }
+                if !slot.watched && core.has_custody(lane) {
+                    slot.watched = true;
+                    self.watched.push((index, lane));
                 }
             }
         }
@@ -197,8 +286,9 @@ impl Sender {
 
     /// Takes a lane away. With a goodbye, if the connection may still be good for one.
     pub(crate) fn take_lane(&mut self, serial: u64, goodbye: bool) {
-        let Some((index, class)) = self.lanes.remove(&serial) else { return };
-        if let Some(slot) = self.peers[index].lanes[class].take() {
+        let Some((index, lane)) = self.lanes.remove(&serial) else { return };
+        if let Some(slot) = self.peers[index].lanes[lane.index()].take() {
+            self.peers[index].core.handle_lane_lost(lane);
             if goodbye {
                 slot.lane.close(&mut self.pool);
             } else {
@@ -212,25 +302,27 @@ impl Sender {
         self.peers.iter().flat_map(|peer| peer.lanes.iter().flatten()).map(|slot| slot.lane.serial).collect()
     }
 
-    /// Puts a lane in its place and says which one stood there; gives it back if its peer or class is gone.
+    /// Puts a lane in its place, that of lane `number` of its group, and says which one stood there; gives it back
+    /// if its peer or group is gone.
     pub(crate) fn lane_up(
         &mut self,
         peer: &PublicKey,
-        class: &str,
+        group: &str,
+        number: u8,
         lane: Box<LaneTx>,
     ) -> Result<Option<u64>, Box<LaneTx>> {
         let place = self.peers.iter().position(|p| p.key == *peer).and_then(|index| {
-            let class = self.peers[index].core.classes().find(|(_, settings, _)| &*settings.name == class)?.0;
-            Some((index, class.index()))
+            let lane = self.peers[index].core.lane(group, number)?;
+            Some((index, lane))
         });
-        let Some((index, class)) = place else { return Err(lane) };
-        let replaced = self.peers[index].lanes[class].as_ref().map(|slot| slot.lane.serial);
+        let Some((index, id)) = place else { return Err(lane) };
+        let replaced = self.peers[index].lanes[id.index()].as_ref().map(|slot| slot.lane.serial);
         if let Some(serial) = replaced {
             self.take_lane(serial, false);
         }
-        self.lanes.insert(lane.serial, (index, class));
-        self.peers[index].lanes[class] = Some(LaneSlot { lane: *lane, full: false });
-        mark(&mut self.dirty_peers, &mut self.peers[index], index, class);
+        self.lanes.insert(lane.serial, (index, id));
+        self.peers[index].lanes[id.index()] = Some(LaneSlot::new(*lane));
+        mark(&mut self.dirty_peers, &mut self.peers[index], index, id);
         Ok(replaced)
     }
 
@@ -246,24 +338,31 @@ impl Sender {
         let mut old = std::mem::take(&mut self.peers);
         self.dirty_peers.clear();
         self.lanes.clear();
+        self.watched.clear();
+        self.held.clear();
+        self.refusals.set_sources(&plan.addresses);
         let pool = &mut self.pool;
+        let lane_count: u8 = plan.trunk.groups.iter().map(|group| group.lanes).sum();
         for planned in &plan.peers {
-            let mut lanes: Vec<Option<LaneSlot>> = plan.classes.iter().map(|_| None).collect();
+            let mut lanes: Vec<Option<LaneSlot>> = (0..lane_count).map(|_| None).collect();
             let core = match old.iter().position(|peer| peer.key == planned.key) {
                 Some(at) => {
                     let Peer { mut core, lanes: old_slots, .. } = old.swap_remove(at);
-                    let names: Vec<Arc<str>> = core.classes().map(|(_, s, _)| Arc::clone(&s.name)).collect();
-                    for (name, slot) in names.iter().zip(old_slots) {
+                    let places: Vec<(Arc<str>, u8)> = (0..old_slots.len() as u8)
+                        .map(|lane| core.group_of(LaneId(lane)))
+                        .map(|(group, number)| (Arc::clone(group), number))
+                        .collect();
+                    core.reconfigure(plan.trunk.clone(), |packet| pool.release(packet));
+                    for ((group, number), slot) in places.iter().zip(old_slots) {
                         let Some(slot) = slot else { continue };
-                        match plan.classes.iter().position(|class| class.name == *name) {
-                            Some(class) => lanes[class] = Some(slot),
+                        match core.lane(group, *number) {
+                            Some(lane) => lanes[lane.index()] = Some(LaneSlot::new(slot.lane)),
                             None => retire(slot, pool, &mut closed),
                         }
                     }
-                    core.reconfigure(&plan.classes, |packet| pool.release(packet));
                     core
                 }
-                None => Transmitter::new(&plan.classes),
+                None => Transmitter::new(plan.trunk.clone(), Transmitter::<PacketBuf>::FLOWS, plan.seed),
             };
             self.peers.push(Peer { key: planned.key, core, lanes, dirty: 0 });
         }
@@ -272,11 +371,10 @@ impl Sender {
             gone.lanes.into_iter().flatten().for_each(|slot| retire(slot, pool, &mut closed));
         }
         for (index, peer) in self.peers.iter_mut().enumerate() {
-            for class in 0..peer.lanes.len() {
-                if let Some(slot) = &mut peer.lanes[class] {
-                    slot.full = false;
-                    self.lanes.insert(slot.lane.serial, (index, class));
-                    mark(&mut self.dirty_peers, peer, index, class);
+            for id in (0..peer.lanes.len() as u8).map(LaneId) {
+                if let Some(slot) = &mut peer.lanes[id.index()] {
+                    self.lanes.insert(slot.lane.serial, (index, id));
+                    mark(&mut self.dirty_peers, peer, index, id);
                 }
             }
         }
@@ -289,12 +387,15 @@ impl Sender {
         closed
     }
 
-    pub(crate) fn report(&self) -> TxReport {
-        let classes = self.peers.iter().flat_map(|peer| {
-            peer.core
-                .classes()
-                .map(|(_, settings, stats)| (peer.key, Arc::clone(&settings.name), stats.clone()))
+    /// What it has done so far, with the busiest flows if `flows` of them are wanted.
+    pub(crate) fn report(&mut self, now: Instant, flows: usize) -> TxReport {
+        let peers = self.peers.iter_mut().map(|peer| PeerTxReport {
+            key: peer.key,
+            classes: peer.core.report(now),
+            flow_table: peer.core.flow_table(),
+            flows: if flows > 0 { peer.core.busiest_flows(now, LATELY, flows) } else { Vec::new() },
         });
+        let peers = peers.collect();
         let lanes = self
             .peers
             .iter()
@@ -303,17 +404,17 @@ impl Sender {
         TxReport {
             device: self.stats,
             pool_bytes: self.pool.allocated_bytes(),
-            classes: classes.collect(),
+            peers,
             lanes: lanes.collect(),
         }
     }
 }
 
-fn mark(dirty_peers: &mut Vec<usize>, peer: &mut Peer, index: usize, class: usize) {
+fn mark(dirty_peers: &mut Vec<usize>, peer: &mut Peer, index: usize, lane: LaneId) {
     if peer.dirty == 0 {
         dirty_peers.push(index);
     }
-    peer.dirty |= 1 << class;
+    peer.dirty |= 1 << lane.0;
 }
 
 fn retire(slot: LaneSlot, pool: &mut Pool, closed: &mut Vec<u64>) {

@@ -8,6 +8,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
+use std::time::Duration;
 
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll;
@@ -26,14 +27,14 @@ use crate::tx::{Sender, TxReport, Wish};
 
 /// What the control thread tells a worker.
 pub(crate) enum Command {
-    /// A lane for this peer's class is there. One that stood in its place is replaced.
-    LaneUp { peer: PublicKey, class: Arc<str>, sending: Box<LaneTx>, receiving: Box<LaneRx> },
+    /// Lane `number` of a group to this peer is there. One that stood in its place is replaced.
+    LaneUp { peer: PublicKey, group: Arc<str>, number: u8, sending: Box<LaneTx>, receiving: Box<LaneRx> },
     /// The lane is gone.
     LaneDown { serial: u64 },
     /// Classes, peers and routes from now on.
     Plan(Arc<Plan>),
-    /// Asks for a report.
-    Report(SyncSender<(TxReport, RxReport)>),
+    /// Asks for a report, with so many of the busiest flows to each peer.
+    Report { flows: usize, reply: SyncSender<(TxReport, RxReport)> },
     /// Ends the worker.
     Stop,
 }
@@ -92,7 +93,9 @@ impl Worker {
         loop {
             ready.clear();
             // With packets left in the device, look at the lanes and go on at once.
-            match epoll::wait(&self.epoll, spare_capacity(&mut ready), device_ready.then_some(&zero)) {
+            let wake = self.sender.next_wake().map(|at| timespec(at.saturating_since(now())));
+            let timeout = if device_ready { Some(&zero) } else { wake.as_ref() };
+            match epoll::wait(&self.epoll, spare_capacity(&mut ready), timeout) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -123,7 +126,9 @@ impl Worker {
             self.arm(serial, epoll::EventFlags::IN);
         }
         if flags.intersects(epoll::EventFlags::IN | epoll::EventFlags::HUP | epoll::EventFlags::ERR)
-            && let Err(error) = self.receivers.serve(now, serial)
+            && let Err(error) = self.receivers.serve(now, serial, |peer, headers, prefix| {
+                self.sender.returning(now, peer, headers, prefix);
+            })
         {
             let clean = matches!(error, RxError::Closed);
             self.end(serial, error.to_string(), clean);
@@ -163,8 +168,8 @@ impl Worker {
     fn obey(&mut self) -> io::Result<bool> {
         for command in self.commands.take() {
             match command {
-                Command::LaneUp { peer, class, sending, receiving } => {
-                    self.lane_up(&peer, &class, sending, *receiving)?;
+                Command::LaneUp { peer, group, number, sending, receiving } => {
+                    self.lane_up(&peer, (&group, number), sending, *receiving)?;
                 }
                 Command::LaneDown { serial } => self.take_lane(serial, true),
                 Command::Plan(plan) => {
@@ -173,8 +178,8 @@ impl Worker {
                     }
                     self.receivers.follow(&plan);
                 }
-                Command::Report(reply) => {
-                    let _ = reply.try_send((self.sender.report(), self.receivers.report()));
+                Command::Report { flows, reply } => {
+                    let _ = reply.try_send((self.sender.report(now(), flows), self.receivers.report()));
                 }
                 Command::Stop => {
                     for serial in self.sender.serials() {
@@ -190,19 +195,19 @@ impl Worker {
     fn lane_up(
         &mut self,
         peer: &PublicKey,
-        class: &str,
+        (group, number): (&str, u8),
         sending: Box<LaneTx>,
         receiving: LaneRx,
     ) -> io::Result<()> {
         let serial = sending.serial;
-        match self.sender.lane_up(peer, class, sending) {
+        match self.sender.lane_up(peer, group, number, sending) {
             Ok(replaced) => {
                 if let Some(old) = replaced.and_then(|old| self.receivers.take_lane(old)) {
                     let _ = epoll::delete(&self.epoll, old.fd());
                 }
             }
             Err(lane) => {
-                // A reload took the peer or the class away while the handshake ran.
+                // A reload took the peer or the group away while the handshake ran.
                 self.sender.discard(*lane);
                 let reason = "no longer configured".to_owned();
                 self.events.post(WorkerEvent::LaneEnded { serial, reason, clean: true });
@@ -215,4 +220,8 @@ impl Worker {
         }
         Ok(())
     }
+}
+
+fn timespec(time: Duration) -> rustix::event::Timespec {
+    rustix::event::Timespec { tv_sec: time.as_secs().cast_signed(), tv_nsec: time.subsec_nanos().into() }
 }

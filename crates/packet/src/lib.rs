@@ -1,7 +1,7 @@
 //! IP packets as a Linux TUN gives and takes them: header views, checksums, and the segmentation-offload
 //! super-packets of `IFF_VNET_HDR` with all a gateway may want to do to them: check, split, trim, merge.
 //!
-//! The crate is pure: no sockets, clock, files or environment, and nothing but [`build`] allocates.
+//! The crate is pure: no sockets, clock, files or environment, and nothing but [`build`] and [`prohibited`] allocates.
 //!
 //! # The no-panic contract
 //!
@@ -11,10 +11,12 @@
 //! useless, not dangerous. The fuzz target `packet_views` and the property tests hold the crate to it.
 
 mod coalesce;
+mod ecn;
 mod error;
 mod flow;
 mod headers;
 mod offload;
+mod prohibited;
 mod rewrite;
 mod segment;
 mod transport;
@@ -27,10 +29,12 @@ pub mod pcap;
 pub mod protocol;
 
 pub use coalesce::UdpRun;
+pub use ecn::mark_ce;
 pub use error::{Layer, OffloadError, PacketError};
 pub use flow::FlowKey;
 pub use headers::{Fragment, Headers, Version};
 pub use offload::{Offload, SegmentKind, Segmentation};
+pub use prohibited::prohibited;
 pub use segment::{Segmenter, complete_checksum};
 pub use transport::{IcmpView, TcpFlags, TcpView, UdpView};
 pub use trim::{Trimmed, trim};

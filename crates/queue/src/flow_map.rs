@@ -66,6 +66,10 @@ fn clock(now: Instant) -> u32 {
     ((now.as_nanos() >> 20) as u32).max(1)
 }
 
+fn since(now: u32, seen: u32) -> Duration {
+    Duration::from_nanos(u64::from(now.wrapping_sub(seen)) << 20)
+}
+
 impl<K: Copy + Eq, V> FlowMap<K, V> {
     /// An empty map of at most `limit` flows, rounded up to eight times a power of two.
     pub fn new(limit: usize) -> Self {
@@ -210,7 +214,7 @@ impl<K: Copy + Eq, V> FlowMap<K, V> {
     pub fn idle(&self, index: FlowIndex, now: Instant) -> Option<Duration> {
         self.get(index)?;
         let seen = self.sets[index.slot as usize / WAYS].seen[index.slot as usize % WAYS];
-        Some(Duration::from_nanos(u64::from(clock(now).wrapping_sub(seen)) << 20))
+        Some(since(clock(now), seen))
     }
 
     /// Forgets a flow.
@@ -220,6 +224,22 @@ impl<K: Copy + Eq, V> FlowMap<K, V> {
         self.sets[slot / WAYS].seen[slot % WAYS] = 0;
         self.len -= 1;
         self.entries[slot].take().map(|entry| entry.value)
+    }
+
+    /// Most flows it may have.
+    pub const fn limit(&self) -> usize {
+        self.limit_sets * WAYS
+    }
+
+    /// Every flow seen within `lately`, with how long ago that was, to about a millisecond, in an order that depends on nothing but what was
+    /// done to the map.
+    pub fn iter_seen(&self, now: Instant, lately: Duration) -> impl Iterator<Item = (&K, &V, Duration)> {
+        let now = clock(now);
+        self.entries.iter().enumerate().filter_map(move |(slot, entry)| {
+            let entry = entry.as_ref()?;
+            let idle = since(now, self.sets[slot / WAYS].seen[slot % WAYS]);
+            (idle <= lately).then_some((&entry.key, &entry.value, idle))
+        })
     }
 
     /// Every flow, in an order that depends on nothing but what was done to the map.

@@ -131,6 +131,36 @@ impl Stats {
         }
     }
 
+    /// Adds what another queue has seen. The peaks are summed, as if both had been reached at once: an upper bound.
+    pub fn merge(&mut self, other: &Stats) {
+        let until = self.integrated_until.max(other.integrated_until);
+        let (mine, theirs) = (self.occupancy(until), other.occupancy(until));
+        self.occupancy = Occupancy {
+            segment_nanos: mine.segment_nanos + theirs.segment_nanos,
+            byte_nanos: mine.byte_nanos + theirs.byte_nanos,
+        };
+        self.integrated_until = until;
+        for (sum, more) in [
+            (&mut self.segments_in, other.segments_in),
+            (&mut self.bytes_in, other.bytes_in),
+            (&mut self.segments_out, other.segments_out),
+            (&mut self.bytes_out, other.bytes_out),
+            (&mut self.bytes_dropped, other.bytes_dropped),
+            (&mut self.spared, other.spared),
+            (&mut self.backlog_segments, other.backlog_segments),
+            (&mut self.backlog_bytes, other.backlog_bytes),
+            (&mut self.peak_segments, other.peak_segments),
+            (&mut self.peak_bytes, other.peak_bytes),
+        ] {
+            *sum += more;
+        }
+        for reason in 0..DropReason::ALL.len() {
+            self.dropped[reason] += other.dropped[reason];
+            self.marked[reason] += other.marked[reason];
+        }
+        self.sojourn.merge(&other.sojourn);
+    }
+
     pub(crate) fn integrate(&mut self, now: Instant) {
         // Calls come in batches at one time.
         if now > self.integrated_until {

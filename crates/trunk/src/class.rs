@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 use trunkline_packet::{Headers, protocol};
-use trunkline_queue::Settings;
+use trunkline_queue::{Settings, Share};
 
 /// The place of a class in its [`Classifier`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -60,12 +60,25 @@ pub struct Rule {
     pub destination_ports: Vec<RangeInclusive<u16>>,
     /// One of the two ports lies in one of these ranges; empty: any.
     pub either_ports: Vec<RangeInclusive<u16>>,
+    /// Bytes of the IP packet, of a super-packet those of one segment; empty: any.
+    pub lengths: Vec<RangeInclusive<u16>>,
+    /// Its flow sends little. Holds for TCP and UDP only.
+    pub interactive: bool,
+}
+
+/// What a rule may ask of a packet beyond its headers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Behaviour {
+    /// Bytes of the packet, of a super-packet those of its first segment.
+    pub length: u16,
+    /// Whether its flow sends little.
+    pub interactive: bool,
 }
 
 impl Rule {
     /// Whether `headers` match. A packet without ports (a later fragment, another protocol) matches no rule
     /// that asks for one.
-    pub fn matches(&self, headers: &Headers) -> bool {
+    pub fn matches(&self, headers: &Headers, behaviour: Behaviour) -> bool {
         let protocol = match self.protocol {
             None => true,
             Some(Protocol::Number(number)) => headers.protocol == number,
@@ -76,6 +89,9 @@ impl Rule {
             && self.source.is_none_or(|prefix| prefix.contains(&headers.source))
             && self.destination.is_none_or(|prefix| prefix.contains(&headers.destination))
             && self.ports_match(headers.ports)
+            && (self.lengths.is_empty() || self.lengths.iter().any(|range| range.contains(&behaviour.length)))
+            && (!self.interactive
+                || behaviour.interactive && matches!(headers.protocol, protocol::TCP | protocol::UDP))
     }
 
     fn ports_match(&self, ports: Option<(u16, u16)>) -> bool {
@@ -92,15 +108,117 @@ impl Rule {
     }
 }
 
-/// A class: a name both sites know it by, which packets are in it, and the queue they wait in.
+/// A class: which packets are in it, the queue they wait in, and what it is promised of its lanes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClassSettings {
-    /// The name, the same at both sites.
+    /// The name.
     pub name: Arc<str>,
     /// A packet that matches any of these is in the class. No rule at all matches every packet.
     pub rules: Vec<Rule>,
-    /// Its edge queue.
+    /// Its edge queue, one for each of its lanes.
     pub queue: Settings,
+    /// The group of lanes it rides on: its place in [`TrunkPlan::groups`].
+    pub group: usize,
+    /// Its share of them.
+    pub share: Share,
+    /// How many flows it takes at a time, if that is bounded.
+    pub admission: Option<AdmissionSettings>,
+    /// Whether repeats of what is in the trunk already are dropped. For lanes that deliver all they take.
+    pub filters_repeats: bool,
+}
+
+impl ClassSettings {
+    /// A class on the lanes of `group` with nothing special about it.
+    pub fn new(name: &str, rules: Vec<Rule>, queue: Settings, group: usize) -> Self {
+        ClassSettings {
+            name: name.into(),
+            rules,
+            queue,
+            group,
+            share: Share::default(),
+            admission: None,
+            filters_repeats: true,
+        }
+    }
+}
+
+/// A bound on the flows of a class.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AdmissionSettings {
+    /// Flows at a time.
+    pub limit: u32,
+    /// What becomes of one more.
+    pub over: Over,
+}
+
+/// What becomes of a flow that a class has no place for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Over {
+    /// Its sender is told that it is prohibited.
+    Refuse,
+    /// It is in this class instead, whatever the bound of that one.
+    Class(ClassId),
+}
+
+/// Lanes that classes share: so many connections with one congestion control and one DSCP.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LaneGroup {
+    /// The name both sites know it by.
+    pub name: Arc<str>,
+    /// Lanes in it; each flow keeps to one of them.
+    pub lanes: u8,
+}
+
+/// All that a transmitter is told.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TrunkPlan {
+    /// The classes, in the order in which they are tried; 1 to 16.
+    pub classes: Vec<ClassSettings>,
+    /// The groups of lanes; 1 to 32 lanes in all.
+    pub groups: Vec<LaneGroup>,
+}
+
+impl TrunkPlan {
+    /// Most classes.
+    pub const MOST_CLASSES: usize = 16;
+    /// Most lanes of all groups together.
+    pub const MOST_LANES: usize = 32;
+
+    /// Each class with lanes of its own, one each.
+    pub fn a_lane_each(mut classes: Vec<ClassSettings>) -> Self {
+        let groups =
+            classes.iter().map(|class| LaneGroup { name: Arc::clone(&class.name), lanes: 1 }).collect();
+        classes.iter_mut().enumerate().for_each(|(group, class)| class.group = group);
+        TrunkPlan { classes, groups }
+    }
+
+    /// The lanes of each group, by their ids.
+    pub fn lanes(&self, group: usize) -> std::ops::Range<u8> {
+        let before: u8 = self.groups[..group].iter().map(|group| group.lanes).sum();
+        before..before + self.groups[group].lanes
+    }
+
+    pub(crate) fn check(&self) {
+        let lanes: usize = self.groups.iter().map(|group| usize::from(group.lanes)).sum();
+        assert!(
+            (1..=Self::MOST_CLASSES).contains(&self.classes.len())
+                && (1..=Self::MOST_LANES).contains(&lanes)
+                && self.groups.iter().all(|group| group.lanes > 0)
+                && self.classes.iter().all(|class| class.group < self.groups.len()),
+            "no plan of a trunk: {self:?}"
+        );
+    }
+}
+
+/// The place of a lane in a transmitter: the lanes of the first group, then those of the second, and so on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LaneId(pub u8);
+
+impl LaneId {
+    /// The place as an index.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
 }
 
 /// Finds the class of a packet: the first whose rules match. Cost grows with the rules, never with flows.
@@ -130,9 +248,17 @@ impl Classifier {
         Classifier { rules, otherwise: ClassId(classes.len().saturating_sub(1) as u8) }
     }
 
-    /// The class of a packet with these headers.
+    /// The class of a packet with these headers that behaves so.
     #[inline]
-    pub fn classify(&self, headers: &Headers) -> ClassId {
-        self.rules.iter().find(|(rule, _)| rule.matches(headers)).map_or(self.otherwise, |(_, class)| *class)
+    pub fn classify(&self, headers: &Headers, behaviour: Behaviour) -> ClassId {
+        self.rules
+            .iter()
+            .find(|(rule, _)| rule.matches(headers, behaviour))
+            .map_or(self.otherwise, |(_, class)| *class)
+    }
+
+    /// Whether any rule asks how a flow behaves.
+    pub fn asks_behaviour(&self) -> bool {
+        self.rules.iter().any(|(rule, _)| rule.interactive)
     }
 }

@@ -8,8 +8,6 @@ use trunkline_units::Rate;
 /// model, which may publish nothing that Linux does not, and nothing fresher.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LaneSnapshot {
-    /// Bytes that the lane will take now without growing a queue of its own.
-    pub room: usize,
     /// Bytes taken and not yet sent.
     pub unsent: usize,
     /// Bytes sent and not yet acknowledged.

@@ -9,14 +9,23 @@
 //! moves the bytes, or whether the lane is the kernel's or modelled.
 
 mod class;
+mod custody;
+mod flow;
 pub mod frame;
 mod lane;
 mod receiver;
 mod routes;
+mod rtt;
+mod segment;
 mod transmitter;
 
-pub use class::{ClassId, ClassSettings, Classifier, DscpSet, Protocol, Rule};
+pub use class::{
+    AdmissionSettings, Behaviour, ClassId, ClassSettings, Classifier, DscpSet, LaneGroup, LaneId, Over,
+    Protocol, Rule, TrunkPlan,
+};
 pub use lane::LaneSnapshot;
 pub use receiver::{Receiver, ReceiverStats, Refusal};
 pub use routes::RouteTable;
-pub use transmitter::{Offered, Packet, Transmitter};
+pub use transmitter::{
+    ClassReport, FlowReport, LaneControl, MemberStats, Offered, Packet, Poll, Transmitter,
+};

@@ -1,135 +1,85 @@
 //! The core as its owner sees it: packets in, packets out, nothing lost that is not counted.
 
+mod common;
+
 use std::net::IpAddr;
 
+use common::{Whole, class, core, next, offer, protocol, segment, super_packet, tail_drop, udp};
 use trunkline_packet::{Headers, Offload, Segmenter, TcpFlags, build};
-use trunkline_queue::{DropReason, Item, Limits, Settings};
+use trunkline_queue::{DropReason, Item, Share};
 use trunkline_trunk::frame::FrameHead;
 use trunkline_trunk::{
-    ClassId, ClassSettings, LaneSnapshot, Packet, Protocol, Receiver, Refusal, Rule, Transmitter,
+    AdmissionSettings, Behaviour, ClassId, ClassSettings, LaneGroup, LaneId, Offered, Over, Poll, Protocol,
+    Receiver, Refusal, Rule, Transmitter, TrunkPlan,
 };
-use trunkline_units::{Instant, Rng};
+use trunkline_units::{Instant, Rate, Rng};
 
-/// A packet in one vector, as a test or a simulator holds it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Whole {
-    bytes: Vec<u8>,
-    offload: Offload,
+fn two_classes() -> TrunkPlan {
+    TrunkPlan::a_lane_each(vec![class("udp", vec![protocol(17)], 3), class("rest", vec![], 10)])
 }
 
-impl Item for Whole {
-    fn bytes(&self) -> usize {
-        self.bytes.len()
-    }
-    fn segments(&self) -> u32 {
-        self.offload.segments(self.bytes.len()).max(1)
-    }
-}
+const UDP: LaneId = LaneId(0);
+const REST: LaneId = LaneId(1);
+const NOW: Instant = Instant::ZERO;
 
-impl Packet for Whole {
-    fn trim(&mut self, headers: &Headers, segments: u32) {
-        let Offload::Segments(segmentation) = self.offload else { panic!("only super-packets are trimmed") };
-        let trimmed = trunkline_packet::trim(&mut self.bytes, headers, segmentation, segments);
-        self.bytes.truncate(trimmed.len);
-        self.offload = trimmed.offload;
-    }
+fn dropped(core: &mut Transmitter<Whole>, class: ClassId, reason: DropReason) -> u64 {
+    core.report(NOW)[class.index()].queue.dropped_for(reason)
 }
-
-fn headers(packet: &Whole) -> Headers {
-    Headers::parse(&packet.bytes, packet.bytes.len()).expect("a built packet is sound")
-}
-
-fn udp(source_port: u16, destination_port: u16, payload: usize) -> Whole {
-    let bytes = build::udp(&build::Ip::v4(), (source_port, destination_port), &vec![7; payload]);
-    Whole { bytes, offload: Offload::None }
-}
-
-fn tcp() -> Whole {
-    Whole { bytes: build::tcp(&build::Ip::v4(), &build::Tcp::default(), b"segment"), offload: Offload::None }
-}
-
-fn super_packet(segments: usize) -> Whole {
-    let payload: Vec<u8> = (0..segments * 1000).map(|byte| byte as u8).collect();
-    let tcp = build::Tcp { flags: TcpFlags::ACK | TcpFlags::PSH | TcpFlags::FIN, ..build::Tcp::default() };
-    let (bytes, offload) = build::tcp_offloaded(&build::Ip::v4(), &tcp, &payload, 1000);
-    Whole { bytes, offload }
-}
-
-fn class(name: &str, rules: Vec<Rule>, segments: u32) -> ClassSettings {
-    let queue = Settings::TailDrop(Limits { segments, bytes: 1 << 20 });
-    ClassSettings { name: name.into(), rules, queue }
-}
-
-fn protocol(number: u8) -> Rule {
-    Rule { protocol: Some(Protocol::Number(number)), ..Rule::default() }
-}
-
-fn two_classes() -> Vec<ClassSettings> {
-    vec![class("udp", vec![protocol(17)], 3), class("rest", vec![], 10)]
-}
-
-fn lane(room: usize) -> LaneSnapshot {
-    LaneSnapshot { room, ..LaneSnapshot::default() }
-}
-
-fn offer(core: &mut Transmitter<Whole>, packet: Whole) -> (ClassId, Option<DropReason>) {
-    let offered = core.handle_packet(Instant::ZERO, &headers(&packet), packet);
-    (offered.class, offered.dropped.map(|(_, reason)| reason))
-}
-
-const UDP: ClassId = ClassId(0);
-const REST: ClassId = ClassId(1);
 
 #[test]
 fn a_full_class_drops_its_own_packets_and_no_others() {
-    let mut core = Transmitter::new(&two_classes());
+    let mut core = core(two_classes());
     for n in 0..5 {
-        let expected = (n >= 3).then_some(DropReason::SegmentLimit);
-        assert_eq!(offer(&mut core, udp(1, 2, 100)), (UDP, expected), "datagram {n}");
+        let expected = if n < 3 { Offered::Queued(UDP) } else { Offered::Dropped };
+        assert_eq!(offer(&mut core, NOW, udp(1, 2, 100)), expected, "datagram {n}");
     }
-    assert_eq!(offer(&mut core, tcp()), (REST, None));
+    assert_eq!(dropped(&mut core, ClassId(0), DropReason::SegmentLimit), 2);
+    assert_eq!(offer(&mut core, NOW, segment(1, 1, 100)), Offered::Queued(REST));
 }
 
 #[test]
 fn a_lane_without_room_gets_nothing_and_one_with_little_gets_one_packet() {
-    let mut core = Transmitter::new(&two_classes());
+    let mut core = core(two_classes());
     for _ in 0..3 {
-        assert_eq!(offer(&mut core, udp(1, 2, 1000)).1, None);
+        assert_eq!(offer(&mut core, NOW, udp(1, 2, 1000)), Offered::Queued(UDP));
     }
-    assert!(core.poll_transmit(Instant::ZERO, UDP, &mut lane(0)).is_none());
-    let mut little = lane(10);
-    assert!(core.poll_transmit(Instant::ZERO, UDP, &mut little).is_some());
-    assert_eq!(little.room, 0);
-    assert!(core.poll_transmit(Instant::ZERO, UDP, &mut little).is_none());
+    assert_eq!(core.poll_transmit(NOW, UDP, &mut 0, drop), Poll::Nothing);
+    let mut little = 10;
+    assert!(matches!(core.poll_transmit(NOW, UDP, &mut little, drop), Poll::Packet(_)));
+    assert_eq!(little, 0);
     assert!(core.has_backlog(UDP));
     assert!(!core.has_backlog(REST));
 }
 
 #[test]
 fn packets_of_a_class_leave_in_the_order_they_came() {
-    let mut core = Transmitter::new(&two_classes());
+    let mut core = core(two_classes());
     for port in 1..=3 {
-        assert_eq!(offer(&mut core, udp(port, 9, 10)).1, None);
+        assert_eq!(offer(&mut core, NOW, udp(port, 9, 10)), Offered::Queued(UDP));
     }
-    let mut room = lane(1 << 20);
-    let ports: Vec<_> = std::iter::from_fn(|| core.poll_transmit(Instant::ZERO, UDP, &mut room))
-        .map(|packet| headers(&packet).ports.map(|(source, _)| source))
+    let ports: Vec<_> = std::iter::from_fn(|| next(&mut core, NOW, UDP))
+        .map(|packet| packet.headers().ports.map(|(source, _)| source))
         .collect();
     assert_eq!(ports, [Some(1), Some(2), Some(3)]);
 }
 
 #[test]
 fn a_super_packet_that_fits_in_part_loses_whole_segments_from_its_end() {
-    let mut core = Transmitter::new(&two_classes());
-    assert_eq!(offer(&mut core, super_packet(7)), (REST, None));
-    assert_eq!(offer(&mut core, super_packet(7)), (REST, None), "three of its seven segments fit");
-    assert_eq!(offer(&mut core, super_packet(7)), (REST, Some(DropReason::SegmentLimit)));
-    let (_, _, stats) = core.classes().nth(1).expect("two classes");
+    let mut classes = two_classes();
+    classes.classes[1].filters_repeats = false;
+    let mut core = core(classes);
+    assert_eq!(offer(&mut core, NOW, super_packet(7)), Offered::Queued(REST));
+    assert_eq!(
+        offer(&mut core, NOW, super_packet(7)),
+        Offered::Queued(REST),
+        "three of its seven segments fit"
+    );
+    assert_eq!(offer(&mut core, NOW, super_packet(7)), Offered::Dropped);
+    let stats = core.report(NOW)[1].queue.clone();
     assert_eq!((stats.backlog_segments, stats.dropped_total(), stats.segments_in), (10, 4 + 7, 21));
-    let mut room = lane(1 << 20);
-    let _whole = core.poll_transmit(Instant::ZERO, REST, &mut room).expect("the first");
-    let cut = core.poll_transmit(Instant::ZERO, REST, &mut room).expect("the second");
-    let cut_headers = headers(&cut);
+    let _whole = next(&mut core, NOW, REST).expect("the first");
+    let cut = next(&mut core, NOW, REST).expect("the second");
+    let cut_headers = cut.headers();
     let mut segmenter = Segmenter::new(&cut.bytes, &cut_headers, cut.offload).expect("still sound");
     let mut whole_payload = Vec::new();
     let mut out = [0; 2000];
@@ -144,17 +94,123 @@ fn a_super_packet_that_fits_in_part_loses_whole_segments_from_its_end() {
 
 #[test]
 fn a_reload_keeps_what_waits_in_classes_that_stay_and_counts_what_goes() {
-    let mut core = Transmitter::new(&two_classes());
-    assert_eq!(offer(&mut core, udp(1, 2, 100)).1, None);
-    assert_eq!(offer(&mut core, tcp()).1, None);
+    let mut core = core(two_classes());
+    assert_eq!(offer(&mut core, NOW, udp(1, 2, 100)), Offered::Queued(UDP));
+    assert_eq!(offer(&mut core, NOW, segment(1, 1, 100)), Offered::Queued(REST));
     let mut discarded = Vec::new();
-    core.reconfigure(&[class("voice", vec![protocol(17)], 5), class("rest", vec![], 10)], |p| {
-        discarded.push(p);
-    });
+    let renamed = vec![class("voice", vec![protocol(17)], 5), class("rest", vec![], 10)];
+    core.reconfigure(TrunkPlan::a_lane_each(renamed), |p| discarded.push(p));
     assert_eq!(discarded, [udp(1, 2, 100)]);
-    assert!(!core.has_backlog(ClassId(0)));
-    assert!(core.has_backlog(ClassId(1)));
-    assert_eq!(offer(&mut core, udp(1, 2, 100)), (ClassId(0), None));
+    assert!(!core.has_backlog(UDP));
+    assert!(core.has_backlog(REST));
+    assert_eq!(offer(&mut core, NOW, udp(1, 2, 100)), Offered::Queued(UDP));
+}
+
+fn shared(first: Share, second: Share) -> TrunkPlan {
+    let class = |name: &str, rules, share| ClassSettings {
+        share,
+        filters_repeats: false,
+        ..ClassSettings::new(name, rules, tail_drop(100_000), 0)
+    };
+    TrunkPlan {
+        classes: vec![class("udp", vec![protocol(17)], first), class("rest", vec![], second)],
+        groups: vec![LaneGroup { name: "all".into(), lanes: 1 }],
+    }
+}
+
+#[test]
+fn classes_that_share_a_lane_get_bytes_by_weight_super_packets_or_not() {
+    let weight = |weight| Share { weight, ..Share::default() };
+    let mut core = core(shared(weight(30), weight(70)));
+    for _ in 0..2000 {
+        let _ = offer(&mut core, NOW, udp(1, 2, 1000));
+    }
+    for _ in 0..200 {
+        let _ = offer(&mut core, NOW, super_packet(20));
+    }
+    let (mut udp_bytes, mut total) = (0, 0);
+    for _ in 0..1000 {
+        let packet = next(&mut core, NOW, LaneId(0)).expect("both have packets");
+        total += packet.bytes();
+        udp_bytes += if packet.headers().protocol == 17 { packet.bytes() } else { 0 };
+    }
+    let share = udp_bytes as f64 / total as f64;
+    assert!((0.29..0.31).contains(&share), "{share}");
+}
+
+#[test]
+fn a_ceiling_says_when_to_come_back() {
+    let capped = Share { ceiling: Some(Rate::from_mbit(1.0)), ..Share::default() };
+    let mut core = core(shared(capped, Share::default()));
+    for _ in 0..10 {
+        let _ = offer(&mut core, NOW, udp(1, 2, 1400));
+    }
+    let (mut now, mut sent) = (NOW, 0);
+    while sent < 10 {
+        match core.poll_transmit(now, LaneId(0), &mut (1 << 20), drop) {
+            Poll::Packet(_) => sent += 1,
+            Poll::Wait(at) => {
+                assert!(at > now);
+                now = at;
+            }
+            Poll::Nothing => panic!("packets wait"),
+        }
+    }
+    // Ten packets of 1428 bytes at 1 Mbit/s are 114 ms, less what the bucket had saved.
+    assert!((70..115).contains(&(now.as_nanos() / 1_000_000)), "{now:?}");
+}
+
+#[test]
+fn a_flow_keeps_to_one_of_its_groups_lanes_and_flows_spread() {
+    let plan = TrunkPlan {
+        classes: vec![class("all", vec![], 10_000)],
+        groups: vec![LaneGroup { name: "all".into(), lanes: 4 }],
+    };
+    let mut core = core(plan);
+    let mut flows_of = [0; 4];
+    for port in 0..400 {
+        let Offered::Queued(lane) = offer(&mut core, NOW, udp(port, 9, 10)) else { panic!("there is room") };
+        assert_eq!(offer(&mut core, NOW, udp(port, 9, 10)), Offered::Queued(lane));
+        flows_of[lane.index()] += 1;
+    }
+    assert!(flows_of.iter().all(|flows| (60..=140).contains(flows)), "{flows_of:?}");
+}
+
+#[test]
+fn a_flow_too_many_goes_to_the_other_class_or_is_refused() {
+    for over in [Over::Class(ClassId(1)), Over::Refuse] {
+        let mut plan = two_classes();
+        plan.classes[0].admission = Some(AdmissionSettings { limit: 2, over });
+        let mut core = core(plan);
+        for port in [1, 2, 1] {
+            assert_eq!(offer(&mut core, NOW, udp(port, 9, 10)), Offered::Queued(UDP));
+        }
+        let third = offer(&mut core, NOW, udp(3, 9, 10));
+        let report = core.report(NOW);
+        if over == Over::Refuse {
+            assert_eq!(third, Offered::Refused(udp(3, 9, 10)));
+            assert_eq!((report[0].stats.refused, report[1].stats.moved), (1, 0));
+        } else {
+            assert_eq!(third, Offered::Queued(REST));
+            assert_eq!((report[0].stats.refused, report[1].stats.moved), (0, 1));
+        }
+    }
+}
+
+#[test]
+fn a_flow_that_sends_little_is_interactive_until_it_sends_much() {
+    let little = Rule { interactive: true, ..Rule::default() };
+    let mut core =
+        core(TrunkPlan::a_lane_each(vec![class("little", vec![little], 1000), class("rest", vec![], 1000)]));
+    let mut lanes = Vec::new();
+    for n in 0..100 {
+        let Offered::Queued(lane) = offer(&mut core, NOW, segment(5, n * 1000, 1000)) else { panic!("room") };
+        lanes.push(lane);
+    }
+    let first = lanes.iter().take_while(|lane| **lane == LaneId(0)).count();
+    assert!((30..=32).contains(&first), "32 KiB are {first} segments");
+    assert!(lanes[first..].iter().all(|lane| *lane == LaneId(1)));
+    assert_eq!(offer(&mut core, NOW, udp(7, 53, 60)), Offered::Queued(LaneId(0)));
 }
 
 #[test]
@@ -164,7 +220,8 @@ fn rules_match_on_every_field_they_give() {
     let from = Rule { source: Some("192.0.2.0/24".parse().expect("a prefix")), ..Rule::default() };
     let mut ef = build::Ip::v4();
     ef.traffic_class = 46 << 2;
-    let marked = Whole { bytes: build::udp(&ef, (5, 6), b"voice"), offload: Offload::None };
+    let marked = Whole::new(build::udp(&ef, (5, 6), b"voice"));
+    let length = |range| Rule { lengths: vec![range], ..Rule::default() };
     for (rule, packet, expected) in [
         (dscp_ef.clone(), &marked, true),
         (dscp_ef, &udp(5, 6, 1), false),
@@ -172,14 +229,18 @@ fn rules_match_on_every_field_they_give() {
         (port(53), &udp(999, 53, 1), true),
         (port(53), &udp(54, 52, 1), false),
         (Rule { protocol: Some(Protocol::AnyIcmp), ..Rule::default() }, &udp(1, 2, 1), false),
-        (from, &udp(1, 2, 1), headers(&udp(1, 2, 1)).source.to_string().starts_with("192.0.2.")),
+        (from, &udp(1, 2, 1), udp(1, 2, 1).headers().source.to_string().starts_with("192.0.2.")),
+        (length(28..=40), &udp(1, 2, 12), true),
+        (length(28..=40), &udp(1, 2, 13), false),
+        (Rule { interactive: true, ..Rule::default() }, &udp(1, 2, 13), false),
     ] {
-        assert_eq!(rule.matches(&headers(packet)), expected, "{rule:?}");
+        let behaviour = Behaviour { length: packet.bytes() as u16, interactive: false };
+        assert_eq!(rule.matches(&packet.headers(), behaviour), expected, "{rule:?}");
     }
 }
 
 fn receiver_for(packet: &Whole) -> Receiver {
-    let source: IpAddr = headers(packet).source;
+    let source: IpAddr = packet.headers().source;
     Receiver::new([source.into()])
 }
 
@@ -189,7 +250,7 @@ fn a_forged_source_is_refused_by_name_and_counted() {
     let mut elsewhere = Receiver::new(["203.0.113.0/24".parse().expect("a prefix")]);
     let head = FrameHead { packet_len: packet.bytes.len(), offload: packet.offload };
     let refusal = elsewhere.handle_frame(&head, &packet.bytes).expect_err("it is not from there");
-    assert_eq!(refusal, Refusal::ForgedSource(headers(&packet).source));
+    assert_eq!(refusal, Refusal::ForgedSource(packet.headers().source));
     assert_eq!(elsewhere.stats().forged_source, 1);
     assert!(receiver_for(&packet).handle_frame(&head, &packet.bytes).is_ok());
 }
@@ -214,34 +275,37 @@ fn an_offload_request_that_does_not_fit_the_packet_is_refused() {
 fn nothing_is_lost_that_is_not_counted() {
     for seed in 0..20 {
         let mut rng = Rng::new(seed, "core");
-        let mut core = Transmitter::new(&two_classes());
+        let mut core = core(two_classes());
         let (mut offered, mut sent, mut discarded) = (0, 0, 0);
         for step in 0..2000 {
+            let now = Instant::from_millis(step);
             match rng.below(10) {
                 0..5 => {
                     let packet = match rng.below(3) {
                         0 => udp(1, 2, rng.below(1200) as usize),
-                        1 => tcp(),
+                        1 => segment(9, rng.below(20_000) as u32, 1 + rng.below(1000) as usize),
                         _ => super_packet(1 + rng.below(12) as usize),
                     };
                     offered += u64::from(packet.segments());
-                    let _ = offer(&mut core, packet);
+                    let _ = offer(&mut core, now, packet);
                 }
-                5..9 => {
-                    let class = ClassId(rng.below(2) as u8);
-                    let mut room = lane(rng.below(5000) as usize);
-                    while let Some(packet) = core.poll_transmit(Instant::from_nanos(step), class, &mut room) {
+                5..8 => {
+                    let lane = LaneId(rng.below(2) as u8);
+                    let mut room = rng.below(5000) as usize;
+                    while let Poll::Packet(packet) = core.poll_transmit(now, lane, &mut room, drop) {
                         sent += u64::from(packet.segments());
                     }
+                    core.handle_handed(lane, step);
                 }
-                _ => core.reconfigure(&two_classes(), |packet: Whole| discarded += packet.segments()),
+                8 => core.handle_delivered(LaneId(rng.below(2) as u8), rng.below(step + 1)),
+                _ => core.reconfigure(two_classes(), |packet: Whole| discarded += packet.segments()),
             }
         }
         assert_eq!(discarded, 0, "classes that stay keep their packets");
         let (mut dropped, mut waiting) = (0, 0);
-        for (_, _, stats) in core.classes() {
-            dropped += stats.dropped_total();
-            waiting += stats.backlog_segments;
+        for class in core.report(NOW) {
+            dropped += class.queue.dropped_total() + class.stats.filtered;
+            waiting += class.queue.backlog_segments;
         }
         assert_eq!(offered, sent + dropped + waiting, "seed {seed}");
     }

@@ -84,6 +84,8 @@ impl Connection {
 pub(super) struct SocketOptions<'a> {
     /// The class's congestion control; `None` while the class is not known.
     pub(super) congestion_control: Option<&'a str>,
+    /// The code point of its packets.
+    pub(super) dscp: u8,
     pub(super) mark: Option<u32>,
 }
 
@@ -99,6 +101,9 @@ impl SocketOptions<'_> {
         sys::set_dead_after(fd, PROBE_AFTER_S, PROBE_EVERY_S, DEAD_AFTER_MS)?;
         if let Some(mark) = self.mark {
             sys::set_mark(fd, mark)?;
+        }
+        if self.dscp != 0 {
+            sys::set_dscp(fd, self.dscp)?;
         }
         if let Some(name) = self.congestion_control {
             sys::set_congestion_control(fd, name).map_err(|error| {

@@ -1,4 +1,4 @@
-//! The lanes a site should have, and how each stands: one for every peer, class and shard.
+//! The lanes a site should have, and how each stands: for every peer, group of lanes and shard.
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -14,8 +14,9 @@ use crate::keys::PublicKey;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct LaneKey {
     pub(super) peer: PublicKey,
-    pub(super) class: Arc<str>,
-    pub(super) shard: u16,
+    pub(super) group: Arc<str>,
+    /// Its number among the lanes of the group over all shards: shard × lanes a shard + place in the shard.
+    pub(super) number: u16,
 }
 
 /// How a lane stands.

@@ -14,7 +14,7 @@ use super::half_open::{self, Admission};
 use super::lanes::{Decision, Lane, LaneKey, State, Up, on_accept, on_dialled};
 use super::{Daemon, DaemonError, Resolved, Source};
 use crate::clock::now;
-use crate::config::{ClassConfig, Host, PeerConfig};
+use crate::config::{Host, LaneGroupConfig, PeerConfig};
 use crate::handshake::{
     Dialer, Established, Handshake, HandshakeError, Hello, Progress, RefusalReason, VERSION,
 };
@@ -40,8 +40,19 @@ impl Daemon {
         self.config.peers.iter().find(|peer| peer.public_key == *key)
     }
 
-    fn class_config(&self, name: &str) -> Option<&ClassConfig> {
-        self.config.classes.iter().find(|class| class.name == name)
+    fn group_config(&self, name: &str) -> Option<&LaneGroupConfig> {
+        self.config.lane_groups.iter().find(|group| group.name == name)
+    }
+
+    /// Lanes of a group to a peer, over all shards.
+    fn lanes_of(&self, group: &str) -> u16 {
+        self.group_config(group).map_or(0, |group| u16::from(group.count) * self.config.tun.queues)
+    }
+
+    /// The shard that a lane belongs to, and its place among the shard's lanes of its group.
+    pub(super) fn place(&self, key: &LaneKey) -> (u16, u8) {
+        let count = self.group_config(&key.group).map_or(1, |group| u16::from(group.count));
+        (key.number / count, (key.number % count) as u8)
     }
 
     fn lane_index(&self, key: &LaneKey) -> Option<usize> {
@@ -50,13 +61,13 @@ impl Daemon {
 
     fn label(&self, key: &LaneKey) -> String {
         let peer = self.peer_config(&key.peer).map_or("?", |peer| peer.name.as_str());
-        match self.config.tun.queues {
-            1 => format!("lane {} to {peer}", key.class),
-            _ => format!("lane {}/{} to {peer}", key.class, key.shard),
+        match self.lanes_of(&key.group) {
+            1 => format!("lane {} to {peer}", key.group),
+            _ => format!("lane {}/{} to {peer}", key.group, key.number),
         }
     }
 
-    /// Has a lane for every peer, class and shard of the configuration, keeping those that stand.
+    /// Has a lane for every peer, group, shard and place in it, keeping those that stand.
     pub(super) fn follow_lanes(&mut self) {
         let now = now();
         let mut old = std::mem::take(&mut self.lanes);
@@ -70,9 +81,9 @@ impl Daemon {
             let state = self.peers.entry(peer.public_key).or_default();
             // The endpoint may have changed.
             state.resolved_at = None;
-            for class in &self.config.classes {
-                for shard in 0..self.config.tun.queues {
-                    let key = LaneKey { peer: peer.public_key, class: class.name.as_str().into(), shard };
+            for group in &self.config.lane_groups {
+                for number in 0..u16::from(group.count) * self.config.tun.queues {
+                    let key = LaneKey { peer: peer.public_key, group: group.name.as_str().into(), number };
                     let lane = match old.iter().position(|lane| lane.key == key) {
                         Some(at) => old.swap_remove(at),
                         None => Lane {
@@ -85,10 +96,8 @@ impl Daemon {
                         },
                     };
                     if let State::Up(up) = &lane.state {
-                        let _ = sys::set_congestion_control(
-                            up.fd.as_fd(),
-                            &self.config.lane_group(class).congestion_control,
-                        );
+                        let _ = sys::set_congestion_control(up.fd.as_fd(), &group.congestion_control);
+                        let _ = sys::set_dscp(up.fd.as_fd(), group.dscp);
                     }
                     self.lanes.push(lane);
                 }
@@ -238,16 +247,17 @@ impl Daemon {
     fn dial(&mut self, key: &LaneKey, remote: SocketAddr) -> Result<(), String> {
         let text = |error: &dyn std::fmt::Display| error.to_string();
         let peer = self.peer_config(&key.peer).ok_or("no such peer")?;
-        let class = self.class_config(&key.class).ok_or("no such class")?;
+        let group = self.group_config(&key.group).ok_or("no such group of lanes")?;
         let hello = Hello {
             version: VERSION,
             encryption: peer.encryption,
-            shard: key.shard,
+            shard: key.number,
             instance: self.instance,
-            class: key.class.to_string(),
+            class: key.group.to_string(),
         };
         let options = SocketOptions {
-            congestion_control: Some(&self.config.lane_group(class).congestion_control),
+            congestion_control: Some(&group.congestion_control),
+            dscp: group.dscp,
             mark: self.config.lanes.fwmark,
         };
         let dialer = Dialer::new(&self.identity, key.peer).map_err(|error| text(&error))?;
@@ -319,7 +329,8 @@ impl Daemon {
 
     fn start_accepted(&mut self, stream: TcpStream, remote: SocketAddr) -> io::Result<()> {
         stream.set_nonblocking(true)?;
-        SocketOptions { congestion_control: None, mark: self.config.lanes.fwmark }.apply(stream.as_fd())?;
+        SocketOptions { congestion_control: None, dscp: 0, mark: self.config.lanes.fwmark }
+            .apply(stream.as_fd())?;
         let handshake = self.acceptor.accept(stream).map_err(io::Error::other)?;
         let connection = Connection {
             phase: Phase::Handshake(Box::new(handshake)),
@@ -401,19 +412,21 @@ impl Daemon {
             return handshake.refuse(RefusalReason::NotWanted, "no longer configured");
         };
         let encryption = config.encryption;
-        if self.class_config(&hello.class).is_none() {
-            let known: Vec<&str> = self.config.classes.iter().map(|class| class.name.as_str()).collect();
-            let text = format!("{:?} is no class here; there are: {}", hello.class, known.join(", "));
+        if self.group_config(&hello.class).is_none() {
+            let known: Vec<&str> = self.config.lane_groups.iter().map(|group| group.name.as_str()).collect();
+            let text = format!("{:?} names no lanes here; there are: {}", hello.class, known.join(", "));
             tracing::warn!("{}: {text}", config.name);
             let text: String = text.chars().take(150).collect();
             return handshake.refuse(RefusalReason::UnknownClass, &text);
         }
-        if hello.shard >= self.config.tun.queues {
-            let text = format!("tun.queues is {} here", self.config.tun.queues);
-            tracing::warn!("{}: it asks for a lane of shard {}; {text}", config.name, hello.shard);
+        let lanes = self.lanes_of(&hello.class);
+        if hello.shard >= lanes {
+            let queues = self.config.tun.queues;
+            let text = format!("tun.queues is {queues} here, and {} has {lanes} lanes in all", hello.class);
+            tracing::warn!("{}: it asks for lane {} of {}; {text}", config.name, hello.shard, hello.class);
             return handshake.refuse(RefusalReason::UnknownShard, &text);
         }
-        let key = LaneKey { peer, class: hello.class.as_str().into(), shard: hello.shard };
+        let key = LaneKey { peer, group: hello.class.as_str().into(), number: hello.shard };
         if let Some(index) = self.lane_index(&key)
             && let State::Up(up) = &self.lanes[index].state
         {
@@ -432,15 +445,11 @@ impl Daemon {
         let we_dialled = dialled.is_some();
         let key = dialled.unwrap_or_else(|| {
             let Hello { class, shard, .. } = &made.hello;
-            LaneKey { peer: made.peer, class: class.as_str().into(), shard: *shard }
+            LaneKey { peer: made.peer, group: class.as_str().into(), number: *shard }
         });
         // A reload may have taken it away meanwhile.
         let Some(index) = self.lane_index(&key) else { return };
-        let Some(congestion_control) =
-            self.class_config(&key.class).map(|c| self.config.lane_group(c).congestion_control.clone())
-        else {
-            return;
-        };
+        let Some(group) = self.group_config(&key.group).cloned() else { return };
         if we_dialled
             && let State::Up(up) = &self.lanes[index].state
             && on_dialled(up, made.hello.instance, self.identity.public() < key.peer) == Decision::Keep
@@ -460,16 +469,18 @@ impl Daemon {
             Some(keys) => (Some(keys.sealer), Some(keys.opener)),
             None => (None, None),
         };
-        let receiving = match sys::set_congestion_control(fd.as_fd(), &congestion_control)
+        let receiving = match sys::set_congestion_control(fd.as_fd(), &group.congestion_control)
+            .and_then(|()| sys::set_dscp(fd.as_fd(), group.dscp))
             .and_then(|()| LaneRx::new(serial, Arc::clone(&fd), opener))
         {
             Ok(receiving) => Box::new(receiving),
             Err(error) => return self.dial_failed(&key, error.to_string()),
         };
         let sending = Box::new(LaneTx::new(serial, Arc::clone(&fd), sealer));
-        let class = Arc::clone(&key.class);
-        let shard = &self.workers.shards[usize::from(key.shard)];
-        shard.commands.post(Command::LaneUp { peer: key.peer, class, sending, receiving });
+        let (shard, number) = self.place(&key);
+        let shard = &self.workers.shards[usize::from(shard)];
+        let group = Arc::clone(&key.group);
+        shard.commands.post(Command::LaneUp { peer: key.peer, group, number, sending, receiving });
         let how = if we_dialled { "dialled" } else { "accepted from" };
         tracing::info!("{}: up, {how} {remote}", self.label(&key));
         let lane = &mut self.lanes[index];
@@ -490,8 +501,8 @@ impl Daemon {
     fn retire_up(&mut self, index: usize) {
         let lane = &self.lanes[index];
         if let State::Up(up) = &lane.state {
-            let shard = &self.workers.shards[usize::from(lane.key.shard)];
-            shard.commands.post(Command::LaneDown { serial: up.serial });
+            let (shard, _) = self.place(&lane.key);
+            self.workers.shards[usize::from(shard)].commands.post(Command::LaneDown { serial: up.serial });
         }
     }
 

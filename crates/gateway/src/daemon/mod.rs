@@ -69,11 +69,11 @@ pub enum DaemonError {
     /// A daemon already answers on the control socket.
     #[error("another daemon answers on {0}: `trunkline down` ends it")]
     Running(PathBuf),
-    /// The congestion control of a class.
-    #[error("congestion control {name:?} of class {class:?}: {problem}")]
+    /// The congestion control of a group of lanes.
+    #[error("congestion control {name:?} of the lanes {group:?}: {problem}")]
     CongestionControl {
-        /// The class.
-        class: String,
+        /// The group.
+        group: String,
         /// The name.
         name: String,
         /// What is wrong and what is allowed.
@@ -398,11 +398,11 @@ impl Daemon {
                 }
                 Speaks::Http => match request.as_str() {
                     "/metrics" | "/" => {
-                        let page = metrics::prometheus(&self.status());
+                        let page = metrics::prometheus(&self.status(false));
                         client.answer_http(200, "text/plain; version=0.0.4", &page)
                     }
                     "/status" | "/metrics.json" => {
-                        let page = serde_json::to_string(&self.status()).unwrap_or_default();
+                        let page = serde_json::to_string(&self.status(false)).unwrap_or_default();
                         client.answer_http(200, "application/json", &page)
                     }
                     _ => client.answer_http(404, "text/plain", "known here: /metrics and /metrics.json\n"),
@@ -420,7 +420,8 @@ impl Daemon {
 
     fn answer(&mut self, request: &str) -> Answer {
         match serde_json::from_str::<Request>(request) {
-            Ok(Request::Status | Request::Flows) => Answer::Status(Box::new(self.status())),
+            Ok(Request::Status) => Answer::Status(Box::new(self.status(false))),
+            Ok(Request::Flows) => Answer::Status(Box::new(self.status(true))),
             Ok(Request::Reload) => match self.reload() {
                 Ok(message) => {
                     tracing::info!("{message}");
@@ -436,9 +437,7 @@ impl Daemon {
                 Answer::Done { message: format!("{} goes down", self.config.name) }
             }
             Err(error) => Answer::Refused {
-                message: format!(
-                    "{error}; allowed: {{\"request\":\"status\"|\"flows\"|\"reload\"|\"down\"}}"
-                ),
+                message: format!("{error}; allowed: {{\"request\":\"status\"|\"reload\"|\"down\"}}"),
             },
         }
     }
@@ -489,7 +488,7 @@ impl Daemon {
         for warning in self.config.warnings() {
             tracing::warn!("{warning}");
         }
-        self.workers.follow(&Plan::new(&self.config));
+        self.workers.follow(&Plan::new(&self.config, self.instance));
         self.follow_lanes();
     }
 }
@@ -503,8 +502,8 @@ impl Drop for Daemon {
 fn check_congestion_controls(config: &Config) -> Result<(), DaemonError> {
     let available =
         fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
-    for class in &config.classes {
-        let name = config.lane_group(class).congestion_control.as_str();
+    for group in &config.lane_groups {
+        let name = group.congestion_control.as_str();
         let known = available.split_whitespace().any(|known| known == name);
         // A module may be loaded by the kernel on first use: only trying tells.
         let usable = || -> io::Result<()> {
@@ -521,7 +520,7 @@ fn check_congestion_controls(config: &Config) -> Result<(), DaemonError> {
                 format!("this kernel does not offer it; allowed: {}", available.trim().replace(' ', ", "))
             };
             return Err(DaemonError::CongestionControl {
-                class: class.name.clone(),
+                group: group.name.clone(),
                 name: name.to_owned(),
                 problem,
             });

@@ -1,21 +1,25 @@
 //! The daemon's state as a [`Status`].
 
 use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
 
+use trunkline_packet::protocol;
 use trunkline_queue::Histogram;
-use trunkline_units::Rate;
+use trunkline_trunk::ClassReport;
+use trunkline_units::{Instant, Rate};
 
 use super::lanes::State;
 use super::{Daemon, Source};
 use crate::clock::now;
+use crate::config::ClassConfig;
 use crate::rx::{LaneRxStats, RxReport};
-use crate::status::{Class, Lane, Peer, Received, Sojourn, Status, Strangers, Tun};
-use crate::tx::TxReport;
+use crate::status::{Class, FLOWS, Flow, FlowTable, Lane, Peer, Received, Sojourn, Status, Strangers, Tun};
+use crate::tx::{PeerTxReport, TxReport};
 
 impl Daemon {
-    /// Asks the workers and puts everything together.
-    pub(super) fn status(&mut self) -> Status {
-        let (tx, rx) = self.workers.reports();
+    /// Asks the workers and puts everything together, with the busiest flows if they are wanted.
+    pub(super) fn status(&mut self, with_flows: bool) -> Status {
+        let (tx, rx) = self.workers.reports(if with_flows { FLOWS } else { 0 });
         let half_open = self
             .sources
             .values()
@@ -76,43 +80,26 @@ impl Daemon {
                 total.refused_bad_offload += stats.bad_offload;
                 total.refused_forged_source += stats.forged_source;
             }
-            let mut classes = Vec::new();
-            let mut lanes = Vec::new();
-            for class_config in &self.config.classes {
-                let mut class = Class {
-                    name: class_config.name.clone(),
-                    lane_group: class_config.name.clone(),
-                    discipline: class_config.discipline().to_owned(),
-                    weight: class_config.weight.into(),
-                    guarantee: class_config.guarantee.map(Rate::bits_per_second),
-                    ceiling: class_config.ceiling.map(Rate::bits_per_second),
-                    ..Class::default()
-                };
-                let limits = class_config.queue.limits();
-                let mut sojourn = Histogram::default();
-                let queues = tx.iter().flat_map(|report| &report.classes);
-                for (_, _, stats) in
-                    queues.filter(|(key, name, _)| *key == config.public_key && **name == *class_config.name)
-                {
-                    class.add(at, stats);
-                    class.capacity_packets += u64::from(limits.segments);
-                    class.capacity_bytes += limits.bytes;
-                    sojourn.merge(&stats.sojourn);
-                }
-                class.mean_backlog_packets = class.backlog_packet_seconds / uptime_s;
-                class.sojourn = Sojourn::from(&sojourn);
-                let group = self.config.lane_group(class_config);
-                lanes.extend(
-                    self.lanes
-                        .iter()
-                        .filter(|lane| {
-                            lane.key.peer == config.public_key && *lane.key.class == *class_config.name
-                        })
-                        .map(|lane| Self::lane_status(lane, config.endpoint.is_some(), tx, &received))
-                        .map(|lane| Lane { congestion_control: group.congestion_control.clone(), ..lane }),
-                );
-                classes.push(class);
+            let sent: Vec<&PeerTxReport> =
+                tx.iter().flat_map(|report| &report.peers).filter(|p| p.key == config.public_key).collect();
+            let mut flow_table = FlowTable::default();
+            for (known, limit, forgotten) in sent.iter().map(|peer| peer.flow_table) {
+                flow_table.known += known as u64;
+                flow_table.limit += limit as u64;
+                flow_table.forgotten += forgotten;
             }
+            let classes = self.config.classes.iter().enumerate().map(|(index, class_config)| {
+                let shards: Vec<&ClassReport> =
+                    sent.iter().filter_map(|peer| peer.classes.get(index)).collect();
+                let mut class = self.class_status(at, class_config, &shards);
+                class.mean_backlog_packets = class.backlog_packet_seconds / uptime_s;
+                class
+            });
+            let lanes = self
+                .lanes
+                .iter()
+                .filter(|lane| lane.key.peer == config.public_key)
+                .map(|lane| self.lane_status(lane, config.endpoint.is_some(), tx, &received));
             peers.push(Peer {
                 name: config.name.clone(),
                 public_key: config.public_key.to_string(),
@@ -120,23 +107,105 @@ impl Daemon {
                 routes: config.routes.iter().map(ToString::to_string).collect(),
                 encryption: config.encryption.as_str().to_owned(),
                 received: total,
-                classes,
-                lanes,
-                flows: Vec::new(),
+                classes: classes.collect(),
+                flow_table,
+                lanes: lanes.collect(),
+                flows: self.flow_status(&sent),
             });
         }
         peers
     }
 
+    /// One class towards one peer, from what every shard reports of it.
+    fn class_status(&self, at: Instant, config: &ClassConfig, shards: &[&ClassReport]) -> Class {
+        let mut class = Class {
+            name: config.name.clone(),
+            lane_group: self.config.lane_group(config).name.clone(),
+            discipline: config.discipline().to_owned(),
+            weight: config.weight.into(),
+            guarantee: config.guarantee.map(Rate::bits_per_second),
+            ceiling: config.ceiling.map(Rate::bits_per_second),
+            ..Class::default()
+        };
+        let mut sojourn = Histogram::default();
+        for report in shards {
+            class.add(at, &report.queue);
+            class.filtered += report.stats.filtered;
+            class.filtered_bytes += report.stats.filtered_bytes;
+            class.refused += report.stats.refused;
+            class.admission_fallback += report.stats.moved;
+            sojourn.merge(&report.queue.sojourn);
+            for lane in &report.lanes {
+                class.capacity_packets += u64::from(lane.control.capacity_segments);
+                class.capacity_bytes += lane.control.capacity_bytes;
+                class.flows += u64::from(lane.flows);
+                largest(&mut class.rtt_up_us, lane.rtt_up.map(|time| time.as_micros() as u64));
+                largest(&mut class.k_packets, lane.control.spared_segments.map(u64::from));
+                class.drop_probability =
+                    class.drop_probability.into_iter().chain(lane.control.drop_probability).reduce(f64::max);
+                let rate = lane.conditions.bandwidth.bits_per_second();
+                if rate > 0 {
+                    *class.bandwidth.get_or_insert_default() += rate;
+                    *class.window_bytes.get_or_insert_default() += lane.conditions.window_bytes;
+                }
+            }
+        }
+        class.sojourn = Sojourn::from(&sojourn);
+        class
+    }
+
+    /// The busiest flows of a peer over all shards.
+    fn flow_status(&self, shards: &[&PeerTxReport]) -> Vec<Flow> {
+        let mut flows: Vec<Flow> = shards
+            .iter()
+            .flat_map(|peer| &peer.flows)
+            .map(|flow| {
+                let end = |address: IpAddr, port: u16| match flow.key.protocol {
+                    protocol::TCP | protocol::UDP => SocketAddr::new(address, port).to_string(),
+                    _ => address.to_string(),
+                };
+                Flow {
+                    class: self
+                        .config
+                        .classes
+                        .get(flow.class.index())
+                        .map_or_else(String::new, |c| c.name.clone()),
+                    protocol: match flow.key.protocol {
+                        protocol::TCP => "tcp".to_owned(),
+                        protocol::UDP => "udp".to_owned(),
+                        protocol::ICMP | protocol::ICMPV6 => "icmp".to_owned(),
+                        other => other.to_string(),
+                    },
+                    source: end(flow.key.source, flow.key.ports.0),
+                    destination: end(flow.key.destination, flow.key.ports.1),
+                    bytes: flow.bytes,
+                    filtered: flow.filtered.into(),
+                    rtt_us: flow.rtt.map(|time| time.as_micros() as u64),
+                    idle_s: flow.idle.as_secs_f64(),
+                    ..Flow::default()
+                }
+            })
+            .collect();
+        flows.sort_by_key(|flow| std::cmp::Reverse(flow.bytes));
+        flows.truncate(FLOWS);
+        flows
+    }
+
     fn lane_status(
+        &self,
         lane: &super::lanes::Lane,
         dials: bool,
         tx: &[TxReport],
         received: &BTreeMap<u64, LaneRxStats>,
     ) -> Lane {
+        let (shard, index) = self.place(&lane.key);
+        let group = self.config.lane_groups.iter().find(|group| *group.name == *lane.key.group);
         let mut status = Lane {
-            group: lane.key.class.to_string(),
-            shard: lane.key.shard,
+            group: lane.key.group.to_string(),
+            index: index.into(),
+            shard,
+            dscp: group.map_or(0, |group| group.dscp),
+            congestion_control: group.map_or_else(String::new, |group| group.congestion_control.clone()),
             for_s: now().saturating_since(lane.since).as_secs_f64(),
             established: lane.established,
             last_error: lane.last_error.clone(),
@@ -177,6 +246,8 @@ impl Daemon {
                 status.rtt_us = info.rtt_us;
                 status.min_rtt_us = (info.min_rtt_us != u32::MAX).then_some(info.min_rtt_us);
                 status.queue_in_core_us = status.min_rtt_us.map(|min| info.rtt_us.saturating_sub(min));
+                status.pacing_rate =
+                    (info.pacing_rate != u64::MAX).then(|| info.pacing_rate.saturating_mul(8));
                 status.delivery_rate = info.delivery_rate.saturating_mul(8);
                 status.retransmits = info.retransmits.into();
                 status.segments_sent = info.segments_out.into();
@@ -186,4 +257,8 @@ impl Daemon {
         }
         status
     }
+}
+
+fn largest(most: &mut Option<u64>, value: Option<u64>) {
+    *most = (*most).into_iter().chain(value).max();
 }

@@ -47,11 +47,11 @@ impl Workers {
         }
     }
 
-    /// What every worker has to report. One that does not answer in time is left out.
-    pub(super) fn reports(&self) -> (Vec<TxReport>, Vec<RxReport>) {
+    /// What every worker has to report, with so many of the busiest flows to each peer. One that does not answer in time is left out.
+    pub(super) fn reports(&self, flows: usize) -> (Vec<TxReport>, Vec<RxReport>) {
         let (reply, reports) = sync_channel(self.shards.len());
         for shard in &self.shards {
-            shard.commands.post(Command::Report(reply.clone()));
+            shard.commands.post(Command::Report { flows, reply: reply.clone() });
         }
         drop(reply);
         self.shards.iter().map_while(|_| reports.recv_timeout(REPORT).ok()).unzip()

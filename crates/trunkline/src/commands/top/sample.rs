@@ -1,8 +1,6 @@
 //! Two states of a gateway, ten seconds apart, for the tests.
 
-use trunkline_gateway::status::{
-    Class, Flow, FlowTable, Lane, Peer, Received, Sojourn, Status, Strangers, Tun,
-};
+use trunkline_gateway::status::{Class, Flow, Lane, Peer, Received, Sojourn, Status, Strangers, Tun};
 
 fn sojourn(at_1_ms: u64, at_16_ms: u64) -> Sojourn {
     let mut buckets = vec![0; 26];
@@ -29,7 +27,6 @@ fn tcp(ten_seconds: u64) -> Class {
         spared: 900 + 100 * ten_seconds,
         filtered: 5 + 3 * ten_seconds,
         flows: 12,
-        flow_table: FlowTable { known: 40, limit: 65_536, forgotten: 0 },
         backlog_packets: 130,
         backlog_bytes: 195_000,
         backlog_packet_seconds: 5_000.0 + 1_250.0 * ten_seconds as f64,

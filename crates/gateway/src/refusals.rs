@@ -1,0 +1,51 @@
+//! Telling the sender of a flow that was refused (ICMP: communication administratively prohibited).
+
+use std::io::IoSlice;
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use trunkline_packet::{Headers, Offload, prohibited};
+use trunkline_units::Instant;
+
+use crate::tun::{TunQueue, TunWriter};
+
+/// Answers a second at the most, and at once: errors must be limited (RFC 1812 §4.3.2.8, RFC 4443 §2.4(f)).
+const PER_SECOND: u32 = 100;
+
+pub(crate) struct Refusals {
+    writer: TunWriter,
+    /// The device's addresses: the answers come from them.
+    sources: Vec<IpAddr>,
+    second: u64,
+    left: u32,
+}
+
+impl Refusals {
+    pub(crate) fn new(queue: TunQueue) -> Self {
+        Refusals { writer: TunWriter::new(queue), sources: Vec::new(), second: 0, left: PER_SECOND }
+    }
+
+    pub(crate) fn set_sources(&mut self, addresses: &[IpNet]) {
+        self.sources = addresses.iter().map(IpNet::addr).collect();
+    }
+
+    /// Answers the packet that `prefix` starts, if it may be answered: never without an address of its IP version to
+    /// answer from.
+    #[cold]
+    pub(crate) fn answer(&mut self, now: Instant, prefix: &[u8], headers: &Headers) {
+        let second = now.as_nanos() / 1_000_000_000;
+        if second != self.second {
+            (self.second, self.left) = (second, PER_SECOND);
+        }
+        let same_version = |source: &&IpAddr| source.is_ipv4() == headers.source.is_ipv4();
+        let Some(source) = self.sources.iter().find(same_version) else { return };
+        let Some(answer) = prohibited(prefix, headers, *source) else { return };
+        let Ok(answer_headers) = Headers::parse(&answer, answer.len()) else { return };
+        if self.left > 0 {
+            self.left -= 1;
+            let vnet = Offload::None.to_vnet();
+            let slices = [IoSlice::new(&vnet), IoSlice::new(&answer)];
+            let _ = self.writer.write(&slices, &answer_headers, Offload::None);
+        }
+    }
+}

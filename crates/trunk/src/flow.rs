@@ -1,0 +1,361 @@
+//! What a transmitter remembers of each flow, and how many are active.
+
+use std::time::Duration;
+
+use trunkline_packet::FlowKey;
+use trunkline_queue::{FlowIndex, FlowMap};
+use trunkline_units::{Instant, Seq};
+
+use crate::custody::Custody;
+
+pub(crate) type FlowTable = FlowMap<FlowKey, Flow>;
+
+/// The state of a flow: 52 bytes, with which its entry costs 64 beyond the key.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Flow {
+    pub(crate) custody: Custody,
+    /// Behind the highest sequence number that left the edge.
+    pub(crate) sent_high: Seq,
+    /// What the last packet in our direction said to the other one.
+    pub(crate) said_ack: Seq,
+    pub(crate) said_window: u16,
+    /// The last acknowledgement that came back.
+    pub(crate) returned_ack: Seq,
+    /// The running measurement of a round trip: the acknowledgement it waits for, and since when.
+    probe_end: Seq,
+    probe_at_us: u32,
+    /// The part of the round trip on our side, in units of 64 µs.
+    near_rtt: u16,
+    /// The last measured round trip, the same units.
+    last_rtt: u16,
+    /// How far it has used up what an interactive flow may send, in units of 4 bytes.
+    spent: u16,
+    /// When `spent` was last looked at, ms modulo 2^16.
+    spent_at: u16,
+    /// Bytes in our direction, low and high half.
+    bytes: [u32; 2],
+    /// The second in which it was last counted as active, modulo 256.
+    epoch: u8,
+    /// Its member of the transmitter.
+    pub(crate) member: u8,
+    flags: u8,
+    /// Repeats filtered, at most 255.
+    pub(crate) filtered: u8,
+}
+
+const PROBING: u8 = 1;
+const NEAR_PROBING: u8 = 2;
+const BULK: u8 = 4;
+const ADMITTED: u8 = 8;
+const CLOSED: u8 = 16;
+const SPOKE: u8 = 32;
+
+impl Flow {
+    fn has(self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+
+    fn set(&mut self, flag: u8, on: bool) {
+        self.flags = if on { self.flags | flag } else { self.flags & !flag };
+    }
+
+    /// A connection begins with `seq`, or the first segment seen of one: forgets what belonged to an earlier one
+    /// between the same ports.
+    pub(crate) fn begin(&mut self, seq: Seq) {
+        self.custody.clear();
+        self.sent_high = seq;
+        self.set(PROBING | NEAR_PROBING | CLOSED | SPOKE, false);
+    }
+
+    /// Whether a SYN of this number opens another connection than the one known.
+    pub(crate) fn is_another(self, seq: Seq) -> bool {
+        let known = self.sent_high == seq + 1 || self.custody.missing(seq, seq + 1) == 0;
+        self.has(CLOSED) || !known
+    }
+
+    pub(crate) fn is_admitted(self) -> bool {
+        self.has(ADMITTED)
+    }
+
+    pub(crate) fn set_admitted(&mut self, admitted: bool) {
+        self.set(ADMITTED, admitted);
+    }
+
+    /// Whether its connection has ended.
+    pub(crate) fn is_closed(self) -> bool {
+        self.has(CLOSED)
+    }
+
+    pub(crate) fn close(&mut self) {
+        self.set(CLOSED, true);
+    }
+
+    /// Whether a packet of it has said something in our direction: then `said_ack` and `said_window` hold.
+    pub(crate) fn has_spoken(self) -> bool {
+        self.has(SPOKE)
+    }
+
+    pub(crate) fn say(&mut self, ack: Seq, window: u16) {
+        (self.said_ack, self.said_window) = (ack, window);
+        self.set(SPOKE, true);
+    }
+
+    pub(crate) fn count_bytes(&mut self, bytes: usize) {
+        let total = self.bytes() + bytes as u64;
+        self.bytes = [total as u32, (total >> 32) as u32];
+    }
+
+    pub(crate) fn bytes(self) -> u64 {
+        u64::from(self.bytes[0]) | u64::from(self.bytes[1]) << 32
+    }
+
+    /// The last measured round trip, to 64 µs.
+    pub(crate) fn last_rtt(self) -> Option<Duration> {
+        (self.last_rtt > 0).then(|| Duration::from_micros(u64::from(self.last_rtt) * 64))
+    }
+
+    /// `[seq, end)` leaves the edge now.
+    pub(crate) fn segment_left(&mut self, now: Instant, seq: Seq, end: Seq) {
+        if seq.before(self.sent_high) {
+            // An acknowledgement could be the first copy's or the second's.
+            self.set(PROBING, false);
+        } else {
+            self.sent_high = end;
+            if !self.has(PROBING | NEAR_PROBING) {
+                (self.probe_end, self.probe_at_us) = (end, micros(now));
+                self.set(PROBING, true);
+            }
+        }
+    }
+
+    /// An acknowledgement came back; the whole round trip in µs, if one was being measured.
+    pub(crate) fn acknowledged(&mut self, now: Instant, ack: Seq) -> Option<u32> {
+        if !self.has(PROBING) || ack.before(self.probe_end) {
+            return None;
+        }
+        self.set(PROBING, false);
+        let rtt = micros(now).wrapping_sub(self.probe_at_us).saturating_add(u32::from(self.near_rtt) * 64);
+        self.last_rtt = u16::try_from(rtt / 64).unwrap_or(u16::MAX).max(1);
+        Some(rtt)
+    }
+
+    /// A packet of the handshake passes towards the local host.
+    pub(crate) fn near_probe(&mut self, now: Instant) {
+        self.set(PROBING, false);
+        self.set(NEAR_PROBING, true);
+        self.probe_at_us = micros(now);
+    }
+
+    /// The local host has sent something.
+    pub(crate) fn near_answer(&mut self, now: Instant) {
+        if self.has(NEAR_PROBING) {
+            self.set(NEAR_PROBING, false);
+            let rtt = micros(now).wrapping_sub(self.probe_at_us);
+            self.near_rtt = u16::try_from(rtt / 64).unwrap_or(u16::MAX);
+        }
+    }
+
+    /// Takes note of a packet, and says whether the flow is interactive: one that sends little.
+    ///
+    /// A flow may spend 32 KiB, which come back at 16 KiB/s: a voice call, a terminal, queries and their answers
+    /// stay below that for ever, and a page or a mail may be over before it is reached. Whoever spends more is bulk
+    /// until it has been silent for a second: so it moves between lanes only when nothing of it is under way, or to
+    /// the slower one, and its packets stay in order.
+    pub(crate) fn behaves_interactively(&mut self, now: Instant, bytes: usize) -> bool {
+        const SILENCE_MS: u16 = 1000;
+        const BUDGET: u16 = (32 << 10) / 4;
+        const BACK_PER_MS: u64 = 4;
+        let at = (now.as_nanos() / 1_000_000) as u16;
+        let elapsed = at.wrapping_sub(self.spent_at);
+        self.spent_at = at;
+        if self.has(BULK) {
+            if elapsed < SILENCE_MS {
+                return false;
+            }
+            self.set(BULK, false);
+            self.spent = 0;
+        }
+        let back = (u64::from(elapsed) * BACK_PER_MS).min(u64::from(u16::MAX)) as u16;
+        let adds = u16::try_from(bytes.div_ceil(4)).unwrap_or(u16::MAX);
+        self.spent = self.spent.saturating_sub(back).saturating_add(adds);
+        self.set(BULK, self.spent > BUDGET);
+        !self.has(BULK)
+    }
+}
+
+fn micros(now: Instant) -> u32 {
+    (now.as_nanos() / 1000) as u32
+}
+
+/// How many flows sent something lately: N of kung1998 §4.
+///
+/// A flow is counted once in each second. The count is that of the running second or of the one before, whichever
+/// is larger, so that it neither falls to nothing at the turn of a second nor needs a list to be searched.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ActiveFlows {
+    second: u64,
+    running: u32,
+    before: u32,
+}
+
+impl ActiveFlows {
+    fn turn(&mut self, now: Instant) {
+        let second = now.as_nanos() / 1_000_000_000;
+        if second != self.second {
+            self.before = if second == self.second + 1 { self.running } else { 0 };
+            self.running = 0;
+            self.second = second;
+        }
+    }
+
+    /// Counts `flow` unless it is counted already in this second.
+    #[inline]
+    pub(crate) fn count(&mut self, now: Instant, flow: &mut Flow) {
+        self.turn(now);
+        let epoch = self.second as u8 | 1 << 7;
+        if flow.epoch != epoch {
+            flow.epoch = epoch;
+            self.running += 1;
+        }
+    }
+
+    /// The number now.
+    pub(crate) fn number(&mut self, now: Instant) -> u32 {
+        self.turn(now);
+        self.running.max(self.before)
+    }
+}
+
+/// A bound on the flows of a class at a time.
+///
+/// A flow holds its place until its connection ends, it has been silent for a minute, or the flow table has
+/// forgotten it. Places are not searched for those: each newcomer that finds none looks at eight.
+#[derive(Debug, Clone)]
+pub(crate) struct Admission {
+    places: Vec<FlowIndex>,
+    limit: usize,
+    hand: usize,
+}
+
+impl Admission {
+    const SILENCE: Duration = Duration::from_secs(60);
+    const LOOKS: usize = 8;
+
+    pub(crate) fn new(limit: u32) -> Self {
+        Admission { places: Vec::new(), limit: limit as usize, hand: 0 }
+    }
+
+    /// Gives `flow`, which has no place, one if there is one.
+    pub(crate) fn admit(&mut self, now: Instant, flow: FlowIndex, table: &mut FlowTable) -> bool {
+        let place = if self.places.len() < self.limit {
+            self.places.push(flow);
+            true
+        } else {
+            (0..Self::LOOKS.min(self.limit)).any(|_| {
+                self.hand = (self.hand + 1) % self.limit;
+                let held = self.places[self.hand];
+                let gone = table.get(held).is_none_or(|flow| flow.is_closed() || !flow.is_admitted())
+                    || table.idle(held, now).is_none_or(|idle| idle > Self::SILENCE);
+                if gone {
+                    if let Some(old) = table.get_mut(held) {
+                        old.set_admitted(false);
+                    }
+                    self.places[self.hand] = flow;
+                }
+                gone
+            })
+        };
+        if place && let Some(flow) = table.get_mut(flow) {
+            flow.set_admitted(true);
+        }
+        place
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trunkline_packet::{Headers, build};
+
+    fn key(n: u16) -> FlowKey {
+        let packet = build::udp(&build::Ip::v4(), (n, 9), b"");
+        Headers::parse(&packet, packet.len()).expect("a packet").flow()
+    }
+
+    fn seconds(s: u64) -> Instant {
+        Instant::from_millis(s * 1000)
+    }
+
+    #[test]
+    fn a_flow_costs_64_bytes_beyond_its_key() {
+        assert!(size_of::<Flow>() <= 64 - 12, "{}", size_of::<Flow>());
+        // FlowMap: a tag, when it was seen, a generation.
+        let entry = size_of::<(FlowKey, Flow, u32)>() + 8;
+        assert!(entry - size_of::<FlowKey>() <= 64, "{entry}");
+    }
+
+    #[test]
+    fn active_flows_are_those_of_the_last_second_or_two() {
+        let mut active = ActiveFlows::default();
+        let mut flows = [Flow::default(); 10];
+        for flow in &mut flows {
+            active.count(seconds(5), flow);
+            active.count(seconds(5), flow);
+        }
+        assert_eq!(active.number(seconds(5)), 10);
+        for flow in &mut flows[..3] {
+            active.count(seconds(6), flow);
+        }
+        assert_eq!(active.number(seconds(6)), 10);
+        assert_eq!(active.number(seconds(7)), 3);
+        assert_eq!(active.number(seconds(8)), 0);
+    }
+
+    #[test]
+    fn little_traffic_stays_interactive_and_bulk_becomes_so_again_after_silence() {
+        let mut call = Flow::default();
+        // Voice: 200 bytes 50 times a second, for ten minutes.
+        assert!((0..30_000).all(|n| call.behaves_interactively(Instant::from_millis(n * 20), 200)));
+        let mut bulk = Flow::default();
+        let sent = (0..100).take_while(|_| bulk.behaves_interactively(seconds(1), 1500)).count();
+        assert!((20..=22).contains(&sent), "{sent} packets before it counts as bulk");
+        assert!(!bulk.behaves_interactively(Instant::from_millis(1900), 1500), "not silent long enough");
+        assert!(bulk.behaves_interactively(Instant::from_millis(2950), 1500));
+        assert!(!Flow::default().behaves_interactively(seconds(1), 64_000), "a super-packet is bulk");
+    }
+
+    #[test]
+    fn a_round_trip_has_both_halves_and_none_of_a_repeat() {
+        let mut flow = Flow::default();
+        flow.begin(Seq(1));
+        flow.near_probe(Instant::from_millis(100));
+        flow.near_answer(Instant::from_millis(110));
+        flow.segment_left(Instant::from_millis(110), Seq(1), Seq(1001));
+        assert_eq!(flow.acknowledged(Instant::from_millis(120), Seq(500)), None);
+        let rtt = flow.acknowledged(Instant::from_millis(150), Seq(1001)).expect("a sample");
+        assert!((49_900..=50_000).contains(&rtt), "{rtt}");
+        flow.segment_left(Instant::from_millis(200), Seq(1001), Seq(2001));
+        flow.segment_left(Instant::from_millis(300), Seq(1001), Seq(2001));
+        assert_eq!(flow.acknowledged(Instant::from_millis(310), Seq(2001)), None);
+    }
+
+    #[test]
+    fn places_are_limited_and_come_back_when_flows_end_fall_silent_or_are_forgotten() {
+        let mut table = FlowTable::new(64);
+        let mut admission = Admission::new(3);
+        let mut enter = |n: u16, now: Instant, table: &mut FlowTable| {
+            let (index, _) = table.touch(key(n).hash64(), &key(n), now, Flow::default);
+            (index, admission.admit(now, index, table))
+        };
+        let (first, admitted) = enter(1, seconds(0), &mut table);
+        assert!(admitted);
+        let (second, _) = enter(2, seconds(0), &mut table);
+        assert!(enter(3, seconds(50), &mut table).1);
+        assert!(!enter(4, seconds(51), &mut table).1, "three places");
+        table.get_mut(first).expect("known").close();
+        assert!(enter(5, seconds(52), &mut table).1, "one has ended");
+        let _ = second;
+        assert!(enter(6, seconds(61), &mut table).1, "the second was silent for a minute");
+        assert!(!enter(7, seconds(62), &mut table).1);
+    }
+}

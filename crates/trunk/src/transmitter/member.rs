@@ -1,0 +1,210 @@
+//! A class on one of its lanes: the edge queue, and what P1 to P3 go by.
+
+use std::time::Duration;
+
+use trunkline_queue::{Conditions, DropReason, FlowIndex, Item, Queue};
+use trunkline_units::{Instant, Rate, Seq};
+
+use crate::flow::{ActiveFlows, FlowTable};
+use crate::lane::LaneSnapshot;
+use crate::rtt::UpperRtt;
+use crate::segment::Segment;
+
+/// A packet at the edge, with what the core has to remember of it.
+#[derive(Debug)]
+pub(super) struct Entry<P> {
+    pub(super) packet: P,
+    pub(super) flow: FlowIndex,
+    pub(super) hash: u64,
+    pub(super) segment: Option<Stretch>,
+    pub(super) ecn_capable: bool,
+}
+
+/// The part of a flow's sequence space that a packet takes up.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stretch {
+    pub(super) seq: Seq,
+    pub(super) end: Seq,
+    /// Bytes of data in each segment.
+    pub(super) segment_bytes: u32,
+}
+
+impl Stretch {
+    /// That of a packet of so many segments; `None` if it takes up no sequence number.
+    pub(super) fn of(segment: &Segment, segments: u32) -> Option<Self> {
+        segment.is_sequenced().then(|| Stretch {
+            seq: segment.seq,
+            end: segment.end,
+            segment_bytes: segment.payload.div_ceil(segments),
+        })
+    }
+
+    /// What is left of it with its first `keep` segments of several.
+    pub(super) fn first(self, keep: u32) -> Self {
+        Stretch { end: self.seq + keep * self.segment_bytes, ..self }
+    }
+}
+
+impl<P: Item> Item for Entry<P> {
+    fn bytes(&self) -> usize {
+        self.packet.bytes()
+    }
+
+    fn segments(&self) -> u32 {
+        self.packet.segments()
+    }
+
+    fn flow(&self) -> u64 {
+        self.hash
+    }
+
+    fn is_ecn_capable(&self) -> bool {
+        self.ecn_capable
+    }
+
+    fn mark(&mut self) {
+        self.packet.mark();
+    }
+
+    fn trim(&mut self, keep: u32) {
+        self.packet.trim(keep);
+    }
+}
+
+/// Counts of a member beyond those of its queue, in segments.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct MemberStats {
+    /// Repeats of what was in the trunk already, dropped.
+    pub filtered: u64,
+    /// Their bytes.
+    pub filtered_bytes: u64,
+    /// Segments of flows that were refused.
+    pub refused: u64,
+    /// Segments of flows that were sent to another class for want of a place.
+    pub moved: u64,
+}
+
+impl MemberStats {
+    pub(super) fn add(&mut self, other: &MemberStats) {
+        self.filtered += other.filtered;
+        self.filtered_bytes += other.filtered_bytes;
+        self.refused += other.refused;
+        self.moved += other.moved;
+    }
+}
+
+pub(super) struct Member<P> {
+    pub(super) class: usize,
+    pub(super) lane: usize,
+    /// Its place in the lane's scheduler.
+    pub(super) place: usize,
+    pub(super) queue: Queue<Entry<P>>,
+    pub(super) active: ActiveFlows,
+    pub(super) rtt: UpperRtt,
+    pub(super) stats: MemberStats,
+    pub(super) conditions: Conditions,
+    meter: Meter,
+}
+
+impl<P: Item> Member<P> {
+    pub(super) fn new(class: usize, lane: usize, place: usize, queue: Queue<Entry<P>>) -> Self {
+        Member {
+            class,
+            lane,
+            place,
+            queue,
+            active: ActiveFlows::default(),
+            rtt: UpperRtt::default(),
+            stats: MemberStats::default(),
+            conditions: Conditions {
+                rtt_up: Duration::ZERO,
+                bandwidth: Rate::from_bits_per_second(0),
+                window_bytes: 0,
+                segment_bytes: 1500,
+                flows: 0,
+            },
+            meter: Meter::default(),
+        }
+    }
+
+    /// Cuts a packet down to its first `keep` segments, because the others are in the trunk already. `None` if none
+    /// is left.
+    #[cold]
+    pub(super) fn filter(&mut self, packet: &mut P, whole: Stretch, keep: u32) -> Option<Stretch> {
+        let (segments, bytes) = (packet.segments(), packet.bytes());
+        if keep > 0 {
+            packet.trim(keep);
+        }
+        let left = if keep > 0 { packet.bytes() } else { 0 };
+        self.stats.filtered += u64::from(segments - keep);
+        self.stats.filtered_bytes += (bytes - left) as u64;
+        (keep > 0).then(|| whole.first(keep))
+    }
+
+    /// Drops what waits; nothing of it is in custody any more.
+    pub(super) fn flush(&mut self, flows: &mut FlowTable, discard: &mut impl FnMut(P)) {
+        self.queue.flush(&mut |entry, _| discard(give_up(entry, flows)));
+    }
+
+    /// Tells the queue how its lane does: its rate, of which `promised` is this class's part by weight, and its
+    /// round-trip time.
+    pub(super) fn observe(&mut self, now: Instant, lane: &LaneSnapshot, promised: f64) {
+        let flows = self.active.number(now);
+        let measured = self.meter.rate(now, self.queue.stats().bytes_out);
+        let (Some(delivery), Some(srtt)) = (lane.delivery_rate, lane.srtt) else { return };
+        // A class may have more than its part while others leave some of theirs.
+        let part = (delivery.bits_per_second() as f64 * promised) as u64;
+        let bandwidth = Rate::from_bits_per_second(part.max(measured).min(delivery.bits_per_second()));
+        let stats = self.queue.stats();
+        // Before any flow was measured: the lane's own round trip, and as much again for what lies behind it.
+        let rtt_up = self.rtt.upper().unwrap_or(srtt * 2).max(srtt);
+        self.conditions = Conditions {
+            rtt_up,
+            bandwidth,
+            window_bytes: bandwidth.bytes_in(srtt),
+            segment_bytes: (stats.bytes_in / stats.segments_in.max(1)).max(64) as u32,
+            flows,
+        };
+        self.queue.observe(&self.conditions);
+    }
+}
+
+/// Takes a packet out of custody that leaves the queue and not for the lane.
+pub(super) fn give_up<P>(entry: Entry<P>, flows: &mut FlowTable) -> P {
+    if let (Some(stretch), Some(flow)) = (entry.segment, flows.get_mut(entry.flow)) {
+        flow.custody.release(stretch.end);
+    }
+    entry.packet
+}
+
+/// What [`Member::queue`] does with what it drops.
+pub(super) fn dropping<'a, P>(
+    flows: &'a mut FlowTable,
+    release: &'a mut impl FnMut(P),
+) -> impl FnMut(Entry<P>, DropReason) + 'a {
+    move |entry, _| release(give_up(entry, flows))
+}
+
+/// The rate at which a queue was emptied lately, that of its best stretch of the last seconds.
+#[derive(Debug, Clone, Copy, Default)]
+struct Meter {
+    since: Option<Instant>,
+    bytes: u64,
+    peak: u64,
+}
+
+impl Meter {
+    const STRETCH: Duration = Duration::from_millis(100);
+
+    fn rate(&mut self, now: Instant, bytes_out: u64) -> u64 {
+        let since = *self.since.get_or_insert(now);
+        let elapsed = now.saturating_since(since);
+        if elapsed >= Self::STRETCH {
+            let nanos = elapsed.as_nanos().max(1);
+            let rate = u128::from(bytes_out - self.bytes) * 8_000_000_000 / nanos;
+            self.peak = u64::try_from(rate).unwrap_or(u64::MAX).max(self.peak - self.peak / 16);
+            (self.since, self.bytes) = (Some(now), bytes_out);
+        }
+        self.peak
+    }
+}

@@ -1,0 +1,475 @@
+//! The sending half of a trunk.
+
+mod handed;
+mod member;
+mod report;
+
+use std::sync::Arc;
+
+use trunkline_packet::{Headers, TcpFlags};
+use trunkline_queue::{FlowIndex, Item, Queue, Scheduler, Touched, Turn};
+use trunkline_units::Instant;
+
+use crate::class::{Behaviour, ClassId, Classifier, LaneId, Over, TrunkPlan};
+use crate::flow::{Admission, Flow, FlowTable};
+use crate::lane::LaneSnapshot;
+use crate::segment::{Segment, highest_sacked};
+use handed::Handed;
+use member::{Entry, Member, Stretch, dropping};
+
+pub use member::MemberStats;
+pub use report::{ClassReport, FlowReport, LaneControl};
+
+/// A packet in the owner's buffers, as the core handles it.
+pub trait Packet: Item {
+    /// Its start, with all of its headers at least.
+    fn prefix(&self) -> &[u8];
+}
+
+/// What became of a packet that was offered to a [`Transmitter`].
+#[derive(Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Offered<P> {
+    /// All or part of it waits for this lane.
+    Queued(LaneId),
+    /// Nothing of it waits: it went to `release`.
+    Dropped,
+    /// Its flow has no place in its class, and its sender is to be told (RFC 1812 §5.2.7.1, RFC 4443 §3.1:
+    /// communication administratively prohibited).
+    Refused(P),
+}
+
+/// What [`Transmitter::poll_transmit`] has for a lane.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Poll<P> {
+    /// This packet.
+    Packet(P),
+    /// Nothing before this instant: ceilings hold back what waits.
+    Wait(Instant),
+    /// Nothing.
+    Nothing,
+}
+
+struct Lane {
+    /// Its members, in the order of the scheduler's places.
+    members: Vec<usize>,
+    scheduler: Scheduler,
+    handed: Handed,
+}
+
+struct ClassState {
+    /// Its members: one for each lane of its group, from `first` on.
+    first: usize,
+    lanes: usize,
+    admission: Option<Admission>,
+}
+
+impl ClassState {
+    /// The member for a flow of this hash.
+    fn member(&self, hash: u64) -> usize {
+        // The table takes the lower bits, the queues' buckets the middle ones.
+        self.first + if self.lanes > 1 { (hash >> 48) as usize % self.lanes } else { 0 }
+    }
+}
+
+/// The sending half of a trunk: classifies packets, filters repeats, keeps each class in an edge queue until its
+/// lane has room, and shares lanes among classes.
+///
+/// A *class* has one edge queue for each lane of its group; a flow keeps to one of the lanes.
+///
+/// Polling order, for each lane: after any number of [`handle_packet`](Transmitter::handle_packet) calls, and
+/// whenever the lane reports room, [`handle_lane`](Transmitter::handle_lane) with a snapshot if one is at hand;
+/// then [`poll_transmit`](Transmitter::poll_transmit) until it gives no packet; then
+/// [`handle_handed`](Transmitter::handle_handed) with the place in the lane's stream that was reached. The order
+/// among lanes is the owner's. The only timer is [`Poll::Wait`].
+///
+/// Packets that are dropped go to the `release` of the call that dropped them, whichever they are.
+pub struct Transmitter<P> {
+    plan: TrunkPlan,
+    classifier: Classifier,
+    asks_behaviour: bool,
+    classes: Vec<ClassState>,
+    members: Vec<Member<P>>,
+    lanes: Vec<Lane>,
+    flows: FlowTable,
+    forgotten: u64,
+    seed: u64,
+}
+
+impl<P: Packet> Transmitter<P> {
+    /// Most flows that are remembered, unless said otherwise.
+    pub const FLOWS: usize = 1 << 17;
+
+    /// A transmitter for this plan that remembers up to `flows` flows. What is random in it follows from `seed`.
+    ///
+    /// # Panics
+    /// If the plan has no class, a class without a group, or more than [`TrunkPlan`] allows.
+    pub fn new(plan: TrunkPlan, flows: usize, seed: u64) -> Self {
+        let mut transmitter = Transmitter {
+            plan: TrunkPlan { classes: Vec::new(), groups: Vec::new() },
+            classifier: Classifier::default(),
+            asks_behaviour: false,
+            classes: Vec::new(),
+            members: Vec::new(),
+            lanes: Vec::new(),
+            flows: FlowTable::new(flows),
+            forgotten: 0,
+            seed,
+        };
+        transmitter.reconfigure(plan, |_| {});
+        transmitter
+    }
+
+    /// The plan in force.
+    pub const fn plan(&self) -> &TrunkPlan {
+        &self.plan
+    }
+
+    /// Whether packets wait for `lane`.
+    #[inline]
+    pub fn has_backlog(&self, lane: LaneId) -> bool {
+        self.lanes[lane.index()].members.iter().any(|member| !self.members[*member].queue.is_empty())
+    }
+
+    /// Whether [`handle_lane`](Transmitter::handle_lane) would be told of anything: the lane holds what a repeat
+    /// could be a repeat of.
+    #[inline]
+    pub fn has_custody(&self, lane: LaneId) -> bool {
+        !self.lanes[lane.index()].handed.is_empty()
+    }
+
+    /// Takes a packet with these headers. What does not fit of a super-packet is cut
+    /// off by whole segments, so that a drop costs a flow one packet and not forty.
+    #[inline]
+    pub fn handle_packet(
+        &mut self,
+        now: Instant,
+        headers: &Headers,
+        mut packet: P,
+        mut release: impl FnMut(P),
+    ) -> Offered<P> {
+        let key = headers.flow();
+        let hash = key.hash64();
+        let (index, touched) = self.flows.touch(hash, &key, now, Flow::default);
+        self.forgotten += u64::from(touched == Touched::Replaced);
+        let segment = Segment::parse(headers, packet.prefix());
+        let behaviour = self.note(now, index, touched != Touched::Known, segment.as_ref(), headers, &packet);
+
+        let wanted = self.classifier.classify(headers, behaviour);
+        let Some(class) = self.admit(now, wanted, index) else {
+            let member = self.classes[wanted.index()].member(hash);
+            self.members[member].stats.refused += u64::from(packet.segments());
+            return Offered::Refused(packet);
+        };
+        let member_index = self.classes[class.index()].member(hash);
+        let member = &mut self.members[member_index];
+        if class != wanted {
+            member.stats.moved += u64::from(packet.segments());
+        }
+        let filters = self.plan.classes[class.index()].filters_repeats;
+        let mut stretch = segment.and_then(|segment| Stretch::of(&segment, packet.segments()));
+        if let Some(flow) = self.flows.get_mut(index) {
+            flow.member = member_index as u8;
+            if segment.is_none_or(|segment| segment.payload > 0) {
+                member.active.count(now, flow);
+            }
+            if let (true, Some(segment), Some(whole)) = (filters, &segment, stretch) {
+                let keep = needed(flow, segment, &whole, packet.segments());
+                if keep < packet.segments() {
+                    flow.filtered = flow.filtered.saturating_add(1);
+                    stretch = member.filter(&mut packet, whole, keep);
+                    if stretch.is_none() {
+                        release(packet);
+                        return Offered::Dropped;
+                    }
+                }
+            }
+            if let Some(segment) = &segment {
+                flow.say(segment.ack, segment.window);
+            }
+        }
+
+        let segments = packet.segments();
+        let entry = Entry { packet, flow: index, hash, segment: stretch, ecn_capable: headers.ecn() != 0 };
+        let waiting = member.queue.enqueue(now, entry, &mut dropping(&mut self.flows, &mut release));
+        if waiting == 0 {
+            return Offered::Dropped;
+        }
+        if let (true, Some(stretch), Some(flow)) = (filters, stretch, self.flows.get_mut(index)) {
+            let kept = if waiting < segments { stretch.first(waiting) } else { stretch };
+            flow.custody.take(kept.seq, kept.end);
+        }
+        Offered::Queued(LaneId(member.lane as u8))
+    }
+
+    /// Writes a packet into its flow's record: connections that begin and end, bytes, how the flow behaves.
+    #[inline]
+    fn note(
+        &mut self,
+        now: Instant,
+        index: FlowIndex,
+        fresh: bool,
+        segment: Option<&Segment>,
+        headers: &Headers,
+        packet: &P,
+    ) -> Behaviour {
+        // The header of a super-packet is counted as if it were data: at most 120 bytes over all segments.
+        let length = headers.packet_len.div_ceil(packet.segments() as usize).min(usize::from(u16::MAX));
+        let mut behaviour = Behaviour { length: length as u16, interactive: false };
+        let Some(flow) = self.flows.get_mut(index) else { return behaviour };
+        if let Some(segment) = segment {
+            flow.near_answer(now);
+            if fresh || (segment.flags.contains(TcpFlags::SYN) && flow.is_another(segment.seq)) {
+                flow.begin(segment.seq);
+            }
+            if segment.flags.intersects(TcpFlags::RST) {
+                flow.custody.clear();
+            }
+            if segment.flags.intersects(TcpFlags::RST | TcpFlags::FIN) {
+                flow.close();
+            }
+        }
+        flow.count_bytes(packet.bytes());
+        if self.asks_behaviour {
+            behaviour.interactive = flow.behaves_interactively(now, packet.bytes());
+        }
+        behaviour
+    }
+
+    /// The class that a flow is in which belongs to `wanted`; `None` if it is refused.
+    #[inline]
+    fn admit(&mut self, now: Instant, wanted: ClassId, flow: FlowIndex) -> Option<ClassId> {
+        let Some(settings) = self.plan.classes[wanted.index()].admission else { return Some(wanted) };
+        let admission = self.classes[wanted.index()].admission.as_mut()?;
+        let has_place = self.flows.get(flow).is_some_and(|flow| flow.is_admitted());
+        if has_place || admission.admit(now, flow, &mut self.flows) {
+            return Some(wanted);
+        }
+        match settings.over {
+            Over::Refuse => None,
+            Over::Class(class) => Some(class),
+        }
+    }
+
+    /// Takes note of a packet that came out of the trunk and goes to the local site: what it acknowledges has left
+    /// the trunk the other way.
+    #[inline]
+    pub fn handle_returning(&mut self, now: Instant, headers: &Headers, prefix: &[u8]) {
+        let Some(segment) = Segment::parse(headers, prefix) else { return };
+        let key = headers.flow().reversed();
+        let opens = segment.flags.contains(TcpFlags::SYN);
+        let index = if opens {
+            // The answer to it will be the flow's first packet in our direction.
+            Some(self.flows.touch(key.hash64(), &key, now, Flow::default).0)
+        } else {
+            self.flows.find(key.hash64(), &key)
+        };
+        let Some(flow) = index.and_then(|index| self.flows.get_mut(index)) else { return };
+        let acknowledges = segment.flags.contains(TcpFlags::ACK);
+        if acknowledges {
+            if let Some(rtt) = flow.acknowledged(now, segment.ack)
+                && let Some(member) = self.members.get_mut(usize::from(flow.member))
+            {
+                member.rtt.sample(rtt);
+            }
+            if !flow.custody.is_empty() {
+                if let Some(edge) = highest_sacked(headers, prefix) {
+                    flow.custody.release(edge);
+                }
+                flow.custody.release(segment.ack);
+                let duplicate = segment.ack == flow.returned_ack && !segment.is_sequenced();
+                if duplicate {
+                    flow.custody.release(segment.ack + 1);
+                }
+            }
+            flow.returned_ack = segment.ack;
+        }
+        if opens {
+            flow.near_probe(now);
+        }
+        if segment.flags.intersects(TcpFlags::RST) {
+            flow.close();
+            flow.custody.clear();
+        }
+    }
+
+    /// Takes note of how a lane does. `delivered` is the place in its byte stream before which the far end has
+    /// everything.
+    pub fn handle_lane(&mut self, now: Instant, lane: LaneId, snapshot: &LaneSnapshot, delivered: u64) {
+        let state = &mut self.lanes[lane.index()];
+        state.handed.delivered(delivered, &mut self.flows);
+        let (classes, members) = (&self.plan.classes, &mut self.members);
+        let weight = |member: &Member<P>| f64::from(classes[member.class].share.weight.max(1));
+        let total: f64 = state.members.iter().map(|member| weight(&members[*member])).sum();
+        for index in &state.members {
+            let promised = weight(&members[*index]) / total;
+            members[*index].observe(now, snapshot, promised);
+        }
+    }
+
+    /// Takes note that everything before `delivered` in a lane's byte stream has reached the far end, and nothing
+    /// else: cheaper than [`handle_lane`](Transmitter::handle_lane).
+    #[inline]
+    pub fn handle_delivered(&mut self, lane: LaneId, delivered: u64) {
+        self.lanes[lane.index()].handed.delivered(delivered, &mut self.flows);
+    }
+
+    /// Takes note that all packets polled so far end at or before `position` in the lane's byte stream.
+    #[inline]
+    pub fn handle_handed(&mut self, lane: LaneId, position: u64) {
+        self.lanes[lane.index()].handed.place(position);
+    }
+
+    /// Takes note that a lane is gone: what it had been handed and had not delivered may be lost.
+    pub fn handle_lane_lost(&mut self, lane: LaneId) {
+        self.lanes[lane.index()].handed.lost(&mut self.flows);
+    }
+
+    /// The next packet for a lane that has `room` bytes left, from which it takes its size. A packet larger than
+    /// the room passes if there is any, since a lane takes part of a packet too.
+    #[inline]
+    pub fn poll_transmit(
+        &mut self,
+        now: Instant,
+        lane: LaneId,
+        room: &mut usize,
+        mut release: impl FnMut(P),
+    ) -> Poll<P> {
+        let state = &mut self.lanes[lane.index()];
+        while *room > 0 {
+            let (members, queues) = (&state.members, &self.members);
+            let turn = state.scheduler.turn(now, |place| !queues[members[place]].queue.is_empty());
+            let member = match turn {
+                Turn::Member(place) => &mut self.members[state.members[place]],
+                Turn::At(at) => return Poll::Wait(at),
+                Turn::Nobody => return Poll::Nothing,
+            };
+            // A discipline may drop all it has while it looks for something to send.
+            let next = member.queue.dequeue(now, &mut dropping(&mut self.flows, &mut release));
+            let Some(entry) = next.map(|dequeued| dequeued.item) else { continue };
+            let bytes = entry.packet.bytes();
+            state.scheduler.charge(now, member.place, bytes as u64);
+            *room = room.saturating_sub(bytes);
+            if let (Some(stretch), Some(flow)) = (entry.segment, self.flows.get_mut(entry.flow)) {
+                flow.segment_left(now, stretch.seq, stretch.end);
+                if self.plan.classes[member.class].filters_repeats {
+                    state.handed.push(entry.flow, stretch.end);
+                }
+            }
+            return Poll::Packet(entry.packet);
+        }
+        Poll::Nothing
+    }
+
+    /// Takes on a new plan. A class that was there by name keeps what waits in it and its counts, as long as its
+    /// discipline stays; packets of classes and lanes that are gone are dropped and handed to `discard`. A lane
+    /// keeps its place in what the filter knows if its group and its number in it stay.
+    ///
+    /// # Panics
+    /// As [`Transmitter::new`].
+    pub fn reconfigure(&mut self, plan: TrunkPlan, mut discard: impl FnMut(P)) {
+        plan.check();
+        let old_plan = std::mem::replace(&mut self.plan, plan);
+        let mut old_members = std::mem::take(&mut self.members);
+        let mut old_lanes = std::mem::take(&mut self.lanes);
+        self.classes.clear();
+        for (number, class) in self.plan.classes.iter().enumerate() {
+            let lanes = self.plan.lanes(class.group);
+            let first = self.members.len();
+            for (of_class, lane) in lanes.clone().enumerate() {
+                let seed = self.seed ^ ((number as u64) << 32 | u64::from(lane) << 16);
+                let known = old_members.iter().position(|member| {
+                    let old = &old_plan.classes[member.class];
+                    old.name == class.name
+                        && member.lane - usize::from(old_plan.lanes(old.group).start) == of_class
+                });
+                let lane = usize::from(lane);
+                let member = match known {
+                    Some(at) => {
+                        let mut member = old_members.swap_remove(at);
+                        member.queue.reconfigure(class.queue, &mut |entry, _| {
+                            discard(member::give_up(entry, &mut self.flows));
+                        });
+                        (member.class, member.lane) = (number, lane);
+                        member
+                    }
+                    None => Member::new(number, lane, 0, Queue::new(class.queue, seed)),
+                };
+                self.members.push(member);
+            }
+            self.classes.push(ClassState {
+                first,
+                lanes: lanes.len(),
+                admission: class.admission.map(|admission| Admission::new(admission.limit)),
+            });
+        }
+        for mut gone in old_members {
+            gone.flush(&mut self.flows, &mut discard);
+        }
+        for (number, group) in self.plan.groups.iter().enumerate() {
+            for lane in self.plan.lanes(number) {
+                let of_group = lane - self.plan.lanes(number).start;
+                let members: Vec<usize> =
+                    (0..self.members.len()).filter(|m| self.members[*m].lane == usize::from(lane)).collect();
+                for (place, member) in members.iter().enumerate() {
+                    self.members[*member].place = place;
+                }
+                let shares: Vec<_> =
+                    members.iter().map(|m| self.plan.classes[self.members[*m].class].share).collect();
+                let old_group = old_plan.groups.iter().position(|old| old.name == group.name);
+                let handed = old_group
+                    .map(|old| old_plan.lanes(old))
+                    .filter(|lanes| of_group < lanes.len() as u8)
+                    .map(|lanes| std::mem::take(&mut old_lanes[usize::from(lanes.start + of_group)].handed));
+                self.lanes.push(Lane {
+                    members,
+                    scheduler: Scheduler::new(&shares),
+                    handed: handed.unwrap_or_default(),
+                });
+            }
+        }
+        for mut gone in old_lanes {
+            gone.handed.lost(&mut self.flows);
+        }
+        self.classifier = Classifier::new(&self.plan.classes);
+        self.asks_behaviour = self.classifier.asks_behaviour();
+    }
+
+    /// Drops everything that waits, handing each packet to `discard`.
+    pub fn flush(&mut self, mut discard: impl FnMut(P)) {
+        for member in &mut self.members {
+            member.flush(&mut self.flows, &mut discard);
+        }
+    }
+
+    /// The lane of a group by the group's name and its number in it.
+    pub fn lane(&self, group: &str, number: u8) -> Option<LaneId> {
+        let at = self.plan.groups.iter().position(|candidate| &*candidate.name == group)?;
+        self.plan.lanes(at).nth(usize::from(number)).map(LaneId)
+    }
+
+    /// The group of a lane and its number in it.
+    pub fn group_of(&self, lane: LaneId) -> (&Arc<str>, u8) {
+        let mut first = 0;
+        for group in &self.plan.groups {
+            if lane.0 < first + group.lanes {
+                return (&group.name, lane.0 - first);
+            }
+            first += group.lanes;
+        }
+        unreachable!("a lane id comes from the plan: {lane:?} in {:?}", self.plan.groups)
+    }
+}
+
+/// How many of the segments of a packet the far site does not get without it, from the front: all of them if it
+/// says something new.
+#[inline]
+fn needed(flow: &Flow, segment: &Segment, stretch: &Stretch, segments: u32) -> u32 {
+    let news = !flow.has_spoken() || segment.ack != flow.said_ack || segment.window != flow.said_window;
+    if news {
+        return segments;
+    }
+    let missing = flow.custody.missing(stretch.seq, stretch.end);
+    if missing == 0 { 0 } else { missing.div_ceil(stretch.segment_bytes.max(1)).clamp(1, segments) }
+}

@@ -1,0 +1,109 @@
+//! What a transmitter says of itself, as plain values.
+
+use std::time::Duration;
+
+use trunkline_packet::FlowKey;
+use trunkline_queue::{Conditions, Control, Stats};
+use trunkline_units::Instant;
+
+use super::member::MemberStats;
+use super::{Packet, Transmitter};
+use crate::class::{ClassId, ClassSettings};
+
+/// One class at one instant, over all its lanes.
+#[derive(Debug, Clone)]
+pub struct ClassReport {
+    /// Its settings.
+    pub settings: ClassSettings,
+    /// What its queues have seen, added up.
+    pub queue: Stats,
+    /// What was counted beside the queues.
+    pub stats: MemberStats,
+    /// For each of its lanes, what its queue goes by.
+    pub lanes: Vec<LaneControl>,
+}
+
+/// What one edge queue goes by at one instant.
+#[derive(Debug, Clone, Copy)]
+pub struct LaneControl {
+    /// What its discipline thinks.
+    pub control: Control,
+    /// What it was told of its lane and flows.
+    pub conditions: Conditions,
+    /// N: flows that sent something in the last second or two.
+    pub flows: u32,
+    /// An upper estimate of their round-trip times; `None` before the first sample.
+    pub rtt_up: Option<Duration>,
+}
+
+/// One flow at one instant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FlowReport {
+    /// Addresses, protocol and ports.
+    pub key: FlowKey,
+    /// Its class.
+    pub class: ClassId,
+    /// Bytes it has sent since it was first seen.
+    pub bytes: u64,
+    /// Its last measured round-trip time.
+    pub rtt: Option<Duration>,
+    /// Repeats of it that were filtered; no more than 255 are counted.
+    pub filtered: u8,
+    /// How long it has been silent, to about a millisecond.
+    pub idle: Duration,
+}
+
+impl<P: Packet> Transmitter<P> {
+    /// Every class, in the order of their ids.
+    pub fn report(&mut self, now: Instant) -> Vec<ClassReport> {
+        let Transmitter { plan, classes, members, .. } = self;
+        let report = |(settings, state): (&ClassSettings, &super::ClassState)| {
+            let mut report = ClassReport {
+                settings: settings.clone(),
+                queue: Stats::default(),
+                stats: MemberStats::default(),
+                lanes: Vec::with_capacity(state.lanes),
+            };
+            for member in &mut members[state.first..state.first + state.lanes] {
+                report.queue.merge(member.queue.stats());
+                report.stats.add(&member.stats);
+                report.lanes.push(LaneControl {
+                    control: member.queue.control(),
+                    conditions: member.conditions,
+                    flows: member.active.number(now),
+                    rtt_up: member.rtt.upper(),
+                });
+            }
+            report
+        };
+        plan.classes.iter().zip(classes.iter()).map(report).collect()
+    }
+
+    /// Flows that are remembered, how many may be, and how many were forgotten to make room.
+    pub fn flow_table(&self) -> (usize, usize, u64) {
+        (self.flows.len(), self.flows.limit(), self.forgotten)
+    }
+
+    /// The flows seen within `lately`, at most `most`, those that have sent most first. Looks at every flow: not
+    /// for each packet.
+    pub fn busiest_flows(&self, now: Instant, lately: Duration, most: usize) -> Vec<FlowReport> {
+        let mut flows: Vec<FlowReport> = self
+            .flows
+            .iter_seen(now, lately)
+            .filter_map(|(key, flow, idle)| {
+                let member = self.members.get(usize::from(flow.member))?;
+                Some(FlowReport {
+                    key: *key,
+                    class: ClassId(member.class as u8),
+                    bytes: flow.bytes(),
+                    rtt: flow.last_rtt(),
+                    filtered: flow.filtered,
+                    idle,
+                })
+            })
+            .collect();
+        flows.sort_unstable_by_key(|flow| (std::cmp::Reverse(flow.bytes), flow.key));
+        flows.truncate(most);
+        flows
+    }
+}
