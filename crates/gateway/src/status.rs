@@ -88,7 +88,7 @@ pub struct Peer {
     /// The lanes, by group and shard. Several classes may ride on one.
     #[serde(default)]
     pub lanes: Vec<Lane>,
-    /// The busiest flows towards it, the busiest first, at most [`FLOWS`]; empty unless asked for.
+    /// The busiest flows towards it, at most [`FLOWS`], those that have sent most first; empty unless asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flows: Vec<Flow>,
 }
@@ -215,24 +215,12 @@ pub struct Flow {
     pub source: String,
     /// Destination address, and port where it has one.
     pub destination: String,
-    /// Packets offered.
-    pub packets: u64,
     /// Bytes offered. Of two readings, the difference over the time between is its rate.
     pub bytes: u64,
-    /// Rate of late.
-    pub rate: u64,
-    /// Packets waiting at the edge.
-    pub backlog_packets: u64,
-    /// Packets dropped at the edge.
-    pub drops: u64,
-    /// Packets marked.
-    pub marked: u64,
     /// Repeats not carried; no more than 255 are counted.
     pub filtered: u64,
     /// Its last measured round-trip time, µs, where it could be measured; what waits at the edge is not in it.
     pub rtt_us: Option<u64>,
-    /// Seconds since its first packet.
-    pub age_s: f64,
     /// Seconds since its last packet.
     pub idle_s: f64,
 }

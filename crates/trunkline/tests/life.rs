@@ -174,6 +174,20 @@ fn metrics_are_served_as_text_and_json() {
 }
 
 #[test]
+fn top_shows_the_classes_lanes_and_flows_of_a_gateway() {
+    let test = "top_shows_the_classes_lanes_and_flows_of_a_gateway";
+    let Some((scene, gateways)) = sites(test, Wan::Veth, &setup(Encryption::Tls)) else { return };
+    check_stream(&scene.a, &scene.x, Plan::IPV4.x, 1_000_000);
+    let socket = gateways.control_socket(Gateway::T1).to_string_lossy();
+    let (code, text, error) = trunkline(&["top", "--once", "--interval", "0.2", &socket]);
+    assert_eq!(code, 0, "{error}");
+    let has = |start: &str, part: &str| text.lines().any(|l| l.starts_with(start) && l.contains(part));
+    assert!(has("tcp ", "%"), "the class: {text}");
+    assert!(has("tcp ", " up "), "the lane: {text}");
+    assert!(has(&format!("tcp {}:", Plan::IPV4.a), &format!("> {}:", Plan::IPV4.x)), "the flow: {text}");
+}
+
+#[test]
 fn a_wrong_file_is_refused_with_its_line_and_what_is_allowed() {
     let directory = std::env::temp_dir().join(format!("trunkline-check-{}", std::process::id()));
     fs::create_dir_all(&directory).expect("a directory");

@@ -182,7 +182,6 @@ impl Daemon {
                     filtered: flow.filtered.into(),
                     rtt_us: flow.rtt.map(|time| time.as_micros() as u64),
                     idle_s: flow.idle.as_secs_f64(),
-                    ..Flow::default()
                 }
             })
             .collect();

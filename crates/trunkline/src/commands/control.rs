@@ -146,7 +146,7 @@ fn print_classes(peer: &Peer) {
             class.discipline,
             class.packets_sent,
             class.bytes_sent,
-            class.dropped(),
+            class.dropped() + class.refused,
             class.marked,
             class.filtered,
             class.backlog_packets,
@@ -154,9 +154,11 @@ fn print_classes(peer: &Peer) {
             millis(class.sojourn.p99_us),
             class.flows,
         );
+        let refused = (&"refused".to_owned(), &class.refused);
         let drops: Vec<String> = class
             .drops
             .iter()
+            .chain([refused])
             .filter(|(_, count)| **count > 0)
             .map(|(reason, count)| format!("{count} {reason}"))
             .collect();

@@ -54,7 +54,7 @@ fn once_shows_every_row_in_plain_text() {
     let mut status = sample::status(1);
     let many = (0..40_u64).map(|n| {
         let mut flow = status.peers[0].flows[0].clone();
-        (flow.source, flow.rate) = (format!("10.1.0.2:{n}"), n);
+        (flow.source, flow.bytes) = (format!("10.1.0.2:{n}"), n);
         flow
     });
     status.peers[0].flows = many.collect();
@@ -99,11 +99,11 @@ fn what_went_wrong_takes_the_place_of_the_device() {
 
 #[test]
 fn sorting_puts_the_most_first() {
-    let mut ui = Ui { focus: Pane::Classes, order: [1, 0, 2], ..Ui::new() };
+    let mut ui = Ui { focus: Pane::Classes, order: [1, 0, 3], ..Ui::new() };
     let text = text(140, 40, &mut ui);
     let place = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what} is missing in {text}"));
     assert!(place("\ntcp ") < place("\ninteractive "), "by rate: {text}");
-    assert!(place("10.1.0.77:51022") < place("10.1.0.2:40112"), "by drops: {text}");
+    assert!(place("10.1.0.77:51022") < place("10.1.0.2:40112"), "by repeats: {text}");
 }
 
 #[test]

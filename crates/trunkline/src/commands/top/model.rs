@@ -100,13 +100,12 @@ pub(super) struct FlowView {
     /// Protocol and both ends.
     pub(super) name: String,
     pub(super) class: String,
-    pub(super) rate: f64,
-    pub(super) backlog: u64,
-    pub(super) drops: Option<f64>,
-    pub(super) marked: Option<f64>,
+    pub(super) rate: Option<f64>,
+    /// What it has sent since it was first seen.
+    pub(super) bytes: u64,
     pub(super) filtered: Option<f64>,
     pub(super) rtt_us: Option<u64>,
-    pub(super) age: Duration,
+    pub(super) idle: Duration,
 }
 
 /// The time between two states, seconds.
@@ -302,19 +301,17 @@ impl LaneView {
 impl FlowView {
     fn new(last: Option<(&Flow, Between)>, now: &Flow) -> Self {
         // A flow that came back after it was forgotten counts from nothing.
-        let last = last.filter(|(before, _)| before.packets <= now.packets);
+        let last = last.filter(|(before, _)| before.bytes <= now.bytes);
         let rate =
             |count: fn(&Flow) -> u64| last.map(|(before, between)| between.rate(count(before), count(now)));
         FlowView {
             name: format!("{} {} > {}", now.protocol, now.source, now.destination),
             class: now.class.clone(),
-            rate: rate(|flow| flow.bytes).map_or(now.rate as f64, |bytes| bytes * 8.0),
-            backlog: now.backlog_packets,
-            drops: rate(|flow| flow.drops),
-            marked: rate(|flow| flow.marked),
+            rate: rate(|flow| flow.bytes).map(|bytes| bytes * 8.0),
+            bytes: now.bytes,
             filtered: rate(|flow| flow.filtered),
             rtt_us: now.rtt_us,
-            age: seconds(now.age_s),
+            idle: seconds(now.idle_s),
         }
     }
 }

@@ -117,14 +117,14 @@ fn lanes_are_told_apart_by_shard_and_number_where_there_are_several() {
 }
 
 #[test]
-fn a_flow_has_the_rate_between_and_at_first_what_the_daemon_says() {
+fn a_flow_has_the_rate_of_the_interval_and_none_at_first_or_when_it_starts_anew() {
     let (before, now) = (sample::status(0), sample::status(1));
     let rate = |view: &View, flow: usize| view.peers[0].flows[flow].rate;
     let view = View::new(Some(&before), &now);
-    about(Some(rate(&view, 0)), 2.4e6);
-    about(Some(rate(&view, 1)), 9.6e6);
-    about(Some(rate(&View::new(None, &now), 1)), 9e6);
+    about(rate(&view, 0), 2.4e6);
+    about(rate(&view, 1), 9.6e6);
+    assert_eq!(rate(&View::new(None, &now), 1), None);
     let mut back = now.clone();
-    back.peers[0].flows[1].packets = 1;
-    about(Some(rate(&View::new(Some(&before), &back), 1)), 9e6);
+    back.peers[0].flows[1].bytes = 1;
+    assert_eq!(rate(&View::new(Some(&before), &back), 1), None);
 }

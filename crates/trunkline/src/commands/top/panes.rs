@@ -1,6 +1,6 @@
 //! The three tables: which columns they have, in which order their rows stand.
 
-use super::format::{age, bar, mbit, millis, number, or_dash};
+use super::format::{bar, mbit, millis, number, or_dash};
 use super::model::{ClassView, FlowView, LaneNumbers, LaneView, PeerView, View};
 use super::table::{Align, Cell, Column, Row, Table, Tone};
 
@@ -84,14 +84,12 @@ const LANE_COLUMNS: &[Column<LaneView>] = &[
 ];
 
 const FLOW_COLUMNS: &[Column<FlowView>] = &[
-    words("class", 11, 4, |f| f.class.clone().into()),
-    column("Mbit/s", 6, 1, |f| mbit(f.rate).into()),
-    column("waiting", 7, 3, |f| f.backlog.to_string().into()),
-    column("drop/s", 6, 2, |f| events(f.drops, Tone::Warn)),
-    column("mark/s", 6, 6, |f| events(f.marked, Tone::Plain)),
-    column("filt/s", 6, 7, |f| events(f.filtered, Tone::Plain)),
-    column("rtt ms", 6, 5, |f| or_dash(f.rtt_us, millis).into()),
-    column("age", 9, 8, |f| age(f.age).into()),
+    words("class", 11, 3, |f| f.class.clone().into()),
+    column("Mbit/s", 6, 1, |f| or_dash(f.rate, mbit).into()),
+    column("MB", 6, 4, |f| number(f.bytes as f64 / 1e6).into()),
+    column("rtt ms", 6, 2, |f| or_dash(f.rtt_us, millis).into()),
+    column("filt/s", 6, 5, |f| events(f.filtered, Tone::Plain)),
+    column("idle s", 6, 6, |f| number(f.idle.as_secs_f64()).into()),
 ];
 
 /// The largest first; what has no value last; equals stay in their order.
@@ -162,10 +160,10 @@ pub(super) fn flows<'a>(view: &'a View, order: &str) -> Table<'a, FlowView> {
     let mut flows: Vec<(&PeerView, &FlowView)> =
         view.peers.iter().flat_map(|peer| peer.flows.iter().map(move |flow| (peer, flow))).collect();
     match order {
-        "waiting" => sort(&mut flows, |(_, flow)| Some(flow.backlog as f64)),
-        "drops" => sort(&mut flows, |(_, flow)| flow.drops),
-        "age" => sort(&mut flows, |(_, flow)| Some(flow.age.as_secs_f64())),
-        _ => sort(&mut flows, |(_, flow)| Some(flow.rate)),
+        "bytes" => sort(&mut flows, |(_, flow)| Some(flow.bytes as f64)),
+        "rtt" => sort(&mut flows, |(_, flow)| flow.rtt_us.map(|us| us as f64)),
+        "repeats" => sort(&mut flows, |(_, flow)| flow.filtered),
+        _ => sort(&mut flows, |(_, flow)| flow.rate),
     }
     let row = |(peer, flow): (&PeerView, &'a FlowView)| Row::Values {
         name: of_peer(view, peer, &flow.name),

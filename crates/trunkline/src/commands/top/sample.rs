@@ -73,15 +73,10 @@ fn flow(source: &str, destination: &str, ten_seconds: u64) -> Flow {
         protocol: "tcp".to_owned(),
         source: source.to_owned(),
         destination: destination.to_owned(),
-        packets: 30_000 + 2_000 * ten_seconds,
         bytes: 45_000_000 + 3_000_000 * ten_seconds,
-        rate: 9_000_000,
-        backlog_packets: 11,
-        drops: 70 + 5 * ten_seconds,
         filtered: ten_seconds,
         rtt_us: Some(48_200),
-        age_s: 125.0 + 10.0 * ten_seconds as f64,
-        ..Flow::default()
+        idle_s: 0.003,
     }
 }
 

@@ -18,7 +18,7 @@ impl Pane {
         match self {
             Pane::Classes => &["file", "rate", "waiting", "drops"],
             Pane::Lanes => &["file", "rate", "core queue", "retransmits"],
-            Pane::Flows => &["rate", "waiting", "drops", "age"],
+            Pane::Flows => &["rate", "bytes", "rtt", "repeats"],
         }
     }
 }
@@ -108,7 +108,7 @@ mod tests {
         press(&mut ui, KeyCode::Char('f'));
         assert_eq!((ui.focus, ui.order_of(Pane::Flows)), (Pane::Flows, "rate"));
         press(&mut ui, KeyCode::Char('f'));
-        assert_eq!((ui.focus, ui.order_of(Pane::Flows)), (Pane::Flows, "waiting"));
+        assert_eq!((ui.focus, ui.order_of(Pane::Flows)), (Pane::Flows, "bytes"));
         for _ in 0..3 {
             press(&mut ui, KeyCode::Char('f'));
         }
