@@ -290,7 +290,7 @@ pub struct Lane {
     pub queue_in_core_us: Option<u32>,
     /// Rate at which bytes were lately delivered, bit/s.
     pub delivery_rate: u64,
-    /// Rate its sender is paced to, bit/s, where it is.
+    /// Rate the kernel paces it to, or would where it does not pace, bit/s; `None` without bound.
     pub pacing_rate: Option<u64>,
     /// Segments retransmitted: losses in the core.
     pub retransmits: u64,
