@@ -3,7 +3,7 @@
 
 use trunkline_packet::Segmenter;
 use trunkline_trunk::Receiver;
-use trunkline_trunk::frame::{FrameError, FrameHead, MAX_HEAD, MAX_PACKET, MIN_PACKET};
+use trunkline_trunk::frame::{Frame, FrameError, FrameHead, MAX_HEAD, MAX_PACKET, MIN_PACKET};
 
 /// The part of a packet that a receiver is shown.
 const PREFIX: usize = 256;
@@ -15,7 +15,7 @@ pub(crate) fn run(data: &[u8]) {
     let mut frames = 0;
     let mut rest = data;
     loop {
-        let (head, len) = match FrameHead::decode(rest) {
+        let (frame, len) = match Frame::decode(rest) {
             Ok(Some(decoded)) => decoded,
             Ok(None) => {
                 assert!(rest.len() < MAX_HEAD, "a head of {MAX_HEAD} bytes is the longest");
@@ -31,8 +31,13 @@ pub(crate) fn run(data: &[u8]) {
             }
             Err(FrameError::Truncated { .. }) => unreachable!("a decoder cannot know that the stream ended"),
         };
+        // What is in compressed frames is for the target `header_decompressor`.
+        let Frame::Packet { head, context } = frame else {
+            rest = rest[len..].get(frame.content_len()..).unwrap_or_default();
+            continue;
+        };
         assert!((MIN_PACKET..=MAX_PACKET).contains(&head.packet_len));
-        one_form(head, &rest[..len]);
+        one_form(head, context, &rest[..len]);
         let Some(packet) = rest[len..].get(..head.packet_len) else { break };
         packet_behind(head, packet, &mut receiver);
         frames += 1;
@@ -45,12 +50,15 @@ pub(crate) fn run(data: &[u8]) {
 }
 
 /// A head is written in one way only, and no part of it is taken for a whole.
-fn one_form(head: FrameHead, bytes: &[u8]) {
+fn one_form(head: FrameHead, context: Option<u8>, bytes: &[u8]) {
     let mut room = [0; MAX_HEAD];
-    let written = head.encode_before(&mut room);
+    let written = match context {
+        None => head.encode_before(&mut room),
+        Some(context) => head.encode_context_before(context, &mut room),
+    };
     assert_eq!(&room[MAX_HEAD - written..], bytes);
     for short in 0..bytes.len() {
-        assert_eq!(FrameHead::decode(&bytes[..short]), Ok(None));
+        assert_eq!(Frame::decode(&bytes[..short]), Ok(None));
     }
 }
 

@@ -97,11 +97,13 @@ fn trimmed(packet: &[u8], headers: &Headers, offload: Offload, segments: &[Vec<u
 }
 
 fn run_of_datagrams(packet: &[u8], headers: &Headers, offload: Offload) {
-    let Some(mut run) = UdpRun::start(packet, headers, offload) else { return };
+    let Some(mut run) = UdpRun::start([packet, &[]], headers, offload) else { return };
     let header_len = run.header_len();
+    let cut = [&packet[..header_len], &packet[header_len..]];
+    assert!(UdpRun::start(cut, headers, offload).is_some());
     assert_eq!(run.finish(), (&packet[..header_len], offload));
     let mut datagrams = 1;
-    while run.push(packet, headers, offload) {
+    while run.push([packet, &[]], headers, offload) {
         datagrams += 1;
     }
     assert_eq!(run.count(), datagrams);

@@ -9,7 +9,8 @@ use std::time::Duration;
 use rustix::net::{RecvFlags, recv};
 use trunkline_packet::{Headers, Offload, UdpRun, protocol};
 use trunkline_trunk::Receiver;
-use trunkline_trunk::frame::{FrameError, FrameHead, MAX_HEAD};
+use trunkline_trunk::compress::{CompressError, Decompressor, MAX_FIELDS, MAX_HEADER};
+use trunkline_trunk::frame::{Frame, FrameError, MAX_HEAD};
 use trunkline_units::Instant;
 
 use crate::record::{HEADER_BYTES, Opened, Opener, RecordError};
@@ -21,6 +22,7 @@ use crate::tun::TunWrite;
 const RING_BYTES: usize = 256 << 10;
 /// The part of a packet that holds its headers, whatever extensions it has.
 const PREFIX: usize = 256;
+const _: () = assert!(PREFIX >= MAX_FIELDS);
 /// Stretches of the ring that one packet may lie in, beside its virtio header.
 const MAX_PARTS: usize = 78;
 
@@ -37,6 +39,8 @@ pub(crate) enum RxError {
     Record(#[from] RecordError),
     #[error("{0}")]
     Frame(#[from] FrameError),
+    #[error("{0}")]
+    Compress(#[from] CompressError),
     #[error("a frame in more than {MAX_PARTS} records, or in records too small to hold it")]
     Scattered,
 }
@@ -114,7 +118,8 @@ pub(crate) struct LaneRx {
     /// Where the next byte read goes.
     end: usize,
     window: Window,
-    pub(crate) stats: LaneRxStats,
+    decompressor: Decompressor,
+    stats: LaneRxStats,
 }
 
 impl LaneRx {
@@ -129,12 +134,18 @@ impl LaneRx {
             sealed_at: 0,
             end: 0,
             window: Window::default(),
+            decompressor: Decompressor::new(),
             stats: LaneRxStats::default(),
         })
     }
 
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
+    }
+
+    /// What it has done so far.
+    pub(crate) fn stats(&self) -> LaneRxStats {
+        LaneRxStats { compression: *self.decompressor.stats(), ..self.stats }
     }
 
     /// Reads what the socket has, once, and passes on the packets that are complete.
@@ -183,8 +194,8 @@ impl LaneRx {
         }
         let mut bytes = [0; MAX_HEAD];
         let known = self.peek(&mut bytes);
-        let need = match FrameHead::decode(&bytes[..known]) {
-            Ok(Some((head, len))) => len + head.packet_len,
+        let need = match Frame::decode(&bytes[..known]) {
+            Ok(Some((frame, len))) => len + frame.content_len(),
             _ => have + 1,
         };
         RxError::Frame(FrameError::Truncated { need, have })
@@ -254,20 +265,20 @@ impl LaneRx {
         let mut run = Run::default();
         let result = loop {
             let decoded = match self.parts.front() {
-                Some(part) if part.len >= MAX_HEAD => FrameHead::decode(self.ring.window(part.at, MAX_HEAD)),
+                Some(part) if part.len >= MAX_HEAD => Frame::decode(self.ring.window(part.at, MAX_HEAD)),
                 Some(_) => {
                     let mut copy = [0; MAX_HEAD];
                     let have = self.peek(&mut copy);
-                    FrameHead::decode(&copy[..have])
+                    Frame::decode(&copy[..have])
                 }
                 None => break Ok(()),
             };
-            let (head, head_len) = match decoded {
+            let (frame, head_len) = match decoded {
                 Ok(Some(decoded)) => decoded,
                 Ok(None) => break Ok(()),
                 Err(error) => break Err(error.into()),
             };
-            if self.plain < head_len + head.packet_len {
+            if self.plain < head_len + frame.content_len() {
                 if self.parts.len() >= MAX_PARTS {
                     break Err(RxError::Scattered);
                 }
@@ -275,42 +286,60 @@ impl LaneRx {
             }
             self.consume(head_len);
             self.stats.frames += 1;
-            if let Err(error) = self.pass_on_packet(head, receiver, sink, &mut run) {
+            if let Err(error) = self.pass_on_packet(frame, receiver, sink, &mut run) {
                 break Err(error);
             }
-            self.consume(head.packet_len);
+            self.consume(frame.content_len());
         };
         self.finish_run(&mut run, sink);
         result
     }
 
     fn pass_on_packet(
-        &self,
-        head: FrameHead,
+        &mut self,
+        frame: Frame,
         receiver: &mut Receiver,
         sink: &mut Sink<'_>,
         run: &mut Run,
     ) -> Result<(), RxError> {
+        let len = frame.content_len();
         let mut copy = [0; PREFIX];
-        let want = head.packet_len.min(PREFIX);
+        let want = len.min(PREFIX);
         let first = self.parts.front().copied().unwrap_or(Part { at: 0, len: 0 });
-        let whole = first.len >= head.packet_len;
-        let prefix = if first.len >= want {
-            self.ring.window(first.at, first.len.min(head.packet_len))
+        let contiguous = first.len >= len;
+        let content = if first.len >= want {
+            self.ring.window(first.at, first.len.min(len))
         } else {
             let have = self.peek(&mut copy[..want]);
             &copy[..have]
         };
+        // What the packet starts with if that is not in the ring, and what it does not have of what is.
+        let mut restored_header = [0; MAX_HEADER];
+        let (head, restored, skip) = match frame {
+            Frame::Packet { head, context } => {
+                if let Some(context) = context {
+                    self.decompressor.establish(context, &head, content)?;
+                }
+                (head, &[][..], 0)
+            }
+            Frame::Compressed { bits, len } => {
+                let restored = self.decompressor.restore(bits, content, len, &mut restored_header)?;
+                (restored.head, &restored_header[..restored.header_len], restored.consumed)
+            }
+        };
+        let prefix = if restored.is_empty() { content } else { restored };
         let Ok((headers, offload)) = receiver.handle_frame(&head, prefix) else { return Ok(()) };
         if headers.protocol == protocol::TCP {
             (sink.observe)(&headers, prefix);
         }
-        if whole && headers.protocol == protocol::UDP && sink.writer.takes_udp_super_packets() {
-            if run.push(prefix, &headers, offload, first.at) {
+        if contiguous && headers.protocol == protocol::UDP && sink.writer.takes_udp_super_packets() {
+            let packet = if restored.is_empty() { [content, &[]] } else { [restored, &content[skip..]] };
+            let end = first.at + len;
+            if run.push(packet, &headers, offload, end) {
                 return Ok(());
             }
             self.finish_run(run, sink);
-            if run.start(prefix, headers, offload, first.at) {
+            if run.start(packet, headers, offload, end) {
                 return Ok(());
             }
         } else {
@@ -319,15 +348,18 @@ impl LaneRx {
         let vnet = offload.to_vnet();
         let mut slices = [IoSlice::new(&[]); MAX_PARTS + 2];
         slices[0] = IoSlice::new(&vnet);
-        let mut count = 1;
-        let mut rest = head.packet_len;
+        slices[1] = IoSlice::new(restored);
+        let mut count = 2;
+        let (mut skip, mut rest) = (skip, len);
         for part in &self.parts {
             if rest == 0 {
                 break;
             }
             let Some(slice) = slices.get_mut(count) else { return Err(RxError::Scattered) };
             let take = part.len.min(rest);
-            *slice = IoSlice::new(self.ring.window(part.at, take));
+            let skipped = skip.min(take);
+            *slice = IoSlice::new(self.ring.window(part.at + skipped, take - skipped));
+            skip -= skipped;
             rest -= take;
             count += 1;
         }
@@ -386,15 +418,16 @@ impl Default for Run {
 }
 
 impl Run {
-    fn start(&mut self, packet: &[u8], headers: Headers, offload: Offload, at: usize) -> bool {
+    /// Starts with a packet in two parts, whose data ends at `end` of the ring.
+    fn start(&mut self, packet: [&[u8]; 2], headers: Headers, offload: Offload, end: usize) -> bool {
         let Some(merged) = UdpRun::start(packet, &headers, offload) else { return false };
         self.count = 0;
-        self.add(at + merged.header_len(), packet.len() - merged.header_len());
+        self.add(end, headers.packet_len - merged.header_len());
         self.merged = Some((merged, headers));
         true
     }
 
-    fn push(&mut self, packet: &[u8], headers: &Headers, offload: Offload, at: usize) -> bool {
+    fn push(&mut self, packet: [&[u8]; 2], headers: &Headers, offload: Offload, end: usize) -> bool {
         if self.count == self.payloads.len() {
             return false;
         }
@@ -402,13 +435,13 @@ impl Run {
         if !merged.push(packet, headers, offload) {
             return false;
         }
-        let header_len = merged.header_len();
-        self.add(at + header_len, packet.len() - header_len);
+        let len = headers.packet_len - merged.header_len();
+        self.add(end, len);
         true
     }
 
-    fn add(&mut self, at: usize, len: usize) {
-        self.payloads[self.count] = (at, len);
+    fn add(&mut self, end: usize, len: usize) {
+        self.payloads[self.count] = (end - len, len);
         self.count += 1;
     }
 }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
+use trunkline_trunk::compress::{Compression, Compressor, CompressorStats};
 use trunkline_trunk::{LaneId, LaneSnapshot, Poll, Transmitter};
 use trunkline_units::{Instant, Rate};
 
@@ -65,12 +66,15 @@ pub(crate) struct LaneTxStats {
     pub(crate) bytes: u64,
     /// Key updates sent.
     pub(crate) key_updates: u64,
+    /// What header compression did.
+    pub(crate) compression: CompressorStats,
 }
 
 pub(crate) struct LaneTx {
     pub(crate) serial: u64,
     fd: Arc<OwnedFd>,
     sealer: Option<Sealer>,
+    compressor: Compressor,
     outbox: VecDeque<Piece>,
     /// Small frames gathered for one record.
     stage: Option<(Block, usize)>,
@@ -80,15 +84,21 @@ pub(crate) struct LaneTx {
     depth: usize,
     refreshed: Option<Instant>,
     asked: Option<Instant>,
-    pub(crate) stats: LaneTxStats,
+    stats: LaneTxStats,
 }
 
 impl LaneTx {
-    pub(crate) fn new(serial: u64, fd: Arc<OwnedFd>, sealer: Option<Sealer>) -> Self {
+    pub(crate) fn new(
+        serial: u64,
+        fd: Arc<OwnedFd>,
+        sealer: Option<Sealer>,
+        compression: Compression,
+    ) -> Self {
         LaneTx {
             serial,
             fd,
             sealer,
+            compressor: Compressor::new(compression),
             outbox: VecDeque::with_capacity(BATCH),
             stage: None,
             position: 0,
@@ -102,6 +112,16 @@ impl LaneTx {
 
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
+    }
+
+    /// What it has done so far.
+    pub(crate) fn stats(&self) -> LaneTxStats {
+        LaneTxStats { compression: *self.compressor.stats(), ..self.stats }
+    }
+
+    /// Compresses headers from now on, or does not.
+    pub(crate) fn set_compression(&mut self, compression: Compression) {
+        self.compressor.set(compression);
     }
 
     /// What the kernel says of the lane, for metrics.
@@ -199,7 +219,7 @@ impl LaneTx {
     /// Frames a packet into the outbox.
     #[inline]
     fn put(&mut self, mut packet: PacketBuf, pool: &mut Pool) -> Result<(), RecordError> {
-        let frame = packet.frame();
+        let frame = packet.frame(&mut self.compressor);
         let bodies = packet.bodies.each_mut().map(Option::take);
         let mut rest = packet.len - packet.head_len();
         if self.sealer.is_some() {

@@ -147,10 +147,10 @@ const LANE_FAMILIES: &[Family<Lane>] = &[
         "Single packets sent with their whole header.",
         |l| count(l.uncompressed),
     ),
-    ("trunkline_lane_headers_in_bytes_total", "counter", "Header bytes of both, as they were.", |l| {
+    ("trunkline_lane_headers_in_bytes_total", "counter", "Header bytes that compression was given.", |l| {
         count(l.headers_in_bytes)
     }),
-    ("trunkline_lane_headers_out_bytes_total", "counter", "Header bytes of both, as they were sent.", |l| {
+    ("trunkline_lane_headers_out_bytes_total", "counter", "Header bytes that it made of them.", |l| {
         count(l.headers_out_bytes)
     }),
 ];

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 use trunkline_queue::Share;
+use trunkline_trunk::compress::Compression;
 use trunkline_trunk::{
     AdmissionSettings, ClassId, ClassSettings, LaneGroup, Over, Protocol, Rule, TrunkPlan,
 };
@@ -16,6 +17,8 @@ use crate::keys::PublicKey;
 pub(crate) struct Plan {
     /// Classes and groups of lanes, the same towards every peer.
     pub(crate) trunk: TrunkPlan,
+    /// Whether the lanes of each group compress headers.
+    compression: Vec<Compression>,
     pub(crate) peers: Vec<PeerPlan>,
     /// The addresses of the device.
     pub(crate) addresses: Vec<IpNet>,
@@ -44,6 +47,7 @@ impl Plan {
                 classes: config.classes.iter().map(class).collect(),
                 groups: groups.collect(),
             },
+            compression: config.lane_groups.iter().map(|group| compression(config, &group.name)).collect(),
             peers: config
                 .peers
                 .iter()
@@ -53,6 +57,18 @@ impl Plan {
             seed,
         })
     }
+
+    /// Whether the lanes of a group compress headers.
+    pub(crate) fn compression(&self, group: &str) -> Compression {
+        let index = self.trunk.groups.iter().position(|known| *known.name == *group);
+        index.and_then(|index| self.compression.get(index).copied()).unwrap_or_default()
+    }
+}
+
+/// Whether the lanes of a group compress headers: unless a class that rides on them will not have it.
+pub(crate) fn compression(config: &Config, group: &str) -> Compression {
+    let mut classes = config.classes.iter().filter(|class| config.lane_group(class).name == group);
+    if classes.all(|class| class.header_compression) { Compression::On } else { Compression::Off }
 }
 
 fn class(config: &ClassConfig) -> ClassSettings {

@@ -8,7 +8,8 @@
 use trunkline_packet::{Headers, Offload, Version, complete_checksum, mark_ce, trim};
 use trunkline_queue::Item;
 use trunkline_trunk::Packet;
-use trunkline_trunk::frame::{FrameHead, MAX_HEAD};
+use trunkline_trunk::compress::{Compressor, MAX_FRAMED, Single};
+use trunkline_trunk::frame::MAX_HEAD;
 
 /// Bytes before the content of a block: a TLS record header and a frame head fit.
 pub(crate) const FRONT: usize = 32;
@@ -148,13 +149,19 @@ impl PacketBuf {
         self.len.min(HEAD_CONTENT)
     }
 
-    /// Writes the frame head in front of the packet and gives the range of the head block to send.
+    /// Writes what the lane has to say before the packet, in place of what it leaves out of it, and gives the range
+    /// of the head block to send.
     #[inline]
-    pub(crate) fn frame(&mut self) -> std::ops::Range<usize> {
-        let mut room = [0; MAX_HEAD];
-        let len = FrameHead { packet_len: self.len, offload: self.offload }.encode_before(&mut room);
-        self.head.0[FRONT - MAX_HEAD..FRONT].copy_from_slice(&room);
-        FRONT - len..FRONT + self.head_len()
+    pub(crate) fn frame(&mut self, compressor: &mut Compressor) -> std::ops::Range<usize> {
+        let end = FRONT + self.head_len();
+        let head = &self.head.0[FRONT..end];
+        let mut room = [0; MAX_FRAMED];
+        let single = Single { head, len: self.len, offload: self.offload };
+        let framed = compressor.frame(&single, &mut room);
+        let payload = FRONT + framed.replaced;
+        let start = payload - framed.len;
+        self.head.0[start..payload].copy_from_slice(&room[..framed.len]);
+        start..end
     }
 }
 

@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use std::os::fd::BorrowedFd;
 
 use trunkline_packet::Headers;
+use trunkline_trunk::compress::DecompressorStats;
 use trunkline_trunk::{Receiver, ReceiverStats};
-
 use trunkline_units::Instant;
 
 use crate::keys::PublicKey;
@@ -25,6 +25,8 @@ pub(crate) struct LaneRxStats {
     pub(crate) bytes: u64,
     /// Key updates received.
     pub(crate) key_updates: u64,
+    /// What came with its headers compressed.
+    pub(crate) compression: DecompressorStats,
 }
 
 /// Counts of the writes to a device's queue.
@@ -137,7 +139,7 @@ impl Receivers {
     }
 
     pub(crate) fn report(&self) -> RxReport {
-        let mut lanes: Vec<_> = self.lanes.values().map(|(_, lane)| (lane.serial, lane.stats)).collect();
+        let mut lanes: Vec<_> = self.lanes.values().map(|(_, lane)| (lane.serial, lane.stats())).collect();
         lanes.sort_unstable_by_key(|(serial, _)| *serial);
         RxReport {
             device: self.stats,

@@ -304,10 +304,13 @@ pub struct Lane {
     pub compressed: u64,
     /// Packets that travelled singly and were sent with their whole header.
     pub uncompressed: u64,
-    /// Header bytes of both as they were.
+    /// Header bytes of those that were compressed or made a context, as they were.
     pub headers_in_bytes: u64,
-    /// Header bytes of both as they were sent.
+    /// Header bytes of the same as they were sent.
     pub headers_out_bytes: u64,
+    /// Packets received with a compressed header.
+    #[serde(default)]
+    pub restored: u64,
 }
 
 /// Connections that never became lanes, since the start.

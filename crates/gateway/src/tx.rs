@@ -354,7 +354,8 @@ impl Sender {
                         .collect();
                     core.reconfigure(plan.trunk.clone(), |packet| pool.release(packet));
                     for ((group, number), slot) in places.iter().zip(old_slots) {
-                        let Some(slot) = slot else { continue };
+                        let Some(mut slot) = slot else { continue };
+                        slot.lane.set_compression(plan.compression(group));
                         match core.lane(group, *number) {
                             Some(lane) => lanes[lane.index()] = Some(LaneSlot::new(slot.lane)),
                             None => retire(slot, pool, &mut closed),
@@ -400,7 +401,7 @@ impl Sender {
             .peers
             .iter()
             .flat_map(|peer| peer.lanes.iter().flatten())
-            .map(|slot| (slot.lane.serial, slot.lane.stats, slot.lane.inspect().ok()));
+            .map(|slot| (slot.lane.serial, slot.lane.stats(), slot.lane.inspect().ok()));
         TxReport {
             device: self.stats,
             pool_bytes: self.pool.allocated_bytes(),

@@ -200,7 +200,7 @@ fn the_vectors_of_the_wire_format_are_what_is_sent() {
         ("| TCP/IPv4 super-packet of 65", 65_000, 11),
     ] {
         let octets = octets(label);
-        let decoded = trunkline_trunk::frame::FrameHead::decode(&octets).expect("a head").expect("all of it");
-        assert_eq!((decoded.0.packet_len, decoded.1, octets.len()), (len, expected, expected), "{label}");
+        let decoded = trunkline_trunk::frame::Frame::decode(&octets).expect("a head").expect("all of it");
+        assert_eq!((decoded.0.content_len(), decoded.1, octets.len()), (len, expected, expected), "{label}");
     }
 }

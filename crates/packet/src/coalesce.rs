@@ -35,27 +35,27 @@ pub struct UdpRun {
 }
 
 impl UdpRun {
-    /// Starts a run with `packet`, which must be all of it. `None` if it cannot be merged with anything: not
-    /// UDP, an IP option, an extension header, a fragment, no data, a wrong length, no checksum or a wrong one,
-    /// or a super-packet already.
+    /// Starts a run with a packet, all of it in two parts: the first holds the headers, with or without data, the
+    /// second may be empty. `None` if it cannot be merged with anything: not UDP, an IP option, an extension header,
+    /// a fragment, no data, a wrong length, no checksum or a wrong one, or a super-packet already.
     #[inline]
-    pub fn start(packet: &[u8], headers: &Headers, offload: Offload) -> Option<Self> {
+    pub fn start(packet: [&[u8]; 2], headers: &Headers, offload: Offload) -> Option<Self> {
         let ip_len = ip_len(headers.version);
         let payload_len = payload_len(packet, headers)?;
         if payload_len == 0 {
             return None;
         }
-        let addresses = address_sum(packet, headers.version)?;
+        let addresses = address_sum(packet[0], headers.version)?;
         if !checksums_right(packet, headers.version, offload, addresses) {
             return None;
         }
         let mut header = [0; HEADER_MAX];
-        header[..ip_len + 8].copy_from_slice(packet.get(..ip_len + 8)?);
+        header[..ip_len + 8].copy_from_slice(packet[0].get(..ip_len + 8)?);
         Some(Self {
             header,
             version: headers.version,
             size: payload_len,
-            packet_len: packet.len(),
+            packet_len: len(packet),
             count: 1,
             closed: false,
             offload,
@@ -63,9 +63,9 @@ impl UdpRun {
         })
     }
 
-    /// Adds `packet` if it continues the run; if not, nothing changes.
+    /// Adds a packet, in two parts, if it continues the run; if not, nothing changes.
     #[inline]
-    pub fn push(&mut self, packet: &[u8], headers: &Headers, offload: Offload) -> bool {
+    pub fn push(&mut self, packet: [&[u8]; 2], headers: &Headers, offload: Offload) -> bool {
         if self.closed || self.count == COUNT_LIMIT || headers.version != self.version {
             return false;
         }
@@ -73,7 +73,7 @@ impl UdpRun {
         if payload_len == 0 || payload_len > self.size || self.packet_len + payload_len > LEN_LIMIT {
             return false;
         }
-        if !self.same_flow(packet) || !checksums_right(packet, self.version, offload, self.addresses) {
+        if !self.same_flow(packet[0]) || !checksums_right(packet, self.version, offload, self.addresses) {
             return false;
         }
         self.closed = payload_len < self.size;
@@ -157,14 +157,19 @@ fn ip_len(version: Version) -> usize {
 
 /// Bytes of data of a plain UDP datagram; `None` if it is anything else.
 #[inline]
-fn payload_len(packet: &[u8], headers: &Headers) -> Option<usize> {
+fn payload_len(packet: [&[u8]; 2], headers: &Headers) -> Option<usize> {
     let start = ip_len(headers.version);
+    let len = len(packet);
     let plain = headers.protocol == protocol::UDP
         && headers.fragment == Fragment::Whole
         && headers.transport_offset == start
-        && headers.packet_len == packet.len();
-    let udp_len = usize::from(u16::from_be_bytes(*packet.get(start + 4..)?.first_chunk()?));
-    (plain && start + udp_len == packet.len()).then_some(udp_len.checked_sub(8)?)
+        && headers.packet_len == len;
+    let udp_len = usize::from(u16::from_be_bytes(*packet[0].get(start + 4..)?.first_chunk()?));
+    (plain && start + udp_len == len).then_some(udp_len.checked_sub(8)?)
+}
+
+fn len(packet: [&[u8]; 2]) -> usize {
+    packet[0].len() + packet[1].len()
 }
 
 /// Pseudo header without the length.
@@ -179,17 +184,23 @@ fn address_sum(packet: &[u8], version: Version) -> Option<u64> {
 
 /// Whether the IPv4 header checksum is right, and the UDP checksum is partial or complete and right.
 #[inline]
-fn checksums_right(packet: &[u8], version: Version, offload: Offload, addresses: u64) -> bool {
+fn checksums_right(packet: [&[u8]; 2], version: Version, offload: Offload, addresses: u64) -> bool {
     let start = ip_len(version);
-    let Some((ip, udp)) = packet.split_at_checked(start) else { return false };
+    let Some((ip, udp)) = packet[0].split_at_checked(start) else { return false };
+    // Sums of parts add up where the cut is even.
+    if udp.len() % 2 != 0 && !packet[1].is_empty() {
+        return false;
+    }
     if version == Version::V4 && checksum::fold(checksum::sum(ip)) != 0xffff {
         return false;
     }
     let Some(field) = udp.get(6..8) else { return false };
     let field = u16::from_be_bytes([field[0], field[1]]);
-    let pseudo = addresses + udp.len() as u64;
+    let pseudo = addresses + (udp.len() + packet[1].len()) as u64;
     match offload {
-        Offload::None => field != 0 && checksum::fold(pseudo + checksum::sum(udp)) == 0xffff,
+        Offload::None => {
+            field != 0 && checksum::fold(pseudo + checksum::sum(udp) + checksum::sum(packet[1])) == 0xffff
+        }
         Offload::Checksum { start: at, offset } => {
             usize::from(at) == start && offset == 6 && field == checksum::fold(pseudo)
         }

@@ -6,18 +6,23 @@
 //! ```text
 //!  0       1       2       3                       11
 //! +-------+-------+-------+-----------------------+---------- - -
-//! |    length     | kind  | offload, by the kind  | the IP packet
+//! |    length     | kind  | fields, by the kind   | the IP packet
 //! +-------+-------+-------+-----------------------+---------- - -
 //! ```
 //!
-//! | kind | packet | offload bytes |
+//! | kind | packet | fields |
 //! | --- | --- | --- |
 //! | 0x01 | plain | none |
 //! | 0x02 | checksum left to the receiver | start, offset: 2 × u16 |
+//! | 0x03 | as 0x01, and it makes a context | context: u8 |
+//! | 0x04 | as 0x02, and it makes a context | context: u8, start, offset: 2 × u16 |
 //! | 0x10 | TCP/IPv4 super-packet | segment size, header length, start, offset: 4 × u16 |
 //! | 0x11 | TCP/IPv6 super-packet | the same |
 //! | 0x12 | UDP super-packet | the same |
 //! | 0x18, 0x19 | as 0x10, 0x11, with CWR on the first segment | the same |
+//! | 0x80 to 0xff | compressed: [`compress`](crate::compress) | none |
+//!
+//! Of a compressed packet the length counts what it was compressed to.
 //!
 //! Anything else is an error that closes the lane: a stream that once lost its place cannot be trusted again.
 
@@ -35,10 +40,14 @@ pub const MIN_PACKET: usize = 20;
 
 const PLAIN: u8 = 0x01;
 const CHECKSUM: u8 = 0x02;
+const PLAIN_CONTEXT: u8 = 0x03;
+const CHECKSUM_CONTEXT: u8 = 0x04;
 const TCP4: u8 = 0x10;
 const TCP6: u8 = 0x11;
 const UDP: u8 = 0x12;
 const ECN: u8 = 0x08;
+/// Set in the kind of compressed packets; the other bits say how to read them.
+const COMPRESSED: u8 = 0x80;
 
 /// Why a byte stream is no sequence of frames. Always the sender's fault, or that of someone on the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -65,7 +74,7 @@ pub enum FrameError {
     },
 }
 
-/// What stands before a packet.
+/// What stands before a packet that travels whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrameHead {
     /// Bytes of packet that follow the head.
@@ -74,7 +83,36 @@ pub struct FrameHead {
     pub offload: Offload,
 }
 
+/// What stands at the start of a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Frame {
+    /// A packet travels whole.
+    Packet {
+        /// What stands before it.
+        head: FrameHead,
+        /// The context that its headers make, if any: [`compress`](crate::compress).
+        context: Option<u8>,
+    },
+    /// A packet travels with its headers compressed.
+    Compressed {
+        /// The kind's lower seven bits.
+        bits: u8,
+        /// Bytes that follow: compressed header and payload.
+        len: usize,
+    },
+}
+
 impl FrameHead {
+    /// Bytes it is written in.
+    #[inline]
+    pub const fn encoded_len(&self) -> usize {
+        match self.offload {
+            Offload::None => 3,
+            Offload::Checksum { .. } => 7,
+            Offload::Segments(_) => MAX_HEAD,
+        }
+    }
+
     /// Writes the head in front of a packet: into the *end* of `room`, so that the packet that starts where
     /// `room` ends needs no move. Returns the head's length. `packet_len` must be at most [`MAX_PACKET`].
     #[inline]
@@ -84,13 +122,11 @@ impl FrameHead {
         match self.offload {
             Offload::None => {
                 room[MAX_HEAD - 3..].copy_from_slice(&[length[0], length[1], PLAIN]);
-                3
             }
             Offload::Checksum { start, offset } => {
                 room[MAX_HEAD - 7..MAX_HEAD - 4].copy_from_slice(&[length[0], length[1], CHECKSUM]);
                 room[MAX_HEAD - 4..MAX_HEAD - 2].copy_from_slice(&start.to_be_bytes());
                 room[MAX_HEAD - 2..].copy_from_slice(&offset.to_be_bytes());
-                7
             }
             Offload::Segments(s) => {
                 let kind = match s.kind {
@@ -105,25 +141,62 @@ impl FrameHead {
                 {
                     room[3 + 2 * at..5 + 2 * at].copy_from_slice(&value.to_be_bytes());
                 }
-                MAX_HEAD
             }
+        }
+        self.encoded_len()
+    }
+
+    /// The same for a packet that makes a context; no super-packet does.
+    #[inline]
+    pub fn encode_context_before(&self, context: u8, room: &mut [u8; MAX_HEAD]) -> usize {
+        debug_assert!(!matches!(self.offload, Offload::Segments(_)));
+        let plain_len = self.encode_before(room);
+        let start = MAX_HEAD - plain_len;
+        // Length and kind move down by one.
+        room.copy_within(start..start + 3, start - 1);
+        room[start + 1] = if plain_len == 3 { PLAIN_CONTEXT } else { CHECKSUM_CONTEXT };
+        room[start + 2] = context;
+        plain_len + 1
+    }
+}
+
+impl Frame {
+    /// Bytes that follow the head.
+    #[inline]
+    pub const fn content_len(&self) -> usize {
+        match self {
+            Frame::Packet { head, .. } => head.packet_len,
+            Frame::Compressed { len, .. } => *len,
         }
     }
 
     /// Reads the head of the frame that starts `bytes`, and its length; `None` if more bytes are needed.
     #[inline]
-    pub fn decode(bytes: &[u8]) -> Result<Option<(FrameHead, usize)>, FrameError> {
+    pub fn decode(bytes: &[u8]) -> Result<Option<(Frame, usize)>, FrameError> {
         let [high, low, kind, rest @ ..] = bytes else { return Ok(None) };
-        let packet_len = usize::from(u16::from_be_bytes([*high, *low]));
-        if packet_len < MIN_PACKET {
-            return Err(FrameError::TooShort { length: packet_len });
+        let length = usize::from(u16::from_be_bytes([*high, *low]));
+        if *kind & COMPRESSED != 0 {
+            return Ok(Some((Frame::Compressed { bits: *kind & !COMPRESSED, len: length }, 3)));
+        }
+        if length < MIN_PACKET {
+            return Err(FrameError::TooShort { length });
         }
         let number = |at: usize| rest.get(at..at + 2).map(|b| u16::from_be_bytes([b[0], b[1]]));
-        let (offload, len) = match *kind {
-            PLAIN => (Offload::None, 3),
-            CHECKSUM => {
-                let (Some(start), Some(offset)) = (number(0), number(2)) else { return Ok(None) };
-                (Offload::Checksum { start, offset }, 7)
+        let mut context = None;
+        let offload = match *kind {
+            PLAIN => Offload::None,
+            PLAIN_CONTEXT => {
+                let Some(number) = rest.first() else { return Ok(None) };
+                context = Some(*number);
+                Offload::None
+            }
+            CHECKSUM | CHECKSUM_CONTEXT => {
+                let at = usize::from(*kind == CHECKSUM_CONTEXT);
+                let (Some(start), Some(offset)) = (number(at), number(at + 2)) else { return Ok(None) };
+                if at == 1 {
+                    context = rest.first().copied();
+                }
+                Offload::Checksum { start, offset }
             }
             TCP4 | TCP6 | UDP | 0x18 | 0x19 => {
                 let (Some(size), Some(header_len), Some(checksum_start), Some(checksum_offset)) =
@@ -136,20 +209,29 @@ impl FrameHead {
                     TCP6 => SegmentKind::Tcp6,
                     _ => SegmentKind::Udp,
                 };
-                let segmentation = Segmentation {
+                Offload::Segments(Segmentation {
                     kind: segment_kind,
                     ecn: kind & ECN != 0,
                     size,
                     header_len,
                     checksum_start,
                     checksum_offset,
-                };
-                (Offload::Segments(segmentation), MAX_HEAD)
+                })
             }
             kind => return Err(FrameError::UnknownKind { kind }),
         };
-        Ok(Some((FrameHead { packet_len, offload }, len)))
+        let head = FrameHead { packet_len: length, offload };
+        let head_len = head.encoded_len() + usize::from(context.is_some());
+        Ok(Some((Frame::Packet { head, context }, head_len)))
     }
+}
+
+/// The head of a compressed frame with these bits in its kind, and `len` bytes of content.
+#[inline]
+pub(crate) fn compressed_head(bits: u8, len: usize) -> [u8; 3] {
+    debug_assert!(bits & COMPRESSED == 0 && len <= MAX_PACKET);
+    let [high, low] = (len as u16).to_be_bytes();
+    [high, low, COMPRESSED | bits]
 }
 
 #[cfg(test)]
@@ -185,14 +267,32 @@ mod tests {
     #[test]
     fn a_head_that_was_written_is_read_back_and_every_prefix_asks_for_more() {
         for head in heads() {
-            let mut room = [0; MAX_HEAD];
-            let len = head.encode_before(&mut room);
-            let bytes = &room[MAX_HEAD - len..];
-            assert_eq!(FrameHead::decode(bytes), Ok(Some((head, len))));
-            for short in 0..len {
-                assert_eq!(FrameHead::decode(&bytes[..short]), Ok(None), "{head:?} cut to {short}");
+            let contexts: &[Option<u8>] = match head.offload {
+                Offload::Segments(_) => &[None],
+                _ => &[None, Some(0), Some(200)],
+            };
+            for &context in contexts {
+                let mut room = [0; MAX_HEAD];
+                let len = match context {
+                    None => head.encode_before(&mut room),
+                    Some(context) => head.encode_context_before(context, &mut room),
+                };
+                let bytes = &room[MAX_HEAD - len..];
+                assert_eq!(Frame::decode(bytes), Ok(Some((Frame::Packet { head, context }, len))));
+                for short in 0..len {
+                    assert_eq!(Frame::decode(&bytes[..short]), Ok(None), "{head:?} cut to {short}");
+                }
             }
         }
+    }
+
+    #[test]
+    fn a_compressed_frame_may_be_of_any_length() {
+        for len in [0, 3, 19, MAX_PACKET] {
+            let head = compressed_head(0x15, len);
+            assert_eq!(Frame::decode(&head), Ok(Some((Frame::Compressed { bits: 0x15, len }, 3))));
+        }
+        assert_eq!(Frame::decode(&[0, 1]), Ok(None));
     }
 
     /// The vectors of docs/wire-format.md.
@@ -215,9 +315,9 @@ mod tests {
 
     #[test]
     fn what_is_no_frame_is_named() {
-        assert_eq!(FrameHead::decode(&[0, 100, 0x13]), Err(FrameError::UnknownKind { kind: 0x13 }));
-        assert_eq!(FrameHead::decode(&[0, 100, 0x1a]), Err(FrameError::UnknownKind { kind: 0x1a }));
-        assert_eq!(FrameHead::decode(&[0, 100, 0x00]), Err(FrameError::UnknownKind { kind: 0 }));
-        assert_eq!(FrameHead::decode(&[0, 19, 0x01]), Err(FrameError::TooShort { length: 19 }));
+        assert_eq!(Frame::decode(&[0, 100, 0x13]), Err(FrameError::UnknownKind { kind: 0x13 }));
+        assert_eq!(Frame::decode(&[0, 100, 0x1a]), Err(FrameError::UnknownKind { kind: 0x1a }));
+        assert_eq!(Frame::decode(&[0, 100, 0x00]), Err(FrameError::UnknownKind { kind: 0 }));
+        assert_eq!(Frame::decode(&[0, 19, 0x01]), Err(FrameError::TooShort { length: 19 }));
     }
 }

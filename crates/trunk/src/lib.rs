@@ -9,6 +9,7 @@
 //! moves the bytes, or whether the lane is the kernel's or modelled.
 
 mod class;
+pub mod compress;
 mod custody;
 mod flow;
 pub mod frame;

@@ -1,20 +1,24 @@
-//! Runs the body of the fuzz target `frame_decoder` over its committed corpus and over streams near it.
+//! Runs the bodies of the fuzz targets `frame_decoder` and `header_decompressor` over their committed corpora and over
+//! streams near them.
 
 #![allow(clippy::disallowed_methods, reason = "the corpus is in files; the crate under test reads none")]
 
 #[path = "../../../fuzz/bodies/frame_decoder.rs"]
 mod frame_decoder;
+#[path = "../../../fuzz/bodies/header_decompressor.rs"]
+mod header_decompressor;
 
 use std::path::PathBuf;
 use std::{fs, io};
 
 use trunkline_packet::build::{self, Ip, Tcp};
 use trunkline_packet::{Offload, TcpFlags};
+use trunkline_trunk::compress::{Compression, Compressor, MAX_FRAMED, Single};
 use trunkline_trunk::frame::{FrameHead, MAX_HEAD};
 use trunkline_units::Rng;
 
-fn directory() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/frame_decoder")
+fn directory(target: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target)
 }
 
 fn frame((packet, offload): (Vec<u8>, Offload)) -> Vec<u8> {
@@ -47,35 +51,96 @@ fn entries() -> Vec<(String, Vec<u8>)> {
     entries
 }
 
-#[test]
-fn the_corpus_holds_the_contract() -> io::Result<()> {
-    let mut count = 0;
-    for file in fs::read_dir(directory())? {
-        frame_decoder::run(&fs::read(file?.path())?);
-        count += 1;
+/// Frames of flows with compressed headers: each a stream that makes its context first.
+fn compressed_entries() -> Vec<(String, Vec<u8>)> {
+    let stamps = |n: u8| [1, 1, 8, 10, 0, 0, 0, n, 0, 0, 0, n / 2];
+    let sack = |n: u8| [1, 1, 5, 18, 0, 0, n, 0, 0, 0, n, 9, 0, 0, n, 40, 0, 0, n, 80];
+    let options = |n: u8, of: u8| match of {
+        0 => vec![],
+
+        2 if n.is_multiple_of(2) => [&stamps(n)[..], &sack(n)].concat(),
+        1 | 2 => stamps(n).to_vec(),
+        _ => sack(n).to_vec(),
+    };
+    let mut entries = Vec::new();
+    for (version, ip) in [("v4", Ip::v4()), ("v6", Ip::v6())] {
+        for (name, of) in [("plain", 0), ("stamps", 1), ("stamps_sack", 2), ("sack", 3), ("udp", 4)] {
+            for open in [false, true] {
+                let packets = (0..4_u8).map(|n| {
+                    let ip = Ip { id: u16::from(n), hop_limit: 64 - n / 3, ..ip };
+                    let options = options(n, of);
+                    let (ack, seq) = (u32::from(n) * 2896, u32::from(n) * 4);
+                    let tcp =
+                        Tcp { ack, seq, window: 500 - u16::from(n), options: &options, ..Tcp::default() };
+                    match (of == 4, open) {
+                        (true, true) => build::udp_offloaded(&ip, (5, 6), b"data", 100),
+                        (true, false) => (build::udp(&ip, (5, 6), b"data"), Offload::None),
+                        (false, true) => build::tcp_offloaded(&ip, &tcp, b"data", 100),
+                        (false, false) => (build::tcp(&ip, &tcp, b"data"), Offload::None),
+                    }
+                });
+                let mut compressor = Compressor::new(Compression::On);
+                let stream = packets.flat_map(|packet| compressed(&mut compressor, &packet)).collect();
+                let how = if open { "open" } else { "complete" };
+                entries.push((format!("{version}_{name}_{how}"), stream));
+            }
+        }
     }
-    assert!(count >= entries().len(), "{count} files in the corpus");
+    entries.push(("unknown_context".to_owned(), vec![0, 1, 0xc0, 7]));
+    entries.push(("no_context".to_owned(), vec![0, 0, 0x80]));
+    entries
+}
+
+fn compressed(compressor: &mut Compressor, (packet, offload): &(Vec<u8>, Offload)) -> Vec<u8> {
+    let mut out = [0; MAX_FRAMED];
+    let framed = compressor.frame(&Single { head: packet, len: packet.len(), offload: *offload }, &mut out);
+    [&out[..framed.len], &packet[framed.replaced..]].concat()
+}
+
+/// A target's name, its body, and what its corpus is made of.
+type Target = (&'static str, fn(&[u8]), fn() -> Vec<(String, Vec<u8>)>);
+
+const TARGETS: [Target; 2] = [
+    ("frame_decoder", frame_decoder::run, entries),
+    ("header_decompressor", header_decompressor::run, compressed_entries),
+];
+
+#[test]
+fn the_corpora_hold_the_contracts() -> io::Result<()> {
+    for (target, run, entries) in TARGETS {
+        let mut count = 0;
+        for file in fs::read_dir(directory(target))? {
+            run(&fs::read(file?.path())?);
+            count += 1;
+        }
+        assert!(count >= entries().len(), "{count} files in the corpus of {target}");
+    }
     Ok(())
 }
 
 #[test]
-fn streams_with_bytes_changed_hold_the_contract() {
-    let mut rng = Rng::new(1, "frames");
-    let entries = entries();
-    for _ in 0..20_000 {
-        let mut bytes = entries[rng.below(entries.len() as u64) as usize].1.clone();
-        for _ in 0..rng.below(4) {
-            let at = rng.below(bytes.len() as u64) as usize;
-            bytes[at] = rng.below(256) as u8;
+fn streams_with_bytes_changed_hold_the_contracts() {
+    for (target, run, entries) in TARGETS {
+        let mut rng = Rng::new(1, target);
+        let entries = entries();
+        for _ in 0..20_000 {
+            let mut bytes = entries[rng.below(entries.len() as u64) as usize].1.clone();
+            for _ in 0..rng.below(4) {
+                let at = rng.below(bytes.len() as u64) as usize;
+                bytes[at] = rng.below(256) as u8;
+            }
+            bytes.truncate(rng.below(bytes.len() as u64 + 1) as usize);
+            run(&bytes);
         }
-        bytes.truncate(rng.below(bytes.len() as u64 + 1) as usize);
-        frame_decoder::run(&bytes);
     }
 }
 
 #[test]
-#[ignore = "writes the corpus anew"]
-fn write_corpus() -> io::Result<()> {
-    fs::create_dir_all(directory())?;
-    entries().into_iter().try_for_each(|(name, bytes)| fs::write(directory().join(name), bytes))
+#[ignore = "writes the corpora anew"]
+fn write_corpora() -> io::Result<()> {
+    for (target, _, entries) in TARGETS {
+        fs::create_dir_all(directory(target))?;
+        entries().into_iter().try_for_each(|(name, bytes)| fs::write(directory(target).join(name), bytes))?;
+    }
+    Ok(())
 }

@@ -21,6 +21,7 @@ use crate::handshake::{
 use crate::keys::PublicKey;
 use crate::lane_rx::LaneRx;
 use crate::lane_tx::LaneTx;
+use crate::plan;
 use crate::sys;
 use crate::worker::{Command, WorkerEvent};
 
@@ -476,7 +477,8 @@ impl Daemon {
             Ok(receiving) => Box::new(receiving),
             Err(error) => return self.dial_failed(&key, error.to_string()),
         };
-        let sending = Box::new(LaneTx::new(serial, Arc::clone(&fd), sealer));
+        let compression = plan::compression(&self.config, &group.name);
+        let sending = Box::new(LaneTx::new(serial, Arc::clone(&fd), sealer, compression));
         let (shard, number) = self.place(&key);
         let shard = &self.workers.shards[usize::from(shard)];
         let group = Arc::clone(&key.group);

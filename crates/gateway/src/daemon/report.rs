@@ -231,12 +231,17 @@ impl Daemon {
         if let Some(stats) = received.get(&up.serial) {
             status.frames_received = stats.frames;
             status.bytes_received = stats.bytes;
+            status.restored = stats.compression.restored;
             status.key_updates += stats.key_updates;
         }
         let sent = tx.iter().flat_map(|report| &report.lanes).find(|(serial, ..)| *serial == up.serial);
         if let Some((_, stats, kernel)) = sent {
             status.frames_sent = stats.frames;
             status.bytes_sent = stats.bytes;
+            status.compressed = stats.compression.compressed;
+            status.uncompressed = stats.compression.uncompressed();
+            status.headers_in_bytes = stats.compression.header_bytes_before;
+            status.headers_out_bytes = stats.compression.header_bytes_after;
             status.key_updates += stats.key_updates;
             if let Some((info, snapshot)) = kernel {
                 status.cwnd = info.cwnd;

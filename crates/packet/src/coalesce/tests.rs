@@ -9,11 +9,28 @@ fn headers(packet: &[u8]) -> Headers {
 }
 
 fn start(packet: &[u8], offload: Offload) -> Option<UdpRun> {
-    UdpRun::start(packet, &headers(packet), offload)
+    let headers = headers(packet);
+    let whole = UdpRun::start([packet, &[]], &headers, offload);
+    // Where it is cut makes no difference, if all of the headers are in front.
+    if let Some((front, data)) = packet.split_at_checked(headers.transport_offset + 8) {
+        let cut = UdpRun::start([front, data], &headers, offload);
+        assert_eq!(
+            cut.map(|mut run| run.finish().0.to_vec()),
+            whole.clone().map(|mut run| run.finish().0.to_vec())
+        );
+    }
+    whole
 }
 
 fn push(run: &mut UdpRun, packet: &[u8]) -> bool {
-    run.push(packet, &headers(packet), Offload::None)
+    let headers = headers(packet);
+    let mut other = run.clone();
+    let pushed = run.push([packet, &[]], &headers, Offload::None);
+    if let Some((front, data)) = packet.split_at_checked(headers.transport_offset + 8) {
+        assert_eq!(other.push([front, data], &headers, Offload::None), pushed);
+        assert_eq!(other.finish().0, run.clone().finish().0);
+    }
+    pushed
 }
 
 fn datagram(len: usize) -> Vec<u8> {
@@ -60,7 +77,7 @@ fn a_partial_checksum_merges_like_a_complete_one() {
     let (packet, offload) = build::udp_offloaded(&Ip::v6(), (5, 6), b"data", 100);
     let mut run = start(&packet, offload).unwrap();
     assert!(push(&mut run, &build::udp(&Ip::v6(), (5, 6), b"more")));
-    assert!(run.push(&packet, &headers(&packet), offload));
+    assert!(run.push([&packet, &[]], &headers(&packet), offload));
     assert_eq!(run.count(), 3);
 }
 
