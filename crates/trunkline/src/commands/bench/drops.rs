@@ -26,7 +26,21 @@ const RATE_MBIT: f64 = 20.0;
 const ROUND_TRIP: Duration = Duration::from_millis(50);
 const BUFFER: Duration = Duration::from_millis(50);
 const FLOWS: u32 = 50;
-const CONGESTION_CONTROLS: [&str; 2] = ["cubic", "reno"];
+/// The flows' TCP: today's with two congestion controls, and one like that of 1998, without selective acknowledgements, loss
+/// probes and recovery by time, which a second loss in a window costs a timeout.
+const STACKS: [Stack; 3] = [
+    Stack { name: "cubic", congestion_control: "cubic", era: Era::Today },
+    Stack { name: "reno", congestion_control: "reno", era: Era::Today },
+    Stack { name: "reno without SACK", congestion_control: "reno", era: Era::Of1998 },
+];
+/// What makes the kernel's TCP one of 1998.
+const OF_1998: [&str; 5] = [
+    "net.ipv4.tcp_sack",
+    "net.ipv4.tcp_dsack",
+    "net.ipv4.tcp_early_retrans",
+    "net.ipv4.tcp_recovery",
+    "net.ipv4.tcp_frto",
+];
 /// Flows begin one after the other in the first half of this, so that no slow start meets all others.
 const LEAD: Duration = Duration::from_secs(6);
 
@@ -53,9 +67,22 @@ const MEASURES: [Measure; 10] = [
     Measure::new("room_packets", "room, packets", 0),
 ];
 
-struct Condition {
-    /// Of the flows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Era {
+    Today,
+    Of1998,
+}
+
+/// How the flows' ends behave.
+#[derive(Debug, Clone, Copy)]
+struct Stack {
+    name: &'static str,
     congestion_control: &'static str,
+    era: Era,
+}
+
+struct Condition {
+    stack: Stack,
     /// Whether the queue is to be as large as the trunk's own discipline made it.
     sized: bool,
 }
@@ -70,7 +97,7 @@ pub(super) fn run(bench: &Bench) -> Result<String, Failure> {
         }
         Ok(measured)
     })?;
-    let requirements = CONGESTION_CONTROLS.iter().flat_map(|name| requirements(&rows, name)).collect();
+    let requirements = STACKS.iter().flat_map(|stack| requirements(&rows, stack.name)).collect();
     let about = format!(
         "{FLOWS} flows in one class for {} s after {} s, WAN {RATE_MBIT} Mbit/s, RTT {} ms, buffer {} ms",
         bench.seconds.as_secs(),
@@ -112,10 +139,10 @@ fn cells() -> Vec<Cell<Condition>> {
         ("red", "{ discipline = \"red\" }".to_owned()),
     ];
     let mut cells = Vec::new();
-    for congestion_control in CONGESTION_CONTROLS {
+    for stack in STACKS {
         let mut add = |variant, sized| {
-            let condition = Condition { congestion_control, sized };
-            cells.push(Cell { group: congestion_control.to_owned(), variant, condition });
+            let condition = Condition { stack, sized };
+            cells.push(Cell { group: stack.name.to_owned(), variant, condition });
         };
         add(Variant::direct(), false);
         for (name, queue) in &queues {
@@ -138,6 +165,14 @@ fn measure(bench: &Bench, cell: &Cell<Condition>, room_bytes: Option<f64>) -> Re
     }
     let rate = Rate::from_mbit(RATE_MBIT);
     let site = Site::build(bench, &variant, LinkSettings::wide_area(rate, ROUND_TRIP, BUFFER))?;
+    let stack = cell.condition.stack;
+    if stack.era == Era::Of1998 {
+        for host in [&site.scene.a, &site.scene.x] {
+            for setting in OF_1998 {
+                host.sysctl(setting, "0").map_err(Failure::doing("cannot make TCP one of 1998"))?;
+            }
+        }
+    }
     let sink = site.sink(0)?;
     let begin = clock::now();
     let (from, to) = (begin + LEAD, begin + LEAD + bench.seconds);
@@ -145,8 +180,7 @@ fn measure(bench: &Bench, cell: &Cell<Condition>, room_bytes: Option<f64>) -> Re
     let flows: Vec<_> = (0..FLOWS)
         .map(|flow| {
             let start = begin + LEAD / 2 * flow / FLOWS;
-            let mut settings =
-                BulkSettings::new(sink.address(), cell.condition.congestion_control, 1, to - start);
+            let mut settings = BulkSettings::new(sink.address(), stack.congestion_control, 1, to - start);
             settings.first_flow = flow;
             site.bulk_at(start, settings)
         })
