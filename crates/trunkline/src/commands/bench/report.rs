@@ -91,8 +91,8 @@ pub(super) enum Bound {
 impl fmt::Display for Bound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::AtMost(limit) => write!(f, "at most {limit}"),
-            Self::AtLeast(limit) => write!(f, "at least {limit}"),
+            Self::AtMost(limit) => write!(f, "at most {}", thousandths(*limit)),
+            Self::AtLeast(limit) => write!(f, "at least {}", thousandths(*limit)),
         }
     }
 }
@@ -237,7 +237,11 @@ fn aligned(lines: &[Vec<String>]) -> String {
 
 /// To a thousandth, which is finer than anything here can be measured.
 pub(super) fn rounded(value: f64) -> Value {
-    Value::from((value * 1000.0).round() / 1000.0)
+    Value::from(thousandths(value))
+}
+
+fn thousandths(value: f64) -> f64 {
+    (value * 1000.0).round() / 1000.0
 }
 
 /// The middle one, or the mean of the two in the middle; zero of none.
