@@ -1,4 +1,4 @@
-//! `bench meltdown`: TCP over TCP on a WAN that loses packets.
+//! `bench meltdown`: TCP over TCP on a WAN that loses packets, or is away for a moment.
 //!
 //! A reliable lane repairs every loss itself, and while it does the user's TCP waits, may lose patience, and repeats what is
 //! only waiting in the trunk. The filter is to keep those repeats out of the lane. Losses are random and on the way of the data
@@ -42,8 +42,20 @@ const MEASURES: [Measure; 8] = [
     Measure::new("edge_drops", "edge drops", 0),
 ];
 
+/// What is wrong with the WAN.
+#[derive(Debug, Clone, Copy)]
+enum Trouble {
+    /// It loses packets at random, with this probability.
+    Loss(f64),
+    /// It is cut for [`CUT`], every [`CUT_INTERVAL`]: the lane waits for a timer of its own, and the user's TCP with it.
+    Cuts,
+}
+
+const CUT: Duration = Duration::from_millis(700);
+const CUT_INTERVAL: Duration = Duration::from_secs(4);
+
 struct Condition {
-    loss: f64,
+    trouble: Trouble,
     /// The congestion control of the user's flow.
     user: &'static str,
     /// Whether the requirements are for this one.
@@ -86,10 +98,13 @@ fn cells() -> Vec<Cell<Condition>> {
     let mut cells = Vec::new();
     let filter = |name, keys: &str| Variant::one_class(name, &format!("repeat_filter = {keys}"));
     for user in USERS {
-        for loss in LOSSES {
+        for trouble in LOSSES.map(Trouble::Loss).into_iter().chain([Trouble::Cuts]) {
             let mut add = |variant, held| {
-                let group = format!("{user}, loss {} %", loss * 100.0);
-                cells.push(Cell { group, variant, condition: Condition { loss, user, held } });
+                let group = match trouble {
+                    Trouble::Loss(loss) => format!("{user}, loss {} %", loss * 100.0),
+                    Trouble::Cuts => format!("{user}, cuts"),
+                };
+                cells.push(Cell { group, variant, condition: Condition { trouble, user, held } });
             };
             add(Variant::direct(), false);
             add(filter("filter", "true"), true);
@@ -106,7 +121,9 @@ fn cells() -> Vec<Cell<Condition>> {
 fn measure(bench: &Bench, cell: &Cell<Condition>) -> Result<Measured, Failure> {
     let rate = Rate::from_mbit(RATE_MBIT);
     let site = Site::build(bench, &cell.variant, LinkSettings::wide_area(rate, ROUND_TRIP, BUFFER))?;
-    site.link.set_loss(Way::Forward, cell.condition.loss);
+    if let Trouble::Loss(loss) = cell.condition.trouble {
+        site.link.set_loss(Way::Forward, loss);
+    }
     let sink = site.sink(0)?;
     let from = clock::now() + LEAD;
     let to = from + bench.seconds;
@@ -118,6 +135,16 @@ fn measure(bench: &Bench, cell: &Cell<Condition>) -> Result<Measured, Failure> {
     };
     site.sleep_until(from)?;
     let (tcp, edge) = state()?;
+    if matches!(cell.condition.trouble, Trouble::Cuts) {
+        let mut cut = from;
+        while cut + CUT_INTERVAL <= to {
+            site.sleep_until(cut)?;
+            site.link.cut();
+            site.sleep_until(cut + CUT)?;
+            site.link.restore();
+            cut += CUT_INTERVAL;
+        }
+    }
     site.sleep_until(to)?;
     let (tcp_end, edge_end) = state()?;
     site.sent(flow)?;
