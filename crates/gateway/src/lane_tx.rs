@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use trunkline_trunk::compress::{Compression, Compressor, CompressorStats};
-use trunkline_trunk::{LaneId, LaneSnapshot, Poll, Transmitter};
+use trunkline_trunk::{EdgePacing, LaneId, LaneSnapshot, PacingMode, PathLoss, Poll, Transmitter};
 use trunkline_units::{Instant, Rate};
 
 use crate::pool::{BODY_CONTENT, Block, FRONT, PacketBuf, Pool};
@@ -21,7 +21,7 @@ use crate::sys::{self, TcpInfo};
 /// The longest time between two visits of a worker to a lane that the depth must bridge: a scheduler's slice.
 const VISIT: Duration = Duration::from_millis(2);
 /// How often the kernel is asked for a busy lane's window and round-trip time.
-const REFRESH: Duration = Duration::from_millis(50);
+const REFRESH: Duration = Duration::from_millis(20);
 /// How often it is asked how much the far end has acknowledged.
 const ASK: Duration = Duration::from_millis(1);
 /// Pieces sent with one system call at the most.
@@ -68,6 +68,10 @@ pub(crate) struct LaneTxStats {
     pub(crate) key_updates: u64,
     /// What header compression did.
     pub(crate) compression: CompressorStats,
+    /// What bounds its pacing, if its queue is to be kept at the edge.
+    pub(crate) pacing: Option<PacingMode>,
+    /// The congestion control it has been given because of its path, if that was left to us.
+    pub(crate) chosen: Option<&'static str>,
 }
 
 pub(crate) struct LaneTx {
@@ -84,6 +88,10 @@ pub(crate) struct LaneTx {
     depth: usize,
     refreshed: Option<Instant>,
     asked: Option<Instant>,
+    /// What keeps its queue at the edge, if that is wanted.
+    pacing: Option<EdgePacing>,
+    /// What its congestion control goes by, if that is left to us.
+    path: Option<PathLoss>,
     stats: LaneTxStats,
 }
 
@@ -106,6 +114,8 @@ impl LaneTx {
             depth: 0,
             refreshed: None,
             asked: None,
+            pacing: None,
+            path: None,
             stats: LaneTxStats::default(),
         }
     }
@@ -132,6 +142,41 @@ impl LaneTx {
         Ok((info, fill(&info, unsent, total)))
     }
 
+    /// Whether to keep its queue at the edge by a ceiling on its pacing.
+    pub(crate) fn set_edge_pacing(&mut self, on: bool) -> io::Result<()> {
+        if on != self.pacing.is_some() {
+            self.pacing = on.then(EdgePacing::default);
+            self.stats.pacing = on.then_some(PacingMode::Free);
+            sys::set_max_pacing_rate(self.fd(), None)?;
+        }
+        Ok(())
+    }
+
+    /// Chooses the congestion control by the path from now on: that of a path that loses packets without being full
+    /// where it is one, or else the usual.
+    pub(crate) fn adapt_congestion_control(&mut self) {
+        self.path = Some(PathLoss::default());
+        self.stats.chosen = Some(sys::USUAL_CONGESTION_CONTROL);
+    }
+
+    fn watch_losses(&mut self, now: Instant, info: &TcpInfo) {
+        let Some(path) = &mut self.path else { return };
+        let queue = EdgePacing::has_queue(&self.snapshot);
+        if path.update(now, info.segments_out.into(), info.retransmits.into(), queue) {
+            let name =
+                if path.is_lossy() { sys::LOSSY_CONGESTION_CONTROL } else { sys::USUAL_CONGESTION_CONTROL };
+            match sys::set_congestion_control(self.fd.as_fd(), name) {
+                Ok(()) => self.stats.chosen = Some(name),
+                Err(error) => {
+                    tracing::warn!(
+                        "a lane's path loses packets, and this kernel does not give us {name}: {error}"
+                    );
+                    self.path = None;
+                }
+            }
+        }
+    }
+
     /// Asks the kernel how the lane does, sets the depth to what it sends between two visits, and tells the core.
     fn refresh(&mut self, now: Instant, lane: LaneId, core: &mut Transmitter<PacketBuf>) -> io::Result<()> {
         if self.refreshed.is_some_and(|at| now.saturating_since(at) < REFRESH) {
@@ -147,6 +192,16 @@ impl LaneTx {
             self.snapshot.delivery_rate = self.snapshot.delivery_rate.max(known);
         }
         core.handle_lane(now, lane, &self.snapshot, self.stats.bytes.saturating_sub(total as u64));
+        if core.has_backlog(lane) {
+            self.watch_losses(now, &info);
+        }
+        if let Some(pacing) = &mut self.pacing {
+            if pacing.update(now, &self.snapshot, core.has_backlog(lane)) {
+                let bytes = pacing.ceiling().map(|rate| rate.bits_per_second() / 8);
+                sys::set_max_pacing_rate(self.fd.as_fd(), bytes)?;
+            }
+            self.stats.pacing = Some(pacing.mode());
+        }
         let depth = self.snapshot.depth(VISIT);
         if depth.abs_diff(self.depth) > self.depth / 4 {
             sys::set_notsent_lowat(self.fd(), depth)?;
@@ -176,6 +231,8 @@ impl LaneTx {
         pool: &mut Pool,
     ) -> Result<Flushed, LaneError> {
         let mut held = None;
+        // Also where nothing has to wait: the queue may stand in the core.
+        self.refresh(now, lane, core)?;
         loop {
             if !self.send(pool)? {
                 return Ok(Flushed::Full);
@@ -186,7 +243,6 @@ impl LaneTx {
             if !core.has_backlog(lane) {
                 return Ok(Flushed::Idle);
             }
-            self.refresh(now, lane, core)?;
             self.snapshot.unsent = sys::send_queue_unsent(self.fd())?;
             // The kernel reports the socket writable once its unsent part falls below half the depth.
             if self.snapshot.unsent * 2 >= self.depth {

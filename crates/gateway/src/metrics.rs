@@ -119,6 +119,9 @@ const LANE_FAMILIES: &[Family<Lane>] = &[
     ("trunkline_lane_delivery_rate_bytes_per_second", "gauge", "Rate lately delivered.", |l| {
         Some(bytes_per_second(l.delivery_rate))
     }),
+    ("trunkline_lane_held", "gauge", "1 while a ceiling keeps its queue at the edge.", |l| {
+        Some(f64::from(u8::from(l.edge_pacing == "held")))
+    }),
     ("trunkline_lane_pacing_rate_bytes_per_second", "gauge", "Rate it is paced to.", |l| {
         l.pacing_rate.map(bytes_per_second)
     }),

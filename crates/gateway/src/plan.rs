@@ -20,6 +20,8 @@ pub(crate) struct Plan {
     /// Whether the lanes of each group compress headers.
     compression: Vec<Compression>,
     pub(crate) peers: Vec<PeerPlan>,
+    /// Whether lanes keep their queue at the edge by a ceiling on their pacing.
+    pub(crate) edge_pacing: bool,
     /// The addresses of the device.
     pub(crate) addresses: Vec<IpNet>,
     /// What the queues' chance follows from: another one in each process.
@@ -53,6 +55,7 @@ impl Plan {
                 .iter()
                 .map(|peer| PeerPlan { key: peer.public_key, routes: peer.routes.clone() })
                 .collect(),
+            edge_pacing: config.lanes.edge_pacing,
             addresses: config.tun.addresses.clone(),
             seed,
         })

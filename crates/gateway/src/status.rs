@@ -292,6 +292,9 @@ pub struct Lane {
     pub delivery_rate: u64,
     /// Rate the kernel paces it to, or would where it does not pace, bit/s; `None` without bound.
     pub pacing_rate: Option<u64>,
+    /// What edge pacing does: `off`, `free` (no ceiling), `held` (a ceiling) or `competing` (none, because others keep a
+    /// queue in the core).
+    pub edge_pacing: String,
     /// Segments retransmitted: losses in the core.
     pub retransmits: u64,
     /// Segments sent.

@@ -205,6 +205,11 @@ pub(crate) fn set_notsent_lowat(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<
     set_option(fd, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, &c_int::try_from(bytes).unwrap_or(c_int::MAX))
 }
 
+/// Bounds the rate a sender paces itself to, bytes per second (`SO_MAX_PACING_RATE`); `None` for no bound.
+pub(crate) fn set_max_pacing_rate(fd: BorrowedFd<'_>, rate: Option<u64>) -> io::Result<()> {
+    set_option(fd, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &rate.unwrap_or(u64::MAX))
+}
+
 /// Bounds the receive window that a socket offers (`TCP_WINDOW_CLAMP`).
 pub(crate) fn set_window_clamp(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
     set_option(fd, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, &c_int::try_from(bytes).unwrap_or(c_int::MAX))
@@ -222,6 +227,11 @@ pub(crate) fn set_dscp(fd: BorrowedFd<'_>, dscp: u8) -> io::Result<()> {
         _ => set_option(fd, libc::IPPROTO_IP, libc::IP_TOS, &traffic_class),
     }
 }
+
+/// What lanes use whose congestion control is left to us (docs/decisions/0009).
+pub(crate) const USUAL_CONGESTION_CONTROL: &str = "cubic";
+/// What they use on a path that loses packets without being full.
+pub(crate) const LOSSY_CONGESTION_CONTROL: &str = "bbr";
 
 /// Sets the congestion control by name (`TCP_CONGESTION`).
 pub(crate) fn set_congestion_control(fd: BorrowedFd<'_>, name: &str) -> io::Result<()> {

@@ -109,6 +109,7 @@ pub(crate) struct Sender {
     /// Lanes whose packets ceilings hold back, and until when.
     held: Vec<(Instant, usize, LaneId)>,
     refusals: Refusals,
+    edge_pacing: bool,
     stats: DeviceReadStats,
 }
 
@@ -134,6 +135,7 @@ impl Sender {
             lanes: HashMap::new(),
             watched: Vec::new(),
             held: Vec::new(),
+            edge_pacing: false,
             stats: DeviceReadStats::default(),
         }
     }
@@ -321,7 +323,10 @@ impl Sender {
             self.take_lane(serial, false);
         }
         self.lanes.insert(lane.serial, (index, id));
-        self.peers[index].lanes[id.index()] = Some(LaneSlot::new(*lane));
+        let mut lane = *lane;
+        // Where the kernel does not pace, the lane goes without.
+        let _ = lane.set_edge_pacing(self.edge_pacing);
+        self.peers[index].lanes[id.index()] = Some(LaneSlot::new(lane));
         mark(&mut self.dirty_peers, &mut self.peers[index], index, id);
         Ok(replaced)
     }
@@ -341,6 +346,7 @@ impl Sender {
         self.watched.clear();
         self.held.clear();
         self.refusals.set_sources(&plan.addresses);
+        self.edge_pacing = plan.edge_pacing;
         let pool = &mut self.pool;
         let lane_count: u8 = plan.trunk.groups.iter().map(|group| group.lanes).sum();
         for planned in &plan.peers {
@@ -374,6 +380,7 @@ impl Sender {
         for (index, peer) in self.peers.iter_mut().enumerate() {
             for id in (0..peer.lanes.len() as u8).map(LaneId) {
                 if let Some(slot) = &mut peer.lanes[id.index()] {
+                    let _ = slot.lane.set_edge_pacing(plan.edge_pacing);
                     self.lanes.insert(slot.lane.serial, (index, id));
                     mark(&mut self.dirty_peers, peer, index, id);
                 }

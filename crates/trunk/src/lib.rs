@@ -11,9 +11,11 @@
 mod class;
 pub mod compress;
 mod custody;
+mod edge_pacing;
 mod flow;
 pub mod frame;
 mod lane;
+mod path_loss;
 mod receiver;
 mod routes;
 mod rtt;
@@ -24,7 +26,9 @@ pub use class::{
     AdmissionSettings, Behaviour, ClassId, ClassSettings, Classifier, DscpSet, LaneGroup, LaneId, Over,
     Protocol, Rule, TrunkPlan,
 };
+pub use edge_pacing::{EdgePacing, PacingMode};
 pub use lane::LaneSnapshot;
+pub use path_loss::PathLoss;
 pub use receiver::{Receiver, ReceiverStats, Refusal};
 pub use routes::RouteTable;
 pub use transmitter::{

@@ -132,7 +132,9 @@ impl Receiver {
         }
         let mut options = Vec::new();
         if let Some(start) = self.have.range(self.next..).next().copied().filter(|_| sack) {
-            let end = (start..).find(|segment| !self.have.contains(segment)).expect("finite");
+            let end = start
+                + self.have.range(start..).zip(start..).take_while(|(have, next)| *have == next).count()
+                    as u32;
             options.extend([1, 1, 5, 10]);
             options.extend((first + start * SEGMENT).0.to_be_bytes());
             options.extend((first + end * SEGMENT).0.to_be_bytes());

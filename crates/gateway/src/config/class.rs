@@ -65,10 +65,26 @@ pub struct LaneGroupConfig {
     pub name: String,
     /// Lanes to each peer in each shard, 1 to 8; a flow stays on one.
     pub count: u8,
-    /// The kernel's name of their congestion control.
+    /// The kernel's name of their congestion control, or [`AUTO_CONGESTION_CONTROL`](super::AUTO_CONGESTION_CONTROL).
     pub congestion_control: String,
     /// The code point of their outer packets, 0 to 63.
     pub dscp: u8,
+}
+
+impl LaneGroupConfig {
+    /// Whether their congestion control is left to us.
+    pub fn adapts_congestion_control(&self) -> bool {
+        self.congestion_control == super::AUTO_CONGESTION_CONTROL
+    }
+
+    /// The kernel's name of what their connections begin with.
+    pub fn usual_congestion_control(&self) -> &str {
+        if self.adapts_congestion_control() {
+            crate::sys::USUAL_CONGESTION_CONTROL
+        } else {
+            &self.congestion_control
+        }
+    }
 }
 
 /// A rule takes a packet for which all that is given holds. Something is always given.

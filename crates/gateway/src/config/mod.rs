@@ -39,7 +39,9 @@ pub const DEFAULT_TUN_MTU: u32 = 1500;
 /// `tun.tx_queue_len` unless given. Short, since the queue that is managed is the core's, not the device's.
 pub const DEFAULT_TX_QUEUE_LEN: u32 = 128;
 /// `lanes.congestion_control` unless given.
-pub const DEFAULT_CONGESTION_CONTROL: &str = "cubic";
+pub const DEFAULT_CONGESTION_CONTROL: &str = AUTO_CONGESTION_CONTROL;
+/// Cubic, and bbr on paths that lose packets without being full.
+pub const AUTO_CONGESTION_CONTROL: &str = "auto";
 /// Where the control socket lies unless given: `<name>.sock` in here.
 pub const RUN_DIRECTORY: &str = "/run/trunkline";
 /// Most classes of a site.
@@ -146,6 +148,8 @@ pub struct LanesConfig {
     pub congestion_control: String,
     /// The mark (`SO_MARK`) on the packets of lanes.
     pub fwmark: Option<u32>,
+    /// Whether a ceiling on their pacing keeps the queue at the edge.
+    pub edge_pacing: bool,
 }
 
 /// One of `[[peers]]`: another site.

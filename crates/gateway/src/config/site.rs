@@ -196,7 +196,11 @@ fn check_mtu(place: &Place<'_>, tun: &TunConfig, peers: &[PeerConfig]) {
 }
 
 fn lanes(root: &mut Section<'_>) -> LanesConfig {
-    let mut lanes = LanesConfig { congestion_control: DEFAULT_CONGESTION_CONTROL.to_owned(), fwmark: None };
+    let mut lanes = LanesConfig {
+        congestion_control: DEFAULT_CONGESTION_CONTROL.to_owned(),
+        fwmark: None,
+        edge_pacing: true,
+    };
     let Some(mut section) = root.section("lanes") else { return lanes };
     if let Some(name) = section
         .field("congestion_control")
@@ -205,6 +209,9 @@ fn lanes(root: &mut Section<'_>) -> LanesConfig {
         lanes.congestion_control = name;
     }
     lanes.fwmark = section.field("fwmark").and_then(|field| field.integer(1..=u32::MAX));
+    if let Some(on) = section.field("edge_pacing").and_then(|field| field.boolean()) {
+        lanes.edge_pacing = on;
+    }
     section.finish();
     lanes
 }

@@ -60,7 +60,10 @@ fn a_key_alone_is_a_file_and_all_else_has_defaults() {
             tx_queue_len: DEFAULT_TX_QUEUE_LEN
         }
     );
-    assert_eq!(config.lanes, LanesConfig { congestion_control: "cubic".to_owned(), fwmark: None });
+    assert_eq!(
+        config.lanes,
+        LanesConfig { congestion_control: "auto".to_owned(), fwmark: None, edge_pacing: true }
+    );
     assert_eq!(config.control.socket, Path::new("/run/trunkline/site.sock"));
     let interactive = ok("classes = \"interactive\"");
     assert_eq!((config.classes, config.lane_groups), (interactive.classes, interactive.lane_groups));
@@ -84,6 +87,7 @@ tx_queue_len = 7
 [lanes]
 congestion_control = "reno"
 fwmark = 0x51
+edge_pacing = false
 [[classes]]
 name = "voice"
 match = [{{ dscp = ["ef", 44] }}, {{ protocol = "udp", port = [53, "5060-5061"], source = "10.1.0.0/16", destination = "10.2.0.0/16" }}, {{ length = ["40-200", 1500], behaviour = "interactive" }}]
@@ -127,7 +131,10 @@ listen = "unix:/tmp/a.metrics"
     assert_eq!((config.tun.mtu, config.tun.queues, config.tun.tx_queue_len), (9000, 4, 7));
     assert!(!config.tun.offloads);
     assert_eq!(config.tun.addresses[1].to_string(), "fd00::1/64");
-    assert_eq!(config.lanes, LanesConfig { congestion_control: "reno".to_owned(), fwmark: Some(0x51) });
+    assert_eq!(
+        config.lanes,
+        LanesConfig { congestion_control: "reno".to_owned(), fwmark: Some(0x51), edge_pacing: false }
+    );
     let [voice, ping, rest] = config.classes.as_slice() else { panic!() };
     assert_eq!(voice.rules[0], RuleConfig { dscp: vec![46, 44], ..RuleConfig::default() });
     assert_eq!(

@@ -16,7 +16,7 @@ pub(super) const SITE_NAME: &str = "1 to 64 of A-Z a-z 0-9 . _ -, not starting w
 pub(super) const INTERFACE_NAME: &str = "1 to 15 octets without white space, '/', ':' or '%'";
 /// What [`congestion_control`] takes.
 pub(super) const CONGESTION_CONTROL: &str =
-    "a name out of /proc/sys/net/ipv4/tcp_available_congestion_control, such as \"cubic\"";
+    "\"auto\", or a name out of /proc/sys/net/ipv4/tcp_available_congestion_control, such as \"cubic\"";
 /// What [`listen_address`] takes.
 pub(super) const LISTEN_ADDRESS: &str = "an address and a port, such as \"0.0.0.0:4600\" or \"[::]:4600\"";
 /// What [`endpoint`] takes.

@@ -97,7 +97,10 @@ impl Daemon {
                         },
                     };
                     if let State::Up(up) = &lane.state {
-                        let _ = sys::set_congestion_control(up.fd.as_fd(), &group.congestion_control);
+                        // A lane that chooses for itself keeps what it has chosen.
+                        if !group.adapts_congestion_control() {
+                            let _ = sys::set_congestion_control(up.fd.as_fd(), &group.congestion_control);
+                        }
                         let _ = sys::set_dscp(up.fd.as_fd(), group.dscp);
                     }
                     self.lanes.push(lane);
@@ -257,7 +260,7 @@ impl Daemon {
             class: key.group.to_string(),
         };
         let options = SocketOptions {
-            congestion_control: Some(&group.congestion_control),
+            congestion_control: Some(group.usual_congestion_control()),
             dscp: group.dscp,
             mark: self.config.lanes.fwmark,
         };
@@ -470,7 +473,7 @@ impl Daemon {
             Some(keys) => (Some(keys.sealer), Some(keys.opener)),
             None => (None, None),
         };
-        let receiving = match sys::set_congestion_control(fd.as_fd(), &group.congestion_control)
+        let receiving = match sys::set_congestion_control(fd.as_fd(), group.usual_congestion_control())
             .and_then(|()| sys::set_dscp(fd.as_fd(), group.dscp))
             .and_then(|()| LaneRx::new(serial, Arc::clone(&fd), opener))
         {
@@ -478,7 +481,10 @@ impl Daemon {
             Err(error) => return self.dial_failed(&key, error.to_string()),
         };
         let compression = plan::compression(&self.config, &group.name);
-        let sending = Box::new(LaneTx::new(serial, Arc::clone(&fd), sealer, compression));
+        let mut sending = Box::new(LaneTx::new(serial, Arc::clone(&fd), sealer, compression));
+        if group.adapts_congestion_control() {
+            sending.adapt_congestion_control();
+        }
         let (shard, number) = self.place(&key);
         let shard = &self.workers.shards[usize::from(shard)];
         let group = Arc::clone(&key.group);

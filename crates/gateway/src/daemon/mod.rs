@@ -503,7 +503,7 @@ fn check_congestion_controls(config: &Config) -> Result<(), DaemonError> {
     let available =
         fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
     for group in &config.lane_groups {
-        let name = group.congestion_control.as_str();
+        let name = group.usual_congestion_control();
         let known = available.split_whitespace().any(|known| known == name);
         // A module may be loaded by the kernel on first use: only trying tells.
         let usable = || -> io::Result<()> {

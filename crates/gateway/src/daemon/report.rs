@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use trunkline_packet::protocol;
 use trunkline_queue::Histogram;
-use trunkline_trunk::ClassReport;
+use trunkline_trunk::{ClassReport, PacingMode};
 use trunkline_units::{Instant, Rate};
 
 use super::lanes::State;
@@ -237,6 +237,16 @@ impl Daemon {
         let sent = tx.iter().flat_map(|report| &report.lanes).find(|(serial, ..)| *serial == up.serial);
         if let Some((_, stats, kernel)) = sent {
             status.frames_sent = stats.frames;
+            if let Some(chosen) = stats.chosen {
+                chosen.clone_into(&mut status.congestion_control);
+            }
+            match stats.pacing {
+                None => "off",
+                Some(PacingMode::Free) => "free",
+                Some(PacingMode::Held) => "held",
+                Some(PacingMode::Competing) => "competing",
+            }
+            .clone_into(&mut status.edge_pacing);
             status.bytes_sent = stats.bytes;
             status.compressed = stats.compression.compressed;
             status.uncompressed = stats.compression.uncompressed();

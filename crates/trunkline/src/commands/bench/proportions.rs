@@ -30,8 +30,9 @@ const BUFFER: Duration = Duration::from_millis(50);
 const FLOWS: u32 = 4;
 const CONGESTION_CONTROL: &str = "cubic";
 const WINDOW: Duration = Duration::from_secs(1);
-/// Windows at the start that are not judged: slow start.
-const START_WINDOWS: usize = 2;
+/// How long the flows go at the first rate before it counts. A promise is to a class that has something to send, and
+/// until its flows have opened their windows it has not.
+const LEAD: Duration = Duration::from_secs(5);
 const FIRST_PORT: u16 = 5001;
 /// Percentage points that a share may be off.
 const TOLERANCE_POINTS: f64 = 3.0;
@@ -64,11 +65,12 @@ pub(super) fn run(bench: &Bench) -> Result<String, Failure> {
         .collect();
     let about = format!(
         "{FLOWS} {CONGESTION_CONTROL} flows a class, WAN {STEPS:?} Mbit/s for {} s each, RTT {} ms, buffer {} ms at \
-         {} Mbit/s; windows of 1 s, not judged: the first {START_WINDOWS} and those that begin with a step",
+         {} Mbit/s; windows of 1 s after {} s of lead, not judged: those that begin with a step",
         bench.seconds.as_secs(),
         ROUND_TRIP.as_millis(),
         BUFFER.as_millis(),
         STEPS[0],
+        LEAD.as_secs(),
     );
     Report { about, measures: &MEASURES, rows: &rows, requirements }.text(bench)
 }
@@ -120,7 +122,7 @@ fn measure(bench: &Bench, cell: &Cell<Promise>) -> Result<Measured, Failure> {
     let shares = cell.condition.shares;
     let link = LinkSettings::wide_area(Rate::from_mbit(STEPS[0]), ROUND_TRIP, BUFFER);
     let site = Site::build(bench, &cell.variant, link)?;
-    let time = bench.seconds * STEPS.len() as u32;
+    let time = LEAD + bench.seconds * STEPS.len() as u32;
     let mut sinks = Vec::new();
     for index in 0..shares.len() {
         sinks.push(site.sink(FIRST_PORT + index as u16)?);
@@ -131,8 +133,8 @@ fn measure(bench: &Bench, cell: &Cell<Promise>) -> Result<Measured, Failure> {
         .map(|sink| site.bulk(BulkSettings::new(sink.address(), CONGESTION_CONTROL, FLOWS, time)))
         .collect();
     debug_assert!(sinks.iter().all(|sink| sink.address().ip() == Plan::IPV4.x));
-    for (index, rate) in STEPS.iter().enumerate() {
-        site.sleep_until(begin + bench.seconds * index as u32)?;
+    for (index, rate) in STEPS.iter().enumerate().skip(1) {
+        site.sleep_until(begin + LEAD + bench.seconds * index as u32)?;
         site.link.set_rate(Way::Forward, Some(Rate::from_mbit(*rate)));
     }
     for flows in flows {
@@ -140,7 +142,7 @@ fn measure(bench: &Bench, cell: &Cell<Promise>) -> Result<Measured, Failure> {
     }
     let reports: Vec<SinkReport> =
         sinks.into_iter().map(trunkline_testbed::traffic::TcpSink::finish).collect();
-    Ok(judge(shares, &reports, begin, bench.seconds.as_secs() as usize))
+    Ok(judge(shares, &reports, begin + LEAD, bench.seconds.as_secs() as usize))
 }
 
 /// What the receivers got, window by window, next to the promise.
@@ -153,7 +155,7 @@ fn judge(shares: &[u32], reports: &[SinkReport], begin: Instant, step_windows: u
         let got: Vec<f64> =
             reports.iter().map(|report| report.goodput(from, from + WINDOW).as_mbit()).collect();
         let all: f64 = got.iter().sum();
-        let judged = index >= START_WINDOWS && index % step_windows != 0;
+        let judged = index < step_windows || index % step_windows != 0;
         let points: Vec<f64> = shares
             .iter()
             .zip(&got)

@@ -1,0 +1,114 @@
+//! Telling a path that loses packets from one that is full.
+//!
+//! A congestion control that goes by losses takes every loss for a full path, and its rate on a path that loses a
+//! packet in a hundred is a few segments a round trip (Mathis et al. 1997), whatever the path could carry. Losses
+//! while there is no queue in the core, and packets wait for the lane, are not those of a full path. Two seconds of
+//! them in a row, or as many more as a hundred segments take, are a verdict; ten without any are the other.
+
+use std::time::Duration;
+
+use trunkline_units::Instant;
+
+/// Watches one lane's losses.
+#[derive(Debug, Clone, Default)]
+pub struct PathLoss {
+    lossy: bool,
+    since: Option<Instant>,
+    segments: u64,
+    lost: u64,
+    /// A queue in the core was seen in this stretch.
+    queued: bool,
+    votes: u32,
+}
+
+impl PathLoss {
+    /// A stretch that is judged lasts so long, and for so many segments.
+    const STRETCH: Duration = Duration::from_secs(1);
+    const SEGMENTS: u64 = 100;
+    /// Stretches in a row that make a path lossy, or clean again.
+    const LOSSY_AFTER: u32 = 2;
+    const CLEAN_AFTER: u32 = 10;
+
+    /// Whether the path loses packets without being full.
+    pub const fn is_lossy(&self) -> bool {
+        self.lossy
+    }
+
+    /// Takes note of how many segments the lane has sent and sent again since it began, and of whether its path has a
+    /// queue now. Call it while packets wait for the lane. Whether the verdict changed.
+    pub fn update(&mut self, now: Instant, segments: u64, repeated: u64, queue: bool) -> bool {
+        self.queued |= queue;
+        let Some(since) = self.since else {
+            (self.since, self.segments, self.lost) = (Some(now), segments, repeated);
+            return false;
+        };
+        let sent = segments.saturating_sub(self.segments);
+        if now.saturating_since(since) < Self::STRETCH || sent < Self::SEGMENTS {
+            return false;
+        }
+        let lost = repeated.saturating_sub(self.lost);
+        let queued = std::mem::take(&mut self.queued);
+        (self.since, self.segments, self.lost) = (Some(now), segments, repeated);
+        let (agrees, needed) = if self.lossy {
+            // One in two thousand.
+            (lost * 2000 < sent, Self::CLEAN_AFTER)
+        } else {
+            // Three in a thousand.
+            (!queued && lost * 1000 >= sent * 3, Self::LOSSY_AFTER)
+        };
+        self.votes = if agrees { self.votes + 1 } else { 0 };
+        if self.votes < needed {
+            return false;
+        }
+        self.votes = 0;
+        self.lossy = !self.lossy;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A thousand segments a second, so many of them lost, for so many seconds.
+    fn run(path: &mut PathLoss, start: u64, seconds: u64, lost_in_1000: u64, queue: bool) {
+        for n in 0..=seconds * 50 {
+            let at = start * 50 + n;
+            let _ = path.update(Instant::from_millis(at * 20), at * 20, at * lost_in_1000 / 50, queue);
+        }
+    }
+
+    #[test]
+    fn losses_without_a_queue_make_a_path_lossy_and_their_end_makes_it_clean() {
+        let mut path = PathLoss::default();
+        run(&mut path, 0, 4, 10, false);
+        assert!(path.is_lossy());
+        let lost = 4 * 10;
+        for n in 0..=8 * 50 {
+            let _ = path.update(Instant::from_millis(4000 + n * 20), 4000 + n * 20, lost, false);
+        }
+        assert!(path.is_lossy(), "eight seconds are not enough");
+        for n in 8 * 50..=14 * 50 {
+            let _ = path.update(Instant::from_millis(4000 + n * 20), 4000 + n * 20, lost, false);
+        }
+        assert!(!path.is_lossy());
+    }
+
+    #[test]
+    fn losses_of_a_full_path_and_rare_ones_are_no_verdict() {
+        let mut full = PathLoss::default();
+        run(&mut full, 0, 60, 20, true);
+        assert!(!full.is_lossy());
+        let mut rare = PathLoss::default();
+        run(&mut rare, 0, 60, 2, false);
+        assert!(!rare.is_lossy());
+    }
+
+    #[test]
+    fn a_few_segments_are_not_judged() {
+        let mut path = PathLoss::default();
+        for second in 0..50 {
+            assert!(!path.update(Instant::from_millis(second * 1000), second * 2, second, false));
+        }
+    }
+}
