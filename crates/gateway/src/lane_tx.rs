@@ -90,6 +90,8 @@ pub(crate) struct LaneTx {
     asked: Option<Instant>,
     /// What keeps its queue at the edge, if that is wanted.
     pacing: Option<EdgePacing>,
+    /// Its ceiling may have changed and is not set yet.
+    pacing_due: bool,
     /// What its congestion control goes by, if that is left to us.
     path: Option<PathLoss>,
     stats: LaneTxStats,
@@ -115,6 +117,7 @@ impl LaneTx {
             refreshed: None,
             asked: None,
             pacing: None,
+            pacing_due: false,
             path: None,
             stats: LaneTxStats::default(),
         }
@@ -150,6 +153,27 @@ impl LaneTx {
             sys::set_max_pacing_rate(self.fd(), None)?;
         }
         Ok(())
+    }
+
+    /// Whether [`LaneTx::pace`] is due.
+    pub(crate) const fn pacing_due(&self) -> bool {
+        self.pacing_due
+    }
+
+    /// What its path carries for it, bit/s, if a ceiling holds it and packets wait for it.
+    pub(crate) fn claim(&self) -> Option<f64> {
+        self.pacing.as_ref().and_then(EdgePacing::claim)
+    }
+
+    /// Sets the ceiling, moved towards a `fair` share among the lanes to the same peer, bit/s.
+    pub(crate) fn pace(&mut self, fair: Option<f64>) -> io::Result<()> {
+        self.pacing_due = false;
+        let Some(pacing) = &mut self.pacing else { return Ok(()) };
+        if let Some(fair) = fair {
+            pacing.share(fair);
+        }
+        let bytes = pacing.ceiling().map(|rate| rate.bits_per_second() / 8);
+        sys::set_max_pacing_rate(self.fd.as_fd(), bytes)
     }
 
     /// Chooses the congestion control by the path from now on: that of a path that loses packets without being full
@@ -196,10 +220,7 @@ impl LaneTx {
             self.watch_losses(now, &info);
         }
         if let Some(pacing) = &mut self.pacing {
-            if pacing.update(now, &self.snapshot, core.has_backlog(lane)) {
-                let bytes = pacing.ceiling().map(|rate| rate.bits_per_second() / 8);
-                sys::set_max_pacing_rate(self.fd.as_fd(), bytes)?;
-            }
+            self.pacing_due |= pacing.update(now, &self.snapshot, core.has_backlog(lane));
             self.stats.pacing = Some(pacing.mode());
         }
         let depth = self.snapshot.depth(VISIT);

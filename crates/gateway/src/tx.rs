@@ -278,6 +278,16 @@ impl Sender {
                     }
                     Err(error) => wishes.push(Wish::End { serial, reason: error.to_string() }),
                 }
+                if slot.lane.pacing_due() {
+                    let fair = fair_share(&self.peers[index].lanes);
+                    if let Some(slot) = &mut self.peers[index].lanes[lane.index()]
+                        && let Err(error) = slot.lane.pace(fair)
+                    {
+                        wishes.push(Wish::End { serial, reason: error.to_string() });
+                    }
+                }
+                let Peer { core, lanes, .. } = &mut self.peers[index];
+                let Some(slot) = &mut lanes[lane.index()] else { continue };
                 if !slot.watched && core.has_custody(lane) {
                     slot.watched = true;
                     self.watched.push((index, lane));
@@ -416,6 +426,13 @@ impl Sender {
             lanes: lanes.collect(),
         }
     }
+}
+
+/// The mean of what the held lanes to a peer carry, if there are several.
+fn fair_share(lanes: &[Option<LaneSlot>]) -> Option<f64> {
+    let claims = lanes.iter().flatten().filter_map(|slot| slot.lane.claim());
+    let (sum, count) = claims.fold((0.0, 0_u32), |(sum, count), claim| (sum + claim, count + 1));
+    (count > 1).then(|| sum / f64::from(count))
 }
 
 fn mark(dirty_peers: &mut Vec<usize>, peer: &mut Peer, index: usize, lane: LaneId) {

@@ -48,6 +48,8 @@ pub struct EdgePacing {
     cut: (Instant, Duration),
     /// How often that was done to the queue that stands now.
     cuts: u32,
+    /// Whether packets waited at the last update.
+    waiting: bool,
     /// Updates in a row, without a ceiling, that saw a queue.
     seen: u32,
     updated: Option<Instant>,
@@ -88,13 +90,28 @@ impl EdgePacing {
         (self.mode == PacingMode::Held).then(|| Rate::from_bits_per_second(self.ceiling as u64))
     }
 
+    /// What the path was found to carry for this lane, bit/s, if it is held and packets wait for it.
+    pub fn claim(&self) -> Option<f64> {
+        (self.mode == PacingMode::Held && self.waiting).then_some(self.capacity)
+    }
+
+    /// Moves the ceiling a part of the way to a `fair` share of what lanes on the same path carry, bit/s. Lanes that
+    /// go by one queue do not find equal shares by themselves, as those do that go by losses.
+    pub fn share(&mut self, fair: f64) {
+        if self.claim().is_some() && self.capacity > 0.0 {
+            let moved = self.capacity + (fair - self.capacity) / 4.0;
+            self.ceiling = (self.ceiling * moved / self.capacity).max(Self::FLOOR);
+            self.capacity = moved;
+        }
+    }
+
     /// Whether this lane's path has a queue that is more than the wobble of a round trip.
     pub fn has_queue(lane: &LaneSnapshot) -> bool {
         let (Some(srtt), Some(min_rtt)) = (lane.srtt, lane.min_rtt) else { return false };
         srtt.saturating_sub(min_rtt) > (Self::TARGET + min_rtt / 32) * 2
     }
 
-    /// Takes note of how the lane does; `waiting` if packets wait for it. Whether the ceiling changed.
+    /// Takes note of how the lane does; `waiting` if packets wait for it. Whether the ceiling may have changed.
     pub fn update(&mut self, now: Instant, lane: &LaneSnapshot, waiting: bool) -> bool {
         let (Some(srtt), Some(min_rtt), Some(rate)) = (lane.srtt, lane.min_rtt, lane.delivery_rate) else {
             return false;
@@ -104,7 +121,8 @@ impl EdgePacing {
             return false;
         }
         self.updated = Some(now);
-        let before = self.ceiling();
+        self.waiting = waiting;
+        let before = self.mode;
         let queue = srtt.saturating_sub(min_rtt);
         let target = Self::TARGET + min_rtt / 32;
         if queue <= target * 3 / 2 {
@@ -135,7 +153,7 @@ impl EdgePacing {
                 }
             }
         }
-        before != self.ceiling()
+        self.mode == PacingMode::Held || before == PacingMode::Held
     }
 
     /// Puts the ceiling below `rate`, which is the path's capacity while there is a queue.
@@ -291,6 +309,28 @@ mod tests {
         let (queue, used) = run(&mut pacing, &mut path, 140_000, 50e6, 0.0);
         assert_eq!(pacing.mode(), PacingMode::Held);
         assert!(queue < 5.0 && used > 0.96, "{queue} ms, {used}");
+    }
+
+    #[test]
+    fn held_lanes_come_to_equal_shares_and_keep_the_sum() {
+        let held = |capacity: f64| EdgePacing {
+            mode: PacingMode::Held,
+            waiting: true,
+            capacity,
+            ceiling: capacity * 0.97,
+            ..EdgePacing::default()
+        };
+        let mut lanes = [held(7e6), held(2e6)];
+        for turn in 0..40 {
+            let mean = lanes.iter().filter_map(EdgePacing::claim).sum::<f64>() / 2.0;
+            lanes[turn % 2].share(mean);
+        }
+        let claims = lanes.each_ref().map(|lane| lane.claim().expect("held"));
+        assert!((claims[0] - claims[1]).abs() < 0.2e6, "{claims:?}");
+        assert!((8e6..10e6).contains(&(claims[0] + claims[1])), "{claims:?}");
+        let mut quiet = EdgePacing { waiting: false, ..held(7e6) };
+        quiet.share(1e6);
+        assert_eq!((quiet.claim(), quiet.capacity), (None, 7e6), "who has little to send is left alone");
     }
 
     #[test]

@@ -32,7 +32,7 @@ const CONGESTION_CONTROL: &str = "cubic";
 const WINDOW: Duration = Duration::from_secs(1);
 /// How long the flows go at the first rate before it counts. A promise is to a class that has something to send, and
 /// until its flows have opened their windows it has not.
-const LEAD: Duration = Duration::from_secs(5);
+const LEAD: Duration = Duration::from_secs(8);
 const FIRST_PORT: u16 = 5001;
 /// Percentage points that a share may be off.
 const TOLERANCE_POINTS: f64 = 3.0;
