@@ -178,7 +178,7 @@ fn classes_that_name_the_same_lane_share_it() {
         [LaneGroupConfig {
             name: "site".to_owned(),
             count: 2,
-            congestion_control: "cubic".to_owned(),
+            congestion_control: "auto".to_owned(),
             dscp: 18
         }]
     );
