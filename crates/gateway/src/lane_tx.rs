@@ -129,7 +129,11 @@ impl LaneTx {
 
     /// What it has done so far.
     pub(crate) fn stats(&self) -> LaneTxStats {
-        LaneTxStats { compression: *self.compressor.stats(), ..self.stats }
+        LaneTxStats {
+            compression: *self.compressor.stats(),
+            pacing: self.pacing.as_ref().map(EdgePacing::mode),
+            ..self.stats
+        }
     }
 
     /// Compresses headers from now on, or does not.
@@ -149,7 +153,6 @@ impl LaneTx {
     pub(crate) fn set_edge_pacing(&mut self, on: bool) -> io::Result<()> {
         if on != self.pacing.is_some() {
             self.pacing = on.then(EdgePacing::default);
-            self.stats.pacing = on.then_some(PacingMode::Free);
             sys::set_max_pacing_rate(self.fd(), None)?;
         }
         Ok(())
@@ -221,7 +224,6 @@ impl LaneTx {
         }
         if let Some(pacing) = &mut self.pacing {
             self.pacing_due |= pacing.update(now, &self.snapshot, core.has_backlog(lane));
-            self.stats.pacing = Some(pacing.mode());
         }
         let depth = self.snapshot.depth(VISIT);
         if depth.abs_diff(self.depth) > self.depth / 4 {

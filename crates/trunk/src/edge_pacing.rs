@@ -108,7 +108,12 @@ impl EdgePacing {
     /// Whether this lane's path has a queue that is more than the wobble of a round trip.
     pub fn has_queue(lane: &LaneSnapshot) -> bool {
         let (Some(srtt), Some(min_rtt)) = (lane.srtt, lane.min_rtt) else { return false };
-        srtt.saturating_sub(min_rtt) > (Self::TARGET + min_rtt / 32) * 2
+        srtt.saturating_sub(min_rtt) > Self::target(min_rtt) * 2
+    }
+
+    /// The queue in the core that is aimed at.
+    fn target(min_rtt: Duration) -> Duration {
+        Self::TARGET + min_rtt / 32
     }
 
     /// Takes note of how the lane does; `waiting` if packets wait for it. Whether the ceiling may have changed.
@@ -124,7 +129,7 @@ impl EdgePacing {
         self.waiting = waiting;
         let before = self.mode;
         let queue = srtt.saturating_sub(min_rtt);
-        let target = Self::TARGET + min_rtt / 32;
+        let target = Self::target(min_rtt);
         if queue <= target * 3 / 2 {
             self.short_at = now;
             self.cuts = 0;
@@ -141,7 +146,7 @@ impl EdgePacing {
                     self.hold(now, rate, (queue, target));
                 }
             }
-            PacingMode::Held => self.steer(now, lane, (queue, target), waiting),
+            PacingMode::Held => self.steer(now, (srtt, rate), (queue, target)),
             PacingMode::Competing => {
                 if queue <= target {
                     // They have gone.
@@ -168,13 +173,7 @@ impl EdgePacing {
         self.mode = PacingMode::Held;
     }
 
-    fn steer(
-        &mut self,
-        now: Instant,
-        lane: &LaneSnapshot,
-        (queue, target): (Duration, Duration),
-        waiting: bool,
-    ) {
+    fn steer(&mut self, now: Instant, (srtt, rate): (Duration, Rate), (queue, target): (Duration, Duration)) {
         if queue > target {
             if now.saturating_since(self.short_at) > Self::STUBBORN && self.cuts >= Self::ENOUGH {
                 self.patience = (self.patience * 2).clamp(Self::PATIENCE, Self::MOST_PATIENCE);
@@ -185,7 +184,6 @@ impl EdgePacing {
             }
             // What was cut shows after a round trip and some. A queue that drains meanwhile is on its way out, and what
             // arrives may be no more than what is sent already.
-            let (Some(srtt), Some(rate)) = (lane.srtt, lane.delivery_rate) else { return };
             let (since, was) = self.cut;
             let due = now.saturating_since(since) >= srtt * 5 / 2;
             if queue > was || (due && queue > was * 7 / 10) {
@@ -199,7 +197,7 @@ impl EdgePacing {
         }
         // The next queue is another one.
         self.cut = (now, Duration::ZERO);
-        if !waiting {
+        if !self.waiting {
             return;
         }
         let settled = self.capacity * 0.97;

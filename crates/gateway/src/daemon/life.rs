@@ -41,7 +41,7 @@ impl Daemon {
         self.config.peers.iter().find(|peer| peer.public_key == *key)
     }
 
-    fn group_config(&self, name: &str) -> Option<&LaneGroupConfig> {
+    pub(super) fn group_config(&self, name: &str) -> Option<&LaneGroupConfig> {
         self.config.lane_groups.iter().find(|group| group.name == name)
     }
 

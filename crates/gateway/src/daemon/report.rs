@@ -198,7 +198,7 @@ impl Daemon {
         received: &BTreeMap<u64, LaneRxStats>,
     ) -> Lane {
         let (shard, index) = self.place(&lane.key);
-        let group = self.config.lane_groups.iter().find(|group| *group.name == *lane.key.group);
+        let group = self.group_config(&lane.key.group);
         let mut status = Lane {
             group: lane.key.group.to_string(),
             index: index.into(),
