@@ -1,0 +1,153 @@
+//! What makes one TCP differ from another, as plain values.
+
+use std::time::Duration;
+
+/// How losses are found and repaired.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Recovery {
+    /// Fast retransmit, then slow start from one segment (Jacobson 1988).
+    Tahoe,
+    /// Fast recovery that ends with the first acknowledgement of new data (RFC 2581 §3.2).
+    Reno,
+    /// Fast recovery that goes on over partial acknowledgements (RFC 6582).
+    NewReno,
+    /// By the scoreboard of what the receiver says it has (RFC 6675).
+    Sack,
+    /// By the time since a segment was sent, with tail loss probes (RFC 8985) and proportional rate reduction (RFC 6937).
+    RackTlp,
+}
+
+/// How the congestion window grows beyond slow start, and what a loss leaves of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum GrowthKind {
+    /// A segment each round trip, half after a loss (RFC 5681 §3.1).
+    Reno,
+    /// Binary search (Xu, Harfoush and Rhee 2004).
+    Bic,
+    /// RFC 9438.
+    Cubic,
+    /// Reno's window and one by delay beside it (Tan et al. 2006, draft-sridharan-tcpm-ctcp).
+    Compound,
+    /// By delay (Brakmo and Peterson 1995).
+    Vegas,
+    /// By a model of the path: its bandwidth and its round-trip time (Cardwell et al. 2016; version 1).
+    Bbr,
+}
+
+/// How the window grows until the first loss.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SlowStart {
+    /// By what is acknowledged (RFC 5681 §3.1).
+    Classic,
+    /// No faster than half of `max_ssthresh` a round trip once it is above that, in segments (RFC 3742).
+    Limited {
+        /// `max_ssthresh`.
+        max_ssthresh: u32,
+    },
+    /// Left, by way of a slower growth, once the round-trip time rises (RFC 9406).
+    HyStartPlusPlus,
+    /// Left at once when the round-trip time or the length of an acknowledgement train rises (Ha and Rhee 2008), as
+    /// Linux's CUBIC does it.
+    HyStart,
+}
+
+/// How a timeout or a recovery that was not needed is noticed and taken back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SpuriousDetection {
+    /// It is not.
+    None,
+    /// By what the first acknowledgements after a timeout acknowledge (RFC 5682).
+    FRto,
+    /// By timestamps (RFC 3522), and F-RTO where there are none.
+    Eifel,
+}
+
+/// When data is acknowledged that need not be at once (RFC 1122 §4.2.3.2, RFC 5681 §4.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct DelayedAck {
+    /// At the latest after this.
+    pub timeout: Duration,
+    /// At the latest with this many full segments.
+    pub every: u8,
+    /// Segments at the start of a connection that are acknowledged each at once.
+    pub quick: u8,
+}
+
+/// Timers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Timers {
+    /// Before the first sample (RFC 6298 §2.1; 3 s before it).
+    pub initial_rto: Duration,
+    /// Floor (RFC 6298 §2.4).
+    pub min_rto: Duration,
+    /// Ceiling of the back-off.
+    pub max_rto: Duration,
+    /// Of the clock that round trips are measured with and timers run out by.
+    pub granularity: Duration,
+    /// Time-outs of one segment after which the connection is given up.
+    pub most_retries: u8,
+    /// How long a closed connection is remembered by the side that closed first.
+    pub time_wait: Duration,
+}
+
+/// What a TCP is, in full.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// The preset it began as, for people.
+    pub name: &'static str,
+    /// See [`Recovery`].
+    pub recovery: Recovery,
+    /// See [`GrowthKind`].
+    pub growth: GrowthKind,
+    /// See [`SlowStart`].
+    pub slow_start: SlowStart,
+    /// See [`SpuriousDetection`].
+    pub spurious: SpuriousDetection,
+    /// See [`Timers`].
+    pub timers: Timers,
+    /// `None`: every segment is acknowledged at once.
+    pub delayed_ack: Option<DelayedAck>,
+    /// Octets of data and TCP options in a segment at the most: the MSS option's value.
+    pub mss: u16,
+    /// Segments of `mss` that may be sent at first.
+    pub initial_window: u32,
+    /// Segments; slow start ends there the first time. `None`: no bound.
+    pub initial_ssthresh: Option<u32>,
+    /// Duplicate acknowledgements that mean a loss.
+    pub duplicate_threshold: u8,
+    /// New data for the first two duplicate acknowledgements (RFC 3042).
+    pub limited_transmit: bool,
+    /// The window grows by octets that are acknowledged (RFC 3465), otherwise by acknowledgements.
+    pub byte_counting: bool,
+    /// Congestion window after a timeout's worth of silence: the initial window again (RFC 5681 §4.1).
+    pub restart_after_idle: bool,
+    /// The window does not grow while the sender has too little to fill it (RFC 7661, RFC 9438 §5.8).
+    pub validates_window: bool,
+    /// Offers and understands SACK (RFC 2018) and reports duplicates (RFC 2883).
+    pub sack: bool,
+    /// Offers timestamps (RFC 7323).
+    pub timestamps: bool,
+    /// Offers windows of more than 64 KB (RFC 7323).
+    pub window_scaling: bool,
+    /// Offers ECN (RFC 3168).
+    pub ecn: bool,
+    /// Small segments wait for acknowledgements (RFC 896).
+    pub nagle: bool,
+    /// Octets that may be written and not acknowledged.
+    pub send_buffer: u64,
+    /// Octets that may arrive and not be read: what the window offers at the most.
+    pub receive_buffer: u64,
+}
+
+/// What a stack of an era did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Preset {
+    /// Linux 2.2, of 1999: lee2002's testbed.
+    Linux22,
+    /// OPNET's Reno without SACK: honda2005's simulator.
+    OpnetReno,
+    /// ns-2's `Agent/TCP/Reno`: bosau2004's simulator.
+    Ns2Reno,
+    /// Linux today, CUBIC.
+    Linux6,
+}
