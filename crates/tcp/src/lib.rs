@@ -7,11 +7,15 @@
 //! [`Preset`] names what a stack of an era did and expands to all of them, so that a result can print what made it.
 
 mod congestion;
+mod names;
+mod presets;
 mod segment;
 mod settings;
 
 pub use congestion::{Ack, Cause, Congestion};
+pub use names::UnknownName;
+pub use presets::Preset;
 pub use segment::{Options, SackBlocks, Segment, SegmentError};
 pub use settings::{
-    DelayedAck, GrowthKind, Preset, Recovery, Settings, SlowStart, SpuriousDetection, Timers,
+    Counting, DelayedAck, GrowthKind, Recovery, Settings, SlowStart, SpuriousDetection, Timers,
 };

@@ -30,8 +30,6 @@ pub enum GrowthKind {
     Compound,
     /// By delay (Brakmo and Peterson 1995).
     Vegas,
-    /// By a model of the path: its bandwidth and its round-trip time (Cardwell et al. 2016; version 1).
-    Bbr,
 }
 
 /// How the window grows until the first loss.
@@ -49,6 +47,36 @@ pub enum SlowStart {
     /// Left at once when the round-trip time or the length of an acknowledgement train rises (Ha and Rhee 2008), as
     /// Linux's CUBIC does it.
     HyStart,
+}
+
+/// What an acknowledgement is worth to a window that grows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Counting {
+    /// A segment, however much it acknowledges.
+    Acks,
+    /// The octets that it acknowledges (RFC 3465).
+    Octets {
+        /// L: no more segments than these in slow start.
+        most: Option<u8>,
+    },
+}
+
+impl Counting {
+    #[inline]
+    pub(crate) fn of(self, acked: u32, mss: u32) -> u32 {
+        match self {
+            Counting::Acks => mss,
+            Counting::Octets { .. } => acked,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn in_slow_start(self, counted: u32, mss: u32) -> u32 {
+        match self {
+            Counting::Octets { most: Some(most) } => counted.min(u32::from(most) * mss),
+            Counting::Octets { most: None } | Counting::Acks => counted,
+        }
+    }
 }
 
 /// How a timeout or a recovery that was not needed is noticed and taken back.
@@ -117,8 +145,8 @@ pub struct Settings {
     pub duplicate_threshold: u8,
     /// New data for the first two duplicate acknowledgements (RFC 3042).
     pub limited_transmit: bool,
-    /// The window grows by octets that are acknowledged (RFC 3465), otherwise by acknowledgements.
-    pub byte_counting: bool,
+    /// See [`Counting`].
+    pub counting: Counting,
     /// Congestion window after a timeout's worth of silence: the initial window again (RFC 5681 §4.1).
     pub restart_after_idle: bool,
     /// The window does not grow while the sender has too little to fill it (RFC 7661, RFC 9438 §5.8).
@@ -137,17 +165,4 @@ pub struct Settings {
     pub send_buffer: u64,
     /// Octets that may arrive and not be read: what the window offers at the most.
     pub receive_buffer: u64,
-}
-
-/// What a stack of an era did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Preset {
-    /// Linux 2.2, of 1999: lee2002's testbed.
-    Linux22,
-    /// OPNET's Reno without SACK: honda2005's simulator.
-    OpnetReno,
-    /// ns-2's `Agent/TCP/Reno`: bosau2004's simulator.
-    Ns2Reno,
-    /// Linux today, CUBIC.
-    Linux6,
 }

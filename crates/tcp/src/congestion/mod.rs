@@ -4,11 +4,25 @@
 //! it sets the window by [`Congestion::set_cwnd`] until it is over. Growth says how much an acknowledgement adds and
 //! what a loss leaves.
 
+mod bic;
+mod compound;
+mod cubic;
+mod growth;
+mod reno;
+mod slow_start;
+#[cfg(test)]
+mod tests;
+mod vegas;
+mod window;
+
 use std::time::Duration;
 
 use trunkline_units::{Instant, Rate};
 
-use crate::Settings;
+use crate::{Counting, Settings};
+use growth::Growth;
+use slow_start::Start;
+use window::Window;
 
 /// An acknowledgement of new data, outside of recovery.
 #[derive(Debug, Clone, Copy)]
@@ -47,61 +61,150 @@ pub enum Cause {
 /// The congestion window of one sender.
 #[derive(Debug, Clone)]
 pub struct Congestion {
-    cwnd: u32,
-    ssthresh: u32,
-    mss: u32,
+    window: Window,
+    growth: Growth,
+    start: Start,
+    /// cwnd and ssthresh before the last reduction; zero if there is none to take back.
+    prior: (u32, u32),
+    /// Most octets that were in flight since the last round trip began.
+    most_in_flight: u32,
+    counting: Counting,
+    restart_after_idle: bool,
+    validates_window: bool,
 }
 
 impl Congestion {
     /// The window of a connection with segments of at most `mss` octets of data.
     pub fn new(settings: &Settings, mss: u32) -> Self {
-        let ssthresh = settings.initial_ssthresh.map_or(u32::MAX, |segments| segments * mss);
-        Congestion { cwnd: settings.initial_window * mss, ssthresh, mss }
+        let mss = mss.max(1);
+        let ssthresh =
+            settings.initial_ssthresh.map_or(u32::MAX, |segments| segments.saturating_mul(mss).max(2 * mss));
+        Congestion {
+            window: Window::new(settings.initial_window.saturating_mul(mss), ssthresh, mss),
+            growth: Growth::new(settings.growth),
+            start: Start::new(settings.slow_start),
+            prior: (0, 0),
+            most_in_flight: 0,
+            counting: settings.counting,
+            restart_after_idle: settings.restart_after_idle,
+            validates_window: settings.validates_window,
+        }
     }
 
     /// Congestion window, octets.
     #[inline]
     pub const fn cwnd(&self) -> u32 {
-        self.cwnd
+        self.window.cwnd
     }
 
     /// Slow-start threshold, octets; `u32::MAX` before the first loss.
     #[inline]
     pub const fn ssthresh(&self) -> u32 {
-        self.ssthresh
+        self.window.ssthresh
     }
 
     /// Whether the window is below the threshold.
     #[inline]
     pub const fn in_slow_start(&self) -> bool {
-        self.cwnd < self.ssthresh
+        self.window.in_slow_start()
+    }
+
+    /// The window before the last reduction, octets: what a proportional reduction begins from. `None` once that is
+    /// taken back, and before the first.
+    #[inline]
+    pub const fn prior_cwnd(&self) -> Option<u32> {
+        if self.prior.0 == 0 { None } else { Some(self.prior.0) }
     }
 
     /// Grows the window.
     pub fn handle_ack(&mut self, ack: &Ack) {
-        if self.in_slow_start() {
-            self.cwnd += ack.acked.min(self.mss);
+        self.growth.observe(&mut self.window, ack);
+        if self.window.in_slow_start() {
+            self.start.observe(&mut self.window, ack);
         }
+        self.most_in_flight =
+            if ack.round_ended { ack.in_flight } else { self.most_in_flight.max(ack.in_flight) };
+        if self.validates_window && !self.may_grow(ack) {
+            self.growth.stall(ack.now);
+            return;
+        }
+        let mut acked = self.counting.of(ack.acked, self.window.mss);
+        if self.window.in_slow_start() {
+            let most = self.counting.in_slow_start(acked, self.window.mss);
+            acked = self.start.grow(&mut self.window, most);
+            if acked == 0 {
+                return;
+            }
+        }
+        self.growth.avoid(&mut self.window, ack, acked);
+    }
+
+    /// RFC 7661 §4.3 in the form that Linux gives it: in slow start, half of the window must have been in use.
+    fn may_grow(&self, ack: &Ack) -> bool {
+        ack.window_limited || (self.window.in_slow_start() && self.window.cwnd / 2 < self.most_in_flight)
     }
 
     /// Sets ssthresh to what a loss leaves, and remembers what was, so that it can be taken back. The window itself
     /// is set to ssthresh, except by a timeout, which leaves one segment.
-    pub fn reduce(&mut self, _now: Instant, in_flight: u32, cause: Cause) {
-        self.ssthresh = (in_flight / 2).max(2 * self.mss);
-        self.cwnd = if cause == Cause::Timeout { self.mss } else { self.ssthresh };
+    ///
+    /// `in_flight` is RFC 5681's `FlightSize`: octets sent and not cumulatively acknowledged. Call it once for each
+    /// event: not again when the timer runs out for the same segment a second time (RFC 5681 §3.1).
+    pub fn reduce(&mut self, now: Instant, in_flight: u32, cause: Cause) {
+        self.prior = (self.window.cwnd, self.window.ssthresh);
+        let left = self.growth.reduce(&self.window, now, in_flight, cause);
+        self.window.set_ssthresh(left);
+        self.window.forget_credit();
+        if cause == Cause::Timeout {
+            self.window.set(self.window.mss);
+            self.start.restart();
+        } else {
+            self.window.set(self.window.ssthresh);
+        }
     }
 
-    /// Takes the last reduction back: it was not needed.
-    pub fn undo(&mut self, _now: Instant) {}
+    /// Takes the last reduction back: it was not needed. What has grown since is kept.
+    pub fn undo(&mut self, now: Instant) {
+        let (cwnd, ssthresh) = std::mem::take(&mut self.prior);
+        if cwnd != 0 {
+            self.window.set(self.window.cwnd.max(cwnd));
+            self.window.ssthresh = self.window.ssthresh.max(ssthresh);
+            self.growth.undo(now);
+        }
+    }
 
     /// Sets the window: the recovery's, while it lasts.
     #[inline]
     pub fn set_cwnd(&mut self, cwnd: u32) {
-        self.cwnd = cwnd.max(self.mss);
+        self.window.set(cwnd);
     }
 
-    /// Takes note that nothing was sent for `idle`, a timeout or more.
-    pub fn handle_idle(&mut self, _now: Instant, _idle: Duration, _initial_window: u32) {}
+    /// Takes note that nothing was sent for `idle`, a timeout or more; `initial_window` is in octets. The window
+    /// begins again with it (RFC 5681 §4.1) if the settings ask for that.
+    pub fn handle_idle(&mut self, now: Instant, idle: Duration, initial_window: u32) {
+        self.handle_idle_of(now, idle, Duration::ZERO, initial_window);
+    }
+
+    /// As [`Congestion::handle_idle`], with what the retransmission timeout is: a sender that validates its window
+    /// halves it for each timeout after the first (RFC 2861 §3.1), down to `initial_window`.
+    pub fn handle_idle_of(&mut self, now: Instant, idle: Duration, timeout: Duration, initial_window: u32) {
+        self.growth.idle(now, idle);
+        if !self.restart_after_idle {
+            return;
+        }
+        let floor = initial_window.min(self.window.cwnd);
+        if !self.validates_window {
+            self.window.set(floor);
+            return;
+        }
+        let reached = self.window.cwnd - self.window.cwnd / 4;
+        self.window.ssthresh = self.window.ssthresh.max(reached);
+        let halvings = idle
+            .saturating_sub(timeout)
+            .as_nanos()
+            .checked_div(timeout.as_nanos())
+            .map_or(31, |timeouts| timeouts.min(30) as u32 + 1);
+        self.window.set((self.window.cwnd >> halvings.min(31)).max(floor));
+    }
 
     /// The rate that segments are spaced by, where growth asks for one.
     pub fn pacing_rate(&self, _srtt: Option<Duration>) -> Option<Rate> {

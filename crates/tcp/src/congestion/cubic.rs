@@ -1,0 +1,187 @@
+//! CUBIC (RFC 9438; Ha, Rhee and Xu 2008).
+//!
+//! After a reduction the window follows W(t) = C (t − K)³ + `W_max`: fast at first, flat about the window at which the
+//! last loss came, then faster again. t is time and not round trips, so flows of unequal round-trip times grow alike.
+//! Where Reno's window would be larger, it grows as Reno's would (§4.3).
+//!
+//! Arithmetic is in whole segments and 1/1024 s, as in the Linux kernel, whose behaviour it follows.
+//!
+//! Deviation: what Linux does and the RFC does not. The curve is looked at one smallest round-trip time ahead (§4.2 says
+//! a smoothed one); growth is kept for 1/32 s while the window is the same; before the first loss the window grows by
+//! 5 % a round trip at least; Reno's estimate goes on with the same α (§4.3 raises it to 1 once `W_est` reaches the window
+//! before the reduction); a loss leaves 0.7 of the window, not of the flight (§4.6 allows it where the window is validated).
+
+use std::time::Duration;
+
+use trunkline_units::Instant;
+
+use super::window::{Window, scaled};
+use super::{Ack, Cause};
+
+/// 0.7 (§4.6).
+const BETA: u32 = 717;
+/// C = 0.4 (§5), also over 1024.
+const C: u64 = 410;
+/// Acknowledged segments, in eighths of a window, that Reno's estimate grows a segment by: 1/α (§4.3).
+const RENO: u64 = 8 * (1024 + BETA as u64) / 3 / (1024 - BETA as u64);
+/// How long a growth is kept.
+const CADENCE: Duration = Duration::from_micros(31_250);
+const TICK: Duration = Duration::from_millis(1);
+/// Round-trip times this soon after a reduction are those of a queue that drains.
+const SETTLING: Duration = Duration::from_secs(1);
+
+/// Segments.
+#[derive(Debug, Clone, Copy, Default)]
+struct Curve {
+    /// The window when the last loss came; zero before it.
+    w_max: u32,
+    epoch: Option<Epoch>,
+    /// Where Reno's window would be.
+    w_est: u32,
+    /// Octets acknowledged towards its next segment.
+    reno_acked: u64,
+    /// Acknowledged segments that the window grows a segment by.
+    count: u32,
+    last_cwnd: u32,
+    last_time: Instant,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Epoch {
+    start: Instant,
+    /// From its start to the flat, 1/1024 s.
+    k: u64,
+    /// The flat.
+    origin: u32,
+}
+
+/// CUBIC's state.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Cubic {
+    curve: Curve,
+    /// Before the last reduction (§4.9).
+    saved: Curve,
+    delay_min: Option<Duration>,
+    last_ack: Instant,
+}
+
+impl Cubic {
+    pub(super) fn observe(&mut self, ack: &Ack) {
+        let settled = self.curve.epoch.is_none_or(|epoch| ack.now - epoch.start >= SETTLING);
+        if let Some(rtt) = ack.rtt.filter(|_| settled) {
+            self.delay_min = Some(self.delay_min.map_or(rtt, |least| least.min(rtt)));
+        }
+    }
+
+    pub(super) fn avoid(&mut self, window: &mut Window, now: Instant, acked: u32) {
+        self.last_ack = now;
+        let cwnd = window.segments();
+        let curve = &mut self.curve;
+        curve.reno_acked += u64::from(acked);
+        let current = curve.last_cwnd == cwnd && now - curve.last_time <= CADENCE;
+        if curve.epoch.is_none() || !current {
+            if curve.epoch.is_none() || now - curve.last_time >= TICK {
+                curve.look(now, cwnd, acked, self.delay_min.unwrap_or_default());
+            }
+            curve.befriend(cwnd, window.mss);
+            curve.count = curve.count.max(2);
+        }
+        window.grow_one_in(curve.count, acked);
+    }
+
+    /// Time in which the window was not in use is none of the curve's (§5.8).
+    pub(super) fn stall(&mut self, now: Instant) {
+        let gap = now - self.last_ack;
+        self.last_ack = now;
+        self.shift(now, gap);
+    }
+
+    pub(super) fn idle(&mut self, now: Instant, idle: Duration) {
+        self.last_ack = now;
+        self.shift(now, idle);
+    }
+
+    fn shift(&mut self, now: Instant, by: Duration) {
+        if let Some(epoch) = &mut self.curve.epoch {
+            epoch.start = (epoch.start + by).min(now);
+        }
+    }
+
+    /// §4.6; `W_max` with fast convergence (§4.7): a flow whose window shrinks leaves room for who is new.
+    pub(super) fn reduce(&mut self, window: &Window, cause: Cause) -> u32 {
+        self.saved = self.curve;
+        let cwnd = window.segments();
+        if cause == Cause::Timeout {
+            // §4.8: the curve begins anew, flat at the window that congestion avoidance begins with.
+            self.curve = Curve::default();
+            self.delay_min = None;
+        } else {
+            let w_max = if cwnd < self.curve.w_max { scaled(cwnd, u32::midpoint(1024, BETA)) } else { cwnd };
+            self.curve.w_max = w_max;
+            self.curve.epoch = None;
+        }
+        scaled(window.cwnd, BETA)
+    }
+
+    pub(super) fn undo(&mut self) {
+        self.curve = self.saved;
+    }
+}
+
+impl Curve {
+    fn look(&mut self, now: Instant, cwnd: u32, acked: u32, ahead: Duration) {
+        self.last_cwnd = cwnd;
+        self.last_time = now;
+        let epoch = *self.epoch.get_or_insert_with(|| {
+            self.reno_acked = u64::from(acked);
+            self.w_est = cwnd;
+            match self.w_max.checked_sub(cwnd) {
+                Some(below @ 1..) => {
+                    Epoch { start: now, k: cube_root((1 << 40) / C * u64::from(below)), origin: self.w_max }
+                }
+                _ => Epoch { start: now, k: 0, origin: cwnd },
+            }
+        });
+        let time = ((now - epoch.start) + ahead).as_nanos() * 1024 / 1_000_000_000;
+        let offset = time.abs_diff(u128::from(epoch.k)).min(1 << 32);
+        let delta = u32::try_from((u128::from(C) * offset * offset * offset) >> 40).unwrap_or(u32::MAX);
+        let target = if time < u128::from(epoch.k) {
+            epoch.origin.saturating_sub(delta)
+        } else {
+            epoch.origin.saturating_add(delta)
+        };
+        self.count = match target.checked_sub(cwnd) {
+            Some(above @ 1..) => cwnd / above,
+            _ => cwnd.saturating_mul(100),
+        };
+        if self.w_max == 0 {
+            self.count = self.count.min(20);
+        }
+    }
+
+    fn befriend(&mut self, cwnd: u32, mss: u32) {
+        let price = (u64::from(cwnd) * RENO / 8).max(1) * u64::from(mss);
+        let grown = self.reno_acked.saturating_sub(1) / price;
+        self.reno_acked -= grown * price;
+        self.w_est = self.w_est.saturating_add(grown as u32);
+        if let Some(ahead @ 1..) = self.w_est.checked_sub(cwnd) {
+            self.count = self.count.min(cwnd / ahead);
+        }
+    }
+}
+
+/// The largest whole number whose cube is not larger than `value`, digit by digit.
+fn cube_root(value: u64) -> u64 {
+    let mut root = 0_u64;
+    for bit in (0..22).rev() {
+        let more = root | 1 << bit;
+        if u128::from(more) * u128::from(more) * u128::from(more) <= u128::from(value) {
+            root = more;
+        }
+    }
+    root
+}
+
+#[cfg(test)]
+#[path = "cubic_tests.rs"]
+mod tests;

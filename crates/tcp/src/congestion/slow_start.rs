@@ -1,0 +1,113 @@
+//! The ways to grow below the threshold.
+//!
+//! - Classic: what is acknowledged (RFC 5681 §3.1).
+//! - Limited (RFC 3742): above `max_ssthresh`, half of it each round trip.
+//! - `hystart_pp` (RFC 9406) and `hystart` (Ha and Rhee 2008): left before a loss.
+
+mod hystart;
+mod hystart_pp;
+
+use super::Ack;
+use super::window::Window;
+use crate::SlowStart;
+use hystart::HyStart;
+use hystart_pp::HyStartPp;
+
+#[derive(Debug, Clone)]
+pub(super) enum Start {
+    Classic,
+    Limited { max_ssthresh: u32 },
+    Rounds(Box<HyStartPp>),
+    Trains(Box<HyStart>),
+}
+
+impl Start {
+    pub(super) fn new(kind: SlowStart) -> Self {
+        match kind {
+            SlowStart::Classic => Start::Classic,
+            SlowStart::Limited { max_ssthresh } => Start::Limited { max_ssthresh },
+            SlowStart::HyStartPlusPlus => Start::Rounds(Box::default()),
+            SlowStart::HyStart => Start::Trains(Box::default()),
+        }
+    }
+
+    /// Learns from an acknowledgement; may lower the threshold to the window.
+    pub(super) fn observe(&mut self, window: &mut Window, ack: &Ack) {
+        match self {
+            Start::Classic | Start::Limited { .. } => {}
+            Start::Rounds(start) => start.observe(window, ack),
+            Start::Trains(start) => start.observe(window, ack),
+        }
+    }
+
+    /// Grows by what `acked` octets are worth, to the threshold and no further, and returns those beyond it.
+    pub(super) fn grow(&mut self, window: &mut Window, acked: u32) -> u32 {
+        let wanted = match self {
+            Start::Classic | Start::Trains(_) => acked,
+            Start::Limited { max_ssthresh } => limited(window, acked, *max_ssthresh),
+            Start::Rounds(start) => start.worth(acked),
+        };
+        let room = window.ssthresh - window.cwnd;
+        window.grow(wanted.min(room));
+        wanted.saturating_sub(room)
+    }
+
+    /// A timeout: slow start begins again.
+    pub(super) fn restart(&mut self) {
+        match self {
+            Start::Classic | Start::Limited { .. } => {}
+            Start::Rounds(start) => start.restart(),
+            Start::Trains(start) => **start = HyStart::default(),
+        }
+    }
+}
+
+/// RFC 3742 §2: K = cwnd / (`max_ssthresh` / 2), and a Kth of what is acknowledged.
+fn limited(window: &Window, acked: u32, max_ssthresh: u32) -> u32 {
+    let half = (u64::from(max_ssthresh) * u64::from(window.mss) / 2).max(1);
+    if u64::from(window.cwnd) <= 2 * half {
+        return acked;
+    }
+    (u64::from(acked) / (u64::from(window.cwnd) / half).max(1)) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MSS: u32 = 1000;
+
+    fn round(start: &mut Start, window: &mut Window) -> u32 {
+        let before = window.cwnd;
+        for _ in 0..window.segments() {
+            start.grow(window, MSS);
+        }
+        (window.cwnd - before) / MSS
+    }
+
+    #[test]
+    fn classic_doubles_each_round_and_stops_at_the_threshold() {
+        let mut window = Window::new(10 * MSS, 50 * MSS, MSS);
+        let mut start = Start::new(SlowStart::Classic);
+        assert_eq!(round(&mut start, &mut window), 10);
+        assert_eq!(round(&mut start, &mut window), 20);
+        assert_eq!(start.grow(&mut window, 15 * MSS), 5 * MSS);
+        assert_eq!(window.cwnd, 50 * MSS);
+    }
+
+    #[test]
+    fn limited_adds_no_more_than_half_of_max_ssthresh_a_round() {
+        let mut window = Window::new(10 * MSS, u32::MAX, MSS);
+        let mut start = Start::new(SlowStart::Limited { max_ssthresh: 100 });
+        for expected in [10, 20, 40] {
+            assert_eq!(round(&mut start, &mut window), expected);
+        }
+        while window.cwnd <= 100 * MSS {
+            start.grow(&mut window, MSS);
+        }
+        for _ in 0..40 {
+            let added = round(&mut start, &mut window);
+            assert!((33..=51).contains(&added), "{added} at {}", window.cwnd);
+        }
+    }
+}

@@ -1,0 +1,180 @@
+use trunkline_units::Rng;
+
+use super::*;
+use crate::{GrowthKind, Preset, SlowStart};
+
+const MSS: u32 = 1448;
+
+fn settings() -> Settings {
+    Preset::Linux6Reno.settings()
+}
+
+fn ack(now: Instant, acked: u32, congestion: &Congestion) -> Ack {
+    let rtt = Duration::from_millis(50);
+    Ack {
+        now,
+        acked,
+        rtt: Some(rtt),
+        srtt: rtt,
+        min_rtt: rtt,
+        in_flight: congestion.cwnd(),
+        round_ended: false,
+        window_limited: true,
+        delivered: None,
+    }
+}
+
+#[test]
+fn an_endpoint_has_room_for_it() {
+    assert!(size_of::<Congestion>() <= 96, "{}", size_of::<Congestion>());
+}
+
+#[test]
+fn a_timeout_leaves_a_segment_and_a_loss_the_threshold() {
+    let mut congestion = Congestion::new(&settings(), MSS);
+    congestion.set_cwnd(41 * MSS);
+    congestion.reduce(Instant::ZERO, 41 * MSS, Cause::Loss);
+    assert_eq!((congestion.cwnd(), congestion.ssthresh()), (20 * MSS, 20 * MSS));
+    congestion.reduce(Instant::ZERO, 3 * MSS, Cause::Timeout);
+    assert_eq!((congestion.cwnd(), congestion.ssthresh()), (MSS, 2 * MSS));
+    assert_eq!(congestion.prior_cwnd(), Some(20 * MSS));
+}
+
+#[test]
+fn undo_restores_what_was_once_and_keeps_what_has_grown_since() {
+    for growth in GrowthKind::ALL {
+        let mut congestion = Congestion::new(&settings().with_growth(growth), MSS);
+        congestion.set_cwnd(100 * MSS);
+        congestion.reduce(Instant::ZERO, 100 * MSS, Cause::Loss);
+        assert!(congestion.cwnd() < 81 * MSS, "{growth:?}");
+        congestion.undo(Instant::ZERO);
+        assert_eq!((congestion.cwnd(), congestion.ssthresh()), (100 * MSS, u32::MAX), "{growth:?}");
+        congestion.set_cwnd(10 * MSS);
+        congestion.undo(Instant::ZERO);
+        assert_eq!(congestion.cwnd(), 10 * MSS, "{growth:?}: there is nothing left to take back");
+    }
+}
+
+#[test]
+fn octets_count_in_full_up_to_their_limit_and_acknowledgements_as_one() {
+    let grown = |counting| {
+        let mut congestion = Congestion::new(&Settings { counting, ..settings() }, MSS);
+        let before = congestion.cwnd();
+        congestion.handle_ack(&ack(Instant::ZERO, 5 * MSS, &congestion));
+        (congestion.cwnd() - before) / MSS
+    };
+    assert_eq!(grown(Counting::Acks), 1);
+    assert_eq!(grown(Counting::Octets { most: Some(2) }), 2);
+    assert_eq!(grown(Counting::Octets { most: None }), 5);
+}
+
+#[test]
+fn a_window_that_is_not_in_use_does_not_grow() {
+    let idle = |validates_window, in_flight, cwnd, ssthresh| {
+        let mut congestion = Congestion::new(&Settings { validates_window, ..settings() }, MSS);
+        congestion.window.ssthresh = ssthresh;
+        congestion.set_cwnd(cwnd);
+        for _ in 0..200 {
+            let ack = Ack { window_limited: false, in_flight, ..ack(Instant::ZERO, MSS, &congestion) };
+            congestion.handle_ack(&ack);
+        }
+        congestion.cwnd()
+    };
+    assert_eq!(idle(true, 10 * MSS, 40 * MSS, 20 * MSS), 40 * MSS);
+    assert!(idle(false, 10 * MSS, 40 * MSS, 20 * MSS) > 42 * MSS);
+    // In slow start half of the window must be in use.
+    let reached = idle(true, 10 * MSS, 12 * MSS, u32::MAX);
+    assert!((20 * MSS..=21 * MSS).contains(&reached), "{}", reached / MSS);
+}
+
+#[test]
+fn idle_halves_the_window_for_each_timeout_down_to_the_initial_one() {
+    let after = |seconds: u64| {
+        let mut congestion = Congestion::new(&settings(), MSS);
+        congestion.set_cwnd(100 * MSS);
+        let idle = Duration::from_secs(seconds) + Duration::from_millis(1);
+        congestion.handle_idle_of(Instant::ZERO, idle, Duration::from_secs(1), 10 * MSS);
+        (congestion.cwnd() / MSS, congestion.ssthresh())
+    };
+    assert_eq!([1, 2, 3, 4, 9].map(|seconds| after(seconds).0), [50, 25, 12, 10, 10]);
+    let mut old = Congestion::new(&Settings { validates_window: false, ..settings() }, MSS);
+    old.set_cwnd(100 * MSS);
+    old.reduce(Instant::ZERO, 100 * MSS, Cause::Loss);
+    old.handle_idle(Instant::ZERO, Duration::from_secs(1), 2 * MSS);
+    assert_eq!((old.cwnd(), old.ssthresh()), (2 * MSS, 50 * MSS), "RFC 5681 at once");
+    let mut never = Congestion::new(&Settings { restart_after_idle: false, ..settings() }, MSS);
+    never.set_cwnd(100 * MSS);
+    never.handle_idle(Instant::ZERO, Duration::from_secs(9), 10 * MSS);
+    assert_eq!(never.cwnd(), 100 * MSS);
+}
+
+#[test]
+fn idle_leaves_a_threshold_of_three_quarters_to_come_back_to() {
+    let mut congestion = Congestion::new(&settings(), MSS);
+    congestion.set_cwnd(100 * MSS);
+    congestion.reduce(Instant::ZERO, 60 * MSS, Cause::Loss);
+    congestion.set_cwnd(100 * MSS);
+    congestion.handle_idle(Instant::ZERO, Duration::from_secs(9), 10 * MSS);
+    assert_eq!((congestion.cwnd(), congestion.ssthresh()), (10 * MSS, 75 * MSS));
+}
+
+/// Whatever happens, in whatever order.
+#[test]
+fn every_controller_keeps_its_bounds_under_any_operations() {
+    for growth in GrowthKind::ALL {
+        for slow_start in SlowStart::ALL {
+            for seed in 0..12 {
+                operations(&settings().with_growth(growth).with_slow_start(slow_start), seed);
+            }
+        }
+    }
+}
+
+fn operations(settings: &Settings, seed: u64) {
+    let by_loss = !matches!(settings.growth, GrowthKind::Vegas | GrowthKind::Compound);
+    let mut rng = Rng::new(seed, "congestion");
+    let mss = [1, 536, 1448, 65_000][rng.below(4) as usize];
+    let mut congestion = Congestion::new(settings, mss);
+    let mut now = Instant::ZERO;
+    for _ in 0..4000 {
+        now += Duration::from_micros(1 << rng.below(24));
+        let before = congestion.cwnd();
+        match rng.below(100) {
+            0 => {
+                congestion.reduce(now, rng.below(u64::from(before) * 2) as u32, Cause::Loss);
+                assert!(congestion.cwnd() >= 2 * mss);
+                assert!(congestion.cwnd() <= before.max(2 * mss), "{settings:?}: a loss made it larger");
+            }
+            1 => {
+                congestion.reduce(now, rng.below(u64::from(before) * 2) as u32, Cause::Timeout);
+                assert_eq!(congestion.cwnd(), mss);
+            }
+            2 => congestion.undo(now),
+            3 => {
+                let idle = Duration::from_millis(rng.below(100_000));
+                congestion.handle_idle(now, idle, 10 * mss);
+                assert!(congestion.cwnd() <= before);
+            }
+            4 => congestion.set_cwnd(rng.next_u64() as u32),
+            _ => {
+                let rtt = Duration::from_micros(1 + (rng.next_u64() >> (40 + rng.below(24))));
+                congestion.handle_ack(&Ack {
+                    now,
+                    acked: (rng.next_u64() >> (34 + rng.below(30))) as u32,
+                    rtt: rng.chance(0.8).then_some(rtt),
+                    srtt: rtt,
+                    min_rtt: rtt,
+                    in_flight: rng.below(u64::from(before)) as u32,
+                    round_ended: rng.chance(0.1),
+                    window_limited: rng.chance(0.8),
+                    delivered: None,
+                });
+                if by_loss {
+                    assert!(congestion.cwnd() >= before, "{settings:?}: an acknowledgement made it smaller");
+                }
+            }
+        }
+        assert!(congestion.cwnd() >= mss && congestion.cwnd() <= (1 << 30));
+        assert!(congestion.ssthresh() >= 2 * mss);
+    }
+}

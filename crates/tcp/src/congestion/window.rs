@@ -1,0 +1,99 @@
+//! The window itself: what every way to start and to grow works on.
+
+/// More is never in flight: the largest window that RFC 7323 can offer.
+const MOST: u32 = 1 << 30;
+
+/// Congestion window and threshold, octets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Window {
+    pub(super) cwnd: u32,
+    pub(super) ssthresh: u32,
+    pub(super) mss: u32,
+    /// Octets acknowledged that have not yet made the window grow.
+    credit: u64,
+}
+
+impl Window {
+    pub(super) fn new(cwnd: u32, ssthresh: u32, mss: u32) -> Self {
+        Window { cwnd: cwnd.clamp(mss, MOST), ssthresh, mss, credit: 0 }
+    }
+
+    pub(super) const fn in_slow_start(&self) -> bool {
+        self.cwnd < self.ssthresh
+    }
+
+    /// The window in whole segments, one at least.
+    pub(super) const fn segments(&self) -> u32 {
+        let segments = self.cwnd / self.mss;
+        if segments == 0 { 1 } else { segments }
+    }
+
+    pub(super) fn set(&mut self, cwnd: u32) {
+        self.cwnd = cwnd.clamp(self.mss, MOST);
+    }
+
+    /// Sets the threshold: whole segments, two at least (RFC 5681 §3.1 equation 4).
+    pub(super) fn set_ssthresh(&mut self, octets: u32) {
+        self.ssthresh = (octets / self.mss * self.mss).max(2 * self.mss);
+    }
+
+    pub(super) fn grow(&mut self, octets: u32) {
+        self.set(self.cwnd.saturating_add(octets));
+    }
+
+    /// Grows by a segment for each `count` segments acknowledged. Credit that was gathered for a slower growth is
+    /// worth one segment at the most.
+    pub(super) fn grow_one_in(&mut self, count: u32, acked: u32) {
+        let price = u64::from(count.max(1)) * u64::from(self.mss);
+        if self.credit >= price {
+            self.credit = 0;
+            self.grow(self.mss);
+        }
+        self.credit += u64::from(acked);
+        let segments = self.credit / price;
+        self.credit %= price;
+        self.grow((segments.min(u64::from(MOST)) as u32).saturating_mul(self.mss));
+    }
+
+    pub(super) fn forget_credit(&mut self) {
+        self.credit = 0;
+    }
+}
+
+/// `octets` × `numerator` / 1024.
+pub(super) fn scaled(octets: u32, numerator: u32) -> u32 {
+    (u64::from(octets) * u64::from(numerator) / 1024) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn growth_is_one_segment_for_the_segments_acknowledged_and_leaves_no_rest_behind() {
+        let mut window = Window::new(10_000, u32::MAX, 1000);
+        for _ in 0..9 {
+            window.grow_one_in(10, 1000);
+        }
+        assert_eq!(window.cwnd, 10_000);
+        window.grow_one_in(10, 1000);
+        assert_eq!(window.cwnd, 11_000);
+        window.grow_one_in(10, 35_000);
+        assert_eq!((window.cwnd, window.credit), (14_000, 5000));
+        window.grow_one_in(2, 0);
+        assert_eq!((window.cwnd, window.credit), (15_000, 0), "old credit buys one");
+    }
+
+    #[test]
+    fn the_window_stays_within_its_bounds() {
+        let mut window = Window::new(0, u32::MAX, 1000);
+        assert_eq!(window.cwnd, 1000);
+        window.grow(u32::MAX);
+        window.grow_one_in(1, u32::MAX);
+        assert_eq!(window.cwnd, MOST);
+        window.set_ssthresh(1999);
+        assert_eq!(window.ssthresh, 2000);
+        window.set_ssthresh(7999);
+        assert_eq!(window.ssthresh, 7000);
+    }
+}

@@ -1,0 +1,282 @@
+//! Settings as text: names of what can be chosen, and everything that was, for a result to print.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use thiserror::Error;
+
+use crate::{
+    Counting, DelayedAck, GrowthKind, Preset, Recovery, Settings, SlowStart, SpuriousDetection, Timers,
+};
+
+/// A text that names none of the things that can be chosen.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{given:?} is no {kind}; allowed: {}", allowed.join(", "))]
+pub struct UnknownName {
+    /// What was to be chosen.
+    pub kind: &'static str,
+    /// The text.
+    pub given: String,
+    /// What it may be.
+    pub allowed: Vec<&'static str>,
+}
+
+fn find<T: Copy>(
+    kind: &'static str,
+    all: &[T],
+    name: fn(T) -> &'static str,
+    given: &str,
+) -> Result<T, UnknownName> {
+    all.iter().copied().find(|one| name(*one) == given).ok_or_else(|| UnknownName {
+        kind,
+        given: given.to_owned(),
+        allowed: all.iter().map(|one| name(*one)).collect(),
+    })
+}
+
+impl FromStr for Preset {
+    type Err = UnknownName;
+
+    fn from_str(text: &str) -> Result<Self, UnknownName> {
+        find("preset", &Preset::ALL, Preset::name, text)
+    }
+}
+
+impl fmt::Display for Preset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Recovery {
+    /// All of them.
+    pub const ALL: [Recovery; 5] =
+        [Recovery::Tahoe, Recovery::Reno, Recovery::NewReno, Recovery::Sack, Recovery::RackTlp];
+
+    /// The name that files use.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Recovery::Tahoe => "tahoe",
+            Recovery::Reno => "reno",
+            Recovery::NewReno => "newreno",
+            Recovery::Sack => "sack",
+            Recovery::RackTlp => "rack-tlp",
+        }
+    }
+}
+
+impl FromStr for Recovery {
+    type Err = UnknownName;
+
+    fn from_str(text: &str) -> Result<Self, UnknownName> {
+        find("recovery", &Recovery::ALL, Recovery::name, text)
+    }
+}
+
+impl GrowthKind {
+    /// All of them.
+    pub const ALL: [GrowthKind; 5] =
+        [GrowthKind::Reno, GrowthKind::Bic, GrowthKind::Cubic, GrowthKind::Compound, GrowthKind::Vegas];
+
+    /// The name that files use.
+    pub const fn name(self) -> &'static str {
+        match self {
+            GrowthKind::Reno => "reno",
+            GrowthKind::Bic => "bic",
+            GrowthKind::Cubic => "cubic",
+            GrowthKind::Compound => "compound",
+            GrowthKind::Vegas => "vegas",
+        }
+    }
+}
+
+impl FromStr for GrowthKind {
+    type Err = UnknownName;
+
+    fn from_str(text: &str) -> Result<Self, UnknownName> {
+        find("growth", &GrowthKind::ALL, GrowthKind::name, text)
+    }
+}
+
+impl SlowStart {
+    /// All of them; limited slow start with the `max_ssthresh` of 100 segments that RFC 3742 §2 recommends.
+    pub const ALL: [SlowStart; 4] = [
+        SlowStart::Classic,
+        SlowStart::Limited { max_ssthresh: 100 },
+        SlowStart::HyStartPlusPlus,
+        SlowStart::HyStart,
+    ];
+
+    /// The name that files use.
+    pub const fn name(self) -> &'static str {
+        match self {
+            SlowStart::Classic => "classic",
+            SlowStart::Limited { .. } => "limited",
+            SlowStart::HyStartPlusPlus => "hystart++",
+            SlowStart::HyStart => "hystart",
+        }
+    }
+}
+
+impl FromStr for SlowStart {
+    type Err = UnknownName;
+
+    fn from_str(text: &str) -> Result<Self, UnknownName> {
+        find("slow start", &SlowStart::ALL, SlowStart::name, text)
+    }
+}
+
+fn seconds(duration: Duration) -> String {
+    format!("{} s", duration.as_secs_f64())
+}
+
+impl Settings {
+    /// These, growing in another way.
+    #[must_use]
+    pub const fn with_growth(self, growth: GrowthKind) -> Self {
+        Settings { growth, ..self }
+    }
+
+    /// These, starting in another way.
+    #[must_use]
+    pub const fn with_slow_start(self, slow_start: SlowStart) -> Self {
+        Settings { slow_start, ..self }
+    }
+
+    /// These, repairing losses in another way, with SACK if that way is by SACK and without if not.
+    #[must_use]
+    pub const fn with_recovery(self, recovery: Recovery) -> Self {
+        Settings { recovery, sack: matches!(recovery, Recovery::Sack | Recovery::RackTlp), ..self }
+    }
+
+    /// These, with another MSS option.
+    #[must_use]
+    pub const fn with_mss(self, mss: u16) -> Self {
+        Settings { mss, ..self }
+    }
+
+    /// These, with send and receive buffers of so many octets.
+    #[must_use]
+    pub const fn with_buffers(self, octets: u64) -> Self {
+        Settings { send_buffer: octets, receive_buffer: octets, ..self }
+    }
+
+    /// All of it in a fixed order, as a result prints it.
+    pub fn describe(&self) -> Vec<(&'static str, String)> {
+        let Settings {
+            name,
+            recovery,
+            growth,
+            slow_start,
+            spurious,
+            timers: Timers { initial_rto, min_rto, max_rto, granularity, most_retries, time_wait },
+            delayed_ack,
+            mss,
+            initial_window,
+            initial_ssthresh,
+            duplicate_threshold,
+            limited_transmit,
+            counting,
+            restart_after_idle,
+            validates_window,
+            sack,
+            timestamps,
+            window_scaling,
+            ecn,
+            nagle,
+            send_buffer,
+            receive_buffer,
+        } = self;
+        let slow_start = match slow_start {
+            SlowStart::Limited { max_ssthresh } => format!("limited above {max_ssthresh} segments"),
+            other => other.name().to_owned(),
+        };
+        let spurious = match spurious {
+            SpuriousDetection::None => "none",
+            SpuriousDetection::FRto => "f-rto",
+            SpuriousDetection::Eifel => "eifel",
+        };
+        let delayed_ack = match delayed_ack {
+            None => "none".to_owned(),
+            Some(DelayedAck { timeout, every, quick }) => {
+                format!("{}, every {every} segments, the first {quick} at once", seconds(*timeout))
+            }
+        };
+        let counting = match counting {
+            Counting::Acks => "acknowledgements".to_owned(),
+            Counting::Octets { most: None } => "octets".to_owned(),
+            Counting::Octets { most: Some(most) } => format!("octets, {most} segments in slow start"),
+        };
+        let initial_ssthresh = initial_ssthresh.map_or("none".to_owned(), |segments| segments.to_string());
+        vec![
+            ("preset", (*name).to_owned()),
+            ("recovery", recovery.name().to_owned()),
+            ("growth", growth.name().to_owned()),
+            ("slow_start", slow_start),
+            ("spurious", spurious.to_owned()),
+            ("initial_rto", seconds(*initial_rto)),
+            ("min_rto", seconds(*min_rto)),
+            ("max_rto", seconds(*max_rto)),
+            ("granularity", seconds(*granularity)),
+            ("most_retries", most_retries.to_string()),
+            ("time_wait", seconds(*time_wait)),
+            ("delayed_ack", delayed_ack),
+            ("mss", mss.to_string()),
+            ("initial_window", initial_window.to_string()),
+            ("initial_ssthresh", initial_ssthresh),
+            ("duplicate_threshold", duplicate_threshold.to_string()),
+            ("limited_transmit", limited_transmit.to_string()),
+            ("counting", counting),
+            ("restart_after_idle", restart_after_idle.to_string()),
+            ("validates_window", validates_window.to_string()),
+            ("sack", sack.to_string()),
+            ("timestamps", timestamps.to_string()),
+            ("window_scaling", window_scaling.to_string()),
+            ("ecn", ecn.to_string()),
+            ("nagle", nagle.to_string()),
+            ("send_buffer", send_buffer.to_string()),
+            ("receive_buffer", receive_buffer.to_string()),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names<T: Copy + PartialEq + fmt::Debug + FromStr<Err = UnknownName>>(
+        all: &[T],
+        name: fn(T) -> &'static str,
+    ) {
+        for one in all {
+            assert_eq!(name(*one).parse::<T>(), Ok(*one));
+        }
+        let error = "swift".parse::<T>().unwrap_err();
+        assert_eq!(error.allowed.len(), all.len());
+    }
+
+    #[test]
+    fn what_can_be_chosen_is_found_by_its_name() {
+        names(&Recovery::ALL, Recovery::name);
+        names(&GrowthKind::ALL, GrowthKind::name);
+        names(&SlowStart::ALL, SlowStart::name);
+        names(&Preset::ALL, Preset::name);
+    }
+
+    #[test]
+    fn settings_that_differ_are_described_differently() {
+        let plain = Preset::Linux6.settings();
+        let others = [
+            Settings { delayed_ack: None, ..plain.clone() },
+            Settings { counting: Counting::Octets { most: Some(2) }, ..plain.clone() },
+            Settings { slow_start: SlowStart::Limited { max_ssthresh: 64 }, ..plain.clone() },
+            Settings { initial_ssthresh: Some(20), ..plain.clone() },
+            Settings { spurious: SpuriousDetection::FRto, ..plain.clone() },
+        ];
+        for other in others {
+            let (ours, theirs) = (plain.describe(), other.describe());
+            assert_eq!(ours.iter().zip(&theirs).filter(|(a, b)| a != b).count(), 1, "{other:?}");
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! What a stack of an era did, in full. Where each figure comes from, and which are uncertain: docs/models/presets.md.
+
+use std::time::Duration;
+
+use crate::{Counting, DelayedAck, GrowthKind, Recovery, Settings, SlowStart, SpuriousDetection, Timers};
+
+/// A stack of an era.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Preset {
+    /// Linux 2.2, of 1999: lee2002's testbed.
+    Linux22,
+    /// OPNET 10's Reno, without SACK: honda2005's simulator.
+    OpnetReno,
+    /// ns-2.26's `Agent/TCP/Reno` and `Agent/TCPSink`: bosau2004's simulator.
+    Ns2Reno,
+    /// Linux today, CUBIC.
+    Linux6,
+    /// Linux today with its `reno`.
+    Linux6Reno,
+}
+
+impl Preset {
+    /// All of them.
+    pub const ALL: [Preset; 5] =
+        [Preset::Linux22, Preset::OpnetReno, Preset::Ns2Reno, Preset::Linux6, Preset::Linux6Reno];
+
+    /// The name that files use.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Preset::Linux22 => "linux-2.2",
+            Preset::OpnetReno => "opnet-reno",
+            Preset::Ns2Reno => "ns2-reno",
+            Preset::Linux6 => "linux-6",
+            Preset::Linux6Reno => "linux-6-reno",
+        }
+    }
+
+    /// What it stands for, in full.
+    pub const fn settings(self) -> Settings {
+        match self {
+            Preset::Linux22 => linux_22(),
+            Preset::OpnetReno => opnet_reno(),
+            Preset::Ns2Reno => ns2_reno(),
+            Preset::Linux6 => linux_6(),
+            Preset::Linux6Reno => Settings {
+                name: Preset::Linux6Reno.name(),
+                growth: GrowthKind::Reno,
+                slow_start: SlowStart::Classic,
+                ..linux_6()
+            },
+        }
+    }
+}
+
+const fn linux_22() -> Settings {
+    Settings {
+        name: Preset::Linux22.name(),
+        recovery: Recovery::Sack,
+        growth: GrowthKind::Reno,
+        slow_start: SlowStart::Classic,
+        spurious: SpuriousDetection::None,
+        timers: Timers {
+            initial_rto: Duration::from_secs(3),
+            min_rto: Duration::from_millis(200),
+            max_rto: Duration::from_secs(120),
+            granularity: Duration::from_millis(10),
+            most_retries: 15,
+            time_wait: Duration::from_secs(60),
+        },
+        delayed_ack: Some(DelayedAck { timeout: Duration::from_millis(200), every: 2, quick: 8 }),
+        mss: 1460,
+        initial_window: 2,
+        initial_ssthresh: None,
+        duplicate_threshold: 3,
+        limited_transmit: false,
+        counting: Counting::Acks,
+        restart_after_idle: true,
+        validates_window: false,
+        sack: true,
+        timestamps: true,
+        window_scaling: true,
+        ecn: false,
+        nagle: true,
+        send_buffer: 65_535,
+        receive_buffer: 65_535,
+    }
+}
+
+const fn opnet_reno() -> Settings {
+    Settings {
+        name: Preset::OpnetReno.name(),
+        recovery: Recovery::Reno,
+        growth: GrowthKind::Reno,
+        slow_start: SlowStart::Classic,
+        spurious: SpuriousDetection::None,
+        timers: Timers {
+            initial_rto: Duration::from_secs(3),
+            min_rto: Duration::from_secs(1),
+            max_rto: Duration::from_secs(64),
+            granularity: Duration::from_millis(500),
+            most_retries: 6,
+            time_wait: Duration::from_secs(60),
+        },
+        delayed_ack: Some(DelayedAck { timeout: Duration::from_millis(200), every: 2, quick: 0 }),
+        mss: 1460,
+        initial_window: 2,
+        initial_ssthresh: None,
+        duplicate_threshold: 3,
+        limited_transmit: false,
+        counting: Counting::Acks,
+        restart_after_idle: true,
+        validates_window: false,
+        sack: false,
+        timestamps: false,
+        window_scaling: true,
+        ecn: false,
+        nagle: false,
+        send_buffer: 640_000,
+        receive_buffer: 640_000,
+    }
+}
+
+const fn ns2_reno() -> Settings {
+    Settings {
+        name: Preset::Ns2Reno.name(),
+        recovery: Recovery::Reno,
+        growth: GrowthKind::Reno,
+        slow_start: SlowStart::Classic,
+        spurious: SpuriousDetection::None,
+        timers: Timers {
+            initial_rto: Duration::from_secs(6),
+            min_rto: Duration::from_secs(1),
+            max_rto: Duration::from_secs(60),
+            granularity: Duration::from_millis(10),
+            // It never gives up; a simulation ends before these do.
+            most_retries: u8::MAX,
+            time_wait: Duration::from_secs(60),
+        },
+        delayed_ack: None,
+        mss: 1000,
+        initial_window: 2,
+        initial_ssthresh: Some(20),
+        duplicate_threshold: 3,
+        limited_transmit: true,
+        counting: Counting::Acks,
+        restart_after_idle: true,
+        validates_window: false,
+        sack: false,
+        timestamps: false,
+        window_scaling: false,
+        ecn: false,
+        nagle: false,
+        send_buffer: 20_000,
+        receive_buffer: 20_000,
+    }
+}
+
+const fn linux_6() -> Settings {
+    Settings {
+        name: Preset::Linux6.name(),
+        recovery: Recovery::RackTlp,
+        growth: GrowthKind::Cubic,
+        slow_start: SlowStart::HyStart,
+        spurious: SpuriousDetection::Eifel,
+        timers: Timers {
+            initial_rto: Duration::from_secs(1),
+            min_rto: Duration::from_millis(200),
+            max_rto: Duration::from_secs(120),
+            granularity: Duration::from_millis(1),
+            most_retries: 15,
+            time_wait: Duration::from_secs(60),
+        },
+        delayed_ack: Some(DelayedAck { timeout: Duration::from_millis(40), every: 2, quick: 16 }),
+        mss: 1460,
+        initial_window: 10,
+        initial_ssthresh: None,
+        duplicate_threshold: 3,
+        limited_transmit: true,
+        counting: Counting::Octets { most: None },
+        restart_after_idle: true,
+        validates_window: true,
+        sack: true,
+        timestamps: true,
+        window_scaling: true,
+        ecn: false,
+        nagle: true,
+        send_buffer: 4_194_304,
+        receive_buffer: 3_145_728,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_preset_is_found_by_its_name_and_prints_it() {
+        for preset in Preset::ALL {
+            assert_eq!(preset.name().parse(), Ok(preset));
+            assert_eq!(preset.settings().name, preset.name());
+            assert_eq!(preset.settings().describe()[0], ("preset", preset.name().to_owned()));
+        }
+        let error = "linux-7".parse::<Preset>().unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "\"linux-7\" is no preset; allowed: linux-2.2, opnet-reno, ns2-reno, linux-6, linux-6-reno"
+        );
+    }
+
+    #[test]
+    fn presets_of_an_era_are_consistent_with_themselves() {
+        for preset in Preset::ALL {
+            let settings = preset.settings();
+            let timers = settings.timers;
+            assert!(
+                timers.min_rto <= timers.initial_rto && timers.initial_rto <= timers.max_rto,
+                "{preset:?}"
+            );
+            assert!(settings.receive_buffer <= 65_535 || settings.window_scaling, "{preset:?}");
+            let by_sack = matches!(settings.recovery, Recovery::Sack | Recovery::RackTlp);
+            assert_eq!(by_sack, settings.sack, "{preset:?}");
+        }
+    }
+
+    #[test]
+    fn linux_with_reno_differs_from_linux_in_growth_and_start_alone() {
+        let reno = Preset::Linux6Reno.settings();
+        let cubic = Preset::Linux6.settings();
+        let differing: Vec<_> = reno
+            .describe()
+            .into_iter()
+            .zip(cubic.describe())
+            .filter(|(reno, cubic)| reno != cubic)
+            .map(|((key, _), _)| key)
+            .collect();
+        assert_eq!(differing, ["preset", "growth", "slow_start"]);
+    }
+
+    #[test]
+    fn the_builder_changes_what_it_names() {
+        let settings = Preset::Linux6
+            .settings()
+            .with_growth(GrowthKind::Bic)
+            .with_slow_start(SlowStart::Classic)
+            .with_recovery(Recovery::NewReno)
+            .with_mss(536)
+            .with_buffers(100_000);
+        let described = settings.describe();
+        let value = |wanted: &str| {
+            described.iter().find(|(key, _)| *key == wanted).map(|(_, value)| value.as_str()).unwrap()
+        };
+        assert_eq!(value("preset"), "linux-6");
+        assert_eq!(value("growth"), "bic");
+        assert_eq!(value("recovery"), "newreno");
+        assert_eq!(value("slow_start"), "classic");
+        assert_eq!(value("sack"), "false", "NewReno knows none");
+        assert_eq!(
+            (value("mss"), value("send_buffer"), value("receive_buffer")),
+            ("536", "100000", "100000")
+        );
+    }
+}
