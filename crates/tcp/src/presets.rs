@@ -166,7 +166,7 @@ const fn linux_6() -> Settings {
             initial_rto: Duration::from_secs(1),
             min_rto: Duration::from_millis(200),
             max_rto: Duration::from_secs(120),
-            granularity: Duration::from_millis(1),
+            granularity: Duration::from_micros(1),
             most_retries: 15,
             time_wait: Duration::from_secs(60),
         },
