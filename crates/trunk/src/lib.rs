@@ -16,6 +16,7 @@ mod flow;
 pub mod frame;
 mod lane;
 mod path_loss;
+pub mod path_tail;
 mod receiver;
 mod routes;
 mod rtt;

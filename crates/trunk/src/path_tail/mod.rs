@@ -1,0 +1,243 @@
+//! Path tail emulation (bosau2004 §3): a proxy at the gateway to a mobile network acknowledges as the network would if
+//! it were a wired link.
+//!
+//! A segment that arrives is either accepted or dropped in silence, as by the queue in front of such a link; if it is
+//! accepted, its acknowledgement is due D = `L_q` + `L_s` later, when the link would have sent it: `L_s` is its length at
+//! the operator's rate, `L_q` the time that those before it take. So the sender's window, and the pace of its
+//! acknowledgements, are those of a path that ends in a link of that rate, and the radio's delays are hidden from it.
+//!
+//! There is an emulation for each cell, which the flows in it share, and one for each flow whose profile has a rate of
+//! its own. Acknowledgements are the proxy's only while a connection is established: from its FIN on, the mobile host
+//! alone acknowledges, so that a close that succeeds says that everything has arrived.
+//!
+//! The owner keeps the data and delivers it, and asks about a segment only if it has room for it. `now` does not go
+//! backwards.
+
+mod accepted;
+mod emulation;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use trunkline_units::{Instant, Seq};
+
+use accepted::Accepted;
+use emulation::Emulation;
+pub use emulation::{Estimate, Limit};
+
+/// A cell, or the profile of one flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CellId(u32);
+
+/// A flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FlowId(u32);
+
+/// A segment from the wired side.
+#[derive(Debug, Clone, Copy)]
+pub struct Arrival {
+    /// Its first octet.
+    pub seq: Seq,
+    /// The one after its last octet of data.
+    pub end: Seq,
+    /// Its length on the link, headers included, octets.
+    pub octets: u32,
+    /// It closes its direction.
+    pub fin: bool,
+}
+
+/// What becomes of a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Accepted: keep it and deliver it. Its acknowledgement comes by [`PathTail::poll_release`].
+    Accepted,
+    /// Drop it and say nothing.
+    Dropped(Cause),
+    /// All of it was accepted before. Nothing is to be delivered; if there is an acknowledgement, send it at once.
+    Repeated(Option<Seq>),
+    /// Not the proxy's affair: pass it on to the mobile host, whose acknowledgements pass too.
+    Passed,
+}
+
+/// Why a segment was dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// The emulated link's queue is full.
+    Full,
+    /// More gaps in the stream than are kept.
+    Scattered,
+}
+
+/// An acknowledgement that is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Release {
+    /// Of which flow.
+    pub flow: FlowId,
+    /// The next octet wanted. The same as the last one's: a segment behind a gap.
+    pub ack: Seq,
+    /// When it was due.
+    pub at: Instant,
+}
+
+#[derive(Debug)]
+struct Flow {
+    cell: CellId,
+    /// The cell is this flow's alone.
+    alone: bool,
+    accepted: Accepted,
+    /// The highest acknowledgement released.
+    released: Seq,
+    /// Acknowledgements that are still to be released.
+    waiting: u32,
+    established: bool,
+}
+
+/// The emulations of one gateway.
+///
+/// After each call, [`PathTail::next_release`] says when to come back; then [`PathTail::poll_release`] until it gives
+/// `None`: in the order in which they are due, and of those due at once the one of the older cell first.
+#[derive(Debug, Default)]
+pub struct PathTail {
+    cells: BTreeMap<CellId, Emulation>,
+    flows: BTreeMap<FlowId, Flow>,
+    /// The head of each queue that has one.
+    due: BTreeSet<(Instant, CellId)>,
+    next_id: u32,
+}
+
+impl PathTail {
+    /// Without cells.
+    pub fn new() -> Self {
+        PathTail::default()
+    }
+
+    /// Adds a cell that flows share.
+    pub fn add_cell(&mut self, estimate: Estimate, limit: Limit) -> CellId {
+        let cell = CellId(self.id());
+        self.cells.insert(cell, Emulation::new(estimate, limit));
+        cell
+    }
+
+    /// Begins a flow in a cell, once its connection is established; `first` is the first octet of data.
+    ///
+    /// # Panics
+    /// If there is no such cell.
+    pub fn open(&mut self, cell: CellId, first: Seq) -> FlowId {
+        assert!(self.cells.contains_key(&cell), "{cell:?} does not exist");
+        self.insert(cell, false, first)
+    }
+
+    /// Begins a flow whose profile has a rate of its own.
+    pub fn open_with_profile(&mut self, estimate: Estimate, limit: Limit, first: Seq) -> FlowId {
+        let cell = self.add_cell(estimate, limit);
+        self.insert(cell, true, first)
+    }
+
+    /// The cell or profile that a flow is in.
+    pub fn cell(&self, flow: FlowId) -> Option<CellId> {
+        self.flows.get(&flow).map(|flow| flow.cell)
+    }
+
+    /// The flow's host has gone to another cell. Acknowledgements that are waiting stay where they are, and so do
+    /// flows with a profile.
+    pub fn move_to(&mut self, flow: FlowId, cell: CellId) {
+        if let Some(flow) = self.flows.get_mut(&flow).filter(|flow| !flow.alone)
+            && self.cells.contains_key(&cell)
+        {
+            flow.cell = cell;
+        }
+    }
+
+    /// The operator has another estimate for a cell or a profile.
+    pub fn set_estimate(&mut self, now: Instant, cell: CellId, estimate: Estimate) {
+        if let Some(emulation) = self.cells.get_mut(&cell) {
+            let head = emulation.head();
+            emulation.set_estimate(now, estimate);
+            self.reschedule(cell, head);
+        }
+    }
+
+    /// Judges a segment.
+    pub fn handle_segment(&mut self, now: Instant, id: FlowId, arrival: Arrival) -> Verdict {
+        let Some(flow) = self.flows.get_mut(&id).filter(|flow| flow.established) else {
+            return Verdict::Passed;
+        };
+        if arrival.fin {
+            flow.established = false;
+            return Verdict::Passed;
+        }
+        if flow.accepted.has(arrival.seq, arrival.end) {
+            let again = flow.waiting == 0 || !flow.released.before(arrival.end);
+            return Verdict::Repeated(again.then_some(flow.released));
+        }
+        let Some(emulation) = self.cells.get_mut(&flow.cell) else { return Verdict::Passed };
+        if !emulation.has_room(now, arrival.octets) {
+            return Verdict::Dropped(Cause::Full);
+        }
+        if flow.accepted.insert(arrival.seq, arrival.end).is_err() {
+            return Verdict::Dropped(Cause::Scattered);
+        }
+        flow.waiting += 1;
+        let (cell, ack, head) = (flow.cell, flow.accepted.next(), emulation.head());
+        emulation.push(now, id, ack, arrival.octets);
+        self.reschedule(cell, head);
+        Verdict::Accepted
+    }
+
+    /// When the next acknowledgement is due.
+    pub fn next_release(&self) -> Option<Instant> {
+        self.due.first().map(|(at, _)| *at).filter(|at| *at < Instant::FAR_FUTURE)
+    }
+
+    /// The next acknowledgement that is due, if there is one.
+    pub fn poll_release(&mut self, now: Instant) -> Option<Release> {
+        loop {
+            let (_, cell) = *self.due.first().filter(|(at, _)| *at <= now)?;
+            let emulation = self.cells.get_mut(&cell)?;
+            let head = emulation.head();
+            let waiting = emulation.pop()?;
+            self.reschedule(cell, head);
+            let Some(flow) = self.flows.get_mut(&waiting.flow) else { continue };
+            flow.waiting -= 1;
+            // One that was overtaken by another cell's says nothing new.
+            if waiting.ack.before(flow.released) {
+                continue;
+            }
+            flow.released = waiting.ack;
+            return Some(Release { flow: waiting.flow, ack: waiting.ack, at: waiting.at });
+        }
+    }
+
+    /// Forgets a flow, and its acknowledgements. Their time on the emulated link stays taken.
+    pub fn close(&mut self, flow: FlowId) {
+        if let Some(Flow { cell, alone: true, .. }) = self.flows.remove(&flow)
+            && let Some(emulation) = self.cells.remove(&cell)
+            && let Some(at) = emulation.head()
+        {
+            self.due.remove(&(at, cell));
+        }
+    }
+
+    fn id(&mut self) -> u32 {
+        self.next_id += 1;
+        self.next_id
+    }
+
+    fn insert(&mut self, cell: CellId, alone: bool, first: Seq) -> FlowId {
+        let flow = FlowId(self.id());
+        let accepted = Accepted::new(first);
+        self.flows
+            .insert(flow, Flow { cell, alone, accepted, released: first, waiting: 0, established: true });
+        flow
+    }
+
+    /// The head of `cell` was due at `before`.
+    fn reschedule(&mut self, cell: CellId, before: Option<Instant>) {
+        let after = self.cells.get(&cell).and_then(Emulation::head);
+        if before != after {
+            before.map(|at| self.due.remove(&(at, cell)));
+            after.map(|at| self.due.insert((at, cell)));
+        }
+    }
+}

@@ -1,0 +1,207 @@
+use std::time::Duration;
+
+use trunkline_units::{Rate, Rng};
+
+use super::*;
+
+const ROOMY: Limit = Limit { segments: 1000, bytes: 1 << 30 };
+const SEGMENT: u32 = 1250;
+
+fn kbit(kbit: u64) -> Estimate {
+    Estimate { rate: Rate::from_bits_per_second(kbit * 1000), recovery: Duration::ZERO }
+}
+
+fn data(number: u32) -> Arrival {
+    let seq = Seq(u32::MAX - 5000) + number * SEGMENT;
+    Arrival { seq, end: seq + SEGMENT, octets: SEGMENT, fin: false }
+}
+
+fn first() -> Seq {
+    data(0).seq
+}
+
+fn released(tail: &mut PathTail, until: Instant) -> Vec<Release> {
+    let mut all = Vec::new();
+    while let Some(at) = tail.next_release().filter(|at| *at <= until) {
+        all.extend(std::iter::from_fn(|| tail.poll_release(at)));
+    }
+    all
+}
+
+fn acks(releases: &[Release], flow: FlowId) -> Vec<u32> {
+    releases
+        .iter()
+        .filter(|release| release.flow == flow)
+        .map(|release| (release.ack - first()) / SEGMENT)
+        .collect()
+}
+
+#[test]
+fn acknowledgements_are_spaced_by_the_rate_and_wait_for_those_before() {
+    let mut tail = PathTail::new();
+    let cell = tail.add_cell(kbit(1000), ROOMY);
+    let flow = tail.open(cell, first());
+    for number in 0..5 {
+        assert_eq!(
+            tail.handle_segment(Instant::from_millis(u64::from(number)), flow, data(number)),
+            Verdict::Accepted
+        );
+    }
+    assert_eq!(tail.poll_release(Instant::from_nanos(9_999_999)), None);
+    let all = released(&mut tail, Instant::from_millis(1000));
+    assert_eq!(acks(&all, flow), [1, 2, 3, 4, 5]);
+    let times: Vec<u64> = all.iter().map(|release| release.at.as_nanos() / 1_000_000).collect();
+    assert_eq!(times, [10, 20, 30, 40, 50]);
+    assert_eq!(tail.next_release(), None);
+}
+
+#[test]
+fn what_does_not_fit_is_dropped_and_those_behind_repeat_the_acknowledgement() {
+    let mut tail = PathTail::new();
+    let cell = tail.add_cell(kbit(1000), Limit { segments: 2, ..ROOMY });
+    let flow = tail.open(cell, first());
+    let verdicts: Vec<Verdict> =
+        (0..4).map(|number| tail.handle_segment(Instant::ZERO, flow, data(number))).collect();
+    assert_eq!(
+        verdicts,
+        [Verdict::Accepted, Verdict::Accepted, Verdict::Dropped(Cause::Full), Verdict::Dropped(Cause::Full)]
+    );
+    assert_eq!(tail.handle_segment(Instant::from_millis(15), flow, data(3)), Verdict::Accepted);
+    assert_eq!(acks(&released(&mut tail, Instant::from_millis(40)), flow), [1, 2, 2]);
+    assert_eq!(tail.handle_segment(Instant::from_millis(50), flow, data(2)), Verdict::Accepted);
+    assert_eq!(acks(&released(&mut tail, Instant::from_millis(60)), flow), [4], "the gap is closed");
+}
+
+#[test]
+fn flows_of_a_cell_share_it_and_cells_do_not_meet() {
+    let mut tail = PathTail::new();
+    let (shared, other) = (tail.add_cell(kbit(1000), ROOMY), tail.add_cell(kbit(1000), ROOMY));
+    let flows = [tail.open(shared, first()), tail.open(shared, first()), tail.open(other, first())];
+    for number in 0..50 {
+        for flow in flows {
+            tail.handle_segment(Instant::ZERO, flow, data(number));
+        }
+    }
+    let all = released(&mut tail, Instant::from_millis(500));
+    assert_eq!(flows.map(|flow| acks(&all, flow).len()), [25, 25, 50]);
+}
+
+#[test]
+fn a_profile_keeps_its_rate_beside_others() {
+    let mut tail = PathTail::new();
+    let cell = tail.add_cell(kbit(1000), ROOMY);
+    let profile = tail.open_with_profile(kbit(100), ROOMY, first());
+    let flow = tail.open(cell, first());
+    for number in 0..50 {
+        tail.handle_segment(Instant::ZERO, flow, data(number));
+        tail.handle_segment(Instant::ZERO, profile, data(number));
+    }
+    let all = released(&mut tail, Instant::from_millis(500));
+    assert_eq!((acks(&all, flow).len(), acks(&all, profile).len()), (50, 5));
+    tail.set_estimate(Instant::from_millis(500), tail.cell(profile).unwrap(), kbit(200));
+    assert_eq!(acks(&released(&mut tail, Instant::from_millis(1000)), profile).len(), 10);
+}
+
+#[test]
+fn a_new_estimate_moves_what_is_due_both_ways() {
+    let mut tail = PathTail::new();
+    let cell = tail.add_cell(kbit(1000), ROOMY);
+    let flow = tail.open(cell, first());
+    tail.handle_segment(Instant::ZERO, flow, data(0));
+    tail.set_estimate(Instant::from_millis(5), cell, kbit(500));
+    assert_eq!(tail.next_release(), Some(Instant::from_millis(15)));
+    tail.set_estimate(Instant::from_millis(5), cell, kbit(0));
+    assert_eq!(tail.next_release(), None, "the mobile network is gone");
+    tail.set_estimate(Instant::from_millis(5), cell, kbit(1_000_000));
+    assert!(tail.next_release().unwrap() < Instant::from_millis(6));
+}
+
+#[test]
+fn a_repeat_takes_no_room_and_is_answered_once_its_acknowledgement_has_gone() {
+    let mut tail = PathTail::new();
+    let cell = tail.add_cell(kbit(1000), Limit { segments: 1, ..ROOMY });
+    let flow = tail.open(cell, first());
+    tail.handle_segment(Instant::ZERO, flow, data(0));
+    assert_eq!(tail.handle_segment(Instant::ZERO, flow, data(0)), Verdict::Repeated(None));
+    assert_eq!(acks(&released(&mut tail, Instant::from_millis(50)), flow), [1]);
+    let at = Instant::from_millis(60);
+    assert_eq!(tail.handle_segment(at, flow, data(0)), Verdict::Repeated(Some(data(1).seq)));
+    assert_eq!(tail.next_release(), None);
+}
+
+#[test]
+fn from_its_fin_on_the_mobile_host_alone_acknowledges() {
+    let mut tail = PathTail::new();
+    let cell = tail.add_cell(kbit(1000), ROOMY);
+    let flow = tail.open(cell, first());
+    tail.handle_segment(Instant::ZERO, flow, data(0));
+    let fin = Arrival { fin: true, ..data(1) };
+    assert_eq!(tail.handle_segment(Instant::ZERO, flow, fin), Verdict::Passed);
+    assert_eq!(tail.handle_segment(Instant::ZERO, flow, data(1)), Verdict::Passed);
+    // What was accepted before it is acknowledged still, and neither the FIN nor its data.
+    assert_eq!(acks(&released(&mut tail, Instant::from_millis(1000)), flow), [1]);
+}
+
+#[test]
+fn a_flow_that_is_forgotten_is_not_acknowledged_and_not_known() {
+    let mut tail = PathTail::new();
+    let cell = tail.add_cell(kbit(1000), ROOMY);
+    let (gone, stays) = (tail.open(cell, first()), tail.open(cell, first()));
+    let profile = tail.open_with_profile(kbit(1000), ROOMY, first());
+    for flow in [gone, stays, profile] {
+        tail.handle_segment(Instant::ZERO, flow, data(0));
+    }
+    tail.close(gone);
+    tail.close(profile);
+    let all = released(&mut tail, Instant::from_millis(1000));
+    assert_eq!(all.len(), 1);
+    assert_eq!((all[0].flow, all[0].at), (stays, Instant::from_millis(20)), "behind the other's time");
+    assert_eq!(tail.handle_segment(Instant::ZERO, gone, data(1)), Verdict::Passed);
+}
+
+#[test]
+fn a_host_that_moves_has_its_new_cells_rate_and_no_acknowledgement_goes_back() {
+    let mut tail = PathTail::new();
+    let (slow, fast) = (tail.add_cell(kbit(10), ROOMY), tail.add_cell(kbit(1000), ROOMY));
+    let flow = tail.open(slow, first());
+    tail.handle_segment(Instant::ZERO, flow, data(0));
+    tail.move_to(flow, fast);
+    tail.handle_segment(Instant::ZERO, flow, data(1));
+    let all = released(&mut tail, Instant::from_millis(2000));
+    assert_eq!(acks(&all, flow), [2], "the first one's is covered");
+    assert_eq!(all[0].at, Instant::from_millis(10));
+}
+
+/// Whatever arrives: everything accepted is acknowledged, in order, no sooner than the link could have sent it.
+#[test]
+fn releases_are_those_of_a_link_under_any_operations() {
+    for seed in 0..40 {
+        let mut rng = Rng::new(seed, "path tail");
+        let limit = Limit { segments: 1 + rng.below(20) as u32, bytes: 20_000 };
+        let mut tail = PathTail::new();
+        let cell = tail.add_cell(kbit(1000), limit);
+        let flows = [tail.open(cell, first()), tail.open(cell, first())];
+        let mut now = Instant::ZERO;
+        let (mut accepted, mut dropped, mut releases) = (0_u32, 0, Vec::new());
+        for _ in 0..400 {
+            now += Duration::from_micros(rng.below(15_000));
+            releases.extend(std::iter::from_fn(|| tail.poll_release(now)));
+            match tail.handle_segment(now, flows[rng.below(2) as usize], data(rng.below(60) as u32)) {
+                Verdict::Accepted => accepted += 1,
+                Verdict::Dropped(_) => dropped += 1,
+                Verdict::Repeated(_) => {}
+                Verdict::Passed => panic!("no flow was closed"),
+            }
+            // What is waiting fits, and is served within what the limit takes to send.
+            let bound = now + Duration::from_millis(u64::from(limit.segments.min(16)) * 10);
+            assert!(tail.next_release().is_none_or(|at| at > now && at <= bound));
+        }
+        releases.extend(released(&mut tail, Instant::FAR_FUTURE));
+        assert_eq!(releases.len() as u32, accepted);
+        assert!(accepted > 40 && (dropped > 0 || limit.segments > 5), "{accepted} {dropped}");
+        assert!(releases.windows(2).all(|pair| pair[1].at >= pair[0].at + Duration::from_millis(10)));
+        for flow in flows {
+            assert!(acks(&releases, flow).is_sorted());
+        }
+    }
+}
