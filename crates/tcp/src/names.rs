@@ -76,8 +76,14 @@ impl FromStr for Recovery {
 
 impl GrowthKind {
     /// All of them.
-    pub const ALL: [GrowthKind; 5] =
-        [GrowthKind::Reno, GrowthKind::Bic, GrowthKind::Cubic, GrowthKind::Compound, GrowthKind::Vegas];
+    pub const ALL: [GrowthKind; 6] = [
+        GrowthKind::Reno,
+        GrowthKind::Bic,
+        GrowthKind::Cubic,
+        GrowthKind::Compound,
+        GrowthKind::Vegas,
+        GrowthKind::Bbr,
+    ];
 
     /// The name that files use.
     pub const fn name(self) -> &'static str {
@@ -87,6 +93,7 @@ impl GrowthKind {
             GrowthKind::Cubic => "cubic",
             GrowthKind::Compound => "compound",
             GrowthKind::Vegas => "vegas",
+            GrowthKind::Bbr => "bbr",
         }
     }
 }

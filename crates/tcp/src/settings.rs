@@ -30,6 +30,9 @@ pub enum GrowthKind {
     Compound,
     /// By delay (Brakmo and Peterson 1995).
     Vegas,
+    /// By a model of the path: its bandwidth and its round-trip time (Cardwell et al. 2016; version 1). It has its own
+    /// way to start.
+    Bbr,
 }
 
 /// How the window grows until the first loss.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use trunkline_units::Instant;
 
+use super::bbr::Bbr;
 use super::bic::Bic;
 use super::compound::Compound;
 use super::cubic::Cubic;
@@ -20,16 +21,18 @@ pub(super) enum Growth {
     Cubic(Box<Cubic>),
     Compound(Box<Compound>),
     Vegas(Box<Vegas>),
+    Bbr(Box<Bbr>),
 }
 
 impl Growth {
-    pub(super) fn new(kind: GrowthKind) -> Self {
+    pub(super) fn new(kind: GrowthKind, initial_window: u32) -> Self {
         match kind {
             GrowthKind::Reno => Growth::Reno,
             GrowthKind::Bic => Growth::Bic(Box::default()),
             GrowthKind::Cubic => Growth::Cubic(Box::default()),
             GrowthKind::Compound => Growth::Compound(Box::default()),
             GrowthKind::Vegas => Growth::Vegas(Box::default()),
+            GrowthKind::Bbr => Growth::Bbr(Box::new(Bbr::new(initial_window))),
         }
     }
 
@@ -40,6 +43,7 @@ impl Growth {
             Growth::Cubic(cubic) => cubic.observe(ack),
             Growth::Compound(compound) => compound.observe(ack),
             Growth::Vegas(vegas) => vegas.observe(window, ack),
+            Growth::Bbr(bbr) => bbr.observe(window, ack),
         }
     }
 
@@ -51,6 +55,7 @@ impl Growth {
             Growth::Cubic(cubic) => cubic.avoid(window, ack.now, acked),
             Growth::Compound(compound) => compound.avoid(window, ack, acked),
             Growth::Vegas(vegas) => vegas.avoid(window, ack, acked),
+            Growth::Bbr(bbr) => bbr.set_window(window, ack),
         }
     }
 
@@ -68,12 +73,13 @@ impl Growth {
             Growth::Bic(bic) => bic.reduce(window, cause),
             Growth::Cubic(cubic) => cubic.reduce(window, cause),
             Growth::Compound(compound) => compound.reduce(window, in_flight, cause),
+            Growth::Bbr(bbr) => bbr.reduce(window),
         }
     }
 
     pub(super) fn undo(&mut self, _now: Instant) {
         match self {
-            Growth::Reno | Growth::Vegas(_) => {}
+            Growth::Reno | Growth::Vegas(_) | Growth::Bbr(_) => {}
             Growth::Bic(bic) => bic.undo(),
             Growth::Cubic(cubic) => cubic.undo(),
             Growth::Compound(compound) => compound.undo(),

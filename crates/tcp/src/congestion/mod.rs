@@ -4,6 +4,7 @@
 //! it sets the window by [`Congestion::set_cwnd`] until it is over. Growth says how much an acknowledgement adds and
 //! what a loss leaves.
 
+mod bbr;
 mod bic;
 mod compound;
 mod cubic;
@@ -79,9 +80,10 @@ impl Congestion {
         let mss = mss.max(1);
         let ssthresh =
             settings.initial_ssthresh.map_or(u32::MAX, |segments| segments.saturating_mul(mss).max(2 * mss));
+        let initial_window = settings.initial_window.saturating_mul(mss);
         Congestion {
-            window: Window::new(settings.initial_window.saturating_mul(mss), ssthresh, mss),
-            growth: Growth::new(settings.growth),
+            window: Window::new(initial_window, ssthresh, mss),
+            growth: Growth::new(settings.growth, initial_window),
             start: Start::new(settings.slow_start),
             prior: (0, 0),
             most_in_flight: 0,
@@ -119,6 +121,10 @@ impl Congestion {
     /// Grows the window.
     pub fn handle_ack(&mut self, ack: &Ack) {
         self.growth.observe(&mut self.window, ack);
+        if matches!(self.growth, Growth::Bbr(_)) {
+            self.growth.avoid(&mut self.window, ack, ack.acked);
+            return;
+        }
         if self.window.in_slow_start() {
             self.start.observe(&mut self.window, ack);
         }
@@ -137,6 +143,14 @@ impl Congestion {
             }
         }
         self.growth.avoid(&mut self.window, ack, acked);
+    }
+
+    /// Learns from an acknowledgement while losses are repaired, and leaves the window alone: for growth that goes by
+    /// a model of the path.
+    pub fn observe(&mut self, ack: &Ack) {
+        if matches!(self.growth, Growth::Bbr(_)) {
+            self.growth.observe(&mut self.window, ack);
+        }
     }
 
     /// RFC 7661 §4.3 in the form that Linux gives it: in slow start, half of the window must have been in use.
@@ -158,7 +172,8 @@ impl Congestion {
             self.window.set(self.window.mss);
             self.start.restart();
         } else {
-            self.window.set(self.window.ssthresh);
+            let before = self.window.cwnd.max(2 * self.window.mss);
+            self.window.set(self.window.ssthresh.min(before));
         }
     }
 
@@ -207,7 +222,10 @@ impl Congestion {
     }
 
     /// The rate that segments are spaced by, where growth asks for one.
-    pub fn pacing_rate(&self, _srtt: Option<Duration>) -> Option<Rate> {
-        None
+    pub fn pacing_rate(&self, srtt: Option<Duration>) -> Option<Rate> {
+        match &self.growth {
+            Growth::Bbr(bbr) => Some(bbr.pacing_rate(srtt)),
+            _ => None,
+        }
     }
 }
