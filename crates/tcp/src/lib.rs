@@ -5,17 +5,37 @@
 //!
 //! What a TCP does is a triple and its constants: [`Recovery`] × [`GrowthKind`] × [`SlowStart`], all in [`Settings`]. A
 //! [`Preset`] names what a stack of an era did and expands to all of them, so that a result can print what made it.
+//! [`Endpoint`] is one end of a connection.
 
+mod acknowledgement;
 mod congestion;
+mod delivery;
+mod endpoint;
+mod handshake;
+mod incoming;
 mod names;
+mod outgoing;
 mod presets;
+mod receiver;
+mod recovery;
+mod rtt;
+mod scoreboard;
 mod segment;
+mod sender;
 mod settings;
+mod state;
+mod stats;
+mod stream;
+mod timers;
 
 pub use congestion::{Ack, Cause, Congestion};
+pub use endpoint::Endpoint;
 pub use names::UnknownName;
 pub use presets::Preset;
 pub use segment::{Options, SackBlocks, Segment, SegmentError};
 pub use settings::{
     Counting, DelayedAck, GrowthKind, Recovery, Settings, SlowStart, SpuriousDetection, Timers,
 };
+pub use state::{Event, ResetReason, State};
+pub use stats::{RttStats, Stats};
+pub use timers::Wakeup;

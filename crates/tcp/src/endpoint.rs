@@ -1,0 +1,354 @@
+//! One end of a connection.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use trunkline_units::{Instant, Rate, Seq};
+
+use crate::Settings;
+use crate::receiver::Receiver;
+use crate::sender::{Context, Sender};
+use crate::state::{Event, Events, ResetReason, State};
+use crate::stats::{Counters, Stats};
+use crate::timers::{Slots, Wakeup, expiry};
+
+/// One end of a TCP connection.
+///
+/// After each call that takes `now`: [`Endpoint::poll_transmit`] until `None`, [`Endpoint::poll_event`] until `None`, then
+/// [`Endpoint::next_wakeup`]. Segments that arrive must be handed in one at a time with `poll_transmit` between them,
+/// since each may call for an acknowledgement of its own.
+#[derive(Debug)]
+pub struct Endpoint {
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) sender: Sender,
+    pub(crate) receiver: Receiver,
+    pub(crate) slots: Slots,
+    pub(crate) counters: Counters,
+    pub(crate) state: State,
+    pub(crate) events: Events,
+    pub(crate) reset_due: Option<Seq>,
+    pub(crate) syn_due: bool,
+    pub(crate) window_probe_due: bool,
+    pub(crate) timestamps: bool,
+    pub(crate) sack: bool,
+    wants_room: bool,
+}
+
+/// A sender, and the rest of its endpoint as it needs it.
+macro_rules! sending {
+    ($endpoint:expr, $now:expr) => {{
+        let endpoint = &mut *$endpoint;
+        let context = Context {
+            now: $now,
+            settings: &endpoint.settings,
+            slots: &mut endpoint.slots,
+            counters: &mut endpoint.counters,
+        };
+        (&mut endpoint.sender, context)
+    }};
+}
+pub(crate) use sending;
+
+impl Endpoint {
+    fn new(settings: &Arc<Settings>, iss: Seq, state: State) -> Self {
+        Endpoint {
+            sender: Sender::new(settings, iss),
+            receiver: Receiver::new(settings),
+            slots: Slots::new(),
+            counters: Counters::default(),
+            state,
+            events: Events::default(),
+            reset_due: None,
+            syn_due: false,
+            window_probe_due: false,
+            timestamps: false,
+            sack: false,
+            wants_room: false,
+            settings: Arc::clone(settings),
+        }
+    }
+
+    /// Opens a connection; `iss` is the number of its SYN, which `poll_transmit` hands out.
+    pub fn connect(settings: &Arc<Settings>, now: Instant, iss: Seq) -> Self {
+        let mut endpoint = Endpoint::new(settings, iss, State::SynSent);
+        endpoint.send_syn(now);
+        endpoint
+    }
+
+    /// Waits for a SYN, and will answer with `iss`.
+    pub fn accept(settings: &Arc<Settings>, iss: Seq) -> Self {
+        Endpoint::new(settings, iss, State::Listen)
+    }
+
+    /// Hands over `octets` of data, and returns how many of them fitted into the send buffer.
+    #[inline]
+    pub fn write(&mut self, _now: Instant, octets: u64) -> u64 {
+        if !self.state.takes_writes() || self.sender.fin_written {
+            return 0;
+        }
+        let taken = octets.min(self.send_room());
+        self.wants_room |= taken < octets;
+        if taken > 0 {
+            self.sender.note_starving();
+            self.sender.end += taken;
+        }
+        taken
+    }
+
+    /// Takes up to `octets` of data that came in order, and returns how many there were.
+    #[inline]
+    pub fn read(&mut self, _now: Instant, octets: u64) -> u64 {
+        let (taken, opens) = self.receiver.read(octets, &self.settings);
+        self.receiver.ack_now |= opens && self.state.takes_data();
+        taken
+    }
+
+    /// Nothing more will be written: FIN follows what was.
+    pub fn close(&mut self, _now: Instant) {
+        match self.state {
+            State::Listen => self.enter_closed(),
+            State::SynSent | State::SynReceived => self.sender.fin_written = true,
+            State::Established => {
+                self.sender.fin_written = true;
+                self.state = State::FinWait1;
+            }
+            State::CloseWait => {
+                self.sender.fin_written = true;
+                self.state = State::LastAck;
+            }
+            _ => {}
+        }
+    }
+
+    /// Calls the connection off, with RST if the peer knows of it.
+    pub fn abort(&mut self, _now: Instant) {
+        if !matches!(self.state, State::Closed | State::Listen | State::SynSent | State::TimeWait) {
+            self.reset_due = Some(self.sender.origin.seq(self.sender.next));
+        }
+        if self.state != State::Closed {
+            self.break_off(ResetReason::Aborted);
+        }
+    }
+
+    /// What `SO_MAX_PACING_RATE` does: segments leave no faster, counted without their headers.
+    pub fn set_pacing_ceiling(&mut self, ceiling: Option<Rate>) {
+        self.sender.set_pacing_ceiling(ceiling, &mut self.slots);
+    }
+
+    /// The time of a wake-up has come. Harmless at any other time.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        if self.slots.pacing <= now {
+            self.slots.pacing = Instant::FAR_FUTURE;
+        }
+        if self.slots.delayed_ack <= now {
+            self.slots.delayed_ack = Instant::FAR_FUTURE;
+            self.receiver.ack_now = true;
+        }
+        match self.slots.expired(now) {
+            None | Some(Wakeup::DelayedAck | Wakeup::Pacing) => {}
+            Some(Wakeup::TimeWait) => self.enter_closed(),
+            Some(Wakeup::Persist) => self.handle_persist(now),
+            Some(Wakeup::Retransmission) => self.handle_retransmission(now),
+            Some(Wakeup::Probe) => {
+                let (sender, mut context) = sending!(self, now);
+                sender.handle_probe_timeout(&mut context);
+            }
+            Some(Wakeup::Reordering) => {
+                let (sender, mut context) = sending!(self, now);
+                sender.handle_reordering_timeout(&mut context);
+            }
+        }
+    }
+
+    fn handle_retransmission(&mut self, now: Instant) {
+        let goes_on = if matches!(self.state, State::SynSent | State::SynReceived) {
+            self.repeat_syn(now)
+        } else {
+            let (sender, mut context) = sending!(self, now);
+            sender.handle_rto(&mut context)
+        };
+        if !goes_on {
+            self.break_off(ResetReason::TimedOut);
+        }
+    }
+
+    fn handle_persist(&mut self, now: Instant) {
+        let (sender, mut context) = sending!(self, now);
+        sender.retries = sender.retries.saturating_add(1);
+        if sender.shut() {
+            sender.arm_persist(&mut context);
+            self.window_probe_due = true;
+        } else {
+            sender.small_forced = true;
+        }
+    }
+
+    /// What happened since the last time, in this order: connected, readable, writable, closed by the peer, closed, broken.
+    #[inline]
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.next()
+    }
+
+    /// When `handle_timeout` is wanted, and why.
+    #[inline]
+    pub fn next_wakeup(&self) -> Option<(Instant, Wakeup)> {
+        self.slots.next()
+    }
+
+    pub(crate) fn enter_closed(&mut self) {
+        self.state = State::Closed;
+        self.slots = Slots::new();
+    }
+
+    pub(crate) fn enter_time_wait(&mut self, now: Instant) {
+        self.state = State::TimeWait;
+        let time_wait = self.settings.timers.time_wait;
+        self.slots.arm(expiry(now, time_wait, Duration::ZERO), Wakeup::TimeWait);
+        self.events.raise(Event::Closed);
+    }
+
+    pub(crate) fn break_off(&mut self, reason: ResetReason) {
+        self.enter_closed();
+        self.syn_due = false;
+        self.receiver.ack_now = false;
+        self.window_probe_due = false;
+        self.events.raise(Event::Reset(reason));
+    }
+
+    /// Tells a writer that waits once there is room for two segments, or half the buffer.
+    #[inline]
+    pub(crate) fn offer_room(&mut self) {
+        if self.wants_room {
+            let enough = (2 * u64::from(self.settings.mss)).min(self.settings.send_buffer / 2);
+            if self.send_room() >= enough {
+                self.wants_room = false;
+                self.events.raise(Event::Writable);
+            }
+        }
+    }
+}
+
+impl Endpoint {
+    /// State.
+    #[inline]
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// Settings.
+    pub fn settings(&self) -> &Arc<Settings> {
+        &self.settings
+    }
+
+    /// Octets that `read` would return.
+    #[inline]
+    pub fn readable(&self) -> u64 {
+        self.receiver.readable()
+    }
+
+    /// Octets written and never sent.
+    #[inline]
+    pub fn unsent(&self) -> u64 {
+        self.sender.unsent()
+    }
+
+    /// Octets of data sent and not acknowledged.
+    #[inline]
+    pub fn unacknowledged(&self) -> u64 {
+        let sender = &self.sender;
+        sender.next.min(sender.end).saturating_sub(sender.una.max(1))
+    }
+
+    /// Octets that `write` would take.
+    #[inline]
+    pub fn send_room(&self) -> u64 {
+        let held = self.sender.end.saturating_sub(self.sender.una.max(1));
+        self.settings.send_buffer.saturating_sub(held)
+    }
+
+    /// Congestion window, octets.
+    #[inline]
+    pub fn cwnd(&self) -> u32 {
+        self.sender.congestion.cwnd()
+    }
+
+    /// Slow-start threshold, octets; `u32::MAX` before the first loss.
+    #[inline]
+    pub fn ssthresh(&self) -> u32 {
+        self.sender.congestion.ssthresh()
+    }
+
+    /// Octets of data in a full segment to the peer, as agreed.
+    #[inline]
+    pub fn mss(&self) -> u32 {
+        self.sender.mss()
+    }
+
+    /// Octets in flight as the sender estimates them: without what is lost or delivered by SACK.
+    #[inline]
+    pub fn in_flight(&self) -> u32 {
+        self.sender.pipe()
+    }
+
+    /// What the peer's window has left beyond what is acknowledged.
+    #[inline]
+    pub fn peer_window(&self) -> u64 {
+        self.sender.edge.saturating_sub(self.sender.una)
+    }
+
+    /// Smoothed round-trip time.
+    #[inline]
+    pub fn srtt(&self) -> Option<Duration> {
+        self.sender.rtt.srtt()
+    }
+
+    /// Smallest round-trip time of the last minutes.
+    #[inline]
+    pub fn min_rtt(&self) -> Option<Duration> {
+        self.sender.rtt.min()
+    }
+
+    /// Retransmission timeout, with its back-off.
+    #[inline]
+    pub fn rto(&self) -> Duration {
+        self.sender.rto(&self.settings)
+    }
+
+    /// Delivery rate as `tcp_info` has it, and whether the sender's lack of data bounded it.
+    #[inline]
+    pub fn delivery_rate(&self) -> Option<(Rate, bool)> {
+        self.sender.delivery.rate()
+    }
+
+    /// The ceiling set.
+    pub fn pacing_ceiling(&self) -> Option<Rate> {
+        self.sender.pacing_ceiling()
+    }
+
+    /// Octets of data acknowledged since the start.
+    #[inline]
+    pub fn acknowledged(&self) -> u64 {
+        self.sender.una.min(self.sender.end).saturating_sub(1)
+    }
+
+    /// Octets of data received in order since the start.
+    #[inline]
+    pub fn received(&self) -> u64 {
+        self.receiver.in_order()
+    }
+
+    /// Segments agreed to carry timestamps.
+    pub fn uses_timestamps(&self) -> bool {
+        self.timestamps
+    }
+
+    /// SACK agreed.
+    pub fn uses_sack(&self) -> bool {
+        self.sack
+    }
+
+    /// What was counted.
+    pub fn stats(&self) -> Stats {
+        self.counters.stats()
+    }
+}

@@ -1,0 +1,177 @@
+//! Segments that arrive on a connection (RFC 9293 §3.10.7.4).
+
+use trunkline_packet::TcpFlags;
+use trunkline_units::Instant;
+
+use crate::Segment;
+use crate::acknowledgement::Incoming;
+use crate::endpoint::{Endpoint, sending};
+use crate::sender::Context;
+use crate::state::{Event, ResetReason, State};
+
+impl Endpoint {
+    /// A segment has arrived.
+    #[inline]
+    pub fn handle_segment(&mut self, now: Instant, segment: &Segment) {
+        self.counters.segments_received += 1;
+        self.counters.marks_received += u32::from(segment.congestion_experienced);
+        match self.state {
+            State::Closed => {
+                if !segment.flags.contains(TcpFlags::RST) && segment.flags.contains(TcpFlags::ACK) {
+                    self.reset_due = Some(segment.ack);
+                }
+            }
+            State::Listen => self.handle_in_listen(now, segment),
+            State::SynSent => self.handle_in_syn_sent(now, segment),
+            _ => self.handle_synchronized(now, segment),
+        }
+    }
+
+    #[inline]
+    fn handle_synchronized(&mut self, now: Instant, segment: &Segment) {
+        let Some(start) = self.receiver.origin.place(segment.seq, self.receiver.next) else { return };
+        let end = start + u64::from(segment.sequence_len());
+        if segment.flags.intersects(TcpFlags::RST | TcpFlags::SYN) {
+            return self.handle_exception(segment, start);
+        }
+        if !segment.flags.contains(TcpFlags::ACK) {
+            return;
+        }
+        if self.timestamps
+            && let Some((value, _)) = segment.options.timestamps
+        {
+            // PAWS (RFC 7323 §5.3).
+            if value.wrapping_sub(self.receiver.ts_recent).cast_signed() < 0 {
+                self.receiver.ack_now = true;
+                return;
+            }
+            if start <= self.receiver.acknowledged {
+                self.receiver.ts_recent = value;
+            }
+        }
+        let probe = end < self.receiver.next && segment.sequence_len() == 0;
+        if probe || start > self.receiver.edge {
+            self.receiver.ack_now = true;
+            return;
+        }
+        if !self.handle_acknowledgement(now, segment) {
+            return;
+        }
+        if segment.sequence_len() > 0 {
+            self.handle_data(now, segment, start);
+        }
+    }
+
+    fn handle_exception(&mut self, segment: &Segment, start: u64) {
+        if segment.flags.contains(TcpFlags::RST) {
+            if start == self.receiver.next {
+                let refused = self.state == State::SynReceived && self.sender.end == 1;
+                self.break_off(if refused { ResetReason::Refused } else { ResetReason::Peer });
+            } else if start > self.receiver.next && start < self.receiver.edge {
+                // RFC 5961 §3.2: a guess, perhaps.
+                self.receiver.ack_now = true;
+            }
+        } else if self.state == State::SynReceived && start == 0 {
+            self.syn_due = true;
+            if segment.flags.contains(TcpFlags::ACK) && segment.ack == self.sender.origin.seq(1) {
+                // Both opened at once, and this is the peer's answer.
+                self.receiver.ack_now = true;
+            }
+        } else {
+            self.receiver.ack_now = true;
+        }
+    }
+
+    /// Whether the segment goes on to be looked at for its data.
+    #[inline]
+    fn handle_acknowledgement(&mut self, now: Instant, segment: &Segment) -> bool {
+        let Some(place) = self.sender.origin.place(segment.ack, self.sender.una) else { return false };
+        if self.state == State::SynReceived {
+            if place != 1 {
+                self.reset_due = Some(segment.ack);
+                return false;
+            }
+            self.establish(now);
+        }
+        if place > self.sender.next {
+            self.receiver.ack_now = true;
+            return false;
+        }
+        let echo = if self.timestamps {
+            segment.options.timestamps.map(|(_, echo)| echo).filter(|echo| *echo != 0)
+        } else {
+            None
+        };
+        let incoming = Incoming {
+            place,
+            seq: segment.seq,
+            window: u32::from(segment.window) << self.sender.shift,
+            carries: segment.sequence_len() > 0,
+            sack: &segment.options.sack,
+            echo,
+            marked: segment.flags.contains(TcpFlags::ECE),
+        };
+        let (sender, mut context) = sending!(self, now);
+        sender.handle_ack(&mut context, &incoming);
+        self.offer_room();
+        if self.sender.fin_sent && self.sender.una == self.sender.next {
+            match self.state {
+                State::FinWait1 => self.state = State::FinWait2,
+                State::Closing => self.enter_time_wait(now),
+                State::LastAck => {
+                    self.enter_closed();
+                    self.events.raise(Event::Closed);
+                }
+                _ => {}
+            }
+        }
+        true
+    }
+
+    #[inline]
+    fn handle_data(&mut self, now: Instant, segment: &Segment, start: u64) {
+        if !self.state.takes_data() {
+            self.receiver.ack_now = true;
+            if self.state == State::TimeWait {
+                self.enter_time_wait(now);
+            }
+            return;
+        }
+        if self.sender.ecn {
+            if segment.flags.contains(TcpFlags::CWR) {
+                self.receiver.echo_mark = false;
+            }
+            if segment.congestion_experienced {
+                self.receiver.ack_now |= !self.receiver.echo_mark;
+                self.receiver.echo_mark = true;
+            }
+        }
+        if start >= self.receiver.edge && self.receiver.edge > self.receiver.next
+            || start == self.receiver.edge && segment.payload > 0
+        {
+            self.receiver.ack_now = true;
+            return;
+        }
+        let place = (start, start + u64::from(segment.payload), segment.flags.contains(TcpFlags::FIN));
+        let silence = self.sender.rto(&self.settings);
+        let taken = self.receiver.take(place, (now, silence), &self.settings, &mut self.counters);
+        if taken.advanced && self.receiver.readable() > 0 {
+            self.events.raise(Event::Readable);
+        }
+        if taken.delay
+            && self.slots.delayed_ack == Instant::FAR_FUTURE
+            && let Some(delayed) = self.settings.delayed_ack
+        {
+            self.slots.delayed_ack = now + delayed.timeout;
+        }
+        if taken.finished {
+            self.events.raise(Event::RemoteClosed);
+            match self.state {
+                State::Established => self.state = State::CloseWait,
+                State::FinWait1 => self.state = State::Closing,
+                State::FinWait2 => self.enter_time_wait(now),
+                _ => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Segments that leave.
+
+use trunkline_packet::TcpFlags;
+use trunkline_units::Instant;
+
+use crate::acknowledgement::timestamp;
+use crate::endpoint::{Endpoint, sending};
+use crate::sender::{Context, Outgoing};
+use crate::state::State;
+use crate::{SackBlocks, Segment};
+
+impl Endpoint {
+    /// The next segment to send: RST, SYN, repeats, new data, an acknowledgement, a zero-window probe, in this order.
+    #[inline]
+    pub fn poll_transmit(&mut self, now: Instant) -> Option<Segment> {
+        let segment = self.poll_segment(now)?;
+        self.counters.segments_sent += 1;
+        Some(segment)
+    }
+
+    #[inline]
+    fn poll_segment(&mut self, now: Instant) -> Option<Segment> {
+        if let Some(seq) = self.reset_due.take() {
+            return Some(self.reset(now, seq));
+        }
+        if self.syn_due {
+            self.syn_due = false;
+            return Some(self.syn(now));
+        }
+        if self.state.sends_data() {
+            let (sender, mut context) = sending!(self, now);
+            if let Some(outgoing) = sender.poll(&mut context) {
+                return Some(self.data(now, &outgoing));
+            }
+        }
+        if self.receiver.ack_now {
+            self.counters.acks_sent += 1;
+            let next = self.sender.next;
+            return Some(self.header(now, next, TcpFlags::ACK, self.timestamps));
+        }
+        if self.window_probe_due {
+            // As Linux does it: an old number, which the peer must answer.
+            self.window_probe_due = false;
+            self.counters.window_probes += 1;
+            let old = self.sender.una - 1;
+            return Some(self.header(now, old, TcpFlags::ACK, self.timestamps));
+        }
+        None
+    }
+
+    /// A segment without data that acknowledges what came.
+    #[inline]
+    pub(crate) fn header(&mut self, now: Instant, place: u64, mut flags: TcpFlags, stamped: bool) -> Segment {
+        let shift = if flags.contains(TcpFlags::SYN) { 0 } else { self.receiver.shift };
+        let window = self.receiver.offer(&self.settings, shift);
+        self.slots.delayed_ack = Instant::FAR_FUTURE;
+        if self.receiver.echo_mark {
+            flags = flags | TcpFlags::ECE;
+        }
+        let mut segment = Segment {
+            seq: self.sender.origin.seq(place),
+            ack: self.receiver.origin.seq(self.receiver.next),
+            flags,
+            window,
+            ..Segment::default()
+        };
+        if stamped {
+            let value = timestamp(now, self.settings.timers.granularity);
+            segment.options.timestamps = Some((value, self.receiver.ts_recent));
+        }
+        if self.sack && flags.contains(TcpFlags::ACK) {
+            let most = SackBlocks::MOST - usize::from(stamped);
+            segment.options.sack = self.receiver.sack_blocks(most);
+        }
+        segment
+    }
+
+    #[inline]
+    fn data(&mut self, now: Instant, outgoing: &Outgoing) -> Segment {
+        let mut flags = TcpFlags::ACK;
+        if outgoing.fin {
+            flags = flags | TcpFlags::FIN;
+        }
+        if outgoing.push {
+            flags = flags | TcpFlags::PSH;
+        }
+        if outgoing.reduced {
+            flags = flags | TcpFlags::CWR;
+        }
+        let mut segment = self.header(now, outgoing.start, flags, self.timestamps);
+        segment.payload = u32::from(outgoing.len);
+        // RFC 3168 §6.1.5: not on what is sent again.
+        segment.ecn_capable = self.sender.ecn && !outgoing.repeat && outgoing.len > 0;
+        segment
+    }
+
+    fn reset(&mut self, now: Instant, seq: trunkline_units::Seq) -> Segment {
+        let acknowledges = self.state != State::Listen && self.state != State::SynSent;
+        let mut segment = self.header(now, 0, TcpFlags::RST, false);
+        segment.seq = seq;
+        if acknowledges {
+            segment.flags = TcpFlags::RST | TcpFlags::ACK;
+        }
+        segment
+    }
+}

@@ -1,0 +1,283 @@
+//! What arrives: order, window and acknowledgement.
+//!
+//! The window's right edge is what the application has read, plus the buffer. It never moves back, and moves ahead only
+//! by a segment or half the buffer at least (RFC 9293 §3.8.6.2.2). Octets beyond a gap lie within the window that was offered, so
+//! they need no account of their own.
+//!
+//! When to acknowledge (RFC 5681 §4.2, RFC 9293 §3.8.6.3): at once what is out of order, fills a gap or is a
+//! duplicate, FIN, every `every`-th full segment, and the first `quick` segments; otherwise within `timeout`. As in Linux,
+//! more than `every − 1` segments' worth of octets count, a segment being the longest seen; and after a silence of
+//! more than a retransmission timeout the quick ones begin again.
+
+use trunkline_units::Instant;
+
+use crate::stats::Counters;
+use crate::stream::Origin;
+use crate::{SackBlocks, Settings};
+
+/// What is held beyond a gap, and what to report.
+#[derive(Debug, Default)]
+struct Beyond {
+    /// In the order of the stream, apart from each other.
+    ranges: Vec<(u64, u64)>,
+    /// A place in each of the blocks reported last, the newest first.
+    recent: [u64; 4],
+    /// A duplicate to report (RFC 2883).
+    duplicate: Option<(u64, u64)>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Receiver {
+    pub(crate) origin: Origin,
+    /// The next place wanted.
+    pub(crate) next: u64,
+    /// The next place that the application reads.
+    pub(crate) read: u64,
+    /// The right edge that was offered.
+    pub(crate) edge: u64,
+    /// What was acknowledged last.
+    pub(crate) acknowledged: u64,
+    /// The place of FIN; 0 until it has come.
+    fin_at: u64,
+    beyond: Option<Box<Beyond>>,
+    /// When data came last.
+    last_data: Instant,
+    pub(crate) ts_recent: u32,
+    largest: u16,
+    quick: u8,
+    pub(crate) shift: u8,
+    pub(crate) ack_now: bool,
+    /// ECE goes out until CWR comes (RFC 3168 §6.1.3).
+    pub(crate) echo_mark: bool,
+}
+
+/// What became of a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Taken {
+    /// Octets or FIN that are new and in order.
+    pub(crate) advanced: bool,
+    /// FIN has been reached.
+    pub(crate) finished: bool,
+    /// The acknowledgement may wait.
+    pub(crate) delay: bool,
+}
+
+impl Receiver {
+    pub(crate) fn new(settings: &Settings) -> Self {
+        Receiver {
+            origin: Origin::default(),
+            next: 1,
+            read: 1,
+            edge: 1,
+            acknowledged: 1,
+            fin_at: 0,
+            beyond: None,
+            last_data: Instant::ZERO,
+            ts_recent: 0,
+            largest: 0,
+            quick: settings.delayed_ack.map_or(0, |delayed| delayed.quick),
+            shift: 0,
+            ack_now: false,
+            echo_mark: false,
+        }
+    }
+
+    /// Octets that the application can read.
+    #[inline]
+    pub(crate) fn readable(&self) -> u64 {
+        self.next - u64::from(self.finished()) - self.read
+    }
+
+    /// Everything has come, FIN too.
+    #[inline]
+    pub(crate) fn finished(&self) -> bool {
+        self.fin_at > 0 && self.next > self.fin_at
+    }
+
+    /// Octets of data in order.
+    #[inline]
+    pub(crate) fn in_order(&self) -> u64 {
+        self.next - 1 - u64::from(self.finished())
+    }
+
+    #[inline]
+    pub(crate) fn has_gaps(&self) -> bool {
+        self.beyond.as_ref().is_some_and(|beyond| !beyond.ranges.is_empty())
+    }
+
+    fn beyond(&mut self) -> &mut Beyond {
+        self.beyond.get_or_insert_default()
+    }
+
+    /// Takes data from `start` to `end`, and FIN behind it if `fin`; the caller has tested that it touches the window.
+    #[inline]
+    pub(crate) fn take(
+        &mut self,
+        (start, end, fin): (u64, u64, bool),
+        (now, silence): (Instant, std::time::Duration),
+        settings: &Settings,
+        counters: &mut Counters,
+    ) -> Taken {
+        let len = end - start;
+        let had_gaps = self.has_gaps();
+        let taken = |advanced, finished, delay| Taken { advanced, finished, delay };
+        if len > 0 {
+            counters.data_segments_received += 1;
+            self.largest = self.largest.max(len as u16);
+            if now - self.last_data > silence && self.last_data > Instant::ZERO {
+                self.quick = settings.delayed_ack.map_or(0, |delayed| delayed.quick);
+            }
+            self.last_data = now;
+        }
+        let known_to = if start <= self.next { self.next } else { self.known_from(start) };
+        if end + u64::from(fin) <= known_to {
+            counters.duplicates += u32::from(len > 0);
+            counters.duplicate_octets += len;
+            self.beyond().duplicate = Some((start, end + u64::from(fin)));
+            self.ack_now = true;
+            return taken(false, false, false);
+        }
+        if start < self.next {
+            let next = self.next;
+            self.beyond().duplicate = Some((start, next));
+        }
+        let data_end = end.min(self.edge.max(self.next));
+        let fin = fin && data_end == end;
+        if fin {
+            self.fin_at = data_end;
+        }
+        let before = self.next;
+        if start > before {
+            counters.out_of_order += u32::from(len > 0);
+            self.insert(start, data_end + u64::from(fin));
+            self.ack_now = true;
+            return taken(false, false, false);
+        }
+        self.next = before.max(data_end + u64::from(fin));
+        if had_gaps {
+            self.join();
+        }
+        let advanced = self.next > before;
+        let finished = advanced && self.finished();
+        let delay = advanced && !finished && !had_gaps && self.may_wait(settings);
+        self.ack_now |= !delay;
+        taken(advanced, finished, delay)
+    }
+
+    fn may_wait(&mut self, settings: &Settings) -> bool {
+        let Some(delayed) = settings.delayed_ack else { return false };
+        if self.quick > 0 {
+            self.quick -= 1;
+            return false;
+        }
+        let most = u64::from(delayed.every.max(1) - 1) * u64::from(self.largest);
+        self.next - self.acknowledged <= most
+    }
+
+    /// The end of what is held from `place` on, or `place`.
+    fn known_from(&self, place: u64) -> u64 {
+        let Some(beyond) = &self.beyond else { return place };
+        let index = beyond.ranges.partition_point(|range| range.1 <= place);
+        beyond.ranges.get(index).filter(|range| range.0 <= place).map_or(place, |range| range.1)
+    }
+
+    fn insert(&mut self, mut start: u64, mut end: u64) {
+        let beyond = self.beyond();
+        let ranges = &mut beyond.ranges;
+        let first = ranges.partition_point(|range| range.1 < start);
+        let last = ranges.partition_point(|range| range.0 <= end);
+        if first < last {
+            start = start.min(ranges[first].0);
+            end = end.max(ranges[last - 1].1);
+            ranges[first] = (start, end);
+            ranges.drain(first + 1..last);
+        } else {
+            ranges.insert(first, (start, end));
+        }
+        let inside = |place: &u64| (start..end).contains(place);
+        let held = beyond.recent.iter().position(inside).unwrap_or(3);
+        beyond.recent[..=held].rotate_right(1);
+        beyond.recent[0] = start;
+    }
+
+    /// What was beyond a gap may now be in order.
+    fn join(&mut self) {
+        let next = self.next;
+        let ranges = &mut self.beyond().ranges;
+        let joined = ranges.partition_point(|range| range.0 <= next);
+        if joined > 0 {
+            let end = ranges[joined - 1].1;
+            ranges.drain(..joined);
+            self.next = next.max(end);
+        }
+    }
+
+    /// The blocks to report: a duplicate, then what is beyond gaps, the newest first.
+    pub(crate) fn sack_blocks(&mut self, most: usize) -> SackBlocks {
+        let mut blocks = SackBlocks::default();
+        let origin = self.origin;
+        let Some(beyond) = &mut self.beyond else { return blocks };
+        let mut room = most;
+        let mut push = |(start, end)| {
+            if room > 0 {
+                room -= 1;
+                blocks.push(origin.seq(start), origin.seq(end));
+            }
+        };
+        if let Some(duplicate) = beyond.duplicate.take() {
+            push(duplicate);
+        }
+        let mut told = [(0, 0); 4];
+        let mut count = 0;
+        for place in beyond.recent {
+            let index = beyond.ranges.partition_point(|range| range.1 <= place);
+            if let Some(&range) = beyond.ranges.get(index)
+                && range.0 <= place
+                && !told[..count].contains(&range)
+            {
+                told[count] = range;
+                count += 1;
+                push(range);
+            }
+        }
+        blocks
+    }
+
+    /// The window to offer: moves the right edge, and returns the field.
+    #[inline]
+    pub(crate) fn offer(&mut self, settings: &Settings, shift: u8) -> u16 {
+        let goal = self.goal(settings, shift);
+        let step = u64::from(settings.mss).min(settings.receive_buffer / 2);
+        let edge = if goal >= self.edge + step { goal } else { self.edge };
+        let room = edge.saturating_sub(self.next);
+        let mut field = (room >> shift).min(u64::from(u16::MAX));
+        if self.next + (field << shift) < self.edge && field < u64::from(u16::MAX) {
+            field = (self.edge - self.next).div_ceil(1 << shift).min(u64::from(u16::MAX));
+        }
+        self.edge = self.edge.max(self.next + (field << shift));
+        self.acknowledged = self.next;
+        self.ack_now = false;
+        field as u16
+    }
+
+    fn goal(&self, settings: &Settings, shift: u8) -> u64 {
+        let goal = self.read + settings.receive_buffer;
+        goal.min(self.next + (u64::from(u16::MAX) << shift))
+    }
+
+    /// The application takes up to `octets`; whether the window has opened so far that the peer should know: by half, as
+    /// Linux has it, and a segment or half the buffer at least.
+    #[inline]
+    pub(crate) fn read(&mut self, octets: u64, settings: &Settings) -> (u64, bool) {
+        let taken = octets.min(self.readable());
+        self.read += taken;
+        let room = self.edge.saturating_sub(self.next);
+        let opens = 2 * room <= settings.receive_buffer && {
+            let step = u64::from(settings.mss).min(settings.receive_buffer / 2);
+            let goal = self.goal(settings, self.shift).saturating_sub(self.next);
+            goal >= 2 * room && goal >= room + step
+        };
+        (taken, taken > 0 && opens && !self.finished())
+    }
+}

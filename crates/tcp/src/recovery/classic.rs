@@ -1,0 +1,115 @@
+//! Tahoe, Reno and `NewReno`: duplicates counted, one segment repaired a round trip.
+//!
+//! Tahoe (Jacobson 1988): the third duplicate is a timeout that came early; from one segment, in order. Reno (RFC 2581
+//! §3.2): repeat, halve, let each further duplicate send a new segment, and be done with the first acknowledgement of
+//! new data, which is too soon if more was lost. `NewReno` (RFC 6582): go on until all that was in flight has been
+//! acknowledged, with a repeat for each acknowledgement that falls short; only the first of these puts
+//! the timer off.
+//!
+//! Duplicates of what was repeated after a timeout mean nothing: RFC 6582 §4's `recover`, here for all three. Only
+//! `NewReno` keeps it for losses found by duplicates: the others may halve twice in one window.
+
+use crate::Recovery;
+use crate::acknowledgement::Arrival;
+use crate::congestion::Cause;
+use crate::recovery::{Phase, Verdict};
+use crate::sender::{Context, Sender};
+
+impl Sender {
+    #[inline]
+    pub(super) fn classic_ack(&mut self, cx: &mut Context<'_>, arrival: &Arrival) -> Verdict {
+        if arrival.advanced > 0 {
+            self.duplicates = 0;
+            if self.phase == Phase::Open {
+                return Verdict { grows: true, rearms: true };
+            }
+            return self.classic_advance(cx, arrival);
+        }
+        if self.phase == Phase::Loss {
+            self.judge_timeout(cx, arrival);
+        }
+        if arrival.duplicate {
+            self.duplicates = self.duplicates.saturating_add(1);
+            self.classic_duplicate(cx);
+        }
+        Verdict { grows: false, rearms: false }
+    }
+
+    fn classic_advance(&mut self, cx: &mut Context<'_>, arrival: &Arrival) -> Verdict {
+        let grows = Verdict { grows: true, rearms: true };
+        match self.phase {
+            Phase::Open | Phase::Cwr => grows,
+            Phase::Loss => {
+                if !self.judge_timeout(cx, arrival) && self.una >= self.recover {
+                    self.phase = Phase::Open;
+                }
+                grows
+            }
+            Phase::Recovery => Verdict { grows: false, rearms: self.advance_in_recovery(cx, arrival) },
+        }
+    }
+
+    /// Whether the timer begins anew.
+    fn advance_in_recovery(&mut self, cx: &mut Context<'_>, arrival: &Arrival) -> bool {
+        if self.undo_if_delayed(cx, arrival) {
+            return true;
+        }
+        let (mss, ssthresh) = (self.mss(), self.congestion.ssthresh());
+        if self.kind == Recovery::Reno {
+            self.congestion.set_cwnd(ssthresh);
+            self.phase = Phase::Open;
+            return true;
+        }
+        if self.una >= self.recover {
+            // RFC 6582 §3.2 step 3, the first of its two ways.
+            let window = ssthresh.min(self.pipe().max(mss) + mss);
+            self.congestion.set_cwnd(window);
+            self.phase = Phase::Open;
+            return true;
+        }
+        self.board.lose_front();
+        self.forced = self.board.waiting() > 0;
+        let deflated = self.congestion.cwnd().saturating_sub(arrival.advanced);
+        let back = if arrival.advanced >= mss { mss } else { 0 };
+        self.congestion.set_cwnd(deflated + back);
+        !std::mem::replace(&mut self.repair().partial, true)
+    }
+
+    fn classic_duplicate(&mut self, cx: &mut Context<'_>) {
+        let mss = self.mss();
+        match self.phase {
+            Phase::Recovery => {
+                let inflated = self.congestion.cwnd() + mss;
+                self.congestion.set_cwnd(inflated);
+            }
+            Phase::Open | Phase::Cwr
+                if self.duplicates == cx.settings.duplicate_threshold && self.una > self.recover =>
+            {
+                cx.counters.fast_recoveries += 1;
+                let flight = self.flight();
+                self.congestion.reduce(cx.now, flight, Cause::Loss);
+                self.watch();
+                self.reduced = self.ecn;
+                self.forced = true;
+                if self.kind == Recovery::Tahoe {
+                    self.congestion.set_cwnd(mss);
+                    self.board.lose_all(cx.now);
+                    self.repair().frto = false;
+                    self.recover = self.next;
+                    self.phase = Phase::Loss;
+                } else {
+                    self.board.lose_front();
+                    if self.kind == Recovery::NewReno {
+                        self.recover = self.next;
+                    }
+                    let left_the_network = u32::from(cx.settings.duplicate_threshold) * mss;
+                    let inflated = self.congestion.ssthresh() + left_the_network;
+                    self.congestion.set_cwnd(inflated);
+                    self.phase = Phase::Recovery;
+                }
+                self.arm_retransmission(cx);
+            }
+            _ => {}
+        }
+    }
+}

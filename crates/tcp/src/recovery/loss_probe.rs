@@ -1,0 +1,94 @@
+//! Tail loss probe (RFC 8985 §7), as Linux has it.
+//!
+//! What is sent last has nothing behind it that could show its loss. So after two round trips without an
+//! acknowledgement a segment is sent, a new one or the last again: its acknowledgement starts the repair that a timeout would. If
+//! the last segment was repeated and nothing says that it had come twice, it was lost, and the window is reduced (§7.4).
+
+use std::time::Duration;
+
+use crate::Recovery;
+use crate::acknowledgement::Arrival;
+use crate::congestion::Cause;
+use crate::recovery::Phase;
+use crate::recovery::rack::SLACK;
+use crate::sender::{Context, Outgoing, Sender};
+use crate::timers::Wakeup;
+
+impl Sender {
+    /// Sets the shared timer to a probe if there may be one; `acknowledged` if the retransmission timer would begin anew.
+    #[inline]
+    pub(crate) fn schedule_probe(&self, cx: &mut Context<'_>, acknowledged: bool) -> bool {
+        if self.kind != Recovery::RackTlp
+            || !matches!(self.phase, Phase::Open | Phase::Cwr)
+            || self.board.sacked() > 0
+        {
+            return false;
+        }
+        let Some(front) = self.board.front() else { return false };
+        let timers = &cx.settings.timers;
+        let wait = match self.rtt.srtt() {
+            // One segment alone may be acknowledged late: Linux allows its smallest RTO.
+            Some(srtt) => srtt * 2 + if self.board.len() == 1 { timers.min_rto } else { SLACK },
+            None => timers.initial_rto,
+        };
+        let rto = self.rto(cx.settings);
+        let left = if acknowledged { rto } else { (front.at + rto).saturating_since(cx.now) };
+        let wait = if left > Duration::ZERO { wait.min(left) } else { wait };
+        cx.slots.arm(cx.now + wait, Wakeup::Probe);
+        true
+    }
+
+    pub(crate) fn handle_probe_timeout(&mut self, cx: &mut Context<'_>) {
+        let one_is_out = self.repair.as_ref().is_some_and(|repair| repair.probe_end > 0);
+        self.probe_due = !one_is_out && !self.board.is_empty();
+        self.arm_from_front(cx);
+    }
+
+    /// The retransmission timer, counted from when the first segment in flight was sent.
+    pub(super) fn arm_from_front(&self, cx: &mut Context<'_>) {
+        match self.board.front() {
+            None => cx.slots.disarm(),
+            Some(front) => {
+                let at = (front.at + self.rto(cx.settings)).max(cx.now + Duration::from_micros(1));
+                cx.slots.arm(at, Wakeup::Retransmission);
+            }
+        }
+    }
+
+    pub(crate) fn probe(&mut self, cx: &mut Context<'_>) -> Option<Outgoing> {
+        let new = if self.unsent() > 0 { self.poll_new(cx, u32::MAX) } else { None };
+        let outgoing = if let Some(new) = new {
+            new
+        } else {
+            let last = self.board.last()?;
+            self.send_again(cx, last)
+        };
+        cx.counters.loss_probes += 1;
+        let next = self.next;
+        let repair = self.repair();
+        (repair.probe_end, repair.probe_repeats) = (next, outgoing.repeat);
+        self.arm_from_front(cx);
+        Some(outgoing)
+    }
+
+    /// RFC 8985 §7.4.2.
+    pub(super) fn judge_probe(&mut self, cx: &mut Context<'_>, arrival: &Arrival) {
+        let una = self.una;
+        let repair = self.repair();
+        if repair.probe_end == 0 || una < repair.probe_end {
+            return;
+        }
+        if !repair.probe_repeats || arrival.dsack {
+            repair.probe_end = 0;
+        } else if una > repair.probe_end {
+            repair.probe_end = 0;
+            if self.phase == Phase::Open {
+                cx.counters.fast_recoveries += 1;
+                self.begin_reduction(cx.now, Cause::Loss, Phase::Cwr);
+                self.end_reduction();
+            }
+        } else if arrival.advanced == 0 && arrival.progress.sacked == 0 && arrival.duplicate {
+            repair.probe_end = 0;
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! How losses are found and repaired: what all kinds share.
+//!
+//! A sender is `Open`; in `Recovery` after a loss that was found by acknowledgements; in `Loss` after a timeout, both until
+//! what had been sent by then is acknowledged; in `Cwr` while the window shrinks for a mark. A timeout marks what is in
+//! flight as lost, and slow start sends it again in order: for senders without SACK that is going back to the first
+//! octet not acknowledged, as BSD and ns-2 do, and what SACK reported is kept otherwise, as in Linux.
+
+mod classic;
+mod loss_probe;
+mod rack;
+mod sack;
+mod spurious;
+
+pub(crate) use rack::Rack;
+
+use std::time::Duration;
+
+use trunkline_units::Instant;
+
+use crate::Recovery;
+use crate::acknowledgement::Arrival;
+use crate::congestion::Cause;
+use crate::sender::{Context, Sender};
+
+/// What the sender is at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Open,
+    Cwr,
+    Recovery,
+    Loss,
+}
+
+/// What only a sender that has met a loss needs.
+#[derive(Debug, Default)]
+pub(crate) struct Repair {
+    /// First repeat since the window was reduced.
+    first_repeat: Option<Instant>,
+    /// `una` when the window was reduced, while that may yet be taken back.
+    undo_from: Option<u64>,
+    /// Repeats since then that were not reported as duplicates.
+    undo_repeats: u32,
+    /// Proportional rate reduction: window before, octets delivered and sent since.
+    prior_cwnd: u32,
+    prr_delivered: u32,
+    prr_out: u32,
+    /// What was next when the probe left; 0 without one.
+    probe_end: u64,
+    /// RFC 6675 `RescueRxt`.
+    rescue: u64,
+    /// The reordering window was widened last when this was next.
+    reordering_round: u64,
+    /// Of a quarter of the smallest round-trip time; one less.
+    reordering_steps: u8,
+    /// Recoveries until the steps are forgotten.
+    reordering_persists: u8,
+    reordering_seen: bool,
+    probe_repeats: bool,
+    /// F-RTO has not decided yet.
+    frto: bool,
+    /// RFC 6582: a partial acknowledgement has come.
+    partial: bool,
+}
+
+/// What is to follow from an acknowledgement.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Verdict {
+    /// The window may grow.
+    pub(crate) grows: bool,
+    /// The retransmission timer begins anew.
+    pub(crate) rearms: bool,
+}
+
+impl Sender {
+    /// Lets the recovery act on an acknowledgement.
+    #[inline]
+    pub(crate) fn recover_by(&mut self, cx: &mut Context<'_>, arrival: &Arrival) -> Verdict {
+        match self.kind {
+            Recovery::Tahoe | Recovery::Reno | Recovery::NewReno => self.classic_ack(cx, arrival),
+            Recovery::Sack => self.sack_ack(cx, arrival),
+            Recovery::RackTlp => self.rack_ack(cx, arrival),
+        }
+    }
+
+    pub(crate) fn note_repeat(&mut self, now: Instant) {
+        let repair = self.repair();
+        repair.first_repeat.get_or_insert(now);
+        repair.undo_repeats += 1;
+    }
+
+    /// A new reduction: what is repeated from now on may show that it was not needed.
+    fn watch(&mut self) {
+        let una = self.una;
+        let repair = self.repair();
+        repair.undo_from = Some(una);
+        repair.undo_repeats = 0;
+        repair.first_repeat = None;
+        repair.partial = false;
+        repair.rescue = 0;
+    }
+
+    /// Shrinks the window by proportional rate reduction (RFC 6937) from here on.
+    pub(crate) fn begin_reduction(&mut self, now: Instant, cause: Cause, phase: Phase) {
+        let (flight, prior) = (self.flight(), self.congestion.cwnd());
+        self.congestion.reduce(now, flight, cause);
+        self.congestion.set_cwnd(prior);
+        self.recover = self.next;
+        self.phase = phase;
+        self.watch();
+        let repair = self.repair();
+        (repair.prior_cwnd, repair.prr_delivered, repair.prr_out, repair.probe_end) = (prior, 0, 0, 0);
+        self.reduced = self.ecn;
+    }
+
+    /// The retransmission timer ran out (RFC 6298 §5.4 to 5.6); `false` if that was once too often.
+    pub(crate) fn handle_rto(&mut self, cx: &mut Context<'_>) -> bool {
+        if self.board.is_empty() {
+            return true;
+        }
+        cx.counters.timeouts += 1;
+        if self.retries >= cx.settings.timers.most_retries {
+            return false;
+        }
+        // RFC 5681 §3.1: once for a segment. Linux: once for a window, whatever the loss was first found by.
+        let again = match self.kind {
+            Recovery::RackTlp => {
+                matches!(self.phase, Phase::Recovery | Phase::Loss)
+                    && self.una < self.recover
+                    && !(self.phase == Phase::Loss && self.retries == 0)
+            }
+            _ => self.phase == Phase::Loss && self.retries > 0,
+        };
+        if again {
+            let mss = self.mss();
+            self.congestion.set_cwnd(mss);
+        } else {
+            let flight = self.flight();
+            self.congestion.reduce(cx.now, flight, Cause::Timeout);
+            self.watch();
+        }
+        self.board.forget_broken_promises();
+        let spared = if self.kind == Recovery::RackTlp {
+            cx.now - Duration::from_nanos(self.rack.rtt)
+        } else {
+            cx.now
+        };
+        self.board.lose_all(spared);
+        if self.kind == Recovery::RackTlp {
+            let window = self.pipe() + self.mss();
+            self.congestion.set_cwnd(window);
+        }
+        let detects = self.detects_spurious(cx.settings) && (self.retries > 0 || !again);
+        let repair = self.repair();
+        repair.frto = detects;
+        repair.probe_end = 0;
+        self.retries += 1;
+        self.phase = Phase::Loss;
+        self.recover = self.next;
+        self.duplicates = 0;
+        self.forced = true;
+        self.new_first = false;
+        self.reduced = self.ecn;
+        self.rtt.back_off();
+        self.arm_retransmission(cx);
+        true
+    }
+
+    /// What RFC 5681 calls `FlightSize`, not what limited transmit added; Linux goes by the window instead.
+    pub(crate) fn flight(&self) -> u32 {
+        let cwnd = self.congestion.cwnd();
+        if self.kind == Recovery::RackTlp { cwnd } else { cwnd.min(self.outstanding() as u32) }
+    }
+}

@@ -1,0 +1,200 @@
+//! RACK (RFC 8985 §6) with proportional rate reduction (RFC 6937), as Linux has them.
+//!
+//! A segment is lost if one that was sent later has been delivered, and as much time has passed since it was sent as
+//! that one's round trip took, and a reordering window. The window is nothing until reordering has been seen, once three segments are
+//! delivered beyond a gap or a loss is being repaired; else a quarter of the smallest round-trip time, more for each round trip
+//! with a reported duplicate, up to the smoothed round-trip time (Linux: an eighth of its scaled value, which is the same).
+//!
+//! While the window shrinks, what may be sent follows from what is delivered: in proportion while there is more in
+//! flight than ssthresh, and as in slow start below it, but only if nothing more is found lost (Linux's bound, draft
+//! rfc6937bis).
+
+use std::time::Duration;
+
+use trunkline_units::Instant;
+
+use crate::acknowledgement::Arrival;
+use crate::congestion::Cause;
+use crate::recovery::{Phase, Verdict};
+use crate::sender::{Context, Sender};
+use crate::timers::Wakeup;
+
+/// Two ticks of a kernel of 250 Hz: what Linux adds to its short timers (`TCP_TIMEOUT_MIN`).
+pub(super) const SLACK: Duration = Duration::from_millis(8);
+const PERSISTS: u8 = 16;
+
+/// The segment sent last among those delivered.
+#[derive(Debug)]
+pub(crate) struct Rack {
+    at: Instant,
+    end: u64,
+    /// Its round trip, ns.
+    pub(crate) rtt: u64,
+}
+
+impl Rack {
+    pub(crate) const fn new() -> Self {
+        Rack { at: Instant::ZERO, end: 0, rtt: 0 }
+    }
+}
+
+impl Sender {
+    #[inline]
+    pub(super) fn rack_ack(&mut self, cx: &mut Context<'_>, arrival: &Arrival) -> Verdict {
+        if let Some((at, end, _)) = arrival.progress.newest
+            && (at, end) > (self.rack.at, self.rack.end)
+        {
+            self.rack = Rack { at, end, rtt: (cx.now - at).as_nanos() as u64 };
+        }
+        let mut verdict = Verdict { grows: true, rearms: arrival.advanced > 0 };
+        let quiet = self.phase == Phase::Open && self.board.sacked() == 0 && self.board.lost() == 0;
+        if quiet && self.repair.is_none() {
+            return verdict;
+        }
+        self.judge_probe(cx, arrival);
+        self.adapt_reordering(arrival);
+        if self.una >= self.recover {
+            self.leave(cx, arrival);
+        }
+        match self.phase {
+            Phase::Open | Phase::Cwr => self.undo_if_all_duplicate(cx, arrival),
+            Phase::Recovery => {
+                if arrival.advanced > 0 && self.undo_if_delayed(cx, arrival) {
+                    return Verdict { grows: false, ..verdict };
+                }
+                self.undo_if_all_duplicate(cx, arrival);
+            }
+            Phase::Loss => {
+                if !self.judge_timeout(cx, arrival) && self.una >= self.recover {
+                    self.phase = Phase::Open;
+                }
+            }
+        }
+        let (lost, waits) = self.find_losses(cx);
+        verdict.rearms &= !waits;
+        if self.board.lost() > 0 && matches!(self.phase, Phase::Open | Phase::Cwr) {
+            self.enter_rack_recovery(cx);
+            verdict.rearms &= !waits;
+        }
+        if matches!(self.phase, Phase::Recovery | Phase::Cwr) {
+            self.reduce_in_proportion(arrival.progress.delivered, lost == 0 && arrival.advanced > 0);
+            verdict.grows = false;
+        }
+        verdict
+    }
+
+    /// All that was in flight when the window was reduced has been acknowledged.
+    fn leave(&mut self, cx: &mut Context<'_>, arrival: &Arrival) {
+        match self.phase {
+            Phase::Recovery => {
+                let persists = &mut self.repair().reordering_persists;
+                *persists = persists.saturating_sub(1);
+                if !self.undo_if_delayed(cx, arrival) {
+                    self.end_reduction();
+                }
+            }
+            Phase::Cwr if self.una > self.recover => self.end_reduction(),
+            _ => {}
+        }
+    }
+
+    pub(super) fn end_reduction(&mut self) {
+        let ssthresh = self.congestion.ssthresh();
+        self.congestion.set_cwnd(ssthresh);
+        self.phase = Phase::Open;
+    }
+
+    fn enter_rack_recovery(&mut self, cx: &mut Context<'_>) {
+        cx.counters.fast_recoveries += 1;
+        if self.phase == Phase::Cwr {
+            self.phase = Phase::Recovery;
+        } else {
+            self.begin_reduction(cx.now, Cause::Loss, Phase::Recovery);
+        }
+    }
+
+    /// Octets found lost, and whether a timer waits for more.
+    fn find_losses(&mut self, cx: &mut Context<'_>) -> (u32, bool) {
+        if self.rack.rtt == 0 {
+            return (0, false);
+        }
+        let latest = (self.rack.at, self.rack.end, Duration::from_nanos(self.rack.rtt));
+        let window = self.reordering_window();
+        let (lost, soonest) = self.board.lose_by_time(cx.now, latest, window);
+        if let Some(soonest) = soonest {
+            cx.slots.arm(cx.now + soonest + SLACK, Wakeup::Reordering);
+        }
+        (lost, soonest.is_some())
+    }
+
+    /// RFC 8985 §6.2 step 4.
+    pub(super) fn reordering_window(&self) -> Duration {
+        let repair = self.repair.as_deref();
+        let repairing = matches!(self.phase, Phase::Recovery | Phase::Loss);
+        let seen = repair.is_some_and(|repair| repair.reordering_seen);
+        if !seen && (repairing || self.board.sacked() >= 3 * self.mss()) {
+            return Duration::ZERO;
+        }
+        let steps = 1 + repair.map_or(0, |repair| u32::from(repair.reordering_steps));
+        let widest = self.rtt.srtt().unwrap_or_default();
+        (self.rtt.min().unwrap_or_default() / 4 * steps).min(widest)
+    }
+
+    fn adapt_reordering(&mut self, arrival: &Arrival) {
+        let (una, next) = (self.una, self.next);
+        let repair = self.repair();
+        repair.reordering_seen |= arrival.progress.reordered;
+        if arrival.dsack && una >= repair.reordering_round {
+            repair.reordering_steps = repair.reordering_steps.saturating_add(1).min(254);
+            repair.reordering_round = next;
+            repair.reordering_persists = PERSISTS;
+        } else if repair.reordering_persists == 0 {
+            repair.reordering_steps = 0;
+        }
+    }
+
+    /// The reordering window of a segment has passed (RFC 8985 §6.3).
+    pub(crate) fn handle_reordering_timeout(&mut self, cx: &mut Context<'_>) {
+        let (lost, waits) = self.find_losses(cx);
+        if lost > 0 && self.phase != Phase::Recovery {
+            if self.phase == Phase::Loss {
+                // The timeout's own rules hold until it is over.
+            } else {
+                self.enter_rack_recovery(cx);
+                let mss = self.mss();
+                self.reduce_in_proportion(mss, false);
+            }
+        }
+        if !waits {
+            self.arm_from_front(cx);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn count_prr(&mut self, octets: u32) {
+        if matches!(self.phase, Phase::Recovery | Phase::Cwr)
+            && let Some(repair) = &mut self.repair
+        {
+            repair.prr_out += octets;
+        }
+    }
+
+    fn reduce_in_proportion(&mut self, delivered: u32, bursts: bool) {
+        if delivered == 0 {
+            return;
+        }
+        let (pipe, mss, ssthresh) = (self.pipe(), self.mss(), self.congestion.ssthresh());
+        let repair = self.repair();
+        repair.prr_delivered += delivered;
+        let (out, all) = (repair.prr_out, repair.prr_delivered);
+        let may_send = if pipe > ssthresh {
+            let share = u64::from(ssthresh) * u64::from(all) / u64::from(repair.prior_cwnd.max(1));
+            (share.div_ceil(u64::from(mss)) as u32 * mss).saturating_sub(out)
+        } else {
+            let more = if bursts { mss } else { 0 };
+            (all.saturating_sub(out).max(delivered) + more).min(ssthresh - pipe)
+        };
+        let least = if out == 0 { mss } else { 0 };
+        self.congestion.set_cwnd(pipe + may_send.max(least));
+    }
+}

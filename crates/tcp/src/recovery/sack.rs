@@ -1,0 +1,88 @@
+//! Loss recovery by the scoreboard (RFC 6675).
+//!
+//! It begins with the third duplicate, or when more than two segments' worth above the first are delivered. Then the
+//! window is what is in flight by the scoreboard's account, and what is sent is: what is lost; new data; what lies
+//! below something delivered and is not known to be lost; and once, the last segment (`NextSeg` rules 1 to 4).
+
+use crate::acknowledgement::Arrival;
+use crate::congestion::Cause;
+use crate::recovery::{Phase, Verdict};
+use crate::sender::{Context, Outgoing, Sender};
+
+impl Sender {
+    #[inline]
+    pub(super) fn sack_ack(&mut self, cx: &mut Context<'_>, arrival: &Arrival) -> Verdict {
+        let advanced = arrival.advanced > 0;
+        if advanced {
+            self.duplicates = 0;
+        } else if arrival.progress.sacked > 0 {
+            self.duplicates = self.duplicates.saturating_add(1);
+        }
+        let rearms = advanced;
+        match self.phase {
+            Phase::Recovery => {
+                if advanced && self.undo_if_delayed(cx, arrival) {
+                    return Verdict { grows: false, rearms };
+                }
+                if self.una >= self.recover {
+                    self.phase = Phase::Open;
+                } else {
+                    self.count_losses(cx);
+                }
+                Verdict { grows: false, rearms }
+            }
+            Phase::Loss => {
+                if !self.judge_timeout(cx, arrival) && self.una >= self.recover {
+                    self.phase = Phase::Open;
+                }
+                self.count_losses(cx);
+                Verdict { grows: true, rearms }
+            }
+            Phase::Open | Phase::Cwr => {
+                if self.board.sacked() == 0 {
+                    return Verdict { grows: true, rearms };
+                }
+                self.count_losses(cx);
+                if self.duplicates >= cx.settings.duplicate_threshold || self.board.lost() > 0 {
+                    self.enter_sack_recovery(cx);
+                }
+                Verdict { grows: self.phase != Phase::Recovery, rearms }
+            }
+        }
+    }
+
+    fn count_losses(&mut self, cx: &Context<'_>) {
+        let mss = self.mss();
+        self.board.lose_by_count(u32::from(cx.settings.duplicate_threshold), mss);
+    }
+
+    fn enter_sack_recovery(&mut self, cx: &mut Context<'_>) {
+        cx.counters.fast_recoveries += 1;
+        let flight = self.flight();
+        self.congestion.reduce(cx.now, flight, Cause::Loss);
+        self.watch();
+        self.reduced = self.ecn;
+        self.board.lose_front();
+        self.forced = self.board.waiting() > 0;
+        self.recover = self.next;
+        self.phase = Phase::Recovery;
+        self.arm_retransmission(cx);
+    }
+
+    /// `NextSeg` rules 3 and 4.
+    pub(crate) fn poll_unsure(&mut self, cx: &mut Context<'_>) -> Option<Outgoing> {
+        if self.shut() || self.pipe() + self.mss() > self.congestion.cwnd() {
+            return None;
+        }
+        if let Some(index) = self.board.next_unsure() {
+            return Some(self.send_again(cx, index));
+        }
+        let (una, recover) = (self.una, self.recover);
+        if una <= self.repair().rescue {
+            return None;
+        }
+        let index = self.board.last_undelivered()?;
+        self.repair().rescue = recover;
+        Some(self.send_again(cx, index))
+    }
+}

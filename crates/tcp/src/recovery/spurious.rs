@@ -1,0 +1,103 @@
+//! Reductions that were not needed, noticed and taken back.
+//!
+//! F-RTO (RFC 5682, in the form of Linux that works with and without SACK): after a timeout, an acknowledgement of something
+//! sent before it and never repeated shows that what was in flight was only late. To let one come, the first acknowledgement that
+//! advances sends new data instead of repeats; a duplicate then shows that the loss was real.
+//!
+//! Eifel (RFC 3522): an acknowledgement of a repeated segment with a time stamp from before the repeat answers the
+//! original. Duplicates reported (RFC 2883, RFC 3708): every repeat since the reduction arrived twice.
+
+use crate::acknowledgement::{Arrival, timestamp};
+use crate::recovery::Phase;
+use crate::sender::{Context, Sender};
+use crate::{Recovery, Settings, SpuriousDetection};
+
+impl Sender {
+    pub(super) fn detects_spurious(&self, settings: &Settings) -> bool {
+        settings.spurious != SpuriousDetection::None && self.kind != Recovery::Tahoe
+    }
+
+    /// In `Loss`, whether the timeout turned out not to be needed and was taken back.
+    pub(super) fn judge_timeout(&mut self, cx: &mut Context<'_>, arrival: &Arrival) -> bool {
+        self.new_first = false;
+        if arrival.advanced > 0 && self.undo_if_delayed(cx, arrival) {
+            return true;
+        }
+        if !self.repair().frto {
+            return false;
+        }
+        let original = arrival.progress.original && (self.uses_sack() || !arrival.progress.repeated);
+        if original && (arrival.advanced > 0 || arrival.progress.sacked > 0) {
+            self.undo(cx);
+            return true;
+        }
+        if self.next > self.recover {
+            if arrival.progress.sacked > 0 || arrival.duplicate {
+                self.repair().frto = false;
+            }
+        } else if arrival.advanced > 0 && self.una < self.recover {
+            self.recover = self.next;
+            if self.unsent() > 0 && self.edge > self.next {
+                self.new_first = true;
+            } else {
+                self.repair().frto = false;
+            }
+        }
+        false
+    }
+
+    /// There is no new data to send after all.
+    pub(crate) fn give_up_frto(&mut self) {
+        self.new_first = false;
+        self.repair().frto = false;
+    }
+
+    /// Eifel.
+    pub(super) fn undo_if_delayed(&mut self, cx: &mut Context<'_>, arrival: &Arrival) -> bool {
+        if cx.settings.spurious != SpuriousDetection::Eifel {
+            return false;
+        }
+        let Some(repair) = &self.repair else { return false };
+        let (Some(_), Some(first), Some(echo)) = (repair.undo_from, repair.first_repeat, arrival.echo) else {
+            return false;
+        };
+        let repeated = timestamp(first, cx.settings.timers.granularity);
+        let before = echo.wrapping_sub(repeated).cast_signed() < 0;
+        if before {
+            self.undo(cx);
+        }
+        before
+    }
+
+    /// Every repeat was reported as a duplicate.
+    pub(super) fn undo_if_all_duplicate(&mut self, cx: &mut Context<'_>, arrival: &Arrival) {
+        if !arrival.dsack || !self.detects_spurious(cx.settings) {
+            return;
+        }
+        if self.repair().undo_from.is_some() && self.repair().undo_repeats == 0 {
+            self.undo(cx);
+        }
+    }
+
+    /// The peer reports that what ends at `end` came twice.
+    pub(crate) fn note_duplicate(&mut self, end: u64) {
+        let repair = self.repair();
+        if repair.undo_from.is_some_and(|from| end > from) {
+            repair.undo_repeats = repair.undo_repeats.saturating_sub(1);
+        }
+    }
+
+    fn undo(&mut self, cx: &mut Context<'_>) {
+        self.board.absolve();
+        self.congestion.undo(cx.now);
+        cx.counters.undone += 1;
+        self.repair().undo_from = None;
+        self.repair().frto = false;
+        self.retries = 0;
+        self.forced = false;
+        self.new_first = false;
+        self.phase = Phase::Open;
+        self.recover = self.una - 1;
+        self.duplicates = 0;
+    }
+}

@@ -1,0 +1,113 @@
+//! The timers of a connection: when, and why.
+//!
+//! Retransmission, loss probe, reordering and persist exclude each other and share a slot, as in Linux; so does
+//! TIME-WAIT, when there is nothing left to repeat.
+
+use std::time::Duration;
+
+use trunkline_units::Instant;
+
+/// What a wake-up is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Wakeup {
+    /// RFC 6298.
+    Retransmission,
+    /// Tail loss probe (RFC 8985 §7).
+    Probe,
+    /// The reordering window of RACK ends (RFC 8985 §6.3).
+    Reordering,
+    /// Zero-window probe (RFC 9293 §3.8.6.1).
+    Persist,
+    /// RFC 9293 §3.8.6.3.
+    DelayedAck,
+    /// The next segment may leave.
+    Pacing,
+    /// The connection may be forgotten.
+    TimeWait,
+}
+
+#[derive(Debug)]
+pub(crate) struct Slots {
+    slot: Instant,
+    why: Wakeup,
+    pub(crate) delayed_ack: Instant,
+    pub(crate) pacing: Instant,
+}
+
+impl Slots {
+    pub(crate) const fn new() -> Self {
+        let never = Instant::FAR_FUTURE;
+        Slots { slot: never, why: Wakeup::Retransmission, delayed_ack: never, pacing: never }
+    }
+
+    #[inline]
+    pub(crate) fn arm(&mut self, at: Instant, why: Wakeup) {
+        (self.slot, self.why) = (at, why);
+    }
+
+    #[inline]
+    pub(crate) fn disarm(&mut self) {
+        self.slot = Instant::FAR_FUTURE;
+    }
+
+    /// What the shared slot waits for.
+    #[inline]
+    pub(crate) fn armed(&self) -> Option<(Instant, Wakeup)> {
+        (self.slot != Instant::FAR_FUTURE).then_some((self.slot, self.why))
+    }
+
+    /// Takes what has become due from the shared slot.
+    #[inline]
+    pub(crate) fn expired(&mut self, now: Instant) -> Option<Wakeup> {
+        (self.slot <= now).then(|| {
+            self.disarm();
+            self.why
+        })
+    }
+
+    /// The soonest of all.
+    #[inline]
+    pub(crate) fn next(&self) -> Option<(Instant, Wakeup)> {
+        let mut next = (self.slot, self.why);
+        for other in [(self.delayed_ack, Wakeup::DelayedAck), (self.pacing, Wakeup::Pacing)] {
+            if other.0 < next.0 {
+                next = other;
+            }
+        }
+        (next.0 != Instant::FAR_FUTURE).then_some(next)
+    }
+}
+
+/// The first tick of a clock of `granularity` at or after `now + delay`.
+#[inline]
+pub(crate) fn expiry(now: Instant, delay: Duration, granularity: Duration) -> Instant {
+    let at = now + delay;
+    let tick = granularity.as_nanos() as u64;
+    if tick <= 1000 { at } else { Instant::from_nanos(at.as_nanos().div_ceil(tick).saturating_mul(tick)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timer_runs_out_with_a_tick_and_never_early() {
+        let at = |now, delay| {
+            expiry(Instant::from_millis(now), Duration::from_millis(delay), Duration::from_millis(500))
+        };
+        assert_eq!(at(0, 1000), Instant::from_millis(1000));
+        assert_eq!(at(1, 1000), Instant::from_millis(1500));
+    }
+
+    #[test]
+    fn the_soonest_wakes_first_and_says_why() {
+        let mut slots = Slots::new();
+        assert_eq!(slots.next(), None);
+        slots.arm(Instant::from_millis(5), Wakeup::Probe);
+        slots.delayed_ack = Instant::from_millis(3);
+        assert_eq!(slots.next(), Some((Instant::from_millis(3), Wakeup::DelayedAck)));
+        assert_eq!(slots.expired(Instant::from_millis(4)), None);
+        assert_eq!(slots.expired(Instant::from_millis(5)), Some(Wakeup::Probe));
+        assert_eq!(slots.armed(), None);
+    }
+}

@@ -1,0 +1,282 @@
+//! Two endpoints on a link in virtual time: a delay, a rate if wanted, and whatever a test does to single segments.
+
+#![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use trunkline_packet::TcpFlags;
+use trunkline_tcp::{
+    Counting, DelayedAck, Endpoint, Event, GrowthKind, Recovery, Segment, Settings, SlowStart,
+    SpuriousDetection, State, Timers,
+};
+use trunkline_units::{Instant, Rate, Seq};
+
+pub const MSS: u32 = 1000;
+
+pub fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// A plain TCP with segments of 1000 octets, from which tests depart.
+pub fn plain() -> Settings {
+    Settings {
+        name: "test",
+        recovery: Recovery::NewReno,
+        growth: GrowthKind::Reno,
+        slow_start: SlowStart::Classic,
+        spurious: SpuriousDetection::None,
+        timers: Timers {
+            initial_rto: ms(1000),
+            min_rto: ms(200),
+            max_rto: ms(60_000),
+            granularity: Duration::from_micros(1),
+            most_retries: 15,
+            time_wait: ms(60_000),
+        },
+        delayed_ack: None,
+        mss: MSS as u16,
+        initial_window: 10,
+        initial_ssthresh: None,
+        duplicate_threshold: 3,
+        limited_transmit: false,
+        counting: Counting::Octets { most: None },
+        restart_after_idle: true,
+        validates_window: false,
+        sack: false,
+        timestamps: false,
+        window_scaling: true,
+        ecn: false,
+        nagle: false,
+        send_buffer: 1 << 20,
+        receive_buffer: 1 << 20,
+    }
+}
+
+pub fn delayed(timeout: u64, every: u8, quick: u8) -> DelayedAck {
+    DelayedAck { timeout: ms(timeout), every, quick }
+}
+
+/// What happens to a segment on its way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    Arrives,
+    Drop,
+    /// It comes so much later than it would.
+    Late(Duration),
+    Twice,
+    Marked,
+}
+
+/// Which end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum End {
+    Client,
+    Server,
+}
+
+impl End {
+    fn other(self) -> End {
+        match self {
+            End::Client => End::Server,
+            End::Server => End::Client,
+        }
+    }
+}
+
+/// A segment that was sent.
+#[derive(Debug, Clone, Copy)]
+pub struct Trace {
+    pub at: Instant,
+    pub from: End,
+    pub segment: Segment,
+    pub fate: Fate,
+}
+
+type Judge = Box<dyn FnMut(&Trace) -> Fate>;
+
+pub struct Pair {
+    pub now: Instant,
+    pub client: Endpoint,
+    pub server: Endpoint,
+    pub delay: Duration,
+    pub rate: Option<Rate>,
+    pub trace: Vec<Trace>,
+    pub events: Vec<(Instant, End, Event)>,
+    /// Whether what arrives is read at once.
+    pub reads: bool,
+    pub keeps_trace: bool,
+    judge: Judge,
+    free: [Instant; 2],
+    flying: BTreeMap<(Instant, u64), (End, Segment)>,
+    count: u64,
+}
+
+pub const CLIENT_ISS: Seq = Seq(u32::MAX - 5000);
+pub const SERVER_ISS: Seq = Seq(7_000_000);
+
+impl Pair {
+    pub fn new(client: Settings, server: Settings, delay: Duration) -> Self {
+        Pair {
+            now: Instant::from_millis(1),
+            client: Endpoint::connect(&Arc::new(client), Instant::from_millis(1), CLIENT_ISS),
+            server: Endpoint::accept(&Arc::new(server), SERVER_ISS),
+            delay,
+            rate: None,
+            trace: Vec::new(),
+            events: Vec::new(),
+            reads: true,
+            keeps_trace: true,
+            judge: Box::new(|_| Fate::Arrives),
+            free: [Instant::ZERO; 2],
+            flying: BTreeMap::new(),
+            count: 0,
+        }
+    }
+
+    /// Both ends alike, connected, with nothing traced yet.
+    pub fn connected(settings: Settings, delay: Duration) -> Self {
+        let mut pair = Pair::new(settings.clone(), settings, delay);
+        pair.run_for(delay * 3 + ms(1));
+        assert_eq!(pair.client.state(), State::Established);
+        assert_eq!(pair.server.state(), State::Established);
+        pair.trace.clear();
+        pair.events.clear();
+        pair
+    }
+
+    pub fn judge(&mut self, judge: impl FnMut(&Trace) -> Fate + 'static) {
+        self.judge = Box::new(judge);
+    }
+
+    /// Drops the first transmission of those of the client's data segments that have these numbers, from 0, among
+    /// its first transmissions from now on.
+    pub fn drop_data(&mut self, numbers: &[u64]) {
+        let numbers = numbers.to_vec();
+        let mut next = None;
+        let mut count = 0;
+        self.judge(move |trace| {
+            if trace.from != End::Client || trace.segment.payload == 0 {
+                return Fate::Arrives;
+            }
+            let end = trace.segment.end();
+            if next.is_some_and(|next| !Seq::before(next, end)) {
+                return Fate::Arrives;
+            }
+            next = Some(end);
+            count += 1;
+            if numbers.contains(&(count - 1)) { Fate::Drop } else { Fate::Arrives }
+        });
+    }
+
+    pub fn end(&mut self, end: End) -> &mut Endpoint {
+        match end {
+            End::Client => &mut self.client,
+            End::Server => &mut self.server,
+        }
+    }
+
+    /// Hands out what is to be sent, and hears events.
+    pub fn flush(&mut self) {
+        for end in [End::Client, End::Server] {
+            loop {
+                let now = self.now;
+                while let Some(segment) = self.end(end).poll_transmit(now) {
+                    self.send(end, segment);
+                }
+                let mut more = false;
+                while let Some(event) = self.end(end).poll_event() {
+                    self.events.push((now, end, event));
+                    if event == Event::Readable && self.reads {
+                        self.end(end).read(now, u64::MAX);
+                        more = true;
+                    }
+                }
+                if !more {
+                    break;
+                }
+            }
+        }
+    }
+
+    fn send(&mut self, from: End, mut segment: Segment) {
+        let mut trace = Trace { at: self.now, from, segment, fate: Fate::Arrives };
+        trace.fate = (self.judge)(&trace);
+        if self.keeps_trace {
+            self.trace.push(trace);
+        }
+        let free = &mut self.free[from as usize];
+        let mut start = self.now.max(*free);
+        if let Some(rate) = self.rate {
+            start += rate.time_for(40 + u64::from(segment.payload), &mut 0);
+            *free = start;
+        }
+        let mut at = start + self.delay;
+        let mut copies = 1;
+        match trace.fate {
+            Fate::Arrives => {}
+            Fate::Drop => return,
+            Fate::Late(late) => at += late,
+            Fate::Twice => copies = 2,
+            Fate::Marked => segment.congestion_experienced = segment.ecn_capable,
+        }
+        for _ in 0..copies {
+            self.count += 1;
+            self.flying.insert((at, self.count), (from.other(), segment));
+        }
+    }
+
+    /// The next thing that happens, if it does before `until`.
+    pub fn step(&mut self, until: Instant) -> bool {
+        self.flush();
+        let arrival = self.flying.keys().next().map(|(at, _)| *at);
+        let timer = |endpoint: &Endpoint| endpoint.next_wakeup().map(|(at, _)| at);
+        let next = [arrival, timer(&self.client), timer(&self.server)].into_iter().flatten().min();
+        let Some(next) = next.filter(|next| *next <= until) else {
+            self.now = self.now.max(until);
+            return false;
+        };
+        self.now = self.now.max(next);
+        let now = self.now;
+        if arrival == Some(next) {
+            let (_, (to, segment)) = self.flying.pop_first().expect("it was there");
+            self.end(to).handle_segment(now, &segment);
+        } else {
+            self.client.handle_timeout(now);
+            self.server.handle_timeout(now);
+        }
+        self.flush();
+        true
+    }
+
+    pub fn run_until(&mut self, until: Instant) {
+        while self.step(until) {}
+    }
+
+    pub fn run_for(&mut self, time: Duration) {
+        self.run_until(self.now + time);
+    }
+
+    /// Data segments that the client has sent, by number from the first octet and in segments of `MSS`, with the times.
+    pub fn data_sent(&self) -> Vec<(Instant, u32)> {
+        let first = CLIENT_ISS + 1;
+        self.sent_by(End::Client)
+            .filter(|trace| trace.segment.payload > 0)
+            .map(|trace| (trace.at, (trace.segment.seq - first) / MSS))
+            .collect()
+    }
+
+    pub fn sent_by(&self, end: End) -> impl Iterator<Item = &Trace> {
+        self.trace.iter().filter(move |trace| trace.from == end)
+    }
+
+    /// Pure acknowledgements sent by the server, as octets acknowledged.
+    pub fn acks(&self) -> Vec<(Instant, u32)> {
+        let first = CLIENT_ISS + 1;
+        self.sent_by(End::Server)
+            .filter(|trace| trace.segment.flags.contains(TcpFlags::ACK) && trace.segment.payload == 0)
+            .map(|trace| (trace.at, trace.segment.ack - first))
+            .collect()
+    }
+}
