@@ -83,7 +83,11 @@ impl Sender {
         if incoming.marked && self.ecn {
             self.handle_mark(cx);
         } else if verdict.grows && advanced > 0 {
-            self.grow(cx, &arrival, rtt);
+            let ack = self.ack(cx, &arrival, rtt);
+            self.congestion.handle_ack(&ack);
+        } else if cx.settings.growth == GrowthKind::Bbr && arrival.progress.delivered > 0 {
+            let ack = self.ack(cx, &arrival, rtt);
+            self.congestion.observe(&ack);
         }
         if self.board.is_empty() {
             self.board.settle();
@@ -169,14 +173,14 @@ impl Sender {
     }
 
     #[inline]
-    fn grow(&mut self, cx: &mut Context<'_>, arrival: &Arrival, rtt: Option<Duration>) {
+    fn ack(&mut self, cx: &Context<'_>, arrival: &Arrival, rtt: Option<Duration>) -> Ack {
         let round_ended = self.una >= self.round_end;
         if round_ended {
             self.round_end = self.next;
         }
         let delivered = if cx.settings.growth == GrowthKind::Bbr { self.delivery.rate() } else { None };
         let srtt = self.rtt.srtt().unwrap_or_default();
-        self.congestion.handle_ack(&Ack {
+        Ack {
             now: cx.now,
             acked: arrival.progress.delivered,
             rtt,
@@ -186,7 +190,7 @@ impl Sender {
             round_ended,
             window_limited: self.uses_window(cx.settings),
             delivered,
-        });
+        }
     }
 
     /// Sets the shared timer anew, unless it asks a closed window.

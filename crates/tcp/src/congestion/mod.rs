@@ -42,7 +42,8 @@ pub struct Ack {
     pub in_flight: u32,
     /// What was sent last before the acknowledged data was, has been acknowledged: a round trip is over.
     pub round_ended: bool,
-    /// The window and nothing else kept the sender from sending more.
+    /// The window is in use: it kept the sender from sending more in the last round trip or, in slow start, more than
+    /// half of it was in flight (RFC 7661 §4.3 in the form that Linux gives it).
     pub window_limited: bool,
     /// Delivery rate, as BBR's rate sampling has it, and whether the sender's lack of data bounded it.
     pub delivered: Option<(Rate, bool)>,
@@ -67,8 +68,6 @@ pub struct Congestion {
     start: Start,
     /// cwnd and ssthresh before the last reduction; zero if there is none to take back.
     prior: (u32, u32),
-    /// Most octets that were in flight since the last round trip began.
-    most_in_flight: u32,
     counting: Counting,
     restart_after_idle: bool,
     validates_window: bool,
@@ -86,7 +85,6 @@ impl Congestion {
             growth: Growth::new(settings.growth, initial_window),
             start: Start::new(settings.slow_start),
             prior: (0, 0),
-            most_in_flight: 0,
             counting: settings.counting,
             restart_after_idle: settings.restart_after_idle,
             validates_window: settings.validates_window,
@@ -128,9 +126,7 @@ impl Congestion {
         if self.window.in_slow_start() {
             self.start.observe(&mut self.window, ack);
         }
-        self.most_in_flight =
-            if ack.round_ended { ack.in_flight } else { self.most_in_flight.max(ack.in_flight) };
-        if self.validates_window && !self.may_grow(ack) {
+        if self.validates_window && !ack.window_limited {
             self.growth.stall(ack.now);
             return;
         }
@@ -151,11 +147,6 @@ impl Congestion {
         if matches!(self.growth, Growth::Bbr(_)) {
             self.growth.observe(&mut self.window, ack);
         }
-    }
-
-    /// RFC 7661 §4.3 in the form that Linux gives it: in slow start, half of the window must have been in use.
-    fn may_grow(&self, ack: &Ack) -> bool {
-        ack.window_limited || (self.window.in_slow_start() && self.window.cwnd / 2 < self.most_in_flight)
     }
 
     /// Sets ssthresh to what a loss leaves, and remembers what was, so that it can be taken back. The window itself
