@@ -39,7 +39,7 @@ fn goodput(settings: &Settings, queue: u64, loss: f64, seconds: u64) -> (f64, u6
     let start = Instant::from_millis(2000);
     let before = run(start).0;
     let (after, timeouts) = run(start + ms(1000 * seconds));
-    ((after - before) as f64 * 8.0 / seconds as f64 / 1e6, u64::from(timeouts))
+    ((after - before) as f64 * 8.0 / seconds as f64 / 1e6, timeouts)
 }
 
 fn linux(growth: GrowthKind) -> Settings {
