@@ -174,7 +174,7 @@ impl Sender {
 
     #[inline]
     fn ack(&mut self, cx: &Context<'_>, arrival: &Arrival, rtt: Option<Duration>) -> Ack {
-        let round_ended = self.una >= self.round_end;
+        let round_ended = self.una > self.round_end;
         if round_ended {
             self.round_end = self.next;
         }

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{End, Fate, Pair, ms};
-use trunkline_tcp::{GrowthKind, Preset, Settings};
+use trunkline_tcp::{GrowthKind, Preset, Settings, SlowStart};
 use trunkline_units::{Instant, Rate, Rng};
 
 const MBIT: f64 = 10.0;
@@ -72,4 +72,39 @@ fn bbr_does_not_mind_the_losses_that_hold_others_back() {
     let (reno, cubic, bbr) = (at(GrowthKind::Reno), at(GrowthKind::Cubic), at(GrowthKind::Bbr));
     assert!(reno < 4.0 && cubic < 5.0, "{reno} {cubic}");
     assert!((8.0..9.7).contains(&bbr), "{bbr}");
+}
+
+#[test]
+fn hystart_leaves_slow_start_before_it_overshoots() {
+    let lost = |slow_start, queue| {
+        let settings = Preset::Linux6.settings().with_slow_start(slow_start);
+        let mut pair = Pair::connected(settings, ms(20));
+        let rate = Rate::from_mbit(MBIT);
+        pair.rate = Some(rate);
+        let mut free = Instant::ZERO;
+        pair.judge(move |trace| {
+            if trace.from == End::Server {
+                return Fate::Arrives;
+            }
+            if free - trace.at > ms(queue) {
+                return Fate::Drop;
+            }
+            free = free.max(trace.at) + rate.time_for(40 + u64::from(trace.segment.payload), &mut 0);
+            Fate::Arrives
+        });
+        let now = pair.now;
+        pair.client.write(now, 1_000_000);
+        pair.run_for(ms(2000));
+        let lost = pair.trace.iter().filter(|trace| trace.fate == Fate::Drop).count();
+        (lost, pair.client.ssthresh() / 1448)
+    };
+    // 34 segments fill the path; with acknowledgements for every other segment there are no trains at this rate, and
+    // the delay needs the queue of a round trip to show.
+    for (queue, most) in [(60, 20), (120, 0)] {
+        let (classic, early) = (lost(SlowStart::Classic, queue), lost(SlowStart::HyStart, queue));
+        assert!(classic.0 > 80 && classic.1 > 110, "{queue}: {classic:?}");
+        assert!(early.0 <= most && (34..100).contains(&early.1), "{queue}: {early:?}");
+        let gradual = lost(SlowStart::HyStartPlusPlus, queue);
+        assert!(gradual.0 * 2 < classic.0, "{queue}: {gradual:?}");
+    }
 }

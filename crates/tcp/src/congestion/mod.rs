@@ -40,7 +40,8 @@ pub struct Ack {
     pub min_rtt: Duration,
     /// Octets in flight before it came.
     pub in_flight: u32,
-    /// What was sent last before the acknowledged data was, has been acknowledged: a round trip is over.
+    /// It acknowledges something that was sent after the first acknowledgement of the round: a round trip is over, and
+    /// this is the first of the next.
     pub round_ended: bool,
     /// The window is in use: it kept the sender from sending more in the last round trip or, in slow start, more than
     /// half of it was in flight (RFC 7661 §4.3 in the form that Linux gives it).
