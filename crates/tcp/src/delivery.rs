@@ -14,9 +14,14 @@ pub(crate) struct Stamp {
     delivered: u32,
     /// µs since the first segment of its flight was sent.
     send_span: u32,
-    /// µs since the last delivery.
+    /// Twice the µs since the last delivery, and one more if the sender had too little to send: a record of 32 octets.
     ack_span: u32,
-    pub(crate) app_limited: bool,
+}
+
+impl Stamp {
+    fn app_limited(self) -> bool {
+        self.ack_span & 1 != 0
+    }
 }
 
 #[derive(Debug)]
@@ -58,8 +63,7 @@ impl Delivery {
         Stamp {
             delivered: self.delivered as u32,
             send_span: span(self.first_sent, now),
-            ack_span: span(self.delivered_at, now),
-            app_limited: self.limited_until > 0,
+            ack_span: span(self.delivered_at, now) << 1 | u32::from(self.limited_until > 0),
         }
     }
 
@@ -85,14 +89,14 @@ impl Delivery {
         }
         let Some((sent, stamp)) = newest else { return };
         self.first_sent = sent;
-        let micros = stamp.send_span.max(span(sent, now).saturating_add(stamp.ack_span));
+        let micros = stamp.send_span.max(span(sent, now).saturating_add(stamp.ack_span >> 1));
         if micros == 0 || u128::from(micros) < min_rtt.as_micros() {
             return;
         }
         let octets = (self.delivered as u32).wrapping_sub(stamp.delivered);
         let faster = u64::from(octets) * u64::from(self.micros) >= u64::from(self.octets) * u64::from(micros);
-        if !stamp.app_limited || faster {
-            (self.octets, self.micros, self.limited) = (octets, micros, stamp.app_limited);
+        if !stamp.app_limited() || faster {
+            (self.octets, self.micros, self.limited) = (octets, micros, stamp.app_limited());
         }
     }
 
@@ -136,9 +140,9 @@ mod tests {
         let before = delivery.rate();
         delivery.starve(0);
         let starved = delivery.stamp(at(20), true);
-        assert!(starved.app_limited);
+        assert!(starved.app_limited());
         delivery.deliver(at(30), 100, Some((at(20), starved)), Duration::ZERO);
         assert_eq!(delivery.rate(), before);
-        assert!(!delivery.stamp(at(40), true).app_limited);
+        assert!(!delivery.stamp(at(40), true).app_limited());
     }
 }

@@ -8,6 +8,7 @@ use trunkline_units::{Instant, Rate, Seq};
 use crate::Settings;
 use crate::receiver::Receiver;
 use crate::sender::{Context, Sender};
+use crate::silent::{Ceiling, Sending, Silent};
 use crate::state::{Event, Events, ResetReason, State};
 use crate::stats::{Counters, Stats};
 use crate::timers::{Slots, Wakeup, expiry};
@@ -20,7 +21,7 @@ use crate::timers::{Slots, Wakeup, expiry};
 #[derive(Debug)]
 pub struct Endpoint {
     pub(crate) settings: Arc<Settings>,
-    pub(crate) sender: Sender,
+    pub(crate) sending: Sending,
     pub(crate) receiver: Receiver,
     pub(crate) slots: Slots,
     pub(crate) counters: Counters,
@@ -31,28 +32,15 @@ pub struct Endpoint {
     pub(crate) window_probe_due: bool,
     pub(crate) timestamps: bool,
     pub(crate) sack: bool,
+    /// Windows are scaled.
+    pub(crate) scaled: bool,
     wants_room: bool,
 }
-
-/// A sender, and the rest of its endpoint as it needs it.
-macro_rules! sending {
-    ($endpoint:expr, $now:expr) => {{
-        let endpoint = &mut *$endpoint;
-        let context = Context {
-            now: $now,
-            settings: &endpoint.settings,
-            slots: &mut endpoint.slots,
-            counters: &mut endpoint.counters,
-        };
-        (&mut endpoint.sender, context)
-    }};
-}
-pub(crate) use sending;
 
 impl Endpoint {
     fn new(settings: &Arc<Settings>, iss: Seq, state: State) -> Self {
         Endpoint {
-            sender: Sender::new(settings, iss),
+            sending: Sending::Silent(Silent::new(settings, iss)),
             receiver: Receiver::new(settings),
             slots: Slots::new(),
             counters: Counters::default(),
@@ -63,6 +51,7 @@ impl Endpoint {
             window_probe_due: false,
             timestamps: false,
             sack: false,
+            scaled: false,
             wants_room: false,
             settings: Arc::clone(settings),
         }
@@ -83,16 +72,50 @@ impl Endpoint {
     /// Hands over `octets` of data, and returns how many of them fitted into the send buffer.
     #[inline]
     pub fn write(&mut self, _now: Instant, octets: u64) -> u64 {
-        if !self.state.takes_writes() || self.sender.fin_written {
+        if !self.state.takes_writes() || self.sending.fin_written() {
             return 0;
         }
         let taken = octets.min(self.send_room());
         self.wants_room |= taken < octets;
         if taken > 0 {
-            self.sender.note_starving();
-            self.sender.end += taken;
+            match &mut self.sending {
+                Sending::Silent(silent) => {
+                    silent.end += taken;
+                    self.speak();
+                }
+                Sending::Speaking(sender) => {
+                    sender.note_starving();
+                    sender.end += taken;
+                }
+            }
         }
         taken
+    }
+
+    /// There is something to send, and a peer to take it.
+    pub(crate) fn speak(&mut self) {
+        if let Sending::Silent(silent) = &self.sending
+            && matches!(self.state, State::Established | State::CloseWait | State::FinWait1 | State::LastAck)
+            && (silent.end > 1 || silent.fin_written)
+        {
+            self.sending = Sending::Speaking(Box::new(Sender::new(&self.settings, silent)));
+        }
+    }
+
+    /// The sender, if there is one, with the rest of the endpoint as it needs it.
+    #[inline]
+    pub(crate) fn sender(&mut self, now: Instant) -> Option<(&mut Sender, Context<'_>)> {
+        let Sending::Speaking(sender) = &mut self.sending else { return None };
+        let (settings, slots, counters) = (&*self.settings, &mut self.slots, &mut self.counters);
+        Some((sender, Context { now, settings, slots, counters }))
+    }
+
+    fn write_fin(&mut self) {
+        match &mut self.sending {
+            Sending::Silent(silent) => silent.fin_written = true,
+            Sending::Speaking(sender) => sender.fin_written = true,
+        }
+        self.speak();
     }
 
     /// Takes up to `octets` of data that came in order, and returns how many there were.
@@ -107,14 +130,14 @@ impl Endpoint {
     pub fn close(&mut self, _now: Instant) {
         match self.state {
             State::Listen => self.enter_closed(),
-            State::SynSent | State::SynReceived => self.sender.fin_written = true,
+            State::SynSent | State::SynReceived => self.write_fin(),
             State::Established => {
-                self.sender.fin_written = true;
                 self.state = State::FinWait1;
+                self.write_fin();
             }
             State::CloseWait => {
-                self.sender.fin_written = true;
                 self.state = State::LastAck;
+                self.write_fin();
             }
             _ => {}
         }
@@ -123,7 +146,7 @@ impl Endpoint {
     /// Calls the connection off, with RST if the peer knows of it.
     pub fn abort(&mut self, _now: Instant) {
         if !matches!(self.state, State::Closed | State::Listen | State::SynSent | State::TimeWait) {
-            self.reset_due = Some(self.sender.origin.seq(self.sender.next));
+            self.reset_due = Some(self.sending.origin().seq(self.sending.next()));
         }
         if self.state != State::Closed {
             self.break_off(ResetReason::Aborted);
@@ -132,7 +155,11 @@ impl Endpoint {
 
     /// What `SO_MAX_PACING_RATE` does: segments leave no faster, counted without their headers.
     pub fn set_pacing_ceiling(&mut self, ceiling: Option<Rate>) {
-        self.sender.set_pacing_ceiling(ceiling, &mut self.slots);
+        match &mut self.sending {
+            Sending::Silent(silent) => silent.ceiling = Ceiling::new(ceiling),
+            Sending::Speaking(sender) => sender.ceiling = Ceiling::new(ceiling),
+        }
+        self.slots.pacing = Instant::FAR_FUTURE;
     }
 
     /// The time of a wake-up has come. Harmless at any other time.
@@ -150,12 +177,14 @@ impl Endpoint {
             Some(Wakeup::Persist) => self.handle_persist(now),
             Some(Wakeup::Retransmission) => self.handle_retransmission(now),
             Some(Wakeup::Probe) => {
-                let (sender, mut context) = sending!(self, now);
-                sender.handle_probe_timeout(&mut context);
+                if let Some((sender, mut context)) = self.sender(now) {
+                    sender.handle_probe_timeout(&mut context);
+                }
             }
             Some(Wakeup::Reordering) => {
-                let (sender, mut context) = sending!(self, now);
-                sender.handle_reordering_timeout(&mut context);
+                if let Some((sender, mut context)) = self.sender(now) {
+                    sender.handle_reordering_timeout(&mut context);
+                }
             }
         }
     }
@@ -164,8 +193,7 @@ impl Endpoint {
         let goes_on = if matches!(self.state, State::SynSent | State::SynReceived) {
             self.repeat_syn(now)
         } else {
-            let (sender, mut context) = sending!(self, now);
-            sender.handle_rto(&mut context)
+            self.sender(now).is_none_or(|(sender, mut context)| sender.handle_rto(&mut context))
         };
         if !goes_on {
             self.break_off(ResetReason::TimedOut);
@@ -173,7 +201,7 @@ impl Endpoint {
     }
 
     fn handle_persist(&mut self, now: Instant) {
-        let (sender, mut context) = sending!(self, now);
+        let Some((sender, mut context)) = self.sender(now) else { return };
         sender.retries = sender.retries.saturating_add(1);
         if sender.shut() {
             sender.arm_persist(&mut context);
@@ -249,86 +277,93 @@ impl Endpoint {
     /// Octets written and never sent.
     #[inline]
     pub fn unsent(&self) -> u64 {
-        self.sender.unsent()
+        self.sending.end().saturating_sub(self.sending.next())
     }
 
     /// Octets of data sent and not acknowledged.
     #[inline]
     pub fn unacknowledged(&self) -> u64 {
-        let sender = &self.sender;
-        sender.next.min(sender.end).saturating_sub(sender.una.max(1))
+        let sending = &self.sending;
+        sending.next().min(sending.end()).saturating_sub(sending.una())
     }
 
     /// Octets that `write` would take.
     #[inline]
     pub fn send_room(&self) -> u64 {
-        let held = self.sender.end.saturating_sub(self.sender.una.max(1));
+        let held = self.sending.end().saturating_sub(self.sending.una());
         self.settings.send_buffer.saturating_sub(held)
     }
 
     /// Congestion window, octets.
     #[inline]
     pub fn cwnd(&self) -> u32 {
-        self.sender.congestion.cwnd()
+        let initial = || self.settings.initial_window.saturating_mul(self.mss());
+        self.sending.sender().map_or_else(initial, |sender| sender.congestion.cwnd())
     }
 
     /// Slow-start threshold, octets; `u32::MAX` before the first loss.
     #[inline]
     pub fn ssthresh(&self) -> u32 {
-        self.sender.congestion.ssthresh()
+        self.sending.sender().map_or(u32::MAX, |sender| sender.congestion.ssthresh())
     }
 
     /// Octets of data in a full segment to the peer, as agreed.
     #[inline]
     pub fn mss(&self) -> u32 {
-        self.sender.mss()
+        self.sending.mss()
     }
 
     /// Octets in flight as the sender estimates them: without what is lost or delivered by SACK.
     #[inline]
     pub fn in_flight(&self) -> u32 {
-        self.sender.pipe()
+        self.sending.sender().map_or(0, Sender::pipe)
     }
 
     /// What the peer's window has left beyond what is acknowledged.
     #[inline]
     pub fn peer_window(&self) -> u64 {
-        self.sender.edge.saturating_sub(self.sender.una)
+        self.sending.edge().saturating_sub(self.sending.una())
     }
 
     /// Smoothed round-trip time.
     #[inline]
     pub fn srtt(&self) -> Option<Duration> {
-        self.sender.rtt.srtt()
+        match &self.sending {
+            Sending::Silent(silent) => (silent.syn_rtt > 0).then_some(Duration::from_nanos(silent.syn_rtt)),
+            Sending::Speaking(sender) => sender.rtt.srtt(),
+        }
     }
 
     /// Smallest round-trip time of the last minutes.
     #[inline]
     pub fn min_rtt(&self) -> Option<Duration> {
-        self.sender.rtt.min()
+        self.sending.sender().map_or_else(|| self.srtt(), |sender| sender.rtt.min())
     }
 
     /// Retransmission timeout, with its back-off.
     #[inline]
     pub fn rto(&self) -> Duration {
-        self.sender.rto(&self.settings)
+        self.sending.rto(&self.settings)
     }
 
     /// Delivery rate as `tcp_info` has it, and whether the sender's lack of data bounded it.
     #[inline]
     pub fn delivery_rate(&self) -> Option<(Rate, bool)> {
-        self.sender.delivery.rate()
+        self.sending.sender().and_then(|sender| sender.delivery.rate())
     }
 
     /// The ceiling set.
     pub fn pacing_ceiling(&self) -> Option<Rate> {
-        self.sender.pacing_ceiling()
+        match &self.sending {
+            Sending::Silent(silent) => silent.ceiling.rate(),
+            Sending::Speaking(sender) => sender.ceiling.rate(),
+        }
     }
 
     /// Octets of data acknowledged since the start.
     #[inline]
     pub fn acknowledged(&self) -> u64 {
-        self.sender.una.min(self.sender.end).saturating_sub(1)
+        self.sending.una().min(self.sending.end()) - 1
     }
 
     /// Octets of data received in order since the start.
@@ -350,5 +385,22 @@ impl Endpoint {
     /// What was counted.
     pub fn stats(&self) -> Stats {
         self.counters.stats()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recovery::Repair;
+    use crate::scoreboard::Sent;
+
+    #[test]
+    fn ten_thousand_flows_take_little_memory() {
+        // A flow one way has an endpoint at each end and one sender.
+        assert!(size_of::<Endpoint>() <= 344, "{}", size_of::<Endpoint>());
+        let flow = 2 * size_of::<Endpoint>() + size_of::<Sender>();
+        assert!(flow <= 1024, "{flow}");
+        assert_eq!(size_of::<Sent>(), 32);
+        assert!(size_of::<Repair>() <= 80, "{}", size_of::<Repair>());
     }
 }

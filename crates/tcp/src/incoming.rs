@@ -5,8 +5,8 @@ use trunkline_units::Instant;
 
 use crate::Segment;
 use crate::acknowledgement::Incoming;
-use crate::endpoint::{Endpoint, sending};
-use crate::sender::Context;
+use crate::endpoint::Endpoint;
+use crate::silent::Sending;
 use crate::state::{Event, ResetReason, State};
 
 impl Endpoint {
@@ -65,7 +65,7 @@ impl Endpoint {
     fn handle_exception(&mut self, segment: &Segment, start: u64) {
         if segment.flags.contains(TcpFlags::RST) {
             if start == self.receiver.next {
-                let refused = self.state == State::SynReceived && self.sender.end == 1;
+                let refused = self.state == State::SynReceived && self.sending.end() == 1;
                 self.break_off(if refused { ResetReason::Refused } else { ResetReason::Peer });
             } else if start > self.receiver.next && start < self.receiver.edge {
                 // RFC 5961 §3.2: a guess, perhaps.
@@ -73,7 +73,7 @@ impl Endpoint {
             }
         } else if self.state == State::SynReceived && start == 0 {
             self.syn_due = true;
-            if segment.flags.contains(TcpFlags::ACK) && segment.ack == self.sender.origin.seq(1) {
+            if segment.flags.contains(TcpFlags::ACK) && segment.ack == self.sending.origin().seq(1) {
                 // Both opened at once, and this is the peer's answer.
                 self.receiver.ack_now = true;
             }
@@ -85,7 +85,7 @@ impl Endpoint {
     /// Whether the segment goes on to be looked at for its data.
     #[inline]
     fn handle_acknowledgement(&mut self, now: Instant, segment: &Segment) -> bool {
-        let Some(place) = self.sender.origin.place(segment.ack, self.sender.una) else { return false };
+        let Some(place) = self.sending.origin().place(segment.ack, self.sending.una()) else { return false };
         if self.state == State::SynReceived {
             if place != 1 {
                 self.reset_due = Some(segment.ack);
@@ -93,9 +93,14 @@ impl Endpoint {
             }
             self.establish(now);
         }
-        if place > self.sender.next {
+        if place > self.sending.next() {
             self.receiver.ack_now = true;
             return false;
+        }
+        let window = u32::from(segment.window) << self.sending.shift();
+        if let Sending::Silent(silent) = &mut self.sending {
+            silent.update_window((segment.seq, segment.ack), window);
+            return true;
         }
         let echo = if self.timestamps {
             segment.options.timestamps.map(|(_, echo)| echo).filter(|echo| *echo != 0)
@@ -105,16 +110,17 @@ impl Endpoint {
         let incoming = Incoming {
             place,
             seq: segment.seq,
-            window: u32::from(segment.window) << self.sender.shift,
+            window,
             carries: segment.sequence_len() > 0,
             sack: &segment.options.sack,
             echo,
             marked: segment.flags.contains(TcpFlags::ECE),
         };
-        let (sender, mut context) = sending!(self, now);
+        let Some((sender, mut context)) = self.sender(now) else { return true };
         sender.handle_ack(&mut context, &incoming);
+        let finished = sender.fin_sent && sender.una == sender.next;
         self.offer_room();
-        if self.sender.fin_sent && self.sender.una == self.sender.next {
+        if finished {
             match self.state {
                 State::FinWait1 => self.state = State::FinWait2,
                 State::Closing => self.enter_time_wait(now),
@@ -137,7 +143,7 @@ impl Endpoint {
             }
             return;
         }
-        if self.sender.ecn {
+        if self.sending.ecn() {
             if segment.flags.contains(TcpFlags::CWR) {
                 self.receiver.echo_mark = false;
             }
@@ -153,7 +159,7 @@ impl Endpoint {
             return;
         }
         let place = (start, start + u64::from(segment.payload), segment.flags.contains(TcpFlags::FIN));
-        let silence = self.sender.rto(&self.settings);
+        let silence = self.sending.rto(&self.settings);
         let taken = self.receiver.take(place, (now, silence), &self.settings, &mut self.counters);
         if taken.advanced && self.receiver.readable() > 0 {
             self.events.raise(Event::Readable);

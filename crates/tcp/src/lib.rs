@@ -23,6 +23,7 @@ mod scoreboard;
 mod segment;
 mod sender;
 mod settings;
+mod silent;
 mod state;
 mod stats;
 mod stream;

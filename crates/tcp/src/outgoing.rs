@@ -4,8 +4,8 @@ use trunkline_packet::TcpFlags;
 use trunkline_units::Instant;
 
 use crate::acknowledgement::timestamp;
-use crate::endpoint::{Endpoint, sending};
-use crate::sender::{Context, Outgoing};
+use crate::endpoint::Endpoint;
+use crate::sender::Outgoing;
 use crate::state::State;
 use crate::{SackBlocks, Segment};
 
@@ -27,22 +27,22 @@ impl Endpoint {
             self.syn_due = false;
             return Some(self.syn(now));
         }
-        if self.state.sends_data() {
-            let (sender, mut context) = sending!(self, now);
-            if let Some(outgoing) = sender.poll(&mut context) {
-                return Some(self.data(now, &outgoing));
-            }
+        if self.state.sends_data()
+            && let Some((sender, mut context)) = self.sender(now)
+            && let Some(outgoing) = sender.poll(&mut context)
+        {
+            return Some(self.data(now, &outgoing));
         }
         if self.receiver.ack_now {
             self.counters.acks_sent += 1;
-            let next = self.sender.next;
+            let next = self.sending.next();
             return Some(self.header(now, next, TcpFlags::ACK, self.timestamps));
         }
         if self.window_probe_due {
             // As Linux does it: an old number, which the peer must answer.
             self.window_probe_due = false;
             self.counters.window_probes += 1;
-            let old = self.sender.una - 1;
+            let old = self.sending.una() - 1;
             return Some(self.header(now, old, TcpFlags::ACK, self.timestamps));
         }
         None
@@ -58,7 +58,7 @@ impl Endpoint {
             flags = flags | TcpFlags::ECE;
         }
         let mut segment = Segment {
-            seq: self.sender.origin.seq(place),
+            seq: self.sending.origin().seq(place),
             ack: self.receiver.origin.seq(self.receiver.next),
             flags,
             window,
@@ -90,7 +90,7 @@ impl Endpoint {
         let mut segment = self.header(now, outgoing.start, flags, self.timestamps);
         segment.payload = u32::from(outgoing.len);
         // RFC 3168 §6.1.5: not on what is sent again.
-        segment.ecn_capable = self.sender.ecn && !outgoing.repeat && outgoing.len > 0;
+        segment.ecn_capable = self.sending.ecn() && !outgoing.repeat && outgoing.len > 0;
         segment
     }
 

@@ -9,10 +9,13 @@ use crate::delivery::Delivery;
 use crate::recovery::{Phase, Rack, Repair};
 use crate::rtt::{Rtt, Variance};
 use crate::scoreboard::Scoreboard;
+use crate::silent::{Ceiling, Silent};
 use crate::stats::Counters;
 use crate::stream::Origin;
 use crate::timers::{Slots, Wakeup, expiry};
 use crate::{GrowthKind, Recovery, Settings};
+
+const FALL_BACK: Duration = Duration::from_secs(3);
 
 /// What a call on the sender may touch beside it.
 pub(crate) struct Context<'a> {
@@ -60,7 +63,7 @@ pub(crate) struct Sender {
     pub(crate) last_sent: Instant,
     pub(crate) rack: Rack,
     pub(crate) repair: Option<Box<Repair>>,
-    pacing_ceiling: Option<Rate>,
+    pub(crate) ceiling: Ceiling,
     most_out: u32,
     pub(crate) largest_window: u32,
     /// `SND.WL1` and `SND.WL2`.
@@ -89,42 +92,56 @@ pub(crate) struct Sender {
 }
 
 impl Sender {
-    pub(crate) fn new(settings: &Settings, iss: Seq) -> Self {
+    /// The sender of an open connection. A SYN that had to be repeated leaves a timeout of 3 s (RFC 6298 §5.7), and a
+    /// window of one segment (RFC 5681 §3.1); as in Linux, one repetition alone leaves the window as it is.
+    pub(crate) fn new(settings: &Settings, silent: &Silent) -> Self {
+        let mut congestion = Congestion::new(settings, u32::from(silent.mss));
+        let mut rtt = Rtt::new(&settings.timers);
+        if silent.syn_rtt > 0 {
+            let variance = if silent.kind == Recovery::RackTlp { Variance::Linux } else { Variance::Rfc6298 };
+            let sample = Duration::from_nanos(silent.syn_rtt);
+            rtt.sample(silent.syn_sent + sample, sample, (1, 1), (variance, &settings.timers));
+        } else if silent.repeats > 0 {
+            rtt.fall_back(FALL_BACK);
+        }
+        if silent.repeats > 1 {
+            congestion.set_cwnd(u32::from(silent.mss));
+        }
         Sender {
-            origin: Origin(iss),
-            una: 0,
-            next: 0,
-            end: 1,
-            edge: 0,
-            congestion: Congestion::new(settings, u32::from(settings.mss)),
+            origin: silent.origin,
+            una: 1,
+            next: 1,
+            end: silent.end,
+            edge: silent.edge,
+            congestion,
             board: Scoreboard::default(),
-            rtt: Rtt::new(&settings.timers),
+            rtt,
             delivery: Delivery::new(),
             recover: 0,
-            round_end: 0,
+            round_end: 1,
             small_end: 0,
             usage_end: 0,
             last_sent: Instant::ZERO,
             rack: Rack::new(),
             repair: None,
-            pacing_ceiling: None,
+            ceiling: silent.ceiling,
             most_out: 0,
-            largest_window: 0,
-            window_from: (Seq(0), Seq(0)),
-            mss: settings.mss,
-            shift: 0,
-            kind: settings.recovery,
+            largest_window: silent.largest_window,
+            window_from: silent.window_from,
+            mss: silent.mss,
+            shift: silent.shift,
+            kind: silent.kind,
             phase: Phase::Open,
             duplicates: 0,
             retries: 0,
-            fin_written: false,
+            fin_written: silent.fin_written,
             fin_sent: false,
             forced: false,
             new_first: false,
             probe_due: false,
             small_forced: false,
             cwnd_limited: false,
-            ecn: false,
+            ecn: silent.ecn,
             reduced: false,
         }
     }
@@ -176,21 +193,12 @@ impl Sender {
         self.rtt.rto(&settings.timers)
     }
 
-    pub(crate) fn set_pacing_ceiling(&mut self, ceiling: Option<Rate>, slots: &mut Slots) {
-        self.pacing_ceiling = ceiling;
-        slots.pacing = Instant::FAR_FUTURE;
-    }
-
-    pub(crate) const fn pacing_ceiling(&self) -> Option<Rate> {
-        self.pacing_ceiling
-    }
-
     fn pacing_rate(&self, settings: &Settings) -> Option<Rate> {
         let own = match settings.growth {
             GrowthKind::Bbr => self.congestion.pacing_rate(self.rtt.srtt()),
             _ => None,
         };
-        match (own, self.pacing_ceiling) {
+        match (own, self.ceiling.rate()) {
             (Some(own), Some(ceiling)) => Some(own.min(ceiling)),
             (own, ceiling) => own.or(ceiling),
         }
@@ -358,7 +366,7 @@ impl Sender {
 
     #[inline]
     fn pace(&mut self, cx: &mut Context<'_>, len: u32) {
-        if self.pacing_ceiling.is_none() && cx.settings.growth != GrowthKind::Bbr {
+        if self.ceiling.rate().is_none() && cx.settings.growth != GrowthKind::Bbr {
             return;
         }
         if let Some(rate) = self.pacing_rate(cx.settings) {

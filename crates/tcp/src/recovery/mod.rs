@@ -13,8 +13,6 @@ mod spurious;
 
 pub(crate) use rack::Rack;
 
-use std::time::Duration;
-
 use trunkline_units::Instant;
 
 use crate::Recovery;
@@ -139,11 +137,7 @@ impl Sender {
             self.watch();
         }
         self.board.forget_broken_promises();
-        let spared = if self.kind == Recovery::RackTlp {
-            cx.now - Duration::from_nanos(self.rack.rtt)
-        } else {
-            cx.now
-        };
+        let spared = if self.kind == Recovery::RackTlp { cx.now - self.rack.rtt() } else { cx.now };
         self.board.lose_all(spared);
         if self.kind == Recovery::RackTlp {
             let window = self.pipe() + self.mss();

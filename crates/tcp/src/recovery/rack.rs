@@ -28,13 +28,18 @@ const PERSISTS: u8 = 16;
 pub(crate) struct Rack {
     at: Instant,
     end: u64,
-    /// Its round trip, ns.
-    pub(crate) rtt: u64,
+    /// Its round trip.
+    rtt_micros: u32,
 }
 
 impl Rack {
     pub(crate) const fn new() -> Self {
-        Rack { at: Instant::ZERO, end: 0, rtt: 0 }
+        Rack { at: Instant::ZERO, end: 0, rtt_micros: 0 }
+    }
+
+    /// Its round trip, rounded up to a microsecond.
+    pub(crate) fn rtt(&self) -> Duration {
+        Duration::from_micros(self.rtt_micros.into())
     }
 }
 
@@ -44,7 +49,8 @@ impl Sender {
         if let Some((at, end, _)) = arrival.progress.newest
             && (at, end) > (self.rack.at, self.rack.end)
         {
-            self.rack = Rack { at, end, rtt: (cx.now - at).as_nanos() as u64 };
+            let micros = (cx.now - at).as_nanos().div_ceil(1000);
+            self.rack = Rack { at, end, rtt_micros: micros as u32 };
         }
         let mut verdict = Verdict { grows: true, rearms: arrival.advanced > 0 };
         let quiet = self.phase == Phase::Open && self.board.sacked() == 0 && self.board.lost() == 0;
@@ -115,10 +121,10 @@ impl Sender {
 
     /// Octets found lost, and whether a timer waits for more.
     fn find_losses(&mut self, cx: &mut Context<'_>) -> (u32, bool) {
-        if self.rack.rtt == 0 {
+        if self.rack.rtt_micros == 0 {
             return (0, false);
         }
-        let latest = (self.rack.at, self.rack.end, Duration::from_nanos(self.rack.rtt));
+        let latest = (self.rack.at, self.rack.end, self.rack.rtt());
         let window = self.reordering_window();
         let (lost, soonest) = self.board.lose_by_time(cx.now, latest, window);
         if let Some(soonest) = soonest {
