@@ -1,0 +1,109 @@
+//! How many packet-hops a second, on one thread: a packet-hop is one packet through one link, queue, serialiser,
+//! propagation and delivery. `cargo bench -p trunkline-sim --bench hops [NAME]`.
+
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+
+use std::sync::Arc;
+use std::time::{Duration, Instant as Clock};
+
+use trunkline_queue::{Limits, Settings as QueueSettings};
+use trunkline_sim::{AcrossTrunk, Dumbbell, LinkSettings, SourceId};
+use trunkline_tcp::{GrowthKind, Preset, Settings};
+use trunkline_units::{Instant, Rate};
+
+struct Case {
+    name: &'static str,
+    about: &'static str,
+    seconds: u64,
+    build: fn() -> (Dumbbell, Vec<SourceId>),
+}
+
+fn linux(growth: GrowthKind) -> Arc<Settings> {
+    Arc::new(Settings { growth, ..Preset::Linux6.settings() })
+}
+
+fn packets(segments: u32) -> QueueSettings {
+    QueueSettings::TailDrop(Limits { segments, bytes: u64::MAX })
+}
+
+/// 100 Mbit/s, 20 ms, a buffer of the product of both.
+fn saturated() -> (Dumbbell, Vec<SourceId>) {
+    let link = LinkSettings::new(Rate::from_mbit(100.0), Duration::from_millis(10)).queue(packets(167));
+    let mut dumbbell = Dumbbell::new(1, 10, &link);
+    let tcp = linux(GrowthKind::Cubic);
+    let sources =
+        (0..10).map(|pair| dumbbell.bulk(pair, 1, &tcp, (Duration::ZERO, Duration::ZERO))).collect();
+    (dumbbell, sources)
+}
+
+fn trunk() -> (Dumbbell, Vec<SourceId>) {
+    let link = LinkSettings::new(Rate::from_mbit(100.0), Duration::from_millis(10)).queue(packets(167));
+    let tcp = linux(GrowthKind::Cubic);
+    let across = AcrossTrunk::single(packets(1000), (*tcp).clone());
+    let mut dumbbell = Dumbbell::with_trunk(1, 10, &link, across);
+    let sources =
+        (0..10).map(|pair| dumbbell.bulk(pair, 1, &tcp, (Duration::ZERO, Duration::ZERO))).collect();
+    (dumbbell, sources)
+}
+
+/// 10 Gbit/s, so that each flow has a window to speak of.
+fn many() -> (Dumbbell, Vec<SourceId>) {
+    let link = LinkSettings::new(Rate::from_mbit(1000.0), Duration::from_millis(10)).queue(packets(20_000));
+    let mut dumbbell = Dumbbell::new(1, 10, &link);
+    let tcp = linux(GrowthKind::Cubic);
+    let stagger = Duration::from_micros(200);
+    let sources = (0..10).map(|pair| dumbbell.bulk(pair, 1000, &tcp, (Duration::ZERO, stagger))).collect();
+    (dumbbell, sources)
+}
+
+/// The dumbbell that ns-3 3.37 goes through at 2.2 simulated seconds a second.
+fn yardstick() -> (Dumbbell, Vec<SourceId>) {
+    let link = LinkSettings::new(Rate::from_mbit(100.0), Duration::from_millis(50)).queue(packets(833));
+    let mut dumbbell = Dumbbell::new(1, 10, &link);
+    let growths = [GrowthKind::Bic, GrowthKind::Reno].map(linux);
+    let sources = (0..10)
+        .map(|pair| dumbbell.bulk(pair, 1, &growths[pair % 2], (Duration::ZERO, Duration::ZERO)))
+        .collect();
+    (dumbbell, sources)
+}
+
+const CASES: [Case; 4] = [
+    Case { name: "saturated", about: "10 CUBIC flows, 100 Mbit/s, 20 ms", seconds: 60, build: saturated },
+    Case { name: "trunk", about: "the same through a trunk of one lane", seconds: 60, build: trunk },
+    Case { name: "many", about: "10 000 CUBIC flows, 1 Gbit/s, 20 ms", seconds: 10, build: many },
+    Case {
+        name: "yardstick",
+        about: "5 BIC and 5 Reno flows, 100 Mbit/s, 100 ms",
+        seconds: 100,
+        build: yardstick,
+    },
+];
+
+fn main() {
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|name| !name.starts_with('-')).collect();
+    println!("{:10} {:>9} {:>11} {:>8} {:>10}  what", "", "Mhops/s", "ns a hop", "sim s/s", "use");
+    for case in CASES.iter().filter(|case| wanted.is_empty() || wanted.iter().any(|name| name == case.name)) {
+        let mut best = f64::INFINITY;
+        let (mut hops, mut used) = (0, 0.0);
+        for _ in 0..3 {
+            let (mut dumbbell, sources) = (case.build)();
+            let end = Instant::ZERO + Duration::from_secs(case.seconds);
+            let begun = Clock::now();
+            dumbbell.network.run_until(end);
+            best = best.min(begun.elapsed().as_secs_f64());
+            hops = dumbbell.network.packet_hops();
+            let link = dumbbell.network.link_state(dumbbell.bottleneck[0]);
+            used = link.busy().as_secs_f64() / case.seconds as f64;
+            assert!(sources.iter().all(|source| dumbbell.received(*source) > 0), "every flow gets something");
+        }
+        println!(
+            "{:10} {:9.2} {:11.0} {:8.1} {:9.1}%  {}",
+            case.name,
+            hops as f64 / best / 1e6,
+            best * 1e9 / hops as f64,
+            case.seconds as f64 / best,
+            used * 100.0,
+            case.about
+        );
+    }
+}

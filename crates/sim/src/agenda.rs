@@ -1,0 +1,200 @@
+//! What happens next.
+//!
+//! Whoever waits for a time has a place here, and at most one time in it: a link's arrivals are one place, a
+//! connection's timers another. Events are ordered by time, then by kind, then by the number of the one who waits,
+//! which is unique, so there are no ties.
+//!
+//! A time that is put off, as a retransmission timer is with every acknowledgement, costs nothing until it would have
+//! come: the entry in the heap stays, and is moved then.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use trunkline_units::Instant;
+
+/// Kinds of those who wait, in the order in which they come at one instant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    /// The head of a link's pipe is at its far end.
+    Arrival,
+    /// A link has sent a packet and may begin with the next.
+    Free,
+    /// A link's rate or delay changes.
+    Change,
+    /// A connection's timer.
+    Connection,
+    /// A gateway's look at its lanes.
+    Gateway,
+    /// A proxy has something to release.
+    Proxy,
+    /// A source of traffic.
+    Source,
+}
+
+const KINDS: usize = 7;
+const INDEX_BITS: u32 = 28;
+const NEVER: u64 = u64::MAX;
+
+impl Kind {
+    const ALL: [Kind; KINDS] =
+        [Kind::Arrival, Kind::Free, Kind::Change, Kind::Connection, Kind::Gateway, Kind::Proxy, Kind::Source];
+}
+
+/// Who waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Who {
+    pub(crate) kind: Kind,
+    pub(crate) index: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    /// When it wants to be called, nanoseconds.
+    due: u64,
+    /// Its earliest entry in the heap; others are stale.
+    entered: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Agenda {
+    heap: BinaryHeap<Reverse<(u64, u32)>>,
+    places: [Vec<Place>; KINDS],
+}
+
+impl Agenda {
+    pub(crate) fn new() -> Self {
+        Agenda { heap: BinaryHeap::new(), places: Default::default() }
+    }
+
+    /// Calls `who` at `at`, and not when it was to be called before.
+    #[inline]
+    pub(crate) fn set(&mut self, kind: Kind, index: u32, at: Instant) {
+        let places = &mut self.places[kind as usize];
+        let at = at.as_nanos();
+        if index as usize >= places.len() {
+            assert!(index < 1 << INDEX_BITS, "more than 2^{INDEX_BITS} of one kind");
+            places.resize(index as usize + 1, Place { due: NEVER, entered: NEVER });
+        }
+        let place = &mut places[index as usize];
+        place.due = at;
+        if at < place.entered {
+            place.entered = at;
+            self.heap.push(Reverse((at, (kind as u32) << INDEX_BITS | index)));
+        }
+    }
+
+    /// Does not call it any more.
+    #[inline]
+    pub(crate) fn cancel(&mut self, kind: Kind, index: u32) {
+        if let Some(place) = self.places[kind as usize].get_mut(index as usize) {
+            place.due = NEVER;
+        }
+    }
+
+    /// The next to call, not after `until`.
+    #[inline]
+    pub(crate) fn next(&mut self, until: Instant) -> Option<(Instant, Who)> {
+        loop {
+            let mut top = self.heap.peek_mut()?;
+            let Reverse((at, who)) = *top;
+            if at > until.as_nanos() {
+                return None;
+            }
+            let (kind, index) = (Kind::ALL[(who >> INDEX_BITS) as usize], who & ((1 << INDEX_BITS) - 1));
+            let place = &mut self.places[kind as usize][index as usize];
+            if place.entered == at && place.due > at && place.due != NEVER {
+                place.entered = place.due;
+                *top = Reverse((place.due, who));
+                continue;
+            }
+            std::collections::binary_heap::PeekMut::pop(top);
+            if place.entered != at {
+                continue;
+            }
+            place.entered = NEVER;
+            if place.due == at {
+                place.due = NEVER;
+                return Some((Instant::from_nanos(at), Who { kind, index }));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drain(agenda: &mut Agenda) -> Vec<(u64, Kind, u32)> {
+        let mut all = Vec::new();
+        while let Some((at, who)) = agenda.next(Instant::FAR_FUTURE) {
+            all.push((at.as_nanos(), who.kind, who.index));
+        }
+        all
+    }
+
+    fn at(nanos: u64) -> Instant {
+        Instant::from_nanos(nanos)
+    }
+
+    #[test]
+    fn events_come_by_time_then_kind_then_number() {
+        let mut agenda = Agenda::new();
+        agenda.set(Kind::Source, 0, at(5));
+        agenda.set(Kind::Arrival, 9, at(5));
+        agenda.set(Kind::Arrival, 2, at(5));
+        agenda.set(Kind::Free, 0, at(4));
+        let order = [(4, Kind::Free, 0), (5, Kind::Arrival, 2), (5, Kind::Arrival, 9), (5, Kind::Source, 0)];
+        assert_eq!(drain(&mut agenda), order);
+    }
+
+    #[test]
+    fn only_the_last_time_that_was_set_counts() {
+        let mut agenda = Agenda::new();
+        for time in [50, 70, 20, 90, 60] {
+            agenda.set(Kind::Connection, 3, at(time));
+        }
+        agenda.set(Kind::Connection, 4, at(10));
+        agenda.cancel(Kind::Connection, 4);
+        assert_eq!(drain(&mut agenda), [(60, Kind::Connection, 3)]);
+    }
+
+    #[test]
+    fn nothing_comes_after_the_limit_and_nothing_is_lost_by_it() {
+        let mut agenda = Agenda::new();
+        agenda.set(Kind::Free, 1, at(7));
+        assert!(agenda.next(at(6)).is_none());
+        assert!(agenda.next(at(7)).is_some());
+        assert!(agenda.next(Instant::FAR_FUTURE).is_none());
+    }
+
+    #[test]
+    fn it_agrees_with_a_list_that_is_searched() {
+        let mut rng = trunkline_units::Rng::new(3, "agenda");
+        let mut agenda = Agenda::new();
+        let mut model: Vec<Option<u64>> = vec![None; 40];
+        let mut now = 0;
+        for _ in 0..20_000 {
+            let index = rng.below(40) as usize;
+            match rng.below(4) {
+                0 => {
+                    agenda.cancel(Kind::Connection, index as u32);
+                    model[index] = None;
+                }
+                1 | 2 => {
+                    let time = now + rng.below(1000);
+                    agenda.set(Kind::Connection, index as u32, at(time));
+                    model[index] = Some(time);
+                }
+                _ => {
+                    let wanted = (0..40).filter_map(|i| model[i].map(|time| (time, i))).min();
+                    let got = agenda.next(Instant::FAR_FUTURE);
+                    assert_eq!(got.map(|(at, who)| (at.as_nanos(), who.index as usize)), wanted);
+                    if let Some((time, index)) = wanted {
+                        (now, model[index]) = (time, None);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! One end of a TCP connection at a node: the model of crate `tcp`, and what uses it.
+
+use std::sync::Arc;
+
+use trunkline_tcp::{Endpoint, Event, Settings};
+use trunkline_units::Seq;
+
+use crate::NodeId;
+use crate::packet::Addressing;
+
+/// One end of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnectionId(pub(crate) u32);
+
+/// What uses a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// An application that writes and reads so much.
+    App(App),
+    /// A lane of a gateway's trunk, by its number at the gateway.
+    Lane { gateway: u32, lane: u32 },
+    /// One half of a connection that a proxy has split.
+    Split { proxy: u32, flow: u32 },
+    /// Nothing: its place is free.
+    Vacant,
+}
+
+/// What an application has still to do on its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct App {
+    /// Octets to write.
+    pub(crate) write: u64,
+    /// Octets to read before it is done, or, for one that answers, before it writes.
+    pub(crate) read: u64,
+    /// The transfer it belongs to: its source, and its place there.
+    pub(crate) transfer: (u32, u32),
+    pub(crate) end: End,
+}
+
+/// Which end of a transfer an application is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Asks, and closes when it has its answer.
+    Client {
+        /// It has told that it has its answer.
+        told: bool,
+    },
+    /// Answers what it has read, and closes when the other has closed.
+    Server,
+}
+
+/// What a connection has to tell, beyond what it did itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Upcall {
+    /// To the source of a transfer: the client is connected.
+    Connected { source: u32, transfer: u32 },
+    /// To the source of a transfer: the client has written and read all.
+    Exchanged { source: u32, transfer: u32 },
+    /// To the source of a transfer: an end has closed, or broken.
+    Ended { source: u32, transfer: u32, orderly: bool },
+    /// To a gateway: a lane has got or sent something.
+    Lane { gateway: u32, lane: u32 },
+    /// To a gateway: a lane's connection is no more.
+    Broken { gateway: u32, lane: u32 },
+    /// To a proxy: a half of a split connection has got or sent something.
+    Split { proxy: u32, flow: u32 },
+}
+
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) addressing: Addressing,
+    pub(crate) role: Role,
+    pub(crate) node: NodeId,
+}
+
+impl Connection {
+    pub(crate) fn active(
+        settings: &Arc<Settings>,
+        (now, iss): (trunkline_units::Instant, u32),
+        (addressing, node, role): (Addressing, NodeId, Role),
+    ) -> Self {
+        Connection { endpoint: Endpoint::connect(settings, now, Seq(iss)), addressing, role, node }
+    }
+
+    pub(crate) fn passive(
+        settings: &Arc<Settings>,
+        iss: u32,
+        (addressing, node, role): (Addressing, NodeId, Role),
+    ) -> Self {
+        Connection { endpoint: Endpoint::accept(settings, Seq(iss)), addressing, role, node }
+    }
+
+    /// Lets the application read and write what it can.
+    #[inline]
+    pub(crate) fn serve_app(&mut self, now: trunkline_units::Instant, upcalls: &mut Vec<Upcall>) {
+        let Role::App(app) = &mut self.role else { return };
+        let endpoint = &mut self.endpoint;
+        let there = endpoint.readable();
+        if there > 0 {
+            let read = endpoint.read(now, there);
+            app.read = app.read.saturating_sub(read);
+        }
+        let may_write = match app.end {
+            End::Client { .. } => true,
+            End::Server => app.read == 0,
+        };
+        if app.write > 0 && may_write {
+            let room = endpoint.send_room().min(app.write);
+            if room > 0 {
+                app.write -= endpoint.write(now, room);
+            }
+        }
+        if let End::Client { told } = &mut app.end
+            && !*told
+            && app.write == 0
+            && app.read == 0
+            && endpoint.unsent() == 0
+            && endpoint.unacknowledged() == 0
+        {
+            *told = true;
+            upcalls.push(Upcall::Exchanged { source: app.transfer.0, transfer: app.transfer.1 });
+        }
+    }
+
+    /// Passes an event on to whom it concerns.
+    pub(crate) fn tell(&mut self, now: trunkline_units::Instant, event: Event, upcalls: &mut Vec<Upcall>) {
+        match (self.role, event) {
+            (
+                Role::App(App { transfer: (source, transfer), end: End::Client { .. }, .. }),
+                Event::Connected,
+            ) => {
+                upcalls.push(Upcall::Connected { source, transfer });
+            }
+            (Role::App(App { end: End::Server, .. }), Event::RemoteClosed) => self.endpoint.close(now),
+            (Role::App(App { transfer: (source, transfer), .. }), Event::Closed | Event::Reset(_)) => {
+                let orderly = matches!(event, Event::Closed);
+                upcalls.push(Upcall::Ended { source, transfer, orderly });
+            }
+            (Role::Lane { gateway, lane }, Event::Closed | Event::Reset(_)) => {
+                upcalls.push(Upcall::Broken { gateway, lane });
+            }
+            _ => {}
+        }
+    }
+}

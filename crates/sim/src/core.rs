@@ -1,0 +1,318 @@
+//! The state that every part of a network works on: what is due, links, nodes and the ends of connections.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
+
+use trunkline_packet::{TcpFlags, protocol};
+use trunkline_tcp::{Segment, Settings, State};
+use trunkline_units::{Instant, Rng};
+
+use crate::Packet;
+use crate::agenda::{Agenda, Kind};
+use crate::connection::{Connection, ConnectionId, Role, Upcall};
+use crate::datagrams::Datagrams;
+use crate::digest::Digest;
+use crate::fragmentation::fragment;
+use crate::link::{Link, LinkId};
+use crate::node::{NO_ROUTE, Node, NodeId};
+use crate::packet::Addressing;
+
+/// Mixes a key that is a number already.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Mixer(u64);
+
+impl Hasher for Mixer {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        let product = u128::from(self.0 ^ value ^ 0xf39c_c060_5ced_c835) * 0x9e37_79b9_7f4a_7c15;
+        self.0 = (product >> 64) as u64 ^ product as u64;
+    }
+}
+
+/// Who a packet is for, at the node that it is addressed to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Claim {
+    Connection(ConnectionId),
+    /// A flow of datagrams.
+    Datagrams(u32),
+    /// The datagrams of a gateway's unreliable lane.
+    Lane {
+        gateway: u32,
+        lane: u32,
+    },
+}
+
+type Claims = HashMap<u64, Claim, BuildHasherDefault<Mixer>>;
+
+/// Both addresses and ports of a packet, as its receiver sees them; nodes are numbered with 16 bits.
+#[inline]
+fn claim_key(at: NodeId, from: NodeId, (source, destination): (u16, u16)) -> u64 {
+    u64::from(at.0) << 48 | u64::from(from.0) << 32 | u64::from(source) << 16 | u64::from(destination)
+}
+
+/// How to open a connection.
+pub(crate) struct Opening<'a> {
+    pub(crate) client: NodeId,
+    pub(crate) server: NodeId,
+    pub(crate) port: u16,
+    pub(crate) dscp: u8,
+    pub(crate) settings: [&'a Arc<Settings>; 2],
+    pub(crate) roles: [Role; 2],
+}
+
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) now: Instant,
+    pub(crate) agenda: Agenda,
+    pub(crate) links: Vec<Link>,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) connections: Vec<Connection>,
+    vacant: Vec<ConnectionId>,
+    claims: Claims,
+    pub(crate) datagrams: Vec<Datagrams>,
+    pub(crate) upcalls: Vec<Upcall>,
+    pub(crate) digest: Digest,
+    pub(crate) hops: u64,
+    numbers: Rng,
+}
+
+impl Core {
+    pub(crate) fn new(seed: u64) -> Self {
+        Core {
+            now: Instant::ZERO,
+            agenda: Agenda::new(),
+            links: Vec::new(),
+            nodes: Vec::new(),
+            connections: Vec::new(),
+            vacant: Vec::new(),
+            claims: Claims::default(),
+            datagrams: Vec::new(),
+            upcalls: Vec::new(),
+            digest: Digest::new(seed),
+            hops: 0,
+            numbers: Rng::new(seed, "initial sequence numbers"),
+        }
+    }
+
+    /// Sends a packet from a node towards its destination.
+    #[inline]
+    pub(crate) fn send(&mut self, from: NodeId, packet: Packet) {
+        let to = NodeId::of(packet.destination());
+        let node = &mut self.nodes[from.index()];
+        let link = node.routes.get(to.index()).copied().unwrap_or(NO_ROUTE);
+        if link == NO_ROUTE {
+            node.stats.unreachable += 1;
+            return;
+        }
+        let (id, link) = (LinkId(link), &mut self.links[link as usize]);
+        if packet.length() <= link.mtu() {
+            link.offer(self.now, id, packet, &mut self.agenda);
+        } else if packet.dont_fragment() {
+            link.stats.too_big += 1;
+        } else {
+            link.stats.fragmented += 1;
+            let (now, mtu) = (self.now, link.mtu());
+            fragment(&packet, mtu, &mut |piece| link.offer(now, id, piece, &mut self.agenda));
+        }
+    }
+
+    /// Passes a packet on that came to a node and is for another.
+    #[inline]
+    pub(crate) fn forward(&mut self, at: NodeId, mut packet: Packet) {
+        if packet.take_hop() {
+            self.send(at, packet);
+        } else {
+            self.nodes[at.index()].stats.hops_exceeded += 1;
+        }
+    }
+
+    /// Hands a packet to whoever it is for at the node that it is addressed to. What is left is for a gateway's
+    /// unreliable lane.
+    #[inline]
+    pub(crate) fn deliver(&mut self, at: NodeId, mut packet: Packet) -> Option<(u32, u32, Packet)> {
+        if packet.is_fragment() {
+            let node = &mut self.nodes[at.index()];
+            let reassembly = node.reassembly.get_or_insert_default();
+            let whole = reassembly.handle(self.now, packet);
+            node.stats.fragments_given_up = reassembly.given_up;
+            packet = whole?;
+        }
+        let node = &mut self.nodes[at.index()];
+        if packet.is_corrupted() {
+            node.stats.corrupted += 1;
+            return None;
+        }
+        let from = NodeId::of(packet.source());
+        match self.claims.get(&claim_key(at, from, packet.ports())) {
+            None => node.stats.unclaimed += 1,
+            Some(Claim::Connection(id)) => {
+                let data = packet.length() as usize - crate::packet::IP;
+                let Ok((mut segment, _)) = Segment::parse(packet.transport(), data) else {
+                    node.stats.malformed += 1;
+                    return None;
+                };
+                segment.congestion_experienced = packet.congestion_experienced();
+                let id = *id;
+                self.connections[id.0 as usize].endpoint.handle_segment(self.now, &segment);
+                self.serve(id);
+            }
+            Some(Claim::Datagrams(flow)) => self.datagrams[*flow as usize].take(self.now, &packet),
+            Some(Claim::Lane { gateway, lane }) => return Some((*gateway, *lane, packet)),
+        }
+        None
+    }
+
+    /// Lets a connection's timer run out.
+    pub(crate) fn run_timer(&mut self, id: ConnectionId) {
+        self.connections[id.0 as usize].endpoint.handle_timeout(self.now);
+        self.serve(id);
+    }
+
+    /// Lets a connection and its user do what they can now.
+    #[inline]
+    pub(crate) fn serve(&mut self, id: ConnectionId) {
+        let now = self.now;
+        let connection = &mut self.connections[id.0 as usize];
+        connection.serve_app(now, &mut self.upcalls);
+        while let Some(event) = connection.endpoint.poll_event() {
+            connection.tell(now, event, &mut self.upcalls);
+        }
+        match connection.role {
+            Role::Lane { gateway, lane } => self.upcalls.push(Upcall::Lane { gateway, lane }),
+            Role::Split { proxy, flow } => {
+                // The proxy sends what it has to send.
+                self.upcalls.push(Upcall::Split { proxy, flow });
+                return;
+            }
+            Role::App(_) | Role::Vacant => {}
+        }
+        self.flush(id);
+        let connection = &self.connections[id.0 as usize];
+        if matches!(connection.role, Role::App(_)) && connection.endpoint.state() == State::Closed {
+            self.forget(id);
+        }
+    }
+
+    /// Sends what a connection has to send, and asks for its next call.
+    #[inline]
+    pub(crate) fn flush(&mut self, id: ConnectionId) {
+        let now = self.now;
+        loop {
+            let connection = &mut self.connections[id.0 as usize];
+            let Some(segment) = connection.endpoint.poll_transmit(now) else { break };
+            let node = connection.node;
+            let number = self.nodes[node.index()].take_id();
+            let packet = Packet::tcp(&connection.addressing, number, &segment).sent_at(now);
+            self.send(node, packet);
+        }
+        match self.connections[id.0 as usize].endpoint.next_wakeup() {
+            Some((at, _)) => self.agenda.set(Kind::Connection, id.0, at.max(now)),
+            None => self.agenda.cancel(Kind::Connection, id.0),
+        }
+    }
+
+    /// A number for the first octet of a connection.
+    pub(crate) fn initial_sequence(&mut self) -> u32 {
+        self.numbers.next_u64() as u32
+    }
+
+    /// Opens a connection between two nodes; the client's first segment leaves at once.
+    pub(crate) fn open(&mut self, opening: &Opening) -> [ConnectionId; 2] {
+        let (client, server) = (opening.client, opening.server);
+        let local = self.free_port(client, server, opening.port);
+        let (near, far) = ((client.address(), local), (server.address(), opening.port));
+        let there = Addressing::new(protocol::TCP, near, far, opening.dscp);
+        let back = Addressing::new(protocol::TCP, far, near, opening.dscp);
+        let [near_iss, far_iss] = [self.numbers.next_u64() as u32, self.numbers.next_u64() as u32];
+        let [near_role, far_role] = opening.roles;
+        let passive = Connection::passive(opening.settings[1], far_iss, (back, server, far_role));
+        let far = self.place(passive);
+        let now = self.now;
+        let active = Connection::active(opening.settings[0], (now, near_iss), (there, client, near_role));
+        let near = self.place(active);
+        self.claims.insert(claim_key(client, server, (opening.port, local)), Claim::Connection(near));
+        self.claims.insert(claim_key(server, client, (local, opening.port)), Claim::Connection(far));
+        self.flush(near);
+        [near, far]
+    }
+
+    /// Tells the sender of a packet that it is prohibited: a connection that is being opened fails.
+    pub(crate) fn prohibit(&mut self, packet: &Packet) {
+        let (from, to) = (NodeId::of(packet.source()), NodeId::of(packet.destination()));
+        let (source, destination) = packet.ports();
+        if let Some(Claim::Connection(id)) = self.claims.get(&claim_key(from, to, (destination, source))) {
+            let (id, now) = (*id, self.now);
+            self.connections[id.0 as usize].endpoint.abort(now);
+            self.serve(id);
+        }
+    }
+
+    fn free_port(&mut self, client: NodeId, server: NodeId, port: u16) -> u16 {
+        const LOWEST: u16 = 10_000;
+        for _ in LOWEST..u16::MAX {
+            let node = &mut self.nodes[client.index()];
+            let local = node.next_port;
+            node.next_port = if local == u16::MAX { LOWEST } else { local + 1 };
+            if !self.claims.contains_key(&claim_key(client, server, (port, local))) {
+                return local;
+            }
+        }
+        panic!("55 000 connections from {} to {} port {port}", client.address(), server.address());
+    }
+
+    pub(crate) fn place(&mut self, connection: Connection) -> ConnectionId {
+        if let Some(id) = self.vacant.pop() {
+            self.connections[id.0 as usize] = connection;
+            return id;
+        }
+        self.connections.push(connection);
+        ConnectionId(self.connections.len() as u32 - 1)
+    }
+
+    /// Forgets an end of a connection.
+    pub(crate) fn forget(&mut self, id: ConnectionId) {
+        let connection = &mut self.connections[id.0 as usize];
+        if connection.role == Role::Vacant {
+            return;
+        }
+        connection.role = Role::Vacant;
+        let addressing = &connection.addressing;
+        let key = claim_key(
+            connection.node,
+            NodeId::of(addressing.destination),
+            (addressing.ports.1, addressing.ports.0),
+        );
+        if self.claims.get(&key) == Some(&Claim::Connection(id)) {
+            self.claims.remove(&key);
+        }
+        self.agenda.cancel(Kind::Connection, id.0);
+        self.vacant.push(id);
+    }
+
+    /// Gives packets from a node and port to another the claimant.
+    pub(crate) fn claim(&mut self, at: (NodeId, u16), from: (NodeId, u16), claim: Claim) {
+        self.claims.insert(claim_key(at.0, from.0, (from.1, at.1)), claim);
+    }
+
+    /// A port of a node that no other flow of datagrams uses.
+    pub(crate) fn take_port(&mut self, node: NodeId) -> u16 {
+        let next = &mut self.nodes[node.index()].next_port;
+        *next = next.wrapping_add(1).max(10_000);
+        *next
+    }
+}
+
+/// Whether a packet opens or ends a connection.
+pub(crate) fn flags_of(packet: &Packet) -> TcpFlags {
+    packet.transport().get(13).map_or(TcpFlags(0), |flags| TcpFlags(*flags))
+}

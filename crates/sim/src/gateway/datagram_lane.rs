@@ -1,0 +1,407 @@
+//! A lane that is controlled and never repeats: datagrams, one packet in each, and a congestion window over them.
+//!
+//! This is lee2002 §8's wish, and what QUIC's datagrams are (RFC 9221): the window of a TCP, without its order and its
+//! repairs. Packets are numbered; the far end says which have come, by the largest number and a mask of the 64 before
+//! it. A number is lost once one three above it has come, or after 9/8 of a round trip (RFC 9002 §6.1); the window
+//! is reduced once for each round trip that loses something (§7.3.2), and everything under way counts as lost when
+//! nothing is heard for a timeout (RFC 6298).
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use trunkline_packet::protocol;
+use trunkline_tcp::{Ack, Cause, Congestion, Settings};
+use trunkline_trunk::{LaneId, LaneSnapshot, Poll, Transmitter};
+use trunkline_units::{Instant, Rate};
+
+use super::{LaneReport, due, timer};
+use crate::agenda::Kind;
+use crate::core::{Claim, Core};
+use crate::packet::Addressing;
+use crate::{NodeId, Packet};
+
+/// What the lane's datagrams are controlled by.
+#[derive(Debug, Clone)]
+pub struct DatagramLaneSettings {
+    /// Of these the growth, the slow start, the initial window and the timers are used.
+    pub tcp: Arc<Settings>,
+    /// Octets of the longest packet carried; the window counts in these.
+    pub segment: u32,
+}
+
+/// What a lane of datagrams has done, at one end.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DatagramLaneStats {
+    /// Datagrams with packets that were sent.
+    pub sent: u64,
+    /// Of those, how many were found lost.
+    pub lost: u64,
+    /// Of the lost, how many came late after all.
+    pub late: u64,
+    /// Datagrams with packets that came.
+    pub received: u64,
+    /// Acknowledgements sent.
+    pub acknowledgements: u64,
+    /// Reductions of the window for losses or marks.
+    pub reductions: u64,
+    /// Timeouts.
+    pub timeouts: u64,
+}
+
+const DATA: u8 = 1;
+const ACK: u8 = 2;
+/// Of a datagram with a packet: kind and number. The carried packet stands behind it.
+const DATA_FRONT: usize = 5;
+/// Of an acknowledgement: kind, largest number, mask, marks.
+const ACK_FRONT: usize = 17;
+/// Numbers above a missing one that make it lost.
+const REORDERING: u32 = 3;
+/// An acknowledgement waits so long for a second packet.
+const ACK_DELAY: Duration = Duration::from_millis(25);
+const REFRESH: Duration = Duration::from_millis(20);
+const PORT: u16 = 7_100;
+
+#[derive(Debug, Clone, Copy)]
+struct Sent {
+    number: u32,
+    bytes: u32,
+    at: Instant,
+    /// Octets that had been delivered then.
+    delivered: u64,
+    done: bool,
+}
+
+pub(super) struct DatagramLane {
+    lane: LaneId,
+    node: NodeId,
+    addressing: Addressing,
+    settings: DatagramLaneSettings,
+    congestion: Congestion,
+    sent: VecDeque<Sent>,
+    next: u32,
+    in_flight: u32,
+    /// Of a round trip: the first number that was sent after the last reduction, or the last round's end.
+    recovered: u32,
+    round: u32,
+    srtt: Option<Duration>,
+    variation: Duration,
+    min_rtt: Option<Duration>,
+    rate: Option<Rate>,
+    heard: Instant,
+    backoff: u32,
+    delivered: u64,
+    handed: u64,
+    settled: u64,
+    limited: bool,
+    marks_seen: u32,
+    refreshed: Option<Instant>,
+    snapshot: LaneSnapshot,
+    /// Of the receiving side: the largest number, those before it, marks, and since when an acknowledgement is owed.
+    largest: Option<u32>,
+    mask: u64,
+    marks: u32,
+    owed: Option<Instant>,
+    stats: DatagramLaneStats,
+}
+
+impl DatagramLane {
+    /// Both ends of a lane.
+    pub(super) fn pair(
+        core: &mut Core,
+        (nodes, near): ([NodeId; 2], u32),
+        (lane, dscp): (LaneId, u8),
+        settings: &DatagramLaneSettings,
+    ) -> [Self; 2] {
+        let far_port = PORT + u16::from(lane.0);
+        let near_port = core.take_port(nodes[0]);
+        let places = [(nodes[0], near_port), (nodes[1], far_port)];
+        [0, 1].map(|side| {
+            let (here, there) = (places[side], places[1 - side]);
+            let half = near + side as u32;
+            core.claim(here, there, Claim::Lane { gateway: half, lane: u32::from(lane.0) });
+            let address = |(node, port): (NodeId, u16)| (node.address(), port);
+            DatagramLane {
+                lane,
+                node: here.0,
+                addressing: Addressing::new(protocol::UDP, address(here), address(there), dscp),
+                settings: settings.clone(),
+                congestion: Congestion::new(&settings.tcp, settings.segment),
+                sent: VecDeque::new(),
+                next: 0,
+                in_flight: 0,
+                recovered: 0,
+                round: 0,
+                srtt: None,
+                variation: Duration::ZERO,
+                min_rtt: None,
+                rate: None,
+                heard: Instant::ZERO,
+                backoff: 0,
+                delivered: 0,
+                handed: 0,
+                settled: 0,
+                limited: false,
+                marks_seen: 0,
+                refreshed: None,
+                snapshot: LaneSnapshot::default(),
+                largest: None,
+                mask: 0,
+                marks: 0,
+                owed: None,
+                stats: DatagramLaneStats::default(),
+            }
+        })
+    }
+
+    fn rto(&self) -> Duration {
+        let timers = &self.settings.tcp.timers;
+        let base =
+            self.srtt.map_or(timers.initial_rto, |srtt| (srtt + self.variation * 4).max(timers.min_rto));
+        (base * (1 << self.backoff.min(6))).min(timers.max_rto)
+    }
+
+    /// Sends what waits for the lane, as far as its window allows.
+    pub(super) fn flush(&mut self, core: &mut Core, half: u32, transmitter: &mut Transmitter<Packet>) {
+        if due(&mut self.refreshed, core.now, REFRESH) {
+            self.snapshot = LaneSnapshot {
+                unsent: 0,
+                unacknowledged: self.in_flight as usize,
+                srtt: self.srtt,
+                min_rtt: self.min_rtt,
+                window: self.congestion.cwnd() as usize,
+                delivery_rate: self.rate,
+            };
+            transmitter.handle_lane(core.now, self.lane, &self.snapshot, self.settled);
+        }
+        let mut held = None;
+        while transmitter.has_backlog(self.lane) {
+            let cwnd = self.congestion.cwnd();
+            if self.in_flight + self.settings.segment > cwnd.max(self.settings.segment) {
+                self.limited = true;
+                break;
+            }
+            let mut room = 1;
+            match transmitter.poll_transmit(core.now, self.lane, &mut room, drop) {
+                Poll::Packet(packet) => {
+                    self.handed += u64::from(packet.length());
+                    transmitter.handle_handed(self.lane, self.handed);
+                    self.send(core, packet);
+                }
+                Poll::Wait(at) => {
+                    held = Some(at);
+                    break;
+                }
+                Poll::Nothing => break,
+            }
+        }
+        self.acknowledge_if_due(core);
+        let timeout = (!self.sent.is_empty()).then(|| self.heard + self.rto());
+        let owed = self.owed.map(|since| since + ACK_DELAY);
+        match [held, timeout, owed].into_iter().flatten().min() {
+            Some(at) => core.agenda.set(Kind::Gateway, timer(half, self.lane), at.max(core.now)),
+            None => core.agenda.cancel(Kind::Gateway, timer(half, self.lane)),
+        }
+    }
+
+    fn send(&mut self, core: &mut Core, packet: Packet) {
+        let (now, number) = (core.now, self.next);
+        let mut front = [0; DATA_FRONT];
+        front[0] = DATA;
+        front[1..].copy_from_slice(&number.to_be_bytes());
+        let bytes = packet.length();
+        if self.sent.is_empty() {
+            self.heard = now;
+        }
+        self.sent.push_back(Sent { number, bytes, at: now, delivered: self.delivered, done: false });
+        self.next = number.wrapping_add(1);
+        self.in_flight += bytes;
+        self.stats.sent += 1;
+        self.transmit(core, &front, Some(packet));
+    }
+
+    fn transmit(&mut self, core: &mut Core, front: &[u8], inner: Option<Packet>) {
+        let id = core.nodes[self.node.index()].take_id();
+        let mut packet = Packet::carrying(&self.addressing, id, front, inner).sent_at(core.now);
+        if self.settings.tcp.ecn {
+            packet.set_ecn_capable();
+        }
+        core.send(self.node, packet);
+    }
+
+    fn acknowledge_if_due(&mut self, core: &mut Core) {
+        let (Some(since), Some(largest)) = (self.owed, self.largest) else { return };
+        if core.now < since + ACK_DELAY {
+            return;
+        }
+        self.owed = None;
+        self.stats.acknowledgements += 1;
+        let mut front = [0; ACK_FRONT];
+        front[0] = ACK;
+        front[1..5].copy_from_slice(&largest.to_be_bytes());
+        front[5..13].copy_from_slice(&self.mask.to_be_bytes());
+        front[13..].copy_from_slice(&self.marks.to_be_bytes());
+        self.transmit(core, &front, None);
+    }
+
+    /// A datagram of the lane; the packet in it, if there is one.
+    pub(super) fn handle_datagram(&mut self, core: &mut Core, datagram: Packet) -> Option<Packet> {
+        let marked = datagram.congestion_experienced();
+        match datagram.front() {
+            &[DATA, a, b, c, d] => {
+                self.stats.received += 1;
+                self.note_arrival(core.now, u32::from_be_bytes([a, b, c, d]), marked);
+                datagram.into_inner()
+            }
+            front if front.len() == ACK_FRONT && front[0] == ACK => {
+                let word =
+                    |at: usize| u32::from_be_bytes([front[at], front[at + 1], front[at + 2], front[at + 3]]);
+                let mask = u64::from(word(5)) << 32 | u64::from(word(9));
+                self.handle_ack(core.now, (word(1), mask), word(13));
+                None
+            }
+            _ => None,
+        }
+    }
+
+    fn note_arrival(&mut self, now: Instant, number: u32, marked: bool) {
+        self.marks += u32::from(marked);
+        // The second packet, a gap and a mark are told of at once.
+        let mut at_once = marked || self.owed.is_some();
+        match self.largest {
+            None => self.largest = Some(number),
+            Some(largest) => {
+                let ahead = number.wrapping_sub(largest).cast_signed();
+                if ahead > 0 {
+                    let shifted = if ahead < 64 { self.mask << ahead } else { 0 };
+                    self.mask = if ahead <= 64 { shifted | 1 << (ahead - 1) } else { 0 };
+                    self.largest = Some(number);
+                    at_once |= ahead > 1;
+                } else if (-64..0).contains(&ahead) {
+                    self.mask |= 1 << (-ahead - 1);
+                    at_once = true;
+                }
+            }
+        }
+        self.owed = Some(if at_once { now - ACK_DELAY } else { now });
+    }
+
+    fn handle_ack(&mut self, now: Instant, (largest, mask): (u32, u64), marks: u32) {
+        let before = self.in_flight;
+        let (mut acked, mut newest) = (0, None);
+        for sent in &mut self.sent {
+            let behind = largest.wrapping_sub(sent.number).cast_signed();
+            if behind < 0 {
+                break;
+            }
+            let has = behind == 0 || (behind <= 64 && mask >> (behind - 1) & 1 == 1);
+            if has && !sent.done {
+                sent.done = true;
+                acked += sent.bytes;
+                newest = Some(*sent);
+            }
+        }
+        let Some(newest) = newest else { return };
+        (self.heard, self.backoff) = (now, 0);
+        self.in_flight -= acked;
+        self.delivered += u64::from(acked);
+        self.settled += u64::from(acked);
+        let rtt = now.saturating_since(newest.at);
+        self.sample(rtt);
+        let elapsed = rtt.as_nanos().max(1);
+        let bits = u128::from(self.delivered - newest.delivered) * 8_000_000_000 / elapsed;
+        self.rate = Some(Rate::from_bits_per_second(bits as u64));
+
+        let lost = self.find_lost(now, largest);
+        let marked = marks != self.marks_seen;
+        self.marks_seen = marks;
+        // Nothing is reduced twice for what was sent before the last reduction.
+        let since_reduction = newest.number.wrapping_sub(self.recovered).cast_signed() >= 0;
+        if (lost > 0 || marked) && since_reduction {
+            self.stats.reductions += 1;
+            let cause = if lost > 0 { Cause::Loss } else { Cause::Mark };
+            self.congestion.reduce(now, before, cause);
+            self.recovered = self.next;
+        } else if since_reduction {
+            let round_ended = newest.number.wrapping_sub(self.round).cast_signed() >= 0;
+            if round_ended {
+                self.round = self.next;
+            }
+            let limited = std::mem::take(&mut self.limited);
+            self.congestion.handle_ack(&Ack {
+                now,
+                acked,
+                rtt: Some(rtt),
+                srtt: self.srtt.unwrap_or(rtt),
+                min_rtt: self.min_rtt.unwrap_or(rtt),
+                in_flight: before,
+                round_ended,
+                window_limited: limited,
+                delivered: self.rate.map(|rate| (rate, !limited)),
+            });
+        }
+        while self.sent.front().is_some_and(|sent| sent.done) {
+            self.sent.pop_front();
+        }
+    }
+
+    /// Takes what is lost out of the window; octets.
+    fn find_lost(&mut self, now: Instant, largest: u32) -> u32 {
+        let patience = self.srtt.unwrap_or_default() * 9 / 8;
+        let mut lost = 0;
+        for sent in &mut self.sent {
+            let behind = largest.wrapping_sub(sent.number).cast_signed();
+            if behind <= 0 {
+                break;
+            }
+            let overtaken = behind >= REORDERING.cast_signed() || now.saturating_since(sent.at) > patience;
+            if !sent.done && overtaken {
+                sent.done = true;
+                lost += sent.bytes;
+                self.stats.lost += 1;
+            }
+        }
+        self.in_flight -= lost;
+        self.settled += u64::from(lost);
+        lost
+    }
+
+    fn sample(&mut self, rtt: Duration) {
+        self.min_rtt = Some(self.min_rtt.map_or(rtt, |least| least.min(rtt)));
+        match self.srtt {
+            None => (self.srtt, self.variation) = (Some(rtt), rtt / 2),
+            Some(srtt) => {
+                self.variation = (self.variation * 3 + srtt.abs_diff(rtt)) / 4;
+                self.srtt = Some((srtt * 7 + rtt) / 8);
+            }
+        }
+    }
+
+    pub(super) fn handle_timeout(&mut self, core: &Core) {
+        if self.sent.is_empty() || core.now < self.heard + self.rto() {
+            return;
+        }
+        self.stats.timeouts += 1;
+        self.stats.lost += self.sent.iter().filter(|sent| !sent.done).count() as u64;
+        self.settled += u64::from(self.in_flight);
+        self.congestion.reduce(core.now, self.in_flight, Cause::Timeout);
+        self.sent.clear();
+        self.in_flight = 0;
+        self.recovered = self.next;
+        self.heard = core.now;
+        self.backoff += 1;
+    }
+
+    pub(super) fn report(&self) -> LaneReport {
+        LaneReport {
+            snapshot: self.snapshot,
+            pacing: None,
+            frames: self.stats.sent,
+            bytes: self.handed + self.stats.sent * DATA_FRONT as u64,
+            compression: trunkline_trunk::compress::CompressorStats::default(),
+            tcp: None,
+            datagrams: Some(self.stats),
+            broken: 0,
+        }
+    }
+}

@@ -1,0 +1,416 @@
+//! Trunk gateways: crate `trunk`, as a gateway runs it, over modelled lanes.
+//!
+//! A trunk joins two gateways. Each has a [`Half`]: the very transmitter and receiver of the gateway for Linux, and its end
+//! of every lane. What the transmitter is told of a lane is what Linux tells (`TCP_INFO`, `SIOCOUTQ`), and as
+//! rarely as a gateway asks: see [`tcp_lane`].
+
+mod datagram_lane;
+mod stream;
+mod tcp_lane;
+
+use std::sync::Arc;
+
+use ipnet::IpNet;
+use trunkline_packet::{Headers, Offload, TcpFlags, protocol};
+use trunkline_tcp::Settings;
+use trunkline_trunk::compress::{Compression, CompressorStats};
+use trunkline_trunk::frame::FrameHead;
+use trunkline_trunk::{
+    ClassReport, LaneId, LaneSnapshot, Offered, PacingMode, Receiver, ReceiverStats, Transmitter, TrunkPlan,
+};
+use trunkline_units::{Instant, Rate};
+
+use crate::core::{Core, flags_of};
+use crate::{NodeId, Packet};
+use datagram_lane::DatagramLane;
+use tcp_lane::TcpLane;
+
+pub use datagram_lane::{DatagramLaneSettings, DatagramLaneStats};
+
+/// A trunk between two gateways.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TrunkId(pub(crate) u32);
+
+/// What carries the lanes of a trunk.
+#[derive(Debug, Clone)]
+pub enum Lanes {
+    /// TCP: the first gateway's, which opens them, and the second's.
+    Tcp([Arc<Settings>; 2]),
+    /// Datagrams under congestion control, which are never repeated.
+    Datagrams(DatagramLaneSettings),
+}
+
+/// What a trunk is.
+#[derive(Debug, Clone)]
+pub struct TrunkSettings {
+    /// The nodes behind each gateway. Packets from those of one to those of the other go through the trunk.
+    pub sites: [Vec<NodeId>; 2],
+    /// Classes and lanes of each direction; both have the same lanes.
+    pub plans: [TrunkPlan; 2],
+    /// What carries them.
+    pub lanes: Lanes,
+    /// DSCP of the lanes' packets.
+    pub dscp: u8,
+    /// Header compression; of lanes of datagrams there is none.
+    pub compression: Compression,
+    /// Whether each lane's pacing has a ceiling that keeps its queue at the edge.
+    pub edge_pacing: bool,
+    /// Whether the octets of TLS records are added to what a TCP lane carries.
+    pub sealed: bool,
+    /// Flows that each side remembers.
+    pub flows: usize,
+}
+
+impl TrunkSettings {
+    /// A trunk over TCP lanes with the same TCP and plan on both sides, not sealed, without header compression and edge pacing: what the
+    /// founding papers describe, but for the retransmission filter, which the plan's classes may switch off.
+    pub fn new(sites: [Vec<NodeId>; 2], plan: TrunkPlan, tcp: Settings) -> Self {
+        let tcp = Arc::new(tcp);
+        TrunkSettings {
+            sites,
+            plans: [plan.clone(), plan],
+            lanes: Lanes::Tcp([tcp.clone(), tcp]),
+            dscp: 0,
+            compression: Compression::Off,
+            edge_pacing: false,
+            sealed: false,
+            flows: 1 << 12,
+        }
+    }
+}
+
+/// One lane as one side of it sees it.
+#[derive(Debug, Clone)]
+pub struct LaneReport {
+    /// What the side's transmitter was told last.
+    pub snapshot: LaneSnapshot,
+    /// What bounds its pacing, if its queue is kept at the edge.
+    pub pacing: Option<(PacingMode, Option<Rate>)>,
+    /// Packets that it was handed.
+    pub frames: u64,
+    /// Octets that they took in its stream, heads and records and all.
+    pub bytes: u64,
+    /// What header compression did.
+    pub compression: CompressorStats,
+    /// What its TCP did; `None` of a lane of datagrams, or one that is not open.
+    pub tcp: Option<trunkline_tcp::Stats>,
+    /// What a lane of datagrams did.
+    pub datagrams: Option<DatagramLaneStats>,
+    /// How often it broke and was opened again.
+    pub broken: u64,
+}
+
+/// One side of a trunk at one instant.
+#[derive(Debug, Clone)]
+pub struct TrunkReport {
+    /// Its classes.
+    pub classes: Vec<ClassReport>,
+    /// Its lanes.
+    pub lanes: Vec<LaneReport>,
+    /// What it got from the other side.
+    pub receiver: ReceiverStats,
+    /// Packets of flows that were refused.
+    pub refused: u64,
+}
+
+pub(crate) struct Half {
+    node: NodeId,
+    core: Transmitter<Packet>,
+    receiver: Receiver,
+    lanes: Vec<Carrier>,
+    refused: u64,
+}
+
+enum Carrier {
+    Tcp(Box<TcpLane>),
+    Datagrams(Box<DatagramLane>),
+}
+
+impl std::fmt::Debug for Half {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Half")
+            .field("node", &self.node)
+            .field("lanes", &self.lanes.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The other side of a trunk.
+const fn other(half: u32) -> u32 {
+    half ^ 1
+}
+
+/// Every trunk of a network: the halves of the first, of the second, and so on.
+#[derive(Debug, Default)]
+pub(crate) struct Trunks {
+    halves: Vec<Half>,
+    settings: Vec<TrunkSettings>,
+    /// Trunks whose lanes are open or being opened.
+    opened: usize,
+    /// For each gateway, the half that packets to a node go into.
+    toward: Vec<Vec<u32>>,
+}
+
+const NO_TRUNK: u32 = u32::MAX;
+
+impl Trunks {
+    pub(crate) fn add_gateway(&mut self) -> u32 {
+        self.toward.push(Vec::new());
+        self.toward.len() as u32 - 1
+    }
+
+    /// # Panics
+    /// If the plans of the two sides have other numbers of lanes.
+    pub(crate) fn add(&mut self, ends: [(NodeId, u32); 2], settings: TrunkSettings, seed: u64) -> TrunkId {
+        let lanes = |side: usize| {
+            settings.plans[side].groups.iter().map(|group| usize::from(group.lanes)).sum::<usize>()
+        };
+        assert_eq!(lanes(0), lanes(1), "the two plans of a trunk have the same lanes");
+        for (side, (node, gateway)) in ends.into_iter().enumerate() {
+            let half = self.halves.len() as u32;
+            let toward = &mut self.toward[gateway as usize];
+            for behind in &settings.sites[1 - side] {
+                if toward.len() <= behind.index() {
+                    toward.resize(behind.index() + 1, NO_TRUNK);
+                }
+                toward[behind.index()] = half;
+            }
+            let sources = settings.sites[1 - side].iter().map(|node| prefix(*node));
+            self.halves.push(Half {
+                node,
+                core: Transmitter::new(settings.plans[side].clone(), settings.flows, seed ^ side as u64),
+                receiver: Receiver::new(sources),
+                lanes: Vec::with_capacity(lanes(side)),
+                refused: 0,
+            });
+        }
+        self.settings.push(settings);
+        TrunkId(self.settings.len() as u32 - 1)
+    }
+
+    /// Opens the lanes of trunks that were added.
+    pub(crate) fn begin(&mut self, core: &mut Core) {
+        while let Some(settings) = self.settings.get(self.opened) {
+            let near = self.opened as u32 * 2;
+            let nodes = [near, other(near)].map(|half| self.halves[half as usize].node);
+            let lanes: u8 = settings.plans[0].groups.iter().map(|group| group.lanes).sum();
+            for lane in 0..lanes {
+                match &settings.lanes {
+                    Lanes::Tcp(tcp) => {
+                        let ends = tcp_lane::open(core, (nodes, near), (lane, settings.dscp), tcp);
+                        for (side, end) in ends.into_iter().enumerate() {
+                            let tcp = TcpLane::new(end, LaneId(lane), settings);
+                            self.halves[near as usize + side].lanes.push(Carrier::Tcp(Box::new(tcp)));
+                        }
+                    }
+                    Lanes::Datagrams(datagrams) => {
+                        for (side, new) in
+                            DatagramLane::pair(core, (nodes, near), (LaneId(lane), settings.dscp), datagrams)
+                                .into_iter()
+                                .enumerate()
+                        {
+                            self.halves[near as usize + side].lanes.push(Carrier::Datagrams(Box::new(new)));
+                        }
+                    }
+                }
+            }
+            self.opened += 1;
+        }
+    }
+
+    /// A packet that came to a gateway and is not for it.
+    #[inline]
+    pub(crate) fn handle_packet(
+        &mut self,
+        core: &mut Core,
+        (at, gateway): (NodeId, u32),
+        mut packet: Packet,
+    ) {
+        let to = NodeId::of(packet.destination());
+        let half = self.toward[gateway as usize].get(to.index()).copied().unwrap_or(NO_TRUNK);
+        if half == NO_TRUNK {
+            core.forward(at, packet);
+            return;
+        }
+        if !packet.take_hop() {
+            core.nodes[at.index()].stats.hops_exceeded += 1;
+            return;
+        }
+        let Ok(headers) = Headers::parse(packet.header(), packet.length() as usize) else {
+            core.nodes[at.index()].stats.malformed += 1;
+            return;
+        };
+        let own = &mut self.halves[half as usize];
+        for lane in &mut own.lanes {
+            lane.report_delivered(core, &mut own.core);
+        }
+        match own.core.handle_packet(core.now, &headers, packet, drop) {
+            Offered::Queued(lane) => self.flush(core, half, lane),
+            Offered::Dropped => {}
+            Offered::Refused(packet) => {
+                own.refused += 1;
+                if flags_of(&packet).contains(TcpFlags::SYN) {
+                    core.prohibit(&packet);
+                }
+            }
+        }
+    }
+
+    fn flush(&mut self, core: &mut Core, half: u32, lane: LaneId) {
+        let own = &mut self.halves[half as usize];
+        match own.lanes.get_mut(lane.index()) {
+            Some(Carrier::Tcp(tcp)) => {
+                let pace = tcp.flush(core, half, &mut own.core);
+                let fair = if pace { fair_share(&own.lanes) } else { None };
+                if let (true, Some(Carrier::Tcp(tcp))) = (pace, own.lanes.get_mut(lane.index())) {
+                    tcp.pace(core, fair);
+                }
+            }
+            Some(Carrier::Datagrams(datagrams)) => datagrams.flush(core, half, &mut own.core),
+            None => {}
+        }
+    }
+
+    /// A lane's TCP has got something, or sent something.
+    pub(crate) fn handle_lane(&mut self, core: &mut Core, half: u32, lane: u32) {
+        let Some(Carrier::Tcp(tcp)) = self.halves[half as usize].lanes.get_mut(lane as usize) else { return };
+        let arrived = tcp.take_arrived(core);
+        if arrived > 0 {
+            let far = &mut self.halves[other(half) as usize];
+            let Some(Carrier::Tcp(sender)) = far.lanes.get_mut(lane as usize) else { return };
+            let mut frames = sender.stream.arrive(arrived);
+            let own = &mut self.halves[half as usize];
+            for frame in frames.drain(..) {
+                let Some(Carrier::Tcp(tcp)) = own.lanes.get_mut(lane as usize) else { break };
+                if let Some(packet) = tcp.restore(frame) {
+                    own.pass_on(core, packet);
+                }
+            }
+            if let Some(Carrier::Tcp(sender)) = self.halves[other(half) as usize].lanes.get_mut(lane as usize)
+            {
+                sender.stream.reuse(frames);
+            }
+        }
+        self.flush(core, half, LaneId(lane as u8));
+    }
+
+    /// A lane's connection is no more: it is opened again, and what was in it is lost.
+    pub(crate) fn handle_broken(&mut self, core: &mut Core, half: u32, lane: u32) {
+        let near = half & !1;
+        let nodes = [near, other(near)].map(|half| self.halves[half as usize].node);
+        let settings = &self.settings[near as usize / 2];
+        let Lanes::Tcp(tcp) = &settings.lanes else { return };
+        for side in [near, other(near)] {
+            if let Some(Carrier::Tcp(old)) = self.halves[side as usize].lanes.get_mut(lane as usize) {
+                let end = old.end();
+                let now = core.now;
+                core.connections[end.0 as usize].endpoint.abort(now);
+                core.forget(end);
+            }
+        }
+        let ends = tcp_lane::open(core, (nodes, near), (lane as u8, settings.dscp), tcp);
+        for (side, end) in ends.into_iter().enumerate() {
+            let own = &mut self.halves[near as usize + side];
+            own.core.handle_lane_lost(LaneId(lane as u8));
+            if let Some(Carrier::Tcp(old)) = own.lanes.get_mut(lane as usize) {
+                old.reopen(end, settings);
+            }
+        }
+    }
+
+    /// A datagram of a lane has come.
+    pub(crate) fn handle_datagram(&mut self, core: &mut Core, half: u32, lane: u32, datagram: Packet) {
+        let own = &mut self.halves[half as usize];
+        let Some(Carrier::Datagrams(lane_end)) = own.lanes.get_mut(lane as usize) else { return };
+        if let Some(packet) = lane_end.handle_datagram(core, datagram) {
+            own.pass_on(core, packet);
+        }
+        self.flush(core, half, LaneId(lane as u8));
+    }
+
+    /// What a lane waited for has come: the end of a ceiling, or a timer of a lane of datagrams.
+    pub(crate) fn run_timer(&mut self, core: &mut Core, index: u32) {
+        let (half, lane) = (index / TrunkPlan::MOST_LANES as u32, index % TrunkPlan::MOST_LANES as u32);
+        let own = &mut self.halves[half as usize];
+        if let Some(Carrier::Datagrams(datagrams)) = own.lanes.get_mut(lane as usize) {
+            datagrams.handle_timeout(core);
+        }
+        self.flush(core, half, LaneId(lane as u8));
+    }
+
+    /// One side of a trunk, and what it says of itself.
+    pub(crate) fn report(&mut self, core: &Core, trunk: TrunkId, side: usize) -> TrunkReport {
+        let own = &mut self.halves[trunk.0 as usize * 2 + side];
+        TrunkReport {
+            classes: own.core.report(core.now),
+            lanes: own.lanes.iter().map(|lane| lane.report(core)).collect(),
+            receiver: *own.receiver.stats(),
+            refused: own.refused,
+        }
+    }
+
+    /// The connection of a lane, at one side.
+    pub(crate) fn lane_end(&self, trunk: TrunkId, side: usize, lane: usize) -> Option<crate::ConnectionId> {
+        match self.halves.get(trunk.0 as usize * 2 + side)?.lanes.get(lane)? {
+            Carrier::Tcp(tcp) => Some(tcp.end()),
+            Carrier::Datagrams(_) => None,
+        }
+    }
+}
+
+impl Half {
+    /// A packet that came out of the trunk goes to the site.
+    fn pass_on(&mut self, core: &mut Core, packet: Packet) {
+        let head = FrameHead { packet_len: packet.length() as usize, offload: Offload::None };
+        let Ok((headers, _)) = self.receiver.handle_frame(&head, packet.header()) else { return };
+        if headers.protocol == protocol::TCP {
+            self.core.handle_returning(core.now, &headers, packet.header());
+        }
+        core.forward(self.node, packet);
+    }
+}
+
+impl Carrier {
+    fn report_delivered(&mut self, core: &Core, transmitter: &mut Transmitter<Packet>) {
+        if let Carrier::Tcp(tcp) = self {
+            tcp.report_delivered(core, transmitter);
+        }
+    }
+
+    fn report(&self, core: &Core) -> LaneReport {
+        match self {
+            Carrier::Tcp(tcp) => tcp.report(core),
+            Carrier::Datagrams(datagrams) => datagrams.report(),
+        }
+    }
+}
+
+/// The mean of what the held lanes of a side carry, if there are several.
+fn fair_share(lanes: &[Carrier]) -> Option<f64> {
+    let claims = lanes.iter().filter_map(|lane| match lane {
+        Carrier::Tcp(tcp) => tcp.claim(),
+        Carrier::Datagrams(_) => None,
+    });
+    let (sum, count) = claims.fold((0.0, 0_u32), |(sum, count), claim| (sum + claim, count + 1));
+    (count > 1).then(|| sum / f64::from(count))
+}
+
+/// A node's addresses.
+fn prefix(node: NodeId) -> IpNet {
+    let network = std::net::Ipv4Addr::from(u32::from(node.address()) & !0xff);
+    IpNet::new_assert(network.into(), 24)
+}
+
+/// The place in the agenda of a lane's timer.
+fn timer(half: u32, lane: LaneId) -> u32 {
+    half * TrunkPlan::MOST_LANES as u32 + u32::from(lane.0)
+}
+
+/// When it was told something last, unless that was less than `gap` ago.
+fn due(last: &mut Option<Instant>, now: Instant, gap: std::time::Duration) -> bool {
+    if last.is_some_and(|at| now.saturating_since(at) < gap) {
+        return false;
+    }
+    *last = Some(now);
+    true
+}

@@ -1,0 +1,143 @@
+//! What a lane's stream of octets consists of. The modelled TCP carries octets without contents; the frames are kept
+//! here, by where they end, until the far end has everything up to there.
+
+use std::collections::VecDeque;
+
+use trunkline_packet::Offload;
+use trunkline_trunk::compress::{
+    CompressError, Compression, Compressor, CompressorStats, Decompressor, MAX_FIELDS, MAX_FRAMED,
+    MAX_HEADER, Single,
+};
+use trunkline_trunk::frame::{Frame, FrameHead};
+
+use crate::Packet;
+
+/// Octets of a TLS 1.3 record around its content (RFC 8446 §5.2), and the most content it has.
+const RECORD: u64 = 22;
+const RECORD_CONTENT: u64 = 16_384;
+
+/// A frame on its way.
+#[derive(Debug)]
+pub(crate) struct Framed {
+    packet: Packet,
+    /// What stands for its head where headers are compressed: octets, and how many of the packet's they replace.
+    head: Option<Box<([u8; MAX_FRAMED], u8, u8)>>,
+}
+
+/// The sending end of a lane's stream.
+pub(crate) struct Stream {
+    frames: VecDeque<(u64, Framed)>,
+    /// Where the last frame ends.
+    position: u64,
+    /// Up to where the far end has everything.
+    arrived: u64,
+    compressor: Compressor,
+    compresses: bool,
+    sealed: bool,
+    octets: Vec<u8>,
+    spare: Vec<Framed>,
+}
+
+impl Stream {
+    pub(crate) fn new(compression: Compression, sealed: bool) -> Self {
+        Stream {
+            frames: VecDeque::new(),
+            position: 0,
+            arrived: 0,
+            compressor: Compressor::new(compression),
+            compresses: compression == Compression::On,
+            sealed,
+            octets: Vec::new(),
+            spare: Vec::new(),
+        }
+    }
+
+    /// Where the last frame ends.
+    pub(crate) const fn position(&self) -> u64 {
+        self.position
+    }
+
+    pub(crate) const fn compression(&self) -> &CompressorStats {
+        self.compressor.stats()
+    }
+
+    /// Adds a packet to the end.
+    #[inline]
+    pub(crate) fn push(&mut self, packet: Packet) {
+        let len = u64::from(packet.length());
+        if !self.compresses {
+            let head = FrameHead { packet_len: packet.length() as usize, offload: Offload::None };
+            self.position += head.encoded_len() as u64 + len;
+            self.frames.push_back((self.position, Framed { packet, head: None }));
+            return;
+        }
+        // Compression asks for the checksums that a real packet would have.
+        packet.checksummed(&mut self.octets);
+        let mut out = [0; MAX_FRAMED];
+        let single = Single { head: &self.octets, len: packet.length() as usize, offload: Offload::None };
+        let framed = self.compressor.frame(&single, &mut out);
+        self.position += (framed.len - framed.replaced) as u64 + len;
+        let head = Some(Box::new((out, framed.len as u8, framed.replaced as u8)));
+        self.frames.push_back((self.position, Framed { packet, head }));
+    }
+
+    /// Ends a batch: what was pushed since `from` is sealed, if the lane is.
+    pub(crate) fn seal(&mut self, from: u64) {
+        if self.sealed && self.position > from {
+            let records = (self.position - from).div_ceil(RECORD_CONTENT) * RECORD;
+            self.position += records;
+            // A frame can be opened with its record only.
+            if let Some((end, _)) = self.frames.back_mut() {
+                *end += records;
+            }
+        }
+    }
+
+    /// The frames that are complete now that so many more octets have arrived.
+    pub(crate) fn arrive(&mut self, octets: u64) -> Vec<Framed> {
+        self.arrived += octets;
+        let mut complete = std::mem::take(&mut self.spare);
+        while let Some((end, _)) = self.frames.front()
+            && *end <= self.arrived
+        {
+            complete.extend(self.frames.pop_front().map(|(_, framed)| framed));
+        }
+        complete
+    }
+
+    /// Takes the memory of [`Stream::arrive`] back.
+    pub(crate) fn reuse(&mut self, spare: Vec<Framed>) {
+        self.spare = spare;
+    }
+}
+
+/// A packet of a frame, as the receiving end puts it together.
+pub(crate) fn restore(framed: Framed, decompressor: &mut Decompressor) -> Result<Packet, CompressError> {
+    let Framed { packet, head } = framed;
+    let Some(head) = head else { return Ok(packet) };
+    let (octets, len, replaced) = (&head.0, usize::from(head.1), usize::from(head.2));
+    let Ok(Some((frame, head_len))) = Frame::decode(&octets[..len]) else {
+        unreachable!("the compressor writes a whole head: {:?}", &octets[..len])
+    };
+    match frame {
+        Frame::Packet { head, context } => {
+            if let Some(context) = context {
+                let mut header = Vec::new();
+                packet.checksummed(&mut header);
+                decompressor.establish(context, &head, &header)?;
+            }
+            Ok(packet)
+        }
+        Frame::Compressed { bits, len: content } => {
+            let fields = &octets[head_len..len];
+            // What follows the fields is the packet's own data: zeros.
+            let mut prefix = [0; MAX_FIELDS];
+            let have = content.min(MAX_FIELDS);
+            prefix[..fields.len()].copy_from_slice(fields);
+            let mut header = [0; MAX_HEADER];
+            let restored = decompressor.restore(bits, &prefix[..have], content, &mut header)?;
+            debug_assert_eq!(restored.header_len, replaced, "what was left out is what is put back");
+            Ok(packet.rebuilt(&header[..restored.header_len], restored.head.packet_len as u32))
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! A network in virtual time: links, routers, hosts, trunk gateways, proxies, traffic, and what can be read off them.
+//!
+//! A [`Network`] is a value; it touches no clock, socket or file, and runs the very code of crates `queue` and `trunk`
+//! that a gateway runs. See docs/models for what each part imitates, and docs/validation.md for how well.
+
+mod agenda;
+mod capture;
+mod connection;
+mod core;
+mod datagrams;
+mod digest;
+mod distribution;
+mod dumbbell;
+mod fragmentation;
+pub mod gateway;
+pub mod link;
+mod network;
+mod node;
+mod packet;
+pub mod proxy;
+pub mod random;
+mod reassembly;
+pub mod traffic;
+
+pub use capture::CapturePoint;
+pub use connection::ConnectionId;
+pub use datagrams::Datagrams;
+pub use digest::Digest;
+pub use distribution::Distribution;
+pub use dumbbell::{AcrossTrunk, Dumbbell};
+pub use gateway::{LaneReport, Lanes, TrunkId, TrunkReport, TrunkSettings};
+pub use link::{Impairments, Jitter, Link, LinkChange, LinkId, LinkSettings, LinkStats, Loss};
+pub use network::{Network, both};
+pub use node::{NodeId, NodeStats};
+pub use packet::{Addressing, Packet};
+pub use proxy::{Cell, ProxyId, ProxyMode, ProxySettings, ProxyStats};
+pub use traffic::{Pattern, SourceId, TcpTraffic, Timing, Transfer, TransferState, UdpTraffic};

@@ -1,0 +1,86 @@
+//! The stage that takes the same time for all octets, or nearly: what is on its way to the far end.
+
+use std::cmp::Ordering;
+use std::collections::{BinaryHeap, VecDeque};
+
+use trunkline_units::Instant;
+
+use crate::Packet;
+
+/// Packets on their way.
+#[derive(Debug)]
+pub(crate) enum Pipe {
+    /// They arrive in the order in which they were sent.
+    InOrder(VecDeque<(Instant, Packet)>),
+    /// They may overtake each other.
+    AnyOrder(BinaryHeap<Flying>, u64),
+}
+
+/// A packet that may be overtaken. Of two that arrive at one instant, the one sent first is first.
+#[derive(Debug)]
+pub(crate) struct Flying {
+    at: Instant,
+    number: u64,
+    packet: Packet,
+}
+
+impl PartialEq for Flying {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Flying {}
+
+impl PartialOrd for Flying {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Flying {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (other.at, other.number).cmp(&(self.at, self.number))
+    }
+}
+
+impl Pipe {
+    /// Takes a packet that would arrive at `at`, and later if one before it does and there is an order to keep.
+    #[inline]
+    pub(crate) fn push(&mut self, at: Instant, packet: Packet) {
+        match self {
+            Pipe::InOrder(packets) => {
+                let at = packets.back().map_or(at, |(last, _)| at.max(*last));
+                packets.push_back((at, packet));
+            }
+            Pipe::AnyOrder(packets, number) => {
+                *number += 1;
+                packets.push(Flying { at, number: *number, packet });
+            }
+        }
+    }
+
+    /// When the next one arrives.
+    #[inline]
+    pub(crate) fn next(&self) -> Option<Instant> {
+        match self {
+            Pipe::InOrder(packets) => packets.front().map(|(at, _)| *at),
+            Pipe::AnyOrder(packets, _) => packets.peek().map(|flying| flying.at),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn pop(&mut self) -> Option<Packet> {
+        match self {
+            Pipe::InOrder(packets) => packets.pop_front().map(|(_, packet)| packet),
+            Pipe::AnyOrder(packets, _) => packets.pop().map(|flying| flying.packet),
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Pipe::InOrder(packets) => packets.len(),
+            Pipe::AnyOrder(packets, _) => packets.len(),
+        }
+    }
+}

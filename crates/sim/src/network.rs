@@ -1,0 +1,425 @@
+//! A network: nodes, links between them, what they send, and the loop that lets it all happen.
+
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+use trunkline_tcp::Endpoint;
+use trunkline_units::{Instant, Rng};
+
+use crate::agenda::Kind;
+use crate::capture::{Capture, CapturePoint};
+use crate::connection::{ConnectionId, Upcall};
+use crate::core::Core;
+use crate::digest::Digest;
+use crate::gateway::{TrunkId, TrunkReport, TrunkSettings, Trunks};
+use crate::link::{Link, LinkId, LinkSettings};
+use crate::node::{NO_ROUTE, Node, NodeId, NodeKind, NodeStats};
+use crate::proxy::{Proxy, ProxyId, ProxySettings, ProxyStats};
+use crate::traffic::{DatagramSource, SourceId, TcpTraffic, Transfer, TransferSource, UdpTraffic};
+use crate::{Datagrams, Packet};
+
+#[derive(Debug)]
+enum Source {
+    Transfers(Box<TransferSource>),
+    Datagrams(Box<DatagramSource>),
+}
+
+/// A network in virtual time. A value: any number of them can run side by side, each on a thread of its own.
+///
+/// Build it ([`Network::host`], [`Network::connect`], [`Network::tcp`] and so on), then
+/// [run](Network::run_until) it, in one go or in steps, which makes no difference to what happens, and look at what its
+/// parts say of themselves. The same calls with the same seed give the same [`Digest`], on any machine.
+#[derive(Debug)]
+pub struct Network {
+    core: Core,
+    seed: u64,
+    sources: Vec<Source>,
+    trunks: Trunks,
+    proxies: Vec<Proxy>,
+    /// What was added last and has not been asked to begin.
+    begun: (usize, usize),
+    routed: bool,
+}
+
+impl Network {
+    /// An empty network. Everything that is random in it follows from `seed`, each part by itself.
+    pub fn new(seed: u64) -> Self {
+        Network {
+            core: Core::new(seed),
+            seed,
+            sources: Vec::new(),
+            trunks: Trunks::default(),
+            proxies: Vec::new(),
+            begun: (0, 0),
+            routed: false,
+        }
+    }
+
+    /// Adds a host.
+    pub fn host(&mut self, name: &str) -> NodeId {
+        self.node(name, NodeKind::Host)
+    }
+
+    /// Adds a router.
+    pub fn router(&mut self, name: &str) -> NodeId {
+        self.node(name, NodeKind::Router)
+    }
+
+    /// Adds a trunk gateway. It is a router too.
+    pub fn gateway(&mut self, name: &str) -> NodeId {
+        let gateway = self.trunks.add_gateway();
+        self.node(name, NodeKind::Gateway(gateway))
+    }
+
+    /// Adds a proxy. It is a router too.
+    pub fn proxy(&mut self, name: &str, settings: ProxySettings) -> (NodeId, ProxyId) {
+        let proxy = self.proxies.len() as u32;
+        let node = self.node(name, NodeKind::Proxy(proxy));
+        self.proxies.push(Proxy::new(node, settings));
+        (node, ProxyId(proxy))
+    }
+
+    /// What a proxy has done.
+    pub fn proxy_stats(&self, id: ProxyId) -> &ProxyStats {
+        self.proxies[id.0 as usize].stats()
+    }
+
+    /// Joins two gateways by a trunk. Its lanes are opened as the network begins to run.
+    ///
+    /// # Panics
+    /// If one of the nodes is no gateway, or the plans of the two sides have other numbers of lanes.
+    pub fn trunk(&mut self, ends: [NodeId; 2], settings: TrunkSettings) -> TrunkId {
+        let ends = ends.map(|node| match self.core.nodes[node.index()].kind {
+            NodeKind::Gateway(gateway) => (node, gateway),
+            _ => panic!("{} is no gateway", self.core.nodes[node.index()].name),
+        });
+        let seed = self.stream("trunk", self.links_and_sources()).next_u64();
+        self.trunks.add(ends, settings, seed)
+    }
+
+    /// Adds a node.
+    ///
+    /// # Panics
+    /// If there are more than [`NodeId::MOST`].
+    fn node(&mut self, name: &str, kind: NodeKind) -> NodeId {
+        let id = self.core.nodes.len() as u32;
+        assert!(id < NodeId::MOST, "more than {} nodes", NodeId::MOST);
+        self.core.nodes.push(Node::new(name, kind));
+        self.routed = false;
+        NodeId(id)
+    }
+
+    /// Adds a link in each direction: from `a` to `b`, and from `b` to `a`.
+    pub fn connect(
+        &mut self,
+        a: NodeId,
+        b: NodeId,
+        there: &LinkSettings,
+        back: &LinkSettings,
+    ) -> [LinkId; 2] {
+        [self.link(a, b, there), self.link(b, a, back)]
+    }
+
+    /// Adds a link in one direction.
+    pub fn link(&mut self, from: NodeId, to: NodeId, settings: &LinkSettings) -> LinkId {
+        let id = self.core.links.len() as u32;
+        let seed = Rng::new(self.seed, &format!("link {id}")).next_u64();
+        self.core.links.push(Link::new((from, to), settings, seed));
+        self.routed = false;
+        LinkId(id)
+    }
+
+    /// Sends a node's packets for `destination` over `link`, which must begin there, instead of the shortest way. Routes to a node
+    /// that are set by hand hold until a node or link is added.
+    ///
+    /// # Panics
+    /// If the link begins elsewhere.
+    pub fn route(&mut self, destination: NodeId, link: LinkId) {
+        self.find_routes();
+        let from = self.core.links[link.0 as usize].from;
+        self.core.nodes[from.index()].routes[destination.index()] = link.0;
+    }
+
+    /// Adds a source of TCP transfers.
+    pub fn tcp(&mut self, traffic: TcpTraffic) -> SourceId {
+        let rng = self.stream("source", self.sources.len());
+        self.add(Source::Transfers(Box::new(TransferSource::new(traffic, rng))))
+    }
+
+    /// Adds a source of datagrams.
+    pub fn udp(&mut self, traffic: UdpTraffic) -> SourceId {
+        let rng = self.stream("source", self.sources.len());
+        let source = DatagramSource::new(&mut self.core, traffic, rng);
+        self.add(Source::Datagrams(Box::new(source)))
+    }
+
+    fn add(&mut self, source: Source) -> SourceId {
+        self.sources.push(source);
+        SourceId(self.sources.len() as u32 - 1)
+    }
+
+    fn links_and_sources(&self) -> usize {
+        self.core.links.len() + self.sources.len()
+    }
+
+    fn stream(&self, part: &str, number: usize) -> Rng {
+        Rng::new(self.seed, &format!("{part} {number}"))
+    }
+
+    /// The shortest way, by links, from each node to each other; of equally short ones that by the link added first.
+    fn find_routes(&mut self) {
+        if std::mem::replace(&mut self.routed, true) {
+            return;
+        }
+        let nodes = self.core.nodes.len();
+        let mut into: Vec<Vec<u32>> = vec![Vec::new(); nodes];
+        for (number, link) in self.core.links.iter().enumerate() {
+            into[link.to.index()].push(number as u32);
+        }
+        for node in &mut self.core.nodes {
+            node.routes = vec![NO_ROUTE; nodes];
+        }
+        for destination in 0..nodes {
+            let mut reached = VecDeque::from([destination]);
+            while let Some(at) = reached.pop_front() {
+                // A host passes nothing on.
+                if at != destination && self.core.nodes[at].kind == NodeKind::Host {
+                    continue;
+                }
+                for &link in &into[at] {
+                    let from = self.core.links[link as usize].from.index();
+                    let route = &mut self.core.nodes[from].routes[destination];
+                    if from != destination && *route == NO_ROUTE {
+                        *route = link;
+                        reached.push_back(from);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Captures the packets of a link from now on, as a pcap file with nanoseconds and bare IP packets.
+    pub fn capture(
+        &mut self,
+        link: LinkId,
+        point: CapturePoint,
+        out: Box<dyn Write + Send>,
+    ) -> io::Result<()> {
+        self.core.links[link.0 as usize].capture(Capture::new(point, out)?);
+        Ok(())
+    }
+
+    /// Ends all captures. An error that ended one before, such as a full disk, is told here.
+    pub fn finish_captures(&mut self) -> io::Result<()> {
+        self.core.links.iter_mut().try_for_each(Link::finish_captures)
+    }
+
+    fn begin(&mut self) {
+        self.find_routes();
+        self.trunks.begin(&mut self.core);
+        let (links, sources) = self.begun;
+        for number in links..self.core.links.len() {
+            let id = LinkId(number as u32);
+            self.core.links[number].await_change(id, &mut self.core.agenda);
+        }
+        for number in sources..self.sources.len() {
+            match &mut self.sources[number] {
+                Source::Transfers(source) => source.begin(&mut self.core, number as u32),
+                Source::Datagrams(source) => source.begin(&mut self.core, number as u32),
+            }
+        }
+        self.begun = (self.core.links.len(), self.sources.len());
+    }
+
+    /// Lets everything happen that is due up to `end`, and stops the clock there.
+    pub fn run_until(&mut self, end: Instant) {
+        self.begin();
+        while self.step(end) {}
+        self.core.now = self.core.now.max(end);
+    }
+
+    /// Lets everything happen that is due within `time`.
+    pub fn run_for(&mut self, time: Duration) {
+        self.run_until(self.core.now + time);
+    }
+
+    /// One event, if there is one up to `end`.
+    #[inline]
+    fn step(&mut self, end: Instant) -> bool {
+        let Some((at, who)) = self.core.agenda.next(end) else { return false };
+        debug_assert!(at >= self.core.now, "time runs forward");
+        self.core.now = at;
+        self.core.digest.add(at.as_nanos(), (who.kind as u64) << 32 | u64::from(who.index));
+        let index = who.index as usize;
+        match who.kind {
+            Kind::Arrival => {
+                let link = &mut self.core.links[index];
+                let to = link.to;
+                if let Some((packet, doubled)) = link.arrive(at, LinkId(who.index), &mut self.core.agenda) {
+                    self.core.hops += 1;
+                    self.core.digest.add(packet.sent().as_nanos(), u64::from(packet.length()));
+                    if doubled {
+                        self.receive(to, packet.clone());
+                    }
+                    self.receive(to, packet);
+                }
+            }
+            Kind::Free => {
+                let now = self.core.now;
+                self.core.links[index].begin(now, LinkId(who.index), &mut self.core.agenda);
+            }
+            Kind::Change => {
+                let now = self.core.now;
+                self.core.links[index].change(now, LinkId(who.index), &mut self.core.agenda);
+            }
+            Kind::Connection => self.core.run_timer(ConnectionId(who.index)),
+            Kind::Gateway => self.trunks.run_timer(&mut self.core, who.index),
+            Kind::Proxy => self.proxies[index].run_timer(&mut self.core, who.index),
+            Kind::Source => match &mut self.sources[index] {
+                Source::Transfers(source) => source.run(&mut self.core, who.index),
+                Source::Datagrams(source) => source.run(&mut self.core, who.index),
+            },
+        }
+        self.answer_upcalls();
+        true
+    }
+
+    /// A packet has come to a node.
+    #[inline]
+    fn receive(&mut self, at: NodeId, packet: Packet) {
+        let here = NodeId::of(packet.destination()) == at;
+        match self.core.nodes[at.index()].kind {
+            _ if here => {
+                if let Some((half, lane, datagram)) = self.core.deliver(at, packet) {
+                    self.trunks.handle_datagram(&mut self.core, half, lane, datagram);
+                }
+            }
+            NodeKind::Router => self.core.forward(at, packet),
+            NodeKind::Proxy(proxy) => {
+                self.proxies[proxy as usize].handle_packet(&mut self.core, proxy, packet);
+            }
+            NodeKind::Gateway(gateway) => self.trunks.handle_packet(&mut self.core, (at, gateway), packet),
+            NodeKind::Host => self.core.nodes[at.index()].stats.unclaimed += 1,
+        }
+    }
+
+    #[inline]
+    fn answer_upcalls(&mut self) {
+        while let Some(upcall) = self.core.upcalls.pop() {
+            self.answer(upcall);
+        }
+    }
+
+    fn answer(&mut self, upcall: Upcall) {
+        match upcall {
+            Upcall::Connected { source, transfer } => {
+                if let Source::Transfers(transfers) = &mut self.sources[source as usize] {
+                    transfers.connected(&self.core, transfer);
+                }
+            }
+            Upcall::Exchanged { source, transfer } => {
+                if let Source::Transfers(transfers) = &mut self.sources[source as usize] {
+                    transfers.exchanged(&mut self.core, source, transfer);
+                }
+            }
+            Upcall::Ended { source, transfer, orderly } => {
+                if let Source::Transfers(transfers) = &mut self.sources[source as usize] {
+                    transfers.ended(&mut self.core, source, transfer, orderly);
+                }
+            }
+            Upcall::Lane { gateway, lane } => self.trunks.handle_lane(&mut self.core, gateway, lane),
+            Upcall::Broken { gateway, lane } => self.trunks.handle_broken(&mut self.core, gateway, lane),
+            Upcall::Split { proxy, flow } => {
+                self.proxies[proxy as usize].handle_split(&mut self.core, proxy, flow);
+            }
+        }
+    }
+
+    /// Virtual time.
+    pub const fn now(&self) -> Instant {
+        self.core.now
+    }
+
+    /// The seed that it was made with.
+    pub const fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// A fingerprint of every event so far.
+    pub const fn digest(&self) -> Digest {
+        self.core.digest
+    }
+
+    /// Packets that went over a link, each time one did.
+    pub const fn packet_hops(&self) -> u64 {
+        self.core.hops
+    }
+
+    /// A link.
+    pub fn link_state(&self, id: LinkId) -> &Link {
+        &self.core.links[id.0 as usize]
+    }
+
+    /// What became of packets at a node.
+    pub fn node_stats(&self, id: NodeId) -> &NodeStats {
+        &self.core.nodes[id.index()].stats
+    }
+
+    /// A node's name.
+    pub fn node_name(&self, id: NodeId) -> &str {
+        &self.core.nodes[id.index()].name
+    }
+
+    /// The transfers of a source of TCP traffic so far; empty for others.
+    pub fn transfers(&self, id: SourceId) -> Vec<Transfer> {
+        match &self.sources[id.0 as usize] {
+            Source::Transfers(source) => source.transfers(&self.core),
+            Source::Datagrams(_) => Vec::new(),
+        }
+    }
+
+    /// What arrived of a source of datagrams; `None` for others.
+    pub fn datagrams(&self, id: SourceId) -> Option<&Datagrams> {
+        match &self.sources[id.0 as usize] {
+            Source::Datagrams(source) => self.core.datagrams.get(source.flow as usize),
+            Source::Transfers(_) => None,
+        }
+    }
+
+    /// The ends of a user's connection as it is now, the client's first: for looking at windows and timers.
+    pub fn endpoints(&self, id: SourceId, user: u32) -> Option<[&Endpoint; 2]> {
+        match &self.sources[id.0 as usize] {
+            Source::Transfers(source) => {
+                source.ends(user).map(|ends| ends.map(|end| &self.core.connections[end.0 as usize].endpoint))
+            }
+            Source::Datagrams(_) => None,
+        }
+    }
+
+    /// One side of a trunk, 0 or 1, and what it says of itself.
+    pub fn trunk_report(&mut self, id: TrunkId, side: usize) -> TrunkReport {
+        self.trunks.report(&self.core, id, side)
+    }
+
+    /// The end of a lane's connection at one side of a trunk; `None` of lanes of datagrams.
+    pub fn lane_endpoint(&self, id: TrunkId, side: usize, lane: usize) -> Option<&Endpoint> {
+        let end = self.trunks.lane_end(id, side, lane)?;
+        Some(&self.core.connections[end.0 as usize].endpoint)
+    }
+
+    /// Flows, users or connections of a source.
+    pub fn users(&self, id: SourceId) -> u32 {
+        match &self.sources[id.0 as usize] {
+            Source::Transfers(source) => source.users(),
+            Source::Datagrams(_) => 1,
+        }
+    }
+}
+
+/// One TCP for both ends.
+pub fn both(settings: trunkline_tcp::Settings) -> [Arc<trunkline_tcp::Settings>; 2] {
+    let settings = Arc::new(settings);
+    [settings.clone(), settings]
+}

@@ -1,0 +1,96 @@
+//! What links join: hosts, routers, gateways and proxies.
+
+use std::net::Ipv4Addr;
+
+use crate::reassembly::Reassembly;
+
+/// A node of a network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub(crate) u32);
+
+impl NodeId {
+    /// Most nodes of a network.
+    pub const MOST: u32 = 1 << 16;
+
+    /// Its address, in 10.0.0.0/8: each node has 256 of them, of which it uses the first.
+    pub fn address(self) -> Ipv4Addr {
+        Ipv4Addr::from(0x0a00_0001 | self.0 << 8)
+    }
+
+    /// Whose address this is.
+    #[inline]
+    pub fn of(address: Ipv4Addr) -> NodeId {
+        NodeId(u32::from(address) >> 8 & (Self::MOST - 1))
+    }
+
+    /// Its number, from 0 in the order in which nodes were added.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What a node does with packets that are not for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NodeKind {
+    /// Nothing.
+    Host,
+    /// Passes them on.
+    Router,
+    /// Takes those for its peers' sites into trunks, and passes others on.
+    Gateway(u32),
+    /// Looks into those of some connections, and passes others on.
+    Proxy(u32),
+}
+
+/// What became of packets at a node, other than passing on and delivery.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct NodeStats {
+    /// No route to their destination.
+    pub unreachable: u64,
+    /// Went over too many hops.
+    pub hops_exceeded: u64,
+    /// Their data was damaged.
+    pub corrupted: u64,
+    /// Nobody here knows their flow.
+    pub unclaimed: u64,
+    /// Their headers could not be read.
+    pub malformed: u64,
+    /// Fragments of packets of which others never came.
+    pub fragments_given_up: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(crate) name: String,
+    pub(crate) kind: NodeKind,
+    pub(crate) stats: NodeStats,
+    /// IPv4 identification of the next packet.
+    pub(crate) next_id: u16,
+    pub(crate) next_port: u16,
+    pub(crate) reassembly: Option<Box<Reassembly>>,
+    /// The link to each destination, by its number.
+    pub(crate) routes: Vec<u32>,
+}
+
+/// In [`Node::routes`]: there is no way.
+pub(crate) const NO_ROUTE: u32 = u32::MAX;
+
+impl Node {
+    pub(crate) fn new(name: &str, kind: NodeKind) -> Self {
+        Node {
+            name: name.to_owned(),
+            kind,
+            stats: NodeStats::default(),
+            next_id: 1,
+            next_port: 10_000,
+            reassembly: None,
+            routes: Vec::new(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn take_id(&mut self) -> u16 {
+        self.next_id = self.next_id.wrapping_add(1);
+        self.next_id
+    }
+}

@@ -1,0 +1,357 @@
+//! A packet under way: real headers, and data that has a length and no contents.
+//!
+//! The headers are octets because the trunk's core, its classifier and its header compression read octets, and because a
+//! capture then needs nothing made up. The data is all zeros, which nobody stores. See
+//! docs/decisions/0011-simulated-packets.md for what this costs.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use trunkline_packet::{FlowKey, checksum, protocol};
+use trunkline_queue::Item;
+use trunkline_tcp::Segment;
+use trunkline_units::{Instant, Seq};
+
+/// Octets of an IPv4 header without options: the only kind there is here.
+pub(crate) const IP: usize = 20;
+const UDP: usize = 8;
+const MOST: usize = IP + Segment::MOST_HEADER;
+const HOPS: u8 = 64;
+const MORE_FRAGMENTS: u16 = 0x2000;
+const DONT_FRAGMENT: u16 = 0x4000;
+const OFFSET: u16 = 0x1fff;
+
+/// A packet.
+#[derive(Debug, Clone)]
+pub struct Packet(Box<Body>);
+
+#[derive(Debug, Clone)]
+struct Body {
+    flow: u64,
+    sent: Instant,
+    length: u32,
+    header_len: u8,
+    corrupted: bool,
+    header: [u8; MOST],
+    inner: Option<Packet>,
+}
+
+/// What tells the packets of one flow from others, worked out once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Addressing {
+    /// Sender's address.
+    pub source: Ipv4Addr,
+    /// Receiver's address.
+    pub destination: Ipv4Addr,
+    /// Source and destination port.
+    pub ports: (u16, u16),
+    /// Differentiated services code point.
+    pub dscp: u8,
+    /// Whether routers may not fragment.
+    pub dont_fragment: bool,
+    hash: u64,
+}
+
+impl Addressing {
+    /// Of packets of a protocol from one address and port to another.
+    pub fn new(protocol: u8, source: (Ipv4Addr, u16), destination: (Ipv4Addr, u16), dscp: u8) -> Self {
+        let ports = (source.1, destination.1);
+        let key =
+            FlowKey { source: IpAddr::V4(source.0), destination: IpAddr::V4(destination.0), protocol, ports };
+        let hash = key.hash64();
+        Addressing { source: source.0, destination: destination.0, ports, dscp, dont_fragment: false, hash }
+    }
+}
+
+impl Packet {
+    /// A TCP segment; `id` is the IPv4 identification.
+    #[inline]
+    pub fn tcp(addressing: &Addressing, id: u16, segment: &Segment) -> Self {
+        let mut header = [0; MOST];
+        let transport = segment.write(addressing.ports, &mut header[IP..]);
+        let length = IP + transport + segment.payload as usize;
+        let ecn = if segment.ecn_capable { 2 } else { 0 };
+        Self::with(addressing, protocol::TCP, (header, IP + transport), (length as u32, id, ecn))
+    }
+
+    /// A UDP datagram with so many octets of data.
+    #[inline]
+    pub fn udp(addressing: &Addressing, id: u16, data: u32) -> Self {
+        let mut header = [0; MOST];
+        header[IP..IP + 2].copy_from_slice(&addressing.ports.0.to_be_bytes());
+        header[IP + 2..IP + 4].copy_from_slice(&addressing.ports.1.to_be_bytes());
+        header[IP + 4..IP + 6].copy_from_slice(&((UDP as u32 + data) as u16).to_be_bytes());
+        let length = (IP + UDP) as u32 + data;
+        Self::with(addressing, protocol::UDP, (header, IP + UDP), (length, id, 0))
+    }
+
+    /// A datagram that carries another packet behind `front`, the first octets of its data.
+    pub(crate) fn carrying(addressing: &Addressing, id: u16, front: &[u8], inner: Option<Packet>) -> Self {
+        let data = front.len() as u32 + inner.as_ref().map_or(0, Packet::length);
+        let mut packet = Self::udp(addressing, id, data);
+        packet.0.header[IP + UDP..IP + UDP + front.len()].copy_from_slice(front);
+        packet.0.header_len += front.len() as u8;
+        packet.0.inner = inner;
+        packet
+    }
+
+    #[inline]
+    fn with(
+        addressing: &Addressing,
+        protocol: u8,
+        (mut header, header_len): ([u8; MOST], usize),
+        (length, id, ecn): (u32, u16, u8),
+    ) -> Self {
+        header[0] = 0x45;
+        header[1] = addressing.dscp << 2 | ecn;
+        header[2..4].copy_from_slice(&(length as u16).to_be_bytes());
+        header[4..6].copy_from_slice(&id.to_be_bytes());
+        let flags = if addressing.dont_fragment { DONT_FRAGMENT } else { 0 };
+        header[6..8].copy_from_slice(&flags.to_be_bytes());
+        header[8] = HOPS;
+        header[9] = protocol;
+        header[12..16].copy_from_slice(&addressing.source.octets());
+        header[16..20].copy_from_slice(&addressing.destination.octets());
+        let (flow, sent) = (addressing.hash, Instant::ZERO);
+        Packet(Box::new(Body {
+            flow,
+            sent,
+            length,
+            header_len: header_len as u8,
+            corrupted: false,
+            header,
+            inner: None,
+        }))
+    }
+
+    /// Octets of the whole packet.
+    #[inline]
+    pub fn length(&self) -> u32 {
+        self.0.length
+    }
+
+    /// The same packet, sent by its first sender at this time.
+    #[inline]
+    #[must_use]
+    pub(crate) fn sent_at(mut self, now: Instant) -> Self {
+        self.0.sent = now;
+        self
+    }
+
+    /// When its first sender sent it.
+    #[inline]
+    pub fn sent(&self) -> Instant {
+        self.0.sent
+    }
+
+    /// Its headers.
+    #[inline]
+    pub fn header(&self) -> &[u8] {
+        &self.0.header[..usize::from(self.0.header_len)]
+    }
+
+    /// The headers behind the IP header.
+    #[inline]
+    pub(crate) fn transport(&self) -> &[u8] {
+        &self.0.header[IP..usize::from(self.0.header_len)]
+    }
+
+    /// The first octets of a datagram's data, where it [carries](Packet::carrying) another packet.
+    pub(crate) fn front(&self) -> &[u8] {
+        &self.0.header[IP + UDP..usize::from(self.0.header_len)]
+    }
+
+    /// The packet that this one carries.
+    pub(crate) fn into_inner(self) -> Option<Packet> {
+        self.0.inner
+    }
+
+    /// The same packet with its headers put together again.
+    pub(crate) fn rebuilt(mut self, octets: &[u8], length: u32) -> Self {
+        let body = &mut *self.0;
+        body.header[..octets.len()].copy_from_slice(octets);
+        // Checksums are not kept: they are worked out where somebody looks.
+        body.header[10..12].fill(0);
+        match body.header[9] {
+            protocol::TCP => body.header[IP + 16..IP + 18].fill(0),
+            protocol::UDP => body.header[IP + 6..IP + 8].fill(0),
+            _ => {}
+        }
+        debug_assert_eq!((body.length, usize::from(body.header_len)), (length, octets.len()));
+        self
+    }
+
+    /// The same segment with another acknowledgement number.
+    pub(crate) fn with_ack(mut self, ack: Seq) -> Self {
+        self.0.header[IP + 8..IP + 12].copy_from_slice(&ack.0.to_be_bytes());
+        self
+    }
+
+    /// The same segment with another window field.
+    pub(crate) fn with_window(mut self, window: u16) -> Self {
+        self.0.header[IP + 14..IP + 16].copy_from_slice(&window.to_be_bytes());
+        self
+    }
+
+    pub(crate) fn set_ecn_capable(&mut self) {
+        self.0.header[1] |= 2;
+    }
+
+    /// Sender's address.
+    #[inline]
+    pub fn source(&self) -> Ipv4Addr {
+        Ipv4Addr::new(self.0.header[12], self.0.header[13], self.0.header[14], self.0.header[15])
+    }
+
+    /// Receiver's address.
+    #[inline]
+    pub fn destination(&self) -> Ipv4Addr {
+        Ipv4Addr::new(self.0.header[16], self.0.header[17], self.0.header[18], self.0.header[19])
+    }
+
+    /// Protocol behind the IP header.
+    #[inline]
+    pub fn protocol(&self) -> u8 {
+        self.0.header[9]
+    }
+
+    /// Source and destination port; of a first fragment too.
+    #[inline]
+    pub fn ports(&self) -> (u16, u16) {
+        let at = |at: usize| u16::from_be_bytes([self.0.header[at], self.0.header[at + 1]]);
+        (at(IP), at(IP + 2))
+    }
+
+    /// Whether it met congestion (CE).
+    #[inline]
+    pub fn congestion_experienced(&self) -> bool {
+        self.0.header[1] & 3 == 3
+    }
+
+    /// Whether its data was damaged on the way, which its receiver finds out.
+    #[inline]
+    pub fn is_corrupted(&self) -> bool {
+        self.0.corrupted
+    }
+
+    pub(crate) fn corrupt(&mut self) {
+        self.0.corrupted = true;
+    }
+
+    /// Takes one hop of those it may go; `false` if that was the last.
+    #[inline]
+    pub(crate) fn take_hop(&mut self) -> bool {
+        let left = &mut self.0.header[8];
+        *left = left.saturating_sub(1);
+        *left > 0
+    }
+
+    fn word(&self, at: usize) -> u16 {
+        u16::from_be_bytes([self.0.header[at], self.0.header[at + 1]])
+    }
+
+    /// IPv4 identification.
+    pub(crate) fn id(&self) -> u16 {
+        self.word(4)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn set_id(&mut self, id: u16) {
+        self.0.header[4..6].copy_from_slice(&id.to_be_bytes());
+    }
+
+    /// Whether it is a fragment.
+    #[inline]
+    pub(crate) fn is_fragment(&self) -> bool {
+        self.word(6) & (MORE_FRAGMENTS | OFFSET) != 0
+    }
+
+    /// Whether it may not be fragmented.
+    pub(crate) fn dont_fragment(&self) -> bool {
+        self.word(6) & DONT_FRAGMENT != 0
+    }
+
+    /// Where a fragment's data begins in the whole, its length, and whether more follows.
+    pub(crate) fn fragment(&self) -> (u32, u32, bool) {
+        let field = self.word(6);
+        (u32::from(field & OFFSET) * 8, self.0.length - IP as u32, field & MORE_FRAGMENTS != 0)
+    }
+
+    /// A fragment of it (RFC 791 §3.2) with the data from `start` on, `len` octets, of which the last fragment of a
+    /// whole packet has whatever is left. A fragment of a fragment is one of the whole.
+    pub(crate) fn cut(&self, start: u32, len: u32) -> Self {
+        let (offset, data, more) = self.fragment();
+        let mut fragment = self.clone();
+        let body = &mut *fragment.0;
+        body.length = IP as u32 + len;
+        if start > 0 {
+            // What of the transport header lies beyond this place is not kept apart from data.
+            body.header_len = IP as u8;
+            body.inner = None;
+        }
+        let more = more || start + len < data;
+        let field = ((offset + start) / 8) as u16 | if more { MORE_FRAGMENTS } else { 0 };
+        body.header[2..4].copy_from_slice(&(body.length as u16).to_be_bytes());
+        body.header[6..8].copy_from_slice(&field.to_be_bytes());
+        fragment
+    }
+
+    /// The whole of `data` octets that this first fragment is the start of.
+    pub(crate) fn whole(mut self, data: u32) -> Self {
+        let body = &mut *self.0;
+        body.length = IP as u32 + data;
+        body.header[2..4].copy_from_slice(&(body.length as u16).to_be_bytes());
+        body.header[6..8].fill(0);
+        self
+    }
+
+    /// Its headers with the checksums they would have on a wire, for captures.
+    pub fn checksummed(&self, out: &mut Vec<u8>) {
+        out.clear();
+        out.extend_from_slice(self.header());
+        let sum = checksum::ipv4_header_checksum(&out[..IP]);
+        out[10..12].copy_from_slice(&sum.to_be_bytes());
+        let at = match self.protocol() {
+            protocol::TCP if out.len() >= IP + 18 => IP + 16,
+            protocol::UDP if out.len() >= IP + UDP => IP + 6,
+            _ => return,
+        };
+        if self.is_fragment() || self.0.inner.is_some() {
+            return;
+        }
+        let length = self.0.length - IP as u32;
+        let addresses = (IpAddr::V4(self.source()), IpAddr::V4(self.destination()));
+        // The data is zeros, which add nothing.
+        let total = checksum::pseudo_header(addresses.0, addresses.1, self.protocol(), length)
+            + checksum::sum(&out[IP..]);
+        let sum = !checksum::fold(total);
+        out[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+    }
+}
+
+impl Item for Packet {
+    #[inline]
+    fn bytes(&self) -> usize {
+        self.0.length as usize
+    }
+
+    #[inline]
+    fn flow(&self) -> u64 {
+        self.0.flow
+    }
+
+    #[inline]
+    fn is_ecn_capable(&self) -> bool {
+        self.0.header[1] & 3 != 0
+    }
+
+    fn mark(&mut self) {
+        self.0.header[1] |= 3;
+    }
+}
+
+impl trunkline_trunk::Packet for Packet {
+    #[inline]
+    fn prefix(&self) -> &[u8] {
+        self.header()
+    }
+}
