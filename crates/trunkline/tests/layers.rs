@@ -56,7 +56,7 @@ struct Rule {
     because: &'static str,
 }
 
-const RULES: [Rule; 7] = [
+const RULES: [Rule; 9] = [
     Rule {
         who: &["trunkline-units"],
         never_on: &["*"],
@@ -97,6 +97,22 @@ const RULES: [Rule; 7] = [
         who: &["trunkline-netlink"],
         never_on: &["trunkline-*"],
         because: "it is the kernel's language, shared by the gateway and the testbed, and knows of neither",
+    },
+    Rule {
+        who: &["trunkline-tcp"],
+        never_on: &[
+            "trunkline-queue",
+            "trunkline-trunk",
+            "trunkline-sim",
+            "trunkline-gateway",
+            "trunkline-testbed",
+        ],
+        because: "an endpoint knows segments and time; what carries them, and what waits where, is others' affair",
+    },
+    Rule {
+        who: &["trunkline-sim"],
+        never_on: &["trunkline-gateway", "trunkline-testbed", "trunkline-netlink", "trunkline-lab"],
+        because: "it runs the code that ships without the daemon around it, on any machine that compiles it",
     },
     Rule {
         who: &["trunkline-packet", "trunkline-queue"],
