@@ -133,6 +133,13 @@ pub enum Request {
         /// The length asked for.
         packets: u32,
     },
+    /// Bound what a link is handed at once.
+    SetGsoMaxSegments {
+        /// Its index.
+        device: u32,
+        /// The bound asked for.
+        segments: u32,
+    },
     /// Rename a link.
     Rename {
         /// Its index.
@@ -235,6 +242,9 @@ impl fmt::Display for Request {
             Self::SetMtu { device, mtu } => write!(f, "set the MTU of link {device} to {mtu}"),
             Self::SetTxQueueLen { device, packets } => {
                 write!(f, "set the transmit queue of link {device} to {packets} packets")
+            }
+            Self::SetGsoMaxSegments { device, segments } => {
+                write!(f, "bound what link {device} is handed at once to {segments} segments")
             }
             Self::Rename { device, name } => write!(f, "rename link {device} to {name}"),
             Self::CreateVeth { name, peer } => write!(f, "create the veth pair {name} and {peer}"),

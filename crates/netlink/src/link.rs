@@ -131,6 +131,13 @@ impl Handle {
         self.set_link(Request::SetTxQueueLen { device, packets }, device, LinkAttribute::TxQueueLen(packets))
     }
 
+    /// Bounds the segments that a TCP may put into one packet for this link, to be cut at its device. With 1 it sends
+    /// segment by segment; turning the offloads off does not do that, for the cutting then happens in software.
+    pub fn set_gso_max_segments(&mut self, device: u32, segments: u32) -> Result<(), NetlinkError> {
+        let request = Request::SetGsoMaxSegments { device, segments };
+        self.set_link(request, device, LinkAttribute::GsoMaxSegs(segments))
+    }
+
     /// Renames a link. Old kernels want it to be down.
     pub fn rename(&mut self, device: u32, name: &str) -> Result<(), NetlinkError> {
         let request = Request::Rename { device, name: name.to_owned() };

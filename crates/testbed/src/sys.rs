@@ -118,22 +118,35 @@ pub(crate) fn ethtool_set(socket: &UdpSocket, name: &str, command: u32, value: u
     check(unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, &raw mut request) }).map(drop)
 }
 
-/// Segments that a TCP connection sent more than once.
-pub(crate) fn tcp_retransmissions(socket: &TcpStream) -> io::Result<u32> {
-    // SAFETY: a tcp_info is plain integers, for which all zeroes is a value.
-    let mut info: libc::tcp_info = unsafe { mem::zeroed() };
-    let mut length = mem::size_of_val(&info) as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes to `info`; both outlive the call.
+/// Bytes that the kernel writes for `TCP_INFO` at the most here; what an older one does not fill stays zero.
+pub(crate) const TCP_INFO_BYTES: usize = 256;
+
+/// `TCP_INFO`, as the kernel's `struct tcp_info` lies in memory.
+pub(crate) fn tcp_info(socket: &TcpStream) -> io::Result<[u8; TCP_INFO_BYTES]> {
+    let mut raw = [0_u8; TCP_INFO_BYTES];
+    let mut length = TCP_INFO_BYTES as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes to `raw`; both outlive the call.
     check(unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),
             libc::IPPROTO_TCP,
             libc::TCP_INFO,
-            (&raw mut info).cast(),
+            raw.as_mut_ptr().cast(),
             &raw mut length,
         )
     })?;
-    Ok(info.tcpi_total_retrans)
+    Ok(raw)
+}
+
+/// Bytes in the send queue: all of them (`SIOCOUTQ`), and those that were never sent (`SIOCOUTQNSD`).
+pub(crate) fn send_queue(socket: &TcpStream) -> io::Result<(u64, u64)> {
+    let ask = |request: libc::Ioctl| {
+        let mut value: libc::c_int = 0;
+        // SAFETY: both requests write one int, which outlives the call.
+        check(unsafe { libc::ioctl(socket.as_raw_fd(), request, &raw mut value) })
+            .map(|_| u64::from(value.max(0).cast_unsigned()))
+    };
+    Ok((ask(0x5411)?, ask(0x894b)?))
 }
 
 /// Room for a batch of datagrams of one size, for `sendmmsg` and `recvmmsg`.

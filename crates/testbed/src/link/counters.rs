@@ -1,10 +1,11 @@
 //! Counters that one thread writes and any thread reads.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 use super::model::{Counters, Drops};
 
-const FIELDS: usize = 15;
+const FIELDS: usize = 17;
 
 /// The latest [`Counters`] of a direction. A reader may see some fields a batch newer than others.
 #[derive(Debug, Default)]
@@ -31,6 +32,8 @@ impl Shared {
             counters.backlog_bytes,
             counters.backlog_peak_bytes,
             counters.flying,
+            counters.late_total.as_nanos() as u64,
+            counters.late_peak.as_nanos() as u64,
         ];
         for (field, value) in self.fields.iter().zip(values) {
             field.store(value, Relaxed);
@@ -57,6 +60,8 @@ impl Shared {
             backlog_bytes: value(12),
             backlog_peak_bytes: value(13),
             flying: value(14),
+            late_total: Duration::from_nanos(value(15)),
+            late_peak: Duration::from_nanos(value(16)),
         }
     }
 }
@@ -78,6 +83,8 @@ mod tests {
             backlog_bytes: 13,
             backlog_peak_bytes: 14,
             flying: 15,
+            late_total: Duration::from_nanos(16),
+            late_peak: Duration::from_nanos(17),
         };
         let shared = Shared::default();
         shared.publish(&counters);

@@ -15,9 +15,10 @@ use trunkline_units::{Instant, Rate};
 use super::meter::Meter;
 use super::service::{Service, Stop};
 use super::socket::{self, Connect, is_pause};
+use super::watch::{TcpSample, retransmissions, watch};
+use crate::clock::{self, Scheduling};
 use crate::namespace::Host;
 use crate::statistics::{Series, jain};
-use crate::{clock, sys};
 
 const HEADER_BYTES: usize = 16;
 const READ_BYTES: usize = 128 << 10;
@@ -59,6 +60,12 @@ pub struct BulkSettings {
     pub connect_timeout: Duration,
     /// Bytes handed to the kernel at once.
     pub write_bytes: usize,
+    /// From the start of one flow to that of the next.
+    pub stagger: Duration,
+    /// How often each connection's state is written down, if at all.
+    pub watch: Option<Duration>,
+    /// How the sending threads are scheduled. One that waits for a CPU in the midst of a write holds up its connection.
+    pub scheduling: Scheduling,
 }
 
 impl BulkSettings {
@@ -73,6 +80,9 @@ impl BulkSettings {
             load: Load::For(time),
             connect_timeout: Duration::from_secs(5),
             write_bytes: 128 << 10,
+            stagger: Duration::ZERO,
+            watch: None,
+            scheduling: Scheduling::Shared,
         }
     }
 }
@@ -97,6 +107,8 @@ pub struct BulkFlow {
     pub retransmissions: u64,
     /// Its complete transfers, in order.
     pub transfers: Vec<Transfer>,
+    /// What its connection that went by time was like, every `watch` and at its end.
+    pub samples: Vec<TcpSample>,
     /// Transfers, or connections, that failed, and why.
     pub failures: Vec<String>,
 }
@@ -141,10 +153,13 @@ pub fn bulk(settings: &BulkSettings, stop: &Stop) -> BulkReport {
 }
 
 fn send_flow(settings: &BulkSettings, number: u32, begin: Instant, stop: &Stop) -> BulkFlow {
+    settings.scheduling.apply();
     let mut flow = BulkFlow { flow: number, ..BulkFlow::default() };
     let data = vec![0x5a; settings.write_bytes.max(1)];
     match settings.load {
         Load::For(time) => {
+            let start = begin + settings.stagger * (number - settings.first_flow);
+            stop.sleep_until(start);
             if let Err(error) = send_for(settings, &mut flow, &data, begin + time, stop) {
                 flow.failures.push(error.to_string());
             }
@@ -189,20 +204,35 @@ fn send_for(
     stop: &Stop,
 ) -> io::Result<()> {
     let mut stream = connect(settings, flow.flow, 0, end)?;
-    let mut outcome = Ok(());
+    let watched = settings.watch.map(|every| stream.try_clone().map(|stream| (stream, every))).transpose()?;
+    let outcome = thread::scope(|scope| {
+        let watcher = watched.map(|(stream, every)| scope.spawn(move || watch(&stream, every, end, stop)));
+        let outcome = write_until(&mut stream, flow, data, end, stop);
+        if let Some(watcher) = watcher {
+            flow.samples = watcher.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        }
+        outcome
+    });
+    flow.retransmissions += u64::from(retransmissions(&stream)?);
+    sockopt::set_socket_linger(&stream, Some(Duration::ZERO))?;
+    outcome
+}
+
+fn write_until(
+    stream: &mut TcpStream,
+    flow: &mut BulkFlow,
+    data: &[u8],
+    end: Instant,
+    stop: &Stop,
+) -> io::Result<()> {
     while !stop.is_stopped() && clock::now() < end {
         match stream.write(data) {
             Ok(bytes) => flow.sent_bytes += bytes as u64,
             Err(error) if is_pause(&error) => {}
-            Err(error) => {
-                outcome = Err(error);
-                break;
-            }
+            Err(error) => return Err(error),
         }
     }
-    flow.retransmissions += u64::from(sys::tcp_retransmissions(&stream)?);
-    sockopt::set_socket_linger(&stream, Some(Duration::ZERO))?;
-    outcome
+    Ok(())
 }
 
 fn transfer(
@@ -225,7 +255,7 @@ fn transfer(
         }
     }
     whole = whole && socket::read_all(&mut stream, &mut [0], end, stop);
-    flow.retransmissions += u64::from(sys::tcp_retransmissions(&stream)?);
+    flow.retransmissions += u64::from(retransmissions(&stream)?);
     if whole {
         Ok(())
     } else {
@@ -286,6 +316,16 @@ pub struct TcpSink {
 impl TcpSink {
     /// Listens at `address` (with port 0, at any port) in `host`, and counts in steps of `bin`.
     pub fn start(host: &Host, address: SocketAddr, bin: Duration) -> io::Result<Self> {
+        Self::scheduled(host, address, bin, Scheduling::Shared)
+    }
+
+    /// The same with its reading threads scheduled so.
+    pub fn scheduled(
+        host: &Host,
+        address: SocketAddr,
+        bin: Duration,
+        scheduling: Scheduling,
+    ) -> io::Result<Self> {
         let listener = host.run(|| socket::listen(address))?;
         let address = listener.local_addr()?;
         let begin = clock::now();
@@ -293,6 +333,7 @@ impl TcpSink {
         let meter = received.clone();
         let service = Service::start(host, "sink", move |stop| {
             let connections = socket::serve(&listener, stop, |stream, _| {
+                scheduling.apply();
                 receive(stream, Series::new(begin, bin), &meter, stop)
             });
             merge(connections.into_iter().flatten())

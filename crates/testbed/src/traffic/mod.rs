@@ -14,6 +14,7 @@ mod meter;
 mod rpc;
 mod service;
 mod socket;
+mod watch;
 
 pub use bulk::{BulkFlow, BulkReport, BulkSettings, Load, SinkFlow, SinkReport, TcpSink, Transfer, bulk};
 pub use echo::{EchoServer, PingReport, PingSettings, ping};
@@ -21,3 +22,4 @@ pub use flood::{FloodReport, FloodSettings, Pace, UdpSink, UdpSinkReport, flood}
 pub use meter::Meter;
 pub use rpc::{Pacing, Response, RpcReport, RpcServer, RpcSettings, request_response};
 pub use service::Stop;
+pub use watch::TcpSample;

@@ -85,6 +85,10 @@ pub struct Counters {
     pub backlog_peak_bytes: u64,
     /// Packets being sent or on their way.
     pub flying: u64,
+    /// By how much packets arrived after their time, all together.
+    pub late_total: Duration,
+    /// The worst of that.
+    pub late_peak: Duration,
 }
 
 /// One direction of a link.
@@ -208,7 +212,11 @@ impl Path {
 
     /// The next packet that has arrived at the far end by `now`.
     pub fn deliver(&mut self, now: Instant) -> Option<Packet> {
+        let due = self.pipe.next()?;
         let packet = self.pipe.receive(now)?;
+        let late = now - due;
+        self.counters.late_total += late;
+        self.counters.late_peak = self.counters.late_peak.max(late);
         let bytes = packet.bytes() as u64;
         self.flying_bytes -= bytes;
         self.counters.packets_out += 1;
@@ -346,6 +354,10 @@ mod tests {
             count += 1;
         }
         assert_eq!(count, 95);
+        // The first was due at 1 ms, the last just then: 94 + 93 + … + 0.
+        let counters = path.counters();
+        assert_eq!(counters.late_peak, Duration::from_millis(94));
+        assert_eq!(counters.late_total, Duration::from_millis(94 * 95 / 2));
         let out = drain(&mut path, Instant::from_millis(200));
         assert_eq!(out.first().map(|(at, _)| *at), Some(96_000_000));
         assert_eq!(out.last().map(|(at, _)| *at), Some(100_000_000));

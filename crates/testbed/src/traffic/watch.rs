@@ -1,0 +1,125 @@
+//! What a TCP connection of ours is like at an instant, as its kernel says.
+
+use std::io;
+use std::net::TcpStream;
+use std::time::Duration;
+
+use trunkline_units::{Instant, Rate};
+
+use super::service::Stop;
+use crate::{clock, sys};
+
+/// `TCP_INFO` and the send queue, as far as they serve here. Counts are since the connection began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TcpSample {
+    /// When.
+    pub at: Instant,
+    /// Smoothed round-trip time; `None` before the first sample.
+    pub srtt: Option<Duration>,
+    /// Smallest round-trip time lately; `None` before the first sample.
+    pub min_rtt: Option<Duration>,
+    /// Octets of a full segment.
+    pub mss: u32,
+    /// Congestion window, segments.
+    pub cwnd: u32,
+    /// Slow-start threshold, segments.
+    pub ssthresh: u32,
+    /// Rate at which octets were lately delivered.
+    pub delivery_rate: Option<Rate>,
+    /// Octets taken and never sent.
+    pub unsent: u64,
+    /// Octets sent and not acknowledged.
+    pub unacknowledged: u64,
+    /// Octets acknowledged.
+    pub acknowledged: u64,
+    /// Segments sent again.
+    pub retransmissions: u32,
+    /// Retransmission timers that ran out (kernels from 6.7 on; zero before).
+    pub timeouts: u16,
+    /// Segments that the receiver said it got twice.
+    pub duplicates: u32,
+    /// Time in which the receiver's window held the connection back.
+    pub window_limited: Duration,
+    /// Time in which the send buffer did.
+    pub buffer_limited: Duration,
+}
+
+impl TcpSample {
+    fn parse(at: Instant, raw: &[u8; sys::TCP_INFO_BYTES], (queued, unsent): (u64, u64)) -> Self {
+        let word = |at: usize| u32::from_ne_bytes([raw[at], raw[at + 1], raw[at + 2], raw[at + 3]]);
+        let long = |at: usize| {
+            let mut bytes = [0; 8];
+            bytes.copy_from_slice(&raw[at..at + 8]);
+            u64::from_ne_bytes(bytes)
+        };
+        let time = |micros: u32| Some(Duration::from_micros(micros.into()));
+        Self {
+            at,
+            srtt: time(word(68)).filter(|rtt| !rtt.is_zero()),
+            min_rtt: time(word(148)).filter(|_| word(148) != 0 && word(148) != u32::MAX),
+            mss: word(16),
+            cwnd: word(80),
+            ssthresh: word(76),
+            delivery_rate: Some(long(160))
+                .filter(|rate| *rate > 0)
+                .map(|rate| Rate::from_bits_per_second(rate.saturating_mul(8))),
+            unsent,
+            unacknowledged: queued.saturating_sub(unsent),
+            acknowledged: long(120),
+            retransmissions: word(100),
+            timeouts: u16::from_ne_bytes([raw[240], raw[241]]),
+            duplicates: word(216),
+            window_limited: Duration::from_micros(long(176)),
+            buffer_limited: Duration::from_micros(long(184)),
+        }
+    }
+}
+
+pub(super) fn sample(stream: &TcpStream) -> io::Result<TcpSample> {
+    let queue = sys::send_queue(stream)?;
+    Ok(TcpSample::parse(clock::now(), &sys::tcp_info(stream)?, queue))
+}
+
+/// Segments that a connection sent more than once.
+pub(super) fn retransmissions(stream: &TcpStream) -> io::Result<u32> {
+    sample(stream).map(|sample| sample.retransmissions)
+}
+
+/// Writes down what the connection is like at once, `every` so often, and at `end`.
+pub(super) fn watch(stream: &TcpStream, every: Duration, end: Instant, stop: &Stop) -> Vec<TcpSample> {
+    let mut samples = Vec::new();
+    let mut next = clock::now();
+    loop {
+        let going = next < end && stop.sleep_until(next);
+        samples.extend(sample(stream));
+        if !going {
+            return samples;
+        }
+        next += every.max(Duration::from_millis(1));
+        if next >= end {
+            stop.sleep_until(end);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::net::TcpListener;
+
+    #[test]
+    fn a_connection_is_described_by_what_it_did() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
+        let mut stream = TcpStream::connect(listener.local_addr().expect("address")).expect("connect");
+        let (_peer, _) = listener.accept().expect("accept");
+        stream.write_all(&[0; 1000]).expect("write");
+        std::thread::sleep(Duration::from_millis(20));
+        let sample = sample(&stream).expect("TCP_INFO");
+        // The SYN counts as an octet in bytes_acked.
+        assert!((1000..=1001).contains(&sample.acknowledged), "{sample:?}");
+        assert_eq!((sample.unsent, sample.unacknowledged, sample.retransmissions), (0, 0, 0));
+        assert!(sample.srtt.is_some() && sample.min_rtt <= sample.srtt, "{sample:?}");
+        assert!((2..1000).contains(&sample.cwnd) && sample.mss >= 536, "{sample:?}");
+    }
+}
