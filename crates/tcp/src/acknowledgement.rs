@@ -57,7 +57,8 @@ impl Sender {
         let prior_pipe = self.pipe();
         let outstanding = !self.board.is_empty();
         let min_rtt = self.rtt.min().unwrap_or_default();
-        let mut progress = Progress::new(cx.now, min_rtt, self.recover);
+        let echo = incoming.echo.map(|echo| (echo, cx.settings.timers.granularity));
+        let mut progress = Progress::new(cx.now, min_rtt, self.recover, echo);
         let mut dsack = false;
         if self.uses_sack() && !incoming.sack.as_slice().is_empty() {
             dsack = self.take_blocks(incoming, &mut progress);

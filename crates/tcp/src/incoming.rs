@@ -32,7 +32,7 @@ impl Endpoint {
         let Some(start) = self.receiver.origin.place(segment.seq, self.receiver.next) else { return };
         let end = start + u64::from(segment.sequence_len());
         if segment.flags.intersects(TcpFlags::RST | TcpFlags::SYN) {
-            return self.handle_exception(segment, start);
+            return self.handle_exception(now, segment, start);
         }
         if !segment.flags.contains(TcpFlags::ACK) {
             return;
@@ -62,7 +62,7 @@ impl Endpoint {
         }
     }
 
-    fn handle_exception(&mut self, segment: &Segment, start: u64) {
+    fn handle_exception(&mut self, now: Instant, segment: &Segment, start: u64) {
         if segment.flags.contains(TcpFlags::RST) {
             if start == self.receiver.next {
                 let refused = self.state == State::SynReceived && self.sending.end() == 1;
@@ -72,10 +72,12 @@ impl Endpoint {
                 self.receiver.ack_now = true;
             }
         } else if self.state == State::SynReceived && start == 0 {
-            self.syn_due = true;
             if segment.flags.contains(TcpFlags::ACK) && segment.ack == self.sending.origin().seq(1) {
                 // Both opened at once, and this is the peer's answer.
+                self.establish(now);
                 self.receiver.ack_now = true;
+            } else {
+                self.syn_due = true;
             }
         } else {
             self.receiver.ack_now = true;

@@ -249,6 +249,9 @@ impl Receiver {
     pub(crate) fn offer(&mut self, settings: &Settings, shift: u8) -> u16 {
         let goal = self.goal(settings, shift);
         let step = u64::from(settings.mss).min(settings.receive_buffer / 2);
+        // RFC 5681 §2 counts a duplicate only if it offers the window of the one before: a little more can wait.
+        let duplicate = self.next == self.acknowledged;
+        let step = if duplicate { step.max(self.edge.saturating_sub(self.next) / 2) } else { step };
         let edge = if goal >= self.edge + step { goal } else { self.edge };
         let room = edge.saturating_sub(self.next);
         let mut field = (room >> shift).min(u64::from(u16::MAX));

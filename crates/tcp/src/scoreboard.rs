@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use trunkline_units::Instant;
 
+use crate::acknowledgement::timestamp;
 use crate::delivery::Stamp;
 
 const SACKED: u8 = 1;
@@ -60,6 +61,8 @@ pub(crate) struct Progress {
     now: Instant,
     min_rtt: Duration,
     recover: u64,
+    /// A time stamp echoed, and what the clock of time stamps goes by.
+    echo: Option<(u32, Duration)>,
     /// Octets delivered that were not known to be before.
     pub(crate) delivered: u32,
     /// Of them, by SACK.
@@ -80,11 +83,12 @@ pub(crate) struct Progress {
 
 impl Progress {
     #[inline]
-    pub(crate) fn new(now: Instant, min_rtt: Duration, recover: u64) -> Self {
+    pub(crate) fn new(now: Instant, min_rtt: Duration, recover: u64, echo: Option<(u32, Duration)>) -> Self {
         Progress {
             now,
             min_rtt,
             recover,
+            echo,
             delivered: 0,
             sacked: 0,
             oldest: None,
@@ -97,6 +101,12 @@ impl Progress {
         }
     }
 
+    /// What is acknowledged is not the repeat of `repeated` but a transmission before it (RFC 8985 §6.2 step 2).
+    fn answers_before(&self, repeated: Instant) -> bool {
+        let Some((echo, granularity)) = self.echo else { return false };
+        echo.wrapping_sub(timestamp(repeated, granularity)).cast_signed() < 0
+    }
+
     #[inline]
     fn take(&mut self, sent: &Sent, highest_sacked: u64) {
         self.delivered += sent.span();
@@ -104,8 +114,7 @@ impl Progress {
         if !repeated {
             self.original |= end <= self.recover;
             self.reordered |= end < highest_sacked;
-        } else if self.now - sent.at < self.min_rtt {
-            // RFC 8985 §6.2 step 2: it answers the transmission before.
+        } else if self.now - sent.at < self.min_rtt || self.answers_before(sent.at) {
             return;
         }
         if self.newest.is_none_or(|(at, other, _)| (sent.at, end) > (at, other)) {

@@ -456,7 +456,7 @@ impl Sender {
 
     /// A mark came back (RFC 3168 §6.1.2): one reduction for a window of data.
     pub(crate) fn handle_mark(&mut self, cx: &mut Context<'_>) {
-        if self.phase != Phase::Open || self.una < self.recover {
+        if self.phase != Phase::Open || self.una <= self.recover {
             return;
         }
         cx.counters.mark_reductions += 1;

@@ -37,7 +37,7 @@ impl Rack {
         Rack { at: Instant::ZERO, end: 0, rtt_micros: 0 }
     }
 
-    /// Its round trip, rounded up to a microsecond.
+    /// Its round trip, rounded down: rounded up, what was sent just before it would never be old enough.
     pub(crate) fn rtt(&self) -> Duration {
         Duration::from_micros(self.rtt_micros.into())
     }
@@ -49,7 +49,7 @@ impl Sender {
         if let Some((at, end, _)) = arrival.progress.newest
             && (at, end) > (self.rack.at, self.rack.end)
         {
-            let micros = (cx.now - at).as_nanos().div_ceil(1000);
+            let micros = (cx.now - at).as_micros();
             self.rack = Rack { at, end, rtt_micros: micros as u32 };
         }
         let mut verdict = Verdict { grows: true, rearms: arrival.advanced > 0 };

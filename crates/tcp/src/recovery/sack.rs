@@ -3,6 +3,9 @@
 //! It begins with the third duplicate, or when more than two segments' worth above the first are delivered. Then the
 //! window is what is in flight by the scoreboard's account, and what is sent is: what is lost; new data; what lies
 //! below something delivered and is not known to be lost; and once, the last segment (`NextSeg` rules 1 to 4).
+//!
+//! Deviation: the last segment is sent again only when it was sent more than a round trip ago. The RFC has it repeated
+//! at once when there is nothing else to send, and so nearly always for nothing where the peer's window is the limit.
 
 use crate::acknowledgement::Arrival;
 use crate::congestion::Cause;
@@ -82,6 +85,9 @@ impl Sender {
             return None;
         }
         let index = self.board.last_undelivered()?;
+        if cx.now - self.board.get(index).at <= self.rtt.srtt().unwrap_or_default() {
+            return None;
+        }
         self.repair().rescue = recover;
         Some(self.send_again(cx, index))
     }

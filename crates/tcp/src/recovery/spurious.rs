@@ -34,6 +34,11 @@ impl Sender {
         if self.next > self.recover {
             if arrival.progress.sacked > 0 || arrival.duplicate {
                 self.repair().frto = false;
+                if !self.uses_sack() {
+                    // RFC 5682 §2.1 step 3a: else what was just sent would fill the window.
+                    let three = 3 * self.mss();
+                    self.congestion.set_cwnd(three);
+                }
             }
         } else if arrival.advanced > 0 && self.una < self.recover {
             self.recover = self.next;

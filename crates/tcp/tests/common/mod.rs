@@ -50,7 +50,7 @@ pub fn plain() -> Settings {
         ecn: false,
         nagle: false,
         send_buffer: 1 << 20,
-        receive_buffer: 1 << 20,
+        receive_buffer: 65_535,
     }
 }
 

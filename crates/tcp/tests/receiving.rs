@@ -1,0 +1,264 @@
+//! Segment scripts: acknowledgements and windows, one rule each.
+
+mod common;
+
+use common::{CLIENT_ISS, End, Fate, MSS, Pair, SERVER_ISS, delayed, ms, plain};
+use trunkline_packet::TcpFlags;
+use trunkline_tcp::{Recovery, Segment, Settings, Wakeup};
+
+const DELAY: std::time::Duration = std::time::Duration::from_millis(50);
+
+/// When the server acknowledged after `segments` were written at once, in milliseconds after they came.
+fn acks_after(settings: Settings, segments: u32) -> Vec<(u128, u32)> {
+    let mut pair = Pair::connected(settings, DELAY);
+    let now = pair.now;
+    pair.client.write(now, u64::from(segments * MSS));
+    pair.run_for(ms(1000));
+    pair.acks().iter().map(|(at, octets)| ((*at - now).as_millis() - 50, octets / MSS)).collect()
+}
+
+#[test]
+fn a_delayed_acknowledgement_waits_for_its_time_or_a_second_segment() {
+    let settings = Settings { delayed_ack: Some(delayed(200, 2, 0)), ..plain() };
+    assert_eq!(acks_after(settings.clone(), 1), [(200, 1)]);
+    assert_eq!(acks_after(settings.clone(), 4), [(0, 2), (0, 4)]);
+    assert_eq!(acks_after(settings, 3), [(0, 2), (200, 3)]);
+}
+
+#[test]
+fn without_delay_every_segment_is_acknowledged() {
+    assert_eq!(acks_after(plain(), 3), [(0, 1), (0, 2), (0, 3)]);
+}
+
+#[test]
+fn the_first_segments_are_acknowledged_at_once_each() {
+    let settings = Settings { delayed_ack: Some(delayed(200, 2, 3)), ..plain() };
+    assert_eq!(acks_after(settings, 6), [(0, 1), (0, 2), (0, 3), (0, 5), (200, 6)]);
+}
+
+#[test]
+fn segments_beyond_a_gap_and_those_that_fill_it_are_acknowledged_at_once() {
+    let mut pair =
+        Pair::connected(Settings { delayed_ack: Some(delayed(200, 2, 0)), sack: true, ..plain() }, DELAY);
+    pair.drop_data(&[1]);
+    let now = pair.now;
+    pair.client.write(now, 6000);
+    pair.run_for(ms(60));
+    // 0 is kept back until 2 shows a gap; each one beyond it is reported.
+    let octets: Vec<_> = pair.acks().iter().map(|ack| ack.1).collect();
+    assert_eq!(octets, [1000; 4]);
+    pair.run_for(ms(100));
+    assert_eq!(pair.acks().last().unwrap().1, 6000);
+    assert_eq!((pair.acks().last().unwrap().0 - now).as_millis(), 150);
+    assert_eq!(pair.server.stats().out_of_order_received, 4);
+}
+
+#[test]
+fn sack_reports_the_newest_block_first() {
+    let mut pair = Pair::connected(Settings { sack: true, recovery: Recovery::NewReno, ..plain() }, DELAY);
+    pair.drop_data(&[0, 2, 4, 6, 8]);
+    let now = pair.now;
+    pair.client.write(now, 10_000);
+    pair.run_for(ms(60));
+    let last = pair.sent_by(End::Server).last().unwrap().segment;
+    let first = CLIENT_ISS + 1;
+    let blocks: Vec<_> = last
+        .options
+        .sack
+        .as_slice()
+        .iter()
+        .map(|(start, end)| ((*start - first) / MSS, (*end - first) / MSS))
+        .collect();
+    assert_eq!(blocks, [(9, 10), (7, 8), (5, 6), (3, 4)]);
+    assert!(last.header_len() <= Segment::MOST_HEADER);
+}
+
+#[test]
+fn sack_and_timestamps_fit_one_header() {
+    let settings = Settings { sack: true, timestamps: true, recovery: Recovery::Sack, ..plain() };
+    let mut pair = Pair::connected(settings, DELAY);
+    pair.drop_data(&[0, 2, 4, 6, 8]);
+    let now = pair.now;
+    pair.client.write(now, 10_000);
+    pair.run_for(ms(60));
+    let last = pair.sent_by(End::Server).last().unwrap().segment;
+    assert_eq!(last.options.sack.as_slice().len(), 3);
+    assert_eq!(last.header_len(), 60);
+}
+
+#[test]
+fn a_duplicate_is_reported_and_counted() {
+    let mut pair = Pair::connected(Settings { sack: true, recovery: Recovery::Sack, ..plain() }, DELAY);
+    pair.judge(|trace| if trace.from == End::Client { Fate::Twice } else { Fate::Arrives });
+    let now = pair.now;
+    pair.client.write(now, 1000);
+    pair.run_for(ms(60));
+    let last = pair.sent_by(End::Server).last().unwrap().segment;
+    let first = CLIENT_ISS + 1;
+    assert_eq!(last.options.sack.as_slice(), [(first, first + 1000)]);
+    let stats = pair.server.stats();
+    assert_eq!((stats.duplicates_received, stats.duplicate_octets_received), (1, 1000));
+    assert_eq!(pair.server.received(), 1000);
+}
+
+#[test]
+fn a_full_buffer_closes_the_window_and_reading_opens_it() {
+    let mut pair = Pair::connected(Settings { receive_buffer: 4000, ..plain() }, DELAY);
+    pair.reads = false;
+    let now = pair.now;
+    pair.client.write(now, 10_000);
+    pair.run_for(ms(250));
+    assert_eq!((pair.server.readable(), pair.client.peer_window()), (4000, 0));
+    assert!(matches!(pair.client.next_wakeup(), Some((_, Wakeup::Persist))));
+    // A little does not open it (RFC 9293 §3.8.6.2.2); a segment does.
+    let (now, sent) = (pair.now, pair.trace.len());
+    pair.server.read(now, 900);
+    pair.flush();
+    assert_eq!(pair.trace.len(), sent);
+    pair.server.read(now, 1100);
+    pair.flush();
+    assert_eq!(pair.trace.len(), sent + 1);
+    assert_eq!(pair.trace.last().unwrap().segment.window, 2000);
+    pair.run_for(ms(110));
+    assert_eq!(pair.server.received(), 6000);
+    assert_eq!(pair.client.stats().timeouts, 0);
+}
+
+#[test]
+fn a_lost_window_update_is_asked_for_with_back_off() {
+    let mut pair = Pair::connected(Settings { receive_buffer: 4000, ..plain() }, DELAY);
+    pair.reads = false;
+    let now = pair.now;
+    pair.client.write(now, 6000);
+    pair.run_for(ms(200));
+    let shut = pair.now;
+    // For two seconds nothing comes back.
+    pair.judge(move |trace| {
+        if trace.from == End::Server && trace.at < shut + ms(2000) { Fate::Drop } else { Fate::Arrives }
+    });
+    pair.server.read(shut, 4000);
+    pair.run_for(ms(8000));
+    assert_eq!(pair.server.received(), 6000);
+    let stats = pair.client.stats();
+    let probes: Vec<_> = pair
+        .sent_by(End::Client)
+        .filter(|trace| trace.segment.payload == 0 && trace.at > shut)
+        .map(|trace| trace.at)
+        .collect();
+    assert_eq!(stats.window_probes as usize, probes.len());
+    assert_eq!((stats.window_probes, stats.timeouts), (4, 0));
+    let gaps: Vec<_> = probes.windows(2).map(|pair| (pair[1] - pair[0]).as_millis()).collect();
+    assert!(gaps.windows(2).all(|pair| pair[1] == 2 * pair[0]), "{gaps:?}");
+}
+
+#[test]
+fn a_window_that_closes_over_data_in_flight_freezes_the_sender() {
+    // What M-TCP does: an acknowledgement with a window of nothing, while segments are under way that will be lost.
+    let mut pair = Pair::connected(plain(), DELAY);
+    let now = pair.now;
+    pair.judge(move |trace| {
+        if trace.from == End::Client && trace.at < now + ms(3000) { Fate::Drop } else { Fate::Arrives }
+    });
+    pair.client.write(now, 20_000);
+    pair.run_for(ms(20));
+    let cwnd = pair.client.cwnd();
+    let frozen = Segment {
+        seq: SERVER_ISS + 1,
+        ack: CLIENT_ISS + 1,
+        flags: TcpFlags::ACK,
+        window: 0,
+        ..Segment::default()
+    };
+    let now = pair.now;
+    pair.client.handle_segment(now, &frozen);
+    pair.run_for(ms(2500));
+    let stats = pair.client.stats();
+    assert_eq!((stats.timeouts, stats.retransmitted_segments, pair.client.cwnd()), (0, 0, cwnd));
+    assert!(stats.window_probes >= 2);
+    // Three duplicates of the frozen acknowledgement are no loss.
+    let now = pair.now;
+    for _ in 0..4 {
+        pair.client.handle_segment(now, &frozen);
+    }
+    assert_eq!(pair.client.stats().fast_recoveries, 0);
+    pair.client.handle_segment(now, &Segment { window: 60_000, ..frozen });
+    pair.run_for(ms(5000));
+    assert_eq!(pair.server.received(), 20_000);
+}
+
+#[test]
+fn a_window_without_scaling_is_64_kilobytes_at_the_most() {
+    for (window_scaling, most) in [(false, 65_535), (true, 300_000)] {
+        let settings = Settings { window_scaling, initial_window: 400, receive_buffer: 300_000, ..plain() };
+        let mut pair = Pair::connected(settings, DELAY);
+        let now = pair.now;
+        pair.client.write(now, 1_000_000);
+        let mut seen = 0;
+        while pair.step(now + ms(1000)) {
+            seen = seen.max(pair.client.unacknowledged());
+        }
+        assert!(seen <= most && seen > most - 2000, "{seen}");
+    }
+}
+
+#[test]
+fn an_offered_window_is_never_taken_back() {
+    let settings = Settings { receive_buffer: 100_001, initial_window: 60, ..plain() };
+    let mut pair = Pair::connected(settings, DELAY);
+    pair.reads = false;
+    let now = pair.now;
+    pair.client.write(now, 500_000);
+    let until = now + ms(3000);
+    let mut asked = 0_u64;
+    while pair.step(until) {
+        asked += 1;
+        let now = pair.now;
+        pair.server.read(now, asked % 700);
+    }
+    // Scaled by two: 100 001 octets do not fit 16 bits otherwise.
+    let edges: Vec<_> = pair
+        .sent_by(End::Server)
+        .map(|trace| (trace.segment.ack - CLIENT_ISS) + (u32::from(trace.segment.window) << 1))
+        .collect();
+    assert!(edges.windows(2).all(|pair| pair[0] <= pair[1]), "{edges:?}");
+    assert!(edges.len() > 50);
+}
+
+#[test]
+fn a_small_window_is_not_filled_with_small_segments() {
+    // The server reads 300 octets at a time: the client must not send segments of 300 octets.
+    let mut pair = Pair::connected(Settings { receive_buffer: 3000, ..plain() }, ms(5));
+    pair.reads = false;
+    let start = pair.now;
+    pair.client.write(start, 60_000);
+    while pair.server.received() < 60_000 && pair.now < start + ms(60_000) {
+        pair.run_for(ms(20));
+        let now = pair.now;
+        pair.server.read(now, 300);
+    }
+    assert_eq!(pair.server.received(), 60_000);
+    let stats = pair.client.stats();
+    assert!(stats.data_segments_sent <= 62, "{}", stats.data_segments_sent);
+}
+
+#[test]
+fn a_segment_from_before_the_wrap_is_dropped_by_its_time_stamp() {
+    let settings = Settings { timestamps: true, ..plain() };
+    let mut pair = Pair::connected(settings, DELAY);
+    pair.run_for(ms(1000));
+    let now = pair.now;
+    pair.client.write(now, 500);
+    pair.run_for(ms(100));
+    let mut old = *pair
+        .sent_by(End::Client)
+        .find(|trace| trace.segment.payload > 0)
+        .map(|trace| &trace.segment)
+        .unwrap();
+    old.seq += 500;
+    old.options.timestamps = old.options.timestamps.map(|(value, echo)| (value - 900, echo));
+    let now = pair.now;
+    pair.server.handle_segment(now, &old);
+    assert_eq!(pair.server.received(), 500);
+    pair.flush();
+    assert_eq!(pair.trace.last().unwrap().from, End::Server);
+}
