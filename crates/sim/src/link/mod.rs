@@ -137,7 +137,7 @@ impl Link {
             to,
             from,
             queue: Queue::new(settings.queue, seed),
-            serialiser: Serialiser::new(settings.rate, settings.mobile.clone(), Rng::new(seed, "mobile")),
+            serialiser: Serialiser::new(settings.rate, settings.mobile.as_ref(), Rng::new(seed, "mobile")),
             delay: settings.delay,
             mtu: settings.mtu,
             free_at: Instant::ZERO,
@@ -209,8 +209,9 @@ impl Link {
         if !self.captures.is_empty() {
             self.record(now, CapturePoint::Sent, &next.item);
         }
-        self.free_at = now + self.serialiser.time(next.item.length());
-        let mut arrival = self.free_at + self.delay;
+        let sending = self.serialiser.send(now, next.item.length());
+        self.free_at = now + sending.busy;
+        let mut arrival = self.free_at + sending.late + self.delay;
         if let Some(impairer) = &mut self.impairer {
             arrival += impairer.delay();
         }

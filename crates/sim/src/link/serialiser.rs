@@ -2,25 +2,25 @@
 
 use std::time::Duration;
 
-use trunkline_units::{Rate, Rng};
+use trunkline_units::{Instant, Rate, Rng};
 
-use super::mobile::Mobile;
+use super::mobile::{Mobile, Radio, Sending};
 
 /// How long a link takes to send a packet.
 #[derive(Debug, Clone)]
 pub(crate) struct Serialiser {
     rate: Rate,
     carry: u64,
-    mobile: Option<Box<(Mobile, Rng)>>,
+    radio: Option<Box<Radio>>,
     busy: Duration,
 }
 
 impl Serialiser {
-    pub(crate) fn new(rate: Rate, mobile: Option<Mobile>, rng: Rng) -> Self {
+    pub(crate) fn new(rate: Rate, mobile: Option<&Mobile>, rng: Rng) -> Self {
         Serialiser {
             rate,
             carry: 0,
-            mobile: mobile.map(|mobile| Box::new((mobile, rng))),
+            radio: mobile.map(|mobile| Box::new(Radio::new(mobile, rng))),
             busy: Duration::ZERO,
         }
     }
@@ -43,13 +43,13 @@ impl Serialiser {
     /// The time that a packet of so many octets takes, the next in line. What is lost by rounding to nanoseconds is
     /// made up for by later ones.
     #[inline]
-    pub(crate) fn time(&mut self, bytes: u32) -> Duration {
-        let mut time = self.rate.time_for(u64::from(bytes), &mut self.carry);
-        if let Some(mobile) = &mut self.mobile {
-            let (mobile, rng) = &mut **mobile;
-            time = mobile.service_time(rng, bytes, time);
-        }
-        self.busy += time;
-        time
+    pub(crate) fn send(&mut self, now: Instant, bytes: u32) -> Sending {
+        let plain = self.rate.time_for(u64::from(bytes), &mut self.carry);
+        let sending = match &mut self.radio {
+            None => Sending { busy: plain, late: Duration::ZERO },
+            Some(radio) => radio.send(now, bytes, plain),
+        };
+        self.busy += sending.busy;
+        sending
     }
 }
