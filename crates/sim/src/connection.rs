@@ -37,6 +37,9 @@ pub(crate) struct App {
     pub(crate) end: End,
 }
 
+/// In the place of the transfer an application belongs to: nobody waits for it any more.
+pub(crate) const NOBODY: u32 = u32::MAX;
+
 /// Which end of a transfer an application is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {

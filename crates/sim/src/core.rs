@@ -10,7 +10,7 @@ use trunkline_units::{Instant, Rng};
 
 use crate::Packet;
 use crate::agenda::{Agenda, Kind};
-use crate::connection::{Connection, ConnectionId, Role, Upcall};
+use crate::connection::{Connection, ConnectionId, NOBODY, Role, Upcall};
 use crate::datagrams::Datagrams;
 use crate::digest::Digest;
 use crate::fragmentation::fragment;
@@ -51,6 +51,9 @@ pub(crate) enum Claim {
         lane: u32,
     },
 }
+
+/// Of those that flows begin from.
+const LOWEST_PORT: u16 = 10_000;
 
 type Claims = HashMap<u64, Claim, BuildHasherDefault<Mixer>>;
 
@@ -198,9 +201,36 @@ impl Core {
         }
         self.flush(id);
         let connection = &self.connections[id.0 as usize];
-        if matches!(connection.role, Role::App(_)) && connection.endpoint.state() == State::Closed {
+        if let Role::App(app) = connection.role
+            && connection.endpoint.state() == State::Closed
+        {
+            let peer = if app.transfer.1 == NOBODY { self.peer(id) } else { None };
             self.forget(id);
+            // An end that nobody waits for, and whose peer gave up, would wait for ever.
+            if let Some(peer) = peer
+                && self.connections[peer.0 as usize].endpoint.state() != State::TimeWait
+            {
+                self.forget(peer);
+            }
         }
+    }
+
+    /// The other end of an application's connection, if it is there.
+    fn peer(&self, id: ConnectionId) -> Option<ConnectionId> {
+        let Connection { addressing, node, .. } = &self.connections[id.0 as usize];
+        let (near, far) = addressing.ports;
+        let Claim::Connection(peer) =
+            *self.claims.get(&claim_key(NodeId::of(addressing.destination), *node, (near, far)))?
+        else {
+            return None;
+        };
+        matches!(self.connections[peer.0 as usize].role, Role::App(app) if app.transfer.1 == NOBODY)
+            .then_some(peer)
+    }
+
+    /// Ends of connections that are there, those that only remember that they were closed included.
+    pub(crate) fn live_ends(&self) -> usize {
+        self.connections.len() - self.vacant.len()
     }
 
     /// Sends what a connection has to send, and asks for its next call.
@@ -257,13 +287,13 @@ impl Core {
         }
     }
 
-    fn free_port(&mut self, client: NodeId, server: NodeId, port: u16) -> u16 {
-        const LOWEST: u16 = 10_000;
-        for _ in LOWEST..u16::MAX {
-            let node = &mut self.nodes[client.index()];
-            let local = node.next_port;
-            node.next_port = if local == u16::MAX { LOWEST } else { local + 1 };
-            if !self.claims.contains_key(&claim_key(client, server, (port, local))) {
+    /// A port of `client` from which nothing goes to that of `server` yet.
+    pub(crate) fn free_port(&mut self, client: NodeId, server: NodeId, port: u16) -> u16 {
+        for _ in LOWEST_PORT..u16::MAX {
+            let local = self.take_port(client);
+            let taken = self.claims.contains_key(&claim_key(client, server, (port, local)))
+                || self.claims.contains_key(&claim_key(server, client, (local, port)));
+            if !taken {
                 return local;
             }
         }
@@ -304,11 +334,12 @@ impl Core {
         self.claims.insert(claim_key(at.0, from.0, (from.1, at.1)), claim);
     }
 
-    /// A port of a node that no other flow of datagrams uses.
+    /// The next port of a node.
     pub(crate) fn take_port(&mut self, node: NodeId) -> u16 {
         let next = &mut self.nodes[node.index()].next_port;
-        *next = next.wrapping_add(1).max(10_000);
-        *next
+        let port = *next;
+        *next = if port == u16::MAX { LOWEST_PORT } else { port + 1 };
+        port
     }
 }
 

@@ -34,4 +34,4 @@ pub use network::{Network, both};
 pub use node::{NodeId, NodeStats};
 pub use packet::{Addressing, Packet};
 pub use proxy::{Cell, ProxyId, ProxyMode, ProxySettings, ProxyStats};
-pub use traffic::{Pattern, SourceId, TcpTraffic, Timing, Transfer, TransferState, UdpTraffic};
+pub use traffic::{Pattern, SourceId, Summary, TcpTraffic, Timing, Transfer, TransferState, UdpTraffic};

@@ -409,6 +409,12 @@ impl Network {
         Some(&self.core.connections[end.0 as usize].endpoint)
     }
 
+    /// Ends of connections that are there, lanes' and proxies' too, and those that only remember for a while that they
+    /// were closed.
+    pub fn live_ends(&self) -> usize {
+        self.core.live_ends()
+    }
+
     /// Flows, users or connections of a source.
     pub fn users(&self, id: SourceId) -> u32 {
         match &self.sources[id.0 as usize] {

@@ -31,7 +31,7 @@ pub(crate) struct DatagramSource {
 
 impl DatagramSource {
     pub(crate) fn new(core: &mut Core, traffic: UdpTraffic, rng: Rng) -> Self {
-        let local = core.take_port(traffic.from);
+        let local = core.free_port(traffic.from, traffic.to, traffic.port);
         let flow = core.datagrams.len() as u32;
         core.datagrams.push(crate::Datagrams::default());
         core.claim((traffic.to, traffic.port), (traffic.from, local), Claim::Datagrams(flow));

@@ -1,6 +1,7 @@
 //! What hosts send.
 
 mod datagram;
+mod record;
 mod transfers;
 
 use std::sync::Arc;
@@ -12,8 +13,8 @@ use trunkline_units::Rate;
 use crate::{Distribution, NodeId};
 
 pub(crate) use datagram::DatagramSource;
+pub use record::{Summary, Transfer, TransferState};
 pub(crate) use transfers::TransferSource;
-pub use transfers::{Transfer, TransferState};
 
 /// A source of traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

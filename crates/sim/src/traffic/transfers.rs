@@ -2,55 +2,14 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::time::Duration;
 
-use trunkline_tcp::Stats;
 use trunkline_units::{Instant, Rng};
 
 use super::datagram::seconds;
-use super::{Pattern, TcpTraffic};
+use super::{Pattern, TcpTraffic, Transfer, TransferState};
 use crate::agenda::Kind;
-use crate::connection::{App, ConnectionId, End, Role};
+use crate::connection::{App, ConnectionId, End, NOBODY, Role};
 use crate::core::{Core, Opening};
-
-/// How far a transfer has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TransferState {
-    /// It goes on.
-    Running,
-    /// All that was to be sent has been received.
-    Completed,
-    /// A connection was reset or given up.
-    Failed,
-}
-
-/// One transfer: a bulk flow, an object of a web page, a request and its answer.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Transfer {
-    /// The flow, user or connection it belongs to, from 0.
-    pub user: u32,
-    /// When it began: with the opening of its connection, or with its request.
-    pub started: Instant,
-    /// When its connection was open.
-    pub connected: Option<Instant>,
-    /// When it was over.
-    pub ended: Option<Instant>,
-    /// Octets that its receiver had by then.
-    pub bytes: u64,
-    /// How far it has come.
-    pub state: TransferState,
-    /// The side that sends the data, as its TCP counts. Of requests on one connection: all of them so far.
-    pub sender: Stats,
-    /// The side that receives it.
-    pub receiver: Stats,
-}
-
-impl Transfer {
-    /// How long it took, or takes until `now`.
-    pub fn duration(&self, now: Instant) -> Duration {
-        self.ended.unwrap_or(now).saturating_since(self.started)
-    }
-}
 
 #[derive(Debug, Clone, Copy)]
 struct User {
@@ -59,6 +18,8 @@ struct User {
     record: u32,
     /// Objects that its page has still.
     objects: u32,
+    /// Octets that were received on its connection before its transfer.
+    before: u64,
 }
 
 #[derive(Debug)]
@@ -89,7 +50,7 @@ impl TransferSource {
             // Users do not begin all at once, nor one after the other.
             at = if in_turn { at + gap } else { start + gap.mul_f64(rng.uniform()) };
         }
-        let user = User { ends: None, record: 0, objects: 0 };
+        let user = User { ends: None, record: 0, objects: 0, before: 0 };
         TransferSource {
             traffic,
             rng,
@@ -128,14 +89,14 @@ impl TransferSource {
         self.due.clear();
         for user in &self.users {
             let Some([client, _]) = user.ends else { continue };
-            let now = core.now;
-            let end = &mut core.connections[client.0 as usize];
-            if let Role::App(app) = &mut end.role
-                && app.write > u64::MAX / 2
-            {
+            let Role::App(app) = &mut core.connections[client.0 as usize].role else { continue };
+            let endless = app.write > u64::MAX / 2;
+            if endless {
                 app.write = 0;
-                end.endpoint.close(now);
-                core.flush(client);
+            }
+            let idle = self.records[user.record as usize].state != TransferState::Running;
+            if endless || idle {
+                close(core, client);
             }
         }
     }
@@ -156,22 +117,15 @@ impl TransferSource {
         };
         let now = core.now;
         let record = self.records.len() as u32;
-        self.records.push(Transfer {
-            user,
-            started: now,
-            connected: None,
-            ended: None,
-            bytes: 0,
-            state: TransferState::Running,
-            sender: Stats::default(),
-            receiver: Stats::default(),
-        });
+        self.records.push(Transfer::begun(user, now));
         let place = &mut self.users[user as usize];
         place.record = record;
+        place.before = 0;
         if let Some(ends) = place.ends {
             // A request on a connection that stays.
             self.records[record as usize].connected = Some(now);
             let [client, server] = ends.map(|end| end.0 as usize);
+            place.before = core.connections[client].endpoint.received();
             let transfer = (index, user);
             core.connections[server].role =
                 Role::App(App { write: answer, read: ask, transfer, end: End::Server });
@@ -203,21 +157,33 @@ impl TransferSource {
     pub(crate) fn exchanged(&mut self, core: &mut Core, index: u32, user: u32) {
         let Some(ends) = self.users[user as usize].ends else { return };
         self.note(core, user, TransferState::Completed);
-        match &self.traffic.pattern {
+        let stays = matches!(self.traffic.pattern, Pattern::RequestResponse { .. }) && !self.stopped;
+        if !stays {
+            close(core, ends[0]);
+        }
+        if matches!(self.traffic.pattern, Pattern::Web { .. }) {
+            // The connection goes on closing by itself; the user does not wait for it.
+            self.abandon(core, user);
+        }
+        self.go_on(core, index, user);
+    }
+
+    /// A user's transfer is over: when the next one begins.
+    fn go_on(&mut self, core: &mut Core, index: u32, user: u32) {
+        let place = self.users[user as usize];
+        let next = match &self.traffic.pattern {
             Pattern::RequestResponse { interval, .. } => {
-                let started = self.records[self.users[user as usize].record as usize].started;
-                let next = started + seconds(interval.draw(&mut self.rng));
-                self.wait(core, index, user, next.max(core.now));
+                self.records[place.record as usize].started + seconds(interval.draw(&mut self.rng))
             }
-            Pattern::Bulk { .. } => close(core, ends[0]),
+            Pattern::Bulk { .. } => return,
             Pattern::Web { gap, think, .. } => {
-                let pause = if self.users[user as usize].objects > 0 { gap } else { think };
-                let next = core.now + seconds(pause.draw(&mut self.rng));
-                close(core, ends[0]);
-                // The connection goes on closing by itself; the user does not wait for it.
-                self.abandon(core, user);
-                self.wait(core, index, user, next);
+                let pause = if place.objects > 0 { gap } else { think };
+                core.now + seconds(pause.draw(&mut self.rng))
             }
+        };
+        if !self.stopped {
+            self.due.push(Reverse((next.max(core.now), user)));
+            self.begin(core, index);
         }
     }
 
@@ -231,57 +197,50 @@ impl TransferSource {
         }
     }
 
-    fn wait(&mut self, core: &mut Core, index: u32, user: u32, at: Instant) {
-        if !self.stopped {
-            self.due.push(Reverse((at, user)));
-            self.begin(core, index);
-        }
-    }
-
     /// An end of a user's connection has closed, or broken.
     pub(crate) fn ended(&mut self, core: &mut Core, index: u32, user: u32, orderly: bool) {
         let Some(ends) = self.users.get(user as usize).and_then(|user| user.ends) else { return };
-        self.note(core, user, if orderly { TransferState::Completed } else { TransferState::Failed });
+        let state = if orderly { TransferState::Completed } else { TransferState::Failed };
+        let went_on = self.note(core, user, state);
         self.abandon(core, user);
-        if orderly {
-            return;
-        }
-        let now = core.now;
-        for end in ends {
-            // The place of an end that is gone may be another's by now.
-            let connection = &mut core.connections[end.0 as usize];
-            if matches!(connection.role, Role::App(app) if app.transfer == (index, NOBODY)) {
-                connection.endpoint.abort(now);
-                core.serve(end);
+        if !orderly {
+            // What was left of the page is given up.
+            self.users[user as usize].objects = 0;
+            let now = core.now;
+            for end in ends {
+                // The place of an end that is gone may be another's by now.
+                let connection = &mut core.connections[end.0 as usize];
+                if matches!(connection.role, Role::App(app) if app.transfer == (index, NOBODY)) {
+                    connection.endpoint.abort(now);
+                    core.serve(end);
+                }
             }
         }
-        if let Pattern::Web { think, .. } = &self.traffic.pattern {
-            let next = now + seconds(think.draw(&mut self.rng));
-            self.wait(core, index, user, next);
+        if went_on {
+            self.go_on(core, index, user);
         }
     }
 
-    /// Writes down how a transfer ended, once.
-    fn note(&mut self, core: &Core, user: u32, state: TransferState) {
-        let Some(place) = self.users.get(user as usize) else { return };
-        let Some(ends) = place.ends else { return };
-        let upload = matches!(self.traffic.pattern, Pattern::Bulk { .. });
+    /// Writes down how a transfer ended, once; whether it went on until now.
+    fn note(&mut self, core: &Core, user: u32, state: TransferState) -> bool {
+        let Some(place) = self.users.get(user as usize).copied() else { return false };
         let record = &mut self.records[place.record as usize];
-        if record.state == TransferState::Running {
-            fill(record, core, ends, upload);
-            (record.state, record.ended) = (state, Some(core.now));
+        if place.ends.is_none() || record.state != TransferState::Running {
+            return false;
         }
+        fill(record, core, &place, &self.traffic.pattern);
+        (record.state, record.ended) = (state, Some(core.now));
+        true
     }
 
     /// All its transfers, in the order in which they began, those that go on as they are now.
     pub(crate) fn transfers(&self, core: &Core) -> Vec<Transfer> {
-        let upload = matches!(self.traffic.pattern, Pattern::Bulk { .. });
         let mut all = self.records.clone();
         for user in &self.users {
-            if let (Some(ends), Some(record)) = (user.ends, all.get_mut(user.record as usize))
+            if let Some(record) = all.get_mut(user.record as usize)
                 && record.state == TransferState::Running
             {
-                fill(record, core, ends, upload);
+                fill(record, core, user, &self.traffic.pattern);
             }
         }
         all
@@ -297,13 +256,12 @@ impl TransferSource {
     }
 }
 
-/// In the place of a user: nobody waits for it.
-const NOBODY: u32 = u32::MAX;
-
-fn fill(record: &mut Transfer, core: &Core, ends: [ConnectionId; 2], upload: bool) {
+fn fill(record: &mut Transfer, core: &Core, user: &User, pattern: &Pattern) {
+    let Some(ends) = user.ends else { return };
     let [client, server] = ends.map(|end| &core.connections[end.0 as usize].endpoint);
+    let upload = matches!(pattern, Pattern::Bulk { .. });
     let (sender, receiver) = if upload { (client, server) } else { (server, client) };
-    record.bytes = receiver.received();
+    record.bytes = receiver.received() - user.before;
     record.sender = sender.stats();
     record.receiver = receiver.stats();
 }

@@ -1,0 +1,137 @@
+//! What is written down of each transfer.
+
+use std::time::Duration;
+
+use trunkline_tcp::Stats;
+use trunkline_units::Instant;
+
+/// How far a transfer has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TransferState {
+    /// It goes on.
+    Running,
+    /// All that was to be sent has been received.
+    Completed,
+    /// A connection was reset or given up.
+    Failed,
+}
+
+/// One transfer: a bulk flow, an object of a web page, a request and its answer.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Transfer {
+    /// The flow, user or connection it belongs to, from 0.
+    pub user: u32,
+    /// When it began: with the opening of its connection, or with its request.
+    pub started: Instant,
+    /// When its connection was open.
+    pub connected: Option<Instant>,
+    /// When it was over.
+    pub ended: Option<Instant>,
+    /// Octets that its receiver had by then.
+    pub bytes: u64,
+    /// How far it has come.
+    pub state: TransferState,
+    /// The side that sends the data, as its TCP counts: the client of a bulk flow, else the server. Of requests on one
+    /// connection: all of them so far.
+    pub sender: Stats,
+    /// The side that receives it.
+    pub receiver: Stats,
+}
+
+impl Transfer {
+    pub(crate) fn begun(user: u32, started: Instant) -> Self {
+        Transfer {
+            user,
+            started,
+            connected: None,
+            ended: None,
+            bytes: 0,
+            state: TransferState::Running,
+            sender: Stats::default(),
+            receiver: Stats::default(),
+        }
+    }
+
+    /// How long it took, or takes until `now`, the opening of its connection included: the request delay of kung1998.
+    pub fn duration(&self, now: Instant) -> Duration {
+        self.ended.unwrap_or(now).saturating_since(self.started)
+    }
+
+    /// Its data's rate over its duration, bit/s; 0 if no time has passed.
+    pub fn throughput(&self, now: Instant) -> f64 {
+        let time = self.duration(now).as_secs_f64();
+        if time > 0.0 { self.bytes as f64 * 8.0 / time } else { 0.0 }
+    }
+
+    /// Mean of the round trips that the sender measured; `None` if it measured none.
+    pub fn mean_rtt(&self) -> Option<Duration> {
+        let rtt = &self.sender.rtt;
+        rtt.sum_ns.checked_div(rtt.samples).map(Duration::from_nanos)
+    }
+
+    /// Data segments that its receiver had already when they came: repeated though nothing was lost, or doubled on the way.
+    pub fn spurious_repeats(&self) -> u64 {
+        self.receiver.duplicates_received.min(self.sender.retransmitted_segments)
+    }
+
+    /// Segments sent again that replaced something lost, or were lost in turn.
+    pub fn needed_repeats(&self) -> u64 {
+        self.sender.retransmitted_segments - self.spurious_repeats()
+    }
+
+    /// Segments of both sides, as lee2002 counts a flow's.
+    pub fn segments(&self) -> u64 {
+        self.sender.segments_sent + self.receiver.segments_sent
+    }
+}
+
+/// A few figures of many: of delays, throughputs or counts.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Summary {
+    /// How many.
+    pub count: u64,
+    /// Mean.
+    pub mean: f64,
+    /// Standard deviation of all of them, not of a sample.
+    pub deviation: f64,
+    /// Least.
+    pub least: f64,
+    /// Most.
+    pub most: f64,
+}
+
+impl Summary {
+    /// Of these; all zero if there are none.
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Self {
+        let mut all = Summary::default();
+        // Welford's sums, which lose nothing where the deviation is small beside the mean.
+        let mut squares = 0.0;
+        for value in values {
+            if all.count == 0 {
+                (all.least, all.most) = (value, value);
+            }
+            all.count += 1;
+            let before = value - all.mean;
+            all.mean += before / all.count as f64;
+            squares += before * (value - all.mean);
+            (all.least, all.most) = (all.least.min(value), all.most.max(value));
+        }
+        if all.count > 0 {
+            all.deviation = (squares / all.count as f64).sqrt();
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_summary_is_what_the_formulas_give() {
+        let summary = Summary::of([2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0].map(|value| value + 1e9));
+        assert_eq!((summary.count, summary.least, summary.most), (8, 1e9 + 2.0, 1e9 + 9.0));
+        assert!((summary.mean - 1e9 - 5.0).abs() < 1e-6 && (summary.deviation - 2.0).abs() < 1e-6);
+        assert_eq!(Summary::of([]), Summary::default());
+    }
+}
