@@ -5,7 +5,8 @@
 //! which is unique, so there are no ties.
 //!
 //! A time that is put off, as a retransmission timer is with every acknowledgement, costs nothing until it would have
-//! come: the entry in the heap stays, and is moved then.
+//! come: the entry in the heap stays, and is moved then. Links have a heap of their own: they are few and busy, and
+//! should not pay for the timers of ten thousand connections.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -34,11 +35,19 @@ pub(crate) enum Kind {
 
 const KINDS: usize = 7;
 const INDEX_BITS: u32 = 28;
+const INDEX: u32 = (1 << INDEX_BITS) - 1;
 const NEVER: u64 = u64::MAX;
 
 impl Kind {
     const ALL: [Kind; KINDS] =
         [Kind::Arrival, Kind::Free, Kind::Change, Kind::Connection, Kind::Gateway, Kind::Proxy, Kind::Source];
+
+    const fn heap(self) -> usize {
+        match self {
+            Kind::Arrival | Kind::Free | Kind::Change => 0,
+            Kind::Connection | Kind::Gateway | Kind::Proxy | Kind::Source => 1,
+        }
+    }
 }
 
 /// Who waits.
@@ -58,13 +67,14 @@ struct Place {
 
 #[derive(Debug)]
 pub(crate) struct Agenda {
-    heap: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Of links, and of all others.
+    heaps: [BinaryHeap<Reverse<(u64, u32)>>; 2],
     places: [Vec<Place>; KINDS],
 }
 
 impl Agenda {
     pub(crate) fn new() -> Self {
-        Agenda { heap: BinaryHeap::new(), places: Default::default() }
+        Agenda { heaps: Default::default(), places: Default::default() }
     }
 
     /// Calls `who` at `at`, and not when it was to be called before.
@@ -80,7 +90,7 @@ impl Agenda {
         place.due = at;
         if at < place.entered {
             place.entered = at;
-            self.heap.push(Reverse((at, (kind as u32) << INDEX_BITS | index)));
+            self.heaps[kind.heap()].push(Reverse((at, (kind as u32) << INDEX_BITS | index)));
         }
     }
 
@@ -95,28 +105,45 @@ impl Agenda {
     /// The next to call, not after `until`.
     #[inline]
     pub(crate) fn next(&mut self, until: Instant) -> Option<(Instant, Who)> {
+        let [links, others] = [self.earliest(0), self.earliest(1)];
+        let heap = usize::from(others < links);
+        let (at, who) = links.min(others);
+        if at > until.as_nanos() || at == NEVER {
+            return None;
+        }
+        self.heaps[heap].pop();
+        let place = self.place(who);
+        (place.entered, place.due) = (NEVER, NEVER);
+        let (kind, index) = (Kind::ALL[(who >> INDEX_BITS) as usize], who & INDEX);
+        Some((Instant::from_nanos(at), Who { kind, index }))
+    }
+
+    #[inline]
+    fn place(&mut self, who: u32) -> &mut Place {
+        &mut self.places[(who >> INDEX_BITS) as usize][(who & INDEX) as usize]
+    }
+
+    /// The earliest entry of a heap that counts, once those before it that do not are gone or moved.
+    #[inline]
+    fn earliest(&mut self, heap: usize) -> (u64, u32) {
         loop {
-            let mut top = self.heap.peek_mut()?;
-            let Reverse((at, who)) = *top;
-            if at > until.as_nanos() {
-                return None;
+            let Some(Reverse((at, who))) = self.heaps[heap].peek().copied() else { return (NEVER, u32::MAX) };
+            let place = self.place(who);
+            if place.entered == at && place.due == at {
+                return (at, who);
             }
-            let (kind, index) = (Kind::ALL[(who >> INDEX_BITS) as usize], who & ((1 << INDEX_BITS) - 1));
-            let place = &mut self.places[kind as usize][index as usize];
-            if place.entered == at && place.due > at && place.due != NEVER {
+            if place.entered == at && place.due != NEVER {
                 place.entered = place.due;
-                *top = Reverse((place.due, who));
+                let later = place.due;
+                if let Some(mut top) = self.heaps[heap].peek_mut() {
+                    *top = Reverse((later, who));
+                }
                 continue;
             }
-            std::collections::binary_heap::PeekMut::pop(top);
-            if place.entered != at {
-                continue;
+            if place.entered == at {
+                place.entered = NEVER;
             }
-            place.entered = NEVER;
-            if place.due == at {
-                place.due = NEVER;
-                return Some((Instant::from_nanos(at), Who { kind, index }));
-            }
+            self.heaps[heap].pop();
         }
     }
 }

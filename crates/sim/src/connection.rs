@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use trunkline_packet::protocol;
 use trunkline_tcp::{Endpoint, Event, Settings};
 use trunkline_units::Seq;
 
-use crate::NodeId;
 use crate::packet::Addressing;
+use crate::{NodeId, Packet};
 
 /// One end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -75,6 +76,8 @@ pub(crate) struct Connection {
     pub(crate) addressing: Addressing,
     pub(crate) role: Role,
     pub(crate) node: NodeId,
+    /// The other end, if it is known: where its packets' receiver is looked for first.
+    pub(crate) peer: u32,
 }
 
 impl Connection {
@@ -83,7 +86,13 @@ impl Connection {
         (now, iss): (trunkline_units::Instant, u32),
         (addressing, node, role): (Addressing, NodeId, Role),
     ) -> Self {
-        Connection { endpoint: Endpoint::connect(settings, now, Seq(iss)), addressing, role, node }
+        Connection {
+            endpoint: Endpoint::connect(settings, now, Seq(iss)),
+            addressing,
+            role,
+            node,
+            peer: u32::MAX,
+        }
     }
 
     pub(crate) fn passive(
@@ -91,7 +100,18 @@ impl Connection {
         iss: u32,
         (addressing, node, role): (Addressing, NodeId, Role),
     ) -> Self {
-        Connection { endpoint: Endpoint::accept(settings, Seq(iss)), addressing, role, node }
+        Connection { endpoint: Endpoint::accept(settings, Seq(iss)), addressing, role, node, peer: u32::MAX }
+    }
+
+    /// Whether a packet that came to `at` is for this end.
+    #[inline]
+    pub(crate) fn is_for(&self, at: NodeId, packet: &Packet) -> bool {
+        let own = &self.addressing;
+        self.node == at
+            && self.role != Role::Vacant
+            && (own.destination, own.source) == (packet.source(), packet.destination())
+            && (own.ports.1, own.ports.0) == packet.ports()
+            && packet.protocol() == protocol::TCP
     }
 
     /// Lets the application read and write what it can.

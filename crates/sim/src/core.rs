@@ -155,8 +155,12 @@ impl Core {
             node.stats.corrupted += 1;
             return None;
         }
-        let from = NodeId::of(packet.source());
-        match self.claims.get(&claim_key(at, from, packet.ports())) {
+        let hint = packet.hint();
+        let claim = match self.connections.get(hint as usize) {
+            Some(connection) if connection.is_for(at, &packet) => Some(Claim::Connection(ConnectionId(hint))),
+            _ => self.claims.get(&claim_key(at, NodeId::of(packet.source()), packet.ports())).copied(),
+        };
+        match claim {
             None => node.stats.unclaimed += 1,
             Some(Claim::Connection(id)) => {
                 let data = packet.length() as usize - crate::packet::IP;
@@ -165,12 +169,11 @@ impl Core {
                     return None;
                 };
                 segment.congestion_experienced = packet.congestion_experienced();
-                let id = *id;
                 self.connections[id.0 as usize].endpoint.handle_segment(self.now, &segment);
                 self.serve(id);
             }
-            Some(Claim::Datagrams(flow)) => self.datagrams[*flow as usize].take(self.now, &packet),
-            Some(Claim::Lane { gateway, lane }) => return Some((*gateway, *lane, packet)),
+            Some(Claim::Datagrams(flow)) => self.datagrams[flow as usize].take(self.now, &packet),
+            Some(Claim::Lane { gateway, lane }) => return Some((gateway, lane, packet)),
         }
         None
     }
@@ -242,7 +245,8 @@ impl Core {
             let Some(segment) = connection.endpoint.poll_transmit(now) else { break };
             let node = connection.node;
             let number = self.nodes[node.index()].take_id();
-            let packet = Packet::tcp(&connection.addressing, number, &segment).sent_at(now);
+            let packet =
+                Packet::tcp(&connection.addressing, number, &segment).sent_at(now).hinted(connection.peer);
             self.send(node, packet);
         }
         match self.connections[id.0 as usize].endpoint.next_wakeup() {
@@ -270,6 +274,8 @@ impl Core {
         let now = self.now;
         let active = Connection::active(opening.settings[0], (now, near_iss), (there, client, near_role));
         let near = self.place(active);
+        self.connections[near.0 as usize].peer = far.0;
+        self.connections[far.0 as usize].peer = near.0;
         self.claims.insert(claim_key(client, server, (opening.port, local)), Claim::Connection(near));
         self.claims.insert(claim_key(server, client, (local, opening.port)), Claim::Connection(far));
         self.flush(near);

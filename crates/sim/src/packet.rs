@@ -31,6 +31,8 @@ struct Body {
     length: u32,
     header_len: u8,
     corrupted: bool,
+    /// Where its receiver may be found, if its sender knew: a place to look at first.
+    hint: u32,
     header: [u8; MOST],
     inner: Option<Packet>,
 }
@@ -118,6 +120,7 @@ impl Packet {
             length,
             header_len: header_len as u8,
             corrupted: false,
+            hint: u32::MAX,
             header,
             inner: None,
         }))
@@ -135,6 +138,19 @@ impl Packet {
     pub(crate) fn sent_at(mut self, now: Instant) -> Self {
         self.0.sent = now;
         self
+    }
+
+    /// The same packet, with a place where its receiver may be.
+    #[inline]
+    #[must_use]
+    pub(crate) fn hinted(mut self, hint: u32) -> Self {
+        self.0.hint = hint;
+        self
+    }
+
+    #[inline]
+    pub(crate) fn hint(&self) -> u32 {
+        self.0.hint
     }
 
     /// When its first sender sent it.

@@ -94,6 +94,8 @@ pub(super) struct DatagramLane {
     handed: u64,
     settled: u64,
     limited: bool,
+    /// Most octets under way at once in this round trip.
+    peak: u32,
     marks_seen: u32,
     refreshed: Option<Instant>,
     snapshot: LaneSnapshot,
@@ -142,6 +144,7 @@ impl DatagramLane {
                 handed: 0,
                 settled: 0,
                 limited: false,
+                peak: 0,
                 marks_seen: 0,
                 refreshed: None,
                 snapshot: LaneSnapshot::default(),
@@ -216,6 +219,7 @@ impl DatagramLane {
         self.sent.push_back(Sent { number, bytes, at: now, delivered: self.delivered, done: false });
         self.next = number.wrapping_add(1);
         self.in_flight += bytes;
+        self.peak = self.peak.max(self.in_flight);
         self.stats.sent += 1;
         self.transmit(core, &front, Some(packet));
     }
@@ -324,10 +328,14 @@ impl DatagramLane {
             self.recovered = self.next;
         } else if since_reduction {
             let round_ended = newest.number.wrapping_sub(self.round).cast_signed() >= 0;
+            // In slow start a window of twice what is used is no more than the next round trip may need.
+            let slow_start =
+                self.congestion.in_slow_start() && self.congestion.cwnd() < self.peak.saturating_mul(2);
+            let limited = std::mem::take(&mut self.limited) || slow_start;
             if round_ended {
                 self.round = self.next;
+                self.peak = self.in_flight;
             }
-            let limited = std::mem::take(&mut self.limited);
             self.congestion.handle_ack(&Ack {
                 now,
                 acked,

@@ -76,7 +76,7 @@ impl Stream {
         let mut out = [0; MAX_FRAMED];
         let single = Single { head: &self.octets, len: packet.length() as usize, offload: Offload::None };
         let framed = self.compressor.frame(&single, &mut out);
-        self.position += (framed.len - framed.replaced) as u64 + len;
+        self.position += len + framed.len as u64 - framed.replaced as u64;
         let head = Some(Box::new((out, framed.len as u8, framed.replaced as u8)));
         self.frames.push_back((self.position, Framed { packet, head }));
     }
