@@ -84,7 +84,7 @@ fn reno_with_random_loss_goes_as_fast_as_mathis_and_padhye_say() {
 
 #[test]
 fn one_flow_fills_a_link_whose_buffer_is_a_bandwidth_delay_product() {
-    for recovery in [Recovery::Sack, Recovery::RackTlp] {
+    for recovery in [Recovery::NewReno, Recovery::Sack, Recovery::RackTlp] {
         let link = LinkSettings::new(Rate::from_mbit(20.0), Duration::from_millis(25)).queue(packets(84));
         let mut dumbbell = Dumbbell::new(1, 1, &link);
         let (bits, stats) =
