@@ -7,7 +7,7 @@ use trunkline_units::{Instant, Seq};
 use crate::congestion::Ack;
 use crate::scoreboard::Progress;
 use crate::sender::{Context, Sender};
-use crate::timers::Wakeup;
+use crate::timers::{Wakeup, nanos};
 use crate::{GrowthKind, SackBlocks};
 
 /// The acknowledgement in a segment.
@@ -42,8 +42,10 @@ pub(crate) struct Arrival {
 /// Time stamps are milliseconds, or ticks of a coarser clock; never 0.
 #[inline]
 pub(crate) fn timestamp(now: Instant, granularity: Duration) -> u32 {
-    let tick = (granularity.as_nanos() as u64).max(1_000_000);
-    ((now.as_nanos() / tick) as u32).wrapping_add(1)
+    const MILLISECOND: u64 = 1_000_000;
+    let tick = nanos(granularity);
+    let ticks = if tick <= MILLISECOND { now.as_nanos() / MILLISECOND } else { now.as_nanos() / tick };
+    (ticks as u32).wrapping_add(1)
 }
 
 impl Sender {

@@ -11,7 +11,7 @@ use crate::sender::{Context, Sender};
 use crate::silent::{Ceiling, Sending, Silent};
 use crate::state::{Event, Events, ResetReason, State};
 use crate::stats::{Counters, Stats};
-use crate::timers::{Slots, Wakeup, expiry};
+use crate::timers::{Slots, Wakeup};
 
 /// One end of a TCP connection.
 ///
@@ -231,7 +231,7 @@ impl Endpoint {
     pub(crate) fn enter_time_wait(&mut self, now: Instant) {
         self.state = State::TimeWait;
         let time_wait = self.settings.timers.time_wait;
-        self.slots.arm(expiry(now, time_wait, Duration::ZERO), Wakeup::TimeWait);
+        self.slots.arm(now + time_wait, Wakeup::TimeWait);
         self.events.raise(Event::Closed);
     }
 

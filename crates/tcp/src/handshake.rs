@@ -8,7 +8,7 @@ use trunkline_units::{Instant, Seq};
 use crate::endpoint::Endpoint;
 use crate::silent::Sending;
 use crate::state::{Event, ResetReason, State};
-use crate::timers::{Wakeup, expiry};
+use crate::timers::{Wakeup, expiry, nanos};
 use crate::{Options, Recovery, Segment};
 
 /// The shift that lets `buffer` be offered in 16 bits (RFC 7323 §2.3).
@@ -26,7 +26,7 @@ impl Endpoint {
     }
 
     fn arm_syn(&mut self, now: Instant) {
-        let delay = self.sending.rto(&self.settings);
+        let delay = nanos(self.sending.rto(&self.settings));
         self.slots.arm(expiry(now, delay, self.settings.timers.granularity), Wakeup::Retransmission);
     }
 

@@ -8,6 +8,7 @@ use crate::acknowledgement::Incoming;
 use crate::endpoint::Endpoint;
 use crate::silent::Sending;
 use crate::state::{Event, ResetReason, State};
+use crate::timers::{nanos, since};
 
 impl Endpoint {
     /// A segment has arrived.
@@ -161,8 +162,8 @@ impl Endpoint {
             return;
         }
         let place = (start, start + u64::from(segment.payload), segment.flags.contains(TcpFlags::FIN));
-        let silence = self.sending.rto(&self.settings);
-        let taken = self.receiver.take(place, (now, silence), &self.settings, &mut self.counters);
+        self.note_silence(now);
+        let taken = self.receiver.take(place, now, &self.settings, &mut self.counters);
         if taken.advanced && self.receiver.readable() > 0 {
             self.events.raise(Event::Readable);
         }
@@ -180,6 +181,19 @@ impl Endpoint {
                 State::FinWait2 => self.enter_time_wait(now),
                 _ => {}
             }
+        }
+    }
+
+    /// After a silence of more than a retransmission timeout segments are acknowledged at once again, as in Linux: the
+    /// peer may have begun with a small window.
+    #[inline]
+    fn note_silence(&mut self, now: Instant) {
+        let silence = since(now, self.receiver.last_data);
+        if silence > nanos(self.settings.timers.min_rto)
+            && self.receiver.last_data > Instant::ZERO
+            && silence > nanos(self.sending.rto(&self.settings))
+        {
+            self.receiver.quicken(&self.settings);
         }
     }
 }

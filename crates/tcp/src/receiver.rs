@@ -42,7 +42,7 @@ pub(crate) struct Receiver {
     fin_at: u64,
     beyond: Option<Box<Beyond>>,
     /// When data came last.
-    last_data: Instant,
+    pub(crate) last_data: Instant,
     pub(crate) ts_recent: u32,
     largest: u16,
     quick: u8,
@@ -115,7 +115,7 @@ impl Receiver {
     pub(crate) fn take(
         &mut self,
         (start, end, fin): (u64, u64, bool),
-        (now, silence): (Instant, std::time::Duration),
+        now: Instant,
         settings: &Settings,
         counters: &mut Counters,
     ) -> Taken {
@@ -125,9 +125,6 @@ impl Receiver {
         if len > 0 {
             counters.data_segments_received += 1;
             self.largest = self.largest.max(len as u16);
-            if now - self.last_data > silence && self.last_data > Instant::ZERO {
-                self.quick = settings.delayed_ack.map_or(0, |delayed| delayed.quick);
-            }
             self.last_data = now;
         }
         let known_to = if start <= self.next { self.next } else { self.known_from(start) };
@@ -163,6 +160,11 @@ impl Receiver {
         let delay = advanced && !finished && !had_gaps && self.may_wait(settings);
         self.ack_now |= !delay;
         taken(advanced, finished, delay)
+    }
+
+    /// The next segments are acknowledged at once each.
+    pub(crate) fn quicken(&mut self, settings: &Settings) {
+        self.quick = settings.delayed_ack.map_or(0, |delayed| delayed.quick);
     }
 
     fn may_wait(&mut self, settings: &Settings) -> bool {

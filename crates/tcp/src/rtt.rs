@@ -14,6 +14,7 @@ use std::time::Duration;
 use trunkline_units::Instant;
 
 use crate::Timers;
+use crate::timers::nanos;
 
 const MEMORY_MS: u32 = 300_000;
 const MOST_BACKOFF: u8 = 16;
@@ -43,7 +44,7 @@ pub(crate) struct Rtt {
 }
 
 fn micros(duration: Duration) -> u32 {
-    u32::try_from(duration.as_micros()).unwrap_or(u32::MAX)
+    u32::try_from(nanos(duration) / 1000).unwrap_or(u32::MAX)
 }
 
 impl Rtt {
@@ -72,10 +73,20 @@ impl Rtt {
     }
 
     /// The timeout, with its back-off.
-    #[inline]
     pub(crate) fn rto(&self, timers: &Timers) -> Duration {
-        let rto = u64::from(self.rto) << self.backoff;
-        Duration::from_micros(rto).clamp(timers.min_rto, timers.max_rto)
+        Duration::from_nanos(self.rto_nanos(timers))
+    }
+
+    /// As [`Rtt::rto`], ns.
+    #[inline]
+    pub(crate) fn rto_nanos(&self, timers: &Timers) -> u64 {
+        let rto = (u64::from(self.rto) << self.backoff) * 1000;
+        rto.max(nanos(timers.min_rto)).min(nanos(timers.max_rto))
+    }
+
+    #[inline]
+    pub(crate) fn srtt_nanos(&self) -> u64 {
+        self.srtt
     }
 
     pub(crate) fn back_off(&mut self) {
@@ -100,11 +111,11 @@ impl Rtt {
         (variance, timers): (Variance, &Timers),
     ) {
         let now_ms = (now.as_nanos() / 1_000_000) as u32;
-        let exact = rtt.as_nanos() as u64;
+        let exact = nanos(rtt);
         if exact <= self.min || now_ms.wrapping_sub(self.min_at_ms) > MEMORY_MS {
             (self.min, self.min_at_ms) = (exact.max(1), now_ms);
         }
-        let tick = timers.granularity.as_nanos() as u64;
+        let tick = nanos(timers.granularity);
         let measured = if tick <= 1000 {
             exact.max(1)
         } else {

@@ -12,7 +12,7 @@ use crate::scoreboard::Scoreboard;
 use crate::silent::{Ceiling, Silent};
 use crate::stats::Counters;
 use crate::stream::Origin;
-use crate::timers::{Slots, Wakeup, expiry};
+use crate::timers::{Slots, Wakeup, expiry, nanos};
 use crate::{GrowthKind, Recovery, Settings};
 
 const FALL_BACK: Duration = Duration::from_secs(3);
@@ -191,6 +191,11 @@ impl Sender {
     #[inline]
     pub(crate) fn rto(&self, settings: &Settings) -> Duration {
         self.rtt.rto(&settings.timers)
+    }
+
+    #[inline]
+    pub(crate) fn rto_nanos(&self, settings: &Settings) -> u64 {
+        self.rtt.rto_nanos(&settings.timers)
     }
 
     fn pacing_rate(&self, settings: &Settings) -> Option<Rate> {
@@ -403,14 +408,14 @@ impl Sender {
     }
 
     pub(crate) fn arm_retransmission(&self, cx: &mut Context<'_>) {
-        let at = expiry(cx.now, self.rto(cx.settings), cx.settings.timers.granularity);
+        let at = expiry(cx.now, self.rto_nanos(cx.settings), cx.settings.timers.granularity);
         cx.slots.arm(at, Wakeup::Retransmission);
     }
 
     pub(crate) fn arm_persist(&self, cx: &mut Context<'_>) {
         let timers = &cx.settings.timers;
-        let delay = self.rtt.rto(timers) * (1_u32 << self.retries.min(16));
-        let at = expiry(cx.now, delay.min(timers.max_rto), timers.granularity);
+        let delay = self.rtt.rto_nanos(timers) << self.retries.min(16);
+        let at = expiry(cx.now, delay.min(nanos(timers.max_rto)), timers.granularity);
         cx.slots.arm(at, Wakeup::Persist);
     }
 

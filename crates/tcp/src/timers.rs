@@ -78,11 +78,28 @@ impl Slots {
     }
 }
 
+/// A setting's nanoseconds: 584 years are enough, and `as_nanos` has 128 bits.
+#[inline]
+pub(crate) const fn nanos(duration: Duration) -> u64 {
+    duration.as_secs().saturating_mul(1_000_000_000).saturating_add(duration.subsec_nanos() as u64)
+}
+
+/// The time between, ns.
+#[inline]
+pub(crate) const fn since(now: Instant, earlier: Instant) -> u64 {
+    now.as_nanos().saturating_sub(earlier.as_nanos())
+}
+
+#[inline]
+pub(crate) const fn after(now: Instant, nanos: u64) -> Instant {
+    Instant::from_nanos(now.as_nanos().saturating_add(nanos))
+}
+
 /// The first tick of a clock of `granularity` at or after `now + delay`.
 #[inline]
-pub(crate) fn expiry(now: Instant, delay: Duration, granularity: Duration) -> Instant {
-    let at = now + delay;
-    let tick = granularity.as_nanos() as u64;
+pub(crate) fn expiry(now: Instant, delay: u64, granularity: Duration) -> Instant {
+    let at = after(now, delay);
+    let tick = nanos(granularity);
     if tick <= 1000 { at } else { Instant::from_nanos(at.as_nanos().div_ceil(tick).saturating_mul(tick)) }
 }
 
@@ -92,8 +109,8 @@ mod tests {
 
     #[test]
     fn a_timer_runs_out_with_a_tick_and_never_early() {
-        let at = |now, delay| {
-            expiry(Instant::from_millis(now), Duration::from_millis(delay), Duration::from_millis(500))
+        let at = |now, delay: u64| {
+            expiry(Instant::from_millis(now), delay * 1_000_000, Duration::from_millis(500))
         };
         assert_eq!(at(0, 1000), Instant::from_millis(1000));
         assert_eq!(at(1, 1000), Instant::from_millis(1500));

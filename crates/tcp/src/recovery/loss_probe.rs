@@ -4,15 +4,13 @@
 //! acknowledgement a segment is sent, a new one or the last again: its acknowledgement starts the repair that a timeout would. If
 //! the last segment was repeated and nothing says that it had come twice, it was lost, and the window is reduced (§7.4).
 
-use std::time::Duration;
-
 use crate::Recovery;
 use crate::acknowledgement::Arrival;
 use crate::congestion::Cause;
 use crate::recovery::Phase;
 use crate::recovery::rack::SLACK;
 use crate::sender::{Context, Outgoing, Sender};
-use crate::timers::Wakeup;
+use crate::timers::{Wakeup, after, nanos, since};
 
 impl Sender {
     /// Sets the shared timer to a probe if there may be one; `acknowledged` if the retransmission timer would begin anew.
@@ -26,15 +24,15 @@ impl Sender {
         }
         let Some(front) = self.board.front() else { return false };
         let timers = &cx.settings.timers;
-        let wait = match self.rtt.srtt() {
+        let wait = match self.rtt.srtt_nanos() {
+            0 => nanos(timers.initial_rto),
             // One segment alone may be acknowledged late: Linux allows its smallest RTO.
-            Some(srtt) => srtt * 2 + if self.board.len() == 1 { timers.min_rto } else { SLACK },
-            None => timers.initial_rto,
+            srtt => 2 * srtt + nanos(if self.board.len() == 1 { timers.min_rto } else { SLACK }),
         };
-        let rto = self.rto(cx.settings);
-        let left = if acknowledged { rto } else { (front.at + rto).saturating_since(cx.now) };
-        let wait = if left > Duration::ZERO { wait.min(left) } else { wait };
-        cx.slots.arm(cx.now + wait, Wakeup::Probe);
+        let rto = self.rto_nanos(cx.settings);
+        let left = if acknowledged { rto } else { since(after(front.at, rto), cx.now) };
+        let wait = if left > 0 { wait.min(left) } else { wait };
+        cx.slots.arm(after(cx.now, wait), Wakeup::Probe);
         true
     }
 
@@ -49,7 +47,7 @@ impl Sender {
         match self.board.front() {
             None => cx.slots.disarm(),
             Some(front) => {
-                let at = (front.at + self.rto(cx.settings)).max(cx.now + Duration::from_micros(1));
+                let at = after(front.at, self.rto_nanos(cx.settings)).max(after(cx.now, 1000));
                 cx.slots.arm(at, Wakeup::Retransmission);
             }
         }

@@ -17,7 +17,7 @@ use crate::acknowledgement::Arrival;
 use crate::congestion::Cause;
 use crate::recovery::{Phase, Verdict};
 use crate::sender::{Context, Sender};
-use crate::timers::Wakeup;
+use crate::timers::{Wakeup, since};
 
 /// Two ticks of a kernel of 250 Hz: what Linux adds to its short timers (`TCP_TIMEOUT_MIN`).
 pub(super) const SLACK: Duration = Duration::from_millis(8);
@@ -49,12 +49,17 @@ impl Sender {
         if let Some((at, end, _)) = arrival.progress.newest
             && (at, end) > (self.rack.at, self.rack.end)
         {
-            let micros = (cx.now - at).as_micros();
+            let micros = since(cx.now, at) / 1000;
             self.rack = Rack { at, end, rtt_micros: micros as u32 };
         }
         let mut verdict = Verdict { grows: true, rearms: arrival.advanced > 0 };
-        let quiet = self.phase == Phase::Open && self.board.sacked() == 0 && self.board.lost() == 0;
-        if quiet && self.repair.is_none() {
+        let quiet = self.phase == Phase::Open
+            && self.board.sacked() == 0
+            && self.board.lost() == 0
+            && !arrival.dsack
+            && !arrival.progress.reordered
+            && self.repair.as_ref().is_none_or(|repair| repair.probe_end == 0);
+        if quiet {
             return verdict;
         }
         self.judge_probe(cx, arrival);
