@@ -311,6 +311,10 @@ impl Core {
             self.connections[id.0 as usize] = connection;
             return id;
         }
+        if self.connections.len() == self.connections.capacity() {
+            // By a quarter: ten thousand of them should not pay for as many that never come.
+            self.connections.reserve_exact(self.connections.len() / 4 + 16);
+        }
         self.connections.push(connection);
         ConnectionId(self.connections.len() as u32 - 1)
     }

@@ -39,19 +39,6 @@ pub struct Transfer {
 }
 
 impl Transfer {
-    pub(crate) fn begun(user: u32, started: Instant) -> Self {
-        Transfer {
-            user,
-            started,
-            connected: None,
-            ended: None,
-            bytes: 0,
-            state: TransferState::Running,
-            sender: Stats::default(),
-            receiver: Stats::default(),
-        }
-    }
-
     /// How long it took, or takes until `now`, the opening of its connection included: the request delay of kung1998.
     pub fn duration(&self, now: Instant) -> Duration {
         self.ended.unwrap_or(now).saturating_since(self.started)
@@ -120,6 +107,31 @@ impl Summary {
             all.deviation = (squares / all.count as f64).sqrt();
         }
         all
+    }
+}
+
+/// A [`Transfer`] as it is kept: counts are copied from the endpoints at its end.
+#[derive(Debug)]
+pub(super) struct Record {
+    pub(super) user: u32,
+    pub(super) state: TransferState,
+    pub(super) started: Instant,
+    pub(super) connected: Option<Instant>,
+    pub(super) ended: Option<Instant>,
+    pub(super) bytes: u64,
+    pub(super) stats: Option<Box<[Stats; 2]>>,
+}
+
+impl Record {
+    pub(super) fn begun(user: u32, started: Instant) -> Self {
+        let state = TransferState::Running;
+        Record { user, state, started, connected: None, ended: None, bytes: 0, stats: None }
+    }
+
+    pub(super) fn transfer(&self) -> Transfer {
+        let [sender, receiver] = self.stats.as_deref().copied().unwrap_or_default();
+        let Record { user, state, started, connected, ended, bytes, .. } = *self;
+        Transfer { user, started, connected, ended, bytes, state, sender, receiver }
     }
 }
 

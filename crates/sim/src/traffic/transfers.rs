@@ -3,9 +3,11 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use trunkline_tcp::Stats;
 use trunkline_units::{Instant, Rng};
 
 use super::datagram::seconds;
+use super::record::Record;
 use super::{Pattern, TcpTraffic, Transfer, TransferState};
 use crate::agenda::Kind;
 use crate::connection::{App, ConnectionId, End, NOBODY, Role};
@@ -29,7 +31,7 @@ pub(crate) struct TransferSource {
     users: Vec<User>,
     /// When users do something next.
     due: BinaryHeap<Reverse<(Instant, u32)>>,
-    records: Vec<Transfer>,
+    records: Vec<Record>,
     stopped: bool,
 }
 
@@ -117,7 +119,7 @@ impl TransferSource {
         };
         let now = core.now;
         let record = self.records.len() as u32;
-        self.records.push(Transfer::begun(user, now));
+        self.records.push(Record::begun(user, now));
         let place = &mut self.users[user as usize];
         place.record = record;
         place.before = 0;
@@ -228,19 +230,22 @@ impl TransferSource {
         if place.ends.is_none() || record.state != TransferState::Running {
             return false;
         }
-        fill(record, core, &place, &self.traffic.pattern);
+        if let Some((bytes, stats)) = progress(core, &place, &self.traffic.pattern) {
+            (record.bytes, record.stats) = (bytes, Some(Box::new(stats)));
+        }
         (record.state, record.ended) = (state, Some(core.now));
         true
     }
 
     /// All its transfers, in the order in which they began, those that go on as they are now.
     pub(crate) fn transfers(&self, core: &Core) -> Vec<Transfer> {
-        let mut all = self.records.clone();
+        let mut all: Vec<Transfer> = self.records.iter().map(Record::transfer).collect();
         for user in &self.users {
-            if let Some(record) = all.get_mut(user.record as usize)
-                && record.state == TransferState::Running
+            if let Some(transfer) = all.get_mut(user.record as usize)
+                && transfer.state == TransferState::Running
+                && let Some((bytes, [sender, receiver])) = progress(core, user, &self.traffic.pattern)
             {
-                fill(record, core, user, &self.traffic.pattern);
+                (transfer.bytes, transfer.sender, transfer.receiver) = (bytes, sender, receiver);
             }
         }
         all
@@ -256,14 +261,12 @@ impl TransferSource {
     }
 }
 
-fn fill(record: &mut Transfer, core: &Core, user: &User, pattern: &Pattern) {
-    let Some(ends) = user.ends else { return };
-    let [client, server] = ends.map(|end| &core.connections[end.0 as usize].endpoint);
+/// How far a user's transfer has come: octets received, and what the sender's and the receiver's TCP have counted.
+fn progress(core: &Core, user: &User, pattern: &Pattern) -> Option<(u64, [Stats; 2])> {
+    let [client, server] = user.ends?.map(|end| &core.connections[end.0 as usize].endpoint);
     let upload = matches!(pattern, Pattern::Bulk { .. });
     let (sender, receiver) = if upload { (client, server) } else { (server, client) };
-    record.bytes = receiver.received() - user.before;
-    record.sender = sender.stats();
-    record.receiver = receiver.stats();
+    Some((receiver.received() - user.before, [sender.stats(), receiver.stats()]))
 }
 
 fn close(core: &mut Core, client: ConnectionId) {
