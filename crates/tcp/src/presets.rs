@@ -7,8 +7,12 @@ use crate::{Counting, DelayedAck, GrowthKind, Recovery, Settings, SlowStart, Spu
 /// A stack of an era.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Preset {
+    /// 4.4BSD, of 1994: the code in kung1998's simulator.
+    Bsd44,
     /// Linux 2.2, of 1999: lee2002's testbed.
     Linux22,
+    /// Linux 2.4, of 2002: damjanovic2007's testbed, which added BIC to it.
+    Linux24,
     /// OPNET 10's Reno, without SACK: honda2005's simulator.
     OpnetReno,
     /// ns-2.26's `Agent/TCP/Reno` and `Agent/TCPSink`: bosau2004's simulator.
@@ -21,13 +25,22 @@ pub enum Preset {
 
 impl Preset {
     /// All of them.
-    pub const ALL: [Preset; 5] =
-        [Preset::Linux22, Preset::OpnetReno, Preset::Ns2Reno, Preset::Linux6, Preset::Linux6Reno];
+    pub const ALL: [Preset; 7] = [
+        Preset::Bsd44,
+        Preset::Linux22,
+        Preset::Linux24,
+        Preset::OpnetReno,
+        Preset::Ns2Reno,
+        Preset::Linux6,
+        Preset::Linux6Reno,
+    ];
 
     /// The name that files use.
     pub const fn name(self) -> &'static str {
         match self {
+            Preset::Bsd44 => "bsd-4.4",
             Preset::Linux22 => "linux-2.2",
+            Preset::Linux24 => "linux-2.4",
             Preset::OpnetReno => "opnet-reno",
             Preset::Ns2Reno => "ns2-reno",
             Preset::Linux6 => "linux-6",
@@ -38,7 +51,9 @@ impl Preset {
     /// What it stands for, in full.
     pub const fn settings(self) -> Settings {
         match self {
+            Preset::Bsd44 => bsd_44(),
             Preset::Linux22 => linux_22(),
+            Preset::Linux24 => linux_24(),
             Preset::OpnetReno => opnet_reno(),
             Preset::Ns2Reno => ns2_reno(),
             Preset::Linux6 => linux_6(),
@@ -49,6 +64,40 @@ impl Preset {
                 ..linux_6()
             },
         }
+    }
+}
+
+const fn bsd_44() -> Settings {
+    Settings {
+        name: Preset::Bsd44.name(),
+        recovery: Recovery::Reno,
+        growth: GrowthKind::Reno,
+        slow_start: SlowStart::Classic,
+        spurious: SpuriousDetection::None,
+        timers: Timers {
+            initial_rto: Duration::from_secs(6),
+            min_rto: Duration::from_secs(1),
+            max_rto: Duration::from_secs(64),
+            granularity: Duration::from_millis(500),
+            most_retries: 12,
+            time_wait: Duration::from_secs(60),
+        },
+        delayed_ack: Some(DelayedAck { timeout: Duration::from_millis(200), every: 2, quick: 0 }),
+        mss: 1460,
+        initial_window: 1,
+        initial_ssthresh: None,
+        duplicate_threshold: 3,
+        limited_transmit: false,
+        counting: Counting::Acks,
+        restart_after_idle: true,
+        validates_window: false,
+        sack: false,
+        timestamps: true,
+        window_scaling: true,
+        ecn: false,
+        nagle: true,
+        send_buffer: 16_384,
+        receive_buffer: 16_384,
     }
 }
 
@@ -83,6 +132,19 @@ const fn linux_22() -> Settings {
         nagle: true,
         send_buffer: 65_535,
         receive_buffer: 65_535,
+    }
+}
+
+const fn linux_24() -> Settings {
+    Settings {
+        name: Preset::Linux24.name(),
+        spurious: SpuriousDetection::Eifel,
+        delayed_ack: Some(DelayedAck { timeout: Duration::from_millis(40), every: 2, quick: 16 }),
+        initial_window: 3,
+        limited_transmit: true,
+        validates_window: true,
+        send_buffer: 131_072,
+        ..linux_22()
     }
 }
 
@@ -203,7 +265,7 @@ mod tests {
         let error = "linux-7".parse::<Preset>().unwrap_err().to_string();
         assert_eq!(
             error,
-            "\"linux-7\" is no preset; allowed: linux-2.2, opnet-reno, ns2-reno, linux-6, linux-6-reno"
+            "\"linux-7\" is no preset; allowed: bsd-4.4, linux-2.2, linux-2.4, opnet-reno, ns2-reno, linux-6, linux-6-reno"
         );
     }
 
