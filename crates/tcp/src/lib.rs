@@ -8,6 +8,7 @@
 //! [`Endpoint`] is one end of a connection.
 
 mod acknowledgement;
+mod arming;
 mod congestion;
 mod delivery;
 mod endpoint;
@@ -28,6 +29,7 @@ mod state;
 mod stats;
 mod stream;
 mod timers;
+mod transmission;
 
 pub use congestion::{Ack, Cause, Congestion};
 pub use endpoint::Endpoint;

@@ -1,0 +1,165 @@
+//! What is lost, by the rule of each way of recovery, and what is to be repeated next.
+
+use std::time::Duration;
+
+use trunkline_units::Instant;
+
+use super::Scoreboard;
+use super::record::{LOST, REPEATED, REPEATING, SACKED, Sent};
+
+impl Scoreboard {
+    fn lose(&mut self, index: usize) {
+        let sent = *self.get(index);
+        if sent.marks & (LOST | REPEATING) == LOST {
+            return;
+        }
+        let span = sent.span();
+        self.forget(&sent, span);
+        self.records[index].marks = (sent.marks | LOST) & !REPEATING;
+        self.lost += span;
+        self.waiting += span;
+        self.repeated_up_to = self.repeated_up_to.min(sent.start);
+    }
+
+    /// The first segment is lost, unless it is delivered or its repeat is in flight.
+    pub(crate) fn lose_front(&mut self) {
+        if self.records.front().is_some_and(|sent| !sent.has(SACKED | REPEATING)) {
+            self.lose(0);
+        }
+    }
+
+    /// After a timeout: everything is lost that is not delivered, but what was sent after `spared`; the first in any case.
+    pub(crate) fn lose_all(&mut self, spared: Instant) {
+        for index in 0..self.records.len() {
+            let sent = &self.records[index];
+            if !sent.has(SACKED) && (index == 0 || sent.at <= spared) {
+                self.lose(index);
+            }
+        }
+        self.searched = 0;
+    }
+
+    /// A receiver that has the first segment but does not acknowledge it has thrown away what it reported
+    /// (RFC 2018 §8).
+    pub(crate) fn forget_broken_promises(&mut self) {
+        if self.records.front().is_some_and(|sent| sent.has(SACKED)) {
+            for sent in &mut self.records {
+                sent.marks &= !SACKED;
+            }
+            self.sacked = 0;
+            self.highest_sacked = 0;
+            self.extra().blocks = [(0, 0); 4];
+        }
+    }
+
+    /// Nothing was lost after all.
+    pub(crate) fn absolve(&mut self) {
+        for sent in &mut self.records {
+            sent.marks &= !LOST;
+        }
+        (self.lost, self.waiting) = (0, 0);
+        self.searched = 0;
+    }
+
+    /// Marks as lost what RFC 6675 §4 `IsLost` says: more than `threshold − 1` full segments above it are delivered.
+    /// Whether anything was.
+    pub(crate) fn lose_by_count(&mut self, threshold: u32, mss: u32) -> bool {
+        if self.sacked <= (threshold - 1) * mss {
+            return false;
+        }
+        let mut above = 0;
+        let mut index = self.index(self.highest_sacked);
+        while index > 0 && above <= (threshold - 1) * mss {
+            index -= 1;
+            let sent = &self.records[index];
+            above += if sent.has(SACKED) { sent.span() } else { 0 };
+        }
+        let first = self.index(self.searched);
+        let mut any = false;
+        for below in first..index {
+            if !self.records[below].has(SACKED | LOST | REPEATED) {
+                self.lose(below);
+                any = true;
+            }
+        }
+        if index > first {
+            self.searched = self.records[index].start;
+        }
+        any
+    }
+
+    /// Marks as lost what was sent at least `reordering` before the segment sent last among those delivered, at `at`
+    /// and ending at `end`, whose round trip took `rtt` (RFC 8985 §6.2 step 5). Octets lost, and how long until the
+    /// next might be.
+    pub(crate) fn lose_by_time(
+        &mut self,
+        now: Instant,
+        (at, end, rtt): (Instant, u64, Duration),
+        reordering: Duration,
+    ) -> (u32, Option<Duration>) {
+        let before = self.waiting;
+        let deadline = rtt + reordering;
+        let mut soonest: Option<Duration> = None;
+        let mut index = self.index(self.searched);
+        while let Some(sent) = self.records.get(index) {
+            if !sent.has(SACKED | LOST | REPEATED) {
+                if (sent.at, sent.end()) >= (at, end) {
+                    break;
+                }
+                let age = now - sent.at;
+                if age < deadline {
+                    soonest = Some(deadline.saturating_sub(age));
+                    break;
+                }
+                self.lose(index);
+            }
+            index += 1;
+        }
+        self.searched = self.records.get(index).map_or_else(|| self.end(), |sent| sent.start);
+        while let Some(&(sent_at, start)) = self.extra.as_ref().and_then(|extra| extra.repeats.front()) {
+            let index = self.index(start);
+            let stale = |sent: &Sent| sent.start != start || sent.at != sent_at || !sent.has(REPEATING);
+            if !self.records.get(index).is_none_or(stale) {
+                let sent = &self.records[index];
+                if (sent.at, sent.end()) >= (at, end) {
+                    break;
+                }
+                let age = now - sent_at;
+                if age < deadline {
+                    let left = deadline.saturating_sub(age);
+                    soonest = Some(soonest.map_or(left, |other| other.max(left)));
+                    break;
+                }
+                self.lose(index);
+            }
+            self.extra().repeats.pop_front();
+        }
+        (self.waiting - before, soonest)
+    }
+
+    /// The first that is lost and waits for its repeat.
+    #[inline]
+    pub(crate) fn next_lost(&mut self) -> Option<usize> {
+        if self.waiting == 0 {
+            return None;
+        }
+        let mut index = self.index(self.repeated_up_to);
+        while let Some(sent) = self.records.get(index) {
+            if sent.marks & (LOST | REPEATING) == LOST {
+                self.repeated_up_to = sent.start;
+                return Some(index);
+            }
+            index += 1;
+        }
+        None
+    }
+
+    /// The first at or after `place` that is neither delivered nor repeated, below the highest delivered (RFC 6675
+    /// §4 `NextSeg` rule 3).
+    pub(crate) fn next_unsure(&self) -> Option<usize> {
+        let index = self.index(self.searched);
+        let range = self.records.range(index..);
+        let found = range.take_while(|sent| sent.end() < self.highest_sacked);
+        found.into_iter().position(|sent| !sent.has(SACKED | LOST | REPEATED)).map(|at| index + at)
+    }
+}

@@ -1,0 +1,118 @@
+//! A segment in flight, and what an acknowledgement says of many.
+
+use std::time::Duration;
+
+use trunkline_units::Instant;
+
+use crate::acknowledgement::timestamp;
+use crate::delivery::Stamp;
+
+pub(super) const SACKED: u8 = 1;
+pub(super) const LOST: u8 = 2;
+/// A repeat is in flight.
+pub(super) const REPEATING: u8 = 4;
+/// It was repeated at least once.
+pub(super) const REPEATED: u8 = 8;
+pub(super) const FIN: u8 = 16;
+
+/// A segment in flight.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sent {
+    pub(crate) start: u64,
+    /// When it was sent last.
+    pub(crate) at: Instant,
+    pub(super) stamp: Stamp,
+    /// Octets of data.
+    pub(crate) len: u16,
+    pub(super) marks: u8,
+}
+
+impl Sent {
+    #[inline]
+    pub(super) fn has(&self, mark: u8) -> bool {
+        self.marks & mark != 0
+    }
+
+    #[inline]
+    pub(crate) fn is_fin(&self) -> bool {
+        self.has(FIN)
+    }
+
+    #[inline]
+    pub(super) fn span(&self) -> u32 {
+        u32::from(self.len) + u32::from(self.is_fin())
+    }
+
+    #[inline]
+    pub(crate) fn end(&self) -> u64 {
+        self.start + u64::from(self.span())
+    }
+}
+
+/// What an acknowledgement brought.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    now: Instant,
+    min_rtt: Duration,
+    recover: u64,
+    /// A time stamp echoed, and what the clock of time stamps goes by.
+    echo: Option<(u32, Duration)>,
+    /// Octets delivered that were not known to be before.
+    pub(crate) delivered: u32,
+    /// Of them, by SACK.
+    pub(crate) sacked: u32,
+    /// When the oldest and the newest segment acknowledged were sent, among those never repeated.
+    pub(crate) oldest: Option<Instant>,
+    pub(crate) newest_original: Option<Instant>,
+    pub(crate) sacked_oldest: Option<Instant>,
+    /// It acknowledges a segment that was repeated.
+    pub(crate) repeated: bool,
+    /// It acknowledges a segment that was never repeated and sent before the timeout.
+    pub(crate) original: bool,
+    /// A segment came after one that was sent later.
+    pub(crate) reordered: bool,
+    /// The segment sent last among those delivered: time, end and stamp.
+    pub(crate) newest: Option<(Instant, u64, Stamp)>,
+}
+
+impl Progress {
+    #[inline]
+    pub(crate) fn new(now: Instant, min_rtt: Duration, recover: u64, echo: Option<(u32, Duration)>) -> Self {
+        Progress {
+            now,
+            min_rtt,
+            recover,
+            echo,
+            delivered: 0,
+            sacked: 0,
+            oldest: None,
+            newest_original: None,
+            sacked_oldest: None,
+            repeated: false,
+            original: false,
+            reordered: false,
+            newest: None,
+        }
+    }
+
+    /// What is acknowledged is not the repeat of `repeated` but a transmission before it (RFC 8985 §6.2 step 2).
+    fn answers_before(&self, repeated: Instant) -> bool {
+        let Some((echo, granularity)) = self.echo else { return false };
+        echo.wrapping_sub(timestamp(repeated, granularity)).cast_signed() < 0
+    }
+
+    #[inline]
+    pub(super) fn take(&mut self, sent: &Sent, highest_sacked: u64) {
+        self.delivered += sent.span();
+        let (repeated, end) = (sent.has(REPEATED), sent.end());
+        if !repeated {
+            self.original |= end <= self.recover;
+            self.reordered |= end < highest_sacked;
+        } else if self.now - sent.at < self.min_rtt || self.answers_before(sent.at) {
+            return;
+        }
+        if self.newest.is_none_or(|(at, other, _)| (sent.at, end) > (at, other)) {
+            self.newest = Some((sent.at, end, sent.stamp));
+        }
+    }
+}
