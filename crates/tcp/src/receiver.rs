@@ -286,3 +286,46 @@ impl Receiver {
         (taken, taken > 0 && opens && !self.finished())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Preset;
+    use trunkline_units::{Rng, Seq};
+
+    #[test]
+    fn any_order_of_segments_comes_together() {
+        let settings = Settings { receive_buffer: 10_000, ..Preset::Linux6.settings() };
+        for seed in 0..300 {
+            let mut rng = Rng::new(seed, "receiver");
+            let mut receiver = Receiver::new(&settings);
+            receiver.origin = Origin(Seq(u32::MAX - 500));
+            receiver.offer(&settings, 0);
+            let mut counters = Counters::default();
+            // What has come, octet by octet.
+            let mut held = vec![false; 4001];
+            held[0] = true;
+            while receiver.next < 4001 {
+                let start = 1 + rng.below(4000);
+                let end = (start + 1 + rng.below(300)).min(4001);
+                let known = held[start as usize..end as usize].iter().all(|held| *held);
+                let before = counters.duplicates;
+                receiver.take((start, end, false), Instant::from_millis(1), &settings, &mut counters);
+                held[start as usize..end as usize].fill(true);
+                assert_eq!(counters.duplicates - before, u32::from(known), "seed {seed}: {start} to {end}");
+                let next = held.iter().position(|held| !*held).unwrap_or(4001) as u64;
+                assert_eq!(receiver.next, next);
+                for (index, (from, to)) in receiver.sack_blocks(4).as_slice().iter().enumerate() {
+                    let place = |seq| receiver.origin.place(seq, next).unwrap() as usize;
+                    let (from, to) = (place(*from), place(*to));
+                    assert!(held[from..to].iter().all(|held| *held), "seed {seed}: it has not got that");
+                    if index == 0 && start > next && !known {
+                        assert!(from <= start as usize && end as usize <= to, "the newest first");
+                    }
+                }
+            }
+            assert!(!receiver.has_gaps());
+            assert_eq!(receiver.readable(), 4000);
+        }
+    }
+}

@@ -214,7 +214,12 @@ impl Scoreboard {
             self.repeating += span;
             self.waiting -= if marks & LOST != 0 { span } else { 0 };
         }
-        self.extra().repeats.push_back((now, start));
+        let first = self.records.front().map_or(0, |sent| sent.start);
+        let repeats = &mut self.extra().repeats;
+        while repeats.front().is_some_and(|&(_, start)| start < first) {
+            repeats.pop_front();
+        }
+        repeats.push_back((now, start));
     }
 
     /// Forgets repeats of which nothing is outstanding.
@@ -247,5 +252,78 @@ impl Scoreboard {
             [self.sacked, self.lost, self.repeating, self.waiting],
             "sums are those of the records"
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const MSS: u32 = 1000;
+
+    /// Twenty segments sent at once, from place 1.
+    fn board() -> Scoreboard {
+        let mut board = Scoreboard::default();
+        for number in 0..20 {
+            let start = 1 + number * u64::from(MSS);
+            board.push(Instant::from_millis(1), start, MSS as u16, false, Stamp::default());
+        }
+        board
+    }
+
+    fn place(number: u64) -> u64 {
+        1 + number * u64::from(MSS)
+    }
+
+    fn progress() -> Progress {
+        Progress::new(Instant::from_millis(100), Duration::ZERO, 0, None)
+    }
+
+    fn sack(board: &mut Scoreboard, blocks: &[(u64, u64)]) -> u32 {
+        let blocks: Vec<_> = blocks.iter().map(|(start, end)| (place(*start), place(*end))).collect();
+        let mut progress = progress();
+        board.sack(&blocks, &mut progress);
+        board.check(1, place(20));
+        progress.sacked / MSS
+    }
+
+    #[test]
+    fn a_block_counts_for_what_is_new_in_it() {
+        let mut board = board();
+        assert_eq!(sack(&mut board, &[(5, 7)]), 2);
+        assert_eq!(sack(&mut board, &[(5, 7)]), 0);
+        assert_eq!(sack(&mut board, &[(3, 9), (11, 12)]), 5);
+        assert_eq!(sack(&mut board, &[(2, 14)]), 5);
+        assert_eq!(board.sacked(), 12 * MSS);
+        assert_eq!(board.pipe(20 * u64::from(MSS)), 8 * MSS);
+    }
+
+    #[test]
+    fn lost_is_what_has_more_than_two_segments_delivered_above() {
+        let mut board = board();
+        sack(&mut board, &[(5, 7)]);
+        assert!(!board.lose_by_count(3, MSS));
+        sack(&mut board, &[(9, 10), (5, 7)]);
+        // Above 5 there are three; above 7 and 8 only one.
+        assert!(board.lose_by_count(3, MSS));
+        assert_eq!(board.lost(), 5 * MSS);
+        let next = board.next_lost().map(|index| board.get(index).start);
+        assert_eq!(next, Some(place(0)));
+    }
+
+    #[test]
+    fn repeats_of_what_has_arrived_are_forgotten() {
+        let mut board = board();
+        for round in 0..1000_u64 {
+            board.lose_front();
+            board.repeat(0, Instant::from_millis(round), Stamp::default());
+            board.acknowledge(place(round + 1), &mut progress());
+            board.push(Instant::from_millis(round), place(round + 20), MSS as u16, false, Stamp::default());
+        }
+        let repeats = board.extra.as_ref().map_or(0, |extra| extra.repeats.len());
+        assert!(repeats <= 2, "{repeats}");
+        board.check(place(1000), place(1020));
     }
 }
