@@ -46,13 +46,14 @@ fn trunk() -> (Dumbbell, Vec<SourceId>) {
     (dumbbell, sources)
 }
 
-/// 10 Gbit/s, so that each flow has a window to speak of.
-fn many() -> (Dumbbell, Vec<SourceId>) {
-    let link = LinkSettings::new(Rate::from_mbit(1000.0), Duration::from_millis(10)).queue(packets(20_000));
+/// 5 Gbit/s and 100 ms, so that each of ten thousand flows has a window to speak of: eight packets.
+fn wide(flows: u32) -> (Dumbbell, Vec<SourceId>) {
+    let link = LinkSettings::new(Rate::from_mbit(5000.0), Duration::from_millis(50)).queue(packets(41_667));
     let mut dumbbell = Dumbbell::new(1, 10, &link);
     let tcp = linux(GrowthKind::Cubic);
     let stagger = Duration::from_micros(200);
-    let sources = (0..10).map(|pair| dumbbell.bulk(pair, 1000, &tcp, (Duration::ZERO, stagger))).collect();
+    let sources =
+        (0..10).map(|pair| dumbbell.bulk(pair, flows / 10, &tcp, (Duration::ZERO, stagger))).collect();
     (dumbbell, sources)
 }
 
@@ -67,10 +68,11 @@ fn yardstick() -> (Dumbbell, Vec<SourceId>) {
     (dumbbell, sources)
 }
 
-const CASES: [Case; 4] = [
+const CASES: [Case; 5] = [
     Case { name: "saturated", about: "10 CUBIC flows, 100 Mbit/s, 20 ms", seconds: 60, build: saturated },
     Case { name: "trunk", about: "the same through a trunk of one lane", seconds: 60, build: trunk },
-    Case { name: "many", about: "10 000 CUBIC flows, 1 Gbit/s, 20 ms", seconds: 10, build: many },
+    Case { name: "few", about: "10 CUBIC flows, 5 Gbit/s, 100 ms", seconds: 10, build: || wide(10) },
+    Case { name: "many", about: "10 000 CUBIC flows on the same link", seconds: 10, build: || wide(10_000) },
     Case {
         name: "yardstick",
         about: "5 BIC and 5 Reno flows, 100 Mbit/s, 100 ms",
