@@ -60,6 +60,8 @@ pub(crate) enum Upcall {
     Connected { source: u32, transfer: u32 },
     /// To the source of a transfer: the client has written and read all.
     Exchanged { source: u32, transfer: u32 },
+    /// To the source of a transfer: the server has all that the client sent.
+    Received { source: u32, transfer: u32 },
     /// To the source of a transfer: an end has closed, or broken.
     Ended { source: u32, transfer: u32, orderly: bool },
     /// To a gateway: a lane has got or sent something.
@@ -78,6 +80,8 @@ pub(crate) struct Connection {
     pub(crate) node: NodeId,
     /// The other end, if it is known: where its packets' receiver is looked for first.
     pub(crate) peer: u32,
+    /// It ended before its time.
+    pub(crate) broken: bool,
 }
 
 impl Connection {
@@ -92,6 +96,7 @@ impl Connection {
             role,
             node,
             peer: u32::MAX,
+            broken: false,
         }
     }
 
@@ -100,7 +105,8 @@ impl Connection {
         iss: u32,
         (addressing, node, role): (Addressing, NodeId, Role),
     ) -> Self {
-        Connection { endpoint: Endpoint::accept(settings, Seq(iss)), addressing, role, node, peer: u32::MAX }
+        let endpoint = Endpoint::accept(settings, Seq(iss));
+        Connection { endpoint, addressing, role, node, peer: u32::MAX, broken: false }
     }
 
     /// Whether a packet that came to `at` is for this end.
@@ -146,8 +152,17 @@ impl Connection {
         }
     }
 
+    /// Passes on what has happened.
+    #[inline]
+    pub(crate) fn hear(&mut self, now: trunkline_units::Instant, upcalls: &mut Vec<Upcall>) {
+        while let Some(event) = self.endpoint.poll_event() {
+            self.tell(now, event, upcalls);
+        }
+    }
+
     /// Passes an event on to whom it concerns.
-    pub(crate) fn tell(&mut self, now: trunkline_units::Instant, event: Event, upcalls: &mut Vec<Upcall>) {
+    fn tell(&mut self, now: trunkline_units::Instant, event: Event, upcalls: &mut Vec<Upcall>) {
+        self.broken |= matches!(event, Event::Reset(_));
         match (self.role, event) {
             (
                 Role::App(App { transfer: (source, transfer), end: End::Client { .. }, .. }),
@@ -155,7 +170,10 @@ impl Connection {
             ) => {
                 upcalls.push(Upcall::Connected { source, transfer });
             }
-            (Role::App(App { end: End::Server, .. }), Event::RemoteClosed) => self.endpoint.close(now),
+            (Role::App(App { transfer: (source, transfer), end: End::Server, .. }), Event::RemoteClosed) => {
+                self.endpoint.close(now);
+                upcalls.push(Upcall::Received { source, transfer });
+            }
             (Role::App(App { transfer: (source, transfer), .. }), Event::Closed | Event::Reset(_)) => {
                 let orderly = matches!(event, Event::Closed);
                 upcalls.push(Upcall::Ended { source, transfer, orderly });

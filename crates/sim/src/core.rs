@@ -190,9 +190,7 @@ impl Core {
         let now = self.now;
         let connection = &mut self.connections[id.0 as usize];
         connection.serve_app(now, &mut self.upcalls);
-        while let Some(event) = connection.endpoint.poll_event() {
-            connection.tell(now, event, &mut self.upcalls);
-        }
+        connection.hear(now, &mut self.upcalls);
         match connection.role {
             Role::Lane { gateway, lane } => self.upcalls.push(Upcall::Lane { gateway, lane }),
             Role::Split { proxy, flow } => {
@@ -207,15 +205,19 @@ impl Core {
         if let Role::App(app) = connection.role
             && connection.endpoint.state() == State::Closed
         {
-            let peer = if app.transfer.1 == NOBODY { self.peer(id) } else { None };
+            let given_up = connection.broken && app.transfer.1 == NOBODY;
+            let peer = if given_up { self.peer(id) } else { None };
             self.forget(id);
             // An end that nobody waits for, and whose peer gave up, would wait for ever.
-            if let Some(peer) = peer
-                && self.connections[peer.0 as usize].endpoint.state() != State::TimeWait
-            {
+            if let Some(peer) = peer {
                 self.forget(peer);
             }
         }
+    }
+
+    /// Takes note of what happened to a connection.
+    pub(crate) fn hear(&mut self, id: ConnectionId) {
+        self.connections[id.0 as usize].hear(self.now, &mut self.upcalls);
     }
 
     /// The other end of an application's connection, if it is there.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use trunkline_tcp::Endpoint;
+use trunkline_trunk::path_tail::Estimate;
 use trunkline_units::{Instant, Rng};
 
 use crate::agenda::Kind;
@@ -84,6 +85,15 @@ impl Network {
     /// What a proxy has done.
     pub fn proxy_stats(&self, id: ProxyId) -> &ProxyStats {
         self.proxies[id.0 as usize].stats()
+    }
+
+    /// The operator of a mobile network says something else of one of a [path tail](crate::ProxyMode::PathTail) proxy's
+    /// cells, by its number. What it says of a profile holds for each connection that has one.
+    ///
+    /// # Panics
+    /// If there is no such cell.
+    pub fn set_estimate(&mut self, id: ProxyId, cell: usize, estimate: Estimate) {
+        self.proxies[id.0 as usize].set_estimate(&mut self.core, id.0, cell, estimate);
     }
 
     /// Joins two gateways by a trunk. Its lanes are opened as the network begins to run.
@@ -322,6 +332,11 @@ impl Network {
             Upcall::Exchanged { source, transfer } => {
                 if let Source::Transfers(transfers) = &mut self.sources[source as usize] {
                     transfers.exchanged(&mut self.core, source, transfer);
+                }
+            }
+            Upcall::Received { source, transfer } => {
+                if let Source::Transfers(transfers) = &mut self.sources[source as usize] {
+                    transfers.received(&self.core, transfer);
                 }
             }
             Upcall::Ended { source, transfer, orderly } => {

@@ -5,21 +5,25 @@
 //! or holds some. Others it passes on.
 
 mod inspect;
+mod regulate;
 mod split;
+mod tail;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use trunkline_packet::{TcpFlags, protocol};
+use trunkline_packet::protocol;
 use trunkline_tcp::Settings;
+use trunkline_trunk::path_tail::Estimate;
 
-use crate::core::{Core, flags_of};
+use crate::core::Core;
 use crate::{LinkId, NodeId, Packet};
-use inspect::Inspected;
+use inspect::{Change, Inspection};
+use regulate::Regulator;
 use split::Split;
 
-pub use split::Cell;
+pub use tail::Cell;
 
 /// A proxy of a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -32,13 +36,16 @@ pub enum ProxyMode {
     /// deliver. The TCPs that face the network and the mobile node.
     Split([Arc<Settings>; 2]),
     /// Splits them, and acknowledges as a loss-free link of the mobile network's rate would (bosau2004 §3), by
-    /// crate `trunk`'s path tail emulation. The TCP that faces the network must do without SACK and with an
-    /// acknowledgement for each segment: when they leave is the emulation's to say.
+    /// crate `trunk`'s path tail emulation. The TCP that faces the network goes without SACK, timestamps and delayed
+    /// acknowledgements, whatever its settings: when they leave is the emulation's to say.
     PathTail([Arc<Settings>; 2], Vec<Cell>),
-    /// Lowers the windows that the nodes behind it offer, octets.
+    /// Lowers the windows that the nodes behind it offer, octets (Chakravorty et al. 2003; theirs vary).
     ClampWindow(u64),
     /// M-TCP (Brown and Singh 1997): keeps the acknowledgement of the last octet back, and when the mobile node has not been heard
     /// of for a while, uses it to close the sender's window until it is.
+    ///
+    /// Deviation: theirs splits the connection, with a TCP of its own on the mobile side; here both ends are the hosts', and what the
+    /// mobile link loses is the sender's to repeat.
     Freeze {
         /// For how long.
         after: Duration,
@@ -46,9 +53,7 @@ pub enum ProxyMode {
     /// The acknowledgement regulator (Chan and Ramjee 2002): an acknowledgement passes only when what it sets free at the
     /// sender finds room before the mobile link.
     RegulateAcks {
-        /// The mobile link.
-        link: LinkId,
-        /// Packets that may wait before it.
+        /// Packets that may wait before each of the proxy's links to the nodes behind it.
         room: u32,
     },
 }
@@ -67,16 +72,33 @@ pub struct ProxySettings {
 pub struct ProxyStats {
     /// Connections it has taken up.
     pub flows: u64,
-    /// Segments it has dropped because its emulated link had no room.
+    /// Segments of the network that it dropped because an emulated link had no room.
     pub dropped: u64,
-    /// Acknowledgements it has held back for a time.
+    /// Segments of the network that it dropped because it held enough of their connection.
+    pub overflowed: u64,
+    /// Damaged segments, of connections it has split.
+    pub corrupted: u64,
+    /// Acknowledgements it has held back for a time, or, of a freezing proxy, but for their last octet.
     pub held: u64,
-    /// Acknowledgements whose window it has lowered.
+    /// Acknowledgements it has sent when they were due.
+    pub released: u64,
+    /// Segments whose window it has lowered.
     pub clamped: u64,
     /// Times it has closed a sender's window.
     pub frozen: u64,
-    /// Most octets that it had acknowledged and not yet delivered.
+    /// Octets that it has for mobile nodes now: that came in order, and that a mobile node has not acknowledged.
+    pub buffered: u64,
+    /// The most that there were.
     pub peak_buffered: u64,
+}
+
+impl ProxyStats {
+    /// A connection that was counted with `counted` octets has `now`.
+    fn recount(&mut self, counted: &mut u64, now: u64) {
+        self.buffered = self.buffered + now - *counted;
+        self.peak_buffered = self.peak_buffered.max(self.buffered);
+        *counted = now;
+    }
 }
 
 /// A connection as the proxy names it: addresses and ports, the side of the network first.
@@ -85,14 +107,15 @@ type FlowKey = (u32, u32, u16, u16);
 #[derive(Debug)]
 enum Work {
     Split(Split),
-    Inspect(BTreeMap<FlowKey, Inspected>),
+    Inspect(Inspection),
+    /// By the link to the mobile node.
+    Regulate(u32, BTreeMap<LinkId, Regulator>),
 }
 
 #[derive(Debug)]
 pub(crate) struct Proxy {
     node: NodeId,
     behind: Vec<bool>,
-    mode: ProxyMode,
     work: Work,
     stats: ProxyStats,
 }
@@ -104,20 +127,26 @@ impl Proxy {
         for node in &settings.behind {
             behind[node.index()] = true;
         }
-        let work = match &settings.mode {
-            ProxyMode::Split(tcp) => Work::Split(Split::new(node, tcp.clone(), None)),
-            ProxyMode::PathTail(tcp, cells) => {
-                Work::Split(Split::new(node, tcp.clone(), Some(cells.as_slice())))
-            }
-            ProxyMode::ClampWindow(_) | ProxyMode::Freeze { .. } | ProxyMode::RegulateAcks { .. } => {
-                Work::Inspect(BTreeMap::new())
-            }
+        let work = match settings.mode {
+            ProxyMode::Split(tcp) => Work::Split(Split::new(node, tcp, None)),
+            ProxyMode::PathTail(tcp, cells) => Work::Split(Split::new(node, tcp, Some(&cells))),
+            ProxyMode::ClampWindow(most) => Work::Inspect(Inspection::new(Change::Clamp(most))),
+            ProxyMode::Freeze { after } => Work::Inspect(Inspection::new(Change::Freeze(after))),
+            ProxyMode::RegulateAcks { room } => Work::Regulate(room, BTreeMap::new()),
         };
-        Proxy { node, behind, mode: settings.mode, work, stats: ProxyStats::default() }
+        Proxy { node, behind, work, stats: ProxyStats::default() }
     }
 
     pub(crate) const fn stats(&self) -> &ProxyStats {
         &self.stats
+    }
+
+    /// The operator says something else of a cell, by its number.
+    pub(crate) fn set_estimate(&mut self, core: &mut Core, index: u32, cell: usize, estimate: Estimate) {
+        if let Work::Split(split) = &mut self.work {
+            split.set_estimate(core.now, cell, estimate);
+            self.wait(core, index);
+        }
     }
 
     fn is_behind(&self, node: NodeId) -> bool {
@@ -138,21 +167,47 @@ impl Proxy {
         } else {
             (u32::from(packet.destination()), u32::from(packet.source()), destination, source)
         };
+        let (node, now, stats) = (self.node, core.now, &mut self.stats);
         match &mut self.work {
-            Work::Split(split) => split.handle_packet(core, index, (key, inward), packet, &mut self.stats),
-            Work::Inspect(flows) => {
-                if flags_of(&packet).contains(TcpFlags::SYN) && !flows.contains_key(&key) {
-                    self.stats.flows += 1;
-                    flows.insert(key, Inspected::default());
+            // An end would find it out; who only looks does not.
+            Work::Split(_) if packet.is_corrupted() => stats.corrupted += 1,
+            Work::Split(split) => split.handle_packet(core, index, (key, inward), packet, stats),
+            _ if packet.is_corrupted() => core.forward(node, packet),
+            Work::Inspect(inspection) => {
+                let passes = inspection.handle(now, (key, inward), packet, stats);
+                core.forward(node, passes);
+            }
+            Work::Regulate(room, regulators) => {
+                let mobile = if inward { to } else { from };
+                let link = LinkId(core.nodes[node.index()].routes[mobile.index()]);
+                let regulator = regulators.entry(link).or_insert_with(|| Regulator::new(*room));
+                if let Some(passes) = regulator.handle(now, (key, inward), packet, stats) {
+                    core.forward(node, passes);
                 }
-                match flows.get_mut(&key) {
-                    Some(flow) => {
-                        let passes = flow.handle(core, &self.mode, (inward, packet), &mut self.stats);
-                        passes.into_iter().flatten().for_each(|packet| core.forward(self.node, packet));
+            }
+        }
+        self.let_go(core);
+        self.wait(core, index);
+    }
+
+    /// Sends what is due.
+    fn let_go(&mut self, core: &mut Core) {
+        let (node, now, stats) = (self.node, core.now, &mut self.stats);
+        match &mut self.work {
+            Work::Split(split) => split.release(core, stats),
+            Work::Inspect(inspection) => {
+                while let Some(packet) = inspection.poll(now, stats) {
+                    core.send(node, packet.sent_at(now));
+                }
+            }
+            Work::Regulate(_, regulators) => {
+                for (link, regulator) in regulators {
+                    let waiting =
+                        core.links.get(link.0 as usize).map_or(0, |link| link.queue().backlog_segments);
+                    while let Some(packet) = regulator.poll(now, waiting, stats) {
+                        core.forward(node, packet);
                     }
-                    None => core.forward(self.node, packet),
                 }
-                self.wait(core, index);
             }
         }
     }
@@ -161,7 +216,8 @@ impl Proxy {
     fn wait(&self, core: &mut Core, index: u32) {
         let next = match &self.work {
             Work::Split(split) => split.next(),
-            Work::Inspect(flows) => flows.values().filter_map(|flow| flow.next(&self.mode)).min(),
+            Work::Inspect(inspection) => inspection.next(),
+            Work::Regulate(_, regulators) => regulators.values().filter_map(Regulator::next).min(),
         };
         match next {
             Some(at) => core.agenda.set(crate::agenda::Kind::Proxy, index, at.max(core.now)),
@@ -170,23 +226,14 @@ impl Proxy {
     }
 
     pub(crate) fn run_timer(&mut self, core: &mut Core, index: u32) {
-        match &mut self.work {
-            Work::Split(split) => split.release(core),
-            Work::Inspect(flows) => {
-                for flow in flows.values_mut() {
-                    for packet in flow.run(core, &self.mode, &mut self.stats) {
-                        core.send(self.node, packet);
-                    }
-                }
-            }
-        }
+        self.let_go(core);
         self.wait(core, index);
     }
 
     /// A half of a split connection has got something, or something else has happened to it.
     pub(crate) fn handle_split(&mut self, core: &mut Core, index: u32, flow: u32) {
         if let Work::Split(split) = &mut self.work {
-            split.relay(core, flow, &mut self.stats);
+            split.handle_half(core, flow, &mut self.stats);
         }
         self.wait(core, index);
     }

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use trunkline_tcp::Stats;
+use trunkline_tcp::Endpoint;
 use trunkline_units::{Instant, Rng};
 
 use super::datagram::seconds;
@@ -22,6 +22,8 @@ struct User {
     objects: u32,
     /// Octets that were received on its connection before its transfer.
     before: u64,
+    /// Of a bulk flow: octets that the client has sent, when all of them are acknowledged.
+    sent: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -33,6 +35,7 @@ pub(crate) struct TransferSource {
     due: BinaryHeap<Reverse<(Instant, u32)>>,
     records: Vec<Record>,
     stopped: bool,
+    index: u32,
 }
 
 impl TransferSource {
@@ -52,7 +55,7 @@ impl TransferSource {
             // Users do not begin all at once, nor one after the other.
             at = if in_turn { at + gap } else { start + gap.mul_f64(rng.uniform()) };
         }
-        let user = User { ends: None, record: 0, objects: 0, before: 0 };
+        let user = User { ends: None, record: 0, objects: 0, before: 0, sent: None };
         TransferSource {
             traffic,
             rng,
@@ -60,11 +63,13 @@ impl TransferSource {
             due,
             records: Vec::new(),
             stopped: false,
+            index: 0,
         }
     }
 
     /// Asks for the next call.
     pub(crate) fn begin(&mut self, core: &mut Core, index: u32) {
+        self.index = index;
         let next = self.due.peek().map(|Reverse((at, _))| *at);
         let stop = self.traffic.stop.filter(|_| !self.stopped).map(|stop| Instant::ZERO + stop);
         if let Some(at) = next.into_iter().chain(stop).min() {
@@ -158,7 +163,11 @@ impl TransferSource {
     /// The client has sent all and has its answer.
     pub(crate) fn exchanged(&mut self, core: &mut Core, index: u32, user: u32) {
         let Some(ends) = self.users[user as usize].ends else { return };
-        self.note(core, user, TransferState::Completed);
+        if matches!(self.traffic.pattern, Pattern::Bulk { .. }) {
+            let client = &core.connections[ends[0].0 as usize].endpoint;
+            self.users[user as usize].sent = Some(client.acknowledged());
+        }
+        self.received(core, user);
         let stays = matches!(self.traffic.pattern, Pattern::RequestResponse { .. }) && !self.stopped;
         if !stays {
             close(core, ends[0]);
@@ -168,6 +177,37 @@ impl TransferSource {
             self.abandon(core, user);
         }
         self.go_on(core, index, user);
+    }
+
+    /// The server may have all that was sent: the transfer is complete if the client knows that it sent all, too. Where a proxy
+    /// acknowledges, that is sooner or later.
+    pub(crate) fn received(&mut self, core: &Core, user: u32) {
+        let Some(place) = self.users.get(user as usize).copied() else { return };
+        if self.has_arrived(core, user) {
+            self.note(core, user, TransferState::Completed);
+        } else if place.sent.is_some() {
+            // The client's end may be gone when the rest arrives.
+            self.fill(core, user);
+        }
+    }
+
+    /// Whether all of a user's transfer that the client knows to be acknowledged has arrived.
+    fn has_arrived(&self, core: &Core, user: u32) -> bool {
+        let place = &self.users[user as usize];
+        match (&self.traffic.pattern, place.ends, place.sent) {
+            (Pattern::Bulk { .. }, Some([_, server]), Some(sent)) => {
+                self.own(core, user, server).is_none_or(|server| server.received() >= sent)
+            }
+            (Pattern::Bulk { .. }, _, None) => false,
+            _ => true,
+        }
+    }
+
+    /// An end, if it is that user's still: its place may be another's by now.
+    fn own<'a>(&self, core: &'a Core, user: u32, end: ConnectionId) -> Option<&'a Endpoint> {
+        let connection = &core.connections[end.0 as usize];
+        matches!(connection.role, Role::App(app) if app.transfer == (self.index, user))
+            .then_some(&connection.endpoint)
     }
 
     /// A user's transfer is over: when the next one begins.
@@ -202,6 +242,10 @@ impl TransferSource {
     /// An end of a user's connection has closed, or broken.
     pub(crate) fn ended(&mut self, core: &mut Core, index: u32, user: u32, orderly: bool) {
         let Some(ends) = self.users.get(user as usize).and_then(|user| user.ends) else { return };
+        if orderly && self.users[user as usize].sent.is_some() && !self.has_arrived(core, user) {
+            // A proxy has acknowledged what the server does not have. It will tell.
+            return;
+        }
         let state = if orderly { TransferState::Completed } else { TransferState::Failed };
         let went_on = self.note(core, user, state);
         self.abandon(core, user);
@@ -226,26 +270,48 @@ impl TransferSource {
     /// Writes down how a transfer ended, once; whether it went on until now.
     fn note(&mut self, core: &Core, user: u32, state: TransferState) -> bool {
         let Some(place) = self.users.get(user as usize).copied() else { return false };
-        let record = &mut self.records[place.record as usize];
-        if place.ends.is_none() || record.state != TransferState::Running {
+        let running = self.records[place.record as usize].state == TransferState::Running;
+        if place.ends.is_none() || !running {
             return false;
         }
-        if let Some((bytes, stats)) = progress(core, &place, &self.traffic.pattern) {
-            (record.bytes, record.stats) = (bytes, Some(Box::new(stats)));
-        }
+        self.fill(core, user);
+        let record = &mut self.records[place.record as usize];
         (record.state, record.ended) = (state, Some(core.now));
         true
+    }
+
+    fn fill(&mut self, core: &Core, user: u32) {
+        let record = self.users[user as usize].record as usize;
+        let transfer = self.filled(self.records[record].transfer(), core, user);
+        self.records[record].bytes = transfer.bytes;
+        self.records[record].stats = Some(Box::new([transfer.sender, transfer.receiver]));
+    }
+
+    /// A user's record with what its ends have counted.
+    fn filled(&self, mut record: Transfer, core: &Core, user: u32) -> Transfer {
+        let place = &self.users[user as usize];
+        let Some(ends) = place.ends else { return record };
+        let [client, server] = ends.map(|end| self.own(core, user, end));
+        let upload = matches!(self.traffic.pattern, Pattern::Bulk { .. });
+        let (sender, receiver) = if upload { (client, server) } else { (server, client) };
+        if let Some(sender) = sender {
+            record.sender = sender.stats();
+        }
+        if let Some(receiver) = receiver {
+            record.receiver = receiver.stats();
+            record.bytes = receiver.received() - place.before;
+        }
+        record
     }
 
     /// All its transfers, in the order in which they began, those that go on as they are now.
     pub(crate) fn transfers(&self, core: &Core) -> Vec<Transfer> {
         let mut all: Vec<Transfer> = self.records.iter().map(Record::transfer).collect();
-        for user in &self.users {
-            if let Some(transfer) = all.get_mut(user.record as usize)
-                && transfer.state == TransferState::Running
-                && let Some((bytes, [sender, receiver])) = progress(core, user, &self.traffic.pattern)
+        for (user, place) in self.users.iter().enumerate() {
+            if let Some(record) = all.get_mut(place.record as usize)
+                && record.state == TransferState::Running
             {
-                (transfer.bytes, transfer.sender, transfer.receiver) = (bytes, sender, receiver);
+                *record = self.filled(*record, core, user as u32);
             }
         }
         all
@@ -259,14 +325,6 @@ impl TransferSource {
     pub(crate) fn users(&self) -> u32 {
         self.users.len() as u32
     }
-}
-
-/// How far a user's transfer has come: octets received, and what the sender's and the receiver's TCP have counted.
-fn progress(core: &Core, user: &User, pattern: &Pattern) -> Option<(u64, [Stats; 2])> {
-    let [client, server] = user.ends?.map(|end| &core.connections[end.0 as usize].endpoint);
-    let upload = matches!(pattern, Pattern::Bulk { .. });
-    let (sender, receiver) = if upload { (client, server) } else { (server, client) };
-    Some((receiver.received() - user.before, [sender.stats(), receiver.stats()]))
 }
 
 fn close(core: &mut Core, client: ConnectionId) {

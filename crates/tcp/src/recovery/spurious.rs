@@ -35,9 +35,9 @@ impl Sender {
             if arrival.progress.sacked > 0 || arrival.duplicate {
                 self.repair().frto = false;
                 if !self.uses_sack() {
-                    // RFC 5682 §2.1 step 3a: else what was just sent would fill the window.
-                    let three = 3 * self.mss();
-                    self.congestion.set_cwnd(three);
+                    // RFC 5682 §2.1 step 3a: else what was just sent, two segments there, would fill the window.
+                    let window = self.pipe().max(2 * self.mss()) + self.mss();
+                    self.congestion.set_cwnd(window);
                 }
             }
         } else if arrival.advanced > 0 && self.una < self.recover {

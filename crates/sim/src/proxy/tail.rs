@@ -1,0 +1,234 @@
+//! What a connection's half that faces the network says, when it is paced by path tail emulation (bosau2004 §3).
+//!
+//! The half itself acknowledges each segment at once, and what it says is kept here. It leaves when the emulated link
+//! would have delivered the segment, with the acknowledgement number that is due then and a window that ends where
+//! the half's own does. Whatever else the half sends, data of the mobile node or an answer to a probe, acknowledges
+//! no more than has been released.
+//!
+//! The FIN of the network's side is kept from the half until the mobile node has acknowledged ours, since a close is
+//! the mobile node's to acknowledge.
+
+use std::collections::BTreeMap;
+
+use trunkline_packet::TcpFlags;
+use trunkline_tcp::{Recovery, Segment, Settings};
+use trunkline_trunk::path_tail::{Arrival, CellId, Estimate, FlowId, Limit, PathTail, Verdict};
+use trunkline_units::{Instant, Seq};
+
+use crate::NodeId;
+
+/// A cell of the mobile network, as the proxy emulates it.
+#[derive(Debug, Clone)]
+pub struct Cell {
+    /// The nodes in it.
+    pub nodes: Vec<NodeId>,
+    /// What the operator says it carries.
+    pub estimate: Estimate,
+    /// What its emulated link holds.
+    pub limit: Limit,
+    /// Octets of a connection that the proxy holds for the mobile node at the most; a segment beyond them is dropped as one beyond
+    /// the limit is. The windows of the two TCPs should be larger, or it is they that bound the sender.
+    pub buffer: u64,
+    /// Whether each connection has an emulated link of its own: a profile with a fixed rate.
+    pub each_alone: bool,
+}
+
+/// The TCP that may face the network: when acknowledgements leave is the emulation's to say, and a SACK block or a time stamp
+/// would tell the sender of what has come before its time.
+pub(super) fn facing_network(settings: &Settings) -> Settings {
+    let recovery = match settings.recovery {
+        Recovery::Sack | Recovery::RackTlp => Recovery::NewReno,
+        plain => plain,
+    };
+    Settings { timestamps: false, delayed_ack: None, ..settings.clone().with_recovery(recovery) }
+}
+
+/// A connection that is paced.
+#[derive(Debug)]
+pub(super) struct Paced {
+    pub(super) id: FlowId,
+    /// The first octet of data.
+    first: Seq,
+    /// The network's side said that it scales windows.
+    scales: bool,
+    /// Of the windows that are offered to the network.
+    shift: u8,
+    /// What the half said last that only acknowledges.
+    said: Option<Segment>,
+    /// Behind the last octet that the half has sent.
+    front: Option<Seq>,
+    released: Seq,
+    /// The network's FIN, until the mobile node has acknowledged ours.
+    pub(super) fin: Option<Segment>,
+    /// The mobile node has acknowledged everything: the half speaks for itself.
+    pub(super) over: bool,
+    /// Octets that were accepted, those beyond a gap too.
+    pub(super) accepted: u64,
+}
+
+/// What becomes of a segment of the network's side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// The half takes it, and says nothing to it.
+    Taken,
+    /// The half had it all; an acknowledgement that leaves at once, if there is one.
+    Repeated(Option<Seq>),
+    Dropped,
+}
+
+impl Paced {
+    /// Judges a segment of the network's side, which is left without its FIN.
+    pub(super) fn judge(
+        &mut self,
+        core: &mut PathTail,
+        now: Instant,
+        segment: &mut Segment,
+        octets: u32,
+    ) -> Fate {
+        let mut fate = Fate::Taken;
+        if segment.payload > 0 {
+            // The FIN's own place is not the emulation's affair.
+            let arrival =
+                Arrival { seq: segment.seq, end: segment.seq + segment.payload, octets, fin: false };
+            fate = match core.handle_segment(now, self.id, arrival) {
+                Verdict::Accepted | Verdict::Passed => {
+                    self.accepted += u64::from(segment.payload);
+                    Fate::Taken
+                }
+                Verdict::Repeated(ack) => Fate::Repeated(ack),
+                Verdict::Dropped(_) => return Fate::Dropped,
+            };
+        }
+        if segment.flags.contains(TcpFlags::FIN) {
+            self.fin = Some(Segment { seq: segment.seq + segment.payload, payload: 0, ..*segment });
+            segment.flags = TcpFlags(segment.flags.0 & !TcpFlags::FIN.0);
+        }
+        fate
+    }
+
+    /// Whether everything before the network's FIN has come, `received` octets being here.
+    pub(super) fn is_complete(&self, received: u64) -> bool {
+        self.fin.is_some_and(|fin| fin.seq == self.first + received as u32)
+    }
+
+    /// What leaves in place of a segment that the half would send.
+    pub(super) fn rewrite(&mut self, segment: Segment) -> Segment {
+        if segment.sequence_len() == 0 && !segment.flags.intersects(TcpFlags::RST) {
+            self.said = Some(segment);
+        }
+        if self.front.is_none_or(|front| front.before(segment.end())) {
+            self.front = Some(segment.end());
+        }
+        if segment.flags.contains(TcpFlags::SYN) {
+            self.offer(segment.options.window_scale);
+        }
+        self.holding_back(segment, self.released)
+    }
+
+    /// The half offers windows of this shift, which holds if both do.
+    fn offer(&mut self, shift: Option<u8>) {
+        self.shift = if self.scales { shift.unwrap_or(0) } else { 0 };
+    }
+
+    /// An acknowledgement whose time has come.
+    pub(super) fn release(&mut self, ack: Seq) -> Option<Segment> {
+        self.released = ack;
+        let said = self.said?;
+        Some(Segment { seq: self.front.unwrap_or(said.seq), ..self.holding_back(said, ack) })
+    }
+
+    /// The same segment, acknowledging no more than `ack`, with the window's right edge where it was.
+    fn holding_back(&self, segment: Segment, ack: Seq) -> Segment {
+        let early = segment.flags.contains(TcpFlags::ACK) && ack.before(segment.ack);
+        if self.over || !early || segment.flags.contains(TcpFlags::SYN) {
+            return segment;
+        }
+        let edge = segment.ack + (u32::from(segment.window) << self.shift);
+        let window = ((edge - ack) >> self.shift).min(u32::from(u16::MAX)) as u16;
+        Segment { ack, window, ..segment }
+    }
+}
+
+/// The emulated links of a proxy.
+#[derive(Debug)]
+pub(super) struct Tail {
+    pub(super) core: PathTail,
+    cells: Vec<(Cell, CellId)>,
+    flows: BTreeMap<FlowId, u32>,
+}
+
+impl Tail {
+    pub(super) fn new(cells: &[Cell]) -> Self {
+        let mut core = PathTail::new();
+        let cells =
+            cells.iter().map(|cell| (cell.clone(), core.add_cell(cell.estimate, cell.limit))).collect();
+        Tail { core, cells, flows: BTreeMap::new() }
+    }
+
+    /// Begins the emulation of a connection to `mobile`, if that is in a cell, with the network's SYN.
+    pub(super) fn open(
+        &mut self,
+        flow: u32,
+        mobile: NodeId,
+        syn: &Segment,
+        offered: Option<u8>,
+    ) -> Option<Paced> {
+        let (cell, id) = self.cells.iter().find(|(cell, _)| cell.nodes.contains(&mobile))?;
+        let first = syn.seq + 1;
+        let id = if cell.each_alone {
+            self.core.open_with_profile(cell.estimate, cell.limit, first)
+        } else {
+            self.core.open(*id, first)
+        };
+        self.flows.insert(id, flow);
+        let scales = syn.options.window_scale.is_some();
+        let mut paced = Paced {
+            id,
+            first,
+            scales,
+            shift: 0,
+            said: None,
+            front: None,
+            released: first,
+            fin: None,
+            over: false,
+            accepted: 0,
+        };
+        paced.offer(offered);
+        Some(paced)
+    }
+
+    /// Octets that may be held for a connection to `mobile`.
+    pub(super) fn buffer(&self, mobile: NodeId) -> u64 {
+        let cell = self.cells.iter().find(|(cell, _)| cell.nodes.contains(&mobile));
+        cell.map_or(u64::MAX, |(cell, _)| cell.buffer)
+    }
+
+    /// The operator says something else of a cell, or of each connection there.
+    pub(super) fn set_estimate(&mut self, now: Instant, number: usize, estimate: Estimate) {
+        let (cell, id) = &mut self.cells[number];
+        cell.estimate = estimate;
+        self.core.set_estimate(now, *id, estimate);
+        if !cell.each_alone {
+            return;
+        }
+        let alone: Vec<CellId> = self
+            .flows
+            .keys()
+            .filter_map(|flow| self.core.cell(*flow))
+            .filter(|at| self.cells.iter().all(|(_, shared)| shared != at))
+            .collect();
+        for profile in alone {
+            self.core.set_estimate(now, profile, estimate);
+        }
+    }
+
+    pub(super) fn flow(&self, id: FlowId) -> Option<u32> {
+        self.flows.get(&id).copied()
+    }
+
+    pub(super) fn close(&mut self, id: FlowId) {
+        self.core.close(id);
+        self.flows.remove(&id);
+    }
+}
