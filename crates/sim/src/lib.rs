@@ -17,6 +17,7 @@ pub mod link;
 mod network;
 mod node;
 mod packet;
+pub mod probe;
 pub mod proxy;
 pub mod random;
 mod reassembly;
@@ -33,5 +34,6 @@ pub use link::{Impairments, Jitter, Link, LinkChange, LinkId, LinkSettings, Link
 pub use network::{Network, both};
 pub use node::{NodeId, NodeStats};
 pub use packet::{Addressing, Packet};
+pub use probe::{Column, Recorder};
 pub use proxy::{Cell, ProxyId, ProxyMode, ProxySettings, ProxyStats};
 pub use traffic::{Pattern, SourceId, Summary, TcpTraffic, Timing, Transfer, TransferState, UdpTraffic};

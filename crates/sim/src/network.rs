@@ -413,6 +413,31 @@ impl Network {
         }
     }
 
+    /// The connection of a user, the end that sends data first.
+    pub(crate) fn sender_first(&self, id: SourceId, user: u32) -> Option<[ConnectionId; 2]> {
+        match &self.sources[id.0 as usize] {
+            Source::Transfers(source) => source.sender_first(user),
+            Source::Datagrams(_) => None,
+        }
+    }
+
+    /// Octets of a user's transfers that have been received.
+    pub(crate) fn received_by(&self, id: SourceId, user: u32) -> u64 {
+        match &self.sources[id.0 as usize] {
+            Source::Transfers(source) => source.received_by(&self.core, user),
+            Source::Datagrams(_) => 0,
+        }
+    }
+
+    pub(crate) fn endpoint(&self, end: ConnectionId) -> &Endpoint {
+        &self.core.connections[end.0 as usize].endpoint
+    }
+
+    /// Lanes of a trunk, open or not.
+    pub fn lanes(&self, id: TrunkId) -> usize {
+        self.trunks.lanes(id)
+    }
+
     /// One side of a trunk, 0 or 1, and what it says of itself.
     pub fn trunk_report(&mut self, id: TrunkId, side: usize) -> TrunkReport {
         self.trunks.report(&self.core, id, side)

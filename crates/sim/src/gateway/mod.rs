@@ -349,6 +349,12 @@ impl Trunks {
         }
     }
 
+    /// Lanes of a trunk, open or not.
+    pub(crate) fn lanes(&self, trunk: TrunkId) -> usize {
+        let plan = &self.settings[trunk.0 as usize].plans[0];
+        plan.groups.iter().map(|group| usize::from(group.lanes)).sum()
+    }
+
     /// The connection of a lane, at one side.
     pub(crate) fn lane_end(&self, trunk: TrunkId, side: usize, lane: usize) -> Option<crate::ConnectionId> {
         match self.halves.get(trunk.0 as usize * 2 + side)?.lanes.get(lane)? {

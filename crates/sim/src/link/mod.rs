@@ -181,6 +181,11 @@ impl Link {
         self.serialiser.busy()
     }
 
+    /// Time it has spent sending up to `now`.
+    pub(crate) fn sent_for(&self, now: Instant) -> Duration {
+        self.busy().saturating_sub(self.free_at.saturating_since(now))
+    }
+
     /// Packets between its serialiser and its far end.
     pub fn under_way(&self) -> usize {
         self.pipe.len()

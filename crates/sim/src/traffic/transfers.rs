@@ -24,6 +24,8 @@ struct User {
     before: u64,
     /// Of a bulk flow: octets that the client has sent, when all of them are acknowledged.
     sent: Option<u64>,
+    /// Octets received by its transfers that are over.
+    finished: u64,
 }
 
 #[derive(Debug)]
@@ -55,7 +57,7 @@ impl TransferSource {
             // Users do not begin all at once, nor one after the other.
             at = if in_turn { at + gap } else { start + gap.mul_f64(rng.uniform()) };
         }
-        let user = User { ends: None, record: 0, objects: 0, before: 0, sent: None };
+        let user = User { ends: None, record: 0, objects: 0, before: 0, sent: None, finished: 0 };
         TransferSource {
             traffic,
             rng,
@@ -276,6 +278,7 @@ impl TransferSource {
         }
         self.fill(core, user);
         let record = &mut self.records[place.record as usize];
+        self.users[user as usize].finished += record.bytes;
         (record.state, record.ended) = (state, Some(core.now));
         true
     }
@@ -320,6 +323,23 @@ impl TransferSource {
     /// The connection of a user, the client's end first.
     pub(crate) fn ends(&self, user: u32) -> Option<[ConnectionId; 2]> {
         self.users.get(user as usize)?.ends
+    }
+
+    /// The same, the end that sends data first.
+    pub(crate) fn sender_first(&self, user: u32) -> Option<[ConnectionId; 2]> {
+        let [client, server] = self.ends(user)?;
+        let upload = matches!(self.traffic.pattern, Pattern::Bulk { .. });
+        Some(if upload { [client, server] } else { [server, client] })
+    }
+
+    /// Octets of a user's transfers that have been received.
+    pub(crate) fn received_by(&self, core: &Core, user: u32) -> u64 {
+        let Some(place) = self.users.get(user as usize) else { return 0 };
+        let running = self
+            .records
+            .get(place.record as usize)
+            .filter(|record| record.user == user && record.state == TransferState::Running);
+        place.finished + running.map_or(0, |record| self.filled(record.transfer(), core, user).bytes)
     }
 
     pub(crate) fn users(&self) -> u32 {
