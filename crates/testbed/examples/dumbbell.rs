@@ -57,6 +57,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     println!("idle round trip {:?}", report.idle_round_trip);
     println!("{:?}", report.bottleneck);
-    println!("back: late {:?} at the worst", report.back.late_peak);
+    println!("back: {:?}", report.back);
     Ok(())
 }

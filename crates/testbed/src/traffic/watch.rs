@@ -85,6 +85,11 @@ pub(super) fn retransmissions(stream: &TcpStream) -> io::Result<u32> {
     sample(stream).map(|sample| sample.retransmissions)
 }
 
+/// Octets that a connection's peer has acknowledged, its SYN among them.
+pub(super) fn acknowledged(stream: &TcpStream) -> io::Result<u64> {
+    sample(stream).map(|sample| sample.acknowledged)
+}
+
 /// Writes down what the connection is like at once, `every` so often, and at `end`.
 pub(super) fn watch(stream: &TcpStream, every: Duration, end: Instant, stop: &Stop) -> Vec<TcpSample> {
     let mut samples = Vec::new();
