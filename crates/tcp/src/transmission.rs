@@ -4,6 +4,7 @@ use trunkline_units::{Instant, Rate};
 
 use crate::recovery::Phase;
 use crate::sender::{Context, Outgoing, Sender};
+use crate::timers::Wakeup;
 use crate::{GrowthKind, Recovery, Settings};
 
 impl Sender {
@@ -149,7 +150,14 @@ impl Sender {
             self.arm_retransmission(cx);
         }
         let reduced = std::mem::take(&mut self.reduced);
-        Outgoing { start, len: len as u16, fin, repeat: false, push: self.next >= self.end, reduced }
+        Outgoing { start, len: len as u16, fin, repeat: false, push: self.pushes(start), reduced }
+    }
+
+    /// What is sent from `start` on ends all that was written, or a stretch of half of the peer's largest window, which
+    /// Linux pushes without being asked (`forced_push`).
+    fn pushes(&self, start: u64) -> bool {
+        let stretch = u64::from(self.largest_window / 2).max(1);
+        self.next >= self.end || (start - 1) / stretch != (self.next - 1) / stretch
     }
 
     pub(crate) fn send_again(&mut self, cx: &mut Context<'_>, index: usize) -> Outgoing {
@@ -165,7 +173,10 @@ impl Sender {
         self.note_repeat(cx.now);
         self.count_prr(u32::from(sent.len));
         self.pace(cx, u32::from(sent.len));
-        if cx.slots.armed().is_none() {
+        // Linux begins the timer anew when it repeats what is first in flight (`tcp_xmit_retransmit_queue`).
+        let first = index == 0 && self.kind == Recovery::RackTlp;
+        let reordering = matches!(cx.slots.armed(), Some((_, Wakeup::Reordering)));
+        if cx.slots.armed().is_none() || (first && !reordering) {
             self.arm_retransmission(cx);
         }
         Outgoing {

@@ -381,3 +381,21 @@ fn sequence_numbers_wrap_during_recovery() {
     assert_eq!(pair.server.received(), 30_000);
     assert_eq!(pair.client.stats().retransmitted_segments, 4);
 }
+
+#[test]
+fn an_acknowledgement_in_order_and_by_sack_goes_by_the_round_trip_of_what_is_in_order() {
+    let settings = Settings { delayed_ack: Some(common::delayed(200, 2, 0)), ..with(Recovery::RackTlp) };
+    let mut pair = Pair::connected(settings, ms(50));
+    pair.drop_data(&[1]);
+    let begin = pair.now;
+    for (at, segments) in [(0, 2), (30, 1), (40, 1)] {
+        pair.run_until(begin + ms(at));
+        pair.client.write(pair.now, u64::from(segments * MSS));
+    }
+    pair.run_for(ms(300));
+    // 0 is kept back and acknowledged with the report of 2, which left 30 ms after 1: more than the reordering window of 25 ms.
+    // But 0 took the 30 ms longer too. The report of 3, by itself, shows the loss.
+    let repeats: Vec<_> =
+        pair.data_sent().iter().filter(|sent| sent.1 == 1).map(|sent| sent.0 - begin).collect();
+    assert_eq!(repeats, [ms(0), ms(140)]);
+}

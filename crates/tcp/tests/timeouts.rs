@@ -224,3 +224,53 @@ fn timers_run_out_with_the_ticks_of_an_old_clock() {
     let again = pair.data_sent()[1].0;
     assert_eq!(again, Instant::from_millis(2000));
 }
+
+/// RACK with ten segments: five written at once and five 20 ms later, of which the first is lost as often as `times` says, and all
+/// acknowledgements from `deaf` on.
+fn first_lost(times: u32, deaf: Option<u64>) -> (Pair, Instant) {
+    let settings = Settings { recovery: Recovery::RackTlp, sack: true, ..plain() };
+    let mut pair = Pair::connected(settings, DELAY);
+    let begin = pair.now;
+    let mut lost = 0;
+    pair.judge(move |trace| {
+        let first = trace.segment.payload > 0 && trace.segment.seq == CLIENT_ISS + 1;
+        lost += u32::from(first);
+        let unheard = trace.from == End::Server && deaf.is_some_and(|deaf| trace.at >= begin + ms(deaf));
+        if (first && lost <= times) || unheard { Fate::Drop } else { Fate::Arrives }
+    });
+    pair.client.write(begin, 5000);
+    pair.run_for(ms(20));
+    pair.client.write(pair.now, 5000);
+    (pair, begin)
+}
+
+#[test]
+fn repeating_what_is_first_in_flight_begins_the_timer_anew() {
+    let (mut pair, begin) = first_lost(1, Some(51));
+    // Acknowledgements that left by 51 ms say that four are beyond a gap; the repeat leaves at 100 ms.
+    pair.run_for(ms(90));
+    let repeats: Vec<_> =
+        pair.data_sent().iter().filter(|sent| sent.1 == 0).map(|sent| sent.0 - begin).collect();
+    assert_eq!(repeats, [ms(0), ms(100)]);
+    let expected = (begin + ms(100) + pair.client.rto(), Wakeup::Retransmission);
+    assert_eq!(pair.client.next_wakeup(), Some(expected));
+}
+
+#[test]
+fn what_left_before_the_first_was_repeated_puts_the_timer_off_and_what_left_later_does_not() {
+    let (mut pair, begin) = first_lost(2, None);
+    pair.run_for(ms(130));
+    // The second five left at 20 ms, before the repeat at 100 ms, and were reported at 120 ms.
+    let rto = pair.client.rto();
+    assert_eq!(pair.client.next_wakeup(), Some((begin + ms(120) + rto, Wakeup::Retransmission)));
+    pair.client.write(pair.now, 500);
+    pair.run_for(ms(60));
+    assert_eq!(pair.client.stats().timeouts, 0);
+    let before = pair.client.next_wakeup();
+    // Reported at 250 ms: what left after the repeat says that the repeat is lost too, and that one begins the timer anew.
+    pair.run_for(ms(45));
+    let third = pair.data_sent().iter().filter(|sent| sent.1 == 0).count();
+    assert!(third == 3 && pair.client.next_wakeup() != before);
+    pair.run_for(ms(500));
+    assert_eq!((pair.client.stats().timeouts, pair.server.received()), (0, 10_500));
+}

@@ -5,6 +5,10 @@
 //! delivered beyond a gap or a loss is being repaired; else a quarter of the smallest round-trip time, more for each round trip
 //! with a reported duplicate, up to the smoothed round-trip time (Linux: an eighth of its scaled value, which is the same).
 //!
+//! Deviation: what Linux does and the RFC does not. The round trip is that of the segment that the acknowledgement was
+//! looked at for last, not of the one sent last: what it reports by SACK comes first, what it acknowledges in order after that
+//! (`tcp_rack_advance`). So an acknowledgement of both, as a delayed one of what came before a gap, finds less.
+//!
 //! While the window shrinks, what may be sent follows from what is delivered: in proportion while there is more in
 //! flight than ssthresh, and as in slow start below it, but only if nothing more is found lost (Linux's bound, draft
 //! rfc6937bis).
@@ -28,7 +32,7 @@ const PERSISTS: u8 = 16;
 pub(crate) struct Rack {
     at: Instant,
     end: u64,
-    /// Its round trip.
+    /// The round trip of the one looked at last.
     rtt_micros: u32,
 }
 
@@ -37,7 +41,7 @@ impl Rack {
         Rack { at: Instant::ZERO, end: 0, rtt_micros: 0 }
     }
 
-    /// Its round trip, rounded down: rounded up, what was sent just before it would never be old enough.
+    /// That round trip, rounded down: rounded up, what was sent just before it would never be old enough.
     pub(crate) fn rtt(&self) -> Duration {
         Duration::from_micros(self.rtt_micros.into())
     }
@@ -49,10 +53,13 @@ impl Sender {
         if let Some((at, end, _)) = arrival.progress.newest
             && (at, end) > (self.rack.at, self.rack.end)
         {
-            let micros = since(cx.now, at) / 1000;
-            self.rack = Rack { at, end, rtt_micros: micros as u32 };
+            (self.rack.at, self.rack.end) = (at, end);
         }
-        let mut verdict = Verdict { grows: true, rearms: arrival.advanced > 0 };
+        if let Some(at) = arrival.progress.last {
+            self.rack.rtt_micros = (since(cx.now, at) / 1000) as u32;
+        }
+        let rearms = arrival.advanced > 0 || self.outlives_front(arrival);
+        let mut verdict = Verdict { grows: true, rearms };
         let quiet = self.phase == Phase::Open
             && self.board.sacked() == 0
             && self.board.lost() == 0
@@ -92,6 +99,13 @@ impl Sender {
             verdict.grows = false;
         }
         verdict
+    }
+
+    /// SACK reports something for the first time that had left before what is first in flight was sent last: the timer
+    /// begins anew, as in Linux (`tcp_clean_rtx_queue`). What left later would put it off for as long as a repair lasts.
+    fn outlives_front(&self, arrival: &Arrival) -> bool {
+        let sacked = arrival.progress.sacked_oldest;
+        self.board.front().zip(sacked).is_some_and(|(front, at)| at < front.at)
     }
 
     /// All that was in flight when the window was reduced has been acknowledged.

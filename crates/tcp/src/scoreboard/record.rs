@@ -71,6 +71,8 @@ pub(crate) struct Progress {
     pub(crate) original: bool,
     /// A segment came after one that was sent later.
     pub(crate) reordered: bool,
+    /// When the segment looked at last was sent: what SACK reports comes before what is acknowledged in order.
+    pub(crate) last: Option<Instant>,
     /// The segment sent last among those delivered: time, end and stamp.
     pub(crate) newest: Option<(Instant, u64, Stamp)>,
 }
@@ -91,6 +93,7 @@ impl Progress {
             repeated: false,
             original: false,
             reordered: false,
+            last: None,
             newest: None,
         }
     }
@@ -111,6 +114,7 @@ impl Progress {
         } else if self.now - sent.at < self.min_rtt || self.answers_before(sent.at) {
             return;
         }
+        self.last = Some(sent.at);
         if self.newest.is_none_or(|(at, other, _)| (sent.at, end) > (at, other)) {
             self.newest = Some((sent.at, end, sent.stamp));
         }
