@@ -35,6 +35,8 @@ pub struct Endpoint {
     /// Windows are scaled.
     pub(crate) scaled: bool,
     wants_room: bool,
+    /// What ends a write has come and is not yet acknowledged.
+    pub(crate) pushed: bool,
 }
 
 impl Endpoint {
@@ -53,6 +55,7 @@ impl Endpoint {
             sack: false,
             scaled: false,
             wants_room: false,
+            pushed: false,
             settings: Arc::clone(settings),
         }
     }
@@ -122,7 +125,8 @@ impl Endpoint {
     #[inline]
     pub fn read(&mut self, _now: Instant, octets: u64) -> u64 {
         let (taken, opens) = self.receiver.read(octets, &self.settings);
-        self.receiver.ack_now |= opens && self.state.takes_data();
+        let ends = self.pushed && self.receiver.readable() == 0 && !self.sending.speaks();
+        self.receiver.ack_now |= (opens || ends) && self.state.takes_data();
         taken
     }
 

@@ -173,6 +173,10 @@ impl Endpoint {
         {
             self.slots.delayed_ack = now + delayed.timeout;
         }
+        if taken.delay && self.settings.delayed_ack.is_some_and(|delayed| delayed.pushed) {
+            let short = self.receiver.is_short(segment.payload);
+            self.pushed |= short || segment.flags.contains(TcpFlags::PSH);
+        }
         if taken.finished {
             self.events.raise(Event::RemoteClosed);
             match self.state {

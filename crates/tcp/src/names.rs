@@ -194,6 +194,7 @@ impl Settings {
             nagle,
             send_buffer,
             receive_buffer,
+            first_window,
         } = self;
         let slow_start = match slow_start {
             SlowStart::Limited { max_ssthresh } => format!("limited above {max_ssthresh} segments"),
@@ -206,8 +207,9 @@ impl Settings {
         };
         let delayed_ack = match delayed_ack {
             None => "none".to_owned(),
-            Some(DelayedAck { timeout, every, quick }) => {
-                format!("{}, every {every} segments, the first {quick} at once", seconds(*timeout))
+            Some(DelayedAck { timeout, every, quick, pushed }) => {
+                let pushed = if *pushed { ", and what ends a write" } else { "" };
+                format!("{}, every {every} segments, the first {quick} at once{pushed}", seconds(*timeout))
             }
         };
         let counting = match counting {
@@ -244,6 +246,7 @@ impl Settings {
             ("nagle", nagle.to_string()),
             ("send_buffer", send_buffer.to_string()),
             ("receive_buffer", receive_buffer.to_string()),
+            ("first_window", first_window.map_or("none".to_owned(), |octets| octets.to_string())),
         ]
     }
 }

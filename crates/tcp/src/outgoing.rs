@@ -54,6 +54,7 @@ impl Endpoint {
         let shift = if flags.contains(TcpFlags::SYN) { 0 } else { self.receiver.shift };
         let window = self.receiver.offer(&self.settings, shift);
         self.slots.delayed_ack = Instant::FAR_FUTURE;
+        self.pushed = false;
         if self.receiver.echo_mark {
             flags = flags | TcpFlags::ECE;
         }

@@ -82,7 +82,12 @@ const fn bsd_44() -> Settings {
             most_retries: 12,
             time_wait: Duration::from_secs(60),
         },
-        delayed_ack: Some(DelayedAck { timeout: Duration::from_millis(200), every: 2, quick: 0 }),
+        delayed_ack: Some(DelayedAck {
+            timeout: Duration::from_millis(200),
+            every: 2,
+            quick: 0,
+            pushed: false,
+        }),
         mss: 1460,
         initial_window: 1,
         initial_ssthresh: None,
@@ -98,6 +103,7 @@ const fn bsd_44() -> Settings {
         nagle: true,
         send_buffer: 16_384,
         receive_buffer: 16_384,
+        first_window: None,
     }
 }
 
@@ -116,7 +122,12 @@ const fn linux_22() -> Settings {
             most_retries: 15,
             time_wait: Duration::from_secs(60),
         },
-        delayed_ack: Some(DelayedAck { timeout: Duration::from_millis(200), every: 2, quick: 8 }),
+        delayed_ack: Some(DelayedAck {
+            timeout: Duration::from_millis(200),
+            every: 2,
+            quick: 8,
+            pushed: false,
+        }),
         mss: 1460,
         initial_window: 2,
         initial_ssthresh: None,
@@ -132,6 +143,7 @@ const fn linux_22() -> Settings {
         nagle: true,
         send_buffer: 65_535,
         receive_buffer: 65_535,
+        first_window: None,
     }
 }
 
@@ -139,7 +151,12 @@ const fn linux_24() -> Settings {
     Settings {
         name: Preset::Linux24.name(),
         spurious: SpuriousDetection::Eifel,
-        delayed_ack: Some(DelayedAck { timeout: Duration::from_millis(40), every: 2, quick: 16 }),
+        delayed_ack: Some(DelayedAck {
+            timeout: Duration::from_millis(40),
+            every: 2,
+            quick: 16,
+            pushed: false,
+        }),
         initial_window: 3,
         limited_transmit: true,
         validates_window: true,
@@ -163,7 +180,12 @@ const fn opnet_reno() -> Settings {
             most_retries: 6,
             time_wait: Duration::from_secs(60),
         },
-        delayed_ack: Some(DelayedAck { timeout: Duration::from_millis(200), every: 2, quick: 0 }),
+        delayed_ack: Some(DelayedAck {
+            timeout: Duration::from_millis(200),
+            every: 2,
+            quick: 0,
+            pushed: false,
+        }),
         mss: 1460,
         initial_window: 2,
         initial_ssthresh: None,
@@ -179,6 +201,7 @@ const fn opnet_reno() -> Settings {
         nagle: false,
         send_buffer: 640_000,
         receive_buffer: 640_000,
+        first_window: None,
     }
 }
 
@@ -214,6 +237,7 @@ const fn ns2_reno() -> Settings {
         nagle: false,
         send_buffer: 20_000,
         receive_buffer: 20_000,
+        first_window: None,
     }
 }
 
@@ -232,7 +256,12 @@ const fn linux_6() -> Settings {
             most_retries: 15,
             time_wait: Duration::from_secs(60),
         },
-        delayed_ack: Some(DelayedAck { timeout: Duration::from_millis(40), every: 2, quick: 16 }),
+        delayed_ack: Some(DelayedAck {
+            timeout: Duration::from_millis(40),
+            every: 2,
+            quick: 16,
+            pushed: true,
+        }),
         mss: 1460,
         initial_window: 10,
         initial_ssthresh: None,
@@ -248,6 +277,7 @@ const fn linux_6() -> Settings {
         nagle: true,
         send_buffer: 4_194_304,
         receive_buffer: 3_145_728,
+        first_window: Some(65_535),
     }
 }
 

@@ -4,6 +4,10 @@
 //! by a segment or half the buffer at least (RFC 9293 §3.8.6.2.2). Octets beyond a gap lie within the window that was offered, so
 //! they need no account of their own.
 //!
+//! A receiver with a first window offers no more than that beyond what came at first, and widens it by two segments for each that
+//! comes, up to the buffer. Each that widens it is acknowledged at once, as in Linux (`tcp_grow_window`): so the sender's
+//! clock is fine for as long as it is in slow start, which HyStart goes by.
+//!
 //! When to acknowledge (RFC 5681 §4.2, RFC 9293 §3.8.6.3): at once what is out of order, fills a gap or is a
 //! duplicate, FIN, every `every`-th full segment, and the first `quick` segments; otherwise within `timeout`. As in Linux,
 //! more than `every − 1` segments' worth of octets count, a segment being the longest seen; and after a silence of
@@ -14,6 +18,9 @@ use trunkline_units::Instant;
 use crate::stats::Counters;
 use crate::stream::Origin;
 use crate::{SackBlocks, Settings};
+
+/// A segment of less data does not widen the window.
+const LEAST_WIDENING: u64 = 128;
 
 /// What is held beyond a gap, and what to report.
 #[derive(Debug, Default)]
@@ -45,6 +52,8 @@ pub(crate) struct Receiver {
     pub(crate) last_data: Instant,
     pub(crate) ts_recent: u32,
     largest: u16,
+    /// Times that the window was widened.
+    widened: u16,
     quick: u8,
     pub(crate) shift: u8,
     pub(crate) ack_now: bool,
@@ -76,6 +85,7 @@ impl Receiver {
             last_data: Instant::ZERO,
             ts_recent: 0,
             largest: 0,
+            widened: 0,
             quick: settings.delayed_ack.map_or(0, |delayed| delayed.quick),
             shift: 0,
             ack_now: false,
@@ -145,6 +155,10 @@ impl Receiver {
             self.fin_at = data_end;
         }
         let before = self.next;
+        if len >= LEAST_WIDENING && self.window(settings) < settings.receive_buffer {
+            self.widened = self.widened.saturating_add(1);
+            self.quick |= 1;
+        }
         if start > before {
             counters.out_of_order += u32::from(len > 0);
             self.insert(start, data_end + u64::from(fin));
@@ -165,6 +179,19 @@ impl Receiver {
     /// The next segments are acknowledged at once each.
     pub(crate) fn quicken(&mut self, settings: &Settings) {
         self.quick = settings.delayed_ack.map_or(0, |delayed| delayed.quick);
+    }
+
+    /// Whether a segment of `len` octets of data is shorter than others.
+    pub(crate) fn is_short(&self, len: u32) -> bool {
+        len < u32::from(self.largest)
+    }
+
+    /// What may be offered beyond `next`.
+    #[inline]
+    fn window(&self, settings: &Settings) -> u64 {
+        settings.first_window.map_or(settings.receive_buffer, |first| {
+            (first + 2 * u64::from(self.widened) * u64::from(self.largest)).min(settings.receive_buffer)
+        })
     }
 
     fn may_wait(&mut self, settings: &Settings) -> bool {
@@ -267,7 +294,7 @@ impl Receiver {
     }
 
     fn goal(&self, settings: &Settings, shift: u8) -> u64 {
-        let goal = self.read + settings.receive_buffer;
+        let goal = (self.read + settings.receive_buffer).min(self.next + self.window(settings));
         goal.min(self.next + (u64::from(u16::MAX) << shift))
     }
 

@@ -102,6 +102,9 @@ pub struct DelayedAck {
     pub every: u8,
     /// Segments at the start of a connection that are acknowledged each at once.
     pub quick: u8,
+    /// What ends a write, by PSH or by being short, is acknowledged once all has been read, by a side that only receives
+    /// (Linux's `tcp_cleanup_rbuf`; full segments with PSH since 6.6).
+    pub pushed: bool,
 }
 
 /// Timers.
@@ -168,4 +171,7 @@ pub struct Settings {
     pub send_buffer: u64,
     /// Octets that may arrive and not be read: what the window offers at the most.
     pub receive_buffer: u64,
+    /// Octets that the window offers at first. It widens by two segments for each that comes, and while it does, every
+    /// segment is acknowledged at once (Linux's `tcp_grow_window`). `None`: all of the buffer.
+    pub first_window: Option<u64>,
 }

@@ -94,6 +94,12 @@ impl Silent {
 }
 
 impl Sending {
+    /// Something has been sent.
+    #[inline]
+    pub(crate) fn speaks(&self) -> bool {
+        matches!(self, Sending::Speaking(_))
+    }
+
     #[inline]
     pub(crate) fn origin(&self) -> Origin {
         match self {

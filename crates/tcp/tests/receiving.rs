@@ -10,9 +10,14 @@ const DELAY: std::time::Duration = std::time::Duration::from_millis(50);
 
 /// When the server acknowledged after `segments` were written at once, in milliseconds after they came.
 fn acks_after(settings: Settings, segments: u32) -> Vec<(u128, u32)> {
+    acks_of(settings, segments * MSS)
+}
+
+/// The same of so many octets.
+fn acks_of(settings: Settings, octets: u32) -> Vec<(u128, u32)> {
     let mut pair = Pair::connected(settings, DELAY);
     let now = pair.now;
-    pair.client.write(now, u64::from(segments * MSS));
+    pair.client.write(now, u64::from(octets));
     pair.run_for(ms(1000));
     pair.acks().iter().map(|(at, octets)| ((*at - now).as_millis() - 50, octets / MSS)).collect()
 }
@@ -261,4 +266,80 @@ fn a_segment_from_before_the_wrap_is_dropped_by_its_time_stamp() {
     assert_eq!(pair.server.received(), 500);
     pair.flush();
     assert_eq!(pair.trace.last().unwrap().from, End::Server);
+}
+
+#[test]
+fn while_the_window_widens_every_segment_is_acknowledged_at_once() {
+    let settings = Settings {
+        delayed_ack: Some(delayed(200, 2, 0)),
+        receive_buffer: 40_000,
+        first_window: Some(30_000),
+        initial_window: 20,
+        ..plain()
+    };
+    let mut pair = Pair::connected(settings.clone(), DELAY);
+    let windows = |pair: &Pair| -> Vec<u64> {
+        pair.sent_by(End::Server).map(|trace| u64::from(trace.segment.window)).collect()
+    };
+    assert_eq!(pair.client.peer_window(), 30_000);
+    pair.client.write(pair.now, 9000);
+    pair.run_for(ms(60));
+    // Two segments for each, up to the buffer, in which the last one still lies; then every second one.
+    assert_eq!(windows(&pair), [32_000, 34_000, 36_000, 38_000, 39_000, 39_000, 39_000]);
+    let octets: Vec<_> = pair.acks().iter().map(|ack| ack.1).collect();
+    assert_eq!(octets, [1000, 2000, 3000, 4000, 5000, 7000, 9000]);
+    // Too little data to widen it.
+    let mut small = Pair::connected(Settings { nagle: false, ..settings }, DELAY);
+    small.client.write(small.now, 127);
+    small.run_for(ms(60));
+    assert_eq!(windows(&small), [] as [u64; 0]);
+}
+
+#[test]
+fn what_ends_a_write_is_acknowledged_once_it_is_read_by_a_side_that_only_receives() {
+    let settings = |pushed| Settings {
+        delayed_ack: Some(trunkline_tcp::DelayedAck { pushed, ..delayed(200, 2, 0) }),
+        ..plain()
+    };
+    // Full or short, it ends a write; the first of two is followed by more.
+    for (octets, acks) in [(1000, vec![(0, 1)]), (300, vec![(0, 0)]), (3000, vec![(0, 2), (0, 3)])] {
+        let seen = acks_of(settings(true), octets);
+        assert_eq!(seen, acks, "{octets}");
+    }
+    assert_eq!(acks_of(settings(false), 1000), [(200, 1)]);
+    // Not before it is read.
+    let mut pair = Pair::connected(settings(true), DELAY);
+    pair.reads = false;
+    pair.client.write(pair.now, 1000);
+    pair.run_for(ms(100));
+    assert_eq!(pair.acks().len(), 0);
+    pair.server.read(pair.now, 999);
+    pair.run_for(ms(10));
+    assert_eq!(pair.acks().len(), 0);
+    pair.server.read(pair.now, 1);
+    pair.run_for(ms(10));
+    assert_eq!(pair.acks().len(), 1);
+    // A side that answers may have its answer soon: the acknowledgement waits for that.
+    let mut pair = Pair::connected(settings(true), DELAY);
+    pair.server.write(pair.now, 100);
+    pair.run_for(ms(200));
+    pair.trace.clear();
+    pair.client.write(pair.now, 1000);
+    pair.run_for(ms(100));
+    assert_eq!(pair.acks().len(), 0);
+}
+
+#[test]
+fn a_long_write_is_pushed_at_every_half_of_the_largest_window() {
+    let settings = Settings { receive_buffer: 40_000, window_scaling: false, ..plain() };
+    let mut pair = Pair::connected(settings, DELAY);
+    pair.client.write(pair.now, 100_000);
+    pair.run_for(ms(5000));
+    let pushed: Vec<u32> = pair
+        .sent_by(End::Client)
+        .filter(|trace| trace.segment.flags.contains(TcpFlags::PSH))
+        .map(|trace| (trace.segment.seq - (CLIENT_ISS + 1)) / MSS)
+        .collect();
+    // Where twenty segments end, and the last.
+    assert_eq!(pushed, [19, 39, 59, 79, 99]);
 }

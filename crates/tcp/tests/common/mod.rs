@@ -51,11 +51,12 @@ pub fn plain() -> Settings {
         nagle: false,
         send_buffer: 1 << 20,
         receive_buffer: 65_535,
+        first_window: None,
     }
 }
 
 pub fn delayed(timeout: u64, every: u8, quick: u8) -> DelayedAck {
-    DelayedAck { timeout: ms(timeout), every, quick }
+    DelayedAck { timeout: ms(timeout), every, quick, pushed: false }
 }
 
 /// What happens to a segment on its way.
