@@ -10,8 +10,8 @@ use trunkline_units::Rate;
 
 const MS: Duration = Duration::from_millis(1);
 
-/// Goodput in bit/s over ten minutes after the first, and the sender's counts.
-fn goodput(mobile: Mobile) -> (f64, Stats) {
+/// Goodput in bit/s over ten minutes after the first, and the sender's and the receiver's counts.
+fn goodput(mobile: Mobile) -> (f64, Stats, Stats) {
     let mut link = LinkSettings::new(Rate::from_mbit(1.0), 10 * MS);
     link.mobile = Some(mobile);
     let mut dumbbell = Dumbbell::new(3, 1, &link);
@@ -21,7 +21,8 @@ fn goodput(mobile: Mobile) -> (f64, Stats) {
     let before = dumbbell.received(source);
     dumbbell.network.run_for(600_000 * MS);
     let bits = (dumbbell.received(source) - before) as f64 * 8.0;
-    (bits / 600.0, dumbbell.network.transfers(source)[0].sender)
+    let transfer = dumbbell.network.transfers(source)[0];
+    (bits / 600.0, transfer.sender, transfer.receiver)
 }
 
 #[test]
@@ -29,18 +30,20 @@ fn a_radio_link_protocol_carries_its_blocks_less_those_lost_and_loses_nothing() 
     let fading = BlockErrors::Fading { to_bad: 0.001, to_good: 0.01, good: 0.01, bad: 0.5 };
     for errors in [BlockErrors::Independent(0.0), BlockErrors::Independent(0.2), fading] {
         let rlp = Rlp { block: 100, interval: MS, feedback: 20, errors };
-        let (measured, sender) = goodput(Mobile::Rlp(rlp));
+        let (measured, sender, receiver) = goodput(Mobile::Rlp(rlp));
         // A packet of 1500 octets is 15 blocks.
         let expected = 1448.0 * 8.0 / 0.015 * (1.0 - errors.mean());
         assert!((measured / expected - 1.0).abs() < 0.02, "{errors:?}: {measured} {expected}");
-        assert_eq!(sender.retransmitted_segments, 0, "{errors:?}");
+        // In a fade a probe or a timer may come before the acknowledgement: what it repeats comes twice.
+        let repeated = sender.retransmitted_segments;
+        assert!(repeated <= 5 && receiver.duplicates_received == repeated, "{errors:?}: {repeated}");
     }
 }
 
 #[test]
 fn pareto_recovery_takes_its_mean_of_each_packet() {
     let mean = 20 * MS;
-    let (measured, _) = goodput(Mobile::Pareto(Pareto { mean, shape: 3.0, share: 1.0 }));
+    let (measured, ..) = goodput(Mobile::Pareto(Pareto { mean, shape: 3.0, share: 1.0 }));
     let expected = 1448.0 * 8.0 / (0.012 + 0.020);
     assert!((measured / expected - 1.0).abs() < 0.03, "{measured} {expected}");
 }

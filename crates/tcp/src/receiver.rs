@@ -6,7 +6,7 @@
 //!
 //! A receiver with a first window offers no more than that beyond what came at first, and widens it by two segments for each that
 //! comes, up to the buffer. Each that widens it is acknowledged at once, as in Linux (`tcp_grow_window`): so the sender's
-//! clock is fine for as long as it is in slow start, which HyStart goes by.
+//! clock is fine for as long as it is in slow start, which `HyStart` goes by.
 //!
 //! When to acknowledge (RFC 5681 §4.2, RFC 9293 §3.8.6.3): at once what is out of order, fills a gap or is a
 //! duplicate, FIN, every `every`-th full segment, and the first `quick` segments; otherwise within `timeout`. As in Linux,
