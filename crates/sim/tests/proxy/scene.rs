@@ -124,8 +124,9 @@ pub(crate) fn clamp(_: &[NodeId]) -> ProxyMode {
     ProxyMode::ClampWindow(20_000)
 }
 
+/// Sooner than a timer runs out that began when what is now first in flight was sent.
 pub(crate) fn freeze(_: &[NodeId]) -> ProxyMode {
-    ProxyMode::Freeze { after: Duration::from_millis(400) }
+    ProxyMode::Freeze { after: Duration::from_millis(200) }
 }
 
 pub(crate) fn regulate(_: &[NodeId]) -> ProxyMode {
