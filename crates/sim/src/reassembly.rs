@@ -35,7 +35,8 @@ impl Reassembly {
     pub(crate) fn handle(&mut self, now: Instant, fragment: Packet) -> Option<Packet> {
         let key = (u32::from(fragment.source()), fragment.protocol(), fragment.id());
         let (start, len, more) = fragment.fragment();
-        if !self.partial.contains_key(&key) {
+        if self.partial.get(&key).is_none_or(|partial| partial.is_stale(now)) {
+            // Numbers come round: what is left of an old packet is no part of a new one.
             self.make_room(now);
         }
         let partial = self.partial.entry(key).or_insert_with(|| Partial { since: now, ..Partial::default() });
@@ -60,7 +61,7 @@ impl Reassembly {
 
     fn make_room(&mut self, now: Instant) {
         let before = self.partial.len();
-        self.partial.retain(|_, partial| now.saturating_since(partial.since) < PATIENCE);
+        self.partial.retain(|_, partial| !partial.is_stale(now));
         if self.partial.len() >= MOST
             && let Some(oldest) =
                 self.partial.iter().min_by_key(|(key, partial)| (partial.since, **key)).map(|(key, _)| *key)
@@ -81,6 +82,10 @@ impl Partial {
             self.have.remove(&from);
         }
         self.have.insert(start, end);
+    }
+
+    fn is_stale(&self, now: Instant) -> bool {
+        now.saturating_since(self.since) >= PATIENCE
     }
 
     fn is_whole(&self) -> bool {
@@ -150,5 +155,16 @@ mod tests {
         assert!(reassembly.handle(later, other_id).is_none());
         assert_eq!(reassembly.given_up, 1);
         assert!(reassembly.handle(later, pieces[0].clone()).is_none(), "its other fragments are gone");
+    }
+
+    #[test]
+    fn fragments_of_an_old_packet_with_the_same_number_are_no_part_of_a_new_one() {
+        let pieces = fragments(&datagram(1472), 576);
+        let mut reassembly = Reassembly::default();
+        assert!(reassembly.handle(Instant::ZERO, pieces[0].clone()).is_none());
+        let later = Instant::ZERO + PATIENCE;
+        assert!(pieces[1..].iter().all(|piece| reassembly.handle(later, piece.clone()).is_none()));
+        assert_eq!(reassembly.given_up, 1);
+        assert!(reassembly.handle(later, pieces[0].clone()).is_some());
     }
 }
