@@ -90,7 +90,27 @@ impl Agenda {
         place.due = at;
         if at < place.entered {
             place.entered = at;
-            self.heaps[kind.heap()].push(Reverse((at, (kind as u32) << INDEX_BITS | index)));
+            let heap = kind.heap();
+            if self.heaps[heap].len() == self.heaps[heap].capacity() {
+                self.make_room(heap);
+            }
+            self.heaps[heap].push(Reverse((at, (kind as u32) << INDEX_BITS | index)));
+        }
+    }
+
+    /// Before a heap grows: rids it of what is stale, which else may lie there until its time comes, however far away
+    /// that is.
+    #[cold]
+    fn make_room(&mut self, heap: usize) {
+        let Agenda { heaps, places } = self;
+        let heap = &mut heaps[heap];
+        let before = heap.len();
+        heap.retain(|Reverse((at, who))| {
+            places[(who >> INDEX_BITS) as usize][(who & INDEX) as usize].entered == *at
+        });
+        // With less than that gained it would be called again too soon.
+        if heap.len() > before / 2 {
+            heap.reserve(before.max(16));
         }
     }
 
@@ -193,6 +213,20 @@ mod tests {
         assert!(agenda.next(at(6)).is_none());
         assert!(agenda.next(at(7)).is_some());
         assert!(agenda.next(Instant::FAR_FUTURE).is_none());
+    }
+
+    /// One who waits for a far time, and then always for a near one first.
+    #[test]
+    fn what_is_stale_does_not_pile_up_until_its_time_comes() {
+        let mut agenda = Agenda::new();
+        for now in 0..100_000 {
+            agenda.set(Kind::Source, 0, at(1 << 60));
+            agenda.set(Kind::Source, 0, at(now));
+            agenda.set(Kind::Source, 1, at(1 << 61));
+            assert_eq!(agenda.next(at(now)).map(|(_, who)| who.index), Some(0));
+        }
+        assert!(agenda.heaps[1].capacity() <= 128, "{}", agenda.heaps[1].capacity());
+        assert_eq!(drain(&mut agenda), [(1 << 61, Kind::Source, 1)]);
     }
 
     #[test]
