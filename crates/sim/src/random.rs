@@ -21,8 +21,14 @@ pub fn ln(x: f64) -> f64 {
     2.0 * z * series + exponent as f64 * LN_2
 }
 
-/// e to the `x`, for |x| < 700.
+/// e to the `x`: zero below -708, and infinite above 709.
 pub fn exp(x: f64) -> f64 {
+    if x < -708.0 {
+        return 0.0;
+    }
+    if x > 709.0 {
+        return f64::INFINITY;
+    }
     let turns = (x / LN_2).round();
     let rest = x - turns * LN_2;
     let series = (1..=18).rev().fold(1.0, |sum, term| 1.0 + sum * rest / f64::from(term));
@@ -80,6 +86,16 @@ mod tests {
             let y = rng.uniform() * 60.0 - 30.0;
             assert!((exp(y) / y.exp() - 1.0).abs() < 2e-14, "exp {y}");
         }
+    }
+
+    #[test]
+    fn what_no_number_can_hold_is_zero_or_infinite() {
+        assert_eq!((exp(-1e6), exp(-708.1), exp(709.1), exp(1e6)), (0.0, 0.0, f64::INFINITY, f64::INFINITY));
+        assert!((exp(-707.9) / (-707.9_f64).exp() - 1.0).abs() < 1e-12);
+        assert!((exp(708.9) / 708.9_f64.exp() - 1.0).abs() < 1e-12);
+        // A heavy tail, as far as one draw in 2^53 takes it.
+        assert!(power(2.0_f64.powi(-53), -1.0 / 0.05).is_infinite());
+        assert!(power(1e-300, 1.0 / 0.382) == 0.0);
     }
 
     #[test]

@@ -20,6 +20,8 @@ struct Partial {
     total: Option<u32>,
     corrupted: bool,
     since: Instant,
+    /// When its first sender sent the packet of the first fragment that came.
+    sent: Instant,
 }
 
 /// A host's fragments.
@@ -39,8 +41,11 @@ impl Reassembly {
             // Numbers come round: what is left of an old packet is no part of a new one.
             self.make_room(now);
         }
-        let partial = self.partial.entry(key).or_insert_with(|| Partial { since: now, ..Partial::default() });
-        partial.corrupted |= fragment.is_corrupted();
+        let sent = fragment.sent();
+        let partial =
+            self.partial.entry(key).or_insert_with(|| Partial { since: now, sent, ..Partial::default() });
+        // What is put together of two packets has a wrong checksum.
+        partial.corrupted |= fragment.is_corrupted() || sent != partial.sent;
         if !more {
             partial.total = Some(start + len);
         }
@@ -141,6 +146,21 @@ mod tests {
             fragments(&packet, 1006).iter().flat_map(|piece| fragments(piece, 296)).collect();
         let whole = pieces.into_iter().filter_map(|piece| reassembly.handle(Instant::ZERO, piece)).last();
         assert_eq!(whole.map(|whole| whole.length()), Some(packet.length()));
+    }
+
+    /// RFC 4963: identifications come again while fragments of the last packet that had them wait.
+    #[test]
+    fn fragments_of_two_packets_with_one_identification_make_a_damaged_packet() {
+        let (first, second) = (datagram(1472), datagram(1472).sent_at(Instant::from_millis(9000)));
+        let (old, new) = (fragments(&first, 1006), fragments(&second, 1006));
+        let mut reassembly = Reassembly::default();
+        assert!(reassembly.handle(Instant::ZERO, old[0].clone()).is_none());
+        let mixed =
+            reassembly.handle(Instant::from_millis(9000), new[1].clone()).expect("nothing is missing");
+        assert!(mixed.is_corrupted());
+        let mut whole =
+            new.into_iter().filter_map(|piece| reassembly.handle(Instant::from_millis(9000), piece));
+        assert!(whole.next().is_some_and(|whole| !whole.is_corrupted()));
     }
 
     #[test]
