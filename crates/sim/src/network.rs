@@ -141,11 +141,8 @@ impl Network {
         LinkId(id)
     }
 
-    /// Sends a node's packets for `destination` over `link`, which must begin there, instead of the shortest way. Routes to a node
-    /// that are set by hand hold until a node or link is added.
-    ///
-    /// # Panics
-    /// If the link begins elsewhere.
+    /// Sends packets for `destination` from the node at which `link` begins over it, instead of the shortest way. Routes that
+    /// are set by hand hold until a node or link is added.
     pub fn route(&mut self, destination: NodeId, link: LinkId) {
         self.find_routes();
         let from = self.core.links[link.0 as usize].from;
@@ -232,7 +229,7 @@ impl Network {
         let (links, sources) = self.begun;
         for number in links..self.core.links.len() {
             let id = LinkId(number as u32);
-            self.core.links[number].await_change(id, &mut self.core.agenda);
+            self.core.links[number].await_change(self.core.now, id, &mut self.core.agenda);
         }
         for number in sources..self.sources.len() {
             match &mut self.sources[number] {

@@ -181,8 +181,8 @@ impl Link {
         self.serialiser.busy()
     }
 
-    /// Time it has spent sending up to `now`.
-    pub(crate) fn sent_for(&self, now: Instant) -> Duration {
+    /// Time it has spent sending up to `now`, which is no earlier than the last event.
+    pub fn sent_for(&self, now: Instant) -> Duration {
         self.busy().saturating_sub(self.free_at.saturating_since(now))
     }
 
@@ -295,11 +295,11 @@ impl Link {
             None => {}
         }
         self.next_change = (at + 1, round);
-        self.await_change(id, agenda);
+        self.await_change(now, id, agenda);
     }
 
-    /// Asks to be called for the next change.
-    pub(crate) fn await_change(&mut self, id: LinkId, agenda: &mut Agenda) {
+    /// Asks to be called for the next change: at once if its time has passed, as that of one of a link which is added late.
+    pub(crate) fn await_change(&mut self, now: Instant, id: LinkId, agenda: &mut Agenda) {
         if let (Some(repeat), true) = (self.repeat, self.next_change.0 >= self.changes.len()) {
             if repeat.is_zero() || self.changes.is_empty() {
                 return;
@@ -307,7 +307,7 @@ impl Link {
             self.next_change = (0, self.next_change.1 + repeat);
         }
         if let Some((after, _)) = self.changes.get(self.next_change.0) {
-            agenda.set(Kind::Change, id.0, self.next_change.1 + *after);
+            agenda.set(Kind::Change, id.0, (self.next_change.1 + *after).max(now));
         }
     }
 }

@@ -51,7 +51,7 @@ impl DatagramSource {
             },
             Timing::Constant(_) | Timing::Poisson(_) => {}
         }
-        core.agenda.set(Kind::Source, index, self.next);
+        core.agenda.set(Kind::Source, index, self.next.max(core.now));
     }
 
     pub(crate) fn run(&mut self, core: &mut Core, index: u32) {
