@@ -295,17 +295,30 @@ impl Core {
         }
     }
 
-    /// A port of `client` from which nothing goes to that of `server` yet.
+    /// A port of `client` from which nothing goes to that of `server` yet, or what went has ended on both sides and is only
+    /// remembered (RFC 1122 §4.2.2.13, RFC 6191).
     pub(crate) fn free_port(&mut self, client: NodeId, server: NodeId, port: u16) -> u16 {
         for _ in LOWEST_PORT..u16::MAX {
             let local = self.take_port(client);
-            let taken = self.claims.contains_key(&claim_key(client, server, (port, local)))
-                || self.claims.contains_key(&claim_key(server, client, (local, port)));
-            if !taken {
+            let keys = [claim_key(client, server, (port, local)), claim_key(server, client, (local, port))];
+            let holders = keys.map(|key| self.claims.get(&key).copied());
+            if holders.into_iter().flatten().all(|claim| self.only_remembers(claim)) {
+                for claim in holders.into_iter().flatten() {
+                    if let Claim::Connection(id) = claim {
+                        self.forget(id);
+                    }
+                }
                 return local;
             }
         }
         panic!("55 000 connections from {} to {} port {port}", client.address(), server.address());
+    }
+
+    /// Whether this is an end in TIME-WAIT that nobody waits for.
+    fn only_remembers(&self, claim: Claim) -> bool {
+        let Claim::Connection(id) = claim else { return false };
+        let Connection { endpoint, role, .. } = &self.connections[id.0 as usize];
+        endpoint.state() == State::TimeWait && matches!(role, Role::App(app) if app.transfer.1 == NOBODY)
     }
 
     pub(crate) fn place(&mut self, connection: Connection) -> ConnectionId {

@@ -15,6 +15,7 @@ use trunkline_tcp::{Ack, Cause, Congestion, Settings};
 use trunkline_trunk::{LaneId, LaneSnapshot, Poll, Transmitter};
 use trunkline_units::{Instant, Rate};
 
+use super::datagram_arrivals::{ACK, ACK_FRONT, Arrivals, MASK};
 use super::{LaneReport, due, timer};
 use crate::agenda::Kind;
 use crate::core::{Claim, Core};
@@ -41,6 +42,8 @@ pub struct DatagramLaneStats {
     pub late: u64,
     /// Datagrams with packets that came.
     pub received: u64,
+    /// Of those, how many had come before, or may have: they are dropped.
+    pub doubled: u64,
     /// Acknowledgements sent.
     pub acknowledgements: u64,
     /// Reductions of the window for losses or marks.
@@ -50,15 +53,12 @@ pub struct DatagramLaneStats {
 }
 
 const DATA: u8 = 1;
-const ACK: u8 = 2;
 /// Of a datagram with a packet: kind and number. The carried packet stands behind it.
 const DATA_FRONT: usize = 5;
-/// Of an acknowledgement: kind, largest number, mask, marks.
-const ACK_FRONT: usize = 17;
 /// Numbers above a missing one that make it lost.
 const REORDERING: u32 = 3;
-/// An acknowledgement waits so long for a second packet.
-const ACK_DELAY: Duration = Duration::from_millis(25);
+/// Numbers found lost that are remembered while nothing is heard.
+const MOST_LOST: usize = 4096;
 const REFRESH: Duration = Duration::from_millis(20);
 const PORT: u16 = 7_100;
 
@@ -99,11 +99,9 @@ pub(super) struct DatagramLane {
     marks_seen: u32,
     refreshed: Option<Instant>,
     snapshot: LaneSnapshot,
-    /// Of the receiving side: the largest number, those before it, marks, and since when an acknowledgement is owed.
-    largest: Option<u32>,
-    mask: u64,
-    marks: u32,
-    owed: Option<Instant>,
+    /// Numbers found lost that may come late.
+    lost: VecDeque<u32>,
+    arrivals: Arrivals,
     stats: DatagramLaneStats,
 }
 
@@ -116,7 +114,7 @@ impl DatagramLane {
         settings: &DatagramLaneSettings,
     ) -> [Self; 2] {
         let far_port = PORT + u16::from(lane.0);
-        let near_port = core.take_port(nodes[0]);
+        let near_port = core.free_port(nodes[0], nodes[1], far_port);
         let places = [(nodes[0], near_port), (nodes[1], far_port)];
         [0, 1].map(|side| {
             let (here, there) = (places[side], places[1 - side]);
@@ -148,10 +146,8 @@ impl DatagramLane {
                 marks_seen: 0,
                 refreshed: None,
                 snapshot: LaneSnapshot::default(),
-                largest: None,
-                mask: 0,
-                marks: 0,
-                owed: None,
+                lost: VecDeque::new(),
+                arrivals: Arrivals::default(),
                 stats: DatagramLaneStats::default(),
             }
         })
@@ -198,10 +194,12 @@ impl DatagramLane {
                 Poll::Nothing => break,
             }
         }
-        self.acknowledge_if_due(core);
+        if let Some(front) = self.arrivals.take_due(core.now) {
+            self.stats.acknowledgements += 1;
+            self.transmit(core, &front, None);
+        }
         let timeout = (!self.sent.is_empty()).then(|| self.heard + self.rto());
-        let owed = self.owed.map(|since| since + ACK_DELAY);
-        match [held, timeout, owed].into_iter().flatten().min() {
+        match [held, timeout, self.arrivals.owed()].into_iter().flatten().min() {
             Some(at) => core.agenda.set(Kind::Gateway, timer(half, self.lane), at.max(core.now)),
             None => core.agenda.cancel(Kind::Gateway, timer(half, self.lane)),
         }
@@ -233,28 +231,16 @@ impl DatagramLane {
         core.send(self.node, packet);
     }
 
-    fn acknowledge_if_due(&mut self, core: &mut Core) {
-        let (Some(since), Some(largest)) = (self.owed, self.largest) else { return };
-        if core.now < since + ACK_DELAY {
-            return;
-        }
-        self.owed = None;
-        self.stats.acknowledgements += 1;
-        let mut front = [0; ACK_FRONT];
-        front[0] = ACK;
-        front[1..5].copy_from_slice(&largest.to_be_bytes());
-        front[5..13].copy_from_slice(&self.mask.to_be_bytes());
-        front[13..].copy_from_slice(&self.marks.to_be_bytes());
-        self.transmit(core, &front, None);
-    }
-
     /// A datagram of the lane; the packet in it, if there is one.
     pub(super) fn handle_datagram(&mut self, core: &mut Core, datagram: Packet) -> Option<Packet> {
         let marked = datagram.congestion_experienced();
         match datagram.front() {
             &[DATA, a, b, c, d] => {
                 self.stats.received += 1;
-                self.note_arrival(core.now, u32::from_be_bytes([a, b, c, d]), marked);
+                if !self.arrivals.note(core.now, u32::from_be_bytes([a, b, c, d]), marked) {
+                    self.stats.doubled += 1;
+                    return None;
+                }
                 datagram.into_inner()
             }
             front if front.len() == ACK_FRONT && front[0] == ACK => {
@@ -268,38 +254,26 @@ impl DatagramLane {
         }
     }
 
-    fn note_arrival(&mut self, now: Instant, number: u32, marked: bool) {
-        self.marks += u32::from(marked);
-        // The second packet, a gap and a mark are told of at once.
-        let mut at_once = marked || self.owed.is_some();
-        match self.largest {
-            None => self.largest = Some(number),
-            Some(largest) => {
-                let ahead = number.wrapping_sub(largest).cast_signed();
-                if ahead > 0 {
-                    let shifted = if ahead < 64 { self.mask << ahead } else { 0 };
-                    self.mask = if ahead <= 64 { shifted | 1 << (ahead - 1) } else { 0 };
-                    self.largest = Some(number);
-                    at_once |= ahead > 1;
-                } else if (-64..0).contains(&ahead) {
-                    self.mask |= 1 << (-ahead - 1);
-                    at_once = true;
-                }
-            }
-        }
-        self.owed = Some(if at_once { now - ACK_DELAY } else { now });
-    }
-
     fn handle_ack(&mut self, now: Instant, (largest, mask): (u32, u64), marks: u32) {
         let before = self.in_flight;
+        let named = |number: u32| {
+            let behind = largest.wrapping_sub(number).cast_signed();
+            behind == 0 || ((1..=MASK).contains(&behind) && mask >> (behind - 1) & 1 == 1)
+        };
+        let given_up = self.lost.len();
+        self.lost.retain(|number| !named(*number));
+        self.stats.late += (given_up - self.lost.len()) as u64;
+        // No later acknowledgement can name what this one cannot.
+        let beyond = |number: u32| largest.wrapping_sub(number).cast_signed() > MASK;
+        while self.lost.front().is_some_and(|number| beyond(*number)) {
+            self.lost.pop_front();
+        }
         let (mut acked, mut newest) = (0, None);
         for sent in &mut self.sent {
-            let behind = largest.wrapping_sub(sent.number).cast_signed();
-            if behind < 0 {
+            if largest.wrapping_sub(sent.number).cast_signed() < 0 {
                 break;
             }
-            let has = behind == 0 || (behind <= 64 && mask >> (behind - 1) & 1 == 1);
-            if has && !sent.done {
+            if !sent.done && named(sent.number) {
                 sent.done = true;
                 acked += sent.bytes;
                 newest = Some(*sent);
@@ -317,8 +291,11 @@ impl DatagramLane {
         self.rate = Some(Rate::from_bits_per_second(bits as u64));
 
         let lost = self.find_lost(now, largest);
-        let marked = marks != self.marks_seen;
-        self.marks_seen = marks;
+        // An acknowledgement that was overtaken tells of fewer.
+        let marked = marks.wrapping_sub(self.marks_seen).cast_signed() > 0;
+        if marked {
+            self.marks_seen = marks;
+        }
         // Nothing is reduced twice for what was sent before the last reduction.
         let since_reduction = newest.number.wrapping_sub(self.recovered).cast_signed() >= 0;
         if (lost > 0 || marked) && since_reduction {
@@ -367,6 +344,7 @@ impl DatagramLane {
                 sent.done = true;
                 lost += sent.bytes;
                 self.stats.lost += 1;
+                self.lost.push_back(sent.number);
             }
         }
         self.in_flight -= lost;
@@ -390,7 +368,11 @@ impl DatagramLane {
             return;
         }
         self.stats.timeouts += 1;
-        self.stats.lost += self.sent.iter().filter(|sent| !sent.done).count() as u64;
+        let before = self.lost.len();
+        self.lost.extend(self.sent.iter().filter(|sent| !sent.done).map(|sent| sent.number));
+        self.stats.lost += (self.lost.len() - before) as u64;
+        let beyond = self.lost.len().saturating_sub(MOST_LOST);
+        self.lost.drain(..beyond);
         self.settled += u64::from(self.in_flight);
         self.congestion.reduce(core.now, self.in_flight, Cause::Timeout);
         self.sent.clear();

@@ -4,6 +4,7 @@
 //! of every lane. What the transmitter is told of a lane is what Linux tells (`TCP_INFO`, `SIOCOUTQ`), and as
 //! rarely as a gateway asks: see [`tcp_lane`].
 
+mod datagram_arrivals;
 mod datagram_lane;
 mod stream;
 mod tcp_lane;
@@ -115,6 +116,8 @@ pub struct TrunkReport {
 
 pub(crate) struct Half {
     node: NodeId,
+    /// Which nodes are behind it.
+    site: Vec<bool>,
     core: Transmitter<Packet>,
     receiver: Receiver,
     lanes: Vec<Carrier>,
@@ -175,9 +178,15 @@ impl Trunks {
                 }
                 toward[behind.index()] = half;
             }
+            let mut site = Vec::new();
+            for own in &settings.sites[side] {
+                site.resize(site.len().max(own.index() + 1), false);
+                site[own.index()] = true;
+            }
             let sources = settings.sites[1 - side].iter().map(|node| prefix(*node));
             self.halves.push(Half {
                 node,
+                site,
                 core: Transmitter::new(settings.plans[side].clone(), settings.flows, seed ^ side as u64),
                 receiver: Receiver::new(sources),
                 lanes: Vec::with_capacity(lanes(side)),
@@ -228,7 +237,7 @@ impl Trunks {
     ) {
         let to = NodeId::of(packet.destination());
         let half = self.toward[gateway as usize].get(to.index()).copied().unwrap_or(NO_TRUNK);
-        if half == NO_TRUNK {
+        if half == NO_TRUNK || !self.is_behind(half, NodeId::of(packet.source())) {
             core.forward(at, packet);
             return;
         }
@@ -254,6 +263,11 @@ impl Trunks {
                 }
             }
         }
+    }
+
+    /// Whether a node is of the site behind this half.
+    fn is_behind(&self, half: u32, node: NodeId) -> bool {
+        self.halves[half as usize].site.get(node.index()).copied().unwrap_or(false)
     }
 
     fn flush(&mut self, core: &mut Core, half: u32, lane: LaneId) {
