@@ -1,8 +1,8 @@
 //! Trunk gateways: crate `trunk`, as a gateway runs it, over modelled lanes.
 //!
-//! A trunk joins two gateways. Each has a [`Half`]: the very transmitter and receiver of the gateway for Linux, and its end
+//! A trunk joins two gateways. Each has a half: the very transmitter and receiver of the gateway for Linux, and its end
 //! of every lane. What the transmitter is told of a lane is what Linux tells (`TCP_INFO`, `SIOCOUTQ`), and as
-//! rarely as a gateway asks: see [`tcp_lane`].
+//! rarely as a gateway asks: see `tcp_lane.rs`.
 
 mod datagram_arrivals;
 mod datagram_lane;

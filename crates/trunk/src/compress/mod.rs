@@ -8,7 +8,7 @@
 //!
 //! A lane delivers every octet once and in order, or ends. That makes the scheme small: no checksum to notice a
 //! lost difference, no refresh, no feedback, and differences may be as large as they like. Both ends apply the
-//! same [`Context::advance`](context::Context::advance) to the same packets and so never disagree. A context is
+//! same `Context::advance` to the same packets and so never disagree. A context is
 //! made by a packet that travels whole and names the context it makes; any other whole packet leaves all contexts
 //! alone. What comes out is bit for bit what went in: a header that could not be put together again exactly
 //! travels whole ([`Whole`] says why).

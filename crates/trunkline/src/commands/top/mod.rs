@@ -2,7 +2,7 @@
 //!
 //! A thread asks the daemon again and again; this one draws what it says and listens to keys. They are two so that
 //! a daemon that does not answer never keeps a key waiting. What is shown is a pure function of two states
-//! ([`model`]), and a frame of that ([`draw`]).
+//! ([`model`]), and a frame of that ([`mod@draw`]).
 
 mod draw;
 mod format;
