@@ -5,6 +5,7 @@
 
 mod agenda;
 mod capture;
+mod check;
 mod connection;
 mod core;
 mod datagrams;
@@ -24,6 +25,7 @@ mod reassembly;
 pub mod traffic;
 
 pub use capture::CapturePoint;
+pub use check::SettingsError;
 pub use connection::ConnectionId;
 pub use datagrams::Datagrams;
 pub use digest::Digest;

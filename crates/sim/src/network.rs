@@ -19,7 +19,7 @@ use crate::link::{Link, LinkId, LinkSettings};
 use crate::node::{NO_ROUTE, Node, NodeId, NodeKind, NodeStats};
 use crate::proxy::{Proxy, ProxyId, ProxySettings, ProxyStats};
 use crate::traffic::{DatagramSource, SourceId, TcpTraffic, Transfer, TransferSource, UdpTraffic};
-use crate::{Datagrams, Packet};
+use crate::{Datagrams, Packet, SettingsError};
 
 #[derive(Debug)]
 enum Source {
@@ -75,7 +75,11 @@ impl Network {
     }
 
     /// Adds a proxy. It is a router too.
+    ///
+    /// # Panics
+    /// If [`ProxySettings::check`] finds the settings wrong.
     pub fn proxy(&mut self, name: &str, settings: ProxySettings) -> (NodeId, ProxyId) {
+        settings.check().unwrap_or_else(|error| panic!("proxy {name}: {error}"));
         let proxy = self.proxies.len() as u32;
         let node = self.node(name, NodeKind::Proxy(proxy));
         self.proxies.push(Proxy::new(node, settings));
@@ -99,8 +103,11 @@ impl Network {
     /// Joins two gateways by a trunk. Its lanes are opened as the network begins to run.
     ///
     /// # Panics
-    /// If one of the nodes is no gateway, or the plans of the two sides have other numbers of lanes.
+    /// If one of the nodes is no gateway, if they are one, if one has a trunk to a node of the other's site already, or if
+    /// [`TrunkSettings::check`] finds the settings wrong.
     pub fn trunk(&mut self, ends: [NodeId; 2], settings: TrunkSettings) -> TrunkId {
+        settings.check().unwrap_or_else(|error| panic!("trunk between {}: {error}", self.names(ends)));
+        assert_ne!(ends[0], ends[1], "a trunk has two ends");
         let ends = ends.map(|node| match self.core.nodes[node.index()].kind {
             NodeKind::Gateway(gateway) => (node, gateway),
             _ => panic!("{} is no gateway", self.core.nodes[node.index()].name),
@@ -122,6 +129,9 @@ impl Network {
     }
 
     /// Adds a link in each direction: from `a` to `b`, and from `b` to `a`.
+    ///
+    /// # Panics
+    /// As [`Network::link`] does.
     pub fn connect(
         &mut self,
         a: NodeId,
@@ -133,7 +143,12 @@ impl Network {
     }
 
     /// Adds a link in one direction.
+    ///
+    /// # Panics
+    /// If it ends where it begins, or [`LinkSettings::check`] finds the settings wrong.
     pub fn link(&mut self, from: NodeId, to: NodeId, settings: &LinkSettings) -> LinkId {
+        settings.check().unwrap_or_else(|error| panic!("link between {}: {error}", self.names([from, to])));
+        assert_ne!(from, to, "a link has two ends");
         let id = self.core.links.len() as u32;
         let seed = Rng::new(self.seed, &format!("link {id}")).next_u64();
         self.core.links.push(Link::new((from, to), settings, seed));
@@ -150,16 +165,84 @@ impl Network {
     }
 
     /// Adds a source of TCP transfers.
+    ///
+    /// # Panics
+    /// If [`TcpTraffic::check`] finds the settings wrong, or the sources from one node to one port of another have more than
+    /// [`TcpTraffic::MOST_CONNECTIONS`] together.
     pub fn tcp(&mut self, traffic: TcpTraffic) -> SourceId {
+        let nodes = [traffic.client, traffic.server];
+        traffic.check().unwrap_or_else(|error| panic!("TCP between {}: {error}", self.names(nodes)));
+        let users = self.connections(&traffic) + u64::from(traffic.pattern.users());
+        let most = TcpTraffic::MOST_CONNECTIONS;
+        assert!(
+            users <= u64::from(most),
+            "{users} connections between {}, to port {}; allowed: up to {most}",
+            self.names(nodes),
+            traffic.port
+        );
         let rng = self.stream("source", self.sources.len());
         self.add(Source::Transfers(Box::new(TransferSource::new(traffic, rng))))
     }
 
     /// Adds a source of datagrams.
+    ///
+    /// # Panics
+    /// If [`UdpTraffic::check`] finds the settings wrong.
     pub fn udp(&mut self, traffic: UdpTraffic) -> SourceId {
+        let nodes = [traffic.from, traffic.to];
+        traffic.check().unwrap_or_else(|error| panic!("UDP between {}: {error}", self.names(nodes)));
         let rng = self.stream("source", self.sources.len());
         let source = DatagramSource::new(&mut self.core, traffic, rng);
         self.add(Source::Datagrams(Box::new(source)))
+    }
+
+    /// Connections of the sources so far from the same node to the same port.
+    fn connections(&self, like: &TcpTraffic) -> u64 {
+        let same = |source: &Source| match source {
+            Source::Transfers(source) => {
+                let TcpTraffic { client, server, port, pattern, .. } = &source.traffic;
+                let same = (*client, *server, *port) == (like.client, like.server, like.port);
+                if same { u64::from(pattern.users()) } else { 0 }
+            }
+            Source::Datagrams(_) => 0,
+        };
+        self.sources.iter().map(same).sum()
+    }
+
+    fn names(&self, nodes: [NodeId; 2]) -> String {
+        let [a, b] = nodes.map(|node| {
+            self.core
+                .nodes
+                .get(node.index())
+                .map_or_else(|| format!("no node {node:?}"), |node| node.name.clone())
+        });
+        format!("{a} and {b}")
+    }
+
+    /// Whether packets have a way: those of every source, and of the answers if there are any, and of every trunk from
+    /// gateway to gateway. Routes that are set by hand may lead elsewhere.
+    pub fn check(&mut self) -> Result<(), SettingsError> {
+        self.find_routes();
+        let sources = self.sources.iter().enumerate().flat_map(|(number, source)| {
+            let ways = match source {
+                Source::Transfers(source) => {
+                    let (client, server) = (source.traffic.client, source.traffic.server);
+                    vec![(client, server), (server, client)]
+                }
+                Source::Datagrams(source) => vec![(source.traffic.from, source.traffic.to)],
+            };
+            ways.into_iter().map(move |way| (format!("source {number}"), way))
+        });
+        let trunks = self.trunks.ends().enumerate().flat_map(|(number, [near, far])| {
+            [(near, far), (far, near)].map(|way| (format!("trunk {number}"), way))
+        });
+        for (place, (from, to)) in sources.chain(trunks) {
+            if self.core.nodes[from.index()].routes[to.index()] == NO_ROUTE {
+                let problem = "has no way to where it sends; allowed: nodes that links join";
+                return Err(SettingsError::Node { place, node: from, problem });
+            }
+        }
+        Ok(())
     }
 
     fn add(&mut self, source: Source) -> SourceId {

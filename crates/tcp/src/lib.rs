@@ -9,6 +9,7 @@
 
 mod acknowledgement;
 mod arming;
+mod check;
 mod congestion;
 mod delivery;
 mod endpoint;
@@ -31,6 +32,7 @@ mod stream;
 mod timers;
 mod transmission;
 
+pub use check::SettingsError;
 pub use congestion::{Ack, Cause, Congestion};
 pub use endpoint::Endpoint;
 pub use names::UnknownName;

@@ -163,12 +163,9 @@ impl Trunks {
     }
 
     /// # Panics
-    /// If the plans of the two sides have other numbers of lanes.
+    /// If a gateway has a trunk to one of the nodes already.
     pub(crate) fn add(&mut self, ends: [(NodeId, u32); 2], settings: TrunkSettings, seed: u64) -> TrunkId {
-        let lanes = |side: usize| {
-            settings.plans[side].groups.iter().map(|group| usize::from(group.lanes)).sum::<usize>()
-        };
-        assert_eq!(lanes(0), lanes(1), "the two plans of a trunk have the same lanes");
+        let lanes = settings.plans[0].groups.iter().map(|group| usize::from(group.lanes)).sum::<usize>();
         for (side, (node, gateway)) in ends.into_iter().enumerate() {
             let half = self.halves.len() as u32;
             let toward = &mut self.toward[gateway as usize];
@@ -176,6 +173,12 @@ impl Trunks {
                 if toward.len() <= behind.index() {
                     toward.resize(behind.index() + 1, NO_TRUNK);
                 }
+                assert_eq!(
+                    toward[behind.index()],
+                    NO_TRUNK,
+                    "node {} is behind two trunks of one gateway",
+                    behind.index()
+                );
                 toward[behind.index()] = half;
             }
             let mut site = Vec::new();
@@ -189,12 +192,17 @@ impl Trunks {
                 site,
                 core: Transmitter::new(settings.plans[side].clone(), settings.flows, seed ^ side as u64),
                 receiver: Receiver::new(sources),
-                lanes: Vec::with_capacity(lanes(side)),
+                lanes: Vec::with_capacity(lanes),
                 refused: 0,
             });
         }
         self.settings.push(settings);
         TrunkId(self.settings.len() as u32 - 1)
+    }
+
+    /// The gateways of each trunk.
+    pub(crate) fn ends(&self) -> impl Iterator<Item = [NodeId; 2]> {
+        self.halves.chunks_exact(2).map(|halves| [halves[0].node, halves[1].node])
     }
 
     /// Opens the lanes of trunks that were added.

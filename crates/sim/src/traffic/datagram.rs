@@ -16,7 +16,7 @@ const HEADERS: u32 = 28;
 
 #[derive(Debug)]
 pub(crate) struct DatagramSource {
-    traffic: UdpTraffic,
+    pub(crate) traffic: UdpTraffic,
     addressing: Addressing,
     /// Its place among the flows of datagrams.
     pub(crate) flow: u32,

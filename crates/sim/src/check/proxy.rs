@@ -1,0 +1,50 @@
+//! Of a proxy.
+
+use super::{Checked, SettingsError, ensure, tcp};
+use crate::{Cell, ProxyMode, ProxySettings};
+
+impl ProxySettings {
+    /// Whether a proxy can be like this.
+    pub fn check(&self) -> Result<(), SettingsError> {
+        ensure(!self.behind.is_empty(), "behind", &self.behind, "at least one node")?;
+        self.mode.check().map_err(|error| error.within("mode"))
+    }
+}
+
+impl ProxyMode {
+    /// Whether a proxy can do this.
+    pub fn check(&self) -> Result<(), SettingsError> {
+        match self {
+            ProxyMode::Split(ends) => tcp("tcp[0]", &ends[0]).and_then(|()| tcp("tcp[1]", &ends[1])),
+            ProxyMode::PathTail(ends, all) => {
+                tcp("tcp[0]", &ends[0])?;
+                tcp("tcp[1]", &ends[1])?;
+                cells(all)
+            }
+            ProxyMode::ClampWindow(octets) => ensure(*octets > 0, "window", octets, "1 or more octets"),
+            ProxyMode::Freeze { after } => ensure(!after.is_zero(), "after", after, "more than no time"),
+            ProxyMode::RegulateAcks { room } => ensure(*room > 0, "room", room, "1 or more packets"),
+        }
+    }
+}
+
+fn cells(cells: &[Cell]) -> Checked {
+    ensure(!cells.is_empty(), "cells", cells.len(), "at least one")?;
+    for (number, cell) in cells.iter().enumerate() {
+        check_cell(cell).map_err(|error| error.within(&format!("cells[{number}]")))?;
+        let earlier = |node| cells[..number].iter().any(|cell| cell.nodes.contains(node));
+        if let Some(node) = cell.nodes.iter().find(|node| earlier(node)) {
+            let (place, problem) = (format!("cells[{number}]"), "is in two cells; allowed: one");
+            return Err(SettingsError::Node { place, node: *node, problem });
+        }
+    }
+    Ok(())
+}
+
+fn check_cell(cell: &Cell) -> Checked {
+    let rate = cell.estimate.rate;
+    ensure(rate.bits_per_second() > 0, "estimate.rate", rate, "1 bit/s or more")?;
+    ensure(cell.limit.segments > 0, "limit.segments", cell.limit.segments, "1 or more")?;
+    ensure(cell.limit.bytes > 0, "limit.bytes", cell.limit.bytes, "1 or more octets")?;
+    ensure(cell.buffer > 0, "buffer", cell.buffer, "1 or more octets")
+}

@@ -1,0 +1,84 @@
+//! Of a trunk.
+
+use trunkline_queue::Share;
+use trunkline_trunk::{ClassSettings, TrunkPlan};
+
+use super::{Checked, SettingsError, dscp, ensure, queue, tcp};
+use crate::{Lanes, TrunkSettings};
+
+impl TrunkSettings {
+    /// Whether a trunk can be like this.
+    pub fn check(&self) -> Result<(), SettingsError> {
+        self.check_sites()?;
+        let lanes = self.plans.each_ref().map(lanes);
+        ensure(lanes[0] == lanes[1], "plans", lanes, "as many lanes in one direction as in the other")?;
+        for (side, plan) in self.plans.iter().enumerate() {
+            self.check_plan(plan).map_err(|error| error.within(&format!("plans[{side}]")))?;
+        }
+        match &self.lanes {
+            Lanes::Tcp(ends) => {
+                tcp("lanes.tcp[0]", &ends[0])?;
+                tcp("lanes.tcp[1]", &ends[1])?;
+            }
+            Lanes::Datagrams(datagrams) => {
+                tcp("lanes.tcp", &datagrams.tcp)?;
+                let segment = datagrams.segment;
+                ensure((68..=65_535).contains(&segment), "lanes.segment", segment, "68 to 65535 octets")?;
+            }
+        }
+        dscp(self.dscp)?;
+        ensure((1..=1 << 24).contains(&self.flows), "flows", self.flows, "1 to 16777216")
+    }
+
+    fn check_sites(&self) -> Checked {
+        let [left, right] = &self.sites;
+        for (side, site) in self.sites.iter().enumerate() {
+            let place = format!("sites[{side}]");
+            ensure(!site.is_empty(), &place, site, "at least one node")?;
+            if let Some(node) = site.iter().find(|node| left.contains(node) && right.contains(node)) {
+                let problem = "is on both sides; allowed: one";
+                return Err(SettingsError::Node { place, node: *node, problem });
+            }
+        }
+        Ok(())
+    }
+
+    fn check_plan(&self, plan: &TrunkPlan) -> Checked {
+        ensure(
+            (1..=TrunkPlan::MOST_CLASSES).contains(&plan.classes.len()),
+            "classes",
+            plan.classes.len(),
+            "1 to 16",
+        )?;
+        ensure(
+            (1..=TrunkPlan::MOST_LANES).contains(&lanes(plan)),
+            "groups",
+            lanes(plan),
+            "1 to 32 lanes in all",
+        )?;
+        for (number, group) in plan.groups.iter().enumerate() {
+            ensure(group.lanes > 0, &format!("groups[{number}].lanes"), group.lanes, "1 or more")?;
+        }
+        for (number, class) in plan.classes.iter().enumerate() {
+            self.check_class(plan, class).map_err(|error| error.within(&format!("classes[{number}]")))?;
+        }
+        Ok(())
+    }
+
+    fn check_class(&self, plan: &TrunkPlan, class: &ClassSettings) -> Checked {
+        ensure(class.group < plan.groups.len(), "group", class.group, "the place of a group of the plan")?;
+        queue::queue(&class.queue).map_err(|error| error.within("queue"))?;
+        let Share { weight, guarantee, ceiling, .. } = class.share;
+        ensure(weight > 0, "share.weight", weight, "1 or more")?;
+        for (place, rate) in [("share.guarantee", guarantee), ("share.ceiling", ceiling)] {
+            let bits = rate.map_or(1, trunkline_units::Rate::bits_per_second);
+            ensure(bits > 0, place, bits, "1 bit/s or more")?;
+        }
+        let drops_only_copies = matches!(self.lanes, Lanes::Datagrams(_)) && class.filters_repeats;
+        ensure(!drops_only_copies, "filters_repeats", class.filters_repeats, "false on lanes of datagrams")
+    }
+}
+
+fn lanes(plan: &TrunkPlan) -> usize {
+    plan.groups.iter().map(|group| usize::from(group.lanes)).sum()
+}

@@ -1,0 +1,273 @@
+//! Settings that make no sense are refused before anything runs, with what is wrong, where, and what is allowed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use trunkline_queue::{
+    CoDelSettings, FqCoDelSettings, FredSettings, Limits, PieSettings, RedSettings,
+    Settings as QueueSettings, TrunkSettings as TrunkQueue,
+};
+use trunkline_sim::gateway::DatagramLaneSettings;
+use trunkline_sim::link::mobile::{BlockErrors, Mobile, Pareto, Rlp};
+use trunkline_sim::{
+    Distribution, Jitter, Lanes, LinkChange, LinkSettings, Loss, Network, NodeId, Pattern, ProxyMode,
+    ProxySettings, SettingsError, TcpTraffic, Timing, TrunkSettings, UdpTraffic, both,
+};
+use trunkline_tcp::{Preset, Settings};
+use trunkline_trunk::{ClassSettings, TrunkPlan};
+use trunkline_units::Rate;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn nodes() -> (Network, [NodeId; 3]) {
+    let mut network = Network::new(1);
+    let nodes = [network.host("a"), network.host("b"), network.host("c")];
+    (network, nodes)
+}
+
+fn refused(checked: Result<(), SettingsError>, by: &str) {
+    let error = checked.expect_err(by).to_string();
+    assert!(error.starts_with(by) && error.contains("allowed: "), "{error:?}, not {by:?}");
+}
+
+fn link(change: impl FnOnce(&mut LinkSettings)) -> Result<(), SettingsError> {
+    let mut settings = LinkSettings::new(Rate::from_mbit(10.0), Duration::from_millis(10));
+    assert_eq!(settings.check(), Ok(()));
+    change(&mut settings);
+    settings.check()
+}
+
+#[test]
+fn links_are_checked() {
+    let none = Rate::from_bits_per_second(0);
+    refused(link(|l| l.mtu = 67), "mtu is 67; allowed: 68 to 65535 octets");
+    refused(link(|l| l.mtu = 65_536), "mtu is 65536");
+    refused(link(|l| l.rate = none), "rate is Rate(0)");
+    refused(link(|l| l.delay = Duration::MAX), "delay is");
+    refused(link(|l| l.impairments.loss = Loss::Uniform(1.1)), "impairments.loss is 1.1; allowed: 0 to 1");
+    refused(link(|l| l.impairments.loss = Loss::Uniform(f64::NAN)), "impairments.loss is NaN");
+    let bursts = Loss::Bursts { to_bad: 0.1, to_good: -0.1, good: 0.0, bad: 1.0 };
+    refused(link(|l| l.impairments.loss = bursts), "impairments.loss.to_good is -0.1");
+    refused(link(|l| l.impairments.corruption = -1.0), "impairments.corruption is -1.0");
+    refused(link(|l| l.impairments.duplication = 2.0), "impairments.duplication is 2.0");
+    let long = Jitter::Uniform { most: Duration::MAX, reorders: false };
+    refused(link(|l| l.impairments.jitter = long), "impairments.jitter.most is");
+    for (mtu, loss) in [(68, 1.0), (65_535, 0.0)] {
+        assert_eq!(link(|l| (l.mtu, l.impairments.loss) = (mtu, Loss::Uniform(loss))), Ok(()));
+    }
+}
+
+#[test]
+fn changes_of_a_link_are_checked() {
+    let to = |mbit| LinkChange::Rate(Rate::from_mbit(mbit));
+    let schedule = |changes: Vec<(Duration, LinkChange)>, repeat| {
+        link(|l| (l.rate, l.changes, l.repeat) = (Rate::from_bits_per_second(0), changes, repeat))
+    };
+    refused(schedule(vec![(SECOND * 2, to(1.0)), (SECOND, to(2.0))], None), "changes[1] is at 1s");
+    refused(schedule(vec![(SECOND, to(0.0))], None), "rate is Rate(0)");
+    refused(schedule(vec![(SECOND, to(1.0))], Some(Duration::ZERO)), "repeat is 0ns");
+    refused(schedule(vec![(SECOND * 2, to(1.0))], Some(SECOND)), "repeat is 1s");
+    assert_eq!(schedule(vec![(SECOND, to(1.0)), (SECOND, to(0.0))], Some(SECOND)), Ok(()));
+    let mut impairments = trunkline_sim::Impairments { loss: Loss::Uniform(7.0), ..Default::default() };
+    let change = |impairments| link(|l| l.changes = vec![(SECOND, LinkChange::Impairments(impairments))]);
+    refused(change(impairments), "changes[0].impairments.loss is 7.0");
+    impairments.loss = Loss::None;
+    impairments.jitter = Jitter::Uniform { most: SECOND, reorders: true };
+    refused(change(impairments), "changes[0].impairments.jitter is");
+}
+
+#[test]
+fn radio_links_are_checked() {
+    let mobile = |mobile| link(|l| l.mobile = Some(mobile));
+    let pareto = Pareto::of_mean(SECOND);
+    refused(mobile(Mobile::Pareto(Pareto { shape: 1.0, ..pareto })), "mobile.shape is 1.0");
+    refused(mobile(Mobile::Pareto(Pareto { share: f64::NAN, ..pareto })), "mobile.share is NaN");
+    let rlp = Rlp { block: 20, interval: SECOND / 100, feedback: 8, errors: BlockErrors::Independent(0.1) };
+    assert_eq!(mobile(Mobile::Rlp(rlp)), Ok(()));
+    refused(mobile(Mobile::Rlp(Rlp { block: 0, ..rlp })), "mobile.block is 0");
+    refused(mobile(Mobile::Rlp(Rlp { interval: Duration::ZERO, ..rlp })), "mobile.interval is 0ns");
+    refused(mobile(Mobile::Rlp(Rlp { feedback: 0, ..rlp })), "mobile.feedback is 0");
+    let errors = |errors| mobile(Mobile::Rlp(Rlp { errors, ..rlp }));
+    refused(errors(BlockErrors::Independent(1.0)), "mobile.errors is");
+    refused(errors(BlockErrors::Independent(-0.5)), "mobile.errors is -0.5");
+}
+
+#[test]
+fn queues_are_checked() {
+    let queue = |queue| link(|l| l.queue = queue);
+    let none = Limits { segments: 0, ..Limits::default() };
+    refused(queue(QueueSettings::TailDrop(none)), "queue.limits.segments is 0");
+    let red = RedSettings::default();
+    refused(queue(QueueSettings::Red(RedSettings { min: red.max, ..red })), "queue.min is");
+    refused(queue(QueueSettings::Red(RedSettings { weight: 0.0, ..red })), "queue.weight is 0.0");
+    let fred = FredSettings { max_p: 1.5, ..FredSettings::default() };
+    refused(queue(QueueSettings::Fred(fred)), "queue.max_p is 1.5");
+    let codel = CoDelSettings { interval: Duration::ZERO, ..CoDelSettings::default() };
+    refused(queue(QueueSettings::CoDel(codel)), "queue.interval is 0ns");
+    let fq = FqCoDelSettings { quantum: 0, ..FqCoDelSettings::default() };
+    refused(queue(QueueSettings::FqCoDel(fq)), "queue.quantum is 0");
+    let pie = PieSettings { update: Duration::ZERO, ..PieSettings::default() };
+    refused(queue(QueueSettings::Pie(pie)), "queue.update is 0ns");
+    let trunk = TrunkQueue { threshold: f64::NAN, ..TrunkQueue::default() };
+    refused(queue(QueueSettings::Trunk(trunk)), "queue.threshold is NaN");
+}
+
+#[test]
+fn distributions_are_checked() {
+    refused(Distribution::Fixed(-1.0).check(), " is -1.0");
+    refused(Distribution::Fixed(f64::INFINITY).check(), " is inf");
+    refused(Distribution::Uniform(2.0, 1.0).check(), " is (2.0, 1.0)");
+    refused(Distribution::Exponential { mean: f64::NAN }.check(), "mean is NaN");
+    refused(Distribution::Pareto { least: 0.0, shape: 1.0 }.check(), "least is 0.0");
+    refused(Distribution::Weibull { scale: 1.0, shape: -1.0 }.check(), "shape is -1.0");
+    refused(Distribution::LogNormal { mean: 800.0, deviation: 1.0 }.check(), "mean is 800.0");
+    for distribution in [
+        Distribution::SURGE_FILE,
+        Distribution::SURGE_OBJECTS,
+        Distribution::SURGE_ACTIVE_OFF,
+        Distribution::SURGE_INACTIVE_OFF,
+        Distribution::Uniform(0.0, 0.0),
+    ] {
+        assert_eq!(distribution.check(), Ok(()));
+    }
+}
+
+fn tcp([client, server]: [NodeId; 2], pattern: Pattern) -> TcpTraffic {
+    let tcp = both(Preset::Linux6.settings());
+    TcpTraffic { client, server, port: 80, dscp: 0, tcp, start: SECOND, stop: None, pattern }
+}
+
+#[test]
+fn tcp_traffic_is_checked() {
+    let (_, [a, b, _]) = nodes();
+    let good = tcp([a, b], Pattern::surge(10));
+    assert_eq!(good.check(), Ok(()));
+    refused(tcp([a, a], Pattern::surge(10)).check(), ": node 0 (10.0.0.1) sends to itself");
+    refused(TcpTraffic { port: 0, ..good.clone() }.check(), "port is 0");
+    refused(TcpTraffic { dscp: 64, ..good.clone() }.check(), "dscp is 64; allowed: 0 to 63");
+    refused(TcpTraffic { stop: Some(SECOND), ..good.clone() }.check(), "stop is 1s");
+    refused(tcp([a, b], Pattern::surge(50_001)).check(), "pattern.users is 50001");
+    let bad = both(Settings { mss: 0, ..Preset::Linux6.settings() });
+    refused(TcpTraffic { tcp: bad, ..good }.check(), "tcp[0].mss is 0; allowed: 64 to 65495 octets");
+    let still = Distribution::Fixed(0.0);
+    let none = Pattern::Bulk { flows: 1, bytes: Some(0), stagger: still };
+    refused(tcp([a, b], none).check(), "pattern.bytes is 0");
+    let nothing = Pattern::RequestResponse { connections: 1, request: 1, response: 0, interval: still };
+    refused(tcp([a, b], nothing).check(), "pattern.response is 0");
+    let odd = Pattern::Bulk { flows: 1, bytes: None, stagger: Distribution::Fixed(f64::NAN) };
+    refused(tcp([a, b], odd).check(), "pattern.stagger is NaN");
+}
+
+#[test]
+fn datagrams_are_checked() {
+    let (_, [from, to, _]) = nodes();
+    let timing = Timing::Constant(Rate::from_mbit(1.0));
+    let good =
+        UdpTraffic { from, to, port: 9, dscp: 0, data: 65_507, start: Duration::ZERO, stop: None, timing };
+    assert_eq!(good.check(), Ok(()));
+    refused(
+        UdpTraffic { data: 65_508, ..good.clone() }.check(),
+        "data is 65508; allowed: up to 65507 octets",
+    );
+    let timed = |timing| UdpTraffic { timing, ..good.clone() }.check();
+    let none = Rate::from_bits_per_second(0);
+    refused(timed(Timing::Constant(none)), "timing.rate is Rate(0)");
+    refused(timed(Timing::Poisson(none)), "timing.rate is Rate(0)");
+    let (on, off) = (Distribution::Fixed(0.0), Distribution::Fixed(0.0));
+    refused(timed(Timing::OnOff { rate: Rate::from_mbit(1.0), on, off }), "timing.on is");
+    let trace = |datagrams: &[(Duration, u32)], repeat| {
+        timed(Timing::Trace { datagrams: Arc::from(datagrams), repeat })
+    };
+    refused(trace(&[], None), "timing.datagrams is []");
+    refused(trace(&[(SECOND, 1), (SECOND / 2, 1)], None), "timing.datagrams[1] is at 500ms");
+    refused(trace(&[(SECOND, 70_000)], None), "timing.datagrams[0] is 70000");
+    refused(trace(&[(SECOND, 1)], Some(Duration::ZERO)), "timing.repeat is 0ns");
+    refused(trace(&[(SECOND, 1)], Some(SECOND / 2)), "timing.repeat is 500ms");
+}
+
+#[test]
+fn trunks_are_checked() {
+    let (_, [a, b, c]) = nodes();
+    let plan =
+        || TrunkPlan::a_lane_each(vec![ClassSettings::new("all", Vec::new(), QueueSettings::default(), 0)]);
+    let trunk = |change: &dyn Fn(&mut TrunkSettings)| {
+        let mut settings = TrunkSettings::new([vec![a], vec![b]], plan(), Preset::Linux6.settings());
+        assert_eq!(settings.check(), Ok(()));
+        change(&mut settings);
+        settings.check()
+    };
+    refused(trunk(&|t| t.sites[1].clear()), "sites[1] is []");
+    refused(trunk(&|t| t.sites = [vec![a, c], vec![b, c]]), "sites[0]: node 2 (10.0.2.1) is on both sides");
+    refused(trunk(&|t| t.flows = 0), "flows is 0");
+    refused(trunk(&|t| t.dscp = 255), "dscp is 255");
+    refused(trunk(&|t| t.plans[1].groups[0].lanes = 2), "plans is [1, 2]");
+    refused(trunk(&|t| t.plans.iter_mut().for_each(|p| p.groups[0].lanes = 33)), "plans[0].groups is 33");
+    refused(trunk(&|t| t.plans[0].classes[0].group = 1), "plans[0].classes[0].group is 1");
+    refused(trunk(&|t| t.plans[1].classes[0].share.weight = 0), "plans[1].classes[0].share.weight is 0");
+    let none = QueueSettings::TailDrop(Limits { segments: 1, bytes: 0 });
+    refused(trunk(&|t| t.plans[0].classes[0].queue = none), "plans[0].classes[0].queue.limits.bytes is 0");
+    let lanes = |segment| {
+        Lanes::Datagrams(DatagramLaneSettings { tcp: Arc::new(Preset::Linux6.settings()), segment })
+    };
+    refused(trunk(&|t| t.lanes = lanes(1500)), "plans[0].classes[0].filters_repeats is true");
+    refused(
+        trunk(&|t| {
+            t.lanes = lanes(0);
+            t.plans.iter_mut().for_each(|plan| plan.classes[0].filters_repeats = false);
+        }),
+        "lanes.segment is 0",
+    );
+}
+
+#[test]
+fn proxies_are_checked() {
+    let (_, [a, ..]) = nodes();
+    let proxy = |behind: &[NodeId], mode| ProxySettings { behind: behind.to_vec(), mode }.check();
+    refused(proxy(&[], ProxyMode::ClampWindow(1)), "behind is []");
+    refused(proxy(&[a], ProxyMode::ClampWindow(0)), "mode.window is 0");
+    refused(proxy(&[a], ProxyMode::Freeze { after: Duration::ZERO }), "mode.after is 0ns");
+    refused(proxy(&[a], ProxyMode::RegulateAcks { room: 0 }), "mode.room is 0");
+    let ends = both(Preset::Linux6.settings());
+    refused(proxy(&[a], ProxyMode::PathTail(ends, Vec::new())), "mode.cells is 0");
+}
+
+#[test]
+#[should_panic(expected = "link between b and a: mtu is 67; allowed: 68 to 65535 octets")]
+fn a_builder_panics_with_what_is_wrong() {
+    let (mut network, [a, b, _]) = nodes();
+    let good = LinkSettings::new(Rate::from_mbit(10.0), Duration::from_millis(10));
+    network.connect(a, b, &good, &LinkSettings { mtu: 67, ..good.clone() });
+}
+
+#[test]
+#[should_panic(expected = "60000 connections between a and b, to port 80; allowed: up to 50000")]
+fn there_are_not_more_connections_than_ports() {
+    let (mut network, [a, b, _]) = nodes();
+    network.tcp(tcp([a, b], Pattern::surge(30_000)));
+    network.tcp(TcpTraffic { port: 81, ..tcp([a, b], Pattern::surge(30_000)) });
+    network.tcp(tcp([a, b], Pattern::surge(30_000)));
+}
+
+#[test]
+fn what_has_no_way_is_found_before_the_run() {
+    let (mut network, [a, b, c]) = nodes();
+    let link = LinkSettings::new(Rate::from_mbit(10.0), Duration::from_millis(10));
+    network.link(a, b, &link);
+    network.udp(UdpTraffic {
+        from: a,
+        to: b,
+        port: 9,
+        dscp: 0,
+        data: 100,
+        start: Duration::ZERO,
+        stop: None,
+        timing: Timing::Constant(Rate::from_mbit(1.0)),
+    });
+    assert_eq!(network.check(), Ok(()));
+    network.tcp(tcp([a, b], Pattern::surge(1)));
+    refused(network.check(), "source 1: node 1 (10.0.1.1) has no way to where it sends");
+    network.link(b, a, &link);
+    assert_eq!(network.check(), Ok(()));
+    network.tcp(tcp([a, c], Pattern::surge(1)));
+    refused(network.check(), "source 2: node 0 (10.0.0.1) has no way");
+}
