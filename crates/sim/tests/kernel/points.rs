@@ -1,0 +1,88 @@
+//! What is compared: dumbbells, named by what they are.
+
+use serde::{Deserialize, Serialize};
+
+/// A dumbbell.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Point {
+    /// `reno` or `cubic`.
+    pub(crate) congestion_control: String,
+    /// Of the bottleneck.
+    pub(crate) rate_mbit: f64,
+    /// Propagation there and back.
+    pub(crate) round_trip_ms: f64,
+    /// Tail drop in front of the bottleneck.
+    pub(crate) queue_packets: u32,
+    /// Behind the bottleneck.
+    pub(crate) loss_percent: f64,
+    /// A tenth of a second from the start of one to that of the next.
+    pub(crate) flows: u32,
+    /// From the start of the first flow to that of the window.
+    pub(crate) lead_in_s: f64,
+    /// The window.
+    pub(crate) window_s: f64,
+}
+
+impl Point {
+    /// As people read it.
+    pub(crate) fn name(&self) -> String {
+        format!(
+            "{} {} Mbit/s {} ms {} packets {} % x{}",
+            self.congestion_control,
+            self.rate_mbit,
+            self.round_trip_ms,
+            self.queue_packets,
+            self.loss_percent,
+            self.flows
+        )
+    }
+}
+
+/// Rate, round trip, packets of queue, loss, flows: queues of half, one and two bandwidth-delay products.
+const PATHS: [(f64, f64, u32, f64, u32); 16] = [
+    (2.0, 40.0, 14, 0.0, 1),
+    (2.0, 120.0, 20, 1.0, 1),
+    (2.0, 120.0, 10, 0.0, 4),
+    (10.0, 10.0, 17, 0.0, 1),
+    (10.0, 40.0, 33, 0.0, 1),
+    (10.0, 40.0, 17, 0.1, 1),
+    (10.0, 40.0, 33, 3.0, 1),
+    (10.0, 40.0, 67, 0.0, 4),
+    (10.0, 120.0, 50, 0.0, 1),
+    (10.0, 120.0, 100, 1.0, 4),
+    (30.0, 10.0, 25, 1.0, 1),
+    (30.0, 40.0, 100, 0.1, 1),
+    (30.0, 40.0, 50, 0.0, 4),
+    (30.0, 40.0, 100, 0.0, 1),
+    (30.0, 120.0, 300, 0.0, 1),
+    (30.0, 120.0, 150, 0.1, 4),
+];
+
+/// All of them, with either congestion control.
+pub(crate) fn grid() -> Vec<Point> {
+    PATHS.iter().flat_map(|path| ["cubic", "reno"].map(|name| point(name, *path))).collect()
+}
+
+/// Those of one flow without chance, at 10 Mbit/s and more and up to 40 ms: a few seconds say as much as a minute.
+pub(crate) fn few() -> Vec<Point> {
+    let certain = |point: &Point| {
+        let near = point.rate_mbit >= 10.0 && point.round_trip_ms <= 40.0;
+        near && point.loss_percent == 0.0 && point.flows == 1
+    };
+    grid().into_iter().filter(certain).collect()
+}
+
+fn point(congestion_control: &str, path: (f64, f64, u32, f64, u32)) -> Point {
+    let (rate_mbit, round_trip_ms, queue_packets, loss_percent, flows) = path;
+    Point {
+        congestion_control: congestion_control.to_owned(),
+        rate_mbit,
+        round_trip_ms,
+        queue_packets,
+        loss_percent,
+        flows,
+        lead_in_s: 5.0,
+        // Long enough for losses by chance to be about as many as they should be.
+        window_s: if loss_percent > 0.0 { 100.0 } else { 25.0 },
+    }
+}
