@@ -23,7 +23,10 @@ pub(crate) enum Role {
     /// One half of a connection that a proxy has split.
     Split { proxy: u32, flow: u32 },
     /// Nothing: its place is free.
-    Vacant,
+    Vacant {
+        /// The transfer of the application that was here last.
+        was: (u32, u32),
+    },
 }
 
 /// What an application has still to do on its end.
@@ -114,7 +117,7 @@ impl Connection {
     pub(crate) fn is_for(&self, at: NodeId, packet: &Packet) -> bool {
         let own = &self.addressing;
         self.node == at
-            && self.role != Role::Vacant
+            && !matches!(self.role, Role::Vacant { .. })
             && (own.destination, own.source) == (packet.source(), packet.destination())
             && (own.ports.1, own.ports.0) == packet.ports()
             && packet.protocol() == protocol::TCP

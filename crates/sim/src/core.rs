@@ -198,7 +198,7 @@ impl Core {
                 self.upcalls.push(Upcall::Split { proxy, flow });
                 return;
             }
-            Role::App(_) | Role::Vacant => {}
+            Role::App(_) | Role::Vacant { .. } => {}
         }
         self.flush(id);
         let connection = &self.connections[id.0 as usize];
@@ -337,10 +337,12 @@ impl Core {
     /// Forgets an end of a connection.
     pub(crate) fn forget(&mut self, id: ConnectionId) {
         let connection = &mut self.connections[id.0 as usize];
-        if connection.role == Role::Vacant {
-            return;
-        }
-        connection.role = Role::Vacant;
+        let was = match connection.role {
+            Role::Vacant { .. } => return,
+            Role::App(app) => app.transfer,
+            Role::Lane { .. } | Role::Split { .. } => (NOBODY, NOBODY),
+        };
+        connection.role = Role::Vacant { was };
         let addressing = &connection.addressing;
         let key = claim_key(
             connection.node,

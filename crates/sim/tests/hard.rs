@@ -265,3 +265,22 @@ fn nothing_gathers_where_every_packet_is_lost_or_a_third_is() {
         assert!(transfers.len() >= least, "{}", transfers.len());
     }
 }
+
+#[test]
+fn what_the_sender_of_a_transfer_that_failed_did_is_kept() {
+    let mut network = Network::new(1);
+    let (a, b) = (network.host("a"), network.host("b"));
+    let dead = Impairments { loss: Loss::Uniform(1.0), ..Impairments::default() };
+    let changes = vec![(Duration::from_secs(2), LinkChange::Impairments(dead))];
+    let link = LinkSettings { changes, ..mbit(1.0, 10) };
+    network.connect(a, b, &link, &link);
+    let mut tcp = linux();
+    tcp.timers.most_retries = 4;
+    let source = network.tcp(TcpTraffic { tcp: trunkline_sim::both(tcp), ..bulk(a, b, 1_000_000_000) });
+    network.run_for(Duration::from_secs(60));
+    for transfer in network.transfers(source) {
+        assert_eq!(transfer.state, TransferState::Failed);
+        assert!((4..=6).contains(&transfer.sender.timeouts), "{transfer:?}");
+        assert!(transfer.sender.segments_sent > transfer.receiver.segments_received);
+    }
+}

@@ -208,8 +208,14 @@ impl TransferSource {
     /// An end, if it is that user's still: its place may be another's by now.
     fn own<'a>(&self, core: &'a Core, user: u32, end: ConnectionId) -> Option<&'a Endpoint> {
         let connection = &core.connections[end.0 as usize];
-        matches!(connection.role, Role::App(app) if app.transfer == (self.index, user))
-            .then_some(&connection.endpoint)
+        let user = (self.index, user);
+        let own = match connection.role {
+            Role::App(app) => app.transfer == user,
+            // It broke in this instant.
+            Role::Vacant { was } => was == user,
+            Role::Lane { .. } | Role::Split { .. } => false,
+        };
+        own.then_some(&connection.endpoint)
     }
 
     /// A user's transfer is over: when the next one begins.
