@@ -21,7 +21,7 @@ use trunkline_tcp::Preset;
 use trunkline_units::{Instant, Rate};
 
 /// A case, and the most instructions that a packet-hop may take in it.
-const BOUNDS: [(&str, f64); 2] = [("dumbbell", 1750.0), ("trunk", 2500.0)];
+const BOUNDS: [(&str, f64); 2] = [("dumbbell", 1750.0), ("trunk", 2600.0)];
 /// A bound that is further than this above what is counted has become useless.
 const SLACK: f64 = 1.15;
 const MILLIS: [u64; 2] = [300, 1300];
