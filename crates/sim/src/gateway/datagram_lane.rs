@@ -72,6 +72,15 @@ struct Sent {
     done: bool,
 }
 
+/// A reduction of the window that is not over: octets that were under way, that have arrived or were lost since, and that have been
+/// sent since.
+#[derive(Debug, Clone, Copy)]
+struct Reduction {
+    flight: u32,
+    settled: u32,
+    sent: u32,
+}
+
 pub(super) struct DatagramLane {
     lane: LaneId,
     node: NodeId,
@@ -94,6 +103,7 @@ pub(super) struct DatagramLane {
     handed: u64,
     settled: u64,
     limited: bool,
+    reduction: Option<Reduction>,
     /// Most octets under way at once in this round trip.
     peak: u32,
     marks_seen: u32,
@@ -142,6 +152,7 @@ impl DatagramLane {
                 handed: 0,
                 settled: 0,
                 limited: false,
+                reduction: None,
                 peak: 0,
                 marks_seen: 0,
                 refreshed: None,
@@ -175,8 +186,7 @@ impl DatagramLane {
         }
         let mut held = None;
         while transmitter.has_backlog(self.lane) {
-            let cwnd = self.congestion.cwnd();
-            if self.in_flight + self.settings.segment > cwnd.max(self.settings.segment) {
+            if !self.has_room() {
                 self.limited = true;
                 break;
             }
@@ -205,6 +215,19 @@ impl DatagramLane {
         }
     }
 
+    /// Whether another packet may leave. After a reduction packets leave in proportion to what arrives until the window is
+    /// reached, so that half a round trip of silence is not followed by a half at the old rate (RFC 6937).
+    fn has_room(&self) -> bool {
+        let (cwnd, segment) = (self.congestion.cwnd(), self.settings.segment);
+        if self.in_flight + segment <= cwnd.max(segment) {
+            return true;
+        }
+        self.reduction.is_some_and(|reduction| {
+            let due = u64::from(reduction.settled) * u64::from(cwnd) / u64::from(reduction.flight.max(1));
+            u64::from(reduction.sent + segment) <= due
+        })
+    }
+
     fn send(&mut self, core: &mut Core, packet: Packet) {
         let (now, number) = (core.now, self.next);
         let mut front = [0; DATA_FRONT];
@@ -217,6 +240,9 @@ impl DatagramLane {
         self.sent.push_back(Sent { number, bytes, at: now, delivered: self.delivered, done: false });
         self.next = number.wrapping_add(1);
         self.in_flight += bytes;
+        if let Some(reduction) = &mut self.reduction {
+            reduction.sent += bytes;
+        }
         self.peak = self.peak.max(self.in_flight);
         self.stats.sent += 1;
         self.transmit(core, &front, Some(packet));
@@ -296,14 +322,22 @@ impl DatagramLane {
         if marked {
             self.marks_seen = marks;
         }
-        // Nothing is reduced twice for what was sent before the last reduction.
-        let since_reduction = newest.number.wrapping_sub(self.recovered).cast_signed() >= 0;
-        if (lost > 0 || marked) && since_reduction {
+        // What was sent before the last reduction is no reason for another, also where its loss is found later.
+        let after_reduction = |number: u32| number.wrapping_sub(self.recovered).cast_signed() >= 0;
+        let since_reduction = after_reduction(newest.number);
+        let lost_since = lost.is_some_and(after_reduction);
+        if lost_since || (marked && since_reduction) {
             self.stats.reductions += 1;
-            let cause = if lost > 0 { Cause::Loss } else { Cause::Mark };
+            let cause = if lost_since { Cause::Loss } else { Cause::Mark };
             self.congestion.reduce(now, before, cause);
             self.recovered = self.next;
-        } else if since_reduction {
+            self.reduction = Some(Reduction { flight: before, settled: before - self.in_flight, sent: 0 });
+        } else if !since_reduction {
+            if let Some(reduction) = &mut self.reduction {
+                reduction.settled += before - self.in_flight;
+            }
+        } else {
+            self.reduction = None;
             let round_ended = newest.number.wrapping_sub(self.round).cast_signed() >= 0;
             // In slow start a window of twice what is used is no more than the next round trip may need.
             let slow_start =
@@ -330,10 +364,10 @@ impl DatagramLane {
         }
     }
 
-    /// Takes what is lost out of the window; octets.
-    fn find_lost(&mut self, now: Instant, largest: u32) -> u32 {
+    /// Takes what is lost out of the window; the last number of it.
+    fn find_lost(&mut self, now: Instant, largest: u32) -> Option<u32> {
         let patience = self.srtt.unwrap_or_default() * 9 / 8;
-        let mut lost = 0;
+        let (mut lost, mut last) = (0, None);
         for sent in &mut self.sent {
             let behind = largest.wrapping_sub(sent.number).cast_signed();
             if behind <= 0 {
@@ -343,13 +377,14 @@ impl DatagramLane {
             if !sent.done && overtaken {
                 sent.done = true;
                 lost += sent.bytes;
+                last = Some(sent.number);
                 self.stats.lost += 1;
                 self.lost.push_back(sent.number);
             }
         }
         self.in_flight -= lost;
         self.settled += u64::from(lost);
-        lost
+        last
     }
 
     fn sample(&mut self, rtt: Duration) {
@@ -378,6 +413,7 @@ impl DatagramLane {
         self.sent.clear();
         self.in_flight = 0;
         self.recovered = self.next;
+        self.reduction = None;
         self.heard = core.now;
         self.backoff += 1;
     }
