@@ -7,7 +7,6 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::time::Duration;
 
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use trunkline_trunk::compress::{Compression, Compressor, CompressorStats};
@@ -18,12 +17,6 @@ use crate::pool::{BODY_CONTENT, Block, FRONT, PacketBuf, Pool};
 use crate::record::{HEADER_BYTES, RecordError, Sealer, TRAILER_BYTES};
 use crate::sys::{self, TcpInfo};
 
-/// The longest time between two visits of a worker to a lane that the depth must bridge: a scheduler's slice.
-const VISIT: Duration = Duration::from_millis(2);
-/// How often the kernel is asked for a busy lane's window and round-trip time.
-const REFRESH: Duration = Duration::from_millis(20);
-/// How often it is asked how much the far end has acknowledged.
-const ASK: Duration = Duration::from_millis(1);
 /// Pieces sent with one system call at the most.
 const BATCH: usize = 128;
 /// Bytes taken from the edge queue before they are sent: enough for a few super-packets, little enough to be
@@ -206,7 +199,7 @@ impl LaneTx {
 
     /// Asks the kernel how the lane does, sets the depth to what it sends between two visits, and tells the core.
     fn refresh(&mut self, now: Instant, lane: LaneId, core: &mut Transmitter<PacketBuf>) -> io::Result<()> {
-        if self.refreshed.is_some_and(|at| now.saturating_since(at) < REFRESH) {
+        if self.refreshed.is_some_and(|at| now.saturating_since(at) < LaneSnapshot::REFRESH) {
             return Ok(());
         }
         self.refreshed = Some(now);
@@ -225,7 +218,7 @@ impl LaneTx {
         if let Some(pacing) = &mut self.pacing {
             self.pacing_due |= pacing.update(now, &self.snapshot, core.has_backlog(lane));
         }
-        let depth = self.snapshot.depth(VISIT);
+        let depth = self.snapshot.depth(LaneSnapshot::VISIT);
         if depth.abs_diff(self.depth) > self.depth / 4 {
             sys::set_notsent_lowat(self.fd(), depth)?;
             self.depth = depth;
@@ -235,7 +228,7 @@ impl LaneTx {
 
     /// Tells the core how far the lane has delivered, unless it was told a moment ago.
     pub(crate) fn report_delivered(&mut self, now: Instant, lane: LaneId, core: &mut Transmitter<PacketBuf>) {
-        if self.asked.is_some_and(|at| now.saturating_since(at) < ASK) {
+        if self.asked.is_some_and(|at| now.saturating_since(at) < LaneSnapshot::ASK) {
             return;
         }
         self.asked = Some(now);

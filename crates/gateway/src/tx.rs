@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use trunkline_packet::{Headers, Offload};
 use trunkline_trunk::{
-    ClassReport, FlowReport, LaneId, LaneSnapshot, Offered, Packet as _, RouteTable, Transmitter, TrunkPlan,
+    ClassReport, EdgePacing, FlowReport, LaneId, LaneSnapshot, Offered, Packet as _, RouteTable, Transmitter,
+    TrunkPlan,
 };
 use trunkline_units::Instant;
 
@@ -279,7 +280,9 @@ impl Sender {
                     Err(error) => wishes.push(Wish::End { serial, reason: error.to_string() }),
                 }
                 if slot.lane.pacing_due() {
-                    let fair = fair_share(&self.peers[index].lanes);
+                    let claims =
+                        self.peers[index].lanes.iter().flatten().filter_map(|slot| slot.lane.claim());
+                    let fair = EdgePacing::fair_share(claims);
                     if let Some(slot) = &mut self.peers[index].lanes[lane.index()]
                         && let Err(error) = slot.lane.pace(fair)
                     {
@@ -358,7 +361,7 @@ impl Sender {
         self.refusals.set_sources(&plan.addresses);
         self.edge_pacing = plan.edge_pacing;
         let pool = &mut self.pool;
-        let lane_count: u8 = plan.trunk.groups.iter().map(|group| group.lanes).sum();
+        let lane_count = plan.trunk.lane_count() as u8;
         for planned in &plan.peers {
             let mut lanes: Vec<Option<LaneSlot>> = (0..lane_count).map(|_| None).collect();
             let core = match old.iter().position(|peer| peer.key == planned.key) {
@@ -426,13 +429,6 @@ impl Sender {
             lanes: lanes.collect(),
         }
     }
-}
-
-/// The mean of what the held lanes to a peer carry, if there are several.
-fn fair_share(lanes: &[Option<LaneSlot>]) -> Option<f64> {
-    let claims = lanes.iter().flatten().filter_map(|slot| slot.lane.claim());
-    let (sum, count) = claims.fold((0.0, 0_u32), |(sum, count), claim| (sum + claim, count + 1));
-    (count > 1).then(|| sum / f64::from(count))
 }
 
 fn mark(dirty_peers: &mut Vec<usize>, peer: &mut Peer, index: usize, lane: LaneId) {

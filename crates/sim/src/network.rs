@@ -27,6 +27,16 @@ enum Source {
     Datagrams(Box<DatagramSource>),
 }
 
+impl Source {
+    /// The source that a connection belongs to.
+    fn transfers(&mut self) -> &mut TransferSource {
+        match self {
+            Source::Transfers(transfers) => transfers,
+            Source::Datagrams(_) => unreachable!("datagrams have no connections"),
+        }
+    }
+}
+
 /// A network in virtual time. A value: any number of them can run side by side, each on a thread of its own.
 ///
 /// Build it ([`Network::host`], [`Network::connect`], [`Network::tcp`] and so on), then
@@ -150,7 +160,7 @@ impl Network {
         settings.check().unwrap_or_else(|error| panic!("link between {}: {error}", self.names([from, to])));
         assert_ne!(from, to, "a link has two ends");
         let id = self.core.links.len() as u32;
-        let seed = Rng::new(self.seed, &format!("link {id}")).next_u64();
+        let seed = self.stream("link", id as usize).next_u64();
         self.core.links.push(Link::new((from, to), settings, seed));
         self.routed = false;
         LinkId(id)
@@ -403,32 +413,23 @@ impl Network {
     }
 
     fn answer(&mut self, upcall: Upcall) {
+        let Network { core, sources, trunks, proxies, .. } = self;
         match upcall {
             Upcall::Connected { source, transfer } => {
-                if let Source::Transfers(transfers) = &mut self.sources[source as usize] {
-                    transfers.connected(&self.core, transfer);
-                }
+                sources[source as usize].transfers().connected(core, transfer);
             }
             Upcall::Exchanged { source, transfer } => {
-                if let Source::Transfers(transfers) = &mut self.sources[source as usize] {
-                    transfers.exchanged(&mut self.core, source, transfer);
-                }
+                sources[source as usize].transfers().exchanged(core, source, transfer);
             }
             Upcall::Received { source, transfer } => {
-                if let Source::Transfers(transfers) = &mut self.sources[source as usize] {
-                    transfers.received(&self.core, transfer);
-                }
+                sources[source as usize].transfers().received(core, transfer);
             }
             Upcall::Ended { source, transfer, orderly } => {
-                if let Source::Transfers(transfers) = &mut self.sources[source as usize] {
-                    transfers.ended(&mut self.core, source, transfer, orderly);
-                }
+                sources[source as usize].transfers().ended(core, source, transfer, orderly);
             }
-            Upcall::Lane { gateway, lane } => self.trunks.handle_lane(&mut self.core, gateway, lane),
-            Upcall::Broken { gateway, lane } => self.trunks.handle_broken(&mut self.core, gateway, lane),
-            Upcall::Split { proxy, flow } => {
-                self.proxies[proxy as usize].handle_split(&mut self.core, proxy, flow);
-            }
+            Upcall::Lane { gateway, lane } => trunks.handle_lane(core, gateway, lane),
+            Upcall::Broken { gateway, lane } => trunks.handle_broken(core, gateway, lane),
+            Upcall::Split { proxy, flow } => proxies[proxy as usize].handle_split(core, proxy, flow),
         }
     }
 

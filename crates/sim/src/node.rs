@@ -29,6 +29,28 @@ impl NodeId {
     }
 }
 
+/// Some of a network's nodes.
+#[derive(Debug, Default)]
+pub(crate) struct NodeSet(Vec<bool>);
+
+impl NodeSet {
+    #[inline]
+    pub(crate) fn contains(&self, node: NodeId) -> bool {
+        self.0.get(node.index()).copied().unwrap_or(false)
+    }
+}
+
+impl FromIterator<NodeId> for NodeSet {
+    fn from_iter<I: IntoIterator<Item = NodeId>>(nodes: I) -> Self {
+        let mut set = Vec::new();
+        for node in nodes {
+            set.resize(set.len().max(node.index() + 1), false);
+            set[node.index()] = true;
+        }
+        NodeSet(set)
+    }
+}
+
 /// What a node does with packets that are not for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NodeKind {

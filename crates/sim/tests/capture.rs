@@ -1,9 +1,7 @@
 //! Captures are read back: every checksum, every octet of the sequence space, every packet of the link.
 
 use std::collections::BTreeSet;
-use std::io::Write;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use trunkline_packet::{Headers, TcpFlags, TcpView, checksum, pcap, protocol};
@@ -13,26 +11,10 @@ use trunkline_sim::{
 use trunkline_tcp::Preset;
 use trunkline_units::{Instant, Rate};
 
-/// Octets of a file, where they can be read.
-#[derive(Clone, Default)]
-struct Shared(Arc<Mutex<Vec<u8>>>);
+#[path = "common/shared.rs"]
+mod shared;
 
-impl Write for Shared {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().expect("nobody panicked").extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Shared {
-    fn octets(&self) -> Vec<u8> {
-        self.0.lock().expect("nobody panicked").clone()
-    }
-}
+use shared::Shared;
 
 /// The captures of a link that loses packets: as they are sent and received, and the way back.
 struct Run {

@@ -243,18 +243,10 @@ fn rack_finds_a_repeat_that_was_lost() {
 }
 
 /// One of the client's first transmissions from here on comes late.
-fn delay_next(pair: &mut Pair, late: Duration) {
-    let mut first = true;
-    pair.judge(move |trace| {
-        let data = trace.from == End::Client && trace.segment.payload > 0;
-        if data && std::mem::take(&mut first) { Fate::Late(late) } else { Fate::Arrives }
-    });
-}
-
 #[test]
 fn a_segment_a_little_late_is_not_repeated() {
     let mut pair = Pair::connected(with(Recovery::RackTlp), DELAY);
-    delay_next(&mut pair, ms(20));
+    pair.delay_next(ms(20));
     let now = pair.now;
     pair.client.write(now, 2000);
     pair.run_for(ms(500));
@@ -267,7 +259,7 @@ fn the_reordering_window_widens_with_each_reported_duplicate() {
     let mut repeats = Vec::new();
     for _ in 0..3 {
         // A quarter of the round trip and two ticks are 33 ms; half of it 58.
-        delay_next(&mut pair, ms(45));
+        pair.delay_next(ms(45));
         let before = pair.client.stats().retransmitted_segments;
         let now = pair.now;
         pair.client.write(now, 2000);

@@ -170,11 +170,7 @@ fn eifel_takes_a_needless_fast_retransmit_back() {
         let settings =
             Settings { recovery, sack, timestamps: true, spurious: SpuriousDetection::Eifel, ..plain() };
         let mut pair = Pair::connected(settings, DELAY);
-        let mut first = true;
-        pair.judge(move |trace| {
-            let data = trace.from == End::Client && trace.segment.payload > 0;
-            if data && std::mem::take(&mut first) { Fate::Late(ms(60)) } else { Fate::Arrives }
-        });
+        pair.delay_next(ms(60));
         let now = pair.now;
         pair.client.write(now, 10_000);
         pair.run_for(ms(1000));
@@ -193,11 +189,7 @@ fn reported_duplicates_take_a_needless_reduction_back() {
     let settings =
         Settings { recovery: Recovery::RackTlp, sack: true, spurious: SpuriousDetection::FRto, ..plain() };
     let mut pair = Pair::connected(settings, DELAY);
-    let mut first = true;
-    pair.judge(move |trace| {
-        let data = trace.from == End::Client && trace.segment.payload > 0;
-        if data && std::mem::take(&mut first) { Fate::Late(ms(60)) } else { Fate::Arrives }
-    });
+    pair.delay_next(ms(60));
     let now = pair.now;
     pair.client.write(now, 10_000);
     pair.run_for(ms(1000));

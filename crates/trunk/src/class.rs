@@ -198,8 +198,13 @@ impl TrunkPlan {
         before..before + self.groups[group].lanes
     }
 
+    /// Lanes of all groups together.
+    pub fn lane_count(&self) -> usize {
+        self.groups.iter().map(|group| usize::from(group.lanes)).sum()
+    }
+
     pub(crate) fn check(&self) {
-        let lanes: usize = self.groups.iter().map(|group| usize::from(group.lanes)).sum();
+        let lanes = self.lane_count();
         assert!(
             (1..=Self::MOST_CLASSES).contains(&self.classes.len())
                 && (1..=Self::MOST_LANES).contains(&lanes)

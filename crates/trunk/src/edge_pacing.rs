@@ -95,6 +95,12 @@ impl EdgePacing {
         (self.mode == PacingMode::Held && self.waiting).then_some(self.capacity)
     }
 
+    /// The mean of what held lanes to one peer [claim](Self::claim), if there are several: what is fair to each, bit/s.
+    pub fn fair_share(claims: impl Iterator<Item = f64>) -> Option<f64> {
+        let (sum, count) = claims.fold((0.0, 0_u32), |(sum, count), claim| (sum + claim, count + 1));
+        (count > 1).then(|| sum / f64::from(count))
+    }
+
     /// Moves the ceiling a part of the way to a `fair` share of what lanes on the same path carry, bit/s. Lanes that
     /// go by one queue do not find equal shares by themselves, as those do that go by losses.
     pub fn share(&mut self, fair: f64) {

@@ -26,6 +26,13 @@ impl LaneSnapshot {
     /// The lowest and the highest depth that [`LaneSnapshot::depth`] asks for, bytes.
     pub const DEPTH: std::ops::RangeInclusive<usize> = 6_000..=1_048_576;
 
+    /// The longest time between two visits of an owner to a lane that its depth must bridge: a scheduler's slice.
+    pub const VISIT: Duration = Duration::from_millis(2);
+    /// How often a busy lane's owner takes a snapshot.
+    pub const REFRESH: Duration = Duration::from_millis(20);
+    /// How often it asks how much the far end has acknowledged.
+    pub const ASK: Duration = Duration::from_millis(1);
+
     /// How many unsent bytes the lane should hold at the most, so that it neither runs dry between two visits
     /// of its owner, `visit` apart at the worst, nor becomes a queue that nobody manages.
     ///

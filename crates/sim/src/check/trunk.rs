@@ -10,7 +10,7 @@ impl TrunkSettings {
     /// Whether a trunk can be like this.
     pub fn check(&self) -> Result<(), SettingsError> {
         self.check_sites()?;
-        let lanes = self.plans.each_ref().map(lanes);
+        let lanes = self.plans.each_ref().map(TrunkPlan::lane_count);
         ensure(lanes[0] == lanes[1], "plans", lanes, "as many lanes in one direction as in the other")?;
         for (side, plan) in self.plans.iter().enumerate() {
             self.check_plan(plan).map_err(|error| error.within(&format!("plans[{side}]")))?;
@@ -51,9 +51,9 @@ impl TrunkSettings {
             "1 to 16",
         )?;
         ensure(
-            (1..=TrunkPlan::MOST_LANES).contains(&lanes(plan)),
+            (1..=TrunkPlan::MOST_LANES).contains(&plan.lane_count()),
             "groups",
-            lanes(plan),
+            plan.lane_count(),
             "1 to 32 lanes in all",
         )?;
         for (number, group) in plan.groups.iter().enumerate() {
@@ -77,8 +77,4 @@ impl TrunkSettings {
         let drops_only_copies = matches!(self.lanes, Lanes::Datagrams(_)) && class.filters_repeats;
         ensure(!drops_only_copies, "filters_repeats", class.filters_repeats, "false on lanes of datagrams")
     }
-}
-
-fn lanes(plan: &TrunkPlan) -> usize {
-    plan.groups.iter().map(|group| usize::from(group.lanes)).sum()
 }

@@ -59,7 +59,6 @@ const DATA_FRONT: usize = 5;
 const REORDERING: u32 = 3;
 /// Numbers found lost that are remembered while nothing is heard.
 const MOST_LOST: usize = 4096;
-const REFRESH: Duration = Duration::from_millis(20);
 const PORT: u16 = 7_100;
 
 #[derive(Debug, Clone, Copy)]
@@ -173,7 +172,7 @@ impl DatagramLane {
 
     /// Sends what waits for the lane, as far as its window allows.
     pub(super) fn flush(&mut self, core: &mut Core, half: u32, transmitter: &mut Transmitter<Packet>) {
-        if due(&mut self.refreshed, core.now, REFRESH) {
+        if due(&mut self.refreshed, core.now, LaneSnapshot::REFRESH) {
             self.snapshot = LaneSnapshot {
                 unsent: 0,
                 unacknowledged: self.in_flight as usize,

@@ -17,11 +17,13 @@ use trunkline_tcp::Settings;
 use trunkline_trunk::compress::{Compression, CompressorStats};
 use trunkline_trunk::frame::FrameHead;
 use trunkline_trunk::{
-    ClassReport, LaneId, LaneSnapshot, Offered, PacingMode, Receiver, ReceiverStats, Transmitter, TrunkPlan,
+    ClassReport, EdgePacing, LaneId, LaneSnapshot, Offered, PacingMode, Receiver, ReceiverStats, Transmitter,
+    TrunkPlan,
 };
 use trunkline_units::{Instant, Rate};
 
 use crate::core::{Core, flags_of};
+use crate::node::NodeSet;
 use crate::{NodeId, Packet};
 use datagram_lane::DatagramLane;
 use tcp_lane::TcpLane;
@@ -117,7 +119,7 @@ pub struct TrunkReport {
 pub(crate) struct Half {
     node: NodeId,
     /// Which nodes are behind it.
-    site: Vec<bool>,
+    site: NodeSet,
     core: Transmitter<Packet>,
     receiver: Receiver,
     lanes: Vec<Carrier>,
@@ -165,7 +167,7 @@ impl Trunks {
     /// # Panics
     /// If a gateway has a trunk to one of the nodes already.
     pub(crate) fn add(&mut self, ends: [(NodeId, u32); 2], settings: TrunkSettings, seed: u64) -> TrunkId {
-        let lanes = settings.plans[0].groups.iter().map(|group| usize::from(group.lanes)).sum::<usize>();
+        let lanes = settings.plans[0].lane_count();
         for (side, (node, gateway)) in ends.into_iter().enumerate() {
             let half = self.halves.len() as u32;
             let toward = &mut self.toward[gateway as usize];
@@ -181,15 +183,10 @@ impl Trunks {
                 );
                 toward[behind.index()] = half;
             }
-            let mut site = Vec::new();
-            for own in &settings.sites[side] {
-                site.resize(site.len().max(own.index() + 1), false);
-                site[own.index()] = true;
-            }
             let sources = settings.sites[1 - side].iter().map(|node| prefix(*node));
             self.halves.push(Half {
                 node,
-                site,
+                site: settings.sites[side].iter().copied().collect(),
                 core: Transmitter::new(settings.plans[side].clone(), settings.flows, seed ^ side as u64),
                 receiver: Receiver::new(sources),
                 lanes: Vec::with_capacity(lanes),
@@ -210,7 +207,7 @@ impl Trunks {
         while let Some(settings) = self.settings.get(self.opened) {
             let near = self.opened as u32 * 2;
             let nodes = [near, other(near)].map(|half| self.halves[half as usize].node);
-            let lanes: u8 = settings.plans[0].groups.iter().map(|group| group.lanes).sum();
+            let lanes = settings.plans[0].lane_count() as u8;
             for lane in 0..lanes {
                 match &settings.lanes {
                     Lanes::Tcp(tcp) => {
@@ -275,7 +272,7 @@ impl Trunks {
 
     /// Whether a node is of the site behind this half.
     fn is_behind(&self, half: u32, node: NodeId) -> bool {
-        self.halves[half as usize].site.get(node.index()).copied().unwrap_or(false)
+        self.halves[half as usize].site.contains(node)
     }
 
     fn flush(&mut self, core: &mut Core, half: u32, lane: LaneId) {
@@ -283,8 +280,11 @@ impl Trunks {
         match own.lanes.get_mut(lane.index()) {
             Some(Carrier::Tcp(tcp)) => {
                 let pace = tcp.flush(core, half, &mut own.core);
-                let fair = if pace { fair_share(&own.lanes) } else { None };
-                if let (true, Some(Carrier::Tcp(tcp))) = (pace, own.lanes.get_mut(lane.index())) {
+                if !pace {
+                    return;
+                }
+                let fair = EdgePacing::fair_share(own.lanes.iter().filter_map(Carrier::claim));
+                if let Some(Carrier::Tcp(tcp)) = own.lanes.get_mut(lane.index()) {
                     tcp.pace(core, fair);
                 }
             }
@@ -373,8 +373,7 @@ impl Trunks {
 
     /// Lanes of a trunk, open or not.
     pub(crate) fn lanes(&self, trunk: TrunkId) -> usize {
-        let plan = &self.settings[trunk.0 as usize].plans[0];
-        plan.groups.iter().map(|group| usize::from(group.lanes)).sum()
+        self.settings[trunk.0 as usize].plans[0].lane_count()
     }
 
     /// The connection of a lane, at one side.
@@ -399,6 +398,13 @@ impl Half {
 }
 
 impl Carrier {
+    fn claim(&self) -> Option<f64> {
+        match self {
+            Carrier::Tcp(tcp) => tcp.claim(),
+            Carrier::Datagrams(_) => None,
+        }
+    }
+
     fn report_delivered(&mut self, core: &Core, transmitter: &mut Transmitter<Packet>) {
         if let Carrier::Tcp(tcp) = self {
             tcp.report_delivered(core, transmitter);
@@ -411,16 +417,6 @@ impl Carrier {
             Carrier::Datagrams(datagrams) => datagrams.report(),
         }
     }
-}
-
-/// The mean of what the held lanes of a side carry, if there are several.
-fn fair_share(lanes: &[Carrier]) -> Option<f64> {
-    let claims = lanes.iter().filter_map(|lane| match lane {
-        Carrier::Tcp(tcp) => tcp.claim(),
-        Carrier::Datagrams(_) => None,
-    });
-    let (sum, count) = claims.fold((0.0, 0_u32), |(sum, count), claim| (sum + claim, count + 1));
-    (count > 1).then(|| sum / f64::from(count))
 }
 
 /// A node's addresses.

@@ -20,12 +20,6 @@ use crate::connection::{ConnectionId, Role};
 use crate::core::{Core, Opening};
 use crate::{NodeId, Packet};
 
-/// The longest time between two visits that the depth must bridge, as in the gateway.
-const VISIT: Duration = Duration::from_millis(2);
-/// How often the gateway asks how a busy lane does.
-const REFRESH: Duration = Duration::from_millis(20);
-/// How often it asks how much has been delivered.
-const ASK: Duration = Duration::from_millis(1);
 /// Octets taken from the edge queue at a time.
 const BATCH: usize = 256 << 10;
 /// Where gateways wait for lanes.
@@ -111,7 +105,7 @@ impl TcpLane {
     }
 
     pub(super) fn report_delivered(&mut self, core: &Core, transmitter: &mut Transmitter<Packet>) {
-        if transmitter.has_custody(self.lane) && due(&mut self.asked, core.now, ASK) {
+        if transmitter.has_custody(self.lane) && due(&mut self.asked, core.now, LaneSnapshot::ASK) {
             transmitter.handle_delivered(self.lane, self.delivered(core));
         }
     }
@@ -124,7 +118,7 @@ impl TcpLane {
 
     /// Has a look at the lane, unless it had one lately. Whether the ceiling on its pacing may have to move.
     fn refresh(&mut self, core: &Core, transmitter: &mut Transmitter<Packet>) -> bool {
-        if !due(&mut self.refreshed, core.now, REFRESH) {
+        if !due(&mut self.refreshed, core.now, LaneSnapshot::REFRESH) {
             return false;
         }
         let endpoint = &core.connections[self.end.0 as usize].endpoint;
@@ -143,7 +137,7 @@ impl TcpLane {
             self.snapshot.delivery_rate = self.snapshot.delivery_rate.max(known);
         }
         transmitter.handle_lane(core.now, self.lane, &self.snapshot, self.delivered(core));
-        let depth = self.snapshot.depth(VISIT);
+        let depth = self.snapshot.depth(LaneSnapshot::VISIT);
         if depth.abs_diff(self.depth) > self.depth / 4 {
             self.depth = depth;
         }

@@ -18,6 +18,7 @@ use trunkline_tcp::Settings;
 use trunkline_trunk::path_tail::Estimate;
 
 use crate::core::Core;
+use crate::node::NodeSet;
 use crate::{LinkId, NodeId, Packet};
 use inspect::{Change, Inspection};
 use regulate::Regulator;
@@ -115,18 +116,14 @@ enum Work {
 #[derive(Debug)]
 pub(crate) struct Proxy {
     node: NodeId,
-    behind: Vec<bool>,
+    behind: NodeSet,
     work: Work,
     stats: ProxyStats,
 }
 
 impl Proxy {
     pub(crate) fn new(node: NodeId, settings: ProxySettings) -> Self {
-        let most = settings.behind.iter().map(|node| node.index()).max().map_or(0, |most| most + 1);
-        let mut behind = vec![false; most];
-        for node in &settings.behind {
-            behind[node.index()] = true;
-        }
+        let behind = settings.behind.iter().copied().collect();
         let work = match settings.mode {
             ProxyMode::Split(tcp) => Work::Split(Split::new(node, tcp, None)),
             ProxyMode::PathTail(tcp, cells) => Work::Split(Split::new(node, tcp, Some(&cells))),
@@ -149,15 +146,12 @@ impl Proxy {
         }
     }
 
-    fn is_behind(&self, node: NodeId) -> bool {
-        self.behind.get(node.index()).copied().unwrap_or(false)
-    }
-
     /// A packet that came to the proxy and is not for it.
     pub(crate) fn handle_packet(&mut self, core: &mut Core, index: u32, packet: Packet) {
         let (from, to) = (NodeId::of(packet.source()), NodeId::of(packet.destination()));
-        let inward = self.is_behind(to);
-        if packet.protocol() != protocol::TCP || packet.is_fragment() || inward == self.is_behind(from) {
+        let inward = self.behind.contains(to);
+        if packet.protocol() != protocol::TCP || packet.is_fragment() || inward == self.behind.contains(from)
+        {
             core.forward(self.node, packet);
             return;
         }

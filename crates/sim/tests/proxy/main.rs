@@ -3,6 +3,8 @@
 mod figure_3;
 mod path_tail;
 mod scene;
+#[path = "../common/shared.rs"]
+mod shared;
 mod windows;
 
 use std::time::Duration;

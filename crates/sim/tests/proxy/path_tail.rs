@@ -1,7 +1,5 @@
 //! Path tail emulation: the pace of acknowledgements, what is dropped, what is held, and who acknowledges a close.
 
-use std::io::Write;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use trunkline_packet::{Headers, TcpFlags, TcpView, pcap};
@@ -14,21 +12,7 @@ use trunkline_trunk::path_tail::Estimate;
 use trunkline_units::Rate;
 
 use crate::scene::*;
-
-/// What is captured, where it can be read.
-#[derive(Clone, Default)]
-struct Shared(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Shared {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().expect("nobody panicked").extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
+use crate::shared::Shared;
 
 /// Times and numbers of the acknowledgements on a link, and where their windows end.
 fn acknowledgements(file: &[u8]) -> Vec<(Duration, u32, u32)> {
@@ -82,7 +66,7 @@ fn path_tail_emulation_acknowledges_at_the_operators_rate_whatever_the_radio_doe
     let source = scene.transfer(0, plain(), None);
     scene.network.run_until(seconds(60));
     scene.network.finish_captures().expect("memory");
-    let all = acknowledgements(&file.0.lock().expect("nobody panicked"));
+    let all = acknowledgements(&file.octets());
     let serialisation = Duration::from_millis(12);
     let mut exact = 0;
     for two in all.windows(2).skip(2) {

@@ -151,6 +151,15 @@ impl Pair {
         self.judge = Box::new(judge);
     }
 
+    /// Delays the client's next data segment by so much more than the link does.
+    pub fn delay_next(&mut self, late: Duration) {
+        let mut first = true;
+        self.judge(move |trace| {
+            let data = trace.from == End::Client && trace.segment.payload > 0;
+            if data && std::mem::take(&mut first) { Fate::Late(late) } else { Fate::Arrives }
+        });
+    }
+
     /// Drops the first transmission of those of the client's data segments that have these numbers, from 0, among
     /// its first transmissions from now on.
     pub fn drop_data(&mut self, numbers: &[u64]) {
