@@ -1,0 +1,151 @@
+//! Links.
+
+use schemars::JsonSchema;
+use serde::de::Deserializer;
+use serde::{Deserialize, Serialize};
+
+use super::QueueSpec;
+use super::either::Either;
+use crate::quantity::{Rate, Share, Size, Time};
+
+/// A link between two nodes, or, as `back`, what its way back has that is different.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LinkSpec {
+    /// Where it begins and ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ends: Option<[String; 2]>,
+    /// A link that has all that is not said here, but for its ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub like: Option<String>,
+    /// Rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
+    /// One-way delay; none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay: Option<Time>,
+    /// Where packets wait for it; tail drop, 1000 packets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<QueueSpec>,
+    /// The longest packet; 1500 B.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mtu: Option<Size>,
+    /// Packets that are lost on the way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss: Option<LossSpec>,
+    /// Packets whose data is damaged on the way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub corruption: Option<Share>,
+    /// Packets that arrive twice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duplication: Option<Share>,
+    /// Delay that differs from packet to packet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jitter: Option<Jitter>,
+    /// A radio link's additions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mobile: Option<Mobile>,
+    /// Changes while it runs, in order of time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changes: Option<Vec<Change>>,
+    /// The changes begin anew after this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeat: Option<Time>,
+    /// The way back, where it differs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub back: Option<Box<LinkSpec>>,
+}
+
+/// Loss: a share, or bursts.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum LossSpec {
+    /// Each packet with this probability.
+    Uniform(Share),
+    /// In bursts.
+    Bursts(Bursts),
+}
+
+/// Two states, with a probability of loss in each, and one of going over to the other with each packet (Gilbert 1960, Elliott 1963).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Bursts {
+    /// From the good state to the bad one.
+    pub to_bad: Share,
+    /// And back.
+    pub to_good: Share,
+    /// Of loss in the good state.
+    pub good: Share,
+    /// Of loss in the bad state.
+    pub bad: Share,
+}
+
+impl<'de> Deserialize<'de> for LossSpec {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        Either::deserialize(from).map(|either| match either {
+            Either::Scalar(share) => LossSpec::Uniform(share),
+            Either::Table(bursts) => LossSpec::Bursts(bursts),
+        })
+    }
+}
+
+/// Delay that differs from packet to packet: one of the two.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Jitter {
+    /// Evenly up to this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub most: Option<Time>,
+    /// Exponentially distributed with this mean.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean: Option<Time>,
+    /// Whether a packet may overtake one before it.
+    #[serde(default)]
+    pub reorders: bool,
+}
+
+/// What a radio link adds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Mobile {
+    /// Time for repairs added to a packet's serialisation (bosau2004 §4).
+    Pareto {
+        /// Mean of the time added.
+        mean: Time,
+        /// Shape of its distribution.
+        shape: f64,
+        /// Packets that have any.
+        share: Share,
+    },
+    /// Radio blocks that are sent again until they arrive. The link's rate does not matter.
+    Rlp {
+        /// Octets of a block.
+        block: Size,
+        /// A block each interval.
+        interval: Time,
+        /// Intervals until a lost block is known.
+        feedback: u32,
+        /// Blocks that are lost.
+        errors: Share,
+        /// Blocks that a bad time lasts on average; without it, errors are independent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        burst: Option<f64>,
+    },
+}
+
+/// A change of a link: one or more of its values from a time on.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Change {
+    /// From the start of the run.
+    pub at: Time,
+    /// Rate from then on; "0 bit/s" holds packets back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
+    /// One-way delay from then on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay: Option<Time>,
+    /// Loss from then on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss: Option<LossSpec>,
+}

@@ -1,0 +1,138 @@
+//! An experiment as its file says it: topology, traffic, trunks and proxies, what is swept, what is asked, what a paper says.
+//!
+//! These types are the format: reading is strict, and the JSON Schema for editors is made from them. What they cannot say (that a
+//! node exists, that a queue has a parameter) is checked when a [scenario](crate::scenario) is made of them.
+
+mod ask;
+mod either;
+mod link;
+mod proxy;
+mod queue;
+mod sweep;
+mod tcp;
+mod traffic;
+mod trunk;
+
+use indexmap::IndexMap;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::quantity::Time;
+
+pub use ask::{Cell, Claim, ClaimKind, Figure, FigureKind, Published, Row, Scale, Series, Table};
+pub use link::{Bursts, Change, Jitter, LinkSpec, LossSpec, Mobile};
+pub use proxy::{CellSpec, ProxyModeName, ProxySpec};
+pub use queue::{Discipline, QueueSpec};
+pub use sweep::{Axis, Quick, Range, Spacing};
+pub use tcp::{DelayedAckSpec, TcpSpec};
+pub use traffic::{DistributionSpec, Shape, TimingName, TrafficKind, TrafficSpec};
+pub use trunk::{AdmissionSpec, Carrier, ClassSpec, RuleSpec, TrunkSpec};
+
+/// An experiment, or a user's network.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Experiment {
+    /// The name of its results: `[a-z0-9-]{1,64}`.
+    pub id: String,
+    /// One line.
+    pub title: String,
+    /// The paper it is from: `lee2002` and the like.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paper: Option<String>,
+    /// Where in the paper: `§2.1, table 1`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// What is asked, and how it is set up. Markdown.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub description: String,
+    /// What the paper left open, what was chosen and how much it matters, why ours differs. Markdown.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub notes: String,
+
+    /// How long it runs at the most.
+    pub duration: Time,
+    /// What ends it.
+    #[serde(default)]
+    pub end: End,
+    /// What happens before this is not counted in rates, shares, queues, drops. Transfers are counted from their start, whenever that was.
+    #[serde(default)]
+    pub warm_up: Time,
+    /// How often each point is run, each time with another seed.
+    #[serde(default = "five")]
+    pub runs: u32,
+    /// The first seed; run n has this plus n.
+    #[serde(default = "one")]
+    pub seed: u64,
+
+    /// Hosts, routers, gateways and proxies, by name.
+    pub nodes: IndexMap<String, NodeKind>,
+    /// Links, by name; each is two ways.
+    pub links: IndexMap<String, LinkSpec>,
+    /// TCPs that traffic, trunks and proxies name. The presets are there by their own names.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub tcp: IndexMap<String, TcpSpec>,
+    /// What hosts send.
+    pub traffic: IndexMap<String, TrafficSpec>,
+    /// Trunks between gateways.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub trunks: IndexMap<String, TrunkSpec>,
+    /// What the nodes that are proxies do, by node.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub proxies: IndexMap<String, ProxySpec>,
+
+    /// What varies. Each axis has some values; there is a point for each combination.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub sweep: IndexMap<String, Axis>,
+    /// What is different in a quick run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quick: Option<Quick>,
+
+    /// What is recorded over time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub series: Option<Series>,
+    /// What the paper measured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub published: Vec<Published>,
+    /// What the paper, or we, say of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub claims: Vec<Claim>,
+    /// Tables of the report. None: one of all metrics that traffic has.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tables: Vec<Table>,
+    /// Plots of the report.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub figures: Vec<Figure>,
+}
+
+const fn five() -> u32 {
+    5
+}
+
+const fn one() -> u64 {
+    1
+}
+
+/// What ends a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum End {
+    /// The time.
+    #[default]
+    Duration,
+    /// The time, or before it the end of all transfers that have one.
+    Transfers,
+}
+
+/// What a node is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum NodeKind {
+    /// Sends and receives, and passes nothing on.
+    Host,
+    /// Passes packets on.
+    Router,
+    /// A router at which trunks may end.
+    Gateway,
+    /// A router that looks at what it passes on, as `proxies` says.
+    Proxy,
+}

@@ -1,0 +1,79 @@
+//! Proxies.
+
+use indexmap::IndexMap;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::quantity::{Rate, Size, Time};
+
+/// What a node that is a proxy does. Every parameter is a key whatever the mode; those of other modes are refused by name.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ProxySpec {
+    /// What it does.
+    pub mode: ProxyModeName,
+    /// The hosts behind it: those on the mobile side.
+    pub behind: Vec<String>,
+    /// `split`, `path-tail`: its TCP towards the network, and towards the hosts behind it unless `tcp_mobile` says another; `linux-6`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tcp: Option<String>,
+    /// `split`, `path-tail`: its TCP towards the hosts behind it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tcp_mobile: Option<String>,
+    /// `path-tail`: the links that are emulated, by name.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub cells: IndexMap<String, CellSpec>,
+    /// `clamp-window`: the most that is offered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<Size>,
+    /// `freeze`: how long a host is silent before its sender is stopped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<Time>,
+    /// `regulate-acks`: packets that may wait before each host's link.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub room: Option<u32>,
+}
+
+/// What a proxy does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProxyModeName {
+    /// Nothing: it is a router.
+    None,
+    /// Two connections in place of one (I-TCP).
+    Split,
+    /// The same, acknowledging as an emulated link would (bosau2004 §3).
+    PathTail,
+    /// Lowers windows.
+    ClampWindow,
+    /// Stops senders of hosts that are silent (M-TCP).
+    Freeze,
+    /// Holds acknowledgements back until there is room (Chan and Ramjee 2002).
+    RegulateAcks,
+}
+
+/// A link that path tail emulation emulates.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CellSpec {
+    /// Hosts in it; all that are behind the proxy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hosts: Option<Vec<String>>,
+    /// The operator's estimate of its throughput.
+    pub rate: Rate,
+    /// The operator's estimate of the time that repairs add to a packet; none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recovery: Option<Time>,
+    /// Packets of its emulated queue; 1000.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packets: Option<u32>,
+    /// Octets of its emulated queue; no bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<Size>,
+    /// Octets that the proxy holds of a connection at the most; no bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub buffer: Option<Size>,
+    /// Each connection has an emulated link of its own (a QoS profile with a fixed rate).
+    #[serde(default)]
+    pub each_alone: bool,
+}

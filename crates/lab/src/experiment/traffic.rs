@@ -1,0 +1,152 @@
+//! What hosts send.
+
+use schemars::JsonSchema;
+use serde::de::Deserializer;
+use serde::{Deserialize, Serialize};
+
+use super::either::Either;
+use crate::quantity::{Rate, Size, Time};
+
+/// A source of traffic. Every parameter is a key whatever the kind; those of other kinds are refused by name.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TrafficSpec {
+    /// What is sent.
+    pub kind: TrafficKind,
+    /// Who opens connections, or sends datagrams.
+    pub from: String,
+    /// Who answers, or receives them.
+    pub to: String,
+    /// Sources that are counted together have the same group; its own name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// Port of `to`; TCP 80, UDP 9.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<u16>,
+    /// Code point, 0 to 63; 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dscp: Option<u8>,
+    /// When it begins; at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<Time>,
+    /// When it ends; never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop: Option<Time>,
+    /// TCP of both ends, or of each.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tcp: Option<String>,
+    /// TCP of `to`, where it is another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tcp_to: Option<String>,
+
+    /// `bulk`: connections; 1. `web`, `requests`: users.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flows: Option<u32>,
+    /// `bulk`: octets of each; no end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<Size>,
+    /// `bulk`: from the start of one to that of the next; 0 s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stagger: Option<DistributionSpec<Time>>,
+    /// `web`, `requests`: octets of a request; 300 B.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<Size>,
+    /// `web`, `requests`: octets of an answer. `web` without it: as Surge (Barford and Crovella 1998).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response: Option<DistributionSpec<Size>>,
+    /// `web`: objects of a page; 1, or as Surge.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub objects: Option<DistributionSpec<f64>>,
+    /// `web`: from one object to the next; 0 s, or as Surge.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gap: Option<DistributionSpec<Time>>,
+    /// `web`: from a page to the next. `requests`: from a request to the next, over one connection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub think: Option<DistributionSpec<Time>>,
+
+    /// `udp`: rate, IP header and all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
+    /// `udp`: octets of a packet, IP header and all; 1500 B.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packet: Option<Size>,
+    /// `udp`: when datagrams leave; constant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timing: Option<TimingName>,
+    /// `udp`, `on-off`: how long it sends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on: Option<DistributionSpec<Time>>,
+    /// `udp`, `on-off`: how long it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub off: Option<DistributionSpec<Time>>,
+}
+
+/// A kind of traffic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TrafficKind {
+    /// Transfers from `from` to `to`, as fast as TCP goes.
+    Bulk,
+    /// Users at `from` who fetch one object after another from `to`, over a connection each (HTTP/1.0).
+    Web,
+    /// Connections that stay, with a request now and then and an answer to each.
+    Requests,
+    /// Datagrams.
+    Udp,
+}
+
+/// When datagrams leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TimingName {
+    /// At a constant rate.
+    Constant,
+    /// With exponentially distributed gaps.
+    Poisson,
+    /// At a constant rate at times, and at others not at all.
+    OnOff,
+}
+
+/// A value, or a distribution of values: `"8 KB"`, or `{ shape = "exponential", mean = "0.5 s" }`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum DistributionSpec<T> {
+    /// Always this.
+    Fixed(T),
+    /// As `shape` says.
+    Random(Shape<T>),
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for DistributionSpec<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        Either::deserialize(from).map(|either| match either {
+            Either::Scalar(value) => DistributionSpec::Fixed(value),
+            Either::Table(shape) => DistributionSpec::Random(shape),
+        })
+    }
+}
+
+/// A distribution.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "shape", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Shape<T> {
+    /// Evenly between the two.
+    Uniform {
+        /// Least.
+        from: T,
+        /// Most.
+        to: T,
+    },
+    /// Exponential.
+    Exponential {
+        /// Its mean.
+        mean: T,
+    },
+    /// Pareto.
+    Pareto {
+        /// Its least value.
+        least: T,
+        /// The smaller, the heavier the tail.
+        exponent: f64,
+    },
+}

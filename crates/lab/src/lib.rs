@@ -1,0 +1,15 @@
+//! The laboratory: an experiment is a file, a run of it is a function of the file and a seed, and a report is a function of the
+//! runs.
+//!
+//! ```text
+//!  FILE ──▶ experiment ──▶ points of the sweep ──▶ scenario ──▶ engine ──▶ runs ──▶ statistics, claims ──▶ report
+//!           (what is        (values set by          (checked,    (sim or             (mean, interval,
+//!            written)        path)                   resolved)    testbed)            verdicts)
+//! ```
+//!
+//! What is on the left of `engine` knows nothing of what carries it out; what is on the right sees only numbers with names.
+
+pub mod experiment;
+pub mod quantity;
+pub mod results;
+pub mod scenario;

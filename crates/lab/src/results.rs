@@ -1,0 +1,112 @@
+//! What comes out of an experiment: numbers with names.
+//!
+//! A *run* is one point of a sweep with one seed. Its metrics are flat: a subject and a quantity, with dots, as docs/metrics.md
+//! lists them (`tcp.goodput`, `core.drops.percent`), in the base units s, B, bit/s, or 1.
+
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+
+/// The point of a sweep: for each axis, the name of its value there.
+pub type Point = IndexMap<String, String>;
+
+/// What one run gave.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Outcome {
+    /// Metrics by name. One that has no value (a mean of nothing) is not there.
+    pub metrics: IndexMap<String, f64>,
+    /// Values of each transfer or sample, for histograms: `tcp.transfer.throughput`.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub distributions: IndexMap<String, Vec<f64>>,
+    /// What was recorded over time, if the experiment asks for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub series: Option<SeriesOutcome>,
+    /// A fingerprint of all that happened; empty from an engine that has none.
+    pub digest: String,
+}
+
+/// What was recorded over time. A value that is not there is NaN, and null in JSON.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct SeriesOutcome {
+    /// Seconds from the start.
+    pub times: Vec<f64>,
+    /// By name, a value for each time.
+    pub columns: IndexMap<String, Vec<Option<f64>>>,
+}
+
+/// One run, as a line of `runs.jsonl`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// The experiment's id.
+    pub experiment: String,
+    /// The engine's name.
+    pub engine: String,
+    /// Where in the sweep.
+    pub point: Point,
+    /// The seed.
+    pub seed: u64,
+    /// What came of it.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+    /// The version that made it.
+    pub version: String,
+}
+
+/// A metric over the runs of a point.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Estimate {
+    /// Mean.
+    pub mean: f64,
+    /// Half of the width of the mean's 95 % interval (Student's t); none of a single run.
+    pub ci95: Option<f64>,
+    /// Least.
+    pub min: f64,
+    /// Most.
+    pub max: f64,
+    /// What the paper has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paper: Option<f64>,
+}
+
+/// How a claim or a published value came out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// It is borne out.
+    Holds,
+    /// It is borne out in direction or in part.
+    Differs,
+    /// It is not.
+    Fails,
+}
+
+/// A claim and how it came out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClaimOutcome {
+    /// What is said.
+    pub text: String,
+    /// How it came out.
+    pub verdict: Verdict,
+    /// The condition with its numbers, and what we believe is the reason if it does not hold.
+    pub why: String,
+}
+
+/// A point over all of its runs, as a line of `results.jsonl`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PointResult {
+    /// The experiment's id.
+    pub experiment: String,
+    /// The engine's name.
+    pub engine: String,
+    /// Where in the sweep.
+    pub point: Point,
+    /// How many runs.
+    pub runs: u32,
+    /// By name.
+    pub metrics: IndexMap<String, Estimate>,
+    /// Claims of the experiment: the same in each of its lines.
+    pub claims: Vec<ClaimOutcome>,
+    /// A fingerprint of the runs' digests.
+    pub digest: String,
+    /// The version that made them.
+    pub version: String,
+}

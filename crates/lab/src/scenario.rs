@@ -1,0 +1,170 @@
+//! One point of an experiment, checked and resolved: what an engine is given. Names are places in lists, presets are spelt out.
+//!
+//! Queues, TCPs, classes and distributions are the plain values of the crates that run them; nothing here belongs to one engine.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use trunkline_sim::{LinkSettings, Pattern, Timing};
+use trunkline_tcp::Settings as TcpSettings;
+use trunkline_trunk::TrunkPlan;
+use trunkline_units::Rate;
+
+pub use crate::experiment::{Carrier, End, NodeKind};
+
+/// What an engine runs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scenario {
+    /// How long at the most.
+    pub duration: Duration,
+    /// What ends it.
+    pub end: End,
+    /// What happens before this is not counted in rates, shares, queues, drops.
+    pub warm_up: Duration,
+    /// Nodes.
+    pub nodes: Vec<Node>,
+    /// Links.
+    pub links: Vec<Link>,
+    /// Sources of traffic.
+    pub traffic: Vec<Traffic>,
+    /// Trunks, those that are enabled.
+    pub trunks: Vec<Trunk>,
+    /// Names of trunks that are not enabled, and of their classes: they have metrics too, so that points can be compared.
+    pub disabled: Vec<(String, Vec<String>)>,
+    /// What is recorded over time: the interval and the names.
+    pub series: Option<(Duration, Vec<String>)>,
+}
+
+/// A node.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Node {
+    /// Name.
+    pub name: String,
+    /// What it is.
+    pub kind: NodeKind,
+    /// What it does, if it is a proxy.
+    pub proxy: Option<Proxy>,
+}
+
+/// A link.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Link {
+    /// Name.
+    pub name: String,
+    /// Nodes.
+    pub ends: [usize; 2],
+    /// There and back.
+    pub ways: [LinkSettings; 2],
+}
+
+/// A source of traffic.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Traffic {
+    /// Name.
+    pub name: String,
+    /// Group.
+    pub group: String,
+    /// Nodes.
+    pub ends: [usize; 2],
+    /// Port.
+    pub port: u16,
+    /// Code point.
+    pub dscp: u8,
+    /// When it begins.
+    pub start: Duration,
+    /// When it ends.
+    pub stop: Option<Duration>,
+    /// What is sent.
+    pub load: Load,
+}
+
+/// What is sent.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Load {
+    /// Transfers over TCP, by the TCPs of both ends.
+    Tcp {
+        /// TCPs.
+        tcp: [Arc<TcpSettings>; 2],
+        /// What transfers are like.
+        pattern: Pattern,
+    },
+    /// Datagrams of so many octets of data.
+    Udp {
+        /// Octets, without headers.
+        data: u32,
+        /// When they leave.
+        timing: Timing,
+    },
+}
+
+/// A trunk.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Trunk {
+    /// Name.
+    pub name: String,
+    /// Gateways.
+    pub gateways: [usize; 2],
+    /// Nodes behind each.
+    pub sites: [Vec<usize>; 2],
+    /// Of the lanes.
+    pub tcp: Arc<TcpSettings>,
+    /// What carries them.
+    pub carrier: Carrier,
+    /// Classes and lanes. Rules that name hosts have `None` for their prefixes here and the hosts in `hosts`.
+    pub plan: TrunkPlan,
+    /// For each class, for each rule, source and destination host.
+    pub hosts: Vec<Vec<[Option<usize>; 2]>>,
+    /// Header compression.
+    pub compression: bool,
+    /// Ceilings that keep queues at the edge.
+    pub edge_pacing: bool,
+    /// TLS records.
+    pub sealed: bool,
+    /// Code point.
+    pub dscp: u8,
+}
+
+/// A proxy.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Proxy {
+    /// Nodes behind it.
+    pub behind: Vec<usize>,
+    /// What it does.
+    pub mode: ProxyMode,
+}
+
+/// What a proxy does; see [`trunkline_sim::ProxyMode`].
+#[derive(Debug, Clone, PartialEq)]
+pub enum ProxyMode {
+    /// Nothing.
+    None,
+    /// TCPs towards the network and the hosts.
+    Split([Arc<TcpSettings>; 2]),
+    /// The same, and the links that are emulated.
+    PathTail([Arc<TcpSettings>; 2], Vec<Cell>),
+    /// Octets.
+    ClampWindow(u64),
+    /// Silence.
+    Freeze(Duration),
+    /// Packets.
+    RegulateAcks(u32),
+}
+
+/// A link that is emulated.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cell {
+    /// Hosts in it.
+    pub hosts: Vec<usize>,
+    /// Estimated throughput.
+    pub rate: Rate,
+    /// Estimated time for repairs of a packet.
+    pub recovery: Duration,
+    /// Packets of its queue.
+    pub packets: u32,
+    /// Octets of its queue.
+    pub bytes: u64,
+    /// Octets held of a connection.
+    pub buffer: u64,
+    /// Each connection by itself.
+    pub each_alone: bool,
+}
