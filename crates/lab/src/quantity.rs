@@ -175,7 +175,7 @@ impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bytes = self.0;
         for (unit, name) in [(1_000_000_000, "GB"), (1_000_000, "MB"), (1000, "kB")] {
-            if bytes >= unit && bytes % (unit / 1000) == 0 {
+            if bytes >= unit && bytes.is_multiple_of(unit / 1000) {
                 return write!(f, "{} {name}", bytes as f64 / unit as f64);
             }
         }

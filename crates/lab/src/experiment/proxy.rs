@@ -73,7 +73,7 @@ pub struct CellSpec {
     /// Octets that the proxy holds of a connection at the most; no bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub buffer: Option<Size>,
-    /// Each connection has an emulated link of its own (a QoS profile with a fixed rate).
+    /// Each connection has an emulated link of its own (a quality of service with a fixed rate).
     #[serde(default)]
     pub each_alone: bool,
 }
