@@ -34,6 +34,9 @@ pub use trunk::{AdmissionSpec, Carrier, ClassSpec, RuleSpec, TrunkSpec};
 pub struct Experiment {
     /// The name of its results: `[a-z0-9-]{1,64}`.
     pub id: String,
+    /// Other names that it goes by: figures and tables that the same runs give.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub aliases: Vec<String>,
     /// One line.
     pub title: String,
     /// The paper it is from: `lee2002` and the like.

@@ -17,6 +17,9 @@ pub struct TrafficSpec {
     pub from: String,
     /// Who answers, or receives them.
     pub to: String,
+    /// Without it, nothing is sent, and its group has no metrics if it has no other source.
+    #[serde(default = "yes")]
+    pub enabled: bool,
     /// Sources that are counted together have the same group; its own name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
@@ -79,6 +82,10 @@ pub struct TrafficSpec {
     /// `udp`, `on-off`: how long it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub off: Option<DistributionSpec<Time>>,
+}
+
+const fn yes() -> bool {
+    true
 }
 
 /// A kind of traffic.
