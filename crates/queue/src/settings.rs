@@ -182,6 +182,8 @@ pub struct TrunkSettings {
     pub threshold: f64,
     /// P2's probability as the queue fills.
     pub max_p: f64,
+    /// P3's K as a part of X, the packets that a flow sends until it is back at its old rate.
+    pub spare: f64,
     /// ECN-capable packets are marked where P2 would drop.
     pub ecn: bool,
 }
@@ -195,6 +197,7 @@ impl Default for TrunkSettings {
             spares: true,
             threshold: 0.5,
             max_p: 0.1,
+            spare: 0.5,
             ecn: true,
         }
     }

@@ -32,7 +32,7 @@ const MOST_FLOWS: usize = 1 << 14;
 /// and before the buffer is full, when all would be told at once.
 ///
 /// **P3**: a flow that has lost a packet loses no other until K more of its segments have passed. One loss makes it
-/// halve its rate, as the trunk has halved its own; a second one would cost it a timeout. K is half of the
+/// halve its rate, as the trunk has halved its own; a second one would cost it a timeout. K is a part, half, of the
 /// (3/8)·w² segments that a flow of window w sends until it is back at its old rate, w being W/N. Only a full buffer
 /// drops a flow that is spared.
 #[derive(Debug)]
@@ -85,7 +85,8 @@ impl<T: Item> Trunk<T> {
     pub(crate) fn observe(&mut self, conditions: &Conditions) {
         let segment_bytes = u64::from(conditions.segment_bytes.max(1));
         let flows = u64::from(conditions.flows.max(1));
-        self.spared_segments = spared(conditions.window_bytes as f64 / segment_bytes as f64 / flows as f64);
+        let window = conditions.window_bytes as f64 / segment_bytes as f64 / flows as f64;
+        self.spared_segments = spared(self.settings.spare, window);
         let product = conditions.bandwidth.bytes_in(conditions.rtt_up);
         if product == 0 {
             return;
@@ -199,8 +200,8 @@ impl Ramp {
 }
 
 /// K for flows whose window is `window` segments.
-fn spared(window: f64) -> u32 {
-    let k = 0.5 * (3.0 / 8.0) * window * window;
+fn spared(part: f64, window: f64) -> u32 {
+    let k = part * (3.0 / 8.0) * window * window;
     (k as u32).clamp(LEAST_SPARED, MOST_SPARED)
 }
 
@@ -239,8 +240,9 @@ mod tests {
         let cases =
             [(0.5, 5), (5.0, 5), (6.0, 6), (10.0, 18), (20.0, 75), (73.0, 999), (74.0, 1024), (1e6, 1024)];
         for (window, k) in cases {
-            assert_eq!(spared(window), k, "w = {window}");
+            assert_eq!(spared(0.5, window), k, "w = {window}");
         }
+        assert_eq!(spared(1.0, 10.0), 37, "all of X");
         let q = observed(settings(), &conditions());
         assert_eq!(q.control().spared_segments, Some(18), "W = 100, N = 10");
     }

@@ -56,6 +56,9 @@ pub struct QueueSpec {
     /// `trunk`: the share of the capacity at which P2 begins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threshold: Option<Share>,
+    /// `trunk`: P3's K as a part of the packets that a flow sends until it is back at its old rate, 0 to 8; 0.5.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spare: Option<f64>,
     /// All but tail drop: ECN-capable packets are marked instead; off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ecn: Option<bool>,

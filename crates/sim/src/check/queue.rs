@@ -57,5 +57,6 @@ fn pie(pie: &PieSettings) -> Checked {
 
 fn trunk(trunk: &TrunkSettings) -> Checked {
     ensure((0.0..1.0).contains(&trunk.threshold), "threshold", trunk.threshold, "0 to below 1")?;
-    probability("max_p", trunk.max_p)
+    probability("max_p", trunk.max_p)?;
+    ensure((0.0..=8.0).contains(&trunk.spare), "spare", trunk.spare, "0 to 8")
 }
