@@ -10,6 +10,9 @@
 //! What is on the left of `engine` knows nothing of what carries it out; what is on the right sees only numbers with names.
 
 pub mod experiment;
+pub mod language;
 pub mod quantity;
 pub mod results;
 pub mod scenario;
+pub mod statistics;
+pub mod verdict;

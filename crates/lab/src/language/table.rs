@@ -1,0 +1,63 @@
+//! The results that a condition is about, by point.
+
+use indexmap::IndexMap;
+
+use super::{Axes, Metrics};
+use crate::results::{Estimate, Point, PointResult};
+
+/// Metrics of every point of a sweep.
+pub struct Table<'a> {
+    axes: Axes,
+    /// By the values' places on the axes.
+    points: IndexMap<Vec<usize>, &'a IndexMap<String, Estimate>>,
+    units: &'a Metrics<'a>,
+}
+
+impl<'a> Table<'a> {
+    /// Of an experiment's results in the order of its sweep, from which axes take theirs. `units` knows metrics' units.
+    pub fn new(results: &'a [PointResult], units: &'a Metrics<'a>) -> Self {
+        let mut axes = Axes::new();
+        for (axis, value) in results.iter().flat_map(|result| &result.point) {
+            let values = axes.entry(axis.clone()).or_default();
+            if !values.contains(value) {
+                values.push(value.clone());
+            }
+        }
+        let place = |point: &Point| -> Vec<usize> {
+            let value = |(axis, values): (&String, &Vec<String>)| {
+                let value = point.get(axis);
+                values.iter().position(|other| Some(other) == value).unwrap_or(usize::MAX)
+            };
+            axes.iter().map(value).collect()
+        };
+        let points = results.iter().map(|result| (place(&result.point), &result.metrics)).collect();
+        Table { axes, points, units }
+    }
+
+    /// Its axes.
+    pub fn axes(&self) -> &Axes {
+        &self.axes
+    }
+
+    pub(super) fn unit(&self, metric: &str) -> Option<&'static str> {
+        (self.units)(metric).ok().flatten()
+    }
+
+    /// A metric at a point, or why there is none.
+    pub(super) fn value(&self, metric: &str, place: &[usize]) -> Result<Estimate, String> {
+        let Some(metrics) = self.points.get(place) else {
+            return Err(format!("there is no result{}", self.at(place.iter().copied().map(Some))));
+        };
+        let value = metrics.get(metric).copied();
+        value.ok_or_else(|| format!("{metric} has no value{}", self.at(place.iter().copied().map(Some))))
+    }
+
+    /// ` at flows=60, trunks=with`, of axes that have a place; nothing if none has.
+    pub(super) fn at(&self, places: impl Iterator<Item = Option<usize>>) -> String {
+        let name = |((axis, values), place): ((&String, &Vec<String>), Option<usize>)| {
+            Some(format!("{axis}={}", values.get(place?)?))
+        };
+        let names: Vec<_> = self.axes.iter().zip(places).filter_map(name).collect();
+        if names.is_empty() { String::new() } else { format!(" at {}", names.join(", ")) }
+    }
+}

@@ -1,0 +1,340 @@
+use super::*;
+use crate::results::{Estimate, Point, PointResult};
+
+/// Two trunks × three numbers of flows. Delays grow with flows, and are half as long with a trunk.
+fn results() -> Vec<PointResult> {
+    let mut results = Vec::new();
+    for (trunk, factor) in [("with", 0.5), ("without", 1.0)] {
+        for flows in ["1", "10", "100 or so"] {
+            let load = flows.len() as f64;
+            let estimate =
+                |mean: f64, half: f64| Estimate { mean, ci95: Some(half), min: mean, max: mean, paper: None };
+            let metrics = [
+                ("web.delay.mean", estimate(load * factor, 0.2)),
+                ("core.drops.percent", estimate(load * factor / 100.0, 0.0)),
+                ("core.drops", estimate(load * 100.0 - 200.0, 0.0)),
+                ("core.offered.packets", estimate(1000.0, 0.0)),
+                ("all.goodput", estimate(1e6, 1e5)),
+                ("5x-b.goodput", estimate(2e6, 0.0)),
+            ];
+            let metrics = metrics.map(|(name, estimate)| (name.to_owned(), estimate)).into();
+            let point = [("trunk", trunk), ("flows", flows)];
+            let point: Point = point.map(|(axis, value)| (axis.to_owned(), value.to_owned())).into();
+            results.push(PointResult {
+                experiment: "sample".to_owned(),
+                engine: "sim".to_owned(),
+                point,
+                runs: 5,
+                metrics,
+                claims: Vec::new(),
+                digest: String::new(),
+                version: String::new(),
+            });
+        }
+    }
+    results
+}
+
+fn unit(metric: &str) -> Result<Option<&'static str>, String> {
+    match metric.split_once('.') {
+        Some(("web", "delay.mean")) => Ok(Some("s")),
+        Some(("core", "drops.percent" | "drops" | "offered.packets")) => Ok(Some("1")),
+        Some((_, "goodput")) => Ok(Some("bit/s")),
+        Some(("core", "secret")) => Ok(None),
+        _ => Err(format!("there is no metric {metric}")),
+    }
+}
+
+fn judge(text: &str) -> Result<Answer, ConditionError> {
+    let results = results();
+    let table = Table::new(&results, &unit);
+    check(text, table.axes(), &unit)?;
+    Condition::parse(text)?.judge(&table)
+}
+
+fn explanation(text: &str) -> (bool, String) {
+    let answer = judge(text).unwrap_or_else(|error| panic!("{error}"));
+    (answer.holds, answer.explanation)
+}
+
+#[test]
+fn conditions_are_what_they_say() {
+    // Delays in s, by flows: with 0.5, 1, 4.5; without 1, 2, 9.
+    for (text, holds) in [
+        ("web.delay.mean[trunk=with, flows=1] < 0.6 s", true),
+        ("web.delay.mean[trunk=with, flows=1] < 500 ms", false),
+        ("web.delay.mean[trunk=with, flows=1] <= 500 ms", true),
+        ("all(web.delay.mean[trunk=with] < 0.8 * web.delay.mean[trunk=without])", true),
+        ("all(web.delay.mean[trunk=with] < 0.4 * web.delay.mean[trunk=without])", false),
+        ("any(web.delay.mean > 8 s) and not any(web.delay.mean > 9 s)", true),
+        ("count(web.delay.mean > 1 s) >= 3", true),
+        ("count(web.delay.mean > 1 s) > 3", false),
+        ("all(count(web.delay.mean > 1 s along flows) >= 1)", true),
+        ("count(web.delay.mean[trunk=without] > 1 s) / 3 > 0.6", true),
+        ("min(web.delay.mean) <= 0.5 s and max(web.delay.mean) >= 9 s", true),
+        ("mean(web.delay.mean[trunk=with]) <= 2 s", true),
+        ("mean(web.delay.mean[trunk=with]) < 2 s", false),
+        ("first(web.delay.mean[trunk=with]) < last(web.delay.mean[trunk=with])", true),
+        ("all(first(web.delay.mean along flows) < 2 s)", true),
+        ("increasing(web.delay.mean[trunk=with])", true),
+        ("decreasing(web.delay.mean[trunk=with])", false),
+        ("all(decreasing(web.delay.mean along trunk))", false),
+        ("all(increasing(web.delay.mean along trunk))", true),
+        ("decreasing(-web.delay.mean[trunk=with])", true),
+        ("increasing(web.delay.mean[flows=10|1, trunk=with])", true),
+        ("increasing(core.drops[trunk=with] * 0 + core.offered.packets[trunk=with])", true),
+        ("decreasing(web.delay.mean[flows=1], 1)", true),
+        ("decreasing(web.delay.mean[flows=1], 99 %)", false),
+        ("increasing(1 / web.delay.mean[flows=1], 49 %)", false),
+        ("increasing(1 / web.delay.mean[flows=1], 50 %)", true),
+        ("above(web.delay.mean[trunk=without, flows=1], web.delay.mean[trunk=with, flows=1])", true),
+        ("above(web.delay.mean[trunk=without, flows=1], 1.3 * web.delay.mean[trunk=with, flows=1])", false),
+        ("same(web.delay.mean[trunk=without, flows=1], 1.3 * web.delay.mean[trunk=with, flows=1])", true),
+        ("same(web.delay.mean[trunk=without, flows=10], web.delay.mean[trunk=with, flows=10])", false),
+        ("same(core.drops.percent[trunk=with, flows=1], 0.5 %)", true),
+        ("same(100 * core.drops.percent[trunk=with, flows=1], 52 %)", true),
+        ("same(100 * core.drops.percent[trunk=with, flows=1], 56 %)", false),
+        ("same(100 * core.drops.percent[trunk=with, flows=1], 56 %, 20 %)", true),
+        ("ratio(web.delay.mean[trunk=without, flows=1], web.delay.mean[trunk=with, flows=1]) >= 2", true),
+        ("abs(web.delay.mean[trunk=with, flows=1] - 1 s) < 0.6 s", true),
+        ("1.9 < web.delay.mean[trunk=without, flows=1] / web.delay.mean[trunk=with, flows=1] < 2.1", true),
+        ("2.1 < web.delay.mean[trunk=without, flows=1] / web.delay.mean[trunk=with, flows=1] < 3", false),
+        ("core.drops[trunk=with, flows=1] / 0 < 0", true),
+        ("\"5x-b.goodput\"[flows=1, trunk=with] >= 2 Mbit/s", true),
+        ("all(all.goodput > 100 KB/s)", true),
+        ("web.delay.mean[trunk=\"with\", flows=\"100 or so\"] > 4 s", true),
+        ("web.delay.mean[trunk = with, flows = 100 or so] > 4 s", true),
+        ("1 + 2 * 3 - 4 / 2 >= 5 and 1 + 2 * 3 - 4 / 2 <= 5 and -(1 + 2) * 2 <= -6", true),
+        ("2 - 1 - 1 <= 0 and 8 / 2 / 2 <= 2", true),
+        ("1 < 0 and 1 < 0 or 0 < 1", true),
+        ("not 1 < 0", true),
+        ("all(web.delay.mean <= max(web.delay.mean))", true),
+    ] {
+        assert_eq!(explanation(text).0, holds, "{text}");
+    }
+}
+
+#[test]
+fn what_means_nothing_is_refused_with_its_place() {
+    for (text, place, message) in [
+        ("", "", "the condition ends where a metric, a number or a function was expected"),
+        ("1 <", "", "the condition ends where"),
+        ("1 < 2)", ")", "stands where an operator, or the end was expected"),
+        ("(1 < 2", "", "the condition ends where \")\" was expected"),
+        ("1 = 2", "=", "to compare for equality: same(a, b)"),
+        ("1 < 2 § 3", "§", "means nothing here; allowed:"),
+        ("median(1) < 2", "median", "there is no function median; allowed: all, any, count"),
+        ("abs(1, 2) < 2", "abs", "abs takes 1 arguments, not 2"),
+        (
+            "web.dely.mean[trunk=with, flows=1] < 1 s",
+            "web.dely.mean[trunk=with, flows=1]",
+            "there is no metric",
+        ),
+        ("web.delay.mean[lanes=2] < 1 s", "lanes", "there is no axis lanes; allowed: trunk, flows"),
+        ("web.delay.mean[flows=7] < 1 s", "7", "flows is never \"7\"; allowed: 1, 10, 100 or so"),
+        ("web.delay.mean[flows=1, flows=10] < 1 s", "flows", "flows is selected twice"),
+        ("web.delay.mean[flows] < 1 s", "]", "a selector is [axis=value]"),
+        ("web.delay.mean[flows=] < 1 s", "", "a selector is [axis=value]"),
+        ("web.delay.mean[flows=1 < 1 s", "1", "a selector is [axis=value]"),
+        (
+            "web.delay.mean[trunk=with] < 1 s",
+            "web.delay.mean[trunk=with] < 1 s",
+            "this is a value for each of flows (3 values)",
+        ),
+        (
+            "all(web.delay.mean < web.delay.mean[trunk=with])",
+            "web.delay.mean < web.delay.mean[trunk=with]",
+            "for each of trunk (2 values) × flows (3 values), the right side for each of flows (3 values): these cannot be paired",
+        ),
+        (
+            "all(web.delay.mean[trunk=with, flows=1|10] < web.delay.mean[trunk=without])",
+            "web.delay.mean[trunk=with, flows=1|10] < web.delay.mean[trunk=without]",
+            "cannot be paired",
+        ),
+        ("increasing(web.delay.mean)", "increasing(web.delay.mean)", "say which, increasing(… along flows)"),
+        (
+            "increasing(web.delay.mean[trunk=with] along trunk)",
+            "trunk",
+            "trunk is not open here; open are: flows (3 values)",
+        ),
+        (
+            "increasing(web.delay.mean[trunk=with, flows=1])",
+            "increasing(web.delay.mean[trunk=with, flows=1])",
+            "needs values along an axis",
+        ),
+        ("increasing(web.delay.mean[trunk=with], 1 s)", "1 s", "slack is a share"),
+        ("all(abs(web.delay.mean along flows) < 1 s)", "flows", "abs does not go along an axis"),
+        (
+            "all(web.delay.mean < 1 Mbit/s)",
+            "web.delay.mean < 1 Mbit/s",
+            "the left side has the unit s and the right side the unit bit/s",
+        ),
+        (
+            "all(web.delay.mean < 0.5)",
+            "web.delay.mean < 0.5",
+            "the left side has the unit s and the right side no unit",
+        ),
+        (
+            "all(web.delay.mean * web.delay.mean < 0.5)",
+            "web.delay.mean * web.delay.mean < 0.5",
+            "the left side has the unit s^2",
+        ),
+        (
+            "all(web.delay.mean)",
+            "web.delay.mean",
+            "this is a number where something true or false was expected",
+        ),
+        ("(1 < 2) + 1 < 2", "(1 < 2)", "this is true or false where a number was expected"),
+        (
+            "web.delay.mean[trunk=with, flows=1]",
+            "web.delay.mean[trunk=with, flows=1]",
+            "this is a number where",
+        ),
+        (
+            "all(core.drops - core.secret < 1)",
+            "core.secret",
+            "core.secret has no value at trunk=with, flows=1",
+        ),
+        (
+            "core.drops[trunk=with, flows=1] * 0 / 0 < 1",
+            "core.drops[trunk=with, flows=1] * 0 / 0",
+            "nothing by nothing",
+        ),
+        ("\"x < 1", "\"x < 1", "the quotation has no end"),
+    ] {
+        let error = judge(text).expect_err(text);
+        assert_eq!(
+            (text.get(error.at.clone()), error.message.contains(message)),
+            (Some(place), true),
+            "{text}: {error}"
+        );
+    }
+    let deep = format!("{}1 < 2{}", "(".repeat(10_000), ")".repeat(10_000));
+    assert!(judge(&deep).is_err());
+    assert!(judge(&format!("{}1 < 2", "not ".repeat(2000))).is_err());
+}
+
+#[test]
+fn an_error_shows_the_condition_with_a_caret_under_what_is_wrong() {
+    let error = judge("all(web.dely.mean < 1 s)").unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "there is no metric web.dely.mean\n  all(web.dely.mean < 1 s)\n      ^^^^^^^^^^^^^"
+    );
+    let error = judge("all(web.delay.mean < 1 s)\n  and web.dely.mean > 1 s").unwrap_err();
+    assert!(error.to_string().ends_with("\n    and web.dely.mean > 1 s\n        ^^^^^^^^^^^^^"), "{error}");
+}
+
+#[test]
+fn explanations_have_the_numbers_and_the_point_that_decides() {
+    for (text, holds, expected) in [
+        ("web.delay.mean[trunk=with, flows=1] < 0.6 s", true, "500 ms < 0.6 s"),
+        ("web.delay.mean[trunk=with, flows=1] < 0.4 s", false, "500 ms ≥ 0.4 s"),
+        (
+            "all(web.delay.mean[trunk=with] < 0.8 * web.delay.mean[trunk=without])",
+            true,
+            "500 ms < 0.8 × 1 s = 800 ms at flows=1 (the closest of 3)",
+        ),
+        ("all(web.delay.mean < 5 s)", false, "9 s ≥ 5 s at trunk=without, flows=100 or so (true at 5 of 6)"),
+        (
+            "any(web.delay.mean > 9 s)",
+            false,
+            "9 s ≤ 9 s at trunk=without, flows=100 or so (the closest of 6)",
+        ),
+        ("increasing(web.delay.mean[trunk=with])", true, "500 ms, 1 s, 4.5 s along flows"),
+        ("decreasing(web.delay.mean[trunk=with])", false, "rises from 500 ms (flows=1) to 1 s (flows=10)"),
+        (
+            "all(increasing(core.drops.percent along trunk))",
+            true,
+            "0.5 %, 1 % along trunk at flows=1 (the closest of 3)",
+        ),
+        ("count(web.delay.mean > 1 s) > 3", false, "3 (of 6) ≤ 3"),
+        (
+            "above(web.delay.mean[trunk=without, flows=1], 1.3 * web.delay.mean[trunk=with, flows=1])",
+            false,
+            "1 s ± 200 ms does not lie above 650 ms ± 260 ms",
+        ),
+        ("1 < 2 and 2 < 1", false, "2 ≥ 1"),
+        ("1 < 2 or 2 < 1", true, "1 < 2"),
+        ("1 < 2 and 3 < 4", true, "1 < 2; 3 < 4"),
+        (
+            "core.drops.percent[trunk=with, flows=1] * 100 > 2 * core.drops.percent[trunk=without, flows=1]",
+            true,
+            "0.5 % × 100 = 50 % > 2 × 1 % = 2 %",
+        ),
+        (
+            "core.drops[trunk=with, flows=10] / core.offered.packets[trunk=with, flows=10] < (1 + 1) * 3 %",
+            true,
+            "0 / 1000 = 0 < (1 + 1) × 3 % = 0.06",
+        ),
+        ("all.goodput[flows=1, trunk=with] < 2 Mbit/s", true, "1 Mbit/s < 2 Mbit/s"),
+    ] {
+        assert_eq!(explanation(text), (holds, expected.to_owned()), "{text}");
+    }
+}
+
+#[test]
+fn numbers_have_three_digits_and_the_unit_that_suits_them() {
+    for (value, unit, text) in [
+        (0.0, "s", "0 s"),
+        (0.041_36, "s", "41.4 ms"),
+        (-0.000_004_2, "s", "−4.2 µs"),
+        (170.4, "s", "170 s"),
+        (1180.0, "bit/s", "1.18 kbit/s"),
+        (520_000.0, "B", "520 kB"),
+        (0.1216, "%", "12.2 %"),
+        (0.0015, "%", "0.15 %"),
+        (1234.0, "1", "1234"),
+        (0.98, "1", "0.98"),
+        (0.000_012_3, "1", "1.23e−5"),
+        (f64::INFINITY, "1", "∞"),
+    ] {
+        assert_eq!(show(value, unit), text);
+    }
+}
+
+#[test]
+fn whatever_is_written_is_answered_without_a_panic() {
+    let words = [
+        "all(",
+        "web.delay.mean",
+        "[trunk=with]",
+        "[flows=1|10",
+        "]",
+        ")",
+        "<",
+        ">=",
+        "1 s",
+        "0",
+        "*",
+        "/",
+        "-",
+        "and",
+        "not",
+        "increasing(",
+        " along ",
+        "flows",
+        ",",
+        "5 %",
+        "\"",
+        "é",
+        "1e",
+        ".",
+        "core.drops",
+        "same(",
+        "\n",
+        "=",
+        "|",
+    ];
+    let mut rng = trunkline_units::Rng::new(11, "conditions");
+    let mut answered = 0;
+    for _ in 0..20_000 {
+        let count = 1 + rng.below(9);
+        let text: String = (0..count).map(|_| words[rng.below(words.len() as u64) as usize]).collect();
+        match judge(&text) {
+            Ok(_) => answered += 1,
+            Err(error) => assert!(!error.to_string().is_empty()),
+        }
+    }
+    assert!(answered > 0, "some of them mean something");
+}

@@ -1,0 +1,342 @@
+//! How an experiment's claims and published values came out.
+//!
+//! A claim holds if its condition `holds` is true, differs if `differs` is, and else fails. A published value holds if ours is
+//! within a factor of it either way, or if it lies in our 95 % interval; within the factor's square it differs. What cannot be
+//! decided, because a metric has no value, fails and says so.
+
+use std::ops::AddAssign;
+
+use toml::Value;
+
+use crate::experiment::{Cell, Claim, ClaimKind, Experiment, Published};
+use crate::language::{Condition, ConditionError, Table, factor};
+use crate::results::{ClaimOutcome, Estimate, Point, PointResult, Verdict};
+
+/// A published value is confirmed within this factor either way, unless the experiment says another.
+const WITHIN: f64 = 1.25;
+
+/// How everything that was said came out.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Judgement {
+    /// The experiment's claims, in its order.
+    pub claims: Vec<ClaimOutcome>,
+    /// Published values beside ours, in the experiment's order, of points that were run.
+    pub comparisons: Vec<Comparison>,
+    /// What of the claims could not be decided, and why.
+    pub undecided: Vec<String>,
+}
+
+/// A published value and ours.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Comparison {
+    /// The metric.
+    pub metric: String,
+    /// Where in the sweep.
+    pub point: Point,
+    /// What it was published in, if that is not the metric's own unit.
+    pub unit: Option<String>,
+    /// The published value in the metric's own unit.
+    pub paper: f64,
+    /// Ours; none if no run has the metric.
+    pub ours: Option<Estimate>,
+    /// Ours over theirs.
+    pub ratio: Option<f64>,
+    /// Whether it is confirmed.
+    pub verdict: Verdict,
+    /// Why ours differs, where it does.
+    pub why: Option<String>,
+}
+
+/// How many hold, differ and fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tally {
+    /// Borne out.
+    pub holds: usize,
+    /// In direction or in part.
+    pub differs: usize,
+    /// Not.
+    pub fails: usize,
+}
+
+impl Tally {
+    /// Of these.
+    pub fn of(verdicts: impl IntoIterator<Item = Verdict>) -> Self {
+        let mut tally = Self::default();
+        for verdict in verdicts {
+            match verdict {
+                Verdict::Holds => tally.holds += 1,
+                Verdict::Differs => tally.differs += 1,
+                Verdict::Fails => tally.fails += 1,
+            }
+        }
+        tally
+    }
+
+    /// All of them.
+    pub fn total(self) -> usize {
+        self.holds + self.differs + self.fails
+    }
+}
+
+impl AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.holds += other.holds;
+        self.differs += other.differs;
+        self.fails += other.fails;
+    }
+}
+
+impl Judgement {
+    /// The claims of one kind.
+    pub fn tally(&self, experiment: &Experiment, kind: ClaimKind) -> Tally {
+        let claims = experiment.claims.iter().zip(&self.claims);
+        Tally::of(claims.filter(|(claim, _)| claim.kind == kind).map(|(_, outcome)| outcome.verdict))
+    }
+
+    /// The published values.
+    pub fn cells(&self) -> Tally {
+        Tally::of(self.comparisons.iter().map(|comparison| comparison.verdict))
+    }
+}
+
+/// Decides all claims and published values by the results, which are in the sweep's order.
+pub fn judge(experiment: &Experiment, results: &[PointResult]) -> Judgement {
+    let units = |metric: &str| Ok(Some(unit(metric)));
+    let table = Table::new(results, &units);
+    let mut judgement = Judgement::default();
+    for claim in &experiment.claims {
+        let outcome = decide(claim, &table).unwrap_or_else(|error| {
+            let text = format!("could not be decided: {}", error.message);
+            judgement.undecided.push(format!("{:?} {text}", claim.text));
+            ClaimOutcome { text: claim.text.clone(), verdict: Verdict::Fails, why: text }
+        });
+        judgement.claims.push(outcome);
+    }
+    for published in &experiment.published {
+        for cell in &published.values {
+            let here = results.iter().filter(|result| is_at(&result.point, cell));
+            judgement.comparisons.extend(here.map(|result| compare(published, cell, result)));
+        }
+    }
+    judgement
+}
+
+/// Puts the published values beside ours and the claims' outcomes behind.
+pub fn annotate(results: &mut [PointResult], judgement: &Judgement) {
+    for result in results {
+        for comparison in judgement.comparisons.iter().filter(|comparison| comparison.point == result.point) {
+            if let Some(estimate) = result.metrics.get_mut(&comparison.metric) {
+                estimate.paper = Some(comparison.paper);
+            }
+        }
+        result.claims.clone_from(&judgement.claims);
+    }
+}
+
+/// The base unit of a metric, by the quantity that its name ends with (docs/metrics.md).
+fn unit(metric: &str) -> &'static str {
+    let is = |words: &[&str]| metric.split('.').any(|part| words.contains(&part));
+    if is(&["goodput", "throughput", "delivered"]) && !is(&["packets"]) {
+        "bit/s"
+    } else if is(&["bytes", "buffered"]) {
+        "B"
+    } else if is(&["delay", "rtt", "sojourn", "jitter", "time"]) && !is(&["samples"]) {
+        "s"
+    } else {
+        "1"
+    }
+}
+
+fn decide(claim: &Claim, table: &Table<'_>) -> Result<ClaimOutcome, ConditionError> {
+    let outcome = |verdict, why| ClaimOutcome { text: claim.text.clone(), verdict, why };
+    let reason = |facts: String| match &claim.why {
+        Some(why) => format!("{facts}. {why}"),
+        None => facts,
+    };
+    let holds = Condition::parse(&claim.holds)?.judge(table)?;
+    if holds.holds {
+        return Ok(outcome(Verdict::Holds, holds.explanation));
+    }
+    let Some(differs) = &claim.differs else {
+        return Ok(outcome(Verdict::Fails, reason(holds.explanation)));
+    };
+    let differs = Condition::parse(differs)?.judge(table)?;
+    if differs.holds && differs.explanation != holds.explanation {
+        let facts = format!("{}; but {}", holds.explanation, differs.explanation);
+        return Ok(outcome(Verdict::Differs, reason(facts)));
+    }
+    let verdict = if differs.holds { Verdict::Differs } else { Verdict::Fails };
+    Ok(outcome(verdict, reason(holds.explanation)))
+}
+
+/// Whether a published value is of this point.
+fn is_at(point: &Point, cell: &Cell) -> bool {
+    cell.at.iter().all(|(axis, value)| point.get(axis).is_some_and(|name| is_named(name, value)))
+}
+
+/// Whether a value of an axis has this name in points.
+fn is_named(name: &str, value: &Value) -> bool {
+    match value {
+        Value::String(text) => name == text,
+        Value::Integer(number) => name == number.to_string() || name.parse() == Ok(*number as f64),
+        Value::Float(number) => name.parse() == Ok(*number),
+        other => name == other.to_string(),
+    }
+}
+
+fn compare(published: &Published, cell: &Cell, result: &PointResult) -> Comparison {
+    let unit = published.unit.as_deref();
+    let paper = cell.value * unit.and_then(factor).unwrap_or(1.0);
+    let ours =
+        result.metrics.get(&published.metric).map(|estimate| Estimate { paper: Some(paper), ..*estimate });
+    let ratio = ours.map(|ours| ours.mean / paper).filter(|ratio| ratio.is_finite());
+    let verdict =
+        ours.map_or(Verdict::Fails, |ours| confirmed(ours, paper, published.within.unwrap_or(WITHIN)));
+    let why = match (verdict, ours) {
+        (Verdict::Holds, _) => None,
+        (_, None) => Some("our runs have no value".to_owned()),
+        _ => published.why.clone(),
+    };
+    Comparison {
+        metric: published.metric.clone(),
+        point: result.point.clone(),
+        unit: published.unit.clone(),
+        paper,
+        ours,
+        ratio,
+        verdict,
+        why,
+    }
+}
+
+fn confirmed(ours: Estimate, paper: f64, within: f64) -> Verdict {
+    let factor = (ours.mean / paper).max(paper / ours.mean);
+    // Signs that differ make no factor.
+    let reaches = |most: f64| factor <= most && factor >= 1.0;
+    if reaches(within) || (ours.mean - paper).abs() <= ours.ci95.unwrap_or(0.0) {
+        Verdict::Holds
+    } else if reaches(within * within) {
+        Verdict::Differs
+    } else {
+        Verdict::Fails
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ours(mean: f64, ci95: Option<f64>) -> Estimate {
+        Estimate { mean, ci95, min: mean, max: mean, paper: None }
+    }
+
+    #[test]
+    fn a_published_value_holds_within_the_factor_and_differs_within_its_square() {
+        for (mean, verdict) in [
+            (100.0, Verdict::Holds),
+            (125.0, Verdict::Holds),
+            (80.0, Verdict::Holds),
+            (126.0, Verdict::Differs),
+            (79.0, Verdict::Differs),
+            (156.0, Verdict::Differs),
+            (64.0, Verdict::Differs),
+            (157.0, Verdict::Fails),
+            (63.0, Verdict::Fails),
+            (0.0, Verdict::Fails),
+            (-100.0, Verdict::Fails),
+        ] {
+            assert_eq!(confirmed(ours(mean, None), 100.0, WITHIN), verdict, "{mean}");
+        }
+    }
+
+    #[test]
+    fn a_published_value_in_our_interval_holds_however_far_the_mean() {
+        assert_eq!(confirmed(ours(300.0, Some(200.0)), 100.0, WITHIN), Verdict::Holds);
+        assert_eq!(confirmed(ours(300.0, Some(199.0)), 100.0, WITHIN), Verdict::Fails);
+        assert_eq!(confirmed(ours(0.0, None), 0.0, WITHIN), Verdict::Holds);
+        assert_eq!(confirmed(ours(0.1, None), 0.0, WITHIN), Verdict::Fails);
+    }
+
+    const FILE: &str = r#"
+        id = "sample"
+        title = "Sample"
+        duration = "1 s"
+        nodes = { a = "host", b = "host" }
+        links.core = { ends = ["a", "b"], rate = "1 Mbit/s" }
+        traffic.web = { kind = "web", from = "a", to = "b" }
+        sweep.flows.values = [10, 60]
+        [[published]]
+        metric = "web.delay.mean"
+        unit = "ms"
+        why = "Theirs had another clock."
+        values = [{ at = { flows = 10 }, value = 400 }, { at = { flows = 60 }, value = 100 }]
+        [[claims]]
+        text = "It is fast."
+        holds = "all(web.delay.mean < 500 ms)"
+        [[claims]]
+        text = "It is faster."
+        holds = "all(web.delay.mean < 400 ms)"
+        differs = "any(web.delay.mean < 400 ms)"
+        why = "It is not."
+        [[claims]]
+        text = "It is slower."
+        kind = "ours"
+        holds = "all(web.delay.mean > 1 s)"
+        differs = "any(web.delay.mean > 900 ms)"
+        [[claims]]
+        text = "It loses nothing."
+        holds = "all(core.drops <= 0)"
+    "#;
+
+    fn results() -> Vec<PointResult> {
+        let point = |flows: &str, delay| PointResult {
+            experiment: "sample".to_owned(),
+            engine: "sim".to_owned(),
+            point: Point::from([("flows".to_owned(), flows.to_owned())]),
+            runs: 1,
+            metrics: [("web.delay.mean".to_owned(), ours(delay, None))].into(),
+            claims: Vec::new(),
+            digest: String::new(),
+            version: String::new(),
+        };
+        vec![point("10", 0.41), point("60", 0.39)]
+    }
+
+    #[test]
+    fn claims_hold_differ_and_fail_by_their_conditions_with_the_numbers_and_the_reason() {
+        let experiment: Experiment = toml::from_str(FILE).unwrap();
+        let judgement = judge(&experiment, &results());
+        let outcomes: Vec<_> =
+            judgement.claims.iter().map(|claim| (claim.verdict, claim.why.as_str())).collect();
+        assert_eq!(
+            outcomes,
+            [
+                (Verdict::Holds, "410 ms < 500 ms at flows=10 (the closest of 2)"),
+                (
+                    Verdict::Differs,
+                    "410 ms ≥ 400 ms at flows=10 (true at 1 of 2); but 390 ms < 400 ms at flows=60 (true at 1 of 2). \
+                     It is not."
+                ),
+                (Verdict::Fails, "390 ms ≤ 1 s at flows=60 (true at 0 of 2)"),
+                (Verdict::Fails, "could not be decided: core.drops has no value at flows=10"),
+            ]
+        );
+        assert_eq!(judgement.undecided.len(), 1);
+        assert_eq!(judgement.tally(&experiment, ClaimKind::Paper), Tally { holds: 1, differs: 1, fails: 1 });
+        assert_eq!(judgement.tally(&experiment, ClaimKind::Ours), Tally { holds: 0, differs: 0, fails: 1 });
+    }
+
+    #[test]
+    fn published_values_stand_beside_ours_in_the_base_unit() {
+        let experiment: Experiment = toml::from_str(FILE).unwrap();
+        let mut results = results();
+        let judgement = judge(&experiment, &results);
+        annotate(&mut results, &judgement);
+        let [first, second] = judgement.comparisons.as_slice() else { panic!("{judgement:?}") };
+        assert_eq!((first.paper, first.verdict, &first.why), (0.4, Verdict::Holds, &None));
+        assert_eq!(second.verdict, Verdict::Fails);
+        assert_eq!(second.why.as_deref(), Some("Theirs had another clock."));
+        assert_eq!(results[1].metrics["web.delay.mean"].paper, Some(0.1));
+        assert_eq!(results[0].claims.len(), 4);
+    }
+}
