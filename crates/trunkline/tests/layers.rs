@@ -56,7 +56,7 @@ struct Rule {
     because: &'static str,
 }
 
-const RULES: [Rule; 9] = [
+const RULES: [Rule; 10] = [
     Rule {
         who: &["trunkline-units"],
         never_on: &["*"],
@@ -90,7 +90,7 @@ const RULES: [Rule; 9] = [
     },
     Rule {
         who: &["trunkline-testbed"],
-        never_on: &["trunkline-gateway", "trunkline-trunk"],
+        never_on: &["trunkline-gateway", "trunkline-trunk", "trunkline-lab"],
         because: "it measures programs from outside; what it measured from inside it would flatter",
     },
     Rule {
@@ -104,6 +104,7 @@ const RULES: [Rule; 9] = [
             "trunkline-queue",
             "trunkline-trunk",
             "trunkline-sim",
+            "trunkline-lab",
             "trunkline-gateway",
             "trunkline-testbed",
         ],
@@ -113,6 +114,12 @@ const RULES: [Rule; 9] = [
         who: &["trunkline-sim"],
         never_on: &["trunkline-gateway", "trunkline-testbed", "trunkline-netlink", "trunkline-lab"],
         because: "it runs the code that ships without the daemon around it, on any machine that compiles it",
+    },
+    Rule {
+        who: &["trunkline-lab"],
+        never_on: &["trunkline-gateway", "trunkline-netlink"],
+        because: "an experiment says what is sent over which network, and an engine carries it out: the daemon's own settings and \
+                  sockets are no part of the question",
     },
     Rule {
         who: &["trunkline-packet", "trunkline-queue"],
