@@ -79,11 +79,16 @@ impl Evaluation<'_> {
             | Expression::Or(both) => either(both),
             Expression::Call(call) => {
                 let open = self.shape(&call.arguments[0])?;
-                match call.function.reduces() {
-                    Reduces::Nothing => match call.arguments.get(1) {
-                        Some(second) if open.is_empty() => self.shape(second),
-                        _ => Ok(open),
-                    },
+                match call.reduces() {
+                    Reduces::Nothing => {
+                        let mut shape = open;
+                        for argument in &call.arguments[1..] {
+                            if shape.is_empty() {
+                                shape = self.shape(argument)?;
+                            }
+                        }
+                        Ok(shape)
+                    }
                     _ => Ok(match reduced(self.table.axes(), &open, call, node)? {
                         Some(axis) => open.into_iter().filter(|(other, _)| *other != axis).collect(),
                         None => Shape::new(),
@@ -156,6 +161,7 @@ impl Evaluation<'_> {
                 let [a, b] = [self.numbers(first, pins)?, self.numbers(&call.arguments[1], pins)?];
                 return a.pair(&b, Interval::over).ok_or_else(|| nothing_by_nothing(node));
             }
+            _ if call.reduces() == Reduces::Nothing => return self.of_several(node, call, pins),
             _ => {}
         }
         let axis = self.axis(node, call)?;
@@ -165,20 +171,23 @@ impl Evaluation<'_> {
             return Ok(self.truths(first, &inner)?.reduce(axis, |truths| Interval::exactly(count(truths))));
         }
         let values = self.numbers(first, &inner)?;
-        Ok(values.reduce(axis, |line| {
-            let by_mean = |a: &&Interval, b: &&Interval| a.mean.total_cmp(&b.mean);
-            let chosen = match call.function {
-                Function::Min => line.iter().min_by(by_mean),
-                Function::Max => line.iter().max_by(by_mean),
-                Function::First => line.first(),
-                Function::Last => line.last(),
-                _ => None,
+        Ok(values.reduce(axis, |line| one_of(call.function, line)))
+    }
+
+    /// `min`, `max` and `mean` of several arguments, value by value.
+    fn of_several(&self, node: &Node, call: &Call, pins: &Pins) -> Result<Values<Interval>, Problem> {
+        let arguments: Result<Vec<_>, _> =
+            call.arguments.iter().map(|argument| self.numbers(argument, pins)).collect();
+        let arguments = arguments?;
+        let widest = arguments.iter().max_by_key(|values| values.cells.len());
+        let Some(widest) = widest else { return Err(Problem::new(&node.at, "nothing to choose from")) };
+        let cell = |place: usize| {
+            let of = |values: &Values<Interval>| {
+                values.cells.get(if values.shape.is_empty() { 0 } else { place }).copied()
             };
-            chosen.copied().unwrap_or_else(|| {
-                let share = Interval::exactly(1.0 / line.len() as f64);
-                line.iter().copied().fold(Interval::exactly(0.0), Interval::plus).times(share)
-            })
-        }))
+            one_of(call.function, &arguments.iter().filter_map(of).collect::<Vec<_>>())
+        };
+        Ok(Values { shape: widest.shape.clone(), cells: (0..widest.cells.len()).map(cell).collect() })
     }
 
     pub(super) fn truths(&self, node: &Node, pins: &Pins) -> Result<Values<bool>, Problem> {
@@ -233,6 +242,22 @@ impl Evaluation<'_> {
         };
         Ok(self.numbers(first, &inner)?.reduce(axis, |line| line.windows(2).all(step)))
     }
+}
+
+/// The value that a function makes of some.
+fn one_of(function: Function, values: &[Interval]) -> Interval {
+    let by_mean = |a: &&Interval, b: &&Interval| a.mean.total_cmp(&b.mean);
+    let chosen = match function {
+        Function::Min => values.iter().min_by(by_mean),
+        Function::Max => values.iter().max_by(by_mean),
+        Function::First => values.first(),
+        Function::Last => values.last(),
+        _ => None,
+    };
+    chosen.copied().unwrap_or_else(|| {
+        let share = Interval::exactly(1.0 / values.len() as f64);
+        values.iter().copied().fold(Interval::exactly(0.0), Interval::plus).times(share)
+    })
 }
 
 fn nothing_by_nothing(node: &Node) -> Problem {

@@ -5,7 +5,7 @@ use super::Table;
 use super::dimension::Dimension;
 use super::error::Problem;
 use super::evaluation::{Evaluation, Pins, rises, same, slack};
-use super::expression::{Arithmetic, Call, Expression, Function, Node};
+use super::expression::{Arithmetic, Call, Comparison, Expression, Function, Node};
 use super::show::{digits, show};
 use super::value::{Interval, combinations};
 
@@ -192,6 +192,10 @@ impl Explanation<'_> {
             Expression::Not(inner) => -self.margin(inner, pins)?,
             Expression::Comparison(comparison, both) => {
                 let [left, right] = [self.number(&both[0], pins)?.mean, self.number(&both[1], pins)?.mean];
+                if let Comparison::Equal | Comparison::NotEqual = comparison {
+                    let apart = relative(left, right).abs();
+                    return Ok(if *comparison == Comparison::Equal { -apart } else { apart });
+                }
                 if comparison.holds(1.0, 0.0) { relative(left, right) } else { relative(right, left) }
             }
             Expression::Call(Call { function: Function::Above, arguments, .. }) => {

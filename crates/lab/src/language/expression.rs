@@ -80,6 +80,8 @@ pub(super) enum Comparison {
     LessOrEqual,
     Greater,
     GreaterOrEqual,
+    Equal,
+    NotEqual,
 }
 
 impl Comparison {
@@ -89,6 +91,8 @@ impl Comparison {
             Comparison::LessOrEqual => "≤",
             Comparison::Greater => ">",
             Comparison::GreaterOrEqual => "≥",
+            Comparison::Equal => "=",
+            Comparison::NotEqual => "≠",
         }
     }
 
@@ -98,15 +102,20 @@ impl Comparison {
             Comparison::LessOrEqual => Comparison::Greater,
             Comparison::Greater => Comparison::LessOrEqual,
             Comparison::GreaterOrEqual => Comparison::Less,
+            Comparison::Equal => Comparison::NotEqual,
+            Comparison::NotEqual => Comparison::Equal,
         }
     }
 
+    #[allow(clippy::float_cmp, reason = "who writes == means it: of counts")]
     pub(super) fn holds(self, a: f64, b: f64) -> bool {
         match self {
             Comparison::Less => a < b,
             Comparison::LessOrEqual => a <= b,
             Comparison::Greater => a > b,
             Comparison::GreaterOrEqual => a >= b,
+            Comparison::Equal => a == b,
+            Comparison::NotEqual => a != b,
         }
     }
 }
@@ -130,10 +139,10 @@ pub(super) enum Function {
     Same,
 }
 
-/// What a function does to the axes of its first argument.
+/// What a call does to the axes of its first argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reduces {
-    /// Nothing: it is of pairs.
+    /// Nothing: it is of one point's values.
     Nothing,
     /// All of them, or the one that `along` names.
     Everything,
@@ -177,21 +186,22 @@ impl Function {
             Function::All
             | Function::Any
             | Function::Count
-            | Function::Min
-            | Function::Max
-            | Function::Mean
             | Function::First
             | Function::Last
             | Function::Abs => (1, 1),
+            Function::Min | Function::Max | Function::Mean => (1, 32),
             Function::Increasing | Function::Decreasing => (1, 2),
             Function::Ratio | Function::Above => (2, 2),
             Function::Same => (2, 3),
         }
     }
+}
 
-    pub(super) fn reduces(self) -> Reduces {
-        match self {
+impl Call {
+    pub(super) fn reduces(&self) -> Reduces {
+        match self.function {
             Function::Abs | Function::Ratio | Function::Above | Function::Same => Reduces::Nothing,
+            Function::Min | Function::Max | Function::Mean if self.arguments.len() > 1 => Reduces::Nothing,
             Function::First | Function::Last | Function::Increasing | Function::Decreasing => Reduces::One,
             _ => Reduces::Everything,
         }

@@ -65,6 +65,8 @@ impl Operator {
             Token::Symbol("<=") => Operator::Comparison(Comparison::LessOrEqual),
             Token::Symbol(">") => Operator::Comparison(Comparison::Greater),
             Token::Symbol(">=") => Operator::Comparison(Comparison::GreaterOrEqual),
+            Token::Symbol("==") => Operator::Comparison(Comparison::Equal),
+            Token::Symbol("!=") => Operator::Comparison(Comparison::NotEqual),
             Token::Symbol("+") => Operator::Arithmetic(Arithmetic::Plus),
             Token::Symbol("-") => Operator::Arithmetic(Arithmetic::Minus),
             Token::Symbol("*") => Operator::Arithmetic(Arithmetic::Times),
@@ -99,7 +101,7 @@ impl Parser<'_> {
             _ => format!("{:?} stands", &self.text[self.at.clone()]),
         };
         let hint = match self.token {
-            Token::Symbol("=") => " (to compare for equality: same(a, b))",
+            Token::Symbol("=") => " (to compare: ==, or same(a, b) for what cannot be told apart)",
             _ => "",
         };
         Problem::new(&self.at, format!("{found} where {expected} was expected{hint}"))
@@ -211,8 +213,12 @@ impl Parser<'_> {
         self.expect(")")?;
         let (least, most) = function.arity();
         if !(least..=most).contains(&arguments.len()) {
-            let allowed = if least == most { least.to_string() } else { format!("{least} or {most}") };
-            let message = format!("{name} takes {allowed} arguments, not {}", arguments.len());
+            let allowed = match most - least {
+                0 => format!("{least} argument(s)"),
+                1 => format!("{least} or {most} arguments"),
+                _ => format!("{least} to {most} arguments"),
+            };
+            let message = format!("{name} takes {allowed}, not {}", arguments.len());
             return Err(Problem::new(at, message));
         }
         Ok(Expression::Call(Call { function, arguments, along }))

@@ -108,6 +108,13 @@ fn conditions_are_what_they_say() {
         ("2 - 1 - 1 <= 0 and 8 / 2 / 2 <= 2", true),
         ("1 < 0 and 1 < 0 or 0 < 1", true),
         ("not 1 < 0", true),
+        (
+            "min(3 s, web.delay.mean[trunk=with, flows=1], 2 s) == 500 ms and max(1, 2) != 1 and mean(1, 2, 6) == 3",
+            true,
+        ),
+        ("all(max(web.delay.mean[trunk=with], 2 s, web.delay.mean[trunk=without]) >= 2 s)", true),
+        ("all(max(web.delay.mean[trunk=with], 2 s) == 2 s)", false),
+        ("core.drops[trunk=with, flows=1] == -100", true),
         ("all(web.delay.mean <= max(web.delay.mean))", true),
     ] {
         assert_eq!(explanation(text).0, holds, "{text}");
@@ -121,10 +128,16 @@ fn what_means_nothing_is_refused_with_its_place() {
         ("1 <", "", "the condition ends where"),
         ("1 < 2)", ")", "stands where an operator, or the end was expected"),
         ("(1 < 2", "", "the condition ends where \")\" was expected"),
-        ("1 = 2", "=", "to compare for equality: same(a, b)"),
+        ("1 = 2", "=", "to compare: =="),
         ("1 < 2 § 3", "§", "means nothing here; allowed:"),
         ("median(1) < 2", "median", "there is no function median; allowed: all, any, count"),
-        ("abs(1, 2) < 2", "abs", "abs takes 1 arguments, not 2"),
+        (
+            "all(max(web.delay.mean, web.delay.mean[trunk=with]) > 1 s)",
+            "max(web.delay.mean, web.delay.mean[trunk=with])",
+            "cannot be paired",
+        ),
+        ("max(1, 2 s) > 1", "max(1, 2 s)", "no unit"),
+        ("abs(1, 2) < 2", "abs", "abs takes 1 argument(s), not 2"),
         (
             "web.dely.mean[trunk=with, flows=1] < 1 s",
             "web.dely.mean[trunk=with, flows=1]",

@@ -20,7 +20,8 @@ pub(super) enum Token {
 }
 
 /// Longest first.
-const SYMBOLS: [&str; 14] = ["<=", ">=", "<", ">", "=", "|", "+", "-", "*", "/", "(", ")", "[", "]"];
+const SYMBOLS: [&str; 16] =
+    ["<=", ">=", "==", "!=", "<", ">", "=", "|", "+", "-", "*", "/", "(", ")", "[", "]"];
 
 fn is_name(character: char) -> bool {
     character.is_ascii_alphanumeric() || "_-.".contains(character)
@@ -54,7 +55,7 @@ pub(super) fn token(text: &str, from: usize) -> Result<(Token, Range<usize>), Pr
         None => Err(Problem::new(
             &(start..start + first.len_utf8()),
             format!(
-                "{first:?} means nothing here; allowed: metrics, numbers with units, + - * / < <= > >= and or not ( )"
+                "{first:?} means nothing here; allowed: metrics, numbers with units, + - * / < <= > >= == != and or not ( )"
             ),
         )),
     }

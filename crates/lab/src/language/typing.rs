@@ -88,7 +88,7 @@ pub(super) fn reduced(
 ) -> Result<Option<usize>, Problem> {
     let name = call.function.name();
     if let Some((at, axis)) = &call.along {
-        if call.function.reduces() == Reduces::Nothing {
+        if call.reduces() == Reduces::Nothing {
             return Err(Problem::new(at, format!("{name} does not go along an axis")));
         }
         let place = axes.get_index_of(axis).filter(|place| shape.iter().any(|(open, _)| open == place));
@@ -98,7 +98,7 @@ pub(super) fn reduced(
             None => Err(Problem::new(at, format!("{axis} is not open here; open are: {open}"))),
         };
     }
-    match (call.function.reduces(), shape.as_slice()) {
+    match (call.reduces(), shape.as_slice()) {
         (Reduces::One, []) => {
             Err(Problem::new(&node.at, format!("{name} needs values along an axis; this is one value")))
         }
@@ -185,6 +185,17 @@ impl Typing<'_> {
             }
         };
         let axis = reduced(self.axes, &open, call, node)?;
+        if let (Function::Min | Function::Max | Function::Mean, Reduces::Nothing) =
+            (call.function, call.reduces())
+        {
+            let (mut number, mut shape) = (number, open);
+            for argument in &call.arguments[1..] {
+                let (dimension, other) = self.pair(node, first, argument)?;
+                number = Some(dimension);
+                shape = self.paired(node, shape, other)?;
+            }
+            return Ok(Type { number, shape });
+        }
         let left = match axis {
             Some(axis) => open.iter().filter(|(other, _)| *other != axis).cloned().collect(),
             None => Shape::new(),
