@@ -33,6 +33,12 @@ impl<T: Item> Queue<T> {
         &self.stats
     }
 
+    /// Counts the most that waited from now on.
+    pub fn forget_peaks(&mut self) {
+        self.stats.peak_segments = self.stats.backlog_segments;
+        self.stats.peak_bytes = self.stats.backlog_bytes;
+    }
+
     /// Whether nothing waits.
     pub const fn is_empty(&self) -> bool {
         self.stats.backlog_segments == 0

@@ -26,12 +26,18 @@ pub struct Datagrams {
     pub delay_max: Duration,
     /// Interarrival jitter as RTP reports it (RFC 3550 §6.4.1).
     pub jitter: Duration,
+    /// Sum of the differences between the delays of one and the next.
+    pub variation_sum: Duration,
     /// Arrived with CE.
     pub marked: u64,
     last_delay: Option<Duration>,
 }
 
 impl Datagrams {
+    pub(crate) fn forget_peaks(&mut self) {
+        (self.delay_min, self.delay_max) = (None, Duration::ZERO);
+    }
+
     pub(crate) fn take(&mut self, now: Instant, packet: &Packet) {
         let delay = now.saturating_since(packet.sent());
         self.received += 1;
@@ -44,6 +50,7 @@ impl Datagrams {
             let difference = delay.abs_diff(last);
             // A sixteenth of the way, in either direction.
             self.jitter = (self.jitter * 15 + difference) / 16;
+            self.variation_sum += difference;
         }
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use trunkline_tcp::Endpoint;
+use trunkline_trunk::ClassId;
 use trunkline_trunk::path_tail::Estimate;
 use trunkline_units::{Instant, Rng};
 
@@ -182,7 +183,8 @@ impl Network {
     pub fn tcp(&mut self, traffic: TcpTraffic) -> SourceId {
         let nodes = [traffic.client, traffic.server];
         traffic.check().unwrap_or_else(|error| panic!("TCP between {}: {error}", self.names(nodes)));
-        let users = self.connections(&traffic) + u64::from(traffic.pattern.users());
+        let users = self.connections_to(traffic.client, traffic.server, traffic.port)
+            + u64::from(traffic.pattern.users());
         let most = TcpTraffic::MOST_CONNECTIONS;
         assert!(
             users <= u64::from(most),
@@ -206,12 +208,12 @@ impl Network {
         self.add(Source::Datagrams(Box::new(source)))
     }
 
-    /// Connections of the sources so far from the same node to the same port.
-    fn connections(&self, like: &TcpTraffic) -> u64 {
+    /// Connections of the sources so far from a node to a port of another: up to [`TcpTraffic::MOST_CONNECTIONS`].
+    pub fn connections_to(&self, from: NodeId, to: NodeId, to_port: u16) -> u64 {
         let same = |source: &Source| match source {
             Source::Transfers(source) => {
                 let TcpTraffic { client, server, port, pattern, .. } = &source.traffic;
-                let same = (*client, *server, *port) == (like.client, like.server, like.port);
+                let same = (*client, *server, *port) == (from, to, to_port);
                 if same { u64::from(pattern.users()) } else { 0 }
             }
             Source::Datagrams(_) => 0,
@@ -343,6 +345,41 @@ impl Network {
     /// Lets everything happen that is due within `time`.
     pub fn run_for(&mut self, time: Duration) {
         self.run_until(self.core.now + time);
+    }
+
+    /// As [`Network::run_until`], but stops as the last of these sources is over: it has no transfer that goes on or is to begin.
+    /// Whether all are. Sources of datagrams never are.
+    pub fn run_until_over(&mut self, sources: &[SourceId], end: Instant) -> bool {
+        self.begin();
+        let mut left = sources.iter();
+        let mut awaited = left.next();
+        loop {
+            while awaited.is_some_and(|source| self.is_over(*source)) {
+                awaited = left.next();
+            }
+            if awaited.is_none() {
+                return true;
+            }
+            if !self.step(end) {
+                self.core.now = self.core.now.max(end);
+                return false;
+            }
+        }
+    }
+
+    fn is_over(&self, id: SourceId) -> bool {
+        match &self.sources[id.0 as usize] {
+            Source::Transfers(source) => source.is_over(),
+            Source::Datagrams(_) => false,
+        }
+    }
+
+    /// Counts what is largest or least of all, the peaks of queues and buffers and the delays of datagrams, from now on.
+    pub fn forget_peaks(&mut self) {
+        self.core.links.iter_mut().for_each(Link::forget_peaks);
+        self.core.datagrams.iter_mut().for_each(Datagrams::forget_peaks);
+        self.proxies.iter_mut().for_each(Proxy::forget_peaks);
+        self.trunks.forget_peaks();
     }
 
     /// One event, if there is one up to `end`.
@@ -494,6 +531,11 @@ impl Network {
         }
     }
 
+    /// The end of a user's connection that sends the data of its transfers.
+    pub fn sender(&self, id: SourceId, user: u32) -> Option<&Endpoint> {
+        self.sender_first(id, user).map(|[sender, _]| self.endpoint(sender))
+    }
+
     /// The connection of a user, the end that sends data first.
     pub(crate) fn sender_first(&self, id: SourceId, user: u32) -> Option<[ConnectionId; 2]> {
         match &self.sources[id.0 as usize] {
@@ -503,7 +545,7 @@ impl Network {
     }
 
     /// Octets of a user's transfers that have been received.
-    pub(crate) fn received_by(&self, id: SourceId, user: u32) -> u64 {
+    pub fn received_by(&self, id: SourceId, user: u32) -> u64 {
         match &self.sources[id.0 as usize] {
             Source::Transfers(source) => source.received_by(&self.core, user),
             Source::Datagrams(_) => 0,
@@ -522,6 +564,11 @@ impl Network {
     /// One side of a trunk, 0 or 1, and what it says of itself.
     pub fn trunk_report(&mut self, id: TrunkId, side: usize) -> TrunkReport {
         self.trunks.report(&self.core, id, side)
+    }
+
+    /// Segments and octets that wait in a class' edge queues at one side of a trunk, 0 or 1.
+    pub fn class_backlog(&self, id: TrunkId, side: usize, class: ClassId) -> (u64, u64) {
+        self.trunks.backlog(id, side, class)
     }
 
     /// The end of a lane's connection at one side of a trunk; `None` of lanes of datagrams.

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use trunkline_queue::{Limits, Settings as QueueSettings, TrunkSettings as TrunkQueue};
-use trunkline_sim::{AcrossTrunk, Dumbbell, LinkSettings, Recorder, Timing, UdpTraffic};
+use trunkline_sim::{AcrossTrunk, Dumbbell, Jitter, LinkSettings, Recorder, Timing, UdpTraffic};
 use trunkline_tcp::Preset;
+use trunkline_trunk::ClassId;
 use trunkline_units::{Instant, Rate};
 
 fn seconds(seconds: u64) -> Instant {
@@ -123,4 +124,44 @@ fn a_trunks_side_is_recorded_lane_by_lane_and_class_by_class() {
     let trunk = dumbbell.trunk.expect("a trunk").0;
     let report = dumbbell.network.trunk_report(trunk, 0);
     assert!((drops - report.classes[0].queue.dropped_total() as f64).abs() < 0.5 && drops > 0.0, "{drops}");
+}
+
+#[test]
+fn peaks_are_counted_from_where_they_were_forgotten() {
+    let (mut plain, _) = loaded(true);
+    let (mut asked, _) = loaded(true);
+    plain.network.run_until(seconds(20));
+    asked.network.run_until(seconds(10));
+    let (trunk, _) = asked.trunk.expect("a trunk");
+    let link = asked.bottleneck[0];
+    let peak = |dumbbell: &Dumbbell| dumbbell.network.link_state(link).queue().peak_segments;
+    assert_eq!(peak(&asked), 40, "slow start fills the queue");
+    asked.network.forget_peaks();
+    assert_eq!(peak(&asked), asked.network.link_state(link).queue().backlog_segments);
+    let waiting = asked.network.class_backlog(trunk, 0, ClassId(0));
+    let class = &asked.network.trunk_report(trunk, 0).classes[0].queue;
+    assert_eq!(waiting, (class.backlog_segments, class.backlog_bytes));
+    assert_eq!((class.peak_segments, class.peak_bytes), waiting);
+    asked.network.run_until(seconds(20));
+    assert_eq!(plain.network.digest(), asked.network.digest());
+}
+
+#[test]
+fn the_delays_of_datagrams_differ_by_no_more_than_the_least_and_the_most_do() {
+    let mut links = LinkSettings::new(Rate::from_mbit(10.0), Duration::from_millis(20));
+    links.impairments.jitter = Jitter::Uniform { most: Duration::from_millis(6), reorders: true };
+    let mut dumbbell = Dumbbell::new(5, 1, &links);
+    let (from, to) = (dumbbell.senders[0], dumbbell.receivers[0]);
+    let timing = Timing::Constant(Rate::from_mbit(1.0));
+    let (start, stop) = (Duration::ZERO, None);
+    let source =
+        dumbbell.network.udp(UdpTraffic { from, to, port: 9, dscp: 0, data: 972, start, stop, timing });
+    dumbbell.network.run_until(seconds(40));
+    let flow = *dumbbell.network.datagrams(source).expect("a source of datagrams");
+    let mean = flow.variation_sum.as_secs_f64() / flow.received as f64;
+    // Of two numbers that are evenly distributed over 6 ms, the difference is 2 ms on average.
+    assert!((0.0019..0.0021).contains(&mean), "{mean} s over {} datagrams", flow.received);
+    dumbbell.network.forget_peaks();
+    let flow = *dumbbell.network.datagrams(source).expect("a source of datagrams");
+    assert_eq!((flow.delay_min, flow.delay_max), (None, Duration::ZERO));
 }

@@ -316,3 +316,39 @@ fn datagrams_come_at_their_times_beside_transfers_on_the_same_port() {
     assert!(transfers.iter().all(|transfer| transfer.bytes == 50_000));
     assert_eq!(network.node_stats(server).unclaimed + network.node_stats(server).malformed, 0);
 }
+
+#[test]
+fn a_run_stops_as_the_last_of_the_awaited_sources_is_over() {
+    let build = || {
+        let (mut network, hosts) = pair(1, &link(10.0, 20));
+        let slow = network.tcp(tcp(hosts, Preset::Linux6.settings(), bulk(4, Some(300_000), 0.5)));
+        let late = TcpTraffic {
+            start: Duration::from_secs(3),
+            ..tcp(hosts, impatient(), bulk(1, Some(50_000), 0.0))
+        };
+        let late = network.tcp(late);
+        network.tcp(tcp(hosts, Preset::Linux6.settings(), web(3)));
+        (network, [slow, late])
+    };
+    let (mut network, sources) = build();
+    assert!(!network.run_until_over(&sources, seconds(2)));
+    assert_eq!(network.now(), seconds(2));
+    assert!(network.run_until_over(&sources, seconds(600)));
+    let ends = sources.map(|source| network.transfers(source).iter().map(|transfer| transfer.ended).max());
+    assert_eq!(ends.into_iter().max().flatten(), Some(Some(network.now())), "{ends:?}");
+    assert!((seconds(3)..seconds(5)).contains(&network.now()), "{:?}", network.now());
+    assert!(network.run_until_over(&sources, seconds(600)), "they stay over");
+
+    let (mut plain, _) = build();
+    plain.run_until(network.now());
+    network.run_until(network.now());
+    assert_eq!(plain.digest(), network.digest(), "to stop changes nothing");
+}
+
+#[test]
+fn a_transfer_that_fails_is_over_too() {
+    let (mut network, hosts) = pair(1, &link(10.0, 20).loss(Loss::Uniform(1.0)));
+    let source = network.tcp(tcp(hosts, impatient(), bulk(2, Some(1000), 1.0)));
+    assert!(network.run_until_over(&[source], seconds(600)));
+    assert_eq!(counted(&network.transfers(source), TransferState::Failed), 2);
+}

@@ -17,8 +17,8 @@ use trunkline_tcp::Settings;
 use trunkline_trunk::compress::{Compression, CompressorStats};
 use trunkline_trunk::frame::FrameHead;
 use trunkline_trunk::{
-    ClassReport, EdgePacing, LaneId, LaneSnapshot, Offered, PacingMode, Receiver, ReceiverStats, Transmitter,
-    TrunkPlan,
+    ClassId, ClassReport, EdgePacing, LaneId, LaneSnapshot, Offered, PacingMode, Receiver, ReceiverStats,
+    Transmitter, TrunkPlan,
 };
 use trunkline_units::{Instant, Rate};
 
@@ -369,6 +369,15 @@ impl Trunks {
             receiver: *own.receiver.stats(),
             refused: own.refused,
         }
+    }
+
+    /// Segments and octets that wait in a class' edge queues.
+    pub(crate) fn backlog(&self, trunk: TrunkId, side: usize, class: ClassId) -> (u64, u64) {
+        self.halves[trunk.0 as usize * 2 + side].core.backlog(class)
+    }
+
+    pub(crate) fn forget_peaks(&mut self) {
+        self.halves.iter_mut().for_each(|half| half.core.forget_peaks());
     }
 
     /// Lanes of a trunk, open or not.

@@ -269,6 +269,10 @@ impl Link {
         }
     }
 
+    pub(crate) fn forget_peaks(&mut self) {
+        self.queue.forget_peaks();
+    }
+
     pub(crate) fn capture(&mut self, capture: Capture) {
         self.captures.push(capture);
     }

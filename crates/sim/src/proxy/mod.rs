@@ -138,6 +138,10 @@ impl Proxy {
         &self.stats
     }
 
+    pub(crate) fn forget_peaks(&mut self) {
+        self.stats.peak_buffered = self.stats.buffered;
+    }
+
     /// The operator says something else of a cell, by its number.
     pub(crate) fn set_estimate(&mut self, core: &mut Core, index: u32, cell: usize, estimate: Estimate) {
         if let Work::Split(split) = &mut self.work {

@@ -38,6 +38,8 @@ pub(crate) struct TransferSource {
     records: Vec<Record>,
     stopped: bool,
     index: u32,
+    /// Transfers that go on.
+    running: u32,
 }
 
 impl TransferSource {
@@ -66,6 +68,7 @@ impl TransferSource {
             records: Vec::new(),
             stopped: false,
             index: 0,
+            running: 0,
         }
     }
 
@@ -127,6 +130,7 @@ impl TransferSource {
         let now = core.now;
         let record = self.records.len() as u32;
         self.records.push(Record::begun(user, now));
+        self.running += 1;
         let place = &mut self.users[user as usize];
         place.record = record;
         place.before = 0;
@@ -283,6 +287,7 @@ impl TransferSource {
             return false;
         }
         self.fill(core, user);
+        self.running -= 1;
         let record = &mut self.records[place.record as usize];
         self.users[user as usize].finished += record.bytes;
         (record.state, record.ended) = (state, Some(core.now));
@@ -346,6 +351,11 @@ impl TransferSource {
             .get(place.record as usize)
             .filter(|record| record.user == user && record.state == TransferState::Running);
         place.finished + running.map_or(0, |record| self.filled(record.transfer(), core, user).bytes)
+    }
+
+    /// Nothing goes on, and nothing is to begin.
+    pub(crate) fn is_over(&self) -> bool {
+        self.running == 0 && self.due.is_empty()
     }
 
     pub(crate) fn users(&self) -> u32 {

@@ -79,6 +79,23 @@ impl<P: Packet> Transmitter<P> {
         plan.classes.iter().zip(classes.iter()).map(report).collect()
     }
 
+    /// Segments and bytes that wait in the queues of a class; none of one that is not there.
+    pub fn backlog(&self, class: ClassId) -> (u64, u64) {
+        let own =
+            self.classes.get(class.index()).map_or(0..0, |state| state.first..state.first + state.lanes);
+        self.members[own]
+            .iter()
+            .map(|member| member.queue.stats())
+            .fold((0, 0), |(segments, bytes), queue| {
+                (segments + queue.backlog_segments, bytes + queue.backlog_bytes)
+            })
+    }
+
+    /// Counts the most that waited in each queue from now on.
+    pub fn forget_peaks(&mut self) {
+        self.members.iter_mut().for_each(|member| member.queue.forget_peaks());
+    }
+
     /// Flows that are remembered, how many may be, and how many were forgotten to make room.
     pub fn flow_table(&self) -> (usize, usize, u64) {
         (self.flows.len(), self.flows.limit(), self.forgotten)
