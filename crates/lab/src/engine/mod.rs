@@ -1,0 +1,92 @@
+//! Engines: what carries out a [`Scenario`] and says what came of it.
+//!
+//! An engine is given a scenario and a seed and knows nothing of files, sweeps or papers. It measures what docs/metrics.md lists,
+//! under the names that [`catalogue`](crate::catalogue) has.
+
+mod sim;
+
+use std::str::FromStr;
+use std::sync::atomic::AtomicBool;
+
+use thiserror::Error;
+use trunkline_sim::SettingsError;
+
+use crate::results::Outcome;
+use crate::scenario::Scenario;
+
+/// What carries out a scenario.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum EngineKind {
+    /// The simulator, in virtual time.
+    #[default]
+    Sim,
+    /// Kernels in network namespaces.
+    Testbed,
+}
+
+impl EngineKind {
+    /// All there are.
+    pub const ALL: [EngineKind; 2] = [EngineKind::Sim, EngineKind::Testbed];
+
+    /// Its name on the command line and in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            EngineKind::Sim => "sim",
+            EngineKind::Testbed => "testbed",
+        }
+    }
+}
+
+impl FromStr for EngineKind {
+    type Err = EngineError;
+
+    fn from_str(text: &str) -> Result<Self, EngineError> {
+        let known = EngineKind::ALL.into_iter().find(|kind| kind.name() == text);
+        known.ok_or_else(|| EngineError::Unknown(text.to_owned()))
+    }
+}
+
+/// Why there is no outcome.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum EngineError {
+    /// There is no such engine.
+    #[error("no engine is named {0:?}; allowed: sim, testbed")]
+    Unknown(String),
+    /// It cannot carry out experiments.
+    #[error("the testbed does not run experiments yet; allowed: --engine sim")]
+    Unsupported,
+    /// A part of the scenario makes no sense.
+    #[error("{part}: {error}")]
+    Settings {
+        /// Which.
+        part: String,
+        /// What is wrong with it.
+        error: SettingsError,
+    },
+    /// A part of the scenario does not fit the others.
+    #[error("{part} {problem}")]
+    Misfit {
+        /// Which.
+        part: String,
+        /// Why it does not, and what is allowed.
+        problem: String,
+    },
+    /// It was told to stop.
+    #[error("stopped")]
+    Stopped,
+}
+
+/// Carries out a scenario. The same scenario and seed give the same outcome, if the engine is the simulator.
+///
+/// `stop` is looked at a thousand times or more during a run; once it is set there is no outcome.
+pub fn run(
+    engine: EngineKind,
+    scenario: &Scenario,
+    seed: u64,
+    stop: &AtomicBool,
+) -> Result<Outcome, EngineError> {
+    match engine {
+        EngineKind::Sim => sim::run(scenario, seed, stop),
+        EngineKind::Testbed => Err(EngineError::Unsupported),
+    }
+}

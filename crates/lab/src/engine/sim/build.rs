@@ -1,0 +1,250 @@
+//! A scenario as a network of the simulator.
+//!
+//! Parts are added in the scenario's order and trunks last, so that what is random in links and traffic is the same whether there
+//! are trunks or not.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use trunkline_sim::gateway::DatagramLaneSettings;
+use trunkline_sim::{
+    Cell, Lanes, LinkId, Network, NodeId, ProxyId, ProxyMode, ProxySettings, SourceId, TcpTraffic, TrunkId,
+    TrunkSettings, UdpTraffic,
+};
+use trunkline_trunk::TrunkPlan;
+use trunkline_trunk::compress::Compression;
+use trunkline_trunk::path_tail::{Estimate, Limit};
+
+use super::EngineError;
+use crate::scenario::{self, Carrier, Load, NodeKind, Scenario};
+
+/// A network, and where in it the parts of its scenario are.
+pub(super) struct Built {
+    pub(super) network: Network,
+    pub(super) nodes: Vec<NodeId>,
+    /// For each node.
+    pub(super) proxies: Vec<Option<ProxyId>>,
+    pub(super) links: Vec<[LinkId; 2]>,
+    pub(super) sources: Vec<SourceId>,
+    pub(super) trunks: Vec<TrunkId>,
+}
+
+/// Octets of the longest packet that a lane of datagrams carries.
+const LONGEST: u32 = 1500;
+
+pub(super) fn build(scenario: &Scenario, seed: u64) -> Result<Built, EngineError> {
+    let mut network = Network::new(seed);
+    if scenario.nodes.len() >= NodeId::MOST as usize {
+        return Err(misfit("nodes", format!("are {}; allowed: {}", scenario.nodes.len(), NodeId::MOST - 1)));
+    }
+    // Proxies name nodes that come after them. The numbers of all are known beforehand.
+    let ids = {
+        let mut names = Network::new(0);
+        scenario.nodes.iter().map(|node| names.router(&node.name)).collect::<Vec<_>>()
+    };
+    let (mut nodes, mut proxies) = (Vec::new(), Vec::new());
+    for place in 0..scenario.nodes.len() {
+        let (id, proxy) = add_node(&mut network, scenario, place, &ids)?;
+        nodes.push(id);
+        proxies.push(proxy);
+    }
+    let mut built =
+        Built { network, nodes, proxies, links: Vec::new(), sources: Vec::new(), trunks: Vec::new() };
+    for link in &scenario.links {
+        built.add_link(link)?;
+    }
+    for traffic in &scenario.traffic {
+        built.add_traffic(traffic)?;
+    }
+    for trunk in &scenario.trunks {
+        built.add_trunk(scenario, trunk)?;
+    }
+    built.network.check().map_err(|error| settings("network", error))?;
+    Ok(built)
+}
+
+fn settings(part: &str, error: trunkline_sim::SettingsError) -> EngineError {
+    EngineError::Settings { part: part.to_owned(), error }
+}
+
+fn misfit(part: &str, problem: String) -> EngineError {
+    EngineError::Misfit { part: part.to_owned(), problem }
+}
+
+fn add_node(
+    network: &mut Network,
+    scenario: &Scenario,
+    place: usize,
+    ids: &[NodeId],
+) -> Result<(NodeId, Option<ProxyId>), EngineError> {
+    let node = &scenario.nodes[place];
+    let has_trunk = || scenario.trunks.iter().any(|trunk| trunk.gateways.contains(&place));
+    Ok(match node.kind {
+        NodeKind::Host => (network.host(&node.name), None),
+        NodeKind::Gateway if has_trunk() => (network.gateway(&node.name), None),
+        NodeKind::Router | NodeKind::Gateway => (network.router(&node.name), None),
+        NodeKind::Proxy => match node.proxy.as_ref().and_then(|proxy| proxy_settings(proxy, ids)) {
+            Some(proxy) => {
+                proxy.check().map_err(|error| settings(&format!("proxies.{}", node.name), error))?;
+                let (id, proxy) = network.proxy(&node.name, proxy);
+                (id, Some(proxy))
+            }
+            None => (network.router(&node.name), None),
+        },
+    })
+}
+
+/// `None` of one that does nothing.
+fn proxy_settings(proxy: &scenario::Proxy, ids: &[NodeId]) -> Option<ProxySettings> {
+    let some = |nodes: &[usize]| nodes.iter().map(|node| ids[*node]).collect::<Vec<_>>();
+    let cell = |cell: &scenario::Cell| Cell {
+        nodes: some(&cell.hosts),
+        estimate: Estimate { rate: cell.rate, recovery: cell.recovery },
+        limit: Limit { segments: cell.packets, bytes: cell.bytes },
+        buffer: cell.buffer,
+        each_alone: cell.each_alone,
+    };
+    let mode = match &proxy.mode {
+        scenario::ProxyMode::None => return None,
+        scenario::ProxyMode::Split(tcp) => ProxyMode::Split(tcp.clone()),
+        scenario::ProxyMode::PathTail(tcp, cells) => {
+            ProxyMode::PathTail(tcp.clone(), cells.iter().map(cell).collect())
+        }
+        scenario::ProxyMode::ClampWindow(octets) => ProxyMode::ClampWindow(*octets),
+        scenario::ProxyMode::Freeze(after) => ProxyMode::Freeze { after: *after },
+        scenario::ProxyMode::RegulateAcks(room) => ProxyMode::RegulateAcks { room: *room },
+    };
+    Some(ProxySettings { behind: some(&proxy.behind), mode })
+}
+
+impl Built {
+    fn add_link(&mut self, link: &scenario::Link) -> Result<(), EngineError> {
+        let part = format!("links.{}", link.name);
+        let [a, b] = link.ends.map(|end| self.nodes[end]);
+        if a == b {
+            return Err(misfit(&part, "ends where it begins; allowed: two nodes".to_owned()));
+        }
+        for (way, place) in link.ways.iter().zip([part.clone(), format!("{part}.back")]) {
+            way.check().map_err(|error| settings(&place, error))?;
+        }
+        self.links.push(self.network.connect(a, b, &link.ways[0], &link.ways[1]));
+        Ok(())
+    }
+
+    fn add_traffic(&mut self, traffic: &scenario::Traffic) -> Result<(), EngineError> {
+        let part = format!("traffic.{}", traffic.name);
+        let [from, to] = traffic.ends.map(|end| self.nodes[end]);
+        let scenario::Traffic { port, dscp, start, stop, .. } = *traffic;
+        let id = match &traffic.load {
+            Load::Tcp { tcp, pattern } => {
+                let (tcp, pattern) = (tcp.clone(), pattern.clone());
+                let users = pattern.users();
+                let tcp = TcpTraffic { client: from, server: to, port, dscp, tcp, start, stop, pattern };
+                tcp.check().map_err(|error| settings(&part, error))?;
+                let before = self.network.connections_to(from, to, port);
+                let most = u64::from(TcpTraffic::MOST_CONNECTIONS);
+                if before + u64::from(users) > most {
+                    let problem = format!(
+                        "makes {} connections from one node to one port of another; allowed: up to {most} (give it another port)",
+                        before + u64::from(users)
+                    );
+                    return Err(misfit(&part, problem));
+                }
+                self.network.tcp(tcp)
+            }
+            Load::Udp { data, timing } => {
+                let (data, timing) = (*data, timing.clone());
+                let udp = UdpTraffic { from, to, port, dscp, data, start, stop, timing };
+                udp.check().map_err(|error| settings(&part, error))?;
+                self.network.udp(udp)
+            }
+        };
+        self.sources.push(id);
+        Ok(())
+    }
+
+    fn add_trunk(&mut self, scenario: &Scenario, trunk: &scenario::Trunk) -> Result<(), EngineError> {
+        let part = format!("trunks.{}", trunk.name);
+        for gateway in trunk.gateways {
+            if scenario.nodes[gateway].kind != NodeKind::Gateway {
+                let problem = format!("ends at {}, which is no gateway", scenario.nodes[gateway].name);
+                return Err(misfit(&part, problem));
+            }
+        }
+        if trunk.gateways[0] == trunk.gateways[1] {
+            return Err(misfit(&part, "ends where it begins; allowed: two gateways".to_owned()));
+        }
+        check_apart(scenario, trunk, &part)?;
+        let ends = trunk.gateways.map(|gateway| self.nodes[gateway]);
+        let own = self.trunk_settings(scenario, trunk);
+        own.check().map_err(|error| settings(&part, error))?;
+        self.trunks.push(self.network.trunk(ends, own));
+        Ok(())
+    }
+
+    fn trunk_settings(&self, scenario: &Scenario, trunk: &scenario::Trunk) -> TrunkSettings {
+        let tcp = &trunk.tcp;
+        let lanes = match trunk.carrier {
+            Carrier::Tcp => Lanes::Tcp([Arc::clone(tcp), Arc::clone(tcp)]),
+            Carrier::Datagrams => {
+                Lanes::Datagrams(DatagramLaneSettings { tcp: Arc::clone(tcp), segment: LONGEST })
+            }
+        };
+        let plan = self.plan(trunk);
+        let users = |traffic: &scenario::Traffic| match &traffic.load {
+            Load::Tcp { pattern, .. } => pattern.users() as usize,
+            Load::Udp { .. } => 1,
+        };
+        let flows: usize = scenario.traffic.iter().map(users).sum();
+        TrunkSettings {
+            sites: trunk.sites.each_ref().map(|site| site.iter().map(|node| self.nodes[*node]).collect()),
+            plans: [plan.clone(), plan],
+            lanes,
+            dscp: trunk.dscp,
+            compression: if trunk.compression { Compression::On } else { Compression::Off },
+            edge_pacing: trunk.edge_pacing,
+            sealed: trunk.sealed,
+            // Both directions of each, and as many again that are over.
+            flows: (flows * 4).clamp(1 << 12, 1 << 20),
+        }
+    }
+
+    /// The trunk's plan, with prefixes for the hosts that its rules name.
+    fn plan(&self, trunk: &scenario::Trunk) -> TrunkPlan {
+        let mut plan = trunk.plan.clone();
+        let address = |node: usize| IpAddr::V4(self.nodes[node].address()).into();
+        for (class, hosts) in plan.classes.iter_mut().zip(&trunk.hosts) {
+            for (rule, [source, destination]) in class.rules.iter_mut().zip(hosts) {
+                if let Some(node) = source {
+                    rule.source = Some(address(*node));
+                }
+                if let Some(node) = destination {
+                    rule.destination = Some(address(*node));
+                }
+            }
+        }
+        plan
+    }
+}
+
+/// A gateway sends the packets for a node into one trunk.
+fn check_apart(scenario: &Scenario, trunk: &scenario::Trunk, part: &str) -> Result<(), EngineError> {
+    let beyond = |trunk: &scenario::Trunk, gateway: usize| -> Vec<usize> {
+        let sides = (0..2).filter(|side| trunk.gateways[*side] == gateway);
+        sides.flat_map(|side| trunk.sites[1 - side].clone()).collect()
+    };
+    let others = scenario.trunks.iter().take_while(|other| !std::ptr::eq(*other, trunk));
+    for other in others {
+        for gateway in trunk.gateways {
+            let taken = beyond(other, gateway);
+            if let Some(node) = beyond(trunk, gateway).into_iter().find(|node| taken.contains(node)) {
+                let problem = format!(
+                    "and trunk {} both lead from {} to {}; allowed: one (say which hosts in sites)",
+                    other.name, scenario.nodes[gateway].name, scenario.nodes[node].name
+                );
+                return Err(misfit(part, problem));
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,123 @@
+//! Scenarios by hand: hosts on both sides of one link.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use trunkline_lab::engine::{self, EngineKind};
+use trunkline_lab::results::Outcome;
+use trunkline_lab::scenario::{Carrier, End, Link, Load, Node, NodeKind, Scenario, Traffic, Trunk};
+use trunkline_queue::{Limits, Settings as QueueSettings};
+use trunkline_sim::{Distribution, LinkSettings, Pattern, Timing, both};
+use trunkline_tcp::{Preset, Settings};
+use trunkline_trunk::{ClassSettings, TrunkPlan};
+use trunkline_units::Rate;
+
+pub(crate) fn mbit(rate: f64) -> Rate {
+    Rate::from_mbit(rate)
+}
+
+pub(crate) const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+pub(crate) fn linux() -> Settings {
+    Preset::Linux6.settings()
+}
+
+pub(crate) fn tail_drop(segments: u32) -> QueueSettings {
+    QueueSettings::TailDrop(Limits { segments, bytes: u64::MAX })
+}
+
+/// `a0`, `a1` … – `left` – `core` – `right` – `b0`, `b1` …; gateways where the routers are.
+pub(crate) fn scene(pairs: usize, core: &LinkSettings, seconds: u64) -> Scenario {
+    let node = |name: &str, kind| Node { name: name.to_owned(), kind, proxy: None };
+    let mut nodes = vec![node("left", NodeKind::Gateway), node("right", NodeKind::Gateway)];
+    let mut links = vec![Link { name: "core".to_owned(), ends: [0, 1], ways: [core.clone(), core.clone()] }];
+    let fast = LinkSettings::new(mbit(1000.0), ms(0)).queue(tail_drop(100_000));
+    for pair in 0..pairs {
+        for (side, letter) in ["a", "b"].into_iter().enumerate() {
+            let name = format!("{letter}{pair}");
+            links.push(Link {
+                name: format!("to-{name}"),
+                ends: [nodes.len(), side],
+                ways: [fast.clone(), fast.clone()],
+            });
+            nodes.push(node(&name, NodeKind::Host));
+        }
+    }
+    Scenario {
+        duration: Duration::from_secs(seconds),
+        end: End::Duration,
+        warm_up: Duration::ZERO,
+        nodes,
+        links,
+        traffic: Vec::new(),
+        trunks: Vec::new(),
+        disabled: Vec::new(),
+        series: None,
+    }
+}
+
+/// Traffic between the hosts of a pair, from left to right.
+pub(crate) fn traffic(name: &str, pair: usize, load: Load) -> Traffic {
+    Traffic {
+        name: name.to_owned(),
+        group: name.to_owned(),
+        ends: [2 + 2 * pair, 3 + 2 * pair],
+        port: 80,
+        dscp: 0,
+        start: Duration::ZERO,
+        stop: None,
+        load,
+    }
+}
+
+pub(crate) fn tcp(settings: Settings, pattern: Pattern) -> Load {
+    Load::Tcp { tcp: both(settings), pattern }
+}
+
+pub(crate) fn bulk(flows: u32, bytes: Option<u64>) -> Load {
+    tcp(linux(), Pattern::Bulk { flows, bytes, stagger: Distribution::Uniform(0.0, 0.1) })
+}
+
+/// Packets of 1500 octets.
+pub(crate) fn udp(rate: f64) -> Load {
+    Load::Udp { data: 1472, timing: Timing::Constant(mbit(rate)) }
+}
+
+/// A trunk between the gateways, with these classes on a lane each.
+pub(crate) fn trunk(scenario: &Scenario, classes: Vec<ClassSettings>) -> Trunk {
+    let hosts = classes.iter().map(|class| vec![[None, None]; class.rules.len()]).collect();
+    let side = |side: usize| (2 + side..scenario.nodes.len()).step_by(2).collect();
+    Trunk {
+        name: "edge".to_owned(),
+        gateways: [0, 1],
+        sites: [side(0), side(1)],
+        tcp: Arc::new(linux()),
+        carrier: Carrier::Tcp,
+        plan: TrunkPlan::a_lane_each(classes),
+        hosts,
+        compression: false,
+        edge_pacing: false,
+        sealed: false,
+        dscp: 0,
+    }
+}
+
+pub(crate) fn run(scenario: &Scenario, seed: u64) -> Outcome {
+    engine::run(EngineKind::Sim, scenario, seed, &AtomicBool::new(false)).expect("an outcome")
+}
+
+/// A metric that has to be there.
+pub(crate) fn of(outcome: &Outcome, name: &str) -> f64 {
+    let known = || outcome.metrics.keys().cloned().collect::<Vec<_>>().join(", ");
+    *outcome.metrics.get(name).unwrap_or_else(|| panic!("no {name} among {}", known()))
+}
+
+/// Asserts that a metric is between the two.
+#[track_caller]
+pub(crate) fn within(outcome: &Outcome, name: &str, least: f64, most: f64) {
+    let value = of(outcome, name);
+    assert!((least..=most).contains(&value), "{name} is {value}, not {least} to {most}");
+}
