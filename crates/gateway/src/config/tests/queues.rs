@@ -113,6 +113,7 @@ fn every_parameter_arrives() {
             spares: false,
             threshold: 0.0,
             max_p: 1.0,
+            spare: 0.5,
             ecn: false,
         })
     );
