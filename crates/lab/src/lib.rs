@@ -9,9 +9,11 @@
 //!
 //! What is on the left of `engine` knows nothing of what carries it out; what is on the right sees only numbers with names.
 
+pub mod document;
 pub mod engine;
 pub mod experiment;
 pub mod language;
+pub mod plan;
 pub mod quantity;
 pub mod results;
 pub mod scenario;

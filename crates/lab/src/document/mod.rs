@@ -1,0 +1,202 @@
+//! An experiment's file: read strictly, changed by path, and planned.
+
+mod findings;
+mod key;
+mod mistake;
+mod paths;
+mod places;
+mod read;
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use toml::de::DeTable;
+use toml::{Table, Value};
+
+use crate::experiment::Experiment;
+use crate::plan::{self, Planned};
+use places::Places;
+
+pub(crate) use findings::{At, Finding, Findings};
+pub(crate) use key::KeyPath;
+pub use mistake::{Mistake, Mistakes};
+pub(crate) use paths::{Astray, expand, put};
+
+/// The longest file, octets.
+pub const LONGEST: u64 = 4 << 20;
+/// Mistakes that are told at a time.
+const MOST_TOLD: usize = 100;
+
+/// An experiment's file.
+#[derive(Debug, Clone)]
+pub struct Document {
+    name: String,
+    text: String,
+    places: Places,
+    /// As the file has it.
+    original: Table,
+    /// As it is now.
+    tree: Table,
+    experiment: Box<Experiment>,
+    /// What was set since.
+    sets: Vec<String>,
+}
+
+impl Document {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// All that is wrong with it.
+    pub fn read(path: &Path) -> Result<Document, Mistakes> {
+        let name = path.display().to_string();
+        let unreadable = |problem: String, allowed: Option<&str>| {
+            let (file, key, allowed) = (name.clone(), String::new(), allowed.map(str::to_owned));
+            Mistakes(vec![Mistake { file, place: None, key, problem, allowed, origin: None }])
+        };
+        let mut octets = Vec::new();
+        let read = File::open(path).and_then(|file| file.take(LONGEST + 1).read_to_end(&mut octets));
+        read.map_err(|error| unreadable(format!("cannot be read: {error}"), None))?;
+        match String::from_utf8(octets) {
+            Ok(text) => Document::parse(&name, &text),
+            Err(_) => Err(unreadable("is no text".to_owned(), Some("TOML in UTF-8"))),
+        }
+    }
+
+    /// Reads a file's text. The name is for messages.
+    ///
+    /// # Errors
+    /// All that is wrong with it.
+    pub fn parse(name: &str, text: &str) -> Result<Document, Mistakes> {
+        let mistake = |place, problem: &str, allowed: Option<&str>| Mistake {
+            file: name.to_owned(),
+            place,
+            key: String::new(),
+            problem: problem.to_owned(),
+            allowed: allowed.map(str::to_owned),
+            origin: None,
+        };
+        if text.len() as u64 > LONGEST {
+            return Err(Mistakes(vec![mistake(None, "is too long", Some("up to 4 MiB"))]));
+        }
+        let (spanned, errors) = DeTable::parse_recoverable(text);
+        let bare = Places::of_text(text);
+        let position = |error: &toml::de::Error| error.span().map(|span| bare.position(span.start));
+        let syntax = |error: &toml::de::Error| mistake(position(error), error.message(), None);
+        if !errors.is_empty() {
+            return Err(Mistakes(errors.iter().take(MOST_TOLD).map(syntax).collect()));
+        }
+        let original: Table = toml::from_str(text).map_err(|error| Mistakes(vec![syntax(&error)]))?;
+        let places = Places::new(text, &spanned);
+        let experiment = read::experiment(&original)
+            .map_err(|found| mistakes(name, &places, found.into_iter().map(|one| (one, None))))?;
+        let tree = original.clone();
+        let (name, text) = (name.to_owned(), text.to_owned());
+        Ok(Document { name, text, places, original, tree, experiment, sets: Vec::new() })
+    }
+
+    /// Sets what is at a path to a TOML value, or else to the text. `*` in the path is every name there is.
+    ///
+    /// # Errors
+    /// What is wrong with the path, or with the experiment that would come of it. It stays as it was then.
+    pub fn set(&mut self, path: &str, value: &str) -> Result<(), Mistakes> {
+        let origin = format!("--set {path}={value}");
+        let value = value.parse().unwrap_or_else(|_| Value::String(value.to_owned()));
+        self.change(&[(path, &value)], &origin)
+    }
+
+    /// Makes it what its `[quick]` says.
+    ///
+    /// # Errors
+    /// As [`Document::set`].
+    pub fn quicken(&mut self) -> Result<(), Mistakes> {
+        let Some(quick) = self.experiment.quick.clone() else { return Ok(()) };
+        let runs = Value::Integer(i64::from(quick.runs));
+        let sets = quick.set.iter().map(|(path, value)| (path.as_str(), value));
+        let all: Vec<_> = std::iter::once(("runs", &runs)).chain(sets).collect();
+        self.change(&all, "in a quick run")
+    }
+
+    fn change(&mut self, sets: &[(&str, &Value)], origin: &str) -> Result<(), Mistakes> {
+        let mut tree = self.tree.clone();
+        let mut found = Vec::new();
+        for (path, value) in sets {
+            if let Err(astray) = set(&mut tree, path, value) {
+                let Astray { problem, allowed } = astray;
+                found.push(Finding { path: KeyPath::default(), problem, allowed: Some(allowed) });
+            }
+        }
+        let read = if found.is_empty() { read::experiment(&tree) } else { Err(found) };
+        let told = |found: Vec<Finding>| {
+            let found = found.into_iter().map(|one| (one, Some(origin.to_owned())));
+            mistakes(&self.name, &self.places, found)
+        };
+        self.experiment = read.map_err(told)?;
+        self.tree = tree;
+        self.sets.push(origin.to_owned());
+        Ok(())
+    }
+
+    /// What it says now.
+    pub fn experiment(&self) -> &Experiment {
+        &self.experiment
+    }
+
+    /// Every point of its sweep, checked: axes cross in the file's order, the last varies fastest.
+    ///
+    /// # Errors
+    /// All that is wrong with them.
+    pub fn plan(&self) -> Result<Vec<Planned>, Mistakes> {
+        plan::plan(&self.experiment, &self.tree, read::experiment).map_err(|found| {
+            // What the file has by itself needs no other explanation.
+            let before: BTreeSet<String> = if self.sets.is_empty() {
+                BTreeSet::new()
+            } else {
+                let base = plan::mistakes_of(&self.original, read::experiment);
+                base.iter().map(|one| format!("{one:?}")).collect()
+            };
+            let found = found.into_iter().map(|(finding, origin)| {
+                let set = !self.sets.is_empty() && !before.contains(&format!("{finding:?}"));
+                let all = origin.into_iter().chain(set.then(|| self.sets.join(", ")));
+                let origin = all.collect::<Vec<_>>().join("; ");
+                (finding, Some(origin).filter(|origin| !origin.is_empty()))
+            });
+            mistakes(&self.name, &self.places, found)
+        })
+    }
+
+    /// As it is now, as a file.
+    pub fn to_toml(&self) -> String {
+        if self.sets.is_empty() {
+            return self.text.clone();
+        }
+        let what = format!("# Changed: {}\n", self.sets.join(", ").replace(char::is_control, " "));
+        what + &toml::to_string(&self.tree).unwrap_or_default()
+    }
+}
+
+/// Sets all that a path stands for.
+fn set(tree: &mut Table, path: &str, value: &Value) -> Result<(), Astray> {
+    for path in expand(path, tree)? {
+        put(tree, &path, value.clone())?;
+    }
+    Ok(())
+}
+
+fn mistakes(
+    file: &str,
+    places: &Places,
+    found: impl IntoIterator<Item = (Finding, Option<String>)>,
+) -> Mistakes {
+    let mut all: Vec<Mistake> = found
+        .into_iter()
+        .take(MOST_TOLD)
+        .map(|(Finding { path, problem, allowed }, origin)| {
+            let place = Some(places.of_key(&path));
+            Mistake { file: file.to_owned(), place, key: path.to_string(), problem, allowed, origin }
+        })
+        .collect();
+    all.sort_by_key(|mistake| mistake.place);
+    Mistakes(all)
+}

@@ -1,0 +1,101 @@
+//! Where each key of a file stands in it.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::key::KeyPath;
+
+/// A key: where it stands, where its value does, and what is in it.
+#[derive(Debug, Clone, Default)]
+struct Entry {
+    key: usize,
+    value: Range<usize>,
+    entries: BTreeMap<String, Entry>,
+}
+
+/// Where each key of a text stands.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Places {
+    root: Entry,
+    /// Where each line begins.
+    lines: Vec<usize>,
+    text: String,
+}
+
+impl Places {
+    pub(super) fn new(text: &str, tree: &Spanned<DeTable<'_>>) -> Self {
+        let mut places = Places::of_text(text);
+        places.root = Entry { key: 0, value: 0..text.len(), entries: table(tree.get_ref()) };
+        places
+    }
+
+    /// Of a text of which nothing is known.
+    pub(super) fn of_text(text: &str) -> Self {
+        let lines = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
+        Places { root: Entry::default(), lines, text: text.to_owned() }
+    }
+
+    /// Line and column of an octet of the text, from 1.
+    pub(super) fn position(&self, octet: usize) -> (usize, usize) {
+        let line = self.lines.partition_point(|start| *start <= octet).max(1);
+        let start = self.lines[line - 1];
+        let column = self.text.get(start..octet).map_or(1, |before| before.chars().count() + 1);
+        (line, column)
+    }
+
+    /// Line and column of a key, or of the last table on the way to it that is there.
+    pub(super) fn of_key(&self, path: &KeyPath) -> (usize, usize) {
+        let mut at = &self.root;
+        for key in path.keys() {
+            match at.entries.get(key) {
+                Some(entry) => at = entry,
+                None => break,
+            }
+        }
+        self.position(at.key)
+    }
+
+    /// The innermost key whose value is at an octet of the text, or that is there itself.
+    pub(super) fn key_at(&self, octet: usize) -> KeyPath {
+        let mut path = KeyPath::default();
+        let mut at = &self.root;
+        loop {
+            // A table's span is that of its header alone: what is in it may stand anywhere.
+            let inside = at.entries.iter().find(|(_, entry)| entry.holds(octet));
+            let Some((key, entry)) = inside else { return path };
+            (path, at) = (path.key(key), entry);
+        }
+    }
+}
+
+impl Entry {
+    fn holds(&self, octet: usize) -> bool {
+        self.key == octet
+            || self.value.contains(&octet)
+            || self.entries.values().any(|entry| entry.holds(octet))
+    }
+}
+
+fn table(table: &DeTable<'_>) -> BTreeMap<String, Entry> {
+    let entry = |(key, value): (&Spanned<_>, &Spanned<DeValue<'_>>)| {
+        let key: &Spanned<toml::de::DeString<'_>> = key;
+        (key.get_ref().to_string(), entry(key.span().start, value))
+    };
+    table.iter().map(entry).collect()
+}
+
+fn entry(key: usize, value: &Spanned<DeValue<'_>>) -> Entry {
+    let entries = match value.get_ref() {
+        DeValue::Table(inner) => table(inner),
+        DeValue::Array(list) => list
+            .iter()
+            .enumerate()
+            .map(|(number, one)| (format!("[{number}]"), entry(one.span().start, one)))
+            .collect(),
+        _ => BTreeMap::new(),
+    };
+    Entry { key, value: value.span(), entries }
+}

@@ -1,0 +1,98 @@
+//! Links: what each says, what the one that it is `like` says, and what the way back has that is different.
+
+use trunkline_sim::LinkSettings;
+
+use super::keys;
+use super::resolve::Context;
+use super::way::Layers;
+use crate::document::At;
+use crate::experiment::LinkSpec;
+use crate::scenario::Link;
+
+/// The links, those that are like another in their own places.
+pub(super) fn all(context: &Context<'_>, at: &At<'_>) -> Vec<Link> {
+    let links = &context.experiment.links;
+    let link = |(name, spec): (&String, &LinkSpec)| {
+        let here = at.key(name);
+        let ends = ends(context, &here, spec);
+        let ways = ways(context, at, name);
+        Some(Link { name: name.clone(), ends: ends?, ways: ways? })
+    };
+    if links.is_empty() {
+        at.report("there are none", "at least one");
+    }
+    links.iter().filter_map(link).collect()
+}
+
+fn ends(context: &Context<'_>, at: &At<'_>, spec: &LinkSpec) -> Option<[usize; 2]> {
+    let at = at.key("ends");
+    let Some([a, b]) = &spec.ends else {
+        at.report("is missing", "two nodes, such as [\"a\", \"b\"]");
+        return None;
+    };
+    let places = [context.node(&at.index(0), a), context.node(&at.index(1), b)];
+    let [Some(a), Some(b)] = places else { return None };
+    if a == b {
+        at.report("has the same node twice", "two nodes");
+        return None;
+    }
+    Some([a, b])
+}
+
+/// A link and those it is like, nearest first; `None` with a mistake.
+fn ancestry<'e>(context: &'e Context<'_>, at: &At<'_>, name: &'e str) -> Option<Vec<&'e str>> {
+    let links = &context.experiment.links;
+    let mut chain = vec![name];
+    let mut last = name;
+    while let Some(next) = links[last].like.as_deref() {
+        let here = at.key(last).key("like");
+        if !links.contains_key(next) {
+            here.report(format!("there is no link {next:?}"), keys::listed(links.keys().map(String::as_str)));
+            return None;
+        }
+        if chain.contains(&next) {
+            chain.push(next);
+            here.report(
+                format!("goes in a circle: {}", chain.join(", ")),
+                "a link that is not like this one",
+            );
+            return None;
+        }
+        chain.push(next);
+        last = next;
+    }
+    Some(chain)
+}
+
+fn ways(context: &Context<'_>, at: &At<'_>, name: &str) -> Option<[LinkSettings; 2]> {
+    let links = &context.experiment.links;
+    let chain = ancestry(context, at, name)?;
+    let there: Vec<_> = chain.iter().map(|name| (at.key(name), &links[*name])).collect();
+    if let Some(back) = links[name].back.as_deref() {
+        let at = at.key(name).key("back");
+        let given =
+            [("ends", back.ends.is_some()), ("like", back.like.is_some()), ("back", back.back.is_some())];
+        keys::only(&at, "a way back", &HAS, &given);
+    }
+    let backs = there.iter().filter_map(|(at, spec)| Some((at.key("back"), spec.back.as_deref()?)));
+    let back: Vec<_> = backs.chain(there.iter().cloned()).collect();
+    let differs = back.len() > there.len();
+    let there = Layers(&there).settings();
+    let back = if differs { Layers(&back).settings() } else { there.clone() };
+    Some([there?, back?])
+}
+
+/// What a way back may have of its own.
+const HAS: [&str; 11] = [
+    "rate",
+    "delay",
+    "queue",
+    "mtu",
+    "loss",
+    "corruption",
+    "duplication",
+    "jitter",
+    "mobile",
+    "changes",
+    "repeat",
+];

@@ -1,0 +1,123 @@
+//! From an experiment to what is run: the points of its sweep, each resolved and checked.
+
+mod general;
+mod graph;
+mod keys;
+mod link;
+mod names;
+mod proxy;
+mod queue;
+mod resolve;
+mod rules;
+mod sweep;
+mod tcp;
+mod traffic;
+mod trunk;
+mod way;
+
+use toml::Table;
+
+use crate::document::{Finding, Findings, KeyPath};
+use crate::experiment::Experiment;
+use crate::results::Point;
+use crate::scenario::Scenario;
+use resolve::Resolved;
+
+/// The most points of a sweep.
+pub const MOST_POINTS: usize = 100_000;
+/// Points with mistakes after which no more are looked at.
+const MOST_BAD: usize = 20;
+
+/// A point of an experiment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Planned {
+    /// Where in the sweep.
+    pub point: Point,
+    /// What is run there.
+    pub scenario: Scenario,
+}
+
+/// How a tree becomes an experiment.
+type Reader = fn(&Table) -> Result<Box<Experiment>, Vec<Finding>>;
+
+/// A mistake, and the point of the sweep that brings it about.
+type Found = (Finding, Option<String>);
+
+/// Every point of an experiment, of which `tree` is the document.
+pub(crate) fn plan(experiment: &Experiment, tree: &Table, read: Reader) -> Result<Vec<Planned>, Vec<Found>> {
+    let findings = Findings::new(tree);
+    general::check(experiment, &findings.root());
+    let axes = sweep::axes(experiment, tree, &findings);
+    let points = axes.points(&findings);
+    let mut planned = Vec::with_capacity(points);
+    let mut bad = Bad::default();
+    bad.found.extend(findings.into_found().0.into_iter().map(|finding| (finding, None)));
+    let mut useless: Option<Vec<Finding>> = None;
+    for number in 0..points {
+        let (point, resolved) = if axes.is_empty() {
+            (Point::new(), resolve::scenario(experiment, tree))
+        } else {
+            let (point, changed) = axes.point(number, tree);
+            (point, changed.map_or_else(Resolved::from, |changed| resolve(&changed, read)))
+        };
+        useless = Some(match useless.take() {
+            None => resolved.misplaced,
+            Some(known) => known.into_iter().filter(|one| resolved.misplaced.contains(one)).collect(),
+        });
+        match resolved.scenario {
+            Ok(scenario) => planned.push(Planned { point, scenario }),
+            Err(found) => bad.add(&point, found, || mistakes_of(tree, read)),
+        }
+        if bad.points >= MOST_BAD {
+            break;
+        }
+    }
+    // What is of use at one point is no mistake.
+    bad.found.extend(useless.unwrap_or_default().into_iter().map(|finding| (finding, None)));
+    if bad.found.is_empty() { Ok(planned) } else { Err(bad.found) }
+}
+
+fn resolve(tree: &Table, read: Reader) -> Resolved {
+    read(tree).map_or_else(Resolved::from, |experiment| resolve::scenario(&experiment, tree))
+}
+
+impl From<Vec<Finding>> for Resolved {
+    fn from(found: Vec<Finding>) -> Self {
+        Resolved { scenario: Err(found), misplaced: Vec::new() }
+    }
+}
+
+/// What is wrong with a document whatever its sweep.
+pub(crate) fn mistakes_of(tree: &Table, read: Reader) -> Vec<Finding> {
+    let Resolved { scenario, misplaced } = resolve(tree, read);
+    scenario.err().into_iter().flatten().chain(misplaced).collect()
+}
+
+/// Points that cannot be.
+#[derive(Default)]
+struct Bad {
+    points: usize,
+    /// What is wrong without any point.
+    base: Option<Vec<Finding>>,
+    found: Vec<Found>,
+}
+
+impl Bad {
+    fn add(&mut self, point: &Point, findings: Vec<Finding>, base: impl FnOnce() -> Vec<Finding>) {
+        self.points += 1;
+        let base = self.base.get_or_insert_with(base);
+        for finding in findings {
+            if self.found.iter().all(|(known, _)| *known != finding) {
+                let at: Vec<_> = point.iter().map(|(axis, value)| format!("{axis} = {value}")).collect();
+                let origin =
+                    (!at.is_empty() && !base.contains(&finding)).then(|| format!("at {}", at.join(", ")));
+                self.found.push((finding, origin));
+            }
+        }
+    }
+}
+
+/// A mistake at a key.
+fn finding(path: KeyPath, problem: String, allowed: String) -> Finding {
+    Finding { path, problem, allowed: Some(allowed) }
+}

@@ -1,0 +1,151 @@
+//! Proxies.
+
+use trunkline_sim as sim;
+use trunkline_trunk::path_tail::{Estimate, Limit};
+
+use super::keys;
+use super::resolve::Context;
+use crate::document::At;
+use crate::experiment::{CellSpec, ProxyModeName, ProxySpec};
+use crate::scenario::{Cell, Proxy, ProxyMode};
+
+/// Keys of each mode, and its name. A proxy that does nothing may keep its keys, so that a sweep can switch it off.
+const fn has(mode: ProxyModeName) -> Option<(&'static str, &'static [&'static str])> {
+    match mode {
+        ProxyModeName::None => None,
+        ProxyModeName::Split => Some(("split", &["tcp", "tcp_mobile"])),
+        ProxyModeName::PathTail => Some(("path-tail", &["tcp", "tcp_mobile", "cells"])),
+        ProxyModeName::ClampWindow => Some(("clamp-window", &["window"])),
+        ProxyModeName::Freeze => Some(("freeze", &["after"])),
+        ProxyModeName::RegulateAcks => Some(("regulate-acks", &["room"])),
+    }
+}
+
+pub(super) fn proxy(context: &Context<'_>, at: &At<'_>, spec: &ProxySpec) -> Option<Proxy> {
+    if let Some((mode, has)) = has(spec.mode) {
+        let given = [
+            ("tcp", spec.tcp.is_some()),
+            ("tcp_mobile", spec.tcp_mobile.is_some()),
+            ("cells", !spec.cells.is_empty()),
+            ("window", spec.window.is_some()),
+            ("after", spec.after.is_some()),
+            ("room", spec.room.is_some()),
+        ];
+        keys::only(at, mode, has, &given);
+    }
+    let behind = context.hosts(&at.key("behind"), &spec.behind);
+    if spec.behind.is_empty() {
+        at.key("behind").refuse("at least one host");
+    }
+    let mode = mode(context, at, spec, &behind)?;
+    let same = |tcp: &[std::sync::Arc<trunkline_tcp::Settings>; 2]| tcp.clone();
+    let checked = match &mode {
+        ProxyMode::ClampWindow(octets) => sim::ProxyMode::ClampWindow(*octets).check(),
+        ProxyMode::Freeze(after) => sim::ProxyMode::Freeze { after: *after }.check(),
+        ProxyMode::RegulateAcks(room) => sim::ProxyMode::RegulateAcks { room: *room }.check(),
+        ProxyMode::PathTail(tcp, cells) => {
+            sim::ProxyMode::PathTail(same(tcp), cells.iter().map(cell).collect()).check()
+        }
+        ProxyMode::None | ProxyMode::Split(_) => Ok(()),
+    };
+    let holds = checked.is_ok();
+    at.check(checked, |place| key(place, spec));
+    holds.then_some(Proxy { behind, mode })
+}
+
+fn mode(context: &Context<'_>, at: &At<'_>, spec: &ProxySpec, behind: &[usize]) -> Option<ProxyMode> {
+    let tcps = || {
+        let network = context.tcp(&at.key("tcp"), spec.tcp.as_deref());
+        let mobile = match &spec.tcp_mobile {
+            Some(name) => context.tcp(&at.key("tcp_mobile"), Some(name)),
+            None => network.clone(),
+        };
+        Some([network?, mobile?])
+    };
+    let needed = |key: &str, given: bool, allowed: &str| {
+        if !given {
+            at.key(key).report("is missing", allowed);
+        }
+    };
+    Some(match spec.mode {
+        ProxyModeName::None => ProxyMode::None,
+        ProxyModeName::Split => ProxyMode::Split(tcps()?),
+        ProxyModeName::PathTail => {
+            needed("cells", !spec.cells.is_empty(), "the links that are emulated, by name");
+            let cells = spec.cells.iter();
+            let cells = cells
+                .map(|(name, spec)| emulated(context, &at.key("cells").key(name), spec, behind))
+                .collect();
+            if spec.cells.is_empty() {
+                return None;
+            }
+            ProxyMode::PathTail(tcps()?, cells)
+        }
+        ProxyModeName::ClampWindow => {
+            needed("window", spec.window.is_some(), "octets, such as \"16 kB\"");
+            ProxyMode::ClampWindow(spec.window?.0)
+        }
+        ProxyModeName::Freeze => {
+            needed("after", spec.after.is_some(), "a time, such as \"500 ms\"");
+            ProxyMode::Freeze(spec.after?.0)
+        }
+        ProxyModeName::RegulateAcks => {
+            needed("room", spec.room.is_some(), "packets, 1 or more");
+            ProxyMode::RegulateAcks(spec.room?)
+        }
+    })
+}
+
+fn emulated(context: &Context<'_>, at: &At<'_>, spec: &CellSpec, behind: &[usize]) -> Cell {
+    let hosts = match &spec.hosts {
+        Some(names) => {
+            let hosts = context.hosts(&at.key("hosts"), names);
+            for host in hosts.iter().filter(|host| !behind.contains(host)) {
+                let names = behind.iter().map(|host| context.graph.name(*host));
+                let problem = format!("{} is not behind the proxy", context.graph.name(*host));
+                at.key("hosts").report(problem, keys::listed(names));
+            }
+            if names.is_empty() {
+                at.key("hosts").refuse("at least one host");
+            }
+            hosts
+        }
+        None => behind.to_vec(),
+    };
+    Cell {
+        hosts,
+        rate: spec.rate.0,
+        recovery: spec.recovery.unwrap_or_default().0,
+        packets: spec.packets.unwrap_or(1000),
+        bytes: spec.bytes.map_or(u64::MAX, |bytes| bytes.0),
+        buffer: spec.buffer.map_or(u64::MAX, |bytes| bytes.0),
+        each_alone: spec.each_alone,
+    }
+}
+
+/// As the simulator has it.
+fn cell(cell: &Cell) -> sim::Cell {
+    sim::Cell {
+        nodes: cell.hosts.iter().map(|host| super::trunk::node_id(*host)).collect(),
+        estimate: Estimate { rate: cell.rate, recovery: cell.recovery },
+        limit: Limit { segments: cell.packets, bytes: cell.bytes },
+        buffer: cell.buffer,
+        each_alone: cell.each_alone,
+    }
+}
+
+/// The file's key for a place in a proxy's mode.
+fn key(place: &str, spec: &ProxySpec) -> String {
+    let numbered = place.strip_prefix("cells[").and_then(|rest| rest.split_once(']'));
+    let Some((number, rest)) = numbered else { return place.to_owned() };
+    let name = number.parse().ok().and_then(|number: usize| spec.cells.get_index(number));
+    let name = name.map_or("", |(name, _)| name.as_str());
+    let key = match rest.trim_start_matches('.') {
+        "estimate.rate" => "rate",
+        "limit.segments" => "packets",
+        "limit.bytes" => "bytes",
+        "" => "hosts",
+        other => other,
+    };
+    format!("cells.{name}.{key}")
+}

@@ -1,0 +1,169 @@
+//! From an experiment to a scenario: names become places in lists, presets and defaults are spelt out, everything is checked.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use toml::Table;
+use trunkline_sim::TcpTraffic;
+use trunkline_tcp::Settings;
+
+use super::graph::Graph;
+use super::{general, keys, link, names, proxy, tcp, traffic, trunk};
+use crate::document::{At, Finding, Findings};
+use crate::experiment::{Experiment, NodeKind};
+use crate::scenario::{Load, Node, Scenario, Traffic};
+
+/// The most nodes. The simulator's routes take four octets for each two of them.
+pub(super) const MOST_NODES: usize = 4096;
+/// The most links, sources, trunks: more than these nodes need.
+const MOST_PARTS: usize = 16_384;
+
+/// What parts of an experiment refer to.
+pub(super) struct Context<'e> {
+    pub(super) experiment: &'e Experiment,
+    /// Settings by name; `None` of those with a mistake, which has been told.
+    pub(super) tcps: BTreeMap<&'e str, Option<Arc<Settings>>>,
+    pub(super) graph: Graph<'e>,
+}
+
+/// What an experiment without its sweep runs, if nothing is wrong, and keys of no use to it.
+pub(super) fn scenario(experiment: &Experiment, tree: &Table) -> Resolved {
+    let findings = Findings::new(tree);
+    let scenario = resolve(experiment, &findings.root());
+    let (found, misplaced) = findings.into_found();
+    Resolved { scenario: if found.is_empty() { Ok(scenario) } else { Err(found) }, misplaced }
+}
+
+/// What came of an experiment.
+pub(super) struct Resolved {
+    pub(super) scenario: Result<Scenario, Vec<Finding>>,
+    pub(super) misplaced: Vec<Finding>,
+}
+
+fn resolve(experiment: &Experiment, root: &At<'_>) -> Scenario {
+    let bounds = [
+        ("nodes", experiment.nodes.len(), MOST_NODES),
+        ("links", experiment.links.len(), MOST_PARTS),
+        ("traffic", experiment.traffic.len(), MOST_PARTS),
+        ("trunks", experiment.trunks.len(), MOST_PARTS),
+        ("tcp", experiment.tcp.len(), MOST_PARTS),
+    ];
+    let mut scenario = empty(experiment);
+    for (key, count, most) in bounds {
+        if count > most {
+            root.key(key).report(format!("are {count}"), format!("up to {most}"));
+            return scenario;
+        }
+    }
+    general::check_point(experiment, root);
+    names::check_all(experiment, root);
+    let graph = Graph::new(experiment);
+    let context = Context { experiment, tcps: tcp::all(experiment, &root.key("tcp")), graph };
+    scenario.links = link::all(&context, &root.key("links"));
+    scenario.nodes = nodes(&context, root);
+    scenario.traffic = traffic::all(&context, &root.key("traffic"));
+    (scenario.trunks, scenario.disabled) = trunk::all(&context, &root.key("trunks"));
+    connections(&scenario.traffic, &root.key("traffic"));
+    scenario
+}
+
+fn empty(experiment: &Experiment) -> Scenario {
+    Scenario {
+        duration: experiment.duration.0,
+        end: experiment.end,
+        warm_up: experiment.warm_up.0,
+        nodes: Vec::new(),
+        links: Vec::new(),
+        traffic: Vec::new(),
+        trunks: Vec::new(),
+        disabled: Vec::new(),
+        series: experiment.series.as_ref().map(|series| (series.every.0, series.of.clone())),
+    }
+}
+
+impl Context<'_> {
+    /// The place of a node, or a mistake.
+    pub(super) fn node(&self, at: &At<'_>, name: &str) -> Option<usize> {
+        let place = self.experiment.nodes.get_index_of(name);
+        if place.is_none() {
+            let names = self.experiment.nodes.keys().map(String::as_str);
+            at.report(format!("there is no node {name:?}"), keys::listed(names));
+        }
+        place
+    }
+
+    /// The place of a node of this kind, or a mistake.
+    pub(super) fn node_of_kind(&self, at: &At<'_>, name: &str, kind: NodeKind) -> Option<usize> {
+        let place = self.node(at, name)?;
+        if self.experiment.nodes[place] == kind {
+            return Some(place);
+        }
+        let is = |kind| match kind {
+            NodeKind::Host => "host",
+            NodeKind::Router => "router",
+            NodeKind::Gateway => "gateway",
+            NodeKind::Proxy => "proxy",
+        };
+        let fitting = self.experiment.nodes.iter().filter(|(_, of)| **of == kind);
+        let problem = format!("{name} is no {}, but a {}", is(kind), is(self.experiment.nodes[place]));
+        at.report(problem, keys::listed(fitting.map(|(name, _)| name.as_str())));
+        None
+    }
+
+    /// The places of hosts.
+    pub(super) fn hosts(&self, at: &At<'_>, names: &[String]) -> Vec<usize> {
+        let mut places = Vec::with_capacity(names.len());
+        for (number, name) in names.iter().enumerate() {
+            let at = at.index(number);
+            let Some(place) = self.node_of_kind(&at, name, NodeKind::Host) else { continue };
+            if places.contains(&place) {
+                at.report(format!("{name} is here twice"), "each host once");
+            } else {
+                places.push(place);
+            }
+        }
+        places
+    }
+
+    /// A TCP by its name, which is this file's or a preset's; `linux-6` without a name.
+    pub(super) fn tcp(&self, at: &At<'_>, name: Option<&str>) -> Option<Arc<Settings>> {
+        tcp::named(self.experiment, &self.tcps, at, name.unwrap_or("linux-6"))
+    }
+}
+
+fn nodes(context: &Context<'_>, root: &At<'_>) -> Vec<Node> {
+    let experiment = context.experiment;
+    if experiment.nodes.is_empty() {
+        root.key("nodes").report("there are none", "at least two");
+    }
+    let proxies = root.key("proxies");
+    for name in experiment.proxies.keys() {
+        context.node_of_kind(&proxies.key(name), name, NodeKind::Proxy);
+    }
+    let node = |(name, kind): (&String, &NodeKind)| {
+        let spec = experiment.proxies.get(name).filter(|_| *kind == NodeKind::Proxy);
+        if spec.is_none() && *kind == NodeKind::Proxy {
+            let allowed = "what it does; mode = \"none\": nothing";
+            proxies.key(name).report(format!("is missing: {name} is a proxy"), allowed);
+        }
+        let proxy = spec.and_then(|spec| proxy::proxy(context, &proxies.key(name), spec));
+        Node { name: name.clone(), kind: *kind, proxy }
+    };
+    experiment.nodes.iter().map(node).collect()
+}
+
+/// Sources from one host to one port of another have so many connections together at the most.
+fn connections(traffic: &[Traffic], at: &At<'_>) {
+    let mut users: BTreeMap<([usize; 2], u16), u64> = BTreeMap::new();
+    for source in traffic {
+        if let Load::Tcp { pattern, .. } = &source.load {
+            let all = users.entry((source.ends, source.port)).or_default();
+            *all += u64::from(pattern.users());
+            if *all > u64::from(TcpTraffic::MOST_CONNECTIONS) {
+                let problem = format!("makes it {all} connections between two hosts and to one port");
+                let allowed = format!("up to {}", TcpTraffic::MOST_CONNECTIONS);
+                at.key(&source.name).key("flows").report(problem, allowed);
+            }
+        }
+    }
+}

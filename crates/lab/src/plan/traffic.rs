@@ -1,0 +1,252 @@
+//! Traffic.
+
+use std::sync::Arc;
+
+use trunkline_sim::{Distribution, Pattern, Timing};
+use trunkline_tcp::Settings;
+
+use super::keys;
+use super::resolve::Context;
+use crate::document::At;
+use crate::experiment::{DistributionSpec, NodeKind, Shape, TimingName, TrafficKind, TrafficSpec};
+use crate::quantity::{Size, Time};
+use crate::scenario::{Load, Traffic};
+
+/// Octets of an IPv4 and a UDP header.
+const UDP_HEADERS: u64 = 28;
+/// Connections, users.
+const FLOWS: &str = "1 to 50000";
+
+pub(super) fn all(context: &Context<'_>, at: &At<'_>) -> Vec<Traffic> {
+    let sources = &context.experiment.traffic;
+    if sources.is_empty() {
+        at.report("there is none", "at least one source");
+    }
+    let sources = sources.iter().map(|(name, spec)| (spec, source(context, &at.key(name), (name, spec))));
+    sources.filter_map(|(spec, source)| source.filter(|_| spec.enabled)).collect()
+}
+
+/// Keys of each kind, and its name.
+const fn has(kind: TrafficKind) -> (&'static str, &'static [&'static str]) {
+    match kind {
+        TrafficKind::Bulk => ("bulk", &["tcp", "tcp_to", "flows", "bytes", "stagger"]),
+        TrafficKind::Web => {
+            ("web", &["tcp", "tcp_to", "flows", "request", "response", "objects", "gap", "think"])
+        }
+        TrafficKind::Requests => ("requests", &["tcp", "tcp_to", "flows", "request", "response", "think"]),
+        TrafficKind::Udp => ("udp", &["rate", "packet", "timing", "on", "off"]),
+    }
+}
+
+fn given(spec: &TrafficSpec) -> [(&'static str, bool); 15] {
+    [
+        ("tcp", spec.tcp.is_some()),
+        ("tcp_to", spec.tcp_to.is_some()),
+        ("flows", spec.flows.is_some()),
+        ("bytes", spec.bytes.is_some()),
+        ("stagger", spec.stagger.is_some()),
+        ("request", spec.request.is_some()),
+        ("response", spec.response.is_some()),
+        ("objects", spec.objects.is_some()),
+        ("gap", spec.gap.is_some()),
+        ("think", spec.think.is_some()),
+        ("rate", spec.rate.is_some()),
+        ("packet", spec.packet.is_some()),
+        ("timing", spec.timing.is_some()),
+        ("on", spec.on.is_some()),
+        ("off", spec.off.is_some()),
+    ]
+}
+
+fn source(context: &Context<'_>, at: &At<'_>, (name, spec): (&str, &TrafficSpec)) -> Option<Traffic> {
+    let (kind, has) = has(spec.kind);
+    keys::only(at, kind, has, &given(spec));
+    let load = match spec.kind {
+        TrafficKind::Udp => udp(at, spec),
+        _ => tcp(context, at, spec),
+    };
+    let port = spec.port.unwrap_or(if spec.kind == TrafficKind::Udp { 9 } else { 80 });
+    if port == 0 {
+        at.key("port").refuse("1 to 65535");
+    }
+    let dscp = spec.dscp.unwrap_or(0);
+    if dscp > 63 {
+        at.key("dscp").refuse("0 to 63");
+    }
+    let start = spec.start.unwrap_or_default().0;
+    let stop = spec.stop.map(|stop| stop.0);
+    if stop.is_some_and(|stop| stop <= start) {
+        at.key("stop").refuse("later than start");
+    }
+    let from = context.node_of_kind(&at.key("from"), &spec.from, NodeKind::Host);
+    let to = context.node_of_kind(&at.key("to"), &spec.to, NodeKind::Host);
+    let ends = [from?, to?];
+    if ends[0] == ends[1] {
+        at.key("to").report("is from", "another host");
+    } else if !context.graph.reaches(ends[0], ends[1]) {
+        at.report(format!("there is no way from {} to {}", spec.from, spec.to), "hosts that links join");
+    }
+    Some(Traffic {
+        name: name.to_owned(),
+        group: spec.group.clone().unwrap_or_else(|| name.to_owned()),
+        ends,
+        port,
+        dscp,
+        start,
+        stop,
+        load: load?,
+    })
+}
+
+fn tcp(context: &Context<'_>, at: &At<'_>, spec: &TrafficSpec) -> Option<Load> {
+    let near = context.tcp(&at.key("tcp"), spec.tcp.as_deref());
+    let far = match &spec.tcp_to {
+        Some(name) => context.tcp(&at.key("tcp_to"), Some(name)),
+        None => near.clone(),
+    };
+    let flows = spec.flows.unwrap_or(1);
+    if flows == 0 {
+        at.key("flows").refuse(FLOWS);
+    }
+    let pattern = match spec.kind {
+        TrafficKind::Bulk => Pattern::Bulk {
+            flows,
+            bytes: spec.bytes.map(|bytes| bytes.0),
+            stagger: spec.stagger.map_or(Distribution::Fixed(0.0), times),
+        },
+        TrafficKind::Web => web(at, spec, flows)?,
+        _ => requests(at, spec, flows)?,
+    };
+    let checked = pattern.check();
+    let holds = checked.is_ok();
+    at.check(checked, key);
+    let tcp: [Arc<Settings>; 2] = [near?, far?];
+    holds.then_some(Load::Tcp { tcp, pattern })
+}
+
+/// Users as Surge makes them, or, with answers of their own, as they are described.
+fn web(at: &At<'_>, spec: &TrafficSpec, users: u32) -> Option<Pattern> {
+    let surge = Pattern::surge(users);
+    let Pattern::Web { request, response, objects, gap, think, .. } = surge else { return None };
+    let own = spec.response.is_some();
+    if own && spec.think.is_none() {
+        missing(at, "think", "a time or a distribution of times from a page to the next, such as \"1 s\"");
+        return None;
+    }
+    Some(Pattern::Web {
+        users,
+        request: spec.request.map_or(request, |octets| octets.0),
+        response: spec.response.map_or(response, sizes),
+        objects: match spec.objects {
+            Some(objects) => distribution(objects, |number| number),
+            None if own => Distribution::Fixed(1.0),
+            None => objects,
+        },
+        gap: match spec.gap {
+            Some(gap) => times(gap),
+            None if own => Distribution::Fixed(0.0),
+            None => gap,
+        },
+        think: spec.think.map_or(think, times),
+    })
+}
+
+fn requests(at: &At<'_>, spec: &TrafficSpec, connections: u32) -> Option<Pattern> {
+    if spec.response.is_none() {
+        missing(at, "response", "octets of an answer, such as \"1 kB\"");
+    }
+    if spec.think.is_none() {
+        missing(at, "think", "a time or a distribution of times from a request to the next, such as \"1 s\"");
+    }
+    let response = match spec.response? {
+        DistributionSpec::Fixed(octets) => octets.0,
+        DistributionSpec::Random(_) => {
+            at.key("response")
+                .report("is a distribution", "one size, such as \"1 kB\": requests have answers of one size");
+            return None;
+        }
+    };
+    let request = spec.request.map_or(300, |octets| octets.0);
+    Some(Pattern::RequestResponse { connections, request, response, interval: times(spec.think?) })
+}
+
+fn udp(at: &At<'_>, spec: &TrafficSpec) -> Option<Load> {
+    let timing = spec.timing.unwrap_or(TimingName::Constant);
+    let on_off = timing == TimingName::OnOff;
+    for (key, given) in [("on", spec.on.is_some()), ("off", spec.off.is_some())] {
+        if given && !on_off {
+            at.key(key).misplaced(
+                "is no key of this timing".to_owned(),
+                "timing = \"on-off\" has on, off".to_owned(),
+            );
+        } else if on_off && !given {
+            missing(at, key, "a time or a distribution of times, such as \"1 s\"");
+        }
+    }
+    let packet = spec.packet.map_or(1500, |packet| packet.0);
+    let data = packet
+        .checked_sub(UDP_HEADERS)
+        .and_then(|data| u32::try_from(data).ok())
+        .filter(|_| packet <= 65_535);
+    if data.is_none() {
+        at.key("packet").refuse("28 to 65535 octets, of which 28 are headers");
+    }
+    if spec.rate.is_none() {
+        missing(at, "rate", "a rate, such as \"1 Mbit/s\"");
+    }
+    let rate = spec.rate?.0;
+    let timing = match timing {
+        TimingName::Constant => Timing::Constant(rate),
+        TimingName::Poisson => Timing::Poisson(rate),
+        TimingName::OnOff => Timing::OnOff { rate, on: times(spec.on?), off: times(spec.off?) },
+    };
+    let checked = timing.check();
+    let holds = checked.is_ok();
+    at.check(checked, key);
+    Some(Load::Udp { data: data?, timing }).filter(|_| holds)
+}
+
+fn missing(at: &At<'_>, key: &str, allowed: &str) {
+    at.key(key).report("is missing", allowed);
+}
+
+/// The file's key for a place in a pattern or timing.
+fn key(place: &str) -> String {
+    match place {
+        "users" | "connections" => "flows".to_owned(),
+        "interval" => "think".to_owned(),
+        place => match place.split_once('.') {
+            Some((of, part)) => {
+                let of = if of == "interval" { "think" } else { of };
+                let part = if part == "shape" { "exponent" } else { part };
+                format!("{of}.{part}")
+            }
+            None => place.to_owned(),
+        },
+    }
+}
+
+fn distribution<T: Copy>(spec: DistributionSpec<T>, number: impl Fn(T) -> f64) -> Distribution {
+    match spec {
+        DistributionSpec::Fixed(value) => Distribution::Fixed(number(value)),
+        DistributionSpec::Random(Shape::Uniform { from, to }) => {
+            Distribution::Uniform(number(from), number(to))
+        }
+        DistributionSpec::Random(Shape::Exponential { mean }) => {
+            Distribution::Exponential { mean: number(mean) }
+        }
+        DistributionSpec::Random(Shape::Pareto { least, exponent }) => {
+            Distribution::Pareto { least: number(least), shape: exponent }
+        }
+    }
+}
+
+/// In seconds.
+fn times(spec: DistributionSpec<Time>) -> Distribution {
+    distribution(spec, |time| time.0.as_secs_f64())
+}
+
+/// In octets.
+fn sizes(spec: DistributionSpec<Size>) -> Distribution {
+    distribution(spec, |size| size.0 as f64)
+}

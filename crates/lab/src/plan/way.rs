@@ -1,0 +1,193 @@
+//! One way of a link: what is said of it in several places, in order.
+
+use std::time::Duration;
+
+use trunkline_sim::link::mobile::{BlockErrors, Mobile as Radio, Pareto, Rlp};
+use trunkline_sim::{Impairments, Jitter as Wobble, LinkChange, LinkSettings, Loss, SettingsError};
+
+use super::queue;
+use crate::document::At;
+use crate::experiment::{Change, Jitter, LinkSpec, LossSpec, Mobile};
+
+/// One way of a link: what holds is what the first says that says anything.
+pub(super) struct Layers<'l, 'f>(pub(super) &'l [(At<'f>, &'l LinkSpec)]);
+
+impl<'f> Layers<'_, 'f> {
+    /// What is said of a key.
+    fn pick<T: Copy>(&self, of: impl Fn(&LinkSpec) -> Option<T>) -> Option<T> {
+        self.0.iter().find_map(|(_, spec)| of(spec))
+    }
+
+    /// Where something is said of a key, or could be.
+    fn place(&self, key: &str) -> At<'f> {
+        self.0.iter().find(|(_, spec)| says(spec, key)).map_or(&self.0[0].0, |(at, _)| at).key(key)
+    }
+
+    pub(super) fn settings(&self) -> Option<LinkSettings> {
+        let Some(rate) = self.pick(|spec| spec.rate) else {
+            self.0[0].0.key("rate").report("is missing", "a rate, such as \"10 Mbit/s\"");
+            return None;
+        };
+        let impairments = Impairments {
+            loss: self.pick(|spec| spec.loss).map_or(Loss::None, loss_of),
+            corruption: self.pick(|spec| spec.corruption).map_or(0.0, |share| share.0),
+            duplication: self.pick(|spec| spec.duplication).map_or(0.0, |share| share.0),
+            jitter: self
+                .pick(|spec| spec.jitter)
+                .map_or(Wobble::None, |said| wobble(&self.place("jitter"), said)),
+        };
+        let said = self.0.iter().find_map(|(_, spec)| spec.changes.as_deref()).unwrap_or_default();
+        let (changes, numbers) = changes(&self.place("changes"), said, impairments);
+        let settings = LinkSettings {
+            rate: rate.0,
+            delay: self.pick(|spec| spec.delay).unwrap_or_default().0,
+            queue: queue::settings(&self.place("queue"), self.pick(|spec| spec.queue).as_ref()),
+            mtu: self.pick(|spec| spec.mtu).map_or(1500, |mtu| u32::try_from(mtu.0).unwrap_or(u32::MAX)),
+            impairments,
+            mobile: self.pick(|spec| spec.mobile).map(|said| radio(&self.place("mobile"), said)),
+            changes,
+            repeat: self.pick(|spec| spec.repeat).map(|time| time.0),
+        };
+        if settings.repeat.is_some() && said.is_empty() {
+            self.place("repeat").report_plain("there are no changes to repeat");
+        }
+        match settings.check() {
+            Ok(()) => Some(settings),
+            Err(error) => {
+                let (SettingsError::Value { place, .. }
+                | SettingsError::Order { place, .. }
+                | SettingsError::Node { place, .. }
+                | SettingsError::Tcp { place, .. }) = &error;
+                let (key, below) = key_of(place, &numbers);
+                self.place(key).check(Err(error), |_| below.clone());
+                None
+            }
+        }
+    }
+}
+
+/// Whether anything is said of a key.
+fn says(spec: &LinkSpec, key: &str) -> bool {
+    match key {
+        "rate" => spec.rate.is_some(),
+        "delay" => spec.delay.is_some(),
+        "queue" => spec.queue.is_some(),
+        "mtu" => spec.mtu.is_some(),
+        "loss" => spec.loss.is_some(),
+        "corruption" => spec.corruption.is_some(),
+        "duplication" => spec.duplication.is_some(),
+        "jitter" => spec.jitter.is_some(),
+        "mobile" => spec.mobile.is_some(),
+        "changes" => spec.changes.is_some(),
+        "repeat" => spec.repeat.is_some(),
+        _ => false,
+    }
+}
+
+/// The link's key for a place in its settings, and the key below that. Each of the settings' changes has the number of the file's.
+fn key_of<'p>(place: &'p str, numbers: &[usize]) -> (&'p str, String) {
+    let (first, rest) = place.split_once('.').unwrap_or((place, ""));
+    match first {
+        "queue" => ("queue", queue::key(rest).to_owned()),
+        "mobile" => ("mobile", radio_key(rest)),
+        "impairments" => {
+            rest.split_once('.').map_or((rest, String::new()), |(key, below)| (key, below.to_owned()))
+        }
+        _ if first.starts_with("changes") => ("changes", change_key(first, rest, numbers)),
+        _ => (first, String::new()),
+    }
+}
+
+fn loss_of(loss: LossSpec) -> Loss {
+    match loss {
+        LossSpec::Uniform(share) => Loss::Uniform(share.0),
+        LossSpec::Bursts(bursts) => Loss::Bursts {
+            to_bad: bursts.to_bad.0,
+            to_good: bursts.to_good.0,
+            good: bursts.good.0,
+            bad: bursts.bad.0,
+        },
+    }
+}
+
+fn wobble(at: &At<'_>, jitter: Jitter) -> Wobble {
+    let reorders = jitter.reorders;
+    match (jitter.most, jitter.mean) {
+        (Some(most), None) => Wobble::Uniform { most: most.0, reorders },
+        (None, Some(mean)) => Wobble::Exponential { mean: mean.0, reorders },
+        _ => {
+            at.report("has neither most nor mean, or both", "one of most and mean");
+            Wobble::None
+        }
+    }
+}
+
+fn radio(at: &At<'_>, mobile: Mobile) -> Radio {
+    match mobile {
+        Mobile::Pareto { mean, shape, share } => {
+            Radio::Pareto(Pareto { mean: mean.0, shape, share: share.0 })
+        }
+        Mobile::Rlp { block, interval, feedback, errors, burst } => Radio::Rlp(Rlp {
+            block: u32::try_from(block.0).unwrap_or(u32::MAX),
+            interval: interval.0,
+            feedback,
+            errors: block_errors(&at.key("rlp"), errors.0, burst),
+        }),
+    }
+}
+
+/// Errors with this mean, in bad times of so many blocks on average in which all are lost.
+fn block_errors(at: &At<'_>, errors: f64, burst: Option<f64>) -> BlockErrors {
+    let Some(burst) = burst else { return BlockErrors::Independent(errors) };
+    if !(burst.is_finite() && burst >= 1.0) {
+        at.key("burst").refuse("a number of blocks, 1 or more");
+        return BlockErrors::Independent(errors);
+    }
+    let to_good = 1.0 / burst;
+    let to_bad = to_good * errors / (1.0 - errors);
+    if to_bad > 1.0 {
+        at.key("burst")
+            .refuse("longer bad times: with these, good ones would have to be shorter than a block");
+    }
+    BlockErrors::Fading { to_bad: to_bad.min(1.0), to_good, good: 0.0, bad: 1.0 }
+}
+
+fn radio_key(place: &str) -> String {
+    let kind = if matches!(place, "mean" | "shape" | "share") { "pareto" } else { "rlp" };
+    let place = if place.starts_with("errors") { "errors" } else { place };
+    format!("{kind}.{place}")
+}
+
+/// Changes one value at a time, and of each which of the file's it is from.
+fn changes(
+    at: &At<'_>,
+    said: &[Change],
+    mut impairments: Impairments,
+) -> (Vec<(Duration, LinkChange)>, Vec<usize>) {
+    let mut changes = Vec::new();
+    let mut numbers = Vec::new();
+    for (number, change) in said.iter().enumerate() {
+        let before = changes.len();
+        let when = change.at.0;
+        changes.extend(change.rate.map(|rate| (when, LinkChange::Rate(rate.0))));
+        changes.extend(change.delay.map(|delay| (when, LinkChange::Delay(delay.0))));
+        if let Some(loss) = change.loss {
+            impairments.loss = loss_of(loss);
+            changes.push((when, LinkChange::Impairments(impairments)));
+        }
+        if changes.len() == before {
+            at.index(number).report("changes nothing", "at least one of rate, delay and loss");
+        }
+        numbers.resize(changes.len(), number);
+    }
+    (changes, numbers)
+}
+
+fn change_key(change: &str, rest: &str, numbers: &[usize]) -> String {
+    let number = change.trim_start_matches("changes[").trim_end_matches(']').parse().ok();
+    let number = number.and_then(|number: usize| numbers.get(number)).copied().unwrap_or_default();
+    match rest.strip_prefix("impairments.").unwrap_or(rest) {
+        "" => format!("[{number}].at"),
+        key => format!("[{number}].{key}"),
+    }
+}
