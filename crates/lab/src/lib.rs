@@ -15,6 +15,7 @@ pub mod experiment;
 pub mod language;
 pub mod plan;
 pub mod quantity;
+pub mod report;
 pub mod results;
 pub mod scenario;
 pub mod statistics;

@@ -1,0 +1,160 @@
+//! What varies: the axes of a sweep as the results have them, and where their values lie.
+
+use indexmap::{IndexMap, IndexSet};
+
+use super::unit::{Base, Unit};
+use crate::experiment::Experiment;
+use crate::quantity::{Rate, Share, Size, Time};
+use crate::results::{Point, PointResult};
+
+/// What a value of a file is called in a point.
+pub(super) fn name_of(value: &toml::Value) -> String {
+    match value {
+        toml::Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn same(name: &str, wanted: &toml::Value) -> bool {
+    if let toml::Value::Array(several) = wanted {
+        return several.iter().any(|wanted| same(name, wanted));
+    }
+    let wanted = name_of(wanted);
+    let number = |text: &str| Number::read(text).map(|number| (number.base, number.value));
+    name == wanted || number(name).is_some_and(|ours| number(&wanted) == Some(ours))
+}
+
+/// Results at the points that have these values.
+pub(super) fn at<'a>(results: &'a [PointResult], at: &IndexMap<String, toml::Value>) -> Vec<&'a PointResult> {
+    let wanted =
+        |point: &Point| at.iter().all(|(axis, value)| point.get(axis).is_some_and(|name| same(name, value)));
+    results.iter().filter(|result| wanted(&result.point)).collect()
+}
+
+/// Axes in the order of the file.
+pub(super) fn names(results: &[&PointResult]) -> Vec<String> {
+    let names: IndexSet<&String> = results.iter().flat_map(|result| result.point.keys()).collect();
+    names.into_iter().cloned().collect()
+}
+
+/// The values of an axis in the order in which they come.
+pub(super) fn values(results: &[&PointResult], axis: &str) -> Vec<String> {
+    let names: IndexSet<&String> = results.iter().filter_map(|result| result.point.get(axis)).collect();
+    names.into_iter().cloned().collect()
+}
+
+/// What an axis is called.
+pub(super) fn label(experiment: &Experiment, axis: &str) -> String {
+    experiment
+        .sweep
+        .get(axis)
+        .and_then(|axis| axis.label.clone())
+        .unwrap_or_else(|| axis.replace(['_', '-'], " "))
+}
+
+/// A value as it is shown.
+pub(super) fn shown(value: &str) -> String {
+    value.strip_suffix(" us").map_or_else(|| value.to_owned(), |number| format!("{number} µs"))
+}
+
+/// Whether a value says nothing without its axis' name.
+pub(super) fn is_bare(value: &str) -> bool {
+    matches!(value, "true" | "false") || Number::read(value).is_some()
+}
+
+/// A value of an axis where it stands alone.
+pub(super) fn value_label(experiment: &Experiment, axis: &str, value: &str) -> String {
+    if is_bare(value) { format!("{}: {}", label(experiment, axis), shown(value)) } else { value.to_owned() }
+}
+
+/// A point in words.
+pub(super) fn point_label(experiment: &Experiment, point: &Point) -> String {
+    let parts: Vec<String> =
+        point.iter().map(|(axis, value)| format!("{}: {}", label(experiment, axis), shown(value))).collect();
+    if parts.is_empty() { "the only point".into() } else { parts.join(", ") }
+}
+
+/// The values of some axes at a point.
+pub(super) fn part(point: &Point, axes: &[String]) -> Point {
+    axes.iter().filter_map(|axis| Some((axis.clone(), point.get(axis)?.clone()))).collect()
+}
+
+/// Results with the same values of some axes together, in the order in which they come.
+pub(super) fn groups<'a>(results: &[&'a PointResult], axes: &[String]) -> Vec<(Point, Vec<&'a PointResult>)> {
+    let mut groups: Vec<(Point, Vec<&PointResult>)> = Vec::new();
+    for result in results {
+        let part = part(&result.point, axes);
+        match groups.iter_mut().find(|(known, _)| *known == part) {
+            Some((_, members)) => members.push(result),
+            None => groups.push((part, vec![result])),
+        }
+    }
+    groups
+}
+
+/// A name that is a number, perhaps with a unit.
+struct Number {
+    value: f64,
+    base: Option<Base>,
+}
+
+impl Number {
+    fn read(text: &str) -> Option<Self> {
+        if let Some(value) = text.trim().parse().ok().filter(|value: &f64| value.is_finite()) {
+            return Some(Self { value, base: None });
+        }
+        let with = |base, value| Some(Self { value, base: Some(base) });
+        if let Ok(Time(time)) = text.parse() {
+            return with(Base::Seconds, time.as_secs_f64());
+        }
+        if let Ok(Rate(rate)) = text.parse() {
+            return with(Base::BitsPerSecond, rate.bits_per_second() as f64);
+        }
+        if let Ok(Size(bytes)) = text.parse() {
+            return with(Base::Octets, bytes as f64);
+        }
+        text.contains('%')
+            .then(|| text.parse().ok())
+            .flatten()
+            .and_then(|Share(share)| with(Base::Share, share))
+    }
+}
+
+/// Where the values of an axis lie, if all of them are numbers of one kind: in a unit that fits, and that.
+pub(super) fn positions(values: &[String]) -> Option<(Vec<f64>, Unit)> {
+    let numbers: Vec<Number> = values.iter().map(|value| Number::read(value)).collect::<Option<_>>()?;
+    let base = numbers.first()?.base;
+    if numbers.iter().any(|number| number.base != base) {
+        return None;
+    }
+    let unit = base.map_or_else(Unit::none, |base| base.fitting(numbers.iter().map(|number| number.value)));
+    Some((numbers.iter().map(|number| unit.show(number.value)).collect(), unit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owned(values: &[&str]) -> Vec<String> {
+        values.iter().map(|&value| value.to_owned()).collect()
+    }
+
+    #[test]
+    fn values_with_units_have_positions_in_one_unit() {
+        let (places, unit) = positions(&owned(&["5.06 us", "50 ms", "200 ms"])).unwrap();
+        assert_eq!((places[1], places[2], unit.name.as_str()), (50.0, 200.0, "ms"));
+        assert!((places[0] - 0.00506).abs() < 1e-9);
+        assert_eq!(positions(&owned(&["1", "80"])).unwrap().0, [1.0, 80.0]);
+        assert_eq!(positions(&owned(&["0 %", "2.5 %"])).unwrap().1.name, "%");
+        assert_eq!(positions(&owned(&["with", "without"])), None);
+        assert_eq!(positions(&owned(&["1", "2 ms"])), None);
+    }
+
+    #[test]
+    fn a_value_is_found_however_it_is_written() {
+        assert!(same("50 ms", &toml::Value::String("0.05 s".into())));
+        assert!(same("60", &toml::Value::Integer(60)) && same("60", &toml::Value::Float(60.0)));
+        assert!(!same("60", &toml::Value::String("60 ms".into())));
+        assert!(same("b", &toml::Value::Array(vec!["a".into(), "b".into()])));
+    }
+}

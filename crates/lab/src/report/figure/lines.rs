@@ -1,0 +1,217 @@
+//! Metrics along an axis of the sweep, as lines or bars.
+
+use super::super::material::Material;
+use super::super::unit::{Base, Unit};
+use super::super::{axes, number, table};
+use super::{Along, Chart, Dot, Kind, Line, Text, styles};
+use crate::experiment::{Figure, Row, Scale};
+use crate::results::{Point, PointResult};
+
+pub(super) fn chart(figure: &Figure, material: &Material, kind: Kind) -> Chart {
+    let experiment = material.experiment;
+    let results = axes::at(material.results, &figure.at);
+    let names = axes::names(&results);
+    // Along x: the axis asked for, or the only one, or the metrics themselves.
+    let x = figure.x.clone().filter(|x| names.contains(x)).or_else(|| names.first().cloned());
+    let places = x.as_ref().map(|x| axes::values(&results, x)).unwrap_or_default();
+    let numbers = axes::positions(&places).filter(|_| kind == Kind::Line && places.len() > 1);
+    let by = line_axes(figure, &results, x.as_deref());
+
+    let units = units(figure, material, &results);
+    let one_unit = units.iter().all(|unit| *unit == units[0]);
+    let groups = axes::groups(&results, &by);
+    let mut lines = Vec::new();
+    let mut keys = Vec::new();
+    for (part, members) in &groups {
+        for (row, unit) in figure.metrics.iter().zip(&units) {
+            let drawn =
+                Drawn { material, row, unit, x: x.as_deref(), places: &places, numbers: numbers.as_ref() };
+            let (points, paper) = (drawn.ours(members), drawn.paper(members));
+            if points.iter().all(|dot| dot.y.is_none()) && paper.is_empty() {
+                continue;
+            }
+            let mut parts: Vec<String> =
+                part.iter().map(|(axis, value)| axes::value_label(experiment, axis, value)).collect();
+            if figure.metrics.len() > 1 || parts.is_empty() {
+                let unit = if one_unit { String::new() } else { unit.behind() };
+                parts.insert(0, format!("{}{unit}", table::label_of(row)));
+            }
+            keys.push(key(part, &by, row));
+            lines.push(Line { name: parts.join(", "), colour: 0, dash: 0, points, paper });
+        }
+    }
+    for (line, (colour, dash)) in lines.iter_mut().zip(styles(&keys)) {
+        (line.colour, line.dash) = (colour, dash);
+    }
+
+    let x_label = x.as_ref().map(|x| axes::label(experiment, x)).unwrap_or_default();
+    let x_unit = numbers.as_ref().map_or_else(Unit::none, |(_, unit)| unit.clone());
+    let mut chart = Chart {
+        kind,
+        x: Along {
+            title: if x_label.contains('(') { x_label } else { format!("{x_label}{}", x_unit.behind()) },
+            unit: x_unit.name,
+            log: figure.x_scale == Scale::Log && numbers.is_some(),
+            names: if numbers.is_some() {
+                Vec::new()
+            } else {
+                places.iter().map(|place| axes::shown(place)).collect()
+            },
+        },
+        y: along_y(figure, &units, one_unit),
+        lines,
+        text: Text::default(),
+    };
+    chart.text = text(&chart, material);
+    chart
+}
+
+/// Up: as the file calls it, with the unit that is used.
+pub(super) fn along_y(figure: &Figure, units: &[Unit], one_unit: bool) -> Along {
+    let unit = if one_unit { units[0].clone() } else { Unit::none() };
+    let named = |label: &String| Base::of(&figure.metrics[0].metric).named_in(label).is_some();
+    let title = match (&figure.y_label, figure.metrics.as_slice()) {
+        (Some(label), _) if named(label) || label.contains('(') => label.clone(),
+        (Some(label), _) => format!("{label}{}", unit.behind()),
+        (None, [row]) => format!("{}{}", table::label_of(row), unit.behind()),
+        (None, _) if !unit.name.is_empty() => unit.name.clone(),
+        (None, _) if one_unit => "count".into(),
+        (None, _) => "value".into(),
+    };
+    Along { title, unit: unit.name, log: false, names: Vec::new() }
+}
+
+/// A unit for each metric; the same for all that are of one kind.
+fn units(figure: &Figure, material: &Material, results: &[&PointResult]) -> Vec<Unit> {
+    let base = |row: &Row| Base::of(&row.metric);
+    let labelled = |row: &Row| figure.y_label.as_deref().and_then(|label| base(row).named_in(label));
+    let means = |wanted: Base| {
+        let metrics = figure.metrics.iter().filter(move |row| Base::of(&row.metric) == wanted);
+        metrics.flat_map(move |row| {
+            results.iter().filter_map(|result| Some(result.metrics.get(&row.metric)?.mean))
+        })
+    };
+    figure
+        .metrics
+        .iter()
+        .map(|row| {
+            let said = row.unit.as_deref().and_then(|name| base(row).unit(name));
+            said.or_else(|| labelled(row)).unwrap_or_else(|| {
+                if figure.metrics.len() == 1 {
+                    table::unit_of(row, material, results)
+                } else {
+                    base(row).fitting(means(base(row)))
+                }
+            })
+        })
+        .collect()
+}
+
+/// The axes whose values have a line each: those asked for, and any other along which points would lie upon each other.
+fn line_axes(figure: &Figure, results: &[&PointResult], x: Option<&str>) -> Vec<String> {
+    let mut by = figure.by.clone().unwrap_or_default();
+    by.retain(|axis| Some(axis.as_str()) != x);
+    for axis in axes::names(results) {
+        if !by.contains(&axis) && Some(axis.as_str()) != x && axes::values(results, &axis).len() > 1 {
+            by.push(axis);
+        }
+    }
+    by
+}
+
+fn key(part: &Point, by: &[String], row: &Row) -> Vec<String> {
+    let values = by.iter().map(|axis| part.get(axis).cloned().unwrap_or_default());
+    values.chain([row.metric.clone()]).collect()
+}
+
+struct Drawn<'a> {
+    material: &'a Material<'a>,
+    row: &'a Row,
+    unit: &'a Unit,
+    x: Option<&'a str>,
+    places: &'a [String],
+    numbers: Option<&'a (Vec<f64>, Unit)>,
+}
+
+impl Drawn<'_> {
+    fn place(&self, result: &PointResult) -> Option<f64> {
+        let Some(x) = self.x else { return Some(0.0) };
+        let name = result.point.get(x)?;
+        let index = self.places.iter().position(|place| place == name)?;
+        Some(self.numbers.map_or(index as f64, |(numbers, _)| numbers[index]))
+    }
+
+    fn ours(&self, members: &[&PointResult]) -> Vec<Dot> {
+        let mut dots: Vec<Dot> = members
+            .iter()
+            .filter_map(|result| {
+                let estimate =
+                    result.metrics.get(&self.row.metric).filter(|estimate| estimate.mean.is_finite());
+                let shown = |value| self.unit.show(value);
+                let interval = estimate.and_then(|estimate| Some((estimate.mean, estimate.ci95?)));
+                Some(Dot {
+                    x: self.place(result)?,
+                    y: estimate.map(|estimate| shown(estimate.mean)),
+                    interval: interval.map(|(mean, half)| [shown(mean - half), shown(mean + half)]),
+                })
+            })
+            .collect();
+        dots.sort_by(|a, b| a.x.total_cmp(&b.x));
+        dots
+    }
+
+    fn paper(&self, members: &[&PointResult]) -> Vec<Dot> {
+        let published = members.iter().filter_map(|result| {
+            let comparison = self.material.comparison(&self.row.metric, &result.point)?;
+            Some(Dot { x: self.place(result)?, y: Some(self.unit.show(comparison.paper)), interval: None })
+        });
+        published.collect()
+    }
+}
+
+fn text(chart: &Chart, material: &Material) -> Text {
+    let mut text = Text::default();
+    let dots = || chart.lines.iter().flat_map(|line| &line.points);
+    if dots().any(|dot| dot.interval.is_some()) {
+        let runs = material.most_runs();
+        text.notes.push(format!("Whiskers: 95 % interval of the mean of {runs} runs."));
+    }
+    if chart.lines.iter().any(|line| !line.paper.is_empty()) {
+        text.notes.push("Hollow diamonds: the paper's values.".into());
+    }
+    let missing = dots().filter(|dot| dot.y.is_none()).count();
+    if missing > 0 {
+        text.notes.push(format!(
+            "{missing} {} no value, because there was nothing to take a mean of.",
+            if missing == 1 { "point has" } else { "points have" }
+        ));
+    }
+    text.heads =
+        [chart.x.title.clone()].into_iter().chain(chart.lines.iter().map(|line| line.name.clone())).collect();
+    let mut xs: Vec<f64> = dots().map(|dot| dot.x).collect();
+    xs.sort_by(f64::total_cmp);
+    xs.dedup();
+    let at = |dots: &[Dot], x: f64| dots.iter().find(|dot| dot.x.total_cmp(&x).is_eq()).copied();
+    for x in xs {
+        let name = if chart.x.names.is_empty() {
+            number::as_published(x)
+        } else {
+            chart.x.names.get(x as usize).cloned().unwrap_or_default()
+        };
+        let cells = chart.lines.iter().map(|line| {
+            let ours = at(&line.points, x).and_then(|dot| Some((dot.y?, dot.interval)));
+            let ours = ours.map_or("–".into(), |(y, interval)| {
+                match number::with_interval(y, interval.map(|[low, high]| (high - low) / 2.0)) {
+                    (mean, Some(half)) => format!("{mean} ± {half}"),
+                    (mean, None) => mean,
+                }
+            });
+            match at(&line.paper, x).and_then(|dot| dot.y) {
+                Some(paper) => format!("{ours} (paper {})", number::as_published(paper)),
+                None => ours,
+            }
+        });
+        text.rows.push([name].into_iter().chain(cells).collect());
+    }
+    text
+}

@@ -1,0 +1,70 @@
+//! What a report is made of.
+
+use std::time::Duration;
+
+use crate::experiment::{ClaimKind, Experiment};
+use crate::results::{Point, PointResult, Run};
+use crate::verdict::{Comparison, Judgement, Tally};
+
+/// An experiment and what came of it.
+#[derive(Debug, Clone, Copy)]
+pub struct Material<'a> {
+    /// The experiment as it ran.
+    pub experiment: &'a Experiment,
+    /// Its file as it ran: every value that was set on the command line is in it.
+    pub document: &'a str,
+    /// A result for each point.
+    pub results: &'a [PointResult],
+    /// The runs that they are of.
+    pub runs: &'a [Run],
+    /// How what is said of them came out.
+    pub judgement: &'a Judgement,
+    /// Every TCP in use, with all of its settings.
+    pub tcps: &'a [TcpInUse],
+    /// Names of files that lie beside the report, in the order in which to show them.
+    pub files: &'a [String],
+    /// How long the runs took, if that is known.
+    pub took: Option<Duration>,
+}
+
+/// A TCP that something uses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TcpInUse {
+    /// What uses it: `traffic bulk`, `trunk site-a`.
+    pub users: Vec<String>,
+    /// All of its settings, by name.
+    pub settings: Vec<(String, String)>,
+}
+
+impl Material<'_> {
+    pub(super) fn paper_claims(&self) -> Tally {
+        self.judgement.tally(self.experiment, ClaimKind::Paper)
+    }
+
+    pub(super) fn our_claims(&self) -> Tally {
+        self.judgement.tally(self.experiment, ClaimKind::Ours)
+    }
+
+    pub(super) fn comparison(&self, metric: &str, point: &Point) -> Option<&Comparison> {
+        self.judgement.comparisons.iter().find(|cell| cell.metric == metric && cell.point == *point)
+    }
+
+    /// The most runs that a point has.
+    pub(super) fn most_runs(&self) -> u32 {
+        self.results.iter().map(|result| result.runs).max().unwrap_or(0)
+    }
+
+    /// Least and largest seed.
+    pub(super) fn seeds(&self) -> Option<(u64, u64)> {
+        let seeds = || self.runs.iter().map(|run| run.seed);
+        Some((seeds().min()?, seeds().max()?))
+    }
+
+    pub(super) fn engine(&self) -> &str {
+        self.results.first().map_or("sim", |result| result.engine.as_str())
+    }
+
+    pub(super) fn version(&self) -> &str {
+        self.results.first().map_or(env!("CARGO_PKG_VERSION"), |result| result.version.as_str())
+    }
+}

@@ -1,0 +1,57 @@
+//! Reports: a pure function of what an experiment was and what came of it.
+//!
+//! ```text
+//!  Material ──▶ tables (Grid), plots (Chart) ──▶ page (HTML) and Markdown
+//!  Entry of each ──▶ index (HTML and Markdown)
+//! ```
+//!
+//! A page needs nothing but itself: style, scripts and data are in it, and its content security policy forbids it to load anything. All
+//! text of files is untrusted: it is escaped by the templates, or as Markdown without HTML.
+
+mod axes;
+mod figure;
+mod index;
+mod markdown;
+mod material;
+mod number;
+mod page;
+mod paper;
+mod prose;
+mod table;
+#[cfg(test)]
+mod tests;
+mod unit;
+
+pub use index::{Entry, index, index_markdown};
+pub use markdown::markdown;
+pub use material::{Material, TcpInUse};
+pub use page::page;
+
+/// An experiment's page, in the directory of its results.
+pub const PAGE: &str = "report.html";
+/// The same as Markdown.
+pub const MARKDOWN: &str = "report.md";
+/// The page over all experiments, in the directory above.
+pub const INDEX: &str = "index.html";
+/// The same as Markdown.
+pub const INDEX_MARKDOWN: &str = "index.md";
+
+use crate::results::Verdict;
+
+/// A verdict as a word.
+fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Holds => "holds",
+        Verdict::Differs => "differs",
+        Verdict::Fails => "fails",
+    }
+}
+
+/// A verdict as a sign, for whoever does not see colours.
+fn sign(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Holds => "✓",
+        Verdict::Differs => "≈",
+        Verdict::Fails => "✗",
+    }
+}

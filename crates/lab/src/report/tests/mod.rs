@@ -1,0 +1,230 @@
+mod samples;
+
+use super::*;
+use samples::{Sample, compared, crowded, hostile, swept};
+
+/// A page without what never changes in it: style and scripts.
+fn said(page: &str) -> String {
+    let (start, rest) = page.split_once("<style>").unwrap();
+    let (_, rest) = rest.split_once("</style>").unwrap();
+    match rest.split_once("</script>") {
+        Some((body, _)) => format!("{start}{body}"),
+        None => format!("{start}{rest}"),
+    }
+}
+
+fn tags(page: &str) -> impl Iterator<Item = &str> {
+    page.match_indices('<').map(|(start, _)| &page[start..start + page[start..].find('>').unwrap_or(0)])
+}
+
+#[test]
+fn whatever_a_file_says_no_page_has_an_element_of_its_making() {
+    let sample = hostile();
+    let whole = page(&sample.material());
+    // One script of data, one of charts, one of ours; nothing from the file has made another or ended one.
+    assert_eq!(whole.matches("<script").count(), 3);
+    assert_eq!(whole.matches("</script>").count(), 3);
+    let said = said(&whole);
+    for tag in tags(&said) {
+        let name = tag.trim_start_matches(['<', '/']).split([' ', '>']).next().unwrap();
+        assert!(!["iframe", "img", "b>mine"].contains(&name) && !tag.contains("javascript:"), "{tag}");
+    }
+    assert_eq!(said.matches("<title>").count(), 1);
+    let data = said.split_once("id=\"data\">").unwrap().1;
+    let data: serde_json::Value = serde_json::from_str(data).unwrap();
+    assert!(data["charts"][0]["lines"][0]["name"].as_str().unwrap().starts_with("</script><script>"));
+    let text = markdown(&sample.material());
+    assert!(!text.contains("<script") && !text.contains("<img"), "{text}");
+}
+
+#[test]
+fn no_page_loads_anything() {
+    for sample in [compared(), swept(), hostile(), crowded()] {
+        let page = page(&sample.material());
+        assert!(page.contains("default-src 'none'"));
+        let said = said(&page);
+        for tag in tags(&said) {
+            for loading in [" src=", "<link", "url(", "<img", "<object", "<embed", "<iframe", " style="] {
+                assert!(!tag.contains(loading), "{tag} in {}", sample.experiment.id);
+            }
+        }
+    }
+    let style = include_str!("../../../assets/report.css");
+    assert!(!style.contains("url(") && !style.contains("@import") && !style.contains("http"));
+    let script = include_str!("../../../assets/report.js");
+    assert!(!script.contains("fetch(") && !script.contains("import(") && !script.contains("http"));
+}
+
+#[test]
+fn a_page_is_no_larger_than_what_is_in_it() {
+    let charts = include_str!("../../../assets/charts/echarts.min.js").len();
+    assert!(charts < 700_000);
+    for sample in [compared(), swept(), hostile(), crowded()] {
+        let size = page(&sample.material()).len();
+        assert!(size < charts + 250_000, "{}: {size}", sample.experiment.id);
+    }
+    let mut plain = compared();
+    plain.experiment.figures.clear();
+    assert!(page(&plain.material()).len() < 60_000, "a page without plots carries no charts");
+}
+
+#[test]
+fn the_papers_table_stands_beside_ours_cell_by_cell() {
+    let sample = compared();
+    let grids = table::all(&sample.material());
+    let table = &grids[0];
+    assert_eq!(table.heads, ["Metric"]);
+    assert_eq!(table.columns, ["without", "with"]);
+    let first = &table.rows[0];
+    assert_eq!(first.labels, ["RTT, average (ms)"]);
+    assert_eq!(first.cells[0].ours, Some(("4051".into(), Some("110".into()))));
+    let paper = first.cells[0].paper.as_ref().unwrap();
+    assert_eq!((paper.value.as_str(), paper.ratio.as_deref()), ("4133", Some("×0.980")));
+    let octets = &table.rows[2];
+    assert_eq!(octets.cells[1].paper.as_ref().unwrap().verdict, Verdict::Fails);
+    assert_eq!(table.rows[4].cells[1].ours, Some(("2.72".into(), Some("0.22".into()))));
+    assert!(table.rows[5].cells.iter().all(|cell| cell.paper.is_none()));
+    // What is published and in no table of the file has one of its own.
+    assert_eq!(grids[1].title, "What else the paper has");
+    assert_eq!(grids[1].rows.len(), 2);
+}
+
+#[test]
+fn a_table_of_one_metric_has_the_metric_above_and_the_axes_as_rows() {
+    let sample = swept();
+    let grids = table::all(&sample.material());
+    assert_eq!(grids[0].title, "Goodput (Mbit/s)");
+    assert_eq!(grids[0].heads, ["Delay of the backbone", "Delay of the access link"]);
+    assert_eq!(grids[0].rows.len(), 16);
+    // Four columns, rows by the other axis, a metric that is missing at one point.
+    assert_eq!(grids[1].columns.len(), 4);
+    let missing = grids[1].rows.iter().flat_map(|row| &row.cells).filter(|cell| cell.ours.is_none()).count();
+    assert_eq!(missing, 1);
+}
+
+#[test]
+fn without_tables_all_that_traffic_got_is_one() {
+    let sample = hostile();
+    let grids = table::all(&sample.material());
+    assert_eq!(grids.len(), 1);
+    assert_eq!(grids[0].title, "What the traffic got: tcp.goodput (kbit/s)");
+    assert_eq!(grids[0].rows.len(), 100);
+}
+
+#[test]
+fn a_page_says_how_each_claim_came_out_in_words() {
+    let sample = compared();
+    let page = said(&page(&sample.material()));
+    assert!(page.contains("The paper says") && page.contains("We say, of what the paper left open"));
+    for (word, count) in [("holds", 2), ("differs", 1), ("fails", 1)] {
+        assert_eq!(page.matches(&format!("class=\"badge {word}\"")).count(), count);
+    }
+    assert!(
+        page.contains("The repetition timer of our era&#39;s TCP")
+            || page.contains("The repetition timer of our era's TCP")
+    );
+    let text = markdown(&sample.material());
+    assert!(text.contains("- the paper’s claims: 1 holds, 1 differs, 1 fails"));
+    assert!(text.contains("- claims of ours: 1 holds, 0 differ, 0 fail"));
+    assert!(text.contains("4051 ± 110 (paper 4133, ×0.980 ✓)"), "{text}");
+}
+
+#[test]
+fn every_kind_of_plot_has_what_is_asked() {
+    let (charts, missing) = figure::all(&compared().material());
+    let kinds: Vec<_> = charts.iter().map(|chart| chart.kind).collect();
+    assert_eq!(kinds, [figure::Kind::Histogram, figure::Kind::Series, figure::Kind::Bar]);
+    assert!(missing.is_empty());
+    let histogram = &charts[0];
+    assert_eq!(histogram.x.title, "throughput of a flow (kbit/s)");
+    for line in &histogram.lines {
+        let values: f64 = line.points.iter().filter_map(|dot| dot.y).sum();
+        assert!((values - 100.0).abs() < 1e-6, "a run has 100 values");
+    }
+    let series = &charts[1];
+    assert_eq!((series.lines.len(), series.y.title.as_str()), (2, "packets"));
+    assert!(series.lines[0].points.len() <= 1200);
+    let bars = &charts[2];
+    assert_eq!(bars.x.names, ["without", "with"]);
+    assert_eq!(bars.lines[0].paper.iter().map(|dot| dot.y).collect::<Vec<_>>(), [Some(267.0), Some(40.0)]);
+}
+
+#[test]
+fn lines_have_their_places_intervals_and_the_papers_points() {
+    let (charts, missing) = figure::all(&swept().material());
+    assert_eq!(missing, ["What nobody recorded"]);
+    let goodput = &charts[0];
+    assert_eq!(
+        (goodput.x.title.as_str(), goodput.y.title.as_str()),
+        ("Delay of the backbone (ms)", "goodput (Mbit/s)")
+    );
+    assert_eq!(goodput.lines.len(), 8);
+    let line = &goodput.lines[0];
+    assert_eq!(line.points.iter().map(|dot| dot.x).collect::<Vec<_>>()[1..], [50.0, 100.0, 200.0]);
+    assert!(
+        line.points
+            .iter()
+            .all(|dot| dot.interval.is_some_and(|[low, high]| Some(low) < dot.y && dot.y < Some(high)))
+    );
+    assert_eq!(goodput.lines.iter().filter(|line| !line.paper.is_empty()).count(), 1);
+    assert!(charts[1].x.log && charts[1].y.log);
+    assert_eq!(charts[1].y.title, "RTT (ms)");
+    let odd = &charts[3];
+    let values = odd.lines.iter().flat_map(|line| &line.points);
+    assert_eq!(values.filter(|dot| dot.y.is_none()).count(), 1);
+    assert!(odd.text.notes.iter().any(|note| note.contains("1 point has no value")));
+}
+
+#[test]
+fn what_has_no_place_on_a_logarithmic_axis_is_left_out_and_said() {
+    let mut sample = swept();
+    sample.experiment.figures[3].y_scale = crate::experiment::Scale::Log;
+    let (charts, _) = figure::all(&sample.material());
+    let odd = &charts[3];
+    assert!(odd.lines.iter().flat_map(|line| &line.points).all(|dot| dot.y.is_none_or(|y| y > 0.0)));
+    assert!(odd.text.notes.iter().any(|note| note.contains("zero or less")), "{:?}", odd.text.notes);
+}
+
+#[test]
+fn a_single_run_has_no_interval_and_the_page_says_so() {
+    let page = said(&page(&crowded().material()));
+    assert!(page.contains("Of a single run, so without an interval.") && !page.contains("± is half"));
+    assert!(!page.contains("The paper’s claims"));
+}
+
+fn entries() -> Vec<Entry> {
+    [compared(), swept(), hostile(), crowded()]
+        .iter()
+        .map(|sample: &Sample| Entry::of(&sample.material()))
+        .collect()
+}
+
+#[test]
+fn the_index_counts_by_paper_and_leads_to_every_page() {
+    let entries = entries();
+    let page = index(&entries, "0.1.0");
+    assert!(!page.contains("<script"));
+    for entry in &entries {
+        assert!(page.contains(&format!("href=\"{}/report.html\"", entry.id)));
+    }
+    let text = index_markdown(&entries);
+    let row = |first: &str| text.lines().find(|line| line.starts_with(first)).unwrap().replace(' ', "");
+    assert_eq!(row("| lee2002"), "|lee2002|1|1|1|1|9|1|2|1of1|");
+    assert_eq!(row("| **all**"), "|**all**|4|1|1|1|13|1|2|2of2|");
+    assert!(text.contains("## Without a paper") && text.contains("`honda2005-fig2`"));
+}
+
+#[test]
+#[ignore = "writes pages to look at: target/…/tmp/report"]
+fn pages_to_look_at() {
+    let out = std::env::temp_dir().join("trunkline-report");
+    for sample in [compared(), swept(), hostile(), crowded()] {
+        let directory = out.join(&sample.experiment.id);
+        std::fs::create_dir_all(&directory).unwrap();
+        std::fs::write(directory.join(PAGE), page(&sample.material())).unwrap();
+        std::fs::write(directory.join(MARKDOWN), markdown(&sample.material())).unwrap();
+    }
+    std::fs::write(out.join(INDEX), index(&entries(), "0.1.0")).unwrap();
+    std::fs::write(out.join(INDEX_MARKDOWN), index_markdown(&entries())).unwrap();
+    println!("{}", out.display());
+}

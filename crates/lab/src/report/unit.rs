@@ -1,0 +1,223 @@
+//! Units that people read: a metric is in s, B, bit/s or 1, and shown in ms, kB, kbit/s or %.
+
+/// What a metric is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Base {
+    Seconds,
+    Octets,
+    BitsPerSecond,
+    /// A part of a whole; shown in %.
+    Share,
+    One,
+}
+
+/// What a number is shown in.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Unit {
+    /// Behind a number; empty for a count.
+    pub(super) name: String,
+    /// How much of the base unit one of it is.
+    factor: f64,
+}
+
+const SECONDS: &[(&str, f64)] =
+    &[("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("us", 1e-6), ("ns", 1e-9), ("min", 60.0), ("h", 3600.0)];
+
+const OCTETS: &[(&str, f64)] = &[
+    ("B", 1.0),
+    ("kB", 1e3),
+    ("KB", 1e3),
+    ("MB", 1e6),
+    ("GB", 1e9),
+    ("KiB", 1024.0),
+    ("MiB", 1_048_576.0),
+    ("GiB", 1_073_741_824.0),
+];
+
+const RATES: &[(&str, f64)] = &[
+    ("bit/s", 1.0),
+    ("kbit/s", 1e3),
+    ("Mbit/s", 1e6),
+    ("Gbit/s", 1e9),
+    ("B/s", 8.0),
+    ("kB/s", 8e3),
+    ("KB/s", 8e3),
+    ("MB/s", 8e6),
+    ("GB/s", 8e9),
+    ("KiB/s", 8192.0),
+    ("MiB/s", 8_388_608.0),
+];
+
+const SHARES: &[(&str, f64)] = &[("%", 0.01), ("‰", 0.001), ("1", 1.0)];
+
+/// Words at the end of a name that say which of the values of a quantity is meant.
+const STATISTICS: &[&str] =
+    &["mean", "std", "min", "max", "least", "most", "low95", "high95", "p50", "p95", "p99"];
+
+impl Base {
+    /// Of a metric or a series, by its name; see docs/metrics.md.
+    pub(super) fn of(metric: &str) -> Self {
+        let Some(quantity) = metric.rsplit('.').find(|part| !STATISTICS.contains(part)) else {
+            return Self::One;
+        };
+        match quantity {
+            "goodput" | "throughput" | "delivered" | "delivery_rate" | "ceiling" => Self::BitsPerSecond,
+            "delay" | "rtt" | "srtt" | "sojourn" | "jitter" | "time" => Self::Seconds,
+            "bytes" | "buffered" | "cwnd" | "ssthresh" | "in_flight" | "window" | "unsent"
+            | "unacknowledged" => Self::Octets,
+            "share" | "percent" | "utilisation" => Self::Share,
+            _ => Self::One,
+        }
+    }
+
+    fn units(self) -> &'static [(&'static str, f64)] {
+        match self {
+            Self::Seconds => SECONDS,
+            Self::Octets => OCTETS,
+            Self::BitsPerSecond => RATES,
+            Self::Share => SHARES,
+            Self::One => &[("%", 0.01), ("1", 1.0)],
+        }
+    }
+
+    /// By its name. A count is in whatever it is said to be a count of.
+    pub(super) fn unit(self, name: &str) -> Option<Unit> {
+        let known = self.units().iter().find(|(known, _)| *known == name);
+        match known {
+            Some(("1", _)) => Some(Unit { name: String::new(), factor: 1.0 }),
+            Some((_, factor)) => Some(Unit { name: name.to_owned(), factor: *factor }),
+            None if self == Self::One => Some(Unit { name: name.to_owned(), factor: 1.0 }),
+            None => None,
+        }
+    }
+
+    fn known(self, name: &str) -> Option<Unit> {
+        self.units().iter().any(|(known, _)| *known == name && name != "1").then(|| self.unit(name)).flatten()
+    }
+
+    /// The one that a label names: `RTT (ms)`, `goodput in Mbit/s`, `loss, %`.
+    pub(super) fn named_in(self, label: &str) -> Option<Unit> {
+        let words = label.trim().trim_end_matches([')', ']']);
+        let last = words.rsplit([' ', '(', '[', ',']).next()?;
+        self.known(last)
+    }
+
+    /// The unit in which values like these have few digits.
+    pub(super) fn fitting(self, values: impl IntoIterator<Item = f64>) -> Unit {
+        let largest = values.into_iter().filter(|value| value.is_finite()).map(f64::abs).fold(0.0, f64::max);
+        let name = match self {
+            Self::Share => "%",
+            Self::One => "1",
+            Self::Seconds if largest >= 1.0 || largest == 0.0 => "s",
+            Self::Seconds if largest >= 1e-3 => "ms",
+            Self::Seconds => "µs",
+            Self::Octets if largest >= 1e9 => "GB",
+            Self::Octets if largest >= 1e6 => "MB",
+            Self::Octets if largest >= 1e3 => "kB",
+            Self::Octets => "B",
+            Self::BitsPerSecond if largest >= 1e9 => "Gbit/s",
+            Self::BitsPerSecond if largest >= 1e6 => "Mbit/s",
+            Self::BitsPerSecond if largest >= 1e3 => "kbit/s",
+            Self::BitsPerSecond => "bit/s",
+        };
+        self.unit(name).unwrap_or_else(Unit::none)
+    }
+}
+
+impl Unit {
+    /// Numbers as they are.
+    pub(super) fn none() -> Self {
+        Self { name: String::new(), factor: 1.0 }
+    }
+
+    /// From the base unit.
+    pub(super) fn show(&self, value: f64) -> f64 {
+        value / self.factor
+    }
+
+    /// Behind the name of what is in it: ` (ms)`, or nothing.
+    pub(super) fn behind(&self) -> String {
+        if self.name.is_empty() { String::new() } else { format!(" ({})", self.name) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_quantity_has_its_base() {
+        for (metric, base) in [
+            ("tcp.goodput", Base::BitsPerSecond),
+            ("tcp.flow.goodput.std", Base::BitsPerSecond),
+            ("core.back.delivered", Base::BitsPerSecond),
+            ("core.delivered.packets", Base::One),
+            ("t.lane0.delivery_rate", Base::BitsPerSecond),
+            ("web.delay.p99", Base::Seconds),
+            ("web.rtt.least", Base::Seconds),
+            ("web.rtt.samples", Base::One),
+            ("core.sojourn.p95", Base::Seconds),
+            ("run.time", Base::Seconds),
+            ("tcp.retransmitted.bytes", Base::Octets),
+            ("tcp.retransmitted.share", Base::Share),
+            ("core.drops.percent", Base::Share),
+            ("core.drops", Base::One),
+            ("core.drops.bytes", Base::Octets),
+            ("core.queue.packets.high95", Base::One),
+            ("core.queue.bytes.mean", Base::Octets),
+            ("proxy.buffered.max", Base::Octets),
+            ("core.utilisation", Base::Share),
+            ("all.fairness.groups", Base::One),
+            ("bulk.0.cwnd", Base::Octets),
+            ("t.lane.overhead", Base::One),
+        ] {
+            assert_eq!(Base::of(metric), base, "{metric}");
+        }
+    }
+
+    #[test]
+    fn values_are_converted() {
+        for (base, unit, value, shown) in [
+            (Base::Seconds, "ms", 4.133, 4133.0),
+            (Base::Seconds, "µs", 5e-6, 5.0),
+            (Base::Seconds, "min", 90.0, 1.5),
+            (Base::Octets, "kB", 512_000.0, 512.0),
+            (Base::Octets, "KiB", 2048.0, 2.0),
+            (Base::BitsPerSecond, "kbit/s", 1180.0, 1.18),
+            (Base::BitsPerSecond, "Mbit/s", 7_400_000.0, 7.4),
+            (Base::BitsPerSecond, "KB/s", 2_512_000.0, 314.0),
+            (Base::Share, "%", 0.281, 28.1),
+            (Base::Share, "1", 0.281, 0.281),
+            (Base::One, "packets", 267.0, 267.0),
+        ] {
+            let unit = base.unit(unit).unwrap();
+            assert!((unit.show(value) - shown).abs() < 1e-9 * shown, "{unit:?}");
+        }
+        assert_eq!(Base::Seconds.unit("kbit/s"), None);
+    }
+
+    #[test]
+    fn a_label_may_name_the_unit() {
+        let named = |base: Base, label| base.named_in(label).map(|unit| unit.name);
+        assert_eq!(named(Base::Seconds, "RTT (ms)"), Some("ms".into()));
+        assert_eq!(named(Base::BitsPerSecond, "Goodput [Mbit/s]"), Some("Mbit/s".into()));
+        assert_eq!(named(Base::Share, "drops in %"), Some("%".into()));
+        assert_eq!(named(Base::Octets, "KB"), Some("KB".into()));
+        assert_eq!(named(Base::Seconds, "Delay of requests"), None);
+        assert_eq!(named(Base::One, "Queue (packets)"), None);
+    }
+
+    #[test]
+    fn a_fitting_unit_leaves_the_largest_value_between_one_and_a_thousand() {
+        let fitting = |base: Base, largest: f64| base.fitting([f64::NAN, 0.0, -largest]).name;
+        assert_eq!(fitting(Base::Seconds, 15.8), "s");
+        assert_eq!(fitting(Base::Seconds, 0.041), "ms");
+        assert_eq!(fitting(Base::Seconds, 0.000_02), "µs");
+        assert_eq!(fitting(Base::BitsPerSecond, 1180.0), "kbit/s");
+        assert_eq!(fitting(Base::BitsPerSecond, 7.4e6), "Mbit/s");
+        assert_eq!(fitting(Base::Octets, 385_784.0), "kB");
+        assert_eq!(fitting(Base::Share, 0.3), "%");
+        assert_eq!(fitting(Base::One, 5e6), "");
+        assert_eq!(Base::Seconds.fitting([]).name, "s");
+    }
+}
