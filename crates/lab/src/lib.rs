@@ -9,6 +9,7 @@
 //!
 //! What is on the left of `engine` knows nothing of what carries it out; what is on the right sees only numbers with names.
 
+pub mod campaign;
 pub mod document;
 pub mod engine;
 pub mod experiment;
@@ -19,4 +20,5 @@ pub mod report;
 pub mod results;
 pub mod scenario;
 pub mod statistics;
+pub mod store;
 pub mod verdict;

@@ -1,0 +1,347 @@
+//! Running experiments: every point with every seed, over as many threads as wanted, into their directories.
+//!
+//! Runs are independent of each other, each a function of its scenario and seed, so that the order in which they finish changes
+//! nothing of what is left in the end: results are made of runs in the sweep's order. The longest are begun first, by
+//! [estimate](work), so that none is left alone at the end. A run that fails costs itself; one that panics too, since that is a
+//! mistake of the engine and not of the others.
+
+mod summary;
+#[cfg(test)]
+mod tests;
+mod work;
+
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::document::{Document, Mistakes};
+use crate::engine::{self, EngineError, EngineKind};
+use crate::experiment::Experiment;
+use crate::plan::Planned;
+use crate::results::{Outcome, Point, PointResult, Run};
+use crate::scenario::Scenario;
+use crate::store::{Begin, Directory, Identity, Journal, StoreError};
+use crate::verdict::{self, Judgement};
+
+pub use summary::{finite, summarise};
+pub use work::work;
+
+/// An experiment that is ready to run.
+#[derive(Debug, Clone)]
+pub struct Study {
+    /// What it is.
+    pub experiment: Experiment,
+    /// The same as TOML, with all that was set.
+    pub text: String,
+    /// Every point.
+    pub points: Vec<Planned>,
+}
+
+impl Study {
+    /// Plans every point.
+    pub fn new(document: &Document) -> Result<Self, Mistakes> {
+        let points = document.plan()?;
+        Ok(Study { experiment: document.experiment().clone(), text: document.to_toml(), points })
+    }
+
+    /// How many runs it has.
+    pub fn runs(&self) -> usize {
+        self.points.len() * self.experiment.runs as usize
+    }
+
+    fn seeds(&self) -> impl Iterator<Item = u64> {
+        let first = self.experiment.seed;
+        (0..u64::from(self.experiment.runs)).map(move |run| first.wrapping_add(run))
+    }
+}
+
+/// How experiments are run.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// What carries them out.
+    pub engine: EngineKind,
+    /// Runs at a time; at least 1.
+    pub jobs: usize,
+    /// Each experiment's results are in a directory of its id in here.
+    pub out: PathBuf,
+    /// What is done with results that are there already.
+    pub begin: Begin,
+}
+
+/// How far it is.
+#[derive(Debug, Clone, Copy)]
+pub struct Progress<'a> {
+    /// What happened.
+    pub event: Event<'a>,
+    /// Runs that are done, and those that were before.
+    pub done: usize,
+    /// All runs.
+    pub total: usize,
+    /// How long the rest will take, by what was done so far; none before anything was.
+    pub left: Option<Duration>,
+}
+
+/// What happened.
+#[derive(Debug, Clone, Copy)]
+pub enum Event<'a> {
+    /// It begins.
+    Begun,
+    /// A run finished.
+    Finished(&'a Run),
+    /// A run failed.
+    Failed(&'a Failure),
+    /// All runs of an experiment are done.
+    Complete(&'a Complete),
+}
+
+/// A run without an outcome.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// The experiment's id.
+    pub experiment: String,
+    /// Where in the sweep.
+    pub point: Point,
+    /// The seed.
+    pub seed: u64,
+    /// Why.
+    pub why: String,
+    /// The engine panicked: that is a mistake in it.
+    pub panicked: bool,
+}
+
+/// What came of an experiment.
+#[derive(Debug, Clone)]
+pub struct Complete {
+    /// What it is.
+    pub experiment: Experiment,
+    /// Where its results are.
+    pub directory: Directory,
+    /// A result for each point that has a run.
+    pub results: Vec<PointResult>,
+    /// How its claims and published values came out.
+    pub judgement: Judgement,
+}
+
+/// What came of a campaign.
+#[derive(Debug, Clone, Default)]
+pub struct Campaign {
+    /// Experiments that are done, in the order in which they were given.
+    pub complete: Vec<Complete>,
+    /// Runs that failed.
+    pub failures: Vec<Failure>,
+    /// It was told to stop, with experiments that are not done.
+    pub interrupted: bool,
+}
+
+/// Runs all experiments. What has finished is in their directories whatever happens; `stop` ends it early; it is set
+/// if results cannot be written.
+pub fn run(
+    studies: &[Study],
+    options: &Options,
+    stop: &AtomicBool,
+    progress: impl FnMut(Progress<'_>),
+) -> Result<Campaign, StoreError> {
+    let engine = |scenario: &Scenario, seed| engine::run(options.engine, scenario, seed, stop);
+    run_with(&engine, studies, options, stop, progress)
+}
+
+/// What makes an outcome of a scenario and a seed.
+type Engine<'a> = dyn Fn(&Scenario, u64) -> Result<Outcome, EngineError> + Sync + 'a;
+
+/// A run that is to be made.
+#[derive(Debug, Clone, Copy)]
+struct Job {
+    study: usize,
+    point: usize,
+    seed: u64,
+    work: f64,
+}
+
+/// An experiment while it runs.
+struct Open {
+    journal: Journal,
+    runs: Vec<Run>,
+    /// Runs that have neither finished nor failed.
+    left: usize,
+}
+
+fn run_with(
+    engine: &Engine<'_>,
+    studies: &[Study],
+    options: &Options,
+    stop: &AtomicBool,
+    mut progress: impl FnMut(Progress<'_>),
+) -> Result<Campaign, StoreError> {
+    let (mut open, mut jobs) = begin(studies, options)?;
+    let mut counter = Counter::new(studies, &jobs);
+    let mut campaign = Campaign::default();
+    let mut complete: Vec<(usize, Complete)> = Vec::new();
+    progress(counter.progress(Event::Begun));
+    for study in 0..studies.len() {
+        if let Some(over) = open[study].take_if(|open| open.left == 0) {
+            let done = close(&studies[study], over)?;
+            progress(counter.progress(Event::Complete(&done)));
+            complete.push((study, done));
+        }
+    }
+    // Taken from the end.
+    jobs.sort_by(|a, b| {
+        a.work.total_cmp(&b.work).then_with(|| (b.study, b.point, b.seed).cmp(&(a.study, a.point, a.seed)))
+    });
+    let jobs = Mutex::new(jobs);
+    let result = thread::scope(|scope| {
+        let (sender, receiver) = mpsc::channel();
+        for _ in 0..options.jobs.max(1) {
+            let (sender, jobs) = (sender.clone(), &jobs);
+            scope.spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    let Some(job) = jobs.lock().ok().and_then(|mut jobs| jobs.pop()) else { return };
+                    let outcome = outcome(engine, &studies[job.study].points[job.point].scenario, job.seed);
+                    if sender.send((job, outcome)).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        for (job, outcome) in receiver {
+            let study = &studies[job.study];
+            let Some(here) = &mut open[job.study] else { continue };
+            if !matches!(outcome, Err(Trouble::Stopped)) {
+                counter.count(&job);
+            }
+            match outcome {
+                Ok(outcome) => {
+                    let run = Run {
+                        experiment: study.experiment.id.clone(),
+                        engine: options.engine.name().to_owned(),
+                        point: study.points[job.point].point.clone(),
+                        seed: job.seed,
+                        outcome: finite(outcome),
+                        version: VERSION.to_owned(),
+                    };
+                    here.journal.append(&run).inspect_err(|_| stop.store(true, Ordering::Relaxed))?;
+                    progress(counter.progress(Event::Finished(&run)));
+                    here.runs.push(run);
+                }
+                Err(Trouble::Stopped) => continue,
+                Err(Trouble::Failed { why, panicked }) => {
+                    let failure = Failure {
+                        experiment: study.experiment.id.clone(),
+                        point: study.points[job.point].point.clone(),
+                        seed: job.seed,
+                        why,
+                        panicked,
+                    };
+                    progress(counter.progress(Event::Failed(&failure)));
+                    campaign.failures.push(failure);
+                }
+            }
+            here.left -= 1;
+            if let Some(over) = open[job.study].take_if(|open| open.left == 0) {
+                let done = close(study, over).inspect_err(|_| stop.store(true, Ordering::Relaxed))?;
+                progress(counter.progress(Event::Complete(&done)));
+                complete.push((job.study, done));
+            }
+        }
+        Ok(())
+    });
+    result?;
+    complete.sort_by_key(|(study, _)| *study);
+    campaign.complete = complete.into_iter().map(|(_, complete)| complete).collect();
+    campaign.interrupted = open.iter().any(Option::is_some);
+    campaign.failures.sort_by(|a, b| (&a.experiment, a.seed).cmp(&(&b.experiment, b.seed)));
+    Ok(campaign)
+}
+
+/// The version in every run.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Takes every directory, before anything is run, and says what is to be run.
+fn begin(studies: &[Study], options: &Options) -> Result<(Vec<Option<Open>>, Vec<Job>), StoreError> {
+    let (mut open, mut jobs) = (Vec::new(), Vec::new());
+    for (number, study) in studies.iter().enumerate() {
+        let identity = Identity { document: &study.text, engine: options.engine.name(), version: VERSION };
+        let path = options.out.join(&study.experiment.id);
+        let (journal, runs) = Journal::begin(&path, &identity, options.begin)?;
+        let seeds: BTreeSet<u64> = study.seeds().collect();
+        let mut left = 0;
+        for (point, planned) in study.points.iter().enumerate() {
+            let there: BTreeSet<u64> =
+                runs.iter().filter(|run| run.point == planned.point).map(|run| run.seed).collect();
+            let work = work(&planned.scenario);
+            let missing =
+                seeds.difference(&there).map(|seed| Job { study: number, point, seed: *seed, work });
+            let before = jobs.len();
+            jobs.extend(missing);
+            left += jobs.len() - before;
+        }
+        open.push(Some(Open { journal, runs, left }));
+    }
+    Ok((open, jobs))
+}
+
+/// Writes what an experiment's runs give. What failed is missing, and is run again when the results are gone on with.
+fn close(study: &Study, open: Open) -> Result<Complete, StoreError> {
+    let place = |run: &Run| study.points.iter().position(|planned| planned.point == run.point);
+    let mut runs = open.runs;
+    runs.sort_by_cached_key(|run| (place(run), run.seed));
+    let mut results = summarise(&runs);
+    let judgement = verdict::judge(&study.experiment, &results);
+    verdict::annotate(&mut results, &judgement);
+    let directory = open.journal.finish(&runs, &results)?;
+    Ok(Complete { experiment: study.experiment.clone(), directory, results, judgement })
+}
+
+/// Why there is no outcome.
+enum Trouble {
+    Stopped,
+    Failed { why: String, panicked: bool },
+}
+
+fn outcome(engine: &Engine<'_>, scenario: &Scenario, seed: u64) -> Result<Outcome, Trouble> {
+    // A scenario is only read, and an outcome that was begun is dropped.
+    match catch_unwind(AssertUnwindSafe(|| engine(scenario, seed))) {
+        Ok(Ok(outcome)) => Ok(outcome),
+        Ok(Err(EngineError::Stopped)) => Err(Trouble::Stopped),
+        Ok(Err(error)) => Err(Trouble::Failed { why: error.to_string(), panicked: false }),
+        Err(panic) => {
+            let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+            let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+            Err(Trouble::Failed { why: text.unwrap_or_else(|| "a panic".to_owned()), panicked: true })
+        }
+    }
+}
+
+/// What is done, and what that says of the rest.
+struct Counter {
+    begin: Instant,
+    done: usize,
+    total: usize,
+    work_done: f64,
+    work: f64,
+}
+
+impl Counter {
+    fn new(studies: &[Study], jobs: &[Job]) -> Self {
+        let total = studies.iter().map(Study::runs).sum();
+        let work = jobs.iter().map(|job| job.work).sum();
+        Counter { begin: Instant::now(), done: total - jobs.len(), total, work_done: 0.0, work }
+    }
+
+    fn count(&mut self, job: &Job) {
+        self.done += 1;
+        self.work_done += job.work;
+    }
+
+    fn progress<'a>(&self, event: Event<'a>) -> Progress<'a> {
+        let rest = (self.work - self.work_done).max(0.0) / self.work_done;
+        let left = rest.is_finite().then(|| self.begin.elapsed().mul_f64(rest.min(1e6)));
+        Progress { event, done: self.done, total: self.total, left }
+    }
+}

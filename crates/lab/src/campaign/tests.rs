@@ -1,0 +1,201 @@
+use std::fs;
+use std::sync::atomic::AtomicU32;
+
+use indexmap::IndexMap;
+
+use super::*;
+use crate::results::Verdict;
+
+const FILE: &str = r#"
+    id = "sample"
+    title = "Sample"
+    duration = "1 s"
+    runs = 4
+    nodes = { a = "host", b = "host" }
+    links.core = { ends = ["a", "b"], rate = "1 Mbit/s" }
+    traffic.tcp = { kind = "bulk", from = "a", to = "b" }
+    sweep.rate = { paths = ["links.core.rate"], values = ["1 Mbit/s", "8 Mbit/s", "2 Mbit/s"] }
+    [[claims]]
+    text = "Goodput is a million."
+    holds = "all(tcp.goodput > 900 kbit/s)"
+    [[published]]
+    metric = "tcp.goodput"
+    unit = "Mbit/s"
+    values = [{ at = { rate = "8 Mbit/s" }, value = 1 }]
+"#;
+
+/// A directory that is gone at the end.
+struct Temporary(PathBuf);
+
+impl Temporary {
+    fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        Temporary(std::env::temp_dir().join(format!("trunkline-campaign-{}-{number}", std::process::id())))
+    }
+
+    fn options(&self, jobs: usize, begin: Begin) -> Options {
+        Options { engine: EngineKind::Sim, jobs, out: self.0.clone(), begin }
+    }
+
+    /// Every file and what is in it.
+    fn files(&self) -> Vec<(String, Vec<u8>)> {
+        let entries = fs::read_dir(self.0.join("sample")).unwrap().map(|entry| entry.unwrap());
+        let mut files: Vec<_> = entries
+            .map(|entry| (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap()))
+            .collect();
+        files.sort();
+        files
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn study() -> Study {
+    Study::new(&Document::parse("sample.toml", FILE).unwrap()).unwrap()
+}
+
+/// A metric that depends on the seed; the rate says which point it is.
+fn outcome_of(scenario: &Scenario, seed: u64) -> Outcome {
+    let rate = scenario.links[0].ways[0].rate.bits_per_second() as f64;
+    let metrics = IndexMap::from([
+        ("tcp.goodput".to_owned(), 1e6 + rate / 1e6 + seed as f64 / 7.0),
+        ("tcp.delay.mean".to_owned(), f64::NAN),
+    ]);
+    Outcome { metrics, digest: format!("{seed:x}"), ..Outcome::default() }
+}
+
+fn campaign(
+    temporary: &Temporary,
+    jobs: usize,
+    begin: Begin,
+    engine: &Engine<'_>,
+    stop: &AtomicBool,
+) -> Result<Campaign, StoreError> {
+    run_with(engine, &[study()], &temporary.options(jobs, begin), stop, |_| {})
+}
+
+fn whole(temporary: &Temporary, jobs: usize, begin: Begin) -> Campaign {
+    let engine = |scenario: &Scenario, seed| Ok(outcome_of(scenario, seed));
+    campaign(temporary, jobs, begin, &engine, &AtomicBool::new(false)).unwrap()
+}
+
+#[test]
+fn results_are_those_of_the_runs_in_the_order_of_the_sweep() {
+    let temporary = Temporary::new();
+    let campaign = whole(&temporary, 2, Begin::Fresh);
+    let [complete] = campaign.complete.as_slice() else { panic!("{campaign:?}") };
+    assert!(!campaign.interrupted && campaign.failures.is_empty());
+    let rates: Vec<_> = complete.results.iter().map(|result| result.point["rate"].as_str()).collect();
+    assert_eq!(rates, ["1 Mbit/s", "8 Mbit/s", "2 Mbit/s"]);
+    let goodput = complete.results[1].metrics["tcp.goodput"];
+    assert!((goodput.mean - (1e6 + 8.0 + 2.5 / 7.0)).abs() < 1e-6, "{goodput:?}");
+    assert_eq!((complete.results[1].runs, goodput.paper), (4, Some(1e6)));
+    assert!(!complete.results[0].metrics.contains_key("tcp.delay.mean"), "nothing that is no number");
+    assert_eq!(complete.results[0].claims[0].verdict, Verdict::Holds);
+    assert!(complete.directory.results().unwrap() == complete.results);
+    let text = fs::read_to_string(temporary.0.join("sample/runs.jsonl")).unwrap();
+    assert!(text.lines().count() == 12 && !text.contains("null"), "{text}");
+}
+
+#[test]
+fn the_number_of_threads_changes_nothing() {
+    let [one, many] = [Temporary::new(), Temporary::new()];
+    whole(&one, 1, Begin::Fresh);
+    whole(&many, 5, Begin::Fresh);
+    assert!(one.files() == many.files());
+    let names: Vec<_> = one.files().into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["experiment.toml", "results.jsonl", "runs.jsonl", "runs.parquet"]);
+}
+
+#[test]
+fn what_is_gone_on_with_ends_as_if_it_had_not_stopped() {
+    let uninterrupted = Temporary::new();
+    whole(&uninterrupted, 1, Begin::Fresh);
+    for most in 1..12 {
+        let temporary = Temporary::new();
+        let (stop, count) = (AtomicBool::new(false), AtomicU32::new(0));
+        let engine = |scenario: &Scenario, seed| {
+            if count.fetch_add(1, Ordering::Relaxed) >= most {
+                stop.store(true, Ordering::Relaxed);
+                return Err(EngineError::Stopped);
+            }
+            Ok(outcome_of(scenario, seed))
+        };
+        let interrupted = campaign(&temporary, 2, Begin::Fresh, &engine, &stop).unwrap();
+        assert!(interrupted.interrupted && interrupted.complete.is_empty());
+        let text = fs::read_to_string(temporary.0.join("sample/runs.jsonl")).unwrap();
+        assert_eq!(text.lines().count(), most as usize);
+        let count = AtomicU32::new(0);
+        let engine = |scenario: &Scenario, seed| {
+            count.fetch_add(1, Ordering::Relaxed);
+            Ok(outcome_of(scenario, seed))
+        };
+        campaign(&temporary, 2, Begin::Resume, &engine, &AtomicBool::new(false)).unwrap();
+        assert_eq!(count.into_inner(), 12 - most, "nothing is run twice");
+        assert!(temporary.files() == uninterrupted.files(), "after {most}");
+    }
+}
+
+#[test]
+fn a_run_that_fails_or_panics_costs_itself_and_is_made_again() {
+    let temporary = Temporary::new();
+    let engine = |scenario: &Scenario, seed| {
+        let rate = scenario.links[0].ways[0].rate.bits_per_second();
+        match (rate, seed) {
+            (8_000_000, 2) => panic!("as if by mistake"),
+            (2_000_000, _) => Err(EngineError::Unsupported),
+            _ => Ok(outcome_of(scenario, seed)),
+        }
+    };
+    let campaign = campaign(&temporary, 2, Begin::Fresh, &engine, &AtomicBool::new(false)).unwrap();
+    assert_eq!(campaign.failures.len(), 5);
+    let [panicked] = campaign.failures.iter().filter(|failure| failure.panicked).collect::<Vec<_>>()[..]
+    else {
+        panic!("one panicked")
+    };
+    assert_eq!((panicked.point["rate"].as_str(), panicked.seed), ("8 Mbit/s", 2));
+    assert_eq!(panicked.why, "as if by mistake");
+    let runs: Vec<_> = campaign.complete[0].results.iter().map(|result| result.runs).collect();
+    assert_eq!(runs, [4, 3]);
+    let mended = whole(&temporary, 2, Begin::Resume);
+    assert!(mended.failures.is_empty() && mended.complete[0].results.len() == 3);
+}
+
+#[test]
+fn the_longest_are_begun_first_and_progress_is_told() {
+    let temporary = Temporary::new();
+    let order = Mutex::new(Vec::new());
+    let engine = |scenario: &Scenario, seed| {
+        order.lock().unwrap().push(scenario.links[0].ways[0].rate.bits_per_second() / 1_000_000);
+        Ok(outcome_of(scenario, seed))
+    };
+    let mut told = Vec::new();
+    let options = temporary.options(1, Begin::Fresh);
+    run_with(&engine, &[study()], &options, &AtomicBool::new(false), |progress| {
+        told.push((progress.done, progress.total, progress.left.is_some()));
+    })
+    .unwrap();
+    assert_eq!(order.into_inner().unwrap(), [8, 8, 8, 8, 2, 2, 2, 2, 1, 1, 1, 1]);
+    assert_eq!((told[0], told[1], told.len()), ((0, 12, false), (1, 12, true), 14));
+    assert_eq!(told[13], (12, 12, true));
+}
+
+#[test]
+fn work_is_what_links_carry() {
+    let at = |rate: &str, more: &str| {
+        let file = FILE.replace("rate = \"1 Mbit/s\" }", &format!("rate = \"{rate}\" }}{more}"));
+        let mut document = Document::parse("sample.toml", &file).unwrap();
+        document.set("sweep.rate.values", &format!("[\"{rate}\"]")).unwrap();
+        work(&document.plan().unwrap()[0].scenario)
+    };
+    let alone = at("8 Mbit/s", "");
+    assert!((alone - 1000.0).abs() < 1.0, "8 Mbit in packets of 8 kbit: {alone}");
+    let udp = "\n traffic.udp = { kind = \"udp\", from = \"a\", to = \"b\", rate = \"4 Mbit/s\" }";
+    assert!((at("8 Mbit/s", udp) - alone).abs() < 1.0, "a link carries no more than its rate");
+    assert!((at("16 Mbit/s", "") - 2.0 * alone).abs() < 1.0);
+}

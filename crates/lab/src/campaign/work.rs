@@ -1,0 +1,67 @@
+//! How much there is to do in a run, before it is run: packets that cross links, about.
+//!
+//! A source offers its rate, or, if it is TCP, what the narrowest link on its way carries. A link carries what is offered to it, up to its
+//! rate. It is an estimate for the order of runs and the time left, nothing else.
+
+use std::collections::VecDeque;
+
+use crate::scenario::{Load, Scenario};
+use trunkline_sim::Timing;
+
+/// Bits of a packet, as far as the estimate goes.
+const PACKET: f64 = 8.0 * 1000.0;
+/// Of a run that sends nothing.
+const LEAST: f64 = 100.0;
+
+/// Packets times links.
+pub fn work(scenario: &Scenario) -> f64 {
+    let rates: Vec<f64> = scenario
+        .links
+        .iter()
+        .map(|link| {
+            link.ways.iter().map(|way| way.rate.bits_per_second() as f64).fold(f64::INFINITY, f64::min)
+        })
+        .collect();
+    let mut offered = vec![0.0; rates.len()];
+    for source in &scenario.traffic {
+        let way = way(scenario, source.ends);
+        let narrowest = way.iter().map(|link| rates[*link]).fold(f64::INFINITY, f64::min);
+        let rate = match &source.load {
+            Load::Tcp { .. } => narrowest,
+            Load::Udp { timing, .. } => match timing {
+                Timing::Constant(rate) | Timing::Poisson(rate) => rate.bits_per_second() as f64,
+                Timing::OnOff { rate, .. } => rate.bits_per_second() as f64 / 2.0,
+                // No experiment has one.
+                Timing::Trace { .. } => narrowest,
+            },
+        };
+        for link in way {
+            offered[link] += rate;
+        }
+    }
+    let carried: f64 = offered.iter().zip(&rates).map(|(offered, rate)| offered.min(*rate)).sum();
+    (carried * scenario.duration.as_secs_f64() / PACKET).max(LEAST)
+}
+
+/// The links from one node to another, fewest first.
+fn way(scenario: &Scenario, [from, to]: [usize; 2]) -> Vec<usize> {
+    let mut reached_by: Vec<Option<usize>> = vec![None; scenario.nodes.len()];
+    let mut todo = VecDeque::from([from]);
+    while let Some(node) = todo.pop_front() {
+        for (number, link) in scenario.links.iter().enumerate() {
+            let [a, b] = link.ends;
+            let next = if a == node { b } else { a };
+            if (a == node || b == node) && next != from && reached_by[next].is_none() {
+                reached_by[next] = Some(number);
+                todo.push_back(next);
+            }
+        }
+    }
+    let (mut links, mut node) = (Vec::new(), to);
+    while let Some(number) = reached_by[node].filter(|_| node != from) {
+        links.push(number);
+        let [a, b] = scenario.links[number].ends;
+        node = if a == node { b } else { a };
+    }
+    links
+}

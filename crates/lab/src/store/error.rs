@@ -1,0 +1,74 @@
+//! What is wrong with a directory of results.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+/// What is wrong with a directory of results.
+#[derive(Debug, Error)]
+pub enum StoreError {
+    /// There is nothing.
+    #[error("{}: there are no results here", path.display())]
+    NoResults {
+        /// Where.
+        path: PathBuf,
+    },
+    /// There is something already.
+    #[error(
+        "{}: there are results here already; allowed: --resume to go on with them, --force to begin anew, another --out",
+        path.display()
+    )]
+    Taken {
+        /// Where.
+        path: PathBuf,
+    },
+    /// They are of something else.
+    #[error(
+        "{}: cannot go on with these results: {what}; allowed: the same as before, --force to begin anew, another --out",
+        path.display()
+    )]
+    Other {
+        /// Where.
+        path: PathBuf,
+        /// What differs.
+        what: String,
+    },
+    /// Another process writes there.
+    #[error("{}: another process writes results here", path.display())]
+    Busy {
+        /// Where.
+        path: PathBuf,
+    },
+    /// A line that is none of ours.
+    #[error("{}:{line}: {why}", path.display())]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// From 1.
+        line: usize,
+        /// What is wrong.
+        why: String,
+    },
+    /// The system refused.
+    #[error("cannot {what} {}: {source}", path.display())]
+    Io {
+        /// Read or write.
+        what: &'static str,
+        /// What.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl StoreError {
+    pub(super) fn io(what: &'static str, path: &Path, source: io::Error) -> Self {
+        StoreError::Io { what, path: path.to_owned(), source }
+    }
+
+    /// Whether whoever asked could have asked for something else, rather than that something broke.
+    pub fn is_input(&self) -> bool {
+        !matches!(self, StoreError::Io { .. } | StoreError::Line { .. } | StoreError::Busy { .. })
+    }
+}

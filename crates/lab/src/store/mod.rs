@@ -1,0 +1,128 @@
+//! Results on disk: a directory for each experiment, which a report can be made of at any time.
+//!
+//! | file | what |
+//! | --- | --- |
+//! | `experiment.toml` | the experiment as it ran, with all that was set |
+//! | `runs.jsonl` | a [`Run`] a line, appended as each finishes; in the sweep's order once all have |
+//! | `results.jsonl` | a [`PointResult`] a line |
+//! | `runs.parquet` | a row a run: parameters as `point.<axis>`, seed, version, digest, metrics |
+//! | `series.parquet` | what was recorded over time, a row a value, if there is any |
+//!
+//! Whatever happens, what has finished is kept: a run is one write at the end of its file, and of a line that has no end the next
+//! one to resume knows that it is half written. All other files are written beside their place and then put there. Whoever
+//! writes holds a lock on the directory.
+
+mod columns;
+mod error;
+mod journal;
+#[cfg(test)]
+mod tests;
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+
+pub use error::StoreError;
+pub use journal::{Begin, Identity, Journal};
+
+use crate::results::{PointResult, Run};
+
+const DOCUMENT: &str = "experiment.toml";
+const RUNS: &str = "runs.jsonl";
+const RESULTS: &str = "results.jsonl";
+const RUNS_TABLE: &str = "runs.parquet";
+const SERIES_TABLE: &str = "series.parquet";
+
+/// The results of an experiment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Directory {
+    path: PathBuf,
+}
+
+impl Directory {
+    /// The results that are there.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        if path.join(DOCUMENT).is_file() {
+            Ok(Directory { path: path.to_owned() })
+        } else {
+            Err(StoreError::NoResults { path: path.to_owned() })
+        }
+    }
+
+    /// Every directory with results in `out`, by name; `out` itself, if it is one.
+    pub fn all_in(out: &Path) -> Result<Vec<Self>, StoreError> {
+        if let Ok(one) = Self::open(out) {
+            return Ok(vec![one]);
+        }
+        let failed = |error| StoreError::io("read", out, error);
+        let mut found = Vec::new();
+        for entry in fs::read_dir(out).map_err(failed)? {
+            found.extend(Self::open(&entry.map_err(failed)?.path()).ok());
+        }
+        found.sort_by(|a, b| a.path.cmp(&b.path));
+        if found.is_empty() { Err(StoreError::NoResults { path: out.to_owned() }) } else { Ok(found) }
+    }
+
+    /// Where they are.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The experiment as it ran, as TOML.
+    pub fn text(&self) -> Result<String, StoreError> {
+        let path = self.path.join(DOCUMENT);
+        fs::read_to_string(&path).map_err(|error| StoreError::io("read", &path, error))
+    }
+
+    /// All runs that have finished.
+    pub fn runs(&self) -> Result<Vec<Run>, StoreError> {
+        let path = self.path.join(RUNS);
+        journal::complete_lines(&path).and_then(|(text, _)| lines(&path, &text))
+    }
+
+    /// A result for each point.
+    pub fn results(&self) -> Result<Vec<PointResult>, StoreError> {
+        let path = self.path.join(RESULTS);
+        let text = fs::read_to_string(&path).map_err(|error| StoreError::io("read", &path, error))?;
+        lines(&path, &text)
+    }
+
+    /// Puts a file among them, such as a report.
+    pub fn write(&self, name: &str, contents: &[u8]) -> Result<(), StoreError> {
+        replace(&self.path.join(name), contents)
+    }
+}
+
+/// What stands in the lines of a file.
+fn lines<T: DeserializeOwned>(path: &Path, text: &str) -> Result<Vec<T>, StoreError> {
+    let read = |(number, line)| {
+        serde_json::from_str(line).map_err(|error: serde_json::Error| StoreError::Line {
+            path: path.to_owned(),
+            line: number + 1,
+            why: error.to_string(),
+        })
+    };
+    text.lines().enumerate().map(read).collect()
+}
+
+/// Writes a file beside its place and puts it there, so that at any time there is a whole one or none.
+pub fn replace(path: &Path, contents: &[u8]) -> Result<(), StoreError> {
+    let beside = path.with_file_name(format!(
+        ".{}.{}",
+        path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default(),
+        std::process::id()
+    ));
+    let write = || -> io::Result<()> {
+        let mut file = fs::File::create(&beside)?;
+        file.write_all(contents)?;
+        file.sync_data()?;
+        fs::rename(&beside, path)
+    };
+    write().map_err(|error| {
+        // What is half written is in nobody's way, but of no use.
+        let _ = fs::remove_file(&beside);
+        StoreError::io("write", path, error)
+    })
+}

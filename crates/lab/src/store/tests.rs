@@ -1,0 +1,193 @@
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use parquet::file::reader::{FileReader as _, SerializedFileReader};
+use parquet::record::RowAccessor as _;
+
+use super::*;
+use crate::results::{Outcome, Point, SeriesOutcome};
+
+const IDENTITY: Identity<'static> =
+    Identity { document: "id = \"x\"\nruns = 5\n", engine: "sim", version: "0.1.0" };
+
+/// A directory that is gone at the end.
+struct Temporary(PathBuf);
+
+impl Temporary {
+    fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("trunkline-store-{}-{number}", std::process::id()));
+        Temporary(path.join("x"))
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(self.0.parent().expect("its parent"));
+    }
+}
+
+fn run(seed: u64) -> Run {
+    let mut metrics = indexmap::IndexMap::from([("tcp.goodput".to_owned(), seed as f64 / 3.0)]);
+    if seed == 2 {
+        metrics.insert("tcp.delay.mean".to_owned(), 0.25);
+    }
+    let series = SeriesOutcome {
+        times: vec![0.0, 0.5],
+        columns: [("core.queue.packets".to_owned(), vec![Some(1.0), None])].into(),
+    };
+    Run {
+        experiment: "x".to_owned(),
+        engine: IDENTITY.engine.to_owned(),
+        point: Point::from([("delay".to_owned(), "5 ms".to_owned())]),
+        seed,
+        outcome: Outcome {
+            metrics,
+            series: Some(series),
+            digest: format!("{seed:016x}"),
+            ..Outcome::default()
+        },
+        version: IDENTITY.version.to_owned(),
+    }
+}
+
+fn begin(path: &Path, how: Begin) -> Result<(Journal, Vec<Run>), StoreError> {
+    Journal::begin(path, &IDENTITY, how)
+}
+
+#[test]
+fn what_was_appended_is_there_and_is_gone_on_with() {
+    let temporary = Temporary::new();
+    let (mut journal, before) = begin(&temporary.0, Begin::Fresh).unwrap();
+    assert!(before.is_empty());
+    journal.append(&run(1)).unwrap();
+    drop(journal);
+    let (mut journal, before) = begin(&temporary.0, Begin::Resume).unwrap();
+    assert_eq!(before, [run(1)]);
+    journal.append(&run(2)).unwrap();
+    let directory = journal.finish(&[run(1), run(2)], &[]).unwrap();
+    assert_eq!(directory.runs().unwrap(), [run(1), run(2)]);
+    assert_eq!(Directory::all_in(temporary.0.parent().unwrap()).unwrap(), [directory]);
+    assert!(
+        fs::read_dir(&temporary.0).unwrap().all(|entry| !entry
+            .unwrap()
+            .file_name()
+            .to_string_lossy()
+            .starts_with('.'))
+    );
+}
+
+#[test]
+fn results_that_are_there_are_not_overwritten_unless_that_is_asked_for() {
+    let temporary = Temporary::new();
+    let (mut journal, _) = begin(&temporary.0, Begin::Fresh).unwrap();
+    journal.append(&run(1)).unwrap();
+    drop(journal);
+    let error = begin(&temporary.0, Begin::Fresh).unwrap_err();
+    assert!(error.is_input() && error.to_string().contains("--resume"), "{error}");
+    assert_eq!(Directory::open(&temporary.0).unwrap().runs().unwrap().len(), 1);
+    let (_, before) = begin(&temporary.0, Begin::Force).unwrap();
+    assert!(before.is_empty());
+    assert!(Directory::open(&temporary.0).unwrap().runs().unwrap().is_empty());
+}
+
+#[test]
+fn a_half_written_line_is_cut_off_and_one_in_the_middle_is_an_error() {
+    let temporary = Temporary::new();
+    let (mut journal, _) = begin(&temporary.0, Begin::Fresh).unwrap();
+    journal.append(&run(1)).unwrap();
+    drop(journal);
+    let file = temporary.0.join(RUNS);
+    let whole = fs::read(&file).unwrap();
+    for half in 0..whole.len() {
+        fs::write(&file, [&whole, &whole[..half]].concat()).unwrap();
+        let (mut journal, before) = begin(&temporary.0, Begin::Resume).unwrap();
+        assert_eq!(before, [run(1)], "{half}");
+        journal.append(&run(2)).unwrap();
+        drop(journal);
+        assert_eq!(Directory::open(&temporary.0).unwrap().runs().unwrap(), [run(1), run(2)], "{half}");
+    }
+    OpenOptions::new().append(true).open(&file).unwrap().write_all(b"{}\n").unwrap();
+    let error = begin(&temporary.0, Begin::Resume).unwrap_err();
+    assert!(error.to_string().contains("runs.jsonl:3:"), "{error}");
+}
+
+#[test]
+fn only_the_same_experiment_engine_and_version_are_gone_on_with() {
+    let temporary = Temporary::new();
+    let (mut journal, _) = begin(&temporary.0, Begin::Fresh).unwrap();
+    journal.append(&run(1)).unwrap();
+    drop(journal);
+    for (identity, what) in [
+        (
+            Identity { document: "id = \"x\"\nruns = 6\n", ..IDENTITY },
+            "experiment.toml:2: \"runs = 5\", now \"runs = 6\"",
+        ),
+        (Identity { engine: "testbed", ..IDENTITY }, "the engine sim, not testbed"),
+        (Identity { version: "0.2.0", ..IDENTITY }, "version 0.1.0, and this is 0.2.0"),
+    ] {
+        let error = Journal::begin(&temporary.0, &identity, Begin::Resume).unwrap_err();
+        assert!(error.is_input() && error.to_string().contains(what), "{error}");
+    }
+}
+
+#[test]
+fn nobody_else_writes_meanwhile() {
+    let temporary = Temporary::new();
+    let (journal, _) = begin(&temporary.0, Begin::Fresh).unwrap();
+    for how in [Begin::Resume, Begin::Force] {
+        assert!(matches!(begin(&temporary.0, how), Err(StoreError::Busy { .. })));
+    }
+    drop(journal);
+    assert!(begin(&temporary.0, Begin::Resume).is_ok());
+}
+
+#[test]
+fn what_cannot_be_written_says_what_and_why() {
+    let temporary = Temporary::new();
+    fs::create_dir_all(temporary.0.parent().unwrap()).unwrap();
+    fs::write(&temporary.0, b"a file").unwrap();
+    let error = begin(&temporary.0, Begin::Fresh).unwrap_err();
+    assert!(!error.is_input() && error.to_string().starts_with("cannot make "), "{error}");
+    // Every write to it fails for want of space.
+    let full = OpenOptions::new().append(true).open("/dev/full").unwrap();
+    fs::remove_file(&temporary.0).unwrap();
+    let (mut journal, _) = begin(&temporary.0, Begin::Fresh).unwrap();
+    journal.append(&run(1)).unwrap();
+    journal.runs = full;
+    let error = journal.append(&run(2)).unwrap_err();
+    assert!(error.to_string().contains("runs.jsonl: No space left on device"), "{error}");
+    drop(journal);
+    assert_eq!(Directory::open(&temporary.0).unwrap().runs().unwrap(), [run(1)]);
+}
+
+#[test]
+fn tables_have_a_row_for_each_run_and_each_value_with_null_for_what_is_not_there() {
+    let table = |octets: Vec<u8>| SerializedFileReader::new(bytes::Bytes::from(octets)).unwrap();
+    let runs = [run(1), run(2)];
+    let reader = table(columns::runs(&runs).unwrap());
+    let schema = reader.metadata().file_metadata().schema_descr();
+    let names: Vec<_> = schema.columns().iter().map(|column| column.name().to_owned()).collect();
+    assert_eq!(
+        names,
+        ["experiment", "engine", "point.delay", "seed", "version", "digest", "tcp.goodput", "tcp.delay.mean"]
+    );
+    let rows: Vec<_> = reader.get_row_iter(None).unwrap().map(Result::unwrap).collect();
+    assert_eq!((rows.len(), rows[0].get_string(2).unwrap().as_str()), (2, "5 ms"));
+    assert_eq!((rows[1].get_ulong(3).unwrap(), rows[0].get_double(6).unwrap()), (2, 1.0 / 3.0));
+    assert!(rows[0].get_double(7).is_err(), "null");
+    assert!((rows[1].get_double(7).unwrap() - 0.25).abs() < 1e-12);
+    let reader = table(columns::series(&runs).unwrap().unwrap());
+    let rows: Vec<_> = reader.get_row_iter(None).unwrap().map(Result::unwrap).collect();
+    assert_eq!(rows.len(), 4);
+    assert_eq!(
+        (rows[3].get_double(4).unwrap(), rows[3].get_string(5).unwrap().as_str()),
+        (0.5, "core.queue.packets")
+    );
+    assert!(rows[2].get_double(6).is_ok() && rows[3].get_double(6).is_err());
+    let plain = Run { outcome: Outcome { series: None, ..run(1).outcome }, ..run(1) };
+    assert!(columns::series(&[plain]).unwrap().is_none());
+}
