@@ -10,6 +10,7 @@
 //! What is on the left of `engine` knows nothing of what carries it out; what is on the right sees only numbers with names.
 
 pub mod campaign;
+pub mod catalogue;
 pub mod document;
 pub mod engine;
 pub mod experiment;

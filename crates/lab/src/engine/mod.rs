@@ -14,6 +14,8 @@ use trunkline_sim::SettingsError;
 use crate::results::Outcome;
 use crate::scenario::Scenario;
 
+pub(crate) use sim::{reasons, way};
+
 /// What carries out a scenario.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum EngineKind {

@@ -1,11 +1,18 @@
 //! What the simulator as an engine measures, by scenarios whose outcome is known beforehand.
 
+mod links;
+mod names;
+mod proxies;
 mod scene;
+mod sources;
+mod trunks;
 
-use scene::{bulk, mbit, ms, of, run, scene, tail_drop, traffic, trunk, udp, within};
+use std::sync::atomic::AtomicBool;
+
+use scene::{bulk, mbit, ms, of, run, scene, tail_drop, traffic, udp, within};
+use trunkline_lab::engine::{self, EngineError, EngineKind};
 use trunkline_lab::scenario::End;
 use trunkline_sim::LinkSettings;
-use trunkline_trunk::{ClassSettings, Protocol, Rule};
 
 #[test]
 fn a_bulk_flow_has_the_links_rate_less_headers() {
@@ -49,28 +56,84 @@ fn a_run_ends_with_the_last_transfer_that_has_an_end() {
 }
 
 #[test]
-fn a_trunk_keeps_drops_at_its_edge_and_says_so_by_class() {
-    let mut scenario = scene(2, &LinkSettings::new(mbit(5.0), ms(10)).queue(tail_drop(50)), 20);
-    scenario.warm_up = ms(2000);
-    scenario.traffic.push(traffic("bulk", 0, bulk(5, None)));
-    scenario.traffic.push(traffic("flood", 1, udp(8.0)));
-    scenario.disabled.push(("edge".to_owned(), vec!["datagrams".to_owned(), "rest".to_owned()]));
-    let without = run(&scenario, 1);
-    scenario.disabled.clear();
-    let udp = Rule { protocol: Some(Protocol::Number(17)), ..Rule::default() };
-    let classes = vec![
-        ClassSettings::new("datagrams", vec![udp], tail_drop(50), 0),
-        ClassSettings::new("rest", Vec::new(), tail_drop(200), 0),
-    ];
-    scenario.trunks.push(trunk(&scenario, classes));
-    let with = run(&scenario, 1);
-    within(&without, "core.drops.percent", 0.3, 0.7);
-    within(&without, "edge.drops", 0.0, 0.0);
-    within(&with, "core.drops.percent", 0.0, 0.05);
-    within(&with, "edge.datagrams.drops.percent", 0.5, 0.85);
-    within(&without, "bulk.goodput", 0.0, 0.5e6);
-    within(&with, "bulk.goodput", 1.5e6, 3.5e6);
-    // Heads, TCP and IP around packets of 1500 octets.
-    within(&with, "edge.lane.overhead", 1.001, 1.03);
-    assert!(of(&with, "edge.delivered") > of(&with, "all.goodput"));
+fn what_was_before_the_warm_up_is_not_counted() {
+    // A flood of five seconds that fills the queue, then nothing but a trickle.
+    let mut scenario = scene(2, &LinkSettings::new(mbit(2.0), ms(10)).queue(tail_drop(100)), 20);
+    let mut flood = traffic("flood", 0, udp(10.0));
+    flood.stop = Some(ms(5000));
+    scenario.traffic.push(flood);
+    scenario.traffic.push(traffic("trickle", 1, udp(0.5)));
+    let mut short = traffic("short", 1, bulk(1, Some(20_000)));
+    short.start = ms(12_000);
+    scenario.traffic.push(short);
+    let all = run(&scenario, 1);
+    scenario.warm_up = ms(10_000);
+    let late = run(&scenario, 1);
+    assert_eq!(all.digest, late.digest, "looking changes nothing");
+    within(&all, "core.drops", 3000.0, 4000.0);
+    within(&all, "core.queue.packets.max", 100.0, 100.0);
+    within(&all, "trickle.delay.max", 0.55, 0.65);
+    for name in
+        ["core.drops", "core.drops.segment_limit", "core.drops.bytes", "flood.goodput", "flood.sent.packets"]
+    {
+        within(&late, name, 0.0, 0.0);
+        assert!(of(&all, name) > 0.0, "{name}");
+    }
+    within(&late, "core.queue.packets.max", 1.0, 20.0);
+    within(&late, "core.queue.packets.high95", 0.0, 1.0);
+    within(&late, "core.sojourn.p99", 0.0, 0.1);
+    within(&late, "trickle.goodput", 0.48e6, 0.5e6);
+    within(&late, "trickle.delay.max", 0.016, 0.1);
+    within(&late, "trickle.lost.share", 0.0, 0.01);
+    // 0.5 Mbit/s of the link's 2, and 20 kB once.
+    within(&late, "core.utilisation", 0.25, 0.27);
+    within(&late, "short.transfers.completed", 1.0, 1.0);
+}
+
+#[test]
+fn a_transfer_is_counted_whole_unless_it_was_over_before_the_warm_up() {
+    let mut scenario = scene(2, &LinkSettings::new(mbit(10.0), ms(10)), 20);
+    scenario.traffic.push(traffic("early", 0, bulk(3, Some(10_000))));
+    scenario.traffic.push(traffic("long", 1, bulk(1, Some(10_000_000))));
+    scenario.warm_up = ms(5000);
+    let outcome = run(&scenario, 1);
+    within(&outcome, "early.transfers.total", 0.0, 0.0);
+    within(&outcome, "early.goodput", 0.0, 0.0);
+    // It began before: 80 Mbit at nearly 10 Mbit/s from the start.
+    within(&outcome, "long.delay.max", 8.2, 9.0);
+    within(&outcome, "long.transfer.throughput.mean", 8.8e6, 9.7e6);
+    // Of the 15 s that are counted it took less than 4.
+    within(&outcome, "long.goodput", 1.8e6, 2.5e6);
+    assert_eq!(outcome.distributions["long.transfer.delay"].len(), 1);
+}
+
+#[test]
+fn a_run_that_is_told_to_stop_has_no_outcome() {
+    let mut scenario = scene(1, &LinkSettings::new(mbit(10.0), ms(10)), 20);
+    scenario.traffic.push(traffic("bulk", 0, bulk(1, None)));
+    let stopped = engine::run(EngineKind::Sim, &scenario, 1, &AtomicBool::new(true));
+    assert_eq!(stopped, Err(EngineError::Stopped));
+    let testbed = engine::run(EngineKind::Testbed, &scenario, 1, &AtomicBool::new(false));
+    assert_eq!(testbed, Err(EngineError::Unsupported));
+    assert_eq!("sim".parse(), Ok(EngineKind::Sim));
+    assert!("ns3".parse::<EngineKind>().unwrap_err().to_string().contains("allowed: sim, testbed"));
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_the_part_that_it_is() {
+    let mut scenario = scene(1, &LinkSettings::new(mbit(10.0), ms(10)), 1);
+    scenario.traffic.push(traffic("bulk", 0, bulk(30_000, None)));
+    scenario.traffic.push(traffic("more", 0, bulk(30_000, None)));
+    let refused = |scenario: &_| {
+        engine::run(EngineKind::Sim, scenario, 1, &AtomicBool::new(false)).unwrap_err().to_string()
+    };
+    let error = refused(&scenario);
+    assert!(error.starts_with("traffic.more makes 60000 connections"), "{error}");
+    scenario.traffic[1].port = 81;
+    scenario.links[0].ways[1].mtu = 20;
+    let error = refused(&scenario);
+    assert!(error.starts_with("links.core.back: mtu is 20"), "{error}");
+    scenario.links.remove(0);
+    let error = refused(&scenario);
+    assert!(error.contains("has no way"), "{error}");
 }

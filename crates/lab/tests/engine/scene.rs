@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use trunkline_lab::catalogue::{Present, known};
 use trunkline_lab::engine::{self, EngineKind};
 use trunkline_lab::results::Outcome;
 use trunkline_lab::scenario::{Carrier, End, Link, Load, Node, NodeKind, Scenario, Traffic, Trunk};
@@ -105,8 +106,23 @@ pub(crate) fn trunk(scenario: &Scenario, classes: Vec<ClassSettings>) -> Trunk {
     }
 }
 
+/// What comes of it, which is what was known to: no other names, and all that are always there.
 pub(crate) fn run(scenario: &Scenario, seed: u64) -> Outcome {
-    engine::run(EngineKind::Sim, scenario, seed, &AtomicBool::new(false)).expect("an outcome")
+    let outcome = engine::run(EngineKind::Sim, scenario, seed, &AtomicBool::new(false)).expect("an outcome");
+    let known = known([scenario]);
+    for name in outcome.metrics.keys() {
+        assert!(known.metric(name).is_ok(), "{name} was not known");
+    }
+    for name in outcome.distributions.keys() {
+        assert!(known.distribution(name).is_ok(), "{name} was not known");
+    }
+    for name in outcome.series.iter().flat_map(|series| series.columns.keys()) {
+        assert!(known.series(name).is_ok(), "{name} was not known");
+    }
+    for (name, quantity) in known.metrics().filter(|(_, quantity)| quantity.present == Present::Always) {
+        assert!(outcome.metrics.contains_key(name), "{name} is not there: {quantity:?}");
+    }
+    outcome
 }
 
 /// A metric that has to be there.

@@ -29,6 +29,9 @@ use samples::Samples;
 use series::Series;
 use sheet::Sheet;
 
+pub(crate) use edges::way;
+pub(crate) use queues::reasons;
+
 /// A run that goes on.
 struct Progress<'a> {
     built: Built,

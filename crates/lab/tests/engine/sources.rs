@@ -1,0 +1,149 @@
+//! Sources of traffic: each kind's figures, and what must add up.
+
+use trunkline_sim::{Distribution, LinkSettings, Loss, Pattern, Timing};
+use trunkline_tcp::Preset;
+
+use crate::scene::{bulk, linux, mbit, ms, of, run, scene, tail_drop, tcp, traffic, udp, within};
+use trunkline_lab::scenario::Load;
+
+#[test]
+fn equal_flows_share_equally_and_unequal_groups_do_not() {
+    let mut scenario = scene(2, &LinkSettings::new(mbit(20.0), ms(10)).queue(tail_drop(60)), 60);
+    scenario.warm_up = ms(10_000);
+    scenario.traffic.push(traffic("few", 0, bulk(2, None)));
+    scenario.traffic.push(traffic("many", 1, bulk(6, None)));
+    let outcome = run(&scenario, 3);
+    within(&outcome, "all.fairness", 0.9, 1.0);
+    within(&outcome, "all.fairness.groups", 0.72, 0.88);
+    let [few, many, all] = ["few", "many", "all"].map(|group| of(&outcome, &format!("{group}.goodput")));
+    assert!((few + many - all).abs() < 1.0, "{few} + {many} is not {all}");
+    let mean = of(&outcome, "many.flow.goodput.mean");
+    within(&outcome, "many.goodput", 5.999 * mean, 6.001 * mean);
+    within(&outcome, "many.flow.goodput.min", 0.3 * mean, mean);
+    within(&outcome, "many.flow.goodput.max", mean, 2.0 * mean);
+    assert!(of(&outcome, "all.throughput") > all);
+}
+
+#[test]
+fn what_is_sent_again_was_needed_or_spurious() {
+    for lossy in [false, true] {
+        let mut link = LinkSettings::new(mbit(5.0), ms(20)).queue(tail_drop(30));
+        if lossy {
+            link = link.loss(Loss::Uniform(0.01));
+        }
+        let mut scenario = scene(1, &link, 30);
+        scenario.warm_up = ms(3000);
+        scenario.traffic.push(traffic("tcp", 0, tcp(Preset::Bsd44.settings(), bulk_pattern(8))));
+        let outcome = run(&scenario, 1);
+        let [all, needed, spurious] =
+            ["packets", "needed", "spurious"].map(|what| of(&outcome, &format!("tcp.retransmitted.{what}")));
+        assert!((needed + spurious - all).abs() < 0.5, "{needed} + {spurious} is not {all}");
+        assert!(needed > 20.0, "{needed}");
+        let data = of(&outcome, "tcp.segments.data");
+        within(&outcome, "tcp.retransmitted.share", all / data, all / data);
+        within(&outcome, "tcp.segments.total", data + of(&outcome, "tcp.segments.ack"), data * 2.0);
+        // What came is what was sent, less what was sent again, in segments of 1460 octets.
+        let sent = of(&outcome, "tcp.throughput") - of(&outcome, "tcp.retransmitted.bytes") * 8.0 / 27.0;
+        let goodput = of(&outcome, "tcp.goodput");
+        assert!((sent / goodput - 1.0).abs() < 0.02, "{sent} for {goodput}");
+        // Losses are repaired: no more is dropped or lost than is sent again, but for acknowledgements and the last window.
+        let lost = of(&outcome, "core.drops") + of(&outcome, "core.lost");
+        assert!((lost - needed).abs() < 0.1 * lost + 20.0, "{lost} lost, {needed} sent again");
+    }
+}
+
+fn bulk_pattern(flows: u32) -> Pattern {
+    Pattern::Bulk { flows, bytes: None, stagger: Distribution::Uniform(0.0, 0.2) }
+}
+
+#[test]
+fn a_web_user_waits_for_the_answer_and_is_counted_by_object() {
+    let mut scenario = scene(1, &LinkSettings::new(mbit(10.0), ms(50)), 60);
+    let pattern = Pattern::Web {
+        users: 4,
+        request: 300,
+        response: Distribution::Fixed(8000.0),
+        objects: Distribution::Fixed(2.0),
+        gap: Distribution::Fixed(0.5),
+        think: Distribution::Exponential { mean: 3.0 },
+    };
+    scenario.traffic.push(traffic("web", 0, tcp(linux(), pattern)));
+    let outcome = run(&scenario, 1);
+    // The connection and the question take a round trip each.
+    within(&outcome, "web.delay.min", 0.200, 0.215);
+    within(&outcome, "web.delay.p99", 0.200, 0.3);
+    let (total, done) = (of(&outcome, "web.transfers.total"), of(&outcome, "web.transfers.completed"));
+    assert!(total - done <= 4.0 && done > 60.0, "{done} of {total}");
+    within(&outcome, "web.transfers.share", done / total, done / total);
+    assert_eq!(outcome.distributions["web.transfer.delay"].len(), done as usize);
+    assert_eq!(outcome.distributions["web.transfer.throughput"].len(), total as usize);
+    // SYN, the question, acknowledgements; and six segments of the answer.
+    within(&outcome, "web.transfer.forward.packets", 4.0, 10.0);
+    within(&outcome, "web.transfer.reverse.packets", 6.5, 10.0);
+    let (forward, reverse) =
+        (of(&outcome, "web.transfer.forward.throughput"), of(&outcome, "web.transfer.reverse.throughput"));
+    assert!((forward / reverse / (300.0 / 8000.0) - 1.0).abs() < 0.02, "{forward} and {reverse}");
+    within(&outcome, "web.goodput", 8000.0 * 8.0 * (done - 4.0) / 60.0, 8000.0 * 8.0 * total / 60.0);
+}
+
+#[test]
+fn requests_on_one_connection_have_each_their_own_counts() {
+    let mut scenario = scene(1, &LinkSettings::new(mbit(10.0), ms(50)), 60);
+    let pattern = Pattern::RequestResponse {
+        connections: 3,
+        request: 200,
+        response: 1000,
+        interval: Distribution::Fixed(1.0),
+    };
+    scenario.traffic.push(traffic("ask", 0, tcp(linux(), pattern)));
+    let outcome = run(&scenario, 1);
+    within(&outcome, "ask.transfers.total", 178.0, 184.0);
+    // Summed over transfers, an answer's segment would be counted sixty times if each had what its connection counted.
+    within(&outcome, "ask.segments.data", 160.0, 200.0);
+    within(&outcome, "ask.transfer.segments.data", 0.98, 1.2);
+    within(&outcome, "ask.delay.p50", 0.100, 0.106);
+    within(&outcome, "ask.delay.max", 0.200, 0.21);
+    within(&outcome, "ask.rtt.mean", 0.100, 0.15);
+    within(&outcome, "ask.retransmitted.packets", 0.0, 0.0);
+}
+
+#[test]
+fn datagrams_leave_at_their_rate_whatever_their_timing() {
+    let timings = [
+        Timing::Constant(mbit(2.0)),
+        Timing::Poisson(mbit(2.0)),
+        Timing::OnOff { rate: mbit(4.0), on: Distribution::Fixed(0.1), off: Distribution::Fixed(0.1) },
+    ];
+    for timing in timings {
+        let mut scenario = scene(1, &LinkSettings::new(mbit(10.0), ms(10)), 30);
+        scenario.traffic.push(traffic("udp", 0, Load::Udp { data: 472, timing }));
+        let outcome = run(&scenario, 1);
+        within(&outcome, "udp.throughput", 1.9e6, 2.1e6);
+        let ratio = of(&outcome, "udp.goodput") / of(&outcome, "udp.throughput");
+        assert!((ratio - 472.0 / 500.0).abs() < 1e-6, "{ratio}");
+        within(&outcome, "udp.delay.min", 0.0104, 0.0105);
+        within(&outcome, "udp.delay.mean", 0.0104, 0.012);
+    }
+}
+
+#[test]
+fn a_group_has_the_figures_of_both_kinds_of_its_sources() {
+    let mut scenario = scene(2, &LinkSettings::new(mbit(10.0), ms(10)), 10);
+    for (name, load) in [("flow", bulk(1, Some(100_000))), ("stream", udp(1.0))] {
+        let mut source = traffic(name, 0, load);
+        source.group = "mixed".to_owned();
+        scenario.traffic.push(source);
+    }
+    scenario.traffic.push(traffic("alone", 1, udp(1.0)));
+    let outcome = run(&scenario, 1);
+    let sent = of(&outcome, "mixed.sent.packets") + of(&outcome, "alone.sent.packets");
+    within(&outcome, "all.sent.packets", sent, sent);
+    // Of the transfer, not of the datagrams.
+    within(&outcome, "mixed.delay.mean", 0.1, 0.5);
+    within(&outcome, "alone.delay.mean", 0.011, 0.02);
+    within(&outcome, "mixed.transfers.total", 1.0, 1.0);
+    assert!(
+        !outcome.metrics.contains_key("alone.transfers.total")
+            && !outcome.metrics.contains_key("flow.goodput")
+    );
+}
