@@ -15,7 +15,7 @@
     },
   };
   const DASHES = ["solid", [7, 4], [2, 3], [9, 3, 2, 3]];
-  const SYMBOLS = ["circle", "rect", "triangle", "pin"];
+  const SYMBOLS = ["circle", "rect", "triangle", "path://M0 0L10 0L5 9Z"];
   const MOST_MARKS = 40;
   const MOST_WHISKERS = 16;
   const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -133,8 +133,7 @@
         circle: `<circle cx="11" cy="7" r="3.5" fill="${colour}"/>`,
         rect: `<rect x="7.5" y="3.5" width="7" height="7" fill="${colour}"/>`,
         triangle: `<path d="M11 3l4.2 7.5H6.8z" fill="${colour}"/>`,
-        pin: `<path d="M11 11.5l-3.5-5a3.5 3.5 0 1 1 7 0z" fill="${colour}"/>`,
-      }[this.symbol(line)];
+      }[this.symbol(line)] ?? `<path d="M6.8 3.5h8.4L11 11z" fill="${colour}"/>`;
       const dashes = dash === "solid" ? "" : `stroke-dasharray="${dash.join(" ")}"`;
       const stroke = `<path d="M0 7h22" stroke="${colour}" stroke-width="2" ${dashes}/>`;
       return this.svg(stroke + (this.chart.kind === "series" ? "" : mark));
@@ -173,7 +172,7 @@
         type: axis.log ? "log" : "value",
         axisLine: { show: across, lineStyle: { color: colours.strong } },
         axisTick: { show: across, lineStyle: { color: colours.strong } },
-        axisLabel: { color: colours.soft, fontSize: 12, formatter: tick, hideOverlap: true },
+        axisLabel: { color: colours.soft, fontSize: 12, lineHeight: 15, formatter: tick, hideOverlap: true },
         splitLine: { show: !across, lineStyle: { color: colours.rule } },
         minorTick: { show: axis.log && across, splitNumber: 9 },
       };
@@ -192,7 +191,7 @@
           Object.assign(made.axisLabel, { showMinLabel: false, showMaxLabel: false });
           if (Number((least / (most - least)).toFixed(6)) % 0.05 === 0) made.axisLabel.showMinLabel = true;
         } else if (this.chart.kind === "series") {
-          [made.min, made.max] = [least, most];
+          [made.min, made.max] = [least >= 0 && least < 0.05 * most ? 0 : least, most];
           made.axisLabel.showMaxLabel = Number.isInteger(most) && most % 10 === 0;
         } else if (axis.log) {
           made.min = least / 1.15;
@@ -204,8 +203,18 @@
         if (made.min === made.max) delete made.min, delete made.max;
         if (axis.log) this.decades(made, most / least);
       } else if (axis.log) {
-        const ys = this.visible().flatMap((line) => [...line.points, ...(line.paper ?? [])].flatMap((dot) => dot.slice(1))).filter((y) => y > 0);
+        const ys = this.visible().flatMap((line) => [...line.points, ...(line.paper ?? [])].flatMap((dot) => dot.slice(1, 4))).filter((y) => y > 0);
         if (ys.length) this.decades(made, Math.max(...ys) / Math.min(...ys), ys);
+      } else {
+        // An interval that is many times its value runs off the plot rather than flatten it.
+        const dots = this.visible().flatMap((line) => [...line.points, ...(line.paper ?? [])]);
+        const highest = Math.max(0, ...dots.map((dot) => dot[1] ?? 0));
+        const reach = Math.max(0, ...dots.map((dot) => dot[3] ?? 0));
+        const least = Math.min(0, ...dots.map((dot) => Math.min(dot[1] ?? 0, dot[2] ?? 0)));
+        if (least === 0 && highest > 0 && reach > 2.5 * highest) {
+          const step = 10 ** Math.floor(Math.log10(highest));
+          made.max = Math.ceil((1.6 * highest) / step) * step;
+        }
       }
       return made;
     }
@@ -386,7 +395,7 @@
           head = chart.x.names ? `${chart.x.title}: ${chart.x.names[at]}` : `${show(dot[0], 4)}${xUnit}`;
         }
         if (chart.x.names && dot[0] !== at) dot = [at, null];
-        const half = dot.length > 2 ? ` ± ${show((dot[3] - dot[2]) / 2)}` : "";
+        const half = dot.length > 2 ? ` ± ${show(dot[4])}` : "";
         const cell = element("td", {}, `${show(dot[1])}${dot[1] === null ? "" : half}${dot[1] === null ? "" : unit}`);
         const paper = line.paper?.find((theirs) => theirs[0] === dot[0]);
         if (paper) cell.append(element("br"), element("small", {}, `paper ${show(paper[1], 4)}${unit}`));

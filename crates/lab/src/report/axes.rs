@@ -120,14 +120,17 @@ impl Number {
     }
 }
 
-/// Where the values of an axis lie, if all of them are numbers of one kind: in a unit that fits, and that.
-pub(super) fn positions(values: &[String]) -> Option<(Vec<f64>, Unit)> {
+/// Where the values of an axis lie, if all of them are numbers of one kind: in the unit that its label names, or one that fits; and that.
+pub(super) fn positions(values: &[String], label: &str) -> Option<(Vec<f64>, Unit)> {
     let numbers: Vec<Number> = values.iter().map(|value| Number::read(value)).collect::<Option<_>>()?;
     let base = numbers.first()?.base;
     if numbers.iter().any(|number| number.base != base) {
         return None;
     }
-    let unit = base.map_or_else(Unit::none, |base| base.fitting(numbers.iter().map(|number| number.value)));
+    let fitting = |base: Base| {
+        base.named_in(label).unwrap_or_else(|| base.fitting(numbers.iter().map(|number| number.value)))
+    };
+    let unit = base.map_or_else(Unit::none, fitting);
     Some((numbers.iter().map(|number| unit.show(number.value)).collect(), unit))
 }
 
@@ -141,13 +144,14 @@ mod tests {
 
     #[test]
     fn values_with_units_have_positions_in_one_unit() {
-        let (places, unit) = positions(&owned(&["5.06 us", "50 ms", "200 ms"])).unwrap();
+        let (places, unit) = positions(&owned(&["5.06 us", "50 ms", "200 ms"]), "delay").unwrap();
         assert_eq!((places[1], places[2], unit.name.as_str()), (50.0, 200.0, "ms"));
         assert!((places[0] - 0.00506).abs() < 1e-9);
-        assert_eq!(positions(&owned(&["1", "80"])).unwrap().0, [1.0, 80.0]);
-        assert_eq!(positions(&owned(&["0 %", "2.5 %"])).unwrap().1.name, "%");
-        assert_eq!(positions(&owned(&["with", "without"])), None);
-        assert_eq!(positions(&owned(&["1", "2 ms"])), None);
+        assert_eq!(positions(&owned(&["296 B", "1500 B"]), "MTU (B)").unwrap().0, [296.0, 1500.0]);
+        assert_eq!(positions(&owned(&["1", "80"]), "flows").unwrap().0, [1.0, 80.0]);
+        assert_eq!(positions(&owned(&["0 %", "2.5 %"]), "loss").unwrap().1.name, "%");
+        assert_eq!(positions(&owned(&["with", "without"]), ""), None);
+        assert_eq!(positions(&owned(&["1", "2 ms"]), ""), None);
     }
 
     #[test]

@@ -18,6 +18,8 @@ use crate::verdict::Tally;
 pub struct Entry {
     /// The experiment's id: the name of the directory beside the index, in which its page is.
     pub id: String,
+    /// Other names it goes by.
+    pub aliases: Vec<String>,
     /// Its title.
     pub title: String,
     /// The paper it is from.
@@ -42,6 +44,7 @@ impl Entry {
         let experiment = material.experiment;
         Self {
             id: experiment.id.clone(),
+            aliases: experiment.aliases.clone(),
             title: experiment.title.clone(),
             paper: experiment.paper.clone(),
             source: experiment.source.clone(),
@@ -164,7 +167,8 @@ fn part(count: Tally) -> Markup {
 
 fn row(entry: &Entry, timed: bool) -> Markup {
     html! { tr {
-        th scope="row" { a href=(link(&entry.id)) { (entry.id) } }
+        th scope="row" { a href=(link(&entry.id)) { (entry.id) }
+            @for alias in &entry.aliases { br; span.soft { (alias) } } }
         td { (entry.title) @if let Some(source) = &entry.source { br; span.soft { (source) } } }
         (counts(entry.claims))
         td.number { (part(entry.cells)) }

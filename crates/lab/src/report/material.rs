@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::TcpInUse;
 use crate::experiment::{ClaimKind, Experiment};
 use crate::results::{Point, PointResult, Run};
 use crate::verdict::{Comparison, Judgement, Tally};
@@ -25,15 +26,6 @@ pub struct Material<'a> {
     pub files: &'a [String],
     /// How long the runs took, if that is known.
     pub took: Option<Duration>,
-}
-
-/// A TCP that something uses.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TcpInUse {
-    /// What uses it: `traffic bulk`, `trunk site-a`.
-    pub users: Vec<String>,
-    /// All of its settings, by name.
-    pub settings: Vec<(String, String)>,
 }
 
 impl Material<'_> {

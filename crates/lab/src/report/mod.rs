@@ -9,6 +9,7 @@
 //! text of files is untrusted: it is escaped by the templates, or as Markdown without HTML.
 
 mod axes;
+mod directory;
 mod figure;
 mod index;
 mod markdown;
@@ -18,14 +19,17 @@ mod page;
 mod paper;
 mod prose;
 mod table;
+mod tcps;
 #[cfg(test)]
 mod tests;
 mod unit;
 
+pub use directory::{ReportError, write, write_all, write_index};
 pub use index::{Entry, index, index_markdown};
 pub use markdown::markdown;
-pub use material::{Material, TcpInUse};
+pub use material::Material;
 pub use page::page;
+pub use tcps::TcpInUse;
 
 /// An experiment's page, in the directory of its results.
 pub const PAGE: &str = "report.html";

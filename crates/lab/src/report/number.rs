@@ -46,10 +46,19 @@ fn extreme(value: f64) -> bool {
     value != 0.0 && (value.abs() < 1e-4 || value.abs() >= 1e12)
 }
 
+fn raised(character: char) -> Option<char> {
+    const DIGITS: [char; 10] = ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'];
+    match character {
+        '-' => Some('⁻'),
+        digit => DIGITS.get(digit.to_digit(10)? as usize).copied(),
+    }
+}
+
 fn scientific(value: f64) -> String {
     let text = format!("{value:.2e}");
     let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-    format!("{} × 10^{}", digits.replace('-', "−"), exponent.replace('-', "−"))
+    let raised: String = exponent.chars().filter_map(raised).collect();
+    format!("{} × 10{raised}", digits.replace('-', "−"))
 }
 
 /// Three significant digits; 12345.6 is 12 346.
@@ -114,7 +123,9 @@ fn round_to(value: f64, places: usize) -> f64 {
 pub(super) fn ratio(value: f64) -> String {
     match value {
         _ if !value.is_finite() => "–".into(),
-        _ if value == 0.0 || extreme(value) => format!("×{}", rounded(value)),
+        _ if value == 0.0 => "×0".into(),
+        _ if value.abs() < 0.001 => "×<0.001".into(),
+        _ if value.abs() > 9999.0 => "×>9999".into(),
         _ => format!("×{}", fixed(value, decimals(value, 3))),
     }
 }
@@ -143,7 +154,7 @@ mod tests {
             (57_773.0, "57\u{202f}773"),
             (1_234_567.0, "1\u{202f}234\u{202f}567"),
             (-0.5, "−0.500"),
-            (0.000_012_3, "1.23 × 10^−5"),
+            (0.000_012_3, "1.23 × 10⁻⁵"),
             (f64::NAN, "–"),
         ] {
             assert_eq!(rounded(value), text, "{value}");
@@ -186,9 +197,14 @@ mod tests {
 
     #[test]
     fn a_ratio_has_three_digits() {
-        for (value, text) in
-            [(1.0, "×1.00"), (0.98, "×0.980"), (12.345, "×12.3"), (0.0, "×0"), (f64::INFINITY, "–")]
-        {
+        for (value, text) in [
+            (1.0, "×1.00"),
+            (0.98, "×0.980"),
+            (12.345, "×12.3"),
+            (0.0, "×0"),
+            (2e-8, "×<0.001"),
+            (f64::INFINITY, "–"),
+        ] {
             assert_eq!(ratio(value), text);
         }
     }

@@ -22,6 +22,9 @@ const CHARTS: &str = include_str!("../../assets/charts/echarts.min.js");
 /// Nothing is loaded from anywhere, whatever is in the page.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'";
 
+/// Tables with more rows than this scroll in a window of their own.
+const ROWS_WHOLE: usize = 60;
+
 /// Tables with more columns than this have the paper's values below ours, not beside them.
 const COLUMNS_BESIDE: usize = 3;
 
@@ -86,7 +89,8 @@ pub fn page(material: &Material) -> String {
 fn head(material: &Material) -> Markup {
     let experiment = material.experiment;
     html! { header {
-        nav { a href={ "../" (INDEX) } { "All experiments" } " / " code { (experiment.id) } }
+        nav { a href={ "../" (INDEX) } { "All experiments" } " / " code { (experiment.id) }
+            @if !experiment.aliases.is_empty() { ", also " (experiment.aliases.join(", ")) } }
         h1 { (experiment.title) }
         @if let Some(id) = &experiment.paper {
             p.soft { (paper::citation(id).unwrap_or_else(|| id.clone())) @if let Some(source) = &experiment.source { ", " (source) } }
@@ -197,7 +201,7 @@ fn one_table(grid: &Grid) -> Markup {
     let heads = html! { @for head in &grid.heads { th rowspan=[(deep > 1).then_some(deep)] { (head) } } };
     html! {
         h3 { (grid.title) }
-        .scroll tabindex="0" { table {
+        .scroll.long[grid.rows.len() > ROWS_WHOLE] tabindex="0" { table {
             thead {
                 @if let Some(axis) = &grid.across { tr { (heads) th.column.group colspan=(whole) { (axis) } } }
                 @if named { tr {
@@ -249,7 +253,7 @@ fn side_by_side(cell: &GridCell) -> Markup {
 fn stacked(cell: &GridCell) -> Markup {
     html! { td.number.column {
         (value(cell))
-        @if let Some(paper) = &cell.paper { .beside { "paper " (paper.value) " " (verdict_of(paper)) } }
+        @if let Some(paper) = &cell.paper { .beside { "paper " (paper.value) } .beside { (verdict_of(paper)) } }
     } }
 }
 
@@ -269,7 +273,7 @@ fn plot(place: usize, chart: &Chart) -> Markup {
         }
         details {
             summary { "In numbers" }
-            .scroll tabindex="0" { table {
+            .scroll.long[text.rows.len() > ROWS_WHOLE] tabindex="0" { table {
                 thead { tr { @for (column, head) in text.heads.iter().enumerate() { th.number[column > 0] { (head) } } } }
                 tbody { @for row in &text.rows { tr {
                     @for (column, cell) in row.iter().enumerate() { @if column == 0 { th scope="row" { (cell) } } @else { td.number { (cell) } } }
@@ -324,7 +328,7 @@ fn metrics(material: &Material) -> Markup {
             summary { h2 { "All metrics" } }
             p.soft { "In s, B, bit/s, or 1 for counts and shares." noscript { " This table needs a script; the same is in results.jsonl." } }
             p { label { "Show those with " input type="search" placeholder="goodput with" autocomplete="off"; } " " output.soft {} }
-            .scroll tabindex="0" { table {
+            .scroll.long tabindex="0" { table {
                 thead { tr { th { "Point" } th { "Metric" } th.number { "Mean" } th.number { "± (95 %)" } th.number { "Least" } th.number { "Most" } th { "Unit" } } }
                 tbody {}
             } }

@@ -61,6 +61,8 @@ impl Base {
             return Self::One;
         };
         match quantity {
+            // Why packets were dropped, not how long they waited.
+            "sojourn" if metric.ends_with("drops.sojourn") => Self::One,
             "goodput" | "throughput" | "delivered" | "delivery_rate" | "ceiling" => Self::BitsPerSecond,
             "delay" | "rtt" | "srtt" | "sojourn" | "jitter" | "time" => Self::Seconds,
             "bytes" | "buffered" | "cwnd" | "ssthresh" | "in_flight" | "window" | "unsent"
@@ -172,6 +174,20 @@ mod tests {
             ("t.lane.overhead", Base::One),
         ] {
             assert_eq!(Base::of(metric), base, "{metric}");
+        }
+    }
+
+    #[test]
+    fn bases_are_those_of_the_catalogue() {
+        use crate::catalogue::{DISTRIBUTIONS, QUANTITIES, SERIES};
+        for quantity in QUANTITIES.iter().chain(SERIES).chain(DISTRIBUTIONS) {
+            let unit = match Base::of(&format!("subject.{}", quantity.name)) {
+                Base::Seconds => "s",
+                Base::Octets => "B",
+                Base::BitsPerSecond => "bit/s",
+                Base::Share | Base::One => "1",
+            };
+            assert_eq!(unit, quantity.unit, "{}", quantity.name);
         }
     }
 

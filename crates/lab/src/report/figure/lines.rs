@@ -14,7 +14,8 @@ pub(super) fn chart(figure: &Figure, material: &Material, kind: Kind) -> Chart {
     // Along x: the axis asked for, or the only one, or the metrics themselves.
     let x = figure.x.clone().filter(|x| names.contains(x)).or_else(|| names.first().cloned());
     let places = x.as_ref().map(|x| axes::values(&results, x)).unwrap_or_default();
-    let numbers = axes::positions(&places).filter(|_| kind == Kind::Line && places.len() > 1);
+    let x_label = x.as_ref().map(|x| axes::label(experiment, x)).unwrap_or_default();
+    let numbers = axes::positions(&places, &x_label).filter(|_| kind == Kind::Line && places.len() > 1);
     let by = line_axes(figure, &results, x.as_deref());
 
     let units = units(figure, material, &results);
@@ -44,7 +45,6 @@ pub(super) fn chart(figure: &Figure, material: &Material, kind: Kind) -> Chart {
         (line.colour, line.dash) = (colour, dash);
     }
 
-    let x_label = x.as_ref().map(|x| axes::label(experiment, x)).unwrap_or_default();
     let x_unit = numbers.as_ref().map_or_else(Unit::none, |(_, unit)| unit.clone());
     let mut chart = Chart {
         kind,
@@ -141,6 +141,11 @@ impl Drawn<'_> {
         Some(self.numbers.map_or(index as f64, |(numbers, _)| numbers[index]))
     }
 
+    /// Whether the metric is a part of a whole: a share, or Jain's index.
+    fn is_part(&self) -> bool {
+        Base::of(&self.row.metric) == Base::Share || self.row.metric.split('.').any(|part| part == "fairness")
+    }
+
     fn ours(&self, members: &[&PointResult]) -> Vec<Dot> {
         let mut dots: Vec<Dot> = members
             .iter()
@@ -148,11 +153,19 @@ impl Drawn<'_> {
                 let estimate =
                     result.metrics.get(&self.row.metric).filter(|estimate| estimate.mean.is_finite());
                 let shown = |value| self.unit.show(value);
-                let interval = estimate.and_then(|estimate| Some((estimate.mean, estimate.ci95?)));
+                // What is never below zero is not drawn below zero, nor a share above 1, however wide the interval.
+                let interval = estimate.and_then(|estimate| {
+                    let half = estimate.ci95?;
+                    let low = estimate.mean - half;
+                    let low = if estimate.min >= 0.0 { low.max(0.0) } else { low };
+                    let high = estimate.mean + half;
+                    let high = if self.is_part() && estimate.max <= 1.0 { high.min(1.0) } else { high };
+                    Some([low, high, half])
+                });
                 Some(Dot {
                     x: self.place(result)?,
                     y: estimate.map(|estimate| shown(estimate.mean)),
-                    interval: interval.map(|(mean, half)| [shown(mean - half), shown(mean + half)]),
+                    interval: interval.map(|ends| ends.map(shown)),
                 })
             })
             .collect();
@@ -201,7 +214,7 @@ fn text(chart: &Chart, material: &Material) -> Text {
         let cells = chart.lines.iter().map(|line| {
             let ours = at(&line.points, x).and_then(|dot| Some((dot.y?, dot.interval)));
             let ours = ours.map_or("–".into(), |(y, interval)| {
-                match number::with_interval(y, interval.map(|[low, high]| (high - low) / 2.0)) {
+                match number::with_interval(y, interval.map(|[_, _, half]| half)) {
                     (mean, Some(half)) => format!("{mean} ± {half}"),
                     (mean, None) => mean,
                 }

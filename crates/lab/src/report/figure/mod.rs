@@ -57,19 +57,22 @@ pub(super) struct Line {
     pub(super) paper: Vec<Dot>,
 }
 
-/// A point: x, y, and the interval of y.
+/// A point: x, y, and the interval of y: its ends as they are drawn, and half of its width.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Dot {
     pub(super) x: f64,
     pub(super) y: Option<f64>,
-    pub(super) interval: Option<[f64; 2]>,
+    pub(super) interval: Option<[f64; 3]>,
 }
 
 impl Serialize for Dot {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let (x, y) = (number::brief(self.x), self.y.map(number::brief));
         match self.interval {
-            Some([low, high]) => (x, y, number::brief(low), number::brief(high)).serialize(to),
+            Some(interval) => {
+                let [low, high, half] = interval.map(number::brief);
+                (x, y, low, high, half).serialize(to)
+            }
             None => (x, y).serialize(to),
         }
     }

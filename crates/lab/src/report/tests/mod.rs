@@ -164,7 +164,7 @@ fn lines_have_their_places_intervals_and_the_papers_points() {
     assert!(
         line.points
             .iter()
-            .all(|dot| dot.interval.is_some_and(|[low, high]| Some(low) < dot.y && dot.y < Some(high)))
+            .all(|dot| dot.interval.is_some_and(|[low, high, _]| Some(low) < dot.y && dot.y < Some(high)))
     );
     assert_eq!(goodput.lines.iter().filter(|line| !line.paper.is_empty()).count(), 1);
     assert!(charts[1].x.log && charts[1].y.log);
@@ -212,6 +212,30 @@ fn the_index_counts_by_paper_and_leads_to_every_page() {
     assert_eq!(row("| lee2002"), "|lee2002|1|1|1|1|9|1|2|1of1|");
     assert_eq!(row("| **all**"), "|**all**|4|1|1|1|13|1|2|2of2|");
     assert!(text.contains("## Without a paper") && text.contains("`honda2005-fig2`"));
+}
+
+#[test]
+fn a_directory_of_results_gets_its_pages_and_an_index() {
+    let out = std::env::temp_dir().join(format!("trunkline-report-test-{}", std::process::id()));
+    let sample = compared();
+    let directory = out.join(&sample.experiment.id);
+    std::fs::create_dir_all(&directory).unwrap();
+    let lines = |values: Vec<String>| values.join("\n") + "\n";
+    let results = sample.results.iter().map(|result| serde_json::to_string(result).unwrap()).collect();
+    let runs = sample.runs.iter().map(|run| serde_json::to_string(run).unwrap()).collect();
+    std::fs::write(directory.join("experiment.toml"), &sample.document).unwrap();
+    std::fs::write(directory.join("results.jsonl"), lines(results)).unwrap();
+    std::fs::write(directory.join("runs.jsonl"), lines(runs)).unwrap();
+    let written = write_all(&out);
+    let read = |path: std::path::PathBuf| std::fs::read_to_string(path).unwrap_or_default();
+    let (page, index) = (read(directory.join(PAGE)), read(out.join(INDEX)));
+    let (text, table) = (read(directory.join(MARKDOWN)), read(out.join(INDEX_MARKDOWN)));
+    std::fs::remove_dir_all(&out).unwrap();
+    assert_eq!(written.map(|entries| entries.len()).map_err(|error| error.to_string()), Ok(1));
+    assert!(page.contains("href=\"results.jsonl\"") && !page.contains("href=\"runs.parquet\""));
+    assert!(page.contains("traffic tcp") && page.contains("delayed_ack"), "every TCP is there in full");
+    assert!(index.contains("lee2002-table1/report.html") && table.contains("`lee2002-table1`"));
+    assert!(text.starts_with("# TCP flows against a UDP flood"));
 }
 
 #[test]

@@ -1,0 +1,70 @@
+//! Reports of directories of results: files in, files out, at any time after the runs.
+
+use std::path::Path;
+
+use thiserror::Error;
+
+use super::{
+    Entry, INDEX, INDEX_MARKDOWN, MARKDOWN, Material, PAGE, TcpInUse, index, index_markdown, markdown, page,
+};
+use crate::campaign::VERSION;
+use crate::document::{Document, Mistakes};
+use crate::store::{Directory, StoreError, replace};
+use crate::verdict::judge;
+
+/// Why there is no report.
+#[derive(Debug, Error)]
+pub enum ReportError {
+    /// The results cannot be read, or the report cannot be written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The experiment beside the results is none.
+    #[error("{0}")]
+    Document(Mistakes),
+}
+
+/// Files that may lie beside a report, in the order in which it shows them.
+const FILES: [&str; 6] =
+    ["experiment.toml", "results.jsonl", "runs.jsonl", "runs.parquet", "series.parquet", MARKDOWN];
+
+/// Writes an experiment's page and its Markdown beside its results, and gives its line of the index.
+pub fn write(directory: &Directory) -> Result<Entry, ReportError> {
+    let text = directory.text()?;
+    let name = directory.path().join(FILES[0]).display().to_string();
+    let document = Document::parse(&name, &text).map_err(ReportError::Document)?;
+    let planned = document.plan().map_err(ReportError::Document)?;
+    let (results, runs) = (directory.results()?, directory.runs()?);
+    let judgement = judge(document.experiment(), &results);
+    let there = |file: &&str| *file == MARKDOWN || directory.path().join(file).is_file();
+    let files: Vec<String> = FILES.iter().filter(|file| there(file)).map(|&file| file.to_owned()).collect();
+    let material = Material {
+        experiment: document.experiment(),
+        document: &text,
+        results: &results,
+        runs: &runs,
+        judgement: &judgement,
+        tcps: &TcpInUse::of(&planned),
+        files: &files,
+        took: None,
+    };
+    directory.write(PAGE, page(&material).as_bytes())?;
+    directory.write(MARKDOWN, markdown(&material).as_bytes())?;
+    Ok(Entry::of(&material))
+}
+
+/// Writes the index over experiments whose directories are in `out`.
+pub fn write_index(out: &Path, entries: &[Entry]) -> Result<(), ReportError> {
+    replace(&out.join(INDEX), index(entries, VERSION).as_bytes())?;
+    replace(&out.join(INDEX_MARKDOWN), index_markdown(entries).as_bytes())?;
+    Ok(())
+}
+
+/// Writes the reports of all experiments in `out`, and the index over them; or of the one whose results `out` itself has.
+pub fn write_all(out: &Path) -> Result<Vec<Entry>, ReportError> {
+    let directories = Directory::all_in(out)?;
+    let entries = directories.iter().map(write).collect::<Result<Vec<_>, _>>()?;
+    if directories.iter().all(|directory| directory.path() != out) {
+        write_index(out, &entries)?;
+    }
+    Ok(entries)
+}
