@@ -20,6 +20,7 @@ pub mod quantity;
 pub mod report;
 pub mod results;
 pub mod scenario;
+pub mod schema;
 pub mod statistics;
 pub mod store;
 pub mod verdict;

@@ -245,6 +245,11 @@ impl<T: FromStr<Err = QuantityError>> Visitor<'_> for Reader<T> {
 
 macro_rules! quantity {
     ($type:ident, $kind:ident, $pattern:expr) => {
+        impl $type {
+            /// How one is written.
+            pub const ALLOWED: &'static str = $kind.allowed;
+        }
+
         impl<'de> Deserialize<'de> for $type {
             fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
                 from.deserialize_any(Reader { expecting: $kind.allowed, number: None })
@@ -272,6 +277,11 @@ macro_rules! quantity {
 quantity!(Size, SIZE, r"^\s*[0-9.]+\s*([kKMG]?B|[KMG]iB)$");
 quantity!(Time, TIME, r"^\s*[0-9.]+\s*(ns|us|µs|ms|s|min|h)$");
 quantity!(Rate, RATE, r"^\s*[0-9.]+\s*([kMGmg]?bit(/s)?|([kKMG]?B|[KMG]iB)/s)$");
+
+impl Share {
+    /// How one is written.
+    pub const ALLOWED: &'static str = SHARE.allowed;
+}
 
 impl<'de> Deserialize<'de> for Share {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
@@ -309,6 +319,11 @@ impl JsonSchema for Share {
 }
 
 const AMOUNT: &str = "a whole number of packets, or a size such as \"520 KB\"";
+
+impl Amount {
+    /// How one is written.
+    pub const ALLOWED: &'static str = AMOUNT;
+}
 
 impl FromStr for Amount {
     type Err = QuantityError;

@@ -86,7 +86,7 @@ impl At<'_> {
     /// Reports a key that is of no use to what it is in: a mistake, unless that is something else at another point of the sweep.
     pub(crate) fn misplaced(&self, problem: String, allowed: String) {
         let finding = Finding { path: self.path.clone(), problem, allowed: Some(allowed) };
-        self.findings.misplaced.borrow_mut().push(finding);
+        push(&mut self.findings.misplaced.borrow_mut(), finding);
     }
 
     /// Reports that what is here cannot be.
@@ -123,10 +123,13 @@ impl At<'_> {
 
     fn push(&self, problem: String, allowed: Option<String>) {
         let finding = Finding { path: self.path.clone(), problem, allowed };
-        let mut found = self.findings.found.borrow_mut();
-        if !found.contains(&finding) {
-            found.push(finding);
-        }
+        push(&mut self.findings.found.borrow_mut(), finding);
+    }
+}
+
+fn push(found: &mut Vec<Finding>, finding: Finding) {
+    if !found.contains(&finding) {
+        found.push(finding);
     }
 }
 

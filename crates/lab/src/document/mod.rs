@@ -6,6 +6,7 @@ mod mistake;
 mod paths;
 mod places;
 mod read;
+mod walk;
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -193,7 +194,7 @@ fn mistakes(
         .into_iter()
         .take(MOST_TOLD)
         .map(|(Finding { path, problem, allowed }, origin)| {
-            let place = Some(places.of_key(&path));
+            let place = (path.len() > 0).then(|| places.of_key(&path));
             Mistake { file: file.to_owned(), place, key: path.to_string(), problem, allowed, origin }
         })
         .collect();

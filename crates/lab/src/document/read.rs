@@ -7,13 +7,20 @@ use toml::{Table, Value};
 use super::findings::Finding;
 use super::key::KeyPath;
 use super::places::Places;
+use super::walk;
 use crate::experiment::Experiment;
 
 /// The experiment that a tree is, or what is wrong with it.
 pub(super) fn experiment(tree: &Table) -> Result<Box<Experiment>, Vec<Finding>> {
     match Experiment::deserialize(Value::Table(tree.clone())) {
         Ok(experiment) => Ok(Box::new(experiment)),
-        Err(error) => Err(vec![find(tree).unwrap_or_else(|| finding(error.message(), KeyPath::default()))]),
+        Err(error) => {
+            let found = walk::findings(tree);
+            if found.is_empty() {
+                return Err(vec![find(tree).unwrap_or_else(|| finding(error.message(), KeyPath::default()))]);
+            }
+            Err(found)
+        }
     }
 }
 

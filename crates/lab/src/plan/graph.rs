@@ -9,21 +9,30 @@ pub(super) struct Graph<'e> {
     kinds: Vec<NodeKind>,
     names: Vec<&'e str>,
     neighbours: Vec<Vec<usize>>,
+    is_whole: bool,
 }
 
 impl<'e> Graph<'e> {
     pub(super) fn new(experiment: &'e Experiment) -> Self {
         let mut neighbours = vec![Vec::new(); experiment.nodes.len()];
-        let ends = experiment.links.values().filter_map(|link| link.ends.as_ref());
-        for ends in ends {
-            if let [Some(a), Some(b)] = ends.each_ref().map(|end| experiment.nodes.get_index_of(end.as_str()))
-            {
-                neighbours[a].push(b);
-                neighbours[b].push(a);
+        let mut is_whole = true;
+        for link in experiment.links.values() {
+            let place = |end: usize| experiment.nodes.get_index_of(link.ends.as_ref()?[end].as_str());
+            match (place(0), place(1)) {
+                (Some(a), Some(b)) if a != b => {
+                    neighbours[a].push(b);
+                    neighbours[b].push(a);
+                }
+                _ => is_whole = false,
             }
         }
         let names = experiment.nodes.keys().map(String::as_str).collect();
-        Graph { kinds: experiment.nodes.values().copied().collect(), names, neighbours }
+        Graph { kinds: experiment.nodes.values().copied().collect(), names, neighbours, is_whole }
+    }
+
+    /// Whether every link joins two nodes. If not, who reaches whom says nothing.
+    pub(super) fn is_whole(&self) -> bool {
+        self.is_whole
     }
 
     pub(super) fn name(&self, node: usize) -> &'e str {

@@ -116,7 +116,7 @@ fn red(at: &At<'_>, spec: &QueueSpec, usual: RedSettings) -> RedSettings {
         (Some(Amount::Packets(min)), Some(Amount::Packets(max))) => (Unit::Segments, min, max),
         (Some(Amount::Bytes(min)), Some(Amount::Bytes(max))) => (Unit::Bytes, min, max),
         (Some(_), Some(_)) => {
-            at.key("min").report("and max are in different units", "both in packets, or both in octets");
+            at.key("min").report("is in another unit than max", "both in packets, or both in octets");
             (usual.unit, usual.min, usual.max)
         }
         (min, _) => {

@@ -82,8 +82,8 @@ fn source(context: &Context<'_>, at: &At<'_>, (name, spec): (&str, &TrafficSpec)
     let to = context.node_of_kind(&at.key("to"), &spec.to, NodeKind::Host);
     let ends = [from?, to?];
     if ends[0] == ends[1] {
-        at.key("to").report("is from", "another host");
-    } else if !context.graph.reaches(ends[0], ends[1]) {
+        at.key("to").report("is the host that from is", "another host");
+    } else if context.graph.is_whole() && !context.graph.reaches(ends[0], ends[1]) {
         at.report(format!("there is no way from {} to {}", spec.from, spec.to), "hosts that links join");
     }
     Some(Traffic {

@@ -57,6 +57,9 @@ fn trunk(context: &Context<'_>, at: &At<'_>, (name, spec): (&str, &TrunkSpec)) -
         ends.report("has the same gateway twice", "two gateways");
         return None;
     }
+    if !context.graph.is_whole() {
+        return None;
+    }
     if !context.graph.reaches(gateways[0], gateways[1]) {
         ends.report("there is no way from one to the other", "gateways that links join");
         return None;
@@ -172,7 +175,9 @@ fn plan(context: &Context<'_>, at: &At<'_>, spec: &TrunkSpec) -> Plan {
     let mut groups: IndexMap<&str, u8> = IndexMap::new();
     for (name, class) in specs {
         let group = class.lane.as_deref().unwrap_or(name);
-        groups.entry(group).or_insert_with(|| spec.lanes.get(group).copied().unwrap_or(1));
+        groups.entry(group).or_insert_with(|| {
+            spec.lanes.get(group).map_or(1, |lanes| (*lanes).clamp(1, TrunkPlan::MOST_LANES as u8))
+        });
     }
     for (group, lanes) in &spec.lanes {
         let at = at.key("lanes").key(group);

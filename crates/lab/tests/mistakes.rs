@@ -1,0 +1,229 @@
+//! Files that are wrong: each mistake is told with its file, line, key and what is allowed.
+
+use std::path::Path;
+
+use trunkline_lab::document::Document;
+
+const BASE: &str = include_str!("good/base.toml");
+
+/// All that is said of a text.
+fn told(text: &str) -> String {
+    let planned = Document::parse("bad.toml", text).and_then(|document| document.plan());
+    planned.err().map(|mistakes| mistakes.to_string()).unwrap_or_default()
+}
+
+/// The base with some text in place of another.
+fn with(old: &str, new: &str) -> String {
+    assert!(BASE.contains(old), "{old} is not in the base");
+    BASE.replacen(old, new, 1)
+}
+
+/// What is in place of what, and what is said of it.
+const BAD: &[(&str, &str, &str)] = &[
+    (r#"id = "base""#, r#"id = "Base!""#, r#"bad.toml:1:1: id: is "Base!"; allowed: 1 to 64 of a-z 0-9 -"#),
+    (r#"id = "base""#, "", "bad.toml:1:1: id: is missing; allowed: a text in quotes"),
+    (r#"title = "A dumbbell""#, r#"titel = "A dumbbell""#, "bad.toml:1:1: title: is missing; allowed: a text in quotes
+bad.toml:2:1: titel: unknown key, did you mean title?; allowed: id, aliases, title, paper, source, description, notes, duration, end, warm_up, runs, seed, nodes, links, tcp, traffic, trunks, proxies, sweep, quick, series, published, claims, tables, figures"),
+    (r#"duration = "10 s""#, "duration = 10", r#"bad.toml:3:1: duration: 10 is no time; allowed: a number with ns, us, ms, s, min or h, such as "211 ms""#),
+    (r#"duration = "10 s""#, r#"duration = "10 parsec""#, r#"bad.toml:3:1: duration: "10 parsec" is no time; allowed: a number with ns, us, ms, s, min or h, such as "211 ms""#),
+    (r#"duration = "10 s""#, r#"duration = "0 s""#, r#"bad.toml:3:1: duration: is "0 s"; allowed: more than no time, up to 10000000 s"#),
+    (r#"duration = "10 s""#, r#"duration = "10 s"
+warm_up = "11 s""#, r#"bad.toml:4:1: warm_up: is "11 s"; allowed: less than duration"#),
+    (r#"duration = "10 s""#, r#"duration = "10 s"
+runs = 0"#, "bad.toml:4:1: runs: is 0; allowed: 1 to 10000"),
+    (r#"duration = "10 s""#, r#"duration = "10 s"
+runs = -1"#, "bad.toml:4:1: runs: is -1; allowed: a whole number, 0 to 4294967295"),
+    (r#"duration = "10 s""#, r#"duration = "10 s"
+end = "never""#, r#"bad.toml:4:1: end: is "never"; allowed: "duration", "transfers""#),
+    (r#"a = "host""#, r#"a = "hots""#, r#"bad.toml:6:1: nodes.a: is "hots"; allowed: "host", "router", "gateway", "proxy""#),
+    (r#"a = "host""#, r#""a b" = "host"
+a = "host""#, r#"bad.toml:6:1: nodes."a b": "a b" is no name; allowed: 1 to 32 of A-Z a-z 0-9 _ -"#),
+    (r#"ends = ["a", "g"]"#, r#"ends = ["a"]"#, "bad.toml:15:1: links.near.ends: is a list of 1; allowed: a list of 2, each a text in quotes"),
+    (r#"ends = ["a", "g"]"#, r#"ends = ["a", "x"]"#, r#"bad.toml:15:14: links.near.ends[1]: there is no node "x"; allowed: a, g, r, h, p, b, m"#),
+    (r#"ends = ["a", "g"]"#, r#"ends = ["a", "a"]"#, "bad.toml:15:1: links.near.ends: has the same node twice; allowed: two nodes"),
+    (r#"ends = ["a", "g"]
+"#, "", r#"bad.toml:14:8: links.near.ends: is missing; allowed: two nodes, such as ["a", "b"]"#),
+    (r#"rate = "100 Mbit/s""#, "", r#"bad.toml:14:8: links.near.rate: is missing; allowed: a rate, such as "10 Mbit/s"
+bad.toml:28:8: links.last.rate: is missing; allowed: a rate, such as "10 Mbit/s"
+bad.toml:32:8: links.cell.rate: is missing; allowed: a rate, such as "10 Mbit/s""#),
+    (r#"rate = "100 Mbit/s""#, r#"rate = "0 bit/s""#, r#"bad.toml:16:1: links.near.rate: is "0 bit/s"; allowed: 1 bit/s or more, or 0 with a change to more"#),
+    (r#"rate = "100 Mbit/s""#, r#"rate = "100 Mbit/s"
+loss = nan"#, r#"bad.toml:17:1: links.near.loss: is nan; allowed: 0 to 1, or "0 %" to "100 %", or a table with to_bad, to_good, good, bad"#),
+    (r#"rate = "100 Mbit/s""#, r#"rate = "100 Mbit/s"
+loss = -0.1"#, r#"bad.toml:17:1: links.near.loss: is -0.1; allowed: 0 to 1, or "0 %" to "100 %", or a table with to_bad, to_good, good, bad"#),
+    (r#"rate = "100 Mbit/s""#, r#"rate = "100 Mbit/s"
+loss = { to_bad = 0.1 }"#, r#"bad.toml:17:1: links.near.loss.to_good: is missing; allowed: 0 to 1, or "0 %" to "100 %"
+bad.toml:17:1: links.near.loss.good: is missing; allowed: 0 to 1, or "0 %" to "100 %"
+bad.toml:17:1: links.near.loss.bad: is missing; allowed: 0 to 1, or "0 %" to "100 %""#),
+    (r#"rate = "100 Mbit/s""#, r#"rate = "100 Mbit/s"
+mtu = "9 B""#, r#"bad.toml:17:1: links.near.mtu: is "9 B"; allowed: 68 to 65535 octets"#),
+    (r#"rate = "100 Mbit/s""#, r#"rate = "100 Mbit/s"
+back = { ends = ["g", "a"] }"#, "bad.toml:17:10: links.near.back.ends: is no key of a way back; allowed: a way back has rate, delay, queue, mtu, loss, corruption, duplication, jitter, mobile, changes, repeat"),
+    (r#"rate = "100 Mbit/s""#, r#"rate = "100 Mbit/s"
+jitter = { reorders = true }"#, "bad.toml:17:1: links.near.jitter: has neither most nor mean, or both; allowed: one of most and mean"),
+    (r#"rate = "100 Mbit/s""#, r#"rate = "100 Mbit/s"
+mobile = { wifi = {} }"#, "bad.toml:17:1: links.near.mobile: has wifi; allowed: one of pareto, rlp"),
+    (r#"rate = "100 Mbit/s""#, r#"rate = "100 Mbit/s"
+mobile = { pareto = { mean = "1 s", shape = inf, share = 1 } }"#, "bad.toml:17:37: links.near.mobile.pareto.shape: is inf; allowed: above 1"),
+    (r#"rate = "100 Mbit/s""#, r#"rate = "100 Mbit/s"
+changes = [{ at = "1 s" }, { at = "0 s", rate = "1 Mbit/s" }]"#, "bad.toml:17:12: links.near.changes[0]: changes nothing; allowed: at least one of rate, delay and loss"),
+    (r#"rate = "100 Mbit/s""#, r#"rate = "100 Mbit/s"
+repeat = "1 s""#, "bad.toml:17:1: links.near.repeat: there are no changes to repeat"),
+    (r#"like = "core""#, r#"like = "cores""#, r#"bad.toml:25:1: links.far.like: there is no link "cores"; allowed: near, core, far, last, cell, radio"#),
+    ("[links.core]
+", r#"[links.core]
+like = "far"
+"#, "bad.toml:19:1: links.core.like: goes in a circle: far, core, far; allowed: a link that is not like this one
+bad.toml:26:1: links.far.like: goes in a circle: core, far, core; allowed: a link that is not like this one"),
+    ("min = 5,", "min = 5, minimum = 5,", "bad.toml:22:34: links.core.queue.minimum: unknown key; allowed: kind, packets, bytes, min, max, max_p, weight, gentle, min_flow, target, interval, queues, sized, early, spares, threshold, spare, ecn"),
+    ("min = 5,", r#"min = "5 kB","#, "bad.toml:22:25: links.core.queue.min: is in another unit than max; allowed: both in packets, or both in octets"),
+    ("min = 5,", "min = 20,", "bad.toml:22:25: links.core.queue.min: is 20; allowed: less than max"),
+    ("min = 5,", "", "bad.toml:22:1: links.core.queue.min: is missing; allowed: min and max, in packets or in octets, or neither"),
+    ("min = 5,", r#"min = 5, target = "5 ms","#, "bad.toml:22:34: links.core.queue.target: is no key of red; allowed: red has packets, bytes, min, max, max_p, weight, gentle, ecn"),
+    (r#"kind = "red""#, r#"kind = "blue""#, r#"bad.toml:22:11: links.core.queue.kind: is "blue"; allowed: "tail-drop", "fair-tail-drop", "red", "fred", "codel", "fq-codel", "pie", "trunk""#),
+    (r#"kind = "red""#, r#"kind = "tail-drop""#, "bad.toml:22:31: links.core.queue.min: is no key of tail-drop; allowed: tail-drop has packets, bytes
+bad.toml:22:40: links.core.queue.max: is no key of tail-drop; allowed: tail-drop has packets, bytes"),
+    (r#"preset = "linux-2.2""#, r#"preset = "linux-2.3""#, r#"bad.toml:41:1: tcp.old.preset: there is no TCP "linux-2.3"; allowed: bsd-4.4, linux-2.2, linux-2.4, opnet-reno, ns2-reno, linux-6, linux-6-reno, old"#),
+    (r#"preset = "linux-2.2""#, r#"preset = "old""#, "bad.toml:41:1: tcp.old.preset: goes in a circle: old, old; allowed: bsd-4.4, linux-2.2, linux-2.4, opnet-reno, ns2-reno, linux-6, linux-6-reno"),
+    (r#"preset = "linux-2.2""#, r#"preset = "linux-2.2"
+growth = "cubics""#, r#"bad.toml:42:1: tcp.old.growth: "cubics" is no growth; allowed: reno, bic, cubic, compound, vegas, bbr"#),
+    (r#"preset = "linux-2.2""#, r#"preset = "linux-2.2"
+mss = "10 B""#, r#"bad.toml:42:1: tcp.old.mss: is "10 B"; allowed: 64 to 65495 octets"#),
+    (r#"preset = "linux-2.2""#, r#"preset = "linux-2.2"
+buffers = "1 B""#, r#"bad.toml:42:1: tcp.old.buffers: is "1 B"; allowed: a segment of mss, up to 2^40 octets"#),
+    (r#"tcp = "old""#, r#"tcp = "odl""#, r#"bad.toml:47:1: traffic.bulk.tcp: there is no TCP "odl"; allowed: bsd-4.4, linux-2.2, linux-2.4, opnet-reno, ns2-reno, linux-6, linux-6-reno, old"#),
+    ("values = [1, 10]", "values = [1, 60000]", "bad.toml:43:10: traffic.bulk.flows: is 60000; allowed: up to 50000 (at flows = 60000, trunk = with)"),
+    (r#"tcp = "old""#, r#"think = "1 s""#, "bad.toml:47:1: traffic.bulk.think: is no key of bulk; allowed: bulk has tcp, tcp_to, flows, bytes, stagger"),
+    (r#"tcp = "old""#, r#"stagger = { shape = "normal" }"#, r#"bad.toml:47:13: traffic.bulk.stagger.shape: is "normal"; allowed: "uniform", "exponential", "pareto""#),
+    (r#"tcp = "old""#, r#"stagger = { shape = "pareto", least = "1 s", exponent = -1 }"#, "bad.toml:47:46: traffic.bulk.stagger.exponent: is -1; allowed: a number above 0"),
+    (r#"tcp = "old""#, r#"stagger = { mean = "1 s" }"#, r#"bad.toml:47:1: traffic.bulk.stagger.shape: is missing; allowed: "uniform", "exponential", "pareto""#),
+    (r#"tcp = "old""#, "dscp = 64", "bad.toml:47:1: traffic.bulk.dscp: is 64; allowed: 0 to 63"),
+    (r#"tcp = "old""#, "port = 65536", "bad.toml:47:1: traffic.bulk.port: is 65536; allowed: a whole number, 0 to 65535"),
+    (r#"tcp = "old""#, r#"start = "5 s"
+stop = "5 s""#, r#"bad.toml:48:1: traffic.bulk.stop: is "5 s"; allowed: later than start"#),
+    (r#"tcp = "old""#, r#"group = "all""#, "bad.toml:47:1: traffic.bulk.group: all is what metrics of the whole are called; allowed: another name"),
+    (r#"kind = "bulk""#, r#"kind = "requests""#, r#"bad.toml:43:10: traffic.bulk.response: is missing; allowed: octets of an answer, such as "1 kB"
+bad.toml:43:10: traffic.bulk.think: is missing; allowed: a time or a distribution of times from a request to the next, such as "1 s""#),
+    (r#"to = "b""#, r#"to = "a""#, "bad.toml:46:1: traffic.bulk.to: is the host that from is; allowed: another host"),
+    (r#"to = "b""#, r#"to = "r""#, "bad.toml:46:1: traffic.bulk.to: r is no host, but a router; allowed: a, b, m"),
+    (r#"to = "m""#, r#"to = "m"
+packet = "20 B""#, r#"bad.toml:53:1: traffic.voice.packet: is "20 B"; allowed: 28 to 65535 octets, of which 28 are headers"#),
+    (r#"to = "m""#, r#"to = "m"
+timing = "on-off""#, r#"bad.toml:49:10: traffic.voice.on: is missing; allowed: a time or a distribution of times, such as "1 s"
+bad.toml:49:10: traffic.voice.off: is missing; allowed: a time or a distribution of times, such as "1 s""#),
+    (r#"to = "m""#, r#"to = "m"
+on = "1 s""#, r#"bad.toml:53:1: traffic.voice.on: is no key of this timing; allowed: timing = "on-off" has on, off"#),
+    (r#"gateways = ["g", "h"]"#, r#"gateways = ["g", "r"]"#, "bad.toml:56:18: trunks.t.gateways[1]: r is no gateway, but a router; allowed: g, h"),
+    (r#"gateways = ["g", "h"]"#, r#"gateways = ["g", "h"]
+sites = [["a"], ["a"]]"#, "bad.toml:57:1: trunks.t.sites: a is on both sides; allowed: each host on one side"),
+    (r#"gateways = ["g", "h"]"#, r#"gateways = ["g", "h"]
+lanes = { reste = 2 }"#, "bad.toml:57:11: trunks.t.lanes.reste: no class is on these lanes; allowed: voice, rest"),
+    (r#"gateways = ["g", "h"]"#, r#"gateways = ["g", "h"]
+lanes = { rest = 0 }"#, "bad.toml:57:11: trunks.t.lanes.rest: is 0; allowed: 1 to 32"),
+    (r#"gateways = ["g", "h"]"#, r#"gateways = ["g", "h"]
+carrier = "datagrams"
+sealed = true"#, "bad.toml:58:1: trunks.t.sealed: is true; allowed: false: lanes of datagrams have none"),
+    (r#"match = [{ protocol = "udp" }]"#, "match = [{}]", "bad.toml:59:10: trunks.t.classes.voice.match[0]: says nothing; allowed: at least one of protocol, dscp, source, destination, port, interactive"),
+    (r#"match = [{ protocol = "udp" }]"#, r#"match = [{ protocol = "icmp" }]"#, r#"bad.toml:59:12: trunks.t.classes.voice.match[0].protocol: is "icmp"; allowed: "tcp", "udp""#),
+    (r#"match = [{ protocol = "udp" }]"#, "", "bad.toml:61:19: trunks.t.classes.rest: gets no packet: voice before it takes all; allowed: classes without match last"),
+    (r#"match = [{ protocol = "udp" }]"#, r#"match = [{ protocol = "udp" }]
+weight = 0"#, "bad.toml:60:1: trunks.t.classes.voice.weight: is 0; allowed: 1 to 1000"),
+    (r#"match = [{ protocol = "udp" }]"#, r#"match = [{ protocol = "udp" }]
+flows = { limit = 1, over = "others" }"#, r#"bad.toml:60:22: trunks.t.classes.voice.flows.over: there is no other class "others"; allowed: rest"#),
+    (r#"match = [{ protocol = "udp" }]"#, r#"match = [{ protocol = "udp" }]
+queue = { kind = "codel", target = "1 s", interval = "1 ms" }"#, r#"bad.toml:60:43: trunks.t.classes.voice.queue.interval: is "1 ms"; allowed: more than target"#),
+    ("[trunks.t.classes.rest]", "[trunks.t.classes.lane1]", "bad.toml:61:19: trunks.t.classes.lane1: is what a metric of the trunk is called; allowed: another name"),
+    (r#"mode = "split""#, r#"mode = "freeze""#, r#"bad.toml:63:10: proxies.p.after: is missing; allowed: a time, such as "500 ms""#),
+    (r#"mode = "split""#, r#"mode = "clamp-window"
+window = "0 B""#, r#"bad.toml:65:1: proxies.p.window: is "0 B"; allowed: 1 or more octets"#),
+    (r#"mode = "split""#, r#"mode = "path-tail""#, "bad.toml:63:10: proxies.p.cells: is missing; allowed: the links that are emulated, by name"),
+    ("[proxies.p]", "[proxies.q]", r#"bad.toml:63:2: proxies.p: is missing: p is a proxy; allowed: what it does; mode = "none": nothing
+bad.toml:63:10: proxies.q: there is no node "q"; allowed: a, g, r, h, p, b, m"#),
+    (r#"behind = ["m"]"#, r#"behind = ["m", "m"]"#, "bad.toml:65:16: proxies.p.behind[1]: m is here twice; allowed: each host once"),
+    ("values = [1, 10]", "values = []", "bad.toml:67:8: sweep.flows: has no values, or both values and a range; allowed: one of values and range"),
+    ("values = [1, 10]", "values = [1, 1]", "bad.toml:67:8: sweep.flows: has 1 twice; allowed: each value once"),
+    ("values = [1, 10]", r#"values = [1, "many"]"#, r#"bad.toml:43:10: traffic.bulk.flows: is "many"; allowed: a whole number, 0 to 4294967295 (at flows = many, trunk = with)"#),
+    ("values = [1, 10]", "values = [1, 0]", "bad.toml:43:10: traffic.bulk.flows: is 0; allowed: 1 to 50000 (at flows = 0, trunk = with)"),
+    ("values = [1, 10]", "range = { from = 1, to = 2, count = 1 }", "bad.toml:69:29: sweep.flows.range.count: is 1; allowed: 2 to 10000"),
+    ("values = [1, 10]", r#"range = { from = 0, to = 2, count = 3, spacing = "log" }"#, "bad.toml:69:1: sweep.flows.range: begins or ends at or below 0, where there are no ratios; allowed: from and to above 0"),
+    ("values = [1, 10]", "range = { from = 1, to = 1e9, count = 4294967295 }", "bad.toml:69:31: sweep.flows.range.count: is 4294967295; allowed: 2 to 10000"),
+    (r#"paths = ["traffic.bulk.flows"]"#, r#"paths = ["traffic.bluk.flows"]"#, "bad.toml:68:10: sweep.flows.paths[0]: traffic.bluk.flows: there is no bluk in traffic; allowed: bulk, voice"),
+    (r#"paths = ["traffic.bulk.flows"]"#, r#"paths = ["traffic.bulk.flow"]"#, "bad.toml:43:10: traffic.bulk.flow: unknown key, did you mean flows?; allowed: kind, from, to, enabled, group, port, dscp, start, stop, tcp, tcp_to, flows, bytes, stagger, request, response, objects, gap, think, rate, packet, timing, on, off (at flows = 1, trunk = with)"),
+    (r#"paths = ["traffic.bulk.flows"]"#, r#"paths = ["runs"]"#, "bad.toml:68:10: sweep.flows.paths[0]: runs is the same at all points; allowed: what describes the network, traffic and trunks"),
+    (r#"paths = ["traffic.bulk.flows"]"#, r#"zip = { "traffic.bulk.flows" = [1] }"#, "bad.toml:67:8: sweep.flows: says in several ways what varies; allowed: one of paths with values or a range, zip, and variants"),
+    (r#"without = { "trunks.*.enabled" = false }"#, r#"without = { "proxies.*.cells.*.rate" = "1 bit/s" }"#, r#"bad.toml:73:13: sweep.trunk.variants.without."proxies.*.cells.*.rate": proxies.*.cells.*.rate: * matches nothing: there is nothing in proxies.p.cells; allowed: there is none"#),
+];
+
+#[test]
+fn each_mistake_is_told_with_file_line_key_and_what_is_allowed() {
+    assert!(BAD.len() > 80);
+    for (old, new, expected) in BAD {
+        let said = told(&with(old, new));
+        assert_eq!(said, *expected, "{new} in place of {old}");
+        for mistake in said.lines() {
+            let place = mistake.strip_prefix("bad.toml:").and_then(|rest| rest.split_once(": "));
+            assert!(
+                place.is_some_and(|(place, _)| place.split(':').all(|number| number.parse::<u32>().is_ok())),
+                "{said}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_base_is_right() {
+    assert_eq!(told(BASE), "");
+}
+
+#[test]
+fn what_is_set_is_told_as_what_brings_a_mistake_about() {
+    let document = || Document::parse("bad.toml", BASE).unwrap();
+    for (path, value, expected) in [
+        (
+            "links.cor.rate",
+            "1 Mbit/s",
+            "bad.toml: links.cor.rate: there is no cor in links; allowed: near, core, far, last, cell, radio (--set links.cor.rate=1 Mbit/s)",
+        ),
+        (
+            "links.core.rate",
+            "1 Mbit",
+            "bad.toml:20:1: links.core.rate: \"1 Mbit\" is no rate; allowed: a number with",
+        ),
+        (
+            "links.core.rat",
+            "1 Mbit/s",
+            "bad.toml:18:8: links.core.rat: unknown key, did you mean rate?; allowed: ends, ",
+        ),
+        ("runs", "0", "bad.toml:1:1: runs: is 0; allowed: 1 to 10000 (--set runs=0)"),
+        (
+            "traffic.bulk.from.x",
+            "1",
+            "bad.toml: traffic.bulk.from.x: traffic.bulk.from is a value, there is nothing in it",
+        ),
+        ("a b", "1", "bad.toml:1:1: \"a b\": unknown key; allowed: id, "),
+        ("", "1", "bad.toml: \"\" is no path; allowed: keys with dots between them"),
+        ("links.*", "1", "bad.toml:14:8: links.near: is 1; allowed: a table with ends, "),
+    ] {
+        let mut document = document();
+        let said = document.set(path, value).and_then(|()| document.plan()).unwrap_err().to_string();
+        assert!(said.starts_with(expected), "{said}");
+        assert!(said.lines().all(|mistake| mistake.ends_with(&format!("(--set {path}={value})"))), "{said}");
+    }
+}
+
+#[test]
+fn what_is_no_text_or_no_toml_or_too_long_is_told_too() {
+    for (text, expected) in [
+        ("id = \n[[[".to_owned(), "bad.toml:1:"),
+        ("#".repeat(5 << 20), "bad.toml: is too long; allowed: up to 4 MiB"),
+        (format!("{} = 1", vec!["a"; 10_000].join(".")), "bad.toml:1:"),
+        (format!("a = {}", "[".repeat(100_000)), "bad.toml:1:"),
+        ("id = \"x\"\nid = \"y\"".to_owned(), "bad.toml:2:1: "),
+        ("\u{0}".to_owned(), "bad.toml:1:1: "),
+    ] {
+        let said = told(&text);
+        assert!(said.starts_with(expected), "{said}");
+    }
+    let said = Document::read(Path::new("/nonexistent.toml")).unwrap_err().to_string();
+    assert!(said.starts_with("/nonexistent.toml: cannot be read: "), "{said}");
+}

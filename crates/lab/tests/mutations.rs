@@ -1,0 +1,122 @@
+//! Files that are damaged at random are planned or refused, and never make it panic. What is planned can be built.
+
+use trunkline_lab::document::Document;
+use trunkline_lab::scenario::{Load, Scenario};
+use trunkline_units::Rng;
+
+const FILES: [&str; 2] = [include_str!("good/everything.toml"), include_str!("good/base.toml")];
+/// Words to put in place of others.
+const WORDS: [&str; 20] = [
+    "nan",
+    "inf",
+    "-1",
+    "0",
+    "4294967296",
+    "1e300",
+    "\"\"",
+    "\"0 s\"",
+    "\"1e9 GB\"",
+    "[]",
+    "{}",
+    "true",
+    "\"*\"",
+    "=",
+    "\"all\"",
+    "\"999999999 s\"",
+    "9223372036854775807",
+    "\"0 bit/s\"",
+    "[[",
+    "\"a\"",
+];
+
+fn mutated(text: &str, rng: &mut Rng) -> String {
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    for _ in 0..=rng.below(2) {
+        let at = rng.below(lines.len() as u64) as usize;
+        let other = rng.below(lines.len() as u64) as usize;
+        match rng.below(7) {
+            0 => drop(lines.remove(at)),
+            1 => lines.insert(at, lines[other].clone()),
+            2 => lines.swap(at, other),
+            3 | 4 => {
+                let word = WORDS[rng.below(WORDS.len() as u64) as usize];
+                let parts: Vec<&str> = lines[at].split(' ').collect();
+                let part = rng.below(parts.len() as u64) as usize;
+                let line: Vec<&str> = parts
+                    .iter()
+                    .enumerate()
+                    .map(|(number, text)| if number == part { word } else { text })
+                    .collect();
+                lines[at] = line.join(" ");
+            }
+            _ => {
+                let mut octets = std::mem::take(&mut lines[at]).into_bytes();
+                if !octets.is_empty() {
+                    let place = rng.below(octets.len() as u64) as usize;
+                    octets[place] ^= 1 << rng.below(7);
+                }
+                lines[at] = String::from_utf8_lossy(&octets).into_owned();
+            }
+        }
+        if lines.is_empty() {
+            break;
+        }
+    }
+    lines.join("\n")
+}
+
+/// The simulator's own checks of what a scenario is made of.
+fn can_be_built(scenario: &Scenario) {
+    for link in &scenario.links {
+        assert!(link.ends.iter().all(|end| *end < scenario.nodes.len()) && link.ends[0] != link.ends[1]);
+        link.ways.iter().for_each(|way| way.check().unwrap());
+    }
+    for source in &scenario.traffic {
+        assert!(
+            source.ends.iter().all(|end| *end < scenario.nodes.len()) && source.ends[0] != source.ends[1]
+        );
+        assert!(source.port > 0 && source.dscp < 64 && source.stop.is_none_or(|stop| stop > source.start));
+        match &source.load {
+            Load::Tcp { tcp, pattern } => {
+                tcp.iter().for_each(|tcp| tcp.check().unwrap());
+                pattern.check().unwrap();
+            }
+            Load::Udp { data, timing } => {
+                assert!(*data <= 65_507);
+                timing.check().unwrap();
+            }
+        }
+    }
+    for trunk in &scenario.trunks {
+        trunk.tcp.check().unwrap();
+        assert!(
+            (1..=32).contains(&trunk.plan.lane_count()) && trunk.sites.iter().all(|site| !site.is_empty())
+        );
+    }
+}
+
+#[test]
+fn damaged_files_never_panic_and_what_is_planned_can_be_built() {
+    let mut rng = Rng::new(5, "mutations");
+    let (mut planned, mut refused) = (0, 0);
+    for number in 0..2000 {
+        let text = mutated(FILES[number % 2], &mut rng);
+        let Ok(mut document) = Document::parse("mutated.toml", &text) else {
+            refused += 1;
+            continue;
+        };
+        let quick = number % 3 == 0 && document.quicken().is_ok();
+        match document.plan() {
+            Ok(points) => {
+                planned += 1;
+                assert!(quick || points.len() <= 100_000);
+                points.iter().for_each(|point| can_be_built(&point.scenario));
+            }
+            Err(mistakes) => {
+                refused += 1;
+                assert!(!mistakes.0.is_empty() && mistakes.to_string().contains("mutated.toml:"));
+            }
+        }
+    }
+    assert!(planned > 100 && refused > 500, "{planned} {refused}");
+}
