@@ -8,7 +8,6 @@ mod places;
 mod read;
 mod walk;
 
-use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -81,14 +80,12 @@ impl Document {
         if text.len() as u64 > LONGEST {
             return Err(Mistakes(vec![mistake(None, "is too long", Some("up to 4 MiB"))]));
         }
-        let (spanned, errors) = DeTable::parse_recoverable(text);
         let bare = Places::of_text(text);
         let position = |error: &toml::de::Error| error.span().map(|span| bare.position(span.start));
-        let syntax = |error: &toml::de::Error| mistake(position(error), error.message(), None);
-        if !errors.is_empty() {
-            return Err(Mistakes(errors.iter().take(MOST_TOLD).map(syntax).collect()));
-        }
-        let original: Table = toml::from_str(text).map_err(|error| Mistakes(vec![syntax(&error)]))?;
+        let syntax =
+            |error: toml::de::Error| Mistakes(vec![mistake(position(&error), error.message(), None)]);
+        let spanned = DeTable::parse(text).map_err(syntax)?;
+        let original: Table = toml::from_str(text).map_err(syntax)?;
         let places = Places::new(text, &spanned);
         let experiment = read::experiment(&original)
             .map_err(|found| mistakes(name, &places, found.into_iter().map(|one| (one, None))))?;
@@ -149,22 +146,31 @@ impl Document {
     /// # Errors
     /// All that is wrong with them.
     pub fn plan(&self) -> Result<Vec<Planned>, Mistakes> {
-        plan::plan(&self.experiment, &self.tree, read::experiment).map_err(|found| {
-            // What the file has by itself needs no other explanation.
-            let before: BTreeSet<String> = if self.sets.is_empty() {
-                BTreeSet::new()
-            } else {
-                let base = plan::mistakes_of(&self.original, read::experiment);
-                base.iter().map(|one| format!("{one:?}")).collect()
-            };
-            let found = found.into_iter().map(|(finding, origin)| {
-                let set = !self.sets.is_empty() && !before.contains(&format!("{finding:?}"));
-                let all = origin.into_iter().chain(set.then(|| self.sets.join(", ")));
-                let origin = all.collect::<Vec<_>>().join("; ");
-                (finding, Some(origin).filter(|origin| !origin.is_empty()))
-            });
-            mistakes(&self.name, &self.places, found)
-        })
+        let original = if self.sets.is_empty() { None } else { read::experiment(&self.original).ok() };
+        let asked = plan::mistakes_of_asking(original.as_ref().unwrap_or(&self.experiment), &self.original);
+        let planned = plan::plan(&self.experiment, &self.tree, read::experiment);
+        let planned = match planned {
+            Ok(planned) if asked.is_empty() => return Ok(planned),
+            Ok(_) => Vec::new(),
+            Err(found) => found,
+        };
+        Err(self.explained(planned, asked))
+    }
+
+    /// Where mistakes are, and what brings them about.
+    fn explained(&self, found: Vec<(Finding, Option<String>)>, asked: Vec<Finding>) -> Mistakes {
+        // What the file has by itself needs no other explanation.
+        let before = if self.sets.is_empty() {
+            Vec::new()
+        } else {
+            plan::mistakes_of(&self.original, read::experiment)
+        };
+        let found = found.into_iter().map(|(finding, origin)| {
+            let set = !self.sets.is_empty() && !before.contains(&finding);
+            let all: Vec<_> = origin.into_iter().chain(set.then(|| self.sets.join(", "))).collect();
+            (finding, Some(all.join("; ")).filter(|origin| !origin.is_empty()))
+        });
+        mistakes(&self.name, &self.places, found.chain(asked.into_iter().map(|finding| (finding, None))))
     }
 
     /// As it is now, as a file.

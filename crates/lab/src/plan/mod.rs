@@ -1,5 +1,6 @@
 //! From an experiment to what is run: the points of its sweep, each resolved and checked.
 
+mod ask;
 mod general;
 mod graph;
 mod keys;
@@ -85,6 +86,11 @@ impl From<Vec<Finding>> for Resolved {
     fn from(found: Vec<Finding>) -> Self {
         Resolved { scenario: Err(found), misplaced: Vec::new() }
     }
+}
+
+/// What is wrong with what an experiment asks of its results.
+pub(crate) fn mistakes_of_asking(experiment: &Experiment, tree: &Table) -> Vec<Finding> {
+    ask::check(experiment, tree, &|_| Ok(None))
 }
 
 /// What is wrong with a document whatever its sweep.

@@ -6,6 +6,7 @@ use trunkline_sim::random;
 use super::{MOST_POINTS, finding, names};
 use crate::document::{Astray, At, Finding, Findings, KeyPath, expand, put};
 use crate::experiment::{Axis, Experiment, Range, Spacing};
+use crate::language;
 use crate::results::Point;
 
 /// The most values of an axis.
@@ -32,6 +33,12 @@ pub(super) fn axes<'e>(experiment: &'e Experiment, tree: &Table, findings: &Find
 }
 
 impl Axes<'_> {
+    /// What their values are called.
+    pub(super) fn names(&self) -> language::Axes {
+        let names = |steps: &[Step]| steps.iter().map(|step| step.name.clone()).collect();
+        self.0.iter().map(|(axis, steps)| ((*axis).to_owned(), names(steps))).collect()
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -207,7 +214,7 @@ impl Reader<'_> {
 }
 
 /// A value's name is what is written, without quotes.
-fn name(value: &Value) -> String {
+pub(super) fn name(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         other => other.to_string(),

@@ -1,0 +1,152 @@
+//! What is asked of the results, checked before anything is run: axes and values exist, conditions can be read, units are known.
+//!
+//! It is checked against the sweep as the file has it: a quick run may leave values out, and claims on them undecided.
+
+use indexmap::IndexMap;
+use toml::Value;
+
+use super::sweep;
+use super::{Finding, keys};
+use crate::document::{At, Findings};
+use crate::experiment::{Claim, Experiment, Figure, FigureKind, Published, Row, Table};
+use crate::language::{self, Axes, Metrics};
+
+/// What is wrong with what is asked. `metrics` says what is known of a metric.
+pub(super) fn check(experiment: &Experiment, tree: &toml::Table, metrics: &Metrics<'_>) -> Vec<Finding> {
+    let findings = Findings::new(tree);
+    // What is wrong with the sweep is told by who plans it.
+    let axes = sweep::axes(experiment, tree, &Findings::new(tree)).names();
+    let ask = Ask { axes: &axes, metrics };
+    let root = findings.root();
+    for (number, published) in experiment.published.iter().enumerate() {
+        ask.published(&root.key("published").index(number), published);
+    }
+    for (number, claim) in experiment.claims.iter().enumerate() {
+        ask.claim(&root.key("claims").index(number), claim);
+    }
+    for (number, table) in experiment.tables.iter().enumerate() {
+        ask.table(&root.key("tables").index(number), table);
+    }
+    for (number, figure) in experiment.figures.iter().enumerate() {
+        ask.figure(&root.key("figures").index(number), figure);
+    }
+    findings.into_found().0
+}
+
+struct Ask<'a> {
+    axes: &'a Axes,
+    metrics: &'a Metrics<'a>,
+}
+
+impl Ask<'_> {
+    fn axis(&self, at: &At<'_>, axis: &str) {
+        if !self.axes.contains_key(axis) {
+            at.report(
+                format!("there is no axis {axis:?}"),
+                keys::listed(self.axes.keys().map(String::as_str)),
+            );
+        }
+    }
+
+    fn point(&self, at: &At<'_>, point: &IndexMap<String, Value>) {
+        let at = at.key("at");
+        for (axis, value) in point {
+            let at = at.key(axis);
+            match self.axes.get(axis) {
+                None => self.axis(&at, axis),
+                Some(values) if !values.contains(&sweep::name(value)) => {
+                    at.refuse(keys::listed(values.iter().map(String::as_str)));
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
+    fn metric(&self, at: &At<'_>, metric: &str) {
+        if let Err(problem) = (self.metrics)(metric) {
+            let (problem, allowed) =
+                problem.split_once("; allowed: ").unwrap_or((&problem, "names as docs/metrics.md has them"));
+            at.report(problem, allowed);
+        }
+    }
+
+    fn unit(at: &At<'_>, unit: Option<&String>) {
+        if unit.is_some_and(|unit| language::factor(unit).is_none()) {
+            at.refuse("s, ms, us, min, bit/s, kbit/s, Mbit/s, Gbit/s, B, kB, MB, GB, %, 1");
+        }
+    }
+
+    fn rows(&self, at: &At<'_>, rows: &[Row], is_series: bool) {
+        let at = at.key("metrics");
+        if rows.is_empty() {
+            at.refuse("at least one metric");
+        }
+        for (number, row) in rows.iter().enumerate() {
+            let at = at.index(number);
+            if !is_series {
+                self.metric(&at.key("metric"), &row.metric);
+            }
+            Self::unit(&at.key("unit"), row.unit.as_ref());
+        }
+    }
+
+    fn published(&self, at: &At<'_>, published: &Published) {
+        self.metric(&at.key("metric"), &published.metric);
+        Self::unit(&at.key("unit"), published.unit.as_ref());
+        if published.within.is_some_and(|within| !(within.is_finite() && within >= 1.0)) {
+            at.key("within").refuse("a factor, 1 or more");
+        }
+        for (number, cell) in published.values.iter().enumerate() {
+            let at = at.key("values").index(number);
+            if !cell.value.is_finite() {
+                at.key("value").refuse("a number");
+            }
+            self.point(&at, &cell.at);
+        }
+    }
+
+    fn claim(&self, at: &At<'_>, claim: &Claim) {
+        for (key, condition) in [("holds", Some(&claim.holds)), ("differs", claim.differs.as_ref())] {
+            let checked = condition.map_or(Ok(()), |text| language::check(text, self.axes, self.metrics));
+            if let Err(error) = checked {
+                let column =
+                    error.condition.get(..error.at.start).map_or(1, |before| before.chars().count() + 1);
+                let problem = format!("{} (at character {column} of the condition)", error.message);
+                at.key(key).report_plain(problem);
+            }
+        }
+    }
+
+    fn table(&self, at: &At<'_>, table: &Table) {
+        self.rows(at, &table.metrics, false);
+        if let Some(axis) = &table.columns {
+            self.axis(&at.key("columns"), axis);
+        }
+        self.by(at, table.by.as_deref());
+        self.point(at, &table.at);
+    }
+
+    fn figure(&self, at: &At<'_>, figure: &Figure) {
+        let is_series = matches!(figure.kind, FigureKind::Series | FigureKind::Histogram);
+        self.rows(at, &figure.metrics, is_series);
+        match &figure.x {
+            Some(_) if is_series => {
+                at.key("x")
+                    .report_plain("is an axis of the sweep, which series and histograms do not run along");
+            }
+            Some(axis) => self.axis(&at.key("x"), axis),
+            None if !is_series && self.axes.len() > 1 => {
+                at.key("x").report("is missing", keys::listed(self.axes.keys().map(String::as_str)));
+            }
+            None => {}
+        }
+        self.by(at, figure.by.as_deref());
+        self.point(at, &figure.at);
+    }
+
+    fn by(&self, at: &At<'_>, by: Option<&[String]>) {
+        for (number, axis) in by.unwrap_or_default().iter().enumerate() {
+            self.axis(&at.key("by").index(number), axis);
+        }
+    }
+}
