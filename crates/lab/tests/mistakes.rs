@@ -216,7 +216,7 @@ fn what_is_no_text_or_no_toml_or_too_long_is_told_too() {
     for (text, expected) in [
         ("id = \n[[[".to_owned(), "bad.toml:1:"),
         ("#".repeat(5 << 20), "bad.toml: is too long; allowed: up to 4 MiB"),
-        (format!("{} = 1", vec!["a"; 10_000].join(".")), "bad.toml:1:"),
+        (format!("{} = 1", vec!["a"; 10_000].join(".")), "bad.toml: is nested too deeply; allowed: up to 80"),
         (format!("a = {}", "[".repeat(100_000)), "bad.toml:1:"),
         ("id = \"x\"\nid = \"y\"".to_owned(), "bad.toml:2:1: "),
         ("\u{0}".to_owned(), "bad.toml:1:"),
@@ -226,4 +226,48 @@ fn what_is_no_text_or_no_toml_or_too_long_is_told_too() {
     }
     let said = Document::read(Path::new("/nonexistent.toml")).unwrap_err().to_string();
     assert!(said.starts_with("/nonexistent.toml: cannot be read: "), "{said}");
+}
+
+#[test]
+fn what_is_asked_of_results_that_there_will_not_be_is_told() {
+    for (ask, expected) in [
+        (
+            "[[published]]\nmetric = \"bulk.goodputs\"\nvalues = []",
+            "bad.toml:75:1: published[0].metric: nothing here measures \"bulk.goodputs\", did you mean bulk.goodput",
+        ),
+        (
+            "[[published]]\nmetric = \"bulk.goodput\"\nunit = \"furlong\"\nwithin = 0.5\nvalues = [{ at = { flows = 2 }, value = nan }, { at = { flow = 1 }, value = 1 }]",
+            "bad.toml:76:1: published[0].unit: is \"furlong\"; allowed: s, ms, us, min, bit/s, kbit/s, Mbit/s, Gbit/s, B, kB, MB, GB, %, 1\n\
+             bad.toml:77:1: published[0].within: is 0.5; allowed: a factor, 1 or more\n\
+             bad.toml:78:20: published[0].values[0].at.flows: is 2; allowed: 1, 10\n\
+             bad.toml:78:33: published[0].values[0].value: is nan; allowed: a number\n\
+             bad.toml:78:57: published[0].values[1].at.flow: there is no axis \"flow\"; allowed: flows, trunk",
+        ),
+        ("[[claims]]\ntext = \"x\"\nholds = \"bulk.goodput >\"", "bad.toml:76:1: claims[0].holds: "),
+        (
+            "[[claims]]\ntext = \"x\"\nholds = \"all(bulk.goodput[flows=3] > 1 kbit/s)\"",
+            "bad.toml:76:1: claims[0].holds: ",
+        ),
+        (
+            "[[tables]]\ntitle = \"x\"\ncolumns = \"x\"\nby = [\"y\"]\nmetrics = []",
+            "bad.toml:76:1: tables[0].columns: there is no axis \"x\"; allowed: flows, trunk\n\
+             bad.toml:77:7: tables[0].by[0]: there is no axis \"y\"; allowed: flows, trunk\n\
+             bad.toml:78:1: tables[0].metrics: is []; allowed: at least one metric",
+        ),
+        (
+            "[[figures]]\ntitle = \"x\"\nkind = \"line\"\nmetrics = [{ metric = \"bulk.goodput\" }]",
+            "bad.toml:74:1: figures[0].x: is missing; allowed: flows, trunk",
+        ),
+        (
+            "[series]\nevery = \"1 s\"\nof = [\"core.queue.packet\"]",
+            "bad.toml:76:7: series.of[0]: nothing here measures \"core.queue.packet\"",
+        ),
+        (
+            "[series]\nevery = \"1 us\"\nof = [\"core.queue.packets\"]",
+            "bad.toml:75:1: series.every: is \"1 us\"; ",
+        ),
+    ] {
+        let said = told(&format!("{BASE}{ask}\n"));
+        assert!(said.starts_with(expected), "{ask}\n{said}");
+    }
 }

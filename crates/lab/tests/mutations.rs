@@ -99,7 +99,7 @@ fn can_be_built(scenario: &Scenario) {
 fn damaged_files_never_panic_and_what_is_planned_can_be_built() {
     let mut rng = Rng::new(5, "mutations");
     let (mut planned, mut refused) = (0, 0);
-    for number in 0..2000 {
+    for number in 0..1200 {
         let text = mutated(FILES[number % 2], &mut rng);
         let Ok(mut document) = Document::parse("mutated.toml", &text) else {
             refused += 1;
@@ -118,5 +118,5 @@ fn damaged_files_never_panic_and_what_is_planned_can_be_built() {
             }
         }
     }
-    assert!(planned > 100 && refused > 500, "{planned} {refused}");
+    assert!(planned > 100 && refused > 400, "{planned} {refused}");
 }

@@ -7,16 +7,17 @@ use toml::Value;
 
 use super::sweep;
 use super::{Finding, keys};
+use crate::catalogue::{Known, UnknownName};
 use crate::document::{At, Findings};
 use crate::experiment::{Claim, Experiment, Figure, FigureKind, Published, Row, Table};
-use crate::language::{self, Axes, Metrics};
+use crate::language::{self, Axes};
 
-/// What is wrong with what is asked. `metrics` says what is known of a metric.
-pub(super) fn check(experiment: &Experiment, tree: &toml::Table, metrics: &Metrics<'_>) -> Vec<Finding> {
+/// What is wrong with what is asked of results that have these names; any, if it is not known which.
+pub(super) fn check(experiment: &Experiment, tree: &toml::Table, known: Option<&Known>) -> Vec<Finding> {
     let findings = Findings::new(tree);
     // What is wrong with the sweep is told by who plans it.
     let axes = sweep::axes(experiment, tree, &Findings::new(tree)).names();
-    let ask = Ask { axes: &axes, metrics };
+    let ask = Ask { axes: &axes, known };
     let root = findings.root();
     for (number, published) in experiment.published.iter().enumerate() {
         ask.published(&root.key("published").index(number), published);
@@ -30,12 +31,18 @@ pub(super) fn check(experiment: &Experiment, tree: &toml::Table, metrics: &Metri
     for (number, figure) in experiment.figures.iter().enumerate() {
         ask.figure(&root.key("figures").index(number), figure);
     }
+    if let Some(series) = &experiment.series {
+        let at = root.key("series").key("of");
+        for (number, name) in series.of.iter().enumerate() {
+            ask.name(&at.index(number), |known| known.series(name).map(drop));
+        }
+    }
     findings.into_found().0
 }
 
 struct Ask<'a> {
     axes: &'a Axes,
-    metrics: &'a Metrics<'a>,
+    known: Option<&'a Known>,
 }
 
 impl Ask<'_> {
@@ -62,11 +69,19 @@ impl Ask<'_> {
         }
     }
 
-    fn metric(&self, at: &At<'_>, metric: &str) {
-        if let Err(problem) = (self.metrics)(metric) {
-            let (problem, allowed) =
-                problem.split_once("; allowed: ").unwrap_or((&problem, "names as docs/metrics.md has them"));
-            at.report(problem, allowed);
+    fn unit_of(&self, metric: &str) -> Result<Option<&'static str>, String> {
+        let known = self.known.map(|known| known.metric(metric)).transpose();
+        known.map(|quantity| quantity.map(|quantity| quantity.unit)).map_err(|error| error.to_string())
+    }
+
+    fn name<T>(&self, at: &At<'_>, find: impl Fn(&Known) -> Result<T, UnknownName>) {
+        if let Some(Err(UnknownName { name, near })) = self.known.map(find) {
+            let meant = if near.is_empty() {
+                String::new()
+            } else {
+                format!(", did you mean {}?", near.join(" or "))
+            };
+            at.report(format!("nothing here measures {name:?}{meant}"), "names as docs/metrics.md has them");
         }
     }
 
@@ -76,22 +91,24 @@ impl Ask<'_> {
         }
     }
 
-    fn rows(&self, at: &At<'_>, rows: &[Row], is_series: bool) {
+    fn rows(&self, at: &At<'_>, rows: &[Row], kind: Option<FigureKind>) {
         let at = at.key("metrics");
         if rows.is_empty() {
             at.refuse("at least one metric");
         }
         for (number, row) in rows.iter().enumerate() {
             let at = at.index(number);
-            if !is_series {
-                self.metric(&at.key("metric"), &row.metric);
-            }
+            self.name(&at.key("metric"), |known| match kind {
+                Some(FigureKind::Series) => known.series(&row.metric).map(drop),
+                Some(FigureKind::Histogram) => known.distribution(&row.metric).map(drop),
+                Some(FigureKind::Line | FigureKind::Bar) | None => known.metric(&row.metric).map(drop),
+            });
             Self::unit(&at.key("unit"), row.unit.as_ref());
         }
     }
 
     fn published(&self, at: &At<'_>, published: &Published) {
-        self.metric(&at.key("metric"), &published.metric);
+        self.name(&at.key("metric"), |known| known.metric(&published.metric).map(drop));
         Self::unit(&at.key("unit"), published.unit.as_ref());
         if published.within.is_some_and(|within| !(within.is_finite() && within >= 1.0)) {
             at.key("within").refuse("a factor, 1 or more");
@@ -107,7 +124,8 @@ impl Ask<'_> {
 
     fn claim(&self, at: &At<'_>, claim: &Claim) {
         for (key, condition) in [("holds", Some(&claim.holds)), ("differs", claim.differs.as_ref())] {
-            let checked = condition.map_or(Ok(()), |text| language::check(text, self.axes, self.metrics));
+            let checked = condition
+                .map_or(Ok(()), |text| language::check(text, self.axes, &|metric| self.unit_of(metric)));
             if let Err(error) = checked {
                 let column =
                     error.condition.get(..error.at.start).map_or(1, |before| before.chars().count() + 1);
@@ -118,7 +136,7 @@ impl Ask<'_> {
     }
 
     fn table(&self, at: &At<'_>, table: &Table) {
-        self.rows(at, &table.metrics, false);
+        self.rows(at, &table.metrics, None);
         if let Some(axis) = &table.columns {
             self.axis(&at.key("columns"), axis);
         }
@@ -128,7 +146,7 @@ impl Ask<'_> {
 
     fn figure(&self, at: &At<'_>, figure: &Figure) {
         let is_series = matches!(figure.kind, FigureKind::Series | FigureKind::Histogram);
-        self.rows(at, &figure.metrics, is_series);
+        self.rows(at, &figure.metrics, Some(figure.kind));
         match &figure.x {
             Some(_) if is_series => {
                 at.key("x")

@@ -18,6 +18,7 @@ mod way;
 
 use toml::Table;
 
+use crate::catalogue;
 use crate::document::{Finding, Findings, KeyPath};
 use crate::experiment::Experiment;
 use crate::results::Point;
@@ -88,9 +89,14 @@ impl From<Vec<Finding>> for Resolved {
     }
 }
 
-/// What is wrong with what an experiment asks of its results.
-pub(crate) fn mistakes_of_asking(experiment: &Experiment, tree: &Table) -> Vec<Finding> {
-    ask::check(experiment, tree, &|_| Ok(None))
+/// What is wrong with what an experiment asks of its results. What they will have is known of its points, if those can be.
+pub(crate) fn mistakes_of_asking(
+    experiment: &Experiment,
+    tree: &Table,
+    planned: Option<&[Planned]>,
+) -> Vec<Finding> {
+    let known = planned.map(|planned| catalogue::known(planned.iter().map(|planned| &planned.scenario)));
+    ask::check(experiment, tree, known.as_ref())
 }
 
 /// What is wrong with a document whatever its sweep.
