@@ -1,7 +1,10 @@
 //! Files that are damaged at random are planned or refused, and never make it panic. What is planned can be built.
 
+use std::sync::atomic::AtomicBool;
+
 use trunkline_lab::document::Document;
-use trunkline_lab::scenario::{Load, Scenario};
+use trunkline_lab::engine::{EngineError, EngineKind, run};
+use trunkline_lab::scenario::Scenario;
 use trunkline_units::Rng;
 
 const FILES: [&str; 2] = [include_str!("good/everything.toml"), include_str!("good/base.toml")];
@@ -65,34 +68,10 @@ fn mutated(text: &str, rng: &mut Rng) -> String {
     lines.join("\n")
 }
 
-/// The simulator's own checks of what a scenario is made of.
+/// The simulator takes it: it is built, and stopped before anything happens.
 fn can_be_built(scenario: &Scenario) {
-    for link in &scenario.links {
-        assert!(link.ends.iter().all(|end| *end < scenario.nodes.len()) && link.ends[0] != link.ends[1]);
-        link.ways.iter().for_each(|way| way.check().unwrap());
-    }
-    for source in &scenario.traffic {
-        assert!(
-            source.ends.iter().all(|end| *end < scenario.nodes.len()) && source.ends[0] != source.ends[1]
-        );
-        assert!(source.port > 0 && source.dscp < 64 && source.stop.is_none_or(|stop| stop > source.start));
-        match &source.load {
-            Load::Tcp { tcp, pattern } => {
-                tcp.iter().for_each(|tcp| tcp.check().unwrap());
-                pattern.check().unwrap();
-            }
-            Load::Udp { data, timing } => {
-                assert!(*data <= 65_507);
-                timing.check().unwrap();
-            }
-        }
-    }
-    for trunk in &scenario.trunks {
-        trunk.tcp.check().unwrap();
-        assert!(
-            (1..=32).contains(&trunk.plan.lane_count()) && trunk.sites.iter().all(|site| !site.is_empty())
-        );
-    }
+    let built = run(EngineKind::Sim, scenario, 1, &AtomicBool::new(true));
+    assert!(matches!(built, Ok(_) | Err(EngineError::Stopped)), "{built:?}");
 }
 
 #[test]
@@ -110,7 +89,7 @@ fn damaged_files_never_panic_and_what_is_planned_can_be_built() {
             Ok(points) => {
                 planned += 1;
                 assert!(quick || points.len() <= 100_000);
-                points.iter().for_each(|point| can_be_built(&point.scenario));
+                can_be_built(&points[points.len() / 2].scenario);
             }
             Err(mistakes) => {
                 refused += 1;

@@ -58,8 +58,10 @@ impl<'s> Walk<'s> {
         match (kind, value) {
             (Some("object"), Value::Table(table)) => self.table(at, table, schema),
             (Some("array"), Value::Array(list)) => self.list(at, list, schema),
-            (Some("string"), Value::String(_)) | (Some("boolean"), Value::Boolean(_)) | (None, _) => {}
-            (Some("number"), Value::Integer(_) | Value::Float(_)) => {}
+            (Some("string"), Value::String(_))
+            | (Some("boolean"), Value::Boolean(_))
+            | (Some("number"), Value::Integer(_) | Value::Float(_))
+            | (None, _) => {}
             (Some("integer"), Value::Integer(number)) => {
                 let (least, most) = bounds(schema);
                 if *number < least || *number > most {
@@ -103,21 +105,17 @@ impl<'s> Walk<'s> {
         if let Some(form) = tables.iter().copied().find(of) {
             return self.table(at, table, form);
         }
-        match tag {
-            Some(key) => {
-                let words: Vec<_> = tables.iter().filter_map(|form| tag_word(form, key)).collect();
-                let problem =
-                    table.get(key).map_or("is missing".to_owned(), |word| format!("is {}", brief(word)));
-                self.report(&at.key(key), problem, quoted(&words));
-            }
-            None => {
-                let keys: Vec<_> = tables.iter().flat_map(|form| required(form)).collect();
-                let problem = table.keys().next().map_or("is empty".to_owned(), |key| format!("has {key}"));
-                let allowed =
-                    if keys.is_empty() { self.wanted(schema) } else { format!("one of {}", keys.join(", ")) };
-                self.report(at, problem, allowed);
-            }
+        if let Some(key) = tag {
+            let words: Vec<_> = tables.iter().filter_map(|form| tag_word(form, key)).collect();
+            let problem =
+                table.get(key).map_or("is missing".to_owned(), |word| format!("is {}", brief(word)));
+            return self.report(&at.key(key), problem, quoted(&words));
         }
+        let keys: Vec<_> = tables.iter().flat_map(|form| required(form)).collect();
+        let problem = table.keys().next().map_or("is empty".to_owned(), |key| format!("has {key}"));
+        let allowed =
+            if keys.is_empty() { self.wanted(schema) } else { format!("one of {}", keys.join(", ")) };
+        self.report(at, problem, allowed);
     }
 
     /// The forms of a table that a schema has.
