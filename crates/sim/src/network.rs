@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-use trunkline_tcp::Endpoint;
+use trunkline_tcp::{Endpoint, Settings};
 use trunkline_trunk::ClassId;
 use trunkline_trunk::path_tail::Estimate;
 use trunkline_units::{Instant, Rng};
@@ -15,10 +15,10 @@ use crate::capture::{Capture, CapturePoint};
 use crate::connection::{ConnectionId, Upcall};
 use crate::core::Core;
 use crate::digest::Digest;
-use crate::gateway::{TrunkId, TrunkReport, TrunkSettings, Trunks};
+use crate::gateway::{Lanes, TrunkId, TrunkReport, TrunkSettings, Trunks};
 use crate::link::{Link, LinkId, LinkSettings};
 use crate::node::{NO_ROUTE, Node, NodeId, NodeKind, NodeStats};
-use crate::proxy::{Proxy, ProxyId, ProxySettings, ProxyStats};
+use crate::proxy::{Proxy, ProxyId, ProxyMode, ProxySettings, ProxyStats};
 use crate::traffic::{DatagramSource, SourceId, TcpTraffic, Transfer, TransferSource, UdpTraffic};
 use crate::{Datagrams, Packet, SettingsError};
 
@@ -56,6 +56,9 @@ pub struct Network {
 }
 
 impl Network {
+    /// Nanoseconds from which on a clock's ticks are far apart.
+    const COARSE: u64 = 1_000_000;
+
     /// An empty network. Everything that is random in it follows from `seed`, each part by itself.
     pub fn new(seed: u64) -> Self {
         Network {
@@ -89,10 +92,13 @@ impl Network {
     ///
     /// # Panics
     /// If [`ProxySettings::check`] finds the settings wrong.
-    pub fn proxy(&mut self, name: &str, settings: ProxySettings) -> (NodeId, ProxyId) {
+    pub fn proxy(&mut self, name: &str, mut settings: ProxySettings) -> (NodeId, ProxyId) {
         settings.check().unwrap_or_else(|error| panic!("proxy {name}: {error}"));
         let proxy = self.proxies.len() as u32;
         let node = self.node(name, NodeKind::Proxy(proxy));
+        if let ProxyMode::Split(tcp) | ProxyMode::PathTail(tcp, _) = &mut settings.mode {
+            tcp.iter_mut().for_each(|tcp| self.set_clock(node, tcp));
+        }
         self.proxies.push(Proxy::new(node, settings));
         (node, ProxyId(proxy))
     }
@@ -116,9 +122,12 @@ impl Network {
     /// # Panics
     /// If one of the nodes is no gateway, if they are one, if one has a trunk to a node of the other's site already, or if
     /// [`TrunkSettings::check`] finds the settings wrong.
-    pub fn trunk(&mut self, ends: [NodeId; 2], settings: TrunkSettings) -> TrunkId {
+    pub fn trunk(&mut self, ends: [NodeId; 2], mut settings: TrunkSettings) -> TrunkId {
         settings.check().unwrap_or_else(|error| panic!("trunk between {}: {error}", self.names(ends)));
         assert_ne!(ends[0], ends[1], "a trunk has two ends");
+        if let Lanes::Tcp(tcp) = &mut settings.lanes {
+            ends.iter().zip(tcp).for_each(|(node, tcp)| self.set_clock(*node, tcp));
+        }
         let ends = ends.map(|node| match self.core.nodes[node.index()].kind {
             NodeKind::Gateway(gateway) => (node, gateway),
             _ => panic!("{} is no gateway", self.core.nodes[node.index()].name),
@@ -180,7 +189,7 @@ impl Network {
     /// # Panics
     /// If [`TcpTraffic::check`] finds the settings wrong, or the sources from one node to one port of another have more than
     /// [`TcpTraffic::MOST_CONNECTIONS`] together.
-    pub fn tcp(&mut self, traffic: TcpTraffic) -> SourceId {
+    pub fn tcp(&mut self, mut traffic: TcpTraffic) -> SourceId {
         let nodes = [traffic.client, traffic.server];
         traffic.check().unwrap_or_else(|error| panic!("TCP between {}: {error}", self.names(nodes)));
         let users = self.connections_to(traffic.client, traffic.server, traffic.port)
@@ -192,6 +201,7 @@ impl Network {
             self.names(nodes),
             traffic.port
         );
+        nodes.iter().zip(&mut traffic.tcp).for_each(|(node, tcp)| self.set_clock(*node, tcp));
         let rng = self.stream("source", self.sources.len());
         self.add(Source::Transfers(Box::new(TransferSource::new(traffic, rng))))
     }
@@ -219,6 +229,15 @@ impl Network {
             Source::Datagrams(_) => 0,
         };
         self.sources.iter().map(same).sum()
+    }
+
+    /// Each node's clock ticks at instants of its own. If all did at the same, those who wait for a timer would all send at once.
+    fn set_clock(&self, node: NodeId, tcp: &mut Arc<Settings>) {
+        let tick = tcp.timers.granularity.as_nanos() as u64;
+        if tick >= Self::COARSE && tcp.timers.phase.is_zero() {
+            let phase = self.stream("clock", node.index()).below(tick);
+            Arc::make_mut(tcp).timers.phase = Duration::from_nanos(phase);
+        }
     }
 
     fn names(&self, nodes: [NodeId; 2]) -> String {

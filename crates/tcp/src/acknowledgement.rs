@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use trunkline_units::{Instant, Seq};
+use trunkline_units::Seq;
 
 use crate::congestion::Ack;
 use crate::scoreboard::Progress;
 use crate::sender::{Context, Sender};
-use crate::timers::{Wakeup, nanos};
+use crate::timers::{Clock, Wakeup};
 use crate::{GrowthKind, SackBlocks};
 
 /// The acknowledgement in a segment.
@@ -39,15 +39,6 @@ pub(crate) struct Arrival {
     pub(crate) echo: Option<u32>,
 }
 
-/// Time stamps are milliseconds, or ticks of a coarser clock; never 0.
-#[inline]
-pub(crate) fn timestamp(now: Instant, granularity: Duration) -> u32 {
-    const MILLISECOND: u64 = 1_000_000;
-    let tick = nanos(granularity);
-    let ticks = if tick <= MILLISECOND { now.as_nanos() / MILLISECOND } else { now.as_nanos() / tick };
-    (ticks as u32).wrapping_add(1)
-}
-
 impl Sender {
     /// An acknowledgement that is not beyond what was sent.
     #[inline]
@@ -59,7 +50,7 @@ impl Sender {
         let prior_pipe = self.pipe();
         let outstanding = !self.board.is_empty();
         let min_rtt = self.rtt.min().unwrap_or_default();
-        let echo = incoming.echo.map(|echo| (echo, cx.settings.timers.granularity));
+        let echo = incoming.echo.map(|echo| (echo, Clock::of(&cx.settings.timers)));
         let mut progress = Progress::new(cx.now, min_rtt, self.recover, echo);
         let mut dsack = false;
         if self.uses_sack() && !incoming.sack.as_slice().is_empty() {
@@ -161,7 +152,7 @@ impl Sender {
         let by_echo = || {
             let echo = echo.filter(|_| advanced)?;
             let tick = cx.settings.timers.granularity.max(Duration::from_millis(1));
-            let ticks = timestamp(cx.now, cx.settings.timers.granularity).wrapping_sub(echo);
+            let ticks = Clock::of(&cx.settings.timers).timestamp(cx.now).wrapping_sub(echo);
             (ticks < 1 << 24).then(|| tick * ticks.max(1))
         };
         let rtt = sent.or(progress.sacked_oldest).map(|at| cx.now - at).or_else(by_echo)?;

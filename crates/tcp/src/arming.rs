@@ -5,14 +5,14 @@ use crate::timers::{Wakeup, expiry, nanos};
 
 impl Sender {
     pub(crate) fn arm_retransmission(&self, cx: &mut Context<'_>) {
-        let at = expiry(cx.now, self.rto_nanos(cx.settings), cx.settings.timers.granularity);
+        let at = expiry(cx.now, self.rto_nanos(cx.settings), &cx.settings.timers);
         cx.slots.arm(at, Wakeup::Retransmission);
     }
 
     pub(crate) fn arm_persist(&self, cx: &mut Context<'_>) {
         let timers = &cx.settings.timers;
         let delay = self.rtt.rto_nanos(timers) << self.retries.min(16);
-        let at = expiry(cx.now, delay.min(nanos(timers.max_rto)), timers.granularity);
+        let at = expiry(cx.now, delay.min(nanos(timers.max_rto)), timers);
         cx.slots.arm(at, Wakeup::Persist);
     }
 

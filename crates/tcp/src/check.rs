@@ -63,6 +63,8 @@ impl Settings {
         ensure(timers.max_rto >= timers.min_rto, "timers.max_rto", timers.max_rto, "no less than min_rto")?;
         let granular = timers.granularity <= Duration::from_secs(10);
         ensure(granular, "timers.granularity", timers.granularity, "up to 10 s")?;
+        let begins = timers.phase.is_zero() || timers.phase < timers.granularity;
+        ensure(begins, "timers.phase", timers.phase, "less than timers.granularity")?;
         ensure(timers.time_wait <= Self::LONGEST, "timers.time_wait", timers.time_wait, "up to a day")
     }
 

@@ -27,7 +27,7 @@ impl Endpoint {
 
     fn arm_syn(&mut self, now: Instant) {
         let delay = nanos(self.sending.rto(&self.settings));
-        self.slots.arm(expiry(now, delay, self.settings.timers.granularity), Wakeup::Retransmission);
+        self.slots.arm(expiry(now, delay, &self.settings.timers), Wakeup::Retransmission);
     }
 
     /// `false` if it was repeated too often.

@@ -3,10 +3,10 @@
 use trunkline_packet::TcpFlags;
 use trunkline_units::Instant;
 
-use crate::acknowledgement::timestamp;
 use crate::endpoint::Endpoint;
 use crate::sender::Outgoing;
 use crate::state::State;
+use crate::timers::Clock;
 use crate::{SackBlocks, Segment};
 
 impl Endpoint {
@@ -66,7 +66,7 @@ impl Endpoint {
             ..Segment::default()
         };
         if stamped {
-            let value = timestamp(now, self.settings.timers.granularity);
+            let value = Clock::of(&self.settings.timers).timestamp(now);
             segment.options.timestamps = Some((value, self.receiver.ts_recent));
         }
         if self.sack && flags.contains(TcpFlags::ACK) {

@@ -14,7 +14,7 @@ use std::time::Duration;
 use trunkline_units::Instant;
 
 use crate::Timers;
-use crate::timers::nanos;
+use crate::timers::{nanos, ticks};
 
 const MEMORY_MS: u32 = 300_000;
 const MOST_BACKOFF: u8 = 16;
@@ -119,8 +119,9 @@ impl Rtt {
         let measured = if tick <= 1000 {
             exact.max(1)
         } else {
-            let at = now.as_nanos();
-            ((at / tick - at.saturating_sub(exact) / tick) * tick).max(tick)
+            let (at, phase) = (now.as_nanos(), nanos(timers.phase));
+            let ticks = ticks(at, tick, phase) - ticks(at.saturating_sub(exact), tick, phase);
+            (ticks * tick).max(tick)
         };
         let first = self.srtt == 0;
         let error = measured.cast_signed() - self.srtt.cast_signed();
@@ -182,6 +183,7 @@ mod tests {
             min_rto,
             max_rto: MS(64_000),
             granularity,
+            phase: Duration::ZERO,
             most_retries: 15,
             time_wait: MS(60_000),
         }

@@ -118,6 +118,8 @@ pub struct Timers {
     pub max_rto: Duration,
     /// Of the clock that round trips are measured with and timers run out by.
     pub granularity: Duration,
+    /// When that clock ticks first, less than `granularity`. Hosts differ in it: they were not all switched on with the same tick.
+    pub phase: Duration,
     /// Time-outs of one segment after which the connection is given up.
     pub most_retries: u8,
     /// How long a closed connection is remembered by the side that closed first.

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use trunkline_units::Instant;
 
+use crate::Timers;
+
 /// What a wake-up is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Wakeup {
@@ -95,12 +97,50 @@ pub(crate) const fn after(now: Instant, nanos: u64) -> Instant {
     Instant::from_nanos(now.as_nanos().saturating_add(nanos))
 }
 
-/// The first tick of a clock of `granularity` at or after `now + delay`.
+/// The first tick at or after `now + delay` of the clock that timers run out by.
 #[inline]
-pub(crate) fn expiry(now: Instant, delay: u64, granularity: Duration) -> Instant {
+pub(crate) fn expiry(now: Instant, delay: u64, timers: &Timers) -> Instant {
     let at = after(now, delay);
-    let tick = nanos(granularity);
-    if tick <= 1000 { at } else { Instant::from_nanos(at.as_nanos().div_ceil(tick).saturating_mul(tick)) }
+    let tick = nanos(timers.granularity);
+    if tick <= 1000 {
+        return at;
+    }
+    let phase = nanos(timers.phase);
+    let ticks = at.as_nanos().saturating_sub(phase).div_ceil(tick);
+    Instant::from_nanos(ticks.saturating_mul(tick).saturating_add(phase))
+}
+
+/// A clock that ticks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Clock {
+    tick: u64,
+    phase: u64,
+}
+
+impl Clock {
+    #[inline]
+    pub(crate) fn of(timers: &Timers) -> Self {
+        Clock { tick: nanos(timers.granularity), phase: nanos(timers.phase) }
+    }
+
+    /// Time stamps are milliseconds, or ticks of a coarser clock; never 0.
+    #[inline]
+    pub(crate) fn timestamp(self, now: Instant) -> u32 {
+        const MILLISECOND: u64 = 1_000_000;
+        let passed = if self.tick <= MILLISECOND {
+            now.as_nanos() / MILLISECOND
+        } else {
+            ticks(now.as_nanos(), self.tick, self.phase)
+        };
+        (passed as u32).wrapping_add(1)
+    }
+}
+
+/// How often a clock of this `tick` has ticked; not at the very start.
+#[inline]
+pub(crate) fn ticks(at: u64, tick: u64, phase: u64) -> u64 {
+    let first = if phase == 0 { tick } else { phase.min(tick) };
+    (at + tick - first) / tick
 }
 
 #[cfg(test)]
@@ -109,11 +149,16 @@ mod tests {
 
     #[test]
     fn a_timer_runs_out_with_a_tick_and_never_early() {
-        let at = |now, delay: u64| {
-            expiry(Instant::from_millis(now), delay * 1_000_000, Duration::from_millis(500))
+        let at = |phase, now, delay: u64| {
+            let phase = Duration::from_millis(phase);
+            let timers = Timers { phase, ..crate::Preset::Bsd44.settings().timers };
+            expiry(Instant::from_millis(now), delay * 1_000_000, &timers)
         };
-        assert_eq!(at(0, 1000), Instant::from_millis(1000));
-        assert_eq!(at(1, 1000), Instant::from_millis(1500));
+        assert_eq!(at(0, 0, 1000), Instant::from_millis(1000));
+        assert_eq!(at(0, 1, 1000), Instant::from_millis(1500));
+        assert_eq!(at(200, 1, 1000), Instant::from_millis(1200));
+        assert_eq!(at(200, 201, 1000), Instant::from_millis(1700));
+        assert_eq!([0, 199, 200, 699, 700].map(|at| ticks(at, 500, 200)), [0, 0, 1, 1, 2]);
     }
 
     #[test]

@@ -7,9 +7,10 @@
 //! Eifel (RFC 3522): an acknowledgement of a repeated segment with a time stamp from before the repeat answers the
 //! original. Duplicates reported (RFC 2883, RFC 3708): every repeat since the reduction arrived twice.
 
-use crate::acknowledgement::{Arrival, timestamp};
+use crate::acknowledgement::Arrival;
 use crate::recovery::Phase;
 use crate::sender::{Context, Sender};
+use crate::timers::Clock;
 use crate::{Recovery, Settings, SpuriousDetection};
 
 impl Sender {
@@ -66,7 +67,7 @@ impl Sender {
         let (Some(_), Some(first), Some(echo)) = (repair.undo_from, repair.first_repeat, arrival.echo) else {
             return false;
         };
-        let repeated = timestamp(first, cx.settings.timers.granularity);
+        let repeated = Clock::of(&cx.settings.timers).timestamp(first);
         let before = echo.wrapping_sub(repeated).cast_signed() < 0;
         if before {
             self.undo(cx);

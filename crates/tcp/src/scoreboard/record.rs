@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use trunkline_units::Instant;
 
-use crate::acknowledgement::timestamp;
 use crate::delivery::Stamp;
+use crate::timers::Clock;
 
 pub(super) const SACKED: u8 = 1;
 pub(super) const LOST: u8 = 2;
@@ -56,7 +56,7 @@ pub(crate) struct Progress {
     min_rtt: Duration,
     recover: u64,
     /// A time stamp echoed, and what the clock of time stamps goes by.
-    echo: Option<(u32, Duration)>,
+    echo: Option<(u32, Clock)>,
     /// Octets delivered that were not known to be before.
     pub(crate) delivered: u32,
     /// Of them, by SACK.
@@ -79,7 +79,7 @@ pub(crate) struct Progress {
 
 impl Progress {
     #[inline]
-    pub(crate) fn new(now: Instant, min_rtt: Duration, recover: u64, echo: Option<(u32, Duration)>) -> Self {
+    pub(crate) fn new(now: Instant, min_rtt: Duration, recover: u64, echo: Option<(u32, Clock)>) -> Self {
         Progress {
             now,
             min_rtt,
@@ -100,8 +100,8 @@ impl Progress {
 
     /// What is acknowledged is not the repeat of `repeated` but a transmission before it (RFC 8985 §6.2 step 2).
     fn answers_before(&self, repeated: Instant) -> bool {
-        let Some((echo, granularity)) = self.echo else { return false };
-        echo.wrapping_sub(timestamp(repeated, granularity)).cast_signed() < 0
+        let Some((echo, clock)) = self.echo else { return false };
+        echo.wrapping_sub(clock.timestamp(repeated)).cast_signed() < 0
     }
 
     #[inline]

@@ -32,6 +32,7 @@ pub fn plain() -> Settings {
             min_rto: ms(200),
             max_rto: ms(60_000),
             granularity: Duration::from_micros(1),
+            phase: Duration::ZERO,
             most_retries: 15,
             time_wait: ms(60_000),
         },
