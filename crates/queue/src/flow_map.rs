@@ -16,8 +16,9 @@ const FIRST_SETS: usize = 8;
 ///
 /// Beyond key and value an entry costs 12 bytes: part of the hash, when it was last seen, and a generation.
 ///
-/// A flow keeps its [`FlowIndex`] until the map grows or the entry is lost; an index that no longer holds is
-/// recognised, never mistaken for another flow.
+/// A flow keeps its [`FlowIndex`] until the entry is lost; an index that no longer holds is recognised, never mistaken for
+/// another flow. When the map doubles, an entry of set `s` of `n` goes to set `s` or `s + n`, and keeps its place in it: so an
+/// index from before leads to a few places, one of which has the entry's generation.
 #[derive(Debug, Clone)]
 pub struct FlowMap<K, V> {
     sets: Vec<Set>,
@@ -49,6 +50,8 @@ struct Entry<K, V> {
 pub struct FlowIndex {
     slot: u32,
     generation: u32,
+    /// Sets of the map when it was given out, as a power of two.
+    sets: u8,
 }
 
 /// What [`FlowMap::touch`] found.
@@ -122,7 +125,26 @@ impl<K: Copy + Eq, V> FlowMap<K, V> {
 
     fn index(&self, slot: usize) -> FlowIndex {
         let generation = self.entries[slot].as_ref().map_or(0, |entry| entry.generation);
-        FlowIndex { slot: slot as u32, generation }
+        self.index_of(slot, generation)
+    }
+
+    const fn index_of(&self, slot: usize, generation: u32) -> FlowIndex {
+        FlowIndex { slot: slot as u32, generation, sets: self.sets.len().trailing_zeros() as u8 }
+    }
+
+    /// Where the entry of an index is now.
+    #[inline]
+    fn place(&self, index: FlowIndex) -> Option<usize> {
+        let holds = |slot: &usize| {
+            let entry = self.entries.get(*slot).and_then(Option::as_ref);
+            entry.is_some_and(|entry| entry.generation == index.generation)
+        };
+        let slot = index.slot as usize;
+        if holds(&slot) {
+            return Some(slot);
+        }
+        let then = WAYS << index.sets;
+        (slot + then..self.entries.len()).step_by(then).find(holds)
     }
 
     /// Where the flow `key` is, whose hash is `hash`. It does not count as seen.
@@ -155,7 +177,7 @@ impl<K: Copy + Eq, V> FlowMap<K, V> {
         if touched == Touched::New {
             self.len += 1;
         }
-        (FlowIndex { slot: slot as u32, generation }, touched)
+        (self.index_of(slot, generation), touched)
     }
 
     #[cold]
@@ -186,12 +208,11 @@ impl<K: Copy + Eq, V> FlowMap<K, V> {
         for (slot, entry) in old.into_iter().enumerate() {
             let Some(entry) = entry else { continue };
             let tag = old_sets[slot / WAYS].tags[slot % WAYS];
-            let at = self.set_of(tag.into());
+            let (at, way) = (self.set_of(tag.into()), slot % WAYS);
             let set = &mut self.sets[at];
-            // A set's entries come from one set of half as many, so there is a place for each.
-            let Some(way) = set.seen.iter().position(|seen| *seen == 0) else { continue };
+            // A set's entries come from one set of half as many, so that its place is free.
             set.tags[way] = tag;
-            set.seen[way] = old_sets[slot / WAYS].seen[slot % WAYS];
+            set.seen[way] = old_sets[slot / WAYS].seen[way];
             self.entries[at * WAYS + way] = Some(entry);
         }
     }
@@ -199,28 +220,26 @@ impl<K: Copy + Eq, V> FlowMap<K, V> {
     /// The value at `index`, if that flow is still there.
     #[inline]
     pub fn get(&self, index: FlowIndex) -> Option<&V> {
-        let entry = self.entries.get(index.slot as usize)?.as_ref()?;
-        (entry.generation == index.generation).then_some(&entry.value)
+        self.entries[self.place(index)?].as_ref().map(|entry| &entry.value)
     }
 
     /// The value at `index`, if that flow is still there.
     #[inline]
     pub fn get_mut(&mut self, index: FlowIndex) -> Option<&mut V> {
-        let entry = self.entries.get_mut(index.slot as usize)?.as_mut()?;
-        (entry.generation == index.generation).then_some(&mut entry.value)
+        let slot = self.place(index)?;
+        self.entries[slot].as_mut().map(|entry| &mut entry.value)
     }
 
     /// How long the flow at `index` has not been seen, to about a millisecond.
     pub fn idle(&self, index: FlowIndex, now: Instant) -> Option<Duration> {
-        self.get(index)?;
-        let seen = self.sets[index.slot as usize / WAYS].seen[index.slot as usize % WAYS];
+        let slot = self.place(index)?;
+        let seen = self.sets[slot / WAYS].seen[slot % WAYS];
         Some(since(clock(now), seen))
     }
 
     /// Forgets a flow.
     pub fn remove(&mut self, index: FlowIndex) -> Option<V> {
-        self.get(index)?;
-        let slot = index.slot as usize;
+        let slot = self.place(index)?;
         self.sets[slot / WAYS].seen[slot % WAYS] = 0;
         self.len -= 1;
         self.entries[slot].take().map(|entry| entry.value)
@@ -310,6 +329,25 @@ mod tests {
         assert_eq!(map.get(index), None);
         assert_eq!(map.remove(index), None);
         assert_eq!(map.len(), 1);
+    }
+
+    #[test]
+    fn an_index_holds_while_the_map_grows() {
+        let mut map = FlowMap::new(1 << 12);
+        let indices: Vec<FlowIndex> =
+            (0..2000_u64).map(|key| map.touch(hash(key), &key, at(1), || key).0).collect();
+        assert!(map.capacity() >= 2048, "it has grown");
+        for (key, index) in indices.iter().enumerate() {
+            assert_eq!(map.get(*index), Some(&(key as u64)));
+            assert_eq!(
+                map.idle(*index, at(1001)).map(|idle| idle.as_millis().abs_diff(1000) < 3),
+                Some(true)
+            );
+        }
+        assert_eq!(map.remove(indices[3]), Some(3));
+        assert_eq!(map.get(indices[3]), None);
+        let _ = map.touch(hash(3), &3, at(2), || 7);
+        assert_eq!(map.get(indices[3]), None, "another generation");
     }
 
     /// Against a plain list: everything the map says it has is right, and it never has more than it may.

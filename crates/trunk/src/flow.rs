@@ -358,4 +358,17 @@ mod tests {
         assert!(enter(6, seconds(61), &mut table).1, "the second was silent for a minute");
         assert!(!enter(7, seconds(62), &mut table).1);
     }
+
+    #[test]
+    fn places_are_kept_while_the_flow_table_grows() {
+        let mut table = FlowTable::new(1 << 12);
+        let mut admission = Admission::new(20);
+        let admitted = (0..500)
+            .filter(|n| {
+                let (index, _) = table.touch(key(*n).hash64(), &key(*n), seconds(1), Flow::default);
+                admission.admit(seconds(1), index, &mut table)
+            })
+            .count();
+        assert_eq!(admitted, 20);
+    }
 }
