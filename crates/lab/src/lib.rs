@@ -9,6 +9,7 @@
 //!
 //! What is on the left of `engine` knows nothing of what carries it out; what is on the right sees only numbers with names.
 
+pub mod advise;
 pub mod campaign;
 pub mod catalogue;
 pub mod document;

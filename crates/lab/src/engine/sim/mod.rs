@@ -106,3 +106,76 @@ impl Progress<'_> {
         outcome
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant as Clock;
+
+    use super::*;
+    use crate::document::Document;
+
+    /// A network whose link has a rate, with so many flows over a trunk.
+    fn scenario(rate: &str, flows: u32, seconds: u32) -> Scenario {
+        let text = format!(
+            r#"
+            id = "overhead"
+            title = "what measuring costs"
+            duration = "{seconds} s"
+            warm_up = "5 s"
+            [nodes]
+            a = "host"
+            left = "gateway"
+            right = "gateway"
+            b = "host"
+            [links.near]
+            ends = ["a", "left"]
+            rate = "1 Gbit/s"
+            [links.core]
+            ends = ["left", "right"]
+            rate = "{rate}"
+            delay = "10 ms"
+            queue = {{ kind = "tail-drop", packets = 160 }}
+            [links.far]
+            ends = ["right", "b"]
+            like = "near"
+            [traffic.bulk]
+            kind = "bulk"
+            from = "a"
+            to = "b"
+            flows = {flows}
+            tcp = "linux-6"
+            [trunks.site]
+            gateways = ["left", "right"]
+            [series]
+            every = "1 s"
+            of = ["bulk.goodput", "core.queue.packets", "bulk.0.cwnd"]
+            "#
+        );
+        let document = Document::parse("overhead.toml", &text).expect("a sound file");
+        document.plan().expect("a sound plan").remove(0).scenario
+    }
+
+    #[test]
+    #[ignore = "takes time, and a quiet machine"]
+    fn measuring_costs_less_than_a_tenth_of_a_run() {
+        for (rate, flows, seconds) in [("100 Mbit/s", 10, 60), ("1 Mbit/s", 100, 300)] {
+            let scenario = scenario(rate, flows, seconds);
+            let stop = AtomicBool::new(false);
+            let (mut plain, mut measured) = (Vec::new(), Vec::new());
+            for _ in 0..5 {
+                let clock = Clock::now();
+                let mut built = build(&scenario, 1).expect("a sound scenario");
+                built.network.run_until(Instant::ZERO + scenario.duration);
+                plain.push(clock.elapsed());
+                let clock = Clock::now();
+                let outcome = run(&scenario, 1, &stop).expect("an outcome");
+                measured.push(clock.elapsed());
+                assert_eq!(outcome.digest, built.network.digest().to_string());
+            }
+            let [plain, measured] =
+                [plain, measured].map(|times| times.into_iter().min().unwrap_or_default());
+            println!("{rate}, {flows} flows, {seconds} s: {plain:?}, measured {measured:?}");
+            assert!(measured.as_secs_f64() < 1.1 * plain.as_secs_f64(), "{measured:?} for {plain:?}");
+        }
+    }
+}

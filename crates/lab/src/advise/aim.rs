@@ -1,0 +1,114 @@
+//! What each kind of traffic wants, as numbers that can be added.
+
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+use trunkline_sim::{Pattern, Timing};
+use trunkline_units::Rate;
+
+use super::GroupAim;
+use crate::results::Outcome;
+use crate::scenario::{Load, Scenario};
+
+/// What a group wants. Each is a sum of logarithms: a tenth more, or a tenth less waiting, is worth the same to everybody, as in
+/// proportional fairness (Kelly, Maulloo and Tan 1998).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Aim {
+    /// Goodput.
+    Goodput,
+    /// Short waiting for answers: the delay that 99 % do not exceed, and as many answers as possible.
+    Answers,
+    /// Datagrams that arrive, soon and evenly: of streams that ask for no more than their part of the narrowest link. A percent
+    /// of loss weighs as ten of goodput, and 150 ms of delay and jitter (the bound of ITU-T G.114) as all of it.
+    Timeliness,
+    /// As many datagrams as arrive: of streams that ask for more than their part and give way to nobody.
+    Arrival,
+}
+
+/// How much more a lost share weighs to those who want datagrams in time.
+const LOSS_WEIGHT: f64 = 10.0;
+/// Seconds.
+const TOLERABLE: f64 = 0.150;
+/// Of what nothing arrived.
+const NOTHING: f64 = 1e-3;
+
+impl Aim {
+    /// The metrics that it looks at, behind the group's name.
+    pub(super) const fn metrics(self) -> &'static [&'static str] {
+        match self {
+            Aim::Goodput => &["goodput"],
+            Aim::Answers => &["delay.p99", "delay.mean", "transfers.completed"],
+            Aim::Timeliness => &["lost.share", "delay.mean", "jitter"],
+            Aim::Arrival => &["goodput", "lost.share"],
+        }
+    }
+
+    /// What it is, in words.
+    pub(super) const fn words(self) -> &'static str {
+        match self {
+            Aim::Goodput => "goodput",
+            Aim::Answers => "waiting for answers",
+            Aim::Timeliness => "loss, delay and jitter",
+            Aim::Arrival => "what arrives: it asks for more than its part",
+        }
+    }
+
+    /// How well a group fared; only differences mean something.
+    fn worth(self, outcome: &Outcome, group: &str) -> f64 {
+        let of = |quantity: &str| outcome.metrics.get(&format!("{group}.{quantity}")).copied();
+        match self {
+            Aim::Goodput => of("goodput").unwrap_or(0.0).max(1.0).ln(),
+            // Nobody was answered: as if it had taken the whole run.
+            Aim::Answers => {
+                let time = outcome.metrics.get("run.time").copied().unwrap_or(1.0);
+                let waiting = of("delay.p99").unwrap_or(time).max(1e-6);
+                of("transfers.completed").unwrap_or(0.0).max(0.5).ln() - waiting.ln()
+            }
+            Aim::Timeliness => {
+                let arrived = (1.0 - of("lost.share").unwrap_or(0.0)).max(NOTHING);
+                let late = of("delay.mean").unwrap_or(TOLERABLE) + of("jitter").unwrap_or(0.0);
+                LOSS_WEIGHT * arrived.ln() - late / TOLERABLE
+            }
+            Aim::Arrival => (1.0 - of("lost.share").unwrap_or(1.0)).max(NOTHING).ln(),
+        }
+    }
+}
+
+/// How well all groups fared.
+pub(super) fn worth(aims: &[GroupAim], outcome: &Outcome) -> f64 {
+    aims.iter().map(|one| one.aim.worth(outcome, &one.group)).sum()
+}
+
+/// The aims of a network's groups, by what most of their sources are.
+pub(super) fn aims(scenario: &Scenario) -> Vec<GroupAim> {
+    let groups: IndexMap<&str, f64> = scenario.traffic.iter().fold(IndexMap::new(), |mut groups, traffic| {
+        *groups.entry(&*traffic.group).or_default() += asks(&traffic.load);
+        groups
+    });
+    let rates = scenario.links.iter().flat_map(|link| &link.ways).map(|way| way.rate.bits_per_second());
+    let narrowest = rates.filter(|rate| *rate > 0).min().unwrap_or(u64::MAX) as f64;
+    let part = narrowest / groups.len().max(1) as f64;
+    let aim = |(group, asks): (&str, f64)| {
+        let first = scenario.traffic.iter().find(|traffic| traffic.group == group)?;
+        let aim = match &first.load {
+            Load::Tcp { pattern: Pattern::Bulk { .. }, .. } => Aim::Goodput,
+            Load::Tcp { .. } => Aim::Answers,
+            Load::Udp { .. } if asks <= part => Aim::Timeliness,
+            Load::Udp { .. } => Aim::Arrival,
+        };
+        Some(GroupAim { group: group.to_owned(), aim })
+    };
+    groups.into_iter().filter_map(aim).collect()
+}
+
+/// What a source of datagrams sends, bit/s.
+fn asks(load: &Load) -> f64 {
+    let bits = |rate: &Rate| rate.bits_per_second() as f64;
+    match load {
+        Load::Udp { timing: Timing::Constant(rate) | Timing::Poisson(rate), .. } => bits(rate),
+        Load::Udp { timing: Timing::OnOff { rate, on, off }, .. } => {
+            bits(rate) * on.mean() / (on.mean() + off.mean()).max(1e-9)
+        }
+        Load::Tcp { .. } | Load::Udp { timing: Timing::Trace { .. }, .. } => 0.0,
+    }
+}

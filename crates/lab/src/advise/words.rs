@@ -1,0 +1,124 @@
+//! Advice in plain words.
+
+use std::fmt::Write;
+
+use super::{Advice, Evidence, Finding};
+use crate::language::show;
+use crate::results::Estimate;
+
+/// The columns of the table of evidence.
+const HEAD: [&str; 4] = ["", "no trunk", "as advised", "difference"];
+
+impl Advice {
+    /// What to choose, what it gains, and the evidence.
+    pub fn to_text(&self) -> String {
+        let mut text = format!("{}\n\n", self.title);
+        text += &self.verdict();
+        text += "\n\nWhat was tried, each against the best before it:\n\n";
+        for (number, finding) in self.findings.iter().enumerate() {
+            text += &if number == 0 { finding.first() } else { finding.sentence() };
+            text.push('\n');
+        }
+        text += "\nWhat counts, of each group:\n\n";
+        for one in &self.aims {
+            let _ = writeln!(text, "  {}: {}", one.group, one.aim.words());
+        }
+        text += "\nWithout a trunk and as advised, by other seeds than those it was found by (mean ± half of the 95 % interval):\n\n";
+        text += &self.table();
+        let _ = writeln!(text, "\n{} runs.", self.runs);
+        if self.trunk {
+            let _ = write!(text, "\nFor the experiment's file:\n\n{}", self.experiment_toml);
+            let _ = write!(text, "\nFor the gateways:\n\n{}", self.gateway_toml);
+        }
+        text
+    }
+
+    fn verdict(&self) -> String {
+        if !self.trunk {
+            return "Choose no trunk: none of those tried serves this network better than none does."
+                .to_owned();
+        }
+        let chosen = self.findings.iter().skip(1).filter(|finding| finding.is_choice());
+        let chosen: Vec<String> =
+            chosen.map(|finding| format!("{} ({})", finding.choice, finding.setting)).collect();
+        let what =
+            if chosen.is_empty() { "the trunk as it is written".to_owned() } else { chosen.join("; ") };
+        let differences: Vec<String> =
+            self.evidence.iter().filter(|one| one.certain).map(Evidence::sentence).collect();
+        format!("Choose: {what}.\nIt makes a difference to: {}.", differences.join("; "))
+    }
+
+    fn table(&self) -> String {
+        let row = |one: &Evidence| {
+            let unit = &*one.unit;
+            let sure = if one.certain { "" } else { " (none beyond chance)" };
+            let difference = format!("{}{sure}", spread(&one.difference, unit));
+            [one.metric.clone(), spread(&one.without, unit), spread(&one.with, unit), difference]
+        };
+        let rows: Vec<[String; 4]> =
+            std::iter::once(HEAD.map(str::to_owned)).chain(self.evidence.iter().map(row)).collect();
+        let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+        let widths = [0, 1, 2].map(width);
+        let line = |row: &[String; 4]| {
+            let [metric, without, with, difference] = row;
+            let line = format!(
+                "  {metric:0$}  {without:>1$}  {with:>2$}  {difference}",
+                widths[0], widths[1], widths[2]
+            );
+            format!("{}\n", line.trim_end())
+        };
+        rows.iter().map(line).collect()
+    }
+}
+
+impl Finding {
+    /// Something else than before is advised.
+    fn is_choice(&self) -> bool {
+        self.choice != self.before
+    }
+
+    /// Of the trunk as it is written.
+    fn first(&self) -> String {
+        let better = if self.is_choice() { "it is better" } else { "it is no better" };
+        format!("- {}: {better}.{}", self.setting, self.trials())
+    }
+
+    fn sentence(&self) -> String {
+        let text = if self.is_choice() {
+            format!("- {}: choose {}.", self.setting, self.choice)
+        } else if self.tried.iter().all(super::Trial::is_nothing) {
+            format!("- {}: it makes no difference; {}.", self.setting, self.choice)
+        } else {
+            format!("- {}: keep {}.", self.setting, self.choice)
+        };
+        text + &self.trials()
+    }
+
+    fn trials(&self) -> String {
+        let mut text = String::new();
+        for trial in &self.tried {
+            let half = trial.gain.ci95.map(|half| format!(" ± {half:.2}")).unwrap_or_default();
+            let _ = write!(text, "\n    {:+.2}{half}  {}", trial.gain.mean, trial.name);
+        }
+        text
+    }
+}
+
+impl super::Trial {
+    /// Neither a gain nor a loss beyond its interval.
+    fn is_nothing(&self) -> bool {
+        self.gain.ci95.is_none_or(|half| self.gain.mean.abs() <= half.max(super::WORTH))
+    }
+}
+
+impl Evidence {
+    fn sentence(&self) -> String {
+        let show = |estimate: &Estimate| show(estimate.mean, &self.unit);
+        format!("{} {} instead of {}", self.metric, show(&self.with), show(&self.without))
+    }
+}
+
+fn spread(estimate: &Estimate, unit: &str) -> String {
+    let half = estimate.ci95.map(|half| format!(" ± {}", show(half, unit))).unwrap_or_default();
+    format!("{}{half}", show(estimate.mean, unit))
+}
