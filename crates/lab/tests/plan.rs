@@ -217,4 +217,10 @@ fn a_quick_run_leaves_out_points_that_claims_are_about() {
     let again =
         Document::parse("again.toml", &document.to_toml()).unwrap_or_else(|mistakes| panic!("{mistakes}"));
     assert_eq!(again.experiment(), document.experiment());
+    assert_eq!(
+        again.points(),
+        document.points(),
+        "what is kept beside results asks for what was left out, which is no matter"
+    );
+    assert!(again.plan().is_err());
 }

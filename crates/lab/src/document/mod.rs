@@ -148,7 +148,7 @@ impl Document {
         &self.experiment
     }
 
-    /// Every point of its sweep, checked: axes cross in the file's order, the last varies fastest.
+    /// Every point of its sweep, checked, and what is asked of the results: axes cross in the file's order, the last varies fastest.
     ///
     /// # Errors
     /// All that is wrong with them.
@@ -171,6 +171,15 @@ impl Document {
             Ok(_) => Err(self.explained(Vec::new(), asked)),
             Err(found) => Err(self.explained(found, asked)),
         }
+    }
+
+    /// The points alone: of a document that is kept beside its results, in which a quick run has left out some that claims are about.
+    ///
+    /// # Errors
+    /// All that is wrong with them.
+    pub fn points(&self) -> Result<Vec<Planned>, Mistakes> {
+        let planned = plan::plan(&self.experiment, &self.tree, read::experiment);
+        planned.map_err(|found| self.explained(found, Vec::new()))
     }
 
     /// Where mistakes are, and what brings them about.

@@ -32,7 +32,7 @@ pub fn write(directory: &Directory) -> Result<Entry, ReportError> {
     let text = directory.text()?;
     let name = directory.path().join(FILES[0]).display().to_string();
     let document = Document::parse(&name, &text).map_err(ReportError::Document)?;
-    let planned = document.plan().map_err(ReportError::Document)?;
+    let planned = document.points().map_err(ReportError::Document)?;
     let (results, runs) = (directory.results()?, directory.runs()?);
     let judgement = judge(document.experiment(), &results);
     let there = |file: &&str| *file == MARKDOWN || directory.path().join(file).is_file();
