@@ -60,9 +60,6 @@ pub enum AdviseError {
         "there is no traffic that could fare better or worse; allowed: at least one source that is enabled"
     )]
     NoTraffic,
-    /// What is advised on is one network.
-    #[error("the sweep has {0} points; allowed: a network without [sweep], or values for its axes by --set")]
-    Sweep(usize),
     /// The network makes no sense.
     #[error(transparent)]
     Mistakes(#[from] Mistakes),
@@ -166,7 +163,7 @@ fn is_gain(difference: &Estimate) -> bool {
     difference.ci95.is_some_and(|half| difference.mean - half > 0.0) && difference.mean > WORTH
 }
 
-/// Tries settings of a network's trunks and says which to choose.
+/// Tries settings of a network's trunks and says which to choose. A sweep is left out: the network is as it is written without.
 ///
 /// # Errors
 /// If there is nothing to advise on, the network makes no sense, or a run fails or is stopped.
@@ -176,12 +173,8 @@ pub fn advise(
     stop: &AtomicBool,
     progress: impl FnMut(Progress),
 ) -> Result<Advice, AdviseError> {
-    let points = document.plan()?;
-    if points.len() != 1 {
-        return Err(AdviseError::Sweep(points.len()));
-    }
     let network = network(document.experiment())?;
-    let aims = aim::aims(&points[0].scenario);
+    let aims = aim::aims(&race::scenario("network", &network)?);
     if aims.is_empty() {
         return Err(AdviseError::NoTraffic);
     }

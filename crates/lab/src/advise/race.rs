@@ -13,6 +13,7 @@ use super::{AdviseError, Evidence, GroupAim, Options, Progress};
 use crate::catalogue::unit;
 use crate::document::Document;
 use crate::engine::{self, EngineError};
+use crate::experiment::Experiment;
 use crate::results::{Estimate, Outcome};
 use crate::scenario::Scenario;
 use crate::statistics::estimate;
@@ -51,8 +52,7 @@ impl<'a, F: FnMut(Progress)> Race<'a, F> {
         let runs = runs.max(2) as usize;
         let progress = Progress { variant: variant.name.clone(), done: self.done, total: self.total };
         (self.progress)(progress);
-        let text = toml::to_string(&variant.experiment).unwrap_or_default();
-        let scenario = Document::parse(&variant.name, &text)?.plan()?.swap_remove(0).scenario;
+        let scenario = scenario(&variant.name, &variant.experiment)?;
         let (engine, stop) = (self.options.engine, self.stop);
         let next = AtomicUsize::new(0);
         let outcomes: Mutex<Vec<Option<Result<Outcome, EngineError>>>> = Mutex::new(vec![None; runs]);
@@ -99,6 +99,12 @@ impl<'a, F: FnMut(Progress)> Race<'a, F> {
         let names = names.chain(["all.fairness.groups".to_owned()]);
         names.filter_map(|metric| compare(metric, without, with)).collect()
     }
+}
+
+/// What an experiment without a sweep runs.
+pub(super) fn scenario(name: &str, experiment: &Experiment) -> Result<Scenario, AdviseError> {
+    let text = toml::to_string(experiment).unwrap_or_default();
+    Ok(Document::parse(name, &text)?.plan()?.swap_remove(0).scenario)
 }
 
 /// The same with sources that begin up to a second later, each by itself: a network in which nothing is random would come out the
