@@ -97,7 +97,9 @@ impl Network {
         let proxy = self.proxies.len() as u32;
         let node = self.node(name, NodeKind::Proxy(proxy));
         if let ProxyMode::Split(tcp) | ProxyMode::PathTail(tcp, _) = &mut settings.mode {
-            tcp.iter_mut().for_each(|tcp| self.set_clock(node, tcp));
+            for tcp in tcp {
+                self.set_clock(node, tcp);
+            }
         }
         self.proxies.push(Proxy::new(node, settings));
         (node, ProxyId(proxy))
