@@ -8,6 +8,7 @@ use std::ops::AddAssign;
 
 use toml::Value;
 
+use crate::catalogue;
 use crate::experiment::{Cell, Claim, ClaimKind, Experiment, Published};
 use crate::language::{Condition, ConditionError, Table, factor};
 use crate::results::{ClaimOutcome, Estimate, Point, PointResult, Verdict};
@@ -101,7 +102,7 @@ impl Judgement {
 
 /// Decides all claims and published values by the results, which are in the sweep's order.
 pub fn judge(experiment: &Experiment, results: &[PointResult]) -> Judgement {
-    let units = |metric: &str| Ok(Some(unit(metric)));
+    let units = |metric: &str| Ok(catalogue::unit(metric));
     let table = Table::new(results, &units);
     let mut judgement = Judgement::default();
     for claim in &experiment.claims {
@@ -130,20 +131,6 @@ pub fn annotate(results: &mut [PointResult], judgement: &Judgement) {
             }
         }
         result.claims.clone_from(&judgement.claims);
-    }
-}
-
-/// The base unit of a metric, by the quantity that its name ends with (docs/metrics.md).
-fn unit(metric: &str) -> &'static str {
-    let is = |words: &[&str]| metric.split('.').any(|part| words.contains(&part));
-    if is(&["goodput", "throughput", "delivered"]) && !is(&["packets"]) {
-        "bit/s"
-    } else if is(&["bytes", "buffered"]) {
-        "B"
-    } else if is(&["delay", "rtt", "sojourn", "jitter", "time"]) && !is(&["samples"]) {
-        "s"
-    } else {
-        "1"
     }
 }
 

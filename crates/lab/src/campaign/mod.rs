@@ -25,7 +25,7 @@ use crate::experiment::Experiment;
 use crate::plan::Planned;
 use crate::results::{Outcome, Point, PointResult, Run};
 use crate::scenario::Scenario;
-use crate::store::{Begin, Directory, Identity, Journal, StoreError};
+use crate::store::{self, Begin, Directory, Identity, Journal, StoreError};
 use crate::verdict::{self, Judgement};
 
 pub use summary::{finite, summarise};
@@ -264,11 +264,17 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Takes every directory, before anything is run, and says what is to be run.
 fn begin(studies: &[Study], options: &Options) -> Result<(Vec<Option<Open>>, Vec<Job>), StoreError> {
+    let path = |study: &Study| options.out.join(&study.experiment.id);
+    // Before any of them is made.
+    if options.begin == Begin::Fresh
+        && let Some(taken) = studies.iter().map(path).find(|path| store::is_taken(path))
+    {
+        return Err(StoreError::Taken { path: taken });
+    }
     let (mut open, mut jobs) = (Vec::new(), Vec::new());
     for (number, study) in studies.iter().enumerate() {
         let identity = Identity { document: &study.text, engine: options.engine.name(), version: VERSION };
-        let path = options.out.join(&study.experiment.id);
-        let (journal, runs) = Journal::begin(&path, &identity, options.begin)?;
+        let (journal, runs) = Journal::begin(&path(study), &identity, options.begin)?;
         let seeds: BTreeSet<u64> = study.seeds().collect();
         let mut left = 0;
         for (point, planned) in study.points.iter().enumerate() {

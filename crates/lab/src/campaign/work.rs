@@ -5,8 +5,9 @@
 
 use std::collections::VecDeque;
 
-use crate::scenario::{Load, Scenario};
-use trunkline_sim::Timing;
+use trunkline_sim::{Pattern, Timing};
+
+use crate::scenario::{End, Load, Scenario};
 
 /// Bits of a packet, as far as the estimate goes.
 const PACKET: f64 = 8.0 * 1000.0;
@@ -40,7 +41,27 @@ pub fn work(scenario: &Scenario) -> f64 {
         }
     }
     let carried: f64 = offered.iter().zip(&rates).map(|(offered, rate)| offered.min(*rate)).sum();
-    (carried * scenario.duration.as_secs_f64() / PACKET).max(LEAST)
+    (carried * seconds(scenario) / PACKET).max(LEAST)
+}
+
+/// How long it runs, about: if it ends with its transfers, their octets over the narrowest link, and as long again for what is in
+/// their way.
+fn seconds(scenario: &Scenario) -> f64 {
+    let most = scenario.duration.as_secs_f64();
+    if scenario.end != End::Transfers {
+        return most;
+    }
+    let bits = scenario.traffic.iter().map(|source| match &source.load {
+        Load::Tcp { pattern: Pattern::Bulk { flows, bytes: Some(bytes), .. }, .. } => {
+            8.0 * f64::from(*flows) * *bytes as f64
+        }
+        _ => 0.0,
+    });
+    let bits: f64 = bits.sum();
+    let rates =
+        scenario.links.iter().flat_map(|link| &link.ways).map(|way| way.rate.bits_per_second() as f64);
+    let narrowest = rates.fold(f64::INFINITY, f64::min);
+    (2.0 * bits / narrowest).min(most)
 }
 
 /// The links from one node to another, fewest first.

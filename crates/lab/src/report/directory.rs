@@ -7,10 +7,10 @@ use thiserror::Error;
 use super::{
     Entry, INDEX, INDEX_MARKDOWN, MARKDOWN, Material, PAGE, TcpInUse, index, index_markdown, markdown, page,
 };
-use crate::campaign::VERSION;
+use crate::campaign::{VERSION, summarise};
 use crate::document::{Document, Mistakes};
 use crate::store::{Directory, StoreError, replace};
-use crate::verdict::judge;
+use crate::verdict::{annotate, judge};
 
 /// Why there is no report.
 #[derive(Debug, Error)]
@@ -29,12 +29,31 @@ const FILES: [&str; 6] =
 
 /// Writes an experiment's page and its Markdown beside its results, and gives its line of the index.
 pub fn write(directory: &Directory) -> Result<Entry, ReportError> {
+    with(directory, |material| {
+        directory.write(PAGE, page(material).as_bytes())?;
+        directory.write(MARKDOWN, markdown(material).as_bytes())
+    })
+}
+
+/// An experiment's line of the index.
+pub fn entry(directory: &Directory) -> Result<Entry, ReportError> {
+    with(directory, |_| Ok(()))
+}
+
+fn with(
+    directory: &Directory,
+    write: impl FnOnce(&Material) -> Result<(), StoreError>,
+) -> Result<Entry, ReportError> {
     let text = directory.text()?;
     let name = directory.path().join(FILES[0]).display().to_string();
     let document = Document::parse(&name, &text).map_err(ReportError::Document)?;
     let planned = document.points().map_err(ReportError::Document)?;
-    let (results, runs) = (directory.results()?, directory.runs()?);
+    // Of the runs that are there, be they all or not.
+    let mut runs = directory.runs()?;
+    runs.sort_by_cached_key(|run| (planned.iter().position(|planned| planned.point == run.point), run.seed));
+    let mut results = summarise(&runs);
     let judgement = judge(document.experiment(), &results);
+    annotate(&mut results, &judgement);
     let there = |file: &&str| *file == MARKDOWN || directory.path().join(file).is_file();
     let files: Vec<String> = FILES.iter().filter(|file| there(file)).map(|&file| file.to_owned()).collect();
     let material = Material {
@@ -47,8 +66,7 @@ pub fn write(directory: &Directory) -> Result<Entry, ReportError> {
         files: &files,
         took: None,
     };
-    directory.write(PAGE, page(&material).as_bytes())?;
-    directory.write(MARKDOWN, markdown(&material).as_bytes())?;
+    write(&material)?;
     Ok(Entry::of(&material))
 }
 

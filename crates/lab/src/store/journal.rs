@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::{
     DOCUMENT, Directory, RESULTS, RUNS, RUNS_TABLE, SERIES_TABLE, StoreError, columns, lines, replace,
 };
+use crate::report::{MARKDOWN, PAGE};
 use crate::results::{PointResult, Run};
 
 /// What is done with results that are there already.
@@ -50,10 +51,9 @@ impl Journal {
         fs::create_dir_all(path).map_err(|error| StoreError::io("make", path, error))?;
         let lock = lock(path)?;
         let directory = Directory { path: path.to_owned() };
-        let there = path.join(DOCUMENT).exists() || path.join(RUNS).exists();
         let runs = match how {
-            Begin::Fresh if there => return Err(StoreError::Taken { path: path.to_owned() }),
-            Begin::Resume if there => resume(&directory, identity)?,
+            Begin::Fresh if is_taken(path) => return Err(StoreError::Taken { path: path.to_owned() }),
+            Begin::Resume if is_taken(path) => resume(&directory, identity)?,
             Begin::Fresh | Begin::Resume | Begin::Force => {
                 clear(path)?;
                 replace(&path.join(DOCUMENT), identity.document.as_bytes())?;
@@ -96,6 +96,11 @@ impl Journal {
     }
 }
 
+/// Whether there are results in a directory, or once were to be.
+pub fn is_taken(path: &Path) -> bool {
+    path.join(DOCUMENT).exists() || path.join(RUNS).exists()
+}
+
 fn line<T: Serialize>(value: &T) -> Vec<u8> {
     // Plain data with keys that are texts: there is nothing in it that JSON does not know.
     let mut line = serde_json::to_vec(value).unwrap_or_default();
@@ -116,7 +121,7 @@ fn lock(path: &Path) -> Result<File, StoreError> {
 
 /// Removes the results of another time; a report made of them, too.
 fn clear(path: &Path) -> Result<(), StoreError> {
-    for name in [RESULTS, RUNS, RUNS_TABLE, SERIES_TABLE, DOCUMENT, "index.html", "report.md"] {
+    for name in [RESULTS, RUNS, RUNS_TABLE, SERIES_TABLE, DOCUMENT, PAGE, MARKDOWN] {
         match fs::remove_file(path.join(name)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(StoreError::io("remove", &path.join(name), error));

@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 
 pub use error::StoreError;
-pub use journal::{Begin, Identity, Journal};
+pub use journal::{Begin, Identity, Journal, is_taken};
 
 use crate::results::{PointResult, Run};
 
@@ -56,7 +56,10 @@ impl Directory {
         if let Ok(one) = Self::open(out) {
             return Ok(vec![one]);
         }
-        let failed = |error| StoreError::io("read", out, error);
+        let failed = |error: io::Error| match error.kind() {
+            io::ErrorKind::NotFound => StoreError::NoResults { path: out.to_owned() },
+            _ => StoreError::io("read", out, error),
+        };
         let mut found = Vec::new();
         for entry in fs::read_dir(out).map_err(failed)? {
             found.extend(Self::open(&entry.map_err(failed)?.path()).ok());
@@ -87,6 +90,12 @@ impl Directory {
         let path = self.path.join(RESULTS);
         let text = fs::read_to_string(&path).map_err(|error| StoreError::io("read", &path, error))?;
         lines(&path, &text)
+    }
+
+    /// Names of the files with data that are there.
+    pub fn files(&self) -> Vec<String> {
+        let names = [RESULTS, RUNS, RUNS_TABLE, SERIES_TABLE, DOCUMENT];
+        names.into_iter().filter(|name| self.path.join(name).exists()).map(str::to_owned).collect()
     }
 
     /// Puts a file among them, such as a report.
