@@ -1,9 +1,15 @@
 //! What can be said on the command line. The man pages and shell completions are made from this.
 
+mod lab;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use trunkline_units::Rate;
+
+pub(crate) use lab::{
+    CheckArguments, Execution, LabArguments, LabCommand, PapersArguments, ReportArguments, RunArguments,
+};
 
 /// TCP trunks between sites: every class of traffic in a congestion-controlled, encrypted lane of its own.
 #[derive(Debug, Parser)]
@@ -35,6 +41,8 @@ pub(crate) enum Command {
     Demo(DemoArguments),
     /// Measure on this machine what a trunk costs, or what it does for its users, next to plain routing.
     Bench(BenchArguments),
+    /// Run experiments in a simulator: those of papers, and your own.
+    Lab(LabArguments),
     /// Make a private key and print it.
     Genkey,
     /// Read a private key from standard input and print its public key.

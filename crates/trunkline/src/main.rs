@@ -21,6 +21,7 @@ fn main() -> ExitCode {
         Command::Down(arguments) => commands::control::down(&arguments),
         Command::Demo(arguments) => commands::demo::demo(&arguments),
         Command::Bench(arguments) => commands::bench::bench(&arguments),
+        Command::Lab(arguments) => commands::lab::lab(&arguments.command),
         Command::Genkey => commands::keys::genkey(),
         Command::Pubkey => commands::keys::pubkey(),
         Command::Completions(arguments) => commands::generate::completions(&arguments),

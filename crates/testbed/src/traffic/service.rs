@@ -32,6 +32,11 @@ impl Stop {
         self.0.load(Relaxed)
     }
 
+    /// What it sets, for whoever looks at that alone.
+    pub fn flag(&self) -> &AtomicBool {
+        &self.0
+    }
+
     /// Sleeps until `then`; `false` if stopped before.
     pub fn sleep_until(&self, then: Instant) -> bool {
         loop {

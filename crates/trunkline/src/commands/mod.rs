@@ -5,5 +5,6 @@ pub(crate) mod control;
 pub(crate) mod demo;
 pub(crate) mod generate;
 pub(crate) mod keys;
+pub(crate) mod lab;
 pub(crate) mod site;
 pub(crate) mod top;

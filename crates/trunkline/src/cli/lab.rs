@@ -1,0 +1,111 @@
+//! `trunkline lab`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use trunkline_lab::engine::EngineKind;
+
+#[derive(Debug, Args)]
+pub(crate) struct LabArguments {
+    #[command(subcommand)]
+    pub(crate) command: LabCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum LabCommand {
+    /// Run experiments, each a file, and make their reports.
+    Run(RunArguments),
+    /// Run what five papers measured, and say what is true of it with today's code.
+    Papers(PapersArguments),
+    /// Check experiments and say what they mean.
+    Check(CheckArguments),
+    /// Make the reports of results again.
+    Report(ReportArguments),
+    /// Print the JSON Schema of experiments, for editors.
+    Schema,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArguments {
+    /// Experiments.
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) execution: Execution,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PapersArguments {
+    /// Experiments, by id, or papers. [default: all]
+    #[arg(value_name = "ID|PAPER")]
+    pub(crate) names: Vec<String>,
+    /// Say what there is, and run nothing.
+    #[arg(long)]
+    pub(crate) list: bool,
+    #[command(flatten)]
+    pub(crate) execution: Execution,
+}
+
+/// How experiments are run.
+#[derive(Debug, Args)]
+pub(crate) struct Execution {
+    /// What carries them out: sim, in virtual time, or testbed.
+    #[arg(long, value_name = "ENGINE", default_value = "sim", value_parser = engine)]
+    pub(crate) engine: EngineKind,
+    /// Run each point N times, each with another seed. [default: as the file says]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) runs: Option<u32>,
+    /// The first run's seed. [default: as the file says]
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// Set a value of the files, such as links.core.rate="5 Mbit/s"; may be repeated.
+    #[arg(long, value_name = "PATH=VALUE", value_parser = setting)]
+    pub(crate) set: Vec<(String, String)>,
+    /// Make them what the files say of a quick run.
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Where results and reports go: a directory for each experiment, and an index.
+    #[arg(long, value_name = "DIR", default_value = "results")]
+    pub(crate) out: PathBuf,
+    /// Print a line of JSON for each point instead, and progress on standard error.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Runs at a time. [default: one for each CPU]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) jobs: Option<u16>,
+    /// Go on with what an interrupted run left.
+    #[arg(long)]
+    pub(crate) resume: bool,
+    /// Remove the results of these experiments that are there.
+    #[arg(long, conflicts_with = "resume")]
+    pub(crate) force: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckArguments {
+    /// Experiments.
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    /// Check them as they are in a quick run.
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Set a value of the files, such as links.core.rate="5 Mbit/s"; may be repeated.
+    #[arg(long, value_name = "PATH=VALUE", value_parser = setting)]
+    pub(crate) set: Vec<(String, String)>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReportArguments {
+    /// Results of an experiment, or a directory of such.
+    #[arg(required = true, value_name = "DIR")]
+    pub(crate) directories: Vec<PathBuf>,
+}
+
+fn engine(text: &str) -> Result<EngineKind, String> {
+    text.parse().map_err(|error: trunkline_lab::engine::EngineError| error.to_string())
+}
+
+fn setting(text: &str) -> Result<(String, String), String> {
+    let (path, value) = text.split_once('=').ok_or("allowed: PATH=VALUE")?;
+    Ok((path.trim().to_owned(), value.trim().to_owned()))
+}

@@ -1,0 +1,84 @@
+//! `lab`: experiments in a simulator.
+
+mod check;
+mod papers;
+mod progress;
+mod report;
+mod run;
+mod verdicts;
+
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use trunkline_lab::document::{Document, Mistakes};
+use trunkline_lab::store::StoreError;
+
+use crate::cli::LabCommand;
+use crate::failure::Failure;
+
+pub(crate) fn lab(command: &LabCommand) -> Result<(), Failure> {
+    match command {
+        LabCommand::Run(arguments) => run::run(arguments),
+        LabCommand::Papers(arguments) => papers::papers(arguments),
+        LabCommand::Check(arguments) => check::check(arguments),
+        LabCommand::Report(arguments) => report::report(arguments),
+        LabCommand::Schema => print(&trunkline_lab::schema::text()),
+    }
+}
+
+/// Collects mistakes of all files, so that they are told at once.
+#[derive(Default)]
+struct Wrong(Vec<String>);
+
+impl Wrong {
+    /// What came of a file, if it is right.
+    fn check<T>(&mut self, outcome: Result<T, Mistakes>) -> Option<T> {
+        outcome.map_err(|mistakes| self.0.extend(mistakes.0.iter().map(ToString::to_string))).ok()
+    }
+
+    fn add(&mut self, text: String) {
+        self.0.push(text);
+    }
+
+    /// Says all of them, each in a line that begins with its place.
+    fn finish(self, then: &str) -> Result<(), Failure> {
+        if self.0.is_empty() {
+            return Ok(());
+        }
+        for line in &self.0 {
+            eprintln!("{line}");
+        }
+        let count =
+            if self.0.len() == 1 { "1 mistake".to_owned() } else { format!("{} mistakes", self.0.len()) };
+        Err(Failure::Input(format!("{count}, {then}")))
+    }
+}
+
+/// A file as it is to be run.
+fn read(path: &Path, quick: bool, sets: &[(String, String)]) -> Result<Document, Mistakes> {
+    set(Document::read(path)?, quick, sets)
+}
+
+fn set(mut document: Document, quick: bool, sets: &[(String, String)]) -> Result<Document, Mistakes> {
+    if quick {
+        document.quicken()?;
+    }
+    for (path, value) in sets {
+        document.set(path, value)?;
+    }
+    Ok(document)
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        if error.is_input() { Failure::Input(error.to_string()) } else { Failure::Other(error.to_string()) }
+    }
+}
+
+fn print(text: &str) -> Result<(), Failure> {
+    match io::stdout().write_all(text.as_bytes()) {
+        // Whoever reads has seen enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        outcome => outcome.map_err(Failure::doing("cannot write to standard output")),
+    }
+}

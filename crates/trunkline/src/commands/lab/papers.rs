@@ -1,0 +1,74 @@
+//! `lab papers`: the experiments that come with the program.
+
+use trunkline_lab::document::Document;
+
+use super::run::carry_out;
+use super::{Wrong, print, verdicts};
+use crate::cli::PapersArguments;
+use crate::failure::Failure;
+
+/// Every experiment under `experiments/`: its path and its text.
+const EXPERIMENTS: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/experiments.rs"));
+
+pub(super) fn papers(arguments: &PapersArguments) -> Result<(), Failure> {
+    let execution = &arguments.execution;
+    let mut wrong = Wrong::default();
+    let all: Vec<Document> = EXPERIMENTS
+        .iter()
+        .filter_map(|(path, text)| wrong.check(Document::parse(path, text)))
+        .filter(|document| document.experiment().paper.is_some())
+        .collect();
+    let chosen = choose(all, &arguments.names)?;
+    let documents: Vec<Document> =
+        chosen.into_iter().filter_map(|document| wrong.check(execution.apply(document))).collect();
+    if arguments.list {
+        wrong.finish("not all can be listed")?;
+        return print(&list(&documents)?);
+    }
+    let entries = carry_out(&documents, wrong, execution)?;
+    if execution.json { Ok(()) } else { print(&verdicts::by_paper(&entries)) }
+}
+
+/// Those that a name is of: an id, another name, or a paper. All if there are no names.
+fn choose(all: Vec<Document>, names: &[String]) -> Result<Vec<Document>, Failure> {
+    let answers = |document: &Document, name: &String| {
+        let experiment = document.experiment();
+        experiment.id == *name || experiment.aliases.contains(name) || experiment.paper.as_ref() == Some(name)
+    };
+    if let Some(unknown) = names.iter().find(|name| !all.iter().any(|document| answers(document, name))) {
+        let mut papers: Vec<&str> =
+            all.iter().filter_map(|document| document.experiment().paper.as_deref()).collect();
+        papers.dedup();
+        return Err(Failure::Input(format!(
+            "there is no experiment or paper {unknown:?}; allowed: {}, and what --list shows",
+            papers.join(", ")
+        )));
+    }
+    let wanted = |document: &Document| names.is_empty() || names.iter().any(|name| answers(document, name));
+    Ok(all.into_iter().filter(wanted).collect())
+}
+
+fn list(documents: &[Document]) -> Result<String, Failure> {
+    let mut lines = Vec::new();
+    let width = documents.iter().map(|document| document.experiment().id.len()).max().unwrap_or(0);
+    for document in documents {
+        let experiment = document.experiment();
+        let points = document.plan().map_err(|mistakes| Failure::Input(mistakes.to_string()))?.len();
+        let cells: usize = experiment.published.iter().map(|published| published.values.len()).sum();
+        let also = if experiment.aliases.is_empty() {
+            String::new()
+        } else {
+            format!(" (also {})", experiment.aliases.join(", "))
+        };
+        lines.push(format!(
+            "{:width$}  {:>3} points × {} runs, {:>2} claims, {:>2} values  {}{also}\n",
+            experiment.id,
+            points,
+            experiment.runs,
+            experiment.claims.len(),
+            cells,
+            experiment.title
+        ));
+    }
+    Ok(lines.concat())
+}

@@ -1,0 +1,148 @@
+//! `lab run`: from files to results and reports.
+
+use std::collections::BTreeSet;
+use std::thread::available_parallelism;
+
+use trunkline_lab::campaign::{self, Campaign, Event, Options, Study};
+use trunkline_lab::document::Document;
+use trunkline_lab::engine::{EngineError, EngineKind};
+use trunkline_lab::report::{self as reports, Entry, INDEX, PAGE, ReportError};
+use trunkline_lab::results::Point;
+use trunkline_lab::store::Begin;
+use trunkline_testbed::interrupt;
+
+use super::progress::Bar;
+use super::{Wrong, print, read, report, set, verdicts};
+use crate::cli::{Execution, RunArguments};
+use crate::failure::Failure;
+
+pub(super) fn run(arguments: &RunArguments) -> Result<(), Failure> {
+    let execution = &arguments.execution;
+    let mut wrong = Wrong::default();
+    let sets = execution.sets();
+    let documents: Vec<Document> =
+        arguments.files.iter().filter_map(|file| wrong.check(read(file, execution.quick, &sets))).collect();
+    carry_out(&documents, wrong, execution).map(|_| ())
+}
+
+impl Execution {
+    /// All that is set, in order.
+    fn sets(&self) -> Vec<(String, String)> {
+        let mut sets = self.set.clone();
+        sets.extend(self.runs.map(|runs| ("runs".to_owned(), runs.to_string())));
+        sets.extend(self.seed.map(|seed| ("seed".to_owned(), seed.to_string())));
+        sets
+    }
+
+    /// An experiment of the papers as it is to be run.
+    pub(super) fn apply(&self, document: Document) -> Result<Document, trunkline_lab::document::Mistakes> {
+        set(document, self.quick, &self.sets())
+    }
+}
+
+/// Runs experiments, makes their reports and says how they came out.
+pub(super) fn carry_out(
+    documents: &[Document],
+    mut wrong: Wrong,
+    execution: &Execution,
+) -> Result<Vec<Entry>, Failure> {
+    if execution.engine == EngineKind::Testbed {
+        return Err(Failure::Input(EngineError::Unsupported.to_string()));
+    }
+    let studies: Vec<Study> =
+        documents.iter().filter_map(|document| wrong.check(Study::new(document))).collect();
+    let mut ids = BTreeSet::new();
+    for id in studies.iter().map(|study| &study.experiment.id) {
+        if !ids.insert(id) {
+            wrong.add(format!("two experiments have the id {id:?}: their results would be in one place"));
+        }
+    }
+    wrong.finish("nothing was run")?;
+    let stop = interrupt::watch().map_err(Failure::doing("cannot wait for interrupts"))?;
+    let options = Options {
+        engine: execution.engine,
+        jobs: execution.jobs.map_or_else(|| available_parallelism().map_or(1, usize::from), usize::from),
+        out: execution.out.clone(),
+        begin: match (execution.resume, execution.force) {
+            (true, _) => Begin::Resume,
+            (_, true) => Begin::Force,
+            _ => Begin::Fresh,
+        },
+    };
+    let mut bar = Bar::new();
+    let mut entries: Vec<Entry> = Vec::new();
+    let mut trouble = None;
+    let campaign = campaign::run(&studies, &options, stop.flag(), |progress| {
+        bar.show(&progress);
+        if let Event::Complete(complete) = progress.event {
+            match reports::write(&complete.directory) {
+                Ok(entry) => entries.push(entry),
+                Err(error) => trouble = Some(error),
+            }
+        }
+    });
+    drop(bar);
+    let campaign = campaign?;
+    trouble.map_or(Ok(()), |error| Err(failure(error)))?;
+    entries.sort_by_key(|entry| studies.iter().position(|study| study.experiment.id == entry.id));
+    report::index(&execution.out, &entries)?;
+    tell(&campaign, execution)?;
+    Ok(entries)
+}
+
+pub(super) fn failure(error: ReportError) -> Failure {
+    match error {
+        ReportError::Store(error) => error.into(),
+        ReportError::Document(mistakes) => Failure::Input(mistakes.to_string()),
+    }
+}
+
+/// Says what came of it, and fails if something did.
+fn tell(campaign: &Campaign, execution: &Execution) -> Result<(), Failure> {
+    if execution.json {
+        let results = campaign.complete.iter().flat_map(|complete| &complete.results);
+        let lines: Result<String, _> =
+            results.map(|result| serde_json::to_string(result).map(|line| line + "\n")).collect();
+        print(&lines.map_err(Failure::doing("cannot print"))?)?;
+    } else {
+        for complete in &campaign.complete {
+            print(&verdicts::of_experiment(complete, &complete.directory.path().join(PAGE)))?;
+        }
+        if campaign.complete.len() > 1 {
+            print(&format!("All reports: {}\n", execution.out.join(INDEX).display()))?;
+        }
+    }
+    for undecided in campaign.complete.iter().flat_map(|complete| {
+        complete.judgement.undecided.iter().map(|text| format!("{}: {text}", complete.experiment.id))
+    }) {
+        eprintln!("trunkline: warning: {undecided}");
+    }
+    for failure in &campaign.failures {
+        let whose = if failure.panicked { " (the engine panicked: please report it)" } else { "" };
+        eprintln!(
+            "trunkline: {}{}, seed {}: {}{whose}",
+            failure.experiment,
+            at(&failure.point),
+            failure.seed,
+            failure.why
+        );
+    }
+    if campaign.interrupted {
+        eprintln!(
+            "trunkline: what has finished is kept in {}; the same command with --resume goes on with it",
+            execution.out.display()
+        );
+        return Err(Failure::Interrupted);
+    }
+    match campaign.failures.len() {
+        0 => Ok(()),
+        1 => Err(Failure::Other("1 run failed; --resume tries it again".to_owned())),
+        count => Err(Failure::Other(format!("{count} runs failed; --resume tries them again"))),
+    }
+}
+
+/// ` at flows=10, trunk=with`.
+fn at(point: &Point) -> String {
+    let values: Vec<_> = point.iter().map(|(axis, value)| format!("{axis}={value}")).collect();
+    if values.is_empty() { String::new() } else { format!(" at {}", values.join(", ")) }
+}

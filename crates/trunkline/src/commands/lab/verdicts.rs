@@ -1,0 +1,109 @@
+//! Claims and how they came out, for a terminal.
+
+use std::io::{self, IsTerminal as _};
+use std::path::Path;
+
+use trunkline_lab::campaign::Complete;
+use trunkline_lab::experiment::ClaimKind;
+use trunkline_lab::report::Entry;
+use trunkline_lab::results::Verdict;
+use trunkline_lab::verdict::Tally;
+
+/// The width of text that a person reads.
+const WIDTH: usize = 96;
+/// What stands before it.
+const INDENT: usize = 12;
+
+/// An experiment's claims, and where its report is.
+pub(super) fn of_experiment(complete: &Complete, page: &Path) -> String {
+    let experiment = &complete.experiment;
+    let mut text = format!("{}  {}\n", experiment.id, experiment.title);
+    for (claim, outcome) in experiment.claims.iter().zip(&complete.judgement.claims) {
+        let whose = if claim.kind == ClaimKind::Ours { " (ours)" } else { "" };
+        let what = indented(&format!("{}{whose}", outcome.text));
+        text += &["  ", &mark(outcome.verdict), " ", &what, "\n"].concat();
+        text += &[&" ".repeat(INDENT), &indented(&outcome.why), "\n"].concat();
+    }
+    let cells = complete.judgement.cells();
+    if cells.total() > 0 {
+        text += &["  published values: ", &words(cells), "\n"].concat();
+    }
+    text + &format!("  report: {}\n\n", page.display())
+}
+
+/// A line for each paper, and one for all.
+pub(super) fn by_paper(entries: &[Entry]) -> String {
+    let mut papers: Vec<(&str, [Tally; 3])> = Vec::new();
+    for entry in entries {
+        let name = entry.paper.as_deref().unwrap_or("other");
+        let place = papers.iter().position(|(other, _)| *other == name).unwrap_or_else(|| {
+            papers.push((name, [Tally::default(); 3]));
+            papers.len() - 1
+        });
+        let [claims, ours, cells] = &mut papers[place].1;
+        *claims += entry.claims;
+        *ours += entry.ours;
+        *cells += entry.cells;
+    }
+    let mut all = [Tally::default(); 3];
+    for (_, tallies) in &papers {
+        for (sum, tally) in all.iter_mut().zip(tallies) {
+            *sum += *tally;
+        }
+    }
+    if papers.len() > 1 {
+        papers.push(("all", all));
+    }
+    let mut text = format!(
+        "{:<16}{:>24}{:>24}{:>24}\n{:<16}{}\n",
+        "",
+        "claims of the paper",
+        "claims of ours",
+        "published values",
+        "",
+        format!("{:>8}{:>8}{:>8}", "hold", "differ", "fail").repeat(3)
+    );
+    for (name, tallies) in papers {
+        let cells = tallies.map(|tally| format!("{:>8}{:>8}{:>8}", tally.holds, tally.differs, tally.fails));
+        text += &[&format!("{name:<16}"), &cells.concat(), "\n"].concat();
+    }
+    text
+}
+
+pub(super) fn words(tally: Tally) -> String {
+    format!("{} hold, {} differ, {} fail", tally.holds, tally.differs, tally.fails)
+}
+
+/// A word of nine columns, in colour on a terminal.
+fn mark(verdict: Verdict) -> String {
+    let (word, colour) = match verdict {
+        Verdict::Holds => ("✓ holds  ", 32),
+        Verdict::Differs => ("≈ differs", 33),
+        Verdict::Fails => ("✗ fails  ", 31),
+    };
+    if io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none() {
+        format!("\x1b[{colour}m{word}\x1b[0m")
+    } else {
+        word.to_owned()
+    }
+}
+
+/// Broken into lines that stand below each other behind a mark.
+fn indented(text: &str) -> String {
+    let mut lines = String::new();
+    let mut column = INDENT;
+    for word in text.split_whitespace() {
+        let width = word.chars().count();
+        if column > INDENT && column + 1 + width > WIDTH {
+            lines.push('\n');
+            lines.push_str(&" ".repeat(INDENT));
+            column = INDENT;
+        } else if column > INDENT {
+            lines.push(' ');
+            column += 1;
+        }
+        lines.push_str(word);
+        column += width;
+    }
+    lines
+}

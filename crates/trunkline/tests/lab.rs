@@ -1,0 +1,329 @@
+//! `trunkline lab` from outside: files in, results out, whatever happens meanwhile.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+const FILE: &str = r#"
+id = "sample"
+title = "A file over a link"
+duration = "2 s"
+runs = 4
+
+[nodes]
+a = "host"
+b = "host"
+
+[links.core]
+ends = ["a", "b"]
+rate = "1 Mbit/s"
+delay = "5 ms"
+
+[traffic.tcp]
+kind = "bulk"
+from = "a"
+to = "b"
+tcp = "linux-6"
+
+[sweep.rate]
+paths = ["links.core.rate"]
+values = ["1 Mbit/s", "2 Mbit/s", "4 Mbit/s"]
+
+[quick]
+runs = 1
+
+[[published]]
+metric = "tcp.goodput"
+unit = "Mbit/s"
+values = [{ at = { rate = "2 Mbit/s" }, value = 1.9 }]
+
+[[claims]]
+text = "More rate is more goodput."
+holds = "increasing(tcp.goodput)"
+"#;
+
+/// So long that it can be stopped in the middle.
+const LONG: [&str; 4] = ["--set", "duration=120 s", "--runs", "12"];
+
+/// A directory that is gone at the end, with the experiment in it.
+struct Temporary(PathBuf);
+
+impl Temporary {
+    fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("trunkline-lab-test-{}-{number}", std::process::id()));
+        fs::create_dir_all(&path).expect("a directory");
+        fs::write(path.join("sample.toml"), FILE).expect("a file");
+        Temporary(path)
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_trunkline"));
+        command.current_dir(&self.0).arg("lab").args(arguments);
+        command
+    }
+
+    fn lab(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().expect("it starts")
+    }
+
+    /// Runs the experiment into `out`.
+    fn run(&self, out: &str, more: &[&str]) -> Output {
+        self.lab(&[&["run", "sample.toml", "--out", out], more].concat())
+    }
+
+    /// Starts it, and waits until `lines` runs are written.
+    fn begin(&self, out: &str, more: &[&str], lines: usize) -> Child {
+        let mut command = self.command(&[&["run", "sample.toml", "--out", out], more].concat());
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+        let begin = Instant::now();
+        while self.lines(out) < lines {
+            assert_eq!(child.try_wait().expect("wait"), None, "it ended too soon");
+            assert!(begin.elapsed() < Duration::from_secs(60), "nothing was written");
+            sleep(Duration::from_millis(2));
+        }
+        child
+    }
+
+    fn lines(&self, out: &str) -> usize {
+        let text = fs::read_to_string(self.0.join(out).join("sample/runs.jsonl")).unwrap_or_default();
+        text.lines().count()
+    }
+
+    /// All results, by file.
+    fn results(&self, out: &str) -> Vec<(String, Vec<u8>)> {
+        let read = |name: &str| {
+            let octets = fs::read(self.0.join(out).join("sample").join(name));
+            (name.to_owned(), octets.unwrap_or_else(|error| panic!("{name}: {error}")))
+        };
+        ["experiment.toml", "runs.jsonl", "results.jsonl", "runs.parquet", "report.html", "report.md"]
+            .map(read)
+            .into()
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn assert_ends_with(output: &Output, code: i32, message: &str) {
+    assert_eq!(output.status.code(), Some(code), "{}", said(output));
+    assert!(said(output).contains(message), "{}", said(output));
+}
+
+#[test]
+fn a_run_gives_a_line_of_json_for_each_point_and_a_report() {
+    let temporary = Temporary::new();
+    let output = temporary.run("out", &["--json"]);
+    assert_ends_with(&output, 0, "");
+    let text = String::from_utf8(output.stdout).expect("text");
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!(lines.len(), 3);
+    let line = &lines[1];
+    let keys: Vec<_> = line.as_object().expect("an object").keys().map(String::as_str).collect();
+    let mut sorted = vec!["experiment", "engine", "point", "runs", "metrics", "claims", "digest", "version"];
+    sorted.sort_unstable();
+    let mut found = keys.clone();
+    found.sort_unstable();
+    assert_eq!(found, sorted);
+    assert_eq!((&line["experiment"], &line["engine"]), (&"sample".into(), &"sim".into()));
+    assert_eq!((&line["point"]["rate"], &line["runs"]), (&"2 Mbit/s".into(), &4.into()));
+    let goodput = &line["metrics"]["tcp.goodput"];
+    for key in ["mean", "ci95", "min", "max", "paper"] {
+        assert!(goodput[key].is_f64(), "{key}: {goodput}");
+    }
+    let mean = goodput["mean"].as_f64().expect("a number");
+    assert!((1.4e6..2e6).contains(&mean), "{mean}");
+    assert_eq!(line["claims"][0]["verdict"], "holds");
+    assert!(line["claims"][0]["why"].as_str().expect("a text").contains("Mbit/s"));
+    assert_eq!(fs::read_to_string(temporary.0.join("out/sample/results.jsonl")).expect("results"), text);
+    for name in ["out/sample/report.html", "out/sample/report.md", "out/index.html", "out/index.md"] {
+        assert!(temporary.0.join(name).is_file(), "{name}");
+    }
+}
+
+#[test]
+fn a_person_reads_verdicts_and_where_the_report_is() {
+    let temporary = Temporary::new();
+    let output = temporary.run("out", &["--quick"]);
+    assert_ends_with(&output, 0, "");
+    let text = String::from_utf8(output.stdout).expect("text");
+    for part in ["✓ holds   More rate is more goodput.", "published values: ", "out/sample/report.html"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(!text.contains('\x1b'), "no colours without a terminal");
+    assert_eq!(temporary.lines("out"), 3);
+}
+
+#[test]
+fn the_number_of_jobs_changes_no_octet() {
+    let temporary = Temporary::new();
+    assert_ends_with(&temporary.run("one", &["--jobs", "1"]), 0, "");
+    assert_ends_with(&temporary.run("two", &["--jobs", "2"]), 0, "");
+    let [one, two] = ["one", "two"].map(|out| temporary.results(out));
+    for (one, two) in one.iter().zip(&two) {
+        assert!(one == two, "{}", one.0);
+    }
+}
+
+#[test]
+fn a_killed_run_is_gone_on_with_to_the_same_results() {
+    let temporary = Temporary::new();
+    let mut child = temporary.begin("killed", &LONG, 3);
+    child.kill().expect("kill");
+    child.wait().expect("wait");
+    let kept = temporary.lines("killed");
+    assert!((3..36).contains(&kept), "{kept}");
+    assert_ends_with(&temporary.run("killed", &LONG), 2, "--resume");
+    let output = temporary.run("killed", &[&LONG[..], &["--resume"]].concat());
+    assert_ends_with(&output, 0, "");
+    assert_ends_with(&temporary.run("whole", &LONG), 0, "");
+    let [killed, whole] = ["killed", "whole"].map(|out| temporary.results(out));
+    for (killed, whole) in killed.iter().zip(&whole) {
+        assert!(killed == whole, "{}", killed.0);
+    }
+}
+
+#[test]
+fn an_interrupt_keeps_what_has_finished_and_says_how_to_go_on() {
+    let temporary = Temporary::new();
+    let child = temporary.begin("out", &LONG, 2);
+    let begin = Instant::now();
+    kill_process(Pid::from_raw(child.id().cast_signed()).expect("a process id"), Signal::INT)
+        .expect("interrupt");
+    let output = child.wait_with_output().expect("wait");
+    assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
+    assert_ends_with(&output, 130, "--resume");
+    let kept = temporary.lines("out");
+    assert!((2..36).contains(&kept), "{kept}");
+    assert_ends_with(&temporary.run("out", &[&LONG[..], &["--resume"]].concat()), 0, "");
+    assert_eq!(temporary.lines("out"), 36);
+}
+
+#[test]
+fn results_that_are_there_are_kept_unless_told_otherwise() {
+    let temporary = Temporary::new();
+    assert_ends_with(&temporary.run("out", &["--quick"]), 0, "");
+    assert_ends_with(&temporary.run("out", &["--quick"]), 2, "--resume to go on with them, --force");
+    assert_ends_with(&temporary.run("out", &["--resume"]), 2, "experiment was another");
+    assert_eq!(temporary.lines("out"), 3);
+    assert_ends_with(&temporary.run("out", &["--force"]), 0, "");
+    assert_eq!(temporary.lines("out"), 12);
+    assert_ends_with(&temporary.run("out", &["--resume"]), 0, "");
+}
+
+#[test]
+fn mistakes_are_told_with_file_and_line_and_nothing_is_run() {
+    let temporary = Temporary::new();
+    let bad =
+        FILE.replace("rate = \"1 Mbit/s\"", "rate = \"1 Mbits\"").replace("from = \"a\"", "from = \"c\"");
+    fs::write(temporary.0.join("bad.toml"), bad).expect("a file");
+    for command in ["run", "check"] {
+        let output = temporary.lab(&[command, "sample.toml", "bad.toml"]);
+        assert_ends_with(&output, 2, "\"1 Mbits\"");
+        let place = said(&output).lines().any(|line| line.starts_with("bad.toml:13:"));
+        assert!(place, "{}", said(&output));
+    }
+    assert!(!temporary.0.join("results").exists(), "nothing was run");
+    assert_ends_with(&temporary.run("out", &["--set", "links.cor.rate=1"]), 2, "cor");
+    assert_ends_with(&temporary.run("out", &["--engine", "testbed"]), 2, "allowed: --engine sim");
+    assert_ends_with(
+        &temporary.lab(&["run", "sample.toml", "sample.toml"]),
+        2,
+        "two experiments have the id",
+    );
+    assert_ends_with(&temporary.lab(&["run", "none.toml"]), 2, "none.toml");
+}
+
+#[test]
+fn check_says_what_would_be_run() {
+    let temporary = Temporary::new();
+    let output = temporary.lab(&["check", "sample.toml"]);
+    assert_ends_with(&output, 0, "");
+    let text = String::from_utf8(output.stdout).expect("text");
+    for part in
+        ["sample.toml: fine", "2 hosts, 1 links", "3 points × 4 = 12", "rate: 1 Mbit/s, 2 Mbit/s, 4 Mbit/s"]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+#[test]
+fn a_report_is_made_again_of_results_alone() {
+    let temporary = Temporary::new();
+    assert_ends_with(&temporary.run("out", &["--quick"]), 0, "");
+    let before = temporary.results("out");
+    for name in ["report.html", "report.md"] {
+        fs::remove_file(temporary.0.join("out/sample").join(name)).expect("it is there");
+    }
+    for directory in ["out", "out/sample"] {
+        assert_ends_with(&temporary.lab(&["report", directory]), 0, "");
+        assert!(temporary.results("out") == before);
+    }
+    assert_ends_with(&temporary.lab(&["report", "nowhere"]), 2, "nowhere: there are no results");
+    fs::create_dir(temporary.0.join("empty")).expect("a directory");
+    assert_ends_with(&temporary.lab(&["report", "empty"]), 2, "no results");
+}
+
+#[test]
+fn where_nothing_can_be_written_that_is_said() {
+    let temporary = Temporary::new();
+    fs::write(temporary.0.join("file"), "").expect("a file");
+    assert_ends_with(&temporary.run("file", &[]), 1, "cannot make file/sample: ");
+}
+
+#[test]
+fn a_full_disk_keeps_what_has_finished() {
+    let temporary = Temporary::new();
+    let script = format!(
+        "mkdir out && mount -t tmpfs -o size=48k tmpfs out || exit 77; \
+         {} lab run sample.toml --out out --runs 200; code=$?; cp out/sample/runs.jsonl kept; exit $code",
+        env!("CARGO_BIN_EXE_trunkline")
+    );
+    let output =
+        Command::new("unshare").args(["-Urm", "sh", "-c", &script]).current_dir(&temporary.0).output();
+    let Some(output) = output.ok().filter(|output| output.status.code() != Some(77)) else {
+        println!("SKIPPED a_full_disk_keeps_what_has_finished: no mount namespace");
+        return;
+    };
+    if said(&output).starts_with("unshare:") {
+        println!("SKIPPED a_full_disk_keeps_what_has_finished: {}", said(&output));
+        return;
+    }
+    assert_ends_with(&output, 1, "No space left on device");
+    let kept = fs::read_to_string(temporary.0.join("kept")).expect("what was kept");
+    assert!(kept.ends_with('\n') && kept.lines().count() > 2);
+    for line in kept.lines() {
+        serde_json::from_str::<Value>(line).expect("whole lines");
+    }
+}
+
+#[test]
+fn the_experiments_of_the_papers_come_with_the_program() {
+    let temporary = Temporary::new();
+    let output = temporary.lab(&["papers", "--list"]);
+    assert_ends_with(&output, 0, "");
+    let text = String::from_utf8(output.stdout).expect("text");
+    let experiments = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
+    for paper in ["lee2002", "kung1998", "honda2005", "damjanovic2007", "bosau2004"] {
+        let files = fs::read_dir(experiments.join(paper)).expect("the paper's").count();
+        let listed = text.lines().filter(|line| line.starts_with(paper)).count();
+        assert!(files > 0 && files == listed, "{paper}: {files} files, {listed} listed");
+    }
+    assert_ends_with(&temporary.lab(&["papers", "shannon1948"]), 2, "allowed: ");
+    let one = temporary.lab(&["papers", "--list", "lee2002-fig8"]);
+    assert_eq!(String::from_utf8_lossy(&one.stdout).lines().count(), 1, "another name of one");
+}
