@@ -5,6 +5,7 @@
 //! [estimate](work), so that none is left alone at the end. A run that fails costs itself; one that panics too, since that is a
 //! mistake of the engine and not of the others.
 
+mod counter;
 mod summary;
 #[cfg(test)]
 mod tests;
@@ -28,6 +29,7 @@ use crate::scenario::Scenario;
 use crate::store::{self, Begin, Directory, Identity, Journal, StoreError};
 use crate::verdict::{self, Judgement};
 
+use counter::Counter;
 pub use summary::{finite, summarise};
 pub use work::work;
 
@@ -178,7 +180,7 @@ fn run_with(
     mut progress: impl FnMut(Progress<'_>),
 ) -> Result<Campaign, StoreError> {
     let (mut open, mut jobs) = begin(studies, options)?;
-    let mut counter = Counter::new(studies, &jobs);
+    let mut counter = Counter::new(studies, &jobs, options.jobs);
     let mut campaign = Campaign::default();
     let mut complete: Vec<(usize, Complete)> = Vec::new();
     progress(counter.progress(Event::Begun));
@@ -201,19 +203,20 @@ fn run_with(
             scope.spawn(move || {
                 while !stop.load(Ordering::Relaxed) {
                     let Some(job) = jobs.lock().ok().and_then(|mut jobs| jobs.pop()) else { return };
+                    let begin = Instant::now();
                     let outcome = outcome(engine, &studies[job.study].points[job.point].scenario, job.seed);
-                    if sender.send((job, outcome)).is_err() {
+                    if sender.send((job, begin.elapsed(), outcome)).is_err() {
                         return;
                     }
                 }
             });
         }
         drop(sender);
-        for (job, outcome) in receiver {
+        for (job, took, outcome) in receiver {
             let study = &studies[job.study];
             let Some(here) = &mut open[job.study] else { continue };
             if !matches!(outcome, Err(Trouble::Stopped)) {
-                counter.count(&job);
+                counter.count(&job, took);
             }
             match outcome {
                 Ok(outcome) => {
@@ -321,33 +324,5 @@ fn outcome(engine: &Engine<'_>, scenario: &Scenario, seed: u64) -> Result<Outcom
             let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
             Err(Trouble::Failed { why: text.unwrap_or_else(|| "a panic".to_owned()), panicked: true })
         }
-    }
-}
-
-/// What is done, and what that says of the rest.
-struct Counter {
-    begin: Instant,
-    done: usize,
-    total: usize,
-    work_done: f64,
-    work: f64,
-}
-
-impl Counter {
-    fn new(studies: &[Study], jobs: &[Job]) -> Self {
-        let total = studies.iter().map(Study::runs).sum();
-        let work = jobs.iter().map(|job| job.work).sum();
-        Counter { begin: Instant::now(), done: total - jobs.len(), total, work_done: 0.0, work }
-    }
-
-    fn count(&mut self, job: &Job) {
-        self.done += 1;
-        self.work_done += job.work;
-    }
-
-    fn progress<'a>(&self, event: Event<'a>) -> Progress<'a> {
-        let rest = (self.work - self.work_done).max(0.0) / self.work_done;
-        let left = rest.is_finite().then(|| self.begin.elapsed().mul_f64(rest.min(1e6)));
-        Progress { event, done: self.done, total: self.total, left }
     }
 }

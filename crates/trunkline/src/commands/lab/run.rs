@@ -83,11 +83,10 @@ pub(super) fn carry_out(
     });
     drop(bar);
     let campaign = campaign?;
-    trouble.map_or(Ok(()), |error| Err(failure(error)))?;
     entries.sort_by_key(|entry| studies.iter().position(|study| study.experiment.id == entry.id));
     report::index(&execution.out, &entries)?;
     tell(&campaign, execution)?;
-    Ok(entries)
+    trouble.map_or(Ok(entries), |error| Err(failure(error)))
 }
 
 pub(super) fn failure(error: ReportError) -> Failure {
