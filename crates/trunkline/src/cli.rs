@@ -8,7 +8,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use trunkline_units::Rate;
 
 pub(crate) use lab::{
-    CheckArguments, Execution, LabArguments, LabCommand, PapersArguments, ReportArguments, RunArguments,
+    AdviseArguments, CheckArguments, Execution, LabArguments, LabCommand, PapersArguments, ReportArguments,
+    RunArguments, ScorecardArguments,
 };
 
 /// TCP trunks between sites: every class of traffic in a congestion-controlled, encrypted lane of its own.

@@ -17,6 +17,10 @@ pub(crate) enum LabCommand {
     Run(RunArguments),
     /// Run what five papers measured, and say what is true of it with today's code.
     Papers(PapersArguments),
+    /// Try other settings of a network's trunks, and say what to choose and what it gains.
+    Advise(AdviseArguments),
+    /// Judge congestion controls by the nine guidelines of RFC 5033, now RFC 9743.
+    Scorecard(ScorecardArguments),
     /// Check experiments and say what they mean.
     Check(CheckArguments),
     /// Make the reports of results again.
@@ -79,6 +83,36 @@ pub(crate) struct Execution {
     /// Remove the results of these experiments that are there.
     #[arg(long, conflicts_with = "resume")]
     pub(crate) force: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AdviseArguments {
+    /// The network: an experiment with at least one trunk.
+    pub(crate) file: PathBuf,
+    /// Runs of each try, each with another seed: 2 to 100. [default: 3]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=100))]
+    pub(crate) runs: Option<u32>,
+    /// Set a value of the file, such as links.core.rate="5 Mbit/s"; may be repeated.
+    #[arg(long, value_name = "PATH=VALUE", value_parser = setting)]
+    pub(crate) set: Vec<(String, String)>,
+    /// Make it what the file says of a quick run.
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Print one JSON object instead.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Runs at a time. [default: one for each CPU]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) jobs: Option<u16>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ScorecardArguments {
+    /// Congestion controls: reno, bic, cubic, compound, vegas, bbr.
+    #[arg(required = true, value_name = "CC")]
+    pub(crate) names: Vec<String>,
+    #[command(flatten)]
+    pub(crate) execution: Execution,
 }
 
 #[derive(Debug, Args)]

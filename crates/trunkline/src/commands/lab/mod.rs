@@ -1,10 +1,12 @@
 //! `lab`: experiments in a simulator.
 
+mod advise;
 mod check;
 mod papers;
 mod progress;
 mod report;
 mod run;
+mod scorecard;
 mod verdicts;
 
 use std::io::{self, Write as _};
@@ -20,6 +22,8 @@ pub(crate) fn lab(command: &LabCommand) -> Result<(), Failure> {
     match command {
         LabCommand::Run(arguments) => run::run(arguments),
         LabCommand::Papers(arguments) => papers::papers(arguments),
+        LabCommand::Advise(arguments) => advise::advise(arguments),
+        LabCommand::Scorecard(arguments) => scorecard::scorecard(arguments),
         LabCommand::Check(arguments) => check::check(arguments),
         LabCommand::Report(arguments) => report::report(arguments),
         LabCommand::Schema => print(&trunkline_lab::schema::text()),

@@ -13,11 +13,7 @@ const EXPERIMENTS: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/experim
 pub(super) fn papers(arguments: &PapersArguments) -> Result<(), Failure> {
     let execution = &arguments.execution;
     let mut wrong = Wrong::default();
-    let all: Vec<Document> = EXPERIMENTS
-        .iter()
-        .filter_map(|(path, text)| wrong.check(Document::parse(path, text)))
-        .filter(|document| document.experiment().paper.is_some())
-        .collect();
+    let all = all(&mut wrong);
     let chosen = choose(all, &arguments.names)?;
     let documents: Vec<Document> =
         chosen.into_iter().filter_map(|document| wrong.check(execution.apply(document))).collect();
@@ -27,6 +23,15 @@ pub(super) fn papers(arguments: &PapersArguments) -> Result<(), Failure> {
     }
     let entries = carry_out(&documents, wrong, execution)?;
     if execution.json { Ok(()) } else { print(&verdicts::by_paper(&entries)) }
+}
+
+/// The experiments that belong to a paper.
+pub(super) fn all(wrong: &mut Wrong) -> Vec<Document> {
+    EXPERIMENTS
+        .iter()
+        .filter_map(|(path, text)| wrong.check(Document::parse(path, text)))
+        .filter(|document| document.experiment().paper.is_some())
+        .collect()
 }
 
 /// Those that a name is of: an id, another name, or a paper. All if there are no names.

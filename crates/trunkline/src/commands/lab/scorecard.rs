@@ -1,0 +1,79 @@
+//! `lab scorecard`: congestion controls by nine guidelines.
+
+use std::fmt::Write as _;
+
+use trunkline_lab::document::{Document, Mistakes};
+use trunkline_lab::report::Entry;
+
+use super::run::carry_out;
+use super::{Wrong, papers, print};
+use crate::cli::ScorecardArguments;
+use crate::failure::Failure;
+
+/// Whose experiments are the guidelines.
+const PAPER: &str = "rfc9743";
+
+pub(super) fn scorecard(arguments: &ScorecardArguments) -> Result<(), Failure> {
+    let mut wrong = Wrong::default();
+    let guidelines: Vec<Document> = papers::all(&mut wrong)
+        .into_iter()
+        .filter(|document| document.experiment().paper.as_deref() == Some(PAPER))
+        .collect();
+    let mut names: Vec<&str> = Vec::new();
+    for name in &arguments.names {
+        if !names.contains(&name.as_str()) {
+            names.push(name);
+        }
+    }
+    let mut documents = Vec::new();
+    for name in &names {
+        for guideline in &guidelines {
+            let prepared = prepare(guideline.clone(), name);
+            documents.extend(wrong.check(prepared.and_then(|document| arguments.execution.apply(document))));
+        }
+    }
+    let entries = carry_out(&documents, wrong, &arguments.execution)?;
+    if arguments.execution.json { Ok(()) } else { print(&table(&guidelines, &names, &entries)) }
+}
+
+/// A guideline for one congestion control: its results have a name of their own.
+fn prepare(mut guideline: Document, name: &str) -> Result<Document, Mistakes> {
+    let id = format!("{}-{name}", guideline.experiment().id);
+    let title = format!("{} ({name})", guideline.experiment().title);
+    guideline.set("tcp.candidate.growth", &quoted(name))?;
+    guideline.set("id", &quoted(&id))?;
+    guideline.set("title", &quoted(&title))?;
+    Ok(guideline)
+}
+
+fn quoted(text: &str) -> String {
+    format!("{text:?}")
+}
+
+/// A line for each guideline, a column for each congestion control.
+fn table(guidelines: &[Document], names: &[&str], entries: &[Entry]) -> String {
+    let width =
+        guidelines.iter().map(|document| document.experiment().title.chars().count()).max().unwrap_or(0);
+    let mut text = format!("{:width$}", "");
+    for name in names {
+        let _ = write!(text, "  {name:>9}");
+    }
+    text.push('\n');
+    for guideline in guidelines {
+        let experiment = guideline.experiment();
+        let _ = write!(text, "{:width$}", experiment.title);
+        for name in names {
+            let id = format!("{}-{name}", experiment.id);
+            let word = entries.iter().find(|entry| entry.id == id).map_or("–", |entry| {
+                match (entry.ours.fails, entry.ours.differs) {
+                    (0, 0) => "holds",
+                    (0, _) => "in part",
+                    _ => "fails",
+                }
+            });
+            let _ = write!(text, "  {word:>9}");
+        }
+        text.push('\n');
+    }
+    text + "\nholds: every condition; in part: the weaker ones; fails: at least one does. The reports say which, and by how much.\n"
+}
