@@ -76,7 +76,8 @@ impl Kind {
     }
 }
 
-fn octets(unit: &str) -> Option<f64> {
+/// Octets of a unit of size.
+pub(crate) fn octets(unit: &str) -> Option<f64> {
     Some(match unit {
         "B" => 1.0,
         "kB" | "KB" => 1e3,

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::quantity;
+
 /// Powers of second, octet and bit; or anything, for 0 and for what has a unit that is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dimension {
@@ -83,10 +85,15 @@ pub fn factor(unit: &str) -> Option<f64> {
     of_unit(unit).map(|(_, factor)| factor)
 }
 
+/// The base unit of a unit, and what one of it is in that.
+pub(crate) fn base(unit: &str) -> Option<(&'static str, f64)> {
+    let (dimension, factor) = of_unit(unit)?;
+    Some((dimension.unit()?, factor))
+}
+
 pub(super) fn of_unit(unit: &str) -> Option<(Dimension, f64)> {
     let time = |factor| (Dimension::SECOND, factor);
     let rate = |factor| (Dimension::RATE, factor);
-    let octets = |factor| (Dimension::OCTET, factor);
     Some(match unit {
         "" | "1" => (Dimension::NONE, 1.0),
         "%" => (Dimension::NONE, 0.01),
@@ -96,20 +103,13 @@ pub(super) fn of_unit(unit: &str) -> Option<(Dimension, f64)> {
         "s" => time(1.0),
         "min" => time(60.0),
         "h" => time(3600.0),
-        "B" => octets(1.0),
-        "kB" | "KB" => octets(1e3),
-        "MB" => octets(1e6),
-        "GB" => octets(1e9),
-        "KiB" => octets(1024.0),
-        "MiB" => octets(1_048_576.0),
-        "GiB" => octets(1_073_741_824.0),
         "bit/s" => rate(1.0),
         "kbit/s" => rate(1e3),
         "Mbit/s" => rate(1e6),
         "Gbit/s" => rate(1e9),
-        _ => {
-            let (Dimension::OCTET, octets) = of_unit(unit.strip_suffix("/s")?)? else { return None };
-            rate(8.0 * octets)
-        }
+        _ => match unit.strip_suffix("/s") {
+            Some(octets) => rate(8.0 * quantity::octets(octets)?),
+            None => (Dimension::OCTET, quantity::octets(unit)?),
+        },
     })
 }

@@ -25,6 +25,7 @@ mod value;
 
 use indexmap::IndexMap;
 
+pub(crate) use dimension::base;
 pub use dimension::factor;
 pub use error::ConditionError;
 pub use show::show;

@@ -1,5 +1,7 @@
 //! Units that people read: a metric is in s, B, bit/s or 1, and shown in ms, kB, kbit/s or %.
 
+use crate::{catalogue, language};
+
 /// What a metric is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Base {
@@ -20,81 +22,45 @@ pub(super) struct Unit {
     factor: f64,
 }
 
-const SECONDS: &[(&str, f64)] =
-    &[("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("us", 1e-6), ("ns", 1e-9), ("min", 60.0), ("h", 3600.0)];
-
-const OCTETS: &[(&str, f64)] = &[
-    ("B", 1.0),
-    ("kB", 1e3),
-    ("KB", 1e3),
-    ("MB", 1e6),
-    ("GB", 1e9),
-    ("KiB", 1024.0),
-    ("MiB", 1_048_576.0),
-    ("GiB", 1_073_741_824.0),
-];
-
-const RATES: &[(&str, f64)] = &[
-    ("bit/s", 1.0),
-    ("kbit/s", 1e3),
-    ("Mbit/s", 1e6),
-    ("Gbit/s", 1e9),
-    ("B/s", 8.0),
-    ("kB/s", 8e3),
-    ("KB/s", 8e3),
-    ("MB/s", 8e6),
-    ("GB/s", 8e9),
-    ("KiB/s", 8192.0),
-    ("MiB/s", 8_388_608.0),
-];
-
-const SHARES: &[(&str, f64)] = &[("%", 0.01), ("‰", 0.001), ("1", 1.0)];
-
-/// Words at the end of a name that say which of the values of a quantity is meant.
-const STATISTICS: &[&str] =
-    &["mean", "std", "min", "max", "least", "most", "low95", "high95", "p50", "p95", "p99"];
+/// Quantities that are a part of a whole, by the end of their names.
+const SHARES: [&str; 3] = ["share", "percent", "utilisation"];
 
 impl Base {
     /// Of a metric or a series, by its name; see docs/metrics.md.
     pub(super) fn of(metric: &str) -> Self {
-        let Some(quantity) = metric.rsplit('.').find(|part| !STATISTICS.contains(part)) else {
-            return Self::One;
-        };
-        match quantity {
-            // Why packets were dropped, not how long they waited.
-            "sojourn" if metric.ends_with("drops.sojourn") => Self::One,
-            "goodput" | "throughput" | "delivered" | "delivery_rate" | "ceiling" => Self::BitsPerSecond,
-            "delay" | "rtt" | "srtt" | "sojourn" | "jitter" | "time" => Self::Seconds,
-            "bytes" | "buffered" | "cwnd" | "ssthresh" | "in_flight" | "window" | "unsent"
-            | "unacknowledged" => Self::Octets,
-            "share" | "percent" | "utilisation" => Self::Share,
+        match catalogue::unit(metric) {
+            Some("s") => Self::Seconds,
+            Some("B") => Self::Octets,
+            Some("bit/s") => Self::BitsPerSecond,
+            _ if metric.rsplit('.').next().is_some_and(|end| SHARES.contains(&end)) => Self::Share,
             _ => Self::One,
         }
     }
 
-    fn units(self) -> &'static [(&'static str, f64)] {
-        match self {
-            Self::Seconds => SECONDS,
-            Self::Octets => OCTETS,
-            Self::BitsPerSecond => RATES,
-            Self::Share => SHARES,
-            Self::One => &[("%", 0.01), ("1", 1.0)],
-        }
+    /// What a unit of this kind is in the base unit.
+    fn factor(self, name: &str) -> Option<f64> {
+        let base = match self {
+            Self::Seconds => "s",
+            Self::Octets => "B",
+            Self::BitsPerSecond => "bit/s",
+            Self::Share if name == "‰" => return Some(0.001),
+            Self::Share | Self::One => "1",
+        };
+        language::base(name).filter(|(of, _)| *of == base && !name.is_empty()).map(|(_, factor)| factor)
     }
 
     /// By its name. A count is in whatever it is said to be a count of.
     pub(super) fn unit(self, name: &str) -> Option<Unit> {
-        let known = self.units().iter().find(|(known, _)| *known == name);
-        match known {
-            Some(("1", _)) => Some(Unit { name: String::new(), factor: 1.0 }),
-            Some((_, factor)) => Some(Unit { name: name.to_owned(), factor: *factor }),
+        match self.factor(name) {
+            Some(_) if name == "1" => Some(Unit::none()),
+            Some(factor) => Some(Unit { name: name.to_owned(), factor }),
             None if self == Self::One => Some(Unit { name: name.to_owned(), factor: 1.0 }),
             None => None,
         }
     }
 
     fn known(self, name: &str) -> Option<Unit> {
-        self.units().iter().any(|(known, _)| *known == name && name != "1").then(|| self.unit(name)).flatten()
+        (name != "1").then(|| self.factor(name))?.map(|factor| Unit { name: name.to_owned(), factor })
     }
 
     /// The one that a label names: `RTT (ms)`, `goodput in Mbit/s`, `loss, %`.

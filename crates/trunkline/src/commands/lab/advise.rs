@@ -1,13 +1,12 @@
 //! `lab advise`: what to choose for a network, and what it gains.
 
 use std::io::{self, IsTerminal as _};
-use std::thread::available_parallelism;
 
 use trunkline_lab::advise::{self, AdviseError, Options};
 use trunkline_lab::engine::EngineError;
 use trunkline_testbed::interrupt;
 
-use super::{print, read};
+use super::{jobs, print, read};
 use crate::cli::AdviseArguments;
 use crate::failure::Failure;
 
@@ -16,11 +15,7 @@ pub(super) fn advise(arguments: &AdviseArguments) -> Result<(), Failure> {
         .map_err(|mistakes| Failure::Input(mistakes.to_string()))?;
     let stop = interrupt::watch().map_err(Failure::doing("cannot wait for interrupts"))?;
     let usual = Options::default();
-    let options = Options {
-        runs: arguments.runs.unwrap_or(usual.runs),
-        jobs: arguments.jobs.map_or_else(|| available_parallelism().map_or(1, usize::from), usize::from),
-        ..usual
-    };
+    let options = Options { runs: arguments.runs.unwrap_or(usual.runs), jobs: jobs(arguments.jobs), ..usual };
     let terminal = io::stderr().is_terminal();
     let advice = advise::advise(&document, &options, stop.flag(), |progress| {
         if terminal {

@@ -11,6 +11,7 @@ mod verdicts;
 
 use std::io::{self, Write as _};
 use std::path::Path;
+use std::thread::available_parallelism;
 
 use trunkline_lab::document::{Document, Mistakes};
 use trunkline_lab::store::StoreError;
@@ -56,6 +57,11 @@ impl Wrong {
             if self.0.len() == 1 { "1 mistake".to_owned() } else { format!("{} mistakes", self.0.len()) };
         Err(Failure::Input(format!("{count}, {then}")))
     }
+}
+
+/// Runs at a time: what was asked for, or one for each CPU.
+fn jobs(asked: Option<u16>) -> usize {
+    asked.map_or_else(|| available_parallelism().map_or(1, usize::from), usize::from)
 }
 
 /// A file as it is to be run.

@@ -1,7 +1,6 @@
 //! `lab run`: from files to results and reports.
 
 use std::collections::BTreeSet;
-use std::thread::available_parallelism;
 
 use trunkline_lab::campaign::{self, Campaign, Event, Options, Study};
 use trunkline_lab::document::Document;
@@ -12,7 +11,7 @@ use trunkline_lab::store::Begin;
 use trunkline_testbed::interrupt;
 
 use super::progress::Bar;
-use super::{Wrong, print, read, report, set, verdicts};
+use super::{Wrong, jobs, print, read, report, set, verdicts};
 use crate::cli::{Execution, RunArguments};
 use crate::failure::Failure;
 
@@ -61,7 +60,7 @@ pub(super) fn carry_out(
     let stop = interrupt::watch().map_err(Failure::doing("cannot wait for interrupts"))?;
     let options = Options {
         engine: execution.engine,
-        jobs: execution.jobs.map_or_else(|| available_parallelism().map_or(1, usize::from), usize::from),
+        jobs: jobs(execution.jobs),
         out: execution.out.clone(),
         begin: match (execution.resume, execution.force) {
             (true, _) => Begin::Resume,
