@@ -25,3 +25,5 @@ pub mod schema;
 pub mod statistics;
 pub mod store;
 pub mod verdict;
+
+pub use trunkline_tcp::GrowthKind;

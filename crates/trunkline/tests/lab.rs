@@ -327,3 +327,114 @@ fn the_experiments_of_the_papers_come_with_the_program() {
     let one = temporary.lab(&["papers", "--list", "lee2002-fig8"]);
     assert_eq!(String::from_utf8_lossy(&one.stdout).lines().count(), 1, "another name of one");
 }
+
+/// What `lab advise` is for: a backup and a call that meet on a link that is too narrow.
+const NETWORK: &str = r#"
+id = "network"
+title = "A backup and a call"
+duration = "10 s"
+warm_up = "2 s"
+
+[nodes]
+a = "host"
+left = "gateway"
+right = "gateway"
+b = "host"
+
+[links.near]
+ends = ["a", "left"]
+rate = "100 Mbit/s"
+[links.core]
+ends = ["left", "right"]
+rate = "4 Mbit/s"
+delay = "10 ms"
+queue = { kind = "tail-drop", packets = 200 }
+[links.far]
+ends = ["right", "b"]
+like = "near"
+
+[traffic.backup]
+kind = "bulk"
+from = "a"
+to = "b"
+flows = 2
+[traffic.call]
+kind = "udp"
+from = "a"
+to = "b"
+rate = "100 kbit/s"
+packet = "200 B"
+
+[trunks.site]
+gateways = ["left", "right"]
+"#;
+
+#[test]
+fn advice_says_what_to_choose_what_it_gains_and_what_it_costs() {
+    let temporary = Temporary::new();
+    fs::write(temporary.0.join("network.toml"), NETWORK).expect("a file");
+    let output = temporary.lab(&["advise", "network.toml", "--runs", "3"]);
+    assert_ends_with(&output, 0, "");
+    let text = String::from_utf8(output.stdout).expect("text");
+    for part in [
+        "A backup and a call\n\nChoose: ",
+        "Better than without a trunk:\n\n",
+        "call.delay.mean",
+        "how many lanes",
+        "weights and priority",
+        "[trunks.site]",
+        "[[classes]]",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let again = temporary.lab(&["advise", "network.toml", "--runs", "3", "--jobs", "1", "--json"]);
+    assert_ends_with(&again, 0, "");
+    let advice: Value = serde_json::from_slice(&again.stdout).expect("one JSON object");
+    assert_eq!(advice["trunk"], true);
+    let evidence = advice["evidence"].as_array().expect("a list");
+    let delay = evidence.iter().find(|one| one["metric"] == "call.delay.mean").expect("the call's delay");
+    let mean = |what: &str| delay[what]["mean"].as_f64().expect("a number");
+    assert!(delay["better"] == true && mean("with") < 0.5 * mean("without"), "{delay}");
+    // What the gateway is to be told is the same as what people read.
+    assert!(text.ends_with(advice["gateway_toml"].as_str().expect("a text")), "{text}");
+}
+
+#[test]
+fn there_is_no_advice_on_what_has_no_trunk_and_that_is_said() {
+    let temporary = Temporary::new();
+    assert_ends_with(
+        &temporary.lab(&["advise", "sample.toml"]),
+        2,
+        "sample.toml: there is no trunk; allowed: ",
+    );
+    assert_ends_with(&temporary.lab(&["advise", "none.toml"]), 2, "none.toml");
+    assert_ends_with(&temporary.lab(&["advise", "sample.toml", "--runs", "1"]), 2, "--runs");
+}
+
+#[test]
+fn a_scorecard_has_a_line_for_each_guideline_and_a_column_for_each_congestion_control() {
+    let temporary = Temporary::new();
+    let arguments = ["scorecard", "reno", "bbr", "reno", "--quick", "--runs", "1", "--out", "out"];
+    let output = temporary.lab(&arguments);
+    assert_ends_with(&output, 0, "");
+    let text = String::from_utf8(output.stdout).expect("text");
+    let lines: Vec<&str> =
+        text.lines().skip_while(|line| !line.starts_with("All reports: ")).skip(1).collect();
+    let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(words(lines[0]), ["reno", "bbr"], "each once");
+    for (number, line) in lines[1..10].iter().enumerate() {
+        assert!(line.starts_with(&format!("Guideline {}: ", number + 1)), "{line}");
+        let verdicts = ["holds", "part", "fails"];
+        let last = words(line);
+        assert!(
+            last[last.len() - 2..].iter().all(|word| verdicts.contains(&&**word) || word == "in"),
+            "{line}"
+        );
+    }
+    // BBR takes more than Reno leaves where packets are lost (Ware and others, IMC 2019); Reno is as fair to Reno as Reno is.
+    let principles = words(lines[1]);
+    assert_eq!(principles[principles.len() - 2..], ["holds", "fails"], "{text}");
+    assert!(temporary.0.join("out/rfc9743-scorecard-1-principles-bbr/report.html").is_file());
+    let unknown = temporary.lab(&["scorecard", "renno"]);
+    assert_ends_with(&unknown, 2, "[possible values: reno, bic, cubic, compound, vegas, bbr]");
+}

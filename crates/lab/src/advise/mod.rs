@@ -45,7 +45,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Options { engine: EngineKind::Sim, runs: 3, confirmations: 5, jobs: 1 }
+        Options { engine: EngineKind::Sim, runs: 5, confirmations: 5, jobs: 1 }
     }
 }
 
@@ -153,6 +153,8 @@ pub struct Evidence {
     pub difference: Estimate,
     /// It is beyond its interval.
     pub certain: bool,
+    /// Whether what is advised is better by this metric, if it is certain.
+    pub better: bool,
 }
 
 /// What a group gains less than this is no gain, whatever its interval.

@@ -119,6 +119,11 @@ fn shifted(scenario: &Scenario, seed: u64) -> Scenario {
     shifted
 }
 
+/// Of goodput, answers and fairness more is better; of waiting and loss, less.
+fn wants_more(metric: &str) -> bool {
+    ["goodput", "transfers.completed", "fairness.groups"].iter().any(|end| metric.ends_with(end))
+}
+
 /// A metric that all runs of both have.
 fn compare(metric: String, without: &Runs, with: &Runs) -> Option<Evidence> {
     let values = |runs: &Runs| -> Option<Vec<f64>> {
@@ -128,7 +133,8 @@ fn compare(metric: String, without: &Runs, with: &Runs) -> Option<Evidence> {
     let differences: Vec<f64> = before.iter().zip(&after).map(|(before, after)| after - before).collect();
     let difference = estimate(&differences);
     let certain = difference.ci95.is_some_and(|half| difference.mean.abs() > half);
+    let better = (difference.mean > 0.0) == wants_more(&metric);
     let (without, with) = (estimate(&before), estimate(&after));
     let unit = unit(&metric).unwrap_or("1").to_owned();
-    Some(Evidence { metric, unit, without, with, difference, certain })
+    Some(Evidence { metric, unit, without, with, difference, certain, better })
 }

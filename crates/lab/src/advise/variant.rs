@@ -1,6 +1,7 @@
 //! Settings that are tried.
 
 use indexmap::IndexMap;
+use trunkline_trunk::TrunkPlan;
 
 use crate::experiment::{Carrier, ClassSpec, Discipline, Experiment, QueueSpec, RuleSpec, TrunkSpec};
 
@@ -35,6 +36,7 @@ pub(super) enum Stage {
     Queue,
     Carrier,
     Shares,
+    Lanes,
     Pacing,
     Filter,
     Compression,
@@ -42,11 +44,12 @@ pub(super) enum Stage {
 
 impl Stage {
     /// What matters most comes first.
-    pub(super) const ALL: [Stage; 7] = [
+    pub(super) const ALL: [Stage; 8] = [
         Stage::Classes,
         Stage::Queue,
         Stage::Carrier,
         Stage::Shares,
+        Stage::Lanes,
         Stage::Pacing,
         Stage::Filter,
         Stage::Compression,
@@ -58,6 +61,7 @@ impl Stage {
             Stage::Queue => "the queue at the edge",
             Stage::Carrier => "what carries the lanes",
             Stage::Shares => "weights and priority",
+            Stage::Lanes => "how many lanes",
             Stage::Pacing => "edge pacing",
             Stage::Filter => "the repeat filter",
             Stage::Compression => "header compression",
@@ -73,6 +77,7 @@ impl Stage {
             Stage::Queue => "the queues as they are".to_owned(),
             Stage::Carrier if trunk.carrier == Carrier::Datagrams => DATAGRAMS.to_owned(),
             Stage::Carrier => TCP.to_owned(),
+            Stage::Lanes => "as many lanes as there are".to_owned(),
             Stage::Shares => "the shares as they are".to_owned(),
             Stage::Pacing => format!("edge pacing {}", on(trunk.edge_pacing)),
             Stage::Filter => {
@@ -117,20 +122,25 @@ impl Stage {
             ],
             Stage::Carrier if tcp => vec![vary(DATAGRAMS, &|trunk| carry(trunk, Carrier::Datagrams))],
             Stage::Carrier => vec![vary(TCP, &|trunk| carry(trunk, Carrier::Tcp))],
-            Stage::Shares => vec![
-                vary("classes on one lane, the first with priority", &|trunk| {
-                    share(trunk);
-                    if let Some((_, class)) = trunk.classes.first_mut() {
-                        class.priority = Some(true);
-                    }
-                }),
-                vary("classes on one lane, the last with 3 of the weight", &|trunk| {
-                    share(trunk);
-                    if let Some((_, class)) = trunk.classes.last_mut() {
-                        class.weight = Some(class.weight.unwrap_or(1) * 3);
-                    }
-                }),
-            ],
+            Stage::Shares => favoured(trunk)
+                .flat_map(|name| {
+                    [
+                        vary(&format!("classes on one lane, {name} with priority"), &|trunk| {
+                            favour(trunk, name, |class| class.priority = Some(true));
+                        }),
+                        vary(&format!("classes on one lane, {name} with three times its weight"), &|trunk| {
+                            favour(trunk, name, |class| class.weight = Some(class.weight.unwrap_or(1) * 3));
+                        }),
+                    ]
+                })
+                .collect(),
+            Stage::Lanes => [2, 4]
+                .map(|times| {
+                    vary(&format!("{times} lanes in place of each"), &|trunk| multiply(trunk, times))
+                })
+                .into_iter()
+                .filter(|variant| variant.experiment.trunks.values().all(has_lanes_enough))
+                .collect(),
             // A lane of datagrams has neither of these.
             Stage::Pacing | Stage::Filter | Stage::Compression if !tcp => Vec::new(),
             Stage::Pacing if trunk.edge_pacing => {
@@ -146,6 +156,12 @@ impl Stage {
         all.into_iter().filter(|variant| variant.experiment.trunks != experiment.trunks).collect()
     }
 }
+
+/// Classes whose share is varied: the first ones, which are matched first.
+const MOST_FAVOURED: usize = 4;
+
+/// Lanes that a gateway's class may have.
+const MOST_OF_A_CLASS: u8 = 8;
 
 const TCP: &str = "TCP lanes, which repeat what is lost";
 const DATAGRAMS: &str = "lanes of datagrams, which repeat nothing";
@@ -186,6 +202,36 @@ fn share(trunk: &mut TrunkSpec) {
     }
     trunk.classes.values_mut().for_each(|class| class.lane = Some("shared".to_owned()));
     trunk.lanes = IndexMap::new();
+}
+
+/// Classes that shares are tried for: a trunk of one class has none to share out.
+fn favoured(trunk: &TrunkSpec) -> impl Iterator<Item = &str> {
+    let several = trunk.classes.len() > 1;
+    trunk.classes.keys().filter(move |_| several).take(MOST_FAVOURED).map(String::as_str)
+}
+
+/// All classes on one lane, and one of them more than it was.
+fn favour(trunk: &mut TrunkSpec, name: &str, change: impl Fn(&mut ClassSpec)) {
+    share(trunk);
+    trunk.classes.get_mut(name).into_iter().for_each(change);
+}
+
+/// So many lanes for each that there is.
+fn multiply(trunk: &mut TrunkSpec, times: u8) {
+    ensure_class(trunk);
+    let lane = |(name, class): (&String, &ClassSpec)| class.lane.clone().unwrap_or_else(|| name.clone());
+    let names: Vec<String> = trunk.classes.iter().map(lane).collect();
+    for name in names {
+        let lanes = trunk.lanes.get(&name).copied().unwrap_or(1);
+        trunk.lanes.insert(name, lanes);
+    }
+    trunk.lanes.values_mut().for_each(|lanes| *lanes = lanes.saturating_mul(times));
+}
+
+/// Whether a gateway would take them.
+fn has_lanes_enough(trunk: &TrunkSpec) -> bool {
+    let all: usize = trunk.lanes.values().map(|lanes| usize::from(*lanes)).sum();
+    trunk.lanes.values().all(|lanes| *lanes <= MOST_OF_A_CLASS) && all <= TrunkPlan::MOST_LANES
 }
 
 /// One class of its own, if it has none.

@@ -14,7 +14,8 @@ impl Advice {
     pub fn to_text(&self) -> String {
         let mut text = format!("{}\n\n", self.title);
         text += &self.verdict();
-        text += "\n\nWhat was tried, each against the best before it:\n\n";
+        text += "\n\nWhat was tried, each against the best before it, and its gain: a sum over groups of logarithms, 0.1 being a tenth better for one \
+                 group or a hundredth for each of ten (± half of the 95 % interval):\n\n";
         for (number, finding) in self.findings.iter().enumerate() {
             text += &if number == 0 { finding.first() } else { finding.sentence() };
             text.push('\n');
@@ -43,9 +44,21 @@ impl Advice {
             chosen.map(|finding| format!("{} ({})", finding.choice, finding.setting)).collect();
         let what =
             if chosen.is_empty() { "the trunk as it is written".to_owned() } else { chosen.join("; ") };
-        let differences: Vec<String> =
-            self.evidence.iter().filter(|one| one.certain).map(Evidence::sentence).collect();
-        format!("Choose: {what}.\nIt makes a difference to: {}.", differences.join("; "))
+        let mut text = format!("Choose: {what}.");
+        for (head, better) in [("Better than without a trunk:", true), ("Worse than without a trunk:", false)]
+        {
+            let of_these: Vec<&Evidence> =
+                self.evidence.iter().filter(|one| one.certain && one.better == better).collect();
+            if of_these.is_empty() {
+                continue;
+            }
+            let width = of_these.iter().map(|one| one.metric.chars().count()).max().unwrap_or(0);
+            let _ = write!(text, "\n\n{head}\n");
+            for one in of_these {
+                let _ = write!(text, "\n  {:width$}  {}", one.metric, one.sentence());
+            }
+        }
+        text
     }
 
     fn table(&self) -> String {
@@ -114,7 +127,7 @@ impl super::Trial {
 impl Evidence {
     fn sentence(&self) -> String {
         let show = |estimate: &Estimate| show(estimate.mean, &self.unit);
-        format!("{} {} instead of {}", self.metric, show(&self.with), show(&self.without))
+        format!("{} instead of {}", show(&self.with), show(&self.without))
     }
 }
 

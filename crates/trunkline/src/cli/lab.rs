@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
+use trunkline_lab::GrowthKind;
 use trunkline_lab::engine::EngineKind;
 
 #[derive(Debug, Args)]
@@ -89,7 +91,7 @@ pub(crate) struct Execution {
 pub(crate) struct AdviseArguments {
     /// The network: an experiment with at least one trunk.
     pub(crate) file: PathBuf,
-    /// Runs of each try, each with another seed: 2 to 100. [default: 3]
+    /// Runs of each try, each with another seed: 2 to 100. [default: 5]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=100))]
     pub(crate) runs: Option<u32>,
     /// Set a value of the file, such as links.core.rate="5 Mbit/s"; may be repeated.
@@ -108,9 +110,9 @@ pub(crate) struct AdviseArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct ScorecardArguments {
-    /// Congestion controls: reno, bic, cubic, compound, vegas, bbr.
-    #[arg(required = true, value_name = "CC")]
-    pub(crate) names: Vec<String>,
+    /// Congestion controls.
+    #[arg(required = true, value_name = "CC", value_parser = congestion_control())]
+    pub(crate) names: Vec<GrowthKind>,
     #[command(flatten)]
     pub(crate) execution: Execution,
 }
@@ -142,4 +144,9 @@ fn engine(text: &str) -> Result<EngineKind, String> {
 fn setting(text: &str) -> Result<(String, String), String> {
     let (path, value) = text.split_once('=').ok_or("allowed: PATH=VALUE")?;
     Ok((path.trim().to_owned(), value.trim().to_owned()))
+}
+
+fn congestion_control() -> impl TypedValueParser<Value = GrowthKind> {
+    PossibleValuesParser::new(GrowthKind::ALL.map(GrowthKind::name))
+        .try_map(|name| name.parse::<GrowthKind>())
 }

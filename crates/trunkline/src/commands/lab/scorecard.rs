@@ -21,8 +21,8 @@ pub(super) fn scorecard(arguments: &ScorecardArguments) -> Result<(), Failure> {
         .collect();
     let mut names: Vec<&str> = Vec::new();
     for name in &arguments.names {
-        if !names.contains(&name.as_str()) {
-            names.push(name);
+        if !names.contains(&name.name()) {
+            names.push(name.name());
         }
     }
     let mut documents = Vec::new();
