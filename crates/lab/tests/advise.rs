@@ -141,3 +141,59 @@ fn there_is_no_advice_without_a_trunk_to_vary_or_when_told_to_stop() {
     let stopped = advise(&whole, &Options::default(), &AtomicBool::new(true), |_| {});
     assert!(matches!(stopped, Err(AdviseError::Run { .. })), "{stopped:?}");
 }
+
+#[test]
+fn files_that_end_are_judged_by_when_they_are_done() {
+    let traffic = r#"
+        [traffic.files]
+        kind = "bulk"
+        from = "a"
+        to = "b"
+        flows = 4
+        bytes = "300 KB"
+        [traffic.flood]
+        kind = "udp"
+        from = "a"
+        to = "b"
+        rate = "2.9 Mbit/s"
+        "#;
+    let advice = advice(&network(CORE, traffic, ""));
+    assert!(
+        advice.aims.iter().any(|one| one.group == "files" && one.aim == Aim::Completion),
+        "{:?}",
+        advice.aims
+    );
+    let delay = advice.evidence.iter().find(|one| one.metric == "files.delay.mean");
+    // Goodput is the same whatever is chosen, as long as all arrive in the end: what it says would be nothing.
+    if advice.trunk {
+        let delay = delay.expect("some are done");
+        assert!(!delay.certain || delay.better, "{}", advice.to_text());
+    }
+    assert!(!advice.evidence.iter().any(|one| one.metric == "files.goodput"));
+}
+
+#[test]
+fn a_group_is_judged_by_what_most_of_its_users_are() {
+    let traffic = r#"
+        [traffic.beacon]
+        kind = "udp"
+        group = "site"
+        from = "a"
+        to = "b"
+        rate = "10 kbit/s"
+        [traffic.one]
+        kind = "bulk"
+        group = "site"
+        from = "a"
+        to = "b"
+        bytes = "10 KB"
+        [traffic.files]
+        kind = "bulk"
+        group = "site"
+        from = "a"
+        to = "b"
+        flows = 3
+        "#;
+    let aims = advice(&network(CORE, traffic, "")).aims;
+    assert_eq!(aims.iter().map(|one| (&*one.group, one.aim)).collect::<Vec<_>>(), [("site", Aim::Goodput)]);
+}

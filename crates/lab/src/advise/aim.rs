@@ -1,6 +1,6 @@
 //! What each kind of traffic wants, as numbers that can be added.
 
-use indexmap::IndexMap;
+use indexmap::IndexSet;
 use serde::{Deserialize, Serialize};
 use trunkline_sim::{Pattern, Timing};
 use trunkline_units::Rate;
@@ -14,8 +14,10 @@ use crate::scenario::{Load, Scenario};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Aim {
-    /// Goodput.
+    /// Goodput: of transfers without an end.
     Goodput,
+    /// Transfers that are done soon: how long they take on average, one that is not done counting as the whole run.
+    Completion,
     /// Short waiting for answers: the delay that 99 % do not exceed, and as many answers as possible.
     Answers,
     /// Datagrams that arrive, soon and evenly: of streams that ask for no more than their part of the narrowest link. A percent
@@ -37,6 +39,7 @@ impl Aim {
     pub(super) const fn metrics(self) -> &'static [&'static str] {
         match self {
             Aim::Goodput => &["goodput"],
+            Aim::Completion => &["delay.mean", "transfers.completed"],
             Aim::Answers => &["delay.p99", "delay.mean", "transfers.completed"],
             Aim::Timeliness => &["lost.share", "delay.mean", "jitter"],
             Aim::Arrival => &["goodput", "lost.share"],
@@ -47,6 +50,7 @@ impl Aim {
     pub(super) const fn words(self) -> &'static str {
         match self {
             Aim::Goodput => "goodput",
+            Aim::Completion => "how soon transfers are done",
             Aim::Answers => "waiting for answers",
             Aim::Timeliness => "loss, delay and jitter",
             Aim::Arrival => "what arrives: it asks for more than its part",
@@ -56,11 +60,17 @@ impl Aim {
     /// How well a group fared; only differences mean something.
     fn worth(self, outcome: &Outcome, group: &str) -> f64 {
         let of = |quantity: &str| outcome.metrics.get(&format!("{group}.{quantity}")).copied();
+        let time = outcome.metrics.get("run.time").copied().unwrap_or(1.0);
         match self {
             Aim::Goodput => of("goodput").unwrap_or(0.0).max(1.0).ln(),
+            Aim::Completion => {
+                let (total, done) =
+                    (of("transfers.total").unwrap_or(0.0), of("transfers.completed").unwrap_or(0.0));
+                let waited = done * of("delay.mean").unwrap_or(0.0) + (total - done) * time;
+                -(waited / total.max(1.0)).max(1e-6).ln()
+            }
             // Nobody was answered: as if it had taken the whole run.
             Aim::Answers => {
-                let time = outcome.metrics.get("run.time").copied().unwrap_or(1.0);
                 let waiting = of("delay.p99").unwrap_or(time).max(1e-6);
                 of("transfers.completed").unwrap_or(0.0).max(0.5).ln() - waiting.ln()
             }
@@ -79,26 +89,41 @@ pub(super) fn worth(aims: &[GroupAim], outcome: &Outcome) -> f64 {
     aims.iter().map(|one| one.aim.worth(outcome, &one.group)).sum()
 }
 
-/// The aims of a network's groups, by what most of their sources are.
+/// The aims of a network's groups, by what most of their users are. A group that has transfers and datagrams is judged by its
+/// transfers, since its delay is theirs.
 pub(super) fn aims(scenario: &Scenario) -> Vec<GroupAim> {
-    let groups: IndexMap<&str, f64> = scenario.traffic.iter().fold(IndexMap::new(), |mut groups, traffic| {
-        *groups.entry(&*traffic.group).or_default() += asks(&traffic.load);
-        groups
-    });
+    let groups: IndexSet<&str> = scenario.traffic.iter().map(|traffic| &*traffic.group).collect();
     let rates = scenario.links.iter().flat_map(|link| &link.ways).map(|way| way.rate.bits_per_second());
     let narrowest = rates.filter(|rate| *rate > 0).min().unwrap_or(u64::MAX) as f64;
     let part = narrowest / groups.len().max(1) as f64;
-    let aim = |(group, asks): (&str, f64)| {
-        let first = scenario.traffic.iter().find(|traffic| traffic.group == group)?;
-        let aim = match &first.load {
-            Load::Tcp { pattern: Pattern::Bulk { .. }, .. } => Aim::Goodput,
-            Load::Tcp { .. } => Aim::Answers,
-            Load::Udp { .. } if asks <= part => Aim::Timeliness,
-            Load::Udp { .. } => Aim::Arrival,
-        };
-        Some(GroupAim { group: group.to_owned(), aim })
+    let aim = |group: &str| {
+        let loads = || scenario.traffic.iter().filter(|traffic| traffic.group == group).map(|one| &one.load);
+        let users = |aim| loads().filter(|load| of_transfers(load) == Some(aim)).map(users).sum::<u64>();
+        let transfers = [Aim::Goodput, Aim::Completion, Aim::Answers].map(|aim| (users(aim), aim));
+        let asked: f64 = loads().map(asks).sum();
+        match transfers.into_iter().max_by_key(|(users, _)| *users) {
+            Some((1.., aim)) => aim,
+            _ if asked <= part => Aim::Timeliness,
+            _ => Aim::Arrival,
+        }
     };
-    groups.into_iter().filter_map(aim).collect()
+    groups.into_iter().map(|group| GroupAim { group: group.to_owned(), aim: aim(group) }).collect()
+}
+
+fn of_transfers(load: &Load) -> Option<Aim> {
+    match load {
+        Load::Tcp { pattern: Pattern::Bulk { bytes: None, .. }, .. } => Some(Aim::Goodput),
+        Load::Tcp { pattern: Pattern::Bulk { .. }, .. } => Some(Aim::Completion),
+        Load::Tcp { .. } => Some(Aim::Answers),
+        Load::Udp { .. } => None,
+    }
+}
+
+fn users(load: &Load) -> u64 {
+    match load {
+        Load::Tcp { pattern, .. } => u64::from(pattern.users()),
+        Load::Udp { .. } => 1,
+    }
 }
 
 /// What a source of datagrams sends, bit/s.

@@ -2,10 +2,11 @@
 //!
 //! The network is run without a trunk, with the trunk as it is written, and with one setting after another varied from the best so
 //! far. All variants of one try have the same seeds and so the same arrivals, and a variant is compared with another run by run: what
-//! arrivals do to both cancels out (common random numbers; Law, Simulation Modeling and Analysis, §11.2). One is taken only where the
-//! mean difference is beyond its 95 % interval and worth a percent to somebody. Sources begin up to a second later than they are
-//! written, by seed. What is taken in the end is compared with the network
-//! without a trunk by seeds that nothing was chosen by.
+//! arrivals do to both cancels out (common random numbers; Law, Simulation Modeling and Analysis, §11.2). Where the 95 % interval of
+//! the mean difference does not tell, more runs are made, up to a limit; what it does not tell then is said to be unclear, and not to
+//! make no difference. The best of those that gain is taken only if it gains again by seeds that it was not found by: of twenty tries
+//! one looks like a gain by chance. What is taken in the end is compared with the network without a trunk by seeds that nothing was
+//! chosen by. Sources begin up to a second later than they are written, by seed.
 //!
 //! What is better is a sum over groups of traffic, in logarithms, so that it is shares that count and nobody is starved for
 //! another's gain: see [`Aim`].
@@ -25,7 +26,7 @@ use crate::document::{Document, Mistakes};
 use crate::engine::{EngineError, EngineKind};
 use crate::experiment::Experiment;
 use crate::results::Estimate;
-use race::{Race, Runs};
+use race::{Contender, Race};
 use variant::{Stage, Variant};
 
 pub use aim::Aim;
@@ -35,19 +36,20 @@ pub use aim::Aim;
 pub struct Options {
     /// What carries out the runs.
     pub engine: EngineKind,
-    /// Runs of each variant; 2 at least.
+    /// Runs of each variant to begin with; 2 at least. Up to [`MOST_TIMES`] as many where they do not tell.
     pub runs: u32,
-    /// Runs of the last comparison; 2 at least.
-    pub confirmations: u32,
     /// Runs at a time.
     pub jobs: usize,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { engine: EngineKind::Sim, runs: 5, confirmations: 5, jobs: 1 }
+        Options { engine: EngineKind::Sim, runs: 5, jobs: 1 }
     }
 }
+
+/// How many times the runs that a comparison begins with it may take.
+pub const MOST_TIMES: u32 = 4;
 
 /// Why there is no advice.
 #[derive(Debug, Error)]
@@ -93,6 +95,8 @@ pub struct Advice {
     pub aims: Vec<GroupAim>,
     /// Whether a trunk serves this network better than none.
     pub trunk: bool,
+    /// What is best of those tried against no trunk, by seeds that nothing was chosen by.
+    pub gain: Trial,
     /// What was varied, in order, and what came of it.
     pub findings: Vec<Finding>,
     /// The metrics that count, without a trunk and with what is advised, by seeds that nothing was chosen by.
@@ -134,8 +138,44 @@ pub struct Trial {
     pub name: String,
     /// What it gains, over groups: differences of logarithms, so that 0.1 is about 10 % for one group. Negative: it loses.
     pub gain: Estimate,
-    /// The difference is beyond its interval.
-    pub certain: bool,
+    /// What that says.
+    pub outcome: TrialOutcome,
+}
+
+impl Trial {
+    fn new(name: &str, gain: Estimate) -> Self {
+        Trial { name: name.to_owned(), gain, outcome: TrialOutcome::of(&gain) }
+    }
+}
+
+/// What a comparison says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TrialOutcome {
+    /// It gains, beyond chance.
+    Better,
+    /// It loses, beyond chance.
+    Worse,
+    /// Whatever it gains or loses is little.
+    Same,
+    /// So many runs do not tell.
+    Unclear,
+}
+
+impl TrialOutcome {
+    fn of(gain: &Estimate) -> Self {
+        // Runs that differ in nothing are certain.
+        let half = gain.ci95.unwrap_or(0.0);
+        if gain.mean.abs() + half <= LITTLE {
+            TrialOutcome::Same
+        } else if gain.mean > half {
+            TrialOutcome::Better
+        } else if -gain.mean > half {
+            TrialOutcome::Worse
+        } else {
+            TrialOutcome::Unclear
+        }
+    }
 }
 
 /// A metric without a trunk and with what is advised.
@@ -157,13 +197,8 @@ pub struct Evidence {
     pub better: bool,
 }
 
-/// What a group gains less than this is no gain, whatever its interval.
-const WORTH: f64 = 0.01;
-
-/// Whether a mean difference is beyond its interval and worth something.
-fn is_gain(difference: &Estimate) -> bool {
-    difference.ci95.is_some_and(|half| difference.mean - half > 0.0) && difference.mean > WORTH
-}
+/// A gain or loss of less than this is no reason for anything: a fiftieth for one group.
+const LITTLE: f64 = 0.02;
 
 /// Tries settings of a network's trunks and says which to choose. A sweep is left out: the network is as it is written without.
 ///
@@ -180,69 +215,57 @@ pub fn advise(
     if aims.is_empty() {
         return Err(AdviseError::NoTraffic);
     }
-    let mut race = Race::new(options, &aims, stop, progress);
-    let without = Variant::without(&network);
-    let first = network.seed;
-    let base = race.run(&without, first, options.runs)?;
-    let mut best = Variant::as_is(&network);
-    let mut best_runs = race.run(&best, first, options.runs)?;
-    let mut findings = vec![whether(&race, (&without, &base), (&best, &best_runs))];
+    let mut race = Race::new(options, &aims, stop, progress, network.seed);
+    let mut none = Contender::new(Variant::without(&network));
+    let mut contenders = vec![Contender::new(Variant::as_is(&network))];
+    let tried = race.compare(&mut none, &mut contenders)?;
+    let mut best = contenders.swap_remove(0);
+    let mut findings = vec![whether(&none, &best, tried)];
     for stage in Stage::ALL {
-        let trials = stage.variants(&best);
-        if trials.is_empty() {
+        let mut contenders: Vec<Contender> =
+            stage.variants(&best.variant).into_iter().map(Contender::new).collect();
+        if contenders.is_empty() {
             continue;
         }
-        race.expect(trials.len());
-        let mut tried = Vec::new();
-        let mut winner: Option<(Variant, Runs, f64)> = None;
-        for variant in trials {
-            let runs = race.run(&variant, first, options.runs)?;
-            let gain = race.gain(&best_runs, &runs);
-            let certain = is_gain(&gain);
-            if certain && winner.as_ref().is_none_or(|(_, _, most)| gain.mean > *most) {
-                winner = Some((variant.clone(), runs, gain.mean));
+        let before = stage.now(&best.variant);
+        let mut tried = race.compare(&mut best, &mut contenders)?;
+        let better = tried.iter().enumerate().filter(|(_, trial)| trial.outcome == TrialOutcome::Better);
+        let most = better.max_by(|(_, a), (_, b)| a.gain.mean.total_cmp(&b.gain.mean));
+        let mut choice = before.clone();
+        if let Some((number, _)) = most {
+            if race.confirms(&mut best, &mut contenders[number])? {
+                best = contenders.swap_remove(number);
+                choice.clone_from(&best.variant.name);
+            } else {
+                tried[number].outcome = TrialOutcome::Unclear;
             }
-            tried.push(Trial { name: variant.name.clone(), gain, certain });
         }
-        let before = stage.now(&best);
-        let choice = winner.as_ref().map_or_else(|| before.clone(), |(variant, ..)| variant.name.clone());
         findings.push(Finding { setting: stage.name().to_owned(), before, choice, tried });
-        if let Some((variant, runs, _)) = winner {
-            (best, best_runs) = (variant, runs);
-        }
     }
-    let fresh = first.wrapping_add(u64::from(options.runs));
-    let plain = race.run(&without, fresh, options.confirmations)?;
-    let chosen = race.run(&best, fresh, options.confirmations)?;
-    let trunk = is_gain(&race.gain(&plain, &chosen));
-    let evidence = race.evidence(&plain, &chosen);
-    let made = race.made();
+    let (gain, evidence) = race.judge(&mut none, &mut best)?;
+    let trunk = gain.outcome == TrialOutcome::Better;
     let toml = |text: String| if trunk { text } else { String::new() };
     Ok(Advice {
         title: network.title.clone(),
-        aims,
         trunk,
+        gain,
         findings,
         evidence,
-        experiment_toml: toml(paste::experiment(&best.experiment)),
-        gateway_toml: toml(paste::gateway(&best.experiment)),
-        runs: made,
+        experiment_toml: toml(paste::experiment(&best.variant.experiment)),
+        gateway_toml: toml(paste::gateway(&best.variant.experiment)),
+        runs: race.made(),
+        aims,
     })
 }
 
-/// The first question: the trunk as it is written, or none.
-fn whether<F: FnMut(Progress)>(
-    race: &Race<'_, F>,
-    none: (&Variant, &Runs),
-    own: (&Variant, &Runs),
-) -> Finding {
-    let gain = race.gain(none.1, own.1);
-    let certain = is_gain(&gain);
+/// The first question: the trunk as it is written, or none. Whatever comes of it, it is what settings are varied from.
+fn whether(none: &Contender, own: &Contender, tried: Vec<Trial>) -> Finding {
+    let better = tried.iter().any(|trial| trial.outcome == TrialOutcome::Better);
     Finding {
         setting: "the trunk as it is written, against none".to_owned(),
-        before: none.0.name.clone(),
-        choice: if certain { own.0.name.clone() } else { none.0.name.clone() },
-        tried: vec![Trial { name: own.0.name.clone(), gain, certain }],
+        before: none.variant.name.clone(),
+        choice: if better { own.variant.name.clone() } else { none.variant.name.clone() },
+        tried,
     }
 }
 
@@ -260,4 +283,21 @@ fn network(experiment: &Experiment) -> Result<Experiment, AdviseError> {
     network.tables.clear();
     network.figures.clear();
     Ok(network)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_runs_do_not_tell_is_not_called_no_difference() {
+        let of = |mean, ci95| TrialOutcome::of(&Estimate { mean, ci95, min: mean, max: mean, paper: None });
+        assert_eq!(of(0.45, Some(1.84)), TrialOutcome::Unclear);
+        assert_eq!(of(0.001, Some(0.5)), TrialOutcome::Unclear);
+        assert_eq!(of(0.001, Some(0.01)), TrialOutcome::Same);
+        assert_eq!(of(0.019, Some(0.01)), TrialOutcome::Better);
+        assert_eq!(of(0.5, Some(0.4)), TrialOutcome::Better);
+        assert_eq!(of(-0.5, Some(0.4)), TrialOutcome::Worse);
+        assert_eq!((of(0.0, None), of(1.0, None)), (TrialOutcome::Same, TrialOutcome::Better));
+    }
 }

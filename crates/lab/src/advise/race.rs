@@ -9,47 +9,178 @@ use trunkline_units::Rng;
 
 use super::aim::worth;
 use super::variant::Variant;
-use super::{AdviseError, Evidence, GroupAim, Options, Progress};
+use super::{AdviseError, Evidence, GroupAim, MOST_TIMES, Options, Progress, Trial, TrialOutcome};
 use crate::catalogue::unit;
 use crate::document::Document;
 use crate::engine::{self, EngineError};
 use crate::experiment::Experiment;
-use crate::results::{Estimate, Outcome};
+use crate::results::Outcome;
 use crate::scenario::Scenario;
 use crate::statistics::estimate;
 
-/// A variant's outcomes, by seed.
+/// Seeds that settings are found by, that they are confirmed by, and that what was chosen is shown by: three ranges, far apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    Finding,
+    Confirming,
+    Showing,
+}
+
+impl Purpose {
+    const fn offset(self) -> u64 {
+        match self {
+            Purpose::Finding => 0,
+            Purpose::Confirming => 1_000,
+            Purpose::Showing => 2_000,
+        }
+    }
+}
+
+/// A variant with its outcomes so far, by purpose and seed.
 #[derive(Debug, Clone)]
-pub(super) struct Runs(Vec<Outcome>);
+pub(super) struct Contender {
+    pub(super) variant: Variant,
+    outcomes: [Vec<Outcome>; 3],
+}
+
+impl Contender {
+    pub(super) fn new(variant: Variant) -> Self {
+        Contender { variant, outcomes: [Vec::new(), Vec::new(), Vec::new()] }
+    }
+
+    fn of(&self, purpose: Purpose) -> &[Outcome] {
+        &self.outcomes[purpose as usize]
+    }
+}
 
 pub(super) struct Race<'a, F> {
     options: &'a Options,
     aims: &'a [GroupAim],
     stop: &'a AtomicBool,
     progress: F,
+    seed: u64,
     done: usize,
     total: usize,
     made: usize,
 }
 
 impl<'a, F: FnMut(Progress)> Race<'a, F> {
-    pub(super) fn new(options: &'a Options, aims: &'a [GroupAim], stop: &'a AtomicBool, progress: F) -> Self {
-        // Two to begin with, and two at the end.
-        Race { options, aims, stop, progress, done: 0, total: 4, made: 0 }
-    }
-
-    /// So many more are to be tried.
-    pub(super) fn expect(&mut self, variants: usize) {
-        self.total += variants;
+    pub(super) fn new(
+        options: &'a Options,
+        aims: &'a [GroupAim],
+        stop: &'a AtomicBool,
+        progress: F,
+        seed: u64,
+    ) -> Self {
+        // Two are run at the end, whatever comes before.
+        Race { options, aims, stop, progress, seed, done: 0, total: 2, made: 0 }
     }
 
     pub(super) const fn made(&self) -> usize {
         self.made
     }
 
-    /// Runs a variant with so many seeds.
-    pub(super) fn run(&mut self, variant: &Variant, seed: u64, runs: u32) -> Result<Runs, AdviseError> {
-        let runs = runs.max(2) as usize;
+    /// Runs all, and those that may still gain again and again until the runs tell or are as many as may be.
+    pub(super) fn compare(
+        &mut self,
+        best: &mut Contender,
+        others: &mut [Contender],
+    ) -> Result<Vec<Trial>, AdviseError> {
+        let purpose = Purpose::Finding;
+        let mut runs = self.runs();
+        // And two at the end.
+        self.total = self.total.max(self.done + others.len() + 3);
+        self.extend(best, purpose, runs)?;
+        for other in &mut *others {
+            self.extend(other, purpose, runs)?;
+        }
+        while runs < self.most() {
+            runs = (runs * 2).min(self.most());
+            let unclear: Vec<usize> = (0..others.len())
+                .filter(|number| self.trial(best, &others[*number], purpose).outcome == TrialOutcome::Unclear)
+                .collect();
+            if unclear.is_empty() {
+                break;
+            }
+            self.extend(best, purpose, runs)?;
+            for number in unclear {
+                self.extend(&mut others[number], purpose, runs)?;
+            }
+        }
+        Ok(others.iter().map(|other| self.trial(best, other, purpose)).collect())
+    }
+
+    /// Whether the second is better than the first by other seeds too.
+    pub(super) fn confirms(
+        &mut self,
+        best: &mut Contender,
+        other: &mut Contender,
+    ) -> Result<bool, AdviseError> {
+        Ok(self.again(best, other, Purpose::Confirming)?.outcome == TrialOutcome::Better)
+    }
+
+    /// What was chosen beside what there is without.
+    pub(super) fn judge(
+        &mut self,
+        none: &mut Contender,
+        chosen: &mut Contender,
+    ) -> Result<(Trial, Vec<Evidence>), AdviseError> {
+        let trial = self.again(none, chosen, Purpose::Showing)?;
+        let names = self.aims.iter().flat_map(|one| {
+            one.aim.metrics().iter().map(move |quantity| format!("{}.{quantity}", one.group))
+        });
+        let names = names.chain(["all.fairness.groups".to_owned()]);
+        let [none, chosen] = [none, chosen].map(|one| one.of(Purpose::Showing));
+        Ok((trial, names.filter_map(|metric| compare(metric, none, chosen)).collect()))
+    }
+
+    fn again(
+        &mut self,
+        best: &mut Contender,
+        other: &mut Contender,
+        purpose: Purpose,
+    ) -> Result<Trial, AdviseError> {
+        let mut runs = self.runs();
+        loop {
+            self.extend(best, purpose, runs)?;
+            self.extend(other, purpose, runs)?;
+            let trial = self.trial(best, other, purpose);
+            if trial.outcome != TrialOutcome::Unclear || runs >= self.most() {
+                return Ok(trial);
+            }
+            runs = (runs * 2).min(self.most());
+        }
+    }
+
+    fn runs(&self) -> usize {
+        self.options.runs.max(2) as usize
+    }
+
+    fn most(&self) -> usize {
+        self.runs() * MOST_TIMES as usize
+    }
+
+    /// What the second has over the first, run by run, as far as both were run.
+    fn trial(&self, from: &Contender, to: &Contender, purpose: Purpose) -> Trial {
+        let worth = |outcome| worth(self.aims, outcome);
+        let pairs = from.of(purpose).iter().zip(to.of(purpose));
+        let differences: Vec<f64> = pairs.map(|(from, to)| worth(to) - worth(from)).collect();
+        Trial::new(&to.variant.name, estimate(&differences))
+    }
+
+    /// Runs a variant until there are so many outcomes.
+    fn extend(&mut self, contender: &mut Contender, purpose: Purpose, to: usize) -> Result<(), AdviseError> {
+        let outcomes = &mut contender.outcomes[purpose as usize];
+        let first = outcomes.len();
+        if first < to {
+            let seed = self.seed.wrapping_add(purpose.offset() + first as u64);
+            outcomes.extend(self.run(&contender.variant, seed, to - first)?);
+        }
+        Ok(())
+    }
+
+    fn run(&mut self, variant: &Variant, seed: u64, runs: usize) -> Result<Vec<Outcome>, AdviseError> {
+        self.total = self.total.max(self.done + 1);
         let progress = Progress { variant: variant.name.clone(), done: self.done, total: self.total };
         (self.progress)(progress);
         let scenario = scenario(&variant.name, &variant.experiment)?;
@@ -78,26 +209,7 @@ impl<'a, F: FnMut(Progress)> Race<'a, F> {
         let outcomes = outcomes.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         let outcomes = outcomes.into_iter().map(|outcome| outcome.unwrap_or(Err(EngineError::Stopped)));
         let outcomes: Result<Vec<Outcome>, EngineError> = outcomes.collect();
-        outcomes
-            .map(Runs)
-            .map_err(|error| AdviseError::Run { variant: variant.name.clone(), error: Box::new(error) })
-    }
-
-    /// What the second has over the first, run by run.
-    pub(super) fn gain(&self, from: &Runs, to: &Runs) -> Estimate {
-        let worth = |outcome| worth(self.aims, outcome);
-        let differences: Vec<f64> =
-            from.0.iter().zip(&to.0).map(|(from, to)| worth(to) - worth(from)).collect();
-        estimate(&differences)
-    }
-
-    /// The metrics that count, side by side.
-    pub(super) fn evidence(&self, without: &Runs, with: &Runs) -> Vec<Evidence> {
-        let names = self.aims.iter().flat_map(|one| {
-            one.aim.metrics().iter().map(move |quantity| format!("{}.{quantity}", one.group))
-        });
-        let names = names.chain(["all.fairness.groups".to_owned()]);
-        names.filter_map(|metric| compare(metric, without, with)).collect()
+        outcomes.map_err(|error| AdviseError::Run { variant: variant.name.clone(), error: Box::new(error) })
     }
 }
 
@@ -125,9 +237,9 @@ fn wants_more(metric: &str) -> bool {
 }
 
 /// A metric that all runs of both have.
-fn compare(metric: String, without: &Runs, with: &Runs) -> Option<Evidence> {
-    let values = |runs: &Runs| -> Option<Vec<f64>> {
-        runs.0.iter().map(|outcome| outcome.metrics.get(&metric).copied()).collect()
+fn compare(metric: String, without: &[Outcome], with: &[Outcome]) -> Option<Evidence> {
+    let values = |runs: &[Outcome]| -> Option<Vec<f64>> {
+        runs.iter().map(|outcome| outcome.metrics.get(&metric).copied()).collect()
     };
     let (before, after) = (values(without)?, values(with)?);
     let differences: Vec<f64> = before.iter().zip(&after).map(|(before, after)| after - before).collect();

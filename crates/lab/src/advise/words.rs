@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Advice, Evidence, Finding};
+use super::{Advice, Evidence, Finding, Trial, TrialOutcome};
 use crate::language::show;
 use crate::results::Estimate;
 
@@ -35,9 +35,19 @@ impl Advice {
     }
 
     fn verdict(&self) -> String {
-        if !self.trunk {
-            return "Choose no trunk: none of those tried serves this network better than none does."
-                .to_owned();
+        match self.gain.outcome {
+            TrialOutcome::Better => {}
+            TrialOutcome::Worse | TrialOutcome::Same => {
+                return "Choose no trunk: none of those tried serves this network better than none does."
+                    .to_owned();
+            }
+            TrialOutcome::Unclear => {
+                return format!(
+                    "No advice: the best of what was tried gains {}, which so many runs cannot tell from nothing. More --runs or a \
+                     longer duration may.",
+                    self.gain.number()
+                );
+            }
         }
         let chosen = self.findings.iter().skip(1).filter(|finding| finding.is_choice());
         let chosen: Vec<String> =
@@ -92,35 +102,48 @@ impl Finding {
 
     /// Of the trunk as it is written.
     fn first(&self) -> String {
-        let better = if self.is_choice() { "it is better" } else { "it is no better" };
-        format!("- {}: {better}.{}", self.setting, self.trials())
+        let text = match self.tried.first().map(|trial| trial.outcome) {
+            Some(TrialOutcome::Better) => "it is better",
+            Some(TrialOutcome::Worse) => "it is worse",
+            Some(TrialOutcome::Unclear) => "the runs do not tell",
+            Some(TrialOutcome::Same) | None => "it makes no difference",
+        };
+        format!("- {}: {text}.{}", self.setting, self.trials())
     }
 
     fn sentence(&self) -> String {
+        let all = |outcome| self.tried.iter().all(|trial| trial.outcome == outcome);
         let text = if self.is_choice() {
-            format!("- {}: choose {}.", self.setting, self.choice)
-        } else if self.tried.iter().all(super::Trial::is_nothing) {
-            format!("- {}: it makes no difference; {}.", self.setting, self.choice)
+            format!("choose {}", self.choice)
+        } else if all(TrialOutcome::Same) {
+            format!("it makes no difference; {}", self.choice)
         } else {
-            format!("- {}: keep {}.", self.setting, self.choice)
+            format!("keep {}", self.choice)
         };
-        text + &self.trials()
+        format!("- {}: {text}.{}", self.setting, self.trials())
     }
 
     fn trials(&self) -> String {
-        let mut text = String::new();
-        for trial in &self.tried {
-            let half = trial.gain.ci95.map(|half| format!(" ± {half:.2}")).unwrap_or_default();
-            let _ = write!(text, "\n    {:+.2}{half}  {}", trial.gain.mean, trial.name);
-        }
-        text
+        self.tried
+            .iter()
+            .map(|trial| format!("\n    {:<14}  {:<7}  {}", trial.number(), trial.word(), trial.name))
+            .collect()
     }
 }
 
-impl super::Trial {
-    /// Neither a gain nor a loss beyond its interval.
-    fn is_nothing(&self) -> bool {
-        self.gain.ci95.is_none_or(|half| self.gain.mean.abs() <= half.max(super::WORTH))
+impl Trial {
+    fn number(&self) -> String {
+        let half = self.gain.ci95.map(|half| format!(" ± {half:.2}")).unwrap_or_default();
+        format!("{:+.2}{half}", self.gain.mean)
+    }
+
+    const fn word(&self) -> &'static str {
+        match self.outcome {
+            TrialOutcome::Better => "better",
+            TrialOutcome::Worse => "worse",
+            TrialOutcome::Same => "same",
+            TrialOutcome::Unclear => "unclear",
+        }
     }
 }
 

@@ -91,7 +91,7 @@ pub(crate) struct Execution {
 pub(crate) struct AdviseArguments {
     /// The network: an experiment with at least one trunk.
     pub(crate) file: PathBuf,
-    /// Runs of each try, each with another seed: 2 to 100. [default: 5]
+    /// Runs of each try to begin with, each with another seed: 2 to 100; up to four times as many where these do not tell. [default: 5]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=100))]
     pub(crate) runs: Option<u32>,
     /// Set a value of the file, such as links.core.rate="5 Mbit/s"; may be repeated.
