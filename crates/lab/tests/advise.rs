@@ -82,7 +82,10 @@ fn a_flood_beside_transfers_gets_a_lane_of_its_own() {
     assert!(advice.experiment_toml.contains("[trunks.site.classes.udp]"), "{}", advice.experiment_toml);
     assert!(advice.gateway_toml.contains("protocol = \"udp\""), "{}", advice.gateway_toml);
     let text = advice.to_text();
-    assert!(text.contains("Choose: ") && text.contains("files.goodput") && text.contains(" ± "), "{text}");
+    assert!(
+        text.contains("Choose: the trunk") && text.contains("files.goodput") && text.contains(" ± "),
+        "{text}"
+    );
     // What is to be pasted can be.
     let pasted = network(CORE, traffic, "").to_toml().split("[trunks.site]").next().map(str::to_owned);
     let pasted = pasted.expect("a file with a trunk") + &advice.experiment_toml;

@@ -377,7 +377,7 @@ fn advice_says_what_to_choose_what_it_gains_and_what_it_costs() {
     assert_ends_with(&output, 0, "");
     let text = String::from_utf8(output.stdout).expect("text");
     for part in [
-        "A backup and a call\n\nChoose: ",
+        "A backup and a call\n\nChoose: the trunk",
         "Better than without a trunk:\n\n",
         "call.delay.mean",
         "how many lanes",

@@ -91,6 +91,8 @@ pub struct Progress {
 pub struct Advice {
     /// The network's title.
     pub title: String,
+    /// Axes of its sweep, which are left out: it is taken as it is written without.
+    pub left_out: Vec<String>,
     /// What each group was judged by.
     pub aims: Vec<GroupAim>,
     /// Whether a trunk serves this network better than none.
@@ -211,6 +213,8 @@ pub fn advise(
     progress: impl FnMut(Progress),
 ) -> Result<Advice, AdviseError> {
     let network = network(document.experiment())?;
+    // Mistakes are told of the file as it is.
+    document.plan()?;
     let aims = aim::aims(&race::scenario("network", &network)?);
     if aims.is_empty() {
         return Err(AdviseError::NoTraffic);
@@ -247,6 +251,7 @@ pub fn advise(
     let toml = |text: String| if trunk { text } else { String::new() };
     Ok(Advice {
         title: network.title.clone(),
+        left_out: document.experiment().sweep.keys().cloned().collect(),
         trunk,
         gain,
         findings,

@@ -1,10 +1,11 @@
 //! What is advised, as TOML to paste.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use toml::{Table, Value};
 
-use crate::experiment::{Carrier, ClassSpec, Experiment, QueueSpec, RuleSpec, TrunkSpec};
+use crate::experiment::{Carrier, ClassSpec, Discipline, Experiment, QueueSpec, RuleSpec, TrunkSpec};
 
 /// `[trunks…]` of an experiment.
 pub(super) fn experiment(experiment: &Experiment) -> String {
@@ -16,10 +17,22 @@ pub(super) fn experiment(experiment: &Experiment) -> String {
 pub(super) fn gateway(experiment: &Experiment) -> String {
     let several = experiment.trunks.len() > 1;
     let each = experiment.trunks.iter().map(|(name, trunk)| {
-        let head = if several { format!("# At both ends of trunk {name}:\n") } else { String::new() };
+        let [near, far] = &trunk.gateways;
+        let head = if several {
+            format!("# ---- trunk {name}: for the files of {near} and {far} ----\n")
+        } else {
+            String::new()
+        };
         head + &of_trunk(trunk)
     });
-    each.collect::<Vec<_>>().join("\n")
+    let each = each.collect::<Vec<_>>().join("\n");
+    let ends = || experiment.trunks.values().flat_map(|trunk| &trunk.gateways);
+    let twice: BTreeSet<&str> =
+        ends().filter(|end| ends().filter(|other| other == end).count() > 1).map(String::as_str).collect();
+    let shared = twice.iter().map(|gateway| {
+        format!("# {gateway} ends several trunks: its file has one [lanes] and one list of classes, for all peers.\n")
+    });
+    shared.collect::<String>() + &each
 }
 
 fn of_trunk(trunk: &TrunkSpec) -> String {
@@ -33,7 +46,18 @@ fn of_trunk(trunk: &TrunkSpec) -> String {
     } else {
         trunk.classes.iter().map(|(name, spec)| class(name, spec, trunk, &mut notes)).collect()
     };
-    let lanes = Table::from_iter([("edge_pacing".to_owned(), Value::Boolean(trunk.edge_pacing))]);
+    let mut lanes = Table::from_iter([("edge_pacing".to_owned(), Value::Boolean(trunk.edge_pacing))]);
+    match trunk.tcp.as_deref() {
+        None | Some("linux-6") => lanes.insert("congestion_control".to_owned(), "cubic".into()),
+        Some("linux-6-reno") => lanes.insert("congestion_control".to_owned(), "reno".into()),
+        Some(other) => {
+            let _ = writeln!(
+                notes,
+                "# The lanes' TCP is {other}: no gateway's kernel has that; congestion_control is yours to choose."
+            );
+            None
+        }
+    };
     let file = Table::from_iter([
         ("lanes".to_owned(), Value::Table(lanes)),
         ("classes".to_owned(), Value::Array(classes)),
@@ -51,6 +75,9 @@ fn class(name: &str, spec: &ClassSpec, trunk: &TrunkSpec, notes: &mut String) ->
     put("name", Some(name.into()));
     let rules: Vec<Value> = spec.rules.iter().map(|one| rule(one, name, notes)).collect();
     put("match", Some(Value::Array(rules)).filter(|_| !spec.rules.is_empty()));
+    if spec.queue.is_some_and(|queue| queue.spare.is_some()) {
+        let _ = writeln!(notes, "# Class {name}: spare is the simulator's; a gateway has its own K.");
+    }
     put("queue", Some(queue(&spec.queue.unwrap_or(super::variant::EMPTY))));
     put("lane", spec.lane.clone().map(Value::String));
     let lanes = trunk.lanes.get(spec.lane.as_deref().unwrap_or(name));
@@ -101,8 +128,11 @@ fn queue(spec: &QueueSpec) -> Value {
     if let Some(kind) = table.remove("kind") {
         table.insert("discipline".to_owned(), kind);
     }
-    // K's share of X is the simulator's to vary.
     table.remove("spare");
+    // A gateway marks unless told otherwise.
+    if !matches!(spec.kind, Discipline::TailDrop | Discipline::FairTailDrop) {
+        table.entry("ecn").or_insert(Value::Boolean(false));
+    }
     let in_packets = table.get("discipline").and_then(Value::as_str) == Some("red")
         && table.get("min").is_some_and(Value::is_integer);
     if in_packets {

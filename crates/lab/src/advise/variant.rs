@@ -83,7 +83,8 @@ impl Stage {
             Stage::Filter => {
                 format!(
                     "the repeat filter {}",
-                    on(trunk.classes.values().any(|class| class.repeat_filter != Some(false)))
+                    on(trunk.classes.is_empty()
+                        || trunk.classes.values().any(|class| class.repeat_filter != Some(false)))
                 )
             }
             Stage::Compression => format!("header compression {}", on(trunk.compression)),
@@ -164,7 +165,8 @@ const MOST_FAVOURED: usize = 4;
 const MOST_OF_A_CLASS: u8 = 8;
 
 const TCP: &str = "TCP lanes, which repeat what is lost";
-const DATAGRAMS: &str = "lanes of datagrams, which repeat nothing";
+const DATAGRAMS: &str =
+    "lanes of datagrams, which repeat nothing (in the simulator alone: the gateway's lanes are TCP)";
 
 fn datagrams() -> RuleSpec {
     RuleSpec { protocol: Some("udp".to_owned()), ..RuleSpec::default() }

@@ -6,16 +6,20 @@ use super::{Advice, Evidence, Finding, Trial, TrialOutcome};
 use crate::language::show;
 use crate::results::Estimate;
 
-/// The columns of the table of evidence.
-const HEAD: [&str; 4] = ["", "no trunk", "as advised", "difference"];
+/// What gains and losses are in.
+const SCALE: &str = "What was tried, each against the best before it. Its gain is the sum, over groups, of the logarithm of what counts for each: 0.1 is a tenth \
+                     more for one group, or half of that for two (± half of the 95 % interval):";
 
 impl Advice {
     /// What to choose, what it gains, and the evidence.
     pub fn to_text(&self) -> String {
         let mut text = format!("{}\n\n", self.title);
         text += &self.verdict();
-        text += "\n\nWhat was tried, each against the best before it, and its gain: a sum over groups of logarithms, 0.1 being a tenth better for one \
-                 group or a hundredth for each of ten (± half of the 95 % interval):\n\n";
+        if !self.left_out.is_empty() {
+            let axes = self.left_out.join(", ");
+            let _ = write!(text, "\n\nThis is of the values that the file has without its sweep ({axes}).");
+        }
+        let _ = write!(text, "\n\n{SCALE}\n\n");
         for (number, finding) in self.findings.iter().enumerate() {
             text += &if number == 0 { finding.first() } else { finding.sentence() };
             text.push('\n');
@@ -24,8 +28,12 @@ impl Advice {
         for one in &self.aims {
             let _ = writeln!(text, "  {}: {}", one.group, one.aim.words());
         }
-        text += "\nWithout a trunk and as advised, by other seeds than those it was found by (mean ± half of the 95 % interval):\n\n";
-        text += &self.table();
+        let _ = write!(
+            text,
+            "\nWithout a trunk and with {}, by seeds that nothing was chosen by (mean ± half of the 95 % interval):\n\n{}",
+            if self.trunk { "what is advised" } else { "the best that was tried" },
+            self.table()
+        );
         let _ = writeln!(text, "\n{} runs.", self.runs);
         if self.trunk {
             let _ = write!(text, "\nFor the experiment's file:\n\n{}", self.experiment_toml);
@@ -43,17 +51,19 @@ impl Advice {
             }
             TrialOutcome::Unclear => {
                 return format!(
-                    "No advice: the best of what was tried gains {}, which so many runs cannot tell from nothing. More --runs or a \
-                     longer duration may.",
+                    "No advice: the best that was tried gains {} over no trunk, which so many runs cannot tell from nothing. More \
+                     --runs or a longer duration may.",
                     self.gain.number()
                 );
             }
         }
-        let chosen = self.findings.iter().skip(1).filter(|finding| finding.is_choice());
-        let chosen: Vec<String> =
-            chosen.map(|finding| format!("{} ({})", finding.choice, finding.setting)).collect();
-        let what =
-            if chosen.is_empty() { "the trunk as it is written".to_owned() } else { chosen.join("; ") };
+        let chosen: Vec<&str> =
+            self.findings.iter().skip(1).filter(|one| one.is_choice()).map(|one| &*one.choice).collect();
+        let what = if chosen.is_empty() {
+            "the trunk as it is written".to_owned()
+        } else {
+            format!("the trunk, with {}", chosen.join("; "))
+        };
         let mut text = format!("Choose: {what}.");
         for (head, better) in [("Better than without a trunk:", true), ("Worse than without a trunk:", false)]
         {
@@ -78,8 +88,9 @@ impl Advice {
             let difference = format!("{}{sure}", spread(&one.difference, unit));
             [one.metric.clone(), spread(&one.without, unit), spread(&one.with, unit), difference]
         };
+        let head = ["", "no trunk", if self.trunk { "as advised" } else { "best tried" }, "difference"];
         let rows: Vec<[String; 4]> =
-            std::iter::once(HEAD.map(str::to_owned)).chain(self.evidence.iter().map(row)).collect();
+            std::iter::once(head.map(str::to_owned)).chain(self.evidence.iter().map(row)).collect();
         let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
         let widths = [0, 1, 2].map(width);
         let line = |row: &[String; 4]| {
