@@ -19,8 +19,9 @@
 //! - What the flow's own receiver reports moves `low` as well: packets of a flow stay in order within a lane, so
 //!   when a byte has been received, everything handed over before it has left the trunk, whatever the lane has
 //!   acknowledged so far. That is how a repeat asked for by SACK or by duplicate acknowledgements always passes.
-//! - Without SACK a duplicate acknowledgement only tells that *something* behind its number has arrived: so at
-//!   least the first segment behind the number has left.
+//! - Without SACK a duplicate acknowledgement may be all that tells that something behind its number has arrived: then at
+//!   least the first segment behind the number has left. A receiver that knows SACK says it by a block (RFC 2018 §4); its
+//!   duplicates without one answer segments that came twice, and tell nothing.
 //!
 //! A repeat that carries news for the other direction (another acknowledgement number or window) passes too.
 

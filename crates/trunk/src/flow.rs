@@ -49,6 +49,7 @@ const BULK: u8 = 4;
 const ADMITTED: u8 = 8;
 const CLOSED: u8 = 16;
 const SPOKE: u8 = 32;
+const SACKS: u8 = 64;
 
 impl Flow {
     fn has(self, flag: u8) -> bool {
@@ -71,6 +72,15 @@ impl Flow {
     pub(crate) fn is_another(self, seq: Seq) -> bool {
         let known = self.sent_high == seq + 1 || self.custody.missing(seq, seq + 1) == 0;
         self.has(CLOSED) || !known
+    }
+
+    /// Whether its receiver reports what it has by SACK.
+    pub(crate) fn sacks(self) -> bool {
+        self.has(SACKS)
+    }
+
+    pub(crate) fn set_sacks(&mut self, sacks: bool) {
+        self.set(SACKS, sacks);
     }
 
     pub(crate) fn is_admitted(self) -> bool {

@@ -3,7 +3,8 @@
 use trunkline_packet::{Fragment, Headers, TcpFlags, TcpView, protocol};
 use trunkline_units::Seq;
 
-/// TCP option kind of selective acknowledgements (RFC 2018 §3).
+/// TCP option kinds of selective acknowledgements (RFC 2018 §§2, 3).
+const SACK_PERMITTED: u8 = 4;
 const SACK: u8 = 5;
 const END: u8 = 0;
 const NO_OPERATION: u8 = 1;
@@ -49,29 +50,42 @@ impl Segment {
     }
 }
 
-/// The highest right edge among the SACK blocks of a TCP packet, if it has any.
-pub(crate) fn highest_sacked(headers: &Headers, prefix: &[u8]) -> Option<Seq> {
-    let mut rest = TcpView::new(prefix.get(headers.transport_offset..)?).ok()?.options();
-    let mut highest: Option<Seq> = None;
-    // At most 40 bytes of options, each step takes one at least.
-    while let [kind, tail @ ..] = rest {
-        match (*kind, tail) {
-            (END, _) => break,
-            (NO_OPERATION, _) => rest = tail,
-            (kind, [len, ..]) if *len >= 2 && usize::from(*len) <= rest.len() => {
-                let (option, next) = rest.split_at(usize::from(*len));
-                if kind == SACK {
-                    for block in option[2..].as_chunks::<8>().0 {
-                        let edge = Seq(u32::from_be_bytes([block[4], block[5], block[6], block[7]]));
-                        highest = Some(highest.map_or(edge, |known| later(known, edge)));
+/// What a TCP packet's options say of selective acknowledgements.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Sacks {
+    /// Its sender knows them (a SYN's option).
+    pub(crate) permitted: bool,
+    /// The highest right edge among its blocks, if it has any.
+    pub(crate) highest: Option<Seq>,
+}
+
+impl Sacks {
+    /// Those of a packet with these headers, whose start is `prefix`.
+    pub(crate) fn parse(headers: &Headers, prefix: &[u8]) -> Self {
+        let mut sacks = Sacks::default();
+        let view = prefix.get(headers.transport_offset..).and_then(|rest| TcpView::new(rest).ok());
+        let mut rest = view.map(|view| view.options()).unwrap_or_default();
+        // At most 40 bytes of options, each step takes one at least.
+        while let [kind, tail @ ..] = rest {
+            match (*kind, tail) {
+                (END, _) => break,
+                (NO_OPERATION, _) => rest = tail,
+                (kind, [len, ..]) if *len >= 2 && usize::from(*len) <= rest.len() => {
+                    let (option, next) = rest.split_at(usize::from(*len));
+                    if kind == SACK {
+                        for block in option[2..].as_chunks::<8>().0 {
+                            let edge = Seq(u32::from_be_bytes([block[4], block[5], block[6], block[7]]));
+                            sacks.highest = Some(sacks.highest.map_or(edge, |known| later(known, edge)));
+                        }
                     }
+                    sacks.permitted |= kind == SACK_PERMITTED;
+                    rest = next;
                 }
-                rest = next;
+                _ => break,
             }
-            _ => break,
         }
+        sacks
     }
-    highest
 }
 
 /// The later of two sequence numbers.
@@ -114,12 +128,12 @@ mod tests {
         const OPTIONS: &[u8] =
             &[1, 1, 5, 18, 0xff, 0xff, 0xff, 0xf0, 0xff, 0xff, 0xff, 0xf8, 0, 0, 0, 4, 0, 0, 0, 9];
         let bytes = packet(TcpFlags::ACK, OPTIONS, b"");
-        assert_eq!(highest_sacked(&headers(&bytes), &bytes), Some(Seq(9)));
+        assert_eq!(Sacks::parse(&headers(&bytes), &bytes).highest, Some(Seq(9)));
         // A length that lies ends the search.
         for options in [&[5_u8, 40, 0, 0][..], &[5, 0, 0, 0], &[1, 1, 1, 5]] {
             let tcp = Tcp { ports: (1, 2), seq: 0, ack: 0, flags: TcpFlags::ACK, window: 9, options };
             let bytes = build::tcp(&Ip::v4(), &tcp, b"");
-            assert_eq!(highest_sacked(&headers(&bytes), &bytes), None, "{options:?}");
+            assert_eq!(Sacks::parse(&headers(&bytes), &bytes).highest, None, "{options:?}");
         }
     }
 

@@ -13,7 +13,7 @@ use trunkline_units::Instant;
 use crate::class::{Behaviour, ClassId, Classifier, LaneId, Over, TrunkPlan};
 use crate::flow::{Admission, Flow, FlowTable};
 use crate::lane::LaneSnapshot;
-use crate::segment::{Segment, highest_sacked};
+use crate::segment::{Sacks, Segment};
 use handed::Handed;
 use member::{Entry, Member, Stretch, dropping};
 
@@ -274,12 +274,14 @@ impl<P: Packet> Transmitter<P> {
                 member.rtt.sample(rtt);
             }
             if !flow.custody.is_empty() {
-                if let Some(edge) = highest_sacked(headers, prefix) {
+                if let Some(edge) = Sacks::parse(headers, prefix).highest {
                     flow.custody.release(edge);
+                    flow.set_sacks(true);
                 }
                 flow.custody.release(segment.ack);
                 let duplicate = segment.ack == flow.returned_ack && !segment.is_sequenced();
-                if duplicate {
+                // With SACK a block says so if something is missing: without one, something came twice.
+                if duplicate && !flow.sacks() {
                     flow.custody.release(segment.ack + 1);
                 }
             }
@@ -287,6 +289,7 @@ impl<P: Packet> Transmitter<P> {
         }
         if opens {
             flow.near_probe(now);
+            flow.set_sacks(Sacks::parse(headers, prefix).permitted);
         }
         if segment.flags.intersects(TcpFlags::RST) {
             flow.close();
