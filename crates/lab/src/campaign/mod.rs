@@ -228,7 +228,8 @@ fn run_with(
                         outcome: finite(outcome),
                         version: VERSION.to_owned(),
                     };
-                    here.journal.append(&run).inspect_err(|_| stop.store(true, Ordering::Relaxed))?;
+                    let kept = here.journal.append(&run).and_then(|()| here.journal.took(&run, took));
+                    kept.inspect_err(|_| stop.store(true, Ordering::Relaxed))?;
                     progress(counter.progress(Event::Finished(&run)));
                     here.runs.push(run);
                 }

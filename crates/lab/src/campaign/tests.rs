@@ -38,12 +38,13 @@ impl Temporary {
         Options { engine: EngineKind::Sim, jobs, out: self.0.clone(), begin }
     }
 
-    /// Every file and what is in it.
+    /// Every file and what is in it, but for how long it took.
     fn files(&self) -> Vec<(String, Vec<u8>)> {
         let entries = fs::read_dir(self.0.join("sample")).unwrap().map(|entry| entry.unwrap());
         let mut files: Vec<_> = entries
             .map(|entry| (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap()))
             .collect();
+        files.retain(|(name, _)| name != "times.jsonl");
         files.sort();
         files
     }
@@ -110,6 +111,26 @@ fn the_number_of_threads_changes_nothing() {
     assert!(one.files() == many.files());
     let names: Vec<_> = one.files().into_iter().map(|(name, _)| name).collect();
     assert_eq!(names, ["experiment.toml", "results.jsonl", "runs.jsonl", "runs.parquet"]);
+}
+
+#[test]
+fn how_long_runs_took_is_beside_the_results_and_not_in_them() {
+    let temporary = Temporary::new();
+    let engine = |scenario: &Scenario, seed| {
+        std::thread::sleep(Duration::from_millis(2));
+        Ok(outcome_of(scenario, seed))
+    };
+    let campaign = campaign(&temporary, 2, Begin::Fresh, &engine, &AtomicBool::new(false)).unwrap();
+    let directory = &campaign.complete[0].directory;
+    let took = directory.took().unwrap().unwrap();
+    assert!(took >= Duration::from_millis(24) && took < Duration::from_secs(12), "{took:?}");
+    let times = temporary.0.join("sample/times.jsonl");
+    assert_eq!(fs::read_to_string(&times).unwrap().lines().count(), 12);
+    for name in ["runs.jsonl", "results.jsonl"] {
+        assert!(!fs::read_to_string(temporary.0.join("sample").join(name)).unwrap().contains("seconds"));
+    }
+    fs::remove_file(times).unwrap();
+    assert_eq!(directory.took().unwrap(), None);
 }
 
 #[test]

@@ -64,7 +64,7 @@ fn with(
         judgement: &judgement,
         tcps: &TcpInUse::of(&planned),
         files: &files,
-        took: None,
+        took: directory.took()?,
     };
     write(&material)?;
     Ok(Entry::of(&material))

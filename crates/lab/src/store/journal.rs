@@ -3,11 +3,13 @@
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
 use std::path::Path;
+use std::time::Duration;
 
 use serde::Serialize;
 
 use super::{
-    DOCUMENT, Directory, RESULTS, RUNS, RUNS_TABLE, SERIES_TABLE, StoreError, columns, lines, replace,
+    DOCUMENT, Directory, RESULTS, RUNS, RUNS_TABLE, SERIES_TABLE, StoreError, TIMES, Time, columns, lines,
+    replace,
 };
 use crate::report::{MARKDOWN, PAGE};
 use crate::results::{PointResult, Run};
@@ -82,6 +84,14 @@ impl Journal {
         Ok(())
     }
 
+    /// Says how long a run took. It stands beside the runs and not in them: they are the same on every machine.
+    pub fn took(&mut self, run: &Run, took: Duration) -> Result<(), StoreError> {
+        let path = self.directory.path.join(TIMES);
+        let time = Time { point: run.point.clone(), seed: run.seed, seconds: took.as_secs_f64() };
+        let write = || OpenOptions::new().append(true).create(true).open(&path)?.write_all(&line(&time));
+        write().map_err(|error| StoreError::io("write", &path, error))
+    }
+
     /// Writes what all runs together give, `runs` in the sweep's order.
     pub fn finish(self, runs: &[Run], results: &[PointResult]) -> Result<Directory, StoreError> {
         let path = &self.directory.path;
@@ -121,7 +131,7 @@ fn lock(path: &Path) -> Result<File, StoreError> {
 
 /// Removes the results of another time; a report made of them, too.
 fn clear(path: &Path) -> Result<(), StoreError> {
-    for name in [RESULTS, RUNS, RUNS_TABLE, SERIES_TABLE, DOCUMENT, PAGE, MARKDOWN] {
+    for name in [RESULTS, RUNS, RUNS_TABLE, SERIES_TABLE, TIMES, DOCUMENT, PAGE, MARKDOWN] {
         match fs::remove_file(path.join(name)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(StoreError::io("remove", &path.join(name), error));

@@ -7,6 +7,7 @@
 //! | `results.jsonl` | a [`PointResult`] a line |
 //! | `runs.parquet` | a row a run: parameters as `point.<axis>`, seed, version, digest, metrics |
 //! | `series.parquet` | what was recorded over time, a row a value, if there is any |
+//! | `times.jsonl` | how long each run took on this machine, a line a run: of no result a part |
 //!
 //! Whatever happens, what has finished is kept: a run is one write at the end of its file, and of a line that has no end the next
 //! one to resume knows that it is half written. All other files are written beside their place and then put there. Whoever
@@ -21,19 +22,30 @@ mod tests;
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 pub use error::StoreError;
 pub use journal::{Begin, Identity, Journal, is_taken};
 
-use crate::results::{PointResult, Run};
+use crate::results::{Point, PointResult, Run};
 
 const DOCUMENT: &str = "experiment.toml";
 const RUNS: &str = "runs.jsonl";
 const RESULTS: &str = "results.jsonl";
 const RUNS_TABLE: &str = "runs.parquet";
 const SERIES_TABLE: &str = "series.parquet";
+const TIMES: &str = "times.jsonl";
+
+/// How long a run took: a line of `times.jsonl`.
+#[derive(Debug, Serialize, Deserialize)]
+struct Time {
+    point: Point,
+    seed: u64,
+    seconds: f64,
+}
 
 /// The results of an experiment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,6 +95,15 @@ impl Directory {
     pub fn runs(&self) -> Result<Vec<Run>, StoreError> {
         let path = self.path.join(RUNS);
         journal::complete_lines(&path).and_then(|(text, _)| lines(&path, &text))
+    }
+
+    /// How long all runs took, one after another; none if nobody wrote it down.
+    pub fn took(&self) -> Result<Option<Duration>, StoreError> {
+        let (text, _) = journal::complete_lines(&self.path.join(TIMES))?;
+        // A time that cannot be read is no reason to have no report.
+        let times: Vec<Time> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        let seconds: f64 = times.iter().map(|time| time.seconds).sum();
+        Ok((!times.is_empty()).then(|| Duration::try_from_secs_f64(seconds).ok()).flatten())
     }
 
     /// A result for each point.
