@@ -53,6 +53,17 @@
     return grouped(String(Number(value.toPrecision(6))));
   }
 
+  // Where a name may be broken: behind a space or a hyphen.
+  const BREAKS = /(?<=[ -])/;
+  function wrapped(name, most) {
+    const lines = [""];
+    for (const word of name.split(BREAKS)) {
+      if (lines.at(-1) && (lines.at(-1) + word).trimEnd().length > most) lines.push("");
+      lines.push(lines.pop() + word);
+    }
+    return lines.map((line) => line.trimEnd()).join("\n");
+  }
+
   function element(name, attributes = {}, ...children) {
     const made = document.createElement(name);
     for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
@@ -99,8 +110,10 @@
 
     legend() {
       const { lines } = this.chart;
-      const entries = lines.map((line, index) => {
-        const label = [this.swatch(line), element("span", {}, line.name)];
+      const { shared, names } = this.shared();
+      // A line that is alone is what the axis says.
+      const entries = (lines.length === 1 && !lines[0].paper ? [] : lines).map((line, index) => {
+        const label = [this.swatch(line), element("span", {}, names[index])];
         if (lines.length === 1) return element("span", {}, ...label);
         const button = element("button", { type: "button", "aria-pressed": String(!this.hidden.has(index)) }, ...label);
         button.addEventListener("click", () => {
@@ -114,7 +127,16 @@
         const mark = this.svg(`<path d="M11 2l5 5-5 5-5-5z" fill="none" stroke="currentColor" stroke-width="2"/>`);
         entries.push(element("span", {}, mark, "the paper"));
       }
+      if (shared) entries.unshift(element("span", { class: "shared" }, `${shared}:`));
       this.box.querySelector(".legend").replaceChildren(...entries);
+    }
+
+    // What the names of all lines begin with, such as an axis, is said once.
+    shared() {
+      const names = this.chart.lines.map((line) => line.name);
+      const shared = names[0]?.split(": ")[0];
+      const all = names.length > 1 && names.every((name) => name.startsWith(`${shared}: `) && !name.includes(", "));
+      return all ? { shared, names: names.map((name) => name.slice(shared.length + 2)) } : { shared: "", names };
     }
 
     svg(inside) {
@@ -180,7 +202,7 @@
         made.type = "category";
         made.data = axis.names.map(String);
         made.axisTick.alignWithLabel = true;
-        made.axisLabel = { ...made.axisLabel, formatter: undefined, ...this.naming(axis.names) };
+        made.axisLabel = { ...made.axisLabel, formatter: undefined, ...this.naming(axis.names.map(String)) };
         made.boundaryGap = true;
       } else if (across) {
         const xs = this.chart.lines.flatMap((line) => line.points.map((dot) => dot[0]));
@@ -211,7 +233,11 @@
         const highest = Math.max(0, ...dots.map((dot) => dot[1] ?? 0));
         const reach = Math.max(0, ...dots.map((dot) => dot[3] ?? 0));
         const least = Math.min(0, ...dots.map((dot) => Math.min(dot[1] ?? 0, dot[2] ?? 0)));
-        if (least === 0 && highest > 0 && reach > 2.5 * highest) {
+        if (axis.top) {
+          const step = [1, 2, 2.5, 5, 10].map((digit) => digit * 10 ** Math.floor(Math.log10(axis.top / 5))).find((size) => size * 5 >= axis.top * 0.999);
+          made.interval = step;
+          made.max = Math.ceil(axis.top / step - 1e-6) * step;
+        } else if (least === 0 && highest > 0 && reach > 2.5 * highest) {
           const step = 10 ** Math.floor(Math.log10(highest));
           made.max = Math.ceil((1.6 * highest) / step) * step;
         }
@@ -245,8 +271,8 @@
       const length = (text) => text.length * 6.9;
       const longest = Math.max(...names.map((name) => length(String(name))));
       if (longest <= slot - 8) return { interval: 0 };
-      const words = Math.max(...names.flatMap((name) => String(name).split(" ").map(length)));
-      if (words <= slot - 8 && longest <= 3 * slot) return { interval: 0, width: slot - 8, overflow: "break" };
+      const words = Math.max(...names.flatMap((name) => String(name).split(BREAKS).map(length)));
+      if (words <= slot - 8 && longest <= 3 * slot) return { interval: 0, formatter: (name) => wrapped(String(name), (slot - 8) / 6.9) };
       if (longest < 60 && names.length > 12) return { interval: "auto" };
       if (slot < 15) return { interval: "auto", rotate: 45, width: 120, overflow: "truncate" };
       return { interval: 0, rotate: 40, width: Math.min(150, this.width / 4), overflow: "truncate" };
@@ -294,7 +320,8 @@
             symbol: "none",
             lineStyle: { color: colour, width: 1.5, type: DASHES[line.dash] },
             itemStyle: { color: colour },
-            areaStyle: { color: colour, opacity: 0.28 },
+            // Many areas upon each other are of no colour.
+            areaStyle: { color: colour, opacity: shown.length > 3 ? 0 : 0.28 },
             emphasis: { disabled: true },
           }];
         }
@@ -378,9 +405,12 @@
     tip(found) {
       const { chart } = this;
       const first = Array.isArray(found) ? found[0] : found;
-      const at = chart.x.names ? first.dataIndex : Number(first.axisValue);
+      const at = chart.x.names ? chart.x.names.map(String).indexOf(String(first.axisValue)) : Number(first.axisValue);
       const unit = chart.y.unit ? ` ${chart.y.unit}` : "";
       const xUnit = chart.x.unit ? ` ${chart.x.unit}` : "";
+      const what = chart.x.title.replace(/ \([^)]*\)$/, "");
+      const xs = chart.lines.flatMap((line) => line.points).map(([x]) => x);
+      const close = chart.kind === "series" ? xs.reduce((most, x) => Math.max(most, x), 0) / 50 : Infinity;
       const near = (dots) => dots.reduce((best, dot) => (Math.abs(dot[0] - at) < Math.abs(best[0] - at) ? dot : best), dots[0]);
       const rows = [];
       let head = "";
@@ -390,12 +420,14 @@
         if (chart.kind === "histogram") {
           const bin = Math.max(0, line.points.findLastIndex(([edge]) => edge <= at));
           dot = line.points[Math.min(bin, line.points.length - 2)];
-          head = `${show(dot[0])} to ${show(line.points[line.points.indexOf(dot) + 1][0])}${xUnit}`;
+          head = `${what}: ${show(dot[0])} to ${show(line.points[line.points.indexOf(dot) + 1][0])}${xUnit}`;
         } else {
-          head = chart.x.names ? `${chart.x.title}: ${chart.x.names[at]}` : `${show(dot[0], 4)}${xUnit}`;
+          head = chart.x.names ? `${chart.x.title}: ${chart.x.names[at]}` : `${what}: ${show(chart.kind === "series" ? at : dot[0], 4)}${xUnit}`;
         }
+        // A series that is over has no value any more.
+        if (chart.kind === "series" && Math.abs(dot[0] - at) > close) dot = [at, null];
         if (chart.x.names && dot[0] !== at) dot = [at, null];
-        const half = dot.length > 2 ? ` ± ${show(dot[4])}` : "";
+        const half = dot.length > 2 && dot[4] !== 0 ? ` ± ${show(dot[4])}` : "";
         const cell = element("td", {}, `${show(dot[1])}${dot[1] === null ? "" : half}${dot[1] === null ? "" : unit}`);
         const paper = line.paper?.find((theirs) => theirs[0] === dot[0]);
         if (paper) cell.append(element("br"), element("small", {}, `paper ${show(paper[1], 4)}${unit}`));

@@ -27,7 +27,13 @@ pub(super) fn digits(value: f64) -> String {
     }
     let magnitude = value.abs();
     if magnitude != 0.0 && magnitude < 1e-4 {
-        return format!("{value:.2e}").replace('-', "−");
+        let text = format!("{value:.2e}");
+        let (number, power) = text.split_once('e').unwrap_or((&text, "0"));
+        let raised = power.chars().map(|character| match character.to_digit(10) {
+            Some(digit) => ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'][digit as usize],
+            None => '⁻',
+        });
+        return format!("{} × 10{}", number.replace('-', "−"), raised.collect::<String>());
     }
     let mut places = 2;
     for bound in [10.0, 100.0] {

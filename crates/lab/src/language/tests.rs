@@ -299,7 +299,7 @@ fn numbers_have_three_digits_and_the_unit_that_suits_them() {
         (0.0015, "%", "0.15 %"),
         (1234.0, "1", "1234"),
         (0.98, "1", "0.98"),
-        (0.000_012_3, "1", "1.23e−5"),
+        (0.000_012_3, "1", "1.23 × 10⁻⁵"),
         (f64::INFINITY, "1", "∞"),
     ] {
         assert_eq!(show(value, unit), text);

@@ -73,7 +73,7 @@ fn with(
 /// Writes the index over experiments whose directories are in `out`.
 pub fn write_index(out: &Path, entries: &[Entry]) -> Result<(), ReportError> {
     replace(&out.join(INDEX), index(entries, VERSION).as_bytes())?;
-    replace(&out.join(INDEX_MARKDOWN), index_markdown(entries).as_bytes())?;
+    replace(&out.join(INDEX_MARKDOWN), index_markdown(entries, VERSION).as_bytes())?;
     Ok(())
 }
 

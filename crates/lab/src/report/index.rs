@@ -7,10 +7,11 @@ use std::time::Duration;
 use indexmap::IndexMap;
 use maud::{Markup, html};
 
-use super::markdown::{Align, table};
+use super::markdown::{Align, plain, table};
 use super::material::Material;
-use super::page::{document, tallies};
-use super::{PAGE, paper};
+use super::page::{badge, document, inline, tallies};
+use super::{PAGE, Shortfall, Whose, paper, shortfalls, sign, word};
+use crate::results::Verdict;
 use crate::verdict::Tally;
 
 /// A line of the index.
@@ -32,8 +33,12 @@ pub struct Entry {
     pub ours: Tally,
     /// The paper's values.
     pub cells: Tally,
+    /// What of all that does not hold, and why.
+    pub shortfalls: Vec<Shortfall>,
     /// Runs.
     pub runs: usize,
+    /// The most runs that a point has.
+    pub each: u32,
     /// How long they took.
     pub took: Option<Duration>,
 }
@@ -51,7 +56,9 @@ impl Entry {
             claims: material.paper_claims(),
             ours: material.our_claims(),
             cells: material.judgement.cells(),
+            shortfalls: shortfalls(experiment, material.judgement),
             runs: material.runs.len(),
+            each: material.most_runs(),
             took: material.took,
         }
     }
@@ -62,6 +69,7 @@ struct Sum {
     claims: Tally,
     ours: Tally,
     cells: Tally,
+    runs: usize,
     took: Option<Duration>,
 }
 
@@ -72,6 +80,7 @@ impl Sum {
             sum.claims += entry.claims;
             sum.ours += entry.ours;
             sum.cells += entry.cells;
+            sum.runs += entry.runs;
             if let Some(took) = entry.took {
                 sum.took = Some(sum.took.unwrap_or_default() + took);
             }
@@ -109,6 +118,21 @@ pub(super) fn time(took: Duration) -> String {
     }
 }
 
+const TITLE: &str = "Experiments and what became of their claims";
+
+/// What the verdicts mean.
+const MEANING: &str = "Each claim has a condition in the experiment’s file, set down before any run: it holds if that is true, differs if a weaker one is, and else it fails. A published value holds if ours is within a factor of it (1.25, unless the file says another) or if it lies in our 95 % interval; it differs within that factor’s square, and else it fails.";
+
+/// `1145 runs, 3 to 10 at each point`.
+fn runs(entries: &[Entry], all: &Sum) -> String {
+    let each = || entries.iter().map(|entry| entry.each);
+    let most = each().max().unwrap_or(0);
+    match each().min() {
+        Some(least) if least < most => format!("{} runs, {least} to {most} at each point", all.runs),
+        _ => format!("{} runs, {most} at each point", all.runs),
+    }
+}
+
 /// The page over all experiments. It lies in the directory that has theirs.
 pub fn index(entries: &[Entry], version: &str) -> String {
     let papers = by_paper(entries);
@@ -116,53 +140,91 @@ pub fn index(entries: &[Entry], version: &str) -> String {
     let timed = all.took.is_some();
     let body = html! {
         header {
-            h1 { "Experiments and what became of their claims" }
-            p.soft { (entries.len()) " experiments, Trunkline " (version)
-                @if let Some(took) = all.took { ", " (time(took)) " of running" } "." }
+            h1 { (TITLE) }
+            p.soft { (entries.len()) " experiments, " (runs(entries, &all)) ", Trunkline " (version)
+                @if let Some(took) = all.took { "; they took one processor " (time(took)) } "." }
             (tallies(&[("The papers’ claims", all.claims), ("The papers’ values", all.cells), ("Claims of ours", all.ours)]))
+            p.soft.foot { (MEANING) }
         }
         @if papers.len() > 1 {
             section {
                 h2 { "By paper" }
-                .scroll { table.plain {
-                    thead { tr { th { "Paper" } th.number { "Experiments" } (verdict_heads("Claims")) (verdict_heads("Values")) } }
+                .scroll role="region" aria-label="Verdicts by paper" tabindex="0" { table.plain.papers {
+                    thead {
+                        tr { th rowspan="2" { "Paper" } th.number rowspan="2" { "Experiments" }
+                            @for what in ["The paper’s claims", "The paper’s values", "Claims of ours"] { th.group.column colspan="3" { (what) } }
+                            @if timed { th.number.column rowspan="2" { "Time" } } }
+                        tr { @for _ in 0..3 { th.number.first { "hold" } th.number { "differ" } th.number { "fail" } } }
+                    }
                     tbody { @for (id, entries) in &papers {
                         @let sum = Sum::of(entries.iter().copied());
-                        tr { th scope="row" { a href={ "#" (name(*id)) } { (name(*id)) } } td.number { (entries.len()) } (counts(sum.claims)) (counts(sum.cells)) }
+                        tr { th scope="row" { a href={ "#" (name(*id)) } { (name(*id)) } } td.number { (entries.len()) } (sums(&sum, timed)) }
                     } }
-                    tfoot { tr { th scope="row" { "All" } td.number { (entries.len()) } (counts(all.claims)) (counts(all.cells)) } }
+                    tfoot { tr { th scope="row" { "All" } td.number { (entries.len()) } (sums(&all, timed)) } }
                 } }
             }
         }
-        @for (id, entries) in &papers {
-            section id=(name(*id)) {
-                h2 { (heading(*id)) }
-                .scroll { table.plain.index {
-                    thead { tr {
-                        th { "Experiment" } th { "What" } (verdict_heads("Claims")) th.number { "Values that hold" } th.number { "Ours that hold" }
-                        @if timed { th.number { "Time" } }
-                    } }
-                    tbody { @for entry in entries { (row(entry, timed)) } }
-                } }
-            }
-        }
+        @for (id, entries) in &papers { (of_paper(*id, entries, timed)) }
     };
-    document("Experiments and what became of their claims", &body, None)
+    document(TITLE, &body, None)
 }
 
-fn verdict_heads(what: &str) -> Markup {
-    html! { th.number { (what) " hold" } th.number { "differ" } th.number { "fail" } }
+fn sums(sum: &Sum, timed: bool) -> Markup {
+    html! { (counts(sum.claims)) (counts(sum.cells)) (counts(sum.ours)) @if timed { td.number.column { (sum.took.map(time).unwrap_or_default()) } } }
 }
 
 fn counts(count: Tally) -> Markup {
-    let cell = |number: usize, class: &str| {
-        html! { td.number { @if number == 0 { span.soft { "0" } } @else { span class=(class) { (number) } } } }
+    let cell = |number: usize, verdict: Verdict| {
+        let first = verdict == Verdict::Holds;
+        html! { td.number.first[first] { @if number == 0 { span.soft { "0" } } @else { span class=(word(verdict)) { (number) } } } }
     };
-    html! { (cell(count.holds, "holds")) (cell(count.differs, "differs")) (cell(count.fails, "fails")) }
+    html! { (cell(count.holds, Verdict::Holds)) (cell(count.differs, Verdict::Differs)) (cell(count.fails, Verdict::Fails)) }
 }
 
-fn part(count: Tally) -> Markup {
-    html! { @if count.total() == 0 { span.soft { "–" } } @else { (count.holds) " of " (count.total()) } }
+fn parts(count: Tally) -> [(Verdict, usize); 3] {
+    [(Verdict::Holds, count.holds), (Verdict::Differs, count.differs), (Verdict::Fails, count.fails)]
+}
+
+/// `3 ✓ 1 ✗`, of what there is.
+fn marks(count: Tally) -> Markup {
+    html! { @if count.total() == 0 { span.soft { "–" } } @else {
+        @for (verdict, number) in parts(count) { @if number > 0 {
+            span class={ "count " (word(verdict)) } title=(word(verdict)) { (number) " " span aria-label=(word(verdict)) role="img" { (sign(verdict)) } } " "
+        } }
+    } }
+}
+
+fn of_paper(id: Option<&str>, entries: &[&Entry], timed: bool) -> Markup {
+    html! { section id=(name(id)) {
+        h2 { (heading(id)) }
+        .scroll role="region" aria-label=(heading(id)) tabindex="0" { table.plain.index {
+            thead { tr {
+                th { "Experiment" } th { "What" } th.number { "The paper’s claims" } th.number { "The paper’s values" } th.number { "Claims of ours" }
+                @if timed { th.number { "Time" } }
+            } }
+            tbody { @for entry in entries { (row(entry, timed)) } }
+        } }
+        @if entries.iter().any(|entry| !entry.shortfalls.is_empty()) {
+            h3 { "What does not hold, and why" }
+            ul.claims { @for entry in entries { @for short in &entry.shortfalls { (shortfall(entry, short)) } } }
+        } @else { p.soft { "All of it holds." } }
+    } }
+}
+
+fn shortfall(entry: &Entry, short: &Shortfall) -> Markup {
+    let whose = match short.whose {
+        Whose::Paper => "",
+        Whose::Ours => "a claim of ours",
+        Whose::Values => "published values",
+    };
+    html! { li class=(word(short.verdict)) {
+        (badge(short.verdict))
+        div {
+            p.text { (short.what) }
+            p.why { (inline(&short.why)) }
+            p.why { a href=(link(&entry.id)) { (entry.id) } @if !whose.is_empty() { " · " (whose) } }
+        }
+    } }
 }
 
 fn row(entry: &Entry, timed: bool) -> Markup {
@@ -170,9 +232,9 @@ fn row(entry: &Entry, timed: bool) -> Markup {
         th scope="row" { a href=(link(&entry.id)) { (entry.id) }
             @for alias in &entry.aliases { br; span.soft { (alias) } } }
         td { (entry.title) @if let Some(source) = &entry.source { br; span.soft { (source) } } }
-        (counts(entry.claims))
-        td.number { (part(entry.cells)) }
-        td.number { (part(entry.ours)) }
+        td.number { (marks(entry.claims)) }
+        td.number { (marks(entry.cells)) }
+        td.number { (marks(entry.ours)) }
         @if timed { td.number { @if let Some(took) = entry.took { (time(took)) } } }
     } }
 }
@@ -181,59 +243,78 @@ fn link(id: &str) -> String {
     Path::new(id).join(PAGE).display().to_string()
 }
 
-/// The same as Markdown: the verdicts by paper, then each experiment's.
-pub fn index_markdown(entries: &[Entry]) -> String {
+/// The same as Markdown: the verdicts by paper, then each experiment's, then what does not hold and why. It says nothing of the machine
+/// and has no links, so that it may lie anywhere.
+pub fn index_markdown(entries: &[Entry], version: &str) -> String {
     let papers = by_paper(entries);
-    let number = |count: usize| count.to_string();
-    let sums = |label: String, entries: usize, sum: &Sum| {
-        let Sum { claims, cells, ours, .. } = sum;
-        let counts =
-            [claims.holds, claims.differs, claims.fails, cells.holds, cells.differs, cells.fails, ours.holds];
-        let mut row = vec![label, number(entries)];
-        row.extend(counts.map(number));
-        if let Some(last) = row.last_mut() {
-            *last = format!("{last} of {}", ours.total());
-        }
-        row
-    };
-    let heads = [
-        "paper",
-        "experiments",
-        "claims hold",
-        "differ",
-        "fail",
-        "values hold",
-        "differ",
-        "fail",
-        "ours hold",
-    ];
-    let mut rows: Vec<Vec<String>> = papers
-        .iter()
-        .map(|(id, entries)| sums(name(*id).to_owned(), entries.len(), &Sum::of(entries.iter().copied())))
-        .collect();
-    rows.push(sums("**all**".into(), entries.len(), &Sum::of(entries)));
-    let aligns = [Align::Left].into_iter().chain([Align::Right; 8]).collect::<Vec<_>>();
+    let all = Sum::of(entries);
     let mut text =
-        format!("# Experiments and what became of their claims\n\n{}", table(&heads, &rows, &aligns));
-
+        format!("# {TITLE}\n\n{} experiments, {}, Trunkline {version}.", entries.len(), runs(entries, &all));
+    if !papers.contains_key(&None) {
+        text.push_str(" To have them again, with a page for each: `trunkline lab papers`, or `trunkline lab papers NAME` for one of them or one paper. The simulator gives the same numbers for the same file and seed.");
+    }
+    let _ = write!(text, "\n\n{MEANING}\n\n{}", by_paper_markdown(&papers, &all));
     for (id, entries) in &papers {
-        let heads = ["experiment", "what", "claims hold", "differ", "fail", "values hold", "ours hold"];
-        let rows: Vec<Vec<String>> = entries
-            .iter()
-            .map(|entry| {
-                let of = |count: Tally| match count.total() {
-                    0 => "–".to_owned(),
-                    total => format!("{} of {total}", count.holds),
-                };
-                let Tally { holds, differs, fails } = entry.claims;
-                let mut row = vec![format!("`{}`", entry.id), entry.title.clone()];
-                row.extend([holds, differs, fails].map(number));
-                row.extend([of(entry.cells), of(entry.ours)]);
-                row
-            })
-            .collect();
-        let aligns: Vec<Align> = [Align::Left; 2].into_iter().chain([Align::Right; 5]).collect();
-        let _ = write!(text, "\n## {}\n\n{}", heading(*id), table(&heads, &rows, &aligns));
+        let _ = write!(text, "\n## {}\n\n{}", heading(*id), experiments_markdown(entries));
+        if entries.iter().all(|entry| entry.shortfalls.is_empty()) {
+            text.push_str("\nAll of it holds.\n");
+        } else {
+            text.push_str("\n### What does not hold, and why\n\n");
+        }
+        for (entry, short) in
+            entries.iter().flat_map(|entry| entry.shortfalls.iter().map(move |short| (entry, short)))
+        {
+            text.push_str(&bullet(entry, short));
+        }
     }
     text
+}
+
+fn by_paper_markdown(papers: &IndexMap<Option<&str>, Vec<&Entry>>, all: &Sum) -> String {
+    let heads = ["paper", "experiments", "the paper’s claims", "the paper’s values", "claims of ours"];
+    let row = |label: &str, entries: usize, sum: &Sum| {
+        let mut row = vec![label.to_owned(), entries.to_string()];
+        row.extend([sum.claims, sum.cells, sum.ours].map(marked));
+        row
+    };
+    let mut rows: Vec<Vec<String>> = papers
+        .iter()
+        .map(|(id, entries)| row(name(*id), entries.len(), &Sum::of(entries.iter().copied())))
+        .collect();
+    rows.push(row("**all**", papers.values().map(Vec::len).sum(), all));
+    table(&heads, &rows, &[Align::Left, Align::Right, Align::Left, Align::Left, Align::Left])
+}
+
+fn experiments_markdown(entries: &[&Entry]) -> String {
+    let heads = ["experiment", "what", "the paper’s claims", "the paper’s values", "claims of ours"];
+    let rows: Vec<Vec<String>> = entries
+        .iter()
+        .map(|entry| {
+            let mut row = vec![format!("`{}`", entry.id), plain(&entry.title)];
+            row.extend([entry.claims, entry.cells, entry.ours].map(marked));
+            row
+        })
+        .collect();
+    table(&heads, &rows, &[Align::Left; 5])
+}
+
+/// `3 ✓ 1 ✗`, of what there is.
+fn marked(count: Tally) -> String {
+    let parts: Vec<String> = parts(count)
+        .into_iter()
+        .filter(|(_, number)| *number > 0)
+        .map(|(verdict, number)| format!("{number} {}", sign(verdict)))
+        .collect();
+    if parts.is_empty() { "–".into() } else { parts.join(" ") }
+}
+
+fn bullet(entry: &Entry, short: &Shortfall) -> String {
+    let whose = match short.whose {
+        Whose::Paper => "",
+        Whose::Ours => ", a claim of ours",
+        Whose::Values => ", published values",
+    };
+    let why = if short.why.is_empty() { String::new() } else { format!("  {}\n", plain(&short.why)) };
+    let (verdict, what) = (short.verdict, plain(&short.what));
+    format!("- {} **{}**: {what} (`{}`{whose}).\n{why}", sign(verdict), word(verdict), entry.id)
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::material::Material;
-use super::table::{Grid, GridCell, all};
+use super::table::{Grid, GridCell, GridRow, all};
 use super::{page, paper, sign, word};
 use crate::experiment::ClaimKind;
 use crate::verdict::Tally;
@@ -16,7 +16,7 @@ pub(super) enum Align {
 }
 
 /// Text in a line of Markdown: no markup of its own, no end of a cell.
-fn plain(text: &str) -> String {
+pub(super) fn plain(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
         match character {
@@ -81,17 +81,17 @@ fn grid(grid: &Grid) -> String {
         }))
         .map(|head| plain(&head))
         .collect();
-    let rows: Vec<Vec<String>> = grid
-        .rows
-        .iter()
-        .map(|row| row.labels.iter().map(|label| plain(label)).chain(row.cells.iter().map(cell)).collect())
-        .collect();
+    let labels = |(row, spans): (&GridRow, Vec<Option<usize>>)| -> Vec<String> {
+        let label = |(label, span): (&String, Option<usize>)| span.map_or(String::new(), |_| plain(label));
+        row.labels.iter().zip(spans).map(label).chain(row.cells.iter().map(cell)).collect()
+    };
+    let rows: Vec<Vec<String>> = grid.rows.iter().zip(grid.spans()).map(labels).collect();
     let aligns: Vec<Align> = (0..heads.len())
         .map(|column| if column < grid.heads.len() { Align::Left } else { Align::Right })
         .collect();
     let mut text = format!("\n### {}\n\n{}", plain(&grid.title), table(&heads, &rows, &aligns));
-    for (metric, why) in &grid.reasons {
-        let _ = writeln!(text, "\nWhy ours differs ({}): {}", plain(metric), plain(why));
+    for (metrics, why) in &grid.reasons {
+        let _ = writeln!(text, "\nWhy ours differs ({}): {}", plain(&metrics.join("; ")), plain(why));
     }
     text
 }

@@ -18,6 +18,7 @@ mod number;
 mod page;
 mod paper;
 mod prose;
+mod shortfall;
 mod table;
 mod tcps;
 #[cfg(test)]
@@ -29,6 +30,7 @@ pub use index::{Entry, index, index_markdown};
 pub use markdown::markdown;
 pub use material::Material;
 pub use page::page;
+pub use shortfall::{Shortfall, Whose, shortfalls};
 pub use tcps::TcpInUse;
 
 /// An experiment's page, in the directory of its results.

@@ -73,13 +73,14 @@ pub(super) fn rounded(value: f64) -> String {
     fixed(value, decimals)
 }
 
-/// A mean and half of its interval, to the same digits; one that would vanish is said to be less than the last digit.
+/// A mean and half of its interval, to the same digits; one that would vanish is said to be less than the last digit, and one that is
+/// nothing, since all values are the same, is not said.
 pub(super) fn with_interval(mean: f64, half: Option<f64>) -> (String, Option<String>) {
     let Some(half) = half.filter(|half| half.is_finite() && mean.is_finite()) else {
         return (rounded(mean), None);
     };
     if extreme(mean) {
-        return (scientific(mean), Some(if half == 0.0 { "0".into() } else { scientific(half) }));
+        return (scientific(mean), (half != 0.0).then(|| scientific(half)));
     }
     let exact = half == 0.0 && mean.fract() == 0.0;
     let places = match mean {
@@ -88,14 +89,9 @@ pub(super) fn with_interval(mean: f64, half: Option<f64>) -> (String, Option<Str
         _ => decimals(mean, 3),
     };
     let least = 1.0 / shift(places);
-    let interval = if half == 0.0 {
-        "0".to_owned()
-    } else if half < least / 2.0 {
-        format!("<{}", fixed(least, places))
-    } else {
-        fixed(half, places)
-    };
-    (fixed(mean, places), Some(interval))
+    let interval =
+        if half < least / 2.0 { format!("<{}", fixed(least, places)) } else { fixed(half, places) };
+    (fixed(mean, places), (half != 0.0).then_some(interval))
 }
 
 /// A number as somebody else published it: all of its digits, six at the most.
@@ -171,8 +167,8 @@ mod tests {
         assert_eq!(shown(1.2345, Some(0.5)), "1.23 ± 0.50");
         assert_eq!(shown(1.2345, Some(0.001)), "1.23 ± <0.01");
         assert_eq!(shown(12_345.6, Some(78.9)), "12\u{202f}346 ± 79");
-        assert_eq!(shown(100.0, Some(0.0)), "100 ± 0");
-        assert_eq!(shown(0.0, Some(0.0)), "0 ± 0");
+        assert_eq!(shown(100.0, Some(0.0)), "100");
+        assert_eq!(shown(0.0, Some(0.0)), "0");
         assert_eq!(shown(0.0, Some(0.034)), "0.000 ± 0.034");
         assert_eq!(shown(-2.5, Some(3.0)), "−2.50 ± 3.00");
         assert_eq!(shown(7.25, None), "7.25");

@@ -28,6 +28,9 @@ const ROWS_WHOLE: usize = 60;
 /// Tables with more columns than this have the paper's values below ours, not beside them.
 const COLUMNS_BESIDE: usize = 3;
 
+/// Tables with more columns than this are set closer.
+const COLUMNS_WIDE: usize = 5;
+
 /// JSON inside a script element: nothing in it ends the element.
 fn embedded(data: &impl Serialize) -> PreEscaped<String> {
     let json = serde_json::to_string(data).unwrap_or_else(|_| "{}".into());
@@ -137,8 +140,16 @@ pub(super) fn tallies(counts: &[(&str, Tally)]) -> Markup {
     } } }
 }
 
-fn badge(verdict: Verdict) -> Markup {
+pub(super) fn badge(verdict: Verdict) -> Markup {
     html! { span class={ "badge " (word(verdict)) } { span.sign aria-hidden="true" { (sign(verdict)) } " " (word(verdict)) } }
+}
+
+/// A sentence in which code stands between backticks.
+pub(super) fn inline(text: &str) -> Markup {
+    let parts: Vec<&str> = text.split('`').collect();
+    html! { @if parts.len().is_multiple_of(2) { (text) } @else {
+        @for (place, part) in parts.iter().enumerate() { @if place.is_multiple_of(2) { (part) } @else { code { (part) } } }
+    } }
 }
 
 fn claims(material: &Material) -> Markup {
@@ -146,7 +157,8 @@ fn claims(material: &Material) -> Markup {
     let of = |kind: ClaimKind| claims().filter(move |(claim, _)| claim.kind == kind);
     html! { @if !material.judgement.claims.is_empty() { section {
         h2 { "Claims" }
-        @for (kind, heading) in [(ClaimKind::Paper, "The paper says"), (ClaimKind::Ours, "We say, of what the paper left open")] {
+        @let ours = if of(ClaimKind::Paper).next().is_some() { "We say, of what the paper left open" } else { "We say" };
+        @for (kind, heading) in [(ClaimKind::Paper, "The paper says"), (ClaimKind::Ours, ours)] {
             @if of(kind).next().is_some() {
                 h3 { (heading) }
                 ul.claims { @for (claim, outcome) in of(kind) { (one_claim(claim, outcome)) } }
@@ -164,8 +176,8 @@ fn one_claim(claim: &Claim, outcome: &ClaimOutcome) -> Markup {
         (badge(outcome.verdict))
         div {
             p.text { (outcome.text) }
-            p.why { (outcome.why) }
-            @if let Some(why) = reason { p.why { "Why, we believe: " (why) } }
+            p.why { (inline(&outcome.why)) }
+            @if let Some(why) = reason { p.why { "Why, we believe: " (inline(why)) } }
             details {
                 summary { "The condition" }
                 p.soft { "Holds if " code { (claim.holds) } }
@@ -180,7 +192,7 @@ fn tables(material: &Material) -> Markup {
     html! { @if !grids.is_empty() { section {
         h2 { "Tables" }
         @for grid in &grids { (one_table(grid)) }
-        @if material.most_runs() > 1 { p.soft.foot { "± is half of the 95 % interval of the mean." } }
+        @if material.most_runs() > 1 { p.soft.foot { "± is half of the 95 % interval of the mean; where there is none, all runs gave the same." } }
         @else { p.soft.foot { "Of a single run, so without an interval." } }
         @if grids.iter().any(Grid::compares) {
             p.soft.foot { "A value of the paper holds if ours is within the factor that the experiment’s file says (1.25, if it says none), or if it lies in our interval; it differs within that factor’s square, and else it fails." }
@@ -201,7 +213,7 @@ fn one_table(grid: &Grid) -> Markup {
     let heads = html! { @for head in &grid.heads { th rowspan=[(deep > 1).then_some(deep)] { (head) } } };
     html! {
         h3 { (grid.title) }
-        .scroll.long[grid.rows.len() > ROWS_WHOLE] tabindex="0" { table {
+        .scroll.long[grid.rows.len() > ROWS_WHOLE] role="region" aria-label=(grid.title) tabindex="0" { table.dense[whole > COLUMNS_WIDE] {
             thead {
                 @if let Some(axis) = &grid.across { tr { (heads) th.column.group colspan=(whole) { (axis) } } }
                 @if named { tr {
@@ -215,14 +227,20 @@ fn one_table(grid: &Grid) -> Markup {
                     @for span in &spans { th.number.first { (if compares { "ours" } else { "value" }) } @if *span > 1 { th.number { "paper" } th.number { "ratio" } } }
                 } }
             }
-            tbody { @for row in &grid.rows { tr {
-                @for label in &row.labels { th scope="row" { (label) } }
+            tbody { @for (row, labels) in grid.rows.iter().zip(grid.spans()) { tr.start[labels.len() > 1 && labels[0].is_some()] {
+                @for (label, span) in row.labels.iter().zip(&labels) {
+                    @match span {
+                        Some(1) => { th scope="row" { (label) } }
+                        Some(span) => { th scope="rowgroup" rowspan=(span) { (label) } }
+                        None => {}
+                    }
+                }
                 @for (cell, span) in row.cells.iter().zip(&spans) {
                     @if *span > 1 { (side_by_side(cell)) } @else { (stacked(cell)) }
                 }
             } } }
         } }
-        @for (metric, why) in &grid.reasons { p.why { "Why ours differs (" (metric) "): " (why) } }
+        @for (metrics, why) in &grid.reasons { p.why { "Why ours differs (" (metrics.join("; ")) "): " (inline(why)) } }
     }
 }
 
@@ -273,7 +291,7 @@ fn plot(place: usize, chart: &Chart) -> Markup {
         }
         details {
             summary { "In numbers" }
-            .scroll.long[text.rows.len() > ROWS_WHOLE] tabindex="0" { table {
+            .scroll.long[text.rows.len() > ROWS_WHOLE] role="region" aria-label={ (text.title) ", in numbers" } tabindex="0" { table.dense[text.heads.len() > COLUMNS_WIDE] {
                 thead { tr { @for (column, head) in text.heads.iter().enumerate() { th.number[column > 0] { (head) } } } }
                 tbody { @for row in &text.rows { tr {
                     @for (column, cell) in row.iter().enumerate() { @if column == 0 { th scope="row" { (cell) } } @else { td.number { (cell) } } }
@@ -328,7 +346,7 @@ fn metrics(material: &Material) -> Markup {
             summary { h2 { "All metrics" } }
             p.soft { "In s, B, bit/s, or 1 for counts and shares." noscript { " This table needs a script; the same is in results.jsonl." } }
             p { label { "Show those with " input type="search" placeholder="goodput with" autocomplete="off"; } " " output.soft {} }
-            .scroll.long tabindex="0" { table {
+            .scroll.long role="region" aria-label="All metrics" tabindex="0" { table {
                 thead { tr { th { "Point" } th { "Metric" } th.number { "Mean" } th.number { "± (95 %)" } th.number { "Least" } th.number { "Most" } th { "Unit" } } }
                 tbody {}
             } }
@@ -357,7 +375,7 @@ fn tcps(material: &Material) -> Markup {
             .find(|(known, _)| known == key)
             .map_or_else(|| "–".to_owned(), |(_, value)| value.clone())
     };
-    html! { .scroll tabindex="0" { table.plain {
+    html! { .scroll role="region" aria-label="Settings of every TCP" tabindex="0" { table.plain {
         thead { tr { th { "Setting" } @for tcp in tcps { th { (tcp.users.join(", ")) } } } }
         tbody { @for key in keys {
             @let values: Vec<String> = tcps.iter().map(|tcp| value(tcp, key)).collect();

@@ -20,8 +20,8 @@ pub(super) struct Grid {
     /// Above the cells; one that is empty if there is nothing to say.
     pub(super) columns: Vec<String>,
     pub(super) rows: Vec<GridRow>,
-    /// Metric, and why ours differs there.
-    pub(super) reasons: Vec<(String, String)>,
+    /// Metrics, and why ours differs there.
+    pub(super) reasons: Vec<(Vec<String>, String)>,
 }
 
 /// A row: labels, then a cell for each column.
@@ -53,6 +53,24 @@ impl Grid {
     /// Whether the paper has something in a column.
     pub(super) fn column_compares(&self, column: usize) -> bool {
         self.rows.iter().filter_map(|row| row.cells.get(column)).any(|cell| cell.paper.is_some())
+    }
+
+    /// For each label of each row, over how many rows it goes: none where it is the same as above.
+    pub(super) fn spans(&self) -> Vec<Vec<Option<usize>>> {
+        let same = |above: usize, row: usize, column: usize| {
+            // What a row is of must stand beside it: its last label is never left out.
+            column + 1 < self.heads.len()
+                && self.rows[above].labels.get(..=column) == self.rows[row].labels.get(..=column)
+        };
+        let span = |row: usize, column: usize| {
+            if row > 0 && same(row - 1, row, column) {
+                return None;
+            }
+            Some((row + 1..self.rows.len()).take_while(|&below| same(row, below, column)).count() + 1)
+        };
+        (0..self.rows.len())
+            .map(|row| (0..self.rows[row].labels.len()).map(|column| span(row, column)).collect())
+            .collect()
     }
 
     pub(super) fn compares(&self) -> bool {
@@ -164,6 +182,10 @@ impl Builder<'_, '_> {
                 (Some(metric), Some(row)) if label_of(row).eq_ignore_ascii_case(&table.title) => {
                     metric.clone()
                 }
+                // A heading that names the metric already lacks its unit only.
+                (Some(_), Some(row)) if names(&table.title, label_of(row)) => {
+                    format!("{}{}", table.title, units[0].behind())
+                }
                 (Some(metric), _) => format!("{}: {metric}", table.title),
                 (None, _) => table.title.clone(),
             },
@@ -222,14 +244,26 @@ impl Builder<'_, '_> {
     }
 }
 
-/// Why ours differs, once for each metric.
+/// Why ours differs, once for all metrics that have the same reason.
 fn reason(grid: &mut Grid, label: &str, comparison: &Comparison) {
     if let (Some(why), true) = (&comparison.why, comparison.verdict != Verdict::Holds) {
-        let entry = (label.to_owned(), why.clone());
-        if !grid.reasons.contains(&entry) {
-            grid.reasons.push(entry);
+        match grid.reasons.iter_mut().find(|(_, known)| known == why) {
+            Some((labels, _)) if labels.iter().any(|known| known == label) => {}
+            Some((labels, _)) => labels.push(label.to_owned()),
+            None => grid.reasons.push((vec![label.to_owned()], why.clone())),
         }
     }
+}
+
+/// Whether a heading has the words of a label, one after another.
+fn names(title: &str, label: &str) -> bool {
+    let words = |text: &str| -> Vec<String> {
+        let words =
+            text.split(|character: char| !character.is_alphanumeric()).filter(|word| !word.is_empty());
+        words.map(str::to_lowercase).collect()
+    };
+    let (title, label) = (words(title), words(label));
+    !label.is_empty() && title.windows(label.len()).any(|part| part == label)
 }
 
 /// The axes that are rows: those asked for, and any other that would put several points into one cell.

@@ -57,19 +57,26 @@ pub(super) fn chart(figure: &Figure, material: &Material) -> Option<Chart> {
     if runs > 1 {
         notes.push(format!("Counts are means of {runs} runs."));
     }
-    let label = table::label_of(metric);
+    let label = metric
+        .label
+        .clone()
+        .unwrap_or_else(|| metric.metric.split('.').skip(1).collect::<Vec<_>>().join(" "));
+    let counted_are =
+        if metric.metric.contains(".transfer.") { "transfers in a run" } else { "values in a run" };
     Some(Chart {
         kind: Kind::Histogram,
         x: Along {
             title: format!("{label}{}", unit.behind()),
             unit: unit.name.clone(),
             log,
+            top: None,
             names: Vec::new(),
         },
         y: Along {
-            title: figure.y_label.clone().unwrap_or_else(|| "values in a run".into()),
+            title: figure.y_label.clone().unwrap_or_else(|| counted_are.into()),
             unit: String::new(),
             log: false,
+            top: None,
             names: Vec::new(),
         },
         text: text(&lines, &edges, &counted, &format!("{label}{}", unit.behind()), notes),

@@ -38,7 +38,7 @@ pub(super) fn chart(figure: &Figure, material: &Material, kind: Kind) -> Chart {
                 parts.insert(0, format!("{}{unit}", table::label_of(row)));
             }
             keys.push(key(part, &by, row));
-            lines.push(Line { name: parts.join(", "), colour: 0, dash: 0, points, paper });
+            lines.push(Line { name: name_of(parts), colour: 0, dash: 0, points, paper });
         }
     }
     for (line, (colour, dash)) in lines.iter_mut().zip(styles(&keys)) {
@@ -52,6 +52,7 @@ pub(super) fn chart(figure: &Figure, material: &Material, kind: Kind) -> Chart {
             title: if x_label.contains('(') { x_label } else { format!("{x_label}{}", x_unit.behind()) },
             unit: x_unit.name,
             log: figure.x_scale == Scale::Log && numbers.is_some(),
+            top: None,
             names: if numbers.is_some() {
                 Vec::new()
             } else {
@@ -73,12 +74,72 @@ pub(super) fn along_y(figure: &Figure, units: &[Unit], one_unit: bool) -> Along 
     let title = match (&figure.y_label, figure.metrics.as_slice()) {
         (Some(label), _) if named(label) || label.contains('(') => label.clone(),
         (Some(label), _) => format!("{label}{}", unit.behind()),
-        (None, [row]) => format!("{}{}", table::label_of(row), unit.behind()),
+        (None, [row]) => format!("{}{}", of_one(row), unit.behind()),
+        (None, rows) if one_unit && let Some(quantity) = quantity(rows, !unit.name.is_empty()) => {
+            format!("{quantity}{}", unit.behind())
+        }
         (None, _) if !unit.name.is_empty() => unit.name.clone(),
         (None, _) if one_unit => "count".into(),
         (None, _) => "value".into(),
     };
-    Along { title, unit: unit.name, log: false, names: Vec::new() }
+    Along { title, unit: unit.name, log: false, top: None, names: Vec::new() }
+}
+
+/// A metric's label; one that is only whose it is needs what it is.
+fn of_one(row: &Row) -> String {
+    let label = table::label_of(row);
+    let subject = row.metric.split('.').next().unwrap_or_default();
+    match quantity(std::slice::from_ref(row), Base::of(&row.metric) != Base::One) {
+        Some(quantity) if row.label.is_some() && label.eq_ignore_ascii_case(subject) => {
+            format!("{label}, {quantity}")
+        }
+        _ => label.to_owned(),
+    }
+}
+
+/// What several metrics all are, in words: `goodput` of `a.goodput` and `b.goodput`, `delay` of its mean and its p99. A count of packets
+/// says so, unless it has a unit.
+fn quantity(rows: &[Row], has_unit: bool) -> Option<String> {
+    const STATISTICS: [&str; 8] = ["mean", "std", "min", "max", "p50", "p95", "p99", "high95"];
+    let mut names: Vec<Vec<&str>> = rows.iter().map(|row| row.metric.split('.').skip(1).collect()).collect();
+    fn last<'a>(name: &[&'a str]) -> Option<&'a str> {
+        name.last().copied().filter(|end| STATISTICS.contains(end))
+    }
+    let statistic = last(names.first()?).filter(|one| names.iter().all(|name| last(name) == Some(*one)));
+    for name in &mut names {
+        if last(name).is_some() {
+            name.pop();
+        }
+    }
+    let first = names.first()?;
+    let common = (0..=first.len())
+        .map(|start| &first[start..])
+        .find(|end| names.iter().all(|name| name.ends_with(end)))?;
+    let (words, count) = match common {
+        [words @ .., "percent" | "share" | "bytes"] if !words.is_empty() => (words, None),
+        [words @ .., "packets"] if !words.is_empty() => (words, Some("packets")),
+        words => (words, None),
+    };
+    let mut text =
+        words.iter().map(|word| word.replace('_', " ")).collect::<Vec<_>>().join(" ").replace("rtt", "RTT");
+    if text.is_empty() {
+        return None;
+    }
+    if let Some(statistic) = statistic {
+        text = format!("{text}, {statistic}");
+    }
+    Some(count.filter(|_| !has_unit).map_or(text.clone(), |count| format!("{text} ({count})")))
+}
+
+/// The name of a line: of its parts those that say something new.
+pub(super) fn name_of(mut parts: Vec<String>) -> String {
+    let mut known: Vec<String> = Vec::new();
+    parts.retain(|part| {
+        let new = !known.contains(&part.to_lowercase());
+        known.push(part.to_lowercase());
+        new
+    });
+    parts.join(", ")
 }
 
 /// A unit for each metric; the same for all that are of one kind.
@@ -227,4 +288,27 @@ fn text(chart: &Chart, material: &Material) -> Text {
         text.rows.push([name].into_iter().chain(cells).collect());
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_axis_of_several_metrics_says_what_they_are() {
+        let rows = |names: &[&str]| -> Vec<Row> {
+            let row = |name: &&str| Row { metric: (*name).to_owned(), label: None, unit: None };
+            names.iter().map(row).collect()
+        };
+        for (names, unit, said) in [
+            (&["a.goodput", "b.goodput"][..], true, Some("goodput")),
+            (&["core.drops.percent", "tA.up.queue.drops.percent"], true, Some("drops")),
+            (&["a.delay.mean", "a.delay.p99"], true, Some("delay")),
+            (&["a.rtt.mean", "b.rtt.mean"], true, Some("RTT, mean")),
+            (&["core.queue.packets", "edge.queue.packets"], false, Some("queue (packets)")),
+            (&["a.goodput", "b.timeouts"], true, None),
+        ] {
+            assert_eq!(quantity(&rows(names), unit).as_deref(), said, "{names:?}");
+        }
+    }
 }

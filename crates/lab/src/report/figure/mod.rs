@@ -7,7 +7,7 @@ mod series;
 use serde::{Serialize, Serializer};
 
 use super::material::Material;
-use super::number;
+use super::{axes, number};
 use crate::experiment::{Figure, FigureKind, Scale};
 
 /// A plot as the script is given it.
@@ -38,6 +38,9 @@ pub(super) struct Along {
     /// Behind a number in a tooltip.
     pub(super) unit: String,
     pub(super) log: bool,
+    /// What it reaches to at least, where several plots are to have the same scale.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) top: Option<f64>,
     /// Names, where places along it are no numbers; a point's x is then the place in these.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) names: Vec<String>,
@@ -126,16 +129,71 @@ impl Chart {
     }
 }
 
+/// The most plots that one is split into.
+const PANELS: usize = 4;
+
 /// All plots of an experiment, and the titles of those for which there is nothing.
 pub(super) fn all(material: &Material) -> (Vec<Chart>, Vec<String>) {
     let (mut charts, mut missing) = (Vec::new(), Vec::new());
     for figure in &material.experiment.figures {
         match chart(figure, material) {
-            Some(chart) => charts.push(chart),
+            Some(chart) => charts.extend(panels(figure, material, &chart).unwrap_or_else(|| vec![chart])),
             None => missing.push(figure.title.clone()),
         }
     }
     (charts, missing)
+}
+
+/// Plots that one is split into if it has more lines than can be told apart: one for each value of one of its axes, with the same scale.
+fn panels(figure: &Figure, material: &Material, whole: &Chart) -> Option<Vec<Chart>> {
+    let most = match whole.kind {
+        Kind::Series => 5,
+        Kind::Line => 8,
+        Kind::Bar | Kind::Histogram => return None,
+    };
+    if whole.lines.len() <= most {
+        return None;
+    }
+    let results = axes::at(material.results, &figure.at);
+    let free = axes::names(&results).into_iter().filter(|axis| {
+        (whole.kind == Kind::Series || figure.x.as_ref() != Some(axis))
+            && (2..=PANELS).contains(&axes::values(&results, axis).len())
+    });
+    let split = |axis: String| {
+        let values = axes::values(&results, &axis);
+        let charts: Vec<Chart> = values
+            .iter()
+            .filter_map(|value| {
+                let mut part = figure.clone();
+                part.at.insert(axis.clone(), toml::Value::String(value.clone()));
+                part.by.iter_mut().for_each(|by| by.retain(|other| *other != axis));
+                let mut chart = chart(&part, material)?;
+                let of = axes::value_label(material.experiment, &axis, value);
+                chart.text.title = format!("{}, {of}", figure.title);
+                Some(chart)
+            })
+            .collect();
+        let lines = charts.iter().map(|chart| chart.lines.len()).max().unwrap_or(0);
+        (lines > 1 && lines < whole.lines.len()).then_some((lines.max(most), charts.len(), charts))
+    };
+    let (_, _, mut charts) = free.filter_map(split).min_by_key(|(lines, panels, _)| (*lines, *panels))?;
+    let same = |of: fn(&Chart) -> &Along| charts.iter().all(|chart| of(chart) == of(whole));
+    if same(|chart| &chart.y) && !whole.y.log {
+        let ends = charts
+            .iter()
+            .flat_map(|chart| &chart.lines)
+            .flat_map(|line| line.points.iter().chain(&line.paper));
+        let top =
+            ends.filter_map(|dot| dot.interval.map_or(dot.y, |[_, high, _]| Some(high))).fold(0.0, f64::max);
+        for chart in &mut charts {
+            chart.y.top = (top > 0.0).then_some(top);
+        }
+    }
+    // What the paper says is of all of them.
+    for chart in charts.iter_mut().rev().skip(1) {
+        chart.text.caption = None;
+    }
+    Some(charts)
 }
 
 fn chart(figure: &Figure, material: &Material) -> Option<Chart> {

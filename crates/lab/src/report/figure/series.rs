@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use super::super::material::Material;
 use super::super::unit::{Base, Unit};
 use super::super::{axes, number, table};
-use super::lines::along_y;
+use super::lines::{along_y, name_of};
 use super::{Along, Chart, Dot, Kind, Line, Text, styles};
 use crate::experiment::{Figure, Row};
 use crate::results::{PointResult, Run, SeriesOutcome};
@@ -36,7 +36,7 @@ pub(super) fn chart(figure: &Figure, material: &Material) -> Chart {
                 let unit = if one_unit { String::new() } else { unit.behind() };
                 parts.insert(0, format!("{}{unit}", table::label_of(row)));
             }
-            let name = parts.join(", ");
+            let name = name_of(parts);
             let points = dots(series, column, unit);
             rows.push(summary(&name, &points));
             thinned |= points.len() > 2 * STRETCHES;
@@ -59,7 +59,7 @@ pub(super) fn chart(figure: &Figure, material: &Material) -> Chart {
     }
     Chart {
         kind: Kind::Series,
-        x: Along { title: "time (s)".into(), unit: "s".into(), log: false, names: Vec::new() },
+        x: Along { title: "time (s)".into(), unit: "s".into(), log: false, top: None, names: Vec::new() },
         y: along_y(figure, &units, one_unit),
         lines,
         text: Text {

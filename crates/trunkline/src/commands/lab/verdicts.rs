@@ -5,7 +5,7 @@ use std::path::Path;
 
 use trunkline_lab::campaign::Complete;
 use trunkline_lab::experiment::ClaimKind;
-use trunkline_lab::report::Entry;
+use trunkline_lab::report::{Entry, Whose, shortfalls};
 use trunkline_lab::results::Verdict;
 use trunkline_lab::verdict::Tally;
 
@@ -27,6 +27,13 @@ pub(super) fn of_experiment(complete: &Complete, page: &Path) -> String {
     let cells = complete.judgement.cells();
     if cells.total() > 0 {
         text += &["  published values: ", &words(cells), "\n"].concat();
+    }
+    for short in shortfalls(experiment, &complete.judgement).iter().filter(|short| short.whose == Whose::Values)
+    {
+        text += &["  ", &mark(short.verdict), " ", &indented(&short.what), "\n"].concat();
+        if !short.why.is_empty() {
+            text += &[&" ".repeat(INDENT), &indented(&short.why), "\n"].concat();
+        }
     }
     text + &format!("  report: {}\n\n", page.display())
 }

@@ -1,0 +1,88 @@
+//! What does not hold, with its reason: what a reader of an index wants to see of an experiment.
+
+use super::{number, table};
+use crate::experiment::{ClaimKind, Experiment, Row};
+use crate::results::Verdict;
+use crate::verdict::{Comparison, Judgement, Tally};
+
+/// Whose it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whose {
+    /// A claim of the paper.
+    Paper,
+    /// A claim of ours.
+    Ours,
+    /// Values that the paper has published, with one reason for all of them.
+    Values,
+}
+
+/// Something that does not hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shortfall {
+    /// Whose it is.
+    pub whose: Whose,
+    /// How it came out; of several values, the worst.
+    pub verdict: Verdict,
+    /// The claim; or which values, and how far ours are from them.
+    pub what: String,
+    /// Why; empty if nobody knows.
+    pub why: String,
+}
+
+/// All of an experiment: its claims, then the paper's values by reason.
+pub fn shortfalls(experiment: &Experiment, judgement: &Judgement) -> Vec<Shortfall> {
+    let claims = experiment.claims.iter().zip(&judgement.claims);
+    let mut all: Vec<Shortfall> = claims
+        .filter(|(_, outcome)| outcome.verdict != Verdict::Holds)
+        .map(|(claim, outcome)| Shortfall {
+            whose: if claim.kind == ClaimKind::Ours { Whose::Ours } else { Whose::Paper },
+            verdict: outcome.verdict,
+            what: outcome.text.clone(),
+            why: outcome.why.clone(),
+        })
+        .collect();
+    let mut reasons: Vec<(Option<&str>, Vec<&Comparison>)> = Vec::new();
+    for cell in judgement.comparisons.iter().filter(|cell| cell.verdict != Verdict::Holds) {
+        match reasons.iter_mut().find(|(why, _)| *why == cell.why.as_deref()) {
+            Some((_, cells)) => cells.push(cell),
+            None => reasons.push((cell.why.as_deref(), vec![cell])),
+        }
+    }
+    all.extend(reasons.into_iter().map(|(why, cells)| of_values(experiment, why, &cells)));
+    all
+}
+
+fn of_values(experiment: &Experiment, why: Option<&str>, cells: &[&Comparison]) -> Shortfall {
+    let rows = || experiment.tables.iter().flat_map(|table| &table.metrics);
+    let name = |metric: &str| -> String {
+        let row: Option<&Row> = rows().find(|row| row.metric == metric);
+        row.map_or_else(|| metric.to_owned(), |row| table::label_of(row).trim_start_matches("… ").to_owned())
+    };
+    let mut names: Vec<String> = Vec::new();
+    for cell in cells {
+        let name = name(&cell.metric);
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let ratios = || cells.iter().filter_map(|cell| cell.ratio).filter(|ratio| ratio.is_finite());
+    let least = ratios().fold(f64::INFINITY, f64::min);
+    let most = ratios().fold(f64::NEG_INFINITY, f64::max);
+    let ratio = match cells {
+        _ if !least.is_finite() => String::new(),
+        [_] => format!(", ours {} theirs", number::ratio(least)),
+        _ => format!(", ours {} to {} theirs", number::ratio(least), number::ratio(most)),
+    };
+    let Tally { differs, fails, .. } = Tally::of(cells.iter().map(|cell| cell.verdict));
+    let counts: Vec<String> = [(differs, "differs", "differ"), (fails, "fails", "fail")]
+        .into_iter()
+        .filter(|(count, ..)| *count > 0)
+        .map(|(count, one, many)| format!("{count} {}", if count == 1 { one } else { many }))
+        .collect();
+    Shortfall {
+        whose: Whose::Values,
+        verdict: if fails > 0 { Verdict::Fails } else { Verdict::Differs },
+        what: format!("{}: {}{ratio}", names.join("; "), counts.join(", ")),
+        why: why.unwrap_or_default().to_owned(),
+    }
+}
