@@ -121,7 +121,7 @@ pub(super) fn time(took: Duration) -> String {
 const TITLE: &str = "Experiments and what became of their claims";
 
 /// What the verdicts mean.
-const MEANING: &str = "Each claim has a condition in the experiment’s file, set down before any run: it holds if that is true, differs if a weaker one is, and else it fails. A published value holds if ours is within a factor of it (1.25, unless the file says another) or if it lies in our 95 % interval; it differs within that factor’s square, and else it fails.";
+const MEANING: &str = "Each claim has a condition in the experiment’s file, set down before any run: it holds (✓) if that is true, differs (≈) if a weaker one is, and else it fails (✗). A published value holds if ours is within a factor of it (1.25, unless the file says another) or if it lies in our 95 % interval; it differs within that factor’s square, and else it fails.";
 
 /// `1145 runs, 3 to 10 at each point`.
 fn runs(entries: &[Entry], all: &Sum) -> String {
@@ -153,7 +153,7 @@ pub fn index(entries: &[Entry], version: &str) -> String {
                     thead {
                         tr { th rowspan="2" { "Paper" } th.number rowspan="2" { "Experiments" }
                             @for what in ["The paper’s claims", "The paper’s values", "Claims of ours"] { th.group.column colspan="3" { (what) } }
-                            @if timed { th.number.column rowspan="2" { "Time" } } }
+                            @if timed { th.number.first rowspan="2" { "Time" } } }
                         tr { @for _ in 0..3 { th.number.first { "hold" } th.number { "differ" } th.number { "fail" } } }
                     }
                     tbody { @for (id, entries) in &papers {
@@ -170,7 +170,7 @@ pub fn index(entries: &[Entry], version: &str) -> String {
 }
 
 fn sums(sum: &Sum, timed: bool) -> Markup {
-    html! { (counts(sum.claims)) (counts(sum.cells)) (counts(sum.ours)) @if timed { td.number.column { (sum.took.map(time).unwrap_or_default()) } } }
+    html! { (counts(sum.claims)) (counts(sum.cells)) (counts(sum.ours)) @if timed { td.number.first { (sum.took.map(time).unwrap_or_default()) } } }
 }
 
 fn counts(count: Tally) -> Markup {

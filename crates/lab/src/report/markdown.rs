@@ -18,10 +18,12 @@ pub(super) enum Align {
 /// Text in a line of Markdown: no markup of its own, no end of a cell.
 pub(super) fn plain(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
+    let mut characters = text.chars().peekable();
+    while let Some(character) = characters.next() {
         match character {
             '\n' | '\r' => escaped.push(' '),
-            '<' => escaped.push_str("&lt;"),
+            // Before a space it begins nothing, and is read in a terminal.
+            '<' if characters.peek().is_none_or(|next| *next != ' ') => escaped.push_str("&lt;"),
             '|' | '*' | '[' | ']' | '`' | '\\' => escaped.extend(['\\', character]),
             other => escaped.push(other),
         }
@@ -180,5 +182,6 @@ mod tests {
     #[test]
     fn texts_of_files_have_no_markup() {
         assert_eq!(plain("<script> *a* [b](c)|d\ne"), "&lt;script> \\*a\\* \\[b\\](c)\\|d e");
+        assert_eq!(plain("1 s < 2 s"), "1 s < 2 s");
     }
 }

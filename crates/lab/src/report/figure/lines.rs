@@ -100,11 +100,7 @@ fn of_one(row: &Row) -> String {
 /// What several metrics all are, in words: `goodput` of `a.goodput` and `b.goodput`, `delay` of its mean and its p99. A count of packets
 /// says so, unless it has a unit.
 fn quantity(rows: &[Row], has_unit: bool) -> Option<String> {
-    const STATISTICS: [&str; 8] = ["mean", "std", "min", "max", "p50", "p95", "p99", "high95"];
     let mut names: Vec<Vec<&str>> = rows.iter().map(|row| row.metric.split('.').skip(1).collect()).collect();
-    fn last<'a>(name: &[&'a str]) -> Option<&'a str> {
-        name.last().copied().filter(|end| STATISTICS.contains(end))
-    }
     let statistic = last(names.first()?).filter(|one| names.iter().all(|name| last(name) == Some(*one)));
     for name in &mut names {
         if last(name).is_some() {
@@ -129,6 +125,13 @@ fn quantity(rows: &[Row], has_unit: bool) -> Option<String> {
         text = format!("{text}, {statistic}");
     }
     Some(count.filter(|_| !has_unit).map_or(text.clone(), |count| format!("{text} ({count})")))
+}
+
+/// What the values of a metric are put together by.
+const STATISTICS: [&str; 8] = ["mean", "std", "min", "max", "p50", "p95", "p99", "high95"];
+
+fn last<'a>(name: &[&'a str]) -> Option<&'a str> {
+    name.last().copied().filter(|end| STATISTICS.contains(end))
 }
 
 /// The name of a line: of its parts those that say something new.

@@ -124,6 +124,12 @@ impl Chart {
         }
     }
 
+    /// Where the highest value or end of an interval is.
+    fn highest(&self) -> f64 {
+        let dots = self.lines.iter().flat_map(|line| line.points.iter().chain(&line.paper));
+        dots.filter_map(|dot| dot.interval.map_or(dot.y, |[_, high, _]| Some(high))).fold(0.0, f64::max)
+    }
+
     fn is_empty(&self) -> bool {
         self.lines.iter().all(|line| line.points.iter().all(|dot| dot.y.is_none()) && line.paper.is_empty())
     }
@@ -144,7 +150,7 @@ pub(super) fn all(material: &Material) -> (Vec<Chart>, Vec<String>) {
     (charts, missing)
 }
 
-/// Plots that one is split into if it has more lines than can be told apart: one for each value of one of its axes, with the same scale.
+/// Plots that one is split into if it has more lines than can be told apart: one for each value of one of its axes, with the same scale if it suits all.
 fn panels(figure: &Figure, material: &Material, whole: &Chart) -> Option<Vec<Chart>> {
     let most = match whole.kind {
         Kind::Series => 5,
@@ -179,14 +185,13 @@ fn panels(figure: &Figure, material: &Material, whole: &Chart) -> Option<Vec<Cha
     let (_, _, mut charts) = free.filter_map(split).min_by_key(|(lines, panels, _)| (*lines, *panels))?;
     let same = |of: fn(&Chart) -> &Along| charts.iter().all(|chart| of(chart) == of(whole));
     if same(|chart| &chart.y) && !whole.y.log {
-        let ends = charts
-            .iter()
-            .flat_map(|chart| &chart.lines)
-            .flat_map(|line| line.points.iter().chain(&line.paper));
-        let top =
-            ends.filter_map(|dot| dot.interval.map_or(dot.y, |[_, high, _]| Some(high))).fold(0.0, f64::max);
-        for chart in &mut charts {
-            chart.y.top = (top > 0.0).then_some(top);
+        let tops: Vec<f64> = charts.iter().map(Chart::highest).collect();
+        let top = tops.iter().copied().fold(0.0, f64::max);
+        // One scale for all, unless it would leave one of them flat.
+        if top > 0.0 && tops.iter().all(|own| *own > 0.4 * top) {
+            for chart in &mut charts {
+                chart.y.top = Some(top);
+            }
         }
     }
     // What the paper says is of all of them.

@@ -28,7 +28,8 @@ pub(super) fn of_experiment(complete: &Complete, page: &Path) -> String {
     if cells.total() > 0 {
         text += &["  published values: ", &words(cells), "\n"].concat();
     }
-    for short in shortfalls(experiment, &complete.judgement).iter().filter(|short| short.whose == Whose::Values)
+    for short in
+        shortfalls(experiment, &complete.judgement).iter().filter(|short| short.whose == Whose::Values)
     {
         text += &["  ", &mark(short.verdict), " ", &indented(&short.what), "\n"].concat();
         if !short.why.is_empty() {
