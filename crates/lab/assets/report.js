@@ -42,6 +42,14 @@
     const before = Math.floor(Math.log10(size)) + 1;
     return grouped(value.toFixed(Math.max(0, digits - before)));
   }
+  // As somebody else has it: all of its digits.
+  const exact = (value) => grouped(String(Number(value.toPrecision(6))));
+  // Half of an interval to the digits of its mean.
+  function half(value, mean) {
+    const places = (show(mean).split(".")[1] ?? "").length;
+    const least = 10 ** -places;
+    return value < least / 2 ? `<${least.toFixed(places)}` : grouped(value.toFixed(places));
+  }
   // Ticks lie at round values; only what rounding leaves behind is cut.
   function tick(value) {
     const size = Math.abs(value);
@@ -422,15 +430,15 @@
           dot = line.points[Math.min(bin, line.points.length - 2)];
           head = `${what}: ${show(dot[0])} to ${show(line.points[line.points.indexOf(dot) + 1][0])}${xUnit}`;
         } else {
-          head = chart.x.names ? `${chart.x.title}: ${chart.x.names[at]}` : `${what}: ${show(chart.kind === "series" ? at : dot[0], 4)}${xUnit}`;
+          head = chart.x.names ? `${chart.x.title}: ${chart.x.names[at]}` : `${what}: ${exact(chart.kind === "series" ? at : dot[0])}${xUnit}`;
         }
         // A series that is over has no value any more.
         if (chart.kind === "series" && Math.abs(dot[0] - at) > close) dot = [at, null];
         if (chart.x.names && dot[0] !== at) dot = [at, null];
-        const half = dot.length > 2 && dot[4] !== 0 ? ` ± ${show(dot[4])}` : "";
-        const cell = element("td", {}, `${show(dot[1])}${dot[1] === null ? "" : half}${dot[1] === null ? "" : unit}`);
+        const interval = dot.length > 2 && dot[1] !== null && dot[4] !== 0 ? ` ± ${half(dot[4], dot[1])}` : "";
+        const cell = element("td", {}, `${show(dot[1])}${interval}${dot[1] === null ? "" : unit}`);
         const paper = line.paper?.find((theirs) => theirs[0] === dot[0]);
-        if (paper) cell.append(element("br"), element("small", {}, `paper ${show(paper[1], 4)}${unit}`));
+        if (paper) cell.append(element("br"), element("small", {}, `paper ${exact(paper[1])}${unit}`));
         rows.push([dot[1] ?? -Infinity, element("tr", {}, element("th", {}, this.swatch(line), " ", line.name), cell)]);
       }
       if (rows.length > 12) {

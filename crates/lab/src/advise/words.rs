@@ -138,7 +138,8 @@ impl Finding {
         self.tried
             .iter()
             .map(|trial| format!("\n    {:<14}  {:<7}  {}", trial.number(), trial.word(), trial.name))
-            .collect()
+            .collect::<Vec<_>>()
+            .concat()
     }
 }
 
