@@ -125,7 +125,8 @@ impl<T: Item> Trunk<T> {
             told = true;
             ledger.signal(item, lost, DropReason::Early, self.settings.ecn)
         };
-        let limits = self.ramp.limits;
+        // P1 bounds what waits: a packet that finds nobody waiting is taken, however small the product was measured.
+        let limits = if self.fifo.held().segments == 0 { self.settings.limits } else { self.ramp.limits };
         let segments = passed.map_or(0, |item| {
             let arrived = item.segments();
             let admitted = limits.admit(self.fifo.held(), item, ledger);
@@ -280,6 +281,18 @@ mod tests {
             q.observe(&conditions());
         }
         assert_eq!(q.control().capacity_bytes, 250_000);
+    }
+
+    #[test]
+    fn what_finds_nobody_waiting_is_taken_however_small_the_product() {
+        let narrow =
+            Conditions { bandwidth: Rate::from_mbit(0.001), segment_bytes: 10, flows: 1, ..conditions() };
+        let mut q = observed(settings(), &narrow);
+        assert!(q.control().capacity_bytes < 1000, "{:?}", q.control());
+        q.enqueue(Instant::ZERO, Packet { bytes: 1000, ..packet(0) }, &mut refuse);
+        let mut lost = 0;
+        q.enqueue(Instant::ZERO, Packet { bytes: 1000, ..packet(1) }, &mut |_, _| lost += 1);
+        assert_eq!((q.stats().backlog_segments, lost), (1, 1));
     }
 
     /// Holds `waiting` segments while `offered` arrive, `flows` in turn: the share that P2 drops.

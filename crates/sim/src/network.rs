@@ -128,7 +128,11 @@ impl Network {
         settings.check().unwrap_or_else(|error| panic!("trunk between {}: {error}", self.names(ends)));
         assert_ne!(ends[0], ends[1], "a trunk has two ends");
         if let Lanes::Tcp(tcp) = &mut settings.lanes {
-            ends.iter().zip(tcp).for_each(|(node, tcp)| self.set_clock(*node, tcp));
+            for (node, tcp) in ends.iter().zip(tcp) {
+                self.set_clock(*node, tcp);
+                // As the gateway's sockets (TCP_NODELAY): it hands over all it has, and what is left over is not to wait.
+                Arc::make_mut(tcp).nagle = false;
+            }
         }
         let ends = ends.map(|node| match self.core.nodes[node.index()].kind {
             NodeKind::Gateway(gateway) => (node, gateway),

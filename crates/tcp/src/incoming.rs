@@ -8,7 +8,7 @@ use crate::acknowledgement::Incoming;
 use crate::endpoint::Endpoint;
 use crate::silent::Sending;
 use crate::state::{Event, ResetReason, State};
-use crate::timers::{nanos, since};
+use crate::timers::{nanos, next_tick, since};
 
 impl Endpoint {
     /// A segment has arrived.
@@ -171,7 +171,11 @@ impl Endpoint {
             && self.slots.delayed_ack == Instant::FAR_FUTURE
             && let Some(delayed) = self.settings.delayed_ack
         {
-            self.slots.delayed_ack = now + delayed.timeout;
+            self.slots.delayed_ack = if delayed.ticks {
+                next_tick(now, delayed.timeout, self.settings.timers.phase)
+            } else {
+                now + delayed.timeout
+            };
         }
         if taken.delay && self.settings.delayed_ack.is_some_and(|delayed| delayed.pushed) {
             let short = self.receiver.is_short(segment.payload);

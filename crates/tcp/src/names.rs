@@ -207,9 +207,11 @@ impl Settings {
         };
         let delayed_ack = match delayed_ack {
             None => "none".to_owned(),
-            Some(DelayedAck { timeout, every, quick, pushed }) => {
+            Some(DelayedAck { timeout, ticks, every, quick, pushed }) => {
+                let ticks = if *ticks { " of a clock" } else { "" };
                 let pushed = if *pushed { ", and what ends a write" } else { "" };
-                format!("{}, every {every} segments, the first {quick} at once{pushed}", seconds(*timeout))
+                let timeout = seconds(*timeout);
+                format!("{timeout}{ticks}, every {every} segments, the first {quick} at once{pushed}")
             }
         };
         let counting = match counting {

@@ -85,6 +85,7 @@ const fn bsd_44() -> Settings {
         },
         delayed_ack: Some(DelayedAck {
             timeout: Duration::from_millis(200),
+            ticks: true,
             every: 2,
             quick: 0,
             pushed: false,
@@ -126,6 +127,7 @@ const fn linux_22() -> Settings {
         },
         delayed_ack: Some(DelayedAck {
             timeout: Duration::from_millis(200),
+            ticks: false,
             every: 2,
             quick: 8,
             pushed: false,
@@ -155,6 +157,7 @@ const fn linux_24() -> Settings {
         spurious: SpuriousDetection::Eifel,
         delayed_ack: Some(DelayedAck {
             timeout: Duration::from_millis(40),
+            ticks: false,
             every: 2,
             quick: 16,
             pushed: false,
@@ -185,6 +188,7 @@ const fn opnet_reno() -> Settings {
         },
         delayed_ack: Some(DelayedAck {
             timeout: Duration::from_millis(200),
+            ticks: false,
             every: 2,
             quick: 0,
             pushed: false,
@@ -263,6 +267,7 @@ const fn linux_6() -> Settings {
         },
         delayed_ack: Some(DelayedAck {
             timeout: Duration::from_millis(40),
+            ticks: false,
             every: 2,
             quick: 16,
             pushed: true,

@@ -98,6 +98,9 @@ pub enum SpuriousDetection {
 pub struct DelayedAck {
     /// At the latest after this.
     pub timeout: Duration,
+    /// The timeout is the period of a clock of the whole host, and a segment waits for its next tick: 0 to `timeout` (4.4BSD's
+    /// `tcp_fasttimo`; Wright and Stevens 1995).
+    pub ticks: bool,
     /// At the latest with this many full segments.
     pub every: u8,
     /// Segments at the start of a connection that are acknowledged each at once.

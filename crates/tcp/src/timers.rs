@@ -110,6 +110,14 @@ pub(crate) fn expiry(now: Instant, delay: u64, timers: &Timers) -> Instant {
     Instant::from_nanos(ticks.saturating_mul(tick).saturating_add(phase))
 }
 
+/// The first tick after `now` of a clock of this period, which ticked at `phase`.
+pub(crate) fn next_tick(now: Instant, period: Duration, phase: Duration) -> Instant {
+    let tick = nanos(period).max(1);
+    let phase = nanos(phase) % tick;
+    let ticks = (now.as_nanos() + tick - phase) / tick;
+    Instant::from_nanos(ticks * tick + phase)
+}
+
 /// A clock that ticks.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {
@@ -146,6 +154,24 @@ pub(crate) fn ticks(at: u64, tick: u64, phase: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_ticks_wait_is_until_the_hosts_clock_ticks_and_never_none() {
+        let tick = |now, phase| {
+            let at = next_tick(
+                Instant::from_millis(now),
+                Duration::from_millis(200),
+                Duration::from_millis(phase),
+            );
+            at.as_nanos() / 1_000_000
+        };
+        assert_eq!(
+            [0, 29, 30, 31, 229, 230, 1000].map(|now| tick(now, 30)),
+            [30, 30, 230, 230, 230, 430, 1030]
+        );
+        assert_eq!(tick(1000, 430), 1030, "the clock of 500 ms has a phase beyond 200 ms");
+        assert_eq!(tick(0, 0), 200);
+    }
 
     #[test]
     fn a_timer_runs_out_with_a_tick_and_never_early() {

@@ -134,6 +134,7 @@ fn delayed(spec: DelayedAckSpec, usual: Option<DelayedAck>) -> Option<DelayedAck
     let timeout = usual.map_or(Duration::from_millis(200), |usual| usual.timeout);
     Some(DelayedAck {
         timeout: spec.timeout.map_or(timeout, |time| time.0),
+        ticks: usual.is_some_and(|usual| usual.ticks),
         every: spec.every,
         quick: usual.map_or(0, |usual| usual.quick),
         pushed: usual.is_some_and(|usual| usual.pushed),

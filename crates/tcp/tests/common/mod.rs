@@ -57,7 +57,7 @@ pub fn plain() -> Settings {
 }
 
 pub fn delayed(timeout: u64, every: u8, quick: u8) -> DelayedAck {
-    DelayedAck { timeout: ms(timeout), every, quick, pushed: false }
+    DelayedAck { timeout: ms(timeout), ticks: false, every, quick, pushed: false }
 }
 
 /// What happens to a segment on its way.

@@ -162,11 +162,19 @@ impl<P: Item> Member<P> {
             rtt_up,
             bandwidth,
             window_bytes: bandwidth.bytes_in(srtt),
-            segment_bytes: (stats.bytes_in / stats.segments_in.max(1)).max(64) as u32,
+            segment_bytes: segment_bytes(stats.bytes_in, stats.segments_in),
             flows,
         };
         self.queue.observe(&self.conditions);
     }
+}
+
+/// The mean length of a class's segments, as if some full ones had come first: a connection begins with short ones, and a buffer
+/// for sixteen of these would not hold a full one.
+fn segment_bytes(bytes: u64, segments: u64) -> u32 {
+    const BEFORE: u64 = 16;
+    const FULL: u64 = 1500;
+    ((bytes + BEFORE * FULL) / (segments + BEFORE)) as u32
 }
 
 /// Takes a packet out of custody that leaves the queue and not for the lane.
@@ -206,5 +214,17 @@ impl Meter {
             (self.since, self.bytes) = (Some(now), bytes_out);
         }
         self.peak
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_that_begins_with_short_segments_does_not_make_all_look_short() {
+        assert_eq!(segment_bytes(0, 0), 1500);
+        assert!(segment_bytes(64, 1) > 1400);
+        assert_eq!(segment_bytes(200 * 100_000, 100_000), 200);
     }
 }
