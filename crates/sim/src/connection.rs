@@ -85,6 +85,8 @@ pub(crate) struct Connection {
     pub(crate) peer: u32,
     /// It ended before its time.
     pub(crate) broken: bool,
+    /// Segments with data that it sent and that who received them, its peer or a proxy, had already.
+    pub(crate) in_vain: u32,
 }
 
 impl Connection {
@@ -100,6 +102,7 @@ impl Connection {
             node,
             peer: u32::MAX,
             broken: false,
+            in_vain: 0,
         }
     }
 
@@ -109,7 +112,7 @@ impl Connection {
         (addressing, node, role): (Addressing, NodeId, Role),
     ) -> Self {
         let endpoint = Endpoint::accept(settings, Seq(iss));
-        Connection { endpoint, addressing, role, node, peer: u32::MAX, broken: false }
+        Connection { endpoint, addressing, role, node, peer: u32::MAX, broken: false, in_vain: 0 }
     }
 
     /// Whether a packet that came to `at` is for this end.
@@ -121,6 +124,14 @@ impl Connection {
             && (own.destination, own.source) == (packet.source(), packet.destination())
             && (own.ports.1, own.ports.0) == packet.ports()
             && packet.protocol() == protocol::TCP
+    }
+
+    /// Whether a packet that has come has its addresses and ports.
+    pub(crate) fn sends(&self, packet: &Packet) -> bool {
+        let own = &self.addressing;
+        !matches!(self.role, Role::Vacant { .. })
+            && (own.source, own.destination) == (packet.source(), packet.destination())
+            && own.ports == packet.ports()
     }
 
     /// Lets the application read and write what it can.

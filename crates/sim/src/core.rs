@@ -13,6 +13,7 @@ use crate::agenda::{Agenda, Kind};
 use crate::connection::{Connection, ConnectionId, NOBODY, Role, Upcall};
 use crate::datagrams::Datagrams;
 use crate::digest::Digest;
+use crate::doubles::Doubles;
 use crate::fragmentation::fragment;
 use crate::link::{Link, LinkId};
 use crate::node::{NO_ROUTE, Node, NodeId};
@@ -85,6 +86,7 @@ pub(crate) struct Core {
     pub(crate) datagrams: Vec<Datagrams>,
     pub(crate) upcalls: Vec<Upcall>,
     pub(crate) digest: Digest,
+    pub(crate) doubles: Doubles,
     pub(crate) hops: u64,
     numbers: Rng,
 }
@@ -102,6 +104,7 @@ impl Core {
             datagrams: Vec::new(),
             upcalls: Vec::new(),
             digest: Digest::new(seed),
+            doubles: Doubles::default(),
             hops: 0,
             numbers: Rng::new(seed, "initial sequence numbers"),
         }
@@ -169,13 +172,51 @@ impl Core {
                     return None;
                 };
                 segment.congestion_experienced = packet.congestion_experienced();
-                self.connections[id.0 as usize].endpoint.handle_segment(self.now, &segment);
+                self.hand(id, &packet, &segment);
                 self.serve(id);
             }
-            Some(Claim::Datagrams(flow)) => self.datagrams[flow as usize].take(self.now, &packet),
+            Some(Claim::Datagrams(flow)) => {
+                let first = self.doubles.is_first(&packet);
+                let flow = &mut self.datagrams[flow as usize];
+                if first {
+                    flow.take(self.now, &packet);
+                } else {
+                    flow.doubled += 1;
+                }
+            }
             Some(Claim::Lane { gateway, lane }) => return Some((gateway, lane, packet)),
         }
         None
+    }
+
+    /// Hands an end the segment of a packet that has come for it.
+    #[inline]
+    pub(crate) fn hand(&mut self, id: ConnectionId, packet: &Packet, segment: &Segment) {
+        let endpoint = &mut self.connections[id.0 as usize].endpoint;
+        let before = endpoint.duplicates_received();
+        endpoint.handle_segment(self.now, segment);
+        let had = endpoint.duplicates_received() != before;
+        if had || packet.doubling() != 0 {
+            self.note(packet, had);
+        }
+    }
+
+    /// A packet has come, of which its receiver `had` everything or not: if it had, and the packet is no double, its sender sent
+    /// something in vain.
+    #[cold]
+    fn note(&mut self, packet: &Packet, had: bool) {
+        if self.doubles.is_first(packet)
+            && had
+            && let Some(sender) = self.sender(packet)
+        {
+            sender.in_vain += 1;
+        }
+    }
+
+    /// The end that sent a packet; `None` if it is gone, or if a proxy sent in its name.
+    fn sender(&mut self, packet: &Packet) -> Option<&mut Connection> {
+        let sender = self.connections.get(packet.hint() as usize)?.peer;
+        self.connections.get_mut(sender as usize).filter(|sender| sender.sends(packet))
     }
 
     /// Lets a connection's timer run out.

@@ -11,6 +11,7 @@ mod core;
 mod datagrams;
 mod digest;
 mod distribution;
+mod doubles;
 mod dumbbell;
 mod fragmentation;
 pub mod gateway;

@@ -399,10 +399,12 @@ impl Network {
         }
     }
 
-    /// Counts what is largest or least of all, the peaks of queues and buffers and the delays of datagrams, from now on.
+    /// Counts what is largest or least of all, the peaks of queues and buffers and the delays of datagrams, from now on, and so
+    /// [`Datagrams::overdue`].
     pub fn forget_peaks(&mut self) {
         self.core.links.iter_mut().for_each(Link::forget_peaks);
-        self.core.datagrams.iter_mut().for_each(Datagrams::forget_peaks);
+        let now = self.core.now;
+        self.core.datagrams.iter_mut().for_each(|flow| flow.forget_peaks(now));
         self.proxies.iter_mut().for_each(Proxy::forget_peaks);
         self.trunks.forget_peaks();
     }
@@ -419,10 +421,12 @@ impl Network {
             Kind::Arrival => {
                 let link = &mut self.core.links[index];
                 let to = link.to;
-                if let Some((packet, doubled)) = link.arrive(at, LinkId(who.index), &mut self.core.agenda) {
+                if let Some((mut packet, doubled)) = link.arrive(at, LinkId(who.index), &mut self.core.agenda)
+                {
                     self.core.hops += 1;
                     self.core.digest.add(packet.sent().as_nanos(), u64::from(packet.length()));
                     if doubled {
+                        self.core.doubles.mark(&mut packet);
                         self.receive(to, packet.clone());
                     }
                     self.receive(to, packet);

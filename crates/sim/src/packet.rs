@@ -33,6 +33,8 @@ struct Body {
     corrupted: bool,
     /// Where its receiver may be found, if its sender knew: a place to look at first.
     hint: u32,
+    /// Which doubling it came of, from 1; 0: none.
+    doubling: u32,
     header: [u8; MOST],
     inner: Option<Packet>,
 }
@@ -121,6 +123,7 @@ impl Packet {
             header_len: header_len as u8,
             corrupted: false,
             hint: u32::MAX,
+            doubling: 0,
             header,
             inner: None,
         }))
@@ -151,6 +154,16 @@ impl Packet {
     #[inline]
     pub(crate) fn hint(&self) -> u32 {
         self.0.hint
+    }
+
+    /// Which doubling it came of, from 1; 0: none.
+    #[inline]
+    pub(crate) fn doubling(&self) -> u32 {
+        self.0.doubling
+    }
+
+    pub(crate) fn set_doubling(&mut self, doubling: u32) {
+        self.0.doubling = doubling;
     }
 
     /// When its first sender sent it.

@@ -140,8 +140,10 @@ fn what_goes_into_a_link_comes_out_is_lost_or_is_under_way() {
     assert_eq!(passed, stats.delivered + stats.lost + state.under_way() as u64);
     let flow = network.datagrams(source).expect("a source of datagrams");
     let host = network.node_stats(b);
-    let arrived = flow.received + host.corrupted;
+    let arrived = flow.received + flow.doubled + host.corrupted;
     assert_eq!(arrived, stats.delivered + stats.doubled);
+    assert_near(flow.doubled as f64 / flow.received as f64, 0.01, 0.15, "doubles");
+    assert!(flow.received <= stats.delivered);
     assert_near(stats.lost as f64 / passed as f64, 0.05, 0.1, "loss");
     assert_near(host.corrupted as f64 / arrived as f64, 0.02, 0.15, "damage");
 }

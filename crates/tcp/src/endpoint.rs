@@ -386,6 +386,12 @@ impl Endpoint {
         self.sack
     }
 
+    /// [`Stats::duplicates_received`].
+    #[inline]
+    pub fn duplicates_received(&self) -> u64 {
+        self.counters.duplicates.into()
+    }
+
     /// What was counted.
     pub fn stats(&self) -> Stats {
         self.counters.stats()

@@ -121,8 +121,18 @@ pub const QUANTITIES: &[Quantity] = &[
     ),
     quantity(Tcp, ("transfer.reverse.throughput", "bit/s"), Sometimes, "the same from the server"),
     quantity(Udp, ("sent.packets", "1"), Always, "datagrams sent"),
-    quantity(Udp, ("received.packets", "1"), Always, "datagrams that arrived"),
-    quantity(Udp, ("lost.share", "1"), Sometimes, "of those sent, the share that has not arrived by the end"),
+    quantity(
+        Udp,
+        ("received.packets", "1"),
+        Always,
+        "datagrams that arrived, those that a link doubled once; with a warm-up also those that left before",
+    ),
+    quantity(
+        Udp,
+        ("lost.share", "1"),
+        Sometimes,
+        "of those sent in the time counted, the share that has not arrived by the end",
+    ),
     quantity(
         Udp,
         ("jitter", "s"),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use trunkline_sim::{Distribution, Pattern, Timing};
+use trunkline_sim::{Distribution, Pattern, Timing, UdpTraffic};
 use trunkline_tcp::Settings;
 
 use super::keys;
@@ -12,8 +12,6 @@ use crate::experiment::{DistributionSpec, NodeKind, Shape, TimingName, TrafficKi
 use crate::quantity::{Size, Time};
 use crate::scenario::{Load, Traffic};
 
-/// Octets of an IPv4 and a UDP header.
-const UDP_HEADERS: u64 = 28;
 /// Connections, users.
 const FLOWS: &str = "1 to 50000";
 
@@ -185,7 +183,7 @@ fn udp(at: &At<'_>, spec: &TrafficSpec) -> Option<Load> {
     }
     let packet = spec.packet.map_or(1500, |packet| packet.0);
     let data = packet
-        .checked_sub(UDP_HEADERS)
+        .checked_sub(u64::from(UdpTraffic::HEADERS))
         .and_then(|data| u32::try_from(data).ok())
         .filter(|_| packet <= 65_535);
     if data.is_none() {

@@ -95,6 +95,16 @@ fn every_option_of_a_link_has_the_effect_it_should() {
     within(&corrupting, "b0.corrupted", corrupted - 1.0, corrupted);
     let doubling = outcome(&|link| link.impairments.duplication = 0.05);
     assert!(of(&doubling, "to-b0.back.offered.packets") > 1.03 * of(&doubling, "core.delivered.packets"));
+    let sent = of(&doubling, "udp.sent.packets");
+    within(&doubling, "udp.received.packets", sent - 10.0, sent);
+    within(&doubling, "udp.goodput", 0.98 * of(&plain, "udp.goodput"), 1.001 * of(&plain, "udp.goodput"));
+    let both = outcome(&|link| {
+        link.impairments.loss = Loss::Uniform(0.05);
+        link.impairments.duplication = 0.05;
+    });
+    for name in ["udp.lost.share", "udp.received.packets", "udp.goodput", "core.lost"] {
+        within(&both, name, of(&lossy, name), of(&lossy, name));
+    }
     let jitter = Jitter::Uniform { most: ms(9), reorders: true };
     let wobbling = outcome(&|link| link.impairments.jitter = jitter);
     within(&wobbling, "udp.jitter", 0.0028, 0.0032);

@@ -123,8 +123,7 @@ impl Split {
                 Fate::Taken => {}
             }
         }
-        let now = core.now;
-        core.connections[end.0 as usize].endpoint.handle_segment(now, &segment);
+        core.hand(end, &packet, &segment);
         core.hear(end);
         if inward {
             flow.flush(core, 0, voice);

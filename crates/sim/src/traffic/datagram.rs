@@ -11,9 +11,6 @@ use crate::agenda::Kind;
 use crate::core::{Claim, Core};
 use crate::packet::Addressing;
 
-/// Octets of an IPv4 and a UDP header.
-const HEADERS: u32 = 28;
-
 #[derive(Debug)]
 pub(crate) struct DatagramSource {
     pub(crate) traffic: UdpTraffic,
@@ -76,7 +73,7 @@ impl DatagramSource {
     }
 
     fn after(&mut self, now: Instant) -> Option<Instant> {
-        let bytes = u64::from(self.traffic.data + HEADERS);
+        let bytes = u64::from(self.traffic.data + UdpTraffic::HEADERS);
         Some(match &self.traffic.timing {
             Timing::Constant(rate) => now + rate.time_for(bytes, &mut self.carry),
             Timing::Poisson(rate) => {

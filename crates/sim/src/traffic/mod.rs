@@ -116,6 +116,11 @@ pub struct UdpTraffic {
     pub timing: Timing,
 }
 
+impl UdpTraffic {
+    /// Octets of an IPv4 and a UDP header.
+    pub const HEADERS: u32 = 28;
+}
+
 /// When datagrams leave.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Timing {

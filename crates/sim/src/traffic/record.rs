@@ -36,6 +36,9 @@ pub struct Transfer {
     pub sender: Stats,
     /// The side that receives it.
     pub receiver: Stats,
+    /// Segments with data that the sender sent and that who received them had already: the other side, or a proxy that splits the
+    /// connection. What a link doubled came once. Of requests on one connection, as the counts of `sender`.
+    pub in_vain: u64,
 }
 
 impl Transfer {
@@ -56,9 +59,9 @@ impl Transfer {
         rtt.sum_ns.checked_div(rtt.samples).map(Duration::from_nanos)
     }
 
-    /// Data segments that its receiver had already when they came: repeated though nothing was lost, or doubled on the way.
+    /// Segments sent again though nothing was lost.
     pub fn spurious_repeats(&self) -> u64 {
-        self.receiver.duplicates_received.min(self.sender.retransmitted_segments)
+        self.in_vain.min(self.sender.retransmitted_segments)
     }
 
     /// Segments sent again that replaced something lost, or were lost in turn.
@@ -110,6 +113,14 @@ impl Summary {
     }
 }
 
+/// What both ends of a transfer counted.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Counts {
+    pub(super) sender: Stats,
+    pub(super) receiver: Stats,
+    pub(super) in_vain: u64,
+}
+
 /// A [`Transfer`] as it is kept: counts are copied from the endpoints at its end.
 #[derive(Debug)]
 pub(super) struct Record {
@@ -119,19 +130,19 @@ pub(super) struct Record {
     pub(super) connected: Option<Instant>,
     pub(super) ended: Option<Instant>,
     pub(super) bytes: u64,
-    pub(super) stats: Option<Box<[Stats; 2]>>,
+    pub(super) counts: Option<Box<Counts>>,
 }
 
 impl Record {
     pub(super) fn begun(user: u32, started: Instant) -> Self {
         let state = TransferState::Running;
-        Record { user, state, started, connected: None, ended: None, bytes: 0, stats: None }
+        Record { user, state, started, connected: None, ended: None, bytes: 0, counts: None }
     }
 
     pub(super) fn transfer(&self) -> Transfer {
-        let [sender, receiver] = self.stats.as_deref().copied().unwrap_or_default();
+        let Counts { sender, receiver, in_vain } = self.counts.as_deref().copied().unwrap_or_default();
         let Record { user, state, started, connected, ended, bytes, .. } = *self;
-        Transfer { user, started, connected, ended, bytes, state, sender, receiver }
+        Transfer { user, started, connected, ended, bytes, state, sender, receiver, in_vain }
     }
 }
 

@@ -3,14 +3,13 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use trunkline_tcp::Endpoint;
 use trunkline_units::{Instant, Rng};
 
 use super::datagram::seconds;
-use super::record::Record;
+use super::record::{Counts, Record};
 use super::{Pattern, TcpTraffic, Transfer, TransferState};
 use crate::agenda::Kind;
-use crate::connection::{App, ConnectionId, End, NOBODY, Role};
+use crate::connection::{App, Connection, ConnectionId, End, NOBODY, Role};
 use crate::core::{Core, Opening};
 
 #[derive(Debug, Clone, Copy)]
@@ -202,7 +201,7 @@ impl TransferSource {
         let place = &self.users[user as usize];
         match (&self.traffic.pattern, place.ends, place.sent) {
             (Pattern::Bulk { .. }, Some([_, server]), Some(sent)) => {
-                self.own(core, user, server).is_none_or(|server| server.received() >= sent)
+                self.own(core, user, server).is_none_or(|server| server.endpoint.received() >= sent)
             }
             (Pattern::Bulk { .. }, _, None) => false,
             _ => true,
@@ -210,7 +209,7 @@ impl TransferSource {
     }
 
     /// An end, if it is that user's still: its place may be another's by now.
-    fn own<'a>(&self, core: &'a Core, user: u32, end: ConnectionId) -> Option<&'a Endpoint> {
+    fn own<'a>(&self, core: &'a Core, user: u32, end: ConnectionId) -> Option<&'a Connection> {
         let connection = &core.connections[end.0 as usize];
         let user = (self.index, user);
         let own = match connection.role {
@@ -219,7 +218,7 @@ impl TransferSource {
             Role::Vacant { was } => was == user,
             Role::Lane { .. } | Role::Split { .. } => false,
         };
-        own.then_some(&connection.endpoint)
+        own.then_some(connection)
     }
 
     /// A user's transfer is over: when the next one begins.
@@ -298,7 +297,8 @@ impl TransferSource {
         let record = self.users[user as usize].record as usize;
         let transfer = self.filled(self.records[record].transfer(), core, user);
         self.records[record].bytes = transfer.bytes;
-        self.records[record].stats = Some(Box::new([transfer.sender, transfer.receiver]));
+        let Transfer { sender, receiver, in_vain, .. } = transfer;
+        self.records[record].counts = Some(Box::new(Counts { sender, receiver, in_vain }));
     }
 
     /// A user's record with what its ends have counted.
@@ -309,11 +309,12 @@ impl TransferSource {
         let upload = matches!(self.traffic.pattern, Pattern::Bulk { .. });
         let (sender, receiver) = if upload { (client, server) } else { (server, client) };
         if let Some(sender) = sender {
-            record.sender = sender.stats();
+            record.sender = sender.endpoint.stats();
+            record.in_vain = sender.in_vain.into();
         }
         if let Some(receiver) = receiver {
-            record.receiver = receiver.stats();
-            record.bytes = receiver.received() - place.before;
+            record.receiver = receiver.endpoint.stats();
+            record.bytes = receiver.endpoint.received() - place.before;
         }
         record
     }

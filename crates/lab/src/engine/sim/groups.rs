@@ -12,9 +12,6 @@ use super::transfers::Tcp;
 use crate::results::Outcome;
 use crate::scenario::{Load, Scenario};
 
-/// Octets of an IPv4 and a UDP header.
-pub(super) const HEADERS: u64 = 28;
-
 /// What sources of datagrams did in the time counted.
 #[derive(Debug, Default, Clone)]
 struct Udp {
@@ -22,6 +19,8 @@ struct Udp {
     flows: Vec<f64>,
     sent: u64,
     received: u64,
+    /// Of those, sent before the time counted.
+    overdue: u64,
     /// With headers.
     octets: u64,
     /// Of all that arrived.
@@ -29,21 +28,23 @@ struct Udp {
     least: Option<Duration>,
     most: Duration,
     variation: Duration,
+    /// Differences of which that is the sum.
+    variations: u64,
 }
 
 impl Udp {
     fn of(from: &Datagrams, to: &Datagrams) -> Self {
-        let received = to.received - from.received;
-        let octets = to.received_bytes - from.received_bytes;
         Udp {
-            flows: vec![octets.saturating_sub(received * HEADERS) as f64],
+            flows: vec![(to.received_data() - from.received_data()) as f64],
             sent: to.sent - from.sent,
-            received,
-            octets,
+            received: to.received - from.received,
+            overdue: to.overdue,
+            octets: to.received_bytes - from.received_bytes,
             delay: to.delay_sum.saturating_sub(from.delay_sum),
             least: to.delay_min,
             most: to.delay_max,
             variation: to.variation_sum.saturating_sub(from.variation_sum),
+            variations: to.variations - from.variations,
         }
     }
 
@@ -51,11 +52,13 @@ impl Udp {
         self.flows.extend(&other.flows);
         self.sent += other.sent;
         self.received += other.received;
+        self.overdue += other.overdue;
         self.octets += other.octets;
         self.delay += other.delay;
         self.least = self.least.into_iter().chain(other.least).min();
         self.most = self.most.max(other.most);
         self.variation += other.variation;
+        self.variations += other.variations;
     }
 }
 
@@ -182,8 +185,8 @@ fn write_counts(tcp: &Tcp, page: &mut Page<'_>) {
     page.count("rtt.samples", counts.rtt_samples);
     page.count("retransmitted.packets", counts.retransmitted);
     page.count("retransmitted.bytes", counts.retransmitted_octets);
-    page.count("retransmitted.needed", tcp.needed());
-    page.count("retransmitted.spurious", tcp.spurious);
+    page.count("retransmitted.needed", counts.needed());
+    page.count("retransmitted.spurious", counts.spurious());
     page.ratio("retransmitted.share", counts.retransmitted as f64, counts.data_segments as f64);
     page.count("timeouts", counts.timeouts);
     page.count("segments.data", counts.data_segments);
@@ -198,8 +201,8 @@ fn write_each(tcp: &Tcp, page: &mut Page<'_>) {
         ("rtt.samples", whole.rtt_samples),
         ("retransmitted.bytes", whole.retransmitted_octets),
         ("retransmitted.packets", whole.retransmitted),
-        ("retransmitted.needed", whole.retransmitted - tcp.whole_spurious),
-        ("retransmitted.spurious", tcp.whole_spurious),
+        ("retransmitted.needed", whole.needed()),
+        ("retransmitted.spurious", whole.spurious()),
         ("segments.data", whole.data_segments),
         ("segments.ack", whole.answered),
         ("segments.total", whole.sent + whole.answered),
@@ -218,8 +221,9 @@ fn write_each(tcp: &Tcp, page: &mut Page<'_>) {
 fn write_datagrams(udp: &Udp, alone: bool, page: &mut Page<'_>) {
     page.count("sent.packets", udp.sent);
     page.count("received.packets", udp.received);
-    page.ratio("lost.share", udp.sent.saturating_sub(udp.received) as f64, udp.sent as f64);
-    page.ratio("jitter", udp.variation.as_secs_f64(), udp.received as f64);
+    let lost = udp.sent + udp.overdue - udp.received;
+    page.ratio("lost.share", lost as f64, udp.sent as f64);
+    page.ratio("jitter", udp.variation.as_secs_f64(), udp.variations as f64);
     // Of a group that has transfers too, the delay is theirs.
     if alone && udp.received > 0 {
         page.ratio("delay.mean", udp.delay.as_secs_f64(), udp.received as f64);

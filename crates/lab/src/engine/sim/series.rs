@@ -227,10 +227,7 @@ fn received(built: &Built, source: SourceId) -> f64 {
 }
 
 fn datagrams(built: &Built, source: SourceId) -> f64 {
-    built
-        .network
-        .datagrams(source)
-        .map_or(0.0, |flow| flow.received_bytes.saturating_sub(flow.received * super::groups::HEADERS) as f64)
+    built.network.datagrams(source).map_or(0.0, |flow| flow.received_data() as f64)
 }
 
 fn read_user(built: &Built, (source, user): (SourceId, u32), quantity: &str) -> Reading {

@@ -11,7 +11,7 @@ use trunkline_units::Instant;
 pub(super) struct Counts {
     pub(super) retransmitted: u64,
     pub(super) retransmitted_octets: u64,
-    duplicates: u64,
+    in_vain: u64,
     pub(super) timeouts: u64,
     pub(super) data_segments: u64,
     pub(super) sent: u64,
@@ -28,7 +28,7 @@ impl Counts {
         Counts {
             retransmitted: sender.retransmitted_segments,
             retransmitted_octets: sender.retransmitted_octets,
-            duplicates: receiver.duplicates_received,
+            in_vain: transfer.in_vain,
             timeouts: sender.timeouts,
             data_segments: sender.data_segments_sent,
             sent: sender.segments_sent,
@@ -43,7 +43,7 @@ impl Counts {
         Counts {
             retransmitted: with(self.retransmitted, other.retransmitted),
             retransmitted_octets: with(self.retransmitted_octets, other.retransmitted_octets),
-            duplicates: with(self.duplicates, other.duplicates),
+            in_vain: with(self.in_vain, other.in_vain),
             timeouts: with(self.timeouts, other.timeouts),
             data_segments: with(self.data_segments, other.data_segments),
             sent: with(self.sent, other.sent),
@@ -58,9 +58,14 @@ impl Counts {
         self.map(earlier, u64::saturating_sub)
     }
 
-    /// Repeats of what the receiver had; see [`Transfer::spurious_repeats`].
+    /// Repeats of what had come; see [`Transfer::in_vain`]. What is sent before a reading and comes after it belongs to neither side of
+    /// it, so that there may be one more of these than of repeats.
     pub(super) fn spurious(&self) -> u64 {
-        self.duplicates.min(self.retransmitted)
+        self.in_vain.min(self.retransmitted)
+    }
+
+    pub(super) fn needed(&self) -> u64 {
+        self.retransmitted - self.spurious()
     }
 }
 
@@ -97,9 +102,8 @@ fn own(transfers: &[Transfer], users: usize) -> Vec<Own> {
 pub(super) struct Tcp {
     /// Octets that each user's receiver got in the time counted.
     pub(super) users: Vec<f64>,
-    /// In the time counted; `spurious` is summed by transfer.
+    /// In the time counted.
     pub(super) counts: Counts,
-    pub(super) spurious: u64,
     /// Of transfers, whole.
     pub(super) total: u64,
     pub(super) completed: u64,
@@ -114,7 +118,6 @@ pub(super) struct Tcp {
     pub(super) packets: [u64; 2],
     /// Of all transfers, whole.
     pub(super) whole: Counts,
-    pub(super) whole_spurious: u64,
     /// Of each connection that measured any: mean, least, most; s.
     pub(super) rtt: Vec<[f64; 3]>,
 }
@@ -134,7 +137,6 @@ impl Tcp {
             tcp.users[transfer.user as usize] += bytes as f64;
             let counted = own.counts.since(before.get(number).map_or_else(Counts::default, |own| own.counts));
             tcp.counts = tcp.counts.map(counted, |a, b| a + b);
-            tcp.spurious += counted.spurious();
             if transfer.ended.is_some_and(|ended| ended < from_at) {
                 continue;
             }
@@ -154,7 +156,6 @@ impl Tcp {
             TransferState::Failed => self.failed += 1,
         }
         self.whole = self.whole.map(own.counts, |a, b| a + b);
-        self.whole_spurious += own.counts.spurious();
         let Counts { sent, answered, asked_octets, .. } = own.counts;
         let throughput = transfer.throughput(now);
         self.throughputs.push(throughput);
@@ -175,17 +176,11 @@ impl Tcp {
         }
     }
 
-    pub(super) fn needed(&self) -> u64 {
-        self.counts.retransmitted - self.spurious
-    }
-
     pub(super) fn add(&mut self, other: &Tcp) {
         self.users.extend(&other.users);
         self.counts = self.counts.map(other.counts, |a, b| a + b);
         self.whole = self.whole.map(other.whole, |a, b| a + b);
         for (sum, more) in [
-            (&mut self.spurious, other.spurious),
-            (&mut self.whole_spurious, other.whole_spurious),
             (&mut self.total, other.total),
             (&mut self.completed, other.completed),
             (&mut self.failed, other.failed),
