@@ -340,12 +340,23 @@ fn a_lane_that_breaks_is_opened_again() {
     let tcp = Arc::new(linux(GrowthKind::Cubic));
     let [a, b] = sites.hosts;
     let source = sites.network.tcp(bulk(a, b, &tcp));
+    let lane = |sites: &mut Sites| sites.network.trunk_report(sites.trunk, 0).lanes[0].clone();
+    sites.network.run_until(Instant::from_millis(4_900));
+    let whole = lane(&mut sites);
     sites.network.run_until(Instant::from_millis(60_000));
     let before = sites.network.transfers(source)[0].bytes;
-    assert!(sites.network.trunk_report(sites.trunk, 0).lanes[0].broken >= 1);
+    let broken = lane(&mut sites);
+    assert!(broken.broken >= 1);
+    // What the lane did before it broke, and the five timeouts by which it did.
+    let [early, late] = [&whole, &broken].map(|lane| lane.tcp.expect("a lane of TCP"));
+    assert!(late.timeouts >= early.timeouts + 5, "{} timeouts", late.timeouts);
+    assert!(late.data_segments_sent >= early.data_segments_sent && early.data_segments_sent > 5_000);
+    assert!(late.rtt.samples >= early.rtt.samples && late.rtt.min_ns == early.rtt.min_ns);
+    assert!(broken.bytes >= whole.bytes && broken.frames >= whole.frames, "{broken:?}");
     sites.network.run_until(Instant::from_millis(240_000));
     let after = sites.network.transfers(source)[0].bytes;
     assert!(after > before + 50_000_000, "{before} octets before the cut, {after} long after it");
+    assert!(lane(&mut sites).bytes > after, "all of it went over the lane");
 }
 
 #[test]

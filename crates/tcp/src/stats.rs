@@ -58,6 +58,62 @@ pub struct Stats {
     pub rtt: RttStats,
 }
 
+impl std::ops::AddAssign for RttStats {
+    fn add_assign(&mut self, other: RttStats) {
+        let least = |stats: &RttStats| (stats.samples > 0).then_some(stats.min_ns);
+        self.min_ns = least(self).into_iter().chain(least(&other)).min().unwrap_or(0);
+        self.max_ns = self.max_ns.max(other.max_ns);
+        self.samples += other.samples;
+        self.sum_ns += other.sum_ns;
+    }
+}
+
+/// What two connections counted together.
+impl std::ops::AddAssign for Stats {
+    fn add_assign(&mut self, other: Stats) {
+        let Stats {
+            segments_sent,
+            segments_received,
+            data_segments_sent,
+            data_segments_received,
+            acks_sent,
+            octets_sent,
+            retransmitted_segments,
+            retransmitted_octets,
+            timeouts,
+            fast_recoveries,
+            loss_probes,
+            undone,
+            duplicates_received,
+            duplicate_octets_received,
+            out_of_order_received,
+            window_probes,
+            marks_received,
+            mark_reductions,
+            rtt,
+        } = other;
+        self.segments_sent += segments_sent;
+        self.segments_received += segments_received;
+        self.data_segments_sent += data_segments_sent;
+        self.data_segments_received += data_segments_received;
+        self.acks_sent += acks_sent;
+        self.octets_sent += octets_sent;
+        self.retransmitted_segments += retransmitted_segments;
+        self.retransmitted_octets += retransmitted_octets;
+        self.timeouts += timeouts;
+        self.fast_recoveries += fast_recoveries;
+        self.loss_probes += loss_probes;
+        self.undone += undone;
+        self.duplicates_received += duplicates_received;
+        self.duplicate_octets_received += duplicate_octets_received;
+        self.out_of_order_received += out_of_order_received;
+        self.window_probes += window_probes;
+        self.marks_received += marks_received;
+        self.mark_reductions += mark_reductions;
+        self.rtt += rtt;
+    }
+}
+
 /// [`Stats`] as it is kept: 10 000 flows have one each at both ends.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {

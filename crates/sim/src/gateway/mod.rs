@@ -93,9 +93,9 @@ pub struct LaneReport {
     pub frames: u64,
     /// Octets that they took in its stream, heads and records and all.
     pub bytes: u64,
-    /// What header compression did.
+    /// What header compression did, over TCP since the lane was opened last.
     pub compression: CompressorStats,
-    /// What its TCP did; `None` of a lane of datagrams, or one that is not open.
+    /// What its TCP did, over all its connections; `None` of a lane of datagrams.
     pub tcp: Option<trunkline_tcp::Stats>,
     /// What a lane of datagrams did.
     pub datagrams: Option<DatagramLaneStats>,
@@ -327,6 +327,7 @@ impl Trunks {
                 let end = old.end();
                 let now = core.now;
                 core.connections[end.0 as usize].endpoint.abort(now);
+                old.close(core);
                 core.forget(end);
             }
         }

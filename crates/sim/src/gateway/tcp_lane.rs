@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use trunkline_tcp::{Settings, State};
+use trunkline_tcp::{Settings, State, Stats};
 use trunkline_trunk::compress::Decompressor;
 use trunkline_trunk::{EdgePacing, LaneId, LaneSnapshot, Poll, Transmitter};
 use trunkline_units::Instant;
@@ -56,7 +56,15 @@ pub(super) struct TcpLane {
     asked: Option<Instant>,
     pacing: Option<EdgePacing>,
     frames: u64,
+    past: Past,
+}
+
+/// What a lane did over connections that broke.
+#[derive(Default, Clone, Copy)]
+struct Past {
     broken: u64,
+    written: u64,
+    tcp: Stats,
 }
 
 impl TcpLane {
@@ -73,13 +81,20 @@ impl TcpLane {
             asked: None,
             pacing: settings.edge_pacing.then(EdgePacing::default),
             frames: 0,
-            broken: 0,
+            past: Past::default(),
         }
     }
 
+    /// Takes down what the lane's connection did, before it is forgotten.
+    pub(super) fn close(&mut self, core: &Core) {
+        self.past.broken += 1;
+        self.past.written += self.written;
+        self.past.tcp += core.connections[self.end.0 as usize].endpoint.stats();
+    }
+
     pub(super) fn reopen(&mut self, end: ConnectionId, settings: &TrunkSettings) {
-        let broken = self.broken + 1;
-        *self = TcpLane { broken, frames: self.frames, ..TcpLane::new(end, self.lane, settings) };
+        let (frames, past) = (self.frames, self.past);
+        *self = TcpLane { frames, past, ..TcpLane::new(end, self.lane, settings) };
     }
 
     pub(super) const fn end(&self) -> ConnectionId {
@@ -219,15 +234,17 @@ impl TcpLane {
     }
 
     pub(super) fn report(&self, core: &Core) -> LaneReport {
+        let mut tcp = self.past.tcp;
+        tcp += core.connections[self.end.0 as usize].endpoint.stats();
         LaneReport {
             snapshot: self.snapshot,
             pacing: self.pacing.as_ref().map(|pacing| (pacing.mode(), pacing.ceiling())),
             frames: self.frames,
-            bytes: self.written,
+            bytes: self.past.written + self.written,
             compression: *self.stream.compression(),
-            tcp: Some(core.connections[self.end.0 as usize].endpoint.stats()),
+            tcp: Some(tcp),
             datagrams: None,
-            broken: self.broken,
+            broken: self.past.broken,
         }
     }
 }
