@@ -52,14 +52,23 @@ pub struct Network {
     proxies: Vec<Proxy>,
     /// What was added last and has not been asked to begin.
     begun: (usize, usize),
+    numbers: Numbers,
     routed: bool,
+}
+
+/// Of the parts that are added next, those that were left out included.
+#[derive(Debug, Default)]
+struct Numbers {
+    sources: usize,
+    trunks: usize,
 }
 
 impl Network {
     /// Nanoseconds from which on a clock's ticks are far apart.
     const COARSE: u64 = 1_000_000;
 
-    /// An empty network. Everything that is random in it follows from `seed`, each part by itself.
+    /// An empty network. Everything that is random in it follows from `seed`, each part by itself: a node, link, source or trunk by its
+    /// number among those of its kind, from the first that was added.
     pub fn new(seed: u64) -> Self {
         Network {
             core: Core::new(seed),
@@ -68,6 +77,7 @@ impl Network {
             trunks: Trunks::default(),
             proxies: Vec::new(),
             begun: (0, 0),
+            numbers: Numbers::default(),
             routed: false,
         }
     }
@@ -138,7 +148,8 @@ impl Network {
             NodeKind::Gateway(gateway) => (node, gateway),
             _ => panic!("{} is no gateway", self.core.nodes[node.index()].name),
         });
-        let seed = self.stream("trunk", self.links_and_sources()).next_u64();
+        let seed = self.stream("trunk", self.numbers.trunks).next_u64();
+        self.numbers.trunks += 1;
         self.trunks.add(ends, settings, seed)
     }
 
@@ -208,7 +219,7 @@ impl Network {
             traffic.port
         );
         nodes.iter().zip(&mut traffic.tcp).for_each(|(node, tcp)| self.set_clock(*node, tcp));
-        let rng = self.stream("source", self.sources.len());
+        let rng = self.source_stream();
         self.add(Source::Transfers(Box::new(TransferSource::new(traffic, rng))))
     }
 
@@ -219,7 +230,7 @@ impl Network {
     pub fn udp(&mut self, traffic: UdpTraffic) -> SourceId {
         let nodes = [traffic.from, traffic.to];
         traffic.check().unwrap_or_else(|error| panic!("UDP between {}: {error}", self.names(nodes)));
-        let rng = self.stream("source", self.sources.len());
+        let rng = self.source_stream();
         let source = DatagramSource::new(&mut self.core, traffic, rng);
         self.add(Source::Datagrams(Box::new(source)))
     }
@@ -287,8 +298,20 @@ impl Network {
         SourceId(self.sources.len() as u32 - 1)
     }
 
-    fn links_and_sources(&self) -> usize {
-        self.core.links.len() + self.sources.len()
+    fn source_stream(&mut self) -> Rng {
+        let number = self.numbers.sources;
+        self.numbers.sources += 1;
+        self.stream("source", number)
+    }
+
+    /// Leaves a source out: what is random in those that are added from now on is as if there were one more before them.
+    pub fn skip_source(&mut self) {
+        self.numbers.sources += 1;
+    }
+
+    /// Leaves a trunk out, as [`Network::skip_source`] a source.
+    pub fn skip_trunk(&mut self) {
+        self.numbers.trunks += 1;
     }
 
     fn stream(&self, part: &str, number: usize) -> Rng {
@@ -577,6 +600,14 @@ impl Network {
     pub fn received_by(&self, id: SourceId, user: u32) -> u64 {
         match &self.sources[id.0 as usize] {
             Source::Transfers(source) => source.received_by(&self.core, user),
+            Source::Datagrams(_) => 0,
+        }
+    }
+
+    /// Segments that were sent again in a user's transfers, by the sender of their data: of all connections that it has had.
+    pub fn repeats_by(&self, id: SourceId, user: u32) -> u64 {
+        match &self.sources[id.0 as usize] {
+            Source::Transfers(source) => source.repeats_by(&self.core, user),
             Source::Datagrams(_) => 0,
         }
     }

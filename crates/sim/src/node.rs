@@ -12,6 +12,15 @@ impl NodeId {
     /// Most nodes of a network.
     pub const MOST: u32 = 1 << 16;
 
+    /// The node of a network that is added so many after the first.
+    ///
+    /// # Panics
+    /// If there are no more than [`NodeId::MOST`].
+    pub const fn nth(place: usize) -> NodeId {
+        assert!(place < NodeId::MOST as usize, "beyond the most nodes");
+        NodeId(place as u32)
+    }
+
     /// Its address, in 10.0.0.0/8: each node has 256 of them, of which it uses the first.
     pub fn address(self) -> Ipv4Addr {
         Ipv4Addr::from(0x0a00_0001 | self.0 << 8)

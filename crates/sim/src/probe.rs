@@ -8,9 +8,10 @@ mod series;
 use std::time::Duration;
 
 use trunkline_queue::{DropReason, Histogram, Occupancy, Stats as QueueStats};
+use trunkline_tcp::Endpoint;
 use trunkline_units::Instant;
 
-use crate::{ConnectionId, LinkId, Network, SourceId, TrunkId};
+use crate::{LinkId, Network, SourceId, TrunkId};
 use series::Sampler;
 
 pub use series::Column;
@@ -29,7 +30,7 @@ struct Books {
 
 #[derive(Debug)]
 enum Probe {
-    User { source: SourceId, user: u32, octets: u64, ends: Option<[ConnectionId; 2]>, repeats: u64 },
+    User { source: SourceId, user: u32, octets: u64, repeats: u64 },
     Queue { link: LinkId, books: Box<Books> },
     Link { link: LinkId, sent: Duration, octets: u64 },
     Datagrams { source: SourceId, octets: u64, received: u64, delay: Duration },
@@ -72,7 +73,7 @@ impl Recorder {
             ("repeats", "1"),
         ];
         self.add(&format!("flow{}.{user}", source.0), &names);
-        self.probes.push(Probe::User { source, user, octets: 0, ends: None, repeats: 0 });
+        self.probes.push(Probe::User { source, user, octets: 0, repeats: 0 });
         self
     }
 
@@ -184,12 +185,12 @@ impl Recorder {
         sampler.begin();
         for probe in probes {
             match probe {
-                Probe::User { source, user, octets, ends, repeats } => {
+                Probe::User { source, user, octets, repeats } => {
                     let all = network.received_by(*source, *user);
                     sampler.put((all - std::mem::replace(octets, all)) as f64 * 8.0 / over);
-                    let now = network.sender_first(*source, *user);
-                    let same = now.is_some() && now == std::mem::replace(ends, now);
-                    put_endpoint(sampler, network, now, (same, repeats));
+                    put_endpoint(sampler, network.sender(*source, *user));
+                    let all = network.repeats_by(*source, *user);
+                    sampler.put((all - std::mem::replace(repeats, all)) as f64);
                 }
                 Probe::Queue { link, books } => {
                     put_queue(sampler, network.link_state(*link).queue(), (now, now - before), books);
@@ -227,27 +228,16 @@ impl Recorder {
     }
 }
 
-fn put_endpoint(
-    sampler: &mut Sampler,
-    network: &Network,
-    ends: Option<[ConnectionId; 2]>,
-    (same, repeats): (bool, &mut u64),
-) {
-    let Some([sender, _]) = ends else {
-        *repeats = 0;
+fn put_endpoint(sampler: &mut Sampler, endpoint: Option<&Endpoint>) {
+    let Some(endpoint) = endpoint else {
         (0..4).for_each(|_| sampler.put(f64::NAN));
-        sampler.put(0.0);
         return;
     };
-    let endpoint = network.endpoint(sender);
     sampler.put(f64::from(endpoint.cwnd()));
     let ssthresh = endpoint.ssthresh();
     sampler.put(if ssthresh == u32::MAX { f64::NAN } else { f64::from(ssthresh) });
     sampler.put_time(endpoint.srtt());
     sampler.put(f64::from(endpoint.in_flight()));
-    let all = endpoint.stats().retransmitted_segments;
-    let earlier = std::mem::replace(repeats, all);
-    sampler.put(all.saturating_sub(if same { earlier } else { 0 }) as f64);
 }
 
 fn put_queue(sampler: &mut Sampler, queue: &QueueStats, (now, over): (Instant, Duration), books: &mut Books) {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use trunkline_queue::{Limits, Settings as QueueSettings};
+use trunkline_queue::{Limits, RedSettings, Settings as QueueSettings};
 use trunkline_sim::gateway::DatagramLaneSettings;
 use trunkline_sim::{
     Distribution, Impairments, Jitter, Lanes, LinkChange, LinkSettings, Loss, Network, NodeId, Pattern,
@@ -283,4 +283,77 @@ fn what_the_sender_of_a_transfer_that_failed_did_is_kept() {
         assert!((4..=6).contains(&transfer.sender.timeouts), "{transfer:?}");
         assert!(transfer.sender.segments_sent > transfer.receiver.segments_received);
     }
+}
+
+/// Two hosts and two gateways in a row; the path between the gateways has 10 Mbit/s.
+fn row(network: &mut Network) -> ([NodeId; 2], [NodeId; 2]) {
+    let hosts = [network.host("a"), network.host("b")];
+    let gateways = [network.gateway("left"), network.gateway("right")];
+    for side in 0..2 {
+        network.connect(hosts[side], gateways[side], &mbit(100.0, 0), &mbit(100.0, 0));
+    }
+    network.connect(gateways[0], gateways[1], &mbit(10.0, 10), &mbit(10.0, 10));
+    (hosts, gateways)
+}
+
+#[test]
+fn a_trunk_draws_its_own_numbers_wherever_it_is_added() {
+    let limits = Limits { segments: 500, bytes: u64::MAX };
+    let red = RedSettings { limits, min: 10_000, max: 100_000, ..RedSettings::default() };
+    let class = ClassSettings::new("all", Vec::new(), QueueSettings::Red(red), 0);
+    let plan = TrunkPlan::a_lane_each(vec![class]);
+    // Of each of two trunks that have the same to carry, what arrived; the sources draw nothing.
+    let run = |skipped: bool, more: bool| {
+        let mut network = Network::new(1);
+        let rows = [row(&mut network), row(&mut network)];
+        let flows = rows.map(|(hosts, _)| network.udp(datagrams(hosts[0], hosts[1], 14.0, 20)));
+        if more {
+            let [(hosts, _), _] = rows;
+            let late = UdpTraffic {
+                port: 10,
+                start: Duration::from_secs(50),
+                ..datagrams(hosts[0], hosts[1], 1.0, 60)
+            };
+            network.udp(late);
+        }
+        for (number, (hosts, gateways)) in rows.into_iter().enumerate() {
+            if number == 0 && skipped {
+                network.skip_trunk();
+                continue;
+            }
+            let sites = hosts.map(|host| vec![host]);
+            network.trunk(gateways, TrunkSettings::new(sites, plan.clone(), linux()));
+        }
+        network.run_for(Duration::from_secs(25));
+        flows.map(|flow| *network.datagrams(flow).expect("a flow of datagrams"))
+    };
+    let [first, second] = run(false, false);
+    assert!(first.received < first.sent * 9 / 10 && first.received > first.sent / 2, "{first:?}");
+    assert_ne!((first.received, first.delay_sum), (second.received, second.delay_sum));
+    let [_, alone] = run(true, false);
+    assert_eq!(alone, second, "whether there is a trunk before it");
+    assert_eq!(run(false, true), [first, second], "and another source");
+}
+
+#[test]
+fn a_source_draws_the_same_numbers_whether_the_one_before_it_is_there_or_not() {
+    let run = |first: bool, skipped: bool| {
+        let mut network = Network::new(1);
+        let rows = [row(&mut network), row(&mut network)];
+        let flows = rows.map(|(hosts, _)| UdpTraffic {
+            timing: Timing::Poisson(Rate::from_mbit(5.0)),
+            ..datagrams(hosts[0], hosts[1], 5.0, 5)
+        });
+        let [one, other] = flows;
+        if first {
+            network.udp(one);
+        } else if skipped {
+            network.skip_source();
+        }
+        let flow = network.udp(other);
+        network.run_for(Duration::from_secs(6));
+        *network.datagrams(flow).expect("a flow of datagrams")
+    };
+    assert_eq!(run(true, false), run(false, true));
+    assert_ne!(run(true, false), run(false, false), "each has its own");
 }

@@ -25,6 +25,10 @@ struct User {
     sent: Option<u64>,
     /// Octets received by its transfers that are over.
     finished: u64,
+    /// Segments that the sender of its data had sent again on its connection before its transfer.
+    repeats_before: u64,
+    /// The same for its transfers that are over.
+    repeats: u64,
 }
 
 #[derive(Debug)]
@@ -58,7 +62,16 @@ impl TransferSource {
             // Users do not begin all at once, nor one after the other.
             at = if in_turn { at + gap } else { start + gap.mul_f64(rng.uniform()) };
         }
-        let user = User { ends: None, record: 0, objects: 0, before: 0, sent: None, finished: 0 };
+        let user = User {
+            ends: None,
+            record: 0,
+            objects: 0,
+            before: 0,
+            sent: None,
+            finished: 0,
+            repeats_before: 0,
+            repeats: 0,
+        };
         TransferSource {
             traffic,
             rng,
@@ -131,6 +144,11 @@ impl TransferSource {
         self.records.push(Record::begun(user, now));
         self.running += 1;
         let place = &mut self.users[user as usize];
+        let last = self.records[place.record as usize].counts.as_deref();
+        place.repeats_before = match (place.ends, last) {
+            (Some(_), Some(last)) => last.sender.retransmitted_segments,
+            _ => 0,
+        };
         place.record = record;
         place.before = 0;
         if let Some(ends) = place.ends {
@@ -288,7 +306,10 @@ impl TransferSource {
         self.fill(core, user);
         self.running -= 1;
         let record = &mut self.records[place.record as usize];
-        self.users[user as usize].finished += record.bytes;
+        let all = record.counts.as_deref().map_or(0, |counts| counts.sender.retransmitted_segments);
+        let place = &mut self.users[user as usize];
+        place.finished += record.bytes;
+        place.repeats += all - place.repeats_before;
         (record.state, record.ended) = (state, Some(core.now));
         true
     }
@@ -346,12 +367,26 @@ impl TransferSource {
 
     /// Octets of a user's transfers that have been received.
     pub(crate) fn received_by(&self, core: &Core, user: u32) -> u64 {
+        let finished = self.users.get(user as usize).map_or(0, |place| place.finished);
+        finished + self.running_of(core, user).map_or(0, |transfer| transfer.bytes)
+    }
+
+    /// Segments that were sent again in a user's transfers, by the sender of their data.
+    pub(crate) fn repeats_by(&self, core: &Core, user: u32) -> u64 {
         let Some(place) = self.users.get(user as usize) else { return 0 };
-        let running = self
-            .records
-            .get(place.record as usize)
-            .filter(|record| record.user == user && record.state == TransferState::Running);
-        place.finished + running.map_or(0, |record| self.filled(record.transfer(), core, user).bytes)
+        let running = self.running_of(core, user);
+        place.repeats
+            + running.map_or(0, |transfer| {
+                transfer.sender.retransmitted_segments.saturating_sub(place.repeats_before)
+            })
+    }
+
+    /// A user's transfer, if it goes on.
+    fn running_of(&self, core: &Core, user: u32) -> Option<Transfer> {
+        let place = self.users.get(user as usize)?;
+        let record = self.records.get(place.record as usize)?;
+        let running = record.user == user && record.state == TransferState::Running;
+        running.then(|| self.filled(record.transfer(), core, user))
     }
 
     /// Nothing goes on, and nothing is to begin.
