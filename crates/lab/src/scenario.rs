@@ -29,8 +29,8 @@ pub struct Scenario {
     pub traffic: Vec<Traffic>,
     /// Trunks, those that are enabled.
     pub trunks: Vec<Trunk>,
-    /// Names of trunks that are not enabled, and of their classes: they have metrics too, so that points can be compared.
-    pub disabled: Vec<(String, Vec<String>)>,
+    /// Names of trunks that are not enabled: they have metrics too, so that points can be compared.
+    pub disabled: Vec<String>,
     /// What is recorded over time: the interval and the names.
     pub series: Option<(Duration, Vec<String>)>,
 }
@@ -62,6 +62,8 @@ pub struct Link {
 pub struct Traffic {
     /// Name.
     pub name: String,
+    /// Its place in the file, among all sources, enabled or not. They are in the order of their places.
+    pub place: usize,
     /// Group.
     pub group: String,
     /// Nodes.
@@ -102,6 +104,8 @@ pub enum Load {
 pub struct Trunk {
     /// Name.
     pub name: String,
+    /// Its place in the file, among all trunks, enabled or not. They are in the order of their places.
+    pub place: usize,
     /// Gateways.
     pub gateways: [usize; 2],
     /// Nodes behind each.

@@ -58,8 +58,7 @@ fn everything_that_can_be_said_is_understood() {
     assert_eq!((scenario.duration, scenario.warm_up), (Duration::from_secs(20), Duration::from_secs(2)));
     assert_eq!(scenario.trunks.len(), 1);
     assert_eq!(planned[1].scenario.trunks.len(), 0);
-    assert_eq!(planned[1].scenario.disabled.len(), 1);
-    assert_eq!(planned[1].scenario.disabled[0].1, ["voice", "chat", "rest"]);
+    assert_eq!(planned[1].scenario.disabled, [scenario.trunks[0].name.clone()]);
 
     let Load::Tcp { tcp, pattern: Pattern::Bulk { flows, bytes, stagger } } = &scenario.traffic[0].load
     else {
@@ -92,6 +91,20 @@ fn everything_that_can_be_said_is_understood() {
 
     let proxy = scenario.nodes[6].proxy.as_ref().expect("it is a proxy");
     assert!(matches!(&proxy.mode, ProxyMode::PathTail(_, cells) if cells[0].hosts == [7]), "{proxy:?}");
+}
+
+#[test]
+fn a_source_that_is_not_enabled_keeps_its_place() {
+    let document = document(&small(
+        r#"enabled = false
+        [traffic.more]
+        kind = "bulk"
+        from = "b"
+        to = "a""#,
+    ));
+    let scenario = &scenarios(&document)[0];
+    assert_eq!(scenario.traffic.len(), 1);
+    assert_eq!((&*scenario.traffic[0].name, scenario.traffic[0].place), ("more", 1));
 }
 
 #[test]

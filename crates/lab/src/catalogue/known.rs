@@ -130,7 +130,7 @@ impl Known {
                 self.put_series(&format!("{name}.lane0"), Subject::SeriesLane);
             }
         }
-        for (name, _) in &scenario.disabled {
+        for name in &scenario.disabled {
             for side in 0..2 {
                 let zeros = ["drops", "filtered", "refused"];
                 self.put(&way(name, side), Subject::Trunk, |quantity| zeros.contains(&quantity.name));
@@ -199,7 +199,7 @@ impl Known {
 /// What one scenario has always and another sometimes is there sometimes.
 fn put(names: &mut Names, subject: &str, quantity: &Quantity) {
     let present = names.entry(format!("{subject}.{}", quantity.name)).or_insert(*quantity);
-    if quantity.present == Present::Sometimes && quantity.of != Subject::Node {
+    if quantity.present == Present::Sometimes {
         present.present = Present::Sometimes;
     }
 }

@@ -250,12 +250,12 @@ pub const QUANTITIES: &[Quantity] = &[
     quantity(Proxy, ("clamped", "1"), Always, "segments whose window it lowered"),
     quantity(Proxy, ("frozen", "1"), Always, "times it closed a sender's window"),
     quantity(Proxy, ("buffered.max", "B"), Always, "the most that it held for the nodes behind it"),
-    quantity(Node, ("unreachable", "1"), Sometimes, "packets without a way on"),
-    quantity(Node, ("hops_exceeded", "1"), Sometimes, "packets that went over too many hops"),
-    quantity(Node, ("unclaimed", "1"), Sometimes, "packets whose flow nobody there knows"),
-    quantity(Node, ("malformed", "1"), Sometimes, "packets whose headers could not be read"),
-    quantity(Node, ("corrupted", "1"), Sometimes, "damaged packets"),
-    quantity(Node, ("fragments_given_up", "1"), Sometimes, "fragments of packets of which others never came"),
+    quantity(Node, ("unreachable", "1"), Always, "packets without a way on"),
+    quantity(Node, ("hops_exceeded", "1"), Always, "packets that went over too many hops"),
+    quantity(Node, ("unclaimed", "1"), Always, "packets whose flow nobody there knows"),
+    quantity(Node, ("malformed", "1"), Always, "packets whose headers could not be read"),
+    quantity(Node, ("corrupted", "1"), Always, "damaged packets"),
+    quantity(Node, ("fragments_given_up", "1"), Always, "fragments of packets of which others never came"),
     quantity(Run, ("time", "s"), Always, "virtual time until it ended"),
 ];
 

@@ -126,7 +126,7 @@ fn emulated(context: &Context<'_>, at: &At<'_>, spec: &CellSpec, behind: &[usize
 /// As the simulator has it.
 fn cell(cell: &Cell) -> sim::Cell {
     sim::Cell {
-        nodes: cell.hosts.iter().map(|host| super::trunk::node_id(*host)).collect(),
+        nodes: cell.hosts.iter().map(|host| sim::NodeId::nth(*host)).collect(),
         estimate: Estimate { rate: cell.rate, recovery: cell.recovery },
         limit: Limit { segments: cell.packets, bytes: cell.bytes },
         buffer: cell.buffer,

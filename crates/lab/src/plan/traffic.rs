@@ -20,7 +20,9 @@ pub(super) fn all(context: &Context<'_>, at: &At<'_>) -> Vec<Traffic> {
     if sources.is_empty() {
         at.report("there is none", "at least one source");
     }
-    let sources = sources.iter().map(|(name, spec)| (spec, source(context, &at.key(name), (name, spec))));
+    let sources = sources.iter().enumerate();
+    let sources =
+        sources.map(|(place, (name, spec))| (spec, source(context, &at.key(name), (place, name, spec))));
     sources.filter_map(|(spec, source)| source.filter(|_| spec.enabled)).collect()
 }
 
@@ -56,7 +58,11 @@ fn given(spec: &TrafficSpec) -> [(&'static str, bool); 15] {
     ]
 }
 
-fn source(context: &Context<'_>, at: &At<'_>, (name, spec): (&str, &TrafficSpec)) -> Option<Traffic> {
+fn source(
+    context: &Context<'_>,
+    at: &At<'_>,
+    (place, name, spec): (usize, &str, &TrafficSpec),
+) -> Option<Traffic> {
     let (kind, has) = has(spec.kind);
     keys::only(at, kind, has, &given(spec));
     let load = match spec.kind {
@@ -86,6 +92,7 @@ fn source(context: &Context<'_>, at: &At<'_>, (name, spec): (&str, &TrafficSpec)
     }
     Some(Traffic {
         name: name.to_owned(),
+        place,
         group: spec.group.clone().unwrap_or_else(|| name.to_owned()),
         ends,
         port,

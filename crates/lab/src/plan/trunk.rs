@@ -1,7 +1,6 @@
 //! Trunks: sites, classes, lanes.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use indexmap::IndexMap;
@@ -19,24 +18,26 @@ use crate::scenario::Trunk;
 /// The class of a trunk that names none.
 const ALL: &str = "all";
 
-/// Trunks that are enabled, and the names of the others and of their classes.
-pub(super) fn all(context: &Context<'_>, at: &At<'_>) -> (Vec<Trunk>, Vec<(String, Vec<String>)>) {
+/// Trunks that are enabled, and the names of the others.
+pub(super) fn all(context: &Context<'_>, at: &At<'_>) -> (Vec<Trunk>, Vec<String>) {
     let (mut trunks, mut disabled) = (Vec::new(), Vec::new());
-    for (name, spec) in &context.experiment.trunks {
-        let trunk = trunk(context, &at.key(name), (name, spec));
+    for (place, (name, spec)) in context.experiment.trunks.iter().enumerate() {
+        let trunk = trunk(context, &at.key(name), (place, name, spec));
         if spec.enabled {
             trunks.extend(trunk);
         } else {
-            let classes = spec.classes.keys().cloned();
-            let classes = if spec.classes.is_empty() { vec![ALL.to_owned()] } else { classes.collect() };
-            disabled.push((name.clone(), classes));
+            disabled.push(name.clone());
         }
     }
     disjoint(context, at, &trunks);
     (trunks, disabled)
 }
 
-fn trunk(context: &Context<'_>, at: &At<'_>, (name, spec): (&str, &TrunkSpec)) -> Option<Trunk> {
+fn trunk(
+    context: &Context<'_>,
+    at: &At<'_>,
+    (place, name, spec): (usize, &str, &TrunkSpec),
+) -> Option<Trunk> {
     let ends = at.key("gateways");
     let [near, far] = &spec.gateways;
     let near = context.node_of_kind(&ends.index(0), near, NodeKind::Gateway);
@@ -71,13 +72,14 @@ fn trunk(context: &Context<'_>, at: &At<'_>, (name, spec): (&str, &TrunkSpec)) -
         Carrier::Tcp => Lanes::Tcp([Arc::clone(&tcp), Arc::clone(&tcp)]),
         Carrier::Datagrams => Lanes::Datagrams(DatagramLaneSettings { tcp: Arc::clone(&tcp), segment: 1500 }),
     };
-    let nodes = sites.each_ref().map(|site| site.iter().map(|place| node_id(*place)).collect());
+    let nodes = sites.each_ref().map(|site| site.iter().map(|node| NodeId::nth(*node)).collect());
     let settings = TrunkSettings { lanes, dscp, ..TrunkSettings::new(nodes, plan.clone(), (*tcp).clone()) };
     let checked = settings.check();
     let holds = checked.is_ok();
     at.check(checked, |place| key(place, &plan, spec));
     holds.then(|| Trunk {
         name: name.to_owned(),
+        place,
         gateways,
         sites,
         tcp,
@@ -89,11 +91,6 @@ fn trunk(context: &Context<'_>, at: &At<'_>, (name, spec): (&str, &TrunkSpec)) -
         sealed: spec.sealed,
         dscp,
     })
-}
-
-/// The simulator's name for the node of this place: nodes are added in the file's order.
-pub(super) fn node_id(place: usize) -> NodeId {
-    NodeId::of(Ipv4Addr::from(0x0a00_0001 | (place as u32) << 8))
 }
 
 /// The hosts behind each gateway.

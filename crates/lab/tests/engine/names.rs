@@ -1,7 +1,7 @@
 //! Names: what is known before a run, and what is recorded during one.
 
 use trunkline_lab::catalogue::{known, unit};
-use trunkline_sim::{LinkSettings, Pattern};
+use trunkline_sim::{Distribution, LinkSettings, Loss, Pattern};
 use trunkline_trunk::ClassSettings;
 
 use crate::scene::{bulk, linux, mbit, ms, of, run, scene, tail_drop, tcp, traffic, trunk, udp, within};
@@ -11,7 +11,7 @@ fn a_name_that_nothing_has_comes_with_those_that_are_near() {
     let mut scenario = scene(2, &LinkSettings::new(mbit(5.0), ms(10)), 1);
     scenario.traffic.push(traffic("bulk", 0, bulk(2, None)));
     scenario.traffic.push(traffic("voice", 1, udp(0.1)));
-    scenario.disabled.push(("edge".to_owned(), vec!["all".to_owned()]));
+    scenario.disabled.push("edge".to_owned());
     let without = known([&scenario]);
     let error = without.metric("bulk.godput").unwrap_err();
     assert_eq!(error.near[0], "bulk.goodput");
@@ -120,4 +120,35 @@ fn series_add_up_to_what_the_metrics_say() {
     assert!((0.02..1.0).contains(&most("edge.lane0.srtt")), "{}", most("edge.lane0.srtt"));
     assert!(series.columns["edge.lane0.ceiling"].iter().all(Option::is_none), "nothing paces this lane");
     assert!(series.columns["web.0.cwnd"].iter().any(Option::is_none), "a user who thinks has no connection");
+}
+
+#[test]
+fn repeats_of_every_connection_are_in_the_series_of_its_user() {
+    let mut scenario = scene(2, &LinkSettings::new(mbit(10.0), ms(20)).loss(Loss::Uniform(0.03)), 60);
+    let gap = Distribution::Fixed(0.1);
+    let web = Pattern::Web {
+        users: 4,
+        request: 300,
+        response: Distribution::Fixed(8000.0),
+        objects: Distribution::Fixed(10.0),
+        gap,
+        think: gap,
+    };
+    let asks = Pattern::RequestResponse { connections: 3, request: 300, response: 8000, interval: gap };
+    scenario.traffic.push(traffic("web", 0, tcp(linux(), web)));
+    scenario.traffic.push(traffic("ask", 1, tcp(linux(), asks)));
+    // A web user's connections come and go between two values.
+    let names: Vec<String> = (0..4)
+        .map(|user| format!("web.{user}.repeats"))
+        .chain((0..3).map(|user| format!("ask.{user}.repeats")))
+        .collect();
+    scenario.series = Some((ms(2000), names));
+    let outcome = run(&scenario, 1);
+    let columns = &outcome.series.as_ref().expect("what was recorded").columns;
+    for group in ["web", "ask"] {
+        let own = columns.iter().filter(|(name, _)| name.starts_with(group));
+        let sum: f64 = own.flat_map(|(_, values)| values.iter().flatten()).sum();
+        within(&outcome, &format!("{group}.retransmitted.packets"), sum, sum);
+        assert!(sum > 20.0, "{group}: {sum}");
+    }
 }

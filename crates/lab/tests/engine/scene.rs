@@ -64,6 +64,7 @@ pub(crate) fn scene(pairs: usize, core: &LinkSettings, seconds: u64) -> Scenario
 pub(crate) fn traffic(name: &str, pair: usize, load: Load) -> Traffic {
     Traffic {
         name: name.to_owned(),
+        place: 0,
         group: name.to_owned(),
         ends: [2 + 2 * pair, 3 + 2 * pair],
         port: 80,
@@ -93,6 +94,7 @@ pub(crate) fn trunk(scenario: &Scenario, classes: Vec<ClassSettings>) -> Trunk {
     let side = |side: usize| (2 + side..scenario.nodes.len()).step_by(2).collect();
     Trunk {
         name: "edge".to_owned(),
+        place: 0,
         gateways: [0, 1],
         sites: [side(0), side(1)],
         tcp: Arc::new(linux()),

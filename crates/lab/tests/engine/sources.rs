@@ -219,6 +219,24 @@ fn jitter_is_the_mean_of_the_differences_that_there_are() {
 }
 
 #[test]
+fn what_is_random_in_a_source_does_not_depend_on_the_others() {
+    let poisson = || Load::Udp { data: 472, timing: Timing::Poisson(mbit(2.0)) };
+    let mut scenario = scene(2, &LinkSettings::new(mbit(10.0), ms(10)), 10);
+    scenario.traffic.push(traffic("first", 0, poisson()));
+    scenario.traffic.push(traffic("second", 1, poisson()));
+    scenario.traffic[1].place = 1;
+    let both = run(&scenario, 1);
+    scenario.traffic.remove(0);
+    let alone = run(&scenario, 1);
+    scenario.traffic[0].place = 0;
+    let first = run(&scenario, 1);
+    let sent = |outcome: &Outcome| of(outcome, "second.sent.packets");
+    within(&alone, "second.sent.packets", sent(&both), sent(&both));
+    within(&first, "second.sent.packets", of(&both, "first.sent.packets"), of(&both, "first.sent.packets"));
+    assert!((sent(&both) - sent(&first)).abs() > 0.5, "each draws its own");
+}
+
+#[test]
 fn a_group_has_the_figures_of_both_kinds_of_its_sources() {
     let mut scenario = scene(2, &LinkSettings::new(mbit(10.0), ms(10)), 10);
     for (name, load) in [("flow", bulk(1, Some(100_000))), ("stream", udp(1.0))] {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use trunkline_lab::scenario::{Carrier, Load};
 use trunkline_queue::{Settings as QueueSettings, TrunkSettings};
-use trunkline_sim::{Distribution, LinkSettings, Loss, Pattern, Timing};
+use trunkline_sim::{Distribution, Impairments, LinkChange, LinkSettings, Loss, Pattern, Timing};
 use trunkline_tcp::Preset;
 use trunkline_trunk::{AdmissionSettings, ClassSettings, LaneGroup, Over, Protocol, Rule, TrunkPlan};
 
@@ -20,7 +20,7 @@ fn a_trunk_keeps_drops_at_its_edge_and_says_so_by_class() {
     scenario.warm_up = ms(2000);
     scenario.traffic.push(traffic("bulk", 0, bulk(5, None)));
     scenario.traffic.push(traffic("flood", 1, udp(8.0)));
-    scenario.disabled.push(("edge".to_owned(), vec!["datagrams".to_owned(), "rest".to_owned()]));
+    scenario.disabled.push("edge".to_owned());
     let without = run(&scenario, 1);
     scenario.disabled.clear();
     let classes = vec![
@@ -171,4 +171,31 @@ fn repeats_are_filtered_unless_a_class_says_otherwise() {
     within(&filtered, "edge.filtered", 1.0, 1e4);
     within(&filtered, "edge.all.filtered", of(&filtered, "edge.filtered"), of(&filtered, "edge.filtered"));
     assert!(of(&filtered, "bulk.retransmitted.spurious") < of(&carried, "bulk.retransmitted.spurious"));
+}
+
+#[test]
+fn a_lane_that_breaks_keeps_what_it_counted() {
+    let change = |second: u64, loss| {
+        let impairments = Impairments { loss, ..Impairments::default() };
+        (ms(1000 * second), LinkChange::Impairments(impairments))
+    };
+    let mut link = LinkSettings::new(mbit(5.0), ms(10)).queue(tail_drop(50));
+    link.changes = vec![change(30, Loss::Uniform(1.0)), change(60, Loss::None)];
+    let mut scenario = scene(1, &link, 90);
+    scenario.warm_up = ms(2000);
+    scenario.traffic.push(traffic("udp", 0, udp(2.0)));
+    let mut own = trunk(&scenario, vec![ClassSettings::new("all", Vec::new(), tail_drop(200), 0)]);
+    let mut impatient = Preset::Linux6.settings();
+    impatient.timers.most_retries = 4;
+    own.tcp = Arc::new(impatient);
+    scenario.trunks.push(own);
+    let outcome = run(&scenario, 1);
+    // It broke after so many, and until it was open again there was no round trip.
+    within(&outcome, "edge.lane.timeouts", 5.0, 30.0);
+    within(&outcome, "edge.lane.retransmitted.packets", 4.0, 500.0);
+    within(&outcome, "edge.lane.rtt.mean", 0.020, 0.2);
+    // All that was handed to it, before and after.
+    within(&outcome, "edge.lane.overhead", 0.99, 1.03);
+    // 88 s less 30 s without a path, and less what it takes to open a lane again.
+    within(&outcome, "udp.received.packets", 0.75 * 58.0 * 166.7, 58.0 * 166.7 + 300.0);
 }

@@ -1,7 +1,7 @@
 //! A scenario as a network of the simulator.
 //!
-//! Parts are added in the scenario's order and trunks last, so that what is random in links and traffic is the same whether there
-//! are trunks or not.
+//! Parts are added in the scenario's order, and those of the file that are not enabled are left out by their place, so that what is random
+//! in a part is the same whether others are enabled or not.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -37,14 +37,9 @@ pub(super) fn build(scenario: &Scenario, seed: u64) -> Result<Built, EngineError
     if scenario.nodes.len() >= NodeId::MOST as usize {
         return Err(misfit("nodes", format!("are {}; allowed: {}", scenario.nodes.len(), NodeId::MOST - 1)));
     }
-    // Proxies name nodes that come after them. The numbers of all are known beforehand.
-    let ids = {
-        let mut names = Network::new(0);
-        scenario.nodes.iter().map(|node| names.router(&node.name)).collect::<Vec<_>>()
-    };
     let (mut nodes, mut proxies) = (Vec::new(), Vec::new());
     for place in 0..scenario.nodes.len() {
-        let (id, proxy) = add_node(&mut network, scenario, place, &ids)?;
+        let (id, proxy) = add_node(&mut network, scenario, place)?;
         nodes.push(id);
         proxies.push(proxy);
     }
@@ -53,11 +48,17 @@ pub(super) fn build(scenario: &Scenario, seed: u64) -> Result<Built, EngineError
     for link in &scenario.links {
         built.add_link(link)?;
     }
+    let mut next = 0;
     for traffic in &scenario.traffic {
+        (next..traffic.place).for_each(|_| built.network.skip_source());
         built.add_traffic(traffic)?;
+        next = traffic.place + 1;
     }
+    let mut next = 0;
     for trunk in &scenario.trunks {
+        (next..trunk.place).for_each(|_| built.network.skip_trunk());
         built.add_trunk(scenario, trunk)?;
+        next = trunk.place + 1;
     }
     built.network.check().map_err(|error| settings("network", error))?;
     Ok(built)
@@ -75,7 +76,6 @@ fn add_node(
     network: &mut Network,
     scenario: &Scenario,
     place: usize,
-    ids: &[NodeId],
 ) -> Result<(NodeId, Option<ProxyId>), EngineError> {
     let node = &scenario.nodes[place];
     let has_trunk = || scenario.trunks.iter().any(|trunk| trunk.gateways.contains(&place));
@@ -83,7 +83,7 @@ fn add_node(
         NodeKind::Host => (network.host(&node.name), None),
         NodeKind::Gateway if has_trunk() => (network.gateway(&node.name), None),
         NodeKind::Router | NodeKind::Gateway => (network.router(&node.name), None),
-        NodeKind::Proxy => match node.proxy.as_ref().and_then(|proxy| proxy_settings(proxy, ids)) {
+        NodeKind::Proxy => match node.proxy.as_ref().and_then(proxy_settings) {
             Some(proxy) => {
                 proxy.check().map_err(|error| settings(&format!("proxies.{}", node.name), error))?;
                 let (id, proxy) = network.proxy(&node.name, proxy);
@@ -95,8 +95,8 @@ fn add_node(
 }
 
 /// `None` of one that does nothing.
-fn proxy_settings(proxy: &scenario::Proxy, ids: &[NodeId]) -> Option<ProxySettings> {
-    let some = |nodes: &[usize]| nodes.iter().map(|node| ids[*node]).collect::<Vec<_>>();
+fn proxy_settings(proxy: &scenario::Proxy) -> Option<ProxySettings> {
+    let some = |nodes: &[usize]| nodes.iter().map(|node| NodeId::nth(*node)).collect::<Vec<_>>();
     let cell = |cell: &scenario::Cell| Cell {
         nodes: some(&cell.hosts),
         estimate: Estimate { rate: cell.rate, recovery: cell.recovery },

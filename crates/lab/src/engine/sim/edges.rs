@@ -39,7 +39,7 @@ pub(super) fn write(
             write_trunk(&way(&trunk.name, side), (from, to), (number, side, samples), sheet);
         }
     }
-    for (name, _) in &scenario.disabled {
+    for name in &scenario.disabled {
         for side in 0..2 {
             let mut page = sheet.page(way(name, side));
             for quantity in ["drops", "filtered", "refused"] {
@@ -138,8 +138,8 @@ impl LaneCounts {
 fn write_lanes((from, to): (&[LaneReport], &[LaneReport]), carried: u64, page: &mut Page<'_>) {
     let mut all = LaneCounts::default();
     for (number, lane) in to.iter().enumerate() {
-        // One that broke in between counts from anew.
-        let before = from.get(number).filter(|before| before.broken == lane.broken);
+        // Before the network has run there are none.
+        let before = from.get(number);
         let (before, now) = (before.map(LaneCounts::of).unwrap_or_default(), LaneCounts::of(lane));
         all.repeats += now.repeats - before.repeats;
         all.timeouts += now.timeouts - before.timeouts;
@@ -166,7 +166,6 @@ fn write_proxy((from, to): (&ProxyStats, &ProxyStats), corrupted: u64, page: &mu
     page.count("buffered.max", to.peak_buffered);
 }
 
-/// What should not happen is there only if it did.
 fn write_node((from, to): (&NodeStats, &NodeStats), page: &mut Page<'_>) {
     for (name, count) in [
         ("unreachable", to.unreachable - from.unreachable),
@@ -176,8 +175,6 @@ fn write_node((from, to): (&NodeStats, &NodeStats), page: &mut Page<'_>) {
         ("corrupted", to.corrupted - from.corrupted),
         ("fragments_given_up", to.fragments_given_up - from.fragments_given_up),
     ] {
-        if count > 0 {
-            page.count(name, count);
-        }
+        page.count(name, count);
     }
 }

@@ -95,11 +95,7 @@ impl Series {
         let mut reports = Reports::default();
         for column in &mut self.columns {
             let reading = read(column, &self.groups, built, &mut reports);
-            let mut since = |now: f64| {
-                let before = std::mem::replace(&mut column.before, now);
-                // The counts of another connection begin at nothing.
-                if now < before { now } else { now - before }
-            };
+            let mut since = |now: f64| now - std::mem::replace(&mut column.before, now);
             let value = match reading {
                 Reading::Level(value) => value,
                 Reading::Count(count) => since(count),
@@ -235,16 +231,16 @@ fn read_user(built: &Built, (source, user): (SourceId, u32), quantity: &str) -> 
     if quantity == "goodput" {
         return Reading::Octets(network.received_by(source, user) as f64);
     }
-    let Some(sender) = network.sender(source, user) else {
-        return if quantity == "repeats" { Reading::Count(0.0) } else { Reading::None };
-    };
+    if quantity == "repeats" {
+        return Reading::Count(network.repeats_by(source, user) as f64);
+    }
+    let Some(sender) = network.sender(source, user) else { return Reading::None };
     match quantity {
         "cwnd" => Reading::Level(f64::from(sender.cwnd())),
         "ssthresh" if sender.ssthresh() == u32::MAX => Reading::None,
         "ssthresh" => Reading::Level(f64::from(sender.ssthresh())),
         "in_flight" => Reading::Level(f64::from(sender.in_flight())),
-        "srtt" => sender.srtt().map_or(Reading::None, |srtt| Reading::Level(srtt.as_secs_f64())),
-        _ => Reading::Count(sender.stats().retransmitted_segments as f64),
+        _ => sender.srtt().map_or(Reading::None, |srtt| Reading::Level(srtt.as_secs_f64())),
     }
 }
 
