@@ -124,7 +124,8 @@ fn lanes_of_datagrams_repeat_nothing_and_lanes_of_tcp_do() {
     // A repair takes a round trip and holds up what is behind.
     within(&reliable, "voice.delay.max", 0.125, 1.0);
     within(&plain, "voice.delay.max", 0.040, 0.120);
-    assert!(of(&reliable, "voice.jitter") > 2.0 * of(&plain, "voice.jitter"));
+    let [held, free] = [&reliable, &plain].map(|outcome| of(outcome, "voice.jitter"));
+    assert!(held > 1.1 * free, "{held} s and {free} s");
     within(&reliable, "edge.lane.rtt.mean", 0.080, 0.2);
     assert!(!plain.metrics.contains_key("edge.lane.rtt.mean"));
 }
