@@ -56,12 +56,15 @@ pub struct Run {
 pub struct Estimate {
     /// Mean.
     pub mean: f64,
-    /// Half of the width of the mean's 95 % interval (Student's t); none of a single run.
+    /// Half of the width of the mean's 95 % interval (Student's t); none of a single run, nor of runs that are all the same.
     pub ci95: Option<f64>,
     /// Least.
     pub min: f64,
     /// Most.
     pub max: f64,
+    /// Of how many runs, where not all of the point's have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runs: Option<u32>,
     /// What the paper has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paper: Option<f64>,
@@ -77,6 +80,8 @@ pub enum Verdict {
     Differs,
     /// It is not.
     Fails,
+    /// There is no saying: something it is about has no value, or was not run.
+    Undecided,
 }
 
 /// A claim and how it came out.

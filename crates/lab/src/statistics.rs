@@ -10,7 +10,7 @@ use crate::results::Estimate;
 /// Mean, half of its 95 % interval (from two values on), least and most. The values are finite; of none at all, everything is 0.
 pub fn estimate(values: &[f64]) -> Estimate {
     let Some((min, max)) = bounds(values) else {
-        return Estimate { mean: 0.0, ci95: None, min: 0.0, max: 0.0, paper: None };
+        return Estimate { mean: 0.0, ci95: None, min: 0.0, max: 0.0, runs: None, paper: None };
     };
     let count = values.len() as f64;
     // Equal values have their own mean, whatever rounding would make of their sum.
@@ -19,7 +19,7 @@ pub fn estimate(values: &[f64]) -> Estimate {
         let squares: f64 = values.iter().map(|value| (value - mean) * (value - mean)).sum();
         t_quantile(values.len() - 1) * (squares / (count - 1.0) / count).sqrt()
     });
-    Estimate { mean, ci95, min, max, paper: None }
+    Estimate { mean, ci95, min, max, runs: None, paper: None }
 }
 
 fn bounds(values: &[f64]) -> Option<(f64, f64)> {
@@ -59,7 +59,8 @@ mod tests {
 
     #[test]
     fn one_value_has_no_interval_and_equal_ones_have_one_of_nothing() {
-        assert_eq!(estimate(&[3.0]), Estimate { mean: 3.0, ci95: None, min: 3.0, max: 3.0, paper: None });
+        let alone = Estimate { mean: 3.0, ci95: None, min: 3.0, max: 3.0, runs: None, paper: None };
+        assert_eq!(estimate(&[3.0]), alone);
         let equal = estimate(&[0.1; 7]);
         assert_eq!((equal.mean, equal.ci95), (0.1, Some(0.0)));
     }

@@ -302,7 +302,8 @@ fn close(study: &Study, open: Open) -> Result<Complete, StoreError> {
     let mut runs = open.runs;
     runs.sort_by_cached_key(|run| (place(run), run.seed));
     let mut results = summarise(&runs);
-    let judgement = verdict::judge(&study.experiment, &results);
+    let points = study.points.iter().map(|planned| &planned.point);
+    let judgement = verdict::judge(&study.experiment, points, &results);
     verdict::annotate(&mut results, &judgement);
     let directory = open.journal.finish(&runs, &results)?;
     Ok(Complete { experiment: study.experiment.clone(), directory, results, judgement })

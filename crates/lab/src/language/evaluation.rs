@@ -25,9 +25,37 @@ pub(super) struct Evaluation<'a> {
     pub(super) table: &'a Table<'a>,
 }
 
-/// Rising by so much at the least from one to the next, as a share; `slack` lets it fall.
-pub(super) fn rises(from: f64, to: f64, slack: f64) -> bool {
-    to >= from - slack * from.abs()
+/// How values go, one after another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Course {
+    /// None is below the greatest before it, and the last is above the first.
+    Rises,
+    /// The second of these places is below the first, the greatest before it.
+    Falls(usize, usize),
+    /// The last is not above the first.
+    Stays,
+}
+
+/// Whether values rise. Any may be below the greatest before it by `slack`, a share of that.
+pub(super) fn course(values: &[f64], slack: f64) -> Course {
+    let mut greatest = 0;
+    for (place, value) in values.iter().enumerate() {
+        let most = values[greatest];
+        if *value < most - slack * most.abs() {
+            return Course::Falls(greatest, place);
+        }
+        if *value > most {
+            greatest = place;
+        }
+    }
+    let rises = values.first().zip(values.last()).is_some_and(|(first, last)| last > first);
+    if rises { Course::Rises } else { Course::Stays }
+}
+
+/// What goes up where `function` holds: the means, or less them.
+pub(super) fn upward(function: Function, line: &[Interval]) -> Vec<f64> {
+    let sign = if function == Function::Decreasing { -1.0 } else { 1.0 };
+    line.iter().map(|value| sign * value.mean).collect()
 }
 
 /// Whether the two cannot be told apart, or are near enough to each other.
@@ -145,7 +173,7 @@ impl Evaluation<'_> {
             }
             let estimate =
                 self.table.value(name, &place).map_err(|message| Problem::new(&node.at, message))?;
-            cells.push(Interval::around(estimate.mean, estimate.ci95.unwrap_or(0.0)));
+            cells.push(Interval::around(estimate.mean, estimate.ci95));
         }
         Ok(Values { shape, cells })
     }
@@ -218,6 +246,11 @@ impl Evaluation<'_> {
         let slack = slack(call);
         if let Function::Above | Function::Same = call.function {
             let [a, b] = [self.numbers(first, pins)?, self.numbers(&call.arguments[1], pins)?];
+            if !a.cells.iter().chain(&b.cells).all(|value| value.known) {
+                let what = call.function.name();
+                let why = "there is none of a single run, nor of runs that are all the same";
+                return Err(Problem::new(&node.at, format!("{what} compares intervals, and {why}")));
+            }
             let truths = a.pair(&b, |a, b| {
                 Some(if call.function == Function::Above { a.low > b.high } else { same(a, b, slack) })
             });
@@ -235,12 +268,15 @@ impl Evaluation<'_> {
                 }
             }));
         }
-        let up = call.function == Function::Increasing;
-        let step = |pair: &[Interval]| {
-            let [from, to] = [pair[0].mean, pair[1].mean];
-            if up { rises(from, to, slack) } else { rises(-from, -to, slack) }
+        let single = |axis: &usize| {
+            let shape = self.shape(first).unwrap_or_default();
+            shape.iter().any(|(other, values)| other == axis && values.len() < 2)
         };
-        Ok(self.numbers(first, &inner)?.reduce(axis, |line| line.windows(2).all(step)))
+        if let Some((name, _)) = axis.filter(single).and_then(|axis| self.table.axes().get_index(axis)) {
+            return Err(Problem::new(&node.at, format!("there is one value along {name} only")));
+        }
+        let rises = |line: &[Interval]| course(&upward(call.function, line), slack) == Course::Rises;
+        Ok(self.numbers(first, &inner)?.reduce(axis, rises))
     }
 }
 

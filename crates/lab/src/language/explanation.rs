@@ -4,7 +4,7 @@
 use super::Table;
 use super::dimension::Dimension;
 use super::error::Problem;
-use super::evaluation::{Evaluation, Pins, rises, same, slack};
+use super::evaluation::{Course, Evaluation, Pins, course, same, slack, upward};
 use super::expression::{Arithmetic, Call, Comparison, Expression, Function, Node};
 use super::show::{digits, show};
 use super::value::{Interval, combinations};
@@ -115,7 +115,7 @@ impl Explanation<'_> {
         Ok(format!("{text}{place} ({how_many})"))
     }
 
-    /// Of `increasing` and `decreasing`: the values, and the first step the other way.
+    /// Of `increasing` and `decreasing`: the values, or where they go the other way.
     fn course(&self, node: &Node, call: &Call, pins: &Pins) -> Result<String, Problem> {
         let (inner, slack) = (&call.arguments[0], slack(call));
         let axis = self.evaluation.axis(node, call)?;
@@ -130,17 +130,21 @@ impl Explanation<'_> {
             place.and_then(|place| names.get(*place)).map_or("", String::as_str)
         };
         let up = call.function == Function::Increasing;
-        let goes = |from: f64, to: f64| if up { rises(from, to, slack) } else { rises(-from, -to, slack) };
         let shown = |value: &Interval| self.quantity(value.mean, inner);
-        if let Some(step) = values.windows(2).position(|pair| !goes(pair[0].mean, pair[1].mean)) {
-            let verb = if up { "falls" } else { "rises" };
-            return Ok(format!(
-                "{verb} from {} ({name}={}) to {} ({name}={})",
-                shown(&values[step]),
-                at(step),
-                shown(&values[step + 1]),
-                at(step + 1)
-            ));
+        let from_to = |verb: &str, [from, to]: [usize; 2]| {
+            let [low, high] =
+                [from, to].map(|step| format!("{} ({name}={})", shown(&values[step]), at(step)));
+            format!("{verb} from {low} to {high}")
+        };
+        match course(&upward(call.function, &values), slack) {
+            Course::Rises => {}
+            Course::Falls(from, to) => {
+                return Ok(from_to(if up { "falls" } else { "rises" }, [from, to]));
+            }
+            Course::Stays => {
+                let verb = if up { "does not rise" } else { "does not fall" };
+                return Ok(from_to(verb, [0, values.len().saturating_sub(1)]));
+            }
         }
         let spelt: Vec<String> = if values.len() <= MOST_SPELT {
             values.iter().map(shown).collect()

@@ -15,6 +15,7 @@ mod evaluation;
 mod explanation;
 mod expression;
 mod parser;
+mod part;
 mod show;
 mod table;
 #[cfg(test)]
@@ -72,7 +73,9 @@ impl Condition {
         let judge = || {
             typing::check(&self.root, results.axes(), &|metric| Ok(results.unit(metric)))?;
             let holds = evaluation::truth(&self.root, results)?;
-            Ok(Answer { holds, explanation: explanation::explain(&self.root, results)? })
+            let facts = std::iter::once(explanation::explain(&self.root, results)?);
+            let facts: Vec<String> = facts.chain(part::parts(&self.root, results)?).collect();
+            Ok(Answer { holds, explanation: facts.join("; ") })
         };
         judge().map_err(|problem: error::Problem| problem.within(&self.text))
     }

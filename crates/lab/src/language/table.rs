@@ -9,15 +9,20 @@ use crate::results::{Estimate, Point, PointResult};
 pub struct Table<'a> {
     axes: Axes,
     /// By the values' places on the axes.
-    points: IndexMap<Vec<usize>, &'a IndexMap<String, Estimate>>,
+    points: IndexMap<Vec<usize>, &'a PointResult>,
     units: &'a Metrics<'a>,
 }
 
 impl<'a> Table<'a> {
-    /// Of an experiment's results in the order of its sweep, from which axes take theirs. `units` knows metrics' units.
-    pub fn new(results: &'a [PointResult], units: &'a Metrics<'a>) -> Self {
+    /// Of an experiment's results. Axes take their order from its points in the order of its sweep, be there a result of each or not.
+    /// `units` knows metrics' units.
+    pub fn new<'p>(
+        points: impl IntoIterator<Item = &'p Point>,
+        results: &'a [PointResult],
+        units: &'a Metrics<'a>,
+    ) -> Self {
         let mut axes = Axes::new();
-        for (axis, value) in results.iter().flat_map(|result| &result.point) {
+        for (axis, value) in points.into_iter().flatten() {
             let values = axes.entry(axis.clone()).or_default();
             if !values.contains(value) {
                 values.push(value.clone());
@@ -30,7 +35,7 @@ impl<'a> Table<'a> {
             };
             axes.iter().map(value).collect()
         };
-        let points = results.iter().map(|result| (place(&result.point), &result.metrics)).collect();
+        let points = results.iter().map(|result| (place(&result.point), result)).collect();
         Table { axes, points, units }
     }
 
@@ -45,11 +50,18 @@ impl<'a> Table<'a> {
 
     /// A metric at a point, or why there is none.
     pub(super) fn value(&self, metric: &str, place: &[usize]) -> Result<Estimate, String> {
-        let Some(metrics) = self.points.get(place) else {
+        let Some(result) = self.points.get(place) else {
             return Err(format!("there is no result{}", self.at(place.iter().copied().map(Some))));
         };
-        let value = metrics.get(metric).copied();
+        let value = result.metrics.get(metric).copied();
         value.ok_or_else(|| format!("{metric} has no value{}", self.at(place.iter().copied().map(Some))))
+    }
+
+    /// `2 of 5 runs`, of a metric that not all runs of a point have.
+    pub(super) fn part(&self, metric: &str, place: &[usize]) -> Option<(u32, String)> {
+        let result = self.points.get(place)?;
+        let some = result.metrics.get(metric)?.runs?;
+        Some((some, format!("{some} of {} runs", result.runs)))
     }
 
     /// ` at flows=60, trunks=with`, of axes that have a place; nothing if none has.

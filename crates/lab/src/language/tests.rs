@@ -7,8 +7,14 @@ fn results() -> Vec<PointResult> {
     for (trunk, factor) in [("with", 0.5), ("without", 1.0)] {
         for flows in ["1", "10", "100 or so"] {
             let load = flows.len() as f64;
-            let estimate =
-                |mean: f64, half: f64| Estimate { mean, ci95: Some(half), min: mean, max: mean, paper: None };
+            let estimate = |mean: f64, half: f64| Estimate {
+                mean,
+                ci95: Some(half),
+                min: mean,
+                max: mean,
+                runs: None,
+                paper: None,
+            };
             let metrics = [
                 ("web.delay.mean", estimate(load * factor, 0.2)),
                 ("core.drops.percent", estimate(load * factor / 100.0, 0.0)),
@@ -47,7 +53,7 @@ fn unit(metric: &str) -> Result<Option<&'static str>, String> {
 
 fn judge(text: &str) -> Result<Answer, ConditionError> {
     let results = results();
-    let table = Table::new(&results, &unit);
+    let table = Table::new(results.iter().map(|result| &result.point), &results, &unit);
     check(text, table.axes(), &unit)?;
     Condition::parse(text)?.judge(&table)
 }
@@ -82,11 +88,15 @@ fn conditions_are_what_they_say() {
         ("all(increasing(web.delay.mean along trunk))", true),
         ("decreasing(-web.delay.mean[trunk=with])", true),
         ("increasing(web.delay.mean[flows=10|1, trunk=with])", true),
-        ("increasing(core.drops[trunk=with] * 0 + core.offered.packets[trunk=with])", true),
-        ("decreasing(web.delay.mean[flows=1], 1)", true),
-        ("decreasing(web.delay.mean[flows=1], 99 %)", false),
-        ("increasing(1 / web.delay.mean[flows=1], 49 %)", false),
-        ("increasing(1 / web.delay.mean[flows=1], 50 %)", true),
+        // What is flat rises no more than it falls, whatever the slack.
+        ("increasing(core.drops[trunk=with] * 0 + core.offered.packets[trunk=with])", false),
+        ("decreasing(core.offered.packets[trunk=with], 50 %)", false),
+        ("decreasing(web.delay.mean[flows=1], 1)", false),
+        // 1.5 s, 1 s, 2.5 s, and less that 1.5 s, 2 s, 0.5 s of 3 s: a third the other way.
+        ("increasing(abs(web.delay.mean[trunk=with] - 2 s), 34 %)", true),
+        ("increasing(abs(web.delay.mean[trunk=with] - 2 s), 33 %)", false),
+        ("decreasing(3 s - abs(web.delay.mean[trunk=with] - 2 s), 34 %)", true),
+        ("decreasing(3 s - abs(web.delay.mean[trunk=with] - 2 s), 33 %)", false),
         ("above(web.delay.mean[trunk=without, flows=1], web.delay.mean[trunk=with, flows=1])", true),
         ("above(web.delay.mean[trunk=without, flows=1], 1.3 * web.delay.mean[trunk=with, flows=1])", false),
         ("same(web.delay.mean[trunk=without, flows=1], 1.3 * web.delay.mean[trunk=with, flows=1])", true),
@@ -257,6 +267,11 @@ fn explanations_have_the_numbers_and_the_point_that_decides() {
         ("increasing(web.delay.mean[trunk=with])", true, "500 ms, 1 s, 4.5 s along flows"),
         ("decreasing(web.delay.mean[trunk=with])", false, "rises from 500 ms (flows=1) to 1 s (flows=10)"),
         (
+            "increasing(core.offered.packets[trunk=with])",
+            false,
+            "does not rise from 1000 (flows=1) to 1000 (flows=100 or so)",
+        ),
+        (
             "all(increasing(core.drops.percent along trunk))",
             true,
             "0.5 %, 1 % along trunk at flows=1 (the closest of 3)",
@@ -284,6 +299,83 @@ fn explanations_have_the_numbers_and_the_point_that_decides() {
     ] {
         assert_eq!(explanation(text), (holds, expected.to_owned()), "{text}");
     }
+}
+
+#[test]
+fn a_slack_is_of_the_greatest_so_far_and_does_not_add_up() {
+    use super::evaluation::{Course, course};
+    for (values, slack, expected) in [
+        (&[1.0, 2.0, 2.0, 3.0][..], 0.0, Course::Rises),
+        (&[1.0, 2.0, 1.8, 1.81, 3.0], 0.1, Course::Rises),
+        (&[1.0, 2.0, 1.8, 1.62, 1.9], 0.1, Course::Falls(1, 3)),
+        (&[-2.0, -1.0, -1.1, -0.5], 0.11, Course::Rises),
+        (&[-2.0, -1.0, -1.12, -0.5], 0.11, Course::Falls(1, 2)),
+        (&[1.0, 1.0, 1.0], 0.0, Course::Stays),
+        (&[1.0, 0.95], 0.1, Course::Stays),
+        (&[1.0], 0.0, Course::Stays),
+    ] {
+        assert_eq!(course(values, slack), expected, "{values:?} {slack}");
+    }
+}
+
+/// The same results of so few runs, or of such that do not differ, that nothing has an interval.
+fn judge_without_intervals(text: &str) -> Result<Answer, ConditionError> {
+    let mut results = results();
+    for estimate in results.iter_mut().flat_map(|result| result.metrics.values_mut()) {
+        estimate.ci95 = None;
+    }
+    let table = Table::new(results.iter().map(|result| &result.point), &results, &unit);
+    Condition::parse(text)?.judge(&table)
+}
+
+#[test]
+fn without_intervals_nothing_is_above_and_nothing_the_same() {
+    let [one, other] = ["web.delay.mean[trunk=without, flows=1]", "web.delay.mean[trunk=with, flows=1]"];
+    for text in [
+        format!("above({one}, {other})"),
+        format!("same({one}, {one})"),
+        format!("same(-2 * abs({one}) / 3 + {other}, {other})"),
+        format!("above({one}, 1 ms)"),
+        format!("all(above(web.delay.mean[trunk=without], {other}))"),
+    ] {
+        let error = judge_without_intervals(&text).expect_err(&text);
+        assert!(error.message.contains("compares intervals, and there is none of a single run"), "{error}");
+    }
+    assert!(judge_without_intervals(&format!("{one} > {other}")).unwrap().holds, "means are means");
+    assert!(judge_without_intervals("above(2, 1) and same(1, 1)").unwrap().holds, "numbers are exact");
+}
+
+#[test]
+fn along_a_single_value_nothing_rises_or_falls() {
+    let results: Vec<_> = results().into_iter().filter(|result| result.point["flows"] == "1").collect();
+    let table = Table::new(results.iter().map(|result| &result.point), &results, &unit);
+    for text in ["increasing(web.delay.mean[trunk=with])", "all(decreasing(web.delay.mean along flows))"] {
+        let error = Condition::parse(text).unwrap().judge(&table).expect_err(text);
+        assert_eq!(error.message, "there is one value along flows only");
+    }
+    assert!(
+        Condition::parse("all(increasing(web.delay.mean along trunk))").unwrap().judge(&table).unwrap().holds
+    );
+}
+
+#[test]
+fn a_metric_that_not_all_runs_have_says_of_how_many_it_is() {
+    let mut results = results();
+    for (result, runs) in results.iter_mut().zip([None, Some(3), Some(2)]) {
+        result.metrics["web.delay.mean"].runs = runs;
+    }
+    let table = Table::new(results.iter().map(|result| &result.point), &results, &unit);
+    let explanation = |text: &str| Condition::parse(text).unwrap().judge(&table).unwrap().explanation;
+    assert_eq!(
+        explanation("all(web.delay.mean[trunk=with] < 5 s)"),
+        "4.5 s < 5 s at flows=100 or so (the closest of 3); \
+         web.delay.mean is of 2 of 5 runs at trunk=with, flows=100 or so"
+    );
+    assert_eq!(
+        explanation("web.delay.mean[trunk=with, flows=10] < 5 s"),
+        "1 s < 5 s; web.delay.mean is of 3 of 5 runs at trunk=with, flows=10"
+    );
+    assert_eq!(explanation("web.delay.mean[trunk=with, flows=1] < 5 s"), "500 ms < 5 s");
 }
 
 #[test]

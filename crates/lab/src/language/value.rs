@@ -6,34 +6,44 @@ pub(super) struct Interval {
     pub(super) mean: f64,
     pub(super) low: f64,
     pub(super) high: f64,
+    /// Whether there is an interval; else its bounds are the mean.
+    pub(super) known: bool,
 }
 
 impl Interval {
     pub(super) fn exactly(value: f64) -> Self {
-        Interval { mean: value, low: value, high: value }
+        Interval { mean: value, low: value, high: value, known: true }
     }
 
-    pub(super) fn around(mean: f64, half: f64) -> Self {
-        Interval { mean, low: mean - half, high: mean + half }
+    /// Of a mean and half of its interval, if it has one.
+    pub(super) fn around(mean: f64, half: Option<f64>) -> Self {
+        let (low, high) = half.map_or((mean, mean), |half| (mean - half, mean + half));
+        Interval { mean, low, high, known: half.is_some() }
     }
 
     pub(super) fn plus(self, other: Self) -> Self {
-        Interval { mean: self.mean + other.mean, low: self.low + other.low, high: self.high + other.high }
+        Interval {
+            mean: self.mean + other.mean,
+            low: self.low + other.low,
+            high: self.high + other.high,
+            known: self.known && other.known,
+        }
     }
 
     pub(super) fn negative(self) -> Self {
-        Interval { mean: -self.mean, low: -self.high, high: -self.low }
+        Interval { mean: -self.mean, low: -self.high, high: -self.low, known: self.known }
     }
 
     pub(super) fn times(self, other: Self) -> Self {
         let corners =
             [self.low * other.low, self.low * other.high, self.high * other.low, self.high * other.high];
-        Interval::spanning(self.mean * other.mean, corners)
+        Interval { known: self.known && other.known, ..Interval::spanning(self.mean * other.mean, corners) }
     }
 
     /// The quotient; by an interval about 0 it may be anything. None of nothing by nothing.
     pub(super) fn over(self, other: Self) -> Option<Self> {
         let mean = self.mean / other.mean;
+        let known = self.known && other.known;
         if mean.is_nan() {
             return None;
         }
@@ -41,16 +51,16 @@ impl Interval {
             // Nothing else is known of it; if the divisor is exactly 0, the quotient is exactly infinite.
             let exact = other.low >= other.high;
             let (low, high) = if exact { (mean, mean) } else { (f64::NEG_INFINITY, f64::INFINITY) };
-            return Some(Interval { mean, low, high });
+            return Some(Interval { mean, low, high, known });
         }
         let corners =
             [self.low / other.low, self.low / other.high, self.high / other.low, self.high / other.high];
-        Some(Interval::spanning(mean, corners))
+        Some(Interval { known, ..Interval::spanning(mean, corners) })
     }
 
     fn spanning(mean: f64, corners: [f64; 4]) -> Self {
         let low = corners.iter().copied().fold(mean, f64::min);
-        Interval { mean, low, high: corners.iter().copied().fold(mean, f64::max) }
+        Interval { mean, low, high: corners.iter().copied().fold(mean, f64::max), known: true }
     }
 
     pub(super) fn absolute(self) -> Self {
@@ -59,7 +69,7 @@ impl Interval {
         } else if self.high <= 0.0 {
             self.negative()
         } else {
-            Interval { mean: self.mean.abs(), low: 0.0, high: self.high.max(-self.low) }
+            Interval { mean: self.mean.abs(), low: 0.0, high: self.high.max(-self.low), ..self }
         }
     }
 

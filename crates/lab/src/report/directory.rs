@@ -52,7 +52,7 @@ fn with(
     let mut runs = directory.runs()?;
     runs.sort_by_cached_key(|run| (planned.iter().position(|planned| planned.point == run.point), run.seed));
     let mut results = summarise(&runs);
-    let judgement = judge(document.experiment(), &results);
+    let judgement = judge(document.experiment(), planned.iter().map(|planned| &planned.point), &results);
     annotate(&mut results, &judgement);
     let there = |file: &&str| *file == MARKDOWN || directory.path().join(file).is_file();
     let files: Vec<String> = FILES.iter().filter(|file| there(file)).map(|&file| file.to_owned()).collect();
@@ -61,6 +61,7 @@ fn with(
         document: &text,
         results: &results,
         runs: &runs,
+        planned: planned.len() * document.experiment().runs as usize,
         judgement: &judgement,
         tcps: &TcpInUse::of(&planned),
         files: &files,

@@ -37,6 +37,8 @@ pub struct Entry {
     pub shortfalls: Vec<Shortfall>,
     /// Runs.
     pub runs: usize,
+    /// How many there are to be.
+    pub planned: usize,
     /// The most runs that a point has.
     pub each: u32,
     /// How long they took.
@@ -58,6 +60,7 @@ impl Entry {
             cells: material.judgement.cells(),
             shortfalls: shortfalls(experiment, material.judgement),
             runs: material.runs.len(),
+            planned: material.planned,
             each: material.most_runs(),
             took: material.took,
         }
@@ -121,7 +124,7 @@ pub(super) fn time(took: Duration) -> String {
 const TITLE: &str = "Experiments and what became of their claims";
 
 /// What the verdicts mean.
-const MEANING: &str = "Each claim has a condition in the experiment’s file, set down before any run: it holds (✓) if that is true, differs (≈) if a weaker one is, and else it fails (✗). A published value holds if ours is within a factor of it (1.25, unless the file says another) or if it lies in our 95 % interval; it differs within that factor’s square, and else it fails.";
+const MEANING: &str = "Each claim has a condition in the experiment’s file, set down before any run: it holds (✓) if that is true, differs (≈) if a weaker one is, and else it fails (✗). A published value holds if ours is within a factor of it (1.25, unless the file says another) or if it lies in our 95 % interval and that is no wider than the factor allows; it differs within that factor’s square, and else it fails. What has no value in these runs is undecided (?).";
 
 /// `1145 runs, 3 to 10 at each point`.
 fn runs(entries: &[Entry], all: &Sum) -> String {
@@ -175,14 +178,24 @@ fn sums(sum: &Sum, timed: bool) -> Markup {
 
 fn counts(count: Tally) -> Markup {
     let cell = |number: usize, verdict: Verdict| {
-        let first = verdict == Verdict::Holds;
-        html! { td.number.first[first] { @if number == 0 { span.soft { "0" } } @else { span class=(word(verdict)) { (number) } } } }
+        html! { @if number == 0 { span.soft { "0" } } @else { span class=(word(verdict)) { (number) } } }
     };
-    html! { (cell(count.holds, Verdict::Holds)) (cell(count.differs, Verdict::Differs)) (cell(count.fails, Verdict::Fails)) }
+    let Tally { holds, differs, fails, undecided } = count;
+    html! {
+        td.number.first { (cell(holds, Verdict::Holds)) }
+        td.number { (cell(differs, Verdict::Differs)) }
+        td.number { (cell(fails, Verdict::Fails))
+            @if undecided > 0 { br; span.undecided { (undecided) " " (word(Verdict::Undecided)) } } }
+    }
 }
 
-fn parts(count: Tally) -> [(Verdict, usize); 3] {
-    [(Verdict::Holds, count.holds), (Verdict::Differs, count.differs), (Verdict::Fails, count.fails)]
+fn parts(count: Tally) -> [(Verdict, usize); 4] {
+    [
+        (Verdict::Holds, count.holds),
+        (Verdict::Differs, count.differs),
+        (Verdict::Fails, count.fails),
+        (Verdict::Undecided, count.undecided),
+    ]
 }
 
 /// `3 ✓ 1 ✗`, of what there is.
@@ -231,12 +244,18 @@ fn row(entry: &Entry, timed: bool) -> Markup {
     html! { tr {
         th scope="row" { a href=(link(&entry.id)) { (entry.id) }
             @for alias in &entry.aliases { br; span.soft { (alias) } } }
-        td { (entry.title) @if let Some(source) = &entry.source { br; span.soft { (source) } } }
+        td { (entry.title) @if let Some(source) = &entry.source { br; span.soft { (source) } }
+            @if let Some(part) = part_of_runs(entry) { br; span.soft { (part) } } }
         td.number { (marks(entry.claims)) }
         td.number { (marks(entry.cells)) }
         td.number { (marks(entry.ours)) }
         @if timed { td.number { @if let Some(took) = entry.took { (time(took)) } } }
     } }
+}
+
+/// `7 of 10 runs`, if they are not all.
+fn part_of_runs(entry: &Entry) -> Option<String> {
+    (entry.runs < entry.planned).then(|| format!("{} of {} runs", entry.runs, entry.planned))
 }
 
 fn link(id: &str) -> String {
@@ -290,7 +309,8 @@ fn experiments_markdown(entries: &[&Entry]) -> String {
     let rows: Vec<Vec<String>> = entries
         .iter()
         .map(|entry| {
-            let mut row = vec![format!("`{}`", entry.id), plain(&entry.title)];
+            let part = part_of_runs(entry).map(|part| format!(" ({part})")).unwrap_or_default();
+            let mut row = vec![format!("`{}`", entry.id), plain(&format!("{}{part}", entry.title))];
             row.extend([entry.claims, entry.cells, entry.ours].map(marked));
             row
         })

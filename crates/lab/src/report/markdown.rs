@@ -102,12 +102,13 @@ fn grid(grid: &Grid) -> String {
 pub(super) fn counted(count: Tally) -> String {
     let part =
         |number: usize, one: &str, many: &str| format!("{number} {}", if number == 1 { one } else { many });
-    [
+    let mut parts = vec![
         part(count.holds, "holds", "hold"),
         part(count.differs, "differs", "differ"),
         part(count.fails, "fails", "fail"),
-    ]
-    .join(", ")
+    ];
+    parts.extend((count.undecided > 0).then(|| format!("{} undecided", count.undecided)));
+    parts.join(", ")
 }
 
 /// An experiment's report.
@@ -156,6 +157,9 @@ pub fn markdown(material: &Material) -> String {
     }
     for table in &grids {
         text.push_str(&grid(table));
+    }
+    if !grids.is_empty() && material.repeats() {
+        let _ = writeln!(text, "\n{}", page::REPEATS);
     }
     let _ = write!(text, "\n## To run it again\n\n```sh\n{}\n```\n", page::commands(material).join("\n"));
     let _ = writeln!(

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::TcpInUse;
 use crate::experiment::{ClaimKind, Experiment};
-use crate::results::{Point, PointResult, Run};
+use crate::results::{Estimate, Point, PointResult, Run};
 use crate::verdict::{Comparison, Judgement, Tally};
 
 /// An experiment and what came of it.
@@ -18,6 +18,8 @@ pub struct Material<'a> {
     pub results: &'a [PointResult],
     /// The runs that they are of.
     pub runs: &'a [Run],
+    /// How many there are to be.
+    pub planned: usize,
     /// How what is said of them came out.
     pub judgement: &'a Judgement,
     /// Every TCP in use, with all of its settings.
@@ -44,6 +46,14 @@ impl Material<'_> {
     /// The most runs that a point has.
     pub(super) fn most_runs(&self) -> u32 {
         self.results.iter().map(|result| result.runs).max().unwrap_or(0)
+    }
+
+    /// Whether the runs of some point are all the same.
+    pub(super) fn repeats(&self) -> bool {
+        self.results.iter().any(|result| {
+            let alike = |estimate: &Estimate| estimate.ci95.is_none() && estimate.runs.is_none();
+            result.runs > 1 && !result.metrics.is_empty() && result.metrics.values().all(alike)
+        })
     }
 
     /// Least and largest seed.

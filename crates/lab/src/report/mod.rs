@@ -50,6 +50,7 @@ fn word(verdict: Verdict) -> &'static str {
         Verdict::Holds => "holds",
         Verdict::Differs => "differs",
         Verdict::Fails => "fails",
+        Verdict::Undecided => "undecided",
     }
 }
 
@@ -59,5 +60,6 @@ fn sign(verdict: Verdict) -> &'static str {
         Verdict::Holds => "✓",
         Verdict::Differs => "≈",
         Verdict::Fails => "✗",
+        Verdict::Undecided => "?",
     }
 }

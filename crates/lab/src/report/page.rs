@@ -22,6 +22,10 @@ const CHARTS: &str = include_str!("../../assets/charts/echarts.min.js");
 /// Nothing is loaded from anywhere, whatever is in the page.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'";
 
+/// Said where runs of a point are all the same.
+pub(super) const REPEATS: &str =
+    "A value without ± is the same in all runs where there are several: nothing in that network is random.";
+
 /// Tables with more rows than this scroll in a window of their own.
 const ROWS_WHOLE: usize = 60;
 
@@ -108,8 +112,12 @@ fn head(material: &Material) -> Markup {
     } }
 }
 
-/// `5 runs at each of 2 points, seeds 1 to 5`.
+/// `5 runs at each of 2 points, seeds 1 to 5`; `7 of 10 runs, …` of a campaign that is not complete.
 pub(super) fn runs(material: &Material) -> String {
+    let made = material.runs.len();
+    if made < material.planned {
+        return format!("{made} of {} runs: what has finished so far", material.planned);
+    }
     let (runs, points) = (material.most_runs(), material.results.len());
     let seeds = match material.seeds() {
         Some((first, last)) if first == last => format!(", seed {first}"),
@@ -135,7 +143,8 @@ pub(super) fn tallies(counts: &[(&str, Tally)]) -> Markup {
             h2 { (what) }
             p { (part(Verdict::Holds, count.holds, if count.holds == 1 { "holds" } else { "hold" }))
                 (part(Verdict::Differs, count.differs, if count.differs == 1 { "differs" } else { "differ" }))
-                (part(Verdict::Fails, count.fails, if count.fails == 1 { "fails" } else { "fail" })) }
+                (part(Verdict::Fails, count.fails, if count.fails == 1 { "fails" } else { "fail" }))
+                @if count.undecided > 0 { (part(Verdict::Undecided, count.undecided, "undecided")) } }
         }
     } } }
 }
@@ -194,8 +203,9 @@ fn tables(material: &Material) -> Markup {
         @for grid in &grids { (one_table(grid)) }
         @if material.most_runs() > 1 { p.soft.foot { "± is half of the 95 % interval of the mean; where there is none, all runs gave the same." } }
         @else { p.soft.foot { "Of a single run, so without an interval." } }
+        @if material.repeats() { p.soft.foot { (REPEATS) } }
         @if grids.iter().any(Grid::compares) {
-            p.soft.foot { "A value of the paper holds if ours is within the factor that the experiment’s file says (1.25, if it says none), or if it lies in our interval; it differs within that factor’s square, and else it fails." }
+            p.soft.foot { "A value of the paper holds if ours is within the factor that the experiment’s file says (1.25, if it says none), or if it lies in our interval and that is no wider than the factor allows; it differs within that factor’s square, and else it fails." }
         }
     } } }
 }

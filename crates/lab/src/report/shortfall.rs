@@ -73,15 +73,24 @@ fn of_values(experiment: &Experiment, why: Option<&str>, cells: &[&Comparison]) 
         [_] => format!(", ours {} theirs", number::ratio(least)),
         _ => format!(", ours {} to {} theirs", number::ratio(least), number::ratio(most)),
     };
-    let Tally { differs, fails, .. } = Tally::of(cells.iter().map(|cell| cell.verdict));
-    let counts: Vec<String> = [(differs, "differs", "differ"), (fails, "fails", "fail")]
+    let Tally { differs, fails, undecided, .. } = Tally::of(cells.iter().map(|cell| cell.verdict));
+    let counts = [
+        (differs, "differs", "differ"),
+        (fails, "fails", "fail"),
+        (undecided, "undecided", "undecided"),
+    ];
+    let counts: Vec<String> = counts
         .into_iter()
         .filter(|(count, ..)| *count > 0)
         .map(|(count, one, many)| format!("{count} {}", if count == 1 { one } else { many }))
         .collect();
     Shortfall {
         whose: Whose::Values,
-        verdict: if fails > 0 { Verdict::Fails } else { Verdict::Differs },
+        verdict: match (fails, differs) {
+            (0, 0) => Verdict::Undecided,
+            (0, _) => Verdict::Differs,
+            _ => Verdict::Fails,
+        },
         what: format!("{}: {}{ratio}", names.join("; "), counts.join(", ")),
         why: why.unwrap_or_default().to_owned(),
     }

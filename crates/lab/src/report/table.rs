@@ -140,7 +140,8 @@ fn ours(estimate: &Estimate, unit: &Unit, runs: u32) -> GridCell {
     let shown = |value| unit.show(value);
     let range = (runs > 1).then(|| {
         let (least, most) = (number::rounded(shown(estimate.min)), number::rounded(shown(estimate.max)));
-        format!("{least} to {most} in {runs} runs")
+        let of = estimate.runs.map(|some| format!("{some} of ")).unwrap_or_default();
+        format!("{least} to {most} in {of}{runs} runs")
     });
     GridCell {
         ours: Some(number::with_interval(shown(estimate.mean), estimate.ci95.map(shown))),

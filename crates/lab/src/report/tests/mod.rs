@@ -192,6 +192,24 @@ fn a_single_run_has_no_interval_and_the_page_says_so() {
     assert!(!page.contains("The paper’s claims"));
 }
 
+#[test]
+fn what_is_not_complete_says_so_and_what_is_undecided_is_not_what_fails() {
+    let mut sample = compared();
+    sample.judgement.claims[0].verdict = Verdict::Undecided;
+    let all = sample.runs.len();
+    let material = Material { planned: all + 3, ..sample.material() };
+    let part = format!("{all} of {} runs", all + 3);
+    let page = said(&page(&material));
+    assert!(page.contains(&part) && page.contains("badge undecided") && page.contains("<b>1</b> undecided"));
+    let text = markdown(&material);
+    assert!(text.contains(&part) && text.contains("? undecided") && text.contains(", 1 undecided"), "{text}");
+    let entries = [Entry::of(&material)];
+    let table = index_markdown(&entries, "0.1.0");
+    assert!(table.contains("1 ?") && table.contains("? **undecided**"), "{table}");
+    assert!(table.contains(&part) && index(&entries, "0.1.0").contains(&part), "{table}");
+    assert!(!markdown(&sample.material()).contains(&format!("{all} of ")), "of a whole one");
+}
+
 fn entries() -> Vec<Entry> {
     [compared(), swept(), hostile(), crowded()]
         .iter()

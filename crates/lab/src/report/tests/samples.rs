@@ -35,6 +35,7 @@ impl Sample {
             document: &self.document,
             results: &self.results,
             runs: &self.runs,
+            planned: self.runs.len(),
             judgement: &self.judgement,
             tcps: &self.tcps,
             files: &self.files,
@@ -49,6 +50,7 @@ impl Sample {
             ci95: (runs > 1).then_some(half),
             min: mean - half / 2.0,
             max: mean + half / 2.0,
+            runs: None,
             paper: None,
         };
         self.results.push(PointResult {

@@ -65,9 +65,10 @@ fn table(guidelines: &[Document], names: &[&str], entries: &[Entry]) -> String {
         for name in names {
             let id = format!("{}-{name}", experiment.id);
             let word = entries.iter().find(|entry| entry.id == id).map_or("–", |entry| {
-                match (entry.ours.fails, entry.ours.differs) {
-                    (0, 0) => "holds",
-                    (0, _) => "in part",
+                match (entry.ours.fails, entry.ours.undecided, entry.ours.differs) {
+                    (0, 0, 0) => "holds",
+                    (0, 0, _) => "in part",
+                    (0, ..) => "undecided",
                     _ => "fails",
                 }
             });
@@ -75,5 +76,5 @@ fn table(guidelines: &[Document], names: &[&str], entries: &[Entry]) -> String {
         }
         text.push('\n');
     }
-    text + "\nholds: every condition; in part: the weaker ones; fails: at least one does. The reports say which, and by how much.\n"
+    text + "\nholds: every condition; in part: the weaker ones; fails: at least one does; undecided: one that has no\nanswer in these runs. The reports say which, and by how much.\n"
 }

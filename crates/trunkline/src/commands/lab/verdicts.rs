@@ -73,21 +73,25 @@ pub(super) fn by_paper(entries: &[Entry]) -> String {
     );
     for (name, tallies) in papers {
         let cells = tallies.map(|tally| format!("{:>8}{:>8}{:>8}", tally.holds, tally.differs, tally.fails));
-        text += &[&format!("{name:<16}"), &cells.concat(), "\n"].concat();
+        let undecided: usize = tallies.iter().map(|tally| tally.undecided).sum();
+        let rest = if undecided == 0 { String::new() } else { format!("  and {undecided} undecided") };
+        text += &[&format!("{name:<16}"), &cells.concat(), &rest, "\n"].concat();
     }
     text
 }
 
 pub(super) fn words(tally: Tally) -> String {
-    format!("{} hold, {} differ, {} fail", tally.holds, tally.differs, tally.fails)
+    let decided = format!("{} hold, {} differ, {} fail", tally.holds, tally.differs, tally.fails);
+    if tally.undecided == 0 { decided } else { format!("{decided}, {} undecided", tally.undecided) }
 }
 
-/// A word of nine columns, in colour on a terminal.
+/// A word of nine columns or a little more, in colour on a terminal.
 fn mark(verdict: Verdict) -> String {
     let (word, colour) = match verdict {
         Verdict::Holds => ("✓ holds  ", 32),
         Verdict::Differs => ("≈ differs", 33),
         Verdict::Fails => ("✗ fails  ", 31),
+        Verdict::Undecided => ("? undecided", 36),
     };
     if io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none() {
         format!("\x1b[{colour}m{word}\x1b[0m")
