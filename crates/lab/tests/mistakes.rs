@@ -271,3 +271,138 @@ fn what_is_asked_of_results_that_there_will_not_be_is_told() {
         assert!(said.starts_with(expected), "{ask}\n{said}");
     }
 }
+
+#[test]
+fn what_two_axes_set_is_told_with_both() {
+    for (sweep, expected) in [
+        (
+            "[sweep.rate]\npaths = [\"links.core.rate\"]\nvalues = [\"1 Mbit/s\"]\n\
+             [sweep.all]\npaths = [\"links.*.rate\"]\nvalues = [\"2 Mbit/s\"]",
+            "bad.toml:77:8: sweep.all: sets links.core.rate, or what it is in, and so does axis rate",
+        ),
+        (
+            "[sweep.max]\npaths = [\"links.core.queue.max\"]\nvalues = [12]\n\
+             [sweep.queue.variants]\nred = {}\nlong = { \"links.core.queue\" = { packets = 1000 } }",
+            "bad.toml:77:8: sweep.queue: sets links.core.queue.max, or what it is in, and so does axis max",
+        ),
+        (
+            "[sweep.again]\nzip = { \"traffic.bulk.flows\" = [1, 2], \"links.core.delay\" = [\"1 ms\", \"2 ms\"] }",
+            "bad.toml:74:8: sweep.again: sets traffic.bulk.flows, or what it is in, and so does axis flows",
+        ),
+    ] {
+        let said = told(&format!("{BASE}{sweep}\n"));
+        assert!(said.starts_with(expected) && said.contains("; allowed: what no other axis sets"), "{said}");
+    }
+    // Others' paths; a variant in place of a part of another; a key of a table that is set before.
+    for apart in [
+        "[sweep.rate]\npaths = [\"links.core.rate\"]\nvalues = [\"1 Mbit/s\"]\n\
+         [sweep.rates]\npaths = [\"links.near.rate\"]\nvalues = [\"2 Mbit/s\"]\n",
+        "[sweep.slow.variants]\nno = {}\nyes = { \"links.core.queue.max\" = 12, \"links.core.delay\" = \"1 s\" }\n\
+         [sweep.queue.variants]\nred = {}\nlong = { \"links.core.queue\" = { packets = 1000 } }\n",
+        "[sweep.queue]\npaths = [\"links.core.queue\"]\nvalues = [{ kind = \"red\", min = 5, max = 10 }, { kind = \"red\", min = 5, max = 15 }]\n\
+         [sweep.weight]\npaths = [\"links.core.queue.weight\"]\nvalues = [0.1, 0.2]\n",
+    ] {
+        assert_eq!(told(&format!("{BASE}{apart}")), "");
+    }
+}
+
+fn base() -> Document {
+    Document::parse("base.toml", BASE).unwrap_or_else(|mistakes| panic!("{mistakes}"))
+}
+
+#[test]
+fn a_setting_that_an_axis_would_undo_is_refused() {
+    for (path, value, axis) in [
+        ("traffic.bulk.flows", "7", "flows; allowed: a path that no axis sets, or sweep.flows.values"),
+        ("traffic.bulk.*", "7", ""),
+        ("trunks.t.enabled", "false", ""),
+    ] {
+        let refused = base().set(path, value).err().map(|mistakes| mistakes.to_string()).unwrap_or_default();
+        if axis.is_empty() {
+            assert!(!refused.contains("is swept"), "not at every value: {refused}");
+        } else {
+            assert!(
+                refused.starts_with(&format!("base.toml: {path} is swept by axis {axis} (--set ")),
+                "{refused}"
+            );
+        }
+    }
+    let mut document = base();
+    document.set("sweep.flows.values", "[7]").unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    assert_eq!(document.plan().unwrap_or_else(|mistakes| panic!("{mistakes}"))[0].point["flows"], "7");
+    // Below what is swept, and of other kinds of axes.
+    let more = "[sweep.queue]\npaths = [\"links.far.queue\"]\nvalues = [{ packets = 10 }, { packets = 20 }]\n\
+                [sweep.delay]\npaths = [\"links.near.delay\"]\nrange = { from = 1, to = 2, count = 2, unit = \"ms\" }\n";
+    let mut document = Document::parse("more.toml", &format!("{BASE}{more}"))
+        .unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    for (path, value, instead) in [
+        ("links.far.queue.packets", "9", "sweep.queue.values"),
+        ("links.near.delay", "3 ms", "sweep.delay.range"),
+    ] {
+        let refused = document.set(path, value).expect_err(path).to_string();
+        assert!(refused.contains(&format!("or {instead} (")), "{refused}");
+    }
+    document.set("links.far.queue", "{ packets = 9 }").expect_err("all of what is swept");
+    document.set("links.*.delay", "3 ms").unwrap_or_else(|mistakes| panic!("it sets others: {mistakes}"));
+}
+
+#[test]
+fn what_is_asked_is_checked_as_it_was_set() {
+    let asking = "[[claims]]\ntext = \"x\"\nholds = \"all(voice.goodput[flows=10] > 1 kbit/s)\"\n\
+                  [[published]]\nmetric = \"bulk.goodput\"\nunit = \"kbit/s\"\n\
+                  values = [{ at = { flows = 10, trunk = \"with\" }, value = 1 }]\n\
+                  [[tables]]\ntitle = \"y\"\ncolumns = \"flows\"\nmetrics = [{ metric = \"voice.goodput\" }]\n";
+    let text = format!("{BASE}{asking}");
+    let said = |sets: &[(&str, &str)]| {
+        let mut document = Document::parse("ask.toml", &text).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+        for (path, value) in sets {
+            document.set(path, value).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+        }
+        document.plan().err().map(|mistakes| mistakes.to_string()).unwrap_or_default()
+    };
+    for (path, value, expected) in [
+        (
+            "claims.0.holds",
+            "nonsense(1)",
+            "ask.toml:76:1: claims[0].holds: there is no function nonsense; allowed: ",
+        ),
+        (
+            "claims.0.holds",
+            "all(voice.goodputs > 1 kbit/s)",
+            "ask.toml:76:1: claims[0].holds: nothing here measures ",
+        ),
+        (
+            "claims.0.holds",
+            "all(bulk.goodput[flows=3] > 1 kbit/s)",
+            "ask.toml:76:1: claims[0].holds: flows is never \"3\"",
+        ),
+        ("published.0.unit", "furlong", "ask.toml:79:1: published[0].unit: is \"furlong\"; "),
+        (
+            "tables.0.metrics.0.metric",
+            "voice.goodputs",
+            "ask.toml:84:14: tables[0].metrics[0].metric: nothing here ",
+        ),
+    ] {
+        let said = said(&[("runs", "2"), (path, value)]);
+        assert!(said.starts_with(expected), "{said}");
+        assert!(said.ends_with(&format!("(--set runs=2, --set {path}={value})")), "{said}");
+    }
+    for sets in [
+        &[("seed", "7")][..],
+        &[("sweep.flows.values", "[1]")],
+        &[("sweep.flows.values", "[3]"), ("claims.0.holds", "all(voice.goodput[flows=3] > 1 kbit/s)")],
+        &[("sweep", "{}")],
+        &[("traffic.voice.enabled", "false")],
+    ] {
+        assert_eq!(said(sets), "", "{sets:?}");
+    }
+    let mut wrong = Document::parse("ask.toml", &text.replace("voice.goodput[", "voice.goodputs["))
+        .unwrap_or_else(|e| panic!("{e}"));
+    wrong.set("runs", "2").unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    let own = wrong.plan().expect_err("the file's own mistake").to_string();
+    assert!(!own.contains("--set"), "{own}");
+    wrong
+        .set("claims.0.holds", "any(voice.goodput > 1 kbit/s)")
+        .unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    assert!(wrong.plan().is_ok(), "mended by a setting");
+}

@@ -129,8 +129,8 @@ fn a_run_gives_a_line_of_json_for_each_point_and_a_report() {
     let temporary = Temporary::new();
     let output = temporary.run("out", &["--json"]);
     assert_ends_with(&output, 0, "");
-    let text = String::from_utf8(output.stdout).expect("text");
-    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let all = String::from_utf8(output.stdout).expect("text");
+    let lines: Vec<Value> = all.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     assert_eq!(lines.len(), 3);
     let line = &lines[1];
     let keys: Vec<_> = line.as_object().expect("an object").keys().map(String::as_str).collect();
@@ -142,14 +142,19 @@ fn a_run_gives_a_line_of_json_for_each_point_and_a_report() {
     assert_eq!((&line["experiment"], &line["engine"]), (&"sample".into(), &"sim".into()));
     assert_eq!((&line["point"]["rate"], &line["runs"]), (&"2 Mbit/s".into(), &4.into()));
     let goodput = &line["metrics"]["tcp.goodput"];
-    for key in ["mean", "ci95", "min", "max", "paper"] {
+    for key in ["mean", "min", "max", "paper"] {
         assert!(goodput[key].is_f64(), "{key}: {goodput}");
     }
+    assert!(goodput["ci95"].is_null(), "nothing in this network is random: {goodput}");
+    let lossy = temporary.run("lossy", &["--json", "--set", "links.core.loss=0.03"]);
+    let text = String::from_utf8(lossy.stdout).expect("text");
+    let line: Value = serde_json::from_str(text.lines().next().expect("a line")).expect("JSON");
+    assert!(line["metrics"]["tcp.goodput"]["ci95"].as_f64().is_some_and(|half| half > 0.0), "{line}");
     let mean = goodput["mean"].as_f64().expect("a number");
     assert!((1.4e6..2e6).contains(&mean), "{mean}");
     assert_eq!(line["claims"][0]["verdict"], "holds");
     assert!(line["claims"][0]["why"].as_str().expect("a text").contains("Mbit/s"));
-    assert_eq!(fs::read_to_string(temporary.0.join("out/sample/results.jsonl")).expect("results"), text);
+    assert_eq!(fs::read_to_string(temporary.0.join("out/sample/results.jsonl")).expect("results"), all);
     for name in ["out/sample/report.html", "out/sample/report.md", "out/index.html", "out/index.md"] {
         assert!(temporary.0.join(name).is_file(), "{name}");
     }
@@ -209,6 +214,8 @@ fn an_interrupt_keeps_what_has_finished_and_says_how_to_go_on() {
     assert_ends_with(&output, 130, "--resume");
     let kept = temporary.lines("out");
     assert!((2..36).contains(&kept), "{kept}");
+    let index = fs::read_to_string(temporary.0.join("out/index.md")).expect("an index");
+    assert!(index.contains(&format!("({kept} of 36 runs)")), "{index}");
     assert_ends_with(&temporary.run("out", &[&LONG[..], &["--resume"]].concat()), 0, "");
     assert_eq!(temporary.lines("out"), 36);
 }

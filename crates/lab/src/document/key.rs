@@ -42,6 +42,11 @@ impl KeyPath {
         self.0.len()
     }
 
+    /// Whether it is the other, or a table that the other is in.
+    pub(crate) fn is_above(&self, other: &Self) -> bool {
+        other.0.starts_with(&self.0)
+    }
+
     /// What stands there.
     pub(crate) fn find<'t>(&self, tree: &'t Table) -> Option<&'t Value> {
         let (first, rest) = self.0.split_first()?;

@@ -16,7 +16,7 @@ use toml::de::DeTable;
 use toml::{Table, Value};
 
 use crate::experiment::Experiment;
-use crate::plan::{self, Planned};
+use crate::plan::{self, Asked, Planned};
 use places::Places;
 
 pub(crate) use findings::{At, Finding, Findings};
@@ -104,9 +104,16 @@ impl Document {
     /// Sets what is at a path to a TOML value, or else to the text. `*` in the path is every name there is.
     ///
     /// # Errors
-    /// What is wrong with the path, or with the experiment that would come of it. It stays as it was then.
+    /// What is wrong with the path, or with the experiment that would come of it. It stays as it was then. So does it if an axis sets
+    /// what is there at every point: nothing would come of it.
     pub fn set(&mut self, path: &str, value: &str) -> Result<(), Mistakes> {
         let origin = format!("--set {path}={value}");
+        let paths = expand(path, &self.tree).unwrap_or_default();
+        if let Some((axis, values)) = plan::swept(&self.experiment, &self.tree, &paths) {
+            let problem = format!("{path} is swept by axis {axis}");
+            let allowed = Some(format!("a path that no axis sets, or {values}"));
+            return Err(self.told(vec![Finding { path: KeyPath::default(), problem, allowed }], &origin));
+        }
         let value = value.parse().unwrap_or_else(|_| Value::String(value.to_owned()));
         self.change(&[(path, &value)], &origin)
     }
@@ -133,14 +140,16 @@ impl Document {
             }
         }
         let read = if found.is_empty() { read::experiment(&tree) } else { Err(found) };
-        let told = |found: Vec<Finding>| {
-            let found = found.into_iter().map(|one| (one, Some(origin.to_owned())));
-            mistakes(&self.name, &self.places, found)
-        };
-        self.experiment = read.map_err(told)?;
+        self.experiment = read.map_err(|found| self.told(found, origin))?;
         self.tree = tree;
         self.sets.push(origin.to_owned());
         Ok(())
+    }
+
+    /// What is wrong with a setting.
+    fn told(&self, found: Vec<Finding>, origin: &str) -> Mistakes {
+        let found = found.into_iter().map(|one| (one, Some(origin.to_owned())));
+        mistakes(&self.name, &self.places, found)
     }
 
     /// What it says now.
@@ -154,17 +163,19 @@ impl Document {
     /// All that is wrong with them.
     pub fn plan(&self) -> Result<Vec<Planned>, Mistakes> {
         let planned = plan::plan(&self.experiment, &self.tree, read::experiment);
-        let asked = if self.sets.is_empty() {
-            plan::mistakes_of_asking(&self.experiment, &self.tree, planned.as_deref().ok())
-        } else {
-            // A quick run may leave out points, a setting may switch off what a claim is about: neither is the file's mistake.
-            read::experiment(&self.original).map_or_else(
-                |_| Vec::new(),
-                |experiment| {
-                    let planned = plan::plan(&experiment, &self.original, read::experiment);
-                    plan::mistakes_of_asking(&experiment, &self.original, planned.as_deref().ok())
-                },
-            )
+        let now = Asked { experiment: &self.experiment, tree: &self.tree, planned: planned.as_deref().ok() };
+        let original = if self.sets.is_empty() { None } else { read::experiment(&self.original).ok() };
+        let asked = match &original {
+            None => plan::mistakes_of_asking(now, None).into_iter().map(|one| (one, None)).collect(),
+            // A quick run may leave out points, a setting may switch off what a claim is about: neither is a mistake.
+            Some(experiment) => {
+                let planned = plan::plan(experiment, &self.original, read::experiment);
+                let before = Asked { experiment, tree: &self.original, planned: planned.as_deref().ok() };
+                let own = plan::mistakes_of_asking(before, None);
+                let set = |one: &Finding| (!own.contains(one)).then(|| self.sets.join(", "));
+                let found = plan::mistakes_of_asking(now, Some(before)).into_iter();
+                found.map(|one| (set(&one), one)).map(|(set, one)| (one, set)).collect::<Vec<_>>()
+            }
         };
         match planned {
             Ok(planned) if asked.is_empty() => Ok(planned),
@@ -183,7 +194,11 @@ impl Document {
     }
 
     /// Where mistakes are, and what brings them about.
-    fn explained(&self, found: Vec<(Finding, Option<String>)>, asked: Vec<Finding>) -> Mistakes {
+    fn explained(
+        &self,
+        found: Vec<(Finding, Option<String>)>,
+        asked: Vec<(Finding, Option<String>)>,
+    ) -> Mistakes {
         // What the file has by itself needs no other explanation.
         let before = if self.sets.is_empty() {
             Vec::new()
@@ -195,7 +210,7 @@ impl Document {
             let all: Vec<_> = origin.into_iter().chain(set.then(|| self.sets.join(", "))).collect();
             (finding, Some(all.join("; ")).filter(|origin| !origin.is_empty()))
         });
-        mistakes(&self.name, &self.places, found.chain(asked.into_iter().map(|finding| (finding, None))))
+        mistakes(&self.name, &self.places, found.chain(asked))
     }
 
     /// As it is now, as a file.

@@ -1,23 +1,32 @@
 //! What is asked of the results, checked before anything is run: axes and values exist, conditions can be read, units are known.
 //!
-//! It is checked against the sweep as the file has it: a quick run may leave values out, and claims on them undecided.
+//! A quick run or a setting may leave out values of the sweep, and leave undecided what is said of them: they are looked for in the
+//! sweep as the file has it, too.
 
 use indexmap::IndexMap;
 use toml::Value;
 
 use super::sweep;
-use super::{Finding, keys};
+use super::{Asked, Finding, keys};
 use crate::catalogue::{Known, UnknownName};
 use crate::document::{At, Findings};
-use crate::experiment::{Claim, Experiment, Figure, FigureKind, Published, Row, Table};
+use crate::experiment::{Claim, Figure, FigureKind, Published, Row, Table};
 use crate::language::{self, Axes};
 
 /// What is wrong with what is asked of results that have these names; any, if it is not known which.
-pub(super) fn check(experiment: &Experiment, tree: &toml::Table, known: Option<&Known>) -> Vec<Finding> {
+pub(super) fn check(now: Asked<'_>, before: Option<Asked<'_>>, known: Option<&Known>) -> Vec<Finding> {
+    let Asked { experiment, tree, .. } = now;
     let findings = Findings::new(tree);
     // What is wrong with the sweep is told by who plans it.
-    let axes = sweep::axes(experiment, tree, &Findings::new(tree)).names();
-    let ask = Ask { axes: &axes, known };
+    let axes =
+        |asked: Asked<'_>| sweep::axes(asked.experiment, asked.tree, &Findings::new(asked.tree)).names();
+    let axes_now = axes(now);
+    let mut all = axes_now.clone();
+    for (axis, values) in before.map(axes).unwrap_or_default() {
+        let known: &mut Vec<String> = all.entry(axis).or_default();
+        known.extend(values.into_iter().filter(|value| !known.contains(value)).collect::<Vec<_>>());
+    }
+    let ask = Ask { axes: &all, axes_now: &axes_now, known };
     let root = findings.root();
     for (number, published) in experiment.published.iter().enumerate() {
         ask.published(&root.key("published").index(number), published);
@@ -41,7 +50,10 @@ pub(super) fn check(experiment: &Experiment, tree: &toml::Table, known: Option<&
 }
 
 struct Ask<'a> {
+    /// All that may be spoken of.
     axes: &'a Axes,
+    /// Those that there are now.
+    axes_now: &'a Axes,
     known: Option<&'a Known>,
 }
 
@@ -124,9 +136,10 @@ impl Ask<'_> {
 
     fn claim(&self, at: &At<'_>, claim: &Claim) {
         for (key, condition) in [("holds", Some(&claim.holds)), ("differs", claim.differs.as_ref())] {
-            let checked = condition
-                .map_or(Ok(()), |text| language::check(text, self.axes, &|metric| self.unit_of(metric)));
-            if let Err(error) = checked {
+            let Some(condition) = condition else { continue };
+            let check = |axes| language::check(condition, axes, &|metric| self.unit_of(metric));
+            // What it says of the sweep as it is, or else as it was.
+            if let Err(error) = check(self.axes_now).or_else(|error| check(self.axes).map_err(|_| error)) {
                 let column =
                     error.condition.get(..error.at.start).map_or(1, |before| before.chars().count() + 1);
                 let problem = format!("{} (at character {column} of the condition)", error.message);
@@ -153,8 +166,8 @@ impl Ask<'_> {
                     .report_plain("is an axis of the sweep, which series and histograms do not run along");
             }
             Some(axis) => self.axis(&at.key("x"), axis),
-            None if !is_series && self.axes.len() > 1 => {
-                at.key("x").report("is missing", keys::listed(self.axes.keys().map(String::as_str)));
+            None if !is_series && self.axes_now.len() > 1 => {
+                at.key("x").report("is missing", keys::listed(self.axes_now.keys().map(String::as_str)));
             }
             None => {}
         }

@@ -89,14 +89,46 @@ impl From<Vec<Finding>> for Resolved {
     }
 }
 
-/// What is wrong with what an experiment asks of its results. What they will have is known of its points, if those can be.
-pub(crate) fn mistakes_of_asking(
-    experiment: &Experiment,
-    tree: &Table,
-    planned: Option<&[Planned]>,
-) -> Vec<Finding> {
-    let known = planned.map(|planned| catalogue::known(planned.iter().map(|planned| &planned.scenario)));
-    ask::check(experiment, tree, known.as_ref())
+/// The axis that sets all of some paths whatever its value, and the keys that say what it sets them to.
+pub(crate) fn swept(experiment: &Experiment, tree: &Table, paths: &[KeyPath]) -> Option<(String, KeyPath)> {
+    let axes = sweep::axes(experiment, tree, &Findings::new(tree));
+    let mut all = paths.iter().map(|path| axes.always_sets(path));
+    let first = all.next()??;
+    if !all.all(|axis| axis.is_some()) {
+        return None;
+    }
+    let axis = experiment.sweep.get(first)?;
+    let key = match axis {
+        _ if axis.range.is_some() => "range",
+        _ if !axis.zip.is_empty() => "zip",
+        _ if !axis.variants.is_empty() => "variants",
+        _ => "values",
+    };
+    Some((first.to_owned(), KeyPath::default().key("sweep").key(first).key(key)))
+}
+
+/// An experiment as it was written, and what is planned of it, if it can be.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    pub(crate) experiment: &'a Experiment,
+    pub(crate) tree: &'a Table,
+    pub(crate) planned: Option<&'a [Planned]>,
+}
+
+impl<'a> Asked<'a> {
+    fn scenarios(self) -> impl Iterator<Item = &'a Scenario> {
+        self.planned.unwrap_or_default().iter().map(|planned| &planned.scenario)
+    }
+}
+
+/// What is wrong with what an experiment asks of its results. What they will have is known of its points, if those can be. Of what
+/// `before` has, and it has no more, it may speak: axes and values of its sweep, and what its points measure.
+pub(crate) fn mistakes_of_asking(now: Asked<'_>, before: Option<Asked<'_>>) -> Vec<Finding> {
+    let known = now.planned.map(|_| {
+        let scenarios = before.into_iter().chain([now]).flat_map(Asked::scenarios);
+        catalogue::known(scenarios)
+    });
+    ask::check(now, before, known.as_ref())
 }
 
 /// What is wrong with a document whatever its sweep.

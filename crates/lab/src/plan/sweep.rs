@@ -1,5 +1,6 @@
 //! Points of a sweep.
 
+use indexmap::IndexSet;
 use toml::{Table, Value};
 use trunkline_sim::random;
 
@@ -29,10 +30,42 @@ pub(super) fn axes<'e>(experiment: &'e Experiment, tree: &Table, findings: &Find
         names::check(&at, name);
         (name.as_str(), Reader { tree, at }.steps(axis))
     };
-    Axes(experiment.sweep.iter().map(axis).collect())
+    let axes = Axes(experiment.sweep.iter().map(axis).collect());
+    axes.check_apart(experiment, tree, &sweep);
+    axes
 }
 
 impl Axes<'_> {
+    /// Reports axes of which a later one undoes what they set, without a word: at all of its values, so that there is no use in it,
+    /// or at some, and it is their values that points are named by.
+    fn check_apart(&self, experiment: &Experiment, tree: &Table, sweep: &At<'_>) {
+        for (number, (later, steps)) in self.0.iter().enumerate() {
+            let undone = self.0[..number].iter().find_map(|(earlier, others)| {
+                let names = experiment.sweep.get(*earlier).map(|axis| naming(axis, tree)).unwrap_or_default();
+                let theirs: IndexSet<&KeyPath> = sets(others).collect();
+                let is_undone = |path: &&KeyPath| {
+                    let covers = |step: &Step| step.sets.iter().any(|(set, _)| set.is_above(path));
+                    let always = !steps.is_empty() && steps.iter().all(covers);
+                    always || names.contains(path) && steps.iter().any(covers)
+                };
+                Some((earlier, theirs.into_iter().find(is_undone)?))
+            });
+            if let Some((earlier, path)) = undone {
+                sweep.key(later).report(
+                    format!("sets {path}, or what it is in, and so does axis {earlier}"),
+                    "what no other axis sets",
+                );
+            }
+        }
+    }
+
+    /// The axis that sets what is at a path whatever its value.
+    pub(super) fn always_sets(&self, path: &KeyPath) -> Option<&str> {
+        let covers = |step: &Step| step.sets.iter().any(|(set, _)| set.is_above(path));
+        let always = |steps: &[Step]| !steps.is_empty() && steps.iter().all(covers);
+        self.0.iter().find(|(_, steps)| always(steps)).map(|(axis, _)| *axis)
+    }
+
     /// What their values are called.
     pub(super) fn names(&self) -> language::Axes {
         let names = |steps: &[Step]| steps.iter().map(|step| step.name.clone()).collect();
@@ -73,6 +106,17 @@ impl Axes<'_> {
         }
         (point, Ok(changed))
     }
+}
+
+/// All that some values of an axis set.
+fn sets(steps: &[Step]) -> impl Iterator<Item = &KeyPath> {
+    steps.iter().flat_map(|step| &step.sets).map(|(path, _)| path)
+}
+
+/// The paths whose values an axis' points are named by.
+fn naming(axis: &Axis, tree: &Table) -> Vec<KeyPath> {
+    let first = axis.zip.keys().take(1);
+    axis.paths.iter().chain(first).flat_map(|path| expand(path, tree).unwrap_or_default()).collect()
 }
 
 /// Reads an axis.
