@@ -289,7 +289,7 @@ fn a_report_is_made_again_of_results_alone() {
 fn where_nothing_can_be_written_that_is_said() {
     let temporary = Temporary::new();
     fs::write(temporary.0.join("file"), "").expect("a file");
-    assert_ends_with(&temporary.run("file", &[]), 1, "cannot make file/sample: ");
+    assert_ends_with(&temporary.run("file", &[]), 2, "cannot make file/sample: ");
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod summary;
 mod tests;
 mod work;
 
+use std::any::Any;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -26,7 +27,7 @@ use crate::experiment::Experiment;
 use crate::plan::Planned;
 use crate::results::{Outcome, Point, PointResult, Run};
 use crate::scenario::Scenario;
-use crate::store::{self, Begin, Directory, Identity, Journal, StoreError};
+use crate::store::{self, Begin, Directory, Hold, Identity, Journal, StoreError};
 use crate::verdict::{self, Judgement};
 
 use counter::Counter;
@@ -48,7 +49,7 @@ impl Study {
     /// Plans every point.
     pub fn new(document: &Document) -> Result<Self, Mistakes> {
         let points = document.plan()?;
-        Ok(Study { experiment: document.experiment().clone(), text: document.to_toml(), points })
+        Ok(Study { experiment: document.experiment().clone(), text: document.to_toml()?, points })
     }
 
     /// How many runs it has.
@@ -259,7 +260,10 @@ fn run_with(
     complete.sort_by_key(|(study, _)| *study);
     campaign.complete = complete.into_iter().map(|(_, complete)| complete).collect();
     campaign.interrupted = open.iter().any(Option::is_some);
-    campaign.failures.sort_by(|a, b| (&a.experiment, a.seed).cmp(&(&b.experiment, b.seed)));
+    campaign.failures.sort_by(|a, b| {
+        let [one, other] = [a, b].map(|failure| (&failure.experiment, failure.seed));
+        one.cmp(&other).then_with(|| a.point.iter().cmp(&b.point))
+    });
     Ok(campaign)
 }
 
@@ -275,10 +279,12 @@ fn begin(studies: &[Study], options: &Options) -> Result<(Vec<Option<Open>>, Vec
     {
         return Err(StoreError::Taken { path: taken });
     }
+    // All of them, before what is in any is removed.
+    let holds = studies.iter().map(|study| Hold::take(&path(study))).collect::<Result<Vec<_>, _>>()?;
     let (mut open, mut jobs) = (Vec::new(), Vec::new());
-    for (number, study) in studies.iter().enumerate() {
+    for ((number, study), hold) in studies.iter().enumerate().zip(holds) {
         let identity = Identity { document: &study.text, engine: options.engine.name(), version: VERSION };
-        let (journal, runs) = Journal::begin(&path(study), &identity, options.begin)?;
+        let (journal, runs) = Journal::begin(hold, &identity, options.begin)?;
         let seeds: BTreeSet<u64> = study.seeds().collect();
         let mut left = 0;
         for (point, planned) in study.points.iter().enumerate() {
@@ -321,10 +327,12 @@ fn outcome(engine: &Engine<'_>, scenario: &Scenario, seed: u64) -> Result<Outcom
         Ok(Ok(outcome)) => Ok(outcome),
         Ok(Err(EngineError::Stopped)) => Err(Trouble::Stopped),
         Ok(Err(error)) => Err(Trouble::Failed { why: error.to_string(), panicked: false }),
-        Err(panic) => {
-            let text = panic.downcast_ref::<&str>().map(ToString::to_string);
-            let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-            Err(Trouble::Failed { why: text.unwrap_or_else(|| "a panic".to_owned()), panicked: true })
-        }
+        Err(panic) => Err(Trouble::Failed { why: what_panicked(&*panic), panicked: true }),
     }
+}
+
+/// What a panic said.
+pub(crate) fn what_panicked(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic".to_owned())
 }

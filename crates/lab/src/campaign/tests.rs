@@ -98,7 +98,9 @@ fn results_are_those_of_the_runs_in_the_order_of_the_sweep() {
     assert_eq!((complete.results[1].runs, goodput.paper), (4, Some(1e6)));
     assert!(!complete.results[0].metrics.contains_key("tcp.delay.mean"), "nothing that is no number");
     assert_eq!(complete.results[0].claims[0].verdict, Verdict::Holds);
-    assert!(complete.directory.results().unwrap() == complete.results);
+    let kept = fs::read_to_string(temporary.0.join("sample/results.jsonl")).unwrap();
+    let kept: Vec<PointResult> = kept.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(kept == complete.results);
     let text = fs::read_to_string(temporary.0.join("sample/runs.jsonl")).unwrap();
     assert!(text.lines().count() == 12 && !text.contains("null"), "{text}");
 }
@@ -185,6 +187,41 @@ fn a_run_that_fails_or_panics_costs_itself_and_is_made_again() {
     assert_eq!(runs, [4, 3]);
     let mended = whole(&temporary, 2, Begin::Resume);
     assert!(mended.failures.is_empty() && mended.complete[0].results.len() == 3);
+}
+
+#[test]
+fn what_failed_is_told_in_the_same_order_whenever_it_failed() {
+    let orders = [1, 4].map(|jobs| {
+        let temporary = Temporary::new();
+        let engine = |scenario: &Scenario, _| {
+            let rate = scenario.links[0].ways[0].rate.bits_per_second();
+            // The longest last.
+            std::thread::sleep(Duration::from_micros(rate / 2000));
+            Err(EngineError::Unsupported)
+        };
+        let campaign = campaign(&temporary, jobs, Begin::Fresh, &engine, &AtomicBool::new(false)).unwrap();
+        let order = campaign.failures.iter().map(|failure| (failure.seed, failure.point["rate"].clone()));
+        order.collect::<Vec<_>>()
+    });
+    assert_eq!(orders[0][..3].iter().map(|(_, rate)| rate.as_str()).collect::<Vec<_>>(), ["1 Mbit/s", "2 Mbit/s", "8 Mbit/s"]);
+    assert_eq!(orders[0], orders[1]);
+}
+
+#[test]
+fn nothing_is_removed_before_all_directories_are_there_to_write_to() {
+    let temporary = Temporary::new();
+    whole(&temporary, 1, Begin::Fresh);
+    let before = temporary.files();
+    let other = Study::new(&Document::parse("other.toml", &FILE.replace("\"sample\"", "\"other\"")).unwrap());
+    let studies = [study(), other.unwrap()];
+    let held = Hold::take(&temporary.0.join("other")).unwrap();
+    let engine = |scenario: &Scenario, seed| Ok(outcome_of(scenario, seed));
+    let stop = AtomicBool::new(false);
+    let run = || run_with(&engine, &studies, &temporary.options(1, Begin::Force), &stop, |_| {});
+    assert!(matches!(run(), Err(StoreError::Busy { .. })));
+    assert!(temporary.files() == before, "of the first");
+    drop(held);
+    assert_eq!(run().unwrap().complete.len(), 2);
 }
 
 #[test]

@@ -214,12 +214,19 @@ impl Document {
     }
 
     /// As it is now, as a file.
-    pub fn to_toml(&self) -> String {
+    ///
+    /// # Errors
+    /// If what was set cannot be written as TOML.
+    pub fn to_toml(&self) -> Result<String, Mistakes> {
         if self.sets.is_empty() {
-            return self.text.clone();
+            return Ok(self.text.clone());
         }
-        let what = format!("# Changed: {}\n", self.sets.join(", ").replace(char::is_control, " "));
-        what + &toml::to_string(&self.tree).unwrap_or_default()
+        let what = self.sets.join(", ");
+        let text = toml::to_string(&self.tree).map_err(|error| {
+            let (path, problem) = (KeyPath::default(), format!("cannot be written as TOML: {error}"));
+            self.told(vec![Finding { path, problem, allowed: None }], &what)
+        })?;
+        Ok(format!("# Changed: {}\n{text}", what.replace(char::is_control, " ")))
     }
 }
 

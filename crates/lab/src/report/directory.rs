@@ -77,13 +77,3 @@ pub fn write_index(out: &Path, entries: &[Entry]) -> Result<(), ReportError> {
     replace(&out.join(INDEX_MARKDOWN), index_markdown(entries, VERSION).as_bytes())?;
     Ok(())
 }
-
-/// Writes the reports of all experiments in `out`, and the index over them; or of the one whose results `out` itself has.
-pub fn write_all(out: &Path) -> Result<Vec<Entry>, ReportError> {
-    let directories = Directory::all_in(out)?;
-    let entries = directories.iter().map(write).collect::<Result<Vec<_>, _>>()?;
-    if directories.iter().all(|directory| directory.path() != out) {
-        write_index(out, &entries)?;
-    }
-    Ok(entries)
-}

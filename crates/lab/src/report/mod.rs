@@ -25,7 +25,7 @@ mod tcps;
 mod tests;
 mod unit;
 
-pub use directory::{ReportError, entry, write, write_all, write_index};
+pub use directory::{ReportError, entry, write, write_index};
 pub use index::{Entry, index, index_markdown};
 pub use markdown::markdown;
 pub use material::Material;

@@ -1,6 +1,6 @@
 //! What is wrong with a directory of results.
 
-use std::io;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
@@ -67,8 +67,19 @@ impl StoreError {
         StoreError::Io { what, path: path.to_owned(), source }
     }
 
-    /// Whether whoever asked could have asked for something else, rather than that something broke.
+    /// Whether whoever asked could have asked for something else, rather than that something broke. A directory that cannot be made
+    /// because of what its path is could have been another.
     pub fn is_input(&self) -> bool {
-        !matches!(self, StoreError::Io { .. } | StoreError::Line { .. } | StoreError::Busy { .. })
+        match self {
+            StoreError::NoResults { .. } | StoreError::Taken { .. } | StoreError::Other { .. } => true,
+            StoreError::Busy { .. } | StoreError::Line { .. } => false,
+            StoreError::Io { what, source, .. } => match source.kind() {
+                ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => true,
+                ErrorKind::AlreadyExists | ErrorKind::NotADirectory | ErrorKind::InvalidFilename => {
+                    *what == "make"
+                }
+                _ => false,
+            },
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -37,6 +37,21 @@ pub struct Identity<'a> {
     pub version: &'a str,
 }
 
+/// A directory that nobody else writes to, as it was found.
+#[derive(Debug)]
+pub struct Hold {
+    path: PathBuf,
+    lock: File,
+}
+
+impl Hold {
+    /// Takes a directory, and changes nothing of what is in it: who takes several knows that he has all before any is changed.
+    pub fn take(path: &Path) -> Result<Self, StoreError> {
+        fs::create_dir_all(path).map_err(|error| StoreError::io("make", path, error))?;
+        Ok(Hold { path: path.to_owned(), lock: lock(path)? })
+    }
+}
+
 /// Where runs are written as they finish.
 #[derive(Debug)]
 pub struct Journal {
@@ -48,11 +63,11 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Takes the directory, and gives the runs that are there already.
-    pub fn begin(path: &Path, identity: &Identity<'_>, how: Begin) -> Result<(Self, Vec<Run>), StoreError> {
-        fs::create_dir_all(path).map_err(|error| StoreError::io("make", path, error))?;
-        let lock = lock(path)?;
-        let directory = Directory { path: path.to_owned() };
+    /// Begins in a directory, and gives the runs that are there already.
+    pub fn begin(hold: Hold, identity: &Identity<'_>, how: Begin) -> Result<(Self, Vec<Run>), StoreError> {
+        let Hold { path, lock } = hold;
+        let directory = Directory { path: path.clone() };
+        let path = path.as_path();
         let runs = match how {
             Begin::Fresh if is_taken(path) => return Err(StoreError::Taken { path: path.to_owned() }),
             Begin::Resume if is_taken(path) => resume(&directory, identity)?,

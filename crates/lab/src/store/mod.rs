@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `experiment.toml` | the experiment as it ran, with all that was set |
 //! | `runs.jsonl` | a [`Run`] a line, appended as each finishes; in the sweep's order once all have |
-//! | `results.jsonl` | a [`PointResult`] a line |
+//! | `results.jsonl` | a [`PointResult`](crate::results::PointResult) a line |
 //! | `runs.parquet` | a row a run: parameters as `point.<axis>`, seed, version, digest, metrics |
 //! | `series.parquet` | what was recorded over time, a row a value, if there is any |
 //! | `times.jsonl` | how long each run took on this machine, a line a run: of no result a part |
@@ -28,9 +28,9 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 pub use error::StoreError;
-pub use journal::{Begin, Identity, Journal, is_taken};
+pub use journal::{Begin, Hold, Identity, Journal, is_taken};
 
-use crate::results::{Point, PointResult, Run};
+use crate::results::{Point, Run};
 
 const DOCUMENT: &str = "experiment.toml";
 const RUNS: &str = "runs.jsonl";
@@ -104,19 +104,6 @@ impl Directory {
         let times: Vec<Time> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
         let seconds: f64 = times.iter().map(|time| time.seconds).sum();
         Ok((!times.is_empty()).then(|| Duration::try_from_secs_f64(seconds).ok()).flatten())
-    }
-
-    /// A result for each point.
-    pub fn results(&self) -> Result<Vec<PointResult>, StoreError> {
-        let path = self.path.join(RESULTS);
-        let text = fs::read_to_string(&path).map_err(|error| StoreError::io("read", &path, error))?;
-        lines(&path, &text)
-    }
-
-    /// Names of the files with data that are there.
-    pub fn files(&self) -> Vec<String> {
-        let names = [RESULTS, RUNS, RUNS_TABLE, SERIES_TABLE, DOCUMENT];
-        names.into_iter().filter(|name| self.path.join(name).exists()).map(str::to_owned).collect()
     }
 
     /// Puts a file among them, such as a report.

@@ -55,7 +55,7 @@ fn run(seed: u64) -> Run {
 }
 
 fn begin(path: &Path, how: Begin) -> Result<(Journal, Vec<Run>), StoreError> {
-    Journal::begin(path, &IDENTITY, how)
+    Journal::begin(Hold::take(path)?, &IDENTITY, how)
 }
 
 #[test]
@@ -129,7 +129,8 @@ fn only_the_same_experiment_engine_and_version_are_gone_on_with() {
         (Identity { engine: "testbed", ..IDENTITY }, "the engine sim, not testbed"),
         (Identity { version: "0.2.0", ..IDENTITY }, "version 0.1.0, and this is 0.2.0"),
     ] {
-        let error = Journal::begin(&temporary.0, &identity, Begin::Resume).unwrap_err();
+        let hold = Hold::take(&temporary.0).unwrap();
+        let error = Journal::begin(hold, &identity, Begin::Resume).unwrap_err();
         assert!(error.is_input() && error.to_string().contains(what), "{error}");
     }
 }
@@ -151,7 +152,7 @@ fn what_cannot_be_written_says_what_and_why() {
     fs::create_dir_all(temporary.0.parent().unwrap()).unwrap();
     fs::write(&temporary.0, b"a file").unwrap();
     let error = begin(&temporary.0, Begin::Fresh).unwrap_err();
-    assert!(!error.is_input() && error.to_string().starts_with("cannot make "), "{error}");
+    assert!(error.is_input() && error.to_string().starts_with("cannot make "), "{error}");
     // Every write to it fails for want of space.
     let full = OpenOptions::new().append(true).open("/dev/full").unwrap();
     fs::remove_file(&temporary.0).unwrap();
@@ -159,9 +160,28 @@ fn what_cannot_be_written_says_what_and_why() {
     journal.append(&run(1)).unwrap();
     journal.runs = full;
     let error = journal.append(&run(2)).unwrap_err();
+    assert!(!error.is_input(), "a full disk is nobody's request");
     assert!(error.to_string().contains("runs.jsonl: No space left on device"), "{error}");
     drop(journal);
     assert_eq!(Directory::open(&temporary.0).unwrap().runs().unwrap(), [run(1)]);
+}
+
+#[test]
+fn a_path_that_can_be_no_directory_is_the_fault_of_who_named_it() {
+    let error = |kind: io::ErrorKind| StoreError::io("make", Path::new("out"), io::Error::from(kind));
+    for kind in [
+        io::ErrorKind::AlreadyExists,
+        io::ErrorKind::NotADirectory,
+        io::ErrorKind::PermissionDenied,
+        io::ErrorKind::ReadOnlyFilesystem,
+    ] {
+        assert!(error(kind).is_input(), "{kind}");
+    }
+    for kind in [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded, io::ErrorKind::Other] {
+        assert!(!error(kind).is_input(), "{kind}");
+    }
+    let read = StoreError::io("read", Path::new("out"), io::Error::from(io::ErrorKind::NotADirectory));
+    assert!(!read.is_input());
 }
 
 #[test]
