@@ -27,3 +27,25 @@ pub mod store;
 pub mod verdict;
 
 pub use trunkline_tcp::GrowthKind;
+
+/// The version in every result: the program's, and the commit that it is built of, where that is known.
+pub const VERSION: &str = env!("TRUNKLINE_LAB_VERSION");
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    #[test]
+    fn the_version_has_the_commit() {
+        let rest = super::VERSION.strip_prefix(env!("CARGO_PKG_VERSION")).expect("the number first");
+        let head =
+            Command::new("git").args(["rev-parse", "HEAD"]).current_dir(env!("CARGO_MANIFEST_DIR")).output();
+        let Some(head) = head.ok().filter(|output| output.status.success()) else {
+            assert_eq!(rest, "", "no checkout");
+            return;
+        };
+        let commit = rest.strip_prefix('+').expect("a commit");
+        let commit = commit.strip_suffix("-dirty").unwrap_or(commit);
+        assert!(commit.len() >= 7 && String::from_utf8_lossy(&head.stdout).starts_with(commit), "{commit}");
+    }
+}

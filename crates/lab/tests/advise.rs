@@ -87,7 +87,8 @@ fn a_flood_beside_transfers_gets_a_lane_of_its_own() {
         "{text}"
     );
     // What is to be pasted can be.
-    let pasted = network(CORE, traffic, "").to_toml().split("[trunks.site]").next().map(str::to_owned);
+    let pasted =
+        network(CORE, traffic, "").to_toml().expect("TOML").split("[trunks.site]").next().map(str::to_owned);
     let pasted = pasted.expect("a file with a trunk") + &advice.experiment_toml;
     assert!(Document::parse("pasted.toml", &pasted).and_then(|document| document.plan()).is_ok(), "{pasted}");
 }
@@ -138,7 +139,7 @@ fn there_is_no_advice_without_a_trunk_to_vary_or_when_told_to_stop() {
         to = "b"
         "#;
     let whole = network(CORE, traffic, "");
-    let text = whole.to_toml();
+    let text = whole.to_toml().expect("TOML");
     let text = text.split("[trunks.site]").next().expect("a file");
     let document = Document::parse("network.toml", text).expect("a sound file");
     let none = advise(&document, &Options::default(), &AtomicBool::new(false), |_| {});

@@ -298,7 +298,7 @@ fn what_two_axes_set_is_told_with_both() {
         "[sweep.rate]\npaths = [\"links.core.rate\"]\nvalues = [\"1 Mbit/s\"]\n\
          [sweep.rates]\npaths = [\"links.near.rate\"]\nvalues = [\"2 Mbit/s\"]\n",
         "[sweep.slow.variants]\nno = {}\nyes = { \"links.core.queue.max\" = 12, \"links.core.delay\" = \"1 s\" }\n\
-         [sweep.queue.variants]\nred = {}\nlong = { \"links.core.queue\" = { packets = 1000 } }\n",
+         [sweep.queue.variants]\nred = {}\nlong = { \"links.core.queue\" = { kind = \"tail-drop\", packets = 1000 } }\n",
         "[sweep.queue]\npaths = [\"links.core.queue\"]\nvalues = [{ kind = \"red\", min = 5, max = 10 }, { kind = \"red\", min = 5, max = 15 }]\n\
          [sweep.weight]\npaths = [\"links.core.queue.weight\"]\nvalues = [0.1, 0.2]\n",
     ] {

@@ -214,8 +214,8 @@ fn what_was_set_is_in_the_file_that_is_kept_and_reads_the_same() {
     assert_eq!(document.to_toml().as_deref(), Ok(EVERYTHING));
     document.set("runs", "4").unwrap_or_else(|mistakes| panic!("{mistakes}"));
     document.set("links.near.delay", "30 ms").unwrap_or_else(|mistakes| panic!("{mistakes}"));
-    let again =
-        Document::parse("again.toml", &document.to_toml().expect("TOML")).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    let again = Document::parse("again.toml", &document.to_toml().expect("TOML"))
+        .unwrap_or_else(|mistakes| panic!("{mistakes}"));
     assert_eq!(again.experiment(), document.experiment());
     assert_eq!(scenarios(&again), scenarios(&document));
 }
@@ -227,8 +227,8 @@ fn a_quick_run_leaves_out_points_that_claims_are_about() {
     assert_eq!(document.experiment().runs, 1);
     assert_eq!(document.experiment().duration.0, Duration::from_secs(10));
     assert_eq!(scenarios(&document).len(), 12);
-    let again =
-        Document::parse("again.toml", &document.to_toml().expect("TOML")).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    let again = Document::parse("again.toml", &document.to_toml().expect("TOML"))
+        .unwrap_or_else(|mistakes| panic!("{mistakes}"));
     assert_eq!(again.experiment(), document.experiment());
     assert_eq!(
         again.points(),

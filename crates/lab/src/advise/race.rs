@@ -196,7 +196,8 @@ impl<'a, F: FnMut(Progress)> Race<'a, F> {
                             break;
                         }
                         let seed = seed.wrapping_add(number as u64);
-                        let outcome = engine::run(engine, &shifted(&scenario, seed), seed, stop);
+                        let run = || engine::run(engine, &shifted(&scenario, seed), seed, stop);
+                        let outcome = engine::guarded(run);
                         if let Ok(mut outcomes) = outcomes.lock() {
                             outcomes[number] = Some(outcome);
                         }

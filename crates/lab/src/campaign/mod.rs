@@ -11,9 +11,7 @@ mod summary;
 mod tests;
 mod work;
 
-use std::any::Any;
 use std::collections::BTreeSet;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,6 +19,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::VERSION;
 use crate::document::{Document, Mistakes};
 use crate::engine::{self, EngineError, EngineKind};
 use crate::experiment::Experiment;
@@ -267,9 +266,6 @@ fn run_with(
     Ok(campaign)
 }
 
-/// The version in every run.
-pub const VERSION: &str = env!("CARGO_PKG_VERSION");
-
 /// Takes every directory, before anything is run, and says what is to be run.
 fn begin(studies: &[Study], options: &Options) -> Result<(Vec<Option<Open>>, Vec<Job>), StoreError> {
     let path = |study: &Study| options.out.join(&study.experiment.id);
@@ -322,17 +318,10 @@ enum Trouble {
 }
 
 fn outcome(engine: &Engine<'_>, scenario: &Scenario, seed: u64) -> Result<Outcome, Trouble> {
-    // A scenario is only read, and an outcome that was begun is dropped.
-    match catch_unwind(AssertUnwindSafe(|| engine(scenario, seed))) {
-        Ok(Ok(outcome)) => Ok(outcome),
-        Ok(Err(EngineError::Stopped)) => Err(Trouble::Stopped),
-        Ok(Err(error)) => Err(Trouble::Failed { why: error.to_string(), panicked: false }),
-        Err(panic) => Err(Trouble::Failed { why: what_panicked(&*panic), panicked: true }),
+    match engine::guarded(|| engine(scenario, seed)) {
+        Ok(outcome) => Ok(outcome),
+        Err(EngineError::Stopped) => Err(Trouble::Stopped),
+        Err(EngineError::Panicked(why)) => Err(Trouble::Failed { why, panicked: true }),
+        Err(error) => Err(Trouble::Failed { why: error.to_string(), panicked: false }),
     }
-}
-
-/// What a panic said.
-pub(crate) fn what_panicked(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic".to_owned())
 }

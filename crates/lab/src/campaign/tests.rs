@@ -203,7 +203,10 @@ fn what_failed_is_told_in_the_same_order_whenever_it_failed() {
         let order = campaign.failures.iter().map(|failure| (failure.seed, failure.point["rate"].clone()));
         order.collect::<Vec<_>>()
     });
-    assert_eq!(orders[0][..3].iter().map(|(_, rate)| rate.as_str()).collect::<Vec<_>>(), ["1 Mbit/s", "2 Mbit/s", "8 Mbit/s"]);
+    assert_eq!(
+        orders[0][..3].iter().map(|(_, rate)| rate.as_str()).collect::<Vec<_>>(),
+        ["1 Mbit/s", "2 Mbit/s", "8 Mbit/s"]
+    );
     assert_eq!(orders[0], orders[1]);
 }
 

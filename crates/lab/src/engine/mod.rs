@@ -5,6 +5,7 @@
 
 mod sim;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::str::FromStr;
 use std::sync::atomic::AtomicBool;
 
@@ -76,6 +77,18 @@ pub enum EngineError {
     /// It was told to stop.
     #[error("stopped")]
     Stopped,
+    /// It panicked: that is a mistake in it.
+    #[error("the engine panicked: {0} (please report it)")]
+    Panicked(String),
+}
+
+/// Lets a panic of a run cost that run alone. What it was given is only read, and an outcome that was begun is dropped.
+pub(crate) fn guarded(run: impl FnOnce() -> Result<Outcome, EngineError>) -> Result<Outcome, EngineError> {
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+        let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+        Err(EngineError::Panicked(text.unwrap_or_else(|| "a panic".to_owned())))
+    })
 }
 
 /// Carries out a scenario. The same scenario and seed give the same outcome, if the engine is the simulator.
@@ -90,5 +103,19 @@ pub fn run(
     match engine {
         EngineKind::Sim => sim::run(scenario, seed, stop),
         EngineKind::Testbed => Err(EngineError::Unsupported),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_an_error_of_its_run() {
+        let panicked = |text: &str| Err(EngineError::Panicked(text.to_owned()));
+        assert_eq!(guarded(|| panic!("as if by mistake")), panicked("as if by mistake"));
+        assert_eq!(guarded(|| panic!("{}", 7)), panicked("7"));
+        assert_eq!(guarded(|| Err(EngineError::Stopped)), Err(EngineError::Stopped));
+        assert_eq!(guarded(|| Ok(Outcome::default())), Ok(Outcome::default()));
     }
 }

@@ -7,7 +7,8 @@ use thiserror::Error;
 use super::{
     Entry, INDEX, INDEX_MARKDOWN, MARKDOWN, Material, PAGE, TcpInUse, index, index_markdown, markdown, page,
 };
-use crate::campaign::{VERSION, summarise};
+use crate::VERSION;
+use crate::campaign::summarise;
 use crate::document::{Document, Mistakes};
 use crate::store::{Directory, StoreError, replace};
 use crate::verdict::{annotate, judge};

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::TcpInUse;
+use crate::VERSION;
 use crate::experiment::{ClaimKind, Experiment};
 use crate::results::{Estimate, Point, PointResult, Run};
 use crate::verdict::{Comparison, Judgement, Tally};
@@ -67,6 +68,6 @@ impl Material<'_> {
     }
 
     pub(super) fn version(&self) -> &str {
-        self.results.first().map_or(env!("CARGO_PKG_VERSION"), |result| result.version.as_str())
+        self.results.first().map_or(VERSION, |result| result.version.as_str())
     }
 }

@@ -74,11 +74,8 @@ fn of_values(experiment: &Experiment, why: Option<&str>, cells: &[&Comparison]) 
         _ => format!(", ours {} to {} theirs", number::ratio(least), number::ratio(most)),
     };
     let Tally { differs, fails, undecided, .. } = Tally::of(cells.iter().map(|cell| cell.verdict));
-    let counts = [
-        (differs, "differs", "differ"),
-        (fails, "fails", "fail"),
-        (undecided, "undecided", "undecided"),
-    ];
+    let counts =
+        [(differs, "differs", "differ"), (fails, "fails", "fail"), (undecided, "undecided", "undecided")];
     let counts: Vec<String> = counts
         .into_iter()
         .filter(|(count, ..)| *count > 0)

@@ -16,6 +16,7 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::Type;
 
 use super::StoreError;
+use crate::VERSION;
 use crate::results::Run;
 
 /// Rows of a group, about: what a reader holds at a time.
@@ -111,7 +112,7 @@ fn write(name: &str, groups: &[Vec<(String, Column)>]) -> Result<Vec<u8>, StoreE
         let schema = Type::group_type_builder(name).with_fields(fields?).build()?;
         let properties = WriterProperties::builder()
             .set_compression(Compression::SNAPPY)
-            .set_created_by(format!("trunkline {}", env!("CARGO_PKG_VERSION")))
+            .set_created_by(format!("trunkline {VERSION}"))
             .build();
         let mut writer = SerializedFileWriter::new(Vec::new(), Arc::new(schema), Arc::new(properties))?;
         for group in groups {

@@ -1,0 +1,48 @@
+//! Says of which commit the program is: the version in every result. Two builds of one version number are two programs, and results of
+//! one are not to be mixed with those of another.
+//!
+//! Outside a checkout, or without git, it is the version number alone. It is asked again when what is checked out changes, or the
+//! sources that results come of, and not otherwise.
+
+use std::env;
+use std::path::Path;
+use std::process::Command;
+
+/// The crates that results come of: this one and those below it.
+const SOURCES: [&str; 7] = ["../lab", "../sim", "../trunk", "../tcp", "../queue", "../packet", "../units"];
+
+fn main() {
+    let number = env!("CARGO_PKG_VERSION");
+    println!("cargo::rerun-if-changed=build.rs");
+    let version = commit().map_or_else(|| number.to_owned(), |commit| format!("{number}+{commit}"));
+    println!("cargo::rustc-env=TRUNKLINE_LAB_VERSION={version}");
+}
+
+/// `7382af4`, or `7382af4-dirty` where a source is not as it was committed; none if this is no checkout.
+fn commit() -> Option<String> {
+    // What is unpacked inside somebody else's repository is not of its commits.
+    git(&["ls-files", "--error-unmatch", "src/lib.rs"])?;
+    let commit = git(&["rev-parse", "--short=7", "HEAD"])?;
+    let files = SOURCES.map(|source| [format!("{source}/src"), format!("{source}/Cargo.toml")]);
+    let files: Vec<&str> = files.iter().flatten().map(String::as_str).chain(["build.rs"]).collect();
+    let changes = git(&[&["status", "--porcelain", "--"], files.as_slice()].concat())?;
+    let branch = git(&["symbolic-ref", "--quiet", "HEAD"]).unwrap_or_default();
+    let places = ["HEAD", "logs/HEAD", branch.as_str()].into_iter().filter(|name| !name.is_empty());
+    let places: Vec<String> = places.filter_map(|name| git(&["rev-parse", "--git-path", name])).collect();
+    for place in places.iter().map(String::as_str).chain(files) {
+        // What is not there would be asked for again at every build.
+        if Path::new(place).exists() {
+            println!("cargo::rerun-if-changed={place}");
+        }
+    }
+    Some(if changes.is_empty() { commit } else { format!("{commit}-dirty") })
+}
+
+/// What git answers here.
+fn git(arguments: &[&str]) -> Option<String> {
+    let here = env::var_os("CARGO_MANIFEST_DIR")?;
+    let output =
+        Command::new("git").arg("--no-optional-locks").args(arguments).current_dir(here).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    output.status.success().then(|| text.trim().to_owned())
+}
