@@ -79,7 +79,7 @@ fn a_flood_beside_transfers_gets_a_lane_of_its_own() {
     );
     let files = advice.evidence.iter().find(|one| one.metric == "files.goodput").expect("files");
     assert!(files.certain && files.with.mean > 3.0 * files.without.mean, "{files:?}");
-    assert!(advice.experiment_toml.contains("[trunks.site.classes.udp]"), "{}", advice.experiment_toml);
+    assert!(advice.experiment_toml.contains("trunks.site.classes.udp.match]"), "{}", advice.experiment_toml);
     assert!(advice.gateway_toml.contains("protocol = \"udp\""), "{}", advice.gateway_toml);
     let text = advice.to_text();
     assert!(
