@@ -38,14 +38,17 @@ mod tests {
     #[test]
     fn the_version_has_the_commit() {
         let rest = super::VERSION.strip_prefix(env!("CARGO_PKG_VERSION")).expect("the number first");
-        let head =
-            Command::new("git").args(["rev-parse", "HEAD"]).current_dir(env!("CARGO_MANIFEST_DIR")).output();
-        let Some(head) = head.ok().filter(|output| output.status.success()) else {
+        let git = |arguments: &[&str]| {
+            let here = env!("CARGO_MANIFEST_DIR");
+            let output = Command::new("git").args(arguments).current_dir(here).output();
+            output.is_ok_and(|output| output.status.success())
+        };
+        if !git(&["rev-parse", "HEAD"]) {
             assert_eq!(rest, "", "no checkout");
             return;
-        };
+        }
         let commit = rest.strip_prefix('+').expect("a commit");
         let commit = commit.strip_suffix("-dirty").unwrap_or(commit);
-        assert!(commit.len() >= 7 && String::from_utf8_lossy(&head.stdout).starts_with(commit), "{commit}");
+        assert!(commit.len() >= 7 && git(&["cat-file", "-e", &format!("{commit}^{{commit}}")]), "{commit}");
     }
 }
