@@ -44,7 +44,7 @@ impl Endpoint {
         Endpoint {
             sending: Sending::Silent(Silent::new(settings, iss)),
             receiver: Receiver::new(settings),
-            slots: Slots::new(),
+            slots: Slots::new(iss),
             counters: Counters::default(),
             state,
             events: Events::default(),
@@ -229,7 +229,7 @@ impl Endpoint {
 
     pub(crate) fn enter_closed(&mut self) {
         self.state = State::Closed;
-        self.slots = Slots::new();
+        self.slots = self.slots.cleared();
     }
 
     pub(crate) fn enter_time_wait(&mut self, now: Instant) {

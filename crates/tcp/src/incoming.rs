@@ -8,7 +8,7 @@ use crate::acknowledgement::Incoming;
 use crate::endpoint::Endpoint;
 use crate::silent::Sending;
 use crate::state::{Event, ResetReason, State};
-use crate::timers::{nanos, next_tick, since};
+use crate::timers::{nanos, since};
 
 impl Endpoint {
     /// A segment has arrived.
@@ -168,14 +168,9 @@ impl Endpoint {
             self.events.raise(Event::Readable);
         }
         if taken.delay
-            && self.slots.delayed_ack == Instant::FAR_FUTURE
             && let Some(delayed) = self.settings.delayed_ack
         {
-            self.slots.delayed_ack = if delayed.ticks {
-                next_tick(now, delayed.timeout, self.settings.timers.phase)
-            } else {
-                now + delayed.timeout
-            };
+            self.slots.delay_ack(now, delayed);
         }
         if taken.delay && self.settings.delayed_ack.is_some_and(|delayed| delayed.pushed) {
             let short = self.receiver.is_short(segment.payload);

@@ -5,9 +5,9 @@
 
 use std::time::Duration;
 
-use trunkline_units::Instant;
+use trunkline_units::{Instant, Seq};
 
-use crate::Timers;
+use crate::{DelayedAck, Timers};
 
 /// What a wake-up is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -34,12 +34,37 @@ pub(crate) struct Slots {
     why: Wakeup,
     pub(crate) delayed_ack: Instant,
     pub(crate) pacing: Instant,
+    /// When the clock of delayed acknowledgements ticks, µs: at this and each period after it. A connection has its own, by its initial
+    /// sequence number: of a host's clock, which begins nowhere in particular, connections begin anywhere too.
+    ack_phase_us: u32,
 }
 
 impl Slots {
-    pub(crate) const fn new() -> Self {
+    pub(crate) const fn new(iss: Seq) -> Self {
         let never = Instant::FAR_FUTURE;
-        Slots { slot: never, why: Wakeup::Retransmission, delayed_ack: never, pacing: never }
+        Slots {
+            slot: never,
+            why: Wakeup::Retransmission,
+            delayed_ack: never,
+            pacing: never,
+            ack_phase_us: iss.0,
+        }
+    }
+
+    /// The same with nothing to wait for.
+    pub(crate) const fn cleared(&self) -> Self {
+        Slots::new(Seq(self.ack_phase_us))
+    }
+
+    /// Data has come that may be acknowledged later.
+    pub(crate) fn delay_ack(&mut self, now: Instant, delayed: DelayedAck) {
+        if self.delayed_ack == Instant::FAR_FUTURE {
+            self.delayed_ack = if delayed.ticks {
+                next_tick(now, delayed.timeout, Duration::from_micros(self.ack_phase_us.into()))
+            } else {
+                now + delayed.timeout
+            };
+        }
     }
 
     #[inline]
@@ -111,7 +136,7 @@ pub(crate) fn expiry(now: Instant, delay: u64, timers: &Timers) -> Instant {
 }
 
 /// The first tick after `now` of a clock of this period, which ticked at `phase`.
-pub(crate) fn next_tick(now: Instant, period: Duration, phase: Duration) -> Instant {
+fn next_tick(now: Instant, period: Duration, phase: Duration) -> Instant {
     let tick = nanos(period).max(1);
     let phase = nanos(phase) % tick;
     let ticks = (now.as_nanos() + tick - phase) / tick;
@@ -169,7 +194,7 @@ mod tests {
             [0, 29, 30, 31, 229, 230, 1000].map(|now| tick(now, 30)),
             [30, 30, 230, 230, 230, 430, 1030]
         );
-        assert_eq!(tick(1000, 430), 1030, "the clock of 500 ms has a phase beyond 200 ms");
+        assert_eq!(tick(1000, 430), 1030, "a phase beyond a period");
         assert_eq!(tick(0, 0), 200);
     }
 
@@ -189,7 +214,7 @@ mod tests {
 
     #[test]
     fn the_soonest_wakes_first_and_says_why() {
-        let mut slots = Slots::new();
+        let mut slots = Slots::new(Seq(0));
         assert_eq!(slots.next(), None);
         slots.arm(Instant::from_millis(5), Wakeup::Probe);
         slots.delayed_ack = Instant::from_millis(3);
