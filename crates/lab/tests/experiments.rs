@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use trunkline_lab::document::Document;
+use trunkline_lab::experiment::ClaimKind;
 
 fn files() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
@@ -33,4 +34,69 @@ fn every_experiment_can_be_planned() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The numbers of a row of a table in Markdown: claims of the paper, published values, claims of ours; of each, how many hold, differ,
+/// fail.
+type Row = [Vec<usize>; 3];
+
+fn page(path: &str) -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)).expect(path)
+}
+
+/// `72 ✓ 21 ≈ 9 ✗`, or `–`.
+fn marked(cell: &str) -> Vec<usize> {
+    let words: Vec<&str> = cell.split_whitespace().collect();
+    let of = |mark: &str| {
+        words.iter().position(|word| *word == mark).and_then(|at| words[at - 1].parse().ok()).unwrap_or(0)
+    };
+    ["✓", "≈", "✗"].map(of).into()
+}
+
+/// `72, 21, 9`, or `–`.
+fn listed(cell: &str) -> Vec<usize> {
+    let numbers: Vec<usize> = cell.split(',').filter_map(|number| number.trim().parse().ok()).collect();
+    if numbers.is_empty() { vec![0; 3] } else { numbers }
+}
+
+fn row(page: &str, begins: &str, skip: usize, read: fn(&str) -> Vec<usize>) -> Row {
+    let line =
+        page.lines().find(|line| line.starts_with(begins)).unwrap_or_else(|| panic!("no row {begins}"));
+    let cells: Vec<&str> = line.trim_matches('|').split('|').skip(skip).map(str::trim).collect();
+    [0, 1, 2].map(|column| read(cells[column]))
+}
+
+/// The pages that say how the claims came out are of these claims: neither more nor fewer, and both the same.
+#[test]
+fn the_verdicts_in_the_readme_and_in_the_documentation_are_of_the_claims_in_the_files() {
+    let (readme, verdicts) = (page("README.md"), page("docs/verdicts.md"));
+    let mut all: Row = [vec![0; 3], vec![0; 3], vec![0; 3]];
+    for (name, paper) in [
+        ("| Lee et al.", "lee2002"),
+        ("| Kung and Wang", "kung1998"),
+        ("| Honda et al.", "honda2005"),
+        ("| Damjanovic et al.", "damjanovic2007"),
+        ("| Bosau", "bosau2004"),
+        ("| RFC 9743", "rfc9743"),
+    ] {
+        let said = row(&readme, name, 1, listed);
+        assert_eq!(said, row(&verdicts, &format!("| {paper} "), 2, marked), "{paper}");
+        let experiments: Vec<_> = files()
+            .iter()
+            .map(|file| Document::read(file).expect("a sound file"))
+            .filter(|document| document.experiment().paper.as_deref() == Some(paper))
+            .collect();
+        let count = |kind| {
+            let claims = experiments.iter().flat_map(|document| &document.experiment().claims);
+            claims.filter(|claim| claim.kind == kind).count()
+        };
+        let published = experiments.iter().flat_map(|document| &document.experiment().published);
+        let values: usize = published.map(|published| published.values.len()).sum();
+        let sums: Vec<usize> = said.iter().map(|numbers| numbers.iter().sum()).collect();
+        assert_eq!(sums, [count(ClaimKind::Paper), values, count(ClaimKind::Ours)], "{paper}");
+        for (sum, numbers) in all.iter_mut().zip(&said) {
+            sum.iter_mut().zip(numbers).for_each(|(sum, number)| *sum += number);
+        }
+    }
+    assert_eq!(row(&readme, "| all ", 1, listed), all);
 }
