@@ -151,8 +151,8 @@ pub fn annotate(results: &mut [PointResult], judgement: &Judgement) {
 fn decide(claim: &Claim, table: &Table<'_>) -> Result<ClaimOutcome, ConditionError> {
     let outcome = |verdict, why| ClaimOutcome { text: claim.text.clone(), verdict, why };
     let reason = |facts: String| match &claim.why {
-        Some(why) => format!("{facts}. {why}"),
-        None => facts,
+        Some(why) if !why.is_empty() => format!("{facts}. {why}"),
+        _ => facts,
     };
     let holds = Condition::parse(&claim.holds)?.judge(table)?;
     if holds.holds {

@@ -451,6 +451,8 @@ fn a_scorecard_has_a_line_for_each_guideline_and_a_column_for_each_congestion_co
     let principles = words(lines[1]);
     assert_eq!(principles[principles.len() - 2..], ["holds", "fails"], "{text}");
     assert!(temporary.0.join("out/rfc9743-scorecard-1-principles-bbr/report.html").is_file());
+    // What the files say of the one they have is not said of another.
+    assert!(!text.contains("BIC"), "{text}");
     let unknown = temporary.lab(&["scorecard", "renno"]);
     assert_ends_with(&unknown, 2, "[possible values: reno, bic, cubic, compound, vegas, bbr]");
 }

@@ -111,15 +111,17 @@ impl Stage {
                 vary("its own classes on one lane, by their weights", &share),
             ],
             Stage::Queue => vec![
-                vary("tail drop, 1000 packets", &|trunk| queues(trunk, Discipline::TailDrop)),
-                vary("tail drop, 100 packets", &|trunk| {
+                vary("queues of tail drop, 1000 packets", &|trunk| queues(trunk, Discipline::TailDrop)),
+                vary("queues of tail drop, 100 packets", &|trunk| {
                     queues(trunk, Discipline::TailDrop);
                     let short = |queue: &mut QueueSpec| queue.packets = Some(100);
                     trunk.classes.values_mut().filter_map(|class| class.queue.as_mut()).for_each(short);
                 }),
-                vary("codel", &|trunk| queues(trunk, Discipline::CoDel)),
-                vary("fq-codel", &|trunk| queues(trunk, Discipline::FqCoDel)),
-                vary("trunk (P1, P2 and P3)", &|trunk| queues(trunk, Discipline::Trunk)),
+                vary("queues of codel", &|trunk| queues(trunk, Discipline::CoDel)),
+                vary("queues of fq-codel", &|trunk| queues(trunk, Discipline::FqCoDel)),
+                vary("queues of the discipline trunk (P1, P2 and P3)", &|trunk| {
+                    queues(trunk, Discipline::Trunk)
+                }),
             ],
             Stage::Carrier if tcp => vec![vary(DATAGRAMS, &|trunk| carry(trunk, Carrier::Datagrams))],
             Stage::Carrier => vec![vary(TCP, &|trunk| carry(trunk, Carrier::Tcp))],

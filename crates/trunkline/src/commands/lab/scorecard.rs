@@ -12,6 +12,8 @@ use crate::failure::Failure;
 
 /// Whose experiments are the guidelines.
 const PAPER: &str = "rfc9743";
+/// Their TCP that is judged.
+const CANDIDATE: &str = "candidate";
 
 pub(super) fn scorecard(arguments: &ScorecardArguments) -> Result<(), Failure> {
     let mut wrong = Wrong::default();
@@ -40,7 +42,17 @@ pub(super) fn scorecard(arguments: &ScorecardArguments) -> Result<(), Failure> {
 fn prepare(mut guideline: Document, name: &str) -> Result<Document, Mistakes> {
     let id = format!("{}-{name}", guideline.experiment().id);
     let title = format!("{} ({name})", guideline.experiment().title);
-    guideline.set("tcp.candidate.growth", &quoted(name))?;
+    let candidate = guideline.experiment().tcp.get(CANDIDATE).and_then(|tcp| tcp.growth.clone());
+    if candidate.as_deref() != Some(name) {
+        // The reasons in the file are of the one it has.
+        let claims = guideline.experiment().claims.iter().enumerate();
+        let reasons: Vec<usize> =
+            claims.filter(|(_, claim)| claim.why.is_some()).map(|(number, _)| number).collect();
+        for number in reasons {
+            guideline.set(&format!("claims.{number}.why"), "\"\"")?;
+        }
+    }
+    guideline.set(&format!("tcp.{CANDIDATE}.growth"), &quoted(name))?;
     guideline.set("id", &quoted(&id))?;
     guideline.set("title", &quoted(&title))?;
     Ok(guideline)
