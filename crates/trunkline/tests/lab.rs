@@ -183,6 +183,24 @@ fn a_person_reads_verdicts_and_where_the_report_is() {
 }
 
 #[test]
+fn of_what_claims_nothing_a_person_reads_what_the_traffic_got() {
+    let temporary = Temporary::new();
+    let (before, _) = FILE.split_once("[[published]]").expect("something is asked");
+    fs::write(temporary.0.join("sample.toml"), before).expect("a file");
+    let output = temporary.run("out", &["--quick"]);
+    assert_ends_with(&output, 0, "");
+    let text = String::from_utf8(output.stdout).expect("text");
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[..2], ["sample  A file over a link", "  rate=1 Mbit/s"]);
+    assert!(lines[2].starts_with("    tcp.goodput  ") && lines[2].ends_with("kbit/s"), "{text}");
+    assert!(
+        lines.contains(&"  rate=4 Mbit/s") && text.contains("  report: out/sample/report.html"),
+        "{text}"
+    );
+    assert!(!text.contains("flow.goodput") && !text.contains("all.goodput"), "{text}");
+}
+
+#[test]
 fn the_number_of_jobs_changes_no_octet() {
     let temporary = Temporary::new();
     assert_ends_with(&temporary.run("one", &["--jobs", "1"]), 0, "");

@@ -4,15 +4,20 @@ use std::io::{self, IsTerminal as _};
 use std::path::Path;
 
 use trunkline_lab::campaign::Complete;
+use trunkline_lab::catalogue;
 use trunkline_lab::experiment::ClaimKind;
+use trunkline_lab::language::show;
 use trunkline_lab::report::{Entry, Whose, shortfalls};
-use trunkline_lab::results::Verdict;
+use trunkline_lab::results::{PointResult, Verdict};
 use trunkline_lab::verdict::Tally;
 
 /// The width of text that a person reads.
 const WIDTH: usize = 96;
 /// What stands before it.
 const INDENT: usize = 12;
+/// What people ask of their traffic first, and of how many points they are told it here.
+const TOLD: [&str; 3] = ["goodput", "delay.mean", "lost.share"];
+const MOST_POINTS: usize = 12;
 
 /// An experiment's claims, and where its report is.
 pub(super) fn of_experiment(complete: &Complete, page: &Path) -> String {
@@ -36,7 +41,36 @@ pub(super) fn of_experiment(complete: &Complete, page: &Path) -> String {
             text += &[&" ".repeat(INDENT), &indented(&short.why), "\n"].concat();
         }
     }
+    if experiment.claims.is_empty() && cells.total() == 0 {
+        text += &measured(&complete.results);
+    }
     text + &format!("  report: {}\n\n", page.display())
+}
+
+/// What traffic got, of an experiment that claims nothing.
+fn measured(results: &[PointResult]) -> String {
+    let mut text = String::new();
+    for result in results.iter().take(MOST_POINTS) {
+        let values: Vec<String> =
+            result.point.iter().map(|(axis, value)| format!("{axis}={value}")).collect();
+        if !values.is_empty() {
+            text += &["  ", &values.join(", "), "\n"].concat();
+        }
+        let told = |name: &&String| {
+            let mut parts = name.splitn(2, '.');
+            parts.next() != Some("all") && parts.next().is_some_and(|quantity| TOLD.contains(&quantity))
+        };
+        let width = result.metrics.keys().filter(told).map(|name| name.chars().count()).max().unwrap_or(0);
+        for (name, estimate) in result.metrics.iter().filter(|(name, _)| told(name)) {
+            let unit = catalogue::unit(name).unwrap_or("1");
+            let half = estimate.ci95.map(|half| format!(" ± {}", show(half, unit))).unwrap_or_default();
+            text += &format!("    {name:width$}  {}{half}\n", show(estimate.mean, unit));
+        }
+    }
+    if results.len() > MOST_POINTS {
+        text += &format!("  and {} points more, in the report\n", results.len() - MOST_POINTS);
+    }
+    text
 }
 
 /// A line for each paper, and one for all.
