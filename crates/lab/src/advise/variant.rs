@@ -120,7 +120,7 @@ impl Stage {
                 vary("queues of codel", &|trunk| queues(trunk, Discipline::CoDel)),
                 vary("queues of fq-codel", &|trunk| queues(trunk, Discipline::FqCoDel)),
                 vary("queues of the discipline trunk (P1, P2 and P3)", &|trunk| {
-                    queues(trunk, Discipline::Trunk)
+                    queues(trunk, Discipline::Trunk);
                 }),
             ],
             Stage::Carrier if tcp => vec![vary(DATAGRAMS, &|trunk| carry(trunk, Carrier::Datagrams))],
