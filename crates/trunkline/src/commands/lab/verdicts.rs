@@ -1,5 +1,6 @@
 //! Claims and how they came out, for a terminal.
 
+use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _};
 use std::path::Path;
 
@@ -64,11 +65,12 @@ fn measured(results: &[PointResult]) -> String {
         for (name, estimate) in result.metrics.iter().filter(|(name, _)| told(name)) {
             let unit = catalogue::unit(name).unwrap_or("1");
             let half = estimate.ci95.map(|half| format!(" ± {}", show(half, unit))).unwrap_or_default();
-            text += &format!("    {name:width$}  {}{half}\n", show(estimate.mean, unit));
+            let mean = show(estimate.mean, unit);
+            let _ = writeln!(text, "    {name:width$}  {mean}{half}");
         }
     }
     if results.len() > MOST_POINTS {
-        text += &format!("  and {} points more, in the report\n", results.len() - MOST_POINTS);
+        let _ = writeln!(text, "  and {} points more, in the report", results.len() - MOST_POINTS);
     }
     text
 }
