@@ -4,7 +4,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{alone, any_port, pair, within_three_attempts};
+use common::{alone, any_port, pair, within_attempts, within_three_attempts};
 use trunkline_queue::{Limits, Settings as QueueSettings};
 use trunkline_testbed::link::{DirectionSettings, LinkSettings, Scheduling};
 use trunkline_testbed::privilege;
@@ -64,14 +64,14 @@ fn the_delay_is_within_three_tenths_of_a_millisecond() {
     }
     let _alone = alone();
     for (mbit, load) in [(1.0, 0.0), (10.0, 0.0), (100.0, 0.0), (200.0, 0.0), (100.0, 0.5), (200.0, 0.5)] {
-        within_three_attempts("delay", || round_trip(mbit, load));
+        within_attempts(6, "delay", || round_trip(mbit, load));
     }
 }
 
 /// How late this machine wakes a thread that sleeps: the median and the 99th percentile.
 fn lateness() -> (Duration, Duration) {
     let nap = Duration::from_millis(1);
-    let late: Vec<Duration> = (0..400)
+    let late: Vec<Duration> = (0..1000)
         .map(|_| {
             let before = std::time::Instant::now();
             std::thread::sleep(nap);
@@ -81,8 +81,18 @@ fn lateness() -> (Duration, Duration) {
     (percentile(&late, 0.5).expect("samples"), percentile(&late, 0.99).expect("samples"))
 }
 
+/// Waits some seconds at most for a machine that is shared to wake threads in time again.
+fn await_calm() {
+    for _ in 0..5 {
+        if lateness().1 < Duration::from_millis(1) {
+            return;
+        }
+    }
+}
+
 /// Measures round trips at a rate, under `load` times that rate of full-size packets one way.
 fn round_trip(mbit: f64, load: f64) -> Result<(), String> {
+    await_calm();
     let pair = pair(settings(mbit));
     let echo = EchoServer::start(&pair.b, any_port(common::B), Scheduling::RealTime).expect("echo");
     let pings = PingSettings {
@@ -103,7 +113,10 @@ fn round_trip(mbit: f64, load: f64) -> Result<(), String> {
         let stop = stop.clone();
         pair.a.spawn("flood", move || flood(&settings, &stop))
     });
+    // At the same time, for a machine that is shared is late for some seconds and then is not.
+    let lateness = std::thread::spawn(lateness);
     let report = pair.a.run(|| ping(&pings, &Stop::new())).expect("ping");
+    let (late50, late99) = lateness.join().expect("naps");
     stop.stop();
     drop(background);
     if report.round_trips.len() < 396 {
@@ -131,7 +144,6 @@ fn round_trip(mbit: f64, load: f64) -> Result<(), String> {
         return Err(format!("a round trip of {least:?} is shorter than the link's {exact:?}"));
     }
     // Where the machine itself wakes late, so does the link: four times on a round trip.
-    let (late50, late99) = lateness();
     let (late50, late99) = (4 * late50, 4 * late99);
     if one50 > exact / 2 + behind + TOLERANCE + late50 || p50 > exact + behind + 2 * TOLERANCE + late50 {
         return Err(format!("p50 {p50:?} (one way {one50:?}) instead of {exact:?}"));

@@ -43,11 +43,16 @@ pub fn pair(settings: LinkSettings) -> Pair {
 }
 
 /// Runs `attempt` up to three times, for the machine is noisy, and fails with the last reason.
-pub fn within_three_attempts(what: &str, mut attempt: impl FnMut() -> Result<(), String>) {
-    for number in 1..=3 {
+pub fn within_three_attempts(what: &str, attempt: impl FnMut() -> Result<(), String>) {
+    within_attempts(3, what, attempt);
+}
+
+/// The same with as many attempts as are said.
+pub fn within_attempts(most: u32, what: &str, mut attempt: impl FnMut() -> Result<(), String>) {
+    for number in 1..=most {
         match attempt() {
             Ok(()) => return,
-            Err(reason) if number == 3 => panic!("{what}: {reason}"),
+            Err(reason) if number == most => panic!("{what}: {reason}"),
             Err(reason) => println!("{what}: {reason}; once more"),
         }
     }
