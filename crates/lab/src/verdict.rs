@@ -78,6 +78,16 @@ impl Tally {
         tally
     }
 
+    /// How many came out in each way.
+    pub const fn parts(self) -> [(Verdict, usize); 4] {
+        [
+            (Verdict::Holds, self.holds),
+            (Verdict::Differs, self.differs),
+            (Verdict::Fails, self.fails),
+            (Verdict::Undecided, self.undecided),
+        ]
+    }
+
     /// All of them.
     pub fn total(self) -> usize {
         self.holds + self.differs + self.fails + self.undecided

@@ -56,18 +56,6 @@ struct Sender {
 }
 
 impl Sender {
-    fn packet(&self, segment: u32) -> Whole {
-        let seq = self.first + segment * SEGMENT;
-        let tcp = build::Tcp {
-            ports: (5000, 80),
-            seq: seq.0,
-            ack: 1,
-            flags: TcpFlags::ACK,
-            ..build::Tcp::default()
-        };
-        Whole::new(build::tcp(&build::Ip::v4(), &tcp, &[0; SEGMENT as usize]))
-    }
-
     /// The segments to send now.
     fn poll(&mut self, now: u64) -> Vec<u32> {
         let mut out = Vec::new();
@@ -141,6 +129,13 @@ impl Receiver {
         }
         returning(Seq(1), first + self.next * SEGMENT, TcpFlags::ACK, &options).bytes
     }
+}
+
+/// A segment of the sender.
+fn data(seq: Seq) -> Whole {
+    let tcp =
+        build::Tcp { ports: (5000, 80), seq: seq.0, ack: 1, flags: TcpFlags::ACK, ..build::Tcp::default() };
+    Whole::new(build::tcp(&build::Ip::v4(), &tcp, &[0; SEGMENT as usize]))
 }
 
 /// A packet of the receiver.
@@ -224,7 +219,7 @@ fn transfer(seed: u64, segments: u32, world: World) -> Outcome {
         let wanted: Vec<u32> = repeat.into_iter().chain(sender.poll(now)).collect();
         for segment in wanted {
             sender.repeats += u32::from(!sent.insert(segment));
-            let packet = sender.packet(segment);
+            let packet = data(first + segment * SEGMENT);
             let _ = core.handle_packet(at, &packet.headers(), packet, drop);
         }
         if now >= stalled_until && rng.chance(world.stall) {
@@ -335,16 +330,7 @@ fn an_acknowledgement_of_what_came_twice_lets_nothing_pass_where_sack_would_say_
         let at = Instant::from_millis;
         let hello = returning(Seq(0), first, TcpFlags::SYN | TcpFlags::ACK, options);
         core.handle_returning(at(0), &hello.headers(), &hello.bytes);
-        let packet = |segment: u32| {
-            let tcp = build::Tcp {
-                ports: (5000, 80),
-                seq: (first + segment * SEGMENT).0,
-                ack: 1,
-                flags: TcpFlags::ACK,
-                ..build::Tcp::default()
-            };
-            Whole::new(build::tcp(&build::Ip::v4(), &tcp, &[0; SEGMENT as usize]))
-        };
+        let packet = |segment: u32| data(first + segment * SEGMENT);
         for segment in 0..4 {
             let _ = core.handle_packet(at(1), &packet(segment).headers(), packet(segment), drop);
         }

@@ -222,7 +222,7 @@ pub fn advise(
     let mut race = Race::new(options, &aims, stop, progress, network.seed);
     let mut none = Contender::new(Variant::without(&network));
     let mut contenders = vec![Contender::new(Variant::as_is(&network))];
-    let tried = race.compare(&mut none, &mut contenders)?;
+    let tried = race.find(&mut none, &mut contenders)?;
     let mut best = contenders.swap_remove(0);
     let mut findings = vec![whether(&none, &best, tried)];
     for stage in Stage::ALL {
@@ -232,7 +232,7 @@ pub fn advise(
             continue;
         }
         let before = stage.now(&best.variant);
-        let mut tried = race.compare(&mut best, &mut contenders)?;
+        let mut tried = race.find(&mut best, &mut contenders)?;
         let better = tried.iter().enumerate().filter(|(_, trial)| trial.outcome == TrialOutcome::Better);
         let most = better.max_by(|(_, a), (_, b)| a.gain.mean.total_cmp(&b.gain.mean));
         let mut choice = before.clone();

@@ -1,5 +1,6 @@
 //! Runs of variants, with the same seeds for all.
 
+use std::slice;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
@@ -80,16 +81,25 @@ impl<'a, F: FnMut(Progress)> Race<'a, F> {
         self.made
     }
 
-    /// Runs all, and those that may still gain again and again until the runs tell or are as many as may be.
-    pub(super) fn compare(
+    /// What all of them have over the best so far.
+    pub(super) fn find(
         &mut self,
         best: &mut Contender,
         others: &mut [Contender],
     ) -> Result<Vec<Trial>, AdviseError> {
-        let purpose = Purpose::Finding;
-        let mut runs = self.runs();
         // And two at the end.
         self.total = self.total.max(self.done + others.len() + 3);
+        self.compare(best, others, Purpose::Finding)
+    }
+
+    /// Runs all, and those of which the runs do not tell again and again until they do or are as many as may be.
+    fn compare(
+        &mut self,
+        best: &mut Contender,
+        others: &mut [Contender],
+        purpose: Purpose,
+    ) -> Result<Vec<Trial>, AdviseError> {
+        let mut runs = self.runs();
         self.extend(best, purpose, runs)?;
         for other in &mut *others {
             self.extend(other, purpose, runs)?;
@@ -116,7 +126,8 @@ impl<'a, F: FnMut(Progress)> Race<'a, F> {
         best: &mut Contender,
         other: &mut Contender,
     ) -> Result<bool, AdviseError> {
-        Ok(self.again(best, other, Purpose::Confirming)?.outcome == TrialOutcome::Better)
+        let trials = self.compare(best, slice::from_mut(other), Purpose::Confirming)?;
+        Ok(trials.iter().all(|trial| trial.outcome == TrialOutcome::Better))
     }
 
     /// What was chosen beside what there is without.
@@ -125,31 +136,13 @@ impl<'a, F: FnMut(Progress)> Race<'a, F> {
         none: &mut Contender,
         chosen: &mut Contender,
     ) -> Result<(Trial, Vec<Evidence>), AdviseError> {
-        let trial = self.again(none, chosen, Purpose::Showing)?;
+        let trial = self.compare(none, slice::from_mut(chosen), Purpose::Showing)?.swap_remove(0);
         let names = self.aims.iter().flat_map(|one| {
             one.aim.metrics().iter().map(move |quantity| format!("{}.{quantity}", one.group))
         });
         let names = names.chain(["all.fairness.groups".to_owned()]);
         let [none, chosen] = [none, chosen].map(|one| one.of(Purpose::Showing));
         Ok((trial, names.filter_map(|metric| compare(metric, none, chosen)).collect()))
-    }
-
-    fn again(
-        &mut self,
-        best: &mut Contender,
-        other: &mut Contender,
-        purpose: Purpose,
-    ) -> Result<Trial, AdviseError> {
-        let mut runs = self.runs();
-        loop {
-            self.extend(best, purpose, runs)?;
-            self.extend(other, purpose, runs)?;
-            let trial = self.trial(best, other, purpose);
-            if trial.outcome != TrialOutcome::Unclear || runs >= self.most() {
-                return Ok(trial);
-            }
-            runs = (runs * 2).min(self.most());
-        }
     }
 
     fn runs(&self) -> usize {

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::{Advice, Evidence, Finding, Trial, TrialOutcome};
-use crate::language::show;
+use crate::language::{show, spread};
 use crate::results::Estimate;
 
 /// What gains and losses are in.
@@ -164,9 +164,4 @@ impl Evidence {
         let show = |estimate: &Estimate| show(estimate.mean, &self.unit);
         format!("{} instead of {}", show(&self.with), show(&self.without))
     }
-}
-
-fn spread(estimate: &Estimate, unit: &str) -> String {
-    let half = estimate.ci95.map(|half| format!(" ± {}", show(half, unit))).unwrap_or_default();
-    format!("{}{half}", show(estimate.mean, unit))
 }

@@ -300,15 +300,24 @@ fn begin(studies: &[Study], options: &Options) -> Result<(Vec<Option<Open>>, Vec
 
 /// Writes what an experiment's runs give. What failed is missing, and is run again when the results are gone on with.
 fn close(study: &Study, open: Open) -> Result<Complete, StoreError> {
-    let place = |run: &Run| study.points.iter().position(|planned| planned.point == run.point);
     let mut runs = open.runs;
-    runs.sort_by_cached_key(|run| (place(run), run.seed));
-    let mut results = summarise(&runs);
-    let points = study.points.iter().map(|planned| &planned.point);
-    let judgement = verdict::judge(&study.experiment, points, &results);
-    verdict::annotate(&mut results, &judgement);
+    let (results, judgement) = settle(&study.experiment, &study.points, &mut runs);
     let directory = open.journal.finish(&runs, &results)?;
     Ok(Complete { experiment: study.experiment.clone(), directory, results, judgement })
+}
+
+/// Puts runs in the sweep's order, and says what they give: of those that are there, be they all or not.
+pub(crate) fn settle(
+    experiment: &Experiment,
+    points: &[Planned],
+    runs: &mut [Run],
+) -> (Vec<PointResult>, Judgement) {
+    let place = |run: &Run| points.iter().position(|planned| planned.point == run.point);
+    runs.sort_by_cached_key(|run| (place(run), run.seed));
+    let mut results = summarise(runs);
+    let judgement = verdict::judge(experiment, points.iter().map(|planned| &planned.point), &results);
+    verdict::annotate(&mut results, &judgement);
+    (results, judgement)
 }
 
 /// Why there is no outcome.

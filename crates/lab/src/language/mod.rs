@@ -29,7 +29,7 @@ use indexmap::IndexMap;
 pub(crate) use dimension::base;
 pub use dimension::factor;
 pub use error::ConditionError;
-pub use show::show;
+pub use show::{show, spread};
 pub use table::Table;
 
 use expression::Node;

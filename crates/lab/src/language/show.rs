@@ -1,5 +1,7 @@
 //! Numbers as people read them.
 
+use crate::results::Estimate;
+
 /// A number in a base unit (s, B, bit/s, 1) with three significant digits, in the unit that suits it: `0.0413` s is `41.3 ms`.
 pub fn show(value: f64, unit: &str) -> String {
     const STEPS: [(f64, &str); 4] = [(1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, "")];
@@ -18,6 +20,12 @@ pub fn show(value: f64, unit: &str) -> String {
     };
     let number = digits(value / factor);
     if unit.is_empty() { number } else { format!("{number} {unit}") }
+}
+
+/// A mean and half of its interval, if it has one: `41.3 ms ± 2.5 ms`.
+pub fn spread(estimate: &Estimate, unit: &str) -> String {
+    let half = estimate.ci95.map(|half| format!(" ± {}", show(half, unit))).unwrap_or_default();
+    format!("{}{half}", show(estimate.mean, unit))
 }
 
 /// Three significant digits, more before the point.

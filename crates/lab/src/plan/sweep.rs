@@ -19,6 +19,13 @@ struct Step {
     sets: Vec<(KeyPath, Value)>,
 }
 
+impl Step {
+    /// Whether it sets what is at a path, or a table that it is in.
+    fn covers(&self, path: &KeyPath) -> bool {
+        self.sets.iter().any(|(set, _)| set.is_above(path))
+    }
+}
+
 /// Axes with their steps.
 pub(super) struct Axes<'e>(Vec<(&'e str, Vec<Step>)>);
 
@@ -44,9 +51,8 @@ impl Axes<'_> {
                 let names = experiment.sweep.get(*earlier).map(|axis| naming(axis, tree)).unwrap_or_default();
                 let theirs: IndexSet<&KeyPath> = sets(others).collect();
                 let is_undone = |path: &&KeyPath| {
-                    let covers = |step: &Step| step.sets.iter().any(|(set, _)| set.is_above(path));
-                    let always = !steps.is_empty() && steps.iter().all(covers);
-                    always || names.contains(path) && steps.iter().any(covers)
+                    all_cover(steps, path)
+                        || names.contains(path) && steps.iter().any(|step| step.covers(path))
                 };
                 Some((earlier, theirs.into_iter().find(is_undone)?))
             });
@@ -61,9 +67,7 @@ impl Axes<'_> {
 
     /// The axis that sets what is at a path whatever its value.
     pub(super) fn always_sets(&self, path: &KeyPath) -> Option<&str> {
-        let covers = |step: &Step| step.sets.iter().any(|(set, _)| set.is_above(path));
-        let always = |steps: &[Step]| !steps.is_empty() && steps.iter().all(covers);
-        self.0.iter().find(|(_, steps)| always(steps)).map(|(axis, _)| *axis)
+        self.0.iter().find(|(_, steps)| all_cover(steps, path)).map(|(axis, _)| *axis)
     }
 
     /// What their values are called.
@@ -106,6 +110,11 @@ impl Axes<'_> {
         }
         (point, Ok(changed))
     }
+}
+
+/// Whether an axis has values, and each of them sets what is at a path.
+fn all_cover(steps: &[Step], path: &KeyPath) -> bool {
+    !steps.is_empty() && steps.iter().all(|step| step.covers(path))
 }
 
 /// All that some values of an axis set.

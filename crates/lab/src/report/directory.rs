@@ -8,10 +8,9 @@ use super::{
     Entry, INDEX, INDEX_MARKDOWN, MARKDOWN, Material, PAGE, TcpInUse, index, index_markdown, markdown, page,
 };
 use crate::VERSION;
-use crate::campaign::summarise;
+use crate::campaign::settle;
 use crate::document::{Document, Mistakes};
 use crate::store::{Directory, StoreError, replace};
-use crate::verdict::{annotate, judge};
 
 /// Why there is no report.
 #[derive(Debug, Error)]
@@ -49,12 +48,8 @@ fn with(
     let name = directory.path().join(FILES[0]).display().to_string();
     let document = Document::parse(&name, &text).map_err(ReportError::Document)?;
     let planned = document.points().map_err(ReportError::Document)?;
-    // Of the runs that are there, be they all or not.
     let mut runs = directory.runs()?;
-    runs.sort_by_cached_key(|run| (planned.iter().position(|planned| planned.point == run.point), run.seed));
-    let mut results = summarise(&runs);
-    let judgement = judge(document.experiment(), planned.iter().map(|planned| &planned.point), &results);
-    annotate(&mut results, &judgement);
+    let (results, judgement) = settle(document.experiment(), &planned, &mut runs);
     let there = |file: &&str| *file == MARKDOWN || directory.path().join(file).is_file();
     let files: Vec<String> = FILES.iter().filter(|file| there(file)).map(|&file| file.to_owned()).collect();
     let material = Material {

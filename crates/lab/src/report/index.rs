@@ -189,19 +189,10 @@ fn counts(count: Tally) -> Markup {
     }
 }
 
-fn parts(count: Tally) -> [(Verdict, usize); 4] {
-    [
-        (Verdict::Holds, count.holds),
-        (Verdict::Differs, count.differs),
-        (Verdict::Fails, count.fails),
-        (Verdict::Undecided, count.undecided),
-    ]
-}
-
 /// `3 ✓ 1 ✗`, of what there is.
 fn marks(count: Tally) -> Markup {
     html! { @if count.total() == 0 { span.soft { "–" } } @else {
-        @for (verdict, number) in parts(count) { @if number > 0 {
+        @for (verdict, number) in count.parts() { @if number > 0 {
             span class={ "count " (word(verdict)) } title=(word(verdict)) { (number) " " span aria-label=(word(verdict)) role="img" { (sign(verdict)) } } " "
         } }
     } }
@@ -224,18 +215,22 @@ fn of_paper(id: Option<&str>, entries: &[&Entry], timed: bool) -> Markup {
     } }
 }
 
+/// Whose something is, if it is not a claim of the paper.
+const fn words(whose: Whose) -> Option<&'static str> {
+    match whose {
+        Whose::Paper => None,
+        Whose::Ours => Some("a claim of ours"),
+        Whose::Values => Some("published values"),
+    }
+}
+
 fn shortfall(entry: &Entry, short: &Shortfall) -> Markup {
-    let whose = match short.whose {
-        Whose::Paper => "",
-        Whose::Ours => "a claim of ours",
-        Whose::Values => "published values",
-    };
     html! { li class=(word(short.verdict)) {
         (badge(short.verdict))
         div {
             p.text { (short.what) }
             p.why { (inline(&short.why)) }
-            p.why { a href=(link(&entry.id)) { (entry.id) } @if !whose.is_empty() { " · " (whose) } }
+            p.why { a href=(link(&entry.id)) { (entry.id) } @if let Some(whose) = words(short.whose) { " · " (whose) } }
         }
     } }
 }
@@ -320,7 +315,8 @@ fn experiments_markdown(entries: &[&Entry]) -> String {
 
 /// `3 ✓ 1 ✗`, of what there is.
 fn marked(count: Tally) -> String {
-    let parts: Vec<String> = parts(count)
+    let parts: Vec<String> = count
+        .parts()
         .into_iter()
         .filter(|(_, number)| *number > 0)
         .map(|(verdict, number)| format!("{number} {}", sign(verdict)))
@@ -329,11 +325,7 @@ fn marked(count: Tally) -> String {
 }
 
 fn bullet(entry: &Entry, short: &Shortfall) -> String {
-    let whose = match short.whose {
-        Whose::Paper => "",
-        Whose::Ours => ", a claim of ours",
-        Whose::Values => ", published values",
-    };
+    let whose = words(short.whose).map(|words| format!(", {words}")).unwrap_or_default();
     let why = if short.why.is_empty() { String::new() } else { format!("  {}\n", plain(&short.why)) };
     let (verdict, what) = (short.verdict, plain(&short.what));
     format!("- {} **{}**: {what} (`{}`{whose}).\n{why}", sign(verdict), word(verdict), entry.id)

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::material::Material;
 use super::table::{Grid, GridCell, GridRow, all};
-use super::{page, paper, sign, word};
+use super::{page, paper, sign, told, verb, word};
 use crate::experiment::ClaimKind;
 use crate::verdict::Tally;
 
@@ -100,15 +100,8 @@ fn grid(grid: &Grid) -> String {
 
 /// `3 hold, 1 differs, 1 fails`.
 pub(super) fn counted(count: Tally) -> String {
-    let part =
-        |number: usize, one: &str, many: &str| format!("{number} {}", if number == 1 { one } else { many });
-    let mut parts = vec![
-        part(count.holds, "holds", "hold"),
-        part(count.differs, "differs", "differ"),
-        part(count.fails, "fails", "fail"),
-    ];
-    parts.extend((count.undecided > 0).then(|| format!("{} undecided", count.undecided)));
-    parts.join(", ")
+    let parts = told(count).map(|(verdict, number)| format!("{number} {}", verb(verdict, number)));
+    parts.collect::<Vec<_>>().join(", ")
 }
 
 /// An experiment's report.

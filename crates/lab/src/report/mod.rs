@@ -43,9 +43,10 @@ pub const INDEX: &str = "index.html";
 pub const INDEX_MARKDOWN: &str = "index.md";
 
 use crate::results::Verdict;
+use crate::verdict::Tally;
 
 /// A verdict as a word.
-fn word(verdict: Verdict) -> &'static str {
+pub const fn word(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Holds => "holds",
         Verdict::Differs => "differs",
@@ -54,8 +55,23 @@ fn word(verdict: Verdict) -> &'static str {
     }
 }
 
+/// The same of so many things: three of them `hold`.
+const fn verb(verdict: Verdict, number: usize) -> &'static str {
+    match verdict {
+        Verdict::Holds if number != 1 => "hold",
+        Verdict::Differs if number != 1 => "differ",
+        Verdict::Fails if number != 1 => "fail",
+        other => word(other),
+    }
+}
+
+/// What is said of a tally: whatever was decided, and what was not if there is any.
+fn told(tally: Tally) -> impl Iterator<Item = (Verdict, usize)> {
+    tally.parts().into_iter().filter(|(verdict, number)| *verdict != Verdict::Undecided || *number > 0)
+}
+
 /// A verdict as a sign, for whoever does not see colours.
-fn sign(verdict: Verdict) -> &'static str {
+pub const fn sign(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Holds => "✓",
         Verdict::Differs => "≈",

@@ -10,7 +10,7 @@ use super::figure::{self, Chart};
 use super::material::Material;
 use super::table::{self, Grid, GridCell};
 use super::unit::Base;
-use super::{INDEX, axes, index, number, paper, prose, sign, word};
+use super::{INDEX, axes, index, number, paper, prose, sign, told, verb, word};
 use crate::experiment::{Claim, ClaimKind};
 use crate::results::{ClaimOutcome, Verdict};
 use crate::verdict::Tally;
@@ -133,18 +133,15 @@ pub(super) fn runs(material: &Material) -> String {
 
 /// How many hold, differ and fail, of several things.
 pub(super) fn tallies(counts: &[(&str, Tally)]) -> Markup {
-    let part = |verdict: Verdict, count: usize, verb: &str| {
+    let part = |(verdict, count): (Verdict, usize)| {
         html! { span class={ "tally " (word(verdict)) @if count == 0 { " none" } } {
-            span.sign aria-hidden="true" { (sign(verdict)) } " " b { (count) } " " (verb)
+            span.sign aria-hidden="true" { (sign(verdict)) } " " b { (count) } " " (verb(verdict, count))
         } }
     };
     html! { .tiles { @for (what, count) in counts.iter().filter(|(_, count)| count.total() > 0) {
         .tile {
             h2 { (what) }
-            p { (part(Verdict::Holds, count.holds, if count.holds == 1 { "holds" } else { "hold" }))
-                (part(Verdict::Differs, count.differs, if count.differs == 1 { "differs" } else { "differ" }))
-                (part(Verdict::Fails, count.fails, if count.fails == 1 { "fails" } else { "fail" }))
-                @if count.undecided > 0 { (part(Verdict::Undecided, count.undecided, "undecided")) } }
+            p { @for one in told(*count) { (part(one)) } }
         }
     } } }
 }

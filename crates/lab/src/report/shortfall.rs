@@ -1,6 +1,6 @@
 //! What does not hold, with its reason: what a reader of an index wants to see of an experiment.
 
-use super::{number, table};
+use super::{number, table, verb};
 use crate::experiment::{ClaimKind, Experiment, Row};
 use crate::results::Verdict;
 use crate::verdict::{Comparison, Judgement, Tally};
@@ -73,17 +73,13 @@ fn of_values(experiment: &Experiment, why: Option<&str>, cells: &[&Comparison]) 
         [_] => format!(", ours {} theirs", number::ratio(least)),
         _ => format!(", ours {} to {} theirs", number::ratio(least), number::ratio(most)),
     };
-    let Tally { differs, fails, undecided, .. } = Tally::of(cells.iter().map(|cell| cell.verdict));
-    let counts =
-        [(differs, "differs", "differ"), (fails, "fails", "fail"), (undecided, "undecided", "undecided")];
-    let counts: Vec<String> = counts
-        .into_iter()
-        .filter(|(count, ..)| *count > 0)
-        .map(|(count, one, many)| format!("{count} {}", if count == 1 { one } else { many }))
-        .collect();
+    let tally = Tally::of(cells.iter().map(|cell| cell.verdict));
+    let some = tally.parts().into_iter().filter(|(_, count)| *count > 0);
+    let counts: Vec<String> =
+        some.map(|(verdict, count)| format!("{count} {}", verb(verdict, count))).collect();
     Shortfall {
         whose: Whose::Values,
-        verdict: match (fails, differs) {
+        verdict: match (tally.fails, tally.differs) {
             (0, 0) => Verdict::Undecided,
             (0, _) => Verdict::Differs,
             _ => Verdict::Fails,

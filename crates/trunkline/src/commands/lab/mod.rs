@@ -14,6 +14,7 @@ use std::path::Path;
 use std::thread::available_parallelism;
 
 use trunkline_lab::document::{Document, Mistakes};
+use trunkline_lab::results::Point;
 use trunkline_lab::store::StoreError;
 
 use crate::cli::LabCommand;
@@ -62,6 +63,12 @@ impl Wrong {
 /// Runs at a time: what was asked for, or one for each CPU.
 fn jobs(asked: Option<u16>) -> usize {
     asked.map_or_else(|| available_parallelism().map_or(1, usize::from), usize::from)
+}
+
+/// `flows=10, trunk=with`.
+fn named(point: &Point) -> String {
+    let values: Vec<_> = point.iter().map(|(axis, value)| format!("{axis}={value}")).collect();
+    values.join(", ")
 }
 
 /// A file as it is to be run.

@@ -11,7 +11,7 @@ use trunkline_lab::store::Begin;
 use trunkline_testbed::interrupt;
 
 use super::progress::Bar;
-use super::{Wrong, jobs, print, read, report, set, verdicts};
+use super::{Wrong, jobs, named, print, read, report, set, verdicts};
 use crate::cli::{Execution, RunArguments};
 use crate::failure::Failure;
 
@@ -141,6 +141,5 @@ fn tell(campaign: &Campaign, execution: &Execution) -> Result<(), Failure> {
 
 /// ` at flows=10, trunk=with`.
 fn at(point: &Point) -> String {
-    let values: Vec<_> = point.iter().map(|(axis, value)| format!("{axis}={value}")).collect();
-    if values.is_empty() { String::new() } else { format!(" at {}", values.join(", ")) }
+    if point.is_empty() { String::new() } else { format!(" at {}", named(point)) }
 }

@@ -7,10 +7,12 @@ use std::path::Path;
 use trunkline_lab::campaign::Complete;
 use trunkline_lab::catalogue;
 use trunkline_lab::experiment::ClaimKind;
-use trunkline_lab::language::show;
-use trunkline_lab::report::{Entry, Whose, shortfalls};
+use trunkline_lab::language::spread;
+use trunkline_lab::report::{Entry, Whose, shortfalls, sign, word};
 use trunkline_lab::results::{PointResult, Verdict};
 use trunkline_lab::verdict::Tally;
+
+use super::named;
 
 /// The width of text that a person reads.
 const WIDTH: usize = 96;
@@ -52,10 +54,8 @@ pub(super) fn of_experiment(complete: &Complete, page: &Path) -> String {
 fn measured(results: &[PointResult]) -> String {
     let mut text = String::new();
     for result in results.iter().take(MOST_POINTS) {
-        let values: Vec<String> =
-            result.point.iter().map(|(axis, value)| format!("{axis}={value}")).collect();
-        if !values.is_empty() {
-            text += &["  ", &values.join(", "), "\n"].concat();
+        if !result.point.is_empty() {
+            text += &["  ", &named(&result.point), "\n"].concat();
         }
         let told = |name: &&String| {
             let mut parts = name.splitn(2, '.');
@@ -64,9 +64,7 @@ fn measured(results: &[PointResult]) -> String {
         let width = result.metrics.keys().filter(told).map(|name| name.chars().count()).max().unwrap_or(0);
         for (name, estimate) in result.metrics.iter().filter(|(name, _)| told(name)) {
             let unit = catalogue::unit(name).unwrap_or("1");
-            let half = estimate.ci95.map(|half| format!(" ± {}", show(half, unit))).unwrap_or_default();
-            let mean = show(estimate.mean, unit);
-            let _ = writeln!(text, "    {name:width$}  {mean}{half}");
+            let _ = writeln!(text, "    {name:width$}  {}", spread(estimate, unit));
         }
     }
     if results.len() > MOST_POINTS {
@@ -123,16 +121,17 @@ pub(super) fn words(tally: Tally) -> String {
 
 /// A word of nine columns or a little more, in colour on a terminal.
 fn mark(verdict: Verdict) -> String {
-    let (word, colour) = match verdict {
-        Verdict::Holds => ("✓ holds  ", 32),
-        Verdict::Differs => ("≈ differs", 33),
-        Verdict::Fails => ("✗ fails  ", 31),
-        Verdict::Undecided => ("? undecided", 36),
+    let colour = match verdict {
+        Verdict::Holds => 32,
+        Verdict::Differs => 33,
+        Verdict::Fails => 31,
+        Verdict::Undecided => 36,
     };
+    let text = format!("{} {:<7}", sign(verdict), word(verdict));
     if io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none() {
-        format!("\x1b[{colour}m{word}\x1b[0m")
+        format!("\x1b[{colour}m{text}\x1b[0m")
     } else {
-        word.to_owned()
+        text
     }
 }
 
