@@ -161,14 +161,14 @@ impl LaneTx {
         self.pacing.as_ref().and_then(EdgePacing::claim)
     }
 
-    /// Sets the ceiling, moved towards a `fair` share among the lanes to the same peer, bit/s.
+    /// Sets how its segments are spaced, a ceiling moved towards a `fair` share among the lanes to the same peer, bit/s.
     pub(crate) fn pace(&mut self, fair: Option<f64>) -> io::Result<()> {
         self.pacing_due = false;
         let Some(pacing) = &mut self.pacing else { return Ok(()) };
         if let Some(fair) = fair {
             pacing.share(fair);
         }
-        let bytes = pacing.ceiling().map(|rate| rate.bits_per_second() / 8);
+        let bytes = pacing.spacing().map(|rate| rate.bits_per_second() / 8);
         sys::set_max_pacing_rate(self.fd.as_fd(), bytes)
     }
 

@@ -82,6 +82,29 @@ fn flows_through_a_trunk_fill_the_link_and_share_it_and_the_core_drops_next_to_n
     assert!(report.classes[0].queue.dropped_total() > 100, "the edge drops");
 }
 
+/// What the lane lost keeps the user waiting, and its repeat lets all of it go at once. Unspaced, the user's answer to
+/// that overruns a short buffer again.
+#[test]
+fn a_lane_on_a_long_path_does_not_burst_into_its_short_buffer() {
+    let path = LinkSettings::new(Rate::from_mbit(10.0), Duration::from_millis(200)).queue(packets(50));
+    let tcp = Arc::new(linux(GrowthKind::Cubic));
+    let measure = |edge_pacing| {
+        let single = AcrossTrunk::single(packets(400), linux(GrowthKind::Cubic));
+        let mut dumbbell = Dumbbell::with_trunk(1, 1, &path, AcrossTrunk { edge_pacing, ..single });
+        let source = dumbbell.bulk(0, 1, &tcp, (Duration::ZERO, Duration::ZERO));
+        dumbbell.network.run_for(Duration::from_secs(20));
+        let dropped =
+            |dumbbell: &Dumbbell| dumbbell.network.link_state(dumbbell.bottleneck[0]).queue().dropped_total();
+        let before = dropped(&dumbbell);
+        let rate = mbit(&mut dumbbell, &[source], Duration::from_secs(100))[0];
+        (rate, dropped(&dumbbell) - before)
+    };
+    let ((spaced, lost), (unspaced, lost_unspaced)) = (measure(true), measure(false));
+    assert!(spaced > 8.0, "{spaced} Mbit/s of 9.3");
+    assert!(spaced > 1.15 * unspaced, "{spaced} and {unspaced} Mbit/s");
+    assert!(lost * 10 < lost_unspaced, "{lost} and {lost_unspaced} drops");
+}
+
 #[test]
 fn a_class_of_its_own_keeps_tcp_alive_beside_a_flood() {
     let shares = |with_trunk: bool| {

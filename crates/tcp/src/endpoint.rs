@@ -157,8 +157,10 @@ impl Endpoint {
         }
     }
 
-    /// What `SO_MAX_PACING_RATE` does: segments leave no faster, counted without their headers.
+    /// What `SO_MAX_PACING_RATE` does: segments leave no faster, counted without their headers. From the first ceiling on
+    /// they are spaced over the round trip too, by the window, and that stays when the ceiling goes, as in Linux.
     pub fn set_pacing_ceiling(&mut self, ceiling: Option<Rate>) {
+        let ceiling = ceiling.or(self.pacing_ceiling().and(Some(Rate::MAX)));
         match &mut self.sending {
             Sending::Silent(silent) => silent.ceiling = Ceiling::new(ceiling),
             Sending::Speaking(sender) => sender.ceiling = Ceiling::new(ceiling),

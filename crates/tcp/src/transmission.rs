@@ -11,12 +11,22 @@ impl Sender {
     fn pacing_rate(&self, settings: &Settings) -> Option<Rate> {
         let own = match settings.growth {
             GrowthKind::Bbr => self.congestion.pacing_rate(self.rtt.srtt()),
-            _ => None,
+            // A ceiling makes Linux space segments by the window too (`tcp_update_pacing_rate`).
+            _ => self.ceiling.rate().and(self.window_rate()),
         };
         match (own, self.ceiling.rate()) {
             (Some(own), Some(ceiling)) => Some(own.min(ceiling)),
             (own, ceiling) => own.or(ceiling),
         }
+    }
+
+    /// The window in half a round trip while it is below half the slow-start threshold, in five sixths of one after.
+    fn window_rate(&self) -> Option<Rate> {
+        let rtt = self.rtt.srtt()?.as_nanos().max(1);
+        let window = self.congestion.cwnd().max(self.outstanding() as u32);
+        let percent = if self.congestion.cwnd() < self.congestion.ssthresh() / 2 { 200 } else { 120 };
+        let bits = u128::from(window) * 8 * 10_000_000 * percent / rtt;
+        Some(Rate::from_bits_per_second(u64::try_from(bits).unwrap_or(u64::MAX)))
     }
 
     /// The next segment to send.

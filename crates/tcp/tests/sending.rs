@@ -2,12 +2,14 @@
 
 mod common;
 
+use std::time::Duration;
+
 use common::{End, Fate, MSS, Pair, ms, plain};
 use trunkline_packet::TcpFlags;
 use trunkline_tcp::{Event, Recovery, Settings, Wakeup};
 use trunkline_units::Rate;
 
-const DELAY: std::time::Duration = std::time::Duration::from_millis(50);
+const DELAY: Duration = Duration::from_millis(50);
 
 fn lengths_of_five_small_writes(settings: Settings) -> Vec<u32> {
     let mut pair = Pair::connected(settings, DELAY);
@@ -151,21 +153,40 @@ fn repeats_cannot_be_marked() {
 #[test]
 fn a_pacing_ceiling_spaces_segments() {
     let mut pair = Pair::connected(Settings { initial_window: 30, ..plain() }, DELAY);
-    pair.client.set_pacing_ceiling(Some(Rate::from_mbit(8.0)));
+    pair.client.set_pacing_ceiling(Some(Rate::from_mbit(4.0)));
     let now = pair.now;
     pair.client.write(now, 20_000);
     pair.flush();
     assert!(matches!(pair.client.next_wakeup(), Some((_, Wakeup::Pacing))));
     pair.run_for(ms(500));
     let times: Vec<_> = pair.data_sent().iter().map(|sent| (sent.0 - now).as_micros()).collect();
-    assert_eq!(times, (0..20).map(|n| n * 1000).collect::<Vec<_>>());
-    // And it can be taken away.
-    pair.trace.clear();
-    pair.client.set_pacing_ceiling(None);
-    let now = pair.now;
-    pair.client.write(now, 20_000);
-    pair.flush();
-    assert!(pair.data_sent().iter().all(|sent| sent.0 == now));
+    assert_eq!(times, (0..20).map(|n| n * 2000).collect::<Vec<_>>());
+}
+
+/// As in Linux: two windows in a round trip below half of the slow-start threshold (`tcp_pacing_ss_ratio`); and they
+/// stay spaced when the ceiling goes.
+#[test]
+fn below_a_ceiling_and_after_it_segments_are_spaced_over_the_round_trip() {
+    let mut pair = Pair::connected(Settings { initial_window: 30, ..plain() }, DELAY);
+    for ceiling in [Some(Rate::MAX), None] {
+        pair.trace.clear();
+        pair.client.set_pacing_ceiling(ceiling);
+        let (now, window, srtt) = (pair.now, pair.client.cwnd(), pair.client.srtt().unwrap());
+        pair.client.write(now, 20_000);
+        // Before the first acknowledgement comes.
+        pair.run_for(DELAY);
+        let times: Vec<_> = pair.data_sent().iter().map(|sent| sent.0 - now).collect();
+        assert_eq!(times.len(), 20, "{times:?}");
+        for (number, time) in times.iter().enumerate() {
+            let expected = srtt * (number as u32 * 1000) / (window * 2);
+            assert!(
+                time.abs_diff(expected) < Duration::from_micros(1),
+                "{number}: {time:?}, not {expected:?}"
+            );
+        }
+        // Until all is acknowledged, and no longer: a window that rests for a timeout begins anew.
+        pair.run_for(DELAY * 2);
+    }
 }
 
 #[test]

@@ -16,6 +16,10 @@
 //!   while, twice as long each time in vain. The two modes are Copa's (Arun and Balakrishnan 2018).
 //!
 //! Paths on which no queue of milliseconds forms never see a ceiling.
+//!
+//! Below a ceiling and without one, what a lane sends is spaced over its round trip. Users whose packets waited for
+//! a repeat of the lane's get them at once and answer at once; unspaced, the lane, which has stood idle meanwhile with its
+//! window open, would send all of it into the path's buffer in one burst, and lose most of that.
 
 use std::time::Duration;
 
@@ -53,6 +57,8 @@ pub struct EdgePacing {
     /// Updates in a row, without a ceiling, that saw a queue.
     seen: u32,
     updated: Option<Instant>,
+    /// Whether the path is one on which segments are spaced. That does not end: no kernel takes it back.
+    spaced: bool,
     /// When the queue in the core was last short.
     short_at: Instant,
     compete_until: Instant,
@@ -79,6 +85,8 @@ impl EdgePacing {
     const BUSY: usize = 16 * 1448;
     /// Below this no path is held, bit/s.
     const FLOOR: f64 = 64_000.0;
+    /// Segments are spaced on paths no shorter than this. On shorter ones a window is little, and timers cost much.
+    const SPACED: Duration = Duration::from_millis(1);
 
     /// What it does now.
     pub const fn mode(&self) -> PacingMode {
@@ -88,6 +96,12 @@ impl EdgePacing {
     /// The ceiling in force.
     pub fn ceiling(&self) -> Option<Rate> {
         (self.mode == PacingMode::Held).then(|| Rate::from_bits_per_second(self.ceiling as u64))
+    }
+
+    /// The most that segments are to be spaced by, with [`Rate::MAX`] as the window and the round trip have it; `None` where
+    /// they need not be spaced.
+    pub fn spacing(&self) -> Option<Rate> {
+        self.ceiling().or(self.spaced.then_some(Rate::MAX))
     }
 
     /// What the path was found to carry for this lane, bit/s, if it is held and packets wait for it.
@@ -122,8 +136,15 @@ impl EdgePacing {
         Self::TARGET + min_rtt / 32
     }
 
-    /// Takes note of how the lane does; `waiting` if packets wait for it. Whether the ceiling may have changed.
+    /// Takes note of how the lane does; `waiting` if packets wait for it. Whether [`EdgePacing::spacing`] may have changed.
     pub fn update(&mut self, now: Instant, lane: &LaneSnapshot, waiting: bool) -> bool {
+        let before = self.spaced;
+        self.spaced |= lane.min_rtt.is_some_and(|rtt| rtt >= Self::SPACED);
+        self.steered(now, lane, waiting) || before != self.spaced
+    }
+
+    /// The same of the ceiling.
+    fn steered(&mut self, now: Instant, lane: &LaneSnapshot, waiting: bool) -> bool {
         let (Some(srtt), Some(min_rtt), Some(rate)) = (lane.srtt, lane.min_rtt, lane.delivery_rate) else {
             return false;
         };
@@ -338,6 +359,23 @@ mod tests {
     }
 
     #[test]
+    fn segments_are_spaced_from_the_first_look_at_a_path_of_milliseconds() {
+        let mut pacing = EdgePacing::default();
+        assert_eq!(pacing.spacing(), None);
+        let lane = LaneSnapshot { min_rtt: Some(Duration::from_millis(30)), ..LaneSnapshot::default() };
+        assert!(pacing.update(Instant::ZERO, &lane, false));
+        assert_eq!(
+            (pacing.mode(), pacing.ceiling(), pacing.spacing()),
+            (PacingMode::Free, None, Some(Rate::MAX))
+        );
+        assert!(!pacing.update(Instant::from_millis(1), &lane, false), "nothing new");
+        let mut path = Path::new();
+        let _ = run(&mut pacing, &mut path, 5000, 50e6, 0.0);
+        assert_eq!(pacing.mode(), PacingMode::Held);
+        assert_eq!(pacing.spacing(), pacing.ceiling());
+    }
+
+    #[test]
     fn a_path_without_a_queue_of_milliseconds_is_left_alone() {
         let mut pacing = EdgePacing::default();
         let lane = LaneSnapshot {
@@ -347,7 +385,7 @@ mod tests {
             ..LaneSnapshot::default()
         };
         assert!((0..10_000).all(|n| !pacing.update(Instant::from_millis(n), &lane, true)));
-        assert_eq!(pacing.ceiling(), None);
+        assert_eq!(pacing.spacing(), None);
     }
 
     #[test]
@@ -359,6 +397,8 @@ mod tests {
             delivery_rate: Some(Rate::from_mbit(0.1)),
             ..LaneSnapshot::default()
         };
-        assert!((0..1000).all(|n| !pacing.update(Instant::from_millis(n * 10), &lane, false)));
+        let _ = pacing.update(Instant::ZERO, &lane, false);
+        assert!((1..1000).all(|n| !pacing.update(Instant::from_millis(n * 10), &lane, false)));
+        assert_eq!(pacing.ceiling(), None);
     }
 }

@@ -152,6 +152,6 @@ pub(crate) enum Scenario {
     Rivals,
     /// Timeouts and fairness of many TCP flows in one trunk.
     Drops,
-    /// One TCP flow in a trunk over a WAN that loses packets.
+    /// One TCP flow in a trunk over a WAN that loses packets, is cut, or is long.
     Meltdown,
 }

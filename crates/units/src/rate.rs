@@ -7,6 +7,9 @@ use std::time::Duration;
 pub struct Rate(u64);
 
 impl Rate {
+    /// The largest: nothing takes any time.
+    pub const MAX: Rate = Rate(u64::MAX);
+
     /// A rate of so many bits per second.
     pub const fn from_bits_per_second(bits: u64) -> Self {
         Rate(bits)

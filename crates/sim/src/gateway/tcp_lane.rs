@@ -131,7 +131,7 @@ impl TcpLane {
         self.written - endpoint.unsent() - endpoint.unacknowledged()
     }
 
-    /// Has a look at the lane, unless it had one lately. Whether the ceiling on its pacing may have to move.
+    /// Has a look at the lane, unless it had one lately. Whether its pacing may have to change.
     fn refresh(&mut self, core: &Core, transmitter: &mut Transmitter<Packet>) -> bool {
         if !due(&mut self.refreshed, core.now, LaneSnapshot::REFRESH) {
             return false;
@@ -160,13 +160,13 @@ impl TcpLane {
         self.pacing.as_mut().is_some_and(|pacing| pacing.update(core.now, &self.snapshot, waiting))
     }
 
-    /// Sets the ceiling on the lane's pacing, moved towards a `fair` share among the lanes of its side, bit/s.
+    /// Sets how the lane's segments are spaced, a ceiling moved towards a `fair` share among the lanes of its side, bit/s.
     pub(super) fn pace(&mut self, core: &mut Core, fair: Option<f64>) {
         let Some(pacing) = &mut self.pacing else { return };
         if let Some(fair) = fair {
             pacing.share(fair);
         }
-        core.connections[self.end.0 as usize].endpoint.set_pacing_ceiling(pacing.ceiling());
+        core.connections[self.end.0 as usize].endpoint.set_pacing_ceiling(pacing.spacing());
         core.flush(self.end);
     }
 

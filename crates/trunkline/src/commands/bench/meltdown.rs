@@ -1,8 +1,9 @@
-//! `bench meltdown`: TCP over TCP on a WAN that loses packets, or is away for a moment.
+//! `bench meltdown`: TCP over TCP on a WAN that loses packets, is away for a moment, or is long.
 //!
 //! A reliable lane repairs every loss itself, and while it does the user's TCP waits, may lose patience, and repeats what is
 //! only waiting in the trunk. The filter is to keep those repeats out of the lane. Losses are random and on the way of the data
-//! only; acknowledgements come back unharmed.
+//! only; acknowledgements come back unharmed. On a long WAN it is the buffer that loses them: what waited behind a repeat of the
+//! lane's comes to the user at once, and so does what the user sends for it.
 
 use std::time::Duration;
 
@@ -20,13 +21,16 @@ use crate::failure::Failure;
 /// Seconds that count.
 pub(super) const SECONDS: u32 = 20;
 
-const RATE_MBIT: f64 = 50.0;
-const ROUND_TRIP: Duration = Duration::from_millis(50);
-const BUFFER: Duration = Duration::from_millis(50);
+const PATH: Path =
+    Path { rate_mbit: 50.0, round_trip: Duration::from_millis(50), buffer: Duration::from_millis(50) };
+/// As over a satellite, and with a buffer of a sixth of what is under way.
+const LONG: Path =
+    Path { rate_mbit: 10.0, round_trip: Duration::from_millis(400), buffer: Duration::from_millis(60) };
 const LOSSES: [f64; 3] = [0.0, 0.01, 0.03];
 /// Congestion controls of the user's flow.
 const USERS: [&str; 2] = ["cubic", "reno"];
-const LEAD: Duration = Duration::from_secs(3);
+const PLAIN_LEAD: Duration = Duration::from_secs(3);
+const LONG_LEAD: Duration = Duration::from_secs(12);
 /// Repeats that may be carried without need, in percent of the segments sent. What the edge has dropped must be repeated; beyond
 /// that a reliable lane loses nothing.
 const REPEATS_PERCENT: f64 = 1.0;
@@ -42,6 +46,21 @@ const MEASURES: [Measure; 8] = [
     Measure::new("edge_drops", "edge drops", 0),
 ];
 
+/// A WAN.
+#[derive(Debug, Clone, Copy)]
+struct Path {
+    rate_mbit: f64,
+    round_trip: Duration,
+    buffer: Duration,
+}
+
+impl Path {
+    fn told(self) -> String {
+        let (round_trip, buffer) = (self.round_trip.as_millis(), self.buffer.as_millis());
+        format!("WAN {} Mbit/s, RTT {round_trip} ms, buffer {buffer} ms", self.rate_mbit)
+    }
+}
+
 /// What is wrong with the WAN.
 #[derive(Debug, Clone, Copy)]
 enum Trouble {
@@ -49,6 +68,25 @@ enum Trouble {
     Loss(f64),
     /// It is cut for [`CUT`], every [`CUT_INTERVAL`]: the lane waits for a timer of its own, and the user's TCP with it.
     Cuts,
+    /// It is [`LONG`].
+    Length,
+}
+
+impl Trouble {
+    const fn path(self) -> Path {
+        match self {
+            Trouble::Loss(_) | Trouble::Cuts => PATH,
+            Trouble::Length => LONG,
+        }
+    }
+
+    /// Until a flow has found its rate.
+    const fn lead(self) -> Duration {
+        match self {
+            Trouble::Loss(_) | Trouble::Cuts => PLAIN_LEAD,
+            Trouble::Length => LONG_LEAD,
+        }
+    }
 }
 
 const CUT: Duration = Duration::from_millis(700);
@@ -63,16 +101,17 @@ struct Condition {
 }
 
 pub(super) fn run(bench: &Bench) -> Result<String, Failure> {
-    let rows =
-        bench.run(cells(), LEAD + bench.seconds + Duration::from_secs(1), |cell| measure(bench, cell))?;
+    let time = PLAIN_LEAD + bench.seconds + Duration::from_secs(1);
+    let rows = bench.run(cells(), time, |cell| measure(bench, cell))?;
     let held = cells().into_iter().filter(|cell| cell.condition.held);
     let requirements = held.flat_map(|cell| requirements(&cell, &rows)).collect();
     let about = format!(
-        "one user flow for {} s after {} s, WAN {RATE_MBIT} Mbit/s, RTT {} ms, buffer {} ms, losses on the way of the data",
+        "one user flow for {} s after {} s, {}, losses on the way of the data; length: after {} s, {}",
         bench.seconds.as_secs(),
-        LEAD.as_secs(),
-        ROUND_TRIP.as_millis(),
-        BUFFER.as_millis(),
+        PLAIN_LEAD.as_secs(),
+        PATH.told(),
+        LONG_LEAD.as_secs(),
+        LONG.told(),
     );
     Report { about, measures: &MEASURES, rows: &rows, requirements }.text(bench)
 }
@@ -98,15 +137,21 @@ fn cells() -> Vec<Cell<Condition>> {
     let mut cells = Vec::new();
     let filter = |name, keys: &str| Variant::one_class(name, &format!("repeat_filter = {keys}"));
     for user in USERS {
-        for trouble in LOSSES.map(Trouble::Loss).into_iter().chain([Trouble::Cuts]) {
+        for trouble in LOSSES.map(Trouble::Loss).into_iter().chain([Trouble::Cuts, Trouble::Length]) {
             let mut add = |variant, held| {
                 let group = match trouble {
                     Trouble::Loss(loss) => format!("{user}, loss {} %", loss * 100.0),
                     Trouble::Cuts => format!("{user}, cuts"),
+                    Trouble::Length => format!("{user}, length"),
                 };
                 cells.push(Cell { group, variant, condition: Condition { trouble, user, held } });
             };
             add(Variant::direct(), false);
+            if matches!(trouble, Trouble::Length) {
+                add(filter("filter", "true"), false);
+                add(filter("filter", "true").unpaced(), false);
+                continue;
+            }
             add(filter("filter", "true"), true);
             add(filter("no-filter", "false"), false);
             for lane in ["cubic", "bbr"] {
@@ -119,15 +164,16 @@ fn cells() -> Vec<Cell<Condition>> {
 }
 
 fn measure(bench: &Bench, cell: &Cell<Condition>) -> Result<Measured, Failure> {
-    let rate = Rate::from_mbit(RATE_MBIT);
-    let site = Site::build(bench, &cell.variant, LinkSettings::wide_area(rate, ROUND_TRIP, BUFFER))?;
+    let (path, lead) = (cell.condition.trouble.path(), cell.condition.trouble.lead());
+    let wan = LinkSettings::wide_area(Rate::from_mbit(path.rate_mbit), path.round_trip, path.buffer);
+    let site = Site::build(bench, &cell.variant, wan)?;
     if let Trouble::Loss(loss) = cell.condition.trouble {
         site.link.set_loss(Way::Forward, loss);
     }
     let sink = site.sink(0)?;
-    let from = clock::now() + LEAD;
+    let from = clock::now() + lead;
     let to = from + bench.seconds;
-    let settings = BulkSettings::new(sink.address(), cell.condition.user, 1, LEAD + bench.seconds);
+    let settings = BulkSettings::new(sink.address(), cell.condition.user, 1, lead + bench.seconds);
     let flow = site.bulk(settings);
     let state = || -> Result<_, Failure> {
         let tcp = site.scene.a.tcp_counters().map_err(Failure::doing("cannot read the kernel's counters"))?;

@@ -41,10 +41,11 @@ impl Site {
                 scene.route_directly().map_err(failure)?;
                 None
             }
-            Carrier::Trunk { classes, congestion_control } => {
+            Carrier::Trunk { classes, congestion_control, lanes } => {
                 let setup = GatewaySetup {
                     classes: classes.clone(),
                     congestion_control: congestion_control.clone(),
+                    lanes: lanes.clone(),
                     ..GatewaySetup::new(&bench.binary, Encryption::Tls)
                 };
                 Some(scene.start_gateways_until(&setup, &bench.stop).map_err(failure)?)

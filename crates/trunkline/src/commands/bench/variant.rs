@@ -18,6 +18,8 @@ pub(super) enum Carrier {
         classes: Option<String>,
         /// The congestion control of the lanes; the gateway's own if none.
         congestion_control: Option<String>,
+        /// Other keys of the lanes, in TOML.
+        lanes: Option<String>,
     },
 }
 
@@ -31,13 +33,13 @@ impl Variant {
     pub(super) fn defaults() -> Self {
         Self {
             name: "default".to_owned(),
-            carrier: Carrier::Trunk { classes: None, congestion_control: None },
+            carrier: Carrier::Trunk { classes: None, congestion_control: None, lanes: None },
         }
     }
 
     /// Gateways with these classes.
     pub(super) fn classes(name: &str, classes: String) -> Self {
-        let carrier = Carrier::Trunk { classes: Some(classes), congestion_control: None };
+        let carrier = Carrier::Trunk { classes: Some(classes), congestion_control: None, lanes: None };
         Self { name: name.to_owned(), carrier }
     }
 
@@ -48,13 +50,19 @@ impl Variant {
 
     /// The same, over lanes with this congestion control. Its name tells.
     #[must_use]
-    pub(super) fn over(self, name: &str) -> Self {
-        let carrier = match self.carrier {
-            Carrier::Direct => Carrier::Direct,
-            Carrier::Trunk { classes, .. } => {
-                Carrier::Trunk { classes, congestion_control: Some(name.to_owned()) }
-            }
-        };
-        Self { name: format!("{}-{name}", self.name), carrier }
+    pub(super) fn over(mut self, name: &str) -> Self {
+        if let Carrier::Trunk { congestion_control, .. } = &mut self.carrier {
+            *congestion_control = Some(name.to_owned());
+        }
+        Self { name: format!("{}-{name}", self.name), ..self }
+    }
+
+    /// The same, over lanes whose segments leave as the window lets them. Its name tells.
+    #[must_use]
+    pub(super) fn unpaced(mut self) -> Self {
+        if let Carrier::Trunk { lanes, .. } = &mut self.carrier {
+            *lanes = Some("edge_pacing = false".to_owned());
+        }
+        Self { name: format!("{}-unpaced", self.name), ..self }
     }
 }
