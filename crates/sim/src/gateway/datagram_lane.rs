@@ -103,6 +103,8 @@ pub(super) struct DatagramLane {
     settled: u64,
     limited: bool,
     reduction: Option<Reduction>,
+    /// The next packet, for which the window had no room.
+    next_packet: Option<Packet>,
     /// Most octets under way at once in this round trip.
     peak: u32,
     marks_seen: u32,
@@ -152,6 +154,7 @@ impl DatagramLane {
                 settled: 0,
                 limited: false,
                 reduction: None,
+                next_packet: None,
                 peak: 0,
                 marks_seen: 0,
                 refreshed: None,
@@ -184,23 +187,23 @@ impl DatagramLane {
             transmitter.handle_lane(core.now, self.lane, &self.snapshot, self.settled);
         }
         let mut held = None;
-        while transmitter.has_backlog(self.lane) {
-            if !self.has_room() {
+        loop {
+            if self.next_packet.is_none() && transmitter.has_backlog(self.lane) {
+                match transmitter.poll_transmit(core.now, self.lane, &mut 1, drop) {
+                    Poll::Packet(packet) => self.next_packet = Some(packet),
+                    Poll::Wait(at) => held = Some(at),
+                    Poll::Nothing => {}
+                }
+            }
+            let Some(packet) = &self.next_packet else { break };
+            if !self.has_room(packet.length()) {
                 self.limited = true;
                 break;
             }
-            let mut room = 1;
-            match transmitter.poll_transmit(core.now, self.lane, &mut room, drop) {
-                Poll::Packet(packet) => {
-                    self.handed += u64::from(packet.length());
-                    transmitter.handle_handed(self.lane, self.handed);
-                    self.send(core, packet);
-                }
-                Poll::Wait(at) => {
-                    held = Some(at);
-                    break;
-                }
-                Poll::Nothing => break,
+            if let Some(packet) = self.next_packet.take() {
+                self.handed += u64::from(packet.length());
+                transmitter.handle_handed(self.lane, self.handed);
+                self.send(core, packet);
             }
         }
         if let Some(front) = self.arrivals.take_due(core.now) {
@@ -214,16 +217,16 @@ impl DatagramLane {
         }
     }
 
-    /// Whether another packet may leave. After a reduction packets leave in proportion to what arrives until the window is
+    /// Whether a packet of so many octets may leave. After a reduction packets leave in proportion to what arrives until the window is
     /// reached, so that half a round trip of silence is not followed by a half at the old rate (RFC 6937).
-    fn has_room(&self) -> bool {
-        let (cwnd, segment) = (self.congestion.cwnd(), self.settings.segment);
-        if self.in_flight + segment <= cwnd.max(segment) {
+    fn has_room(&self, bytes: u32) -> bool {
+        let cwnd = self.congestion.cwnd();
+        if self.in_flight == 0 || self.in_flight + bytes <= cwnd {
             return true;
         }
         self.reduction.is_some_and(|reduction| {
             let due = u64::from(reduction.settled) * u64::from(cwnd) / u64::from(reduction.flight.max(1));
-            u64::from(reduction.sent + segment) <= due
+            u64::from(reduction.sent + bytes) <= due
         })
     }
 
