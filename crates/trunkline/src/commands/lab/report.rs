@@ -15,11 +15,7 @@ pub(super) fn report(arguments: &ReportArguments) -> Result<(), Failure> {
         let mut entries = Vec::new();
         for directory in &directories {
             let entry = reports::write(directory).map_err(run::failure)?;
-            print(&format!(
-                "{}: claims: {}\n",
-                directory.path().join(PAGE).display(),
-                verdicts::words(entry.claims)
-            ))?;
+            print(&format!("{}: {}\n", directory.path().join(PAGE).display(), verdicts::of_entry(&entry)))?;
             entries.push(entry);
         }
         if directories.iter().all(|directory| directory.path() != path) {

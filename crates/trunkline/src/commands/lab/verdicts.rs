@@ -114,7 +114,22 @@ pub(super) fn by_paper(entries: &[Entry]) -> String {
     text
 }
 
-pub(super) fn words(tally: Tally) -> String {
+/// All of an experiment, in a line.
+pub(super) fn of_entry(entry: &Entry) -> String {
+    let all = [
+        ("claims of the paper", entry.claims),
+        ("claims of ours", entry.ours),
+        ("published values", entry.cells),
+    ];
+    let parts: Vec<String> = all
+        .iter()
+        .filter(|(_, tally)| tally.total() > 0)
+        .map(|(what, tally)| format!("{what}: {}", words(*tally)))
+        .collect();
+    if parts.is_empty() { "claims nothing".to_owned() } else { parts.join("; ") }
+}
+
+fn words(tally: Tally) -> String {
     let decided = format!("{} hold, {} differ, {} fail", tally.holds, tally.differs, tally.fails);
     if tally.undecided == 0 { decided } else { format!("{decided}, {} undecided", tally.undecided) }
 }
