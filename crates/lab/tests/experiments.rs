@@ -70,6 +70,8 @@ fn row(page: &str, begins: &str, skip: usize, read: fn(&str) -> Vec<usize>) -> R
 #[test]
 fn the_verdicts_in_the_readme_and_in_the_documentation_are_of_the_claims_in_the_files() {
     let (readme, verdicts) = (page("README.md"), page("docs/verdicts.md"));
+    let documents: Vec<Document> =
+        files().iter().map(|file| Document::read(file).expect("a sound file")).collect();
     let mut all: Row = [vec![0; 3], vec![0; 3], vec![0; 3]];
     for (name, paper) in [
         ("| Lee et al.", "lee2002"),
@@ -81,16 +83,14 @@ fn the_verdicts_in_the_readme_and_in_the_documentation_are_of_the_claims_in_the_
     ] {
         let said = row(&readme, name, 1, listed);
         assert_eq!(said, row(&verdicts, &format!("| {paper} "), 2, marked), "{paper}");
-        let experiments: Vec<_> = files()
-            .iter()
-            .map(|file| Document::read(file).expect("a sound file"))
-            .filter(|document| document.experiment().paper.as_deref() == Some(paper))
-            .collect();
+        let all_experiments = documents.iter().map(Document::experiment);
+        let experiments: Vec<_> =
+            all_experiments.filter(|experiment| experiment.paper.as_deref() == Some(paper)).collect();
         let count = |kind| {
-            let claims = experiments.iter().flat_map(|document| &document.experiment().claims);
+            let claims = experiments.iter().flat_map(|experiment| &experiment.claims);
             claims.filter(|claim| claim.kind == kind).count()
         };
-        let published = experiments.iter().flat_map(|document| &document.experiment().published);
+        let published = experiments.iter().flat_map(|experiment| &experiment.published);
         let values: usize = published.map(|published| published.values.len()).sum();
         let sums: Vec<usize> = said.iter().map(|numbers| numbers.iter().sum()).collect();
         assert_eq!(sums, [count(ClaimKind::Paper), values, count(ClaimKind::Ours)], "{paper}");

@@ -140,11 +140,11 @@ impl EdgePacing {
     pub fn update(&mut self, now: Instant, lane: &LaneSnapshot, waiting: bool) -> bool {
         let before = self.spaced;
         self.spaced |= lane.min_rtt.is_some_and(|rtt| rtt >= Self::SPACED);
-        self.steered(now, lane, waiting) || before != self.spaced
+        self.update_ceiling(now, lane, waiting) || before != self.spaced
     }
 
-    /// The same of the ceiling.
-    fn steered(&mut self, now: Instant, lane: &LaneSnapshot, waiting: bool) -> bool {
+    /// The same of the ceiling alone.
+    fn update_ceiling(&mut self, now: Instant, lane: &LaneSnapshot, waiting: bool) -> bool {
         let (Some(srtt), Some(min_rtt), Some(rate)) = (lane.srtt, lane.min_rtt, lane.delivery_rate) else {
             return false;
         };

@@ -30,7 +30,7 @@ fn a_trunk_carries_both_families_and_comes_back_after_a_crash() {
     scene.route_directly().expect("route");
     let mut setup = GatewaySetup::new(BINARY, Encryption::Tls);
     setup.dialling = Dialling::Both;
-    setup.congestion_control = Some("reno".to_owned());
+    setup.lanes = Some("congestion_control = \"reno\"".to_owned());
     setup.tun = Some("tx_queue_len = 100".to_owned());
     setup.classes = Some("[[classes]]\nname = \"all\"".to_owned());
     let mut gateways = scene.start_gateways(&setup).expect("gateways");

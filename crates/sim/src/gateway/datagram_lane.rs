@@ -187,24 +187,26 @@ impl DatagramLane {
             transmitter.handle_lane(core.now, self.lane, &self.snapshot, self.settled);
         }
         let mut held = None;
-        loop {
-            if self.next_packet.is_none() && transmitter.has_backlog(self.lane) {
-                match transmitter.poll_transmit(core.now, self.lane, &mut 1, drop) {
-                    Poll::Packet(packet) => self.next_packet = Some(packet),
-                    Poll::Wait(at) => held = Some(at),
-                    Poll::Nothing => {}
-                }
-            }
-            let Some(packet) = &self.next_packet else { break };
+        while self.next_packet.is_some() || transmitter.has_backlog(self.lane) {
+            let packet = match self.next_packet.take() {
+                Some(packet) => packet,
+                None => match transmitter.poll_transmit(core.now, self.lane, &mut 1, drop) {
+                    Poll::Packet(packet) => packet,
+                    Poll::Wait(at) => {
+                        held = Some(at);
+                        break;
+                    }
+                    Poll::Nothing => break,
+                },
+            };
             if !self.has_room(packet.length()) {
+                self.next_packet = Some(packet);
                 self.limited = true;
                 break;
             }
-            if let Some(packet) = self.next_packet.take() {
-                self.handed += u64::from(packet.length());
-                transmitter.handle_handed(self.lane, self.handed);
-                self.send(core, packet);
-            }
+            self.handed += u64::from(packet.length());
+            transmitter.handle_handed(self.lane, self.handed);
+            self.send(core, packet);
         }
         if let Some(front) = self.arrivals.take_due(core.now) {
             self.stats.acknowledgements += 1;

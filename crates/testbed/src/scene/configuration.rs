@@ -49,8 +49,6 @@ pub struct GatewaySetup {
     pub encryption: Encryption,
     /// Which gateways dial.
     pub dialling: Dialling,
-    /// The congestion control of the lanes, if not the gateway's default.
-    pub congestion_control: Option<String>,
     /// Lines in TOML to add to `[lanes]` of both gateways.
     pub lanes: Option<String>,
     /// Whole `[[classes]]` tables in TOML, if not the gateway's default classes.
@@ -68,7 +66,6 @@ impl GatewaySetup {
             binary: binary.into(),
             encryption,
             dialling: Dialling::First,
-            congestion_control: None,
             lanes: None,
             classes: None,
             tun: None,
@@ -136,10 +133,8 @@ fn text(setup: &GatewaySetup, gateway: Gateway, socket: &Path, peer_key: &str, p
     }
     line(format_args!("\n[tun]\nname = \"{TUN_DEVICE}\""));
     line(format_args!("{}", setup.tun.as_deref().unwrap_or_default()));
-    if setup.congestion_control.is_some() || setup.lanes.is_some() {
-        let name = setup.congestion_control.as_ref().map(|name| format!("congestion_control = \"{name}\""));
-        let lines = [name.as_deref(), setup.lanes.as_deref()];
-        line(format_args!("[lanes]\n{}\n", lines.map(Option::unwrap_or_default).join("\n")));
+    if let Some(lanes) = &setup.lanes {
+        line(format_args!("[lanes]\n{lanes}\n"));
     }
     line(format_args!("[control]\nsocket = \"{}\"\n", socket.display()));
     let routes: Vec<String> = plans

@@ -21,16 +21,22 @@ use crate::failure::Failure;
 /// Seconds that count.
 pub(super) const SECONDS: u32 = 20;
 
-const PATH: Path =
-    Path { rate_mbit: 50.0, round_trip: Duration::from_millis(50), buffer: Duration::from_millis(50) };
+const PLAIN: Path = Path {
+    rate_mbit: 50.0,
+    round_trip: Duration::from_millis(50),
+    buffer: Duration::from_millis(50),
+    lead: Duration::from_secs(3),
+};
 /// As over a satellite, and with a buffer of a sixth of what is under way.
-const LONG: Path =
-    Path { rate_mbit: 10.0, round_trip: Duration::from_millis(400), buffer: Duration::from_millis(60) };
+const LONG: Path = Path {
+    rate_mbit: 10.0,
+    round_trip: Duration::from_millis(400),
+    buffer: Duration::from_millis(60),
+    lead: Duration::from_secs(12),
+};
 const LOSSES: [f64; 3] = [0.0, 0.01, 0.03];
 /// Congestion controls of the user's flow.
 const USERS: [&str; 2] = ["cubic", "reno"];
-const PLAIN_LEAD: Duration = Duration::from_secs(3);
-const LONG_LEAD: Duration = Duration::from_secs(12);
 /// Repeats that may be carried without need, in percent of the segments sent. What the edge has dropped must be repeated; beyond
 /// that a reliable lane loses nothing.
 const REPEATS_PERCENT: f64 = 1.0;
@@ -52,6 +58,8 @@ struct Path {
     rate_mbit: f64,
     round_trip: Duration,
     buffer: Duration,
+    /// Until a flow has found its rate.
+    lead: Duration,
 }
 
 impl Path {
@@ -75,16 +83,8 @@ enum Trouble {
 impl Trouble {
     const fn path(self) -> Path {
         match self {
-            Trouble::Loss(_) | Trouble::Cuts => PATH,
+            Trouble::Loss(_) | Trouble::Cuts => PLAIN,
             Trouble::Length => LONG,
-        }
-    }
-
-    /// Until a flow has found its rate.
-    const fn lead(self) -> Duration {
-        match self {
-            Trouble::Loss(_) | Trouble::Cuts => PLAIN_LEAD,
-            Trouble::Length => LONG_LEAD,
         }
     }
 }
@@ -101,16 +101,16 @@ struct Condition {
 }
 
 pub(super) fn run(bench: &Bench) -> Result<String, Failure> {
-    let time = PLAIN_LEAD + bench.seconds + Duration::from_secs(1);
+    let time = PLAIN.lead + bench.seconds + Duration::from_secs(1);
     let rows = bench.run(cells(), time, |cell| measure(bench, cell))?;
     let held = cells().into_iter().filter(|cell| cell.condition.held);
     let requirements = held.flat_map(|cell| requirements(&cell, &rows)).collect();
     let about = format!(
         "one user flow for {} s after {} s, {}, losses on the way of the data; length: after {} s, {}",
         bench.seconds.as_secs(),
-        PLAIN_LEAD.as_secs(),
-        PATH.told(),
-        LONG_LEAD.as_secs(),
+        PLAIN.lead.as_secs(),
+        PLAIN.told(),
+        LONG.lead.as_secs(),
         LONG.told(),
     );
     Report { about, measures: &MEASURES, rows: &rows, requirements }.text(bench)
@@ -164,16 +164,16 @@ fn cells() -> Vec<Cell<Condition>> {
 }
 
 fn measure(bench: &Bench, cell: &Cell<Condition>) -> Result<Measured, Failure> {
-    let (path, lead) = (cell.condition.trouble.path(), cell.condition.trouble.lead());
+    let path = cell.condition.trouble.path();
     let wan = LinkSettings::wide_area(Rate::from_mbit(path.rate_mbit), path.round_trip, path.buffer);
     let site = Site::build(bench, &cell.variant, wan)?;
     if let Trouble::Loss(loss) = cell.condition.trouble {
         site.link.set_loss(Way::Forward, loss);
     }
     let sink = site.sink(0)?;
-    let from = clock::now() + lead;
+    let from = clock::now() + path.lead;
     let to = from + bench.seconds;
-    let settings = BulkSettings::new(sink.address(), cell.condition.user, 1, lead + bench.seconds);
+    let settings = BulkSettings::new(sink.address(), cell.condition.user, 1, path.lead + bench.seconds);
     let flow = site.bulk(settings);
     let state = || -> Result<_, Failure> {
         let tcp = site.scene.a.tcp_counters().map_err(Failure::doing("cannot read the kernel's counters"))?;

@@ -41,11 +41,10 @@ impl Site {
                 scene.route_directly().map_err(failure)?;
                 None
             }
-            Carrier::Trunk { classes, congestion_control, lanes } => {
+            Carrier::Trunk { classes, lanes } => {
                 let setup = GatewaySetup {
                     classes: classes.clone(),
-                    congestion_control: congestion_control.clone(),
-                    lanes: lanes.clone(),
+                    lanes: Some(lanes.clone()),
                     ..GatewaySetup::new(&bench.binary, Encryption::Tls)
                 };
                 Some(scene.start_gateways_until(&setup, &bench.stop).map_err(failure)?)

@@ -16,10 +16,8 @@ pub(super) enum Carrier {
     Trunk {
         /// The classes of both, in TOML; the gateway's own if none.
         classes: Option<String>,
-        /// The congestion control of the lanes; the gateway's own if none.
-        congestion_control: Option<String>,
-        /// Other keys of the lanes, in TOML.
-        lanes: Option<String>,
+        /// Other keys of the lanes than the gateway's own, a line of TOML each.
+        lanes: String,
     },
 }
 
@@ -31,15 +29,12 @@ impl Variant {
 
     /// Gateways that are told nothing but addresses and keys.
     pub(super) fn defaults() -> Self {
-        Self {
-            name: "default".to_owned(),
-            carrier: Carrier::Trunk { classes: None, congestion_control: None, lanes: None },
-        }
+        Self { name: "default".to_owned(), carrier: Carrier::Trunk { classes: None, lanes: String::new() } }
     }
 
     /// Gateways with these classes.
     pub(super) fn classes(name: &str, classes: String) -> Self {
-        let carrier = Carrier::Trunk { classes: Some(classes), congestion_control: None, lanes: None };
+        let carrier = Carrier::Trunk { classes: Some(classes), lanes: String::new() };
         Self { name: name.to_owned(), carrier }
     }
 
@@ -50,19 +45,20 @@ impl Variant {
 
     /// The same, over lanes with this congestion control. Its name tells.
     #[must_use]
-    pub(super) fn over(mut self, name: &str) -> Self {
-        if let Carrier::Trunk { congestion_control, .. } = &mut self.carrier {
-            *congestion_control = Some(name.to_owned());
-        }
-        Self { name: format!("{}-{name}", self.name), ..self }
+    pub(super) fn over(self, name: &str) -> Self {
+        self.with_lanes(name, &format!("congestion_control = \"{name}\""))
     }
 
     /// The same, over lanes whose segments leave as the window lets them. Its name tells.
     #[must_use]
-    pub(super) fn unpaced(mut self) -> Self {
+    pub(super) fn unpaced(self) -> Self {
+        self.with_lanes("unpaced", "edge_pacing = false")
+    }
+
+    fn with_lanes(mut self, name: &str, key: &str) -> Self {
         if let Carrier::Trunk { lanes, .. } = &mut self.carrier {
-            *lanes = Some("edge_pacing = false".to_owned());
+            lanes.extend([key, "\n"]);
         }
-        Self { name: format!("{}-unpaced", self.name), ..self }
+        Self { name: format!("{}-{name}", self.name), ..self }
     }
 }

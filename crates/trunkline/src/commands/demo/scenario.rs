@@ -71,7 +71,7 @@ fn wan(parameters: &Parameters) -> LinkSettings {
 fn setup(parameters: &Parameters) -> Result<GatewaySetup, Failure> {
     let binary = env::current_exe().map_err(Failure::doing("cannot find this program's file"))?;
     Ok(GatewaySetup {
-        congestion_control: Some(parameters.congestion_control.to_owned()),
+        lanes: Some(format!("congestion_control = \"{}\"", parameters.congestion_control)),
         classes: Some(classes(parameters)),
         ..GatewaySetup::new(binary, Encryption::Tls)
     })

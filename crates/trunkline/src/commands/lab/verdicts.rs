@@ -58,8 +58,8 @@ fn measured(results: &[PointResult]) -> String {
             text += &["  ", &named(&result.point), "\n"].concat();
         }
         let told = |name: &&String| {
-            let mut parts = name.splitn(2, '.');
-            parts.next() != Some("all") && parts.next().is_some_and(|quantity| TOLD.contains(&quantity))
+            let parts = name.split_once('.');
+            parts.is_some_and(|(subject, quantity)| subject != "all" && TOLD.contains(&quantity))
         };
         let width = result.metrics.keys().filter(told).map(|name| name.chars().count()).max().unwrap_or(0);
         for (name, estimate) in result.metrics.iter().filter(|(name, _)| told(name)) {
@@ -73,35 +73,34 @@ fn measured(results: &[PointResult]) -> String {
     text
 }
 
+/// What an experiment is judged by, and how that came out.
+const KINDS: [&str; 3] = ["claims of the paper", "claims of ours", "published values"];
+
+fn tallies(entry: &Entry) -> [Tally; 3] {
+    [entry.claims, entry.ours, entry.cells]
+}
+
 /// A line for each paper, and one for all.
 pub(super) fn by_paper(entries: &[Entry]) -> String {
     let mut papers: Vec<(&str, [Tally; 3])> = Vec::new();
+    let mut all = [Tally::default(); 3];
     for entry in entries {
         let name = entry.paper.as_deref().unwrap_or("other");
         let place = papers.iter().position(|(other, _)| *other == name).unwrap_or_else(|| {
             papers.push((name, [Tally::default(); 3]));
             papers.len() - 1
         });
-        let [claims, ours, cells] = &mut papers[place].1;
-        *claims += entry.claims;
-        *ours += entry.ours;
-        *cells += entry.cells;
-    }
-    let mut all = [Tally::default(); 3];
-    for (_, tallies) in &papers {
-        for (sum, tally) in all.iter_mut().zip(tallies) {
-            *sum += *tally;
+        for sums in [&mut papers[place].1, &mut all] {
+            sums.iter_mut().zip(tallies(entry)).for_each(|(sum, tally)| *sum += tally);
         }
     }
     if papers.len() > 1 {
         papers.push(("all", all));
     }
     let mut text = format!(
-        "{:<16}{:>24}{:>24}{:>24}\n{:<16}{}\n",
+        "{:<16}{}\n{:<16}{}\n",
         "",
-        "claims of the paper",
-        "claims of ours",
-        "published values",
+        KINDS.map(|kind| format!("{kind:>24}")).concat(),
         "",
         format!("{:>8}{:>8}{:>8}", "hold", "differ", "fail").repeat(3)
     );
@@ -116,16 +115,8 @@ pub(super) fn by_paper(entries: &[Entry]) -> String {
 
 /// All of an experiment, in a line.
 pub(super) fn of_entry(entry: &Entry) -> String {
-    let all = [
-        ("claims of the paper", entry.claims),
-        ("claims of ours", entry.ours),
-        ("published values", entry.cells),
-    ];
-    let parts: Vec<String> = all
-        .iter()
-        .filter(|(_, tally)| tally.total() > 0)
-        .map(|(what, tally)| format!("{what}: {}", words(*tally)))
-        .collect();
+    let some = KINDS.into_iter().zip(tallies(entry)).filter(|(_, tally)| tally.total() > 0);
+    let parts: Vec<String> = some.map(|(what, tally)| format!("{what}: {}", words(tally))).collect();
     if parts.is_empty() { "claims nothing".to_owned() } else { parts.join("; ") }
 }
 
