@@ -14,7 +14,8 @@ use crate::handle::Handle;
 use crate::reply::{Reply, ip};
 
 const HEADER_BYTES: usize = 8;
-const RTM_NEWADDR: u16 = 20;
+pub(crate) const RTM_NEWADDR: u16 = 20;
+pub(crate) const RTM_DELADDR: u16 = 21;
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
 
@@ -93,7 +94,7 @@ fn describe(device: u32, address: IpNet, peer: Option<IpAddr>) -> AddressMessage
     message
 }
 
-fn parse(reply: &Reply) -> Option<Address> {
+pub(crate) fn parse(reply: &Reply) -> Option<Address> {
     let prefix_len = reply.byte(1)?;
     let attribute = |kind| {
         let found = reply.attributes(HEADER_BYTES).find(|attribute| attribute.kind() == kind)?;

@@ -6,13 +6,17 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-use crate::Route;
+use crate::{Family, Route, RouteFilter, Rule};
 
 /// No such queue discipline.
 const ENOENT: i32 = 2;
 /// No such route.
 const ESRCH: i32 = 3;
 const EEXIST: i32 = 17;
+/// The kernel was built without the family.
+const EAFNOSUPPORT: i32 = 97;
+/// The kernel was built without it.
+const EOPNOTSUPP: i32 = 95;
 /// No such link.
 const ENODEV: i32 = 19;
 /// No such address.
@@ -85,6 +89,11 @@ impl NetlinkError {
     /// Whether the thing that was to be changed, read or removed does not exist.
     pub fn is_not_found(&self) -> bool {
         matches!(self.errno(), Some(ENODEV | EADDRNOTAVAIL | ESRCH | ENOENT))
+    }
+
+    /// Whether the kernel was built without what was asked for (`EAFNOSUPPORT`, `EOPNOTSUPP`).
+    pub fn is_unsupported(&self) -> bool {
+        matches!(self.errno(), Some(EAFNOSUPPORT | EOPNOTSUPP))
     }
 
     /// Whether the thing that was to be made exists already (`EEXIST`).
@@ -206,6 +215,14 @@ pub enum Request {
         /// The table's number.
         table: u32,
     },
+    /// List the routes that a filter takes.
+    FindRoutes(RouteFilter),
+    /// Make a rule.
+    AddRule(Rule),
+    /// Remove a rule.
+    DeleteRule(Rule),
+    /// List the rules of a family.
+    ListRules(Family),
     /// Ask which route a packet would take.
     FindRoute {
         /// The packet's destination.
@@ -264,6 +281,10 @@ impl fmt::Display for Request {
             Self::AddRoute(route) => write!(f, "add the route {route}"),
             Self::DeleteRoute(route) => write!(f, "delete the route {route}"),
             Self::ListRoutes { table } => write!(f, "list the routes of table {table}"),
+            Self::FindRoutes(_) => write!(f, "look for routes"),
+            Self::AddRule(rule) => write!(f, "add the rule {rule}"),
+            Self::DeleteRule(rule) => write!(f, "delete the rule {rule}"),
+            Self::ListRules(family) => write!(f, "list the rules of {family}"),
             Self::FindRoute { destination } => write!(f, "find the route to {destination}"),
             Self::SetQdisc { device, discipline } => write!(f, "put {discipline} on link {device}"),
             Self::DeleteQdisc { device } => write!(f, "delete the queue discipline of link {device}"),

@@ -76,6 +76,20 @@ impl Handle {
             .map_err(|failure| failure.of(request))
     }
 
+    /// The same, where the request says which objects: the kernel is asked to leave out the others. One that cannot
+    /// sends them all.
+    pub(crate) fn list_filtered(
+        &mut self,
+        request: Request,
+        message: RouteNetlinkMessage,
+    ) -> Result<Vec<Reply>, NetlinkError> {
+        // Strict requests are for these alone: others name no more than a family.
+        let _ = self.socket.set_netlink_get_strict_chk(true);
+        let found = self.list(request, message);
+        let _ = self.socket.set_netlink_get_strict_chk(false);
+        found
+    }
+
     fn exchange(&mut self, message: &[u8], until: Until) -> Result<Vec<Reply>, Failure> {
         self.sequence = self.sequence.wrapping_add(1);
         let mut message = message.to_vec();
@@ -95,15 +109,8 @@ impl Handle {
 
     /// Takes in one datagram of messages; `true` once the answer is complete.
     fn absorb(&self, datagram: &[u8], until: Until, replies: &mut Vec<Reply>) -> Result<bool, Failure> {
-        let mut rest = datagram;
-        while let Some(header) = rest.get(..HEADER_BYTES) {
-            let bytes = word(header).unwrap_or(0) as usize;
-            let kind = u16::from_ne_bytes([header[4], header[5]]);
-            let flags = u16::from_ne_bytes([header[6], header[7]]);
-            let sequence = word(&header[8..]);
-            let Some(body) = rest.get(HEADER_BYTES..bytes) else { break };
-            rest = rest.get(bytes.next_multiple_of(4)..).unwrap_or_default();
-            if sequence != Some(self.sequence) {
+        for Message { kind, flags, sequence, body } in messages(datagram) {
+            if sequence != self.sequence {
                 continue;
             }
             match kind {
@@ -124,6 +131,31 @@ impl Handle {
         }
         Ok(false)
     }
+}
+
+/// One message of a datagram.
+pub(crate) struct Message<'a> {
+    pub(crate) kind: u16,
+    pub(crate) body: &'a [u8],
+    flags: u16,
+    sequence: u32,
+}
+
+/// The messages of a datagram, up to the first malformed one.
+pub(crate) fn messages(datagram: &[u8]) -> impl Iterator<Item = Message<'_>> {
+    let mut rest = datagram;
+    std::iter::from_fn(move || {
+        let header = rest.get(..HEADER_BYTES)?;
+        let bytes = word(header)? as usize;
+        let body = rest.get(HEADER_BYTES..bytes)?;
+        rest = rest.get(bytes.next_multiple_of(4)..).unwrap_or_default();
+        Some(Message {
+            kind: u16::from_ne_bytes([header[4], header[5]]),
+            flags: u16::from_ne_bytes([header[6], header[7]]),
+            sequence: word(&header[8..])?,
+            body,
+        })
+    })
 }
 
 /// When an answer is complete. An error ends every answer.
@@ -165,7 +197,7 @@ impl From<io::Error> for Failure {
     }
 }
 
-fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+pub(crate) fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
         match call() {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

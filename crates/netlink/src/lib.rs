@@ -1,8 +1,10 @@
-//! Links, addresses, routes and queue disciplines of the kernel, over rtnetlink (RFC 3549).
+//! Links, addresses, routes, rules and queue disciplines of the kernel, over rtnetlink (RFC 3549).
 //!
 //! A [`Handle`] is one netlink socket. It belongs to the network namespace that the thread was in when it opened
 //! the socket, whichever thread uses it later. Every call is one synchronous exchange: the kernel answers a
 //! request within the system call that sends it, so there is nothing to wait for and no time-out.
+//!
+//! A [`Monitor`] is another socket, on which the kernel reports what changes.
 //!
 //! Requests are built with `netlink-packet-route`. Replies are read attribute by attribute and only as far as
 //! they are needed, so an attribute that a newer kernel changed cannot fail a call that does not use it.
@@ -13,13 +15,17 @@ mod address;
 mod error;
 mod handle;
 mod link;
+mod monitor;
 mod qdisc;
 mod reply;
 mod route;
+mod rule;
 
 pub use address::Address;
 pub use error::{NetlinkError, Request};
 pub use handle::Handle;
 pub use link::{Link, LinkStats};
+pub use monitor::{Event, Monitor};
 pub use qdisc::{QdiscStats, TokenBucket};
-pub use route::{Existing, Route, RouteKind};
+pub use route::{Existing, Route, RouteFilter, RouteKind};
+pub use rule::{Family, Rule};

@@ -13,7 +13,8 @@ use crate::handle::Handle;
 use crate::reply::{Reply, double_word, text, word};
 
 const HEADER_BYTES: usize = 16;
-const RTM_NEWLINK: u16 = 16;
+pub(crate) const RTM_NEWLINK: u16 = 16;
+pub(crate) const RTM_DELLINK: u16 = 17;
 const IFLA_IFNAME: u16 = 3;
 const IFLA_MTU: u16 = 4;
 const IFLA_TXQLEN: u16 = 13;
@@ -206,7 +207,7 @@ fn of(device: u32) -> LinkMessage {
     message
 }
 
-fn parse(reply: &Reply) -> Option<Link> {
+pub(crate) fn parse(reply: &Reply) -> Option<Link> {
     let flags = reply.word(8)?;
     let mut link = Link {
         index: reply.word(4)?,

@@ -5,11 +5,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
-use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::route::{
-    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteProtocol, RouteScope,
-    RouteType, RouteVia,
+    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteScope, RouteType, RouteVia,
 };
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
 use crate::address::family;
 use crate::error::{NetlinkError, Request};
@@ -17,7 +16,8 @@ use crate::handle::Handle;
 use crate::reply::{Reply, attributes, ip, word};
 
 const HEADER_BYTES: usize = 12;
-const RTM_NEWROUTE: u16 = 24;
+pub(crate) const RTM_NEWROUTE: u16 = 24;
+pub(crate) const RTM_DELROUTE: u16 = 25;
 const RTA_DST: u16 = 1;
 const RTA_OIF: u16 = 4;
 const RTA_GATEWAY: u16 = 5;
@@ -29,6 +29,8 @@ const RTA_VIA: u16 = 18;
 const RTAX_MTU: u16 = 2;
 const RTAX_INITCWND: u16 = 11;
 const RTM_F_CLONED: u32 = 0x200;
+/// `RTPROT_STATIC`: made by an administrator.
+const STATIC: u8 = 4;
 
 /// What happens to a packet that takes the route.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -51,6 +53,25 @@ pub enum Existing {
     Replace,
 }
 
+/// Which routes are asked for. What is `None` does not matter.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RouteFilter {
+    /// The table they are in.
+    pub table: Option<u32>,
+    /// The link they lead out of.
+    pub device: Option<u32>,
+    /// Who made them.
+    pub protocol: Option<u8>,
+}
+
+impl RouteFilter {
+    fn takes(&self, route: &Route) -> bool {
+        self.table.is_none_or(|table| table == route.table)
+            && self.device.is_none_or(|device| route.device == Some(device))
+            && self.protocol.is_none_or(|protocol| protocol == route.protocol)
+    }
+}
+
 /// A route: what it is for and where it leads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Route {
@@ -68,6 +89,8 @@ pub struct Route {
     pub table: u32,
     /// What it does with a packet.
     pub kind: RouteKind,
+    /// Who made it, a number of `rtnetlink.h` or of `/etc/iproute2/rt_protos`; 4 is "static".
+    pub protocol: u8,
     /// The path MTU to assume, in bytes.
     pub mtu: Option<u32>,
     /// The initial congestion window of TCP connections over it, in segments.
@@ -85,6 +108,7 @@ impl Route {
             source: None,
             table: u32::from(RouteHeader::RT_TABLE_MAIN),
             kind: RouteKind::Unicast,
+            protocol: STATIC,
             mtu: None,
             initial_cwnd: None,
         }
@@ -100,6 +124,18 @@ impl Route {
     #[must_use]
     pub fn device(self, index: u32) -> Self {
         Self { device: Some(index), ..self }
+    }
+
+    /// In this table.
+    #[must_use]
+    pub fn table(self, table: u32) -> Self {
+        Self { table, ..self }
+    }
+
+    /// With this metric.
+    #[must_use]
+    pub fn metric(self, metric: u32) -> Self {
+        Self { metric: Some(metric), ..self }
     }
 
     /// An IPv6 next hop is fine for IPv4 (RFC 8950); nothing else may differ.
@@ -166,12 +202,32 @@ impl Handle {
         let replies = self.list(Request::ListRoutes { table }, message)?;
         Ok(replies
             .iter()
-            .filter(|reply| {
-                reply.kind == RTM_NEWROUTE && reply.word(8).is_some_and(|f| f & RTM_F_CLONED == 0)
-            })
+            .filter(|reply| is_route(reply))
             .filter_map(parse)
             .filter(|route| route.table == table)
             .collect())
+    }
+
+    /// The routes that a filter takes, which lead to one place or nowhere. A kernel from 4.20 on looks through no
+    /// more than it must, which matters where there are many.
+    pub fn routes_where(&mut self, filter: RouteFilter) -> Result<Vec<Route>, NetlinkError> {
+        let mut found = Vec::new();
+        for family in [AddressFamily::Inet, AddressFamily::Inet6] {
+            let mut message = RouteMessage::default();
+            message.header.address_family = family;
+            message.header.protocol = filter.protocol.unwrap_or(0).into();
+            message.attributes.extend(filter.table.map(RouteAttribute::Table));
+            message.attributes.extend(filter.device.map(RouteAttribute::Oif));
+            let request = Request::FindRoutes(filter);
+            match self.list_filtered(request, RouteNetlinkMessage::GetRoute(message)) {
+                Ok(replies) => found.extend(replies.iter().filter(|reply| is_route(reply)).filter_map(parse)),
+                // The table, or the link, is not there.
+                Err(error) if error.is_not_found() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        found.retain(|route| filter.takes(route));
+        Ok(found)
     }
 
     /// The route that a packet of this host to `destination` would take, with the link and the source address.
@@ -187,13 +243,18 @@ impl Handle {
     }
 }
 
+/// Whether a reply is a route of a table, and not an entry of a cache.
+fn is_route(reply: &Reply) -> bool {
+    reply.kind == RTM_NEWROUTE && reply.word(8).is_some_and(|flags| flags & RTM_F_CLONED == 0)
+}
+
 fn describe(route: &Route) -> RouteMessage {
     let mut message = RouteMessage::default();
     let header = &mut message.header;
     header.address_family = family(route.destination.addr());
     header.destination_prefix_length = route.destination.prefix_len();
     header.table = u8::try_from(route.table).unwrap_or(RouteHeader::RT_TABLE_UNSPEC);
-    header.protocol = RouteProtocol::Static;
+    header.protocol = route.protocol.into();
     header.kind = match route.kind {
         RouteKind::Unicast => RouteType::Unicast,
         RouteKind::Blackhole => RouteType::BlackHole,
@@ -229,6 +290,12 @@ fn describe(route: &Route) -> RouteMessage {
 }
 
 fn parse(reply: &Reply) -> Option<Route> {
+    // A multipath route has no single link; every other one that forwards has.
+    parse_any(reply).filter(|route| route.kind != RouteKind::Unicast || route.device.is_some())
+}
+
+/// A route of whatever kind; of a multipath route neither link nor next hop.
+pub(crate) fn parse_any(reply: &Reply) -> Option<Route> {
     let prefix_len = reply.byte(1)?;
     let any: IpNet = match reply.byte(0)? {
         2 => Ipv4Net::new(Ipv4Addr::UNSPECIFIED, 0).ok()?.into(),
@@ -237,6 +304,7 @@ fn parse(reply: &Reply) -> Option<Route> {
     };
     let mut route = Route::to(any);
     route.table = u32::from(reply.byte(4)?);
+    route.protocol = reply.byte(5)?;
     // The kinds of `rtnetlink.h`: local and broadcast routes are deliveries of this host, shown as unicast.
     route.kind = match reply.byte(7)? {
         1..=3 => RouteKind::Unicast,
@@ -266,6 +334,5 @@ fn parse(reply: &Reply) -> Option<Route> {
             _ => {}
         }
     }
-    // A multipath route has no single link; every other one that forwards has.
-    (route.kind != RouteKind::Unicast || route.device.is_some()).then_some(route)
+    Some(route)
 }

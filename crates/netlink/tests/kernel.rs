@@ -7,7 +7,10 @@ use std::thread;
 use std::time::Duration;
 
 use ipnet::IpNet;
-use trunkline_netlink::{Existing, Handle, NetlinkError, Request, Route, RouteKind, TokenBucket};
+use trunkline_netlink::{
+    Event, Existing, Family, Handle, Monitor, NetlinkError, Request, Route, RouteFilter, RouteKind, Rule,
+    TokenBucket,
+};
 
 /// Runs `body` in a thread with a network namespace of its own.
 fn in_new_namespace(test: &str, body: impl FnOnce(&mut Handle) + Send) {
@@ -228,5 +231,164 @@ fn queue_disciplines_and_counters() {
         let fast =
             TokenBucket { rate_bits_per_second: 80_000_000_000, burst_bytes: 100_000, limit_bytes: 1 << 20 };
         handle.qdisc_tbf(left, fast).expect("beyond 32 bits");
+    });
+}
+
+#[test]
+fn routes_are_found_by_table_link_and_maker() {
+    in_new_namespace("routes_are_found_by_table_link_and_maker", |handle| {
+        let lo = handle.link_index("lo").expect("lo");
+        handle.set_up(lo).expect("up");
+        let of_others = Route::to(net("10.1.0.0/16")).device(lo);
+        let ours = Route { protocol: 116, ..Route::to(net("10.2.0.0/16")).device(lo).table(4600) };
+        let last = u32::MAX - 1;
+        let blocks = ["10.2.0.0/16", "fd00:2::/64"].map(|prefix| Route {
+            kind: RouteKind::Unreachable,
+            protocol: 116,
+            ..Route::to(net(prefix)).metric(last)
+        });
+        for route in blocks.iter().chain([&of_others, &ours]) {
+            handle.add_route(route, Existing::Keep).expect("route");
+        }
+        let find = |handle: &mut Handle, filter: RouteFilter| -> Vec<String> {
+            let found = handle.routes_where(filter).expect("routes");
+            found.iter().map(|route| format!("{} {:?}", route.destination, route.kind)).collect()
+        };
+        let all = RouteFilter { protocol: Some(116), ..RouteFilter::default() };
+        let mut found = find(handle, all);
+        found.sort();
+        assert_eq!(found, ["10.2.0.0/16 Unicast", "10.2.0.0/16 Unreachable", "fd00:2::/64 Unreachable"]);
+        let table = RouteFilter { table: Some(4600), device: Some(lo), protocol: None };
+        assert_eq!(find(handle, table), ["10.2.0.0/16 Unicast"]);
+        // What is not there has no routes.
+        assert_eq!(find(handle, RouteFilter { table: Some(4601), ..RouteFilter::default() }), [""; 0]);
+        assert_eq!(find(handle, RouteFilter { device: Some(99), ..RouteFilter::default() }), [""; 0]);
+
+        // The other maker's route of the same prefix stays.
+        let theirs = Route { protocol: 4, ..Route::to(net("10.2.0.0/16")).device(lo) };
+        handle.add_route(&theirs, Existing::Keep).expect("route");
+        for route in &blocks {
+            handle.delete_route(route).expect("delete");
+        }
+        assert_eq!(find(handle, all), ["10.2.0.0/16 Unicast"]);
+        assert!(handle.routes(254).expect("routes").contains(&theirs));
+        // Other requests are none the stricter for it.
+        assert!(handle.addresses(lo).expect("addresses").len() <= 2);
+    });
+}
+
+#[test]
+fn an_unreachable_route_of_high_metric_takes_over_when_the_link_goes() {
+    in_new_namespace("an_unreachable_route_of_high_metric_takes_over_when_the_link_goes", |handle| {
+        handle.create_veth("left", "right", None).expect("veth");
+        let [left, right] = ["left", "right"].map(|name| handle.link_index(name).expect("index"));
+        handle.set_up(left).expect("up");
+        handle.set_up(right).expect("up");
+        for (prefix, inside) in [("10.2.0.0/16", "10.2.0.1"), ("fd00:2::/64", "fd00:2::1")] {
+            let block = Route {
+                kind: RouteKind::Unreachable,
+                protocol: 116,
+                ..Route::to(net(prefix)).metric(0xf000_0000)
+            };
+            handle.add_route(&block, Existing::Keep).expect("block");
+            handle.add_route(&Route::to(net(prefix)).device(left), Existing::Keep).expect("route");
+            assert_eq!(handle.route_to(address(inside)).expect("route").device, Some(left));
+        }
+        handle.delete_link(left).expect("delete");
+        for inside in ["10.2.0.1", "fd00:2::1"] {
+            let error = handle.route_to(address(inside)).expect_err("unreachable");
+            assert_eq!(error.errno(), Some(113), "EHOSTUNREACH: {error}");
+        }
+    });
+}
+
+#[test]
+fn rules_are_made_listed_and_removed() {
+    in_new_namespace("rules_are_made_listed_and_removed", |handle| {
+        for family in Family::BOTH {
+            let before = handle.rules(family).expect("rules");
+            let to_table = Rule {
+                family,
+                priority: 30_001,
+                table: 70_000,
+                unless_mark: Some(0x746c),
+                suppress_prefix_len: None,
+                protocol: 116,
+            };
+            let main_first = Rule {
+                priority: 30_000,
+                table: 254,
+                unless_mark: None,
+                suppress_prefix_len: Some(0),
+                ..to_table.clone()
+            };
+            for rule in [&to_table, &main_first] {
+                handle.add_rule(rule).expect("rule");
+                assert!(handle.add_rule(rule).expect_err("it is there").is_already_there());
+            }
+            let ours = |handle: &mut Handle| -> Vec<Rule> {
+                let rules = handle.rules(family).expect("rules");
+                rules.into_iter().filter(|rule| rule.protocol == 116).collect()
+            };
+            assert_eq!(ours(handle), [main_first.clone(), to_table.clone()]);
+            for rule in [&to_table, &main_first] {
+                handle.delete_rule(rule).expect("delete");
+                assert!(handle.delete_rule(rule).expect_err("it is gone").is_not_found());
+            }
+            assert_eq!(handle.rules(family).expect("rules"), before);
+        }
+    });
+}
+
+#[test]
+fn a_monitor_tells_what_changes() {
+    in_new_namespace("a_monitor_tells_what_changes", |handle| {
+        let mut monitor = Monitor::open().expect("monitor");
+        assert_eq!(monitor.read(16), []);
+        handle.create_veth("left", "right", None).expect("veth");
+        let [left, right] = ["left", "right"].map(|name| handle.link_index(name).expect("index"));
+        handle.set_up(left).expect("up");
+        handle.set_up(right).expect("up");
+        handle.add_address(left, net("10.0.0.1/24"), None).expect("address");
+        let route = Route::to(net("10.2.0.0/16")).device(left);
+        handle.add_route(&route, Existing::Keep).expect("route");
+        let events = monitor.read(1000);
+        let has = |what: &dyn Fn(&Event) -> bool| events.iter().any(what);
+        assert!(
+            has(&|event| matches!(event, Event::Link(link) if link.index == left && link.up)),
+            "{events:?}"
+        );
+        let ten = net("10.0.0.1/24");
+        assert!(
+            has(
+                &|event| matches!(event, Event::Address { device, address } if (*device, address.address) == (left, ten))
+            ),
+            "{events:?}"
+        );
+        assert!(has(&|event| matches!(event, Event::Route(told) if *told == route)), "{events:?}");
+        handle.delete_route(&route).expect("delete");
+        handle.delete_address(left, ten).expect("delete");
+        handle.delete_link(left).expect("delete");
+        let events = monitor.read(1000);
+        let has = |what: &dyn Fn(&Event) -> bool| events.iter().any(what);
+        assert!(has(&|event| matches!(event, Event::RouteRemoved(told) if *told == route)), "{events:?}");
+        assert!(
+            has(
+                &|event| matches!(event, Event::AddressRemoved { device, address } if (*device, address.address) == (left, ten))
+            ),
+            "{events:?}"
+        );
+        assert!(has(&|event| *event == Event::LinkRemoved { device: left }), "{events:?}");
+        handle
+            .add_rule(&Rule {
+                family: Family::V4,
+                priority: 30_000,
+                table: 99,
+                unless_mark: None,
+                suppress_prefix_len: None,
+                protocol: 116,
+            })
+            .expect("rule");
+        assert_eq!(monitor.read(1000), [Event::Rules]);
     });
 }

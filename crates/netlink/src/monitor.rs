@@ -1,0 +1,118 @@
+//! What changes in the kernel, as it changes.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use netlink_sys::{Socket, protocols::NETLINK_ROUTE};
+
+use crate::address::{self, Address, RTM_DELADDR, RTM_NEWADDR};
+use crate::error::NetlinkError;
+use crate::handle::{messages, retry};
+use crate::link::{self, Link, RTM_DELLINK, RTM_NEWLINK};
+use crate::reply::Reply;
+use crate::route::{self, RTM_DELROUTE, RTM_NEWROUTE, Route};
+use crate::rule::{RTM_DELRULE, RTM_NEWRULE};
+
+/// `RTNLGRP_LINK`, `_IPV4_IFADDR`, `_IPV4_ROUTE`, `_IPV4_RULE`, `_IPV6_IFADDR`, `_IPV6_ROUTE`, `_IPV6_RULE`.
+const GROUPS: [u32; 7] = [1, 5, 7, 8, 9, 11, 19];
+
+/// Something that changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// A link is new, or is as described from now on.
+    Link(Link),
+    /// A link is gone, or has gone to another namespace.
+    LinkRemoved {
+        /// Its index.
+        device: u32,
+    },
+    /// A link has an address, new or changed.
+    Address {
+        /// The link's index.
+        device: u32,
+        /// The address.
+        address: Address,
+    },
+    /// A link has an address no more.
+    AddressRemoved {
+        /// The link's index.
+        device: u32,
+        /// The address.
+        address: Address,
+    },
+    /// There is a route, new or in place of one of the same prefix and metric. One with several next hops has no
+    /// `device` here.
+    Route(Route),
+    /// A route is gone. The kernel does not say so of those that went with their link.
+    RouteRemoved(Route),
+    /// Rules changed.
+    Rules,
+    /// More happened than was read in time: anything may have changed.
+    Missed,
+}
+
+/// A socket on which the kernel tells what changes. Readable when there is something.
+#[derive(Debug)]
+pub struct Monitor {
+    socket: Socket,
+}
+
+impl Monitor {
+    /// Opens a socket in the calling thread's network namespace, to which it stays bound.
+    pub fn open() -> Result<Self, NetlinkError> {
+        let open = || -> io::Result<Self> {
+            let mut socket = Socket::new(NETLINK_ROUTE)?;
+            socket.bind_auto()?;
+            socket.set_non_blocking(true)?;
+            GROUPS.iter().try_for_each(|group| socket.add_membership(*group))?;
+            Ok(Self { socket })
+        };
+        open().map_err(|source| NetlinkError::Open { source })
+    }
+
+    /// Takes what has happened, of at most so many datagrams; empty if nothing has. What it does not understand is
+    /// left out.
+    pub fn read(&mut self, datagrams: usize) -> Vec<Event> {
+        let mut events = Vec::new();
+        for _ in 0..datagrams {
+            match retry(|| self.socket.recv_from_full()) {
+                Ok((datagram, sender)) if sender.port_number() == 0 => {
+                    events.extend(messages(&datagram).filter_map(|message| {
+                        event(&Reply { kind: message.kind, body: message.body.to_vec() })
+                    }));
+                }
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                // ENOBUFS: the kernel had to leave something out.
+                Err(_) => {
+                    events.push(Event::Missed);
+                    break;
+                }
+            }
+        }
+        events
+    }
+}
+
+impl AsFd for Monitor {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// The family of messages about links themselves; others are about what a bridge or IPv6 makes of them.
+const AF_UNSPEC: u8 = 0;
+
+fn event(reply: &Reply) -> Option<Event> {
+    Some(match reply.kind {
+        RTM_NEWLINK | RTM_DELLINK if reply.byte(0)? != AF_UNSPEC => return None,
+        RTM_NEWLINK => Event::Link(link::parse(reply)?),
+        RTM_DELLINK => Event::LinkRemoved { device: reply.word(4)? },
+        RTM_NEWADDR => Event::Address { device: reply.word(4)?, address: address::parse(reply)? },
+        RTM_DELADDR => Event::AddressRemoved { device: reply.word(4)?, address: address::parse(reply)? },
+        RTM_NEWROUTE => Event::Route(route::parse_any(reply)?),
+        RTM_DELROUTE => Event::RouteRemoved(route::parse_any(reply)?),
+        RTM_NEWRULE | RTM_DELRULE => Event::Rules,
+        _ => return None,
+    })
+}
