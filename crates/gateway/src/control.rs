@@ -9,9 +9,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::status::Status;
 
-/// The longest request that is read.
-pub(crate) const MAX_REQUEST_BYTES: usize = 4096;
-
 /// What may be asked of a running daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "snake_case", deny_unknown_fields)]

@@ -10,6 +10,7 @@ pub mod keys;
 pub mod metrics;
 pub mod privilege;
 pub mod record;
+pub mod request;
 pub mod status;
 
 mod clock;

@@ -37,11 +37,12 @@ use crate::keys::{KeyError, PublicKey};
 use crate::mailbox::Mailbox;
 use crate::plan::Plan;
 use crate::privilege::{Keep, PrivilegeError, drop_privileges};
+use crate::request::{self, Language};
 use crate::status::Strangers;
 use crate::{metrics, sys};
 use connection::Connection;
 use lanes::Lane;
-use service::{Client, Speaks, Stream, Wants};
+use service::{Client, Stream, Wants};
 use workers::Workers;
 
 /// Clients of the control socket and the metrics at one time.
@@ -338,15 +339,15 @@ impl Daemon {
                 Some(Source::Listener(listener))
             }
             Source::Control(listener) => {
-                self.accept_clients(|| listener.accept().map(|(s, _)| Stream::Unix(s)), Speaks::Control);
+                self.accept_clients(|| listener.accept().map(|(s, _)| Stream::Unix(s)), Language::Control);
                 Some(Source::Control(listener))
             }
             Source::MetricsUnix(listener) => {
-                self.accept_clients(|| listener.accept().map(|(s, _)| Stream::Unix(s)), Speaks::Http);
+                self.accept_clients(|| listener.accept().map(|(s, _)| Stream::Unix(s)), Language::Http);
                 Some(Source::MetricsUnix(listener))
             }
             Source::MetricsTcp(listener) => {
-                self.accept_clients(|| listener.accept().map(|(s, _)| Stream::Tcp(s)), Speaks::Http);
+                self.accept_clients(|| listener.accept().map(|(s, _)| Stream::Tcp(s)), Language::Http);
                 Some(Source::MetricsTcp(listener))
             }
             Source::Connection(connection) => self.advance(token, connection),
@@ -370,7 +371,7 @@ impl Daemon {
 
     // ------------------------------------------------------------ clients
 
-    fn accept_clients(&mut self, accept: impl Fn() -> io::Result<Stream>, speaks: Speaks) {
+    fn accept_clients(&mut self, accept: impl Fn() -> io::Result<Stream>, speaks: Language) {
         while let Ok(stream) = accept() {
             let clients = self.sources.values().filter(|s| matches!(s, Source::Client(_))).count();
             let nonblocking = match &stream {
@@ -391,12 +392,12 @@ impl Daemon {
         }
         if let Wants::Answer(request) = wants {
             wants = match client.speaks {
-                Speaks::Control => {
+                Language::Control => {
                     let answer = self.answer(&request);
                     let text = serde_json::to_string(&answer).unwrap_or_default() + "\n";
                     client.answer(text)
                 }
-                Speaks::Http => match request.as_str() {
+                Language::Http => match request.as_str() {
                     "/metrics" | "/" => {
                         let page = metrics::prometheus(&self.status(false));
                         client.answer_http(200, "text/plain; version=0.0.4", &page)
@@ -419,7 +420,7 @@ impl Daemon {
     }
 
     fn answer(&mut self, request: &str) -> Answer {
-        match serde_json::from_str::<Request>(request) {
+        match request::control(request) {
             Ok(Request::Status) => Answer::Status(Box::new(self.status(false))),
             Ok(Request::Flows) => Answer::Status(Box::new(self.status(true))),
             Ok(Request::Reload) => match self.reload() {
@@ -436,9 +437,7 @@ impl Daemon {
                 self.stopping = true;
                 Answer::Done { message: format!("{} goes down", self.config.name) }
             }
-            Err(error) => Answer::Refused {
-                message: format!("{error}; allowed: {{\"request\":\"status\"|\"reload\"|\"down\"}}"),
-            },
+            Err(message) => Answer::Refused { message },
         }
     }
 

@@ -10,16 +10,7 @@ use std::os::unix::net::UnixStream;
 
 use trunkline_units::Instant;
 
-use crate::control::MAX_REQUEST_BYTES;
-
-/// Which language a client speaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Speaks {
-    /// One line of JSON.
-    Control,
-    /// HTTP/1.1, GET.
-    Http,
-}
+use crate::request::{self, Language, Parsed};
 
 #[derive(Debug)]
 pub(super) enum Stream {
@@ -40,7 +31,7 @@ impl AsFd for Stream {
 #[derive(Debug)]
 pub(super) struct Client {
     pub(super) stream: Stream,
-    pub(super) speaks: Speaks,
+    pub(super) speaks: Language,
     pub(super) deadline: Instant,
     input: Vec<u8>,
     output: Vec<u8>,
@@ -61,7 +52,7 @@ pub(super) enum Wants {
 }
 
 impl Client {
-    pub(super) fn new(stream: Stream, speaks: Speaks, deadline: Instant) -> Self {
+    pub(super) fn new(stream: Stream, speaks: Language, deadline: Instant) -> Self {
         Client { stream, speaks, deadline, input: Vec::new(), output: Vec::new(), sent: 0 }
     }
 
@@ -80,34 +71,13 @@ impl Client {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(_) => return Wants::Close,
             }
-            if let Some(request) = self.request() {
-                return request;
-            }
-            if self.input.len() > MAX_REQUEST_BYTES {
-                return Wants::Close;
-            }
-        }
-    }
-
-    fn request(&mut self) -> Option<Wants> {
-        match self.speaks {
-            Speaks::Control => {
-                let end = self.input.iter().position(|byte| *byte == b'\n')?;
-                Some(Wants::Answer(String::from_utf8_lossy(&self.input[..end]).into_owned()))
-            }
-            Speaks::Http => {
-                let mut headers = [httparse::EMPTY_HEADER; 32];
-                let mut request = httparse::Request::new(&mut headers);
-                match request.parse(&self.input) {
-                    Ok(httparse::Status::Partial) => None,
-                    Ok(httparse::Status::Complete(_)) if request.method == Some("GET") => {
-                        Some(Wants::Answer(request.path.unwrap_or("/").to_owned()))
-                    }
-                    Ok(httparse::Status::Complete(_)) => {
-                        Some(self.answer_http(405, "text/plain", "only GET is known here\n"))
-                    }
-                    Err(_) => Some(Wants::Close),
+            match request::parse(self.speaks, &self.input) {
+                Parsed::Incomplete => {}
+                Parsed::Complete(request) => return Wants::Answer(request),
+                Parsed::OtherMethod => {
+                    return self.answer_http(405, "text/plain", "only GET is known here\n");
                 }
+                Parsed::Malformed => return Wants::Close,
             }
         }
     }

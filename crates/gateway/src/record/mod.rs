@@ -269,7 +269,12 @@ impl Sealer {
         Ok(record)
     }
 
-    fn seal_as(
+    /// As [`seal`](Self::seal), with an inner content type of the caller's: what a peer may send that this module
+    /// does not. Tests of receivers need it.
+    ///
+    /// # Errors
+    /// As [`seal`](Self::seal), but the key's limit is not looked at.
+    pub fn seal_as(
         &mut self,
         content_type: u8,
         content: &mut [u8],

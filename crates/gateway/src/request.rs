@@ -1,0 +1,118 @@
+//! What clients ask for, as far as it can be told from the bytes alone: a line on the control socket, or the head of
+//! an HTTP request for metrics.
+//!
+//! The answer depends on the bytes and not on how they were cut on their way, and no request needs more memory than
+//! [`MAX_REQUEST_BYTES`].
+
+use crate::control::Request;
+
+/// The longest request, its end included.
+pub const MAX_REQUEST_BYTES: usize = 4096;
+/// Header fields that an HTTP request may have.
+const MAX_HEADERS: usize = 32;
+
+/// What a client speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Language {
+    /// One line of JSON.
+    Control,
+    /// HTTP/1.1, GET.
+    Http,
+}
+
+/// What a client has said so far.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Parsed {
+    /// Not all of it.
+    Incomplete,
+    /// A whole request: the line, or the path.
+    Complete(String),
+    /// A whole HTTP request with a method other than GET.
+    OtherMethod,
+    /// Nothing that could become a request, or too long for one.
+    Malformed,
+}
+
+/// Reads the start of what a client has said.
+pub fn parse(language: Language, said: &[u8]) -> Parsed {
+    let head = &said[..said.len().min(MAX_REQUEST_BYTES)];
+    let parsed = match language {
+        Language::Control => line(head),
+        Language::Http => http(head),
+    };
+    match parsed {
+        Parsed::Incomplete if said.len() >= MAX_REQUEST_BYTES => Parsed::Malformed,
+        parsed => parsed,
+    }
+}
+
+fn line(head: &[u8]) -> Parsed {
+    match head.iter().position(|byte| *byte == b'\n') {
+        Some(end) => Parsed::Complete(String::from_utf8_lossy(&head[..end]).into_owned()),
+        None => Parsed::Incomplete,
+    }
+}
+
+fn http(head: &[u8]) -> Parsed {
+    let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
+    let mut request = httparse::Request::new(&mut headers);
+    match request.parse(head) {
+        Ok(httparse::Status::Partial) => Parsed::Incomplete,
+        Ok(httparse::Status::Complete(_)) => match (request.method, request.path) {
+            (Some("GET"), Some(path)) => Parsed::Complete(path.to_owned()),
+            _ => Parsed::OtherMethod,
+        },
+        Err(_) => Parsed::Malformed,
+    }
+}
+
+/// The request in a line of the control socket.
+///
+/// # Errors
+/// What is wrong with it and what is allowed.
+pub fn control(line: &str) -> Result<Request, String> {
+    serde_json::from_str(line).map_err(|error| {
+        format!("{error}; allowed: {{\"request\":\"status\"|\"flows\"|\"reload\"|\"down\"}}")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_counts_once_it_is_whole() {
+        let http = |said: &str| parse(Language::Http, said.as_bytes());
+        assert_eq!(http("GET /metrics HTTP/1.1\r\n"), Parsed::Incomplete);
+        assert_eq!(http("GET /metrics HTTP/1.1\r\n\r\n"), Parsed::Complete("/metrics".to_owned()));
+        assert_eq!(http("POST / HTTP/1.1\r\n\r\n"), Parsed::OtherMethod);
+        assert_eq!(http("\u{1}"), Parsed::Malformed);
+        let control = |said: &str| parse(Language::Control, said.as_bytes());
+        assert_eq!(control("{\"request\""), Parsed::Incomplete);
+        assert_eq!(control("{}\nmore"), Parsed::Complete("{}".to_owned()));
+    }
+
+    #[test]
+    fn the_limit_holds_however_the_bytes_were_cut() {
+        for language in [Language::Control, Language::Http] {
+            let endless = b"G".repeat(2 * MAX_REQUEST_BYTES);
+            assert_eq!(parse(language, &endless[..MAX_REQUEST_BYTES - 1]), Parsed::Incomplete);
+            assert_eq!(parse(language, &endless[..MAX_REQUEST_BYTES]), Parsed::Malformed);
+        }
+        let mut late = vec![b' '; MAX_REQUEST_BYTES];
+        late.push(b'\n');
+        assert_eq!(parse(Language::Control, &late), Parsed::Malformed, "it ends behind the limit");
+        assert_eq!(parse(Language::Control, &late[1..]), Parsed::Complete(" ".repeat(MAX_REQUEST_BYTES - 1)));
+    }
+
+    #[test]
+    fn an_unknown_request_is_told_every_known_one() {
+        let error = control("{\"request\":\"stauts\"}").unwrap_err();
+        for request in [Request::Status, Request::Flows, Request::Reload, Request::Down] {
+            let line = serde_json::to_string(&request).unwrap();
+            assert_eq!(control(&line), Ok(request));
+            let word = line.rsplit('"').nth(1).unwrap();
+            assert!(error.contains(&format!("\"{word}\"")), "{word}: {error}");
+        }
+    }
+}
