@@ -1,10 +1,15 @@
-//! Runs the bodies of the fuzz targets `configuration` and `handshake_messages` over their committed corpora and
-//! over inputs near them.
+//! Runs the bodies of this crate's fuzz targets over their committed corpora and over inputs near them.
 
 #[path = "../../../fuzz/bodies/configuration.rs"]
 mod configuration;
+#[path = "../../../fuzz/bodies/control_requests.rs"]
+mod control_requests;
 #[path = "../../../fuzz/bodies/handshake_messages.rs"]
 mod handshake_messages;
+#[path = "../../../fuzz/bodies/metrics_requests.rs"]
+mod metrics_requests;
+#[path = "../../../fuzz/bodies/records.rs"]
+mod records;
 
 use std::path::PathBuf;
 use std::{fs, io};
@@ -54,6 +59,22 @@ fn configurations_hold_the_contract() -> io::Result<()> {
 fn handshake_messages_hold_the_contract() -> io::Result<()> {
     let alphabet: Vec<u8> = (0..=u8::MAX).collect();
     hold("handshake_messages", handshake_messages::run, 5000, &alphabet)
+}
+
+#[test]
+fn records_hold_the_contract() -> io::Result<()> {
+    let alphabet: Vec<u8> = (0..=u8::MAX).collect();
+    hold("records", records::run, 1500, &alphabet)
+}
+
+#[test]
+fn control_requests_hold_the_contract() -> io::Result<()> {
+    hold("control_requests", control_requests::run, 3000, b"{}\":,\\ \n\xff0[]statusreload")
+}
+
+#[test]
+fn metrics_requests_hold_the_contract() -> io::Result<()> {
+    hold("metrics_requests", metrics_requests::run, 3000, b"GETPOS /metrics?.HP10:\r\n\t \0\x7f\xff")
 }
 
 #[test]
@@ -116,5 +137,52 @@ fn write_corpus() -> io::Result<()> {
     ] {
         fs::write(directory("handshake_messages").join(name), bytes)?;
     }
-    Ok(())
+    write(
+        "control_requests",
+        &[
+            ("status", b"{\"request\":\"status\"}\n"),
+            ("flows", b"{\"request\":\"flows\"}\n"),
+            ("reload_and_more", b"{\"request\":\"reload\"}\n{\"request\":\"down\"}\n"),
+            ("unknown_field", b"{\"request\":\"down\",\"now\":true}\r\n"),
+            ("no_end", b"{\"request\":"),
+            ("not_text", b"\xff\xfe\0\n"),
+        ],
+    )?;
+    write(
+        "metrics_requests",
+        &[
+            ("metrics", b"GET /metrics HTTP/1.1\r\nHost: a\r\nAccept: */*\r\n\r\n"),
+            ("json", b"GET /metrics.json?x=1 HTTP/1.0\n\n"),
+            ("post", b"POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc"),
+            ("not_yet", b"GET / HTTP/1.1\r\nHost:"),
+            ("tls", &[22, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3]),
+            ("absolute", b"\r\nGET http://a/metrics HTTP/1.1\r\n\r\n"),
+        ],
+    )?;
+    // Steps: see `fuzz/bodies/records.rs`.
+    write(
+        "records",
+        &[
+            ("data", &[0, 3, 1, 2, 3, 1, 200, 5, 5]),
+            ("updates", &[2, 0, 1, 7, 5, 5, 2, 2, 1, 9]),
+            ("closed", &[0, 0, 3, 0, 1, 7, 5, 5, 5]),
+            ("inside", &[4, 22, 5, 24, 0, 0, 1, 1, 5, 4, 21, 2, 1, 0, 5]),
+            ("padded", &[4, 0, 4, 65, 23, 0, 0, 5]),
+            ("altered", &[0, 2, 8, 9, 6, 0, 6, 1]),
+            ("lost", &[1, 1, 1, 2, 7, 5]),
+            ("repeated", &[1, 1, 8, 5]),
+            (
+                "raw",
+                &[
+                    0, 1, 1, 5, 9, 22, 23, 3, 3, 0, 17, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15,
+                    16, 17,
+                ],
+            ),
+        ],
+    )
+}
+
+fn write(target: &str, inputs: &[(&str, &[u8])]) -> io::Result<()> {
+    fs::create_dir_all(directory(target))?;
+    inputs.iter().try_for_each(|(name, bytes)| fs::write(directory(target).join(name), bytes))
 }

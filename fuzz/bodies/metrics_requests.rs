@@ -1,0 +1,25 @@
+//! What holds for any bytes that a client sends to the metrics listener. Run by the fuzz target of this name and, over
+//! the committed corpus, by the tests of `trunkline-gateway`.
+
+use trunkline_gateway::request::{self, Language, MAX_REQUEST_BYTES, Parsed};
+
+/// Reads `data` as a client's words: whole, and cut at every place.
+pub(crate) fn run(data: &[u8]) {
+    let whole = request::parse(Language::Http, data);
+    match &whole {
+        Parsed::Complete(path) => {
+            assert!(!path.is_empty() && path.len() < data.len().min(MAX_REQUEST_BYTES));
+            assert!(path.bytes().all(|byte| byte > b' ' && byte != 0x7f), "{path:?}");
+            let start = data.iter().position(|byte| !b"\r\n".contains(byte)).expect("it is not empty");
+            assert!(data[start..].starts_with(b"GET "), "{data:?}");
+        }
+        Parsed::OtherMethod => assert!(!data.starts_with(b"GET ")),
+        Parsed::Incomplete => assert!(data.len() < MAX_REQUEST_BYTES),
+        Parsed::Malformed => assert!(!data.is_empty()),
+    }
+    // A client is read anew after each piece: the first piece that is enough decides, and decides the same.
+    let first = (0..=data.len())
+        .map(|len| request::parse(Language::Http, &data[..len]))
+        .find(|parsed| *parsed != Parsed::Incomplete);
+    assert_eq!(first.unwrap_or(Parsed::Incomplete), whole);
+}
