@@ -7,6 +7,7 @@ pub mod control;
 pub mod daemon;
 pub mod handshake;
 pub mod keys;
+pub mod log;
 pub mod metrics;
 pub mod privilege;
 pub mod record;

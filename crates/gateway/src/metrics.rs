@@ -185,6 +185,7 @@ pub fn prometheus(status: &Status) -> String {
     flow_tables(&mut page, status);
     received(&mut page, status);
     strangers(&mut page, status);
+    health(&mut page, status);
     page.0
 }
 
@@ -334,6 +335,15 @@ fn received(page: &mut Page, status: &Status) {
             let labels = [("peer", peer.name.as_str()), ("reason", reason)];
             page.sample("trunkline_refused_packets_total", &labels, value);
         }
+    }
+}
+
+fn health(page: &mut Page, status: &Status) {
+    page.family("trunkline_unresponsive_workers", "gauge", "Workers that do not respond.");
+    page.sample("trunkline_unresponsive_workers", &[], status.unresponsive_workers.len());
+    page.family("trunkline_lost_log_lines_total", "counter", "Lines of the log that were lost.");
+    for (reason, lines) in [("queue_full", status.log.lost_queue_full), ("failed", status.log.lost_failed)] {
+        page.sample("trunkline_lost_log_lines_total", &[("reason", reason)], lines);
     }
 }
 

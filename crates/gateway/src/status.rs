@@ -28,6 +28,21 @@ pub struct Status {
     pub peers: Vec<Peer>,
     /// Connections that never became lanes.
     pub strangers: Strangers,
+    /// Numbers of the workers that do not respond.
+    #[serde(default)]
+    pub unresponsive_workers: Vec<usize>,
+    /// Lines of the log that were lost.
+    #[serde(default)]
+    pub log: LogStatus,
+}
+
+/// Lines of the log that were lost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogStatus {
+    /// The queue was full: nobody reads the log, or not fast enough.
+    pub lost_queue_full: u64,
+    /// They could not be written: the reader is gone, or the disk is full.
+    pub lost_failed: u64,
 }
 
 /// The TUN device.

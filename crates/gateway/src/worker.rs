@@ -7,6 +7,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
@@ -35,8 +36,17 @@ pub(crate) enum Command {
     Plan(Arc<Plan>),
     /// Asks for a report, with so many of the busiest flows to each peer.
     Report { flows: usize, reply: SyncSender<(TxReport, RxReport)> },
+    /// Asks for a sign of life: this number, in the worker's place for it.
+    Beat(u64),
     /// Ends the worker.
     Stop,
+}
+
+/// How a worker ended that did not fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// It was told to.
+    Stopped,
 }
 
 /// What a worker tells the control thread.
@@ -44,8 +54,8 @@ pub(crate) enum Command {
 pub(crate) enum WorkerEvent {
     /// A lane ended, and why; `clean` if the peer closed it of its own will.
     LaneEnded { serial: u64, reason: String, clean: bool },
-    /// The worker cannot go on.
-    Died { what: &'static str, reason: String },
+    /// The worker of this shard ended without having been told to.
+    Ended { shard: usize, reason: String },
 }
 
 const TUN: u64 = u64::MAX;
@@ -55,6 +65,8 @@ pub(crate) struct Worker {
     epoll: OwnedFd,
     commands: Mailbox<Command>,
     events: Mailbox<WorkerEvent>,
+    /// Where it answers [`Command::Beat`].
+    beat: Arc<AtomicU64>,
     sender: Sender,
     receivers: Receivers,
     wishes: Vec<Wish>,
@@ -65,6 +77,7 @@ impl Worker {
         queue: TunQueue,
         commands: Mailbox<Command>,
         events: Mailbox<WorkerEvent>,
+        beat: Arc<AtomicU64>,
     ) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, &queue, epoll::EventData::new_u64(TUN), epoll::EventFlags::IN)?;
@@ -73,6 +86,7 @@ impl Worker {
             epoll,
             commands,
             events,
+            beat,
             sender: Sender::new(queue.clone()),
             receivers: Receivers::new(queue),
             wishes: Vec::new(),
@@ -80,13 +94,10 @@ impl Worker {
     }
 
     /// Works until told to stop.
-    pub(crate) fn run(mut self) {
-        if let Err(error) = self.work() {
-            self.events.post(WorkerEvent::Died { what: "worker", reason: error.to_string() });
-        }
-    }
-
-    fn work(&mut self) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// The device's or the system's, after which it cannot go on.
+    pub(crate) fn run(mut self) -> io::Result<Ending> {
         let mut ready: Vec<epoll::Event> = Vec::with_capacity(64);
         let mut device_ready = false;
         let zero = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -106,7 +117,7 @@ impl Worker {
                     TUN => device_ready = true,
                     MAILBOX => {
                         if !self.obey()? {
-                            return Ok(());
+                            return Ok(Ending::Stopped);
                         }
                     }
                     serial => self.attend(now, serial, flags),
@@ -181,6 +192,7 @@ impl Worker {
                 Command::Report { flows, reply } => {
                     let _ = reply.try_send((self.sender.report(now(), flows), self.receivers.report()));
                 }
+                Command::Beat(number) => self.beat.store(number, Ordering::Release),
                 Command::Stop => {
                     for serial in self.sender.serials() {
                         self.take_lane(serial, true);

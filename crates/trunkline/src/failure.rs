@@ -16,20 +16,28 @@ pub(crate) enum Failure {
     Other(String),
     /// Interrupted by the user: exit code 130.
     Interrupted,
+    /// One of the others, whose message has been given already.
+    Said(Box<Failure>),
 }
 
 impl Failure {
     /// Says it on standard error, and gives the exit code.
     pub(crate) fn report(self) -> ExitCode {
-        let code = match &self {
+        if !matches!(self, Failure::Said(_)) {
+            eprintln!("trunkline: {self}");
+        }
+        ExitCode::from(self.code())
+    }
+
+    fn code(&self) -> u8 {
+        match self {
             Failure::Other(_) => 1,
             Failure::Input(_) => 2,
             Failure::NotRunning(_) => 3,
             Failure::Lacking(_) => 4,
             Failure::Interrupted => 130,
-        };
-        eprintln!("trunkline: {self}");
-        ExitCode::from(code)
+            Failure::Said(failure) => failure.code(),
+        }
     }
 
     /// Anything that went wrong while doing `what`.
@@ -47,6 +55,7 @@ impl fmt::Display for Failure {
             | Failure::Lacking(text)
             | Failure::Other(text) => f.write_str(text),
             Failure::Interrupted => f.write_str("interrupted"),
+            Failure::Said(failure) => failure.fmt(f),
         }
     }
 }

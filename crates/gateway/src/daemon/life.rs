@@ -154,7 +154,7 @@ impl Daemon {
             _ => None,
         });
         let next = lanes.chain(sources).min().map_or(Duration::from_secs(60), |at| at.saturating_since(now));
-        let next = self.watchdog.map_or(next, |limit| next.min(limit));
+        let next = next.min(self.workers.next_wake(now).saturating_since(now));
         next.max(Duration::from_millis(1))
     }
 
@@ -544,8 +544,8 @@ impl Daemon {
                         if clean { reason } else { format!("{reason} (what was under way is lost)") };
                     self.lane_down(index, reason);
                 }
-                WorkerEvent::Died { what, reason } => {
-                    self.failed = Some(DaemonError::Worker { what, reason });
+                WorkerEvent::Ended { shard, reason } => {
+                    self.failed = Some(DaemonError::Worker { shard, reason });
                     self.stopping = true;
                 }
             }

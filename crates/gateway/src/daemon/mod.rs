@@ -7,12 +7,14 @@
 mod backoff;
 mod connection;
 mod half_open;
+mod heartbeat;
 mod lanes;
 mod life;
 mod report;
 mod service;
 mod workers;
 
+use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
@@ -20,6 +22,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -34,6 +37,7 @@ use crate::control::{Answer, Request};
 use crate::device::{Device, DeviceError};
 use crate::handshake::{Acceptor, Admit, HandshakeError, Identity};
 use crate::keys::{KeyError, PublicKey};
+use crate::log::Log;
 use crate::mailbox::Mailbox;
 use crate::plan::Plan;
 use crate::privilege::{Keep, PrivilegeError, drop_privileges};
@@ -94,11 +98,17 @@ pub enum DaemonError {
         /// The system's answer.
         source: io::Error,
     },
-    /// A worker ended.
-    #[error("the {what} failed: {reason}")]
+    /// A worker ended, and packets of its queue would no longer pass.
+    #[error("worker {shard} ended: {reason}")]
     Worker {
-        /// Which.
-        what: &'static str,
+        /// Its number.
+        shard: usize,
+        /// Why.
+        reason: String,
+    },
+    /// A bug in the control thread.
+    #[error("the control thread ended: {reason}")]
+    Control {
         /// Why.
         reason: String,
     },
@@ -159,7 +169,9 @@ pub struct Daemon {
     started: Instant,
     /// The last time a stranger was logged.
     stranger_logged: Option<Instant>,
-    watchdog: Option<Duration>,
+    /// Whether a service manager wants to be told that we are alive.
+    has_watchdog: bool,
+    log: Log,
     sockets: Vec<PathBuf>,
     stopping: bool,
     failed: Option<DaemonError>,
@@ -167,7 +179,9 @@ pub struct Daemon {
 
 impl Daemon {
     /// Sets everything up: keys, device, routes, sockets; then gives up privileges and starts the workers.
-    pub fn start(config: Config) -> Result<Self, DaemonError> {
+    ///
+    /// The log's thread is started here too, once it has nothing to do with privileges any more.
+    pub fn start(config: Config, log: Log) -> Result<Self, DaemonError> {
         let secret = config.identity()?;
         check_congestion_controls(&config)?;
         let signals = sys::signal_descriptor(&[libc::SIGTERM, libc::SIGINT, libc::SIGHUP])
@@ -199,6 +213,7 @@ impl Daemon {
         };
         let acceptor = Acceptor::new(&identity, admit)?;
         give_up_privileges(&config)?;
+        log.start().map_err(system("cannot start the log's thread"))?;
         let mut seed = [0; 16];
         rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty())
             .map_err(io::Error::from)
@@ -206,7 +221,8 @@ impl Daemon {
         let [instance, jitter] = [&seed[..8], &seed[8..]]
             .map(|half| half.iter().fold(0_u64, |sum, byte| sum << 8 | u64::from(*byte)));
         let resolved = Mailbox::new().map_err(system("cannot make a mailbox"))?;
-        let workers = Workers::start(queues).map_err(system("cannot start the workers"))?;
+        let watchdog = sd_notify::watchdog_enabled();
+        let workers = Workers::start(queues, watchdog).map_err(system("cannot start the workers"))?;
         let mut daemon = Daemon {
             path: config.file.clone(),
             identity,
@@ -227,7 +243,8 @@ impl Daemon {
             strangers: Strangers::default(),
             started: now(),
             stranger_logged: None,
-            watchdog: sd_notify::watchdog_enabled().map(|limit| limit / 2),
+            has_watchdog: watchdog.is_some(),
+            log,
             sockets,
             stopping: false,
             failed: None,
@@ -253,7 +270,9 @@ impl Daemon {
             self.config.tun.name,
             self.identity.public()
         );
-        let result = self.turn();
+        // A panic ends it in order as well: whatever is left of the lanes says goodbye, and nothing stays behind.
+        let result = catch_unwind(AssertUnwindSafe(|| self.turn()))
+            .unwrap_or_else(|panic| Err(DaemonError::Control { reason: panic_reason(&*panic) }));
         let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
         self.workers.stop();
         for socket in &self.sockets {
@@ -279,7 +298,7 @@ impl Daemon {
             for event in ready.drain(..) {
                 self.attend(event.data.u64());
             }
-            if self.watchdog.is_some() {
+            if self.workers.beat(now()) && self.has_watchdog {
                 let _ = sd_notify::notify(&[sd_notify::NotifyState::Watchdog]);
             }
         }
@@ -490,6 +509,12 @@ impl Daemon {
         self.workers.follow(&Plan::new(&self.config, self.instance));
         self.follow_lanes();
     }
+}
+
+/// What a panic said.
+fn panic_reason(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+    format!("it panicked: {}", text.unwrap_or("no reason given"))
 }
 
 impl Drop for Daemon {

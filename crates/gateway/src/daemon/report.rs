@@ -13,7 +13,9 @@ use super::{Daemon, Source};
 use crate::clock::now;
 use crate::config::ClassConfig;
 use crate::rx::{LaneRxStats, RxReport};
-use crate::status::{Class, FLOWS, Flow, FlowTable, Lane, Peer, Received, Sojourn, Status, Strangers, Tun};
+use crate::status::{
+    Class, FLOWS, Flow, FlowTable, Lane, LogStatus, Peer, Received, Sojourn, Status, Strangers, Tun,
+};
 use crate::tx::{PeerTxReport, TxReport};
 
 impl Daemon {
@@ -25,6 +27,7 @@ impl Daemon {
             .values()
             .filter(|source| matches!(source, Source::Connection(c) if c.stranger().is_some()))
             .count();
+        let losses = self.log.losses();
         Status {
             name: self.config.name.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -34,6 +37,8 @@ impl Daemon {
             tun: self.tun_status(&tx, &rx),
             peers: self.peer_status(&tx, &rx),
             strangers: Strangers { half_open: half_open as u64, ..self.strangers },
+            unresponsive_workers: self.workers.unresponsive(),
+            log: LogStatus { lost_queue_full: losses.queue_full, lost_failed: losses.failed },
         }
     }
 

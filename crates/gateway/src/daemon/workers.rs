@@ -1,43 +1,83 @@
 //! The worker threads: one for each queue of the device.
+//!
+//! A worker cannot end unnoticed: whatever way its thread comes to an end but by [`Command::Stop`] (an error, a panic,
+//! a return that nobody asked for) is posted as [`WorkerEvent::Ended`], and ends the process. One that hangs is found by
+//! its heartbeat.
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use trunkline_units::Instant;
+
+use super::heartbeat::{Beat, Heartbeat};
+use crate::clock::now;
 use crate::mailbox::Mailbox;
 use crate::plan::Plan;
 use crate::rx::RxReport;
 use crate::tun::TunQueue;
 use crate::tx::TxReport;
-use crate::worker::{Command, Worker, WorkerEvent};
+use crate::worker::{Command, Ending, Worker, WorkerEvent};
 
 /// How long a worker may take to report: it answers between two batches of packets.
 const REPORT: Duration = Duration::from_secs(2);
+/// How long a worker may take to end.
+const STOP: Duration = Duration::from_secs(3);
 
 pub(super) struct Shard {
     pub(super) commands: Mailbox<Command>,
+    /// The number of the last beat it was asked for and has answered.
+    beat: Arc<AtomicU64>,
     thread: Option<JoinHandle<()>>,
 }
 
 pub(super) struct Workers {
     pub(super) shards: Vec<Shard>,
     pub(super) events: Mailbox<WorkerEvent>,
+    heartbeat: Heartbeat,
 }
 
 impl Workers {
-    pub(super) fn start(queues: Vec<TunQueue>) -> io::Result<Self> {
-        let events = Mailbox::new()?;
-        let mut shards = Vec::new();
-        for (index, queue) in queues.into_iter().enumerate() {
+    /// Starts a worker for each queue. `watchdog` is the service manager's limit, if it set one.
+    pub(super) fn start(queues: Vec<TunQueue>, watchdog: Option<Duration>) -> io::Result<Self> {
+        let mut workers = Workers::none(watchdog)?;
+        for queue in queues {
             let commands = Mailbox::new()?;
-            let worker = Worker::new(queue, commands.clone(), events.clone())?;
-            let thread =
-                thread::Builder::new().name(format!("worker-{index}")).spawn(move || worker.run())?;
-            shards.push(Shard { commands, thread: Some(thread) });
+            let beat = Arc::new(AtomicU64::new(0));
+            let worker = Worker::new(queue, commands.clone(), workers.events.clone(), Arc::clone(&beat))?;
+            workers.spawn(commands, beat, move || worker.run())?;
         }
-        Ok(Workers { shards, events })
+        Ok(workers)
+    }
+
+    fn none(watchdog: Option<Duration>) -> io::Result<Self> {
+        Ok(Workers {
+            shards: Vec::new(),
+            events: Mailbox::new()?,
+            heartbeat: Heartbeat::new(watchdog, now()),
+        })
+    }
+
+    fn spawn(
+        &mut self,
+        commands: Mailbox<Command>,
+        beat: Arc<AtomicU64>,
+        work: impl FnOnce() -> io::Result<Ending> + Send + 'static,
+    ) -> io::Result<()> {
+        let shard = self.shards.len();
+        let events = self.events.clone();
+        let body = move || {
+            if let Some(reason) = unexpected_end(work) {
+                events.post(WorkerEvent::Ended { shard, reason });
+            }
+        };
+        let thread = thread::Builder::new().name(format!("worker-{shard}")).spawn(body)?;
+        self.shards.push(Shard { commands, beat, thread: Some(thread) });
+        Ok(())
     }
 
     /// Gives every worker the plan.
@@ -50,20 +90,195 @@ impl Workers {
     /// What every worker has to report, with so many of the busiest flows to each peer. One that does not answer in time is left out.
     pub(super) fn reports(&self, flows: usize) -> (Vec<TxReport>, Vec<RxReport>) {
         let (reply, reports) = sync_channel(self.shards.len());
-        for shard in &self.shards {
+        // One that is known to hang is not waited for, nor is its mailbox filled.
+        let hangs = |shard: &&Shard| self.heartbeat.is_late() && !self.has_answered(shard);
+        for shard in self.shards.iter().filter(|shard| !hangs(shard)) {
             shard.commands.post(Command::Report { flows, reply: reply.clone() });
         }
         drop(reply);
-        self.shards.iter().map_while(|_| reports.recv_timeout(REPORT).ok()).unzip()
+        let deadline = now() + REPORT;
+        self.shards.iter().map_while(|_| reports.recv_timeout(deadline.saturating_since(now())).ok()).unzip()
     }
 
-    /// Ends every worker and waits for it.
+    fn has_answered(&self, shard: &Shard) -> bool {
+        shard.beat.load(Ordering::Acquire) >= self.heartbeat.number()
+    }
+
+    /// The numbers of the workers that hang.
+    pub(super) fn unresponsive(&self) -> Vec<usize> {
+        if !self.heartbeat.is_late() {
+            return Vec::new();
+        }
+        (0..self.shards.len()).filter(|number| !self.has_answered(&self.shards[*number])).collect()
+    }
+
+    /// Asks for beats and says whether the watchdog is to be fed. Reports workers that hang, and that they no longer do.
+    pub(super) fn beat(&mut self, now: Instant) -> bool {
+        let mut feed = false;
+        while let Some(beat) = {
+            let all = self.shards.iter().all(|shard| self.has_answered(shard));
+            self.heartbeat.poll(now, all)
+        } {
+            match beat {
+                Beat::Ask(number) => {
+                    for shard in &self.shards {
+                        shard.commands.post(Command::Beat(number));
+                    }
+                }
+                Beat::Alive { after } => {
+                    feed = true;
+                    if let Some(after) = after {
+                        tracing::warn!("every worker responds again, after {after:.1?}");
+                    }
+                }
+                Beat::Late(since) => {
+                    let hang =
+                        self.unresponsive().iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+                    tracing::error!("no response for {since:.1?} from worker {hang}");
+                }
+            }
+        }
+        feed
+    }
+
+    /// When [`Self::beat`] is due again.
+    pub(super) fn next_wake(&self, now: Instant) -> Instant {
+        self.heartbeat.next_wake(now)
+    }
+
+    /// Ends every worker and waits for it, but not for ever for one that hangs.
     pub(super) fn stop(&mut self) {
         for shard in &self.shards {
             shard.commands.post(Command::Stop);
         }
-        for thread in self.shards.iter_mut().filter_map(|shard| shard.thread.take()) {
-            let _ = thread.join();
+        let deadline = now() + STOP;
+        for (number, shard) in self.shards.iter_mut().enumerate() {
+            let Some(thread) = shard.thread.take() else { continue };
+            while !thread.is_finished() && now() < deadline {
+                thread::sleep(Duration::from_millis(1));
+            }
+            if thread.is_finished() {
+                let _ = thread.join();
+            } else {
+                tracing::error!("worker {number} hangs: it is left behind");
+            }
         }
+    }
+}
+
+/// Runs `work`; why it ended, unless it was told to.
+fn unexpected_end(work: impl FnOnce() -> io::Result<Ending>) -> Option<String> {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(Ok(Ending::Stopped)) => None,
+        Ok(Err(error)) => Some(error.to_string()),
+        Err(panic) => Some(super::panic_reason(&*panic)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(20);
+
+    /// Workers with one thread that does `work` with its mailbox.
+    fn one(
+        watchdog: Duration,
+        work: impl FnOnce(Mailbox<Command>, Arc<AtomicU64>) -> io::Result<Ending> + Send + 'static,
+    ) -> Workers {
+        let mut workers = Workers::none(Some(watchdog)).expect("a mailbox");
+        let (commands, beat) = (Mailbox::new().expect("a mailbox"), Arc::new(AtomicU64::new(0)));
+        let (inner, answered) = (commands.clone(), Arc::clone(&beat));
+        workers.spawn(commands, beat, move || work(inner, answered)).expect("a thread");
+        workers
+    }
+
+    fn first_event(workers: &Workers) -> WorkerEvent {
+        let end = now() + LIMIT;
+        while now() < end {
+            if let Some(event) = workers.events.take().pop() {
+                return event;
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
+        panic!("no event");
+    }
+
+    fn reason(workers: &Workers) -> String {
+        match first_event(workers) {
+            WorkerEvent::Ended { shard: 0, reason } => reason,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_worker_that_panics_is_reported_with_its_reason() {
+        let workers = one(LIMIT, |_, _| panic!("queue {} is inconsistent", 7));
+        assert_eq!(reason(&workers), "it panicked: queue 7 is inconsistent");
+    }
+
+    #[test]
+    fn a_worker_that_fails_is_reported_with_its_reason() {
+        let workers = one(LIMIT, |_, _| Err(io::Error::from_raw_os_error(libc::EBADFD)));
+        assert!(reason(&workers).contains("bad state"), "{}", io::Error::from_raw_os_error(libc::EBADFD));
+    }
+
+    /// Obeys until it is told to stop, and answers beats while `answers` says so.
+    fn obey(commands: &Mailbox<Command>, beat: &AtomicU64, answers: impl Fn() -> bool) -> io::Result<Ending> {
+        loop {
+            if answers() {
+                for command in commands.take() {
+                    match command {
+                        Command::Beat(number) => beat.store(number, Ordering::Release),
+                        Command::Stop => return Ok(Ending::Stopped),
+                        _ => {}
+                    }
+                }
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn a_worker_that_is_told_to_stop_is_no_failure() {
+        let mut workers = one(LIMIT, |commands, beat| obey(&commands, &beat, || true));
+        workers.stop();
+        assert!(workers.events.take().is_empty());
+    }
+
+    #[test]
+    fn a_worker_that_hangs_stops_the_watchdog_and_nobody_waits_for_it() {
+        let hangs = Arc::new(AtomicU64::new(0));
+        let inner = Arc::clone(&hangs);
+        let answers = move || inner.load(Ordering::Acquire) == 0;
+        let mut workers =
+            one(Duration::from_millis(40), move |commands, beat| obey(&commands, &beat, answers));
+        let fed = |workers: &mut Workers, time: Duration| {
+            let (start, mut fed) = (now(), 0);
+            while now().saturating_since(start) < time {
+                fed += u32::from(workers.beat(now()));
+                thread::sleep(Duration::from_millis(1));
+            }
+            fed
+        };
+        let start = now();
+        while fed(&mut workers, Duration::from_millis(100)) == 0 {
+            assert!(now().saturating_since(start) < LIMIT, "it is never fed");
+        }
+        hangs.store(1, Ordering::Release);
+        // A beat that was answered before is still good for one more.
+        fed(&mut workers, Duration::from_millis(200));
+        assert_eq!(fed(&mut workers, Duration::from_millis(500)), 0, "fed though a worker hangs");
+        assert_eq!(workers.unresponsive(), [0]);
+        let before = now();
+        assert!(workers.reports(0).0.is_empty());
+        assert!(now().saturating_since(before) < REPORT, "it is known to hang and was waited for");
+        hangs.store(0, Ordering::Release);
+        let start = now();
+        while fed(&mut workers, Duration::from_millis(100)) == 0 {
+            assert!(now().saturating_since(start) < LIMIT, "it is never fed again");
+        }
+        assert!(workers.unresponsive().is_empty());
+        workers.stop();
     }
 }

@@ -1,10 +1,13 @@
 //! `up` and `check`.
 
+use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::{self, IsTerminal as _};
+use std::time::Duration;
 
 use tracing_subscriber::EnvFilter;
 use trunkline_gateway::config::{ClassConfig, Config, LoadError, Over};
 use trunkline_gateway::daemon::{Daemon, DaemonError};
+use trunkline_gateway::log::Log;
 
 use crate::cli::FileArguments;
 use crate::failure::Failure;
@@ -13,23 +16,36 @@ fn load(arguments: &FileArguments) -> Result<Config, Failure> {
     Config::load(&arguments.file).map_err(|error: LoadError| Failure::Input(error.to_string()))
 }
 
+/// How long the end of a gateway waits for its log to be read.
+const LOG_GRACE: Duration = Duration::from_secs(1);
+
 pub(crate) fn up(arguments: &FileArguments) -> Result<(), Failure> {
     let config = load(arguments)?;
-    log();
-    let run = || Daemon::start(config)?.run();
-    run().map_err(|error: DaemonError| match error {
+    let log = Log::stderr();
+    send_log_to(&log);
+    let run = || Daemon::start(config, log.clone())?.run();
+    let outcome = run().map_err(|error: DaemonError| match error {
         DaemonError::Key(_) | DaemonError::CongestionControl { .. } => Failure::Input(error.to_string()),
         DaemonError::Device(_) => Failure::Lacking(error.to_string()),
         _ => Failure::Other(error.to_string()),
-    })
+    });
+    if let Err(failure) = &outcome {
+        // Through the queue as well: a reader that does not read must not keep the process from ending.
+        log.line(format!("trunkline: {failure}\n").as_bytes());
+    }
+    log.finish(LOG_GRACE);
+    outcome.map_err(|failure| Failure::Said(Box::new(failure)))
 }
 
-/// The log goes to standard error. Under systemd the journal has the time already.
-fn log() {
+/// The log of a gateway goes through the queue of `log`. Under systemd the journal has the time already.
+fn send_log_to(log: &Log) {
     let filter = EnvFilter::try_from_env("TRUNKLINE_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let writer = log.clone();
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(io::stderr)
+        .with_writer(move || writer.writer())
+        // It would print them to standard error itself.
+        .log_internal_errors(false)
         .with_target(false)
         .with_ansi(io::stderr().is_terminal());
     if std::env::var_os("JOURNAL_STREAM").is_some() {
@@ -37,6 +53,17 @@ fn log() {
     } else {
         builder.init();
     }
+    // A panic is a line of the log like any other: the standard hook writes to standard error, and waits for its reader.
+    std::panic::set_hook(Box::new(|panic| {
+        let thread = std::thread::current();
+        let name = thread.name().unwrap_or("without a name");
+        let trace = Backtrace::capture();
+        let trace = match trace.status() {
+            BacktraceStatus::Captured => format!("\n{trace}"),
+            _ => String::new(),
+        };
+        tracing::error!("thread {name}: {panic}{trace}");
+    }));
 }
 
 pub(crate) fn check(arguments: &FileArguments) -> Result<(), Failure> {

@@ -1,6 +1,6 @@
 //! Two states of a gateway, ten seconds apart, for the tests.
 
-use trunkline_gateway::status::{Class, Flow, Lane, Peer, Received, Sojourn, Status, Strangers, Tun};
+use trunkline_gateway::status::{Class, Flow, Lane, Peer, Received, Sojourn, Status, Tun};
 
 fn sojourn(at_1_ms: u64, at_16_ms: u64) -> Sojourn {
     let mut buckets = vec![0; 26];
@@ -136,6 +136,6 @@ pub(super) fn status(ten_seconds: u64) -> Status {
             ],
             ..Peer::default()
         }],
-        strangers: Strangers::default(),
+        ..Status::default()
     }
 }

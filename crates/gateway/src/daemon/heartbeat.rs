@@ -1,0 +1,152 @@
+//! Whether every worker still responds: what the service manager's watchdog hangs on.
+//!
+//! The control thread asks every worker for a beat, and asks again an interval later. The watchdog is fed when all have
+//! answered the last question, so that one that hangs, or is gone, stops it. One question is out at a time: a worker
+//! that does not read its mailbox does not fill it either.
+
+use std::time::Duration;
+
+use trunkline_units::Instant;
+
+/// The interval without a watchdog.
+const INTERVAL: Duration = Duration::from_secs(2);
+/// A round that takes longer than so many intervals is reported.
+const LATE_INTERVALS: u32 = 2;
+
+/// What there is to do.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Beat {
+    /// Ask every worker for a beat with this number.
+    Ask(u64),
+    /// Feed the watchdog: all have answered. `after` is how long it took, if that was reported as late.
+    Alive { after: Option<Duration> },
+    /// Report those that have not answered for so long. Comes once a round.
+    Late(Duration),
+}
+
+#[derive(Debug)]
+pub(super) struct Heartbeat {
+    interval: Duration,
+    number: u64,
+    asked_at: Instant,
+    answered: bool,
+    reported: bool,
+}
+
+impl Heartbeat {
+    /// With the service manager's limit, if it set one.
+    pub(super) fn new(watchdog: Option<Duration>, now: Instant) -> Self {
+        // Four rounds within the limit: a round may be fed an interval late, and one may be slow.
+        let interval = watchdog.map_or(INTERVAL, |limit| (limit / 4).max(Duration::from_millis(1)));
+        Heartbeat { interval, number: 0, asked_at: now, answered: true, reported: false }
+    }
+
+    /// The number that every worker is to answer with.
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Whether a round has taken so long that it was reported.
+    pub(super) fn is_late(&self) -> bool {
+        self.reported
+    }
+
+    /// What is due at `now`, given whether every worker has answered with [`Self::number`]. To be called until there is
+    /// nothing.
+    pub(super) fn poll(&mut self, now: Instant, all_answered: bool) -> Option<Beat> {
+        let age = now.saturating_since(self.asked_at);
+        if !self.answered {
+            if all_answered {
+                self.answered = true;
+                let after = std::mem::take(&mut self.reported).then_some(age);
+                return Some(Beat::Alive { after });
+            }
+            if !self.reported && age > self.interval * LATE_INTERVALS {
+                self.reported = true;
+                return Some(Beat::Late(age));
+            }
+            return None;
+        }
+        (age >= self.interval).then(|| {
+            self.number += 1;
+            self.asked_at = now;
+            self.answered = false;
+            Beat::Ask(self.number)
+        })
+    }
+
+    /// When to poll again.
+    pub(super) fn next_wake(&self, now: Instant) -> Instant {
+        let due = self.asked_at + self.interval;
+        // An answer that is out wakes nobody.
+        if due > now { due } else { now + self.interval }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(8);
+
+    fn at(seconds: u64) -> Instant {
+        Instant::from_nanos(seconds * 1_000_000_000)
+    }
+
+    /// What is due as a loop would see it that polls every second; `answers` says whether all answer in that second.
+    fn run(
+        seconds: std::ops::Range<u64>,
+        heartbeat: &mut Heartbeat,
+        answers: impl Fn(u64) -> bool,
+    ) -> Vec<(u64, Beat)> {
+        let mut due = Vec::new();
+        for second in seconds {
+            while let Some(beat) = heartbeat.poll(at(second), answers(second)) {
+                due.push((second, beat));
+            }
+        }
+        due
+    }
+
+    #[test]
+    fn the_watchdog_is_fed_several_times_within_its_limit_while_all_answer() {
+        let mut heartbeat = Heartbeat::new(Some(LIMIT), at(0));
+        let due = run(0..100, &mut heartbeat, |_| true);
+        let fed: Vec<u64> =
+            due.iter().filter(|(_, beat)| matches!(beat, Beat::Alive { .. })).map(|(at, _)| *at).collect();
+        assert!(fed.len() >= 45, "{fed:?}");
+        assert!(fed.windows(2).all(|pair| pair[1] - pair[0] <= LIMIT.as_secs() / 2), "{fed:?}");
+    }
+
+    #[test]
+    fn a_worker_that_hangs_stops_the_watchdog_within_its_limit_and_is_reported_once() {
+        let mut heartbeat = Heartbeat::new(Some(LIMIT), at(0));
+        run(0..20, &mut heartbeat, |_| true);
+        let due = run(20..200, &mut heartbeat, |_| false);
+        let (asked, late): (Vec<_>, Vec<_>) = due.iter().partition(|(_, beat)| matches!(beat, Beat::Ask(_)));
+        assert_eq!(asked.len(), 1, "one question is out at a time: {due:?}");
+        assert_eq!(late.len(), 1, "neither fed nor reported again: {due:?}");
+        assert!(matches!(late[0], (at, Beat::Late(_)) if *at < 20 + LIMIT.as_secs()), "{due:?}");
+        assert!(heartbeat.is_late());
+    }
+
+    #[test]
+    fn a_worker_that_comes_back_feeds_it_again() {
+        let mut heartbeat = Heartbeat::new(Some(LIMIT), at(0));
+        run(0..50, &mut heartbeat, |_| false);
+        let due = run(50..60, &mut heartbeat, |_| true);
+        assert!(matches!(due[0].1, Beat::Alive { after: Some(after) } if after > LIMIT), "{due:?}");
+        assert!(!heartbeat.is_late());
+        assert!(matches!(due[1].1, Beat::Ask(_)), "{due:?}");
+    }
+
+    #[test]
+    fn the_next_wake_is_never_past_nor_further_than_an_interval() {
+        let mut heartbeat = Heartbeat::new(Some(LIMIT), at(0));
+        for second in 0..50 {
+            while heartbeat.poll(at(second), second % 7 == 0).is_some() {}
+            let wake = heartbeat.next_wake(at(second));
+            assert!(wake > at(second) && wake <= at(second) + LIMIT / 4, "{wake:?} at {second}");
+        }
+    }
+}
