@@ -1,17 +1,19 @@
 //! What holds for any bytes that claim to be a lane's stream of frames. Run by the fuzz target of this name and,
 //! over the committed corpus, by the tests of `trunkline-trunk`.
 
+use std::sync::Arc;
+
 use trunkline_packet::Segmenter;
-use trunkline_trunk::Receiver;
 use trunkline_trunk::frame::{Frame, FrameError, FrameHead, MAX_HEAD, MAX_PACKET, MIN_PACKET};
+use trunkline_trunk::{PeerId, Receiver};
 
 /// The part of a packet that a receiver is shown.
 const PREFIX: usize = 256;
 
 /// Reads `data` as a receiver does: frame by frame until it ends or errs.
 pub(crate) fn run(data: &[u8]) {
-    let everywhere = ["0.0.0.0/0", "2000::/3"].map(|prefix| prefix.parse().expect("a prefix"));
-    let mut receiver = Receiver::new(everywhere);
+    let everywhere = ["0.0.0.0/0", "2000::/3"].map(|prefix| (prefix.parse().expect("a prefix"), PeerId(0)));
+    let mut receiver = Receiver::new(PeerId(0), Arc::new(everywhere.into_iter().collect()));
     let mut frames = 0;
     let mut rest = data;
     loop {

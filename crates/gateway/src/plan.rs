@@ -6,10 +6,10 @@ use ipnet::IpNet;
 use trunkline_queue::Share;
 use trunkline_trunk::compress::Compression;
 use trunkline_trunk::{
-    AdmissionSettings, ClassId, ClassSettings, LaneGroup, Over, Protocol, Rule, TrunkPlan,
+    AdmissionSettings, ClassId, ClassSettings, LaneGroup, Over, PeerId, Protocol, RouteTable, Rule, TrunkPlan,
 };
 
-use crate::config::{self, Behaviour, ClassConfig, Config, ProtocolMatch, RuleConfig};
+use crate::config::{self, Behaviour, ClassConfig, Config, PeerConfig, ProtocolMatch, RuleConfig};
 use crate::keys::PublicKey;
 
 /// The workers' view of a configuration.
@@ -20,6 +20,8 @@ pub(crate) struct Plan {
     /// Whether the lanes of each group compress headers.
     compression: Vec<Compression>,
     pub(crate) peers: Vec<PeerPlan>,
+    /// To which peer each address belongs: where packets to it go, and the only peer they may come from.
+    pub(crate) owners: Arc<RouteTable<PeerId>>,
     /// Whether lanes keep their queue at the edge by a ceiling on their pacing.
     pub(crate) edge_pacing: bool,
     /// The addresses of the device.
@@ -32,7 +34,6 @@ pub(crate) struct Plan {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PeerPlan {
     pub(crate) key: PublicKey,
-    pub(crate) routes: Vec<IpNet>,
 }
 
 const _: () = assert!(config::MAX_CLASSES <= TrunkPlan::MOST_CLASSES);
@@ -50,11 +51,8 @@ impl Plan {
                 groups: groups.collect(),
             },
             compression: config.lane_groups.iter().map(|group| compression(config, &group.name)).collect(),
-            peers: config
-                .peers
-                .iter()
-                .map(|peer| PeerPlan { key: peer.public_key, routes: peer.routes.clone() })
-                .collect(),
+            peers: config.peers.iter().map(|peer| PeerPlan { key: peer.public_key }).collect(),
+            owners: Arc::new(owners(&config.peers)),
             edge_pacing: config.lanes.edge_pacing,
             addresses: config.tun.addresses.clone(),
             seed,
@@ -66,6 +64,14 @@ impl Plan {
         let index = self.trunk.groups.iter().position(|known| *known.name == *group);
         index.and_then(|index| self.compression.get(index).copied()).unwrap_or_default()
     }
+}
+
+/// The prefixes of all peers in one table, so that the longest prefix decides among peers too.
+fn owners(peers: &[PeerConfig]) -> RouteTable<PeerId> {
+    let of = |(place, peer): (u32, &PeerConfig)| {
+        peer.routes.iter().map(move |prefix| (*prefix, PeerId(place))).collect::<Vec<_>>()
+    };
+    (0..).zip(peers).flat_map(of).collect()
 }
 
 /// Whether the lanes of a group compress headers: unless a class that rides on them will not have it.

@@ -5,10 +5,11 @@
 
 use std::collections::HashMap;
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 
 use trunkline_packet::Headers;
 use trunkline_trunk::compress::DecompressorStats;
-use trunkline_trunk::{Receiver, ReceiverStats};
+use trunkline_trunk::{PeerId, Receiver, ReceiverStats};
 use trunkline_units::Instant;
 
 use crate::keys::PublicKey;
@@ -115,15 +116,15 @@ impl Receivers {
     pub(crate) fn follow(&mut self, plan: &Plan) {
         let mut old = std::mem::take(&mut self.peers);
         let old_keys: Vec<PublicKey> = old.iter().map(|peer| peer.key).collect();
-        for planned in &plan.peers {
-            let sources = planned.routes.clone();
+        for (place, planned) in (0..).map(PeerId).zip(&plan.peers) {
+            let owners = Arc::clone(&plan.owners);
             let peer = match old.iter().position(|peer| peer.key == planned.key) {
                 Some(at) => {
                     let mut peer = old.swap_remove(at);
-                    peer.receiver.set_sources(sources);
+                    peer.receiver.set_owners(place, owners);
                     peer
                 }
-                None => RxPeer { key: planned.key, receiver: Receiver::new(sources) },
+                None => RxPeer { key: planned.key, receiver: Receiver::new(place, owners) },
             };
             self.peers.push(peer);
         }

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use trunkline_packet::{Headers, Offload};
 use trunkline_trunk::{
-    ClassReport, EdgePacing, FlowReport, LaneId, LaneSnapshot, Offered, Packet as _, RouteTable, Transmitter,
-    TrunkPlan,
+    ClassReport, EdgePacing, FlowReport, LaneId, LaneSnapshot, Offered, Packet as _, PeerId, RouteTable,
+    Transmitter, TrunkPlan,
 };
 use trunkline_units::Instant;
 
@@ -100,7 +100,7 @@ pub(crate) struct Sender {
     reader: TunReader,
     pool: Pool,
     peers: Vec<Peer>,
-    routes: RouteTable<usize>,
+    routes: Arc<RouteTable<PeerId>>,
     /// Peers with a dirty class, each once.
     dirty_peers: Vec<usize>,
     /// Where the lane of this serial is.
@@ -131,7 +131,7 @@ impl Sender {
             reader: TunReader::new(queue, &mut pool),
             pool,
             peers: Vec::new(),
-            routes: RouteTable::default(),
+            routes: Arc::default(),
             dirty_peers: Vec::new(),
             lanes: HashMap::new(),
             watched: Vec::new(),
@@ -187,7 +187,7 @@ impl Sender {
             }
         };
         packet.set_offload(offload);
-        let Some(&index) = self.routes.lookup(headers.destination) else {
+        let Some(index) = self.routes.lookup(headers.destination).map(|peer| peer.index()) else {
             self.stats.no_route += 1;
             return self.pool.release(packet);
         };
@@ -399,12 +399,7 @@ impl Sender {
                 }
             }
         }
-        self.routes = plan
-            .peers
-            .iter()
-            .enumerate()
-            .flat_map(|(index, peer)| peer.routes.iter().map(move |prefix| (*prefix, index)))
-            .collect();
+        self.routes = Arc::clone(&plan.owners);
         closed
     }
 

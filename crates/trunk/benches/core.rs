@@ -9,13 +9,14 @@
 
 use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 use std::time::{Duration, Instant as Clock};
 
 use trunkline_packet::{Headers, Offload, build};
 use trunkline_queue::{CoDelSettings, Item, Settings, TrunkSettings};
 use trunkline_trunk::frame::{FrameHead, MAX_HEAD};
 use trunkline_trunk::{
-    ClassSettings, LaneId, LaneSnapshot, Offered, Packet, Poll, Protocol, Receiver, RouteTable, Rule,
+    ClassSettings, LaneId, LaneSnapshot, Offered, Packet, PeerId, Poll, Protocol, Receiver, RouteTable, Rule,
     Transmitter, TrunkPlan,
 };
 use trunkline_units::{Instant, Rate, Rng};
@@ -92,7 +93,8 @@ fn round(flows: u32, routes: u32) -> (f64, f64) {
             (prefix.into(), n)
         })
         .collect();
-    let mut receiver = Receiver::new(["10.0.0.0/8".parse().expect("a prefix")]);
+    let everywhere = "10.0.0.0/8".parse().expect("a prefix");
+    let mut receiver = Receiver::new(PeerId(0), Arc::new([(everywhere, PeerId(0))].into_iter().collect()));
     // One template; the flow is in its addresses and ports, changed in place.
     let mut packet = build::tcp(&build::Ip::v4(), &build::Tcp::default(), &[0; PAYLOAD as usize]);
     let mut sequence = vec![1_u32; flows as usize];

@@ -31,7 +31,7 @@ pub use edge_pacing::{EdgePacing, PacingMode};
 pub use lane::LaneSnapshot;
 pub use path_loss::PathLoss;
 pub use receiver::{Receiver, ReceiverStats, Refusal};
-pub use routes::RouteTable;
+pub use routes::{PeerId, RouteTable};
 pub use transmitter::{
     ClassReport, FlowReport, LaneControl, MemberStats, Offered, Packet, Poll, Transmitter,
 };

@@ -1,9 +1,10 @@
-use ipnet::IpNet;
+use std::sync::Arc;
+
 use thiserror::Error;
 use trunkline_packet::{Headers, Offload, OffloadError, PacketError};
 
-use crate::RouteTable;
 use crate::frame::FrameHead;
+use crate::{PeerId, RouteTable};
 
 /// Why a packet that came in a sound frame is not passed on. Counted by kind; the lane lives on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -14,8 +15,8 @@ pub enum Refusal {
     /// Its offload request does not fit it.
     #[error("bad offload request: {0}")]
     BadOffload(#[from] OffloadError),
-    /// Its source address is not routed to the peer that sent it.
-    #[error("source address {0} is not among the peer's routes")]
+    /// Its source address does not belong to the peer that sent it.
+    #[error("source address {0} does not belong to the peer")]
     ForgedSource(std::net::IpAddr),
 }
 
@@ -39,24 +40,25 @@ pub struct ReceiverStats {
 /// The receiving half of a trunk: decides which packets of a peer may enter this site.
 ///
 /// The peer is authenticated and still not believed: a packet must be well formed, ask the kernel for nothing
-/// that does not fit it, and come from an address that is routed to that peer.
+/// that does not fit it, and come from an address that belongs to that peer.
+///
+/// An address belongs to the peer with the longest prefix that holds it. That is why the table has the prefixes of
+/// every peer: with its own alone, a peer with a short prefix could send as the one that has a longer prefix inside it.
 pub struct Receiver {
-    sources: RouteTable<()>,
+    peer: PeerId,
+    owners: Arc<RouteTable<PeerId>>,
     stats: ReceiverStats,
 }
 
 impl Receiver {
-    /// A receiver that takes packets from these prefixes.
-    pub fn new(sources: impl IntoIterator<Item = IpNet>) -> Self {
-        Receiver {
-            sources: sources.into_iter().map(|prefix| (prefix, ())).collect(),
-            stats: ReceiverStats::default(),
-        }
+    /// A receiver of what `peer` sends. `owners` says to whom each address belongs; all receivers of a site share it.
+    pub fn new(peer: PeerId, owners: Arc<RouteTable<PeerId>>) -> Self {
+        Receiver { peer, owners, stats: ReceiverStats::default() }
     }
 
-    /// Takes new prefixes and keeps the counts.
-    pub fn set_sources(&mut self, sources: impl IntoIterator<Item = IpNet>) {
-        self.sources = sources.into_iter().map(|prefix| (prefix, ())).collect();
+    /// Takes a new table, and the place that the peer has in it, and keeps the counts.
+    pub fn set_owners(&mut self, peer: PeerId, owners: Arc<RouteTable<PeerId>>) {
+        (self.peer, self.owners) = (peer, owners);
     }
 
     /// What has come so far.
@@ -90,7 +92,7 @@ impl Receiver {
     fn judge(&self, head: &FrameHead, prefix: &[u8]) -> Result<(Headers, Offload), Refusal> {
         let headers = Headers::parse(prefix, head.packet_len)?;
         let offload = head.offload.normalise(prefix, &headers)?;
-        if self.sources.lookup(headers.source).is_none() {
+        if self.owners.lookup(headers.source) != Some(&self.peer) {
             return Err(Refusal::ForgedSource(headers.source));
         }
         Ok((headers, offload))

@@ -3,8 +3,19 @@ use std::net::IpAddr;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use prefix_trie::PrefixMap;
 
+/// The place of a peer among those of a site.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PeerId(pub u32);
+
+impl PeerId {
+    /// The place as an index.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// Longest-prefix match over IPv4 and IPv6, in time that does not grow with the number of routes.
-#[derive(Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct RouteTable<V> {
     v4: PrefixMap<Ipv4Net, V>,
     v6: PrefixMap<Ipv6Net, V>,

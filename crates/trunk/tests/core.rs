@@ -3,14 +3,16 @@
 mod common;
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use common::{Whole, class, core, next, offer, protocol, segment, super_packet, tail_drop, udp};
+use ipnet::IpNet;
 use trunkline_packet::{Headers, Offload, Segmenter, TcpFlags, build};
 use trunkline_queue::{DropReason, Item, Share};
 use trunkline_trunk::frame::FrameHead;
 use trunkline_trunk::{
-    AdmissionSettings, Behaviour, ClassId, ClassSettings, LaneGroup, LaneId, Offered, Over, Poll, Protocol,
-    Receiver, Refusal, Rule, Transmitter, TrunkPlan,
+    AdmissionSettings, Behaviour, ClassId, ClassSettings, LaneGroup, LaneId, Offered, Over, PeerId, Poll,
+    Protocol, Receiver, Refusal, RouteTable, Rule, Transmitter, TrunkPlan,
 };
 use trunkline_units::{Instant, Rate, Rng};
 
@@ -241,18 +243,45 @@ fn rules_match_on_every_field_they_give() {
 
 fn receiver_for(packet: &Whole) -> Receiver {
     let source: IpAddr = packet.headers().source;
-    Receiver::new([source.into()])
+    Receiver::new(PeerId(0), owners(&[(&IpNet::from(source).to_string(), 0)]))
+}
+
+/// The prefixes of some peers, by their places.
+fn owners(of: &[(&str, u32)]) -> Arc<RouteTable<PeerId>> {
+    let owner = |(prefix, peer): &(&str, u32)| (prefix.parse().expect("a prefix"), PeerId(*peer));
+    Arc::new(of.iter().map(owner).collect())
 }
 
 #[test]
 fn a_forged_source_is_refused_by_name_and_counted() {
     let packet = udp(1, 2, 100);
-    let mut elsewhere = Receiver::new(["203.0.113.0/24".parse().expect("a prefix")]);
+    let mut elsewhere = Receiver::new(PeerId(0), owners(&[("203.0.113.0/24", 0)]));
     let head = FrameHead { packet_len: packet.bytes.len(), offload: packet.offload };
     let refusal = elsewhere.handle_frame(&head, &packet.bytes).expect_err("it is not from there");
     assert_eq!(refusal, Refusal::ForgedSource(packet.headers().source));
     assert_eq!(elsewhere.stats().forged_source, 1);
     assert!(receiver_for(&packet).handle_frame(&head, &packet.bytes).is_ok());
+}
+
+#[test]
+fn a_peer_with_a_short_prefix_cannot_send_as_one_with_a_longer_prefix_inside_it() {
+    let packet = udp(1, 2, 100);
+    let head = FrameHead { packet_len: packet.bytes.len(), offload: packet.offload };
+    let source: IpAddr = packet.headers().source;
+    let host = IpNet::from(source).to_string();
+    let both = owners(&[("0.0.0.0/0", 0), (&host, 1)]);
+    let mut receivers = [0, 1].map(|peer| Receiver::new(PeerId(peer), Arc::clone(&both)));
+    assert_eq!(receivers[0].handle_frame(&head, &packet.bytes), Err(Refusal::ForgedSource(source)));
+    assert!(receivers[1].handle_frame(&head, &packet.bytes).is_ok());
+    // The longer prefix goes, and its former owner has another place: the counts stay.
+    let shorter = owners(&[("0.0.0.0/0", 1), ("203.0.113.0/24", 0)]);
+    receivers[0].set_owners(PeerId(1), Arc::clone(&shorter));
+    receivers[1].set_owners(PeerId(0), shorter);
+    assert!(receivers[0].handle_frame(&head, &packet.bytes).is_ok());
+    assert!(receivers[1].handle_frame(&head, &packet.bytes).is_err());
+    for receiver in &receivers {
+        assert_eq!((receiver.stats().frames, receiver.stats().forged_source), (1, 1));
+    }
 }
 
 #[test]

@@ -3,11 +3,13 @@
 mod common;
 
 use std::fs;
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{Checker, send};
+use ipnet::IpNet;
 use trunkline_testbed::namespace::{Host, Process, veth};
 use trunkline_testbed::privilege;
 
@@ -44,53 +46,117 @@ fn start(host: &Host, directory: &Path, site: &str, text: &str) -> Process {
     host.command(command).expect("it starts")
 }
 
+/// A hub and two sites that know only the hub; their lanes are up.
+struct Star {
+    hub: Host,
+    b: Host,
+    c: Host,
+    _running: [Process; 3],
+    directory: Directory,
+}
+
+impl Star {
+    /// `None`, said by name, where the machine lacks the means. `b_routes`: what the hub takes for b's.
+    fn new(test: &str, b_routes: &str) -> Option<Self> {
+        if !privilege::available(test) {
+            return None;
+        }
+        let name = format!("trunkline-hub-{}-{test}", std::process::id());
+        let directory = Directory(std::env::temp_dir().join(name));
+        fs::create_dir_all(&directory.0).expect("a directory");
+        let [hub, b, c] = ["hub", "b", "c"].map(|name| Host::new(name).expect("a host"));
+        hub.forwarding().expect("it forwards");
+        for (site, number) in [(&b, 2), (&c, 3)] {
+            let wan = format!("wan{number}");
+            veth(&hub, &wan, site, "wan").expect("a line");
+            let net = |last: u8| format!("198.18.{number}.{last}/24").parse().expect("a prefix");
+            hub.address(&wan, net(1), None).expect("an address");
+            site.address("wan", net(2), None).expect("an address");
+        }
+        let keys = ["hub", "b", "c"].map(|site| key(&directory.0, site));
+        let peer = |name: &str, key: &str, rest: &str| {
+            format!("\n[[peers]]\nname = \"{name}\"\npublic_key = \"{key}\"\n{rest}\n")
+        };
+        let hub_text = "listen = [\"0.0.0.0:4600\"]\n[tun]\naddress = [\"198.19.1.1/32\"]\n".to_owned()
+            + &peer("b", &keys[1], &format!("routes = [{b_routes:?}]"))
+            + &peer("c", &keys[2], "routes = [\"198.19.3.1/32\"]");
+        let spoke = |number: u8, other: u8| {
+            let routes = format!("routes = [\"198.19.1.1/32\", \"198.19.{other}.1/32\"]");
+            let endpoint = format!("endpoint = \"198.18.{number}.1:4600\"\n{routes}");
+            format!("[tun]\naddress = [\"198.19.{number}.1/32\"]\n") + &peer("hub", &keys[0], &endpoint)
+        };
+        let _running = [
+            start(&hub, &directory.0, "hub", &hub_text),
+            start(&b, &directory.0, "b", &spoke(2, 3)),
+            start(&c, &directory.0, "c", &spoke(3, 2)),
+        ];
+        let star = Star { hub, b, c, _running, directory };
+        let since = Instant::now();
+        while star.up() < 6 {
+            let up = star.up();
+            assert!(since.elapsed() < Duration::from_secs(30), "{up} of the hub's 6 lanes are up");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        Some(star)
+    }
+
+    /// What the hub says of itself.
+    fn status(&self) -> String {
+        let socket = self.directory.0.join("hub.sock");
+        let output = Command::new(PROGRAM).args(["status", "--json"]).arg(socket).output().expect("it runs");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// The hub's lanes that are up.
+    fn up(&self) -> usize {
+        self.status().matches("\"state\": \"up\"").count()
+    }
+
+    /// Packets of a peer that the hub refused for their source.
+    fn forged(&self, peer: &str) -> u64 {
+        let status: serde_json::Value = serde_json::from_str(&self.status()).expect("JSON");
+        let peers = status["peers"].as_array().expect("peers").iter();
+        let mut named = peers.filter(|known| known["name"] == peer);
+        let peer = named.next().unwrap_or_else(|| panic!("no peer {peer}: {status}"));
+        peer["received"]["refused_forged_source"].as_u64().expect("a count")
+    }
+}
+
 #[test]
 fn two_sites_reach_each_other_through_a_hub() {
-    if !privilege::available("two_sites_reach_each_other_through_a_hub") {
-        return;
-    }
-    let directory = Directory(std::env::temp_dir().join(format!("trunkline-hub-{}", std::process::id())));
-    fs::create_dir_all(&directory.0).expect("a directory");
-    let [hub, b, c] = ["hub", "b", "c"].map(|name| Host::new(name).expect("a host"));
-    hub.forwarding().expect("it forwards");
-    for (site, number) in [(&b, 2), (&c, 3)] {
-        let wan = format!("wan{number}");
-        veth(&hub, &wan, site, "wan").expect("a line");
-        let net = |last: u8| format!("198.18.{number}.{last}/24").parse().expect("a prefix");
-        hub.address(&wan, net(1), None).expect("an address");
-        site.address("wan", net(2), None).expect("an address");
-    }
-    let keys = ["hub", "b", "c"].map(|site| key(&directory.0, site));
-    let peer = |name: &str, key: &str, rest: &str| {
-        format!("\n[[peers]]\nname = \"{name}\"\npublic_key = \"{key}\"\n{rest}\n")
-    };
-    let hub_text = "listen = [\"0.0.0.0:4600\"]\n[tun]\naddress = [\"198.19.1.1/32\"]\n".to_owned()
-        + &peer("b", &keys[1], "routes = [\"198.19.2.1/32\"]")
-        + &peer("c", &keys[2], "routes = [\"198.19.3.1/32\"]");
-    let spoke = |number: u8, other: u8| {
-        let routes = format!("routes = [\"198.19.1.1/32\", \"198.19.{other}.1/32\"]");
-        let endpoint = format!("endpoint = \"198.18.{number}.1:4600\"\n{routes}");
-        format!("[tun]\naddress = [\"198.19.{number}.1/32\"]\n") + &peer("hub", &keys[0], &endpoint)
-    };
-    let _running = [
-        start(&hub, &directory.0, "hub", &hub_text),
-        start(&b, &directory.0, "b", &spoke(2, 3)),
-        start(&c, &directory.0, "c", &spoke(3, 2)),
-    ];
-    let up = |site: &str| {
-        let socket = directory.0.join(format!("{site}.sock"));
-        let output = Command::new(PROGRAM).args(["status", "--json"]).arg(socket).output().expect("it runs");
-        String::from_utf8_lossy(&output.stdout).matches("\"state\": \"up\"").count()
-    };
-    let since = Instant::now();
-    while up("hub") < 6 {
-        assert!(since.elapsed() < Duration::from_secs(20), "{} of the hub's 6 lanes are up", up("hub"));
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    let test = "two_sites_reach_each_other_through_a_hub";
+    let Some(star) = Star::new(test, "198.19.2.1/32") else { return };
     let [b_ip, c_ip] = ["198.19.2.1", "198.19.3.1"].map(|ip| ip.parse().expect("an address"));
-    for (from, to, to_ip) in [(&b, &c, c_ip), (&c, &b, b_ip)] {
+    for (from, to, to_ip) in [(&star.b, &star.c, c_ip), (&star.c, &star.b, b_ip)] {
         let checker = Checker::start(to, to_ip);
         send(from, checker.address, 10_000_000, None).join().expect("it is sent");
         assert_eq!(checker.finish(), 10_000_000);
     }
+}
+
+/// The hub takes a prefix for b's that holds c's address: b sends as c all the same.
+#[test]
+fn a_site_with_a_short_prefix_cannot_send_as_the_site_inside_it() {
+    let test = "a_site_with_a_short_prefix_cannot_send_as_the_site_inside_it";
+    let Some(star) = Star::new(test, "198.19.0.0/16") else { return };
+    let [own, forged] = [[198, 19, 2, 66], [198, 19, 3, 1]].map(Ipv4Addr::from);
+    for address in [own, forged] {
+        star.b.address("lo", IpNet::from(IpAddr::V4(address)), None).expect("an address");
+    }
+    let sink = star.hub.run(|| UdpSocket::bind("198.19.1.1:7777")).expect("a socket");
+    sink.set_read_timeout(Some(Duration::from_secs(20))).expect("a time-out");
+    let send_as = |address: Ipv4Addr| {
+        let source = star.b.run(|| UdpSocket::bind((address, 0))).expect("a socket");
+        assert_eq!(source.send_to(&address.octets(), "198.19.1.1:7777").expect("sent"), 4);
+    };
+    (0..5).for_each(|_| send_as(forged));
+    let since = Instant::now();
+    while star.forged("b") < 5 && since.elapsed() < Duration::from_secs(20) {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    send_as(own);
+    let mut buffer = [0; 100];
+    let (len, from) = sink.recv_from(&mut buffer).expect("the honest packet arrives");
+    assert_eq!((&buffer[..len], from.ip()), (&own.octets()[..], IpAddr::V4(own)));
+    assert_eq!((star.forged("b"), star.forged("c")), (5, 0));
 }

@@ -161,8 +161,8 @@ pub struct PeerConfig {
     pub public_key: PublicKey,
     /// Where to dial it. Absent: we wait for it to dial.
     pub endpoint: Option<Endpoint>,
-    /// What lies behind it: routed into the TUN, and the only inner source addresses accepted from it. No
-    /// prefix belongs to two peers. Never empty.
+    /// What lies behind it: routed into the TUN, and the inner source addresses accepted from it, except those in a
+    /// longer prefix of another peer. No prefix belongs to two peers. Never empty.
     pub routes: Vec<IpNet>,
     /// What protects data between us and it.
     pub encryption: Encryption,

@@ -17,8 +17,8 @@ use trunkline_tcp::Settings;
 use trunkline_trunk::compress::{Compression, CompressorStats};
 use trunkline_trunk::frame::FrameHead;
 use trunkline_trunk::{
-    ClassId, ClassReport, EdgePacing, LaneId, LaneSnapshot, Offered, PacingMode, Receiver, ReceiverStats,
-    Transmitter, TrunkPlan,
+    ClassId, ClassReport, EdgePacing, LaneId, LaneSnapshot, Offered, PacingMode, PeerId, Receiver,
+    ReceiverStats, Transmitter, TrunkPlan,
 };
 use trunkline_units::{Instant, Rate};
 
@@ -183,12 +183,13 @@ impl Trunks {
                 );
                 toward[behind.index()] = half;
             }
-            let sources = settings.sites[1 - side].iter().map(|node| prefix(*node));
+            // A half has one peer: the other one.
+            let owners = settings.sites[1 - side].iter().map(|node| (prefix(*node), PeerId(0))).collect();
             self.halves.push(Half {
                 node,
                 site: settings.sites[side].iter().copied().collect(),
                 core: Transmitter::new(settings.plans[side].clone(), settings.flows, seed ^ side as u64),
-                receiver: Receiver::new(sources),
+                receiver: Receiver::new(PeerId(0), Arc::new(owners)),
                 lanes: Vec::with_capacity(lanes),
                 refused: 0,
             });
