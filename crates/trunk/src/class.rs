@@ -209,7 +209,10 @@ impl TrunkPlan {
             (1..=Self::MOST_CLASSES).contains(&self.classes.len())
                 && (1..=Self::MOST_LANES).contains(&lanes)
                 && self.groups.iter().all(|group| group.lanes > 0)
-                && self.classes.iter().all(|class| class.group < self.groups.len()),
+                && self.classes.iter().all(|class| class.group < self.groups.len())
+                && self.classes.iter().filter_map(|class| class.admission).all(|admission| {
+                    !matches!(admission.over, Over::Class(class) if class.index() >= self.classes.len())
+                }),
             "no plan of a trunk: {self:?}"
         );
     }

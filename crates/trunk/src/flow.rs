@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use trunkline_packet::FlowKey;
-use trunkline_queue::{FlowIndex, FlowMap};
+use trunkline_queue::FlowMap;
 use trunkline_units::{Instant, Seq};
 
+use crate::class::{ClassId, TrunkPlan};
 use crate::custody::Custody;
 
 pub(crate) type FlowTable = FlowMap<FlowKey, Flow>;
@@ -32,8 +33,12 @@ pub(crate) struct Flow {
     spent: u16,
     /// When `spent` was last looked at, ms modulo 2^16.
     spent_at: u16,
-    /// Bytes in our direction, low and high half.
-    bytes: [u32; 2],
+    /// Bytes in our direction, 48 bits, the lowest first.
+    bytes: [u16; 3],
+    /// Classes in which it has a place, a bit each.
+    places: u16,
+    /// Those of them in which it has sent something since somebody looked.
+    used: u16,
     /// The second in which it was last counted as active, modulo 256.
     epoch: u8,
     /// Its member of the transmitter.
@@ -46,10 +51,9 @@ pub(crate) struct Flow {
 const PROBING: u8 = 1;
 const NEAR_PROBING: u8 = 2;
 const BULK: u8 = 4;
-const ADMITTED: u8 = 8;
-const CLOSED: u8 = 16;
-const SPOKE: u8 = 32;
-const SACKS: u8 = 64;
+const CLOSED: u8 = 8;
+const SPOKE: u8 = 16;
+const SACKS: u8 = 32;
 
 impl Flow {
     fn has(self, flag: u8) -> bool {
@@ -83,12 +87,28 @@ impl Flow {
         self.set(SACKS, sacks);
     }
 
-    pub(crate) fn is_admitted(self) -> bool {
-        self.has(ADMITTED)
+    /// Whether it has a place in a class; if so, it is used now.
+    #[inline]
+    pub(crate) fn use_place(&mut self, class: ClassId) -> bool {
+        self.used |= self.places & bit(class);
+        self.places & bit(class) != 0
     }
 
-    pub(crate) fn set_admitted(&mut self, admitted: bool) {
-        self.set(ADMITTED, admitted);
+    pub(crate) fn take_place(&mut self, class: ClassId) {
+        self.places |= bit(class);
+        self.used |= bit(class);
+    }
+
+    pub(crate) fn give_up_place(&mut self, class: ClassId) {
+        self.places &= !bit(class);
+        self.used &= !bit(class);
+    }
+
+    /// Whether it has used its place in a class since this was last asked.
+    pub(crate) fn was_place_used(&mut self, class: ClassId) -> bool {
+        let used = self.used & bit(class) != 0;
+        self.used &= !bit(class);
+        used
     }
 
     /// Whether its connection has ended.
@@ -111,12 +131,12 @@ impl Flow {
     }
 
     pub(crate) fn count_bytes(&mut self, bytes: usize) {
-        let total = self.bytes() + bytes as u64;
-        self.bytes = [total as u32, (total >> 32) as u32];
+        let total = (self.bytes() + bytes as u64).min((1 << 48) - 1);
+        self.bytes = [total as u16, (total >> 16) as u16, (total >> 32) as u16];
     }
 
     pub(crate) fn bytes(self) -> u64 {
-        u64::from(self.bytes[0]) | u64::from(self.bytes[1]) << 32
+        self.bytes.iter().rev().fold(0, |bytes, part| bytes << 16 | u64::from(*part))
     }
 
     /// The last measured round trip, to 64 µs.
@@ -193,6 +213,13 @@ impl Flow {
     }
 }
 
+/// The bit of a class in a set of classes.
+const fn bit(class: ClassId) -> u16 {
+    1 << class.0
+}
+
+const _: () = assert!(TrunkPlan::MOST_CLASSES <= u16::BITS as usize);
+
 fn micros(now: Instant) -> u32 {
     (now.as_nanos() / 1000) as u32
 }
@@ -236,61 +263,9 @@ impl ActiveFlows {
     }
 }
 
-/// A bound on the flows of a class at a time.
-///
-/// A flow holds its place until its connection ends, it has been silent for a minute, or the flow table has
-/// forgotten it. Places are not searched for those: each newcomer that finds none looks at eight.
-#[derive(Debug, Clone)]
-pub(crate) struct Admission {
-    places: Vec<FlowIndex>,
-    limit: usize,
-    hand: usize,
-}
-
-impl Admission {
-    const SILENCE: Duration = Duration::from_secs(60);
-    const LOOKS: usize = 8;
-
-    pub(crate) fn new(limit: u32) -> Self {
-        Admission { places: Vec::new(), limit: limit as usize, hand: 0 }
-    }
-
-    /// Gives `flow`, which has no place, one if there is one.
-    pub(crate) fn admit(&mut self, now: Instant, flow: FlowIndex, table: &mut FlowTable) -> bool {
-        let place = if self.places.len() < self.limit {
-            self.places.push(flow);
-            true
-        } else {
-            (0..Self::LOOKS.min(self.limit)).any(|_| {
-                self.hand = (self.hand + 1) % self.limit;
-                let held = self.places[self.hand];
-                let gone = table.get(held).is_none_or(|flow| flow.is_closed() || !flow.is_admitted())
-                    || table.idle(held, now).is_none_or(|idle| idle > Self::SILENCE);
-                if gone {
-                    if let Some(old) = table.get_mut(held) {
-                        old.set_admitted(false);
-                    }
-                    self.places[self.hand] = flow;
-                }
-                gone
-            })
-        };
-        if place && let Some(flow) = table.get_mut(flow) {
-            flow.set_admitted(true);
-        }
-        place
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use trunkline_packet::{Headers, build};
-
-    fn key(n: u16) -> FlowKey {
-        let packet = build::udp(&build::Ip::v4(), (n, 9), b"");
-        Headers::parse(&packet, packet.len()).expect("a packet").flow()
-    }
 
     fn seconds(s: u64) -> Instant {
         Instant::from_millis(s * 1000)
@@ -302,6 +277,17 @@ mod tests {
         // FlowMap: a tag, when it was seen, a generation.
         let entry = size_of::<(FlowKey, Flow, u32)>() + 8;
         assert!(entry - size_of::<FlowKey>() <= 64, "{entry}");
+    }
+
+    #[test]
+    fn bytes_count_up_to_48_bits_and_stay_there() {
+        let mut flow = Flow::default();
+        flow.count_bytes(0x1234_5678_9abc);
+        flow.count_bytes(1);
+        assert_eq!(flow.bytes(), 0x1234_5678_9abd);
+        flow.count_bytes(usize::MAX >> 1);
+        flow.count_bytes(1);
+        assert_eq!(flow.bytes(), (1 << 48) - 1);
     }
 
     #[test]
@@ -347,38 +333,5 @@ mod tests {
         flow.segment_left(Instant::from_millis(200), Seq(1001), Seq(2001));
         flow.segment_left(Instant::from_millis(300), Seq(1001), Seq(2001));
         assert_eq!(flow.acknowledged(Instant::from_millis(310), Seq(2001)), None);
-    }
-
-    #[test]
-    fn places_are_limited_and_come_back_when_flows_end_fall_silent_or_are_forgotten() {
-        let mut table = FlowTable::new(64);
-        let mut admission = Admission::new(3);
-        let mut enter = |n: u16, now: Instant, table: &mut FlowTable| {
-            let (index, _) = table.touch(key(n).hash64(), &key(n), now, Flow::default);
-            (index, admission.admit(now, index, table))
-        };
-        let (first, admitted) = enter(1, seconds(0), &mut table);
-        assert!(admitted);
-        let (second, _) = enter(2, seconds(0), &mut table);
-        assert!(enter(3, seconds(50), &mut table).1);
-        assert!(!enter(4, seconds(51), &mut table).1, "three places");
-        table.get_mut(first).expect("known").close();
-        assert!(enter(5, seconds(52), &mut table).1, "one has ended");
-        let _ = second;
-        assert!(enter(6, seconds(61), &mut table).1, "the second was silent for a minute");
-        assert!(!enter(7, seconds(62), &mut table).1);
-    }
-
-    #[test]
-    fn places_are_kept_while_the_flow_table_grows() {
-        let mut table = FlowTable::new(1 << 12);
-        let mut admission = Admission::new(20);
-        let admitted = (0..500)
-            .filter(|n| {
-                let (index, _) = table.touch(key(*n).hash64(), &key(*n), seconds(1), Flow::default);
-                admission.admit(seconds(1), index, &mut table)
-            })
-            .count();
-        assert_eq!(admitted, 20);
     }
 }

@@ -8,6 +8,7 @@
 //! The core knows a lane only as a [`LaneSnapshot`]: it neither knows nor cares which congestion control
 //! moves the bytes, or whether the lane is the kernel's or modelled.
 
+mod admission;
 mod class;
 pub mod compress;
 mod custody;

@@ -199,6 +199,91 @@ fn a_flow_too_many_goes_to_the_other_class_or_is_refused() {
     }
 }
 
+/// Which lane, thus class, a small packet of this flow waits for; `None` if it is refused.
+fn class_of(core: &mut Transmitter<Whole>, now: Instant, packet: Whole) -> Option<LaneId> {
+    let lane = match offer(core, now, packet) {
+        Offered::Queued(lane) => lane,
+        Offered::Refused(_) => return None,
+        Offered::Dropped => panic!("there is room"),
+    };
+    core.flush(drop);
+    Some(lane)
+}
+
+#[test]
+fn a_flow_that_leaves_a_class_needs_a_place_in_the_one_it_comes_to() {
+    let little = Rule { interactive: true, ..Rule::default() };
+    let mut plan =
+        TrunkPlan::a_lane_each(vec![class("little", vec![little], 1000), class("rest", vec![], 1000)]);
+    plan.classes[0].admission = Some(AdmissionSettings { limit: 50, over: Over::Refuse });
+    plan.classes[1].admission = Some(AdmissionSettings { limit: 1, over: Over::Refuse });
+    let mut core = core(plan);
+    let (mut little, mut rest, mut refused) = (0, 0, 0);
+    for port in 0..50 {
+        // 32 KiB are what an interactive flow may spend.
+        for n in 0..40 {
+            match class_of(&mut core, NOW, segment(port, n * 1000, 1000)) {
+                Some(LaneId(0)) => little += 1,
+                Some(_) => rest += 1,
+                None => refused += 1,
+            }
+        }
+    }
+    assert!((50 * 30..=50 * 32).contains(&little), "{little}");
+    assert!((8..=10).contains(&rest), "the packets of one flow: {rest}");
+    assert_eq!(little + rest + refused, 50 * 40);
+}
+
+#[test]
+fn a_flow_that_overflows_is_held_to_the_limit_of_the_class_it_goes_to() {
+    let limit = |limit, over| Some(AdmissionSettings { limit, over });
+    let classes = |names: [&str; 3]| {
+        let rules = [vec![protocol(17)], vec![protocol(6)], vec![]];
+        let classes = names.iter().zip(rules).map(|(name, rules)| class(name, rules, 1000));
+        TrunkPlan::a_lane_each(classes.collect())
+    };
+    let mut plan = classes(["first", "second", "third"]);
+    plan.classes[0].admission = limit(1, Over::Class(ClassId(1)));
+    plan.classes[1].admission = limit(2, Over::Class(ClassId(2)));
+    plan.classes[2].admission = limit(3, Over::Refuse);
+    let mut of_chain = core(plan.clone());
+    let mut lanes: Vec<_> = (0..8).map(|port| class_of(&mut of_chain, NOW, udp(port, 9, 10))).collect();
+    lanes.extend((0..8).map(|port| class_of(&mut of_chain, NOW, udp(port, 9, 10))));
+    let expected = [Some(0), Some(1), Some(1), Some(2), Some(2), Some(2), None, None].map(|n| n.map(LaneId));
+    assert_eq!(lanes, [expected, expected].concat(), "and again: each keeps its place");
+    assert_eq!(of_chain.report(NOW)[0].stats.refused, 4);
+    // A chain that comes round refuses.
+    plan.classes[2].admission = limit(1, Over::Class(ClassId(0)));
+    let mut of_loop = core(plan);
+    let admitted = (0..8).filter(|port| class_of(&mut of_loop, NOW, udp(*port, 9, 10)).is_some());
+    assert_eq!(admitted.count(), 1 + 2 + 1);
+}
+
+#[test]
+fn a_reload_keeps_the_places_of_flows_and_grants_none_anew() {
+    let plan = |reversed: bool, limit| {
+        let mut classes = vec![class("udp", vec![protocol(17)], 1000), class("tcp", vec![protocol(6)], 1000)];
+        classes[0].admission = Some(AdmissionSettings { limit, over: Over::Refuse });
+        if reversed {
+            classes.reverse();
+        }
+        TrunkPlan::a_lane_each(classes.into_iter().chain([class("rest", vec![], 1000)]).collect())
+    };
+    let mut core = core(plan(false, 2));
+    let taken = |core: &mut Transmitter<Whole>| -> Vec<u16> {
+        (0..6).filter(|port| class_of(core, NOW, udp(*port, 9, 10)).is_some()).collect()
+    };
+    assert_eq!(taken(&mut core), [0, 1]);
+    for (reversed, limit, expected) in
+        [(false, 2, vec![0, 1]), (true, 2, vec![0, 1]), (false, 1, vec![0, 1]), (true, 4, vec![0, 1, 2, 3])]
+    {
+        core.reconfigure(plan(reversed, limit), drop);
+        assert_eq!(taken(&mut core), expected, "limit {limit}, reversed: {reversed}");
+        // TCP has no limit, wherever its class stands.
+        assert!((0..6).all(|port| class_of(&mut core, NOW, segment(port, 1, 10)).is_some()));
+    }
+}
+
 #[test]
 fn a_flow_that_sends_little_is_interactive_until_it_sends_much() {
     let little = Rule { interactive: true, ..Rule::default() };

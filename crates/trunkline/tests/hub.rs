@@ -85,12 +85,12 @@ impl Star {
             let endpoint = format!("endpoint = \"198.18.{number}.1:4600\"\n{routes}");
             format!("[tun]\naddress = [\"198.19.{number}.1/32\"]\n") + &peer("hub", &keys[0], &endpoint)
         };
-        let _running = [
+        let running = [
             start(&hub, &directory.0, "hub", &hub_text),
             start(&b, &directory.0, "b", &spoke(2, 3)),
             start(&c, &directory.0, "c", &spoke(3, 2)),
         ];
-        let star = Star { hub, b, c, _running, directory };
+        let star = Star { hub, b, c, _running: running, directory };
         let since = Instant::now();
         while star.up() < 6 {
             let up = star.up();

@@ -43,7 +43,7 @@ impl ClassConfig {
 /// The flows of a class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AdmissionConfig {
-    /// Most flows at a time in each shard; at least one.
+    /// Most flows at a time to each peer in each shard; at least one.
     pub limit: u32,
     /// What becomes of the flows beyond.
     pub over: Over,
@@ -54,7 +54,7 @@ pub struct AdmissionConfig {
 pub enum Over {
     /// Its packets are answered by ICMP and dropped.
     Refuse,
-    /// It goes to the class of this index, which passes nothing on.
+    /// It goes to the class of this index, under that class's own limit. That class passes nothing on.
     Class(usize),
 }
 

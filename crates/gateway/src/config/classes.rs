@@ -160,7 +160,7 @@ fn flows(mut section: Section<'_>) -> (Option<AdmissionConfig>, Option<Said<'_, 
     (admission, over.filter(|over| over.value != REFUSE))
 }
 
-/// Finds the classes that flows overflow to. None of these passes flows on, so there are no chains to follow
+/// Finds the classes that flows overflow to. Such a class may have a limit, but passes no flow on: there are no chains
 /// and no cycles.
 fn link_overflows(drafts: &mut [Draft<'_>]) {
     let mut targets = Vec::new();

@@ -10,8 +10,9 @@ use trunkline_packet::{Headers, TcpFlags};
 use trunkline_queue::{FlowIndex, Item, Queue, Scheduler, Touched, Turn};
 use trunkline_units::Instant;
 
+use crate::admission::Admission;
 use crate::class::{Behaviour, ClassId, Classifier, LaneId, Over, TrunkPlan};
-use crate::flow::{Admission, Flow, FlowTable};
+use crate::flow::{Flow, FlowTable};
 use crate::lane::LaneSnapshot;
 use crate::segment::{Sacks, Segment};
 use handed::Handed;
@@ -237,19 +238,23 @@ impl<P: Packet> Transmitter<P> {
         behaviour
     }
 
-    /// The class that a flow is in which belongs to `wanted`; `None` if it is refused.
+    /// The class that takes a packet of `flow` which belongs to `wanted`: that one, or one it overflows to, whose own limit
+    /// holds too. `None` if the flow is refused.
     #[inline]
     fn admit(&mut self, now: Instant, wanted: ClassId, flow: FlowIndex) -> Option<ClassId> {
-        let Some(settings) = self.plan.classes[wanted.index()].admission else { return Some(wanted) };
-        let admission = self.classes[wanted.index()].admission.as_mut()?;
-        let has_place = self.flows.get(flow).is_some_and(|flow| flow.is_admitted());
-        if has_place || admission.admit(now, flow, &mut self.flows) {
-            return Some(wanted);
+        let mut class = wanted;
+        // A chain of overflows that comes round is over after as many steps as there are classes.
+        for _ in 0..self.classes.len() {
+            let Some(admission) = &mut self.classes[class.index()].admission else { return Some(class) };
+            if admission.admit(now, flow, &mut self.flows) {
+                return Some(class);
+            }
+            match self.plan.classes[class.index()].admission?.over {
+                Over::Refuse => return None,
+                Over::Class(next) => class = next,
+            }
         }
-        match settings.over {
-            Over::Refuse => None,
-            Over::Class(class) => Some(class),
-        }
+        None
     }
 
     /// Takes note of a packet that came out of the trunk and goes to the local site: what it acknowledges has left
@@ -366,7 +371,7 @@ impl<P: Packet> Transmitter<P> {
     }
 
     /// Takes on a new plan. A class that was there by name keeps what waits in it and its counts, as long as its
-    /// discipline stays; packets of classes and lanes that are gone are dropped and handed to `discard`. A lane
+    /// discipline stays, and the places of its flows; packets of classes and lanes that are gone are dropped and handed to `discard`. A lane
     /// keeps its place in what the filter knows if its group and its number in it stay.
     ///
     /// # Panics
@@ -376,7 +381,16 @@ impl<P: Packet> Transmitter<P> {
         let old_plan = std::mem::replace(&mut self.plan, plan);
         let mut old_members = std::mem::take(&mut self.members);
         let mut old_lanes = std::mem::take(&mut self.lanes);
-        self.classes.clear();
+        let old_classes = std::mem::take(&mut self.classes);
+        let mut old_admissions: Vec<(&str, Admission)> = old_plan
+            .classes
+            .iter()
+            .zip(old_classes)
+            .filter_map(|(class, state)| Some((&*class.name, state.admission?)))
+            .collect();
+        for (_, admission) in &old_admissions {
+            admission.unmark(&mut self.flows);
+        }
         for (number, class) in self.plan.classes.iter().enumerate() {
             let lanes = self.plan.lanes(class.group);
             let first = self.members.len();
@@ -401,11 +415,17 @@ impl<P: Packet> Transmitter<P> {
                 };
                 self.members.push(member);
             }
-            self.classes.push(ClassState {
-                first,
-                lanes: lanes.len(),
-                admission: class.admission.map(|admission| Admission::new(admission.limit)),
+            let id = ClassId(number as u8);
+            let admission = class.admission.map(|settings| {
+                match old_admissions.iter().position(|(name, _)| **name == *class.name) {
+                    Some(at) => {
+                        let (_, admission) = old_admissions.swap_remove(at);
+                        admission.reconfigure(id, settings.limit, &mut self.flows)
+                    }
+                    None => Admission::new(id, settings.limit),
+                }
             });
+            self.classes.push(ClassState { first, lanes: lanes.len(), admission });
         }
         for mut gone in old_members {
             gone.flush(&mut self.flows, &mut discard);
