@@ -10,6 +10,7 @@ mod half_open;
 mod heartbeat;
 mod lanes;
 mod life;
+mod listen;
 mod report;
 mod service;
 mod workers;
@@ -20,8 +21,7 @@ use std::fs;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixListener;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -46,11 +46,12 @@ use crate::status::Strangers;
 use crate::{metrics, sys};
 use connection::Connection;
 use lanes::Lane;
+use listen::SocketFile;
 use service::{Client, Stream, Wants};
 use workers::Workers;
 
-/// Clients of the control socket and the metrics at one time.
-const MAX_CLIENTS: usize = 32;
+/// Clients of the control socket at one time, and as many of the metrics: neither can keep the other from being answered.
+const MAX_CLIENTS: usize = 16;
 /// How long a client may take.
 const CLIENT_TIME_OUT: Duration = Duration::from_secs(5);
 
@@ -172,7 +173,7 @@ pub struct Daemon {
     /// Whether a service manager wants to be told that we are alive.
     has_watchdog: bool,
     log: Log,
-    sockets: Vec<PathBuf>,
+    socket_files: Vec<SocketFile>,
     stopping: bool,
     failed: Option<DaemonError>,
 }
@@ -189,17 +190,19 @@ impl Daemon {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)
             .map_err(io::Error::from)
             .map_err(system("cannot make an epoll descriptor"))?;
-        let control = listen_unix(&config.control.socket)?;
-        let mut sockets = vec![config.control.socket.clone()];
+        // From here on an error removes the files of the sockets again.
+        let (control, file) = listen::unix(&config.control.socket)?;
+        let mut socket_files = vec![file];
         let mut listeners = Vec::new();
         for address in &config.listen {
-            listeners.push(listen_tcp(*address, config.lanes.fwmark)?);
+            listeners.push(listen::tcp(*address, config.lanes.fwmark)?);
         }
         let metrics = match config.metrics.as_ref().map(|metrics| &metrics.listen) {
-            Some(MetricsListen::Tcp(address)) => Some(Source::MetricsTcp(listen_tcp(*address, None)?)),
+            Some(MetricsListen::Tcp(address)) => Some(Source::MetricsTcp(listen::tcp(*address, None)?)),
             Some(MetricsListen::Unix(path)) => {
-                sockets.push(path.clone());
-                Some(Source::MetricsUnix(listen_unix(path)?))
+                let (listener, file) = listen::unix(path)?;
+                socket_files.push(file);
+                Some(Source::MetricsUnix(listener))
             }
             None => None,
         };
@@ -245,7 +248,7 @@ impl Daemon {
             stranger_logged: None,
             has_watchdog: watchdog.is_some(),
             log,
-            sockets,
+            socket_files,
             stopping: false,
             failed: None,
             config,
@@ -275,9 +278,7 @@ impl Daemon {
             .unwrap_or_else(|panic| Err(DaemonError::Control { reason: panic_reason(&*panic) }));
         let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
         self.workers.stop();
-        for socket in &self.sockets {
-            let _ = fs::remove_file(socket);
-        }
+        self.socket_files.clear();
         tracing::info!("{}: down", self.config.name);
         result
     }
@@ -391,16 +392,25 @@ impl Daemon {
     // ------------------------------------------------------------ clients
 
     fn accept_clients(&mut self, accept: impl Fn() -> io::Result<Stream>, speaks: Language) {
-        while let Ok(stream) = accept() {
-            let clients = self.sources.values().filter(|s| matches!(s, Source::Client(_))).count();
+        // Bounded, so that a flood of connections leaves time for everything else.
+        for _ in 0..MAX_CLIENTS {
+            let Ok(stream) = accept() else { return };
             let nonblocking = match &stream {
                 Stream::Unix(stream) => stream.set_nonblocking(true),
                 Stream::Tcp(stream) => stream.set_nonblocking(true),
             };
-            if clients < MAX_CLIENTS && nonblocking.is_ok() {
-                let client = Client::new(stream, speaks, now() + CLIENT_TIME_OUT);
-                let _ = self.add(Source::Client(Box::new(client)));
+            if nonblocking.is_err() {
+                continue;
             }
+            let clients = self.sources.iter().filter_map(|(token, source)| match source {
+                Source::Client(client) if client.speaks == speaks => Some((*token, client.is_idle())),
+                _ => None,
+            });
+            if let Some(token) = service::evicted(clients, MAX_CLIENTS) {
+                self.sources.remove(&token);
+            }
+            let client = Client::new(stream, speaks, now() + CLIENT_TIME_OUT);
+            let _ = self.add(Source::Client(Box::new(client)));
         }
     }
 
@@ -587,46 +597,4 @@ fn give_up_privileges(config: &Config) -> Result<(), DaemonError> {
     read.retain(|path| path.exists());
     drop_privileges(&Keep { read, write })?;
     Ok(())
-}
-
-/// Listens. The mark must be on the listening socket already: the answer to a SYN is its, not the accepted one's.
-fn listen_tcp(address: SocketAddr, mark: Option<u32>) -> Result<TcpListener, DaemonError> {
-    use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
-    let open = || -> io::Result<TcpListener> {
-        let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        let socket = socket_with(family, SocketType::STREAM, flags, None)?;
-        sockopt::set_socket_reuseaddr(&socket, true)?;
-        if address.is_ipv6() {
-            // So that 0.0.0.0 and [::] can both be listened on.
-            sockopt::set_ipv6_v6only(&socket, true)?;
-        }
-        if let Some(mark) = mark {
-            sys::set_mark(socket.as_fd(), mark)?;
-        }
-        bind(&socket, &address)?;
-        listen(&socket, 256)?;
-        Ok(TcpListener::from(socket))
-    };
-    open().map_err(|source| DaemonError::Listen { address: address.to_string(), source })
-}
-
-fn listen_unix(path: &Path) -> Result<UnixListener, DaemonError> {
-    if UnixStream::connect(path).is_ok() {
-        return Err(DaemonError::Running(path.to_owned()));
-    }
-    let open = || -> io::Result<UnixListener> {
-        if let Some(directory) = path.parent() {
-            fs::create_dir_all(directory)?;
-        }
-        match fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let listener = UnixListener::bind(path)?;
-        fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
-        listener.set_nonblocking(true)?;
-        Ok(listener)
-    };
-    open().map_err(|source| DaemonError::Listen { address: path.display().to_string(), source })
 }

@@ -56,6 +56,11 @@ impl Client {
         Client { stream, speaks, deadline, input: Vec::new(), output: Vec::new(), sent: 0 }
     }
 
+    /// Whether it has yet to say what it wants.
+    pub(super) fn is_idle(&self) -> bool {
+        self.output.is_empty()
+    }
+
     /// Reads what has come.
     pub(super) fn read(&mut self) -> Wants {
         let mut chunk = [0; 1024];
@@ -118,5 +123,30 @@ impl Client {
             }
         }
         Wants::Close
+    }
+}
+
+/// Which client gives way to a new one, of those there are with whether each is idle, the oldest first: the oldest idle one, if
+/// there are `limit` already, or the oldest if none is idle.
+pub(super) fn evicted(clients: impl Iterator<Item = (u64, bool)>, limit: usize) -> Option<u64> {
+    let (mut count, mut oldest, mut oldest_idle) = (0, None, None);
+    for (token, idle) in clients {
+        count += 1;
+        oldest = oldest.or(Some(token));
+        oldest_idle = oldest_idle.or(idle.then_some(token));
+    }
+    oldest_idle.or(oldest).filter(|_| count >= limit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_idle_client_gives_way_and_nobody_while_there_is_room() {
+        assert_eq!(evicted([(3, true), (5, true)].into_iter(), 3), None);
+        assert_eq!(evicted([(3, false), (5, true), (6, true)].into_iter(), 3), Some(5));
+        assert_eq!(evicted([(3, false), (5, false), (6, false)].into_iter(), 3), Some(3));
+        assert_eq!(evicted(std::iter::empty(), 3), None);
     }
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use trunkline_gateway::config::{Config, RUN_DIRECTORY};
-use trunkline_gateway::control::{Answer, ControlError, Request, ask};
+use trunkline_gateway::control::{Answer, ControlError, Request, ask, remove_stale};
 use trunkline_gateway::status::{Peer, Status};
 
 use crate::cli::{InstanceArguments, StatusArguments};
@@ -29,12 +29,12 @@ fn only_socket() -> Result<PathBuf, Failure> {
         .flatten()
         .filter_map(|entry| Some(entry.ok()?.path()))
         .filter(|path| path.extension().is_some_and(|extension| extension == "sock"))
+        // A gateway that was killed leaves its socket behind.
+        .filter(|path| !remove_stale(path))
         .collect();
     sockets.sort();
     match sockets.as_slice() {
-        [] => {
-            Err(Failure::NotRunning(format!("no gateway runs here: {RUN_DIRECTORY} has no control socket")))
-        }
+        [] => Err(Failure::NotRunning(format!("no gateway runs here: none listens in {RUN_DIRECTORY}"))),
         [one] => Ok(one.clone()),
         several => {
             let names: Vec<String> =
@@ -51,7 +51,7 @@ fn request(arguments: &InstanceArguments, request: Request) -> Result<Answer, Fa
 /// Why a daemon could not be asked, as a failure of the command.
 pub(super) fn not_asked(error: &ControlError) -> Failure {
     match error {
-        ControlError::Connect { .. } => Failure::NotRunning(error.to_string()),
+        ControlError::Connect { .. } | ControlError::Silent { .. } => Failure::NotRunning(error.to_string()),
         ControlError::Talk { .. } => Failure::Other(error.to_string()),
     }
 }

@@ -1,0 +1,123 @@
+//! The sockets that a daemon listens on.
+
+use std::fs;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+
+use super::DaemonError;
+use crate::control::{Probe, probe};
+use crate::sys;
+
+/// The file of a Unix socket. Dropping it removes the file, unless another socket has taken its place.
+pub(super) struct SocketFile {
+    path: PathBuf,
+    device: u64,
+    inode: u64,
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        let ours = |file: fs::Metadata| (file.dev(), file.ino()) == (self.device, self.inode);
+        if fs::symlink_metadata(&self.path).is_ok_and(ours) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Listens. The mark must be on the listening socket already: the answer to a SYN is its, not the accepted one's.
+pub(super) fn tcp(address: SocketAddr, mark: Option<u32>) -> Result<TcpListener, DaemonError> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
+    let open = || -> io::Result<TcpListener> {
+        let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+        sockopt::set_socket_reuseaddr(&socket, true)?;
+        if address.is_ipv6() {
+            // So that 0.0.0.0 and [::] can both be listened on.
+            sockopt::set_ipv6_v6only(&socket, true)?;
+        }
+        if let Some(mark) = mark {
+            sys::set_mark(socket.as_fd(), mark)?;
+        }
+        bind(&socket, &address)?;
+        listen(&socket, 256)?;
+        Ok(TcpListener::from(socket))
+    };
+    open().map_err(|source| DaemonError::Listen { address: address.to_string(), source })
+}
+
+/// Listens for whoever may write to the file, which is the user of this process alone. A socket that a dead process has
+/// left there is replaced.
+pub(super) fn unix(path: &Path) -> Result<(UnixListener, SocketFile), DaemonError> {
+    if probe(path) == Probe::Listens {
+        return Err(DaemonError::Running(path.to_owned()));
+    }
+    let open = || -> io::Result<(UnixListener, SocketFile)> {
+        if let Some(directory) = path.parent() {
+            fs::create_dir_all(directory)?;
+        }
+        // Made under another name, so that nobody ever meets it without its mode, or before it listens.
+        let mut new = path.as_os_str().to_owned();
+        new.push(format!(".{}", std::process::id()));
+        let new = PathBuf::from(new);
+        match fs::remove_file(&new) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let listener = UnixListener::bind(&new)?;
+        let made = fs::symlink_metadata(&new)?;
+        let file = |path| SocketFile { path, device: made.dev(), inode: made.ino() };
+        let temporary = file(new);
+        fs::set_permissions(&temporary.path, fs::Permissions::from_mode(0o600))?;
+        listener.set_nonblocking(true)?;
+        fs::rename(&temporary.path, path)?;
+        Ok((listener, file(path.to_owned())))
+    };
+    open().map_err(|source| DaemonError::Listen { address: path.display().to_string(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    fn directory(name: &str) -> PathBuf {
+        let directory = std::env::temp_dir().join(format!("trunkline-listen-{name}-{}", std::process::id()));
+        fs::create_dir_all(&directory).expect("a directory");
+        directory
+    }
+
+    #[test]
+    fn a_socket_goes_with_its_owner_and_one_of_a_dead_process_is_replaced() {
+        let directory = directory("owner");
+        let path = directory.join("a.sock");
+        drop(UnixListener::bind(&path).expect("a socket that nobody listens on any more"));
+        assert_eq!(probe(&path), Probe::Stale);
+        let (listener, file) = unix(&path).expect("it is replaced");
+        assert!(UnixStream::connect(&path).is_ok());
+        assert_eq!(fs::metadata(&path).expect("its mode").permissions().mode() & 0o777, 0o600);
+        assert!(matches!(unix(&path), Err(DaemonError::Running(_))), "somebody listens");
+        assert_eq!(fs::read_dir(&directory).expect("its files").count(), 1, "nothing else is left");
+        drop((listener, file));
+        assert!(!path.exists());
+        fs::remove_dir_all(directory).expect("it goes");
+    }
+
+    #[test]
+    fn a_socket_that_another_took_over_is_left_alone() {
+        let directory = directory("taken");
+        let path = directory.join("a.sock");
+        let (listener, file) = unix(&path).expect("a socket");
+        drop(listener);
+        let (_other, kept) = unix(&path).expect("another one in its place");
+        drop(file);
+        assert!(UnixStream::connect(&path).is_ok(), "the other one is there");
+        drop(kept);
+        fs::remove_dir_all(directory).expect("it goes");
+    }
+}
