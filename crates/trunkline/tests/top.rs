@@ -1,16 +1,17 @@
 //! `trunkline top` in a terminal: it is left as it was found, however the program ends.
 
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
@@ -84,7 +85,10 @@ fn status(age: u64) -> Status {
 
 /// The program in a terminal of its own.
 struct Terminal {
-    master: OwnedFd,
+    /// Shared with the thread that reads the output, which lets go of it when told to.
+    master: Arc<OwnedFd>,
+    closing: Arc<AtomicBool>,
+    reader: Option<thread::JoinHandle<()>>,
     /// Kept open, so that its state can be read when the program has ended.
     slave: File,
     child: Child,
@@ -112,15 +116,28 @@ impl Terminal {
             .spawn()
             .expect("it starts");
         let output = Arc::new(Mutex::new(String::new()));
-        let (heard, mut reader) =
-            (Arc::clone(&output), File::from(master.try_clone().expect("a descriptor")));
-        thread::spawn(move || {
+        let master = Arc::new(master);
+        let closing = Arc::new(AtomicBool::new(false));
+        let (heard, side, closed) = (Arc::clone(&output), Arc::clone(&master), Arc::clone(&closing));
+        let reader = thread::spawn(move || {
             let mut chunk = [0; 4096];
-            while let Ok(read @ 1..) = reader.read(&mut chunk) {
+            let soon = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+            while !closed.load(Ordering::SeqCst) {
+                if poll(&mut [PollFd::new(&*side, PollFlags::IN)], Some(&soon)).expect("polled") == 0 {
+                    continue;
+                }
+                let Ok(read @ 1..) = rustix::io::read(&*side, &mut chunk) else { break };
                 heard.lock().expect("the output").push_str(&String::from_utf8_lossy(&chunk[..read]));
             }
         });
-        Terminal { master, slave, child, output }
+        Terminal { master, closing, reader: Some(reader), slave, child, output }
+    }
+
+    /// Closes the terminal, as a window that is closed does. Gives the program that was in it.
+    fn close(mut self) -> Child {
+        self.closing.store(true, Ordering::SeqCst);
+        self.reader.take().expect("a reader").join().expect("it has let go");
+        self.child
     }
 
     fn output(&self) -> String {
@@ -141,7 +158,7 @@ impl Terminal {
     }
 
     fn press(&self, keys: &str) {
-        rustix::io::write(&self.master, keys.as_bytes()).expect("pressed");
+        rustix::io::write(&*self.master, keys.as_bytes()).expect("pressed");
     }
 
     /// Waits for the end, and holds the terminal against what it was before. Gives the exit code.
@@ -189,6 +206,45 @@ fn a_signal_ends_it_and_the_terminal_is_as_it_was() {
         kill_process(pid, signal).expect("signalled");
         assert_eq!(terminal.ended(), Some(0), "{signal:?}");
     }
+}
+
+/// Waits for the end of a program whose terminal has gone.
+#[track_caller]
+fn end_of(program: &mut Child) -> ExitStatus {
+    let since = Instant::now();
+    loop {
+        if let Some(status) = program.try_wait().expect("waited") {
+            break status;
+        }
+        if since.elapsed() > PATIENCE {
+            let _ = program.kill();
+            let _ = program.wait();
+            panic!("it outlives its terminal");
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_terminal_that_is_closed_ends_it() {
+    let daemon = Daemon::start("closed");
+    let terminal = Terminal::start(&daemon, &[]);
+    terminal.wait_for("testsite");
+    let mut program = terminal.close();
+    let status = end_of(&mut program);
+    assert_eq!(status.code(), Some(0), "{status}");
+}
+
+#[test]
+fn a_terminal_that_is_closed_within_a_key_ends_it() {
+    let daemon = Daemon::start("within");
+    let terminal = Terminal::start(&daemon, &[]);
+    terminal.wait_for("testsite");
+    // The beginning of a key's sequence: the program waits in a read for its rest.
+    terminal.press("\u{1b}[");
+    thread::sleep(Duration::from_millis(300));
+    let mut program = terminal.close();
+    end_of(&mut program);
 }
 
 #[test]

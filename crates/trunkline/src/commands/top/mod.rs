@@ -6,6 +6,7 @@
 
 mod draw;
 mod format;
+mod hangup;
 mod model;
 mod panes;
 #[cfg(test)]
@@ -14,6 +15,7 @@ mod table;
 mod ui;
 
 use std::io::{self, IsTerminal as _};
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
@@ -31,6 +33,7 @@ use super::control::{not_asked, socket};
 use crate::cli::TopArguments;
 use crate::failure::Failure;
 use draw::{Screen, draw, full_height};
+use hangup::Hangup;
 use model::View;
 use ui::{Next, Ui};
 
@@ -38,6 +41,8 @@ use ui::{Next, Ui};
 const LOOK_AROUND: Duration = Duration::from_millis(50);
 /// An answer may be late by so much before it is said.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// What reading or writing a terminal that has hung up gives.
+const HUNG_UP: i32 = rustix::io::Errno::IO.raw_os_error();
 /// Columns of a frame that goes to no terminal.
 const PLAIN_WIDTH: u16 = 140;
 
@@ -58,10 +63,20 @@ pub(crate) fn top(arguments: &TopArguments) -> Result<(), Failure> {
     let mut live = Live::new(first, interval);
     let restore = Restore;
     let mut terminal = ratatui::try_init().map_err(Failure::doing("cannot set up the terminal"))?;
-    let outcome = live.run(&mut terminal, &answers, || stop.is_stopped());
-    drop(terminal);
+    let hangup = Hangup::watch();
+    let outcome = live.run(&mut terminal, &answers, || stop.is_stopped() || hangup.has_come());
+    if outcome.is_err() || hangup.has_come() {
+        // Dropping it would write to the terminal that failed, and panic where that cannot be.
+        mem::forget(terminal);
+    } else {
+        drop(terminal);
+    }
     drop(restore);
-    outcome.map_err(Failure::doing("the terminal failed"))
+    match outcome {
+        // Whoever looked on has gone.
+        Err(error) if hangup.has_come() || error.raw_os_error() == Some(HUNG_UP) => Ok(()),
+        outcome => outcome.map_err(Failure::doing("the terminal failed")),
+    }
 }
 
 /// Puts the terminal back, however we leave. A panic is taken care of by ratatui's hook, so that its message is read.
@@ -69,7 +84,8 @@ struct Restore;
 
 impl Drop for Restore {
     fn drop(&mut self) {
-        ratatui::restore();
+        // `ratatui::restore` panics where the terminal has gone and its complaint cannot be written.
+        let _ = ratatui::try_restore();
     }
 }
 
