@@ -61,6 +61,15 @@ pub enum KeyError {
     /// The key file is far longer than a key.
     #[error("it is too long to hold a key")]
     TooLong,
+    /// A peer has been given this site's private key as its public key.
+    #[error(
+        "peer {peer} has this site's private key in place of a public key; allowed: the 44 characters `trunkline \
+         pubkey` prints at the peer. If the file was shown to anybody, make a new key"
+    )]
+    PrivateKeyAsPeer {
+        /// The peer's name.
+        peer: String,
+    },
     /// A peer has been given this site's own key.
     #[error("peer {peer} has this site's own public key {key}")]
     OwnKeyAsPeer {
@@ -149,8 +158,8 @@ impl SecretKey {
 
     /// Reads a key from a file that holds its base64 and nothing else but white space.
     ///
-    /// A file that others than its owner can read is used all the same, with a warning in the log: the
-    /// operator may have reasons (a secret mounted by an orchestrator), and refusing would not unread it.
+    /// A file that others than its owner can read is used all the same: the operator may have reasons (a secret
+    /// mounted by an orchestrator), and refusing would not unread it. [`exposed`] finds what to warn of.
     ///
     /// # Errors
     /// [`KeyError::Read`] or [`KeyError::File`], naming the file.
@@ -160,11 +169,6 @@ impl SecretKey {
         let metadata = fs::metadata(path).map_err(read)?;
         if metadata.len() > KEY_FILE_LIMIT_BYTES {
             return Err(wrong(KeyError::TooLong));
-        }
-        let mode = metadata.permissions().mode() & 0o777;
-        if is_exposed(mode) {
-            tracing::warn!(file = %path.display(), mode = format_args!("{mode:04o}"),
-                "the private key can be read by others than its owner; chmod 0600 it");
         }
         let content = Zeroizing::new(fs::read(path).map_err(read)?);
         let text = std::str::from_utf8(&content).map_err(|_| wrong(KeyError::Base64))?;
@@ -179,6 +183,11 @@ impl SecretKey {
     /// The key's text for `genkey`; wiped when dropped.
     pub fn to_base64(&self) -> Zeroizing<String> {
         Zeroizing::new(STANDARD.encode(self.seed.as_slice()))
+    }
+
+    /// Whether what was given as somebody's public key is this key's secret.
+    pub(crate) fn is_secret_half(&self, key: &PublicKey) -> bool {
+        key.0 == *self.seed
     }
 
     /// The seed, for [`crate::handshake`].
@@ -199,6 +208,12 @@ impl fmt::Debug for SecretKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SecretKey").field("public", &self.public).finish_non_exhaustive()
     }
+}
+
+/// The mode of a key file that others than its owner can read, write or run.
+pub fn exposed(path: &Path) -> Option<u32> {
+    let mode = fs::metadata(path).ok()?.permissions().mode() & 0o777;
+    is_exposed(mode).then_some(mode)
 }
 
 /// Whether a file of this mode can be read, written or run by others than its owner.

@@ -9,6 +9,7 @@ pub mod handshake;
 pub mod keys;
 pub mod log;
 pub mod metrics;
+pub mod preflight;
 pub mod privilege;
 pub mod record;
 pub mod request;

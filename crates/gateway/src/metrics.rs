@@ -113,12 +113,18 @@ const LANE_FAMILIES: &[Family<Lane>] = &[
     ("trunkline_lane_min_rtt_seconds", "gauge", "Smallest round-trip time.", |l| {
         l.min_rtt_us.map(|us| seconds(us.into()))
     }),
-    ("trunkline_lane_core_queue_seconds", "gauge", "Time spent in queues between the sites.", |l| {
-        l.queue_in_core_us.map(|us| seconds(us.into()))
-    }),
-    ("trunkline_lane_delivery_rate_bytes_per_second", "gauge", "Rate lately delivered.", |l| {
-        Some(bytes_per_second(l.delivery_rate))
-    }),
+    (
+        "trunkline_lane_core_queue_seconds",
+        "gauge",
+        "Time spent in queues between the sites, as of the last acknowledgement.",
+        |l| l.queue_in_core_us.map(|us| seconds(us.into())),
+    ),
+    (
+        "trunkline_lane_delivery_rate_bytes_per_second",
+        "gauge",
+        "Rate of delivery that the kernel last measured; not the rate of traffic.",
+        |l| Some(bytes_per_second(l.delivery_rate)),
+    ),
     ("trunkline_lane_held", "gauge", "1 while a ceiling keeps its queue at the edge.", |l| {
         Some(f64::from(u8::from(l.edge_pacing == "held")))
     }),

@@ -301,9 +301,11 @@ pub struct Lane {
     pub rtt_us: u32,
     /// Smallest round-trip time, µs.
     pub min_rtt_us: Option<u32>,
-    /// Time its packets wait between the sites, µs: the smoothed round-trip time above the smallest.
+    /// Time its packets wait between the sites, µs: the smoothed round-trip time above the smallest. As of the last
+    /// acknowledgement, however old; of a lane that sends little it tells of delayed acknowledgements.
     pub queue_in_core_us: Option<u32>,
-    /// Rate at which bytes were lately delivered, bit/s.
+    /// Rate of delivery that the kernel last measured (`tcpi_delivery_rate`), bit/s. It is that of a few flights, and stays
+    /// while the lane is idle: the rate of traffic is the difference of [`bytes_sent`](Self::bytes_sent) over time.
     pub delivery_rate: u64,
     /// Rate the kernel paces it to, or would where it does not pace, bit/s; `None` without bound.
     pub pacing_rate: Option<u64>,

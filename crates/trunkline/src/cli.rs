@@ -17,7 +17,8 @@ pub(crate) use lab::{
 #[command(name = "trunkline", version, max_term_width = 100)]
 #[command(
     after_help = "Exit codes: 0 done, 1 failed, 2 wrong arguments or configuration, 3 no daemon answers, \
-4 this machine lacks something that is needed, 130 interrupted."
+4 this machine lacks something that is needed, 5 usable but with warnings (check), 6 the output cannot be written, \
+130 interrupted, 141 whoever read the output has gone."
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -28,8 +29,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run a site's gateway in the foreground until it is told to stop.
     Up(FileArguments),
-    /// Check a configuration file and say what it means.
-    Check(FileArguments),
+    /// Say whether a gateway would start with a configuration file, and what the file means.
+    Check(FileReportArguments),
     /// Show the state of a running gateway: peers, classes, lanes, drops.
     Status(StatusArguments),
     /// Watch a running gateway: classes, lanes and the busiest flows, live.
@@ -61,6 +62,15 @@ pub(crate) struct FileArguments {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct FileReportArguments {
+    /// The site's configuration file.
+    pub(crate) file: PathBuf,
+    /// Print one JSON object instead.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct InstanceArguments {
     /// The site: its configuration file, its control socket, or its name. May be left out where only one runs.
     pub(crate) site: Option<PathBuf>,
@@ -70,7 +80,10 @@ pub(crate) struct InstanceArguments {
 pub(crate) struct StatusArguments {
     #[command(flatten)]
     pub(crate) instance: InstanceArguments,
-    /// Print one JSON object instead.
+    /// Seconds that rates are of: 0.1 to 3600.
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = interval)]
+    pub(crate) interval: f64,
+    /// Print one JSON object instead, at once: counters and what the kernel says, and no rates.
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -1,7 +1,10 @@
 //! How a command fails: with one message and an exit code that means something.
 
 use std::fmt;
+use std::io;
 use std::process::ExitCode;
+
+use crate::output::remark;
 
 /// What went wrong, sorted by what the caller can do about it.
 #[derive(Debug)]
@@ -14,17 +17,25 @@ pub(crate) enum Failure {
     Lacking(String),
     /// Anything else: exit code 1.
     Other(String),
+    /// What was asked for is there, with warnings: exit code 5.
+    Warned,
+    /// The result cannot be written: exit code 6.
+    Output(io::Error),
     /// Interrupted by the user: exit code 130.
     Interrupted,
     /// One of the others, whose message has been given already.
     Said(Box<Failure>),
+    /// Whoever read the result has gone: exit code 141, as of a program that SIGPIPE ends.
+    Closed,
 }
 
 impl Failure {
     /// Says it on standard error, and gives the exit code.
     pub(crate) fn report(self) -> ExitCode {
-        if !matches!(self, Failure::Said(_)) {
-            eprintln!("trunkline: {self}");
+        match &self {
+            // The message or the warnings have been told; whoever reads has seen enough.
+            Failure::Said(_) | Failure::Warned | Failure::Closed => {}
+            told => remark(&format_args!("trunkline: {told}")),
         }
         ExitCode::from(self.code())
     }
@@ -35,7 +46,10 @@ impl Failure {
             Failure::Input(_) => 2,
             Failure::NotRunning(_) => 3,
             Failure::Lacking(_) => 4,
+            Failure::Warned => 5,
+            Failure::Output(_) => 6,
             Failure::Interrupted => 130,
+            Failure::Closed => 141,
             Failure::Said(failure) => failure.code(),
         }
     }
@@ -54,8 +68,11 @@ impl fmt::Display for Failure {
             | Failure::NotRunning(text)
             | Failure::Lacking(text)
             | Failure::Other(text) => f.write_str(text),
+            Failure::Warned => f.write_str("there are warnings"),
+            Failure::Output(error) => write!(f, "cannot write output: {error}"),
             Failure::Interrupted => f.write_str("interrupted"),
             Failure::Said(failure) => failure.fmt(f),
+            Failure::Closed => f.write_str("nobody reads the output"),
         }
     }
 }

@@ -1,21 +1,29 @@
 //! The command line of Trunkline.
 
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 mod cli;
 mod commands;
 mod failure;
+mod output;
 
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::Parser as _;
 
 use cli::{Cli, Command};
+use failure::Failure;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return told(&error),
+    };
     let outcome = match cli.command {
         Command::Up(arguments) => commands::site::up(&arguments),
-        Command::Check(arguments) => commands::site::check(&arguments),
-        Command::Status(arguments) => commands::control::status(&arguments),
+        Command::Check(arguments) => commands::check::check(&arguments),
+        Command::Status(arguments) => commands::status::status(&arguments),
         Command::Top(arguments) => commands::top::top(&arguments),
         Command::Reload(arguments) => commands::control::reload(&arguments),
         Command::Down(arguments) => commands::control::down(&arguments),
@@ -31,4 +39,14 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
     }
+}
+
+/// Prints the help or the version that was asked for, or what is wrong with the arguments.
+fn told(error: &clap::Error) -> ExitCode {
+    let printed = error.print();
+    if error.use_stderr() {
+        return ExitCode::from(2);
+    }
+    let printed = printed.and_then(|()| io::stdout().flush());
+    output::written(printed).map_or_else(Failure::report, |()| ExitCode::SUCCESS)
 }

@@ -273,7 +273,11 @@ fn mistakes_are_told_with_file_and_line_and_nothing_is_run() {
     }
     assert!(!temporary.0.join("results").exists(), "nothing was run");
     assert_ends_with(&temporary.run("out", &["--set", "links.cor.rate=1"]), 2, "cor");
-    assert_ends_with(&temporary.run("out", &["--engine", "testbed"]), 2, "allowed: --engine sim");
+    assert_ends_with(
+        &temporary.run("out", &["--engine", "testbed"]),
+        2,
+        "no engine is named \"testbed\"; allowed: sim",
+    );
     assert_ends_with(
         &temporary.lab(&["run", "sample.toml", "sample.toml"]),
         2,
@@ -409,6 +413,14 @@ fn advice_says_what_to_choose_what_it_gains_and_what_it_costs() {
     fs::write(temporary.0.join("network.toml"), NETWORK).expect("a file");
     let output = temporary.lab(&["advise", "network.toml", "--runs", "3"]);
     assert_ends_with(&output, 0, "");
+    // Without a terminal too.
+    let lines: Vec<String> = said(&output).lines().map(str::to_owned).collect();
+    assert!(
+        lines[0].starts_with("trunkline: advise tries ") && lines[0].contains("3 runs of each"),
+        "{lines:?}"
+    );
+    assert!(lines[1].starts_with("0 of ") && lines[1].contains(" tries: "), "{lines:?}");
+    assert!(lines[2].starts_with("trunkline: advise takes about "), "{lines:?}");
     let text = String::from_utf8(output.stdout).expect("text");
     for part in [
         "A backup and a call\n\nChoose: the trunk",

@@ -30,7 +30,7 @@ use zeroize::Zeroizing;
 pub use class::{AdmissionConfig, Behaviour, ClassConfig, LaneGroupConfig, Over, ProtocolMatch, RuleConfig};
 pub use error::{ConfigError, ConfigErrors, LoadError};
 
-use crate::keys::{KeyError, PublicKey, SecretKey};
+use crate::keys::{self, KeyError, PublicKey, SecretKey};
 
 /// `tun.name` unless given.
 pub const DEFAULT_TUN_NAME: &str = "trunk0";
@@ -244,16 +244,29 @@ impl Config {
     /// The site's secret key, read from its file if it has one.
     ///
     /// # Errors
-    /// [`KeyError`], also when a peer has been given this very key.
+    /// [`KeyError`], also when a peer has been given one half of this very key.
     pub fn identity(&self) -> Result<SecretKey, KeyError> {
         let key = match &self.private_key {
             PrivateKeySource::File(path) => SecretKey::load(path)?,
             PrivateKeySource::Inline(key) => key.to_base64().parse()?,
         };
+        if let Some(peer) = self.peers.iter().find(|peer| key.is_secret_half(&peer.public_key)) {
+            return Err(KeyError::PrivateKeyAsPeer { peer: peer.name.clone() });
+        }
         match self.peers.iter().find(|peer| peer.public_key == key.public()) {
             Some(peer) => Err(KeyError::OwnKeyAsPeer { peer: peer.name.clone(), key: key.public() }),
             None => Ok(key),
         }
+    }
+
+    /// A warning about a private key file that others than its owner can read.
+    pub(crate) fn exposed_key(&self) -> Option<String> {
+        let PrivateKeySource::File(path) = &self.private_key else { return None };
+        let mode = keys::exposed(path)?;
+        Some(format!(
+            "private_key_file: {} can be read by others than its owner (mode {mode:04o}); chmod 0600 it",
+            path.display()
+        ))
     }
 
     /// The lanes a class of this configuration rides on.

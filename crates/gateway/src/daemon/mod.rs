@@ -36,10 +36,11 @@ use crate::config::{Config, Encryption, LoadError, MetricsListen};
 use crate::control::{Answer, Request};
 use crate::device::{Device, DeviceError};
 use crate::handshake::{Acceptor, Admit, HandshakeError, Identity};
-use crate::keys::{KeyError, PublicKey};
+use crate::keys::PublicKey;
 use crate::log::Log;
 use crate::mailbox::Mailbox;
 use crate::plan::Plan;
+use crate::preflight::{Accepted, Refusals, judge};
 use crate::privilege::{Keep, PrivilegeError, drop_privileges};
 use crate::request::{self, Language};
 use crate::status::Strangers;
@@ -58,9 +59,9 @@ const CLIENT_TIME_OUT: Duration = Duration::from_secs(5);
 /// Why a daemon did not start, or ended.
 #[derive(Debug, thiserror::Error)]
 pub enum DaemonError {
-    /// The private key.
+    /// What the configuration says.
     #[error(transparent)]
-    Key(#[from] KeyError),
+    Refused(#[from] Refusals),
     /// The TUN device.
     #[error(transparent)]
     Device(#[from] DeviceError),
@@ -75,16 +76,6 @@ pub enum DaemonError {
     /// A daemon already answers on the control socket.
     #[error("another daemon answers on {0}: `trunkline down` ends it")]
     Running(PathBuf),
-    /// The congestion control of a group of lanes.
-    #[error("congestion control {name:?} of the lanes {group:?}: {problem}")]
-    CongestionControl {
-        /// The group.
-        group: String,
-        /// The name.
-        name: String,
-        /// What is wrong and what is allowed.
-        problem: String,
-    },
     /// Cryptography.
     #[error(transparent)]
     Handshake(#[from] HandshakeError),
@@ -183,8 +174,7 @@ impl Daemon {
     ///
     /// The log's thread is started here too, once it has nothing to do with privileges any more.
     pub fn start(config: Config, log: Log) -> Result<Self, DaemonError> {
-        let secret = config.identity()?;
-        check_congestion_controls(&config)?;
+        let Accepted { identity: secret, warnings } = judge(&config)?;
         let signals = sys::signal_descriptor(&[libc::SIGTERM, libc::SIGINT, libc::SIGHUP])
             .map_err(system("cannot wait for signals"))?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)
@@ -260,7 +250,7 @@ impl Daemon {
         for source in listeners.into_iter().map(Source::Listener).chain(metrics) {
             daemon.add(source).map_err(system("epoll"))?;
         }
-        daemon.follow_config();
+        daemon.follow_config(&warnings);
         Ok(daemon)
     }
 
@@ -490,30 +480,29 @@ impl Daemon {
         if !fixed.is_empty() {
             return Err(format!("{}: needs a restart, nothing was changed", fixed.join(", ")));
         }
-        let secret = new.identity().map_err(|error| error.to_string())?;
-        if secret.public() != self.identity.public() {
+        let accepted = judge(&new).map_err(|refusals| refusals.to_string())?;
+        if accepted.identity.public() != self.identity.public() {
             return Err("the private key is another one: needs a restart, nothing was changed".to_owned());
         }
-        check_congestion_controls(&new).map_err(|error| error.to_string())?;
         self.device.follow(&new).map_err(|error| {
             // Back to what it was, as far as the kernel lets us.
             let _ = self.device.follow(&self.config);
             format!("{error}; nothing else was changed")
         })?;
         self.config = new;
-        self.follow_config();
+        self.follow_config(&accepted.warnings);
         let (peers, classes) = (self.config.peers.len(), self.config.classes.len());
         Ok(format!("{}: reloaded: {peers} peers, {classes} classes", self.config.name))
     }
 
     /// Makes everything that a reload may change what the configuration says.
-    fn follow_config(&mut self) {
+    fn follow_config(&mut self, warnings: &[String]) {
         *self.admitted.write().unwrap_or_else(PoisonError::into_inner) =
             self.config.peers.iter().map(|peer| peer.public_key).collect();
         for peer in self.config.peers.iter().filter(|peer| peer.encryption == Encryption::None) {
             tracing::warn!("encryption = \"none\": data to and from {} travels in clear", peer.name);
         }
-        for warning in self.config.warnings() {
+        for warning in warnings {
             tracing::warn!("{warning}");
         }
         self.workers.follow(&Plan::new(&self.config, self.instance));
@@ -531,36 +520,6 @@ impl Drop for Daemon {
     fn drop(&mut self) {
         self.workers.stop();
     }
-}
-
-fn check_congestion_controls(config: &Config) -> Result<(), DaemonError> {
-    let available =
-        fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
-    for group in &config.lane_groups {
-        let name = group.usual_congestion_control();
-        let known = available.split_whitespace().any(|known| known == name);
-        // A module may be loaded by the kernel on first use: only trying tells.
-        let usable = || -> io::Result<()> {
-            use rustix::net::{AddressFamily, SocketType, socket};
-            let probe = socket(AddressFamily::INET, SocketType::STREAM, None)?;
-            sys::set_congestion_control(probe.as_fd(), name)
-        };
-        if let Err(error) = usable() {
-            let problem = if known {
-                format!(
-                    "{error}; a process without CAP_NET_ADMIN may use only those of net.ipv4.tcp_allowed_congestion_control"
-                )
-            } else {
-                format!("this kernel does not offer it; allowed: {}", available.trim().replace(' ', ", "))
-            };
-            return Err(DaemonError::CongestionControl {
-                group: group.name.clone(),
-                name: name.to_owned(),
-                problem,
-            });
-        }
-    }
-    Ok(())
 }
 
 /// What resolving a name and asking the kernel what it offers need. Not all of /etc: its secrets stay out of reach.

@@ -220,8 +220,11 @@ pub fn advise(
         return Err(AdviseError::NoTraffic);
     }
     let mut race = Race::new(options, &aims, stop, progress, network.seed);
+    let own = Variant::as_is(&network);
+    // None and its own, those of each stage, and the two that are judged at the end.
+    race.expect(4 + Stage::ALL.iter().map(|stage| stage.variants(&own).len()).sum::<usize>());
     let mut none = Contender::new(Variant::without(&network));
-    let mut contenders = vec![Contender::new(Variant::as_is(&network))];
+    let mut contenders = vec![Contender::new(own)];
     let tried = race.find(&mut none, &mut contenders)?;
     let mut best = contenders.swap_remove(0);
     let mut findings = vec![whether(&none, &best, tried)];

@@ -81,6 +81,11 @@ impl<'a, F: FnMut(Progress)> Race<'a, F> {
         self.made
     }
 
+    /// So many variants are to be run, as far as is known.
+    pub(super) fn expect(&mut self, variants: usize) {
+        self.total = self.total.max(variants);
+    }
+
     /// What all of them have over the best so far.
     pub(super) fn find(
         &mut self,

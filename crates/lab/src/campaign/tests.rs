@@ -171,7 +171,7 @@ fn a_run_that_fails_or_panics_costs_itself_and_is_made_again() {
         let rate = scenario.links[0].ways[0].rate.bits_per_second();
         match (rate, seed) {
             (8_000_000, 2) => panic!("as if by mistake"),
-            (2_000_000, _) => Err(EngineError::Unsupported),
+            (2_000_000, _) => Err(EngineError::Unknown("none".to_owned())),
             _ => Ok(outcome_of(scenario, seed)),
         }
     };
@@ -197,7 +197,7 @@ fn what_failed_is_told_in_the_same_order_whenever_it_failed() {
             let rate = scenario.links[0].ways[0].rate.bits_per_second();
             // The longest last.
             std::thread::sleep(Duration::from_micros(rate / 2000));
-            Err(EngineError::Unsupported)
+            Err(EngineError::Unknown("none".to_owned()))
         };
         let campaign = campaign(&temporary, jobs, Begin::Fresh, &engine, &AtomicBool::new(false)).unwrap();
         let order = campaign.failures.iter().map(|failure| (failure.seed, failure.point["rate"].clone()));

@@ -23,19 +23,16 @@ pub enum EngineKind {
     /// The simulator, in virtual time.
     #[default]
     Sim,
-    /// Kernels in network namespaces.
-    Testbed,
 }
 
 impl EngineKind {
     /// All there are.
-    pub const ALL: [EngineKind; 2] = [EngineKind::Sim, EngineKind::Testbed];
+    pub const ALL: [EngineKind; 1] = [EngineKind::Sim];
 
     /// Its name on the command line and in results.
     pub const fn name(self) -> &'static str {
         match self {
             EngineKind::Sim => "sim",
-            EngineKind::Testbed => "testbed",
         }
     }
 }
@@ -53,11 +50,8 @@ impl FromStr for EngineKind {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum EngineError {
     /// There is no such engine.
-    #[error("no engine is named {0:?}; allowed: sim, testbed")]
+    #[error("no engine is named {0:?}; allowed: sim")]
     Unknown(String),
-    /// It cannot carry out experiments.
-    #[error("the testbed does not run experiments yet; allowed: --engine sim")]
-    Unsupported,
     /// A part of the scenario makes no sense.
     #[error("{part}: {error}")]
     Settings {
@@ -102,7 +96,6 @@ pub fn run(
 ) -> Result<Outcome, EngineError> {
     match engine {
         EngineKind::Sim => sim::run(scenario, seed, stop),
-        EngineKind::Testbed => Err(EngineError::Unsupported),
     }
 }
 

@@ -115,10 +115,10 @@ fn a_run_that_is_told_to_stop_has_no_outcome() {
     scenario.traffic.push(traffic("bulk", 0, bulk(1, None)));
     let stopped = engine::run(EngineKind::Sim, &scenario, 1, &AtomicBool::new(true));
     assert_eq!(stopped, Err(EngineError::Stopped));
-    let testbed = engine::run(EngineKind::Testbed, &scenario, 1, &AtomicBool::new(false));
-    assert_eq!(testbed, Err(EngineError::Unsupported));
     assert_eq!("sim".parse(), Ok(EngineKind::Sim));
-    assert!("ns3".parse::<EngineKind>().unwrap_err().to_string().contains("allowed: sim, testbed"));
+    for other in ["ns3", "testbed"] {
+        assert!(other.parse::<EngineKind>().unwrap_err().to_string().contains("allowed: sim"));
+    }
 }
 
 #[test]

@@ -55,7 +55,7 @@ pub(crate) struct PapersArguments {
 /// How experiments are run.
 #[derive(Debug, Args)]
 pub(crate) struct Execution {
-    /// What carries them out: sim, in virtual time, or testbed.
+    /// What carries them out. There is one engine: sim, in virtual time.
     #[arg(long, value_name = "ENGINE", default_value = "sim", value_parser = engine)]
     pub(crate) engine: EngineKind,
     /// Run each point N times, each with another seed. [default: as the file says]

@@ -1,7 +1,7 @@
 //! `completions` and `man`: made from the definition of the command line, so that they cannot disagree with it.
 
 use std::fs;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::Path;
 
 use clap::CommandFactory as _;
@@ -9,6 +9,7 @@ use clap_mangen::Man;
 
 use crate::cli::{Cli, CompletionsArguments, ManArguments};
 use crate::failure::Failure;
+use crate::output::print_bytes;
 
 pub(crate) fn completions(arguments: &CompletionsArguments) -> Result<(), Failure> {
     let mut command = Cli::command();
@@ -16,7 +17,7 @@ pub(crate) fn completions(arguments: &CompletionsArguments) -> Result<(), Failur
     // Into memory first: the generator panics where it cannot write, and a pipe may be closed.
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut command, name, &mut script);
-    print(&script)
+    print_bytes(&script)
 }
 
 pub(crate) fn man(arguments: &ManArguments) -> Result<(), Failure> {
@@ -26,20 +27,12 @@ pub(crate) fn man(arguments: &ManArguments) -> Result<(), Failure> {
     }
     let mut page = Vec::new();
     Man::new(Cli::command()).render(&mut page).map_err(Failure::doing("cannot make the man page"))?;
-    print(&page)
+    print_bytes(&page)
 }
 
 fn write_pages(directory: &Path) -> io::Result<()> {
     fs::create_dir_all(directory)?;
     clap_mangen::generate_to(Cli::command().disable_help_subcommand(true), directory)
-}
-
-fn print(text: &[u8]) -> Result<(), Failure> {
-    match io::stdout().write_all(text) {
-        // Whoever reads has seen enough.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        outcome => outcome.map_err(Failure::doing("cannot write to standard output")),
-    }
 }
 
 #[cfg(test)]

@@ -1,14 +1,15 @@
 //! `genkey` and `pubkey`.
 
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _};
 
 use trunkline_gateway::keys::SecretKey;
 
 use crate::failure::Failure;
+use crate::output::print_line;
 
 pub(crate) fn genkey() -> Result<(), Failure> {
     let key = SecretKey::generate().map_err(Failure::doing("cannot make a key"))?;
-    say(&key.to_base64())
+    print_line(&key.to_base64())
 }
 
 pub(crate) fn pubkey() -> Result<(), Failure> {
@@ -17,9 +18,5 @@ pub(crate) fn pubkey() -> Result<(), Failure> {
     io::stdin().take(4096).read_to_string(&mut text).map_err(Failure::doing("cannot read standard input"))?;
     let key: SecretKey =
         text.trim().parse().map_err(|error| Failure::Input(format!("standard input: {error}")))?;
-    say(&key.public().to_string())
-}
-
-fn say(text: &str) -> Result<(), Failure> {
-    writeln!(io::stdout(), "{text}").map_err(Failure::doing("cannot write to standard output"))
+    print_line(&key.public().to_string())
 }

@@ -1,10 +1,14 @@
 //! One module for each group of commands.
 
 pub(crate) mod bench;
+pub(crate) mod check;
 pub(crate) mod control;
 pub(crate) mod demo;
 pub(crate) mod generate;
 pub(crate) mod keys;
 pub(crate) mod lab;
+mod progress;
+mod rates;
 pub(crate) mod site;
+pub(crate) mod status;
 pub(crate) mod top;

@@ -16,13 +16,12 @@ mod run;
 mod site;
 mod variant;
 
-use std::io::{self, Write as _};
-
 use serde_json::{Value, json};
 use trunkline_testbed::{interrupt, privilege};
 
 use crate::cli::{BenchArguments, Scenario};
 use crate::failure::Failure;
+use crate::output::print_line;
 
 use run::Bench;
 
@@ -39,7 +38,7 @@ pub(crate) fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
         Scenario::Drops => drops::run(&bench(drops::SECONDS)?),
         Scenario::Meltdown => meltdown::run(&bench(meltdown::SECONDS)?),
     }?;
-    writeln!(io::stdout(), "{text}").map_err(Failure::doing("cannot write to standard output"))
+    print_line(&text)
 }
 
 fn kernel() -> String {

@@ -14,7 +14,6 @@ mod scenario;
 mod table;
 
 use std::fs;
-use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -28,6 +27,7 @@ use table::Comparison;
 
 use crate::cli::DemoArguments;
 use crate::failure::Failure;
+use crate::output::print_line;
 
 const DEFAULT_PAGE: &str = "trunkline-demo.html";
 /// The width of text that a person reads.
@@ -67,7 +67,7 @@ pub(crate) fn demo(arguments: &DemoArguments) -> Result<(), Failure> {
         let page = page.map(|path| format!("\nPlots and parameters: {}", path.display())).unwrap_or_default();
         format!("{}\n{}{page}", comparison.text(), table::wrap(&comparison.reading(&parameters), TEXT_WIDTH))
     };
-    writeln!(io::stdout(), "{result}").map_err(Failure::doing("cannot write to standard output"))
+    print_line(&result)
 }
 
 fn introduction(parameters: &Parameters) -> String {

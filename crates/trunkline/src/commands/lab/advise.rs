@@ -1,14 +1,16 @@
 //! `lab advise`: what to choose for a network, and what it gains.
 
-use std::io::{self, IsTerminal as _};
+use std::time::{Duration, Instant};
 
-use trunkline_lab::advise::{self, AdviseError, Options};
+use trunkline_lab::advise::{self, AdviseError, MOST_TIMES, Options, Progress as Tried};
 use trunkline_lab::engine::EngineError;
 use trunkline_testbed::interrupt;
 
-use super::{jobs, print, read};
+use super::{jobs, read};
 use crate::cli::AdviseArguments;
+use crate::commands::progress::{Progress, about};
 use crate::failure::Failure;
+use crate::output::{print, print_line};
 
 pub(super) fn advise(arguments: &AdviseArguments) -> Result<(), Failure> {
     let document = read(&arguments.file, arguments.quick, &arguments.set)
@@ -16,15 +18,19 @@ pub(super) fn advise(arguments: &AdviseArguments) -> Result<(), Failure> {
     let stop = interrupt::watch().map_err(Failure::doing("cannot wait for interrupts"))?;
     let usual = Options::default();
     let options = Options { runs: arguments.runs.unwrap_or(usual.runs), jobs: jobs(arguments.jobs), ..usual };
-    let terminal = io::stderr().is_terminal();
+    let began = Instant::now();
+    let mut line = Progress::new();
     let advice = advise::advise(&document, &options, stop.flag(), |progress| {
-        if terminal {
-            eprint!("\r\x1b[K{} of {} tries: {}", progress.done, progress.total, progress.variant);
+        let left = left(&progress, began.elapsed());
+        match (progress.done, left) {
+            (0, _) => line.say(&introduction(&progress, &options)),
+            (1, Some(left)) => line.say(&format!("trunkline: advise takes {} or more", about(left))),
+            _ => {}
         }
+        let left = left.map_or_else(String::new, |left| format!(" ({} left or more)", about(left)));
+        line.show(&format!("{} of {} tries: {}{left}", progress.done, progress.total, progress.variant));
     });
-    if terminal {
-        eprint!("\r\x1b[K");
-    }
+    drop(line);
     let advice = advice.map_err(|error| match &error {
         AdviseError::Run { error, .. } if matches!(**error, EngineError::Stopped) => Failure::Interrupted,
         AdviseError::Run { .. } => Failure::Other(error.to_string()),
@@ -33,8 +39,24 @@ pub(super) fn advise(arguments: &AdviseArguments) -> Result<(), Failure> {
     })?;
     if arguments.json {
         let text = serde_json::to_string(&advice).map_err(Failure::doing("cannot print"))?;
-        print(&(text + "\n"))
+        print_line(&text)
     } else {
         print(&advice.to_text())
     }
+}
+
+fn introduction(progress: &Tried, options: &Options) -> String {
+    format!(
+        "trunkline: advise tries {} settings or more, {} runs of each and up to {} where these do not tell; the \
+         first try tells how long that takes",
+        progress.total,
+        options.runs,
+        options.runs * MOST_TIMES
+    )
+}
+
+/// The time that is left if what is to come takes as long as what is done.
+fn left(progress: &Tried, elapsed: Duration) -> Option<Duration> {
+    let left = progress.total.saturating_sub(progress.done) as u32;
+    (progress.done > 0).then(|| elapsed / progress.done as u32 * left)
 }

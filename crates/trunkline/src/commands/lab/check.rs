@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use trunkline_lab::campaign::{Study, work};
 use trunkline_lab::experiment::NodeKind;
 
-use super::{Wrong, print, read};
+use super::{Wrong, read};
 use crate::cli::CheckArguments;
 use crate::failure::Failure;
+use crate::output::print;
 
 pub(super) fn check(arguments: &CheckArguments) -> Result<(), Failure> {
     let mut wrong = Wrong::default();

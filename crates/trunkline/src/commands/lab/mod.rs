@@ -9,7 +9,6 @@ mod run;
 mod scorecard;
 mod verdicts;
 
-use std::io::{self, Write as _};
 use std::path::Path;
 use std::thread::available_parallelism;
 
@@ -19,6 +18,7 @@ use trunkline_lab::store::StoreError;
 
 use crate::cli::LabCommand;
 use crate::failure::Failure;
+use crate::output::{print, remark};
 
 pub(crate) fn lab(command: &LabCommand) -> Result<(), Failure> {
     match command {
@@ -52,7 +52,7 @@ impl Wrong {
             return Ok(());
         }
         for line in &self.0 {
-            eprintln!("{line}");
+            remark(line);
         }
         let count =
             if self.0.len() == 1 { "1 mistake".to_owned() } else { format!("{} mistakes", self.0.len()) };
@@ -89,13 +89,5 @@ fn set(mut document: Document, quick: bool, sets: &[(String, String)]) -> Result
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         if error.is_input() { Failure::Input(error.to_string()) } else { Failure::Other(error.to_string()) }
-    }
-}
-
-fn print(text: &str) -> Result<(), Failure> {
-    match io::stdout().write_all(text.as_bytes()) {
-        // Whoever reads has seen enough.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        outcome => outcome.map_err(Failure::doing("cannot write to standard output")),
     }
 }

@@ -3,9 +3,10 @@
 use trunkline_lab::document::Document;
 
 use super::run::carry_out;
-use super::{Wrong, print, verdicts};
+use super::{Wrong, verdicts};
 use crate::cli::PapersArguments;
 use crate::failure::Failure;
+use crate::output::print;
 
 /// Every experiment under `experiments/`: its path and its text.
 const EXPERIMENTS: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/experiments.rs"));

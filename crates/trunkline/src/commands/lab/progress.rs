@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 use trunkline_lab::campaign::{Event, Progress};
 
-/// From one line to the next where there is no terminal.
-const PAUSE: Duration = Duration::from_secs(10);
+use crate::commands::progress::{PAUSE, about};
+use crate::output::remark;
 
 /// Writes to standard error. Dropping it clears the bar.
 pub(super) enum Bar {
@@ -45,7 +45,7 @@ impl Bar {
             Bar::Lines(last) => {
                 if last.elapsed() >= PAUSE {
                     *last = Instant::now();
-                    eprintln!("{} of {} runs  {left}", progress.done, progress.total);
+                    remark(&format_args!("{} of {} runs  {left}", progress.done, progress.total));
                 }
             }
         }
@@ -61,8 +61,5 @@ impl Drop for Bar {
 }
 
 fn left(left: Duration) -> String {
-    match left.as_secs() {
-        seconds if seconds >= 120 => format!("about {} min left  ", seconds.div_ceil(60)),
-        seconds => format!("about {} s left  ", seconds.max(1)),
-    }
+    format!("{} left  ", about(left))
 }

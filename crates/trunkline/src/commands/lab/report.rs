@@ -5,25 +5,34 @@ use std::path::Path;
 use trunkline_lab::report::{self as reports, Entry, INDEX, PAGE};
 use trunkline_lab::store::Directory;
 
-use super::{print, run, verdicts};
+use super::{run, verdicts};
 use crate::cli::ReportArguments;
 use crate::failure::Failure;
+use crate::output::{print_line, remark};
 
 pub(super) fn report(arguments: &ReportArguments) -> Result<(), Failure> {
+    // The reports are made whether or not anybody reads which.
+    let mut printed = Ok(());
+    let mut say = |line: String| {
+        if printed.is_ok() {
+            printed = print_line(&line);
+        }
+    };
     for path in &arguments.directories {
         let directories = Directory::all_in(path)?;
         let mut entries = Vec::new();
         for directory in &directories {
             let entry = reports::write(directory).map_err(run::failure)?;
-            print(&format!("{}: {}\n", directory.path().join(PAGE).display(), verdicts::of_entry(&entry)))?;
+            let page = directory.path().join(PAGE);
+            say(format!("{}: {}", page.display(), verdicts::of_entry(&entry)));
             entries.push(entry);
         }
         if directories.iter().all(|directory| directory.path() != path) {
             reports::write_index(path, &entries).map_err(run::failure)?;
-            print(&format!("{}: all of them\n", path.join(INDEX).display()))?;
+            say(format!("{}: all of them", path.join(INDEX).display()));
         }
     }
-    Ok(())
+    printed
 }
 
 /// Makes the index over all that is in a directory, of which `fresh` is known.
@@ -34,7 +43,7 @@ pub(super) fn index(out: &Path, fresh: &[Entry]) -> Result<(), Failure> {
         let known = fresh.iter().find(|entry| *directory.path() == out.join(&entry.id)).cloned();
         match known.map_or_else(|| reports::entry(directory), Ok) {
             Ok(entry) => entries.push(entry),
-            Err(error) => eprintln!("trunkline: warning: not in the index: {error}"),
+            Err(error) => remark(&format_args!("trunkline: warning: not in the index: {error}")),
         }
     }
     reports::write_index(out, &entries).map_err(run::failure)

@@ -4,16 +4,16 @@ use std::collections::BTreeSet;
 
 use trunkline_lab::campaign::{self, Campaign, Event, Options, Study};
 use trunkline_lab::document::Document;
-use trunkline_lab::engine::{EngineError, EngineKind};
 use trunkline_lab::report::{self as reports, Entry, INDEX, PAGE, ReportError};
 use trunkline_lab::results::Point;
 use trunkline_lab::store::Begin;
 use trunkline_testbed::interrupt;
 
 use super::progress::Bar;
-use super::{Wrong, jobs, named, print, read, report, set, verdicts};
+use super::{Wrong, jobs, named, read, report, set, verdicts};
 use crate::cli::{Execution, RunArguments};
 use crate::failure::Failure;
+use crate::output::{print, remark};
 
 pub(super) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let execution = &arguments.execution;
@@ -45,9 +45,6 @@ pub(super) fn carry_out(
     mut wrong: Wrong,
     execution: &Execution,
 ) -> Result<Vec<Entry>, Failure> {
-    if execution.engine == EngineKind::Testbed {
-        return Err(Failure::Input(EngineError::Unsupported.to_string()));
-    }
     let studies: Vec<Study> =
         documents.iter().filter_map(|document| wrong.check(Study::new(document))).collect();
     let mut ids = BTreeSet::new();
@@ -97,6 +94,13 @@ pub(super) fn failure(error: ReportError) -> Failure {
 
 /// Says what came of it, and fails if something did.
 fn tell(campaign: &Campaign, execution: &Execution) -> Result<(), Failure> {
+    let printed = tell_results(campaign, execution);
+    // What went wrong is told also where nobody reads the results.
+    tell_trouble(campaign, execution)?;
+    printed
+}
+
+fn tell_results(campaign: &Campaign, execution: &Execution) -> Result<(), Failure> {
     if execution.json {
         let results = campaign.complete.iter().flat_map(|complete| &complete.results);
         let lines: Result<String, _> =
@@ -110,26 +114,30 @@ fn tell(campaign: &Campaign, execution: &Execution) -> Result<(), Failure> {
             print(&format!("All reports: {}\n", execution.out.join(INDEX).display()))?;
         }
     }
+    Ok(())
+}
+
+fn tell_trouble(campaign: &Campaign, execution: &Execution) -> Result<(), Failure> {
     for undecided in campaign.complete.iter().flat_map(|complete| {
         complete.judgement.undecided.iter().map(|text| format!("{}: {text}", complete.experiment.id))
     }) {
-        eprintln!("trunkline: warning: {undecided}");
+        remark(&format_args!("trunkline: warning: {undecided}"));
     }
     for failure in &campaign.failures {
         let whose = if failure.panicked { " (the engine panicked: please report it)" } else { "" };
-        eprintln!(
+        remark(&format_args!(
             "trunkline: {}{}, seed {}: {}{whose}",
             failure.experiment,
             at(&failure.point),
             failure.seed,
             failure.why
-        );
+        ));
     }
     if campaign.interrupted {
-        eprintln!(
+        remark(&format_args!(
             "trunkline: what has finished is kept in {}; the same command with --resume goes on with it",
             execution.out.display()
-        );
+        ));
         return Err(Failure::Interrupted);
     }
     match campaign.failures.len() {

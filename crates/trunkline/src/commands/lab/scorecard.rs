@@ -6,9 +6,10 @@ use trunkline_lab::document::{Document, Mistakes};
 use trunkline_lab::report::Entry;
 
 use super::run::carry_out;
-use super::{Wrong, papers, print};
+use super::{Wrong, papers};
 use crate::cli::ScorecardArguments;
 use crate::failure::Failure;
+use crate::output::print;
 
 /// Whose experiments are the guidelines.
 const PAPER: &str = "rfc9743";

@@ -32,6 +32,7 @@ use trunkline_testbed::interrupt;
 use super::control::{not_asked, socket};
 use crate::cli::TopArguments;
 use crate::failure::Failure;
+use crate::output::print;
 use draw::{Screen, draw, full_height};
 use hangup::Hangup;
 use model::View;
@@ -123,8 +124,7 @@ fn once(socket: &Path, interval: Duration) -> Result<(), Failure> {
     } else {
         std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok()).unwrap_or(PLAIN_WIDTH)
     };
-    print!("{}", plain(&view, interval, width));
-    Ok(())
+    print(&plain(&view, interval, width))
 }
 
 /// A frame as lines of text, as high as it need be.

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use trunkline_gateway::status::{Class, Flow, Lane, Peer, Status, Tun};
 
+use crate::commands::rates::{Between, LaneRates, earlier, grown};
+
 /// Everything that a frame shows.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct View {
@@ -108,26 +110,6 @@ pub(super) struct FlowView {
     pub(super) idle: Duration,
 }
 
-/// The time between two states, seconds.
-#[derive(Clone, Copy)]
-struct Between(f64);
-
-impl Between {
-    fn states(before: &Status, now: &Status) -> Option<Self> {
-        let seconds = now.uptime_s - before.uptime_s;
-        (before.pid == now.pid && seconds > 0.0).then_some(Between(seconds))
-    }
-
-    fn rate(self, before: u64, now: u64) -> f64 {
-        grown(before, now) as f64 / self.0
-    }
-}
-
-/// How much a counter has grown.
-fn grown(before: u64, now: u64) -> u64 {
-    now.checked_sub(before).unwrap_or(now)
-}
-
 impl View {
     /// The state `now`, and what happened since `before`.
     pub(super) fn new(before: Option<&Status>, now: &Status) -> Self {
@@ -192,13 +174,7 @@ impl PeerView {
         let several = |number: fn(&Lane) -> u16| now.lanes.iter().any(|lane| number(lane) > 0);
         let (shards, indices) = (several(|lane| lane.shard), several(|lane| lane.index));
         let lanes = now.lanes.iter().map(|lane| {
-            let last = last.and_then(|(peer, between)| {
-                let place = |lane: &Lane| (lane.shard, lane.index);
-                let same = |old: &&Lane| old.group == lane.group && place(old) == place(lane);
-                // Its counters are those of one connection.
-                let old = peer.lanes.iter().find(same).filter(|old| old.established == lane.established)?;
-                Some((old, between))
-            });
+            let last = last.and_then(|(peer, between)| Some((earlier(&peer.lanes, lane)?, between)));
             let shard = if shards { format!("/{}", lane.shard) } else { String::new() };
             let index = if indices { format!(".{}", lane.index) } else { String::new() };
             LaneView::new(format!("{}{shard}{index}", lane.group), last, lane)
@@ -247,7 +223,7 @@ impl ClassView {
             backlog: now.backlog_packets,
             mean_backlog: last.map(|(before, between)| {
                 let [then, now] = [before, now].map(|class| class.backlog_packet_seconds);
-                (if now < then { now } else { now - then }) / between.0
+                (if now < then { now } else { now - then }) / between.seconds()
             }),
             p50_us: sojourn.as_ref().and_then(|sojourn| sojourn.p50_us),
             p99_us: sojourn.as_ref().and_then(|sojourn| sojourn.p99_us),
@@ -268,16 +244,15 @@ impl ClassView {
 
 impl LaneView {
     fn new(name: String, last: Option<(&Lane, Between)>, now: &Lane) -> Self {
-        let rate =
-            |count: fn(&Lane) -> u64| last.map(|(before, between)| between.rate(count(before), count(now)));
+        let rates = LaneRates::new(last, now);
         let numbers = LaneNumbers {
             cwnd: now.cwnd,
             rtt_us: now.rtt_us,
             min_rtt_us: now.min_rtt_us,
-            queue_in_core_us: now.queue_in_core_us,
-            sent: rate(|lane| lane.bytes_sent).map(|bytes| bytes * 8.0),
-            received: rate(|lane| lane.bytes_received).map(|bytes| bytes * 8.0),
-            retransmits: rate(|lane| lane.retransmits),
+            queue_in_core_us: rates.core_queue_us,
+            sent: rates.sent,
+            received: rates.received,
+            retransmits: rates.retransmits,
             compression: last.and_then(|(before, _)| {
                 let whole = grown(before.headers_in_bytes, now.headers_in_bytes);
                 let sent = grown(before.headers_out_bytes, now.headers_out_bytes);

@@ -19,6 +19,7 @@ use trunkline_units::Instant;
 use super::figure::{Carrier, Figure, Run};
 use crate::commands::bench::site::{failure, traffic};
 use crate::failure::Failure;
+use crate::output::remark;
 
 /// The congestion control of the flows that are carried.
 pub(super) const CONGESTION_CONTROL: &str = "cubic";
@@ -229,7 +230,8 @@ impl Site {
             run.insert((self.carrier, figure), round_trip.as_secs_f64() * 1e6);
         }
         if report.loss() > NOTABLE_LOSS {
-            eprintln!("trunkline: {name}: {:.1} % of the round trips were lost", report.loss() * 100.0);
+            let percent = report.loss() * 100.0;
+            remark(&format_args!("trunkline: {name}: {percent:.1} % of the round trips were lost"));
         }
         Ok(())
     }

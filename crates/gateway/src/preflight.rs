@@ -1,0 +1,215 @@
+//! What can be said of a configuration before anything is set up, and without privileges.
+//!
+//! `up`, a reload and `check` all ask [`judge`], so that what one calls fine no other refuses. What it looks at beyond the
+//! file is the private key and which congestion controls the kernel offers. Whether an address can be listened on, or
+//! a route is taken, may be otherwise by the time the gateway starts: only starting tells.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::os::fd::AsFd;
+
+use rustix::net::{AddressFamily, SocketType, socket};
+use rustix::thread::{CapabilitySet, capabilities};
+
+use crate::config::{Config, LaneGroupConfig};
+use crate::keys::{KeyError, SecretKey};
+use crate::sys;
+
+/// Why a gateway would not start with a configuration, or take it on.
+#[derive(Debug, thiserror::Error)]
+pub enum Refusal {
+    /// The private key.
+    #[error(transparent)]
+    Key(KeyError),
+    /// The congestion control of a group of lanes.
+    #[error(
+        "congestion control {name:?} of the lanes {group:?}: this kernel does not offer it; allowed: {offered}"
+    )]
+    CongestionControl {
+        /// The group.
+        group: String,
+        /// The name.
+        name: String,
+        /// What the kernel offers.
+        offered: String,
+    },
+}
+
+/// All that a configuration is refused for. Never empty.
+#[derive(Debug)]
+pub struct Refusals(Vec<Refusal>);
+
+impl Refusals {
+    /// Each of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Refusal> {
+        self.0.iter()
+    }
+}
+
+impl fmt::Display for Refusals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lines: Vec<String> = self.0.iter().map(ToString::to_string).collect();
+        f.write_str(&lines.join("\n"))
+    }
+}
+
+impl std::error::Error for Refusals {}
+
+/// A configuration that a gateway starts with.
+#[derive(Debug)]
+pub struct Accepted {
+    /// The site's key.
+    pub identity: SecretKey,
+    /// What is allowed and still unlikely to work as meant.
+    pub warnings: Vec<String>,
+}
+
+/// Says whether a gateway starts with `config`, as far as that can be known beforehand.
+///
+/// # Errors
+/// Everything that it is refused for.
+pub fn judge(config: &Config) -> Result<Accepted, Refusals> {
+    let identity = config.identity().map_err(Refusal::Key);
+    let controls = config.lane_groups.iter().filter_map(|group| congestion_control(group).err());
+    let mut refusals: Vec<Refusal> = controls.collect();
+    match identity {
+        Ok(identity) if refusals.is_empty() => {
+            let mut warnings = config.warnings();
+            warnings.extend(config.exposed_key());
+            Ok(Accepted { identity, warnings })
+        }
+        Ok(_) => Err(Refusals(refusals)),
+        Err(key) => {
+            refusals.insert(0, key);
+            Err(Refusals(refusals))
+        }
+    }
+}
+
+/// Whether connections may have the congestion control of a group. Only trying tells: the kernel loads the module of
+/// one on its first use, for those who have `CAP_NET_ADMIN`, as the gateway has.
+fn congestion_control(group: &LaneGroupConfig) -> Result<(), Refusal> {
+    let name = group.usual_congestion_control();
+    let tried = || -> io::Result<()> {
+        let probe = socket(AddressFamily::INET, SocketType::STREAM, None)?;
+        sys::set_congestion_control(probe.as_fd(), name)
+    };
+    match tried() {
+        Ok(()) => Ok(()),
+        // It is there, for those with the capability. Without it no gateway starts, whatever its lanes have.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        Err(_) if !is_administrator() && has_module(name) => Ok(()),
+        Err(_) => Err(Refusal::CongestionControl {
+            group: group.name.clone(),
+            name: name.to_owned(),
+            offered: offered().trim().replace(' ', ", "),
+        }),
+    }
+}
+
+fn is_administrator() -> bool {
+    capabilities(None).is_ok_and(|ours| ours.effective.contains(CapabilitySet::NET_ADMIN))
+}
+
+/// Whether the kernel has a module for the congestion control that it could load.
+fn has_module(name: &str) -> bool {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let modules = fs::read_to_string(format!("/lib/modules/{}/modules.dep", release.trim()));
+    modules.is_ok_and(|modules| lists_module(&modules, name))
+}
+
+/// Whether `modules.dep` has a line for `tcp_<name>.ko`, compressed or not.
+fn lists_module(modules: &str, name: &str) -> bool {
+    let file = format!("/tcp_{name}.ko");
+    let paths = modules.lines().filter_map(|line| line.split_once(':'));
+    paths
+        .filter_map(|(path, _)| path.split_once(&file))
+        .any(|(_, rest)| rest.is_empty() || rest.starts_with('.'))
+}
+
+fn offered() -> String {
+    fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::{Path, PathBuf};
+
+    use super::*;
+
+    fn config(text: &str) -> Config {
+        Config::parse(text, Path::new("/nonexistent/site.toml")).expect("a configuration")
+    }
+
+    fn key() -> SecretKey {
+        SecretKey::generate().expect("a key")
+    }
+
+    fn refusals(text: &str) -> Vec<String> {
+        let refused = judge(&config(text)).expect_err("it is refused");
+        refused.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_key_that_is_not_there_and_an_unknown_congestion_control_are_told_together() {
+        let refused = refusals("private_key_file = \"none.key\"\n[lanes]\ncongestion_control = \"nosuch\"\n");
+        // One for the key, and one for the lanes of each of the three usual classes.
+        assert_eq!(refused.len(), 4, "{refused:#?}");
+        assert!(refused[0].contains("/nonexistent/none.key"), "{refused:#?}");
+        assert!(refused[1].contains("\"nosuch\"") && refused[1].contains("allowed: "), "{refused:#?}");
+        assert!(refused[1].contains("cubic") || refused[1].contains("reno"), "{refused:#?}");
+    }
+
+    #[test]
+    fn the_private_key_in_place_of_a_peers_public_key_is_refused_and_not_shown() {
+        let key = key();
+        let text = format!(
+            "private_key = \"{0}\"\nlisten = [\"0.0.0.0:4600\"]\n\
+             [[peers]]\nname = \"b\"\npublic_key = \"{0}\"\nroutes = [\"10.2.0.0/16\"]\n",
+            *key.to_base64()
+        );
+        let refused = refusals(&text);
+        assert!(refused[0].contains("peer b") && refused[0].contains("private key"), "{refused:?}");
+        assert!(!refused[0].contains(key.to_base64().as_str()), "{refused:?}");
+    }
+
+    #[test]
+    fn what_is_fine_has_a_key_and_its_warnings() {
+        let key = key();
+        let text = format!("private_key = \"{}\"\nclasses = \"single\"\n", *key.to_base64());
+        let accepted = judge(&config(&text)).expect("it is fine");
+        assert_eq!(accepted.identity.public(), key.public());
+        assert!(accepted.warnings.is_empty(), "{:?}", accepted.warnings);
+    }
+
+    #[test]
+    fn a_key_file_that_others_can_read_is_a_warning() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let directory: PathBuf =
+            std::env::temp_dir().join(format!("trunkline-preflight-{}", std::process::id()));
+        fs::create_dir_all(&directory).expect("a directory");
+        let file = directory.join("a.key");
+        fs::write(&file, key().to_base64().as_bytes()).expect("a file");
+        let warnings = |mode| {
+            fs::set_permissions(&file, fs::Permissions::from_mode(mode)).expect("a mode");
+            let text = "private_key_file = \"a.key\"\nclasses = \"single\"\n";
+            let config = Config::parse(text, &directory.join("a.toml")).expect("a configuration");
+            judge(&config).expect("it is fine").warnings
+        };
+        let (open, closed) = (warnings(0o644), warnings(0o600));
+        fs::remove_dir_all(&directory).expect("it was ours");
+        assert!(open.len() == 1 && open[0].contains("a.key") && open[0].contains("0644"), "{open:?}");
+        assert!(closed.is_empty(), "{closed:?}");
+    }
+
+    #[test]
+    fn modules_are_found_by_their_name_alone() {
+        let modules = "kernel/net/ipv4/tcp_bbr.ko.zst: kernel/net/sched/x.ko\nkernel/net/ipv4/tcp_htcp.ko:\n\
+                       kernel/net/y.ko: kernel/net/ipv4/tcp_vegas.ko\n";
+        assert!(lists_module(modules, "bbr") && lists_module(modules, "htcp"));
+        assert!(
+            !lists_module(modules, "vegas") && !lists_module(modules, "bb") && !lists_module(modules, "")
+        );
+    }
+}

@@ -1,0 +1,248 @@
+//! `check`: whether a gateway starts with a file, and what the file means.
+//!
+//! The judgement is [`preflight::judge`], which `up` asks too.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use serde::Serialize;
+use trunkline_gateway::config::{ClassConfig, Config, ConfigError, LoadError, Over};
+use trunkline_gateway::preflight;
+
+use crate::cli::FileReportArguments;
+use crate::failure::Failure;
+use crate::output::{print, print_line, remark};
+
+pub(crate) fn check(arguments: &FileReportArguments) -> Result<(), Failure> {
+    let judged = judge(&arguments.file);
+    if arguments.json {
+        let json = serde_json::to_string_pretty(&judged.report).map_err(Failure::doing("cannot print"))?;
+        print_line(&json)?;
+    } else {
+        for warning in &judged.report.warnings {
+            remark(&format_args!("trunkline: warning: {warning}"));
+        }
+        print(&judged.meaning)?;
+    }
+    match judged.report.verdict {
+        Verdict::Fine => Ok(()),
+        Verdict::Warnings => Err(Failure::Warned),
+        Verdict::Refused => Err(Failure::Input(judged.complaint)),
+    }
+}
+
+/// What a gateway would do with a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Verdict {
+    /// Start.
+    Fine,
+    /// Start, and hardly work as meant.
+    Warnings,
+    /// Not start.
+    Refused,
+}
+
+/// What `--json` prints.
+#[derive(Debug, Serialize)]
+struct Report {
+    file: String,
+    verdict: Verdict,
+    mistakes: Vec<Mistake>,
+    warnings: Vec<String>,
+    site: Option<Site>,
+}
+
+/// What a file is refused for. The place is there if the mistake is in the text of the file.
+#[derive(Debug, Default, Serialize)]
+struct Mistake {
+    line: Option<usize>,
+    column: Option<usize>,
+    key: Option<String>,
+    problem: String,
+    allowed: Option<String>,
+}
+
+/// The site that a file describes.
+#[derive(Debug, Serialize)]
+struct Site {
+    name: String,
+    public_key: Option<String>,
+    listen: Vec<String>,
+    device: String,
+    addresses: Vec<String>,
+    mtu: u32,
+    queues: u16,
+    lanes: Vec<String>,
+    classes: Vec<String>,
+    peers: Vec<String>,
+    control_socket: String,
+}
+
+struct Judged {
+    report: Report,
+    /// The same in words; empty if the file cannot be read as a configuration.
+    meaning: String,
+    /// Everything it is refused for.
+    complaint: String,
+}
+
+fn judge(file: &Path) -> Judged {
+    let name = file.display().to_string();
+    let refused = |mistakes, complaint| Judged {
+        report: Report {
+            file: name.clone(),
+            verdict: Verdict::Refused,
+            mistakes,
+            warnings: Vec::new(),
+            site: None,
+        },
+        meaning: String::new(),
+        complaint,
+    };
+    let config = match Config::load(file) {
+        Ok(config) => config,
+        Err(LoadError::Invalid(errors)) => {
+            return refused(errors.iter().map(Mistake::from).collect(), errors.to_string());
+        }
+        Err(error) => {
+            let problem = Mistake { problem: error.to_string(), ..Mistake::default() };
+            return refused(vec![problem], error.to_string());
+        }
+    };
+    match preflight::judge(&config) {
+        Ok(accepted) => {
+            let public_key = accepted.identity.public().to_string();
+            let verdict = if accepted.warnings.is_empty() { Verdict::Fine } else { Verdict::Warnings };
+            let words = match accepted.warnings.len() {
+                0 => "fine".to_owned(),
+                1 => "usable, with 1 warning".to_owned(),
+                count => format!("usable, with {count} warnings"),
+            };
+            let meaning = format!("{name}: {words}\n{}", meaning(&config, &public_key));
+            let site = Some(site(&config, Some(public_key)));
+            let report =
+                Report { file: name, verdict, mistakes: Vec::new(), warnings: accepted.warnings, site };
+            Judged { report, meaning, complaint: String::new() }
+        }
+        Err(refusals) => {
+            let problem =
+                |refusal: &preflight::Refusal| Mistake { problem: refusal.to_string(), ..Mistake::default() };
+            let lines: Vec<String> = refusals.iter().map(|refusal| format!("{name}: {refusal}")).collect();
+            let mut judged = refused(refusals.iter().map(problem).collect(), lines.join("\n"));
+            judged.report.warnings = config.warnings();
+            judged.report.site = Some(site(&config, None));
+            judged
+        }
+    }
+}
+
+impl From<&ConfigError> for Mistake {
+    fn from(error: &ConfigError) -> Self {
+        Mistake {
+            line: Some(error.line),
+            column: Some(error.column),
+            key: (!error.key.is_empty()).then(|| error.key.clone()),
+            problem: error.problem.clone(),
+            allowed: error.allowed.clone(),
+        }
+    }
+}
+
+fn texts<T: ToString>(items: &[T]) -> Vec<String> {
+    items.iter().map(ToString::to_string).collect()
+}
+
+fn site(config: &Config, public_key: Option<String>) -> Site {
+    Site {
+        name: config.name.clone(),
+        public_key,
+        listen: texts(&config.listen),
+        device: config.tun.name.clone(),
+        addresses: texts(&config.tun.addresses),
+        mtu: config.tun.mtu,
+        queues: config.tun.queues,
+        lanes: config.lane_groups.iter().map(|group| group.name.clone()).collect(),
+        classes: config.classes.iter().map(|class| class.name.clone()).collect(),
+        peers: config.peers.iter().map(|peer| peer.name.clone()).collect(),
+        control_socket: config.control.socket.display().to_string(),
+    }
+}
+
+fn meaning(config: &Config, public_key: &str) -> String {
+    let mut text = String::new();
+    // Nothing can go wrong in writing to a text.
+    let mut line = |name: &str, what: String| {
+        let _ = writeln!(text, "  {name:<9} {what}");
+    };
+    let list = |items: Vec<String>| if items.is_empty() { "-".to_owned() } else { items.join(", ") };
+    line("site", config.name.clone());
+    line("key", public_key.to_owned());
+    line("listens", list(texts(&config.listen)));
+    let addresses = list(texts(&config.tun.addresses));
+    let tun = &config.tun;
+    line("device", format!("{} {addresses}, MTU {}, {} queue(s)", tun.name, tun.mtu, tun.queues));
+    for group in &config.lane_groups {
+        let (name, count, control) = (&group.name, group.count, &group.congestion_control);
+        line(
+            "lanes",
+            format!("{name:<12} {count} to each peer in each shard, {control}, DSCP {}", group.dscp),
+        );
+    }
+    for class in &config.classes {
+        line("class", format!("{:<12} {}", class.name, rides(config, class)));
+        line("", format!("{:<12} {}", "", treated(config, class)));
+    }
+    for peer in &config.peers {
+        let endpoint = peer.endpoint.as_ref().map_or("dials us".to_owned(), |e| format!("dialled at {e}"));
+        let (encryption, routes) = (peer.encryption.as_str(), list(texts(&peer.routes)));
+        line("peer", format!("{:<12} {endpoint}, encryption {encryption}, routes {routes}", peer.name));
+    }
+    text
+}
+
+/// What a class takes and what part of which lanes it gets.
+fn rides(config: &Config, class: &ClassConfig) -> String {
+    let takes = match class.rules.len() {
+        0 => "everything else".to_owned(),
+        rules => format!("{rules} rule(s)"),
+    };
+    let group = config.lane_group(class);
+    let others: Vec<_> = config
+        .classes
+        .iter()
+        .filter(|other| other.lane_group == class.lane_group && other.name != class.name)
+        .map(|other| other.name.as_str())
+        .collect();
+    let mut parts = vec![takes];
+    if others.is_empty() {
+        parts.push(format!("lanes {} alone", group.name));
+    } else {
+        parts.push(format!("lanes {} with {}", group.name, others.join(" and ")));
+        parts.push(if class.priority {
+            "before those without priority".to_owned()
+        } else {
+            format!("weight {}", class.weight)
+        });
+    }
+    parts.extend(class.guarantee.map(|rate| format!("at least {rate}")));
+    parts.extend(class.ceiling.map(|rate| format!("at most {rate}")));
+    parts.join(", ")
+}
+
+/// How the packets and flows of a class are treated.
+fn treated(config: &Config, class: &ClassConfig) -> String {
+    let limits = class.queue.limits();
+    let mut parts =
+        vec![format!("queue {}, {} packets or {} bytes", class.discipline(), limits.segments, limits.bytes)];
+    if let Some(admission) = class.admission {
+        let over = match admission.over {
+            Over::Refuse => "refused".to_owned(),
+            Over::Class(to) => format!("in class {}", config.classes[to].name),
+        };
+        parts.push(format!("at most {} flows in each shard, more are {over}", admission.limit));
+    }
+    parts.extend((!class.repeat_filter).then(|| "repeats not filtered".to_owned()));
+    parts.extend((!class.header_compression).then(|| "headers not compressed".to_owned()));
+    parts.join(", ")
+}

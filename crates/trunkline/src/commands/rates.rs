@@ -1,0 +1,131 @@
+//! Rates: what happened between two states of one daemon, for `status` and `top`.
+//!
+//! The kernel has rates of its own, and they are not these. `tcpi_delivery_rate` is the best of the last few flights and
+//! stays what it was while a lane is idle; the smoothed round-trip time of a lane that sends a packet now and then
+//! is made of its peer's delayed acknowledgements. So a rate here is bytes counted over a time, and a queue is
+//! given for lanes that sent enough to have one.
+
+use trunkline_gateway::status::{Lane, Status};
+
+/// Segments that a lane must fill between two states for its round-trip time to tell of a queue: the receiver of fewer may
+/// well have waited with its acknowledgements.
+const MIN_SEGMENTS: u64 = 10;
+
+/// The time between two states, seconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Between(f64);
+
+impl Between {
+    /// `None` if they are not of one daemon in this order.
+    pub(super) fn states(before: &Status, now: &Status) -> Option<Self> {
+        let seconds = now.uptime_s - before.uptime_s;
+        (before.pid == now.pid && seconds > 0.0).then_some(Between(seconds))
+    }
+
+    pub(super) const fn seconds(self) -> f64 {
+        self.0
+    }
+
+    /// How much a counter grew in a second.
+    pub(super) fn rate(self, before: u64, now: u64) -> f64 {
+        grown(before, now) as f64 / self.0
+    }
+}
+
+/// How much a counter has grown.
+pub(super) fn grown(before: u64, now: u64) -> u64 {
+    now.checked_sub(before).unwrap_or(now)
+}
+
+/// What one lane did between two states.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct LaneRates {
+    /// Bit/s, framing and TLS included; `None` if it sent nothing.
+    pub(super) sent: Option<f64>,
+    /// Bit/s; `None` if it received nothing.
+    pub(super) received: Option<f64>,
+    /// Segments/s.
+    pub(super) retransmits: Option<f64>,
+    /// What its packets wait between the sites, µs; `None` if it sent too little to have a queue.
+    pub(super) core_queue_us: Option<u32>,
+}
+
+impl LaneRates {
+    /// Of `now`, if `before` is the same connection.
+    pub(super) fn new(last: Option<(&Lane, Between)>, now: &Lane) -> Self {
+        let Some((before, between)) = last else { return LaneRates::default() };
+        let bits = |count: fn(&Lane) -> u64| {
+            let rate = 8.0 * between.rate(count(before), count(now));
+            (rate > 0.0).then_some(rate)
+        };
+        let full = u64::from(now.mss.max(1)) * MIN_SEGMENTS;
+        let busy = grown(before.bytes_sent, now.bytes_sent) >= full;
+        LaneRates {
+            sent: bits(|lane| lane.bytes_sent),
+            received: bits(|lane| lane.bytes_received),
+            retransmits: Some(between.rate(before.retransmits, now.retransmits)),
+            core_queue_us: now.queue_in_core_us.filter(|_| busy),
+        }
+    }
+}
+
+/// The same connection in an earlier state.
+pub(super) fn earlier<'s>(lanes: &'s [Lane], now: &Lane) -> Option<&'s Lane> {
+    let place = |lane: &Lane| (lane.shard, lane.index);
+    let same = |old: &&Lane| old.group == now.group && place(old) == place(now);
+    // Its counters are those of one connection.
+    lanes.iter().find(same).filter(|old| old.established == now.established)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A lane that the kernel says much of.
+    fn lane(bytes_sent: u64) -> Lane {
+        Lane {
+            state: "up".to_owned(),
+            established: 1,
+            mss: 1448,
+            bytes_sent,
+            // Of the last flight, whenever that was.
+            delivery_rate: 36_709_000_000,
+            rtt_us: 12_020,
+            min_rtt_us: Some(20),
+            queue_in_core_us: Some(12_000),
+            ..Lane::default()
+        }
+    }
+
+    fn rates(before: u64, now: u64) -> LaneRates {
+        LaneRates::new(Some((&lane(before), Between(2.0))), &lane(now))
+    }
+
+    #[test]
+    fn a_rate_is_of_the_bytes_between_and_not_what_the_kernel_last_measured() {
+        assert_eq!(rates(1_000_000, 751_000_000).sent, Some(3e9));
+        assert_eq!(rates(0, 750_000_000).core_queue_us, Some(12_000));
+    }
+
+    #[test]
+    fn an_idle_lane_has_neither_a_rate_nor_a_queue() {
+        let idle = rates(5_000_000, 5_000_000);
+        assert_eq!((idle.sent, idle.received, idle.core_queue_us), (None, None, None));
+    }
+
+    #[test]
+    fn a_lane_that_sends_a_packet_now_and_then_has_a_rate_and_no_queue() {
+        let few = rates(0, 9 * 1448);
+        assert!(few.sent.is_some());
+        assert_eq!(few.core_queue_us, None);
+        assert_eq!(rates(0, 10 * 1448).core_queue_us, Some(12_000));
+    }
+
+    #[test]
+    fn another_connection_in_its_place_has_no_rates() {
+        let (old, new) = (lane(1), Lane { established: 2, ..lane(5) });
+        assert!(earlier(std::slice::from_ref(&old), &new).is_none());
+        assert!(earlier(std::slice::from_ref(&old), &lane(5)).is_some());
+        assert_eq!(LaneRates::new(None, &new), LaneRates::default());
+    }
+}

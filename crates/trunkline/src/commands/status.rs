@@ -1,0 +1,226 @@
+//! `status`: the state of a running gateway as a table or as JSON.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use trunkline_gateway::control::{Answer, Request, ask};
+use trunkline_gateway::status::{Peer, Status};
+
+use super::control::{not_asked, socket};
+use super::rates::{Between, LaneRates, earlier};
+use crate::cli::StatusArguments;
+use crate::failure::Failure;
+use crate::output::{print, print_line};
+
+pub(crate) fn status(arguments: &StatusArguments) -> Result<(), Failure> {
+    let socket = socket(&arguments.instance)?;
+    let first = state(&socket)?;
+    if arguments.json {
+        let json = serde_json::to_string_pretty(&first).map_err(Failure::doing("cannot print"))?;
+        return print_line(&json);
+    }
+    thread::sleep(Duration::from_secs_f64(arguments.interval));
+    print(&table(&first, &state(&socket)?))
+}
+
+fn state(socket: &Path) -> Result<Status, Failure> {
+    match ask(socket, Request::Status).map_err(|error| not_asked(&error))? {
+        Answer::Status(status) => Ok(*status),
+        Answer::Refused { message } | Answer::Done { message } => Err(Failure::Other(message)),
+    }
+}
+
+/// The state `now`, with rates since `before`.
+fn table(before: &Status, now: &Status) -> String {
+    let mut table = Table::default();
+    let status = now;
+    let last = Between::states(before, now).map(|between| (before, between));
+    table.line(&format!(
+        "{}: up for {:.0} s, version {}, key {}",
+        status.name, status.uptime_s, status.version, status.public_key
+    ));
+    let tun = &status.tun;
+    let offloads = if tun.offloads.is_empty() { "none".to_owned() } else { tun.offloads.join(" ") };
+    table
+        .line(&format!("device {}: MTU {}, {} queue(s), offloads {offloads}", tun.name, tun.mtu, tun.queues));
+    let lost = tun.dropped_no_route + tun.dropped_malformed + tun.dropped_too_long + tun.dropped_no_memory;
+    if lost + tun.dropped_device_queue + tun.write_refused > 0 {
+        table.line(&format!(
+            "  dropped: {} without a route, {} malformed, {} by the device's queue; {} refused by the kernel",
+            tun.dropped_no_route, tun.dropped_malformed, tun.dropped_device_queue, tun.write_refused
+        ));
+    }
+    for peer in &status.peers {
+        let encryption = if peer.encryption == "none" { ", IN CLEAR" } else { "" };
+        table.line("");
+        table.line(&format!("peer {}{encryption}: {}", peer.name, peer.routes.join(", ")));
+        let refused = peer.received.refused_forged_source
+            + peer.received.refused_malformed
+            + peer.received.refused_bad_offload;
+        table.line(&format!(
+            "  received {} packets, {} bytes; {refused} refused",
+            peer.received.packets, peer.received.bytes
+        ));
+        classes(&mut table, peer);
+        let last = last.and_then(|(before, between)| {
+            Some((before.peers.iter().find(|old| old.public_key == peer.public_key)?, between))
+        });
+        lanes(&mut table, peer, last);
+    }
+    let rates = match last {
+        Some((_, between)) => format!("Rates and core ms are of the last {:.1} s.", between.seconds()),
+        None => "No rates: the gateway was started anew in between.".to_owned(),
+    };
+    table.line("");
+    table.line(&rates);
+    table.0
+}
+
+#[derive(Default)]
+struct Table(String);
+
+impl Table {
+    fn line(&mut self, text: &str) {
+        // Nothing can go wrong in writing to a text.
+        let _ = writeln!(self.0, "{text}");
+    }
+}
+
+fn millis(us: Option<u64>) -> String {
+    us.map_or("-".to_owned(), |us| format!("{:.2}", us as f64 / 1e3))
+}
+
+fn mbit(rate: Option<f64>) -> String {
+    rate.map_or("-".to_owned(), |rate| format!("{:.1}", rate / 1e6))
+}
+
+fn classes(table: &mut Table, peer: &Peer) {
+    table.line(&format!(
+        "  {:<14} {:<14} {:>10} {:>12} {:>8} {:>8} {:>8} {:>8} {:>9} {:>9} {:>6}",
+        "class",
+        "queue",
+        "packets",
+        "bytes",
+        "dropped",
+        "marked",
+        "filtered",
+        "waiting",
+        "p50 ms",
+        "p99 ms",
+        "flows"
+    ));
+    for class in &peer.classes {
+        table.line(&format!(
+            "  {:<14} {:<14} {:>10} {:>12} {:>8} {:>8} {:>8} {:>8} {:>9} {:>9} {:>6}",
+            class.name,
+            class.discipline,
+            class.packets_sent,
+            class.bytes_sent,
+            class.dropped() + class.refused,
+            class.marked,
+            class.filtered,
+            class.backlog_packets,
+            millis(class.sojourn.p50_us),
+            millis(class.sojourn.p99_us),
+            class.flows,
+        ));
+        let refused = (&"refused".to_owned(), &class.refused);
+        let drops: Vec<String> = class
+            .drops
+            .iter()
+            .chain([refused])
+            .filter(|(_, count)| **count > 0)
+            .map(|(reason, count)| format!("{count} {reason}"))
+            .collect();
+        if !drops.is_empty() {
+            table.line(&format!("  {:<14} dropped: {}", "", drops.join(", ")));
+        }
+    }
+}
+
+fn lanes(table: &mut Table, peer: &Peer, last: Option<(&Peer, Between)>) {
+    table.line(&format!(
+        "  {:<14} {:<14} {:>10} {:>12} {:>8} {:>8} {:>10} {:>9} {:>8}",
+        "lane", "state", "cwnd", "rtt ms", "core ms", "retrans", "out Mbit/s", "in Mbit/s", "headers"
+    ));
+    for lane in &peer.lanes {
+        let name = match (lane.shard, lane.index) {
+            (0, 0) => lane.group.clone(),
+            (shard, 0) => format!("{}/{shard}", lane.group),
+            (shard, index) => format!("{}/{shard}.{index}", lane.group),
+        };
+        if lane.state != "up" {
+            table.line(&format!(
+                "  {name:<14} {:<14} {}",
+                lane.state,
+                lane.last_error.as_deref().unwrap_or("")
+            ));
+            continue;
+        }
+        let earlier = last.and_then(|(peer, between)| Some((earlier(&peer.lanes, lane)?, between)));
+        let rates = LaneRates::new(earlier, lane);
+        let headers = if lane.headers_out_bytes > 0 {
+            format!("1/{:.1}", lane.headers_in_bytes as f64 / lane.headers_out_bytes as f64)
+        } else {
+            "-".to_owned()
+        };
+        table.line(&format!(
+            "  {name:<14} {:<14} {:>10} {:>12.2} {:>8} {:>8} {:>10} {:>9} {headers:>8}",
+            lane.state,
+            lane.cwnd,
+            f64::from(lane.rtt_us) / 1e3,
+            millis(rates.core_queue_us.map(u64::from)),
+            lane.retransmits,
+            mbit(rates.sent),
+            mbit(rates.received),
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use trunkline_gateway::status::Lane;
+
+    use super::*;
+
+    fn state(uptime_s: f64, sent: u64) -> Status {
+        let lane = |group: &str, bytes_sent| Lane {
+            group: group.to_owned(),
+            state: "up".to_owned(),
+            established: 1,
+            mss: 1448,
+            bytes_sent,
+            delivery_rate: 36_709_000_000,
+            queue_in_core_us: Some(12_000),
+            ..Lane::default()
+        };
+        let lanes = vec![lane("busy", sent), lane("idle", 1_158)];
+        let peers = vec![Peer { name: "b".to_owned(), lanes, ..Peer::default() }];
+        Status { name: "a".to_owned(), pid: 7, uptime_s, peers, ..Status::default() }
+    }
+
+    fn row(table: &str, name: &str) -> Vec<String> {
+        let line = table.lines().find(|line| line.trim_start().starts_with(name)).expect("a row");
+        line.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn rates_are_of_the_interval_and_an_idle_lane_has_none() {
+        let table = table(&state(10.0, 0), &state(12.0, 750_000_000));
+        let [.., core, retransmits, out, into, headers] = &row(&table, "busy")[..] else { panic!("{table}") };
+        let columns = [core, retransmits, out, into, headers].map(String::as_str);
+        assert_eq!(columns, ["12.00", "0", "3000.0", "-", "-"], "{table}");
+        let [.., core, _, out, into, _] = &row(&table, "idle")[..] else { panic!("{table}") };
+        assert_eq!([core, out, into].map(String::as_str), ["-", "-", "-"], "{table}");
+        assert!(table.ends_with("Rates and core ms are of the last 2.0 s.\n"), "{table}");
+    }
+
+    #[test]
+    fn of_two_daemons_there_are_no_rates() {
+        let after = Status { pid: 8, ..state(12.0, 750_000_000) };
+        let table = table(&state(10.0, 0), &after);
+        assert!(table.contains("started anew") && !table.contains("3000.0"), "{table}");
+    }
+}

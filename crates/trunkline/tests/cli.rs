@@ -1,0 +1,298 @@
+//! The command line as a user meets it: what it says of files, and that no command ends in a panic for its output.
+
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+
+use serde_json::Value;
+use trunkline_gateway::control::Answer;
+use trunkline_gateway::status::{Peer, Status};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_trunkline");
+
+/// Commands that are not tried against a full device. `up` writes a log and no result; the others measure for seconds
+/// in namespaces of their own, and print by the same function as all.
+const NOT_TRIED: [&str; 4] = ["up", "demo", "bench", "help"];
+
+const EXPERIMENT: &str = r#"
+id = "sample"
+title = "A file over a link"
+duration = "1 s"
+runs = 1
+
+[nodes]
+a = "host"
+b = "host"
+
+[links.core]
+ends = ["a", "b"]
+rate = "1 Mbit/s"
+delay = "5 ms"
+
+[traffic.tcp]
+kind = "bulk"
+from = "a"
+to = "b"
+tcp = "linux-6"
+"#;
+
+/// A directory that is gone at the end, with a site, its key and an experiment in it, and a daemon's socket.
+struct Place(PathBuf);
+
+impl Place {
+    fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("trunkline-cli-{}-{number}", std::process::id()));
+        fs::create_dir_all(&path).expect("a directory");
+        let place = Place(path);
+        let key = place.run(&["genkey"]);
+        assert!(key.status.success());
+        place.write("a.key", &String::from_utf8(key.stdout).expect("text"));
+        fs::set_permissions(place.0.join("a.key"), std::os::unix::fs::PermissionsExt::from_mode(0o600))
+            .expect("its mode");
+        place.write("a.toml", "private_key_file = \"a.key\"\nclasses = \"single\"\n");
+        place.write("sample.toml", EXPERIMENT);
+        place
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.0.join(name), text).expect("a file");
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(PROGRAM);
+        command.current_dir(&self.0).args(arguments).stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().expect("it runs")
+    }
+
+    /// The public half of a new key.
+    fn public_key(&self) -> String {
+        let mut child = self
+            .command(&["pubkey"])
+            .stdin(File::open(self.0.join("a.key")).expect("the key"))
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("it runs");
+        let mut text = String::new();
+        child.stdout.take().expect("its output").read_to_string(&mut text).expect("text");
+        assert!(child.wait().expect("waited").success());
+        text.trim().to_owned()
+    }
+
+    /// Answers on `a.sock` as a gateway does, `times` times.
+    fn daemon(&self, times: usize) -> thread::JoinHandle<()> {
+        let path = self.0.join("a.sock");
+        let _ = fs::remove_file(&path);
+        let listener = UnixListener::bind(&path).expect("a socket");
+        thread::spawn(move || {
+            for age in 1..=times {
+                let (mut stream, _) = listener.accept().expect("a caller");
+                let mut request = String::new();
+                BufReader::new(&stream).read_line(&mut request).expect("a request");
+                let answer = if request.contains("status") || request.contains("flows") {
+                    let peers = vec![Peer { name: "b".to_owned(), ..Peer::default() }];
+                    let uptime_s = age as f64;
+                    let status =
+                        Status { name: "a".to_owned(), pid: 1, uptime_s, peers, ..Status::default() };
+                    Answer::Status(Box::new(status))
+                } else {
+                    Answer::Done { message: "it is done".to_owned() }
+                };
+                // Who asked may have ended for the output alone.
+                let _ = writeln!(stream, "{}", serde_json::to_string(&answer).expect("json"));
+            }
+        })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// A command line, and how often it asks the daemon.
+const LINES: &[(&[&str], usize)] = &[
+    (&["check", "a.toml"], 0),
+    (&["check", "a.toml", "--json"], 0),
+    (&["status", "a.sock", "--interval", "0.1"], 2),
+    (&["status", "a.sock", "--json"], 1),
+    (&["top", "a.sock", "--once", "--interval", "0.1"], 2),
+    (&["reload", "a.sock"], 1),
+    (&["down", "a.sock"], 1),
+    (&["genkey"], 0),
+    (&["pubkey"], 0),
+    (&["completions", "bash"], 0),
+    (&["man"], 0),
+    (&["lab", "check", "sample.toml"], 0),
+    (&["lab", "schema"], 0),
+    (&["lab", "run", "sample.toml", "--out", "out", "--force"], 0),
+    (&["lab", "run", "sample.toml", "--out", "out", "--force", "--json"], 0),
+    (&["lab", "report", "out"], 0),
+    (&["lab", "papers", "--list"], 0),
+    (&["--help"], 0),
+    (&["status", "--help"], 0),
+    (&["--version"], 0),
+];
+
+#[test]
+fn a_full_device_is_a_failure_that_is_told_and_no_panic() {
+    let place = Place::new();
+    for &(arguments, asks) in LINES {
+        let daemon = (asks > 0).then(|| place.daemon(asks));
+        let full = File::options().write(true).open("/dev/full").expect("a full device");
+        let mut command = place.command(arguments);
+        if arguments == ["pubkey"] {
+            command.stdin(File::open(place.0.join("a.key")).expect("the key"));
+        }
+        let output = command.stdout(full).stderr(Stdio::piped()).spawn().and_then(Child::wait_with_output);
+        let output = output.expect("it runs");
+        let error = said(&output);
+        assert_eq!(output.status.code(), Some(6), "{arguments:?}: {error}");
+        assert!(error.contains("trunkline: cannot write output: "), "{arguments:?}: {error}");
+        assert!(!error.contains("panicked"), "{arguments:?}: {error}");
+        if let Some(daemon) = daemon {
+            daemon.join().expect("the daemon's thread");
+        }
+    }
+    // Reports are made though nobody learns of them.
+    assert!(place.0.join("out/sample/report.html").is_file());
+}
+
+#[test]
+fn every_command_is_tried_against_a_full_device() {
+    let place = Place::new();
+    let help = String::from_utf8(place.run(&["--help"]).stdout).expect("text");
+    let commands =
+        help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    // A command stands two columns in; what continues its line stands further.
+    let names =
+        commands.filter(|line| !line.starts_with("   ")).filter_map(|line| line.split_whitespace().next());
+    let names: Vec<&str> = names.collect();
+    assert!(names.len() > 10, "{help}");
+    for name in names {
+        let tried = LINES.iter().any(|(arguments, _)| arguments[0] == name) || NOT_TRIED.contains(&name);
+        assert!(tried, "{name} is not tried");
+    }
+}
+
+#[test]
+fn a_reader_that_has_gone_ends_a_command_quietly() {
+    let place = Place::new();
+    for arguments in
+        [&["check", "a.toml"][..], &["man"], &["lab", "papers", "--list"], &["--help"], &["genkey"]]
+    {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let output = place
+            .command(arguments)
+            .stdout(writer)
+            .stderr(Stdio::piped())
+            .spawn()
+            .and_then(Child::wait_with_output)
+            .expect("it runs");
+        assert_eq!((output.status.code(), said(&output)), (Some(141), String::new()), "{arguments:?}");
+    }
+}
+
+#[test]
+fn nothing_panics_where_remarks_cannot_be_written() {
+    let place = Place::new();
+    place.write("wrong.toml", "private_key_file = \"a.key\"\n[tun]\nmtu = 12\n");
+    for (arguments, code) in [
+        (&["check", "wrong.toml"][..], 2),
+        (&["up", "wrong.toml"], 2),
+        (&["status", "/nonexistent/a.sock"], 3),
+        (&["lab", "check", "wrong.toml"], 2),
+        (&["lab", "check", "sample.toml"], 0),
+    ] {
+        let full = File::options().write(true).open("/dev/full").expect("a full device");
+        let status = place.command(arguments).stdout(Stdio::null()).stderr(full).status().expect("it runs");
+        assert_eq!(status.code(), Some(code), "{arguments:?}");
+    }
+}
+
+/// What `check` and `up` say of a file. `up` is not let near the machine: only what both refuse is asked of it.
+fn checked(place: &Place, text: &str) -> (Option<i32>, Value) {
+    place.write("tried.toml", text);
+    let output = place.run(&["check", "tried.toml", "--json"]);
+    let words = place.run(&["check", "tried.toml"]);
+    assert_eq!(output.status.code(), words.status.code(), "{}", said(&words));
+    let report: Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
+    if report["verdict"] == "refused" {
+        let up = place.run(&["up", "tried.toml"]);
+        assert_eq!(up.status.code(), Some(2), "{}", said(&up));
+        assert!(words.stdout.is_empty(), "{}", String::from_utf8_lossy(&words.stdout));
+    }
+    (output.status.code(), report)
+}
+
+#[test]
+fn what_up_refuses_check_refuses_with_the_same_words() {
+    let place = Place::new();
+    place.write("empty.key", "");
+    let secret = fs::read_to_string(place.0.join("a.key")).expect("the key");
+    let peer = |key: &str| {
+        format!(
+            "private_key_file = \"a.key\"\nlisten = [\"127.0.0.1:4600\"]\n\
+             [[peers]]\nname = \"b\"\npublic_key = \"{}\"\nroutes = [\"10.2.0.0/16\"]\n",
+            key.trim()
+        )
+    };
+    for (text, problem) in [
+        ("private_key_file = \"none.key\"\n".to_owned(), "none.key"),
+        ("private_key_file = \"empty.key\"\n".to_owned(), "empty.key"),
+        (peer(&place.public_key()), "own public key"),
+        (peer(&secret), "private key in place of a public key"),
+        ("private_key_file = \"a.key\"\n[lanes]\ncongestion_control = \"nosuch\"\n".to_owned(), "\"nosuch\""),
+        ("private_key_file = \"a.key\"\n[tun]\nmtu = 12\n".to_owned(), "12 is out of range"),
+    ] {
+        let (code, report) = checked(&place, &text);
+        assert_eq!((code, report["verdict"].as_str()), (Some(2), Some("refused")), "{text}: {report}");
+        let problems = report["mistakes"].to_string();
+        assert!(problems.contains(&problem.replace('"', "\\\"")), "{problem}: {problems}");
+        assert!(!problems.contains(secret.trim()), "a secret: {problems}");
+        let up = said(&place.run(&["up", "tried.toml"]));
+        assert!(up.contains(problem), "{problem}: {up}");
+    }
+    let (_, report) = checked(&place, "private_key_file = \"a.key\"\n[tun]\nmtu = 12\n");
+    assert_eq!(
+        (&report["mistakes"][0]["line"], &report["mistakes"][0]["key"]),
+        (&3.into(), &"tun.mtu".into())
+    );
+}
+
+#[test]
+fn warnings_have_a_word_and_an_exit_code_of_their_own() {
+    let place = Place::new();
+    let fine = "private_key_file = \"a.key\"\nclasses = \"single\"\n";
+    let (code, report) = checked(&place, fine);
+    assert_eq!(
+        (code, &report["verdict"], &report["warnings"]),
+        (Some(0), &"fine".into(), &Value::Array(vec![]))
+    );
+    assert_eq!(report["site"]["public_key"], place.public_key());
+    let warned = "private_key_file = \"a.key\"\n[[classes]]\nname = \"all\"\nweight = 2\n";
+    let (code, report) = checked(&place, warned);
+    assert_eq!((code, report["verdict"].as_str()), (Some(5), Some("warnings")), "{report}");
+    let output = place.run(&["check", "tried.toml"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.starts_with("tried.toml: usable, with 1 warning\n"), "{text}");
+    assert!(said(&output).starts_with("trunkline: warning: classes.all.weight: "), "{}", said(&output));
+    place.write("tried.toml", fine);
+    let output = place.run(&["check", "tried.toml"]);
+    assert!(output.stdout.starts_with(b"tried.toml: fine\n") && output.stderr.is_empty());
+}
