@@ -19,6 +19,7 @@ mod clock;
 mod device;
 mod lane_rx;
 mod lane_tx;
+mod life;
 mod mailbox;
 mod plan;
 mod pool;

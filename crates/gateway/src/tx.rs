@@ -58,8 +58,11 @@ pub(crate) struct TxReport {
     pub(crate) device: DeviceReadStats,
     pub(crate) pool_bytes: usize,
     pub(crate) peers: Vec<PeerTxReport>,
-    pub(crate) lanes: Vec<(u64, LaneTxStats, Option<Kernel>)>,
+    pub(crate) lanes: Vec<LaneTxReport>,
 }
+
+/// A lane's serial and what it does.
+pub(crate) type LaneTxReport = (u64, LaneTxStats, Option<Kernel>);
 
 /// What a sender does towards one peer.
 #[derive(Debug)]
@@ -95,6 +98,35 @@ impl LaneSlot {
 }
 
 const _: () = assert!(TrunkPlan::MOST_LANES <= u32::BITS as usize);
+
+/// A lane's place that no lane has: the only way to put one there, so that none is replaced without being ended.
+pub(crate) struct Vacancy<'a> {
+    sender: &'a mut Sender,
+    index: usize,
+    id: LaneId,
+}
+
+impl Vacancy<'_> {
+    pub(crate) fn fill(self, mut lane: LaneTx) {
+        let Vacancy { sender, index, id } = self;
+        sender.lanes.insert(lane.serial, (index, id));
+        // Where the kernel does not pace, the lane goes without.
+        let _ = lane.set_edge_pacing(sender.edge_pacing);
+        sender.peers[index].lanes[id.index()] = Some(LaneSlot::new(lane));
+        mark(&mut sender.dirty_peers, &mut sender.peers[index], index, id);
+    }
+}
+
+/// Why there is no place for a lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NoVacancy {
+    /// A reload took the peer or the group away while the handshake ran.
+    #[error("no longer configured")]
+    NotConfigured,
+    /// Another lane was not ended before.
+    #[error("connection {serial} still has its place")]
+    Taken { serial: u64 },
+}
 
 pub(crate) struct Sender {
     reader: TunReader,
@@ -317,31 +349,19 @@ impl Sender {
         self.peers.iter().flat_map(|peer| peer.lanes.iter().flatten()).map(|slot| slot.lane.serial).collect()
     }
 
-    /// Puts a lane in its place, that of lane `number` of its group, and says which one stood there; gives it back
-    /// if its peer or group is gone.
-    pub(crate) fn lane_up(
+    /// The free place number `place` of a group to a peer.
+    pub(crate) fn vacancy(
         &mut self,
         peer: &PublicKey,
         group: &str,
-        number: u8,
-        lane: Box<LaneTx>,
-    ) -> Result<Option<u64>, Box<LaneTx>> {
-        let place = self.peers.iter().position(|p| p.key == *peer).and_then(|index| {
-            let lane = self.peers[index].core.lane(group, number)?;
-            Some((index, lane))
-        });
-        let Some((index, id)) = place else { return Err(lane) };
-        let replaced = self.peers[index].lanes[id.index()].as_ref().map(|slot| slot.lane.serial);
-        if let Some(serial) = replaced {
-            self.take_lane(serial, false);
+        place: u8,
+    ) -> Result<Vacancy<'_>, NoVacancy> {
+        let index = self.peers.iter().position(|p| p.key == *peer).ok_or(NoVacancy::NotConfigured)?;
+        let id = self.peers[index].core.lane(group, place).ok_or(NoVacancy::NotConfigured)?;
+        match &self.peers[index].lanes[id.index()] {
+            Some(slot) => Err(NoVacancy::Taken { serial: slot.lane.serial }),
+            None => Ok(Vacancy { sender: self, index, id }),
         }
-        self.lanes.insert(lane.serial, (index, id));
-        let mut lane = *lane;
-        // Where the kernel does not pace, the lane goes without.
-        let _ = lane.set_edge_pacing(self.edge_pacing);
-        self.peers[index].lanes[id.index()] = Some(LaneSlot::new(lane));
-        mark(&mut self.dirty_peers, &mut self.peers[index], index, id);
-        Ok(replaced)
     }
 
     /// Closes a lane that could not be put in its place.

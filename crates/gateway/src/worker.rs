@@ -24,13 +24,13 @@ use crate::mailbox::Mailbox;
 use crate::plan::Plan;
 use crate::rx::{Receivers, RxReport};
 use crate::tun::TunQueue;
-use crate::tx::{Sender, TxReport, Wish};
+use crate::tx::{NoVacancy, Sender, TxReport, Wish};
 
 /// What the control thread tells a worker.
 pub(crate) enum Command {
-    /// Lane `number` of a group to this peer is there. One that stood in its place is replaced.
-    LaneUp { peer: PublicKey, group: Arc<str>, number: u8, sending: Box<LaneTx>, receiving: Box<LaneRx> },
-    /// The lane is gone.
+    /// A lane is there. One that had its place must have been ended by a [`Command::LaneDown`] before.
+    LaneUp(Box<NewLane>),
+    /// The lane is to end.
     LaneDown { serial: u64 },
     /// Classes, peers and routes from now on.
     Plan(Arc<Plan>),
@@ -47,6 +47,15 @@ pub(crate) enum Command {
 pub(crate) enum Ending {
     /// It was told to.
     Stopped,
+}
+
+/// Both halves of a lane and its place: number `place` of a group to a peer.
+pub(crate) struct NewLane {
+    pub(crate) peer: PublicKey,
+    pub(crate) group: Arc<str>,
+    pub(crate) place: u8,
+    pub(crate) sending: LaneTx,
+    pub(crate) receiving: LaneRx,
 }
 
 /// What a worker tells the control thread.
@@ -116,7 +125,7 @@ impl Worker {
                 match event.data.u64() {
                     TUN => device_ready = true,
                     MAILBOX => {
-                        if !self.obey()? {
+                        if !self.obey() {
                             return Ok(Ending::Stopped);
                         }
                     }
@@ -176,12 +185,10 @@ impl Worker {
     }
 
     /// Does what the control thread asked. Whether to go on.
-    fn obey(&mut self) -> io::Result<bool> {
+    fn obey(&mut self) -> bool {
         for command in self.commands.take() {
             match command {
-                Command::LaneUp { peer, group, number, sending, receiving } => {
-                    self.lane_up(&peer, (&group, number), sending, *receiving)?;
-                }
+                Command::LaneUp(lane) => self.lane_up(*lane),
                 Command::LaneDown { serial } => self.take_lane(serial, true),
                 Command::Plan(plan) => {
                     for serial in self.sender.follow(&plan) {
@@ -197,40 +204,33 @@ impl Worker {
                     for serial in self.sender.serials() {
                         self.take_lane(serial, true);
                     }
-                    return Ok(false);
+                    return false;
                 }
             }
         }
-        Ok(true)
+        true
     }
 
-    fn lane_up(
-        &mut self,
-        peer: &PublicKey,
-        (group, number): (&str, u8),
-        sending: Box<LaneTx>,
-        receiving: LaneRx,
-    ) -> io::Result<()> {
+    /// Puts a lane in its place. Whatever keeps it from there ends this lane and no other.
+    fn lane_up(&mut self, lane: NewLane) {
+        let NewLane { peer, group, place, sending, receiving } = lane;
         let serial = sending.serial;
-        match self.sender.lane_up(peer, group, number, sending) {
-            Ok(replaced) => {
-                if let Some(old) = replaced.and_then(|old| self.receivers.take_lane(old)) {
-                    let _ = epoll::delete(&self.epoll, old.fd());
-                }
-            }
-            Err(lane) => {
-                // A reload took the peer or the group away while the handshake ran.
-                self.sender.discard(*lane);
-                let reason = "no longer configured".to_owned();
-                self.events.post(WorkerEvent::LaneEnded { serial, reason, clean: true });
-                return Ok(());
+        match self.sender.vacancy(&peer, &group, place) {
+            Ok(vacancy) => vacancy.fill(sending),
+            Err(error) => {
+                self.sender.discard(sending);
+                let clean = error == NoVacancy::NotConfigured;
+                self.events.post(WorkerEvent::LaneEnded { serial, reason: error.to_string(), clean });
+                return;
             }
         }
-        epoll::add(&self.epoll, receiving.fd(), epoll::EventData::new_u64(serial), epoll::EventFlags::IN)?;
-        if !self.receivers.lane_up(peer, receiving) {
-            self.end(serial, "no longer configured".to_owned(), true);
+        let flags = epoll::EventFlags::IN;
+        if let Err(error) = epoll::add(&self.epoll, receiving.fd(), epoll::EventData::new_u64(serial), flags)
+        {
+            self.end(serial, format!("cannot be waited for: {}", io::Error::from(error)), false);
+        } else if !self.receivers.lane_up(&peer, receiving) {
+            self.end(serial, NoVacancy::NotConfigured.to_string(), true);
         }
-        Ok(())
     }
 }
 

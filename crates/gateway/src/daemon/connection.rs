@@ -8,8 +8,8 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, 
 use trunkline_units::Instant;
 
 use super::half_open;
-use super::lanes::LaneKey;
 use crate::handshake::{Dialer, Handshake, Hello};
+use crate::life::{Attempt, LaneKey};
 use crate::sys;
 
 pub(super) enum Phase {
@@ -21,10 +21,17 @@ pub(super) enum Phase {
     Over,
 }
 
+/// What a connection was dialled for.
+#[derive(Debug, Clone)]
+pub(super) struct Dialled {
+    pub(super) attempt: Attempt,
+    pub(super) key: LaneKey,
+}
+
 pub(super) struct Connection {
     pub(super) phase: Phase,
-    /// The lane we dialled for; `None` if the peer dialled.
-    pub(super) dialled: Option<LaneKey>,
+    /// What we dialled for; `None` if the peer dialled.
+    pub(super) dialled: Option<Dialled>,
     pub(super) remote: SocketAddr,
     pub(super) deadline: Instant,
 }
@@ -33,7 +40,7 @@ impl Connection {
     /// Starts to connect. The socket never blocks.
     pub(super) fn dial(
         dialler: (Dialer, Hello),
-        lane: LaneKey,
+        dialled: Dialled,
         remote: SocketAddr,
         options: &SocketOptions<'_>,
         deadline: Instant,
@@ -47,7 +54,7 @@ impl Connection {
             Err(error) => return Err(error.into()),
         }
         let phase = Phase::Connecting(TcpStream::from(socket), Box::new(dialler));
-        Ok(Connection { phase, dialled: Some(lane), remote, deadline })
+        Ok(Connection { phase, dialled: Some(dialled), remote, deadline })
     }
 
     pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
@@ -75,7 +82,9 @@ impl Connection {
                 self.phase = Phase::Handshake(Box::new(handshake));
                 Ok(())
             }
-            Ok(Err(error)) | Err(error) => Err(format!("cannot connect: {}", io::Error::from(error))),
+            Ok(Err(error)) | Err(error) => {
+                Err(format!("cannot connect to {}: {}", self.remote, io::Error::from(error)))
+            }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The life of lanes: dialled, accepted, secured, handed to the workers, broken and dialled again.
+//! The lanes' connections: dialled, accepted, secured, handed to the workers. When and which is [`Life`]'s to say.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
@@ -9,115 +9,97 @@ use std::time::Duration;
 use rustix::event::epoll;
 use trunkline_units::Instant;
 
-use super::connection::{Connection, Phase, SocketOptions};
+use super::connection::{Connection, Dialled, Phase, SocketOptions};
 use super::half_open::{self, Admission};
-use super::lanes::{Decision, Lane, LaneKey, State, Up, on_accept, on_dialled};
-use super::{Daemon, DaemonError, Resolved, Source};
+use super::{Daemon, DaemonError, LaneSocket, Resolved, Source};
 use crate::clock::now;
-use crate::config::{Host, LaneGroupConfig, PeerConfig};
+use crate::config::{Encryption, Host, LaneGroupConfig, PeerConfig};
 use crate::handshake::{
     Dialer, Established, Handshake, HandshakeError, Hello, Progress, RefusalReason, VERSION,
 };
 use crate::keys::PublicKey;
 use crate::lane_rx::LaneRx;
 use crate::lane_tx::LaneTx;
+use crate::life::{
+    Declined, Dial, Failure, LaneKey, Made, Placed, Request, Serial, Wanted, WantedGroup, WantedPeer,
+};
 use crate::plan;
+use crate::record::SessionKeys;
 use crate::sys;
-use crate::worker::{Command, WorkerEvent};
+use crate::worker::{Command, NewLane, WorkerEvent};
 
-/// Lanes of one peer that are dialled at one time: below what an acceptor grants one address.
-const DIALS_PER_PEER: usize = half_open::PER_ADDRESS / 2;
 /// How long a name stays resolved while its addresses do not answer.
 const RESOLVE_AGAIN: Duration = Duration::from_secs(30);
-/// How long a dial may take, handshake included.
-const DIAL_TIME_OUT: Duration = Duration::from_secs(8);
-/// A lane that stood for so long has earned a fresh start of its back-off.
-const PROVEN: Duration = Duration::from_secs(5);
-/// The site with the larger key lets the other dial first, so that both do not dial at once.
-const COURTESY: Duration = Duration::from_millis(300);
+/// How long the handshake of a dial may take.
+const HANDSHAKE_TIME_OUT: Duration = Duration::from_secs(8);
+/// Lines about one peer's requests for lanes that do not exist here follow each other no sooner.
+const COMPLAINTS: Duration = Duration::from_secs(60);
+/// Lines about connections that cannot be accepted follow each other no sooner.
+const ACCEPT_FAILURES: Duration = Duration::from_secs(10);
 
 impl Daemon {
     fn peer_config(&self, key: &PublicKey) -> Option<&PeerConfig> {
         self.config.peers.iter().find(|peer| peer.public_key == *key)
     }
 
+    fn peer_name(&self, key: &PublicKey) -> &str {
+        self.peer_config(key).map_or("?", |peer| peer.name.as_str())
+    }
+
     pub(super) fn group_config(&self, name: &str) -> Option<&LaneGroupConfig> {
         self.config.lane_groups.iter().find(|group| group.name == name)
     }
 
-    /// Lanes of a group to a peer, over all shards.
-    fn lanes_of(&self, group: &str) -> u16 {
-        self.group_config(group).map_or(0, |group| u16::from(group.count) * self.config.tun.queues)
-    }
-
-    /// The shard that a lane belongs to, and its place among the shard's lanes of its group.
-    pub(super) fn place(&self, key: &LaneKey) -> (u16, u8) {
-        let count = self.group_config(&key.group).map_or(1, |group| u16::from(group.count));
-        (key.number / count, (key.number % count) as u8)
-    }
-
-    fn lane_index(&self, key: &LaneKey) -> Option<usize> {
-        self.lanes.iter().position(|lane| lane.key == *key)
+    /// The lane as the log names it among those of its peer.
+    fn lane_name(&self, key: &LaneKey) -> String {
+        match self.life.lane_count(&key.group) {
+            1 => key.group.to_string(),
+            _ => format!("{}/{}", key.group, self.life.number(key)),
+        }
     }
 
     fn label(&self, key: &LaneKey) -> String {
-        let peer = self.peer_config(&key.peer).map_or("?", |peer| peer.name.as_str());
-        match self.lanes_of(&key.group) {
-            1 => format!("lane {} to {peer}", key.group),
-            _ => format!("lane {}/{} to {peer}", key.group, key.number),
+        format!("lane {} to {}", self.lane_name(key), self.peer_name(&key.peer))
+    }
+
+    /// Has a lane for every peer, group, shard and place in it, keeping those that are up.
+    pub(super) fn follow_lanes(&mut self) {
+        let wanted = Wanted {
+            peers: self.config.peers.iter().map(wanted_peer).collect(),
+            groups: self
+                .config
+                .lane_groups
+                .iter()
+                .map(|group| WantedGroup { name: group.name.as_str().into(), lanes: group.count })
+                .collect(),
+        };
+        let configured = |key: &PublicKey| wanted.peers.iter().any(|peer| peer.key == *key);
+        self.peers.retain(|key, _| configured(key));
+        self.complaints.retain(|key, _| configured(key));
+        for peer in &wanted.peers {
+            // The endpoint may have changed.
+            self.peers.entry(peer.key).or_default().resolved_at = None;
+        }
+        for lane in self.life.reload(now(), &wanted) {
+            tracing::warn!("{}: down: {}", self.label(&lane.key), lane.reason);
+            self.close_lane(lane.key.shard, lane.serial);
+        }
+        for (serial, key) in self.life.up() {
+            let (Some(socket), Some(group)) = (self.lane_sockets.get(&serial), self.group_config(&key.group))
+            else {
+                continue;
+            };
+            // A lane that chooses for itself keeps what it has chosen.
+            if !group.adapts_congestion_control() {
+                let _ = sys::set_congestion_control(socket.fd.as_fd(), &group.congestion_control);
+            }
+            let _ = sys::set_dscp(socket.fd.as_fd(), group.dscp);
         }
     }
 
-    /// Has a lane for every peer, group, shard and place in it, keeping those that stand.
-    pub(super) fn follow_lanes(&mut self) {
-        let now = now();
-        let mut old = std::mem::take(&mut self.lanes);
-        let peers = std::mem::take(&mut self.peers);
-        self.peers = peers
-            .into_iter()
-            .filter(|(key, _)| self.config.peers.iter().any(|peer| peer.public_key == *key))
-            .collect();
-        for peer in &self.config.peers {
-            let courtesy = if self.identity.public() > peer.public_key { COURTESY } else { Duration::ZERO };
-            let state = self.peers.entry(peer.public_key).or_default();
-            // The endpoint may have changed.
-            state.resolved_at = None;
-            for group in &self.config.lane_groups {
-                for number in 0..u16::from(group.count) * self.config.tun.queues {
-                    let key = LaneKey { peer: peer.public_key, group: group.name.as_str().into(), number };
-                    let lane = match old.iter().position(|lane| lane.key == key) {
-                        Some(at) => old.swap_remove(at),
-                        None => Lane {
-                            key,
-                            state: State::Waiting { dial_at: now + courtesy },
-                            since: now,
-                            backoff: super::backoff::Backoff::default(),
-                            established: 0,
-                            last_error: None,
-                        },
-                    };
-                    if let State::Up(up) = &lane.state {
-                        // A lane that chooses for itself keeps what it has chosen.
-                        if !group.adapts_congestion_control() {
-                            let _ = sys::set_congestion_control(up.fd.as_fd(), &group.congestion_control);
-                        }
-                        let _ = sys::set_dscp(up.fd.as_fd(), group.dscp);
-                    }
-                    self.lanes.push(lane);
-                }
-            }
-        }
-        // Lanes made under another encryption end; they come back under the one that now holds.
-        let changed: Vec<usize> = (0..self.lanes.len())
-            .filter(|index| {
-                let lane = &self.lanes[*index];
-                let wanted = self.peer_config(&lane.key.peer).map(|peer| peer.encryption);
-                matches!(&lane.state, State::Up(up) if Some(up.encryption) != wanted)
-            })
-            .collect();
-        for index in changed {
-            self.lane_down(index, "its encryption was changed".to_owned());
-        }
+    /// Addresses or routes of this machine have changed, or may have: what waits for a path is dialled at once.
+    pub(super) fn network_changed(&mut self) {
+        self.life.handle_network_changed(now());
     }
 
     // ------------------------------------------------------------ time
@@ -125,65 +107,43 @@ impl Daemon {
     /// Does what is due and says how long nothing else is.
     pub(super) fn attend_deadlines(&mut self) -> Duration {
         let now = now();
-        let expired: Vec<u64> = self
-            .sources
-            .iter()
-            .filter(|(_, source)| match source {
-                Source::Connection(connection) => connection.deadline <= now,
-                Source::Client(client) => client.deadline <= now,
-                _ => false,
-            })
-            .map(|(token, _)| *token)
-            .collect();
-        for token in expired {
-            if let Some(Source::Connection(connection)) = self.sources.remove(&token) {
-                match connection.dialled.clone() {
-                    Some(key) => self.dial_failed(&key, "no answer in time".to_owned()),
-                    None => self.strangers.timed_out += 1,
+        while let Some((at, token)) = self.deadlines.first().copied().filter(|(at, _)| *at <= now) {
+            self.deadlines.remove(&(at, token));
+            match self.sources.get(&token).and_then(Source::deadline) {
+                // It has more time since.
+                Some(later) if later > now => {
+                    self.deadlines.insert((later, token));
                 }
+                Some(_) => {
+                    if let Some(Source::Connection(connection)) = self.sources.remove(&token) {
+                        self.timed_out(&connection);
+                    }
+                }
+                None => {}
             }
         }
-        self.dial_due(now);
-        let lanes = self.lanes.iter().filter_map(|lane| match lane.state {
-            State::Waiting { dial_at } if dial_at > now && self.can_dial(&lane.key.peer) => Some(dial_at),
-            _ => None,
-        });
-        let sources = self.sources.values().filter_map(|source| match source {
-            Source::Connection(connection) => Some(connection.deadline),
-            Source::Client(client) => Some(client.deadline),
-            _ => None,
-        });
-        let next = lanes.chain(sources).min().map_or(Duration::from_secs(60), |at| at.saturating_since(now));
+        while let Some(dial) = self.life.poll_dial(now) {
+            self.dial(dial);
+        }
+        let due = self.life.poll_timeout().map(|(at, _)| at);
+        let next = due.into_iter().chain(self.deadlines.first().map(|(at, _)| *at)).min();
+        let next = next.map_or(Duration::from_secs(60), |at| at.saturating_since(now));
         let next = next.min(self.workers.next_wake(now).saturating_since(now));
         next.max(Duration::from_millis(1))
     }
 
-    fn can_dial(&self, peer: &PublicKey) -> bool {
-        self.peer_config(peer).is_some_and(|peer| peer.endpoint.is_some())
-    }
-
-    fn dial_due(&mut self, now: Instant) {
-        for index in 0..self.lanes.len() {
-            let lane = &self.lanes[index];
-            if !matches!(lane.state, State::Waiting { dial_at } if dial_at <= now) {
-                continue;
+    fn timed_out(&mut self, connection: &Connection) {
+        let Some(dialled) = &connection.dialled else {
+            self.strangers.timed_out += 1;
+            return;
+        };
+        let (failure, reason) = match connection.phase {
+            Phase::Connecting(..) => {
+                (Failure::Path, format!("cannot connect to {}: no answer", connection.remote))
             }
-            let key = lane.key.clone();
-            let under_way = self
-                .lanes
-                .iter()
-                .filter(|lane| lane.key.peer == key.peer && matches!(lane.state, State::Dialling))
-                .count();
-            if under_way < DIALS_PER_PEER
-                && let Some(address) = self.address_of(&key.peer, now)
-            {
-                self.lanes[index].state = State::Dialling;
-                self.lanes[index].since = now;
-                if let Err(reason) = self.dial(&key, address) {
-                    self.dial_failed(&key, reason);
-                }
-            }
-        }
+            _ => (Failure::Lane, format!("{}: no answer in time", connection.remote)),
+        };
+        self.dial_failed(dialled, failure, &reason);
     }
 
     /// An address to dial the peer at; `None` if it is not dialled, or its name is being resolved.
@@ -227,19 +187,13 @@ impl Daemon {
                     state.addresses = addresses;
                     state.next = state.addresses.len() - 1;
                     state.resolved_at = Some(now);
+                    self.life.handle_resolved(now, peer);
                 }
                 Ok(_) => state.resolved_at = Some(now),
                 Err(reason) => {
                     state.resolved_at = Some(now - RESOLVE_AGAIN + Duration::from_secs(5));
-                    tracing::warn!("{reason}");
-                    let waiting: Vec<LaneKey> = self
-                        .lanes
-                        .iter()
-                        .filter(|lane| lane.key.peer == peer && matches!(lane.state, State::Waiting { .. }))
-                        .map(|lane| lane.key.clone())
-                        .collect();
-                    for key in &waiting {
-                        self.dial_failed(key, reason.clone());
+                    if self.life.handle_unresolved(peer, &reason) {
+                        tracing::warn!("{reason}");
                     }
                 }
             }
@@ -248,14 +202,27 @@ impl Daemon {
 
     // ------------------------------------------------------------ dialling
 
-    fn dial(&mut self, key: &LaneKey, remote: SocketAddr) -> Result<(), String> {
+    fn dial(&mut self, dial: Dial) {
+        let Dial { attempt, key, patience } = dial;
+        let now = now();
+        let Some(remote) = self.address_of(&key.peer, now) else {
+            return self.life.handle_no_address(now, attempt);
+        };
+        let dialled = Dialled { attempt, key };
+        if let Err(reason) = self.connect(&dialled, remote, now + patience) {
+            self.dial_failed(&dialled, Failure::Path, &format!("cannot connect to {remote}: {reason}"));
+        }
+    }
+
+    fn connect(&mut self, dialled: &Dialled, remote: SocketAddr, deadline: Instant) -> Result<(), String> {
         let text = |error: &dyn std::fmt::Display| error.to_string();
+        let key = &dialled.key;
         let peer = self.peer_config(&key.peer).ok_or("no such peer")?;
         let group = self.group_config(&key.group).ok_or("no such group of lanes")?;
         let hello = Hello {
             version: VERSION,
             encryption: peer.encryption,
-            shard: key.number,
+            shard: self.life.number(key),
             instance: self.instance,
             class: key.group.to_string(),
         };
@@ -265,29 +232,27 @@ impl Daemon {
             mark: self.config.lanes.fwmark,
         };
         let dialer = Dialer::new(&self.identity, key.peer).map_err(|error| text(&error))?;
-        let deadline = now() + DIAL_TIME_OUT;
-        let connection = Connection::dial((dialer, hello), key.clone(), remote, &options, deadline)
+        let connection = Connection::dial((dialer, hello), dialled.clone(), remote, &options, deadline)
             .map_err(|error| text(&error))?;
         self.add(Source::Connection(Box::new(connection))).map_err(|error| text(&error))?;
         Ok(())
     }
 
-    fn dial_failed(&mut self, key: &LaneKey, reason: String) {
-        let Some(index) = self.lane_index(key) else { return };
-        if matches!(self.lanes[index].state, State::Up(_)) {
+    /// A reason is reported once for all lanes of a peer.
+    fn dial_failed(&mut self, dialled: &Dialled, failure: Failure, reason: &str) {
+        let Some(retry) = self.life.handle_dial_failed(now(), dialled.attempt, failure, reason) else {
             return;
-        }
-        let label = self.label(key);
-        let lane = &mut self.lanes[index];
-        let wait = lane.backoff.next(&mut self.rng);
-        if lane.last_error.as_ref() == Some(&reason) {
-            tracing::debug!("{label}: {reason}; dialling again in {wait:.1?}");
+        };
+        let (peer, wait) = (self.peer_name(&dialled.key.peer), retry.wait);
+        let lane = match failure {
+            Failure::Path => String::new(),
+            Failure::Lane => format!("lane {}: ", self.lane_name(&dialled.key)),
+        };
+        if retry.news {
+            tracing::warn!("{peer}: {lane}{reason}; dialling again in {wait:.1?}");
         } else {
-            tracing::warn!("{label}: {reason}; dialling again in {wait:.1?}");
+            tracing::debug!("{peer}: {lane}{reason}; dialling again in {wait:.1?}");
         }
-        lane.last_error = Some(reason);
-        lane.state = State::Waiting { dial_at: now() + wait };
-        lane.since = now();
     }
 
     // ------------------------------------------------------------ accepting
@@ -300,7 +265,9 @@ impl Daemon {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) => {
                     // Out of descriptors, say: the listener stays readable, so leave it for a moment.
-                    tracing::debug!("accept: {error}");
+                    if self.accept_failures.allows(now(), ACCEPT_FAILURES) {
+                        tracing::warn!("cannot accept a connection: {error}");
+                    }
                     std::thread::sleep(Duration::from_millis(10));
                     return;
                 }
@@ -351,12 +318,14 @@ impl Daemon {
     /// Moves a connection on as far as it goes. Gives it back if it is still under way.
     pub(super) fn advance(&mut self, token: u64, mut connection: Box<Connection>) -> Option<Source> {
         if matches!(connection.phase, Phase::Connecting(..))
-            && let Err(reason) = connection.connected()
+            && let Some(dialled) = connection.dialled.clone()
         {
-            if let Some(key) = &connection.dialled {
-                self.dial_failed(key, reason);
+            if let Err(reason) = connection.connected() {
+                self.dial_failed(&dialled, Failure::Path, &reason);
+                return None;
             }
-            return None;
+            self.life.handle_connected(now(), dialled.attempt);
+            connection.deadline = now() + HANDSHAKE_TIME_OUT;
         }
         let Phase::Handshake(handshake) = &mut connection.phase else { return None };
         let flags = loop {
@@ -372,8 +341,7 @@ impl Daemon {
                 Ok(Progress::Done(established)) => {
                     // The descriptor lives on in the workers and is no business of this thread any more.
                     let _ = epoll::delete(&self.epoll, &established.stream);
-                    let (dialled, remote) = (connection.dialled.take(), connection.remote);
-                    self.established(*established, dialled, remote);
+                    self.established(*established, connection.dialled.as_ref(), connection.remote);
                     return None;
                 }
                 Ok(Progress::Refused) => return None,
@@ -390,8 +358,8 @@ impl Daemon {
     }
 
     fn handshake_failed(&mut self, connection: &Connection, error: &HandshakeError) {
-        if let Some(key) = &connection.dialled {
-            return self.dial_failed(key, error.to_string());
+        if let Some(dialled) = &connection.dialled {
+            return self.dial_failed(dialled, Failure::Lane, &error.to_string());
         }
         match error {
             HandshakeError::UnknownKey { .. } => self.strangers.unknown_key += 1,
@@ -412,137 +380,119 @@ impl Daemon {
         hello: &Hello,
         peer: PublicKey,
     ) -> Result<(), HandshakeError> {
-        let Some(config) = self.peer_config(&peer) else {
-            return handshake.refuse(RefusalReason::NotWanted, "no longer configured");
-        };
-        let encryption = config.encryption;
-        if self.group_config(&hello.class).is_none() {
-            let known: Vec<&str> = self.config.lane_groups.iter().map(|group| group.name.as_str()).collect();
-            let text = format!("{:?} names no lanes here; there are: {}", hello.class, known.join(", "));
-            tracing::warn!("{}: {text}", config.name);
-            let text: String = text.chars().take(150).collect();
-            return handshake.refuse(RefusalReason::UnknownClass, &text);
-        }
-        let lanes = self.lanes_of(&hello.class);
-        if hello.shard >= lanes {
-            let queues = self.config.tun.queues;
-            let text = format!("tun.queues is {queues} here, and {} has {lanes} lanes in all", hello.class);
-            tracing::warn!("{}: it asks for lane {} of {}; {text}", config.name, hello.shard, hello.class);
-            return handshake.refuse(RefusalReason::UnknownShard, &text);
-        }
-        let key = LaneKey { peer, group: hello.class.as_str().into(), number: hello.shard };
-        if let Some(index) = self.lane_index(&key)
-            && let State::Up(up) = &self.lanes[index].state
-        {
-            let age = now().saturating_since(self.lanes[index].since);
-            let smaller = self.identity.public() < peer;
-            if on_accept(up, age, hello.instance, smaller) == Decision::Keep {
-                return handshake
-                    .refuse(RefusalReason::NotWanted, "both sites dialled; the other connection stays");
+        let (reason, text) = match self.life.judge(now(), request(hello, peer)) {
+            Ok(key) => {
+                let encryption = self.peer_config(&key.peer).map_or(hello.encryption, |peer| peer.encryption);
+                return handshake.welcome(self.instance, encryption);
             }
-        }
-        handshake.welcome(self.instance, encryption)
+            Err(Declined::UnknownPeer) => (RefusalReason::NotWanted, "no longer configured".to_owned()),
+            Err(Declined::Crossed) => {
+                (RefusalReason::NotWanted, "both sites dialled; the other connection stays".to_owned())
+            }
+            Err(Declined::UnknownGroup) => {
+                let known: Vec<&str> =
+                    self.config.lane_groups.iter().map(|group| group.name.as_str()).collect();
+                let text = format!("{:?} names no lanes here; there are: {}", hello.class, known.join(", "));
+                self.complain(peer, &text);
+                (RefusalReason::UnknownClass, text.chars().take(150).collect())
+            }
+            Err(Declined::UnknownNumber { lanes }) => {
+                let queues = self.config.tun.queues;
+                let text =
+                    format!("tun.queues is {queues} here, and {} has {lanes} lanes in all", hello.class);
+                self.complain(peer, &format!("it asks for lane {} of {}; {text}", hello.shard, hello.class));
+                (RefusalReason::UnknownShard, text)
+            }
+        };
+        handshake.refuse(reason, &text)
     }
 
-    /// Hands a lane that stands to the workers.
-    fn established(&mut self, made: Established<TcpStream>, dialled: Option<LaneKey>, remote: SocketAddr) {
-        let we_dialled = dialled.is_some();
-        let key = dialled.unwrap_or_else(|| {
-            let Hello { class, shard, .. } = &made.hello;
-            LaneKey { peer: made.peer, group: class.as_str().into(), number: *shard }
-        });
-        // A reload may have taken it away meanwhile.
-        let Some(index) = self.lane_index(&key) else { return };
-        let Some(group) = self.group_config(&key.group).cloned() else { return };
-        if we_dialled
-            && let State::Up(up) = &self.lanes[index].state
-            && on_dialled(up, made.hello.instance, self.identity.public() < key.peer) == Decision::Keep
-        {
-            return;
+    /// Says what is wrong with a peer's requests: it may repeat them as often as it likes.
+    fn complain(&mut self, peer: PublicKey, text: &str) {
+        if self.complaints.entry(peer).or_default().allows(now(), COMPLAINTS) {
+            tracing::warn!("{}: {text}", self.peer_name(&peer));
         }
-        let Some(encryption) = self.peer_config(&key.peer).map(|peer| peer.encryption) else { return };
-        if made.keys.is_some() != (encryption == crate::config::Encryption::Tls) {
-            // A reload changed it while hands were shaken: let it be made anew.
-            return self.dial_failed(&key, "its encryption was changed".to_owned());
-        }
-        self.retire_up(index);
-        let serial = self.next_serial;
-        self.next_serial += 1;
+    }
+
+    /// Hands a connection that has become a lane to the workers.
+    fn established(&mut self, made: Established<TcpStream>, dialled: Option<&Dialled>, remote: SocketAddr) {
+        let now = now();
+        let key = match dialled {
+            Some(dialled) => dialled.key.clone(),
+            None => match self.life.judge(now, request(&made.hello, made.peer)) {
+                Ok(key) => key,
+                // A reload took it away meanwhile, or our own dial was faster.
+                Err(_) => return,
+            },
+        };
+        let serial = self.life.next_serial();
         let fd = Arc::new(OwnedFd::from(made.stream));
-        let (sealer, opener) = match made.keys {
-            Some(keys) => (Some(keys.sealer), Some(keys.opener)),
-            None => (None, None),
+        let encryption = if made.keys.is_some() { Encryption::Tls } else { Encryption::None };
+        let attempt = dialled.map(|dialled| dialled.attempt);
+        // Before anything is replaced: a lane that cannot be served costs the one that is there nothing.
+        let new = match self.new_lane(&key, serial, &fd, made.keys) {
+            Ok(new) => new,
+            Err(error) => {
+                let reason = format!("{remote}: cannot be made a lane: {error}");
+                match dialled {
+                    Some(dialled) => self.dial_failed(dialled, Failure::Lane, &reason),
+                    None => self.complain(key.peer, &reason),
+                }
+                return;
+            }
         };
-        let receiving = match sys::set_congestion_control(fd.as_fd(), group.usual_congestion_control())
-            .and_then(|()| sys::set_dscp(fd.as_fd(), group.dscp))
-            .and_then(|()| LaneRx::new(serial, Arc::clone(&fd), opener))
-        {
-            Ok(receiving) => Box::new(receiving),
-            Err(error) => return self.dial_failed(&key, error.to_string()),
-        };
+        let instance = made.hello.instance;
+        let made = Made { key: key.clone(), serial, attempt, instance, encryption };
+        let Ok(Placed { replaced }) = self.life.handle_up(now, made) else { return };
+        if let Some(old) = replaced {
+            self.close_lane(key.shard, old);
+        }
+        self.lane_sockets.insert(serial, LaneSocket { fd, remote });
+        self.workers.shards[usize::from(key.shard)].commands.post(Command::LaneUp(Box::new(new)));
+        let how = if dialled.is_some() { "dialled" } else { "accepted from" };
+        tracing::info!("{}: up, {how} {remote}", self.label(&key));
+    }
+
+    /// Both halves of a lane, for its worker.
+    fn new_lane(
+        &self,
+        key: &LaneKey,
+        serial: Serial,
+        fd: &Arc<OwnedFd>,
+        keys: Option<SessionKeys>,
+    ) -> io::Result<NewLane> {
+        let group = self
+            .group_config(&key.group)
+            .ok_or_else(|| io::Error::other(format!("there are no lanes {} any more", key.group)))?;
+        sys::set_congestion_control(fd.as_fd(), group.usual_congestion_control())?;
+        sys::set_dscp(fd.as_fd(), group.dscp)?;
+        let (sealer, opener) = keys.map(|keys| (keys.sealer, keys.opener)).unzip();
+        let receiving = LaneRx::new(serial, Arc::clone(fd), opener)?;
         let compression = plan::compression(&self.config, &group.name);
-        let mut sending = Box::new(LaneTx::new(serial, Arc::clone(&fd), sealer, compression));
+        let mut sending = LaneTx::new(serial, Arc::clone(fd), sealer, compression);
         if group.adapts_congestion_control() {
             sending.adapt_congestion_control();
         }
-        let (shard, number) = self.place(&key);
-        let shard = &self.workers.shards[usize::from(shard)];
-        let group = Arc::clone(&key.group);
-        shard.commands.post(Command::LaneUp { peer: key.peer, group, number, sending, receiving });
-        let how = if we_dialled { "dialled" } else { "accepted from" };
-        tracing::info!("{}: up, {how} {remote}", self.label(&key));
-        let lane = &mut self.lanes[index];
-        lane.established += 1;
-        lane.since = now();
-        lane.last_error = None;
-        lane.state = State::Up(Up {
-            serial,
-            fd,
-            remote: Some(remote),
-            instance: made.hello.instance,
-            dialled: we_dialled,
-            encryption,
-        });
+        Ok(NewLane { peer: key.peer, group: Arc::clone(&key.group), place: key.place, sending, receiving })
     }
 
-    /// Ends the lane that stands at `index`, if one does, in the workers.
-    fn retire_up(&mut self, index: usize) {
-        let lane = &self.lanes[index];
-        if let State::Up(up) = &lane.state {
-            let (shard, _) = self.place(&lane.key);
-            self.workers.shards[usize::from(shard)].commands.post(Command::LaneDown { serial: up.serial });
-        }
-    }
-
-    fn lane_down(&mut self, index: usize, reason: String) {
-        self.retire_up(index);
-        let now = now();
-        let label = self.label(&self.lanes[index].key);
-        let courtesy =
-            if self.identity.public() > self.lanes[index].key.peer { COURTESY } else { Duration::ZERO };
-        let lane = &mut self.lanes[index];
-        if now.saturating_since(lane.since) > PROVEN {
-            lane.backoff.reset();
-        }
-        let wait = lane.backoff.next(&mut self.rng) + courtesy;
-        tracing::warn!("{label}: down: {reason}");
-        lane.last_error = Some(reason);
-        lane.state = State::Waiting { dial_at: now + wait };
-        lane.since = now;
+    /// Has the worker end a connection that was a lane.
+    fn close_lane(&mut self, shard: u16, serial: Serial) {
+        self.lane_sockets.remove(&serial);
+        self.workers.shards[usize::from(shard)].commands.post(Command::LaneDown { serial });
     }
 
     pub(super) fn worker_events(&mut self) {
         for event in self.workers.events.take() {
             match event {
                 WorkerEvent::LaneEnded { serial, reason, clean } => {
-                    let standing = self
-                        .lanes
-                        .iter()
-                        .position(|lane| matches!(&lane.state, State::Up(up) if up.serial == serial));
-                    let Some(index) = standing else { continue };
                     let reason =
                         if clean { reason } else { format!("{reason} (what was under way is lost)") };
-                    self.lane_down(index, reason);
+                    self.lane_sockets.remove(&serial);
+                    // `None` if it was replaced or retired meanwhile.
+                    if let Some(key) = self.life.handle_ended(now(), serial, &reason) {
+                        tracing::warn!("{}: down: {reason}", self.label(&key));
+                    }
                 }
                 WorkerEvent::Ended { shard, reason } => {
                     self.failed = Some(DaemonError::Worker { shard, reason });
@@ -551,4 +501,13 @@ impl Daemon {
             }
         }
     }
+}
+
+fn wanted_peer(peer: &PeerConfig) -> WantedPeer {
+    let endpoint = peer.endpoint.as_ref().map(|endpoint| endpoint.to_string().into());
+    WantedPeer { key: peer.public_key, endpoint, encryption: peer.encryption }
+}
+
+fn request(hello: &Hello, peer: PublicKey) -> Request<'_> {
+    Request { peer, group: &hello.class, number: hello.shard, instance: hello.instance }
 }

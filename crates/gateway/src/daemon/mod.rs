@@ -4,12 +4,11 @@
 //! and whatever can wait a millisecond. It is one loop over one epoll descriptor, and holds bounded state for
 //! whoever connects.
 
-mod backoff;
 mod connection;
 mod half_open;
 mod heartbeat;
-mod lanes;
 mod life;
+mod limit;
 mod listen;
 mod report;
 mod service;
@@ -29,7 +28,7 @@ use std::time::Duration;
 
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll;
-use trunkline_units::{Instant, Rng};
+use trunkline_units::Instant;
 
 use crate::clock::now;
 use crate::config::{Config, Encryption, LoadError, MetricsListen};
@@ -37,6 +36,7 @@ use crate::control::{Answer, Request};
 use crate::device::{Device, DeviceError};
 use crate::handshake::{Acceptor, Admit, HandshakeError, Identity};
 use crate::keys::PublicKey;
+use crate::life::{Life, Serial, Site};
 use crate::log::Log;
 use crate::mailbox::Mailbox;
 use crate::plan::Plan;
@@ -46,7 +46,7 @@ use crate::request::{self, Language};
 use crate::status::Strangers;
 use crate::{metrics, sys};
 use connection::Connection;
-use lanes::Lane;
+use limit::Every;
 use listen::SocketFile;
 use service::{Client, Stream, Wants};
 use workers::Workers;
@@ -122,6 +122,23 @@ enum Source {
     Client(Box<Client>),
 }
 
+impl Source {
+    /// When its time is over, if it has a limit.
+    fn deadline(&self) -> Option<Instant> {
+        match self {
+            Source::Connection(connection) => Some(connection.deadline),
+            Source::Client(client) => Some(client.deadline),
+            _ => None,
+        }
+    }
+}
+
+/// The connection of a lane that is up; its worker reads and writes it.
+struct LaneSocket {
+    fd: Arc<OwnedFd>,
+    remote: SocketAddr,
+}
+
 /// An answer of the resolver.
 struct Resolved {
     peer: PublicKey,
@@ -146,17 +163,21 @@ pub struct Daemon {
     acceptor: Acceptor,
     admitted: Arc<RwLock<BTreeSet<PublicKey>>>,
     instance: u64,
-    rng: Rng,
     epoll: OwnedFd,
     sources: BTreeMap<u64, Source>,
     next_token: u64,
-    next_serial: u64,
+    /// When sources with a limit are to be looked at; what has gone meanwhile stays in it until then.
+    deadlines: BTreeSet<(Instant, u64)>,
     device: Device,
     offloads: sys::TunOffloads,
     workers: Workers,
     resolved: Mailbox<Resolved>,
     peers: BTreeMap<PublicKey, PeerState>,
-    lanes: Vec<Lane>,
+    life: Life,
+    lane_sockets: BTreeMap<Serial, LaneSocket>,
+    /// The last line about what a peer asked for in vain.
+    complaints: BTreeMap<PublicKey, Every>,
+    accept_failures: Every,
     strangers: Strangers,
     started: Instant,
     /// The last time a stranger was logged.
@@ -216,23 +237,26 @@ impl Daemon {
         let resolved = Mailbox::new().map_err(system("cannot make a mailbox"))?;
         let watchdog = sd_notify::watchdog_enabled();
         let workers = Workers::start(queues, watchdog).map_err(system("cannot start the workers"))?;
+        let life = Life::new(Site { key: identity.public(), shards: config.tun.queues, seed: jitter });
         let mut daemon = Daemon {
             path: config.file.clone(),
             identity,
             acceptor,
             admitted,
             instance,
-            rng: Rng::new(jitter, "jitter"),
+            life,
+            lane_sockets: BTreeMap::new(),
+            complaints: BTreeMap::new(),
+            accept_failures: Every::default(),
             epoll,
             sources: BTreeMap::new(),
             next_token: 0,
-            next_serial: 0,
+            deadlines: BTreeSet::new(),
             device,
             offloads,
             workers,
             resolved,
             peers: BTreeMap::new(),
-            lanes: Vec::new(),
             strangers: Strangers::default(),
             started: now(),
             stranger_logged: None,
@@ -318,6 +342,7 @@ impl Daemon {
         if let Some(fd) = self.fd_of(&source) {
             epoll::add(&self.epoll, fd, epoll::EventData::new_u64(token), flags)?;
         }
+        self.deadlines.extend(source.deadline().map(|at| (at, token)));
         self.sources.insert(token, source);
         Ok(token)
     }
@@ -491,6 +516,7 @@ impl Daemon {
         })?;
         self.config = new;
         self.follow_config(&accepted.warnings);
+        self.network_changed();
         let (peers, classes) = (self.config.peers.len(), self.config.classes.len());
         Ok(format!("{}: reloaded: {peers} peers, {classes} classes", self.config.name))
     }

@@ -5,18 +5,49 @@ use std::net::{IpAddr, SocketAddr};
 
 use trunkline_packet::protocol;
 use trunkline_queue::Histogram;
-use trunkline_trunk::{ClassReport, PacingMode};
+use trunkline_trunk::{ClassReport, PacingMode, ReceiverStats};
 use trunkline_units::{Instant, Rate};
 
-use super::lanes::State;
 use super::{Daemon, Source};
 use crate::clock::now;
 use crate::config::ClassConfig;
+use crate::keys::PublicKey;
+use crate::life::{LaneKey, Serial, State};
 use crate::rx::{LaneRxStats, RxReport};
 use crate::status::{
     Class, FLOWS, Flow, FlowTable, Lane, LogStatus, Peer, Received, Sojourn, Status, Strangers, Tun,
 };
-use crate::tx::{PeerTxReport, TxReport};
+use crate::tx::{LaneTxReport, PeerTxReport, TxReport};
+
+/// What the workers report, by peer and by lane: with many peers nobody searches for them.
+struct Reports<'a> {
+    sent: BTreeMap<PublicKey, Vec<&'a PeerTxReport>>,
+    received: BTreeMap<PublicKey, Vec<&'a ReceiverStats>>,
+    lanes_sent: BTreeMap<Serial, &'a LaneTxReport>,
+    lanes_received: BTreeMap<Serial, &'a LaneRxStats>,
+}
+
+impl<'a> Reports<'a> {
+    fn new(tx: &'a [TxReport], rx: &'a [RxReport]) -> Self {
+        let (mut sent, mut received): (BTreeMap<_, Vec<_>>, BTreeMap<_, Vec<_>>) = Default::default();
+        for peer in tx.iter().flat_map(|report| &report.peers) {
+            sent.entry(peer.key).or_default().push(peer);
+        }
+        for (key, stats) in rx.iter().flat_map(|report| &report.peers) {
+            received.entry(*key).or_default().push(stats);
+        }
+        Reports {
+            sent,
+            received,
+            lanes_sent: tx.iter().flat_map(|report| &report.lanes).map(|lane| (lane.0, lane)).collect(),
+            lanes_received: rx
+                .iter()
+                .flat_map(|report| &report.lanes)
+                .map(|(serial, stats)| (*serial, stats))
+                .collect(),
+        }
+    }
+}
 
 impl Daemon {
     /// Asks the workers and puts everything together, with the busiest flows if they are wanted.
@@ -71,22 +102,20 @@ impl Daemon {
     }
 
     fn peer_status(&self, tx: &[TxReport], rx: &[RxReport]) -> Vec<Peer> {
-        let received: BTreeMap<u64, LaneRxStats> =
-            rx.iter().flat_map(|report| report.lanes.iter().copied()).collect();
+        let reports = Reports::new(tx, rx);
         let at = now();
         let uptime_s = at.saturating_since(self.started).as_secs_f64().max(f64::MIN_POSITIVE);
         let mut peers = Vec::new();
         for config in &self.config.peers {
             let mut total = Received::default();
-            for (_, stats) in rx.iter().flat_map(|r| &r.peers).filter(|(key, _)| *key == config.public_key) {
+            for stats in reports.received.get(&config.public_key).into_iter().flatten() {
                 total.packets += stats.segments;
                 total.bytes += stats.bytes;
                 total.refused_malformed += stats.malformed;
                 total.refused_bad_offload += stats.bad_offload;
                 total.refused_forged_source += stats.forged_source;
             }
-            let sent: Vec<&PeerTxReport> =
-                tx.iter().flat_map(|report| &report.peers).filter(|p| p.key == config.public_key).collect();
+            let sent = reports.sent.get(&config.public_key).map_or(&[][..], Vec::as_slice);
             let mut flow_table = FlowTable::default();
             for (known, limit, forgotten) in sent.iter().map(|peer| peer.flow_table) {
                 flow_table.known += known as u64;
@@ -100,11 +129,13 @@ impl Daemon {
                 class.mean_backlog_packets = class.backlog_packet_seconds / uptime_s;
                 class
             });
-            let lanes = self
-                .lanes
-                .iter()
-                .filter(|lane| lane.key.peer == config.public_key)
-                .map(|lane| self.lane_status(lane, config.endpoint.is_some(), tx, &received));
+            let mut lanes: Vec<_> = self.life.lanes_of(config.public_key).collect();
+            // In the order of the file.
+            let groups = &self.config.lane_groups;
+            lanes.sort_by_key(|(key, _)| groups.iter().position(|group| *group.name == *key.group));
+            let lanes = lanes
+                .into_iter()
+                .map(|(key, lane)| self.lane_status(key, lane, config.endpoint.is_some(), &reports));
             peers.push(Peer {
                 name: config.name.clone(),
                 public_key: config.public_key.to_string(),
@@ -115,7 +146,7 @@ impl Daemon {
                 classes: classes.collect(),
                 flow_table,
                 lanes: lanes.collect(),
-                flows: self.flow_status(&sent),
+                flows: self.flow_status(sent),
             });
         }
         peers
@@ -197,17 +228,16 @@ impl Daemon {
 
     fn lane_status(
         &self,
-        lane: &super::lanes::Lane,
+        key: &LaneKey,
+        lane: &crate::life::Lane,
         dials: bool,
-        tx: &[TxReport],
-        received: &BTreeMap<u64, LaneRxStats>,
+        reports: &Reports<'_>,
     ) -> Lane {
-        let (shard, index) = self.place(&lane.key);
-        let group = self.group_config(&lane.key.group);
+        let group = self.group_config(&key.group);
         let mut status = Lane {
-            group: lane.key.group.to_string(),
-            index: index.into(),
-            shard,
+            group: key.group.to_string(),
+            index: key.place.into(),
+            shard: key.shard,
             dscp: group.map_or(0, |group| group.dscp),
             congestion_control: group.map_or_else(String::new, |group| group.congestion_control.clone()),
             for_s: now().saturating_since(lane.since).as_secs_f64(),
@@ -224,23 +254,22 @@ impl Daemon {
                 "listening".clone_into(&mut status.state);
                 return status;
             }
-            State::Dialling => {
+            State::Dialling { .. } => {
                 "dialling".clone_into(&mut status.state);
                 return status;
             }
             State::Up(up) => up,
         };
         "up".clone_into(&mut status.state);
-        status.remote = up.remote.map(|remote| remote.to_string());
+        status.remote = self.lane_sockets.get(&up.serial).map(|socket| socket.remote.to_string());
         status.dialled = up.dialled;
-        if let Some(stats) = received.get(&up.serial) {
+        if let Some(stats) = reports.lanes_received.get(&up.serial) {
             status.frames_received = stats.frames;
             status.bytes_received = stats.bytes;
             status.restored = stats.compression.restored;
             status.key_updates += stats.key_updates;
         }
-        let sent = tx.iter().flat_map(|report| &report.lanes).find(|(serial, ..)| *serial == up.serial);
-        if let Some((_, stats, kernel)) = sent {
+        if let Some((_, stats, kernel)) = reports.lanes_sent.get(&up.serial) {
             status.frames_sent = stats.frames;
             if let Some(chosen) = stats.chosen {
                 chosen.clone_into(&mut status.congestion_control);

@@ -1,24 +1,32 @@
-//! When to dial again: soon at first, then less and less often, never all at once.
+//! When to dial again: soon at first, then less often, never all lanes at once.
 
 use std::time::Duration;
 
 use trunkline_units::Rng;
 
-const FIRST: Duration = Duration::from_millis(200);
-const LONGEST: Duration = Duration::from_secs(5);
-
-/// Exponential back-off with jitter: the n-th wait is between one half and all of `FIRST` × 2^n, up to `LONGEST`.
-#[derive(Debug, Clone, Copy, Default)]
+/// Exponential back-off with jitter: the n-th wait is between one half and all of `first` × 2^n, up to `max`.
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Backoff {
+    first: Duration,
+    max: Duration,
     failures: u32,
 }
 
 impl Backoff {
+    pub(super) const fn new(first: Duration, max: Duration) -> Self {
+        Backoff { first, max, failures: 0 }
+    }
+
     /// The wait after another failure.
     pub(super) fn next(&mut self, rng: &mut Rng) -> Duration {
-        let longest = FIRST.saturating_mul(1 << self.failures.min(16)).min(LONGEST);
+        let longest = self.first.saturating_mul(1 << self.failures.min(16)).min(self.max);
         self.failures = self.failures.saturating_add(1);
         longest.mul_f64(0.5 + rng.uniform() / 2.0)
+    }
+
+    /// Failures in a row.
+    pub(super) const fn failures(&self) -> u32 {
+        self.failures
     }
 
     /// Starts over after a success.
@@ -34,7 +42,7 @@ mod tests {
     #[test]
     fn waits_double_up_to_the_longest_and_jitter_stays_within_half() {
         let mut rng = Rng::new(1, "backoff");
-        let mut backoff = Backoff::default();
+        let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(5));
         for expected in [200, 400, 800, 1600, 3200, 5000, 5000, 5000] {
             let wait = backoff.next(&mut rng).as_secs_f64() * 1e3;
             assert!(
@@ -43,6 +51,6 @@ mod tests {
             );
         }
         backoff.reset();
-        assert!(backoff.next(&mut rng) <= FIRST);
+        assert!(backoff.next(&mut rng) <= Duration::from_millis(200));
     }
 }

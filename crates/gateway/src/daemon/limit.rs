@@ -1,0 +1,34 @@
+//! At most one log line in so much time.
+
+use std::time::Duration;
+
+use trunkline_units::Instant;
+
+/// The last time that something was said.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Every {
+    last: Option<Instant>,
+}
+
+impl Every {
+    /// Whether it may be said now, `interval` after the last time.
+    pub(super) fn allows(&mut self, now: Instant, interval: Duration) -> bool {
+        let allowed = self.last.is_none_or(|at| now.saturating_since(at) >= interval);
+        if allowed {
+            self.last = Some(now);
+        }
+        allowed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_allowed_once_an_interval() {
+        let (mut every, second) = (Every::default(), Duration::from_secs(1));
+        let allowed = (0..40).filter(|n| every.allows(Instant::from_millis(n * 100), second)).count();
+        assert_eq!(allowed, 4);
+    }
+}

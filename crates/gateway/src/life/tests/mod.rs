@@ -1,0 +1,29 @@
+//! The rules of [`Life`](super::Life).
+
+mod bounds;
+mod rules;
+mod schedules;
+
+use super::{Wanted, WantedGroup, WantedPeer};
+use crate::config::Encryption;
+use crate::keys::PublicKey;
+
+const SHARDS: u16 = 2;
+
+fn key_of(site: usize) -> PublicKey {
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&(site as u64 + 1).to_be_bytes());
+    PublicKey::from_bytes(bytes)
+}
+
+fn wanted(peers: impl IntoIterator<Item = PublicKey>, lanes: u8, dials: bool) -> Wanted {
+    let peer = |key| WantedPeer {
+        key,
+        endpoint: dials.then(|| "192.0.2.1:4600".into()),
+        encryption: Encryption::Tls,
+    };
+    Wanted {
+        peers: peers.into_iter().map(peer).collect(),
+        groups: vec![WantedGroup { name: "tcp".into(), lanes }],
+    }
+}

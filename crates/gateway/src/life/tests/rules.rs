@@ -1,0 +1,165 @@
+//! Single rules.
+
+use std::time::Duration;
+
+use trunkline_units::Instant;
+
+use super::super::*;
+use super::{SHARDS, key_of, wanted};
+
+fn at(ms: u64) -> Instant {
+    Instant::from_millis(ms)
+}
+
+fn life(lanes: u8) -> Life {
+    let mut life = Life::new(Site { key: key_of(0), shards: SHARDS, seed: 1 });
+    assert_eq!(life.reload(at(0), &wanted([key_of(1)], lanes, true)), []);
+    life
+}
+
+fn made(life: &mut Life, dial: &Dial) -> Made {
+    let serial = life.next_serial();
+    let (key, attempt) = (dial.key.clone(), Some(dial.attempt));
+    Made { key, serial, attempt, instance: 7, encryption: Encryption::Tls }
+}
+
+fn all_up(life: &mut Life, now: Instant) {
+    while let Some(dial) = life.poll_dial(now) {
+        life.handle_connected(now, dial.attempt);
+        let made = made(life, &dial);
+        assert_eq!(life.handle_up(now, made), Ok(Placed { replaced: None }));
+    }
+}
+
+fn dials(life: &mut Life, now: Instant) -> Vec<Dial> {
+    std::iter::from_fn(|| life.poll_dial(now)).collect()
+}
+
+#[test]
+fn a_reload_of_the_count_leaves_the_lanes_that_stay_where_they_are() {
+    let mut life = life(1);
+    all_up(&mut life, at(0));
+    let before: Vec<(Serial, LaneKey)> = life.up().map(|(serial, key)| (serial, key.clone())).collect();
+    assert_eq!(life.reload(at(100), &wanted([key_of(1)], 3, true)), []);
+    all_up(&mut life, at(100));
+    assert_eq!(life.up().count(), 6);
+    for (serial, key) in &before {
+        assert_eq!(life.key_of(*serial), Some(key), "the same connection, worker and place");
+    }
+    let ended = life.reload(at(200), &wanted([key_of(1)], 1, true));
+    assert_eq!(ended.len(), 4);
+    let after: Vec<(Serial, LaneKey)> = life.up().map(|(serial, key)| (serial, key.clone())).collect();
+    assert_eq!(before, after);
+}
+
+#[test]
+fn sites_with_different_counts_agree_on_the_lanes_that_both_have() {
+    let mut many = life(3);
+    let mut few = Life::new(Site { key: key_of(1), shards: SHARDS, seed: 2 });
+    few.reload(at(0), &wanted([key_of(0)], 1, false));
+    for dial in dials(&mut many, at(0)) {
+        let number = many.number(&dial.key);
+        let request = Request { peer: key_of(0), group: "tcp", number, instance: 7 };
+        match few.judge(at(0), request) {
+            Ok(key) => assert_eq!((key.shard, key.place), (dial.key.shard, dial.key.place)),
+            Err(declined) => {
+                assert_eq!(declined, Declined::UnknownNumber { lanes: 2 });
+                assert!(dial.key.place > 0);
+            }
+        }
+    }
+}
+
+#[test]
+fn one_scout_is_dialled_while_the_path_is_closed_and_all_lanes_when_it_opens() {
+    let mut life = life(2);
+    let first = dials(&mut life, at(0));
+    assert_eq!(first.len(), 4);
+    for dial in &first {
+        life.handle_dial_failed(at(10), dial.attempt, Failure::Path, "unreachable");
+    }
+    let (next, why) = life.poll_timeout().expect("a scout");
+    assert_eq!(why, Wake::Dial);
+    let scouts = dials(&mut life, next + Duration::from_millis(100));
+    assert_eq!(scouts.len(), 1);
+    life.handle_connected(next, scouts[0].attempt);
+    assert_eq!(dials(&mut life, next).len(), 3, "the others follow at once");
+}
+
+#[test]
+fn a_reason_is_news_once_for_all_lanes_until_one_is_up() {
+    let mut life = life(2);
+    let fail = |life: &mut Life, dial: &Dial| {
+        life.handle_dial_failed(at(10), dial.attempt, Failure::Path, "cannot connect")
+            .expect("it retries")
+            .news
+    };
+    let first = dials(&mut life, at(0));
+    let news: Vec<bool> = first.iter().map(|dial| fail(&mut life, dial)).collect();
+    assert_eq!(news, [true, false, false, false]);
+    let scout = dials(&mut life, at(2000)).remove(0);
+    let made = made(&mut life, &scout);
+    assert!(life.handle_up(at(2000), made).is_ok());
+    let next = dials(&mut life, at(2000)).remove(0);
+    assert!(fail(&mut life, &next), "it was up in between");
+}
+
+#[test]
+fn a_name_without_an_address_is_dialled_when_it_has_one_and_asked_for_each_second() {
+    let mut life = life(1);
+    for dial in dials(&mut life, at(0)) {
+        life.handle_no_address(at(0), dial.attempt);
+    }
+    assert_eq!(dials(&mut life, at(900)), []);
+    life.handle_resolved(at(950), key_of(1));
+    let scouts = dials(&mut life, at(950));
+    assert_eq!(scouts.len(), 1);
+    life.handle_no_address(at(950), scouts[0].attempt);
+    assert_eq!(dials(&mut life, at(3000)).len(), 1, "no answer of the resolver is needed for that");
+}
+
+#[test]
+fn a_change_of_the_network_dials_what_waits_for_its_path_at_once_and_once_a_second() {
+    let mut life = life(1);
+    for now in [0, 1000, 2000, 4000, 6000] {
+        for dial in dials(&mut life, at(now)) {
+            life.handle_dial_failed(at(now), dial.attempt, Failure::Path, "unreachable");
+        }
+    }
+    assert_eq!(dials(&mut life, at(6001)), []);
+    life.handle_network_changed(at(6001));
+    let scouts = dials(&mut life, at(6001));
+    assert_eq!(scouts.len(), 1);
+    life.handle_dial_failed(at(6002), scouts[0].attempt, Failure::Path, "unreachable");
+    life.handle_network_changed(at(6003));
+    assert_eq!(dials(&mut life, at(6003)), [], "it has just been tried");
+}
+
+#[test]
+fn lanes_of_a_changed_encryption_are_made_anew() {
+    let mut life = life(1);
+    all_up(&mut life, at(0));
+    let mut other = wanted([key_of(1)], 1, true);
+    other.peers[0].encryption = Encryption::None;
+    let ended = life.reload(at(100), &other);
+    assert_eq!(ended.len(), 2);
+    assert_eq!(life.up().count(), 0);
+    let dial = dials(&mut life, at(1000)).remove(0);
+    let mut made = made(&mut life, &dial);
+    assert_eq!(life.handle_up(at(1000), made.clone()), Err(NotPlaced::Encryption), "the old one");
+    let dial = dials(&mut life, at(2000)).remove(0);
+    made = Made { encryption: Encryption::None, attempt: Some(dial.attempt), key: dial.key, ..made };
+    assert!(life.handle_up(at(2000), made).is_ok());
+}
+
+#[test]
+fn a_lane_that_takes_anothers_place_names_the_connection_to_end() {
+    let mut life = life(1);
+    all_up(&mut life, at(0));
+    let (old, key) = life.up().map(|(serial, key)| (serial, key.clone())).next().expect("a lane");
+    let serial = life.next_serial();
+    let again = Made { key: key.clone(), serial, attempt: None, instance: 8, encryption: Encryption::Tls };
+    assert_eq!(life.handle_up(at(20_000), again), Ok(Placed { replaced: Some(old) }));
+    assert_eq!(life.handle_ended(at(20_001), old, "closed"), None, "it is no lane any more");
+    assert_eq!(life.key_of(serial), Some(&key));
+}
