@@ -1,12 +1,13 @@
 //! The same dumbbells on this machine's kernel and in the simulator.
 //!
 //!     cargo run --release -p trunkline-sim --example kernel -- measure 4 8 > kernel.json
+//!     cargo run --release -p trunkline-sim --example kernel -- without-sack 2 5 > without-sack.json
 //!     cargo run --release -p trunkline-sim --example kernel -- seam 3 6 > seam.json
 //!     cargo run --release -p trunkline-sim --example kernel -- compare kernel.json
 //!     cargo run --release -p trunkline-sim --example kernel -- trace cubic 10 40 33 0.1 1 30
 //!
 //! `measure` runs each point of the grid so many times, so many points at once, on the kernel; it needs root or a user
-//! namespace. `seam` does the same with a few of them, and prints what a lane's owner would be told. `compare` runs what a file of measurements has in the simulator, as often, and prints both. `trace`
+//! namespace. `without-sack` does the same with `net.ipv4.tcp_sack = 0`. `seam` does the same with a few of them, and prints what a lane's owner would be told. `compare` runs what a file of measurements has in the simulator, as often, and prints both. `trace`
 //! prints how a connection goes in the simulator, in the form of testbed's example `dumbbell`, with the same arguments.
 
 #![allow(clippy::disallowed_methods, reason = "an example has arguments and files; the simulator has not")]
@@ -33,8 +34,8 @@ use trunkline_testbed::traffic::Stop;
 use trunkline_testbed::{interrupt, privilege};
 use trunkline_units::Rate;
 
-const USAGE: &str = "usage: kernel measure|seam <runs> <at a time> | compare <file> | \
-                     trace <reno|cubic> <Mbit/s> <ms> <packets> <loss %> <flows> <seconds>";
+const USAGE: &str = "usage: kernel measure|without-sack|seam <runs> <at a time> | compare <file> | \
+                     trace <reno|cubic> <Mbit/s> <ms> <packets> <loss %> <flows> <seconds> [no-sack]";
 
 /// Of each point in the simulator: it costs little, and chance less.
 const RUNS: u64 = 12;
@@ -48,6 +49,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let (runs, at_a_time) = (runs.parse()?, at_a_time.parse()?);
             print(&measure(points::grid(), (runs, at_a_time), &interrupt::watch()?, |run| run.0)?)
         }
+        ["without-sack", runs, at_a_time] => {
+            privilege::acquire()?;
+            let (runs, at_a_time) = (runs.parse()?, at_a_time.parse()?);
+            print(&measure(points::without_sack(), (runs, at_a_time), &interrupt::watch()?, |run| run.0)?)
+        }
         ["seam", runs, at_a_time] => {
             privilege::acquire()?;
             let (runs, at_a_time) = (runs.parse()?, at_a_time.parse()?);
@@ -57,7 +63,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             compare(&serde_json::from_str(&std::fs::read_to_string(file)?)?);
             Ok(())
         }
-        ["trace", congestion_control, ref numbers @ ..] => trace(congestion_control, numbers),
+        ["trace", ref rest @ .., "no-sack"] if !rest.is_empty() => trace(rest[0], &rest[1..], false),
+        ["trace", congestion_control, ref numbers @ ..] => trace(congestion_control, numbers, true),
         _ => Err(USAGE.into()),
     }
 }
@@ -120,7 +127,7 @@ fn compare(recording: &Recording<Outcome>) {
     println!("\n{}", comparison::Summary::of(&comparisons));
 }
 
-fn trace(congestion_control: &str, numbers: &[&str]) -> Result<(), Box<dyn std::error::Error>> {
+fn trace(congestion_control: &str, numbers: &[&str], sack: bool) -> Result<(), Box<dyn std::error::Error>> {
     let numbers = numbers.iter().map(|text| text.parse()).collect::<Result<Vec<f64>, _>>()?;
     let [rate_mbit, round_trip_ms, packets, loss_percent, flows, window_s] = numbers[..] else {
         return Err(USAGE.into());
@@ -134,6 +141,8 @@ fn trace(congestion_control: &str, numbers: &[&str]) -> Result<(), Box<dyn std::
         flows: flows as u32,
         lead_in_s: 0.0,
         window_s,
+        sack,
+        timestamps: true,
     };
     println!("flow    time   cwnd ssthresh srtt_ms  min_ms  unacked  rate_mbit retrans timeouts");
     let outcome = simulated::run(&point, 1, |time, flow, sender| {

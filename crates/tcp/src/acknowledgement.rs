@@ -162,8 +162,7 @@ impl Sender {
 
     pub(crate) fn take_sample(&mut self, cx: &mut Context<'_>, rtt: Duration) {
         cx.counters.sample(rtt);
-        let variance = self.variance();
-        self.rtt.sample(cx.now, rtt, (self.una, self.next), (variance, &cx.settings.timers));
+        self.rtt.sample(cx.now, rtt, (self.una, self.next), &cx.settings.timers);
     }
 
     #[inline]

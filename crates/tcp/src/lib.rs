@@ -39,7 +39,7 @@ pub use names::UnknownName;
 pub use presets::Preset;
 pub use segment::{Options, SackBlocks, Segment, SegmentError};
 pub use settings::{
-    Counting, DelayedAck, GrowthKind, Recovery, Settings, SlowStart, SpuriousDetection, Timers,
+    Counting, DelayedAck, GrowthKind, Recovery, RtoRule, Settings, SlowStart, SpuriousDetection, Timers,
 };
 pub use state::{Event, ResetReason, State};
 pub use stats::{RttStats, Stats};

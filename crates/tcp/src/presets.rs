@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::{Counting, DelayedAck, GrowthKind, Recovery, Settings, SlowStart, SpuriousDetection, Timers};
+use crate::{
+    Counting, DelayedAck, GrowthKind, Recovery, RtoRule, Settings, SlowStart, SpuriousDetection, Timers,
+};
 
 /// A stack of an era.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -75,6 +77,7 @@ const fn bsd_44() -> Settings {
         slow_start: SlowStart::Classic,
         spurious: SpuriousDetection::None,
         timers: Timers {
+            rto: RtoRule::Rfc6298,
             initial_rto: Duration::from_secs(6),
             min_rto: Duration::from_secs(1),
             max_rto: Duration::from_secs(64),
@@ -117,6 +120,7 @@ const fn linux_22() -> Settings {
         slow_start: SlowStart::Classic,
         spurious: SpuriousDetection::None,
         timers: Timers {
+            rto: RtoRule::Rfc6298,
             initial_rto: Duration::from_secs(3),
             min_rto: Duration::from_millis(200),
             max_rto: Duration::from_secs(120),
@@ -178,6 +182,7 @@ const fn opnet_reno() -> Settings {
         slow_start: SlowStart::Classic,
         spurious: SpuriousDetection::None,
         timers: Timers {
+            rto: RtoRule::Rfc6298,
             initial_rto: Duration::from_secs(3),
             min_rto: Duration::from_secs(1),
             max_rto: Duration::from_secs(64),
@@ -220,6 +225,7 @@ const fn ns2_reno() -> Settings {
         slow_start: SlowStart::Classic,
         spurious: SpuriousDetection::None,
         timers: Timers {
+            rto: RtoRule::Rfc6298,
             initial_rto: Duration::from_secs(6),
             min_rto: Duration::from_secs(1),
             max_rto: Duration::from_secs(60),
@@ -257,6 +263,7 @@ const fn linux_6() -> Settings {
         slow_start: SlowStart::HyStart,
         spurious: SpuriousDetection::Eifel,
         timers: Timers {
+            rto: RtoRule::Linux,
             initial_rto: Duration::from_secs(1),
             min_rto: Duration::from_millis(200),
             max_rto: Duration::from_secs(120),

@@ -13,18 +13,11 @@ use std::time::Duration;
 
 use trunkline_units::Instant;
 
-use crate::Timers;
 use crate::timers::{nanos, ticks};
+use crate::{RtoRule, Timers};
 
 const MEMORY_MS: u32 = 300_000;
 const MOST_BACKOFF: u8 = 16;
-
-/// How the variance is computed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Variance {
-    Rfc6298,
-    Linux,
-}
 
 #[derive(Debug)]
 pub(crate) struct Rtt {
@@ -103,13 +96,7 @@ impl Rtt {
 
     /// A sample that Karn's rule allows; `una` and `next` are the sender's.
     #[inline]
-    pub(crate) fn sample(
-        &mut self,
-        now: Instant,
-        rtt: Duration,
-        (una, next): (u64, u64),
-        (variance, timers): (Variance, &Timers),
-    ) {
+    pub(crate) fn sample(&mut self, now: Instant, rtt: Duration, (una, next): (u64, u64), timers: &Timers) {
         let now_ms = (now.as_nanos() / 1_000_000) as u32;
         let exact = nanos(rtt);
         if exact <= self.min || now_ms.wrapping_sub(self.min_at_ms) > MEMORY_MS {
@@ -127,8 +114,8 @@ impl Rtt {
         let error = measured.cast_signed() - self.srtt.cast_signed();
         self.srtt = if first { measured } else { self.srtt.saturating_add_signed(error / 8).max(1) };
         let error_us = u32::try_from(error.unsigned_abs() / 1000).unwrap_or(u32::MAX);
-        match variance {
-            Variance::Rfc6298 => {
+        match timers.rto {
+            RtoRule::Rfc6298 => {
                 // Four times rttvar: rttvar ← 3/4 rttvar + 1/4 |error|.
                 self.variance = if first {
                     error_us.saturating_mul(2)
@@ -139,7 +126,7 @@ impl Rtt {
                 let floor = micros(timers.min_rto);
                 self.rto = ((self.srtt / 1000) as u32).saturating_add(variance).max(floor);
             }
-            Variance::Linux => {
+            RtoRule::Linux => {
                 self.linux(first, error >= 0, error_us, (una, next), micros(timers.min_rto));
                 self.rto = ((self.srtt / 1000) as u32).saturating_add(self.variance);
             }
@@ -179,6 +166,7 @@ mod tests {
 
     fn timers(granularity: Duration, min_rto: Duration) -> Timers {
         Timers {
+            rto: RtoRule::Rfc6298,
             initial_rto: MS(1000),
             min_rto,
             max_rto: MS(64_000),
@@ -189,16 +177,12 @@ mod tests {
         }
     }
 
-    fn after(samples: &[u64], variance: Variance, timers: &Timers) -> Rtt {
-        let mut rtt = Rtt::new(timers);
+    fn after(samples: &[u64], rto: RtoRule, timers: &Timers) -> Rtt {
+        let timers = Timers { rto, ..*timers };
+        let mut rtt = Rtt::new(&timers);
         for (round, sample) in samples.iter().enumerate() {
             let place = round as u64 * 1000;
-            rtt.sample(
-                Instant::from_millis(10_000 + place),
-                MS(*sample),
-                (place + 1, place + 1000),
-                (variance, timers),
-            );
+            rtt.sample(Instant::from_millis(10_000 + place), MS(*sample), (place + 1, place + 1000), &timers);
         }
         rtt
     }
@@ -207,7 +191,7 @@ mod tests {
     fn the_first_sample_gives_three_times_itself() {
         // RFC 6298 §2.2: srtt = R, rttvar = R/2, RTO = srtt + 4·rttvar.
         let timers = timers(Duration::from_micros(1), MS(1));
-        let rtt = after(&[100], Variance::Rfc6298, &timers);
+        let rtt = after(&[100], RtoRule::Rfc6298, &timers);
         assert_eq!((rtt.srtt(), rtt.rto(&timers)), (Some(MS(100)), MS(300)));
     }
 
@@ -215,7 +199,7 @@ mod tests {
     fn further_samples_count_an_eighth_and_a_quarter() {
         // §2.3: rttvar = 3/4·50 + 1/4·80 = 57.5, srtt = 100 + 80/8 = 110.
         let timers = timers(Duration::from_micros(1), MS(1));
-        let rtt = after(&[100, 180], Variance::Rfc6298, &timers);
+        let rtt = after(&[100, 180], RtoRule::Rfc6298, &timers);
         assert_eq!((rtt.srtt(), rtt.rto(&timers)), (Some(MS(110)), MS(340)));
     }
 
@@ -223,8 +207,8 @@ mod tests {
     fn the_floor_is_of_the_sum_for_the_rfc_and_of_the_variance_for_linux() {
         let timers = timers(Duration::from_micros(1), MS(200));
         let steady = [50; 100];
-        assert_eq!(after(&steady, Variance::Rfc6298, &timers).rto(&timers), MS(200));
-        assert_eq!(after(&steady, Variance::Linux, &timers).rto(&timers), MS(250));
+        assert_eq!(after(&steady, RtoRule::Rfc6298, &timers).rto(&timers), MS(200));
+        assert_eq!(after(&steady, RtoRule::Linux, &timers).rto(&timers), MS(250));
     }
 
     #[test]
@@ -232,25 +216,25 @@ mod tests {
         let timers = timers(Duration::from_micros(1), MS(200));
         let mut samples = vec![50; 20];
         samples.push(1050);
-        let peak = after(&samples, Variance::Linux, &timers).rto(&timers);
+        let peak = after(&samples, RtoRule::Linux, &timers).rto(&timers);
         assert!(peak > MS(1100) && peak < MS(1250), "{peak:?}");
         samples.extend([50; 40]);
-        let later = after(&samples, Variance::Linux, &timers).rto(&timers);
+        let later = after(&samples, RtoRule::Linux, &timers).rto(&timers);
         assert!(later < MS(300), "{later:?}");
     }
 
     #[test]
     fn a_coarse_clock_measures_whole_ticks_and_at_least_one() {
         let timers = timers(MS(500), MS(1000));
-        assert_eq!(after(&[30], Variance::Rfc6298, &timers).srtt(), Some(MS(500)));
-        assert_eq!(after(&[1200], Variance::Rfc6298, &timers).srtt(), Some(MS(1500)));
-        assert_eq!(after(&[30], Variance::Rfc6298, &timers).min(), Some(MS(30)));
+        assert_eq!(after(&[30], RtoRule::Rfc6298, &timers).srtt(), Some(MS(500)));
+        assert_eq!(after(&[1200], RtoRule::Rfc6298, &timers).srtt(), Some(MS(1500)));
+        assert_eq!(after(&[30], RtoRule::Rfc6298, &timers).min(), Some(MS(30)));
     }
 
     #[test]
     fn back_off_doubles_up_to_the_ceiling_and_a_sample_ends_it() {
         let timers = timers(Duration::from_micros(1), MS(200));
-        let mut rtt = after(&[100], Variance::Rfc6298, &timers);
+        let mut rtt = after(&[100], RtoRule::Rfc6298, &timers);
         let seen: Vec<_> = (0..9)
             .map(|_| {
                 rtt.back_off();
@@ -258,7 +242,7 @@ mod tests {
             })
             .collect();
         assert_eq!(seen, [600, 1200, 2400, 4800, 9600, 19_200, 38_400, 64_000, 64_000]);
-        rtt.sample(Instant::from_millis(900), MS(100), (1, 2), (Variance::Rfc6298, &timers));
+        rtt.sample(Instant::from_millis(900), MS(100), (1, 2), &timers);
         assert_eq!(rtt.backoff, 0);
     }
 }

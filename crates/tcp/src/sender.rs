@@ -7,7 +7,7 @@ use trunkline_units::{Instant, Seq};
 use crate::congestion::{Cause, Congestion};
 use crate::delivery::Delivery;
 use crate::recovery::{Phase, Rack, Repair};
-use crate::rtt::{Rtt, Variance};
+use crate::rtt::Rtt;
 use crate::scoreboard::Scoreboard;
 use crate::silent::{Ceiling, Silent};
 use crate::stats::Counters;
@@ -98,9 +98,8 @@ impl Sender {
         let mut congestion = Congestion::new(settings, u32::from(silent.mss));
         let mut rtt = Rtt::new(&settings.timers);
         if silent.syn_rtt > 0 {
-            let variance = if silent.kind == Recovery::RackTlp { Variance::Linux } else { Variance::Rfc6298 };
             let sample = Duration::from_nanos(silent.syn_rtt);
-            rtt.sample(silent.syn_sent + sample, sample, (1, 1), (variance, &settings.timers));
+            rtt.sample(silent.syn_sent + sample, sample, (1, 1), &settings.timers);
         } else if silent.repeats > 0 {
             rtt.fall_back(FALL_BACK);
         }
@@ -170,11 +169,6 @@ impl Sender {
     #[inline]
     pub(crate) fn repair(&mut self) -> &mut Repair {
         self.repair.get_or_insert_default()
-    }
-
-    #[inline]
-    pub(crate) fn variance(&self) -> Variance {
-        if self.kind == Recovery::RackTlp { Variance::Linux } else { Variance::Rfc6298 }
     }
 
     #[inline]

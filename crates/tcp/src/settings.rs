@@ -110,9 +110,33 @@ pub struct DelayedAck {
     pub pushed: bool,
 }
 
+/// How the retransmission timeout follows from round-trip samples, and when its timer begins anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RtoRule {
+    /// RFC 6298: `RTO = max(srtt + 4·rttvar, floor)`. In a recovery without SACK only the first partial acknowledgement
+    /// restarts the timer (RFC 6582 §3.2 step 3, "Impatient").
+    Rfc6298,
+    /// Linux since 2.4: the variance is the largest mean deviation of the last round trip and the floor is one of the
+    /// variance, so that `RTO = srtt + max(4·mdev, floor)`. Each acknowledgement that advances restarts the timer ("Slow but
+    /// Steady", RFC 6582 §4).
+    Linux,
+}
+
+impl RtoRule {
+    /// The name that results print.
+    pub const fn name(self) -> &'static str {
+        match self {
+            RtoRule::Rfc6298 => "rfc6298",
+            RtoRule::Linux => "linux",
+        }
+    }
+}
+
 /// Timers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Timers {
+    /// See [`RtoRule`].
+    pub rto: RtoRule,
     /// Before the first sample (RFC 6298 §2.1; 3 s before it).
     pub initial_rto: Duration,
     /// Floor (RFC 6298 §2.4).

@@ -5,7 +5,7 @@ mod common;
 use std::time::Duration;
 
 use common::{End, Fate, MSS, Pair, ms, plain};
-use trunkline_tcp::{Counting, Recovery, Settings, SpuriousDetection};
+use trunkline_tcp::{Counting, Recovery, RtoRule, Settings, SpuriousDetection};
 use trunkline_units::{Rate, Seq};
 
 /// Round trip of all scripts: 100 ms.
@@ -13,7 +13,11 @@ const DELAY: Duration = Duration::from_millis(50);
 
 fn with(recovery: Recovery) -> Settings {
     let sack = matches!(recovery, Recovery::Sack | Recovery::RackTlp);
-    Settings { recovery, sack, ..plain() }
+    let mut settings = Settings { recovery, sack, ..plain() };
+    if recovery == Recovery::RackTlp {
+        settings.timers.rto = RtoRule::Linux;
+    }
+    settings
 }
 
 /// Writes so many segments, drops those numbered, and runs for a while.
@@ -268,6 +272,27 @@ fn the_reordering_window_widens_with_each_reported_duplicate() {
     }
     assert_eq!(repeats, [1, 0, 0]);
     assert_eq!(pair.server.stats().duplicates_received, 1);
+}
+
+/// Ten losses of one window take ten round trips to repair without SACK. With samples of every acknowledgement the
+/// variance has decayed by then, so RFC 6298's timeout is hardly more than a round trip, and a timer that only the first partial
+/// acknowledgement restarts runs out. Linux restarts it each time, and adds its floor to the round trip.
+#[test]
+fn a_recovery_without_sack_lasts_many_round_trips_without_a_timeout_by_linux_rule() {
+    let lost: Vec<u64> = (100..120).step_by(2).collect();
+    let timeouts = |rto, timestamps| {
+        let mut settings = Settings { timestamps, initial_window: 40, ..with(Recovery::NewReno) };
+        settings.timers.rto = rto;
+        settings.receive_buffer = 1 << 20;
+        settings.window_scaling = true;
+        let pair = script(settings, 200, &lost, 6000);
+        assert_eq!(pair.server.received(), u64::from(200 * MSS), "{rto:?}");
+        pair.client.stats().timeouts
+    };
+    for timestamps in [false, true] {
+        assert_eq!(timeouts(RtoRule::Linux, timestamps), 0, "timestamps {timestamps}");
+    }
+    assert!(timeouts(RtoRule::Rfc6298, true) > 0, "the script no longer shows the difference");
 }
 
 #[test]

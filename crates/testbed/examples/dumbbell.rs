@@ -12,17 +12,23 @@ use trunkline_testbed::dumbbell::{DumbbellSettings, measure};
 use trunkline_testbed::{interrupt, privilege};
 use trunkline_units::Rate;
 
-const USAGE: &str = "usage: dumbbell <reno|cubic|bbr> <Mbit/s> <ms> <packets> <loss %> <flows> <seconds>";
+const USAGE: &str =
+    "usage: dumbbell <reno|cubic|bbr> <Mbit/s> <ms> <packets> <loss %> <flows> <seconds> [no-sack]";
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     privilege::acquire()?;
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [congestion_control, numbers @ ..] = arguments.as_slice() else { return Err(USAGE.into()) };
+    let (arguments, sack) = match arguments.as_slice() {
+        [rest @ .., last] if last == "no-sack" => (rest, false),
+        all => (all, true),
+    };
+    let [congestion_control, numbers @ ..] = arguments else { return Err(USAGE.into()) };
     let numbers = numbers.iter().map(|text| text.parse()).collect::<Result<Vec<f64>, _>>()?;
     let [mbit, millis, packets, loss, flows, seconds] = numbers[..] else { return Err(USAGE.into()) };
     let queue = QueueSettings::TailDrop(Limits { segments: packets as u32, bytes: u64::MAX });
     let settings = DumbbellSettings {
         loss: loss / 100.0,
+        sack,
         flows: flows as u32,
         lead_in: Duration::ZERO,
         window: Duration::from_secs_f64(seconds),

@@ -62,6 +62,10 @@ pub struct DumbbellSettings {
     pub watch: Duration,
     /// Of the losses.
     pub seed: u64,
+    /// Selective acknowledgements (RFC 2018), at both hosts.
+    pub sack: bool,
+    /// Timestamps (RFC 7323), at both hosts.
+    pub timestamps: bool,
 }
 
 impl DumbbellSettings {
@@ -81,6 +85,8 @@ impl DumbbellSettings {
             window: Duration::from_secs(20),
             watch: Duration::from_millis(20),
             seed: 1,
+            sack: true,
+            timestamps: true,
         }
     }
 
@@ -204,14 +210,15 @@ pub fn measure(settings: &DumbbellSettings, stop: &Stop) -> Result<DumbbellRepor
 fn host(name: &str, settings: &DumbbellSettings) -> Result<Host, HostError> {
     let host = Host::new(name)?;
     let fixed = format!("4096 {0} {0}", settings.buffer_bytes);
+    let switch = |on: bool| if on { "1" } else { "0" };
     for (path, value) in [
         ("net.ipv4.tcp_rmem", fixed.as_str()),
         ("net.ipv4.tcp_wmem", &fixed),
         ("net.ipv4.tcp_moderate_rcvbuf", "0"),
         ("net.ipv4.tcp_no_metrics_save", "1"),
         // What the model is set to as well, and what Linux does by itself.
-        ("net.ipv4.tcp_sack", "1"),
-        ("net.ipv4.tcp_timestamps", "1"),
+        ("net.ipv4.tcp_sack", switch(settings.sack)),
+        ("net.ipv4.tcp_timestamps", switch(settings.timestamps)),
         ("net.ipv4.tcp_window_scaling", "1"),
         ("net.ipv4.tcp_ecn", "0"),
         ("net.ipv4.tcp_recovery", "1"),

@@ -1,6 +1,6 @@
 //! The simulator's `linux-6` against real Linux: what was recorded of it, and a few points measured now.
 //!
-//! `data/kernel.json` and `data/seam.json` are of Linux 6.18, 250 Hz, November 2026, by `examples/kernel.rs`, which says how to
+//! `data/kernel.json`, `data/without-sack.json` and `data/seam.json` are of Linux 6.18, 250 Hz, November 2026, by `examples/kernel.rs`, which says how to
 //! make them anew. The grid is in `points.rs`.
 
 mod comparison;
@@ -32,6 +32,24 @@ fn linux_6_does_what_a_kernel_was_recorded_to_do() {
     println!("{summary}");
     assert!(summary.median_error <= 0.05 && summary.worst_error <= 0.15, "{summary}");
     assert!(summary.median_factor <= 1.1 && summary.worst_factor <= 1.3, "{summary}");
+}
+
+#[test]
+fn newreno_does_what_a_kernel_without_sack_was_recorded_to_do() {
+    let recording: Recording<Outcome> =
+        serde_json::from_str(include_str!("../data/without-sack.json")).expect("the recording");
+    let measured: Vec<_> = recording.points.iter().map(|measured| measured.point.clone()).collect();
+    assert_eq!(measured, points::without_sack());
+    // Nothing in these points is random.
+    let comparisons: Vec<_> = recording.points.iter().map(|measured| comparison::of(measured, 1)).collect();
+    println!("{}\n{}", recording.machine, comparison::HEADER);
+    for comparison in &comparisons {
+        println!("{comparison}");
+    }
+    let summary = Summary::of(&comparisons);
+    println!("{summary}");
+    assert!(summary.median_error <= 0.01 && summary.worst_error <= 0.03, "{summary}");
+    assert!(summary.median_factor <= 1.05 && summary.worst_factor <= 1.15, "{summary}");
 }
 
 #[test]

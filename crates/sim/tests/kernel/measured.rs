@@ -21,6 +21,9 @@ pub(crate) fn run(point: &Point, seed: u64, stop: &Stop) -> Result<(Outcome, Sna
         window: seconds(point.window_s),
         // Or the same packets would be lost at each point.
         seed: Rng::new(seed, &point.name()).next_u64(),
+        sack: point.sack,
+        timestamps: point.timestamps,
+        buffer_bytes: point.buffer_bytes(),
         ..DumbbellSettings::new(
             Rate::from_mbit(point.rate_mbit),
             seconds(point.round_trip_ms / 1e3),

@@ -21,13 +21,31 @@ pub(crate) struct Point {
     pub(crate) lead_in_s: f64,
     /// The window.
     pub(crate) window_s: f64,
+    /// Selective acknowledgements.
+    #[serde(default = "on")]
+    pub(crate) sack: bool,
+    /// Timestamps.
+    #[serde(default = "on")]
+    pub(crate) timestamps: bool,
+}
+
+fn on() -> bool {
+    true
 }
 
 impl Point {
+    /// Of each socket on the kernel, in its accounting. `NewReno` sends new data for as long as it repairs, a segment each
+    /// round trip, and the receiver has to keep it all: with less, the kernel drops what it had accepted (`tcp_prune_queue`).
+    pub(crate) fn buffer_bytes(&self) -> u64 {
+        if self.sack { 6 << 20 } else { 60 << 20 }
+    }
+
     /// As people read it.
     pub(crate) fn name(&self) -> String {
+        let sack = if self.sack { "" } else { " no SACK" };
+        let timestamps = if self.timestamps { "" } else { " no timestamps" };
         format!(
-            "{} {} Mbit/s {} ms {} packets {} % x{}",
+            "{} {} Mbit/s {} ms {} packets {} % x{}{sack}{timestamps}",
             self.congestion_control,
             self.rate_mbit,
             self.round_trip_ms,
@@ -72,6 +90,19 @@ pub(crate) fn few() -> Vec<Point> {
     grid().into_iter().filter(certain).collect()
 }
 
+/// One Reno flow without SACK over 10 Mbit/s and a queue of 50 packets, at round trips from 10 to 400 ms, with and without
+/// timestamps: what is lost is found by duplicates alone, and repaired a segment each round trip.
+pub(crate) fn without_sack() -> Vec<Point> {
+    let delays = [10.0, 40.0, 100.0, 200.0, 400.0];
+    let one = |(delay, timestamps)| Point {
+        window_s: 115.0,
+        sack: false,
+        timestamps,
+        ..point("reno", (10.0, delay, 50, 0.0, 1))
+    };
+    delays.into_iter().flat_map(|delay| [(delay, true), (delay, false)]).map(one).collect()
+}
+
 fn point(congestion_control: &str, path: (f64, f64, u32, f64, u32)) -> Point {
     let (rate_mbit, round_trip_ms, queue_packets, loss_percent, flows) = path;
     Point {
@@ -84,5 +115,7 @@ fn point(congestion_control: &str, path: (f64, f64, u32, f64, u32)) -> Point {
         lead_in_s: 5.0,
         // Long enough for losses by chance to be about as many as they should be.
         window_s: if loss_percent > 0.0 { 100.0 } else { 25.0 },
+        sack: true,
+        timestamps: true,
     }
 }

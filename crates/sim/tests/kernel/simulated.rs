@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use trunkline_queue::{Limits, Settings as QueueSettings};
 use trunkline_sim::{Distribution, LinkSettings, Loss, Network, Pattern, SourceId, TcpTraffic, both};
-use trunkline_tcp::{Endpoint, Preset, Settings};
+use trunkline_tcp::{Endpoint, Preset, Recovery, Settings};
 use trunkline_units::Rate;
 
 use super::outcome::{Outcome, Snapshot};
@@ -13,7 +13,7 @@ use super::points::Point;
 /// As often as a kernel's connections are asked.
 const SAMPLE: Duration = Duration::from_millis(20);
 
-/// What the testbed's receivers offer of their 6 MB, of which the kernel sets a part aside for its own: at first, and once
+/// What the testbed's receivers offer of a buffer of 6 MiB, of which the kernel sets a part aside for its own: at first, and once
 /// they know how large segments are.
 const FIRST_WINDOW: u64 = 3_144_960;
 const RECEIVE_BUFFER: u64 = 3_930_752;
@@ -37,8 +37,16 @@ fn network(point: &Point, seed: u64) -> (Network, SourceId, trunkline_sim::LinkI
         "reno" => Preset::Linux6Reno,
         _ => Preset::Linux6,
     };
-    let tcp =
-        Settings { first_window: Some(FIRST_WINDOW), receive_buffer: RECEIVE_BUFFER, ..preset.settings() };
+    let preset =
+        if point.sack { preset.settings() } else { preset.settings().with_recovery(Recovery::NewReno) };
+    let part = |of_six_mebibytes: u64| of_six_mebibytes * (point.buffer_bytes() >> 20) / 6;
+    let tcp = Settings {
+        first_window: Some(part(FIRST_WINDOW)),
+        receive_buffer: part(RECEIVE_BUFFER),
+        send_buffer: part(preset.send_buffer),
+        timestamps: point.timestamps,
+        ..preset
+    };
     let flows = network.tcp(TcpTraffic {
         client,
         server,

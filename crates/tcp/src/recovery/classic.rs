@@ -3,17 +3,17 @@
 //! Tahoe (Jacobson 1988): the third duplicate is a timeout that came early; from one segment, in order. Reno (RFC 2581
 //! §3.2): repeat, halve, let each further duplicate send a new segment, and be done with the first acknowledgement of
 //! new data, which is too soon if more was lost. `NewReno` (RFC 6582): go on until all that was in flight has been
-//! acknowledged, with a repeat for each acknowledgement that falls short; only the first of these puts
-//! the timer off.
+//! acknowledged, with a repeat for each acknowledgement that falls short; whether each of these or only the first restarts
+//! the timer is a setting ([`RtoRule`]).
 //!
 //! Duplicates of what was repeated after a timeout mean nothing: RFC 6582 §4's `recover`, here for all three. Only
 //! `NewReno` keeps it for losses found by duplicates: the others may halve twice in one window.
 
-use crate::Recovery;
 use crate::acknowledgement::Arrival;
 use crate::congestion::Cause;
 use crate::recovery::{Phase, Verdict};
 use crate::sender::{Context, Sender};
+use crate::{Recovery, RtoRule};
 
 impl Sender {
     #[inline]
@@ -72,7 +72,8 @@ impl Sender {
         let deflated = self.congestion.cwnd().saturating_sub(arrival.advanced);
         let back = if arrival.advanced >= mss { mss } else { 0 };
         self.congestion.set_cwnd(deflated + back);
-        !std::mem::replace(&mut self.repair().partial, true)
+        let first = !std::mem::replace(&mut self.repair().partial, true);
+        first || cx.settings.timers.rto == RtoRule::Linux
     }
 
     fn classic_duplicate(&mut self, cx: &mut Context<'_>) {

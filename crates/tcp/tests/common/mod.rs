@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use trunkline_packet::TcpFlags;
 use trunkline_tcp::{
-    Counting, DelayedAck, Endpoint, Event, GrowthKind, Recovery, Segment, Settings, SlowStart,
+    Counting, DelayedAck, Endpoint, Event, GrowthKind, Recovery, RtoRule, Segment, Settings, SlowStart,
     SpuriousDetection, State, Timers,
 };
 use trunkline_units::{Instant, Rate, Seq};
@@ -28,6 +28,7 @@ pub fn plain() -> Settings {
         slow_start: SlowStart::Classic,
         spurious: SpuriousDetection::None,
         timers: Timers {
+            rto: RtoRule::Rfc6298,
             initial_rto: ms(1000),
             min_rto: ms(200),
             max_rto: ms(60_000),
