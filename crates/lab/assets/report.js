@@ -112,6 +112,15 @@
       return SYMBOLS[(this.dashed ? line.dash : line.colour) % SYMBOLS.length];
     }
 
+    // A line on which others lie is wider and paler than they are, and so are its marks.
+    wider(line) {
+      return 5 * (line.beneath ?? 0);
+    }
+
+    pale(line) {
+      return line.beneath ? 0.4 : 1;
+    }
+
     filled() {
       return this.chart.kind === "bar" || this.chart.kind === "histogram";
     }
@@ -165,7 +174,7 @@
         triangle: `<path d="M11 3l4.2 7.5H6.8z" fill="${colour}"/>`,
       }[this.symbol(line)] ?? `<path d="M6.8 3.5h8.4L11 11z" fill="${colour}"/>`;
       const dashes = dash === "solid" ? "" : `stroke-dasharray="${dash.join(" ")}"`;
-      const stroke = `<path d="M0 7h22" stroke="${colour}" stroke-width="2" ${dashes}/>`;
+      const stroke = `<path d="M0 7h22" stroke="${colour}" stroke-width="${Math.min(12, 2 + this.wider(line))}" stroke-opacity="${this.pale(line)}" ${dashes}/>`;
       return this.svg(stroke + (this.chart.kind === "series" ? "" : mark));
     }
 
@@ -297,10 +306,10 @@
           name: line.name,
           data: line.points.map((dot) => [dot[0], dot[1]]),
           symbol: marks ? this.symbol(line) : "none",
-          symbolSize: 8,
+          symbolSize: 8 + 1.5 * this.wider(line),
           showAllSymbol: true,
-          lineStyle: { color: colour, width: chart.kind === "series" ? 1.5 : 2, type: DASHES[line.dash] },
-          itemStyle: { color: colour },
+          lineStyle: { color: colour, width: (chart.kind === "series" ? 1.5 : 2) + this.wider(line), opacity: this.pale(line), type: DASHES[line.dash] },
+          itemStyle: { color: colour, opacity: this.pale(line) },
           emphasis: { disabled: true },
           z: 3,
         });
@@ -326,7 +335,7 @@
             step: "end",
             data: [[first[0], 0], ...line.points],
             symbol: "none",
-            lineStyle: { color: colour, width: 1.5, type: DASHES[line.dash] },
+            lineStyle: { color: colour, width: 1.5 + this.wider(line), opacity: this.pale(line), type: DASHES[line.dash] },
             itemStyle: { color: colour },
             // Many areas upon each other are of no colour.
             areaStyle: { color: colour, opacity: shown.length > 3 ? 0 : 0.28 },

@@ -24,6 +24,7 @@ pub mod scenario;
 pub mod schema;
 pub mod statistics;
 pub mod store;
+pub mod swept;
 pub mod verdict;
 
 pub use trunkline_tcp::GrowthKind;

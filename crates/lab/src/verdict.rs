@@ -125,10 +125,11 @@ pub fn judge<'p>(
 ) -> Judgement {
     let points: Vec<&Point> = points.into_iter().collect();
     let units = |metric: &str| Ok(catalogue::unit(metric));
+    let reasons = if experiment.is_quick() { Reasons::LeftOut } else { Reasons::Quoted };
     let table = Table::new(points.iter().copied(), results, &units);
     let mut judgement = Judgement::default();
     for claim in &experiment.claims {
-        let outcome = decide(claim, &table).unwrap_or_else(|error| {
+        let outcome = decide(claim, &table, reasons).unwrap_or_else(|error| {
             let text = format!("could not be decided: {}", error.message);
             judgement.undecided.push(format!("{:?} {text}", claim.text));
             ClaimOutcome { text: claim.text.clone(), verdict: Verdict::Undecided, why: text }
@@ -139,7 +140,8 @@ pub fn judge<'p>(
         for cell in &published.values {
             for point in points.iter().filter(|point| is_at(point, cell)) {
                 let ours = results.iter().find(|result| result.point == **point);
-                judgement.comparisons.push(compare(published, cell, point, ours));
+                let comparison = compare(published, cell, point, ours);
+                judgement.comparisons.push(reasons.applied_to(comparison));
             }
         }
     }
@@ -158,11 +160,33 @@ pub fn annotate(results: &mut [PointResult], judgement: &Judgement) {
     }
 }
 
-fn decide(claim: &Claim, table: &Table<'_>) -> Result<ClaimOutcome, ConditionError> {
+/// What becomes of the reasons that a file gives for what does not hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reasons {
+    Quoted,
+    /// They are of full runs, and these are quick ones.
+    LeftOut,
+}
+
+impl Reasons {
+    fn of(self, claim: &Claim) -> Option<&str> {
+        claim.why.as_deref().filter(|why| self == Reasons::Quoted && !why.is_empty())
+    }
+
+    fn applied_to(self, comparison: Comparison) -> Comparison {
+        match self {
+            // A value that is not there has a reason of these runs.
+            Reasons::LeftOut if comparison.ours.is_some() => Comparison { why: None, ..comparison },
+            Reasons::LeftOut | Reasons::Quoted => comparison,
+        }
+    }
+}
+
+fn decide(claim: &Claim, table: &Table<'_>, reasons: Reasons) -> Result<ClaimOutcome, ConditionError> {
     let outcome = |verdict, why| ClaimOutcome { text: claim.text.clone(), verdict, why };
-    let reason = |facts: String| match &claim.why {
-        Some(why) if !why.is_empty() => format!("{facts}. {why}"),
-        _ => facts,
+    let reason = |facts: String| match reasons.of(claim) {
+        Some(why) => format!("{facts}. {why}"),
+        None => facts,
     };
     let holds = Condition::parse(&claim.holds)?.judge(table)?;
     if holds.holds {
@@ -372,6 +396,22 @@ mod tests {
             judgement.tally(&experiment, ClaimKind::Ours),
             Tally { holds: 0, differs: 0, fails: 1, undecided: 0 }
         );
+    }
+
+    #[test]
+    fn a_quick_run_is_judged_alike_and_given_no_reason_of_full_runs() {
+        let full: Experiment = toml::from_str(FILE).unwrap();
+        let text = FILE.replacen("title =", "quick.applied = true\ntitle =", 1);
+        let quick: Experiment = toml::from_str(&text).unwrap();
+        let [full, quick] = [full, quick].map(|experiment| judge_all(&experiment, &results()));
+        let verdicts = |judgement: &Judgement| -> Vec<Verdict> {
+            let claims = judgement.claims.iter().map(|claim| claim.verdict);
+            claims.chain(judgement.comparisons.iter().map(|cell| cell.verdict)).collect()
+        };
+        assert_eq!(verdicts(&full), verdicts(&quick));
+        assert!(full.claims[1].why.ends_with("It is not.") && !quick.claims[1].why.contains("It is not."));
+        assert!(quick.claims[1].why.starts_with("410 ms ≥ 400 ms"), "its numbers are there");
+        assert!(full.comparisons[1].why.is_some() && quick.comparisons[1].why.is_none());
     }
 
     #[test]

@@ -112,9 +112,17 @@ impl Temporary {
             }
             (name.to_owned(), octets)
         };
-        ["experiment.toml", "runs.jsonl", "results.jsonl", "runs.parquet", "report.html", "report.md"]
-            .map(read)
-            .into()
+        [
+            "experiment.toml",
+            "runs.jsonl",
+            "results.jsonl",
+            "runs.parquet",
+            "metrics.parquet",
+            "report.html",
+            "report.md",
+        ]
+        .map(read)
+        .into()
     }
 }
 
@@ -179,6 +187,11 @@ fn a_person_reads_verdicts_and_where_the_report_is() {
         assert!(text.contains(part), "{part}: {text}");
     }
     assert!(!text.contains('\x1b'), "no colours without a terminal");
+    assert!(text.starts_with("sample  A file over a link (quick run)"), "{text}");
+    for (name, part) in [("out/sample/report.md", "A quick run: "), ("out/index.md", "quick runs")] {
+        let page = fs::read_to_string(temporary.0.join(name)).expect(name);
+        assert!(page.contains(part), "{name}: {page}");
+    }
     assert_eq!(temporary.lines("out"), 3);
 }
 
@@ -191,7 +204,7 @@ fn of_what_claims_nothing_a_person_reads_what_the_traffic_got() {
     assert_ends_with(&output, 0, "");
     let text = String::from_utf8(output.stdout).expect("text");
     let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(lines[..2], ["sample  A file over a link", "  rate=1 Mbit/s"]);
+    assert_eq!(lines[..2], ["sample  A file over a link (quick run)", "  rate=1 Mbit/s"]);
     assert!(lines[2].starts_with("    tcp.goodput  ") && lines[2].ends_with("kbit/s"), "{text}");
     assert!(
         lines.contains(&"  rate=4 Mbit/s") && text.contains("  report: out/sample/report.html"),

@@ -112,7 +112,7 @@ fn the_number_of_threads_changes_nothing() {
     whole(&many, 5, Begin::Fresh);
     assert!(one.files() == many.files());
     let names: Vec<_> = one.files().into_iter().map(|(name, _)| name).collect();
-    assert_eq!(names, ["experiment.toml", "results.jsonl", "runs.jsonl", "runs.parquet"]);
+    assert_eq!(names, ["experiment.toml", "metrics.parquet", "results.jsonl", "runs.jsonl", "runs.parquet"]);
 }
 
 #[test]

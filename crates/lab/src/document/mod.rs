@@ -126,7 +126,9 @@ impl Document {
         let Some(quick) = self.experiment.quick.clone() else { return Ok(()) };
         let runs = Value::Integer(i64::from(quick.runs));
         let sets = quick.set.iter().map(|(path, value)| (path.as_str(), value));
-        let all: Vec<_> = std::iter::once(("runs", &runs)).chain(sets).collect();
+        let applied = Value::Boolean(true);
+        let first = [("runs", &runs), ("quick.applied", &applied)];
+        let all: Vec<_> = first.into_iter().chain(sets).collect();
         self.change(&all, "in a quick run")
     }
 

@@ -107,6 +107,13 @@ pub struct Experiment {
     pub figures: Vec<Figure>,
 }
 
+impl Experiment {
+    /// Whether it is what its `[quick]` made of it.
+    pub fn is_quick(&self) -> bool {
+        self.quick.as_ref().is_some_and(|quick| quick.applied)
+    }
+}
+
 const fn five() -> u32 {
     5
 }

@@ -4,8 +4,8 @@ use indexmap::{IndexMap, IndexSet};
 
 use super::unit::{Base, Unit};
 use crate::experiment::Experiment;
-use crate::quantity::{Rate, Share, Size, Time};
 use crate::results::{Point, PointResult};
+use crate::swept::{self, Kind, Number};
 
 /// What a value of a file is called in a point.
 pub(super) fn name_of(value: &toml::Value) -> String {
@@ -20,8 +20,7 @@ fn same(name: &str, wanted: &toml::Value) -> bool {
         return several.iter().any(|wanted| same(name, wanted));
     }
     let wanted = name_of(wanted);
-    let number = |text: &str| Number::read(text).map(|number| (number.base, number.value));
-    name == wanted || number(name).is_some_and(|ours| number(&wanted) == Some(ours))
+    name == wanted || Number::read(name).is_some_and(|ours| Number::read(&wanted) == Some(ours))
 }
 
 /// Results at the points that have these values.
@@ -92,46 +91,19 @@ pub(super) fn groups<'a>(results: &[&'a PointResult], axes: &[String]) -> Vec<(P
     groups
 }
 
-/// A name that is a number, perhaps with a unit.
-struct Number {
-    value: f64,
-    base: Option<Base>,
-}
-
-impl Number {
-    fn read(text: &str) -> Option<Self> {
-        if let Some(value) = text.trim().parse().ok().filter(|value: &f64| value.is_finite()) {
-            return Some(Self { value, base: None });
-        }
-        let with = |base, value| Some(Self { value, base: Some(base) });
-        if let Ok(Time(time)) = text.parse() {
-            return with(Base::Seconds, time.as_secs_f64());
-        }
-        if let Ok(Rate(rate)) = text.parse() {
-            return with(Base::BitsPerSecond, rate.bits_per_second() as f64);
-        }
-        if let Ok(Size(bytes)) = text.parse() {
-            return with(Base::Octets, bytes as f64);
-        }
-        text.contains('%')
-            .then(|| text.parse().ok())
-            .flatten()
-            .and_then(|Share(share)| with(Base::Share, share))
-    }
-}
-
 /// Where the values of an axis lie, if all of them are numbers of one kind: in the unit that its label names, or one that fits; and that.
 pub(super) fn positions(values: &[String], label: &str) -> Option<(Vec<f64>, Unit)> {
-    let numbers: Vec<Number> = values.iter().map(|value| Number::read(value)).collect::<Option<_>>()?;
-    let base = numbers.first()?.base;
-    if numbers.iter().any(|number| number.base != base) {
-        return None;
-    }
-    let fitting = |base: Base| {
-        base.named_in(label).unwrap_or_else(|| base.fitting(numbers.iter().map(|number| number.value)))
+    let (kind, numbers) = swept::numbers(values.iter().map(String::as_str))?;
+    let base = match kind {
+        Kind::Plain => None,
+        Kind::Time => Some(Base::Seconds),
+        Kind::Rate => Some(Base::BitsPerSecond),
+        Kind::Size => Some(Base::Octets),
+        Kind::Share => Some(Base::Share),
     };
+    let fitting = |base: Base| base.named_in(label).unwrap_or_else(|| base.fitting(numbers.iter().copied()));
     let unit = base.map_or_else(Unit::none, fitting);
-    Some((numbers.iter().map(|number| unit.show(number.value)).collect(), unit))
+    Some((numbers.iter().map(|number| unit.show(*number)).collect(), unit))
 }
 
 #[cfg(test)]

@@ -24,8 +24,15 @@ pub enum ReportError {
 }
 
 /// Files that may lie beside a report, in the order in which it shows them.
-const FILES: [&str; 6] =
-    ["experiment.toml", "results.jsonl", "runs.jsonl", "runs.parquet", "series.parquet", MARKDOWN];
+const FILES: [&str; 7] = [
+    "experiment.toml",
+    "results.jsonl",
+    "runs.jsonl",
+    "runs.parquet",
+    "metrics.parquet",
+    "series.parquet",
+    MARKDOWN,
+];
 
 /// Writes an experiment's page and its Markdown beside its results, and gives its line of the index.
 pub fn write(directory: &Directory) -> Result<Entry, ReportError> {

@@ -10,7 +10,7 @@ use maud::{Markup, html};
 use super::markdown::{Align, plain, table};
 use super::material::Material;
 use super::page::{badge, document, inline, tallies};
-use super::{PAGE, Shortfall, Whose, paper, shortfalls, sign, word};
+use super::{PAGE, QUICK, Shortfall, Whose, paper, shortfalls, sign, word};
 use crate::results::Verdict;
 use crate::verdict::Tally;
 
@@ -35,6 +35,8 @@ pub struct Entry {
     pub cells: Tally,
     /// What of all that does not hold, and why.
     pub shortfalls: Vec<Shortfall>,
+    /// Whether it is a quick run.
+    pub quick: bool,
     /// Runs.
     pub runs: usize,
     /// How many there are to be.
@@ -59,6 +61,7 @@ impl Entry {
             ours: material.our_claims(),
             cells: material.judgement.cells(),
             shortfalls: shortfalls(experiment, material.judgement),
+            quick: experiment.is_quick(),
             runs: material.runs.len(),
             planned: material.planned,
             each: material.most_runs(),
@@ -136,6 +139,24 @@ fn runs(entries: &[Entry], all: &Sum) -> String {
     }
 }
 
+/// What is said where some are quick runs.
+fn quick(entries: &[Entry]) -> Option<String> {
+    let some = match entries.iter().filter(|entry| entry.quick).count() {
+        0 => return None,
+        count if count == entries.len() => "All of these are quick runs".to_owned(),
+        1 => format!("1 of the {} experiments is a quick run and says so", entries.len()),
+        count => format!("{count} of the {} experiments are quick runs and say so", entries.len()),
+    };
+    Some(format!(
+        "{some}: fewer and shorter runs, and not all points. Their verdicts are of these runs; the reasons in the files are of full runs and are left out."
+    ))
+}
+
+/// Behind the title of a quick run, and how many of its runs there are if they are not all.
+fn remarks(entry: &Entry) -> Vec<String> {
+    entry.quick.then(|| QUICK.to_owned()).into_iter().chain(part_of_runs(entry)).collect()
+}
+
 /// The page over all experiments. It lies in the directory that has theirs.
 pub fn index(entries: &[Entry], version: &str) -> String {
     let papers = by_paper(entries);
@@ -146,6 +167,7 @@ pub fn index(entries: &[Entry], version: &str) -> String {
             h1 { (TITLE) }
             p.soft { (entries.len()) " experiments, " (runs(entries, &all)) ", Trunkline " (version)
                 @if let Some(took) = all.took { "; they took one processor " (time(took)) } "." }
+            @if let Some(quick) = quick(entries) { p.quick { (quick) } }
             (tallies(&[("The papers’ claims", all.claims), ("The papers’ values", all.cells), ("Claims of ours", all.ours)]))
             p.soft.foot { (MEANING) }
         }
@@ -240,7 +262,7 @@ fn row(entry: &Entry, timed: bool) -> Markup {
         th scope="row" { a href=(link(&entry.id)) { (entry.id) }
             @for alias in &entry.aliases { br; span.soft { (alias) } } }
         td { (entry.title) @if let Some(source) = &entry.source { br; span.soft { (source) } }
-            @if let Some(part) = part_of_runs(entry) { br; span.soft { (part) } } }
+            @if !remarks(entry).is_empty() { br; span.soft { (remarks(entry).join(", ")) } } }
         td.number { (marks(entry.claims)) }
         td.number { (marks(entry.cells)) }
         td.number { (marks(entry.ours)) }
@@ -266,6 +288,9 @@ pub fn index_markdown(entries: &[Entry], version: &str) -> String {
         format!("# {TITLE}\n\n{} experiments, {}, Trunkline {version}.", entries.len(), runs(entries, &all));
     if !papers.contains_key(&None) {
         text.push_str(" To have them again, with a page for each: `trunkline lab papers`, or `trunkline lab papers NAME` for one of them or one paper. The simulator gives the same numbers for the same file and seed.");
+    }
+    if let Some(quick) = quick(entries) {
+        let _ = write!(text, "\n\n**{quick}**");
     }
     let _ = write!(text, "\n\n{MEANING}\n\n{}", by_paper_markdown(&papers, &all));
     for (id, entries) in &papers {
@@ -304,8 +329,9 @@ fn experiments_markdown(entries: &[&Entry]) -> String {
     let rows: Vec<Vec<String>> = entries
         .iter()
         .map(|entry| {
-            let part = part_of_runs(entry).map(|part| format!(" ({part})")).unwrap_or_default();
-            let mut row = vec![format!("`{}`", entry.id), plain(&format!("{}{part}", entry.title))];
+            let remarks = remarks(entry).join(", ");
+            let remarks = if remarks.is_empty() { remarks } else { format!(" ({remarks})") };
+            let mut row = vec![format!("`{}`", entry.id), plain(&format!("{}{remarks}", entry.title))];
             row.extend([entry.claims, entry.cells, entry.ours].map(marked));
             row
         })

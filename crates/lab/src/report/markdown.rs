@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::material::Material;
 use super::table::{Grid, GridCell, GridRow, all};
-use super::{page, paper, sign, told, verb, word};
+use super::{QUICK_MEANING, page, paper, sign, told, verb, word};
 use crate::experiment::ClaimKind;
 use crate::verdict::Tally;
 
@@ -92,6 +92,9 @@ fn grid(grid: &Grid) -> String {
         .map(|column| if column < grid.heads.len() { Align::Left } else { Align::Right })
         .collect();
     let mut text = format!("\n### {}\n\n{}", plain(&grid.title), table(&heads, &rows, &aligns));
+    if grid.is_extract {
+        text.push_str("\nWhat people ask first. Every metric is in results.jsonl.\n");
+    }
     for (metrics, why) in &grid.reasons {
         let _ = writeln!(text, "\nWhy ours differs ({}): {}", plain(&metrics.join("; ")), plain(why));
     }
@@ -114,6 +117,9 @@ pub fn markdown(material: &Material) -> String {
         let _ = write!(text, " · {}", plain(&format!("{citation}{source}")));
     }
     text.push('\n');
+    if experiment.is_quick() {
+        let _ = write!(text, "\n**{}**\n", plain(QUICK_MEANING));
+    }
     let counts = [
         ("the paper’s claims", material.paper_claims()),
         ("the paper’s values", material.judgement.cells()),

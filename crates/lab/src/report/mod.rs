@@ -31,6 +31,7 @@ pub use markdown::markdown;
 pub use material::Material;
 pub use page::page;
 pub use shortfall::{Shortfall, Whose, shortfalls};
+pub use table::FIRST_ASKED;
 pub use tcps::TcpInUse;
 
 /// An experiment's page, in the directory of its results.
@@ -44,6 +45,12 @@ pub const INDEX_MARKDOWN: &str = "index.md";
 
 use crate::results::Verdict;
 use crate::verdict::Tally;
+
+/// What stands behind the title of a quick run.
+pub const QUICK: &str = "quick run";
+
+/// What a quick run is, at the head of its report.
+const QUICK_MEANING: &str = "A quick run: fewer and shorter runs, and not all points, as [quick] in the experiment’s file says. The verdicts are of these runs. The reasons that the file gives for what does not hold are of full runs and are left out here; run it without --quick for those.";
 
 /// A verdict as a word.
 pub const fn word(verdict: Verdict) -> &'static str {

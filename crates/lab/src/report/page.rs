@@ -10,7 +10,7 @@ use super::figure::{self, Chart};
 use super::material::Material;
 use super::table::{self, Grid, GridCell};
 use super::unit::Base;
-use super::{INDEX, axes, index, number, paper, prose, sign, told, verb, word};
+use super::{INDEX, QUICK_MEANING, axes, index, number, paper, prose, sign, told, verb, word};
 use crate::experiment::{Claim, ClaimKind};
 use crate::results::{ClaimOutcome, Verdict};
 use crate::verdict::Tally;
@@ -28,6 +28,10 @@ pub(super) const REPEATS: &str =
 
 /// Tables with more rows than this scroll in a window of their own.
 const ROWS_WHOLE: usize = 60;
+
+/// Tables with more rows than this are folded: so many are shown, and all on demand.
+const ROWS_UNFOLDED: usize = 40;
+const ROWS_FIRST: usize = 12;
 
 /// Tables with more columns than this have the paper's values below ours, not beside them.
 const COLUMNS_BESIDE: usize = 3;
@@ -84,7 +88,7 @@ pub fn page(material: &Material) -> String {
                 @for title in &missing { p.soft { "There is nothing to draw of “" (title) "” in these results." } }
             }
         }
-        @if !experiment.notes.is_empty() { section.prose { h2 { "Notes" } (prose::html(&experiment.notes)) } }
+        @if !experiment.notes.is_empty() { section.prose { h2 { "Notes" } @if experiment.is_quick() { p.soft { "Written of full runs." } } (prose::html(&experiment.notes)) } }
         (metrics(material))
         (configuration(material))
         (again(material))
@@ -99,6 +103,7 @@ fn head(material: &Material) -> Markup {
         nav { a href={ "../" (INDEX) } { "All experiments" } " / " code { (experiment.id) }
             @if !experiment.aliases.is_empty() { ", also " (experiment.aliases.join(", ")) } }
         h1 { (experiment.title) }
+        @if experiment.is_quick() { p.quick { (QUICK_MEANING) } }
         @if let Some(id) = &experiment.paper {
             p.soft { (paper::citation(id).unwrap_or_else(|| id.clone())) @if let Some(source) = &experiment.source { ", " (source) } }
         } @else if let Some(source) = &experiment.source { p.soft { (source) } }
@@ -167,17 +172,19 @@ fn claims(material: &Material) -> Markup {
         @for (kind, heading) in [(ClaimKind::Paper, "The paper says"), (ClaimKind::Ours, ours)] {
             @if of(kind).next().is_some() {
                 h3 { (heading) }
-                ul.claims { @for (claim, outcome) in of(kind) { (one_claim(claim, outcome)) } }
+                ul.claims { @for (claim, outcome) in of(kind) { (one_claim(claim, outcome, reason(material, claim, outcome))) } }
             }
         }
     } } }
 }
 
-fn one_claim(claim: &Claim, outcome: &ClaimOutcome) -> Markup {
-    let reason = claim
-        .why
-        .as_ref()
-        .filter(|why| outcome.verdict != Verdict::Holds && !outcome.why.contains(why.as_str()));
+/// What the file gives as the reason, if it is of these runs and not quoted already.
+fn reason<'a>(material: &Material<'a>, claim: &'a Claim, outcome: &ClaimOutcome) -> Option<&'a str> {
+    let why = claim.why.as_deref().filter(|why| !outcome.why.contains(why))?;
+    (outcome.verdict != Verdict::Holds && !material.experiment.is_quick()).then_some(why)
+}
+
+fn one_claim(claim: &Claim, outcome: &ClaimOutcome, reason: Option<&str>) -> Markup {
     html! { li class=(word(outcome.verdict)) {
         (badge(outcome.verdict))
         div {
@@ -208,6 +215,19 @@ fn tables(material: &Material) -> Markup {
 }
 
 fn one_table(grid: &Grid) -> Markup {
+    html! {
+        h3 { (grid.title) }
+        @if grid.rows.len() > ROWS_UNFOLDED {
+            (cells(&grid.first(ROWS_FIRST)))
+            details { summary { "All " (grid.rows.len()) " rows" } (cells(grid)) }
+        } @else { (cells(grid)) }
+        @for (metrics, why) in &grid.reasons { p.why { "Why ours differs (" (metrics.join("; ")) "): " (inline(why)) } }
+        @if grid.is_extract { p.soft.foot { "What people ask first. Every metric is under All metrics below." } }
+    }
+}
+
+/// A table without what stands around it.
+fn cells(grid: &Grid) -> Markup {
     let compares = grid.compares();
     let beside = compares && grid.columns.len() <= COLUMNS_BESIDE;
     let named = grid.columns.iter().any(|column| !column.is_empty());
@@ -219,7 +239,6 @@ fn one_table(grid: &Grid) -> Markup {
     let whole: usize = spans.iter().sum();
     let heads = html! { @for head in &grid.heads { th rowspan=[(deep > 1).then_some(deep)] { (head) } } };
     html! {
-        h3 { (grid.title) }
         .scroll.long[grid.rows.len() > ROWS_WHOLE] role="region" aria-label=(grid.title) tabindex="0" { table.dense[whole > COLUMNS_WIDE] {
             thead {
                 @if let Some(axis) = &grid.across { tr { (heads) th.column.group colspan=(whole) { (axis) } } }
@@ -247,7 +266,6 @@ fn one_table(grid: &Grid) -> Markup {
                 }
             } } }
         } }
-        @for (metrics, why) in &grid.reasons { p.why { "Why ours differs (" (metrics.join("; ")) "): " (inline(why)) } }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Tables: metrics over points, the paper's values beside ours.
 
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 
 use super::material::Material;
 use super::unit::{Base, Unit};
@@ -22,7 +22,12 @@ pub(super) struct Grid {
     pub(super) rows: Vec<GridRow>,
     /// Metrics, and why ours differs there.
     pub(super) reasons: Vec<(Vec<String>, String)>,
+    /// It has what people ask first of traffic, not all that was measured.
+    pub(super) is_extract: bool,
 }
+
+/// What people ask of their traffic first, at the end of a metric's name.
+pub const FIRST_ASKED: [&str; 3] = ["goodput", "delay.mean", "lost.share"];
 
 /// A row: labels, then a cell for each column.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -73,6 +78,11 @@ impl Grid {
             .collect()
     }
 
+    /// Its first rows.
+    pub(super) fn first(&self, rows: usize) -> Self {
+        Self { rows: self.rows.iter().take(rows).cloned().collect(), ..self.clone() }
+    }
+
     pub(super) fn compares(&self) -> bool {
         self.rows.iter().flat_map(|row| &row.cells).any(|cell| cell.paper.is_some())
     }
@@ -81,7 +91,8 @@ impl Grid {
 /// All tables of an experiment: those of its file, or one of what traffic did; then what else the paper published.
 pub(super) fn all(material: &Material) -> Vec<Grid> {
     let automatic;
-    let tables = if material.experiment.tables.is_empty() {
+    let is_extract = material.experiment.tables.is_empty();
+    let tables = if is_extract {
         automatic = [of_traffic(material)];
         &automatic[..]
     } else {
@@ -90,29 +101,37 @@ pub(super) fn all(material: &Material) -> Vec<Grid> {
     let mut shown = Vec::new();
     let mut grids: Vec<Grid> =
         tables.iter().map(|table| Builder { material, shown: &mut shown }.build(table)).collect();
+    for grid in &mut grids {
+        grid.is_extract = is_extract;
+    }
     grids.extend(others(material, &shown));
     grids.retain(|grid| !grid.rows.is_empty());
     grids
 }
 
-/// Everything that sources of traffic have.
+/// What people ask first of sources of traffic; if they have none of that, everything they have.
 fn of_traffic(material: &Material) -> Table {
     let traffic = &material.experiment.traffic;
     let groups: Vec<&str> =
         traffic.iter().map(|(name, spec)| spec.group.as_deref().unwrap_or(name)).chain(["all"]).collect();
     let of_a_group = |metric: &&String| groups.contains(&metric.split('.').next().unwrap_or_default());
-    let names: IndexMap<&String, ()> = material
-        .results
-        .iter()
-        .flat_map(|result| result.metrics.keys().filter(of_a_group).map(|name| (name, ())))
-        .collect();
+    let first_asked = |metric: &&String| {
+        let parts = metric.split_once('.');
+        parts.is_some_and(|(group, quantity)| group != "all" && FIRST_ASKED.contains(&quantity))
+    };
+    let all: IndexSet<&String> =
+        material.results.iter().flat_map(|result| result.metrics.keys().filter(of_a_group)).collect();
+    let mut names: IndexSet<&String> = all.iter().copied().filter(first_asked).collect();
+    if names.is_empty() {
+        names = all;
+    }
     let results: Vec<&PointResult> = material.results.iter().collect();
     let columns =
         axes::names(&results).into_iter().rfind(|axis| (2..=4).contains(&axes::values(&results, axis).len()));
     Table {
         title: "What the traffic got".into(),
         metrics: names
-            .into_keys()
+            .into_iter()
             .map(|metric| Row { metric: metric.clone(), label: None, unit: None })
             .collect(),
         columns,

@@ -8,8 +8,8 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::{
-    DOCUMENT, Directory, RESULTS, RUNS, RUNS_TABLE, SERIES_TABLE, StoreError, TIMES, Time, columns, lines,
-    replace,
+    DOCUMENT, Directory, METRICS_TABLE, RESULTS, RUNS, RUNS_TABLE, SERIES_TABLE, StoreError, TIMES, Time,
+    columns, lines, replace,
 };
 use crate::report::{MARKDOWN, PAGE};
 use crate::results::{PointResult, Run};
@@ -112,6 +112,7 @@ impl Journal {
         let path = &self.directory.path;
         replace(&path.join(RUNS), &runs.iter().flat_map(line).collect::<Vec<_>>())?;
         replace(&path.join(RUNS_TABLE), &columns::runs(runs)?)?;
+        replace(&path.join(METRICS_TABLE), &columns::metrics(runs)?)?;
         if let Some(series) = columns::series(runs)? {
             replace(&path.join(SERIES_TABLE), &series)?;
         }
@@ -146,7 +147,7 @@ fn lock(path: &Path) -> Result<File, StoreError> {
 
 /// Removes the results of another time; a report made of them, too.
 fn clear(path: &Path) -> Result<(), StoreError> {
-    for name in [RESULTS, RUNS, RUNS_TABLE, SERIES_TABLE, TIMES, DOCUMENT, PAGE, MARKDOWN] {
+    for name in [RESULTS, RUNS, RUNS_TABLE, METRICS_TABLE, SERIES_TABLE, TIMES, DOCUMENT, PAGE, MARKDOWN] {
         match fs::remove_file(path.join(name)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(StoreError::io("remove", &path.join(name), error));

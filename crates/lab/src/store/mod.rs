@@ -6,6 +6,7 @@
 //! | `runs.jsonl` | a [`Run`] a line, appended as each finishes; in the sweep's order once all have |
 //! | `results.jsonl` | a [`PointResult`](crate::results::PointResult) a line |
 //! | `runs.parquet` | a row a run: parameters as `point.<axis>`, seed, version, digest, metrics |
+//! | `metrics.parquet` | the same in long form, a row for each metric of a run |
 //! | `series.parquet` | what was recorded over time, a row a value, if there is any |
 //! | `times.jsonl` | how long each run took on this machine, a line a run: of no result a part |
 //!
@@ -36,6 +37,7 @@ const DOCUMENT: &str = "experiment.toml";
 const RUNS: &str = "runs.jsonl";
 const RESULTS: &str = "results.jsonl";
 const RUNS_TABLE: &str = "runs.parquet";
+const METRICS_TABLE: &str = "metrics.parquet";
 const SERIES_TABLE: &str = "series.parquet";
 const TIMES: &str = "times.jsonl";
 

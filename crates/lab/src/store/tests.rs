@@ -184,30 +184,137 @@ fn a_path_that_can_be_no_directory_is_the_fault_of_who_named_it() {
     assert!(!read.is_input());
 }
 
+fn table(bytes: Vec<u8>) -> SerializedFileReader<bytes::Bytes> {
+    SerializedFileReader::new(bytes::Bytes::from(bytes)).unwrap()
+}
+
+fn names(reader: &SerializedFileReader<bytes::Bytes>) -> Vec<String> {
+    let schema = reader.metadata().file_metadata().schema_descr();
+    schema.columns().iter().map(|column| column.name().to_owned()).collect()
+}
+
+/// What the file's metadata says of its columns' units.
+fn units(reader: &SerializedFileReader<bytes::Bytes>) -> Vec<(String, String)> {
+    let entries = reader.metadata().file_metadata().key_value_metadata().unwrap();
+    let [entry] = entries.as_slice() else { panic!("{entries:?}") };
+    assert_eq!(entry.key, "units");
+    let units: indexmap::IndexMap<String, String> =
+        serde_json::from_str(entry.value.as_ref().unwrap()).unwrap();
+    units.into_iter().collect()
+}
+
+fn owned(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    pairs.iter().map(|(name, unit)| ((*name).to_owned(), (*unit).to_owned())).collect()
+}
+
 #[test]
 fn tables_have_a_row_for_each_run_and_each_value_with_null_for_what_is_not_there() {
-    let table = |octets: Vec<u8>| SerializedFileReader::new(bytes::Bytes::from(octets)).unwrap();
     let runs = [run(1), run(2)];
     let reader = table(columns::runs(&runs).unwrap());
-    let schema = reader.metadata().file_metadata().schema_descr();
-    let names: Vec<_> = schema.columns().iter().map(|column| column.name().to_owned()).collect();
     assert_eq!(
-        names,
-        ["experiment", "engine", "point.delay", "seed", "version", "digest", "tcp.goodput", "tcp.delay.mean"]
+        names(&reader),
+        [
+            "experiment",
+            "engine",
+            "point.delay",
+            "label.delay",
+            "seed",
+            "version",
+            "digest",
+            "tcp.goodput",
+            "tcp.delay.mean"
+        ]
     );
     let rows: Vec<_> = reader.get_row_iter(None).unwrap().map(Result::unwrap).collect();
-    assert_eq!((rows.len(), rows[0].get_string(2).unwrap().as_str()), (2, "5 ms"));
-    assert_eq!((rows[1].get_ulong(3).unwrap(), rows[0].get_double(6).unwrap()), (2, 1.0 / 3.0));
-    assert!(rows[0].get_double(7).is_err(), "null");
-    assert!((rows[1].get_double(7).unwrap() - 0.25).abs() < 1e-12);
+    assert_eq!((rows.len(), rows[0].get_string(3).unwrap().as_str()), (2, "5 ms"));
+    assert_eq!((rows[1].get_ulong(4).unwrap(), rows[0].get_double(7).unwrap()), (2, 1.0 / 3.0));
+    assert!(rows[0].get_double(8).is_err(), "null");
+    assert!((rows[1].get_double(8).unwrap() - 0.25).abs() < 1e-12);
     let reader = table(columns::series(&runs).unwrap().unwrap());
     let rows: Vec<_> = reader.get_row_iter(None).unwrap().map(Result::unwrap).collect();
     assert_eq!(rows.len(), 4);
     assert_eq!(
-        (rows[3].get_double(4).unwrap(), rows[3].get_string(5).unwrap().as_str()),
+        (rows[3].get_double(5).unwrap(), rows[3].get_string(6).unwrap().as_str()),
         (0.5, "core.queue.packets")
     );
-    assert!(rows[2].get_double(6).is_ok() && rows[3].get_double(6).is_err());
+    assert!(rows[2].get_double(7).is_ok() && rows[3].get_double(7).is_err());
+    assert_eq!(units(&reader), owned(&[("point.delay", "s"), ("time", "s")]));
     let plain = Run { outcome: Outcome { series: None, ..run(1).outcome }, ..run(1) };
     assert!(columns::series(&[plain]).unwrap().is_none());
+}
+
+#[test]
+fn swept_values_are_numbers_and_the_metadata_says_what_every_column_is_in() {
+    let at = |seed, values: &[(&str, &str)]| Run { point: owned(values).into_iter().collect(), ..run(seed) };
+    let runs = [
+        at(1, &[("rate", "2 Mbit/s"), ("flows", "10"), ("loss", "0 %"), ("trunk", "with"), ("mixed", "1")]),
+        at(
+            2,
+            &[
+                ("rate", "500 kbit/s"),
+                ("flows", "60"),
+                ("loss", "2.5 %"),
+                ("trunk", "none"),
+                ("mixed", "1 ms"),
+            ],
+        ),
+    ];
+    let reader = table(columns::runs(&runs).unwrap());
+    let names = names(&reader);
+    let column = |name: &str| names.iter().position(|known| known == name).unwrap();
+    let rows: Vec<_> = reader.get_row_iter(None).unwrap().map(Result::unwrap).collect();
+    for (name, values) in
+        [("point.rate", [2e6, 500e3]), ("point.flows", [10.0, 60.0]), ("point.loss", [0.0, 0.025])]
+    {
+        let read = [0, 1].map(|row| rows[row].get_double(column(name)).unwrap());
+        assert!(
+            read.iter().zip(values).all(|(read, value)| read.to_bits() == f64::to_bits(value)),
+            "{name}: {read:?}"
+        );
+    }
+    assert_eq!(rows[1].get_string(column("label.rate")).unwrap(), "500 kbit/s");
+    // What is no number everywhere is text, and has no label beside it.
+    assert_eq!(rows[0].get_string(column("point.trunk")).unwrap(), "with");
+    assert_eq!(rows[1].get_string(column("point.mixed")).unwrap(), "1 ms");
+    assert!(!names.iter().any(|name| name == "label.trunk" || name == "label.mixed"));
+    assert_eq!(
+        units(&reader),
+        owned(&[
+            ("point.rate", "bit/s"),
+            ("point.flows", "1"),
+            ("point.loss", "1"),
+            ("tcp.goodput", "bit/s"),
+            ("tcp.delay.mean", "s")
+        ])
+    );
+}
+
+#[test]
+fn the_long_form_has_a_row_for_each_metric_of_each_run() {
+    let runs = [run(1), run(2)];
+    let reader = table(columns::metrics(&runs).unwrap());
+    assert_eq!(
+        names(&reader),
+        ["experiment", "engine", "point.delay", "label.delay", "seed", "metric", "value", "unit"]
+    );
+    let rows: Vec<_> = reader.get_row_iter(None).unwrap().map(Result::unwrap).collect();
+    let read: Vec<_> = rows
+        .iter()
+        .map(|row| {
+            let text = |column| row.get_string(column).unwrap().clone();
+            (
+                row.get_double(2).unwrap(),
+                row.get_ulong(4).unwrap(),
+                text(5),
+                row.get_double(6).unwrap(),
+                text(7),
+            )
+        })
+        .collect();
+    let goodput = |seed: u64| (0.005, seed, "tcp.goodput".to_owned(), seed as f64 / 3.0, "bit/s".to_owned());
+    let delay = (0.005, 2, "tcp.delay.mean".to_owned(), 0.25, "s".to_owned());
+    assert_eq!(read, [goodput(1), goodput(2), delay]);
+    assert_eq!(units(&reader), owned(&[("point.delay", "s")]));
+    // Without any run there are the columns all the same.
+    assert_eq!(table(columns::metrics(&[]).unwrap()).get_row_iter(None).unwrap().count(), 0);
 }

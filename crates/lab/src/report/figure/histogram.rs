@@ -50,7 +50,7 @@ pub(super) fn chart(figure: &Figure, material: &Material) -> Option<Chart> {
             let ends = counts.iter().copied().chain([0.0]);
             let points =
                 edges.iter().zip(ends).map(|(&x, y)| Dot { x, y: Some(y), interval: None }).collect();
-            Line { name: sample.name.clone(), colour, dash, points, paper: Vec::new() }
+            Line { name: sample.name.clone(), colour, dash, beneath: 0, points, paper: Vec::new() }
         })
         .collect();
     let runs = samples.iter().map(|sample| sample.runs).max().unwrap_or(1);

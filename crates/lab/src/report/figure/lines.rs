@@ -38,7 +38,7 @@ pub(super) fn chart(figure: &Figure, material: &Material, kind: Kind) -> Chart {
                 parts.insert(0, format!("{}{unit}", table::label_of(row)));
             }
             keys.push(key(part, &by, row));
-            lines.push(Line { name: name_of(parts), colour: 0, dash: 0, points, paper });
+            lines.push(Line { name: name_of(parts), colour: 0, dash: 0, beneath: 0, points, paper });
         }
     }
     for (line, (colour, dash)) in lines.iter_mut().zip(styles(&keys)) {

@@ -1,5 +1,6 @@
 //! Plots: what is drawn where. The script of the page draws it; a table below each says the same in numbers.
 
+mod coincident;
 mod histogram;
 mod lines;
 mod series;
@@ -54,10 +55,18 @@ pub(super) struct Line {
     pub(super) colour: usize,
     /// Which dashes and marks, from 0.
     pub(super) dash: usize,
+    /// How many lines lie upon it: it is drawn wider then, to be seen.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(super) beneath: usize,
     pub(super) points: Vec<Dot>,
     /// What the paper has.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) paper: Vec<Dot>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 /// A point: x, y, and the interval of y: its ends as they are drawn, and half of its width.
@@ -212,6 +221,7 @@ fn chart(figure: &Figure, material: &Material) -> Option<Chart> {
     chart.text.caption.clone_from(&figure.caption);
     chart.y.log = figure.y_scale == Scale::Log;
     chart.keep_to_scale();
+    coincident::tell_apart(&mut chart);
     (!chart.is_empty()).then_some(chart)
 }
 

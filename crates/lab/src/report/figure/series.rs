@@ -41,7 +41,14 @@ pub(super) fn chart(figure: &Figure, material: &Material) -> Chart {
             rows.push(summary(&name, &points));
             thinned |= points.len() > 2 * STRETCHES;
             keys.push(part.values().cloned().chain([row.metric.clone()]).collect::<Vec<_>>());
-            lines.push(Line { name, colour: 0, dash: 0, points: thin(points), paper: Vec::new() });
+            lines.push(Line {
+                name,
+                colour: 0,
+                dash: 0,
+                beneath: 0,
+                points: thin(points),
+                paper: Vec::new(),
+            });
         }
     }
     for (line, (colour, dash)) in lines.iter_mut().zip(styles(&keys)) {

@@ -1,6 +1,9 @@
 mod samples;
 
+use std::slice::from_ref;
+
 use super::*;
+use crate::experiment::Quick;
 use crate::store::Directory;
 use samples::{Sample, compared, crowded, hostile, swept};
 
@@ -209,6 +212,86 @@ fn what_is_not_complete_says_so_and_what_is_undecided_is_not_what_fails() {
     assert!(table.contains("1 ?") && table.contains("? **undecided**"), "{table}");
     assert!(table.contains(&part) && index(&entries, "0.1.0").contains(&part), "{table}");
     assert!(!markdown(&sample.material()).contains(&format!("{all} of ")), "of a whole one");
+}
+
+#[test]
+fn a_quick_run_says_so_everywhere_and_gives_no_reasons_of_full_runs() {
+    let mut sample = compared();
+    let why = "The repetition timer of our era";
+    let full = Entry::of(&sample.material());
+    for text in [page(&sample.material()), markdown(&sample.material()), index(from_ref(&full), "0.1.0")] {
+        assert!(!text.contains("quick run"));
+    }
+    assert!(page(&sample.material()).contains(why));
+    let applied = Quick { runs: 1, set: indexmap::IndexMap::new(), applied: true };
+    sample.experiment.quick = Some(applied);
+    let quick = Entry::of(&sample.material());
+    let page = said(&page(&sample.material()));
+    // The experiment's file is there as it is.
+    let (page, _) = page.split_once("<h2>Configuration</h2>").unwrap();
+    for text in [page, &markdown(&sample.material())] {
+        assert!(text.contains("A quick run: ") && text.contains("without --quick"), "{text}");
+        assert!(!text.contains(why), "{text}");
+    }
+    for text in [index(from_ref(&quick), "0.1.0"), index_markdown(from_ref(&quick), "0.1.0")] {
+        assert!(text.contains("All of these are quick runs"), "{text}");
+    }
+    for text in [index(&[quick.clone(), full.clone()], "0.1.0"), index_markdown(&[quick, full], "0.1.0")] {
+        assert!(text.contains("1 of the 2 experiments is a quick run"), "{text}");
+        assert_eq!(text.matches("quick run").count(), 2, "at the head, and in its line: {text}");
+    }
+}
+
+#[test]
+fn without_tables_what_people_ask_first_is_shown_and_not_all_that_was_measured() {
+    let mut sample = compared();
+    sample.experiment.tables.clear();
+    for result in &mut sample.results {
+        for metric in ["tcp.goodput", "tcp.delay.mean", "all.goodput"] {
+            let estimate = result.metrics["tcp.rtt.mean"];
+            result.metrics.insert(metric.to_owned(), estimate);
+        }
+    }
+    let grids = table::all(&sample.material());
+    let labels: Vec<&str> = grids[0].rows.iter().map(|row| row.labels[0].as_str()).collect();
+    assert_eq!(labels, ["tcp.goodput (bit/s)", "tcp.delay.mean (s)"]);
+    assert!(said(&page(&sample.material())).contains("Every metric is under All metrics"));
+    assert!(markdown(&sample.material()).contains("Every metric is in results.jsonl"));
+}
+
+#[test]
+fn a_long_table_is_folded_and_the_whole_is_there() {
+    let sample = hostile();
+    let page = said(&page(&sample.material()));
+    let (_, tables) = page.split_once("What the traffic got").unwrap();
+    let (first, rest) = tables.split_once("<summary>All 100 rows</summary>").unwrap();
+    let (whole, _) = rest.split_once("</details>").unwrap();
+    let rows = |text: &str| text.split_once("<tbody>").unwrap().1.matches("<tr").count();
+    assert_eq!((rows(first), rows(whole)), (12, 100));
+}
+
+#[test]
+fn of_lines_upon_each_other_the_lower_one_is_drawn_wider_and_named() {
+    let mut sample = swept();
+    let mut figure = sample.experiment.figures[0].clone();
+    let mut again = figure.metrics[0].clone();
+    again.label = Some("the same again".to_owned());
+    figure.metrics = vec![figure.metrics[0].clone(), again];
+    figure.at = [("access", "50 ms"), ("tunnel", "without")]
+        .into_iter()
+        .map(|(axis, value)| (axis.to_owned(), toml::Value::String(value.to_owned())))
+        .collect();
+    sample.experiment.figures = vec![figure];
+    let (charts, _) = figure::all(&sample.material());
+    let widths: Vec<usize> = charts[0].lines.iter().map(|line| line.beneath).collect();
+    assert_eq!(widths, [1, 0]);
+    assert!(
+        charts[0].text.notes.iter().any(|note| note.contains("= the same again")),
+        "{:?}",
+        charts[0].text.notes
+    );
+    let page = page(&sample.material());
+    assert!(page.contains("\"beneath\":1"), "the script is told");
 }
 
 fn entries() -> Vec<Entry> {

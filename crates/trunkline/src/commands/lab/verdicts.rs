@@ -8,7 +8,7 @@ use trunkline_lab::campaign::Complete;
 use trunkline_lab::catalogue;
 use trunkline_lab::experiment::ClaimKind;
 use trunkline_lab::language::spread;
-use trunkline_lab::report::{Entry, Whose, shortfalls, sign, word};
+use trunkline_lab::report::{Entry, FIRST_ASKED, QUICK, Whose, shortfalls, sign, word};
 use trunkline_lab::results::{PointResult, Verdict};
 use trunkline_lab::verdict::Tally;
 
@@ -18,14 +18,14 @@ use super::named;
 const WIDTH: usize = 96;
 /// What stands before it.
 const INDENT: usize = 12;
-/// What people ask of their traffic first, and of how many points they are told it here.
-const TOLD: [&str; 3] = ["goodput", "delay.mean", "lost.share"];
+/// Of how many points a person is told what people ask first of their traffic.
 const MOST_POINTS: usize = 12;
 
 /// An experiment's claims, and where its report is.
 pub(super) fn of_experiment(complete: &Complete, page: &Path) -> String {
     let experiment = &complete.experiment;
-    let mut text = format!("{}  {}\n", experiment.id, experiment.title);
+    let quick = if experiment.is_quick() { format!(" ({QUICK})") } else { String::new() };
+    let mut text = format!("{}  {}{quick}\n", experiment.id, experiment.title);
     for (claim, outcome) in experiment.claims.iter().zip(&complete.judgement.claims) {
         let whose = if claim.kind == ClaimKind::Ours { " (ours)" } else { "" };
         let what = indented(&format!("{}{whose}", outcome.text));
@@ -59,7 +59,7 @@ fn measured(results: &[PointResult]) -> String {
         }
         let told = |name: &&String| {
             let parts = name.split_once('.');
-            parts.is_some_and(|(subject, quantity)| subject != "all" && TOLD.contains(&quantity))
+            parts.is_some_and(|(subject, quantity)| subject != "all" && FIRST_ASKED.contains(&quantity))
         };
         let width = result.metrics.keys().filter(told).map(|name| name.chars().count()).max().unwrap_or(0);
         for (name, estimate) in result.metrics.iter().filter(|(name, _)| told(name)) {
