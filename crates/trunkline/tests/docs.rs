@@ -1,0 +1,274 @@
+//! The documents' commands do what the documents say: they are run here, and what they print is compared.
+//!
+//! The simulator's output is compared to the character. What a real kernel does is compared in form: that commands succeed, that packets come
+//! back, that the log has the lines that the page shows, whatever the numbers in them.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use trunkline_testbed::privilege;
+
+const BINARY: &str = env!("CARGO_BIN_EXE_trunkline");
+
+/// A file of the repository.
+fn page(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+/// What stands under a heading, up to the next of its level.
+fn section<'p>(page: &'p str, heading: &str) -> &'p str {
+    let level = heading.split_once(' ').expect("a heading").0;
+    let (_, after) = page.split_once(&format!("\n{heading}\n")).unwrap_or_else(|| panic!("{heading}"));
+    after.split_once(&format!("\n{level} ")).map_or(after, |(section, _)| section)
+}
+
+/// A fenced block.
+struct Block<'p> {
+    language: &'p str,
+    text: &'p str,
+}
+
+fn blocks(page: &str) -> Vec<Block<'_>> {
+    let fenced = page.split("\n```").skip(1).step_by(2);
+    fenced
+        .map(|fenced| {
+            let (language, text) = fenced.split_once('\n').unwrap_or((fenced, ""));
+            Block { language, text }
+        })
+        .collect()
+}
+
+/// A directory that is gone at the end.
+struct Temporary(PathBuf);
+
+impl Temporary {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("trunkline-docs-{}-{name}", std::process::id()));
+        fs::create_dir_all(&path).expect("a directory");
+        Temporary(path)
+    }
+
+    /// Runs a command that finds the program on its path.
+    fn run(&self, program: &str, arguments: &[&str]) -> Output {
+        let here = Path::new(BINARY).parent().expect("its directory").display();
+        let path = std::env::var("PATH").unwrap_or_default();
+        Command::new(program)
+            .args(arguments)
+            .current_dir(&self.0)
+            .env("PATH", format!("{here}:{path}"))
+            .output()
+            .unwrap_or_else(|error| panic!("{program}: {error}"))
+    }
+
+    fn sh(&self, script: &str) -> String {
+        let output = self.run("sh", &["-euc", script]);
+        assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("text")
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn the_laboratorys_page_prints_what_the_program_prints() {
+    let temporary = Temporary::new("laboratory");
+    let page = page("docs/laboratory.md");
+    let (mut file, mut compared) = (String::new(), 0);
+    for Block { language, text } in blocks(&page) {
+        match language {
+            // What the reader adds to the file, step by step.
+            "toml" => {
+                file += &[text, "\n"].concat();
+                fs::write(temporary.0.join("mine.toml"), &file).expect("the file");
+            }
+            "console" => {
+                let (command, expected) = text.split_once('\n').expect("a command and what it prints");
+                let command = command.strip_prefix("$ ").expect("a command");
+                let printed = temporary.sh(command);
+                assert_eq!(printed.trim_end(), expected.trim_end(), "{command}");
+                compared += 1;
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(compared, 5, "every command of the page with what it prints");
+}
+
+/// A line without what differs from run to run: digits become one `#`.
+fn form(line: &str) -> String {
+    let mut form = String::new();
+    for character in line.chars() {
+        match character {
+            '0'..='9' if form.ends_with('#') => {}
+            '0'..='9' => form.push('#'),
+            other => form.push(other),
+        }
+    }
+    form
+}
+
+/// Whether a program is there.
+fn has(program: &str) -> bool {
+    Command::new("sh")
+        .args(["-c", &format!("command -v {program}")])
+        .output()
+        .is_ok_and(|o| o.status.success())
+}
+
+#[test]
+fn the_tutorial_on_one_machine_does_what_it_says() {
+    const TEST: &str = "the_tutorial_on_one_machine_does_what_it_says";
+    if !privilege::available(TEST) {
+        return;
+    }
+    if let Some(lacks) = ["ip", "ping", "sysctl", "unshare", "mount"].into_iter().find(|tool| !has(tool)) {
+        println!("SKIPPED {TEST}: lacks {lacks}");
+        return;
+    }
+    let tutorial = page("docs/tutorial.md");
+    let mut script = "set -eu\nmount -t tmpfs tmpfs /run\n".to_owned();
+    let mut blocks_run = 0;
+    for Block { language, text } in blocks(section(&tutorial, "## On one machine")) {
+        // The reader becomes root; the namespace's user is.
+        if language != "sh" || text.contains("sudo") || text.contains("iperf3") && !has("iperf3") {
+            continue;
+        }
+        script += &[text, "\n"].concat();
+        blocks_run += 1;
+    }
+    assert!(blocks_run >= 7, "{blocks_run} blocks found");
+    let temporary = Temporary::new("tutorial");
+    fs::write(temporary.0.join("script"), script).expect("the script");
+    // Processes that a step leaves in the background end with the namespace of processes.
+    let namespaces = ["-Urnm", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "script"];
+    let output = temporary.run("timeout", &[&["120", "unshare"][..], &namespaces].concat());
+    let (said, log) = (String::from_utf8_lossy(&output.stdout), temporary.0.join("a.log"));
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    if complaint.starts_with("unshare:") {
+        println!("SKIPPED {TEST}: {complaint}");
+        return;
+    }
+    let log = fs::read_to_string(log).unwrap_or_default();
+    assert!(output.status.success(), "{complaint}\n{said}\n{log}");
+    assert!(said.contains("no route, as it should be"), "{said}");
+    assert!(said.contains("3 packets transmitted, 3 received"), "{said}");
+    assert!(said.contains("b goes down") && said.contains("a goes down"), "{said}");
+    // What the page shows of the log on two machines is what it is on one.
+    let shown = section(&tutorial, "## On two machines");
+    let shown =
+        blocks(shown).into_iter().find(|block| block.text.contains("INFO lane")).expect("the log's lines");
+    let logged: BTreeSet<String> =
+        log.lines().filter_map(|line| line.split_once(" INFO ")).map(|(_, text)| form(text)).collect();
+    for line in shown.text.lines().filter_map(|line| line.strip_prefix("INFO ")) {
+        assert!(logged.contains(&form(line)), "{line}: {log}");
+    }
+}
+
+#[test]
+fn the_files_of_two_sites_are_right_in_the_readme_and_the_tutorial() {
+    let (readme, tutorial) = (page("README.md"), page("docs/tutorial.md"));
+    let sections =
+        [section(&readme, "## Two sites in five minutes"), section(&tutorial, "## On two machines")];
+    for (number, section) in sections.into_iter().enumerate() {
+        let temporary = Temporary::new(&format!("sites-{number}"));
+        let keys: Vec<String> = ["b", "a"]
+            .iter()
+            .map(|site| {
+                let command =
+                    format!("umask 077; trunkline genkey > {site}.key; trunkline pubkey < {site}.key");
+                temporary.sh(&command).trim().to_owned()
+            })
+            .collect();
+        assert!(keys.iter().all(|key| key.len() == 44), "{keys:?}");
+        let files: Vec<&str> = blocks(section)
+            .into_iter()
+            .filter(|block| block.language == "toml")
+            .map(|block| block.text)
+            .collect();
+        assert_eq!(files.len(), 2);
+        for ((site, key), text) in ["a", "b"].iter().zip(&keys).zip(files) {
+            let peer = text.lines().find(|line| line.starts_with("public_key = ")).expect("the peer's key");
+            let text = text.replace(peer, &format!("public_key = {key:?}"));
+            let file = format!("{site}.toml");
+            fs::write(temporary.0.join(&file), text).expect("the file");
+            let output = temporary.run("trunkline", &["check", &file]);
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(0), "{file}: {said}");
+        }
+    }
+}
+
+#[test]
+fn the_readmes_keys_are_made_by_the_command_that_it_shows() {
+    let readme = page("README.md");
+    let command = readme.lines().find(|line| line.starts_with("umask 077; ")).expect("the command");
+    let temporary = Temporary::new("keys");
+    let public = temporary.sh(command);
+    assert_eq!(public.trim().len(), 44, "{public}");
+    let mode = std::os::unix::fs::PermissionsExt::mode(
+        &fs::metadata(temporary.0.join("a.key")).expect("the key").permissions(),
+    );
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn the_units_user_is_given_the_key_by_every_page_that_makes_one_for_it() {
+    let unit = page("dist/trunkline@.service");
+    let of = |key: &str| {
+        let value = unit.lines().find_map(|line| line.strip_prefix(key)).unwrap_or_else(|| panic!("{key}"));
+        value.to_owned()
+    };
+    let (user, group) = (of("User="), of("Group="));
+    let tutorial = page("docs/tutorial.md");
+    for command in [
+        format!("chown {user}:{group} /etc/trunkline/a.key"),
+        "chmod 0400 /etc/trunkline/a.key".to_owned(),
+        format!("chown root:{group} /etc/trunkline/a.toml"),
+        "chmod 0640 /etc/trunkline/a.toml".to_owned(),
+    ] {
+        assert!(tutorial.contains(&format!("sudo {command}\n")), "docs/tutorial.md: {command}");
+    }
+    let dist = page("dist/README.md");
+    let key = format!("install -o {user} -g {group} -m 0400 /dev/stdin /etc/trunkline/a.key");
+    assert!(dist.contains(&key), "dist/README.md: {key}");
+}
+
+fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(directory).expect("a directory of the workspace") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn every_attack_on_the_security_page_names_tests_that_exist() {
+    let mut files = Vec::new();
+    sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join(".."), &mut files);
+    let code: Vec<String> =
+        files.iter().map(|file| fs::read_to_string(file).expect("a source file")).collect();
+    let page = page("docs/security.md");
+    let rows: Vec<&str> =
+        section(&page, "## What was tried").lines().filter(|line| line.starts_with("| ")).skip(2).collect();
+    assert!(rows.len() >= 10, "{} rows", rows.len());
+    for row in rows {
+        let cells: Vec<&str> = row.trim_matches('|').split(" | ").map(str::trim).collect();
+        assert_eq!(cells.len(), 4, "{row}");
+        let names: Vec<&str> = cells[3].split('`').skip(1).step_by(2).collect();
+        assert!(!names.is_empty(), "nothing holds: {row}");
+        for name in names {
+            let function = format!("fn {name}(");
+            assert!(code.iter().any(|text| text.contains(&function)), "there is no test {name}");
+        }
+    }
+}
