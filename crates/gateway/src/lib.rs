@@ -5,6 +5,7 @@
 pub mod config;
 pub mod control;
 pub mod daemon;
+pub mod device;
 pub mod handshake;
 pub mod keys;
 pub mod log;
@@ -16,7 +17,6 @@ pub mod request;
 pub mod status;
 
 mod clock;
-mod device;
 mod lane_rx;
 mod lane_tx;
 mod life;

@@ -52,7 +52,7 @@ impl Plan {
             },
             compression: config.lane_groups.iter().map(|group| compression(config, &group.name)).collect(),
             peers: config.peers.iter().map(|peer| PeerPlan { key: peer.public_key }).collect(),
-            owners: Arc::new(owners(&config.peers)),
+            owners: Arc::new(owners(config)),
             edge_pacing: config.lanes.edge_pacing,
             addresses: config.tun.addresses.clone(),
             seed,
@@ -67,11 +67,11 @@ impl Plan {
 }
 
 /// The prefixes of all peers in one table, so that the longest prefix decides among peers too.
-fn owners(peers: &[PeerConfig]) -> RouteTable<PeerId> {
+fn owners(config: &Config) -> RouteTable<PeerId> {
     let of = |(place, peer): (u32, &PeerConfig)| {
-        peer.routes.iter().map(move |prefix| (*prefix, PeerId(place))).collect::<Vec<_>>()
+        config.prefixes_of(peer).into_iter().map(move |prefix| (prefix, PeerId(place)))
     };
-    (0..).zip(peers).flat_map(of).collect()
+    (0..).zip(&config.peers).flat_map(of).collect()
 }
 
 /// Whether the lanes of a group compress headers: unless a class that rides on them will not have it.

@@ -36,6 +36,8 @@ pub struct Keep {
     pub read: Vec<PathBuf>,
     /// Directories in which files and sockets may be made, written and removed.
     pub write: Vec<PathBuf>,
+    /// Device nodes that may be opened and configured.
+    pub devices: Vec<PathBuf>,
 }
 
 /// What has been given up.
@@ -149,7 +151,8 @@ fn close_file_system(keep: &Keep) -> Result<FileSystem, PrivilegeError> {
         | AccessFs::RemoveFile;
     let mut rules =
         Ruleset::default().set_compatibility(CompatLevel::BestEffort).handle_access(all)?.create()?;
-    for (paths, access) in [(&keep.read, read), (&keep.write, write)] {
+    let device = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev;
+    for (paths, access) in [(&keep.read, read), (&keep.write, write), (&keep.devices, device)] {
         for path in paths {
             rules = rules.add_rule(rule(path, access)?)?;
         }

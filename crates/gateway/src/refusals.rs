@@ -25,6 +25,10 @@ impl Refusals {
         Refusals { writer: TunWriter::new(queue), sources: Vec::new(), second: 0, left: PER_SECOND }
     }
 
+    pub(crate) fn set_device(&mut self, queue: TunQueue) {
+        self.writer.set_queue(queue);
+    }
+
     pub(crate) fn set_sources(&mut self, addresses: &[IpNet]) {
         self.sources = addresses.iter().map(IpNet::addr).collect();
     }

@@ -79,6 +79,11 @@ impl Receivers {
         }
     }
 
+    /// Writes to another queue from now on: the device was made anew.
+    pub(crate) fn set_device(&mut self, queue: TunQueue) {
+        self.writer.set_queue(queue);
+    }
+
     /// Reads a lane once; what it leaves in the socket is reported again. Every TCP packet that is passed on is
     /// shown to `observe`, with the place of its peer in the plan and the packet's start.
     #[inline]

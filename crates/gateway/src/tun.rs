@@ -77,6 +77,11 @@ impl TunReader {
         reader
     }
 
+    /// Reads from another queue from now on.
+    pub(crate) fn set_queue(&mut self, queue: TunQueue) {
+        self.queue = queue;
+    }
+
     fn refill(&mut self, pool: &mut Pool) {
         let mut bodies = [pool.body(), pool.body(), pool.body(), pool.body()];
         if let (Some(head), [Some(_), Some(_), Some(_), Some(_)]) = (pool.head(), &bodies) {
@@ -159,6 +164,11 @@ pub(crate) struct TunWriter {
 impl TunWriter {
     pub(crate) fn new(queue: TunQueue) -> Self {
         TunWriter { queue, whole: Vec::new(), segment: Vec::new() }
+    }
+
+    /// Writes to another queue from now on.
+    pub(crate) fn set_queue(&mut self, queue: TunQueue) {
+        self.queue = queue;
     }
 
     /// Whether UDP super-packets may be written.

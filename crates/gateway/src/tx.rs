@@ -173,6 +173,12 @@ impl Sender {
         }
     }
 
+    /// Reads from another queue from now on: the device was made anew.
+    pub(crate) fn set_device(&mut self, queue: TunQueue) {
+        self.refusals.set_device(queue.clone());
+        self.reader.set_queue(queue);
+    }
+
     /// Reads a batch from the device. Whether there may be more.
     pub(crate) fn read_device(&mut self, now: Instant) -> io::Result<bool> {
         self.ask_watched(now);

@@ -34,6 +34,8 @@ pub(crate) enum Command {
     LaneDown { serial: u64 },
     /// Classes, peers and routes from now on.
     Plan(Arc<Plan>),
+    /// The device was made anew: its queue from now on.
+    Device(TunQueue),
     /// Asks for a report, with so many of the busiest flows to each peer.
     Report { flows: usize, reply: SyncSender<(TxReport, RxReport)> },
     /// Asks for a sign of life: this number, in the worker's place for it.
@@ -63,6 +65,8 @@ pub(crate) struct NewLane {
 pub(crate) enum WorkerEvent {
     /// A lane ended, and why; `clean` if the peer closed it of its own will.
     LaneEnded { serial: u64, reason: String, clean: bool },
+    /// The device was removed: the worker carries nothing until it is given another.
+    DeviceLost,
     /// The worker of this shard ended without having been told to.
     Ended { shard: usize, reason: String },
 }
@@ -76,6 +80,7 @@ pub(crate) struct Worker {
     events: Mailbox<WorkerEvent>,
     /// Where it answers [`Command::Beat`].
     beat: Arc<AtomicU64>,
+    device: TunQueue,
     sender: Sender,
     receivers: Receivers,
     wishes: Vec<Wish>,
@@ -97,7 +102,8 @@ impl Worker {
             events,
             beat,
             sender: Sender::new(queue.clone()),
-            receivers: Receivers::new(queue),
+            receivers: Receivers::new(queue.clone()),
+            device: queue,
             wishes: Vec::new(),
         })
     }
@@ -125,7 +131,7 @@ impl Worker {
                 match event.data.u64() {
                     TUN => device_ready = true,
                     MAILBOX => {
-                        if !self.obey() {
+                        if !self.obey()? {
                             return Ok(Ending::Stopped);
                         }
                     }
@@ -133,7 +139,16 @@ impl Worker {
                 }
             }
             if device_ready {
-                device_ready = self.sender.read_device(now)?;
+                device_ready = match self.sender.read_device(now) {
+                    Ok(more) => more,
+                    Err(error) if error.raw_os_error() == Some(libc::EBADFD) => {
+                        // Its descriptor would be reported for ever.
+                        let _ = epoll::delete(&self.epoll, &self.device);
+                        self.events.post(WorkerEvent::DeviceLost);
+                        false
+                    }
+                    Err(error) => return Err(error),
+                };
             }
             self.sender.serve_lanes(now, &mut self.wishes);
             self.grant();
@@ -185,7 +200,7 @@ impl Worker {
     }
 
     /// Does what the control thread asked. Whether to go on.
-    fn obey(&mut self) -> bool {
+    fn obey(&mut self) -> io::Result<bool> {
         for command in self.commands.take() {
             match command {
                 Command::LaneUp(lane) => self.lane_up(*lane),
@@ -196,6 +211,7 @@ impl Worker {
                     }
                     self.receivers.follow(&plan);
                 }
+                Command::Device(queue) => self.set_device(queue)?,
                 Command::Report { flows, reply } => {
                     let _ = reply.try_send((self.sender.report(now(), flows), self.receivers.report()));
                 }
@@ -204,11 +220,20 @@ impl Worker {
                     for serial in self.sender.serials() {
                         self.take_lane(serial, true);
                     }
-                    return false;
+                    return Ok(false);
                 }
             }
         }
-        true
+        Ok(true)
+    }
+
+    fn set_device(&mut self, queue: TunQueue) -> io::Result<()> {
+        let _ = epoll::delete(&self.epoll, &self.device);
+        epoll::add(&self.epoll, &queue, epoll::EventData::new_u64(TUN), epoll::EventFlags::IN)?;
+        self.sender.set_device(queue.clone());
+        self.receivers.set_device(queue.clone());
+        self.device = queue;
+        Ok(())
     }
 
     /// Puts a lane in its place. Whatever keeps it from there ends this lane and no other.

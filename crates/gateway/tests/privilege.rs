@@ -58,7 +58,11 @@ fn in_a_child(test: &str, as_nobody: bool, body: impl FnOnce(&Path)) {
 
 fn keep(directory: &Path) -> Keep {
     // /proc, for the child to look at itself.
-    Keep { read: vec![directory.join("read"), "/proc".into()], write: vec![directory.join("write")] }
+    Keep {
+        read: vec![directory.join("read"), "/proc".into()],
+        write: vec![directory.join("write")],
+        devices: vec![],
+    }
 }
 
 /// A value of `/proc/thread-self/status`.
@@ -190,7 +194,7 @@ fn dropping_twice_does_no_harm() {
 #[test]
 fn a_path_that_is_not_there_is_named() {
     in_a_child("a_path_that_is_not_there_is_named", false, |_| {
-        let keep = Keep { read: vec!["/nowhere/at/all".into()], write: vec![] };
+        let keep = Keep { read: vec!["/nowhere/at/all".into()], ..Keep::default() };
         let error = drop_privileges(&keep).unwrap_err();
         let PrivilegeError::Path { path, .. } = &error else { panic!("{error}") };
         assert_eq!(path, Path::new("/nowhere/at/all"));

@@ -208,7 +208,7 @@ impl Handle {
             .collect())
     }
 
-    /// The routes that a filter takes, which lead to one place or nowhere. A kernel from 4.20 on looks through no
+    /// The routes that a filter takes; those with several next hops are without `via` and `device` here. A kernel from 4.20 on looks through no
     /// more than it must, which matters where there are many.
     pub fn routes_where(&mut self, filter: RouteFilter) -> Result<Vec<Route>, NetlinkError> {
         let mut found = Vec::new();
@@ -220,7 +220,9 @@ impl Handle {
             message.attributes.extend(filter.device.map(RouteAttribute::Oif));
             let request = Request::FindRoutes(filter);
             match self.list_filtered(request, RouteNetlinkMessage::GetRoute(message)) {
-                Ok(replies) => found.extend(replies.iter().filter(|reply| is_route(reply)).filter_map(parse)),
+                Ok(replies) => {
+                    found.extend(replies.iter().filter(|reply| is_route(reply)).filter_map(parse_any))
+                }
                 // The table, or the link, is not there.
                 Err(error) if error.is_not_found() => {}
                 Err(error) => return Err(error),

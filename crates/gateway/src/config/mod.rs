@@ -15,6 +15,7 @@ mod peers;
 mod presets;
 mod queue;
 mod reader;
+mod routing;
 mod rules;
 mod site;
 mod values;
@@ -29,6 +30,7 @@ use zeroize::Zeroizing;
 
 pub use class::{AdmissionConfig, Behaviour, ClassConfig, LaneGroupConfig, Over, ProtocolMatch, RuleConfig};
 pub use error::{ConfigError, ConfigErrors, LoadError};
+pub use routing::{AUTO_TABLE, DefaultRouting, MAIN_TABLE, OnExit, RoutingTable};
 
 use crate::keys::{self, KeyError, PublicKey, SecretKey};
 
@@ -139,6 +141,10 @@ pub struct TunConfig {
     pub offloads: bool,
     /// Packets the device queue in front of us holds.
     pub tx_queue_len: u32,
+    /// Where the prefixes behind peers are routed.
+    pub table: RoutingTable,
+    /// What becomes of packets to peers while no gateway runs.
+    pub on_exit: OnExit,
 }
 
 /// `[lanes]`: what all lanes have in common.
@@ -146,7 +152,7 @@ pub struct TunConfig {
 pub struct LanesConfig {
     /// The congestion control of classes that name none.
     pub congestion_control: String,
-    /// The mark (`SO_MARK`) on the packets of lanes.
+    /// The mark (`SO_MARK`) on the packets of lanes: as given, or as default routes of peers need it.
     pub fwmark: Option<u32>,
     /// Whether a ceiling on their pacing keeps the queue at the edge.
     pub edge_pacing: bool,

@@ -9,8 +9,8 @@ use toml::de::{DeTable, Error};
 use super::reader::{Field, Place, Problems, Section};
 use super::{
     Config, ConfigErrors, ControlConfig, DEFAULT_CONGESTION_CONTROL, DEFAULT_TUN_MTU, DEFAULT_TUN_NAME,
-    DEFAULT_TX_QUEUE_LEN, LanesConfig, MAX_QUEUES, MetricsConfig, MetricsListen, PeerConfig,
-    PrivateKeySource, RUN_DIRECTORY, TunConfig, classes, peers, values,
+    DEFAULT_TX_QUEUE_LEN, LanesConfig, MAIN_TABLE, MAX_QUEUES, MetricsConfig, MetricsListen, OnExit,
+    PeerConfig, PrivateKeySource, RUN_DIRECTORY, RoutingTable, TunConfig, classes, peers, values,
 };
 use crate::keys::SecretKey;
 
@@ -20,6 +20,11 @@ const MIN_MTU_IPV6: u32 = 1280;
 const MIN_MTU_IPV4: u32 = 68;
 const MAX_MTU: u32 = 65_535;
 const MAX_TX_QUEUE_LEN: u32 = 10_000;
+const TABLE: &str = "\"auto\", \"main\", or a table's number, 1 to 4294967295 without 253 and 255";
+/// `default` and `local`.
+const KERNEL_TABLES: [u32; 2] = [253, 255];
+/// What `tun.on_exit` may be.
+const ON_EXIT: [(&str, OnExit); 2] = [("block", OnExit::Block), ("pass", OnExit::Pass)];
 const PRIVATE_KEY: &str = "exactly one of private_key_file and private_key";
 const ABSOLUTE_PATH: &str = "an absolute path of at most 107 octets";
 /// The room for a path in a Unix socket's address, less the closing zero.
@@ -63,7 +68,7 @@ fn config(mut root: Section<'_>, path: &Path) -> Option<Config> {
     if let Some(place) = mtu_place {
         check_mtu(&place, &tun, &peers);
     }
-    Some(Config {
+    let mut config = Config {
         file: path.to_owned(),
         name: name?,
         listen: listen.unwrap_or_default(),
@@ -76,7 +81,9 @@ fn config(mut root: Section<'_>, path: &Path) -> Option<Config> {
         peers,
         control,
         metrics,
-    })
+    };
+    config.lanes.fwmark = config.lanes.fwmark.or(config.default_routing().map(|routing| routing.mark));
+    Some(config)
 }
 
 fn name(root: &mut Section<'_>, path: &Path) -> Option<String> {
@@ -144,6 +151,8 @@ fn tun<'d>(root: &mut Section<'d>) -> (TunConfig, Option<Place<'d>>) {
         queues: 1,
         offloads: true,
         tx_queue_len: DEFAULT_TX_QUEUE_LEN,
+        table: RoutingTable::default(),
+        on_exit: OnExit::default(),
     };
     let Some(mut section) = root.section("tun") else { return (tun, None) };
     if let Some(name) =
@@ -168,8 +177,27 @@ fn tun<'d>(root: &mut Section<'d>) -> (TunConfig, Option<Place<'d>>) {
     if let Some(len) = section.field("tx_queue_len").and_then(|field| field.integer(1..=MAX_TX_QUEUE_LEN)) {
         tun.tx_queue_len = len;
     }
+    tun.table = section.field("table").and_then(|field| table(&field)).unwrap_or_default();
+    tun.on_exit = section.field("on_exit").and_then(|field| field.word(&ON_EXIT)).unwrap_or_default();
     section.finish();
     (tun, mtu_place)
+}
+
+fn table(field: &Field<'_>) -> Option<RoutingTable> {
+    if field.is_integer() {
+        // The kernel's own tables hold what this machine itself is.
+        let number: u32 = field.integer(1..=u32::MAX)?;
+        if KERNEL_TABLES.contains(&number) {
+            field.place().report(format!("{number} is a table of the kernel's"), TABLE);
+            return None;
+        }
+        return Some(if number == MAIN_TABLE { RoutingTable::Main } else { RoutingTable::Number(number) });
+    }
+    field.parse(TABLE, |text| match text {
+        "auto" => Ok(RoutingTable::Auto),
+        "main" => Ok(RoutingTable::Main),
+        _ => Err(format!("unknown table {text:?}")),
+    })
 }
 
 fn addresses(field: Field<'_>) -> Vec<IpNet> {

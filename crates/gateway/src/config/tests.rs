@@ -8,6 +8,7 @@ use super::*;
 
 mod classes;
 mod queues;
+mod routing;
 
 const KEY_B: &str = "1yu8EBD2hXEw1rG5DrWBHxYYHv5mYT5x62F3GwVzNDk=";
 const KEY_C: &str = "2yu8EBD2hXEw1rG5DrWBHxYYHv5mYT5x62F3GwVzNDk=";
@@ -57,7 +58,9 @@ fn a_key_alone_is_a_file_and_all_else_has_defaults() {
             mtu: 1500,
             queues: 1,
             offloads: true,
-            tx_queue_len: DEFAULT_TX_QUEUE_LEN
+            tx_queue_len: DEFAULT_TX_QUEUE_LEN,
+            table: RoutingTable::Auto,
+            on_exit: OnExit::Block
         }
     );
     assert_eq!(
@@ -265,7 +268,11 @@ fn unknown_keys_are_errors_in_every_table() {
             "peers.b.x"
         ]
     );
-    assert!(all[1].ends_with("allowed: name, address, mtu, queues, offloads, tx_queue_len"), "{}", all[1]);
+    assert!(
+        all[1].ends_with("allowed: name, address, mtu, queues, offloads, tx_queue_len, table, on_exit"),
+        "{}",
+        all[1]
+    );
 }
 
 #[test]

@@ -482,6 +482,14 @@ impl Daemon {
         self.workers.shards[usize::from(shard)].commands.post(Command::LaneDown { serial });
     }
 
+    /// Ends a lane for a reason of ours.
+    pub(super) fn end_lane(&mut self, serial: Serial, reason: &str) {
+        if let Some(key) = self.life.handle_ended(now(), serial, reason) {
+            tracing::warn!("{}: down: {reason}", self.label(&key));
+            self.close_lane(key.shard, serial);
+        }
+    }
+
     pub(super) fn worker_events(&mut self) {
         for event in self.workers.events.take() {
             match event {
@@ -494,6 +502,7 @@ impl Daemon {
                         tracing::warn!("{}: down: {reason}", self.label(&key));
                     }
                 }
+                WorkerEvent::DeviceLost => self.device_changed(),
                 WorkerEvent::Ended { shard, reason } => {
                     self.failed = Some(DaemonError::Worker { shard, reason });
                     self.stopping = true;

@@ -10,6 +10,7 @@ mod heartbeat;
 mod life;
 mod limit;
 mod listen;
+mod network;
 mod report;
 mod service;
 mod workers;
@@ -47,6 +48,7 @@ use crate::{metrics, sys};
 use connection::Connection;
 use limit::Every;
 use listen::SocketFile;
+use network::Network;
 use service::{Client, Stream, Wants};
 use workers::Workers;
 
@@ -113,6 +115,7 @@ enum Source {
     Signals(OwnedFd),
     WorkerEvents,
     Resolved,
+    Network,
     Listener(TcpListener),
     Control(UnixListener),
     MetricsTcp(TcpListener),
@@ -168,6 +171,7 @@ pub struct Daemon {
     /// When sources with a limit are to be looked at; what has gone meanwhile stays in it until then.
     deadlines: BTreeSet<(Instant, u64)>,
     device: Device,
+    network: Network,
     offloads: sys::TunOffloads,
     workers: Workers,
     resolved: Mailbox<Resolved>,
@@ -216,6 +220,8 @@ impl Daemon {
             }
             None => None,
         };
+        // Before the device is set up, so that no change goes unnoticed.
+        let network = Network::open()?;
         let (device, queues) = Device::open(&config)?;
         let offloads = queues[0].offloads();
         let identity = Identity::new(&secret)?;
@@ -252,6 +258,7 @@ impl Daemon {
             next_token: 0,
             deadlines: BTreeSet::new(),
             device,
+            network,
             offloads,
             workers,
             resolved,
@@ -269,6 +276,7 @@ impl Daemon {
         daemon.add(Source::Signals(signals)).map_err(system("epoll"))?;
         daemon.add(Source::WorkerEvents).map_err(system("epoll"))?;
         daemon.add(Source::Resolved).map_err(system("epoll"))?;
+        daemon.add(Source::Network).map_err(system("epoll"))?;
         daemon.add(Source::Control(control)).map_err(system("epoll"))?;
         for source in listeners.into_iter().map(Source::Listener).chain(metrics) {
             daemon.add(source).map_err(system("epoll"))?;
@@ -277,7 +285,8 @@ impl Daemon {
         Ok(daemon)
     }
 
-    /// Runs until told to stop. Everything it made is gone afterwards.
+    /// Runs until told to stop. Everything it made is gone afterwards, but for what blocks packets to peers where
+    /// that is asked for (`tun.on_exit`).
     pub fn run(mut self) -> Result<(), DaemonError> {
         let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
         tracing::info!(
@@ -291,7 +300,9 @@ impl Daemon {
             .unwrap_or_else(|panic| Err(DaemonError::Control { reason: panic_reason(&*panic) }));
         let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
         self.workers.stop();
+        self.device.close();
         self.socket_files.clear();
+        self.tell_what_stays_blocked();
         tracing::info!("{}: down", self.config.name);
         result
     }
@@ -299,7 +310,7 @@ impl Daemon {
     fn turn(&mut self) -> Result<(), DaemonError> {
         let mut ready: Vec<epoll::Event> = Vec::with_capacity(64);
         while !self.stopping {
-            let timeout = self.attend_deadlines();
+            let timeout = self.attend_network().min(self.attend_deadlines());
             ready.clear();
             let spec = rustix::event::Timespec {
                 tv_sec: timeout.as_secs().cast_signed(),
@@ -324,6 +335,7 @@ impl Daemon {
             Source::Signals(fd) => fd.as_fd(),
             Source::WorkerEvents => self.workers.events.as_fd(),
             Source::Resolved => self.resolved.as_fd(),
+            Source::Network => self.network.as_fd(),
             Source::Listener(listener) | Source::MetricsTcp(listener) => listener.as_fd(),
             Source::Control(listener) | Source::MetricsUnix(listener) => listener.as_fd(),
             Source::Connection(connection) => return connection.fd(),
@@ -367,6 +379,10 @@ impl Daemon {
             Source::Resolved => {
                 self.take_resolved();
                 Some(Source::Resolved)
+            }
+            Source::Network => {
+                self.take_network_events();
+                Some(Source::Network)
             }
             Source::Listener(listener) => {
                 self.accept(&listener);
@@ -530,6 +546,7 @@ impl Daemon {
         for warning in warnings {
             tracing::warn!("{warning}");
         }
+        network::warn_of_strict_filters(&self.config);
         self.workers.follow(&Plan::new(&self.config, self.instance));
         self.follow_lanes();
     }
@@ -579,6 +596,8 @@ fn give_up_privileges(config: &Config) -> Result<(), DaemonError> {
         write.push(directory(path));
     }
     read.retain(|path| path.exists());
-    drop_privileges(&Keep { read, write })?;
+    // To make the device anew, should somebody remove it.
+    let devices = vec![PathBuf::from("/dev/net/tun")];
+    drop_privileges(&Keep { read, write, devices })?;
     Ok(())
 }

@@ -87,6 +87,13 @@ impl Workers {
         }
     }
 
+    /// Gives every worker its queue of a device that was made anew.
+    pub(super) fn set_device(&self, queues: Vec<TunQueue>) {
+        for (shard, queue) in self.shards.iter().zip(queues) {
+            shard.commands.post(Command::Device(queue));
+        }
+    }
+
     /// What every worker has to report, with so many of the busiest flows to each peer. One that does not answer in time is left out.
     pub(super) fn reports(&self, flows: usize) -> (Vec<TxReport>, Vec<RxReport>) {
         let (reply, reports) = sync_channel(self.shards.len());

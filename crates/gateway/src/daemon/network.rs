@@ -1,0 +1,258 @@
+//! What others do to this machine's network, and what follows from it.
+//!
+//! A netlink socket tells of links, addresses, routes and rules. Two things depend on them: what leads into the
+//! device, which is put back when it is undone, and the paths of lanes. Both are looked at once for a burst of
+//! changes and at most once in an interval, so that a routing daemon that changes thousands of routes, or somebody
+//! who undoes what is put back, costs no more than that.
+
+use std::fs;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use trunkline_netlink::{Event, Monitor};
+use trunkline_units::Instant;
+
+use super::{Daemon, DaemonError, LaneSocket};
+use crate::clock::now;
+use crate::config::Config;
+use crate::device::{DeviceError, Repair};
+use crate::life::Serial;
+
+/// Datagrams of changes that are taken at a time; the rest is reported again.
+const DATAGRAMS: usize = 64;
+/// From one look at what leads into the device to the next.
+const REPAIR_INTERVAL: Duration = Duration::from_secs(1);
+/// From one early dialling of waiting lanes to the next.
+const REDIAL_INTERVAL: Duration = Duration::from_secs(1);
+/// A link that has just come up may take a moment to be of use.
+const REDIAL_DELAY: Duration = Duration::from_millis(50);
+const NEVER: Duration = Duration::from_secs(3600);
+
+/// Something that is done when it is asked for, but not more often than once in an interval.
+#[derive(Debug, Default)]
+struct Pending {
+    due: Option<Instant>,
+    last: Option<Instant>,
+}
+
+impl Pending {
+    /// Asks for it, in `delay` at the earliest.
+    fn ask(&mut self, now: Instant, delay: Duration, interval: Duration) {
+        let earliest = self.last.map_or(now, |last| last + interval);
+        self.due.get_or_insert(earliest.max(now + delay));
+    }
+
+    /// Whether it is to be done now.
+    fn take(&mut self, now: Instant) -> bool {
+        let due = self.due.is_some_and(|due| due <= now);
+        if due {
+            *self = Pending { due: None, last: Some(now) };
+        }
+        due
+    }
+
+    fn wait(&self, now: Instant) -> Duration {
+        self.due.map_or(NEVER, |due| due.saturating_since(now))
+    }
+}
+
+/// The daemon's view of the machine's network.
+pub(super) struct Network {
+    monitor: Monitor,
+    repair: Pending,
+    redial: Pending,
+    /// What was last said of the device, so that it is said once.
+    said: Option<String>,
+}
+
+impl Network {
+    pub(super) fn open() -> Result<Self, DeviceError> {
+        Ok(Network {
+            monitor: Monitor::open()?,
+            repair: Pending::default(),
+            redial: Pending::default(),
+            said: None,
+        })
+    }
+}
+
+impl AsFd for Network {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.monitor.as_fd()
+    }
+}
+
+impl Daemon {
+    /// Takes in what has changed.
+    pub(super) fn take_network_events(&mut self) {
+        let now = now();
+        for event in self.network.monitor.read(DATAGRAMS) {
+            if self.device.concerns(&event) {
+                self.network.repair.ask(now, Duration::ZERO, REPAIR_INTERVAL);
+            }
+            match event {
+                Event::AddressRemoved { device, address } if !self.device.is_own(Some(device)) => {
+                    self.address_removed(address.address.addr());
+                }
+                Event::Address { device, .. } if !self.device.is_own(Some(device)) => self.path_changed(now),
+                Event::Link(link) if link.up && link.carrier && !self.device.is_own(Some(link.index)) => {
+                    self.path_changed(now);
+                }
+                Event::Route(route) if !self.device.is_own(route.device) => self.path_changed(now),
+                Event::Missed => self.path_changed(now),
+                _ => {}
+            }
+        }
+    }
+
+    /// Something happened to the device: it is looked at soon.
+    pub(super) fn device_changed(&mut self) {
+        self.network.repair.ask(now(), Duration::ZERO, REPAIR_INTERVAL);
+    }
+
+    fn path_changed(&mut self, now: Instant) {
+        self.network.redial.ask(now, REDIAL_DELAY, REDIAL_INTERVAL);
+    }
+
+    /// Does what is due and says how long nothing else is.
+    pub(super) fn attend_network(&mut self) -> Duration {
+        let now = now();
+        if self.network.repair.take(now) {
+            self.repair_device();
+        }
+        if self.network.redial.take(now) {
+            self.network_changed();
+        }
+        self.network.repair.wait(now).min(self.network.redial.wait(now))
+    }
+
+    fn repair_device(&mut self) {
+        let name = self.config.tun.name.clone();
+        match self.device.repair() {
+            Ok(Repair::Done(restored)) => {
+                let was_down = self.network.said.take().is_some();
+                if !restored.is_empty() {
+                    tracing::warn!("{name}: put back what somebody took away: {}", summary(&restored));
+                } else if was_down {
+                    tracing::info!("{name}: as it should be again");
+                }
+            }
+            Ok(Repair::Down) => {
+                self.say_of_device(format!("{name}: somebody took it down: it carries nothing"))
+            }
+            Ok(Repair::Gone) => self.make_device_anew(),
+            Err(error) => self.say_of_device(format!("{name}: {error}")),
+        }
+    }
+
+    /// Says something of the device, once.
+    fn say_of_device(&mut self, what: String) {
+        if self.network.said.as_ref() != Some(&what) {
+            tracing::warn!("{what}");
+            self.network.said = Some(what);
+        }
+    }
+
+    fn make_device_anew(&mut self) {
+        let name = &self.config.tun.name;
+        tracing::warn!("{name}: somebody removed it: it is made anew");
+        match self.device.reopen(&self.config) {
+            Ok(queues) => {
+                self.offloads = self.device.offloads();
+                self.workers.set_device(queues);
+            }
+            Err(error) => {
+                self.failed = Some(DaemonError::Device(error));
+                self.stopping = true;
+            }
+        }
+    }
+
+    pub(super) fn tell_what_stays_blocked(&self) {
+        let (name, count) = (&self.config.name, self.device.blocked());
+        if count > 0 {
+            tracing::info!(
+                "{name}: {count} prefixes of peers stay unreachable, so that nothing leaves in clear: \
+                 `trunkline unblock {name}` lets packets pass"
+            );
+        }
+    }
+
+    // ------------------------------------------------------------ paths of lanes
+
+    /// A lane whose own address has gone cannot get an answer any more: it need not be waited for.
+    fn address_removed(&mut self, address: IpAddr) {
+        let is_gone = |socket: &LaneSocket| {
+            let local = rustix::net::getsockname(&socket.fd).ok();
+            let local = local.and_then(|local| SocketAddr::try_from(local).ok());
+            local.is_some_and(|local| local.ip().to_canonical() == address)
+        };
+        let gone: Vec<Serial> =
+            self.lane_sockets.iter().filter(|(_, socket)| is_gone(socket)).map(|(serial, _)| *serial).collect();
+        for serial in gone {
+            self.end_lane(serial, &format!("this machine has the address {address} no more"));
+        }
+    }
+}
+
+/// At most three of a list, and how many more there are.
+fn summary(items: &[String]) -> String {
+    const SHOWN: usize = 3;
+    let shown = items[..items.len().min(SHOWN)].join(", ");
+    if items.len() > SHOWN { format!("{shown} and {} more", items.len() - SHOWN) } else { shown }
+}
+
+/// With a default route through the trunk, answers to lanes come in by a device that the route back does not lead
+/// out of: a strict filter drops them. It cannot be set from here, whoever runs this machine must.
+pub(super) fn warn_of_strict_filters(config: &Config) {
+    let default_v4 = |prefix: &ipnet::IpNet| prefix.prefix_len() == 0 && prefix.addr().is_ipv4();
+    if config.default_routing().is_none() || !config.peers.iter().flat_map(|p| &p.routes).any(default_v4) {
+        return;
+    }
+    let read = |name: &str| fs::read_to_string(format!("/proc/sys/net/ipv4/conf/{name}/rp_filter"));
+    let mode = |name: &str| read(name).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0_u8);
+    let devices = fs::read_dir("/proc/sys/net/ipv4/conf").into_iter().flatten().flatten();
+    let names = devices.filter_map(|entry| entry.file_name().into_string().ok());
+    let all = mode("all");
+    let strict = |name: &String| name != "all" && name != "default" && mode(name).max(all) == 1;
+    if let Some(device) = names.filter(|name| *name != config.tun.name && name != "lo").find(strict) {
+        tracing::warn!(
+            "reverse-path filtering of {device} is strict, and drops the answers to lanes: \
+             sysctl -w net.ipv4.conf.all.rp_filter=2"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_for_often_is_done_once_in_an_interval() {
+        let start = Instant::ZERO + Duration::from_secs(100);
+        let interval = Duration::from_secs(1);
+        let mut pending = Pending::default();
+        assert!(!pending.take(start), "nobody asked");
+        let mut done = 0;
+        for step in 0..1000 {
+            let now = start + Duration::from_millis(10 * step);
+            pending.ask(now, Duration::ZERO, interval);
+            assert!(pending.wait(now) <= interval);
+            done += u32::from(pending.take(now));
+        }
+        assert_eq!(done, 10, "ten seconds");
+        let later = start + Duration::from_secs(60);
+        pending.take(later);
+        pending.ask(later, Duration::ZERO, interval);
+        assert_eq!(pending.wait(later), interval, "the last was a moment ago");
+        assert!(pending.take(later + interval) && pending.wait(later) == NEVER);
+    }
+
+    #[test]
+    fn a_summary_shows_three_at_most() {
+        let items: Vec<String> = (1..=5).map(|number| number.to_string()).collect();
+        assert_eq!(summary(&items[..2]), "1, 2");
+        assert_eq!(summary(&items), "1, 2, 3 and 2 more");
+    }
+}

@@ -1,0 +1,65 @@
+//! Letting packets pass again that a gateway which is gone has blocked.
+
+use trunkline_netlink::{Family, Handle, NetlinkError, RouteFilter};
+
+use super::wanted::{PROTOCOL, block_metric, is_block};
+use crate::config::AUTO_TABLE;
+
+/// Whose blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Blocked<'a> {
+    /// Those of the site of this name.
+    Site(&'a str),
+    /// Those of every site of this machine.
+    All,
+}
+
+/// Removes blocks, and the rules that lead to none any more. Returns how many blocks there were.
+///
+/// # Errors
+/// What the kernel refused; some may be gone then.
+pub fn unblock(whose: Blocked<'_>) -> Result<usize, NetlinkError> {
+    let mut netlink = Handle::open()?;
+    let mut routes = ours(&mut netlink)?;
+    routes.retain(|route| {
+        is_block(route)
+            && match whose {
+                Blocked::Site(name) => route.metric == Some(block_metric(name)),
+                Blocked::All => true,
+            }
+    });
+    for route in &routes {
+        gone(netlink.delete_route(route))?;
+    }
+    for family in Family::BOTH {
+        remove_idle_rules(&mut netlink, family)?;
+    }
+    Ok(routes.len())
+}
+
+/// Every route of ours, blocks of all sites included.
+pub(super) fn ours(netlink: &mut Handle) -> Result<Vec<trunkline_netlink::Route>, NetlinkError> {
+    netlink.routes_where(RouteFilter { protocol: Some(PROTOCOL), ..RouteFilter::default() })
+}
+
+/// Removes the rules for default routes where there is no such route.
+pub(super) fn remove_idle_rules(netlink: &mut Handle, family: Family) -> Result<(), NetlinkError> {
+    let of_family = |prefix| super::wanted::family(prefix) == family;
+    let rules: Vec<_> = netlink.rules(family)?.into_iter().filter(|rule| rule.protocol == PROTOCOL).collect();
+    if rules.is_empty() {
+        return Ok(());
+    }
+    let filter = RouteFilter { table: Some(AUTO_TABLE), ..RouteFilter::default() };
+    if netlink.routes_where(filter)?.iter().any(|route| of_family(route.destination)) {
+        return Ok(());
+    }
+    rules.iter().try_for_each(|rule| gone(netlink.delete_rule(rule)))
+}
+
+/// What is gone already needs no removal.
+pub(super) fn gone(result: Result<(), NetlinkError>) -> Result<(), NetlinkError> {
+    match result {
+        Err(error) if error.is_not_found() => Ok(()),
+        other => other,
+    }
+}

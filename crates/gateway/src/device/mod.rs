@@ -1,0 +1,267 @@
+//! The TUN device as the network sees it: its addresses, its MTU, the routes and rules that lead into it, and what
+//! holds packets back while it is not there.
+//!
+//! Others change these too: an administrator, a network manager, the kernel, which drops a link's routes when it
+//! goes down. So each step compares what is wanted with what the kernel holds, never with what was done before, and
+//! [`Device::repair`] can be called at any time.
+//!
+//! **Fail closed.** Beside each route into the device there is one of the last metric that makes the prefix
+//! unreachable. When the device goes, however it goes, its routes go with it and these take over. They stay when the
+//! process is killed; [`unblock`] removes them.
+
+mod block;
+mod error;
+mod wanted;
+
+use std::collections::BTreeSet;
+
+use ipnet::IpNet;
+use trunkline_netlink::{Event, Existing, Family, Handle, Route, RouteFilter, Rule};
+
+pub use block::{Blocked, unblock};
+pub use error::DeviceError;
+
+use crate::config::{Config, OnExit};
+use crate::sys::TunOffloads;
+use crate::tun::TunQueue;
+use block::gone;
+use wanted::{PROTOCOL, Place, Wanted, is_block};
+
+/// The device, up and routed. Its queues go to the workers; what is left here serves reloads, repairs and counters.
+pub(crate) struct Device {
+    index: u32,
+    netlink: Handle,
+    wanted: Wanted,
+    /// Keeps the device while workers come and go.
+    keep: TunQueue,
+}
+
+/// What a repair found.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Repair {
+    /// All is, or again is, as it should be; what had to be put back.
+    Done(Vec<String>),
+    /// Somebody took the device down: nothing can lead into it until somebody takes it up.
+    Down,
+    /// The device is not there any more.
+    Gone,
+}
+
+impl Device {
+    /// Opens and configures the device of `config`.
+    pub(crate) fn open(config: &Config) -> Result<(Device, Vec<TunQueue>), DeviceError> {
+        let queues = open_queues(config)?;
+        let mut netlink = Handle::open()?;
+        let index = netlink.link_index(&config.tun.name)?;
+        let keep = queues[0].clone();
+        let mut device = Device { index, netlink, wanted: Wanted::default(), keep };
+        device.follow(config)?;
+        Ok((device, queues))
+    }
+
+    /// Makes the device anew, after it was removed.
+    pub(crate) fn reopen(&mut self, config: &Config) -> Result<Vec<TunQueue>, DeviceError> {
+        let queues = open_queues(config)?;
+        self.index = self.netlink.link_index(&config.tun.name)?;
+        self.keep = queues[0].clone();
+        self.follow(config)?;
+        Ok(queues)
+    }
+
+    /// What the kernel granted.
+    pub(crate) const fn offloads(&self) -> TunOffloads {
+        self.keep.offloads()
+    }
+
+    /// Whether something happened to what leads into the device.
+    pub(crate) fn concerns(&self, event: &Event) -> bool {
+        self.wanted.concerns(event, self.index)
+    }
+
+    /// Whether something happened to the device itself.
+    pub(crate) fn is_own(&self, device: Option<u32>) -> bool {
+        device == Some(self.index)
+    }
+
+    /// Brings addresses, routes, rules, MTU and queue length to what `config` says; touches nothing that stays.
+    pub(crate) fn follow(&mut self, config: &Config) -> Result<(), DeviceError> {
+        let tun = &config.tun;
+        let wanted = Wanted::of(config);
+        let old = std::mem::replace(&mut self.wanted, wanted);
+        let link = self.netlink.link(self.index)?;
+        if link.tx_queue_len != tun.tx_queue_len {
+            self.netlink.set_tx_queue_len(self.index, tun.tx_queue_len)?;
+        }
+        if link.mtu != tun.mtu {
+            self.netlink.set_mtu(self.index, tun.mtu)?;
+        }
+        if !link.up {
+            self.netlink.set_up(self.index)?;
+        }
+        for address in old.addresses.difference(&self.wanted.addresses) {
+            gone(self.netlink.delete_address(self.index, *address))?;
+        }
+        let new: BTreeSet<Place> = self.wanted.places.difference(&old.places).copied().collect();
+        self.refuse_taken_routes(&new)?;
+        self.repair_addresses()?;
+        self.repair_routes()?;
+        Ok(())
+    }
+
+    /// Puts back what somebody else took away.
+    pub(crate) fn repair(&mut self) -> Result<Repair, DeviceError> {
+        match self.netlink.link(self.index) {
+            Ok(link) if link.up => {}
+            Ok(_) => return Ok(Repair::Down),
+            Err(error) if error.is_not_found() => return Ok(Repair::Gone),
+            Err(error) => return Err(error.into()),
+        }
+        let mut restored = self.repair_addresses()?;
+        restored.extend(self.repair_routes()?);
+        Ok(Repair::Done(restored))
+    }
+
+    fn repair_addresses(&mut self) -> Result<Vec<String>, DeviceError> {
+        let there: BTreeSet<IpNet> =
+            self.netlink.addresses(self.index)?.into_iter().map(|address| address.address).collect();
+        let missing: Vec<IpNet> = self.wanted.addresses.difference(&there).copied().collect();
+        for address in &missing {
+            self.netlink.add_address(self.index, *address, None)?;
+        }
+        Ok(missing.iter().map(|address| format!("address {address}")).collect())
+    }
+
+    /// Blocks first, so that there is no moment in which packets take another way.
+    fn repair_routes(&mut self) -> Result<Vec<String>, DeviceError> {
+        let ours = block::ours(&mut self.netlink)?;
+        self.repair_blocks(&ours)?;
+        for route in ours.iter().filter(|route| route.device == Some(self.index) && !is_block(route)) {
+            if !self.wanted.places.contains(&(route.destination, route.table)) {
+                gone(self.netlink.delete_route(route))?;
+            }
+        }
+        // The kernel makes routes of its own into the device, for the networks of its addresses.
+        let filter = RouteFilter { device: Some(self.index), ..RouteFilter::default() };
+        let there = self.netlink.routes_where(filter)?;
+        let there: BTreeSet<Place> = there.iter().map(|route| (route.destination, route.table)).collect();
+        let mut restored = Vec::new();
+        let mut taken = None;
+        for (prefix, table) in self.wanted.places.difference(&there) {
+            let route = Route { protocol: PROTOCOL, ..Route::to(*prefix).device(self.index).table(*table) };
+            match self.netlink.add_route(&route, Existing::Keep) {
+                Ok(()) => restored.push(format!("route {prefix}")),
+                Err(error) if error.is_already_there() => taken = Some((*prefix, *table)),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        restored.extend(self.repair_rules()?);
+        // Only now: one route that is taken keeps none of the others away.
+        match taken {
+            Some(place) => Err(self.taken(place)?),
+            None => Ok(restored),
+        }
+    }
+
+    /// Who has a route that should be ours.
+    fn taken(&mut self, (prefix, table): Place) -> Result<DeviceError, DeviceError> {
+        let filter = RouteFilter { table: Some(table), ..RouteFilter::default() };
+        let mut there = self.netlink.routes_where(filter)?;
+        there.retain(|route| route.destination == prefix && !is_block(route));
+        let there = Box::new(there.pop().unwrap_or_else(|| Route::to(prefix).table(table)));
+        Ok(DeviceError::RouteTaken { prefix, there })
+    }
+
+    fn repair_blocks(&mut self, ours: &[Route]) -> Result<(), DeviceError> {
+        let metric = Some(self.wanted.block_metric);
+        let there: Vec<&Route> =
+            ours.iter().filter(|route| is_block(route) && route.metric == metric).collect();
+        let wanted: Vec<Route> = self.wanted.blocks().collect();
+        let same = |a: &Route, b: &Route| (a.destination, a.table) == (b.destination, b.table);
+        for block in wanted.iter().filter(|block| !there.iter().any(|route| same(route, block))) {
+            match self.netlink.add_route(block, Existing::Keep) {
+                Err(error) if error.is_already_there() => {}
+                other => other?,
+            }
+        }
+        for stale in there.iter().filter(|route| !wanted.iter().any(|block| same(route, block))) {
+            gone(self.netlink.delete_route(stale))?;
+        }
+        Ok(())
+    }
+
+    fn repair_rules(&mut self) -> Result<Vec<String>, DeviceError> {
+        let mut restored = Vec::new();
+        for family in Family::BOTH {
+            let there = self.netlink.rules(family)?;
+            let wanted: Vec<&Rule> = self.wanted.rules.iter().filter(|rule| rule.family == family).collect();
+            for rule in wanted.iter().filter(|rule| !there.contains(rule)) {
+                self.netlink.add_rule(rule)?;
+                restored.push(format!("rule {rule}"));
+            }
+            if wanted.is_empty() {
+                block::remove_idle_rules(&mut self.netlink, family)?;
+                continue;
+            }
+            // Of an earlier configuration: one with another mark would lead the lanes into the trunk.
+            for stale in there.iter().filter(|rule| rule.protocol == PROTOCOL && !wanted.contains(rule)) {
+                gone(self.netlink.delete_rule(stale))?;
+            }
+        }
+        Ok(restored)
+    }
+
+    /// A route to the same prefix that leads elsewhere would be shadowed by ours, or ours by it, and would carry in
+    /// clear what the trunk does not. So it must not be there: for a default route in any case, for others unless
+    /// packets are meant to pass without a trunk.
+    fn refuse_taken_routes(&mut self, new: &BTreeSet<Place>) -> Result<(), DeviceError> {
+        let tables: BTreeSet<u32> = new.iter().map(|(_, table)| *table).collect();
+        for table in tables {
+            let filter = RouteFilter { table: Some(table), ..RouteFilter::default() };
+            for route in self.netlink.routes_where(filter)? {
+                let prefix = route.destination;
+                let elsewhere = route.device != Some(self.index) && !is_block(&route);
+                if elsewhere && new.contains(&(prefix, table)) {
+                    if self.wanted.on_exit == OnExit::Block || prefix.prefix_len() == 0 {
+                        return Err(DeviceError::RouteTaken { prefix, there: Box::new(route) });
+                    }
+                    tracing::warn!(
+                        "the route {route} leads where the trunk does: it is used while that is not there"
+                    );
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Undoes what outlives the device and is not meant to: rules whose table is about to be empty.
+    pub(crate) fn close(&mut self) {
+        if self.wanted.on_exit == OnExit::Pass {
+            for rule in &self.wanted.rules {
+                let _ = self.netlink.delete_rule(rule);
+            }
+        }
+    }
+
+    /// The number of prefixes that stay unreachable without the device.
+    pub(crate) fn blocked(&self) -> usize {
+        self.wanted.blocks().count()
+    }
+
+    /// Packets that the kernel dropped because the device's own queue was full.
+    pub(crate) fn queue_drops(&mut self) -> u64 {
+        self.netlink.link_stats(self.index).map_or(0, |stats| stats.tx_dropped)
+    }
+}
+
+fn open_queues(config: &Config) -> Result<Vec<TunQueue>, DeviceError> {
+    let tun = &config.tun;
+    let queues = TunQueue::open(&tun.name, tun.queues, tun.offloads)
+        .map_err(|source| DeviceError::Open { name: tun.name.clone(), source })?;
+    let offloads = queues[0].offloads();
+    if tun.offloads && !(offloads.checksum && offloads.tcp) {
+        tracing::warn!("{}: no TCP offloads on this kernel: packets are carried one by one", tun.name);
+    } else if tun.offloads && !offloads.udp {
+        tracing::warn!("{}: no UDP offload on this kernel: its super-packets are segmented here", tun.name);
+    }
+    Ok(queues)
+}
