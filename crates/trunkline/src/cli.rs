@@ -39,6 +39,8 @@ pub(crate) enum Command {
     Reload(InstanceArguments),
     /// End a running gateway.
     Down(InstanceArguments),
+    /// Let packets to peers pass again that a gateway which has ended holds back (`tun.on_exit`).
+    Unblock(UnblockArguments),
     /// Show on this machine, in about a minute, what a trunk does for TCP under a UDP flood.
     Demo(DemoArguments),
     /// Measure on this machine what a trunk costs, or what it does for its users, next to plain routing.
@@ -74,6 +76,16 @@ pub(crate) struct FileReportArguments {
 pub(crate) struct InstanceArguments {
     /// The site: its configuration file, its control socket, or its name. May be left out where only one runs.
     pub(crate) site: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct UnblockArguments {
+    /// The site: its configuration file or its name.
+    #[arg(required_unless_present = "all", conflicts_with = "all")]
+    pub(crate) site: Option<PathBuf>,
+    /// Every site of this machine.
+    #[arg(long)]
+    pub(crate) all: bool,
 }
 
 #[derive(Debug, Args)]

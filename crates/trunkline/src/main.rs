@@ -27,6 +27,7 @@ fn main() -> ExitCode {
         Command::Top(arguments) => commands::top::top(&arguments),
         Command::Reload(arguments) => commands::control::reload(&arguments),
         Command::Down(arguments) => commands::control::down(&arguments),
+        Command::Unblock(arguments) => commands::unblock::unblock(&arguments),
         Command::Demo(arguments) => commands::demo::demo(&arguments),
         Command::Bench(arguments) => commands::bench::bench(&arguments),
         Command::Lab(arguments) => commands::lab::lab(&arguments.command),

@@ -12,3 +12,4 @@ mod rates;
 pub(crate) mod site;
 pub(crate) mod status;
 pub(crate) mod top;
+pub(crate) mod unblock;

@@ -1,0 +1,43 @@
+//! `unblock`: packets to peers pass again though no gateway carries them.
+
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use trunkline_gateway::config::{Config, RUN_DIRECTORY};
+use trunkline_gateway::device::{self, Blocked};
+
+use crate::cli::UnblockArguments;
+use crate::failure::Failure;
+use crate::output::print_line;
+
+pub(crate) fn unblock(arguments: &UnblockArguments) -> Result<(), Failure> {
+    let site = arguments.site.as_deref().map(site).transpose()?;
+    if let Some((name, socket)) = &site
+        && UnixStream::connect(socket).is_ok()
+    {
+        return Err(Failure::Input(format!(
+            "the gateway of {name} runs and would hold packets back again: end it first, or say on_exit = \"pass\" \
+             in its [tun] and reload"
+        )));
+    }
+    let blocked = site.as_ref().map_or(Blocked::All, |(name, _)| Blocked::Site(name));
+    let count = device::unblock(blocked).map_err(|error| match error.errno() {
+        Some(EPERM | EACCES) => Failure::Lacking(format!("{error} (CAP_NET_ADMIN is needed: run as root)")),
+        _ => Failure::Other(error.to_string()),
+    })?;
+    print_line(&format!("{count} prefixes were blocked"))
+}
+
+const EPERM: i32 = 1;
+const EACCES: i32 = 13;
+
+/// The site's name and its control socket, by its file or by the name itself.
+fn site(given: &Path) -> Result<(String, PathBuf), Failure> {
+    if given.extension().is_some_and(|extension| extension == "toml") {
+        let config = Config::load(given).map_err(|error| Failure::Input(error.to_string()))?;
+        return Ok((config.name, config.control.socket));
+    }
+    let name = given.display().to_string();
+    let socket = Path::new(RUN_DIRECTORY).join(format!("{name}.sock"));
+    Ok((name, socket))
+}
