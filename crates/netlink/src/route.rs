@@ -221,7 +221,7 @@ impl Handle {
             let request = Request::FindRoutes(filter);
             match self.list_filtered(request, RouteNetlinkMessage::GetRoute(message)) {
                 Ok(replies) => {
-                    found.extend(replies.iter().filter(|reply| is_route(reply)).filter_map(parse_any))
+                    found.extend(replies.iter().filter(|reply| is_route(reply)).filter_map(parse_any));
                 }
                 // The table, or the link, is not there.
                 Err(error) if error.is_not_found() => {}

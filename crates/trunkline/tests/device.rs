@@ -322,3 +322,29 @@ fn lanes_of_an_address_that_is_gone_end_at_once_and_a_new_one_is_used_at_once() 
     }
     check_stream(&scene.a, &scene.x, Plan::IPV4.x, 100_000);
 }
+
+#[test]
+fn a_link_local_endpoint_is_dialled_on_its_interface() {
+    let test = "a_link_local_endpoint_is_dialled_on_its_interface";
+    let Some((scene, mut gateways)) = start(test) else { return };
+    if !scene.has_ipv6() {
+        println!("SKIPPED {test}: the kernel has no IPv6");
+        return;
+    }
+    let addresses = on_device(&scene.t2, WAN_DEVICE, Handle::addresses);
+    let is_link_local = |ip: &IpAddr| matches!(ip, IpAddr::V6(six) if six.is_unicast_link_local());
+    let far = addresses.iter().map(|address| address.address.addr()).find(is_link_local).expect("an address");
+    edit(&gateways, Gateway::T2, |text| text.replace("listen = [\"198.18.2.2", "listen = [\"[::]"));
+    let index = on_device(&scene.t1, WAN_DEVICE, |_, index| Ok(index));
+    for zone in [index.to_string(), WAN_DEVICE.to_owned()] {
+        gateways.stop().expect("in order");
+        edit(&gateways, Gateway::T1, |text| {
+            let line =
+                text.lines().find(|line| line.starts_with("endpoint")).expect("an endpoint").to_owned();
+            text.replace(&line, &format!("endpoint = \"[{far}%{zone}]:4600\""))
+        });
+        gateways.restart(Gateway::T2).expect("it starts");
+        gateways.restart(Gateway::T1).expect("it starts");
+        gateways.wait_until_up(Duration::from_secs(20)).expect("lanes");
+    }
+}

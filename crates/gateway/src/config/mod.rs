@@ -22,7 +22,7 @@ mod values;
 mod warnings;
 
 use std::fs;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use ipnet::IpNet;
@@ -188,14 +188,35 @@ pub struct Endpoint {
 pub enum Host {
     /// By address.
     Address(IpAddr),
+    /// By an IPv6 address that is valid on the link of one interface only (RFC 4007).
+    LinkLocal(Ipv6Addr, Zone),
     /// By DNS name.
     Name(String),
+}
+
+/// The interface that a link-local address belongs to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Zone {
+    /// By its index.
+    Index(u32),
+    /// By its name, which is looked up when it is dialled.
+    Name(String),
+}
+
+impl std::fmt::Display for Zone {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Index(index) => index.fmt(f),
+            Self::Name(name) => name.fmt(f),
+        }
+    }
 }
 
 impl std::fmt::Display for Endpoint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.host {
             Host::Address(address) => SocketAddr::new(*address, self.port).fmt(f),
+            Host::LinkLocal(address, zone) => write!(f, "[{address}%{zone}]:{}", self.port),
             Host::Name(name) => write!(f, "{name}:{}", self.port),
         }
     }

@@ -1,14 +1,14 @@
 //! What single values look like: names, sizes, prefixes, code points, ports. Each function says what is wrong
 //! with a text it does not take; the caller knows where it stands and what is allowed.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use ipnet::IpNet;
 use trunkline_units::Bytes;
 
-use super::{Endpoint, Host, MetricsListen};
+use super::{Endpoint, Host, MetricsListen, Zone};
 
 /// What [`site_name`] takes.
 pub(super) const SITE_NAME: &str = "1 to 64 of A-Z a-z 0-9 . _ -, not starting with a dot";
@@ -20,8 +20,7 @@ pub(super) const CONGESTION_CONTROL: &str =
 /// What [`listen_address`] takes.
 pub(super) const LISTEN_ADDRESS: &str = "an address and a port, such as \"0.0.0.0:4600\" or \"[::]:4600\"";
 /// What [`endpoint`] takes.
-pub(super) const ENDPOINT: &str =
-    "a host and a port, such as \"b.example.net:4600\", \"192.0.2.1:4600\" or \"[2001:db8::1]:4600\"";
+pub(super) const ENDPOINT: &str = "a host and a port, such as \"b.example.net:4600\", \"192.0.2.1:4600\", \"[2001:db8::1]:4600\" or \"[fe80::1%eth0]:4600\"";
 /// What [`prefix`] takes.
 pub(super) const PREFIX: &str =
     "an address and a prefix length, such as \"10.2.0.0/16\" or \"2001:db8:2::/48\"";
@@ -76,6 +75,9 @@ pub(super) fn congestion_control(text: &str) -> Result<String, String> {
 pub(super) fn listen_address(text: &str) -> Result<SocketAddr, String> {
     match text.parse::<SocketAddr>() {
         Ok(address) if address.port() == 0 => Err(format!("{text} has port 0")),
+        Ok(SocketAddr::V6(address)) if is_link_local((*address.ip()).into()) && address.scope_id() == 0 => {
+            Err(format!("{text} belongs to an interface; give its index, such as [{}%2]", address.ip()))
+        }
         Ok(address) => Ok(address),
         Err(_) => Err(format!("{text:?} is no address and port")),
     }
@@ -87,7 +89,16 @@ pub(super) fn endpoint(text: &str) -> Result<Endpoint, String> {
         Ok(port) if port > 0 => port,
         _ => return Err(format!("{port:?} is no port")),
     };
+    if let Some((address, zone)) = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')?.split_once('%')) {
+        return Ok(Endpoint { host: link_local(address, zone)?, port });
+    }
     if let Ok(address) = text.parse::<SocketAddr>() {
+        if address.is_ipv6() && is_link_local(address.ip()) {
+            return Err(format!(
+                "{text} belongs to an interface; name it, such as [{}%eth0]:{port}",
+                address.ip()
+            ));
+        }
         return Ok(Endpoint { host: Host::Address(address.ip()), port });
     }
     if host.contains([':', '[', ']']) {
@@ -97,6 +108,24 @@ pub(super) fn endpoint(text: &str) -> Result<Endpoint, String> {
         return Err(format!("{host:?} is no host"));
     }
     Ok(Endpoint { host: Host::Name(host.to_owned()), port })
+}
+
+/// An address with its interface, by index or name: `fe80::1` and `7` or `eth0`.
+fn link_local(address: &str, zone: &str) -> Result<Host, String> {
+    let host: Ipv6Addr = address.parse().map_err(|_| format!("{address:?} is no IPv6 address"))?;
+    if !is_link_local(host.into()) {
+        return Err(format!("{host} is valid everywhere and takes no interface"));
+    }
+    let zone = match zone.parse() {
+        Ok(0) => return Err("0 is the index of no interface".to_owned()),
+        Ok(index) => Zone::Index(index),
+        Err(_) => Zone::Name(interface_name(zone)?),
+    };
+    Ok(Host::LinkLocal(host, zone))
+}
+
+fn is_link_local(address: IpAddr) -> bool {
+    matches!(address, IpAddr::V6(address) if address.is_unicast_link_local())
 }
 
 /// Whether this can be a host's name (RFC 1123 §2.1), and is no number that resolvers take for an address.
@@ -256,6 +285,25 @@ mod tests {
         ] {
             assert!(endpoint(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_link_local_address_keeps_its_interface() {
+        for (text, zone) in
+            [("[fe80::1%7]:4600", Zone::Index(7)), ("[fe80::1%eth0]:4600", Zone::Name("eth0".to_owned()))]
+        {
+            let endpoint = endpoint(text).unwrap();
+            assert_eq!(endpoint.host, Host::LinkLocal("fe80::1".parse().unwrap(), zone));
+            assert_eq!(endpoint.to_string(), text);
+        }
+        assert!(endpoint("[fe80::1]:4600").unwrap_err().contains("belongs to an interface"));
+        for wrong in
+            ["[2001:db8::1%7]:1", "[fe80::1%0]:1", "[fe80::1%]:1", "[fe80::1%a b]:1", "[10.0.0.1%1]:1"]
+        {
+            assert!(endpoint(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(listen_address("[fe80::1%7]:4600").unwrap().to_string(), "[fe80::1%7]:4600");
+        assert!(listen_address("[fe80::1]:4600").is_err());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The lanes' connections: dialled, accepted, secured, handed to the workers. When and which is [`Life`]'s to say.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, SocketAddrV6, TcpListener, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::connection::{Connection, Dialled, Phase, SocketOptions};
 use super::half_open::{self, Admission};
 use super::{Daemon, DaemonError, LaneSocket, Resolved, Source};
 use crate::clock::now;
-use crate::config::{Encryption, Host, LaneGroupConfig, PeerConfig};
+use crate::config::{Encryption, Host, LaneGroupConfig, PeerConfig, Zone};
 use crate::handshake::{
     Dialer, Established, Handshake, HandshakeError, Hello, Progress, RefusalReason, VERSION,
 };
@@ -152,6 +152,14 @@ impl Daemon {
         let state = self.peers.entry(*key).or_default();
         let host = match endpoint.host {
             Host::Address(address) => return Some(SocketAddr::new(address, endpoint.port)),
+            // The interface may come later, and under another index each time.
+            Host::LinkLocal(address, zone) => {
+                let scope = match zone {
+                    Zone::Index(index) => index,
+                    Zone::Name(name) => self.device.link_index(&name)?,
+                };
+                return Some(SocketAddrV6::new(address, endpoint.port, 0, scope).into());
+            }
             Host::Name(name) => name,
         };
         let stale = state.resolved_at.is_none_or(|at| now.saturating_since(at) > RESOLVE_AGAIN);

@@ -139,7 +139,7 @@ impl Daemon {
                 }
             }
             Ok(Repair::Down) => {
-                self.say_of_device(format!("{name}: somebody took it down: it carries nothing"))
+                self.say_of_device(format!("{name}: somebody took it down: it carries nothing"));
             }
             Ok(Repair::Gone) => self.make_device_anew(),
             Err(error) => self.say_of_device(format!("{name}: {error}")),
@@ -188,8 +188,12 @@ impl Daemon {
             let local = local.and_then(|local| SocketAddr::try_from(local).ok());
             local.is_some_and(|local| local.ip().to_canonical() == address)
         };
-        let gone: Vec<Serial> =
-            self.lane_sockets.iter().filter(|(_, socket)| is_gone(socket)).map(|(serial, _)| *serial).collect();
+        let gone: Vec<Serial> = self
+            .lane_sockets
+            .iter()
+            .filter(|(_, socket)| is_gone(socket))
+            .map(|(serial, _)| *serial)
+            .collect();
         for serial in gone {
             self.end_lane(serial, &format!("this machine has the address {address} no more"));
         }

@@ -242,6 +242,11 @@ impl Device {
         }
     }
 
+    /// The index of an interface of this machine.
+    pub(crate) fn link_index(&mut self, name: &str) -> Option<u32> {
+        self.netlink.link_index(name).ok()
+    }
+
     /// The number of prefixes that stay unreachable without the device.
     pub(crate) fn blocked(&self) -> usize {
         self.wanted.blocks().count()

@@ -148,7 +148,7 @@ mod tests {
         let blocked = wanted("", "[\"10.2.0.0/16\", \"0.0.0.0/0\"]");
         let blocks: Vec<Route> = blocked.blocks().collect();
         assert_eq!(blocks.len(), 2);
-        assert!(blocks.iter().all(|route| is_block(route)));
+        assert!(blocks.iter().all(is_block));
         let tables: BTreeSet<u32> = blocks.iter().map(|route| route.table).collect();
         assert_eq!(tables.len(), 2);
         assert_eq!(wanted("on_exit = \"pass\"", "[\"10.2.0.0/16\"]").blocks().count(), 0);
