@@ -12,12 +12,14 @@ use thiserror::Error;
 
 /// A text that is no quantity of its kind.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("{given} is no {kind}; allowed: {allowed}")]
+#[error("{given} is no {kind}{meant}; allowed: {allowed}")]
 pub struct QuantityError {
     /// The text.
     pub given: String,
     /// What it was to be.
     pub kind: &'static str,
+    /// What to write, if it can be told what was meant.
+    pub meant: String,
     /// How such a thing is written.
     pub allowed: &'static str,
 }
@@ -60,6 +62,8 @@ struct Kind {
     name: &'static str,
     allowed: &'static str,
     factor: fn(&str) -> Option<f64>,
+    /// The right spelling of a wrong one.
+    meant: fn(&str) -> Option<String>,
     most: f64,
 }
 
@@ -71,6 +75,7 @@ impl Kind {
             .ok_or_else(|| QuantityError {
                 given: format!("{text:?}"),
                 kind: self.name,
+                meant: (self.meant)(text).map(|meant| format!(": write {meant:?}")).unwrap_or_default(),
                 allowed: self.allowed,
             })
     }
@@ -94,6 +99,7 @@ const SIZE: Kind = Kind {
     name: "size",
     allowed: "a number with B, kB, MB, GB, KiB, MiB or GiB, such as \"520 KB\"",
     factor: octets,
+    meant: |_| None,
     most: 1e15,
 };
 
@@ -111,8 +117,14 @@ const TIME: Kind = Kind {
             _ => return None,
         })
     },
+    meant: |_| None,
     most: 1e18,
 };
+
+/// The rate that somebody means, `3 Mbit` too, which the gateway's file takes.
+pub(crate) fn meant_rate(text: &str) -> Option<String> {
+    trunkline_units::meant_rate(text).or_else(|| trunkline_units::meant_rate(&format!("{text}/s")))
+}
 
 const RATE: Kind = Kind {
     name: "rate",
@@ -126,6 +138,8 @@ const RATE: Kind = Kind {
             _ => 8.0 * octets(unit.strip_suffix("/s")?)?,
         })
     },
+    // "3 Mbit" as well, which the gateway's file takes.
+    meant: meant_rate,
     most: 1e13,
 };
 
@@ -137,6 +151,7 @@ const SHARE: Kind = Kind {
         "%" => Some(0.01),
         _ => None,
     },
+    meant: |_| None,
     most: 1.0,
 };
 
@@ -290,7 +305,12 @@ impl<'de> Deserialize<'de> for Share {
             if (0.0..=1.0).contains(&number) {
                 Ok(Share(number))
             } else {
-                Err(QuantityError { given: number.to_string(), kind: SHARE.name, allowed: SHARE.allowed })
+                Err(QuantityError {
+                    given: number.to_string(),
+                    kind: SHARE.name,
+                    meant: String::new(),
+                    allowed: SHARE.allowed,
+                })
             }
         };
         from.deserialize_any(Reader { expecting: SHARE.allowed, number: Some(number) })
@@ -340,7 +360,12 @@ impl<'de> Deserialize<'de> for Amount {
             if number >= 0.0 && number.fract() == 0.0 {
                 Ok(Amount::Packets(number as u64))
             } else {
-                Err(QuantityError { given: number.to_string(), kind: "amount", allowed: AMOUNT })
+                Err(QuantityError {
+                    given: number.to_string(),
+                    kind: "amount",
+                    meant: String::new(),
+                    allowed: AMOUNT,
+                })
             }
         };
         from.deserialize_any(Reader { expecting: AMOUNT, number: Some(number) })
@@ -403,5 +428,10 @@ mod tests {
         }
         assert!("100".parse::<Time>().is_err() && "3 Mbit".parse::<Rate>().is_err());
         assert!("120 %".parse::<Share>().is_err());
+        for (text, right) in [("10 Mbps", "10 Mbit/s"), ("800Kb/s", "800 kbit/s"), ("3 MBit", "3 Mbit/s")] {
+            let error = text.parse::<Rate>().unwrap_err().to_string();
+            assert!(error.contains(&format!("is no rate: write {right:?}; allowed: ")), "{error}");
+            assert!(right.parse::<Rate>().is_ok());
+        }
     }
 }

@@ -28,7 +28,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run a site's gateway in the foreground until it is told to stop.
-    Up(FileArguments),
+    Up(UpArguments),
     /// Say whether a gateway would start with a configuration file, and what the file means.
     Check(FileReportArguments),
     /// Show the state of a running gateway: peers, classes, lanes, drops.
@@ -47,20 +47,33 @@ pub(crate) enum Command {
     Bench(BenchArguments),
     /// Run experiments in a simulator: those of papers, and your own.
     Lab(LabArguments),
+    /// Print the JSON Schema of a site's configuration file, for editors.
+    Schema,
     /// Make a private key and print it.
     Genkey,
     /// Read a private key from standard input and print its public key.
     Pubkey,
     /// Print what makes a shell complete the commands and options of this program.
     Completions(CompletionsArguments),
-    /// Print the man page of this program, or write one for each command into a directory.
+    /// Print the man page of this program, or write all pages into a directory.
     Man(ManArguments),
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct FileArguments {
+pub(crate) struct UpArguments {
     /// The site's configuration file.
     pub(crate) file: PathBuf,
+    /// How a line of the log is written.
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = LogFormat::Text)]
+    pub(crate) log_format: LogFormat,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// A line of text.
+    Text,
+    /// A JSON object.
+    Json,
 }
 
 #[derive(Debug, Args)]
@@ -141,7 +154,7 @@ pub(crate) struct CompletionsArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct ManArguments {
-    /// The directory for trunkline.1, trunkline-up.1 and so on; it is made if it is not there.
+    /// The directory for trunkline.1, trunkline-up.1 and so on, and trunkline.toml.5; it is made if it is not there.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
 }

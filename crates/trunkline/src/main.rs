@@ -31,6 +31,7 @@ fn main() -> ExitCode {
         Command::Demo(arguments) => commands::demo::demo(&arguments),
         Command::Bench(arguments) => commands::bench::bench(&arguments),
         Command::Lab(arguments) => commands::lab::lab(&arguments.command),
+        Command::Schema => commands::generate::schema(),
         Command::Genkey => commands::keys::genkey(),
         Command::Pubkey => commands::keys::pubkey(),
         Command::Completions(arguments) => commands::generate::completions(&arguments),

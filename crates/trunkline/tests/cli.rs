@@ -14,9 +14,10 @@ use trunkline_gateway::status::{Peer, Status};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_trunkline");
 
-/// Commands that are not tried against a full device. `up` writes a log and no result; the others measure for seconds
+/// Commands that are not tried against a full device. `up` writes a log and no result; `unblock` changes the
+/// machine; the others measure for seconds
 /// in namespaces of their own, and print by the same function as all.
-const NOT_TRIED: [&str; 4] = ["up", "demo", "bench", "help"];
+const NOT_TRIED: [&str; 5] = ["up", "unblock", "demo", "bench", "help"];
 
 const EXPERIMENT: &str = r#"
 id = "sample"
@@ -135,6 +136,7 @@ const LINES: &[(&[&str], usize)] = &[
     (&["down", "a.sock"], 1),
     (&["genkey"], 0),
     (&["pubkey"], 0),
+    (&["schema"], 0),
     (&["completions", "bash"], 0),
     (&["man"], 0),
     (&["lab", "check", "sample.toml"], 0),
@@ -295,4 +297,48 @@ fn warnings_have_a_word_and_an_exit_code_of_their_own() {
     place.write("tried.toml", fine);
     let output = place.run(&["check", "tried.toml"]);
     assert!(output.stdout.starts_with(b"tried.toml: fine\n") && output.stderr.is_empty());
+}
+
+#[test]
+fn another_spelling_of_a_rate_is_answered_with_the_right_one_everywhere() {
+    let place = Place::new();
+    let right = "\"10Mbps\" is no rate: write \"10 Mbit/s\"; allowed: ";
+    let demo = place.run(&["demo", "--rate", "10Mbps"]);
+    assert_eq!(demo.status.code(), Some(2), "{}", said(&demo));
+    assert!(said(&demo).contains(right), "the command line: {}", said(&demo));
+    place.write(
+        "rates.toml",
+        "private_key_file = \"a.key\"\n[[classes]]\nname = \"all\"\nceiling = \"10Mbps\"\n",
+    );
+    let site = place.run(&["check", "rates.toml"]);
+    assert!(said(&site).contains(right), "a site's file: {}", said(&site));
+    place.write("rates.toml", &EXPERIMENT.replace("1 Mbit/s", "10Mbps"));
+    let lab = place.run(&["lab", "check", "rates.toml"]);
+    assert!(said(&lab).contains(right), "an experiment: {}", said(&lab));
+}
+
+#[test]
+fn the_log_is_json_if_that_is_asked_for() {
+    let place = Place::new();
+    place.write("refused.toml", "private_key_file = \"none.key\"\n");
+    let output = place.run(&["up", "refused.toml", "--log-format", "json"]);
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    let lines: Vec<Value> =
+        said(&output).lines().map(|line| serde_json::from_str(line).expect("a JSON object")).collect();
+    let last = lines.last().expect("a line");
+    assert_eq!(last["level"], "ERROR");
+    assert!(last["message"].as_str().is_some_and(|text| text.contains("none.key")), "{last}");
+    assert!(last["timestamp"].is_string(), "{last}");
+}
+
+#[test]
+fn man_pages_are_written_for_every_command_and_the_sites_file() {
+    let place = Place::new();
+    assert!(place.run(&["man", "--out", "pages"]).status.success());
+    for page in ["trunkline.1", "trunkline-up.1", "trunkline-lab-run.1", "trunkline.toml.5"] {
+        let text = fs::read_to_string(place.0.join("pages").join(page)).expect("a page");
+        assert!(text.contains(".SH EXAMPLES"), "{page}");
+    }
+    let site = fs::read_to_string(place.0.join("pages/trunkline.toml.5")).expect("a page");
+    assert!(site.contains(".SH FILES") && site.contains("\\fBedge_pacing\\fR"), "{site}");
 }

@@ -12,6 +12,6 @@ mod seq;
 
 pub use bytes::{Bytes, ParseBytesError};
 pub use instant::Instant;
-pub use rate::{ParseRateError, Rate};
+pub use rate::{ParseRateError, Rate, meant_rate};
 pub use rng::Rng;
 pub use seq::Seq;

@@ -65,7 +65,11 @@ pub struct ParseRateError(String);
 
 impl fmt::Display for ParseRateError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} is no rate; allowed: a number with bit, kbit, mbit or gbit, such as 10mbit", self.0)
+        write!(f, "{:?} is no rate", self.0)?;
+        if let Some(meant) = meant_rate(&self.0) {
+            write!(f, ": write \"{meant}\"")?;
+        }
+        f.write_str("; allowed: a number with bit, kbit, mbit or gbit, such as 10mbit")
     }
 }
 
@@ -96,6 +100,36 @@ impl FromStr for Rate {
     }
 }
 
+/// The rate that somebody means who writes `10 Mbps`, `10Mb/s` or `10 MB/s`, in the spelling that is read everywhere: `10 Mbit/s`.
+/// `None` where it cannot be told.
+pub fn meant_rate(text: &str) -> Option<String> {
+    let text = text.trim();
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let number: f64 = number.parse().ok()?;
+    let unit: String = unit.chars().filter(|c| !c.is_whitespace()).collect();
+    let lower = unit.to_ascii_lowercase();
+    let a_second = ["/second", "/sec", "/s", "ps"].into_iter().find(|end| lower.ends_with(end))?;
+    let unit = &unit[..unit.len() - a_second.len()];
+    let (prefix, of) = match unit.chars().next()? {
+        'k' | 'K' => ("k", &unit[1..]),
+        'm' | 'M' => ("M", &unit[1..]),
+        'g' | 'G' => ("G", &unit[1..]),
+        _ => ("", unit),
+    };
+    // One letter is a bit if it is small and a byte if it is large, as everybody but some has it.
+    let bits = match of {
+        "b" => 1.0,
+        "B" => 8.0,
+        _ => match of.to_ascii_lowercase().as_str() {
+            "bit" | "bits" => 1.0,
+            "byte" | "bytes" => 8.0,
+            _ => return None,
+        },
+    };
+    Some(format!("{} {prefix}bit/s", number * bits))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -117,6 +151,33 @@ mod tests {
         assert!("0".parse::<Rate>().is_err());
         assert!("fast".parse::<Rate>().is_err());
         assert!("".parse::<Rate>().is_err());
+    }
+
+    #[test]
+    fn who_writes_another_spelling_is_told_the_right_one() {
+        for (text, right) in [
+            ("10Mbps", "10 Mbit/s"),
+            ("2.5 Mb/s", "2.5 Mbit/s"),
+            ("800kbps", "800 kbit/s"),
+            ("800 Kb/s", "800 kbit/s"),
+            ("1gbps", "1 Gbit/s"),
+            ("1 GBit/sec", "1 Gbit/s"),
+            ("10 Mbits/s", "10 Mbit/s"),
+            ("64bps", "64 bit/s"),
+            ("10MB/s", "80 Mbit/s"),
+            ("1.5 MBps", "12 Mbit/s"),
+        ] {
+            assert_eq!(meant_rate(text).as_deref(), Some(right), "{text}");
+            assert!(right.parse::<Rate>().is_ok(), "{right}");
+        }
+        let error = "10Mbps".parse::<Rate>().unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "\"10Mbps\" is no rate: write \"10 Mbit/s\"; allowed: a number with bit, kbit, mbit or gbit, such as 10mbit"
+        );
+        for text in ["", "fast", "10", "10 parsec", "10 parsecs/s", "Mbps", "1.2.3Mbps", "10 Mß/s"] {
+            assert_eq!(meant_rate(text), None, "{text}");
+        }
     }
 
     #[test]

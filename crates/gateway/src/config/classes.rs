@@ -1,6 +1,6 @@
 //! `classes`: a preset by its word, or `[[classes]]` one by one, and what holds between them.
 
-use trunkline_units::Rate;
+use trunkline_units::{Rate, meant_rate};
 
 use super::lane_groups::{self, Ride, Said};
 use super::presets::{self, PRESETS, Preset};
@@ -145,7 +145,10 @@ fn rate(field: &Field<'_>) -> Option<Rate> {
     field.parse(RATE, |text| match text.parse::<Rate>() {
         Ok(rate) if (MIN_RATE..=MAX_RATE).contains(&rate) => Ok(rate),
         Ok(rate) => Err(format!("{rate} is out of range")),
-        Err(_) => Err(format!("{text:?} is no rate")),
+        Err(_) => Err(match meant_rate(text) {
+            Some(meant) => format!("{text:?} is no rate: write {meant:?}"),
+            None => format!("{text:?} is no rate"),
+        }),
     })
 }
 

@@ -46,8 +46,8 @@ impl<'s> Walk<'s> {
     fn value(&mut self, at: &KeyPath, value: &Value, schema: &'s Json) {
         let (schema, name) = self.resolve(schema);
         if let Some(read) = name.and_then(quantity) {
-            if let Err(QuantityError { kind, allowed, .. }) = read(value) {
-                self.report(at, format!("{} is no {kind}", brief(value)), allowed);
+            if let Err(QuantityError { kind, meant, allowed, .. }) = read(value) {
+                self.report(at, format!("{} is no {kind}{meant}", brief(value)), allowed);
             }
             return;
         }
@@ -231,7 +231,9 @@ fn quantity(name: &str) -> Option<Read> {
         allowed: &'static str,
     ) -> Result<(), QuantityError> {
         let given = brief(value);
-        T::deserialize(value.clone()).map(drop).map_err(|_| QuantityError { given, kind, allowed })
+        let meant = value.as_str().filter(|_| kind == "rate").and_then(crate::quantity::meant_rate);
+        let meant = meant.map(|meant| format!(": write {meant:?}")).unwrap_or_default();
+        T::deserialize(value.clone()).map(drop).map_err(|_| QuantityError { given, kind, meant, allowed })
     }
     Some(match name {
         "size" => |value| read::<Size>(value, "size", Size::ALLOWED),

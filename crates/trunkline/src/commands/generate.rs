@@ -1,15 +1,17 @@
-//! `completions` and `man`: made from the definition of the command line, so that they cannot disagree with it.
+//! `completions`, `man` and `schema`: made from the definition of the command line and from docs/configuration.md, so that
+//! they cannot disagree with these.
 
 use std::fs;
 use std::io;
 use std::path::Path;
 
-use clap::CommandFactory as _;
+use clap::{Command, CommandFactory as _};
 use clap_mangen::Man;
 
+use super::{manual, reference};
 use crate::cli::{Cli, CompletionsArguments, ManArguments};
 use crate::failure::Failure;
-use crate::output::print_bytes;
+use crate::output::{print, print_bytes};
 
 pub(crate) fn completions(arguments: &CompletionsArguments) -> Result<(), Failure> {
     let mut command = Cli::command();
@@ -25,14 +27,47 @@ pub(crate) fn man(arguments: &ManArguments) -> Result<(), Failure> {
         let what = format!("cannot write man pages into {}", directory.display());
         return write_pages(directory).map_err(Failure::doing(&what));
     }
-    let mut page = Vec::new();
-    Man::new(Cli::command()).render(&mut page).map_err(Failure::doing("cannot make the man page"))?;
-    print_bytes(&page)
+    let page = page(Cli::command()).map_err(Failure::doing("cannot make the man page"))?;
+    print_bytes(&page.text)
+}
+
+pub(crate) fn schema() -> Result<(), Failure> {
+    print(&reference::schema().map_err(Failure::doing("cannot print"))?)
 }
 
 fn write_pages(directory: &Path) -> io::Result<()> {
     fs::create_dir_all(directory)?;
-    clap_mangen::generate_to(Cli::command().disable_help_subcommand(true), directory)
+    let mut command = Cli::command().disable_help_subcommand(true);
+    // Subcommands get the names of their pages.
+    command.build();
+    for page in pages(&command)? {
+        fs::write(directory.join(page.file), page.text)?;
+    }
+    fs::write(directory.join("trunkline.toml.5"), reference::page())
+}
+
+/// A man page.
+struct Page {
+    file: String,
+    text: Vec<u8>,
+}
+
+/// The pages of a command and all below it.
+fn pages(command: &Command) -> io::Result<Vec<Page>> {
+    let mut all = vec![page(command.clone())?];
+    for command in command.get_subcommands().filter(|command| !command.is_hide_set()) {
+        all.extend(pages(command)?);
+    }
+    Ok(all)
+}
+
+fn page(command: Command) -> io::Result<Page> {
+    let man = Man::new(command);
+    let file = man.get_filename();
+    let mut text = Vec::new();
+    man.render(&mut text)?;
+    text.extend(manual::sections(file.trim_end_matches(".1")).into_bytes());
+    Ok(Page { file, text })
 }
 
 #[cfg(test)]
@@ -59,6 +94,20 @@ mod tests {
                 let name = command.get_name();
                 assert!(script.contains(name), "{shell}: {name}");
                 assert!(page.contains(&format!("trunkline\\-{name}(1)")), "man: {name}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_page_has_examples_and_other_pages() {
+        let mut command = Cli::command().disable_help_subcommand(true);
+        command.build();
+        let pages = pages(&command).expect("memory takes them");
+        assert!(pages.iter().any(|page| page.file == "trunkline-lab-run.1") && pages.len() > 20);
+        for page in pages {
+            let text = String::from_utf8(page.text).expect("a page is text");
+            for section in ["EXAMPLES", "SEE ALSO"] {
+                assert!(text.contains(&format!("\n.SH {section}\n")), "{}: {section}", page.file);
             }
         }
     }

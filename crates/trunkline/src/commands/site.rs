@@ -9,16 +9,16 @@ use trunkline_gateway::config::Config;
 use trunkline_gateway::daemon::{Daemon, DaemonError};
 use trunkline_gateway::log::Log;
 
-use crate::cli::FileArguments;
+use crate::cli::{LogFormat, UpArguments};
 use crate::failure::Failure;
 
 /// How long the end of a gateway waits for its log to be read.
 const LOG_GRACE: Duration = Duration::from_secs(1);
 
-pub(crate) fn up(arguments: &FileArguments) -> Result<(), Failure> {
+pub(crate) fn up(arguments: &UpArguments) -> Result<(), Failure> {
     let config = Config::load(&arguments.file).map_err(|error| Failure::Input(error.to_string()))?;
     let log = Log::stderr();
-    send_log_to(&log);
+    send_log_to(&log, arguments.log_format);
     let run = || Daemon::start(config, log.clone())?.run();
     let outcome = run().map_err(|error: DaemonError| match error {
         DaemonError::Refused(_) => Failure::Input(error.to_string()),
@@ -27,14 +27,20 @@ pub(crate) fn up(arguments: &FileArguments) -> Result<(), Failure> {
     });
     if let Err(failure) = &outcome {
         // Through the queue as well: a reader that does not read must not keep the process from ending.
-        log.line(format!("trunkline: {failure}\n").as_bytes());
+        match arguments.log_format {
+            LogFormat::Text => {
+                log.line(format!("trunkline: {failure}\n").as_bytes());
+            }
+            LogFormat::Json => tracing::error!("{failure}"),
+        }
     }
     log.finish(LOG_GRACE);
     outcome.map_err(|failure| Failure::Said(Box::new(failure)))
 }
 
-/// The log of a gateway goes through the queue of `log`. Under systemd the journal has the time already.
-fn send_log_to(log: &Log) {
+/// The log of a gateway goes through the queue of `log`. Under systemd the journal has the time already; in JSON it is
+/// there all the same, for whoever takes the lines on.
+fn send_log_to(log: &Log, format: LogFormat) {
     let filter = EnvFilter::try_from_env("TRUNKLINE_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     let writer = log.clone();
     let builder = tracing_subscriber::fmt()
@@ -44,10 +50,10 @@ fn send_log_to(log: &Log) {
         .log_internal_errors(false)
         .with_target(false)
         .with_ansi(io::stderr().is_terminal());
-    if std::env::var_os("JOURNAL_STREAM").is_some() {
-        builder.without_time().init();
-    } else {
-        builder.init();
+    match format {
+        LogFormat::Json => builder.json().flatten_event(true).with_ansi(false).init(),
+        LogFormat::Text if std::env::var_os("JOURNAL_STREAM").is_some() => builder.without_time().init(),
+        LogFormat::Text => builder.init(),
     }
     // A panic is a line of the log like any other: the standard hook writes to standard error, and waits for its reader.
     std::panic::set_hook(Box::new(|panic| {

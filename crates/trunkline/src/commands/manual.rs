@@ -1,0 +1,230 @@
+//! What the man pages have beside what the definition of the command line says: files, examples, other pages.
+
+use std::fmt::Write as _;
+
+/// What a page has more.
+struct Extra {
+    /// `trunkline`, `trunkline-up`, `trunkline-lab-run`.
+    page: &'static str,
+    files: &'static [File],
+    /// A command line and what it is for.
+    examples: &'static [(&'static str, &'static str)],
+}
+
+#[derive(Clone, Copy)]
+struct File {
+    path: &'static str,
+    about: &'static str,
+}
+
+const SITE: File = File { path: "/etc/trunkline/NAME.toml", about: "a site's file: trunkline.toml(5)" };
+const SOCKET: File =
+    File { path: "/run/trunkline/NAME.sock", about: "the control socket of a gateway that runs" };
+const RESULTS: File =
+    File { path: "results/ID/report.html", about: "an experiment's report; its results are beside it" };
+
+const EXTRAS: [Extra; 23] = [
+    Extra {
+        page: "trunkline",
+        files: &[SITE, SOCKET],
+        examples: &[
+            ("trunkline genkey > a.key", "makes a site's private key"),
+            ("trunkline pubkey < a.key", "prints the public key that its peers need"),
+            ("trunkline check a.toml", "says what a site's file means"),
+            ("trunkline up a.toml", "runs the site's gateway"),
+            ("trunkline status a.toml", "shows what it does"),
+        ],
+    },
+    Extra {
+        page: "trunkline-up",
+        files: &[SITE, SOCKET],
+        examples: &[
+            ("trunkline up /etc/trunkline/a.toml", "runs the gateway of site a"),
+            ("trunkline up --log-format json a.toml", "the same, with a log of JSON objects"),
+        ],
+    },
+    Extra {
+        page: "trunkline-check",
+        files: &[SITE],
+        examples: &[
+            ("trunkline check a.toml", "says what the file means, or what is wrong with it and where"),
+            ("trunkline check --json a.toml", "the same for programs"),
+        ],
+    },
+    Extra {
+        page: "trunkline-status",
+        files: &[SOCKET],
+        examples: &[
+            ("trunkline status", "shows the one gateway that runs here"),
+            ("trunkline status --interval 10 a", "the gateway of site a, with rates of 10 seconds"),
+            ("trunkline status --json a", "counters for programs"),
+        ],
+    },
+    Extra {
+        page: "trunkline-top",
+        files: &[SOCKET],
+        examples: &[
+            ("trunkline top a", "watches the gateway of site a"),
+            ("trunkline top --once --interval 5 a", "prints one frame of 5 seconds"),
+        ],
+    },
+    Extra {
+        page: "trunkline-reload",
+        files: &[SITE, SOCKET],
+        examples: &[("trunkline reload a", "has the gateway of site a read its file again")],
+    },
+    Extra {
+        page: "trunkline-down",
+        files: &[SOCKET],
+        examples: &[("trunkline down a", "ends the gateway of site a")],
+    },
+    Extra {
+        page: "trunkline-unblock",
+        files: &[SITE],
+        examples: &[(
+            "trunkline unblock",
+            "lets all packets pass again that gateways which have ended hold back",
+        )],
+    },
+    Extra {
+        page: "trunkline-demo",
+        files: &[File { path: "trunkline-demo.html", about: "the page with the plots" }],
+        examples: &[
+            ("trunkline demo", "over a WAN of 10 Mbit/s"),
+            ("trunkline demo --rate 50mbit --seconds 10 --json", "another rate, shorter, for programs"),
+        ],
+    },
+    Extra {
+        page: "trunkline-bench",
+        files: &[],
+        examples: &[
+            ("trunkline bench", "measures throughput, round trips, CPU and memory"),
+            (
+                "trunkline bench latency --runs 3 --json",
+                "small requests beside bulk flows, medians of three runs",
+            ),
+        ],
+    },
+    Extra {
+        page: "trunkline-lab",
+        files: &[RESULTS],
+        examples: &[("trunkline lab papers --list", "says what experiments there are")],
+    },
+    Extra {
+        page: "trunkline-lab-run",
+        files: &[RESULTS],
+        examples: &[
+            ("trunkline lab run office.toml", "runs an experiment and makes its report"),
+            (
+                "trunkline lab run office.toml --set links.core.rate=5Mbit/s --quick",
+                "a quick run of it with another rate",
+            ),
+        ],
+    },
+    Extra {
+        page: "trunkline-lab-papers",
+        files: &[RESULTS],
+        examples: &[("trunkline lab papers kung1998 --quick", "a quick run of one paper's experiments")],
+    },
+    Extra {
+        page: "trunkline-lab-advise",
+        files: &[],
+        examples: &[("trunkline lab advise office.toml", "tries settings and says what to choose")],
+    },
+    Extra {
+        page: "trunkline-lab-scorecard",
+        files: &[RESULTS],
+        examples: &[("trunkline lab scorecard cubic bbr", "judges two congestion controls")],
+    },
+    Extra {
+        page: "trunkline-lab-check",
+        files: &[],
+        examples: &[("trunkline lab check office.toml", "says what an experiment means")],
+    },
+    Extra {
+        page: "trunkline-lab-report",
+        files: &[RESULTS],
+        examples: &[("trunkline lab report results", "makes all reports again")],
+    },
+    Extra {
+        page: "trunkline-lab-schema",
+        files: &[],
+        examples: &[("trunkline lab schema > experiment.schema.json", "writes the schema to a file")],
+    },
+    Extra {
+        page: "trunkline-schema",
+        files: &[],
+        examples: &[("trunkline schema > site.schema.json", "writes the schema to a file")],
+    },
+    Extra {
+        page: "trunkline-genkey",
+        files: &[],
+        examples: &[("trunkline genkey > a.key", "makes a key; set umask 077 before")],
+    },
+    Extra {
+        page: "trunkline-pubkey",
+        files: &[],
+        examples: &[("trunkline pubkey < a.key", "prints the public key")],
+    },
+    Extra {
+        page: "trunkline-completions",
+        files: &[],
+        examples: &[("trunkline completions bash > /etc/bash_completion.d/trunkline", "for bash")],
+    },
+    Extra {
+        page: "trunkline-man",
+        files: &[],
+        examples: &[("trunkline man --out /usr/share/man/man1", "writes all pages")],
+    },
+];
+
+/// The sections of a page beyond those that clap makes, as roff.
+pub(super) fn sections(page: &str) -> String {
+    let mut text = String::new();
+    let Some(extra) = EXTRAS.iter().find(|extra| extra.page == page) else { return text };
+    let escaped = |text: &str| text.replace('\\', "\\e").replace('-', "\\-");
+    // Nothing can go wrong in writing to a text.
+    if !extra.files.is_empty() {
+        text.push_str(".SH FILES\n");
+    }
+    for file in extra.files {
+        let _ = writeln!(text, ".TP\n\\fI{}\\fR\n{}", escaped(file.path), escaped(file.about));
+    }
+    text.push_str(".SH EXAMPLES\n");
+    for (line, about) in extra.examples {
+        let _ = writeln!(text, ".TP\n\\fB{}\\fR\n{}", escaped(line), escaped(about));
+    }
+    let others = match page {
+        "trunkline" => ".BR trunkline.toml (5)\n",
+        _ => ".BR trunkline (1),\n.BR trunkline.toml (5)\n",
+    };
+    text + ".SH SEE ALSO\n" + others
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::cli::Cli;
+
+    #[test]
+    fn every_example_is_a_command_line_that_is_understood() {
+        for (line, _) in EXTRAS.iter().flat_map(|extra| extra.examples) {
+            let words = line.split_whitespace().take_while(|word| !matches!(*word, "<" | ">" | "|"));
+            if let Err(error) = Cli::try_parse_from(words) {
+                panic!("{line}: {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn examples_are_of_the_page_they_are_on() {
+        for extra in EXTRAS.iter().filter(|extra| extra.page != "trunkline") {
+            let command = extra.page.replace('-', " ");
+            for (line, _) in extra.examples {
+                assert!(line.starts_with(&command), "{line} on {}", extra.page);
+            }
+        }
+    }
+}
