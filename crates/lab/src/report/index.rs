@@ -148,7 +148,7 @@ fn quick(entries: &[Entry]) -> Option<String> {
         count => format!("{count} of the {} experiments are quick runs and say so", entries.len()),
     };
     Some(format!(
-        "{some}: fewer and shorter runs, and not all points. Their verdicts are of these runs; the reasons in the files are of full runs and are left out."
+        "{some}: fewer runs, often shorter and at fewer points. Their verdicts are of these runs; the reasons in the files are of full runs and are left out."
     ))
 }
 

@@ -50,7 +50,7 @@ use crate::verdict::Tally;
 pub const QUICK: &str = "quick run";
 
 /// What a quick run is, at the head of its report.
-const QUICK_MEANING: &str = "A quick run: fewer and shorter runs, and not all points, as [quick] in the experiment’s file says. The verdicts are of these runs. The reasons that the file gives for what does not hold are of full runs and are left out here; run it without --quick for those.";
+const QUICK_MEANING: &str = "A quick run: fewer runs, and what else [quick] in the experiment’s file changes, such as shorter runs and fewer points. The verdicts are of these runs. The reasons that the file gives for what does not hold are of full runs and are left out here; run it without --quick for those.";
 
 /// A verdict as a word.
 pub const fn word(verdict: Verdict) -> &'static str {
