@@ -102,9 +102,11 @@ pub enum OffloadError {
         /// Its upper-layer protocol.
         protocol: u8,
     },
-    /// A segment size of zero, or the 65535 that Linux takes for "by fragment list".
-    #[error("segment size {have} is not between 1 and 65534")]
+    /// A segment size below what a sender would choose, or the 65535 that Linux takes for "by fragment list".
+    #[error("segment size {have} is not between {min} and 65534")]
     SegmentSize {
+        /// The smallest of this kind.
+        min: u16,
         /// The size.
         have: u16,
     },

@@ -45,8 +45,8 @@ fn what_a_host_sends_passes() {
 fn a_super_packet_offload_that_its_headers_deny_is_refused() {
     let (headers, good) = tcp4();
     let cases = [
-        (Segmentation { size: 0, ..good }, OffloadError::SegmentSize { have: 0 }),
-        (Segmentation { size: u16::MAX, ..good }, OffloadError::SegmentSize { have: u16::MAX }),
+        (Segmentation { size: 0, ..good }, OffloadError::SegmentSize { min: 8, have: 0 }),
+        (Segmentation { size: u16::MAX, ..good }, OffloadError::SegmentSize { min: 8, have: u16::MAX }),
         (Segmentation { checksum_start: 40, ..good }, OffloadError::ChecksumStart { need: 20, have: 40 }),
         (Segmentation { checksum_offset: 6, ..good }, OffloadError::ChecksumOffset { need: 16, have: 6 }),
         (Segmentation { header_len: 39, ..good }, OffloadError::HeaderLength { min: 40, max: 80, have: 39 }),
@@ -82,6 +82,27 @@ fn more_datagrams_than_the_kernel_makes_are_refused() {
     let (packet, offload) = build::udp_offloaded(&Ip::v4(), (5, 6), &[0; 128 * 8 + 1], 8);
     let expected = OffloadError::SegmentCount { have: 129, limit: 128 };
     assert_eq!(offload.check(&headers(&packet)), Err(expected));
+}
+
+/// The time the device takes for a super-packet grows with its segments, whatever its length.
+#[test]
+fn a_tcp_super_packet_of_more_segments_than_a_sender_makes_is_refused() {
+    let offered = |data: usize, size: u16| {
+        let (packet, offload) = build::tcp_offloaded(&Ip::v4(), &Tcp::default(), &vec![0; data], size);
+        let headers = headers(&packet);
+        let normalised = offload.normalise(&packet, &headers).map(|_| ());
+        assert_eq!(offload.check(&headers), normalised);
+        normalised
+    };
+    // An MSS of 536, of TCP_MIN_MSS, and of TCP_MIN_SND_MSS less its timestamps: as much as a packet holds.
+    for size in [536, 88, 48, 36] {
+        assert_eq!(offered(65_400, size), Ok(()), "{size}");
+    }
+    assert_eq!(offered(2048 * 8, 8), Ok(()));
+    assert_eq!(offered(2048 * 8 + 1, 8), Err(OffloadError::SegmentCount { have: 2049, limit: 2048 }));
+    for size in 1..8 {
+        assert_eq!(offered(64_000, size), Err(OffloadError::SegmentSize { min: 8, have: size }));
+    }
 }
 
 #[test]
