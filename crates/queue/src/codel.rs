@@ -4,7 +4,7 @@ use trunkline_units::Instant;
 
 use crate::fifo::{Fifo, Held, Stamped};
 use crate::ledger::Ledger;
-use crate::{CoDelSettings, Control, DropReason, Item};
+use crate::{CoDelSettings, Control, Discard, DropReason, Item};
 
 /// A pause between two spells of dropping that is shorter than this many intervals is no new start (RFC 8289 §5).
 const MEMORY_INTERVALS: u32 = 16;
@@ -94,7 +94,7 @@ impl Law {
     ) -> Option<Stamped<T>>
     where
         T: Item,
-        F: FnMut(T, DropReason),
+        F: Discard<T>,
     {
         loop {
             let Some(Stamped { since, item }) = source.pop() else {
@@ -138,7 +138,7 @@ impl Law {
 #[derive(Debug)]
 pub(crate) struct CoDel<T> {
     settings: CoDelSettings,
-    fifo: Fifo<T>,
+    pub(crate) fifo: Fifo<T>,
     law: Law,
     /// The longest segment seen: `MAXPACKET`.
     longest: u64,
@@ -168,7 +168,7 @@ impl<T: Item> CoDel<T> {
 
     pub(crate) fn enqueue<F>(&mut self, now: Instant, item: T, ledger: &mut Ledger<'_, F>) -> u32
     where
-        F: FnMut(T, DropReason),
+        F: Discard<T>,
     {
         self.longest = self.longest.max(segment_bytes(&item));
         let admitted = self.settings.limits.admit(self.fifo.held(), item, ledger);
@@ -177,7 +177,7 @@ impl<T: Item> CoDel<T> {
 
     pub(crate) fn dequeue<F>(&mut self, now: Instant, ledger: &mut Ledger<'_, F>) -> Option<Stamped<T>>
     where
-        F: FnMut(T, DropReason),
+        F: Discard<T>,
     {
         let stamped = self.law.dequeue(now, &mut self.fifo, self.longest, &self.settings, ledger);
         self.delay = stamped.as_ref().map_or(Duration::ZERO, |stamped| now.saturating_since(stamped.since));
@@ -297,7 +297,7 @@ mod tests {
             let mut q = full(5000, settings(), packet(0));
             let (_, first) = drain(&mut q, 10, 510);
             // The queue empties, and fills again.
-            q.flush(&mut |_, _| ());
+            q.flush(Instant::from_millis(510), &mut |_, _| ());
             let start = Instant::from_millis(510 + pause);
             q.dequeue(start, &mut refuse);
             for id in 0..5000 {

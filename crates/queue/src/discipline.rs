@@ -2,7 +2,7 @@ use trunkline_units::Instant;
 
 use crate::codel::CoDel;
 use crate::fair_tail_drop::FairTailDrop;
-use crate::fifo::{Held, Stamped};
+use crate::fifo::{Fifo, Held, Stamped};
 use crate::fq_codel::FqCoDel;
 use crate::fred::Fred;
 use crate::ledger::Ledger;
@@ -10,7 +10,7 @@ use crate::pie::Pie;
 use crate::red::Red;
 use crate::tail_drop::TailDrop;
 use crate::trunk::Trunk;
-use crate::{Conditions, Control, DropReason, Item, Settings};
+use crate::{Conditions, Control, Discard, DropReason, Item, Settings};
 
 /// The disciplines: a closed set with static dispatch, one `match` per operation.
 #[derive(Debug)]
@@ -89,7 +89,7 @@ impl<T: Item> Discipline<T> {
     /// Takes an item, and returns how many of its segments wait.
     pub(crate) fn enqueue<F>(&mut self, now: Instant, item: T, ledger: &mut Ledger<'_, F>) -> u32
     where
-        F: FnMut(T, DropReason),
+        F: Discard<T>,
     {
         each!(self, queue => queue.enqueue(now, item, ledger))
     }
@@ -97,7 +97,7 @@ impl<T: Item> Discipline<T> {
     /// The next item to send.
     pub(crate) fn dequeue<F>(&mut self, now: Instant, ledger: &mut Ledger<'_, F>) -> Option<Stamped<T>>
     where
-        F: FnMut(T, DropReason),
+        F: Discard<T>,
     {
         match self {
             Discipline::TailDrop(queue) => queue.pop(),
@@ -109,6 +109,45 @@ impl<T: Item> Discipline<T> {
             Discipline::Pie(queue) => queue.dequeue(now),
             Discipline::Trunk(queue) => queue.pop(),
         }
+    }
+
+    /// Drops what came before `oldest`, and gives back memory that is not needed for what is left.
+    pub(crate) fn expire<F>(&mut self, oldest: Instant, ledger: &mut Ledger<'_, F>)
+    where
+        F: Discard<T>,
+    {
+        if let Discipline::FqCoDel(queue) = self {
+            return queue.expire(oldest, ledger);
+        }
+        while self.fifo().is_some_and(|fifo| fifo.front().is_some_and(|front| front.since < oldest)) {
+            let Some(stamped) = self.pop() else { break };
+            ledger.drop(stamped.item, DropReason::Expired);
+        }
+        if let Discipline::Trunk(queue) = self {
+            queue.forget_flows();
+        }
+        if let Some(fifo) = self.fifo() {
+            fifo.give_back();
+        }
+    }
+
+    /// Takes out an item of the flow that has most waiting, or the first where flows are not kept apart.
+    pub(crate) fn shed(&mut self) -> Option<Stamped<T>> {
+        if let Discipline::FqCoDel(queue) = self { queue.pop_fattest() } else { self.pop() }
+    }
+
+    /// Its items, where all are in one line.
+    fn fifo(&mut self) -> Option<&mut Fifo<T>> {
+        Some(match self {
+            Discipline::TailDrop(queue) => &mut queue.fifo,
+            Discipline::FairTailDrop(queue) => &mut queue.fifo,
+            Discipline::Red(queue) => &mut queue.fifo,
+            Discipline::Fred(queue) => &mut queue.fifo,
+            Discipline::CoDel(queue) => &mut queue.fifo,
+            Discipline::Pie(queue) => &mut queue.fifo,
+            Discipline::Trunk(queue) => &mut queue.fifo,
+            Discipline::FqCoDel(_) => return None,
+        })
     }
 
     /// Takes out any item, past all rules; `None` once it is empty.

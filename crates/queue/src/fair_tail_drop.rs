@@ -2,7 +2,7 @@ use trunkline_units::Instant;
 
 use crate::fifo::{Fifo, Held, Stamped};
 use crate::ledger::Ledger;
-use crate::{Control, DropReason, Item, Limits};
+use crate::{Control, Discard, DropReason, Item, Limits};
 
 /// Free space times this is what one flow may hold.
 const SHARE: u64 = 4;
@@ -23,7 +23,7 @@ const BUCKETS: usize = 1024;
 #[derive(Debug)]
 pub(crate) struct FairTailDrop<T> {
     limits: Limits,
-    fifo: Fifo<T>,
+    pub(crate) fifo: Fifo<T>,
     held: Box<[u32]>,
 }
 
@@ -59,7 +59,7 @@ impl<T: Item> FairTailDrop<T> {
 
     pub(crate) fn enqueue<F>(&mut self, now: Instant, mut item: T, ledger: &mut Ledger<'_, F>) -> u32
     where
-        F: FnMut(T, DropReason),
+        F: Discard<T>,
     {
         let bucket = bucket(item.flow());
         let share = self.share(self.held[bucket]);
@@ -147,7 +147,8 @@ mod tests {
                 let item =
                     Packet { flow: rng.below(5), segments, bytes: 100 * segments as usize, ..packet(0) };
                 if rng.chance(0.7) {
-                    let mut ledger = Ledger { stats: &mut stats, on_drop: &mut |_, _| () };
+                    let mut ledger =
+                        Ledger { stats: &mut stats, on_drop: &mut crate::ledger::Call(&mut |_, _| ()) };
                     assert!(q.enqueue(Instant::ZERO, item, &mut ledger) <= segments);
                 } else {
                     let _ = q.pop();

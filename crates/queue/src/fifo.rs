@@ -3,7 +3,7 @@ use std::collections::VecDeque;
 use trunkline_units::Instant;
 
 use crate::ledger::Ledger;
-use crate::{DropReason, Item, Limits};
+use crate::{Discard, DropReason, Item, Limits};
 
 /// How much waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -64,6 +64,19 @@ impl<T: Item> Fifo<T> {
         self.held.remove(&stamped.item);
         Some(stamped)
     }
+
+    /// Gives back memory, if there is much more than what waits needs.
+    pub(crate) fn give_back(&mut self) {
+        if is_too_large(self.items.capacity(), self.items.len()) {
+            self.items.shrink_to(2 * self.items.len());
+        }
+    }
+}
+
+/// Whether storage for so many items is worth giving back where so many are left.
+pub(crate) const fn is_too_large(capacity: usize, items: usize) -> bool {
+    const WORTH_KEEPING: usize = 32;
+    capacity > WORTH_KEEPING && capacity / 4 > items
 }
 
 impl Limits {
@@ -73,7 +86,7 @@ impl Limits {
     pub(crate) fn admit<T, F>(self, held: Held, item: T, ledger: &mut Ledger<'_, F>) -> Option<T>
     where
         T: Item,
-        F: FnMut(T, DropReason),
+        F: Discard<T>,
     {
         let free_segments = u64::from(self.segments).saturating_sub(held.segments);
         let free_bytes = self.bytes.saturating_sub(held.bytes);
@@ -88,7 +101,7 @@ impl Limits {
 fn cut<T, F>(item: T, free_segments: u32, free_bytes: u64, ledger: &mut Ledger<'_, F>) -> Option<T>
 where
     T: Item,
-    F: FnMut(T, DropReason),
+    F: Discard<T>,
 {
     let mut item = ledger.fit(item, free_segments, DropReason::SegmentLimit)?;
     let (segments, bytes) = (u64::from(item.segments()), item.bytes() as u64);

@@ -245,6 +245,16 @@ impl<K: Copy + Eq, V> FlowMap<K, V> {
         self.entries[slot].take().map(|entry| entry.value)
     }
 
+    /// Forgets every flow, gives back the memory, and remembers up to `limit` from now on. Indices from before hold no longer.
+    pub fn reset(&mut self, limit: usize) {
+        *self = FlowMap { next_generation: self.next_generation, ..FlowMap::new(limit) };
+    }
+
+    /// Remembers up to `limit` flows from now on, but no fewer than it has places for now.
+    pub fn raise_limit(&mut self, limit: usize) {
+        self.limit_sets = FlowMap::<K, V>::new(limit).limit_sets.max(self.sets.len());
+    }
+
     /// Most flows it may have.
     pub const fn limit(&self) -> usize {
         self.limit_sets * WAYS
@@ -329,6 +339,27 @@ mod tests {
         assert_eq!(map.get(index), None);
         assert_eq!(map.remove(index), None);
         assert_eq!(map.len(), 1);
+    }
+
+    #[test]
+    fn a_map_that_was_reset_knows_no_index_from_before() {
+        let mut map = FlowMap::new(1 << 10);
+        let old: Vec<FlowIndex> =
+            (0..500_u64).map(|key| map.touch(hash(key), &key, at(1), || key).0).collect();
+        map.reset(64);
+        assert_eq!((map.len(), map.capacity(), map.limit()), (0, 0, 64));
+        for key in 0..500_u64 {
+            let _ = map.touch(hash(key), &key, at(2), || key);
+        }
+        assert!(map.capacity() <= 64);
+        assert!(old.iter().all(|index| map.get(*index).is_none()));
+        map.raise_limit(1 << 10);
+        for key in 0..500_u64 {
+            let _ = map.touch(hash(key), &key, at(3), || key);
+        }
+        assert!(map.len() == 500 && map.limit() == 1 << 10);
+        map.raise_limit(64);
+        assert_eq!(map.limit(), map.capacity(), "what it has stays");
     }
 
     #[test]

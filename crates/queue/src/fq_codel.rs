@@ -1,9 +1,9 @@
 use trunkline_units::Instant;
 
 use crate::codel::{Law, Source, segment_bytes};
-use crate::fifo::{Held, Stamped};
+use crate::fifo::{Held, Stamped, is_too_large};
 use crate::ledger::Ledger;
-use crate::{Control, DropReason, FqCoDelSettings, Item};
+use crate::{Control, Discard, DropReason, FqCoDelSettings, Item};
 
 /// What an overflow takes from the fattest queue at once, at most; or half of it, if that is less (RFC 8290 §4.1).
 const BATCH_SEGMENTS: u64 = 64;
@@ -136,6 +136,16 @@ impl<T: Item> Pool<T> {
         Some(stamped)
     }
 
+    /// The slots of a chain.
+    fn chain(&self, chain: &Chain) -> impl Iterator<Item = &Slot<T>> {
+        let mut next = chain.head;
+        std::iter::from_fn(move || {
+            let slot = self.slots.get(next as usize)?;
+            next = slot.next;
+            Some(slot)
+        })
+    }
+
     fn item(&self, index: u32) -> Option<&T> {
         Some(&self.slots.get(index as usize)?.stamped.as_ref()?.item)
     }
@@ -146,6 +156,12 @@ struct Lane<'a, T> {
     pool: &'a mut Pool<T>,
     chain: &'a mut Chain,
     backlog: &'a mut u64,
+}
+
+impl<T: Item> Lane<'_, T> {
+    fn first(&self) -> Option<&Stamped<T>> {
+        self.pool.slots.get(self.chain.head as usize)?.stamped.as_ref()
+    }
 }
 
 impl<T: Item> Source<T> for Lane<'_, T> {
@@ -162,7 +178,22 @@ impl<T: Item> Source<T> for Lane<'_, T> {
 
 impl<T: Item> FqCoDel<T> {
     pub(crate) fn new(settings: FqCoDelSettings) -> Self {
-        let count = settings.queues.clamp(1, MOST_QUEUES).next_power_of_two() as usize;
+        FqCoDel {
+            settings,
+            pool: Pool { slots: Vec::new(), free: NONE, held: Held::default() },
+            queues: Box::default(),
+            backlogs: Box::default(),
+            bounds: Box::default(),
+            new: List::EMPTY,
+            old: List::EMPTY,
+            longest: 0,
+        }
+    }
+
+    /// Makes the queues. Not before the first packet: a gateway may have a thousand peers that send nothing.
+    #[cold]
+    fn make_queues(&mut self) {
+        let count = self.settings.queues.clamp(1, MOST_QUEUES).next_power_of_two() as usize;
         let empty = FlowQueue {
             chain: Chain { head: NONE, tail: NONE },
             law: Law::default(),
@@ -170,16 +201,9 @@ impl<T: Item> FqCoDel<T> {
             next: NONE,
             listed: false,
         };
-        FqCoDel {
-            settings,
-            pool: Pool { slots: Vec::new(), free: NONE, held: Held::default() },
-            queues: vec![empty; count].into_boxed_slice(),
-            backlogs: vec![0; count].into_boxed_slice(),
-            bounds: vec![0; count.div_ceil(BLOCK)].into_boxed_slice(),
-            new: List::EMPTY,
-            old: List::EMPTY,
-            longest: 0,
-        }
+        self.queues = vec![empty; count].into_boxed_slice();
+        self.backlogs = vec![0; count].into_boxed_slice();
+        self.bounds = vec![0; count.div_ceil(BLOCK)].into_boxed_slice();
     }
 
     /// Takes new settings; `false` if they are of another number of queues.
@@ -219,8 +243,11 @@ impl<T: Item> FqCoDel<T> {
 
     pub(crate) fn enqueue<F>(&mut self, now: Instant, item: T, ledger: &mut Ledger<'_, F>) -> u32
     where
-        F: FnMut(T, DropReason),
+        F: Discard<T>,
     {
+        if self.queues.is_empty() {
+            self.make_queues();
+        }
         self.longest = self.longest.max(segment_bytes(&item));
         let index = item.flow() as usize & (self.queues.len() - 1);
         let (quantum, bytes, segments) = (self.quantum(), item.bytes() as u64, item.segments());
@@ -271,7 +298,7 @@ impl<T: Item> FqCoDel<T> {
     #[cold]
     fn drop_from_fattest<F>(&mut self, reason: DropReason, ledger: &mut Ledger<'_, F>)
     where
-        F: FnMut(T, DropReason),
+        F: Discard<T>,
     {
         let fattest = self.fattest();
         let mut bytes_left = self.backlogs[fattest] / 2;
@@ -298,8 +325,66 @@ impl<T: Item> FqCoDel<T> {
         }
     }
 
+    /// Takes out the first packet of the fattest queue.
+    pub(crate) fn pop_fattest(&mut self) -> Option<Stamped<T>> {
+        if self.pool.held.segments == 0 {
+            return None;
+        }
+        let fattest = self.fattest();
+        self.lane(fattest).pop()
+    }
+
+    /// Drops what came before `oldest`, and gives back memory that is not needed for what is left.
+    pub(crate) fn expire<F>(&mut self, oldest: Instant, ledger: &mut Ledger<'_, F>)
+    where
+        F: Discard<T>,
+    {
+        let mut left = 0;
+        for start in [self.new.head, self.old.head] {
+            let mut at = start;
+            while at != NONE {
+                let mut lane = self.lane(at as usize);
+                while lane.first().is_some_and(|first| first.since < oldest) {
+                    let Some(stamped) = lane.pop() else { break };
+                    ledger.drop(stamped.item, DropReason::Expired);
+                }
+                let queue = &self.queues[at as usize];
+                left += self.pool.chain(&queue.chain).count();
+                at = queue.next;
+            }
+        }
+        if left == 0 {
+            *self = FqCoDel { longest: self.longest, ..FqCoDel::new(self.settings) };
+        } else if is_too_large(self.pool.slots.capacity(), left) {
+            self.move_slots(left);
+        }
+    }
+
+    /// Moves what waits to storage of its size.
+    fn move_slots(&mut self, items: usize) {
+        let mut old = std::mem::replace(
+            &mut self.pool,
+            Pool { slots: Vec::with_capacity(2 * items), free: NONE, held: Held::default() },
+        );
+        for start in [self.new.head, self.old.head] {
+            let mut at = start;
+            while at != NONE {
+                let queue = &mut self.queues[at as usize];
+                let mut moved = Chain { head: NONE, tail: NONE };
+                while let Some(stamped) = old.pop(&mut queue.chain) {
+                    self.pool.push(&mut moved, stamped);
+                }
+                queue.chain = moved;
+                at = queue.next;
+            }
+        }
+    }
+
     /// Cuts the super-packet at the head of a queue down to `keep` segments where it stands.
-    fn trim_head<F>(&mut self, index: usize, keep: u32, reason: DropReason, ledger: &mut Ledger<'_, F>) {
+    fn trim_head<F>(&mut self, index: usize, keep: u32, reason: DropReason, ledger: &mut Ledger<'_, F>)
+    where
+        F: Discard<T>,
+    {
         let slot = &mut self.pool.slots[self.queues[index].chain.head as usize];
         let Some(stamped) = &mut slot.stamped else { return };
         let before = stamped.item.bytes() as u64;
@@ -312,7 +397,7 @@ impl<T: Item> FqCoDel<T> {
     /// RFC 8290 §4.2.
     pub(crate) fn dequeue<F>(&mut self, now: Instant, ledger: &mut Ledger<'_, F>) -> Option<Stamped<T>>
     where
-        F: FnMut(T, DropReason),
+        F: Discard<T>,
     {
         let quantum = self.quantum();
         loop {
@@ -507,13 +592,35 @@ mod tests {
         assert!(none.dequeue(Instant::ZERO, &mut refuse).is_none());
     }
 
+    /// A discipline that nobody sends to costs nothing, nor one that has got rid of what waited.
+    #[test]
+    fn there_are_no_queues_before_the_first_packet_nor_after_the_last_has_expired() {
+        let mut q = FqCoDel::new(settings(500));
+        let mut stats = crate::Stats::default();
+        assert!(q.queues.is_empty() && q.backlogs.is_empty() && q.pool.slots.capacity() == 0);
+        for id in 0..300 {
+            let mut ledger = Ledger { stats: &mut stats, on_drop: &mut crate::ledger::Call(&mut |_, _| ()) };
+            q.enqueue(Instant::from_millis(id.into()), of(u64::from(id % 7), id, 100), &mut ledger);
+        }
+        let mut ledger = Ledger { stats: &mut stats, on_drop: &mut crate::ledger::Call(&mut |_, _| ()) };
+        q.expire(Instant::from_millis(290), &mut ledger);
+        assert_eq!(q.held().segments, 10);
+        assert!(q.pool.slots.capacity() <= 64, "{}", q.pool.slots.capacity());
+        let left: Vec<u32> = std::iter::from_fn(|| q.pop()).map(|stamped| stamped.item.id).collect();
+        assert!(left.len() == 10 && left.iter().all(|id| *id >= 290), "{left:?}");
+        let mut ledger = Ledger { stats: &mut stats, on_drop: &mut crate::ledger::Call(&mut |_, _| ()) };
+        q.expire(Instant::from_millis(400), &mut ledger);
+        assert!(q.queues.is_empty() && q.pool.slots.capacity() == 0);
+    }
+
     #[test]
     fn the_fattest_queue_is_found_whatever_came_and_left() {
         let mut q = FqCoDel::new(settings(500));
+        q.make_queues();
         let mut rng = trunkline_units::Rng::new(4, "fattest");
         let mut stats = crate::Stats::default();
         for id in 0..20_000 {
-            let mut ledger = Ledger { stats: &mut stats, on_drop: &mut |_, _| () };
+            let mut ledger = Ledger { stats: &mut stats, on_drop: &mut crate::ledger::Call(&mut |_, _| ()) };
             if rng.chance(0.55) {
                 let item = of(rng.below(200), id, 100 + rng.below(1400) as usize);
                 q.enqueue(Instant::ZERO, item, &mut ledger);
@@ -530,7 +637,7 @@ mod tests {
         let mut q = FqCoDel::new(settings(50));
         let mut stats = crate::Stats::default();
         for id in 0..10_000_u32 {
-            let mut ledger = Ledger { stats: &mut stats, on_drop: &mut |_, _| () };
+            let mut ledger = Ledger { stats: &mut stats, on_drop: &mut crate::ledger::Call(&mut |_, _| ()) };
             q.enqueue(Instant::ZERO, of(u64::from(id * 7919 % 31), id, 1000), &mut ledger);
             if id % 3 == 0 {
                 q.dequeue(Instant::ZERO, &mut ledger);

@@ -3,7 +3,7 @@ use trunkline_units::{Instant, Rng};
 use crate::average::Average;
 use crate::fifo::{Fifo, Held, Stamped};
 use crate::ledger::Ledger;
-use crate::{Control, DropReason, FredSettings, Item};
+use crate::{Control, Discard, DropReason, FredSettings, Item};
 
 /// Flows that are told apart for each segment that may wait.
 const BUCKETS_PER_SEGMENT: usize = 4;
@@ -25,7 +25,7 @@ const TWO_PACKETS: u32 = 2;
 #[derive(Debug)]
 pub(crate) struct Fred<T> {
     settings: FredSettings,
-    fifo: Fifo<T>,
+    pub(crate) fifo: Fifo<T>,
     average: Average,
     flows: Box<[Flow]>,
     active: u32,
@@ -105,7 +105,7 @@ impl<T: Item> Fred<T> {
 
     pub(crate) fn enqueue<F>(&mut self, now: Instant, item: T, ledger: &mut Ledger<'_, F>) -> u32
     where
-        F: FnMut(T, DropReason),
+        F: Discard<T>,
     {
         self.average.arrive(now, self.fifo.held().segments, item.segments());
         let bucket = self.bucket(item.flow());
@@ -133,7 +133,7 @@ impl<T: Item> Fred<T> {
     /// RED's drop, for flows that hold their part.
     fn early<F>(&mut self, flow: Flow, item: T, ledger: &mut Ledger<'_, F>) -> Option<T>
     where
-        F: FnMut(T, DropReason),
+        F: Discard<T>,
     {
         let p = self.probability();
         if p == 0.0 {
@@ -276,7 +276,11 @@ mod tests {
             if rng.chance(0.6) {
                 let segments = 1 + rng.below(9) as u32;
                 let item = Packet { segments, bytes: 100 * segments as usize, ..flow(rng.below(300)) };
-                q.enqueue(now, item, &mut Ledger { stats: &mut stats, on_drop: &mut |_, _| () });
+                q.enqueue(
+                    now,
+                    item,
+                    &mut Ledger { stats: &mut stats, on_drop: &mut crate::ledger::Call(&mut |_, _| ()) },
+                );
             } else {
                 q.dequeue(now);
             }

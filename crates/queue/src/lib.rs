@@ -38,6 +38,7 @@ pub use control::{Conditions, Control};
 pub use flow_map::{FlowIndex, FlowMap, Touched};
 pub use histogram::Histogram;
 pub use item::{Dequeued, Item};
+pub use ledger::Discard;
 pub use queue::Queue;
 pub use scheduler::{Scheduler, Share, Turn};
 pub use settings::{

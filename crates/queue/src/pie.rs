@@ -6,7 +6,7 @@ use crate::codel::segment_bytes;
 use crate::fifo::{Fifo, Held, Stamped};
 use crate::ledger::Ledger;
 use crate::random::{SIGNAL, losses};
-use crate::{Control, DropReason, Item, PieSettings};
+use crate::{Control, Discard, DropReason, Item, PieSettings};
 
 /// `alpha` and `beta` of RFC 8033 §4.2, per second.
 const ALPHA: f64 = 0.125;
@@ -31,7 +31,7 @@ const MOST_UPDATES: u64 = 1024;
 #[derive(Debug)]
 pub(crate) struct Pie<T> {
     settings: PieSettings,
-    fifo: Fifo<T>,
+    pub(crate) fifo: Fifo<T>,
     probability: f64,
     delay: Duration,
     old_delay: Duration,
@@ -130,7 +130,7 @@ impl<T: Item> Pie<T> {
 
     pub(crate) fn enqueue<F>(&mut self, now: Instant, item: T, ledger: &mut Ledger<'_, F>) -> u32
     where
-        F: FnMut(T, DropReason),
+        F: Discard<T>,
     {
         self.advance(now);
         self.longest = self.longest.max(segment_bytes(&item));
@@ -267,7 +267,8 @@ mod tests {
             q.next_update = Some(Instant::FAR_FUTURE);
             q.probability = p;
             for id in 0..10_000 {
-                let mut ledger = Ledger { stats: &mut stats, on_drop: &mut |_, _| () };
+                let mut ledger =
+                    Ledger { stats: &mut stats, on_drop: &mut crate::ledger::Call(&mut |_, _| ()) };
                 q.enqueue(Instant::ZERO, Packet { ecn: true, ..packet(id) }, &mut ledger);
             }
             (stats.marked_total(), stats.dropped_total())

@@ -1,8 +1,8 @@
 use trunkline_units::Instant;
 
 use crate::discipline::Discipline;
-use crate::ledger::Ledger;
-use crate::{Conditions, Control, Dequeued, DropReason, Item, Settings, Stats};
+use crate::ledger::{Call, Ledger};
+use crate::{Conditions, Control, Dequeued, Discard, DropReason, Item, Settings, Stats};
 
 /// A queue of any discipline, and its books.
 ///
@@ -58,6 +58,12 @@ impl<T: Item> Queue<T> {
     /// item goes to `on_drop`. Others that have to make room for it go there too.
     #[inline]
     pub fn enqueue(&mut self, now: Instant, item: T, on_drop: &mut impl FnMut(T, DropReason)) -> u32 {
+        self.enqueue_into(now, item, &mut Call(on_drop))
+    }
+
+    /// [`enqueue`](Queue::enqueue) for an owner that has to know what is cut off, too.
+    #[inline]
+    pub fn enqueue_into(&mut self, now: Instant, item: T, on_drop: &mut impl Discard<T>) -> u32 {
         self.stats.integrate(now);
         self.stats.count_offer(&item);
         let waiting = self.discipline.enqueue(now, item, &mut Ledger { stats: &mut self.stats, on_drop });
@@ -68,6 +74,12 @@ impl<T: Item> Queue<T> {
     /// Takes the next item to send. Others may be dropped on the way to it.
     #[inline]
     pub fn dequeue(&mut self, now: Instant, on_drop: &mut impl FnMut(T, DropReason)) -> Option<Dequeued<T>> {
+        self.dequeue_into(now, &mut Call(on_drop))
+    }
+
+    /// [`dequeue`](Queue::dequeue) for an owner that has to know what is cut off, too.
+    #[inline]
+    pub fn dequeue_into(&mut self, now: Instant, on_drop: &mut impl Discard<T>) -> Option<Dequeued<T>> {
         self.stats.integrate(now);
         let next = self.discipline.dequeue(now, &mut Ledger { stats: &mut self.stats, on_drop });
         let dequeued = next.map(|stamped| {
@@ -81,19 +93,41 @@ impl<T: Item> Queue<T> {
 
     /// Takes new settings. What waits and the state of the discipline stay, unless it becomes another one: then what
     /// waits is dropped. The counts go on.
-    pub fn reconfigure(&mut self, settings: Settings, on_drop: &mut impl FnMut(T, DropReason)) {
+    pub fn reconfigure(&mut self, now: Instant, settings: Settings, on_drop: &mut impl FnMut(T, DropReason)) {
         if !self.discipline.set(settings) {
-            self.flush(on_drop);
+            self.flush(now, on_drop);
             self.discipline = Discipline::new(settings, self.seed);
         }
         self.settings = settings;
     }
 
     /// Drops everything that waits.
-    pub fn flush(&mut self, on_drop: &mut impl FnMut(T, DropReason)) {
+    pub fn flush(&mut self, now: Instant, on_drop: &mut impl FnMut(T, DropReason)) {
+        self.stats.integrate(now);
+        let on_drop = &mut Call(on_drop);
         while let Some(stamped) = self.discipline.pop() {
-            Ledger { stats: &mut self.stats, on_drop: &mut *on_drop }.drop(stamped.item, DropReason::Flushed);
+            Ledger { stats: &mut self.stats, on_drop }.drop(stamped.item, DropReason::Flushed);
         }
         self.stats.settle(self.discipline.held());
+    }
+
+    /// Drops what came before `oldest`, and gives back memory that what is left does not need. For a queue that nobody empties
+    /// at the moment: an owner calls it now and then.
+    pub fn expire(&mut self, now: Instant, oldest: Instant, on_drop: &mut impl FnMut(T, DropReason)) {
+        self.stats.integrate(now);
+        let on_drop = &mut Call(on_drop);
+        self.discipline.expire(oldest, &mut Ledger { stats: &mut self.stats, on_drop });
+        self.stats.settle(self.discipline.held());
+    }
+
+    /// Drops one item because memory is short: of the flow that has most waiting where the discipline keeps flows apart, else the
+    /// one that came first. Whether there was one.
+    pub fn shed(&mut self, now: Instant, on_drop: &mut impl FnMut(T, DropReason)) -> bool {
+        self.stats.integrate(now);
+        let Some(stamped) = self.discipline.shed() else { return false };
+        let on_drop = &mut Call(on_drop);
+        Ledger { stats: &mut self.stats, on_drop }.drop(stamped.item, DropReason::Memory);
+        self.stats.settle(self.discipline.held());
+        true
     }
 }

@@ -4,7 +4,7 @@ use crate::average::Average;
 use crate::fifo::{Fifo, Held, Stamped};
 use crate::ledger::Ledger;
 use crate::random::losses;
-use crate::{Control, DropReason, Item, RedSettings, Unit};
+use crate::{Control, Discard, DropReason, Item, RedSettings, Unit};
 
 /// How much of the mean length of a segment a new one replaces.
 const MEAN_WEIGHT: f64 = 1.0 / 512.0;
@@ -19,7 +19,7 @@ const MEAN_WEIGHT: f64 = 1.0 / 512.0;
 #[derive(Debug)]
 pub(crate) struct Red<T> {
     settings: RedSettings,
-    fifo: Fifo<T>,
+    pub(crate) fifo: Fifo<T>,
     average: Average,
     /// Segments, or mean lengths, since the last drop.
     count: f64,
@@ -105,7 +105,7 @@ impl<T: Item> Red<T> {
 
     pub(crate) fn enqueue<F>(&mut self, now: Instant, item: T, ledger: &mut Ledger<'_, F>) -> u32
     where
-        F: FnMut(T, DropReason),
+        F: Discard<T>,
     {
         self.average.arrive(now, self.queue(), item.segments());
         let draws = self.draws(&item);

@@ -22,11 +22,15 @@ pub enum DropReason {
     Sojourn,
     /// The queue was taken away with the item in it.
     Flushed,
+    /// It had waited too long for a way out that was not there.
+    Expired,
+    /// Memory was short, and its queue held most.
+    Memory,
 }
 
 impl DropReason {
     /// Every reason, in the order of [`Stats::dropped`].
-    pub const ALL: [DropReason; 7] = [
+    pub const ALL: [DropReason; 9] = [
         DropReason::SegmentLimit,
         DropReason::ByteLimit,
         DropReason::FlowShare,
@@ -34,6 +38,8 @@ impl DropReason {
         DropReason::Forced,
         DropReason::Sojourn,
         DropReason::Flushed,
+        DropReason::Expired,
+        DropReason::Memory,
     ];
 
     /// The name used in metrics.
@@ -46,6 +52,8 @@ impl DropReason {
             DropReason::Forced => "forced",
             DropReason::Sojourn => "sojourn",
             DropReason::Flushed => "flushed",
+            DropReason::Expired => "expired",
+            DropReason::Memory => "memory",
         }
     }
 }

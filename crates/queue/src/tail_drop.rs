@@ -2,13 +2,13 @@ use trunkline_units::Instant;
 
 use crate::fifo::{Fifo, Held, Stamped};
 use crate::ledger::Ledger;
-use crate::{Control, DropReason, Item, Limits};
+use crate::{Control, Discard, Item, Limits};
 
 /// First in, first out; what does not fit is dropped (lee2002 §2).
 #[derive(Debug)]
 pub(crate) struct TailDrop<T> {
     limits: Limits,
-    fifo: Fifo<T>,
+    pub(crate) fifo: Fifo<T>,
 }
 
 impl<T: Item> TailDrop<T> {
@@ -31,7 +31,7 @@ impl<T: Item> TailDrop<T> {
 
     pub(crate) fn enqueue<F>(&mut self, now: Instant, item: T, ledger: &mut Ledger<'_, F>) -> u32
     where
-        F: FnMut(T, DropReason),
+        F: Discard<T>,
     {
         let admitted = self.limits.admit(self.fifo.held(), item, ledger);
         admitted.map_or(0, |item| self.fifo.push(now, item))
@@ -113,7 +113,7 @@ mod tests {
         for id in 0..5 {
             q.enqueue(Instant::ZERO, packet(id), &mut refuse);
         }
-        q.reconfigure(Settings::TailDrop(Limits { segments: 2, bytes: 10_000 }), &mut refuse);
+        q.reconfigure(Instant::ZERO, Settings::TailDrop(Limits { segments: 2, bytes: 10_000 }), &mut refuse);
         assert_eq!(q.stats().backlog_segments, 5);
         assert_eq!(q.enqueue(Instant::ZERO, packet(9), &mut |_, _| ()), 0);
     }
@@ -142,7 +142,7 @@ mod tests {
                     assert_eq!(q.dequeue(now, &mut refuse).map(|d| d.item), model.pop_front());
                 }
             }
-            q.flush(&mut |_, _| ());
+            q.flush(Instant::ZERO, &mut |_, _| ());
             assert!(q.is_empty());
             assert_eq!(q.stats().backlog_bytes, 0);
         }

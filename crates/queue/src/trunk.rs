@@ -1,10 +1,10 @@
 use trunkline_units::{Instant, Rng};
 
-use crate::fifo::{Fifo, Held, Stamped};
+use crate::fifo::{Fifo, Held, Stamped, is_too_large};
 use crate::flow_map::FlowMap;
 use crate::ledger::Ledger;
 use crate::random::losses;
-use crate::{Conditions, Control, DropReason, Item, Limits, TrunkSettings};
+use crate::{Conditions, Control, Discard, DropReason, Item, Limits, TrunkSettings};
 
 /// P1 leaves room for so many segments of each active flow: with fewer, fast retransmit does not work (kung1998 §4
 /// asks for windows of five).
@@ -38,7 +38,7 @@ const MOST_FLOWS: usize = 1 << 14;
 #[derive(Debug)]
 pub(crate) struct Trunk<T> {
     settings: TrunkSettings,
-    fifo: Fifo<T>,
+    pub(crate) fifo: Fifo<T>,
     /// P1's, once there was an observation to go by.
     capacity_bytes: Option<u64>,
     ramp: Ramp,
@@ -109,7 +109,7 @@ impl<T: Item> Trunk<T> {
 
     pub(crate) fn enqueue<F>(&mut self, now: Instant, item: T, ledger: &mut Ledger<'_, F>) -> u32
     where
-        F: FnMut(T, DropReason),
+        F: Discard<T>,
     {
         let (flow, offered) = (item.flow(), item.segments());
         let known = if self.spared.is_empty() { None } else { self.spared.find(flow, &flow) };
@@ -153,6 +153,13 @@ impl<T: Item> Trunk<T> {
 
     pub(crate) fn pop(&mut self) -> Option<Stamped<T>> {
         self.fifo.pop()
+    }
+
+    /// Forgets which flows it spares, if these are many.
+    pub(crate) fn forget_flows(&mut self) {
+        if is_too_large(self.spared.capacity(), 0) {
+            self.spared = FlowMap::new(MOST_FLOWS);
+        }
     }
 }
 

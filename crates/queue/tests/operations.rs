@@ -101,8 +101,8 @@ struct Run {
     queue: Queue<Packet>,
     rng: Rng,
     now: u64,
-    /// Segments of each packet that wait, as far as this side knows: fewer may, but not more.
-    waiting: BTreeMap<u32, (u64, u32)>,
+    /// Flow, segments and arrival of each packet that waits, as far as this side knows: fewer segments may wait, but not more.
+    waiting: BTreeMap<u32, (u64, u32, Instant)>,
     log: Vec<Event>,
 }
 
@@ -123,7 +123,7 @@ impl Run {
         let lost_itself = dropped.iter().any(|(item, _)| item.id == packet.id);
         assert_eq!(waits == 0, lost_itself, "a packet waits or comes back");
         self.log.push(Event::Queued(packet.id, waits));
-        self.waiting.insert(packet.id, (packet.flow, packet.segments));
+        self.waiting.insert(packet.id, (packet.flow, packet.segments, self.now()));
         self.gone(dropped);
         let (stats, limits) = (self.queue.stats(), self.queue.settings().limits());
         assert!(stats.backlog_segments <= u64::from(limits.segments), "{stats:?}");
@@ -141,10 +141,10 @@ impl Run {
             );
             return;
         };
-        let (flow, segments) =
+        let (flow, segments, _) =
             self.waiting.remove(&next.item.id).expect("what leaves was there, and only once");
         assert!(next.item.segments <= segments && next.item.flow == flow);
-        let overtaken = self.waiting.iter().find(|(id, (other, _))| {
+        let overtaken = self.waiting.iter().find(|(id, (other, ..))| {
             **id < next.item.id && (*other == flow || keeps_order_of_all(self.queue.settings()))
         });
         assert_eq!(overtaken, None, "{:?} came before", next.item);
@@ -158,6 +158,26 @@ impl Run {
         }
     }
 
+    fn expire(&mut self) {
+        let oldest = Instant::from_nanos(self.now.saturating_sub(1_500_000));
+        let mut dropped = Vec::new();
+        self.queue.expire(self.now(), oldest, &mut |item: Packet, reason| dropped.push((item, reason)));
+        for (item, reason) in &dropped {
+            assert!(*reason == DropReason::Expired && self.waiting[&item.id].2 < oldest, "{item:?}");
+        }
+        self.gone(dropped);
+        assert!(self.waiting.values().all(|(_, _, came)| *came >= oldest), "{:?}", self.waiting);
+    }
+
+    fn shed(&mut self) {
+        let mut dropped = Vec::new();
+        let before = self.queue.stats().backlog_segments;
+        let some = self.queue.shed(self.now(), &mut |item: Packet, reason| dropped.push((item, reason)));
+        assert_eq!((some, dropped.len()), (before > 0, usize::from(before > 0)));
+        assert!(dropped.iter().all(|(_, reason)| *reason == DropReason::Memory));
+        self.gone(dropped);
+    }
+
     fn step(&mut self, id: u32) {
         self.now += self.rng.below(400_000);
         match self.rng.below(100) {
@@ -165,7 +185,9 @@ impl Run {
                 let packet = random_packet(&mut self.rng, id);
                 self.enqueue(packet);
             }
-            52..97 => self.dequeue(),
+            52..95 => self.dequeue(),
+            95 => self.expire(),
+            96 => self.shed(),
             97 => {
                 let bandwidth = Rate::from_mbit(1.0 + self.rng.below(40) as f64);
                 self.queue.observe(&Conditions {
@@ -180,7 +202,8 @@ impl Run {
             _ => {
                 let mut dropped = Vec::new();
                 let settings = self.queue.settings();
-                self.queue.reconfigure(settings, &mut |item, reason| dropped.push((item, reason)));
+                self.queue
+                    .reconfigure(self.now(), settings, &mut |item, reason| dropped.push((item, reason)));
                 assert!(dropped.is_empty(), "the same settings change nothing");
             }
         }
@@ -188,7 +211,7 @@ impl Run {
 
     fn finish(mut self) -> (Vec<Event>, Queue<Packet>) {
         let mut dropped = Vec::new();
-        self.queue.flush(&mut |item, reason| dropped.push((item, reason)));
+        self.queue.flush(self.now(), &mut |item, reason| dropped.push((item, reason)));
         assert!(dropped.iter().all(|(_, reason)| *reason == DropReason::Flushed));
         self.gone(dropped);
         assert!(self.queue.is_empty() && self.waiting.is_empty());
@@ -312,12 +335,55 @@ fn another_discipline_drops_what_waits_and_the_counts_go_on() {
             run.enqueue(packet);
         }
         let (before, waiting) = (run.queue.stats().segments_in, run.queue.stats().backlog_segments);
+        run.now += 1_000_000_000;
+        let occupancy = run.queue.stats().occupancy(run.now());
+        assert!(occupancy.segment_nanos >= u128::from(waiting) * 1_000_000_000);
         let mut flushed = 0;
-        run.queue.reconfigure(to, &mut |item, reason| {
+        run.queue.reconfigure(run.now(), to, &mut |item, reason| {
             assert_eq!(reason, DropReason::Flushed);
             flushed += u64::from(item.segments);
         });
         assert_eq!((flushed, run.queue.stats().segments_in), (waiting, before));
+        assert_eq!(run.queue.stats().occupancy(run.now()), occupancy, "nor does what was summed go back");
         assert!(run.queue.is_empty() && run.queue.settings() == to);
+    }
+}
+
+/// An owner that is short of memory takes from the flow that fills the queue, where flows are kept apart.
+#[test]
+fn shedding_takes_from_the_fattest_flow() {
+    let mut queue = Queue::new(Settings::FqCoDel(FqCoDelSettings::default()), 1);
+    let packet =
+        |id: u32, flow| Packet { id, flow, segments: 1, segment_bytes: 100, ecn: false, marked: false };
+    let mut lost = |item: Packet, _| panic!("{item:?}");
+    queue.enqueue(Instant::ZERO, packet(1, 1), &mut lost);
+    for id in 2..50 {
+        queue.enqueue(Instant::ZERO, packet(id, 2), &mut lost);
+    }
+    let mut shed = Vec::new();
+    for _ in 0..47 {
+        assert!(queue.shed(Instant::ZERO, &mut |item: Packet, _| shed.push(item.id)));
+    }
+    assert_eq!(shed, (2..49).collect::<Vec<_>>(), "from its head");
+    assert_eq!(queue.stats().dropped_for(DropReason::Memory), 47);
+}
+
+/// Storage that a burst made is given back with the packets, and packets that stay are not touched.
+#[test]
+fn what_stays_when_old_packets_expire_leaves_in_order() {
+    for settings in disciplines() {
+        let mut run = Run::new(settings, 5);
+        for id in 0..60 {
+            run.now += 40_000;
+            let packet = Packet { segments: 1, ..random_packet(&mut run.rng, id) };
+            run.enqueue(packet);
+        }
+        run.expire();
+        while !run.queue.is_empty() {
+            run.dequeue();
+        }
+        run.now += 10_000_000;
+        run.expire();
+        run.finish();
     }
 }

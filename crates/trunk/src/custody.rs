@@ -16,6 +16,7 @@
 //! - A segment that leaves (acknowledged by the lane, dropped from the queue, lost with a lane) moves `low` behind
 //!   its end, and with it gives up all that is older. Segments of a flow leave in the order they were queued, so
 //!   little is given up for nothing.
+//! - Segments that are cut off a super-packet where it waits move `low` behind them too.
 //! - What the flow's own receiver reports moves `low` as well: packets of a flow stay in order within a lane, so
 //!   when a byte has been received, everything handed over before it has left the trunk, whatever the lane has
 //!   acknowledged so far. That is how a repeat asked for by SACK or by duplicate acknowledgements always passes.
@@ -74,6 +75,14 @@ impl Custody {
         }
     }
 
+    /// `[seq, end)` was cut off a packet that waits. What is not in custody is left alone: a packet that loses its end as it comes
+    /// gives up nothing of those before it.
+    pub(crate) fn cut(&mut self, seq: Seq, end: Seq) {
+        if !self.is_empty() && seq.before(self.high) && self.low.before(end) {
+            self.release(end);
+        }
+    }
+
     /// Nothing is certain any more.
     pub(crate) fn clear(&mut self) {
         self.low = self.high;
@@ -128,6 +137,19 @@ mod tests {
         c.release(Seq(120));
         assert_eq!(c, custody(150, 300));
         c.release(Seq(900));
+        assert!(c.is_empty());
+    }
+
+    #[test]
+    fn what_is_cut_off_leaves_and_what_never_was_in_custody_takes_nothing_with_it() {
+        let mut c = custody(100, 300);
+        c.cut(Seq(300), Seq(400));
+        assert_eq!(c, custody(100, 300));
+        c.cut(Seq(50), Seq(100));
+        assert_eq!(c, custody(100, 300));
+        c.cut(Seq(150), Seq(200));
+        assert_eq!(c, custody(200, 300));
+        c.cut(Seq(250), Seq(350));
         assert!(c.is_empty());
     }
 

@@ -101,7 +101,7 @@ fn a_reload_keeps_what_waits_in_classes_that_stay_and_counts_what_goes() {
     assert_eq!(offer(&mut core, NOW, segment(1, 1, 100)), Offered::Queued(REST));
     let mut discarded = Vec::new();
     let renamed = vec![class("voice", vec![protocol(17)], 5), class("rest", vec![], 10)];
-    core.reconfigure(TrunkPlan::a_lane_each(renamed), |p| discarded.push(p));
+    core.reconfigure(Instant::ZERO, TrunkPlan::a_lane_each(renamed), |p| discarded.push(p));
     assert_eq!(discarded, [udp(1, 2, 100)]);
     assert!(!core.has_backlog(UDP));
     assert!(core.has_backlog(REST));
@@ -412,7 +412,7 @@ fn nothing_is_lost_that_is_not_counted() {
                     core.handle_handed(lane, step);
                 }
                 8 => core.handle_delivered(LaneId(rng.below(2) as u8), rng.below(step + 1)),
-                _ => core.reconfigure(two_classes(), |packet: Whole| discarded += packet.segments()),
+                _ => core.reconfigure(now, two_classes(), |packet: Whole| discarded += packet.segments()),
             }
         }
         assert_eq!(discarded, 0, "classes that stay keep their packets");

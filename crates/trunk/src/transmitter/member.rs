@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use trunkline_queue::{Conditions, DropReason, FlowIndex, Item, Queue};
+use trunkline_queue::{Conditions, Discard, DropReason, FlowIndex, Item, Queue, Settings};
 use trunkline_units::{Instant, Rate, Seq};
 
 use crate::flow::{ActiveFlows, FlowTable};
 use crate::lane::LaneSnapshot;
 use crate::rtt::UpperRtt;
 use crate::segment::Segment;
+use crate::transmitter::Packet;
 
 /// A packet at the edge, with what the core has to remember of it.
 #[derive(Debug)]
@@ -103,10 +104,12 @@ pub(super) struct Member<P> {
     pub(super) rtt: UpperRtt,
     pub(super) stats: MemberStats,
     pub(super) conditions: Conditions,
+    /// Memory of what waits, bytes.
+    pub(super) held_bytes: usize,
     meter: Meter,
 }
 
-impl<P: Item> Member<P> {
+impl<P: Packet> Member<P> {
     pub(super) fn new(class: usize, lane: usize, place: usize, queue: Queue<Entry<P>>) -> Self {
         Member {
             class,
@@ -123,6 +126,7 @@ impl<P: Item> Member<P> {
                 segment_bytes: 1500,
                 flows: 0,
             },
+            held_bytes: 0,
             meter: Meter::default(),
         }
     }
@@ -142,8 +146,54 @@ impl<P: Item> Member<P> {
     }
 
     /// Drops what waits; nothing of it is in custody any more.
-    pub(super) fn flush(&mut self, flows: &mut FlowTable, discard: &mut impl FnMut(P)) {
-        self.queue.flush(&mut |entry, _| discard(give_up(entry, flows)));
+    pub(super) fn flush(&mut self, now: Instant, flows: &mut FlowTable, release: &mut impl FnMut(P)) {
+        let Member { queue, held_bytes, .. } = self;
+        queue.flush(now, &mut |entry, reason| Dropping { flows, held_bytes, release }.discard(entry, reason));
+    }
+
+    /// Takes on the queue settings of a new plan.
+    pub(super) fn reconfigure(
+        &mut self,
+        now: Instant,
+        settings: Settings,
+        flows: &mut FlowTable,
+        release: &mut impl FnMut(P),
+    ) {
+        let Member { queue, held_bytes, .. } = self;
+        let mut on_drop = |entry, reason| Dropping { flows, held_bytes, release }.discard(entry, reason);
+        queue.reconfigure(now, settings, &mut on_drop);
+    }
+
+    /// Drops what came before `oldest`.
+    pub(super) fn expire(
+        &mut self,
+        now: Instant,
+        oldest: Instant,
+        flows: &mut FlowTable,
+        release: &mut impl FnMut(P),
+    ) {
+        let Member { queue, held_bytes, .. } = self;
+        let mut on_drop = |entry, reason| Dropping { flows, held_bytes, release }.discard(entry, reason);
+        queue.expire(now, oldest, &mut on_drop);
+    }
+
+    /// Drops packets until they had `bytes` of memory, or none is left; how much they had.
+    pub(super) fn shed(
+        &mut self,
+        now: Instant,
+        bytes: usize,
+        flows: &mut FlowTable,
+        release: &mut impl FnMut(P),
+    ) -> usize {
+        let before = self.held_bytes;
+        let Member { queue, held_bytes, .. } = self;
+        let enough = before.saturating_sub(bytes);
+        while *held_bytes > enough
+            && queue.shed(now, &mut |entry, reason| {
+                Dropping { flows, held_bytes, release }.discard(entry, reason);
+            })
+        {}
+        before - self.held_bytes
     }
 
     /// Tells the queue how its lane does: its rate, of which `promised` is this class's part by weight, and its
@@ -177,20 +227,33 @@ fn segment_bytes(bytes: u64, segments: u64) -> u32 {
     ((bytes + BEFORE * FULL) / (segments + BEFORE)) as u32
 }
 
-/// Takes a packet out of custody that leaves the queue and not for the lane.
-pub(super) fn give_up<P>(entry: Entry<P>, flows: &mut FlowTable) -> P {
-    if let (Some(stretch), Some(flow)) = (entry.segment, flows.get_mut(entry.flow)) {
-        flow.custody.release(stretch.end);
-    }
-    entry.packet
+/// What a member does with what its queue drops.
+pub(super) struct Dropping<'a, R> {
+    pub(super) flows: &'a mut FlowTable,
+    pub(super) held_bytes: &'a mut usize,
+    pub(super) release: &'a mut R,
 }
 
-/// What [`Member::queue`] does with what it drops.
-pub(super) fn dropping<'a, P>(
-    flows: &'a mut FlowTable,
-    release: &'a mut impl FnMut(P),
-) -> impl FnMut(Entry<P>, DropReason) + 'a {
-    move |entry, _| release(give_up(entry, flows))
+impl<P: Packet, R: FnMut(P)> Discard<Entry<P>> for Dropping<'_, R> {
+    /// Takes a packet out of custody.
+    fn discard(&mut self, entry: Entry<P>, _: DropReason) {
+        if let (Some(stretch), Some(flow)) = (entry.segment, self.flows.get_mut(entry.flow)) {
+            flow.custody.release(stretch.end);
+        }
+        *self.held_bytes -= entry.packet.memory_bytes();
+        (self.release)(entry.packet);
+    }
+
+    /// Takes what is cut off out of custody.
+    fn trim(&mut self, entry: &mut Entry<P>, keep: u32) {
+        entry.trim(keep);
+        let Some(whole) = entry.segment else { return };
+        let kept = whole.first(keep);
+        entry.segment = Some(kept);
+        if let Some(flow) = self.flows.get_mut(entry.flow) {
+            flow.custody.cut(kept.end, whole.end);
+        }
+    }
 }
 
 /// The rate at which a queue was emptied lately, that of its best stretch of the last seconds.

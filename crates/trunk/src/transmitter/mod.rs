@@ -2,6 +2,8 @@
 
 mod handed;
 mod member;
+mod memory;
+mod past;
 mod report;
 
 use std::sync::Arc;
@@ -16,7 +18,8 @@ use crate::flow::{Flow, FlowTable};
 use crate::lane::LaneSnapshot;
 use crate::segment::{Sacks, Segment};
 use handed::Handed;
-use member::{Entry, Member, Stretch, dropping};
+use member::{Dropping, Entry, Member, Stretch};
+use past::Past;
 
 pub use member::MemberStats;
 pub use report::{ClassReport, FlowReport, LaneControl};
@@ -25,6 +28,11 @@ pub use report::{ClassReport, FlowReport, LaneControl};
 pub trait Packet: Item {
     /// Its start, with all of its headers at least.
     fn prefix(&self) -> &[u8];
+
+    /// Memory it takes up, bytes: the same for as long as it lives, whatever is cut off.
+    fn memory_bytes(&self) -> usize {
+        0
+    }
 }
 
 /// What became of a packet that was offered to a [`Transmitter`].
@@ -64,6 +72,8 @@ struct ClassState {
     first: usize,
     lanes: usize,
     admission: Option<Admission>,
+    /// What members counted that a new plan took away.
+    past: Past,
 }
 
 impl ClassState {
@@ -118,7 +128,7 @@ impl<P: Packet> Transmitter<P> {
             forgotten: 0,
             seed,
         };
-        transmitter.reconfigure(plan, |_| {});
+        transmitter.reconfigure(Instant::ZERO, plan, |_| {});
         transmitter
     }
 
@@ -193,7 +203,10 @@ impl<P: Packet> Transmitter<P> {
 
         let segments = packet.segments();
         let entry = Entry { packet, flow: index, hash, segment: stretch, ecn_capable: headers.ecn() != 0 };
-        let waiting = member.queue.enqueue(now, entry, &mut dropping(&mut self.flows, &mut release));
+        member.held_bytes += entry.packet.memory_bytes();
+        let Member { queue, held_bytes, .. } = member;
+        let on_drop = &mut Dropping { flows: &mut self.flows, held_bytes, release: &mut release };
+        let waiting = queue.enqueue_into(now, entry, on_drop);
         if waiting == 0 {
             return Offered::Dropped;
         }
@@ -354,9 +367,12 @@ impl<P: Packet> Transmitter<P> {
                 Turn::Nobody => return Poll::Nothing,
             };
             // A discipline may drop all it has while it looks for something to send.
-            let next = member.queue.dequeue(now, &mut dropping(&mut self.flows, &mut release));
+            let Member { queue, held_bytes, .. } = member;
+            let on_drop = &mut Dropping { flows: &mut self.flows, held_bytes, release: &mut release };
+            let next = queue.dequeue_into(now, on_drop);
             let Some(entry) = next.map(|dequeued| dequeued.item) else { continue };
             let bytes = entry.packet.bytes();
+            member.held_bytes -= entry.packet.memory_bytes();
             state.scheduler.charge(now, member.place, bytes as u64);
             *room = room.saturating_sub(bytes);
             if let (Some(stretch), Some(flow)) = (entry.segment, self.flows.get_mut(entry.flow)) {
@@ -376,21 +392,27 @@ impl<P: Packet> Transmitter<P> {
     ///
     /// # Panics
     /// As [`Transmitter::new`].
-    pub fn reconfigure(&mut self, plan: TrunkPlan, mut discard: impl FnMut(P)) {
+    pub fn reconfigure(&mut self, now: Instant, plan: TrunkPlan, mut discard: impl FnMut(P)) {
         plan.check();
         let old_plan = std::mem::replace(&mut self.plan, plan);
         let mut old_members = std::mem::take(&mut self.members);
         let mut old_lanes = std::mem::take(&mut self.lanes);
-        let old_classes = std::mem::take(&mut self.classes);
+        let mut old_classes = std::mem::take(&mut self.classes);
         let mut old_admissions: Vec<(&str, Admission)> = old_plan
             .classes
             .iter()
-            .zip(old_classes)
-            .filter_map(|(class, state)| Some((&*class.name, state.admission?)))
+            .zip(&mut old_classes)
+            .filter_map(|(class, state)| Some((&*class.name, state.admission.take()?)))
             .collect();
         for (_, admission) in &old_admissions {
             admission.unmark(&mut self.flows);
         }
+        let mut past = |name: &str| {
+            let at = old_plan.classes.iter().position(|old| *old.name == *name);
+            at.and_then(|at| old_classes.get_mut(at))
+                .map(|old| std::mem::take(&mut old.past))
+                .unwrap_or_default()
+        };
         for (number, class) in self.plan.classes.iter().enumerate() {
             let lanes = self.plan.lanes(class.group);
             let first = self.members.len();
@@ -405,9 +427,7 @@ impl<P: Packet> Transmitter<P> {
                 let member = match known {
                     Some(at) => {
                         let mut member = old_members.swap_remove(at);
-                        member.queue.reconfigure(class.queue, &mut |entry, _| {
-                            discard(member::give_up(entry, &mut self.flows));
-                        });
+                        member.reconfigure(now, class.queue, &mut self.flows, &mut discard);
                         (member.class, member.lane) = (number, lane);
                         member
                     }
@@ -425,10 +445,14 @@ impl<P: Packet> Transmitter<P> {
                     None => Admission::new(id, settings.limit),
                 }
             });
-            self.classes.push(ClassState { first, lanes: lanes.len(), admission });
+            self.classes.push(ClassState { first, lanes: lanes.len(), admission, past: past(&class.name) });
         }
         for mut gone in old_members {
-            gone.flush(&mut self.flows, &mut discard);
+            gone.flush(now, &mut self.flows, &mut discard);
+            let name = &old_plan.classes[gone.class].name;
+            if let Some(at) = self.plan.classes.iter().position(|class| class.name == *name) {
+                self.classes[at].past.add(&gone);
+            }
         }
         for (number, group) in self.plan.groups.iter().enumerate() {
             for lane in self.plan.lanes(number) {
@@ -460,9 +484,9 @@ impl<P: Packet> Transmitter<P> {
     }
 
     /// Drops everything that waits, handing each packet to `discard`.
-    pub fn flush(&mut self, mut discard: impl FnMut(P)) {
+    pub fn flush(&mut self, now: Instant, mut discard: impl FnMut(P)) {
         for member in &mut self.members {
-            member.flush(&mut self.flows, &mut discard);
+            member.flush(now, &mut self.flows, &mut discard);
         }
     }
 

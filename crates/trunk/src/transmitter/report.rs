@@ -60,8 +60,8 @@ impl<P: Packet> Transmitter<P> {
         let report = |(settings, state): (&ClassSettings, &super::ClassState)| {
             let mut report = ClassReport {
                 settings: settings.clone(),
-                queue: Stats::default(),
-                stats: MemberStats::default(),
+                queue: state.past.queue.clone(),
+                stats: state.past.stats,
                 lanes: Vec::with_capacity(state.lanes),
             };
             for member in &mut members[state.first..state.first + state.lanes] {
