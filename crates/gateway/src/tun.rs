@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rustix::io::{readv, write, writev};
 use trunkline_packet::{Headers, Offload, Segmenter, VNET_LEN};
 
-use crate::pool::{BODIES, Block, HEAD_CONTENT, PacketBuf, Pool};
+use crate::pool::{BODIES, BODY_CONTENT, Block, HEAD_CONTENT, PacketBuf, Pool, Size};
 use crate::sys::{self, TunOffloads};
 
 /// One queue of the device, shared by the thread that reads it and the one that writes it.
@@ -18,6 +18,12 @@ pub(crate) struct TunQueue {
 }
 
 impl TunQueue {
+    /// A queue on any descriptor that keeps packets apart.
+    #[cfg(test)]
+    pub(crate) fn on(fd: OwnedFd) -> TunQueue {
+        TunQueue { fd: Arc::new(fd), offloads: TunOffloads::default() }
+    }
+
     /// Opens every queue of the device `name`, making the device if it is not there.
     pub(crate) fn open(name: &str, queues: u16, offloads: bool) -> io::Result<Vec<TunQueue>> {
         let wanted = TunOffloads { checksum: offloads, tcp: offloads, udp: offloads };
@@ -126,22 +132,47 @@ impl TunReader {
         let Ok(offload) = Offload::from_vnet(&vnet) else {
             return Ok(TunRead::Dropped(ReadDrop::BadOffload));
         };
-        let used = len.saturating_sub(HEAD_CONTENT).div_ceil(crate::pool::BODY_CONTENT);
-        let Some(fresh_head) = pool.head() else { return Ok(TunRead::Dropped(ReadDrop::NoMemory)) };
-        let mut taken = [None, None, None, None];
-        for index in 0..used {
-            let Some(fresh) = pool.body() else {
-                pool.give(fresh_head);
-                for (slot, block) in bodies.iter_mut().zip(taken.into_iter().flatten()) {
-                    pool.give(std::mem::replace(slot, block));
-                }
-                return Ok(TunRead::Dropped(ReadDrop::NoMemory));
-            };
-            taken[index] = Some(std::mem::replace(&mut bodies[index], fresh));
-        }
-        let head = std::mem::replace(head, fresh_head);
-        Ok(TunRead::Packet(PacketBuf::new(head, taken, len, offload)))
+        Ok(match take_packet(pool, (head, bodies), len, offload) {
+            Some(packet) => TunRead::Packet(packet),
+            None => TunRead::Dropped(ReadDrop::NoMemory),
+        })
     }
+}
+
+/// The packet of `len` bytes that was read into these blocks: a small one in a copy, a long one in these blocks, which are replaced, but for
+/// its end, if that is short. `None` if there is no memory to do so.
+#[inline]
+fn take_packet(
+    pool: &mut Pool,
+    (head, bodies): (&mut Block, &mut [Block; BODIES]),
+    len: usize,
+    offload: Offload,
+) -> Option<PacketBuf> {
+    const NO_BODIES: [Option<Block>; BODIES] = [None, None, None, None];
+    if len <= Size::Small.content() {
+        let copy = pool.copy(&head.content_mut()[..len])?;
+        return Some(PacketBuf::new(copy, NO_BODIES, len, offload));
+    }
+    let fresh_head = pool.head()?;
+    let mut packet = PacketBuf::new(std::mem::replace(head, fresh_head), NO_BODIES, len, offload);
+    let mut rest = len.saturating_sub(HEAD_CONTENT);
+    for (index, body) in bodies.iter_mut().enumerate() {
+        if rest == 0 {
+            break;
+        }
+        let taken = if rest <= Size::Middle.content() {
+            pool.copy(&body.content_mut()[..rest])
+        } else {
+            pool.body().map(|fresh| std::mem::replace(body, fresh))
+        };
+        let Some(taken) = taken else {
+            pool.release(packet);
+            return None;
+        };
+        packet.bodies[index] = Some(taken);
+        rest = rest.saturating_sub(BODY_CONTENT);
+    }
+    Some(packet)
 }
 
 /// What became of a packet written to the device.
@@ -217,3 +248,6 @@ impl TunWriter {
         outcome
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,6 +4,8 @@
 //! ever meets a lock. The device is drained whether or not a lane has room: what cannot be sent waits in the edge
 //! queues, which are bounded and drop, and never in the device's own queue, which nobody manages.
 
+mod memory;
+
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
@@ -23,9 +25,8 @@ use crate::pool::{PacketBuf, Pool};
 use crate::refusals::Refusals;
 use crate::sys::TcpInfo;
 use crate::tun::{ReadDrop, TunQueue, TunRead, TunReader};
+use memory::{AbsentPackets, Presence};
 
-/// Packet memory of one worker. Edge queues are bounded by their own limits long before; this bounds their sum.
-const POOL_BYTES: usize = 256 << 20;
 /// Packets, and bytes, read from the device before the lanes are served.
 const READ_PACKETS: usize = 64;
 const READ_BYTES: usize = 256 << 10;
@@ -82,6 +83,7 @@ struct Peer {
     lanes: Vec<Option<LaneSlot>>,
     /// Lanes that have something to send and are not known to be full, a bit each.
     dirty: u32,
+    presence: Presence,
 }
 
 struct LaneSlot {
@@ -114,6 +116,7 @@ impl Vacancy<'_> {
         let _ = lane.set_edge_pacing(sender.edge_pacing);
         sender.peers[index].lanes[id.index()] = Some(LaneSlot::new(lane));
         mark(&mut sender.dirty_peers, &mut sender.peers[index], index, id);
+        sender.lane_present(index);
     }
 }
 
@@ -143,6 +146,7 @@ pub(crate) struct Sender {
     held: Vec<(Instant, usize, LaneId)>,
     refusals: Refusals,
     edge_pacing: bool,
+    absent: AbsentPackets,
     stats: DeviceReadStats,
 }
 
@@ -157,7 +161,11 @@ pub(crate) enum Wish {
 
 impl Sender {
     pub(crate) fn new(queue: TunQueue) -> Self {
-        let mut pool = Pool::new(POOL_BYTES);
+        Sender::with_memory(queue, memory::POOL_BYTES)
+    }
+
+    fn with_memory(queue: TunQueue, bytes: usize) -> Self {
+        let mut pool = Pool::new(bytes);
         Sender {
             refusals: Refusals::new(queue.clone()),
             reader: TunReader::new(queue, &mut pool),
@@ -169,6 +177,7 @@ impl Sender {
             watched: Vec::new(),
             held: Vec::new(),
             edge_pacing: false,
+            absent: AbsentPackets::within(bytes),
             stats: DeviceReadStats::default(),
         }
     }
@@ -233,8 +242,13 @@ impl Sender {
         let pool = &mut self.pool;
         match peer.core.handle_packet(now, &headers, packet, |packet| pool.release(packet)) {
             Offered::Queued(lane) => {
-                if peer.lanes[lane.index()].as_ref().is_some_and(|slot| !slot.full) {
-                    mark(&mut self.dirty_peers, peer, index, lane);
+                match &peer.lanes[lane.index()] {
+                    Some(slot) if !slot.full => mark(&mut self.dirty_peers, peer, index, lane),
+                    Some(_) => {}
+                    None => self.queued_for_absent(now, index),
+                }
+                if self.pool.shortage_bytes() > 0 {
+                    self.make_room(now);
                 }
             }
             Offered::Dropped => {}
@@ -265,9 +279,9 @@ impl Sender {
         });
     }
 
-    /// When packets that ceilings hold back may go on, if any do.
+    /// When packets that ceilings hold back may go on, or what waits for absent peers is looked through, if there are any.
     pub(crate) fn next_wake(&self) -> Option<Instant> {
-        self.held.iter().map(|(at, ..)| *at).min()
+        self.held.iter().map(|(at, ..)| *at).chain(self.absent.next_sweep()).min()
     }
 
     /// Has the lanes served whose time has come.
@@ -297,6 +311,7 @@ impl Sender {
     #[inline]
     pub(crate) fn serve_lanes(&mut self, now: Instant, wishes: &mut Vec<Wish>) {
         self.release_held(now);
+        self.sweep_absent(now);
         while let Some(index) = self.dirty_peers.pop() {
             let mut dirty = std::mem::take(&mut self.peers[index].dirty);
             while dirty != 0 {
@@ -347,6 +362,7 @@ impl Sender {
             } else {
                 slot.lane.release(&mut self.pool);
             }
+            self.lane_absent(index);
         }
     }
 
@@ -377,7 +393,7 @@ impl Sender {
 
     /// Takes on a plan. Peers and classes that stay keep their lanes and what waits for them; the lanes of those
     /// that go are closed, and their serials given back.
-    pub(crate) fn follow(&mut self, plan: &Plan) -> Vec<u64> {
+    pub(crate) fn follow(&mut self, now: Instant, plan: &Plan) -> Vec<u64> {
         let mut closed = Vec::new();
         let mut old = std::mem::take(&mut self.peers);
         self.dirty_peers.clear();
@@ -397,7 +413,7 @@ impl Sender {
                         .map(|lane| core.group_of(LaneId(lane)))
                         .map(|(group, number)| (Arc::clone(group), number))
                         .collect();
-                    core.reconfigure(plan.trunk.clone(), |packet| pool.release(packet));
+                    core.reconfigure(now, plan.trunk.clone(), |packet| pool.release(packet));
                     for ((group, number), slot) in places.iter().zip(old_slots) {
                         let Some(mut slot) = slot else { continue };
                         slot.lane.set_compression(plan.compression(group));
@@ -408,12 +424,12 @@ impl Sender {
                     }
                     core
                 }
-                None => Transmitter::new(plan.trunk.clone(), Transmitter::<PacketBuf>::FLOWS, plan.seed),
+                None => Transmitter::new(plan.trunk.clone(), memory::ABSENT_FLOWS, plan.seed),
             };
-            self.peers.push(Peer { key: planned.key, core, lanes, dirty: 0 });
+            self.peers.push(Peer { key: planned.key, core, lanes, dirty: 0, presence: Presence::default() });
         }
         for mut gone in old {
-            gone.core.flush(|packet| pool.release(packet));
+            gone.core.flush(now, |packet| pool.release(packet));
             gone.lanes.into_iter().flatten().for_each(|slot| retire(slot, pool, &mut closed));
         }
         for (index, peer) in self.peers.iter_mut().enumerate() {
@@ -426,6 +442,7 @@ impl Sender {
             }
         }
         self.routes = Arc::clone(&plan.owners);
+        self.count_absent();
         closed
     }
 

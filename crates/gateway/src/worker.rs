@@ -206,7 +206,7 @@ impl Worker {
                 Command::LaneUp(lane) => self.lane_up(*lane),
                 Command::LaneDown { serial } => self.take_lane(serial, true),
                 Command::Plan(plan) => {
-                    for serial in self.sender.follow(&plan) {
+                    for serial in self.sender.follow(now(), &plan) {
                         self.end(serial, "no longer configured".to_owned(), true);
                     }
                     self.receivers.follow(&plan);
