@@ -75,8 +75,8 @@ impl Scene {
         self.far.push(listener.accept().expect("a connection").0);
         self.serial += 1;
         let lane = LaneTx::new(self.serial, Arc::new(near.into()), None, Compression::Off);
-        let up = self.sender.lane_up(&key(peer), "all", 0, Box::new(lane));
-        assert!(matches!(up, Ok(None)), "its place is free");
+        let vacancy = self.sender.vacancy(&key(peer), "all", 0);
+        vacancy.unwrap_or_else(|taken| panic!("{taken}")).fill(lane);
     }
 
     /// A datagram of this length to a peer, of the flow of `port`, comes out of the device, and lanes are served.

@@ -135,7 +135,7 @@ impl Path {
             self.serialiser.set_rate(now, settings.rate);
         }
         self.pipe.set_delay(settings.delay);
-        self.queue.reconfigure(settings.queue, &mut |_, _| ());
+        self.queue.reconfigure(now, settings.queue, &mut |_, _| ());
         self.impairments.set(settings.loss, settings.corruption);
     }
 
@@ -144,7 +144,7 @@ impl Path {
         self.advance(now);
         if self.up && !up {
             let mut flushed = 0;
-            self.queue.flush(&mut |_, _| flushed += 1);
+            self.queue.flush(now, &mut |_, _| flushed += 1);
             self.flushed += flushed;
             self.counters.dropped.down += flushed + self.pipe.cut() as u64;
             self.flying_bytes = 0;
