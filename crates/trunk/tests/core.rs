@@ -206,7 +206,7 @@ fn class_of(core: &mut Transmitter<Whole>, now: Instant, packet: Whole) -> Optio
         Offered::Refused(_) => return None,
         Offered::Dropped => panic!("there is room"),
     };
-    core.flush(drop);
+    core.flush(NOW, drop);
     Some(lane)
 }
 
@@ -277,7 +277,7 @@ fn a_reload_keeps_the_places_of_flows_and_grants_none_anew() {
     for (reversed, limit, expected) in
         [(false, 2, vec![0, 1]), (true, 2, vec![0, 1]), (false, 1, vec![0, 1]), (true, 4, vec![0, 1, 2, 3])]
     {
-        core.reconfigure(plan(reversed, limit), drop);
+        core.reconfigure(NOW, plan(reversed, limit), drop);
         assert_eq!(taken(&mut core), expected, "limit {limit}, reversed: {reversed}");
         // TCP has no limit, wherever its class stands.
         assert!((0..6).all(|port| class_of(&mut core, NOW, segment(port, 1, 10)).is_some()));
