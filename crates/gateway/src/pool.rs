@@ -337,7 +337,9 @@ mod tests {
         let small: Vec<Block> = std::iter::from_fn(|| pool.copy(&[7; 29])).collect();
         assert!(small.len() >= 99 * Size::Body.bytes() / Size::Small.bytes());
         assert!(pool.body().is_none() && pool.head().is_none());
-        small.into_iter().for_each(|block| pool.give(block));
+        for block in small {
+            pool.give(block);
+        }
         let bodies: Vec<Block> = std::iter::from_fn(|| pool.body()).collect();
         assert_eq!(bodies.len(), 100);
         assert!(pool.allocated_bytes() <= 100 * Size::Body.bytes());
@@ -350,7 +352,9 @@ mod tests {
         assert!(
             pool.allocated_bytes() == 2 * Size::Body.bytes() && pool.shortage_bytes() > Size::Body.bytes()
         );
-        blocks.into_iter().for_each(|block| pool.give(block));
+        for block in blocks {
+            pool.give(block);
+        }
         assert_eq!(pool.allocated_bytes(), Size::Body.bytes());
         assert_eq!(pool.shortage_bytes(), 0);
     }

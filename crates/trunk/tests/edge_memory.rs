@@ -134,11 +134,8 @@ fn memory_is_counted_to_the_packet() {
                 }
                 12..16 => {
                     let mut room = rng.below(5000) as usize;
-                    loop {
-                        match core.poll_transmit(now, lane, &mut room, &mut count) {
-                            Poll::Packet(packet) => count(packet),
-                            Poll::Wait(_) | Poll::Nothing => break,
-                        }
+                    while let Poll::Packet(packet) = core.poll_transmit(now, lane, &mut room, &mut count) {
+                        count(packet);
                     }
                 }
                 16 => core.expire(now, lane, at(step.saturating_sub(rng.below(50))), count),

@@ -54,7 +54,9 @@ fn a_warm_pool_allocates_nothing_and_gets_all_back() {
     for _ in 0..3 {
         let packets: Vec<PacketBuf> =
             lengths.iter().map(|len| read(&mut reader, &far, &mut pool, *len)).collect();
-        packets.into_iter().for_each(|packet| pool.release(packet));
+        for packet in packets {
+            pool.release(packet);
+        }
         after.push(pool.allocated_bytes());
     }
     assert!(after[0] == after[1] && after[1] == after[2], "{after:?}");
@@ -65,7 +67,7 @@ fn a_reader_without_memory_goes_on_when_there_is_some() {
     let (mut reader, far, mut pool) = device();
     let mut held = Vec::new();
     loop {
-        write(&far, &[0; VNET_LEN + 60_000]).expect("it takes a packet");
+        write(&far, &vec![0; VNET_LEN + 60_000]).expect("it takes a packet");
         match reader.read(&mut pool) {
             Ok(TunRead::Packet(packet)) => held.push(packet),
             Ok(TunRead::Dropped(ReadDrop::NoMemory)) => break,
@@ -74,7 +76,9 @@ fn a_reader_without_memory_goes_on_when_there_is_some() {
     }
     assert!(held.len() > 10, "{}", held.len());
     let before = pool.allocated_bytes();
-    held.into_iter().for_each(|packet| pool.release(packet));
+    for packet in held {
+        pool.release(packet);
+    }
     let packet = read(&mut reader, &far, &mut pool, 60_000);
     pool.release(packet);
     assert_eq!(pool.allocated_bytes(), before);

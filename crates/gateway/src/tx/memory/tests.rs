@@ -1,5 +1,6 @@
 //! A sender with a device and lanes of its own: sockets, on which packets stay apart, and connections over the loopback.
 
+use std::fmt::Write as _;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -41,16 +42,12 @@ fn address(peer: usize) -> [u8; 4] {
 }
 
 fn plan(peers: usize, classes: &str) -> Arc<Plan> {
-    let peers: String = (0..peers)
-        .map(|peer| {
-            let [a, b, c, _] = address(peer);
-            let key = key(peer);
-            format!(
-                "\n[[peers]]\nname = \"p{peer}\"\npublic_key = \"{key}\"\nroutes = [\"{a}.{b}.{c}.0/24\"]\n"
-            )
-        })
-        .collect();
-    let text = format!("private_key_file = \"a.key\"\nlisten = [\"127.0.0.1:4600\"]\n{classes}{peers}");
+    let mut text = format!("private_key_file = \"a.key\"\nlisten = [\"127.0.0.1:4600\"]\n{classes}");
+    for peer in 0..peers {
+        let ([a, b, c, _], key) = (address(peer), key(peer));
+        let head = format!("\n[[peers]]\nname = \"p{peer}\"\npublic_key = \"{key}\"");
+        writeln!(text, "{head}\nroutes = [\"{a}.{b}.{c}.0/24\"]").expect("memory");
+    }
     let config = Config::parse(&text, Path::new("/etc/trunkline/site.toml"));
     Plan::new(&config.unwrap_or_else(|errors| panic!("{errors}")), 1)
 }
