@@ -82,8 +82,8 @@ const EXTRAS: [Extra; 23] = [
         page: "trunkline-unblock",
         files: &[SITE],
         examples: &[(
-            "trunkline unblock",
-            "lets all packets pass again that gateways which have ended hold back",
+            "trunkline unblock a",
+            "lets packets to the peers of site a pass again, when its gateway has ended",
         )],
     },
     Extra {
