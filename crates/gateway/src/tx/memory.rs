@@ -33,6 +33,8 @@ const ALL_FLOWS: usize = 1 << 21;
 const MIN_FLOWS: usize = 1 << 12;
 /// What a peer drops at once, at least: the search for the one that holds most is a look at every peer.
 const MIN_SHED: usize = 4 << 10;
+/// How much more than it must a search gives back to the pool, so that the next packets need none.
+const AHEAD: usize = 256 << 10;
 
 /// Of a peer: what waits for lanes that are down.
 #[derive(Debug, Default)]
@@ -102,7 +104,7 @@ impl Sender {
     /// Drops what waits until there is memory again for what is read and sent.
     #[cold]
     pub(super) fn make_room(&mut self, now: Instant) {
-        let mut excess = self.pool.shortage_bytes() + MIN_SHED;
+        let mut excess = self.pool.shortage_bytes() + AHEAD;
         while excess > 0 {
             let Some(fattest) = fattest(&self.peers, |peer| peer.core.all_held_bytes()) else { break };
             let peer = &mut self.peers[fattest];
