@@ -11,7 +11,7 @@ use trunkline_trunk::frame::{Frame, FrameHead, MAX_PACKET};
 /// back the same.
 pub(crate) fn run(data: &[u8]) {
     let mut decompressor = Decompressor::new();
-    let (mut compressor, mut second) = (Compressor::new(Compression::On), Decompressor::new());
+    let (mut compressor, mut second) = (Compressor::new(Compression::On, 1), Decompressor::new());
     let (mut restored, mut contexts) = (0, 0);
     let mut rest = data;
     while let Ok(Some((frame, len))) = Frame::decode(rest) {

@@ -91,17 +91,12 @@ pub(crate) struct LaneTx {
 }
 
 impl LaneTx {
-    pub(crate) fn new(
-        serial: u64,
-        fd: Arc<OwnedFd>,
-        sealer: Option<Sealer>,
-        compression: Compression,
-    ) -> Self {
+    pub(crate) fn new(serial: u64, fd: Arc<OwnedFd>, sealer: Option<Sealer>, compressor: Compressor) -> Self {
         LaneTx {
             serial,
             fd,
             sealer,
-            compressor: Compressor::new(compression),
+            compressor,
             outbox: VecDeque::with_capacity(BATCH),
             stage: None,
             position: 0,

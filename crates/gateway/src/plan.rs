@@ -26,7 +26,7 @@ pub(crate) struct Plan {
     pub(crate) edge_pacing: bool,
     /// The addresses of the device.
     pub(crate) addresses: Vec<IpNet>,
-    /// What the queues' chance follows from: another one in each process.
+    /// What the queues' chance and the key of the flows' hash follow from: another one in each process, which nobody is told.
     pub(crate) seed: u64,
 }
 

@@ -99,12 +99,6 @@ impl Headers {
         };
         FlowKey { source: self.source, destination: self.destination, protocol: self.protocol, ports }
     }
-
-    /// [`FlowKey::hash64`] of [`Headers::flow`].
-    #[inline]
-    pub fn flow_hash(&self) -> u64 {
-        self.flow().hash64()
-    }
 }
 
 #[inline]

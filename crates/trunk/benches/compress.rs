@@ -126,7 +126,7 @@ fn main() {
 /// Nanoseconds a packet to compress and to restore, and octets that precede the payload but for the length.
 fn measure(case: &Case) -> (f64, f64, f64) {
     let mut lanes: Vec<_> =
-        (0..case.lanes).map(|_| (Compressor::new(case.compression), Decompressor::new())).collect();
+        (0..case.lanes).map(|_| (Compressor::new(case.compression, 1), Decompressor::new())).collect();
     let total = case.lanes * case.flows;
     // Flows of one lane do not follow each other: between two visits to a lane all others were visited.
     let mut flows: Vec<Flow> = (0..total).map(|n| Flow::new(n, n % case.lanes, case.ip)).collect();

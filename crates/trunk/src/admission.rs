@@ -110,7 +110,7 @@ impl Admission {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flow::Flow;
+    use crate::flow::{Flow, hasher};
     use trunkline_packet::{FlowKey, Headers, build};
 
     const CLASS: ClassId = ClassId(0);
@@ -124,7 +124,7 @@ mod tests {
     fn touch(n: u16, now: Instant, table: &mut FlowTable) -> FlowIndex {
         let packet = build::udp(&build::Ip::v4(), (n, 9), b"");
         let key: FlowKey = Headers::parse(&packet, packet.len()).expect("a packet").flow();
-        table.touch(key.hash64(), &key, now, Flow::default).0
+        table.touch(hasher(1).hash(&key), &key, now, Flow::default).0
     }
 
     fn enter(admission: &mut Admission, n: u16, now: Instant, table: &mut FlowTable) -> bool {

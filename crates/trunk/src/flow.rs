@@ -2,14 +2,20 @@
 
 use std::time::Duration;
 
-use trunkline_packet::FlowKey;
+use trunkline_packet::{FlowHasher, FlowKey};
 use trunkline_queue::FlowMap;
-use trunkline_units::{Instant, Seq};
+use trunkline_units::{Instant, Rng, Seq};
 
 use crate::class::{ClassId, TrunkPlan};
 use crate::custody::Custody;
 
 pub(crate) type FlowTable = FlowMap<FlowKey, Flow>;
+
+/// The hasher of flows whose key follows from `seed`.
+pub(crate) fn hasher(seed: u64) -> FlowHasher {
+    let mut rng = Rng::new(seed, "flow hash");
+    FlowHasher::new([rng.next_u64(), rng.next_u64()])
+}
 
 /// The state of a flow: 52 bytes, with which its entry costs 64 beyond the key.
 #[derive(Debug, Clone, Copy, Default)]

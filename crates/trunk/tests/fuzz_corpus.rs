@@ -79,7 +79,7 @@ fn compressed_entries() -> Vec<(String, Vec<u8>)> {
                         (false, false) => (build::tcp(&ip, &tcp, b"data"), Offload::None),
                     }
                 });
-                let mut compressor = Compressor::new(Compression::On);
+                let mut compressor = Compressor::new(Compression::On, 1);
                 let stream = packets.flat_map(|packet| compressed(&mut compressor, &packet)).collect();
                 let how = if open { "open" } else { "complete" };
                 entries.push((format!("{version}_{name}_{how}"), stream));

@@ -154,7 +154,7 @@ struct Outcome {
 /// those included that open and end connections, before and after. All octets before the payload count but the two
 /// of the frame's length.
 fn outcome<'a>(packets: impl Iterator<Item = &'a Vec<u8>>, form: Form) -> Outcome {
-    let (mut compressor, mut decompressor) = (Compressor::new(Compression::On), Decompressor::new());
+    let (mut compressor, mut decompressor) = (Compressor::new(Compression::On, 1), Decompressor::new());
     let (mut count, mut before, mut after) = (0_u64, 0, 0);
     for packet in packets {
         let headers = Headers::parse(packet, packet.len()).expect("it was looked at before");

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::event::epoll;
+use trunkline_trunk::compress::Compressor;
 use trunkline_units::Instant;
 
 use super::connection::{Connection, Dialled, Phase, SocketOptions};
@@ -476,8 +477,8 @@ impl Daemon {
         sys::set_dscp(fd.as_fd(), group.dscp)?;
         let (sealer, opener) = keys.map(|keys| (keys.sealer, keys.opener)).unzip();
         let receiving = LaneRx::new(serial, Arc::clone(fd), opener)?;
-        let compression = plan::compression(&self.config, &group.name);
-        let mut sending = LaneTx::new(serial, Arc::clone(fd), sealer, compression);
+        let compressor = Compressor::new(plan::compression(&self.config, &group.name), self.seed);
+        let mut sending = LaneTx::new(serial, Arc::clone(fd), sealer, compressor);
         if group.adapts_congestion_control() {
             sending.adapt_congestion_control();
         }

@@ -165,6 +165,8 @@ pub struct Daemon {
     acceptor: Acceptor,
     admitted: Arc<RwLock<BTreeSet<PublicKey>>>,
     instance: u64,
+    /// What chance and hashes follow from. Unlike `instance`, which peers are told, nobody knows it.
+    seed: u64,
     epoll: OwnedFd,
     sources: BTreeMap<u64, Source>,
     next_token: u64,
@@ -233,12 +235,12 @@ impl Daemon {
         let acceptor = Acceptor::new(&identity, admit)?;
         give_up_privileges(&config)?;
         log.start().map_err(system("cannot start the log's thread"))?;
-        let mut seed = [0; 16];
+        let mut seed = [0; 24];
         rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty())
             .map_err(io::Error::from)
             .map_err(system("cannot draw a random number"))?;
-        let [instance, jitter] = [&seed[..8], &seed[8..]]
-            .map(|half| half.iter().fold(0_u64, |sum, byte| sum << 8 | u64::from(*byte)));
+        let [instance, jitter, seed] = [&seed[..8], &seed[8..16], &seed[16..]]
+            .map(|part| part.iter().fold(0_u64, |sum, byte| sum << 8 | u64::from(*byte)));
         let resolved = Mailbox::new().map_err(system("cannot make a mailbox"))?;
         let watchdog = sd_notify::watchdog_enabled();
         let workers = Workers::start(queues, watchdog).map_err(system("cannot start the workers"))?;
@@ -249,6 +251,7 @@ impl Daemon {
             acceptor,
             admitted,
             instance,
+            seed,
             life,
             lane_sockets: BTreeMap::new(),
             complaints: BTreeMap::new(),
@@ -547,7 +550,7 @@ impl Daemon {
             tracing::warn!("{warning}");
         }
         network::warn_of_strict_filters(&self.config);
-        self.workers.follow(&Plan::new(&self.config, self.instance));
+        self.workers.follow(&Plan::new(&self.config, self.seed));
         self.follow_lanes();
     }
 }

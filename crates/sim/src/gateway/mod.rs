@@ -121,6 +121,8 @@ pub(crate) struct Half {
     /// Which nodes are behind it.
     site: NodeSet,
     core: Transmitter<Packet>,
+    /// What is random on this side follows from it.
+    seed: u64,
     receiver: Receiver,
     lanes: Vec<Carrier>,
     refused: u64,
@@ -189,6 +191,7 @@ impl Trunks {
                 node,
                 site: settings.sites[side].iter().copied().collect(),
                 core: Transmitter::new(settings.plans[side].clone(), settings.flows, seed ^ side as u64),
+                seed: seed ^ side as u64,
                 receiver: Receiver::new(PeerId(0), Arc::new(owners)),
                 lanes: Vec::with_capacity(lanes),
                 refused: 0,
@@ -214,7 +217,12 @@ impl Trunks {
                     Lanes::Tcp(tcp) => {
                         let ends = tcp_lane::open(core, (nodes, near), (lane, settings.dscp), tcp);
                         for (side, end) in ends.into_iter().enumerate() {
-                            let tcp = TcpLane::new(end, LaneId(lane), settings);
+                            let tcp = TcpLane::new(
+                                end,
+                                LaneId(lane),
+                                settings,
+                                self.halves[near as usize + side].seed,
+                            );
                             self.halves[near as usize + side].lanes.push(Carrier::Tcp(Box::new(tcp)));
                         }
                     }

@@ -39,12 +39,12 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    pub(crate) fn new(compression: Compression, sealed: bool) -> Self {
+    pub(crate) fn new(compression: Compression, sealed: bool, seed: u64) -> Self {
         Stream {
             frames: VecDeque::new(),
             position: 0,
             arrived: 0,
-            compressor: Compressor::new(compression),
+            compressor: Compressor::new(compression, seed),
             compresses: compression == Compression::On,
             sealed,
             octets: Vec::new(),

@@ -46,6 +46,8 @@ pub(super) fn open(
 pub(super) struct TcpLane {
     end: ConnectionId,
     lane: LaneId,
+    /// What is random in it follows from this.
+    seed: u64,
     pub(super) stream: Stream,
     decompressor: Decompressor,
     /// Octets of the stream that the endpoint has taken.
@@ -68,11 +70,12 @@ struct Past {
 }
 
 impl TcpLane {
-    pub(super) fn new(end: ConnectionId, lane: LaneId, settings: &TrunkSettings) -> Self {
+    pub(super) fn new(end: ConnectionId, lane: LaneId, settings: &TrunkSettings, seed: u64) -> Self {
         TcpLane {
             end,
             lane,
-            stream: Stream::new(settings.compression, settings.sealed),
+            seed,
+            stream: Stream::new(settings.compression, settings.sealed, seed),
             decompressor: Decompressor::new(),
             written: 0,
             snapshot: LaneSnapshot::default(),
@@ -94,7 +97,7 @@ impl TcpLane {
 
     pub(super) fn reopen(&mut self, end: ConnectionId, settings: &TrunkSettings) {
         let (frames, past) = (self.frames, self.past);
-        *self = TcpLane { frames, past, ..TcpLane::new(end, self.lane, settings) };
+        *self = TcpLane { frames, past, ..TcpLane::new(end, self.lane, settings, self.seed) };
     }
 
     pub(super) const fn end(&self) -> ConnectionId {

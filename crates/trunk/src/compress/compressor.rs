@@ -1,10 +1,11 @@
-use trunkline_packet::Offload;
+use trunkline_packet::{FlowHasher, Offload};
 
 use super::context::Context;
 use super::header::{Chain, Header};
 use super::number::Writer;
 use super::trial::Trial;
 use super::{CONTEXTS, MAX_FIELDS, MAX_FRAMED, Whole};
+use crate::flow;
 use crate::frame::{self, FrameHead, MAX_HEAD};
 
 /// Contexts that compete for one place.
@@ -86,6 +87,7 @@ struct Set {
 /// them that was longest not used makes room. There is no search and no list, and the place is the number.
 pub struct Compressor {
     compression: Compression,
+    hasher: FlowHasher,
     sets: Box<[Set]>,
     /// One for each place; meaningless where its set says it was never made.
     contexts: Vec<Option<Context>>,
@@ -99,10 +101,11 @@ pub struct Compressor {
 
 impl Compressor {
     /// A compressor for a lane that has carried nothing yet. With [`Compression::Off`] it frames packets whole, and
-    /// takes no memory.
-    pub fn new(compression: Compression) -> Self {
+    /// takes no memory. The key of the hash by which flows find their contexts follows from `seed`.
+    pub fn new(compression: Compression, seed: u64) -> Self {
         let mut compressor = Compressor {
             compression: Compression::Off,
+            hasher: flow::hasher(seed),
             sets: Box::default(),
             contexts: Vec::new(),
             last: None,
@@ -132,7 +135,8 @@ impl Compressor {
     /// given here must be sent, in the same order.
     #[inline]
     pub fn frame(&mut self, packet: &Single, out: &mut [u8; MAX_FRAMED]) -> FramedHead {
-        self.frame_by(Chain::flow_hash, packet, out)
+        let hasher = self.hasher;
+        self.frame_by(|chain| hasher.hash(&chain.flow()), packet, out)
     }
 
     /// The hash finds a context and is not believed: the chains are compared.

@@ -87,9 +87,9 @@ impl Chain {
         if self.tcp { 16 } else { 6 }
     }
 
-    /// [`FlowKey::hash64`] of its flow.
+    /// Its flow.
     #[inline]
-    pub(super) fn flow_hash(&self) -> u64 {
+    pub(super) fn flow(&self) -> FlowKey {
         let (source, destination) = match self.version {
             Version::V4 => {
                 let at = |at: usize| {
@@ -108,7 +108,6 @@ impl Chain {
         };
         let protocol = if self.tcp { protocol::TCP } else { protocol::UDP };
         FlowKey { source, destination, protocol, ports: (half(&self.ports, 0), half(&self.ports, 2)) }
-            .hash64()
     }
 
     /// The most SACK blocks that fit behind the other options (RFC 2018 §3).

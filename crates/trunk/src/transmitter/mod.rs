@@ -8,13 +8,13 @@ mod report;
 
 use std::sync::Arc;
 
-use trunkline_packet::{Headers, TcpFlags};
+use trunkline_packet::{FlowHasher, Headers, TcpFlags};
 use trunkline_queue::{FlowIndex, Item, Queue, Scheduler, Touched, Turn};
 use trunkline_units::Instant;
 
 use crate::admission::Admission;
 use crate::class::{Behaviour, ClassId, Classifier, LaneId, Over, TrunkPlan};
-use crate::flow::{Flow, FlowTable};
+use crate::flow::{self, Flow, FlowTable};
 use crate::lane::LaneSnapshot;
 use crate::segment::{Sacks, Segment};
 use handed::Handed;
@@ -105,6 +105,7 @@ pub struct Transmitter<P> {
     lanes: Vec<Lane>,
     flows: FlowTable,
     forgotten: u64,
+    hasher: FlowHasher,
     seed: u64,
 }
 
@@ -112,7 +113,8 @@ impl<P: Packet> Transmitter<P> {
     /// Most flows that are remembered, unless said otherwise.
     pub const FLOWS: usize = 1 << 17;
 
-    /// A transmitter for this plan that remembers up to `flows` flows. What is random in it follows from `seed`.
+    /// A transmitter for this plan that remembers up to `flows` flows. What is random in it follows from `seed`,
+    /// and so does the key of the hash by which flows find queues and lanes: who may choose a flow's ports should not know it.
     ///
     /// # Panics
     /// If the plan has no class, a class without a group, or more than [`TrunkPlan`] allows.
@@ -126,6 +128,7 @@ impl<P: Packet> Transmitter<P> {
             lanes: Vec::new(),
             flows: FlowTable::new(flows),
             forgotten: 0,
+            hasher: flow::hasher(seed),
             seed,
         };
         transmitter.reconfigure(Instant::ZERO, plan, |_| {});
@@ -161,7 +164,7 @@ impl<P: Packet> Transmitter<P> {
         mut release: impl FnMut(P),
     ) -> Offered<P> {
         let key = headers.flow();
-        let hash = key.hash64();
+        let hash = self.hasher.hash(&key);
         let (index, touched) = self.flows.touch(hash, &key, now, Flow::default);
         self.forgotten += u64::from(touched == Touched::Replaced);
         let segment = Segment::parse(headers, packet.prefix());
@@ -276,12 +279,13 @@ impl<P: Packet> Transmitter<P> {
     pub fn handle_returning(&mut self, now: Instant, headers: &Headers, prefix: &[u8]) {
         let Some(segment) = Segment::parse(headers, prefix) else { return };
         let key = headers.flow().reversed();
+        let hash = self.hasher.hash(&key);
         let opens = segment.flags.contains(TcpFlags::SYN);
         let index = if opens {
             // The answer to it will be the flow's first packet in our direction.
-            Some(self.flows.touch(key.hash64(), &key, now, Flow::default).0)
+            Some(self.flows.touch(hash, &key, now, Flow::default).0)
         } else {
-            self.flows.find(key.hash64(), &key)
+            self.flows.find(hash, &key)
         };
         let Some(flow) = index.and_then(|index| self.flows.get_mut(index)) else { return };
         let acknowledges = segment.flags.contains(TcpFlags::ACK);

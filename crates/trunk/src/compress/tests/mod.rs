@@ -5,6 +5,7 @@ use super::context::Context;
 use super::header::{Chain, Header};
 use super::number::Writer;
 use super::*;
+use crate::flow;
 use crate::frame::Frame;
 
 mod flows;
@@ -29,12 +30,12 @@ struct Sent {
 
 impl Lane {
     fn new() -> Self {
-        Lane { compressor: Compressor::new(Compression::On), decompressor: Decompressor::new() }
+        Lane { compressor: Compressor::new(Compression::On, 1), decompressor: Decompressor::new() }
     }
 
     /// Sends a packet and asserts that it arrives as it was.
     fn send(&mut self, packet: &Packet) -> Sent {
-        self.send_by(packet, Chain::flow_hash)
+        self.send_by(packet, |chain| flow::hasher(1).hash(&chain.flow()))
     }
 
     /// The same, whatever the hash of its flow is.
@@ -325,14 +326,14 @@ fn of_eight_places_the_one_longest_not_used_is_taken() {
 }
 
 #[test]
-fn a_context_is_found_by_the_hash_of_its_flow() {
+fn a_chain_names_the_flow_of_its_packets() {
     for ip in [Ip::v4(), Ip::v6()] {
         for (packet, offload) in
             [open(&ip, &Tcp::default(), &[]), build::udp_offloaded(&ip, (40_000, 443), &[], 100)]
         {
             let header = Header::parse(&packet, packet.len(), offload).expect("it can be compressed");
             let headers = Headers::parse(&packet, packet.len()).expect("sound");
-            assert_eq!(header.chain.flow_hash(), headers.flow_hash());
+            assert_eq!(header.chain.flow(), headers.flow());
         }
     }
 }
@@ -348,7 +349,7 @@ fn flows_whose_hashes_agree_are_not_mixed_up() {
 
 #[test]
 fn a_lane_that_is_told_not_to_compresses_nothing() {
-    let mut lane = Lane { compressor: Compressor::new(Compression::Off), ..Lane::new() };
+    let mut lane = Lane { compressor: Compressor::new(Compression::Off, 1), ..Lane::new() };
     for _ in 0..3 {
         let sent = lane.send(&open(&Ip::v4(), &Tcp::default(), &[]));
         assert_eq!((sent.compressed, sent.frame[2]), (false, 2));
@@ -369,7 +370,8 @@ fn where_it_does_not_pay_it_pauses_and_contexts_outlive_the_pause() {
     let keeper = |id| open(&Ip { id, ..Ip::v4() }, &Tcp::default(), &[]);
     lane.send(&keeper(0));
     // Every packet is a flow of its own, and none of them in the keeper's set: it costs an octet each.
-    let keeper_set = Headers::parse(&keeper(0).0, 40).expect("sound").flow_hash() % 32;
+    let keeper_flow = Headers::parse(&keeper(0).0, 40).expect("sound").flow();
+    let keeper_set = flow::hasher(1).hash(&keeper_flow) % 32;
     let mut whole = 0;
     for n in 1..trial::TRIAL {
         let tcp = Tcp { ports: (n as u16, 80), ..Tcp::default() };
