@@ -6,7 +6,8 @@
 //! above its minimum is queue in the core.
 //!
 //! - *Free*: no ceiling, until the queue in the core is twice the target while packets wait here.
-//! - *Held*: while there is a queue in the core, the rate at which bytes arrive is the path's capacity; the ceiling
+//! - *Held*: while there is a queue in the core, the rate at which bytes arrive is the path's capacity, if the lane sends
+//!   more than that; the ceiling
 //!   lies so far below that the queue drains within about a tenth of a second. Without a queue it rises: to just
 //!   below the capacity at once, from there by a hundredth each round trip, and by steps that double once it has
 //!   passed what the path could carry when it was last full.
@@ -45,6 +46,8 @@ pub struct EdgePacing {
     mode: PacingMode,
     /// bit/s; of [`PacingMode::Held`] only.
     ceiling: f64,
+    /// The one before it, and since when it no longer holds: what arrives now was sent under that one.
+    former: (f64, Instant),
     /// What the path carried when it was last full, bit/s.
     capacity: f64,
     step: f64,
@@ -71,6 +74,8 @@ impl EdgePacing {
     const LEAST_INTERVAL: Duration = Duration::from_millis(20);
     /// The queue in the core that is aimed at, on a path of no length.
     const TARGET: Duration = Duration::from_millis(3);
+    /// Bytes that arrive at this part of the ceiling are all that the ceiling lets through.
+    const THROTTLED: f64 = 0.97;
     /// A queue is drained in about this time.
     const DRAIN: f64 = 0.1;
     /// Updates that must see a queue before there is a ceiling.
@@ -170,7 +175,7 @@ impl EdgePacing {
                 self.seen = if busy && queue > target * 2 { self.seen + 1 } else { 0 };
                 if self.seen >= Self::CERTAIN {
                     self.seen = 0;
-                    self.hold(now, rate, (queue, target));
+                    self.hold(now, (srtt, rate), (queue, target));
                 }
             }
             PacingMode::Held => self.steer(now, (srtt, rate), (queue, target)),
@@ -181,23 +186,40 @@ impl EdgePacing {
                     (self.mode, self.short_at) = (PacingMode::Free, now);
                 } else if now >= self.compete_until {
                     self.short_at = now;
-                    self.hold(now, rate, (queue, target));
+                    self.hold(now, (srtt, rate), (queue, target));
                 }
             }
         }
         self.mode == PacingMode::Held || before == PacingMode::Held
     }
 
-    /// Puts the ceiling below `rate`, which is the path's capacity while there is a queue.
-    fn hold(&mut self, now: Instant, rate: Rate, (queue, target): (Duration, Duration)) {
+    /// Puts the ceiling below `rate`, at which bytes arrive.
+    ///
+    /// That rate is the path's capacity while the path has a queue, unless the lane sends no more than that: then it is only
+    /// what the lane's own ceiling, or what there is to send, lets through, and tells nothing of what the path could carry.
+    fn hold(&mut self, now: Instant, (srtt, rate): (Duration, Rate), (queue, target): (Duration, Duration)) {
         self.cut = (now, queue);
         self.cuts += 1;
-        self.capacity = rate.bits_per_second() as f64;
+        let arrives = rate.bits_per_second() as f64;
+        let of_the_lane = self.mode == PacingMode::Held
+            && (!self.waiting || arrives >= self.ceiling_of_arrivals(now, srtt) * Self::THROTTLED);
+        self.capacity = if of_the_lane { self.capacity.max(arrives) } else { arrives };
         let excess = queue.saturating_sub(target / 2).as_secs_f64();
         let cut = (excess / Self::DRAIN).clamp(0.02, 0.3);
-        self.ceiling = (self.capacity * (1.0 - cut)).max(Self::FLOOR);
+        self.set_ceiling(now, (arrives * (1.0 - cut)).max(Self::FLOOR));
         self.step = 0.0;
         self.mode = PacingMode::Held;
+    }
+
+    fn set_ceiling(&mut self, now: Instant, ceiling: f64) {
+        self.former = (self.ceiling, now);
+        self.ceiling = ceiling;
+    }
+
+    /// The ceiling under which that was sent which arrives now: a change shows after a round trip and some.
+    fn ceiling_of_arrivals(&self, now: Instant, srtt: Duration) -> f64 {
+        let (former, changed) = self.former;
+        if now.saturating_since(changed) < srtt * 5 / 2 { former } else { self.ceiling }
     }
 
     fn steer(&mut self, now: Instant, (srtt, rate): (Duration, Rate), (queue, target): (Duration, Duration)) {
@@ -215,7 +237,7 @@ impl EdgePacing {
             let due = now.saturating_since(since) >= srtt * 5 / 2;
             if queue > was || (due && queue > was * 7 / 10) {
                 let floor = self.ceiling * 0.6;
-                self.hold(now, rate, (queue, target));
+                self.hold(now, (srtt, rate), (queue, target));
                 self.ceiling = self.ceiling.max(floor);
             } else if due {
                 self.cut = (now, queue);
@@ -229,13 +251,13 @@ impl EdgePacing {
         }
         let settled = self.capacity * 0.97;
         if self.ceiling < settled {
-            self.ceiling = settled;
+            self.set_ceiling(now, settled);
             return;
         }
         let gentle = self.ceiling / 100.0;
         let beyond = self.ceiling > self.capacity * 1.06;
         self.step = if beyond { (self.step * 2.0).clamp(gentle, self.ceiling / 24.0) } else { gentle };
-        self.ceiling += self.step;
+        self.set_ceiling(now, self.ceiling + self.step);
     }
 }
 
@@ -248,6 +270,8 @@ mod tests {
         queue_bits: f64,
         srtt: f64,
         delivered: f64,
+        /// Added to the round trip by something that takes no capacity away, seconds.
+        detour: f64,
         time: u64,
     }
 
@@ -255,7 +279,7 @@ mod tests {
 
     impl Path {
         fn new() -> Self {
-            Path { queue_bits: 0.0, srtt: MIN_RTT, delivered: 0.0, time: 0 }
+            Path { queue_bits: 0.0, srtt: MIN_RTT, delivered: 0.0, detour: 0.0, time: 0 }
         }
 
         /// A millisecond in which the lane sends at `rate` and others fill the buffer up to `others_queue` seconds.
@@ -264,7 +288,7 @@ mod tests {
             let served = offered.min(capacity * 0.001);
             self.queue_bits = (offered - served).min(capacity * 0.050);
             let delay = (self.queue_bits / capacity).max(others_queue);
-            self.srtt += (MIN_RTT + delay - self.srtt) / 20.0;
+            self.srtt += (MIN_RTT + delay + self.detour - self.srtt) / 20.0;
             // Others in the queue take half of what is served.
             let ours = if others_queue > 0.0 { served.min(capacity * 0.0005) } else { served };
             self.delivered += (ours * 1000.0 - self.delivered) / 20.0;
@@ -314,6 +338,38 @@ mod tests {
         assert!(queue < 6.0 && used > 0.95, "down: {queue} ms, {used}");
         let (queue, used) = run(&mut pacing, &mut path, 4000, 80e6, 0.0);
         assert!(queue < 6.0 && used > 0.95, "up: {queue} ms, {used}");
+    }
+
+    #[test]
+    fn what_a_ceiling_lets_through_is_not_taken_for_the_capacity() {
+        let (mut pacing, mut path) = (EdgePacing::default(), Path::new());
+        let _ = run(&mut pacing, &mut path, 5000, 50e6, 0.0);
+        // A round trip that is longer for a second looks like a queue: the ceiling is lowered again and again, and
+        // what arrives is each time what it let through.
+        path.detour = 0.012;
+        let _ = run(&mut pacing, &mut path, 1200, 50e6, 0.0);
+        assert_eq!(pacing.mode(), PacingMode::Held);
+        let lowered = pacing.ceiling().expect("held").bits_per_second();
+        assert!(lowered < 40_000_000, "{lowered}");
+        let claim = pacing.claim().expect("held");
+        assert!((45e6..55e6).contains(&claim), "{claim}");
+        path.detour = 0.0;
+        let (_, used) = run(&mut pacing, &mut path, 1000, 50e6, 0.0);
+        assert!(used > 0.95, "{used}");
+    }
+
+    #[test]
+    fn what_a_lane_with_little_to_send_delivers_is_not_taken_for_the_capacity() {
+        let (mut pacing, mut path) = (EdgePacing::default(), Path::new());
+        let _ = run(&mut pacing, &mut path, 5000, 50e6, 0.0);
+        path.detour = 0.012;
+        for _ in 0..1000 {
+            path.run(5e6, 50e6, 0.0);
+            let _ = pacing.update(Instant::from_millis(path.time), &path.snapshot(), false);
+        }
+        path.detour = 0.0;
+        let (_, used) = run(&mut pacing, &mut path, 1000, 50e6, 0.0);
+        assert!(used > 0.95, "{used}");
     }
 
     #[test]
