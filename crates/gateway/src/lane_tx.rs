@@ -177,7 +177,7 @@ impl LaneTx {
     fn watch_losses(&mut self, now: Instant, info: &TcpInfo) {
         let Some(path) = &mut self.path else { return };
         let queue = EdgePacing::has_queue(&self.snapshot);
-        if path.update(now, info.segments_out.into(), info.retransmits.into(), queue) {
+        if path.update(now, info.data_segments_out, info.retransmits, queue) {
             let name =
                 if path.is_lossy() { sys::LOSSY_CONGESTION_CONTROL } else { sys::USUAL_CONGESTION_CONTROL };
             match sys::set_congestion_control(self.fd.as_fd(), name) {

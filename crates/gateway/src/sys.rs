@@ -110,10 +110,12 @@ pub(crate) struct TcpInfo {
     pub(crate) ssthresh: u32,
     /// Sender's segment size, bytes.
     pub(crate) snd_mss: u32,
-    /// Retransmitted segments since the connection began.
+    /// Retransmitted segments since the connection began, modulo 2^32.
     pub(crate) retransmits: u32,
-    /// Segments sent, retransmissions included.
+    /// Segments sent, retransmissions and those without data included, modulo 2^32.
     pub(crate) segments_out: u32,
+    /// Segments with data sent, retransmissions included, modulo 2^32; `segments_out` before Linux 4.6.
+    pub(crate) data_segments_out: u32,
     /// Delivery rate, bytes per second.
     pub(crate) delivery_rate: u64,
     /// Whether the delivery rate was bounded by what there was to send.
@@ -161,6 +163,8 @@ pub(crate) fn tcp_info(fd: BorrowedFd<'_>) -> io::Result<TcpInfo> {
         cwnd: u32_at(80),
         retransmits: u32_at(100),
         segments_out: u32_at(136),
+        // The kernel says how much it filled in: `tcpi_data_segs_out` is behind `tcpi_segs_out`.
+        data_segments_out: if len as usize >= 160 { u32_at(156) } else { u32_at(136) },
         notsent: u32_at(144),
         min_rtt_us: u32_at(148),
         delivery_rate: u64_at(160),

@@ -14,8 +14,9 @@ use trunkline_units::Instant;
 pub struct PathLoss {
     lossy: bool,
     since: Option<Instant>,
-    segments: u64,
-    lost: u64,
+    /// The kernel's counters at `since`, which have 32 bits and wrap.
+    segments: u32,
+    retransmissions: u32,
     /// A queue in the core was seen in this stretch.
     queued: bool,
     votes: u32,
@@ -24,7 +25,7 @@ pub struct PathLoss {
 impl PathLoss {
     /// A stretch that is judged lasts so long, and for so many segments.
     const STRETCH: Duration = Duration::from_secs(1);
-    const SEGMENTS: u64 = 100;
+    const SEGMENTS: u32 = 100;
     /// Stretches in a row that make a path lossy, or clean again.
     const LOSSY_AFTER: u32 = 2;
     const CLEAN_AFTER: u32 = 10;
@@ -34,21 +35,23 @@ impl PathLoss {
         self.lossy
     }
 
-    /// Takes note of how many segments the lane has sent and sent again since it began, and of whether its path has a
-    /// queue now. Call it while packets wait for the lane. Whether the verdict changed.
-    pub fn update(&mut self, now: Instant, segments: u64, repeated: u64, queue: bool) -> bool {
+    /// Takes note of how many data segments the lane has sent, retransmissions included, and retransmitted since it
+    /// began, both modulo 2^32, and of whether its path has a queue now. Call it while packets wait for the lane. Whether
+    /// the verdict changed.
+    pub fn update(&mut self, now: Instant, segments: u32, retransmissions: u32, queue: bool) -> bool {
         self.queued |= queue;
         let Some(since) = self.since else {
-            (self.since, self.segments, self.lost) = (Some(now), segments, repeated);
+            (self.since, self.segments, self.retransmissions) = (Some(now), segments, retransmissions);
             return false;
         };
-        let sent = segments.saturating_sub(self.segments);
+        let sent = segments.wrapping_sub(self.segments);
         if now.saturating_since(since) < Self::STRETCH || sent < Self::SEGMENTS {
             return false;
         }
-        let lost = repeated.saturating_sub(self.lost);
+        let lost = retransmissions.wrapping_sub(self.retransmissions);
         let queued = std::mem::take(&mut self.queued);
-        (self.since, self.segments, self.lost) = (Some(now), segments, repeated);
+        (self.since, self.segments, self.retransmissions) = (Some(now), segments, retransmissions);
+        let [sent, lost] = [sent, lost].map(u64::from);
         let (agrees, needed) = if self.lossy {
             // One in two thousand.
             (lost * 2000 < sent, Self::CLEAN_AFTER)
@@ -71,25 +74,57 @@ mod tests {
     use super::*;
 
     /// A thousand segments a second, so many of them lost, for so many seconds.
-    fn run(path: &mut PathLoss, start: u64, seconds: u64, lost_in_1000: u64, queue: bool) {
-        for n in 0..=seconds * 50 {
-            let at = start * 50 + n;
-            let _ = path.update(Instant::from_millis(at * 20), at * 20, at * lost_in_1000 / 50, queue);
+    fn run(path: &mut PathLoss, seconds: u32, lost_in_1000: u32, queue: bool) {
+        run_from(path, (0, 0), seconds, lost_in_1000, queue);
+    }
+
+    /// The same with counters that stand somewhere.
+    fn run_from(path: &mut PathLoss, from: (u32, u32), seconds: u32, lost_in_1000: u32, queue: bool) {
+        for at in 0..=seconds * 50 {
+            let (sent, lost) = (from.0.wrapping_add(at * 20), from.1.wrapping_add(at * lost_in_1000 / 50));
+            let _ = path.update(Instant::from_millis(u64::from(at) * 20), sent, lost, queue);
         }
+    }
+
+    #[test]
+    fn counters_that_wrap_are_counted_on() {
+        for from in [(u32::MAX - 1500, 0), (0, u32::MAX - 15), (u32::MAX - 2500, u32::MAX - 25)] {
+            let mut path = PathLoss::default();
+            run_from(&mut path, from, 4, 10, false);
+            assert!(path.is_lossy(), "from {from:?}");
+            let mut clean = PathLoss::default();
+            run_from(&mut clean, from, 60, 0, false);
+            assert!(!clean.is_lossy(), "from {from:?}");
+        }
+    }
+
+    #[test]
+    fn a_verdict_comes_after_a_wrap_too() {
+        let mut path = PathLoss::default();
+        // The counter of segments wraps after 30 seconds without a loss, and stands at 10 000 when losses come.
+        for at in 0..40 * 50_u32 {
+            let sent = (u32::MAX - 30_000).wrapping_add(at * 20);
+            assert!(!path.update(Instant::from_millis(u64::from(at) * 20), sent, 0, false));
+        }
+        for at in 40 * 50..44 * 50_u32 {
+            let (sent, lost) = ((u32::MAX - 30_000).wrapping_add(at * 20), (at - 40 * 50) / 5);
+            let _ = path.update(Instant::from_millis(u64::from(at) * 20), sent, lost, false);
+        }
+        assert!(path.is_lossy());
     }
 
     #[test]
     fn losses_without_a_queue_make_a_path_lossy_and_their_end_makes_it_clean() {
         let mut path = PathLoss::default();
-        run(&mut path, 0, 4, 10, false);
+        run(&mut path, 4, 10, false);
         assert!(path.is_lossy());
         let lost = 4 * 10;
-        for n in 0..=8 * 50 {
-            let _ = path.update(Instant::from_millis(4000 + n * 20), 4000 + n * 20, lost, false);
+        for n in 0..=8 * 50_u32 {
+            let _ = path.update(Instant::from_millis(4000 + u64::from(n) * 20), 4000 + n * 20, lost, false);
         }
         assert!(path.is_lossy(), "eight seconds are not enough");
-        for n in 8 * 50..=14 * 50 {
-            let _ = path.update(Instant::from_millis(4000 + n * 20), 4000 + n * 20, lost, false);
+        for n in 8 * 50..=14 * 50_u32 {
+            let _ = path.update(Instant::from_millis(4000 + u64::from(n) * 20), 4000 + n * 20, lost, false);
         }
         assert!(!path.is_lossy());
     }
@@ -97,18 +132,19 @@ mod tests {
     #[test]
     fn losses_of_a_full_path_and_rare_ones_are_no_verdict() {
         let mut full = PathLoss::default();
-        run(&mut full, 0, 60, 20, true);
+        run(&mut full, 60, 20, true);
         assert!(!full.is_lossy());
         let mut rare = PathLoss::default();
-        run(&mut rare, 0, 60, 2, false);
+        run(&mut rare, 60, 2, false);
         assert!(!rare.is_lossy());
     }
 
     #[test]
     fn a_few_segments_are_not_judged() {
         let mut path = PathLoss::default();
-        for second in 0..50 {
-            assert!(!path.update(Instant::from_millis(second * 1000), second * 2, second, false));
+        for second in 0..50_u32 {
+            let now = Instant::from_millis(u64::from(second) * 1000);
+            assert!(!path.update(now, second * 2, second, false));
         }
     }
 }
