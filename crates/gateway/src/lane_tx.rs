@@ -10,9 +10,10 @@ use std::sync::Arc;
 
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use trunkline_trunk::compress::{Compression, Compressor, CompressorStats};
-use trunkline_trunk::{EdgePacing, LaneId, LaneSnapshot, PacingMode, PathLoss, Poll, Transmitter};
+use trunkline_trunk::{EdgePacing, LaneId, LaneSnapshot, PacingMode, Poll, Transmitter};
 use trunkline_units::{Instant, Rate};
 
+use crate::lane_congestion::{CongestionControl, LaneCongestion};
 use crate::pool::{BODY_CONTENT, Block, FRONT, PacketBuf, Pool};
 use crate::record::{HEADER_BYTES, RecordError, Sealer, TRAILER_BYTES};
 use crate::sys::{self, TcpInfo};
@@ -85,8 +86,7 @@ pub(crate) struct LaneTx {
     pacing: Option<EdgePacing>,
     /// Its ceiling may have changed and is not set yet.
     pacing_due: bool,
-    /// What its congestion control goes by, if that is left to us.
-    path: Option<PathLoss>,
+    congestion: LaneCongestion,
     stats: LaneTxStats,
 }
 
@@ -106,7 +106,7 @@ impl LaneTx {
             asked: None,
             pacing: None,
             pacing_due: false,
-            path: None,
+            congestion: LaneCongestion::default(),
             stats: LaneTxStats::default(),
         }
     }
@@ -120,6 +120,7 @@ impl LaneTx {
         LaneTxStats {
             compression: *self.compressor.stats(),
             pacing: self.pacing.as_ref().map(EdgePacing::mode),
+            chosen: self.congestion.chosen(),
             ..self.stats
         }
     }
@@ -167,29 +168,9 @@ impl LaneTx {
         sys::set_max_pacing_rate(self.fd.as_fd(), bytes)
     }
 
-    /// Chooses the congestion control by the path from now on: that of a path that loses packets without being full
-    /// where it is one, or else the usual.
-    pub(crate) fn adapt_congestion_control(&mut self) {
-        self.path = Some(PathLoss::default());
-        self.stats.chosen = Some(sys::USUAL_CONGESTION_CONTROL);
-    }
-
-    fn watch_losses(&mut self, now: Instant, info: &TcpInfo) {
-        let Some(path) = &mut self.path else { return };
-        let queue = EdgePacing::has_queue(&self.snapshot);
-        if path.update(now, info.data_segments_out, info.retransmits, queue) {
-            let name =
-                if path.is_lossy() { sys::LOSSY_CONGESTION_CONTROL } else { sys::USUAL_CONGESTION_CONTROL };
-            match sys::set_congestion_control(self.fd.as_fd(), name) {
-                Ok(()) => self.stats.chosen = Some(name),
-                Err(error) => {
-                    tracing::warn!(
-                        "a lane's path loses packets, and this kernel does not give us {name}: {error}"
-                    );
-                    self.path = None;
-                }
-            }
-        }
+    /// Takes its congestion control from the file, or chooses it by its path, from now on.
+    pub(crate) fn follow_congestion_control(&mut self, wanted: &CongestionControl) {
+        self.congestion.follow(self.fd.as_fd(), wanted);
     }
 
     /// Asks the kernel how the lane does, sets the depth to what it sends between two visits, and tells the core.
@@ -208,7 +189,8 @@ impl LaneTx {
         }
         core.handle_lane(now, lane, &self.snapshot, self.stats.bytes.saturating_sub(total as u64));
         if core.has_backlog(lane) {
-            self.watch_losses(now, &info);
+            let queue = EdgePacing::has_queue(&self.snapshot);
+            self.congestion.watch(now, self.fd.as_fd(), &info, queue);
         }
         if let Some(pacing) = &mut self.pacing {
             self.pacing_due |= pacing.update(now, &self.snapshot, core.has_backlog(lane));

@@ -9,8 +9,11 @@ use trunkline_trunk::{
     AdmissionSettings, ClassId, ClassSettings, LaneGroup, Over, PeerId, Protocol, RouteTable, Rule, TrunkPlan,
 };
 
-use crate::config::{self, Behaviour, ClassConfig, Config, PeerConfig, ProtocolMatch, RuleConfig};
+use crate::config::{
+    self, Behaviour, ClassConfig, Config, LaneGroupConfig, PeerConfig, ProtocolMatch, RuleConfig,
+};
 use crate::keys::PublicKey;
+use crate::lane_congestion::CongestionControl;
 
 /// The workers' view of a configuration.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,6 +22,8 @@ pub(crate) struct Plan {
     pub(crate) trunk: TrunkPlan,
     /// Whether the lanes of each group compress headers.
     compression: Vec<Compression>,
+    /// The congestion control of the lanes of each group.
+    congestion_control: Vec<CongestionControl>,
     pub(crate) peers: Vec<PeerPlan>,
     /// To which peer each address belongs: where packets to it go, and the only peer they may come from.
     pub(crate) owners: Arc<RouteTable<PeerId>>,
@@ -51,6 +56,7 @@ impl Plan {
                 groups: groups.collect(),
             },
             compression: config.lane_groups.iter().map(|group| compression(config, &group.name)).collect(),
+            congestion_control: config.lane_groups.iter().map(congestion_control).collect(),
             peers: config.peers.iter().map(|peer| PeerPlan { key: peer.public_key }).collect(),
             owners: Arc::new(owners(config)),
             edge_pacing: config.lanes.edge_pacing,
@@ -59,10 +65,25 @@ impl Plan {
         })
     }
 
+    /// The congestion control of the lanes of a group, if there is such a group.
+    pub(crate) fn congestion_control(&self, group: &str) -> Option<&CongestionControl> {
+        let index = self.trunk.groups.iter().position(|known| *known.name == *group);
+        index.and_then(|index| self.congestion_control.get(index))
+    }
+
     /// Whether the lanes of a group compress headers.
     pub(crate) fn compression(&self, group: &str) -> Compression {
         let index = self.trunk.groups.iter().position(|known| *known.name == *group);
         index.and_then(|index| self.compression.get(index).copied()).unwrap_or_default()
+    }
+}
+
+/// The congestion control of a group's lanes.
+pub(crate) fn congestion_control(group: &LaneGroupConfig) -> CongestionControl {
+    if group.adapts_congestion_control() {
+        CongestionControl::ByPath
+    } else {
+        CongestionControl::Named(group.congestion_control.as_str().into())
     }
 }
 

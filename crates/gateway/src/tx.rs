@@ -417,6 +417,9 @@ impl Sender {
                     for ((group, number), slot) in places.iter().zip(old_slots) {
                         let Some(mut slot) = slot else { continue };
                         slot.lane.set_compression(plan.compression(group));
+                        if let Some(wanted) = plan.congestion_control(group) {
+                            slot.lane.follow_congestion_control(wanted);
+                        }
                         match core.lane(group, *number) {
                             Some(lane) => lanes[lane.index()] = Some(LaneSlot::new(slot.lane)),
                             None => retire(slot, pool, &mut closed),

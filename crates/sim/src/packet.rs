@@ -4,7 +4,7 @@
 //! capture then needs nothing made up. The data is all zeros, which nobody stores. See
 //! docs/decisions/0011-simulated-packets.md for what this costs.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use trunkline_packet::{checksum, protocol};
 use trunkline_queue::Item;

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Whole, class, next, offer, udp};
-use trunkline_packet::build;
+use trunkline_packet::{build, protocol};
 use trunkline_queue::{FqCoDelSettings, Settings};
 use trunkline_trunk::{LaneId, Transmitter, TrunkPlan};
 use trunkline_units::Instant;
@@ -24,7 +24,7 @@ fn unkeyed(port: u16) -> u64 {
     else {
         unreachable!("these are IPv4")
     };
-    let ports = u64::from(port) << 32 | 80 << 16 | 17;
+    let ports = u64::from(port) << 32 | 80 << 16 | u64::from(protocol::UDP);
     mix(mix(address(source.octets()), address(destination.octets())), ports)
 }
 

@@ -55,6 +55,27 @@ fn a_reload_changes_classes_without_touching_lanes_that_stay() {
 }
 
 #[test]
+fn a_reload_changes_who_chooses_the_congestion_control_of_lanes_that_stay() {
+    let test = "a_reload_changes_who_chooses_the_congestion_control_of_lanes_that_stay";
+    let lanes = Some("congestion_control = \"reno\"".to_owned());
+    let Some((_scene, gateways)) = sites(test, Wan::Veth, &GatewaySetup { lanes, ..setup(Encryption::Tls) })
+    else {
+        return;
+    };
+    let becomes = |from: &str, to: &str, chosen: &str| {
+        edit(&gateways, Gateway::T1, |text| {
+            text.replace(&format!("congestion_control = {from:?}"), &format!("congestion_control = {to:?}"))
+        });
+        gateways.reload(Gateway::T1).expect("it reloads");
+        let lane = lane(&gateways, Gateway::T1, "tcp");
+        assert_eq!((&lane["congestion_control"], &lane["established"]), (&chosen.into(), &1.into()));
+    };
+    assert_eq!(lane(&gateways, Gateway::T1, "tcp")["congestion_control"], "reno");
+    becomes("reno", "auto", "cubic");
+    becomes("auto", "reno", "reno");
+}
+
+#[test]
 fn a_reload_that_cannot_be_followed_changes_nothing_and_says_why() {
     let test = "a_reload_that_cannot_be_followed_changes_nothing_and_says_why";
     let Some((scene, gateways)) = sites(test, Wan::Veth, &setup(Encryption::Tls)) else { return };

@@ -90,10 +90,7 @@ impl Daemon {
             else {
                 continue;
             };
-            // A lane that chooses for itself keeps what it has chosen.
-            if !group.adapts_congestion_control() {
-                let _ = sys::set_congestion_control(socket.fd.as_fd(), &group.congestion_control);
-            }
+            // The workers see to the congestion control: they may be about to choose one by the path.
             let _ = sys::set_dscp(socket.fd.as_fd(), group.dscp);
         }
     }
@@ -479,9 +476,7 @@ impl Daemon {
         let receiving = LaneRx::new(serial, Arc::clone(fd), opener)?;
         let compressor = Compressor::new(plan::compression(&self.config, &group.name), self.seed);
         let mut sending = LaneTx::new(serial, Arc::clone(fd), sealer, compressor);
-        if group.adapts_congestion_control() {
-            sending.adapt_congestion_control();
-        }
+        sending.follow_congestion_control(&plan::congestion_control(group));
         Ok(NewLane { peer: key.peer, group: Arc::clone(&key.group), place: key.place, sending, receiving })
     }
 

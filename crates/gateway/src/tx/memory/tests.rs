@@ -9,7 +9,7 @@ use std::sync::Arc;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use trunkline_packet::{VNET_LEN, build};
 use trunkline_queue::DropReason;
-use trunkline_trunk::compress::Compression;
+use trunkline_trunk::compress::{Compression, Compressor};
 
 use super::*;
 use crate::config::Config;
@@ -71,7 +71,8 @@ impl Scene {
         near.set_nonblocking(true).expect("a socket option");
         self.far.push(listener.accept().expect("a connection").0);
         self.serial += 1;
-        let lane = LaneTx::new(self.serial, Arc::new(near.into()), None, Compression::Off);
+        let lane =
+            LaneTx::new(self.serial, Arc::new(near.into()), None, Compressor::new(Compression::Off, 1));
         let vacancy = self.sender.vacancy(&key(peer), "all", 0);
         vacancy.unwrap_or_else(|taken| panic!("{taken}")).fill(lane);
     }
