@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test file uses a part")]
 
 pub(crate) mod site;
+pub(crate) mod stream;
 
 use std::fs;
 use std::io::{Read as _, Write as _};

@@ -1,0 +1,407 @@
+//! Gateways that run, and the model of what they must do.
+
+use std::collections::BTreeSet;
+use std::fmt::Display;
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use trunkline_gateway::control::{self, Answer, Request};
+use trunkline_gateway::status::Status;
+use trunkline_testbed::namespace::Process;
+
+use crate::common::site::{Directory, PROGRAM};
+use crate::common::stream::{Outcome, stream};
+use crate::counters::{self, Counters};
+use crate::hosts::{Hosts, within};
+use crate::settings::{Key, Settings};
+use crate::step::{Client, Site, Step, Stranger};
+use crate::traffic::{self, Datagrams};
+
+/// Shards of every site.
+const SHARDS: u16 = 2;
+/// How long everything may take to be up once the network is whole: longer than the longest back-off and the time-out of a
+/// dial together, on a machine that does much else.
+const UP_LIMIT: Duration = Duration::from_secs(30);
+/// How long a gateway may take to listen on its socket, or to end.
+const START_LIMIT: Duration = Duration::from_secs(15);
+const STREAM_LIMIT: Duration = Duration::from_secs(20);
+
+fn text(error: impl Display) -> String {
+    error.to_string()
+}
+
+/// A site's gateway.
+#[derive(Default)]
+struct Gateway {
+    process: Option<Process>,
+    settings: Settings,
+    public_key: String,
+    counters: Counters,
+}
+
+/// Clients and strangers that are still connected.
+#[derive(Default)]
+struct Held {
+    unix: Vec<UnixStream>,
+    tcp: Vec<TcpStream>,
+}
+
+/// All of it. The order of fields is the order of the end.
+pub(crate) struct World {
+    datagrams: Datagrams,
+    gateways: [Gateway; 3],
+    held: Held,
+    hosts: Hosts,
+    directory: Directory,
+    /// The longest that lanes took to be up once the network was whole.
+    pub(crate) slowest: Duration,
+}
+
+impl World {
+    /// Starts everything.
+    pub(crate) fn new() -> Result<Self, String> {
+        let directory = Directory::new();
+        let hosts = Hosts::new().map_err(text)?;
+        let mut gateways: [Gateway; 3] = Default::default();
+        for site in Site::ALL {
+            gateways[site as usize].public_key = directory.key(site.name());
+        }
+        let datagrams = Datagrams::start(|site| hosts.host(site).clone()).map_err(text)?;
+        let mut world =
+            Self { datagrams, gateways, held: Held::default(), hosts, directory, slowest: Duration::ZERO };
+        Site::ALL.into_iter().try_for_each(|site| world.start(site))?;
+        Ok(world)
+    }
+
+    fn gateway(&mut self, site: Site) -> &mut Gateway {
+        &mut self.gateways[site as usize]
+    }
+
+    fn file(&self, site: Site, kind: &str) -> PathBuf {
+        self.directory.0.join(format!("{}.{kind}", site.name()))
+    }
+
+    fn runs(&self, site: Site) -> bool {
+        self.gateways[site as usize].process.is_some()
+    }
+
+    fn settings(&self, site: Site) -> &Settings {
+        &self.gateways[site as usize].settings
+    }
+
+    /// One event, and what holds at all times.
+    pub(crate) fn take(&mut self, step: Step) -> Result<(), String> {
+        match step {
+            Step::Kill(site) => self.gateway(site).process = None,
+            Step::Stop(site) => self.stop(site)?,
+            Step::Start(site) => self.start(site)?,
+            Step::Reload(site, key, value) => self.reload(site, key, value)?,
+            Step::ReloadEverywhere(key, value) => {
+                Site::ALL.into_iter().try_for_each(|site| self.reload(site, key, value))?;
+            }
+            Step::ReloadRefused(site) => self.reload_refused(site)?,
+            Step::CutWan(site) => self.hosts.cut(site).map_err(text)?,
+            Step::LoseCarrier(site) => self.hosts.lose_carrier(site).map_err(text)?,
+            Step::RestoreWan(site) => self.hosts.restore(site).map_err(text)?,
+            Step::BounceWan(site) => self.hosts.bounce_wan(site).map_err(text)?,
+            Step::Move(site) => self.hosts.renumber(site).map_err(text)?,
+            Step::BounceTun(site) if self.runs(site) => self.hosts.bounce_tun(site).map_err(text)?,
+            Step::LoseRoute(site) if self.runs(site) => self.hosts.lose_route(site).map_err(text)?,
+            Step::BounceTun(_) | Step::LoseRoute(_) => {}
+            Step::Client(site, client) => self.client(site, client)?,
+            Step::Strangers(stranger, count) => self.strangers(stranger, count),
+            Step::Stream(from, to, size) => self.stream(from, to, size)?,
+            Step::Wait(ms) => std::thread::sleep(Duration::from_millis(ms.into())),
+            Step::Settle => self.settle()?,
+        }
+        self.check()
+    }
+
+    // ------------------------------------------------------------ gateways
+
+    fn write_file(&self, site: Site) -> Result<(), String> {
+        let key = |peer: Site| self.gateways[peer as usize].public_key.clone();
+        let socket = self.file(site, "sock");
+        let text_of_file = self.settings(site).text(site, key, &socket);
+        fs::write(self.file(site, "toml"), text_of_file).map_err(text)
+    }
+
+    fn start(&mut self, site: Site) -> Result<(), String> {
+        if self.runs(site) {
+            return Ok(());
+        }
+        self.write_file(site)?;
+        let log = fs::File::options().append(true).create(true).open(self.file(site, "log"));
+        let mut command = Command::new(PROGRAM);
+        command.arg("up").arg(self.file(site, "toml"));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log.map_err(text)?);
+        let process = self.hosts.host(site).command(command).map_err(text)?;
+        let gateway = self.gateway(site);
+        gateway.process = Some(process);
+        gateway.counters.clear();
+        within(START_LIMIT, || {
+            self.check_alive(site)?;
+            self.status(site).map(drop)
+        })
+    }
+
+    fn stop(&mut self, site: Site) -> Result<(), String> {
+        let Some(mut process) = self.gateway(site).process.take() else { return Ok(()) };
+        process.signal(Signal::TERM).map_err(text)?;
+        match process.wait(START_LIMIT).map_err(text)? {
+            Some(status) if status.success() => Ok(()),
+            Some(status) => Err(format!("{} ended with {status} when told to", site.name())),
+            None => Err(format!("{} does not end when told to", site.name())),
+        }
+    }
+
+    fn ask(&self, site: Site, request: Request) -> Result<Answer, String> {
+        control::ask(&self.file(site, "sock"), request).map_err(text)
+    }
+
+    fn status(&self, site: Site) -> Result<Status, String> {
+        match self.ask(site, Request::Status)? {
+            Answer::Status(status) => Ok(*status),
+            other => Err(format!("{other:?} to a status")),
+        }
+    }
+
+    fn reload(&mut self, site: Site, key: Key, value: u8) -> Result<(), String> {
+        self.gateway(site).settings.set(key, value);
+        if !self.runs(site) {
+            return Ok(());
+        }
+        self.write_file(site)?;
+        match self.ask(site, Request::Reload)? {
+            Answer::Done { .. } => Ok(()),
+            other => Err(format!("{other:?} to a reload of {}", site.name())),
+        }
+    }
+
+    fn reload_refused(&mut self, site: Site) -> Result<(), String> {
+        if !self.runs(site) {
+            return Ok(());
+        }
+        let file = self.file(site, "toml");
+        let good = fs::read_to_string(&file).map_err(text)?;
+        for bad in [good.replace("queues = 2", "queues = 3"), good.replace("[control]", "[cotnrol]")] {
+            fs::write(&file, bad).map_err(text)?;
+            match self.ask(site, Request::Reload)? {
+                Answer::Refused { .. } => {}
+                other => return Err(format!("{other:?} to a file that cannot be followed")),
+            }
+        }
+        fs::write(&file, good).map_err(text)
+    }
+
+    // ------------------------------------------------------------ clients and strangers
+
+    fn client(&mut self, site: Site, client: Client) -> Result<(), String> {
+        if !self.runs(site) {
+            return Ok(());
+        }
+        let host = self.hosts.host(site).clone();
+        let metrics = || host.run(|| TcpStream::connect("127.0.0.1:9460")).map_err(text);
+        let socket = self.file(site, "sock");
+        let control = || UnixStream::connect(&socket).map_err(text);
+        match client {
+            Client::Flows => drop(self.ask(site, Request::Flows)?),
+            Client::Metrics => {
+                let mut stream = metrics()?;
+                stream.set_read_timeout(Some(START_LIMIT)).map_err(text)?;
+                let mut page = String::new();
+                let asked = stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n");
+                asked.and_then(|()| stream.read_to_string(&mut page)).map_err(|e| format!("metrics: {e}"))?;
+                if !page.starts_with("HTTP/1.1 200") || !page.contains("trunkline_pool_bytes") {
+                    return Err(format!("metrics are {page:?}"));
+                }
+            }
+            Client::Garbage => {
+                // Whether it is closed before all is written is the gateway's business.
+                let garbage: Vec<u8> = (0..6000_u32).map(|at| (at * 7 % 251) as u8).collect();
+                let _ = metrics()?.write_all(&garbage);
+                let _ = control()?.write_all(&garbage);
+            }
+            Client::Idle(count) => {
+                for _ in 0..count {
+                    let (tcp, unix) = (metrics()?, control()?);
+                    self.held.tcp.push(tcp);
+                    self.held.unix.push(unix);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn strangers(&mut self, stranger: Stranger, count: u8) {
+        for _ in 0..count {
+            let hub = SocketAddr::from(([198, 18, 1, 2], 4600));
+            let connect = || TcpStream::connect_timeout(&hub, Duration::from_secs(1));
+            // The hub may be down, or its line.
+            let Ok(mut stream) = self.hosts.router.run(connect) else { return };
+            match stranger {
+                Stranger::Short => {}
+                Stranger::Garbage => drop(stream.write_all(&[0x5a; 500])),
+                Stranger::Silent => self.held.tcp.push(stream),
+            }
+        }
+    }
+
+    fn stream(&self, from: Site, to: Site, size: u8) -> Result<(), String> {
+        let (source, sink) = (self.hosts.host(from), self.hosts.host(to));
+        let bytes = u64::from(size) * 100_000;
+        match stream(source, (sink, traffic::address(to)), bytes, Duration::from_secs(2)) {
+            Outcome::Wrong(what) => Err(format!("a stream from {} to {}: {what}", from.name(), to.name())),
+            Outcome::Whole | Outcome::Broken(_) => Ok(()),
+        }
+    }
+
+    // ------------------------------------------------------------ what must hold
+
+    fn check_alive(&mut self, site: Site) -> Result<(), String> {
+        let Some(process) = &mut self.gateway(site).process else { return Ok(()) };
+        match process.try_wait().map_err(text)? {
+            None => Ok(()),
+            Some(status) => Err(format!("{} has ended by itself: {status}", site.name())),
+        }
+    }
+
+    /// At all times.
+    fn check(&mut self) -> Result<(), String> {
+        for site in Site::ALL.into_iter().filter(|site| self.runs(*site)).collect::<Vec<_>>() {
+            self.check_alive(site)?;
+            let status = self.status(site).map_err(|error| format!("{}: {error}", site.name()))?;
+            let counters = counters::of(&status);
+            let gateway = self.gateway(site);
+            if let Some(what) = counters::went_back(&gateway.counters, &counters) {
+                return Err(format!("{}: {what}", site.name()));
+            }
+            gateway.counters = counters;
+        }
+        Ok(())
+    }
+
+    /// Makes the network whole, starts what does not run, and waits for what must then be up.
+    pub(crate) fn settle(&mut self) -> Result<(), String> {
+        self.held = Held::default();
+        for site in Site::ALL {
+            self.hosts.restore(site).map_err(text)?;
+            self.start(site)?;
+        }
+        let whole = Instant::now();
+        within(UP_LIMIT, || Site::ALL.into_iter().try_for_each(|site| self.check_lanes(site)))?;
+        self.slowest = self.slowest.max(whole.elapsed());
+        within(UP_LIMIT, || Site::ALL.into_iter().try_for_each(|site| self.check_routes(site)))?;
+        for (from, to) in [(Site::B, Site::Hub), (Site::Hub, Site::C), (Site::B, Site::C), (Site::C, Site::B)]
+        {
+            self.check_stream(from, to)?;
+        }
+        self.check()
+    }
+
+    /// Whether one of the two reaches the other and both want the same.
+    fn join(&self, site: Site, peer: Site) -> bool {
+        let reaches = |from: Site, to: Site| self.settings(from).dials(from, to) && self.hosts.is_at_home(to);
+        (reaches(site, peer) || reaches(peer, site))
+            && self.settings(site).encryption() == self.settings(peer).encryption()
+    }
+
+    fn check_lanes(&self, site: Site) -> Result<(), String> {
+        let status = self.status(site)?;
+        for peer in site.peers() {
+            let (ours, theirs) = (self.settings(site).lanes(), self.settings(*peer).lanes());
+            let mut expected = BTreeSet::new();
+            for (name, count) in &ours {
+                let both = (*count).min(theirs.get(name).copied().unwrap_or(0));
+                if self.join(site, *peer) {
+                    expected.extend(
+                        (0..SHARDS)
+                            .flat_map(|shard| (0..both).map(move |index| (name.to_string(), shard, index))),
+                    );
+                }
+            }
+            let lanes = status.peers.iter().find(|other| other.name == peer.name()).map(|peer| &peer.lanes);
+            let lanes = lanes.ok_or_else(|| format!("{} knows no {}", site.name(), peer.name()))?;
+            let up: BTreeSet<_> = lanes
+                .iter()
+                .filter(|lane| lane.state == "up")
+                .map(|lane| (lane.group.clone(), lane.shard, lane.index))
+                .collect();
+            if up != expected {
+                let missing: Vec<_> = expected.difference(&up).collect();
+                let extra: Vec<_> = up.difference(&expected).collect();
+                return Err(format!(
+                    "lanes (name, shard, place) of {} to {}: down {missing:?}, up against the model {extra:?}",
+                    site.name(),
+                    peer.name()
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_routes(&self, site: Site) -> Result<(), String> {
+        let expected: BTreeSet<String> = self.settings(site).routes(site).into_values().flatten().collect();
+        let routes: BTreeSet<String> = self.hosts.trunk_routes(site).map_err(text)?.into_iter().collect();
+        if routes == expected {
+            return Ok(());
+        }
+        Err(format!("routes of {}: {routes:?} in place of {expected:?}", site.name()))
+    }
+
+    /// A stream must pass where the sites on its way have the same lanes.
+    fn check_stream(&self, from: Site, to: Site) -> Result<(), String> {
+        let hop = |a: Site, b: Site| self.join(a, b) && self.settings(a).lanes() == self.settings(b).lanes();
+        let way = match (from, to) {
+            (Site::Hub, other) | (other, Site::Hub) => hop(Site::Hub, other),
+            (a, b) => hop(a, Site::Hub) && hop(Site::Hub, b),
+        };
+        if !way {
+            return Ok(());
+        }
+        let (source, sink) = (self.hosts.host(from), self.hosts.host(to));
+        match stream(source, (sink, traffic::address(to)), 300_000, STREAM_LIMIT) {
+            Outcome::Whole => Ok(()),
+            other => Err(format!("a stream from {} to {}: {other:?}", from.name(), to.name())),
+        }
+    }
+
+    /// Settles with the same settings everywhere, and ends everything in order.
+    pub(crate) fn finish(&mut self) -> Result<(), String> {
+        self.settle()?;
+        let hub = self.settings(Site::Hub).clone();
+        for site in [Site::B, Site::C] {
+            self.gateway(site).settings = hub.clone();
+            self.write_file(site)?;
+            match self.ask(site, Request::Reload)? {
+                Answer::Done { .. } => {}
+                other => return Err(format!("{other:?} to the last reload of {}", site.name())),
+            }
+        }
+        self.settle()?;
+        let arrived = self.datagrams.finish()?;
+        if arrived == 0 {
+            return Err("no datagram has arrived at all".to_owned());
+        }
+        Site::ALL.into_iter().try_for_each(|site| self.stop(site))
+    }
+
+    /// The last lines of each gateway's log.
+    pub(crate) fn logs(&self) -> String {
+        let mut logs = String::new();
+        for site in Site::ALL {
+            let log = fs::read(self.file(site, "log")).unwrap_or_default();
+            let log = String::from_utf8_lossy(&log);
+            let lines: Vec<&str> = log.lines().collect();
+            let tail = lines[lines.len().saturating_sub(15)..].join("\n");
+            logs.extend(["--- ", site.name(), "\n", &tail, "\n"]);
+        }
+        logs
+    }
+}
