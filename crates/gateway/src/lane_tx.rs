@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use trunkline_trunk::compress::{Compression, Compressor, CompressorStats};
@@ -15,6 +16,7 @@ use trunkline_units::{Instant, Rate};
 
 use crate::lane_congestion::{CongestionControl, LaneCongestion};
 use crate::pool::{BODY_CONTENT, Block, FRONT, PacketBuf, Pool};
+use crate::progress::Progress;
 use crate::record::{HEADER_BYTES, RecordError, Sealer, TRAILER_BYTES};
 use crate::sys::{self, TcpInfo};
 
@@ -68,6 +70,9 @@ pub(crate) struct LaneTxStats {
     pub(crate) chosen: Option<&'static str>,
 }
 
+/// How often a stalled lane is looked at while packets wait for it.
+const STALL_POLL: Duration = Duration::from_millis(20);
+
 pub(crate) struct LaneTx {
     pub(crate) serial: u64,
     fd: Arc<OwnedFd>,
@@ -82,6 +87,7 @@ pub(crate) struct LaneTx {
     depth: usize,
     refreshed: Option<Instant>,
     asked: Option<Instant>,
+    progress: Progress,
     /// What keeps its queue at the edge, if that is wanted.
     pacing: Option<EdgePacing>,
     /// Its ceiling may have changed and is not set yet.
@@ -104,6 +110,7 @@ impl LaneTx {
             depth: 0,
             refreshed: None,
             asked: None,
+            progress: Progress::default(),
             pacing: None,
             pacing_due: false,
             congestion: LaneCongestion::default(),
@@ -181,6 +188,7 @@ impl LaneTx {
         self.refreshed = Some(now);
         let info = sys::tcp_info(self.fd())?;
         let total = sys::send_queue(self.fd())?;
+        self.watch_progress(now, lane, core, total);
         let known = self.snapshot.delivery_rate;
         self.snapshot = fill(&info, info.notsent as usize, total);
         if info.app_limited {
@@ -203,6 +211,14 @@ impl LaneTx {
         Ok(())
     }
 
+    /// A lane that has stalled may be dead, and what it holds lost: what users retransmit of that is worth carrying.
+    fn watch_progress(&mut self, now: Instant, lane: LaneId, core: &mut Transmitter<PacketBuf>, held: usize) {
+        let delivered = self.stats.bytes.saturating_sub(held as u64);
+        if self.progress.update(now, delivered, held, self.snapshot.srtt) {
+            core.handle_lane_lost(lane);
+        }
+    }
+
     /// Tells the core how far the lane has delivered, unless it was told a moment ago.
     pub(crate) fn report_delivered(&mut self, now: Instant, lane: LaneId, core: &mut Transmitter<PacketBuf>) {
         if self.asked.is_some_and(|at| now.saturating_since(at) < LaneSnapshot::ASK) {
@@ -211,6 +227,7 @@ impl LaneTx {
         self.asked = Some(now);
         // A lane that cannot say any more is about to end, and the core will hear of that.
         if let Ok(total) = sys::send_queue(self.fd()) {
+            self.watch_progress(now, lane, core, total);
             core.handle_delivered(lane, self.stats.bytes.saturating_sub(total as u64));
         }
     }
@@ -226,6 +243,10 @@ impl LaneTx {
         let mut held = None;
         // Also where nothing has to wait: the queue may stand in the core.
         self.refresh(now, lane, core)?;
+        if self.progress.is_stalled() && core.has_backlog(lane) {
+            // At the edge packets survive the lane, in it they do not.
+            return Ok(Flushed::Held(now + STALL_POLL));
+        }
         loop {
             if !self.send(pool)? {
                 return Ok(Flushed::Full);

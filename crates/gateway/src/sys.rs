@@ -267,6 +267,12 @@ pub(crate) fn set_dead_after(
     set_option(fd, libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, &timeout_ms)
 }
 
+/// Lets retransmission time-outs grow to no more than this (`TCP_RTO_MAX_MS`, Linux 6.15; at least a second).
+pub(crate) fn set_rto_max(fd: BorrowedFd<'_>, ms: u32) -> io::Result<()> {
+    const TCP_RTO_MAX_MS: c_int = 44;
+    set_option(fd, libc::IPPROTO_TCP, TCP_RTO_MAX_MS, &ms)
+}
+
 /// Sends small writes at once (`TCP_NODELAY`).
 pub(crate) fn set_nodelay(fd: BorrowedFd<'_>) -> io::Result<()> {
     set_option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, &1_i32)

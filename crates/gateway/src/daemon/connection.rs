@@ -104,10 +104,36 @@ const DEAD_AFTER_MS: u32 = 8_000;
 const PROBE_AFTER_S: u16 = 4;
 const PROBE_EVERY_S: u16 = 1;
 
+/// The longest retransmission time-out, ms: a path that returns carries traffic again within this time.
+const MAX_RTO_MS: u32 = 1_000;
+/// While a lane is verified: it is probed at once, and ends if nothing is heard for so long.
+const VERIFY_PROBE_S: u16 = 1;
+const VERIFY_MS: u32 = 2_500;
+
+/// How soon a lane is noticed to be dead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Liveness {
+    /// As always.
+    Usual,
+    /// It has to show now that it is alive. One on a path that works answers and stays.
+    Verify,
+}
+
+impl Liveness {
+    pub(super) fn apply(self, fd: BorrowedFd<'_>) -> io::Result<()> {
+        match self {
+            Liveness::Usual => sys::set_dead_after(fd, PROBE_AFTER_S, PROBE_EVERY_S, DEAD_AFTER_MS),
+            Liveness::Verify => sys::set_dead_after(fd, VERIFY_PROBE_S, VERIFY_PROBE_S, VERIFY_MS),
+        }
+    }
+}
+
 impl SocketOptions<'_> {
     pub(super) fn apply(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
         sys::set_nodelay(fd)?;
-        sys::set_dead_after(fd, PROBE_AFTER_S, PROBE_EVERY_S, DEAD_AFTER_MS)?;
+        Liveness::Usual.apply(fd)?;
+        // Older kernels double the time-out without this bound.
+        let _ = sys::set_rto_max(fd, MAX_RTO_MS);
         if let Some(mark) = self.mark {
             sys::set_mark(fd, mark)?;
         }

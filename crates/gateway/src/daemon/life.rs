@@ -1,7 +1,8 @@
 //! The lanes' connections: dialled, accepted, secured, handed to the workers. When and which is [`Life`]'s to say.
 
+use std::collections::BTreeMap;
 use std::io;
-use std::net::{SocketAddr, SocketAddrV6, TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, SocketAddrV6, TcpListener, TcpStream, ToSocketAddrs, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use rustix::event::epoll;
 use trunkline_trunk::compress::Compressor;
 use trunkline_units::Instant;
 
-use super::connection::{Connection, Dialled, Phase, SocketOptions};
+use super::connection::{Connection, Dialled, Liveness, Phase, SocketOptions};
 use super::half_open::{self, Admission};
 use super::{Daemon, DaemonError, LaneSocket, Resolved, Source};
 use crate::clock::now;
@@ -22,7 +23,7 @@ use crate::keys::PublicKey;
 use crate::lane_rx::LaneRx;
 use crate::lane_tx::LaneTx;
 use crate::life::{
-    Declined, Dial, Failure, LaneKey, Made, Placed, Request, Serial, Wanted, WantedGroup, WantedPeer,
+    Declined, Dial, Failure, LaneKey, Made, Placed, Request, Serial, State, Wanted, WantedGroup, WantedPeer,
 };
 use crate::plan;
 use crate::record::SessionKeys;
@@ -85,6 +86,15 @@ impl Daemon {
             tracing::warn!("{}: down: {}", self.label(&lane.key), lane.reason);
             self.close_lane(lane.key.shard, lane.serial);
         }
+        for listener in self.sources.values() {
+            if let Source::Listener(listener) = listener
+                && let Err(error) = sys::set_mark(listener.as_fd(), self.config.lanes.fwmark.unwrap_or(0))
+                // Without the privilege there is no mark to take away either.
+                && self.config.lanes.fwmark.is_some()
+            {
+                tracing::warn!("cannot mark a listening socket: {error}");
+            }
+        }
         for (serial, key) in self.life.up() {
             let (Some(socket), Some(group)) = (self.lane_sockets.get(&serial), self.group_config(&key.group))
             else {
@@ -97,7 +107,39 @@ impl Daemon {
 
     /// Addresses or routes of this machine have changed, or may have: what waits for a path is dialled at once.
     pub(super) fn network_changed(&mut self) {
-        self.life.handle_network_changed(now());
+        let now = now();
+        self.life.handle_network_changed(now);
+        // A lane whose address is gone is dead; any other has to show that it is alive.
+        let mut gone: BTreeMap<SocketAddr, bool> = BTreeMap::new();
+        let up: Vec<(Serial, LaneKey)> = self.life.up().map(|(serial, key)| (serial, key.clone())).collect();
+        for (serial, key) in up {
+            let Some(mut local) = self.lane_sockets.get(&serial).and_then(|socket| socket.local) else {
+                continue;
+            };
+            local.set_port(0);
+            if *gone.entry(local).or_insert_with(|| is_gone(local)) {
+                self.end_lane(serial, &format!("the address {} is not this machine's any more", local.ip()));
+            } else {
+                self.verify(key.peer);
+            }
+        }
+    }
+
+    /// Ends in a moment those lanes to the peer that are dead. A lane on a path that works answers and stays.
+    fn verify(&mut self, peer: PublicKey) {
+        if self.life.handle_doubt(now(), peer) {
+            self.set_liveness(peer, Liveness::Verify);
+        }
+    }
+
+    fn set_liveness(&self, peer: PublicKey, liveness: Liveness) {
+        for (_, lane) in self.life.lanes_of(peer) {
+            if let State::Up(up) = &lane.state
+                && let Some(socket) = self.lane_sockets.get(&up.serial)
+            {
+                let _ = liveness.apply(socket.fd.as_fd());
+            }
+        }
     }
 
     // ------------------------------------------------------------ time
@@ -122,6 +164,9 @@ impl Daemon {
         }
         while let Some(dial) = self.life.poll_dial(now) {
             self.dial(dial);
+        }
+        while let Some(peer) = self.life.poll_verified(now) {
+            self.set_liveness(peer, Liveness::Usual);
         }
         let due = self.life.poll_timeout().map(|(at, _)| at);
         let next = due.into_iter().chain(self.deadlines.first().map(|(at, _)| *at)).min();
@@ -453,7 +498,8 @@ impl Daemon {
         if let Some(old) = replaced {
             self.close_lane(key.shard, old);
         }
-        self.lane_sockets.insert(serial, LaneSocket { fd, remote });
+        let local = rustix::net::getsockname(&fd).ok().and_then(|address| address.try_into().ok());
+        self.lane_sockets.insert(serial, LaneSocket { fd, local, remote });
         self.workers.shards[usize::from(key.shard)].commands.post(Command::LaneUp(Box::new(new)));
         let how = if dialled.is_some() { "dialled" } else { "accepted from" };
         tracing::info!("{}: up, {how} {remote}", self.label(&key));
@@ -488,10 +534,17 @@ impl Daemon {
 
     /// Ends a lane for a reason of ours.
     pub(super) fn end_lane(&mut self, serial: Serial, reason: &str) {
-        if let Some(key) = self.life.handle_ended(now(), serial, reason) {
-            tracing::warn!("{}: down: {reason}", self.label(&key));
+        if let Some(key) = self.lane_down(serial, reason) {
             self.close_lane(key.shard, serial);
         }
+    }
+
+    /// Takes note that a connection that was a lane has ended. Which lane, unless another connection has its place.
+    fn lane_down(&mut self, serial: Serial, reason: &str) -> Option<LaneKey> {
+        self.lane_sockets.remove(&serial);
+        let key = self.life.handle_ended(now(), serial, reason)?;
+        tracing::warn!("{}: down: {reason}", self.label(&key));
+        Some(key)
     }
 
     pub(super) fn worker_events(&mut self) {
@@ -500,10 +553,11 @@ impl Daemon {
                 WorkerEvent::LaneEnded { serial, reason, clean } => {
                     let reason =
                         if clean { reason } else { format!("{reason} (what was under way is lost)") };
-                    self.lane_sockets.remove(&serial);
                     // `None` if it was replaced or retired meanwhile.
-                    if let Some(key) = self.life.handle_ended(now(), serial, &reason) {
-                        tracing::warn!("{}: down: {reason}", self.label(&key));
+                    let key = self.lane_down(serial, &reason);
+                    if let Some(key) = key.filter(|_| !clean) {
+                        // What ended this one may have ended the others.
+                        self.verify(key.peer);
                     }
                 }
                 WorkerEvent::DeviceLost => self.device_changed(),
@@ -514,6 +568,11 @@ impl Daemon {
             }
         }
     }
+}
+
+/// Whether the machine has lost this address.
+fn is_gone(address: SocketAddr) -> bool {
+    UdpSocket::bind(address).is_err_and(|error| error.kind() == io::ErrorKind::AddrNotAvailable)
 }
 
 fn wanted_peer(peer: &PeerConfig) -> WantedPeer {

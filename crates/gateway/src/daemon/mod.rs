@@ -138,6 +138,7 @@ impl Source {
 /// The connection of a lane that is up; its worker reads and writes it.
 struct LaneSocket {
     fd: Arc<OwnedFd>,
+    local: Option<SocketAddr>,
     remote: SocketAddr,
 }
 
@@ -201,6 +202,7 @@ impl Daemon {
     /// The log's thread is started here too, once it has nothing to do with privileges any more.
     pub fn start(config: Config, log: Log) -> Result<Self, DaemonError> {
         let Accepted { identity: secret, warnings } = judge(&config)?;
+        raise_descriptor_limit();
         let signals = sys::signal_descriptor(&[libc::SIGTERM, libc::SIGINT, libc::SIGHUP])
             .map_err(system("cannot wait for signals"))?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)
@@ -584,6 +586,19 @@ const RESOLVER_FILES: [&str; 14] = [
     "/run/nscd",
     "/proc/sys/net",
 ];
+
+/// Descriptors are bounded by the peers' lanes, attempts under way, strangers and clients, and the usual soft limit of
+/// 1024 is for programs that use `select`.
+fn raise_descriptor_limit() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let raised = rustix::process::Rlimit { current: limit.maximum, maximum: limit.maximum };
+    if limit.current != limit.maximum
+        && let Err(error) = setrlimit(Resource::Nofile, raised)
+    {
+        tracing::warn!("cannot raise the limit of open files: {}", io::Error::from(error));
+    }
+}
 
 fn give_up_privileges(config: &Config) -> Result<(), DaemonError> {
     let directory = |path: &Path| {

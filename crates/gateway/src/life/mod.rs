@@ -49,6 +49,10 @@ const COURTESY: Duration = Duration::from_millis(300);
 const CLOSED_DIALS_PER_SECOND: u32 = 100;
 /// No two attempts follow each other sooner.
 const MIN_WAIT: Duration = Duration::from_millis(50);
+/// Attempts under way over all peers: each is a descriptor.
+const MAX_UNDER_WAY: usize = 1024;
+/// How long the verification of a peer's lanes takes.
+const VERIFY_TIME: Duration = Duration::from_secs(4);
 /// Changes of the network that are acted on follow each other no sooner.
 const NETWORK_CHANGES: Duration = Duration::from_secs(1);
 
@@ -100,6 +104,8 @@ pub(crate) struct Dial {
 pub(crate) enum Wake {
     /// A lane is due to be dialled.
     Dial,
+    /// The lanes to a peer have been verified.
+    Verified,
 }
 
 /// Whose fault it is that a dial failed.
@@ -208,6 +214,8 @@ pub(crate) struct Life {
     last_serial: Serial,
     last_attempt: u64,
     network_changed: Option<Instant>,
+    /// Peers whose lanes are being verified, and until when.
+    verifying: BTreeSet<(Instant, PublicKey)>,
 }
 
 impl Life {
@@ -225,6 +233,7 @@ impl Life {
             last_serial: 0,
             last_attempt: 0,
             network_changed: None,
+            verifying: BTreeSet::new(),
         }
     }
 
@@ -261,6 +270,9 @@ impl Life {
 
     /// A lane to dial now, if one is due.
     pub(crate) fn poll_dial(&mut self, now: Instant) -> Option<Dial> {
+        if self.attempts.len() >= MAX_UNDER_WAY {
+            return None;
+        }
         let (_, peer_key) = *self.due.first().filter(|(at, _)| *at <= now)?;
         let peer = self.peers.get_mut(&peer_key)?;
         let (_, key) = peer.waiting.pop_first()?;
@@ -279,7 +291,20 @@ impl Life {
 
     /// When to ask again, and for what.
     pub(crate) fn poll_timeout(&self) -> Option<(Instant, Wake)> {
-        self.due.first().map(|(at, _)| (*at, Wake::Dial))
+        // With as many attempts under way as may be, the end of one comes first.
+        let free = self.attempts.len() < MAX_UNDER_WAY;
+        let dial = self.due.first().filter(|_| free).map(|(at, _)| (*at, Wake::Dial));
+        let verified = self.verifying.first().map(|(at, _)| (*at, Wake::Verified));
+        dial.into_iter().chain(verified).min_by_key(|(at, _)| *at)
+    }
+
+    /// A peer whose lanes have been verified: those that are up are to be treated as always again.
+    pub(crate) fn poll_verified(&mut self, now: Instant) -> Option<PublicKey> {
+        let (_, peer) = *self.verifying.first().filter(|(at, _)| *at <= now)?;
+        self.verifying.pop_first();
+        let peer_state = self.peers.get_mut(&peer)?;
+        peer_state.verifying = false;
+        Some(peer)
     }
 
     /// A serial that no connection had and none will have.
@@ -491,6 +516,7 @@ impl Life {
         }
         self.peers.retain(|key, _| peers.contains_key(key));
         self.due.retain(|(_, key)| peers.contains_key(key));
+        self.verifying.retain(|(_, key)| peers.contains_key(key));
         for (key, wanted) in &peers {
             self.follow_peer(now, *key, wanted, &mut ended);
         }
@@ -538,6 +564,15 @@ impl Life {
             }
         }
         self.schedule(peer_key);
+    }
+
+    /// The lanes to a peer may be dead, since one of them was found so or the network changed. Whether to verify those
+    /// that are up: not while that is being done.
+    pub(crate) fn handle_doubt(&mut self, now: Instant, peer: PublicKey) -> bool {
+        let Some(state) = self.peers.get_mut(&peer).filter(|peer| !peer.verifying) else { return false };
+        state.verifying = true;
+        self.verifying.insert((now + VERIFY_TIME, peer));
+        true
     }
 
     /// Addresses or routes of this machine have changed: paths that were closed may be open now.

@@ -49,6 +49,8 @@ pub(super) struct Peer {
     pub(super) waiting: BTreeSet<(Instant, LaneKey)>,
     /// Its entry in the index of all peers.
     pub(super) scheduled: Option<Instant>,
+    /// Whether its lanes are being verified.
+    pub(super) verifying: bool,
     reported: BTreeSet<String>,
 }
 
@@ -64,6 +66,7 @@ impl Peer {
             connecting: BTreeSet::new(),
             waiting: BTreeSet::new(),
             scheduled: None,
+            verifying: false,
             reported: BTreeSet::new(),
         }
     }

@@ -136,6 +136,31 @@ fn a_change_of_the_network_dials_what_waits_for_its_path_at_once_and_once_a_seco
 }
 
 #[test]
+fn lanes_in_doubt_are_verified_once_for_a_while() {
+    let mut life = life(1);
+    all_up(&mut life, at(0));
+    assert!(life.handle_doubt(at(10), key_of(1)));
+    assert!(!life.handle_doubt(at(20), key_of(1)), "that is being done");
+    let (end, why) = life.poll_timeout().expect("an end of it");
+    assert_eq!(why, Wake::Verified);
+    assert_eq!(life.poll_verified(at(11)), None);
+    assert_eq!(life.poll_verified(end), Some(key_of(1)));
+    assert_eq!(life.poll_verified(end), None);
+    assert!(life.handle_doubt(end, key_of(1)));
+}
+
+#[test]
+fn attempts_under_way_have_a_bound_over_all_peers() {
+    let mut life = Life::new(Site { key: key_of(0), shards: SHARDS, seed: 1 });
+    life.reload(at(0), &wanted((1..=1000).map(key_of), 4, true));
+    let first = dials(&mut life, at(0));
+    assert_eq!(first.len(), 1024);
+    assert_eq!(life.poll_timeout(), None, "the end of one comes first");
+    life.handle_dial_failed(at(10), first[0].attempt, Failure::Path, "unreachable");
+    assert_eq!(dials(&mut life, at(10)).len(), 1);
+}
+
+#[test]
 fn lanes_of_a_changed_encryption_are_made_anew() {
     let mut life = life(1);
     all_up(&mut life, at(0));

@@ -348,8 +348,6 @@ impl World {
             }
             assert_eq!(up, site.up, "what is up is what was placed and has not ended");
             assert_eq!(site.life.up().count(), up.len(), "the index has nothing else");
-            let timeout = site.life.poll_timeout();
-            assert!(timeout.is_none_or(|(_, why)| why == Wake::Dial));
         }
     }
 
