@@ -13,6 +13,12 @@
 //!
 //! All three are properties of a thread that new threads inherit: call [`drop_privileges`] before the first
 //! thread is started. Files and sockets already open stay usable.
+//!
+//! One thread is started before: the one that resolves names ([`confine_resolver`]). Landlock's rules are about files as
+//! they are, not about their names, so a rule on `/etc/resolv.conf` ends with the next one that is moved to its place. Only
+//! a rule on `/etc` itself holds, and a process with user id 0 must not have that: its secrets are there. So the
+//! resolver's threads may read `/etc`, with no capability at all and, where the process has user id 0, with the rights of a
+//! user that nobody is: they read what everybody may read.
 
 use std::path::PathBuf;
 
@@ -23,13 +29,14 @@ use landlock::{
 use rustix::io::Errno;
 use rustix::thread::{self, CapabilitySet, CapabilitySets};
 
+use crate::sys;
+
 /// The newest Landlock this code was written against; older kernels do what they can of it.
 const LANDLOCK_ABI: ABI = ABI::V6;
 
 /// What of the file system stays reachable.
 ///
-/// Name resolution reads files as well: who dials peers by DNS name keeps `/etc` and the directories of
-/// shared libraries readable.
+/// Name resolution is not among it: see [`confine_resolver`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Keep {
     /// Files, and directories with all below them, that stay readable.
@@ -103,6 +110,58 @@ pub fn drop_privileges(keep: &Keep) -> Result<Report, PrivilegeError> {
     }
     let (net_admin, bounding_reduced) = drop_capabilities()?;
     Ok(Report { net_admin, bounding_reduced, file_system })
+}
+
+/// What resolving a name reads, by directory: also where `/etc/resolv.conf` may lead to.
+const RESOLVER_DIRECTORIES: [&str; 7] =
+    ["/etc", "/run", "/usr/lib", "/usr/lib64", "/lib", "/lib64", "/proc/sys/net"];
+/// The same by file, for a thread that can read what not everybody may.
+const RESOLVER_FILES: [&str; 14] = [
+    "/etc/resolv.conf",
+    "/etc/hosts",
+    "/etc/host.conf",
+    "/etc/nsswitch.conf",
+    "/etc/gai.conf",
+    "/etc/services",
+    "/etc/ld.so.cache",
+    "/usr/lib",
+    "/usr/lib64",
+    "/lib",
+    "/lib64",
+    "/run/systemd/resolve",
+    "/run/nscd",
+    "/proc/sys/net",
+];
+/// The id of a user and group that own nothing: systemd's list of ids leaves all from 2^31 on unused.
+const NOBODY_AT_ALL: u32 = 4_000_000_000;
+
+/// Leaves this thread, and those it starts, with what resolving names takes: reading what everybody may read in `/etc`
+/// and `/run`, and no capability. Call it in a thread that was started before [`drop_privileges`].
+///
+/// Where the process has user id 0 and cannot read as somebody else (it lacks `CAP_SETUID`, or its user namespace has one user),
+/// only the files that are there now can be read: a `resolv.conf` that is replaced is not seen then.
+///
+/// # Errors
+/// As for [`drop_privileges`].
+pub fn confine_resolver() -> Result<(), PrivilegeError> {
+    thread::set_no_new_privs(true).map_err(refused("set no_new_privs"))?;
+    let is_root = rustix::process::geteuid().is_root();
+    let harmless = !is_root || {
+        // The groups first, since changing the user takes the capability away; a user namespace may forbid it.
+        let grouped = thread::set_thread_groups(&[]).is_ok();
+        sys::set_file_identity(NOBODY_AT_ALL) && grouped
+    };
+    if !harmless {
+        tracing::warn!("names are resolved with the files of now: cannot read them as an ordinary user");
+    }
+    let names: &[&str] = if harmless { &RESOLVER_DIRECTORIES } else { &RESOLVER_FILES };
+    let mut read: Vec<PathBuf> = names.iter().map(PathBuf::from).collect();
+    read.retain(|path| path.exists());
+    close_file_system(&Keep { read, ..Keep::default() })?;
+    let none = CapabilitySet::empty();
+    thread::clear_ambient_capability_set().map_err(refused("clear the ambient capabilities"))?;
+    let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
+    thread::set_capabilities(None, sets).map_err(refused("drop capabilities"))
 }
 
 fn refused(step: &'static str) -> impl Fn(Errno) -> PrivilegeError {

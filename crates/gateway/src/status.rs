@@ -334,15 +334,15 @@ pub struct Lane {
 }
 
 /// Connections that never became lanes, since the start.
-#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Strangers {
     /// Handshakes of accepted connections under way now.
     pub half_open: u64,
     /// Connections accepted.
     pub accepted: u64,
-    /// Closed at once: too many half-open connections from that address.
+    /// Closed to make room: the places were full, and no address held more of them.
     pub over_address_limit: u64,
-    /// Closed to make room: too many half-open connections in all.
+    /// Closed to make room: the places were full, each held by another address, and this was the oldest.
     pub over_total_limit: u64,
     /// Said too little for too long.
     pub timed_out: u64,
@@ -350,6 +350,24 @@ pub struct Strangers {
     pub unknown_key: u64,
     /// Failed the handshake in another way.
     pub failed: u64,
+    /// Who was rejected last, the latest first; at most 32.
+    #[serde(default)]
+    pub rejected: Vec<Rejected>,
+}
+
+/// A caller whose handshakes failed.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Rejected {
+    /// Its address.
+    pub address: String,
+    /// The key it claimed, if that is no peer's; not proven.
+    pub public_key: Option<String>,
+    /// Why, the last time.
+    pub reason: String,
+    /// How often.
+    pub count: u64,
+    /// Seconds since the last time.
+    pub last_s: f64,
 }
 
 impl Class {

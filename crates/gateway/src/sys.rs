@@ -311,6 +311,22 @@ pub(crate) fn next_signal(fd: BorrowedFd<'_>) -> Option<c_int> {
     (read == info.len().cast_signed()).then(|| i32::from_ne_bytes([info[0], info[1], info[2], info[3]]))
 }
 
+// ------------------------------------------------------------------ identity
+
+/// Lets this thread, and those it starts, open files as user and group `id` would (`setfsuid`, `setfsgid`). Whether it took
+/// effect: it does not without `CAP_SETUID` and `CAP_SETGID`, nor with an id that the user namespace does not map.
+///
+/// To signals and tracing the thread stays who it was.
+pub(crate) fn set_file_identity(id: u32) -> bool {
+    // SAFETY: both calls take plain numbers and concern this thread alone. They return what was in force before, so
+    // that a second call tells whether the first succeeded; -1 changes nothing.
+    unsafe {
+        libc::setfsgid(id);
+        libc::setfsuid(id);
+        libc::setfsgid(u32::MAX).cast_unsigned() == id && libc::setfsuid(u32::MAX).cast_unsigned() == id
+    }
+}
+
 // ------------------------------------------------------------------ memory
 
 /// A ring of bytes that is mapped twice in a row, so that any stretch of at most its size is contiguous.

@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
-use trunkline_gateway::privilege::{FileSystem, Keep, PrivilegeError, drop_privileges};
+use trunkline_gateway::privilege::{FileSystem, Keep, PrivilegeError, confine_resolver, drop_privileges};
 
 /// In its environment the child finds the directory to work in.
 const DIRECTORY: &str = "TRUNKLINE_PRIVILEGE_TEST";
@@ -177,6 +177,48 @@ fn a_user_without_capabilities_can_do_it_as_well() {
         assert_eq!((report.net_admin, report.bounding_reduced), (false, false));
         assert_eq!(status("CapPrm:"), NO_CAPABILITIES);
         if report.file_system != FileSystem::Open {
+            check_file_system(directory);
+        }
+    });
+}
+
+/// The user id that a thread reads files as.
+fn file_identity() -> String {
+    let status = fs::read_to_string("/proc/thread-self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("Uid:")).unwrap();
+    line.split_whitespace().nth(4).unwrap().to_owned()
+}
+
+#[test]
+fn the_resolver_reads_what_everybody_may_and_has_no_capability() {
+    in_a_child("the_resolver_reads_what_everybody_may_and_has_no_capability", false, |directory| {
+        let inside = directory.join("read/file");
+        let secret = Path::new("/etc/shadow");
+        let had_secret = fs::read(secret).is_ok();
+        let resolver = std::thread::spawn(move || {
+            // /proc/thread-self is out of reach afterwards, so the test looks at it from outside.
+            confine_resolver().unwrap();
+            let caps = capabilities(None).unwrap();
+            assert!(caps.effective.is_empty() && caps.permitted.is_empty() && caps.inheritable.is_empty());
+            let closed = fs::read(&inside).is_err();
+            let started = std::thread::spawn(move || fs::read("/etc/nsswitch.conf").is_ok());
+            (
+                closed,
+                fs::read("/etc/nsswitch.conf").is_ok(),
+                started.join().unwrap(),
+                fs::read(secret).is_ok(),
+            )
+        });
+        let (closed, reads, inherited, reads_secret) = resolver.join().unwrap();
+        if Path::new("/etc/nsswitch.conf").exists() {
+            assert!(reads && inherited, "what everybody may read");
+        }
+        assert!(!reads_secret, "/etc/shadow, which root could read: {had_secret}");
+        // This thread is who it was, and is confined by itself.
+        assert_eq!(file_identity(), rustix::process::geteuid().as_raw().to_string());
+        let report = drop_privileges(&keep(directory)).unwrap();
+        if report.file_system != FileSystem::Open {
+            assert!(closed, "the file system is closed to the resolver");
             check_file_system(directory);
         }
     });

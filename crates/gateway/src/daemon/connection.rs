@@ -1,18 +1,19 @@
 //! A connection on its way to becoming a lane, whichever side dialled.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, sockopt};
 use trunkline_units::Instant;
 
-use super::half_open;
 use crate::handshake::{Dialer, Handshake, Hello};
 use crate::life::{Attempt, LaneKey};
 use crate::sys;
 
 pub(super) enum Phase {
+    /// Somebody dialled us, and has not been answered yet.
+    Accepted(TcpStream),
     /// We dialled and the kernel is connecting.
     Connecting(TcpStream, Box<(Dialer, Hello)>),
     /// Keys and greetings are exchanged.
@@ -59,15 +60,10 @@ impl Connection {
 
     pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
         match &self.phase {
-            Phase::Connecting(stream, _) => Some(stream.as_fd()),
+            Phase::Accepted(stream) | Phase::Connecting(stream, _) => Some(stream.as_fd()),
             Phase::Handshake(handshake) => handshake.stream().map(AsFd::as_fd),
             Phase::Over => None,
         }
-    }
-
-    /// The source to count a half-open connection against; `None` for one that we dialled.
-    pub(super) fn stranger(&self) -> Option<IpAddr> {
-        self.dialled.is_none().then(|| half_open::source(self.remote.ip()))
     }
 
     /// Takes note that the kernel has connected, or could not.

@@ -1,24 +1,106 @@
-//! What strangers may cost: the caps on handshakes under way.
+//! What strangers may cost: places and processor time for handshakes of callers, before anybody knows who they are.
+//!
+//! Callers are of two kinds, by their address: *known* ones (a peer's endpoint, or an address from which a lane came before) and
+//! strangers. Each kind has places and a share of the control thread of its own, so that strangers, however many, take
+//! nothing from known addresses.
+//!
+//! A caller first *waits*, which costs a descriptor: nothing has been read from it. Once it has said something it takes
+//! turns with the others: sources take turns, and those of one source in the order they came. A turn begins the handshake,
+//! and the connection moves on to the places of those that are *answered*.
+//!
+//! When places are full, the source that holds most of them loses its oldest, and the newcomer's own source before others of
+//! as many. So a source that has no more than its fair part keeps it however fast others come, and one that floods only
+//! pushes out itself. No newcomer is refused: whoever holds places without using them loses them to those that come.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
 
-/// Half-open connections in all.
-pub(super) const TOTAL: usize = 128;
-/// Half-open connections from one address (one /64 of IPv6).
-pub(super) const PER_ADDRESS: usize = 16;
+use trunkline_units::Instant;
+
+/// Places of each kind for callers that wait.
+pub(super) const WAITING: usize = 128;
+/// Places of each kind for callers that have been answered.
+pub(super) const ANSWERED: usize = 256;
 /// How long a handshake may take.
 pub(super) const TIME_OUT: Duration = Duration::from_secs(5);
+/// The part of the control thread's time that handshakes of each kind get.
+const SHARE: [f64; 2] = [0.4, 0.1];
+/// What may be used at once, after a time without handshakes.
+const BURST: Duration = Duration::from_millis(50);
 
-/// What to do with a connection that has just been accepted.
+/// Whether a caller's address is one that peers have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    /// It is a peer's endpoint, or a lane came from it.
+    Known,
+    /// It is not.
+    Stranger,
+}
+
+/// How far a caller has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Admission {
-    /// Shake hands.
-    Admit,
-    /// Shake hands, after closing the oldest half-open connection.
-    EvictOldest,
-    /// Close it: its address has its share.
-    Refuse,
+enum Stage {
+    /// It has said nothing yet.
+    Silent,
+    /// It has said something and waits for its turn.
+    Ready,
+    /// Its handshake is under way.
+    Answered,
+}
+
+/// Why a connection gave way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reason {
+    /// Its source held more places than others.
+    MostPlaces,
+    /// Every source held one; it was the oldest.
+    Oldest,
+}
+
+/// A connection to close.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Evicted {
+    pub(super) token: u64,
+    pub(super) reason: Reason,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    source: IpAddr,
+    kind: Kind,
+    stage: Stage,
+}
+
+/// Processor time: it comes at a constant rate and is kept for a while.
+#[derive(Debug, Clone, Copy)]
+struct Budget {
+    share: f64,
+    left_s: f64,
+    at: Instant,
+}
+
+impl Budget {
+    fn refill(&mut self, now: Instant) {
+        let since = now.saturating_since(self.at).as_secs_f64();
+        self.left_s = (self.left_s + since * self.share).min(BURST.as_secs_f64());
+        self.at = self.at.max(now);
+    }
+
+    /// When there is something left.
+    fn ready_at(&self) -> Instant {
+        self.at + Duration::from_secs_f64((-self.left_s / self.share).max(0.0)) + Duration::from_micros(100)
+    }
+}
+
+/// The handshakes of callers that are under way, by a token that counts up.
+#[derive(Debug)]
+pub(super) struct HalfOpen {
+    places: BTreeMap<u64, Place>,
+    budgets: [Budget; 2],
+    /// When a source last had a turn, as a number that counts up; only of those that have places.
+    turns: BTreeMap<IpAddr, u64>,
+    turn: u64,
 }
 
 /// The address as far as one stranger has only one of it.
@@ -29,37 +111,121 @@ pub(super) fn source(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Decides, given the sources of the half-open connections there are.
-pub(super) fn admit(half_open: impl Iterator<Item = IpAddr>, from: IpAddr) -> Admission {
-    let from = source(from);
-    let (total, same) =
-        half_open.fold((0, 0), |(total, same), other| (total + 1, same + usize::from(other == from)));
-    if same >= PER_ADDRESS {
-        Admission::Refuse
-    } else if total >= TOTAL {
-        Admission::EvictOldest
-    } else {
-        Admission::Admit
+impl HalfOpen {
+    pub(super) fn new(now: Instant) -> Self {
+        let budgets = SHARE.map(|share| Budget { share, left_s: BURST.as_secs_f64(), at: now });
+        HalfOpen { places: BTreeMap::new(), budgets, turns: BTreeMap::new(), turn: 0 }
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Gives a caller a place. Who gives way to it, if somebody must.
+    pub(super) fn admit(&mut self, token: u64, address: IpAddr, kind: Kind) -> Option<Evicted> {
+        self.places.insert(token, Place { source: source(address), kind, stage: Stage::Silent });
+        self.make_room(token, WAITING)
+    }
+
+    /// The caller has said something.
+    pub(super) fn handle_ready(&mut self, token: u64) {
+        if let Some(place) = self.places.get_mut(&token).filter(|place| place.stage == Stage::Silent) {
+            place.stage = Stage::Ready;
+        }
+    }
+
+    /// Whose turn it is, if there is time for it, and who gives way to it.
+    pub(super) fn poll_turn(&mut self, now: Instant) -> Option<(u64, Option<Evicted>)> {
+        for kind in [Kind::Known, Kind::Stranger] {
+            let budget = &mut self.budgets[kind as usize];
+            budget.refill(now);
+            if budget.left_s <= 0.0 {
+                continue;
+            }
+            let ready =
+                self.ready(kind).min_by_key(|(token, place)| (self.turns.get(&place.source), **token));
+            let Some((token, source)) = ready.map(|(token, place)| (*token, place.source)) else { continue };
+            self.turn += 1;
+            self.turns.insert(source, self.turn);
+            if let Some(place) = self.places.get_mut(&token) {
+                place.stage = Stage::Answered;
+            }
+            return Some((token, self.make_room(token, ANSWERED)));
+        }
+        None
+    }
+
+    /// A step of a caller's handshake took so long.
+    pub(super) fn spend(&mut self, token: u64, time: Duration) {
+        if let Some(place) = self.places.get(&token) {
+            self.budgets[place.kind as usize].left_s -= time.as_secs_f64();
+        }
+    }
+
+    /// The connection has become a lane, or has ended.
+    pub(super) fn remove(&mut self, token: u64) {
+        let Some(place) = self.places.remove(&token) else { return };
+        if !self.places.values().any(|other| other.source == place.source) {
+            self.turns.remove(&place.source);
+        }
+    }
+
+    /// When to poll again, if somebody waits for a turn.
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        let waits = |kind: &Kind| self.ready(*kind).next().is_some();
+        let kinds = [Kind::Known, Kind::Stranger].into_iter().filter(waits);
+        kinds.map(|kind| self.budgets[kind as usize].ready_at()).min()
+    }
+
+    fn ready(&self, kind: Kind) -> impl Iterator<Item = (&u64, &Place)> {
+        self.places.iter().filter(move |(_, place)| place.kind == kind && place.stage == Stage::Ready)
+    }
+
+    /// Keeps those of the newcomer's kind that have come as far within `limit`.
+    fn make_room(&mut self, newcomer: u64, limit: usize) -> Option<Evicted> {
+        let new = *self.places.get(&newcomer)?;
+        let alike = |place: &Place| {
+            place.kind == new.kind && (place.stage == Stage::Answered) == (new.stage == Stage::Answered)
+        };
+        let mut counts: BTreeMap<IpAddr, usize> = BTreeMap::new();
+        for place in self.places.values().filter(|place| alike(place)) {
+            *counts.entry(place.source).or_default() += 1;
+        }
+        if counts.values().sum::<usize>() <= limit {
+            return None;
+        }
+        let most = counts.values().copied().max()?;
+        let own = counts.get(&new.source) == Some(&most) && most > 1;
+        let gives_way = |place: &Place| {
+            if own { place.source == new.source } else { counts.get(&place.source) == Some(&most) }
+        };
+        // Tokens count up: the first is the oldest.
+        let (token, _) = self
+            .places
+            .iter()
+            .find(|(token, place)| **token != newcomer && alike(place) && gives_way(place))?;
+        let token = *token;
+        self.remove(token);
+        Some(Evicted { token, reason: if most > 1 { Reason::MostPlaces } else { Reason::Oldest } })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use trunkline_units::Rng;
+
     use super::*;
 
-    #[test]
-    fn one_address_has_its_share_and_no_more() {
-        let from: IpAddr = "192.0.2.1".parse().expect("an address");
-        let other: IpAddr = "192.0.2.2".parse().expect("an address");
-        assert_eq!(admit(std::iter::repeat_n(from, PER_ADDRESS - 1), from), Admission::Admit);
-        assert_eq!(admit(std::iter::repeat_n(from, PER_ADDRESS), from), Admission::Refuse);
-        assert_eq!(admit(std::iter::repeat_n(from, PER_ADDRESS), other), Admission::Admit);
+    /// What a handshake costs the control thread.
+    const HANDSHAKE: Duration = Duration::from_micros(230);
+
+    fn address(number: u32) -> IpAddr {
+        IpAddr::V4((0xC612_0000 + number).into())
     }
 
-    #[test]
-    fn many_addresses_push_out_the_oldest_instead_of_the_newest() {
-        let many = (0..TOTAL as u32).map(|n| IpAddr::V4(n.into()));
-        assert_eq!(admit(many, "192.0.2.1".parse().expect("an address")), Admission::EvictOldest);
+    fn at_micros(micros: u64) -> Instant {
+        Instant::from_nanos(micros * 1_000)
     }
 
     #[test]
@@ -68,5 +234,205 @@ mod tests {
         assert_eq!(parse("2001:db8::1"), parse("2001:db8::ffff:1"));
         assert_ne!(parse("2001:db8::1"), parse("2001:db8:0:1::1"));
         assert_eq!(parse("::ffff:192.0.2.1"), parse("192.0.2.1"));
+    }
+
+    #[test]
+    fn the_source_with_most_places_loses_its_oldest_and_nobody_is_refused() {
+        let mut half_open = HalfOpen::new(at_micros(0));
+        assert_eq!(half_open.admit(0, address(1), Kind::Stranger), None);
+        for token in 1..WAITING as u64 {
+            assert_eq!(half_open.admit(token, address(2), Kind::Stranger), None);
+        }
+        let evicted = half_open.admit(1_000, address(3), Kind::Stranger);
+        assert_eq!(evicted, Some(Evicted { token: 1, reason: Reason::MostPlaces }));
+        // It pushes out itself, and neither of the others.
+        for token in 2_000..3_000 {
+            let evicted = half_open.admit(token, address(2), Kind::Stranger).expect("it is full");
+            assert!(evicted.token != 0 && evicted.token != 1_000, "{evicted:?}");
+        }
+    }
+
+    #[test]
+    fn with_a_place_for_each_source_the_oldest_gives_way() {
+        let mut half_open = HalfOpen::new(at_micros(0));
+        for token in 0..WAITING as u64 {
+            half_open.admit(token, address(token as u32), Kind::Stranger);
+        }
+        let evicted = half_open.admit(1_000, address(1_000), Kind::Stranger);
+        assert_eq!(evicted, Some(Evicted { token: 0, reason: Reason::Oldest }));
+    }
+
+    #[test]
+    fn strangers_take_no_place_and_no_time_from_known_addresses() {
+        let mut half_open = HalfOpen::new(at_micros(0));
+        half_open.admit(0, address(0), Kind::Known);
+        half_open.handle_ready(0);
+        for token in 1..10_000 {
+            if let Some(evicted) = half_open.admit(token, address(token as u32 % 500), Kind::Stranger) {
+                assert_ne!(evicted.token, 0);
+            }
+            half_open.handle_ready(token);
+        }
+        assert_eq!(half_open.poll_turn(at_micros(0)), Some((0, None)), "known ones first");
+        while let Some((token, _)) = half_open.poll_turn(at_micros(0)) {
+            half_open.spend(token, HANDSHAKE);
+        }
+        half_open.admit(20_000, address(0), Kind::Known);
+        half_open.handle_ready(20_000);
+        assert_eq!(half_open.poll_turn(at_micros(0)), Some((20_000, None)));
+    }
+
+    #[test]
+    fn sources_take_turns() {
+        let mut half_open = HalfOpen::new(at_micros(0));
+        for token in 0..100 {
+            half_open.admit(token, address(1), Kind::Stranger);
+            half_open.handle_ready(token);
+        }
+        for token in 100..102 {
+            half_open.admit(token, address(2), Kind::Stranger);
+            half_open.handle_ready(token);
+        }
+        let turns: Vec<u64> = std::iter::from_fn(|| half_open.poll_turn(at_micros(0)))
+            .map(|(token, _)| token)
+            .take(5)
+            .collect();
+        assert_eq!(turns, [0, 100, 1, 101, 2]);
+    }
+
+    /// A flood of callers, a step for each; `true` for a peer that connects in the middle and answers after `rtt`, if its
+    /// handshake comes to an end. Also the time that strangers' handshakes took.
+    struct Flood {
+        per_second: u64,
+        sources: u32,
+        /// The callers say what makes us answer.
+        talk: bool,
+        peer: (IpAddr, Kind),
+        rtt: Duration,
+        seed: u64,
+    }
+
+    impl Flood {
+        fn run(&self) -> (bool, f64) {
+            let mut rng = Rng::new(self.seed, "flood");
+            let mut half_open = HalfOpen::new(at_micros(0));
+            let step = 1_000_000 / self.per_second;
+            let (mut busy_s, mut peer_done, mut finish_at) = (0.0, false, None);
+            let peer = 2 * self.per_second;
+            for token in 0..4 * self.per_second {
+                let now = at_micros(token * step);
+                let mut gone = Vec::new();
+                if token == peer {
+                    gone.extend(half_open.admit(token, self.peer.0, self.peer.1));
+                    half_open.handle_ready(token);
+                } else {
+                    let from = address((rng.uniform() * f64::from(self.sources)) as u32);
+                    let kind = if from == self.peer.0 { self.peer.1 } else { Kind::Stranger };
+                    gone.extend(half_open.admit(token, from, kind));
+                    if self.talk {
+                        half_open.handle_ready(token);
+                    }
+                }
+                while let Some((turn, evicted)) = half_open.poll_turn(now) {
+                    gone.extend(evicted);
+                    half_open.spend(turn, HANDSHAKE);
+                    if turn == peer {
+                        finish_at = Some(now + self.rtt);
+                    } else {
+                        busy_s += HANDSHAKE.as_secs_f64();
+                    }
+                }
+                if gone.iter().any(|evicted| evicted.token == peer) {
+                    finish_at = None;
+                }
+                if finish_at.is_some_and(|at| at <= now) {
+                    half_open.remove(peer);
+                    (peer_done, finish_at) = (true, None);
+                }
+                assert!(half_open.len() <= 2 * (WAITING + ANSWERED), "seed {}", self.seed);
+                assert!(half_open.turns.len() <= half_open.len() + 1, "seed {}", self.seed);
+            }
+            (peer_done, busy_s / 4.0)
+        }
+    }
+
+    #[test]
+    fn a_peer_gets_through_a_flood_from_many_addresses() {
+        for seed in 0..5 {
+            for talk in [false, true] {
+                for kind in [Kind::Known, Kind::Stranger] {
+                    let (peer, rtt) = ((address(9_999), kind), Duration::from_millis(100));
+                    let flood = Flood { per_second: 1_500, sources: 64, talk, peer, rtt, seed };
+                    let (done, share) = flood.run();
+                    assert!(done, "{kind:?}, they talk: {talk}, seed {seed}");
+                    assert!(share < 0.12, "strangers take {share} of the control thread");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_known_peer_gets_through_a_flood_from_more_addresses_than_there_are_places() {
+        for seed in 0..2 {
+            let (peer, rtt) = ((address(9_999), Kind::Known), Duration::from_millis(300));
+            let flood = Flood { per_second: 5_000, sources: 5_000, talk: true, peer, rtt, seed };
+            assert!(flood.run().0, "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn a_peer_gets_through_a_flood_from_behind_its_own_address() {
+        for seed in 0..20 {
+            let (peer, rtt) = ((address(0), Kind::Known), Duration::from_millis(100));
+            let flood = Flood { per_second: 1_000, sources: 1, talk: true, peer, rtt, seed };
+            assert!(flood.run().0, "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn whoever_holds_places_without_using_them_loses_them_to_those_that_come() {
+        let mut half_open = HalfOpen::new(at_micros(0));
+        for token in 0..1_000 {
+            half_open.admit(token, address(1), Kind::Known);
+        }
+        // The peer behind the same address.
+        assert!(half_open.admit(1_000, address(1), Kind::Known).is_some());
+        half_open.handle_ready(1_000);
+        assert_eq!(half_open.poll_turn(at_micros(0)), Some((1_000, None)));
+    }
+
+    #[test]
+    fn the_bounds_hold_and_there_is_a_wake_whatever_happens() {
+        for seed in 0..30 {
+            let mut rng = Rng::new(seed, "half open");
+            let mut half_open = HalfOpen::new(at_micros(0));
+            let mut now = at_micros(0);
+            for token in 0..3_000_u64 {
+                now += Duration::from_micros((rng.uniform() * 400.0) as u64);
+                let kind = if rng.uniform() < 0.3 { Kind::Known } else { Kind::Stranger };
+                let from = address((rng.uniform() * 300.0) as u32);
+                half_open.admit(token, from, kind);
+                let other = (rng.uniform() * token as f64) as u64;
+                match (rng.uniform() * 3.0) as u32 {
+                    0 => half_open.handle_ready(token),
+                    1 => half_open.handle_ready(other),
+                    _ => half_open.remove(other),
+                }
+                while let Some((turn, _)) = half_open.poll_turn(now) {
+                    half_open.spend(turn, HANDSHAKE);
+                }
+                for kind in [Kind::Known, Kind::Stranger] {
+                    let of = |answered: bool| {
+                        let places = half_open.places.values().filter(|place| place.kind == kind);
+                        places.filter(|place| (place.stage == Stage::Answered) == answered).count()
+                    };
+                    assert!(of(false) <= WAITING && of(true) <= ANSWERED, "seed {seed}");
+                }
+                match half_open.poll_timeout() {
+                    Some(at) => assert!(at > now, "seed {seed}: it would spin"),
+                    None => assert!(half_open.places.values().all(|place| place.stage != Stage::Ready)),
+                }
+            }
+        }
     }
 }

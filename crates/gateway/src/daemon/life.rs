@@ -1,8 +1,8 @@
-//! The lanes' connections: dialled, accepted, secured, handed to the workers. When and which is [`Life`]'s to say.
+//! The lanes' connections: dialled, accepted, secured, handed to the workers. When and which is [`crate::life::Life`]'s to say.
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{SocketAddr, SocketAddrV6, TcpListener, TcpStream, ToSocketAddrs, UdpSocket};
+use std::net::{SocketAddr, SocketAddrV6, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,8 +12,11 @@ use trunkline_trunk::compress::Compressor;
 use trunkline_units::Instant;
 
 use super::connection::{Connection, Dialled, Liveness, Phase, SocketOptions};
-use super::half_open::{self, Admission};
-use super::{Daemon, DaemonError, LaneSocket, Resolved, Source};
+use super::half_open::{self, Evicted, Reason};
+use super::names::{News, Target};
+use super::rejections::Outcome;
+use super::resolver::Answered;
+use super::{Daemon, DaemonError, LaneSocket, Source};
 use crate::clock::now;
 use crate::config::{Encryption, Host, LaneGroupConfig, PeerConfig, Zone};
 use crate::handshake::{
@@ -30,8 +33,6 @@ use crate::record::SessionKeys;
 use crate::sys;
 use crate::worker::{Command, NewLane, WorkerEvent};
 
-/// How long a name stays resolved while its addresses do not answer.
-const RESOLVE_AGAIN: Duration = Duration::from_secs(30);
 /// How long the handshake of a dial may take.
 const HANDSHAKE_TIME_OUT: Duration = Duration::from_secs(8);
 /// Lines about one peer's requests for lanes that do not exist here follow each other no sooner.
@@ -76,12 +77,9 @@ impl Daemon {
                 .collect(),
         };
         let configured = |key: &PublicKey| wanted.peers.iter().any(|peer| peer.key == *key);
-        self.peers.retain(|key, _| configured(key));
+        self.known.retain(configured);
         self.complaints.retain(|key, _| configured(key));
-        for peer in &wanted.peers {
-            // The endpoint may have changed.
-            self.peers.entry(peer.key).or_default().resolved_at = None;
-        }
+        self.follow_endpoints();
         for lane in self.life.reload(now(), &wanted) {
             tracing::warn!("{}: down: {}", self.label(&lane.key), lane.reason);
             self.close_lane(lane.key.shard, lane.serial);
@@ -155,6 +153,7 @@ impl Daemon {
                     self.deadlines.insert((later, token));
                 }
                 Some(_) => {
+                    self.half_open.remove(token);
                     if let Some(Source::Connection(connection)) = self.sources.remove(&token) {
                         self.timed_out(&connection);
                     }
@@ -168,8 +167,12 @@ impl Daemon {
         while let Some(peer) = self.life.poll_verified(now) {
             self.set_liveness(peer, Liveness::Usual);
         }
+        self.look_up_names(now);
+        warn(self.rejections.poll_line(now));
         let due = self.life.poll_timeout().map(|(at, _)| at);
-        let next = due.into_iter().chain(self.deadlines.first().map(|(at, _)| *at)).min();
+        let due = due.into_iter().chain(self.names.poll_timeout());
+        let due = due.chain(self.rejections.poll_timeout()).chain(self.half_open.poll_timeout());
+        let next = due.chain(self.deadlines.first().map(|(at, _)| *at)).min();
         let next = next.map_or(Duration::from_secs(60), |at| at.saturating_since(now));
         let next = next.min(self.workers.next_wake(now).saturating_since(now));
         next.max(Duration::from_millis(1))
@@ -178,6 +181,7 @@ impl Daemon {
     fn timed_out(&mut self, connection: &Connection) {
         let Some(dialled) = &connection.dialled else {
             self.strangers.timed_out += 1;
+            warn(self.rejections.handle_closed(now(), connection.remote, Outcome::TimedOut));
             return;
         };
         let (failure, reason) = match connection.phase {
@@ -192,8 +196,7 @@ impl Daemon {
     /// An address to dial the peer at; `None` if it is not dialled, or its name is being resolved.
     fn address_of(&mut self, key: &PublicKey, now: Instant) -> Option<SocketAddr> {
         let endpoint = self.peer_config(key)?.endpoint.clone()?;
-        let state = self.peers.entry(*key).or_default();
-        let host = match endpoint.host {
+        match endpoint.host {
             Host::Address(address) => return Some(SocketAddr::new(address, endpoint.port)),
             // The interface may come later, and under another index each time.
             Host::LinkLocal(address, zone) => {
@@ -203,52 +206,64 @@ impl Daemon {
                 };
                 return Some(SocketAddrV6::new(address, endpoint.port, 0, scope).into());
             }
-            Host::Name(name) => name,
-        };
-        let stale = state.resolved_at.is_none_or(|at| now.saturating_since(at) > RESOLVE_AGAIN);
-        if stale && !state.resolving {
-            state.resolving = true;
-            let (key, mailbox) = (*key, self.resolved.clone());
-            let look_up = move || {
-                let addresses = (host.as_str(), endpoint.port)
-                    .to_socket_addrs()
-                    .map(Iterator::collect)
-                    .map_err(|error| format!("cannot resolve {host}: {error}"));
-                mailbox.post(Resolved { peer: key, addresses });
-            };
-            // The system's resolver blocks, so it gets a thread for as long as it takes: one a peer at most.
-            if std::thread::Builder::new().name("resolve".to_owned()).spawn(look_up).is_err() {
-                state.resolving = false;
-            }
+            Host::Name(_) => {}
         }
-        let count = state.addresses.len();
-        (count > 0).then(|| {
-            state.next = (state.next + 1) % count;
-            state.addresses[state.next]
-        })
+        let address = self.names.address(now, *key);
+        self.look_up_names(now);
+        address
+    }
+
+    /// Begins the look-ups that are due, and ends those that take too long.
+    fn look_up_names(&mut self, now: Instant) {
+        while let Some(news) = self.names.poll_given_up(now) {
+            self.name_news(now, news);
+        }
+        while let Some(look_up) = self.names.poll_look_up(now) {
+            self.resolver.look_up(look_up);
+        }
     }
 
     pub(super) fn take_resolved(&mut self) {
         let now = now();
-        for Resolved { peer, addresses } in self.resolved.take() {
-            let Some(state) = self.peers.get_mut(&peer) else { continue };
-            state.resolving = false;
-            match addresses {
-                Ok(addresses) if !addresses.is_empty() => {
-                    state.addresses = addresses;
-                    state.next = state.addresses.len() - 1;
-                    state.resolved_at = Some(now);
-                    self.life.handle_resolved(now, peer);
-                }
-                Ok(_) => state.resolved_at = Some(now),
-                Err(reason) => {
-                    state.resolved_at = Some(now - RESOLVE_AGAIN + Duration::from_secs(5));
-                    if self.life.handle_unresolved(peer, &reason) {
-                        tracing::warn!("{reason}");
-                    }
+        for Answered { number, answer } in self.resolver.answers.take() {
+            if let Some(news) = self.names.handle_answer(now, number, answer) {
+                self.name_news(now, news);
+            }
+        }
+    }
+
+    fn name_news(&mut self, now: Instant, news: News) {
+        match news {
+            News::Resolved(peer) => {
+                self.know_endpoints();
+                self.life.handle_resolved(now, peer);
+            }
+            News::Failed(peer, reason) => {
+                if self.life.handle_unresolved(peer, &reason) {
+                    tracing::warn!("{reason}");
                 }
             }
         }
+    }
+
+    /// Names and addresses of the endpoints of the configuration.
+    fn follow_endpoints(&mut self) {
+        let targets = self.config.peers.iter().filter_map(|peer| {
+            let endpoint = peer.endpoint.as_ref()?;
+            let Host::Name(host) = &endpoint.host else { return None };
+            Some((peer.public_key, Target { host: host.clone(), port: endpoint.port }))
+        });
+        self.names.follow(now(), targets.collect());
+        self.know_endpoints();
+    }
+
+    fn know_endpoints(&mut self) {
+        let fixed = self.config.peers.iter().filter_map(|peer| match peer.endpoint.as_ref()?.host {
+            Host::Address(address) => Some(address),
+            Host::LinkLocal(address, _) => Some(address.into()),
+            Host::Name(_) => None,
+        });
+        self.known.set_endpoints(fixed.chain(self.names.known().map(|address| address.ip())));
     }
 
     // ------------------------------------------------------------ dialling
@@ -324,25 +339,6 @@ impl Daemon {
                 }
             };
             self.strangers.accepted += 1;
-            let half_open = self.sources.values().filter_map(|source| match source {
-                Source::Connection(connection) => connection.stranger(),
-                _ => None,
-            });
-            match half_open::admit(half_open, remote.ip()) {
-                Admission::Refuse => {
-                    self.strangers.over_address_limit += 1;
-                    continue;
-                }
-                Admission::EvictOldest => {
-                    self.strangers.over_total_limit += 1;
-                    // Tokens count up: the first is the oldest.
-                    let oldest = self.sources.iter().find_map(|(token, source)| {
-                        matches!(source, Source::Connection(c) if c.stranger().is_some()).then_some(*token)
-                    });
-                    oldest.map(|token| self.sources.remove(&token));
-                }
-                Admission::Admit => {}
-            }
             if let Err(error) = self.start_accepted(stream, remote) {
                 tracing::debug!("{remote}: {error}");
             }
@@ -351,23 +347,95 @@ impl Daemon {
 
     fn start_accepted(&mut self, stream: TcpStream, remote: SocketAddr) -> io::Result<()> {
         stream.set_nonblocking(true)?;
-        SocketOptions { congestion_control: None, dscp: 0, mark: self.config.lanes.fwmark }
-            .apply(stream.as_fd())?;
-        let handshake = self.acceptor.accept(stream).map_err(io::Error::other)?;
         let connection = Connection {
-            phase: Phase::Handshake(Box::new(handshake)),
+            phase: Phase::Accepted(stream),
             dialled: None,
             remote,
             deadline: now() + half_open::TIME_OUT,
         };
-        self.add(Source::Connection(Box::new(connection)))?;
+        let token = self.add(Source::Connection(Box::new(connection)))?;
+        let evicted = self.half_open.admit(token, remote.ip(), self.known.kind(remote.ip()));
+        self.evict(evicted);
         Ok(())
+    }
+
+    fn evict(&mut self, evicted: Option<Evicted>) {
+        let Some(Evicted { token, reason }) = evicted else { return };
+        match reason {
+            Reason::MostPlaces => self.strangers.over_address_limit += 1,
+            Reason::Oldest => self.strangers.over_total_limit += 1,
+        }
+        if let Some(Source::Connection(connection)) = self.sources.remove(&token) {
+            let line = self.rejections.handle_closed(now(), connection.remote, Outcome::Displaced);
+            warn(line);
+        }
+    }
+
+    /// Begins the handshakes of callers whose turn it is.
+    pub(super) fn take_turns(&mut self) {
+        while let Some((token, evicted)) = self.half_open.poll_turn(now()) {
+            self.evict(evicted);
+            let Some(Source::Connection(connection)) = self.sources.remove(&token) else {
+                self.half_open.remove(token);
+                continue;
+            };
+            let remote = connection.remote;
+            match self.begin_handshake(token, connection) {
+                Ok(connection) => self.attend_connection(token, connection),
+                Err(error) => {
+                    self.half_open.remove(token);
+                    tracing::debug!("{remote}: {error}");
+                }
+            }
+        }
+    }
+
+    fn begin_handshake(
+        &mut self,
+        token: u64,
+        mut connection: Box<Connection>,
+    ) -> io::Result<Box<Connection>> {
+        if let Phase::Accepted(stream) = std::mem::replace(&mut connection.phase, Phase::Over) {
+            SocketOptions { congestion_control: None, dscp: 0, mark: self.config.lanes.fwmark }
+                .apply(stream.as_fd())?;
+            let data = epoll::EventData::new_u64(token);
+            epoll::add(&self.epoll, &stream, data, epoll::EventFlags::IN)?;
+            let handshake = self.acceptor.accept(stream).map_err(io::Error::other)?;
+            connection.phase = Phase::Handshake(Box::new(handshake));
+        }
+        Ok(connection)
+    }
+
+    /// Something has happened on a connection. What callers' handshakes cost is counted.
+    pub(super) fn attend_connection(&mut self, token: u64, connection: Box<Connection>) {
+        if connection.dialled.is_some() {
+            if let Some(source) = self.advance(token, connection) {
+                self.sources.insert(token, source);
+            }
+            return;
+        }
+        if let Phase::Accepted(stream) = &connection.phase {
+            // Nothing is read before its turn, so it would be reported as ready all the time.
+            let _ = epoll::delete(&self.epoll, stream);
+            self.half_open.handle_ready(token);
+            self.sources.insert(token, Source::Connection(connection));
+            return;
+        }
+        let start = now();
+        let keep = self.advance(token, connection);
+        self.half_open.spend(token, now().saturating_since(start));
+        match keep {
+            Some(source) => {
+                self.sources.insert(token, source);
+            }
+            None => self.half_open.remove(token),
+        }
     }
 
     // ------------------------------------------------------------ handshakes
 
     /// Moves a connection on as far as it goes. Gives it back if it is still under way.
-    pub(super) fn advance(&mut self, token: u64, mut connection: Box<Connection>) -> Option<Source> {
+    fn advance(&mut self, token: u64, mut connection: Box<Connection>) -> Option<Source> {
         if matches!(connection.phase, Phase::Connecting(..))
             && let Some(dialled) = connection.dialled.clone()
         {
@@ -412,16 +480,12 @@ impl Daemon {
         if let Some(dialled) = &connection.dialled {
             return self.dial_failed(dialled, Failure::Lane, &error.to_string());
         }
-        match error {
-            HandshakeError::UnknownKey { .. } => self.strangers.unknown_key += 1,
-            _ => self.strangers.failed += 1,
+        let key = if let HandshakeError::UnknownKey { key } = error { Some(*key) } else { None };
+        match key {
+            Some(_) => self.strangers.unknown_key += 1,
+            None => self.strangers.failed += 1,
         }
-        let now = now();
-        // One line a second is enough to notice, and cannot be made to fill a disk.
-        if self.stranger_logged.is_none_or(|at| now.saturating_since(at) > Duration::from_secs(1)) {
-            self.stranger_logged = Some(now);
-            tracing::warn!("{} did not become a lane: {error}", connection.remote);
-        }
+        warn(self.rejections.handle_failed(now(), connection.remote, key, &error.to_string()));
     }
 
     /// Decides on what a peer that dialled asks for.
@@ -502,6 +566,7 @@ impl Daemon {
         self.lane_sockets.insert(serial, LaneSocket { fd, local, remote });
         self.workers.shards[usize::from(key.shard)].commands.post(Command::LaneUp(Box::new(new)));
         let how = if dialled.is_some() { "dialled" } else { "accepted from" };
+        self.known.handle_lane(key.peer, remote.ip());
         tracing::info!("{}: up, {how} {remote}", self.label(&key));
     }
 
@@ -582,4 +647,10 @@ fn wanted_peer(peer: &PeerConfig) -> WantedPeer {
 
 fn request(hello: &Hello, peer: PublicKey) -> Request<'_> {
     Request { peer, group: &hello.class, number: hello.shard, instance: hello.instance }
+}
+
+fn warn(line: Option<String>) {
+    if let Some(line) = line {
+        tracing::warn!("{line}");
+    }
 }

@@ -7,11 +7,15 @@
 mod connection;
 mod half_open;
 mod heartbeat;
+mod known;
 mod life;
 mod limit;
 mod listen;
+mod names;
 mod network;
+mod rejections;
 mod report;
+mod resolver;
 mod service;
 mod workers;
 
@@ -38,7 +42,6 @@ use crate::handshake::{Acceptor, Admit, HandshakeError, Identity};
 use crate::keys::PublicKey;
 use crate::life::{Life, Serial, Site};
 use crate::log::Log;
-use crate::mailbox::Mailbox;
 use crate::plan::Plan;
 use crate::preflight::{Accepted, Refusals, judge};
 use crate::privilege::{Keep, PrivilegeError, drop_privileges};
@@ -46,9 +49,14 @@ use crate::request::{self, Language};
 use crate::status::Strangers;
 use crate::{metrics, sys};
 use connection::Connection;
+use half_open::HalfOpen;
+use known::Known;
 use limit::Every;
 use listen::SocketFile;
+use names::Names;
 use network::Network;
+use rejections::Rejections;
+use resolver::{Resolver, ResolverError};
 use service::{Client, Stream, Wants};
 use workers::Workers;
 
@@ -142,22 +150,6 @@ struct LaneSocket {
     remote: SocketAddr,
 }
 
-/// An answer of the resolver.
-struct Resolved {
-    peer: PublicKey,
-    addresses: Result<Vec<SocketAddr>, String>,
-}
-
-/// What is known of a peer beyond the configuration.
-#[derive(Default)]
-struct PeerState {
-    addresses: Vec<SocketAddr>,
-    resolved_at: Option<Instant>,
-    resolving: bool,
-    /// Which address is tried next.
-    next: usize,
-}
-
 /// A running daemon.
 pub struct Daemon {
     config: Config,
@@ -177,8 +169,11 @@ pub struct Daemon {
     network: Network,
     offloads: sys::TunOffloads,
     workers: Workers,
-    resolved: Mailbox<Resolved>,
-    peers: BTreeMap<PublicKey, PeerState>,
+    resolver: Resolver,
+    names: Names,
+    half_open: HalfOpen,
+    known: Known,
+    rejections: Rejections,
     life: Life,
     lane_sockets: BTreeMap<Serial, LaneSocket>,
     /// The last line about what a peer asked for in vain.
@@ -186,8 +181,6 @@ pub struct Daemon {
     accept_failures: Every,
     strangers: Strangers,
     started: Instant,
-    /// The last time a stranger was logged.
-    stranger_logged: Option<Instant>,
     /// Whether a service manager wants to be told that we are alive.
     has_watchdog: bool,
     log: Log,
@@ -235,6 +228,11 @@ impl Daemon {
             Arc::new(move |key| admitted.read().unwrap_or_else(PoisonError::into_inner).contains(key))
         };
         let acceptor = Acceptor::new(&identity, admit)?;
+        // It confines itself, in another way, so it is started before.
+        let resolver = Resolver::start().map_err(|error| match error {
+            ResolverError::System(source) => system("cannot start the resolver")(source),
+            ResolverError::Privilege(error) => error.into(),
+        })?;
         give_up_privileges(&config)?;
         log.start().map_err(system("cannot start the log's thread"))?;
         let mut seed = [0; 24];
@@ -243,7 +241,6 @@ impl Daemon {
             .map_err(system("cannot draw a random number"))?;
         let [instance, jitter, seed] = [&seed[..8], &seed[8..16], &seed[16..]]
             .map(|part| part.iter().fold(0_u64, |sum, byte| sum << 8 | u64::from(*byte)));
-        let resolved = Mailbox::new().map_err(system("cannot make a mailbox"))?;
         let watchdog = sd_notify::watchdog_enabled();
         let workers = Workers::start(queues, watchdog).map_err(system("cannot start the workers"))?;
         let life = Life::new(Site { key: identity.public(), shards: config.tun.queues, seed: jitter });
@@ -266,11 +263,13 @@ impl Daemon {
             network,
             offloads,
             workers,
-            resolved,
-            peers: BTreeMap::new(),
+            resolver,
+            names: Names::default(),
+            half_open: HalfOpen::new(now()),
+            known: Known::default(),
+            rejections: Rejections::default(),
             strangers: Strangers::default(),
             started: now(),
-            stranger_logged: None,
             has_watchdog: watchdog.is_some(),
             log,
             socket_files,
@@ -328,6 +327,7 @@ impl Daemon {
             for event in ready.drain(..) {
                 self.attend(event.data.u64());
             }
+            self.take_turns();
             if self.workers.beat(now()) && self.has_watchdog {
                 let _ = sd_notify::notify(&[sd_notify::NotifyState::Watchdog]);
             }
@@ -339,7 +339,7 @@ impl Daemon {
         Some(match source {
             Source::Signals(fd) => fd.as_fd(),
             Source::WorkerEvents => self.workers.events.as_fd(),
-            Source::Resolved => self.resolved.as_fd(),
+            Source::Resolved => self.resolver.answers.as_fd(),
             Source::Network => self.network.as_fd(),
             Source::Listener(listener) | Source::MetricsTcp(listener) => listener.as_fd(),
             Source::Control(listener) | Source::MetricsUnix(listener) => listener.as_fd(),
@@ -405,7 +405,10 @@ impl Daemon {
                 self.accept_clients(|| listener.accept().map(|(s, _)| Stream::Tcp(s)), Language::Http);
                 Some(Source::MetricsTcp(listener))
             }
-            Source::Connection(connection) => self.advance(token, connection),
+            Source::Connection(connection) => {
+                self.attend_connection(token, connection);
+                None
+            }
             Source::Client(client) => self.serve(token, client),
         };
         if let Some(source) = keep {
@@ -569,24 +572,6 @@ impl Drop for Daemon {
     }
 }
 
-/// What resolving a name and asking the kernel what it offers need. Not all of /etc: its secrets stay out of reach.
-const RESOLVER_FILES: [&str; 14] = [
-    "/etc/resolv.conf",
-    "/etc/hosts",
-    "/etc/host.conf",
-    "/etc/nsswitch.conf",
-    "/etc/gai.conf",
-    "/etc/services",
-    "/etc/ld.so.cache",
-    "/usr/lib",
-    "/usr/lib64",
-    "/lib",
-    "/lib64",
-    "/run/systemd/resolve",
-    "/run/nscd",
-    "/proc/sys/net",
-];
-
 /// Descriptors are bounded by the peers' lanes, attempts under way, strangers and clients, and the usual soft limit of
 /// 1024 is for programs that use `select`.
 fn raise_descriptor_limit() {
@@ -608,7 +593,8 @@ fn give_up_privileges(config: &Config) -> Result<(), DaemonError> {
     if let crate::config::PrivateKeySource::File(path) = &config.private_key {
         read.push(directory(path));
     }
-    read.extend(RESOLVER_FILES.map(PathBuf::from));
+    // Which congestion controls there are.
+    read.push(PathBuf::from("/proc/sys/net"));
     let mut write = vec![directory(&config.control.socket)];
     if let Some(MetricsListen::Unix(path)) = config.metrics.as_ref().map(|metrics| &metrics.listen) {
         write.push(directory(path));

@@ -8,7 +8,7 @@ use trunkline_queue::Histogram;
 use trunkline_trunk::{ClassReport, PacingMode, ReceiverStats};
 use trunkline_units::{Instant, Rate};
 
-use super::{Daemon, Source};
+use super::Daemon;
 use crate::clock::now;
 use crate::config::ClassConfig;
 use crate::keys::PublicKey;
@@ -53,11 +53,6 @@ impl Daemon {
     /// Asks the workers and puts everything together, with the busiest flows if they are wanted.
     pub(super) fn status(&mut self, with_flows: bool) -> Status {
         let (tx, rx) = self.workers.reports(if with_flows { FLOWS } else { 0 });
-        let half_open = self
-            .sources
-            .values()
-            .filter(|source| matches!(source, Source::Connection(c) if c.stranger().is_some()))
-            .count();
         let losses = self.log.losses();
         Status {
             name: self.config.name.clone(),
@@ -67,7 +62,11 @@ impl Daemon {
             public_key: self.identity.public().to_string(),
             tun: self.tun_status(&tx, &rx),
             peers: self.peer_status(&tx, &rx),
-            strangers: Strangers { half_open: half_open as u64, ..self.strangers },
+            strangers: Strangers {
+                half_open: self.half_open.len() as u64,
+                rejected: self.rejections.list(now()),
+                ..self.strangers.clone()
+            },
             unresponsive_workers: self.workers.unresponsive(),
             log: LogStatus { lost_queue_full: losses.queue_full, lost_failed: losses.failed },
         }

@@ -69,6 +69,7 @@ fn table(before: &Status, now: &Status) -> String {
         });
         lanes(&mut table, peer, last);
     }
+    rejected(&mut table, status);
     let rates = match last {
         Some((_, between)) => format!("Rates and core ms are of the last {:.1} s.", between.seconds()),
         None => "No rates: the gateway was started anew in between.".to_owned(),
@@ -76,6 +77,19 @@ fn table(before: &Status, now: &Status) -> String {
     table.line("");
     table.line(&rates);
     table.0
+}
+
+/// Callers that were not let in.
+fn rejected(table: &mut Table, status: &Status) {
+    if status.strangers.rejected.is_empty() {
+        return;
+    }
+    table.line("");
+    table.line(&format!("  {:<40} {:>8} {:>8}  reason", "rejected", "times", "last s"));
+    for caller in &status.strangers.rejected {
+        let (times, last, reason) = (caller.count, caller.last_s, &caller.reason);
+        table.line(&format!("  {:<40} {times:>8} {last:>8.0}  {reason}", caller.address));
+    }
 }
 
 #[derive(Default)]

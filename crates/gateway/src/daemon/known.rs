@@ -1,0 +1,71 @@
+//! Addresses that peers have: their endpoints, and those from which lanes came.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::IpAddr;
+
+use super::half_open::{Kind, source};
+use crate::keys::PublicKey;
+
+/// Addresses that are remembered of a peer that dials.
+const PER_PEER: usize = 4;
+
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    endpoints: BTreeSet<IpAddr>,
+    /// The last ones of each peer, the latest first.
+    callers: BTreeMap<PublicKey, VecDeque<IpAddr>>,
+}
+
+impl Known {
+    /// Has these endpoints from now on.
+    pub(super) fn set_endpoints(&mut self, addresses: impl Iterator<Item = IpAddr>) {
+        self.endpoints = addresses.map(source).collect();
+    }
+
+    /// Forgets peers that are gone.
+    pub(super) fn retain(&mut self, is_peer: impl Fn(&PublicKey) -> bool) {
+        self.callers.retain(|peer, _| is_peer(peer));
+    }
+
+    /// A lane of the peer is up, with this address at the other end.
+    pub(super) fn handle_lane(&mut self, peer: PublicKey, address: IpAddr) {
+        let address = source(address);
+        let addresses = self.callers.entry(peer).or_default();
+        addresses.retain(|known| *known != address);
+        addresses.push_front(address);
+        addresses.truncate(PER_PEER);
+    }
+
+    /// Of which kind a caller is.
+    pub(super) fn kind(&self, address: IpAddr) -> Kind {
+        let address = source(address);
+        let called = || self.callers.values().any(|addresses| addresses.contains(&address));
+        if self.endpoints.contains(&address) || called() { Kind::Known } else { Kind::Stranger }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endpoints_and_the_last_addresses_of_lanes_are_known() {
+        let address = |text: &str| text.parse::<IpAddr>().expect("an address");
+        let (b, c) = (PublicKey::from_bytes([1; 32]), PublicKey::from_bytes([2; 32]));
+        let mut known = Known::default();
+        known.set_endpoints([address("192.0.2.1")].into_iter());
+        known.handle_lane(b, address("2001:db8::7"));
+        known.handle_lane(c, address("203.0.113.9"));
+        assert_eq!(known.kind(address("::ffff:192.0.2.1")), Kind::Known);
+        assert_eq!(known.kind(address("2001:db8::8")), Kind::Known, "the same network");
+        assert_eq!(known.kind(address("192.0.2.2")), Kind::Stranger);
+        for last in 0..PER_PEER as u8 {
+            known.handle_lane(b, IpAddr::from([198, 51, 100, last]));
+        }
+        assert_eq!(known.kind(address("2001:db8::8")), Kind::Stranger, "it moved on");
+        known.retain(|peer| *peer == b);
+        assert_eq!(known.kind(address("203.0.113.9")), Kind::Stranger, "no peer any more");
+        known.set_endpoints(std::iter::empty());
+        assert_eq!(known.kind(address("192.0.2.1")), Kind::Stranger);
+    }
+}

@@ -1,0 +1,174 @@
+//! What strangers can do to a gateway from outside: little.
+
+mod common;
+
+use std::collections::VecDeque;
+use std::io::{Read as _, Write as _};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use common::site::{Directory, PROGRAM, status, until};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
+use serde_json::Value;
+use trunkline_gateway::config::Encryption;
+use trunkline_gateway::handshake::{Dialer, Hello, Identity, VERSION};
+use trunkline_gateway::keys::SecretKey;
+use trunkline_testbed::link::{End, Link, LinkSettings};
+use trunkline_testbed::namespace::{Host, veth};
+use trunkline_testbed::privilege;
+use trunkline_units::Rate;
+
+/// Addresses that the flood comes from.
+const SOURCES: u8 = 64;
+/// Connections that it opens at the most.
+const MOST: u64 = 40_000;
+
+/// The site that listens, at the end of a path of 100 ms from its peer and of none from the strangers.
+struct Scene {
+    directory: Directory,
+    listener: Host,
+    peer: Host,
+    strangers: Host,
+    path: Link,
+}
+
+fn ip(subnet: u8, last: u8) -> IpAddr {
+    IpAddr::V4(Ipv4Addr::new(198, 18, subnet, last))
+}
+
+fn scene(test: &str) -> Option<Scene> {
+    if !privilege::available(test) {
+        return None;
+    }
+    let directory = Directory::new();
+    let [listener, peer, strangers] =
+        ["listener", "peer", "strangers"].map(|name| Host::new(name).expect("a host"));
+    let net = |subnet: u8, last: u8| format!("198.18.{subnet}.{last}/24").parse().expect("a prefix");
+    let (near, far) = ([ip(1, 1)], [ip(1, 2)]);
+    let near = End { host: &listener, device: "wan", addresses: &near };
+    let far = End { host: &peer, device: "wan", addresses: &far };
+    let path = LinkSettings::wide_area(
+        Rate::from_mbit(100.0),
+        Duration::from_millis(100),
+        Duration::from_millis(100),
+    );
+    let path = Link::new(near, far, path).expect("a link");
+    veth(&listener, "lan", &strangers, "lan").expect("a line");
+    listener.address("lan", net(2, 1), None).expect("an address");
+    for number in 0..SOURCES {
+        strangers.address("lan", net(2, 10 + number), None).expect("an address");
+    }
+    let keys = ["a", "b"].map(|site| directory.key(site));
+    let file = |own: &str, tun: u8, peer: &str, rest: &str| {
+        let key = &keys[usize::from(peer == "b")];
+        let text = format!(
+            "{own}\n[tun]\naddress = [\"198.19.{tun}.1/32\"]\n[[peers]]\nname = \"{peer}\"\npublic_key = \"{key}\"\n{rest}\n"
+        );
+        directory.file(if peer == "b" { "a" } else { "b" }, &text);
+    };
+    file("listen = [\"0.0.0.0:4600\"]", 1, "b", "routes = [\"198.19.2.1/32\"]");
+    file("", 2, "a", "routes = [\"198.19.1.1/32\"]\nendpoint = \"198.18.1.1:4600\"");
+    Some(Scene { directory, listener, peer, strangers, path })
+}
+
+impl Scene {
+    fn status(&self) -> Value {
+        status(&self.directory.socket("a"))
+    }
+
+    fn lanes_up(&self) -> usize {
+        let lanes = self.status()["peers"][0]["lanes"].as_array().cloned().unwrap_or_default();
+        lanes.iter().filter(|lane| lane["state"] == "up").count()
+    }
+}
+
+/// Connects from one of the strangers' addresses, without waiting for it.
+fn call(number: u64) -> Option<TcpStream> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None).ok()?;
+    let from = ip(2, 10 + (number % u64::from(SOURCES)) as u8);
+    bind(&socket, &SocketAddr::new(from, 0)).ok()?;
+    let _ = connect(&socket, &SocketAddr::new(ip(2, 1), 4600));
+    Some(TcpStream::from(socket))
+}
+
+/// Opens about 1500 connections a second that say nothing, and keeps the last 1000 of them open.
+fn flood(stop: &AtomicBool, opened: &AtomicU64) {
+    let (start, mut open) = (Instant::now(), VecDeque::new());
+    for number in 0..MOST {
+        if stop.load(Ordering::Relaxed) {
+            return;
+        }
+        open.extend(call(number));
+        if open.len() > 1000 {
+            open.pop_front();
+        }
+        opened.fetch_add(1, Ordering::Relaxed);
+        let due = Duration::from_micros(667) * number as u32;
+        std::thread::sleep(due.saturating_sub(start.elapsed()));
+    }
+}
+
+#[test]
+fn a_peer_far_away_gets_through_a_flood_of_strangers() {
+    let Some(scene) = scene("a_peer_far_away_gets_through_a_flood_of_strangers") else { return };
+    let _a = scene.directory.start(&scene.listener, "a", Stdio::null());
+    let _b = scene.directory.start(&scene.peer, "b", Stdio::null());
+    until("all lanes are up", || scene.lanes_up() == 3);
+    let (stop, opened) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let flooding = {
+        let (stop, opened) = (Arc::clone(&stop), Arc::clone(&opened));
+        scene.strangers.spawn("flood", move || flood(&stop, &opened))
+    };
+    until("the flood is under way", || opened.load(Ordering::Relaxed) > 2_000);
+    // All lanes end, and are dialled again during the flood.
+    scene.path.handle().cut();
+    until("the lanes are down", || scene.lanes_up() == 0);
+    scene.path.handle().restore();
+    until("all lanes are up again", || scene.lanes_up() == 3);
+    assert!(!flooding.is_finished(), "the flood was still under way");
+    stop.store(true, Ordering::Relaxed);
+    flooding.join();
+    let status = scene.status();
+    let displaced = |reason: &str| status["strangers"][reason].as_u64().unwrap_or(0);
+    let displaced = displaced("over_address_limit") + displaced("over_total_limit");
+    assert!(displaced > 1_000, "it was a flood: {}", status["strangers"]);
+}
+
+#[test]
+fn rejected_keys_are_listed_and_summed_up() {
+    let Some(scene) = scene("rejected_keys_are_listed_and_summed_up") else { return };
+    let mut process = scene.directory.start(&scene.listener, "a", Stdio::piped());
+    let acceptor = SecretKey::load(&scene.directory.0.join("a.key")).expect("its key").public();
+    let stranger = SecretKey::generate().expect("a key");
+    let identity = Identity::new(&stranger).expect("an identity");
+    for _ in 0..20 {
+        let stream = scene.strangers.run(|| TcpStream::connect((ip(2, 1), 4600))).expect("a connection");
+        stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a time-out");
+        let (class, encryption) = ("tcp".to_owned(), Encryption::Tls);
+        let hello = Hello { version: VERSION, encryption, shard: 0, instance: 1, class };
+        let dialer = Dialer::new(&identity, acceptor).expect("a dialer");
+        let mut handshake = dialer.dial(stream, hello).expect("a handshake");
+        assert!(handshake.advance().is_err(), "it is not let in");
+    }
+    // Somebody who speaks something else.
+    let mut stream = scene.strangers.run(|| TcpStream::connect((ip(2, 1), 4600))).expect("a connection");
+    stream.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("it is said");
+    let rejected = || scene.status()["strangers"]["rejected"].as_array().cloned().unwrap_or_default();
+    until("both are listed", || rejected().len() == 2);
+    let list = rejected();
+    let key = list.iter().find(|entry| !entry["public_key"].is_null()).expect("the key");
+    assert_eq!(key["public_key"], stranger.public().to_string());
+    assert_eq!((&key["address"], &key["count"]), (&"198.18.2.10".into(), &20.into()));
+    let table =
+        Command::new(PROGRAM).arg("status").arg(scene.directory.socket("a")).output().expect("it runs");
+    let table = String::from_utf8_lossy(&table.stdout).into_owned();
+    assert!(table.contains(&stranger.public().to_string()) && table.contains("198.18.2.10"), "{table}");
+    process.terminate(Duration::from_secs(20)).expect("it ends");
+    let mut log = String::new();
+    process.stderr().expect("its log").read_to_string(&mut log).expect("its log");
+    assert_eq!(log.matches("did not become a lane: ").count(), 1, "one line for all of them:\n{log}");
+}
