@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use common::{check_stream, edit, lanes_up, plans, setup, sites, wait_for};
+use common::{check_stream, edit, lane, lanes_up, plans, setup, sites, wait_for};
 use ipnet::IpNet;
 use trunkline_netlink::{Existing, Family, Handle, NetlinkError, Route, RouteFilter, RouteKind};
 use trunkline_testbed::namespace::Host;
@@ -142,7 +142,10 @@ fn a_route_that_somebody_removed_is_put_back_and_keeps_no_reload_away() {
 
 #[test]
 fn a_device_that_somebody_removed_is_made_anew() {
-    let Some((scene, mut gateways)) = start("a_device_that_somebody_removed_is_made_anew") else { return };
+    let mut setup = setup(Encryption::Tls);
+    setup.tun = Some("queues = 2".to_owned());
+    let test = "a_device_that_somebody_removed_is_made_anew";
+    let Some((scene, mut gateways)) = sites(test, Wan::Veth, &setup) else { return };
     tunnel_addresses(&gateways);
     for round in 1..=2 {
         on_device(&scene.t1, TUN_DEVICE, Handle::delete_link);
@@ -156,7 +159,7 @@ fn a_device_that_somebody_removed_is_made_anew() {
             check_stream(&scene.x, &scene.a, plan.a, 1_000_000);
         }
     }
-    assert_eq!(lanes_up(&gateways, Gateway::T1), 3, "lanes notice nothing of it");
+    assert_eq!(lanes_up(&gateways, Gateway::T1), 6, "lanes notice nothing of it");
 }
 
 /// What a host blocks.
@@ -216,25 +219,29 @@ fn packets_pass_on_exit_where_that_is_asked_for() {
 /// A place that the first gateway reaches by its default route alone, where the second listens.
 const FAR: &str = "198.18.9.1";
 
-/// Has the first gateway send everything through the trunk, with `tun` among its keys, and ends it before.
-fn everything_through_the_trunk(scene: &Scene, gateways: &mut Gateways, tun: &str) {
+/// Moves the second gateway to where only the first one's default route leads.
+fn move_far_away(scene: &Scene, gateways: &mut Gateways) {
     gateways.stop().expect("in order");
     assert!(unblock(scene, &["--all"]).0);
     default_by_the_wan(scene);
     scene.t2.address(WAN_DEVICE, net(&format!("{FAR}/32")), None).expect("an address");
-    let routes: Vec<String> = plans(scene).iter().map(|plan| format!("\"{}\"", plan.any())).collect();
     edit(gateways, Gateway::T1, |text| {
-        let start = text.find("routes = [").expect("routes");
-        let end = start + text[start..].find(']').expect("their end");
-        let mut text = text;
-        text.replace_range(start..end, &format!("routes = [{}", routes.join(", ")));
-        let name = format!("name = \"{TUN_DEVICE}\"");
         text.replace("endpoint = \"198.18.2.2", &format!("endpoint = \"{FAR}"))
-            .replace(&name, &format!("{name}\n{tun}"))
     });
     edit(gateways, Gateway::T2, |text| text.replace("listen = [\"198.18.2.2", "listen = [\"0.0.0.0"));
     gateways.restart(Gateway::T2).expect("it starts");
-    gateways.restart(Gateway::T1).expect("it starts");
+}
+
+/// Has the first gateway's file send everything through the trunk, with `tun` among its keys.
+fn everything_through_the_trunk(scene: &Scene, gateways: &Gateways, tun: &str) {
+    let routes: Vec<String> = plans(scene).iter().map(|plan| format!("\"{}\"", plan.any())).collect();
+    edit(gateways, Gateway::T1, |mut text| {
+        let start = text.find("routes = [").expect("routes");
+        let end = start + text[start..].find(']').expect("their end");
+        text.replace_range(start..end, &format!("routes = [{}", routes.join(", ")));
+        let name = format!("name = \"{TUN_DEVICE}\"");
+        text.replace(&name, &format!("{name}\n{tun}"))
+    });
 }
 
 fn rules(scene: &Scene) -> usize {
@@ -249,7 +256,9 @@ fn rules(scene: &Scene) -> usize {
 fn everything_goes_through_the_trunk_but_the_trunk_itself() {
     let test = "everything_goes_through_the_trunk_but_the_trunk_itself";
     let Some((scene, mut gateways)) = start(test) else { return };
-    everything_through_the_trunk(&scene, &mut gateways, "");
+    move_far_away(&scene, &mut gateways);
+    everything_through_the_trunk(&scene, &gateways, "");
+    gateways.restart(Gateway::T1).expect("it starts");
     gateways.wait_until_up(Duration::from_secs(20)).expect("the lanes find their way around the trunk");
     assert!(is_routed(&scene));
     assert_eq!(way(&scene.t1, FAR.parse().expect("an address")).as_deref(), Ok(TUN_DEVICE), "but for lanes");
@@ -280,11 +289,29 @@ fn everything_goes_through_the_trunk_but_the_trunk_itself() {
 }
 
 #[test]
+fn lanes_outlive_a_reload_that_sends_everything_through_them() {
+    let test = "lanes_outlive_a_reload_that_sends_everything_through_them";
+    let Some((scene, mut gateways)) = start(test) else { return };
+    move_far_away(&scene, &mut gateways);
+    gateways.restart(Gateway::T1).expect("it starts");
+    gateways.wait_until_up(Duration::from_secs(20)).expect("lanes");
+    everything_through_the_trunk(&scene, &gateways, "");
+    gateways.reload(Gateway::T1).expect("a reload");
+    assert_eq!(way(&scene.t1, FAR.parse().expect("an address")).as_deref(), Ok(TUN_DEVICE));
+    for plan in plans(&scene) {
+        check_stream(&scene.a, &scene.x, plan.x, 1_000_000);
+    }
+    assert_eq!(lane(&gateways, Gateway::T1, "tcp")["established"], 1);
+}
+
+#[test]
 fn a_default_route_in_the_main_table_is_not_shadowed() {
     let Some((scene, mut gateways)) = start("a_default_route_in_the_main_table_is_not_shadowed") else {
         return;
     };
-    everything_through_the_trunk(&scene, &mut gateways, "table = \"main\"");
+    move_far_away(&scene, &mut gateways);
+    everything_through_the_trunk(&scene, &gateways, "table = \"main\"");
+    gateways.restart(Gateway::T1).expect("it starts");
     let began = Instant::now();
     let ended = loop {
         match gateways.check_alive(Gateway::T1) {

@@ -100,6 +100,8 @@ impl Daemon {
             };
             // The workers see to the congestion control: they may be about to choose one by the path.
             let _ = sys::set_dscp(socket.fd.as_fd(), group.dscp);
+            // A default route that is new would lead the packets of a lane without the mark into the trunk.
+            let _ = sys::set_mark(socket.fd.as_fd(), self.config.lanes.fwmark.unwrap_or(0));
         }
     }
 
