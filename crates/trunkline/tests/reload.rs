@@ -2,12 +2,98 @@
 
 mod common;
 
-use std::net::TcpStream;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
-use common::{edit, setup, sites};
+use common::{edit, lanes_up, setup, sites, wait_for};
 use trunkline_netlink::{Existing, Family, Route, RouteKind, Rule};
-use trunkline_testbed::scene::{Encryption, Gateway, Plan, Wan};
+use trunkline_testbed::namespace::Task;
+use trunkline_testbed::scene::{Encryption, Gateway, GatewaySetup, Plan, Scene, Wan};
+
+const ONE_CLASS: &str = r#"
+[[classes]]
+name = "all"
+lanes = 1
+"#;
+
+/// Connections from the client to an echo server.
+struct Flows {
+    // Before the server, which ends with them and is waited for.
+    streams: Vec<TcpStream>,
+    _server: Task<()>,
+}
+
+impl Flows {
+    fn open(scene: &Scene, count: usize) -> Self {
+        let listener = scene.x.run(|| TcpListener::bind((Plan::IPV4.x, 0))).expect("a listener");
+        let address = listener.local_addr().expect("its address");
+        let server = scene.x.spawn("echo", move || {
+            let echoes: Vec<_> = (0..count)
+                .map(|_| {
+                    let (mut stream, _) = listener.accept().expect("a connection");
+                    std::thread::spawn(move || {
+                        let mut buffer = [0; 64];
+                        while let Ok(read @ 1..) = stream.read(&mut buffer) {
+                            if stream.write_all(&buffer[..read]).is_err() {
+                                break;
+                            }
+                        }
+                    })
+                })
+                .collect();
+            for echo in echoes {
+                drop(echo.join());
+            }
+        });
+        let connect = || {
+            let stream = TcpStream::connect_timeout(&address, Duration::from_secs(10)).expect("connected");
+            stream.set_read_timeout(Some(Duration::from_secs(8))).expect("a time-out");
+            stream
+        };
+        Flows { streams: scene.a.run(|| (0..count).map(|_| connect()).collect()), _server: server }
+    }
+
+    /// How many answer, each within eight seconds.
+    fn alive(&mut self) -> usize {
+        let mut answers = 0;
+        for stream in &mut self.streams {
+            let _ = stream.write_all(b"are you there?");
+        }
+        for stream in &mut self.streams {
+            answers += usize::from(stream.read_exact(&mut [0; 14]).is_ok());
+        }
+        answers
+    }
+}
+
+#[test]
+fn every_flow_over_two_queues_survives_reloads_of_the_number_of_lanes() {
+    let test = "every_flow_over_two_queues_survives_reloads_of_the_number_of_lanes";
+    let setup = GatewaySetup {
+        tun: Some("queues = 2".to_owned()),
+        classes: Some(ONE_CLASS.to_owned()),
+        ..setup(Encryption::Tls)
+    };
+    let Some((scene, gateways)) = sites(test, Wan::Veth, &setup) else { return };
+    let mut flows = Flows::open(&scene, 80);
+    assert_eq!(flows.alive(), 80, "before any reload");
+    let mut lanes = 1;
+    for (first, count) in [(Gateway::T1, 3), (Gateway::T2, 2), (Gateway::T1, 4), (Gateway::T2, 1)] {
+        for gateway in [first, first.other()] {
+            let (from, to) = (format!("lanes = {lanes}"), format!("lanes = {count}"));
+            edit(&gateways, gateway, |text| text.replace(&from, &to));
+            gateways.reload(gateway).expect("it reloads");
+            // Until both sites have the lanes, those of one wait, and the flows that go by them.
+            std::thread::sleep(Duration::from_millis(300));
+        }
+        lanes = count;
+        wait_for("every lane is up", Duration::from_secs(15), &gateways, || {
+            Gateway::BOTH.iter().all(|gateway| lanes_up(&gateways, *gateway) == 2 * lanes)
+        });
+        assert_eq!(flows.alive(), 80, "with {lanes} lanes at both");
+    }
+}
 
 #[test]
 fn a_reload_of_fwmark_marks_the_sockets_that_listen() {
