@@ -187,7 +187,7 @@ fn what_is_set_is_told_as_what_brings_a_mistake_about() {
         (
             "links.core.rate",
             "1 Mbit",
-            "bad.toml:20:1: links.core.rate: \"1 Mbit\" is no rate; allowed: a number with",
+            "bad.toml:20:1: links.core.rate: \"1 Mbit\" is no rate: write \"1 Mbit/s\"; allowed: a number with",
         ),
         (
             "links.core.rat",
