@@ -2,11 +2,13 @@
 
 mod common;
 
+use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use common::{edit, lanes_up, setup, sites, wait_for};
+use common::{check_stream, edit, lanes_up, setup, sites, wait_for};
 use trunkline_netlink::{Existing, Family, Route, RouteKind, Rule};
 use trunkline_testbed::namespace::Task;
 use trunkline_testbed::scene::{Encryption, Gateway, GatewaySetup, Plan, Scene, Wan};
@@ -126,4 +128,41 @@ fn a_reload_of_fwmark_marks_the_sockets_that_listen() {
     edit(&gateways, Gateway::T2, |text| text.replace("[control]", "[lanes]\nfwmark = 7\n[control]"));
     gateways.reload(Gateway::T2).expect("it reloads");
     assert!(answers(), "the listening socket has the mark");
+}
+
+/// What a command prints, with the file as its input if there is one.
+fn printed(verb: &str, input: Option<&std::path::Path>) -> String {
+    let input = input.map_or(Stdio::null(), |path| fs::File::open(path).expect("its input").into());
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_trunkline")).arg(verb).stdin(input).output().expect("it runs");
+    String::from_utf8(output.stdout).expect("text").trim().to_owned()
+}
+
+#[test]
+fn a_reload_takes_another_private_key_and_makes_the_lanes_anew() {
+    let test = "a_reload_takes_another_private_key_and_makes_the_lanes_anew";
+    let Some((scene, gateways)) = sites(test, Wan::Veth, &setup(Encryption::Tls)) else { return };
+    let lanes = lanes_up(&gateways, Gateway::T1);
+    let before = gateways.status(Gateway::T1).expect("a status")["public_key"].as_str().map(str::to_owned);
+    let before = before.expect("a key");
+    let file = gateways.configuration_file(Gateway::T1).with_file_name("t1.key");
+    fs::write(&file, printed("genkey", None)).expect("its key");
+    let after = printed("pubkey", Some(&file));
+    assert_ne!(before, after);
+    // One side alone: nobody takes the one for the other.
+    gateways.reload(Gateway::T1).expect("it reloads");
+    assert_eq!(gateways.status(Gateway::T1).expect("a status")["public_key"], after.as_str());
+    wait_for("T2 sees the lanes end", Duration::from_secs(5), &gateways, || {
+        lanes_up(&gateways, Gateway::T2) == 0
+    });
+    wait_for("T1 says why there are none", Duration::from_secs(5), &gateways, || {
+        gateways.log(Gateway::T1).contains("does not know our public key")
+    });
+    assert_eq!(lanes_up(&gateways, Gateway::T1), 0);
+    edit(&gateways, Gateway::T2, |text| text.replace(&before, &after));
+    gateways.reload(Gateway::T2).expect("it reloads");
+    wait_for("the lanes are back under the new key", Duration::from_secs(15), &gateways, || {
+        lanes_up(&gateways, Gateway::T1) == lanes && lanes_up(&gateways, Gateway::T2) == lanes
+    });
+    check_stream(&scene.a, &scene.x, Plan::IPV4.x, 2_000_000);
 }

@@ -20,7 +20,8 @@ use super::{Daemon, DaemonError, LaneSocket, Source};
 use crate::clock::now;
 use crate::config::{Encryption, Host, LaneGroupConfig, PeerConfig, Zone};
 use crate::handshake::{
-    Dialer, Established, Handshake, HandshakeError, Hello, Progress, RefusalReason, VERSION,
+    Acceptor, Dialer, Established, Handshake, HandshakeError, Hello, Identity, Progress, RefusalReason,
+    VERSION,
 };
 use crate::keys::PublicKey;
 use crate::lane_rx::LaneRx;
@@ -102,6 +103,29 @@ impl Daemon {
             let _ = sys::set_dscp(socket.fd.as_fd(), group.dscp);
             // A default route that is new would lead the packets of a lane without the mark into the trunk.
             let _ = sys::set_mark(socket.fd.as_fd(), self.config.lanes.fwmark.unwrap_or(0));
+        }
+    }
+
+    /// Shakes hands as `identity` from now on. What the key before made ends: lanes, and handshakes under way.
+    pub(super) fn take_identity(&mut self, identity: Identity, acceptor: Acceptor) {
+        const REASON: &str = "the private key was changed";
+        tracing::info!("the private key was changed: key {}", identity.public());
+        (self.identity, self.acceptor) = (identity, acceptor);
+        self.life.handle_identity(self.identity.public());
+        let is_connection = |(_, source): &(&u64, &Source)| matches!(source, Source::Connection(_));
+        let under_way: Vec<u64> =
+            self.sources.iter().filter(is_connection).map(|(token, _)| *token).collect();
+        for token in under_way {
+            self.half_open.remove(token);
+            if let Some(Source::Connection(connection)) = self.sources.remove(&token)
+                && let Some(dialled) = &connection.dialled
+            {
+                self.dial_failed(dialled, Failure::Lane, REASON);
+            }
+        }
+        let up: Vec<Serial> = self.life.up().map(|(serial, _)| serial).collect();
+        for serial in up {
+            self.end_lane(serial, REASON);
         }
     }
 

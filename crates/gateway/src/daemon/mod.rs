@@ -39,7 +39,7 @@ use crate::config::{Config, Encryption, LoadError, MetricsListen};
 use crate::control::{Answer, Request};
 use crate::device::{Device, DeviceError};
 use crate::handshake::{Acceptor, Admit, HandshakeError, Identity};
-use crate::keys::PublicKey;
+use crate::keys::{PublicKey, SecretKey};
 use crate::life::{Life, Serial, Site};
 use crate::log::Log;
 use crate::plan::Plan;
@@ -223,11 +223,7 @@ impl Daemon {
         let offloads = queues[0].offloads();
         let identity = Identity::new(&secret)?;
         let admitted: Arc<RwLock<BTreeSet<PublicKey>>> = Arc::default();
-        let admit: Admit = {
-            let admitted = Arc::clone(&admitted);
-            Arc::new(move |key| admitted.read().unwrap_or_else(PoisonError::into_inner).contains(key))
-        };
-        let acceptor = Acceptor::new(&identity, admit)?;
+        let acceptor = Acceptor::new(&identity, admit(&admitted))?;
         // It confines itself, in another way, so it is started before.
         let resolver = Resolver::start().map_err(|error| match error {
             ResolverError::System(source) => system("cannot start the resolver")(source),
@@ -529,19 +525,30 @@ impl Daemon {
             return Err(format!("{}: needs a restart, nothing was changed", fixed.join(", ")));
         }
         let accepted = judge(&new).map_err(|refusals| refusals.to_string())?;
-        if accepted.identity.public() != self.identity.public() {
-            return Err("the private key is another one: needs a restart, nothing was changed".to_owned());
-        }
+        let renewed = self.renew(&accepted.identity).map_err(|error| error.to_string())?;
         self.device.follow(&new).map_err(|error| {
             // Back to what it was, as far as the kernel lets us.
             let _ = self.device.follow(&self.config);
             format!("{error}; nothing else was changed")
         })?;
         self.config = new;
+        if let Some((identity, acceptor)) = renewed {
+            self.take_identity(identity, acceptor);
+        }
         self.follow_config(&accepted.warnings);
         self.network_changed();
         let (peers, classes) = (self.config.peers.len(), self.config.classes.len());
         Ok(format!("{}: reloaded: {peers} peers, {classes} classes", self.config.name))
+    }
+
+    /// What to shake hands with from now on, if the private key is another one.
+    fn renew(&self, secret: &SecretKey) -> Result<Option<(Identity, Acceptor)>, HandshakeError> {
+        if secret.public() == self.identity.public() {
+            return Ok(None);
+        }
+        let identity = Identity::new(secret)?;
+        let acceptor = Acceptor::new(&identity, admit(&self.admitted))?;
+        Ok(Some((identity, acceptor)))
     }
 
     /// Makes everything that a reload may change what the configuration says.
@@ -558,6 +565,12 @@ impl Daemon {
         self.workers.follow(&Plan::new(&self.config, self.seed));
         self.follow_lanes();
     }
+}
+
+/// Whom an acceptor admits: the peers of the file that is in force.
+fn admit(admitted: &Arc<RwLock<BTreeSet<PublicKey>>>) -> Admit {
+    let admitted = Arc::clone(admitted);
+    Arc::new(move |key| admitted.read().unwrap_or_else(PoisonError::into_inner).contains(key))
 }
 
 /// What a panic said.

@@ -56,7 +56,7 @@ const VERIFY_TIME: Duration = Duration::from_secs(4);
 /// Changes of the network that are acted on follow each other no sooner.
 const NETWORK_CHANGES: Duration = Duration::from_secs(1);
 
-/// What does not change while the process runs.
+/// What the life of lanes goes by beside the configuration.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Site {
     pub(crate) key: PublicKey,
@@ -573,6 +573,11 @@ impl Life {
         state.verifying = true;
         self.verifying.insert((now + VERIFY_TIME, peer));
         true
+    }
+
+    /// This site has another key, which decides who gives way where both dial.
+    pub(crate) const fn handle_identity(&mut self, key: PublicKey) {
+        self.site.key = key;
     }
 
     /// Addresses or routes of this machine have changed: paths that were closed may be open now.
