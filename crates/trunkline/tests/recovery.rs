@@ -194,3 +194,35 @@ fn a_look_at_the_network_touches_no_lane_on_a_path_that_works() {
         }
     }
 }
+
+/// Kills a gateway under both streams and starts it again after two seconds: how long after its lanes are back each is.
+fn restart(scene: &Scene, gateways: &mut Gateways, victim: Gateway) -> Vec<Duration> {
+    let busy = Stream::start(scene, 1 << 14, Duration::from_millis(8));
+    let quiet = Stream::start(scene, 100, Duration::from_millis(100));
+    wait_for("both streams flow", Duration::from_secs(10), gateways, || {
+        busy.arrived() > 1_000_000 && quiet.arrived() > 1000
+    });
+    gateways.kill9(victim);
+    std::thread::sleep(Duration::from_secs(2));
+    let before = [busy.arrived(), quiet.arrived()];
+    gateways.restart(victim).expect("it starts again");
+    gateways.wait_until_up(Duration::from_secs(15)).expect("the lanes are back");
+    let took = back(&[&busy, &quiet], &before, gateways);
+    eprintln!(
+        "{victim} restarted: the busy stream is back after {:?}, the quiet one after {:?}",
+        took[0], took[1]
+    );
+    busy.finish();
+    quiet.finish();
+    took
+}
+
+#[test]
+fn traffic_is_back_soon_after_a_gateway_was_killed_and_started_again() {
+    let test = "traffic_is_back_soon_after_a_gateway_was_killed_and_started_again";
+    let Some((scene, mut gateways)) = sites(test, wide_area(), &setup(Encryption::Tls)) else { return };
+    for victim in Gateway::BOTH {
+        let took = restart(&scene, &mut gateways, victim);
+        assert!(took.iter().all(|took| *took < BACK), "{victim}: {took:?}");
+    }
+}
