@@ -3,7 +3,7 @@
 //!
 //! Others change these too: an administrator, a network manager, the kernel, which drops a link's routes when it
 //! goes down. So each step compares what is wanted with what the kernel holds, never with what was done before, and
-//! [`Device::repair`] can be called at any time.
+//! `Device::repair` can be called at any time.
 //!
 //! **Fail closed.** Beside each route into the device there is one of the last metric that makes the prefix
 //! unreachable. When the device goes, however it goes, its routes go with it and these take over. They stay when the

@@ -1,4 +1,4 @@
-//! The reference of a site's file, from which its JSON Schema ([`schema`]) and its man page ([`page`]) are made.
+//! The reference of a site's file, from which its JSON Schema ([`schema()`]) and its man page ([`page()`]) are made.
 //!
 //! The reference is docs/configuration.md, which the gateway's tests hold against what the reader of the file knows:
 //! a key that is in one and not in the other fails them. So the schema and the man page need no list of keys of their
