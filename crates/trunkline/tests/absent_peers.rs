@@ -5,36 +5,14 @@ mod common;
 use std::fmt::Write as _;
 use std::fs;
 use std::net::UdpSocket;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
+use common::site::{Directory, PROGRAM};
 use common::{Checker, send};
 use serde_json::Value;
 use trunkline_testbed::namespace::{Host, Process, veth};
 use trunkline_testbed::{privilege, procfs};
-
-const PROGRAM: &str = env!("CARGO_BIN_EXE_trunkline");
-
-/// A directory that goes with the test.
-struct Directory(PathBuf);
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-/// Makes the key of a site; its public half.
-fn key(directory: &Path, site: &str) -> String {
-    let run = |verb: &str, input: Stdio| {
-        let output = Command::new(PROGRAM).arg(verb).stdin(input).output().expect("it runs");
-        String::from_utf8(output.stdout).expect("text").trim().to_owned()
-    };
-    let file = directory.join(format!("{site}.key"));
-    fs::write(&file, run("genkey", Stdio::null())).expect("a key");
-    run("pubkey", fs::File::open(&file).expect("the key").into())
-}
 
 /// Two sites on one line, of which the hub has many more peers.
 struct Scene {
@@ -55,17 +33,14 @@ impl Scene {
         if !privilege::available(test) {
             return None;
         }
-        let directory = std::env::temp_dir().join(format!("trunkline-{test}-{}", std::process::id()));
-        fs::create_dir_all(&directory).expect("a directory");
         let [hub, b] = ["hub", "b"].map(|name| Host::new(name).expect("a host"));
         veth(&hub, "wan", &b, "wan").expect("a line");
         for (host, last) in [(&hub, 1), (&b, 2)] {
             let net = format!("198.18.1.{last}/24").parse().expect("a prefix");
             host.address("wan", net, None).expect("an address");
         }
-        let mut scene = Scene { directory: Directory(directory), hub, b, running: Vec::new() };
-        let path = scene.directory.0.clone();
-        let keys = ["hub", "b"].map(|site| key(&path, site));
+        let mut scene = Scene { directory: Directory::new(), hub, b, running: Vec::new() };
+        let keys = ["hub", "b"].map(|site| scene.directory.key(site));
         let mut text = "listen = [\"198.18.1.1:4600\"]\n[tun]\naddress = [\"198.19.1.1/32\"]\n".to_owned();
         let mut peer = |name: &str, key: &str, route: &str| {
             let head = format!("\n[[peers]]\nname = \"{name}\"\npublic_key = \"{key}\"\n");
@@ -95,25 +70,16 @@ impl Scene {
     }
 
     fn start(&mut self, at_hub: bool, site: &str, text: &str) {
-        let file = self.directory.0.join(format!("{site}.toml"));
+        self.directory.file(site, text);
         let log = fs::File::create(self.directory.0.join(format!("{site}.log"))).expect("a file");
-        let control = format!("[control]\nsocket = \"{}\"\n", self.socket(site).display());
-        let head = format!("name = \"{site}\"\nprivate_key_file = \"{site}.key\"\n");
-        fs::write(&file, format!("{head}{text}\n{control}")).expect("a file");
-        let mut command = Command::new(PROGRAM);
-        command.arg("up").arg(&file).stderr(log);
         let host = if at_hub { &self.hub } else { &self.b };
-        self.running.push(host.command(command).expect("it starts"));
+        self.running.push(self.directory.start(host, site, log));
     }
 
-    fn socket(&self, site: &str) -> PathBuf {
-        self.directory.0.join(format!("{site}.sock"))
-    }
-
-    /// What the hub says of itself; nothing while it does not answer.
     fn status(&self) -> Value {
         let mut command = Command::new(PROGRAM);
-        let output = command.args(["status", "--json"]).arg(self.socket("hub")).output().expect("it runs");
+        let output =
+            command.args(["status", "--json"]).arg(self.directory.socket("hub")).output().expect("it runs");
         serde_json::from_slice(&output.stdout).unwrap_or_default()
     }
 

@@ -3,11 +3,15 @@
 //! The simulator's output is compared to the character. What a real kernel does is compared in form: that commands succeed, that packets come
 //! back, that the log has the lines that the page shows, whatever the numbers in them.
 
+#[path = "common/sources.rs"]
+mod sources;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use sources::sources;
 use trunkline_testbed::privilege;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_trunkline");
@@ -238,17 +242,6 @@ fn the_units_user_is_given_the_key_by_every_page_that_makes_one_for_it() {
     let dist = page("dist/README.md");
     let key = format!("install -o {user} -g {group} -m 0400 /dev/stdin /etc/trunkline/a.key");
     assert!(dist.contains(&key), "dist/README.md: {key}");
-}
-
-fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(directory).expect("a directory of the workspace") {
-        let path = entry.expect("an entry").path();
-        if path.is_dir() {
-            sources(&path, found);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            found.push(path);
-        }
-    }
 }
 
 #[test]

@@ -2,48 +2,19 @@
 
 mod common;
 
-use std::fs;
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
-use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use common::site::{Directory, PROGRAM};
 use common::{Checker, send};
 use ipnet::IpNet;
 use trunkline_testbed::namespace::{Host, Process, veth};
 use trunkline_testbed::privilege;
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_trunkline");
-
-/// A directory that goes with the test.
-struct Directory(PathBuf);
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-/// Makes the key of a site; its public half.
-fn key(directory: &Path, site: &str) -> String {
-    let run = |verb: &str, input: Stdio| {
-        let output = Command::new(PROGRAM).arg(verb).stdin(input).output().expect("it runs");
-        String::from_utf8(output.stdout).expect("text").trim().to_owned()
-    };
-    let file = directory.join(format!("{site}.key"));
-    fs::write(&file, run("genkey", Stdio::null())).expect("a key");
-    run("pubkey", fs::File::open(&file).expect("the key").into())
-}
-
-fn start(host: &Host, directory: &Path, site: &str, text: &str) -> Process {
-    let file = directory.join(format!("{site}.toml"));
-    let socket = directory.join(format!("{site}.sock"));
-    let head = format!("name = \"{site}\"\nprivate_key_file = \"{site}.key\"\n");
-    fs::write(&file, format!("{head}{text}\n[control]\nsocket = \"{}\"\n", socket.display()))
-        .expect("a file");
-    let mut command = Command::new(PROGRAM);
-    command.arg("up").arg(&file).stderr(Stdio::null());
-    host.command(command).expect("it starts")
+fn start(host: &Host, directory: &Directory, site: &str, text: &str) -> Process {
+    directory.file(site, text);
+    directory.start(host, site, Stdio::null())
 }
 
 /// A hub and two sites that know only the hub; their lanes are up.
@@ -61,9 +32,7 @@ impl Star {
         if !privilege::available(test) {
             return None;
         }
-        let name = format!("trunkline-hub-{}-{test}", std::process::id());
-        let directory = Directory(std::env::temp_dir().join(name));
-        fs::create_dir_all(&directory.0).expect("a directory");
+        let directory = Directory::new();
         let [hub, b, c] = ["hub", "b", "c"].map(|name| Host::new(name).expect("a host"));
         hub.forwarding().expect("it forwards");
         for (site, number) in [(&b, 2), (&c, 3)] {
@@ -73,7 +42,7 @@ impl Star {
             hub.address(&wan, net(1), None).expect("an address");
             site.address("wan", net(2), None).expect("an address");
         }
-        let keys = ["hub", "b", "c"].map(|site| key(&directory.0, site));
+        let keys = ["hub", "b", "c"].map(|site| directory.key(site));
         let peer = |name: &str, key: &str, rest: &str| {
             format!("\n[[peers]]\nname = \"{name}\"\npublic_key = \"{key}\"\n{rest}\n")
         };
@@ -86,9 +55,9 @@ impl Star {
             format!("[tun]\naddress = [\"198.19.{number}.1/32\"]\n") + &peer("hub", &keys[0], &endpoint)
         };
         let running = [
-            start(&hub, &directory.0, "hub", &hub_text),
-            start(&b, &directory.0, "b", &spoke(2, 3)),
-            start(&c, &directory.0, "c", &spoke(3, 2)),
+            start(&hub, &directory, "hub", &hub_text),
+            start(&b, &directory, "b", &spoke(2, 3)),
+            start(&c, &directory, "c", &spoke(3, 2)),
         ];
         let star = Star { hub, b, c, _running: running, directory };
         let since = Instant::now();
@@ -102,7 +71,7 @@ impl Star {
 
     /// What the hub says of itself.
     fn status(&self) -> String {
-        let socket = self.directory.0.join("hub.sock");
+        let socket = self.directory.socket("hub");
         let output = Command::new(PROGRAM).args(["status", "--json"]).arg(socket).output().expect("it runs");
         String::from_utf8_lossy(&output.stdout).into_owned()
     }

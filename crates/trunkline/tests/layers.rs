@@ -1,12 +1,16 @@
 //! Who may depend on whom, and where `unsafe` may stand. Each rule is in ARCHITECTURE.md; here is what breaks
 //! when it does not hold, because that is what somebody who has just broken it wants to read.
 
+#[path = "common/sources.rs"]
+mod sources;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
+use sources::sources;
 
 /// Crates that are a function of their arguments.
 const PURE: [&str; 6] = [
@@ -286,17 +290,6 @@ fn is_unsafe(text: &str) -> bool {
     let words = code.split(|c: char| !(c.is_alphanumeric() || c == '_'));
     let mut words = words.filter(|word| !word.is_empty());
     words.any(|word| word == "unsafe" || word == "unsafe_code")
-}
-
-fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(directory).expect("a directory of the workspace") {
-        let path = entry.expect("an entry").path();
-        if path.is_dir() {
-            sources(&path, found);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            found.push(path);
-        }
-    }
 }
 
 #[test]
