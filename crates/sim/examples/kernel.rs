@@ -44,15 +44,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
-        ["measure", runs, at_a_time] => {
+        [grid @ ("measure" | "without-sack"), runs, at_a_time] => {
             privilege::acquire()?;
             let (runs, at_a_time) = (runs.parse()?, at_a_time.parse()?);
-            print(&measure(points::grid(), (runs, at_a_time), &interrupt::watch()?, |run| run.0)?)
-        }
-        ["without-sack", runs, at_a_time] => {
-            privilege::acquire()?;
-            let (runs, at_a_time) = (runs.parse()?, at_a_time.parse()?);
-            print(&measure(points::without_sack(), (runs, at_a_time), &interrupt::watch()?, |run| run.0)?)
+            let points = if grid == "measure" { points::grid() } else { points::without_sack() };
+            print(&measure(points, (runs, at_a_time), &interrupt::watch()?, |run| run.0)?)
         }
         ["seam", runs, at_a_time] => {
             privilege::acquire()?;

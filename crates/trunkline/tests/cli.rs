@@ -1,18 +1,18 @@
 //! The command line as a user meets it: what it says of files, and that no command ends in a panic for its output.
 
+mod common;
+
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixListener;
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
+use common::site::{Directory, PROGRAM};
 use serde_json::Value;
 use trunkline_gateway::control::Answer;
 use trunkline_gateway::status::{Peer, Status};
-
-const PROGRAM: &str = env!("CARGO_BIN_EXE_trunkline");
 
 /// Commands that are not tried against a full device. `up` writes a log and no result; `unblock` changes the
 /// machine; the others measure for seconds
@@ -42,32 +42,32 @@ tcp = "linux-6"
 "#;
 
 /// A directory that is gone at the end, with a site, its key and an experiment in it, and a daemon's socket.
-struct Place(PathBuf);
+struct Place(Directory);
 
 impl Place {
     fn new() -> Self {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("trunkline-cli-{}-{number}", std::process::id()));
-        fs::create_dir_all(&path).expect("a directory");
-        let place = Place(path);
+        let place = Place(Directory::new());
         let key = place.run(&["genkey"]);
         assert!(key.status.success());
         place.write("a.key", &String::from_utf8(key.stdout).expect("text"));
-        fs::set_permissions(place.0.join("a.key"), std::os::unix::fs::PermissionsExt::from_mode(0o600))
+        fs::set_permissions(place.path().join("a.key"), std::os::unix::fs::PermissionsExt::from_mode(0o600))
             .expect("its mode");
         place.write("a.toml", "private_key_file = \"a.key\"\nclasses = \"single\"\n");
         place.write("sample.toml", EXPERIMENT);
         place
     }
 
+    fn path(&self) -> &Path {
+        &self.0.0
+    }
+
     fn write(&self, name: &str, text: &str) {
-        fs::write(self.0.join(name), text).expect("a file");
+        fs::write(self.path().join(name), text).expect("a file");
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(PROGRAM);
-        command.current_dir(&self.0).args(arguments).stdin(Stdio::null());
+        command.current_dir(self.path()).args(arguments).stdin(Stdio::null());
         command
     }
 
@@ -79,7 +79,7 @@ impl Place {
     fn public_key(&self) -> String {
         let mut child = self
             .command(&["pubkey"])
-            .stdin(File::open(self.0.join("a.key")).expect("the key"))
+            .stdin(File::open(self.path().join("a.key")).expect("the key"))
             .stdout(Stdio::piped())
             .spawn()
             .expect("it runs");
@@ -91,7 +91,7 @@ impl Place {
 
     /// Answers on `a.sock` as a gateway does, `times` times.
     fn daemon(&self, times: usize) -> thread::JoinHandle<()> {
-        let path = self.0.join("a.sock");
+        let path = self.path().join("a.sock");
         let _ = fs::remove_file(&path);
         let listener = UnixListener::bind(&path).expect("a socket");
         thread::spawn(move || {
@@ -112,12 +112,6 @@ impl Place {
                 let _ = writeln!(stream, "{}", serde_json::to_string(&answer).expect("json"));
             }
         })
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
@@ -158,7 +152,7 @@ fn a_full_device_is_a_failure_that_is_told_and_no_panic() {
         let full = File::options().write(true).open("/dev/full").expect("a full device");
         let mut command = place.command(arguments);
         if arguments == ["pubkey"] {
-            command.stdin(File::open(place.0.join("a.key")).expect("the key"));
+            command.stdin(File::open(place.path().join("a.key")).expect("the key"));
         }
         let output = command.stdout(full).stderr(Stdio::piped()).spawn().and_then(Child::wait_with_output);
         let output = output.expect("it runs");
@@ -171,7 +165,7 @@ fn a_full_device_is_a_failure_that_is_told_and_no_panic() {
         }
     }
     // Reports are made though nobody learns of them.
-    assert!(place.0.join("out/sample/report.html").is_file());
+    assert!(place.path().join("out/sample/report.html").is_file());
 }
 
 #[test]
@@ -246,7 +240,7 @@ fn checked(place: &Place, text: &str) -> (Option<i32>, Value) {
 fn what_up_refuses_check_refuses_with_the_same_words() {
     let place = Place::new();
     place.write("empty.key", "");
-    let secret = fs::read_to_string(place.0.join("a.key")).expect("the key");
+    let secret = fs::read_to_string(place.path().join("a.key")).expect("the key");
     let peer = |key: &str| {
         format!(
             "private_key_file = \"a.key\"\nlisten = [\"127.0.0.1:4600\"]\n\
@@ -336,9 +330,9 @@ fn man_pages_are_written_for_every_command_and_the_sites_file() {
     let place = Place::new();
     assert!(place.run(&["man", "--out", "pages"]).status.success());
     for page in ["trunkline.1", "trunkline-up.1", "trunkline-lab-run.1", "trunkline.toml.5"] {
-        let text = fs::read_to_string(place.0.join("pages").join(page)).expect("a page");
+        let text = fs::read_to_string(place.path().join("pages").join(page)).expect("a page");
         assert!(text.contains(".SH EXAMPLES"), "{page}");
     }
-    let site = fs::read_to_string(place.0.join("pages/trunkline.toml.5")).expect("a page");
+    let site = fs::read_to_string(place.path().join("pages/trunkline.toml.5")).expect("a page");
     assert!(site.contains(".SH FILES") && site.contains("\\fBedge_pacing\\fR"), "{site}");
 }

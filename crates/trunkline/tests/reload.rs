@@ -5,9 +5,9 @@ mod common;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use common::site::Directory;
 use common::{check_stream, edit, lanes_up, setup, sites, wait_for};
 use trunkline_netlink::{Existing, Family, Route, RouteKind, Rule};
 use trunkline_testbed::namespace::Task;
@@ -130,14 +130,6 @@ fn a_reload_of_fwmark_marks_the_sockets_that_listen() {
     assert!(answers(), "the listening socket has the mark");
 }
 
-/// What a command prints, with the file as its input if there is one.
-fn printed(verb: &str, input: Option<&std::path::Path>) -> String {
-    let input = input.map_or(Stdio::null(), |path| fs::File::open(path).expect("its input").into());
-    let output =
-        Command::new(env!("CARGO_BIN_EXE_trunkline")).arg(verb).stdin(input).output().expect("it runs");
-    String::from_utf8(output.stdout).expect("text").trim().to_owned()
-}
-
 #[test]
 fn a_reload_takes_another_private_key_and_makes_the_lanes_anew() {
     let test = "a_reload_takes_another_private_key_and_makes_the_lanes_anew";
@@ -146,8 +138,9 @@ fn a_reload_takes_another_private_key_and_makes_the_lanes_anew() {
     let before = gateways.status(Gateway::T1).expect("a status")["public_key"].as_str().map(str::to_owned);
     let before = before.expect("a key");
     let file = gateways.configuration_file(Gateway::T1).with_file_name("t1.key");
-    fs::write(&file, printed("genkey", None)).expect("its key");
-    let after = printed("pubkey", Some(&file));
+    let directory = Directory::new();
+    let after = directory.key("t1");
+    fs::copy(directory.0.join("t1.key"), &file).expect("its key");
     assert_ne!(before, after);
     // One side alone: nobody takes the one for the other.
     gateways.reload(Gateway::T1).expect("it reloads");
