@@ -17,7 +17,6 @@ pub mod engine;
 pub mod experiment;
 pub mod language;
 pub mod plan;
-pub mod quantity;
 pub mod report;
 pub mod results;
 pub mod scenario;
@@ -27,6 +26,7 @@ pub mod store;
 pub mod swept;
 pub mod verdict;
 
+pub use trunkline_schema::quantity;
 pub use trunkline_tcp::GrowthKind;
 
 /// The version in every result: the program's, and the commit that it is built of, where that is known.

@@ -30,7 +30,7 @@ fn keys(schema: &Value, found: &mut Vec<String>) {
 #[test]
 fn every_key_of_the_format_is_in_the_reference() {
     let (text, mut found) = (reference(), Vec::new());
-    keys(&Value::from(trunkline_lab::schema::schema()), &mut found);
+    keys(&Value::from(trunkline_schema::json_schema::<trunkline_lab::experiment::Experiment>()), &mut found);
     assert!(found.len() > 150, "{}", found.len());
     let missing: Vec<_> = found.iter().filter(|key| !text.contains(&format!("`{key}`"))).collect();
     assert!(missing.is_empty(), "{missing:?}");
@@ -51,7 +51,7 @@ fn every_word_that_can_be_chosen_is_in_the_reference() {
         }
     }
     let (text, mut found) = (reference(), Vec::new());
-    words(&Value::from(trunkline_lab::schema::schema()), &mut found);
+    words(&Value::from(trunkline_schema::json_schema::<trunkline_lab::experiment::Experiment>()), &mut found);
     assert!(found.len() > 30, "{}", found.len());
     let missing: Vec<_> = found.iter().filter(|word| !text.contains(&format!("\"{word}\""))).collect();
     assert!(missing.is_empty(), "{missing:?}");

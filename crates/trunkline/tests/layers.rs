@@ -60,7 +60,7 @@ struct Rule {
     because: &'static str,
 }
 
-const RULES: [Rule; 10] = [
+const RULES: [Rule; 11] = [
     Rule {
         who: &["trunkline-units"],
         never_on: &["*"],
@@ -85,6 +85,19 @@ const RULES: [Rule; 10] = [
         ],
         because: "it rides on lanes and must not know which congestion control moves the bytes, or whether the \
                   lane is the kernel's or modelled",
+    },
+    Rule {
+        who: &["trunkline-schema"],
+        never_on: &[
+            "trunkline-tcp",
+            "trunkline-sim",
+            "trunkline-lab",
+            "trunkline-testbed",
+            "trunkline-netlink",
+            "trunkline-gateway",
+            "trunkline",
+        ],
+        because: "sites and experiments say the same of a trunk in the same words; what only one of them has is in that one",
     },
     Rule {
         who: &["trunkline-gateway"],

@@ -1,42 +1,20 @@
 //! An experiment's file: read strictly, changed by path, and planned.
 
-mod findings;
-mod key;
-mod mistake;
-mod paths;
-mod places;
-mod read;
-mod walk;
-
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
-use toml::de::DeTable;
 use toml::{Table, Value};
+use trunkline_schema::{Astray, Finding, KeyPath, Source, put, read};
 
-use crate::experiment::Experiment;
+use crate::experiment::{Experiment, expand};
 use crate::plan::{self, Asked, Planned};
-use places::Places;
 
-pub(crate) use findings::{At, Finding, Findings};
-pub(crate) use key::KeyPath;
-pub use mistake::{Mistake, Mistakes};
-pub(crate) use paths::{Astray, expand, put};
-
-/// The longest file, octets.
-pub const LONGEST: u64 = 4 << 20;
-/// Mistakes that are told at a time.
-const MOST_TOLD: usize = 100;
+pub use trunkline_schema::{MAX_FILE, Mistake, Mistakes};
 
 /// An experiment's file.
 #[derive(Debug, Clone)]
 pub struct Document {
-    name: String,
-    text: String,
-    places: Places,
     /// As the file has it.
-    original: Table,
+    source: Source,
     /// As it is now.
     tree: Table,
     experiment: Box<Experiment>,
@@ -50,18 +28,7 @@ impl Document {
     /// # Errors
     /// All that is wrong with it.
     pub fn read(path: &Path) -> Result<Document, Mistakes> {
-        let name = path.display().to_string();
-        let unreadable = |problem: String, allowed: Option<&str>| {
-            let (file, key, allowed) = (name.clone(), String::new(), allowed.map(str::to_owned));
-            Mistakes(vec![Mistake { file, place: None, key, problem, allowed, origin: None }])
-        };
-        let mut octets = Vec::new();
-        let read = File::open(path).and_then(|file| file.take(LONGEST + 1).read_to_end(&mut octets));
-        read.map_err(|error| unreadable(format!("cannot be read: {error}"), None))?;
-        match String::from_utf8(octets) {
-            Ok(text) => Document::parse(&name, &text),
-            Err(_) => Err(unreadable("is no text".to_owned(), Some("TOML in UTF-8"))),
-        }
+        Source::open(path).and_then(Document::of)
     }
 
     /// Reads a file's text. The name is for messages.
@@ -69,36 +36,13 @@ impl Document {
     /// # Errors
     /// All that is wrong with it.
     pub fn parse(name: &str, text: &str) -> Result<Document, Mistakes> {
-        let mistake = |place, problem: &str, allowed: Option<&str>| Mistake {
-            file: name.to_owned(),
-            place,
-            key: String::new(),
-            problem: problem.to_owned(),
-            allowed: allowed.map(str::to_owned),
-            origin: None,
-        };
-        if text.len() as u64 > LONGEST {
-            return Err(Mistakes(vec![mistake(None, "is too long", Some("up to 4 MiB"))]));
-        }
-        let bare = Places::of_text(text);
-        let position = |error: &toml::de::Error| error.span().map(|span| bare.position(span.start));
-        let syntax = |error: toml::de::Error| {
-            let (problem, allowed) = match error.message() {
-                "recursion limit" => {
-                    ("is nested too deeply", Some("up to 80 tables and lists in each other"))
-                }
-                other => (other, None),
-            };
-            Mistakes(vec![mistake(position(&error), problem, allowed)])
-        };
-        let spanned = DeTable::parse(text).map_err(syntax)?;
-        let original: Table = toml::from_str(text).map_err(syntax)?;
-        let places = Places::new(text, &spanned);
-        let experiment = read::experiment(&original)
-            .map_err(|found| mistakes(name, &places, found.into_iter().map(|one| (one, None))))?;
-        let tree = original.clone();
-        let (name, text) = (name.to_owned(), text.to_owned());
-        Ok(Document { name, text, places, original, tree, experiment, sets: Vec::new() })
+        Source::parse(name, text).and_then(Document::of)
+    }
+
+    fn of(source: Source) -> Result<Document, Mistakes> {
+        let experiment = Box::new(source.read()?);
+        let tree = source.tree().clone();
+        Ok(Document { source, tree, experiment, sets: Vec::new() })
     }
 
     /// Sets what is at a path to a TOML value, or else to the text. `*` in the path is every name there is.
@@ -141,7 +85,7 @@ impl Document {
                 found.push(Finding { path: KeyPath::default(), problem, allowed: Some(allowed) });
             }
         }
-        let read = if found.is_empty() { read::experiment(&tree) } else { Err(found) };
+        let read = if found.is_empty() { read(&tree).map(Box::new) } else { Err(found) };
         self.experiment = read.map_err(|found| self.told(found, origin))?;
         self.tree = tree;
         self.sets.push(origin.to_owned());
@@ -151,7 +95,7 @@ impl Document {
     /// What is wrong with a setting.
     fn told(&self, found: Vec<Finding>, origin: &str) -> Mistakes {
         let found = found.into_iter().map(|one| (one, Some(origin.to_owned())));
-        mistakes(&self.name, &self.places, found)
+        self.source.mistakes(&self.tree, found)
     }
 
     /// What it says now.
@@ -164,15 +108,16 @@ impl Document {
     /// # Errors
     /// All that is wrong with them.
     pub fn plan(&self) -> Result<Vec<Planned>, Mistakes> {
-        let planned = plan::plan(&self.experiment, &self.tree, read::experiment);
+        let planned = plan::plan(&self.experiment, &self.tree);
         let now = Asked { experiment: &self.experiment, tree: &self.tree, planned: planned.as_deref().ok() };
-        let original = if self.sets.is_empty() { None } else { read::experiment(&self.original).ok() };
+        let original: Option<Experiment> =
+            if self.sets.is_empty() { None } else { read(self.source.tree()).ok() };
         let asked = match &original {
             None => plan::mistakes_of_asking(now, None).into_iter().map(|one| (one, None)).collect(),
             // A quick run may leave out points, a setting may switch off what a claim is about: neither is a mistake.
             Some(experiment) => {
-                let planned = plan::plan(experiment, &self.original, read::experiment);
-                let before = Asked { experiment, tree: &self.original, planned: planned.as_deref().ok() };
+                let planned = plan::plan(experiment, self.source.tree());
+                let before = Asked { experiment, tree: self.source.tree(), planned: planned.as_deref().ok() };
                 let own = plan::mistakes_of_asking(before, None);
                 let set = |one: &Finding| (!own.contains(one)).then(|| self.sets.join(", "));
                 let found = plan::mistakes_of_asking(now, Some(before)).into_iter();
@@ -191,7 +136,7 @@ impl Document {
     /// # Errors
     /// All that is wrong with them.
     pub fn points(&self) -> Result<Vec<Planned>, Mistakes> {
-        let planned = plan::plan(&self.experiment, &self.tree, read::experiment);
+        let planned = plan::plan(&self.experiment, &self.tree);
         planned.map_err(|found| self.explained(found, Vec::new()))
     }
 
@@ -202,17 +147,13 @@ impl Document {
         asked: Vec<(Finding, Option<String>)>,
     ) -> Mistakes {
         // What the file has by itself needs no other explanation.
-        let before = if self.sets.is_empty() {
-            Vec::new()
-        } else {
-            plan::mistakes_of(&self.original, read::experiment)
-        };
+        let before = if self.sets.is_empty() { Vec::new() } else { plan::mistakes_of(self.source.tree()) };
         let found = found.into_iter().map(|(finding, origin)| {
             let set = !self.sets.is_empty() && !before.contains(&finding);
             let all: Vec<_> = origin.into_iter().chain(set.then(|| self.sets.join(", "))).collect();
             (finding, Some(all.join("; ")).filter(|origin| !origin.is_empty()))
         });
-        mistakes(&self.name, &self.places, found.chain(asked))
+        self.source.mistakes(&self.tree, found.chain(asked))
     }
 
     /// As it is now, as a file.
@@ -221,7 +162,7 @@ impl Document {
     /// If what was set cannot be written as TOML.
     pub fn to_toml(&self) -> Result<String, Mistakes> {
         if self.sets.is_empty() {
-            return Ok(self.text.clone());
+            return Ok(self.source.text().to_owned());
         }
         let what = self.sets.join(", ");
         let text = toml::to_string(&self.tree).map_err(|error| {
@@ -238,21 +179,4 @@ fn set(tree: &mut Table, path: &str, value: &Value) -> Result<(), Astray> {
         put(tree, &path, value.clone())?;
     }
     Ok(())
-}
-
-fn mistakes(
-    file: &str,
-    places: &Places,
-    found: impl IntoIterator<Item = (Finding, Option<String>)>,
-) -> Mistakes {
-    let mut all: Vec<Mistake> = found
-        .into_iter()
-        .take(MOST_TOLD)
-        .map(|(Finding { path, problem, allowed }, origin)| {
-            let place = (path.len() > 0).then(|| places.of_key(&path));
-            Mistake { file: file.to_owned(), place, key: path.to_string(), problem, allowed, origin }
-        })
-        .collect();
-    all.sort_by_key(|mistake| mistake.place);
-    Mistakes(all)
 }

@@ -5,8 +5,8 @@ use serde::de::Deserializer;
 use serde::{Deserialize, Serialize};
 
 use super::QueueSpec;
-use super::either::Either;
 use crate::quantity::{Rate, Share, Size, Time};
+use trunkline_schema::Either;
 
 /// A link between two nodes, or, as `back`, what its way back has that is different.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]

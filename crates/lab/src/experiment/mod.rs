@@ -4,8 +4,8 @@
 //! node exists, that a queue has a parameter) is checked when a [scenario](crate::scenario) is made of them.
 
 mod ask;
-mod either;
 mod link;
+mod paths;
 mod proxy;
 mod queue;
 mod sweep;
@@ -17,10 +17,13 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use trunkline_schema::Format;
+
 use crate::quantity::Time;
 
 pub use ask::{Cell, Claim, ClaimKind, Figure, FigureKind, Published, Row, Scale, Series, Table};
 pub use link::{Bursts, Change, Jitter, LinkSpec, LossSpec, Mobile};
+pub(crate) use paths::expand;
 pub use proxy::{CellSpec, ProxyModeName, ProxySpec};
 pub use queue::{Discipline, QueueSpec};
 pub use sweep::{Axis, Quick, Range, Spacing};
@@ -106,6 +109,8 @@ pub struct Experiment {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub figures: Vec<Figure>,
 }
+
+impl Format for Experiment {}
 
 impl Experiment {
     /// Whether it is what its `[quick]` made of it.

@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::de::Deserializer;
 use serde::{Deserialize, Serialize};
 
-use super::either::Either;
 use crate::quantity::{Rate, Size, Time};
+use trunkline_schema::Either;
 
 /// A source of traffic. Every parameter is a key whatever the kind; those of other kinds are refused by name.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -108,8 +108,8 @@ pub(super) fn of_unit(unit: &str) -> Option<(Dimension, f64)> {
         "Mbit/s" => rate(1e6),
         "Gbit/s" => rate(1e9),
         _ => match unit.strip_suffix("/s") {
-            Some(octets) => rate(8.0 * quantity::octets(octets)?),
-            None => (Dimension::OCTET, quantity::octets(unit)?),
+            Some(octets) => rate(8.0 * quantity::bytes_of(octets)?),
+            None => (Dimension::OCTET, quantity::bytes_of(unit)?),
         },
     })
 }

@@ -9,9 +9,9 @@ use toml::Value;
 use super::sweep;
 use super::{Asked, Finding, keys};
 use crate::catalogue::{Known, UnknownName};
-use crate::document::{At, Findings};
 use crate::experiment::{Claim, Figure, FigureKind, Published, Row, Table};
 use crate::language::{self, Axes};
+use trunkline_schema::{At, Findings};
 
 /// What is wrong with what is asked of results that have these names; any, if it is not known which.
 pub(super) fn check(now: Asked<'_>, before: Option<Asked<'_>>, known: Option<&Known>) -> Vec<Finding> {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::document::At;
 use crate::experiment::Experiment;
+use trunkline_schema::At;
 
 /// The most runs of a point.
 const MOST_RUNS: u32 = 10_000;

@@ -1,6 +1,6 @@
 //! Keys that belong to some kinds of a thing only.
 
-use crate::document::At;
+use trunkline_schema::At;
 
 /// Reports the keys that are given and that a thing of this kind does not have.
 pub(super) fn only(at: &At<'_>, kind: &str, has: &[&str], given: &[(&str, bool)]) {

@@ -5,9 +5,9 @@ use trunkline_sim::LinkSettings;
 use super::keys;
 use super::resolve::Context;
 use super::way::Layers;
-use crate::document::At;
 use crate::experiment::LinkSpec;
 use crate::scenario::Link;
+use trunkline_schema::At;
 
 /// The links, those that are like another in their own places.
 pub(super) fn all(context: &Context<'_>, at: &At<'_>) -> Vec<Link> {

@@ -1,6 +1,7 @@
 //! From an experiment to what is run: the points of its sweep, each resolved and checked.
 
 mod ask;
+mod check;
 mod general;
 mod graph;
 mod keys;
@@ -19,11 +20,11 @@ mod way;
 use toml::Table;
 
 use crate::catalogue;
-use crate::document::{Finding, Findings, KeyPath};
 use crate::experiment::Experiment;
 use crate::results::Point;
 use crate::scenario::Scenario;
 use resolve::Resolved;
+use trunkline_schema::{Finding, Findings, KeyPath, read};
 
 /// The most points of a sweep.
 pub const MOST_POINTS: usize = 100_000;
@@ -39,14 +40,11 @@ pub struct Planned {
     pub scenario: Scenario,
 }
 
-/// How a tree becomes an experiment.
-type Reader = fn(&Table) -> Result<Box<Experiment>, Vec<Finding>>;
-
 /// A mistake, and the point of the sweep that brings it about.
 type Found = (Finding, Option<String>);
 
 /// Every point of an experiment, of which `tree` is the document.
-pub(crate) fn plan(experiment: &Experiment, tree: &Table, read: Reader) -> Result<Vec<Planned>, Vec<Found>> {
+pub(crate) fn plan(experiment: &Experiment, tree: &Table) -> Result<Vec<Planned>, Vec<Found>> {
     let findings = Findings::new(tree);
     general::check(experiment, &findings.root());
     let axes = sweep::axes(experiment, tree, &findings);
@@ -60,7 +58,7 @@ pub(crate) fn plan(experiment: &Experiment, tree: &Table, read: Reader) -> Resul
             (Point::new(), resolve::scenario(experiment, tree))
         } else {
             let (point, changed) = axes.point(number, tree);
-            (point, changed.map_or_else(Resolved::from, |changed| resolve(&changed, read)))
+            (point, changed.map_or_else(Resolved::from, |changed| resolve(&changed)))
         };
         useless = Some(match useless.take() {
             None => resolved.misplaced,
@@ -68,7 +66,7 @@ pub(crate) fn plan(experiment: &Experiment, tree: &Table, read: Reader) -> Resul
         });
         match resolved.scenario {
             Ok(scenario) => planned.push(Planned { point, scenario }),
-            Err(found) => bad.add(&point, found, || mistakes_of(tree, read)),
+            Err(found) => bad.add(&point, found, || mistakes_of(tree)),
         }
         if bad.points >= MOST_BAD {
             break;
@@ -79,8 +77,8 @@ pub(crate) fn plan(experiment: &Experiment, tree: &Table, read: Reader) -> Resul
     if bad.found.is_empty() { Ok(planned) } else { Err(bad.found) }
 }
 
-fn resolve(tree: &Table, read: Reader) -> Resolved {
-    read(tree).map_or_else(Resolved::from, |experiment| resolve::scenario(&experiment, tree))
+fn resolve(tree: &Table) -> Resolved {
+    read(tree).map_or_else(Resolved::from, |experiment: Experiment| resolve::scenario(&experiment, tree))
 }
 
 impl From<Vec<Finding>> for Resolved {
@@ -132,8 +130,8 @@ pub(crate) fn mistakes_of_asking(now: Asked<'_>, before: Option<Asked<'_>>) -> V
 }
 
 /// What is wrong with a document whatever its sweep.
-pub(crate) fn mistakes_of(tree: &Table, read: Reader) -> Vec<Finding> {
-    let Resolved { scenario, misplaced } = resolve(tree, read);
+pub(crate) fn mistakes_of(tree: &Table) -> Vec<Finding> {
+    let Resolved { scenario, misplaced } = resolve(tree);
     scenario.err().into_iter().flatten().chain(misplaced).collect()
 }
 

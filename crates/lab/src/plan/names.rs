@@ -1,7 +1,7 @@
 //! Names that a file gives: what they are made of, and that no two name the same metrics.
 
-use crate::document::At;
 use crate::experiment::{Experiment, LinkSpec, NodeKind};
+use trunkline_schema::At;
 
 /// Subjects of metrics that are there anyway.
 const RESERVED: [&str; 2] = ["all", "run"];

@@ -3,11 +3,12 @@
 use trunkline_sim as sim;
 use trunkline_trunk::path_tail::{Estimate, Limit};
 
+use super::check::Check;
 use super::keys;
 use super::resolve::Context;
-use crate::document::At;
 use crate::experiment::{CellSpec, ProxyModeName, ProxySpec};
 use crate::scenario::{Cell, Proxy, ProxyMode};
+use trunkline_schema::At;
 
 /// Keys of each mode, and its name. A proxy that does nothing may keep its keys, so that a sweep can switch it off.
 const fn has(mode: ProxyModeName) -> Option<(&'static str, &'static [&'static str])> {

@@ -6,9 +6,9 @@ use trunkline_queue::{
 };
 
 use super::keys;
-use crate::document::At;
 use crate::experiment::{Discipline, QueueSpec};
 use crate::quantity::Amount;
+use trunkline_schema::At;
 
 /// Keys of each discipline, and its name.
 const fn has(kind: Discipline) -> (&'static str, &'static [&'static str]) {

@@ -9,9 +9,9 @@ use trunkline_tcp::Settings;
 
 use super::graph::Graph;
 use super::{general, keys, link, names, proxy, tcp, traffic, trunk};
-use crate::document::{At, Finding, Findings};
 use crate::experiment::{Experiment, NodeKind};
 use crate::scenario::{Load, Node, Scenario, Traffic};
+use trunkline_schema::{At, Finding, Findings};
 
 /// The most nodes. The simulator's routes take four octets for each two of them.
 pub(super) const MOST_NODES: usize = 4096;

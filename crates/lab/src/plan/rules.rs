@@ -3,8 +3,8 @@
 use trunkline_trunk::{DscpSet, Protocol, Rule};
 
 use super::resolve::Context;
-use crate::document::At;
 use crate::experiment::{NodeKind, RuleSpec};
+use trunkline_schema::At;
 
 /// A rule without its hosts, and its source and destination.
 pub(super) fn rule(context: &Context<'_>, at: &At<'_>, spec: &RuleSpec) -> (Rule, [Option<usize>; 2]) {

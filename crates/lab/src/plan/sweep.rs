@@ -5,10 +5,10 @@ use toml::{Table, Value};
 use trunkline_sim::random;
 
 use super::{MOST_POINTS, finding, names};
-use crate::document::{Astray, At, Finding, Findings, KeyPath, expand, put};
-use crate::experiment::{Axis, Experiment, Range, Spacing};
+use crate::experiment::{Axis, Experiment, Range, Spacing, expand};
 use crate::language;
 use crate::results::Point;
+use trunkline_schema::{Astray, At, Finding, Findings, KeyPath, put};
 
 /// The most values of an axis.
 const MOST_VALUES: u32 = 10_000;

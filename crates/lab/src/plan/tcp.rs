@@ -8,9 +8,10 @@ use std::time::Duration;
 use trunkline_sim::SettingsError;
 use trunkline_tcp::{DelayedAck, Preset, Settings, UnknownName};
 
+use super::check::Check;
 use super::keys;
-use crate::document::At;
 use crate::experiment::{DelayedAckSpec, Experiment, TcpSpec};
+use trunkline_schema::At;
 
 type Tcps<'e> = BTreeMap<&'e str, Option<Arc<Settings>>>;
 

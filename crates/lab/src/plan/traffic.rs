@@ -5,12 +5,13 @@ use std::sync::Arc;
 use trunkline_sim::{Distribution, Pattern, Timing, UdpTraffic};
 use trunkline_tcp::Settings;
 
+use super::check::Check;
 use super::keys;
 use super::resolve::Context;
-use crate::document::At;
 use crate::experiment::{DistributionSpec, NodeKind, Shape, TimingName, TrafficKind, TrafficSpec};
 use crate::quantity::{Size, Time};
 use crate::scenario::{Load, Traffic};
+use trunkline_schema::At;
 
 /// Connections, users.
 const FLOWS: &str = "1 to 50000";

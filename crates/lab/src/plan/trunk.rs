@@ -9,11 +9,12 @@ use trunkline_sim::gateway::DatagramLaneSettings;
 use trunkline_sim::{Lanes, NodeId, TrunkSettings};
 use trunkline_trunk::{AdmissionSettings, ClassId, ClassSettings, LaneGroup, Over, TrunkPlan};
 
+use super::check::Check;
 use super::resolve::Context;
 use super::{keys, queue, rules};
-use crate::document::At;
 use crate::experiment::{Carrier, ClassSpec, NodeKind, TrunkSpec};
 use crate::scenario::Trunk;
+use trunkline_schema::At;
 
 /// The class of a trunk that names none.
 const ALL: &str = "all";

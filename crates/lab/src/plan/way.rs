@@ -5,9 +5,10 @@ use std::time::Duration;
 use trunkline_sim::link::mobile::{BlockErrors, Mobile as Radio, Pareto, Rlp};
 use trunkline_sim::{Impairments, Jitter as Wobble, LinkChange, LinkSettings, Loss, SettingsError};
 
+use super::check::Check;
 use super::queue;
-use crate::document::At;
 use crate::experiment::{Change, Jitter, LinkSpec, LossSpec, Mobile};
+use trunkline_schema::At;
 
 /// One way of a link: what holds is what the first says that says anything.
 pub(super) struct Layers<'l, 'f>(pub(super) &'l [(At<'f>, &'l LinkSpec)]);

@@ -18,7 +18,7 @@ struct Entry {
 
 /// Where each key of a text stands.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Places {
+pub(crate) struct Places {
     root: Entry,
     /// Where each line begins.
     lines: Vec<usize>,
@@ -26,28 +26,28 @@ pub(super) struct Places {
 }
 
 impl Places {
-    pub(super) fn new(text: &str, tree: &Spanned<DeTable<'_>>) -> Self {
+    pub(crate) fn new(text: &str, tree: &Spanned<DeTable<'_>>) -> Self {
         let mut places = Places::of_text(text);
         places.root = Entry { key: 0, value: 0..text.len(), entries: table(tree.get_ref()) };
         places
     }
 
     /// Of a text of which nothing is known.
-    pub(super) fn of_text(text: &str) -> Self {
+    pub(crate) fn of_text(text: &str) -> Self {
         let lines = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
         Places { root: Entry::default(), lines, text: text.to_owned() }
     }
 
-    /// Line and column of an octet of the text, from 1.
-    pub(super) fn position(&self, octet: usize) -> (usize, usize) {
-        let line = self.lines.partition_point(|start| *start <= octet).max(1);
+    /// Line and column of an byte of the text, from 1.
+    pub(crate) fn position(&self, byte: usize) -> (usize, usize) {
+        let line = self.lines.partition_point(|start| *start <= byte).max(1);
         let start = self.lines[line - 1];
-        let column = self.text.get(start..octet).map_or(1, |before| before.chars().count() + 1);
+        let column = self.text.get(start..byte).map_or(1, |before| before.chars().count() + 1);
         (line, column)
     }
 
     /// Line and column of a key, or of the last table on the way to it that is there.
-    pub(super) fn of_key(&self, path: &KeyPath) -> (usize, usize) {
+    pub(crate) fn of_key(&self, path: &KeyPath) -> (usize, usize) {
         let mut at = &self.root;
         for key in path.keys() {
             match at.entries.get(key) {
@@ -58,13 +58,13 @@ impl Places {
         self.position(at.key)
     }
 
-    /// The innermost key whose value is at an octet of the text, or that is there itself.
-    pub(super) fn key_at(&self, octet: usize) -> KeyPath {
+    /// The innermost key whose value is at an byte of the text, or that is there itself.
+    pub(crate) fn key_at(&self, byte: usize) -> KeyPath {
         let mut path = KeyPath::default();
         let mut at = &self.root;
         loop {
             // A table's span is that of its header alone: what is in it may stand anywhere.
-            let inside = at.entries.iter().find(|(_, entry)| entry.holds(octet));
+            let inside = at.entries.iter().find(|(_, entry)| entry.holds(byte));
             let Some((key, entry)) = inside else { return path };
             (path, at) = (path.key(key), entry);
         }
@@ -72,10 +72,8 @@ impl Places {
 }
 
 impl Entry {
-    fn holds(&self, octet: usize) -> bool {
-        self.key == octet
-            || self.value.contains(&octet)
-            || self.entries.values().any(|entry| entry.holds(octet))
+    fn holds(&self, byte: usize) -> bool {
+        self.key == byte || self.value.contains(&byte) || self.entries.values().any(|entry| entry.holds(byte))
     }
 }
 

@@ -2,23 +2,33 @@
 
 use toml::{Table, Value};
 
-use super::key::{KeyPath, index_of};
+use super::key::{KeyPath, index_of, name_in};
 
 /// A path that leads nowhere: what is wrong with it, and what there is instead.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Astray {
-    pub(crate) problem: String,
-    pub(crate) allowed: String,
+pub struct Astray {
+    /// What is wrong.
+    pub problem: String,
+    /// What there is instead.
+    pub allowed: String,
 }
 
-/// Most keys that a path has.
-const DEEPEST: usize = 16;
+/// The most keys of a path.
+const MAX_DEPTH: usize = 16;
 
 /// All keys that a path with `*` stands for. Keys that may be absent from a table are in it whether or not they are there; names that
-/// only the file can give must be there.
-pub(crate) fn expand(path: &str, tree: &Table) -> Result<Vec<KeyPath>, Astray> {
+/// only the file can give must be there: `has_names` says whether the keys of the table at some keys are such, the last of the path or not.
+/// Elements of lists are addressed by their numbers, or by their names where they have any.
+///
+/// # Errors
+/// It leads nowhere.
+pub fn expand(
+    path: &str,
+    tree: &Table,
+    has_names: fn(&[&str], bool) -> bool,
+) -> Result<Vec<KeyPath>, Astray> {
     let parts: Vec<&str> = path.split('.').map(str::trim).collect();
-    if parts.len() > DEEPEST || parts.iter().any(|part| part.is_empty()) {
+    if parts.len() > MAX_DEPTH || parts.iter().any(|part| part.is_empty()) {
         return Err(Astray {
             problem: format!("{path:?} is no path"),
             allowed: "keys with dots between them, such as links.core.rate; * for all names".to_owned(),
@@ -29,24 +39,31 @@ pub(crate) fn expand(path: &str, tree: &Table) -> Result<Vec<KeyPath>, Astray> {
         let last = depth + 1 == parts.len();
         let mut next = Vec::new();
         for at in paths {
-            next.extend(follow(path, tree, &at, (part, last))?);
+            next.extend(follow(path, tree, &at, Part { key: part, last, has_names })?);
         }
         paths = next;
     }
     Ok(paths)
 }
 
+/// A part of a path.
+struct Part<'p> {
+    key: &'p str,
+    last: bool,
+    has_names: fn(&[&str], bool) -> bool,
+}
+
 fn follow(
     path: &str,
     tree: &Table,
     at: &KeyPath,
-    (part, last): (&str, bool),
+    Part { key: part, last, has_names }: Part<'_>,
 ) -> Result<Vec<KeyPath>, Astray> {
     let astray = |problem: String, allowed: Vec<String>| {
         let allowed = if allowed.is_empty() { "there is none".to_owned() } else { allowed.join(", ") };
         Err(Astray { problem: format!("{path}: {problem}"), allowed })
     };
-    let whole = at.len() == 0;
+    let whole = at.is_root();
     let keys: Vec<String> = match if whole { None } else { at.find(tree) } {
         None if whole => tree.keys().cloned().collect(),
         None => Vec::new(),
@@ -54,36 +71,38 @@ fn follow(
         Some(Value::Array(list)) => (0..list.len()).map(|number| format!("[{number}]")).collect(),
         Some(_) => return astray(format!("{at} is a value, there is nothing in it"), vec![at.to_string()]),
     };
-    let listed = matches!(at.find(tree), Some(Value::Array(_)));
+    let list = match at.find(tree) {
+        Some(Value::Array(list)) => Some(list),
+        _ => None,
+    };
     if part == "*" {
         if keys.is_empty() {
             return astray(format!("* matches nothing: there is nothing in {at}"), keys);
         }
         return Ok(keys.iter().map(|key| at.key(key)).collect());
     }
-    let key = if listed { format!("[{}]", part.trim_matches(['[', ']'])) } else { part.to_owned() };
-    if keys.contains(&key) || !(listed || has_names(at, last)) {
+    let name = |index: usize| list.and_then(|list| name_in(list, index));
+    let key = match list {
+        None => part.to_owned(),
+        Some(list) => match (0..list.len()).find(|index| name(*index) == Some(part)) {
+            Some(index) => format!("[{index}]"),
+            None => format!("[{}]", part.trim_matches(['[', ']'])),
+        },
+    };
+    let is_open = || list.is_none() && !has_names(&at.keys().collect::<Vec<_>>(), last);
+    if keys.contains(&key) || is_open() {
         return Ok(vec![at.key(&key)]);
     }
-    let place = if whole { String::new() } else { format!(" in {at}") };
-    astray(format!("there is no {part}{place}"), keys)
-}
-
-/// Whether the keys of the table at `at` are names of the file's, which a path cannot make up. Numbers by name (`lanes`) and lists by path
-/// (`zip`) it can.
-fn has_names(at: &KeyPath, last: bool) -> bool {
-    let keys: Vec<&str> = at.keys().collect();
-    match keys[..] {
-        ["links" | "tcp" | "traffic" | "trunks" | "proxies" | "sweep" | "nodes"]
-        | ["trunks", _, "classes"]
-        | ["proxies", _, "cells"] => true,
-        ["trunks", _, "lanes"] | ["sweep", _, "zip" | "variants"] => !last,
-        _ => false,
-    }
+    let place = if whole { String::new() } else { format!(" in {}", at.named(tree)) };
+    let there = keys.into_iter().enumerate().map(|(index, key)| name(index).map_or(key, str::to_owned));
+    astray(format!("there is no {part}{place}"), there.collect())
 }
 
 /// Puts a value at a path, with the tables on the way to it.
-pub(crate) fn put(tree: &mut Table, path: &KeyPath, value: Value) -> Result<(), Astray> {
+///
+/// # Errors
+/// There is a value that is no table on the way.
+pub fn put(tree: &mut Table, path: &KeyPath, value: Value) -> Result<(), Astray> {
     let keys: Vec<&str> = path.keys().collect();
     let Some((last, way)) = keys.split_last() else { return Ok(()) };
     let astray = || Astray {

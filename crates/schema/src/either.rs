@@ -8,8 +8,11 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, Deserializer, IntoDeserializer, MapAccess, Visitor};
 
 /// One or the other.
-pub(super) enum Either<S, T> {
+#[derive(Debug)]
+pub enum Either<S, T> {
+    /// A text, a number or a switch.
     Scalar(S),
+    /// A table.
     Table(T),
 }
 
@@ -24,6 +27,10 @@ impl<'de, S: Deserialize<'de>, T: Deserialize<'de>> Visitor<'de> for Both<S, T> 
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
         S::deserialize(text.into_deserializer()).map(Either::Scalar)
+    }
+
+    fn visit_bool<E: de::Error>(self, value: bool) -> Result<Self::Value, E> {
+        S::deserialize(value.into_deserializer()).map(Either::Scalar)
     }
 
     fn visit_i64<E: de::Error>(self, number: i64) -> Result<Self::Value, E> {

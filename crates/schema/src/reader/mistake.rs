@@ -1,4 +1,4 @@
-//! What is wrong with an experiment, and where.
+//! What is wrong with a file, and where.
 
 use std::fmt;
 

@@ -24,7 +24,7 @@ pub struct QuantityError {
     pub allowed: &'static str,
 }
 
-/// Octets.
+/// Bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Size(pub u64);
 
@@ -40,12 +40,12 @@ pub struct Rate(pub trunkline_units::Rate);
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default)]
 pub struct Share(pub f64);
 
-/// How much waits: packets, as a bare number, or octets, with a unit.
+/// How much waits: packets, as a bare number, or bytes, with a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Amount {
     /// Packets.
     Packets(u64),
-    /// Octets.
+    /// Bytes.
     Bytes(u64),
 }
 
@@ -81,8 +81,8 @@ impl Kind {
     }
 }
 
-/// Octets of a unit of size.
-pub(crate) fn octets(unit: &str) -> Option<f64> {
+/// Bytes of a unit of size.
+pub fn bytes_of(unit: &str) -> Option<f64> {
     Some(match unit {
         "B" => 1.0,
         "kB" | "KB" => 1e3,
@@ -98,7 +98,7 @@ pub(crate) fn octets(unit: &str) -> Option<f64> {
 const SIZE: Kind = Kind {
     name: "size",
     allowed: "a number with B, kB, MB, GB, KiB, MiB or GiB, such as \"520 KB\"",
-    factor: octets,
+    factor: bytes_of,
     meant: |_| None,
     most: 1e15,
 };
@@ -122,7 +122,7 @@ const TIME: Kind = Kind {
 };
 
 /// The rate that somebody means, `3 Mbit` too, which the gateway's file takes.
-pub(crate) fn meant_rate(text: &str) -> Option<String> {
+pub fn meant_rate(text: &str) -> Option<String> {
     trunkline_units::meant_rate(text).or_else(|| trunkline_units::meant_rate(&format!("{text}/s")))
 }
 
@@ -135,7 +135,7 @@ const RATE: Kind = Kind {
             "kbit/s" | "kbit" => 1e3,
             "Mbit/s" | "mbit" | "mbit/s" => 1e6,
             "Gbit/s" | "gbit" | "gbit/s" => 1e9,
-            _ => 8.0 * octets(unit.strip_suffix("/s")?)?,
+            _ => 8.0 * bytes_of(unit.strip_suffix("/s")?)?,
         })
     },
     // "3 Mbit" as well, which the gateway's file takes.

@@ -8,29 +8,45 @@ use toml::{Table, Value};
 
 use super::findings::{Finding, shown};
 use super::key::KeyPath;
-use crate::quantity::{Amount, QuantityError, Rate, Share, Size, Time};
+use super::leaf::{Leaf, QUANTITIES};
+use super::read::Format;
+use crate::json::{MOVED, RENAMED, with_hints};
 
 /// How far a misspelt key may be from the one that is meant.
-const MISSPELT: usize = 2;
-/// The longest value that a message repeats, in characters.
-const LONGEST: usize = 60;
+const MAX_DISTANCE: usize = 2;
+/// The longest value that a message quotes, in characters.
+const MAX_QUOTED: usize = 60;
 
-/// What is wrong with the form of a tree.
-pub(super) fn findings(tree: &Table) -> Vec<Finding> {
-    let schema = Json::from(crate::schema::schema());
-    let mut walk = Walk { definitions: schema.get("$defs").unwrap_or(&Json::Null), found: Vec::new() };
-    walk.table(&KeyPath::default(), tree, &schema);
-    walk.found
+/// What the schema says of a tree.
+pub(crate) struct Form {
+    /// What is wrong.
+    pub(crate) found: Vec<Finding>,
+    /// Keys whose values are not to be shown.
+    pub(crate) secrets: Vec<KeyPath>,
+}
+
+impl Form {
+    /// Of a tree that is to be a `T`.
+    pub(crate) fn of<T: Format>(tree: &Table) -> Form {
+        let schema = Json::from(with_hints::<T>());
+        let definitions = schema.get("$defs").unwrap_or(&Json::Null);
+        let form = Form { found: Vec::new(), secrets: Vec::new() };
+        let mut walk = Walk { definitions, leaves: T::LEAVES, form };
+        walk.table(&KeyPath::default(), tree, &schema);
+        walk.form
+    }
 }
 
 struct Walk<'s> {
     definitions: &'s Json,
-    found: Vec<Finding>,
+    leaves: &'static [Leaf],
+    form: Form,
 }
 
 impl<'s> Walk<'s> {
     fn report(&mut self, at: &KeyPath, problem: impl Into<String>, allowed: impl Into<String>) {
-        self.found.push(Finding { path: at.clone(), problem: problem.into(), allowed: Some(allowed.into()) });
+        let allowed = Some(allowed.into()).filter(|allowed: &String| !allowed.is_empty());
+        self.form.found.push(Finding { path: at.clone(), problem: problem.into(), allowed });
     }
 
     /// What a schema refers to, and its name.
@@ -44,10 +60,16 @@ impl<'s> Walk<'s> {
     }
 
     fn value(&mut self, at: &KeyPath, value: &Value, schema: &'s Json) {
+        if is_secret(schema) {
+            return self.secret(at, value, schema);
+        }
         let (schema, name) = self.resolve(schema);
-        if let Some(read) = name.and_then(quantity) {
-            if let Err(QuantityError { kind, meant, allowed, .. }) = read(value) {
-                self.report(at, format!("{} is no {kind}{meant}", brief(value)), allowed);
+        if is_secret(schema) {
+            return self.secret(at, value, schema);
+        }
+        if let Some(leaf) = name.and_then(|name| self.leaf(name)) {
+            if let Some(problem) = leaf.problem(value) {
+                self.report(at, problem, description(schema));
             }
             return;
         }
@@ -63,8 +85,8 @@ impl<'s> Walk<'s> {
             | (Some("number"), Value::Integer(_) | Value::Float(_))
             | (None, _) => {}
             (Some("integer"), Value::Integer(number)) => {
-                let (least, most) = bounds(schema);
-                if *number < least || *number > most {
+                let (min, max) = bounds(schema);
+                if *number < min || *number > max {
                     self.report(at, format!("is {number}"), self.wanted(schema));
                 }
             }
@@ -72,19 +94,43 @@ impl<'s> Walk<'s> {
         }
     }
 
+    /// A value that no message may show.
+    fn secret(&mut self, at: &KeyPath, value: &Value, schema: &'s Json) {
+        self.form.secrets.push(at.clone());
+        let (resolved, name) = self.resolve(schema);
+        let is_text = resolved.get("type").is_none_or(|of| of == "string");
+        let fits = match name.and_then(|name| self.leaf(name)) {
+            Some(leaf) => leaf.fits(value),
+            None => !is_text || value.is_str(),
+        };
+        if !fits {
+            self.report(at, "is not right", self.wanted(schema));
+        }
+    }
+
+    fn leaf(&self, name: &str) -> Option<Leaf> {
+        self.leaves.iter().chain(&QUANTITIES).find(|leaf| leaf.name == name).copied()
+    }
+
     /// One of several forms.
     fn choose(&mut self, at: &KeyPath, value: &Value, schema: &'s Json, choices: &'s [Json]) {
         let fitting = |choice: &&'s Json| {
             let (choice, name) = self.resolve(choice);
-            name.is_some_and(|name| quantity(name).is_some_and(|read| read(value).is_ok()))
+            name.is_some_and(|name| self.leaf(name).is_some_and(|leaf| leaf.fits(value)))
                 || choice.get("const").is_some_and(|word| word.as_str() == value.as_str() && value.is_str())
                 || words(choice).is_some_and(|words| value.as_str().is_some_and(|text| words.contains(&text)))
         };
         if choices.iter().any(|choice| fitting(&choice)) {
             return;
         }
+        if let Value::Array(list) = value
+            && let Some(form) =
+                choices.iter().map(|choice| self.resolve(choice).0).find(|form| is_of(form, "array"))
+        {
+            return self.list(at, list, form);
+        }
         let Value::Table(table) = value else {
-            let number = |choice: &Json| choice.get("type").is_some_and(|of| of == "number");
+            let number = |choice: &Json| is_of(choice, "number");
             if !(matches!(value, Value::Integer(_) | Value::Float(_)) && choices.iter().any(number)) {
                 self.report(at, format!("is {}", brief(value)), self.wanted(schema));
             }
@@ -123,13 +169,14 @@ impl<'s> Walk<'s> {
         let (schema, _) = self.resolve(schema);
         match schema.get("oneOf").or_else(|| schema.get("anyOf")).and_then(Json::as_array) {
             Some(choices) => choices.iter().flat_map(|choice| self.tables(choice)).collect(),
-            None if schema.get("type").is_some_and(|of| of == "object") => vec![schema],
+            None if is_of(schema, "object") => vec![schema],
             None => Vec::new(),
         }
     }
 
     fn table(&mut self, at: &KeyPath, table: &Table, schema: &'s Json) {
         let known = schema.get("properties").and_then(Json::as_object);
+        let renamed = |key: &str| schema.get(RENAMED)?.get(key)?.as_str();
         for (key, value) in table {
             let at = at.key(key);
             if let Some(schema) = known.and_then(|known| known.get(key)) {
@@ -138,18 +185,28 @@ impl<'s> Walk<'s> {
                 schema.get("additionalProperties").filter(|schema| **schema != Json::Bool(false))
             {
                 self.value(&at, value, schema);
+            } else if let Some(now) = renamed(key) {
+                self.report(&at, format!("unknown key; it is called {now} now"), "");
+            } else if let Some(instead) = schema.get(MOVED).and_then(|moved| moved.get(key)?.as_str()) {
+                self.report(&at, format!("unknown key; {instead}"), "");
             } else {
                 let keys: Vec<&str> =
                     known.map(|known| known.keys().map(String::as_str).collect()).unwrap_or_default();
                 let near = keys.iter().map(|known| (strsim::damerau_levenshtein(key, known), known));
                 let near = near
                     .min()
-                    .filter(|(distance, _)| *distance <= MISSPELT && *distance < key.chars().count());
-                let meant = near.map_or_else(String::new, |(_, known)| format!(", did you mean {known}?"));
+                    .filter(|(distance, _)| *distance <= MAX_DISTANCE && *distance < key.chars().count());
+                let instead = schema.get(MOVED).and_then(|moved| moved.get("*")?.as_str());
+                let instead = instead.filter(|_| value.is_integer()).map(|instead| format!("; {instead}"));
+                let meant = match near {
+                    Some((_, known)) => format!(", did you mean {known}?"),
+                    None => instead.unwrap_or_default(),
+                };
                 self.report(&at, format!("unknown key{meant}"), keys.join(", "));
             }
         }
-        for key in required(schema).filter(|key| !table.contains_key(*key)) {
+        let was_renamed = |now: &str| table.keys().any(|old| renamed(old) == Some(now));
+        for key in required(schema).filter(|key| !table.contains_key(*key) && !was_renamed(key)) {
             let wanted = known.and_then(|known| known.get(key)).map(|schema| self.wanted(schema));
             self.report(&at.key(key), "is missing", wanted.unwrap_or_default());
         }
@@ -158,8 +215,8 @@ impl<'s> Walk<'s> {
     fn list(&mut self, at: &KeyPath, list: &[Value], schema: &'s Json) {
         let bound = |key: &str| schema.get(key).and_then(Json::as_u64);
         let count = list.len() as u64;
-        if bound("minItems").is_some_and(|least| count < least)
-            || bound("maxItems").is_some_and(|most| count > most)
+        if bound("minItems").is_some_and(|min| count < min)
+            || bound("maxItems").is_some_and(|max| count > max)
         {
             self.report(at, format!("is a list of {count}"), self.wanted(schema));
         }
@@ -173,9 +230,8 @@ impl<'s> Walk<'s> {
     /// What a value of this schema is, in words.
     fn wanted(&self, schema: &'s Json) -> String {
         let (schema, name) = self.resolve(schema);
-        let description = || schema.get("description").and_then(Json::as_str).unwrap_or_default().to_owned();
-        if name.is_some_and(|name| quantity(name).is_some()) {
-            return description();
+        if name.is_some_and(|name| self.leaf(name).is_some()) {
+            return description(schema);
         }
         if let Some(words) = words(schema) {
             return quoted(&words);
@@ -210,8 +266,8 @@ impl<'s> Walk<'s> {
                 if of.is_empty() { list } else { format!("{list}, each {of}") }
             }
             Some("integer") => match bounds(schema) {
-                (least, i64::MAX) => format!("a whole number, {least} or more"),
-                (least, most) => format!("a whole number, {least} to {most}"),
+                (min, i64::MAX) => format!("a whole number, {min} or more"),
+                (min, max) => format!("a whole number, {min} to {max}"),
             },
             Some("number") => "a number".to_owned(),
             Some("boolean") => "true or false".to_owned(),
@@ -221,28 +277,17 @@ impl<'s> Walk<'s> {
     }
 }
 
-type Read = fn(&Value) -> Result<(), QuantityError>;
+/// Whether a value of this schema may be written and never be shown.
+fn is_secret(schema: &Json) -> bool {
+    schema.get("writeOnly").is_some_and(|of| *of == Json::Bool(true))
+}
 
-/// How a quantity is read, by the name of its schema.
-fn quantity(name: &str) -> Option<Read> {
-    fn read<T: serde::de::DeserializeOwned>(
-        value: &Value,
-        kind: &'static str,
-        allowed: &'static str,
-    ) -> Result<(), QuantityError> {
-        let given = brief(value);
-        let meant = value.as_str().filter(|_| kind == "rate").and_then(crate::quantity::meant_rate);
-        let meant = meant.map(|meant| format!(": write {meant:?}")).unwrap_or_default();
-        T::deserialize(value.clone()).map(drop).map_err(|_| QuantityError { given, kind, meant, allowed })
-    }
-    Some(match name {
-        "size" => |value| read::<Size>(value, "size", Size::ALLOWED),
-        "time" => |value| read::<Time>(value, "time", Time::ALLOWED),
-        "rate" => |value| read::<Rate>(value, "rate", Rate::ALLOWED),
-        "share" => |value| read::<Share>(value, "share", Share::ALLOWED),
-        "amount" => |value| read::<Amount>(value, "amount", Amount::ALLOWED),
-        _ => return None,
-    })
+fn description(schema: &Json) -> String {
+    schema.get("description").and_then(Json::as_str).unwrap_or_default().to_owned()
+}
+
+fn is_of(schema: &Json, kind: &str) -> bool {
+    schema.get("type").is_some_and(|of| of == kind)
 }
 
 fn words(schema: &Json) -> Option<Vec<&str>> {
@@ -267,27 +312,29 @@ fn tag_word<'s>(form: &'s Json, key: &str) -> Option<&'s str> {
     form.get("properties")?.get(key)?.get("const")?.as_str()
 }
 
-/// Least and most of a whole number.
+/// Smallest and largest whole number.
 fn bounds(schema: &Json) -> (i64, i64) {
     let bound = |key: &str| schema.get(key).and_then(Json::as_i64);
-    let most = match schema.get("format").and_then(Json::as_str) {
+    let max = match schema.get("format").and_then(Json::as_str) {
+        Some("uint16") => i64::from(u16::MAX),
+        Some("uint8") => i64::from(u8::MAX),
         Some("uint32") => i64::from(u32::MAX),
         _ => i64::MAX,
     };
-    (bound("minimum").unwrap_or(i64::MIN), bound("maximum").unwrap_or(most))
+    (bound("minimum").unwrap_or(i64::MIN), bound("maximum").unwrap_or(max))
 }
 
 /// A value as it is written, unless it is long.
-fn brief(value: &Value) -> String {
+pub(crate) fn brief(value: &Value) -> String {
     match value {
         Value::Table(_) => "a table".to_owned(),
         Value::Array(_) => "a list".to_owned(),
         other => {
             let text = shown(other);
-            if text.chars().count() <= LONGEST {
+            if text.chars().count() <= MAX_QUOTED {
                 return text;
             }
-            text.chars().take(LONGEST).chain("…".chars()).collect()
+            text.chars().take(MAX_QUOTED).chain("…".chars()).collect()
         }
     }
 }

@@ -1,0 +1,19 @@
+//! Files of settings: how they are read, and what sites and experiments both say in them.
+//!
+//! [`Source`] is a TOML file with the places of its keys. It is read into types ([`Source::read`]) whose JSON Schema says what a file
+//! may have, so that all mistakes of its form are reported at once. What types cannot say is checked afterwards with [`Findings`]: a
+//! mistake found at a key is reported with file, line and column of that key.
+//!
+//! [`quantity`] has the numbers with units.
+
+mod either;
+mod json;
+pub mod quantity;
+mod reader;
+
+pub use either::Either;
+pub use json::{json_schema, json_schema_text};
+pub use reader::{
+    Astray, At, Finding, Findings, Format, KeyPath, Leaf, MAX_FILE, Mistake, Mistakes, Source, expand, put,
+    read,
+};

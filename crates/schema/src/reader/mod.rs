@@ -1,0 +1,19 @@
+//! TOML files read strictly: every mistake with its place, what is wrong, and what is allowed.
+
+mod findings;
+mod key;
+mod leaf;
+mod mistake;
+mod paths;
+mod places;
+mod read;
+mod source;
+mod walk;
+
+pub use findings::{At, Finding, Findings};
+pub use key::KeyPath;
+pub use leaf::Leaf;
+pub use mistake::{Mistake, Mistakes};
+pub use paths::{Astray, expand, put};
+pub use read::{Format, read};
+pub use source::{MAX_FILE, Source};

@@ -1,0 +1,241 @@
+//! A file as it was written.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use toml::Table;
+use toml::de::DeTable;
+
+use super::findings::{Finding, Findings};
+use super::mistake::{Mistake, Mistakes};
+use super::places::Places;
+use super::read::{Format, read};
+use super::walk::Form;
+
+/// The longest file, bytes.
+pub const MAX_FILE: u64 = 4 << 20;
+/// Mistakes that are reported at a time.
+const MAX_REPORTED: usize = 100;
+
+/// A TOML file, with the places of its keys.
+#[derive(Debug, Clone)]
+pub struct Source {
+    name: String,
+    text: String,
+    places: Places,
+    tree: Table,
+}
+
+impl Source {
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// Why it cannot be read, or is no TOML.
+    pub fn open(path: &Path) -> Result<Source, Mistakes> {
+        let name = path.display().to_string();
+        let unreadable = |problem: String, allowed| Mistakes(vec![whole(&name, None, problem, allowed)]);
+        let mut bytes = Vec::new();
+        let read = File::open(path).and_then(|file| file.take(MAX_FILE + 1).read_to_end(&mut bytes));
+        read.map_err(|error| unreadable(format!("cannot be read: {error}"), None))?;
+        match String::from_utf8(bytes) {
+            Ok(text) => Source::parse(&name, &text),
+            Err(_) => Err(unreadable("is no text".to_owned(), Some("TOML in UTF-8"))),
+        }
+    }
+
+    /// Reads a file's text. The name is for messages.
+    ///
+    /// # Errors
+    /// Why it is no TOML.
+    pub fn parse(name: &str, text: &str) -> Result<Source, Mistakes> {
+        let mistakes =
+            |place, problem: &str, allowed| Mistakes(vec![whole(name, place, problem.to_owned(), allowed)]);
+        if text.len() as u64 > MAX_FILE {
+            return Err(mistakes(None, "is too long", Some("up to 4 MiB")));
+        }
+        let bare = Places::of_text(text);
+        let position = |error: &toml::de::Error| error.span().map(|span| bare.position(span.start));
+        let syntax = |error: toml::de::Error| {
+            let (problem, allowed) = match error.message() {
+                "recursion limit" => {
+                    ("is nested too deeply", Some("up to 80 tables and lists in each other"))
+                }
+                other => (other, None),
+            };
+            mistakes(position(&error), problem, allowed)
+        };
+        let spanned = DeTable::parse(text).map_err(syntax)?;
+        let tree: Table = toml::from_str(text).map_err(syntax)?;
+        let places = Places::new(text, &spanned);
+        Ok(Source { name: name.to_owned(), text: text.to_owned(), places, tree })
+    }
+
+    /// The file, as it was named.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What was written.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Its keys and values.
+    pub const fn tree(&self) -> &Table {
+        &self.tree
+    }
+
+    /// What it says.
+    ///
+    /// # Errors
+    /// All that is wrong with its form.
+    pub fn read<T: Format>(&self) -> Result<T, Mistakes> {
+        read(&self.tree).map_err(|found| self.mistakes(&self.tree, found.into_iter().map(|one| (one, None))))
+    }
+
+    /// For what is found wrong with it after it was read. What is under a key of `T` that is write-only is never quoted.
+    pub fn findings<T: Format>(&self) -> Findings<'_> {
+        Findings::new(&self.tree).with_secrets(Form::of::<T>(&self.tree).secrets)
+    }
+
+    /// Mistakes with their places in this file, each with what brings it about where that is not in the file. `tree` is what it says
+    /// now: elements of lists are called by the names that they have there.
+    pub fn mistakes(
+        &self,
+        tree: &Table,
+        found: impl IntoIterator<Item = (Finding, Option<String>)>,
+    ) -> Mistakes {
+        let mut all: Vec<Mistake> = found
+            .into_iter()
+            .take(MAX_REPORTED)
+            .map(|(Finding { path, problem, allowed }, origin)| {
+                let place = (!path.is_root()).then(|| self.places.of_key(&path));
+                let key = path.named(tree).to_string();
+                Mistake { file: self.name.clone(), place, key, problem, allowed, origin }
+            })
+            .collect();
+        all.sort_by_key(|mistake| mistake.place);
+        Mistakes(all)
+    }
+}
+
+/// A mistake of a whole file.
+fn whole(file: &str, place: Option<(usize, usize)>, problem: String, allowed: Option<&str>) -> Mistake {
+    let (file, allowed) = (file.to_owned(), allowed.map(str::to_owned));
+    Mistake { file, place, key: String::new(), problem, allowed, origin: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use indexmap::IndexMap;
+    use schemars::JsonSchema;
+    use serde::Deserialize;
+
+    use super::*;
+    use crate::{expand, quantity::Rate};
+
+    #[derive(Debug, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    #[schemars(extend("x-renamed" = { "speed": "rate" }, "x-moved" = { "depth": "write `rate` in a [[parts]] instead" }))]
+    #[expect(dead_code, reason = "only read")]
+    struct Site {
+        #[schemars(extend("writeOnly" = true))]
+        key: Option<String>,
+        rate: Rate,
+        #[serde(default)]
+        parts: Vec<Part>,
+        #[serde(default)]
+        other: IndexMap<String, u8>,
+    }
+
+    impl Format for Site {}
+
+    #[derive(Debug, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    #[expect(dead_code, reason = "only read")]
+    struct Part {
+        name: String,
+        rate: Option<Rate>,
+    }
+
+    fn mistakes(text: &str) -> Vec<String> {
+        let read = Source::parse("site", text).and_then(|source| source.read::<Site>());
+        read.unwrap_err().0.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn all_mistakes_are_told_in_the_order_of_lines_with_names_of_list_elements() {
+        let rate = Rate::ALLOWED;
+        assert_eq!(
+            mistakes(
+                "rate = 5\n[[parts]]\nname = \"a b\"\nrate = \"10 Mbps\"\n[[parts]]\nname = \"c\"\nrat = 1\n"
+            ),
+            [
+                format!("site:1:1: rate: 5 is no rate; allowed: {rate}"),
+                format!(
+                    "site:4:1: parts.\"a b\".rate: \"10 Mbps\" is no rate: write \"10 Mbit/s\"; allowed: {rate}"
+                ),
+                "site:7:1: parts.c.rat: unknown key, did you mean rate?; allowed: name, rate".to_owned(),
+            ]
+        );
+        assert_eq!(
+            mistakes("rate = \"1 bit/s\"\n[[parts]]\nname = \"a\"\n[[parts]]\nname = \"a\"\nrate = 1\n"),
+            [format!("site:6:1: parts[1].rate: 1 is no rate; allowed: {rate}")]
+        );
+    }
+
+    #[test]
+    fn a_secret_is_not_quoted_whatever_is_wrong_with_it() {
+        for key in ["4711", "[4711]", "{ a = 4711 }", "4711.5"] {
+            let told = mistakes(&format!("rate = \"1 bit/s\"\nkey = {key}\n"));
+            assert_eq!(told, ["site:2:1: key: is not right; allowed: a text in quotes"], "{key}");
+        }
+        let source = Source::parse("site", "rate = \"1 bit/s\"\nkey = \"hush\"\n").unwrap();
+        let findings = source.findings::<Site>();
+        findings.root().key("key").refuse("a longer one");
+        findings.root().refuse_value("key", "told", "a shorter one");
+        findings.root().key("rate").refuse("more");
+        let told = findings.into_found().0;
+        let told: Vec<_> = told.iter().map(|one| one.problem.as_str()).collect();
+        assert_eq!(told, ["is not right", "is not right", "is \"1 bit/s\""]);
+    }
+
+    #[test]
+    fn a_key_that_changed_names_the_new_one() {
+        assert_eq!(
+            mistakes("speed = 5\ndepth = 7\n"),
+            [
+                "site:1:1: speed: unknown key; it is called rate now",
+                "site:2:1: depth: unknown key; write `rate` in a [[parts]] instead",
+            ]
+        );
+        let schema = crate::json_schema_text::<Site>();
+        assert!(schema.contains("\"parts\"") && !schema.contains("x-"), "{schema}");
+    }
+
+    #[test]
+    fn paths_go_by_names_of_list_elements_and_by_numbers() {
+        let tree = "[[parts]]\nname = \"a\"\n[[parts]]\nname = \"1\"\n[[parts]]\nname = \"a\"\n[[parts]]\nname = \"d\"\n";
+        let tree: Table = toml::from_str(tree).unwrap();
+        let paths = |path: &str| {
+            expand(path, &tree, |_, _| false)
+                .map(|paths| paths.iter().map(ToString::to_string).collect::<Vec<_>>())
+                .map_err(|astray| format!("{}; {}", astray.problem, astray.allowed))
+        };
+        let one = |path: &str| Ok(vec![path.to_owned()]);
+        assert_eq!(paths("parts.d.rate"), one("parts[3].rate"));
+        assert_eq!(paths("parts.1.rate"), one("parts[1].rate"), "a name goes before a number");
+        assert_eq!(paths("parts.0.rate"), one("parts[0].rate"));
+        assert_eq!(paths("parts.[2].rate"), one("parts[2].rate"));
+        assert_eq!(paths("parts.*.rate").unwrap().len(), 4);
+        assert_eq!(
+            paths("parts.a.rate"),
+            Err("parts.a.rate: there is no a in parts; [0], 1, [2], d".to_owned())
+        );
+        assert_eq!(
+            paths("parts.d.name.x"),
+            Err("parts.d.name.x: parts[3].name is a value, there is nothing in it; parts[3].name".to_owned())
+        );
+    }
+}
