@@ -1,21 +1,11 @@
 //! The congestion control of a lane: the one that the file names, or one that the lane chooses by its path.
 
 use std::os::fd::BorrowedFd;
-use std::sync::Arc;
 
-use trunkline_trunk::PathLoss;
+use trunkline_trunk::{CongestionControl, PathLoss};
 use trunkline_units::Instant;
 
 use crate::sys::{self, TcpInfo};
-
-/// Who chooses the congestion control of a group's lanes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum CongestionControl {
-    /// Each lane, by its path: that of a path that loses packets without being full where it is one, or else the usual.
-    ByPath,
-    /// The file: the kernel's name of it.
-    Named(Arc<str>),
-}
 
 /// What a lane's congestion control goes by.
 #[derive(Debug, Default)]
@@ -37,6 +27,10 @@ impl LaneCongestion {
     /// follows from it, and be undone.
     pub(crate) fn follow(&mut self, fd: BorrowedFd<'_>, wanted: &CongestionControl) {
         let name = match wanted {
+            CongestionControl::AsOpened => {
+                *self = LaneCongestion::default();
+                return;
+            }
             CongestionControl::ByPath if self.chosen.is_some() => return,
             CongestionControl::ByPath => {
                 *self = LaneCongestion {

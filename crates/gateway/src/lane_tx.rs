@@ -10,11 +10,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
-use trunkline_trunk::compress::{Compression, Compressor, CompressorStats};
-use trunkline_trunk::{EdgePacing, LaneId, LaneSnapshot, PacingMode, Poll, Transmitter};
+use trunkline_trunk::compress::{Compressor, CompressorStats};
+use trunkline_trunk::{EdgePacing, LaneGroup, LaneId, LaneSnapshot, PacingMode, Poll, Transmitter};
 use trunkline_units::{Instant, Rate};
 
-use crate::lane_congestion::{CongestionControl, LaneCongestion};
+use crate::lane_congestion::LaneCongestion;
 use crate::pool::{BODY_CONTENT, Block, FRONT, PacketBuf, Pool};
 use crate::progress::Progress;
 use crate::record::{HEADER_BYTES, RecordError, Sealer, TRAILER_BYTES};
@@ -132,9 +132,10 @@ impl LaneTx {
         }
     }
 
-    /// Compresses headers from now on, or does not.
-    pub(crate) fn set_compression(&mut self, compression: Compression) {
-        self.compressor.set(compression);
+    /// Takes the compression and the congestion control of its group, now and after a reload.
+    pub(crate) fn follow(&mut self, group: &LaneGroup) {
+        self.compressor.set(group.compression);
+        self.congestion.follow(self.fd.as_fd(), &group.congestion_control);
     }
 
     /// What the kernel says of the lane, for metrics.
@@ -173,11 +174,6 @@ impl LaneTx {
         }
         let bytes = pacing.spacing().map(|rate| rate.bits_per_second() / 8);
         sys::set_max_pacing_rate(self.fd.as_fd(), bytes)
-    }
-
-    /// Takes its congestion control from the file, or chooses it by its path, from now on.
-    pub(crate) fn follow_congestion_control(&mut self, wanted: &CongestionControl) {
-        self.congestion.follow(self.fd.as_fd(), wanted);
     }
 
     /// Asks the kernel how the lane does, sets the depth to what it sends between two visits, and tells the core.

@@ -6,29 +6,23 @@ use ipnet::IpNet;
 use trunkline_queue::Share;
 use trunkline_trunk::compress::Compression;
 use trunkline_trunk::{
-    AdmissionSettings, ClassId, ClassSettings, LaneGroup, Over, PeerId, Protocol, RouteTable, Rule, TrunkPlan,
+    AdmissionSettings, ClassId, ClassSettings, CongestionControl, LaneGroup, Over, PeerId, Protocol,
+    RouteTable, Rule, TrunkPlan,
 };
 
 use crate::config::{
     self, Behaviour, ClassConfig, Config, LaneGroupConfig, PeerConfig, ProtocolMatch, RuleConfig,
 };
 use crate::keys::PublicKey;
-use crate::lane_congestion::CongestionControl;
 
 /// The workers' view of a configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Plan {
     /// Classes and groups of lanes, the same towards every peer.
     pub(crate) trunk: TrunkPlan,
-    /// Whether the lanes of each group compress headers.
-    compression: Vec<Compression>,
-    /// The congestion control of the lanes of each group.
-    congestion_control: Vec<CongestionControl>,
     pub(crate) peers: Vec<PeerPlan>,
     /// To which peer each address belongs: where packets to it go, and the only peer they may come from.
     pub(crate) owners: Arc<RouteTable<PeerId>>,
-    /// Whether lanes keep their queue at the edge by a ceiling on their pacing.
-    pub(crate) edge_pacing: bool,
     /// The addresses of the device.
     pub(crate) addresses: Vec<IpNet>,
     /// What the queues' chance and the key of the flows' hash follow from: another one in each process, which nobody is told.
@@ -41,49 +35,38 @@ pub(crate) struct PeerPlan {
     pub(crate) key: PublicKey,
 }
 
-const _: () = assert!(config::MAX_CLASSES <= TrunkPlan::MOST_CLASSES);
-const _: () = assert!(config::MAX_LANES <= TrunkPlan::MOST_LANES);
+const _: () = assert!(config::MAX_CLASSES <= TrunkPlan::MAX_CLASSES);
+const _: () = assert!(config::MAX_LANES <= TrunkPlan::MAX_LANES);
 
 impl Plan {
     pub(crate) fn new(config: &Config, seed: u64) -> Arc<Plan> {
-        let groups = config
-            .lane_groups
-            .iter()
-            .map(|group| LaneGroup { name: group.name.as_str().into(), lanes: group.count });
         Arc::new(Plan {
             trunk: TrunkPlan {
                 classes: config.classes.iter().map(class).collect(),
-                groups: groups.collect(),
+                groups: config.lane_groups.iter().map(|group| lane_group(config, group)).collect(),
+                edge_pacing: config.lanes.edge_pacing,
             },
-            compression: config.lane_groups.iter().map(|group| compression(config, &group.name)).collect(),
-            congestion_control: config.lane_groups.iter().map(congestion_control).collect(),
             peers: config.peers.iter().map(|peer| PeerPlan { key: peer.public_key }).collect(),
             owners: Arc::new(owners(config)),
-            edge_pacing: config.lanes.edge_pacing,
             addresses: config.tun.addresses.clone(),
             seed,
         })
     }
-
-    /// The congestion control of the lanes of a group, if there is such a group.
-    pub(crate) fn congestion_control(&self, group: &str) -> Option<&CongestionControl> {
-        let index = self.trunk.groups.iter().position(|known| *known.name == *group);
-        index.and_then(|index| self.congestion_control.get(index))
-    }
-
-    /// Whether the lanes of a group compress headers.
-    pub(crate) fn compression(&self, group: &str) -> Compression {
-        let index = self.trunk.groups.iter().position(|known| *known.name == *group);
-        index.and_then(|index| self.compression.get(index).copied()).unwrap_or_default()
-    }
 }
 
-/// The congestion control of a group's lanes.
-pub(crate) fn congestion_control(group: &LaneGroupConfig) -> CongestionControl {
-    if group.adapts_congestion_control() {
+/// The lanes of a group.
+pub(crate) fn lane_group(config: &Config, group: &LaneGroupConfig) -> LaneGroup {
+    let congestion_control = if group.adapts_congestion_control() {
         CongestionControl::ByPath
     } else {
         CongestionControl::Named(group.congestion_control.as_str().into())
+    };
+    LaneGroup {
+        name: group.name.as_str().into(),
+        lanes: group.count,
+        congestion_control,
+        dscp: group.dscp,
+        compression: compression(config, &group.name),
     }
 }
 
@@ -96,7 +79,7 @@ fn owners(config: &Config) -> RouteTable<PeerId> {
 }
 
 /// Whether the lanes of a group compress headers: unless a class that rides on them will not have it.
-pub(crate) fn compression(config: &Config, group: &str) -> Compression {
+fn compression(config: &Config, group: &str) -> Compression {
     let mut classes = config.classes.iter().filter(|class| config.lane_group(class).name == group);
     if classes.all(|class| class.header_compression) { Compression::On } else { Compression::Off }
 }
@@ -120,7 +103,7 @@ fn class(config: &ClassConfig) -> ClassSettings {
                 config::Over::Class(index) => Over::Class(ClassId(index as u8)),
             },
         }),
-        filters_repeats: config.repeat_filter,
+        filters_retransmissions: config.repeat_filter,
     }
 }
 

@@ -99,7 +99,7 @@ impl LaneSlot {
     }
 }
 
-const _: () = assert!(TrunkPlan::MOST_LANES <= u32::BITS as usize);
+const _: () = assert!(TrunkPlan::MAX_LANES <= u32::BITS as usize);
 
 /// A lane's place that no lane has: the only way to put one there, so that none is replaced without being ended.
 pub(crate) struct Vacancy<'a> {
@@ -113,7 +113,7 @@ impl Vacancy<'_> {
         let Vacancy { sender, index, id } = self;
         sender.lanes.insert(lane.serial, (index, id));
         // Where the kernel does not pace, the lane goes without.
-        let _ = lane.set_edge_pacing(sender.edge_pacing);
+        let _ = lane.set_edge_pacing(sender.peers[index].core.plan().edge_pacing);
         sender.peers[index].lanes[id.index()] = Some(LaneSlot::new(lane));
         mark(&mut sender.dirty_peers, &mut sender.peers[index], index, id);
         sender.lane_present(index);
@@ -145,7 +145,6 @@ pub(crate) struct Sender {
     /// Lanes whose packets ceilings hold back, and until when.
     held: Vec<(Instant, usize, LaneId)>,
     refusals: Refusals,
-    edge_pacing: bool,
     absent: AbsentPackets,
     stats: DeviceReadStats,
 }
@@ -176,7 +175,6 @@ impl Sender {
             lanes: HashMap::new(),
             watched: Vec::new(),
             held: Vec::new(),
-            edge_pacing: false,
             absent: AbsentPackets::within(bytes),
             stats: DeviceReadStats::default(),
         }
@@ -401,7 +399,6 @@ impl Sender {
         self.watched.clear();
         self.held.clear();
         self.refusals.set_sources(&plan.addresses);
-        self.edge_pacing = plan.edge_pacing;
         let pool = &mut self.pool;
         let lane_count = plan.trunk.lane_count() as u8;
         for planned in &plan.peers {
@@ -410,18 +407,17 @@ impl Sender {
                 Some(at) => {
                     let Peer { mut core, lanes: old_slots, .. } = old.swap_remove(at);
                     let places: Vec<(Arc<str>, u8)> = (0..old_slots.len() as u8)
-                        .map(|lane| core.group_of(LaneId(lane)))
-                        .map(|(group, number)| (Arc::clone(group), number))
+                        .map(|lane| core.plan().group_of(LaneId(lane)))
+                        .map(|(group, number)| (Arc::clone(&group.name), number))
                         .collect();
                     core.reconfigure(now, plan.trunk.clone(), |packet| pool.release(packet));
                     for ((group, number), slot) in places.iter().zip(old_slots) {
                         let Some(mut slot) = slot else { continue };
-                        slot.lane.set_compression(plan.compression(group));
-                        if let Some(wanted) = plan.congestion_control(group) {
-                            slot.lane.follow_congestion_control(wanted);
-                        }
                         match core.lane(group, *number) {
-                            Some(lane) => lanes[lane.index()] = Some(LaneSlot::new(slot.lane)),
+                            Some(lane) => {
+                                slot.lane.follow(core.plan().group_of(lane).0);
+                                lanes[lane.index()] = Some(LaneSlot::new(slot.lane));
+                            }
                             None => retire(slot, pool, &mut closed),
                         }
                     }
@@ -438,7 +434,7 @@ impl Sender {
         for (index, peer) in self.peers.iter_mut().enumerate() {
             for id in (0..peer.lanes.len() as u8).map(LaneId) {
                 if let Some(slot) = &mut peer.lanes[id.index()] {
-                    let _ = slot.lane.set_edge_pacing(plan.edge_pacing);
+                    let _ = slot.lane.set_edge_pacing(plan.trunk.edge_pacing);
                     self.lanes.insert(slot.lane.serial, (index, id));
                     mark(&mut self.dirty_peers, peer, index, id);
                 }

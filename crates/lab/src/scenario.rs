@@ -118,14 +118,8 @@ pub struct Trunk {
     pub plan: TrunkPlan,
     /// For each class, for each rule, source and destination host.
     pub hosts: Vec<Vec<[Option<usize>; 2]>>,
-    /// Header compression.
-    pub compression: bool,
-    /// Ceilings that keep queues at the edge.
-    pub edge_pacing: bool,
     /// TLS records.
     pub sealed: bool,
-    /// Code point.
-    pub dscp: u8,
 }
 
 /// A proxy.

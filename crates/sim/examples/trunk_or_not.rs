@@ -26,8 +26,9 @@ fn run(with_trunk: bool) {
     let tcp = Preset::Linux6.settings();
     let mut dumbbell = if with_trunk {
         let codel = QueueSettings::CoDel(CoDelSettings::default());
-        let plan = TrunkPlan::a_lane_each(vec![class("udp", 17, buffer), class("tcp", 6, codel)]);
-        Dumbbell::with_trunk(1, FLOWS + 1, &link, AcrossTrunk { plan, tcp: tcp.clone(), edge_pacing: true })
+        let mut plan = TrunkPlan::a_lane_each(vec![class("udp", 17, buffer), class("tcp", 6, codel)]);
+        plan.edge_pacing = true;
+        Dumbbell::with_trunk(1, FLOWS + 1, &link, AcrossTrunk { plan, tcp: tcp.clone() })
     } else {
         Dumbbell::new(1, FLOWS + 1, &link)
     };

@@ -69,7 +69,8 @@ pub(crate) struct Opening<'a> {
     pub(crate) client: NodeId,
     pub(crate) server: NodeId,
     pub(crate) port: u16,
-    pub(crate) dscp: u8,
+    /// Of the client's packets, and of the server's.
+    pub(crate) dscp: [u8; 2],
     pub(crate) settings: [&'a Arc<Settings>; 2],
     pub(crate) roles: [Role; 2],
 }
@@ -308,8 +309,8 @@ impl Core {
         let (client, server) = (opening.client, opening.server);
         let local = self.free_port(client, server, opening.port);
         let (near, far) = ((client.address(), local), (server.address(), opening.port));
-        let there = Addressing::new(protocol::TCP, near, far, opening.dscp);
-        let back = Addressing::new(protocol::TCP, far, near, opening.dscp);
+        let there = Addressing::new(protocol::TCP, near, far, opening.dscp[0]);
+        let back = Addressing::new(protocol::TCP, far, near, opening.dscp[1]);
         let [near_iss, far_iss] = [self.numbers.next_u64() as u32, self.numbers.next_u64() as u32];
         let [near_role, far_role] = opening.roles;
         let passive = Connection::passive(opening.settings[1], far_iss, (back, server, far_role));

@@ -45,15 +45,13 @@ pub struct AcrossTrunk {
     pub plan: TrunkPlan,
     /// Of the lanes.
     pub tcp: Settings,
-    /// Whether each lane's pacing has a ceiling that keeps its queue at the edge.
-    pub edge_pacing: bool,
 }
 
 impl AcrossTrunk {
     /// One class with this queue on one lane.
     pub fn single(queue: QueueSettings, tcp: Settings) -> Self {
         let plan = TrunkPlan::a_lane_each(vec![ClassSettings::new("all", Vec::new(), queue, 0)]);
-        AcrossTrunk { plan, tcp, edge_pacing: false }
+        AcrossTrunk { plan, tcp }
     }
 }
 
@@ -102,10 +100,7 @@ impl Dumbbell {
         }
         let trunk = trunk.zip(gateways).map(|(across, gateways)| {
             let sites = [senders.clone(), receivers.clone()];
-            let settings = TrunkSettings {
-                edge_pacing: across.edge_pacing,
-                ..TrunkSettings::new(sites, across.plan, across.tcp)
-            };
+            let settings = TrunkSettings::new(sites, across.plan, across.tcp);
             (network.trunk(gateways, settings), gateways)
         });
         Dumbbell { network, senders, receivers, routers, bottleneck: bottleneck_ids, trunk }

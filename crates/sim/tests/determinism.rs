@@ -28,10 +28,9 @@ fn everything(seed: u64) -> Dumbbell {
             .queue(QueueSettings::FqCoDel(FqCoDelSettings::default()))
     };
     let tcp = |growth| Arc::new(Settings { growth, ..Preset::Linux6.settings() });
-    let across = AcrossTrunk {
-        edge_pacing: true,
-        ..AcrossTrunk::single(QueueSettings::Trunk(TrunkQueue::default()), Preset::Linux6.settings())
-    };
+    let mut across =
+        AcrossTrunk::single(QueueSettings::Trunk(TrunkQueue::default()), Preset::Linux6.settings());
+    across.plan.edge_pacing = true;
     let mut dumbbell = Dumbbell::with_trunk(seed, 3, &link, across);
     dumbbell.bulk(0, 2, &tcp(GrowthKind::Cubic), (Duration::ZERO, Duration::from_millis(700)));
     dumbbell.bulk(1, 2, &tcp(GrowthKind::Reno), (Duration::from_millis(100), Duration::from_millis(300)));

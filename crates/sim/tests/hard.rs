@@ -23,9 +23,16 @@ fn linux() -> Settings {
     Preset::Linux6.settings()
 }
 
-fn lane_each(filters_repeats: bool) -> TrunkPlan {
+fn compressing(mut settings: TrunkSettings) -> TrunkSettings {
+    for group in settings.plans.iter_mut().flat_map(|plan| &mut plan.groups) {
+        group.compression = Compression::On;
+    }
+    settings
+}
+
+fn lane_each(filters_retransmissions: bool) -> TrunkPlan {
     let queue = QueueSettings::TailDrop(Limits { segments: 200, bytes: u64::MAX });
-    let class = ClassSettings { filters_repeats, ..ClassSettings::new("all", Vec::new(), queue, 0) };
+    let class = ClassSettings { filters_retransmissions, ..ClassSettings::new("all", Vec::new(), queue, 0) };
     TrunkPlan::a_lane_each(vec![class])
 }
 
@@ -158,13 +165,12 @@ fn nested(inner_datagrams: bool, mtu: u32) {
     } else {
         TrunkSettings::new(sites, lane_each(true), linux())
     };
-    let within = network.trunk(inner, TrunkSettings { compression: Compression::On, ..within });
+    let within = network.trunk(inner, compressing(within));
     let around = TrunkSettings {
-        compression: Compression::On,
         sealed: true,
         ..TrunkSettings::new([vec![inner[0]], vec![inner[1]]], lane_each(true), linux())
     };
-    let around = network.trunk(outer, around);
+    let around = network.trunk(outer, compressing(around));
     let (there, back) =
         (network.tcp(bulk(hosts[0], hosts[1], 200_000)), network.tcp(bulk(hosts[1], hosts[0], 200_000)));
     let flow = network.udp(datagrams(hosts[0], hosts[1], 0.1, 20));
@@ -207,7 +213,7 @@ fn a_trunk_of_32_lanes_carries_traffic_both_ways_and_two_trunks_share_a_gateway(
         network.connect(hub, gateway, &mbit(20.0, 5), &mbit(20.0, 5));
         network.connect(gateway, host, &mbit(1000.0, 0), &mbit(1000.0, 0));
         let mut plan = lane_each(true);
-        plan.groups = vec![LaneGroup { name: "all".into(), lanes: if site == 0 { 32 } else { 1 } }];
+        plan.groups = vec![LaneGroup::new("all", if site == 0 { 32 } else { 1 })];
         network.trunk([hub, gateway], TrunkSettings::new([vec![home], vec![host]], plan, linux()));
         let flows = Pattern::Bulk { flows: 40, bytes: Some(100_000), stagger: Distribution::Fixed(0.01) };
         sources.push(network.tcp(TcpTraffic { pattern: flows.clone(), ..bulk(home, host, 0) }));

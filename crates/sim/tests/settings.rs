@@ -199,7 +199,7 @@ fn trunks_are_checked() {
     refused(trunk(&|t| t.sites[1].clear()), "sites[1] is []");
     refused(trunk(&|t| t.sites = [vec![a, c], vec![b, c]]), "sites[0]: node 2 (10.0.2.1) is on both sides");
     refused(trunk(&|t| t.flows = 0), "flows is 0");
-    refused(trunk(&|t| t.dscp = 255), "dscp is 255");
+    refused(trunk(&|t| t.plans[1].groups[0].dscp = 255), "plans[1].groups[0].dscp is 255");
     refused(trunk(&|t| t.plans[1].groups[0].lanes = 2), "plans is [1, 2]");
     refused(trunk(&|t| t.plans.iter_mut().for_each(|p| p.groups[0].lanes = 33)), "plans[0].groups is 33");
     refused(trunk(&|t| t.plans[0].classes[0].group = 1), "plans[0].classes[0].group is 1");
@@ -209,11 +209,11 @@ fn trunks_are_checked() {
     let lanes = |segment| {
         Lanes::Datagrams(DatagramLaneSettings { tcp: Arc::new(Preset::Linux6.settings()), segment })
     };
-    refused(trunk(&|t| t.lanes = lanes(1500)), "plans[0].classes[0].filters_repeats is true");
+    refused(trunk(&|t| t.lanes = lanes(1500)), "plans[0].classes[0].filters_retransmissions is true");
     refused(
         trunk(&|t| {
             t.lanes = lanes(0);
-            t.plans.iter_mut().for_each(|plan| plan.classes[0].filters_repeats = false);
+            t.plans.iter_mut().for_each(|plan| plan.classes[0].filters_retransmissions = false);
         }),
         "lanes.segment is 0",
     );

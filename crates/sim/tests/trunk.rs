@@ -56,10 +56,9 @@ fn flood(dumbbell: &mut Dumbbell, pair: usize, rate: f64) -> SourceId {
 
 #[test]
 fn flows_through_a_trunk_fill_the_link_and_share_it_and_the_core_drops_next_to_nothing() {
-    let across = AcrossTrunk {
-        edge_pacing: true,
-        ..AcrossTrunk::single(QueueSettings::Trunk(TrunkQueue::default()), linux(GrowthKind::Cubic))
-    };
+    let mut across =
+        AcrossTrunk::single(QueueSettings::Trunk(TrunkQueue::default()), linux(GrowthKind::Cubic));
+    across.plan.edge_pacing = true;
     let mut dumbbell = Dumbbell::with_trunk(1, 10, &wan(), across);
     let tcp = Arc::new(linux(GrowthKind::Cubic));
     let starts = (0..10).map(|pair| Duration::from_millis(pair * 37));
@@ -89,8 +88,9 @@ fn a_lane_on_a_long_path_does_not_burst_into_its_short_buffer() {
     let path = LinkSettings::new(Rate::from_mbit(10.0), Duration::from_millis(200)).queue(packets(50));
     let tcp = Arc::new(linux(GrowthKind::Cubic));
     let measure = |edge_pacing| {
-        let single = AcrossTrunk::single(packets(400), linux(GrowthKind::Cubic));
-        let mut dumbbell = Dumbbell::with_trunk(1, 1, &path, AcrossTrunk { edge_pacing, ..single });
+        let mut across = AcrossTrunk::single(packets(400), linux(GrowthKind::Cubic));
+        across.plan.edge_pacing = edge_pacing;
+        let mut dumbbell = Dumbbell::with_trunk(1, 1, &path, across);
         let source = dumbbell.bulk(0, 1, &tcp, (Duration::ZERO, Duration::ZERO));
         dumbbell.network.run_for(Duration::from_secs(20));
         let dropped =
@@ -111,7 +111,7 @@ fn a_class_of_its_own_keeps_tcp_alive_beside_a_flood() {
         let mut dumbbell = if with_trunk {
             let classes = vec![by_protocol("udp", 17, packets(1000)), by_protocol("tcp", 6, packets(1000))];
             let plan = TrunkPlan::a_lane_each(classes);
-            let across = AcrossTrunk { plan, tcp: linux(GrowthKind::Reno), edge_pacing: false };
+            let across = AcrossTrunk { plan, tcp: linux(GrowthKind::Reno) };
             Dumbbell::with_trunk(3, 2, &wan(), across)
         } else {
             Dumbbell::new(3, 2, &wan())
@@ -140,7 +140,8 @@ fn weights_hold_while_the_capacity_changes() {
     };
     let plan = TrunkPlan {
         classes: vec![class("a", 5001, 30), class("b", 5002, 70)],
-        groups: vec![LaneGroup { name: "all".into(), lanes: 1 }],
+        groups: vec![LaneGroup::new("all", 1)],
+        edge_pacing: true,
     };
     let changes = [20.0, 8.0, 14.0]
         .iter()
@@ -148,7 +149,7 @@ fn weights_hold_while_the_capacity_changes() {
         .map(|(rate, second)| (Duration::from_secs(second), LinkChange::Rate(Rate::from_mbit(*rate))))
         .collect();
     let link = LinkSettings { changes, ..wan() };
-    let across = AcrossTrunk { plan, tcp: linux(GrowthKind::Cubic), edge_pacing: true };
+    let across = AcrossTrunk { plan, tcp: linux(GrowthKind::Cubic) };
     let mut dumbbell = Dumbbell::with_trunk(4, 2, &link, across);
     let tcp = Arc::new(linux(GrowthKind::Cubic));
     let a = dumbbell.bulk(0, 6, &tcp, (Duration::ZERO, Duration::from_millis(50)));
@@ -208,7 +209,9 @@ fn sites(seed: u64, link: &LinkSettings, shape: impl FnOnce(&mut TrunkSettings))
 #[test]
 fn compressed_headers_come_out_as_they_went_in_and_take_less() {
     let octets = |compression| {
-        let mut sites = sites(1, &wan(), |settings| settings.compression = compression);
+        let mut sites = sites(1, &wan(), |settings| {
+            settings.plans.iter_mut().for_each(|plan| plan.groups[0].compression = compression);
+        });
         let tcp = Arc::new(linux(GrowthKind::Cubic));
         let pattern = Pattern::Bulk { flows: 3, bytes: Some(2_000_000), stagger: Distribution::Fixed(0.1) };
         let [a, b] = sites.hosts;
@@ -265,7 +268,7 @@ fn a_lane_of_datagrams_repeats_nothing_and_keeps_the_users_round_trip_short() {
                 let tcp = Arc::new(linux(GrowthKind::Cubic));
                 settings.lanes = Lanes::Datagrams(DatagramLaneSettings { tcp, segment: 1500 });
                 for plan in &mut settings.plans {
-                    plan.classes[0].filters_repeats = false;
+                    plan.classes[0].filters_retransmissions = false;
                 }
             }
         });
@@ -314,8 +317,10 @@ fn beside_each_other(later: Duration) -> (f64, f64) {
         network.connect(from, to, &lan, &lan);
     }
     network.connect(routers[0], routers[1], &wan(), &wan());
-    let class =
-        ClassSettings { filters_repeats: false, ..ClassSettings::new("all", Vec::new(), packets(200), 0) };
+    let class = ClassSettings {
+        filters_retransmissions: false,
+        ..ClassSettings::new("all", Vec::new(), packets(200), 0)
+    };
     let reno = Arc::new(linux(GrowthKind::Reno));
     let lanes = Lanes::Datagrams(DatagramLaneSettings { tcp: reno.clone(), segment: 1500 });
     let plan = TrunkPlan::a_lane_each(vec![class]);

@@ -117,14 +117,15 @@ pub struct ClassSettings {
     pub rules: Vec<Rule>,
     /// Its edge queue, one for each of its lanes.
     pub queue: Settings,
-    /// The group of lanes it rides on: its place in [`TrunkPlan::groups`].
+    /// The group of lanes it rides on: its place in [`TrunkPlan::groups`](crate::TrunkPlan::groups).
     pub group: usize,
     /// Its share of them.
     pub share: Share,
     /// How many flows it takes at a time, if that is bounded.
     pub admission: Option<AdmissionSettings>,
-    /// Whether repeats of what is in the trunk already are dropped. For lanes that deliver all they take.
-    pub filters_repeats: bool,
+    /// Whether retransmissions of data that is still in transit in the trunk are dropped. For lanes that deliver all
+    /// they take.
+    pub filters_retransmissions: bool,
 }
 
 impl ClassSettings {
@@ -137,7 +138,7 @@ impl ClassSettings {
             group,
             share: Share::default(),
             admission: None,
-            filters_repeats: true,
+            filters_retransmissions: true,
         }
     }
 }
@@ -158,75 +159,6 @@ pub enum Over {
     Refuse,
     /// It is in this class instead, whatever the bound of that one.
     Class(ClassId),
-}
-
-/// Lanes that classes share: so many connections with one congestion control and one DSCP.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LaneGroup {
-    /// The name both sites know it by.
-    pub name: Arc<str>,
-    /// Lanes in it; each flow keeps to one of them.
-    pub lanes: u8,
-}
-
-/// All that a transmitter is told.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TrunkPlan {
-    /// The classes, in the order in which they are tried; 1 to 16.
-    pub classes: Vec<ClassSettings>,
-    /// The groups of lanes; 1 to 32 lanes in all.
-    pub groups: Vec<LaneGroup>,
-}
-
-impl TrunkPlan {
-    /// Most classes.
-    pub const MOST_CLASSES: usize = 16;
-    /// Most lanes of all groups together.
-    pub const MOST_LANES: usize = 32;
-
-    /// Each class with lanes of its own, one each.
-    pub fn a_lane_each(mut classes: Vec<ClassSettings>) -> Self {
-        let groups =
-            classes.iter().map(|class| LaneGroup { name: Arc::clone(&class.name), lanes: 1 }).collect();
-        classes.iter_mut().enumerate().for_each(|(group, class)| class.group = group);
-        TrunkPlan { classes, groups }
-    }
-
-    /// The lanes of each group, by their ids.
-    pub fn lanes(&self, group: usize) -> std::ops::Range<u8> {
-        let before: u8 = self.groups[..group].iter().map(|group| group.lanes).sum();
-        before..before + self.groups[group].lanes
-    }
-
-    /// Lanes of all groups together.
-    pub fn lane_count(&self) -> usize {
-        self.groups.iter().map(|group| usize::from(group.lanes)).sum()
-    }
-
-    pub(crate) fn check(&self) {
-        let lanes = self.lane_count();
-        assert!(
-            (1..=Self::MOST_CLASSES).contains(&self.classes.len())
-                && (1..=Self::MOST_LANES).contains(&lanes)
-                && self.groups.iter().all(|group| group.lanes > 0)
-                && self.classes.iter().all(|class| class.group < self.groups.len())
-                && self.classes.iter().filter_map(|class| class.admission).all(|admission| {
-                    !matches!(admission.over, Over::Class(class) if class.index() >= self.classes.len())
-                }),
-            "no plan of a trunk: {self:?}"
-        );
-    }
-}
-
-/// The place of a lane in a transmitter: the lanes of the first group, then those of the second, and so on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LaneId(pub u8);
-
-impl LaneId {
-    /// The place as an index.
-    pub const fn index(self) -> usize {
-        self.0 as usize
-    }
 }
 
 /// Finds the class of a packet: the first whose rules match. Cost grows with the rules, never with flows.

@@ -6,8 +6,8 @@ use trunkline_packet::{FlowHasher, FlowKey};
 use trunkline_queue::FlowMap;
 use trunkline_units::{Instant, Rng, Seq};
 
-use crate::class::{ClassId, TrunkPlan};
 use crate::custody::Custody;
+use crate::{ClassId, TrunkPlan};
 
 pub(crate) type FlowTable = FlowMap<FlowKey, Flow>;
 
@@ -224,7 +224,7 @@ const fn bit(class: ClassId) -> u16 {
     1 << class.0
 }
 
-const _: () = assert!(TrunkPlan::MOST_CLASSES <= u16::BITS as usize);
+const _: () = assert!(TrunkPlan::MAX_CLASSES <= u16::BITS as usize);
 
 fn micros(now: Instant) -> u32 {
     (now.as_nanos() / 1000) as u32

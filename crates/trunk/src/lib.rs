@@ -18,6 +18,7 @@ pub mod frame;
 mod lane;
 mod path_loss;
 pub mod path_tail;
+mod plan;
 mod receiver;
 mod routes;
 mod rtt;
@@ -25,12 +26,12 @@ mod segment;
 mod transmitter;
 
 pub use class::{
-    AdmissionSettings, Behaviour, ClassId, ClassSettings, Classifier, DscpSet, LaneGroup, LaneId, Over,
-    Protocol, Rule, TrunkPlan,
+    AdmissionSettings, Behaviour, ClassId, ClassSettings, Classifier, DscpSet, Over, Protocol, Rule,
 };
 pub use edge_pacing::{EdgePacing, PacingMode};
 pub use lane::LaneSnapshot;
 pub use path_loss::PathLoss;
+pub use plan::{CongestionControl, LaneGroup, LaneId, TrunkPlan};
 pub use receiver::{Receiver, ReceiverStats, Refusal};
 pub use routes::{PeerId, RouteTable};
 pub use transmitter::{

@@ -68,7 +68,7 @@ fn packets_of_a_class_leave_in_the_order_they_came() {
 #[test]
 fn a_super_packet_that_fits_in_part_loses_whole_segments_from_its_end() {
     let mut classes = two_classes();
-    classes.classes[1].filters_repeats = false;
+    classes.classes[1].filters_retransmissions = false;
     let mut core = core(classes);
     assert_eq!(offer(&mut core, NOW, super_packet(7)), Offered::Queued(REST));
     assert_eq!(
@@ -111,13 +111,13 @@ fn a_reload_keeps_what_waits_in_classes_that_stay_and_counts_what_goes() {
 fn shared(first: Share, second: Share) -> TrunkPlan {
     let class = |name: &str, rules, share| ClassSettings {
         share,
-        filters_repeats: false,
+        filters_retransmissions: false,
         ..ClassSettings::new(name, rules, tail_drop(100_000), 0)
     };
-    TrunkPlan {
-        classes: vec![class("udp", vec![protocol(17)], first), class("rest", vec![], second)],
-        groups: vec![LaneGroup { name: "all".into(), lanes: 1 }],
-    }
+    TrunkPlan::new(
+        vec![class("udp", vec![protocol(17)], first), class("rest", vec![], second)],
+        vec![LaneGroup::new("all", 1)],
+    )
 }
 
 #[test]
@@ -164,10 +164,7 @@ fn a_ceiling_says_when_to_come_back() {
 
 #[test]
 fn a_flow_keeps_to_one_of_its_groups_lanes_and_flows_spread() {
-    let plan = TrunkPlan {
-        classes: vec![class("all", vec![], 10_000)],
-        groups: vec![LaneGroup { name: "all".into(), lanes: 4 }],
-    };
+    let plan = TrunkPlan::new(vec![class("all", vec![], 10_000)], vec![LaneGroup::new("all", 4)]);
     let mut core = core(plan);
     let mut flows_of = [0; 4];
     for port in 0..400 {

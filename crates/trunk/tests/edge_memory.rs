@@ -172,9 +172,9 @@ fn what_waits_for_a_lane_that_stays_down_expires_and_says_so() {
 /// Lanes and disciplines of a class may change: what it has counted stays counted.
 #[test]
 fn a_class_counts_on_whatever_a_reload_makes_of_it() {
-    let plan = |lanes: u8, queue: Settings, classes: &[&str]| TrunkPlan {
-        classes: classes.iter().map(|name| ClassSettings { queue, ..class(name, vec![], 50) }).collect(),
-        groups: vec![LaneGroup { name: "g".into(), lanes }],
+    let plan = |lanes: u8, queue: Settings, classes: &[&str]| {
+        let classes = classes.iter().map(|name| ClassSettings { queue, ..class(name, vec![], 50) });
+        TrunkPlan::new(classes.collect(), vec![LaneGroup::new("g", lanes)])
     };
     let mut core: Transmitter<Whole> = Transmitter::new(plan(4, tail_drop(50), &["all"]), 1024, 1);
     let mut before = core.report(at(0))[0].clone();

@@ -611,9 +611,10 @@ impl Daemon {
         sys::set_dscp(fd.as_fd(), group.dscp)?;
         let (sealer, opener) = keys.map(|keys| (keys.sealer, keys.opener)).unzip();
         let receiving = LaneRx::new(serial, Arc::clone(fd), opener)?;
-        let compressor = Compressor::new(plan::compression(&self.config, &group.name), self.seed);
+        let group = plan::lane_group(&self.config, group);
+        let compressor = Compressor::new(group.compression, self.seed);
         let mut sending = LaneTx::new(serial, Arc::clone(fd), sealer, compressor);
-        sending.follow_congestion_control(&plan::congestion_control(group));
+        sending.follow(&group);
         Ok(NewLane { peer: key.peer, group: Arc::clone(&key.group), place: key.place, sending, receiving })
     }
 

@@ -235,7 +235,7 @@ fn multiply(trunk: &mut TrunkSpec, times: u8) {
 /// Whether a gateway would take them.
 fn has_lanes_enough(trunk: &TrunkSpec) -> bool {
     let all: usize = trunk.lanes.values().map(|lanes| usize::from(*lanes)).sum();
-    trunk.lanes.values().all(|lanes| *lanes <= MOST_OF_A_CLASS) && all <= TrunkPlan::MOST_LANES
+    trunk.lanes.values().all(|lanes| *lanes <= MOST_OF_A_CLASS) && all <= TrunkPlan::MAX_LANES
 }
 
 /// One class of its own, if it has none.

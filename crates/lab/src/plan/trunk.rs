@@ -7,6 +7,7 @@ use indexmap::IndexMap;
 use trunkline_queue::Share;
 use trunkline_sim::gateway::DatagramLaneSettings;
 use trunkline_sim::{Lanes, NodeId, TrunkSettings};
+use trunkline_trunk::compress::Compression;
 use trunkline_trunk::{AdmissionSettings, ClassId, ClassSettings, LaneGroup, Over, TrunkPlan};
 
 use super::check::Check;
@@ -67,14 +68,13 @@ fn trunk(
         return None;
     }
     let sites = sites(context, at, spec, gateways)?;
-    let dscp = spec.dscp.unwrap_or(0);
     let (plan, tcp) = (plan?, tcp?);
     let lanes = match spec.carrier {
         Carrier::Tcp => Lanes::Tcp([Arc::clone(&tcp), Arc::clone(&tcp)]),
         Carrier::Datagrams => Lanes::Datagrams(DatagramLaneSettings { tcp: Arc::clone(&tcp), segment: 1500 }),
     };
     let nodes = sites.each_ref().map(|site| site.iter().map(|node| NodeId::nth(*node)).collect());
-    let settings = TrunkSettings { lanes, dscp, ..TrunkSettings::new(nodes, plan.clone(), (*tcp).clone()) };
+    let settings = TrunkSettings { lanes, ..TrunkSettings::new(nodes, plan.clone(), (*tcp).clone()) };
     let checked = settings.check();
     let holds = checked.is_ok();
     at.check(checked, |place| key(place, &plan, spec));
@@ -87,10 +87,7 @@ fn trunk(
         carrier: spec.carrier,
         plan,
         hosts,
-        compression: spec.compression,
-        edge_pacing: spec.edge_pacing,
         sealed: spec.sealed,
-        dscp,
     })
 }
 
@@ -174,20 +171,20 @@ fn plan(context: &Context<'_>, at: &At<'_>, spec: &TrunkSpec) -> Plan {
     for (name, class) in specs {
         let group = class.lane.as_deref().unwrap_or(name);
         groups.entry(group).or_insert_with(|| {
-            spec.lanes.get(group).map_or(1, |lanes| (*lanes).clamp(1, TrunkPlan::MOST_LANES as u8))
+            spec.lanes.get(group).map_or(1, |lanes| (*lanes).clamp(1, TrunkPlan::MAX_LANES as u8))
         });
     }
     for (group, lanes) in &spec.lanes {
         let at = at.key("lanes").key(group);
         if !groups.contains_key(group.as_str()) {
             at.report("no class is on these lanes", keys::listed(groups.keys().copied()));
-        } else if !(1..=TrunkPlan::MOST_LANES).contains(&usize::from(*lanes)) {
+        } else if !(1..=TrunkPlan::MAX_LANES).contains(&usize::from(*lanes)) {
             at.refuse("1 to 32");
         }
     }
     let at = at.key("classes");
-    if specs.len() > TrunkPlan::MOST_CLASSES {
-        at.report(format!("are {}", specs.len()), format!("up to {}", TrunkPlan::MOST_CLASSES));
+    if specs.len() > TrunkPlan::MAX_CLASSES {
+        at.report(format!("are {}", specs.len()), format!("up to {}", TrunkPlan::MAX_CLASSES));
         return (None, Vec::new());
     }
     let overs: Vec<&str> = specs.values().filter_map(|class| class.flows.as_ref()?.over.as_deref()).collect();
@@ -217,7 +214,7 @@ fn plan(context: &Context<'_>, at: &At<'_>, spec: &TrunkSpec) -> Plan {
                 priority: class.priority.unwrap_or(false),
             },
             admission: admission(&at, (name, class), specs),
-            filters_repeats: class.repeat_filter.unwrap_or(spec.carrier == Carrier::Tcp),
+            filters_retransmissions: class.repeat_filter.unwrap_or(spec.carrier == Carrier::Tcp),
             ..ClassSettings::new(
                 name,
                 rules,
@@ -227,8 +224,12 @@ fn plan(context: &Context<'_>, at: &At<'_>, spec: &TrunkSpec) -> Plan {
         });
         hosts.push(ends);
     }
-    let groups = groups.into_iter().map(|(name, lanes)| LaneGroup { name: name.into(), lanes });
-    (Some(TrunkPlan { classes, groups: groups.collect() }), hosts)
+    let groups = groups.into_iter().map(|(name, lanes)| LaneGroup {
+        dscp: spec.dscp.unwrap_or(0),
+        compression: if spec.compression { Compression::On } else { Compression::Off },
+        ..LaneGroup::new(name, lanes)
+    });
+    (Some(TrunkPlan { classes, groups: groups.collect(), edge_pacing: spec.edge_pacing }), hosts)
 }
 
 fn admission(
@@ -262,8 +263,9 @@ fn key(place: &str, plan: &TrunkPlan, spec: &TrunkSpec) -> String {
     if place.starts_with("lanes.") {
         return "tcp".to_owned();
     }
-    if place.starts_with("groups") {
-        return "lanes".to_owned();
+    if let Some(group) = place.strip_prefix("groups") {
+        let own = group.split_once("].").is_some_and(|(_, key)| key == "dscp");
+        return if own { "dscp" } else { "lanes" }.to_owned();
     }
     let numbered = place.strip_prefix("classes[").and_then(|rest| rest.split_once("]."));
     let Some((number, rest)) = numbered else { return place.to_owned() };
@@ -272,7 +274,7 @@ fn key(place: &str, plan: &TrunkPlan, spec: &TrunkSpec) -> String {
     let rest = match rest.split_once('.') {
         Some(("queue", rest)) => format!("queue.{}", queue::key(rest)),
         Some(("share", rest)) => rest.to_owned(),
-        _ if rest == "filters_repeats" => "repeat_filter".to_owned(),
+        _ if rest == "filters_retransmissions" => "repeat_filter".to_owned(),
         _ => rest.to_owned(),
     };
     format!("classes.{}.{rest}", class.name)

@@ -101,10 +101,7 @@ pub(crate) fn trunk(scenario: &Scenario, classes: Vec<ClassSettings>) -> Trunk {
         carrier: Carrier::Tcp,
         plan: TrunkPlan::a_lane_each(classes),
         hosts,
-        compression: false,
-        edge_pacing: false,
         sealed: false,
-        dscp: 0,
     }
 }
 

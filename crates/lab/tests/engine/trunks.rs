@@ -6,6 +6,7 @@ use trunkline_lab::scenario::{Carrier, Load};
 use trunkline_queue::{Settings as QueueSettings, TrunkSettings};
 use trunkline_sim::{Distribution, Impairments, LinkChange, LinkSettings, Loss, Pattern, Timing};
 use trunkline_tcp::Preset;
+use trunkline_trunk::compress::Compression;
 use trunkline_trunk::{AdmissionSettings, ClassSettings, LaneGroup, Over, Protocol, Rule, TrunkPlan};
 
 use crate::scene::{bulk, mbit, ms, of, run, scene, tail_drop, tcp, traffic, trunk, udp, within};
@@ -79,7 +80,7 @@ fn weights_share_a_lane_as_they_say() {
     classes[0].share.weight = 30;
     classes[1].share.weight = 70;
     let mut own = trunk(&scenario, classes.clone());
-    own.plan = TrunkPlan { classes, groups: vec![LaneGroup { name: "both".into(), lanes: 1 }] };
+    own.plan = TrunkPlan::new(classes, vec![LaneGroup::new("both", 1)]);
     // The rule names a host.
     own.hosts = vec![vec![[Some(2), None]], Vec::new()];
     scenario.trunks.push(own);
@@ -112,7 +113,7 @@ fn lanes_of_datagrams_repeat_nothing_and_lanes_of_tcp_do() {
     let voice = Load::Udp { data: 472, timing: Timing::Constant(mbit(0.2)) };
     scenario.traffic.push(traffic("voice", 0, voice));
     let mut class = ClassSettings::new("all", Vec::new(), tail_drop(200), 0);
-    class.filters_repeats = false;
+    class.filters_retransmissions = false;
     scenario.trunks.push(trunk(&scenario, vec![class]));
     let reliable = run(&scenario, 1);
     scenario.trunks[0].carrier = Carrier::Datagrams;
@@ -144,11 +145,11 @@ fn every_setting_of_a_trunk_has_an_effect() {
         assert_ne!(outcome.digest, plain.digest, "{:?}", other.trunks);
         outcome
     };
-    let compressed = other(|trunk| trunk.compression = true);
+    let compressed = other(|trunk| trunk.plan.groups[0].compression = Compression::On);
     assert!(of(&compressed, "edge.lane.overhead") < 0.99 && of(&plain, "edge.lane.overhead") > 1.0);
     let sealed = other(|trunk| trunk.sealed = true);
     assert!(of(&sealed, "edge.lane.overhead") > of(&plain, "edge.lane.overhead") + 0.0005);
-    let paced = other(|trunk| trunk.edge_pacing = true);
+    let paced = other(|trunk| trunk.plan.edge_pacing = true);
     assert!(of(&paced, "core.queue.packets.mean") < 0.5 * of(&plain, "core.queue.packets.mean"));
     let era = other(|trunk| trunk.tcp = Arc::new(Preset::Linux22.settings()));
     assert!(of(&era, "core.queue.packets.max") < of(&plain, "core.queue.packets.max"));
@@ -166,7 +167,7 @@ fn repeats_are_filtered_unless_a_class_says_otherwise() {
     let class = ClassSettings::new("all", Vec::new(), tail_drop(1000), 0);
     scenario.trunks.push(trunk(&scenario, vec![class]));
     let filtered = run(&scenario, 1);
-    scenario.trunks[0].plan.classes[0].filters_repeats = false;
+    scenario.trunks[0].plan.classes[0].filters_retransmissions = false;
     let carried = run(&scenario, 1);
     within(&carried, "edge.filtered", 0.0, 0.0);
     within(&filtered, "edge.filtered", 1.0, 1e4);

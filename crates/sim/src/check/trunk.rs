@@ -26,7 +26,6 @@ impl TrunkSettings {
                 ensure((68..=65_535).contains(&segment), "lanes.segment", segment, "68 to 65535 octets")?;
             }
         }
-        dscp(self.dscp)?;
         ensure((1..=1 << 24).contains(&self.flows), "flows", self.flows, "1 to 16777216")
     }
 
@@ -45,19 +44,20 @@ impl TrunkSettings {
 
     fn check_plan(&self, plan: &TrunkPlan) -> Checked {
         ensure(
-            (1..=TrunkPlan::MOST_CLASSES).contains(&plan.classes.len()),
+            (1..=TrunkPlan::MAX_CLASSES).contains(&plan.classes.len()),
             "classes",
             plan.classes.len(),
             "1 to 16",
         )?;
         ensure(
-            (1..=TrunkPlan::MOST_LANES).contains(&plan.lane_count()),
+            (1..=TrunkPlan::MAX_LANES).contains(&plan.lane_count()),
             "groups",
             plan.lane_count(),
             "1 to 32 lanes in all",
         )?;
         for (number, group) in plan.groups.iter().enumerate() {
             ensure(group.lanes > 0, &format!("groups[{number}].lanes"), group.lanes, "1 or more")?;
+            dscp(group.dscp).map_err(|error| error.within(&format!("groups[{number}]")))?;
         }
         for (number, class) in plan.classes.iter().enumerate() {
             self.check_class(plan, class).map_err(|error| error.within(&format!("classes[{number}]")))?;
@@ -74,7 +74,12 @@ impl TrunkSettings {
             let bits = rate.map_or(1, trunkline_units::Rate::bits_per_second);
             ensure(bits > 0, place, bits, "1 bit/s or more")?;
         }
-        let drops_only_copies = matches!(self.lanes, Lanes::Datagrams(_)) && class.filters_repeats;
-        ensure(!drops_only_copies, "filters_repeats", class.filters_repeats, "false on lanes of datagrams")
+        let drops_only_copies = matches!(self.lanes, Lanes::Datagrams(_)) && class.filters_retransmissions;
+        ensure(
+            !drops_only_copies,
+            "filters_retransmissions",
+            class.filters_retransmissions,
+            "false on lanes of datagrams",
+        )
     }
 }

@@ -121,7 +121,7 @@ impl DatagramLane {
     pub(super) fn pair(
         core: &mut Core,
         (nodes, near): ([NodeId; 2], u32),
-        (lane, dscp): (LaneId, u8),
+        (lane, dscp): (LaneId, [u8; 2]),
         settings: &DatagramLaneSettings,
     ) -> [Self; 2] {
         let far_port = PORT + u16::from(lane.0);
@@ -135,7 +135,7 @@ impl DatagramLane {
             DatagramLane {
                 lane,
                 node: here.0,
-                addressing: Addressing::new(protocol::UDP, address(here), address(there), dscp),
+                addressing: Addressing::new(protocol::UDP, address(here), address(there), dscp[side]),
                 settings: settings.clone(),
                 congestion: Congestion::new(&settings.tcp, settings.segment),
                 sent: VecDeque::new(),

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use trunkline_packet::{Headers, Offload, TcpFlags, protocol};
 use trunkline_tcp::Settings;
-use trunkline_trunk::compress::{Compression, CompressorStats};
+use trunkline_trunk::compress::CompressorStats;
 use trunkline_trunk::frame::FrameHead;
 use trunkline_trunk::{
     ClassId, ClassReport, EdgePacing, LaneId, LaneSnapshot, Offered, PacingMode, PeerId, Receiver,
@@ -48,16 +48,11 @@ pub enum Lanes {
 pub struct TrunkSettings {
     /// The nodes behind each gateway. Packets from those of one to those of the other go through the trunk.
     pub sites: [Vec<NodeId>; 2],
-    /// Classes and lanes of each direction; both have the same lanes.
+    /// Classes and lanes of each direction; both have the same lanes. Lanes of datagrams have neither header compression nor edge
+    /// pacing.
     pub plans: [TrunkPlan; 2],
     /// What carries them.
     pub lanes: Lanes,
-    /// DSCP of the lanes' packets.
-    pub dscp: u8,
-    /// Header compression; of lanes of datagrams there is none.
-    pub compression: Compression,
-    /// Whether each lane's pacing has a ceiling that keeps its queue at the edge.
-    pub edge_pacing: bool,
     /// Whether the octets of TLS records are added to what a TCP lane carries.
     pub sealed: bool,
     /// Flows that each side remembers.
@@ -65,20 +60,23 @@ pub struct TrunkSettings {
 }
 
 impl TrunkSettings {
-    /// A trunk over TCP lanes with the same TCP and plan on both sides, not sealed, without header compression and edge pacing: what the
-    /// founding papers describe, but for the retransmission filter, which the plan's classes may switch off.
+    /// A trunk over TCP lanes with the same TCP and plan on both sides, not sealed. With a plan whose groups are as
+    /// [`LaneGroup::new`](trunkline_trunk::LaneGroup::new) makes them, it is what the founding papers describe, but for the retransmission filter,
+    /// which the plan's classes may switch off.
     pub fn new(sites: [Vec<NodeId>; 2], plan: TrunkPlan, tcp: Settings) -> Self {
         let tcp = Arc::new(tcp);
         TrunkSettings {
             sites,
             plans: [plan.clone(), plan],
             lanes: Lanes::Tcp([tcp.clone(), tcp]),
-            dscp: 0,
-            compression: Compression::Off,
-            edge_pacing: false,
             sealed: false,
             flows: 1 << 12,
         }
+    }
+
+    /// DSCP of the packets of a lane in each direction.
+    fn dscp(&self, lane: LaneId) -> [u8; 2] {
+        self.plans.each_ref().map(|plan| plan.group_of(lane).0.dscp)
     }
 }
 
@@ -212,26 +210,20 @@ impl Trunks {
             let near = self.opened as u32 * 2;
             let nodes = [near, other(near)].map(|half| self.halves[half as usize].node);
             let lanes = settings.plans[0].lane_count() as u8;
-            for lane in 0..lanes {
+            for lane in (0..lanes).map(LaneId) {
+                let dscp = settings.dscp(lane);
                 match &settings.lanes {
                     Lanes::Tcp(tcp) => {
-                        let ends = tcp_lane::open(core, (nodes, near), (lane, settings.dscp), tcp);
+                        let ends = tcp_lane::open(core, (nodes, near), (lane, dscp), tcp);
                         for (side, end) in ends.into_iter().enumerate() {
-                            let tcp = TcpLane::new(
-                                end,
-                                LaneId(lane),
-                                settings,
-                                self.halves[near as usize + side].seed,
-                            );
-                            self.halves[near as usize + side].lanes.push(Carrier::Tcp(Box::new(tcp)));
+                            let own = &mut self.halves[near as usize + side];
+                            let tcp = TcpLane::new(end, lane, (settings, side), own.seed);
+                            own.lanes.push(Carrier::Tcp(Box::new(tcp)));
                         }
                     }
                     Lanes::Datagrams(datagrams) => {
-                        for (side, new) in
-                            DatagramLane::pair(core, (nodes, near), (LaneId(lane), settings.dscp), datagrams)
-                                .into_iter()
-                                .enumerate()
-                        {
+                        let ends = DatagramLane::pair(core, (nodes, near), (lane, dscp), datagrams);
+                        for (side, new) in ends.into_iter().enumerate() {
                             self.halves[near as usize + side].lanes.push(Carrier::Datagrams(Box::new(new)));
                         }
                     }
@@ -340,12 +332,13 @@ impl Trunks {
                 core.forget(end);
             }
         }
-        let ends = tcp_lane::open(core, (nodes, near), (lane as u8, settings.dscp), tcp);
+        let id = LaneId(lane as u8);
+        let ends = tcp_lane::open(core, (nodes, near), (id, settings.dscp(id)), tcp);
         for (side, end) in ends.into_iter().enumerate() {
             let own = &mut self.halves[near as usize + side];
-            own.core.handle_lane_lost(LaneId(lane as u8));
+            own.core.handle_lane_lost(id);
             if let Some(Carrier::Tcp(old)) = own.lanes.get_mut(lane as usize) {
-                old.reopen(end, settings);
+                old.reopen(end, (settings, side));
             }
         }
     }
@@ -362,7 +355,7 @@ impl Trunks {
 
     /// What a lane waited for has come: the end of a ceiling, or a timer of a lane of datagrams.
     pub(crate) fn run_timer(&mut self, core: &mut Core, index: u32) {
-        let (half, lane) = (index / TrunkPlan::MOST_LANES as u32, index % TrunkPlan::MOST_LANES as u32);
+        let (half, lane) = (index / TrunkPlan::MAX_LANES as u32, index % TrunkPlan::MAX_LANES as u32);
         let own = &mut self.halves[half as usize];
         if let Some(Carrier::Datagrams(datagrams)) = own.lanes.get_mut(lane as usize) {
             datagrams.handle_timeout(core);
@@ -446,7 +439,7 @@ fn prefix(node: NodeId) -> IpNet {
 
 /// The place in the agenda of a lane's timer.
 fn timer(half: u32, lane: LaneId) -> u32 {
-    half * TrunkPlan::MOST_LANES as u32 + u32::from(lane.0)
+    half * TrunkPlan::MAX_LANES as u32 + u32::from(lane.0)
 }
 
 /// When it was told something last, unless that was less than `gap` ago.

@@ -29,14 +29,14 @@ const PORT: u16 = 7_000;
 pub(super) fn open(
     core: &mut Core,
     (nodes, near): ([NodeId; 2], u32),
-    (lane, dscp): (u8, u8),
+    (lane, dscp): (LaneId, [u8; 2]),
     tcp: &[Arc<Settings>; 2],
 ) -> [ConnectionId; 2] {
-    let role = |half| Role::Lane { gateway: half, lane: u32::from(lane) };
+    let role = |half| Role::Lane { gateway: half, lane: u32::from(lane.0) };
     core.open(&Opening {
         client: nodes[0],
         server: nodes[1],
-        port: PORT + u16::from(lane),
+        port: PORT + u16::from(lane.0),
         dscp,
         settings: [&tcp[0], &tcp[1]],
         roles: [role(near), role(super::other(near))],
@@ -70,19 +70,26 @@ struct Past {
 }
 
 impl TcpLane {
-    pub(super) fn new(end: ConnectionId, lane: LaneId, settings: &TrunkSettings, seed: u64) -> Self {
+    /// The end at one side of a trunk.
+    pub(super) fn new(
+        end: ConnectionId,
+        lane: LaneId,
+        (settings, side): (&TrunkSettings, usize),
+        seed: u64,
+    ) -> Self {
+        let plan = &settings.plans[side];
         TcpLane {
             end,
             lane,
             seed,
-            stream: Stream::new(settings.compression, settings.sealed, seed),
+            stream: Stream::new(plan.group_of(lane).0.compression, settings.sealed, seed),
             decompressor: Decompressor::new(),
             written: 0,
             snapshot: LaneSnapshot::default(),
             depth: *LaneSnapshot::DEPTH.start(),
             refreshed: None,
             asked: None,
-            pacing: settings.edge_pacing.then(EdgePacing::default),
+            pacing: plan.edge_pacing.then(EdgePacing::default),
             frames: 0,
             past: Past::default(),
         }
@@ -95,7 +102,7 @@ impl TcpLane {
         self.past.tcp += core.connections[self.end.0 as usize].endpoint.stats();
     }
 
-    pub(super) fn reopen(&mut self, end: ConnectionId, settings: &TrunkSettings) {
+    pub(super) fn reopen(&mut self, end: ConnectionId, settings: (&TrunkSettings, usize)) {
         let (frames, past) = (self.frames, self.past);
         *self = TcpLane { frames, past, ..TcpLane::new(end, self.lane, settings, self.seed) };
     }

@@ -171,7 +171,7 @@ impl TransferSource {
             client: self.traffic.client,
             server: self.traffic.server,
             port: self.traffic.port,
-            dscp: self.traffic.dscp,
+            dscp: [self.traffic.dscp; 2],
             settings: [&self.traffic.tcp[0], &self.traffic.tcp[1]],
             roles: [Role::App(client), Role::App(server)],
         });

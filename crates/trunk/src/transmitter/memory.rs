@@ -6,7 +6,7 @@
 use trunkline_units::Instant;
 
 use super::{Packet, Transmitter};
-use crate::class::LaneId;
+use crate::LaneId;
 
 impl<P: Packet> Transmitter<P> {
     /// Memory of the packets that wait for a lane, bytes.

@@ -6,17 +6,16 @@ mod memory;
 mod past;
 mod report;
 
-use std::sync::Arc;
 
 use trunkline_packet::{FlowHasher, Headers, TcpFlags};
 use trunkline_queue::{FlowIndex, Item, Queue, Scheduler, Touched, Turn};
 use trunkline_units::Instant;
 
 use crate::admission::Admission;
-use crate::class::{Behaviour, ClassId, Classifier, LaneId, Over, TrunkPlan};
 use crate::flow::{self, Flow, FlowTable};
 use crate::lane::LaneSnapshot;
 use crate::segment::{Sacks, Segment};
+use crate::{Behaviour, ClassId, Classifier, LaneId, Over, TrunkPlan};
 use handed::Handed;
 use member::{Dropping, Entry, Member, Stretch};
 use past::Past;
@@ -120,7 +119,7 @@ impl<P: Packet> Transmitter<P> {
     /// If the plan has no class, a class without a group, or more than [`TrunkPlan`] allows.
     pub fn new(plan: TrunkPlan, flows: usize, seed: u64) -> Self {
         let mut transmitter = Transmitter {
-            plan: TrunkPlan { classes: Vec::new(), groups: Vec::new() },
+            plan: TrunkPlan::new(Vec::new(), Vec::new()),
             classifier: Classifier::default(),
             asks_behaviour: false,
             classes: Vec::new(),
@@ -181,7 +180,7 @@ impl<P: Packet> Transmitter<P> {
         if class != wanted {
             member.stats.moved += u64::from(packet.segments());
         }
-        let filters = self.plan.classes[class.index()].filters_repeats;
+        let filters = self.plan.classes[class.index()].filters_retransmissions;
         let mut stretch = segment.and_then(|segment| Stretch::of(&segment, packet.segments()));
         if let Some(flow) = self.flows.get_mut(index) {
             flow.member = member_index as u8;
@@ -381,7 +380,7 @@ impl<P: Packet> Transmitter<P> {
             *room = room.saturating_sub(bytes);
             if let (Some(stretch), Some(flow)) = (entry.segment, self.flows.get_mut(entry.flow)) {
                 flow.segment_left(now, stretch.seq, stretch.end);
-                if self.plan.classes[member.class].filters_repeats {
+                if self.plan.classes[member.class].filters_retransmissions {
                     state.handed.push(entry.flow, stretch.end);
                 }
             }
@@ -498,18 +497,6 @@ impl<P: Packet> Transmitter<P> {
     pub fn lane(&self, group: &str, number: u8) -> Option<LaneId> {
         let at = self.plan.groups.iter().position(|candidate| &*candidate.name == group)?;
         self.plan.lanes(at).nth(usize::from(number)).map(LaneId)
-    }
-
-    /// The group of a lane and its number in it.
-    pub fn group_of(&self, lane: LaneId) -> (&Arc<str>, u8) {
-        let mut first = 0;
-        for group in &self.plan.groups {
-            if lane.0 < first + group.lanes {
-                return (&group.name, lane.0 - first);
-            }
-            first += group.lanes;
-        }
-        unreachable!("a lane id comes from the plan: {lane:?} in {:?}", self.plan.groups)
     }
 }
 

@@ -12,7 +12,6 @@ use trunkline_sim::{
     TrunkSettings, UdpTraffic,
 };
 use trunkline_trunk::TrunkPlan;
-use trunkline_trunk::compress::Compression;
 use trunkline_trunk::path_tail::{Estimate, Limit};
 
 use super::EngineError;
@@ -200,9 +199,6 @@ impl Built {
             sites: trunk.sites.each_ref().map(|site| site.iter().map(|node| self.nodes[*node]).collect()),
             plans: [plan.clone(), plan],
             lanes,
-            dscp: trunk.dscp,
-            compression: if trunk.compression { Compression::On } else { Compression::Off },
-            edge_pacing: trunk.edge_pacing,
             sealed: trunk.sealed,
             // Both directions of each, and as many again that are over.
             flows: (flows * 4).clamp(1 << 12, 1 << 20),

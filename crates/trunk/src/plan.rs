@@ -1,0 +1,125 @@
+use std::sync::Arc;
+
+use crate::compress::Compression;
+use crate::{ClassSettings, Over};
+
+/// Who chooses the congestion control of a group's lanes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum CongestionControl {
+    /// Nobody after the connection was opened: a lane keeps the one it has then.
+    #[default]
+    AsOpened,
+    /// Each lane for itself: one that ignores losses if its path loses packets without being full, else the usual.
+    ByPath,
+    /// The plan, by this name.
+    Named(Arc<str>),
+}
+
+/// Lanes that classes share: a number of connections with the same settings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LaneGroup {
+    /// The name both sites know it by.
+    pub name: Arc<str>,
+    /// Lanes in it; each flow keeps to one of them.
+    pub lanes: u8,
+    /// The congestion control of each lane.
+    pub congestion_control: CongestionControl,
+    /// DSCP of the lanes' own packets, 0 to 63.
+    pub dscp: u8,
+    /// Whether the lanes compress headers.
+    pub compression: Compression,
+}
+
+impl LaneGroup {
+    /// A group of so many lanes with their connections' own congestion control, DSCP 0 and no header compression.
+    pub fn new(name: &str, lanes: u8) -> Self {
+        LaneGroup {
+            name: name.into(),
+            lanes,
+            congestion_control: CongestionControl::default(),
+            dscp: 0,
+            compression: Compression::Off,
+        }
+    }
+}
+
+/// The settings of one direction of a trunk.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TrunkPlan {
+    /// The classes, in the order in which they are tried; 1 to 16.
+    pub classes: Vec<ClassSettings>,
+    /// The groups of lanes; 1 to 32 lanes in all.
+    pub groups: Vec<LaneGroup>,
+    /// Whether a ceiling on each lane's pacing keeps its queue at the edge.
+    pub edge_pacing: bool,
+}
+
+impl TrunkPlan {
+    /// The maximum number of classes.
+    pub const MAX_CLASSES: usize = 16;
+    /// The maximum number of lanes of all groups together.
+    pub const MAX_LANES: usize = 32;
+
+    /// A plan without edge pacing.
+    pub const fn new(classes: Vec<ClassSettings>, groups: Vec<LaneGroup>) -> Self {
+        TrunkPlan { classes, groups, edge_pacing: false }
+    }
+
+    /// Each class with lanes of its own, one each.
+    pub fn a_lane_each(mut classes: Vec<ClassSettings>) -> Self {
+        let groups = classes.iter().map(|class| LaneGroup::new(&class.name, 1)).collect();
+        classes.iter_mut().enumerate().for_each(|(group, class)| class.group = group);
+        TrunkPlan::new(classes, groups)
+    }
+
+    /// The lanes of each group, by their ids.
+    pub fn lanes(&self, group: usize) -> std::ops::Range<u8> {
+        let before: u8 = self.groups[..group].iter().map(|group| group.lanes).sum();
+        before..before + self.groups[group].lanes
+    }
+
+    /// Lanes of all groups together.
+    pub fn lane_count(&self) -> usize {
+        self.groups.iter().map(|group| usize::from(group.lanes)).sum()
+    }
+
+    /// The group of a lane and its number in it.
+    ///
+    /// # Panics
+    /// If no group has the lane.
+    pub fn group_of(&self, lane: LaneId) -> (&LaneGroup, u8) {
+        let mut first = 0;
+        for group in &self.groups {
+            if lane.0 < first + group.lanes {
+                return (group, lane.0 - first);
+            }
+            first += group.lanes;
+        }
+        panic!("{lane:?} is in no group of {:?}", self.groups)
+    }
+
+    pub(crate) fn check(&self) {
+        let lanes = self.lane_count();
+        assert!(
+            (1..=Self::MAX_CLASSES).contains(&self.classes.len())
+                && (1..=Self::MAX_LANES).contains(&lanes)
+                && self.groups.iter().all(|group| group.lanes > 0)
+                && self.classes.iter().all(|class| class.group < self.groups.len())
+                && self.classes.iter().filter_map(|class| class.admission).all(|admission| {
+                    !matches!(admission.over, Over::Class(class) if class.index() >= self.classes.len())
+                }),
+            "no plan of a trunk: {self:?}"
+        );
+    }
+}
+
+/// The place of a lane in a transmitter: the lanes of the first group, then those of the second, and so on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LaneId(pub u8);
+
+impl LaneId {
+    /// The place as an index.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
