@@ -279,9 +279,9 @@ fn session() -> (SessionKeys, SessionKeys) {
     let hello = Hello {
         version: VERSION,
         encryption: Encryption::Tls,
-        shard: 0,
+        lane: 0,
         instance: 7,
-        class: "tcp".to_owned(),
+        lane_group: "tcp".to_owned(),
     };
     let mut ends = [
         dialer.dial(near, hello).expect("a handshake begins"),

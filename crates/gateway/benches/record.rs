@@ -41,9 +41,9 @@ fn session(cipher: Cipher) -> (SessionKeys, SessionKeys) {
     let hello = Hello {
         version: VERSION,
         encryption: Encryption::Tls,
-        shard: 0,
+        lane: 0,
         instance: 1,
-        class: "bench".to_owned(),
+        lane_group: "bench".to_owned(),
     };
     let dial = Dialer::new(&dialer, acceptor.public()).and_then(|dialer| dialer.dial(a, hello));
     let accept = Acceptor::new(&acceptor, Arc::new(|_| true)).and_then(|acceptor| acceptor.accept(b));

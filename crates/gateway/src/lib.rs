@@ -17,6 +17,7 @@ pub mod request;
 pub mod status;
 
 mod clock;
+mod encryption;
 mod lane_congestion;
 mod lane_rx;
 mod lane_tx;

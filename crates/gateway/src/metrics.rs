@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use trunkline_queue::Histogram;
 
-use crate::status::{Class, Lane, Peer, Status};
+use crate::status::{Class, EdgePacing, Lane, LaneState, Peer, Status};
 
 struct Page(String);
 
@@ -103,7 +103,9 @@ const CLASS_FAMILIES: &[Family<Class>] = &[
 ];
 
 const LANE_FAMILIES: &[Family<Lane>] = &[
-    ("trunkline_lane_up", "gauge", "1 while the lane is up.", |l| Some(f64::from(u8::from(l.state == "up")))),
+    ("trunkline_lane_up", "gauge", "1 while the lane is up.", |l| {
+        Some(f64::from(u8::from(l.state == LaneState::Up)))
+    }),
     ("trunkline_lane_established_total", "counter", "Times the lane came up.", |l| count(l.established)),
     ("trunkline_lane_cwnd_segments", "gauge", "Congestion window.", |l| Some(l.cwnd.into())),
     ("trunkline_lane_cwnd_bytes", "gauge", "Congestion window.", |l| {
@@ -126,7 +128,7 @@ const LANE_FAMILIES: &[Family<Lane>] = &[
         |l| Some(bytes_per_second(l.delivery_rate)),
     ),
     ("trunkline_lane_held", "gauge", "1 while a ceiling keeps its queue at the edge.", |l| {
-        Some(f64::from(u8::from(l.edge_pacing == "held")))
+        Some(f64::from(u8::from(l.edge_pacing == EdgePacing::Held)))
     }),
     ("trunkline_lane_pacing_rate_bytes_per_second", "gauge", "Rate it is paced to.", |l| {
         l.pacing_rate.map(bytes_per_second)
@@ -226,7 +228,7 @@ fn classes(page: &mut Page, status: &Status) {
         let labels = [
             ("peer", peer.name.as_str()),
             ("class", &class.name),
-            ("lanes", &class.lane_group),
+            ("lane_group", &class.lane_group),
             ("discipline", &class.discipline),
         ];
         page.sample("trunkline_class_info", &labels, 1);
@@ -270,8 +272,12 @@ fn for_lanes(status: &Status, mut each: impl FnMut(&[(&str, &str)], &Lane)) {
     for peer in &status.peers {
         for lane in &peer.lanes {
             let (shard, index) = (lane.shard.to_string(), lane.index.to_string());
-            let labels =
-                [("peer", peer.name.as_str()), ("lanes", &lane.group), ("shard", &shard), ("lane", &index)];
+            let labels = [
+                ("peer", peer.name.as_str()),
+                ("lane_group", &lane.lane_group),
+                ("shard", &shard),
+                ("lane", &index),
+            ];
             each(&labels, lane);
         }
     }
@@ -393,13 +399,13 @@ mod tests {
             drops: [("early".to_owned(), 7)].into(),
             ..Class::default()
         };
-        let lane = Lane { group: "tcp".to_owned(), queue_in_core_us: Some(1_500), ..Lane::default() };
+        let lane = Lane { lane_group: "tcp".to_owned(), queue_in_core_us: Some(1_500), ..Lane::default() };
         let page = prometheus(&status(class, lane));
         for line in [
             "trunkline_class_rtt_up_seconds{peer=\"b\",class=\"tcp\"} 0.045",
             "trunkline_class_bandwidth_bytes_per_second{peer=\"b\",class=\"tcp\"} 10000000",
             "trunkline_class_dropped_packets_total{peer=\"b\",class=\"tcp\",reason=\"early\"} 7",
-            "trunkline_lane_core_queue_seconds{peer=\"b\",lanes=\"tcp\",shard=\"0\",lane=\"0\"} 0.0015",
+            "trunkline_lane_core_queue_seconds{peer=\"b\",lane_group=\"tcp\",shard=\"0\",lane=\"0\"} 0.0015",
         ] {
             assert!(page.lines().any(|have| have == line), "{line}\n{page}");
         }

@@ -22,13 +22,13 @@ pub enum Refusal {
     /// The private key.
     #[error(transparent)]
     Key(KeyError),
-    /// The congestion control of a group of lanes.
+    /// The congestion control of a lane group.
     #[error(
-        "congestion control {name:?} of the lanes {group:?}: this kernel does not offer it; allowed: {offered}"
+        "congestion control {name:?} of lane group {lane_group:?}: this kernel does not offer it; allowed: {offered}"
     )]
     CongestionControl {
-        /// The group.
-        group: String,
+        /// The lane group.
+        lane_group: String,
         /// The name.
         name: String,
         /// What the kernel offers.
@@ -87,7 +87,7 @@ pub fn judge(config: &Config) -> Result<Accepted, Refusals> {
     }
 }
 
-/// Whether connections may have the congestion control of a group. Only trying tells: the kernel loads the module of
+/// Whether connections may have the congestion control of a lane group. Only trying tells: the kernel loads the module of
 /// one on its first use, for those who have `CAP_NET_ADMIN`, as the gateway has.
 fn congestion_control(group: &LaneGroupConfig) -> Result<(), Refusal> {
     let name = group.usual_congestion_control();
@@ -101,7 +101,7 @@ fn congestion_control(group: &LaneGroupConfig) -> Result<(), Refusal> {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
         Err(_) if !is_administrator() && has_module(name) => Ok(()),
         Err(_) => Err(Refusal::CongestionControl {
-            group: group.name.clone(),
+            lane_group: group.name.clone(),
             name: name.to_owned(),
             offered: offered().trim().replace(' ', ", "),
         }),

@@ -4,10 +4,13 @@
 //! counted in segments, as the network behind the trunk sees them, unless the name says `super`.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use trunkline_queue::{DropReason, Histogram, Stats};
 use trunkline_units::Instant;
+
+use crate::encryption::Encryption;
 
 /// The state of a daemon at one instant.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -91,8 +94,8 @@ pub struct Peer {
     pub endpoint: Option<String>,
     /// What lies behind it.
     pub routes: Vec<String>,
-    /// `tls` or `none`.
-    pub encryption: String,
+    /// What protects its data.
+    pub encryption: Encryption,
     /// What came from it.
     pub received: Received,
     /// The classes, in the order of the file.
@@ -100,7 +103,7 @@ pub struct Peer {
     /// What is known of flows, of all classes together.
     #[serde(default)]
     pub flow_table: FlowTable,
-    /// The lanes, by group and shard. Several classes may ride on one.
+    /// The lanes, by lane group and shard. Several classes may ride on one.
     #[serde(default)]
     pub lanes: Vec<Lane>,
     /// The busiest flows towards it, at most [`FLOWS`], those that have sent most first; empty unless asked for.
@@ -111,7 +114,7 @@ pub struct Peer {
 impl Peer {
     /// The lanes that `class` rides on.
     pub fn lanes_of(&self, class: &Class) -> impl Iterator<Item = &Lane> {
-        self.lanes.iter().filter(|lane| lane.group == class.lane_group)
+        self.lanes.iter().filter(|lane| lane.lane_group == class.lane_group)
     }
 }
 
@@ -141,7 +144,7 @@ pub struct Received {
 pub struct Class {
     /// Its name.
     pub name: String,
-    /// The group of lanes it rides on: [`Lane::group`].
+    /// The lane group it rides on: [`Lane::lane_group`].
     pub lane_group: String,
     /// The discipline of its edge queue, by the name it has in the file.
     pub discipline: String,
@@ -255,18 +258,59 @@ pub struct Sojourn {
     pub buckets: Vec<u64>,
 }
 
+/// How far the connection of a lane is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LaneState {
+    /// It carries packets.
+    Up,
+    /// This site dials the peer.
+    Dialling,
+    /// This site waits until it dials again.
+    Waiting,
+    /// This site waits for the peer to dial.
+    #[default]
+    Listening,
+}
+
+impl fmt::Display for LaneState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Up => "up",
+            Self::Dialling => "dialling",
+            Self::Waiting => "waiting",
+            Self::Listening => "listening",
+        })
+    }
+}
+
+/// What edge pacing does to a lane.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EdgePacing {
+    /// It is switched off, or the lane is down.
+    #[default]
+    Off,
+    /// It sets no ceiling.
+    Free,
+    /// A ceiling keeps the queue at the edge.
+    Held,
+    /// It sets no ceiling, because others keep a queue in the core.
+    Competing,
+}
+
 /// One lane.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Lane {
-    /// The group it belongs to: [`Class::lane_group`].
-    pub group: String,
-    /// Its place among the lanes of its group and shard, from 0.
+    /// The lane group it belongs to: [`Class::lane_group`].
+    pub lane_group: String,
+    /// Its place among the lanes of its lane group and shard, from 0.
     pub index: u16,
     /// Which shard it serves.
     pub shard: u16,
-    /// `up`, `dialling`, `waiting` (to dial again) or `listening` (for the peer to dial).
-    pub state: String,
+    /// How far its connection is.
+    pub state: LaneState,
     /// Seconds in this state.
     pub for_s: f64,
     /// The peer's address, while up.
@@ -309,9 +353,8 @@ pub struct Lane {
     pub delivery_rate: u64,
     /// Rate the kernel paces it to, or would where it does not pace, bit/s; `None` without bound.
     pub pacing_rate: Option<u64>,
-    /// What edge pacing does: `off`, `free` (no ceiling), `held` (a ceiling) or `competing` (none, because others keep a
-    /// queue in the core).
-    pub edge_pacing: String,
+    /// What edge pacing does.
+    pub edge_pacing: EdgePacing,
     /// Segments retransmitted: losses in the core.
     pub retransmits: u64,
     /// Segments sent.

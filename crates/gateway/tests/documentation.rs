@@ -1,4 +1,4 @@
-//! What the pages in docs/ say of keys, metrics and octets is what the code does.
+//! The code does what the pages in docs/ say of keys, metrics and bytes.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -165,8 +165,8 @@ fn every_reason_for_a_drop_is_documented_and_no_other() {
     assert_eq!(documented, DropReason::ALL.iter().map(|reason| reason.name()).collect());
 }
 
-/// The octets in backquotes in the row of a page's table that starts with `label`.
-fn octets(label: &str) -> Vec<u8> {
+/// The bytes in backquotes in the row of a page's table that starts with `label`.
+fn bytes(label: &str) -> Vec<u8> {
     let row = WIRE_FORMAT.lines().find(|line| line.starts_with(label)).expect("the row is there");
     let hex: Vec<u8> =
         row.rsplit('`').nth(1).unwrap_or_default().bytes().filter(u8::is_ascii_hexdigit).collect();
@@ -179,28 +179,28 @@ fn the_vectors_of_the_wire_format_are_what_is_sent() {
     let hello = Hello {
         version: 1,
         encryption: Encryption::Tls,
-        shard: 3,
+        lane: 3,
         instance: 0x0102_0304_0506_0708,
-        class: "bulk".to_owned(),
+        lane_group: "bulk".to_owned(),
     };
     let welcome = Hello {
         encryption: Encryption::None,
-        shard: 0,
+        lane: 0,
         instance: 0xfeed_0000_0000_0001,
-        class: "tcp".to_owned(),
+        lane_group: "tcp".to_owned(),
         ..hello.clone()
     };
-    let refusal = Refusal { reason: RefusalReason::UnknownClass, text: "no".to_owned() };
-    assert_eq!(octets("| Hello: TLS"), Message::Hello(hello).encode());
-    assert_eq!(octets("| Welcome: none"), Message::Welcome(welcome).encode());
-    assert_eq!(octets("| Refusal: unknown"), Message::Refusal(refusal).encode());
+    let refusal = Refusal { reason: RefusalReason::UnknownLaneGroup, text: "no".to_owned() };
+    assert_eq!(bytes("| Hello: TLS"), Message::Hello(hello).encode());
+    assert_eq!(bytes("| Welcome: none"), Message::Welcome(welcome).encode());
+    assert_eq!(bytes("| Refusal: unknown"), Message::Refusal(refusal).encode());
     for (label, len, expected) in [
         ("| complete packet of 84", 84, 3),
         ("| packet of 52", 52, 7),
         ("| TCP/IPv4 super-packet of 65", 65_000, 11),
     ] {
-        let octets = octets(label);
-        let decoded = trunkline_trunk::frame::Frame::decode(&octets).expect("a head").expect("all of it");
-        assert_eq!((decoded.0.content_len(), decoded.1, octets.len()), (len, expected, expected), "{label}");
+        let bytes = bytes(label);
+        let decoded = trunkline_trunk::frame::Frame::decode(&bytes).expect("a head").expect("all of it");
+        assert_eq!((decoded.0.content_len(), decoded.1, bytes.len()), (len, expected, expected), "{label}");
     }
 }

@@ -114,14 +114,14 @@ fn write_corpus() -> io::Result<()> {
     fs::write(directory("configuration").join("every-key"), everything)?;
     fs::write(directory("configuration").join("mistakes"), "nmae = 1\n[tun]\nmtu = 1\nmtu = 2\n[[peers]]\n")?;
 
-    let hello = |encryption, class: &str| Hello {
+    let hello = |encryption, lane_group: &str| Hello {
         version: VERSION,
         encryption,
-        shard: 3,
+        lane: 3,
         instance: 7,
-        class: class.to_owned(),
+        lane_group: lane_group.to_owned(),
     };
-    let refusal = Refusal { reason: RefusalReason::UnknownClass, text: "no such class".to_owned() };
+    let refusal = Refusal { reason: RefusalReason::UnknownLaneGroup, text: "no such group".to_owned() };
     fs::create_dir_all(directory("handshake_messages"))?;
     for (name, bytes) in [
         ("hello", Message::Hello(hello(Encryption::Tls, "bulk")).encode()),

@@ -125,7 +125,7 @@ fn shake(
         .run(|| TcpStream::connect((Plan::IPV4.t2_wan, 4600)))
         .map_err(|error| format!("connect: {error}"))?;
     stream.set_read_timeout(Some(Duration::from_secs(5))).map_err(|error| error.to_string())?;
-    let hello = Hello { version: VERSION, encryption, shard: 0, instance: 99, class: class.to_owned() };
+    let hello = Hello { version: VERSION, encryption, lane: 0, instance: 99, lane_group: class.to_owned() };
     let identity = Identity::new(secret).map_err(|error| error.to_string())?;
     let dialer = Dialer::new(&identity, peer).map_err(|error| error.to_string())?;
     let mut handshake: Handshake<TcpStream> =

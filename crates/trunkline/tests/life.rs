@@ -181,7 +181,7 @@ fn metrics_are_served_as_text_and_json() {
         "trunkline_class_packets_total{peer=\"t2\",class=\"tcp\"}",
         "trunkline_class_dropped_packets_total{peer=\"t2\",class=\"tcp\",reason=\"segment_limit\"}",
         "trunkline_class_sojourn_seconds_bucket{peer=\"t2\",class=\"tcp\",le=\"+Inf\"}",
-        "trunkline_lane_cwnd_segments{peer=\"t2\",lanes=\"tcp\",shard=\"0\",lane=\"0\"}",
+        "trunkline_lane_cwnd_segments{peer=\"t2\",lane_group=\"tcp\",shard=\"0\",lane=\"0\"}",
         "trunkline_lane_rtt_seconds",
         "trunkline_lane_retransmitted_segments_total",
         "trunkline_lane_unsent_bytes",

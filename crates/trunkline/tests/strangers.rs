@@ -148,8 +148,8 @@ fn rejected_keys_are_listed_and_summed_up() {
     for _ in 0..20 {
         let stream = scene.strangers.run(|| TcpStream::connect((ip(2, 1), 4600))).expect("a connection");
         stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a time-out");
-        let (class, encryption) = ("tcp".to_owned(), Encryption::Tls);
-        let hello = Hello { version: VERSION, encryption, shard: 0, instance: 1, class };
+        let (lane_group, encryption) = ("tcp".to_owned(), Encryption::Tls);
+        let hello = Hello { version: VERSION, encryption, lane: 0, instance: 1, lane_group };
         let dialer = Dialer::new(&identity, acceptor).expect("a dialer");
         let mut handshake = dialer.dial(stream, hello).expect("a handshake");
         assert!(handshake.advance().is_err(), "it is not let in");

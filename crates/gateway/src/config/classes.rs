@@ -9,7 +9,7 @@ use super::{
     AdmissionConfig, ClassConfig, LaneGroupConfig, LanesConfig, MAX_CLASSES, MAX_LANES_PER_GROUP, MAX_WEIGHT,
     Over, queue, rules, values,
 };
-use crate::handshake::is_class_name;
+use crate::handshake::is_lane_group_name;
 
 const NAME: &str = "1 to 32 of a-z 0-9 _ -";
 /// The word for refusing in `flows.over`, which therefore names no class.
@@ -138,7 +138,7 @@ fn draft(mut section: Section<'_>) -> Draft<'_> {
 }
 
 fn class_name(text: &str) -> Result<String, String> {
-    if is_class_name(text) { Ok(text.to_owned()) } else { Err(format!("{text:?} is no name")) }
+    if is_lane_group_name(text) { Ok(text.to_owned()) } else { Err(format!("{text:?} is no name")) }
 }
 
 fn rate(field: &Field<'_>) -> Option<Rate> {

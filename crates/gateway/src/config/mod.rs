@@ -28,6 +28,7 @@ use std::path::{Path, PathBuf};
 use ipnet::IpNet;
 use zeroize::Zeroizing;
 
+pub use crate::encryption::Encryption;
 pub use class::{AdmissionConfig, Behaviour, ClassConfig, LaneGroupConfig, Over, ProtocolMatch, RuleConfig};
 pub use error::{ConfigError, ConfigErrors, LoadError};
 pub use routing::{AUTO_TABLE, DefaultRouting, MAIN_TABLE, OnExit, RoutingTable};
@@ -104,26 +105,6 @@ pub enum PrivateKeySource {
     File(PathBuf),
     /// In the configuration file.
     Inline(SecretKey),
-}
-
-/// What protects the data of lanes. The handshake is always authenticated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Encryption {
-    /// TLS 1.3 records.
-    #[default]
-    Tls,
-    /// Nothing: data travels in clear.
-    None,
-}
-
-impl Encryption {
-    /// The word for it in a configuration file.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Tls => "tls",
-            Self::None => "none",
-        }
-    }
 }
 
 /// `[tun]`: the device user packets come from and go to.

@@ -87,7 +87,7 @@ impl Connection {
 
 /// What is set on a lane's socket before it connects, or once it is accepted.
 pub(super) struct SocketOptions<'a> {
-    /// The class's congestion control; `None` while the class is not known.
+    /// The congestion control of its lane group; `None` while the lane group is not known.
     pub(super) congestion_control: Option<&'a str>,
     /// The code point of its packets.
     pub(super) dscp: u8,

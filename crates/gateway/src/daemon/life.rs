@@ -27,7 +27,8 @@ use crate::keys::PublicKey;
 use crate::lane_rx::LaneRx;
 use crate::lane_tx::LaneTx;
 use crate::life::{
-    Declined, Dial, Failure, LaneKey, Made, Placed, Request, Serial, State, Wanted, WantedGroup, WantedPeer,
+    Declined, Dial, Failure, LaneKey, Made, Placed, Request, Serial, State, Wanted, WantedLaneGroup,
+    WantedPeer,
 };
 use crate::plan;
 use crate::record::SessionKeys;
@@ -56,9 +57,9 @@ impl Daemon {
 
     /// The lane as the log names it among those of its peer.
     fn lane_name(&self, key: &LaneKey) -> String {
-        match self.life.lane_count(&key.group) {
-            1 => key.group.to_string(),
-            _ => format!("{}/{}", key.group, self.life.number(key)),
+        match self.life.lane_count(&key.lane_group) {
+            1 => key.lane_group.to_string(),
+            _ => format!("{}/{}", key.lane_group, self.life.number(key)),
         }
     }
 
@@ -66,15 +67,15 @@ impl Daemon {
         format!("lane {} to {}", self.lane_name(key), self.peer_name(&key.peer))
     }
 
-    /// Has a lane for every peer, group, shard and place in it, keeping those that are up.
+    /// Has a lane for every peer, lane group, shard and place in it, keeping those that are up.
     pub(super) fn follow_lanes(&mut self) {
         let wanted = Wanted {
             peers: self.config.peers.iter().map(wanted_peer).collect(),
-            groups: self
+            lane_groups: self
                 .config
                 .lane_groups
                 .iter()
-                .map(|group| WantedGroup { name: group.name.as_str().into(), lanes: group.count })
+                .map(|group| WantedLaneGroup { name: group.name.as_str().into(), lanes: group.count })
                 .collect(),
         };
         let configured = |key: &PublicKey| wanted.peers.iter().any(|peer| peer.key == *key);
@@ -95,7 +96,8 @@ impl Daemon {
             }
         }
         for (serial, key) in self.life.up() {
-            let (Some(socket), Some(group)) = (self.lane_sockets.get(&serial), self.group_config(&key.group))
+            let (Some(socket), Some(group)) =
+                (self.lane_sockets.get(&serial), self.group_config(&key.lane_group))
             else {
                 continue;
             };
@@ -310,13 +312,13 @@ impl Daemon {
         let text = |error: &dyn std::fmt::Display| error.to_string();
         let key = &dialled.key;
         let peer = self.peer_config(&key.peer).ok_or("no such peer")?;
-        let group = self.group_config(&key.group).ok_or("no such group of lanes")?;
+        let group = self.group_config(&key.lane_group).ok_or("no such lane group")?;
         let hello = Hello {
             version: VERSION,
             encryption: peer.encryption,
-            shard: self.life.number(key),
+            lane: self.life.number(key),
             instance: self.instance,
-            class: key.group.to_string(),
+            lane_group: key.lane_group.to_string(),
         };
         let options = SocketOptions {
             congestion_control: Some(group.usual_congestion_control()),
@@ -530,19 +532,26 @@ impl Daemon {
             Err(Declined::Crossed) => {
                 (RefusalReason::NotWanted, "both sites dialled; the other connection stays".to_owned())
             }
-            Err(Declined::UnknownGroup) => {
+            Err(Declined::UnknownLaneGroup) => {
                 let known: Vec<&str> =
                     self.config.lane_groups.iter().map(|group| group.name.as_str()).collect();
-                let text = format!("{:?} names no lanes here; there are: {}", hello.class, known.join(", "));
+                let text = format!(
+                    "there is no lane group {:?} here; there are: {}",
+                    hello.lane_group,
+                    known.join(", ")
+                );
                 self.complain(peer, &text);
-                (RefusalReason::UnknownClass, text.chars().take(150).collect())
+                (RefusalReason::UnknownLaneGroup, text.chars().take(150).collect())
             }
             Err(Declined::UnknownNumber { lanes }) => {
                 let queues = self.config.tun.queues;
                 let text =
-                    format!("tun.queues is {queues} here, and {} has {lanes} lanes in all", hello.class);
-                self.complain(peer, &format!("it asks for lane {} of {}; {text}", hello.shard, hello.class));
-                (RefusalReason::UnknownShard, text)
+                    format!("tun.queues is {queues} here, and {} has {lanes} lanes in all", hello.lane_group);
+                self.complain(
+                    peer,
+                    &format!("it asks for lane {} of {}; {text}", hello.lane, hello.lane_group),
+                );
+                (RefusalReason::UnknownLane, text)
             }
         };
         handshake.refuse(reason, &text)
@@ -605,8 +614,8 @@ impl Daemon {
         keys: Option<SessionKeys>,
     ) -> io::Result<NewLane> {
         let group = self
-            .group_config(&key.group)
-            .ok_or_else(|| io::Error::other(format!("there are no lanes {} any more", key.group)))?;
+            .group_config(&key.lane_group)
+            .ok_or_else(|| io::Error::other(format!("there is no lane group {} any more", key.lane_group)))?;
         sys::set_congestion_control(fd.as_fd(), group.usual_congestion_control())?;
         sys::set_dscp(fd.as_fd(), group.dscp)?;
         let (sealer, opener) = keys.map(|keys| (keys.sealer, keys.opener)).unzip();
@@ -615,7 +624,8 @@ impl Daemon {
         let compressor = Compressor::new(group.compression, self.seed);
         let mut sending = LaneTx::new(serial, Arc::clone(fd), sealer, compressor);
         sending.follow(&group);
-        Ok(NewLane { peer: key.peer, group: Arc::clone(&key.group), place: key.place, sending, receiving })
+        let lane_group = Arc::clone(&key.lane_group);
+        Ok(NewLane { peer: key.peer, group: lane_group, place: key.place, sending, receiving })
     }
 
     /// Has the worker end a connection that was a lane.
@@ -673,7 +683,7 @@ fn wanted_peer(peer: &PeerConfig) -> WantedPeer {
 }
 
 fn request(hello: &Hello, peer: PublicKey) -> Request<'_> {
-    Request { peer, group: &hello.class, number: hello.shard, instance: hello.instance }
+    Request { peer, lane_group: &hello.lane_group, number: hello.lane, instance: hello.instance }
 }
 
 fn warn(line: Option<String>) {

@@ -15,7 +15,8 @@ use crate::keys::PublicKey;
 use crate::life::{LaneKey, Serial, State};
 use crate::rx::{LaneRxStats, RxReport};
 use crate::status::{
-    Class, FLOWS, Flow, FlowTable, Lane, LogStatus, Peer, Received, Sojourn, Status, Strangers, Tun,
+    Class, EdgePacing, FLOWS, Flow, FlowTable, Lane, LaneState, LogStatus, Peer, Received, Sojourn, Status,
+    Strangers, Tun,
 };
 use crate::tx::{LaneTxReport, PeerTxReport, TxReport};
 
@@ -131,7 +132,7 @@ impl Daemon {
             let mut lanes: Vec<_> = self.life.lanes_of(config.public_key).collect();
             // In the order of the file.
             let groups = &self.config.lane_groups;
-            lanes.sort_by_key(|(key, _)| groups.iter().position(|group| *group.name == *key.group));
+            lanes.sort_by_key(|(key, _)| groups.iter().position(|group| *group.name == *key.lane_group));
             let lanes = lanes
                 .into_iter()
                 .map(|(key, lane)| self.lane_status(key, lane, config.endpoint.is_some(), &reports));
@@ -140,7 +141,7 @@ impl Daemon {
                 public_key: config.public_key.to_string(),
                 endpoint: config.endpoint.as_ref().map(ToString::to_string),
                 routes: config.routes.iter().map(ToString::to_string).collect(),
-                encryption: config.encryption.as_str().to_owned(),
+                encryption: config.encryption,
                 received: total,
                 classes: classes.collect(),
                 flow_table,
@@ -232,9 +233,9 @@ impl Daemon {
         dials: bool,
         reports: &Reports<'_>,
     ) -> Lane {
-        let group = self.group_config(&key.group);
+        let group = self.group_config(&key.lane_group);
         let mut status = Lane {
-            group: key.group.to_string(),
+            lane_group: key.lane_group.to_string(),
             index: key.place.into(),
             shard: key.shard,
             dscp: group.map_or(0, |group| group.dscp),
@@ -245,21 +246,17 @@ impl Daemon {
             ..Lane::default()
         };
         let up = match &lane.state {
-            State::Waiting { .. } if dials => {
-                "waiting".clone_into(&mut status.state);
-                return status;
-            }
             State::Waiting { .. } => {
-                "listening".clone_into(&mut status.state);
+                status.state = if dials { LaneState::Waiting } else { LaneState::Listening };
                 return status;
             }
             State::Dialling { .. } => {
-                "dialling".clone_into(&mut status.state);
+                status.state = LaneState::Dialling;
                 return status;
             }
             State::Up(up) => up,
         };
-        "up".clone_into(&mut status.state);
+        status.state = LaneState::Up;
         status.remote = self.lane_sockets.get(&up.serial).map(|socket| socket.remote.to_string());
         status.dialled = up.dialled;
         if let Some(stats) = reports.lanes_received.get(&up.serial) {
@@ -273,13 +270,12 @@ impl Daemon {
             if let Some(chosen) = stats.chosen {
                 chosen.clone_into(&mut status.congestion_control);
             }
-            match stats.pacing {
-                None => "off",
-                Some(PacingMode::Free) => "free",
-                Some(PacingMode::Held) => "held",
-                Some(PacingMode::Competing) => "competing",
-            }
-            .clone_into(&mut status.edge_pacing);
+            status.edge_pacing = match stats.pacing {
+                None => EdgePacing::Off,
+                Some(PacingMode::Free) => EdgePacing::Free,
+                Some(PacingMode::Held) => EdgePacing::Held,
+                Some(PacingMode::Competing) => EdgePacing::Competing,
+            };
             status.bytes_sent = stats.bytes;
             status.compressed = stats.compression.compressed;
             status.uncompressed = stats.compression.uncompressed();

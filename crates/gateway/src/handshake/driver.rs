@@ -14,7 +14,7 @@ use super::input::RecordReader;
 use super::message::{Hello, Message, MessageError, Refusal, RefusalReason, VERSION};
 use super::tls::{self, ALPN, Stranger};
 use super::{Established, Progress};
-use crate::config::Encryption;
+use crate::encryption::Encryption;
 use crate::keys::PublicKey;
 use crate::record::{KeySchedule, Opened, RecordError, SessionKeys};
 
@@ -260,8 +260,8 @@ impl<S: Read + Write> Handshake<S> {
             let (ours, theirs) = (ours.encryption, theirs.encryption);
             return Err(HandshakeError::EncryptionMismatch { ours, theirs });
         }
-        if (&theirs.class, theirs.shard) != (&ours.class, ours.shard) {
-            return Err(HandshakeError::WrongAnswer { class: theirs.class, shard: theirs.shard });
+        if (&theirs.lane_group, theirs.lane) != (&ours.lane_group, ours.lane) {
+            return Err(HandshakeError::WrongAnswer { lane_group: theirs.lane_group, lane: theirs.lane });
         }
         self.stage = Stage::Finish(secured, theirs);
         Ok(None)

@@ -3,7 +3,7 @@
 use std::io;
 
 use super::message::{MessageError, Refusal};
-use crate::config::Encryption;
+use crate::encryption::Encryption;
 use crate::keys::PublicKey;
 use crate::record::RecordError;
 
@@ -54,7 +54,7 @@ pub enum HandshakeError {
     #[error("the other end does not speak trunkline/1")]
     NoProtocol,
     /// The other end sends more than a handshake takes.
-    #[error("more than {limit} octets of handshake")]
+    #[error("more than {limit} bytes of handshake")]
     TooMuch {
         /// The most that is read.
         limit: usize,
@@ -66,12 +66,12 @@ pub enum HandshakeError {
     #[error("greeting: {0}")]
     Message(#[from] MessageError),
     /// The answer is to another greeting than ours.
-    #[error("the answer is for class {class:?} shard {shard}, which we did not ask for")]
+    #[error("the answer is for lane {lane} of lane group {lane_group:?}, which we did not ask for")]
     WrongAnswer {
-        /// The class in the answer.
-        class: String,
-        /// The shard in the answer.
-        shard: u16,
+        /// The lane group in the answer.
+        lane_group: String,
+        /// The number of the lane in the answer.
+        lane: u16,
     },
 
     /// The peer does not know us: our public key is missing in its configuration.

@@ -5,14 +5,14 @@
 //!
 //! ```text
 //! Hello, Welcome                           Refusal
-//! offset  octets                           offset  octets
+//! offset   bytes                           offset   bytes
 //!      0       1  kind: 1 or 2                  0       1  kind: 3
 //!      1       2  version: 1                    1       2  version of the sender
 //!      3       1  encryption: 0 none, 1 TLS     3       1  reason
-//!      4       2  shard                         4       1  n: octets of text, at most 200
+//!      4       2  lane                          4       1  n: bytes of text, at most 200
 //!      6       8  instance                      5       n  text: UTF-8 without control characters
-//!     14       1  n: octets of class, 1 to 32
-//!     15       n  class: a-z 0-9 _ -
+//!     14       1  n: bytes of lane group, 1 to 32
+//!     15       n  lane group: a-z 0-9 _ -
 //! ```
 //!
 //! Nothing may follow. What stands behind the version in a `Hello` may differ in other versions; a `Refusal`
@@ -20,13 +20,13 @@
 
 use std::fmt;
 
-use crate::config::Encryption;
+use crate::encryption::Encryption;
 
 /// The version of the protocol this code speaks.
 pub const VERSION: u16 = 1;
-/// Most octets of a class's name.
-pub const MAX_CLASS_BYTES: usize = 32;
-/// Most octets of a refusal's text.
+/// The maximum length of a lane group's name, in bytes.
+pub const MAX_LANE_GROUP_BYTES: usize = 32;
+/// The maximum length of a refusal's text, in bytes.
 pub const MAX_TEXT_BYTES: usize = 200;
 
 const KIND_HELLO: u8 = 1;
@@ -40,12 +40,12 @@ pub struct Hello {
     pub version: u16,
     /// What shall protect the lane's data; both ends must say the same.
     pub encryption: Encryption,
-    /// Which of the lanes of this class between the two sites.
-    pub shard: u16,
+    /// The number of the lane in its lane group, over all shards.
+    pub lane: u16,
     /// A number drawn when the process started, by which a restarted peer is told from a second connection.
     pub instance: u64,
-    /// The class of traffic the lane carries.
-    pub class: String,
+    /// The lane group that the lane belongs to.
+    pub lane_group: String,
 }
 
 /// Why a lane is declined, and a few words about it.
@@ -72,12 +72,12 @@ pub enum RefusalReason {
     /// The acceptor does not speak the dialer's version.
     #[error("unsupported version")]
     UnsupportedVersion,
-    /// The acceptor has no such class.
-    #[error("unknown class")]
-    UnknownClass,
-    /// The acceptor has fewer shards.
-    #[error("unknown shard")]
-    UnknownShard,
+    /// The acceptor has no such lane group.
+    #[error("unknown lane group")]
+    UnknownLaneGroup,
+    /// The acceptor has fewer lanes in this lane group.
+    #[error("unknown lane")]
+    UnknownLane,
     /// The two ends are configured for different encryption.
     #[error("encryption mismatch")]
     EncryptionMismatch,
@@ -99,8 +99,8 @@ impl RefusalReason {
     const fn code(self) -> u8 {
         match self {
             Self::UnsupportedVersion => 1,
-            Self::UnknownClass => 2,
-            Self::UnknownShard => 3,
+            Self::UnknownLaneGroup => 2,
+            Self::UnknownLane => 3,
             Self::EncryptionMismatch => 4,
             Self::TooManyLanes => 5,
             Self::NotWanted => 6,
@@ -112,8 +112,8 @@ impl RefusalReason {
     const fn from_code(code: u8) -> Self {
         match code {
             1 => Self::UnsupportedVersion,
-            2 => Self::UnknownClass,
-            3 => Self::UnknownShard,
+            2 => Self::UnknownLaneGroup,
+            3 => Self::UnknownLane,
             4 => Self::EncryptionMismatch,
             5 => Self::TooManyLanes,
             6 => Self::NotWanted,
@@ -127,17 +127,17 @@ impl RefusalReason {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MessageError {
     /// It ends too early.
-    #[error("truncated: {have} octets where {need} are needed")]
+    #[error("truncated: {have} bytes where {need} are needed")]
     Truncated {
-        /// Octets needed.
+        /// Bytes needed.
         need: usize,
-        /// Octets there.
+        /// Bytes there.
         have: usize,
     },
     /// Something follows it.
-    #[error("{extra} octets too many")]
+    #[error("{extra} bytes too many")]
     Trailing {
-        /// Octets behind its end.
+        /// Bytes behind its end.
         extra: usize,
     },
     /// It is of a kind that does not exist.
@@ -155,9 +155,9 @@ pub enum MessageError {
     /// The encryption is none of those that exist.
     #[error("unknown encryption {0}")]
     UnknownEncryption(u8),
-    /// The class is no name.
-    #[error("the class is not 1 to {MAX_CLASS_BYTES} of a-z 0-9 _ -")]
-    ClassName,
+    /// The lane group is no name.
+    #[error("the lane group is not 1 to {MAX_LANE_GROUP_BYTES} of a-z 0-9 _ -")]
+    LaneGroupName,
     /// The text of a refusal is too long, no UTF-8, or has control characters.
     #[error("the text of the refusal is malformed")]
     Text,
@@ -184,40 +184,39 @@ impl Message {
         }
     }
 
-    /// The message as octets. A refusal's text is cut to what may be sent; a class's name is
-    /// [`Config`](crate::config::Config)'s to check.
+    /// The message as bytes. A refusal's text is cut to what may be sent; the caller checks the name of a lane group.
     pub fn encode(&self) -> Vec<u8> {
-        let mut octets = vec![self.kind()];
+        let mut bytes = vec![self.kind()];
         match self {
             Self::Hello(hello) | Self::Welcome(hello) => {
-                octets.extend(hello.version.to_be_bytes());
-                octets.push(match hello.encryption {
+                bytes.extend(hello.version.to_be_bytes());
+                bytes.push(match hello.encryption {
                     Encryption::None => 0,
                     Encryption::Tls => 1,
                 });
-                octets.extend(hello.shard.to_be_bytes());
-                octets.extend(hello.instance.to_be_bytes());
-                octets.push(hello.class.len() as u8);
-                octets.extend(hello.class.as_bytes());
+                bytes.extend(hello.lane.to_be_bytes());
+                bytes.extend(hello.instance.to_be_bytes());
+                bytes.push(hello.lane_group.len() as u8);
+                bytes.extend(hello.lane_group.as_bytes());
             }
             Self::Refusal(refusal) => {
                 let text = printable(&refusal.text);
-                octets.extend(VERSION.to_be_bytes());
-                octets.push(refusal.reason.code());
-                octets.push(text.len() as u8);
-                octets.extend(text.as_bytes());
+                bytes.extend(VERSION.to_be_bytes());
+                bytes.push(refusal.reason.code());
+                bytes.push(text.len() as u8);
+                bytes.extend(text.as_bytes());
             }
         }
-        octets
+        bytes
     }
 
-    /// The message that these octets are, no more and no less.
+    /// The message that these bytes are, no more and no less.
     ///
     /// # Errors
     /// What is wrong with them.
-    pub fn decode(octets: &[u8]) -> Result<Self, MessageError> {
-        let mut cursor = Cursor { rest: octets, taken: 0 };
-        let kind = cursor.octet()?;
+    pub fn decode(bytes: &[u8]) -> Result<Self, MessageError> {
+        let mut cursor = Cursor { rest: bytes, taken: 0 };
+        let kind = cursor.byte()?;
         if !(KIND_HELLO..=KIND_REFUSAL).contains(&kind) {
             return Err(MessageError::UnknownKind(kind));
         }
@@ -240,25 +239,25 @@ impl Message {
 
 impl Hello {
     fn decode(version: u16, cursor: &mut Cursor<'_>) -> Result<Self, MessageError> {
-        let encryption = match cursor.octet()? {
+        let encryption = match cursor.byte()? {
             0 => Encryption::None,
             1 => Encryption::Tls,
             other => return Err(MessageError::UnknownEncryption(other)),
         };
-        let shard = u16::from_be_bytes(cursor.array()?);
+        let lane = u16::from_be_bytes(cursor.array()?);
         let instance = u64::from_be_bytes(cursor.array()?);
-        let len = usize::from(cursor.octet()?);
-        let class = cursor.take(len)?;
-        let class = std::str::from_utf8(class).ok().filter(|name| is_class_name(name));
-        let class = class.ok_or(MessageError::ClassName)?.to_owned();
-        Ok(Self { version, encryption, shard, instance, class })
+        let len = usize::from(cursor.byte()?);
+        let lane_group = cursor.take(len)?;
+        let lane_group = std::str::from_utf8(lane_group).ok().filter(|name| is_lane_group_name(name));
+        let lane_group = lane_group.ok_or(MessageError::LaneGroupName)?.to_owned();
+        Ok(Self { version, encryption, lane, instance, lane_group })
     }
 }
 
 impl Refusal {
     fn decode(cursor: &mut Cursor<'_>) -> Result<Self, MessageError> {
-        let reason = RefusalReason::from_code(cursor.octet()?);
-        let len = usize::from(cursor.octet()?);
+        let reason = RefusalReason::from_code(cursor.byte()?);
+        let len = usize::from(cursor.byte()?);
         let text = cursor.take(len)?;
         let text = std::str::from_utf8(text).map_err(|_| MessageError::Text)?;
         if len > MAX_TEXT_BYTES || text.chars().any(char::is_control) {
@@ -268,9 +267,9 @@ impl Refusal {
     }
 }
 
-/// Whether a class may have this name.
-pub(crate) fn is_class_name(name: &str) -> bool {
-    (1..=MAX_CLASS_BYTES).contains(&name.len())
+/// Whether a lane group may have this name.
+pub(crate) fn is_lane_group_name(name: &str) -> bool {
+    (1..=MAX_LANE_GROUP_BYTES).contains(&name.len())
         && name.bytes().all(|c| matches!(c, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-'))
 }
 
@@ -286,7 +285,7 @@ fn printable(text: &str) -> String {
     cut
 }
 
-/// Octets still to be read.
+/// Bytes still to be read.
 struct Cursor<'a> {
     rest: &'a [u8],
     taken: usize,
@@ -309,8 +308,8 @@ impl<'a> Cursor<'a> {
         Ok(array)
     }
 
-    fn octet(&mut self) -> Result<u8, MessageError> {
-        self.array().map(|[octet]| octet)
+    fn byte(&mut self) -> Result<u8, MessageError> {
+        self.array().map(|[byte]| byte)
     }
 }
 
@@ -322,39 +321,39 @@ mod tests {
         Hello {
             version: VERSION,
             encryption: Encryption::Tls,
-            shard: 3,
+            lane: 3,
             instance: 0x0102_0304_0506_0708,
-            class: "bulk".to_owned(),
+            lane_group: "bulk".to_owned(),
         }
     }
 
     #[test]
-    fn a_hello_is_the_octets_of_the_specification() {
-        let octets = [1, 0, 1, 1, 0, 3, 1, 2, 3, 4, 5, 6, 7, 8, 4, b'b', b'u', b'l', b'k'];
-        assert_eq!(Message::Hello(hello()).encode(), octets);
-        assert_eq!(Message::decode(&octets), Ok(Message::Hello(hello())));
+    fn a_hello_is_the_bytes_of_the_specification() {
+        let bytes = [1, 0, 1, 1, 0, 3, 1, 2, 3, 4, 5, 6, 7, 8, 4, b'b', b'u', b'l', b'k'];
+        assert_eq!(Message::Hello(hello()).encode(), bytes);
+        assert_eq!(Message::decode(&bytes), Ok(Message::Hello(hello())));
     }
 
     #[test]
-    fn a_welcome_is_the_octets_of_the_specification() {
+    fn a_welcome_is_the_bytes_of_the_specification() {
         let welcome = Message::Welcome(Hello {
             version: VERSION,
             encryption: Encryption::None,
-            shard: 0,
+            lane: 0,
             instance: 0xfeed_0000_0000_0001,
-            class: "tcp".to_owned(),
+            lane_group: "tcp".to_owned(),
         });
-        let octets = [2, 0, 1, 0, 0, 0, 0xfe, 0xed, 0, 0, 0, 0, 0, 1, 3, b't', b'c', b'p'];
-        assert_eq!(welcome.encode(), octets);
-        assert_eq!(Message::decode(&octets), Ok(welcome));
+        let bytes = [2, 0, 1, 0, 0, 0, 0xfe, 0xed, 0, 0, 0, 0, 0, 1, 3, b't', b'c', b'p'];
+        assert_eq!(welcome.encode(), bytes);
+        assert_eq!(Message::decode(&bytes), Ok(welcome));
     }
 
     #[test]
-    fn a_refusal_is_the_octets_of_the_specification() {
-        let refusal = Refusal { reason: RefusalReason::UnknownClass, text: "no".to_owned() };
-        let octets = [3, 0, 1, 2, 2, b'n', b'o'];
-        assert_eq!(Message::Refusal(refusal.clone()).encode(), octets);
-        assert_eq!(Message::decode(&octets), Ok(Message::Refusal(refusal)));
+    fn a_refusal_is_the_bytes_of_the_specification() {
+        let refusal = Refusal { reason: RefusalReason::UnknownLaneGroup, text: "no".to_owned() };
+        let bytes = [3, 0, 1, 2, 2, b'n', b'o'];
+        assert_eq!(Message::Refusal(refusal.clone()).encode(), bytes);
+        assert_eq!(Message::decode(&bytes), Ok(Message::Refusal(refusal)));
     }
 
     #[test]
@@ -375,22 +374,22 @@ mod tests {
     fn every_prefix_is_truncated_and_every_extension_trailing() {
         let refusal = Refusal { reason: RefusalReason::NotWanted, text: "one is enough".to_owned() };
         for message in [Message::Hello(hello()), Message::Refusal(refusal)] {
-            let mut octets = message.encode();
-            for len in 0..octets.len() {
-                let error = Message::decode(&octets[..len]).unwrap_err();
+            let mut bytes = message.encode();
+            for len in 0..bytes.len() {
+                let error = Message::decode(&bytes[..len]).unwrap_err();
                 assert!(matches!(error, MessageError::Truncated { have, need } if have == len && need > len));
             }
-            octets.push(0);
-            assert_eq!(Message::decode(&octets), Err(MessageError::Trailing { extra: 1 }));
+            bytes.push(0);
+            assert_eq!(Message::decode(&bytes), Err(MessageError::Trailing { extra: 1 }));
         }
     }
 
     #[test]
     fn another_version_is_named_whatever_follows_it() {
         assert_eq!(Message::decode(&[1, 0, 2]), Err(MessageError::UnknownVersion { theirs: 2 }));
-        let mut octets = Message::Hello(hello()).encode();
-        octets[1..3].copy_from_slice(&9u16.to_be_bytes());
-        assert_eq!(Message::decode(&octets), Err(MessageError::UnknownVersion { theirs: 9 }));
+        let mut bytes = Message::Hello(hello()).encode();
+        bytes[1..3].copy_from_slice(&9u16.to_be_bytes());
+        assert_eq!(Message::decode(&bytes), Err(MessageError::UnknownVersion { theirs: 9 }));
     }
 
     #[test]
@@ -404,19 +403,19 @@ mod tests {
     fn wrong_fields_have_names() {
         assert_eq!(Message::decode(&[0, 0, 1]), Err(MessageError::UnknownKind(0)));
         assert_eq!(Message::decode(&[4, 0, 1]), Err(MessageError::UnknownKind(4)));
-        let octets = Message::Hello(hello()).encode();
+        let bytes = Message::Hello(hello()).encode();
         let with = |offset: usize, value: u8| {
-            let mut octets = octets.clone();
-            octets[offset] = value;
-            Message::decode(&octets).unwrap_err()
+            let mut bytes = bytes.clone();
+            bytes[offset] = value;
+            Message::decode(&bytes).unwrap_err()
         };
         assert_eq!(with(3, 2), MessageError::UnknownEncryption(2));
-        assert_eq!(with(15, b'B'), MessageError::ClassName);
-        assert_eq!(with(15, 0xff), MessageError::ClassName);
-        let long = Message::Hello(Hello { class: "x".repeat(33), ..hello() }).encode();
-        assert_eq!(Message::decode(&long), Err(MessageError::ClassName));
-        let empty = Message::Hello(Hello { class: String::new(), ..hello() }).encode();
-        assert_eq!(Message::decode(&empty), Err(MessageError::ClassName));
+        assert_eq!(with(15, b'B'), MessageError::LaneGroupName);
+        assert_eq!(with(15, 0xff), MessageError::LaneGroupName);
+        let long = Message::Hello(Hello { lane_group: "x".repeat(33), ..hello() }).encode();
+        assert_eq!(Message::decode(&long), Err(MessageError::LaneGroupName));
+        let empty = Message::Hello(Hello { lane_group: String::new(), ..hello() }).encode();
+        assert_eq!(Message::decode(&empty), Err(MessageError::LaneGroupName));
         assert_eq!(Message::decode(&[3, 0, 1, 1, 1, b'\n']), Err(MessageError::Text));
         assert_eq!(Message::decode(&[3, 0, 1, 1, 1, 0xff]), Err(MessageError::Text));
     }
@@ -430,18 +429,18 @@ mod tests {
     }
 
     #[test]
-    fn no_octets_make_the_decoder_panic() {
+    fn no_bytes_make_the_decoder_panic() {
         let mut state = 1u64;
         for _ in 0..20_000 {
-            let mut octets = Message::Hello(hello()).encode();
+            let mut bytes = Message::Hello(hello()).encode();
             for _ in 0..3 {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                let at = (state >> 33) as usize % octets.len();
-                octets[at] = (state >> 24) as u8;
+                let at = (state >> 33) as usize % bytes.len();
+                bytes[at] = (state >> 24) as u8;
             }
-            octets.truncate((state >> 40) as usize % (octets.len() + 1));
-            if let Ok(message) = Message::decode(&octets) {
-                assert_eq!(message.encode(), octets);
+            bytes.truncate((state >> 40) as usize % (bytes.len() + 1));
+            if let Ok(message) = Message::decode(&bytes) {
+                assert_eq!(message.encode(), bytes);
             }
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! 1. **TLS 1.3** with raw public keys both ways proves both sites' Ed25519 keys to each other.
 //! 2. **Greetings**, the first record of data each way: the dialer's [`Hello`], and the acceptor's welcome or
-//!    [`Refusal`]. They are protected by TLS whatever the lane's [`Encryption`](crate::config::Encryption)
+//!    [`Refusal`]. They are protected by TLS whatever the lane's [encryption](Hello::encryption)
 //!    will be, and both must name the same, so nobody on the path can talk two sites into clear text.
 //! 3. What is left is an [`Established`] connection: the stream, and the keys for [`crate::record`] or, where
 //!    both sites say `encryption = "none"`, no keys.
@@ -30,9 +30,9 @@ use rustls::{ClientConfig, ServerConfig};
 
 pub use driver::Handshake;
 pub use error::{Fault, HandshakeError};
-pub(crate) use message::is_class_name;
+pub(crate) use message::is_lane_group_name;
 pub use message::{
-    Hello, MAX_CLASS_BYTES, MAX_TEXT_BYTES, Message, MessageError, Refusal, RefusalReason, VERSION,
+    Hello, MAX_LANE_GROUP_BYTES, MAX_TEXT_BYTES, Message, MessageError, Refusal, RefusalReason, VERSION,
 };
 pub use tls::ALPN;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use trunkline_units::Instant;
 
 use super::backoff::Backoff;
-use crate::config::Encryption;
+use crate::encryption::Encryption;
 use crate::keys::PublicKey;
 
 /// Which lane. The key means the same lane of the same worker as long as the process runs, whatever a reload does to
@@ -14,11 +14,11 @@ use crate::keys::PublicKey;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct LaneKey {
     pub(crate) peer: PublicKey,
-    /// The group of lanes, by its name.
-    pub(crate) group: Arc<str>,
+    /// The name of its lane group.
+    pub(crate) lane_group: Arc<str>,
     /// The worker it belongs to.
     pub(crate) shard: u16,
-    /// Its place among the lanes of its group in the shard.
+    /// Its place among the lanes of its lane group in the shard.
     pub(crate) place: u8,
 }
 
@@ -160,7 +160,7 @@ mod tests {
     fn a_lanes_number_does_not_depend_on_how_many_there_are() {
         let key = |shard, place| LaneKey {
             peer: PublicKey::from_bytes([1; 32]),
-            group: "tcp".into(),
+            lane_group: "tcp".into(),
             shard,
             place,
         };

@@ -33,7 +33,7 @@ use trunkline_units::{Instant, Rng};
 
 use self::lane::{Decision, on_accept, on_dialled};
 use self::peer::{Path, Peer};
-use crate::config::Encryption;
+use crate::encryption::Encryption;
 use crate::keys::PublicKey;
 
 pub(crate) use self::lane::{Attempt, Cause, Lane, LaneKey, Serial, State, Up};
@@ -70,7 +70,7 @@ pub(crate) struct Site {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Wanted {
     pub(crate) peers: Vec<WantedPeer>,
-    pub(crate) groups: Vec<WantedGroup>,
+    pub(crate) lane_groups: Vec<WantedLaneGroup>,
 }
 
 /// A peer to have lanes to.
@@ -82,9 +82,9 @@ pub(crate) struct WantedPeer {
     pub(crate) encryption: Encryption,
 }
 
-/// A group of lanes to have to each peer.
+/// A lane group to have to each peer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct WantedGroup {
+pub(crate) struct WantedLaneGroup {
     pub(crate) name: Arc<str>,
     /// Lanes in each shard.
     pub(crate) lanes: u8,
@@ -130,7 +130,7 @@ pub(crate) struct Retry {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Request<'a> {
     pub(crate) peer: PublicKey,
-    pub(crate) group: &'a str,
+    pub(crate) lane_group: &'a str,
     pub(crate) number: u16,
     /// The peer's instance.
     pub(crate) instance: u64,
@@ -140,7 +140,7 @@ pub(crate) struct Request<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Declined {
     UnknownPeer,
-    UnknownGroup,
+    UnknownLaneGroup,
     /// There are so many in all shards.
     UnknownNumber {
         lanes: u16,
@@ -201,7 +201,7 @@ struct UnderWay {
 pub(crate) struct Life {
     site: Site,
     rng: Rng,
-    groups: BTreeMap<Arc<str>, u8>,
+    lane_groups: BTreeMap<Arc<str>, u8>,
     peers: BTreeMap<PublicKey, Peer>,
     lanes: BTreeMap<LaneKey, Lane>,
     /// The lanes that are up.
@@ -223,7 +223,7 @@ impl Life {
         Life {
             rng: Rng::new(site.seed, "life"),
             site,
-            groups: BTreeMap::new(),
+            lane_groups: BTreeMap::new(),
             peers: BTreeMap::new(),
             lanes: BTreeMap::new(),
             serials: BTreeMap::new(),
@@ -241,7 +241,7 @@ impl Life {
 
     /// The lanes to a peer.
     pub(crate) fn lanes_of(&self, peer: PublicKey) -> impl Iterator<Item = (&LaneKey, &Lane)> {
-        let first = LaneKey { peer, group: "".into(), shard: 0, place: 0 };
+        let first = LaneKey { peer, lane_group: "".into(), shard: 0, place: 0 };
         self.lanes.range(first..).take_while(move |(key, _)| key.peer == peer)
     }
 
@@ -256,9 +256,9 @@ impl Life {
         self.serials.get(&serial)
     }
 
-    /// Lanes of a group to a peer, over all shards.
-    pub(crate) fn lane_count(&self, group: &str) -> u16 {
-        self.groups.get(group).map_or(0, |lanes| u16::from(*lanes) * self.site.shards)
+    /// Lanes of a lane group to a peer, over all shards.
+    pub(crate) fn lane_count(&self, lane_group: &str) -> u16 {
+        self.lane_groups.get(lane_group).map_or(0, |lanes| u16::from(*lanes) * self.site.shards)
     }
 
     /// The number by which the two sites name a lane.
@@ -380,7 +380,7 @@ impl Life {
 
     /// The peer's name cannot be resolved. Whether that has not been reported since a lane of the peer last came up.
     pub(crate) fn handle_unresolved(&mut self, peer: PublicKey, reason: &str) -> bool {
-        let first = LaneKey { peer, group: "".into(), shard: 0, place: 0 };
+        let first = LaneKey { peer, lane_group: "".into(), shard: 0, place: 0 };
         for (_, lane) in self.lanes.range_mut(first..).take_while(|(key, _)| key.peer == peer) {
             if matches!(lane.state, State::Waiting { .. }) {
                 lane.last_error = Some(reason.to_owned());
@@ -396,16 +396,16 @@ impl Life {
         if !self.peers.contains_key(&request.peer) {
             return Err(Declined::UnknownPeer);
         }
-        let Some((group, _)) = self.groups.get_key_value(request.group) else {
-            return Err(Declined::UnknownGroup);
+        let Some((lane_group, _)) = self.lane_groups.get_key_value(request.lane_group) else {
+            return Err(Declined::UnknownLaneGroup);
         };
-        let lanes = self.lane_count(group);
+        let lanes = self.lane_count(lane_group);
         if request.number >= lanes {
             return Err(Declined::UnknownNumber { lanes });
         }
         let shards = self.site.shards;
         let (shard, place) = (request.number % shards, (request.number / shards) as u8);
-        let key = LaneKey { peer: request.peer, group: Arc::clone(group), shard, place };
+        let key = LaneKey { peer: request.peer, lane_group: Arc::clone(lane_group), shard, place };
         if let Some(lane) = self.lanes.get(&key)
             && let State::Up(up) = &lane.state
         {
@@ -484,17 +484,18 @@ impl Life {
 
     // ------------------------------------------------------------ configuration and network
 
-    /// Has a lane for every peer, group, shard and place, keeping those that are up. Those that are to be closed.
+    /// Has a lane for every peer, lane group, shard and place, keeping those that are up. Those that are to be closed.
     pub(crate) fn reload(&mut self, now: Instant, wanted: &Wanted) -> Vec<Ended> {
         let mut ended = Vec::new();
-        self.groups = wanted.groups.iter().map(|group| (Arc::clone(&group.name), group.lanes)).collect();
+        self.lane_groups =
+            wanted.lane_groups.iter().map(|group| (Arc::clone(&group.name), group.lanes)).collect();
         let peers: BTreeMap<PublicKey, &WantedPeer> =
             wanted.peers.iter().map(|peer| (peer.key, peer)).collect();
         let gone: Vec<LaneKey> = self
             .lanes
             .keys()
             .filter(|key| {
-                let lanes = self.groups.get(&key.group).copied().unwrap_or(0);
+                let lanes = self.lane_groups.get(&key.lane_group).copied().unwrap_or(0);
                 !peers.contains_key(&key.peer) || key.place >= lanes
             })
             .cloned()
@@ -542,12 +543,12 @@ impl Life {
         peer.encryption = wanted.encryption;
         let dial_at = now + self.courtesy(peer_key);
         let groups: Vec<(Arc<str>, u8)> =
-            self.groups.iter().map(|(name, lanes)| (Arc::clone(name), *lanes)).collect();
+            self.lane_groups.iter().map(|(name, lanes)| (Arc::clone(name), *lanes)).collect();
         for (group, lanes) in groups {
             for (shard, place) in
                 (0..self.site.shards).flat_map(|shard| (0..lanes).map(move |place| (shard, place)))
             {
-                let key = LaneKey { peer: peer_key, group: Arc::clone(&group), shard, place };
+                let key = LaneKey { peer: peer_key, lane_group: Arc::clone(&group), shard, place };
                 match self.lanes.get(&key).map(|lane| lane.state) {
                     None => {
                         self.lanes.insert(key.clone(), Lane::new(now));

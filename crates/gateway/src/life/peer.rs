@@ -8,7 +8,7 @@ use trunkline_units::Instant;
 
 use super::backoff::Backoff;
 use super::lane::{Attempt, LaneKey};
-use crate::config::Encryption;
+use crate::encryption::Encryption;
 
 /// Lanes of one peer that are dialled at one time while its path is open: below what an acceptor grants one address.
 const DIALS: usize = 8;

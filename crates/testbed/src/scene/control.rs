@@ -45,7 +45,7 @@ pub(super) fn lanes_not_up(status: &Value) -> Vec<String> {
             down.push("no lane".to_owned());
         }
         for lane in lanes.iter().filter(|lane| lane["state"] != "up") {
-            let group = lane["group"].as_str().unwrap_or("?");
+            let group = lane["lane_group"].as_str().unwrap_or("?");
             let state = lane["state"].as_str().unwrap_or("?");
             let why = lane["last_error"].as_str().map_or(String::new(), |error| format!(", {error}"));
             down.push(format!("{group}: {state}{why}"));
@@ -65,10 +65,10 @@ mod tests {
 
     #[test]
     fn a_lane_that_is_not_up_is_named_with_its_reason() {
-        assert!(lanes_not_up(&with(&json!([{ "group": "tcp", "state": "up" }]))).is_empty());
+        assert!(lanes_not_up(&with(&json!([{ "lane_group": "tcp", "state": "up" }]))).is_empty());
         let waiting = with(&json!([
-            { "group": "tcp", "state": "waiting", "last_error": "refused" },
-            { "group": "tcp", "state": "up" }
+            { "lane_group": "tcp", "state": "waiting", "last_error": "refused" },
+            { "lane_group": "tcp", "state": "up" }
         ]));
         assert_eq!(lanes_not_up(&waiting), ["tcp: waiting, refused"]);
     }

@@ -72,19 +72,21 @@ impl LaneRates {
 /// The same connection in an earlier state.
 pub(super) fn earlier<'s>(lanes: &'s [Lane], now: &Lane) -> Option<&'s Lane> {
     let place = |lane: &Lane| (lane.shard, lane.index);
-    let same = |old: &&Lane| old.group == now.group && place(old) == place(now);
+    let same = |old: &&Lane| old.lane_group == now.lane_group && place(old) == place(now);
     // Its counters are those of one connection.
     lanes.iter().find(same).filter(|old| old.established == now.established)
 }
 
 #[cfg(test)]
 mod tests {
+    use trunkline_gateway::status::LaneState;
+
     use super::*;
 
     /// A lane that the kernel says much of.
     fn lane(bytes_sent: u64) -> Lane {
         Lane {
-            state: "up".to_owned(),
+            state: LaneState::Up,
             established: 1,
             mss: 1448,
             bytes_sent,

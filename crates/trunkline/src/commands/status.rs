@@ -5,8 +5,9 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
+use trunkline_gateway::config::Encryption;
 use trunkline_gateway::control::{Answer, Request, ask};
-use trunkline_gateway::status::{Peer, Status};
+use trunkline_gateway::status::{LaneState, Peer, Status};
 
 use super::control::{not_asked, socket};
 use super::rates::{Between, LaneRates, earlier};
@@ -53,7 +54,7 @@ fn table(before: &Status, now: &Status) -> String {
         ));
     }
     for peer in &status.peers {
-        let encryption = if peer.encryption == "none" { ", IN CLEAR" } else { "" };
+        let encryption = if peer.encryption == Encryption::None { ", IN CLEAR" } else { "" };
         table.line("");
         table.line(&format!("peer {}{encryption}: {}", peer.name, peer.routes.join(", ")));
         let refused = peer.received.refused_forged_source
@@ -161,11 +162,11 @@ fn lanes(table: &mut Table, peer: &Peer, last: Option<(&Peer, Between)>) {
     ));
     for lane in &peer.lanes {
         let name = match (lane.shard, lane.index) {
-            (0, 0) => lane.group.clone(),
-            (shard, 0) => format!("{}/{shard}", lane.group),
-            (shard, index) => format!("{}/{shard}.{index}", lane.group),
+            (0, 0) => lane.lane_group.clone(),
+            (shard, 0) => format!("{}/{shard}", lane.lane_group),
+            (shard, index) => format!("{}/{shard}.{index}", lane.lane_group),
         };
-        if lane.state != "up" {
+        if lane.state != LaneState::Up {
             table.line(&format!(
                 "  {name:<14} {:<14} {}",
                 lane.state,
@@ -201,8 +202,8 @@ mod tests {
 
     fn state(uptime_s: f64, sent: u64) -> Status {
         let lane = |group: &str, bytes_sent| Lane {
-            group: group.to_owned(),
-            state: "up".to_owned(),
+            lane_group: group.to_owned(),
+            state: LaneState::Up,
             established: 1,
             mss: 1448,
             bytes_sent,

@@ -63,7 +63,7 @@ fn lanes(peer: &Value) -> Vec<Value> {
 pub(crate) fn lane(gateways: &Gateways, gateway: Gateway, class_name: &str) -> Value {
     let group = class(gateways, gateway, class_name)["lane_group"].clone();
     let mut lanes = lanes(&peer(gateways, gateway)).into_iter();
-    lanes.find(|lane| lane["group"] == group).unwrap_or_else(|| panic!("no lane for {class_name}"))
+    lanes.find(|lane| lane["lane_group"] == group).unwrap_or_else(|| panic!("no lane for {class_name}"))
 }
 
 pub(crate) fn lanes_up(gateways: &Gateways, gateway: Gateway) -> usize {

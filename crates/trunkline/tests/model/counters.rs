@@ -54,7 +54,7 @@ pub(crate) fn of(status: &Status) -> Counters {
             }
         }
         for lane in &peer.lanes {
-            let name = format!("{}.{}/{}/{}.established", peer.name, lane.group, lane.shard, lane.index);
+            let name = format!("{}.{}/{}/{}.established", peer.name, lane.lane_group, lane.shard, lane.index);
             add(name, lane.established);
         }
     }

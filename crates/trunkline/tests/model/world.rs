@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use trunkline_gateway::control::{self, Answer, Request};
-use trunkline_gateway::status::Status;
+use trunkline_gateway::status::{LaneState, Status};
 use trunkline_testbed::namespace::Process;
 
 use crate::common::site::{Directory, PROGRAM};
@@ -339,8 +339,8 @@ impl World {
             let lanes = lanes.ok_or_else(|| format!("{} knows no {}", site.name(), peer.name()))?;
             let up: BTreeSet<_> = lanes
                 .iter()
-                .filter(|lane| lane.state == "up")
-                .map(|lane| (lane.group.clone(), lane.shard, lane.index))
+                .filter(|lane| lane.state == LaneState::Up)
+                .map(|lane| (lane.lane_group.clone(), lane.shard, lane.index))
                 .collect();
             let missing: Vec<_> = allowed.difference(&up).filter(|_| self.reach(site, *peer)).collect();
             let extra: Vec<_> = up.difference(&allowed).collect();

@@ -307,10 +307,13 @@ fn answered_with(answer: &Message) -> HandshakeError {
 #[test]
 fn an_answer_must_be_to_the_question() {
     let answer = |hello| answered_with(&Message::Welcome(hello));
-    let error = answer(Hello { class: "tcp".to_owned(), ..hello() });
-    assert!(matches!(&error, HandshakeError::WrongAnswer { class, shard: 1 } if class == "tcp"), "{error}");
-    let error = answer(Hello { shard: 2, ..hello() });
-    assert!(matches!(error, HandshakeError::WrongAnswer { shard: 2, .. }), "{error}");
+    let error = answer(Hello { lane_group: "tcp".to_owned(), ..hello() });
+    assert!(
+        matches!(&error, HandshakeError::WrongAnswer { lane_group, lane: 1 } if lane_group == "tcp"),
+        "{error}"
+    );
+    let error = answer(Hello { lane: 2, ..hello() });
+    assert!(matches!(error, HandshakeError::WrongAnswer { lane: 2, .. }), "{error}");
     // An acceptor that welcomes us to clear text we did not ask for.
     let error = answer(Hello { encryption: Encryption::None, ..hello() });
     assert!(matches!(error, HandshakeError::EncryptionMismatch { .. }), "{error}");

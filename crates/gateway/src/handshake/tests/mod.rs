@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 
 use super::message::Message;
 use super::*;
-use crate::config::Encryption;
+use crate::encryption::Encryption;
 use crate::record::{Opened, RecordError};
 
 /// Numbers that look random and are the same in every run.
@@ -43,7 +43,13 @@ impl Pair {
 }
 
 pub(super) fn hello() -> Hello {
-    Hello { version: VERSION, encryption: Encryption::Tls, shard: 1, instance: 77, class: "bulk".to_owned() }
+    Hello {
+        version: VERSION,
+        encryption: Encryption::Tls,
+        lane: 1,
+        instance: 77,
+        lane_group: "bulk".to_owned(),
+    }
 }
 
 pub(super) fn streams() -> (UnixStream, UnixStream) {
@@ -244,12 +250,17 @@ fn a_refusal_arrives_with_its_reason() {
     let pair = Pair::new();
     let (a, b) = streams();
     let (dialer, acceptor) = run(pair.dial(a, hello()), pair.accept(b), |handshake, hello, _| {
-        handshake.refuse(RefusalReason::UnknownClass, &format!("no class {}", hello.class)).unwrap();
+        handshake
+            .refuse(RefusalReason::UnknownLaneGroup, &format!("no lane group {}", hello.lane_group))
+            .unwrap();
     });
     assert!(acceptor.unwrap().is_none());
     let error = dialer.unwrap_err();
     let HandshakeError::Refused(refusal) = &error else { panic!("{error}") };
-    assert_eq!((refusal.reason, refusal.text.as_str()), (RefusalReason::UnknownClass, "no class bulk"));
+    assert_eq!(
+        (refusal.reason, refusal.text.as_str()),
+        (RefusalReason::UnknownLaneGroup, "no lane group bulk")
+    );
     assert_eq!(error.fault(), Fault::Configuration);
 }
 

@@ -4,8 +4,8 @@ mod bounds;
 mod rules;
 mod schedules;
 
-use super::{Wanted, WantedGroup, WantedPeer};
-use crate::config::Encryption;
+use super::{Wanted, WantedLaneGroup, WantedPeer};
+use crate::encryption::Encryption;
 use crate::keys::PublicKey;
 
 const SHARDS: u16 = 2;
@@ -24,6 +24,6 @@ fn wanted(peers: impl IntoIterator<Item = PublicKey>, lanes: u8, dials: bool) ->
     };
     Wanted {
         peers: peers.into_iter().map(peer).collect(),
-        groups: vec![WantedGroup { name: "tcp".into(), lanes }],
+        lane_groups: vec![WantedLaneGroup { name: "tcp".into(), lanes }],
     }
 }

@@ -59,7 +59,7 @@ fn sites_with_different_counts_agree_on_the_lanes_that_both_have() {
     few.reload(at(0), &wanted([key_of(0)], 1, false));
     for dial in dials(&mut many, at(0)) {
         let number = many.number(&dial.key);
-        let request = Request { peer: key_of(0), group: "tcp", number, instance: 7 };
+        let request = Request { peer: key_of(0), lane_group: "tcp", number, instance: 7 };
         match few.judge(at(0), request) {
             Ok(key) => assert_eq!((key.shard, key.place), (dial.key.shard, dial.key.place)),
             Err(declined) => {

@@ -28,7 +28,7 @@ enum Op {
     Notice(u16),
     /// The path goes, or comes back.
     Path(bool),
-    /// A site has so many lanes of the group from now on.
+    /// A site has so many lanes of the lane group from now on.
     Reload(u8, u8),
     /// A site restarts.
     Restart(u8),
@@ -188,7 +188,7 @@ impl World {
         } else {
             let request = Request {
                 peer: key_of(1 - site),
-                group: "tcp",
+                lane_group: "tcp",
                 number: connection.number,
                 instance: self.sites[1 - site].instance,
             };

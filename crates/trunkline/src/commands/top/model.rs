@@ -7,7 +7,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use trunkline_gateway::status::{Class, Flow, Lane, Peer, Status, Tun};
+use trunkline_gateway::config::Encryption;
+use trunkline_gateway::status::{Class, Flow, Lane, LaneState, Peer, Status, Tun};
 
 use crate::commands::rates::{Between, LaneRates, earlier, grown};
 
@@ -74,7 +75,7 @@ pub(super) struct ClassView {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct LaneView {
     pub(super) name: String,
-    pub(super) state: String,
+    pub(super) state: LaneState,
     pub(super) congestion_control: String,
     /// `None` while it is not up.
     pub(super) numbers: Option<LaneNumbers>,
@@ -177,7 +178,7 @@ impl PeerView {
             let last = last.and_then(|(peer, between)| Some((earlier(&peer.lanes, lane)?, between)));
             let shard = if shards { format!("/{}", lane.shard) } else { String::new() };
             let index = if indices { format!(".{}", lane.index) } else { String::new() };
-            LaneView::new(format!("{}{shard}{index}", lane.group), last, lane)
+            LaneView::new(format!("{}{shard}{index}", lane.lane_group), last, lane)
         });
         let old_flows: HashMap<_, _> =
             last.iter().flat_map(|(peer, _)| &peer.flows).map(|flow| (flow_key(flow), flow)).collect();
@@ -187,7 +188,7 @@ impl PeerView {
         });
         PeerView {
             name: now.name.clone(),
-            in_clear: now.encryption == "none",
+            in_clear: now.encryption == Encryption::None,
             received: rate(|peer| peer.received.bytes).map(|bytes| bytes * 8.0),
             refused: rate(|peer| {
                 let received = &peer.received;
@@ -261,11 +262,11 @@ impl LaneView {
             unsent_bytes: now.unsent_bytes,
             pacing_rate: now.pacing_rate,
         };
-        let up = now.state == "up";
+        let up = now.state == LaneState::Up;
         let remark = if up { &now.remote } else { &now.last_error };
         LaneView {
             name,
-            state: now.state.clone(),
+            state: now.state,
             congestion_control: now.congestion_control.clone(),
             numbers: up.then_some(numbers),
             remark: remark.clone().unwrap_or_default(),

@@ -98,8 +98,8 @@ fn a_lane_that_came_up_again_has_no_rates_yet() {
 fn a_lane_that_is_down_has_a_reason_and_no_numbers() {
     let view = ten_seconds();
     let lane = &view.peers[0].lanes[2];
-    assert_eq!((lane.state.as_str(), lane.numbers), ("waiting", None));
-    assert_eq!(lane.remark, "the peer declines: unknown class (other)");
+    assert_eq!((lane.state, lane.numbers), (LaneState::Waiting, None));
+    assert_eq!(lane.remark, "the peer declines: unknown lane group (other)");
     assert_eq!(view.lanes_up(), (2, 3));
 }
 

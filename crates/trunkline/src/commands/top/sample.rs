@@ -1,6 +1,7 @@
 //! Two states of a gateway, ten seconds apart, for the tests.
 
-use trunkline_gateway::status::{Class, Flow, Lane, Peer, Received, Sojourn, Status, Tun};
+use trunkline_gateway::config::Encryption;
+use trunkline_gateway::status::{Class, Flow, Lane, LaneState, Peer, Received, Sojourn, Status, Tun};
 
 fn sojourn(at_1_ms: u64, at_16_ms: u64) -> Sojourn {
     let mut buckets = vec![0; 26];
@@ -44,8 +45,8 @@ fn tcp(ten_seconds: u64) -> Class {
 
 fn lane(group: &str, ten_seconds: u64) -> Lane {
     Lane {
-        group: group.to_owned(),
-        state: "up".to_owned(),
+        lane_group: group.to_owned(),
+        state: LaneState::Up,
         for_s: 3600.0,
         remote: Some("192.0.2.1:4600".to_owned()),
         established: 1,
@@ -99,9 +100,9 @@ pub(super) fn status(ten_seconds: u64) -> Status {
         ..Class::default()
     };
     let waiting = Lane {
-        group: "other".to_owned(),
-        state: "waiting".to_owned(),
-        last_error: Some("the peer declines: unknown class (other)".to_owned()),
+        lane_group: "other".to_owned(),
+        state: LaneState::Waiting,
+        last_error: Some("the peer declines: unknown lane group (other)".to_owned()),
         ..Lane::default()
     };
     let received = Received {
@@ -125,7 +126,7 @@ pub(super) fn status(ten_seconds: u64) -> Status {
         peers: vec![Peer {
             name: "b".to_owned(),
             public_key: "key of b".to_owned(),
-            encryption: "tls".to_owned(),
+            encryption: Encryption::Tls,
             received,
             classes: vec![quiet("interactive", "fq-codel"), tcp(ten_seconds), quiet("other", "codel")],
             lanes: vec![Lane { retransmits: 0, ..lane("interactive", 0) }, lane("tcp", ten_seconds), waiting],
