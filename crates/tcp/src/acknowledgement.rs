@@ -8,7 +8,7 @@ use crate::congestion::Ack;
 use crate::scoreboard::Progress;
 use crate::sender::{Context, Sender};
 use crate::timers::{Clock, Wakeup};
-use crate::{GrowthKind, SackBlocks};
+use crate::SackBlocks;
 
 /// The acknowledgement in a segment.
 #[derive(Debug)]
@@ -79,9 +79,9 @@ impl Sender {
         } else if verdict.grows && advanced > 0 {
             let ack = self.ack(cx, &arrival, rtt);
             self.congestion.handle_ack(&ack);
-        } else if cx.settings.growth == GrowthKind::Bbr && arrival.progress.delivered > 0 {
+        } else if self.congestion.models_path() && arrival.progress.delivered > 0 {
             let ack = self.ack(cx, &arrival, rtt);
-            self.congestion.observe(&ack);
+            self.congestion.handle_recovery_ack(&ack);
         }
         if self.board.is_empty() {
             self.board.settle();
@@ -171,7 +171,7 @@ impl Sender {
         if round_ended {
             self.round_end = self.next;
         }
-        let delivered = if cx.settings.growth == GrowthKind::Bbr { self.delivery.rate() } else { None };
+        let delivered = if self.congestion.models_path() { self.delivery.rate() } else { None };
         let srtt = self.rtt.srtt().unwrap_or_default();
         Ack {
             now: cx.now,

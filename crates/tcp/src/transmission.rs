@@ -5,18 +5,19 @@ use trunkline_units::{Instant, Rate};
 use crate::recovery::Phase;
 use crate::sender::{Context, Outgoing, Sender};
 use crate::timers::Wakeup;
-use crate::{GrowthKind, Recovery, Settings};
+use crate::{Recovery, Settings};
 
 impl Sender {
-    fn pacing_rate(&self, settings: &Settings) -> Option<Rate> {
-        let own = match settings.growth {
-            GrowthKind::Bbr => self.congestion.pacing_rate(self.rtt.srtt()),
-            // A ceiling makes Linux space segments by the window too (`tcp_update_pacing_rate`).
-            _ => self.ceiling.rate().and(self.window_rate()),
-        };
-        match (own, self.ceiling.rate()) {
-            (Some(own), Some(ceiling)) => Some(own.min(ceiling)),
-            (own, ceiling) => own.or(ceiling),
+    /// The rate that segments leave at: the congestion controller's or, under a pacing ceiling, the window's, and no
+    /// more than the ceiling. `None`: segments are not paced.
+    fn pacing_rate(&self) -> Option<Rate> {
+        let ceiling = self.ceiling.rate();
+        // A ceiling makes Linux space segments by the window too (`tcp_update_pacing_rate`).
+        let rate =
+            self.congestion.pacing_rate(self.rtt.srtt()).or_else(|| ceiling.and_then(|_| self.window_rate()));
+        match (rate, ceiling) {
+            (Some(rate), Some(ceiling)) => Some(rate.min(ceiling)),
+            (rate, ceiling) => rate.or(ceiling),
         }
     }
 
@@ -201,10 +202,7 @@ impl Sender {
 
     #[inline]
     fn pace(&mut self, cx: &mut Context<'_>, len: u32) {
-        if self.ceiling.rate().is_none() && cx.settings.growth != GrowthKind::Bbr {
-            return;
-        }
-        if let Some(rate) = self.pacing_rate(cx.settings) {
+        if let Some(rate) = self.pacing_rate() {
             cx.slots.pacing = cx.now + rate.time_for(u64::from(len), &mut 0);
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use trunkline_units::Instant;
+use trunkline_units::{Instant, Rate};
 
 use super::bbr::Bbr;
 use super::bic::Bic;
@@ -44,6 +44,21 @@ impl Growth {
             Growth::Compound(compound) => compound.observe(ack),
             Growth::Vegas(vegas) => vegas.observe(window, ack),
             Growth::Bbr(bbr) => bbr.observe(window, ack),
+        }
+    }
+
+    /// The window follows a model of the path, in slow start too.
+    #[inline]
+    pub(super) fn models_path(&self) -> bool {
+        matches!(self, Growth::Bbr(_))
+    }
+
+    /// The pacing rate, if the algorithm paces.
+    #[inline]
+    pub(super) fn pacing_rate(&self, srtt: Option<Duration>) -> Option<Rate> {
+        match self {
+            Growth::Bbr(bbr) => Some(bbr.pacing_rate(srtt)),
+            _ => None,
         }
     }
 

@@ -120,7 +120,7 @@ impl Congestion {
     /// Grows the window.
     pub fn handle_ack(&mut self, ack: &Ack) {
         self.growth.observe(&mut self.window, ack);
-        if matches!(self.growth, Growth::Bbr(_)) {
+        if self.models_path() {
             self.growth.avoid(&mut self.window, ack, ack.acked);
             return;
         }
@@ -142,10 +142,16 @@ impl Congestion {
         self.growth.avoid(&mut self.window, ack, acked);
     }
 
-    /// Learns from an acknowledgement while losses are repaired, and leaves the window alone: for growth that goes by
-    /// a model of the path.
-    pub fn observe(&mut self, ack: &Ack) {
-        if matches!(self.growth, Growth::Bbr(_)) {
+    /// Whether the window follows a model of the path, as BBR's does. Such a controller also learns from the
+    /// acknowledgements of a recovery ([`Congestion::handle_recovery_ack`]), and [`Ack::delivered`] is its input.
+    #[inline]
+    pub fn models_path(&self) -> bool {
+        self.growth.models_path()
+    }
+
+    /// Updates the model of the path during recovery, if there is one. The window belongs to the recovery.
+    pub fn handle_recovery_ack(&mut self, ack: &Ack) {
+        if self.models_path() {
             self.growth.observe(&mut self.window, ack);
         }
     }
@@ -213,11 +219,9 @@ impl Congestion {
         self.window.set((self.window.cwnd >> halvings.min(31)).max(floor));
     }
 
-    /// The rate that segments are spaced by, where growth asks for one.
+    /// The pacing rate, if the algorithm paces.
+    #[inline]
     pub fn pacing_rate(&self, srtt: Option<Duration>) -> Option<Rate> {
-        match &self.growth {
-            Growth::Bbr(bbr) => Some(bbr.pacing_rate(srtt)),
-            _ => None,
-        }
+        self.growth.pacing_rate(srtt)
     }
 }
