@@ -27,7 +27,7 @@ pub mod swept;
 pub mod verdict;
 
 pub use trunkline_schema::quantity;
-pub use trunkline_tcp::GrowthKind;
+pub use trunkline_tcp::CongestionAlgorithm;
 
 /// The version in every result: the program's, and the commit that it is built of, where that is known.
 pub const VERSION: &str = env!("TRUNKLINE_LAB_VERSION");

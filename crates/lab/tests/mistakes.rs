@@ -88,9 +88,9 @@ bad.toml:22:40: links.core.queue.max: is no key of tail-drop; allowed: tail-drop
     (r#"preset = "linux-2.2""#, r#"preset = "linux-2.2"
 growth = "cubics""#, r#"bad.toml:42:1: tcp.old.growth: "cubics" is no growth; allowed: reno, bic, cubic, compound, vegas, bbr"#),
     (r#"preset = "linux-2.2""#, r#"preset = "linux-2.2"
-mss = "10 B""#, r#"bad.toml:42:1: tcp.old.mss: is "10 B"; allowed: 64 to 65495 octets"#),
+mss = "10 B""#, r#"bad.toml:42:1: tcp.old.mss: is "10 B"; allowed: 64 to 65495 bytes"#),
     (r#"preset = "linux-2.2""#, r#"preset = "linux-2.2"
-buffers = "1 B""#, r#"bad.toml:42:1: tcp.old.buffers: is "1 B"; allowed: a segment of mss, up to 2^40 octets"#),
+buffers = "1 B""#, r#"bad.toml:42:1: tcp.old.buffers: is "1 B"; allowed: a segment of mss, up to 2^40 bytes"#),
     (r#"tcp = "old""#, r#"tcp = "odl""#, r#"bad.toml:47:1: traffic.bulk.tcp: there is no TCP "odl"; allowed: bsd-4.4, linux-2.2, linux-2.4, opnet-reno, ns2-reno, linux-6, linux-6-reno, old"#),
     ("values = [1, 10]", "values = [1, 60000]", "bad.toml:43:10: traffic.bulk.flows: is 60000; allowed: up to 50000 (at flows = 60000, trunk = with)"),
     (r#"tcp = "old""#, r#"think = "1 s""#, "bad.toml:47:1: traffic.bulk.think: is no key of bulk; allowed: bulk has tcp, tcp_to, flows, bytes, stagger"),

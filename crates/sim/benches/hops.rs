@@ -8,7 +8,7 @@ use std::time::{Duration, Instant as Clock};
 
 use trunkline_queue::{Limits, Settings as QueueSettings};
 use trunkline_sim::{AcrossTrunk, Dumbbell, LinkSettings, SourceId};
-use trunkline_tcp::{GrowthKind, Preset, Settings};
+use trunkline_tcp::{CongestionAlgorithm, Preset, Settings};
 use trunkline_units::{Instant, Rate};
 
 struct Case {
@@ -18,8 +18,8 @@ struct Case {
     build: fn() -> (Dumbbell, Vec<SourceId>),
 }
 
-fn linux(growth: GrowthKind) -> Arc<Settings> {
-    Arc::new(Settings { growth, ..Preset::Linux6.settings() })
+fn linux(congestion_control: CongestionAlgorithm) -> Arc<Settings> {
+    Arc::new(Settings { congestion_control, ..Preset::Linux6.settings() })
 }
 
 fn packets(segments: u32) -> QueueSettings {
@@ -30,7 +30,7 @@ fn packets(segments: u32) -> QueueSettings {
 fn saturated() -> (Dumbbell, Vec<SourceId>) {
     let link = LinkSettings::new(Rate::from_mbit(100.0), Duration::from_millis(10)).queue(packets(167));
     let mut dumbbell = Dumbbell::new(1, 10, &link);
-    let tcp = linux(GrowthKind::Cubic);
+    let tcp = linux(CongestionAlgorithm::Cubic);
     let sources =
         (0..10).map(|pair| dumbbell.bulk(pair, 1, &tcp, (Duration::ZERO, Duration::ZERO))).collect();
     (dumbbell, sources)
@@ -38,7 +38,7 @@ fn saturated() -> (Dumbbell, Vec<SourceId>) {
 
 fn trunk() -> (Dumbbell, Vec<SourceId>) {
     let link = LinkSettings::new(Rate::from_mbit(100.0), Duration::from_millis(10)).queue(packets(167));
-    let tcp = linux(GrowthKind::Cubic);
+    let tcp = linux(CongestionAlgorithm::Cubic);
     let across = AcrossTrunk::single(packets(1000), (*tcp).clone());
     let mut dumbbell = Dumbbell::with_trunk(1, 10, &link, across);
     let sources =
@@ -50,7 +50,7 @@ fn trunk() -> (Dumbbell, Vec<SourceId>) {
 fn wide(flows: u32) -> (Dumbbell, Vec<SourceId>) {
     let link = LinkSettings::new(Rate::from_mbit(5000.0), Duration::from_millis(50)).queue(packets(41_667));
     let mut dumbbell = Dumbbell::new(1, 10, &link);
-    let tcp = linux(GrowthKind::Cubic);
+    let tcp = linux(CongestionAlgorithm::Cubic);
     let stagger = Duration::from_micros(200);
     let sources =
         (0..10).map(|pair| dumbbell.bulk(pair, flows / 10, &tcp, (Duration::ZERO, stagger))).collect();
@@ -61,7 +61,7 @@ fn wide(flows: u32) -> (Dumbbell, Vec<SourceId>) {
 fn yardstick() -> (Dumbbell, Vec<SourceId>) {
     let link = LinkSettings::new(Rate::from_mbit(100.0), Duration::from_millis(50)).queue(packets(833));
     let mut dumbbell = Dumbbell::new(1, 10, &link);
-    let growths = [GrowthKind::Bic, GrowthKind::Reno].map(linux);
+    let growths = [CongestionAlgorithm::Bic, CongestionAlgorithm::Reno].map(linux);
     let sources = (0..10)
         .map(|pair| dumbbell.bulk(pair, 1, &growths[pair % 2], (Duration::ZERO, Duration::ZERO)))
         .collect();

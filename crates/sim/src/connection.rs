@@ -136,12 +136,12 @@ impl Connection {
 
     /// Lets the application read and write what it can.
     #[inline]
-    pub(crate) fn serve_app(&mut self, now: trunkline_units::Instant, upcalls: &mut Vec<Upcall>) {
+    pub(crate) fn serve_app(&mut self, upcalls: &mut Vec<Upcall>) {
         let Role::App(app) = &mut self.role else { return };
         let endpoint = &mut self.endpoint;
         let there = endpoint.readable();
         if there > 0 {
-            let read = endpoint.read(now, there);
+            let read = endpoint.read(there);
             app.read = app.read.saturating_sub(read);
         }
         let may_write = match app.end {
@@ -151,7 +151,7 @@ impl Connection {
         if app.write > 0 && may_write {
             let room = endpoint.send_room().min(app.write);
             if room > 0 {
-                app.write -= endpoint.write(now, room);
+                app.write -= endpoint.write(room);
             }
         }
         if let End::Client { told } = &mut app.end
@@ -166,16 +166,16 @@ impl Connection {
         }
     }
 
-    /// Passes on what has happened.
+    /// Handles the events of the endpoint.
     #[inline]
-    pub(crate) fn hear(&mut self, now: trunkline_units::Instant, upcalls: &mut Vec<Upcall>) {
+    pub(crate) fn poll_events(&mut self, upcalls: &mut Vec<Upcall>) {
         while let Some(event) = self.endpoint.poll_event() {
-            self.tell(now, event, upcalls);
+            self.handle_event(event, upcalls);
         }
     }
 
-    /// Passes an event on to whom it concerns.
-    fn tell(&mut self, now: trunkline_units::Instant, event: Event, upcalls: &mut Vec<Upcall>) {
+    /// Reports an event to the user of the connection.
+    fn handle_event(&mut self, event: Event, upcalls: &mut Vec<Upcall>) {
         self.broken |= matches!(event, Event::Reset(_));
         match (self.role, event) {
             (
@@ -185,7 +185,7 @@ impl Connection {
                 upcalls.push(Upcall::Connected { source, transfer });
             }
             (Role::App(App { transfer: (source, transfer), end: End::Server, .. }), Event::RemoteClosed) => {
-                self.endpoint.close(now);
+                self.endpoint.close();
                 upcalls.push(Upcall::Received { source, transfer });
             }
             (Role::App(App { transfer: (source, transfer), .. }), Event::Closed | Event::Reset(_)) => {

@@ -229,10 +229,9 @@ impl Core {
     /// Lets a connection and its user do what they can now.
     #[inline]
     pub(crate) fn serve(&mut self, id: ConnectionId) {
-        let now = self.now;
         let connection = &mut self.connections[id.0 as usize];
-        connection.serve_app(now, &mut self.upcalls);
-        connection.hear(now, &mut self.upcalls);
+        connection.serve_app(&mut self.upcalls);
+        connection.poll_events(&mut self.upcalls);
         match connection.role {
             Role::Lane { gateway, lane } => self.upcalls.push(Upcall::Lane { gateway, lane }),
             Role::Split { proxy, flow } => {
@@ -257,9 +256,9 @@ impl Core {
         }
     }
 
-    /// Takes note of what happened to a connection.
-    pub(crate) fn hear(&mut self, id: ConnectionId) {
-        self.connections[id.0 as usize].hear(self.now, &mut self.upcalls);
+    /// Handles the events of a connection.
+    pub(crate) fn poll_events(&mut self, id: ConnectionId) {
+        self.connections[id.0 as usize].poll_events(&mut self.upcalls);
     }
 
     /// The other end of an application's connection, if it is there.
@@ -331,8 +330,8 @@ impl Core {
         let (from, to) = (NodeId::of(packet.source()), NodeId::of(packet.destination()));
         let (source, destination) = packet.ports();
         if let Some(Claim::Connection(id)) = self.claims.get(&claim_key(from, to, (destination, source))) {
-            let (id, now) = (*id, self.now);
-            self.connections[id.0 as usize].endpoint.abort(now);
+            let id = *id;
+            self.connections[id.0 as usize].endpoint.abort();
             self.serve(id);
         }
     }

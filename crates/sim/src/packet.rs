@@ -14,7 +14,7 @@ use trunkline_units::{Instant, Seq};
 /// Octets of an IPv4 header without options: the only kind there is here.
 pub(crate) const IP: usize = 20;
 const UDP: usize = 8;
-const MOST: usize = IP + Segment::MOST_HEADER;
+const MOST: usize = IP + Segment::MAX_HEADER_LEN;
 const HOPS: u8 = 64;
 const MORE_FRAGMENTS: u16 = 0x2000;
 const DONT_FRAGMENT: u16 = 0x4000;

@@ -11,7 +11,7 @@ use trunkline_sim::{
     AcrossTrunk, Distribution, Dumbbell, Impairments, Jitter, LinkSettings, Loss, Pattern, TcpTraffic,
     Timing, UdpTraffic,
 };
-use trunkline_tcp::{GrowthKind, Preset, Settings};
+use trunkline_tcp::{CongestionAlgorithm, Preset, Settings};
 use trunkline_units::{Instant, Rate};
 
 /// A bit of everything: two congestion controls, web users, datagrams, loss, jitter, a trunk.
@@ -27,20 +27,25 @@ fn everything(seed: u64) -> Dumbbell {
         ..LinkSettings::new(Rate::from_mbit(20.0), Duration::from_millis(15))
             .queue(QueueSettings::FqCoDel(FqCoDelSettings::default()))
     };
-    let tcp = |growth| Arc::new(Settings { growth, ..Preset::Linux6.settings() });
+    let tcp = |growth| Arc::new(Settings { congestion_control: growth, ..Preset::Linux6.settings() });
     let mut across =
         AcrossTrunk::single(QueueSettings::Trunk(TrunkQueue::default()), Preset::Linux6.settings());
     across.plan.edge_pacing = true;
     let mut dumbbell = Dumbbell::with_trunk(seed, 3, &link, across);
-    dumbbell.bulk(0, 2, &tcp(GrowthKind::Cubic), (Duration::ZERO, Duration::from_millis(700)));
-    dumbbell.bulk(1, 2, &tcp(GrowthKind::Reno), (Duration::from_millis(100), Duration::from_millis(300)));
+    dumbbell.bulk(0, 2, &tcp(CongestionAlgorithm::Cubic), (Duration::ZERO, Duration::from_millis(700)));
+    dumbbell.bulk(
+        1,
+        2,
+        &tcp(CongestionAlgorithm::Reno),
+        (Duration::from_millis(100), Duration::from_millis(300)),
+    );
     let (from, to) = (dumbbell.senders[2], dumbbell.receivers[2]);
     dumbbell.network.tcp(TcpTraffic {
         client: to,
         server: from,
         port: 80,
         dscp: 0,
-        tcp: [tcp(GrowthKind::Cubic), tcp(GrowthKind::Cubic)],
+        tcp: [tcp(CongestionAlgorithm::Cubic), tcp(CongestionAlgorithm::Cubic)],
         start: Duration::ZERO,
         stop: None,
         pattern: Pattern::surge(10),

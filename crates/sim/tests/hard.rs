@@ -281,7 +281,7 @@ fn what_the_sender_of_a_transfer_that_failed_did_is_kept() {
     let link = LinkSettings { changes, ..mbit(1.0, 10) };
     network.connect(a, b, &link, &link);
     let mut tcp = linux();
-    tcp.timers.most_retries = 4;
+    tcp.timers.max_retries = 4;
     let source = network.tcp(TcpTraffic { tcp: trunkline_sim::both(tcp), ..bulk(a, b, 1_000_000_000) });
     network.run_for(Duration::from_secs(60));
     for transfer in network.transfers(source) {

@@ -148,7 +148,7 @@ fn tcp_traffic_is_checked() {
     refused(TcpTraffic { stop: Some(SECOND), ..good.clone() }.check(), "stop is 1s");
     refused(tcp([a, b], Pattern::surge(50_001)).check(), "pattern.users is 50001");
     let bad = both(Settings { mss: 0, ..Preset::Linux6.settings() });
-    refused(TcpTraffic { tcp: bad, ..good }.check(), "tcp[0].mss is 0; allowed: 64 to 65495 octets");
+    refused(TcpTraffic { tcp: bad, ..good }.check(), "tcp[0].mss is 0; allowed: 64 to 65495 bytes");
     let still = Distribution::Fixed(0.0);
     let none = Pattern::Bulk { flows: 1, bytes: Some(0), stagger: still };
     refused(tcp([a, b], none).check(), "pattern.bytes is 0");
@@ -165,10 +165,7 @@ fn datagrams_are_checked() {
     let good =
         UdpTraffic { from, to, port: 9, dscp: 0, data: 65_507, start: Duration::ZERO, stop: None, timing };
     assert_eq!(good.check(), Ok(()));
-    refused(
-        UdpTraffic { data: 65_508, ..good.clone() }.check(),
-        "data is 65508; allowed: up to 65507 octets",
-    );
+    refused(UdpTraffic { data: 65_508, ..good.clone() }.check(), "data is 65508; allowed: up to 65507 octets");
     let timed = |timing| UdpTraffic { timing, ..good.clone() }.check();
     let none = Rate::from_bits_per_second(0);
     refused(timed(Timing::Constant(none)), "timing.rate is Rate(0)");

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use trunkline_queue::{Limits, Settings as QueueSettings};
 use trunkline_sim::{Dumbbell, LinkSettings, Loss};
-use trunkline_tcp::{GrowthKind, Preset, Recovery, Settings, SlowStart};
+use trunkline_tcp::{CongestionAlgorithm, Preset, Recovery, Settings, SlowStart};
 use trunkline_units::{Instant, Rate};
 
 fn packets(segments: u32) -> QueueSettings {
@@ -14,7 +14,7 @@ fn packets(segments: u32) -> QueueSettings {
 
 fn reno(recovery: Recovery) -> Settings {
     Settings {
-        growth: GrowthKind::Reno,
+        congestion_control: CongestionAlgorithm::Reno,
         recovery,
         slow_start: SlowStart::Classic,
         ..Preset::Linux6.settings()
@@ -153,10 +153,10 @@ fn of_two_reno_flows_the_one_with_the_longer_path_gets_less_by_more_than_the_rat
 
 #[test]
 fn equal_flows_get_equal_shares_in_the_long_run() {
-    for growth in [GrowthKind::Reno, GrowthKind::Cubic] {
+    for growth in [CongestionAlgorithm::Reno, CongestionAlgorithm::Cubic] {
         let link = LinkSettings::new(Rate::from_mbit(50.0), Duration::from_millis(20)).queue(packets(167));
         let mut dumbbell = Dumbbell::new(5, 5, &link);
-        let tcp = Arc::new(Settings { growth, ..Preset::Linux6.settings() });
+        let tcp = Arc::new(Settings { congestion_control: growth, ..Preset::Linux6.settings() });
         let sources: Vec<_> = (0..5)
             .map(|pair| {
                 dumbbell.bulk(pair, 1, &tcp, (Duration::from_millis(pair as u64 * 130), Duration::ZERO))

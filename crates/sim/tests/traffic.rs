@@ -46,8 +46,8 @@ fn web(users: u32) -> Pattern {
 /// Gives up soon and forgets soon.
 fn impatient() -> Settings {
     let linux = Preset::Linux6.settings();
-    let (most_retries, time_wait) = (3, Duration::from_secs(1));
-    Settings { timers: Timers { most_retries, time_wait, ..linux.timers }, ..linux }
+    let (max_retries, time_wait) = (3, Duration::from_secs(1));
+    Settings { timers: Timers { max_retries, time_wait, ..linux.timers }, ..linux }
 }
 
 fn seconds(seconds: u64) -> Instant {
@@ -77,7 +77,7 @@ fn bulk_transfers_end_with_every_octet_and_with_the_figures_of_tcptrace() {
         // Two ways of 20 ms and two segments of 60 octets at least; SYN may have been lost.
         assert!(connected - transfer.started >= Duration::from_micros(40_096));
         let (sender, receiver) = (transfer.sender, transfer.receiver);
-        assert_eq!(sender.octets_sent - sender.retransmitted_octets, 300_000);
+        assert_eq!(sender.bytes_sent - sender.retransmitted_bytes, 300_000);
         assert!((206..400).contains(&sender.data_segments_sent), "{sender:?}");
         assert!(sender.data_segments_sent >= receiver.data_segments_received);
         assert_eq!(transfer.segments(), sender.segments_sent + receiver.segments_sent);
@@ -170,8 +170,8 @@ fn web_users_fetch_one_object_after_another_over_a_connection_each() {
             // SYN and answer, request and answer; ten segments are the initial window.
             let took = one.duration(network.now());
             assert!(took >= Duration::from_millis(40) && took < Duration::from_millis(100), "{took:?}");
-            assert_eq!(one.sender.octets_sent, 10_000);
-            assert_eq!(one.receiver.octets_sent, 300);
+            assert_eq!(one.sender.bytes_sent, 10_000);
+            assert_eq!(one.receiver.bytes_sent, 300);
             assert_eq!(one.sender.segments_sent, 1 + 7, "SYN and data");
         }
     }

@@ -10,13 +10,13 @@ use trunkline_sim::{
     TcpTraffic, Timing, TransferState, TrunkId, UdpTraffic,
 };
 use trunkline_sim::{Lanes, TrunkSettings};
-use trunkline_tcp::{GrowthKind, Preset, Settings};
+use trunkline_tcp::{CongestionAlgorithm, Preset, Settings};
 use trunkline_trunk::compress::Compression;
 use trunkline_trunk::{AdmissionSettings, ClassSettings, LaneGroup, Over, Protocol, Rule, TrunkPlan};
 use trunkline_units::{Instant, Rate};
 
-fn linux(growth: GrowthKind) -> Settings {
-    Settings { growth, ..Preset::Linux6.settings() }
+fn linux(congestion_control: CongestionAlgorithm) -> Settings {
+    Settings { congestion_control, ..Preset::Linux6.settings() }
 }
 
 fn packets(segments: u32) -> QueueSettings {
@@ -57,10 +57,10 @@ fn flood(dumbbell: &mut Dumbbell, pair: usize, rate: f64) -> SourceId {
 #[test]
 fn flows_through_a_trunk_fill_the_link_and_share_it_and_the_core_drops_next_to_nothing() {
     let mut across =
-        AcrossTrunk::single(QueueSettings::Trunk(TrunkQueue::default()), linux(GrowthKind::Cubic));
+        AcrossTrunk::single(QueueSettings::Trunk(TrunkQueue::default()), linux(CongestionAlgorithm::Cubic));
     across.plan.edge_pacing = true;
     let mut dumbbell = Dumbbell::with_trunk(1, 10, &wan(), across);
-    let tcp = Arc::new(linux(GrowthKind::Cubic));
+    let tcp = Arc::new(linux(CongestionAlgorithm::Cubic));
     let starts = (0..10).map(|pair| Duration::from_millis(pair * 37));
     let sources: Vec<SourceId> = starts
         .enumerate()
@@ -86,9 +86,9 @@ fn flows_through_a_trunk_fill_the_link_and_share_it_and_the_core_drops_next_to_n
 #[test]
 fn a_lane_on_a_long_path_does_not_burst_into_its_short_buffer() {
     let path = LinkSettings::new(Rate::from_mbit(10.0), Duration::from_millis(200)).queue(packets(50));
-    let tcp = Arc::new(linux(GrowthKind::Cubic));
+    let tcp = Arc::new(linux(CongestionAlgorithm::Cubic));
     let measure = |edge_pacing| {
-        let mut across = AcrossTrunk::single(packets(400), linux(GrowthKind::Cubic));
+        let mut across = AcrossTrunk::single(packets(400), linux(CongestionAlgorithm::Cubic));
         across.plan.edge_pacing = edge_pacing;
         let mut dumbbell = Dumbbell::with_trunk(1, 1, &path, across);
         let source = dumbbell.bulk(0, 1, &tcp, (Duration::ZERO, Duration::ZERO));
@@ -111,13 +111,13 @@ fn a_class_of_its_own_keeps_tcp_alive_beside_a_flood() {
         let mut dumbbell = if with_trunk {
             let classes = vec![by_protocol("udp", 17, packets(1000)), by_protocol("tcp", 6, packets(1000))];
             let plan = TrunkPlan::a_lane_each(classes);
-            let across = AcrossTrunk { plan, tcp: linux(GrowthKind::Reno) };
+            let across = AcrossTrunk { plan, tcp: linux(CongestionAlgorithm::Reno) };
             Dumbbell::with_trunk(3, 2, &wan(), across)
         } else {
             Dumbbell::new(3, 2, &wan())
         };
         flood(&mut dumbbell, 0, 30.0);
-        let tcp = Arc::new(linux(GrowthKind::Reno));
+        let tcp = Arc::new(linux(CongestionAlgorithm::Reno));
         let source = dumbbell.bulk(1, 4, &tcp, (Duration::from_secs(1), Duration::from_millis(50)));
         dumbbell.network.run_for(Duration::from_secs(10));
         mbit(&mut dumbbell, &[source], Duration::from_secs(30))[0]
@@ -149,9 +149,9 @@ fn weights_hold_while_the_capacity_changes() {
         .map(|(rate, second)| (Duration::from_secs(second), LinkChange::Rate(Rate::from_mbit(*rate))))
         .collect();
     let link = LinkSettings { changes, ..wan() };
-    let across = AcrossTrunk { plan, tcp: linux(GrowthKind::Cubic) };
+    let across = AcrossTrunk { plan, tcp: linux(CongestionAlgorithm::Cubic) };
     let mut dumbbell = Dumbbell::with_trunk(4, 2, &link, across);
-    let tcp = Arc::new(linux(GrowthKind::Cubic));
+    let tcp = Arc::new(linux(CongestionAlgorithm::Cubic));
     let a = dumbbell.bulk(0, 6, &tcp, (Duration::ZERO, Duration::from_millis(50)));
     let (client, server) = (dumbbell.senders[1], dumbbell.receivers[1]);
     let b = dumbbell.network.tcp(TcpTraffic {
@@ -200,7 +200,8 @@ fn sites(seed: u64, link: &LinkSettings, shape: impl FnOnce(&mut TrunkSettings))
     network.connect(gateways[0], gateways[1], link, link);
     let class = ClassSettings::new("all", Vec::new(), packets(200), 0);
     let plan = TrunkPlan::a_lane_each(vec![class]);
-    let mut settings = TrunkSettings::new([vec![hosts[0]], vec![hosts[1]]], plan, linux(GrowthKind::Cubic));
+    let mut settings =
+        TrunkSettings::new([vec![hosts[0]], vec![hosts[1]]], plan, linux(CongestionAlgorithm::Cubic));
     shape(&mut settings);
     let trunk = network.trunk(gateways, settings);
     Sites { network, hosts, trunk }
@@ -212,7 +213,7 @@ fn compressed_headers_come_out_as_they_went_in_and_take_less() {
         let mut sites = sites(1, &wan(), |settings| {
             settings.plans.iter_mut().for_each(|plan| plan.groups[0].compression = compression);
         });
-        let tcp = Arc::new(linux(GrowthKind::Cubic));
+        let tcp = Arc::new(linux(CongestionAlgorithm::Cubic));
         let pattern = Pattern::Bulk { flows: 3, bytes: Some(2_000_000), stagger: Distribution::Fixed(0.1) };
         let [a, b] = sites.hosts;
         let source = sites.network.tcp(TcpTraffic { pattern, ..bulk(a, b, &tcp) });
@@ -243,7 +244,7 @@ fn a_reliable_lane_hides_losses_from_its_users() {
             plan.classes[0].queue = QueueSettings::CoDel(CoDelSettings::default());
         }
     });
-    let tcp = Arc::new(linux(GrowthKind::Cubic));
+    let tcp = Arc::new(linux(CongestionAlgorithm::Cubic));
     let [a, b] = sites.hosts;
     let source = sites.network.tcp(bulk(a, b, &tcp));
     sites.network.run_for(Duration::from_secs(60));
@@ -265,7 +266,7 @@ fn a_lane_of_datagrams_repeats_nothing_and_keeps_the_users_round_trip_short() {
         let link = wan().loss(Loss::Uniform(0.005));
         let mut sites = sites(6, &link, |settings| {
             if datagrams {
-                let tcp = Arc::new(linux(GrowthKind::Cubic));
+                let tcp = Arc::new(linux(CongestionAlgorithm::Cubic));
                 settings.lanes = Lanes::Datagrams(DatagramLaneSettings { tcp, segment: 1500 });
                 for plan in &mut settings.plans {
                     plan.classes[0].filters_retransmissions = false;
@@ -321,7 +322,7 @@ fn beside_each_other(later: Duration) -> (f64, f64) {
         filters_retransmissions: false,
         ..ClassSettings::new("all", Vec::new(), packets(200), 0)
     };
-    let reno = Arc::new(linux(GrowthKind::Reno));
+    let reno = Arc::new(linux(CongestionAlgorithm::Reno));
     let lanes = Lanes::Datagrams(DatagramLaneSettings { tcp: reno.clone(), segment: 1500 });
     let plan = TrunkPlan::a_lane_each(vec![class]);
     let settings = TrunkSettings { lanes, ..TrunkSettings::new([vec![a], vec![b]], plan, (*reno).clone()) };
@@ -361,11 +362,11 @@ fn a_lane_that_breaks_is_opened_again() {
         (Duration::from_secs(second), LinkChange::Impairments(impairments))
     };
     let link = LinkSettings { changes: vec![outage(5, Loss::Uniform(1.0)), outage(60, Loss::None)], ..wan() };
-    let mut impatient = linux(GrowthKind::Cubic);
-    impatient.timers.most_retries = 5;
+    let mut impatient = linux(CongestionAlgorithm::Cubic);
+    impatient.timers.max_retries = 5;
     let lanes = Lanes::Tcp([Arc::new(impatient.clone()), Arc::new(impatient)]);
     let mut sites = sites(2, &link, |settings| settings.lanes = lanes);
-    let tcp = Arc::new(linux(GrowthKind::Cubic));
+    let tcp = Arc::new(linux(CongestionAlgorithm::Cubic));
     let [a, b] = sites.hosts;
     let source = sites.network.tcp(bulk(a, b, &tcp));
     let lane = |sites: &mut Sites| sites.network.trunk_report(sites.trunk, 0).lanes[0].clone();
@@ -394,7 +395,7 @@ fn flows_beyond_the_limit_of_a_class_are_refused_at_once() {
             plan.classes[0].admission = Some(AdmissionSettings { limit: 3, over: Over::Refuse });
         }
     });
-    let tcp = Arc::new(linux(GrowthKind::Cubic));
+    let tcp = Arc::new(linux(CongestionAlgorithm::Cubic));
     let [a, b] = sites.hosts;
     let pattern = Pattern::Bulk { flows: 8, bytes: None, stagger: Distribution::Fixed(0.2) };
     let source = sites.network.tcp(TcpTraffic { pattern, ..bulk(a, b, &tcp) });

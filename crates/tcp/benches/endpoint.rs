@@ -75,7 +75,7 @@ impl Path {
         }
         while let Some(event) = self.server.poll_event() {
             if event == Event::Readable {
-                self.server.read(now, u64::MAX);
+                self.server.read(u64::MAX);
             }
         }
         if let Some(segment) = self.back.pop_front() {
@@ -86,7 +86,7 @@ impl Path {
         }
         while let Some(event) = self.client.poll_event() {
             if event == Event::Writable {
-                self.client.write(now, u64::MAX / 2);
+                self.client.write(u64::MAX / 2);
             }
         }
     }
@@ -103,7 +103,7 @@ fn round(settings: &Settings, loss: u64) -> (f64, f64) {
         back: VecDeque::new(),
         count: 0,
     };
-    path.client.write(now, u64::MAX / 2);
+    path.client.write(u64::MAX / 2);
     while path.count < SEGMENTS / 4 {
         path.step(loss);
     }

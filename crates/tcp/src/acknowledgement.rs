@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use trunkline_units::Seq;
 
+use crate::SackBlocks;
 use crate::congestion::Ack;
 use crate::scoreboard::Progress;
 use crate::sender::{Context, Sender};
 use crate::timers::{Clock, Wakeup};
-use crate::SackBlocks;
 
 /// The acknowledgement in a segment.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub(crate) struct Incoming<'a> {
     pub(crate) place: u64,
     /// The segment's own sequence number.
     pub(crate) seq: Seq,
-    /// Octets.
+    /// Bytes.
     pub(crate) window: u32,
     /// The segment takes sequence space.
     pub(crate) carries: bool,
@@ -63,20 +63,21 @@ impl Sender {
             self.retries = 0;
         }
         let window_moved = self.update_window(cx, incoming);
-        let duplicate = advanced == 0 && outstanding && !incoming.carries && !window_moved && !self.shut();
+        let duplicate =
+            advanced == 0 && outstanding && !incoming.carries && !window_moved && !self.window_closed();
         if progress.delivered > 0 {
             let newest = progress.newest.map(|(at, _, stamp)| (at, stamp));
             self.delivery.deliver(cx.now, progress.delivered, newest, min_rtt);
         }
         let rtt = self.sample(cx, &progress, advanced > 0, incoming.echo);
         let arrival = Arrival { progress, advanced, prior_pipe, duplicate, dsack, echo: incoming.echo };
-        let verdict = self.recover_by(cx, &arrival);
-        if verdict.rearms {
+        let outcome = self.handle_recovery(cx, &arrival);
+        if outcome.rearms {
             self.rearm_after(cx);
         }
         if incoming.marked && self.ecn {
             self.handle_mark(cx);
-        } else if verdict.grows && advanced > 0 {
+        } else if outcome.grows && advanced > 0 {
             let ack = self.ack(cx, &arrival, rtt);
             self.congestion.handle_ack(&ack);
         } else if self.congestion.models_path() && arrival.progress.delivered > 0 {
@@ -94,7 +95,7 @@ impl Sender {
     fn take_blocks(&mut self, incoming: &Incoming<'_>, progress: &mut Progress) -> bool {
         let blocks = incoming.sack.as_slice();
         let mut dsack = false;
-        let mut clipped = [(0, 0); SackBlocks::MOST];
+        let mut clipped = [(0, 0); SackBlocks::MAX];
         let mut count = 0;
         for (index, &(start, end)) in blocks.iter().enumerate() {
             let place = |seq| self.origin.place(seq, incoming.place);
@@ -105,7 +106,7 @@ impl Sender {
             };
             if index == 0 && (end <= incoming.place || blocks.get(1).is_some_and(inside)) {
                 dsack = true;
-                self.note_duplicate(end);
+                self.note_dsack(end);
                 continue;
             }
             let (start, end) = (start.max(self.una), end.min(self.next));
@@ -139,7 +140,7 @@ impl Sender {
         moved
     }
 
-    /// A round trip, by Karn's rule: from what was never repeated; else from a time stamp (RFC 7323 §4.1).
+    /// A round trip, by Karn's rule: from what was never retransmitted; else from a time stamp (RFC 7323 §4.1).
     #[inline]
     fn sample(
         &mut self,
@@ -148,7 +149,7 @@ impl Sender {
         advanced: bool,
         echo: Option<u32>,
     ) -> Option<Duration> {
-        let sent = if progress.repeated { None } else { progress.oldest };
+        let sent = if progress.retransmitted { None } else { progress.oldest };
         let by_echo = || {
             let echo = echo.filter(|_| advanced)?;
             let tick = cx.settings.timers.granularity.max(Duration::from_millis(1));
@@ -181,7 +182,7 @@ impl Sender {
             min_rtt: self.rtt.min().unwrap_or(srtt),
             in_flight: arrival.prior_pipe,
             round_ended,
-            window_limited: self.uses_window(cx.settings),
+            window_limited: self.is_cwnd_validated(cx.settings),
             delivered,
         }
     }
@@ -190,7 +191,7 @@ impl Sender {
     #[inline]
     fn rearm_after(&mut self, cx: &mut Context<'_>) {
         let persisting = matches!(cx.slots.armed(), Some((_, Wakeup::Persist)));
-        if !(persisting && self.shut() && !self.board.is_empty()) {
+        if !(persisting && self.window_closed() && !self.board.is_empty()) {
             self.rearm(cx);
         }
     }

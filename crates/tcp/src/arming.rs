@@ -30,7 +30,7 @@ impl Sender {
             if cx.slots.armed().is_some_and(|(_, why)| why != Wakeup::Persist && why != Wakeup::TimeWait) {
                 cx.slots.disarm();
             }
-        } else if self.shut() {
+        } else if self.window_closed() {
             self.arm_persist(cx);
         } else if !self.schedule_probe(cx, true) {
             self.arm_retransmission(cx);
@@ -39,15 +39,15 @@ impl Sender {
 
     /// The right edge of the peer's window may have moved.
     pub(crate) fn set_edge(&mut self, cx: &mut Context<'_>, edge: u64) {
-        let was_shut = self.shut();
+        let was_closed = self.window_closed();
         self.edge = edge;
         let persisting = matches!(cx.slots.armed(), Some((_, Wakeup::Persist)));
-        if self.shut() {
+        if self.window_closed() {
             if !self.board.is_empty() && !persisting {
                 self.retries = 0;
                 self.arm_persist(cx);
             }
-        } else if persisting && (was_shut || edge > self.next) {
+        } else if persisting && (was_closed || edge > self.next) {
             cx.slots.disarm();
             self.retries = 0;
             if !self.board.is_empty() {

@@ -31,7 +31,7 @@ fn ensure(
 
 impl Settings {
     /// The longest timer.
-    pub const LONGEST: Duration = Duration::from_secs(86_400);
+    pub const MAX_TIMER: Duration = Duration::from_secs(86_400);
 
     /// Whether a TCP can be like this.
     pub fn check(&self) -> Result<(), SettingsError> {
@@ -46,8 +46,8 @@ impl Settings {
         if let SlowStart::Limited { max_ssthresh } = self.slow_start {
             ensure(max_ssthresh > 0, "slow_start.max_ssthresh", max_ssthresh, "1 or more segments")?;
         }
-        if let Counting::Octets { most: Some(most) } = self.counting {
-            ensure(most > 0, "counting.most", most, "1 or more segments")?;
+        if let Counting::Bytes { limit: Some(limit) } = self.counting {
+            ensure(limit > 0, "counting.limit", limit, "1 or more segments")?;
         }
         Ok(())
     }
@@ -55,7 +55,7 @@ impl Settings {
     fn check_timers(&self) -> Result<(), SettingsError> {
         let timers = &self.timers;
         let some = |key, value: Duration| {
-            ensure(!value.is_zero() && value <= Self::LONGEST, key, value, "more than no time, up to a day")
+            ensure(!value.is_zero() && value <= Self::MAX_TIMER, key, value, "more than no time, up to a day")
         };
         some("timers.initial_rto", timers.initial_rto)?;
         some("timers.min_rto", timers.min_rto)?;
@@ -65,19 +65,19 @@ impl Settings {
         ensure(granular, "timers.granularity", timers.granularity, "up to 10 s")?;
         let begins = timers.phase.is_zero() || timers.phase < timers.granularity;
         ensure(begins, "timers.phase", timers.phase, "less than timers.granularity")?;
-        ensure(timers.time_wait <= Self::LONGEST, "timers.time_wait", timers.time_wait, "up to a day")
+        ensure(timers.time_wait <= Self::MAX_TIMER, "timers.time_wait", timers.time_wait, "up to a day")
     }
 
     fn check_windows(&self) -> Result<(), SettingsError> {
-        // Options take up to 40 octets of a segment, and its packet has 65535 at the most.
-        ensure((64..=65_495).contains(&self.mss), "mss", self.mss, "64 to 65495 octets")?;
+        // Options take up to 40 bytes of a segment, and its packet has 65535 at the most.
+        ensure((64..=65_495).contains(&self.mss), "mss", self.mss, "64 to 65495 bytes")?;
         let segments =
             |key, value: u32| ensure((1..=65_536).contains(&value), key, value, "1 to 65536 segments");
         segments("initial_window", self.initial_window)?;
         segments("initial_ssthresh", self.initial_ssthresh.unwrap_or(1).min(65_536))?;
         let buffer = |key, value: u64| {
             let holds = (u64::from(self.mss)..=1 << 40).contains(&value);
-            ensure(holds, key, value, "a segment of mss, up to 2^40 octets")
+            ensure(holds, key, value, "a segment of mss, up to 2^40 bytes")
         };
         buffer("send_buffer", self.send_buffer)?;
         buffer("receive_buffer", self.receive_buffer)
@@ -103,7 +103,7 @@ mod tests {
             change(&mut settings);
             settings.check().expect_err("it makes no sense").to_string()
         };
-        assert_eq!(bad(&|s| s.mss = 0), "mss is 0; allowed: 64 to 65495 octets");
+        assert_eq!(bad(&|s| s.mss = 0), "mss is 0; allowed: 64 to 65495 bytes");
         assert!(bad(&|s| s.mss = 65_496).starts_with("mss is 65496"));
         assert!(bad(&|s| s.send_buffer = 0).starts_with("send_buffer is 0; allowed: a segment"));
         assert!(bad(&|s| s.receive_buffer = u64::MAX).starts_with("receive_buffer is 1844"));
@@ -116,7 +116,7 @@ mod tests {
         assert!(bad(&|s| s.timers.time_wait = Duration::MAX).starts_with("timers.time_wait"));
         assert!(bad(&|s| s.timers.granularity = Duration::MAX).starts_with("timers.granularity"));
         assert!(bad(&|s| s.slow_start = SlowStart::Limited { max_ssthresh: 0 }).starts_with("slow_start"));
-        assert!(bad(&|s| s.counting = Counting::Octets { most: Some(0) }).starts_with("counting.most is 0"));
+        assert!(bad(&|s| s.counting = Counting::Bytes { limit: Some(0) }).starts_with("counting.limit is 0"));
         let usual = Preset::Linux6.settings().delayed_ack.expect("it delays them");
         let delayed = DelayedAck { timeout: Duration::from_secs(2), ..usual };
         assert!(bad(&|s| s.delayed_ack = Some(delayed)).starts_with("delayed_ack.timeout is 2s"));

@@ -14,7 +14,7 @@ pub(crate) struct Stamp {
     delivered: u32,
     /// µs since the first segment of its flight was sent.
     send_span: u32,
-    /// Twice the µs since the last delivery, and one more if the sender had too little to send: a record of 32 octets.
+    /// Twice the µs since the last delivery, and one more if the sender had too little to send: a record of 32 bytes.
     ack_span: u32,
 }
 
@@ -26,13 +26,13 @@ impl Stamp {
 
 #[derive(Debug)]
 pub(crate) struct Delivery {
-    /// Octets delivered since the start, by SACK too.
+    /// Bytes delivered since the start, by SACK too.
     pub(crate) delivered: u64,
     delivered_at: Instant,
     pub(crate) first_sent: Instant,
     /// The sender has had too little to send up to this count of `delivered`; 0: it has not.
-    limited_until: u64,
-    octets: u32,
+    app_limited_until: u64,
+    bytes: u32,
     micros: u32,
     limited: bool,
 }
@@ -47,8 +47,8 @@ impl Delivery {
             delivered: 0,
             delivered_at: Instant::ZERO,
             first_sent: Instant::ZERO,
-            limited_until: 0,
-            octets: 0,
+            app_limited_until: 0,
+            bytes: 0,
             micros: 0,
             limited: false,
         }
@@ -63,29 +63,29 @@ impl Delivery {
         Stamp {
             delivered: self.delivered as u32,
             send_span: span(self.first_sent, now),
-            ack_span: span(self.delivered_at, now) << 1 | u32::from(self.limited_until > 0),
+            ack_span: span(self.delivered_at, now) << 1 | u32::from(self.app_limited_until > 0),
         }
     }
 
-    /// The sender has less to send than it may, with `pipe` octets in flight.
+    /// The sender has less to send than it may, with `pipe` bytes in flight.
     #[inline]
-    pub(crate) fn starve(&mut self, pipe: u32) {
-        self.limited_until = (self.delivered + u64::from(pipe)).max(1);
+    pub(crate) fn set_app_limited(&mut self, pipe: u32) {
+        self.app_limited_until = (self.delivered + u64::from(pipe)).max(1);
     }
 
-    /// `octets` were delivered; the one of them that was sent last, at `sent`, carries `stamp`.
+    /// `bytes` were delivered; the one of them that was sent last, at `sent`, carries `stamp`.
     #[inline]
     pub(crate) fn deliver(
         &mut self,
         now: Instant,
-        octets: u32,
+        bytes: u32,
         newest: Option<(Instant, Stamp)>,
         min_rtt: Duration,
     ) {
-        self.delivered += u64::from(octets);
+        self.delivered += u64::from(bytes);
         self.delivered_at = now;
-        if self.limited_until > 0 && self.delivered > self.limited_until {
-            self.limited_until = 0;
+        if self.app_limited_until > 0 && self.delivered > self.app_limited_until {
+            self.app_limited_until = 0;
         }
         let Some((sent, stamp)) = newest else { return };
         self.first_sent = sent;
@@ -93,10 +93,10 @@ impl Delivery {
         if micros == 0 || u128::from(micros) < min_rtt.as_micros() {
             return;
         }
-        let octets = (self.delivered as u32).wrapping_sub(stamp.delivered);
-        let faster = u64::from(octets) * u64::from(self.micros) >= u64::from(self.octets) * u64::from(micros);
+        let bytes = (self.delivered as u32).wrapping_sub(stamp.delivered);
+        let faster = u64::from(bytes) * u64::from(self.micros) >= u64::from(self.bytes) * u64::from(micros);
         if !stamp.app_limited() || faster {
-            (self.octets, self.micros, self.limited) = (octets, micros, stamp.app_limited());
+            (self.bytes, self.micros, self.limited) = (bytes, micros, stamp.app_limited());
         }
     }
 
@@ -104,7 +104,7 @@ impl Delivery {
     #[inline]
     pub(crate) fn rate(&self) -> Option<(Rate, bool)> {
         (self.micros > 0).then(|| {
-            let bits = u64::from(self.octets) * 8_000_000 / u64::from(self.micros);
+            let bits = u64::from(self.bytes) * 8_000_000 / u64::from(self.micros);
             (Rate::from_bits_per_second(bits), self.limited)
         })
     }
@@ -118,13 +118,13 @@ mod tests {
     fn the_rate_is_what_was_delivered_over_the_longer_span() {
         let mut delivery = Delivery::new();
         let at = Instant::from_millis;
-        // Four segments sent at once; acknowledged one each 10 ms after 100 ms: 1000 octets each 10 ms.
+        // Four segments sent at once; acknowledged one each 10 ms after 100 ms: 1000 bytes each 10 ms.
         let stamp = delivery.stamp(at(0), true);
         let min = Duration::from_millis(100);
         for n in 0..4 {
             delivery.deliver(at(100 + 10 * n), 1000, Some((at(0), stamp)), min);
         }
-        // 4000 octets in 130 ms.
+        // 4000 bytes in 130 ms.
         assert_eq!(delivery.rate(), Some((Rate::from_bits_per_second(246_153), false)));
         let later = delivery.stamp(at(130), false);
         delivery.deliver(at(240), 1000, Some((at(130), later)), min);
@@ -138,7 +138,7 @@ mod tests {
         let stamp = delivery.stamp(at(0), true);
         delivery.deliver(at(10), 10_000, Some((at(0), stamp)), Duration::ZERO);
         let before = delivery.rate();
-        delivery.starve(0);
+        delivery.set_app_limited(0);
         let starved = delivery.stamp(at(20), true);
         assert!(starved.app_limited());
         delivery.deliver(at(30), 100, Some((at(20), starved)), Duration::ZERO);

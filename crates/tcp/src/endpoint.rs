@@ -7,8 +7,8 @@ use trunkline_units::{Instant, Rate, Seq};
 
 use crate::Settings;
 use crate::receiver::Receiver;
+use crate::send_half::{Ceiling, IdleSender, SendHalf};
 use crate::sender::{Context, Sender};
-use crate::silent::{Ceiling, Sending, Silent};
 use crate::state::{Event, Events, ResetReason, State};
 use crate::stats::{Counters, Stats};
 use crate::timers::{Slots, Wakeup};
@@ -21,7 +21,7 @@ use crate::timers::{Slots, Wakeup};
 #[derive(Debug)]
 pub struct Endpoint {
     pub(crate) settings: Arc<Settings>,
-    pub(crate) sending: Sending,
+    pub(crate) sending: SendHalf,
     pub(crate) receiver: Receiver,
     pub(crate) slots: Slots,
     pub(crate) counters: Counters,
@@ -34,7 +34,7 @@ pub struct Endpoint {
     pub(crate) sack: bool,
     /// Windows are scaled.
     pub(crate) scaled: bool,
-    wants_room: bool,
+    writer_waits: bool,
     /// What ends a write has come and is not yet acknowledged.
     pub(crate) pushed: bool,
 }
@@ -42,7 +42,7 @@ pub struct Endpoint {
 impl Endpoint {
     fn new(settings: &Arc<Settings>, iss: Seq, state: State) -> Self {
         Endpoint {
-            sending: Sending::Silent(Silent::new(settings, iss)),
+            sending: SendHalf::Idle(IdleSender::new(settings, iss)),
             receiver: Receiver::new(settings),
             slots: Slots::new(iss),
             counters: Counters::default(),
@@ -54,7 +54,7 @@ impl Endpoint {
             timestamps: false,
             sack: false,
             scaled: false,
-            wants_room: false,
+            writer_waits: false,
             pushed: false,
             settings: Arc::clone(settings),
         }
@@ -72,22 +72,22 @@ impl Endpoint {
         Endpoint::new(settings, iss, State::Listen)
     }
 
-    /// Hands over `octets` of data, and returns how many of them fitted into the send buffer.
+    /// Hands over `bytes` of data, and returns how many of them fitted into the send buffer.
     #[inline]
-    pub fn write(&mut self, _now: Instant, octets: u64) -> u64 {
+    pub fn write(&mut self, bytes: u64) -> u64 {
         if !self.state.takes_writes() || self.sending.fin_written() {
             return 0;
         }
-        let taken = octets.min(self.send_room());
-        self.wants_room |= taken < octets;
+        let taken = bytes.min(self.send_room());
+        self.writer_waits |= taken < bytes;
         if taken > 0 {
             match &mut self.sending {
-                Sending::Silent(silent) => {
-                    silent.end += taken;
-                    self.speak();
+                SendHalf::Idle(idle) => {
+                    idle.end += taken;
+                    self.activate_sender();
                 }
-                Sending::Speaking(sender) => {
-                    sender.note_starving();
+                SendHalf::Active(sender) => {
+                    sender.check_app_limited();
                     sender.end += taken;
                 }
             }
@@ -96,42 +96,42 @@ impl Endpoint {
     }
 
     /// There is something to send, and a peer to take it.
-    pub(crate) fn speak(&mut self) {
-        if let Sending::Silent(silent) = &self.sending
+    pub(crate) fn activate_sender(&mut self) {
+        if let SendHalf::Idle(idle) = &self.sending
             && matches!(self.state, State::Established | State::CloseWait | State::FinWait1 | State::LastAck)
-            && (silent.end > 1 || silent.fin_written)
+            && (idle.end > 1 || idle.fin_written)
         {
-            self.sending = Sending::Speaking(Box::new(Sender::new(&self.settings, silent)));
+            self.sending = SendHalf::Active(Box::new(Sender::new(&self.settings, idle)));
         }
     }
 
     /// The sender, if there is one, with the rest of the endpoint as it needs it.
     #[inline]
     pub(crate) fn sender(&mut self, now: Instant) -> Option<(&mut Sender, Context<'_>)> {
-        let Sending::Speaking(sender) = &mut self.sending else { return None };
+        let SendHalf::Active(sender) = &mut self.sending else { return None };
         let (settings, slots, counters) = (&*self.settings, &mut self.slots, &mut self.counters);
         Some((sender, Context { now, settings, slots, counters }))
     }
 
     fn write_fin(&mut self) {
         match &mut self.sending {
-            Sending::Silent(silent) => silent.fin_written = true,
-            Sending::Speaking(sender) => sender.fin_written = true,
+            SendHalf::Idle(idle) => idle.fin_written = true,
+            SendHalf::Active(sender) => sender.fin_written = true,
         }
-        self.speak();
+        self.activate_sender();
     }
 
-    /// Takes up to `octets` of data that came in order, and returns how many there were.
+    /// Takes up to `bytes` of data that came in order, and returns how many there were.
     #[inline]
-    pub fn read(&mut self, _now: Instant, octets: u64) -> u64 {
-        let (taken, opens) = self.receiver.read(octets, &self.settings);
-        let ends = self.pushed && self.receiver.readable() == 0 && !self.sending.speaks();
+    pub fn read(&mut self, bytes: u64) -> u64 {
+        let (taken, opens) = self.receiver.read(bytes, &self.settings);
+        let ends = self.pushed && self.receiver.readable() == 0 && !self.sending.is_active();
         self.receiver.ack_now |= (opens || ends) && self.state.takes_data();
         taken
     }
 
     /// Nothing more will be written: FIN follows what was.
-    pub fn close(&mut self, _now: Instant) {
+    pub fn close(&mut self) {
         match self.state {
             State::Listen => self.enter_closed(),
             State::SynSent | State::SynReceived => self.write_fin(),
@@ -148,7 +148,7 @@ impl Endpoint {
     }
 
     /// Calls the connection off, with RST if the peer knows of it.
-    pub fn abort(&mut self, _now: Instant) {
+    pub fn abort(&mut self) {
         if !matches!(self.state, State::Closed | State::Listen | State::SynSent | State::TimeWait) {
             self.reset_due = Some(self.sending.origin().seq(self.sending.next()));
         }
@@ -162,8 +162,8 @@ impl Endpoint {
     pub fn set_pacing_ceiling(&mut self, ceiling: Option<Rate>) {
         let ceiling = ceiling.or(self.pacing_ceiling().and(Some(Rate::MAX)));
         match &mut self.sending {
-            Sending::Silent(silent) => silent.ceiling = Ceiling::new(ceiling),
-            Sending::Speaking(sender) => sender.ceiling = Ceiling::new(ceiling),
+            SendHalf::Idle(idle) => idle.ceiling = Ceiling::new(ceiling),
+            SendHalf::Active(sender) => sender.ceiling = Ceiling::new(ceiling),
         }
         self.slots.pacing = Instant::FAR_FUTURE;
     }
@@ -197,7 +197,7 @@ impl Endpoint {
 
     fn handle_retransmission(&mut self, now: Instant) {
         let goes_on = if matches!(self.state, State::SynSent | State::SynReceived) {
-            self.repeat_syn(now)
+            self.retransmit_syn(now)
         } else {
             self.sender(now).is_none_or(|(sender, mut context)| sender.handle_rto(&mut context))
         };
@@ -209,7 +209,7 @@ impl Endpoint {
     fn handle_persist(&mut self, now: Instant) {
         let Some((sender, mut context)) = self.sender(now) else { return };
         sender.retries = sender.retries.saturating_add(1);
-        if sender.shut() {
+        if sender.window_closed() {
             sender.arm_persist(&mut context);
             self.window_probe_due = true;
         } else {
@@ -251,11 +251,11 @@ impl Endpoint {
 
     /// Tells a writer that waits once there is room for two segments, or half the buffer.
     #[inline]
-    pub(crate) fn offer_room(&mut self) {
-        if self.wants_room {
+    pub(crate) fn notify_writable(&mut self) {
+        if self.writer_waits {
             let enough = (2 * u64::from(self.settings.mss)).min(self.settings.send_buffer / 2);
             if self.send_room() >= enough {
-                self.wants_room = false;
+                self.writer_waits = false;
                 self.events.raise(Event::Writable);
             }
         }
@@ -274,52 +274,52 @@ impl Endpoint {
         &self.settings
     }
 
-    /// Octets that `read` would return.
+    /// Bytes that `read` would return.
     #[inline]
     pub fn readable(&self) -> u64 {
         self.receiver.readable()
     }
 
-    /// Octets written and never sent.
+    /// Bytes written and never sent.
     #[inline]
     pub fn unsent(&self) -> u64 {
         self.sending.end().saturating_sub(self.sending.next())
     }
 
-    /// Octets of data sent and not acknowledged.
+    /// Bytes of data sent and not acknowledged.
     #[inline]
     pub fn unacknowledged(&self) -> u64 {
         let sending = &self.sending;
         sending.next().min(sending.end()).saturating_sub(sending.una())
     }
 
-    /// Octets that `write` would take.
+    /// Bytes that `write` would take.
     #[inline]
     pub fn send_room(&self) -> u64 {
         let held = self.sending.end().saturating_sub(self.sending.una());
         self.settings.send_buffer.saturating_sub(held)
     }
 
-    /// Congestion window, octets.
+    /// Congestion window, bytes.
     #[inline]
     pub fn cwnd(&self) -> u32 {
         let initial = || self.settings.initial_window.saturating_mul(self.mss());
         self.sending.sender().map_or_else(initial, |sender| sender.congestion.cwnd())
     }
 
-    /// Slow-start threshold, octets; `u32::MAX` before the first loss.
+    /// Slow-start threshold, bytes; `u32::MAX` before the first loss.
     #[inline]
     pub fn ssthresh(&self) -> u32 {
         self.sending.sender().map_or(u32::MAX, |sender| sender.congestion.ssthresh())
     }
 
-    /// Octets of data in a full segment to the peer, as agreed.
+    /// Bytes of data in a full segment to the peer, as agreed.
     #[inline]
     pub fn mss(&self) -> u32 {
         self.sending.mss()
     }
 
-    /// Octets in flight as the sender estimates them: without what is lost or delivered by SACK.
+    /// Bytes in flight as the sender estimates them: without what is lost or delivered by SACK.
     #[inline]
     pub fn in_flight(&self) -> u32 {
         self.sending.sender().map_or(0, Sender::pipe)
@@ -335,8 +335,8 @@ impl Endpoint {
     #[inline]
     pub fn srtt(&self) -> Option<Duration> {
         match &self.sending {
-            Sending::Silent(silent) => (silent.syn_rtt > 0).then_some(Duration::from_nanos(silent.syn_rtt)),
-            Sending::Speaking(sender) => sender.rtt.srtt(),
+            SendHalf::Idle(idle) => (idle.syn_rtt > 0).then_some(Duration::from_nanos(idle.syn_rtt)),
+            SendHalf::Active(sender) => sender.rtt.srtt(),
         }
     }
 
@@ -361,18 +361,18 @@ impl Endpoint {
     /// The ceiling set.
     pub fn pacing_ceiling(&self) -> Option<Rate> {
         match &self.sending {
-            Sending::Silent(silent) => silent.ceiling.rate(),
-            Sending::Speaking(sender) => sender.ceiling.rate(),
+            SendHalf::Idle(idle) => idle.ceiling.rate(),
+            SendHalf::Active(sender) => sender.ceiling.rate(),
         }
     }
 
-    /// Octets of data acknowledged since the start.
+    /// Bytes of data acknowledged since the start.
     #[inline]
     pub fn acknowledged(&self) -> u64 {
         self.sending.una().min(self.sending.end()) - 1
     }
 
-    /// Octets of data received in order since the start.
+    /// Bytes of data received in order since the start.
     #[inline]
     pub fn received(&self) -> u64 {
         self.receiver.in_order()

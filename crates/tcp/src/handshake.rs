@@ -6,7 +6,7 @@ use trunkline_packet::TcpFlags;
 use trunkline_units::{Instant, Seq};
 
 use crate::endpoint::Endpoint;
-use crate::silent::Sending;
+use crate::send_half::SendHalf;
 use crate::state::{Event, ResetReason, State};
 use crate::timers::{Wakeup, expiry, nanos};
 use crate::{Options, Recovery, Segment};
@@ -19,8 +19,8 @@ fn shift_for(buffer: u64) -> u8 {
 impl Endpoint {
     pub(crate) fn send_syn(&mut self, now: Instant) {
         self.syn_due = true;
-        if let Sending::Silent(silent) = &mut self.sending {
-            silent.syn_sent = now;
+        if let SendHalf::Idle(idle) = &mut self.sending {
+            idle.syn_sent = now;
         }
         self.arm_syn(now);
     }
@@ -30,14 +30,14 @@ impl Endpoint {
         self.slots.arm(expiry(now, delay, &self.settings.timers), Wakeup::Retransmission);
     }
 
-    /// `false` if it was repeated too often.
-    pub(crate) fn repeat_syn(&mut self, now: Instant) -> bool {
+    /// `false` if it was retransmitted too often.
+    pub(crate) fn retransmit_syn(&mut self, now: Instant) -> bool {
         self.counters.timeouts += 1;
-        let Sending::Silent(silent) = &mut self.sending else { return true };
-        if silent.repeats >= self.settings.timers.most_retries {
+        let SendHalf::Idle(idle) = &mut self.sending else { return true };
+        if idle.syn_retransmissions >= self.settings.timers.max_retries {
             return false;
         }
-        silent.repeats += 1;
+        idle.syn_retransmissions += 1;
         self.counters.retransmitted += 1;
         self.syn_due = true;
         self.arm_syn(now);
@@ -75,7 +75,7 @@ impl Endpoint {
     fn agree(&mut self, segment: &Segment) {
         let settings = &self.settings;
         let options = &segment.options;
-        let Sending::Silent(silent) = &mut self.sending else { return };
+        let SendHalf::Idle(idle) = &mut self.sending else { return };
         self.receiver.origin.0 = segment.seq;
         self.timestamps = settings.timestamps && options.timestamps.is_some();
         self.sack = settings.sack && options.sack_permitted;
@@ -86,21 +86,21 @@ impl Endpoint {
             && let Some(shift) = options.window_scale
         {
             self.scaled = true;
-            silent.shift = shift;
+            idle.shift = shift;
             self.receiver.shift = shift_for(settings.receive_buffer);
         }
         let echoes = segment.flags.contains(TcpFlags::ECE);
         let offers = segment.flags.contains(TcpFlags::CWR);
-        silent.ecn = settings.ecn && echoes && (offers != (self.state == State::SynSent));
+        idle.ecn = settings.ecn && echoes && (offers != (self.state == State::SynSent));
         // RFC 9293 §3.7.1: 536 if the peer does not say; options count as data.
         let mss = settings.mss.min(options.mss.unwrap_or(536)).max(64);
-        silent.mss = mss - if self.timestamps { 12 } else { 0 };
+        idle.mss = mss - if self.timestamps { 12 } else { 0 };
         if !self.sack && matches!(settings.recovery, Recovery::Sack | Recovery::RackTlp) {
-            silent.kind = Recovery::NewReno;
+            idle.kind = Recovery::NewReno;
         }
-        silent.edge = 1 + u64::from(segment.window);
-        silent.largest_window = u32::from(segment.window);
-        silent.window_from = (segment.seq, segment.ack);
+        idle.edge = 1 + u64::from(segment.window);
+        idle.largest_window = u32::from(segment.window);
+        idle.window_from = (segment.seq, segment.ack);
     }
 
     pub(crate) fn handle_in_listen(&mut self, now: Instant, segment: &Segment) {
@@ -142,15 +142,15 @@ impl Endpoint {
     pub(crate) fn establish(&mut self, now: Instant) {
         self.slots.disarm();
         self.syn_due = false;
-        if let Sending::Silent(silent) = &mut self.sending
-            && silent.repeats == 0
+        if let SendHalf::Idle(idle) = &mut self.sending
+            && idle.syn_retransmissions == 0
         {
-            let rtt = (now - silent.syn_sent).max(Duration::from_nanos(1));
-            silent.syn_rtt = rtt.as_nanos() as u64;
+            let rtt = (now - idle.syn_sent).max(Duration::from_nanos(1));
+            idle.syn_rtt = rtt.as_nanos() as u64;
             self.counters.sample(rtt);
         }
         self.state = if self.sending.fin_written() { State::FinWait1 } else { State::Established };
-        self.speak();
+        self.activate_sender();
         self.events.raise(Event::Connected);
     }
 }

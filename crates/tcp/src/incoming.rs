@@ -6,7 +6,7 @@ use trunkline_units::Instant;
 use crate::Segment;
 use crate::acknowledgement::Incoming;
 use crate::endpoint::Endpoint;
-use crate::silent::Sending;
+use crate::send_half::SendHalf;
 use crate::state::{Event, ResetReason, State};
 use crate::timers::{nanos, since};
 
@@ -15,7 +15,7 @@ impl Endpoint {
     #[inline]
     pub fn handle_segment(&mut self, now: Instant, segment: &Segment) {
         self.counters.segments_received += 1;
-        self.counters.marks_received += u32::from(segment.congestion_experienced);
+        self.counters.ce_marks_received += u32::from(segment.congestion_experienced);
         match self.state {
             State::Closed => {
                 if !segment.flags.contains(TcpFlags::RST) && segment.flags.contains(TcpFlags::ACK) {
@@ -101,8 +101,8 @@ impl Endpoint {
             return false;
         }
         let window = u32::from(segment.window) << self.sending.shift();
-        if let Sending::Silent(silent) = &mut self.sending {
-            silent.update_window((segment.seq, segment.ack), window);
+        if let SendHalf::Idle(idle) = &mut self.sending {
+            idle.update_window((segment.seq, segment.ack), window);
             return true;
         }
         let echo = if self.timestamps {
@@ -122,7 +122,7 @@ impl Endpoint {
         let Some((sender, mut context)) = self.sender(now) else { return true };
         sender.handle_ack(&mut context, &incoming);
         let finished = sender.fin_sent && sender.una == sender.next;
-        self.offer_room();
+        self.notify_writable();
         if finished {
             match self.state {
                 State::FinWait1 => self.state = State::FinWait2,
@@ -148,11 +148,11 @@ impl Endpoint {
         }
         if self.sending.ecn() {
             if segment.flags.contains(TcpFlags::CWR) {
-                self.receiver.echo_mark = false;
+                self.receiver.echo_ce = false;
             }
             if segment.congestion_experienced {
-                self.receiver.ack_now |= !self.receiver.echo_mark;
-                self.receiver.echo_mark = true;
+                self.receiver.ack_now |= !self.receiver.echo_ce;
+                self.receiver.echo_ce = true;
             }
         }
         if start >= self.receiver.edge && self.receiver.edge > self.receiver.next
@@ -196,7 +196,7 @@ impl Endpoint {
             && self.receiver.last_data > Instant::ZERO
             && silence > nanos(self.sending.rto(&self.settings))
         {
-            self.receiver.quicken(&self.settings);
+            self.receiver.enter_quickack_mode(&self.settings);
         }
     }
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 use thiserror::Error;
 
 use crate::{
-    Counting, DelayedAck, GrowthKind, Preset, Recovery, Settings, SlowStart, SpuriousDetection, Timers,
+    CongestionAlgorithm, Counting, DelayedAck, Preset, Recovery, Settings, SlowStart, SpuriousDetection,
+    Timers,
 };
 
 /// A text that names none of the things that can be chosen.
@@ -74,35 +75,35 @@ impl FromStr for Recovery {
     }
 }
 
-impl GrowthKind {
+impl CongestionAlgorithm {
     /// All of them.
-    pub const ALL: [GrowthKind; 6] = [
-        GrowthKind::Reno,
-        GrowthKind::Bic,
-        GrowthKind::Cubic,
-        GrowthKind::Compound,
-        GrowthKind::Vegas,
-        GrowthKind::Bbr,
+    pub const ALL: [CongestionAlgorithm; 6] = [
+        CongestionAlgorithm::Reno,
+        CongestionAlgorithm::Bic,
+        CongestionAlgorithm::Cubic,
+        CongestionAlgorithm::Compound,
+        CongestionAlgorithm::Vegas,
+        CongestionAlgorithm::Bbr,
     ];
 
     /// The name that files use.
     pub const fn name(self) -> &'static str {
         match self {
-            GrowthKind::Reno => "reno",
-            GrowthKind::Bic => "bic",
-            GrowthKind::Cubic => "cubic",
-            GrowthKind::Compound => "compound",
-            GrowthKind::Vegas => "vegas",
-            GrowthKind::Bbr => "bbr",
+            CongestionAlgorithm::Reno => "reno",
+            CongestionAlgorithm::Bic => "bic",
+            CongestionAlgorithm::Cubic => "cubic",
+            CongestionAlgorithm::Compound => "compound",
+            CongestionAlgorithm::Vegas => "vegas",
+            CongestionAlgorithm::Bbr => "bbr",
         }
     }
 }
 
-impl FromStr for GrowthKind {
+impl FromStr for CongestionAlgorithm {
     type Err = UnknownName;
 
     fn from_str(text: &str) -> Result<Self, UnknownName> {
-        find("growth", &GrowthKind::ALL, GrowthKind::name, text)
+        find("growth", &CongestionAlgorithm::ALL, CongestionAlgorithm::name, text)
     }
 }
 
@@ -139,10 +140,10 @@ fn seconds(duration: Duration) -> String {
 }
 
 impl Settings {
-    /// These, growing in another way.
+    /// These, with another congestion control algorithm.
     #[must_use]
-    pub const fn with_growth(self, growth: GrowthKind) -> Self {
-        Settings { growth, ..self }
+    pub const fn with_congestion_control(self, congestion_control: CongestionAlgorithm) -> Self {
+        Settings { congestion_control, ..self }
     }
 
     /// These, starting in another way.
@@ -163,10 +164,10 @@ impl Settings {
         Settings { mss, ..self }
     }
 
-    /// These, with send and receive buffers of so many octets.
+    /// These, with send and receive buffers of so many bytes.
     #[must_use]
-    pub const fn with_buffers(self, octets: u64) -> Self {
-        Settings { send_buffer: octets, receive_buffer: octets, ..self }
+    pub const fn with_buffers(self, bytes: u64) -> Self {
+        Settings { send_buffer: bytes, receive_buffer: bytes, ..self }
     }
 
     /// All of it in a fixed order, as a result prints it.
@@ -174,10 +175,10 @@ impl Settings {
         let Settings {
             name,
             recovery,
-            growth,
+            congestion_control,
             slow_start,
             spurious,
-            timers: Timers { rto, initial_rto, min_rto, max_rto, granularity, phase, most_retries, time_wait },
+            timers: Timers { rto, initial_rto, min_rto, max_rto, granularity, phase, max_retries, time_wait },
             delayed_ack,
             mss,
             initial_window,
@@ -216,14 +217,14 @@ impl Settings {
         };
         let counting = match counting {
             Counting::Acks => "acknowledgements".to_owned(),
-            Counting::Octets { most: None } => "octets".to_owned(),
-            Counting::Octets { most: Some(most) } => format!("octets, {most} segments in slow start"),
+            Counting::Bytes { limit: None } => "bytes".to_owned(),
+            Counting::Bytes { limit: Some(limit) } => format!("bytes, {limit} segments in slow start"),
         };
         let initial_ssthresh = initial_ssthresh.map_or("none".to_owned(), |segments| segments.to_string());
         vec![
             ("preset", (*name).to_owned()),
             ("recovery", recovery.name().to_owned()),
-            ("growth", growth.name().to_owned()),
+            ("growth", congestion_control.name().to_owned()),
             ("slow_start", slow_start),
             ("spurious", spurious.to_owned()),
             ("rto", rto.name().to_owned()),
@@ -232,7 +233,7 @@ impl Settings {
             ("max_rto", seconds(*max_rto)),
             ("granularity", seconds(*granularity)),
             ("phase", seconds(*phase)),
-            ("most_retries", most_retries.to_string()),
+            ("most_retries", max_retries.to_string()),
             ("time_wait", seconds(*time_wait)),
             ("delayed_ack", delayed_ack),
             ("mss", mss.to_string()),
@@ -250,7 +251,7 @@ impl Settings {
             ("nagle", nagle.to_string()),
             ("send_buffer", send_buffer.to_string()),
             ("receive_buffer", receive_buffer.to_string()),
-            ("first_window", first_window.map_or("none".to_owned(), |octets| octets.to_string())),
+            ("first_window", first_window.map_or("none".to_owned(), |bytes| bytes.to_string())),
         ]
     }
 }
@@ -273,7 +274,7 @@ mod tests {
     #[test]
     fn what_can_be_chosen_is_found_by_its_name() {
         names(&Recovery::ALL, Recovery::name);
-        names(&GrowthKind::ALL, GrowthKind::name);
+        names(&CongestionAlgorithm::ALL, CongestionAlgorithm::name);
         names(&SlowStart::ALL, SlowStart::name);
         names(&Preset::ALL, Preset::name);
     }
@@ -283,7 +284,7 @@ mod tests {
         let plain = Preset::Linux6.settings();
         let others = [
             Settings { delayed_ack: None, ..plain.clone() },
-            Settings { counting: Counting::Octets { most: Some(2) }, ..plain.clone() },
+            Settings { counting: Counting::Bytes { limit: Some(2) }, ..plain.clone() },
             Settings { slow_start: SlowStart::Limited { max_ssthresh: 64 }, ..plain.clone() },
             Settings { initial_ssthresh: Some(20), ..plain.clone() },
             Settings { spurious: SpuriousDetection::FRto, ..plain.clone() },

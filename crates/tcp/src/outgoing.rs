@@ -10,7 +10,7 @@ use crate::timers::Clock;
 use crate::{SackBlocks, Segment};
 
 impl Endpoint {
-    /// The next segment to send: RST, SYN, repeats, new data, an acknowledgement, a zero-window probe, in this order.
+    /// The next segment to send: RST, SYN, retransmissions, new data, an acknowledgement, a zero-window probe, in this order.
     #[inline]
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Segment> {
         let segment = self.poll_segment(now)?;
@@ -55,7 +55,7 @@ impl Endpoint {
         let window = self.receiver.offer(&self.settings, shift);
         self.slots.delayed_ack = Instant::FAR_FUTURE;
         self.pushed = false;
-        if self.receiver.echo_mark {
+        if self.receiver.echo_ce {
             flags = flags | TcpFlags::ECE;
         }
         let mut segment = Segment {
@@ -70,8 +70,8 @@ impl Endpoint {
             segment.options.timestamps = Some((value, self.receiver.ts_recent));
         }
         if self.sack && flags.contains(TcpFlags::ACK) {
-            let most = SackBlocks::MOST - usize::from(stamped);
-            segment.options.sack = self.receiver.sack_blocks(most);
+            let max_blocks = SackBlocks::MAX - usize::from(stamped);
+            segment.options.sack = self.receiver.sack_blocks(max_blocks);
         }
         segment
     }
@@ -91,7 +91,7 @@ impl Endpoint {
         let mut segment = self.header(now, outgoing.start, flags, self.timestamps);
         segment.payload = u32::from(outgoing.len);
         // RFC 3168 §6.1.5: not on what is sent again.
-        segment.ecn_capable = self.sending.ecn() && !outgoing.repeat && outgoing.len > 0;
+        segment.ecn_capable = self.sending.ecn() && !outgoing.retransmission && outgoing.len > 0;
         segment
     }
 

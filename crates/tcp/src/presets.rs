@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use crate::{
-    Counting, DelayedAck, GrowthKind, Recovery, RtoRule, Settings, SlowStart, SpuriousDetection, Timers,
+    CongestionAlgorithm, Counting, DelayedAck, Recovery, RtoRule, Settings, SlowStart, SpuriousDetection,
+    Timers,
 };
 
 /// A stack of an era.
@@ -61,7 +62,7 @@ impl Preset {
             Preset::Linux6 => linux_6(),
             Preset::Linux6Reno => Settings {
                 name: Preset::Linux6Reno.name(),
-                growth: GrowthKind::Reno,
+                congestion_control: CongestionAlgorithm::Reno,
                 slow_start: SlowStart::Classic,
                 ..linux_6()
             },
@@ -73,7 +74,7 @@ const fn bsd_44() -> Settings {
     Settings {
         name: Preset::Bsd44.name(),
         recovery: Recovery::Reno,
-        growth: GrowthKind::Reno,
+        congestion_control: CongestionAlgorithm::Reno,
         slow_start: SlowStart::Classic,
         spurious: SpuriousDetection::None,
         timers: Timers {
@@ -83,7 +84,7 @@ const fn bsd_44() -> Settings {
             max_rto: Duration::from_secs(64),
             granularity: Duration::from_millis(500),
             phase: Duration::ZERO,
-            most_retries: 12,
+            max_retries: 12,
             time_wait: Duration::from_secs(60),
         },
         delayed_ack: Some(DelayedAck {
@@ -116,7 +117,7 @@ const fn linux_22() -> Settings {
     Settings {
         name: Preset::Linux22.name(),
         recovery: Recovery::Sack,
-        growth: GrowthKind::Reno,
+        congestion_control: CongestionAlgorithm::Reno,
         slow_start: SlowStart::Classic,
         spurious: SpuriousDetection::None,
         timers: Timers {
@@ -126,7 +127,7 @@ const fn linux_22() -> Settings {
             max_rto: Duration::from_secs(120),
             granularity: Duration::from_millis(10),
             phase: Duration::ZERO,
-            most_retries: 15,
+            max_retries: 15,
             time_wait: Duration::from_secs(60),
         },
         delayed_ack: Some(DelayedAck {
@@ -178,7 +179,7 @@ const fn opnet_reno() -> Settings {
     Settings {
         name: Preset::OpnetReno.name(),
         recovery: Recovery::Reno,
-        growth: GrowthKind::Reno,
+        congestion_control: CongestionAlgorithm::Reno,
         slow_start: SlowStart::Classic,
         spurious: SpuriousDetection::None,
         timers: Timers {
@@ -188,7 +189,7 @@ const fn opnet_reno() -> Settings {
             max_rto: Duration::from_secs(64),
             granularity: Duration::from_millis(500),
             phase: Duration::ZERO,
-            most_retries: 6,
+            max_retries: 6,
             time_wait: Duration::from_secs(60),
         },
         delayed_ack: Some(DelayedAck {
@@ -221,7 +222,7 @@ const fn ns2_reno() -> Settings {
     Settings {
         name: Preset::Ns2Reno.name(),
         recovery: Recovery::Reno,
-        growth: GrowthKind::Reno,
+        congestion_control: CongestionAlgorithm::Reno,
         slow_start: SlowStart::Classic,
         spurious: SpuriousDetection::None,
         timers: Timers {
@@ -232,7 +233,7 @@ const fn ns2_reno() -> Settings {
             granularity: Duration::from_millis(10),
             phase: Duration::ZERO,
             // It never gives up; a simulation ends before these do.
-            most_retries: u8::MAX,
+            max_retries: u8::MAX,
             time_wait: Duration::from_secs(60),
         },
         delayed_ack: None,
@@ -259,7 +260,7 @@ const fn linux_6() -> Settings {
     Settings {
         name: Preset::Linux6.name(),
         recovery: Recovery::RackTlp,
-        growth: GrowthKind::Cubic,
+        congestion_control: CongestionAlgorithm::Cubic,
         slow_start: SlowStart::HyStart,
         spurious: SpuriousDetection::Eifel,
         timers: Timers {
@@ -269,7 +270,7 @@ const fn linux_6() -> Settings {
             max_rto: Duration::from_secs(120),
             granularity: Duration::from_micros(1),
             phase: Duration::ZERO,
-            most_retries: 15,
+            max_retries: 15,
             time_wait: Duration::from_secs(60),
         },
         delayed_ack: Some(DelayedAck {
@@ -284,7 +285,7 @@ const fn linux_6() -> Settings {
         initial_ssthresh: None,
         duplicate_threshold: 3,
         limited_transmit: true,
-        counting: Counting::Octets { most: None },
+        counting: Counting::Bytes { limit: None },
         restart_after_idle: true,
         validates_window: true,
         sack: true,
@@ -349,7 +350,7 @@ mod tests {
     fn the_builder_changes_what_it_names() {
         let settings = Preset::Linux6
             .settings()
-            .with_growth(GrowthKind::Bic)
+            .with_congestion_control(CongestionAlgorithm::Bic)
             .with_slow_start(SlowStart::Classic)
             .with_recovery(Recovery::NewReno)
             .with_mss(536)

@@ -1,7 +1,7 @@
 //! What arrives: order, window and acknowledgement.
 //!
 //! The window's right edge is what the application has read, plus the buffer. It never moves back, and moves ahead only
-//! by a segment or half the buffer at least (RFC 9293 §3.8.6.2.2). Octets beyond a gap lie within the window that was offered, so
+//! by a segment or half the buffer at least (RFC 9293 §3.8.6.2.2). Bytes beyond a gap lie within the window that was offered, so
 //! they need no account of their own.
 //!
 //! A receiver with a first window offers no more than that beyond what came at first, and widens it by two segments for each that
@@ -10,7 +10,7 @@
 //!
 //! When to acknowledge (RFC 5681 §4.2, RFC 9293 §3.8.6.3): at once what is out of order, fills a gap or is a
 //! duplicate, FIN, every `every`-th full segment, and the first `quick` segments; otherwise within `timeout`. As in Linux,
-//! more than `every − 1` segments' worth of octets count, a segment being the longest seen; and after a silence of
+//! more than `every − 1` segments' worth of bytes count, a segment being the longest seen; and after a silence of
 //! more than a retransmission timeout the quick ones begin again.
 
 use trunkline_units::Instant;
@@ -20,11 +20,11 @@ use crate::stream::Origin;
 use crate::{SackBlocks, Settings};
 
 /// A segment of less data does not widen the window.
-const LEAST_WIDENING: u64 = 128;
+const MIN_WIDENING_SEGMENT: u64 = 128;
 
 /// What is held beyond a gap, and what to report.
 #[derive(Debug, Default)]
-struct Beyond {
+struct OutOfOrder {
     /// In the order of the stream, apart from each other.
     ranges: Vec<(u64, u64)>,
     /// A place in each of the blocks reported last, the newest first.
@@ -47,7 +47,7 @@ pub(crate) struct Receiver {
     pub(crate) acknowledged: u64,
     /// The place of FIN; 0 until it has come.
     fin_at: u64,
-    beyond: Option<Box<Beyond>>,
+    out_of_order: Option<Box<OutOfOrder>>,
     /// When data came last.
     pub(crate) last_data: Instant,
     pub(crate) ts_recent: u32,
@@ -58,13 +58,13 @@ pub(crate) struct Receiver {
     pub(crate) shift: u8,
     pub(crate) ack_now: bool,
     /// ECE goes out until CWR comes (RFC 3168 §6.1.3).
-    pub(crate) echo_mark: bool,
+    pub(crate) echo_ce: bool,
 }
 
 /// What became of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Taken {
-    /// Octets or FIN that are new and in order.
+    /// Bytes or FIN that are new and in order.
     pub(crate) advanced: bool,
     /// FIN has been reached.
     pub(crate) finished: bool,
@@ -81,7 +81,7 @@ impl Receiver {
             edge: 1,
             acknowledged: 1,
             fin_at: 0,
-            beyond: None,
+            out_of_order: None,
             last_data: Instant::ZERO,
             ts_recent: 0,
             largest: 0,
@@ -89,11 +89,11 @@ impl Receiver {
             quick: settings.delayed_ack.map_or(0, |delayed| delayed.quick),
             shift: 0,
             ack_now: false,
-            echo_mark: false,
+            echo_ce: false,
         }
     }
 
-    /// Octets that the application can read.
+    /// Bytes that the application can read.
     #[inline]
     pub(crate) fn readable(&self) -> u64 {
         self.next - u64::from(self.finished()) - self.read
@@ -105,7 +105,7 @@ impl Receiver {
         self.fin_at > 0 && self.next > self.fin_at
     }
 
-    /// Octets of data in order.
+    /// Bytes of data in order.
     #[inline]
     pub(crate) fn in_order(&self) -> u64 {
         self.next - 1 - u64::from(self.finished())
@@ -113,11 +113,11 @@ impl Receiver {
 
     #[inline]
     pub(crate) fn has_gaps(&self) -> bool {
-        self.beyond.as_ref().is_some_and(|beyond| !beyond.ranges.is_empty())
+        self.out_of_order.as_ref().is_some_and(|held| !held.ranges.is_empty())
     }
 
-    fn beyond(&mut self) -> &mut Beyond {
-        self.beyond.get_or_insert_default()
+    fn out_of_order(&mut self) -> &mut OutOfOrder {
+        self.out_of_order.get_or_insert_default()
     }
 
     /// Takes data from `start` to `end`, and FIN behind it if `fin`; the caller has tested that it touches the window.
@@ -140,14 +140,14 @@ impl Receiver {
         let known_to = if start <= self.next { self.next } else { self.known_from(start) };
         if end + u64::from(fin) <= known_to {
             counters.duplicates += u32::from(len > 0);
-            counters.duplicate_octets += len;
-            self.beyond().duplicate = Some((start, end + u64::from(fin)));
+            counters.duplicate_bytes += len;
+            self.out_of_order().duplicate = Some((start, end + u64::from(fin)));
             self.ack_now = true;
             return taken(false, false, false);
         }
         if start < self.next {
             let next = self.next;
-            self.beyond().duplicate = Some((start, next));
+            self.out_of_order().duplicate = Some((start, next));
         }
         let data_end = end.min(self.edge.max(self.next));
         let fin = fin && data_end == end;
@@ -155,7 +155,7 @@ impl Receiver {
             self.fin_at = data_end;
         }
         let before = self.next;
-        if len >= LEAST_WIDENING && self.window(settings) < settings.receive_buffer {
+        if len >= MIN_WIDENING_SEGMENT && self.window(settings) < settings.receive_buffer {
             self.widened = self.widened.saturating_add(1);
             self.quick |= 1;
         }
@@ -177,11 +177,11 @@ impl Receiver {
     }
 
     /// The next segments are acknowledged at once each.
-    pub(crate) fn quicken(&mut self, settings: &Settings) {
+    pub(crate) fn enter_quickack_mode(&mut self, settings: &Settings) {
         self.quick = settings.delayed_ack.map_or(0, |delayed| delayed.quick);
     }
 
-    /// Whether a segment of `len` octets of data is shorter than others.
+    /// Whether a segment of `len` bytes of data is shorter than others.
     pub(crate) fn is_short(&self, len: u32) -> bool {
         len < u32::from(self.largest)
     }
@@ -200,20 +200,20 @@ impl Receiver {
             self.quick -= 1;
             return false;
         }
-        let most = u64::from(delayed.every.max(1) - 1) * u64::from(self.largest);
-        self.next - self.acknowledged <= most
+        let limit = u64::from(delayed.every.max(1) - 1) * u64::from(self.largest);
+        self.next - self.acknowledged <= limit
     }
 
     /// The end of what is held from `place` on, or `place`.
     fn known_from(&self, place: u64) -> u64 {
-        let Some(beyond) = &self.beyond else { return place };
-        let index = beyond.ranges.partition_point(|range| range.1 <= place);
-        beyond.ranges.get(index).filter(|range| range.0 <= place).map_or(place, |range| range.1)
+        let Some(out_of_order) = &self.out_of_order else { return place };
+        let index = out_of_order.ranges.partition_point(|range| range.1 <= place);
+        out_of_order.ranges.get(index).filter(|range| range.0 <= place).map_or(place, |range| range.1)
     }
 
     fn insert(&mut self, mut start: u64, mut end: u64) {
-        let beyond = self.beyond();
-        let ranges = &mut beyond.ranges;
+        let out_of_order = self.out_of_order();
+        let ranges = &mut out_of_order.ranges;
         let first = ranges.partition_point(|range| range.1 < start);
         let last = ranges.partition_point(|range| range.0 <= end);
         if first < last {
@@ -225,15 +225,15 @@ impl Receiver {
             ranges.insert(first, (start, end));
         }
         let inside = |place: &u64| (start..end).contains(place);
-        let held = beyond.recent.iter().position(inside).unwrap_or(3);
-        beyond.recent[..=held].rotate_right(1);
-        beyond.recent[0] = start;
+        let held = out_of_order.recent.iter().position(inside).unwrap_or(3);
+        out_of_order.recent[..=held].rotate_right(1);
+        out_of_order.recent[0] = start;
     }
 
     /// What was beyond a gap may now be in order.
     fn join(&mut self) {
         let next = self.next;
-        let ranges = &mut self.beyond().ranges;
+        let ranges = &mut self.out_of_order().ranges;
         let joined = ranges.partition_point(|range| range.0 <= next);
         if joined > 0 {
             let end = ranges[joined - 1].1;
@@ -243,29 +243,29 @@ impl Receiver {
     }
 
     /// The blocks to report: a duplicate, then what is beyond gaps, the newest first.
-    pub(crate) fn sack_blocks(&mut self, most: usize) -> SackBlocks {
+    pub(crate) fn sack_blocks(&mut self, max_blocks: usize) -> SackBlocks {
         let mut blocks = SackBlocks::default();
         let origin = self.origin;
-        let Some(beyond) = &mut self.beyond else { return blocks };
-        let mut room = most;
+        let Some(out_of_order) = &mut self.out_of_order else { return blocks };
+        let mut room = max_blocks;
         let mut push = |(start, end)| {
             if room > 0 {
                 room -= 1;
                 blocks.push(origin.seq(start), origin.seq(end));
             }
         };
-        if let Some(duplicate) = beyond.duplicate.take() {
+        if let Some(duplicate) = out_of_order.duplicate.take() {
             push(duplicate);
         }
-        let mut told = [(0, 0); 4];
+        let mut reported = [(0, 0); 4];
         let mut count = 0;
-        for place in beyond.recent {
-            let index = beyond.ranges.partition_point(|range| range.1 <= place);
-            if let Some(&range) = beyond.ranges.get(index)
+        for place in out_of_order.recent {
+            let index = out_of_order.ranges.partition_point(|range| range.1 <= place);
+            if let Some(&range) = out_of_order.ranges.get(index)
                 && range.0 <= place
-                && !told[..count].contains(&range)
+                && !reported[..count].contains(&range)
             {
-                told[count] = range;
+                reported[count] = range;
                 count += 1;
                 push(range);
             }
@@ -298,11 +298,11 @@ impl Receiver {
         goal.min(self.next + (u64::from(u16::MAX) << shift))
     }
 
-    /// The application takes up to `octets`; whether the window has opened so far that the peer should know: by half, as
+    /// The application takes up to `bytes`; whether the window has opened so far that the peer should know: by half, as
     /// Linux has it, and a segment or half the buffer at least.
     #[inline]
-    pub(crate) fn read(&mut self, octets: u64, settings: &Settings) -> (u64, bool) {
-        let taken = octets.min(self.readable());
+    pub(crate) fn read(&mut self, bytes: u64, settings: &Settings) -> (u64, bool) {
+        let taken = bytes.min(self.readable());
         self.read += taken;
         let room = self.edge.saturating_sub(self.next);
         let opens = 2 * room <= settings.receive_buffer && {
@@ -329,7 +329,7 @@ mod tests {
             receiver.origin = Origin(Seq(u32::MAX - 500));
             receiver.offer(&settings, 0);
             let mut counters = Counters::default();
-            // What has come, octet by octet.
+            // What has come, byte by byte.
             let mut held = vec![false; 4001];
             held[0] = true;
             while receiver.next < 4001 {

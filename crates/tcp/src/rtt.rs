@@ -17,7 +17,7 @@ use crate::timers::{nanos, ticks};
 use crate::{RtoRule, Timers};
 
 const MEMORY_MS: u32 = 300_000;
-const MOST_BACKOFF: u8 = 16;
+const MAX_BACKOFF: u8 = 16;
 
 #[derive(Debug)]
 pub(crate) struct Rtt {
@@ -83,11 +83,11 @@ impl Rtt {
     }
 
     pub(crate) fn back_off(&mut self) {
-        self.backoff = (self.backoff + 1).min(MOST_BACKOFF);
+        self.backoff = (self.backoff + 1).min(MAX_BACKOFF);
     }
 
-    /// RFC 6298 §5.7: a SYN had to be repeated and gave no sample.
-    pub(crate) fn fall_back(&mut self, rto: Duration) {
+    /// RFC 6298 §5.7: a SYN had to be retransmitted and gave no sample.
+    pub(crate) fn set_rto_after_syn_loss(&mut self, rto: Duration) {
         if self.srtt == 0 {
             self.rto = micros(rto);
             self.backoff = 0;
@@ -172,7 +172,7 @@ mod tests {
             max_rto: MS(64_000),
             granularity,
             phase: Duration::ZERO,
-            most_retries: 15,
+            max_retries: 15,
             time_wait: MS(60_000),
         }
     }

@@ -1,7 +1,7 @@
 //! What is in flight: a record for each segment, and what the sender believes of it.
 //!
-//! `pipe = outstanding − delivered by SACK − lost + repeats in flight` (RFC 6675 §4), as running sums. Records lie in
-//! the order of the stream; the first transmissions among them are also in the order of time, and repeats have a queue of
+//! `pipe = outstanding − delivered by SACK − lost + retransmissions in flight` (RFC 6675 §4), as running sums. Records lie in
+//! the order of the stream; the first transmissions among them are also in the order of time, and retransmissions have a queue of
 //! their own in that order. So both searches for losses go on from where they stopped: no acknowledgement walks
 //! over the window. The blocks of the last SACK are remembered, and only what is new in the next one is looked at.
 
@@ -13,14 +13,14 @@ use std::collections::VecDeque;
 use trunkline_units::Instant;
 
 use crate::delivery::Stamp;
-use record::{FIN, LOST, REPEATED, REPEATING, SACKED};
+use record::{EVER_RETRANSMITTED, FIN, LOST, RETRANSMITTED, SACKED};
 pub(crate) use record::{Progress, Sent};
 
 #[derive(Debug, Default)]
 struct Extra {
     blocks: [(u64, u64); 4],
     /// Repeats in the order of time; entries that have been overtaken stay until they are met.
-    repeats: VecDeque<(Instant, u64)>,
+    retransmissions: VecDeque<(Instant, u64)>,
 }
 
 /// See the module.
@@ -30,13 +30,13 @@ pub(crate) struct Scoreboard {
     extra: Option<Box<Extra>>,
     sacked: u32,
     lost: u32,
-    repeating: u32,
-    /// Lost, and not yet repeated.
+    retransmitting: u32,
+    /// Lost, and not yet retransmitted.
     waiting: u32,
-    /// Below it, every first transmission is delivered, lost or repeated.
+    /// Below it, every first transmission is delivered, lost or retransmitted.
     searched: u64,
-    /// Below it, nothing lost waits for its repeat.
-    repeated_up_to: u64,
+    /// Below it, nothing lost waits for its retransmission.
+    retransmitted_up_to: u64,
     highest_sacked: u64,
 }
 
@@ -57,10 +57,10 @@ impl Scoreboard {
         self.records.front()
     }
 
-    /// Octets in flight, of `outstanding`.
+    /// Bytes in flight, of `outstanding`.
     #[inline]
     pub(crate) fn pipe(&self, outstanding: u64) -> u32 {
-        (outstanding as u32 + self.repeating).saturating_sub(self.sacked + self.lost)
+        (outstanding as u32 + self.retransmitting).saturating_sub(self.sacked + self.lost)
     }
 
     #[inline]
@@ -87,7 +87,7 @@ impl Scoreboard {
         self.records.back().map_or(0, Sent::end)
     }
 
-    /// Octets lost that wait for their repeat.
+    /// Bytes lost that wait for their retransmission.
     #[inline]
     pub(crate) fn waiting(&self) -> u32 {
         self.waiting
@@ -111,11 +111,11 @@ impl Scoreboard {
             let (sent, span) = (*sent, sent.span());
             self.records.pop_front();
             self.forget(&sent, span);
-            progress.repeated |= sent.has(REPEATED);
+            progress.retransmitted |= sent.has(EVER_RETRANSMITTED);
             if sent.has(SACKED) {
                 continue;
             }
-            if !sent.has(REPEATED) {
+            if !sent.has(EVER_RETRANSMITTED) {
                 progress.oldest.get_or_insert(sent.at);
                 progress.newest_original = Some(sent.at);
             }
@@ -134,12 +134,12 @@ impl Scoreboard {
     }
 
     #[inline]
-    fn forget(&mut self, sent: &Sent, octets: u32) {
-        if sent.has(SACKED | LOST | REPEATING) {
-            self.sacked -= if sent.has(SACKED) { octets } else { 0 };
-            self.lost -= if sent.has(LOST) { octets } else { 0 };
-            self.repeating -= if sent.has(REPEATING) { octets } else { 0 };
-            self.waiting -= if sent.marks & (LOST | REPEATING) == LOST { octets } else { 0 };
+    fn forget(&mut self, sent: &Sent, bytes: u32) {
+        if sent.has(SACKED | LOST | RETRANSMITTED) {
+            self.sacked -= if sent.has(SACKED) { bytes } else { 0 };
+            self.lost -= if sent.has(LOST) { bytes } else { 0 };
+            self.retransmitting -= if sent.has(RETRANSMITTED) { bytes } else { 0 };
+            self.waiting -= if sent.marks & (LOST | RETRANSMITTED) == LOST { bytes } else { 0 };
         }
     }
 
@@ -175,12 +175,12 @@ impl Scoreboard {
                 continue;
             }
             let before = *sent;
-            sent.marks = (sent.marks | SACKED) & !(LOST | REPEATING);
+            sent.marks = (sent.marks | SACKED) & !(LOST | RETRANSMITTED);
             let span = before.span();
             self.forget(&before, span);
             self.sacked += span;
             progress.sacked += span;
-            if !before.has(REPEATED) {
+            if !before.has(EVER_RETRANSMITTED) {
                 progress.sacked_oldest.get_or_insert(before.at);
             }
             progress.take(&before, self.highest_sacked);
@@ -204,31 +204,31 @@ impl Scoreboard {
     }
 
     /// It is sent again.
-    pub(crate) fn repeat(&mut self, index: usize, now: Instant, stamp: Stamp) {
+    pub(crate) fn retransmit(&mut self, index: usize, now: Instant, stamp: Stamp) {
         let sent = &mut self.records[index];
         (sent.at, sent.stamp) = (now, stamp);
         let (marks, span, start) = (sent.marks, sent.span(), sent.start);
-        sent.marks |= REPEATED;
-        if marks & (REPEATING | SACKED) == 0 {
-            sent.marks |= REPEATING;
-            self.repeating += span;
+        sent.marks |= EVER_RETRANSMITTED;
+        if marks & (RETRANSMITTED | SACKED) == 0 {
+            sent.marks |= RETRANSMITTED;
+            self.retransmitting += span;
             self.waiting -= if marks & LOST != 0 { span } else { 0 };
         }
         let first = self.records.front().map_or(0, |sent| sent.start);
-        let repeats = &mut self.extra().repeats;
-        while repeats.front().is_some_and(|&(_, start)| start < first) {
-            repeats.pop_front();
+        let retransmissions = &mut self.extra().retransmissions;
+        while retransmissions.front().is_some_and(|&(_, start)| start < first) {
+            retransmissions.pop_front();
         }
-        repeats.push_back((now, start));
+        retransmissions.push_back((now, start));
     }
 
-    /// Forgets repeats of which nothing is outstanding.
+    /// Forgets retransmissions of which nothing is outstanding.
     #[inline]
     pub(crate) fn settle(&mut self) {
         if let Some(extra) = &mut self.extra
             && self.records.is_empty()
         {
-            extra.repeats.clear();
+            extra.retransmissions.clear();
             extra.blocks = [(0, 0); 4];
         }
     }
@@ -240,16 +240,16 @@ impl Scoreboard {
         for sent in &self.records {
             assert_eq!(sent.start, place, "records lie in a row");
             place = sent.end();
-            for (sum, mark) in sums.iter_mut().zip([SACKED, LOST, REPEATING]) {
+            for (sum, mark) in sums.iter_mut().zip([SACKED, LOST, RETRANSMITTED]) {
                 *sum += if sent.has(mark) { sent.span() } else { 0 };
             }
-            sums[3] += if sent.marks & (LOST | REPEATING) == LOST { sent.span() } else { 0 };
-            assert!(!(sent.has(SACKED) && sent.has(LOST | REPEATING)));
+            sums[3] += if sent.marks & (LOST | RETRANSMITTED) == LOST { sent.span() } else { 0 };
+            assert!(!(sent.has(SACKED) && sent.has(LOST | RETRANSMITTED)));
         }
         assert_eq!(place, next, "everything outstanding has a record");
         assert_eq!(
             sums,
-            [self.sacked, self.lost, self.repeating, self.waiting],
+            [self.sacked, self.lost, self.retransmitting, self.waiting],
             "sums are those of the records"
         );
     }
@@ -304,26 +304,26 @@ mod tests {
     fn lost_is_what_has_more_than_two_segments_delivered_above() {
         let mut board = board();
         sack(&mut board, &[(5, 7)]);
-        assert!(!board.lose_by_count(3, MSS));
+        assert!(!board.mark_lost_by_count(3, MSS));
         sack(&mut board, &[(9, 10), (5, 7)]);
         // Above 5 there are three; above 7 and 8 only one.
-        assert!(board.lose_by_count(3, MSS));
+        assert!(board.mark_lost_by_count(3, MSS));
         assert_eq!(board.lost(), 5 * MSS);
         let next = board.next_lost().map(|index| board.get(index).start);
         assert_eq!(next, Some(place(0)));
     }
 
     #[test]
-    fn repeats_of_what_has_arrived_are_forgotten() {
+    fn retransmissions_of_what_has_arrived_are_forgotten() {
         let mut board = board();
         for round in 0..1000_u64 {
-            board.lose_front();
-            board.repeat(0, Instant::from_millis(round), Stamp::default());
+            board.mark_front_lost();
+            board.retransmit(0, Instant::from_millis(round), Stamp::default());
             board.acknowledge(place(round + 1), &mut progress());
             board.push(Instant::from_millis(round), place(round + 20), MSS as u16, false, Stamp::default());
         }
-        let repeats = board.extra.as_ref().map_or(0, |extra| extra.repeats.len());
-        assert!(repeats <= 2, "{repeats}");
+        let retransmissions = board.extra.as_ref().map_or(0, |extra| extra.retransmissions.len());
+        assert!(retransmissions <= 2, "{retransmissions}");
         board.check(place(1000), place(1020));
     }
 }

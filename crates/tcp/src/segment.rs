@@ -1,4 +1,4 @@
-//! A segment as plain values, and as the octets of its header (RFC 9293 §3.1, RFC 7323, RFC 2018).
+//! A segment as plain values, and as the bytes of its header (RFC 9293 §3.1, RFC 7323, RFC 2018).
 
 use std::fmt;
 
@@ -14,20 +14,20 @@ const SACK_PERMITTED: u8 = 4;
 const SACK: u8 = 5;
 const TIMESTAMPS: u8 = 8;
 
-/// What is wrong with the octets of a segment.
+/// What is wrong with the bytes of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum SegmentError {
     /// No TCP header.
     #[error("{0}")]
     Header(#[from] PacketError),
     /// An option that does not fit the header or has a length that its kind does not have.
-    #[error("option {kind} has length {len}, and {have} octets are left")]
+    #[error("option {kind} has length {len}, and {have} bytes are left")]
     Option {
         /// The option's kind.
         kind: u8,
         /// What it says of its length.
         len: u8,
-        /// Octets from its start to the header's end.
+        /// Bytes from its start to the header's end.
         have: usize,
     },
 }
@@ -41,9 +41,9 @@ pub struct SackBlocks {
 
 impl SackBlocks {
     /// Most that fit a header without timestamps; with them, one less.
-    pub const MOST: usize = 4;
+    pub const MAX: usize = 4;
 
-    /// Adds a block from its first octet to the one after its last; `false` if there is no room.
+    /// Adds a block from its first byte to the one after its last; `false` if there is no room.
     pub fn push(&mut self, start: Seq, end: Seq) -> bool {
         let Some(place) = self.blocks.get_mut(usize::from(self.len)) else { return false };
         *place = (start, end);
@@ -82,15 +82,15 @@ pub struct Options {
 /// One segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Segment {
-    /// Of its first octet, or of SYN.
+    /// Of its first byte, or of SYN.
     pub seq: Seq,
-    /// The next octet wanted, if ACK is set.
+    /// The next byte wanted, if ACK is set.
     pub ack: Seq,
     /// Flags.
     pub flags: TcpFlags,
     /// Window field, not scaled.
     pub window: u16,
-    /// Octets of data.
+    /// Bytes of data.
     pub payload: u32,
     /// Options.
     pub options: Options,
@@ -101,8 +101,8 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Octets of the longest header.
-    pub const MOST_HEADER: usize = 60;
+    /// Bytes of the longest header.
+    pub const MAX_HEADER_LEN: usize = 60;
 
     /// What it takes of the sequence space: data, SYN and FIN.
     #[inline]
@@ -117,7 +117,7 @@ impl Segment {
         self.seq + self.sequence_len()
     }
 
-    /// Octets of its header: a multiple of four.
+    /// Bytes of its header: a multiple of four.
     #[inline]
     pub fn header_len(&self) -> usize {
         let options = &self.options;
@@ -139,7 +139,7 @@ impl Segment {
     /// that Linux uses.
     ///
     /// # Panics
-    /// If the header would be longer than [`Segment::MOST_HEADER`] or `out`.
+    /// If the header would be longer than [`Segment::MAX_HEADER_LEN`] or `out`.
     #[inline]
     pub fn write(&self, ports: (u16, u16), out: &mut [u8]) -> usize {
         let len = self.header_len();
@@ -152,9 +152,9 @@ impl Segment {
         fixed[13] = self.flags.0;
         fixed[14..16].copy_from_slice(&self.window.to_be_bytes());
         fixed[16..20].fill(0);
-        let mut put = |octets: &[u8]| {
-            let (now, later) = std::mem::take(&mut rest).split_at_mut(octets.len());
-            now.copy_from_slice(octets);
+        let mut put = |bytes: &[u8]| {
+            let (now, later) = std::mem::take(&mut rest).split_at_mut(bytes.len());
+            now.copy_from_slice(bytes);
             rest = later;
         };
         let options = &self.options;
@@ -184,7 +184,7 @@ impl Segment {
         len
     }
 
-    /// Reads a segment of `len` octets, header and data, of which `prefix` holds the header at least. The IP header's
+    /// Reads a segment of `len` bytes, header and data, of which `prefix` holds the header at least. The IP header's
     /// part ([`Segment::ecn_capable`], [`Segment::congestion_experienced`]) is left `false`. Unknown options are
     /// skipped.
     #[inline]
@@ -203,8 +203,8 @@ impl Segment {
     }
 }
 
-fn word(octets: &[u8]) -> u32 {
-    octets.iter().fold(0, |word, octet| word << 8 | u32::from(*octet))
+fn word(bytes: &[u8]) -> u32 {
+    bytes.iter().fold(0, |word, byte| word << 8 | u32::from(*byte))
 }
 
 impl Options {
@@ -255,10 +255,10 @@ mod tests {
     use super::*;
 
     fn round_trip(segment: Segment) {
-        let mut octets = [0xaa; Segment::MOST_HEADER];
-        let len = segment.write((80, 40_000), &mut octets);
+        let mut bytes = [0xaa; Segment::MAX_HEADER_LEN];
+        let len = segment.write((80, 40_000), &mut bytes);
         assert_eq!(len, segment.header_len());
-        let parsed = Segment::parse(&octets[..len], len + segment.payload as usize);
+        let parsed = Segment::parse(&bytes[..len], len + segment.payload as usize);
         assert_eq!(parsed, Ok((segment, (80, 40_000))));
     }
 
@@ -293,25 +293,25 @@ mod tests {
 
     #[test]
     fn an_option_that_does_not_fit_is_an_error_that_names_it() {
-        let mut octets = [0; 24];
+        let mut bytes = [0; 24];
         let segment =
             Segment { options: Options { mss: Some(1), ..Options::default() }, ..Segment::default() };
-        segment.write((1, 2), &mut octets);
-        octets[21] = 5;
-        assert_eq!(Segment::parse(&octets, 24), Err(SegmentError::Option { kind: MSS, len: 5, have: 4 }));
-        octets[21] = 1;
-        assert_eq!(Segment::parse(&octets, 24), Err(SegmentError::Option { kind: MSS, len: 1, have: 4 }));
+        segment.write((1, 2), &mut bytes);
+        bytes[21] = 5;
+        assert_eq!(Segment::parse(&bytes, 24), Err(SegmentError::Option { kind: MSS, len: 5, have: 4 }));
+        bytes[21] = 1;
+        assert_eq!(Segment::parse(&bytes, 24), Err(SegmentError::Option { kind: MSS, len: 1, have: 4 }));
     }
 
     #[test]
-    fn no_octets_make_it_panic() {
-        let mut octets = [0_u8; 60];
-        let mut rng = trunkline_units::Rng::new(1, "octets");
+    fn no_bytes_make_it_panic() {
+        let mut bytes = [0_u8; 60];
+        let mut rng = trunkline_units::Rng::new(1, "bytes");
         for _ in 0..20_000 {
-            octets.fill_with(|| rng.below(16) as u8);
-            octets[12] = (rng.below(16) as u8) << 4;
+            bytes.fill_with(|| rng.below(16) as u8);
+            bytes[12] = (rng.below(16) as u8) << 4;
             let len = rng.below(61) as usize;
-            let _ = Segment::parse(&octets[..len], len);
+            let _ = Segment::parse(&bytes[..len], len);
         }
     }
 }

@@ -4,18 +4,18 @@ use std::time::Duration;
 
 use trunkline_units::{Instant, Seq};
 
-use crate::congestion::{Cause, Congestion};
+use crate::congestion::{Congestion, CongestionSignal};
 use crate::delivery::Delivery;
 use crate::recovery::{Phase, Rack, Repair};
 use crate::rtt::Rtt;
 use crate::scoreboard::Scoreboard;
-use crate::silent::{Ceiling, Silent};
+use crate::send_half::{Ceiling, IdleSender};
 use crate::stats::Counters;
 use crate::stream::Origin;
 use crate::timers::Slots;
 use crate::{Recovery, Settings};
 
-const FALL_BACK: Duration = Duration::from_secs(3);
+const SYN_LOSS_RTO: Duration = Duration::from_secs(3);
 
 /// What a call on the sender may touch beside it.
 pub(crate) struct Context<'a> {
@@ -31,8 +31,8 @@ pub(crate) struct Outgoing {
     pub(crate) start: u64,
     pub(crate) len: u16,
     pub(crate) fin: bool,
-    pub(crate) repeat: bool,
-    /// The last octet written goes with it.
+    pub(crate) retransmission: bool,
+    /// The last byte written goes with it.
     pub(crate) push: bool,
     /// The window has been reduced (RFC 3168 §6.1.2).
     pub(crate) reduced: bool,
@@ -46,7 +46,7 @@ pub(crate) struct Sender {
     pub(crate) una: u64,
     /// Next place to send.
     pub(crate) next: u64,
-    /// Behind the last octet written.
+    /// Behind the last byte written.
     pub(crate) end: u64,
     /// Right edge of the peer's window.
     pub(crate) edge: u64,
@@ -59,16 +59,16 @@ pub(crate) struct Sender {
     pub(crate) round_end: u64,
     /// Behind the last small segment (Minshall's rule).
     pub(crate) small_end: u64,
-    pub(crate) usage_end: u64,
+    pub(crate) validation_end: u64,
     pub(crate) last_sent: Instant,
     pub(crate) rack: Rack,
     pub(crate) repair: Option<Box<Repair>>,
     pub(crate) ceiling: Ceiling,
-    pub(crate) most_out: u32,
+    pub(crate) max_outstanding: u32,
     pub(crate) largest_window: u32,
     /// `SND.WL1` and `SND.WL2`.
     pub(crate) window_from: (Seq, Seq),
-    /// Octets of data in a full segment.
+    /// Bytes of data in a full segment.
     pub(crate) mss: u16,
     pub(crate) shift: u8,
     pub(crate) kind: Recovery,
@@ -80,7 +80,7 @@ pub(crate) struct Sender {
     pub(crate) fin_sent: bool,
     /// One segment may leave whatever the congestion window says.
     pub(crate) forced: bool,
-    /// New data goes before repeats (RFC 5682).
+    /// New data goes before retransmissions (RFC 5682).
     pub(crate) new_first: bool,
     /// A tail loss probe is due.
     pub(crate) probe_due: bool,
@@ -92,26 +92,26 @@ pub(crate) struct Sender {
 }
 
 impl Sender {
-    /// The sender of an open connection. A SYN that had to be repeated leaves a timeout of 3 s (RFC 6298 §5.7), and a
+    /// The sender of an open connection. A SYN that had to be retransmitted leaves a timeout of 3 s (RFC 6298 §5.7), and a
     /// window of one segment (RFC 5681 §3.1); as in Linux, one repetition alone leaves the window as it is.
-    pub(crate) fn new(settings: &Settings, silent: &Silent) -> Self {
-        let mut congestion = Congestion::new(settings, u32::from(silent.mss));
+    pub(crate) fn new(settings: &Settings, idle: &IdleSender) -> Self {
+        let mut congestion = Congestion::new(settings, u32::from(idle.mss));
         let mut rtt = Rtt::new(&settings.timers);
-        if silent.syn_rtt > 0 {
-            let sample = Duration::from_nanos(silent.syn_rtt);
-            rtt.sample(silent.syn_sent + sample, sample, (1, 1), &settings.timers);
-        } else if silent.repeats > 0 {
-            rtt.fall_back(FALL_BACK);
+        if idle.syn_rtt > 0 {
+            let sample = Duration::from_nanos(idle.syn_rtt);
+            rtt.sample(idle.syn_sent + sample, sample, (1, 1), &settings.timers);
+        } else if idle.syn_retransmissions > 0 {
+            rtt.set_rto_after_syn_loss(SYN_LOSS_RTO);
         }
-        if silent.repeats > 1 {
-            congestion.set_cwnd(u32::from(silent.mss));
+        if idle.syn_retransmissions > 1 {
+            congestion.set_cwnd(u32::from(idle.mss));
         }
         Sender {
-            origin: silent.origin,
+            origin: idle.origin,
             una: 1,
             next: 1,
-            end: silent.end,
-            edge: silent.edge,
+            end: idle.end,
+            edge: idle.edge,
             congestion,
             board: Scoreboard::default(),
             rtt,
@@ -119,28 +119,28 @@ impl Sender {
             recover: 0,
             round_end: 1,
             small_end: 0,
-            usage_end: 0,
+            validation_end: 0,
             last_sent: Instant::ZERO,
             rack: Rack::new(),
             repair: None,
-            ceiling: silent.ceiling,
-            most_out: 0,
-            largest_window: silent.largest_window,
-            window_from: silent.window_from,
-            mss: silent.mss,
-            shift: silent.shift,
-            kind: silent.kind,
+            ceiling: idle.ceiling,
+            max_outstanding: 0,
+            largest_window: idle.largest_window,
+            window_from: idle.window_from,
+            mss: idle.mss,
+            shift: idle.shift,
+            kind: idle.kind,
             phase: Phase::Open,
             duplicates: 0,
             retries: 0,
-            fin_written: silent.fin_written,
+            fin_written: idle.fin_written,
             fin_sent: false,
             forced: false,
             new_first: false,
             probe_due: false,
             small_forced: false,
             cwnd_limited: false,
-            ecn: silent.ecn,
+            ecn: idle.ecn,
             reduced: false,
         }
     }
@@ -160,7 +160,7 @@ impl Sender {
         self.board.pipe(self.outstanding())
     }
 
-    /// Octets written and never sent.
+    /// Bytes written and never sent.
     #[inline]
     pub(crate) fn unsent(&self) -> u64 {
         self.end.saturating_sub(self.next)
@@ -178,7 +178,7 @@ impl Sender {
 
     /// The peer's window is closed.
     #[inline]
-    pub(crate) fn shut(&self) -> bool {
+    pub(crate) fn window_closed(&self) -> bool {
         self.edge <= self.una
     }
 
@@ -197,13 +197,13 @@ impl Sender {
         if self.phase != Phase::Open || self.una <= self.recover {
             return;
         }
-        cx.counters.mark_reductions += 1;
+        cx.counters.ecn_reductions += 1;
         self.reduced = true;
         if self.kind == Recovery::RackTlp {
-            self.begin_reduction(cx.now, Cause::Mark, Phase::Cwr);
+            self.begin_reduction(CongestionSignal::EcnMark, Phase::Cwr);
         } else {
             let flight = self.pipe();
-            self.congestion.reduce(cx.now, flight, Cause::Mark);
+            self.congestion.reduce(flight, CongestionSignal::EcnMark);
             self.recover = self.next;
         }
     }

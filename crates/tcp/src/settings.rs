@@ -19,7 +19,7 @@ pub enum Recovery {
 
 /// How the congestion window grows beyond slow start, and what a loss leaves of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum GrowthKind {
+pub enum CongestionAlgorithm {
     /// A segment each round trip, half after a loss (RFC 5681 §3.1).
     Reno,
     /// Binary search (Xu, Harfoush and Rhee 2004).
@@ -57,10 +57,10 @@ pub enum SlowStart {
 pub enum Counting {
     /// A segment, however much it acknowledges.
     Acks,
-    /// The octets that it acknowledges (RFC 3465).
-    Octets {
+    /// The bytes that it acknowledges (RFC 3465).
+    Bytes {
         /// L: no more segments than these in slow start.
-        most: Option<u8>,
+        limit: Option<u8>,
     },
 }
 
@@ -69,15 +69,15 @@ impl Counting {
     pub(crate) fn of(self, acked: u32, mss: u32) -> u32 {
         match self {
             Counting::Acks => mss,
-            Counting::Octets { .. } => acked,
+            Counting::Bytes { .. } => acked,
         }
     }
 
     #[inline]
     pub(crate) fn in_slow_start(self, counted: u32, mss: u32) -> u32 {
         match self {
-            Counting::Octets { most: Some(most) } => counted.min(u32::from(most) * mss),
-            Counting::Octets { most: None } | Counting::Acks => counted,
+            Counting::Bytes { limit: Some(limit) } => counted.min(u32::from(limit) * mss),
+            Counting::Bytes { limit: None } | Counting::Acks => counted,
         }
     }
 }
@@ -148,7 +148,7 @@ pub struct Timers {
     /// When that clock ticks first, less than `granularity`. Hosts differ in it: they were not all switched on with the same tick.
     pub phase: Duration,
     /// Time-outs of one segment after which the connection is given up.
-    pub most_retries: u8,
+    pub max_retries: u8,
     /// How long a closed connection is remembered by the side that closed first.
     pub time_wait: Duration,
 }
@@ -160,8 +160,8 @@ pub struct Settings {
     pub name: &'static str,
     /// See [`Recovery`].
     pub recovery: Recovery,
-    /// See [`GrowthKind`].
-    pub growth: GrowthKind,
+    /// See [`CongestionAlgorithm`].
+    pub congestion_control: CongestionAlgorithm,
     /// See [`SlowStart`].
     pub slow_start: SlowStart,
     /// See [`SpuriousDetection`].
@@ -170,7 +170,7 @@ pub struct Settings {
     pub timers: Timers,
     /// `None`: every segment is acknowledged at once.
     pub delayed_ack: Option<DelayedAck>,
-    /// Octets of data and TCP options in a segment at the most: the MSS option's value.
+    /// Bytes of data and TCP options in a segment at the most: the MSS option's value.
     pub mss: u16,
     /// Segments of `mss` that may be sent at first.
     pub initial_window: u32,
@@ -196,11 +196,11 @@ pub struct Settings {
     pub ecn: bool,
     /// Small segments wait for acknowledgements (RFC 896).
     pub nagle: bool,
-    /// Octets that may be written and not acknowledged.
+    /// Bytes that may be written and not acknowledged.
     pub send_buffer: u64,
-    /// Octets that may arrive and not be read: what the window offers at the most.
+    /// Bytes that may arrive and not be read: what the window offers at the most.
     pub receive_buffer: u64,
-    /// Octets that the window offers at first. It widens by two segments for each that comes, and while it does, every
+    /// Bytes that the window offers at first. It widens by two segments for each that comes, and while it does, every
     /// segment is acknowledged at once (Linux's `tcp_grow_window`). `None`: all of the buffer.
     pub first_window: Option<u64>,
 }

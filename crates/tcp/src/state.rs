@@ -59,7 +59,7 @@ pub enum ResetReason {
     Peer,
     /// This side called it off.
     Aborted,
-    /// Nothing was acknowledged, however often it was repeated.
+    /// Nothing was acknowledged, however often it was retransmitted.
     TimedOut,
 }
 

@@ -22,18 +22,18 @@ pub struct Stats {
     pub segments_sent: u64,
     /// Segments handed in.
     pub segments_received: u64,
-    /// Segments sent with data, repeats too.
+    /// Segments sent with data, retransmissions too.
     pub data_segments_sent: u64,
-    /// Segments received with data, repeats too.
+    /// Segments received with data, retransmissions too.
     pub data_segments_received: u64,
     /// Segments sent that only acknowledge.
     pub acks_sent: u64,
-    /// Octets of data sent, repeats too.
-    pub octets_sent: u64,
+    /// Bytes of data sent, retransmissions too.
+    pub bytes_sent: u64,
     /// Segments sent again: data, SYN or FIN.
     pub retransmitted_segments: u64,
-    /// Octets of data sent again.
-    pub retransmitted_octets: u64,
+    /// Bytes of data sent again.
+    pub retransmitted_bytes: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,
     /// Times that a loss was repaired without a timeout.
@@ -41,27 +41,27 @@ pub struct Stats {
     /// Tail loss probes sent.
     pub loss_probes: u64,
     /// Reductions of the window that were taken back.
-    pub undone: u64,
-    /// Data segments received of which every octet had come before.
+    pub undone_reductions: u64,
+    /// Data segments received of which every byte had come before.
     pub duplicates_received: u64,
-    /// Their octets.
-    pub duplicate_octets_received: u64,
+    /// Their bytes.
+    pub duplicate_bytes_received: u64,
     /// Data segments received beyond a gap.
     pub out_of_order_received: u64,
     /// Zero-window probes sent.
     pub window_probes: u64,
     /// Segments received with a congestion mark.
-    pub marks_received: u64,
+    pub ce_marks_received: u64,
     /// Reductions of the window by ECN.
-    pub mark_reductions: u64,
+    pub ecn_reductions: u64,
     /// Round trips measured.
     pub rtt: RttStats,
 }
 
 impl std::ops::AddAssign for RttStats {
     fn add_assign(&mut self, other: RttStats) {
-        let least = |stats: &RttStats| (stats.samples > 0).then_some(stats.min_ns);
-        self.min_ns = least(self).into_iter().chain(least(&other)).min().unwrap_or(0);
+        let min = |stats: &RttStats| (stats.samples > 0).then_some(stats.min_ns);
+        self.min_ns = min(self).into_iter().chain(min(&other)).min().unwrap_or(0);
         self.max_ns = self.max_ns.max(other.max_ns);
         self.samples += other.samples;
         self.sum_ns += other.sum_ns;
@@ -77,19 +77,19 @@ impl std::ops::AddAssign for Stats {
             data_segments_sent,
             data_segments_received,
             acks_sent,
-            octets_sent,
+            bytes_sent,
             retransmitted_segments,
-            retransmitted_octets,
+            retransmitted_bytes,
             timeouts,
             fast_recoveries,
             loss_probes,
-            undone,
+            undone_reductions,
             duplicates_received,
-            duplicate_octets_received,
+            duplicate_bytes_received,
             out_of_order_received,
             window_probes,
-            marks_received,
-            mark_reductions,
+            ce_marks_received,
+            ecn_reductions,
             rtt,
         } = other;
         self.segments_sent += segments_sent;
@@ -97,19 +97,19 @@ impl std::ops::AddAssign for Stats {
         self.data_segments_sent += data_segments_sent;
         self.data_segments_received += data_segments_received;
         self.acks_sent += acks_sent;
-        self.octets_sent += octets_sent;
+        self.bytes_sent += bytes_sent;
         self.retransmitted_segments += retransmitted_segments;
-        self.retransmitted_octets += retransmitted_octets;
+        self.retransmitted_bytes += retransmitted_bytes;
         self.timeouts += timeouts;
         self.fast_recoveries += fast_recoveries;
         self.loss_probes += loss_probes;
-        self.undone += undone;
+        self.undone_reductions += undone_reductions;
         self.duplicates_received += duplicates_received;
-        self.duplicate_octets_received += duplicate_octets_received;
+        self.duplicate_bytes_received += duplicate_bytes_received;
         self.out_of_order_received += out_of_order_received;
         self.window_probes += window_probes;
-        self.marks_received += marks_received;
-        self.mark_reductions += mark_reductions;
+        self.ce_marks_received += ce_marks_received;
+        self.ecn_reductions += ecn_reductions;
         self.rtt += rtt;
     }
 }
@@ -117,9 +117,9 @@ impl std::ops::AddAssign for Stats {
 /// [`Stats`] as it is kept: 10 000 flows have one each at both ends.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
-    pub(crate) octets_sent: u64,
-    pub(crate) retransmitted_octets: u64,
-    pub(crate) duplicate_octets: u64,
+    pub(crate) bytes_sent: u64,
+    pub(crate) retransmitted_bytes: u64,
+    pub(crate) duplicate_bytes: u64,
     rtt_sum: u64,
     rtt_min: u64,
     rtt_max: u64,
@@ -133,12 +133,12 @@ pub(crate) struct Counters {
     pub(crate) timeouts: u32,
     pub(crate) fast_recoveries: u32,
     pub(crate) loss_probes: u32,
-    pub(crate) undone: u32,
+    pub(crate) undone_reductions: u32,
     pub(crate) duplicates: u32,
     pub(crate) out_of_order: u32,
     pub(crate) window_probes: u32,
-    pub(crate) marks_received: u32,
-    pub(crate) mark_reductions: u32,
+    pub(crate) ce_marks_received: u32,
+    pub(crate) ecn_reductions: u32,
 }
 
 impl Counters {
@@ -158,19 +158,19 @@ impl Counters {
             data_segments_sent: self.data_segments_sent.into(),
             data_segments_received: self.data_segments_received.into(),
             acks_sent: self.acks_sent.into(),
-            octets_sent: self.octets_sent,
+            bytes_sent: self.bytes_sent,
             retransmitted_segments: self.retransmitted.into(),
-            retransmitted_octets: self.retransmitted_octets,
+            retransmitted_bytes: self.retransmitted_bytes,
             timeouts: self.timeouts.into(),
             fast_recoveries: self.fast_recoveries.into(),
             loss_probes: self.loss_probes.into(),
-            undone: self.undone.into(),
+            undone_reductions: self.undone_reductions.into(),
             duplicates_received: self.duplicates.into(),
-            duplicate_octets_received: self.duplicate_octets,
+            duplicate_bytes_received: self.duplicate_bytes,
             out_of_order_received: self.out_of_order.into(),
             window_probes: self.window_probes.into(),
-            marks_received: self.marks_received.into(),
-            mark_reductions: self.mark_reductions.into(),
+            ce_marks_received: self.ce_marks_received.into(),
+            ecn_reductions: self.ecn_reductions.into(),
             rtt: RttStats {
                 samples: self.rtt_samples.into(),
                 sum_ns: self.rtt_sum,

@@ -1,6 +1,6 @@
-//! Places in a stream of octets, which do not wrap, and the sequence numbers that stand for them, which do.
+//! Places in a stream of bytes, which do not wrap, and the sequence numbers that stand for them, which do.
 //!
-//! SYN is at 0, the first octet of data at 1, FIN behind the last. So a place is one more than the octets before it.
+//! SYN is at 0, the first byte of data at 1, FIN behind the last. So a place is one more than the bytes before it.
 
 use trunkline_units::Seq;
 

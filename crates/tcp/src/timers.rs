@@ -1,7 +1,7 @@
 //! The timers of a connection: when, and why.
 //!
 //! Retransmission, loss probe, reordering and persist exclude each other and share a slot, as in Linux; so does
-//! TIME-WAIT, when there is nothing left to repeat.
+//! TIME-WAIT, when there is nothing left to retransmit.
 
 use std::time::Duration;
 

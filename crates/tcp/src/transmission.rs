@@ -50,25 +50,29 @@ impl Sender {
             if self.next > self.recover {
                 return None;
             }
-            self.give_up_frto();
+            self.abandon_frto();
         }
-        if self.board.waiting() > 0 && !self.shut() {
+        if self.board.waiting() > 0 && !self.window_closed() {
             let index = self.board.next_lost()?;
             let len = u32::from(self.board.get(index).len);
             if self.forced || self.pipe() + len <= self.congestion.cwnd() {
                 self.forced = false;
-                return Some(self.send_again(cx, index));
+                return Some(self.retransmit(cx, index));
             }
-            self.note_usage(true);
+            self.validate_cwnd(true);
             return None;
         }
         if let Some(new) = self.poll_new(cx, self.congestion.cwnd()) {
             return Some(new);
         }
-        if self.kind == Recovery::Sack && self.phase == Phase::Recovery { self.poll_unsure(cx) } else { None }
+        if self.kind == Recovery::Sack && self.phase == Phase::Recovery {
+            self.poll_next_seg(cx)
+        } else {
+            None
+        }
     }
 
-    /// New data, if `window` octets in flight allow it.
+    /// New data, if `window` bytes in flight allow it.
     #[inline]
     pub(crate) fn poll_new(&mut self, cx: &mut Context<'_>, window: u32) -> Option<Outgoing> {
         let unsent = self.end.saturating_sub(self.next);
@@ -81,13 +85,13 @@ impl Sender {
         }
         let room = self.edge.saturating_sub(self.next);
         let len = unsent.min(room).min(u64::from(self.mss)) as u32;
-        if len == 0 && (unsent > 0 || self.shut()) {
+        if len == 0 && (unsent > 0 || self.window_closed()) {
             self.arm_if_idle(cx);
             return None;
         }
         if len < self.mss()
             && !self.small_forced
-            && !self.small_may_leave(cx.settings, (u64::from(len), unsent), fin)
+            && !self.nagle_allows(cx.settings, (u64::from(len), unsent), fin)
         {
             if u64::from(len) < unsent {
                 self.arm_if_idle(cx);
@@ -100,7 +104,7 @@ impl Sender {
             pipe += self.board.sacked();
         }
         if pipe.saturating_add(len.max(1)) > window && !self.board.is_empty() {
-            self.note_usage(true);
+            self.validate_cwnd(true);
             return None;
         }
         Some(self.send_new(cx, len, fin && u64::from(len) == unsent))
@@ -108,7 +112,7 @@ impl Sender {
 
     /// Nagle (RFC 1122 §4.2.3.4; Minshall's variant as in Linux) and the sender's silly-window rule (RFC 9293
     /// §3.8.6.2.1).
-    fn small_may_leave(&self, settings: &Settings, (len, unsent): (u64, u64), fin: bool) -> bool {
+    fn nagle_allows(&self, settings: &Settings, (len, unsent): (u64, u64), fin: bool) -> bool {
         if len < unsent {
             return len >= u64::from(self.largest_window / 2);
         }
@@ -132,7 +136,7 @@ impl Sender {
         if self.last_sent > Instant::ZERO && idle > self.rto(cx.settings) && self.phase == Phase::Open {
             let initial = cx.settings.initial_window * self.mss();
             let timeout = self.rto(cx.settings);
-            self.congestion.handle_idle_of(cx.now, idle, timeout, initial);
+            self.congestion.handle_idle(cx.now, idle, timeout, initial);
             self.last_sent = cx.now;
         }
     }
@@ -150,18 +154,18 @@ impl Sender {
             self.small_end = self.next;
         }
         cx.counters.data_segments_sent += u32::from(len > 0);
-        cx.counters.octets_sent += u64::from(len);
-        self.count_prr(len);
+        cx.counters.bytes_sent += u64::from(len);
+        self.note_prr_sent(len);
         self.pace(cx, len);
         let full = self.pipe() + self.mss() > self.congestion.cwnd();
-        self.note_usage(full);
-        if self.shut() {
+        self.validate_cwnd(full);
+        if self.window_closed() {
             self.arm_persist(cx);
         } else if !self.schedule_probe(cx, false) && (first || cx.slots.armed().is_none()) {
             self.arm_retransmission(cx);
         }
         let reduced = std::mem::take(&mut self.reduced);
-        Outgoing { start, len: len as u16, fin, repeat: false, push: self.pushes(start), reduced }
+        Outgoing { start, len: len as u16, fin, retransmission: false, push: self.pushes(start), reduced }
     }
 
     /// What is sent from `start` on ends all that was written, or a stretch of half of the peer's largest window, which
@@ -171,20 +175,20 @@ impl Sender {
         self.next >= self.end || (start - 1) / stretch != (self.next - 1) / stretch
     }
 
-    pub(crate) fn send_again(&mut self, cx: &mut Context<'_>, index: usize) -> Outgoing {
+    pub(crate) fn retransmit(&mut self, cx: &mut Context<'_>, index: usize) -> Outgoing {
         let stamp = self.delivery.stamp(cx.now, false);
-        self.board.repeat(index, cx.now, stamp);
+        self.board.retransmit(index, cx.now, stamp);
         let sent = *self.board.get(index);
         let fin = sent.is_fin();
         self.last_sent = cx.now;
         cx.counters.retransmitted += 1;
-        cx.counters.retransmitted_octets += u64::from(sent.len);
+        cx.counters.retransmitted_bytes += u64::from(sent.len);
         cx.counters.data_segments_sent += u32::from(sent.len > 0);
-        cx.counters.octets_sent += u64::from(sent.len);
-        self.note_repeat(cx.now);
-        self.count_prr(u32::from(sent.len));
+        cx.counters.bytes_sent += u64::from(sent.len);
+        self.note_retransmission(cx.now);
+        self.note_prr_sent(u32::from(sent.len));
         self.pace(cx, u32::from(sent.len));
-        // Linux begins the timer anew when it repeats what is first in flight (`tcp_xmit_retransmit_queue`).
+        // Linux begins the timer anew when it retransmissions what is first in flight (`tcp_xmit_retransmit_queue`).
         let first = index == 0 && self.kind == Recovery::RackTlp;
         let reordering = matches!(cx.slots.armed(), Some((_, Wakeup::Reordering)));
         if cx.slots.armed().is_none() || (first && !reordering) {
@@ -194,7 +198,7 @@ impl Sender {
             start: sent.start,
             len: sent.len,
             fin,
-            repeat: true,
+            retransmission: true,
             push: sent.end() >= self.end,
             reduced: false,
         }
@@ -209,28 +213,29 @@ impl Sender {
 
     /// Whether the congestion window is what limits the sender, for a round trip as in Linux (`tcp_cwnd_validate`).
     #[inline]
-    fn note_usage(&mut self, limited: bool) {
+    fn validate_cwnd(&mut self, limited: bool) {
         let out = self.outstanding() as u32;
-        if self.una >= self.usage_end || limited || (!self.cwnd_limited && out > self.most_out) {
-            (self.cwnd_limited, self.most_out, self.usage_end) = (limited, out, self.next);
+        if self.una >= self.validation_end || limited || (!self.cwnd_limited && out > self.max_outstanding) {
+            (self.cwnd_limited, self.max_outstanding, self.validation_end) = (limited, out, self.next);
         }
     }
 
     /// Whether the window may grow: it is used, or in slow start half of it is.
     #[inline]
-    pub(crate) fn uses_window(&self, settings: &Settings) -> bool {
+    pub(crate) fn is_cwnd_validated(&self, settings: &Settings) -> bool {
         !settings.validates_window
             || self.cwnd_limited
-            || (self.congestion.in_slow_start() && self.congestion.cwnd() < self.most_out.saturating_mul(2))
+            || (self.congestion.in_slow_start()
+                && self.congestion.cwnd() < self.max_outstanding.saturating_mul(2))
     }
 
     /// Takes note, before something is written, of having had nothing to send (`tcp_rate_check_app_limited`).
     #[inline]
-    pub(crate) fn note_starving(&mut self) {
+    pub(crate) fn check_app_limited(&mut self) {
         if self.unsent() < u64::from(self.mss) && self.board.waiting() == 0 {
             let pipe = self.pipe();
             if pipe + self.mss() <= self.congestion.cwnd() {
-                self.delivery.starve(pipe);
+                self.delivery.set_app_limited(pipe);
             }
         }
     }

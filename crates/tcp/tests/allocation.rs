@@ -18,7 +18,7 @@ fn exchange(client: &mut Endpoint, server: &mut Endpoint, now: Instant) {
             server.handle_segment(now, segment);
             while let Some(event) = server.poll_event() {
                 if event == Event::Readable {
-                    server.read(now, u64::MAX);
+                    server.read(u64::MAX);
                 }
             }
             while let Some(segment) = server.poll_transmit(now) {
@@ -27,7 +27,7 @@ fn exchange(client: &mut Endpoint, server: &mut Endpoint, now: Instant) {
         }
         while let Some(event) = client.poll_event() {
             if event == Event::Writable {
-                client.write(now, u64::MAX / 2);
+                client.write(u64::MAX / 2);
             }
         }
     }
@@ -41,7 +41,7 @@ fn nothing_is_allocated_in_the_stride() {
         let mut now = Instant::from_millis(1);
         let mut client = Endpoint::connect(&settings, now, Seq(1));
         let mut server = Endpoint::accept(&settings, Seq(2));
-        client.write(now, 3_000_000);
+        client.write(3_000_000);
         let mut run = |until: u64, client: &mut Endpoint| {
             while server.received() < until {
                 now += std::time::Duration::from_millis(1);

@@ -3,12 +3,12 @@
 mod common;
 
 use common::{End, Fate, Pair, ms};
-use trunkline_tcp::{GrowthKind, Preset, Settings, SlowStart};
+use trunkline_tcp::{CongestionAlgorithm, Preset, Settings, SlowStart};
 use trunkline_units::{Instant, Rate, Rng};
 
 const MBIT: f64 = 10.0;
 
-/// Octets that arrive within `seconds` after the first two, over 10 Mbit/s and 40 ms with a queue of `queue` ms and
+/// Bytes that arrive within `seconds` after the first two, over 10 Mbit/s and 40 ms with a queue of `queue` ms and
 /// independent losses, and the client's timeouts.
 fn goodput(settings: &Settings, queue: u64, loss: f64, seconds: u64) -> (f64, u64) {
     let mut pair = Pair::connected(settings.clone(), ms(20));
@@ -29,8 +29,7 @@ fn goodput(settings: &Settings, queue: u64, loss: f64, seconds: u64) -> (f64, u6
     });
     let mut run = |until: Instant| {
         loop {
-            let now = pair.now;
-            pair.client.write(now, u64::MAX / 2);
+            pair.client.write(u64::MAX / 2);
             if !pair.step(until) {
                 return (pair.server.received(), pair.client.stats().timeouts);
             }
@@ -42,14 +41,14 @@ fn goodput(settings: &Settings, queue: u64, loss: f64, seconds: u64) -> (f64, u6
     ((after - before) as f64 * 8.0 / seconds as f64 / 1e6, timeouts)
 }
 
-fn linux(growth: GrowthKind) -> Settings {
-    Preset::Linux6.settings().with_growth(growth)
+fn linux(congestion_control: CongestionAlgorithm) -> Settings {
+    Preset::Linux6.settings().with_congestion_control(congestion_control)
 }
 
 #[test]
 fn every_way_fills_a_link_with_a_queue_of_its_product() {
-    // 1448 of 1500 octets in 10 Mbit/s, without what our link leaves out of its headers.
-    for growth in GrowthKind::ALL {
+    // 1448 of 1500 bytes in 10 Mbit/s, without what our link leaves out of its headers.
+    for growth in CongestionAlgorithm::ALL {
         let (mbit, timeouts) = goodput(&linux(growth), 40, 0.0, 20);
         assert!((9.2..9.75).contains(&mbit), "{growth:?}: {mbit} Mbit/s");
         assert_eq!(timeouts, 0, "{growth:?}");
@@ -58,7 +57,7 @@ fn every_way_fills_a_link_with_a_queue_of_its_product() {
 
 #[test]
 fn reno_under_independent_losses_is_what_mathis_says() {
-    // MSS/RTT √(3/2p), with an acknowledgement for every segment or every other, growing by octets in both.
+    // MSS/RTT √(3/2p), with an acknowledgement for every segment or every other, growing by bytes in both.
     for loss in [0.005_f64, 0.01, 0.02] {
         let expected = 1448.0 * 8.0 / 0.041 * (1.5 / loss).sqrt() / 1e6;
         let (mbit, _) = goodput(&Preset::Linux6Reno.settings(), 200, loss, 60);
@@ -69,7 +68,8 @@ fn reno_under_independent_losses_is_what_mathis_says() {
 #[test]
 fn bbr_does_not_mind_the_losses_that_hold_others_back() {
     let at = |growth| goodput(&linux(growth), 200, 0.02, 30).0;
-    let (reno, cubic, bbr) = (at(GrowthKind::Reno), at(GrowthKind::Cubic), at(GrowthKind::Bbr));
+    let (reno, cubic, bbr) =
+        (at(CongestionAlgorithm::Reno), at(CongestionAlgorithm::Cubic), at(CongestionAlgorithm::Bbr));
     assert!(reno < 4.0 && cubic < 5.0, "{reno} {cubic}");
     assert!((8.0..9.7).contains(&bbr), "{bbr}");
 }
@@ -92,8 +92,7 @@ fn hystart_leaves_slow_start_before_it_overshoots() {
             free = free.max(trace.at) + rate.time_for(40 + u64::from(trace.segment.payload), &mut 0);
             Fate::Arrives
         });
-        let now = pair.now;
-        pair.client.write(now, 1_000_000);
+        pair.client.write(1_000_000);
         pair.run_for(ms(2000));
         let lost = pair.trace.iter().filter(|trace| trace.fate == Fate::Drop).count();
         (lost, pair.client.ssthresh() / 1448)

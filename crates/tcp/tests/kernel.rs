@@ -12,7 +12,7 @@ use trunkline_units::{Instant, Rate};
 
 const MSS: u32 = 1448;
 
-/// Milliseconds since the SYN; cwnd and ssthresh in segments, 0: none yet; octets not acknowledged; segments repeated.
+/// Milliseconds since the SYN; cwnd and ssthresh in segments, 0: none yet; bytes not acknowledged; segments retransmitted.
 const KERNEL: [(u64, u32, u32, u64, u64); 18] = [
     (141, 10, 0, 13_048, 0),
     (261, 20, 0, 28_960, 0),
@@ -57,8 +57,7 @@ fn over_a_queue(rate: Rate, round_trip: u64, packets: u32) -> Pair {
 
 fn run_until(pair: &mut Pair, until: Instant) {
     loop {
-        let now = pair.now;
-        pair.client.write(now, u64::MAX / 2);
+        pair.client.write(u64::MAX / 2);
         if !pair.step(until) {
             return;
         }
@@ -68,7 +67,7 @@ fn run_until(pair: &mut Pair, until: Instant) {
 #[test]
 fn linux_6_goes_the_way_of_the_kernel_into_a_short_queue_and_out_of_it() {
     let mut pair = over_a_queue(Rate::from_mbit(10.0), 100, 20);
-    for (millis, cwnd, ssthresh, unacknowledged, repeats) in KERNEL {
+    for (millis, cwnd, ssthresh, unacknowledged, retransmissions) in KERNEL {
         run_until(&mut pair, Instant::from_millis(millis + 1));
         let client = &pair.client;
         let ours = (
@@ -77,14 +76,16 @@ fn linux_6_goes_the_way_of_the_kernel_into_a_short_queue_and_out_of_it() {
             client.unacknowledged(),
             client.stats().retransmitted_segments,
         );
-        let what =
-            format!("at {millis} ms: {ours:?}, the kernel {:?}", (cwnd, ssthresh, unacknowledged, repeats));
+        let what = format!(
+            "at {millis} ms: {ours:?}, the kernel {:?}",
+            (cwnd, ssthresh, unacknowledged, retransmissions)
+        );
         assert!(ours.0.abs_diff(cwnd) <= 4, "cwnd {what}");
         assert!(ours.1.abs_diff(ssthresh) <= 1, "ssthresh {what}");
         assert!(ours.2.abs_diff(unacknowledged) <= 5 * u64::from(MSS), "unacknowledged {what}");
-        assert!(ours.3.abs_diff(repeats) <= 2, "repeats {what}");
+        assert!(ours.3.abs_diff(retransmissions) <= 2, "retransmissions {what}");
     }
-    // After 20 s the kernel had delivered 22.53 MB with 26 repeats and no timeout.
+    // After 20 s the kernel had delivered 22.53 MB with 26 retransmissions and no timeout.
     run_until(&mut pair, Instant::from_millis(20_001));
     let stats = pair.client.stats();
     assert!((22_300_000..=22_800_000).contains(&pair.server.received()), "{}", pair.server.received());

@@ -24,8 +24,7 @@ fn with(recovery: Recovery) -> Settings {
 fn script(settings: Settings, segments: u32, dropped: &[u64], run: u64) -> Pair {
     let mut pair = Pair::connected(settings, DELAY);
     pair.drop_data(dropped);
-    let now = pair.now;
-    pair.client.write(now, u64::from(segments * MSS));
+    pair.client.write(u64::from(segments * MSS));
     pair.run_for(ms(run));
     pair
 }
@@ -36,7 +35,7 @@ fn millis_since_first(pair: &Pair, index: usize) -> u128 {
 }
 
 #[test]
-fn the_third_duplicate_and_not_the_second_repeats_a_segment() {
+fn the_third_duplicate_and_not_the_second_retransmissions_a_segment() {
     // Segments 3 to 5 make three duplicates of what 2 leaves open; 3 and 4 alone make two.
     let three = script(with(Recovery::NewReno), 6, &[2], 150);
     assert_eq!(three.data_sent().last().unwrap().1, 2);
@@ -72,10 +71,10 @@ fn a_fast_retransmit_halves_the_flight() {
 }
 
 #[test]
-fn a_partial_acknowledgement_repeats_the_next_hole_at_once() {
+fn a_partial_acknowledgement_retransmissions_the_next_hole_at_once() {
     let pair = script(with(Recovery::NewReno), 10, &[1, 4, 7], 600);
-    let repeats: Vec<_> = pair.data_sent()[10..].iter().map(|sent| sent.1).collect();
-    assert_eq!(repeats, [1, 4, 7]);
+    let retransmissions: Vec<_> = pair.data_sent()[10..].iter().map(|sent| sent.1).collect();
+    assert_eq!(retransmissions, [1, 4, 7]);
     assert_eq!([10, 11, 12].map(|index| millis_since_first(&pair, index)), [100, 200, 300]);
     let stats = pair.client.stats();
     assert_eq!((stats.fast_recoveries, stats.timeouts), (1, 0));
@@ -99,7 +98,7 @@ fn reno_leaves_recovery_with_the_first_new_acknowledgement() {
     let pair = script(with(Recovery::Reno), 10, &[1, 4], 150);
     let mut pair = pair;
     pair.run_for(ms(80));
-    // The hole at 4 is open, but the window is ssthresh and nothing repeats it.
+    // The hole at 4 is open, but the window is ssthresh and nothing retransmissions it.
     assert_eq!((pair.client.cwnd(), pair.data_sent().len()), (pair.client.ssthresh(), 11));
     pair.run_for(ms(1000));
     assert_eq!((pair.client.stats().fast_recoveries, pair.client.stats().timeouts), (1, 1));
@@ -121,7 +120,7 @@ fn tahoe_begins_again_from_one_segment() {
 }
 
 #[test]
-fn duplicates_of_what_a_timeout_sent_again_mean_no_loss() {
+fn duplicates_of_what_a_timeout_retransmitted_mean_no_loss() {
     // The acknowledgements come 500 ms late, so everything is sent again and answered by duplicates.
     let mut pair = Pair::connected(with(Recovery::NewReno), DELAY);
     let end = pair.now + ms(500);
@@ -130,8 +129,7 @@ fn duplicates_of_what_a_timeout_sent_again_mean_no_loss() {
             if trace.from == End::Server && trace.at < end { Fate::Late(ms(500)) } else { Fate::Arrives }
         },
     );
-    let now = pair.now;
-    pair.client.write(now, 10_000);
+    pair.client.write(10_000);
     pair.run_for(ms(3000));
     let stats = pair.client.stats();
     assert_eq!((stats.fast_recoveries, stats.timeouts), (0, 1));
@@ -146,7 +144,7 @@ fn what_is_in_flight_by_the_scoreboard_keeps_to_the_window() {
         pair.rate = Some(Rate::from_mbit(8.0));
         pair.drop_data(&[3, 5, 7, 20]);
         let now = pair.now;
-        pair.client.write(now, 400_000);
+        pair.client.write(400_000);
         let mut recovered = false;
         while pair.step(now + ms(2000)) {
             if pair.client.stats().fast_recoveries > 0 && pair.client.ssthresh() < u32::MAX {
@@ -170,11 +168,11 @@ fn the_scoreboard_repairs_many_losses_in_one_round_trip() {
     for recovery in [Recovery::Sack, Recovery::RackTlp] {
         let settings = Settings { initial_window: 30, ..with(recovery) };
         let pair = script(settings, 30, &[0, 3, 6, 9, 12], 400);
-        let repeats: Vec<_> = pair.data_sent()[30..]
+        let retransmissions: Vec<_> = pair.data_sent()[30..]
             .iter()
             .map(|sent| (sent.1, (sent.0 - pair.data_sent()[0].0).as_millis()))
             .collect();
-        assert_eq!(repeats, [0, 3, 6, 9, 12].map(|number| (number, 100)), "{recovery:?}");
+        assert_eq!(retransmissions, [0, 3, 6, 9, 12].map(|number| (number, 100)), "{recovery:?}");
         assert_eq!(pair.server.received(), 30_000);
     }
 }
@@ -183,8 +181,8 @@ fn the_scoreboard_repairs_many_losses_in_one_round_trip() {
 fn the_last_segment_is_rescued_once() {
     // Nothing lies above 9, so no count of what is above can show its loss (RFC 6675 §4 NextSeg rule 4).
     let pair = script(with(Recovery::Sack), 10, &[0, 9], 290);
-    let repeats: Vec<_> = pair.data_sent()[10..].iter().map(|sent| sent.1).collect();
-    assert_eq!(repeats, [0, 9]);
+    let retransmissions: Vec<_> = pair.data_sent()[10..].iter().map(|sent| sent.1).collect();
+    assert_eq!(retransmissions, [0, 9]);
     assert_eq!(pair.client.stats().timeouts, 0);
     assert_eq!(pair.server.received(), 10_000);
 }
@@ -195,8 +193,7 @@ fn the_window_after_recovery_by_the_scoreboard_is_ssthresh() {
         let settings = Settings { initial_window: 20, ..with(recovery) };
         let mut pair = Pair::connected(settings, DELAY);
         pair.drop_data(&[0]);
-        let now = pair.now;
-        pair.client.write(now, 1_000_000);
+        pair.client.write(1_000_000);
         pair.run_for(ms(195));
         assert_eq!(pair.client.ssthresh(), 10 * MSS, "{recovery:?}");
         // The acknowledgement that ends it comes at 200 ms.
@@ -224,7 +221,7 @@ fn rack_needs_no_time_once_three_segments_are_delivered() {
 }
 
 #[test]
-fn rack_finds_a_repeat_that_was_lost() {
+fn rack_finds_a_retransmission_that_was_lost() {
     let settings = Settings { initial_window: 20, ..with(Recovery::RackTlp) };
     let mut pair = Pair::connected(settings, DELAY);
     let mut count = 0;
@@ -236,7 +233,7 @@ fn rack_finds_a_repeat_that_was_lost() {
         if first && count <= 2 { Fate::Drop } else { Fate::Arrives }
     });
     let now = pair.now;
-    pair.client.write(now, 200_000);
+    pair.client.write(200_000);
     pair.run_for(ms(4000));
     let stats = pair.client.stats();
     assert_eq!((stats.retransmitted_segments, stats.timeouts), (2, 0));
@@ -248,11 +245,10 @@ fn rack_finds_a_repeat_that_was_lost() {
 
 /// One of the client's first transmissions from here on comes late.
 #[test]
-fn a_segment_a_little_late_is_not_repeated() {
+fn a_segment_a_little_late_is_not_retransmitted() {
     let mut pair = Pair::connected(with(Recovery::RackTlp), DELAY);
     pair.delay_next(ms(20));
-    let now = pair.now;
-    pair.client.write(now, 2000);
+    pair.client.write(2000);
     pair.run_for(ms(500));
     assert_eq!(pair.client.stats().retransmitted_segments, 0);
 }
@@ -260,17 +256,16 @@ fn a_segment_a_little_late_is_not_repeated() {
 #[test]
 fn the_reordering_window_widens_with_each_reported_duplicate() {
     let mut pair = Pair::connected(with(Recovery::RackTlp), DELAY);
-    let mut repeats = Vec::new();
+    let mut retransmissions = Vec::new();
     for _ in 0..3 {
         // A quarter of the round trip and two ticks are 33 ms; half of it 58.
         pair.delay_next(ms(45));
         let before = pair.client.stats().retransmitted_segments;
-        let now = pair.now;
-        pair.client.write(now, 2000);
+        pair.client.write(2000);
         pair.run_for(ms(600));
-        repeats.push(pair.client.stats().retransmitted_segments - before);
+        retransmissions.push(pair.client.stats().retransmitted_segments - before);
     }
-    assert_eq!(repeats, [1, 0, 0]);
+    assert_eq!(retransmissions, [1, 0, 0]);
     assert_eq!(pair.server.stats().duplicates_received, 1);
 }
 
@@ -312,8 +307,7 @@ fn a_probe_of_several_segments_waits_two_round_trips() {
     // A short path: the timeout must not come before the answer to the probe.
     let mut pair = Pair::connected(with(Recovery::RackTlp), ms(20));
     pair.drop_data(&[0, 1, 2, 3, 4]);
-    let now = pair.now;
-    pair.client.write(now, 5000);
+    pair.client.write(5000);
     pair.run_for(ms(500));
     // The timer is set by the last transmission: 2·srtt and two ticks.
     assert_eq!(millis_since_first(&pair, 5), 88);
@@ -327,8 +321,7 @@ fn a_probe_of_several_segments_waits_two_round_trips() {
 fn a_loss_that_a_probe_repaired_shrinks_the_window() {
     let mut pair = script(with(Recovery::RackTlp), 5, &[4], 600);
     assert_eq!(pair.client.ssthresh(), u32::MAX);
-    let now = pair.now;
-    pair.client.write(now, 1000);
+    pair.client.write(1000);
     pair.run_for(ms(200));
     assert!(pair.client.ssthresh() <= 8 * MSS, "{}", pair.client.ssthresh());
     assert_eq!(pair.client.stats().fast_recoveries, 1);
@@ -343,11 +336,11 @@ fn proportional_reduction_sends_by_what_is_delivered() {
     pair.rate = Some(Rate::from_mbit(8.32));
     pair.drop_data(&[0]);
     let now = pair.now;
-    pair.client.write(now, 1_000_000);
+    pair.client.write(1_000_000);
     pair.run_for(ms(100));
     let sent = pair.data_sent();
     let during = &sent[60..];
-    assert_eq!(during[0].1, 0, "the repeat goes first, whatever the window");
+    assert_eq!(during[0].1, 0, "the retransmission goes first, whatever the window");
     assert!((28..=32).contains(&during.len()), "{}", during.len());
     for three in during.windows(3) {
         assert!(three[2].0 > three[0].0, "three at once");
@@ -370,8 +363,7 @@ fn proportional_reduction_below_ssthresh_sends_no_more_than_is_delivered() {
     let mut pair = Pair::connected(settings, ms(20));
     pair.rate = Some(Rate::from_mbit(8.32));
     pair.drop_data(&losses);
-    let now = pair.now;
-    pair.client.write(now, 1_000_000);
+    pair.client.write(1_000_000);
     pair.run_for(ms(104));
     let sent = pair.data_sent();
     // Twenty arrive, and nothing is acknowledged: Linux lets no more go than they.
@@ -382,11 +374,11 @@ fn proportional_reduction_below_ssthresh_sends_no_more_than_is_delivered() {
 }
 
 #[test]
-fn a_repeat_is_counted_with_its_octets() {
+fn a_retransmission_is_counted_with_its_octets() {
     let pair = script(with(Recovery::Sack), 12, &[1, 2], 500);
     let stats = pair.client.stats();
-    assert_eq!((stats.retransmitted_segments, stats.retransmitted_octets), (2, 2000));
-    assert_eq!((stats.data_segments_sent, stats.octets_sent), (14, 14_000));
+    assert_eq!((stats.retransmitted_segments, stats.retransmitted_bytes), (2, 2000));
+    assert_eq!((stats.data_segments_sent, stats.bytes_sent), (14, 14_000));
     assert_eq!(pair.server.stats().duplicates_received, 0);
 }
 
@@ -407,12 +399,12 @@ fn an_acknowledgement_in_order_and_by_sack_goes_by_the_round_trip_of_what_is_in_
     let begin = pair.now;
     for (at, segments) in [(0, 2), (30, 1), (40, 1)] {
         pair.run_until(begin + ms(at));
-        pair.client.write(pair.now, u64::from(segments * MSS));
+        pair.client.write(u64::from(segments * MSS));
     }
     pair.run_for(ms(300));
     // 0 is kept back and acknowledged with the report of 2, which left 30 ms after 1: more than the reordering window of 25 ms.
     // But 0 took the 30 ms longer too. The report of 3, by itself, shows the loss.
-    let repeats: Vec<_> =
+    let retransmissions: Vec<_> =
         pair.data_sent().iter().filter(|sent| sent.1 == 1).map(|sent| sent.0 - begin).collect();
-    assert_eq!(repeats, [ms(0), ms(140)]);
+    assert_eq!(retransmissions, [ms(0), ms(140)]);
 }

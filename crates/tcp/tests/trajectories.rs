@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::fmt::Write;
 use std::time::Duration;
 
-use trunkline_tcp::{Ack, Cause, Congestion, GrowthKind, Preset, Settings, SlowStart};
+use trunkline_tcp::{Ack, Congestion, CongestionAlgorithm, CongestionSignal, Preset, Settings, SlowStart};
 use trunkline_units::Instant;
 
 const MSS: u32 = 1448;
@@ -75,7 +75,7 @@ fn run(settings: &Settings, buffer: u32) -> Outcome {
             if head.number >= recover {
                 outcome.losses += 1;
                 recover = next;
-                congestion.reduce(now, (flight.len() as u32 + 1) * MSS, Cause::Loss);
+                congestion.reduce((flight.len() as u32 + 1) * MSS, CongestionSignal::Loss);
             }
             continue;
         }
@@ -110,17 +110,18 @@ fn run(settings: &Settings, buffer: u32) -> Outcome {
 
 fn all() -> Vec<(&'static str, Outcome)> {
     let base = Preset::Linux6Reno.settings();
-    let with =
-        |growth, slow_start| run(&base.clone().with_growth(growth).with_slow_start(slow_start), BUFFER);
+    let with = |growth, slow_start| {
+        run(&base.clone().with_congestion_control(growth).with_slow_start(slow_start), BUFFER)
+    };
     let classic = SlowStart::Classic;
     vec![
-        ("reno", with(GrowthKind::Reno, classic)),
-        ("bic", with(GrowthKind::Bic, classic)),
-        ("cubic", with(GrowthKind::Cubic, classic)),
-        ("compound", with(GrowthKind::Compound, classic)),
-        ("vegas", with(GrowthKind::Vegas, classic)),
-        ("limited", with(GrowthKind::Reno, SlowStart::Limited { max_ssthresh: 30 })),
-        ("hystart", with(GrowthKind::Cubic, SlowStart::HyStart)),
+        ("reno", with(CongestionAlgorithm::Reno, classic)),
+        ("bic", with(CongestionAlgorithm::Bic, classic)),
+        ("cubic", with(CongestionAlgorithm::Cubic, classic)),
+        ("compound", with(CongestionAlgorithm::Compound, classic)),
+        ("vegas", with(CongestionAlgorithm::Vegas, classic)),
+        ("limited", with(CongestionAlgorithm::Reno, SlowStart::Limited { max_ssthresh: 30 })),
+        ("hystart", with(CongestionAlgorithm::Cubic, SlowStart::HyStart)),
     ]
 }
 

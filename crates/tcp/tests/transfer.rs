@@ -9,17 +9,14 @@ use trunkline_units::{Instant, Rate, Rng};
 #[test]
 fn a_connection_opens_carries_data_both_ways_and_closes() {
     let mut pair = Pair::connected(plain(), ms(20));
-    let now = pair.now;
-    assert_eq!(pair.client.write(now, 50_000), 50_000);
-    assert_eq!(pair.server.write(now, 7_000), 7_000);
+    assert_eq!(pair.client.write(50_000), 50_000);
+    assert_eq!(pair.server.write(7_000), 7_000);
     pair.run_for(ms(500));
     assert_eq!((pair.server.received(), pair.client.received()), (50_000, 7_000));
-    let now = pair.now;
-    pair.client.close(now);
+    pair.client.close();
     pair.run_for(ms(100));
     assert_eq!((pair.client.state(), pair.server.state()), (State::FinWait2, State::CloseWait));
-    let now = pair.now;
-    pair.server.close(now);
+    pair.server.close();
     pair.run_for(ms(100));
     assert_eq!((pair.client.state(), pair.server.state()), (State::TimeWait, State::Closed));
     assert!(matches!(pair.client.next_wakeup(), Some((_, Wakeup::TimeWait))));
@@ -40,12 +37,11 @@ fn a_transfer_fills_its_link() {
         pair.keeps_trace = false;
         let until = pair.now + ms(10_000);
         while pair.now < until {
-            let now = pair.now;
-            pair.client.write(now, u64::MAX / 2);
+            pair.client.write(u64::MAX / 2);
             pair.step(until);
         }
-        let octets = pair.server.received();
-        assert!((11_500_000..=12_500_000).contains(&octets), "{recovery:?}: {octets}");
+        let bytes = pair.server.received();
+        assert!((11_500_000..=12_500_000).contains(&bytes), "{recovery:?}: {bytes}");
     }
 }
 
@@ -68,16 +64,15 @@ fn storm(recovery: Recovery, sack: bool, timestamps: bool, seed: u64) {
     let mut closed = [false; 2];
     let until = Instant::from_millis(4_000_000);
     while pair.step(until) {
-        let now = pair.now;
         for end in [End::Client, End::Server] {
             let index = end as usize;
             let endpoint = pair.end(end);
             let flight = endpoint.unacknowledged();
-            assert!(flight <= 1 << 20, "{what}: {flight} octets in flight beyond the window");
+            assert!(flight <= 1 << 20, "{what}: {flight} bytes in flight beyond the window");
             if !matches!(endpoint.state(), State::SynSent | State::Listen) && left[index] > 0 {
-                left[index] -= endpoint.write(now, left[index]);
+                left[index] -= endpoint.write(left[index]);
             } else if left[index] == 0 && !closed[index] {
-                endpoint.close(now);
+                endpoint.close();
                 closed[index] = true;
             }
         }
@@ -90,12 +85,12 @@ fn storm(recovery: Recovery, sack: bool, timestamps: bool, seed: u64) {
     assert!(pair.now < Instant::from_millis(2_000_000), "{what}: {:?}", pair.now);
     for end in [&pair.client, &pair.server] {
         let stats = end.stats();
-        assert!(stats.octets_sent >= end.acknowledged() + stats.retransmitted_octets, "{what}");
+        assert!(stats.bytes_sent >= end.acknowledged() + stats.retransmitted_bytes, "{what}");
     }
 }
 
 #[test]
-fn every_octet_arrives_once_and_in_order_through_loss_reordering_and_duplication() {
+fn every_byte_arrives_once_and_in_order_through_loss_reordering_and_duplication() {
     for recovery in [Recovery::Tahoe, Recovery::Reno, Recovery::NewReno, Recovery::Sack, Recovery::RackTlp] {
         for (sack, timestamps) in [(false, false), (false, true), (true, false), (true, true)] {
             for seed in 0..12 {

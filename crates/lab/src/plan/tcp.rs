@@ -78,13 +78,13 @@ fn build(at: &At<'_>, spec: &TcpSpec, mut settings: Settings) -> Option<Settings
             *to = value;
         }
     }
-    let growth = chosen(&at.key("growth"), spec.growth.as_deref(), settings.growth);
+    let growth = chosen(&at.key("growth"), spec.growth.as_deref(), settings.congestion_control);
     let recovery = chosen(&at.key("recovery"), spec.recovery.as_deref(), settings.recovery);
     let slow_start = chosen(&at.key("slow_start"), spec.slow_start.as_deref(), settings.slow_start);
     if spec.recovery.is_some() {
         settings = settings.with_recovery(recovery?);
     }
-    settings.growth = growth?;
+    settings.congestion_control = growth?;
     settings.slow_start = slow_start?;
     set(&mut settings.mss, spec.mss.map(|mss| u16::try_from(mss.0).unwrap_or(u16::MAX)));
     if let Some(octets) = spec.buffers {
@@ -98,7 +98,7 @@ fn build(at: &At<'_>, spec: &TcpSpec, mut settings: Settings) -> Option<Settings
     set(&mut settings.timers.min_rto, spec.min_rto.map(|time| time.0));
     set(&mut settings.timers.max_rto, spec.max_rto.map(|time| time.0));
     set(&mut settings.timers.granularity, spec.granularity.map(|time| time.0));
-    set(&mut settings.timers.most_retries, spec.most_retries);
+    set(&mut settings.timers.max_retries, spec.most_retries);
     settings.delayed_ack =
         spec.delayed_ack.map_or(settings.delayed_ack, |spec| delayed(spec, settings.delayed_ack));
     set(&mut settings.sack, spec.sack);

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use trunkline_packet::protocol;
-use trunkline_tcp::{Ack, Cause, Congestion, Settings};
+use trunkline_tcp::{Ack, Congestion, CongestionSignal, Settings};
 use trunkline_trunk::{LaneId, LaneSnapshot, Poll, Transmitter};
 use trunkline_units::{Instant, Rate};
 
@@ -332,8 +332,8 @@ impl DatagramLane {
         let lost_since = lost.is_some_and(after_reduction);
         if lost_since || (marked && since_reduction) {
             self.stats.reductions += 1;
-            let cause = if lost_since { Cause::Loss } else { Cause::Mark };
-            self.congestion.reduce(now, before, cause);
+            let signal = if lost_since { CongestionSignal::Loss } else { CongestionSignal::EcnMark };
+            self.congestion.reduce(before, signal);
             self.recovered = self.next;
             self.reduction = Some(Reduction { flight: before, settled: before - self.in_flight, sent: 0 });
         } else if !since_reduction {
@@ -413,7 +413,7 @@ impl DatagramLane {
         let beyond = self.lost.len().saturating_sub(MOST_LOST);
         self.lost.drain(..beyond);
         self.settled += u64::from(self.in_flight);
-        self.congestion.reduce(core.now, self.in_flight, Cause::Timeout);
+        self.congestion.reduce(self.in_flight, CongestionSignal::Timeout);
         self.sent.clear();
         self.in_flight = 0;
         self.recovered = self.next;

@@ -326,8 +326,7 @@ impl Trunks {
         for side in [near, other(near)] {
             if let Some(Carrier::Tcp(old)) = self.halves[side as usize].lanes.get_mut(lane as usize) {
                 let end = old.end();
-                let now = core.now;
-                core.connections[end.0 as usize].endpoint.abort(now);
+                core.connections[end.0 as usize].endpoint.abort();
                 old.close(core);
                 core.forget(end);
             }

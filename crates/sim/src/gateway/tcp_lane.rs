@@ -117,10 +117,9 @@ impl TcpLane {
 
     /// Octets that the endpoint has got since it was asked last.
     pub(super) fn take_arrived(&mut self, core: &mut Core) -> u64 {
-        let now = core.now;
         let endpoint = &mut core.connections[self.end.0 as usize].endpoint;
         let there = endpoint.readable();
-        if there > 0 { endpoint.read(now, there) } else { 0 }
+        if there > 0 { endpoint.read(there) } else { 0 }
     }
 
     pub(super) fn restore(&mut self, framed: Framed) -> Option<Packet> {
@@ -237,8 +236,7 @@ impl TcpLane {
         if waiting == 0 {
             return false;
         }
-        let now = core.now;
-        let taken = core.connections[self.end.0 as usize].endpoint.write(now, waiting);
+        let taken = core.connections[self.end.0 as usize].endpoint.write(waiting);
         self.written += taken;
         taken > 0
     }

@@ -124,7 +124,7 @@ impl Split {
             }
         }
         core.hand(end, &packet, &segment);
-        core.hear(end);
+        core.poll_events(end);
         if inward {
             flow.flush(core, 0, voice);
             if let (Some(paced), Some(ack)) = (&mut flow.paced, answer)
@@ -182,10 +182,9 @@ impl Split {
             flow.finish(core, tail);
         }
         let broken = flow.ends.map(|end| core.connections[end.0 as usize].broken);
-        let now = core.now;
         for side in 0..2 {
             if broken[1 - side] && !broken[side] {
-                core.connections[flow.ends[side].0 as usize].endpoint.abort(now);
+                core.connections[flow.ends[side].0 as usize].endpoint.abort();
             }
         }
         let buffered = flow.buffered(core);
@@ -245,18 +244,17 @@ impl Flow {
 
     /// Moves octets from one half to the other, and its close when there are no more.
     fn carry(&mut self, core: &mut Core, from: usize) {
-        let now = core.now;
         let [source, target] = [self.ends[from], self.ends[1 - from]].map(|end| end.0 as usize);
         let there = core.connections[source].endpoint.readable();
         let take = there.min(core.connections[target].endpoint.send_room());
         if take > 0 {
-            let taken = core.connections[target].endpoint.write(now, take);
-            core.connections[source].endpoint.read(now, taken);
+            let taken = core.connections[target].endpoint.write(take);
+            core.connections[source].endpoint.read(taken);
         }
         let source = &core.connections[source].endpoint;
         if has_closed(source.state()) && source.readable() == 0 && !self.closing[1 - from] {
             self.closing[1 - from] = true;
-            core.connections[target].endpoint.close(now);
+            core.connections[target].endpoint.close();
         }
     }
 
@@ -270,7 +268,7 @@ impl Flow {
         let endpoint = &core.connections[near].endpoint;
         if endpoint.readable() == 0 && paced.is_complete(endpoint.received()) && !self.closing[1] {
             self.closing[1] = true;
-            core.connections[far].endpoint.close(now);
+            core.connections[far].endpoint.close();
         }
         let Connection { endpoint, broken, .. } = &core.connections[far];
         let acknowledged = matches!(endpoint.state(), State::FinWait2 | State::TimeWait | State::Closed);
@@ -278,7 +276,7 @@ impl Flow {
             (paced.fin, paced.over) = (None, true);
             tail.close(paced.id);
             core.connections[near].endpoint.handle_segment(now, &fin);
-            core.hear(self.ends[0]);
+            core.poll_events(self.ends[0]);
         }
     }
 

@@ -281,12 +281,11 @@ impl TransferSource {
         if !orderly {
             // What was left of the page is given up.
             self.users[user as usize].objects = 0;
-            let now = core.now;
             for end in ends {
                 // The place of an end that is gone may be another's by now.
                 let connection = &mut core.connections[end.0 as usize];
                 if matches!(connection.role, Role::App(app) if app.transfer == (index, NOBODY)) {
-                    connection.endpoint.abort(now);
+                    connection.endpoint.abort();
                     core.serve(end);
                 }
             }
@@ -400,7 +399,6 @@ impl TransferSource {
 }
 
 fn close(core: &mut Core, client: ConnectionId) {
-    let now = core.now;
-    core.connections[client.0 as usize].endpoint.close(now);
+    core.connections[client.0 as usize].endpoint.close();
     core.flush(client);
 }

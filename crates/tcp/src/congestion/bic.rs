@@ -5,13 +5,13 @@
 //!
 //! Deviation: as the Linux kernel does, a step goes a quarter of the way and not half, the last step takes five round
 //! trips for a segment instead of the paper's `S_min`, and before the first loss the window grows by 5 % a round trip
-//! at least. What is acknowledged counts by octets: Linux corrects for delayed acknowledgements with an estimate of them.
+//! at least. What is acknowledged counts by bytes: Linux corrects for delayed acknowledgements with an estimate of them.
 
 use std::time::Duration;
 
 use trunkline_units::Instant;
 
-use super::Cause;
+use super::CongestionSignal;
 use super::window::{Window, scaled};
 
 /// Segments; below it, and up to it, the window grows and falls as Reno's.
@@ -25,7 +25,7 @@ const SMOOTH: u32 = 20;
 /// 0.8.
 const BETA: u32 = 819;
 /// How long a growth is kept while the window is the same.
-const CADENCE: Duration = Duration::from_micros(31_250);
+const UPDATE_INTERVAL: Duration = Duration::from_micros(31_250);
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Search {
@@ -46,10 +46,10 @@ pub(super) struct Bic {
 }
 
 impl Bic {
-    pub(super) fn avoid(&mut self, window: &mut Window, now: Instant, acked: u32) {
+    pub(super) fn on_congestion_avoidance(&mut self, window: &mut Window, now: Instant, acked: u32) {
         let cwnd = window.segments();
         let search = &mut self.search;
-        if search.count == 0 || search.last_cwnd != cwnd || now - search.last_time > CADENCE {
+        if search.count == 0 || search.last_cwnd != cwnd || now - search.last_time > UPDATE_INTERVAL {
             search.last_cwnd = cwnd;
             search.last_time = now;
             search.count = count(cwnd, search.w_max);
@@ -58,13 +58,13 @@ impl Bic {
     }
 
     /// Fast convergence: a maximum that is lower than the last one is halved towards what is left.
-    pub(super) fn reduce(&mut self, window: &Window, cause: Cause) -> u32 {
+    pub(super) fn reduce(&mut self, window: &Window, signal: CongestionSignal) -> u32 {
         self.saved = self.search;
         let cwnd = window.segments();
         self.search.count = 0;
         self.search.w_max =
             if cwnd < self.search.w_max { scaled(cwnd, u32::midpoint(1024, BETA)) } else { cwnd };
-        if cause == Cause::Timeout {
+        if signal == CongestionSignal::Timeout {
             self.search = Search::default();
         }
         if cwnd <= LOW_WINDOW { window.cwnd / 2 } else { scaled(window.cwnd, BETA) }
@@ -136,8 +136,8 @@ mod tests {
     fn a_small_window_is_renos() {
         assert!((a_round(14, 500) - 1.0).abs() < 1e-9);
         let mut bic = Bic::default();
-        assert_eq!(bic.reduce(&Window::new(14_000, 2000, 1000), Cause::Loss), 7000);
-        assert_eq!(bic.reduce(&Window::new(100_000, 2000, 1000), Cause::Loss), 79_980);
+        assert_eq!(bic.reduce(&Window::new(14_000, 2000, 1000), CongestionSignal::Loss), 7000);
+        assert_eq!(bic.reduce(&Window::new(100_000, 2000, 1000), CongestionSignal::Loss), 79_980);
     }
 
     #[test]
@@ -150,15 +150,15 @@ mod tests {
     fn a_flow_that_shrinks_gives_more_and_a_timeout_forgets() {
         let mut bic = Bic::default();
         let window = |segments: u32| Window::new(segments * 1000, 2000, 1000);
-        bic.reduce(&window(100), Cause::Loss);
+        bic.reduce(&window(100), CongestionSignal::Loss);
         assert_eq!(bic.search.w_max, 100);
-        bic.reduce(&window(90), Cause::Loss);
+        bic.reduce(&window(90), CongestionSignal::Loss);
         assert_eq!(bic.search.w_max, 80, "0.9 of 90");
-        bic.reduce(&window(95), Cause::Loss);
+        bic.reduce(&window(95), CongestionSignal::Loss);
         assert_eq!(bic.search.w_max, 95);
         bic.undo();
         assert_eq!(bic.search.w_max, 80);
-        bic.reduce(&window(95), Cause::Timeout);
+        bic.reduce(&window(95), CongestionSignal::Timeout);
         assert_eq!(bic.search.w_max, 0);
     }
 }

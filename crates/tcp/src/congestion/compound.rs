@@ -12,7 +12,7 @@
 use std::time::Duration;
 
 use super::window::Window;
-use super::{Ack, Cause, reno};
+use super::{Ack, CongestionSignal, reno};
 
 /// Segments queued at which the path counts as full.
 const GAMMA: u64 = 30;
@@ -23,7 +23,7 @@ const ZETA: u64 = 1;
 /// Compound's state.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Compound {
-    /// The delay window, octets: a part of cwnd.
+    /// The delay window, bytes: a part of cwnd.
     dwnd: u32,
     saved: u32,
     base_rtt: Option<Duration>,
@@ -41,8 +41,8 @@ impl Compound {
         }
     }
 
-    pub(super) fn avoid(&mut self, window: &mut Window, ack: &Ack, acked: u32) {
-        reno::avoid(window, acked);
+    pub(super) fn on_congestion_avoidance(&mut self, window: &mut Window, ack: &Ack, acked: u32) {
+        reno::on_congestion_avoidance(window, acked);
         if !ack.round_ended {
             return;
         }
@@ -61,12 +61,13 @@ impl Compound {
         window.set(loss_window.saturating_add(self.dwnd));
     }
 
-    pub(super) fn reduce(&mut self, window: &Window, in_flight: u32, cause: Cause) -> u32 {
+    pub(super) fn reduce(&mut self, window: &Window, in_flight: u32, signal: CongestionSignal) -> u32 {
         self.saved = self.dwnd;
         // β is a half, as Reno's: what the whole keeps less what Reno's keeps.
-        self.dwnd = if cause == Cause::Timeout { 0 } else { self.dwnd.min(window.cwnd - window.mss) / 2 };
+        self.dwnd =
+            if signal == CongestionSignal::Timeout { 0 } else { self.dwnd.min(window.cwnd - window.mss) / 2 };
         (self.rtt_sum, self.rtt_count) = (0, 0);
-        reno::left(window, in_flight)
+        reno::ssthresh(window, in_flight)
     }
 
     pub(super) fn undo(&mut self) {
@@ -113,7 +114,7 @@ mod tests {
         for number in 1..=segments {
             let ack = ack(rtt, number == segments);
             compound.observe(&ack);
-            compound.avoid(window, &ack, MSS);
+            compound.on_congestion_avoidance(window, &ack, MSS);
         }
     }
 
@@ -165,11 +166,11 @@ mod tests {
     fn a_loss_halves_both_and_a_timeout_leaves_renos() {
         let window = Window::new(400 * MSS, 2 * MSS, MSS);
         let mut compound = Compound { dwnd: 100 * MSS, ..Compound::default() };
-        assert_eq!(compound.reduce(&window, u32::MAX, Cause::Loss), 200 * MSS);
+        assert_eq!(compound.reduce(&window, u32::MAX, CongestionSignal::Loss), 200 * MSS);
         assert_eq!(compound.dwnd, 50 * MSS);
         compound.undo();
         assert_eq!(compound.dwnd, 100 * MSS);
-        compound.reduce(&window, u32::MAX, Cause::Timeout);
+        compound.reduce(&window, u32::MAX, CongestionSignal::Timeout);
         assert_eq!(compound.dwnd, 0);
     }
 }

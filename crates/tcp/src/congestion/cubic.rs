@@ -16,19 +16,19 @@ use std::time::Duration;
 use trunkline_units::Instant;
 
 use super::window::{Window, scaled};
-use super::{Ack, Cause};
+use super::{Ack, CongestionSignal};
 
 /// 0.7 (§4.6).
 const BETA: u32 = 717;
 /// C = 0.4 (§5), also over 1024.
 const C: u64 = 410;
 /// Acknowledged segments, in eighths of a window, that Reno's estimate grows a segment by: 1/α (§4.3).
-const RENO: u64 = 8 * (1024 + BETA as u64) / 3 / (1024 - BETA as u64);
+const RENO_ALPHA_INVERSE: u64 = 8 * (1024 + BETA as u64) / 3 / (1024 - BETA as u64);
 /// How long a growth is kept.
-const CADENCE: Duration = Duration::from_micros(31_250);
+const UPDATE_INTERVAL: Duration = Duration::from_micros(31_250);
 const TICK: Duration = Duration::from_millis(1);
 /// Round-trip times this soon after a reduction are those of a queue that drains.
-const SETTLING: Duration = Duration::from_secs(1);
+const DRAIN_TIME: Duration = Duration::from_secs(1);
 
 /// Segments.
 #[derive(Debug, Clone, Copy, Default)]
@@ -38,7 +38,7 @@ struct Curve {
     epoch: Option<Epoch>,
     /// Where Reno's window would be.
     w_est: u32,
-    /// Octets acknowledged towards its next segment.
+    /// Bytes acknowledged towards its next segment.
     reno_acked: u64,
     /// Acknowledged segments that the window grows a segment by.
     count: u32,
@@ -67,36 +67,36 @@ pub(super) struct Cubic {
 
 impl Cubic {
     pub(super) fn observe(&mut self, ack: &Ack) {
-        let settled = self.curve.epoch.is_none_or(|epoch| ack.now - epoch.start >= SETTLING);
+        let settled = self.curve.epoch.is_none_or(|epoch| ack.now - epoch.start >= DRAIN_TIME);
         if let Some(rtt) = ack.rtt.filter(|_| settled) {
-            self.delay_min = Some(self.delay_min.map_or(rtt, |least| least.min(rtt)));
+            self.delay_min = Some(self.delay_min.map_or(rtt, |smallest| smallest.min(rtt)));
         }
     }
 
-    pub(super) fn avoid(&mut self, window: &mut Window, now: Instant, acked: u32) {
+    pub(super) fn on_congestion_avoidance(&mut self, window: &mut Window, now: Instant, acked: u32) {
         self.last_ack = now;
         let cwnd = window.segments();
         let curve = &mut self.curve;
         curve.reno_acked += u64::from(acked);
-        let current = curve.last_cwnd == cwnd && now - curve.last_time <= CADENCE;
+        let current = curve.last_cwnd == cwnd && now - curve.last_time <= UPDATE_INTERVAL;
         if curve.epoch.is_none() || !current {
             if curve.epoch.is_none() || now - curve.last_time >= TICK {
-                curve.look(now, cwnd, acked, self.delay_min.unwrap_or_default());
+                curve.update(now, cwnd, acked, self.delay_min.unwrap_or_default());
             }
-            curve.befriend(cwnd, window.mss);
+            curve.reno_friendly_window(cwnd, window.mss);
             curve.count = curve.count.max(2);
         }
         window.grow_one_in(curve.count, acked);
     }
 
     /// Time in which the window was not in use is none of the curve's (§5.8).
-    pub(super) fn stall(&mut self, now: Instant) {
+    pub(super) fn on_app_limited(&mut self, now: Instant) {
         let gap = now - self.last_ack;
         self.last_ack = now;
         self.shift(now, gap);
     }
 
-    pub(super) fn idle(&mut self, now: Instant, idle: Duration) {
+    pub(super) fn on_idle(&mut self, now: Instant, idle: Duration) {
         self.last_ack = now;
         self.shift(now, idle);
     }
@@ -108,10 +108,10 @@ impl Cubic {
     }
 
     /// §4.6; `W_max` with fast convergence (§4.7): a flow whose window shrinks leaves room for who is new.
-    pub(super) fn reduce(&mut self, window: &Window, cause: Cause) -> u32 {
+    pub(super) fn reduce(&mut self, window: &Window, signal: CongestionSignal) -> u32 {
         self.saved = self.curve;
         let cwnd = window.segments();
-        if cause == Cause::Timeout {
+        if signal == CongestionSignal::Timeout {
             // §4.8: the curve begins anew, flat at the window that congestion avoidance begins with.
             self.curve = Curve::default();
             self.delay_min = None;
@@ -129,7 +129,7 @@ impl Cubic {
 }
 
 impl Curve {
-    fn look(&mut self, now: Instant, cwnd: u32, acked: u32, ahead: Duration) {
+    fn update(&mut self, now: Instant, cwnd: u32, acked: u32, ahead: Duration) {
         self.last_cwnd = cwnd;
         self.last_time = now;
         let epoch = *self.epoch.get_or_insert_with(|| {
@@ -159,8 +159,8 @@ impl Curve {
         }
     }
 
-    fn befriend(&mut self, cwnd: u32, mss: u32) {
-        let price = (u64::from(cwnd) * RENO / 8).max(1) * u64::from(mss);
+    fn reno_friendly_window(&mut self, cwnd: u32, mss: u32) {
+        let price = (u64::from(cwnd) * RENO_ALPHA_INVERSE / 8).max(1) * u64::from(mss);
         let grown = self.reno_acked.saturating_sub(1) / price;
         self.reno_acked -= grown * price;
         self.w_est = self.w_est.saturating_add(grown as u32);

@@ -21,7 +21,7 @@ impl Path {
     }
 
     fn lose(&mut self) {
-        let left = self.cubic.reduce(&self.window, Cause::Loss);
+        let left = self.cubic.reduce(&self.window, CongestionSignal::Loss);
         self.window.set_ssthresh(left);
         self.window.set(self.window.ssthresh);
         self.window.forget_credit();
@@ -34,7 +34,7 @@ impl Path {
         let mut points = Vec::new();
         while self.now - start < end {
             self.now += self.rtt / self.window.segments();
-            self.cubic.avoid(&mut self.window, self.now, MSS);
+            self.cubic.on_congestion_avoidance(&mut self.window, self.now, MSS);
             if self.now >= next {
                 points.push(((self.now - start).as_secs_f64(), f64::from(self.window.segments())));
                 next += step;
@@ -102,10 +102,10 @@ fn growth_is_no_faster_than_half_of_the_window_a_round_trip() {
     path.cubic.curve.w_max = 100_000;
     path.cubic.curve.epoch = Some(Epoch { start: Instant::from_nanos(0), k: 0, origin: 100_000 });
     path.now = Instant::from_millis(60_000);
-    path.cubic.avoid(&mut path.window, path.now, MSS);
+    path.cubic.on_congestion_avoidance(&mut path.window, path.now, MSS);
     assert_eq!(path.cubic.curve.count, 2);
     for _ in 0..9 {
-        path.cubic.avoid(&mut path.window, path.now, MSS);
+        path.cubic.on_congestion_avoidance(&mut path.window, path.now, MSS);
     }
     assert_eq!(path.window.cwnd, 15 * MSS);
 }
@@ -127,10 +127,10 @@ fn a_timeout_forgets_the_curve_and_begins_flat() {
     let mut path = Path::new(1000, Duration::from_millis(100));
     path.lose();
     path.run(Duration::from_secs(1), Duration::from_secs(1));
-    assert_eq!(path.cubic.reduce(&Window::new(500 * MSS, 2 * MSS, MSS), Cause::Timeout), 350_097);
+    assert_eq!(path.cubic.reduce(&Window::new(500 * MSS, 2 * MSS, MSS), CongestionSignal::Timeout), 350_097);
     assert_eq!(path.cubic.curve.w_max, 0);
     path.window.set(350 * MSS);
-    path.cubic.avoid(&mut path.window, path.now, MSS);
+    path.cubic.on_congestion_avoidance(&mut path.window, path.now, MSS);
     let epoch = path.cubic.curve.epoch.unwrap();
     assert_eq!((epoch.k, epoch.origin), (0, 350));
 }
@@ -161,10 +161,10 @@ fn time_without_use_of_the_window_is_none_of_the_curves() {
     path.run(Duration::from_secs(2), Duration::from_secs(2));
     for _ in 0..50 {
         path.now += Duration::from_millis(100);
-        path.cubic.stall(path.now);
+        path.cubic.on_app_limited(path.now);
     }
     path.now += Duration::from_secs(30);
-    path.cubic.idle(path.now, Duration::from_secs(30));
+    path.cubic.on_idle(path.now, Duration::from_secs(30));
     path.run(Duration::from_secs(2), Duration::from_secs(2));
     assert!(path.window.cwnd.abs_diff(straight) <= 4 * MSS, "{} {straight}", path.window.cwnd);
 }
@@ -184,7 +184,7 @@ fn round_trips_of_a_draining_queue_are_not_believed() {
     };
     let mut path = Path::new(1000, Duration::from_millis(100));
     path.lose();
-    path.cubic.avoid(&mut path.window, path.now, MSS);
+    path.cubic.on_congestion_avoidance(&mut path.window, path.now, MSS);
     path.cubic.observe(&ack(path.now + Duration::from_millis(900), 60));
     assert_eq!(path.cubic.delay_min, Some(Duration::from_millis(100)));
     path.cubic.observe(&ack(path.now + Duration::from_secs(1), 80));

@@ -1,14 +1,14 @@
 //! The congestion window: one controller, a way to start and a way to grow.
 //!
-//! The controller owns cwnd and ssthresh, in octets. What happens while losses are repaired is the recovery's affair:
+//! The controller owns cwnd and ssthresh, in bytes. What happens while losses are repaired is the recovery's affair:
 //! it sets the window by [`Congestion::set_cwnd`] until it is over. Growth says how much an acknowledgement adds and
 //! what a loss leaves.
 
+mod algorithm;
 mod bbr;
 mod bic;
 mod compound;
 mod cubic;
-mod growth;
 mod reno;
 mod slow_start;
 #[cfg(test)]
@@ -21,8 +21,8 @@ use std::time::Duration;
 use trunkline_units::{Instant, Rate};
 
 use crate::{Counting, Settings};
-use growth::Growth;
-use slow_start::Start;
+use algorithm::Algorithm;
+use slow_start::SlowStartState;
 use window::Window;
 
 /// An acknowledgement of new data, outside of recovery.
@@ -30,7 +30,7 @@ use window::Window;
 pub struct Ack {
     /// When it came.
     pub now: Instant,
-    /// Octets it acknowledges that were not acknowledged before, by SACK too.
+    /// Bytes it acknowledges that were not acknowledged before, by SACK too.
     pub acked: u32,
     /// A round-trip time measured by it.
     pub rtt: Option<Duration>,
@@ -38,7 +38,7 @@ pub struct Ack {
     pub srtt: Duration,
     /// Smallest seen.
     pub min_rtt: Duration,
-    /// Octets in flight before it came.
+    /// Bytes in flight before it came.
     pub in_flight: u32,
     /// It acknowledges something that was sent after the first acknowledgement of the round: a round trip is over, and
     /// this is the first of the next.
@@ -52,11 +52,11 @@ pub struct Ack {
 
 /// What a reduction of the window is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cause {
+pub enum CongestionSignal {
     /// A segment was lost and is repaired without a timeout.
     Loss,
     /// A segment was marked.
-    Mark,
+    EcnMark,
     /// The retransmission timer ran out.
     Timeout,
 }
@@ -65,8 +65,8 @@ pub enum Cause {
 #[derive(Debug, Clone)]
 pub struct Congestion {
     window: Window,
-    growth: Growth,
-    start: Start,
+    algorithm: Algorithm,
+    start: SlowStartState,
     /// cwnd and ssthresh before the last reduction; zero if there is none to take back.
     prior: (u32, u32),
     counting: Counting,
@@ -75,7 +75,7 @@ pub struct Congestion {
 }
 
 impl Congestion {
-    /// The window of a connection with segments of at most `mss` octets of data.
+    /// The window of a connection with segments of at most `mss` bytes of data.
     pub fn new(settings: &Settings, mss: u32) -> Self {
         let mss = mss.max(1);
         let ssthresh =
@@ -83,8 +83,8 @@ impl Congestion {
         let initial_window = settings.initial_window.saturating_mul(mss);
         Congestion {
             window: Window::new(initial_window, ssthresh, mss),
-            growth: Growth::new(settings.growth, initial_window),
-            start: Start::new(settings.slow_start),
+            algorithm: Algorithm::new(settings.congestion_control, initial_window),
+            start: SlowStartState::new(settings.slow_start),
             prior: (0, 0),
             counting: settings.counting,
             restart_after_idle: settings.restart_after_idle,
@@ -92,13 +92,13 @@ impl Congestion {
         }
     }
 
-    /// Congestion window, octets.
+    /// Congestion window, bytes.
     #[inline]
     pub const fn cwnd(&self) -> u32 {
         self.window.cwnd
     }
 
-    /// Slow-start threshold, octets; `u32::MAX` before the first loss.
+    /// Slow-start threshold, bytes; `u32::MAX` before the first loss.
     #[inline]
     pub const fn ssthresh(&self) -> u32 {
         self.window.ssthresh
@@ -110,7 +110,7 @@ impl Congestion {
         self.window.in_slow_start()
     }
 
-    /// The window before the last reduction, octets: what a proportional reduction begins from. `None` once that is
+    /// The window before the last reduction, bytes: what a proportional reduction begins from. `None` once that is
     /// taken back, and before the first.
     #[inline]
     pub const fn prior_cwnd(&self) -> Option<u32> {
@@ -119,54 +119,54 @@ impl Congestion {
 
     /// Grows the window.
     pub fn handle_ack(&mut self, ack: &Ack) {
-        self.growth.observe(&mut self.window, ack);
+        self.algorithm.observe(&mut self.window, ack);
         if self.models_path() {
-            self.growth.avoid(&mut self.window, ack, ack.acked);
+            self.algorithm.on_congestion_avoidance(&mut self.window, ack, ack.acked);
             return;
         }
         if self.window.in_slow_start() {
             self.start.observe(&mut self.window, ack);
         }
         if self.validates_window && !ack.window_limited {
-            self.growth.stall(ack.now);
+            self.algorithm.on_app_limited(ack.now);
             return;
         }
         let mut acked = self.counting.of(ack.acked, self.window.mss);
         if self.window.in_slow_start() {
-            let most = self.counting.in_slow_start(acked, self.window.mss);
-            acked = self.start.grow(&mut self.window, most);
+            let counted = self.counting.in_slow_start(acked, self.window.mss);
+            acked = self.start.grow(&mut self.window, counted);
             if acked == 0 {
                 return;
             }
         }
-        self.growth.avoid(&mut self.window, ack, acked);
+        self.algorithm.on_congestion_avoidance(&mut self.window, ack, acked);
     }
 
     /// Whether the window follows a model of the path, as BBR's does. Such a controller also learns from the
     /// acknowledgements of a recovery ([`Congestion::handle_recovery_ack`]), and [`Ack::delivered`] is its input.
     #[inline]
     pub fn models_path(&self) -> bool {
-        self.growth.models_path()
+        self.algorithm.models_path()
     }
 
     /// Updates the model of the path during recovery, if there is one. The window belongs to the recovery.
     pub fn handle_recovery_ack(&mut self, ack: &Ack) {
         if self.models_path() {
-            self.growth.observe(&mut self.window, ack);
+            self.algorithm.observe(&mut self.window, ack);
         }
     }
 
     /// Sets ssthresh to what a loss leaves, and remembers what was, so that it can be taken back. The window itself
     /// is set to ssthresh, except by a timeout, which leaves one segment.
     ///
-    /// `in_flight` is RFC 5681's `FlightSize`: octets sent and not cumulatively acknowledged. Call it once for each
+    /// `in_flight` is RFC 5681's `FlightSize`: bytes sent and not cumulatively acknowledged. Call it once for each
     /// event: not again when the timer runs out for the same segment a second time (RFC 5681 §3.1).
-    pub fn reduce(&mut self, now: Instant, in_flight: u32, cause: Cause) {
+    pub fn reduce(&mut self, in_flight: u32, signal: CongestionSignal) {
         self.prior = (self.window.cwnd, self.window.ssthresh);
-        let left = self.growth.reduce(&self.window, now, in_flight, cause);
+        let left = self.algorithm.reduce(&self.window, in_flight, signal);
         self.window.set_ssthresh(left);
         self.window.forget_credit();
-        if cause == Cause::Timeout {
+        if signal == CongestionSignal::Timeout {
             self.window.set(self.window.mss);
             self.start.restart();
         } else {
@@ -176,12 +176,12 @@ impl Congestion {
     }
 
     /// Takes the last reduction back: it was not needed. What has grown since is kept.
-    pub fn undo(&mut self, now: Instant) {
+    pub fn undo(&mut self) {
         let (cwnd, ssthresh) = std::mem::take(&mut self.prior);
         if cwnd != 0 {
             self.window.set(self.window.cwnd.max(cwnd));
             self.window.ssthresh = self.window.ssthresh.max(ssthresh);
-            self.growth.undo(now);
+            self.algorithm.undo();
         }
     }
 
@@ -191,16 +191,11 @@ impl Congestion {
         self.window.set(cwnd);
     }
 
-    /// Takes note that nothing was sent for `idle`, a timeout or more; `initial_window` is in octets. The window
-    /// begins again with it (RFC 5681 §4.1) if the settings ask for that.
-    pub fn handle_idle(&mut self, now: Instant, idle: Duration, initial_window: u32) {
-        self.handle_idle_of(now, idle, Duration::ZERO, initial_window);
-    }
-
-    /// As [`Congestion::handle_idle`], with what the retransmission timeout is: a sender that validates its window
-    /// halves it for each timeout after the first (RFC 2861 §3.1), down to `initial_window`.
-    pub fn handle_idle_of(&mut self, now: Instant, idle: Duration, timeout: Duration, initial_window: u32) {
-        self.growth.idle(now, idle);
+    /// The sender sent nothing for `idle`, which is `rto` or longer. If the settings ask for a restart, the window
+    /// shrinks towards `initial_window` (bytes): at once (RFC 5681 §4.1) or, for a sender that validates its window, by
+    /// half for each `rto` (RFC 2861 §3.1).
+    pub fn handle_idle(&mut self, now: Instant, idle: Duration, rto: Duration, initial_window: u32) {
+        self.algorithm.on_idle(now, idle);
         if !self.restart_after_idle {
             return;
         }
@@ -212,9 +207,9 @@ impl Congestion {
         let reached = self.window.cwnd - self.window.cwnd / 4;
         self.window.ssthresh = self.window.ssthresh.max(reached);
         let halvings = idle
-            .saturating_sub(timeout)
+            .saturating_sub(rto)
             .as_nanos()
-            .checked_div(timeout.as_nanos())
+            .checked_div(rto.as_nanos())
             .map_or(31, |timeouts| timeouts.min(30) as u32 + 1);
         self.window.set((self.window.cwnd >> halvings.min(31)).max(floor));
     }
@@ -222,6 +217,6 @@ impl Congestion {
     /// The pacing rate, if the algorithm paces.
     #[inline]
     pub fn pacing_rate(&self, srtt: Option<Duration>) -> Option<Rate> {
-        self.growth.pacing_rate(srtt)
+        self.algorithm.pacing_rate(srtt)
     }
 }

@@ -2,13 +2,13 @@
 
 use super::window::Window;
 
-pub(super) fn avoid(window: &mut Window, acked: u32) {
+pub(super) fn on_congestion_avoidance(window: &mut Window, acked: u32) {
     window.grow_one_in(window.segments(), acked);
 }
 
 /// Half of what was in flight (equation 4), and not more than half of the window: what limited transmit sent beyond
 /// it does not count (RFC 5681 §3.2 step 2).
-pub(super) fn left(window: &Window, in_flight: u32) -> u32 {
+pub(super) fn ssthresh(window: &Window, in_flight: u32) -> u32 {
     in_flight.min(window.cwnd) / 2
 }
 
@@ -20,11 +20,11 @@ mod tests {
     fn a_window_acknowledged_adds_a_segment() {
         let mut window = Window::new(20_000, 2000, 1000);
         for _ in 0..20 {
-            avoid(&mut window, 1000);
+            on_congestion_avoidance(&mut window, 1000);
         }
         assert_eq!(window.cwnd, 21_000);
         for _ in 0..7 {
-            avoid(&mut window, 3000);
+            on_congestion_avoidance(&mut window, 3000);
         }
         assert_eq!(window.cwnd, 22_000);
     }
@@ -32,7 +32,7 @@ mod tests {
     #[test]
     fn half_of_the_flight_is_left_and_no_more_than_half_of_the_window() {
         let window = Window::new(20_000, 2000, 1000);
-        assert_eq!(left(&window, 12_000), 6000);
-        assert_eq!(left(&window, 22_000), 10_000);
+        assert_eq!(ssthresh(&window, 12_000), 6000);
+        assert_eq!(ssthresh(&window, 22_000), 10_000);
     }
 }

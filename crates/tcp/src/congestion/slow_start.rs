@@ -14,38 +14,38 @@ use hystart::HyStart;
 use hystart_pp::HyStartPp;
 
 #[derive(Debug, Clone)]
-pub(super) enum Start {
+pub(super) enum SlowStartState {
     Classic,
     Limited { max_ssthresh: u32 },
-    Rounds(Box<HyStartPp>),
-    Trains(Box<HyStart>),
+    HyStartPp(Box<HyStartPp>),
+    HyStart(Box<HyStart>),
 }
 
-impl Start {
+impl SlowStartState {
     pub(super) fn new(kind: SlowStart) -> Self {
         match kind {
-            SlowStart::Classic => Start::Classic,
-            SlowStart::Limited { max_ssthresh } => Start::Limited { max_ssthresh },
-            SlowStart::HyStartPlusPlus => Start::Rounds(Box::default()),
-            SlowStart::HyStart => Start::Trains(Box::default()),
+            SlowStart::Classic => SlowStartState::Classic,
+            SlowStart::Limited { max_ssthresh } => SlowStartState::Limited { max_ssthresh },
+            SlowStart::HyStartPlusPlus => SlowStartState::HyStartPp(Box::default()),
+            SlowStart::HyStart => SlowStartState::HyStart(Box::default()),
         }
     }
 
     /// Learns from an acknowledgement; may lower the threshold to the window.
     pub(super) fn observe(&mut self, window: &mut Window, ack: &Ack) {
         match self {
-            Start::Classic | Start::Limited { .. } => {}
-            Start::Rounds(start) => start.observe(window, ack),
-            Start::Trains(start) => start.observe(window, ack),
+            SlowStartState::Classic | SlowStartState::Limited { .. } => {}
+            SlowStartState::HyStartPp(start) => start.observe(window, ack),
+            SlowStartState::HyStart(start) => start.observe(window, ack),
         }
     }
 
-    /// Grows by what `acked` octets are worth, to the threshold and no further, and returns those beyond it.
+    /// Grows by what `acked` bytes are worth, to the threshold and no further, and returns those beyond it.
     pub(super) fn grow(&mut self, window: &mut Window, acked: u32) -> u32 {
         let wanted = match self {
-            Start::Classic | Start::Trains(_) => acked,
-            Start::Limited { max_ssthresh } => limited(window, acked, *max_ssthresh),
-            Start::Rounds(start) => start.worth(acked),
+            SlowStartState::Classic | SlowStartState::HyStart(_) => acked,
+            SlowStartState::Limited { max_ssthresh } => limited(window, acked, *max_ssthresh),
+            SlowStartState::HyStartPp(start) => start.scaled_growth(acked),
         };
         let room = window.ssthresh - window.cwnd;
         window.grow(wanted.min(room));
@@ -55,9 +55,9 @@ impl Start {
     /// A timeout: slow start begins again.
     pub(super) fn restart(&mut self) {
         match self {
-            Start::Classic | Start::Limited { .. } => {}
-            Start::Rounds(start) => start.restart(),
-            Start::Trains(start) => **start = HyStart::default(),
+            SlowStartState::Classic | SlowStartState::Limited { .. } => {}
+            SlowStartState::HyStartPp(start) => start.restart(),
+            SlowStartState::HyStart(start) => **start = HyStart::default(),
         }
     }
 }
@@ -77,7 +77,7 @@ mod tests {
 
     const MSS: u32 = 1000;
 
-    fn round(start: &mut Start, window: &mut Window) -> u32 {
+    fn round(start: &mut SlowStartState, window: &mut Window) -> u32 {
         let before = window.cwnd;
         for _ in 0..window.segments() {
             start.grow(window, MSS);
@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn classic_doubles_each_round_and_stops_at_the_threshold() {
         let mut window = Window::new(10 * MSS, 50 * MSS, MSS);
-        let mut start = Start::new(SlowStart::Classic);
+        let mut start = SlowStartState::new(SlowStart::Classic);
         assert_eq!(round(&mut start, &mut window), 10);
         assert_eq!(round(&mut start, &mut window), 20);
         assert_eq!(start.grow(&mut window, 15 * MSS), 5 * MSS);
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn limited_adds_no_more_than_half_of_max_ssthresh_a_round() {
         let mut window = Window::new(10 * MSS, u32::MAX, MSS);
-        let mut start = Start::new(SlowStart::Limited { max_ssthresh: 100 });
+        let mut start = SlowStartState::new(SlowStart::Limited { max_ssthresh: 100 });
         for expected in [10, 20, 40] {
             assert_eq!(round(&mut start, &mut window), expected);
         }

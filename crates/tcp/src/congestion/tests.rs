@@ -1,7 +1,7 @@
 use trunkline_units::Rng;
 
 use super::*;
-use crate::{GrowthKind, Preset, SlowStart};
+use crate::{CongestionAlgorithm, Preset, SlowStart};
 
 const MSS: u32 = 1448;
 
@@ -33,25 +33,25 @@ fn an_endpoint_has_room_for_it() {
 fn a_timeout_leaves_a_segment_and_a_loss_the_threshold() {
     let mut congestion = Congestion::new(&settings(), MSS);
     congestion.set_cwnd(41 * MSS);
-    congestion.reduce(Instant::ZERO, 41 * MSS, Cause::Loss);
+    congestion.reduce(41 * MSS, CongestionSignal::Loss);
     assert_eq!((congestion.cwnd(), congestion.ssthresh()), (20 * MSS, 20 * MSS));
-    congestion.reduce(Instant::ZERO, 3 * MSS, Cause::Timeout);
+    congestion.reduce(3 * MSS, CongestionSignal::Timeout);
     assert_eq!((congestion.cwnd(), congestion.ssthresh()), (MSS, 2 * MSS));
     assert_eq!(congestion.prior_cwnd(), Some(20 * MSS));
 }
 
 #[test]
 fn undo_restores_what_was_once_and_keeps_what_has_grown_since() {
-    for growth in GrowthKind::ALL {
-        let mut congestion = Congestion::new(&settings().with_growth(growth), MSS);
+    for growth in CongestionAlgorithm::ALL {
+        let mut congestion = Congestion::new(&settings().with_congestion_control(growth), MSS);
         congestion.set_cwnd(100 * MSS);
-        congestion.reduce(Instant::ZERO, 100 * MSS, Cause::Loss);
-        let most = if growth == GrowthKind::Bbr { 100 } else { 80 };
+        congestion.reduce(100 * MSS, CongestionSignal::Loss);
+        let most = if growth == CongestionAlgorithm::Bbr { 100 } else { 80 };
         assert!(congestion.cwnd() <= most * MSS, "{growth:?}");
-        congestion.undo(Instant::ZERO);
+        congestion.undo();
         assert_eq!((congestion.cwnd(), congestion.ssthresh()), (100 * MSS, u32::MAX), "{growth:?}");
         congestion.set_cwnd(10 * MSS);
-        congestion.undo(Instant::ZERO);
+        congestion.undo();
         assert_eq!(congestion.cwnd(), 10 * MSS, "{growth:?}: there is nothing left to take back");
     }
 }
@@ -65,16 +65,16 @@ fn octets_count_in_full_up_to_their_limit_and_acknowledgements_as_one() {
         (congestion.cwnd() - before) / MSS
     };
     assert_eq!(grown(Counting::Acks), 1);
-    assert_eq!(grown(Counting::Octets { most: Some(2) }), 2);
-    assert_eq!(grown(Counting::Octets { most: None }), 5);
+    assert_eq!(grown(Counting::Bytes { limit: Some(2) }), 2);
+    assert_eq!(grown(Counting::Bytes { limit: None }), 5);
 }
 
 #[test]
 fn a_window_that_is_not_in_use_does_not_grow() {
-    for growth in GrowthKind::ALL.into_iter().filter(|growth| *growth != GrowthKind::Bbr) {
+    for growth in CongestionAlgorithm::ALL.into_iter().filter(|growth| *growth != CongestionAlgorithm::Bbr) {
         for ssthresh in [20 * MSS, u32::MAX] {
             let after = |validates_window| {
-                let settings = Settings { validates_window, ..settings().with_growth(growth) };
+                let settings = Settings { validates_window, ..settings().with_congestion_control(growth) };
                 let mut congestion = Congestion::new(&settings, MSS);
                 congestion.window.ssthresh = ssthresh;
                 congestion.set_cwnd(40 * MSS);
@@ -98,18 +98,18 @@ fn idle_halves_the_window_for_each_timeout_down_to_the_initial_one() {
         let mut congestion = Congestion::new(&settings(), MSS);
         congestion.set_cwnd(100 * MSS);
         let idle = Duration::from_secs(seconds) + Duration::from_millis(1);
-        congestion.handle_idle_of(Instant::ZERO, idle, Duration::from_secs(1), 10 * MSS);
+        congestion.handle_idle(Instant::ZERO, idle, Duration::from_secs(1), 10 * MSS);
         (congestion.cwnd() / MSS, congestion.ssthresh())
     };
     assert_eq!([1, 2, 3, 4, 9].map(|seconds| after(seconds).0), [50, 25, 12, 10, 10]);
     let mut old = Congestion::new(&Settings { validates_window: false, ..settings() }, MSS);
     old.set_cwnd(100 * MSS);
-    old.reduce(Instant::ZERO, 100 * MSS, Cause::Loss);
-    old.handle_idle(Instant::ZERO, Duration::from_secs(1), 2 * MSS);
+    old.reduce(100 * MSS, CongestionSignal::Loss);
+    old.handle_idle(Instant::ZERO, Duration::from_secs(1), Duration::ZERO, 2 * MSS);
     assert_eq!((old.cwnd(), old.ssthresh()), (2 * MSS, 50 * MSS), "RFC 5681 at once");
     let mut never = Congestion::new(&Settings { restart_after_idle: false, ..settings() }, MSS);
     never.set_cwnd(100 * MSS);
-    never.handle_idle(Instant::ZERO, Duration::from_secs(9), 10 * MSS);
+    never.handle_idle(Instant::ZERO, Duration::from_secs(9), Duration::ZERO, 10 * MSS);
     assert_eq!(never.cwnd(), 100 * MSS);
 }
 
@@ -117,26 +117,29 @@ fn idle_halves_the_window_for_each_timeout_down_to_the_initial_one() {
 fn idle_leaves_a_threshold_of_three_quarters_to_come_back_to() {
     let mut congestion = Congestion::new(&settings(), MSS);
     congestion.set_cwnd(100 * MSS);
-    congestion.reduce(Instant::ZERO, 60 * MSS, Cause::Loss);
+    congestion.reduce(60 * MSS, CongestionSignal::Loss);
     congestion.set_cwnd(100 * MSS);
-    congestion.handle_idle(Instant::ZERO, Duration::from_secs(9), 10 * MSS);
+    congestion.handle_idle(Instant::ZERO, Duration::from_secs(9), Duration::ZERO, 10 * MSS);
     assert_eq!((congestion.cwnd(), congestion.ssthresh()), (10 * MSS, 75 * MSS));
 }
 
 /// Whatever happens, in whatever order.
 #[test]
 fn every_controller_keeps_its_bounds_under_any_operations() {
-    for growth in GrowthKind::ALL {
+    for growth in CongestionAlgorithm::ALL {
         for slow_start in SlowStart::ALL {
             for seed in 0..12 {
-                operations(&settings().with_growth(growth).with_slow_start(slow_start), seed);
+                operations(&settings().with_congestion_control(growth).with_slow_start(slow_start), seed);
             }
         }
     }
 }
 
 fn operations(settings: &Settings, seed: u64) {
-    let by_loss = !matches!(settings.growth, GrowthKind::Vegas | GrowthKind::Compound | GrowthKind::Bbr);
+    let by_loss = !matches!(
+        settings.congestion_control,
+        CongestionAlgorithm::Vegas | CongestionAlgorithm::Compound | CongestionAlgorithm::Bbr
+    );
     let mut rng = Rng::new(seed, "congestion");
     let mss = [1, 536, 1448, 65_000][rng.below(4) as usize];
     let mut congestion = Congestion::new(settings, mss);
@@ -146,18 +149,18 @@ fn operations(settings: &Settings, seed: u64) {
         let before = congestion.cwnd();
         match rng.below(100) {
             0 => {
-                congestion.reduce(now, rng.below(u64::from(before) * 2) as u32, Cause::Loss);
+                congestion.reduce(rng.below(u64::from(before) * 2) as u32, CongestionSignal::Loss);
                 assert!(congestion.cwnd() >= 2 * mss);
                 assert!(congestion.cwnd() <= before.max(2 * mss), "{settings:?}: a loss made it larger");
             }
             1 => {
-                congestion.reduce(now, rng.below(u64::from(before) * 2) as u32, Cause::Timeout);
+                congestion.reduce(rng.below(u64::from(before) * 2) as u32, CongestionSignal::Timeout);
                 assert_eq!(congestion.cwnd(), mss);
             }
-            2 => congestion.undo(now),
+            2 => congestion.undo(),
             3 => {
                 let idle = Duration::from_millis(rng.below(100_000));
-                congestion.handle_idle(now, idle, 10 * mss);
+                congestion.handle_idle(now, idle, Duration::ZERO, 10 * mss);
                 assert!(congestion.cwnd() <= before);
             }
             4 => congestion.set_cwnd(rng.next_u64() as u32),

@@ -21,7 +21,7 @@ const SAMPLES: u32 = 3;
 
 /// What a round said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Verdict {
+enum RoundOutcome {
     /// It goes on, or was dealt with.
     #[default]
     None,
@@ -38,21 +38,21 @@ pub(super) struct Vegas {
     /// Smallest of the round.
     round_rtt: Option<Duration>,
     samples: u32,
-    verdict: Verdict,
+    outcome: RoundOutcome,
 }
 
 impl Vegas {
     pub(super) fn observe(&mut self, window: &mut Window, ack: &Ack) {
         if let Some(rtt) = ack.rtt {
             self.base_rtt = Some(self.base_rtt.map_or(rtt, |base| base.min(rtt)));
-            self.round_rtt = Some(self.round_rtt.map_or(rtt, |least| least.min(rtt)));
+            self.round_rtt = Some(self.round_rtt.map_or(rtt, |smallest| smallest.min(rtt)));
             self.samples += 1;
         }
-        self.verdict = Verdict::None;
+        self.outcome = RoundOutcome::None;
         if !ack.round_ended {
             return;
         }
-        self.verdict = match (self.base_rtt, self.round_rtt.take(), std::mem::take(&mut self.samples)) {
+        self.outcome = match (self.base_rtt, self.round_rtt.take(), std::mem::take(&mut self.samples)) {
             (Some(base), Some(rtt), SAMPLES..) => {
                 let base = base.as_nanos().max(1);
                 let excess = u128::from(window.segments()) * (rtt.as_nanos().saturating_sub(base)) / base;
@@ -60,25 +60,25 @@ impl Vegas {
                     let fits = u128::from(window.cwnd) * base / rtt.as_nanos();
                     window.set((fits as u32).saturating_add(window.mss).min(window.cwnd).max(2 * window.mss));
                     window.set_ssthresh(window.cwnd - window.mss);
-                    self.verdict = Verdict::None;
+                    self.outcome = RoundOutcome::None;
                     return;
                 }
-                Verdict::Excess(excess)
+                RoundOutcome::Excess(excess)
             }
-            _ => Verdict::Unknown,
+            _ => RoundOutcome::Unknown,
         };
     }
 
-    pub(super) fn avoid(&mut self, window: &mut Window, _ack: &Ack, acked: u32) {
-        match std::mem::take(&mut self.verdict) {
-            Verdict::Unknown => reno::avoid(window, acked),
-            Verdict::Excess(excess) if excess > BETA => {
+    pub(super) fn on_congestion_avoidance(&mut self, window: &mut Window, acked: u32) {
+        match std::mem::take(&mut self.outcome) {
+            RoundOutcome::Unknown => reno::on_congestion_avoidance(window, acked),
+            RoundOutcome::Excess(excess) if excess > BETA => {
                 window.set((window.cwnd - window.mss).max(2 * window.mss));
                 // So that slow start does not begin again below the threshold.
                 window.set_ssthresh(window.ssthresh.min(window.cwnd.saturating_sub(window.mss)));
             }
-            Verdict::Excess(excess) if excess < ALPHA => window.grow(window.mss),
-            Verdict::None | Verdict::Excess(_) => {}
+            RoundOutcome::Excess(excess) if excess < ALPHA => window.grow(window.mss),
+            RoundOutcome::None | RoundOutcome::Excess(_) => {}
         }
     }
 }
@@ -108,7 +108,7 @@ mod tests {
             };
             vegas.observe(window, &ack);
             if !window.in_slow_start() {
-                vegas.avoid(window, &ack, MSS);
+                vegas.on_congestion_avoidance(window, MSS);
             }
         }
     }

@@ -1,21 +1,21 @@
 //! The window itself: what every way to start and to grow works on.
 
 /// More is never in flight: the largest window that RFC 7323 can offer.
-const MOST: u32 = 1 << 30;
+const MAX_CWND: u32 = 1 << 30;
 
-/// Congestion window and threshold, octets.
+/// Congestion window and threshold, bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Window {
     pub(super) cwnd: u32,
     pub(super) ssthresh: u32,
     pub(super) mss: u32,
-    /// Octets acknowledged that have not yet made the window grow.
+    /// Bytes acknowledged that have not yet made the window grow.
     credit: u64,
 }
 
 impl Window {
     pub(super) fn new(cwnd: u32, ssthresh: u32, mss: u32) -> Self {
-        Window { cwnd: cwnd.clamp(mss, MOST), ssthresh, mss, credit: 0 }
+        Window { cwnd: cwnd.clamp(mss, MAX_CWND), ssthresh, mss, credit: 0 }
     }
 
     pub(super) const fn in_slow_start(&self) -> bool {
@@ -29,16 +29,16 @@ impl Window {
     }
 
     pub(super) fn set(&mut self, cwnd: u32) {
-        self.cwnd = cwnd.clamp(self.mss, MOST);
+        self.cwnd = cwnd.clamp(self.mss, MAX_CWND);
     }
 
     /// Sets the threshold: whole segments, two at least (RFC 5681 §3.1 equation 4).
-    pub(super) fn set_ssthresh(&mut self, octets: u32) {
-        self.ssthresh = (octets / self.mss * self.mss).max(2 * self.mss);
+    pub(super) fn set_ssthresh(&mut self, bytes: u32) {
+        self.ssthresh = (bytes / self.mss * self.mss).max(2 * self.mss);
     }
 
-    pub(super) fn grow(&mut self, octets: u32) {
-        self.set(self.cwnd.saturating_add(octets));
+    pub(super) fn grow(&mut self, bytes: u32) {
+        self.set(self.cwnd.saturating_add(bytes));
     }
 
     /// Grows by a segment for each `count` segments acknowledged. Credit that was gathered for a slower growth is
@@ -52,7 +52,7 @@ impl Window {
         self.credit += u64::from(acked);
         let segments = self.credit / price;
         self.credit %= price;
-        self.grow((segments.min(u64::from(MOST)) as u32).saturating_mul(self.mss));
+        self.grow((segments.min(u64::from(MAX_CWND)) as u32).saturating_mul(self.mss));
     }
 
     pub(super) fn forget_credit(&mut self) {
@@ -60,9 +60,9 @@ impl Window {
     }
 }
 
-/// `octets` × `numerator` / 1024.
-pub(super) fn scaled(octets: u32, numerator: u32) -> u32 {
-    (u64::from(octets) * u64::from(numerator) / 1024) as u32
+/// `bytes` × `numerator` / 1024.
+pub(super) fn scaled(bytes: u32, numerator: u32) -> u32 {
+    (u64::from(bytes) * u64::from(numerator) / 1024) as u32
 }
 
 #[cfg(test)]
@@ -90,7 +90,7 @@ mod tests {
         assert_eq!(window.cwnd, 1000);
         window.grow(u32::MAX);
         window.grow_one_in(1, u32::MAX);
-        assert_eq!(window.cwnd, MOST);
+        assert_eq!(window.cwnd, MAX_CWND);
         window.set_ssthresh(1999);
         assert_eq!(window.ssthresh, 2000);
         window.set_ssthresh(7999);

@@ -3,55 +3,55 @@
 //! Tahoe (Jacobson 1988): the third duplicate is a timeout that came early; from one segment, in order. Reno (RFC 2581
 //! §3.2): repeat, halve, let each further duplicate send a new segment, and be done with the first acknowledgement of
 //! new data, which is too soon if more was lost. `NewReno` (RFC 6582): go on until all that was in flight has been
-//! acknowledged, with a repeat for each acknowledgement that falls short; whether each of these or only the first restarts
+//! acknowledged, with a retransmission for each acknowledgement that falls short; whether each of these or only the first restarts
 //! the timer is a setting ([`RtoRule`]).
 //!
-//! Duplicates of what was repeated after a timeout mean nothing: RFC 6582 §4's `recover`, here for all three. Only
+//! Duplicates of what was retransmitted after a timeout mean nothing: RFC 6582 §4's `recover`, here for all three. Only
 //! `NewReno` keeps it for losses found by duplicates: the others may halve twice in one window.
 
 use crate::acknowledgement::Arrival;
-use crate::congestion::Cause;
-use crate::recovery::{Phase, Verdict};
+use crate::congestion::CongestionSignal;
+use crate::recovery::{AckOutcome, Phase};
 use crate::sender::{Context, Sender};
 use crate::{Recovery, RtoRule};
 
 impl Sender {
     #[inline]
-    pub(super) fn classic_ack(&mut self, cx: &mut Context<'_>, arrival: &Arrival) -> Verdict {
+    pub(super) fn classic_ack(&mut self, cx: &mut Context<'_>, arrival: &Arrival) -> AckOutcome {
         if arrival.advanced > 0 {
             self.duplicates = 0;
             if self.phase == Phase::Open {
-                return Verdict { grows: true, rearms: true };
+                return AckOutcome { grows: true, rearms: true };
             }
-            return self.classic_advance(cx, arrival);
+            return self.classic_new_ack(cx, arrival);
         }
         if self.phase == Phase::Loss {
-            self.judge_timeout(cx, arrival);
+            self.detect_spurious_timeout(cx, arrival);
         }
         if arrival.duplicate {
             self.duplicates = self.duplicates.saturating_add(1);
             self.classic_duplicate(cx);
         }
-        Verdict { grows: false, rearms: false }
+        AckOutcome { grows: false, rearms: false }
     }
 
-    fn classic_advance(&mut self, cx: &mut Context<'_>, arrival: &Arrival) -> Verdict {
-        let grows = Verdict { grows: true, rearms: true };
+    fn classic_new_ack(&mut self, cx: &mut Context<'_>, arrival: &Arrival) -> AckOutcome {
+        let grows = AckOutcome { grows: true, rearms: true };
         match self.phase {
             Phase::Open | Phase::Cwr => grows,
             Phase::Loss => {
-                if !self.judge_timeout(cx, arrival) && self.una >= self.recover {
+                if !self.detect_spurious_timeout(cx, arrival) && self.una >= self.recover {
                     self.phase = Phase::Open;
                 }
                 grows
             }
-            Phase::Recovery => Verdict { grows: false, rearms: self.advance_in_recovery(cx, arrival) },
+            Phase::Recovery => AckOutcome { grows: false, rearms: self.partial_or_full_ack(cx, arrival) },
         }
     }
 
     /// Whether the timer begins anew.
-    fn advance_in_recovery(&mut self, cx: &mut Context<'_>, arrival: &Arrival) -> bool {
-        if self.undo_if_delayed(cx, arrival) {
+    fn partial_or_full_ack(&mut self, cx: &mut Context<'_>, arrival: &Arrival) -> bool {
+        if self.undo_by_eifel(cx, arrival) {
             return true;
         }
         let (mss, ssthresh) = (self.mss(), self.congestion.ssthresh());
@@ -67,7 +67,7 @@ impl Sender {
             self.phase = Phase::Open;
             return true;
         }
-        self.board.lose_front();
+        self.board.mark_front_lost();
         self.forced = self.board.waiting() > 0;
         let deflated = self.congestion.cwnd().saturating_sub(arrival.advanced);
         let back = if arrival.advanced >= mss { mss } else { 0 };
@@ -88,18 +88,18 @@ impl Sender {
             {
                 cx.counters.fast_recoveries += 1;
                 let flight = self.flight();
-                self.congestion.reduce(cx.now, flight, Cause::Loss);
-                self.watch();
+                self.congestion.reduce(flight, CongestionSignal::Loss);
+                self.track_undo();
                 self.reduced = self.ecn;
                 self.forced = true;
                 if self.kind == Recovery::Tahoe {
                     self.congestion.set_cwnd(mss);
-                    self.board.lose_all(cx.now);
+                    self.board.mark_all_lost(cx.now);
                     self.repair().frto = false;
                     self.recover = self.next;
                     self.phase = Phase::Loss;
                 } else {
-                    self.board.lose_front();
+                    self.board.mark_front_lost();
                     if self.kind == Recovery::NewReno {
                         self.recover = self.next;
                     }

@@ -2,11 +2,11 @@
 //!
 //! What is sent last has nothing behind it that could show its loss. So after two round trips without an
 //! acknowledgement a segment is sent, a new one or the last again: its acknowledgement starts the repair that a timeout would. If
-//! the last segment was repeated and nothing says that it had come twice, it was lost, and the window is reduced (§7.4).
+//! the last segment was retransmitted and nothing says that it had come twice, it was lost, and the window is reduced (§7.4).
 
 use crate::Recovery;
 use crate::acknowledgement::Arrival;
-use crate::congestion::Cause;
+use crate::congestion::CongestionSignal;
 use crate::recovery::Phase;
 use crate::recovery::rack::SLACK;
 use crate::sender::{Context, Outgoing, Sender};
@@ -59,30 +59,30 @@ impl Sender {
             new
         } else {
             let last = self.board.last()?;
-            self.send_again(cx, last)
+            self.retransmit(cx, last)
         };
         cx.counters.loss_probes += 1;
         let next = self.next;
         let repair = self.repair();
-        (repair.probe_end, repair.probe_repeats) = (next, outgoing.repeat);
+        (repair.probe_end, repair.probe_retransmits) = (next, outgoing.retransmission);
         self.arm_from_front(cx);
         Some(outgoing)
     }
 
     /// RFC 8985 §7.4.2.
-    pub(super) fn judge_probe(&mut self, cx: &mut Context<'_>, arrival: &Arrival) {
+    pub(super) fn handle_probe_ack(&mut self, cx: &mut Context<'_>, arrival: &Arrival) {
         let una = self.una;
         let repair = self.repair();
         if repair.probe_end == 0 || una < repair.probe_end {
             return;
         }
-        if !repair.probe_repeats || arrival.dsack {
+        if !repair.probe_retransmits || arrival.dsack {
             repair.probe_end = 0;
         } else if una > repair.probe_end {
             repair.probe_end = 0;
             if self.phase == Phase::Open {
                 cx.counters.fast_recoveries += 1;
-                self.begin_reduction(cx.now, Cause::Loss, Phase::Cwr);
+                self.begin_reduction(CongestionSignal::Loss, Phase::Cwr);
                 self.end_reduction();
             }
         } else if arrival.advanced == 0 && arrival.progress.sacked == 0 && arrival.duplicate {

@@ -3,7 +3,7 @@
 //! A sender is `Open`; in `Recovery` after a loss that was found by acknowledgements; in `Loss` after a timeout, both until
 //! what had been sent by then is acknowledged; in `Cwr` while the window shrinks for a mark. A timeout marks what is in
 //! flight as lost, and slow start sends it again in order: for senders without SACK that is going back to the first
-//! octet not acknowledged, as BSD and ns-2 do, and what SACK reported is kept otherwise, as in Linux.
+//! byte not acknowledged, as BSD and ns-2 do, and what SACK reported is kept otherwise, as in Linux.
 
 mod classic;
 mod loss_probe;
@@ -17,7 +17,7 @@ use trunkline_units::Instant;
 
 use crate::Recovery;
 use crate::acknowledgement::Arrival;
-use crate::congestion::Cause;
+use crate::congestion::CongestionSignal;
 use crate::sender::{Context, Sender};
 
 /// What the sender is at.
@@ -32,13 +32,13 @@ pub(crate) enum Phase {
 /// What only a sender that has met a loss needs.
 #[derive(Debug, Default)]
 pub(crate) struct Repair {
-    /// First repeat since the window was reduced.
-    first_repeat: Option<Instant>,
+    /// first retransmission since the window was reduced.
+    first_retransmission: Option<Instant>,
     /// `una` when the window was reduced, while that may yet be taken back.
     undo_from: Option<u64>,
     /// Repeats since then that were not reported as duplicates.
-    undo_repeats: u32,
-    /// Proportional rate reduction: window before, octets delivered and sent since.
+    undo_retransmissions: u32,
+    /// Proportional rate reduction: window before, bytes delivered and sent since.
     prior_cwnd: u32,
     prr_delivered: u32,
     prr_out: u32,
@@ -53,7 +53,7 @@ pub(crate) struct Repair {
     /// Recoveries until the steps are forgotten.
     reordering_persists: u8,
     reordering_seen: bool,
-    probe_repeats: bool,
+    probe_retransmits: bool,
     /// F-RTO has not decided yet.
     frto: bool,
     /// RFC 6582: a partial acknowledgement has come.
@@ -62,7 +62,7 @@ pub(crate) struct Repair {
 
 /// What is to follow from an acknowledgement.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Verdict {
+pub(crate) struct AckOutcome {
     /// The window may grow.
     pub(crate) grows: bool,
     /// The retransmission timer begins anew.
@@ -72,7 +72,7 @@ pub(crate) struct Verdict {
 impl Sender {
     /// Lets the recovery act on an acknowledgement.
     #[inline]
-    pub(crate) fn recover_by(&mut self, cx: &mut Context<'_>, arrival: &Arrival) -> Verdict {
+    pub(crate) fn handle_recovery(&mut self, cx: &mut Context<'_>, arrival: &Arrival) -> AckOutcome {
         match self.kind {
             Recovery::Tahoe | Recovery::Reno | Recovery::NewReno => self.classic_ack(cx, arrival),
             Recovery::Sack => self.sack_ack(cx, arrival),
@@ -80,31 +80,31 @@ impl Sender {
         }
     }
 
-    pub(crate) fn note_repeat(&mut self, now: Instant) {
+    pub(crate) fn note_retransmission(&mut self, now: Instant) {
         let repair = self.repair();
-        repair.first_repeat.get_or_insert(now);
-        repair.undo_repeats += 1;
+        repair.first_retransmission.get_or_insert(now);
+        repair.undo_retransmissions += 1;
     }
 
-    /// A new reduction: what is repeated from now on may show that it was not needed.
-    fn watch(&mut self) {
+    /// A new reduction: what is retransmitted from now on may show that it was not needed.
+    fn track_undo(&mut self) {
         let una = self.una;
         let repair = self.repair();
         repair.undo_from = Some(una);
-        repair.undo_repeats = 0;
-        repair.first_repeat = None;
+        repair.undo_retransmissions = 0;
+        repair.first_retransmission = None;
         repair.partial = false;
         repair.rescue = 0;
     }
 
     /// Shrinks the window by proportional rate reduction (RFC 6937) from here on.
-    pub(crate) fn begin_reduction(&mut self, now: Instant, cause: Cause, phase: Phase) {
+    pub(crate) fn begin_reduction(&mut self, signal: CongestionSignal, phase: Phase) {
         let (flight, prior) = (self.flight(), self.congestion.cwnd());
-        self.congestion.reduce(now, flight, cause);
+        self.congestion.reduce(flight, signal);
         self.congestion.set_cwnd(prior);
         self.recover = self.next;
         self.phase = phase;
-        self.watch();
+        self.track_undo();
         let repair = self.repair();
         (repair.prior_cwnd, repair.prr_delivered, repair.prr_out, repair.probe_end) = (prior, 0, 0, 0);
         self.reduced = self.ecn;
@@ -116,7 +116,7 @@ impl Sender {
             return true;
         }
         cx.counters.timeouts += 1;
-        if self.retries >= cx.settings.timers.most_retries {
+        if self.retries >= cx.settings.timers.max_retries {
             return false;
         }
         // RFC 5681 §3.1: once for a segment. Linux: once for a window, whatever the loss was first found by.
@@ -133,12 +133,12 @@ impl Sender {
             self.congestion.set_cwnd(mss);
         } else {
             let flight = self.flight();
-            self.congestion.reduce(cx.now, flight, Cause::Timeout);
-            self.watch();
+            self.congestion.reduce(flight, CongestionSignal::Timeout);
+            self.track_undo();
         }
-        self.board.forget_broken_promises();
+        self.board.handle_sack_reneging();
         let spared = if self.kind == Recovery::RackTlp { cx.now - self.rack.rtt() } else { cx.now };
-        self.board.lose_all(spared);
+        self.board.mark_all_lost(spared);
         if self.kind == Recovery::RackTlp {
             let window = self.pipe() + self.mss();
             self.congestion.set_cwnd(window);

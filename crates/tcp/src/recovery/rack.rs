@@ -18,8 +18,8 @@ use std::time::Duration;
 use trunkline_units::Instant;
 
 use crate::acknowledgement::Arrival;
-use crate::congestion::Cause;
-use crate::recovery::{Phase, Verdict};
+use crate::congestion::CongestionSignal;
+use crate::recovery::{AckOutcome, Phase};
 use crate::sender::{Context, Sender};
 use crate::timers::{Wakeup, since};
 
@@ -49,7 +49,7 @@ impl Rack {
 
 impl Sender {
     #[inline]
-    pub(super) fn rack_ack(&mut self, cx: &mut Context<'_>, arrival: &Arrival) -> Verdict {
+    pub(super) fn rack_ack(&mut self, cx: &mut Context<'_>, arrival: &Arrival) -> AckOutcome {
         if let Some((at, end, _)) = arrival.progress.newest
             && (at, end) > (self.rack.at, self.rack.end)
         {
@@ -58,8 +58,8 @@ impl Sender {
         if let Some(at) = arrival.progress.last {
             self.rack.rtt_micros = (since(cx.now, at) / 1000) as u32;
         }
-        let rearms = arrival.advanced > 0 || self.outlives_front(arrival);
-        let mut verdict = Verdict { grows: true, rearms };
+        let rearms = arrival.advanced > 0 || self.sacks_older_than_front(arrival);
+        let mut outcome = AckOutcome { grows: true, rearms };
         let quiet = self.phase == Phase::Open
             && self.board.sacked() == 0
             && self.board.lost() == 0
@@ -67,54 +67,54 @@ impl Sender {
             && !arrival.progress.reordered
             && self.repair.as_ref().is_none_or(|repair| repair.probe_end == 0);
         if quiet {
-            return verdict;
+            return outcome;
         }
-        self.judge_probe(cx, arrival);
+        self.handle_probe_ack(cx, arrival);
         self.adapt_reordering(arrival);
         if self.una >= self.recover {
-            self.leave(cx, arrival);
+            self.exit_recovery(cx, arrival);
         }
         match self.phase {
-            Phase::Open | Phase::Cwr => self.undo_if_all_duplicate(cx, arrival),
+            Phase::Open | Phase::Cwr => self.undo_by_dsack(cx, arrival),
             Phase::Recovery => {
-                if arrival.advanced > 0 && self.undo_if_delayed(cx, arrival) {
-                    return Verdict { grows: false, ..verdict };
+                if arrival.advanced > 0 && self.undo_by_eifel(cx, arrival) {
+                    return AckOutcome { grows: false, ..outcome };
                 }
-                self.undo_if_all_duplicate(cx, arrival);
+                self.undo_by_dsack(cx, arrival);
             }
             Phase::Loss => {
-                if !self.judge_timeout(cx, arrival) && self.una >= self.recover {
+                if !self.detect_spurious_timeout(cx, arrival) && self.una >= self.recover {
                     self.phase = Phase::Open;
                 }
             }
         }
         let (lost, waits) = self.find_losses(cx);
-        verdict.rearms &= !waits;
+        outcome.rearms &= !waits;
         if self.board.lost() > 0 && matches!(self.phase, Phase::Open | Phase::Cwr) {
             self.enter_rack_recovery(cx);
-            verdict.rearms &= !waits;
+            outcome.rearms &= !waits;
         }
         if matches!(self.phase, Phase::Recovery | Phase::Cwr) {
-            self.reduce_in_proportion(arrival.progress.delivered, lost == 0 && arrival.advanced > 0);
-            verdict.grows = false;
+            self.apply_prr(arrival.progress.delivered, lost == 0 && arrival.advanced > 0);
+            outcome.grows = false;
         }
-        verdict
+        outcome
     }
 
     /// SACK reports something for the first time that had left before what is first in flight was sent last: the timer
     /// begins anew, as in Linux (`tcp_clean_rtx_queue`). What left later would put it off for as long as a repair lasts.
-    fn outlives_front(&self, arrival: &Arrival) -> bool {
+    fn sacks_older_than_front(&self, arrival: &Arrival) -> bool {
         let sacked = arrival.progress.sacked_oldest;
         self.board.front().zip(sacked).is_some_and(|(front, at)| at < front.at)
     }
 
     /// All that was in flight when the window was reduced has been acknowledged.
-    fn leave(&mut self, cx: &mut Context<'_>, arrival: &Arrival) {
+    fn exit_recovery(&mut self, cx: &mut Context<'_>, arrival: &Arrival) {
         match self.phase {
             Phase::Recovery => {
                 let persists = &mut self.repair().reordering_persists;
                 *persists = persists.saturating_sub(1);
-                if !self.undo_if_delayed(cx, arrival) {
+                if !self.undo_by_eifel(cx, arrival) {
                     self.end_reduction();
                 }
             }
@@ -134,18 +134,18 @@ impl Sender {
         if self.phase == Phase::Cwr {
             self.phase = Phase::Recovery;
         } else {
-            self.begin_reduction(cx.now, Cause::Loss, Phase::Recovery);
+            self.begin_reduction(CongestionSignal::Loss, Phase::Recovery);
         }
     }
 
-    /// Octets found lost, and whether a timer waits for more.
+    /// Bytes found lost, and whether a timer waits for more.
     fn find_losses(&mut self, cx: &mut Context<'_>) -> (u32, bool) {
         if self.rack.rtt_micros == 0 {
             return (0, false);
         }
         let latest = (self.rack.at, self.rack.end, self.rack.rtt());
         let window = self.reordering_window();
-        let (lost, soonest) = self.board.lose_by_time(cx.now, latest, window);
+        let (lost, soonest) = self.board.mark_lost_by_time(cx.now, latest, window);
         if let Some(soonest) = soonest {
             cx.slots.arm(cx.now + soonest + SLACK, Wakeup::Reordering);
         }
@@ -187,7 +187,7 @@ impl Sender {
             } else {
                 self.enter_rack_recovery(cx);
                 let mss = self.mss();
-                self.reduce_in_proportion(mss, false);
+                self.apply_prr(mss, false);
             }
         }
         if !waits {
@@ -196,15 +196,15 @@ impl Sender {
     }
 
     #[inline]
-    pub(crate) fn count_prr(&mut self, octets: u32) {
+    pub(crate) fn note_prr_sent(&mut self, bytes: u32) {
         if matches!(self.phase, Phase::Recovery | Phase::Cwr)
             && let Some(repair) = &mut self.repair
         {
-            repair.prr_out += octets;
+            repair.prr_out += bytes;
         }
     }
 
-    fn reduce_in_proportion(&mut self, delivered: u32, bursts: bool) {
+    fn apply_prr(&mut self, delivered: u32, bursts: bool) {
         if delivered == 0 {
             return;
         }
@@ -219,7 +219,7 @@ impl Sender {
             let more = if bursts { mss } else { 0 };
             (all.saturating_sub(out).max(delivered) + more).min(ssthresh - pipe)
         };
-        let least = if out == 0 { mss } else { 0 };
-        self.congestion.set_cwnd(pipe + may_send.max(least));
+        let min = if out == 0 { mss } else { 0 };
+        self.congestion.set_cwnd(pipe + may_send.max(min));
     }
 }

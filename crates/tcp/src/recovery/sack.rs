@@ -4,17 +4,17 @@
 //! window is what is in flight by the scoreboard's account, and what is sent is: what is lost; new data; what lies
 //! below something delivered and is not known to be lost; and once, the last segment (`NextSeg` rules 1 to 4).
 //!
-//! Deviation: the last segment is sent again only when it was sent more than a round trip ago. The RFC has it repeated
+//! Deviation: the last segment is sent again only when it was sent more than a round trip ago. The RFC has it retransmitted
 //! at once when there is nothing else to send, and so nearly always for nothing where the peer's window is the limit.
 
 use crate::acknowledgement::Arrival;
-use crate::congestion::Cause;
-use crate::recovery::{Phase, Verdict};
+use crate::congestion::CongestionSignal;
+use crate::recovery::{AckOutcome, Phase};
 use crate::sender::{Context, Outgoing, Sender};
 
 impl Sender {
     #[inline]
-    pub(super) fn sack_ack(&mut self, cx: &mut Context<'_>, arrival: &Arrival) -> Verdict {
+    pub(super) fn sack_ack(&mut self, cx: &mut Context<'_>, arrival: &Arrival) -> AckOutcome {
         let advanced = arrival.advanced > 0;
         if advanced {
             self.duplicates = 0;
@@ -24,48 +24,48 @@ impl Sender {
         let rearms = advanced;
         match self.phase {
             Phase::Recovery => {
-                if advanced && self.undo_if_delayed(cx, arrival) {
-                    return Verdict { grows: false, rearms };
+                if advanced && self.undo_by_eifel(cx, arrival) {
+                    return AckOutcome { grows: false, rearms };
                 }
                 if self.una >= self.recover {
                     self.phase = Phase::Open;
                 } else {
                     self.count_losses(cx);
                 }
-                Verdict { grows: false, rearms }
+                AckOutcome { grows: false, rearms }
             }
             Phase::Loss => {
-                if !self.judge_timeout(cx, arrival) && self.una >= self.recover {
+                if !self.detect_spurious_timeout(cx, arrival) && self.una >= self.recover {
                     self.phase = Phase::Open;
                 }
                 self.count_losses(cx);
-                Verdict { grows: true, rearms }
+                AckOutcome { grows: true, rearms }
             }
             Phase::Open | Phase::Cwr => {
                 if self.board.sacked() == 0 {
-                    return Verdict { grows: true, rearms };
+                    return AckOutcome { grows: true, rearms };
                 }
                 self.count_losses(cx);
                 if self.duplicates >= cx.settings.duplicate_threshold || self.board.lost() > 0 {
                     self.enter_sack_recovery(cx);
                 }
-                Verdict { grows: self.phase != Phase::Recovery, rearms }
+                AckOutcome { grows: self.phase != Phase::Recovery, rearms }
             }
         }
     }
 
     fn count_losses(&mut self, cx: &Context<'_>) {
         let mss = self.mss();
-        self.board.lose_by_count(u32::from(cx.settings.duplicate_threshold), mss);
+        self.board.mark_lost_by_count(u32::from(cx.settings.duplicate_threshold), mss);
     }
 
     fn enter_sack_recovery(&mut self, cx: &mut Context<'_>) {
         cx.counters.fast_recoveries += 1;
         let flight = self.flight();
-        self.congestion.reduce(cx.now, flight, Cause::Loss);
-        self.watch();
+        self.congestion.reduce(flight, CongestionSignal::Loss);
+        self.track_undo();
         self.reduced = self.ecn;
-        self.board.lose_front();
+        self.board.mark_front_lost();
         self.forced = self.board.waiting() > 0;
         self.recover = self.next;
         self.phase = Phase::Recovery;
@@ -73,12 +73,12 @@ impl Sender {
     }
 
     /// `NextSeg` rules 3 and 4.
-    pub(crate) fn poll_unsure(&mut self, cx: &mut Context<'_>) -> Option<Outgoing> {
-        if self.shut() || self.pipe() + self.mss() > self.congestion.cwnd() {
+    pub(crate) fn poll_next_seg(&mut self, cx: &mut Context<'_>) -> Option<Outgoing> {
+        if self.window_closed() || self.pipe() + self.mss() > self.congestion.cwnd() {
             return None;
         }
-        if let Some(index) = self.board.next_unsure() {
-            return Some(self.send_again(cx, index));
+        if let Some(index) = self.board.next_unmarked() {
+            return Some(self.retransmit(cx, index));
         }
         let (una, recover) = (self.una, self.recover);
         if una <= self.repair().rescue {
@@ -89,6 +89,6 @@ impl Sender {
             return None;
         }
         self.repair().rescue = recover;
-        Some(self.send_again(cx, index))
+        Some(self.retransmit(cx, index))
     }
 }

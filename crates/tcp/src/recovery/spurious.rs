@@ -1,11 +1,11 @@
 //! Reductions that were not needed, noticed and taken back.
 //!
 //! F-RTO (RFC 5682, in the form of Linux that works with and without SACK): after a timeout, an acknowledgement of something
-//! sent before it and never repeated shows that what was in flight was only late. To let one come, the first acknowledgement that
-//! advances sends new data instead of repeats; a duplicate then shows that the loss was real.
+//! sent before it and never retransmitted shows that what was in flight was only late. To let one come, the first acknowledgement that
+//! advances sends new data instead of retransmissions; a duplicate then shows that the loss was real.
 //!
-//! Eifel (RFC 3522): an acknowledgement of a repeated segment with a time stamp from before the repeat answers the
-//! original. Duplicates reported (RFC 2883, RFC 3708): every repeat since the reduction arrived twice.
+//! Eifel (RFC 3522): an acknowledgement of a retransmitted segment with a time stamp from before the retransmission answers the
+//! original. Duplicates reported (RFC 2883, RFC 3708): every retransmission since the reduction arrived twice.
 
 use crate::acknowledgement::Arrival;
 use crate::recovery::Phase;
@@ -19,15 +19,15 @@ impl Sender {
     }
 
     /// In `Loss`, whether the timeout turned out not to be needed and was taken back.
-    pub(super) fn judge_timeout(&mut self, cx: &mut Context<'_>, arrival: &Arrival) -> bool {
+    pub(super) fn detect_spurious_timeout(&mut self, cx: &mut Context<'_>, arrival: &Arrival) -> bool {
         self.new_first = false;
-        if arrival.advanced > 0 && self.undo_if_delayed(cx, arrival) {
+        if arrival.advanced > 0 && self.undo_by_eifel(cx, arrival) {
             return true;
         }
         if !self.repair().frto {
             return false;
         }
-        let original = arrival.progress.original && (self.uses_sack() || !arrival.progress.repeated);
+        let original = arrival.progress.original && (self.uses_sack() || !arrival.progress.retransmitted);
         if original && (arrival.advanced > 0 || arrival.progress.sacked > 0) {
             self.undo(cx);
             return true;
@@ -53,50 +53,52 @@ impl Sender {
     }
 
     /// There is no new data to send after all.
-    pub(crate) fn give_up_frto(&mut self) {
+    pub(crate) fn abandon_frto(&mut self) {
         self.new_first = false;
         self.repair().frto = false;
     }
 
     /// Eifel.
-    pub(super) fn undo_if_delayed(&mut self, cx: &mut Context<'_>, arrival: &Arrival) -> bool {
+    pub(super) fn undo_by_eifel(&mut self, cx: &mut Context<'_>, arrival: &Arrival) -> bool {
         if cx.settings.spurious != SpuriousDetection::Eifel {
             return false;
         }
         let Some(repair) = &self.repair else { return false };
-        let (Some(_), Some(first), Some(echo)) = (repair.undo_from, repair.first_repeat, arrival.echo) else {
+        let (Some(_), Some(first), Some(echo)) =
+            (repair.undo_from, repair.first_retransmission, arrival.echo)
+        else {
             return false;
         };
-        let repeated = Clock::of(&cx.settings.timers).timestamp(first);
-        let before = echo.wrapping_sub(repeated).cast_signed() < 0;
+        let retransmitted = Clock::of(&cx.settings.timers).timestamp(first);
+        let before = echo.wrapping_sub(retransmitted).cast_signed() < 0;
         if before {
             self.undo(cx);
         }
         before
     }
 
-    /// Every repeat was reported as a duplicate.
-    pub(super) fn undo_if_all_duplicate(&mut self, cx: &mut Context<'_>, arrival: &Arrival) {
+    /// Every retransmission was reported as a duplicate.
+    pub(super) fn undo_by_dsack(&mut self, cx: &mut Context<'_>, arrival: &Arrival) {
         if !arrival.dsack || !self.detects_spurious(cx.settings) {
             return;
         }
-        if self.repair().undo_from.is_some() && self.repair().undo_repeats == 0 {
+        if self.repair().undo_from.is_some() && self.repair().undo_retransmissions == 0 {
             self.undo(cx);
         }
     }
 
     /// The peer reports that what ends at `end` came twice.
-    pub(crate) fn note_duplicate(&mut self, end: u64) {
+    pub(crate) fn note_dsack(&mut self, end: u64) {
         let repair = self.repair();
         if repair.undo_from.is_some_and(|from| end > from) {
-            repair.undo_repeats = repair.undo_repeats.saturating_sub(1);
+            repair.undo_retransmissions = repair.undo_retransmissions.saturating_sub(1);
         }
     }
 
     fn undo(&mut self, cx: &mut Context<'_>) {
-        self.board.absolve();
-        self.congestion.undo(cx.now);
-        cx.counters.undone += 1;
+        self.board.clear_losses();
+        self.congestion.undo();
+        cx.counters.undone_reductions += 1;
         self.repair().undo_from = None;
         self.repair().frto = false;
         self.retries = 0;

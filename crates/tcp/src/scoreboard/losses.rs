@@ -1,39 +1,39 @@
-//! What is lost, by the rule of each way of recovery, and what is to be repeated next.
+//! What is lost, by the rule of each way of recovery, and what is to be retransmitted next.
 
 use std::time::Duration;
 
 use trunkline_units::Instant;
 
 use super::Scoreboard;
-use super::record::{LOST, REPEATED, REPEATING, SACKED, Sent};
+use super::record::{EVER_RETRANSMITTED, LOST, RETRANSMITTED, SACKED, Sent};
 
 impl Scoreboard {
-    fn lose(&mut self, index: usize) {
+    fn mark_lost(&mut self, index: usize) {
         let sent = *self.get(index);
-        if sent.marks & (LOST | REPEATING) == LOST {
+        if sent.marks & (LOST | RETRANSMITTED) == LOST {
             return;
         }
         let span = sent.span();
         self.forget(&sent, span);
-        self.records[index].marks = (sent.marks | LOST) & !REPEATING;
+        self.records[index].marks = (sent.marks | LOST) & !RETRANSMITTED;
         self.lost += span;
         self.waiting += span;
-        self.repeated_up_to = self.repeated_up_to.min(sent.start);
+        self.retransmitted_up_to = self.retransmitted_up_to.min(sent.start);
     }
 
-    /// The first segment is lost, unless it is delivered or its repeat is in flight.
-    pub(crate) fn lose_front(&mut self) {
-        if self.records.front().is_some_and(|sent| !sent.has(SACKED | REPEATING)) {
-            self.lose(0);
+    /// The first segment is lost, unless it is delivered or its retransmission is in flight.
+    pub(crate) fn mark_front_lost(&mut self) {
+        if self.records.front().is_some_and(|sent| !sent.has(SACKED | RETRANSMITTED)) {
+            self.mark_lost(0);
         }
     }
 
     /// After a timeout: everything is lost that is not delivered, but what was sent after `spared`; the first in any case.
-    pub(crate) fn lose_all(&mut self, spared: Instant) {
+    pub(crate) fn mark_all_lost(&mut self, spared: Instant) {
         for index in 0..self.records.len() {
             let sent = &self.records[index];
             if !sent.has(SACKED) && (index == 0 || sent.at <= spared) {
-                self.lose(index);
+                self.mark_lost(index);
             }
         }
         self.searched = 0;
@@ -41,7 +41,7 @@ impl Scoreboard {
 
     /// A receiver that has the first segment but does not acknowledge it has thrown away what it reported
     /// (RFC 2018 §8).
-    pub(crate) fn forget_broken_promises(&mut self) {
+    pub(crate) fn handle_sack_reneging(&mut self) {
         if self.records.front().is_some_and(|sent| sent.has(SACKED)) {
             for sent in &mut self.records {
                 sent.marks &= !SACKED;
@@ -53,7 +53,7 @@ impl Scoreboard {
     }
 
     /// Nothing was lost after all.
-    pub(crate) fn absolve(&mut self) {
+    pub(crate) fn clear_losses(&mut self) {
         for sent in &mut self.records {
             sent.marks &= !LOST;
         }
@@ -63,7 +63,7 @@ impl Scoreboard {
 
     /// Marks as lost what RFC 6675 §4 `IsLost` says: more than `threshold − 1` full segments above it are delivered.
     /// Whether anything was.
-    pub(crate) fn lose_by_count(&mut self, threshold: u32, mss: u32) -> bool {
+    pub(crate) fn mark_lost_by_count(&mut self, threshold: u32, mss: u32) -> bool {
         if self.sacked <= (threshold - 1) * mss {
             return false;
         }
@@ -77,8 +77,8 @@ impl Scoreboard {
         let first = self.index(self.searched);
         let mut any = false;
         for below in first..index {
-            if !self.records[below].has(SACKED | LOST | REPEATED) {
-                self.lose(below);
+            if !self.records[below].has(SACKED | LOST | EVER_RETRANSMITTED) {
+                self.mark_lost(below);
                 any = true;
             }
         }
@@ -89,9 +89,9 @@ impl Scoreboard {
     }
 
     /// Marks as lost what was sent at least `reordering` before the segment sent last among those delivered, at `at`
-    /// and ending at `end`, whose round trip took `rtt` (RFC 8985 §6.2 step 5). Octets lost, and how long until the
+    /// and ending at `end`, whose round trip took `rtt` (RFC 8985 §6.2 step 5). Bytes lost, and how long until the
     /// next might be.
-    pub(crate) fn lose_by_time(
+    pub(crate) fn mark_lost_by_time(
         &mut self,
         now: Instant,
         (at, end, rtt): (Instant, u64, Duration),
@@ -102,7 +102,7 @@ impl Scoreboard {
         let mut soonest: Option<Duration> = None;
         let mut index = self.index(self.searched);
         while let Some(sent) = self.records.get(index) {
-            if !sent.has(SACKED | LOST | REPEATED) {
+            if !sent.has(SACKED | LOST | EVER_RETRANSMITTED) {
                 if (sent.at, sent.end()) >= (at, end) {
                     break;
                 }
@@ -111,14 +111,16 @@ impl Scoreboard {
                     soonest = Some(deadline.saturating_sub(age));
                     break;
                 }
-                self.lose(index);
+                self.mark_lost(index);
             }
             index += 1;
         }
         self.searched = self.records.get(index).map_or_else(|| self.end(), |sent| sent.start);
-        while let Some(&(sent_at, start)) = self.extra.as_ref().and_then(|extra| extra.repeats.front()) {
+        while let Some(&(sent_at, start)) =
+            self.extra.as_ref().and_then(|extra| extra.retransmissions.front())
+        {
             let index = self.index(start);
-            let stale = |sent: &Sent| sent.start != start || sent.at != sent_at || !sent.has(REPEATING);
+            let stale = |sent: &Sent| sent.start != start || sent.at != sent_at || !sent.has(RETRANSMITTED);
             if !self.records.get(index).is_none_or(stale) {
                 let sent = &self.records[index];
                 if (sent.at, sent.end()) >= (at, end) {
@@ -130,23 +132,23 @@ impl Scoreboard {
                     soonest = Some(soonest.map_or(left, |other| other.max(left)));
                     break;
                 }
-                self.lose(index);
+                self.mark_lost(index);
             }
-            self.extra().repeats.pop_front();
+            self.extra().retransmissions.pop_front();
         }
         (self.waiting - before, soonest)
     }
 
-    /// The first that is lost and waits for its repeat.
+    /// The first that is lost and waits for its retransmission.
     #[inline]
     pub(crate) fn next_lost(&mut self) -> Option<usize> {
         if self.waiting == 0 {
             return None;
         }
-        let mut index = self.index(self.repeated_up_to);
+        let mut index = self.index(self.retransmitted_up_to);
         while let Some(sent) = self.records.get(index) {
-            if sent.marks & (LOST | REPEATING) == LOST {
-                self.repeated_up_to = sent.start;
+            if sent.marks & (LOST | RETRANSMITTED) == LOST {
+                self.retransmitted_up_to = sent.start;
                 return Some(index);
             }
             index += 1;
@@ -154,12 +156,12 @@ impl Scoreboard {
         None
     }
 
-    /// The first at or after `place` that is neither delivered nor repeated, below the highest delivered (RFC 6675
+    /// The first at or after `place` that is neither delivered nor retransmitted, below the highest delivered (RFC 6675
     /// §4 `NextSeg` rule 3).
-    pub(crate) fn next_unsure(&self) -> Option<usize> {
+    pub(crate) fn next_unmarked(&self) -> Option<usize> {
         let index = self.index(self.searched);
         let range = self.records.range(index..);
         let found = range.take_while(|sent| sent.end() < self.highest_sacked);
-        found.into_iter().position(|sent| !sent.has(SACKED | LOST | REPEATED)).map(|at| index + at)
+        found.into_iter().position(|sent| !sent.has(SACKED | LOST | EVER_RETRANSMITTED)).map(|at| index + at)
     }
 }

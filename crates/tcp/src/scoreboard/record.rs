@@ -9,10 +9,10 @@ use crate::timers::Clock;
 
 pub(super) const SACKED: u8 = 1;
 pub(super) const LOST: u8 = 2;
-/// A repeat is in flight.
-pub(super) const REPEATING: u8 = 4;
-/// It was repeated at least once.
-pub(super) const REPEATED: u8 = 8;
+/// A retransmission of it is in flight.
+pub(super) const RETRANSMITTED: u8 = 4;
+/// It was retransmitted at least once.
+pub(super) const EVER_RETRANSMITTED: u8 = 8;
 pub(super) const FIN: u8 = 16;
 
 /// A segment in flight.
@@ -22,7 +22,7 @@ pub(crate) struct Sent {
     /// When it was sent last.
     pub(crate) at: Instant,
     pub(super) stamp: Stamp,
-    /// Octets of data.
+    /// Bytes of data.
     pub(crate) len: u16,
     pub(super) marks: u8,
 }
@@ -57,17 +57,17 @@ pub(crate) struct Progress {
     recover: u64,
     /// A time stamp echoed, and what the clock of time stamps goes by.
     echo: Option<(u32, Clock)>,
-    /// Octets delivered that were not known to be before.
+    /// Bytes delivered that were not known to be before.
     pub(crate) delivered: u32,
     /// Of them, by SACK.
     pub(crate) sacked: u32,
-    /// When the oldest and the newest segment acknowledged were sent, among those never repeated.
+    /// When the oldest and the newest segment acknowledged were sent, among those never retransmitted.
     pub(crate) oldest: Option<Instant>,
     pub(crate) newest_original: Option<Instant>,
     pub(crate) sacked_oldest: Option<Instant>,
-    /// It acknowledges a segment that was repeated.
-    pub(crate) repeated: bool,
-    /// It acknowledges a segment that was never repeated and sent before the timeout.
+    /// It acknowledges a segment that was retransmitted.
+    pub(crate) retransmitted: bool,
+    /// It acknowledges a segment that was never retransmitted and sent before the timeout.
     pub(crate) original: bool,
     /// A segment came after one that was sent later.
     pub(crate) reordered: bool,
@@ -90,7 +90,7 @@ impl Progress {
             oldest: None,
             newest_original: None,
             sacked_oldest: None,
-            repeated: false,
+            retransmitted: false,
             original: false,
             reordered: false,
             last: None,
@@ -98,17 +98,17 @@ impl Progress {
         }
     }
 
-    /// What is acknowledged is not the repeat of `repeated` but a transmission before it (RFC 8985 §6.2 step 2).
-    fn answers_before(&self, repeated: Instant) -> bool {
+    /// What is acknowledged is not the retransmission of `retransmitted` but a transmission before it (RFC 8985 §6.2 step 2).
+    fn answers_before(&self, retransmitted: Instant) -> bool {
         let Some((echo, clock)) = self.echo else { return false };
-        echo.wrapping_sub(clock.timestamp(repeated)).cast_signed() < 0
+        echo.wrapping_sub(clock.timestamp(retransmitted)).cast_signed() < 0
     }
 
     #[inline]
     pub(super) fn take(&mut self, sent: &Sent, highest_sacked: u64) {
         self.delivered += sent.span();
-        let (repeated, end) = (sent.has(REPEATED), sent.end());
-        if !repeated {
+        let (retransmitted, end) = (sent.has(EVER_RETRANSMITTED), sent.end());
+        if !retransmitted {
             self.original |= end <= self.recover;
             self.reordered |= end < highest_sacked;
         } else if self.now - sent.at < self.min_rtt || self.answers_before(sent.at) {

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use trunkline_packet::TcpFlags;
 use trunkline_tcp::{
-    Counting, DelayedAck, Endpoint, Event, GrowthKind, Recovery, RtoRule, Segment, Settings, SlowStart,
-    SpuriousDetection, State, Timers,
+    CongestionAlgorithm, Counting, DelayedAck, Endpoint, Event, Recovery, RtoRule, Segment, Settings,
+    SlowStart, SpuriousDetection, State, Timers,
 };
 use trunkline_units::{Instant, Rate, Seq};
 
@@ -19,12 +19,12 @@ pub fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// A plain TCP with segments of 1000 octets, from which tests depart.
+/// A plain TCP with segments of 1000 bytes, from which tests depart.
 pub fn plain() -> Settings {
     Settings {
         name: "test",
         recovery: Recovery::NewReno,
-        growth: GrowthKind::Reno,
+        congestion_control: CongestionAlgorithm::Reno,
         slow_start: SlowStart::Classic,
         spurious: SpuriousDetection::None,
         timers: Timers {
@@ -34,7 +34,7 @@ pub fn plain() -> Settings {
             max_rto: ms(60_000),
             granularity: Duration::from_micros(1),
             phase: Duration::ZERO,
-            most_retries: 15,
+            max_retries: 15,
             time_wait: ms(60_000),
         },
         delayed_ack: None,
@@ -43,7 +43,7 @@ pub fn plain() -> Settings {
         initial_ssthresh: None,
         duplicate_threshold: 3,
         limited_transmit: false,
-        counting: Counting::Octets { most: None },
+        counting: Counting::Bytes { limit: None },
         restart_after_idle: true,
         validates_window: false,
         sack: false,
@@ -201,7 +201,7 @@ impl Pair {
                 while let Some(event) = self.end(end).poll_event() {
                     self.events.push((now, end, event));
                     if event == Event::Readable && self.reads {
-                        self.end(end).read(now, u64::MAX);
+                        self.end(end).read(u64::MAX);
                         more = true;
                     }
                 }
@@ -270,7 +270,7 @@ impl Pair {
         self.run_until(self.now + time);
     }
 
-    /// Data segments that the client has sent, by number from the first octet and in segments of `MSS`, with the times.
+    /// Data segments that the client has sent, by number from the first byte and in segments of `MSS`, with the times.
     pub fn data_sent(&self) -> Vec<(Instant, u32)> {
         let first = CLIENT_ISS + 1;
         self.sent_by(End::Client)
@@ -283,7 +283,7 @@ impl Pair {
         self.trace.iter().filter(move |trace| trace.from == end)
     }
 
-    /// Pure acknowledgements sent by the server, as octets acknowledged.
+    /// Pure acknowledgements sent by the server, as bytes acknowledged.
     pub fn acks(&self) -> Vec<(Instant, u32)> {
         let first = CLIENT_ISS + 1;
         self.sent_by(End::Server)

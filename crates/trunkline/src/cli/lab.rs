@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
-use trunkline_lab::GrowthKind;
+use trunkline_lab::CongestionAlgorithm;
 use trunkline_lab::engine::EngineKind;
 
 #[derive(Debug, Args)]
@@ -112,7 +112,7 @@ pub(crate) struct AdviseArguments {
 pub(crate) struct ScorecardArguments {
     /// Congestion controls.
     #[arg(required = true, value_name = "CC", value_parser = congestion_control())]
-    pub(crate) names: Vec<GrowthKind>,
+    pub(crate) names: Vec<CongestionAlgorithm>,
     #[command(flatten)]
     pub(crate) execution: Execution,
 }
@@ -146,7 +146,7 @@ fn setting(text: &str) -> Result<(String, String), String> {
     Ok((path.trim().to_owned(), value.trim().to_owned()))
 }
 
-fn congestion_control() -> impl TypedValueParser<Value = GrowthKind> {
-    PossibleValuesParser::new(GrowthKind::ALL.map(GrowthKind::name))
-        .try_map(|name| name.parse::<GrowthKind>())
+fn congestion_control() -> impl TypedValueParser<Value = CongestionAlgorithm> {
+    PossibleValuesParser::new(CongestionAlgorithm::ALL.map(CongestionAlgorithm::name))
+        .try_map(|name| name.parse::<CongestionAlgorithm>())
 }

@@ -27,14 +27,14 @@ impl Counts {
         let Transfer { sender, receiver, .. } = transfer;
         Counts {
             retransmitted: sender.retransmitted_segments,
-            retransmitted_octets: sender.retransmitted_octets,
+            retransmitted_octets: sender.retransmitted_bytes,
             in_vain: transfer.in_vain,
             timeouts: sender.timeouts,
             data_segments: sender.data_segments_sent,
             sent: sender.segments_sent,
             answered: receiver.segments_sent,
-            octets: sender.octets_sent,
-            asked_octets: receiver.octets_sent - receiver.retransmitted_octets,
+            octets: sender.bytes_sent,
+            asked_octets: receiver.bytes_sent - receiver.retransmitted_bytes,
             rtt_samples: sender.rtt.samples,
         }
     }

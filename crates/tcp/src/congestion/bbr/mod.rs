@@ -23,17 +23,17 @@ use max_filter::MaxFilter;
 /// Gains are in 1/256.
 const UNIT: u64 = 256;
 /// 2/ln 2: doubles the rate each round trip.
-const HIGH: u64 = 739;
-const DRAIN: u64 = 88;
-const CYCLE: [u64; 8] = [320, 192, 256, 256, 256, 256, 256, 256];
+const HIGH_GAIN: u64 = 739;
+const DRAIN_GAIN: u64 = 88;
+const PACING_GAIN_CYCLE: [u64; 8] = [320, 192, 256, 256, 256, 256, 256, 256];
 const WINDOW_GAIN: u64 = 512;
 const BANDWIDTH_ROUNDS: u32 = 10;
 const RTT_WINDOW: Duration = Duration::from_secs(10);
 const PROBE_RTT: Duration = Duration::from_millis(200);
 /// Segments, in probe RTT and at the least.
-const LEAST: u32 = 4;
+const MIN_WINDOW_SEGMENTS: u32 = 4;
 /// Segments beyond the product, since they are sent and acknowledged in groups.
-const SLACK: u32 = 6;
+const EXTRA_SEGMENTS: u32 = 6;
 /// The pipe is full once this many rounds have not brought a quarter more.
 const FULL_ROUNDS: u8 = 3;
 
@@ -63,11 +63,11 @@ pub(super) struct Bbr {
     full_bandwidth: u64,
     full_rounds: u8,
     /// A reduction came since the phase began.
-    lost: bool,
+    loss_in_phase: bool,
     /// The window to come back to from probe RTT.
     prior_cwnd: u32,
     initial_window: u32,
-    /// Octets acknowledged, up to the initial window.
+    /// Bytes acknowledged, up to the initial window.
     acknowledged: u32,
     /// Bits a second.
     pacing: u64,
@@ -83,7 +83,7 @@ impl Bbr {
             min_rtt_at: Instant::ZERO,
             full_bandwidth: 0,
             full_rounds: 0,
-            lost: false,
+            loss_in_phase: false,
             prior_cwnd: 0,
             initial_window,
             acknowledged: 0,
@@ -101,15 +101,15 @@ impl Bbr {
             self.bandwidth.update(self.round, rate.bits_per_second(), BANDWIDTH_ROUNDS);
         }
         let in_flight = ack.in_flight.saturating_sub(ack.acked);
-        self.turn(window, ack.now, in_flight);
-        self.look_for_full_pipe(ack);
-        if self.mode == Mode::Startup && self.full() {
+        self.update_cycle_phase(window, ack.now, in_flight);
+        self.check_full_pipe(ack);
+        if self.mode == Mode::Startup && self.is_pipe_full() {
             self.mode = Mode::Drain;
         }
-        if self.mode == Mode::Drain && in_flight <= self.product(window, UNIT) {
-            self.probe_bandwidth(ack.now);
+        if self.mode == Mode::Drain && in_flight <= self.inflight_target(window, UNIT) {
+            self.enter_probe_bandwidth(ack.now);
         }
-        self.look_at_rtt(window, ack, in_flight);
+        self.update_min_rtt(window, ack, in_flight);
         self.set_pacing(ack);
     }
 
@@ -119,7 +119,7 @@ impl Bbr {
         } else {
             // Before the first acknowledgement: the initial window in a round trip, of 1 ms if none is known.
             let rtt = srtt.unwrap_or(Duration::from_millis(1)).as_nanos().max(1);
-            let bits = u128::from(self.initial_window) * 8_000_000_000 * u128::from(HIGH);
+            let bits = u128::from(self.initial_window) * 8_000_000_000 * u128::from(HIGH_GAIN);
             u64::try_from(bits / (u128::from(UNIT) * rtt)).unwrap_or(u64::MAX)
         };
         Rate::from_bits_per_second(rate)
@@ -127,62 +127,65 @@ impl Bbr {
 
     /// A loss leaves the window as it is, for the recovery to come back to.
     pub(super) fn reduce(&mut self, window: &Window) -> u32 {
-        self.lost = true;
+        self.loss_in_phase = true;
         window.cwnd
     }
 
-    fn full(&self) -> bool {
+    fn is_pipe_full(&self) -> bool {
         self.full_rounds >= FULL_ROUNDS
     }
 
     fn pacing_gain(&self) -> u64 {
         match self.mode {
-            Mode::Startup => HIGH,
-            Mode::Drain => DRAIN,
-            Mode::ProbeBandwidth { phase, .. } => CYCLE[usize::from(phase)],
+            Mode::Startup => HIGH_GAIN,
+            Mode::Drain => DRAIN_GAIN,
+            Mode::ProbeBandwidth { phase, .. } => PACING_GAIN_CYCLE[usize::from(phase)],
             Mode::ProbeRtt { .. } => UNIT,
         }
     }
 
-    /// Bandwidth × round-trip time × gain, octets, with some slack; the initial window while they are not known.
-    fn product(&self, window: &Window, gain: u64) -> u32 {
+    /// Bandwidth × round-trip time × gain, bytes, with some slack; the initial window while they are not known.
+    fn inflight_target(&self, window: &Window, gain: u64) -> u32 {
         let Some(rtt) = self.min_rtt.filter(|_| self.bandwidth.best() > 0) else {
             return self.initial_window;
         };
         let bits = u128::from(self.bandwidth.best()) * rtt.as_nanos() * u128::from(gain);
-        let octets = u32::try_from(bits / (u128::from(UNIT) * 8_000_000_000)).unwrap_or(u32::MAX);
-        let segments = octets.div_ceil(window.mss).saturating_add(SLACK);
+        let bytes = u32::try_from(bits / (u128::from(UNIT) * 8_000_000_000)).unwrap_or(u32::MAX);
+        let segments = bytes.div_ceil(window.mss).saturating_add(EXTRA_SEGMENTS);
         segments.saturating_add(segments % 2).saturating_mul(window.mss)
     }
 
-    fn probe_bandwidth(&mut self, now: Instant) {
+    fn enter_probe_bandwidth(&mut self, now: Instant) {
         // Any phase but the one that sends less, spread over flows by their times.
         let phase = match now.as_nanos().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32 {
             mixed if mixed % 7 == 0 => 0,
             mixed => 1 + (mixed % 7) as u8,
         };
         self.mode = Mode::ProbeBandwidth { phase, since: now };
-        self.lost = false;
+        self.loss_in_phase = false;
     }
 
     /// The next phase of the cycle, if this one has done its work.
-    fn turn(&mut self, window: &Window, now: Instant, in_flight: u32) {
+    fn update_cycle_phase(&mut self, window: &Window, now: Instant, in_flight: u32) {
         let Mode::ProbeBandwidth { phase, since } = self.mode else { return };
         let long = now - since > self.min_rtt.unwrap_or_default();
-        let over = match CYCLE[usize::from(phase)] {
-            gain if gain > UNIT => long && (self.lost || in_flight >= self.product(window, gain)),
-            gain if gain < UNIT => long || in_flight <= self.product(window, UNIT),
+        let over = match PACING_GAIN_CYCLE[usize::from(phase)] {
+            gain if gain > UNIT => {
+                long && (self.loss_in_phase || in_flight >= self.inflight_target(window, gain))
+            }
+            gain if gain < UNIT => long || in_flight <= self.inflight_target(window, UNIT),
             _ => long,
         };
         if over {
-            self.mode = Mode::ProbeBandwidth { phase: (phase + 1) % CYCLE.len() as u8, since: now };
-            self.lost = false;
+            self.mode =
+                Mode::ProbeBandwidth { phase: (phase + 1) % PACING_GAIN_CYCLE.len() as u8, since: now };
+            self.loss_in_phase = false;
         }
     }
 
-    fn look_for_full_pipe(&mut self, ack: &Ack) {
+    fn check_full_pipe(&mut self, ack: &Ack) {
         let limited = ack.delivered.is_some_and(|(_, limited)| limited);
-        if self.full() || !ack.round_ended || limited {
+        if self.is_pipe_full() || !ack.round_ended || limited {
             return;
         }
         let best = self.bandwidth.best();
@@ -193,10 +196,10 @@ impl Bbr {
         }
     }
 
-    fn look_at_rtt(&mut self, window: &mut Window, ack: &Ack, in_flight: u32) {
+    fn update_min_rtt(&mut self, window: &mut Window, ack: &Ack, in_flight: u32) {
         let expired = self.min_rtt.is_some() && ack.now - self.min_rtt_at > RTT_WINDOW;
         if let Some(rtt) = ack.rtt
-            && (expired || self.min_rtt.is_none_or(|least| rtt <= least))
+            && (expired || self.min_rtt.is_none_or(|min_rtt| rtt <= min_rtt))
         {
             (self.min_rtt, self.min_rtt_at) = (Some(rtt), ack.now);
         }
@@ -206,15 +209,15 @@ impl Bbr {
         }
         let Mode::ProbeRtt { until, round_over } = &mut self.mode else { return };
         match until {
-            None if in_flight <= LEAST * window.mss => *until = Some(ack.now + PROBE_RTT),
+            None if in_flight <= MIN_WINDOW_SEGMENTS * window.mss => *until = Some(ack.now + PROBE_RTT),
             None => {}
             Some(until) => {
                 *round_over |= ack.round_ended;
                 if *round_over && ack.now > *until {
                     self.min_rtt_at = ack.now;
                     window.set(window.cwnd.max(self.prior_cwnd));
-                    if self.full() {
-                        self.probe_bandwidth(ack.now);
+                    if self.is_pipe_full() {
+                        self.enter_probe_bandwidth(ack.now);
                     } else {
                         self.mode = Mode::Startup;
                     }
@@ -235,26 +238,26 @@ impl Bbr {
         let rate = u128::from(self.bandwidth.best()) * u128::from(self.pacing_gain()) * 99
             / (u128::from(UNIT) * 100);
         let rate = u64::try_from(rate).unwrap_or(u64::MAX);
-        if self.full() || rate > self.pacing {
+        if self.is_pipe_full() || rate > self.pacing {
             self.pacing = rate.max(1);
         }
     }
 
     pub(super) fn set_window(&self, window: &mut Window, ack: &Ack) {
         let gain = match self.mode {
-            Mode::Startup | Mode::Drain => HIGH,
+            Mode::Startup | Mode::Drain => HIGH_GAIN,
             Mode::ProbeBandwidth { .. } | Mode::ProbeRtt { .. } => WINDOW_GAIN,
         };
-        let target = self.product(window, gain);
+        let target = self.inflight_target(window, gain);
         let grown = window.cwnd.saturating_add(ack.acked);
-        if self.full() {
+        if self.is_pipe_full() {
             window.set(grown.min(target));
         } else if window.cwnd < target || self.acknowledged < self.initial_window {
             window.set(grown);
         }
-        let least = LEAST * window.mss;
-        let most = if matches!(self.mode, Mode::ProbeRtt { .. }) { least } else { u32::MAX };
-        window.set(window.cwnd.clamp(least, most));
+        let min = MIN_WINDOW_SEGMENTS * window.mss;
+        let max = if matches!(self.mode, Mode::ProbeRtt { .. }) { min } else { u32::MAX };
+        window.set(window.cwnd.clamp(min, max));
     }
 }
 

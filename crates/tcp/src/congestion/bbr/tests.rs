@@ -34,7 +34,7 @@ struct Path {
 #[derive(Debug, Default)]
 struct Seen {
     delivered: u64,
-    least_flight: u32,
+    min_flight: u32,
     most_flight: u32,
     most_wait: Duration,
 }
@@ -58,13 +58,13 @@ impl Path {
         }
     }
 
-    fn product(&self) -> u32 {
+    fn inflight_target(&self) -> u32 {
         (self.rate.bytes_in(self.rtt) / u64::from(MSS)) as u32
     }
 
     fn run(&mut self, time: Duration) -> Seen {
         let end = self.now + time;
-        let mut seen = Seen { least_flight: u32::MAX, ..Seen::default() };
+        let mut seen = Seen { min_flight: u32::MAX, ..Seen::default() };
         let before = self.delivered;
         while self.now < end {
             let in_flight = self.flight.len() as u32 * MSS;
@@ -76,15 +76,15 @@ impl Path {
                 continue;
             }
             seen.most_flight = seen.most_flight.max(in_flight / MSS);
-            seen.least_flight = seen.least_flight.min(in_flight / MSS);
+            seen.min_flight = seen.min_flight.min(in_flight / MSS);
             let Some(head) = self.flight.pop_front() else { break };
             self.now = self.now.max(head.acknowledged);
             seen.most_wait = seen.most_wait.max((self.now - head.at).saturating_sub(self.rtt));
             self.delivered += u64::from(MSS);
-            let octets = self.delivered - head.delivered;
+            let bytes = self.delivered - head.delivered;
             let span = (self.now - head.delivered_at).as_nanos().max(1);
             self.delivered_at = self.now;
-            let rate = Rate::from_bits_per_second((u128::from(octets) * 8_000_000_000 / span) as u64);
+            let rate = Rate::from_bits_per_second((u128::from(bytes) * 8_000_000_000 / span) as u64);
             let round_ended = head.round >= self.round_end;
             if round_ended {
                 self.round_end = self.sent;
@@ -137,9 +137,9 @@ fn startup_finds_the_bandwidth_and_drain_empties_the_queue_that_it_made() {
     let start = path.run(Duration::from_millis(1500));
     assert!(matches!(path.bbr.mode, Mode::ProbeBandwidth { .. }), "{:?}", path.bbr.mode);
     assert!((19.8..20.3).contains(&path.mbit()), "{}", path.mbit());
-    assert!(start.most_flight > 2 * path.product(), "{start:?}");
+    assert!(start.most_flight > 2 * path.inflight_target(), "{start:?}");
     let later = path.run(Duration::from_secs(5));
-    let product = path.product();
+    let product = path.inflight_target();
     assert!(later.most_flight < product * 3 / 2 && later.most_flight >= product, "{later:?}");
     assert!(later.most_wait < Duration::from_millis(20), "{later:?}");
     assert!(share(&later, &path, 5) > 0.95, "{later:?}");
@@ -152,9 +152,9 @@ fn a_round_trip_time_of_ten_seconds_ago_is_looked_at_again_by_emptying_the_path(
     assert_eq!(path.bbr.min_rtt.map(|rtt| rtt.as_millis()), Some(50));
     path.rtt = Duration::from_millis(60);
     let early = path.run(Duration::from_secs(7));
-    assert!(early.least_flight > path.product() / 2, "{early:?}");
+    assert!(early.min_flight > path.inflight_target() / 2, "{early:?}");
     let late = path.run(Duration::from_secs(6));
-    assert!(late.least_flight <= LEAST, "{late:?}");
+    assert!(late.min_flight <= MIN_WINDOW_SEGMENTS, "{late:?}");
     assert_eq!(path.bbr.min_rtt.map(|rtt| rtt.as_millis()), Some(60));
     // 200 ms and a round trip or two in 6 s.
     assert!((0.92..0.98).contains(&share(&late, &path, 6)), "{}", share(&late, &path, 6));

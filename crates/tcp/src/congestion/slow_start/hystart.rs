@@ -15,13 +15,13 @@ use super::super::window::Window;
 /// Segments.
 const LOW_WINDOW: u32 = 16;
 /// Acknowledgements further apart are no train.
-const SPACING: Duration = Duration::from_millis(2);
-const LEAST_RISE: Duration = Duration::from_millis(4);
-const MOST_RISE: Duration = Duration::from_millis(16);
+const TRAIN_SPACING: Duration = Duration::from_millis(2);
+const MIN_RISE: Duration = Duration::from_millis(4);
+const MAX_RISE: Duration = Duration::from_millis(16);
 const SAMPLES: u32 = 8;
 /// Four of the largest bursts that the kernel hands to a device: what their sending takes is no delay of the path.
 const BURSTS: u128 = 4 * 65_536;
-const MOST_BURSTS: Duration = Duration::from_millis(1);
+const MAX_BURSTS: Duration = Duration::from_millis(1);
 
 /// What it has seen of the round, and of the connection.
 #[derive(Debug, Clone, Default)]
@@ -38,7 +38,7 @@ pub(in super::super) struct HyStart {
 impl HyStart {
     pub(super) fn observe(&mut self, window: &mut Window, ack: &Ack) {
         let Some(rtt) = ack.rtt.filter(|_| !self.found) else { return };
-        let delay_min = self.delay_min.map_or(rtt, |least| least.min(rtt));
+        let delay_min = self.delay_min.map_or(rtt, |smallest| smallest.min(rtt));
         self.delay_min = Some(delay_min);
         if ack.round_ended || !self.began {
             self.began = true;
@@ -49,9 +49,9 @@ impl HyStart {
             return;
         }
         let train = self.train(window, ack, delay_min);
-        let round_rtt = self.round_rtt.map_or(rtt, |least| least.min(rtt));
+        let round_rtt = self.round_rtt.map_or(rtt, |smallest| smallest.min(rtt));
         self.round_rtt = Some(round_rtt);
-        let rise = (delay_min / 8).clamp(LEAST_RISE, MOST_RISE);
+        let rise = (delay_min / 8).clamp(MIN_RISE, MAX_RISE);
         let late = self.samples >= SAMPLES && round_rtt > delay_min + rise;
         self.samples = (self.samples + 1).min(SAMPLES);
         if train || late {
@@ -61,13 +61,13 @@ impl HyStart {
     }
 
     fn train(&mut self, window: &Window, ack: &Ack, delay_min: Duration) -> bool {
-        if ack.now - self.last_ack > SPACING {
+        if ack.now - self.last_ack > TRAIN_SPACING {
             return false;
         }
         self.last_ack = ack.now;
         // At the rate of two windows a round trip, at which the kernel reckons that slow start sends.
         let bursts = BURSTS * ack.srtt.as_nanos() / (2 * u128::from(window.cwnd));
-        let bursts = Duration::from_nanos(bursts.min(MOST_BURSTS.as_nanos()) as u64);
+        let bursts = Duration::from_nanos(bursts.min(MAX_BURSTS.as_nanos()) as u64);
         ack.now - self.round_start > (delay_min + bursts) / 2
     }
 }

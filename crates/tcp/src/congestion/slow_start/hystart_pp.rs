@@ -40,11 +40,11 @@ pub(in super::super) struct HyStartPp {
 impl HyStartPp {
     pub(super) fn observe(&mut self, window: &mut Window, ack: &Ack) {
         if let Some(rtt) = ack.rtt {
-            self.this_round = Some(self.this_round.map_or(rtt, |least| least.min(rtt)));
+            self.this_round = Some(self.this_round.map_or(rtt, |smallest| smallest.min(rtt)));
             self.samples += 1;
         }
         if self.samples >= N_RTT_SAMPLE {
-            self.judge();
+            self.check_rtt();
         }
         if ack.round_ended {
             self.last_round = self.this_round.take();
@@ -59,7 +59,7 @@ impl HyStartPp {
         }
     }
 
-    fn judge(&mut self) {
+    fn check_rtt(&mut self) {
         let (Some(this), last) = (self.this_round, self.last_round) else { return };
         match (self.phase, last) {
             (Phase::Standard, Some(last)) => {
@@ -73,7 +73,7 @@ impl HyStartPp {
         }
     }
 
-    pub(super) fn worth(&self, acked: u32) -> u32 {
+    pub(super) fn scaled_growth(&self, acked: u32) -> u32 {
         if matches!(self.phase, Phase::Conservative { .. }) { acked / CSS_GROWTH_DIVISOR } else { acked }
     }
 
@@ -132,8 +132,8 @@ mod tests {
 
     #[test]
     fn conservative_slow_start_grows_by_a_quarter() {
-        assert_eq!(after(&[100, 112]).0.worth(4000), 4000);
-        assert_eq!(after(&[100, 113]).0.worth(4000), 1000);
+        assert_eq!(after(&[100, 112]).0.scaled_growth(4000), 4000);
+        assert_eq!(after(&[100, 113]).0.scaled_growth(4000), 1000);
     }
 
     #[test]
@@ -149,7 +149,7 @@ mod tests {
     fn a_rise_that_passes_is_taken_back() {
         let (start, window) = after(&[100, 120, 119]);
         assert!(!conservative(&start));
-        assert_eq!(start.worth(4000), 4000);
+        assert_eq!(start.scaled_growth(4000), 4000);
         assert_eq!(window.ssthresh, u32::MAX);
     }
 

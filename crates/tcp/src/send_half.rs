@@ -1,7 +1,7 @@
 //! The sending direction of an end that has sent nothing but its SYN.
 //!
 //! Most of what a sender keeps is about what it has in flight. An end that only receives has nothing in flight, for as
-//! long as it lives; of 20 000 ends of 10 000 flows that is the half. So a [`Sender`] comes to be with the first octet or FIN
+//! long as it lives; of 20 000 ends of 10 000 flows that is the half. So a [`Sender`] comes to be with the first byte or FIN
 //! that is to be sent, from what was agreed on at the handshake and is kept here.
 
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::sender::Sender;
 use crate::stream::Origin;
 use crate::{Recovery, Settings};
 
-/// A pacing ceiling, or none, in eight octets.
+/// A pacing ceiling, or none, in eight bytes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Ceiling(u64);
 
@@ -28,37 +28,37 @@ impl Ceiling {
 }
 
 #[derive(Debug)]
-pub(crate) struct Silent {
+pub(crate) struct IdleSender {
     pub(crate) origin: Origin,
-    /// Behind the last octet written.
+    /// Behind the last byte written.
     pub(crate) end: u64,
     pub(crate) edge: u64,
     pub(crate) ceiling: Ceiling,
     /// When SYN was sent first.
     pub(crate) syn_sent: Instant,
-    /// What its round trip took, ns, if it was not repeated.
+    /// What its round trip took, ns, if it was not retransmitted.
     pub(crate) syn_rtt: u64,
     pub(crate) window_from: (Seq, Seq),
     pub(crate) largest_window: u32,
     pub(crate) mss: u16,
     pub(crate) shift: u8,
     pub(crate) kind: Recovery,
-    /// SYNs sent again.
-    pub(crate) repeats: u8,
+    /// SYNs retransmitted.
+    pub(crate) syn_retransmissions: u8,
     pub(crate) fin_written: bool,
     pub(crate) ecn: bool,
 }
 
 /// The sending direction of an endpoint.
 #[derive(Debug)]
-pub(crate) enum Sending {
-    Silent(Silent),
-    Speaking(Box<Sender>),
+pub(crate) enum SendHalf {
+    Idle(IdleSender),
+    Active(Box<Sender>),
 }
 
-impl Silent {
+impl IdleSender {
     pub(crate) fn new(settings: &Settings, iss: Seq) -> Self {
-        Silent {
+        IdleSender {
             origin: Origin(iss),
             end: 1,
             edge: 0,
@@ -70,7 +70,7 @@ impl Silent {
             mss: settings.mss,
             shift: 0,
             kind: settings.recovery,
-            repeats: 0,
+            syn_retransmissions: 0,
             fin_written: false,
             ecn: false,
         }
@@ -79,7 +79,7 @@ impl Silent {
     /// The timeout of a SYN.
     pub(crate) fn rto(&self, settings: &Settings) -> Duration {
         let timers = &settings.timers;
-        (timers.initial_rto * (1 << self.repeats.min(16))).min(timers.max_rto)
+        (timers.initial_rto * (1 << self.syn_retransmissions.min(16))).min(timers.max_rto)
     }
 
     /// RFC 9293 §3.10.7.4.
@@ -93,27 +93,27 @@ impl Silent {
     }
 }
 
-impl Sending {
+impl SendHalf {
     /// Something has been sent.
     #[inline]
-    pub(crate) fn speaks(&self) -> bool {
-        matches!(self, Sending::Speaking(_))
+    pub(crate) fn is_active(&self) -> bool {
+        matches!(self, SendHalf::Active(_))
     }
 
     #[inline]
     pub(crate) fn origin(&self) -> Origin {
         match self {
-            Sending::Silent(silent) => silent.origin,
-            Sending::Speaking(sender) => sender.origin,
+            SendHalf::Idle(idle) => idle.origin,
+            SendHalf::Active(sender) => sender.origin,
         }
     }
 
-    /// The place of the next octet, SYN being sent.
+    /// The place of the next byte, SYN being sent.
     #[inline]
     pub(crate) fn next(&self) -> u64 {
         match self {
-            Sending::Silent(_) => 1,
-            Sending::Speaking(sender) => sender.next,
+            SendHalf::Idle(_) => 1,
+            SendHalf::Active(sender) => sender.next,
         }
     }
 
@@ -121,76 +121,74 @@ impl Sending {
     #[inline]
     pub(crate) fn una(&self) -> u64 {
         match self {
-            Sending::Silent(_) => 1,
-            Sending::Speaking(sender) => sender.una,
+            SendHalf::Idle(_) => 1,
+            SendHalf::Active(sender) => sender.una,
         }
     }
 
-    /// Behind the last octet written.
+    /// Behind the last byte written.
     #[inline]
     pub(crate) fn end(&self) -> u64 {
         match self {
-            Sending::Silent(silent) => silent.end,
-            Sending::Speaking(sender) => sender.end,
+            SendHalf::Idle(idle) => idle.end,
+            SendHalf::Active(sender) => sender.end,
         }
     }
 
     #[inline]
     pub(crate) fn edge(&self) -> u64 {
         match self {
-            Sending::Silent(silent) => silent.edge,
-            Sending::Speaking(sender) => sender.edge,
+            SendHalf::Idle(idle) => idle.edge,
+            SendHalf::Active(sender) => sender.edge,
         }
     }
 
     #[inline]
     pub(crate) fn mss(&self) -> u32 {
         match self {
-            Sending::Silent(silent) => u32::from(silent.mss),
-            Sending::Speaking(sender) => sender.mss(),
+            SendHalf::Idle(idle) => u32::from(idle.mss),
+            SendHalf::Active(sender) => sender.mss(),
         }
     }
 
     #[inline]
     pub(crate) fn shift(&self) -> u8 {
         match self {
-            Sending::Silent(silent) => silent.shift,
-            Sending::Speaking(sender) => sender.shift,
+            SendHalf::Idle(idle) => idle.shift,
+            SendHalf::Active(sender) => sender.shift,
         }
     }
 
     #[inline]
     pub(crate) fn ecn(&self) -> bool {
         match self {
-            Sending::Silent(silent) => silent.ecn,
-            Sending::Speaking(sender) => sender.ecn,
+            SendHalf::Idle(idle) => idle.ecn,
+            SendHalf::Active(sender) => sender.ecn,
         }
     }
 
     #[inline]
     pub(crate) fn fin_written(&self) -> bool {
         match self {
-            Sending::Silent(silent) => silent.fin_written,
-            Sending::Speaking(sender) => sender.fin_written,
+            SendHalf::Idle(idle) => idle.fin_written,
+            SendHalf::Active(sender) => sender.fin_written,
         }
     }
 
     #[inline]
     pub(crate) fn rto(&self, settings: &Settings) -> Duration {
         match self {
-            Sending::Silent(silent) if silent.syn_rtt == 0 => silent.rto(settings),
-            Sending::Silent(silent) => {
-                (Duration::from_nanos(silent.syn_rtt) * 3).max(settings.timers.min_rto)
-            }
-            Sending::Speaking(sender) => sender.rto(settings),
+            SendHalf::Idle(idle) if idle.syn_rtt == 0 => idle.rto(settings),
+            SendHalf::Idle(idle) => (Duration::from_nanos(idle.syn_rtt) * 3).max(settings.timers.min_rto),
+            SendHalf::Active(sender) => sender.rto(settings),
         }
     }
 
     #[inline]
     pub(crate) fn sender(&self) -> Option<&Sender> {
         match self {
-            Sending::Silent(_) => None,
-            Sending::Speaking(sender) => Some(sender),
+            SendHalf::Idle(_) => None,
+            SendHalf::Active(sender) => Some(sender),
         }
     }
 }

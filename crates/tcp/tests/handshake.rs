@@ -41,7 +41,7 @@ fn options_are_agreed_by_both() {
 }
 
 #[test]
-fn a_lost_syn_is_repeated_with_back_off() {
+fn a_lost_syn_is_retransmitted_with_back_off() {
     let mut pair = new();
     let mut left = 3;
     pair.judge(move |trace| {
@@ -58,8 +58,7 @@ fn a_lost_syn_is_repeated_with_back_off() {
     assert_eq!(times, [1, 1001, 3001, 7001]);
     assert_eq!(pair.client.state(), State::Established);
     // RFC 5681 §3.1 and RFC 6298 §5.7.
-    let now = pair.now;
-    pair.client.write(now, 10_000);
+    pair.client.write(10_000);
     pair.flush();
     assert_eq!((pair.client.cwnd(), pair.data_sent().len()), (1000, 1));
     assert_eq!(pair.client.rto(), ms(3000));
@@ -75,8 +74,7 @@ fn a_lost_answer_and_a_lost_acknowledgement_do_not_matter() {
             if count == lost + 1 { Fate::Drop } else { Fate::Arrives }
         });
         pair.run_for(ms(130));
-        let now = pair.now;
-        pair.client.write(now, 5000);
+        pair.client.write(5000);
         pair.run_for(ms(5000));
         assert_eq!(
             (pair.client.state(), pair.server.state()),
@@ -90,7 +88,7 @@ fn a_lost_answer_and_a_lost_acknowledgement_do_not_matter() {
 #[test]
 fn a_syn_that_nobody_answers_is_given_up() {
     let mut settings = plain();
-    settings.timers.most_retries = 2;
+    settings.timers.max_retries = 2;
     let mut pair = Pair::new(settings.clone(), settings, DELAY);
     pair.judge(|_| Fate::Drop);
     pair.run_for(ms(20_000));
@@ -105,9 +103,8 @@ fn both_may_open_at_once() {
     pair.server = Endpoint::connect(&Arc::new(plain()), pair.now, SERVER_ISS);
     pair.run_for(ms(500));
     assert_eq!((pair.client.state(), pair.server.state()), (State::Established, State::Established));
-    let now = pair.now;
-    pair.client.write(now, 5000);
-    pair.server.write(now, 3000);
+    pair.client.write(5000);
+    pair.server.write(3000);
     pair.run_for(ms(500));
     assert_eq!((pair.client.received(), pair.server.received()), (3000, 5000));
 }
@@ -115,9 +112,8 @@ fn both_may_open_at_once() {
 #[test]
 fn data_written_before_the_answer_goes_with_the_first_flight() {
     let mut pair = new();
-    let now = pair.now;
-    assert_eq!(pair.client.write(now, 3000), 3000);
-    pair.client.close(now);
+    assert_eq!(pair.client.write(3000), 3000);
+    pair.client.close();
     pair.run_for(ms(200));
     assert_eq!((pair.server.received(), pair.server.state()), (3000, State::CloseWait));
     assert_eq!(pair.client.state(), State::FinWait2);
@@ -126,10 +122,9 @@ fn data_written_before_the_answer_goes_with_the_first_flight() {
 #[test]
 fn both_may_close_at_once() {
     let mut pair = Pair::connected(plain(), DELAY);
-    let now = pair.now;
-    pair.client.write(now, 2000);
-    pair.client.close(now);
-    pair.server.close(now);
+    pair.client.write(2000);
+    pair.client.close();
+    pair.server.close();
     pair.run_for(ms(60));
     assert_eq!((pair.client.state(), pair.server.state()), (State::Closing, State::Closing));
     pair.run_for(ms(200));
@@ -140,7 +135,7 @@ fn both_may_close_at_once() {
 }
 
 #[test]
-fn a_lost_fin_and_a_lost_last_acknowledgement_are_repeated() {
+fn a_lost_fin_and_a_lost_last_acknowledgement_are_retransmitted() {
     for lost in [(End::Client, 0), (End::Server, 1)] {
         let mut pair = Pair::connected(plain(), DELAY);
         let mut count = 0;
@@ -151,11 +146,9 @@ fn a_lost_fin_and_a_lost_last_acknowledgement_are_repeated() {
             count += 1;
             if count == lost.1 + 1 { Fate::Drop } else { Fate::Arrives }
         });
-        let now = pair.now;
-        pair.client.close(now);
+        pair.client.close();
         pair.run_for(ms(1000));
-        let now = pair.now;
-        pair.server.close(now);
+        pair.server.close();
         pair.run_for(ms(10_000));
         assert_eq!((pair.client.state(), pair.server.state()), (State::TimeWait, State::Closed), "{lost:?}");
     }
@@ -164,8 +157,7 @@ fn a_lost_fin_and_a_lost_last_acknowledgement_are_repeated() {
 #[test]
 fn time_wait_answers_a_fin_that_comes_again() {
     let mut pair = Pair::connected(plain(), DELAY);
-    let now = pair.now;
-    pair.server.close(now);
+    pair.server.close();
     pair.run_for(ms(110));
     // The acknowledgement of the client's FIN is lost, so that it comes again.
     pair.judge(|trace| {
@@ -175,8 +167,7 @@ fn time_wait_answers_a_fin_that_comes_again() {
             Fate::Arrives
         }
     });
-    let now = pair.now;
-    pair.client.close(now);
+    pair.client.close();
     pair.run_for(ms(10_000));
     assert_eq!((pair.client.state(), pair.server.state()), (State::Closed, State::TimeWait));
     assert!(pair.client.stats().retransmitted_segments >= 1);
@@ -186,7 +177,7 @@ fn time_wait_answers_a_fin_that_comes_again() {
 fn a_refused_connection_is_reset() {
     let mut pair = new();
     pair.server = Endpoint::accept(&Arc::new(plain()), SERVER_ISS);
-    pair.server.abort(Instant::ZERO);
+    pair.server.abort();
     let now = pair.now;
     let rst = Segment {
         seq: Seq(0),
@@ -205,11 +196,9 @@ fn a_refused_connection_is_reset() {
 #[test]
 fn calling_off_resets_the_peer() {
     let mut pair = Pair::connected(plain(), DELAY);
-    let now = pair.now;
-    pair.client.write(now, 30_000);
+    pair.client.write(30_000);
     pair.run_for(ms(10));
-    let now = pair.now;
-    pair.client.abort(now);
+    pair.client.abort();
     pair.run_for(ms(500));
     assert_eq!((pair.client.state(), pair.server.state()), (State::Closed, State::Closed));
     let heard = |end| pair.events.iter().filter(|event| event.1 == end).map(|event| event.2).next_back();

@@ -3,18 +3,20 @@
 mod common;
 
 use common::{End, Fate, Pair, delayed, ms, plain};
-use trunkline_tcp::{Counting, GrowthKind, Preset, Recovery, Settings, SlowStart, SpuriousDetection, State};
+use trunkline_tcp::{
+    CongestionAlgorithm, Counting, Preset, Recovery, Settings, SlowStart, SpuriousDetection, State,
+};
 use trunkline_units::{Instant, Rate, Rng};
 
 const RECOVERIES: [Recovery; 5] =
     [Recovery::Tahoe, Recovery::Reno, Recovery::NewReno, Recovery::Sack, Recovery::RackTlp];
-const GROWTHS: [GrowthKind; 6] = [
-    GrowthKind::Reno,
-    GrowthKind::Bic,
-    GrowthKind::Cubic,
-    GrowthKind::Compound,
-    GrowthKind::Vegas,
-    GrowthKind::Bbr,
+const ALGORITHMS: [CongestionAlgorithm; 6] = [
+    CongestionAlgorithm::Reno,
+    CongestionAlgorithm::Bic,
+    CongestionAlgorithm::Cubic,
+    CongestionAlgorithm::Compound,
+    CongestionAlgorithm::Vegas,
+    CongestionAlgorithm::Bbr,
 ];
 
 fn pick<T: Copy>(rng: &mut Rng, from: &[T]) -> T {
@@ -24,12 +26,12 @@ fn pick<T: Copy>(rng: &mut Rng, from: &[T]) -> T {
 fn random_settings(rng: &mut Rng) -> Settings {
     if rng.chance(0.2) {
         let mut settings = pick(rng, &Preset::ALL).settings();
-        settings.timers.most_retries = 15;
+        settings.timers.max_retries = 15;
         return settings;
     }
     Settings {
         recovery: pick(rng, &RECOVERIES),
-        growth: pick(rng, &GROWTHS),
+        congestion_control: pick(rng, &ALGORITHMS),
         slow_start: pick(
             rng,
             &[
@@ -46,7 +48,7 @@ fn random_settings(rng: &mut Rng) -> Settings {
         limited_transmit: rng.chance(0.5),
         counting: pick(
             rng,
-            &[Counting::Acks, Counting::Octets { most: Some(2) }, Counting::Octets { most: None }],
+            &[Counting::Acks, Counting::Bytes { limit: Some(2) }, Counting::Bytes { limit: None }],
         ),
         validates_window: rng.chance(0.5),
         sack: rng.chance(0.6),
@@ -102,20 +104,20 @@ fn run(seed: u64) -> Outcome {
             let state = endpoint.state();
             if left[index] > 0 && matches!(state, State::Established | State::CloseWait) {
                 let chunk = left[index].min(1 + rng.below(8000));
-                left[index] -= endpoint.write(now, chunk);
+                left[index] -= endpoint.write(chunk);
             } else if left[index] == 0 && !closed[index] && state != State::Listen {
-                endpoint.close(now);
+                endpoint.close();
                 closed[index] = true;
             }
             if reads {
-                endpoint.read(now, 1 + rng.below(6000));
+                endpoint.read(1 + rng.below(6000));
             }
             // What is sent and not acknowledged fits what was offered, and what is unread fits the buffer.
             let (held, buffer) = (endpoint.readable(), buffers[1 - index]);
-            assert!(held <= buffer + 128, "{held} octets in a buffer of {buffer}: {what}");
+            assert!(held <= buffer + 128, "{held} bytes in a buffer of {buffer}: {what}");
             assert!(endpoint.in_flight() <= endpoint.unacknowledged() as u32 * 2 + 2, "{what}");
             let stuck = endpoint.unacknowledged() > 0 && endpoint.next_wakeup().is_none();
-            assert!(!stuck, "octets in flight and no timer: {what}");
+            assert!(!stuck, "bytes in flight and no timer: {what}");
             digest = digest.wrapping_mul(31).wrapping_add(u64::from(endpoint.cwnd()) ^ now.as_nanos());
         }
         if !pair.reads
@@ -123,10 +125,9 @@ fn run(seed: u64) -> Outcome {
                 > 0
         {
             // Somebody reads in the end, even if nothing else happens.
-            let now = pair.now;
             if rng.chance(0.05) {
-                pair.client.read(now, u64::MAX);
-                pair.server.read(now, u64::MAX);
+                pair.client.read(u64::MAX);
+                pair.server.read(u64::MAX);
             }
         }
         if pair.client.state() == State::Closed && pair.server.state() == State::Closed {
@@ -139,9 +140,9 @@ fn run(seed: u64) -> Outcome {
     let mut spurious = 0;
     for (from, to) in [(&pair.client, &pair.server), (&pair.server, &pair.client)] {
         let (sent, got) = (from.stats(), to.stats());
-        assert_eq!(sent.octets_sent, from.acknowledged() + sent.retransmitted_octets, "{what}");
+        assert_eq!(sent.bytes_sent, from.acknowledged() + sent.retransmitted_bytes, "{what}");
         assert!(
-            got.duplicate_octets_received <= 2 * sent.retransmitted_octets + sent.octets_sent / 5 + 10_000,
+            got.duplicate_bytes_received <= 2 * sent.retransmitted_bytes + sent.bytes_sent / 5 + 10_000,
             "{what}"
         );
         spurious += got.duplicates_received;
@@ -150,7 +151,7 @@ fn run(seed: u64) -> Outcome {
 }
 
 #[test]
-fn whatever_the_path_does_every_octet_arrives_once_and_both_close() {
+fn whatever_the_path_does_every_byte_arrives_once_and_both_close() {
     let spurious: u64 = (0..2000).map(|seed| run(seed).spurious).sum();
     assert!(spurious > 100, "the path was too quiet to show anything: {spurious}");
 }

@@ -1,0 +1,109 @@
+//! The ways to grow, as one closed set.
+
+use std::time::Duration;
+
+use trunkline_units::{Instant, Rate};
+
+use super::bbr::Bbr;
+use super::bic::Bic;
+use super::compound::Compound;
+use super::cubic::Cubic;
+use super::vegas::Vegas;
+use super::window::Window;
+use super::{Ack, CongestionSignal, reno};
+use crate::CongestionAlgorithm;
+
+/// State of one of them. Boxed: an endpoint is small, and most runs have many that grow as Reno does.
+#[derive(Debug, Clone)]
+pub(super) enum Algorithm {
+    Reno,
+    Bic(Box<Bic>),
+    Cubic(Box<Cubic>),
+    Compound(Box<Compound>),
+    Vegas(Box<Vegas>),
+    Bbr(Box<Bbr>),
+}
+
+impl Algorithm {
+    pub(super) fn new(kind: CongestionAlgorithm, initial_window: u32) -> Self {
+        match kind {
+            CongestionAlgorithm::Reno => Algorithm::Reno,
+            CongestionAlgorithm::Bic => Algorithm::Bic(Box::default()),
+            CongestionAlgorithm::Cubic => Algorithm::Cubic(Box::default()),
+            CongestionAlgorithm::Compound => Algorithm::Compound(Box::default()),
+            CongestionAlgorithm::Vegas => Algorithm::Vegas(Box::default()),
+            CongestionAlgorithm::Bbr => Algorithm::Bbr(Box::new(Bbr::new(initial_window))),
+        }
+    }
+
+    /// Learns from an acknowledgement, before the window grows by it; delay-based ways may leave slow start here.
+    pub(super) fn observe(&mut self, window: &mut Window, ack: &Ack) {
+        match self {
+            Algorithm::Reno | Algorithm::Bic(_) => {}
+            Algorithm::Cubic(cubic) => cubic.observe(ack),
+            Algorithm::Compound(compound) => compound.observe(ack),
+            Algorithm::Vegas(vegas) => vegas.observe(window, ack),
+            Algorithm::Bbr(bbr) => bbr.observe(window, ack),
+        }
+    }
+
+    /// The window follows a model of the path, in slow start too.
+    #[inline]
+    pub(super) fn models_path(&self) -> bool {
+        matches!(self, Algorithm::Bbr(_))
+    }
+
+    /// The pacing rate, if the algorithm paces.
+    #[inline]
+    pub(super) fn pacing_rate(&self, srtt: Option<Duration>) -> Option<Rate> {
+        match self {
+            Algorithm::Bbr(bbr) => Some(bbr.pacing_rate(srtt)),
+            _ => None,
+        }
+    }
+
+    /// Grows above the threshold; `acked` bytes count.
+    pub(super) fn on_congestion_avoidance(&mut self, window: &mut Window, ack: &Ack, acked: u32) {
+        match self {
+            Algorithm::Reno => reno::on_congestion_avoidance(window, acked),
+            Algorithm::Bic(bic) => bic.on_congestion_avoidance(window, ack.now, acked),
+            Algorithm::Cubic(cubic) => cubic.on_congestion_avoidance(window, ack.now, acked),
+            Algorithm::Compound(compound) => compound.on_congestion_avoidance(window, ack, acked),
+            Algorithm::Vegas(vegas) => vegas.on_congestion_avoidance(window, acked),
+            Algorithm::Bbr(bbr) => bbr.set_window(window, ack),
+        }
+    }
+
+    /// An acknowledgement by which the window does not grow, since it was not in use.
+    pub(super) fn on_app_limited(&mut self, now: Instant) {
+        if let Algorithm::Cubic(cubic) = self {
+            cubic.on_app_limited(now);
+        }
+    }
+
+    /// What a loss leaves, bytes.
+    pub(super) fn reduce(&mut self, window: &Window, in_flight: u32, signal: CongestionSignal) -> u32 {
+        match self {
+            Algorithm::Reno | Algorithm::Vegas(_) => reno::ssthresh(window, in_flight),
+            Algorithm::Bic(bic) => bic.reduce(window, signal),
+            Algorithm::Cubic(cubic) => cubic.reduce(window, signal),
+            Algorithm::Compound(compound) => compound.reduce(window, in_flight, signal),
+            Algorithm::Bbr(bbr) => bbr.reduce(window),
+        }
+    }
+
+    pub(super) fn undo(&mut self) {
+        match self {
+            Algorithm::Reno | Algorithm::Vegas(_) | Algorithm::Bbr(_) => {}
+            Algorithm::Bic(bic) => bic.undo(),
+            Algorithm::Cubic(cubic) => cubic.undo(),
+            Algorithm::Compound(compound) => compound.undo(),
+        }
+    }
+
+    pub(super) fn on_idle(&mut self, now: Instant, idle: Duration) {
+        if let Algorithm::Cubic(cubic) = self {
+            cubic.on_idle(now, idle);
+        }
+    }
+}
