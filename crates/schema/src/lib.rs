@@ -15,5 +15,5 @@ pub use either::Either;
 pub use json::{json_schema, json_schema_text};
 pub use reader::{
     Astray, At, Finding, Findings, Format, KeyPath, Leaf, MAX_FILE, Mistake, Mistakes, Source, expand, put,
-    read,
+    read, read_partly,
 };

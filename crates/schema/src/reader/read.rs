@@ -23,7 +23,7 @@ pub trait Format: DeserializeOwned + JsonSchema {
 /// At least one mistake.
 pub fn read<T: Format>(tree: &Table) -> Result<T, Vec<Finding>> {
     T::deserialize(Value::Table(tree.clone())).map_err(|error| {
-        let Form { found, secrets } = Form::of::<T>(tree);
+        let Form { found, secrets, .. } = Form::of::<T>(tree);
         if !found.is_empty() {
             return found;
         }

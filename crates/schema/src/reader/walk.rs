@@ -23,6 +23,8 @@ pub(crate) struct Form {
     pub(crate) found: Vec<Finding>,
     /// Keys whose values are not to be shown.
     pub(crate) secrets: Vec<KeyPath>,
+    /// Keys that no table has.
+    pub(crate) unknown: Vec<KeyPath>,
 }
 
 impl Form {
@@ -30,7 +32,7 @@ impl Form {
     pub(crate) fn of<T: Format>(tree: &Table) -> Form {
         let schema = Json::from(with_hints::<T>());
         let definitions = schema.get("$defs").unwrap_or(&Json::Null);
-        let form = Form { found: Vec::new(), secrets: Vec::new() };
+        let form = Form { found: Vec::new(), secrets: Vec::new(), unknown: Vec::new() };
         let mut walk = Walk { definitions, leaves: T::LEAVES, form };
         walk.table(&KeyPath::default(), tree, &schema);
         walk.form
@@ -179,13 +181,13 @@ impl<'s> Walk<'s> {
         let renamed = |key: &str| schema.get(RENAMED)?.get(key)?.as_str();
         for (key, value) in table {
             let at = at.key(key);
-            if let Some(schema) = known.and_then(|known| known.get(key)) {
+            let others = || schema.get("additionalProperties").filter(|schema| **schema != Json::Bool(false));
+            if let Some(schema) = known.and_then(|known| known.get(key)).or_else(others) {
                 self.value(&at, value, schema);
-            } else if let Some(schema) =
-                schema.get("additionalProperties").filter(|schema| **schema != Json::Bool(false))
-            {
-                self.value(&at, value, schema);
-            } else if let Some(now) = renamed(key) {
+                continue;
+            }
+            self.form.unknown.push(at.clone());
+            if let Some(now) = renamed(key) {
                 self.report(&at, format!("unknown key; it is called {now} now"), "");
             } else if let Some(instead) = schema.get(MOVED).and_then(|moved| moved.get(key)?.as_str()) {
                 self.report(&at, format!("unknown key; {instead}"), "");
