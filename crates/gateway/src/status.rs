@@ -429,7 +429,7 @@ impl Class {
             *self.drops.entry(reason.name().to_owned()).or_default() += count;
         }
         self.marked += stats.marked_total();
-        self.spared += stats.spared;
+        self.spared += stats.held_off;
         self.backlog_packets += stats.backlog_segments;
         self.backlog_bytes += stats.backlog_bytes;
         self.peak_packets = self.peak_packets.max(stats.peak_segments);

@@ -159,9 +159,9 @@ mod tests {
             ("FQ-CoDel", Settings::FqCoDel(FqCoDelSettings::default()), 3.0..12.0),
             ("PIE", Settings::Pie(PieSettings::default()), 12.0..18.0),
             ("trunk", Settings::Trunk(trunk), 20.0..40.0),
-            ("trunk without P1", Settings::Trunk(TrunkSettings { sized: false, ..trunk }), 80.0..160.0),
-            ("trunk without P2", Settings::Trunk(TrunkSettings { early: false, ..trunk }), 28.0..50.0),
-            ("trunk without P3", Settings::Trunk(TrunkSettings { spares: false, ..trunk }), 20.0..40.0),
+            ("trunk without P1", Settings::Trunk(TrunkSettings { auto_size: false, ..trunk }), 80.0..160.0),
+            ("trunk without P2", Settings::Trunk(TrunkSettings { early_drop: false, ..trunk }), 28.0..50.0),
+            ("trunk without P3", Settings::Trunk(TrunkSettings { drop_holdoff: false, ..trunk }), 20.0..40.0),
         ];
         println!("20 Reno flows, 50 Mbit/s, 50 ms, the second 30 s of 60");
         println!("{:>18} {:>9} {:>6} {:>6} {:>8}", "", "delay/ms", "busy", "Jain", "repeated");

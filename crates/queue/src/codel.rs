@@ -2,9 +2,13 @@ use std::time::Duration;
 
 use trunkline_units::Instant;
 
+use crate::discipline::Rules;
 use crate::fifo::{Fifo, Held, Stamped};
 use crate::ledger::Ledger;
-use crate::{CoDelSettings, Control, Discard, DropReason, Item};
+use crate::parameter::{
+    CONTROL_TIME, Conflict, Describe, Description, Field, Range, control_law, parameters,
+};
+use crate::{Control, Discard, DropReason, Item, Limits, Settings};
 
 /// A pause between two spells of dropping that is shorter than this many intervals is no new start (RFC 8289 §5).
 const MEMORY_INTERVALS: u32 = 16;
@@ -117,19 +121,44 @@ impl Law {
         }
     }
 
-    /// How many drops are due, up to `most`.
-    fn due(&mut self, now: Instant, interval: Duration, most: u32) -> u32 {
+    /// How many drops are due, up to `max`.
+    fn due(&mut self, now: Instant, interval: Duration, max: u32) -> u32 {
         let mut due = 0;
         if !self.dropping {
             self.enter(now, interval);
             due = 1;
         }
-        while due < most && now >= self.drop_next {
+        while due < max && now >= self.drop_next {
             due += 1;
             self.count = self.count.saturating_add(1);
             self.drop_next = self.next(self.drop_next, interval);
         }
         due
+    }
+}
+
+/// Parameters of `CoDel` (RFC 8289).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CoDelSettings {
+    /// Never more than this.
+    pub limits: Limits,
+    /// Acceptable standing sojourn time, `TARGET`.
+    pub target: Duration,
+    /// A worst-case round-trip time, `INTERVAL`.
+    pub interval: Duration,
+    /// ECN-capable packets are marked instead of dropped.
+    pub ecn: bool,
+}
+
+impl Default for CoDelSettings {
+    /// RFC 8289 §4.3, §4.4.
+    fn default() -> Self {
+        CoDelSettings {
+            limits: Limits::default(),
+            target: Duration::from_millis(5),
+            interval: Duration::from_millis(100),
+            ecn: true,
+        }
     }
 }
 
@@ -145,20 +174,46 @@ pub(crate) struct CoDel<T> {
     delay: Duration,
 }
 
-impl<T: Item> CoDel<T> {
-    pub(crate) fn new(settings: CoDelSettings) -> Self {
+impl Describe for CoDel<()> {
+    type Settings = CoDelSettings;
+    const DESCRIPTION: &'static Description = &Description {
+        word: "codel",
+        meaning: "controlled delay, RFC 8289",
+        parameters: parameters! { CoDel:
+            "target", CONTROL_TIME, |codel| Field::Time(&mut codel.target), "acceptable standing sojourn time";
+            "interval", CONTROL_TIME, |codel| Field::Time(&mut codel.interval), "a worst-case round-trip time";
+            "ecn", Range::Switch, |codel| Field::Switch(&mut codel.ecn), "ECN-capable packets are marked instead of dropped";
+        },
+        reasons: &[DropReason::SegmentLimit, DropReason::ByteLimit, DropReason::Sojourn],
+        default: || Settings::CoDel(CoDelSettings::default()),
+    };
+
+    fn limits_mut(settings: &mut CoDelSettings) -> &mut Limits {
+        &mut settings.limits
+    }
+
+    fn conflict(settings: &CoDelSettings) -> Option<Conflict> {
+        control_law(settings.target, settings.interval)
+    }
+}
+
+impl<T: Item> Rules<T> for CoDel<T> {
+    type Settings = CoDelSettings;
+
+    fn new(settings: CoDelSettings, _seed: u64) -> Self {
         CoDel { settings, fifo: Fifo::new(), law: Law::default(), longest: 0, delay: Duration::ZERO }
     }
 
-    pub(crate) const fn set(&mut self, settings: CoDelSettings) {
+    fn set(&mut self, settings: CoDelSettings) -> bool {
         self.settings = settings;
+        true
     }
 
-    pub(crate) const fn held(&self) -> Held {
+    fn held(&self) -> Held {
         self.fifo.held()
     }
 
-    pub(crate) fn control(&self) -> Control {
+    fn control(&self) -> Control {
         Control {
             dropping: Some(self.law.dropping()),
             delay: Some(self.delay),
@@ -166,7 +221,7 @@ impl<T: Item> CoDel<T> {
         }
     }
 
-    pub(crate) fn enqueue<F>(&mut self, now: Instant, item: T, ledger: &mut Ledger<'_, F>) -> u32
+    fn enqueue<F>(&mut self, now: Instant, item: T, ledger: &mut Ledger<'_, F>) -> u32
     where
         F: Discard<T>,
     {
@@ -175,7 +230,7 @@ impl<T: Item> CoDel<T> {
         admitted.map_or(0, |item| self.fifo.push(now, item))
     }
 
-    pub(crate) fn dequeue<F>(&mut self, now: Instant, ledger: &mut Ledger<'_, F>) -> Option<Stamped<T>>
+    fn dequeue<F>(&mut self, now: Instant, ledger: &mut Ledger<'_, F>) -> Option<Stamped<T>>
     where
         F: Discard<T>,
     {
@@ -184,8 +239,12 @@ impl<T: Item> CoDel<T> {
         stamped
     }
 
-    pub(crate) fn pop(&mut self) -> Option<Stamped<T>> {
+    fn pop(&mut self) -> Option<Stamped<T>> {
         self.fifo.pop()
+    }
+
+    fn fifo(&mut self) -> Option<&mut Fifo<T>> {
+        Some(&mut self.fifo)
     }
 }
 

@@ -30,10 +30,10 @@ pub struct Control {
     pub drop_probability: Option<f64>,
     /// The average queue, in the unit that the discipline averages.
     pub average: Option<f64>,
-    /// Flows that hold a part of the queue, as far as the discipline can tell them apart; of `Trunk`, flows spared.
+    /// Flows that hold a part of the queue, as far as the discipline can tell them apart; of `Trunk`, flows in the holdoff.
     pub flows: Option<u32>,
-    /// K: segments a flow is spared for after a drop.
-    pub spared_segments: Option<u32>,
+    /// K: segments of a flow that P2 lets pass after a drop.
+    pub holdoff_segments: Option<u32>,
     /// Whether the control law is dropping; of several queues, whether one's is.
     pub dropping: Option<bool>,
     /// The delay that the discipline reckons with.

@@ -1,8 +1,10 @@
 use trunkline_units::Instant;
 
+use crate::discipline::Rules;
 use crate::fifo::{Fifo, Held, Stamped};
 use crate::ledger::Ledger;
-use crate::{Control, Discard, DropReason, Item, Limits};
+use crate::parameter::{Describe, Description};
+use crate::{Control, Discard, DropReason, Item, Limits, Settings};
 
 /// Free space times this is what one flow may hold.
 const SHARE: u64 = 4;
@@ -31,33 +33,43 @@ const fn bucket(flow: u64) -> usize {
     (flow % BUCKETS as u64) as usize
 }
 
-impl<T: Item> FairTailDrop<T> {
-    pub(crate) fn new(limits: Limits) -> Self {
+impl Describe for FairTailDrop<()> {
+    type Settings = Limits;
+    const DESCRIPTION: &'static Description = &Description {
+        word: "fair-tail-drop",
+        meaning: "tail drop with a bound on each flow",
+        parameters: &[],
+        reasons: &[DropReason::SegmentLimit, DropReason::ByteLimit, DropReason::FlowShare],
+        default: || Settings::FairTailDrop(Limits::default()),
+    };
+
+    fn limits_mut(settings: &mut Limits) -> &mut Limits {
+        settings
+    }
+}
+
+impl<T: Item> Rules<T> for FairTailDrop<T> {
+    type Settings = Limits;
+
+    fn new(limits: Limits, _seed: u64) -> Self {
         FairTailDrop { limits, fifo: Fifo::new(), held: vec![0; BUCKETS].into_boxed_slice() }
     }
 
     /// What already waits stays, even above the new limits.
-    pub(crate) const fn set(&mut self, limits: Limits) {
+    fn set(&mut self, limits: Limits) -> bool {
         self.limits = limits;
+        true
     }
 
-    pub(crate) const fn held(&self) -> Held {
+    fn held(&self) -> Held {
         self.fifo.held()
     }
 
-    pub(crate) fn control(&self) -> Control {
+    fn control(&self) -> Control {
         Control::of(self.limits)
     }
 
-    /// Segments that a flow which holds `held` may add.
-    fn share(&self, held: u32) -> u64 {
-        let free = u64::from(self.limits.segments).saturating_sub(self.fifo.held().segments);
-        // Taking n segments makes the free space smaller by n as well: held + n ≤ SHARE × (free − n).
-        let share = (SHARE * free).saturating_sub(u64::from(held)) / (SHARE + 1);
-        if held == 0 { share.max(free.min(1)) } else { share.min(free) }
-    }
-
-    pub(crate) fn enqueue<F>(&mut self, now: Instant, mut item: T, ledger: &mut Ledger<'_, F>) -> u32
+    fn enqueue<F>(&mut self, now: Instant, mut item: T, ledger: &mut Ledger<'_, F>) -> u32
     where
         F: Discard<T>,
     {
@@ -75,16 +87,30 @@ impl<T: Item> FairTailDrop<T> {
         segments
     }
 
-    pub(crate) fn pop(&mut self) -> Option<Stamped<T>> {
+    fn pop(&mut self) -> Option<Stamped<T>> {
         let stamped = self.fifo.pop()?;
         self.held[bucket(stamped.item.flow())] -= stamped.item.segments();
         Some(stamped)
+    }
+
+    fn fifo(&mut self) -> Option<&mut Fifo<T>> {
+        Some(&mut self.fifo)
+    }
+}
+
+impl<T: Item> FairTailDrop<T> {
+    /// Segments that a flow which holds `held` may add.
+    fn share(&self, held: u32) -> u64 {
+        let free = u64::from(self.limits.segments).saturating_sub(self.fifo.held().segments);
+        // Taking n segments makes the free space smaller by n as well: held + n ≤ SHARE × (free − n).
+        let share = (SHARE * free).saturating_sub(u64::from(held)) / (SHARE + 1);
+        if held == 0 { share.max(free.min(1)) } else { share.min(free) }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::FairTailDrop;
+    use super::{FairTailDrop, Rules};
     use crate::ledger::Ledger;
     use crate::testing::{Packet, packet};
     use crate::{DropReason, Limits, Queue, Settings, Stats};
@@ -140,7 +166,7 @@ mod tests {
     fn what_flows_hold_is_what_the_queue_holds() {
         for seed in 0..50 {
             let mut rng = Rng::new(seed, "fair");
-            let mut q = FairTailDrop::new(limits(50));
+            let mut q = FairTailDrop::new(limits(50), 0);
             let mut stats = Stats::default();
             for _ in 0..1000 {
                 let segments = 1 + rng.below(9) as u32;

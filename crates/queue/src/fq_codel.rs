@@ -1,18 +1,42 @@
 use trunkline_units::Instant;
 
 use crate::codel::{Law, Source, segment_bytes};
-use crate::fifo::{Held, Stamped, is_too_large};
+use crate::discipline::Rules;
+use crate::fifo::{Fifo, Held, Stamped, is_too_large};
 use crate::ledger::Ledger;
-use crate::{Control, Discard, DropReason, FqCoDelSettings, Item};
+use crate::parameter::{
+    CONTROL_TIME, Conflict, Describe, Description, Field, Range, control_law, parameters,
+};
+use crate::{CoDelSettings, Control, Discard, DropReason, Item, Limits, Settings};
 
 /// What an overflow takes from the fattest queue at once, at most; or half of it, if that is less (RFC 8290 §4.1).
 const BATCH_SEGMENTS: u64 = 64;
-const MOST_QUEUES: u32 = 1 << 16;
-const MOST_QUANTUM: u32 = 1 << 30;
+const MAX_QUEUES: u32 = 1 << 16;
+/// Less would take many turns for one packet.
+const MIN_QUANTUM: u32 = 256;
+const MAX_QUANTUM: u32 = 1 << 20;
 /// Queues whose backlogs share a bound.
 const BLOCK: usize = 32;
 /// No slot, or no queue.
 const NONE: u32 = u32::MAX;
+
+/// Parameters of FQ-CoDel (RFC 8290).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FqCoDelSettings {
+    /// Of each queue's `CoDel`, and the limits of all of them together.
+    pub codel: CoDelSettings,
+    /// Queues that flows are hashed into; rounded up to a power of two, 65536 at most.
+    pub queues: u32,
+    /// Bytes a queue may send in its turn.
+    pub quantum: u32,
+}
+
+impl Default for FqCoDelSettings {
+    /// RFC 8290 §5.2, with the limits of [`Limits::default`].
+    fn default() -> Self {
+        FqCoDelSettings { codel: CoDelSettings::default(), queues: 1024, quantum: 1514 }
+    }
+}
 
 /// Flow queueing with controlled delay (RFC 8290): a queue for each flow, served in turn by bytes, each under
 /// [`CoDel`](crate::CoDelSettings).
@@ -176,8 +200,36 @@ impl<T: Item> Source<T> for Lane<'_, T> {
     }
 }
 
-impl<T: Item> FqCoDel<T> {
-    pub(crate) fn new(settings: FqCoDelSettings) -> Self {
+impl Describe for FqCoDel<()> {
+    type Settings = FqCoDelSettings;
+    const DESCRIPTION: &'static Description = &Description {
+        word: "fq-codel",
+        meaning: "flow queueing with controlled delay, RFC 8290",
+        parameters: parameters! { FqCoDel:
+            "target", CONTROL_TIME, |fq| Field::Time(&mut fq.codel.target), "acceptable standing sojourn time";
+            "interval", CONTROL_TIME, |fq| Field::Time(&mut fq.codel.interval), "a worst-case round-trip time";
+            "queues", Range::Count(1, MAX_QUEUES), |fq| Field::Count(&mut fq.queues),
+                "queues that flows are hashed into, rounded up to a power of two";
+            "quantum", Range::Bytes(MIN_QUANTUM, MAX_QUANTUM), |fq| Field::Bytes(&mut fq.quantum), "what a queue may send in its turn";
+            "ecn", Range::Switch, |fq| Field::Switch(&mut fq.codel.ecn), "ECN-capable packets are marked instead of dropped";
+        },
+        reasons: &[DropReason::SegmentLimit, DropReason::ByteLimit, DropReason::Sojourn],
+        default: || Settings::FqCoDel(FqCoDelSettings::default()),
+    };
+
+    fn limits_mut(settings: &mut FqCoDelSettings) -> &mut Limits {
+        &mut settings.codel.limits
+    }
+
+    fn conflict(settings: &FqCoDelSettings) -> Option<Conflict> {
+        control_law(settings.codel.target, settings.codel.interval)
+    }
+}
+
+impl<T: Item> Rules<T> for FqCoDel<T> {
+    type Settings = FqCoDelSettings;
+
+    fn new(settings: FqCoDelSettings, _seed: u64) -> Self {
         FqCoDel {
             settings,
             pool: Pool { slots: Vec::new(), free: NONE, held: Held::default() },
@@ -190,24 +242,8 @@ impl<T: Item> FqCoDel<T> {
         }
     }
 
-    /// Makes the queues. Not before the first packet: a gateway may have a thousand peers that send nothing.
-    #[cold]
-    fn make_queues(&mut self) {
-        let count = self.settings.queues.clamp(1, MOST_QUEUES).next_power_of_two() as usize;
-        let empty = FlowQueue {
-            chain: Chain { head: NONE, tail: NONE },
-            law: Law::default(),
-            deficit: 0,
-            next: NONE,
-            listed: false,
-        };
-        self.queues = vec![empty; count].into_boxed_slice();
-        self.backlogs = vec![0; count].into_boxed_slice();
-        self.bounds = vec![0; count.div_ceil(BLOCK)].into_boxed_slice();
-    }
-
     /// Takes new settings; `false` if they are of another number of queues.
-    pub(crate) const fn set(&mut self, settings: FqCoDelSettings) -> bool {
+    fn set(&mut self, settings: FqCoDelSettings) -> bool {
         if settings.queues != self.settings.queues {
             return false;
         }
@@ -215,11 +251,11 @@ impl<T: Item> FqCoDel<T> {
         true
     }
 
-    pub(crate) const fn held(&self) -> Held {
+    fn held(&self) -> Held {
         self.pool.held
     }
 
-    pub(crate) fn control(&self) -> Control {
+    fn control(&self) -> Control {
         let busy = || self.queues.iter().filter(|queue| queue.chain.head != NONE);
         Control {
             flows: Some(busy().count() as u32),
@@ -228,20 +264,7 @@ impl<T: Item> FqCoDel<T> {
         }
     }
 
-    /// What a queue may send in its turn; never so little that a round brings nobody forward.
-    fn quantum(&self) -> i32 {
-        self.settings.quantum.clamp(1, MOST_QUANTUM).cast_signed()
-    }
-
-    fn lane(&mut self, index: usize) -> Lane<'_, T> {
-        Lane {
-            pool: &mut self.pool,
-            chain: &mut self.queues[index].chain,
-            backlog: &mut self.backlogs[index],
-        }
-    }
-
-    pub(crate) fn enqueue<F>(&mut self, now: Instant, item: T, ledger: &mut Ledger<'_, F>) -> u32
+    fn enqueue<F>(&mut self, now: Instant, item: T, ledger: &mut Ledger<'_, F>) -> u32
     where
         F: Discard<T>,
     {
@@ -267,6 +290,129 @@ impl<T: Item> FqCoDel<T> {
             self.drop_from_fattest(reason, ledger);
         }
         self.pool.item(slot).map_or(0, Item::segments)
+    }
+
+    /// RFC 8290 §4.2.
+    fn dequeue<F>(&mut self, now: Instant, ledger: &mut Ledger<'_, F>) -> Option<Stamped<T>>
+    where
+        F: Discard<T>,
+    {
+        let quantum = self.quantum();
+        loop {
+            let (index, is_new) = match self.new.head {
+                NONE => (self.old.head, false),
+                head => (head, true),
+            };
+            let queue = self.queues.get_mut(index as usize)?;
+            if queue.deficit <= 0 {
+                queue.deficit += quantum;
+                self.next_turn(is_new);
+                continue;
+            }
+            let mut lane = Lane {
+                pool: &mut self.pool,
+                chain: &mut queue.chain,
+                backlog: &mut self.backlogs[index as usize],
+            };
+            let sent = queue.law.dequeue(now, &mut lane, self.longest, &self.settings.codel, ledger);
+            if let Some(stamped) = sent {
+                queue.deficit = queue.deficit.saturating_sub_unsigned(stamped.item.bytes() as u32);
+                return Some(stamped);
+            }
+            if is_new {
+                // Once round with the others, lest a queue that empties and fills again be always new.
+                self.next_turn(true);
+            } else {
+                self.old.pop(&self.queues);
+                self.queues[index as usize].listed = false;
+            }
+        }
+    }
+
+    fn pop(&mut self) -> Option<Stamped<T>> {
+        loop {
+            let list = if self.new.head == NONE { &mut self.old } else { &mut self.new };
+            let index = list.head;
+            if index == NONE {
+                return None;
+            }
+            if let Some(stamped) = self.lane(index as usize).pop() {
+                return Some(stamped);
+            }
+            let list = if self.new.head == NONE { &mut self.old } else { &mut self.new };
+            list.pop(&self.queues);
+            self.queues[index as usize].listed = false;
+        }
+    }
+
+    fn fifo(&mut self) -> Option<&mut Fifo<T>> {
+        None
+    }
+
+    /// Drops what came before `oldest`, and gives back memory that is not needed for what is left.
+    fn expire<F>(&mut self, oldest: Instant, ledger: &mut Ledger<'_, F>)
+    where
+        F: Discard<T>,
+    {
+        let mut left = 0;
+        for start in [self.new.head, self.old.head] {
+            let mut at = start;
+            while at != NONE {
+                let mut lane = self.lane(at as usize);
+                while lane.first().is_some_and(|first| first.since < oldest) {
+                    let Some(stamped) = lane.pop() else { break };
+                    ledger.drop(stamped.item, DropReason::Expired);
+                }
+                let queue = &self.queues[at as usize];
+                left += self.pool.chain(&queue.chain).count();
+                at = queue.next;
+            }
+        }
+        if left == 0 {
+            *self = FqCoDel { longest: self.longest, ..FqCoDel::new(self.settings, 0) };
+        } else if is_too_large(self.pool.slots.capacity(), left) {
+            self.move_slots(left);
+        }
+    }
+
+    /// Takes out the first packet of the fattest queue.
+    fn shed(&mut self) -> Option<Stamped<T>> {
+        if self.pool.held.segments == 0 {
+            return None;
+        }
+        let fattest = self.fattest();
+        self.lane(fattest).pop()
+    }
+}
+
+impl<T: Item> FqCoDel<T> {
+    /// Makes the queues. Not before the first packet: a gateway may have a thousand peers that send nothing.
+    #[cold]
+    fn make_queues(&mut self) {
+        let count = self.settings.queues.clamp(1, MAX_QUEUES).next_power_of_two() as usize;
+        let empty = FlowQueue {
+            chain: Chain { head: NONE, tail: NONE },
+            law: Law::default(),
+            deficit: 0,
+            next: NONE,
+            listed: false,
+        };
+        self.queues = vec![empty; count].into_boxed_slice();
+        self.backlogs = vec![0; count].into_boxed_slice();
+        self.bounds = vec![0; count.div_ceil(BLOCK)].into_boxed_slice();
+    }
+
+    /// What a queue may send in its turn; never so little that a round brings nobody forward.
+    fn quantum(&self) -> i32 {
+        self.settings.quantum.clamp(1, 1 << 30).cast_signed()
+    }
+
+    fn lane(&mut self, index: usize) -> Lane<'_, T> {
+        Lane {
+            pool: &mut self.pool,
+            chain: &mut self.queues[index].chain,
+            backlog: &mut self.backlogs[index],
+        }
     }
 
     fn overflow(&self) -> Option<DropReason> {
@@ -325,41 +471,6 @@ impl<T: Item> FqCoDel<T> {
         }
     }
 
-    /// Takes out the first packet of the fattest queue.
-    pub(crate) fn pop_fattest(&mut self) -> Option<Stamped<T>> {
-        if self.pool.held.segments == 0 {
-            return None;
-        }
-        let fattest = self.fattest();
-        self.lane(fattest).pop()
-    }
-
-    /// Drops what came before `oldest`, and gives back memory that is not needed for what is left.
-    pub(crate) fn expire<F>(&mut self, oldest: Instant, ledger: &mut Ledger<'_, F>)
-    where
-        F: Discard<T>,
-    {
-        let mut left = 0;
-        for start in [self.new.head, self.old.head] {
-            let mut at = start;
-            while at != NONE {
-                let mut lane = self.lane(at as usize);
-                while lane.first().is_some_and(|first| first.since < oldest) {
-                    let Some(stamped) = lane.pop() else { break };
-                    ledger.drop(stamped.item, DropReason::Expired);
-                }
-                let queue = &self.queues[at as usize];
-                left += self.pool.chain(&queue.chain).count();
-                at = queue.next;
-            }
-        }
-        if left == 0 {
-            *self = FqCoDel { longest: self.longest, ..FqCoDel::new(self.settings) };
-        } else if is_too_large(self.pool.slots.capacity(), left) {
-            self.move_slots(left);
-        }
-    }
-
     /// Moves what waits to storage of its size.
     fn move_slots(&mut self, items: usize) {
         let mut old = std::mem::replace(
@@ -394,43 +505,6 @@ impl<T: Item> FqCoDel<T> {
         self.backlogs[index] -= before - stamped.item.bytes() as u64;
     }
 
-    /// RFC 8290 §4.2.
-    pub(crate) fn dequeue<F>(&mut self, now: Instant, ledger: &mut Ledger<'_, F>) -> Option<Stamped<T>>
-    where
-        F: Discard<T>,
-    {
-        let quantum = self.quantum();
-        loop {
-            let (index, is_new) = match self.new.head {
-                NONE => (self.old.head, false),
-                head => (head, true),
-            };
-            let queue = self.queues.get_mut(index as usize)?;
-            if queue.deficit <= 0 {
-                queue.deficit += quantum;
-                self.next_turn(is_new);
-                continue;
-            }
-            let mut lane = Lane {
-                pool: &mut self.pool,
-                chain: &mut queue.chain,
-                backlog: &mut self.backlogs[index as usize],
-            };
-            let sent = queue.law.dequeue(now, &mut lane, self.longest, &self.settings.codel, ledger);
-            if let Some(stamped) = sent {
-                queue.deficit = queue.deficit.saturating_sub_unsigned(stamped.item.bytes() as u32);
-                return Some(stamped);
-            }
-            if is_new {
-                // Once round with the others, lest a queue that empties and fills again be always new.
-                self.next_turn(true);
-            } else {
-                self.old.pop(&self.queues);
-                self.queues[index as usize].listed = false;
-            }
-        }
-    }
-
     /// Moves the first queue of a list to the end of the old ones.
     fn next_turn(&mut self, from_new: bool) {
         let list = if from_new { &mut self.new } else { &mut self.old };
@@ -438,30 +512,14 @@ impl<T: Item> FqCoDel<T> {
             self.old.push(&mut self.queues, index);
         }
     }
-
-    pub(crate) fn pop(&mut self) -> Option<Stamped<T>> {
-        loop {
-            let list = if self.new.head == NONE { &mut self.old } else { &mut self.new };
-            let index = list.head;
-            if index == NONE {
-                return None;
-            }
-            if let Some(stamped) = self.lane(index as usize).pop() {
-                return Some(stamped);
-            }
-            let list = if self.new.head == NONE { &mut self.old } else { &mut self.new };
-            list.pop(&self.queues);
-            self.queues[index as usize].listed = false;
-        }
-    }
 }
 
 /// Where the largest is; the first of several.
 fn fattest_of(bytes: &[u64]) -> usize {
-    let (mut most, mut at) = (0, 0);
+    let (mut max, mut at) = (0, 0);
     for (index, bytes) in bytes.iter().enumerate() {
-        if *bytes > most {
-            (most, at) = (*bytes, index);
+        if *bytes > max {
+            (max, at) = (*bytes, index);
         }
     }
     at
@@ -595,7 +653,7 @@ mod tests {
     /// A discipline that nobody sends to costs nothing, nor one that has got rid of what waited.
     #[test]
     fn there_are_no_queues_before_the_first_packet_nor_after_the_last_has_expired() {
-        let mut q = FqCoDel::new(settings(500));
+        let mut q = FqCoDel::new(settings(500), 0);
         let mut stats = crate::Stats::default();
         assert!(q.queues.is_empty() && q.backlogs.is_empty() && q.pool.slots.capacity() == 0);
         for id in 0..300 {
@@ -615,7 +673,7 @@ mod tests {
 
     #[test]
     fn the_fattest_queue_is_found_whatever_came_and_left() {
-        let mut q = FqCoDel::new(settings(500));
+        let mut q = FqCoDel::new(settings(500), 0);
         q.make_queues();
         let mut rng = trunkline_units::Rng::new(4, "fattest");
         let mut stats = crate::Stats::default();
@@ -634,7 +692,7 @@ mod tests {
 
     #[test]
     fn the_pool_has_a_slot_for_each_packet_that_ever_waited_at_once_and_one_to_spare() {
-        let mut q = FqCoDel::new(settings(50));
+        let mut q = FqCoDel::new(settings(50), 0);
         let mut stats = crate::Stats::default();
         for id in 0..10_000_u32 {
             let mut ledger = Ledger { stats: &mut stats, on_drop: &mut crate::ledger::Call(&mut |_, _| ()) };

@@ -1,19 +1,54 @@
 use trunkline_units::{Instant, Rng};
 
 use crate::average::Average;
+use crate::discipline::Rules;
 use crate::fifo::{Fifo, Held, Stamped};
 use crate::ledger::Ledger;
-use crate::{Control, Discard, DropReason, FredSettings, Item};
+use crate::parameter::{Conflict, Describe, Description, Field, MAX_PACKETS, Range, parameters, thresholds};
+use crate::{Control, Discard, DropReason, Item, Limits, Settings};
 
 /// Flows that are told apart for each segment that may wait.
 const BUCKETS_PER_SEGMENT: usize = 4;
-const MOST_BUCKETS: usize = 1 << 16;
+const MAX_BUCKETS: usize = 1 << 16;
 /// `maxq` while the average is above `max`: the two packets of the "many flows" mode.
 const TWO_PACKETS: u32 = 2;
 
+/// Parameters of FRED (Lin and Morris 1997), in segments.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FredSettings {
+    /// Never more than this.
+    pub limits: Limits,
+    /// `min_th`.
+    pub min: u32,
+    /// `max_th`.
+    pub max: u32,
+    /// `max_p`.
+    pub max_p: f64,
+    /// `w_q`.
+    pub weight: f64,
+    /// `min_q`: segments any flow may hold without being dropped at random.
+    pub min_flow: u32,
+    /// ECN-capable packets are marked where a drop would have been at random.
+    pub ecn: bool,
+}
+
+impl Default for FredSettings {
+    fn default() -> Self {
+        FredSettings {
+            limits: Limits::default(),
+            min: 25,
+            max: 100,
+            max_p: 0.02,
+            weight: 0.002,
+            min_flow: 4,
+            ecn: true,
+        }
+    }
+}
+
 /// Flow random early drop (Lin and Morris 1997): RED that knows what each flow with a packet in the queue holds.
 ///
-/// Where RED drops at random, FRED spares flows that hold less than `min_flow` or the mean of all flows (the fragile
+/// Where RED drops at random, FRED drops nothing of flows that hold less than `min_flow` or the mean of all flows (the fragile
 /// ones). A flow may hold `min` at most; one that tries to hold more, or more than twice the mean while the queue is
 /// too long, gets a strike and loses what arrives; one with more than one strike may hold no more than the mean.
 /// While the average is above `max` each flow may hold two packets, so that many flows get through in turn where RED
@@ -39,11 +74,39 @@ struct Flow {
     strikes: u32,
 }
 
-impl<T: Item> Fred<T> {
-    pub(crate) fn new(settings: FredSettings, seed: u64) -> Self {
+impl Describe for Fred<()> {
+    type Settings = FredSettings;
+    const DESCRIPTION: &'static Description = &Description {
+        word: "fred",
+        meaning: "flow random early drop",
+        parameters: parameters! { Fred:
+            "min", Range::Count(1, MAX_PACKETS), |fred| Field::Count(&mut fred.min), "average below which nothing is dropped, packets";
+            "max", Range::Count(1, MAX_PACKETS), |fred| Field::Count(&mut fred.max), "average from which everything is dropped, packets";
+            "max_p", Range::Probability, |fred| Field::Number(&mut fred.max_p), "probability of a drop just below max";
+            "weight", Range::Probability, |fred| Field::Number(&mut fred.weight), "weight of the newest sample in the average";
+            "min_flow", Range::Count(1, MAX_PACKETS), |fred| Field::Count(&mut fred.min_flow), "packets that any flow may have";
+            "ecn", Range::Switch, |fred| Field::Switch(&mut fred.ecn), "ECN-capable packets are marked instead of dropped";
+        },
+        reasons: &[DropReason::SegmentLimit, DropReason::ByteLimit, DropReason::Early, DropReason::Forced],
+        default: || Settings::Fred(FredSettings::default()),
+    };
+
+    fn limits_mut(settings: &mut FredSettings) -> &mut Limits {
+        &mut settings.limits
+    }
+
+    fn conflict(settings: &FredSettings) -> Option<Conflict> {
+        thresholds(settings.min.into(), settings.max.into(), settings.limits.segments.into())
+    }
+}
+
+impl<T: Item> Rules<T> for Fred<T> {
+    type Settings = FredSettings;
+
+    fn new(settings: FredSettings, seed: u64) -> Self {
         let buckets = (settings.limits.segments as usize)
             .saturating_mul(BUCKETS_PER_SEGMENT)
-            .clamp(64, MOST_BUCKETS)
+            .clamp(64, MAX_BUCKETS)
             .next_power_of_two();
         Fred {
             settings,
@@ -56,16 +119,17 @@ impl<T: Item> Fred<T> {
         }
     }
 
-    pub(crate) const fn set(&mut self, settings: FredSettings) {
+    fn set(&mut self, settings: FredSettings) -> bool {
         self.settings = settings;
         self.average.set_weight(settings.weight);
+        true
     }
 
-    pub(crate) const fn held(&self) -> Held {
+    fn held(&self) -> Held {
         self.fifo.held()
     }
 
-    pub(crate) fn control(&self) -> Control {
+    fn control(&self) -> Control {
         Control {
             drop_probability: Some(self.probability()),
             average: Some(self.average.value()),
@@ -74,36 +138,7 @@ impl<T: Item> Fred<T> {
         }
     }
 
-    fn bucket(&self, flow: u64) -> usize {
-        flow as usize & (self.flows.len() - 1)
-    }
-
-    /// `p_b`, for flows that are not spared.
-    fn probability(&self) -> f64 {
-        let (min, max) = (f64::from(self.settings.min), f64::from(self.settings.max));
-        let average = self.average.value();
-        if average < min || average >= max {
-            return 0.0;
-        }
-        self.settings.max_p * (average - min) / (max - min)
-    }
-
-    /// `avgcq`: what a flow holds on average, at least one.
-    fn mean_of_flows(&self) -> f64 {
-        (self.average.value() / f64::from(self.active.max(1))).max(1.0)
-    }
-
-    /// What a flow may hold, or nothing if it is to be struck.
-    fn allowance(&self, flow: Flow) -> Option<u32> {
-        let crowded = self.average.value() >= f64::from(self.settings.max);
-        let most = if crowded { TWO_PACKETS } else { self.settings.min };
-        let (held, mean) = (f64::from(flow.segments), self.mean_of_flows());
-        let greedy = crowded && held > 2.0 * mean;
-        let deaf = flow.strikes > 1 && held >= mean;
-        (flow.segments < most && !greedy && !deaf).then(|| most - flow.segments)
-    }
-
-    pub(crate) fn enqueue<F>(&mut self, now: Instant, item: T, ledger: &mut Ledger<'_, F>) -> u32
+    fn enqueue<F>(&mut self, now: Instant, item: T, ledger: &mut Ledger<'_, F>) -> u32
     where
         F: Discard<T>,
     {
@@ -128,6 +163,62 @@ impl<T: Item> Fred<T> {
         self.flows[bucket].segments += segments;
         self.end_of_state(bucket);
         segments
+    }
+
+    fn dequeue<F: Discard<T>>(&mut self, now: Instant, _: &mut Ledger<'_, F>) -> Option<Stamped<T>> {
+        let stamped = self.pop()?;
+        let (queue, segments) = (self.fifo.held().segments, stamped.item.segments());
+        if queue > 0 {
+            self.average.sample(queue, segments);
+        }
+        self.average.depart(now, queue, segments);
+        Some(stamped)
+    }
+
+    fn pop(&mut self) -> Option<Stamped<T>> {
+        let stamped = self.fifo.pop()?;
+        let bucket = self.bucket(stamped.item.flow());
+        self.flows[bucket].segments -= stamped.item.segments();
+        if self.flows[bucket].segments == 0 {
+            self.active -= 1;
+        }
+        self.end_of_state(bucket);
+        Some(stamped)
+    }
+
+    fn fifo(&mut self) -> Option<&mut Fifo<T>> {
+        Some(&mut self.fifo)
+    }
+}
+
+impl<T: Item> Fred<T> {
+    fn bucket(&self, flow: u64) -> usize {
+        flow as usize & (self.flows.len() - 1)
+    }
+
+    /// `p_b`, for flows that are not exempt.
+    fn probability(&self) -> f64 {
+        let (min, max) = (f64::from(self.settings.min), f64::from(self.settings.max));
+        let average = self.average.value();
+        if average < min || average >= max {
+            return 0.0;
+        }
+        self.settings.max_p * (average - min) / (max - min)
+    }
+
+    /// `avgcq`: what a flow holds on average, at least one.
+    fn mean_of_flows(&self) -> f64 {
+        (self.average.value() / f64::from(self.active.max(1))).max(1.0)
+    }
+
+    /// What a flow may hold, or nothing if it is to be struck.
+    fn allowance(&self, flow: Flow) -> Option<u32> {
+        let crowded = self.average.value() >= f64::from(self.settings.max);
+        let max = if crowded { TWO_PACKETS } else { self.settings.min };
+        let (held, mean) = (f64::from(flow.segments), self.mean_of_flows());
+        let greedy = crowded && held > 2.0 * mean;
+        let deaf = flow.strikes > 1 && held >= mean;
+        (flow.segments < max && !greedy && !deaf).then(|| max - flow.segments)
     }
 
     /// RED's drop, for flows that hold their part.
@@ -157,27 +248,6 @@ impl<T: Item> Fred<T> {
         if self.flows[bucket].segments == 0 {
             self.flows[bucket] = Flow::default();
         }
-    }
-
-    pub(crate) fn dequeue(&mut self, now: Instant) -> Option<Stamped<T>> {
-        let stamped = self.pop()?;
-        let (queue, segments) = (self.fifo.held().segments, stamped.item.segments());
-        if queue > 0 {
-            self.average.sample(queue, segments);
-        }
-        self.average.depart(now, queue, segments);
-        Some(stamped)
-    }
-
-    pub(crate) fn pop(&mut self) -> Option<Stamped<T>> {
-        let stamped = self.fifo.pop()?;
-        let bucket = self.bucket(stamped.item.flow());
-        self.flows[bucket].segments -= stamped.item.segments();
-        if self.flows[bucket].segments == 0 {
-            self.active -= 1;
-        }
-        self.end_of_state(bucket);
-        Some(stamped)
     }
 }
 
@@ -282,7 +352,10 @@ mod tests {
                     &mut Ledger { stats: &mut stats, on_drop: &mut crate::ledger::Call(&mut |_, _| ()) },
                 );
             } else {
-                q.dequeue(now);
+                q.dequeue(
+                    now,
+                    &mut Ledger { stats: &mut stats, on_drop: &mut crate::ledger::Call(&mut |_, _| ()) },
+                );
             }
             let held: u64 = q.flows.iter().map(|flow| u64::from(flow.segments)).sum();
             assert_eq!(held, q.held().segments);

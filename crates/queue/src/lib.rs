@@ -22,27 +22,33 @@ mod fred;
 mod histogram;
 mod item;
 mod ledger;
+mod limits;
+mod parameter;
 mod pie;
 mod queue;
 mod random;
 mod red;
 mod scheduler;
-mod settings;
 mod stats;
 mod tail_drop;
 #[cfg(test)]
 mod testing;
 mod trunk;
 
+pub use codel::CoDelSettings;
 pub use control::{Conditions, Control};
+pub use discipline::Settings;
 pub use flow_map::{FlowIndex, FlowMap, Touched};
+pub use fq_codel::FqCoDelSettings;
+pub use fred::FredSettings;
 pub use histogram::Histogram;
 pub use item::{Dequeued, Item};
 pub use ledger::Discard;
+pub use limits::Limits;
+pub use parameter::{Conflict, Description, Parameter, Range, Value};
+pub use pie::PieSettings;
 pub use queue::Queue;
+pub use red::{RedSettings, Unit};
 pub use scheduler::{Scheduler, Share, Turn};
-pub use settings::{
-    CoDelSettings, FqCoDelSettings, FredSettings, Limits, PieSettings, RedSettings, Settings, TrunkSettings,
-    Unit,
-};
 pub use stats::{DropReason, Occupancy, Stats};
+pub use trunk::TrunkSettings;

@@ -3,10 +3,12 @@ use std::time::Duration;
 use trunkline_units::{Instant, Rng};
 
 use crate::codel::segment_bytes;
+use crate::discipline::Rules;
 use crate::fifo::{Fifo, Held, Stamped};
 use crate::ledger::Ledger;
+use crate::parameter::{CONTROL_TIME, Describe, Description, Field, MAX_TIME, Range, parameters};
 use crate::random::{SIGNAL, losses};
-use crate::{Control, Discard, DropReason, Item, PieSettings};
+use crate::{Control, Discard, DropReason, Item, Limits, Settings};
 
 /// `alpha` and `beta` of RFC 8033 §4.2, per second.
 const ALPHA: f64 = 0.125;
@@ -14,11 +16,39 @@ const BETA: f64 = 1.25;
 /// What is left of the probability after each update of an idle queue (§4.2).
 const DECAY: f64 = 0.98;
 /// From `SIGNAL` on the probability rises by no more than this at once (§5.5).
-const STEEPEST: f64 = 0.02;
+const MAX_STEP: f64 = 0.02;
 /// Below this probability, and below half the target, nothing is dropped (§4.1).
-const SAFE: f64 = 0.2;
+const SAFE_PROBABILITY: f64 = 0.2;
 /// Updates made up for after a time without calls: by then an idle queue has forgotten all it knew.
-const MOST_UPDATES: u64 = 1024;
+const MAX_UPDATES: u64 = 1024;
+
+/// Parameters of PIE (RFC 8033).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PieSettings {
+    /// Never more than this.
+    pub limits: Limits,
+    /// `QDELAY_REF`.
+    pub target: Duration,
+    /// `T_UPDATE`.
+    pub update: Duration,
+    /// `MAX_BURST`.
+    pub burst: Duration,
+    /// ECN-capable packets are marked while the probability is below 10 %.
+    pub ecn: bool,
+}
+
+impl Default for PieSettings {
+    /// RFC 8033 §4.
+    fn default() -> Self {
+        PieSettings {
+            limits: Limits::default(),
+            target: Duration::from_millis(15),
+            update: Duration::from_millis(15),
+            burst: Duration::from_millis(150),
+            ecn: true,
+        }
+    }
+}
 
 /// PIE (RFC 8033): a drop probability that a proportional-integral controller moves, so that the delay stays at a
 /// target.
@@ -42,8 +72,30 @@ pub(crate) struct Pie<T> {
     rng: Rng,
 }
 
-impl<T: Item> Pie<T> {
-    pub(crate) fn new(settings: PieSettings, seed: u64) -> Self {
+impl Describe for Pie<()> {
+    type Settings = PieSettings;
+    const DESCRIPTION: &'static Description = &Description {
+        word: "pie",
+        meaning: "proportional integral controller enhanced, RFC 8033",
+        parameters: parameters! { Pie:
+            "target", CONTROL_TIME, |pie| Field::Time(&mut pie.target), "sojourn time that is aimed at";
+            "update", Range::Time(Duration::from_millis(1), MAX_TIME), |pie| Field::Time(&mut pie.update), "time between two updates of the probability";
+            "burst", Range::Time(Duration::ZERO, MAX_TIME), |pie| Field::Time(&mut pie.burst), "bursts of this length pass without a drop";
+            "ecn", Range::Switch, |pie| Field::Switch(&mut pie.ecn), "ECN-capable packets are marked while the probability is below 10 %";
+        },
+        reasons: &[DropReason::SegmentLimit, DropReason::ByteLimit, DropReason::Early],
+        default: || Settings::Pie(PieSettings::default()),
+    };
+
+    fn limits_mut(settings: &mut PieSettings) -> &mut Limits {
+        &mut settings.limits
+    }
+}
+
+impl<T: Item> Rules<T> for Pie<T> {
+    type Settings = PieSettings;
+
+    fn new(settings: PieSettings, seed: u64) -> Self {
         Pie {
             settings,
             fifo: Fifo::new(),
@@ -57,15 +109,16 @@ impl<T: Item> Pie<T> {
         }
     }
 
-    pub(crate) const fn set(&mut self, settings: PieSettings) {
+    fn set(&mut self, settings: PieSettings) -> bool {
         self.settings = settings;
+        true
     }
 
-    pub(crate) const fn held(&self) -> Held {
+    fn held(&self) -> Held {
         self.fifo.held()
     }
 
-    pub(crate) fn control(&self) -> Control {
+    fn control(&self) -> Control {
         Control {
             drop_probability: Some(self.probability),
             delay: Some(self.delay),
@@ -73,6 +126,38 @@ impl<T: Item> Pie<T> {
         }
     }
 
+    fn enqueue<F>(&mut self, now: Instant, item: T, ledger: &mut Ledger<'_, F>) -> u32
+    where
+        F: Discard<T>,
+    {
+        self.advance(now);
+        self.longest = self.longest.max(segment_bytes(&item));
+        let lost = if self.is_safe() { 0 } else { losses(&mut self.rng, self.probability, item.segments()) };
+        let passed = if lost > 0 {
+            let ecn = self.settings.ecn && self.probability < SIGNAL;
+            ledger.signal(item, lost, DropReason::Early, ecn)
+        } else {
+            Some(item)
+        };
+        let admitted = passed.and_then(|item| self.settings.limits.admit(self.fifo.held(), item, ledger));
+        admitted.map_or(0, |item| self.fifo.push(now, item))
+    }
+
+    fn dequeue<F: Discard<T>>(&mut self, now: Instant, _: &mut Ledger<'_, F>) -> Option<Stamped<T>> {
+        self.advance(now);
+        self.fifo.pop()
+    }
+
+    fn pop(&mut self) -> Option<Stamped<T>> {
+        self.fifo.pop()
+    }
+
+    fn fifo(&mut self) -> Option<&mut Fifo<T>> {
+        Some(&mut self.fifo)
+    }
+}
+
+impl<T: Item> Pie<T> {
     /// Makes up for the updates that are due.
     #[inline]
     fn advance(&mut self, now: Instant) {
@@ -86,8 +171,8 @@ impl<T: Item> Pie<T> {
         let period = self.settings.update.max(Duration::from_micros(1));
         let mut next = self.next_update.unwrap_or(now + period);
         let due = now.saturating_since(next).as_nanos() / period.as_nanos();
-        if due > u128::from(MOST_UPDATES) {
-            next = now - period * MOST_UPDATES as u32;
+        if due > u128::from(MAX_UPDATES) {
+            next = now - period * MAX_UPDATES as u32;
         }
         while next <= now {
             self.update(next);
@@ -105,7 +190,7 @@ impl<T: Item> Pie<T> {
             + BETA * (seconds(self.delay) - seconds(self.old_delay));
         step /= tuning(self.probability);
         if self.probability >= SIGNAL {
-            step = step.min(STEEPEST);
+            step = step.min(MAX_STEP);
         }
         self.probability += step;
         if self.delay.is_zero() && self.old_delay.is_zero() {
@@ -124,34 +209,8 @@ impl<T: Item> Pie<T> {
     /// Whether nothing is to be dropped, whatever the probability (§4.1, §4.4).
     fn is_safe(&self) -> bool {
         !self.burst.is_zero()
-            || (self.old_delay < self.settings.target / 2 && self.probability < SAFE)
+            || (self.old_delay < self.settings.target / 2 && self.probability < SAFE_PROBABILITY)
             || self.fifo.held().bytes <= 2 * self.longest
-    }
-
-    pub(crate) fn enqueue<F>(&mut self, now: Instant, item: T, ledger: &mut Ledger<'_, F>) -> u32
-    where
-        F: Discard<T>,
-    {
-        self.advance(now);
-        self.longest = self.longest.max(segment_bytes(&item));
-        let lost = if self.is_safe() { 0 } else { losses(&mut self.rng, self.probability, item.segments()) };
-        let passed = if lost > 0 {
-            let ecn = self.settings.ecn && self.probability < SIGNAL;
-            ledger.signal(item, lost, DropReason::Early, ecn)
-        } else {
-            Some(item)
-        };
-        let admitted = passed.and_then(|item| self.settings.limits.admit(self.fifo.held(), item, ledger));
-        admitted.map_or(0, |item| self.fifo.push(now, item))
-    }
-
-    pub(crate) fn dequeue(&mut self, now: Instant) -> Option<Stamped<T>> {
-        self.advance(now);
-        self.fifo.pop()
-    }
-
-    pub(crate) fn pop(&mut self) -> Option<Stamped<T>> {
-        self.fifo.pop()
     }
 }
 

@@ -1,13 +1,64 @@
 use trunkline_units::{Instant, Rng};
 
 use crate::average::Average;
+use crate::discipline::Rules;
 use crate::fifo::{Fifo, Held, Stamped};
 use crate::ledger::Ledger;
+use crate::parameter::{
+    Conflict, Describe, Description, Field, MAX_BYTES, MAX_PACKETS, Range, parameters, thresholds,
+};
 use crate::random::losses;
-use crate::{Control, Discard, DropReason, Item, RedSettings, Unit};
+use crate::{Control, Discard, DropReason, Item, Limits, Settings};
 
 /// How much of the mean length of a segment a new one replaces.
 const MEAN_WEIGHT: f64 = 1.0 / 512.0;
+
+/// What a discipline counts a queue in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Unit {
+    /// Segments, each the same whatever its length.
+    #[default]
+    Segments,
+    /// Bytes; where packets are dropped at random, long ones are dropped more often.
+    Bytes,
+}
+
+/// Parameters of RED (Floyd and Jacobson 1993).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RedSettings {
+    /// Never more than this.
+    pub limits: Limits,
+    /// What thresholds and the average are in.
+    pub unit: Unit,
+    /// Average below which nothing is dropped, in `unit`.
+    pub min: u64,
+    /// Average from which everything is dropped, or, if gentle, more than `max_p` of it. In `unit`.
+    pub max: u64,
+    /// Probability of a drop as the average reaches `max`.
+    pub max_p: f64,
+    /// Weight of the newest sample in the average, `w_q`.
+    pub weight: f64,
+    /// From `max` to twice `max` the probability rises from `max_p` to 1, instead of at once.
+    pub gentle: bool,
+    /// ECN-capable packets are marked where the average asks for a drop below `max`.
+    pub ecn: bool,
+}
+
+impl Default for RedSettings {
+    /// lee2002 §3: 20 KB, 520 KB, 0.02, in bytes; `w_q` 0.002 as in the 1993 paper.
+    fn default() -> Self {
+        RedSettings {
+            limits: Limits::default(),
+            unit: Unit::Bytes,
+            min: 20_000,
+            max: 520_000,
+            max_p: 0.02,
+            weight: 0.002,
+            gentle: false,
+            ecn: true,
+        }
+    }
+}
 
 /// Random early detection (Floyd and Jacobson 1993).
 ///
@@ -34,8 +85,43 @@ enum Verdict {
     Forced(f64),
 }
 
-impl<T: Item> Red<T> {
-    pub(crate) fn new(settings: RedSettings, seed: u64) -> Self {
+impl Describe for Red<()> {
+    type Settings = RedSettings;
+    const DESCRIPTION: &'static Description = &Description {
+        word: "red",
+        meaning: "random early detection",
+        parameters: parameters! { Red:
+            "min", Range::Amount(MAX_PACKETS as u64, MAX_BYTES), |red| Field::Amount(&mut red.min, &mut red.unit),
+                "average below which nothing is dropped: a size, or, as a bare number, packets";
+            "max", Range::Amount(MAX_PACKETS as u64, MAX_BYTES), |red| Field::Amount(&mut red.max, &mut red.unit),
+                "average from which everything is dropped: a size, or, as a bare number, packets";
+            "max_p", Range::Probability, |red| Field::Number(&mut red.max_p), "probability of a drop just below max";
+            "weight", Range::Probability, |red| Field::Number(&mut red.weight), "weight of the newest sample in the average";
+            "gentle", Range::Switch, |red| Field::Switch(&mut red.gentle),
+                "from max to twice max the probability rises to 1, instead of at once";
+            "ecn", Range::Switch, |red| Field::Switch(&mut red.ecn), "ECN-capable packets are marked instead of dropped";
+        },
+        reasons: &[DropReason::SegmentLimit, DropReason::ByteLimit, DropReason::Early, DropReason::Forced],
+        default: || Settings::Red(RedSettings::default()),
+    };
+
+    fn limits_mut(settings: &mut RedSettings) -> &mut Limits {
+        &mut settings.limits
+    }
+
+    fn conflict(settings: &RedSettings) -> Option<Conflict> {
+        let holds = match settings.unit {
+            Unit::Bytes => settings.limits.bytes,
+            Unit::Segments => settings.limits.segments.into(),
+        };
+        thresholds(settings.min, settings.max, holds)
+    }
+}
+
+impl<T: Item> Rules<T> for Red<T> {
+    type Settings = RedSettings;
+
+    fn new(settings: RedSettings, seed: u64) -> Self {
         Red {
             settings,
             fifo: Fifo::new(),
@@ -46,16 +132,17 @@ impl<T: Item> Red<T> {
         }
     }
 
-    pub(crate) const fn set(&mut self, settings: RedSettings) {
+    fn set(&mut self, settings: RedSettings) -> bool {
         self.settings = settings;
         self.average.set_weight(settings.weight);
+        true
     }
 
-    pub(crate) const fn held(&self) -> Held {
+    fn held(&self) -> Held {
         self.fifo.held()
     }
 
-    pub(crate) fn control(&self) -> Control {
+    fn control(&self) -> Control {
         let probability = match self.verdict() {
             Verdict::Pass => 0.0,
             Verdict::Early(p) | Verdict::Forced(p) => p,
@@ -67,6 +154,53 @@ impl<T: Item> Red<T> {
         }
     }
 
+    fn enqueue<F>(&mut self, now: Instant, item: T, ledger: &mut Ledger<'_, F>) -> u32
+    where
+        F: Discard<T>,
+    {
+        self.average.arrive(now, self.queue(), item.segments());
+        let draws = self.draws(&item);
+        let passed = match self.verdict() {
+            Verdict::Pass => {
+                self.count = 0.0;
+                Some(item)
+            }
+            Verdict::Early(p) => {
+                let chance = draws * p / (1.0 - self.count * p).max(f64::MIN_POSITIVE);
+                if self.rng.chance(chance) {
+                    self.count = 0.0;
+                    ledger.signal(item, 1, DropReason::Early, self.settings.ecn)
+                } else {
+                    self.count += draws;
+                    Some(item)
+                }
+            }
+            Verdict::Forced(p) => {
+                self.count = 0.0;
+                let lost = losses(&mut self.rng, p, item.segments());
+                ledger.lose(item, lost, DropReason::Forced)
+            }
+        };
+        let admitted = passed.and_then(|item| self.settings.limits.admit(self.fifo.held(), item, ledger));
+        admitted.map_or(0, |item| self.fifo.push(now, item))
+    }
+
+    fn dequeue<F: Discard<T>>(&mut self, now: Instant, _: &mut Ledger<'_, F>) -> Option<Stamped<T>> {
+        let stamped = self.fifo.pop()?;
+        self.average.depart(now, self.queue(), stamped.item.segments());
+        Some(stamped)
+    }
+
+    fn pop(&mut self) -> Option<Stamped<T>> {
+        self.fifo.pop()
+    }
+
+    fn fifo(&mut self) -> Option<&mut Fifo<T>> {
+        Some(&mut self.fifo)
+    }
+}
+
+impl<T: Item> Red<T> {
     fn verdict(&self) -> Verdict {
         let RedSettings { max_p, gentle, .. } = self.settings;
         let (min, max) = (self.settings.min as f64, self.settings.max as f64);
@@ -101,47 +235,6 @@ impl<T: Item> Red<T> {
         }
         self.mean_bytes += (bytes / segments - self.mean_bytes) * (segments * MEAN_WEIGHT).min(1.0);
         bytes / self.mean_bytes
-    }
-
-    pub(crate) fn enqueue<F>(&mut self, now: Instant, item: T, ledger: &mut Ledger<'_, F>) -> u32
-    where
-        F: Discard<T>,
-    {
-        self.average.arrive(now, self.queue(), item.segments());
-        let draws = self.draws(&item);
-        let passed = match self.verdict() {
-            Verdict::Pass => {
-                self.count = 0.0;
-                Some(item)
-            }
-            Verdict::Early(p) => {
-                let chance = draws * p / (1.0 - self.count * p).max(f64::MIN_POSITIVE);
-                if self.rng.chance(chance) {
-                    self.count = 0.0;
-                    ledger.signal(item, 1, DropReason::Early, self.settings.ecn)
-                } else {
-                    self.count += draws;
-                    Some(item)
-                }
-            }
-            Verdict::Forced(p) => {
-                self.count = 0.0;
-                let lost = losses(&mut self.rng, p, item.segments());
-                ledger.lose(item, lost, DropReason::Forced)
-            }
-        };
-        let admitted = passed.and_then(|item| self.settings.limits.admit(self.fifo.held(), item, ledger));
-        admitted.map_or(0, |item| self.fifo.push(now, item))
-    }
-
-    pub(crate) fn dequeue(&mut self, now: Instant) -> Option<Stamped<T>> {
-        let stamped = self.fifo.pop()?;
-        self.average.depart(now, self.queue(), stamped.item.segments());
-        Some(stamped)
-    }
-
-    pub(crate) fn pop(&mut self) -> Option<Stamped<T>> {
-        self.fifo.pop()
     }
 }
 

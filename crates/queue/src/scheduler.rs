@@ -68,19 +68,19 @@ struct Member {
 /// Bytes that a round gives the member of the smallest weight: one Ethernet frame.
 const QUANTUM: u64 = 1514;
 /// No member gets more of a round than so many times that, so that a round stays short.
-const WIDEST: u64 = 64;
+const MAX_RATIO: u64 = 64;
 
 impl Scheduler {
     /// A scheduler for members with these shares, known by their place.
     pub fn new(shares: &[Share]) -> Self {
-        let least = shares.iter().map(|share| share.weight.max(1)).min().unwrap_or(1);
-        let most = shares.iter().map(|share| share.weight.max(1)).max().unwrap_or(1);
-        // Beyond WIDEST the smallest quantum shrinks instead, and its member waits several rounds for a packet.
+        let min = shares.iter().map(|share| share.weight.max(1)).min().unwrap_or(1);
+        let max = shares.iter().map(|share| share.weight.max(1)).max().unwrap_or(1);
+        // Beyond MAX_RATIO the smallest quantum shrinks instead, and its member waits several rounds for a packet.
         let scale = |weight: u32| {
-            if u64::from(most) <= u64::from(least) * WIDEST {
-                QUANTUM * u64::from(weight) / u64::from(least)
+            if u64::from(max) <= u64::from(min) * MAX_RATIO {
+                QUANTUM * u64::from(weight) / u64::from(min)
             } else {
-                (QUANTUM * WIDEST * u64::from(weight) / u64::from(most)).max(1)
+                (QUANTUM * MAX_RATIO * u64::from(weight) / u64::from(max)).max(1)
             }
         };
         let members = shares
@@ -136,7 +136,7 @@ impl Scheduler {
             }
             // The first of those that need the fewest rounds until they may send.
             let needs = if member.deficit > 0 { 0 } else { -member.deficit / member.quantum + 1 };
-            if rounds.is_none_or(|least| needs < least) {
+            if rounds.is_none_or(|min| needs < min) {
                 rounds = Some(needs);
                 next = Some(index);
             }
@@ -186,7 +186,7 @@ impl Scheduler {
 #[derive(Debug, Clone)]
 struct Bucket {
     rate: Rate,
-    /// Bytes it holds at the most.
+    /// Bytes it holds at most.
     depth: i64,
     tokens: i64,
     since: Option<Instant>,
@@ -196,10 +196,10 @@ impl Bucket {
     /// How long a bucket saves up.
     const SAVES: Duration = Duration::from_millis(5);
     /// The least it holds: two full packets.
-    const LEAST: u64 = 3028;
+    const MIN_DEPTH: u64 = 3028;
 
     fn new(rate: Rate) -> Self {
-        let depth = rate.bytes_in(Self::SAVES).max(Self::LEAST).cast_signed();
+        let depth = rate.bytes_in(Self::SAVES).max(Self::MIN_DEPTH).cast_signed();
         Bucket { rate, depth, tokens: depth, since: None }
     }
 

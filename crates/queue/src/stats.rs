@@ -98,7 +98,7 @@ pub struct Stats {
     /// Segments marked instead of dropped, by the reason a drop would have had.
     pub marked: [u64; DropReason::ALL.len()],
     /// Segments that would have been dropped early but for what their flow had lost before (P3).
-    pub spared: u64,
+    pub held_off: u64,
     /// Segments waiting now.
     pub backlog_segments: u64,
     /// Bytes waiting now.
@@ -154,7 +154,7 @@ impl Stats {
             (&mut self.segments_out, other.segments_out),
             (&mut self.bytes_out, other.bytes_out),
             (&mut self.bytes_dropped, other.bytes_dropped),
-            (&mut self.spared, other.spared),
+            (&mut self.held_off, other.held_off),
             (&mut self.backlog_segments, other.backlog_segments),
             (&mut self.backlog_bytes, other.backlog_bytes),
             (&mut self.peak_segments, other.peak_segments),

@@ -1,8 +1,10 @@
 use trunkline_units::Instant;
 
+use crate::discipline::Rules;
 use crate::fifo::{Fifo, Held, Stamped};
 use crate::ledger::Ledger;
-use crate::{Control, Discard, Item, Limits};
+use crate::parameter::{Describe, Description};
+use crate::{Control, Discard, DropReason, Item, Limits, Settings};
 
 /// First in, first out; what does not fit is dropped (lee2002 §2).
 #[derive(Debug)]
@@ -11,25 +13,43 @@ pub(crate) struct TailDrop<T> {
     pub(crate) fifo: Fifo<T>,
 }
 
-impl<T: Item> TailDrop<T> {
-    pub(crate) const fn new(limits: Limits) -> Self {
+impl Describe for TailDrop<()> {
+    type Settings = Limits;
+    const DESCRIPTION: &'static Description = &Description {
+        word: "tail-drop",
+        meaning: "first in, first out; what does not fit is dropped",
+        parameters: &[],
+        reasons: &[DropReason::SegmentLimit, DropReason::ByteLimit],
+        default: || Settings::TailDrop(Limits::default()),
+    };
+
+    fn limits_mut(settings: &mut Limits) -> &mut Limits {
+        settings
+    }
+}
+
+impl<T: Item> Rules<T> for TailDrop<T> {
+    type Settings = Limits;
+
+    fn new(limits: Limits, _seed: u64) -> Self {
         TailDrop { limits, fifo: Fifo::new() }
     }
 
     /// What already waits stays, even above the new limits.
-    pub(crate) const fn set(&mut self, limits: Limits) {
+    fn set(&mut self, limits: Limits) -> bool {
         self.limits = limits;
+        true
     }
 
-    pub(crate) const fn held(&self) -> Held {
+    fn held(&self) -> Held {
         self.fifo.held()
     }
 
-    pub(crate) fn control(&self) -> Control {
+    fn control(&self) -> Control {
         Control::of(self.limits)
     }
 
-    pub(crate) fn enqueue<F>(&mut self, now: Instant, item: T, ledger: &mut Ledger<'_, F>) -> u32
+    fn enqueue<F>(&mut self, now: Instant, item: T, ledger: &mut Ledger<'_, F>) -> u32
     where
         F: Discard<T>,
     {
@@ -37,8 +57,12 @@ impl<T: Item> TailDrop<T> {
         admitted.map_or(0, |item| self.fifo.push(now, item))
     }
 
-    pub(crate) fn pop(&mut self) -> Option<Stamped<T>> {
+    fn pop(&mut self) -> Option<Stamped<T>> {
         self.fifo.pop()
+    }
+
+    fn fifo(&mut self) -> Option<&mut Fifo<T>> {
+        Some(&mut self.fifo)
     }
 }
 

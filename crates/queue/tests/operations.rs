@@ -275,21 +275,21 @@ fn every_rule_of_every_discipline_came_into_play() {
     ];
     for (settings, expected) in disciplines().into_iter().zip(reasons) {
         let mut dropped = [0; DropReason::ALL.len()];
-        let (mut marked, mut spared) = (0, 0);
+        let (mut marked, mut held_off) = (0, 0);
         for seed in 0..20 {
             let (_, queue) = run(settings, seed);
             for (sum, count) in dropped.iter_mut().zip(queue.stats().dropped) {
                 *sum += count;
             }
             marked += queue.stats().marked_total();
-            spared += queue.stats().spared;
+            held_off += queue.stats().held_off;
         }
         for reason in expected {
             assert!(dropped[*reason as usize] > 0, "{settings:?}: no {reason:?} in {dropped:?}");
         }
         let signals = !matches!(settings, Settings::TailDrop(_) | Settings::FairTailDrop(_));
         assert_eq!(marked > 0, signals, "{settings:?}");
-        assert_eq!(spared > 0, matches!(settings, Settings::Trunk(_)), "{settings:?}");
+        assert_eq!(held_off > 0, matches!(settings, Settings::Trunk(_)), "{settings:?}");
     }
 }
 

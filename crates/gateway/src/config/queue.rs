@@ -227,9 +227,9 @@ impl<'d> Given<'d> {
             .field("threshold")
             .and_then(|field| field.number("a number from 0, below 1", |value| (0.0..1.0).contains(&value)));
         TrunkSettings {
-            sized: self.boolean("sized").unwrap_or(trunk.sized),
-            early: self.boolean("early").unwrap_or(trunk.early),
-            spares: self.boolean("spares").unwrap_or(trunk.spares),
+            auto_size: self.boolean("sized").unwrap_or(trunk.auto_size),
+            early_drop: self.boolean("early").unwrap_or(trunk.early_drop),
+            drop_holdoff: self.boolean("spares").unwrap_or(trunk.drop_holdoff),
             threshold: threshold.unwrap_or(trunk.threshold),
             max_p: self.probability("max_p").unwrap_or(trunk.max_p),
             ecn: self.boolean("ecn").unwrap_or(trunk.ecn),

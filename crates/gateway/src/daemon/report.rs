@@ -176,7 +176,7 @@ impl Daemon {
                 class.capacity_bytes += lane.control.capacity_bytes;
                 class.flows += u64::from(lane.flows);
                 largest(&mut class.rtt_up_us, lane.rtt_up.map(|time| time.as_micros() as u64));
-                largest(&mut class.k_packets, lane.control.spared_segments.map(u64::from));
+                largest(&mut class.k_packets, lane.control.holdoff_segments.map(u64::from));
                 class.drop_probability =
                     class.drop_probability.into_iter().chain(lane.control.drop_probability).reduce(f64::max);
                 let rate = lane.conditions.bandwidth.bits_per_second();

@@ -6,7 +6,7 @@ use std::fmt;
 use indexmap::IndexMap;
 
 use super::{DISTRIBUTIONS, Present, QUANTITIES, Quantity, SERIES, Subject};
-use crate::engine::{reasons, way};
+use crate::engine::way;
 use crate::scenario::{Load, NodeKind, Scenario};
 
 /// A name, and when it is there.
@@ -146,7 +146,7 @@ impl Known {
     }
 
     fn add_queue(&mut self, name: &str, settings: &trunkline_queue::Settings) {
-        let reasons = reasons(settings);
+        let reasons = settings.description().reasons;
         self.put(name, Subject::Queue, |quantity| match quantity.name.strip_prefix("drops.") {
             Some(reason) if !["percent", "bytes"].contains(&reason) => {
                 reasons.iter().any(|possible| possible.name() == reason)

@@ -15,7 +15,7 @@ use trunkline_sim::SettingsError;
 use crate::results::Outcome;
 use crate::scenario::Scenario;
 
-pub(crate) use sim::{reasons, way};
+pub(crate) use sim::way;
 
 /// What carries out a scenario.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

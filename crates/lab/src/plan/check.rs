@@ -14,7 +14,7 @@ impl Check for At<'_> {
         let Err(error) = checked else { return };
         match error {
             SettingsError::Value { place, value, allowed } => {
-                self.refuse_value(&key(&place), &value, allowed);
+                self.refuse_value(&key(&place), &value, &allowed);
             }
             SettingsError::Order { place, .. } => {
                 self.below(&key(&place)).report("is earlier than the one before it", "in order of time");

@@ -69,12 +69,12 @@ pub(super) fn settings(at: &At<'_>, spec: Option<&QueueSpec>) -> Settings {
             Settings::Trunk(TrunkSettings {
                 limits,
                 ecn,
-                sized: spec.sized.unwrap_or(usual.sized),
-                early: spec.early.unwrap_or(usual.early),
-                spares: spec.spares.unwrap_or(usual.spares),
+                auto_size: spec.sized.unwrap_or(usual.auto_size),
+                early_drop: spec.early.unwrap_or(usual.early_drop),
+                drop_holdoff: spec.spares.unwrap_or(usual.drop_holdoff),
                 threshold: spec.threshold.map_or(usual.threshold, |share| share.0),
                 max_p: spec.max_p.map_or(usual.max_p, |share| share.0),
-                spare: spec.spare.unwrap_or(usual.spare),
+                holdoff: spec.spare.unwrap_or(usual.holdoff),
             })
         }
     }

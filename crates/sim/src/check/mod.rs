@@ -6,6 +6,7 @@ mod queue;
 mod traffic;
 mod trunk;
 
+use std::borrow::Cow;
 use std::fmt::Debug;
 
 use crate::NodeId;
@@ -21,7 +22,7 @@ pub enum SettingsError {
         /// What it is.
         value: String,
         /// What it may be.
-        allowed: &'static str,
+        allowed: Cow<'static, str>,
     },
     /// One of several that must be in order, and is not.
     #[error("{place} is at {value}, before the one ahead of it; allowed: in order of time")]
@@ -71,7 +72,11 @@ fn ensure(holds: bool, place: &str, value: impl Debug, allowed: &'static str) ->
     if holds {
         return Ok(());
     }
-    Err(SettingsError::Value { place: place.to_owned(), value: format!("{value:?}"), allowed })
+    Err(SettingsError::Value {
+        place: place.to_owned(),
+        value: format!("{value:?}"),
+        allowed: allowed.into(),
+    })
 }
 
 fn probability(place: &str, value: f64) -> Checked {

@@ -108,12 +108,12 @@ fn every_parameter_arrives() {
         ),
         Settings::Trunk(TrunkSettings {
             limits: LIMITS,
-            sized: false,
-            early: false,
-            spares: false,
+            auto_size: false,
+            early_drop: false,
+            drop_holdoff: false,
             threshold: 0.0,
             max_p: 1.0,
-            spare: 0.5,
+            holdoff: 0.5,
             ecn: false,
         })
     );

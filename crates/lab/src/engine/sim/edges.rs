@@ -88,7 +88,7 @@ fn write_trunk(
         span.write(&mut page);
         let repeats = after.stats.filtered - before.stats.filtered;
         page.count("filtered", repeats);
-        page.count("spared", after.queue.spared - before.queue.spared);
+        page.count("spared", after.queue.held_off - before.queue.held_off);
         offered += span.offered();
         drops += span.drops();
         filtered += repeats;

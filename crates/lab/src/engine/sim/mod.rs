@@ -30,7 +30,6 @@ use series::Series;
 use sheet::Sheet;
 
 pub(crate) use edges::way;
-pub(crate) use queues::reasons;
 
 /// A run that goes on.
 struct Progress<'a> {

@@ -2,22 +2,10 @@
 
 use std::time::Duration;
 
-use trunkline_queue::{DropReason, Histogram, Settings};
+use trunkline_queue::{Histogram, Settings};
 
 use super::reading::QueueReading;
 use super::sheet::{Page, quantile};
-
-/// Why a discipline may drop.
-pub(crate) fn reasons(settings: &Settings) -> &'static [DropReason] {
-    use DropReason::{ByteLimit, Early, FlowShare, Forced, SegmentLimit, Sojourn};
-    match settings {
-        Settings::TailDrop(_) => &[SegmentLimit, ByteLimit],
-        Settings::FairTailDrop(_) => &[SegmentLimit, ByteLimit, FlowShare],
-        Settings::Red(_) | Settings::Fred(_) => &[SegmentLimit, ByteLimit, Early, Forced],
-        Settings::CoDel(_) | Settings::FqCoDel(_) => &[SegmentLimit, ByteLimit, Sojourn],
-        Settings::Pie(_) | Settings::Trunk(_) => &[SegmentLimit, ByteLimit, Early],
-    }
-}
 
 /// The same queue twice, and what was seen of it in between.
 pub(super) struct Span<'a> {
@@ -51,7 +39,7 @@ impl Span<'_> {
         page.count("offered.packets", self.offered());
         page.count("drops", self.drops());
         page.ratio("drops.percent", self.drops() as f64, self.offered() as f64);
-        for reason in reasons(self.settings) {
+        for reason in self.settings.description().reasons {
             let drops = to.dropped_for(*reason) - from.dropped_for(*reason);
             page.count(&format!("drops.{}", reason.name()), drops);
         }
