@@ -1,7 +1,7 @@
 //! What comes out of an experiment: numbers with names.
 //!
 //! A *run* is one point of a sweep with one seed. Its metrics are flat: a subject and a quantity, with dots, as docs/metrics.md
-//! lists them (`tcp.goodput`, `core.drops.percent`), in the base units s, B, bit/s, or 1.
+//! lists them (`tcp.goodput`, `core.drops.ratio`), in the base units s, B, bit/s, or 1.
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};

@@ -41,8 +41,8 @@ impl Aim {
             Aim::Goodput => &["goodput"],
             Aim::Completion => &["delay.mean", "transfers.completed"],
             Aim::Answers => &["delay.p99", "delay.mean", "transfers.completed"],
-            Aim::Timeliness => &["lost.share", "delay.mean", "jitter"],
-            Aim::Arrival => &["goodput", "lost.share"],
+            Aim::Timeliness => &["lost.ratio", "delay.mean", "jitter"],
+            Aim::Arrival => &["goodput", "lost.ratio"],
         }
     }
 
@@ -75,11 +75,11 @@ impl Aim {
                 of("transfers.completed").unwrap_or(0.0).max(0.5).ln() - waiting.ln()
             }
             Aim::Timeliness => {
-                let arrived = (1.0 - of("lost.share").unwrap_or(0.0)).max(NOTHING);
+                let arrived = (1.0 - of("lost.ratio").unwrap_or(0.0)).max(NOTHING);
                 let late = of("delay.mean").unwrap_or(TOLERABLE) + of("jitter").unwrap_or(0.0);
                 LOSS_WEIGHT * arrived.ln() - late / TOLERABLE
             }
-            Aim::Arrival => (1.0 - of("lost.share").unwrap_or(1.0)).max(NOTHING).ln(),
+            Aim::Arrival => (1.0 - of("lost.ratio").unwrap_or(1.0)).max(NOTHING).ln(),
         }
     }
 }

@@ -11,7 +11,7 @@ use trunkline_units::Rng;
 use super::aim::worth;
 use super::variant::Variant;
 use super::{AdviseError, Evidence, GroupAim, MOST_TIMES, Options, Progress, Trial, TrialOutcome};
-use crate::catalogue::unit;
+use crate::catalogue::{Unit, unit};
 use crate::document::Document;
 use crate::engine::{self, EngineError};
 use crate::experiment::Experiment;
@@ -246,6 +246,6 @@ fn compare(metric: String, without: &[Outcome], with: &[Outcome]) -> Option<Evid
     let certain = difference.ci95.is_some_and(|half| difference.mean.abs() > half);
     let better = (difference.mean > 0.0) == wants_more(&metric);
     let (without, with) = (estimate(&before), estimate(&after));
-    let unit = unit(&metric).unwrap_or("1").to_owned();
+    let unit = unit(&metric).map_or("1", Unit::name).to_owned();
     Some(Evidence { metric, unit, without, with, difference, certain, better })
 }

@@ -4,13 +4,17 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use indexmap::IndexMap;
+use trunkline_queue::DropReason;
 
-use super::{DISTRIBUTIONS, Present, QUANTITIES, Quantity, SERIES, Subject};
-use crate::engine::way;
+use super::{
+    ALL, CLASS, CLASS_SERIES, DISABLED, DISTRIBUTIONS, GROUP, GROUP_SERIES, LANE_SERIES, LINK, LINK_SERIES,
+    NODE, PROXY, Present, QUEUE, Quantity, RUN, TCP, TRUNK, UDP, UDP_ALONE, USER_SERIES, renamed, way,
+};
 use crate::scenario::{Load, NodeKind, Scenario};
 
 /// A name, and when it is there.
-type Names = IndexMap<String, Quantity>;
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Names(IndexMap<String, Quantity>);
 
 /// What some scenarios measure together, and what can be recorded of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -29,6 +33,8 @@ pub struct Known {
 pub struct UnknownName {
     /// It.
     pub name: String,
+    /// The name that it has now, if it had this one once.
+    pub now: Option<String>,
     /// What it may have been meant to be: the nearest first, up to three.
     pub near: Vec<String>,
 }
@@ -36,10 +42,11 @@ pub struct UnknownName {
 impl fmt::Display for UnknownName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "nothing here measures {:?}", self.name)?;
-        if !self.near.is_empty() {
-            write!(f, "; did you mean {}?", self.near.join(" or "))?;
+        match (&self.now, self.near.as_slice()) {
+            (Some(now), _) => write!(f, "; it is called {now} now"),
+            (None, []) => Ok(()),
+            (None, near) => write!(f, ", did you mean {}?", near.join(" or ")),
         }
-        Ok(())
     }
 }
 
@@ -55,53 +62,41 @@ pub fn known<'a>(scenarios: impl IntoIterator<Item = &'a Scenario>) -> Known {
 impl Known {
     /// Every metric, in the order of a run's.
     pub fn metrics(&self) -> impl Iterator<Item = (&str, &Quantity)> {
-        self.metrics.iter().map(|(name, quantity)| (&**name, quantity))
+        self.metrics.0.iter().map(|(name, quantity)| (&**name, quantity))
     }
 
     /// A metric, such as `tcp.goodput`.
     pub fn metric(&self, name: &str) -> Result<&Quantity, UnknownName> {
-        find(&self.metrics, name)
+        self.metrics.find(name)
     }
 
     /// Values for a histogram, such as `tcp.transfer.delay`.
     pub fn distribution(&self, name: &str) -> Result<&Quantity, UnknownName> {
-        find(&self.distributions, name)
+        self.distributions.find(name)
     }
 
     /// Something to be recorded over time, such as `core.queue.packets` or `tcp.0.cwnd`. Of the users of a source and the lanes of
     /// a trunk, those that there are.
     pub fn series(&self, name: &str) -> Result<&Quantity, UnknownName> {
-        self.numbered(name).map_or_else(|| find(&self.series, name), Ok)
+        self.numbered(name).map_or_else(|| self.series.find(name), Ok)
     }
 
     /// The series of a user or lane.
     fn numbered(&self, name: &str) -> Option<&'static Quantity> {
         let (subject, quantity) = name.rsplit_once('.')?;
-        let of = |of: Subject| SERIES.iter().find(|known| known.of == of && known.name == quantity);
+        let of = |all: &'static [Quantity]| all.iter().find(|known| known.name == quantity);
         let (owner, number) = subject.rsplit_once('.')?;
         if let Some(lane) = number.strip_prefix("lane") {
             let lane: usize = lane.parse().ok()?;
-            return of(Subject::SeriesLane)
+            return of(LANE_SERIES.quantities)
                 .filter(|_| self.lanes.get(owner).is_some_and(|lanes| lane < *lanes));
         }
         let user: u32 = number.parse().ok()?;
-        of(Subject::SeriesUser).filter(|quantity| {
+        of(USER_SERIES.quantities).filter(|quantity| {
             let some = self.users.get(owner).is_some_and(|users| user < *users);
             let datagrams = self.users.get(owner) == Some(&0) && user == 0 && quantity.name == "goodput";
             some || datagrams
         })
-    }
-
-    fn put(&mut self, subject: &str, of: Subject, keep: impl Fn(&Quantity) -> bool) {
-        for quantity in QUANTITIES.iter().filter(|quantity| quantity.of == of && keep(quantity)) {
-            put(&mut self.metrics, subject, quantity);
-        }
-    }
-
-    fn put_series(&mut self, subject: &str, of: Subject) {
-        for quantity in SERIES.iter().filter(|quantity| quantity.of == of) {
-            put(&mut self.series, subject, quantity);
-        }
     }
 
     fn add(&mut self, scenario: &Scenario) {
@@ -109,9 +104,9 @@ impl Known {
         for link in &scenario.links {
             for (side, settings) in link.ways.iter().enumerate() {
                 let name = way(&link.name, side);
-                self.put(&name, Subject::Link, |_| true);
+                self.metrics.put(&name, LINK.quantities);
                 self.add_queue(&name, &settings.queue);
-                self.put_series(&name, Subject::Link);
+                self.series.put(&name, LINK_SERIES.quantities);
             }
         }
         for trunk in &scenario.trunks {
@@ -120,39 +115,38 @@ impl Known {
                 for class in &trunk.plan.classes {
                     let name = format!("{name}.{}", class.name);
                     self.add_queue(&name, &class.queue);
-                    self.put(&name, Subject::Class, |_| true);
-                    self.put_series(&name, Subject::Class);
+                    self.metrics.put(&name, CLASS.quantities);
+                    self.series.put(&name, CLASS_SERIES.quantities);
                 }
-                self.put(&name, Subject::Trunk, |_| true);
+                self.metrics.put(&name, TRUNK.quantities);
                 let lanes = self.lanes.entry(name.clone()).or_default();
                 *lanes = trunk.plan.lane_count().max(*lanes);
                 // So that a name that is wrong finds them.
-                self.put_series(&format!("{name}.lane0"), Subject::SeriesLane);
+                self.series.put(&format!("{name}.lane0"), LANE_SERIES.quantities);
             }
         }
         for name in &scenario.disabled {
             for side in 0..2 {
-                let zeros = ["drops", "filtered", "refused"];
-                self.put(&way(name, side), Subject::Trunk, |quantity| zeros.contains(&quantity.name));
+                let zeros = TRUNK.quantities.iter().filter(|quantity| DISABLED.contains(&quantity.name));
+                self.metrics.put(&way(name, side), zeros);
             }
         }
         for node in &scenario.nodes {
             if node.kind == NodeKind::Proxy {
-                self.put(&node.name, Subject::Proxy, |_| true);
+                self.metrics.put(&node.name, PROXY.quantities);
             }
-            self.put(&node.name, Subject::Node, |_| true);
+            self.metrics.put(&node.name, NODE.quantities);
         }
-        self.put("run", Subject::Run, |_| true);
+        self.metrics.put("run", RUN.quantities);
     }
 
     fn add_queue(&mut self, name: &str, settings: &trunkline_queue::Settings) {
-        let reasons = settings.description().reasons;
-        self.put(name, Subject::Queue, |quantity| match quantity.name.strip_prefix("drops.") {
-            Some(reason) if !["percent", "bytes"].contains(&reason) => {
-                reasons.iter().any(|possible| possible.name() == reason)
-            }
-            _ => true,
-        });
+        let impossible = |quantity: &&Quantity| {
+            let reason = quantity.name.strip_prefix("drops.");
+            let reason = DropReason::ALL.into_iter().find(|known| Some(known.name()) == reason);
+            reason.is_some_and(|reason| !settings.description().reasons.contains(&reason))
+        };
+        self.metrics.put(name, QUEUE.quantities.iter().filter(|quantity| !impossible(quantity)));
     }
 
     fn add_groups(&mut self, scenario: &Scenario) {
@@ -170,77 +164,47 @@ impl Known {
             };
             let known = self.users.entry(traffic.name.clone()).or_default();
             *known = users.max(*known);
-            let first = format!("{}.0", traffic.name);
-            let series = SERIES.iter().filter(|quantity| quantity.of == Subject::SeriesUser);
-            for quantity in series.filter(|quantity| tcp || quantity.name == "goodput") {
-                put(&mut self.series, &first, quantity);
-            }
+            let series = USER_SERIES.quantities.iter().filter(|quantity| tcp || quantity.name == "goodput");
+            self.series.put(&format!("{}.0", traffic.name), series);
         }
         for (group, (tcp, udp)) in groups {
-            self.put(group, Subject::Group, |_| true);
-            self.put_series(group, Subject::Group);
+            self.metrics.put(group, GROUP.quantities);
+            self.series.put(group, GROUP_SERIES.quantities);
             if tcp {
-                self.put(group, Subject::Tcp, |_| true);
-                for quantity in DISTRIBUTIONS {
-                    put(&mut self.distributions, group, quantity);
-                }
+                self.metrics.put(group, TCP.quantities);
+                self.distributions.put(group, DISTRIBUTIONS.into_iter().flatten());
             }
             if udp {
-                self.put(group, Subject::Udp, |_| true);
+                self.metrics.put(group, UDP.quantities);
             }
             if udp && !tcp {
-                self.put(group, Subject::UdpAlone, |_| true);
+                self.metrics.put(group, UDP_ALONE.quantities);
             }
         }
-        self.put("all", Subject::All, |_| true);
+        self.metrics.put("all", ALL.quantities);
     }
 }
 
-/// What one scenario has always and another sometimes is there sometimes.
-fn put(names: &mut Names, subject: &str, quantity: &Quantity) {
-    let present = names.entry(format!("{subject}.{}", quantity.name)).or_insert(*quantity);
-    if quantity.present == Present::Sometimes {
-        present.present = Present::Sometimes;
-    }
-}
-
-fn find<'a>(names: &'a Names, name: &str) -> Result<&'a Quantity, UnknownName> {
-    names.get(name).ok_or_else(|| {
-        let mut near: Vec<(usize, &String)> =
-            names.keys().map(|known| (distance(known, name), known)).collect();
-        near.sort_by_key(|(distance, _)| *distance);
-        // Beyond a third of its letters it is another word.
-        near.retain(|(distance, _)| *distance <= name.len() / 3 + 1);
-        let near = near.into_iter().take(3).map(|(_, known)| known.clone()).collect();
-        UnknownName { name: name.to_owned(), near }
-    })
-}
-
-/// Letters to be put in, taken out or replaced to make one of the other (Levenshtein 1966).
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut corner = std::mem::replace(&mut row[0], i + 1);
-        for (j, y) in b.iter().enumerate() {
-            let replaced = corner + usize::from(x != *y);
-            corner = row[j + 1];
-            row[j + 1] = replaced.min(corner + 1).min(row[j] + 1);
+impl Names {
+    /// What one scenario has always and another sometimes is there sometimes.
+    fn put<'a>(&mut self, subject: &str, quantities: impl IntoIterator<Item = &'a Quantity>) {
+        for quantity in quantities {
+            let present = self.0.entry(format!("{subject}.{}", quantity.name)).or_insert(*quantity);
+            if quantity.present == Present::Sometimes {
+                present.present = Present::Sometimes;
+            }
         }
     }
-    row[b.len()]
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn distance_counts_letters() {
-        for (a, b, letters) in
-            [("goodput", "godput", 1), ("drops", "drop", 1), ("abc", "", 3), ("kitten", "sitting", 3)]
-        {
-            assert_eq!((distance(a, b), distance(b, a)), (letters, letters), "{a} {b}");
-        }
+    fn find(&self, name: &str) -> Result<&Quantity, UnknownName> {
+        self.0.get(name).ok_or_else(|| {
+            let mut near: Vec<(usize, &String)> =
+                self.0.keys().map(|known| (strsim::levenshtein(known, name), known)).collect();
+            near.sort_by_key(|(distance, _)| *distance);
+            // Beyond a third of its letters it is another word.
+            near.retain(|(distance, _)| *distance <= name.len() / 3 + 1);
+            let near = near.into_iter().take(3).map(|(_, known)| known.clone()).collect();
+            UnknownName { name: name.to_owned(), now: renamed(name), near }
+        })
     }
 }

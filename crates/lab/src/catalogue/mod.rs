@@ -1,45 +1,46 @@
-//! Which metrics there are: of what, in which unit, and which of them a scenario gives.
+//! The metrics: of each, its name, unit, meaning and how it is read from what an engine measured.
 //!
-//! A metric's name is a subject's, a dot, and a quantity's. Quantities are listed here once; docs/metrics.md has the same tables, and a
-//! test holds one against the other. Which subjects there are depends on the experiment: [`known`] says so before anything runs.
+//! A metric's name is a subject's, a dot, and a quantity's. Each quantity stands once, in [`table`]; docs/metrics.md has the same tables,
+//! and a test compares them. The subjects depend on the experiment: [`known`] lists its names before anything runs.
 
 mod known;
-mod list;
+pub(crate) mod measured;
+mod table;
+
+use indexmap::IndexMap;
 
 pub use known::{Known, UnknownName, known};
-pub use list::{DISTRIBUTIONS, QUANTITIES, SERIES};
+pub(crate) use table::{
+    ALL, CLASS, CLASS_SERIES, GROUP, GROUP_SERIES, LANE_SERIES, LINK, LINK_SERIES, NODE, PROXY, QUEUE, RUN,
+    TCP, TRUNK, UDP, UDP_ALONE, USER_SERIES,
+};
+pub use table::{DISTRIBUTIONS, METRICS, SERIES};
 
-/// What a quantity is of. In parentheses, how its name begins.
+/// The unit of a quantity's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Subject {
-    /// Sources of traffic that are counted together, of whatever kind (`<group>`, `all`).
-    Group,
-    /// All groups (`all`).
-    All,
-    /// Groups with sources of TCP.
-    Tcp,
-    /// Groups with sources of datagrams.
-    Udp,
-    /// Groups of nothing but datagrams.
-    UdpAlone,
-    /// One way of a link (`<link>`, `<link>.back`).
-    Link,
-    /// A queue: of one way of a link, or of a class at the edge (`<link>`, `<trunk>.<class>`).
-    Queue,
-    /// A class at the edge of a trunk (`<trunk>.<class>`).
-    Class,
-    /// One way of a trunk (`<trunk>`, `<trunk>.back`).
-    Trunk,
-    /// A proxy (`<node>`).
-    Proxy,
-    /// A node of any kind (`<node>`).
-    Node,
-    /// The run (`run`).
-    Run,
-    /// Series: a user of a source (`<traffic>.<n>`).
-    SeriesUser,
-    /// Series: a lane of one way of a trunk (`<trunk>.lane<n>`).
-    SeriesLane,
+pub enum Unit {
+    /// bit/s.
+    BitPerSecond,
+    /// B.
+    Byte,
+    /// s.
+    Second,
+    /// 1.
+    Count,
+    /// A part of a whole, 0 to 1; reports show it in %.
+    Ratio,
+}
+
+impl Unit {
+    /// `bit/s`, `B`, `s`, or `1`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Unit::BitPerSecond => "bit/s",
+            Unit::Byte => "B",
+            Unit::Second => "s",
+            Unit::Count | Unit::Ratio => "1",
+        }
+    }
 }
 
 /// When a quantity has a value.
@@ -47,28 +48,85 @@ pub enum Subject {
 pub enum Present {
     /// In every run.
     Always,
-    /// If there was anything that it could be of, such as a transfer that was completed.
+    /// If there was anything to measure, such as a completed transfer.
     Sometimes,
 }
 
 /// Something that is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quantity {
-    /// Of what.
-    pub of: Subject,
     /// Its name, behind that of the subject.
     pub name: &'static str,
-    /// `bit/s`, `B`, `s`, or `1`.
-    pub unit: &'static str,
+    /// Its unit.
+    pub unit: Unit,
     /// When it is there.
     pub present: Present,
     /// What it is.
-    pub is: &'static str,
+    pub meaning: &'static str,
 }
 
-/// The unit of a metric, series or distribution by its name: `s`, `B`, `bit/s`, or `1`. None of what is no such name.
-pub fn unit(metric: &str) -> Option<&'static str> {
-    let all = QUANTITIES.iter().chain(SERIES).chain(DISTRIBUTIONS);
+/// The quantities of a kind of subject, and how each is read from the measurement `T`.
+#[derive(Debug)]
+pub struct Table<T: 'static, V: 'static = Option<f64>> {
+    /// What they are.
+    pub quantities: &'static [Quantity],
+    read: &'static [fn(&T) -> V],
+}
+
+impl<T> Table<T> {
+    /// Reads every metric of a subject that has a value.
+    pub(crate) fn write(&self, subject: &str, measured: &T, metrics: &mut IndexMap<String, f64>) {
+        for (quantity, read) in self.quantities.iter().zip(self.read) {
+            if let Some(value) = read(measured).filter(|value| value.is_finite()) {
+                metrics.insert(format!("{subject}.{}", quantity.name), value);
+            }
+        }
+    }
+}
+
+impl<T, V> Table<T, V> {
+    /// How the quantity of this name is read.
+    pub(crate) fn reader(&self, name: &str) -> Option<fn(&T) -> V> {
+        self.quantities.iter().position(|quantity| quantity.name == name).map(|place| self.read[place])
+    }
+}
+
+/// Metrics that had another name, and the one they have.
+const RENAMED: [(&str, &str); 13] = [
+    ("drops.percent", "drops.ratio"),
+    ("transfers.share", "transfers.completed.ratio"),
+    ("retransmitted.share", "retransmitted.ratio"),
+    ("lost.share", "lost.ratio"),
+    ("rtt.least", "rtt.min_of_all"),
+    ("rtt.most", "rtt.max_of_all"),
+    ("queue.packets.low95", "queue.packets.p2_5"),
+    ("queue.packets.high95", "queue.packets.p97_5"),
+    ("spared", "drop_holdoffs"),
+    ("hops_exceeded", "ttl_expired"),
+    ("unclaimed", "no_listener"),
+    ("fragments_given_up", "fragments_expired"),
+    ("repeats", "retransmissions"),
+];
+
+/// What a metric of this name is called now.
+fn renamed(name: &str) -> Option<String> {
+    RENAMED.iter().find_map(|(old, new)| {
+        let subject = name.strip_suffix(old).filter(|subject| subject.ends_with('.'))?;
+        Some(format!("{subject}{new}"))
+    })
+}
+
+/// Metrics of a trunk that is not enabled: they are 0.
+pub(crate) const DISABLED: [&str; 3] = ["drops", "filtered", "refused"];
+
+/// The name of one way of a link or trunk: there, or back.
+pub(crate) fn way(name: &str, side: usize) -> String {
+    if side == 0 { name.to_owned() } else { format!("{name}.back") }
+}
+
+/// The unit of a metric, series or distribution by its name. `None` if nothing has such a name.
+pub fn unit(metric: &str) -> Option<Unit> {
+    let all = METRICS.iter().chain(&SERIES).chain(&DISTRIBUTIONS).flat_map(|table| table.iter());
     // The longest that fits: `transfer.rtt.samples` ends as `rtt.samples` does.
     all.filter(|quantity| metric.strip_suffix(quantity.name).is_some_and(|subject| subject.ends_with('.')))
         .max_by_key(|quantity| quantity.name.len())
@@ -81,15 +139,21 @@ mod tests {
 
     use super::*;
 
+    fn all() -> impl Iterator<Item = &'static Quantity> {
+        METRICS.iter().chain(&SERIES).chain(&DISTRIBUTIONS).flat_map(|table| table.iter())
+    }
+
     #[test]
     fn a_units_quantity_is_the_longest_that_ends_the_name() {
         for (name, expected) in [
-            ("tcp.goodput", Some("bit/s")),
-            ("a.b.delay.p99", Some("s")),
-            ("core.back.queue.bytes.max", Some("B")),
-            ("tcp.transfer.rtt.samples", Some("1")),
-            ("edge.lane0.srtt", Some("s")),
-            ("run.time", Some("s")),
+            ("tcp.goodput", Some(Unit::BitPerSecond)),
+            ("a.b.delay.p99", Some(Unit::Second)),
+            ("core.back.queue.bytes.max", Some(Unit::Byte)),
+            ("tcp.transfer.rtt.samples", Some(Unit::Count)),
+            ("edge.lane0.srtt", Some(Unit::Second)),
+            ("run.time", Some(Unit::Second)),
+            ("core.drops", Some(Unit::Count)),
+            ("core.drops.ratio", Some(Unit::Ratio)),
             ("goodput", None),
             ("core.goodputs", None),
         ] {
@@ -99,35 +163,36 @@ mod tests {
 
     #[test]
     fn what_ends_alike_has_one_unit() {
-        for quantity in QUANTITIES.iter().chain(SERIES).chain(DISTRIBUTIONS) {
-            assert!(["bit/s", "B", "s", "1"].contains(&quantity.unit), "{quantity:?}");
+        for quantity in all() {
             assert_eq!(unit(&format!("x.{}", quantity.name)), Some(quantity.unit), "{quantity:?}");
         }
     }
 
+    #[test]
+    fn a_name_that_changed_leads_to_one_that_there_is() {
+        for (old, new) in RENAMED {
+            assert_eq!(renamed(&format!("core.back.{old}")), Some(format!("core.back.{new}")));
+            assert!(all().any(|quantity| quantity.name == new), "{new}");
+            assert!(all().all(|quantity| quantity.name != old), "{old}");
+        }
+        assert_eq!(renamed("core.drops"), None);
+    }
+
     /// As docs/metrics.md has it.
-    fn table(of: Subject, from: &[Quantity]) -> String {
-        let mut table = String::from("| quantity | unit | is |\n| --- | --- | --- |\n");
-        for quantity in from.iter().filter(|quantity| quantity.of == of) {
-            let Quantity { name, unit, present, is, .. } = quantity;
+    fn table(quantities: &[Quantity]) -> String {
+        let mut table = String::from("| quantity | unit | meaning |\n| --- | --- | --- |\n");
+        for Quantity { name, unit, present, meaning } in quantities {
             let mark = if *present == Present::Sometimes { " \\*" } else { "" };
-            writeln!(table, "| `{name}`{mark} | {unit} | {is} |").unwrap();
+            writeln!(table, "| `{name}`{mark} | {} | {meaning} |", unit.name()).unwrap();
         }
         table
     }
 
     #[test]
     fn the_page_has_every_quantity_and_no_other() {
-        use Subject::{
-            All, Class, Group, Link, Node, Proxy, Queue, Run, SeriesLane, SeriesUser, Tcp, Trunk, Udp,
-            UdpAlone,
-        };
         let page = include_str!("../../../../docs/metrics.md");
         let mut rows = 0;
-        let metrics = [Group, All, Tcp, Udp, UdpAlone, Link, Queue, Class, Trunk, Proxy, Node, Run];
-        let tables = metrics.map(|of| table(of, QUANTITIES)).into_iter();
-        let series = [Group, SeriesUser, Link, Class, SeriesLane].map(|of| table(of, SERIES));
-        for table in tables.chain(series).chain([table(Tcp, DISTRIBUTIONS)]) {
+        for table in METRICS.iter().chain(&SERIES).chain(&DISTRIBUTIONS).map(|quantities| table(quantities)) {
             assert!(page.contains(&table), "docs/metrics.md is to have\n\n{table}");
             rows += table.lines().count() - 2;
         }

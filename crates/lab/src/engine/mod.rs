@@ -15,8 +15,6 @@ use trunkline_sim::SettingsError;
 use crate::results::Outcome;
 use crate::scenario::Scenario;
 
-pub(crate) use sim::way;
-
 /// What carries out a scenario.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum EngineKind {

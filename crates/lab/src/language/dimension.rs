@@ -2,24 +2,31 @@
 
 use std::fmt;
 
+use crate::catalogue::Unit;
 use crate::quantity;
 
-/// Powers of second, octet and bit; or anything, for 0 and for what has a unit that is not known.
+/// Powers of second, byte and bit; or anything, for 0 and for what has a unit that is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dimension {
     Any,
-    Of { second: i8, octet: i8, bit: i8 },
+    Of { second: i8, byte: i8, bit: i8 },
 }
 
 impl Dimension {
-    pub(super) const NONE: Dimension = Dimension::Of { second: 0, octet: 0, bit: 0 };
-    const SECOND: Dimension = Dimension::Of { second: 1, octet: 0, bit: 0 };
-    const OCTET: Dimension = Dimension::Of { second: 0, octet: 1, bit: 0 };
-    const RATE: Dimension = Dimension::Of { second: -1, octet: 0, bit: 1 };
+    pub(super) const NONE: Dimension = Dimension::Of { second: 0, byte: 0, bit: 0 };
+    const SECOND: Dimension = Dimension::Of { second: 1, byte: 0, bit: 0 };
+    const BYTE: Dimension = Dimension::Of { second: 0, byte: 1, bit: 0 };
+    const RATE: Dimension = Dimension::Of { second: -1, byte: 0, bit: 1 };
 
     /// Of a metric's unit.
-    pub(super) fn of(unit: Option<&str>) -> Self {
-        unit.and_then(of_unit).map_or(Dimension::Any, |(dimension, _)| dimension)
+    pub(super) fn of(unit: Option<Unit>) -> Self {
+        match unit {
+            None => Dimension::Any,
+            Some(Unit::Count | Unit::Ratio) => Dimension::NONE,
+            Some(Unit::Second) => Dimension::SECOND,
+            Some(Unit::Byte) => Dimension::BYTE,
+            Some(Unit::BitPerSecond) => Dimension::RATE,
+        }
     }
 
     /// Of a sum, or of what may be compared; none if the two have nothing to do with each other.
@@ -41,13 +48,11 @@ impl Dimension {
     fn combine(self, other: Dimension, with: fn(i8, i8) -> i8) -> Self {
         match (self, other) {
             (
-                Dimension::Of { second, octet, bit },
-                Dimension::Of { second: second2, octet: octet2, bit: bit2 },
-            ) => Dimension::Of {
-                second: with(second, second2),
-                octet: with(octet, octet2),
-                bit: with(bit, bit2),
-            },
+                Dimension::Of { second, byte, bit },
+                Dimension::Of { second: second2, byte: byte2, bit: bit2 },
+            ) => {
+                Dimension::Of { second: with(second, second2), byte: with(byte, byte2), bit: with(bit, bit2) }
+            }
             _ => Dimension::Any,
         }
     }
@@ -57,7 +62,7 @@ impl Dimension {
         match self {
             Dimension::NONE => Some("1"),
             Dimension::SECOND => Some("s"),
-            Dimension::OCTET => Some("B"),
+            Dimension::BYTE => Some("B"),
             Dimension::RATE => Some("bit/s"),
             _ => None,
         }
@@ -70,8 +75,8 @@ impl fmt::Display for Dimension {
             (_, Some("1")) => f.write_str("no unit"),
             (_, Some(unit)) => write!(f, "the unit {unit}"),
             (Dimension::Any, _) => f.write_str("any unit"),
-            (Dimension::Of { second, octet, bit }, None) => {
-                let powers = [(bit, "bit"), (octet, "B"), (second, "s")];
+            (Dimension::Of { second, byte, bit }, None) => {
+                let powers = [(bit, "bit"), (byte, "B"), (second, "s")];
                 let powers = powers.iter().filter(|(power, _)| **power != 0);
                 let powers: Vec<_> = powers.map(|(power, unit)| format!("{unit}^{power}")).collect();
                 write!(f, "the unit {}", powers.join("·"))
@@ -108,8 +113,8 @@ pub(super) fn of_unit(unit: &str) -> Option<(Dimension, f64)> {
         "Mbit/s" => rate(1e6),
         "Gbit/s" => rate(1e9),
         _ => match unit.strip_suffix("/s") {
-            Some(octets) => rate(8.0 * quantity::bytes_of(octets)?),
-            None => (Dimension::OCTET, quantity::bytes_of(unit)?),
+            Some(bytes) => rate(8.0 * quantity::bytes_of(bytes)?),
+            None => (Dimension::BYTE, quantity::bytes_of(unit)?),
         },
     })
 }

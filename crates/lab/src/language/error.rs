@@ -10,7 +10,7 @@ use thiserror::Error;
 pub struct ConditionError {
     /// The condition.
     pub condition: String,
-    /// Where in it: octets.
+    /// Where in it: bytes.
     pub at: Range<usize>,
     /// What is wrong there.
     pub message: String,

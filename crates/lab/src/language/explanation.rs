@@ -2,20 +2,18 @@
 //! or greater.
 
 use super::Table;
-use super::dimension::Dimension;
 use super::error::Problem;
-use super::evaluation::{Course, Evaluation, Pins, course, same, slack, upward};
-use super::expression::{Arithmetic, Call, Comparison, Expression, Function, Node};
+use super::evaluation::{Course, Evaluation, Pins, course, slack, upward};
+use super::expression::{Comparison, Expression, Function, Node};
 use super::show::{digits, show};
-use super::value::{Interval, combinations};
 
 /// More values than these along an axis are not spelt out.
-const MOST_SPELT: usize = 8;
+const MAX_SPELT: usize = 8;
 
 /// Why a condition that has been checked is true, or is not.
 pub(super) fn explain(root: &Node, table: &Table<'_>) -> Result<String, Problem> {
     let explanation = Explanation { evaluation: Evaluation { table }, table };
-    explanation.of(root, &vec![None; table.axes().len()])
+    explanation.of(root, &explanation.evaluation.none())
 }
 
 struct Explanation<'a> {
@@ -29,26 +27,20 @@ impl Explanation<'_> {
         match &node.expression {
             Expression::And(both) => self.sides(both, pins, /* decided by */ false),
             Expression::Or(both) => self.sides(both, pins, true),
-            Expression::Not(inner) => self.of(inner, pins),
             Expression::Comparison(comparison, both) => {
                 let [left, right] = [self.number(&both[0], pins)?, self.number(&both[1], pins)?];
-                let fact =
-                    if comparison.holds(left.mean, right.mean) { *comparison } else { comparison.opposite() };
-                let equals = |text: String, value: Interval, node: &Node| {
-                    let computed = matches!(node.expression, Expression::Arithmetic(..))
-                        || matches!(&node.expression, Expression::Call(call) if call.function == Function::Ratio);
-                    if computed { format!("{text} = {}", self.quantity(value.mean, node)) } else { text }
+                let side = |value, node: &Node| {
+                    let text = self.show(node, pins, 0)?;
+                    let computed = matches!(node.expression, Expression::Arithmetic(..));
+                    Ok(if computed { format!("{text} = {}", self.quantity(value, node)?) } else { text })
                 };
-                let shown = [self.show(&both[0], pins, 0)?, self.show(&both[1], pins, 0)?];
-                let [left_text, right_text] = shown;
-                let left = equals(left_text, left, &both[0]);
-                Ok(format!("{left} {} {}", fact.symbol(), equals(right_text, right, &both[1])))
+                let symbol = comparison.symbol(comparison.holds(left, right));
+                Ok(format!("{} {symbol} {}", side(left, &both[0])?, side(right, &both[1])?))
             }
-            Expression::Call(call) => match call.function {
-                Function::All | Function::Any => self.quantified(node, call, pins),
-                Function::Increasing | Function::Decreasing => self.course(node, call, pins),
-                _ => self.compared(call, pins),
-            },
+            Expression::Call(function @ (Function::All | Function::Any), arguments) => {
+                self.quantified(*function, &arguments[0])
+            }
+            Expression::Call(function, arguments) => self.course(*function, arguments),
             _ => Ok(String::new()),
         }
     }
@@ -57,7 +49,7 @@ impl Explanation<'_> {
     fn sides(&self, both: &[Node; 2], pins: &Pins, decides: bool) -> Result<String, Problem> {
         let mut deciding = Vec::new();
         for side in both {
-            if self.truth(side, pins)? == decides {
+            if self.evaluation.truth(side, pins)? == decides {
                 deciding.push(side);
             }
         }
@@ -71,27 +63,20 @@ impl Explanation<'_> {
     }
 
     /// Of `all` and `any`: the point that decides, or comes nearest to it.
-    fn quantified(&self, node: &Node, call: &Call, pins: &Pins) -> Result<String, Problem> {
-        let inner = &call.arguments[0];
-        let axis = self.evaluation.axis(node, call)?;
-        let within = Evaluation::within(pins, axis);
-        let shape: Vec<_> =
-            self.evaluation.shape(inner)?.into_iter().filter(|(axis, _)| within[*axis].is_none()).collect();
-        let combinations = combinations(&shape);
+    fn quantified(&self, function: Function, inner: &Node) -> Result<String, Problem> {
+        let shape = self.evaluation.type_of(inner)?.shape;
+        let points = self.evaluation.combinations(&shape, &self.evaluation.none());
+        let count = points.len();
         let mut chosen: Option<(f64, Pins)> = None;
         let mut true_ones = 0;
-        for combination in &combinations {
-            let mut at = within.clone();
-            for (axis, value) in combination {
-                at[*axis] = Some(*value);
-            }
-            let truth = self.truth(inner, &at)?;
+        for at in points {
+            let truth = self.evaluation.truth(inner, &at)?;
             true_ones += usize::from(truth);
             let margin = self.margin(inner, &at)?;
             // True before false, then by how far.
             let rank = if truth { 1e9 + margin } else { margin - 1e9 };
             let better = match &chosen {
-                Some((best, _)) if call.function == Function::All => rank < *best,
+                Some((best, _)) if function == Function::All => rank < *best,
                 Some((best, _)) => rank > *best,
                 None => true,
             };
@@ -101,131 +86,76 @@ impl Explanation<'_> {
         }
         let Some((_, at)) = chosen else { return Ok(String::new()) };
         let text = self.of(inner, &at)?;
-        if combinations.len() < 2 {
+        if count < 2 {
             return Ok(text);
         }
-        let count = combinations.len();
-        let open = at.iter().zip(&within).map(|(pin, outer)| if outer.is_none() { *pin } else { None });
-        let place = self.table.at(open);
-        let how_many = match (call.function, true_ones) {
+        let how_many = match (function, true_ones) {
             (Function::All, all) if all == count => format!("the closest of {count}"),
             (Function::Any, 0) => format!("the closest of {count}"),
             _ => format!("true at {true_ones} of {count}"),
         };
-        Ok(format!("{text}{place} ({how_many})"))
+        Ok(format!("{text}{} ({how_many})", self.table.at(at.into_iter())))
     }
 
     /// Of `increasing` and `decreasing`: the values, or where they go the other way.
-    fn course(&self, node: &Node, call: &Call, pins: &Pins) -> Result<String, Problem> {
-        let (inner, slack) = (&call.arguments[0], slack(call));
-        let axis = self.evaluation.axis(node, call)?;
-        let within = Evaluation::within(pins, axis);
-        let values = self.evaluation.numbers(inner, &within)?.cells;
-        let names = axis.and_then(|axis| self.table.axes().get_index(axis));
-        let Some((name, names)) = names else { return Ok(String::new()) };
-        let shape = self.evaluation.shape(inner)?;
-        let places = shape.iter().find(|(other, _)| Some(*other) == axis).map(|(_, places)| places.clone());
-        let at = |step: usize| {
-            let place = places.as_ref().and_then(|places| places.get(step));
-            place.and_then(|place| names.get(*place)).map_or("", String::as_str)
+    fn course(&self, function: Function, arguments: &[Node]) -> Result<String, Problem> {
+        let inner = &arguments[0];
+        let values = self.evaluation.numbers(inner, &self.evaluation.none())?;
+        let axis = self.evaluation.type_of(inner)?.shape.first().copied();
+        let Some((name, names)) = axis.and_then(|axis| self.table.axes().get_index(axis)) else {
+            return Ok(String::new());
         };
-        let up = call.function == Function::Increasing;
-        let shown = |value: &Interval| self.quantity(value.mean, inner);
+        let shown: Vec<String> =
+            values.iter().map(|value| self.quantity(*value, inner)).collect::<Result<_, _>>()?;
         let from_to = |verb: &str, [from, to]: [usize; 2]| {
-            let [low, high] =
-                [from, to].map(|step| format!("{} ({name}={})", shown(&values[step]), at(step)));
-            format!("{verb} from {low} to {high}")
+            let [low, high] = [from, to].map(|step| format!("{} ({name}={})", shown[step], names[step]));
+            Ok(format!("{verb} from {low} to {high}"))
         };
-        match course(&upward(call.function, &values), slack) {
-            Course::Rises => {}
-            Course::Falls(from, to) => {
-                return Ok(from_to(if up { "falls" } else { "rises" }, [from, to]));
-            }
+        let up = function == Function::Increasing;
+        match course(&upward(function, &values), slack(arguments)) {
+            Course::Rises if shown.len() <= MAX_SPELT => Ok(format!("{} along {name}", shown.join(", "))),
+            Course::Rises => Ok(format!("{} … {} along {name}", shown[0], shown[shown.len() - 1])),
+            Course::Falls(from, to) => from_to(if up { "falls" } else { "rises" }, [from, to]),
             Course::Stays => {
                 let verb = if up { "does not rise" } else { "does not fall" };
-                return Ok(from_to(verb, [0, values.len().saturating_sub(1)]));
+                from_to(verb, [0, values.len().saturating_sub(1)])
             }
         }
-        let spelt: Vec<String> = if values.len() <= MOST_SPELT {
-            values.iter().map(shown).collect()
-        } else {
-            [values.first(), values.last()].into_iter().flatten().map(shown).collect()
-        };
-        let between = if values.len() <= MOST_SPELT { ", " } else { " … " };
-        Ok(format!("{} along {name}", spelt.join(between)))
     }
 
-    /// Of `above` and `same`.
-    fn compared(&self, call: &Call, pins: &Pins) -> Result<String, Problem> {
-        let [left, right] = [&call.arguments[0], &call.arguments[1]];
-        let [a, b] = [self.number(left, pins)?, self.number(right, pins)?];
-        let shown = |value: Interval, node: &Node| {
-            let mean = self.quantity(value.mean, node);
-            let half = value.half();
-            if half > 0.0 { format!("{mean} ± {}", self.quantity(half, node)) } else { mean }
-        };
-        let fact = match call.function {
-            Function::Above if a.low > b.high => "lies above",
-            Function::Above => "does not lie above",
-            _ if same(a, b, slack(call)) => "is the same as",
-            _ => "is not the same as",
-        };
-        Ok(format!("{} {fact} {}", shown(a, left), shown(b, right)))
-    }
-
-    fn truth(&self, node: &Node, pins: &Pins) -> Result<bool, Problem> {
-        Ok(self.evaluation.truths(node, pins)?.cells.iter().all(|truth| *truth))
-    }
-
-    /// A number at pins that leave no axis open.
-    fn number(&self, node: &Node, pins: &Pins) -> Result<Interval, Problem> {
-        let values = self.evaluation.numbers(node, pins)?;
-        values.cells.first().copied().ok_or_else(|| Problem::new(&node.at, "this has no value"))
+    fn number(&self, node: &Node, pins: &Pins) -> Result<f64, Problem> {
+        self.evaluation.number(node, pins)
     }
 
     /// How far something is from turning false, or true: relative, and less than 0 where it is false.
     fn margin(&self, node: &Node, pins: &Pins) -> Result<f64, Problem> {
-        let relative = |above: f64, below: f64| {
-            let scale = above.abs().max(below.abs());
-            let margin = (above - below) / scale;
-            if margin.is_nan() { 0.0 } else { margin }
-        };
         Ok(match &node.expression {
             Expression::And(both) => self.margin(&both[0], pins)?.min(self.margin(&both[1], pins)?),
             Expression::Or(both) => self.margin(&both[0], pins)?.max(self.margin(&both[1], pins)?),
-            Expression::Not(inner) => -self.margin(inner, pins)?,
             Expression::Comparison(comparison, both) => {
-                let [left, right] = [self.number(&both[0], pins)?.mean, self.number(&both[1], pins)?.mean];
-                if let Comparison::Equal | Comparison::NotEqual = comparison {
-                    let apart = relative(left, right).abs();
-                    return Ok(if *comparison == Comparison::Equal { -apart } else { apart });
+                let [left, right] = [self.number(&both[0], pins)?, self.number(&both[1], pins)?];
+                let margin = (left - right) / left.abs().max(right.abs());
+                let margin = if margin.is_nan() { 0.0 } else { margin };
+                match comparison {
+                    Comparison::Equal => -margin.abs(),
+                    Comparison::Greater | Comparison::GreaterOrEqual => margin,
+                    Comparison::Less | Comparison::LessOrEqual => -margin,
                 }
-                if comparison.holds(1.0, 0.0) { relative(left, right) } else { relative(right, left) }
-            }
-            Expression::Call(Call { function: Function::Above, arguments, .. }) => {
-                relative(self.number(&arguments[0], pins)?.low, self.number(&arguments[1], pins)?.high)
-            }
-            Expression::Call(Call { function: Function::Same, arguments, .. }) => {
-                let [a, b] = [self.number(&arguments[0], pins)?.mean, self.number(&arguments[1], pins)?.mean];
-                -relative(a, b).abs()
             }
             _ => 0.0,
         })
     }
 
     /// A value of `node`'s unit.
-    fn quantity(&self, value: f64, node: &Node) -> String {
-        match self.unit(node) {
-            Some(unit) => show(value, unit),
-            None => digits(value),
-        }
+    fn quantity(&self, value: f64, node: &Node) -> Result<String, Problem> {
+        let unit = self.evaluation.type_of(node)?.unit();
+        Ok(unit.map_or_else(|| digits(value), |unit| show(value, unit)))
     }
 
     /// A number at pins, as it came to be.
     fn show(&self, node: &Node, pins: &Pins, binds: u8) -> Result<String, Problem> {
         Ok(match &node.expression {
             Expression::Number { text, .. } => text.split_whitespace().collect::<Vec<_>>().join(" "),
-            Expression::Negative(inner) => format!("−{}", self.show(inner, pins, 3)?),
             Expression::Arithmetic(arithmetic, both) => {
                 let own = arithmetic.binds();
                 let left = self.show(&both[0], pins, own)?;
@@ -233,66 +163,10 @@ impl Explanation<'_> {
                 let text = format!("{left} {} {right}", arithmetic.symbol());
                 if own < binds { format!("({text})") } else { text }
             }
-            Expression::Call(call) if call.function == Function::Ratio => {
-                let [left, right] = [&call.arguments[0], &call.arguments[1]];
-                let text = format!("{} / {}", self.show(left, pins, 2)?, self.show(right, pins, 3)?);
-                if binds > 2 { format!("({text})") } else { text }
+            Expression::Call(function @ (Function::Min | Function::Max | Function::Mean), _) => {
+                format!("{} {}", function.name(), self.quantity(self.number(node, pins)?, node)?)
             }
-            Expression::Call(call) => {
-                let value = self.quantity(self.number(node, pins)?.mean, node);
-                match call.function {
-                    Function::Count => {
-                        let axis = self.evaluation.axis(node, call)?;
-                        let inner = Evaluation::within(pins, axis);
-                        let of = self.evaluation.truths(&call.arguments[0], &inner)?.cells.len();
-                        format!("{value} (of {of})")
-                    }
-                    Function::Min => format!("least {value}"),
-                    Function::Max => format!("greatest {value}"),
-                    Function::Mean => format!("mean {value}"),
-                    _ => value,
-                }
-            }
-            _ => self.quantity(self.number(node, pins)?.mean, node),
+            _ => self.quantity(self.number(node, pins)?, node)?,
         })
-    }
-
-    /// The unit in which a number is shown: shares of packets and time in %.
-    fn unit(&self, node: &Node) -> Option<&'static str> {
-        match &node.expression {
-            Expression::Metric { name, .. } => {
-                let last = name.rsplit('.').next().unwrap_or_default();
-                let share = matches!(last, "percent" | "share" | "utilisation");
-                if share { Some("%") } else { self.table.unit(name) }
-            }
-            Expression::Number { dimension, .. } => dimension.unit(),
-            Expression::Negative(inner) => self.unit(inner),
-            Expression::Arithmetic(Arithmetic::Plus | Arithmetic::Minus, both) => {
-                self.unit(&both[0]).filter(|unit| *unit != "1").or_else(|| self.unit(&both[1]))
-            }
-            Expression::Arithmetic(arithmetic, both) => {
-                let [left, right] = [self.unit(&both[0]), self.unit(&both[1])];
-                // A share of a share, and a part of one.
-                if left == Some("%") && matches!(both[1].expression, Expression::Number { .. }) {
-                    return left;
-                }
-                if right == Some("%")
-                    && *arithmetic == Arithmetic::Times
-                    && matches!(both[0].expression, Expression::Number { .. })
-                {
-                    return right;
-                }
-                let plain = |unit| if unit == Some("%") { Some("1") } else { unit };
-                let [left, right] = [Dimension::of(plain(left)), Dimension::of(plain(right))];
-                let joined =
-                    if *arithmetic == Arithmetic::Times { left.times(right) } else { left.over(right) };
-                joined.unit()
-            }
-            Expression::Call(call) => match call.function {
-                Function::Count | Function::Ratio => Some("1"),
-                _ => self.unit(&call.arguments[0]),
-            },
-            _ => None,
-        }
     }
 }

@@ -23,29 +23,20 @@ pub(super) enum Expression {
         name: String,
         selectors: Vec<Selector>,
     },
-    Negative(Box<Node>),
-    Not(Box<Node>),
     Arithmetic(Arithmetic, Box<[Node; 2]>),
     Comparison(Comparison, Box<[Node; 2]>),
     And(Box<[Node; 2]>),
     Or(Box<[Node; 2]>),
-    Call(Call),
+    Call(Function, Vec<Node>),
 }
 
-/// `[axis=value|value]`.
+/// `[axis=value]`.
 #[derive(Debug, Clone)]
 pub(super) struct Selector {
     pub(super) at: Range<usize>,
     pub(super) axis: String,
-    pub(super) values: Vec<(Range<usize>, String)>,
-}
-
-#[derive(Debug, Clone)]
-pub(super) struct Call {
-    pub(super) function: Function,
-    pub(super) arguments: Vec<Node>,
-    /// The axis along which values are reduced.
-    pub(super) along: Option<(Range<usize>, String)>,
+    pub(super) value: String,
+    pub(super) value_at: Range<usize>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,6 +63,15 @@ impl Arithmetic {
             Arithmetic::Times | Arithmetic::Over => 2,
         }
     }
+
+    pub(super) fn of(self, a: f64, b: f64) -> f64 {
+        match self {
+            Arithmetic::Plus => a + b,
+            Arithmetic::Minus => a - b,
+            Arithmetic::Times => a * b,
+            Arithmetic::Over => a / b,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,29 +81,18 @@ pub(super) enum Comparison {
     Greater,
     GreaterOrEqual,
     Equal,
-    NotEqual,
 }
 
 impl Comparison {
-    pub(super) fn symbol(self) -> &'static str {
-        match self {
-            Comparison::Less => "<",
-            Comparison::LessOrEqual => "≤",
-            Comparison::Greater => ">",
-            Comparison::GreaterOrEqual => "≥",
-            Comparison::Equal => "=",
-            Comparison::NotEqual => "≠",
-        }
-    }
-
-    pub(super) fn opposite(self) -> Self {
-        match self {
-            Comparison::Less => Comparison::GreaterOrEqual,
-            Comparison::LessOrEqual => Comparison::Greater,
-            Comparison::Greater => Comparison::LessOrEqual,
-            Comparison::GreaterOrEqual => Comparison::Less,
-            Comparison::Equal => Comparison::NotEqual,
-            Comparison::NotEqual => Comparison::Equal,
+    /// How it is written where it is true, and where it is false.
+    pub(super) fn symbol(self, holds: bool) -> &'static str {
+        match (self, holds) {
+            (Comparison::Less, true) | (Comparison::GreaterOrEqual, false) => "<",
+            (Comparison::LessOrEqual, true) | (Comparison::Greater, false) => "≤",
+            (Comparison::Greater, true) | (Comparison::LessOrEqual, false) => ">",
+            (Comparison::GreaterOrEqual, true) | (Comparison::Less, false) => "≥",
+            (Comparison::Equal, true) => "=",
+            (Comparison::Equal, false) => "≠",
         }
     }
 
@@ -115,7 +104,6 @@ impl Comparison {
             Comparison::Greater => a > b,
             Comparison::GreaterOrEqual => a >= b,
             Comparison::Equal => a == b,
-            Comparison::NotEqual => a != b,
         }
     }
 }
@@ -125,47 +113,28 @@ impl Comparison {
 pub(super) enum Function {
     All,
     Any,
-    Count,
     Min,
     Max,
     Mean,
     First,
     Last,
     Abs,
-    Ratio,
     Increasing,
     Decreasing,
-    Above,
-    Same,
-}
-
-/// What a call does to the axes of its first argument.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reduces {
-    /// Nothing: it is of one point's values.
-    Nothing,
-    /// All of them, or the one that `along` names.
-    Everything,
-    /// One.
-    One,
 }
 
 impl Function {
-    const EVERY: [(&'static str, Function); 14] = [
+    const EVERY: [(&'static str, Function); 10] = [
         ("all", Function::All),
         ("any", Function::Any),
-        ("count", Function::Count),
         ("min", Function::Min),
         ("max", Function::Max),
         ("mean", Function::Mean),
         ("first", Function::First),
         ("last", Function::Last),
         ("abs", Function::Abs),
-        ("ratio", Function::Ratio),
         ("increasing", Function::Increasing),
         ("decreasing", Function::Decreasing),
-        ("above", Function::Above),
-        ("same", Function::Same),
     ];
 
     pub(super) fn named(name: &str) -> Option<Self> {
@@ -180,30 +149,26 @@ impl Function {
         Self::EVERY.map(|(name, _)| name).join(", ")
     }
 
-    /// How many arguments it takes, least and most.
+    /// How many arguments it takes, at least and at most.
     pub(super) fn arity(self) -> (usize, usize) {
         match self {
-            Function::All
-            | Function::Any
-            | Function::Count
-            | Function::First
-            | Function::Last
-            | Function::Abs => (1, 1),
+            Function::All | Function::Any | Function::First | Function::Last | Function::Abs => (1, 1),
             Function::Min | Function::Max | Function::Mean => (1, 32),
             Function::Increasing | Function::Decreasing => (1, 2),
-            Function::Ratio | Function::Above => (2, 2),
-            Function::Same => (2, 3),
         }
     }
-}
 
-impl Call {
-    pub(super) fn reduces(&self) -> Reduces {
-        match self.function {
-            Function::Abs | Function::Ratio | Function::Above | Function::Same => Reduces::Nothing,
-            Function::Min | Function::Max | Function::Mean if self.arguments.len() > 1 => Reduces::Nothing,
-            Function::First | Function::Last | Function::Increasing | Function::Decreasing => Reduces::One,
-            _ => Reduces::Everything,
+    /// Whether it makes one value of all, or works value by value.
+    pub(super) fn reduces(self, arguments: &[Node]) -> bool {
+        match self {
+            Function::Abs => false,
+            Function::Min | Function::Max | Function::Mean => arguments.len() == 1,
+            _ => true,
         }
+    }
+
+    /// Whether its values must lie along exactly one axis.
+    pub(super) fn is_along_one_axis(self) -> bool {
+        matches!(self, Function::First | Function::Last | Function::Increasing | Function::Decreasing)
     }
 }

@@ -1,9 +1,7 @@
 //! Conditions of claims: what they may say, what they mean over the points of a sweep, and how they came out, with numbers.
 //!
 //! A metric is a number at one point and, where its selectors leave axes open, a value for each of their combinations. Operations
-//! pair values by the axes that are left, all and any reduce them. Every number carries the 95 % interval of its mean through
-//! arithmetic, by interval arithmetic: too wide rather than too narrow, since it knows nothing of what two numbers have in
-//! common. docs/experiments.md describes the language to those who write it.
+//! pair values by the axes that are open; functions reduce them. docs/conditions.md describes the language to those who write it.
 //!
 //! ```text
 //!  text ──▶ parser ──▶ expression ──▶ typing: axes, units, names ──▶ evaluation ──▶ explanation
@@ -22,7 +20,6 @@ mod table;
 mod tests;
 mod token;
 mod typing;
-mod value;
 
 use indexmap::IndexMap;
 
@@ -32,13 +29,15 @@ pub use error::ConditionError;
 pub use show::{show, spread};
 pub use table::Table;
 
+use crate::catalogue::Unit;
+use evaluation::Evaluation;
 use expression::Node;
 
 /// The axes of a sweep in the file's order, and what their values are called.
 pub type Axes = IndexMap<String, Vec<String>>;
 
 /// What is known of metrics: the unit of one that an experiment has (none if it is not known), or why it has none of that name.
-pub type Metrics<'a> = dyn Fn(&str) -> Result<Option<&'static str>, String> + 'a;
+pub type Metrics<'a> = dyn Fn(&str) -> Result<Option<Unit>, String> + 'a;
 
 /// A condition that has been read.
 #[derive(Debug, Clone)]
@@ -57,7 +56,7 @@ pub struct Answer {
 }
 
 impl Condition {
-    /// Reads a condition; what it speaks of is not looked at.
+    /// Reads a condition; its names are not checked.
     pub fn parse(text: &str) -> Result<Self, ConditionError> {
         let root = parser::parse(text).map_err(|problem| problem.within(text))?;
         Ok(Condition { text: text.to_owned(), root })
@@ -68,11 +67,11 @@ impl Condition {
         typing::check(&self.root, axes, metrics).map_err(|problem| problem.within(&self.text))
     }
 
-    /// How it comes out. An error if it means nothing for these results, or speaks of a metric that has no value in them.
+    /// How it comes out. An error if it means nothing for these results, or if a metric has no value in them.
     pub fn judge(&self, results: &Table<'_>) -> Result<Answer, ConditionError> {
         let judge = || {
             typing::check(&self.root, results.axes(), &|metric| Ok(results.unit(metric)))?;
-            let holds = evaluation::truth(&self.root, results)?;
+            let holds = Evaluation { table: results }.truth(&self.root, &vec![None; results.axes().len()])?;
             let facts = std::iter::once(explanation::explain(&self.root, results)?);
             let facts: Vec<String> = facts.chain(part::parts(&self.root, results)?).collect();
             Ok(Answer { holds, explanation: facts.join("; ") })

@@ -3,19 +3,19 @@
 use std::ops::Range;
 
 use super::error::Problem;
-use super::expression::{Arithmetic, Call, Comparison, Expression, Function, Node, Selector};
+use super::expression::{Arithmetic, Comparison, Expression, Function, Node, Selector};
 use super::token::{Token, token};
 
-/// Parentheses, functions and signs within each other.
-const MOST_NESTED: u32 = 64;
-/// Octets of a condition.
-const LONGEST: usize = 10_000;
+/// Parentheses and functions within each other.
+const MAX_NESTED: u32 = 64;
+/// Bytes of a condition.
+const MAX_BYTES: usize = 10_000;
 
 pub(super) fn parse(text: &str) -> Result<Node, Problem> {
-    if text.len() > LONGEST {
+    if text.len() > MAX_BYTES {
         return Err(Problem::new(
             &(0..0),
-            format!("a condition has {LONGEST} octets at the most, not {}", text.len()),
+            format!("a condition has {MAX_BYTES} bytes at the most, not {}", text.len()),
         ));
     }
     let mut parser = Parser { text, token: Token::End, at: 0..0, end: 0, nested: 0 };
@@ -47,13 +47,13 @@ enum Operator {
 }
 
 impl Operator {
-    /// How strongly it binds. `not` binds with 3, a sign with 7.
+    /// How strongly it binds.
     fn binds(self) -> u8 {
         match self {
             Operator::Or => 1,
             Operator::And => 2,
-            Operator::Comparison(_) => 4,
-            Operator::Arithmetic(arithmetic) => 4 + arithmetic.binds(),
+            Operator::Comparison(_) => 3,
+            Operator::Arithmetic(arithmetic) => 3 + arithmetic.binds(),
         }
     }
 
@@ -66,7 +66,6 @@ impl Operator {
             Token::Symbol(">") => Operator::Comparison(Comparison::Greater),
             Token::Symbol(">=") => Operator::Comparison(Comparison::GreaterOrEqual),
             Token::Symbol("==") => Operator::Comparison(Comparison::Equal),
-            Token::Symbol("!=") => Operator::Comparison(Comparison::NotEqual),
             Token::Symbol("+") => Operator::Arithmetic(Arithmetic::Plus),
             Token::Symbol("-") => Operator::Arithmetic(Arithmetic::Minus),
             Token::Symbol("*") => Operator::Arithmetic(Arithmetic::Times),
@@ -101,7 +100,7 @@ impl Parser<'_> {
             _ => format!("{:?} stands", &self.text[self.at.clone()]),
         };
         let hint = match self.token {
-            Token::Symbol("=") => " (to compare: ==, or same(a, b) for what cannot be told apart)",
+            Token::Symbol("=") => " (to compare: ==)",
             _ => "",
         };
         Problem::new(&self.at, format!("{found} where {expected} was expected{hint}"))
@@ -114,40 +113,23 @@ impl Parser<'_> {
         Err(self.unexpected(&format!("{symbol:?}")))
     }
 
-    fn is_name(&self, name: &str) -> bool {
-        matches!(&self.token, Token::Name(other) if other == name)
-    }
-
-    /// What binds at least as strongly as `least`.
-    fn expression(&mut self, least: u8) -> Result<Node, Problem> {
+    /// Operators that bind at least as strongly as `min`.
+    fn expression(&mut self, min: u8) -> Result<Node, Problem> {
         self.nested += 1;
-        if self.nested > MOST_NESTED {
-            return Err(Problem::new(&self.at, format!("more than {MOST_NESTED} levels of nesting")));
+        if self.nested > MAX_NESTED {
+            return Err(Problem::new(&self.at, format!("more than {MAX_NESTED} levels of nesting")));
         }
         let mut left = self.operand()?;
-        while let Some(operator) = Operator::of(&self.token).filter(|operator| operator.binds() >= least) {
+        while let Some(operator) = Operator::of(&self.token).filter(|operator| operator.binds() >= min) {
+            if let (Operator::Comparison(_), Expression::Comparison(..)) = (operator, &left.expression) {
+                let why = "a comparison has two sides: write a < b and b < c, not a < b < c";
+                return Err(Problem::new(&self.at, why));
+            }
             self.advance()?;
-            let right = self.expression(operator.binds() + 1)?;
-            left = match operator {
-                Operator::Comparison(_) => self.chain(operator, left, right)?,
-                _ => operator.join(left, right),
-            };
+            left = operator.join(left, self.expression(operator.binds() + 1)?);
         }
         self.nested -= 1;
         Ok(left)
-    }
-
-    /// `1 < a < 2` is `1 < a and a < 2`.
-    fn chain(&mut self, first: Operator, left: Node, right: Node) -> Result<Node, Problem> {
-        let mut before = right.clone();
-        let mut whole = first.join(left, right);
-        while let Some(operator @ Operator::Comparison(_)) = Operator::of(&self.token) {
-            self.advance()?;
-            let next = self.expression(operator.binds() + 1)?;
-            whole = Operator::And.join(whole, operator.join(before, next.clone()));
-            before = next;
-        }
-        Ok(whole)
     }
 
     fn operand(&mut self) -> Result<Node, Problem> {
@@ -164,15 +146,7 @@ impl Parser<'_> {
                 self.expect(")")?;
                 inner.expression
             }
-            Token::Symbol("-") => {
-                self.advance()?;
-                Expression::Negative(Box::new(self.expression(7)?))
-            }
-            Token::Name(name) if name == "not" => {
-                self.advance()?;
-                Expression::Not(Box::new(self.expression(3)?))
-            }
-            Token::Name(name) if matches!(name.as_str(), "and" | "or" | "along") => {
+            Token::Name(name) if matches!(name.as_str(), "and" | "or") => {
                 return Err(self.unexpected("a metric or a number"));
             }
             Token::Name(name) => {
@@ -197,31 +171,22 @@ impl Parser<'_> {
         };
         self.advance()?;
         let mut arguments = vec![self.expression(0)?];
-        let mut along = None;
-        if self.is_name("along") {
-            self.advance()?;
-            let (Token::Name(axis) | Token::Quoted(axis)) = self.token.clone() else {
-                return Err(self.unexpected("the name of an axis"));
-            };
-            along = Some((self.at.clone(), axis));
-            self.advance()?;
-        }
         while self.token == Token::Symbol(",") {
             self.advance()?;
             arguments.push(self.expression(0)?);
         }
         self.expect(")")?;
-        let (least, most) = function.arity();
-        if !(least..=most).contains(&arguments.len()) {
-            let allowed = match most - least {
-                0 => format!("{least} argument(s)"),
-                1 => format!("{least} or {most} arguments"),
-                _ => format!("{least} to {most} arguments"),
+        let (min, max) = function.arity();
+        if !(min..=max).contains(&arguments.len()) {
+            let allowed = match max - min {
+                0 => format!("{min} argument(s)"),
+                1 => format!("{min} or {max} arguments"),
+                _ => format!("{min} to {max} arguments"),
             };
             let message = format!("{name} takes {allowed}, not {}", arguments.len());
             return Err(Problem::new(at, message));
         }
-        Ok(Expression::Call(Call { function, arguments, along }))
+        Ok(Expression::Call(function, arguments))
     }
 
     /// Behind a metric's name.
@@ -244,46 +209,30 @@ impl Parser<'_> {
         Ok(Expression::Metric { name, selectors })
     }
 
-    /// `axis=value|value` from `start` on, and where the comma or bracket behind it is.
+    /// `axis=value` from `start` on, and where the comma or bracket behind it is.
     fn selector(&self, start: usize) -> Result<(Selector, usize), Problem> {
-        let wrong = |at: Range<usize>| {
-            Problem::new(
-                &at,
-                "a selector is [axis=value], with | between several values, and quotes if need be",
-            )
-        };
-        let (axis, at) = match token(self.text, start)? {
-            (Token::Name(axis) | Token::Quoted(axis), at) => (axis, at),
-            // An axis may be called 5x.
-            (_, at) => return Err(wrong(at)),
+        let wrong =
+            |at: Range<usize>| Problem::new(&at, "a selector is [axis=value], with quotes if need be");
+        let (Token::Name(axis) | Token::Quoted(axis), at) = token(self.text, start)? else {
+            return Err(wrong(token(self.text, start)?.1));
         };
         let (equals, equals_at) = token(self.text, at.end)?;
         if equals != Token::Symbol("=") {
             return Err(wrong(equals_at));
         }
-        let (mut values, mut end) = (Vec::new(), equals_at.end);
-        loop {
-            let (value, value_at) = match token(self.text, end)? {
-                (Token::Quoted(value), at) => (value, at),
-                (_, at) => {
-                    let rest = &self.text[at.start..];
-                    let Some(len) = rest.find(['|', ',', ']']) else { return Err(wrong(at)) };
-                    let value = rest[..len].trim();
-                    (value.to_owned(), at.start..at.start + value.len())
-                }
-            };
-            if value.is_empty() {
-                return Err(wrong(value_at));
+        let (value, value_at) = match token(self.text, equals_at.end)? {
+            (Token::Quoted(value), at) => (value, at),
+            (_, at) => {
+                let rest = &self.text[at.start..];
+                let Some(len) = rest.find([',', ']']) else { return Err(wrong(at)) };
+                let value = rest[..len].trim();
+                (value.to_owned(), at.start..at.start + value.len())
             }
-            end = value_at.end;
-            values.push((value_at, value));
-            match token(self.text, end)? {
-                (Token::Symbol("|"), at) => end = at.end,
-                (Token::Symbol("," | "]"), next) => {
-                    return Ok((Selector { at, axis, values }, next.start));
-                }
-                (_, at) => return Err(wrong(at)),
-            }
+        };
+        match token(self.text, value_at.end)? {
+            _ if value.is_empty() => Err(wrong(value_at)),
+            (Token::Symbol("," | "]"), next) => Ok((Selector { at, axis, value, value_at }, next.start)),
+            (_, at) => Err(wrong(at)),
         }
     }
 }

@@ -3,6 +3,7 @@
 use indexmap::IndexMap;
 
 use super::{Axes, Metrics};
+use crate::catalogue::Unit;
 use crate::results::{Estimate, Point, PointResult};
 
 /// Metrics of every point of a sweep.
@@ -44,7 +45,7 @@ impl<'a> Table<'a> {
         &self.axes
     }
 
-    pub(super) fn unit(&self, metric: &str) -> Option<&'static str> {
+    pub(super) fn unit(&self, metric: &str) -> Option<Unit> {
         (self.units)(metric).ok().flatten()
     }
 

@@ -17,7 +17,7 @@ fn results() -> Vec<PointResult> {
             };
             let metrics = [
                 ("web.delay.mean", estimate(load * factor, 0.2)),
-                ("core.drops.percent", estimate(load * factor / 100.0, 0.0)),
+                ("core.drops.ratio", estimate(load * factor / 100.0, 0.0)),
                 ("core.drops", estimate(load * 100.0 - 200.0, 0.0)),
                 ("core.offered.packets", estimate(1000.0, 0.0)),
                 ("all.goodput", estimate(1e6, 1e5)),
@@ -41,11 +41,12 @@ fn results() -> Vec<PointResult> {
     results
 }
 
-fn unit(metric: &str) -> Result<Option<&'static str>, String> {
+fn unit(metric: &str) -> Result<Option<Unit>, String> {
     match metric.split_once('.') {
-        Some(("web", "delay.mean")) => Ok(Some("s")),
-        Some(("core", "drops.percent" | "drops" | "offered.packets")) => Ok(Some("1")),
-        Some((_, "goodput")) => Ok(Some("bit/s")),
+        Some(("web", "delay.mean")) => Ok(Some(Unit::Second)),
+        Some(("core", "drops.ratio")) => Ok(Some(Unit::Ratio)),
+        Some(("core", "drops" | "offered.packets")) => Ok(Some(Unit::Count)),
+        Some((_, "goodput")) => Ok(Some(Unit::BitPerSecond)),
         Some(("core", "secret")) => Ok(None),
         _ => Err(format!("there is no metric {metric}")),
     }
@@ -72,22 +73,16 @@ fn conditions_are_what_they_say() {
         ("web.delay.mean[trunk=with, flows=1] <= 500 ms", true),
         ("all(web.delay.mean[trunk=with] < 0.8 * web.delay.mean[trunk=without])", true),
         ("all(web.delay.mean[trunk=with] < 0.4 * web.delay.mean[trunk=without])", false),
-        ("any(web.delay.mean > 8 s) and not any(web.delay.mean > 9 s)", true),
-        ("count(web.delay.mean > 1 s) >= 3", true),
-        ("count(web.delay.mean > 1 s) > 3", false),
-        ("all(count(web.delay.mean > 1 s along flows) >= 1)", true),
-        ("count(web.delay.mean[trunk=without] > 1 s) / 3 > 0.6", true),
+        ("any(web.delay.mean > 8 s)", true),
+        ("any(web.delay.mean > 9 s)", false),
         ("min(web.delay.mean) <= 0.5 s and max(web.delay.mean) >= 9 s", true),
         ("mean(web.delay.mean[trunk=with]) <= 2 s", true),
         ("mean(web.delay.mean[trunk=with]) < 2 s", false),
         ("first(web.delay.mean[trunk=with]) < last(web.delay.mean[trunk=with])", true),
-        ("all(first(web.delay.mean along flows) < 2 s)", true),
+        ("first(web.delay.mean[trunk=without]) < 2 s", true),
         ("increasing(web.delay.mean[trunk=with])", true),
         ("decreasing(web.delay.mean[trunk=with])", false),
-        ("all(decreasing(web.delay.mean along trunk))", false),
-        ("all(increasing(web.delay.mean along trunk))", true),
-        ("decreasing(-web.delay.mean[trunk=with])", true),
-        ("increasing(web.delay.mean[flows=10|1, trunk=with])", true),
+        ("decreasing(10 s - web.delay.mean[trunk=with])", true),
         // What is flat rises no more than it falls, whatever the slack.
         ("increasing(core.drops[trunk=with] * 0 + core.offered.packets[trunk=with])", false),
         ("decreasing(core.offered.packets[trunk=with], 50 %)", false),
@@ -97,34 +92,21 @@ fn conditions_are_what_they_say() {
         ("increasing(abs(web.delay.mean[trunk=with] - 2 s), 33 %)", false),
         ("decreasing(3 s - abs(web.delay.mean[trunk=with] - 2 s), 34 %)", true),
         ("decreasing(3 s - abs(web.delay.mean[trunk=with] - 2 s), 33 %)", false),
-        ("above(web.delay.mean[trunk=without, flows=1], web.delay.mean[trunk=with, flows=1])", true),
-        ("above(web.delay.mean[trunk=without, flows=1], 1.3 * web.delay.mean[trunk=with, flows=1])", false),
-        ("same(web.delay.mean[trunk=without, flows=1], 1.3 * web.delay.mean[trunk=with, flows=1])", true),
-        ("same(web.delay.mean[trunk=without, flows=10], web.delay.mean[trunk=with, flows=10])", false),
-        ("same(core.drops.percent[trunk=with, flows=1], 0.5 %)", true),
-        ("same(100 * core.drops.percent[trunk=with, flows=1], 52 %)", true),
-        ("same(100 * core.drops.percent[trunk=with, flows=1], 56 %)", false),
-        ("same(100 * core.drops.percent[trunk=with, flows=1], 56 %, 20 %)", true),
-        ("ratio(web.delay.mean[trunk=without, flows=1], web.delay.mean[trunk=with, flows=1]) >= 2", true),
+        ("web.delay.mean[trunk=without, flows=1] / web.delay.mean[trunk=with, flows=1] >= 2", true),
         ("abs(web.delay.mean[trunk=with, flows=1] - 1 s) < 0.6 s", true),
-        ("1.9 < web.delay.mean[trunk=without, flows=1] / web.delay.mean[trunk=with, flows=1] < 2.1", true),
-        ("2.1 < web.delay.mean[trunk=without, flows=1] / web.delay.mean[trunk=with, flows=1] < 3", false),
         ("core.drops[trunk=with, flows=1] / 0 < 0", true),
         ("\"5x-b.goodput\"[flows=1, trunk=with] >= 2 Mbit/s", true),
         ("all(all.goodput > 100 KB/s)", true),
         ("web.delay.mean[trunk=\"with\", flows=\"100 or so\"] > 4 s", true),
         ("web.delay.mean[trunk = with, flows = 100 or so] > 4 s", true),
-        ("1 + 2 * 3 - 4 / 2 >= 5 and 1 + 2 * 3 - 4 / 2 <= 5 and -(1 + 2) * 2 <= -6", true),
+        ("1 + 2 * 3 - 4 / 2 == 5 and (1 + 2) * 2 == 6", true),
         ("2 - 1 - 1 <= 0 and 8 / 2 / 2 <= 2", true),
         ("1 < 0 and 1 < 0 or 0 < 1", true),
-        ("not 1 < 0", true),
-        (
-            "min(3 s, web.delay.mean[trunk=with, flows=1], 2 s) == 500 ms and max(1, 2) != 1 and mean(1, 2, 6) == 3",
-            true,
-        ),
+        ("min(3 s, web.delay.mean[trunk=with, flows=1], 2 s) == 500 ms and mean(1, 2, 6) == 3", true),
+        ("max(1, 2) == 1", false),
         ("all(max(web.delay.mean[trunk=with], 2 s, web.delay.mean[trunk=without]) >= 2 s)", true),
         ("all(max(web.delay.mean[trunk=with], 2 s) == 2 s)", false),
-        ("core.drops[trunk=with, flows=1] == -100", true),
+        ("core.drops[trunk=with, flows=1] == 0 - 100", true),
         ("all(web.delay.mean <= max(web.delay.mean))", true),
     ] {
         assert_eq!(explanation(text).0, holds, "{text}");
@@ -140,7 +122,7 @@ fn what_means_nothing_is_refused_with_its_place() {
         ("(1 < 2", "", "the condition ends where \")\" was expected"),
         ("1 = 2", "=", "to compare: =="),
         ("1 < 2 § 3", "§", "means nothing here; allowed:"),
-        ("median(1) < 2", "median", "there is no function median; allowed: all, any, count"),
+        ("median(1) < 2", "median", "there is no function median; allowed: all, any, min"),
         (
             "all(max(web.delay.mean, web.delay.mean[trunk=with]) > 1 s)",
             "max(web.delay.mean, web.delay.mean[trunk=with])",
@@ -169,24 +151,28 @@ fn what_means_nothing_is_refused_with_its_place() {
             "web.delay.mean < web.delay.mean[trunk=with]",
             "for each of trunk (2 values) × flows (3 values), the right side for each of flows (3 values): these cannot be paired",
         ),
+        ("web.delay.mean[trunk=with, flows=1|10] < 1 s", "1|10", "flows is never \"1|10\"; allowed: 1, 10"),
+        ("1 < 2 < 3", "<", "a comparison has two sides: write a < b and b < c"),
+        ("1 != 2", "!", "means nothing here; allowed:"),
+        ("not (1 < 2)", "not", "there is no function not; allowed: all"),
+        ("-1 < 2", "-", "stands where a metric, a number or a function was expected"),
+        ("same(1, 2)", "same", "there is no function same; allowed: all"),
         (
-            "all(web.delay.mean[trunk=with, flows=1|10] < web.delay.mean[trunk=without])",
-            "web.delay.mean[trunk=with, flows=1|10] < web.delay.mean[trunk=without]",
-            "cannot be paired",
+            "increasing(web.delay.mean)",
+            "increasing(web.delay.mean)",
+            "increasing goes along one axis, and trunk (2 values) × flows (3 values) are open: leave one open",
         ),
-        ("increasing(web.delay.mean)", "increasing(web.delay.mean)", "say which, increasing(… along flows)"),
         (
-            "increasing(web.delay.mean[trunk=with] along trunk)",
-            "trunk",
-            "trunk is not open here; open are: flows (3 values)",
+            "increasing(web.delay.mean[trunk=with] along flows)",
+            "along",
+            "\"along\" stands where \")\" was expected",
         ),
         (
             "increasing(web.delay.mean[trunk=with, flows=1])",
             "increasing(web.delay.mean[trunk=with, flows=1])",
             "needs values along an axis",
         ),
-        ("increasing(web.delay.mean[trunk=with], 1 s)", "1 s", "slack is a share"),
-        ("all(abs(web.delay.mean along flows) < 1 s)", "flows", "abs does not go along an axis"),
+        ("increasing(web.delay.mean[trunk=with], 1 s)", "1 s", "slack is a ratio"),
         (
             "all(web.delay.mean < 1 Mbit/s)",
             "web.delay.mean < 1 Mbit/s",
@@ -234,7 +220,7 @@ fn what_means_nothing_is_refused_with_its_place() {
     }
     let deep = format!("{}1 < 2{}", "(".repeat(10_000), ")".repeat(10_000));
     assert!(judge(&deep).is_err());
-    assert!(judge(&format!("{}1 < 2", "not ".repeat(2000))).is_err());
+    assert!(judge(&format!("{}1 s{} < 2 s", "abs(".repeat(2000), ")".repeat(2000))).is_err());
 }
 
 #[test]
@@ -271,22 +257,13 @@ fn explanations_have_the_numbers_and_the_point_that_decides() {
             false,
             "does not rise from 1000 (flows=1) to 1000 (flows=100 or so)",
         ),
-        (
-            "all(increasing(core.drops.percent along trunk))",
-            true,
-            "0.5 %, 1 % along trunk at flows=1 (the closest of 3)",
-        ),
-        ("count(web.delay.mean > 1 s) > 3", false, "3 (of 6) ≤ 3"),
-        (
-            "above(web.delay.mean[trunk=without, flows=1], 1.3 * web.delay.mean[trunk=with, flows=1])",
-            false,
-            "1 s ± 200 ms does not lie above 650 ms ± 260 ms",
-        ),
+        ("increasing(core.drops.ratio[flows=1])", true, "0.5 %, 1 % along trunk"),
+        ("max(web.delay.mean) < 5 s", false, "max 9 s ≥ 5 s"),
         ("1 < 2 and 2 < 1", false, "2 ≥ 1"),
         ("1 < 2 or 2 < 1", true, "1 < 2"),
         ("1 < 2 and 3 < 4", true, "1 < 2; 3 < 4"),
         (
-            "core.drops.percent[trunk=with, flows=1] * 100 > 2 * core.drops.percent[trunk=without, flows=1]",
+            "core.drops.ratio[trunk=with, flows=1] * 100 > 2 * core.drops.ratio[trunk=without, flows=1]",
             true,
             "0.5 % × 100 = 50 % > 2 × 1 % = 2 %",
         ),
@@ -318,44 +295,15 @@ fn a_slack_is_of_the_greatest_so_far_and_does_not_add_up() {
     }
 }
 
-/// The same results of so few runs, or of such that do not differ, that nothing has an interval.
-fn judge_without_intervals(text: &str) -> Result<Answer, ConditionError> {
-    let mut results = results();
-    for estimate in results.iter_mut().flat_map(|result| result.metrics.values_mut()) {
-        estimate.ci95 = None;
-    }
-    let table = Table::new(results.iter().map(|result| &result.point), &results, &unit);
-    Condition::parse(text)?.judge(&table)
-}
-
-#[test]
-fn without_intervals_nothing_is_above_and_nothing_the_same() {
-    let [one, other] = ["web.delay.mean[trunk=without, flows=1]", "web.delay.mean[trunk=with, flows=1]"];
-    for text in [
-        format!("above({one}, {other})"),
-        format!("same({one}, {one})"),
-        format!("same(-2 * abs({one}) / 3 + {other}, {other})"),
-        format!("above({one}, 1 ms)"),
-        format!("all(above(web.delay.mean[trunk=without], {other}))"),
-    ] {
-        let error = judge_without_intervals(&text).expect_err(&text);
-        assert!(error.message.contains("compares intervals, and there is none of a single run"), "{error}");
-    }
-    assert!(judge_without_intervals(&format!("{one} > {other}")).unwrap().holds, "means are means");
-    assert!(judge_without_intervals("above(2, 1) and same(1, 1)").unwrap().holds, "numbers are exact");
-}
-
 #[test]
 fn along_a_single_value_nothing_rises_or_falls() {
     let results: Vec<_> = results().into_iter().filter(|result| result.point["flows"] == "1").collect();
     let table = Table::new(results.iter().map(|result| &result.point), &results, &unit);
-    for text in ["increasing(web.delay.mean[trunk=with])", "all(decreasing(web.delay.mean along flows))"] {
+    for text in ["increasing(web.delay.mean[trunk=with])", "decreasing(web.delay.mean[trunk=without])"] {
         let error = Condition::parse(text).unwrap().judge(&table).expect_err(text);
         assert_eq!(error.message, "there is one value along flows only");
     }
-    assert!(
-        Condition::parse("all(increasing(web.delay.mean along trunk))").unwrap().judge(&table).unwrap().holds
-    );
+    assert!(Condition::parse("increasing(web.delay.mean[flows=1])").unwrap().judge(&table).unwrap().holds);
 }
 
 #[test]
@@ -404,7 +352,7 @@ fn whatever_is_written_is_answered_without_a_panic() {
         "all(",
         "web.delay.mean",
         "[trunk=with]",
-        "[flows=1|10",
+        "[flows=1",
         "]",
         ")",
         "<",
@@ -415,9 +363,9 @@ fn whatever_is_written_is_answered_without_a_panic() {
         "/",
         "-",
         "and",
-        "not",
+        "or",
         "increasing(",
-        " along ",
+        "max(",
         "flows",
         ",",
         "5 %",
@@ -426,10 +374,10 @@ fn whatever_is_written_is_answered_without_a_panic() {
         "1e",
         ".",
         "core.drops",
-        "same(",
+        "abs(",
         "\n",
         "=",
-        "|",
+        "mean(",
     ];
     let mut rng = trunkline_units::Rng::new(11, "conditions");
     let mut answered = 0;

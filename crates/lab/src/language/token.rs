@@ -20,8 +20,7 @@ pub(super) enum Token {
 }
 
 /// Longest first.
-const SYMBOLS: [&str; 16] =
-    ["<=", ">=", "==", "!=", "<", ">", "=", "|", "+", "-", "*", "/", "(", ")", "[", "]"];
+const SYMBOLS: [&str; 15] = ["<=", ">=", "==", "<", ">", "=", ",", "+", "-", "*", "/", "(", ")", "[", "]"];
 
 fn is_name(character: char) -> bool {
     character.is_ascii_alphanumeric() || "_-.".contains(character)
@@ -47,15 +46,12 @@ pub(super) fn token(text: &str, from: usize) -> Result<(Token, Range<usize>), Pr
         let name = rest[..len].trim_end_matches(['.', '-']);
         return Ok((Token::Name(name.to_owned()), start..start + name.len()));
     }
-    if first == ',' {
-        return Ok((Token::Symbol(","), start..start + 1));
-    }
     match SYMBOLS.iter().find(|symbol| rest.starts_with(**symbol)) {
         Some(symbol) => Ok((Token::Symbol(symbol), start..start + symbol.len())),
         None => Err(Problem::new(
             &(start..start + first.len_utf8()),
             format!(
-                "{first:?} means nothing here; allowed: metrics, numbers with units, + - * / < <= > >= == != and or not ( )"
+                "{first:?} means nothing here; allowed: metrics, numbers with units, + - * / < <= > >= == and or ( )"
             ),
         )),
     }

@@ -8,7 +8,7 @@ use toml::Value;
 
 use super::sweep;
 use super::{Asked, Finding, keys};
-use crate::catalogue::{Known, UnknownName};
+use crate::catalogue::{Known, Unit, UnknownName};
 use crate::experiment::{Claim, Figure, FigureKind, Published, Row, Table};
 use crate::language::{self, Axes};
 use trunkline_schema::{At, Findings};
@@ -81,19 +81,14 @@ impl Ask<'_> {
         }
     }
 
-    fn unit_of(&self, metric: &str) -> Result<Option<&'static str>, String> {
+    fn unit_of(&self, metric: &str) -> Result<Option<Unit>, String> {
         let known = self.known.map(|known| known.metric(metric)).transpose();
         known.map(|quantity| quantity.map(|quantity| quantity.unit)).map_err(|error| error.to_string())
     }
 
     fn name<T>(&self, at: &At<'_>, find: impl Fn(&Known) -> Result<T, UnknownName>) {
-        if let Some(Err(UnknownName { name, near })) = self.known.map(find) {
-            let meant = if near.is_empty() {
-                String::new()
-            } else {
-                format!(", did you mean {}?", near.join(" or "))
-            };
-            at.report(format!("nothing here measures {name:?}{meant}"), "names as docs/metrics.md has them");
+        if let Some(Err(unknown)) = self.known.map(find) {
+            at.report(unknown.to_string(), "names as docs/metrics.md has them");
         }
     }
 

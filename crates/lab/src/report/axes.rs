@@ -2,7 +2,8 @@
 
 use indexmap::{IndexMap, IndexSet};
 
-use super::unit::{Base, Unit};
+use super::unit::DisplayUnit;
+use crate::catalogue::Unit;
 use crate::experiment::Experiment;
 use crate::results::{Point, PointResult};
 use crate::swept::{self, Kind, Number};
@@ -92,17 +93,17 @@ pub(super) fn groups<'a>(results: &[&'a PointResult], axes: &[String]) -> Vec<(P
 }
 
 /// Where the values of an axis lie, if all of them are numbers of one kind: in the unit that its label names, or one that fits; and that.
-pub(super) fn positions(values: &[String], label: &str) -> Option<(Vec<f64>, Unit)> {
+pub(super) fn positions(values: &[String], label: &str) -> Option<(Vec<f64>, DisplayUnit)> {
     let (kind, numbers) = swept::numbers(values.iter().map(String::as_str))?;
     let base = match kind {
         Kind::Plain => None,
-        Kind::Time => Some(Base::Seconds),
-        Kind::Rate => Some(Base::BitsPerSecond),
-        Kind::Size => Some(Base::Octets),
-        Kind::Share => Some(Base::Share),
+        Kind::Time => Some(Unit::Second),
+        Kind::Rate => Some(Unit::BitPerSecond),
+        Kind::Size => Some(Unit::Byte),
+        Kind::Share => Some(Unit::Ratio),
     };
-    let fitting = |base: Base| base.named_in(label).unwrap_or_else(|| base.fitting(numbers.iter().copied()));
-    let unit = base.map_or_else(Unit::none, fitting);
+    let fitting = |base: Unit| base.named_in(label).unwrap_or_else(|| base.fitting(numbers.iter().copied()));
+    let unit = base.map_or_else(DisplayUnit::none, fitting);
     Some((numbers.iter().map(|number| unit.show(*number)).collect(), unit))
 }
 

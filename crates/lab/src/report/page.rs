@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 use super::figure::{self, Chart};
 use super::material::Material;
 use super::table::{self, Grid, GridCell};
-use super::unit::Base;
+
 use super::{INDEX, QUICK_MEANING, axes, index, number, paper, prose, sign, told, verb, word};
+use crate::catalogue::Unit;
 use crate::experiment::{Claim, ClaimKind};
 use crate::results::{ClaimOutcome, Verdict};
 use crate::verdict::Tally;
@@ -356,11 +357,11 @@ fn all_metrics(material: &Material) -> Value {
 }
 
 fn unit(metric: &str) -> &'static str {
-    match Base::of(metric) {
-        Base::Seconds => "s",
-        Base::Octets => "B",
-        Base::BitsPerSecond => "bit/s",
-        Base::Share | Base::One => "",
+    match Unit::of(metric) {
+        Unit::Second => "s",
+        Unit::Byte => "B",
+        Unit::BitPerSecond => "bit/s",
+        Unit::Ratio | Unit::Count => "",
     }
 }
 
@@ -372,7 +373,7 @@ fn metrics(material: &Material) -> Markup {
             p.soft { "In s, B, bit/s, or 1 for counts and shares." noscript { " This table needs a script; the same is in results.jsonl." } }
             p { label { "Show those with " input type="search" placeholder="goodput with" autocomplete="off"; } " " output.soft {} }
             .scroll.long role="region" aria-label="All metrics" tabindex="0" { table {
-                thead { tr { th { "Point" } th { "Metric" } th.number { "Mean" } th.number { "± (95 %)" } th.number { "Least" } th.number { "Most" } th { "Unit" } } }
+                thead { tr { th { "Point" } th { "Metric" } th.number { "Mean" } th.number { "± (95 %)" } th.number { "Least" } th.number { "Most" } th { "DisplayUnit" } } }
                 tbody {}
             } }
         }

@@ -3,8 +3,9 @@
 use indexmap::{IndexMap, IndexSet};
 
 use super::material::Material;
-use super::unit::{Base, Unit};
+use super::unit::DisplayUnit;
 use super::{axes, number};
+use crate::catalogue::Unit;
 use crate::experiment::{Row, Table};
 use crate::results::{Estimate, Point, PointResult, Verdict};
 use crate::verdict::Comparison;
@@ -27,7 +28,7 @@ pub(super) struct Grid {
 }
 
 /// What people ask of their traffic first, at the end of a metric's name.
-pub const FIRST_ASKED: [&str; 3] = ["goodput", "delay.mean", "lost.share"];
+pub const FIRST_ASKED: [&str; 3] = ["goodput", "delay.mean", "lost.ratio"];
 
 /// A row: labels, then a cell for each column.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -141,8 +142,8 @@ fn of_traffic(material: &Material) -> Table {
 }
 
 /// The unit of a metric in a table or a plot: as the file says, as the paper has it, or one that fits.
-pub(super) fn unit_of(row: &Row, material: &Material, results: &[&PointResult]) -> Unit {
-    let base = Base::of(&row.metric);
+pub(super) fn unit_of(row: &Row, material: &Material, results: &[&PointResult]) -> DisplayUnit {
+    let base = Unit::of(&row.metric);
     let published =
         || material.judgement.comparisons.iter().find(|cell| cell.metric == row.metric)?.unit.as_deref();
     row.unit.as_deref().or_else(published).and_then(|name| base.unit(name)).unwrap_or_else(|| {
@@ -155,7 +156,7 @@ pub(super) fn label_of(row: &Row) -> &str {
     row.label.as_deref().unwrap_or(&row.metric)
 }
 
-fn ours(estimate: &Estimate, unit: &Unit, runs: u32) -> GridCell {
+fn ours(estimate: &Estimate, unit: &DisplayUnit, runs: u32) -> GridCell {
     let shown = |value| unit.show(value);
     let range = (runs > 1).then(|| {
         let (least, most) = (number::rounded(shown(estimate.min)), number::rounded(shown(estimate.max)));
@@ -169,7 +170,7 @@ fn ours(estimate: &Estimate, unit: &Unit, runs: u32) -> GridCell {
     }
 }
 
-fn beside(cell: &Comparison, unit: &Unit) -> Beside {
+fn beside(cell: &Comparison, unit: &DisplayUnit) -> Beside {
     Beside {
         value: number::as_published(unit.show(cell.paper)),
         ratio: cell.ratio.map(number::ratio),
@@ -190,7 +191,7 @@ impl Builder<'_, '_> {
         let column_values =
             table.columns.as_ref().map(|axis| axes::values(&results, axis)).unwrap_or_default();
         let by = row_axes(table, &results);
-        let units: Vec<Unit> =
+        let units: Vec<DisplayUnit> =
             table.metrics.iter().map(|row| unit_of(row, self.material, &results)).collect();
         // One metric over an axis: the metric goes into the heading.
         let alone = match table.metrics.as_slice() {
@@ -249,7 +250,13 @@ impl Builder<'_, '_> {
         grid
     }
 
-    fn cell(&mut self, result: Option<&PointResult>, row: &Row, unit: &Unit, grid: &mut Grid) -> GridCell {
+    fn cell(
+        &mut self,
+        result: Option<&PointResult>,
+        row: &Row,
+        unit: &DisplayUnit,
+        grid: &mut Grid,
+    ) -> GridCell {
         let Some(result) = result else { return GridCell::default() };
         let mut cell = result
             .metrics
@@ -310,7 +317,7 @@ fn others(material: &Material, shown: &[(String, Point)]) -> Option<Grid> {
         if shown.iter().any(|(metric, point)| *metric == cell.metric && *point == cell.point) {
             continue;
         }
-        let base = Base::of(&cell.metric);
+        let base = Unit::of(&cell.metric);
         let unit = cell
             .unit
             .as_deref()

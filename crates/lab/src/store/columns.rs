@@ -18,9 +18,10 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::Type;
 
 use super::StoreError;
+use crate::VERSION;
+use crate::catalogue::{self, Unit};
 use crate::results::Run;
 use crate::swept::{self, Kind, Number};
-use crate::{VERSION, catalogue};
 
 /// Rows of a group, about: what a reader holds at a time.
 const GROUP: usize = 500_000;
@@ -66,7 +67,8 @@ pub(super) fn runs(runs: &[Run]) -> Result<Vec<u8>, StoreError> {
     let metrics: IndexSet<&String> = runs.iter().flat_map(|run| run.outcome.metrics.keys()).collect();
     for metric in metrics {
         let values = runs.iter().map(|run| run.outcome.metrics.get(metric).copied()).collect();
-        columns.push(Column::new(metric, Values::Nullable(values)).of(catalogue::unit(metric)));
+        columns
+            .push(Column::new(metric, Values::Nullable(values)).of(catalogue::unit(metric).map(Unit::name)));
     }
     write("runs", &[columns])
 }
@@ -147,7 +149,7 @@ fn group_of_series(runs: &Rows<'_>, axes: &[Axis]) -> Vec<Column> {
 
 /// The unit of a metric or a series as a text; empty if nobody knows it.
 fn unit_of(name: &str) -> ByteArray {
-    ByteArray::from(catalogue::unit(name).unwrap_or_default())
+    ByteArray::from(catalogue::unit(name).map_or("", Unit::name))
 }
 
 /// An axis of the sweep, and what kind of numbers its values are, if they are.

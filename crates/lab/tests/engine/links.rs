@@ -47,7 +47,7 @@ fn what_is_offered_is_delivered_dropped_or_waiting() {
         assert!((0.0..1010.0).contains(&left), "{queue:?}: {offered} - {drops} - {delivered}");
         let waiting = of(&outcome, "core.queue.packets.max");
         assert!(left <= waiting + 10.0 && waiting >= 5.0, "{left} left, {waiting} at the most");
-        within(&outcome, "core.drops.percent", drops / offered, drops / offered);
+        within(&outcome, "core.drops.ratio", drops / offered, drops / offered);
         let by_reason = outcome.metrics.iter().filter(|(name, _)| {
             DropReason::ALL.iter().any(|reason| **name == format!("core.drops.{}", reason.name()))
         });
@@ -59,7 +59,7 @@ fn what_is_offered_is_delivered_dropped_or_waiting() {
         }
         within(&outcome, "core.utilisation", 0.9, 1.0);
         let [low, mean, high] =
-            ["low95", "mean", "high95"].map(|at| of(&outcome, &format!("core.queue.packets.{at}")));
+            ["p2_5", "mean", "p97_5"].map(|at| of(&outcome, &format!("core.queue.packets.{at}")));
         assert!(low <= mean && mean <= high && high <= waiting, "{queue:?}: {low} {mean} {high} {waiting}");
         // Little's law: the queue is what came in the time it stayed. What CoDel drops has waited too, and longer.
         if early != Some(DropReason::Sojourn) {
@@ -81,15 +81,15 @@ fn every_option_of_a_link_has_the_effect_it_should() {
         run(&scenario, 1)
     };
     let plain = outcome(&|_| {});
-    within(&plain, "udp.lost.share", 0.0, 0.001);
+    within(&plain, "udp.lost.ratio", 0.0, 0.001);
     within(&plain, "udp.jitter", 0.0, 1e-6);
     within(&plain, "core.back.utilisation", 0.0, 0.0);
     let lossy = outcome(&|link| link.impairments.loss = Loss::Uniform(0.05));
-    within(&lossy, "udp.lost.share", 0.04, 0.06);
+    within(&lossy, "udp.lost.ratio", 0.04, 0.06);
     let lost = of(&lossy, "udp.sent.packets") - of(&lossy, "udp.received.packets");
     within(&lossy, "core.lost", lost - 10.0, lost);
     let corrupting = outcome(&|link| link.impairments.corruption = 0.05);
-    within(&corrupting, "udp.lost.share", 0.04, 0.06);
+    within(&corrupting, "udp.lost.ratio", 0.04, 0.06);
     within(&corrupting, "core.corrupted", 100.0, 250.0);
     let corrupted = of(&corrupting, "core.corrupted");
     within(&corrupting, "b0.corrupted", corrupted - 1.0, corrupted);
@@ -102,7 +102,7 @@ fn every_option_of_a_link_has_the_effect_it_should() {
         link.impairments.loss = Loss::Uniform(0.05);
         link.impairments.duplication = 0.05;
     });
-    for name in ["udp.lost.share", "udp.received.packets", "udp.goodput", "core.lost"] {
+    for name in ["udp.lost.ratio", "udp.received.packets", "udp.goodput", "core.lost"] {
         within(&both, name, of(&lossy, name), of(&lossy, name));
     }
     let jitter = Jitter::Uniform { most: ms(9), reorders: true };
@@ -137,7 +137,7 @@ fn a_link_may_be_another_on_its_way_back() {
     back.ends.reverse();
     scenario.traffic.push(back);
     let outcome = run(&scenario, 1);
-    within(&outcome, "back.rtt.least", 0.050, 0.053);
+    within(&outcome, "back.rtt.min_of_all", 0.050, 0.053);
     within(&outcome, "back.goodput", 20e6, 50e6);
     assert!(of(&outcome, "core.back.utilisation") > 3.0 * of(&outcome, "core.utilisation"));
 }

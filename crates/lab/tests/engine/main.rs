@@ -54,7 +54,7 @@ fn a_run_ends_with_the_last_transfer_that_has_an_end() {
     within(&outcome, "files.transfers.completed", 4.0, 4.0);
     let (end, slowest) = (of(&outcome, "run.time"), of(&outcome, "files.delay.max"));
     assert!(slowest <= end && slowest > end - 0.5, "{slowest} s of {end} s");
-    within(&outcome, "core.queue.packets.high95", 1.0, of(&outcome, "core.queue.packets.max"));
+    within(&outcome, "core.queue.packets.p97_5", 1.0, of(&outcome, "core.queue.packets.max"));
 }
 
 #[test]
@@ -82,11 +82,11 @@ fn what_was_before_the_warm_up_is_not_counted() {
         assert!(of(&all, name) > 0.0, "{name}");
     }
     within(&late, "core.queue.packets.max", 1.0, 20.0);
-    within(&late, "core.queue.packets.high95", 0.0, 1.0);
+    within(&late, "core.queue.packets.p97_5", 0.0, 1.0);
     within(&late, "core.sojourn.p99", 0.0, 0.1);
     within(&late, "trickle.goodput", 0.48e6, 0.5e6);
     within(&late, "trickle.delay.max", 0.016, 0.1);
-    within(&late, "trickle.lost.share", 0.0, 0.01);
+    within(&late, "trickle.lost.ratio", 0.0, 0.01);
     // 0.5 Mbit/s of the link's 2, and 20 kB once.
     within(&late, "core.utilisation", 0.25, 0.27);
     within(&late, "short.transfers.completed", 1.0, 1.0);

@@ -21,6 +21,10 @@ fn a_name_that_nothing_has_comes_with_those_that_are_near() {
     assert!(without.metric("voice.delay.mean").is_ok() && without.metric("voice.delay.p99").is_err());
     assert!(without.metric("edge.drops").is_ok() && without.metric("edge.all.drops").is_err());
     assert!(without.metric("xyzzy").unwrap_err().near.is_empty());
+    let error = without.metric("core.back.drops.percent").unwrap_err();
+    assert!(error.to_string().ends_with("; it is called core.back.drops.ratio now"), "{error}");
+    let error = without.series("bulk.1.repeats").unwrap_err();
+    assert!(error.to_string().ends_with("; it is called bulk.1.retransmissions now"), "{error}");
 
     let mut with = scenario.clone();
     with.disabled.clear();
@@ -70,7 +74,7 @@ fn series_add_up_to_what_the_metrics_say() {
         "bulk.0.ssthresh",
         "bulk.0.srtt",
         "bulk.0.in_flight",
-        "bulk.0.repeats",
+        "bulk.0.retransmissions",
         "web.0.cwnd",
         "udp.0.goodput",
         "core.queue.packets",
@@ -113,7 +117,7 @@ fn series_add_up_to_what_the_metrics_say() {
     for name in ["core.drops", "edge.all.drops", "edge.all.filtered"] {
         within(&outcome, name, sum(name), sum(name));
     }
-    assert!(sum("bulk.0.repeats") > 0.0 && sum("edge.all.drops") > 0.0);
+    assert!(sum("bulk.0.retransmissions") > 0.0 && sum("edge.all.drops") > 0.0);
     let most = |name: &str| series.columns[name].iter().flatten().copied().fold(0.0, f64::max);
     assert!(most("core.queue.packets") <= of(&outcome, "core.queue.packets.max"));
     assert!(most("edge.all.queue.packets") <= 40.0 && most("edge.all.queue.packets") > 10.0);
@@ -139,8 +143,8 @@ fn repeats_of_every_connection_are_in_the_series_of_its_user() {
     scenario.traffic.push(traffic("ask", 1, tcp(linux(), asks)));
     // A web user's connections come and go between two values.
     let names: Vec<String> = (0..4)
-        .map(|user| format!("web.{user}.repeats"))
-        .chain((0..3).map(|user| format!("ask.{user}.repeats")))
+        .map(|user| format!("web.{user}.retransmissions"))
+        .chain((0..3).map(|user| format!("ask.{user}.retransmissions")))
         .collect();
     scenario.series = Some((ms(2000), names));
     let outcome = run(&scenario, 1);

@@ -39,8 +39,8 @@ fn each_mode_does_what_it_is_there_for() {
     within(&split, "proxy.flows", 1.0, 1.0);
     within(&split, "proxy.buffered.max", 100_000.0, 1e8);
     // The sender's round trip ends at the proxy.
-    within(&split, "bulk.rtt.least", 0.040, 0.042);
-    within(&none, "bulk.rtt.least", 0.050, 0.07);
+    within(&split, "bulk.rtt.min_of_all", 0.040, 0.042);
+    within(&none, "bulk.rtt.min_of_all", 0.050, 0.07);
 
     let emulated = run(&mobile(ProxyMode::PathTail(both(facing), vec![cell])), 1);
     within(&emulated, "proxy.released", 100.0, 1e5);

@@ -54,7 +54,7 @@ fn what_is_sent_again_was_needed_or_spurious() {
         let outcome = run(&scenario, 1);
         let [all, needed, spurious] = sent_again(&outcome, "tcp");
         let data = of(&outcome, "tcp.segments.data");
-        within(&outcome, "tcp.retransmitted.share", all / data, all / data);
+        within(&outcome, "tcp.retransmitted.ratio", all / data, all / data);
         within(&outcome, "tcp.segments.total", data + of(&outcome, "tcp.segments.ack"), data * 2.0);
         // What came is what was sent, less what was sent again, in segments of 1460 octets.
         let sent = of(&outcome, "tcp.throughput") - of(&outcome, "tcp.retransmitted.bytes") * 8.0 / 30.0;
@@ -129,7 +129,7 @@ fn a_web_user_waits_for_the_answer_and_is_counted_by_object() {
     within(&outcome, "web.delay.p99", 0.200, 0.3);
     let (total, done) = (of(&outcome, "web.transfers.total"), of(&outcome, "web.transfers.completed"));
     assert!(total - done <= 4.0 && done > 60.0, "{done} of {total}");
-    within(&outcome, "web.transfers.share", done / total, done / total);
+    within(&outcome, "web.transfers.completed.ratio", done / total, done / total);
     assert_eq!(outcome.distributions["web.transfer.delay"].len(), done as usize);
     assert_eq!(outcome.distributions["web.transfer.throughput"].len(), total as usize);
     // SYN, the question, acknowledgements; and six segments of the answer.
@@ -190,14 +190,14 @@ fn of_datagrams_that_leave_in_the_time_counted_those_that_never_came_are_lost() 
     let sound = run(&scenario, 1);
     within(&sound, "udp.sent.packets", 499.0, 501.0);
     within(&sound, "udp.received.packets", 499.0, 501.0);
-    within(&sound, "udp.lost.share", 0.198, 0.204);
+    within(&sound, "udp.lost.ratio", 0.198, 0.204);
     // Two and no more leave, one of which comes: what came from before does not make up for the other.
     scenario.traffic[0].stop = Some(ms(5025));
     scenario.links[0].ways[0].changes = vec![(ms(6015), LinkChange::Impairments(all_lost()))];
     let cut = run(&scenario, 1);
     within(&cut, "udp.sent.packets", 2.0, 2.0);
     within(&cut, "udp.received.packets", 90.0, 110.0);
-    within(&cut, "udp.lost.share", 0.5, 0.5);
+    within(&cut, "udp.lost.ratio", 0.5, 0.5);
 }
 
 fn all_lost() -> Impairments {

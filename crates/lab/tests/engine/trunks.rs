@@ -30,10 +30,10 @@ fn a_trunk_keeps_drops_at_its_edge_and_says_so_by_class() {
     ];
     scenario.trunks.push(trunk(&scenario, classes));
     let with = run(&scenario, 1);
-    within(&without, "core.drops.percent", 0.3, 0.7);
+    within(&without, "core.drops.ratio", 0.3, 0.7);
     within(&without, "edge.drops", 0.0, 0.0);
-    within(&with, "core.drops.percent", 0.0, 0.05);
-    within(&with, "edge.datagrams.drops.percent", 0.5, 0.85);
+    within(&with, "core.drops.ratio", 0.0, 0.05);
+    within(&with, "edge.datagrams.drops.ratio", 0.5, 0.85);
     within(&without, "bulk.goodput", 0.0, 0.5e6);
     within(&with, "bulk.goodput", 1.5e6, 3.5e6);
     // Heads, TCP and IP around packets of 1500 octets.
@@ -118,8 +118,8 @@ fn lanes_of_datagrams_repeat_nothing_and_lanes_of_tcp_do() {
     let reliable = run(&scenario, 1);
     scenario.trunks[0].carrier = Carrier::Datagrams;
     let plain = run(&scenario, 1);
-    within(&reliable, "voice.lost.share", 0.0, 0.005);
-    within(&plain, "voice.lost.share", 0.004, 0.02);
+    within(&reliable, "voice.lost.ratio", 0.0, 0.005);
+    within(&plain, "voice.lost.ratio", 0.004, 0.02);
     within(&reliable, "edge.lane.retransmitted.packets", 3.0, 100.0);
     within(&plain, "edge.lane.retransmitted.packets", 0.0, 0.0);
     // A repair takes a round trip and holds up what is behind.

@@ -5,13 +5,11 @@
 //! of what happens in the network.
 
 mod build;
-mod edges;
 mod groups;
-mod queues;
+mod network;
 mod reading;
 mod samples;
 mod series;
-mod sheet;
 mod transfers;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,15 +19,14 @@ use trunkline_sim::{Pattern, SourceId};
 use trunkline_units::Instant;
 
 use super::EngineError;
+use crate::catalogue::RUN;
 use crate::results::Outcome;
 use crate::scenario::{End, Load, Scenario};
 use build::{Built, build};
+use network::Readings;
 use reading::Reading;
 use samples::Samples;
 use series::Series;
-use sheet::Sheet;
-
-pub(crate) use edges::way;
 
 /// A run that goes on.
 struct Progress<'a> {
@@ -69,7 +66,7 @@ pub(super) fn run(scenario: &Scenario, seed: u64, stop: &AtomicBool) -> Result<O
         }
     }
     let to = Reading::take(&mut run.built);
-    Ok(run.outcome(scenario, (&from, &to), &samples))
+    Ok(run.outcome(scenario, Readings { from: &from, to: &to, samples: &samples }))
 }
 
 impl Progress<'_> {
@@ -93,13 +90,11 @@ impl Progress<'_> {
         Ok(false)
     }
 
-    fn outcome(self, scenario: &Scenario, readings: (&Reading, &Reading), samples: &Samples) -> Outcome {
-        let mut sheet = Sheet::default();
+    fn outcome(self, scenario: &Scenario, readings: Readings<'_>) -> Outcome {
         let mut outcome = Outcome::default();
-        groups::write(scenario, &self.built, readings, (&mut sheet, &mut outcome));
-        edges::write(scenario, readings, samples, &mut sheet);
-        sheet.page("run").put("time", readings.1.at.as_secs_f64());
-        outcome.metrics = sheet.metrics;
+        groups::write(scenario, &self.built, readings, &mut outcome);
+        network::write(scenario, readings, &mut outcome.metrics);
+        RUN.write("run", &readings.to.at.as_secs_f64(), &mut outcome.metrics);
         outcome.series = self.series.map(Series::finish);
         outcome.digest = self.built.network.digest().to_string();
         outcome

@@ -2,24 +2,12 @@
 
 use std::time::Duration;
 
-use trunkline_queue::{Occupancy, Stats};
+use trunkline_queue::Stats;
 use trunkline_sim::{Datagrams, LinkId, LinkStats, Network, NodeStats, ProxyStats, Transfer, TrunkReport};
 use trunkline_units::Instant;
 
 use super::build::Built;
-
-/// A queue's books.
-#[derive(Debug, Clone)]
-pub(super) struct QueueReading {
-    pub(super) stats: Stats,
-    pub(super) occupancy: Occupancy,
-}
-
-impl QueueReading {
-    pub(super) fn of(stats: &Stats, now: Instant) -> Self {
-        QueueReading { stats: stats.clone(), occupancy: stats.occupancy(now) }
-    }
-}
+use crate::catalogue::measured::QueueReading;
 
 /// A link's, one way.
 #[derive(Debug, Clone)]
@@ -76,9 +64,9 @@ impl Reading {
 
 fn link(network: &Network, id: LinkId) -> LinkReading {
     let (state, now) = (network.link_state(id), network.now());
-    LinkReading {
-        queue: QueueReading::of(state.queue(), now),
-        stats: *state.stats(),
-        sent_for: state.sent_for(now),
-    }
+    LinkReading { queue: queue(state.queue(), now), stats: *state.stats(), sent_for: state.sent_for(now) }
+}
+
+pub(super) fn queue(stats: &Stats, now: Instant) -> QueueReading {
+    QueueReading { stats: stats.clone(), occupancy: stats.occupancy(now) }
 }

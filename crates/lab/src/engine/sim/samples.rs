@@ -91,12 +91,12 @@ impl Samples {
         self.every *= 2;
     }
 
-    pub(super) fn link(&self, number: usize, side: usize) -> &[u32] {
-        &self.links[number][side]
+    pub(super) fn link(&self, number: usize, side: usize) -> Vec<f64> {
+        self.links[number][side].iter().copied().map(f64::from).collect()
     }
 
-    pub(super) fn class(&self, trunk: usize, side: usize, class: usize) -> &[u32] {
-        &self.classes[trunk][side][class]
+    pub(super) fn class(&self, trunk: usize, side: usize, class: usize) -> Vec<f64> {
+        self.classes[trunk][side][class].iter().copied().map(f64::from).collect()
     }
 }
 

@@ -1,67 +1,42 @@
-//! What is recorded over time: columns with a value after each interval.
-//!
-//! A column is a probe of the network by the name that docs/metrics.md gives it. Looking changes nothing of what happens.
+//! What is recorded over time: columns with a value after each interval. Reading changes nothing of what happens.
 
-use std::time::Duration;
-
-use trunkline_sim::{LinkId, SourceId, TrunkId, TrunkReport};
+use trunkline_sim::{LinkId, Network, SourceId, TrunkId, TrunkReport};
 use trunkline_trunk::ClassId;
 use trunkline_units::Instant;
 
 use super::build::Built;
-use super::edges::way;
+use crate::catalogue::measured::{ClassState, Lane, LinkState, Reading, Sender, User};
+use crate::catalogue::{CLASS_SERIES, GROUP_SERIES, LANE_SERIES, LINK_SERIES, USER_SERIES, way};
 use crate::results::SeriesOutcome;
 use crate::scenario::{Load, Scenario};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Subject {
-    /// Every source.
-    All,
-    /// Those of a group, by the place of its first.
-    Group {
-        first: usize,
-    },
-    User(SourceId, u32),
-    Datagrams(SourceId),
-    Link(LinkId),
-    Class(TrunkId, usize, usize),
-    Lane(TrunkId, usize, usize),
+/// Which subject a column is of, and how it is read.
+#[derive(Debug, Clone)]
+enum Probe {
+    /// Several sources together.
+    Sources(Vec<SourceId>, fn(&u64) -> Reading),
+    User(SourceId, u32, fn(&User) -> Reading),
+    Link(LinkId, fn(&LinkState) -> Reading),
+    Class((TrunkId, usize), usize, fn(&ClassState) -> Reading),
+    Lane((TrunkId, usize), usize, fn(&Lane) -> Reading),
 }
 
 #[derive(Debug)]
 struct Column {
     name: String,
-    subject: Subject,
-    /// What of it.
-    quantity: String,
+    probe: Probe,
     /// What had been counted at the last sample.
     before: f64,
     values: Vec<Option<f64>>,
 }
 
-/// A reading.
-enum Reading {
-    /// As it is.
-    Level(f64),
-    /// The difference from the last.
-    Count(f64),
-    /// Seconds, as a share of the interval.
-    Busy(Duration),
-    /// Octets, as bit/s over the interval.
-    Octets(f64),
-    /// It has none now.
-    None,
-}
-
 /// The columns of a run.
 #[derive(Debug)]
 pub(super) struct Series {
-    every: Duration,
+    every: std::time::Duration,
     next: Instant,
     times: Vec<f64>,
     columns: Vec<Column>,
-    /// The group of each source.
-    groups: Vec<String>,
 }
 
 impl Series {
@@ -69,16 +44,14 @@ impl Series {
     pub(super) fn new(scenario: &Scenario, built: &Built) -> Option<Self> {
         let (every, names) = scenario.series.as_ref()?;
         let column = |name: &String| {
-            let (subject, quantity) = find(scenario, built, name)?;
-            let quantity = quantity.to_owned();
-            Some(Column { name: name.clone(), subject, quantity, before: 0.0, values: Vec::new() })
+            let probe = find(scenario, built, name)?;
+            Some(Column { name: name.clone(), probe, before: 0.0, values: Vec::new() })
         };
         Some(Series {
             every: *every,
             next: Instant::ZERO + *every,
             times: Vec::new(),
             columns: names.iter().filter_map(column).collect(),
-            groups: scenario.traffic.iter().map(|traffic| traffic.group.clone()).collect(),
         })
     }
 
@@ -94,13 +67,13 @@ impl Series {
         let interval = self.every.as_secs_f64();
         let mut reports = Reports::default();
         for column in &mut self.columns {
-            let reading = read(column, &self.groups, built, &mut reports);
+            let reading = column.probe.read(&mut built.network, &mut reports);
             let mut since = |now: f64| now - std::mem::replace(&mut column.before, now);
             let value = match reading {
                 Reading::Level(value) => value,
-                Reading::Count(count) => since(count),
+                Reading::Count(count) => since(count as f64),
                 Reading::Busy(time) => since(time.as_secs_f64()) / interval,
-                Reading::Octets(octets) => since(octets) * 8.0 / interval,
+                Reading::Bytes(bytes) => since(bytes as f64) * 8.0 / interval,
                 Reading::None => f64::NAN,
             };
             column.values.push(Some(value).filter(|value| value.is_finite()));
@@ -113,159 +86,124 @@ impl Series {
     }
 }
 
-/// What a name is of, and the quantity behind it.
-fn find<'a>(scenario: &Scenario, built: &Built, name: &'a str) -> Option<(Subject, &'a str)> {
+/// The subject that a name begins with, and the quantity behind it.
+fn find(scenario: &Scenario, built: &Built, name: &str) -> Option<Probe> {
     let of = |subject: &str| name.strip_prefix(subject)?.strip_prefix('.');
-    let known = |quantity: &&str, all: &[&str]| all.contains(quantity);
-    if of("all") == Some("goodput") {
-        return Some((Subject::All, "goodput"));
-    }
-    if let Some(first) = scenario.traffic.iter().position(|traffic| of(&traffic.group) == Some("goodput")) {
-        return Some((Subject::Group { first }, "goodput"));
+    let group = scenario.traffic.iter().map(|traffic| traffic.group.as_str()).chain(["all"]);
+    for group in group {
+        if let Some(read) = of(group).and_then(|quantity| GROUP_SERIES.reader(quantity)) {
+            let sources = scenario.traffic.iter().zip(&built.sources);
+            let own = sources.filter(|(traffic, _)| group == "all" || traffic.group == group);
+            return Some(Probe::Sources(own.map(|(_, source)| *source).collect(), read));
+        }
     }
     for (traffic, source) in scenario.traffic.iter().zip(&built.sources) {
         let Some((user, quantity)) = of(&traffic.name).and_then(|rest| rest.split_once('.')) else {
             continue;
         };
         let Ok(user) = user.parse::<u32>() else { continue };
-        let found = match &traffic.load {
-            Load::Tcp { pattern, .. } if user < pattern.users() => {
-                known(&quantity, &USER).then_some(Subject::User(*source, user))
-            }
-            Load::Udp { .. } if user == 0 => (quantity == "goodput").then_some(Subject::Datagrams(*source)),
-            _ => None,
+        let there = match &traffic.load {
+            Load::Tcp { pattern, .. } => user < pattern.users(),
+            Load::Udp { .. } => user == 0 && quantity == "goodput",
         };
-        if let Some(subject) = found {
-            return Some((subject, quantity));
+        if let Some(read) = USER_SERIES.reader(quantity).filter(|_| there) {
+            return Some(Probe::User(*source, user, read));
         }
     }
     for (link, ids) in scenario.links.iter().zip(&built.links) {
         for (side, id) in ids.iter().enumerate() {
-            if let Some(quantity) = of(&way(&link.name, side)).filter(|quantity| known(quantity, &LINK)) {
-                return Some((Subject::Link(*id), quantity));
+            let quantity = of(&way(&link.name, side));
+            if let Some(read) = quantity.and_then(|quantity| LINK_SERIES.reader(quantity)) {
+                return Some(Probe::Link(*id, read));
             }
         }
     }
     for (trunk, id) in scenario.trunks.iter().zip(&built.trunks) {
         for side in 0..2 {
-            let Some((part, quantity)) = of(&way(&trunk.name, side)).and_then(|rest| rest.split_once('.'))
-            else {
-                continue;
-            };
+            let rest = of(&way(&trunk.name, side)).and_then(|rest| rest.split_once('.'));
+            let Some((part, quantity)) = rest else { continue };
             let class = trunk.plan.classes.iter().position(|class| *class.name == *part);
-            if let Some(class) = class.filter(|_| known(&quantity, &CLASS)) {
-                return Some((Subject::Class(*id, side, class), quantity));
+            if let Some((class, read)) = class.zip(CLASS_SERIES.reader(quantity)) {
+                return Some(Probe::Class((*id, side), class, read));
             }
             let lane = part.strip_prefix("lane").and_then(|number| number.parse::<usize>().ok());
-            let lane = lane.filter(|lane| *lane < trunk.plan.lane_count() && known(&quantity, &LANE));
-            if let Some(lane) = lane {
-                return Some((Subject::Lane(*id, side, lane), quantity));
+            let lane = lane.filter(|lane| *lane < trunk.plan.lane_count());
+            if let Some((lane, read)) = lane.zip(LANE_SERIES.reader(quantity)) {
+                return Some(Probe::Lane((*id, side), lane, read));
             }
         }
     }
     None
 }
 
-pub(crate) const USER: [&str; 6] = ["goodput", "cwnd", "ssthresh", "in_flight", "srtt", "repeats"];
-pub(crate) const LINK: [&str; 5] = ["queue.packets", "queue.bytes", "utilisation", "delivered", "drops"];
-pub(crate) const CLASS: [&str; 4] = ["queue.packets", "queue.bytes", "drops", "filtered"];
-pub(crate) const LANE: [&str; 6] = ["window", "unsent", "unacknowledged", "srtt", "delivery_rate", "ceiling"];
-
 /// Reports of trunks' sides, each made once for a row.
 #[derive(Default)]
 struct Reports(Vec<((TrunkId, usize), TrunkReport)>);
 
 impl Reports {
-    fn of(&mut self, built: &mut Built, trunk: TrunkId, side: usize) -> &TrunkReport {
-        let place = self.0.iter().position(|(of, _)| *of == (trunk, side)).unwrap_or_else(|| {
-            self.0.push(((trunk, side), built.network.trunk_report(trunk, side)));
+    fn of(&mut self, network: &mut Network, of: (TrunkId, usize)) -> &TrunkReport {
+        let place = self.0.iter().position(|(other, _)| *other == of).unwrap_or_else(|| {
+            self.0.push((of, network.trunk_report(of.0, of.1)));
             self.0.len() - 1
         });
         &self.0[place].1
     }
 }
 
-fn read(column: &Column, groups: &[String], built: &mut Built, reports: &mut Reports) -> Reading {
-    let quantity = &*column.quantity;
-    match column.subject {
-        Subject::All => Reading::Octets(built.sources.iter().map(|source| received(built, *source)).sum()),
-        Subject::Group { first } => {
-            let own = groups.iter().zip(&built.sources).filter(|(group, _)| **group == groups[first]);
-            Reading::Octets(own.map(|(_, source)| received(built, *source)).sum())
+impl Probe {
+    fn read(&self, network: &mut Network, reports: &mut Reports) -> Reading {
+        match self {
+            Probe::Sources(sources, read) => {
+                let of_one = |source: &SourceId| -> u64 {
+                    (0..network.users(*source)).map(|user| received(network, *source, user)).sum()
+                };
+                read(&sources.iter().map(of_one).sum())
+            }
+            Probe::User(source, user, read) => read(&state_of_user(network, *source, *user)),
+            Probe::Link(link, read) => {
+                let link = network.link_state(*link);
+                read(&LinkState {
+                    packets: link.queue().backlog_segments,
+                    bytes: link.queue().backlog_bytes,
+                    sent_for: link.sent_for(network.now()),
+                    delivered_bytes: link.stats().delivered_bytes,
+                    drops: link.queue().dropped_total(),
+                })
+            }
+            Probe::Class((trunk, side), class, read) => {
+                let (packets, bytes) = network.class_backlog(*trunk, *side, ClassId(*class as u8));
+                let report = &reports.of(network, (*trunk, *side)).classes[*class];
+                let (drops, filtered) = (report.queue.dropped_total(), report.stats.filtered);
+                read(&ClassState { packets, bytes, drops, filtered })
+            }
+            Probe::Lane(trunk, lane, read) => {
+                let lane = reports.of(network, *trunk).lanes.get(*lane);
+                lane.map_or(Reading::None, |lane| {
+                    read(&Lane {
+                        snapshot: lane.snapshot,
+                        ceiling: lane.pacing.and_then(|(_, ceiling)| ceiling),
+                    })
+                })
+            }
         }
-        Subject::Datagrams(source) => Reading::Octets(datagrams(built, source)),
-        Subject::User(source, user) => read_user(built, (source, user), quantity),
-        Subject::Link(link) => read_link(built, link, quantity),
-        Subject::Class(trunk, side, class) => match quantity {
-            "queue.packets" => {
-                Reading::Level(built.network.class_backlog(trunk, side, ClassId(class as u8)).0 as f64)
-            }
-            "queue.bytes" => {
-                Reading::Level(built.network.class_backlog(trunk, side, ClassId(class as u8)).1 as f64)
-            }
-            _ => {
-                let class = &reports.of(built, trunk, side).classes[class];
-                let drops = quantity == "drops";
-                Reading::Count(if drops { class.queue.dropped_total() } else { class.stats.filtered } as f64)
-            }
-        },
-        Subject::Lane(trunk, side, lane) => read_lane(reports.of(built, trunk, side), lane, quantity),
     }
 }
 
-/// Octets of data of a source that arrived.
-fn received(built: &Built, source: SourceId) -> f64 {
-    let network = &built.network;
-    if network.datagrams(source).is_some() {
-        return datagrams(built, source);
-    }
-    (0..network.users(source)).map(|user| network.received_by(source, user)).sum::<u64>() as f64
+/// Bytes of data that arrived.
+fn received(network: &Network, source: SourceId, user: u32) -> u64 {
+    let datagrams = network.datagrams(source);
+    datagrams.map_or_else(|| network.received_by(source, user), trunkline_sim::Datagrams::received_data)
 }
 
-fn datagrams(built: &Built, source: SourceId) -> f64 {
-    built.network.datagrams(source).map_or(0.0, |flow| flow.received_data() as f64)
-}
-
-fn read_user(built: &Built, (source, user): (SourceId, u32), quantity: &str) -> Reading {
-    let network = &built.network;
-    if quantity == "goodput" {
-        return Reading::Octets(network.received_by(source, user) as f64);
-    }
-    if quantity == "repeats" {
-        return Reading::Count(network.repeats_by(source, user) as f64);
-    }
-    let Some(sender) = network.sender(source, user) else { return Reading::None };
-    match quantity {
-        "cwnd" => Reading::Level(f64::from(sender.cwnd())),
-        "ssthresh" if sender.ssthresh() == u32::MAX => Reading::None,
-        "ssthresh" => Reading::Level(f64::from(sender.ssthresh())),
-        "in_flight" => Reading::Level(f64::from(sender.in_flight())),
-        _ => sender.srtt().map_or(Reading::None, |srtt| Reading::Level(srtt.as_secs_f64())),
-    }
-}
-
-fn read_link(built: &Built, link: LinkId, quantity: &str) -> Reading {
-    let state = built.network.link_state(link);
-    match quantity {
-        "queue.packets" => Reading::Level(state.queue().backlog_segments as f64),
-        "queue.bytes" => Reading::Level(state.queue().backlog_bytes as f64),
-        "utilisation" => Reading::Busy(state.sent_for(built.network.now())),
-        "delivered" => Reading::Octets(state.stats().delivered_bytes as f64),
-        _ => Reading::Count(state.queue().dropped_total() as f64),
-    }
-}
-
-fn read_lane(report: &TrunkReport, lane: usize, quantity: &str) -> Reading {
-    let Some(lane) = report.lanes.get(lane) else { return Reading::None };
-    let rate = |rate: Option<trunkline_units::Rate>| {
-        rate.map_or(Reading::None, |rate| Reading::Level(rate.bits_per_second() as f64))
-    };
-    match quantity {
-        "window" => Reading::Level(lane.snapshot.window as f64),
-        "unsent" => Reading::Level(lane.snapshot.unsent as f64),
-        "unacknowledged" => Reading::Level(lane.snapshot.unacknowledged as f64),
-        "srtt" => lane.snapshot.srtt.map_or(Reading::None, |srtt| Reading::Level(srtt.as_secs_f64())),
-        "delivery_rate" => rate(lane.snapshot.delivery_rate),
-        _ => rate(lane.pacing.and_then(|(_, ceiling)| ceiling)),
+fn state_of_user(network: &Network, source: SourceId, user: u32) -> User {
+    User {
+        received: received(network, source, user),
+        retransmissions: network.repeats_by(source, user),
+        sender: network.sender(source, user).map(|sender| Sender {
+            cwnd: sender.cwnd(),
+            ssthresh: Some(sender.ssthresh()).filter(|ssthresh| *ssthresh != u32::MAX),
+            in_flight: sender.in_flight(),
+            srtt: sender.srtt(),
+        }),
     }
 }

@@ -1,9 +1,10 @@
 //! How many of a run's values lie where.
 
 use super::super::material::Material;
-use super::super::unit::Base;
+
 use super::super::{axes, number, table};
 use super::{Along, Chart, Dot, Kind, Line, Text, styles};
+use crate::catalogue::Unit;
 use crate::experiment::{Figure, Scale};
 use crate::results::PointResult;
 
@@ -22,7 +23,7 @@ pub(super) fn chart(figure: &Figure, material: &Material) -> Option<Chart> {
     let mut samples = samples(figure, material);
     let all = || samples.iter().flat_map(|sample| sample.values.iter().copied());
     let metric = figure.metrics.first()?;
-    let base = Base::of(&metric.metric);
+    let base = Unit::of(&metric.metric);
     let unit = metric.unit.as_deref().and_then(|name| base.unit(name)).unwrap_or_else(|| base.fitting(all()));
     let mut notes = Vec::new();
     let mut left_out = 0;

@@ -1,9 +1,10 @@
 //! Metrics along an axis of the sweep, as lines or bars.
 
 use super::super::material::Material;
-use super::super::unit::{Base, Unit};
+use super::super::unit::DisplayUnit;
 use super::super::{axes, number, table};
 use super::{Along, Chart, Dot, Kind, Line, Text, styles};
+use crate::catalogue::Unit;
 use crate::experiment::{Figure, Row, Scale};
 use crate::results::{Point, PointResult};
 
@@ -45,7 +46,7 @@ pub(super) fn chart(figure: &Figure, material: &Material, kind: Kind) -> Chart {
         (line.colour, line.dash) = (colour, dash);
     }
 
-    let x_unit = numbers.as_ref().map_or_else(Unit::none, |(_, unit)| unit.clone());
+    let x_unit = numbers.as_ref().map_or_else(DisplayUnit::none, |(_, unit)| unit.clone());
     let mut chart = Chart {
         kind,
         x: Along {
@@ -68,9 +69,9 @@ pub(super) fn chart(figure: &Figure, material: &Material, kind: Kind) -> Chart {
 }
 
 /// Up: as the file calls it, with the unit that is used.
-pub(super) fn along_y(figure: &Figure, units: &[Unit], one_unit: bool) -> Along {
-    let unit = if one_unit { units[0].clone() } else { Unit::none() };
-    let named = |label: &String| Base::of(&figure.metrics[0].metric).named_in(label).is_some();
+pub(super) fn along_y(figure: &Figure, units: &[DisplayUnit], one_unit: bool) -> Along {
+    let unit = if one_unit { units[0].clone() } else { DisplayUnit::none() };
+    let named = |label: &String| Unit::of(&figure.metrics[0].metric).named_in(label).is_some();
     let title = match (&figure.y_label, figure.metrics.as_slice()) {
         (Some(label), _) if named(label) || label.contains('(') => label.clone(),
         (Some(label), _) => format!("{label}{}", unit.behind()),
@@ -89,7 +90,7 @@ pub(super) fn along_y(figure: &Figure, units: &[Unit], one_unit: bool) -> Along 
 fn of_one(row: &Row) -> String {
     let label = table::label_of(row);
     let subject = row.metric.split('.').next().unwrap_or_default();
-    match quantity(std::slice::from_ref(row), Base::of(&row.metric) != Base::One) {
+    match quantity(std::slice::from_ref(row), Unit::of(&row.metric) != Unit::Count) {
         Some(quantity) if row.label.is_some() && label.eq_ignore_ascii_case(subject) => {
             format!("{label}, {quantity}")
         }
@@ -112,7 +113,7 @@ fn quantity(rows: &[Row], has_unit: bool) -> Option<String> {
         .map(|start| &first[start..])
         .find(|end| names.iter().all(|name| name.ends_with(end)))?;
     let (words, count) = match common {
-        [words @ .., "percent" | "share" | "bytes"] if !words.is_empty() => (words, None),
+        [words @ .., "ratio" | "bytes"] if !words.is_empty() => (words, None),
         [words @ .., "packets"] if !words.is_empty() => (words, Some("packets")),
         words => (words, None),
     };
@@ -128,7 +129,7 @@ fn quantity(rows: &[Row], has_unit: bool) -> Option<String> {
 }
 
 /// What the values of a metric are put together by.
-const STATISTICS: [&str; 8] = ["mean", "std", "min", "max", "p50", "p95", "p99", "high95"];
+const STATISTICS: [&str; 9] = ["mean", "std", "min", "max", "p50", "p95", "p99", "p2_5", "p97_5"];
 
 fn last<'a>(name: &[&'a str]) -> Option<&'a str> {
     name.last().copied().filter(|end| STATISTICS.contains(end))
@@ -146,11 +147,11 @@ pub(super) fn name_of(mut parts: Vec<String>) -> String {
 }
 
 /// A unit for each metric; the same for all that are of one kind.
-fn units(figure: &Figure, material: &Material, results: &[&PointResult]) -> Vec<Unit> {
-    let base = |row: &Row| Base::of(&row.metric);
+fn units(figure: &Figure, material: &Material, results: &[&PointResult]) -> Vec<DisplayUnit> {
+    let base = |row: &Row| Unit::of(&row.metric);
     let labelled = |row: &Row| figure.y_label.as_deref().and_then(|label| base(row).named_in(label));
-    let means = |wanted: Base| {
-        let metrics = figure.metrics.iter().filter(move |row| Base::of(&row.metric) == wanted);
+    let means = |wanted: Unit| {
+        let metrics = figure.metrics.iter().filter(move |row| Unit::of(&row.metric) == wanted);
         metrics.flat_map(move |row| {
             results.iter().filter_map(|result| Some(result.metrics.get(&row.metric)?.mean))
         })
@@ -191,10 +192,10 @@ fn key(part: &Point, by: &[String], row: &Row) -> Vec<String> {
 struct Drawn<'a> {
     material: &'a Material<'a>,
     row: &'a Row,
-    unit: &'a Unit,
+    unit: &'a DisplayUnit,
     x: Option<&'a str>,
     places: &'a [String],
-    numbers: Option<&'a (Vec<f64>, Unit)>,
+    numbers: Option<&'a (Vec<f64>, DisplayUnit)>,
 }
 
 impl Drawn<'_> {
@@ -207,7 +208,7 @@ impl Drawn<'_> {
 
     /// Whether the metric is a part of a whole: a share, or Jain's index.
     fn is_part(&self) -> bool {
-        Base::of(&self.row.metric) == Base::Share || self.row.metric.split('.').any(|part| part == "fairness")
+        Unit::of(&self.row.metric) == Unit::Ratio || self.row.metric.split('.').any(|part| part == "fairness")
     }
 
     fn ours(&self, members: &[&PointResult]) -> Vec<Dot> {
@@ -305,7 +306,7 @@ mod tests {
         };
         for (names, unit, said) in [
             (&["a.goodput", "b.goodput"][..], true, Some("goodput")),
-            (&["core.drops.percent", "tA.up.queue.drops.percent"], true, Some("drops")),
+            (&["core.drops.ratio", "tA.up.queue.drops.ratio"], true, Some("drops")),
             (&["a.delay.mean", "a.delay.p99"], true, Some("delay")),
             (&["a.rtt.mean", "b.rtt.mean"], true, Some("RTT, mean")),
             (&["core.queue.packets", "edge.queue.packets"], false, Some("queue (packets)")),

@@ -3,10 +3,11 @@
 use std::cmp::Ordering;
 
 use super::super::material::Material;
-use super::super::unit::{Base, Unit};
+use super::super::unit::DisplayUnit;
 use super::super::{axes, number, table};
 use super::lines::{along_y, name_of};
 use super::{Along, Chart, Dot, Kind, Line, Text, styles};
+use crate::catalogue::Unit;
 use crate::experiment::{Figure, Row};
 use crate::results::{PointResult, Run, SeriesOutcome};
 
@@ -22,7 +23,7 @@ pub(super) fn chart(figure: &Figure, material: &Material) -> Chart {
         .iter()
         .filter_map(|result| Some((*result, first_run(material.runs, result)?.outcome.series.as_ref()?)))
         .collect();
-    let units: Vec<Unit> = figure.metrics.iter().map(|row| unit(figure, row, &recorded)).collect();
+    let units: Vec<DisplayUnit> = figure.metrics.iter().map(|row| unit(figure, row, &recorded)).collect();
     let one_unit = units.iter().all(|unit| Some(unit) == units.first());
 
     let (mut lines, mut keys, mut rows, mut thinned) = (Vec::new(), Vec::new(), Vec::new(), false);
@@ -83,19 +84,19 @@ fn first_run<'a>(runs: &'a [Run], result: &PointResult) -> Option<&'a Run> {
     runs.iter().filter(|run| run.point == result.point).min_by_key(|run| run.seed)
 }
 
-fn unit(figure: &Figure, row: &Row, recorded: &[(&PointResult, &SeriesOutcome)]) -> Unit {
-    let base = Base::of(&row.metric);
+fn unit(figure: &Figure, row: &Row, recorded: &[(&PointResult, &SeriesOutcome)]) -> DisplayUnit {
+    let base = Unit::of(&row.metric);
     let said = row.unit.as_deref().and_then(|name| base.unit(name));
     let labelled = || figure.y_label.as_deref().and_then(|label| base.named_in(label));
     said.or_else(labelled).unwrap_or_else(|| {
-        let same = figure.metrics.iter().filter(|other| Base::of(&other.metric) == base);
+        let same = figure.metrics.iter().filter(|other| Unit::of(&other.metric) == base);
         let columns =
             same.flat_map(|row| recorded.iter().filter_map(|(_, series)| series.columns.get(&row.metric)));
         base.fitting(columns.flatten().copied().flatten())
     })
 }
 
-fn dots(series: &SeriesOutcome, column: &[Option<f64>], unit: &Unit) -> Vec<Dot> {
+fn dots(series: &SeriesOutcome, column: &[Option<f64>], unit: &DisplayUnit) -> Vec<Dot> {
     let values = series.times.iter().zip(column);
     values
         .map(|(&x, value)| Dot {

@@ -188,7 +188,7 @@ metrics = [
   { metric = "tcp.rtt.mean", label = "RTT, average" },
   { metric = "tcp.rtt.max", label = "RTT, largest" },
   { metric = "tcp.transfer.retransmitted.bytes", label = "Octets sent again" },
-  { metric = "tcp.retransmitted.share", label = "Segments sent again" },
+  { metric = "tcp.retransmitted.ratio", label = "Segments sent again" },
   { metric = "tcp.transfer.throughput.mean", label = "Throughput" },
   { metric = "tcp.fairness", label = "Jain's index" },
   { metric = "tcp.transfers.failed", label = "Transfers that failed" },
@@ -221,7 +221,7 @@ caption = "The paper: 267 without, 40 with."
                 ("tcp.rtt.mean", 4.0512, 0.11),
                 ("tcp.rtt.max", 4.9, 0.2),
                 ("tcp.transfer.retransmitted.bytes", 290_784.2, 9000.0),
-                ("tcp.retransmitted.share", 0.281, 0.004),
+                ("tcp.retransmitted.ratio", 0.281, 0.004),
                 ("tcp.transfer.throughput.mean", 1312.3, 22.0),
                 ("tcp.fairness", 0.93, 0.01),
                 ("tcp.transfer.retransmitted.packets", 259.0, 8.0),
@@ -234,7 +234,7 @@ caption = "The paper: 267 without, 40 with."
                 ("tcp.rtt.mean", 14.9, 0.9),
                 ("tcp.rtt.max", 17.2, 0.0),
                 ("tcp.transfer.retransmitted.bytes", 97_773.0, 4000.0),
-                ("tcp.retransmitted.share", 0.0612, 0.0),
+                ("tcp.retransmitted.ratio", 0.0612, 0.0),
                 ("tcp.transfer.throughput.mean", 2723.0, 220.0),
                 ("tcp.fairness", 0.71, 0.06),
                 ("tcp.transfer.retransmitted.packets", 72.0, 8.0),
@@ -246,7 +246,7 @@ caption = "The paper: 267 without, 40 with."
         ("tcp.rtt.mean", Some("ms"), [4.133, 15.822]),
         ("tcp.rtt.max", Some("ms"), [4.563, 17.103]),
         ("tcp.transfer.retransmitted.bytes", None, [385_784.0, 57_773.0]),
-        ("tcp.retransmitted.share", Some("%"), [0.281, 0.061]),
+        ("tcp.retransmitted.ratio", Some("%"), [0.281, 0.061]),
         ("tcp.transfer.throughput.mean", Some("kbit/s"), [1180.0, 2850.0]),
         ("tcp.transfer.retransmitted.packets", None, [267.0, 40.0]),
     ];
@@ -254,7 +254,7 @@ caption = "The paper: 267 without, 40 with."
         let mut metrics = metrics.to_vec();
         metrics.extend([
             ("tcp.transfers.failed", 0.0, 0.0),
-            ("core.drops.percent", 0.12, 0.001),
+            ("core.drops.ratio", 0.12, 0.001),
             ("run.time", 812.0, 3.0),
         ]);
         let point = sample.point(&[("trunks", trunks)], 5, &metrics);
@@ -418,19 +418,19 @@ kind = "ours"
 title = "</title><script>alert('figure')</script>"
 kind = "line"
 x = "flows"
-metrics = [{ metric = "tcp.goodput", label = "</script><script>alert('label')</script>" }, { metric = "core.drops.percent", label = "drops" }]
+metrics = [{ metric = "tcp.goodput", label = "</script><script>alert('label')</script>" }, { metric = "core.drops.ratio", label = "drops" }]
 caption = "</script><script>alert('caption')</script>"
 [[figures]]
 title = "A hundred bars"
 kind = "bar"
 x = "flows"
-metrics = [{ metric = "core.drops.percent", label = "drops", unit = "%" }]
+metrics = [{ metric = "core.drops.ratio", label = "drops", unit = "%" }]
 [[figures]]
 title = "A hundred values on a logarithmic axis"
 kind = "line"
 x = "flows"
 x_scale = "log"
-metrics = [{ metric = "core.drops.percent", label = "drops", unit = "%" }]
+metrics = [{ metric = "core.drops.ratio", label = "drops", unit = "%" }]
 "#,
     );
     for n in 1..=100_u32 {
@@ -438,7 +438,7 @@ metrics = [{ metric = "core.drops.percent", label = "drops", unit = "%" }]
         let flows = n.to_string();
         let metrics = [
             ("tcp.goodput", 1e6 - 1e3 * f64::from(n), 0.0),
-            ("core.drops.percent", drops, 0.0),
+            ("core.drops.ratio", drops, 0.0),
             ("</script>", 1.0, 0.0),
         ];
         let point = sample.point(&[("flows", &flows)], 1, &metrics);

@@ -63,7 +63,7 @@ fn measured(results: &[PointResult]) -> String {
         };
         let width = result.metrics.keys().filter(told).map(|name| name.chars().count()).max().unwrap_or(0);
         for (name, estimate) in result.metrics.iter().filter(|(name, _)| told(name)) {
-            let unit = catalogue::unit(name).unwrap_or("1");
+            let unit = catalogue::unit(name).map_or("1", catalogue::Unit::name);
             let _ = writeln!(text, "    {name:width$}  {}", spread(estimate, unit));
         }
     }
