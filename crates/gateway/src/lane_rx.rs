@@ -4,19 +4,17 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::time::Duration;
 
 use rustix::net::{RecvFlags, recv};
 use trunkline_packet::{Headers, Offload, UdpRun, protocol};
-use trunkline_trunk::Receiver;
-use trunkline_trunk::compress::{CompressError, Decompressor, MAX_FIELDS, MAX_HEADER};
+use trunkline_trunk::compress::{CompressError, Decompressor, DecompressorStats, MAX_FIELDS, MAX_HEADER};
 use trunkline_trunk::frame::{Frame, FrameError, MAX_HEAD};
+use trunkline_trunk::{ReceiveWindow, Receiver};
 use trunkline_units::Instant;
 
 use crate::record::{HEADER_BYTES, Opened, Opener, RecordError};
-use crate::rx::{DeviceWriteStats, LaneRxStats, Sink};
 use crate::sys::{self, Ring};
-use crate::tun::TunWrite;
+use crate::tun::{TunWrite, TunWriter};
 
 /// A lane's ring. It holds several of the longest frames; its pages are touched only as far as a burst reaches.
 const RING_BYTES: usize = 256 << 10;
@@ -52,56 +50,36 @@ struct Part {
     len: usize,
 }
 
-/// How often a busy lane's receive window is looked at.
-const RETUNE: Duration = Duration::from_millis(50);
-/// The window is never bounded below this.
-const LEAST_WINDOW: usize = 1 << 20;
-/// No bound that the kernel's own would not be reached before.
-const NO_BOUND: usize = 1 << 30;
-
-/// Keeps the receive window near what the path needs.
-///
-/// The kernel grows a receive window for as long as the sender fills it, so when this end is the slow one the
-/// lane becomes a queue of megabytes: cold in the cache, and out of reach of the sender's edge queue, which is
-/// where a backlog belongs. Four times the rate at which bytes arrive times the smallest round-trip time leaves
-/// the sender's window free to grow fourfold between two looks, and no more.
-#[derive(Debug, Default)]
-struct Window {
-    since: Option<Instant>,
-    bytes: usize,
-    peak_rate: f64,
-    bound: usize,
+/// Counts of one lane's receiving half.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct LaneRxStats {
+    /// Frames received.
+    pub(crate) frames: u64,
+    /// Bytes read from the socket.
+    pub(crate) bytes: u64,
+    /// Key updates received.
+    pub(crate) key_updates: u64,
+    /// What came with its headers compressed.
+    pub(crate) compression: DecompressorStats,
 }
 
-impl Window {
-    /// Takes note of bytes that came; the new bound, if it should change. `round_trip` is asked for only then.
-    fn received(
-        &mut self,
-        now: Instant,
-        bytes: usize,
-        round_trip: impl FnOnce() -> Option<Duration>,
-    ) -> Option<usize> {
-        self.bytes += bytes;
-        let elapsed = now.saturating_since(*self.since.get_or_insert(now));
-        if elapsed < RETUNE {
-            return None;
-        }
-        let rate = self.bytes as f64 / elapsed.as_secs_f64();
-        self.peak_rate = rate.max(self.peak_rate * 0.875);
-        (self.since, self.bytes) = (Some(now), 0);
-        let needed = match round_trip() {
-            Some(time) => (4.0 * self.peak_rate * time.as_secs_f64()) as usize,
-            None => NO_BOUND,
-        };
-        let bound = needed.clamp(LEAST_WINDOW, NO_BOUND);
-        let changed = bound.abs_diff(self.bound) > self.bound / 4;
-        // The kernel raises its bound whenever it grows the buffer, so a small one is repeated.
-        if changed || bound == LEAST_WINDOW {
-            self.bound = bound;
-            return Some(bound);
-        }
-        None
-    }
+/// Counts of the writes to a device's queue.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct DeviceWriteStats {
+    /// Writes to the device; a super-packet counts once.
+    pub(crate) writes: u64,
+    /// Packets the device's kernel refused.
+    pub(crate) refused: u64,
+    /// UDP datagrams that shared a write with others.
+    pub(crate) coalesced: u64,
+}
+
+/// Where packets that came out of a lane go.
+pub(crate) struct Sink<'a> {
+    pub(crate) writer: &'a mut TunWriter,
+    pub(crate) device: &'a mut DeviceWriteStats,
+    /// Called with each TCP packet that is passed on.
+    pub(crate) observe: &'a mut dyn FnMut(&Headers, &[u8]),
 }
 
 pub(crate) struct LaneRx {
@@ -117,7 +95,7 @@ pub(crate) struct LaneRx {
     sealed_at: usize,
     /// Where the next byte read goes.
     end: usize,
-    window: Window,
+    window: ReceiveWindow,
     decompressor: Decompressor,
     stats: LaneRxStats,
 }
@@ -133,7 +111,7 @@ impl LaneRx {
             plain: 0,
             sealed_at: 0,
             end: 0,
-            window: Window::default(),
+            window: ReceiveWindow::default(),
             decompressor: Decompressor::new(),
             stats: LaneRxStats::default(),
         })
@@ -170,7 +148,8 @@ impl LaneRx {
         self.end += read;
         self.stats.bytes += read as u64;
         let fd = &self.fd;
-        if let Some(bound) = self.window.received(now, read, || sys::tcp_info(fd.as_fd()).ok()?.min_rtt()) {
+        let min_rtt = || sys::tcp_info(fd.as_fd()).ok()?.min_rtt();
+        if let Some(bound) = self.window.handle_received(now, read, min_rtt) {
             sys::set_window_clamp(fd.as_fd(), bound)?;
         }
         let closed = self.open()?;
@@ -443,36 +422,5 @@ impl Run {
     fn add(&mut self, end: usize, len: usize) {
         self.payloads[self.count] = (end - len, len);
         self.count += 1;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn after(window: &mut Window, millis: u64, bytes: usize, round_trip: Option<Duration>) -> Option<usize> {
-        window.received(Instant::from_millis(millis), bytes, || round_trip)
-    }
-
-    #[test]
-    fn a_short_path_is_bounded_and_a_long_one_is_left_free_to_grow() {
-        let (short, long) = (Some(Duration::from_micros(50)), Some(Duration::from_millis(100)));
-        let mut window = Window::default();
-        assert_eq!(after(&mut window, 0, 1000, short), None, "the first look has no rate");
-        // 1 GB/s over 50 µs needs 50 kB, four times that 200 kB.
-        assert_eq!(after(&mut window, 50, 50_000_000, short), Some(LEAST_WINDOW));
-        let mut window = Window::default();
-        assert_eq!(after(&mut window, 0, 0, long), None);
-        // 100 MB/s over 100 ms is 10 MB.
-        assert_eq!(after(&mut window, 50, 5_000_000, long), Some(40_000_000));
-        assert_eq!(after(&mut window, 60, 5_000_000, long), None, "too soon to look again");
-    }
-
-    #[test]
-    fn without_a_round_trip_time_nothing_is_bounded() {
-        let mut window = Window::default();
-        assert_eq!(after(&mut window, 0, 0, None), None);
-        assert_eq!(after(&mut window, 50, 5_000_000, None), Some(NO_BOUND));
-        assert_eq!(after(&mut window, 100, 5_000_000, None), None, "nothing changed");
     }
 }

@@ -1,31 +1,27 @@
 //! The sending half of a lane: packets in, bytes of a TCP connection out, in clear or as TLS records.
 //!
-//! What is handed to a lane cannot be taken back, so it is handed as little as keeps it busy: the kernel's
-//! unsent backlog stays below a depth that follows the lane's rate, and the rest waits in the edge queue.
+//! A packet cannot be taken back from a lane, so the lane gets no more than keeps it busy, and the rest waits in the
+//! edge queue. [`LaneControl`] decides that; this file has the socket.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::time::Duration;
 
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use trunkline_trunk::compress::{Compressor, CompressorStats};
-use trunkline_trunk::{EdgePacing, LaneGroup, LaneId, LaneSnapshot, PacingMode, Poll, Transmitter};
+use trunkline_trunk::{
+    CongestionControlCause, LaneAction, LaneControl, LaneId, LaneSnapshot, PacingMode, Poll, Transmitter,
+    TrunkPlan,
+};
 use trunkline_units::{Instant, Rate};
 
-use crate::lane_congestion::LaneCongestion;
 use crate::pool::{BODY_CONTENT, Block, FRONT, PacketBuf, Pool};
-use crate::progress::Progress;
 use crate::record::{HEADER_BYTES, RecordError, Sealer, TRAILER_BYTES};
 use crate::sys::{self, TcpInfo};
 
-/// Pieces sent with one system call at the most.
+/// The maximum number of pieces sent with one system call.
 const BATCH: usize = 128;
-/// Bytes taken from the edge queue before they are sent: enough for a few super-packets, little enough to be
-/// still in the cache when the kernel copies them.
-const BATCH_BYTES: usize = 256 << 10;
-
 /// A stretch of a block that waits to be sent.
 struct Piece {
     block: Block,
@@ -49,7 +45,7 @@ pub(crate) enum Flushed {
     Idle,
     /// The lane is full: go on when it is reported writable.
     Full,
-    /// What waits is held back by ceilings: go on then.
+    /// Nothing more before this time: ceilings hold back what waits, or the lane has stalled.
     Held(Instant),
 }
 
@@ -64,14 +60,11 @@ pub(crate) struct LaneTxStats {
     pub(crate) key_updates: u64,
     /// What header compression did.
     pub(crate) compression: CompressorStats,
-    /// What bounds its pacing, if its queue is to be kept at the edge.
+    /// The bound on its pacing, if its queue is to be kept at the edge.
     pub(crate) pacing: Option<PacingMode>,
-    /// The congestion control it has been given because of its path, if that was left to us.
+    /// The congestion control chosen by its path, if it goes by its path.
     pub(crate) chosen: Option<&'static str>,
 }
-
-/// How often a stalled lane is looked at while packets wait for it.
-const STALL_POLL: Duration = Duration::from_millis(20);
 
 pub(crate) struct LaneTx {
     pub(crate) serial: u64,
@@ -81,18 +74,9 @@ pub(crate) struct LaneTx {
     outbox: VecDeque<Piece>,
     /// Small frames gathered for one record.
     stage: Option<(Block, usize)>,
-    /// Bytes that ever were in the outbox: the place in the lane's stream that packets have been put up to.
+    /// Bytes ever put into the outbox: the place in the lane's stream where the last packet ends.
     position: u64,
-    snapshot: LaneSnapshot,
-    depth: usize,
-    refreshed: Option<Instant>,
-    asked: Option<Instant>,
-    progress: Progress,
-    /// What keeps its queue at the edge, if that is wanted.
-    pacing: Option<EdgePacing>,
-    /// Its ceiling may have changed and is not set yet.
-    pacing_due: bool,
-    congestion: LaneCongestion,
+    control: LaneControl,
     stats: LaneTxStats,
 }
 
@@ -106,14 +90,7 @@ impl LaneTx {
             outbox: VecDeque::with_capacity(BATCH),
             stage: None,
             position: 0,
-            snapshot: LaneSnapshot::default(),
-            depth: 0,
-            refreshed: None,
-            asked: None,
-            progress: Progress::default(),
-            pacing: None,
-            pacing_due: false,
-            congestion: LaneCongestion::default(),
+            control: LaneControl::default(),
             stats: LaneTxStats::default(),
         }
     }
@@ -126,16 +103,54 @@ impl LaneTx {
     pub(crate) fn stats(&self) -> LaneTxStats {
         LaneTxStats {
             compression: *self.compressor.stats(),
-            pacing: self.pacing.as_ref().map(EdgePacing::mode),
-            chosen: self.congestion.chosen(),
+            bytes: self.control.written(),
+            pacing: self.control.pacing_mode(),
+            chosen: self.control.chosen_congestion_control(),
             ..self.stats
         }
     }
 
-    /// Takes the compression and the congestion control of its group, now and after a reload.
-    pub(crate) fn follow(&mut self, group: &LaneGroup) {
-        self.compressor.set(group.compression);
-        self.congestion.follow(self.fd.as_fd(), &group.congestion_control);
+    /// Its control, for what concerns the lanes to the same peer.
+    pub(crate) const fn control(&self) -> &LaneControl {
+        &self.control
+    }
+
+    /// Takes the settings of a plan for its place, at first and after a reload.
+    ///
+    /// Only the thread that serves the lane may call this: another one could set a congestion control between a look
+    /// at the path and the choice that follows from it.
+    pub(crate) fn configure(&mut self, plan: &TrunkPlan, lane: LaneId) {
+        self.compressor.set(plan.group_of(lane).0.compression);
+        self.control.configure(plan, lane);
+        // Where the kernel does not pace, the lane goes without.
+        let _ = self.apply();
+    }
+
+    /// Changes the settings of the connection that the control asks for.
+    fn apply(&mut self) -> io::Result<()> {
+        while let Some(action) = self.control.poll_action() {
+            match action {
+                LaneAction::SetCongestionControl { name, cause } => {
+                    let Err(error) = sys::set_congestion_control(self.fd(), &name) else { continue };
+                    match cause {
+                        CongestionControlCause::Plan => tracing::warn!(
+                            "this kernel does not give a lane the congestion control {name}: {error}"
+                        ),
+                        CongestionControlCause::Path => {
+                            tracing::warn!(
+                                "a lane's path loses packets, and this kernel does not give us {name}: {error}"
+                            );
+                            self.control.handle_congestion_control_refused();
+                        }
+                    }
+                }
+                LaneAction::SetLowWaterMark(bytes) => sys::set_notsent_lowat(self.fd(), bytes)?,
+                LaneAction::SetMaxPacingRate(rate) => {
+                    sys::set_max_pacing_rate(self.fd(), rate.map(|rate| rate.bits_per_second() / 8))?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// What the kernel says of the lane, for metrics.
@@ -146,85 +161,31 @@ impl LaneTx {
         Ok((info, fill(&info, unsent, total)))
     }
 
-    /// Whether to keep its queue at the edge by a ceiling on its pacing.
-    pub(crate) fn set_edge_pacing(&mut self, on: bool) -> io::Result<()> {
-        if on != self.pacing.is_some() {
-            self.pacing = on.then(EdgePacing::default);
-            sys::set_max_pacing_rate(self.fd(), None)?;
-        }
-        Ok(())
-    }
-
-    /// Whether [`LaneTx::pace`] is due.
-    pub(crate) const fn pacing_due(&self) -> bool {
-        self.pacing_due
-    }
-
-    /// What its path carries for it, bit/s, if a ceiling holds it and packets wait for it.
-    pub(crate) fn claim(&self) -> Option<f64> {
-        self.pacing.as_ref().and_then(EdgePacing::claim)
-    }
-
-    /// Sets how its segments are spaced, a ceiling moved towards a `fair` share among the lanes to the same peer, bit/s.
+    /// Moves its pacing towards a `fair` share among the lanes to the same peer, bit/s.
     pub(crate) fn pace(&mut self, fair: Option<f64>) -> io::Result<()> {
-        self.pacing_due = false;
-        let Some(pacing) = &mut self.pacing else { return Ok(()) };
-        if let Some(fair) = fair {
-            pacing.share(fair);
-        }
-        let bytes = pacing.spacing().map(|rate| rate.bits_per_second() / 8);
-        sys::set_max_pacing_rate(self.fd.as_fd(), bytes)
+        self.control.handle_fair_share(fair);
+        self.apply()
     }
 
-    /// Asks the kernel how the lane does, sets the depth to what it sends between two visits, and tells the core.
+    /// Takes a snapshot of the connection if one is due.
     fn refresh(&mut self, now: Instant, lane: LaneId, core: &mut Transmitter<PacketBuf>) -> io::Result<()> {
-        if self.refreshed.is_some_and(|at| now.saturating_since(at) < LaneSnapshot::REFRESH) {
+        if !self.control.snapshot_due(now) {
             return Ok(());
         }
-        self.refreshed = Some(now);
         let info = sys::tcp_info(self.fd())?;
         let total = sys::send_queue(self.fd())?;
-        self.watch_progress(now, lane, core, total);
-        let known = self.snapshot.delivery_rate;
-        self.snapshot = fill(&info, info.notsent as usize, total);
-        if info.app_limited {
-            // A lane that had little to send has not become slower.
-            self.snapshot.delivery_rate = self.snapshot.delivery_rate.max(known);
-        }
-        core.handle_lane(now, lane, &self.snapshot, self.stats.bytes.saturating_sub(total as u64));
-        if core.has_backlog(lane) {
-            let queue = EdgePacing::has_queue(&self.snapshot);
-            self.congestion.watch(now, self.fd.as_fd(), &info, queue);
-        }
-        if let Some(pacing) = &mut self.pacing {
-            self.pacing_due |= pacing.update(now, &self.snapshot, core.has_backlog(lane));
-        }
-        let depth = self.snapshot.depth(LaneSnapshot::VISIT);
-        if depth.abs_diff(self.depth) > self.depth / 4 {
-            sys::set_notsent_lowat(self.fd(), depth)?;
-            self.depth = depth;
-        }
-        Ok(())
+        let snapshot = fill(&info, info.notsent as usize, total);
+        self.control.handle_snapshot(now, lane, core, snapshot);
+        self.apply()
     }
 
-    /// A lane that has stalled may be dead, and what it holds lost: what users retransmit of that is worth carrying.
-    fn watch_progress(&mut self, now: Instant, lane: LaneId, core: &mut Transmitter<PacketBuf>, held: usize) {
-        let delivered = self.stats.bytes.saturating_sub(held as u64);
-        if self.progress.update(now, delivered, held, self.snapshot.srtt) {
-            core.handle_lane_lost(lane);
-        }
-    }
-
-    /// Tells the core how far the lane has delivered, unless it was told a moment ago.
+    /// Tells the core how far the lane has delivered, if that is due.
     pub(crate) fn report_delivered(&mut self, now: Instant, lane: LaneId, core: &mut Transmitter<PacketBuf>) {
-        if self.asked.is_some_and(|at| now.saturating_since(at) < LaneSnapshot::ASK) {
-            return;
-        }
-        self.asked = Some(now);
-        // A lane that cannot say any more is about to end, and the core will hear of that.
-        if let Ok(total) = sys::send_queue(self.fd()) {
-            self.watch_progress(now, lane, core, total);
-            core.handle_delivered(lane, self.stats.bytes.saturating_sub(total as u64));
+        // A lane whose socket fails here is about to end, and the core will hear of that.
+        if self.control.delivery_due(now)
+            && let Ok(total) = sys::send_queue(self.fd())
+        {
+            self.control.handle_held(now, lane, core, total);
         }
     }
 
@@ -237,11 +198,12 @@ impl LaneTx {
         pool: &mut Pool,
     ) -> Result<Flushed, LaneError> {
         let mut held = None;
-        // Also where nothing has to wait: the queue may stand in the core.
+        // Also without a backlog at the edge: the queue may stand in the core.
         self.refresh(now, lane, core)?;
-        if self.progress.is_stalled() && core.has_backlog(lane) {
-            // At the edge packets survive the lane, in it they do not.
-            return Ok(Flushed::Held(now + STALL_POLL));
+        if let Some(at) = self.control.stalled_until(now)
+            && core.has_backlog(lane)
+        {
+            return Ok(Flushed::Held(at));
         }
         loop {
             if !self.send(pool)? {
@@ -253,12 +215,8 @@ impl LaneTx {
             if !core.has_backlog(lane) {
                 return Ok(Flushed::Idle);
             }
-            self.snapshot.unsent = sys::send_queue_unsent(self.fd())?;
-            // The kernel reports the socket writable once its unsent part falls below half the depth.
-            if self.snapshot.unsent * 2 >= self.depth {
-                return Ok(Flushed::Full);
-            }
-            let mut room = (self.depth - self.snapshot.unsent).min(BATCH_BYTES);
+            let unsent = sys::send_queue_unsent(self.fd())?;
+            let Some(mut room) = self.control.room(unsent) else { return Ok(Flushed::Full) };
             while self.outbox.len() < BATCH - 8 {
                 match core.poll_transmit(now, lane, &mut room, |packet| pool.release(packet)) {
                     Poll::Packet(packet) => {
@@ -374,7 +332,7 @@ impl LaneTx {
                     Err(rustix::io::Errno::INTR) => continue,
                     Err(error) => return Err(error.into()),
                 };
-            self.stats.bytes += sent as u64;
+            self.control.handle_written(sent as u64);
             while sent > 0 {
                 let Some(piece) = self.outbox.front_mut() else { break };
                 let taken = sent.min(piece.end - piece.start);
@@ -421,5 +379,52 @@ fn fill(info: &TcpInfo, unsent: usize, total: usize) -> LaneSnapshot {
         window: info.cwnd as usize * info.snd_mss as usize,
         delivery_rate: (info.delivery_rate > 0)
             .then(|| Rate::from_bits_per_second(info.delivery_rate.saturating_mul(8))),
+        app_limited: info.app_limited,
+        segments_sent: info.data_segments_out,
+        retransmissions: info.retransmits,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+
+    use trunkline_queue::Settings;
+    use trunkline_trunk::compress::Compression;
+    use trunkline_trunk::{ClassSettings, CongestionControl};
+
+    use super::*;
+
+    #[test]
+    fn a_lane_has_the_congestion_control_of_its_plan_and_no_ceiling_left_behind() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+        let stream = TcpStream::connect(listener.local_addr().expect("its address")).expect("a connection");
+        let fd: Arc<OwnedFd> = Arc::new(stream.into());
+        let kernel = || rustix::net::sockopt::tcp_congestion(&fd).expect("its name");
+        let mut lane = LaneTx::new(1, Arc::clone(&fd), None, Compressor::new(Compression::Off, 1));
+        let mut plan =
+            TrunkPlan::a_lane_each(vec![ClassSettings::new("all", Vec::new(), Settings::default(), 0)]);
+        let mut configure = |lane: &mut LaneTx, congestion_control| {
+            plan.groups[0].congestion_control = congestion_control;
+            lane.configure(&plan, LaneId(0));
+            (kernel(), lane.stats().chosen)
+        };
+        let reno = CongestionControl::Named("reno".into());
+        assert_eq!(configure(&mut lane, reno.clone()), ("reno".to_owned(), None));
+        let usual = LaneControl::USUAL_CONGESTION_CONTROL;
+        assert_eq!(configure(&mut lane, CongestionControl::ByPath), (usual.to_owned(), Some(usual)));
+        // What the path chose stays over another reload.
+        sys::set_congestion_control(fd.as_fd(), "reno").expect("every kernel has it");
+        assert_eq!(configure(&mut lane, CongestionControl::ByPath), ("reno".to_owned(), Some(usual)));
+        // A kernel that lacks one leaves the lane what it has.
+        let unknown = CongestionControl::Named("no-such-one".into());
+        assert_eq!(configure(&mut lane, unknown), ("reno".to_owned(), None));
+        assert_eq!(configure(&mut lane, CongestionControl::AsOpened), ("reno".to_owned(), None));
+        plan.edge_pacing = true;
+        lane.configure(&plan, LaneId(0));
+        assert_eq!(lane.stats().pacing, Some(PacingMode::Free));
+        plan.edge_pacing = false;
+        lane.configure(&plan, LaneId(0));
+        assert_eq!(lane.stats().pacing, None);
     }
 }

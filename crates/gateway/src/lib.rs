@@ -18,14 +18,12 @@ pub mod status;
 
 mod clock;
 mod encryption;
-mod lane_congestion;
 mod lane_rx;
 mod lane_tx;
 mod life;
 mod mailbox;
 mod plan;
 mod pool;
-mod progress;
 mod refusals;
 mod rx;
 mod sys;

@@ -8,38 +8,13 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use trunkline_packet::Headers;
-use trunkline_trunk::compress::DecompressorStats;
 use trunkline_trunk::{PeerId, Receiver, ReceiverStats};
 use trunkline_units::Instant;
 
 use crate::keys::PublicKey;
-use crate::lane_rx::{LaneRx, RxError};
+use crate::lane_rx::{DeviceWriteStats, LaneRx, LaneRxStats, RxError, Sink};
 use crate::plan::Plan;
 use crate::tun::{TunQueue, TunWriter};
-
-/// Counts of one lane's receiving half.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct LaneRxStats {
-    /// Frames received.
-    pub(crate) frames: u64,
-    /// Bytes read from the socket.
-    pub(crate) bytes: u64,
-    /// Key updates received.
-    pub(crate) key_updates: u64,
-    /// What came with its headers compressed.
-    pub(crate) compression: DecompressorStats,
-}
-
-/// Counts of the writes to a device's queue.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct DeviceWriteStats {
-    /// Writes to the device; a super-packet counts once.
-    pub(crate) writes: u64,
-    /// Packets the device's kernel refused.
-    pub(crate) refused: u64,
-    /// UDP datagrams that shared a write with others.
-    pub(crate) coalesced: u64,
-}
 
 /// A receiving half's state at one instant.
 #[derive(Debug)]
@@ -49,17 +24,9 @@ pub(crate) struct RxReport {
     pub(crate) lanes: Vec<(u64, LaneRxStats)>,
 }
 
-/// Where packets that came out of a lane go.
-pub(crate) struct Sink<'a> {
-    pub(crate) writer: &'a mut TunWriter,
-    pub(crate) device: &'a mut DeviceWriteStats,
-    /// Is shown each TCP packet that is passed on.
-    pub(crate) observe: &'a mut dyn FnMut(&Headers, &[u8]),
-}
-
-pub(crate) struct RxPeer {
+struct RxPeer {
     key: PublicKey,
-    pub(crate) receiver: Receiver,
+    receiver: Receiver,
 }
 
 pub(crate) struct Receivers {

@@ -232,11 +232,6 @@ pub(crate) fn set_dscp(fd: BorrowedFd<'_>, dscp: u8) -> io::Result<()> {
     }
 }
 
-/// What lanes use whose congestion control is left to us (docs/decisions/0009).
-pub(crate) const USUAL_CONGESTION_CONTROL: &str = "cubic";
-/// What they use on a path that loses packets without being full.
-pub(crate) const LOSSY_CONGESTION_CONTROL: &str = "bbr";
-
 /// Sets the congestion control by name (`TCP_CONGESTION`).
 pub(crate) fn set_congestion_control(fd: BorrowedFd<'_>, name: &str) -> io::Result<()> {
     // SAFETY: the name is readable for its length.

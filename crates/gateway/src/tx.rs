@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use trunkline_packet::{Headers, Offload};
 use trunkline_trunk::{
-    ClassReport, EdgePacing, FlowReport, LaneId, LaneSnapshot, Offered, Packet as _, PeerId, RouteTable,
+    ClassReport, FlowReport, LaneControl, LaneId, LaneSnapshot, Offered, Packet as _, PeerId, RouteTable,
     Transmitter, TrunkPlan,
 };
 use trunkline_units::Instant;
@@ -112,8 +112,7 @@ impl Vacancy<'_> {
     pub(crate) fn fill(self, mut lane: LaneTx) {
         let Vacancy { sender, index, id } = self;
         sender.lanes.insert(lane.serial, (index, id));
-        // Where the kernel does not pace, the lane goes without.
-        let _ = lane.set_edge_pacing(sender.peers[index].core.plan().edge_pacing);
+        lane.configure(sender.peers[index].core.plan(), id);
         sender.peers[index].lanes[id.index()] = Some(LaneSlot::new(lane));
         mark(&mut sender.dirty_peers, &mut sender.peers[index], index, id);
         sender.lane_present(index);
@@ -330,10 +329,9 @@ impl Sender {
                     }
                     Err(error) => wishes.push(Wish::End { serial, reason: error.to_string() }),
                 }
-                if slot.lane.pacing_due() {
-                    let claims =
-                        self.peers[index].lanes.iter().flatten().filter_map(|slot| slot.lane.claim());
-                    let fair = EdgePacing::fair_share(claims);
+                if slot.lane.control().fair_share_due() {
+                    let lanes = self.peers[index].lanes.iter().flatten();
+                    let fair = LaneControl::fair_share(lanes.map(|slot| slot.lane.control()));
                     if let Some(slot) = &mut self.peers[index].lanes[lane.index()]
                         && let Err(error) = slot.lane.pace(fair)
                     {
@@ -415,7 +413,7 @@ impl Sender {
                         let Some(mut slot) = slot else { continue };
                         match core.lane(group, *number) {
                             Some(lane) => {
-                                slot.lane.follow(core.plan().group_of(lane).0);
+                                slot.lane.configure(core.plan(), lane);
                                 lanes[lane.index()] = Some(LaneSlot::new(slot.lane));
                             }
                             None => retire(slot, pool, &mut closed),
@@ -434,7 +432,6 @@ impl Sender {
         for (index, peer) in self.peers.iter_mut().enumerate() {
             for id in (0..peer.lanes.len() as u8).map(LaneId) {
                 if let Some(slot) = &mut peer.lanes[id.index()] {
-                    let _ = slot.lane.set_edge_pacing(plan.trunk.edge_pacing);
                     self.lanes.insert(slot.lane.serial, (index, id));
                     mark(&mut self.dirty_peers, peer, index, id);
                 }

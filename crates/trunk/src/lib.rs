@@ -12,11 +12,9 @@ mod admission;
 mod class;
 pub mod compress;
 mod custody;
-mod edge_pacing;
 mod flow;
 pub mod frame;
 mod lane;
-mod path_loss;
 pub mod path_tail;
 mod plan;
 mod receiver;
@@ -28,12 +26,10 @@ mod transmitter;
 pub use class::{
     AdmissionSettings, Behaviour, ClassId, ClassSettings, Classifier, DscpSet, Over, Protocol, Rule,
 };
-pub use edge_pacing::{EdgePacing, PacingMode};
-pub use lane::LaneSnapshot;
-pub use path_loss::PathLoss;
+pub use lane::{CongestionControlCause, LaneAction, LaneControl, LaneSnapshot, PacingMode, ReceiveWindow};
 pub use plan::{CongestionControl, LaneGroup, LaneId, TrunkPlan};
 pub use receiver::{Receiver, ReceiverStats, Refusal};
 pub use routes::{PeerId, RouteTable};
 pub use transmitter::{
-    ClassReport, FlowReport, LaneControl, MemberStats, Offered, Packet, Poll, Transmitter,
+    ClassReport, EdgeQueueReport, FlowReport, MemberStats, Offered, Packet, Poll, Transmitter,
 };

@@ -80,7 +80,7 @@ impl LaneGroupConfig {
     /// The kernel's name of what their connections begin with.
     pub fn usual_congestion_control(&self) -> &str {
         if self.adapts_congestion_control() {
-            crate::sys::USUAL_CONGESTION_CONTROL
+            trunkline_trunk::LaneControl::USUAL_CONGESTION_CONTROL
         } else {
             &self.congestion_control
         }

@@ -622,8 +622,7 @@ impl Daemon {
         let receiving = LaneRx::new(serial, Arc::clone(fd), opener)?;
         let group = plan::lane_group(&self.config, group);
         let compressor = Compressor::new(group.compression, self.seed);
-        let mut sending = LaneTx::new(serial, Arc::clone(fd), sealer, compressor);
-        sending.follow(&group);
+        let sending = LaneTx::new(serial, Arc::clone(fd), sealer, compressor);
         let lane_group = Arc::clone(&key.lane_group);
         Ok(NewLane { peer: key.peer, group: lane_group, place: key.place, sending, receiving })
     }

@@ -12,8 +12,9 @@ use super::Daemon;
 use crate::clock::now;
 use crate::config::ClassConfig;
 use crate::keys::PublicKey;
+use crate::lane_rx::LaneRxStats;
 use crate::life::{LaneKey, Serial, State};
-use crate::rx::{LaneRxStats, RxReport};
+use crate::rx::RxReport;
 use crate::status::{
     Class, EdgePacing, FLOWS, Flow, FlowTable, Lane, LaneState, LogStatus, Peer, Received, Sojourn, Status,
     Strangers, Tun,

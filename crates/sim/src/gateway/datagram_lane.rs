@@ -12,11 +12,11 @@ use std::time::Duration;
 
 use trunkline_packet::protocol;
 use trunkline_tcp::{Ack, Congestion, CongestionSignal, Settings};
-use trunkline_trunk::{LaneId, LaneSnapshot, Poll, Transmitter};
+use trunkline_trunk::{LaneControl, LaneId, LaneSnapshot, Poll, Transmitter};
 use trunkline_units::{Instant, Rate};
 
 use super::datagram_arrivals::{ACK, ACK_FRONT, Arrivals, MASK};
-use super::{LaneReport, due, timer};
+use super::{LaneReport, timer};
 use crate::agenda::Kind;
 use crate::core::{Claim, Core};
 use crate::packet::Addressing;
@@ -99,8 +99,6 @@ pub(super) struct DatagramLane {
     heard: Instant,
     backoff: u32,
     delivered: u64,
-    handed: u64,
-    settled: u64,
     limited: bool,
     reduction: Option<Reduction>,
     /// The next packet, for which the window had no room.
@@ -108,8 +106,7 @@ pub(super) struct DatagramLane {
     /// Most octets under way at once in this round trip.
     peak: u32,
     marks_seen: u32,
-    refreshed: Option<Instant>,
-    snapshot: LaneSnapshot,
+    control: LaneControl,
     /// Numbers found lost that may come late.
     lost: VecDeque<u32>,
     arrivals: Arrivals,
@@ -150,15 +147,12 @@ impl DatagramLane {
                 heard: Instant::ZERO,
                 backoff: 0,
                 delivered: 0,
-                handed: 0,
-                settled: 0,
                 limited: false,
                 reduction: None,
                 next_packet: None,
                 peak: 0,
                 marks_seen: 0,
-                refreshed: None,
-                snapshot: LaneSnapshot::default(),
+                control: LaneControl::default(),
                 lost: VecDeque::new(),
                 arrivals: Arrivals::default(),
                 stats: DatagramLaneStats::default(),
@@ -175,16 +169,16 @@ impl DatagramLane {
 
     /// Sends what waits for the lane, as far as its window allows.
     pub(super) fn flush(&mut self, core: &mut Core, half: u32, transmitter: &mut Transmitter<Packet>) {
-        if due(&mut self.refreshed, core.now, LaneSnapshot::REFRESH) {
-            self.snapshot = LaneSnapshot {
-                unsent: 0,
+        if self.control.snapshot_due(core.now) {
+            let snapshot = LaneSnapshot {
                 unacknowledged: self.in_flight as usize,
                 srtt: self.srtt,
                 min_rtt: self.min_rtt,
                 window: self.congestion.cwnd() as usize,
                 delivery_rate: self.rate,
+                ..LaneSnapshot::default()
             };
-            transmitter.handle_lane(core.now, self.lane, &self.snapshot, self.settled);
+            self.control.handle_snapshot(core.now, self.lane, transmitter, snapshot);
         }
         let mut held = None;
         while self.next_packet.is_some() || transmitter.has_backlog(self.lane) {
@@ -204,8 +198,8 @@ impl DatagramLane {
                 self.limited = true;
                 break;
             }
-            self.handed += u64::from(packet.length());
-            transmitter.handle_handed(self.lane, self.handed);
+            self.control.handle_written(packet.length().into());
+            transmitter.handle_handed(self.lane, self.control.written());
             self.send(core, packet);
         }
         if let Some(front) = self.arrivals.take_due(core.now) {
@@ -313,7 +307,6 @@ impl DatagramLane {
         (self.heard, self.backoff) = (now, 0);
         self.in_flight -= acked;
         self.delivered += u64::from(acked);
-        self.settled += u64::from(acked);
         let rtt = now.saturating_since(newest.at);
         self.sample(rtt);
         let elapsed = rtt.as_nanos().max(1);
@@ -387,7 +380,6 @@ impl DatagramLane {
             }
         }
         self.in_flight -= lost;
-        self.settled += u64::from(lost);
         last
     }
 
@@ -412,7 +404,6 @@ impl DatagramLane {
         self.stats.lost += (self.lost.len() - before) as u64;
         let beyond = self.lost.len().saturating_sub(MOST_LOST);
         self.lost.drain(..beyond);
-        self.settled += u64::from(self.in_flight);
         self.congestion.reduce(self.in_flight, CongestionSignal::Timeout);
         self.sent.clear();
         self.in_flight = 0;
@@ -424,10 +415,10 @@ impl DatagramLane {
 
     pub(super) fn report(&self) -> LaneReport {
         LaneReport {
-            snapshot: self.snapshot,
+            snapshot: *self.control.snapshot(),
             pacing: None,
             frames: self.stats.sent,
-            bytes: self.handed + self.stats.sent * DATA_FRONT as u64,
+            bytes: self.control.written() + self.stats.sent * DATA_FRONT as u64,
             compression: trunkline_trunk::compress::CompressorStats::default(),
             tcp: None,
             datagrams: Some(self.stats),

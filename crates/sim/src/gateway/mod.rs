@@ -17,10 +17,10 @@ use trunkline_tcp::Settings;
 use trunkline_trunk::compress::CompressorStats;
 use trunkline_trunk::frame::FrameHead;
 use trunkline_trunk::{
-    ClassId, ClassReport, EdgePacing, LaneId, LaneSnapshot, Offered, PacingMode, PeerId, Receiver,
+    ClassId, ClassReport, LaneControl, LaneId, LaneSnapshot, Offered, PacingMode, PeerId, Receiver,
     ReceiverStats, Transmitter, TrunkPlan,
 };
-use trunkline_units::{Instant, Rate};
+use trunkline_units::Rate;
 
 use crate::core::{Core, flags_of};
 use crate::node::NodeSet;
@@ -280,11 +280,11 @@ impl Trunks {
         let own = &mut self.halves[half as usize];
         match own.lanes.get_mut(lane.index()) {
             Some(Carrier::Tcp(tcp)) => {
-                let pace = tcp.flush(core, half, &mut own.core);
-                if !pace {
+                tcp.flush(core, half, &mut own.core);
+                if !tcp.control().fair_share_due() {
                     return;
                 }
-                let fair = EdgePacing::fair_share(own.lanes.iter().filter_map(Carrier::claim));
+                let fair = LaneControl::fair_share(own.lanes.iter().filter_map(Carrier::control));
                 if let Some(Carrier::Tcp(tcp)) = own.lanes.get_mut(lane.index()) {
                     tcp.pace(core, fair);
                 }
@@ -409,9 +409,9 @@ impl Half {
 }
 
 impl Carrier {
-    fn claim(&self) -> Option<f64> {
+    fn control(&self) -> Option<&LaneControl> {
         match self {
-            Carrier::Tcp(tcp) => tcp.claim(),
+            Carrier::Tcp(tcp) => Some(tcp.control()),
             Carrier::Datagrams(_) => None,
         }
     }
@@ -439,13 +439,4 @@ fn prefix(node: NodeId) -> IpNet {
 /// The place in the agenda of a lane's timer.
 fn timer(half: u32, lane: LaneId) -> u32 {
     half * TrunkPlan::MAX_LANES as u32 + u32::from(lane.0)
-}
-
-/// When it was told something last, unless that was less than `gap` ago.
-fn due(last: &mut Option<Instant>, now: Instant, gap: std::time::Duration) -> bool {
-    if last.is_some_and(|at| now.saturating_since(at) < gap) {
-        return false;
-    }
-    *last = Some(now);
-    true
 }

@@ -1,27 +1,23 @@
-//! One end of a lane over TCP: what the gateway for Linux does with a socket, with the model's endpoint in its place.
+//! One end of a lane over TCP: the gateway's [`LaneControl`] with the model's endpoint in the place of a socket.
 //!
-//! The lane is kept shallow: the endpoint is given no more than [`LaneSnapshot::depth`] octets that it has not sent, and
-//! is given more once less than half of that is left, which is when Linux reports a socket with `TCP_NOTSENT_LOWAT`
-//! writable. The transmitter hears of the lane when the gateway would ask the kernel: every 20 ms while
-//! there is something to do, and of deliveries at most once a millisecond.
+//! The control gets what the gateway would read from the kernel, no more often and no finer. Linux reports a socket
+//! writable once its unsent part is below half of `TCP_NOTSENT_LOWAT`; here every event of the endpoint is a look
+//! at the lane, and [`LaneControl::room`] holds that rule.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use trunkline_tcp::{Settings, State, Stats};
+use trunkline_tcp::{Endpoint, Settings, State, Stats};
 use trunkline_trunk::compress::Decompressor;
-use trunkline_trunk::{EdgePacing, LaneId, LaneSnapshot, Poll, Transmitter};
-use trunkline_units::Instant;
+use trunkline_trunk::{LaneAction, LaneControl, LaneId, LaneSnapshot, Poll, Transmitter};
 
 use super::stream::{Framed, Stream, restore};
-use super::{LaneReport, TrunkSettings, due, timer};
+use super::{LaneReport, TrunkSettings, timer};
 use crate::agenda::Kind;
 use crate::connection::{ConnectionId, Role};
 use crate::core::{Core, Opening};
 use crate::{NodeId, Packet};
 
-/// Octets taken from the edge queue at a time.
-const BATCH: usize = 256 << 10;
 /// Where gateways wait for lanes.
 const PORT: u16 = 7_000;
 
@@ -50,13 +46,7 @@ pub(super) struct TcpLane {
     seed: u64,
     pub(super) stream: Stream,
     decompressor: Decompressor,
-    /// Octets of the stream that the endpoint has taken.
-    written: u64,
-    snapshot: LaneSnapshot,
-    depth: usize,
-    refreshed: Option<Instant>,
-    asked: Option<Instant>,
-    pacing: Option<EdgePacing>,
+    control: LaneControl,
     frames: u64,
     past: Past,
 }
@@ -78,18 +68,15 @@ impl TcpLane {
         seed: u64,
     ) -> Self {
         let plan = &settings.plans[side];
+        let mut control = LaneControl::default();
+        control.configure(plan, lane);
         TcpLane {
             end,
             lane,
             seed,
             stream: Stream::new(plan.group_of(lane).0.compression, settings.sealed, seed),
             decompressor: Decompressor::new(),
-            written: 0,
-            snapshot: LaneSnapshot::default(),
-            depth: *LaneSnapshot::DEPTH.start(),
-            refreshed: None,
-            asked: None,
-            pacing: plan.edge_pacing.then(EdgePacing::default),
+            control,
             frames: 0,
             past: Past::default(),
         }
@@ -98,7 +85,7 @@ impl TcpLane {
     /// Takes down what the lane's connection did, before it is forgotten.
     pub(super) fn close(&mut self, core: &Core) {
         self.past.broken += 1;
-        self.past.written += self.written;
+        self.past.written += self.control.written();
         self.past.tcp += core.connections[self.end.0 as usize].endpoint.stats();
     }
 
@@ -111,8 +98,8 @@ impl TcpLane {
         self.end
     }
 
-    pub(super) fn claim(&self) -> Option<f64> {
-        self.pacing.as_ref().and_then(EdgePacing::claim)
+    pub(super) const fn control(&self) -> &LaneControl {
+        &self.control
     }
 
     /// Octets that the endpoint has got since it was asked last.
@@ -129,75 +116,53 @@ impl TcpLane {
     }
 
     pub(super) fn report_delivered(&mut self, core: &Core, transmitter: &mut Transmitter<Packet>) {
-        if transmitter.has_custody(self.lane) && due(&mut self.asked, core.now, LaneSnapshot::ASK) {
-            transmitter.handle_delivered(self.lane, self.delivered(core));
+        if transmitter.has_custody(self.lane) && self.control.delivery_due(core.now) {
+            let endpoint = &core.connections[self.end.0 as usize].endpoint;
+            let held = endpoint.unsent() + endpoint.unacknowledged();
+            self.control.handle_held(core.now, self.lane, transmitter, held as usize);
         }
     }
 
-    /// Up to where the far end has everything.
-    fn delivered(&self, core: &Core) -> u64 {
-        let endpoint = &core.connections[self.end.0 as usize].endpoint;
-        self.written - endpoint.unsent() - endpoint.unacknowledged()
-    }
-
-    /// Has a look at the lane, unless it had one lately. Whether its pacing may have to change.
-    fn refresh(&mut self, core: &Core, transmitter: &mut Transmitter<Packet>) -> bool {
-        if !due(&mut self.refreshed, core.now, LaneSnapshot::REFRESH) {
-            return false;
-        }
-        let endpoint = &core.connections[self.end.0 as usize].endpoint;
-        let known = self.snapshot.delivery_rate;
-        let micros = |time: Duration| Duration::from_micros(time.as_micros() as u64);
-        self.snapshot = LaneSnapshot {
-            unsent: endpoint.unsent() as usize,
-            unacknowledged: endpoint.unacknowledged() as usize,
-            srtt: endpoint.srtt().map(micros),
-            min_rtt: endpoint.min_rtt().map(micros),
-            window: endpoint.cwnd() as usize,
-            delivery_rate: endpoint.delivery_rate().map(|(rate, _)| rate),
-        };
-        if endpoint.delivery_rate().is_some_and(|(_, limited)| limited) {
-            // A lane that had little to send has not become slower.
-            self.snapshot.delivery_rate = self.snapshot.delivery_rate.max(known);
-        }
-        transmitter.handle_lane(core.now, self.lane, &self.snapshot, self.delivered(core));
-        let depth = self.snapshot.depth(LaneSnapshot::VISIT);
-        if depth.abs_diff(self.depth) > self.depth / 4 {
-            self.depth = depth;
-        }
-        let waiting = transmitter.has_backlog(self.lane);
-        self.pacing.as_mut().is_some_and(|pacing| pacing.update(core.now, &self.snapshot, waiting))
-    }
-
-    /// Sets how the lane's segments are spaced, a ceiling moved towards a `fair` share among the lanes of its side, bit/s.
+    /// Moves the lane's pacing towards a `fair` share among the lanes of its side, bit/s.
     pub(super) fn pace(&mut self, core: &mut Core, fair: Option<f64>) {
-        let Some(pacing) = &mut self.pacing else { return };
-        if let Some(fair) = fair {
-            pacing.share(fair);
-        }
-        core.connections[self.end.0 as usize].endpoint.set_pacing_ceiling(pacing.spacing());
+        self.control.handle_fair_share(fair);
+        self.apply(core);
         core.flush(self.end);
     }
 
-    /// Hands over what waits for the lane, as far as it has room. Whether [`TcpLane::pace`] is due.
-    #[inline]
-    pub(super) fn flush(
-        &mut self,
-        core: &mut Core,
-        half: u32,
-        transmitter: &mut Transmitter<Packet>,
-    ) -> bool {
-        if core.connections[self.end.0 as usize].endpoint.state() != State::Established {
-            return false;
-        }
-        let pace = self.refresh(core, transmitter);
-        let mut wrote = self.write(core);
-        while self.stream.position() == self.written && transmitter.has_backlog(self.lane) {
-            let unsent = core.connections[self.end.0 as usize].endpoint.unsent() as usize;
-            if unsent * 2 >= self.depth {
-                break;
+    /// Changes the settings of the endpoint that the control asks for.
+    fn apply(&mut self, core: &mut Core) {
+        while let Some(action) = self.control.poll_action() {
+            let endpoint = &mut core.connections[self.end.0 as usize].endpoint;
+            match action {
+                LaneAction::SetMaxPacingRate(rate) => endpoint.set_pacing_ceiling(rate),
+                // The control itself is asked for room after every event.
+                LaneAction::SetLowWaterMark(_) | LaneAction::SetCongestionControl { .. } => {}
             }
-            let mut room = (self.depth - unsent).min(BATCH);
+        }
+    }
+
+    /// Gives the endpoint what waits for the lane, as far as it has room.
+    #[inline]
+    pub(super) fn flush(&mut self, core: &mut Core, half: u32, transmitter: &mut Transmitter<Packet>) {
+        let endpoint = &core.connections[self.end.0 as usize].endpoint;
+        if endpoint.state() != State::Established {
+            return;
+        }
+        if self.control.snapshot_due(core.now) {
+            self.control.handle_snapshot(core.now, self.lane, transmitter, snapshot(endpoint));
+            self.apply(core);
+        }
+        if let Some(at) = self.control.stalled_until(core.now)
+            && transmitter.has_backlog(self.lane)
+        {
+            core.agenda.set(Kind::Gateway, timer(half, self.lane), at);
+            return;
+        }
+        let mut wrote = self.write(core);
+        while self.stream.position() == self.control.written() && transmitter.has_backlog(self.lane) {
+            let unsent = core.connections[self.end.0 as usize].endpoint.unsent() as usize;
+            let Some(mut room) = self.control.room(unsent) else { break };
             let from = self.stream.position();
             let mut held = None;
             loop {
@@ -227,17 +192,16 @@ impl TcpLane {
         if wrote {
             core.flush(self.end);
         }
-        pace
     }
 
     /// Gives the endpoint what it takes of the stream.
     fn write(&mut self, core: &mut Core) -> bool {
-        let waiting = self.stream.position() - self.written;
+        let waiting = self.stream.position() - self.control.written();
         if waiting == 0 {
             return false;
         }
         let taken = core.connections[self.end.0 as usize].endpoint.write(waiting);
-        self.written += taken;
+        self.control.handle_written(taken);
         taken > 0
     }
 
@@ -245,14 +209,31 @@ impl TcpLane {
         let mut tcp = self.past.tcp;
         tcp += core.connections[self.end.0 as usize].endpoint.stats();
         LaneReport {
-            snapshot: self.snapshot,
-            pacing: self.pacing.as_ref().map(|pacing| (pacing.mode(), pacing.ceiling())),
+            snapshot: *self.control.snapshot(),
+            pacing: self.control.pacing_mode().map(|mode| (mode, self.control.pacing_ceiling())),
             frames: self.frames,
-            bytes: self.past.written + self.written,
+            bytes: self.past.written + self.control.written(),
             compression: *self.stream.compression(),
             tcp: Some(tcp),
             datagrams: None,
             broken: self.past.broken,
         }
+    }
+}
+
+/// What Linux publishes of a connection, in its units.
+fn snapshot(endpoint: &Endpoint) -> LaneSnapshot {
+    let micros = |time: Duration| Duration::from_micros(time.as_micros() as u64);
+    let stats = endpoint.stats();
+    LaneSnapshot {
+        unsent: endpoint.unsent() as usize,
+        unacknowledged: endpoint.unacknowledged() as usize,
+        srtt: endpoint.srtt().map(micros),
+        min_rtt: endpoint.min_rtt().map(micros),
+        window: endpoint.cwnd() as usize,
+        delivery_rate: endpoint.delivery_rate().map(|(rate, _)| rate),
+        app_limited: endpoint.delivery_rate().is_some_and(|(_, limited)| limited),
+        segments_sent: stats.data_segments_sent as u32,
+        retransmissions: stats.retransmitted_segments as u32,
     }
 }

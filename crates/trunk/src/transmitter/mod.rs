@@ -6,7 +6,6 @@ mod memory;
 mod past;
 mod report;
 
-
 use trunkline_packet::{FlowHasher, Headers, TcpFlags};
 use trunkline_queue::{FlowIndex, Item, Queue, Scheduler, Touched, Turn};
 use trunkline_units::Instant;
@@ -21,7 +20,7 @@ use member::{Dropping, Entry, Member, Stretch};
 use past::Past;
 
 pub use member::MemberStats;
-pub use report::{ClassReport, FlowReport, LaneControl};
+pub use report::{ClassReport, EdgeQueueReport, FlowReport};
 
 /// A packet in the owner's buffers, as the core handles it.
 pub trait Packet: Item {

@@ -19,16 +19,16 @@ pub struct ClassReport {
     pub queue: Stats,
     /// What was counted beside the queues.
     pub stats: MemberStats,
-    /// For each of its lanes, what its queue goes by.
-    pub lanes: Vec<LaneControl>,
+    /// The edge queue of each of its lanes.
+    pub lanes: Vec<EdgeQueueReport>,
 }
 
-/// What one edge queue goes by at one instant.
+/// One edge queue at one instant.
 #[derive(Debug, Clone, Copy)]
-pub struct LaneControl {
-    /// What its discipline thinks.
+pub struct EdgeQueueReport {
+    /// The state of its discipline.
     pub control: Control,
-    /// What it was told of its lane and flows.
+    /// The conditions of its lane and flows, as the discipline has them.
     pub conditions: Conditions,
     /// N: flows that sent something in the last second or two.
     pub flows: u32,
@@ -67,7 +67,7 @@ impl<P: Packet> Transmitter<P> {
             for member in &mut members[state.first..state.first + state.lanes] {
                 report.queue.merge(member.queue.stats());
                 report.stats.add(&member.stats);
-                report.lanes.push(LaneControl {
+                report.lanes.push(EdgeQueueReport {
                     control: member.queue.control(),
                     conditions: member.conditions,
                     flows: member.active.number(now),

@@ -1,9 +1,9 @@
-//! Telling a path that loses packets from one that is full.
+//! Tells a lossy path from a full one.
 //!
-//! A congestion control that goes by losses takes every loss for a full path, and its rate on a path that loses a
-//! packet in a hundred is a few segments a round trip (Mathis et al. 1997), whatever the path could carry. Losses
-//! while there is no queue in the core, and packets wait for the lane, are not those of a full path. Two seconds of
-//! them in a row, or as many more as a hundred segments take, are a verdict; ten without any are the other.
+//! A loss-based congestion control takes every loss for a full path. On a path that loses a packet in a hundred, its
+//! rate is a few segments a round trip (Mathis et al. 1997), whatever the capacity. Losses while packets wait for the
+//! lane and the core has no queue are not those of a full path. Two seconds of them in a row, or as many more as a
+//! hundred segments take, make a path lossy; ten seconds without them make it clean again.
 
 use std::time::Duration;
 
@@ -11,41 +11,41 @@ use trunkline_units::Instant;
 
 /// Watches one lane's losses.
 #[derive(Debug, Clone, Default)]
-pub struct PathLoss {
+pub(crate) struct PathLoss {
     lossy: bool,
     since: Option<Instant>,
-    /// The kernel's counters at `since`, which have 32 bits and wrap.
+    /// The counters at `since`, which have 32 bits and wrap.
     segments: u32,
     retransmissions: u32,
-    /// A queue in the core was seen in this stretch.
+    /// Whether the core had a queue in this interval.
     queued: bool,
-    votes: u32,
+    intervals: u32,
 }
 
 impl PathLoss {
-    /// A stretch that is judged lasts so long, and for so many segments.
-    const STRETCH: Duration = Duration::from_secs(1);
-    const SEGMENTS: u32 = 100;
-    /// Stretches in a row that make a path lossy, or clean again.
+    /// The minimum length of an interval that is judged, in time and in segments.
+    const INTERVAL: Duration = Duration::from_secs(1);
+    const MIN_SEGMENTS: u32 = 100;
+    /// Consecutive intervals that make a path lossy, or clean again.
     const LOSSY_AFTER: u32 = 2;
     const CLEAN_AFTER: u32 = 10;
 
     /// Whether the path loses packets without being full.
-    pub const fn is_lossy(&self) -> bool {
+    pub(crate) const fn is_lossy(&self) -> bool {
         self.lossy
     }
 
-    /// Takes note of how many data segments the lane has sent, retransmissions included, and retransmitted since it
-    /// began, both modulo 2^32, and of whether its path has a queue now. Call it while packets wait for the lane. Whether
-    /// the verdict changed.
-    pub fn update(&mut self, now: Instant, segments: u32, retransmissions: u32, queue: bool) -> bool {
+    /// Takes the lane's counters of data segments sent, retransmissions included, and of retransmissions, both modulo
+    /// 2^32, and whether its path has a queue now. Call it while packets wait for the lane. Whether the path has become
+    /// lossy, or clean.
+    pub(crate) fn update(&mut self, now: Instant, segments: u32, retransmissions: u32, queue: bool) -> bool {
         self.queued |= queue;
         let Some(since) = self.since else {
             (self.since, self.segments, self.retransmissions) = (Some(now), segments, retransmissions);
             return false;
         };
         let sent = segments.wrapping_sub(self.segments);
-        if now.saturating_since(since) < Self::STRETCH || sent < Self::SEGMENTS {
+        if now.saturating_since(since) < Self::INTERVAL || sent < Self::MIN_SEGMENTS {
             return false;
         }
         let lost = retransmissions.wrapping_sub(self.retransmissions);
@@ -59,11 +59,11 @@ impl PathLoss {
             // Three in a thousand.
             (!queued && lost * 1000 >= sent * 3, Self::LOSSY_AFTER)
         };
-        self.votes = if agrees { self.votes + 1 } else { 0 };
-        if self.votes < needed {
+        self.intervals = if agrees { self.intervals + 1 } else { 0 };
+        if self.intervals < needed {
             return false;
         }
-        self.votes = 0;
+        self.intervals = 0;
         self.lossy = !self.lossy;
         true
     }

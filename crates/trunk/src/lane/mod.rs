@@ -1,14 +1,26 @@
+//! Lanes: what their owner reports of them, and how they are served.
+
+mod control;
+mod edge_pacing;
+mod path_loss;
+mod progress;
+mod receive_window;
+
 use std::time::Duration;
 
 use trunkline_units::Rate;
 
-/// What the core may know of a lane, as plain values that were true when it was taken.
+pub use control::{CongestionControlCause, LaneAction, LaneControl};
+pub use edge_pacing::PacingMode;
+pub use receive_window::ReceiveWindow;
+
+/// The state of a lane's connection, as its owner reports it.
 ///
 /// The gateway fills it from the kernel (`TCP_INFO`, `SIOCOUTQ`, `SIOCOUTQNSD`), a simulator from its TCP
-/// model, which may publish nothing that Linux does not, and nothing fresher.
+/// model. The model may publish nothing that Linux does not, and nothing fresher.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LaneSnapshot {
-    /// Bytes taken and not yet sent.
+    /// Bytes written and not yet sent.
     pub unsent: usize,
     /// Bytes sent and not yet acknowledged.
     pub unacknowledged: usize,
@@ -20,23 +32,28 @@ pub struct LaneSnapshot {
     pub window: usize,
     /// Rate at which bytes were lately delivered.
     pub delivery_rate: Option<Rate>,
+    /// Whether a lack of data limited that rate.
+    pub app_limited: bool,
+    /// Data segments sent, retransmissions included, modulo 2^32.
+    pub segments_sent: u32,
+    /// Segments retransmitted, modulo 2^32.
+    pub retransmissions: u32,
 }
 
 impl LaneSnapshot {
-    /// The lowest and the highest depth that [`LaneSnapshot::depth`] asks for, bytes.
+    /// The bounds of [`LaneSnapshot::depth`], bytes.
     pub const DEPTH: std::ops::RangeInclusive<usize> = 6_000..=1_048_576;
 
-    /// The longest time between two visits of an owner to a lane that its depth must bridge: a scheduler's slice.
-    pub const VISIT: Duration = Duration::from_millis(2);
-    /// How often a busy lane's owner takes a snapshot.
-    pub const REFRESH: Duration = Duration::from_millis(20);
-    /// How often it asks how much the far end has acknowledged.
-    pub const ASK: Duration = Duration::from_millis(1);
+    /// Bytes that the connection holds: written and not yet acknowledged.
+    pub const fn held(&self) -> usize {
+        self.unsent + self.unacknowledged
+    }
 
-    /// How many unsent bytes the lane should hold at the most, so that it neither runs dry between two visits
-    /// of its owner, `visit` apart at the worst, nor becomes a queue that nobody manages.
+    /// How many unsent bytes the lane should hold at most, so that it neither runs dry between two visits
+    /// of its owner, at most `visit` apart, nor becomes a queue that nobody manages.
     ///
-    /// That is what it sends in one visit, from its window and round-trip time, and at least four segments.
+    /// That is the number of bytes that it sends in one visit, by its window and round-trip time, and at least four
+    /// segments.
     pub fn depth(&self, visit: Duration) -> usize {
         let per_visit = match self.srtt {
             Some(srtt) if !srtt.is_zero() => {

@@ -1,17 +1,17 @@
 //! Whether a lane still delivers.
 //!
-//! A path that is cut does not end a lane at once: its TCP retransmits until it gives up after seconds, and what the lane
-//! holds is lost then. So a lane that has stalled gets nothing more: at the edge packets survive it. It goes on as soon
-//! as it delivers something.
+//! A path that fails does not end a lane at once: the lane's TCP retransmits for seconds until it gives up, and the
+//! bytes that the lane holds are lost then. So a stalled lane gets nothing more: at the edge packets survive it. The
+//! lane goes on as soon as it delivers something.
 
 use std::time::Duration;
 
 use trunkline_units::Instant;
 
-/// A lane that holds bytes and has delivered none for so long, and for four round-trip times, is stalled.
+/// A lane that holds bytes and has delivered none for this time, and for four round-trip times, has stalled.
 const STALL: Duration = Duration::from_secs(1);
 
-/// How far a lane has delivered, and since when no further.
+/// How much a lane has delivered, and since when no more.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Progress {
     delivered: u64,
@@ -21,7 +21,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Takes note of what the lane has delivered and of what it holds. Whether it has stalled just now.
+    /// Takes the number of bytes that the lane has delivered and that it holds. Whether it has stalled just now.
     pub(crate) fn update(
         &mut self,
         now: Instant,
@@ -29,7 +29,7 @@ impl Progress {
         held: usize,
         srtt: Option<Duration>,
     ) -> bool {
-        // Time without anything to deliver does not count.
+        // Time with nothing to deliver does not count.
         let delivers = held == 0 || self.held == 0 || delivered > self.delivered;
         let Some(since) = self.since.filter(|_| !delivers) else {
             *self = Progress { delivered, held, since: Some(now), stalled: false };

@@ -1,26 +1,27 @@
-//! Keeping the queue at the edge: a ceiling on a lane's pacing rate, just under what its path carries.
+//! Keeps the queue at the edge: a ceiling on a lane's pacing rate, just under the capacity of its path.
 //!
-//! A congestion control that goes by losses fills the buffer in front of the path's bottleneck, and there stands the
-//! queue that every discipline at the edge was meant to manage. A ceiling just under the path's capacity leaves it
-//! where it can be managed. The capacity is not known and changes; the lane's own round-trip time tells: what it has
-//! above its minimum is queue in the core.
+//! A loss-based congestion control fills the buffer in front of the path's bottleneck. The queue then stands in the
+//! core, where no discipline of the edge can manage it. A ceiling just under the path's capacity keeps the queue at
+//! the edge. The capacity is unknown and changes, so the controller goes by the lane's own round-trip time: the part
+//! of it above the minimum is queue in the core.
 //!
-//! - *Free*: no ceiling, until the queue in the core is twice the target while packets wait here.
-//! - *Held*: while there is a queue in the core, the rate at which bytes arrive is the path's capacity, if the lane sends
-//!   more than that; the ceiling
-//!   lies so far below that the queue drains within about a tenth of a second. Without a queue it rises: to just
-//!   below the capacity at once, from there by a hundredth each round trip, and by steps that double once it has
-//!   passed what the path could carry when it was last full.
-//! - *Competing*: a queue that does not drain although the lane sends less than arrives is somebody else's, or the
-//!   path has become longer. A sender that gives way to that gives way for ever, as Vegas does (Ahn et al. 1995). So
-//!   the ceiling goes, the congestion control competes as it would without, and the queue is looked at again after a
-//!   while, twice as long each time in vain. The two modes are Copa's (Arun and Balakrishnan 2018).
+//! - *Free*: no ceiling, until the queue in the core is twice the target while packets wait at the edge.
+//! - *Held*: while the core has a queue, the delivery rate is the path's capacity, provided that the lane sends more
+//!   than that. The controller sets the ceiling so far below it that the queue drains within about a tenth of a
+//!   second. Without a queue the ceiling rises: at once to just below the capacity, then by a hundredth each round
+//!   trip, and by steps that double once it has passed the capacity that was last seen.
+//! - *Competing*: the queue does not drain although the lane sends less than arrives. Then the queue belongs to
+//!   others, or the path has become longer. A sender that yields to such a queue yields for ever, as Vegas does (Ahn
+//!   et al. 1995). So the controller removes the ceiling, the congestion control competes as it would without, and
+//!   the controller probes the queue again after a while. The time between probes doubles with each probe that
+//!   fails. The two modes are Copa's (Arun and Balakrishnan 2018).
 //!
-//! Paths on which no queue of milliseconds forms never see a ceiling.
+//! Paths on which no queue of milliseconds forms never get a ceiling.
 //!
-//! Below a ceiling and without one, what a lane sends is spaced over its round trip. Users whose packets waited for
-//! a repeat of the lane's get them at once and answer at once; unspaced, the lane, which has stood idle meanwhile with its
-//! window open, would send all of it into the path's buffer in one burst, and lose most of that.
+//! The kernel paces the lane's segments over its round trip, with a ceiling and without one. When a lane
+//! retransmits, the packets that waited behind the loss reach their users at once, and the users answer at once. The
+//! lane has been idle meanwhile, with its window open. Without pacing it would send all of that into the path's
+//! buffer in one burst, and lose most of it.
 
 use std::time::Duration;
 
@@ -28,133 +29,134 @@ use trunkline_units::{Instant, Rate};
 
 use crate::LaneSnapshot;
 
-/// What a lane's pacing is bounded by.
+/// The bound on a lane's pacing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PacingMode {
-    /// By nothing: no queue in the core.
+    /// None: the core has no queue.
     #[default]
     Free,
-    /// By a ceiling just under the capacity.
+    /// A ceiling just under the capacity.
     Held,
-    /// By nothing: others keep a queue in the core.
+    /// None: others keep a queue in the core.
     Competing,
 }
 
 /// The controller of one lane's ceiling.
 #[derive(Debug, Clone, Default)]
-pub struct EdgePacing {
+pub(crate) struct EdgePacing {
     mode: PacingMode,
-    /// bit/s; of [`PacingMode::Held`] only.
+    /// bit/s; used while held.
     ceiling: f64,
-    /// The one before it, and since when it no longer holds: what arrives now was sent under that one.
+    /// The ceiling before it, bit/s, and when it was replaced: arrivals of now were sent under that one.
     former: (f64, Instant),
-    /// What the path carried when it was last full, bit/s.
+    /// The path's capacity when it was last full, bit/s.
     capacity: f64,
     step: f64,
-    /// When the ceiling was last put below a queue, and how long that was.
+    /// When the ceiling was last cut, and the queue at that time.
     cut: (Instant, Duration),
-    /// How often that was done to the queue that stands now.
+    /// Cuts since the queue was last short.
     cuts: u32,
     /// Whether packets waited at the last update.
     waiting: bool,
-    /// Updates in a row, without a ceiling, that saw a queue.
-    seen: u32,
+    /// Consecutive updates without a ceiling that saw a queue.
+    queue_samples: u32,
     updated: Option<Instant>,
-    /// Whether the path is one on which segments are spaced. That does not end: no kernel takes it back.
-    spaced: bool,
+    /// Whether segments are paced on this path. Once set it stays: Linux does not turn pacing off again.
+    paced: bool,
     /// When the queue in the core was last short.
     short_at: Instant,
     compete_until: Instant,
-    /// How long it competes the next time.
-    patience: Duration,
+    /// How long it competes before the next probe.
+    probe_backoff: Duration,
 }
 
 impl EdgePacing {
-    /// Between two updates, beside a round trip.
-    const LEAST_INTERVAL: Duration = Duration::from_millis(20);
-    /// The queue in the core that is aimed at, on a path of no length.
+    /// The shortest time between two updates; a longer round-trip time prevails.
+    const MIN_INTERVAL: Duration = Duration::from_millis(20);
+    /// The target queue in the core on a path of no length.
     const TARGET: Duration = Duration::from_millis(3);
-    /// Bytes that arrive at this part of the ceiling are all that the ceiling lets through.
-    const THROTTLED: f64 = 0.97;
-    /// A queue is drained in about this time.
-    const DRAIN: f64 = 0.1;
-    /// Updates that must see a queue before there is a ceiling.
-    const CERTAIN: u32 = 3;
-    /// How long a queue may refuse to drain before it counts as others'.
-    const STUBBORN: Duration = Duration::from_millis(1500);
-    const PATIENCE: Duration = Duration::from_secs(8);
-    const MOST_PATIENCE: Duration = Duration::from_secs(60);
-    /// And how often the ceiling must have been lowered meanwhile: a path that has become much slower needs several.
-    const ENOUGH: u32 = 4;
-    /// Bytes under way that make a lane busy though nothing waits for it.
-    const BUSY: usize = 16 * 1448;
-    /// Below this no path is held, bit/s.
-    const FLOOR: f64 = 64_000.0;
-    /// Segments are spaced on paths no shorter than this. On shorter ones a window is little, and timers cost much.
-    const SPACED: Duration = Duration::from_millis(1);
+    /// A delivery rate of this part of the ceiling or more is limited by the ceiling.
+    const CEILING_LIMITED: f64 = 0.97;
+    /// The time in which a cut drains the queue, seconds.
+    const DRAIN_TIME: f64 = 0.1;
+    /// Consecutive updates with a queue before there is a ceiling.
+    const MIN_QUEUE_SAMPLES: u32 = 3;
+    /// A queue that has not drained after this time counts as others'.
+    const DRAIN_TIMEOUT: Duration = Duration::from_millis(1500);
+    /// The first time and the longest time between two probes of a queue of others.
+    const PROBE_BACKOFF: Duration = Duration::from_secs(8);
+    const MAX_PROBE_BACKOFF: Duration = Duration::from_secs(60);
+    /// Cuts before a queue counts as others': a path that has become much slower needs several.
+    const MIN_CUTS: u32 = 4;
+    /// A lane with so many bytes in flight is busy though no packet waits for it.
+    const BUSY_BYTES: usize = 16 * 1448;
+    /// The lowest ceiling, bit/s.
+    const MIN_CEILING: f64 = 64_000.0;
+    /// The shortest round-trip time of a path that is paced. On a shorter one a window is small and timers cost much.
+    const MIN_PACED_RTT: Duration = Duration::from_millis(1);
 
-    /// What it does now.
-    pub const fn mode(&self) -> PacingMode {
+    /// The bound in force.
+    pub(crate) const fn mode(&self) -> PacingMode {
         self.mode
     }
 
     /// The ceiling in force.
-    pub fn ceiling(&self) -> Option<Rate> {
+    pub(crate) fn ceiling(&self) -> Option<Rate> {
         (self.mode == PacingMode::Held).then(|| Rate::from_bits_per_second(self.ceiling as u64))
     }
 
-    /// The most that segments are to be spaced by, with [`Rate::MAX`] as the window and the round trip have it; `None` where
-    /// they need not be spaced.
-    pub fn spacing(&self) -> Option<Rate> {
-        self.ceiling().or(self.spaced.then_some(Rate::MAX))
+    /// The maximum pacing rate to set; [`Rate::MAX`] to pace by window and round-trip time alone; `None` not to pace.
+    pub(crate) fn pacing_rate(&self) -> Option<Rate> {
+        self.ceiling().or(self.paced.then_some(Rate::MAX))
     }
 
-    /// What the path was found to carry for this lane, bit/s, if it is held and packets wait for it.
-    pub fn claim(&self) -> Option<f64> {
+    /// The estimated capacity of the path for this lane, bit/s, if the lane is held and packets wait for it.
+    pub(crate) fn capacity_estimate(&self) -> Option<f64> {
         (self.mode == PacingMode::Held && self.waiting).then_some(self.capacity)
     }
 
-    /// The mean of what held lanes to one peer [claim](Self::claim), if there are several: what is fair to each, bit/s.
-    pub fn fair_share(claims: impl Iterator<Item = f64>) -> Option<f64> {
-        let (sum, count) = claims.fold((0.0, 0_u32), |(sum, count), claim| (sum + claim, count + 1));
+    /// The mean [capacity estimate](Self::capacity_estimate) of the held lanes to one peer, if there are several: the
+    /// fair share of each, bit/s.
+    pub(crate) fn fair_share(estimates: impl Iterator<Item = f64>) -> Option<f64> {
+        let (sum, count) = estimates.fold((0.0, 0_u32), |(sum, count), estimate| (sum + estimate, count + 1));
         (count > 1).then(|| sum / f64::from(count))
     }
 
-    /// Moves the ceiling a part of the way to a `fair` share of what lanes on the same path carry, bit/s. Lanes that
-    /// go by one queue do not find equal shares by themselves, as those do that go by losses.
-    pub fn share(&mut self, fair: f64) {
-        if self.claim().is_some() && self.capacity > 0.0 {
+    /// Moves the ceiling a quarter of the way towards the `fair` share of the lanes on the same path, bit/s. Delay-based
+    /// lanes behind one queue do not converge to equal shares by themselves, as loss-based ones do.
+    pub(crate) fn approach(&mut self, fair: f64) {
+        if self.capacity_estimate().is_some() && self.capacity > 0.0 {
             let moved = self.capacity + (fair - self.capacity) / 4.0;
-            self.ceiling = (self.ceiling * moved / self.capacity).max(Self::FLOOR);
+            self.ceiling = (self.ceiling * moved / self.capacity).max(Self::MIN_CEILING);
             self.capacity = moved;
         }
     }
 
-    /// Whether this lane's path has a queue that is more than the wobble of a round trip.
-    pub fn has_queue(lane: &LaneSnapshot) -> bool {
+    /// Whether this lane's path has a queue beyond the usual variation of its round-trip time.
+    pub(crate) fn has_queue(lane: &LaneSnapshot) -> bool {
         let (Some(srtt), Some(min_rtt)) = (lane.srtt, lane.min_rtt) else { return false };
         srtt.saturating_sub(min_rtt) > Self::target(min_rtt) * 2
     }
 
-    /// The queue in the core that is aimed at.
+    /// The target queue in the core.
     fn target(min_rtt: Duration) -> Duration {
         Self::TARGET + min_rtt / 32
     }
 
-    /// Takes note of how the lane does; `waiting` if packets wait for it. Whether [`EdgePacing::spacing`] may have changed.
-    pub fn update(&mut self, now: Instant, lane: &LaneSnapshot, waiting: bool) -> bool {
-        let before = self.spaced;
-        self.spaced |= lane.min_rtt.is_some_and(|rtt| rtt >= Self::SPACED);
-        self.update_ceiling(now, lane, waiting) || before != self.spaced
+    /// Takes a snapshot of the lane; `waiting` if packets wait for it. Whether [`EdgePacing::pacing_rate`] may have changed.
+    pub(crate) fn update(&mut self, now: Instant, lane: &LaneSnapshot, waiting: bool) -> bool {
+        let before = self.paced;
+        self.paced |= lane.min_rtt.is_some_and(|rtt| rtt >= Self::MIN_PACED_RTT);
+        self.update_ceiling(now, lane, waiting) || before != self.paced
     }
 
-    /// The same of the ceiling alone.
+    /// As [`EdgePacing::update`], for the ceiling alone.
     fn update_ceiling(&mut self, now: Instant, lane: &LaneSnapshot, waiting: bool) -> bool {
         let (Some(srtt), Some(min_rtt), Some(rate)) = (lane.srtt, lane.min_rtt, lane.delivery_rate) else {
             return false;
         };
         let since = *self.updated.get_or_insert(now);
-        if now.saturating_since(since) < srtt.max(Self::LEAST_INTERVAL) {
+        if now.saturating_since(since) < srtt.max(Self::MIN_INTERVAL) {
             return false;
         }
         self.updated = Some(now);
@@ -166,23 +168,23 @@ impl EdgePacing {
             self.short_at = now;
             self.cuts = 0;
         }
-        // A lane with next to nothing under way has no queue of its own: its last round trips may be those of
-        // acknowledgements that were put off.
-        let busy = waiting || lane.unacknowledged >= Self::BUSY;
+        // A lane with little in flight has no queue of its own: delayed acknowledgements may have made its last round
+        // trips longer.
+        let busy = waiting || lane.unacknowledged >= Self::BUSY_BYTES;
         match self.mode {
             PacingMode::Free => {
                 self.short_at = now;
-                self.seen = if busy && queue > target * 2 { self.seen + 1 } else { 0 };
-                if self.seen >= Self::CERTAIN {
-                    self.seen = 0;
+                self.queue_samples = if busy && queue > target * 2 { self.queue_samples + 1 } else { 0 };
+                if self.queue_samples >= Self::MIN_QUEUE_SAMPLES {
+                    self.queue_samples = 0;
                     self.hold(now, (srtt, rate), (queue, target));
                 }
             }
-            PacingMode::Held => self.steer(now, (srtt, rate), (queue, target)),
+            PacingMode::Held => self.adjust(now, (srtt, rate), (queue, target)),
             PacingMode::Competing => {
                 if queue <= target {
                     // They have gone.
-                    self.patience = Self::PATIENCE;
+                    self.probe_backoff = Self::PROBE_BACKOFF;
                     (self.mode, self.short_at) = (PacingMode::Free, now);
                 } else if now >= self.compete_until {
                     self.short_at = now;
@@ -193,20 +195,20 @@ impl EdgePacing {
         self.mode == PacingMode::Held || before == PacingMode::Held
     }
 
-    /// Puts the ceiling below `rate`, at which bytes arrive.
+    /// Puts the ceiling below the delivery `rate`.
     ///
-    /// That rate is the path's capacity while the path has a queue, unless the lane sends no more than that: then it is only
-    /// what the lane's own ceiling, or what there is to send, lets through, and tells nothing of what the path could carry.
+    /// While the path has a queue, that rate is its capacity, unless the lane sends no more than that. Then the lane's own
+    /// ceiling or its lack of data limits the rate, which tells nothing about the capacity.
     fn hold(&mut self, now: Instant, (srtt, rate): (Duration, Rate), (queue, target): (Duration, Duration)) {
         self.cut = (now, queue);
         self.cuts += 1;
         let arrives = rate.bits_per_second() as f64;
         let of_the_lane = self.mode == PacingMode::Held
-            && (!self.waiting || arrives >= self.ceiling_of_arrivals(now, srtt) * Self::THROTTLED);
+            && (!self.waiting || arrives >= self.ceiling_of_arrivals(now, srtt) * Self::CEILING_LIMITED);
         self.capacity = if of_the_lane { self.capacity.max(arrives) } else { arrives };
         let excess = queue.saturating_sub(target / 2).as_secs_f64();
-        let cut = (excess / Self::DRAIN).clamp(0.02, 0.3);
-        self.set_ceiling(now, (arrives * (1.0 - cut)).max(Self::FLOOR));
+        let cut = (excess / Self::DRAIN_TIME).clamp(0.02, 0.3);
+        self.set_ceiling(now, (arrives * (1.0 - cut)).max(Self::MIN_CEILING));
         self.step = 0.0;
         self.mode = PacingMode::Held;
     }
@@ -216,23 +218,29 @@ impl EdgePacing {
         self.ceiling = ceiling;
     }
 
-    /// The ceiling under which that was sent which arrives now: a change shows after a round trip and some.
+    /// The ceiling under which the bytes were sent that arrive now: a change takes effect after a round trip and some.
     fn ceiling_of_arrivals(&self, now: Instant, srtt: Duration) -> f64 {
         let (former, changed) = self.former;
         if now.saturating_since(changed) < srtt * 5 / 2 { former } else { self.ceiling }
     }
 
-    fn steer(&mut self, now: Instant, (srtt, rate): (Duration, Rate), (queue, target): (Duration, Duration)) {
+    fn adjust(
+        &mut self,
+        now: Instant,
+        (srtt, rate): (Duration, Rate),
+        (queue, target): (Duration, Duration),
+    ) {
         if queue > target {
-            if now.saturating_since(self.short_at) > Self::STUBBORN && self.cuts >= Self::ENOUGH {
-                self.patience = (self.patience * 2).clamp(Self::PATIENCE, Self::MOST_PATIENCE);
-                self.compete_until = now + self.patience;
+            if now.saturating_since(self.short_at) > Self::DRAIN_TIMEOUT && self.cuts >= Self::MIN_CUTS {
+                self.probe_backoff =
+                    (self.probe_backoff * 2).clamp(Self::PROBE_BACKOFF, Self::MAX_PROBE_BACKOFF);
+                self.compete_until = now + self.probe_backoff;
                 self.cuts = 0;
                 self.mode = PacingMode::Competing;
                 return;
             }
-            // What was cut shows after a round trip and some. A queue that drains meanwhile is on its way out, and what
-            // arrives may be no more than what is sent already.
+            // A cut takes effect after a round trip and some. A queue that shrinks meanwhile drains already, and the
+            // delivery rate may be no more than the sending rate.
             let (since, was) = self.cut;
             let due = now.saturating_since(since) >= srtt * 5 / 2;
             if queue > was || (due && queue > was * 7 / 10) {
@@ -351,8 +359,8 @@ mod tests {
         assert_eq!(pacing.mode(), PacingMode::Held);
         let lowered = pacing.ceiling().expect("held").bits_per_second();
         assert!(lowered < 40_000_000, "{lowered}");
-        let claim = pacing.claim().expect("held");
-        assert!((45e6..55e6).contains(&claim), "{claim}");
+        let estimate = pacing.capacity_estimate().expect("held");
+        assert!((45e6..55e6).contains(&estimate), "{estimate}");
         path.detour = 0.0;
         let (_, used) = run(&mut pacing, &mut path, 1000, 50e6, 0.0);
         assert!(used > 0.95, "{used}");
@@ -403,32 +411,36 @@ mod tests {
         };
         let mut lanes = [held(7e6), held(2e6)];
         for turn in 0..40 {
-            let mean = lanes.iter().filter_map(EdgePacing::claim).sum::<f64>() / 2.0;
-            lanes[turn % 2].share(mean);
+            let mean = lanes.iter().filter_map(EdgePacing::capacity_estimate).sum::<f64>() / 2.0;
+            lanes[turn % 2].approach(mean);
         }
-        let claims = lanes.each_ref().map(|lane| lane.claim().expect("held"));
-        assert!((claims[0] - claims[1]).abs() < 0.2e6, "{claims:?}");
-        assert!((8e6..10e6).contains(&(claims[0] + claims[1])), "{claims:?}");
+        let estimates = lanes.each_ref().map(|lane| lane.capacity_estimate().expect("held"));
+        assert!((estimates[0] - estimates[1]).abs() < 0.2e6, "{estimates:?}");
+        assert!((8e6..10e6).contains(&(estimates[0] + estimates[1])), "{estimates:?}");
         let mut quiet = EdgePacing { waiting: false, ..held(7e6) };
-        quiet.share(1e6);
-        assert_eq!((quiet.claim(), quiet.capacity), (None, 7e6), "who has little to send is left alone");
+        quiet.approach(1e6);
+        assert_eq!(
+            (quiet.capacity_estimate(), quiet.capacity),
+            (None, 7e6),
+            "who has little to send is left alone"
+        );
     }
 
     #[test]
-    fn segments_are_spaced_from_the_first_look_at_a_path_of_milliseconds() {
+    fn segments_are_paced_from_the_first_update_on_a_path_of_milliseconds() {
         let mut pacing = EdgePacing::default();
-        assert_eq!(pacing.spacing(), None);
+        assert_eq!(pacing.pacing_rate(), None);
         let lane = LaneSnapshot { min_rtt: Some(Duration::from_millis(30)), ..LaneSnapshot::default() };
         assert!(pacing.update(Instant::ZERO, &lane, false));
         assert_eq!(
-            (pacing.mode(), pacing.ceiling(), pacing.spacing()),
+            (pacing.mode(), pacing.ceiling(), pacing.pacing_rate()),
             (PacingMode::Free, None, Some(Rate::MAX))
         );
         assert!(!pacing.update(Instant::from_millis(1), &lane, false), "nothing new");
         let mut path = Path::new();
         let _ = run(&mut pacing, &mut path, 5000, 50e6, 0.0);
         assert_eq!(pacing.mode(), PacingMode::Held);
-        assert_eq!(pacing.spacing(), pacing.ceiling());
+        assert_eq!(pacing.pacing_rate(), pacing.ceiling());
     }
 
     #[test]
@@ -441,7 +453,7 @@ mod tests {
             ..LaneSnapshot::default()
         };
         assert!((0..10_000).all(|n| !pacing.update(Instant::from_millis(n), &lane, true)));
-        assert_eq!(pacing.spacing(), None);
+        assert_eq!(pacing.pacing_rate(), None);
     }
 
     #[test]

@@ -1,0 +1,287 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use trunkline_units::{Instant, Rate};
+
+use super::edge_pacing::EdgePacing;
+use super::path_loss::PathLoss;
+use super::progress::Progress;
+use super::{LaneSnapshot, PacingMode};
+use crate::{CongestionControl, LaneId, Packet, Transmitter, TrunkPlan};
+
+/// A setting that the owner of a lane is to change on its connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LaneAction {
+    /// Use the congestion control of this name (`TCP_CONGESTION`).
+    SetCongestionControl {
+        /// Its name.
+        name: Arc<str>,
+        /// Why it changes.
+        cause: CongestionControlCause,
+    },
+    /// Report the connection writable once fewer than half of so many bytes are unsent (`TCP_NOTSENT_LOWAT`).
+    SetLowWaterMark(usize),
+    /// Pace segments at this rate at most (`SO_MAX_PACING_RATE`), or without a maximum.
+    SetMaxPacingRate(Option<Rate>),
+}
+
+/// Why the congestion control of a lane changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CongestionControlCause {
+    /// The plan says so.
+    Plan,
+    /// The path has become lossy, or clean.
+    Path,
+}
+
+/// The control of one lane's sending half: when it gets packets and how many, and the settings of its connection.
+///
+/// The owner has the connection and does what this says. It reports what happened and asks what to do next:
+///
+/// - Before it serves the lane, and while [`snapshot_due`](Self::snapshot_due): a snapshot of the connection to
+///   [`handle_snapshot`](Self::handle_snapshot). While [`delivery_due`](Self::delivery_due) and the lane holds data
+///   that the retransmission filter covers: the bytes that the connection holds to [`handle_held`](Self::handle_held).
+///   Both pass on to the transmitter what the lane has delivered, and that a lane which stalls may have lost the rest.
+/// - [`stalled_until`](Self::stalled_until) and [`room`](Self::room) say whether the lane may take packets that
+///   wait, and how many bytes. All bytes that the connection has taken go to [`handle_written`](Self::handle_written).
+/// - While [`fair_share_due`](Self::fair_share_due): the [fair share](Self::fair_share) of the lanes to the same peer to
+///   [`handle_fair_share`](Self::handle_fair_share).
+/// - After each of these, and after [`configure`](Self::configure): [`poll_action`](Self::poll_action) until it gives
+///   nothing.
+#[derive(Debug, Clone, Default)]
+pub struct LaneControl {
+    snapshot: LaneSnapshot,
+    /// Bytes that the connection has taken.
+    written: u64,
+    depth: usize,
+    snapshot_at: Option<Instant>,
+    held_at: Option<Instant>,
+    progress: Progress,
+    pacing: Option<EdgePacing>,
+    fair_share_due: bool,
+    path: Option<PathLoss>,
+    chosen: Option<&'static str>,
+    congestion_control_due: Option<(Arc<str>, CongestionControlCause)>,
+    low_water_mark_due: bool,
+    pacing_rate_due: bool,
+}
+
+impl LaneControl {
+    /// The longest time between two visits of the owner that the depth of a lane must bridge: a scheduler's slice.
+    pub const VISIT: Duration = Duration::from_millis(2);
+    /// How often the owner of a busy lane takes a snapshot.
+    pub const SNAPSHOT_INTERVAL: Duration = Duration::from_millis(20);
+    /// How often it asks what the far end has acknowledged.
+    pub const DELIVERY_INTERVAL: Duration = Duration::from_millis(1);
+    /// How often a stalled lane is looked at while packets wait for it.
+    pub const STALL_INTERVAL: Duration = Duration::from_millis(20);
+    /// Bytes taken from the edge before they are sent: enough for a few super-packets, and few enough to be still in
+    /// the cache when the kernel copies them.
+    pub const MAX_BATCH: usize = 256 << 10;
+    /// The congestion control of a lane that goes [by its path](CongestionControl::ByPath), unless the path is lossy
+    /// (docs/decisions/0009).
+    pub const USUAL_CONGESTION_CONTROL: &str = "cubic";
+    /// And the one on a path that loses packets without being full.
+    pub const LOSSY_CONGESTION_CONTROL: &str = "bbr";
+
+    /// Takes the settings of a plan for `lane`, at first and whenever they change. A lane that goes by its path keeps
+    /// what it has learnt and chosen.
+    pub fn configure(&mut self, plan: &TrunkPlan, lane: LaneId) {
+        match &plan.group_of(lane).0.congestion_control {
+            CongestionControl::ByPath if self.chosen.is_some() => {}
+            CongestionControl::ByPath => {
+                let name = Self::USUAL_CONGESTION_CONTROL;
+                (self.path, self.chosen) = (Some(PathLoss::default()), Some(name));
+                self.congestion_control_due = Some((name.into(), CongestionControlCause::Plan));
+            }
+            other => {
+                (self.path, self.chosen) = (None, None);
+                self.congestion_control_due = match other {
+                    CongestionControl::Named(name) => Some((Arc::clone(name), CongestionControlCause::Plan)),
+                    CongestionControl::AsOpened | CongestionControl::ByPath => None,
+                };
+            }
+        }
+        if plan.edge_pacing {
+            self.pacing.get_or_insert_default();
+        } else if self.pacing.take().is_some() {
+            self.fair_share_due = false;
+            self.pacing_rate_due = true;
+        }
+    }
+
+    /// The last snapshot. Its delivery rate is the last one that no lack of data limited, or a higher one.
+    pub const fn snapshot(&self) -> &LaneSnapshot {
+        &self.snapshot
+    }
+
+    /// Bytes that the connection has taken so far.
+    pub const fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// The bound on the lane's pacing, if the plan asks for edge pacing.
+    pub fn pacing_mode(&self) -> Option<PacingMode> {
+        self.pacing.as_ref().map(EdgePacing::mode)
+    }
+
+    /// The ceiling on the lane's pacing rate, if there is one.
+    pub fn pacing_ceiling(&self) -> Option<Rate> {
+        self.pacing.as_ref().and_then(EdgePacing::ceiling)
+    }
+
+    /// The congestion control that the lane has chosen, if it goes by its path.
+    pub const fn chosen_congestion_control(&self) -> Option<&'static str> {
+        self.chosen
+    }
+
+    /// Whether [`handle_snapshot`](Self::handle_snapshot) is due.
+    #[inline]
+    pub fn snapshot_due(&self, now: Instant) -> bool {
+        self.snapshot_at.is_none_or(|at| now.saturating_since(at) >= Self::SNAPSHOT_INTERVAL)
+    }
+
+    /// Whether [`handle_held`](Self::handle_held) is due.
+    #[inline]
+    pub fn delivery_due(&self, now: Instant) -> bool {
+        self.held_at.is_none_or(|at| now.saturating_since(at) >= Self::DELIVERY_INTERVAL)
+    }
+
+    /// When to look at the lane again, if it has stalled: until then it gets no packets.
+    #[inline]
+    pub fn stalled_until(&self, now: Instant) -> Option<Instant> {
+        self.progress.is_stalled().then(|| now + Self::STALL_INTERVAL)
+    }
+
+    /// How many bytes the lane may take from the edge while its connection has `unsent` bytes; `None` until the
+    /// connection has sent half of its depth.
+    #[inline]
+    pub fn room(&self, unsent: usize) -> Option<usize> {
+        // Linux reports a socket writable once its unsent part is below half the low-water mark.
+        (unsent * 2 < self.depth).then(|| (self.depth - unsent).min(Self::MAX_BATCH))
+    }
+
+    /// Whether [`handle_fair_share`](Self::handle_fair_share) is due: the lane's pacing rate may have to change.
+    #[inline]
+    pub const fn fair_share_due(&self) -> bool {
+        self.fair_share_due
+    }
+
+    /// The fair share of each of the lanes to one peer, bit/s, if several are held below their paths' capacities.
+    pub fn fair_share<'a>(lanes: impl Iterator<Item = &'a LaneControl>) -> Option<f64> {
+        EdgePacing::fair_share(lanes.filter_map(|lane| lane.pacing.as_ref()?.capacity_estimate()))
+    }
+
+    /// The connection has taken so many bytes.
+    #[inline]
+    pub const fn handle_written(&mut self, bytes: u64) {
+        self.written += bytes;
+    }
+
+    /// Takes a snapshot of the lane's connection, and tells the transmitter.
+    pub fn handle_snapshot<P: Packet>(
+        &mut self,
+        now: Instant,
+        lane: LaneId,
+        core: &mut Transmitter<P>,
+        mut snapshot: LaneSnapshot,
+    ) {
+        self.snapshot_at = Some(now);
+        self.update_progress(now, lane, core, snapshot.held());
+        if snapshot.app_limited {
+            // A lane that had little to send has not become slower.
+            snapshot.delivery_rate = snapshot.delivery_rate.max(self.snapshot.delivery_rate);
+        }
+        self.snapshot = snapshot;
+        core.handle_lane(now, lane, &snapshot, self.delivered(snapshot.held()));
+        let waiting = core.has_backlog(lane);
+        if waiting {
+            self.update_congestion_control(now);
+        }
+        if let Some(pacing) = &mut self.pacing {
+            self.fair_share_due |= pacing.update(now, &snapshot, waiting);
+        }
+        let depth = snapshot.depth(Self::VISIT);
+        if depth.abs_diff(self.depth) > self.depth / 4 {
+            self.depth = depth;
+            self.low_water_mark_due = true;
+        }
+    }
+
+    /// Takes the number of bytes that the connection holds, and tells the transmitter what has been delivered.
+    pub fn handle_held<P: Packet>(
+        &mut self,
+        now: Instant,
+        lane: LaneId,
+        core: &mut Transmitter<P>,
+        held: usize,
+    ) {
+        self.held_at = Some(now);
+        self.update_progress(now, lane, core, held);
+        core.handle_delivered(lane, self.delivered(held));
+    }
+
+    /// Moves the pacing rate towards the fair share of the lanes to the same peer, if there is one, bit/s.
+    pub fn handle_fair_share(&mut self, fair: Option<f64>) {
+        self.fair_share_due = false;
+        let Some(pacing) = &mut self.pacing else { return };
+        if let Some(fair) = fair {
+            pacing.approach(fair);
+        }
+        self.pacing_rate_due = true;
+    }
+
+    /// The connection cannot have the congestion control that the path asked for last: the lane keeps the one before
+    /// that, and no longer goes by its path.
+    pub fn handle_congestion_control_refused(&mut self) {
+        if let Some(path) = self.path.take() {
+            self.chosen = Some(Self::congestion_control(!path.is_lossy()));
+        }
+    }
+
+    /// The next setting to change.
+    pub fn poll_action(&mut self) -> Option<LaneAction> {
+        if let Some((name, cause)) = self.congestion_control_due.take() {
+            return Some(LaneAction::SetCongestionControl { name, cause });
+        }
+        if std::mem::take(&mut self.low_water_mark_due) {
+            return Some(LaneAction::SetLowWaterMark(self.depth));
+        }
+        let due = std::mem::take(&mut self.pacing_rate_due);
+        let rate = || self.pacing.as_ref().and_then(EdgePacing::pacing_rate);
+        due.then(|| LaneAction::SetMaxPacingRate(rate()))
+    }
+
+    const fn congestion_control(lossy: bool) -> &'static str {
+        if lossy { Self::LOSSY_CONGESTION_CONTROL } else { Self::USUAL_CONGESTION_CONTROL }
+    }
+
+    /// The place in the lane's stream before which the far end has everything.
+    const fn delivered(&self, held: usize) -> u64 {
+        self.written.saturating_sub(held as u64)
+    }
+
+    /// A lane that has stalled may be dead, and the bytes that it holds lost: users' retransmissions of them are
+    /// worth carrying.
+    fn update_progress<P: Packet>(
+        &mut self,
+        now: Instant,
+        lane: LaneId,
+        core: &mut Transmitter<P>,
+        held: usize,
+    ) {
+        if self.progress.update(now, self.delivered(held), held, self.snapshot.srtt) {
+            core.handle_lane_lost(lane);
+        }
+    }
+
+    fn update_congestion_control(&mut self, now: Instant) {
+        let Some(path) = &mut self.path else { return };
+        let LaneSnapshot { segments_sent, retransmissions, .. } = self.snapshot;
+        if path.update(now, segments_sent, retransmissions, EdgePacing::has_queue(&self.snapshot)) {
+            let name = Self::congestion_control(path.is_lossy());
+            self.congestion_control_due = Some((name.into(), CongestionControlCause::Path));
+            self.chosen = Some(name);
+        }
+    }
+}

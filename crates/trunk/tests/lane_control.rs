@@ -1,0 +1,422 @@
+//! The control of a lane: what it decides from what its owner reports, and random lists of operations against a model.
+
+mod common;
+
+use std::time::Duration;
+
+use common::{Whole, class, core, next, offer, segment};
+use trunkline_trunk::{
+    CongestionControl, CongestionControlCause, LaneAction, LaneControl, LaneId, LaneSnapshot, PacingMode,
+    Transmitter, TrunkPlan,
+};
+use trunkline_units::{Instant, Rate, Rng};
+
+const LANE: LaneId = LaneId(0);
+
+fn at(ms: u64) -> Instant {
+    Instant::from_millis(ms)
+}
+
+fn plan(congestion_control: CongestionControl, edge_pacing: bool) -> TrunkPlan {
+    let mut plan = TrunkPlan::a_lane_each(vec![class("all", vec![], 1000)]);
+    plan.groups[0].congestion_control = congestion_control;
+    plan.edge_pacing = edge_pacing;
+    plan
+}
+
+/// A transmitter for which a packet waits.
+fn waiting() -> Transmitter<Whole> {
+    let mut core = core(plan(CongestionControl::AsOpened, false));
+    let _ = offer(&mut core, at(0), segment(5000, 1, 1000));
+    core
+}
+
+fn actions(control: &mut LaneControl) -> Vec<LaneAction> {
+    let actions: Vec<LaneAction> = std::iter::from_fn(|| control.poll_action()).collect();
+    assert!(actions.len() <= 3, "{actions:?}");
+    actions
+}
+
+fn set(name: &str, cause: CongestionControlCause) -> LaneAction {
+    LaneAction::SetCongestionControl { name: name.into(), cause }
+}
+
+/// A path of 30 ms on which the lane has sent so many segments.
+fn snapshot(segments_sent: u32, retransmissions: u32) -> LaneSnapshot {
+    LaneSnapshot {
+        srtt: Some(Duration::from_millis(30)),
+        min_rtt: Some(Duration::from_millis(30)),
+        window: 150_000,
+        segments_sent,
+        retransmissions,
+        ..LaneSnapshot::default()
+    }
+}
+
+/// Four seconds in which one segment in ten is lost, from `start` seconds on.
+fn lossy(control: &mut LaneControl, core: &mut Transmitter<Whole>, start: u32) -> Vec<LaneAction> {
+    let mut all = Vec::new();
+    for n in start * 50..(start + 4) * 50 {
+        control.handle_snapshot(at(u64::from(n) * 20), LANE, core, snapshot(n * 20, n * 2));
+        all.extend(actions(control));
+    }
+    all.retain(|action| matches!(action, LaneAction::SetCongestionControl { .. }));
+    all
+}
+
+#[test]
+fn only_a_lane_that_goes_by_its_path_changes_its_congestion_control() {
+    use CongestionControlCause::{Path, Plan};
+    let (mut control, mut core) = (LaneControl::default(), waiting());
+    let reno = plan(CongestionControl::Named("reno".into()), false);
+    let by_path = plan(CongestionControl::ByPath, false);
+    control.configure(&reno, LANE);
+    assert_eq!(actions(&mut control), [set("reno", Plan)]);
+    assert_eq!(lossy(&mut control, &mut core, 0), []);
+    assert_eq!(control.chosen_congestion_control(), None);
+    control.configure(&by_path, LANE);
+    assert_eq!(actions(&mut control), [set("cubic", Plan)]);
+    assert_eq!(lossy(&mut control, &mut core, 4), [set("bbr", Path)]);
+    assert_eq!(control.chosen_congestion_control(), Some("bbr"));
+    control.configure(&by_path, LANE);
+    assert_eq!(actions(&mut control), [], "a reload changes nothing that the path decided");
+    assert_eq!(control.chosen_congestion_control(), Some("bbr"));
+    control.configure(&plan(CongestionControl::AsOpened, false), LANE);
+    assert_eq!((actions(&mut control), control.chosen_congestion_control()), (vec![], None));
+    assert_eq!(lossy(&mut control, &mut core, 8), []);
+}
+
+#[test]
+fn a_lane_whose_owner_lacks_a_congestion_control_stays_with_what_it_has() {
+    let (mut control, mut core) = (LaneControl::default(), waiting());
+    control.configure(&plan(CongestionControl::ByPath, false), LANE);
+    let _ = actions(&mut control);
+    for n in 0..600 {
+        control.handle_snapshot(at(n * 20), LANE, &mut core, snapshot(n as u32 * 20, n as u32 * 2));
+        while let Some(action) = control.poll_action() {
+            if let LaneAction::SetCongestionControl { .. } = action {
+                assert_eq!(control.chosen_congestion_control(), Some("bbr"));
+                assert!((90..110).contains(&n), "once, and not at {n}");
+                control.handle_congestion_control_refused();
+            }
+        }
+    }
+    assert_eq!(control.chosen_congestion_control(), Some("cubic"));
+}
+
+#[test]
+fn losses_of_a_lane_for_which_nothing_waits_decide_nothing() {
+    let (mut control, mut core) = (LaneControl::default(), core(plan(CongestionControl::ByPath, false)));
+    control.configure(&plan(CongestionControl::ByPath, false), LANE);
+    let _ = actions(&mut control);
+    assert_eq!(lossy(&mut control, &mut core, 0), []);
+}
+
+#[test]
+fn the_low_water_mark_follows_the_depth_and_the_room_keeps_below_it() {
+    let (mut control, mut core) = (LaneControl::default(), waiting());
+    assert_eq!(control.room(0), None, "nothing is known of the lane yet");
+    let mut report = |window, ms| {
+        let snapshot = LaneSnapshot { window, ..snapshot(0, 0) };
+        control.handle_snapshot(at(ms), LANE, &mut core, snapshot);
+        (actions(&mut control), [0, 4999, 5000].map(|unsent| control.room(unsent)))
+    };
+    // 150 kB in 30 ms are 10 kB in 2 ms.
+    let mark = LaneAction::SetLowWaterMark;
+    assert_eq!(report(150_000, 0), (vec![mark(10_000)], [Some(10_000), Some(5001), None]));
+    assert_eq!(report(180_000, 20).0, [], "a fifth more is no reason to change it");
+    assert_eq!(report(190_000, 40).0, [mark(12_666)]);
+    let (marks, rooms) = report(30_000_000, 60);
+    assert_eq!((marks, rooms[0]), (vec![mark(1 << 20)], Some(LaneControl::MAX_BATCH)));
+}
+
+#[test]
+fn what_a_stalled_lane_holds_may_be_retransmitted_through_the_trunk() {
+    let mut core = core(plan(CongestionControl::AsOpened, false));
+    let mut control = LaneControl::default();
+    let _ = offer(&mut core, at(0), segment(5000, 1, 1000));
+    assert!(next(&mut core, at(0), LANE).is_some());
+    core.handle_handed(LANE, 1000);
+    control.handle_written(1000);
+    control.handle_held(at(0), LANE, &mut core, 1000);
+    let filtered = |core: &mut Transmitter<Whole>, ms| {
+        let _ = offer(core, at(ms), segment(5000, 1, 1000));
+        core.report(at(ms))[0].stats.filtered
+    };
+    control.handle_held(at(999), LANE, &mut core, 1000);
+    assert_eq!((control.stalled_until(at(999)), filtered(&mut core, 999)), (None, 1));
+    control.handle_held(at(1000), LANE, &mut core, 1000);
+    assert_eq!((control.stalled_until(at(1000)), filtered(&mut core, 1000)), (Some(at(1020)), 1));
+    control.handle_held(at(1100), LANE, &mut core, 900);
+    assert_eq!(control.stalled_until(at(1100)), None, "it delivers again");
+}
+
+#[test]
+fn a_lane_that_had_little_to_send_has_not_become_slower() {
+    let (mut control, mut core) = (LaneControl::default(), waiting());
+    let mut rate = |bits, app_limited| {
+        let delivery_rate = Some(Rate::from_bits_per_second(bits));
+        let snapshot = LaneSnapshot { delivery_rate, app_limited, ..snapshot(0, 0) };
+        control.handle_snapshot(at(0), LANE, &mut core, snapshot);
+        control.snapshot().delivery_rate.expect("a rate").bits_per_second()
+    };
+    let rates = [(500, false), (20, true), (600, true), (30, true), (400, false)];
+    assert_eq!(rates.map(|(bits, limited)| rate(bits, limited)), [500, 500, 600, 600, 400]);
+}
+
+#[test]
+fn a_plan_without_edge_pacing_takes_the_ceiling_away_once() {
+    let (mut control, mut core) = (LaneControl::default(), waiting());
+    let [on, off] = [true, false].map(|on| plan(CongestionControl::AsOpened, on));
+    control.configure(&on, LANE);
+    assert_eq!((actions(&mut control), control.pacing_mode()), (vec![], Some(PacingMode::Free)));
+    control.handle_snapshot(at(0), LANE, &mut core, snapshot(0, 0));
+    let _ = actions(&mut control);
+    assert!(control.fair_share_due(), "a path of milliseconds is paced from the first snapshot on");
+    control.handle_fair_share(LaneControl::fair_share([&control.clone()].into_iter()));
+    assert!(!control.fair_share_due());
+    assert_eq!(actions(&mut control), [LaneAction::SetMaxPacingRate(Some(Rate::MAX))]);
+    control.configure(&off, LANE);
+    assert_eq!(actions(&mut control), [LaneAction::SetMaxPacingRate(None)]);
+    assert_eq!((control.pacing_mode(), control.pacing_ceiling()), (None, None));
+    control.configure(&off, LANE);
+    assert_eq!(actions(&mut control), []);
+}
+
+/// What happens to a lane in the random runs.
+#[derive(Debug, Clone)]
+enum Operation {
+    Wait {
+        ms: u64,
+    },
+    Configure {
+        congestion_control: CongestionControl,
+        edge_pacing: bool,
+    },
+    Write {
+        bytes: u64,
+    },
+    /// A part of what is held is acknowledged.
+    Deliver {
+        percent: u64,
+    },
+    Snapshot {
+        srtt_ms: u64,
+        queue_ms: u64,
+        window: usize,
+        sent: u32,
+        lost: u32,
+        mbit: f64,
+        limited: bool,
+    },
+    Held,
+    FairShare {
+        mbit: Option<f64>,
+    },
+    Refuse,
+    Offer,
+}
+
+fn operation(rng: &mut Rng) -> Operation {
+    match rng.below(20) {
+        0..=4 => {
+            let limit = if rng.chance(0.1) { 3000 } else { 40 };
+            Operation::Wait { ms: rng.below(limit) }
+        }
+        5 => Operation::Configure {
+            congestion_control: match rng.below(4) {
+                0 => CongestionControl::AsOpened,
+                1 => CongestionControl::Named("reno".into()),
+                _ => CongestionControl::ByPath,
+            },
+            edge_pacing: rng.chance(0.7),
+        },
+        6 | 7 => Operation::Write { bytes: rng.below(100_000) },
+        8 | 9 => Operation::Deliver { percent: rng.below(101) },
+        10..=14 => Operation::Snapshot {
+            srtt_ms: 1 + rng.below(400),
+            queue_ms: if rng.chance(0.85) { 0 } else { rng.below(100) },
+            window: rng.below(10_000_000) as usize,
+            sent: rng.below(2000) as u32,
+            lost: if rng.chance(0.5) { 0 } else { rng.below(50) as u32 },
+            mbit: rng.uniform() * 100.0,
+            limited: rng.chance(0.3),
+        },
+        15 | 16 => Operation::Held,
+        17 => Operation::FairShare { mbit: rng.chance(0.5).then(|| rng.uniform() * 100.0) },
+        18 => Operation::Refuse,
+        _ => Operation::Offer,
+    }
+}
+
+/// The lane as its owner sees it, and what must be true of its control.
+#[derive(Default)]
+struct Model {
+    now: Instant,
+    written: u64,
+    delivered: u64,
+    counters: (u32, u32),
+    srtt: Option<Duration>,
+    /// The bytes delivered and held at the last report, and the time since which nothing was delivered.
+    stuck: Option<(u64, u64, Instant)>,
+    stalled: bool,
+    mark: usize,
+    depth: usize,
+    by_path: bool,
+    refused: bool,
+    in_use: Option<&'static str>,
+    paces: bool,
+    log: Vec<LaneAction>,
+}
+
+impl Model {
+    fn held(&self) -> usize {
+        (self.written - self.delivered) as usize
+    }
+
+    fn report(&mut self) {
+        let (now, delivered, held) = (self.now, self.delivered, self.held() as u64);
+        let since = match self.stuck {
+            Some((before, held_before, since)) if held > 0 && held_before > 0 && delivered == before => since,
+            _ => now,
+        };
+        self.stuck = Some((delivered, held, since));
+        let limit = self.srtt.map_or(Duration::ZERO, |srtt| srtt * 4).max(Duration::from_secs(1));
+        self.stalled = since < now && (self.stalled || now.saturating_since(since) >= limit);
+    }
+
+    fn apply(&mut self, operation: &Operation, control: &mut LaneControl, core: &mut Transmitter<Whole>) {
+        match operation {
+            Operation::Wait { ms } => self.now += Duration::from_millis(*ms),
+            Operation::Configure { congestion_control, edge_pacing } => {
+                control.configure(&plan(congestion_control.clone(), *edge_pacing), LANE);
+                let by_path = *congestion_control == CongestionControl::ByPath;
+                self.refused &= by_path && self.by_path;
+                if !(by_path && self.by_path) {
+                    self.in_use = by_path.then_some("cubic");
+                }
+                (self.by_path, self.paces) = (by_path, *edge_pacing);
+            }
+            Operation::Write { bytes } => {
+                self.written += bytes;
+                control.handle_written(*bytes);
+            }
+            Operation::Deliver { percent } => self.delivered += self.held() as u64 * percent / 100,
+            Operation::Snapshot { srtt_ms, queue_ms, window, sent, lost, mbit, limited } => {
+                self.counters.0 = self.counters.0.wrapping_add(*sent);
+                self.counters.1 = self.counters.1.wrapping_add(*lost);
+                let snapshot = LaneSnapshot {
+                    unsent: self.held() / 3,
+                    unacknowledged: self.held() - self.held() / 3,
+                    srtt: Some(Duration::from_millis(srtt_ms + queue_ms)),
+                    min_rtt: Some(Duration::from_millis(*srtt_ms)),
+                    window: *window,
+                    delivery_rate: Some(Rate::from_mbit(*mbit)),
+                    app_limited: *limited,
+                    segments_sent: self.counters.0,
+                    retransmissions: self.counters.1,
+                };
+                self.report();
+                control.handle_snapshot(self.now, LANE, core, snapshot);
+                self.srtt = snapshot.srtt;
+                self.depth = snapshot.depth(LaneControl::VISIT);
+                assert!(!control.snapshot_due(self.now));
+                assert!(control.snapshot_due(self.now + LaneControl::SNAPSHOT_INTERVAL));
+            }
+            Operation::Held => {
+                self.report();
+                control.handle_held(self.now, LANE, core, self.held());
+                assert!(!control.delivery_due(self.now));
+                assert!(control.delivery_due(self.now + LaneControl::DELIVERY_INTERVAL));
+            }
+            Operation::FairShare { mbit } => {
+                control.handle_fair_share(mbit.map(|mbit| mbit * 1e6));
+                assert!(!control.fair_share_due());
+            }
+            Operation::Refuse => {
+                let other = |name| if name == "bbr" { "cubic" } else { "bbr" };
+                // Only what the path asked for can be refused.
+                if let Some(LaneAction::SetCongestionControl { cause: CongestionControlCause::Path, .. }) =
+                    self.log.last()
+                    && self.by_path
+                    && !self.refused
+                {
+                    control.handle_congestion_control_refused();
+                    (self.in_use, self.refused) = (self.in_use.map(other), true);
+                }
+            }
+            Operation::Offer => {
+                let _ = offer(core, self.now, segment(5000, self.log.len() as u32, 1000));
+            }
+        }
+    }
+
+    fn check(&mut self, control: &mut LaneControl) {
+        for action in actions(control) {
+            match &action {
+                LaneAction::SetCongestionControl { name, cause: CongestionControlCause::Path } => {
+                    assert!(self.by_path && !self.refused);
+                    let other = if self.in_use == Some("bbr") { "cubic" } else { "bbr" };
+                    assert_eq!(&**name, other, "a path that changed asks for the other one");
+                    self.in_use = Some(other);
+                }
+                LaneAction::SetCongestionControl { name, .. } => {
+                    assert_eq!(&**name, self.in_use.unwrap_or("reno"));
+                }
+                LaneAction::SetLowWaterMark(bytes) => {
+                    assert!(LaneSnapshot::DEPTH.contains(bytes) && *bytes == self.depth);
+                    self.mark = *bytes;
+                }
+                LaneAction::SetMaxPacingRate(rate) => {
+                    assert!(rate.is_none_or(|rate| self.paces && rate.bits_per_second() >= 64_000));
+                }
+            }
+            self.log.push(action);
+        }
+        assert_eq!(control.poll_action(), None);
+        assert_eq!(control.chosen_congestion_control(), self.in_use);
+        assert_eq!(control.pacing_mode().is_some(), self.paces);
+        assert_eq!(control.written(), self.written);
+        assert_eq!(control.stalled_until(self.now).is_some(), self.stalled);
+        assert!(self.mark.abs_diff(self.depth) <= self.mark / 4, "{} for {}", self.mark, self.depth);
+        for unsent in [0, self.mark / 2, (self.mark / 2).saturating_sub(1), self.mark, usize::MAX / 2] {
+            let expected = (unsent * 2 < self.mark).then(|| (self.mark - unsent).min(LaneControl::MAX_BATCH));
+            assert_eq!(control.room(unsent), expected);
+        }
+    }
+}
+
+#[test]
+fn random_operations_agree_with_a_model_and_with_themselves() {
+    let (mut stalls, mut changes) = (0, 0);
+    for seed in 0..120 {
+        let mut rng = Rng::new(seed, "lane control");
+        let operations: Vec<Operation> = (0..2000).map(|_| operation(&mut rng)).collect();
+        let run = || {
+            let (mut model, mut control) = (Model::default(), LaneControl::default());
+            let mut core = core(plan(CongestionControl::AsOpened, false));
+            let mut stalled = 0;
+            for (number, operation) in operations.iter().enumerate() {
+                let failed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                    model.apply(operation, &mut control, &mut core);
+                    model.check(&mut control);
+                }));
+                assert!(
+                    failed.is_ok(),
+                    "seed {seed}, operation {number}, the last of {:?}",
+                    &operations[number.saturating_sub(10)..=number]
+                );
+                stalled += u32::from(model.stalled);
+            }
+            (model.log, stalled)
+        };
+        let (log, stalled) = run();
+        assert_eq!(run().0, log, "the same operations, the same actions");
+        stalls += stalled;
+        let of_the_path = |action: &&LaneAction| {
+            matches!(action, LaneAction::SetCongestionControl { cause: CongestionControlCause::Path, .. })
+        };
+        changes += log.iter().filter(of_the_path).count();
+    }
+    assert!(stalls > 1000 && changes > 50, "{stalls} stalls and {changes} changes: the runs show too little");
+}
