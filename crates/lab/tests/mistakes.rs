@@ -56,7 +56,7 @@ loss = { to_bad = 0.1 }"#, r#"bad.toml:17:1: links.near.loss.to_good: is missing
 bad.toml:17:1: links.near.loss.good: is missing; allowed: 0 to 1, or "0 %" to "100 %"
 bad.toml:17:1: links.near.loss.bad: is missing; allowed: 0 to 1, or "0 %" to "100 %""#),
     (r#"rate = "100 Mbit/s""#, r#"rate = "100 Mbit/s"
-mtu = "9 B""#, r#"bad.toml:17:1: links.near.mtu: is "9 B"; allowed: 68 to 65535 octets"#),
+mtu = "9 B""#, r#"bad.toml:17:1: links.near.mtu: is "9 B"; allowed: 68 to 65535 bytes"#),
     (r#"rate = "100 Mbit/s""#, r#"rate = "100 Mbit/s"
 back = { ends = ["g", "a"] }"#, "bad.toml:17:10: links.near.back.ends: is no key of a way back; allowed: a way back has rate, delay, queue, mtu, loss, corruption, duplication, jitter, mobile, changes, repeat"),
     (r#"rate = "100 Mbit/s""#, r#"rate = "100 Mbit/s"
@@ -135,7 +135,7 @@ queue = { kind = "codel", target = "1 s", interval = "1 ms" }"#, r#"bad.toml:60:
     ("[trunks.t.classes.rest]", "[trunks.t.classes.lane1]", "bad.toml:61:19: trunks.t.classes.lane1: is what a metric of the trunk is called; allowed: another name"),
     (r#"mode = "split""#, r#"mode = "freeze""#, r#"bad.toml:63:10: proxies.p.after: is missing; allowed: a time, such as "500 ms""#),
     (r#"mode = "split""#, r#"mode = "clamp-window"
-window = "0 B""#, r#"bad.toml:65:1: proxies.p.window: is "0 B"; allowed: 1 or more octets"#),
+window = "0 B""#, r#"bad.toml:65:1: proxies.p.window: is "0 B"; allowed: 1 or more bytes"#),
     (r#"mode = "split""#, r#"mode = "path-tail""#, "bad.toml:63:10: proxies.p.cells: is missing; allowed: the links that are emulated, by name"),
     ("[proxies.p]", "[proxies.q]", r#"bad.toml:63:2: proxies.p: is missing: p is a proxy; allowed: what it does; mode = "none": nothing
 bad.toml:63:10: proxies.q: there is no node "q"; allowed: a, g, r, h, p, b, m"#),

@@ -159,9 +159,9 @@ fn parse_v6(prefix: &[u8], packet_len: usize) -> Result<Headers, PacketError> {
     };
     let (ports, icmp) = transport_start(prefix, transport_offset, protocol, fragment)?;
     let address = |at: usize| {
-        let mut octets = [0; 16];
-        octets.copy_from_slice(&header[at..at + 16]);
-        IpAddr::V6(Ipv6Addr::from(octets))
+        let mut bytes = [0; 16];
+        bytes.copy_from_slice(&header[at..at + 16]);
+        IpAddr::V6(Ipv6Addr::from(bytes))
     };
     Ok(Headers {
         version: Version::V6,

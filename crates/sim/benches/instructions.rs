@@ -20,7 +20,7 @@ use trunkline_sim::{AcrossTrunk, Dumbbell, LinkSettings};
 use trunkline_tcp::Preset;
 use trunkline_units::{Instant, Rate};
 
-/// A case, and the most instructions that a packet-hop may take in it.
+/// A case, and the largest number of instructions that a packet-hop may take in it.
 const BOUNDS: [(&str, f64); 2] = [("dumbbell", 1750.0), ("trunk", 2600.0)];
 /// A bound that is further than this above what is counted has become useless.
 const SLACK: f64 = 1.15;
@@ -52,8 +52,8 @@ fn count(case: &str, millis: u64) -> Option<(u64, u64)> {
         .output()
         .ok()?;
     let hops = String::from_utf8_lossy(&output.stdout).trim().parse().ok()?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    let collected = said.lines().find_map(|line| line.split("Collected : ").nth(1))?;
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let collected = stderr.lines().find_map(|line| line.split("Collected : ").nth(1))?;
     Some((hops, collected.trim().parse().ok()?))
 }
 

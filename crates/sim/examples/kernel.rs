@@ -7,7 +7,7 @@
 //!     cargo run --release -p trunkline-sim --example kernel -- trace cubic 10 40 33 0.1 1 30
 //!
 //! `measure` runs each point of the grid so many times, so many points at once, on the kernel; it needs root or a user
-//! namespace. `without-sack` does the same with `net.ipv4.tcp_sack = 0`. `seam` does the same with a few of them, and prints what a lane's owner would be told. `compare` runs what a file of measurements has in the simulator, as often, and prints both. `trace`
+//! namespace. `without-sack` does the same with `net.ipv4.tcp_sack = 0`. `seam` does the same with a few of them, and prints what a lane's owner would be reported. `compare` runs what a file of measurements has in the simulator, as often, and prints both. `trace`
 //! prints how a connection goes in the simulator, in the form of testbed's example `dumbbell`, with the same arguments.
 
 #![allow(clippy::disallowed_methods, reason = "an example has arguments and files; the simulator has not")]

@@ -35,7 +35,7 @@ fn modes(tcp: &Settings, node: trunkline_sim::NodeId) -> Vec<(&'static str, Prox
     ]
 }
 
-/// Seconds, time-outs of the sender, its repeats that were not needed, its mean window, and what the proxy held at the most.
+/// Seconds, time-outs of the sender, its spurious retransmissions, its mean window, and what the proxy held at its peak.
 fn run(seed: u64, mode: usize) -> [f64; 5] {
     let tcp = Preset::Ns2Reno.settings();
     let mut network = Network::new(seed);
@@ -76,7 +76,7 @@ fn run(seed: u64, mode: usize) -> [f64; 5] {
 }
 
 fn main() {
-    println!("proxy        seconds (least, most)  time-outs  repeats  mean cwnd  held at most");
+    println!("proxy        seconds (min, max)    time-outs  retransmissions  mean cwnd  held at most");
     for (mode, name) in
         ["none", "split", "path tail", "clamp 5 kB", "freeze 1 s", "regulate 10"].iter().enumerate()
     {

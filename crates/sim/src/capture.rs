@@ -19,13 +19,13 @@ pub enum CapturePoint {
     Received,
 }
 
-/// Octets kept of a packet: no header here is longer.
+/// Bytes kept of a packet: no header here is longer.
 const SNAP_LEN: u32 = 128;
 
 pub(crate) struct Capture {
     pub(crate) point: CapturePoint,
     writer: Writer<Box<dyn Write + Send>>,
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     /// The first error ends the capture, not the run.
     error: Option<io::Error>,
 }
@@ -41,15 +41,15 @@ impl fmt::Debug for Capture {
 
 impl Capture {
     pub(crate) fn new(point: CapturePoint, out: Box<dyn Write + Send>) -> io::Result<Self> {
-        Ok(Capture { point, writer: Writer::new(out, SNAP_LEN)?, octets: Vec::new(), error: None })
+        Ok(Capture { point, writer: Writer::new(out, SNAP_LEN)?, bytes: Vec::new(), error: None })
     }
 
     pub(crate) fn take(&mut self, now: Instant, packet: &Packet) {
         if self.error.is_some() {
             return;
         }
-        packet.checksummed(&mut self.octets);
-        if let Err(error) = self.writer.write(now.as_nanos(), &self.octets, packet.length()) {
+        packet.checksummed(&mut self.bytes);
+        if let Err(error) = self.writer.write(now.as_nanos(), &self.bytes, packet.length()) {
             self.error = Some(error);
         }
     }

@@ -32,9 +32,9 @@ pub(crate) enum Role {
 /// What an application has still to do on its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct App {
-    /// Octets to write.
+    /// Bytes to write.
     pub(crate) write: u64,
-    /// Octets to read before it is done, or, for one that answers, before it writes.
+    /// Bytes to read before it is done, or, for one that answers, before it writes.
     pub(crate) read: u64,
     /// The transfer it belongs to: its source, and its place there.
     pub(crate) transfer: (u32, u32),
@@ -42,15 +42,15 @@ pub(crate) struct App {
 }
 
 /// In the place of the transfer an application belongs to: nobody waits for it any more.
-pub(crate) const NOBODY: u32 = u32::MAX;
+pub(crate) const NO_TRANSFER: u32 = u32::MAX;
 
 /// Which end of a transfer an application is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
     /// Asks, and closes when it has its answer.
     Client {
-        /// It has told that it has its answer.
-        told: bool,
+        /// It has reported that it has its answer.
+        reported: bool,
     },
     /// Answers what it has read, and closes when the other has closed.
     Server,
@@ -86,7 +86,7 @@ pub(crate) struct Connection {
     /// It ended before its time.
     pub(crate) broken: bool,
     /// Segments with data that it sent and that who received them, its peer or a proxy, had already.
-    pub(crate) in_vain: u32,
+    pub(crate) duplicates_delivered: u32,
 }
 
 impl Connection {
@@ -102,7 +102,7 @@ impl Connection {
             node,
             peer: u32::MAX,
             broken: false,
-            in_vain: 0,
+            duplicates_delivered: 0,
         }
     }
 
@@ -112,7 +112,15 @@ impl Connection {
         (addressing, node, role): (Addressing, NodeId, Role),
     ) -> Self {
         let endpoint = Endpoint::accept(settings, Seq(iss));
-        Connection { endpoint, addressing, role, node, peer: u32::MAX, broken: false, in_vain: 0 }
+        Connection {
+            endpoint,
+            addressing,
+            role,
+            node,
+            peer: u32::MAX,
+            broken: false,
+            duplicates_delivered: 0,
+        }
     }
 
     /// Whether a packet that came to `at` is for this end.
@@ -154,14 +162,14 @@ impl Connection {
                 app.write -= endpoint.write(room);
             }
         }
-        if let End::Client { told } = &mut app.end
-            && !*told
+        if let End::Client { reported } = &mut app.end
+            && !*reported
             && app.write == 0
             && app.read == 0
             && endpoint.unsent() == 0
             && endpoint.unacknowledged() == 0
         {
-            *told = true;
+            *reported = true;
             upcalls.push(Upcall::Exchanged { source: app.transfer.0, transfer: app.transfer.1 });
         }
     }

@@ -1,7 +1,5 @@
 //! The state that every part of a network works on: what is due, links, nodes and the ends of connections.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use trunkline_packet::{TcpFlags, protocol};
@@ -10,59 +8,18 @@ use trunkline_units::{Instant, Rng};
 
 use crate::Packet;
 use crate::agenda::{Agenda, Kind};
-use crate::connection::{Connection, ConnectionId, NOBODY, Role, Upcall};
+use crate::connection::{Connection, ConnectionId, NO_TRANSFER, Role, Upcall};
 use crate::datagrams::Datagrams;
 use crate::digest::Digest;
-use crate::doubles::Doubles;
+use crate::duplication::DuplicateTracker;
 use crate::fragmentation::fragment;
 use crate::link::{Link, LinkId};
 use crate::node::{NO_ROUTE, Node, NodeId};
 use crate::packet::Addressing;
+use crate::sockets::{Socket, SocketTable, socket_key};
 
-/// Mixes a key that is a number already.
-#[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct Mixer(u64);
-
-impl Hasher for Mixer {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_u64(u64::from(*byte));
-        }
-    }
-
-    fn write_u64(&mut self, value: u64) {
-        let product = u128::from(self.0 ^ value ^ 0xf39c_c060_5ced_c835) * 0x9e37_79b9_7f4a_7c15;
-        self.0 = (product >> 64) as u64 ^ product as u64;
-    }
-}
-
-/// Who a packet is for, at the node that it is addressed to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Claim {
-    Connection(ConnectionId),
-    /// A flow of datagrams.
-    Datagrams(u32),
-    /// The datagrams of a gateway's unreliable lane.
-    Lane {
-        gateway: u32,
-        lane: u32,
-    },
-}
-
-/// Of those that flows begin from.
+/// The first port of those that flows begin from.
 const LOWEST_PORT: u16 = 10_000;
-
-type Claims = HashMap<u64, Claim, BuildHasherDefault<Mixer>>;
-
-/// Both addresses and ports of a packet, as its receiver sees them; nodes are numbered with 16 bits.
-#[inline]
-fn claim_key(at: NodeId, from: NodeId, (source, destination): (u16, u16)) -> u64 {
-    u64::from(at.0) << 48 | u64::from(from.0) << 32 | u64::from(source) << 16 | u64::from(destination)
-}
 
 /// How to open a connection.
 pub(crate) struct Opening<'a> {
@@ -83,11 +40,11 @@ pub(crate) struct Core {
     pub(crate) nodes: Vec<Node>,
     pub(crate) connections: Vec<Connection>,
     vacant: Vec<ConnectionId>,
-    claims: Claims,
+    sockets: SocketTable,
     pub(crate) datagrams: Vec<Datagrams>,
     pub(crate) upcalls: Vec<Upcall>,
     pub(crate) digest: Digest,
-    pub(crate) doubles: Doubles,
+    pub(crate) duplicates: DuplicateTracker,
     pub(crate) hops: u64,
     numbers: Rng,
 }
@@ -101,11 +58,11 @@ impl Core {
             nodes: Vec::new(),
             connections: Vec::new(),
             vacant: Vec::new(),
-            claims: Claims::default(),
+            sockets: SocketTable::default(),
             datagrams: Vec::new(),
             upcalls: Vec::new(),
             digest: Digest::new(seed),
-            doubles: Doubles::default(),
+            duplicates: DuplicateTracker::default(),
             hops: 0,
             numbers: Rng::new(seed, "initial sequence numbers"),
         }
@@ -139,7 +96,7 @@ impl Core {
         if packet.take_hop() {
             self.send(at, packet);
         } else {
-            self.nodes[at.index()].stats.hops_exceeded += 1;
+            self.nodes[at.index()].stats.ttl_expired += 1;
         }
     }
 
@@ -151,7 +108,7 @@ impl Core {
             let node = &mut self.nodes[at.index()];
             let reassembly = node.reassembly.get_or_insert_default();
             let whole = reassembly.handle(self.now, packet);
-            node.stats.fragments_given_up = reassembly.given_up;
+            node.stats.reassembly_failures = reassembly.failures;
             packet = whole?;
         }
         let node = &mut self.nodes[at.index()];
@@ -160,57 +117,59 @@ impl Core {
             return None;
         }
         let hint = packet.hint();
-        let claim = match self.connections.get(hint as usize) {
-            Some(connection) if connection.is_for(at, &packet) => Some(Claim::Connection(ConnectionId(hint))),
-            _ => self.claims.get(&claim_key(at, NodeId::of(packet.source()), packet.ports())).copied(),
+        let socket = match self.connections.get(hint as usize) {
+            Some(connection) if connection.is_for(at, &packet) => {
+                Some(Socket::Connection(ConnectionId(hint)))
+            }
+            _ => self.sockets.get(&socket_key(at, NodeId::of(packet.source()), packet.ports())).copied(),
         };
-        match claim {
-            None => node.stats.unclaimed += 1,
-            Some(Claim::Connection(id)) => {
+        match socket {
+            None => node.stats.no_listener += 1,
+            Some(Socket::Connection(id)) => {
                 let data = packet.length() as usize - crate::packet::IP;
                 let Ok((mut segment, _)) = Segment::parse(packet.transport(), data) else {
                     node.stats.malformed += 1;
                     return None;
                 };
                 segment.congestion_experienced = packet.congestion_experienced();
-                self.hand(id, &packet, &segment);
+                self.deliver_segment(id, &packet, &segment);
                 self.serve(id);
             }
-            Some(Claim::Datagrams(flow)) => {
-                let first = self.doubles.is_first(&packet);
+            Some(Socket::Datagrams(flow)) => {
+                let first = self.duplicates.is_first(&packet);
                 let flow = &mut self.datagrams[flow as usize];
                 if first {
                     flow.take(self.now, &packet);
                 } else {
-                    flow.doubled += 1;
+                    flow.duplicated += 1;
                 }
             }
-            Some(Claim::Lane { gateway, lane }) => return Some((gateway, lane, packet)),
+            Some(Socket::Lane { gateway, lane }) => return Some((gateway, lane, packet)),
         }
         None
     }
 
     /// Hands an end the segment of a packet that has come for it.
     #[inline]
-    pub(crate) fn hand(&mut self, id: ConnectionId, packet: &Packet, segment: &Segment) {
+    pub(crate) fn deliver_segment(&mut self, id: ConnectionId, packet: &Packet, segment: &Segment) {
         let endpoint = &mut self.connections[id.0 as usize].endpoint;
         let before = endpoint.duplicates_received();
         endpoint.handle_segment(self.now, segment);
         let had = endpoint.duplicates_received() != before;
-        if had || packet.doubling() != 0 {
-            self.note(packet, had);
+        if had || packet.duplication() != 0 {
+            self.count_duplicate(packet, had);
         }
     }
 
-    /// A packet has come, of which its receiver `had` everything or not: if it had, and the packet is no double, its sender sent
-    /// something in vain.
+    /// Counts a duplicate at its sender. `had` says whether the receiver had all of the packet's data before; a copy that
+    /// a link made does not count.
     #[cold]
-    fn note(&mut self, packet: &Packet, had: bool) {
-        if self.doubles.is_first(packet)
+    fn count_duplicate(&mut self, packet: &Packet, had: bool) {
+        if self.duplicates.is_first(packet)
             && had
             && let Some(sender) = self.sender(packet)
         {
-            sender.in_vain += 1;
+            sender.duplicates_delivered += 1;
         }
     }
 
@@ -246,8 +205,8 @@ impl Core {
         if let Role::App(app) = connection.role
             && connection.endpoint.state() == State::Closed
         {
-            let given_up = connection.broken && app.transfer.1 == NOBODY;
-            let peer = if given_up { self.peer(id) } else { None };
+            let failures = connection.broken && app.transfer.1 == NO_TRANSFER;
+            let peer = if failures { self.peer(id) } else { None };
             self.forget(id);
             // An end that nobody waits for, and whose peer gave up, would wait for ever.
             if let Some(peer) = peer {
@@ -265,17 +224,17 @@ impl Core {
     fn peer(&self, id: ConnectionId) -> Option<ConnectionId> {
         let Connection { addressing, node, .. } = &self.connections[id.0 as usize];
         let (near, far) = addressing.ports;
-        let Claim::Connection(peer) =
-            *self.claims.get(&claim_key(NodeId::of(addressing.destination), *node, (near, far)))?
+        let Socket::Connection(peer) =
+            *self.sockets.get(&socket_key(NodeId::of(addressing.destination), *node, (near, far)))?
         else {
             return None;
         };
-        matches!(self.connections[peer.0 as usize].role, Role::App(app) if app.transfer.1 == NOBODY)
+        matches!(self.connections[peer.0 as usize].role, Role::App(app) if app.transfer.1 == NO_TRANSFER)
             .then_some(peer)
     }
 
     /// Ends of connections that are there, those that only remember that they were closed included.
-    pub(crate) fn live_ends(&self) -> usize {
+    pub(crate) fn live_endpoints(&self) -> usize {
         self.connections.len() - self.vacant.len()
     }
 
@@ -298,7 +257,7 @@ impl Core {
         }
     }
 
-    /// A number for the first octet of a connection.
+    /// A number for the first byte of a connection.
     pub(crate) fn initial_sequence(&mut self) -> u32 {
         self.numbers.next_u64() as u32
     }
@@ -319,8 +278,8 @@ impl Core {
         let near = self.place(active);
         self.connections[near.0 as usize].peer = far.0;
         self.connections[far.0 as usize].peer = near.0;
-        self.claims.insert(claim_key(client, server, (opening.port, local)), Claim::Connection(near));
-        self.claims.insert(claim_key(server, client, (local, opening.port)), Claim::Connection(far));
+        self.sockets.insert(socket_key(client, server, (opening.port, local)), Socket::Connection(near));
+        self.sockets.insert(socket_key(server, client, (local, opening.port)), Socket::Connection(far));
         self.flush(near);
         [near, far]
     }
@@ -329,7 +288,7 @@ impl Core {
     pub(crate) fn prohibit(&mut self, packet: &Packet) {
         let (from, to) = (NodeId::of(packet.source()), NodeId::of(packet.destination()));
         let (source, destination) = packet.ports();
-        if let Some(Claim::Connection(id)) = self.claims.get(&claim_key(from, to, (destination, source))) {
+        if let Some(Socket::Connection(id)) = self.sockets.get(&socket_key(from, to, (destination, source))) {
             let id = *id;
             self.connections[id.0 as usize].endpoint.abort();
             self.serve(id);
@@ -341,11 +300,11 @@ impl Core {
     pub(crate) fn free_port(&mut self, client: NodeId, server: NodeId, port: u16) -> u16 {
         for _ in LOWEST_PORT..u16::MAX {
             let local = self.take_port(client);
-            let keys = [claim_key(client, server, (port, local)), claim_key(server, client, (local, port))];
-            let holders = keys.map(|key| self.claims.get(&key).copied());
-            if holders.into_iter().flatten().all(|claim| self.only_remembers(claim)) {
-                for claim in holders.into_iter().flatten() {
-                    if let Claim::Connection(id) = claim {
+            let keys = [socket_key(client, server, (port, local)), socket_key(server, client, (local, port))];
+            let bound = keys.map(|key| self.sockets.get(&key).copied());
+            if bound.into_iter().flatten().all(|socket| self.in_time_wait(socket)) {
+                for socket in bound.into_iter().flatten() {
+                    if let Socket::Connection(id) = socket {
                         self.forget(id);
                     }
                 }
@@ -356,10 +315,10 @@ impl Core {
     }
 
     /// Whether this is an end in TIME-WAIT that nobody waits for.
-    fn only_remembers(&self, claim: Claim) -> bool {
-        let Claim::Connection(id) = claim else { return false };
+    fn in_time_wait(&self, socket: Socket) -> bool {
+        let Socket::Connection(id) = socket else { return false };
         let Connection { endpoint, role, .. } = &self.connections[id.0 as usize];
-        endpoint.state() == State::TimeWait && matches!(role, Role::App(app) if app.transfer.1 == NOBODY)
+        endpoint.state() == State::TimeWait && matches!(role, Role::App(app) if app.transfer.1 == NO_TRANSFER)
     }
 
     pub(crate) fn place(&mut self, connection: Connection) -> ConnectionId {
@@ -381,25 +340,25 @@ impl Core {
         let was = match connection.role {
             Role::Vacant { .. } => return,
             Role::App(app) => app.transfer,
-            Role::Lane { .. } | Role::Split { .. } => (NOBODY, NOBODY),
+            Role::Lane { .. } | Role::Split { .. } => (NO_TRANSFER, NO_TRANSFER),
         };
         connection.role = Role::Vacant { was };
         let addressing = &connection.addressing;
-        let key = claim_key(
+        let key = socket_key(
             connection.node,
             NodeId::of(addressing.destination),
             (addressing.ports.1, addressing.ports.0),
         );
-        if self.claims.get(&key) == Some(&Claim::Connection(id)) {
-            self.claims.remove(&key);
+        if self.sockets.get(&key) == Some(&Socket::Connection(id)) {
+            self.sockets.remove(&key);
         }
         self.agenda.cancel(Kind::Connection, id.0);
         self.vacant.push(id);
     }
 
     /// Gives packets from a node and port to another the claimant.
-    pub(crate) fn claim(&mut self, at: (NodeId, u16), from: (NodeId, u16), claim: Claim) {
-        self.claims.insert(claim_key(at.0, from.0, (from.1, at.1)), claim);
+    pub(crate) fn bind(&mut self, at: (NodeId, u16), from: (NodeId, u16), socket: Socket) {
+        self.sockets.insert(socket_key(at.0, from.0, (from.1, at.1)), socket);
     }
 
     /// The next port of a node.

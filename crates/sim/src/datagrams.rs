@@ -12,16 +12,16 @@ use crate::{Packet, UdpTraffic};
 pub struct Datagrams {
     /// Sent.
     pub sent: u64,
-    /// Octets of them, IP header and all.
+    /// Bytes of them, IP header and all.
     pub sent_bytes: u64,
-    /// Arrived, those that a link doubled once.
+    /// Arrived, those that a link duplicated once.
     pub received: u64,
-    /// Octets of them.
+    /// Bytes of them.
     pub received_bytes: u64,
     /// Of those, sent before [`Network::forget_peaks`](crate::Network::forget_peaks) was called last, and arrived since.
     pub overdue: u64,
     /// What else arrived: copies that a link made. They are in no other figure.
-    pub doubled: u64,
+    pub duplicated: u64,
     /// Sum of the times they took.
     pub delay_sum: Duration,
     /// The shortest.
@@ -42,7 +42,7 @@ pub struct Datagrams {
 }
 
 impl Datagrams {
-    /// Octets of data that arrived, without headers.
+    /// Bytes of data that arrived, without headers.
     pub const fn received_data(&self) -> u64 {
         self.received_bytes - self.received * UdpTraffic::HEADERS as u64
     }
@@ -59,7 +59,7 @@ impl Datagrams {
         self.overdue += u64::from(self.since.is_some_and(|since| packet.sent() <= since));
         self.marked += u64::from(packet.congestion_experienced());
         self.delay_sum += delay;
-        self.delay_min = Some(self.delay_min.map_or(delay, |least| least.min(delay)));
+        self.delay_min = Some(self.delay_min.map_or(delay, |min| min.min(delay)));
         self.delay_max = self.delay_max.max(delay);
         if let Some(last) = self.last_delay.replace(delay) {
             let difference = delay.abs_diff(last);

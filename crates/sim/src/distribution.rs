@@ -18,8 +18,8 @@ pub enum Distribution {
     },
     /// Pareto.
     Pareto {
-        /// Its least value.
-        least: f64,
+        /// Its smallest value.
+        min: f64,
         /// The smaller, the heavier the tail.
         shape: f64,
     },
@@ -45,23 +45,23 @@ pub enum Distribution {
         deviation: f64,
         /// Share of the body.
         body: f64,
-        /// Least value of the tail.
-        least: f64,
+        /// Smallest value of the tail.
+        min: f64,
         /// Shape of the tail.
         shape: f64,
     },
 }
 
 impl Distribution {
-    /// File sizes as Barford and Crovella (1998, table 1) fitted them, octets.
+    /// File sizes as Barford and Crovella (1998, table 1) fitted them, bytes.
     pub const SURGE_FILE: Distribution =
-        Distribution::WebFile { mean: 9.357, deviation: 1.318, body: 0.93, least: 133_000.0, shape: 1.1 };
+        Distribution::WebFile { mean: 9.357, deviation: 1.318, body: 0.93, min: 133_000.0, shape: 1.1 };
     /// Embedded objects of a page, by the same.
-    pub const SURGE_OBJECTS: Distribution = Distribution::Pareto { least: 1.0, shape: 2.43 };
+    pub const SURGE_OBJECTS: Distribution = Distribution::Pareto { min: 1.0, shape: 2.43 };
     /// Seconds between the objects of a page, by the same.
     pub const SURGE_ACTIVE_OFF: Distribution = Distribution::Weibull { scale: 1.46, shape: 0.382 };
     /// Seconds between pages, by the same.
-    pub const SURGE_INACTIVE_OFF: Distribution = Distribution::Pareto { least: 1.0, shape: 1.5 };
+    pub const SURGE_INACTIVE_OFF: Distribution = Distribution::Pareto { min: 1.0, shape: 1.5 };
 
     /// A number.
     pub fn draw(&self, rng: &mut Rng) -> f64 {
@@ -69,16 +69,16 @@ impl Distribution {
             Distribution::Fixed(value) => value,
             Distribution::Uniform(low, high) => low + (high - low) * rng.uniform(),
             Distribution::Exponential { mean } => random::exponential(rng, mean),
-            Distribution::Pareto { least, shape } => random::pareto(rng, least, shape),
+            Distribution::Pareto { min, shape } => random::pareto(rng, min, shape),
             Distribution::Weibull { scale, shape } => {
                 scale * random::power(random::exponential(rng, 1.0).max(1e-300), 1.0 / shape)
             }
             Distribution::LogNormal { mean, deviation } => random::log_normal(rng, mean, deviation),
-            Distribution::WebFile { mean, deviation, body, least, shape } => {
+            Distribution::WebFile { mean, deviation, body, min, shape } => {
                 if rng.chance(body) {
                     random::log_normal(rng, mean, deviation)
                 } else {
-                    random::pareto(rng, least, shape)
+                    random::pareto(rng, min, shape)
                 }
             }
         }
@@ -86,19 +86,19 @@ impl Distribution {
 
     /// Its mean; infinite where there is none.
     pub fn mean(&self) -> f64 {
-        let pareto = |least: f64, shape: f64| {
-            if shape > 1.0 { least * shape / (shape - 1.0) } else { f64::INFINITY }
+        let pareto = |min: f64, shape: f64| {
+            if shape > 1.0 { min * shape / (shape - 1.0) } else { f64::INFINITY }
         };
         let log_normal = |mean: f64, deviation: f64| random::exp(mean + deviation * deviation / 2.0);
         match *self {
             Distribution::Fixed(value) => value,
             Distribution::Uniform(low, high) => f64::midpoint(low, high),
             Distribution::Exponential { mean } => mean,
-            Distribution::Pareto { least, shape } => pareto(least, shape),
+            Distribution::Pareto { min, shape } => pareto(min, shape),
             Distribution::Weibull { scale, shape } => scale * gamma(1.0 + 1.0 / shape),
             Distribution::LogNormal { mean, deviation } => log_normal(mean, deviation),
-            Distribution::WebFile { mean, deviation, body, least, shape } => {
-                body * log_normal(mean, deviation) + (1.0 - body) * pareto(least, shape)
+            Distribution::WebFile { mean, deviation, body, min, shape } => {
+                body * log_normal(mean, deviation) + (1.0 - body) * pareto(min, shape)
             }
         }
     }
@@ -128,10 +128,10 @@ mod tests {
             Distribution::Fixed(3.0),
             Distribution::Uniform(1.0, 4.0),
             Distribution::Exponential { mean: 0.2 },
-            Distribution::Pareto { least: 2.0, shape: 3.5 },
+            Distribution::Pareto { min: 2.0, shape: 3.5 },
             Distribution::Weibull { scale: 1.5, shape: 0.7 },
             Distribution::LogNormal { mean: 1.0, deviation: 0.6 },
-            Distribution::WebFile { mean: 2.0, deviation: 0.5, body: 0.9, least: 30.0, shape: 3.5 },
+            Distribution::WebFile { mean: 2.0, deviation: 0.5, body: 0.9, min: 30.0, shape: 3.5 },
         ] {
             let n = 300_000;
             let mean = (0..n).map(|_| distribution.draw(&mut rng)).sum::<f64>() / f64::from(n);
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_tail_without_a_mean_says_so() {
-        assert!(Distribution::Pareto { least: 1.0, shape: 1.0 }.mean().is_infinite());
+        assert!(Distribution::Pareto { min: 1.0, shape: 1.0 }.mean().is_infinite());
         assert!((gamma(5.0) - 24.0).abs() < 1e-6);
     }
 }

@@ -131,7 +131,7 @@ impl Dumbbell {
         })
     }
 
-    /// Octets of data that the receivers of a source have got.
+    /// Bytes of data that the receivers of a source have got.
     pub fn received(&self, source: SourceId) -> u64 {
         self.network.transfers(source).iter().map(|transfer| transfer.bytes).sum()
     }

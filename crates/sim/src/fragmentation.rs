@@ -3,16 +3,16 @@
 use crate::Packet;
 use crate::packet::IP;
 
-/// Octets of data in a fragment are a multiple of this, but for the last.
+/// Bytes of data in a fragment are a multiple of this, but for the last.
 const UNIT: u32 = 8;
 
 /// Hands the fragments of a packet that is longer than `mtu` to `each`, in order.
 pub(crate) fn fragment(packet: &Packet, mtu: u32, each: &mut impl FnMut(Packet)) {
     let data = packet.length() - IP as u32;
-    let most = (mtu.saturating_sub(IP as u32) / UNIT * UNIT).max(UNIT);
+    let max = (mtu.saturating_sub(IP as u32) / UNIT * UNIT).max(UNIT);
     let mut start = 0;
     while start < data {
-        let len = most.min(data - start);
+        let len = max.min(data - start);
         each(packet.cut(start, len));
         start += len;
     }

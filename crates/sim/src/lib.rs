@@ -11,8 +11,8 @@ mod core;
 mod datagrams;
 mod digest;
 mod distribution;
-mod doubles;
 mod dumbbell;
+mod duplication;
 mod fragmentation;
 pub mod gateway;
 pub mod link;
@@ -23,6 +23,7 @@ pub mod probe;
 pub mod proxy;
 pub mod random;
 mod reassembly;
+mod sockets;
 pub mod traffic;
 
 pub use capture::CapturePoint;

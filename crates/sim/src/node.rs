@@ -9,15 +9,15 @@ use crate::reassembly::Reassembly;
 pub struct NodeId(pub(crate) u32);
 
 impl NodeId {
-    /// Most nodes of a network.
-    pub const MOST: u32 = 1 << 16;
+    /// The largest number of nodes of a network.
+    pub const MAX: u32 = 1 << 16;
 
     /// The node of a network that is added so many after the first.
     ///
     /// # Panics
-    /// If there are no more than [`NodeId::MOST`].
+    /// If there are no more than [`NodeId::MAX`].
     pub const fn nth(place: usize) -> NodeId {
-        assert!(place < NodeId::MOST as usize, "beyond the most nodes");
+        assert!(place < NodeId::MAX as usize, "more nodes than a network may have");
         NodeId(place as u32)
     }
 
@@ -29,7 +29,7 @@ impl NodeId {
     /// Whose address this is.
     #[inline]
     pub fn of(address: Ipv4Addr) -> NodeId {
-        NodeId(u32::from(address) >> 8 & (Self::MOST - 1))
+        NodeId(u32::from(address) >> 8 & (Self::MAX - 1))
     }
 
     /// Its number, from 0 in the order in which nodes were added.
@@ -79,15 +79,15 @@ pub struct NodeStats {
     /// No route to their destination.
     pub unreachable: u64,
     /// Went over too many hops.
-    pub hops_exceeded: u64,
+    pub ttl_expired: u64,
     /// Their data was damaged.
     pub corrupted: u64,
     /// Nobody here knows their flow.
-    pub unclaimed: u64,
+    pub no_listener: u64,
     /// Their headers could not be read.
     pub malformed: u64,
     /// Fragments of packets of which others never came.
-    pub fragments_given_up: u64,
+    pub reassembly_failures: u64,
 }
 
 #[derive(Debug)]

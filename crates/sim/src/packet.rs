@@ -1,6 +1,6 @@
 //! A packet under way: real headers, and data that has a length and no contents.
 //!
-//! The headers are octets because the trunk's core, its classifier and its header compression read octets, and because a
+//! The headers are bytes because the trunk's core, its classifier and its header compression read bytes, and because a
 //! capture then needs nothing made up. The data is all zeros, which nobody stores. See
 //! docs/decisions/0011-simulated-packets.md for what this costs.
 
@@ -11,10 +11,10 @@ use trunkline_queue::Item;
 use trunkline_tcp::Segment;
 use trunkline_units::{Instant, Seq};
 
-/// Octets of an IPv4 header without options: the only kind there is here.
+/// Bytes of an IPv4 header without options: the only kind there is here.
 pub(crate) const IP: usize = 20;
 const UDP: usize = 8;
-const MOST: usize = IP + Segment::MAX_HEADER_LEN;
+const MAX_HEADERS: usize = IP + Segment::MAX_HEADER_LEN;
 const HOPS: u8 = 64;
 const MORE_FRAGMENTS: u16 = 0x2000;
 const DONT_FRAGMENT: u16 = 0x4000;
@@ -33,9 +33,9 @@ struct Body {
     corrupted: bool,
     /// Where its receiver may be found, if its sender knew: a place to look at first.
     hint: u32,
-    /// Which doubling it came of, from 1; 0: none.
-    doubling: u32,
-    header: [u8; MOST],
+    /// Which duplication it came of, from 1; 0: none.
+    duplication: u32,
+    header: [u8; MAX_HEADERS],
     inner: Option<Packet>,
 }
 
@@ -77,17 +77,17 @@ impl Packet {
     /// A TCP segment; `id` is the IPv4 identification.
     #[inline]
     pub fn tcp(addressing: &Addressing, id: u16, segment: &Segment) -> Self {
-        let mut header = [0; MOST];
+        let mut header = [0; MAX_HEADERS];
         let transport = segment.write(addressing.ports, &mut header[IP..]);
         let length = IP + transport + segment.payload as usize;
         let ecn = if segment.ecn_capable { 2 } else { 0 };
         Self::with(addressing, protocol::TCP, (header, IP + transport), (length as u32, id, ecn))
     }
 
-    /// A UDP datagram with so many octets of data.
+    /// A UDP datagram with so many bytes of data.
     #[inline]
     pub fn udp(addressing: &Addressing, id: u16, data: u32) -> Self {
-        let mut header = [0; MOST];
+        let mut header = [0; MAX_HEADERS];
         header[IP..IP + 2].copy_from_slice(&addressing.ports.0.to_be_bytes());
         header[IP + 2..IP + 4].copy_from_slice(&addressing.ports.1.to_be_bytes());
         header[IP + 4..IP + 6].copy_from_slice(&((UDP as u32 + data) as u16).to_be_bytes());
@@ -95,7 +95,7 @@ impl Packet {
         Self::with(addressing, protocol::UDP, (header, IP + UDP), (length, id, 0))
     }
 
-    /// A datagram that carries another packet behind `front`, the first octets of its data.
+    /// A datagram that carries another packet behind `front`, the first bytes of its data.
     pub(crate) fn carrying(addressing: &Addressing, id: u16, front: &[u8], inner: Option<Packet>) -> Self {
         let data = front.len() as u32 + inner.as_ref().map_or(0, Packet::length);
         let mut packet = Self::udp(addressing, id, data);
@@ -109,7 +109,7 @@ impl Packet {
     fn with(
         addressing: &Addressing,
         protocol: u8,
-        (mut header, header_len): ([u8; MOST], usize),
+        (mut header, header_len): ([u8; MAX_HEADERS], usize),
         (length, id, ecn): (u32, u16, u8),
     ) -> Self {
         header[0] = 0x45;
@@ -130,13 +130,13 @@ impl Packet {
             header_len: header_len as u8,
             corrupted: false,
             hint: u32::MAX,
-            doubling: 0,
+            duplication: 0,
             header,
             inner: None,
         }))
     }
 
-    /// Octets of the whole packet.
+    /// Bytes of the whole packet.
     #[inline]
     pub fn length(&self) -> u32 {
         self.0.length
@@ -163,14 +163,14 @@ impl Packet {
         self.0.hint
     }
 
-    /// Which doubling it came of, from 1; 0: none.
+    /// Which duplication it came of, from 1; 0: none.
     #[inline]
-    pub(crate) fn doubling(&self) -> u32 {
-        self.0.doubling
+    pub(crate) fn duplication(&self) -> u32 {
+        self.0.duplication
     }
 
-    pub(crate) fn set_doubling(&mut self, doubling: u32) {
-        self.0.doubling = doubling;
+    pub(crate) fn set_duplication(&mut self, duplication: u32) {
+        self.0.duplication = duplication;
     }
 
     /// When its first sender sent it.
@@ -191,7 +191,7 @@ impl Packet {
         &self.0.header[IP..usize::from(self.0.header_len)]
     }
 
-    /// The first octets of a datagram's data, where it [carries](Packet::carrying) another packet.
+    /// The first bytes of a datagram's data, where it [carries](Packet::carrying) another packet.
     pub(crate) fn front(&self) -> &[u8] {
         &self.0.header[IP + UDP..usize::from(self.0.header_len)]
     }
@@ -202,9 +202,9 @@ impl Packet {
     }
 
     /// The same packet with its headers put together again.
-    pub(crate) fn rebuilt(mut self, octets: &[u8], length: u32) -> Self {
+    pub(crate) fn rebuilt(mut self, bytes: &[u8], length: u32) -> Self {
         let body = &mut *self.0;
-        body.header[..octets.len()].copy_from_slice(octets);
+        body.header[..bytes.len()].copy_from_slice(bytes);
         // Checksums are not kept: they are worked out where somebody looks.
         body.header[10..12].fill(0);
         match body.header[9] {
@@ -213,7 +213,7 @@ impl Packet {
             _ => {}
         }
         // Behind the headers there may be the front of a datagram.
-        debug_assert!(body.length == length && usize::from(body.header_len) >= octets.len());
+        debug_assert!(body.length == length && usize::from(body.header_len) >= bytes.len());
         self
     }
 
@@ -313,7 +313,7 @@ impl Packet {
         (u32::from(field & OFFSET) * 8, self.0.length - IP as u32, field & MORE_FRAGMENTS != 0)
     }
 
-    /// A fragment of it (RFC 791 §3.2) with the data from `start` on, `len` octets, of which the last fragment of a
+    /// A fragment of it (RFC 791 §3.2) with the data from `start` on, `len` bytes, of which the last fragment of a
     /// whole packet has whatever is left. A fragment of a fragment is one of the whole.
     pub(crate) fn cut(&self, start: u32, len: u32) -> Self {
         let (offset, data, more) = self.fragment();
@@ -332,7 +332,7 @@ impl Packet {
         fragment
     }
 
-    /// The whole of `data` octets that this first fragment is the start of.
+    /// The whole of `data` bytes that this first fragment is the start of.
     pub(crate) fn whole(mut self, data: u32) -> Self {
         let body = &mut *self.0;
         body.length = IP as u32 + data;

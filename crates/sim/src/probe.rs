@@ -21,7 +21,7 @@ const QUANTILES: [(&str, f64); 2] = [("sojourn_p50", 0.5), ("sojourn_p95", 0.95)
 
 /// A queue's books as they were.
 #[derive(Debug, Default)]
-struct Books {
+struct QueueReading {
     occupancy: Occupancy,
     dropped: [u64; DropReason::ALL.len()],
     marked: [u64; DropReason::ALL.len()],
@@ -30,11 +30,11 @@ struct Books {
 
 #[derive(Debug)]
 enum Probe {
-    User { source: SourceId, user: u32, octets: u64, repeats: u64 },
-    Queue { link: LinkId, books: Box<Books> },
-    Link { link: LinkId, sent: Duration, octets: u64 },
-    Datagrams { source: SourceId, octets: u64, received: u64, delay: Duration },
-    Side { trunk: TrunkId, side: usize, filtered: Vec<u64>, books: Vec<Books> },
+    User { source: SourceId, user: u32, bytes: u64, retransmissions: u64 },
+    Queue { link: LinkId, books: Box<QueueReading> },
+    Link { link: LinkId, sent: Duration, bytes: u64 },
+    Datagrams { source: SourceId, bytes: u64, received: u64, delay: Duration },
+    Side { trunk: TrunkId, side: usize, filtered: Vec<u64>, books: Vec<QueueReading> },
 }
 
 /// Records what users, queues, links and trunks are like at each step.
@@ -62,7 +62,7 @@ impl Recorder {
     /// Looks at a flow, user or connection of a source of TCP traffic, as `flow<source>.<user>`:
     ///
     /// `goodput` of the interval (bit/s); of the connection that it has, on the side that sends data: `cwnd`, `ssthresh` (NaN before the
-    /// first loss), `in_flight` (B); `srtt` (s); `repeats`, segments sent again in the interval (1).
+    /// first loss), `in_flight` (B); `srtt` (s); `retransmissions`, segments sent again in the interval (1).
     pub fn user(&mut self, source: SourceId, user: u32) -> &mut Self {
         let names = [
             ("goodput", "bit/s"),
@@ -70,10 +70,10 @@ impl Recorder {
             ("ssthresh", "B"),
             ("srtt", "s"),
             ("in_flight", "B"),
-            ("repeats", "1"),
+            ("retransmissions", "1"),
         ];
         self.add(&format!("flow{}.{user}", source.0), &names);
-        self.probes.push(Probe::User { source, user, octets: 0, repeats: 0 });
+        self.probes.push(Probe::User { source, user, bytes: 0, retransmissions: 0 });
         self
     }
 
@@ -91,7 +91,7 @@ impl Recorder {
     /// Looks at a link, as `link<link>`: `utilisation`, the share of the interval in which it sent (1), and `delivered` (bit/s).
     pub fn link(&mut self, link: LinkId) -> &mut Self {
         self.add(&format!("link{}", link.0), &[("utilisation", "1"), ("delivered", "bit/s")]);
-        self.probes.push(Probe::Link { link, sent: Duration::ZERO, octets: 0 });
+        self.probes.push(Probe::Link { link, sent: Duration::ZERO, bytes: 0 });
         self
     }
 
@@ -99,13 +99,13 @@ impl Recorder {
     /// `delay` of those that came in the interval (s).
     pub fn datagrams(&mut self, source: SourceId) -> &mut Self {
         self.add(&format!("datagrams{}", source.0), &[("received", "bit/s"), ("delay", "s")]);
-        self.probes.push(Probe::Datagrams { source, octets: 0, received: 0, delay: Duration::ZERO });
+        self.probes.push(Probe::Datagrams { source, bytes: 0, received: 0, delay: Duration::ZERO });
         self
     }
 
     /// Looks at one side of a trunk, 0 or 1. Each lane, as `trunk<trunk>.<side>.lane<n>`, as the transmitter sees it: `unsent`,
     /// `unacknowledged`, `window` (B), `srtt` (s), `delivery_rate`, `ceiling` of its pacing (bit/s). Each class, as `trunk<trunk>.<side>.<class>`:
-    /// what [`Recorder::queue`] has of its edge queues together, and `filtered`, repeats in the interval (1).
+    /// what [`Recorder::queue`] has of its edge queues together, and `filtered`, retransmissions in the interval (1).
     pub fn trunk(&mut self, network: &mut Network, trunk: TrunkId, side: usize) -> &mut Self {
         let report = network.trunk_report(trunk, side);
         let subject = format!("trunk{}.{side}", trunk.0);
@@ -125,7 +125,7 @@ impl Recorder {
             self.add_queue(&class);
             self.add(&class, &[("filtered", "1")]);
         }
-        let books = report.classes.iter().map(|_| Books::default()).collect();
+        let books = report.classes.iter().map(|_| QueueReading::default()).collect();
         let filtered = vec![0; report.classes.len()];
         self.probes.push(Probe::Side { trunk, side, filtered, books });
         self
@@ -185,26 +185,26 @@ impl Recorder {
         sampler.begin();
         for probe in probes {
             match probe {
-                Probe::User { source, user, octets, repeats } => {
+                Probe::User { source, user, bytes, retransmissions } => {
                     let all = network.received_by(*source, *user);
-                    sampler.put((all - std::mem::replace(octets, all)) as f64 * 8.0 / over);
+                    sampler.put((all - std::mem::replace(bytes, all)) as f64 * 8.0 / over);
                     put_endpoint(sampler, network.sender(*source, *user));
-                    let all = network.repeats_by(*source, *user);
-                    sampler.put((all - std::mem::replace(repeats, all)) as f64);
+                    let all = network.retransmissions_by(*source, *user);
+                    sampler.put((all - std::mem::replace(retransmissions, all)) as f64);
                 }
                 Probe::Queue { link, books } => {
                     put_queue(sampler, network.link_state(*link).queue(), (now, now - before), books);
                 }
-                Probe::Link { link, sent, octets } => {
+                Probe::Link { link, sent, bytes } => {
                     let state = network.link_state(*link);
-                    let (all, bytes) = (state.sent_for(now), state.stats().delivered_bytes);
+                    let (all, delivered) = (state.busy_time(now), state.stats().delivered_bytes);
                     let busy = all.saturating_sub(std::mem::replace(sent, all));
                     sampler.put(busy.as_secs_f64() / over);
-                    sampler.put((bytes - std::mem::replace(octets, bytes)) as f64 * 8.0 / over);
+                    sampler.put((delivered - std::mem::replace(bytes, delivered)) as f64 * 8.0 / over);
                 }
-                Probe::Datagrams { source, octets, received, delay } => {
+                Probe::Datagrams { source, bytes, received, delay } => {
                     let flow = network.datagrams(*source).copied().unwrap_or_default();
-                    let bytes = flow.received_bytes - std::mem::replace(octets, flow.received_bytes);
+                    let bytes = flow.received_bytes - std::mem::replace(bytes, flow.received_bytes);
                     let count = flow.received - std::mem::replace(received, flow.received);
                     let sum = flow.delay_sum.saturating_sub(std::mem::replace(delay, flow.delay_sum));
                     sampler.put(bytes as f64 * 8.0 / over);
@@ -240,7 +240,12 @@ fn put_endpoint(sampler: &mut Sampler, endpoint: Option<&Endpoint>) {
     sampler.put(f64::from(endpoint.in_flight()));
 }
 
-fn put_queue(sampler: &mut Sampler, queue: &QueueStats, (now, over): (Instant, Duration), books: &mut Books) {
+fn put_queue(
+    sampler: &mut Sampler,
+    queue: &QueueStats,
+    (now, over): (Instant, Duration),
+    books: &mut QueueReading,
+) {
     sampler.put(queue.backlog_segments as f64);
     sampler.put(queue.backlog_bytes as f64);
     let occupancy = queue.occupancy(now);
@@ -256,7 +261,7 @@ fn put_queue(sampler: &mut Sampler, queue: &QueueStats, (now, over): (Instant, D
             sampler.put((now - then) as f64);
         }
     }
-    *books = Books { occupancy, dropped: queue.dropped, marked: queue.marked, sojourn: counts };
+    *books = QueueReading { occupancy, dropped: queue.dropped, marked: queue.marked, sojourn: counts };
 }
 
 /// Upper bound of the bucket that has the quantile of what was counted between two readings, seconds.

@@ -50,10 +50,10 @@ pub fn exponential(rng: &mut Rng, mean: f64) -> f64 {
     -mean * ln(above_zero(rng))
 }
 
-/// Pareto distributed: at least `least`, and more than x with probability `(least / x)^shape`. Its mean is
-/// `least × shape / (shape - 1)` if the shape is above 1, and infinite otherwise.
-pub fn pareto(rng: &mut Rng, least: f64, shape: f64) -> f64 {
-    least * power(above_zero(rng), -1.0 / shape)
+/// Pareto distributed: at least `min`, and more than x with probability `(min / x)^shape`. Its mean is
+/// `min × shape / (shape - 1)` if the shape is above 1, and infinite otherwise.
+pub fn pareto(rng: &mut Rng, min: f64, shape: f64) -> f64 {
+    min * power(above_zero(rng), -1.0 / shape)
 }
 
 /// Normally distributed, mean 0, variance 1 (Marsaglia's polar method).

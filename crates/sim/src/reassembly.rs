@@ -8,9 +8,9 @@ use trunkline_units::Instant;
 use crate::Packet;
 
 /// How long a packet's fragments wait for the others: Linux's `ipfrag_time`.
-const PATIENCE: Duration = Duration::from_secs(30);
+const REASSEMBLY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Packets of which fragments wait at the most.
-const MOST: usize = 1024;
+const MAX_PACKETS: usize = 1024;
 
 #[derive(Debug, Default)]
 struct Partial {
@@ -29,7 +29,7 @@ struct Partial {
 pub(crate) struct Reassembly {
     /// By source, protocol and identification.
     partial: BTreeMap<(u32, u8, u16), Partial>,
-    pub(crate) given_up: u64,
+    pub(crate) failures: u64,
 }
 
 impl Reassembly {
@@ -67,13 +67,13 @@ impl Reassembly {
     fn make_room(&mut self, now: Instant) {
         let before = self.partial.len();
         self.partial.retain(|_, partial| !partial.is_stale(now));
-        if self.partial.len() >= MOST
+        if self.partial.len() >= MAX_PACKETS
             && let Some(oldest) =
                 self.partial.iter().min_by_key(|(key, partial)| (partial.since, **key)).map(|(key, _)| *key)
         {
             self.partial.remove(&oldest);
         }
-        self.given_up += (before - self.partial.len()) as u64;
+        self.failures += (before - self.partial.len()) as u64;
     }
 }
 
@@ -90,7 +90,7 @@ impl Partial {
     }
 
     fn is_stale(&self, now: Instant) -> bool {
-        now.saturating_since(self.since) >= PATIENCE
+        now.saturating_since(self.since) >= REASSEMBLY_TIMEOUT
     }
 
     fn is_whole(&self) -> bool {
@@ -123,7 +123,7 @@ mod tests {
     fn a_packet_is_whole_again_in_any_order_of_its_fragments() {
         let packet = datagram(1472);
         let pieces = fragments(&packet, 296);
-        // 272 octets of data in each, the last has what is left of 1480.
+        // 272 bytes of data in each, the last has what is left of 1480.
         assert_eq!(pieces.len(), 6);
         assert_eq!(pieces.iter().map(Packet::length).max(), Some(292));
         for turn in 0..pieces.len() {
@@ -168,12 +168,12 @@ mod tests {
         let pieces = fragments(&datagram(1472), 576);
         let mut reassembly = Reassembly::default();
         assert!(pieces[1..].iter().all(|piece| reassembly.handle(Instant::ZERO, piece.clone()).is_none()));
-        let later = Instant::ZERO + PATIENCE;
+        let later = Instant::ZERO + REASSEMBLY_TIMEOUT;
         let other = fragments(&datagram(1000), 576).remove(0).cut(0, 8);
         let mut other_id = other;
         other_id.set_id(5);
         assert!(reassembly.handle(later, other_id).is_none());
-        assert_eq!(reassembly.given_up, 1);
+        assert_eq!(reassembly.failures, 1);
         assert!(reassembly.handle(later, pieces[0].clone()).is_none(), "its other fragments are gone");
     }
 
@@ -182,9 +182,9 @@ mod tests {
         let pieces = fragments(&datagram(1472), 576);
         let mut reassembly = Reassembly::default();
         assert!(reassembly.handle(Instant::ZERO, pieces[0].clone()).is_none());
-        let later = Instant::ZERO + PATIENCE;
+        let later = Instant::ZERO + REASSEMBLY_TIMEOUT;
         assert!(pieces[1..].iter().all(|piece| reassembly.handle(later, piece.clone()).is_none()));
-        assert_eq!(reassembly.given_up, 1);
+        assert_eq!(reassembly.failures, 1);
         assert!(reassembly.handle(later, pieces[0].clone()).is_some());
     }
 }

@@ -1,4 +1,4 @@
-//! Captures are read back: every checksum, every octet of the sequence space, every packet of the link.
+//! Captures are read back: every checksum, every byte of the sequence space, every packet of the link.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -48,7 +48,7 @@ fn run(mtu: u32) -> Run {
     network.udp(UdpTraffic { from: client, to: server, port: 53, dscp: 0, data: 300, start, stop, timing });
     network.run_until(Instant::from_millis(20_000));
     network.finish_captures().expect("memory");
-    let [sent, received, back] = files.map(|file| file.octets());
+    let [sent, received, back] = files.map(|file| file.bytes());
     let delivered = network.link_state(there).stats().delivered;
     let bytes = network.transfers(source).iter().map(|transfer| transfer.bytes).sum();
     Run { sent, received, back, delivered, bytes }
@@ -93,9 +93,9 @@ fn every_header_has_its_length_and_its_checksums() {
 #[test]
 fn a_connection_is_there_from_syn_to_fin_without_a_gap() {
     let run = run(1500);
-    let mut octets = 0;
+    let mut bytes = 0;
     for port in 10_001..10_004_u16 {
-        // Where each octet of the sequence space was seen, from SYN on.
+        // Where each byte of the sequence space was seen, from SYN on.
         let mut seen = BTreeSet::new();
         let mut first = None;
         let mut flags = [0; 2];
@@ -117,12 +117,12 @@ fn a_connection_is_there_from_syn_to_fin_without_a_gap() {
         }
         assert!(flags.iter().all(|count| *count >= 1), "SYN and FIN: {flags:?}");
         assert_eq!(seen.iter().next_back().map(|last| *last as usize + 1), Some(seen.len()), "no gap");
-        octets += seen.len() as u64 - 2;
+        bytes += seen.len() as u64 - 2;
         let answers =
             records(&run.back).iter().filter(|record| record.bytes[22..24] == port.to_be_bytes()).count();
         assert!(answers > 70, "{answers}");
     }
-    assert_eq!(octets, run.bytes);
+    assert_eq!(bytes, run.bytes);
 }
 
 #[test]

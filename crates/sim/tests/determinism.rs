@@ -67,7 +67,7 @@ fn everything(seed: u64) -> Dumbbell {
     dumbbell
 }
 
-/// What [`everything`] comes to after three seconds, in text: digest, packet-hops, octets on the bottleneck.
+/// What [`everything`] comes to after three seconds, in text: digest, packet-hops, bytes on the bottleneck.
 fn fingerprint(seed: u64) -> String {
     let mut dumbbell = everything(seed);
     dumbbell.network.run_until(Instant::from_millis(3000));

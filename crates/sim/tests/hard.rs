@@ -1,4 +1,4 @@
-//! Networks that are hard to get right: paths that lose, repeat and reorder at once, tiny packets, trunks within trunks,
+//! Networks that are hard to get right: paths that lose, duplicate and reorder at once, tiny packets, trunks within trunks,
 //! more connections than ports, parts that are added late.
 
 use std::sync::Arc;
@@ -61,11 +61,11 @@ fn over_datagrams(sites: [Vec<NodeId>; 2]) -> TrunkSettings {
 }
 
 #[test]
-fn a_lane_of_datagrams_delivers_each_packet_once_over_a_path_that_repeats_and_reorders() {
+fn a_lane_of_datagrams_delivers_each_packet_once_over_a_path_that_duplicates_and_reorders() {
     let mut network = Network::new(3);
     let hosts = [network.host("a"), network.host("b")];
     let gateways = [network.gateway("left"), network.gateway("right")];
-    let jitter = Jitter::Uniform { most: Duration::from_millis(3), reorders: true };
+    let jitter = Jitter::Uniform { max: Duration::from_millis(3), reorders: true };
     let impairments = Impairments { loss: Loss::Uniform(0.01), corruption: 0.001, duplication: 0.05, jitter };
     let path = LinkSettings { impairments, ..mbit(10.0, 10) };
     for side in 0..2 {
@@ -83,8 +83,8 @@ fn a_lane_of_datagrams_delivers_each_packet_once_over_a_path_that_repeats_and_re
     assert_eq!(flow.received, far.received - far.doubled, "each is passed on once");
     let missing = 1.0 - flow.received as f64 / near.sent as f64;
     assert!((0.008..0.015).contains(&missing), "{missing} of the datagrams missing");
-    let doubled = far.doubled as f64 / far.received as f64;
-    assert!((0.035..0.065).contains(&doubled), "{doubled} of the datagrams doubled");
+    let duplicated = far.doubled as f64 / far.received as f64;
+    assert!((0.035..0.065).contains(&duplicated), "{duplicated} of the datagrams duplicated");
     // What was overtaken by three was taken for lost, and was not.
     let truly = near.sent - flow.received;
     assert!(near.late > 0 && near.late <= near.lost, "{near:?}");
@@ -104,7 +104,7 @@ fn what_is_added_late_begins_at_once_and_time_does_not_run_back() {
     let [there, _] = network.connect(a, c, &changing, &mbit(10.0, 1));
     network.run_until(Instant::from_millis(5000));
     let sent = network.datagrams(flow).expect("a flow of datagrams").sent;
-    // One second at 528 octets each.
+    // One second at 528 bytes each.
     assert!((236..=238).contains(&sent), "{sent}");
     assert_eq!(network.link_state(there).rate(), Rate::from_mbit(1.0));
 }
@@ -118,7 +118,7 @@ fn a_link_is_never_busier_than_time_has_passed() {
     let flow = network.udp(datagrams(a, b, 0.01, 100));
     network.run_until(Instant::from_millis(30_000));
     // 4.224 s a packet, from 0.5 s on.
-    assert_eq!(network.link_state(there).sent_for(network.now()), Duration::from_millis(29_500));
+    assert_eq!(network.link_state(there).busy_time(network.now()), Duration::from_millis(29_500));
     assert_eq!(network.datagrams(flow).expect("a flow of datagrams").received, 4);
 }
 
@@ -253,7 +253,7 @@ fn ports_of_connections_that_are_only_remembered_are_used_again() {
 
 #[test]
 fn nothing_gathers_where_every_packet_is_lost_or_a_third_is() {
-    for (all, loss, most, least) in [(true, 1.0, 2 * 300, 900), (false, 0.3, 8 * 300, 3000)] {
+    for (all, loss, max, min) in [(true, 1.0, 2 * 300, 900), (false, 0.3, 8 * 300, 3000)] {
         let mut network = Network::new(1);
         let (a, b) = (network.host("a"), network.host("b"));
         let link = mbit(10.0, 20).loss(Loss::Uniform(loss));
@@ -262,13 +262,13 @@ fn nothing_gathers_where_every_packet_is_lost_or_a_third_is() {
         let mut worst = 0;
         for _ in 0..60 {
             network.run_for(Duration::from_secs(60));
-            worst = worst.max(network.live_ends());
+            worst = worst.max(network.live_endpoints());
         }
-        assert!(worst <= most, "{worst} ends at {loss}");
+        assert!(worst <= max, "{worst} ends at {loss}");
         let transfers = network.transfers(source);
         let failed = transfers.iter().filter(|t| t.state == TransferState::Failed).count();
         assert!(if all { failed + 300 >= transfers.len() } else { failed < transfers.len() / 2 });
-        assert!(transfers.len() >= least, "{}", transfers.len());
+        assert!(transfers.len() >= min, "{}", transfers.len());
     }
 }
 

@@ -1,4 +1,4 @@
-//! What ten thousand flows take. Some 1300 octets of it are a flow's two ends, its sender's state, and its places in the agenda and among
+//! What ten thousand flows take. Some 1300 bytes of it are a flow's two ends, its sender's state, and its places in the agenda and among
 //! the claims; the rest is room that the records of segments once grew to and keep.
 
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use trunkline_sim::{Dumbbell, LinkSettings};
 use trunkline_tcp::Preset;
 use trunkline_units::{Instant, Rate};
 
-/// Octets that a packet takes, the allocator's own left out, and what is remembered of a segment that is under way.
+/// Bytes that a packet takes, the allocator's own left out, and what is remembered of a segment that is under way.
 const PACKET: u64 = 136;
 const SEGMENT: u64 = 32;
 
-/// Octets in use after `flows` have run for a second, and those of them that are windows: packets and records of segments.
+/// Bytes in use after `flows` have run for a second, and those of them that are windows: packets and records of segments.
 fn in_use(flows: u32) -> (i64, i64) {
     let mut windows = 0;
     let info = allocation_counter::measure(|| {
@@ -43,6 +43,6 @@ fn in_use(flows: u32) -> (i64, i64) {
 fn a_flow_takes_about_two_kilobytes_beyond_its_window() {
     let ((few, few_windows), (many, many_windows)) = (in_use(100), in_use(10_000));
     let each = ((many - few) - (many_windows - few_windows)) as f64 / 9900.0;
-    println!("{each:.0} octets a flow beyond its window");
+    println!("{each:.0} bytes a flow beyond its window");
     assert!((600.0..=2400.0).contains(&each), "{each}");
 }

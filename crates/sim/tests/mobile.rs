@@ -31,12 +31,15 @@ fn a_radio_link_protocol_carries_its_blocks_less_those_lost_and_loses_nothing() 
     for errors in [BlockErrors::Independent(0.0), BlockErrors::Independent(0.2), fading] {
         let rlp = Rlp { block: 100, interval: MS, feedback: 20, errors };
         let (measured, sender, receiver) = goodput(Mobile::Rlp(rlp));
-        // A packet of 1500 octets is 15 blocks.
+        // A packet of 1500 bytes is 15 blocks.
         let expected = 1448.0 * 8.0 / 0.015 * (1.0 - errors.mean());
         assert!((measured / expected - 1.0).abs() < 0.02, "{errors:?}: {measured} {expected}");
-        // In a fade a probe or a timer may come before the acknowledgement: what it repeats comes twice.
-        let repeated = sender.retransmitted_segments;
-        assert!(repeated <= 5 && receiver.duplicates_received == repeated, "{errors:?}: {repeated}");
+        // In a fade a probe or a timer may come before the acknowledgement: what it retransmissions comes twice.
+        let retransmitted = sender.retransmitted_segments;
+        assert!(
+            retransmitted <= 5 && receiver.duplicates_received == retransmitted,
+            "{errors:?}: {retransmitted}"
+        );
     }
 }
 

@@ -78,8 +78,10 @@ fn columns_add_up_to_what_the_network_says_at_the_end() {
     let source = network.transfers(dumbbell_source());
     for (user, transfer) in source.iter().enumerate() {
         assert!(near(sum(&format!("flow0.{user}.goodput")) / 80.0, transfer.bytes as f64));
-        let repeats = transfer.sender.retransmitted_segments as f64;
-        assert!(repeats > 0.0 && near(sum(&format!("flow0.{user}.repeats")), repeats));
+        let retransmissions = transfer.sender.retransmitted_segments as f64;
+        assert!(
+            retransmissions > 0.0 && near(sum(&format!("flow0.{user}.retransmissions")), retransmissions)
+        );
         let windows = column(&format!("flow0.{user}.cwnd"));
         assert!(windows.iter().all(|cwnd| (1460.0..400_000.0).contains(cwnd)));
         let [first, rest @ ..] = column(&format!("flow0.{user}.srtt")).as_slice() else { panic!("empty") };
@@ -149,7 +151,7 @@ fn peaks_are_counted_from_where_they_were_forgotten() {
 #[test]
 fn the_delays_of_datagrams_differ_by_no_more_than_the_least_and_the_most_do() {
     let mut links = LinkSettings::new(Rate::from_mbit(10.0), Duration::from_millis(20));
-    links.impairments.jitter = Jitter::Uniform { most: Duration::from_millis(6), reorders: true };
+    links.impairments.jitter = Jitter::Uniform { max: Duration::from_millis(6), reorders: true };
     let mut dumbbell = Dumbbell::new(5, 1, &links);
     let (from, to) = (dumbbell.senders[0], dumbbell.receivers[0]);
     let timing = Timing::Constant(Rate::from_mbit(1.0));

@@ -127,7 +127,7 @@ fn what_goes_into_a_link_comes_out_is_lost_or_is_under_way() {
         loss: Loss::Uniform(0.05),
         corruption: 0.02,
         duplication: 0.01,
-        jitter: Jitter::Uniform { most: Duration::from_millis(30), reorders: true },
+        jitter: Jitter::Uniform { max: Duration::from_millis(30), reorders: true },
     };
     let link =
         LinkSettings { impairments, ..LinkSettings::new(Rate::from_mbit(10.0), Duration::from_millis(20)) };
@@ -137,12 +137,12 @@ fn what_goes_into_a_link_comes_out_is_lost_or_is_under_way() {
     let (state, stats) = (network.link_state(there), *network.link_state(there).stats());
     let queue = state.queue();
     let passed = queue.segments_out;
-    assert_eq!(passed, stats.delivered + stats.lost + state.under_way() as u64);
+    assert_eq!(passed, stats.delivered + stats.lost + state.in_flight() as u64);
     let flow = network.datagrams(source).expect("a source of datagrams");
     let host = network.node_stats(b);
-    let arrived = flow.received + flow.doubled + host.corrupted;
-    assert_eq!(arrived, stats.delivered + stats.doubled);
-    assert_near(flow.doubled as f64 / flow.received as f64, 0.01, 0.15, "doubles");
+    let arrived = flow.received + flow.duplicated + host.corrupted;
+    assert_eq!(arrived, stats.delivered + stats.duplicated);
+    assert_near(flow.duplicated as f64 / flow.received as f64, 0.01, 0.15, "doubles");
     assert!(flow.received <= stats.delivered);
     assert_near(stats.lost as f64 / passed as f64, 0.05, 0.1, "loss");
     assert_near(host.corrupted as f64 / arrived as f64, 0.02, 0.15, "damage");
@@ -225,7 +225,7 @@ fn one_lost_fragment_loses_the_packet() {
     network.run_until(seconds(60));
     let flow = network.datagrams(source).expect("a source of datagrams");
     assert_near(flow.received as f64 / flow.sent as f64, 0.95_f64.powi(3), 0.02, "whole packets");
-    assert!(network.node_stats(b).fragments_given_up > 1000);
+    assert!(network.node_stats(b).reassembly_failures > 1000);
 }
 
 #[test]
@@ -240,7 +240,7 @@ fn packets_that_go_round_in_circles_end() {
     network.route(b, back);
     network.udp(udp(a, b, 100, Timing::Constant(Rate::from_mbit(1.0))));
     network.run_until(seconds(2));
-    let exceeded = network.node_stats(left).hops_exceeded + network.node_stats(right).hops_exceeded;
+    let exceeded = network.node_stats(left).ttl_expired + network.node_stats(right).ttl_expired;
     assert!(exceeded > 1000, "{exceeded}");
 }
 

@@ -40,7 +40,7 @@ fn link(change: impl FnOnce(&mut LinkSettings)) -> Result<(), SettingsError> {
 #[test]
 fn links_are_checked() {
     let none = Rate::from_bits_per_second(0);
-    refused(link(|l| l.mtu = 67), "mtu is 67; allowed: 68 to 65535 octets");
+    refused(link(|l| l.mtu = 67), "mtu is 67; allowed: 68 to 65535 bytes");
     refused(link(|l| l.mtu = 65_536), "mtu is 65536");
     refused(link(|l| l.rate = none), "rate is Rate(0)");
     refused(link(|l| l.delay = Duration::MAX), "delay is");
@@ -50,7 +50,7 @@ fn links_are_checked() {
     refused(link(|l| l.impairments.loss = bursts), "impairments.loss.to_good is -0.1");
     refused(link(|l| l.impairments.corruption = -1.0), "impairments.corruption is -1.0");
     refused(link(|l| l.impairments.duplication = 2.0), "impairments.duplication is 2.0");
-    let long = Jitter::Uniform { most: Duration::MAX, reorders: false };
+    let long = Jitter::Uniform { max: Duration::MAX, reorders: false };
     refused(link(|l| l.impairments.jitter = long), "impairments.jitter.most is");
     for (mtu, loss) in [(68, 1.0), (65_535, 0.0)] {
         assert_eq!(link(|l| (l.mtu, l.impairments.loss) = (mtu, Loss::Uniform(loss))), Ok(()));
@@ -72,7 +72,7 @@ fn changes_of_a_link_are_checked() {
     let change = |impairments| link(|l| l.changes = vec![(SECOND, LinkChange::Impairments(impairments))]);
     refused(change(impairments), "changes[0].impairments.loss is 7.0");
     impairments.loss = Loss::None;
-    impairments.jitter = Jitter::Uniform { most: SECOND, reorders: true };
+    impairments.jitter = Jitter::Uniform { max: SECOND, reorders: true };
     refused(change(impairments), "changes[0].impairments.jitter is");
 }
 
@@ -118,7 +118,7 @@ fn distributions_are_checked() {
     refused(Distribution::Fixed(f64::INFINITY).check(), " is inf");
     refused(Distribution::Uniform(2.0, 1.0).check(), " is (2.0, 1.0)");
     refused(Distribution::Exponential { mean: f64::NAN }.check(), "mean is NaN");
-    refused(Distribution::Pareto { least: 0.0, shape: 1.0 }.check(), "least is 0.0");
+    refused(Distribution::Pareto { min: 0.0, shape: 1.0 }.check(), "least is 0.0");
     refused(Distribution::Weibull { scale: 1.0, shape: -1.0 }.check(), "shape is -1.0");
     refused(Distribution::LogNormal { mean: 800.0, deviation: 1.0 }.check(), "mean is 800.0");
     for distribution in [
@@ -165,7 +165,7 @@ fn datagrams_are_checked() {
     let good =
         UdpTraffic { from, to, port: 9, dscp: 0, data: 65_507, start: Duration::ZERO, stop: None, timing };
     assert_eq!(good.check(), Ok(()));
-    refused(UdpTraffic { data: 65_508, ..good.clone() }.check(), "data is 65508; allowed: up to 65507 octets");
+    refused(UdpTraffic { data: 65_508, ..good.clone() }.check(), "data is 65508; allowed: up to 65507 bytes");
     let timed = |timing| UdpTraffic { timing, ..good.clone() }.check();
     let none = Rate::from_bits_per_second(0);
     refused(timed(Timing::Constant(none)), "timing.rate is Rate(0)");
@@ -229,7 +229,7 @@ fn proxies_are_checked() {
 }
 
 #[test]
-#[should_panic(expected = "link between b and a: mtu is 67; allowed: 68 to 65535 octets")]
+#[should_panic(expected = "link between b and a: mtu is 67; allowed: 68 to 65535 bytes")]
 fn a_builder_panics_with_what_is_wrong() {
     let (mut network, [a, b, _]) = nodes();
     let good = LinkSettings::new(Rate::from_mbit(10.0), Duration::from_millis(10));

@@ -46,7 +46,7 @@ fn pftk(p: f64, rtt: f64, b: f64, t0: f64) -> f64 {
     1.0 / (rtt * root + timeout)
 }
 
-/// Mathis, Semke, Mahdavi and Ott (1997): octets a second over the square root of the loss; they give C = 0.93 to 1.31 for delayed
+/// Mathis, Semke, Mahdavi and Ott (1997): bytes a second over the square root of the loss; they give C = 0.93 to 1.31 for delayed
 /// and other acknowledgements with random loss.
 fn mathis(p: f64, rtt: f64, mss: f64, c: f64) -> f64 {
     mss / rtt * c / p.sqrt()
@@ -89,9 +89,9 @@ fn one_flow_fills_a_link_whose_buffer_is_a_bandwidth_delay_product() {
         let mut dumbbell = Dumbbell::new(1, 1, &link);
         let (bits, stats) =
             goodput(&mut dumbbell, reno(recovery), Duration::from_secs(30), Duration::from_secs(60));
-        // Of each 1500 octets 1448 are data.
-        let most = 20e6 * 1448.0 / 1500.0;
-        assert!((0.97..=1.0001).contains(&(bits / most)), "{recovery:?}: {bits} of {most} {stats:?}");
+        // Of each 1500 bytes 1448 are data.
+        let max = 20e6 * 1448.0 / 1500.0;
+        assert!((0.97..=1.0001).contains(&(bits / max)), "{recovery:?}: {bits} of {max} {stats:?}");
     }
 }
 
@@ -125,8 +125,8 @@ fn a_receive_window_bounds_the_rate_to_a_window_each_round_trip() {
     let mut dumbbell = Dumbbell::new(1, 1, &link);
     let tcp = Settings { window_scaling: false, receive_buffer: 1 << 20, ..reno(Recovery::Sack) };
     let (bits, stats) = goodput(&mut dumbbell, tcp, Duration::from_secs(10), Duration::from_secs(30));
-    let most = 65_535.0 * 8.0 / 0.1;
-    assert!((0.93..=1.001).contains(&(bits / most)), "{bits} of {most}");
+    let max = 65_535.0 * 8.0 / 0.1;
+    assert!((0.93..=1.001).contains(&(bits / max)), "{bits} of {max}");
     assert_eq!(stats.retransmitted_segments, 0);
 }
 

@@ -1,4 +1,4 @@
-//! What hosts send: every octet of it arrives, what fails says so, and nothing is left behind.
+//! What hosts send: every byte of it arrives, what fails says so, and nothing is left behind.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +31,7 @@ fn bulk(flows: u32, bytes: Option<u64>, stagger: f64) -> Pattern {
     Pattern::Bulk { flows, bytes, stagger: Distribution::Fixed(stagger) }
 }
 
-/// Pages of three objects of 10 000 octets.
+/// Pages of three objects of 10 000 bytes.
 fn web(users: u32) -> Pattern {
     Pattern::Web {
         users,
@@ -64,7 +64,7 @@ fn of_user(network: &Network, source: SourceId, user: u32) -> Vec<Transfer> {
 }
 
 #[test]
-fn bulk_transfers_end_with_every_octet_and_with_the_figures_of_tcptrace() {
+fn bulk_transfers_end_with_every_byte_and_with_the_figures_of_tcptrace() {
     let (mut network, hosts) = pair(1, &link(10.0, 20).loss(Loss::Uniform(0.02)));
     let source = network.tcp(tcp(hosts, Preset::Linux6.settings(), bulk(8, Some(300_000), 0.5)));
     network.run_until(seconds(120));
@@ -74,7 +74,7 @@ fn bulk_transfers_end_with_every_octet_and_with_the_figures_of_tcptrace() {
         assert_eq!((transfer.user as usize, transfer.bytes), (number, 300_000));
         assert_eq!(transfer.started, Instant::from_millis(500 * number as u64));
         let connected = transfer.connected.expect("it was open");
-        // Two ways of 20 ms and two segments of 60 octets at least; SYN may have been lost.
+        // Two ways of 20 ms and two segments of 60 bytes at least; SYN may have been lost.
         assert!(connected - transfer.started >= Duration::from_micros(40_096));
         let (sender, receiver) = (transfer.sender, transfer.receiver);
         assert_eq!(sender.bytes_sent - sender.retransmitted_bytes, 300_000);
@@ -82,7 +82,10 @@ fn bulk_transfers_end_with_every_octet_and_with_the_figures_of_tcptrace() {
         assert!(sender.data_segments_sent >= receiver.data_segments_received);
         assert_eq!(transfer.segments(), sender.segments_sent + receiver.segments_sent);
         assert!((100..400).contains(&receiver.acks_sent), "{receiver:?}");
-        assert_eq!(transfer.needed_repeats() + transfer.spurious_repeats(), sender.retransmitted_segments);
+        assert_eq!(
+            transfer.needed_retransmissions() + transfer.spurious_retransmissions(),
+            sender.retransmitted_segments
+        );
         let rtt = transfer.mean_rtt().expect("round trips were measured");
         assert!(sender.rtt.samples > 50 && rtt >= Duration::from_nanos(sender.rtt.min_ns));
         assert!(sender.rtt.min_ns >= 40_000_000 && rtt <= Duration::from_nanos(sender.rtt.max_ns));
@@ -90,16 +93,16 @@ fn bulk_transfers_end_with_every_octet_and_with_the_figures_of_tcptrace() {
         assert!((transfer.throughput(network.now()) / wanted - 1.0).abs() < 1e-9 && wanted < 10e6);
     }
     let delays = Summary::of(transfers.iter().map(|transfer| transfer.duration(network.now()).as_secs_f64()));
-    assert!(delays.count == 8 && delays.least > 0.24 && delays.most < 20.0, "{delays:?}");
-    assert!(delays.deviation > 0.0 && delays.least <= delays.mean && delays.mean <= delays.most);
-    let repeats: u64 = transfers.iter().map(Transfer::needed_repeats).sum();
+    assert!(delays.count == 8 && delays.min > 0.24 && delays.max < 20.0, "{delays:?}");
+    assert!(delays.deviation > 0.0 && delays.min <= delays.mean && delays.mean <= delays.max);
+    let retransmissions: u64 = transfers.iter().map(Transfer::needed_retransmissions).sum();
     let sent: u64 = transfers.iter().map(|transfer| transfer.sender.data_segments_sent).sum();
-    assert!((0.01..0.035).contains(&(repeats as f64 / sent as f64)), "{repeats} of {sent}");
+    assert!((0.01..0.035).contains(&(retransmissions as f64 / sent as f64)), "{retransmissions} of {sent}");
 }
 
 #[test]
-fn repeats_are_spurious_where_nothing_was_lost_and_only_there() {
-    // The delay grows beyond any timeout: all is repeated, nothing was lost.
+fn retransmissions_are_spurious_where_nothing_was_lost_and_only_there() {
+    // The delay grows beyond any timeout: everything is retransmitted, nothing was lost.
     let later = vec![(Duration::from_secs(2), LinkChange::Delay(Duration::from_secs(3)))];
     let (mut network, hosts) = pair(1, &LinkSettings { changes: later, ..link(2.0, 20) });
     let plain = Preset::Linux22.settings();
@@ -107,8 +110,8 @@ fn repeats_are_spurious_where_nothing_was_lost_and_only_there() {
     network.run_until(seconds(300));
     let transfer = network.transfers(source)[0];
     assert_eq!((transfer.state, transfer.bytes), (TransferState::Completed, 1_000_000));
-    assert!(transfer.spurious_repeats() >= 10, "{:?}", transfer.sender);
-    assert_eq!(transfer.needed_repeats(), 0, "{:?}", transfer.sender);
+    assert!(transfer.spurious_retransmissions() >= 10, "{:?}", transfer.sender);
+    assert_eq!(transfer.needed_retransmissions(), 0, "{:?}", transfer.sender);
     // One way loses packets: nothing comes twice but after a timeout.
     let mut network = Network::new(2);
     let hosts = [network.host("client"), network.host("server")];
@@ -117,8 +120,8 @@ fn repeats_are_spurious_where_nothing_was_lost_and_only_there() {
     network.run_until(seconds(300));
     let transfer = network.transfers(source)[0];
     let lost = transfer.sender.data_segments_sent - transfer.receiver.data_segments_received;
-    assert!(lost > 20 && transfer.needed_repeats() >= lost, "{lost} {:?}", transfer.sender);
-    assert!(transfer.needed_repeats() <= lost + lost / 10, "{lost} {:?}", transfer.sender);
+    assert!(lost > 20 && transfer.needed_retransmissions() >= lost, "{lost} {:?}", transfer.sender);
+    assert!(transfer.needed_retransmissions() <= lost + lost / 10, "{lost} {:?}", transfer.sender);
 }
 
 #[test]
@@ -150,7 +153,7 @@ fn a_stop_ends_what_has_no_end_and_begins_nothing_new() {
         assert_eq!(counted(&transfers, TransferState::Completed), transfers.len());
         assert!(transfers.len() > 4 && transfers.iter().all(|transfer| transfer.started < seconds(4)));
     }
-    assert_eq!(network.live_ends(), 0, "every connection has been closed and forgotten");
+    assert_eq!(network.live_endpoints(), 0, "every connection has been closed and forgotten");
 }
 
 #[test]
@@ -228,14 +231,14 @@ fn requests_on_a_connection_that_stays_are_answered_in_turn_while_others_load_th
                 assert!(two[1].started >= two[0].ended.expect("it was answered"));
             }
         }
-        assert_eq!(network.live_ends(), if loaded { 12 } else { 4 }, "connections that stay");
+        assert_eq!(network.live_endpoints(), if loaded { 12 } else { 4 }, "connections that stay");
         Summary::of(
             network.transfers(source)[2..].iter().map(|one| one.duration(network.now()).as_secs_f64()),
         )
     };
     let (idle, loaded) = (delay(false), delay(true));
-    assert!(idle.least >= 0.040 && idle.most < 0.045, "{idle:?}");
-    assert!(loaded.mean > 2.0 * idle.mean && loaded.most < 10.0, "{loaded:?}");
+    assert!(idle.min >= 0.040 && idle.max < 0.045, "{idle:?}");
+    assert!(loaded.mean > 2.0 * idle.mean && loaded.max < 10.0, "{loaded:?}");
 }
 
 #[test]
@@ -275,19 +278,19 @@ fn thousands_of_connections_leave_nothing_behind() {
     let (mut network, hosts) = pair(7, &link(100.0, 5).loss(Loss::Uniform(0.3)));
     let stop = Some(Duration::from_secs(1500));
     let source = network.tcp(TcpTraffic { stop, ..tcp(hosts, impatient(), web(30)) });
-    let mut most = 0;
+    let mut max = 0;
     for second in 1..=1500 {
         network.run_until(seconds(second));
-        most = most.max(network.live_ends());
+        max = max.max(network.live_endpoints());
     }
     let transfers = network.transfers(source);
     assert!(transfers.len() > 5000, "{}", transfers.len());
     let failed = counted(&transfers, TransferState::Failed);
     assert!(failed > 100, "{failed} of {}", transfers.len());
     // Those of 30 users, and those that are closing or remember it for a second.
-    assert!(most <= 250, "{most}");
+    assert!(max <= 250, "{max}");
     network.run_until(seconds(1700));
-    assert_eq!(network.live_ends(), 0);
+    assert_eq!(network.live_endpoints(), 0);
 }
 
 #[test]
@@ -314,7 +317,7 @@ fn datagrams_come_at_their_times_beside_transfers_on_the_same_port() {
     assert_eq!((trace.sent, trace.received_bytes), (20, 10 * (128 + 228)));
     let transfers = network.transfers(source);
     assert!(transfers.iter().all(|transfer| transfer.bytes == 50_000));
-    assert_eq!(network.node_stats(server).unclaimed + network.node_stats(server).malformed, 0);
+    assert_eq!(network.node_stats(server).no_listener + network.node_stats(server).malformed, 0);
 }
 
 #[test]

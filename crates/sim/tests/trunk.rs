@@ -37,14 +37,13 @@ fn jain(shares: &[f64]) -> f64 {
     sum * sum / (shares.len() as f64 * squares)
 }
 
-/// A source's octets in a stretch of time, in Mbit/s.
+/// A source's bytes in a stretch of time, in Mbit/s.
 fn mbit(dumbbell: &mut Dumbbell, sources: &[SourceId], time: Duration) -> Vec<f64> {
-    let octets =
-        |dumbbell: &Dumbbell| -> Vec<u64> { sources.iter().map(|s| dumbbell.received(*s)).collect() };
-    let before = octets(dumbbell);
+    let bytes = |dumbbell: &Dumbbell| -> Vec<u64> { sources.iter().map(|s| dumbbell.received(*s)).collect() };
+    let before = bytes(dumbbell);
     dumbbell.network.run_for(time);
     let rate = |(now, before): (&u64, &u64)| (now - before) as f64 * 8.0 / time.as_secs_f64() / 1e6;
-    octets(dumbbell).iter().zip(&before).map(rate).collect()
+    bytes(dumbbell).iter().zip(&before).map(rate).collect()
 }
 
 fn flood(dumbbell: &mut Dumbbell, pair: usize, rate: f64) -> SourceId {
@@ -70,9 +69,9 @@ fn flows_through_a_trunk_fill_the_link_and_share_it_and_the_core_drops_next_to_n
     let before = dumbbell.network.link_state(dumbbell.bottleneck[0]).queue().dropped_total();
     let rates = mbit(&mut dumbbell, &sources, Duration::from_secs(40));
     let total: f64 = rates.iter().sum();
-    // Of 1500 octets on the link 1448 are the lane's, and of 1503 of those 1448 the users'.
-    let most = 20.0 * (1448.0 / 1500.0) * (1448.0 / 1503.0);
-    assert!((0.9..=1.0).contains(&(total / most)), "{total} of {most} Mbit/s");
+    // Of 1500 bytes on the link 1448 are the lane's, and of 1503 of those 1448 the users'.
+    let max = 20.0 * (1448.0 / 1500.0) * (1448.0 / 1503.0);
+    assert!((0.9..=1.0).contains(&(total / max)), "{total} of {max} Mbit/s");
     assert!(jain(&rates) > 0.9, "{rates:?}");
     let dropped = dumbbell.network.link_state(dumbbell.bottleneck[0]).queue().dropped_total() - before;
     assert!(dropped < 20, "{dropped} drops in the core");
@@ -81,7 +80,7 @@ fn flows_through_a_trunk_fill_the_link_and_share_it_and_the_core_drops_next_to_n
     assert!(report.classes[0].queue.dropped_total() > 100, "the edge drops");
 }
 
-/// What the lane lost keeps the user waiting, and its repeat lets all of it go at once. Unspaced, the user's answer to
+/// What the lane lost keeps the user waiting, and its retransmission lets all of it go at once. Unspaced, the user's answer to
 /// that overruns a short buffer again.
 #[test]
 fn a_lane_on_a_long_path_does_not_burst_into_its_short_buffer() {
@@ -209,7 +208,7 @@ fn sites(seed: u64, link: &LinkSettings, shape: impl FnOnce(&mut TrunkSettings))
 
 #[test]
 fn compressed_headers_come_out_as_they_went_in_and_take_less() {
-    let octets = |compression| {
+    let bytes = |compression| {
         let mut sites = sites(1, &wan(), |settings| {
             settings.plans.iter_mut().for_each(|plan| plan.groups[0].compression = compression);
         });
@@ -227,11 +226,11 @@ fn compressed_headers_come_out_as_they_went_in_and_take_less() {
         assert_eq!(back.lanes[0].frames, there.receiver.frames);
         (back.lanes[0].bytes as f64 / back.lanes[0].frames as f64, there.lanes[0].compression.compressed)
     };
-    let (plain, _) = octets(Compression::Off);
-    let (small, compressed) = octets(Compression::On);
-    // Acknowledgements with timestamps: 52 octets and a frame's head of 3.
-    assert!((55.0..=60.0).contains(&plain), "{plain} octets an acknowledgement");
-    assert!((6.0..=14.0).contains(&small), "{small} octets an acknowledgement");
+    let (plain, _) = bytes(Compression::Off);
+    let (small, compressed) = bytes(Compression::On);
+    // Acknowledgements with timestamps: 52 bytes and a frame's head of 3.
+    assert!((55.0..=60.0).contains(&plain), "{plain} bytes an acknowledgement");
+    assert!((6.0..=14.0).contains(&small), "{small} bytes an acknowledgement");
     assert!(compressed > 4000, "{compressed} packets of data");
 }
 
@@ -261,7 +260,7 @@ fn a_reliable_lane_hides_losses_from_its_users() {
 }
 
 #[test]
-fn a_lane_of_datagrams_repeats_nothing_and_keeps_the_users_round_trip_short() {
+fn a_lane_of_datagrams_retransmits_nothing_and_keeps_the_users_round_trip_short() {
     let measure = |datagrams: bool| {
         let link = wan().loss(Loss::Uniform(0.005));
         let mut sites = sites(6, &link, |settings| {
@@ -300,7 +299,7 @@ fn a_lane_of_datagrams_repeats_nothing_and_keeps_the_users_round_trip_short() {
     assert!((0.003..=0.007).contains(&lost(&controlled)), "{controlled:?}");
 }
 
-/// Octets of a lane of datagrams, and of a TCP beside it that begins so much later.
+/// Bytes of a lane of datagrams, and of a TCP beside it that begins so much later.
 fn beside_each_other(later: Duration) -> (f64, f64) {
     let mut network = Network::new(9);
     let [a, b, c, d] = ["a", "b", "c", "d"].map(|name| network.host(name));
@@ -384,7 +383,7 @@ fn a_lane_that_breaks_is_opened_again() {
     assert!(broken.bytes >= whole.bytes && broken.frames >= whole.frames, "{broken:?}");
     sites.network.run_until(Instant::from_millis(240_000));
     let after = sites.network.transfers(source)[0].bytes;
-    assert!(after > before + 50_000_000, "{before} octets before the cut, {after} long after it");
+    assert!(after > before + 50_000_000, "{before} bytes before the cut, {after} long after it");
     assert!(lane(&mut sites).bytes > after, "all of it went over the lane");
 }
 

@@ -44,7 +44,7 @@ pub struct DumbbellSettings {
     pub queue: QueueSettings,
     /// Probability that a packet is lost behind the bottleneck.
     pub loss: f64,
-    /// The largest IP packet, octets.
+    /// The largest IP packet, bytes.
     pub mtu: u32,
     /// The kernel's name for it.
     pub congestion_control: String,
@@ -52,7 +52,7 @@ pub struct DumbbellSettings {
     pub flows: u32,
     /// From the start of one to that of the next.
     pub stagger: Duration,
-    /// Of each socket, octets in the kernel's accounting, which packets and not data fill.
+    /// Of each socket, bytes in the kernel's accounting, which packets and not data fill.
     pub buffer_bytes: u64,
     /// From the start of the first flow to that of the window in which goodput is counted apart.
     pub lead_in: Duration,
@@ -105,9 +105,9 @@ impl DumbbellSettings {
 
 /// What happened in a stretch of a flow's life.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Stretch {
-    /// Octets that the receiver's user got.
-    pub octets: u64,
+pub struct FlowCounts {
+    /// Bytes that the receiver's user got.
+    pub bytes: u64,
     /// Segments sent again.
     pub retransmissions: u32,
     /// Retransmission timers that ran out.
@@ -117,10 +117,10 @@ pub struct Stretch {
 /// A flow of a dumbbell.
 #[derive(Debug, Clone)]
 pub struct DumbbellFlow {
-    /// From its first octet to the end.
-    pub whole: Stretch,
+    /// From its first byte to the end.
+    pub whole: FlowCounts,
     /// In the window.
-    pub window: Stretch,
+    pub window: FlowCounts,
     /// What its sender said, in order.
     pub samples: Vec<TcpSample>,
 }
@@ -130,7 +130,7 @@ pub struct DumbbellFlow {
 pub struct DumbbellReport {
     /// When the first flow began.
     pub begin: Instant,
-    /// The smallest round trip of a datagram of 92 octets before there was any load.
+    /// The smallest round trip of a datagram of 92 bytes before there was any load.
     pub idle_round_trip: Duration,
     /// In the order of their beginning.
     pub flows: Vec<DumbbellFlow>,
@@ -254,20 +254,20 @@ fn describe(
     if let Some(reason) = flow.failures.into_iter().next() {
         return Err(DumbbellError::Flow { flow: flow.flow, reason });
     }
-    let octets = received
+    let bytes = received
         .map_or((0, 0), |SinkFlow { series, .. }| (series.sum(series.begin(), to).0, series.sum(from, to).0));
     let last = flow.samples.last();
     let total = last.map_or((0, 0), |sample| (sample.retransmissions, sample.timeouts));
     let before = flow.samples.iter().rfind(|sample| sample.at <= from);
     let before = before.map_or((0, 0), |sample| (sample.retransmissions, sample.timeouts));
-    let stretch = |octets, (retransmissions, timeouts): (u32, u16), earlier: (u32, u16)| Stretch {
-        octets,
+    let counts = |bytes, (retransmissions, timeouts): (u32, u16), earlier: (u32, u16)| FlowCounts {
+        bytes,
         retransmissions: retransmissions - earlier.0,
         timeouts: u32::from(timeouts - earlier.1),
     };
     Ok(DumbbellFlow {
-        whole: stretch(octets.0, total, (0, 0)),
-        window: stretch(octets.1, total, before),
+        whole: counts(bytes.0, total, (0, 0)),
+        window: counts(bytes.1, total, before),
         samples: flow.samples,
     })
 }

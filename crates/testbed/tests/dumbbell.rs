@@ -38,11 +38,11 @@ fn one_flow_fills_its_bottleneck_and_repeats_what_the_queue_refused() {
     };
     let report = run(&settings);
     let (flow, link) = (&report.flows[0], report.bottleneck);
-    // 92 octets take 74 µs; the rest is how late a thread is that two CPUs wait for.
+    // 92 bytes take 74 µs; the rest is how late a thread is that two CPUs wait for.
     let over = report.idle_round_trip.as_secs_f64() - 0.020_074;
     assert!((0.0..0.003).contains(&over), "{:?}", report.idle_round_trip);
-    // 1448 of 1500 octets are data.
-    let share = flow.window.octets as f64 * 8.0 / 3.0 / 10e6;
+    // 1448 of 1500 bytes are data.
+    let share = flow.window.bytes as f64 * 8.0 / 3.0 / 10e6;
     assert!((0.90..=0.966).contains(&share), "{share}");
     // No packet is of more than one segment, or the queue's 17 would be less.
     assert!(link.backlog_peak_bytes <= 17 * 1500 && link.backlog_peak_bytes > 16 * 1500, "{link:?}");

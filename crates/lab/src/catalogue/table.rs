@@ -80,8 +80,8 @@ table! {
             |group| jain(&group.flows());
         "flow.goodput.mean" BitPerSecond Always "mean of the same goodputs" |group| group.goodput(|all| all.mean);
         "flow.goodput.std" BitPerSecond Always "their standard deviation" |group| group.goodput(|all| all.deviation);
-        "flow.goodput.min" BitPerSecond Always "their minimum" |group| group.goodput(|all| all.least);
-        "flow.goodput.max" BitPerSecond Always "their maximum" |group| group.goodput(|all| all.most);
+        "flow.goodput.min" BitPerSecond Always "their minimum" |group| group.goodput(|all| all.min);
+        "flow.goodput.max" BitPerSecond Always "their maximum" |group| group.goodput(|all| all.max);
     }
 }
 
@@ -104,10 +104,10 @@ table! {
             "duration of completed transfers, from the opening of the connection on (kung1998's request delay)"
             |tcp| summary(&tcp.delays, |all| all.mean);
         "delay.std" Second Sometimes "its standard deviation" |tcp| summary(&tcp.delays, |all| all.deviation);
-        "delay.min" Second Sometimes "its minimum" |tcp| summary(&tcp.delays, |all| all.least);
+        "delay.min" Second Sometimes "its minimum" |tcp| summary(&tcp.delays, |all| all.min);
         "delay.p50" Second Sometimes "its median" |tcp| quantile(&tcp.delays, 0.5);
         "delay.p99" Second Sometimes "its 99th percentile" |tcp| quantile(&tcp.delays, 0.99);
-        "delay.max" Second Sometimes "its maximum" |tcp| summary(&tcp.delays, |all| all.most);
+        "delay.max" Second Sometimes "its maximum" |tcp| summary(&tcp.delays, |all| all.max);
         "rtt.mean" Second Sometimes
             "each connection's mean RTT as its sender measured it, averaged over the connections that have one (as lee2002 averages tcptrace's)"
             |tcp| tcp.mean_of(|rtt| rtt.mean);
@@ -297,12 +297,12 @@ table! {
     /// A node of any kind (`<node>`).
     NODE: Node => Option<f64> {
         "unreachable" Count Always "packets without a route" |node| node.count(|stats| stats.unreachable);
-        "ttl_expired" Count Always "packets whose TTL expired" |node| node.count(|stats| stats.hops_exceeded);
-        "no_listener" Count Always "packets of a flow for which nobody listened there" |node| node.count(|stats| stats.unclaimed);
+        "ttl_expired" Count Always "packets whose TTL expired" |node| node.count(|stats| stats.ttl_expired);
+        "no_listener" Count Always "packets of a flow for which nobody listened there" |node| node.count(|stats| stats.no_listener);
         "malformed" Count Always "packets whose headers could not be read" |node| node.count(|stats| stats.malformed);
         "corrupted" Count Always "damaged packets" |node| node.count(|stats| stats.corrupted);
         "fragments_expired" Count Always "fragments of packets that never became complete"
-            |node| node.count(|stats| stats.fragments_given_up);
+            |node| node.count(|stats| stats.reassembly_failures);
     }
 }
 

@@ -159,9 +159,9 @@ fn connections(traffic: &[Traffic], at: &At<'_>) {
         if let Load::Tcp { pattern, .. } = &source.load {
             let all = users.entry((source.ends, source.port)).or_default();
             *all += u64::from(pattern.users());
-            if *all > u64::from(TcpTraffic::MOST_CONNECTIONS) {
+            if *all > u64::from(TcpTraffic::MAX_CONNECTIONS) {
                 let problem = format!("makes it {all} connections between two hosts and to one port");
-                let allowed = format!("up to {}", TcpTraffic::MOST_CONNECTIONS);
+                let allowed = format!("up to {}", TcpTraffic::MAX_CONNECTIONS);
                 at.key(&source.name).key("flows").report(problem, allowed);
             }
         }

@@ -242,7 +242,7 @@ fn distribution<T: Copy>(spec: DistributionSpec<T>, number: impl Fn(T) -> f64) -
             Distribution::Exponential { mean: number(mean) }
         }
         DistributionSpec::Random(Shape::Pareto { least, exponent }) => {
-            Distribution::Pareto { least: number(least), shape: exponent }
+            Distribution::Pareto { min: number(least), shape: exponent }
         }
     }
 }

@@ -105,7 +105,7 @@ fn every_option_of_a_link_has_the_effect_it_should() {
     for name in ["udp.lost.ratio", "udp.received.packets", "udp.goodput", "core.lost"] {
         within(&both, name, of(&lossy, name), of(&lossy, name));
     }
-    let jitter = Jitter::Uniform { most: ms(9), reorders: true };
+    let jitter = Jitter::Uniform { max: ms(9), reorders: true };
     let wobbling = outcome(&|link| link.impairments.jitter = jitter);
     within(&wobbling, "udp.jitter", 0.0028, 0.0032);
     let slow = outcome(&|link| link.rate = mbit(1.0));

@@ -75,7 +75,7 @@ fn behind_a_proxy_a_repeat_was_needed_if_the_proxy_had_not_got_it() {
     let proxy = Proxy { behind: vec![3], mode: ProxyMode::Split(both(linux())) };
     scenario.nodes[1] = Node { name: "proxy".to_owned(), kind: NodeKind::Proxy, proxy: Some(proxy) };
     // The air reorders, so that the proxy repeats much of what the mobile node had: its repeats, not the sender's.
-    let jitter = Jitter::Uniform { most: ms(40), reorders: true };
+    let jitter = Jitter::Uniform { max: ms(40), reorders: true };
     let air = LinkSettings::new(mbit(20.0), ms(5)).queue(tail_drop(1000));
     let impairments = Impairments { jitter, ..Impairments::default() };
     scenario.links[2].ways = [air.clone(), LinkSettings { impairments, ..air }];

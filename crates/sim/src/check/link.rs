@@ -9,7 +9,7 @@ use crate::link::mobile::{BlockErrors, Mobile};
 use crate::{Impairments, Jitter, LinkChange, LinkSettings, Loss};
 
 /// The longest delay, and the longest time on average that a packet is held for anything.
-const LONGEST: Duration = Duration::from_secs(1_000_000);
+const MAX_DELAY: Duration = Duration::from_secs(1_000_000);
 
 impl LinkSettings {
     /// Whether a link can be like this.
@@ -22,7 +22,7 @@ impl LinkSettings {
         ensure(sends, "rate", self.rate, "1 bit/s or more, or 0 with a change to more")?;
         rate(self.rate)?;
         delay("delay", self.delay)?;
-        ensure((68..=65_535).contains(&self.mtu), "mtu", self.mtu, "68 to 65535 octets")?;
+        ensure((68..=65_535).contains(&self.mtu), "mtu", self.mtu, "68 to 65535 bytes")?;
         queue::queue(&self.queue).map_err(|error| error.within("queue"))?;
         self.impairments.check().map_err(|error| error.within("impairments"))?;
         if let Some(mobile) = &self.mobile {
@@ -69,7 +69,7 @@ fn rate(value: Rate) -> Checked {
 }
 
 fn delay(place: &str, value: Duration) -> Checked {
-    ensure(value <= LONGEST, place, value, "up to 1000000 s")
+    ensure(value <= MAX_DELAY, place, value, "up to 1000000 s")
 }
 
 impl Impairments {
@@ -89,7 +89,7 @@ impl Impairments {
         probability("duplication", self.duplication)?;
         match self.jitter {
             Jitter::None => Ok(()),
-            Jitter::Uniform { most, .. } => delay("jitter.most", most),
+            Jitter::Uniform { max, .. } => delay("jitter.most", max),
             Jitter::Exponential { mean, .. } => delay("jitter.mean", mean),
         }
     }
@@ -105,7 +105,7 @@ impl Mobile {
                 probability("share", pareto.share)
             }
             Mobile::Rlp(rlp) => {
-                ensure(rlp.block > 0, "block", rlp.block, "1 or more octets")?;
+                ensure(rlp.block > 0, "block", rlp.block, "1 or more bytes")?;
                 let interval = !rlp.interval.is_zero() && rlp.interval <= Duration::from_secs(1);
                 ensure(interval, "interval", rlp.interval, "more than no time, up to 1 s")?;
                 ensure(

@@ -21,7 +21,7 @@ impl ProxyMode {
                 tcp("tcp[1]", &ends[1])?;
                 cells(all)
             }
-            ProxyMode::ClampWindow(octets) => ensure(*octets > 0, "window", octets, "1 or more octets"),
+            ProxyMode::ClampWindow(bytes) => ensure(*bytes > 0, "window", bytes, "1 or more bytes"),
             ProxyMode::Freeze { after } => ensure(!after.is_zero(), "after", after, "more than no time"),
             ProxyMode::RegulateAcks { room } => ensure(*room > 0, "room", room, "1 or more packets"),
         }
@@ -45,6 +45,6 @@ fn check_cell(cell: &Cell) -> Checked {
     let rate = cell.estimate.rate;
     ensure(rate.bits_per_second() > 0, "estimate.rate", rate, "1 bit/s or more")?;
     ensure(cell.limit.segments > 0, "limit.segments", cell.limit.segments, "1 or more")?;
-    ensure(cell.limit.bytes > 0, "limit.bytes", cell.limit.bytes, "1 or more octets")?;
-    ensure(cell.buffer > 0, "buffer", cell.buffer, "1 or more octets")
+    ensure(cell.limit.bytes > 0, "limit.bytes", cell.limit.bytes, "1 or more bytes")?;
+    ensure(cell.buffer > 0, "buffer", cell.buffer, "1 or more bytes")
 }

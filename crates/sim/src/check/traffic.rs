@@ -7,8 +7,8 @@ use trunkline_units::Rate;
 use super::{Checked, SettingsError, dscp, ensure, probability, tcp};
 use crate::{Distribution, NodeId, Pattern, TcpTraffic, Timing, UdpTraffic};
 
-/// Octets of data in the longest UDP datagram (RFC 768, RFC 791 §3.1).
-const LONGEST_DATAGRAM: u32 = 65_507;
+/// Bytes of data in the longest UDP datagram (RFC 768, RFC 791 §3.1).
+const MAX_DATAGRAM: u32 = 65_507;
 
 impl Distribution {
     /// Whether there is such a distribution, of numbers that are not negative.
@@ -33,8 +33,8 @@ impl Distribution {
                 ensure(holds, "", (low, high), "two numbers from 0 on, the lower first")
             }
             Distribution::Exponential { mean } => positive("mean", mean),
-            Distribution::Pareto { least, shape } => {
-                positive("least", least)?;
+            Distribution::Pareto { min, shape } => {
+                positive("least", min)?;
                 positive("shape", shape)
             }
             Distribution::Weibull { scale, shape } => {
@@ -42,10 +42,10 @@ impl Distribution {
                 positive("shape", shape)
             }
             Distribution::LogNormal { mean, deviation } => log_normal(mean, deviation),
-            Distribution::WebFile { mean, deviation, body, least, shape } => {
+            Distribution::WebFile { mean, deviation, body, min, shape } => {
                 log_normal(mean, deviation)?;
                 probability("body", body)?;
-                positive("least", least)?;
+                positive("least", min)?;
                 positive("shape", shape)
             }
         }
@@ -68,7 +68,7 @@ fn flow((from, to): (NodeId, NodeId), port: u16, (start, stop): (Duration, Optio
 
 impl TcpTraffic {
     /// Connections from one node to one port of another at most, of all sources together: there are not many more ports.
-    pub const MOST_CONNECTIONS: u32 = 50_000;
+    pub const MAX_CONNECTIONS: u32 = 50_000;
 
     /// Whether this can be sent.
     pub fn check(&self) -> Result<(), SettingsError> {
@@ -92,15 +92,15 @@ impl Pattern {
 
     /// Whether there can be such transfers.
     pub fn check(&self) -> Result<(), SettingsError> {
-        let octets = |place, value: u64| ensure(value > 0, place, value, "1 or more octets");
+        let positive = |place, value: u64| ensure(value > 0, place, value, "1 or more bytes");
         let place = match self {
             Pattern::Bulk { bytes, stagger, .. } => {
-                octets("bytes", bytes.unwrap_or(u64::MAX))?;
+                positive("bytes", bytes.unwrap_or(u64::MAX))?;
                 drawn("stagger", stagger)?;
                 "flows"
             }
             Pattern::Web { request, response, objects, gap, think, .. } => {
-                octets("request", *request)?;
+                positive("request", *request)?;
                 drawn("response", response)?;
                 drawn("objects", objects)?;
                 drawn("gap", gap)?;
@@ -108,13 +108,13 @@ impl Pattern {
                 "users"
             }
             Pattern::RequestResponse { request, response, interval, .. } => {
-                octets("request", *request)?;
-                octets("response", *response)?;
+                positive("request", *request)?;
+                positive("response", *response)?;
                 drawn("interval", interval)?;
                 "connections"
             }
         };
-        ensure(self.users() <= TcpTraffic::MOST_CONNECTIONS, place, self.users(), "up to 50000")
+        ensure(self.users() <= TcpTraffic::MAX_CONNECTIONS, place, self.users(), "up to 50000")
     }
 }
 
@@ -128,8 +128,8 @@ impl UdpTraffic {
     }
 }
 
-fn datagram(place: &str, octets: u32) -> Checked {
-    ensure(octets <= LONGEST_DATAGRAM, place, octets, "up to 65507 octets")
+fn datagram(place: &str, bytes: u32) -> Checked {
+    ensure(bytes <= MAX_DATAGRAM, place, bytes, "up to 65507 bytes")
 }
 
 impl Timing {
@@ -151,9 +151,9 @@ impl Timing {
             Timing::Trace { datagrams, repeat } => {
                 ensure(!datagrams.is_empty(), "datagrams", datagrams, "at least one")?;
                 let mut before = Duration::ZERO;
-                for (number, (at, octets)) in datagrams.iter().enumerate() {
+                for (number, (at, bytes)) in datagrams.iter().enumerate() {
                     let place = format!("datagrams[{number}]");
-                    datagram(&place, *octets)?;
+                    datagram(&place, *bytes)?;
                     if *at < before {
                         return Err(SettingsError::Order { place, value: format!("{at:?}") });
                     }

@@ -23,7 +23,7 @@ impl TrunkSettings {
             Lanes::Datagrams(datagrams) => {
                 tcp("lanes.tcp", &datagrams.tcp)?;
                 let segment = datagrams.segment;
-                ensure((68..=65_535).contains(&segment), "lanes.segment", segment, "68 to 65535 octets")?;
+                ensure((68..=65_535).contains(&segment), "lanes.segment", segment, "68 to 65535 bytes")?;
             }
         }
         ensure((1..=1 << 24).contains(&self.flows), "flows", self.flows, "1 to 16777216")

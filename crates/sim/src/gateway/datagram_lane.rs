@@ -18,8 +18,9 @@ use trunkline_units::{Instant, Rate};
 use super::datagram_arrivals::{ACK, ACK_FRONT, Arrivals, MASK};
 use super::{LaneReport, timer};
 use crate::agenda::Kind;
-use crate::core::{Claim, Core};
+use crate::core::Core;
 use crate::packet::Addressing;
+use crate::sockets::Socket;
 use crate::{NodeId, Packet};
 
 /// What the lane's datagrams are controlled by.
@@ -127,7 +128,7 @@ impl DatagramLane {
         [0, 1].map(|side| {
             let (here, there) = (places[side], places[1 - side]);
             let half = near + side as u32;
-            core.claim(here, there, Claim::Lane { gateway: half, lane: u32::from(lane.0) });
+            core.bind(here, there, Socket::Lane { gateway: half, lane: u32::from(lane.0) });
             let address = |(node, port): (NodeId, u16)| (node.address(), port);
             DatagramLane {
                 lane,

@@ -248,7 +248,7 @@ impl Trunks {
             return;
         }
         if !packet.take_hop() {
-            core.nodes[at.index()].stats.hops_exceeded += 1;
+            core.nodes[at.index()].stats.ttl_expired += 1;
             return;
         }
         let Ok(headers) = Headers::parse(packet.header(), packet.length() as usize) else {

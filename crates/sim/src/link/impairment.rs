@@ -50,8 +50,8 @@ pub enum Jitter {
     None,
     /// By up to this much more, evenly distributed.
     Uniform {
-        /// At the most.
-        most: Duration,
+        /// The largest.
+        max: Duration,
         /// Whether a packet may overtake one before it.
         reorders: bool,
     },
@@ -72,7 +72,7 @@ impl Jitter {
     fn draw(&self, rng: &mut Rng) -> Duration {
         match *self {
             Jitter::None => Duration::ZERO,
-            Jitter::Uniform { most, .. } => Duration::from_nanos(rng.below(most.as_nanos() as u64 + 1)),
+            Jitter::Uniform { max, .. } => Duration::from_nanos(rng.below(max.as_nanos() as u64 + 1)),
             Jitter::Exponential { mean, .. } => {
                 Duration::from_nanos(random::exponential(rng, mean.as_nanos() as f64) as u64)
             }
@@ -98,7 +98,7 @@ pub struct Impairments {
 pub(crate) struct Fate {
     pub(crate) lost: bool,
     pub(crate) corrupted: bool,
-    pub(crate) doubled: bool,
+    pub(crate) duplicated: bool,
 }
 
 #[derive(Debug)]
@@ -108,7 +108,7 @@ pub(crate) struct Impairer {
     /// One stream for each, so that more of one changes nothing of the others.
     losses: Rng,
     damage: Rng,
-    doubles: Rng,
+    duplicates: Rng,
     delays: Rng,
 }
 
@@ -119,7 +119,7 @@ impl Impairer {
             in_bad: false,
             losses: Rng::new(seed, "loss"),
             damage: Rng::new(seed, "corruption"),
-            doubles: Rng::new(seed, "duplication"),
+            duplicates: Rng::new(seed, "duplication"),
             delays: Rng::new(seed, "jitter"),
         }
     }
@@ -147,7 +147,7 @@ impl Impairer {
         Fate {
             lost,
             corrupted: drawn(self.settings.corruption, &mut self.damage),
-            doubled: drawn(self.settings.duplication, &mut self.doubles),
+            duplicated: drawn(self.settings.duplication, &mut self.duplicates),
         }
     }
 }

@@ -43,7 +43,7 @@ pub struct LinkSettings {
     pub delay: Duration,
     /// Where packets wait for it.
     pub queue: QueueSettings,
-    /// The longest packet it takes, octets; longer ones are fragmented.
+    /// The longest packet it takes, bytes; longer ones are fragmented.
     pub mtu: u32,
     /// What else happens to packets.
     pub impairments: Impairments,
@@ -56,7 +56,7 @@ pub struct LinkSettings {
 }
 
 impl LinkSettings {
-    /// A link of this rate and one-way delay, with a tail-drop queue of 1000 packets and an MTU of 1500 octets.
+    /// A link of this rate and one-way delay, with a tail-drop queue of 1000 packets and an MTU of 1500 bytes.
     pub fn new(rate: Rate, delay: Duration) -> Self {
         LinkSettings {
             rate,
@@ -90,14 +90,14 @@ impl LinkSettings {
 pub struct LinkStats {
     /// Packets that arrived at its far end.
     pub delivered: u64,
-    /// Their octets.
+    /// Their bytes.
     pub delivered_bytes: u64,
     /// Lost on the way.
     pub lost: u64,
     /// Damaged on the way and delivered.
     pub corrupted: u64,
     /// Delivered twice.
-    pub doubled: u64,
+    pub duplicated: u64,
     /// Refused: longer than the MTU, and not to be fragmented.
     pub too_big: u64,
     /// Packets that were cut into fragments for it.
@@ -166,7 +166,7 @@ impl Link {
         self.serialiser.rate()
     }
 
-    /// The longest packet it takes, octets.
+    /// The longest packet it takes, bytes.
     pub const fn mtu(&self) -> u32 {
         self.mtu
     }
@@ -182,12 +182,12 @@ impl Link {
     }
 
     /// Time it has spent sending up to `now`, which is no earlier than the last event.
-    pub fn sent_for(&self, now: Instant) -> Duration {
+    pub fn busy_time(&self, now: Instant) -> Duration {
         self.busy().saturating_sub(self.free_at.saturating_since(now))
     }
 
     /// Packets between its serialiser and its far end.
-    pub fn under_way(&self) -> usize {
+    pub fn in_flight(&self) -> usize {
         self.pipe.len()
     }
 
@@ -240,7 +240,7 @@ impl Link {
         if let Some(at) = self.pipe.next() {
             agenda.set(Kind::Arrival, id.0, at);
         }
-        let mut doubled = false;
+        let mut duplicated = false;
         if let Some(impairer) = &mut self.impairer {
             let fate = impairer.fate();
             if fate.lost {
@@ -251,15 +251,15 @@ impl Link {
                 self.stats.corrupted += 1;
                 packet.corrupt();
             }
-            doubled = fate.doubled;
-            self.stats.doubled += u64::from(doubled);
+            duplicated = fate.duplicated;
+            self.stats.duplicated += u64::from(duplicated);
         }
         self.stats.delivered += 1;
         self.stats.delivered_bytes += u64::from(packet.length());
         if !self.captures.is_empty() {
             self.record(now, CapturePoint::Received, &packet);
         }
-        Some((packet, doubled))
+        Some((packet, duplicated))
     }
 
     #[cold]

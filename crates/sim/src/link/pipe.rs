@@ -1,4 +1,4 @@
-//! The stage that takes the same time for all octets, or nearly: what is on its way to the far end.
+//! The stage that takes the same time for all bytes, or nearly: what is on its way to the far end.
 
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
@@ -13,32 +13,32 @@ pub(crate) enum Pipe {
     /// They arrive in the order in which they were sent.
     InOrder(VecDeque<(Instant, Packet)>),
     /// They may overtake each other.
-    AnyOrder(BinaryHeap<Flying>, u64),
+    AnyOrder(BinaryHeap<InFlight>, u64),
 }
 
 /// A packet that may be overtaken. Of two that arrive at one instant, the one sent first is first.
 #[derive(Debug)]
-pub(crate) struct Flying {
+pub(crate) struct InFlight {
     at: Instant,
     number: u64,
     packet: Packet,
 }
 
-impl PartialEq for Flying {
+impl PartialEq for InFlight {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl Eq for Flying {}
+impl Eq for InFlight {}
 
-impl PartialOrd for Flying {
+impl PartialOrd for InFlight {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Flying {
+impl Ord for InFlight {
     fn cmp(&self, other: &Self) -> Ordering {
         (other.at, other.number).cmp(&(self.at, self.number))
     }
@@ -55,7 +55,7 @@ impl Pipe {
             }
             Pipe::AnyOrder(packets, number) => {
                 *number += 1;
-                packets.push(Flying { at, number: *number, packet });
+                packets.push(InFlight { at, number: *number, packet });
             }
         }
     }
@@ -65,7 +65,7 @@ impl Pipe {
     pub(crate) fn next(&self) -> Option<Instant> {
         match self {
             Pipe::InOrder(packets) => packets.front().map(|(at, _)| *at),
-            Pipe::AnyOrder(packets, _) => packets.peek().map(|flying| flying.at),
+            Pipe::AnyOrder(packets, _) => packets.peek().map(|in_flight| in_flight.at),
         }
     }
 
@@ -73,7 +73,7 @@ impl Pipe {
     pub(crate) fn pop(&mut self) -> Option<Packet> {
         match self {
             Pipe::InOrder(packets) => packets.pop_front().map(|(_, packet)| packet),
-            Pipe::AnyOrder(packets, _) => packets.pop().map(|flying| flying.packet),
+            Pipe::AnyOrder(packets, _) => packets.pop().map(|in_flight| in_flight.packet),
         }
     }
 

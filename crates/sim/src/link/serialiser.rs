@@ -1,4 +1,4 @@
-//! The stage that takes time for each octet.
+//! The stage that takes time for each byte.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ impl Serialiser {
         self.busy
     }
 
-    /// The time that a packet of so many octets takes, the next in line. What is lost by rounding to nanoseconds is
+    /// The time that a packet of so many bytes takes, the next in line. What is lost by rounding to nanoseconds is
     /// made up for by later ones.
     #[inline]
     pub(crate) fn send(&mut self, now: Instant, bytes: u32) -> Sending {

@@ -9,7 +9,7 @@ use trunkline_units::Rate;
 pub struct Column {
     /// Its subject and what of it.
     pub name: String,
-    /// `bit/s`, `B` (octets), `s`, or `1` for a number.
+    /// `bit/s`, `B` (bytes), `s`, or `1` for a number.
     pub unit: &'static str,
     /// A value for each time.
     pub values: Vec<f64>,

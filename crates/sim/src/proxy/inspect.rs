@@ -15,7 +15,7 @@ use crate::packet::IP;
 /// What is changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
-    /// Windows are lowered to this, octets.
+    /// Windows are lowered to this, bytes.
     Clamp(u64),
     /// The sender is stopped when the mobile node has been silent for so long.
     Freeze(Duration),
@@ -46,13 +46,13 @@ impl Scale {
 #[derive(Debug, Default)]
 struct Inspected {
     scale: Scale,
-    /// Behind the highest octet that the network's side has sent.
+    /// Behind the highest byte that the network's side has sent.
     sent: Option<Seq>,
     /// The mobile side's last segment that only acknowledges, as it came.
     last: Option<Packet>,
     last_ack: Option<Seq>,
     /// When a segment passed to the mobile node to which it has said nothing yet.
-    asked: Option<Instant>,
+    unanswered_since: Option<Instant>,
     frozen: bool,
     /// Which sides have sent FIN, the network's first.
     closed: [bool; 2],
@@ -140,32 +140,32 @@ impl Inspected {
         }
         if inward {
             // After a loss there may be nothing to answer: then the sender's timer is to run.
-            self.asked.get_or_insert(now);
+            self.unanswered_since.get_or_insert(now);
             if self.sent.is_none_or(|sent| sent.before(segment.end())) {
                 self.sent = Some(segment.end());
             }
             return packet;
         }
         match change {
-            Change::Clamp(most) => self.clamp(packet, segment, most, stats),
+            Change::Clamp(max) => self.clamp(packet, segment, max, stats),
             Change::Freeze(_) if syn => packet,
-            Change::Freeze(_) => self.keep_back(packet, segment, stats),
+            Change::Freeze(_) => self.hold_last_byte(packet, segment, stats),
         }
     }
 
-    fn clamp(&self, packet: Packet, segment: &Segment, most: u64, stats: &mut ProxyStats) -> Packet {
+    fn clamp(&self, packet: Packet, segment: &Segment, max: u64, stats: &mut ProxyStats) -> Packet {
         // The window of a SYN is never scaled.
         let shift = if segment.flags.contains(TcpFlags::SYN) { 0 } else { self.scale.shift() };
-        if u64::from(segment.window) << shift <= most {
+        if u64::from(segment.window) << shift <= max {
             return packet;
         }
         stats.clamped += 1;
-        packet.with_window((most >> shift).clamp(1, u64::from(u16::MAX)) as u16)
+        packet.with_window((max >> shift).clamp(1, u64::from(u16::MAX)) as u16)
     }
 
-    /// Passes an acknowledgement but for its last octet.
-    fn keep_back(&mut self, packet: Packet, segment: &Segment, stats: &mut ProxyStats) -> Packet {
-        self.asked = None;
+    /// Passes an acknowledgement but for its last byte.
+    fn hold_last_byte(&mut self, packet: Packet, segment: &Segment, stats: &mut ProxyStats) -> Packet {
+        self.unanswered_since = None;
         let thawed = std::mem::take(&mut self.frozen);
         let all = self.sent == Some(segment.ack);
         let advances = self.last_ack.is_none_or(|last| last.before(segment.ack));
@@ -188,6 +188,6 @@ impl Inspected {
     fn next(&self, change: Change) -> Option<Instant> {
         let Change::Freeze(after) = change else { return None };
         let waits = self.last.is_some() && !self.frozen && self.last_ack != self.sent;
-        self.asked.filter(|_| waits).map(|asked| asked + after)
+        self.unanswered_since.filter(|_| waits).map(|asked| asked + after)
     }
 }

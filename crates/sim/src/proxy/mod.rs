@@ -40,13 +40,13 @@ pub enum ProxyMode {
     /// crate `trunk`'s path tail emulation. The TCP that faces the network goes without SACK, timestamps and delayed
     /// acknowledgements, whatever its settings: when they leave is the emulation's to say.
     PathTail([Arc<Settings>; 2], Vec<Cell>),
-    /// Lowers the windows that the nodes behind it offer, octets (Chakravorty et al. 2003; theirs vary).
+    /// Lowers the windows that the nodes behind it offer, bytes (Chakravorty et al. 2003; theirs vary).
     ClampWindow(u64),
-    /// M-TCP (Brown and Singh 1997): keeps the acknowledgement of the last octet back, and when the mobile node has not been heard
+    /// M-TCP (Brown and Singh 1997): keeps the acknowledgement of the last byte back, and when the mobile node has not been heard
     /// of for a while, uses it to close the sender's window until it is.
     ///
     /// Deviation: theirs splits the connection, with a TCP of its own on the mobile side; here both ends are the hosts', and what the
-    /// mobile link loses is the sender's to repeat.
+    /// mobile link loses is the sender's to retransmit.
     Freeze {
         /// For how long.
         after: Duration,
@@ -79,7 +79,7 @@ pub struct ProxyStats {
     pub overflowed: u64,
     /// Damaged segments, of connections it has split.
     pub corrupted: u64,
-    /// Acknowledgements it has held back for a time, or, of a freezing proxy, but for their last octet.
+    /// Acknowledgements it has held back for a time, or, of a freezing proxy, but for their last byte.
     pub held: u64,
     /// Acknowledgements it has sent when they were due.
     pub released: u64,
@@ -87,14 +87,14 @@ pub struct ProxyStats {
     pub clamped: u64,
     /// Times it has closed a sender's window.
     pub frozen: u64,
-    /// Octets that it has for mobile nodes now: that came in order, and that a mobile node has not acknowledged.
+    /// Bytes that it has for mobile nodes now: that came in order, and that a mobile node has not acknowledged.
     pub buffered: u64,
-    /// The most that there were.
+    /// The peak of [`ProxyStats::buffered`].
     pub peak_buffered: u64,
 }
 
 impl ProxyStats {
-    /// A connection that was counted with `counted` octets has `now`.
+    /// A connection that was counted with `counted` bytes has `now`.
     fn recount(&mut self, counted: &mut u64, now: u64) {
         self.buffered = self.buffered + now - *counted;
         self.peak_buffered = self.peak_buffered.max(self.buffered);
@@ -127,7 +127,7 @@ impl Proxy {
         let work = match settings.mode {
             ProxyMode::Split(tcp) => Work::Split(Split::new(node, tcp, None)),
             ProxyMode::PathTail(tcp, cells) => Work::Split(Split::new(node, tcp, Some(&cells))),
-            ProxyMode::ClampWindow(most) => Work::Inspect(Inspection::new(Change::Clamp(most))),
+            ProxyMode::ClampWindow(max) => Work::Inspect(Inspection::new(Change::Clamp(max))),
             ProxyMode::Freeze { after } => Work::Inspect(Inspection::new(Change::Freeze(after))),
             ProxyMode::RegulateAcks { room } => Work::Regulate(room, BTreeMap::new()),
         };
@@ -184,12 +184,12 @@ impl Proxy {
                 }
             }
         }
-        self.let_go(core);
+        self.release(core);
         self.wait(core, index);
     }
 
     /// Sends what is due.
-    fn let_go(&mut self, core: &mut Core) {
+    fn release(&mut self, core: &mut Core) {
         let (node, now, stats) = (self.node, core.now, &mut self.stats);
         match &mut self.work {
             Work::Split(split) => split.release(core, stats),
@@ -224,7 +224,7 @@ impl Proxy {
     }
 
     pub(crate) fn run_timer(&mut self, core: &mut Core, index: u32) {
-        self.let_go(core);
+        self.release(core);
         self.wait(core, index);
     }
 

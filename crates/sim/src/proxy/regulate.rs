@@ -27,11 +27,11 @@ const LOOK: Duration = Duration::from_millis(5);
 #[derive(Debug, Default)]
 struct Watched {
     /// When the mobile side's SYN passed, and the round trip from there to the network and back.
-    asked: Option<Instant>,
+    unanswered_since: Option<Instant>,
     round_trip: Duration,
-    /// Octets of the longest segment.
+    /// Bytes of the longest segment.
     mss: u32,
-    /// Behind the highest octet that the network's side has sent.
+    /// Behind the highest byte that the network's side has sent.
     sent: Option<Seq>,
     /// The highest acknowledgement that has passed.
     passed: Option<Seq>,
@@ -90,7 +90,7 @@ impl Regulator {
         if inward {
             flow.note_inward(now, &segment);
         } else if syn {
-            flow.asked = Some(now);
+            flow.unanswered_since = Some(now);
         }
         if flags.contains(TcpFlags::RST) || flow.closed == [true; 2] {
             self.flows.remove(&key);
@@ -137,7 +137,7 @@ impl Regulator {
 
 impl Watched {
     fn note_inward(&mut self, now: Instant, segment: &Segment) {
-        if let Some(asked) = self.asked.take() {
+        if let Some(asked) = self.unanswered_since.take() {
             self.round_trip = now - asked;
         }
         self.mss = self.mss.max(segment.payload);

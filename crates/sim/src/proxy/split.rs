@@ -1,7 +1,7 @@
 //! Connections with a TCP of their own on each side of a proxy.
 //!
-//! Each half speaks with the other end's address, so neither end knows. Octets that have come in order on one side are
-//! written on the other; an end is told that the other has closed once it has all that was sent before. A half that
+//! Each half speaks with the other end's address, so neither end knows. Bytes that have come in order on one side are
+//! written on the other; an end learns that the other has closed once it has everything that was sent before. A half that
 //! breaks takes the other with it.
 
 use std::collections::BTreeMap;
@@ -25,21 +25,21 @@ struct Flow {
     key: FlowKey,
     /// The half that faces the network, and the half that faces the mobile node.
     ends: [ConnectionId; 2],
-    /// Whether each half has been told to close.
+    /// Whether each half was asked to close.
     closing: [bool; 2],
     /// Shift of windows that the half that faces the network has offered.
     offered: Option<u8>,
     paced: Option<Paced>,
-    /// What of the proxy's octets it has been counted with.
+    /// What of the proxy's bytes it has been counted with.
     counted: u64,
 }
 
 /// Whether a half that faces the network may acknowledge of itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Voice {
-    Speaks,
+enum AckPolicy {
+    Forward,
     /// What it acknowledges now is released later, if it is paced.
-    Silent,
+    Hold,
 }
 
 #[derive(Debug)]
@@ -110,30 +110,30 @@ impl Split {
         let length = packet.length() as usize - IP;
         let Ok((mut segment, _)) = Segment::parse(packet.transport(), length) else { return };
         segment.congestion_experienced = packet.congestion_experienced();
-        let (end, octets) = (flow.ends[usize::from(!inward)], packet.length());
-        let mut voice = Voice::Speaks;
+        let (end, bytes) = (flow.ends[usize::from(!inward)], packet.length());
+        let mut acks = AckPolicy::Forward;
         let mut answer = None;
         if inward && let Some(tail) = &mut self.tail {
             if segment.payload > 0 {
-                voice = Voice::Silent;
+                acks = AckPolicy::Hold;
             }
-            match flow.emulate(core, tail, number, (&mut segment, octets), stats) {
+            match flow.emulate(core, tail, number, (&mut segment, bytes), stats) {
                 Fate::Dropped => return,
-                Fate::Repeated(ack) => answer = ack,
+                Fate::Duplicate(ack) => answer = ack,
                 Fate::Taken => {}
             }
         }
-        core.hand(end, &packet, &segment);
+        core.deliver_segment(end, &packet, &segment);
         core.poll_events(end);
         if inward {
-            flow.flush(core, 0, voice);
+            flow.flush(core, 0, acks);
             if let (Some(paced), Some(ack)) = (&mut flow.paced, answer)
                 && let Some(segment) = paced.release(ack)
             {
                 send(core, flow.ends[0], &segment);
             }
         }
-        self.relay(core, number, voice, stats);
+        self.relay(core, number, acks, stats);
     }
 
     fn begin(&mut self, core: &mut Core, index: u32, key: FlowKey, inward: bool) -> u32 {
@@ -169,11 +169,11 @@ impl Split {
 
     /// Something has happened to a half by itself.
     pub(super) fn handle_half(&mut self, core: &mut Core, flow: u32, stats: &mut ProxyStats) {
-        self.relay(core, flow, Voice::Speaks, stats);
+        self.relay(core, flow, AckPolicy::Forward, stats);
     }
 
     /// Moves what each half has to the other.
-    fn relay(&mut self, core: &mut Core, number: u32, voice: Voice, stats: &mut ProxyStats) {
+    fn relay(&mut self, core: &mut Core, number: u32, acks: AckPolicy, stats: &mut ProxyStats) {
         let Some(Some(flow)) = self.flows.get_mut(number as usize) else { return };
         for from in 0..2 {
             flow.carry(core, from);
@@ -189,8 +189,8 @@ impl Split {
         }
         let buffered = flow.buffered(core);
         stats.recount(&mut flow.counted, buffered);
-        flow.flush(core, 0, voice);
-        flow.flush(core, 1, Voice::Speaks);
+        flow.flush(core, 0, acks);
+        flow.flush(core, 1, AckPolicy::Forward);
         if flow.ends.iter().all(|end| core.connections[end.0 as usize].endpoint.state() == State::Closed) {
             flow.ends.into_iter().for_each(|end| core.forget(end));
             stats.recount(&mut flow.counted, 0);
@@ -211,7 +211,7 @@ impl Flow {
         core: &Core,
         tail: &mut Tail,
         number: u32,
-        (segment, octets): (&mut Segment, u32),
+        (segment, bytes): (&mut Segment, u32),
         stats: &mut ProxyStats,
     ) -> Fate {
         let mobile = NodeId::of(self.key.1.into());
@@ -227,13 +227,13 @@ impl Flow {
             stats.overflowed += 1;
             return Fate::Dropped;
         }
-        let fate = paced.judge(&mut tail.core, core.now, segment, octets);
+        let fate = paced.judge(&mut tail.core, core.now, segment, bytes);
         stats.dropped += u64::from(fate == Fate::Dropped);
         stats.held += u64::from(fate == Fate::Taken && segment.payload > 0);
         fate
     }
 
-    /// Octets that the proxy has for the mobile node and that the mobile node has not acknowledged. What came beyond a gap
+    /// Bytes that the proxy has for the mobile node and that the mobile node has not acknowledged. What came beyond a gap
     /// is known of paced connections only.
     fn buffered(&self, core: &Core) -> u64 {
         let [near, far] = self.ends.map(|end| &core.connections[end.0 as usize].endpoint);
@@ -242,7 +242,7 @@ impl Flow {
             .max(accepted.saturating_sub(far.acknowledged()))
     }
 
-    /// Moves octets from one half to the other, and its close when there are no more.
+    /// Moves bytes from one half to the other, and its close when there are no more.
     fn carry(&mut self, core: &mut Core, from: usize) {
         let [source, target] = [self.ends[from], self.ends[1 - from]].map(|end| end.0 as usize);
         let there = core.connections[source].endpoint.readable();
@@ -281,7 +281,7 @@ impl Flow {
     }
 
     /// Sends what a half has to send.
-    fn flush(&mut self, core: &mut Core, side: usize, voice: Voice) {
+    fn flush(&mut self, core: &mut Core, side: usize, acks: AckPolicy) {
         let now = core.now;
         let end = self.ends[side];
         while let Some(mut segment) = core.connections[end.0 as usize].endpoint.poll_transmit(now) {
@@ -293,7 +293,7 @@ impl Flow {
             {
                 segment = paced.rewrite(segment);
                 let plain = segment.sequence_len() == 0 && !segment.flags.intersects(TcpFlags::RST);
-                if plain && voice == Voice::Silent && !paced.over {
+                if plain && acks == AckPolicy::Hold && !paced.over {
                     continue;
                 }
             }

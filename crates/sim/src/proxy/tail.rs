@@ -26,7 +26,7 @@ pub struct Cell {
     pub estimate: Estimate,
     /// What its emulated link holds.
     pub limit: Limit,
-    /// Octets of a connection that the proxy holds for the mobile node at the most; a segment beyond them is dropped as one beyond
+    /// Bytes of a connection that the proxy holds for the mobile node at the most; a segment beyond them is dropped as one beyond
     /// the limit is. The windows of the two TCPs should be larger, or it is they that bound the sender.
     pub buffer: u64,
     /// Whether each connection has an emulated link of its own: a profile with a fixed rate.
@@ -47,22 +47,22 @@ pub(super) fn facing_network(settings: &Settings) -> Settings {
 #[derive(Debug)]
 pub(super) struct Paced {
     pub(super) id: FlowId,
-    /// The first octet of data.
+    /// The first byte of data.
     first: Seq,
     /// The network's side said that it scales windows.
     scales: bool,
     /// Of the windows that are offered to the network.
     shift: u8,
     /// What the half said last that only acknowledges.
-    said: Option<Segment>,
-    /// Behind the last octet that the half has sent.
+    last_ack: Option<Segment>,
+    /// Behind the last byte that the half has sent.
     front: Option<Seq>,
     released: Seq,
     /// The network's FIN, until the mobile node has acknowledged ours.
     pub(super) fin: Option<Segment>,
     /// The mobile node has acknowledged everything: the half speaks for itself.
     pub(super) over: bool,
-    /// Octets that were accepted, those beyond a gap too.
+    /// Bytes that were accepted, those beyond a gap too.
     pub(super) accepted: u64,
 }
 
@@ -72,7 +72,7 @@ pub(super) enum Fate {
     /// The half takes it, and says nothing to it.
     Taken,
     /// The half had it all; an acknowledgement that leaves at once, if there is one.
-    Repeated(Option<Seq>),
+    Duplicate(Option<Seq>),
     Dropped,
 }
 
@@ -83,19 +83,19 @@ impl Paced {
         core: &mut PathTail,
         now: Instant,
         segment: &mut Segment,
-        octets: u32,
+        bytes: u32,
     ) -> Fate {
         let mut fate = Fate::Taken;
         if segment.payload > 0 {
             // The FIN's own place is not the emulation's affair.
             let arrival =
-                Arrival { seq: segment.seq, end: segment.seq + segment.payload, octets, fin: false };
+                Arrival { seq: segment.seq, end: segment.seq + segment.payload, octets: bytes, fin: false };
             fate = match core.handle_segment(now, self.id, arrival) {
                 Verdict::Accepted | Verdict::Passed => {
                     self.accepted += u64::from(segment.payload);
                     Fate::Taken
                 }
-                Verdict::Repeated(ack) => Fate::Repeated(ack),
+                Verdict::Repeated(ack) => Fate::Duplicate(ack),
                 Verdict::Dropped(_) => return Fate::Dropped,
             };
         }
@@ -106,7 +106,7 @@ impl Paced {
         fate
     }
 
-    /// Whether everything before the network's FIN has come, `received` octets being here.
+    /// Whether everything before the network's FIN has come, `received` bytes being here.
     pub(super) fn is_complete(&self, received: u64) -> bool {
         self.fin.is_some_and(|fin| fin.seq == self.first + received as u32)
     }
@@ -114,7 +114,7 @@ impl Paced {
     /// What leaves in place of a segment that the half would send.
     pub(super) fn rewrite(&mut self, segment: Segment) -> Segment {
         if segment.sequence_len() == 0 && !segment.flags.intersects(TcpFlags::RST) {
-            self.said = Some(segment);
+            self.last_ack = Some(segment);
         }
         if self.front.is_none_or(|front| front.before(segment.end())) {
             self.front = Some(segment.end());
@@ -133,8 +133,8 @@ impl Paced {
     /// An acknowledgement whose time has come.
     pub(super) fn release(&mut self, ack: Seq) -> Option<Segment> {
         self.released = ack;
-        let said = self.said?;
-        Some(Segment { seq: self.front.unwrap_or(said.seq), ..self.holding_back(said, ack) })
+        let last_ack = self.last_ack?;
+        Some(Segment { seq: self.front.unwrap_or(last_ack.seq), ..self.holding_back(last_ack, ack) })
     }
 
     /// The same segment, acknowledging no more than `ack`, with the window's right edge where it was.
@@ -187,7 +187,7 @@ impl Tail {
             first,
             scales,
             shift: 0,
-            said: None,
+            last_ack: None,
             front: None,
             released: first,
             fin: None,
@@ -198,7 +198,7 @@ impl Tail {
         Some(paced)
     }
 
-    /// Octets that may be held for a connection to `mobile`.
+    /// Bytes that may be held for a connection to `mobile`.
     pub(super) fn buffer(&self, mobile: NodeId) -> u64 {
         let cell = self.cells.iter().find(|(cell, _)| cell.nodes.contains(&mobile));
         cell.map_or(u64::MAX, |(cell, _)| cell.buffer)

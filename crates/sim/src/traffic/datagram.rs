@@ -8,8 +8,9 @@ use trunkline_units::{Instant, Rng};
 use super::{Timing, UdpTraffic};
 use crate::Packet;
 use crate::agenda::Kind;
-use crate::core::{Claim, Core};
+use crate::core::Core;
 use crate::packet::Addressing;
+use crate::sockets::Socket;
 
 #[derive(Debug)]
 pub(crate) struct DatagramSource {
@@ -31,7 +32,7 @@ impl DatagramSource {
         let local = core.free_port(traffic.from, traffic.to, traffic.port);
         let flow = core.datagrams.len() as u32;
         core.datagrams.push(crate::Datagrams::default());
-        core.claim((traffic.to, traffic.port), (traffic.from, local), Claim::Datagrams(flow));
+        core.bind((traffic.to, traffic.port), (traffic.from, local), Socket::Datagrams(flow));
         let (from, to) = ((traffic.from.address(), local), (traffic.to.address(), traffic.port));
         let addressing = Addressing::new(protocol::UDP, from, to, traffic.dscp);
         let next = Instant::ZERO + traffic.start;

@@ -48,7 +48,7 @@ pub enum Pattern {
     Bulk {
         /// How many.
         flows: u32,
-        /// Octets of each; `None`: until the source stops.
+        /// Bytes of each; `None`: until the source stops.
         bytes: Option<u64>,
         /// From the start of one to that of the next, drawn for each; seconds.
         stagger: Distribution,
@@ -57,9 +57,9 @@ pub enum Pattern {
     Web {
         /// How many.
         users: u32,
-        /// Octets of a request.
+        /// Bytes of a request.
         request: u64,
-        /// Octets of an answer.
+        /// Bytes of an answer.
         response: Distribution,
         /// Objects of a page.
         objects: Distribution,
@@ -72,9 +72,9 @@ pub enum Pattern {
     RequestResponse {
         /// How many.
         connections: u32,
-        /// Octets of a request.
+        /// Bytes of a request.
         request: u64,
-        /// Octets of an answer.
+        /// Bytes of an answer.
         response: u64,
         /// Seconds from one request to the next.
         interval: Distribution,
@@ -106,7 +106,7 @@ pub struct UdpTraffic {
     pub port: u16,
     /// Code point.
     pub dscp: u8,
-    /// Octets of data in a datagram; a trace has its own.
+    /// Bytes of data in a datagram; a trace has its own.
     pub data: u32,
     /// When it begins.
     pub start: Duration,
@@ -117,7 +117,7 @@ pub struct UdpTraffic {
 }
 
 impl UdpTraffic {
-    /// Octets of an IPv4 and a UDP header.
+    /// Bytes of an IPv4 and a UDP header.
     pub const HEADERS: u32 = 28;
 }
 
@@ -137,7 +137,7 @@ pub enum Timing {
         /// Seconds.
         off: Distribution,
     },
-    /// At these times from the start, with so many octets of data each; from the beginning again after the last if so
+    /// At these times from the start, with so many bytes of data each; from the beginning again after the last if so
     /// much time passes until then.
     Trace {
         /// Times in order.

@@ -27,7 +27,7 @@ pub struct Transfer {
     pub connected: Option<Instant>,
     /// When it was over.
     pub ended: Option<Instant>,
-    /// Octets that its receiver had by then.
+    /// Bytes that its receiver had by then.
     pub bytes: u64,
     /// How far it has come.
     pub state: TransferState,
@@ -37,8 +37,8 @@ pub struct Transfer {
     /// The side that receives it.
     pub receiver: Stats,
     /// Segments with data that the sender sent and that who received them had already: the other side, or a proxy that splits the
-    /// connection. What a link doubled came once. Of requests on one connection, as the counts of `sender`.
-    pub in_vain: u64,
+    /// connection. What a link duplicated came once. Of requests on one connection, as the counts of `sender`.
+    pub duplicates_delivered: u64,
 }
 
 impl Transfer {
@@ -60,13 +60,13 @@ impl Transfer {
     }
 
     /// Segments sent again though nothing was lost.
-    pub fn spurious_repeats(&self) -> u64 {
-        self.in_vain.min(self.sender.retransmitted_segments)
+    pub fn spurious_retransmissions(&self) -> u64 {
+        self.duplicates_delivered.min(self.sender.retransmitted_segments)
     }
 
     /// Segments sent again that replaced something lost, or were lost in turn.
-    pub fn needed_repeats(&self) -> u64 {
-        self.sender.retransmitted_segments - self.spurious_repeats()
+    pub fn needed_retransmissions(&self) -> u64 {
+        self.sender.retransmitted_segments - self.spurious_retransmissions()
     }
 
     /// Segments of both sides, as lee2002 counts a flow's.
@@ -84,10 +84,10 @@ pub struct Summary {
     pub mean: f64,
     /// Standard deviation of all of them, not of a sample.
     pub deviation: f64,
-    /// Least.
-    pub least: f64,
-    /// Most.
-    pub most: f64,
+    /// Smallest.
+    pub min: f64,
+    /// Largest.
+    pub max: f64,
 }
 
 impl Summary {
@@ -98,13 +98,13 @@ impl Summary {
         let mut squares = 0.0;
         for value in values {
             if all.count == 0 {
-                (all.least, all.most) = (value, value);
+                (all.min, all.max) = (value, value);
             }
             all.count += 1;
             let before = value - all.mean;
             all.mean += before / all.count as f64;
             squares += before * (value - all.mean);
-            (all.least, all.most) = (all.least.min(value), all.most.max(value));
+            (all.min, all.max) = (all.min.min(value), all.max.max(value));
         }
         if all.count > 0 {
             all.deviation = (squares / all.count as f64).sqrt();
@@ -118,7 +118,7 @@ impl Summary {
 pub(super) struct Counts {
     pub(super) sender: Stats,
     pub(super) receiver: Stats,
-    pub(super) in_vain: u64,
+    pub(super) duplicates_delivered: u64,
 }
 
 /// A [`Transfer`] as it is kept: counts are copied from the endpoints at its end.
@@ -140,9 +140,10 @@ impl Record {
     }
 
     pub(super) fn transfer(&self) -> Transfer {
-        let Counts { sender, receiver, in_vain } = self.counts.as_deref().copied().unwrap_or_default();
+        let Counts { sender, receiver, duplicates_delivered } =
+            self.counts.as_deref().copied().unwrap_or_default();
         let Record { user, state, started, connected, ended, bytes, .. } = *self;
-        Transfer { user, started, connected, ended, bytes, state, sender, receiver, in_vain }
+        Transfer { user, started, connected, ended, bytes, state, sender, receiver, duplicates_delivered }
     }
 }
 
@@ -153,7 +154,7 @@ mod tests {
     #[test]
     fn a_summary_is_what_the_formulas_give() {
         let summary = Summary::of([2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0].map(|value| value + 1e9));
-        assert_eq!((summary.count, summary.least, summary.most), (8, 1e9 + 2.0, 1e9 + 9.0));
+        assert_eq!((summary.count, summary.min, summary.max), (8, 1e9 + 2.0, 1e9 + 9.0));
         assert!((summary.mean - 1e9 - 5.0).abs() < 1e-6 && (summary.deviation - 2.0).abs() < 1e-6);
         assert_eq!(Summary::of([]), Summary::default());
     }

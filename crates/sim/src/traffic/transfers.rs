@@ -9,7 +9,7 @@ use super::datagram::seconds;
 use super::record::{Counts, Record};
 use super::{Pattern, TcpTraffic, Transfer, TransferState};
 use crate::agenda::Kind;
-use crate::connection::{App, Connection, ConnectionId, End, NOBODY, Role};
+use crate::connection::{App, Connection, ConnectionId, End, NO_TRANSFER, Role};
 use crate::core::{Core, Opening};
 
 #[derive(Debug, Clone, Copy)]
@@ -19,16 +19,16 @@ struct User {
     record: u32,
     /// Objects that its page has still.
     objects: u32,
-    /// Octets that were received on its connection before its transfer.
+    /// Bytes that were received on its connection before its transfer.
     before: u64,
-    /// Of a bulk flow: octets that the client has sent, when all of them are acknowledged.
+    /// Of a bulk flow: bytes that the client has sent, when all of them are acknowledged.
     sent: Option<u64>,
-    /// Octets received by its transfers that are over.
+    /// Bytes received by its transfers that are over.
     finished: u64,
     /// Segments that the sender of its data had sent again on its connection before its transfer.
-    repeats_before: u64,
+    retransmissions_before: u64,
     /// The same for its transfers that are over.
-    repeats: u64,
+    retransmissions: u64,
 }
 
 #[derive(Debug)]
@@ -69,8 +69,8 @@ impl TransferSource {
             before: 0,
             sent: None,
             finished: 0,
-            repeats_before: 0,
-            repeats: 0,
+            retransmissions_before: 0,
+            retransmissions: 0,
         };
         TransferSource {
             traffic,
@@ -103,7 +103,7 @@ impl TransferSource {
                 break;
             }
             self.due.pop();
-            self.act(core, index, user);
+            self.start_transfer(core, index, user);
         }
         self.begin(core, index);
     }
@@ -126,7 +126,7 @@ impl TransferSource {
     }
 
     /// A user's next step: a flow, an object, a request.
-    fn act(&mut self, core: &mut Core, index: u32, user: u32) {
+    fn start_transfer(&mut self, core: &mut Core, index: u32, user: u32) {
         let (ask, answer) = match &self.traffic.pattern {
             Pattern::Bulk { bytes, .. } => (bytes.unwrap_or(u64::MAX), 0),
             Pattern::Web { request, response, objects, .. } => {
@@ -145,7 +145,7 @@ impl TransferSource {
         self.running += 1;
         let place = &mut self.users[user as usize];
         let last = self.records[place.record as usize].counts.as_deref();
-        place.repeats_before = match (place.ends, last) {
+        place.retransmissions_before = match (place.ends, last) {
             (Some(_), Some(last)) => last.sender.retransmitted_segments,
             _ => 0,
         };
@@ -160,12 +160,12 @@ impl TransferSource {
             core.connections[server].role =
                 Role::App(App { write: answer, read: ask, transfer, end: End::Server });
             core.connections[client].role =
-                Role::App(App { write: ask, read: answer, transfer, end: End::Client { told: false } });
+                Role::App(App { write: ask, read: answer, transfer, end: End::Client { reported: false } });
             core.serve(ends[0]);
             return;
         }
         let transfer = (index, user);
-        let client = App { write: ask, read: answer, transfer, end: End::Client { told: false } };
+        let client = App { write: ask, read: answer, transfer, end: End::Client { reported: false } };
         let server = App { write: answer, read: ask, transfer, end: End::Server };
         let ends = core.open(&Opening {
             client: self.traffic.client,
@@ -197,9 +197,9 @@ impl TransferSource {
         }
         if matches!(self.traffic.pattern, Pattern::Web { .. }) {
             // The connection goes on closing by itself; the user does not wait for it.
-            self.abandon(core, user);
+            self.detach(core, user);
         }
-        self.go_on(core, index, user);
+        self.schedule_next(core, index, user);
     }
 
     /// The server may have all that was sent: the transfer is complete if the client knows that it sent all, too. Where a proxy
@@ -207,10 +207,10 @@ impl TransferSource {
     pub(crate) fn received(&mut self, core: &Core, user: u32) {
         let Some(place) = self.users.get(user as usize).copied() else { return };
         if self.has_arrived(core, user) {
-            self.note(core, user, TransferState::Completed);
+            self.record_end(core, user, TransferState::Completed);
         } else if place.sent.is_some() {
             // The client's end may be gone when the rest arrives.
-            self.fill(core, user);
+            self.update_record(core, user);
         }
     }
 
@@ -219,7 +219,7 @@ impl TransferSource {
         let place = &self.users[user as usize];
         match (&self.traffic.pattern, place.ends, place.sent) {
             (Pattern::Bulk { .. }, Some([_, server]), Some(sent)) => {
-                self.own(core, user, server).is_none_or(|server| server.endpoint.received() >= sent)
+                self.connection_of(core, user, server).is_none_or(|server| server.endpoint.received() >= sent)
             }
             (Pattern::Bulk { .. }, _, None) => false,
             _ => true,
@@ -227,7 +227,7 @@ impl TransferSource {
     }
 
     /// An end, if it is that user's still: its place may be another's by now.
-    fn own<'a>(&self, core: &'a Core, user: u32, end: ConnectionId) -> Option<&'a Connection> {
+    fn connection_of<'a>(&self, core: &'a Core, user: u32, end: ConnectionId) -> Option<&'a Connection> {
         let connection = &core.connections[end.0 as usize];
         let user = (self.index, user);
         let own = match connection.role {
@@ -240,7 +240,7 @@ impl TransferSource {
     }
 
     /// A user's transfer is over: when the next one begins.
-    fn go_on(&mut self, core: &mut Core, index: u32, user: u32) {
+    fn schedule_next(&mut self, core: &mut Core, index: u32, user: u32) {
         let place = self.users[user as usize];
         let next = match &self.traffic.pattern {
             Pattern::RequestResponse { interval, .. } => {
@@ -259,11 +259,11 @@ impl TransferSource {
     }
 
     /// Leaves the ends of a user's connection to themselves.
-    fn abandon(&mut self, core: &mut Core, user: u32) {
+    fn detach(&mut self, core: &mut Core, user: u32) {
         let Some(ends) = self.users[user as usize].ends.take() else { return };
         for end in ends {
             if let Role::App(app) = &mut core.connections[end.0 as usize].role {
-                app.transfer.1 = NOBODY;
+                app.transfer.1 = NO_TRANSFER;
             }
         }
     }
@@ -276,61 +276,61 @@ impl TransferSource {
             return;
         }
         let state = if orderly { TransferState::Completed } else { TransferState::Failed };
-        let went_on = self.note(core, user, state);
-        self.abandon(core, user);
+        let went_on = self.record_end(core, user, state);
+        self.detach(core, user);
         if !orderly {
             // What was left of the page is given up.
             self.users[user as usize].objects = 0;
             for end in ends {
                 // The place of an end that is gone may be another's by now.
                 let connection = &mut core.connections[end.0 as usize];
-                if matches!(connection.role, Role::App(app) if app.transfer == (index, NOBODY)) {
+                if matches!(connection.role, Role::App(app) if app.transfer == (index, NO_TRANSFER)) {
                     connection.endpoint.abort();
                     core.serve(end);
                 }
             }
         }
         if went_on {
-            self.go_on(core, index, user);
+            self.schedule_next(core, index, user);
         }
     }
 
     /// Writes down how a transfer ended, once; whether it went on until now.
-    fn note(&mut self, core: &Core, user: u32, state: TransferState) -> bool {
+    fn record_end(&mut self, core: &Core, user: u32, state: TransferState) -> bool {
         let Some(place) = self.users.get(user as usize).copied() else { return false };
         let running = self.records[place.record as usize].state == TransferState::Running;
         if place.ends.is_none() || !running {
             return false;
         }
-        self.fill(core, user);
+        self.update_record(core, user);
         self.running -= 1;
         let record = &mut self.records[place.record as usize];
         let all = record.counts.as_deref().map_or(0, |counts| counts.sender.retransmitted_segments);
         let place = &mut self.users[user as usize];
         place.finished += record.bytes;
-        place.repeats += all - place.repeats_before;
+        place.retransmissions += all - place.retransmissions_before;
         (record.state, record.ended) = (state, Some(core.now));
         true
     }
 
-    fn fill(&mut self, core: &Core, user: u32) {
+    fn update_record(&mut self, core: &Core, user: u32) {
         let record = self.users[user as usize].record as usize;
-        let transfer = self.filled(self.records[record].transfer(), core, user);
+        let transfer = self.with_counts(self.records[record].transfer(), core, user);
         self.records[record].bytes = transfer.bytes;
-        let Transfer { sender, receiver, in_vain, .. } = transfer;
-        self.records[record].counts = Some(Box::new(Counts { sender, receiver, in_vain }));
+        let Transfer { sender, receiver, duplicates_delivered, .. } = transfer;
+        self.records[record].counts = Some(Box::new(Counts { sender, receiver, duplicates_delivered }));
     }
 
     /// A user's record with what its ends have counted.
-    fn filled(&self, mut record: Transfer, core: &Core, user: u32) -> Transfer {
+    fn with_counts(&self, mut record: Transfer, core: &Core, user: u32) -> Transfer {
         let place = &self.users[user as usize];
         let Some(ends) = place.ends else { return record };
-        let [client, server] = ends.map(|end| self.own(core, user, end));
+        let [client, server] = ends.map(|end| self.connection_of(core, user, end));
         let upload = matches!(self.traffic.pattern, Pattern::Bulk { .. });
         let (sender, receiver) = if upload { (client, server) } else { (server, client) };
         if let Some(sender) = sender {
             record.sender = sender.endpoint.stats();
-            record.in_vain = sender.in_vain.into();
+            record.duplicates_delivered = sender.duplicates_delivered.into();
         }
         if let Some(receiver) = receiver {
             record.receiver = receiver.endpoint.stats();
@@ -346,7 +346,7 @@ impl TransferSource {
             if let Some(record) = all.get_mut(place.record as usize)
                 && record.state == TransferState::Running
             {
-                *record = self.filled(*record, core, user as u32);
+                *record = self.with_counts(*record, core, user as u32);
             }
         }
         all
@@ -364,19 +364,19 @@ impl TransferSource {
         Some(if upload { [client, server] } else { [server, client] })
     }
 
-    /// Octets of a user's transfers that have been received.
+    /// Bytes of a user's transfers that have been received.
     pub(crate) fn received_by(&self, core: &Core, user: u32) -> u64 {
         let finished = self.users.get(user as usize).map_or(0, |place| place.finished);
         finished + self.running_of(core, user).map_or(0, |transfer| transfer.bytes)
     }
 
     /// Segments that were sent again in a user's transfers, by the sender of their data.
-    pub(crate) fn repeats_by(&self, core: &Core, user: u32) -> u64 {
+    pub(crate) fn retransmissions_by(&self, core: &Core, user: u32) -> u64 {
         let Some(place) = self.users.get(user as usize) else { return 0 };
         let running = self.running_of(core, user);
-        place.repeats
+        place.retransmissions
             + running.map_or(0, |transfer| {
-                transfer.sender.retransmitted_segments.saturating_sub(place.repeats_before)
+                transfer.sender.retransmitted_segments.saturating_sub(place.retransmissions_before)
             })
     }
 
@@ -385,7 +385,7 @@ impl TransferSource {
         let place = self.users.get(user as usize)?;
         let record = self.records.get(place.record as usize)?;
         let running = record.user == user && record.state == TransferState::Running;
-        running.then(|| self.filled(record.transfer(), core, user))
+        running.then(|| self.with_counts(record.transfer(), core, user))
     }
 
     /// Nothing goes on, and nothing is to begin.

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
-/// Octets of a file, where they can be read.
+/// Bytes of a file, where they can be read.
 #[derive(Clone, Default)]
 pub(crate) struct Shared(Arc<Mutex<Vec<u8>>>);
 
@@ -19,7 +19,7 @@ impl Write for Shared {
 }
 
 impl Shared {
-    pub(crate) fn octets(&self) -> Vec<u8> {
+    pub(crate) fn bytes(&self) -> Vec<u8> {
         self.0.lock().expect("nobody panicked").clone()
     }
 }

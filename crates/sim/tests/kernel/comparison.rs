@@ -16,7 +16,7 @@ pub(crate) struct Comparison {
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Mean {
-    octets: f64,
+    bytes: f64,
     retransmissions: f64,
     timeouts: f64,
     srtt_ms: f64,
@@ -28,7 +28,7 @@ impl Mean {
         let mean =
             |value: fn(&Outcome) -> f64| runs.iter().map(value).sum::<f64>() / runs.len().max(1) as f64;
         Mean {
-            octets: mean(|run| run.octets as f64),
+            bytes: mean(|run| run.bytes as f64),
             retransmissions: median(runs.iter().map(|run| run.retransmissions as f64)),
             timeouts: mean(|run| run.timeouts as f64),
             srtt_ms: mean(|run| run.srtt_ms),
@@ -37,7 +37,7 @@ impl Mean {
     }
 }
 
-/// Of a few: one run in which the machine looked away at the end of slow start has five times the repeats of the others.
+/// Of a few: one run in which the machine looked away at the end of slow start has five times the retransmissions of the others.
 fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
@@ -66,7 +66,7 @@ pub(crate) fn of(measured: &Measured<Outcome>, runs: u64) -> Comparison {
 impl Comparison {
     /// Goodput from the start, the model's less the kernel's, as a share of the kernel's.
     pub(crate) fn goodput_error(&self) -> f64 {
-        self.model.octets / self.kernel.octets - 1.0
+        self.model.bytes / self.kernel.bytes - 1.0
     }
 
     /// Retransmissions, the larger over the smaller.
@@ -84,13 +84,13 @@ point                                        kernel  model  error     kernel  mo
 impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (kernel, model) = (&self.kernel, &self.model);
-        let mbit = |octets: f64| octets * 8.0 / 1e6 / self.seconds;
+        let mbit = |bytes: f64| bytes * 8.0 / 1e6 / self.seconds;
         write!(
             f,
             "{:44} {:6.3} {:6.3} {:+5.1} %   {:7.1} {:6.1} {:7.2} {:7.1} {:5.1}  {:6.1} {:6.1}  {:6.1} {:5.1}",
             self.name,
-            mbit(kernel.octets),
-            mbit(model.octets),
+            mbit(kernel.bytes),
+            mbit(model.bytes),
             self.goodput_error() * 100.0,
             kernel.retransmissions,
             model.retransmissions,

@@ -63,8 +63,8 @@ fn outcome(report: &DumbbellReport, lead_in: Duration) -> Outcome {
     let millis = |time: Duration| time.as_secs_f64() * 1e3;
     let link = &report.bottleneck;
     Outcome {
-        octets: sum(&|flow| flows[flow].whole.octets),
-        window_octets: sum(&|flow| flows[flow].window.octets),
+        bytes: sum(&|flow| flows[flow].whole.bytes),
+        window_bytes: sum(&|flow| flows[flow].window.bytes),
         retransmissions: sum(&|flow| flows[flow].whole.retransmissions.into()),
         window_retransmissions: sum(&|flow| flows[flow].window.retransmissions.into()),
         timeouts: sum(&|flow| flows[flow].whole.timeouts.into()),

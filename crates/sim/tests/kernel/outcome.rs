@@ -7,10 +7,10 @@ use super::points::Point;
 /// All flows of a run together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Outcome {
-    /// Octets that the receivers' users got from the first flow's start to the end.
-    pub(crate) octets: u64,
+    /// Bytes that the receivers' users got from the first flow's start to the end.
+    pub(crate) bytes: u64,
     /// In the window alone.
-    pub(crate) window_octets: u64,
+    pub(crate) window_bytes: u64,
     /// Segments sent again, from the start.
     pub(crate) retransmissions: u64,
     /// In the window.
@@ -31,18 +31,18 @@ pub(crate) struct Outcome {
     pub(crate) late_ms: (f64, f64),
 }
 
-/// What a lane's owner is told of it, means over the samples of the window (`trunk::LaneSnapshot`).
+/// What a lane snapshot reports, means over the samples of the window (`trunk::LaneSnapshot`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Snapshot {
     /// Smoothed round-trip time.
     pub(crate) srtt_ms: f64,
     /// Smallest round-trip time.
     pub(crate) min_rtt_ms: f64,
-    /// Congestion window, octets.
+    /// Congestion window, bytes.
     pub(crate) window: f64,
     /// Delivery rate.
     pub(crate) delivery_mbit: f64,
-    /// Octets sent and not acknowledged.
+    /// Bytes sent and not acknowledged.
     pub(crate) unacknowledged: f64,
 }
 

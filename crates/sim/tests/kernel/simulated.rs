@@ -74,7 +74,7 @@ pub(crate) fn run(point: &Point, seed: u64, mut look: impl FnMut(Duration, u32, 
         for flow in 0..point.flows {
             let Some([sender, receiver]) = network.endpoints(source, flow) else { continue };
             look(time, flow, sender);
-            outcome.octets += receiver.received();
+            outcome.bytes += receiver.received();
             outcome.retransmissions += sender.stats().retransmitted_segments;
             outcome.timeouts += sender.stats().timeouts;
             if time > lead_in {
@@ -89,7 +89,7 @@ pub(crate) fn run(point: &Point, seed: u64, mut look: impl FnMut(Duration, u32, 
     }
     let link = network.link_state(bottleneck);
     Outcome {
-        window_octets: outcome.octets - before.octets,
+        window_bytes: outcome.bytes - before.bytes,
         window_retransmissions: outcome.retransmissions - before.retransmissions,
         refused: link.queue().dropped_total(),
         lost: link.stats().lost,
@@ -99,7 +99,7 @@ pub(crate) fn run(point: &Point, seed: u64, mut look: impl FnMut(Duration, u32, 
     }
 }
 
-/// What a lane's owner would be told, as often as a kernel was asked.
+/// The contents of a lane snapshot, read as often as a kernel was asked.
 pub(crate) fn snapshot(point: &Point, seed: u64) -> Snapshot {
     let millis = |time: Option<Duration>| time.unwrap_or_default().as_secs_f64() * 1e3;
     let mut all = Vec::new();

@@ -50,7 +50,7 @@ fn path_tail_emulation_shortens_a_transfer_over_a_link_that_is_at_times_very_slo
         let radio = Pareto { mean: Duration::from_millis(500), shape, share: 0.15 };
         let ((plain, timeouts), (paced, fewer)) = (median(radio, false), median(radio, true));
         assert!(paced < 0.9 * plain && fewer < timeouts, "{paced} {plain} {fewer} {timeouts}");
-        // The paper's figures are 230 s and 170 s. No transfer is shorter than 2000 packets of 1040 octets at 100 kbit/s.
+        // The paper's figures are 230 s and 170 s. No transfer is shorter than 2000 packets of 1040 bytes at 100 kbit/s.
         assert!((190.0..240.0).contains(&plain) && (166.0..185.0).contains(&paced), "{paced} {plain}");
     }
 }

@@ -18,7 +18,7 @@ use trunkline_units::Rate;
 use crate::scene::*;
 
 #[test]
-fn every_octet_arrives_in_both_directions_with_loss_on_both_sides() {
+fn every_byte_arrives_in_both_directions_with_loss_on_both_sides() {
     for (name, mode) in MODES {
         for preset in Preset::ALL {
             let [internet, mobile] =
@@ -54,7 +54,7 @@ fn every_octet_arrives_in_both_directions_with_loss_on_both_sides() {
             let stats = scene.network.proxy_stats(scene.proxy);
             assert!(stats.flows as usize >= pages + 3, "{what}: {stats:?}");
             assert_eq!(
-                (scene.network.live_ends(), stats.buffered),
+                (scene.network.live_endpoints(), stats.buffered),
                 (0, 0),
                 "{what}: all is closed and forgotten"
             );

@@ -37,7 +37,7 @@ fn with_path_tail_emulation_a_close_is_acknowledged_by_the_mobile_node_alone() {
     let [sender, mobile] = scene.network.endpoints(source, 0).expect("it goes on");
     assert_eq!(sender.acknowledged(), 300_000, "data is acknowledged at the operator's rate");
     assert!(mobile.received() < 100_000, "{}", mobile.received());
-    // FIN is sent and repeated, and not acknowledged.
+    // FIN is sent and retransmitted, and not acknowledged.
     while let Some([sender, mobile]) = scene.network.endpoints(source, 0)
         && sender.state() == State::FinWait1
         && scene.network.now() < seconds(60)
@@ -66,7 +66,7 @@ fn path_tail_emulation_acknowledges_at_the_operators_rate_whatever_the_radio_doe
     let source = scene.transfer(0, plain(), None);
     scene.network.run_until(seconds(60));
     scene.network.finish_captures().expect("memory");
-    let all = acknowledgements(&file.octets());
+    let all = acknowledgements(&file.bytes());
     let serialisation = Duration::from_millis(12);
     let mut exact = 0;
     for two in all.windows(2).skip(2) {
@@ -74,7 +74,7 @@ fn path_tail_emulation_acknowledges_at_the_operators_rate_whatever_the_radio_doe
         // Some segments are shorter; none is shorter than its headers.
         assert!(gap >= Duration::from_micros(320), "{two:?}: {gap:?}");
         exact += usize::from(gap <= serialisation + Duration::from_nanos(1));
-        // 1460 octets at once, or a duplicate, or all that a gap had held back.
+        // 1460 bytes at once, or a duplicate, or all that a gap had held back.
         let advance = two[1].1.wrapping_sub(two[0].1);
         assert!(advance < 1 << 17, "no acknowledgement goes back: {two:?}");
     }
@@ -85,10 +85,10 @@ fn path_tail_emulation_acknowledges_at_the_operators_rate_whatever_the_radio_doe
     let goodput = sender.acknowledged() as f64 * 8.0 / 60.0;
     assert!((0.9e6..0.975e6).contains(&goodput), "{goodput}");
     let stats = scene.network.proxy_stats(scene.proxy);
-    // What does not fit is dropped in silence, and that alone is repeated, but for the window before a time-out.
+    // What does not fit is dropped in silence, and that alone is retransmitted, but for the window before a time-out.
     assert!(stats.dropped > 0 && stats.overflowed == 0, "{stats:?}");
-    let most = stats.dropped + 80 * transfer.sender.timeouts + 2;
-    assert!(transfer.sender.retransmitted_segments <= most, "{stats:?} {:?}", transfer.sender);
+    let max = stats.dropped + 80 * transfer.sender.timeouts + 2;
+    assert!(transfer.sender.retransmitted_segments <= max, "{stats:?} {:?}", transfer.sender);
     assert_eq!(scene.network.link_state(scene.internet[0]).queue().dropped_total(), 0);
 }
 

@@ -47,7 +47,7 @@ impl Scene {
         Scene { network, sender, mobiles, internet, links, proxy }
     }
 
-    /// A transfer of so many octets to a mobile node.
+    /// A transfer of so many bytes to a mobile node.
     pub(crate) fn transfer(&mut self, to: usize, tcp: Settings, bytes: Option<u64>) -> SourceId {
         let stagger = Distribution::Fixed(0.0);
         self.source([self.sender, self.mobiles[to]], tcp, Pattern::Bulk { flows: 1, bytes, stagger }, None)

@@ -15,13 +15,13 @@ fn a_clamped_window_bounds_what_is_in_flight_from_the_first_round_trip_on() {
         let tcp = Settings { window_scaling: scaling, initial_window: 40, ..linux() };
         let mut scene = Scene::new(2, &link(10.0, 50), &[link(2.0, 10)], clamp);
         let source = scene.transfer(0, tcp, None);
-        let mut most = 0;
+        let mut max = 0;
         while scene.network.now() < seconds(30) {
             scene.network.run_for(Duration::from_millis(5));
             let [sender, _] = scene.network.endpoints(source, 0).expect("it goes on");
-            most = most.max(sender.unacknowledged());
+            max = max.max(sender.unacknowledged());
         }
-        assert!((18_000..=20_000).contains(&most), "{most}");
+        assert!((18_000..=20_000).contains(&max), "{max}");
         // A window in each round trip of 120 ms and the serialisation of its segments.
         let rate = scene.only(source).throughput(scene.network.now());
         assert!((0.9e6..1.33e6).contains(&rate), "{rate}");

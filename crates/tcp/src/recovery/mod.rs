@@ -36,7 +36,7 @@ pub(crate) struct Repair {
     first_retransmission: Option<Instant>,
     /// `una` when the window was reduced, while that may yet be taken back.
     undo_from: Option<u64>,
-    /// Repeats since then that were not reported as duplicates.
+    /// Retransmissions since then that were not reported as duplicates.
     undo_retransmissions: u32,
     /// Proportional rate reduction: window before, bytes delivered and sent since.
     prior_cwnd: u32,

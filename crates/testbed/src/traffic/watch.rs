@@ -18,19 +18,19 @@ pub struct TcpSample {
     pub srtt: Option<Duration>,
     /// Smallest round-trip time lately; `None` before the first sample.
     pub min_rtt: Option<Duration>,
-    /// Octets of a full segment.
+    /// Bytes of a full segment.
     pub mss: u32,
     /// Congestion window, segments.
     pub cwnd: u32,
     /// Slow-start threshold, segments.
     pub ssthresh: u32,
-    /// Rate at which octets were lately delivered.
+    /// Rate at which bytes were lately delivered.
     pub delivery_rate: Option<Rate>,
-    /// Octets taken and never sent.
+    /// Bytes taken and never sent.
     pub unsent: u64,
-    /// Octets sent and not acknowledged.
+    /// Bytes sent and not acknowledged.
     pub unacknowledged: u64,
-    /// Octets acknowledged.
+    /// Bytes acknowledged.
     pub acknowledged: u64,
     /// Segments sent again.
     pub retransmissions: u32,
@@ -85,7 +85,7 @@ pub(super) fn retransmissions(stream: &TcpStream) -> io::Result<u32> {
     sample(stream).map(|sample| sample.retransmissions)
 }
 
-/// Octets that a connection's peer has acknowledged, its SYN among them.
+/// Bytes that a connection's peer has acknowledged, its SYN among them.
 pub(super) fn acknowledged(stream: &TcpStream) -> io::Result<u64> {
     sample(stream).map(|sample| sample.acknowledged)
 }
@@ -121,7 +121,7 @@ mod tests {
         stream.write_all(&[0; 1000]).expect("write");
         std::thread::sleep(Duration::from_millis(20));
         let sample = sample(&stream).expect("TCP_INFO");
-        // The SYN counts as an octet in bytes_acked.
+        // The SYN counts as an byte in bytes_acked.
         assert!((1000..=1001).contains(&sample.acknowledged), "{sample:?}");
         assert_eq!((sample.unsent, sample.unacknowledged, sample.retransmissions), (0, 0, 0));
         assert!(sample.srtt.is_some() && sample.min_rtt <= sample.srtt, "{sample:?}");

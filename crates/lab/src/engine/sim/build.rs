@@ -33,8 +33,8 @@ const LONGEST: u32 = 1500;
 
 pub(super) fn build(scenario: &Scenario, seed: u64) -> Result<Built, EngineError> {
     let mut network = Network::new(seed);
-    if scenario.nodes.len() >= NodeId::MOST as usize {
-        return Err(misfit("nodes", format!("are {}; allowed: {}", scenario.nodes.len(), NodeId::MOST - 1)));
+    if scenario.nodes.len() >= NodeId::MAX as usize {
+        return Err(misfit("nodes", format!("are {}; allowed: {}", scenario.nodes.len(), NodeId::MAX - 1)));
     }
     let (mut nodes, mut proxies) = (Vec::new(), Vec::new());
     for place in 0..scenario.nodes.len() {
@@ -141,7 +141,7 @@ impl Built {
                 let tcp = TcpTraffic { client: from, server: to, port, dscp, tcp, start, stop, pattern };
                 tcp.check().map_err(|error| settings(&part, error))?;
                 let before = self.network.connections_to(from, to, port);
-                let most = u64::from(TcpTraffic::MOST_CONNECTIONS);
+                let most = u64::from(TcpTraffic::MAX_CONNECTIONS);
                 if before + u64::from(users) > most {
                     let problem = format!(
                         "makes {} connections from one node to one port of another; allowed: up to {most} (give it another port)",

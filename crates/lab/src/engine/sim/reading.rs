@@ -64,7 +64,7 @@ impl Reading {
 
 fn link(network: &Network, id: LinkId) -> LinkReading {
     let (state, now) = (network.link_state(id), network.now());
-    LinkReading { queue: queue(state.queue(), now), stats: *state.stats(), sent_for: state.sent_for(now) }
+    LinkReading { queue: queue(state.queue(), now), stats: *state.stats(), sent_for: state.busy_time(now) }
 }
 
 pub(super) fn queue(stats: &Stats, now: Instant) -> QueueReading {

@@ -165,7 +165,7 @@ impl Probe {
                 read(&LinkState {
                     packets: link.queue().backlog_segments,
                     bytes: link.queue().backlog_bytes,
-                    sent_for: link.sent_for(network.now()),
+                    busy_time: link.sent_for(network.now()),
                     delivered_bytes: link.stats().delivered_bytes,
                     drops: link.queue().dropped_total(),
                 })
@@ -198,7 +198,7 @@ fn received(network: &Network, source: SourceId, user: u32) -> u64 {
 fn state_of_user(network: &Network, source: SourceId, user: u32) -> User {
     User {
         received: received(network, source, user),
-        retransmissions: network.repeats_by(source, user),
+        retransmissions: network.retransmissions_by(source, user),
         sender: network.sender(source, user).map(|sender| Sender {
             cwnd: sender.cwnd(),
             ssthresh: Some(sender.ssthresh()).filter(|ssthresh| *ssthresh != u32::MAX),

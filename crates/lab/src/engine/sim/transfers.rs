@@ -13,7 +13,7 @@ fn counts(transfer: &Transfer) -> Counts {
     Counts {
         retransmitted: sender.retransmitted_segments,
         retransmitted_bytes: sender.retransmitted_bytes,
-        spurious: transfer.in_vain,
+        spurious: transfer.duplicates_delivered,
         timeouts: sender.timeouts,
         data_segments: sender.data_segments_sent,
         sent: sender.segments_sent,

@@ -53,14 +53,14 @@ impl Radio {
         Radio { kind, rng }
     }
 
-    /// Sends the next packet, of so many octets, on a link that would do so in `plain` if nothing had to be repaired.
+    /// Sends the next packet, of so many bytes, on a link that would do so in `plain` if nothing had to be repaired.
     /// Packets are delivered in the order in which they are sent, and `now` does not go back.
-    pub(crate) fn send(&mut self, now: Instant, octets: u32, plain: Duration) -> Sending {
+    pub(crate) fn send(&mut self, now: Instant, bytes: u32, plain: Duration) -> Sending {
         match &mut self.kind {
             Kind::Pareto(pareto) => {
                 Sending { busy: plain.saturating_add(pareto.draw(&mut self.rng)), late: Duration::ZERO }
             }
-            Kind::Rlp(sender) => sender.send(now, octets, &mut self.rng),
+            Kind::Rlp(sender) => sender.send(now, bytes, &mut self.rng),
         }
     }
 }

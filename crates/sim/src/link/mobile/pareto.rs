@@ -8,7 +8,7 @@ use trunkline_units::Rng;
 use crate::random;
 
 /// The longest time that is drawn.
-const MOST: Duration = Duration::from_secs(1_000_000);
+const MAX_TIME: Duration = Duration::from_secs(1_000_000);
 
 /// Times for repairs.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -28,7 +28,7 @@ impl Pareto {
     }
 
     /// The shortest time that is drawn.
-    pub fn least(&self) -> Duration {
+    pub fn min(&self) -> Duration {
         self.mean.mul_f64(((self.shape - 1.0) / self.shape).clamp(0.0, 1.0))
     }
 
@@ -36,8 +36,8 @@ impl Pareto {
         if self.share < 1.0 && !rng.chance(self.share) {
             return Duration::ZERO;
         }
-        let seconds = random::pareto(rng, self.least().as_secs_f64(), self.shape);
-        Duration::try_from_secs_f64(seconds).map_or(MOST, |time| time.min(MOST))
+        let seconds = random::pareto(rng, self.min().as_secs_f64(), self.shape);
+        Duration::try_from_secs_f64(seconds).map_or(MAX_TIME, |time| time.min(MAX_TIME))
     }
 }
 

@@ -16,16 +16,16 @@ use super::Sending;
 use super::channel::{BlockErrors, Channel};
 
 /// Intervals after which a packet counts as delivered, however bad the channel.
-const MOST_INTERVALS: u64 = 1 << 18;
+const MAX_INTERVALS: u64 = 1 << 18;
 
 /// A radio link protocol and its channel.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rlp {
-    /// Octets of packets that a block carries. Packets do not share blocks.
+    /// Bytes of packets that a block carries. Packets do not share blocks.
     pub block: u32,
     /// A block is sent each interval: the transmission time interval.
     pub interval: Duration,
-    /// Intervals from the one in which a block was lost to the one in which it can be sent again.
+    /// Intervals from the one in which a block was lost to the one in which it can be sent retransmissions.
     pub feedback: u32,
     /// Of blocks.
     pub errors: BlockErrors,
@@ -36,7 +36,7 @@ pub struct Rlp {
 pub(super) struct Sender {
     settings: Rlp,
     channel: Channel,
-    /// Intervals to come that are taken by what is sent again.
+    /// Intervals to come that are taken by what is sent retransmissions.
     taken: BTreeSet<u64>,
     /// The end of the interval in which the last packet was complete.
     delivered: Instant,
@@ -54,36 +54,36 @@ impl Sender {
         Sender { settings, channel, taken, delivered: Instant::ZERO }
     }
 
-    pub(super) fn send(&mut self, now: Instant, octets: u32, rng: &mut Rng) -> Sending {
+    pub(super) fn send(&mut self, now: Instant, bytes: u32, rng: &mut Rng) -> Sending {
         let length = self.settings.interval.as_nanos() as u64;
         let start = now.as_nanos().div_ceil(length);
         self.channel.forget_before(start, rng);
         self.taken = self.taken.split_off(&start);
-        let mut fresh = octets.max(1).div_ceil(self.settings.block);
+        let mut fresh = bytes.max(1).div_ceil(self.settings.block);
         // Intervals from which on a lost block can be sent again, in order.
-        let mut again: VecDeque<u64> = VecDeque::new();
+        let mut retransmissions: VecDeque<u64> = VecDeque::new();
         let (mut interval, mut last_fresh) = (start, start);
         loop {
-            let repeat = again.front().is_some_and(|due| *due <= interval);
-            if (repeat || fresh > 0) && !self.taken.contains(&interval) {
-                if repeat {
-                    again.pop_front();
+            let retransmission = retransmissions.front().is_some_and(|due| *due <= interval);
+            if (retransmission || fresh > 0) && !self.taken.contains(&interval) {
+                if retransmission {
+                    retransmissions.pop_front();
                 } else {
                     fresh -= 1;
                     last_fresh = interval;
                 }
                 // Only what lies beyond this packet's own new blocks is in the way of the next packet.
                 self.taken.insert(interval);
-                if self.channel.loses(interval, rng) && interval - start < MOST_INTERVALS {
-                    again.push_back(interval + u64::from(self.settings.feedback));
+                if self.channel.loses(interval, rng) && interval - start < MAX_INTERVALS {
+                    retransmissions.push_back(interval + u64::from(self.settings.feedback));
                 }
             }
-            if fresh == 0 && again.is_empty() {
+            if fresh == 0 && retransmissions.is_empty() {
                 break;
             }
             interval += 1;
             if fresh == 0
-                && let Some(due) = again.front()
+                && let Some(due) = retransmissions.front()
             {
                 interval = interval.max(*due);
             }
@@ -105,14 +105,14 @@ mod tests {
         Rlp { block: 100, interval: TTI, feedback: 8, errors }
     }
 
-    /// Packets of `octets`, each as soon as the channel is free and `gap` later: when each was free and delivered.
-    fn send(settings: Rlp, packets: usize, octets: u32, gap: Duration) -> Vec<(Instant, Instant, Instant)> {
+    /// Packets of `bytes`, each as soon as the channel is free and `gap` later: when each was free and delivered.
+    fn send(settings: Rlp, packets: usize, bytes: u32, gap: Duration) -> Vec<(Instant, Instant, Instant)> {
         let (mut sender, mut rng) = (Sender::new(settings), Rng::new(9, "rlp"));
         let mut now = Instant::ZERO;
         (0..packets)
             .map(|_| {
                 now += gap;
-                let sending = sender.send(now, octets, &mut rng);
+                let sending = sender.send(now, bytes, &mut rng);
                 let began = now;
                 now += sending.busy;
                 (began, now, now + sending.late)
@@ -204,7 +204,7 @@ mod tests {
     fn a_channel_that_loses_everything_does_not_stop_the_simulation() {
         let sent = send(rlp(BlockErrors::Independent(1.0)), 3, 300, Duration::ZERO);
         let first = (sent[0].2 - sent[0].0).as_nanos() / TTI.as_nanos();
-        assert!((u128::from(MOST_INTERVALS)..u128::from(MOST_INTERVALS) + 100).contains(&first), "{first}");
+        assert!((u128::from(MAX_INTERVALS)..u128::from(MAX_INTERVALS) + 100).contains(&first), "{first}");
     }
 
     #[test]

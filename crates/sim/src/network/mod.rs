@@ -1,0 +1,82 @@
+//! A network: nodes, links between them, traffic, and the event loop that runs them.
+//!
+//! - `build`: adds nodes, links, trunks, proxies and traffic.
+//! - `routing`: finds the shortest paths.
+//! - `run`: the event loop.
+//! - `report`: reads the state of every part, and captures packets.
+
+mod build;
+mod report;
+mod routing;
+mod run;
+
+use std::sync::Arc;
+
+use crate::core::Core;
+use crate::gateway::Trunks;
+use crate::proxy::Proxy;
+use crate::traffic::{DatagramSource, TransferSource};
+
+#[derive(Debug)]
+enum Source {
+    Transfers(Box<TransferSource>),
+    Datagrams(Box<DatagramSource>),
+}
+
+impl Source {
+    /// The source that a connection belongs to.
+    fn transfers(&mut self) -> &mut TransferSource {
+        match self {
+            Source::Transfers(transfers) => transfers,
+            Source::Datagrams(_) => unreachable!("datagrams have no connections"),
+        }
+    }
+}
+
+/// A network in virtual time. A value: any number of them can run side by side, each on a thread of its own.
+///
+/// Build it ([`Network::host`], [`Network::connect`], [`Network::tcp`] and so on), then
+/// [run](Network::run_until) it, in one go or in steps, which makes no difference to what happens, and look at what its
+/// parts say of themselves. The same calls with the same seed give the same [`Digest`], on any machine.
+#[derive(Debug)]
+pub struct Network {
+    core: Core,
+    seed: u64,
+    sources: Vec<Source>,
+    trunks: Trunks,
+    proxies: Vec<Proxy>,
+    /// What was added last and has not been asked to begin.
+    begun: (usize, usize),
+    numbers: Numbers,
+    routed: bool,
+}
+
+/// Of the parts that are added next, those that were left out included.
+#[derive(Debug, Default)]
+struct Numbers {
+    sources: usize,
+    trunks: usize,
+}
+
+impl Network {
+    /// An empty network. Everything that is random in it follows from `seed`, each part by itself: a node, link, source or trunk by its
+    /// number among those of its kind, from the first that was added.
+    pub fn new(seed: u64) -> Self {
+        Network {
+            core: Core::new(seed),
+            seed,
+            sources: Vec::new(),
+            trunks: Trunks::default(),
+            proxies: Vec::new(),
+            begun: (0, 0),
+            numbers: Numbers::default(),
+            routed: false,
+        }
+    }
+}
+
+/// One TCP for both ends.
+pub fn both(settings: trunkline_tcp::Settings) -> [Arc<trunkline_tcp::Settings>; 2] {
+    let settings = Arc::new(settings);
+    [settings.clone(), settings]
+}

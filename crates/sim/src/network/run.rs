@@ -1,0 +1,173 @@
+//! The event loop: takes the next event from the agenda and hands it to the part that it is for.
+
+use std::time::Duration;
+
+use trunkline_units::Instant;
+
+use super::{Network, Source};
+use crate::Packet;
+use crate::agenda::Kind;
+use crate::connection::{ConnectionId, Upcall};
+use crate::link::{Link, LinkId};
+use crate::node::{NodeId, NodeKind};
+use crate::proxy::Proxy;
+use crate::traffic::SourceId;
+
+impl Network {
+    fn begin(&mut self) {
+        self.find_routes();
+        self.trunks.begin(&mut self.core);
+        let (links, sources) = self.begun;
+        for number in links..self.core.links.len() {
+            let id = LinkId(number as u32);
+            self.core.links[number].await_change(self.core.now, id, &mut self.core.agenda);
+        }
+        for number in sources..self.sources.len() {
+            match &mut self.sources[number] {
+                Source::Transfers(source) => source.begin(&mut self.core, number as u32),
+                Source::Datagrams(source) => source.begin(&mut self.core, number as u32),
+            }
+        }
+        self.begun = (self.core.links.len(), self.sources.len());
+    }
+
+    /// Lets everything happen that is due up to `end`, and stops the clock there.
+    pub fn run_until(&mut self, end: Instant) {
+        self.begin();
+        while self.step(end) {}
+        self.core.now = self.core.now.max(end);
+    }
+
+    /// Lets everything happen that is due within `time`.
+    pub fn run_for(&mut self, time: Duration) {
+        self.run_until(self.core.now + time);
+    }
+
+    /// As [`Network::run_until`], but stops as the last of these sources is over: it has no transfer that goes on or is to begin.
+    /// Whether all are. Sources of datagrams never are.
+    pub fn run_until_over(&mut self, sources: &[SourceId], end: Instant) -> bool {
+        self.begin();
+        let mut left = sources.iter();
+        let mut awaited = left.next();
+        loop {
+            while awaited.is_some_and(|source| self.is_over(*source)) {
+                awaited = left.next();
+            }
+            if awaited.is_none() {
+                return true;
+            }
+            if !self.step(end) {
+                self.core.now = self.core.now.max(end);
+                return false;
+            }
+        }
+    }
+
+    fn is_over(&self, id: SourceId) -> bool {
+        match &self.sources[id.0 as usize] {
+            Source::Transfers(source) => source.is_over(),
+            Source::Datagrams(_) => false,
+        }
+    }
+
+    /// Counts what is largest or least of all, the peaks of queues and buffers and the delays of datagrams, from now on, and so
+    /// [`Datagrams::overdue`].
+    pub fn forget_peaks(&mut self) {
+        self.core.links.iter_mut().for_each(Link::forget_peaks);
+        let now = self.core.now;
+        self.core.datagrams.iter_mut().for_each(|flow| flow.forget_peaks(now));
+        self.proxies.iter_mut().for_each(Proxy::forget_peaks);
+        self.trunks.forget_peaks();
+    }
+
+    /// One event, if there is one up to `end`.
+    #[inline]
+    fn step(&mut self, end: Instant) -> bool {
+        let Some((at, who)) = self.core.agenda.next(end) else { return false };
+        assert!(at >= self.core.now, "time runs forward");
+        self.core.now = at;
+        self.core.digest.add(at.as_nanos(), (who.kind as u64) << 32 | u64::from(who.index));
+        let index = who.index as usize;
+        match who.kind {
+            Kind::Arrival => {
+                let link = &mut self.core.links[index];
+                let to = link.to;
+                if let Some((mut packet, duplicated)) =
+                    link.arrive(at, LinkId(who.index), &mut self.core.agenda)
+                {
+                    self.core.hops += 1;
+                    self.core.digest.add(packet.sent().as_nanos(), u64::from(packet.length()));
+                    if duplicated {
+                        self.core.duplicates.mark(&mut packet);
+                        self.receive(to, packet.clone());
+                    }
+                    self.receive(to, packet);
+                }
+            }
+            Kind::Free => {
+                let now = self.core.now;
+                self.core.links[index].begin(now, LinkId(who.index), &mut self.core.agenda);
+            }
+            Kind::Change => {
+                let now = self.core.now;
+                self.core.links[index].change(now, LinkId(who.index), &mut self.core.agenda);
+            }
+            Kind::Connection => self.core.run_timer(ConnectionId(who.index)),
+            Kind::Gateway => self.trunks.run_timer(&mut self.core, who.index),
+            Kind::Proxy => self.proxies[index].run_timer(&mut self.core, who.index),
+            Kind::Source => match &mut self.sources[index] {
+                Source::Transfers(source) => source.run(&mut self.core, who.index),
+                Source::Datagrams(source) => source.run(&mut self.core, who.index),
+            },
+        }
+        self.answer_upcalls();
+        true
+    }
+
+    /// A packet has come to a node.
+    #[inline]
+    fn receive(&mut self, at: NodeId, packet: Packet) {
+        let here = NodeId::of(packet.destination()) == at;
+        match self.core.nodes[at.index()].kind {
+            _ if here => {
+                if let Some((half, lane, datagram)) = self.core.deliver(at, packet) {
+                    self.trunks.handle_datagram(&mut self.core, half, lane, datagram);
+                }
+            }
+            NodeKind::Router => self.core.forward(at, packet),
+            NodeKind::Proxy(proxy) => {
+                self.proxies[proxy as usize].handle_packet(&mut self.core, proxy, packet);
+            }
+            NodeKind::Gateway(gateway) => self.trunks.handle_packet(&mut self.core, (at, gateway), packet),
+            NodeKind::Host => self.core.nodes[at.index()].stats.no_listener += 1,
+        }
+    }
+
+    #[inline]
+    fn answer_upcalls(&mut self) {
+        while let Some(upcall) = self.core.upcalls.pop() {
+            self.answer(upcall);
+        }
+    }
+
+    fn answer(&mut self, upcall: Upcall) {
+        let Network { core, sources, trunks, proxies, .. } = self;
+        match upcall {
+            Upcall::Connected { source, transfer } => {
+                sources[source as usize].transfers().connected(core, transfer);
+            }
+            Upcall::Exchanged { source, transfer } => {
+                sources[source as usize].transfers().exchanged(core, source, transfer);
+            }
+            Upcall::Received { source, transfer } => {
+                sources[source as usize].transfers().received(core, transfer);
+            }
+            Upcall::Ended { source, transfer, orderly } => {
+                sources[source as usize].transfers().ended(core, source, transfer, orderly);
+            }
+            Upcall::Lane { gateway, lane } => trunks.handle_lane(core, gateway, lane),
+            Upcall::Broken { gateway, lane } => trunks.handle_broken(core, gateway, lane),
+            Upcall::Split { proxy, flow } => proxies[proxy as usize].handle_split(core, proxy, flow),
+        }
+    }
+}
