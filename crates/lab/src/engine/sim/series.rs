@@ -165,7 +165,7 @@ impl Probe {
                 read(&LinkState {
                     packets: link.queue().backlog_segments,
                     bytes: link.queue().backlog_bytes,
-                    busy_time: link.sent_for(network.now()),
+                    sent_for: link.busy_time(network.now()),
                     delivered_bytes: link.stats().delivered_bytes,
                     drops: link.queue().dropped_total(),
                 })
