@@ -8,21 +8,7 @@ use std::time::Duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
-use thiserror::Error;
-
-/// A text that is no quantity of its kind.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("{given} is no {kind}{meant}; allowed: {allowed}")]
-pub struct QuantityError {
-    /// The text.
-    pub given: String,
-    /// What it was to be.
-    pub kind: &'static str,
-    /// What to write, if it can be told what was meant.
-    pub meant: String,
-    /// How such a thing is written.
-    pub allowed: &'static str,
-}
+use trunkline_units::{self as units, Bytes, QuantityError};
 
 /// Bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -34,7 +20,7 @@ pub struct Time(pub Duration);
 
 /// A rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Rate(pub trunkline_units::Rate);
+pub struct Rate(pub units::Rate);
 
 /// A part of a whole, or a probability: 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default)]
@@ -49,117 +35,11 @@ pub enum Amount {
     Bytes(u64),
 }
 
-/// A number and what is behind it.
-fn split(text: &str) -> Option<(f64, &str)> {
-    let text = text.trim();
-    let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
-    let (number, unit) = text.split_at(end);
-    Some((number.parse().ok()?, unit.trim_start()))
-}
-
-/// A kind of quantity: its unit factors and its bounds.
-struct Kind {
-    name: &'static str,
-    allowed: &'static str,
-    factor: fn(&str) -> Option<f64>,
-    /// The right spelling of a wrong one.
-    meant: fn(&str) -> Option<String>,
-    most: f64,
-}
-
-impl Kind {
-    fn read(&self, text: &str) -> Result<f64, QuantityError> {
-        split(text)
-            .and_then(|(number, unit)| Some(number * (self.factor)(unit)?))
-            .filter(|value| value.is_finite() && *value <= self.most)
-            .ok_or_else(|| QuantityError {
-                given: format!("{text:?}"),
-                kind: self.name,
-                meant: (self.meant)(text).map(|meant| format!(": write {meant:?}")).unwrap_or_default(),
-                allowed: self.allowed,
-            })
-    }
-}
-
-/// Bytes of a unit of size.
-pub fn bytes_of(unit: &str) -> Option<f64> {
-    Some(match unit {
-        "B" => 1.0,
-        "kB" | "KB" => 1e3,
-        "MB" => 1e6,
-        "GB" => 1e9,
-        "KiB" => 1024.0,
-        "MiB" => 1_048_576.0,
-        "GiB" => 1_073_741_824.0,
-        _ => return None,
-    })
-}
-
-const SIZE: Kind = Kind {
-    name: "size",
-    allowed: "a number with B, kB, MB, GB, KiB, MiB or GiB, such as \"520 KB\"",
-    factor: bytes_of,
-    meant: |_| None,
-    most: 1e15,
-};
-
-const TIME: Kind = Kind {
-    name: "time",
-    allowed: "a number with ns, us, ms, s, min or h, such as \"211 ms\"",
-    factor: |unit| {
-        Some(match unit {
-            "ns" => 1.0,
-            "us" | "µs" => 1e3,
-            "ms" => 1e6,
-            "s" => 1e9,
-            "min" => 60e9,
-            "h" => 3600e9,
-            _ => return None,
-        })
-    },
-    meant: |_| None,
-    most: 1e18,
-};
-
-/// The rate that somebody means, `3 Mbit` too, which the gateway's file takes.
-pub fn meant_rate(text: &str) -> Option<String> {
-    trunkline_units::meant_rate(text).or_else(|| trunkline_units::meant_rate(&format!("{text}/s")))
-}
-
-const RATE: Kind = Kind {
-    name: "rate",
-    allowed: "a number with bit/s, kbit/s, Mbit/s, Gbit/s, or B/s, kB/s, MB/s, such as \"10 Mbit/s\"",
-    factor: |unit| {
-        Some(match unit {
-            "bit/s" | "bit" => 1.0,
-            "kbit/s" | "kbit" => 1e3,
-            "Mbit/s" | "mbit" | "mbit/s" => 1e6,
-            "Gbit/s" | "gbit" | "gbit/s" => 1e9,
-            _ => 8.0 * bytes_of(unit.strip_suffix("/s")?)?,
-        })
-    },
-    // "3 Mbit" as well, which the gateway's file takes.
-    meant: meant_rate,
-    most: 1e13,
-};
-
-const SHARE: Kind = Kind {
-    name: "share",
-    allowed: "0 to 1, or \"0 %\" to \"100 %\"",
-    factor: |unit| match unit {
-        "" => Some(1.0),
-        "%" => Some(0.01),
-        _ => None,
-    },
-    meant: |_| None,
-    most: 1.0,
-};
-
 impl FromStr for Size {
     type Err = QuantityError;
 
     fn from_str(text: &str) -> Result<Self, QuantityError> {
-        SIZE.read(text).map(|value| Size(value.round() as u64))
+        text.parse().map(|Bytes(bytes)| Size(bytes))
     }
 }
 
@@ -167,7 +47,7 @@ impl FromStr for Time {
     type Err = QuantityError;
 
     fn from_str(text: &str) -> Result<Self, QuantityError> {
-        TIME.read(text).map(|value| Time(Duration::from_nanos(value.round() as u64)))
+        text.parse().map(|units::Time(time)| Time(time))
     }
 }
 
@@ -175,16 +55,28 @@ impl FromStr for Rate {
     type Err = QuantityError;
 
     fn from_str(text: &str) -> Result<Self, QuantityError> {
-        RATE.read(text).map(|value| Rate(trunkline_units::Rate::from_bits_per_second(value.round() as u64)))
+        text.parse().map(Rate)
     }
 }
+
+const SHARE: &str = "0 to 1, or \"0 %\" to \"100 %\"";
 
 impl FromStr for Share {
     type Err = QuantityError;
 
     fn from_str(text: &str) -> Result<Self, QuantityError> {
-        SHARE.read(text).map(Share)
+        let (number, factor) = match text.trim().strip_suffix('%') {
+            Some(number) => (number.trim_end(), 0.01),
+            None => (text.trim(), 1.0),
+        };
+        let is_plain = number.chars().all(|c| c.is_ascii_digit() || c == '.');
+        let value = number.parse::<f64>().ok().filter(|_| is_plain).map(|number| number * factor);
+        value.filter(|value| *value <= 1.0).map(Share).ok_or_else(|| no_share(format!("{text:?}")))
     }
+}
+
+fn no_share(given: String) -> QuantityError {
+    QuantityError { given, kind: "share", meant: None, allowed: SHARE }
 }
 
 impl fmt::Display for Size {
@@ -201,13 +93,7 @@ impl fmt::Display for Size {
 
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let nanos = self.0.as_nanos();
-        for (unit, name) in [(1_000_000_000, "s"), (1_000_000, "ms"), (1000, "us")] {
-            if nanos >= unit || nanos == 0 {
-                return write!(f, "{} {name}", nanos as f64 / unit as f64);
-            }
-        }
-        write!(f, "{nanos} ns")
+        units::Time(self.0).fmt(f)
     }
 }
 
@@ -243,14 +129,14 @@ impl<T: FromStr<Err = QuantityError>> Visitor<'_> for Reader<T> {
     fn visit_f64<E: de::Error>(self, number: f64) -> Result<T, E> {
         match self.number {
             Some(read) => read(number).map_err(E::custom),
-            None => Err(E::invalid_type(de::Unexpected::Float(number), &self)),
+            None => Err(unitless::<T, E>(&number.to_string())),
         }
     }
 
     fn visit_i64<E: de::Error>(self, number: i64) -> Result<T, E> {
         match self.number {
             Some(read) => read(number as f64).map_err(E::custom),
-            None => Err(E::invalid_type(de::Unexpected::Signed(number), &self)),
+            None => Err(unitless::<T, E>(&number.to_string())),
         }
     }
 
@@ -259,16 +145,24 @@ impl<T: FromStr<Err = QuantityError>> Visitor<'_> for Reader<T> {
     }
 }
 
+/// What is wrong with a bare number where a unit belongs.
+fn unitless<T: FromStr<Err = QuantityError>, E: de::Error>(number: &str) -> E {
+    match number.parse::<T>() {
+        Err(error) => E::custom(QuantityError { given: number.to_owned(), ..error }),
+        Ok(_) => E::custom("has no unit"),
+    }
+}
+
 macro_rules! quantity {
-    ($type:ident, $kind:ident, $pattern:expr) => {
+    ($type:ident, $name:literal, $allowed:expr, $pattern:expr) => {
         impl $type {
             /// How one is written.
-            pub const ALLOWED: &'static str = $kind.allowed;
+            pub const ALLOWED: &'static str = $allowed;
         }
 
         impl<'de> Deserialize<'de> for $type {
             fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-                from.deserialize_any(Reader { expecting: $kind.allowed, number: None })
+                from.deserialize_any(Reader { expecting: $allowed, number: None })
             }
         }
 
@@ -280,40 +174,36 @@ macro_rules! quantity {
 
         impl JsonSchema for $type {
             fn schema_name() -> Cow<'static, str> {
-                $kind.name.into()
+                $name.into()
             }
 
             fn json_schema(_: &mut SchemaGenerator) -> Schema {
-                json_schema!({ "type": "string", "pattern": $pattern, "description": $kind.allowed })
+                json_schema!({ "type": "string", "pattern": $pattern, "description": $allowed })
             }
         }
     };
 }
 
-quantity!(Size, SIZE, r"^\s*[0-9.]+\s*([kKMG]?B|[KMG]iB)$");
-quantity!(Time, TIME, r"^\s*[0-9.]+\s*(ns|us|µs|ms|s|min|h)$");
-quantity!(Rate, RATE, r"^\s*[0-9.]+\s*([kMGmg]?bit(/s)?|([kKMG]?B|[KMG]iB)/s)$");
+quantity!(Size, "size", Bytes::ALLOWED, r"^\s*[0-9]+(\.[0-9]+)?\s*([kKMG]?B|[KMG]iB)$");
+quantity!(Time, "time", units::Time::ALLOWED, r"^\s*[0-9]+(\.[0-9]+)?\s*(ns|us|µs|ms|s|min|h)$");
+quantity!(
+    Rate,
+    "rate",
+    units::Rate::ALLOWED,
+    r"^\s*[0-9]+(\.[0-9]+)?\s*([kMGmg]?bit(/s)?|([kKMG]?B|[KMG]iB)/s)$"
+);
 
 impl Share {
     /// How one is written.
-    pub const ALLOWED: &'static str = SHARE.allowed;
+    pub const ALLOWED: &'static str = SHARE;
 }
 
 impl<'de> Deserialize<'de> for Share {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let number = |number: f64| {
-            if (0.0..=1.0).contains(&number) {
-                Ok(Share(number))
-            } else {
-                Err(QuantityError {
-                    given: number.to_string(),
-                    kind: SHARE.name,
-                    meant: String::new(),
-                    allowed: SHARE.allowed,
-                })
-            }
+            if (0.0..=1.0).contains(&number) { Ok(Share(number)) } else { Err(no_share(number.to_string())) }
         };
-        from.deserialize_any(Reader { expecting: SHARE.allowed, number: Some(number) })
+        from.deserialize_any(Reader { expecting: SHARE, number: Some(number) })
     }
 }
 
@@ -325,7 +215,7 @@ impl Serialize for Share {
 
 impl JsonSchema for Share {
     fn schema_name() -> Cow<'static, str> {
-        SHARE.name.into()
+        "share".into()
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
@@ -334,7 +224,7 @@ impl JsonSchema for Share {
                 { "type": "number", "minimum": 0, "maximum": 1 },
                 { "type": "string", "pattern": r"^\s*[0-9.]+\s*%$" }
             ],
-            "description": SHARE.allowed
+            "description": SHARE
         })
     }
 }
@@ -360,12 +250,7 @@ impl<'de> Deserialize<'de> for Amount {
             if number >= 0.0 && number.fract() == 0.0 {
                 Ok(Amount::Packets(number as u64))
             } else {
-                Err(QuantityError {
-                    given: number.to_string(),
-                    kind: "amount",
-                    meant: String::new(),
-                    allowed: AMOUNT,
-                })
+                Err(QuantityError { given: number.to_string(), kind: "amount", meant: None, allowed: AMOUNT })
             }
         };
         from.deserialize_any(Reader { expecting: AMOUNT, number: Some(number) })
@@ -424,7 +309,7 @@ mod tests {
     fn what_is_no_quantity_is_refused_with_what_is_allowed() {
         for text in ["", "MB", "5", "5 parsec", "-3 KB", "1e99 GB", "5 kb"] {
             let error = text.parse::<Size>().unwrap_err().to_string();
-            assert!(error.contains("is no size; allowed: a number with B"), "{error}");
+            assert!(error.contains("is no size") && error.contains("; allowed: a number with B"), "{error}");
         }
         assert!("100".parse::<Time>().is_err() && "3 Mbit".parse::<Rate>().is_err());
         assert!("120 %".parse::<Share>().is_err());

@@ -6,12 +6,14 @@
 
 mod bytes;
 mod instant;
+mod quantity;
 mod rate;
 mod rng;
 mod seq;
 
-pub use bytes::{Bytes, ParseBytesError};
+pub use bytes::Bytes;
 pub use instant::Instant;
-pub use rate::{ParseRateError, Rate, meant_rate};
+pub use quantity::{QuantityError, Time, unit_bytes};
+pub use rate::{Rate, meant_rate};
 pub use rng::Rng;
 pub use seq::Seq;

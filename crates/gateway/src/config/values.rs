@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn sizes_know_both_kinds_of_units() {
-        assert_eq!(size("65536"), Ok(65_536));
+        assert_eq!(size("65536 B"), Ok(65_536));
         assert_eq!(size("4MB"), Ok(4_000_000));
         assert_eq!(size("4 MiB"), Ok(4 << 20));
         assert_eq!(size("256KiB"), Ok(256 << 10));

@@ -2,8 +2,9 @@
 
 use std::fmt;
 
+use trunkline_units::unit_bytes;
+
 use crate::catalogue::Unit;
-use crate::quantity;
 
 /// Powers of second, byte and bit; or anything, for 0 and for what has a unit that is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,8 +114,8 @@ pub(super) fn of_unit(unit: &str) -> Option<(Dimension, f64)> {
         "Mbit/s" => rate(1e6),
         "Gbit/s" => rate(1e9),
         _ => match unit.strip_suffix("/s") {
-            Some(bytes) => rate(8.0 * quantity::bytes_of(bytes)?),
-            None => (Dimension::BYTE, quantity::bytes_of(unit)?),
+            Some(bytes) => rate(8.0 * unit_bytes(bytes)? as f64),
+            None => (Dimension::BYTE, unit_bytes(unit)? as f64),
         },
     })
 }

@@ -172,7 +172,7 @@ mod tests {
                 "rate = 5\n[[parts]]\nname = \"a b\"\nrate = \"10 Mbps\"\n[[parts]]\nname = \"c\"\nrat = 1\n"
             ),
             [
-                format!("site:1:1: rate: 5 is no rate; allowed: {rate}"),
+                format!("site:1:1: rate: 5 is no rate: write \"5 bit/s\"; allowed: {rate}"),
                 format!(
                     "site:4:1: parts.\"a b\".rate: \"10 Mbps\" is no rate: write \"10 Mbit/s\"; allowed: {rate}"
                 ),
@@ -181,7 +181,7 @@ mod tests {
         );
         assert_eq!(
             mistakes("rate = \"1 bit/s\"\n[[parts]]\nname = \"a\"\n[[parts]]\nname = \"a\"\nrate = 1\n"),
-            [format!("site:6:1: parts[1].rate: 1 is no rate; allowed: {rate}")]
+            [format!("site:6:1: parts[1].rate: 1 is no rate: write \"1 bit/s\"; allowed: {rate}")]
         );
     }
 

@@ -269,7 +269,7 @@ fn weights_and_rates_have_limits() {
             "guarantee = 10",
             "classes.a.guarantee: is an integer; allowed: 8kbit to 1000gbit: a number with kbit",
         ),
-        ("ceiling = \"10\"", "classes.a.ceiling: 10 bit/s is out of range; allowed: 8kbit to 1000gbit"),
+        ("ceiling = \"10\"", "classes.a.ceiling: \"10\" is no rate; allowed: 8kbit to 1000gbit"),
         (
             "ceiling = \"1001gbit\"",
             "classes.a.ceiling: 1001 Gbit/s is out of range; allowed: 8kbit to 1000gbit",
