@@ -6,14 +6,24 @@
 //!
 //! [`quantity`] has the numbers with units.
 
+mod classes;
 mod either;
 mod json;
+mod presets;
 pub mod quantity;
+mod queue;
 mod reader;
+mod resolve;
+mod words;
 
+pub use classes::{Behaviour, ClassSpec, Classes, FlowsSpec, LanesSpec, RuleSpec};
 pub use either::Either;
 pub use json::{json_schema, json_schema_text};
+pub use presets::Preset;
+pub use queue::{Discipline, QueuePlace, QueueSpec};
 pub use reader::{
     Astray, At, Finding, Findings, Format, KeyPath, Leaf, MAX_FILE, Mistake, Mistakes, Source, expand, put,
     read, read_partly,
 };
+pub use resolve::{MAX_CLASSES, MAX_LANES, MAX_WEIGHT, Resolver, default_queue};
+pub use words::{CongestionControlName, Dscp, Lengths, Name, OneOrMany, Ports, Protocol, SCTP, TCP, UDP};

@@ -11,6 +11,7 @@ use super::key::KeyPath;
 use super::leaf::{Leaf, QUANTITIES};
 use super::read::Format;
 use crate::json::{MOVED, RENAMED, with_hints};
+use crate::words::WORDS;
 
 /// How far a misspelt key may be from the one that is meant.
 const MAX_DISTANCE: usize = 2;
@@ -111,7 +112,7 @@ impl<'s> Walk<'s> {
     }
 
     fn leaf(&self, name: &str) -> Option<Leaf> {
-        self.leaves.iter().chain(&QUANTITIES).find(|leaf| leaf.name == name).copied()
+        self.leaves.iter().chain(&QUANTITIES).chain(WORDS).find(|leaf| leaf.name == name).copied()
     }
 
     /// One of several forms.
@@ -124,6 +125,16 @@ impl<'s> Walk<'s> {
         };
         if choices.iter().any(|choice| fitting(&choice)) {
             return;
+        }
+        let leaves: Vec<Leaf> = choices
+            .iter()
+            .filter_map(|choice| self.resolve(choice).1.and_then(|name| self.leaf(name)))
+            .collect();
+        if let [leaf] = leaves[..]
+            && !matches!(value, Value::Array(_) | Value::Table(_))
+        {
+            let problem = leaf.problem(value).unwrap_or_default();
+            return self.report(at, problem, self.wanted(schema));
         }
         if let Value::Array(list) = value
             && let Some(form) =

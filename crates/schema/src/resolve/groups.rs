@@ -1,0 +1,95 @@
+//! Which lanes there are: classes that name the same `lane_group` ride on the same ones.
+//!
+//! How many lanes, their congestion control and their code point belong to the lanes, not to a class. Any class on them may say so,
+//! and those that do must agree. One code point a lane: a TCP connection whose packets are treated differently on their way is
+//! reordered, and reordering reads as loss (RFC 9484 §10.3).
+
+use std::fmt::Display;
+
+use trunkline_trunk::compress::Compression;
+use trunkline_trunk::{CongestionControl, LaneGroup};
+
+use super::{MAX_LANES, Resolver};
+use crate::words::CongestionControlName;
+use crate::{At, ClassSpec};
+
+impl Resolver<'_> {
+    /// The groups of lanes in the order of their first classes, and of which of them each class is.
+    pub(super) fn groups(
+        &self,
+        at: &At<'_>,
+        specs: &[ClassSpec],
+        default: &CongestionControl,
+    ) -> (Vec<LaneGroup>, Vec<usize>) {
+        let mut groups: Vec<Vec<(usize, &ClassSpec)>> = Vec::new();
+        let mut memberships = Vec::new();
+        for ride in specs.iter().enumerate() {
+            let same = |members: &Vec<(usize, &ClassSpec)>| members[0].1.lane_group() == ride.1.lane_group();
+            let group = groups.iter().position(same).unwrap_or_else(|| {
+                groups.push(Vec::new());
+                groups.len() - 1
+            });
+            groups[group].push(ride);
+            memberships.push(group);
+        }
+        let resolved: Vec<_> = groups.iter().map(|members| self.group(at, members, default)).collect();
+        let mut total = 0;
+        for (group, members) in resolved.iter().zip(&groups) {
+            let before = total;
+            total += usize::from(group.lanes);
+            if before <= MAX_LANES && total > MAX_LANES {
+                at.index(members[0].0).report(
+                    format!("makes {total} lanes to each peer in each shard"),
+                    format!("at most {MAX_LANES} in all classes together"),
+                );
+            }
+        }
+        (resolved, memberships)
+    }
+
+    fn group(&self, at: &At<'_>, members: &[(usize, &ClassSpec)], default: &CongestionControl) -> LaneGroup {
+        for (place, spec) in members {
+            if spec.lanes.is_some_and(|lanes| !(1..=self.max_lanes.into()).contains(&lanes)) {
+                at.index(*place).key("lanes").refuse(format!("1 to {}", self.max_lanes));
+            }
+        }
+        let lanes = agreed(at, members, "lanes", |spec| spec.lanes);
+        let control = agreed(at, members, "congestion_control", |spec| {
+            spec.congestion_control.as_ref().map(|name| name.0.clone())
+        });
+        let dscp = agreed(at, members, "dscp", |spec| spec.dscp.map(|dscp| dscp.0));
+        // Lanes compress headers unless a class that rides on them is not to have it.
+        let compresses = members.iter().all(|(_, spec)| spec.header_compression != Some(false));
+        LaneGroup {
+            name: members[0].1.lane_group().into(),
+            lanes: lanes.unwrap_or(1).clamp(1, self.max_lanes.into()) as u8,
+            congestion_control: control
+                .map_or_else(|| default.clone(), |name| named(&CongestionControlName(name))),
+            dscp: dscp.unwrap_or(0),
+            compression: if compresses { Compression::On } else { Compression::Off },
+        }
+    }
+}
+
+/// The congestion control that a name stands for.
+pub(super) fn named(name: &CongestionControlName) -> CongestionControl {
+    if name.is_auto() { CongestionControl::ByPath } else { CongestionControl::Named(name.0.as_str().into()) }
+}
+
+/// The value that those classes have who say any.
+fn agreed<T: PartialEq + Display>(
+    at: &At<'_>,
+    members: &[(usize, &ClassSpec)],
+    key: &str,
+    said: impl Fn(&ClassSpec) -> Option<T>,
+) -> Option<T> {
+    let mut values = members.iter().filter_map(|(place, spec)| Some((place, spec, said(spec)?)));
+    let (_, first, agreed) = values.next()?;
+    for (place, _, other) in values.filter(|(.., other)| *other != agreed) {
+        at.index(*place).key(key).report(
+            format!("is {other}, but class {:?} on the same lanes has {agreed}", first.name.0),
+            "the same in all classes of a lane group, or in one of them only",
+        );
+    }
+    Some(agreed)
+}

@@ -1,0 +1,175 @@
+//! From the classes of a file to the plan of a trunk: defaults are filled in, names become places in lists, and all is checked.
+
+mod groups;
+mod rules;
+#[cfg(test)]
+mod tests;
+
+use ipnet::IpNet;
+use trunkline_queue::{CoDelSettings, FqCoDelSettings, Settings, Share, TrunkSettings};
+use trunkline_trunk::{AdmissionSettings, ClassId, ClassSettings, CongestionControl, Over, Rule, TrunkPlan};
+use trunkline_units::Rate;
+
+use crate::{At, ClassSpec, Classes, FlowsSpec, LanesSpec, QueuePlace};
+
+/// Classes of a trunk.
+pub const MAX_CLASSES: usize = TrunkPlan::MAX_CLASSES;
+/// Lanes of all groups together, to each peer in each shard.
+pub const MAX_LANES: usize = TrunkPlan::MAX_LANES;
+/// The heaviest class.
+pub const MAX_WEIGHT: u32 = 1000;
+const MAX_FLOWS: u32 = 1_000_000;
+/// A packet of full size still takes less than two seconds.
+const MIN_RATE: Rate = Rate::from_bits_per_second(8_000);
+const MAX_RATE: Rate = Rate::from_bits_per_second(1_000_000_000_000);
+/// The word for refusing in `flows.over`, which therefore names no class.
+const REFUSE: &str = "refuse";
+const OVER: &str = "\"refuse\" or the name of another class";
+
+/// What differs between a site and an experiment.
+pub struct Resolver<'r> {
+    /// What a rule's `source` or `destination` is, or `None` after a mistake or where it is no prefix.
+    pub prefix: &'r dyn Fn(&At<'_>, &str) -> Option<IpNet>,
+    /// The congestion control of lanes of which none is named.
+    pub congestion_control: CongestionControl,
+    /// Whether a class filters retransmissions unless told otherwise.
+    pub retransmission_filter: bool,
+    /// How many lanes a group may have.
+    pub max_lanes: u8,
+}
+
+impl Resolver<'_> {
+    /// The plan of `classes` and `lanes`, which are keys of the table at `at`. If a mistake is reported, it is of no use.
+    pub fn plan(&self, at: &At<'_>, lanes: &LanesSpec, classes: &Classes) -> TrunkPlan {
+        let default =
+            lanes.congestion_control.as_ref().map_or_else(|| self.congestion_control.clone(), groups::named);
+        let specs = classes.list();
+        let at = at.key("classes");
+        if specs.is_empty() {
+            at.report("is an empty list", "at least one class, or no classes for the default ones");
+        }
+        if specs.len() > MAX_CLASSES {
+            at.index(MAX_CLASSES).report("is one class too many", format!("at most {MAX_CLASSES} classes"));
+        }
+        let all = &specs;
+        let specs = &specs[..specs.len().min(MAX_CLASSES)];
+        let (groups, memberships) = self.groups(&at, specs, &default);
+        let overs: Vec<_> = (0..specs.len()).map(|place| over(&at.index(place), specs, place)).collect();
+        let settings = specs.iter().enumerate().map(|(place, spec)| {
+            let at = at.index(place);
+            names(&at, specs, place);
+            let rules = self.rules(&at, spec);
+            let class = self.class(&at, spec, rules);
+            ClassSettings { group: memberships[place], admission: overs[place], ..class }
+        });
+        let settings: Vec<_> = settings.collect();
+        catch_all(&at, all, &overs);
+        TrunkPlan { classes: settings, groups, edge_pacing: lanes.edge_pacing.unwrap_or(true) }
+    }
+
+    fn class(&self, at: &At<'_>, spec: &ClassSpec, rules: Vec<Rule>) -> ClassSettings {
+        let weight = spec.weight.unwrap_or(1);
+        if !(1..=MAX_WEIGHT).contains(&weight) {
+            at.key("weight").refuse(format!("1 to {MAX_WEIGHT}"));
+        }
+        let [guarantee, ceiling] =
+            [("guarantee", spec.guarantee), ("ceiling", spec.ceiling)].map(|(key, rate)| {
+                let rate = rate?.0;
+                if !(MIN_RATE..=MAX_RATE).contains(&rate) {
+                    at.key(key).report(format!("{rate} is out of range"), "8 kbit/s to 1000 Gbit/s");
+                }
+                Some(rate)
+            });
+        if let (Some(guarantee), Some(ceiling)) = (guarantee, ceiling)
+            && guarantee > ceiling
+        {
+            let problem = format!("guarantee {guarantee} is above ceiling {ceiling}");
+            at.report(problem, "a guarantee of at most the ceiling");
+        }
+        let place = QueuePlace::Edge(default_queue(&rules));
+        let queue = spec.queue.clone().unwrap_or_default().resolve(&at.key("queue"), place);
+        ClassSettings {
+            share: Share {
+                weight: weight.max(1),
+                guarantee,
+                ceiling,
+                priority: spec.priority.unwrap_or(false),
+            },
+            filters_retransmissions: spec.retransmission_filter.unwrap_or(self.retransmission_filter),
+            ..ClassSettings::new(&spec.name.0, rules, queue, 0)
+        }
+    }
+}
+
+/// The edge queue of a class with these rules that asks for none: the trunk's own for TCP, `CoDel` for what does not answer to it,
+/// and flows kept apart where both may meet.
+pub fn default_queue(rules: &[Rule]) -> Settings {
+    if rules.is_empty() {
+        Settings::FqCoDel(FqCoDelSettings::default())
+    } else if rules.iter().all(rules::is_tcp) {
+        Settings::Trunk(TrunkSettings::default())
+    } else if rules.iter().any(rules::may_be_tcp) {
+        Settings::FqCoDel(FqCoDelSettings::default())
+    } else {
+        Settings::CoDel(CoDelSettings::default())
+    }
+}
+
+fn names(at: &At<'_>, specs: &[ClassSpec], place: usize) {
+    let name = &specs[place].name.0;
+    if name == REFUSE {
+        at.key("name").report("is the word for refusing in flows.over", "another name");
+    }
+    if specs[..place].iter().any(|other| other.name.0 == *name) {
+        at.report_plain(format!("{name:?} is the name of two classes"));
+    }
+}
+
+/// The last class takes everything. So does no other, unless those behind it take flows that it has no place for.
+fn catch_all(at: &At<'_>, specs: &[ClassSpec], overs: &[Option<AdmissionSettings>]) {
+    let Some(last) = specs.len().checked_sub(1) else { return };
+    let takes_over = |place: usize| {
+        overs.iter().flatten().any(|admission| admission.over == Over::Class(ClassId(place as u8)))
+    };
+    for (place, spec) in specs.iter().enumerate().filter(|(place, _)| *place < last) {
+        if spec.rules.is_none() && !(place + 1..=last).all(takes_over) {
+            at.index(place).report(
+                "takes every packet, so that later classes never get one",
+                "a class without match as the last one only",
+            );
+        }
+    }
+    if specs[last].rules.is_some() {
+        let problem = "is the last class but does not take every packet";
+        at.index(last).report(problem, "no match in the last class");
+    }
+}
+
+/// The bound on a class's flows. A class that takes those beyond may have a limit, but passes no flow on: there are no chains and no
+/// cycles.
+fn over(at: &At<'_>, specs: &[ClassSpec], place: usize) -> Option<AdmissionSettings> {
+    let FlowsSpec { limit, over } = specs[place].flows.as_ref()?;
+    let at = at.key("flows");
+    if !(1..=MAX_FLOWS).contains(limit) {
+        at.key("limit").refuse(format!("a whole number, 1 to {MAX_FLOWS}"));
+    }
+    let refuse = Some(AdmissionSettings { limit: *limit, over: Over::Refuse });
+    let Some(over) = over.as_ref().filter(|over| over.0 != REFUSE) else { return refuse };
+    let at = at.key("over");
+    let Some(to) = specs.iter().position(|other| other.name == *over) else {
+        at.report(format!("there is no class {:?}", over.0), OVER);
+        return refuse;
+    };
+    if to == place {
+        at.report("is the class itself", OVER);
+        return refuse;
+    }
+    let next = specs[to].flows.as_ref().and_then(|flows| flows.over.as_ref());
+    if let Some(next) = next.filter(|next| next.0 != REFUSE) {
+        at.report(
+            format!("class {:?} passes flows on itself, to {:?}", over.0, next.0),
+            "\"refuse\" or a class whose own flows are unlimited or refused",
+        );
+    }
+    Some(AdmissionSettings { limit: *limit, over: Over::Class(ClassId(to as u8)) })
+}
