@@ -14,7 +14,7 @@ use trunkline_sim::{
     ProxySettings, SettingsError, TcpTraffic, Timing, TrunkSettings, UdpTraffic, both,
 };
 use trunkline_tcp::{Preset, Settings};
-use trunkline_trunk::{ClassSettings, TrunkPlan};
+use trunkline_trunk::{ClassSettings, CongestionControl, TrunkPlan};
 use trunkline_units::Rate;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -197,6 +197,11 @@ fn trunks_are_checked() {
     refused(trunk(&|t| t.sites = [vec![a, c], vec![b, c]]), "sites[0]: node 2 (10.0.2.1) is on both sides");
     refused(trunk(&|t| t.flows = 0), "flows is 0");
     refused(trunk(&|t| t.plans[1].groups[0].dscp = 255), "plans[1].groups[0].dscp is 255");
+    let hybla = CongestionControl::Named("hybla".into());
+    refused(
+        trunk(&|t| t.plans[0].groups[0].congestion_control = hybla.clone()),
+        "plans[0].groups[0].congestion_control is \"hybla\"; allowed: reno, bic, cubic",
+    );
     refused(trunk(&|t| t.plans[1].groups[0].lanes = 2), "plans is [1, 2]");
     refused(trunk(&|t| t.plans.iter_mut().for_each(|p| p.groups[0].lanes = 33)), "plans[0].groups is 33");
     refused(trunk(&|t| t.plans[0].classes[0].group = 1), "plans[0].classes[0].group is 1");

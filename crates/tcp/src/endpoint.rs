@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use trunkline_units::{Instant, Rate, Seq};
 
-use crate::Settings;
 use crate::receiver::Receiver;
 use crate::send_half::{Ceiling, IdleSender, SendHalf};
 use crate::sender::{Context, Sender};
 use crate::state::{Event, Events, ResetReason, State};
 use crate::stats::{Counters, Stats};
 use crate::timers::{Slots, Wakeup};
+use crate::{CongestionAlgorithm, Settings};
 
 /// One end of a TCP connection.
 ///
@@ -166,6 +166,21 @@ impl Endpoint {
             SendHalf::Active(sender) => sender.ceiling = Ceiling::new(ceiling),
         }
         self.slots.pacing = Instant::FAR_FUTURE;
+    }
+
+    /// What `TCP_CONGESTION` does: another congestion control from now on, which begins with the window of the one before.
+    /// As in Linux, a sender that its congestion control paced stays paced.
+    pub fn set_congestion_control(&mut self, algorithm: CongestionAlgorithm) {
+        if self.settings.congestion_control == algorithm {
+            return;
+        }
+        self.settings = Arc::new(Settings::clone(&self.settings).with_congestion_control(algorithm));
+        let SendHalf::Active(sender) = &mut self.sending else { return };
+        let paced = sender.congestion.models_path();
+        sender.congestion.set_algorithm(algorithm);
+        if paced && self.pacing_ceiling().is_none() {
+            self.set_pacing_ceiling(Some(Rate::MAX));
+        }
     }
 
     /// The time of a wake-up has come. Harmless at any other time.

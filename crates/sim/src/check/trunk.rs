@@ -1,7 +1,8 @@
 //! Of a trunk.
 
 use trunkline_queue::Share;
-use trunkline_trunk::{ClassSettings, TrunkPlan};
+use trunkline_tcp::CongestionAlgorithm;
+use trunkline_trunk::{ClassSettings, CongestionControl, TrunkPlan};
 
 use super::{Checked, SettingsError, dscp, ensure, queue, tcp};
 use crate::{Lanes, TrunkSettings};
@@ -57,7 +58,16 @@ impl TrunkSettings {
         )?;
         for (number, group) in plan.groups.iter().enumerate() {
             ensure(group.lanes > 0, &format!("groups[{number}].lanes"), group.lanes, "1 or more")?;
-            dscp(group.dscp).map_err(|error| error.within(&format!("groups[{number}]")))?;
+            let place = format!("groups[{number}]");
+            dscp(group.dscp).map_err(|error| error.within(&place))?;
+            if let CongestionControl::Named(name) = &group.congestion_control {
+                let problem = |_| SettingsError::Value {
+                    place: format!("{place}.congestion_control"),
+                    value: format!("{name:?}"),
+                    allowed: CongestionAlgorithm::ALL.map(CongestionAlgorithm::name).join(", ").into(),
+                };
+                name.parse::<CongestionAlgorithm>().map_err(problem)?;
+            }
         }
         for (number, class) in plan.classes.iter().enumerate() {
             self.check_class(plan, class).map_err(|error| error.within(&format!("classes[{number}]")))?;

@@ -12,11 +12,11 @@ use std::time::Duration;
 
 use trunkline_packet::protocol;
 use trunkline_tcp::{Ack, Congestion, CongestionSignal, Settings};
-use trunkline_trunk::{LaneControl, LaneId, LaneSnapshot, Poll, Transmitter};
+use trunkline_trunk::{LaneAction, LaneControl, LaneId, LaneSnapshot, Poll, Transmitter, TrunkPlan};
 use trunkline_units::{Instant, Rate};
 
 use super::datagram_arrivals::{ACK, ACK_FRONT, Arrivals, MASK};
-use super::{LaneReport, timer};
+use super::{LaneReport, congestion_control, timer};
 use crate::agenda::Kind;
 use crate::core::Core;
 use crate::packet::Addressing;
@@ -161,6 +161,11 @@ impl DatagramLane {
         })
     }
 
+    /// Takes the congestion control of a plan; its edge pacing is for lanes over TCP.
+    pub(super) fn configure(&mut self, plan: &TrunkPlan) {
+        self.control.configure(&TrunkPlan { edge_pacing: false, ..plan.clone() }, self.lane);
+    }
+
     fn rto(&self) -> Duration {
         let timers = &self.settings.tcp.timers;
         let base =
@@ -177,9 +182,16 @@ impl DatagramLane {
                 min_rtt: self.min_rtt,
                 window: self.congestion.cwnd() as usize,
                 delivery_rate: self.rate,
+                segments_sent: self.stats.sent as u32,
+                retransmissions: self.stats.lost as u32,
                 ..LaneSnapshot::default()
             };
             self.control.handle_snapshot(core.now, self.lane, transmitter, snapshot);
+            while let Some(action) = self.control.poll_action() {
+                if let LaneAction::SetCongestionControl { name, .. } = action {
+                    self.congestion.set_algorithm(congestion_control(&name));
+                }
+            }
         }
         let mut held = None;
         while self.next_packet.is_some() || transmitter.has_backlog(self.lane) {
@@ -418,6 +430,7 @@ impl DatagramLane {
         LaneReport {
             snapshot: *self.control.snapshot(),
             pacing: None,
+            chosen_congestion_control: self.control.chosen_congestion_control(),
             frames: self.stats.sent,
             bytes: self.control.written() + self.stats.sent * DATA_FRONT as u64,
             compression: trunkline_trunk::compress::CompressorStats::default(),

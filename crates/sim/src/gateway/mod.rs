@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 use trunkline_packet::{Headers, Offload, TcpFlags, protocol};
-use trunkline_tcp::Settings;
+use trunkline_tcp::{CongestionAlgorithm, Settings};
 use trunkline_trunk::compress::CompressorStats;
 use trunkline_trunk::frame::FrameHead;
 use trunkline_trunk::{
@@ -87,6 +87,8 @@ pub struct LaneReport {
     pub snapshot: LaneSnapshot,
     /// What bounds its pacing, if its queue is kept at the edge.
     pub pacing: Option<(PacingMode, Option<Rate>)>,
+    /// The congestion control that it has chosen, if it goes by its path.
+    pub chosen_congestion_control: Option<&'static str>,
     /// Packets that it was handed.
     pub frames: u64,
     /// Octets that they took in its stream, heads and records and all.
@@ -223,7 +225,8 @@ impl Trunks {
                     }
                     Lanes::Datagrams(datagrams) => {
                         let ends = DatagramLane::pair(core, (nodes, near), (lane, dscp), datagrams);
-                        for (side, new) in ends.into_iter().enumerate() {
+                        for (side, mut new) in ends.into_iter().enumerate() {
+                            new.configure(&settings.plans[side]);
                             self.halves[near as usize + side].lanes.push(Carrier::Datagrams(Box::new(new)));
                         }
                     }
@@ -434,6 +437,11 @@ impl Carrier {
 fn prefix(node: NodeId) -> IpNet {
     let network = std::net::Ipv4Addr::from(u32::from(node.address()) & !0xff);
     IpNet::new_assert(network.into(), 24)
+}
+
+/// The algorithm of this name: settings with others are refused.
+fn congestion_control(name: &str) -> CongestionAlgorithm {
+    name.parse().unwrap_or_else(|_| unreachable!("no congestion control of the model: {name}"))
 }
 
 /// The place in the agenda of a lane's timer.

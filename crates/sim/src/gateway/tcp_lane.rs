@@ -12,7 +12,7 @@ use trunkline_trunk::compress::Decompressor;
 use trunkline_trunk::{LaneAction, LaneControl, LaneId, LaneSnapshot, Poll, Transmitter};
 
 use super::stream::{Framed, Stream, restore};
-use super::{LaneReport, TrunkSettings, timer};
+use super::{LaneReport, TrunkSettings, congestion_control, timer};
 use crate::agenda::Kind;
 use crate::connection::{ConnectionId, Role};
 use crate::core::{Core, Opening};
@@ -136,8 +136,11 @@ impl TcpLane {
             let endpoint = &mut core.connections[self.end.0 as usize].endpoint;
             match action {
                 LaneAction::SetMaxPacingRate(rate) => endpoint.set_pacing_ceiling(rate),
-                // The control itself is asked for room after every event.
-                LaneAction::SetLowWaterMark(_) | LaneAction::SetCongestionControl { .. } => {}
+                LaneAction::SetCongestionControl { name, .. } => {
+                    endpoint.set_congestion_control(congestion_control(&name));
+                }
+                // The control is asked for room after every event.
+                LaneAction::SetLowWaterMark(_) => {}
             }
         }
     }
@@ -211,6 +214,7 @@ impl TcpLane {
         LaneReport {
             snapshot: *self.control.snapshot(),
             pacing: self.control.pacing_mode().map(|mode| (mode, self.control.pacing_ceiling())),
+            chosen_congestion_control: self.control.chosen_congestion_control(),
             frames: self.frames,
             bytes: self.past.written + self.control.written(),
             compression: *self.stream.compression(),

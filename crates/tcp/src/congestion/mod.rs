@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use trunkline_units::{Instant, Rate};
 
-use crate::{Counting, Settings};
+use crate::{CongestionAlgorithm, Counting, Settings};
 use algorithm::Algorithm;
 use slow_start::SlowStartState;
 use window::Window;
@@ -89,6 +89,18 @@ impl Congestion {
             counting: settings.counting,
             restart_after_idle: settings.restart_after_idle,
             validates_window: settings.validates_window,
+        }
+    }
+
+    /// Replaces the algorithm, as `tcp_reinit_congestion_control` of Linux does: cwnd stays, and the new algorithm knows
+    /// nothing of the path. A reduction of before cannot be taken back. An algorithm with a model of the path leaves
+    /// no threshold behind (`bbr_init`).
+    pub fn set_algorithm(&mut self, algorithm: CongestionAlgorithm) {
+        self.algorithm = Algorithm::new(algorithm, self.window.cwnd);
+        self.start.restart();
+        self.prior = (0, 0);
+        if self.models_path() {
+            self.window.ssthresh = u32::MAX;
         }
     }
 

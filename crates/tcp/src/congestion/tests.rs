@@ -191,3 +191,21 @@ fn operations(settings: &Settings, seed: u64) {
         assert!(congestion.ssthresh() >= 2 * mss);
     }
 }
+
+#[test]
+fn another_algorithm_begins_with_the_window_of_the_one_before() {
+    let mut congestion = Congestion::new(&settings(), MSS);
+    congestion.set_cwnd(40 * MSS);
+    congestion.reduce(40 * MSS, CongestionSignal::Loss);
+    congestion.set_algorithm(CongestionAlgorithm::Cubic);
+    assert_eq!((congestion.cwnd(), congestion.ssthresh()), (20 * MSS, 20 * MSS));
+    congestion.undo();
+    assert_eq!(congestion.cwnd(), 20 * MSS, "a reduction of the one before stays");
+    congestion.set_algorithm(CongestionAlgorithm::Bbr);
+    assert_eq!((congestion.cwnd(), congestion.ssthresh()), (20 * MSS, u32::MAX));
+    // 2/ln 2 windows of 20 segments in a round trip of 50 ms.
+    let rate = congestion.pacing_rate(Some(Duration::from_millis(50))).expect("BBR paces").as_mbit();
+    assert!((13.0..14.0).contains(&rate), "{rate}");
+    congestion.set_algorithm(CongestionAlgorithm::Reno);
+    assert_eq!((congestion.cwnd(), congestion.pacing_rate(None)), (20 * MSS, None));
+}
