@@ -1,8 +1,8 @@
-//! `bench drops`: how well the edge drops when many TCP flows share a slow trunk.
+//! `bench drops`: timeouts, fairness and utilisation when many TCP flows share a slow trunk.
 //!
-//! Kung and Wang's claim (kung1998 §4): with P1 to P3 a flow that loses something recovers by fast retransmit and seldom has to
-//! wait for its timer, the flows share alike, and the trunk stays full. Timers that ran out are the kernel's own count
-//! in the senders' namespace, and so is what was sent.
+//! Kung and Wang claim (kung1998 §4): with P1 to P3 a flow recovers from a loss by fast retransmit and seldom waits for
+//! its retransmission timeout, the flows get equal shares, and the trunk stays full. Timeouts and segments sent are the
+//! kernel's own counters in the senders' namespace.
 
 use std::time::Duration;
 
@@ -19,61 +19,63 @@ use super::site::{Site, drain_ms, dropped, total};
 use super::variant::Variant;
 use crate::failure::Failure;
 
-/// Seconds that count.
+/// Seconds of the measurement.
 pub(super) const SECONDS: u32 = 30;
 
 const RATE_MBIT: f64 = 20.0;
 const ROUND_TRIP: Duration = Duration::from_millis(50);
 const BUFFER: Duration = Duration::from_millis(50);
 const FLOWS: u32 = 50;
-/// The flows' TCP: today's with two congestion controls, and one like that of 1998, without selective acknowledgements, loss
-/// probes and recovery by time, which a second loss in a window costs a timeout.
+/// The TCP of the flows: today's with two congestion controls, and one as of 1998. Without SACK, tail loss probes and
+/// RACK, a second loss in a window causes a timeout.
 const STACKS: [Stack; 3] = [
     Stack { name: "cubic", congestion_control: "cubic", era: Era::Today },
     Stack { name: "reno", congestion_control: "reno", era: Era::Today },
-    Stack { name: "reno without SACK", congestion_control: "reno", era: Era::Of1998 },
+    Stack { name: "reno without SACK", congestion_control: "reno", era: Era::From1998 },
 ];
-/// What makes the kernel's TCP one of 1998.
-const OF_1998: [&str; 5] = [
+/// Settings that turn off the kernel's loss recovery from after 1998.
+const SYSCTLS_OFF_IN_1998: [&str; 5] = [
     "net.ipv4.tcp_sack",
     "net.ipv4.tcp_dsack",
     "net.ipv4.tcp_early_retrans",
     "net.ipv4.tcp_recovery",
     "net.ipv4.tcp_frto",
 ];
-/// Flows begin one after the other in the first half of this, so that no slow start meets all others.
+/// Time before the measurement. The flows start one after the other in its first half, so that their slow starts do not
+/// coincide.
 const LEAD: Duration = Duration::from_secs(6);
 
 const TAIL_DROP: &str = "tail-drop";
-/// Tail drop in as much room as the discipline under test gives itself.
-const SIZED: &str = "tail-drop-sized";
+/// Tail drop with the capacity that the trunk discipline chose for itself.
+const TAIL_DROP_SIZED: &str = "tail-drop-sized";
 const TRUNK: &str = "trunk";
-const TIMEOUTS_OF_TAIL_DROP: f64 = 0.2;
-const JAIN: f64 = 0.9;
-const UTILISATION: f64 = 0.95;
+/// Timeouts relative to those of tail drop.
+const MAX_TIMEOUT_RATIO: f64 = 0.2;
+const MIN_JAIN: f64 = 0.9;
+const MIN_UTILISATION: f64 = 0.95;
 
 const FULL_PACKET_BYTES: f64 = 1500.0;
 
 const MEASURES: [Measure; 10] = [
     Measure::new("timeouts", "timeouts", 0),
     Measure::new("timeouts_start", "at the start", 0),
-    Measure::new("repeats", "repeats", 0),
+    Measure::new("retransmissions", "retransmissions", 0),
     Measure::new("jain", "Jain's index", 3),
-    Measure::new("utilisation", "WAN use", 3),
+    Measure::new("utilisation", "WAN utilisation", 3),
     Measure::new("goodput_mbit", "Mbit/s", 2).with_ratio(),
     Measure::new("edge_ms", "edge queue ms", 0),
     Measure::new("edge_drops", "edge drops", 0),
     Measure::new("wan_drops", "WAN drops", 0),
-    Measure::new("room_packets", "room, packets", 0),
+    Measure::new("capacity_packets", "capacity, packets", 0),
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Era {
     Today,
-    Of1998,
+    From1998,
 }
 
-/// How the flows' ends behave.
+/// The TCP of the flows' hosts.
 #[derive(Debug, Clone, Copy)]
 struct Stack {
     name: &'static str,
@@ -83,17 +85,17 @@ struct Stack {
 
 struct Condition {
     stack: Stack,
-    /// Whether the queue is to be as large as the trunk's own discipline made it.
-    sized: bool,
+    /// Whether the queue gets the capacity that the trunk discipline chose.
+    trunk_capacity: bool,
 }
 
 pub(super) fn run(bench: &Bench) -> Result<String, Failure> {
-    // What the discipline gave itself in the group that is being measured.
-    let mut room_bytes = None;
+    // The capacity that the trunk discipline chose in the current group; its row comes before the one that needs it.
+    let mut capacity_bytes = None;
     let rows = bench.run(cells(), LEAD + bench.seconds + Duration::from_secs(2), |cell| {
-        let measured = measure(bench, cell, room_bytes)?;
+        let measured = measure(bench, cell, capacity_bytes)?;
         if cell.variant.name == TRUNK {
-            room_bytes = measured.details.get("room_bytes").and_then(Value::as_f64);
+            capacity_bytes = measured.details.get("capacity_bytes").and_then(Value::as_f64);
         }
         Ok(measured)
     })?;
@@ -111,18 +113,18 @@ pub(super) fn run(bench: &Bench) -> Result<String, Failure> {
 fn requirements(rows: &[Row], group: &str) -> Vec<Requirement> {
     let Some(trunk) = find(rows, group, TRUNK) else { return Vec::new() };
     let mut requirements = Vec::new();
-    let mut require = |what: &str, value: Option<f64>, bound| {
-        let what = format!("{what}, {group}, {TRUNK}");
-        requirements.extend(value.map(|value| Requirement { what, value, bound }));
+    let mut require = |figure: &str, value: Option<f64>, bound| {
+        let figure = format!("{figure}, {group}, {TRUNK}");
+        requirements.extend(value.map(|value| Requirement { figure, value, bound }));
     };
-    for reference in [TAIL_DROP, SIZED] {
-        if let Some(theirs) = find(rows, group, reference).and_then(|row| row.value("timeouts")) {
-            let what = format!("timeouts, of {reference}'s {theirs}");
-            require(&what, trunk.value("timeouts"), Bound::AtMost(theirs * TIMEOUTS_OF_TAIL_DROP));
+    for reference in [TAIL_DROP, TAIL_DROP_SIZED] {
+        if let Some(timeouts) = find(rows, group, reference).and_then(|row| row.value("timeouts")) {
+            let figure = format!("timeouts ({reference}: {timeouts})");
+            require(&figure, trunk.value("timeouts"), Bound::Max(timeouts * MAX_TIMEOUT_RATIO));
         }
     }
-    require("Jain's index", trunk.value("jain"), Bound::AtLeast(JAIN));
-    require("use of the WAN", trunk.value("utilisation"), Bound::AtLeast(UTILISATION));
+    require("Jain's index", trunk.value("jain"), Bound::Min(MIN_JAIN));
+    require("WAN utilisation", trunk.value("utilisation"), Bound::Min(MIN_UTILISATION));
     requirements
 }
 
@@ -131,7 +133,7 @@ fn cells() -> Vec<Cell<Condition>> {
     let queues = [
         (TRUNK, trunk("")),
         (TAIL_DROP, "{ discipline = \"tail-drop\", packets = 1000 }".to_owned()),
-        (SIZED, String::new()),
+        (TAIL_DROP_SIZED, String::new()),
         ("trunk-no-p1", trunk(", sized = false")),
         ("trunk-no-p2", trunk(", early = false")),
         ("trunk-no-p3", trunk(", spares = false")),
@@ -140,13 +142,13 @@ fn cells() -> Vec<Cell<Condition>> {
     ];
     let mut cells = Vec::new();
     for stack in STACKS {
-        let mut add = |variant, sized| {
-            let condition = Condition { stack, sized };
+        let mut add = |variant, trunk_capacity| {
+            let condition = Condition { stack, trunk_capacity };
             cells.push(Cell { group: stack.name.to_owned(), variant, condition });
         };
         add(Variant::direct(), false);
         for (name, queue) in &queues {
-            add(one_class(name, queue), *name == SIZED);
+            add(one_class(name, queue), *name == TAIL_DROP_SIZED);
         }
     }
     cells
@@ -156,20 +158,22 @@ fn one_class(name: &str, queue: &str) -> Variant {
     Variant::one_class(name, &format!("queue = {queue}"))
 }
 
-fn measure(bench: &Bench, cell: &Cell<Condition>, room_bytes: Option<f64>) -> Result<Measured, Failure> {
+fn measure(bench: &Bench, cell: &Cell<Condition>, capacity_bytes: Option<f64>) -> Result<Measured, Failure> {
     let mut variant = cell.variant.clone();
-    if cell.condition.sized {
-        let bytes =
-            room_bytes.ok_or_else(|| Failure::Input(format!("bench: {SIZED} needs {TRUNK} beside it")))?;
-        variant = one_class(SIZED, &format!("{{ discipline = \"tail-drop\", bytes = {} }}", bytes as u64));
+    if cell.condition.trunk_capacity {
+        let bytes = capacity_bytes.ok_or_else(|| {
+            Failure::Input(format!("bench: {TAIL_DROP_SIZED} takes its capacity from {TRUNK}: select both"))
+        })?;
+        let queue = format!("{{ discipline = \"tail-drop\", bytes = {} }}", bytes as u64);
+        variant = one_class(TAIL_DROP_SIZED, &queue);
     }
     let rate = Rate::from_mbit(RATE_MBIT);
     let site = Site::build(bench, &variant, LinkSettings::wide_area(rate, ROUND_TRIP, BUFFER))?;
     let stack = cell.condition.stack;
-    if stack.era == Era::Of1998 {
+    if stack.era == Era::From1998 {
         for host in [&site.scene.a, &site.scene.x] {
-            for setting in OF_1998 {
-                host.sysctl(setting, "0").map_err(Failure::doing("cannot make TCP one of 1998"))?;
+            for setting in SYSCTLS_OFF_IN_1998 {
+                host.sysctl(setting, "0").map_err(Failure::doing("cannot turn off loss recovery of TCP"))?;
             }
         }
     }
@@ -200,7 +204,7 @@ fn measure(bench: &Bench, cell: &Cell<Condition>, room_bytes: Option<f64>) -> Re
     measured.figures.extend([
         ("timeouts", during.timeouts as f64),
         ("timeouts_start", tcp.since(at_begin).timeouts as f64),
-        ("repeats", during.repeated as f64),
+        ("retransmissions", during.repeated as f64),
         ("jain", received.jain(from, to).unwrap_or(0.0)),
         ("utilisation", bits / (rate.bits_per_second() as f64 * bench.seconds.as_secs_f64())),
         ("goodput_mbit", received.goodput(from, to).as_mbit()),
@@ -211,9 +215,9 @@ fn measure(bench: &Bench, cell: &Cell<Condition>, room_bytes: Option<f64>) -> Re
         measured.figures.insert("edge_drops", dropped(&edge_end) - dropped(&edge));
     }
     if cell.variant.name.starts_with(TRUNK) {
-        let room = total(&edge_end, "capacity_bytes");
-        measured.figures.insert("room_packets", room / FULL_PACKET_BYTES);
-        measured.details.insert("room_bytes".to_owned(), room.into());
+        let capacity = total(&edge_end, "capacity_bytes");
+        measured.figures.insert("capacity_packets", capacity / FULL_PACKET_BYTES);
+        measured.details.insert("capacity_bytes".to_owned(), capacity.into());
     }
     measured.details.insert("spurious_timeouts".to_owned(), during.spurious_timeouts.into());
     measured.details.insert("segments_sent".to_owned(), during.sent.into());

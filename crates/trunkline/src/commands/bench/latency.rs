@@ -1,8 +1,8 @@
-//! `bench latency`: how long small requests take beside bulk flows.
+//! `bench latency`: the response time of small requests beside bulk flows.
 //!
-//! Requests go out at fixed times over a few connections, first alone, then beside bulk flows in the same direction through
-//! a WAN with a tail-drop buffer. What counts is what the bulk flows add: in front of the trunk, in the lane, and in the
-//! WAN's own buffer, if the lane's congestion control fills it.
+//! Connections send requests at fixed times, first alone, then beside bulk flows in the same direction through a WAN with
+//! a tail-drop buffer. The result is the delay that the bulk flows add: in the edge queue, in the lane, and in the WAN's
+//! buffer if the lane's congestion control fills it.
 
 use std::time::Duration;
 
@@ -27,16 +27,17 @@ const ROUND_TRIP: Duration = Duration::from_millis(30);
 const BUFFER: Duration = Duration::from_millis(50);
 const BULK_FLOWS: u32 = 8;
 const CONGESTION_CONTROL: &str = "cubic";
-/// Connections that ask in turns, and from one request to the next on each: more than a request can take even through a
-/// thousand packets of tail drop, since one that waits for the one before it would say nothing about the path.
+/// Connections that send requests in turn, and the interval between requests of a connection. The interval is longer than
+/// a request takes even through a tail-drop queue of a thousand packets: a request that waited for its predecessor would
+/// not measure the path.
 const CONNECTIONS: u32 = 40;
 const INTERVAL: Duration = Duration::from_millis(400);
-/// How long they ask before any of it counts: the first round trips of a connection, and the bulk flows' slow start.
+/// Time before each measurement, for the first round trips of the connections and the slow start of the bulk flows.
 const IDLE_LEAD: Duration = Duration::from_secs(1);
 const LOAD_LEAD: Duration = Duration::from_secs(3);
-/// How long bulk flows and requests go on after what counts, so that what was asked last has an answer.
+/// Time for which bulk flows and requests continue after the measurement, so that the last requests get a response.
 const TAIL: Duration = Duration::from_secs(1);
-/// No rule of the default classes names it.
+/// A port that no rule of the default classes names.
 const PORT: u16 = 7000;
 
 const MEASURES: [Measure; 8] = [
@@ -50,7 +51,7 @@ const MEASURES: [Measure; 8] = [
     Measure::new("edge_drops", "edge drops", 0),
 ];
 
-/// What the 99th percentile may add, if anything is required.
+/// The maximum that bulk flows may add to the 99th percentile, if there is a requirement.
 type Limit = Option<f64>;
 const INTERACTIVE_MS: Limit = Some(10.0);
 const SHARED_MS: Limit = Some(30.0);
@@ -72,8 +73,8 @@ pub(super) fn run(bench: &Bench) -> Result<String, Failure> {
 
 fn requirement(cell: &Cell<Limit>, rows: &[Row]) -> Option<Requirement> {
     let row = find(rows, &cell.group, &cell.variant.name)?;
-    let what = format!("ms that bulk adds to the 99th percentile, {}", row.variant);
-    Some(Requirement { what, value: row.value("added_p99_ms")?, bound: Bound::AtMost(cell.condition?) })
+    let figure = format!("added p99 ms, {}", row.variant);
+    Some(Requirement { figure, value: row.value("added_p99_ms")?, bound: Bound::Max(cell.condition?) })
 }
 
 fn cells() -> Vec<Cell<Limit>> {
@@ -103,7 +104,7 @@ fn one_class(discipline: &str, more: &str) -> Variant {
     Variant::one_class(discipline, &queue)
 }
 
-/// The requests in a class of their own because somebody said so.
+/// Classes with a rule that puts the requests into a class of their own.
 fn by_port() -> String {
     format!(
         "[[classes]]\nname = \"interactive\"\nmatch = [{{ protocol = \"tcp\", port = {PORT} }}]\n\
@@ -127,7 +128,7 @@ fn measure(bench: &Bench, cell: &Cell<Limit>) -> Result<Measured, Failure> {
     let (from, to) = (load + LOAD_LEAD, load + LOAD_LEAD + bench.seconds);
     let clients: Vec<_> = (0..CONNECTIONS)
         .map(|number| {
-            // In turns, so that together they ask at even intervals.
+            // Staggered, so that the requests of all connections are evenly spaced.
             let first = begin + INTERVAL * number / CONNECTIONS;
             let settings = RpcSettings {
                 pacing: Pacing::Interval(INTERVAL),
@@ -144,7 +145,7 @@ fn measure(bench: &Bench, cell: &Cell<Limit>) -> Result<Measured, Failure> {
     let bulk = site.bulk(BulkSettings::new(sink.address(), CONGESTION_CONTROL, BULK_FLOWS, to + TAIL - load));
     site.sleep_until(from)?;
     let (wan, edge) = (site.wan(), site.classes()?);
-    let backlog = site.watch_until(to)?;
+    let backlog = site.mean_backlog_until(to)?;
     let (wan_end, edge_end) = (site.wan(), site.classes()?);
     site.sent(bulk)?;
     let reports: Vec<RpcReport> = clients.into_iter().map(trunkline_testbed::namespace::Task::join).collect();
@@ -153,10 +154,10 @@ fn measure(bench: &Bench, cell: &Cell<Limit>) -> Result<Measured, Failure> {
     let idle = [0.5, 0.99].map(|p| quantile(&reports, begin + IDLE_LEAD, load, p));
     let loaded = [0.5, 0.99].map(|p| quantile(&reports, from, to, p));
     let [Some(idle_p50), Some(idle_p99)] = idle else {
-        return Err(Failure::Other("no request was answered before the load".to_owned()));
+        return Err(Failure::Other("no request got a response before the load".to_owned()));
     };
     let [Some(p50), Some(p99)] = loaded else {
-        return Err(Failure::Other("no request was answered beside the load".to_owned()));
+        return Err(Failure::Other("no request got a response beside the load".to_owned()));
     };
     measured.figures.extend([
         ("idle_p50_ms", idle_p50),
@@ -177,8 +178,8 @@ fn measure(bench: &Bench, cell: &Cell<Limit>) -> Result<Measured, Failure> {
     Ok(measured)
 }
 
-/// A quantile of what the requests took that were due in `from..to`, in milliseconds. One that is without an answer still,
-/// [`TAIL`] after that, has taken as long as it has waited.
+/// A quantile of the response times of requests that were due in `from..to`, in milliseconds. A request that has no
+/// response [`TAIL`] after `to` counts with the time for which it has waited.
 fn quantile(reports: &[RpcReport], from: Instant, to: Instant, p: f64) -> Option<f64> {
     let mut took: Vec<Duration> = Vec::new();
     for report in reports {

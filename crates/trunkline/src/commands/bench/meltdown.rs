@@ -1,9 +1,10 @@
-//! `bench meltdown`: TCP over TCP on a WAN that loses packets, is away for a moment, or is long.
+//! `bench meltdown`: TCP over TCP on a WAN that loses packets, is interrupted, or is long.
 //!
-//! A reliable lane repairs every loss itself, and while it does the user's TCP waits, may lose patience, and repeats what is
-//! only waiting in the trunk. The filter is to keep those repeats out of the lane. Losses are random and on the way of the data
-//! only; acknowledgements come back unharmed. On a long WAN it is the buffer that loses them: what waited behind a repeat of the
-//! lane's comes to the user at once, and so does what the user sends for it.
+//! A reliable lane retransmits every loss itself. Meanwhile the user's TCP waits, its retransmission timeout may expire,
+//! and it retransmits data that is still in transit in the trunk. The retransmission filter keeps these retransmissions out
+//! of the lane. Losses are random and in the direction of the data only; no acknowledgement is lost. On a long WAN the
+//! losses are overflows of the buffer: after a retransmission of the lane, all data behind it reaches the user at once, and
+//! the user responds with a burst.
 
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use super::site::{Site, dropped, total};
 use super::variant::Variant;
 use crate::failure::Failure;
 
-/// Seconds that count.
+/// Seconds of the measurement.
 pub(super) const SECONDS: u32 = 20;
 
 const PLAIN: Path = Path {
@@ -27,7 +28,7 @@ const PLAIN: Path = Path {
     buffer: Duration::from_millis(50),
     lead: Duration::from_secs(3),
 };
-/// As over a satellite, and with a buffer of a sixth of what is under way.
+/// A path as over a satellite, with a buffer of a sixth of its bandwidth-delay product.
 const LONG: Path = Path {
     rate_mbit: 10.0,
     round_trip: Duration::from_millis(400),
@@ -37,18 +38,18 @@ const LONG: Path = Path {
 const LOSSES: [f64; 3] = [0.0, 0.01, 0.03];
 /// Congestion controls of the user's flow.
 const USERS: [&str; 2] = ["cubic", "reno"];
-/// Repeats that may be carried without need, in percent of the segments sent. What the edge has dropped must be repeated; beyond
-/// that a reliable lane loses nothing.
-const REPEATS_PERCENT: f64 = 1.0;
+/// Spurious retransmissions that the lane may carry, in percent of the segments sent. A retransmission of a packet that the
+/// edge has dropped is needed; a reliable lane loses nothing else.
+const MAX_SPURIOUS_PERCENT: f64 = 1.0;
 
 const MEASURES: [Measure; 8] = [
     Measure::new("goodput_mbit", "Mbit/s", 2).with_ratio(),
-    Measure::new("repeats_percent", "repeats sent %", 3),
-    Measure::new("carried_percent", "carried %", 3),
-    Measure::new("needless_percent", "needlessly %", 3),
+    Measure::new("retransmissions_percent", "retransmissions %", 3),
+    Measure::new("carried_percent", "retransmissions carried %", 3),
+    Measure::new("spurious_percent", "spurious %", 3),
     Measure::new("filtered", "filtered", 0),
     Measure::new("timeouts", "timeouts", 0),
-    Measure::new("spurious_timeouts", "spurious", 0),
+    Measure::new("spurious_timeouts", "spurious timeouts", 0),
     Measure::new("edge_drops", "edge drops", 0),
 ];
 
@@ -58,33 +59,34 @@ struct Path {
     rate_mbit: f64,
     round_trip: Duration,
     buffer: Duration,
-    /// Until a flow has found its rate.
+    /// Time before the measurement, until a flow has found its rate.
     lead: Duration,
 }
 
 impl Path {
-    fn told(self) -> String {
+    fn describe(self) -> String {
         let (round_trip, buffer) = (self.round_trip.as_millis(), self.buffer.as_millis());
         format!("WAN {} Mbit/s, RTT {round_trip} ms, buffer {buffer} ms", self.rate_mbit)
     }
 }
 
-/// What is wrong with the WAN.
+/// The impairment of the WAN.
 #[derive(Debug, Clone, Copy)]
-enum Trouble {
-    /// It loses packets at random, with this probability.
+enum Impairment {
+    /// Random loss with this probability.
     Loss(f64),
-    /// It is cut for [`CUT`], every [`CUT_INTERVAL`]: the lane waits for a timer of its own, and the user's TCP with it.
+    /// An interruption of [`CUT`], every [`CUT_INTERVAL`]: the lane waits for its own retransmission timeout, and the user's
+    /// TCP with it.
     Cuts,
-    /// It is [`LONG`].
+    /// The path is [`LONG`].
     Length,
 }
 
-impl Trouble {
+impl Impairment {
     const fn path(self) -> Path {
         match self {
-            Trouble::Loss(_) | Trouble::Cuts => PLAIN,
-            Trouble::Length => LONG,
+            Impairment::Loss(_) | Impairment::Cuts => PLAIN,
+            Impairment::Length => LONG,
         }
     }
 }
@@ -93,25 +95,25 @@ const CUT: Duration = Duration::from_millis(700);
 const CUT_INTERVAL: Duration = Duration::from_secs(4);
 
 struct Condition {
-    trouble: Trouble,
+    impairment: Impairment,
     /// The congestion control of the user's flow.
     user: &'static str,
-    /// Whether the requirements are for this one.
-    held: bool,
+    /// Whether the requirements apply.
+    required: bool,
 }
 
 pub(super) fn run(bench: &Bench) -> Result<String, Failure> {
     let time = PLAIN.lead + bench.seconds + Duration::from_secs(1);
     let rows = bench.run(cells(), time, |cell| measure(bench, cell))?;
-    let held = cells().into_iter().filter(|cell| cell.condition.held);
-    let requirements = held.flat_map(|cell| requirements(&cell, &rows)).collect();
+    let required = cells().into_iter().filter(|cell| cell.condition.required);
+    let requirements = required.flat_map(|cell| requirements(&cell, &rows)).collect();
     let about = format!(
-        "one user flow for {} s after {} s, {}, losses on the way of the data; length: after {} s, {}",
+        "one user flow for {} s after {} s, {}, losses in the direction of the data; length: after {} s, {}",
         bench.seconds.as_secs(),
         PLAIN.lead.as_secs(),
-        PLAIN.told(),
+        PLAIN.describe(),
         LONG.lead.as_secs(),
-        LONG.told(),
+        LONG.describe(),
     );
     Report { about, measures: &MEASURES, rows: &rows, requirements }.text(bench)
 }
@@ -121,33 +123,35 @@ fn requirements(cell: &Cell<Condition>, rows: &[Row]) -> Vec<Requirement> {
     let name = format!("{}, {}", cell.group, cell.variant.name);
     let direct = find(rows, &cell.group, super::report::REFERENCE);
     let goodput = direct.and_then(|direct| row.ratio("goodput_mbit", direct)).map(|value| Requirement {
-        what: format!("goodput to that of direct routing, {name}"),
+        figure: format!("goodput, ratio to direct routing, {name}"),
         value,
-        bound: Bound::AtLeast(1.0),
+        bound: Bound::Min(1.0),
     });
-    let carried = row.value("needless_percent").map(|value| Requirement {
-        what: format!("percent of repeats carried needlessly, {name}"),
+    let spurious = row.value("spurious_percent").map(|value| Requirement {
+        figure: format!("spurious retransmissions carried %, {name}"),
         value,
-        bound: Bound::AtMost(REPEATS_PERCENT),
+        bound: Bound::Max(MAX_SPURIOUS_PERCENT),
     });
-    goodput.into_iter().chain(carried).collect()
+    goodput.into_iter().chain(spurious).collect()
 }
 
 fn cells() -> Vec<Cell<Condition>> {
     let mut cells = Vec::new();
     let filter = |name, keys: &str| Variant::one_class(name, &format!("repeat_filter = {keys}"));
     for user in USERS {
-        for trouble in LOSSES.map(Trouble::Loss).into_iter().chain([Trouble::Cuts, Trouble::Length]) {
-            let mut add = |variant, held| {
-                let group = match trouble {
-                    Trouble::Loss(loss) => format!("{user}, loss {} %", loss * 100.0),
-                    Trouble::Cuts => format!("{user}, cuts"),
-                    Trouble::Length => format!("{user}, length"),
+        for impairment in
+            LOSSES.map(Impairment::Loss).into_iter().chain([Impairment::Cuts, Impairment::Length])
+        {
+            let mut add = |variant, required| {
+                let group = match impairment {
+                    Impairment::Loss(loss) => format!("{user}, loss {} %", loss * 100.0),
+                    Impairment::Cuts => format!("{user}, cuts"),
+                    Impairment::Length => format!("{user}, length"),
                 };
-                cells.push(Cell { group, variant, condition: Condition { trouble, user, held } });
+                cells.push(Cell { group, variant, condition: Condition { impairment, user, required } });
             };
             add(Variant::direct(), false);
-            if matches!(trouble, Trouble::Length) {
+            if matches!(impairment, Impairment::Length) {
                 add(filter("filter", "true"), false);
                 add(filter("filter", "true").unpaced(), false);
                 continue;
@@ -164,10 +168,10 @@ fn cells() -> Vec<Cell<Condition>> {
 }
 
 fn measure(bench: &Bench, cell: &Cell<Condition>) -> Result<Measured, Failure> {
-    let path = cell.condition.trouble.path();
+    let path = cell.condition.impairment.path();
     let wan = LinkSettings::wide_area(Rate::from_mbit(path.rate_mbit), path.round_trip, path.buffer);
     let site = Site::build(bench, &cell.variant, wan)?;
-    if let Trouble::Loss(loss) = cell.condition.trouble {
+    if let Impairment::Loss(loss) = cell.condition.impairment {
         site.link.set_loss(Way::Forward, loss);
     }
     let sink = site.sink(0)?;
@@ -181,7 +185,7 @@ fn measure(bench: &Bench, cell: &Cell<Condition>) -> Result<Measured, Failure> {
     };
     site.sleep_until(from)?;
     let (tcp, edge) = state()?;
-    if matches!(cell.condition.trouble, Trouble::Cuts) {
+    if matches!(cell.condition.impairment, Impairment::Cuts) {
         let mut cut = from;
         while cut + CUT_INTERVAL <= to {
             site.sleep_until(cut)?;
@@ -201,7 +205,7 @@ fn measure(bench: &Bench, cell: &Cell<Condition>) -> Result<Measured, Failure> {
     let mut measured = Measured::default();
     measured.figures.extend([
         ("goodput_mbit", sink.finish().goodput(from, to).as_mbit()),
-        ("repeats_percent", tcp.repeated as f64 * 100.0 / segments),
+        ("retransmissions_percent", tcp.repeated as f64 * 100.0 / segments),
         ("timeouts", tcp.timeouts as f64),
         ("spurious_timeouts", tcp.spurious_timeouts as f64),
     ]);
@@ -211,7 +215,7 @@ fn measure(bench: &Bench, cell: &Cell<Condition>) -> Result<Measured, Failure> {
         measured.figures.extend([
             ("filtered", filtered),
             ("carried_percent", carried * 100.0 / segments),
-            ("needless_percent", (carried - drops).max(0.0) * 100.0 / segments),
+            ("spurious_percent", (carried - drops).max(0.0) * 100.0 / segments),
             ("edge_drops", drops),
         ]);
     }

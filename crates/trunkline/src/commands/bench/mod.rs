@@ -1,8 +1,8 @@
-//! `bench`: what a trunk costs ([`cost`]), and what it does for its users, measured on real kernels in namespaces.
+//! `bench`: measures the cost of a trunk ([`cost`]) and its effect on users, on real kernels in namespaces.
 //!
-//! Each of the other scenarios runs the same traffic over the same emulated WAN with one *variant* after the other:
-//! plain routing, and gateways with one configuration of classes, queues and lanes each. Figures of variants are read
-//! next to those of a reference in the same run, and those that something is held to are held to it in the output.
+//! Each scenario but [`cost`] runs the same traffic over the same emulated WAN with one *variant* after the other. A
+//! variant is plain routing, or gateways with one configuration of classes, queues and lanes. The output gives ratios to
+//! the reference variant of the same run, and says which figures meet their requirements.
 
 mod cost;
 mod drops;

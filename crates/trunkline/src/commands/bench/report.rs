@@ -1,4 +1,4 @@
-//! The outcome of a scenario: figures of variants, ratios to a reference, and what they are held to.
+//! The outcome of a scenario: figures of variants, ratios to a reference, and requirements.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -9,19 +9,19 @@ use super::run::Bench;
 use super::{heading, system};
 use crate::failure::Failure;
 
-/// The variant that the others are compared with, where a group has it.
+/// The variant to which ratios refer, where a group has it.
 pub(super) const REFERENCE: &str = "direct";
 
-/// A quantity with a column of its own.
+/// A quantity that has a column in the table.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Measure {
     /// Its name in JSON.
     pub(super) key: &'static str,
     /// Its name in the table.
     pub(super) title: &'static str,
-    /// Decimals worth showing.
+    /// Decimals in the table.
     pub(super) decimals: usize,
-    /// Whether the ratio to the reference is of interest.
+    /// Whether the report has the ratio to the reference.
     pub(super) ratio: bool,
 }
 
@@ -39,9 +39,9 @@ impl Measure {
 /// One run of one variant.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Measured {
-    /// By key. What a variant does not have, such as drops at the edge without an edge, is not there.
+    /// By key. A variant omits figures that it does not have, such as drops at the edge without a gateway.
     pub(super) figures: BTreeMap<&'static str, f64>,
-    /// What else JSON is to show.
+    /// Further values for JSON.
     pub(super) details: Map<String, Value>,
 }
 
@@ -64,8 +64,7 @@ impl Row {
         (!values.is_empty()).then(|| median(values))
     }
 
-    /// The median of the ratios, each to the reference in the same run. None if the reference ever was zero: of an
-    /// absolute figure of nothing there is no share.
+    /// The median of the ratios, each to the reference in the same run. `None` if the reference is zero in any run.
     pub(super) fn ratio(&self, key: &str, reference: &Row) -> Option<f64> {
         let mut ratios = Vec::new();
         for (run, reference) in self.runs.iter().zip(&reference.runs) {
@@ -76,54 +75,55 @@ impl Row {
     }
 }
 
-/// The row of a variant in a group, if it was measured.
+/// The row of a variant in a group, if the run measured it.
 pub(super) fn find<'r>(rows: &'r [Row], group: &str, variant: &str) -> Option<&'r Row> {
     rows.iter().find(|row| row.group == group && row.variant == variant)
 }
 
-/// A limit.
+/// The limit of a requirement.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Bound {
-    AtMost(f64),
-    AtLeast(f64),
+    Max(f64),
+    Min(f64),
 }
 
 impl fmt::Display for Bound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::AtMost(limit) => write!(f, "at most {}", thousandths(*limit)),
-            Self::AtLeast(limit) => write!(f, "at least {}", thousandths(*limit)),
+            Self::Max(limit) => write!(f, "at most {}", thousandths(*limit)),
+            Self::Min(limit) => write!(f, "at least {}", thousandths(*limit)),
         }
     }
 }
 
-/// What a figure is held to.
+/// A limit that a figure must meet.
 #[derive(Debug, Clone)]
 pub(super) struct Requirement {
-    pub(super) what: String,
+    /// The figure, with its group and variant.
+    pub(super) figure: String,
     pub(super) value: f64,
     pub(super) bound: Bound,
 }
 
 impl Requirement {
-    pub(super) fn holds(&self) -> bool {
+    pub(super) fn is_met(&self) -> bool {
         match self.bound {
-            Bound::AtMost(limit) => self.value <= limit,
-            Bound::AtLeast(limit) => self.value >= limit,
+            Bound::Max(limit) => self.value <= limit,
+            Bound::Min(limit) => self.value >= limit,
         }
     }
 }
 
 impl fmt::Display for Requirement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let verdict = if self.holds() { "holds" } else { "FAILS" };
-        write!(f, "{verdict}  {}: {:.3}, {}", self.what, self.value, self.bound)
+        let result = if self.is_met() { "met" } else { "NOT MET" };
+        write!(f, "{result:<7}  {}: {:.3}, required: {}", self.figure, self.value, self.bound)
     }
 }
 
-/// Everything that is printed of a scenario.
+/// The printed report of a scenario.
 pub(super) struct Report<'a> {
-    /// What was done, for the heading.
+    /// The parameters, for the heading.
     pub(super) about: String,
     pub(super) measures: &'a [Measure],
     pub(super) rows: &'a [Row],
@@ -131,7 +131,7 @@ pub(super) struct Report<'a> {
 }
 
 impl Report<'_> {
-    /// In the form that was asked for.
+    /// The report as a table or, with `--json`, as JSON.
     pub(super) fn text(&self, bench: &Bench) -> Result<String, Failure> {
         if bench.json {
             let mut result = self.to_json();
@@ -179,10 +179,10 @@ impl Report<'_> {
         });
         let requirements = self.requirements.iter().map(|requirement| {
             json!({
-                "what": requirement.what,
+                "figure": requirement.figure,
                 "value": rounded(requirement.value),
                 "bound": requirement.bound.to_string(),
-                "holds": requirement.holds(),
+                "met": requirement.is_met(),
             })
         });
         json!({
@@ -214,7 +214,7 @@ impl Report<'_> {
     }
 }
 
-/// The first column to the left, the others to the right.
+/// Aligns the first column to the left and the others to the right.
 fn aligned(lines: &[Vec<String>]) -> String {
     let columns = lines.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
@@ -235,7 +235,7 @@ fn aligned(lines: &[Vec<String>]) -> String {
     text
 }
 
-/// To a thousandth, which is finer than anything here can be measured.
+/// Rounds to a thousandth, which is finer than the precision of any measurement here.
 pub(super) fn rounded(value: f64) -> Value {
     Value::from(thousandths(value))
 }
@@ -244,7 +244,7 @@ fn thousandths(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }
 
-/// The middle one, or the mean of the two in the middle; zero of none.
+/// The middle value, or the mean of the two middle values; zero without values.
 pub(super) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     match (values.get(values.len().wrapping_sub(1) / 2), values.get(values.len() / 2)) {
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_has_groups_and_says_nothing_of_what_was_not_measured() {
+    fn a_table_has_groups_and_a_dash_for_missing_figures() {
         let rows = [row("loss 1 %", "direct", &[100.0]), row("loss 1 %", "trunk", &[50.0])];
         let text = report(&rows, Vec::new()).table();
         let lines: Vec<&str> = text.lines().collect();
@@ -311,10 +311,11 @@ mod tests {
     }
 
     #[test]
-    fn a_requirement_holds_up_to_its_bound() {
-        let at = |value, bound| Requirement { what: "it".to_owned(), value, bound };
-        assert!(at(3.0, Bound::AtMost(3.0)).holds() && !at(3.1, Bound::AtMost(3.0)).holds());
-        assert!(at(0.9, Bound::AtLeast(0.9)).holds() && !at(0.89, Bound::AtLeast(0.9)).holds());
-        assert_eq!(at(3.1, Bound::AtMost(3.0)).to_string(), "FAILS  it: 3.100, at most 3");
+    fn a_requirement_is_met_up_to_its_bound() {
+        let at = |value, bound| Requirement { figure: "jain".to_owned(), value, bound };
+        assert!(at(3.0, Bound::Max(3.0)).is_met() && !at(3.1, Bound::Max(3.0)).is_met());
+        assert!(at(0.9, Bound::Min(0.9)).is_met() && !at(0.89, Bound::Min(0.9)).is_met());
+        assert_eq!(at(3.1, Bound::Max(3.0)).to_string(), "NOT MET  jain: 3.100, required: at most 3");
+        assert_eq!(at(0.9, Bound::Min(0.9)).to_string(), "met      jain: 0.900, required: at least 0.9");
     }
 }

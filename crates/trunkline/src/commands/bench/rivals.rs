@@ -1,8 +1,8 @@
-//! `bench rivals`: what a trunk gets of a WAN that it shares with connections outside it.
+//! `bench rivals`: the share that a trunk gets of a WAN on which it competes with other connections.
 //!
-//! The trunk carries bulk flows between the sites; beside it, straight from gateway to gateway, run 1 or 4 connections of
-//! CUBIC through the same tail-drop buffer. What keeps a lane from filling that buffer may also keep it from its share: a
-//! lane is one connection and has 1/(1 + rivals) of the WAN coming to it.
+//! The trunk carries bulk flows between the sites. 1 or 4 CUBIC connections (*rivals*) run from gateway to gateway beside
+//! it, through the same tail-drop buffer. A mechanism that keeps a lane from filling that buffer may also keep it from its
+//! share: a lane is one connection, so its fair share is 1/(1 + rivals).
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use super::site::{Site, drain_ms, sink_in};
 use super::variant::Variant;
 use crate::failure::Failure;
 
-/// Seconds that count.
+/// Seconds of the measurement.
 pub(super) const SECONDS: u32 = 30;
 
 const RATE_MBIT: f64 = 50.0;
@@ -27,14 +27,14 @@ const BUFFER: Duration = Duration::from_millis(50);
 const FLOWS: u32 = 8;
 const RIVALS: [u32; 2] = [1, 4];
 const CONGESTION_CONTROL: &str = "cubic";
-/// Slow start, and the settling of shares.
+/// Time before the measurement, for slow start and the convergence of shares.
 const LEAD: Duration = Duration::from_secs(5);
 
 const MEASURES: [Measure; 5] = [
     Measure::new("carried_mbit", "carried Mbit/s", 1).with_ratio(),
     Measure::new("rivals_mbit", "rivals Mbit/s", 1).with_ratio(),
-    Measure::new("share", "share carried", 3),
-    Measure::new("of_fair_share", "of one flow's share", 2),
+    Measure::new("share", "trunk's share", 3),
+    Measure::new("fair_share_ratio", "share / fair share", 2),
     Measure::new("wan_queue_ms", "WAN queue ms", 1),
 ];
 
@@ -85,7 +85,7 @@ fn measure(bench: &Bench, cell: &Cell<u32>) -> Result<Measured, Failure> {
         site.bulk_from(&site.scene.t1, BulkSettings::new(beside.address(), CONGESTION_CONTROL, rivals, time)),
     ];
     site.sleep_until(from)?;
-    let backlog = site.watch_until(to)?;
+    let backlog = site.mean_backlog_until(to)?;
     for flows in flows {
         site.sent(flows)?;
     }
@@ -96,7 +96,7 @@ fn measure(bench: &Bench, cell: &Cell<u32>) -> Result<Measured, Failure> {
         ("carried_mbit", carried),
         ("rivals_mbit", beside),
         ("share", share),
-        ("of_fair_share", share * f64::from(1 + rivals)),
+        ("fair_share_ratio", share * f64::from(1 + rivals)),
         ("wan_queue_ms", drain_ms(backlog, rate)),
     ]);
     Ok(measured)

@@ -1,4 +1,4 @@
-//! Going round the variants of a scenario.
+//! Runs the variants of a scenario in turn.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,9 +11,9 @@ use super::variant::Variant;
 use crate::cli::BenchArguments;
 use crate::failure::Failure;
 
-/// What was asked for.
+/// The arguments of a run.
 pub(super) struct Bench {
-    /// This program, to run gateways with.
+    /// This program, which runs as the gateways.
     pub(super) binary: PathBuf,
     pub(super) stop: Stop,
     pub(super) seconds: Duration,
@@ -24,7 +24,7 @@ pub(super) struct Bench {
 
 /// One measurement: a variant under a condition, such as a loss rate.
 pub(super) struct Cell<C> {
-    /// What is compared with each other; empty if everything is.
+    /// Cells of one group are compared with each other; empty if there is one group only.
     pub(super) group: String,
     pub(super) variant: Variant,
     pub(super) condition: C,
@@ -42,23 +42,22 @@ impl Bench {
         })
     }
 
-    /// An error if variants were chosen where there are none.
+    /// An error if the user selected variants of a scenario that has none.
     pub(super) fn no_variants(&self) -> Result<(), Failure> {
         if self.variants.is_empty() {
             return Ok(());
         }
-        Err(Failure::Input("bench: the scenario cost has no variants to choose from".to_owned()))
+        Err(Failure::Input("bench: the scenario cost has no variants: remove --variant".to_owned()))
     }
 
-    /// Measures every cell whose variant is wanted, all of them once before any of them again. A cell takes about
-    /// `time`.
+    /// Measures every selected cell once in each run. A cell takes about `time`.
     pub(super) fn run<C>(
         &self,
         cells: Vec<Cell<C>>,
         time: Duration,
         mut measure: impl FnMut(&Cell<C>) -> Result<Measured, Failure>,
     ) -> Result<Vec<Row>, Failure> {
-        let cells = self.chosen(cells)?;
+        let cells = self.select(cells)?;
         let mut progress = Progress::new(time * cells.len() as u32 * self.runs);
         let mut rows: Vec<Row> = cells.iter().map(|cell| Row::new(&cell.group, &cell.variant.name)).collect();
         for number in 1..=self.runs {
@@ -76,9 +75,8 @@ impl Bench {
         Ok(rows)
     }
 
-    fn chosen<C>(&self, cells: Vec<Cell<C>>) -> Result<Vec<Cell<C>>, Failure> {
-        if let Some(unknown) =
-            self.variants.iter().find(|word| !cells.iter().any(|cell| cell.answers_to(word)))
+    fn select<C>(&self, cells: Vec<Cell<C>>) -> Result<Vec<Cell<C>>, Failure> {
+        if let Some(unknown) = self.variants.iter().find(|word| !cells.iter().any(|cell| cell.matches(word)))
         {
             let mut names: Vec<&str> = Vec::new();
             for name in cells.iter().flat_map(|cell| [cell.variant.name.as_str(), cell.group.as_str()]) {
@@ -91,16 +89,15 @@ impl Bench {
                 "bench: there is no variant {unknown:?}; allowed, alone or as GROUP:VARIANT: {allowed}"
             )));
         }
-        let wanted = |cell: &Cell<C>| {
-            self.variants.is_empty() || self.variants.iter().any(|word| cell.answers_to(word))
-        };
-        Ok(cells.into_iter().filter(wanted).collect())
+        let selected =
+            |cell: &Cell<C>| self.variants.is_empty() || self.variants.iter().any(|word| cell.matches(word));
+        Ok(cells.into_iter().filter(selected).collect())
     }
 }
 
 impl<C> Cell<C> {
-    /// By the name of its variant, of its group, or of both.
-    fn answers_to(&self, word: &str) -> bool {
+    /// Whether `word` is the name of its variant, of its group, or `GROUP:VARIANT`.
+    fn matches(&self, word: &str) -> bool {
         let (group, variant) = (self.group.as_str(), self.variant.name.as_str());
         word == variant || word == group || word.split_once(':') == Some((group, variant))
     }
@@ -126,12 +123,12 @@ mod tests {
             let cell = |variant| Cell { group: group.to_owned(), variant, condition: () };
             [cell(Variant::direct()), cell(Variant::defaults())]
         });
-        let chosen = bench(variants).chosen(cells.collect())?;
+        let chosen = bench(variants).select(cells.collect())?;
         Ok(chosen.into_iter().map(|cell| (cell.group, cell.variant.name)).collect())
     }
 
     #[test]
-    fn cells_are_chosen_by_variant_by_group_or_by_both() {
+    fn cells_are_selected_by_variant_by_group_or_by_both() {
         let names = |variants| chosen(variants).expect("known names").len();
         assert_eq!(
             (names(&[]), names(&["direct"]), names(&["reno"]), names(&["direct", "reno"])),
@@ -141,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_name_is_answered_with_the_right_ones() {
+    fn the_error_about_a_wrong_name_lists_the_allowed_ones() {
         let Err(Failure::Input(text)) = chosen(&["bbr:default"]) else { panic!("it is refused as input") };
         assert!(text.contains("\"bbr:default\"") && text.contains("direct; cubic; default; reno"), "{text}");
     }

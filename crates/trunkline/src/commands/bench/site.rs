@@ -1,4 +1,4 @@
-//! A scene for one measurement, and what every scenario does with it.
+//! The scene of one measurement, and helpers that the scenarios share.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -16,14 +16,14 @@ use super::run::Bench;
 use super::variant::{Carrier, Variant};
 use crate::failure::Failure;
 
-/// The grain of what is counted at the receivers.
+/// The resolution of the receivers' counters.
 const BIN: Duration = Duration::from_millis(10);
-/// How often the queues are looked at.
-const WATCH_INTERVAL: Duration = Duration::from_millis(20);
+/// The interval between samples of the queues.
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Two sites, joined by an emulated WAN and one variant of getting packets across it.
+/// Two sites, joined by an emulated WAN and one variant of carrying packets over it.
 pub(super) struct Site {
-    // Before the scene they run in.
+    // Before the scene, so that the gateways end before their namespaces do.
     gateways: Option<Gateways>,
     pub(super) scene: Scene,
     pub(super) link: LinkHandle,
@@ -32,7 +32,7 @@ pub(super) struct Site {
 
 impl Site {
     pub(super) fn build(bench: &Bench, variant: &Variant, link: LinkSettings) -> Result<Self, Failure> {
-        // A packet that leaves late because the machine is busy would be counted as the queue's.
+        // Without real-time scheduling, delay of a busy machine would count as queueing delay.
         let settings = LinkSettings { scheduling: Scheduling::RealTime, ..link };
         let scene = Scene::new(Wan::Emulated(settings)).map_err(failure)?;
         let link = scene.link().ok_or_else(|| Failure::Other("the scene has no link".to_owned()))?;
@@ -53,12 +53,12 @@ impl Site {
         Ok(Self { gateways, scene, link, stop: bench.stop.clone() })
     }
 
-    /// A sink at the server, at `port` or at any.
+    /// A sink at the server, at `port`; at any free port if it is 0.
     pub(super) fn sink(&self, port: u16) -> Result<TcpSink, Failure> {
         sink_in(&self.scene.x, Plan::IPV4.x, port)
     }
 
-    /// Bulk flows from the client, to be waited for with [`Site::sent`].
+    /// Starts bulk flows from the client. [`Site::sent`] waits for them.
     pub(super) fn bulk(&self, settings: BulkSettings) -> Task<BulkReport> {
         self.bulk_from(&self.scene.a, settings)
     }
@@ -68,7 +68,7 @@ impl Site {
         host.spawn("bulk", move || bulk(&settings, &stop))
     }
 
-    /// Bulk flows from the client that begin later.
+    /// Bulk flows from the client that start at `begin`.
     pub(super) fn bulk_at(&self, begin: Instant, settings: BulkSettings) -> Task<BulkReport> {
         let stop = self.stop.clone();
         self.scene.a.spawn("bulk", move || {
@@ -77,7 +77,7 @@ impl Site {
         })
     }
 
-    /// Waits for flows; an error if one failed, since what the others got is then no result.
+    /// Waits for flows. An error if one failed, since the goodput of the others is then no result.
     pub(super) fn sent(&self, flows: Task<BulkReport>) -> Result<BulkReport, Failure> {
         let report = flows.join();
         self.check_interrupt()?;
@@ -86,20 +86,20 @@ impl Site {
         failed.map_or(Ok(report), Err)
     }
 
-    /// What the WAN has carried from the client's site to the server's.
+    /// The counters of the WAN from the client's site to the server's.
     pub(super) fn wan(&self) -> Counters {
         self.link.counters(Way::Forward)
     }
 
-    /// Waits, and looks at the WAN's queue from time to time: the mean of what was in it, in bytes.
-    pub(super) fn watch_until(&self, then: Instant) -> Result<f64, Failure> {
-        let (mut sum, mut looks) = (0.0, 0.0);
+    /// Waits until `then`, and samples the WAN's queue meanwhile: its mean backlog, in bytes.
+    pub(super) fn mean_backlog_until(&self, then: Instant) -> Result<f64, Failure> {
+        let (mut sum, mut samples) = (0.0, 0.0);
         while clock::now() < then {
-            self.sleep_until(then.min(clock::now() + WATCH_INTERVAL))?;
+            self.sleep_until(then.min(clock::now() + SAMPLE_INTERVAL))?;
             sum += self.wan().backlog_bytes as f64;
-            looks += 1.0;
+            samples += 1.0;
         }
-        Ok(if looks > 0.0 { sum / looks } else { 0.0 })
+        Ok(if samples > 0.0 { sum / samples } else { 0.0 })
     }
 
     pub(super) fn sleep_until(&self, then: Instant) -> Result<(), Failure> {
@@ -114,7 +114,7 @@ impl Site {
         self.stop.clone()
     }
 
-    /// The first gateway's classes as its status has them; none without gateways.
+    /// The classes in the status of the first gateway; none without gateways.
     pub(super) fn classes(&self) -> Result<Vec<Value>, Failure> {
         let Some(gateways) = &self.gateways else { return Ok(Vec::new()) };
         let status = gateways.status(Gateway::T1).map_err(failure)?;
@@ -123,7 +123,7 @@ impl Site {
     }
 }
 
-/// A sink in any host.
+/// A sink in `host`.
 pub(super) fn sink_in(host: &Host, address: IpAddr, port: u16) -> Result<TcpSink, Failure> {
     TcpSink::start(host, SocketAddr::new(address, port), BIN).map_err(traffic)
 }
@@ -133,7 +133,7 @@ pub(super) fn total(classes: &[Value], key: &str) -> f64 {
     classes.iter().filter_map(|class| class[key].as_f64()).sum()
 }
 
-/// Packets that classes dropped, for whatever reason.
+/// Packets that classes dropped, over all reasons.
 pub(super) fn dropped(classes: &[Value]) -> f64 {
     let of = |class: &Value| -> f64 {
         class["drops"]
@@ -146,7 +146,7 @@ pub(super) fn dropped(classes: &[Value]) -> f64 {
     classes.iter().map(of).sum()
 }
 
-/// How long a queue of so many bytes takes to drain, in milliseconds.
+/// The time that a queue of `bytes` takes to drain at `rate`, in milliseconds.
 pub(super) fn drain_ms(bytes: f64, rate: Rate) -> f64 {
     bytes * 8e3 / rate.bits_per_second() as f64
 }

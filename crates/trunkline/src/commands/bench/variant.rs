@@ -1,22 +1,23 @@
-//! How packets get from one site to the other: plain routing, or gateways with one of many configurations.
+//! The variants of a scenario: plain routing, or gateways with one of many configurations.
 
-/// A way to carry packets, with a name to ask for it by.
+/// A way to carry packets between the sites.
 #[derive(Debug, Clone)]
 pub(super) struct Variant {
+    /// The name in the table and for `--variant`.
     pub(super) name: String,
     pub(super) carrier: Carrier,
 }
 
-/// What carries.
+/// The means that carry packets.
 #[derive(Debug, Clone)]
 pub(super) enum Carrier {
     /// Plain routing.
     Direct,
     /// A gateway at each site.
     Trunk {
-        /// The classes of both, in TOML; the gateway's own if none.
+        /// The classes of both gateways, in TOML; `None` for the default classes.
         classes: Option<String>,
-        /// Other keys of the lanes than the gateway's own, a line of TOML each.
+        /// Keys of the table `lanes` that differ from the defaults, one line of TOML each.
         lanes: String,
     },
 }
@@ -27,7 +28,7 @@ impl Variant {
         Self { name: super::report::REFERENCE.to_owned(), carrier: Carrier::Direct }
     }
 
-    /// Gateways that are told nothing but addresses and keys.
+    /// Gateways with the default configuration: only addresses and keys are set.
     pub(super) fn defaults() -> Self {
         Self { name: "default".to_owned(), carrier: Carrier::Trunk { classes: None, lanes: String::new() } }
     }
@@ -38,18 +39,18 @@ impl Variant {
         Self { name: name.to_owned(), carrier }
     }
 
-    /// Gateways with one class that takes everything: `queue` and other keys of it, in TOML.
+    /// Gateways with one class for all packets, with these `keys` in TOML.
     pub(super) fn one_class(name: &str, keys: &str) -> Self {
         Self::classes(name, format!("[[classes]]\nname = \"all\"\n{keys}\n"))
     }
 
-    /// The same, over lanes with this congestion control. Its name tells.
+    /// The same, over lanes with this congestion control, which is appended to the variant's name.
     #[must_use]
     pub(super) fn over(self, name: &str) -> Self {
         self.with_lanes(name, &format!("congestion_control = \"{name}\""))
     }
 
-    /// The same, over lanes whose segments leave as the window lets them. Its name tells.
+    /// The same, over lanes without edge pacing; `unpaced` is appended to the variant's name.
     #[must_use]
     pub(super) fn unpaced(self) -> Self {
         self.with_lanes("unpaced", "edge_pacing = false")

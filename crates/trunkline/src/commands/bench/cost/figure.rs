@@ -1,4 +1,4 @@
-//! What is measured, and what becomes of it over the runs.
+//! The measured quantities, and their medians over the runs.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::commands::bench::report::{median, rounded};
 
-/// How packets get from one site to the other.
+/// The means that carry packets between the sites.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Carrier {
     /// Plain routing.
@@ -29,7 +29,7 @@ impl Carrier {
     }
 }
 
-/// A quantity that is measured.
+/// A measured quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Figure {
     /// Goodput at the receiver of one TCP flow, Mbit/s.
@@ -88,7 +88,7 @@ impl Figure {
         }
     }
 
-    /// The JSON name of its ratio to direct, if that is part of the result.
+    /// The JSON name of its ratio to direct routing, if the result has that.
     const fn ratio_key(self) -> Option<&'static str> {
         match self {
             Self::Tcp1 => Some("ratio_tcp1"),
@@ -113,7 +113,7 @@ impl Results {
         self.runs.push(run);
     }
 
-    /// The median over the runs. Direct has no gateways, so what they cost is zero.
+    /// The median over the runs. Direct routing has no gateways, so their cost is zero.
     pub(super) fn value(&self, carrier: Carrier, figure: Figure) -> f64 {
         median(self.runs.iter().filter_map(|run| run.get(&(carrier, figure)).copied()).collect())
     }

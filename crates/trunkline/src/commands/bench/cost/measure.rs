@@ -1,4 +1,4 @@
-//! The tests, each over one carrier.
+//! The tests of [`cost`](super), each over one carrier.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -21,22 +21,22 @@ use crate::commands::bench::site::{failure, traffic};
 use crate::failure::Failure;
 use crate::output::remark;
 
-/// The congestion control of the flows that are carried.
+/// The congestion control of the user's flows.
 pub(super) const CONGESTION_CONTROL: &str = "cubic";
 const PING_INTERVAL: Duration = Duration::from_millis(2);
-/// More time would not make a 99th percentile better known than the machine's noise lets it be.
+/// The longest time of ping tests: beyond it the machine's noise, not the number of samples, limits the 99th percentile.
 const PING_TIME_LIMIT: Duration = Duration::from_secs(3);
-/// How long a flow runs before the round trips beside it are measured.
+/// Time for which a flow runs before the round trips beside it are measured.
 const LOAD_LEAD: Duration = Duration::from_millis(700);
 const REACH_LIMIT: Duration = Duration::from_secs(10);
 const BIN: Duration = Duration::from_millis(10);
 const SMALL_PAYLOAD_BYTES: usize = 64;
-/// Datagrams that the flood hands to the kernel at once, so that the sender's system calls limit nothing.
+/// Datagrams that the flood hands to the kernel at once, so that the sender's system calls are not the bottleneck.
 const FLOOD_BATCH: usize = 32;
-/// A share of round trips lost that is worth a word: the percentiles leave them out.
+/// The share of lost round trips from which a message reports them: the percentiles omit them.
 const NOTABLE_LOSS: f64 = 0.01;
 
-/// What is done over each carrier, in this order.
+/// The tests over each carrier, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Test {
     IdleLatency,
@@ -60,7 +60,7 @@ impl Test {
         }
     }
 
-    /// How long it takes, roughly.
+    /// Its approximate duration.
     pub(super) fn time(self, seconds: Duration) -> Duration {
         match self {
             Self::IdleLatency => ping_time(seconds),
@@ -74,10 +74,10 @@ fn ping_time(seconds: Duration) -> Duration {
     seconds.min(PING_TIME_LIMIT)
 }
 
-/// One carrier, set up. Each has hosts of its own, so that the tests can go from one to the next.
+/// The scene of one carrier. Each carrier has hosts of its own, so that each test can run over all carriers in turn.
 pub(super) struct Site {
     pub(super) carrier: Carrier,
-    // Before the scene they run in.
+    // Before the scene, so that the gateways end before their namespaces do.
     gateways: Option<Gateways>,
     scene: Scene,
     seconds: Duration,
@@ -110,27 +110,27 @@ impl Site {
         Ok(site)
     }
 
-    /// What the gateways hold before they have carried anything.
-    pub(super) fn note_idle_memory(&self, run: &mut Run) -> Result<(), Failure> {
-        self.note_memory(Figure::RssIdle, run)
+    /// Records the memory of the gateways before any load.
+    pub(super) fn record_idle_memory(&self, run: &mut Run) -> Result<(), Failure> {
+        self.record_memory(Figure::RssIdle, run)
     }
 
-    /// Does one test and notes what it gives.
+    /// Runs one test and records its figures.
     pub(super) fn measure(&self, test: Test, run: &mut Run) -> Result<(), Failure> {
         match test {
             Test::IdleLatency => {
                 let report = self.ping(ping_time(self.seconds))?;
-                self.note_round_trips(&report, [Figure::IdleP50, Figure::IdleP99], run)
+                self.record_round_trips(&report, [Figure::IdleP50, Figure::IdleP99], run)
             }
             Test::Tcp1 => self.tcp(1, [Figure::Tcp1, Figure::CpuPerGb], run),
             Test::Tcp10 => {
                 self.tcp(10, [Figure::Tcp10, Figure::CpuPerGb10], run)?;
-                self.note_memory(Figure::Rss, run)
+                self.record_memory(Figure::Rss, run)
             }
             Test::LoadLatency => self.load_latency(run),
             Test::SmallPackets => {
                 self.small_packets(run)?;
-                // What was flooded must work again.
+                // A trunk that the flood has broken would make the next tests meaningless.
                 self.check_reach("after the flood")
             }
         }
@@ -138,7 +138,7 @@ impl Site {
 
     fn tcp(&self, flows: u32, [goodput, cpu]: [Figure; 2], run: &mut Run) -> Result<(), Failure> {
         let (sink, sender) = self.start_bulk(flows, self.seconds)?;
-        // Slow start is not what is asked for, and the end of the flows is their senders' affair.
+        // Neither slow start nor the end of the flows is part of the figure.
         let begin = clock::now() + self.seconds / 8;
         let end = begin + self.seconds * 3 / 4;
         self.sleep_until(begin)?;
@@ -162,7 +162,7 @@ impl Site {
         self.sleep_until(clock::now() + LOAD_LEAD)?;
         let report = self.ping(time)?;
         self.check_sent(&sender.join())?;
-        self.note_round_trips(&report, [Figure::LoadP50, Figure::LoadP99], run)
+        self.record_round_trips(&report, [Figure::LoadP50, Figure::LoadP99], run)
     }
 
     fn small_packets(&self, run: &mut Run) -> Result<(), Failure> {
@@ -206,7 +206,7 @@ impl Site {
     }
 
     fn ping(&self, time: Duration) -> Result<PingReport, Failure> {
-        // Neither end of the round trips should itself wait for a CPU that the load keeps busy.
+        // Neither end of the round trips may wait for a CPU that the load keeps busy: that is not the path's delay.
         let scheduling = Scheduling::RealTime;
         let server = EchoServer::start(&self.scene.x, server_address(), scheduling).map_err(traffic)?;
         let count = (time.as_millis() / PING_INTERVAL.as_millis()) as u32;
@@ -217,7 +217,7 @@ impl Site {
         Ok(report)
     }
 
-    fn note_round_trips(
+    fn record_round_trips(
         &self,
         report: &PingReport,
         figures: [Figure; 2],
@@ -226,7 +226,7 @@ impl Site {
         let name = self.carrier.name();
         for (figure, p) in figures.into_iter().zip([0.5, 0.99]) {
             let round_trip = percentile(&report.round_trips, p)
-                .ok_or_else(|| Failure::Other(format!("{name}: no datagram was answered")))?;
+                .ok_or_else(|| Failure::Other(format!("{name}: no datagram got an answer")))?;
             run.insert((self.carrier, figure), round_trip.as_secs_f64() * 1e6);
         }
         if report.loss() > NOTABLE_LOSS {
@@ -236,7 +236,7 @@ impl Site {
         Ok(())
     }
 
-    fn note_memory(&self, figure: Figure, run: &mut Run) -> Result<(), Failure> {
+    fn record_memory(&self, figure: Figure, run: &mut Run) -> Result<(), Failure> {
         let Some(gateways) = &self.gateways else { return Ok(()) };
         let memory = gateways.memory().map_err(failure)?;
         run.insert((self.carrier, figure), memory.resident_bytes as f64 / 1e6);
@@ -248,7 +248,7 @@ impl Site {
         Ok(time.unwrap_or_default())
     }
 
-    /// Waits until a datagram gets through and back.
+    /// Waits until a datagram has made a round trip.
     fn check_reach(&self, when: &str) -> Result<(), Failure> {
         let server =
             EchoServer::start(&self.scene.x, server_address(), Scheduling::Shared).map_err(traffic)?;

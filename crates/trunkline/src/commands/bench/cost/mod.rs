@@ -1,8 +1,7 @@
-//! What a trunk costs on this machine, next to plain routing in the same minute.
+//! The cost of a trunk on this machine, compared with plain routing in the same minute.
 //!
-//! Three copies of the same two sites are built, one for each carrier, and each test goes round all of them before the
-//! next begins: what else the machine does, and how fast it is just now, then meets all three alike, and the ratios
-//! are steadier than the figures.
+//! There are three copies of the same two sites, one for each carrier. Each test runs over all three before the next test
+//! begins. So other load on the machine affects all three alike, and the ratios vary less than the figures.
 
 mod figure;
 mod measure;
@@ -24,7 +23,7 @@ use table::Table;
 /// Seconds of each throughput test.
 pub(super) const SECONDS: u32 = 5;
 
-/// Measures; what to print.
+/// Runs the tests; the text to print.
 pub(super) fn run(bench: &Bench) -> Result<String, Failure> {
     bench.no_variants()?;
     let results = run_all(bench)?;
@@ -53,7 +52,7 @@ fn run_all(bench: &Bench) -> Result<Results, Failure> {
         for carrier in Carrier::ALL {
             progress.begin(&what(carrier, "setting up"), Duration::ZERO);
             let site = Site::build(carrier, &bench.binary, seconds, &bench.stop)?;
-            site.note_idle_memory(&mut run)?;
+            site.record_idle_memory(&mut run)?;
             sites.push(site);
         }
         for test in Test::ALL {

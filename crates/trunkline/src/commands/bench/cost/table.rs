@@ -1,10 +1,10 @@
-//! The result for people.
+//! The result as a table.
 
 use std::fmt;
 
 use super::figure::{Carrier, Figure, Results};
 
-/// The rows: what they are called, how many decimals are worth showing.
+/// The rows: figure, title and decimals.
 const ROWS: [(Figure, &str, usize); 11] = [
     (Figure::Tcp1, "TCP, 1 flow        Mbit/s", 0),
     (Figure::Tcp10, "TCP, 10 flows      Mbit/s", 0),
