@@ -1,8 +1,8 @@
-//! What can be said of a configuration before anything is set up, and without privileges.
+//! The check of a configuration before the gateway sets anything up, and without privileges.
 //!
-//! `up`, a reload and `check` all ask [`judge`], so that what one calls fine no other refuses. What it looks at beyond the
-//! file is the private key and which congestion controls the kernel offers. Whether an address can be listened on, or
-//! a route is taken, may be otherwise by the time the gateway starts: only starting tells.
+//! `up`, a reload and `trunkline check` all call [`check`], so that none refuses a file that another accepts. Beyond the
+//! file, it reads the private key and tries the congestion controls of the kernel. It does not try addresses and routes:
+//! they may be free now and taken when the gateway starts, or the reverse.
 
 use std::fmt;
 use std::fs;
@@ -16,7 +16,7 @@ use crate::config::{Config, LaneGroupConfig};
 use crate::keys::{KeyError, SecretKey};
 use crate::sys;
 
-/// Why a gateway would not start with a configuration, or take it on.
+/// Why a gateway refuses to start with a configuration, or to reload it.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
     /// The private key.
@@ -36,12 +36,12 @@ pub enum Refusal {
     },
 }
 
-/// All that a configuration is refused for. Never empty.
+/// All reasons to refuse a configuration. Never empty.
 #[derive(Debug)]
 pub struct Refusals(Vec<Refusal>);
 
 impl Refusals {
-    /// Each of them.
+    /// The reasons, in order.
     pub fn iter(&self) -> impl Iterator<Item = &Refusal> {
         self.0.iter()
     }
@@ -61,15 +61,15 @@ impl std::error::Error for Refusals {}
 pub struct Accepted {
     /// The site's key.
     pub identity: SecretKey,
-    /// What is allowed and still unlikely to work as meant.
+    /// Settings that are allowed and probably do not work as intended.
     pub warnings: Vec<String>,
 }
 
-/// Says whether a gateway starts with `config`, as far as that can be known beforehand.
+/// Checks whether a gateway starts with `config`.
 ///
 /// # Errors
-/// Everything that it is refused for.
-pub fn judge(config: &Config) -> Result<Accepted, Refusals> {
+/// All reasons to refuse it.
+pub fn check(config: &Config) -> Result<Accepted, Refusals> {
     let identity = config.identity().map_err(Refusal::Key);
     let controls = config.lane_groups.iter().filter_map(|group| congestion_control(group).err());
     let mut refusals: Vec<Refusal> = controls.collect();
@@ -87,8 +87,8 @@ pub fn judge(config: &Config) -> Result<Accepted, Refusals> {
     }
 }
 
-/// Whether connections may have the congestion control of a lane group. Only trying tells: the kernel loads the module of
-/// one on its first use, for those who have `CAP_NET_ADMIN`, as the gateway has.
+/// Checks that connections can use the congestion control of a lane group, by setting it on a socket: the kernel loads
+/// the module on first use, if the process has `CAP_NET_ADMIN`, as the gateway has.
 fn congestion_control(group: &LaneGroupConfig) -> Result<(), Refusal> {
     let name = group.usual_congestion_control();
     let tried = || -> io::Result<()> {
@@ -97,7 +97,7 @@ fn congestion_control(group: &LaneGroupConfig) -> Result<(), Refusal> {
     };
     match tried() {
         Ok(()) => Ok(()),
-        // It is there, for those with the capability. Without it no gateway starts, whatever its lanes have.
+        // It exists, for processes with the capability. Without the capability no gateway starts anyway.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
         Err(_) if !is_administrator() && has_module(name) => Ok(()),
         Err(_) => Err(Refusal::CongestionControl {
@@ -112,7 +112,7 @@ fn is_administrator() -> bool {
     capabilities(None).is_ok_and(|ours| ours.effective.contains(CapabilitySet::NET_ADMIN))
 }
 
-/// Whether the kernel has a module for the congestion control that it could load.
+/// Whether the kernel has a module for the congestion control.
 fn has_module(name: &str) -> bool {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let modules = fs::read_to_string(format!("/lib/modules/{}/modules.dep", release.trim()));
@@ -147,14 +147,14 @@ mod tests {
     }
 
     fn refusals(text: &str) -> Vec<String> {
-        let refused = judge(&config(text)).expect_err("it is refused");
+        let refused = check(&config(text)).expect_err("it is refused");
         refused.iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn a_key_that_is_not_there_and_an_unknown_congestion_control_are_told_together() {
+    fn a_missing_key_and_an_unknown_congestion_control_are_reported_together() {
         let refused = refusals("private_key_file = \"none.key\"\n[lanes]\ncongestion_control = \"nosuch\"\n");
-        // One for the key, and one for the lanes of each of the three usual classes.
+        // One for the key, and one for the lanes of each of the three default classes.
         assert_eq!(refused.len(), 4, "{refused:#?}");
         assert!(refused[0].contains("/nonexistent/none.key"), "{refused:#?}");
         assert!(refused[1].contains("\"nosuch\"") && refused[1].contains("allowed: "), "{refused:#?}");
@@ -175,10 +175,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_fine_has_a_key_and_its_warnings() {
+    fn an_accepted_configuration_has_a_key_and_warnings() {
         let key = key();
         let text = format!("private_key = \"{}\"\nclasses = \"single\"\n", *key.to_base64());
-        let accepted = judge(&config(&text)).expect("it is fine");
+        let accepted = check(&config(&text)).expect("it is accepted");
         assert_eq!(accepted.identity.public(), key.public());
         assert!(accepted.warnings.is_empty(), "{:?}", accepted.warnings);
     }
@@ -195,7 +195,7 @@ mod tests {
             fs::set_permissions(&file, fs::Permissions::from_mode(mode)).expect("a mode");
             let text = "private_key_file = \"a.key\"\nclasses = \"single\"\n";
             let config = Config::parse(text, &directory.join("a.toml")).expect("a configuration");
-            judge(&config).expect("it is fine").warnings
+            check(&config).expect("it is accepted").warnings
         };
         let (open, closed) = (warnings(0o644), warnings(0o600));
         fs::remove_dir_all(&directory).expect("it was ours");

@@ -228,7 +228,7 @@ fn checked(place: &Place, text: &str) -> (Option<i32>, Value) {
     let words = place.run(&["check", "tried.toml"]);
     assert_eq!(output.status.code(), words.status.code(), "{}", said(&words));
     let report: Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
-    if report["verdict"] == "refused" {
+    if report["result"] == "refused" {
         let up = place.run(&["up", "tried.toml"]);
         assert_eq!(up.status.code(), Some(2), "{}", said(&up));
         assert!(words.stdout.is_empty(), "{}", String::from_utf8_lossy(&words.stdout));
@@ -257,7 +257,7 @@ fn what_up_refuses_check_refuses_with_the_same_words() {
         ("private_key_file = \"a.key\"\n[tun]\nmtu = 12\n".to_owned(), "12 is out of range"),
     ] {
         let (code, report) = checked(&place, &text);
-        assert_eq!((code, report["verdict"].as_str()), (Some(2), Some("refused")), "{text}: {report}");
+        assert_eq!((code, report["result"].as_str()), (Some(2), Some("refused")), "{text}: {report}");
         let problems = report["mistakes"].to_string();
         assert!(problems.contains(&problem.replace('"', "\\\"")), "{problem}: {problems}");
         assert!(!problems.contains(secret.trim()), "a secret: {problems}");
@@ -277,13 +277,13 @@ fn warnings_have_a_word_and_an_exit_code_of_their_own() {
     let fine = "private_key_file = \"a.key\"\nclasses = \"single\"\n";
     let (code, report) = checked(&place, fine);
     assert_eq!(
-        (code, &report["verdict"], &report["warnings"]),
+        (code, &report["result"], &report["warnings"]),
         (Some(0), &"fine".into(), &Value::Array(vec![]))
     );
     assert_eq!(report["site"]["public_key"], place.public_key());
     let warned = "private_key_file = \"a.key\"\n[[classes]]\nname = \"all\"\nweight = 2\n";
     let (code, report) = checked(&place, warned);
-    assert_eq!((code, report["verdict"].as_str()), (Some(5), Some("warnings")), "{report}");
+    assert_eq!((code, report["result"].as_str()), (Some(5), Some("warnings")), "{report}");
     let output = place.run(&["check", "tried.toml"]);
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.starts_with("tried.toml: usable, with 1 warning\n"), "{text}");

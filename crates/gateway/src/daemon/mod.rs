@@ -43,7 +43,7 @@ use crate::keys::{PublicKey, SecretKey};
 use crate::life::{Life, Serial, Site};
 use crate::log::Log;
 use crate::plan::Plan;
-use crate::preflight::{Accepted, Refusals, judge};
+use crate::preflight::{self, Accepted, Refusals};
 use crate::privilege::{Keep, PrivilegeError, drop_privileges};
 use crate::request::{self, Language};
 use crate::status::Strangers;
@@ -194,7 +194,7 @@ impl Daemon {
     ///
     /// The log's thread is started here too, once it has nothing to do with privileges any more.
     pub fn start(config: Config, log: Log) -> Result<Self, DaemonError> {
-        let Accepted { identity: secret, warnings } = judge(&config)?;
+        let Accepted { identity: secret, warnings } = preflight::check(&config)?;
         raise_descriptor_limit();
         let signals = sys::signal_descriptor(&[libc::SIGTERM, libc::SIGINT, libc::SIGHUP])
             .map_err(system("cannot wait for signals"))?;
@@ -524,7 +524,7 @@ impl Daemon {
         if !fixed.is_empty() {
             return Err(format!("{}: needs a restart, nothing was changed", fixed.join(", ")));
         }
-        let accepted = judge(&new).map_err(|refusals| refusals.to_string())?;
+        let accepted = preflight::check(&new).map_err(|refusals| refusals.to_string())?;
         let renewed = self.renew(&accepted.identity).map_err(|error| error.to_string())?;
         self.device.follow(&new).map_err(|error| {
             // Back to what it was, as far as the kernel lets us.

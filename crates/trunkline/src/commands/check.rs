@@ -1,6 +1,6 @@
-//! `check`: whether a gateway starts with a file, and what the file means.
+//! `check`: checks whether a gateway starts with a file, and prints what the file means.
 //!
-//! The judgement is [`preflight::judge`], which `up` asks too.
+//! The check is [`preflight::check`], which `up` runs too.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -14,46 +14,46 @@ use crate::failure::Failure;
 use crate::output::{print, print_line, remark};
 
 pub(crate) fn check(arguments: &FileReportArguments) -> Result<(), Failure> {
-    let judged = judge(&arguments.file);
+    let checked = check_file(&arguments.file);
     if arguments.json {
-        let json = serde_json::to_string_pretty(&judged.report).map_err(Failure::doing("cannot print"))?;
+        let json = serde_json::to_string_pretty(&checked.report).map_err(Failure::doing("cannot print"))?;
         print_line(&json)?;
     } else {
-        for warning in &judged.report.warnings {
+        for warning in &checked.report.warnings {
             remark(&format_args!("trunkline: warning: {warning}"));
         }
-        print(&judged.meaning)?;
+        print(&checked.meaning)?;
     }
-    match judged.report.verdict {
-        Verdict::Fine => Ok(()),
-        Verdict::Warnings => Err(Failure::Warned),
-        Verdict::Refused => Err(Failure::Input(judged.complaint)),
+    match checked.report.result {
+        CheckResult::Fine => Ok(()),
+        CheckResult::Warnings => Err(Failure::Warned),
+        CheckResult::Refused => Err(Failure::Input(checked.error)),
     }
 }
 
-/// What a gateway would do with a file.
+/// The result of the check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-enum Verdict {
-    /// Start.
+enum CheckResult {
+    /// The gateway starts.
     Fine,
-    /// Start, and hardly work as meant.
+    /// The gateway starts, and probably does not work as intended.
     Warnings,
-    /// Not start.
+    /// The gateway does not start.
     Refused,
 }
 
-/// What `--json` prints.
+/// The output of `--json`.
 #[derive(Debug, Serialize)]
 struct Report {
     file: String,
-    verdict: Verdict,
+    result: CheckResult,
     mistakes: Vec<Mistake>,
     warnings: Vec<String>,
     site: Option<Site>,
 }
 
-/// What a file is refused for. The place is there if the mistake is in the text of the file.
+/// A reason to refuse a file. It has a place if the mistake is in the text of the file.
 #[derive(Debug, Default, Serialize)]
 struct Mistake {
     line: Option<usize>,
@@ -79,26 +79,26 @@ struct Site {
     control_socket: String,
 }
 
-struct Judged {
+struct Checked {
     report: Report,
-    /// The same in words; empty if the file cannot be read as a configuration.
+    /// The site as text; empty if the file is not a configuration.
     meaning: String,
-    /// Everything it is refused for.
-    complaint: String,
+    /// All reasons to refuse it, a line each.
+    error: String,
 }
 
-fn judge(file: &Path) -> Judged {
+fn check_file(file: &Path) -> Checked {
     let name = file.display().to_string();
-    let refused = |mistakes, complaint| Judged {
+    let refused = |mistakes, error| Checked {
         report: Report {
             file: name.clone(),
-            verdict: Verdict::Refused,
+            result: CheckResult::Refused,
             mistakes,
             warnings: Vec::new(),
             site: None,
         },
         meaning: String::new(),
-        complaint,
+        error,
     };
     let config = match Config::load(file) {
         Ok(config) => config,
@@ -110,10 +110,10 @@ fn judge(file: &Path) -> Judged {
             return refused(vec![problem], error.to_string());
         }
     };
-    match preflight::judge(&config) {
+    match preflight::check(&config) {
         Ok(accepted) => {
             let public_key = accepted.identity.public().to_string();
-            let verdict = if accepted.warnings.is_empty() { Verdict::Fine } else { Verdict::Warnings };
+            let result = if accepted.warnings.is_empty() { CheckResult::Fine } else { CheckResult::Warnings };
             let words = match accepted.warnings.len() {
                 0 => "fine".to_owned(),
                 1 => "usable, with 1 warning".to_owned(),
@@ -122,17 +122,17 @@ fn judge(file: &Path) -> Judged {
             let meaning = format!("{name}: {words}\n{}", meaning(&config, &public_key));
             let site = Some(site(&config, Some(public_key)));
             let report =
-                Report { file: name, verdict, mistakes: Vec::new(), warnings: accepted.warnings, site };
-            Judged { report, meaning, complaint: String::new() }
+                Report { file: name, result, mistakes: Vec::new(), warnings: accepted.warnings, site };
+            Checked { report, meaning, error: String::new() }
         }
         Err(refusals) => {
             let problem =
                 |refusal: &preflight::Refusal| Mistake { problem: refusal.to_string(), ..Mistake::default() };
             let lines: Vec<String> = refusals.iter().map(|refusal| format!("{name}: {refusal}")).collect();
-            let mut judged = refused(refusals.iter().map(problem).collect(), lines.join("\n"));
-            judged.report.warnings = config.warnings();
-            judged.report.site = Some(site(&config, None));
-            judged
+            let mut checked = refused(refusals.iter().map(problem).collect(), lines.join("\n"));
+            checked.report.warnings = config.warnings();
+            checked.report.site = Some(site(&config, None));
+            checked
         }
     }
 }
@@ -171,7 +171,7 @@ fn site(config: &Config, public_key: Option<String>) -> Site {
 
 fn meaning(config: &Config, public_key: &str) -> String {
     let mut text = String::new();
-    // Nothing can go wrong in writing to a text.
+    // Writing to a string cannot fail.
     let mut line = |name: &str, what: String| {
         let _ = writeln!(text, "  {name:<9} {what}");
     };
@@ -190,8 +190,8 @@ fn meaning(config: &Config, public_key: &str) -> String {
         );
     }
     for class in &config.classes {
-        line("class", format!("{:<12} {}", class.name, rides(config, class)));
-        line("", format!("{:<12} {}", "", treated(config, class)));
+        line("class", format!("{:<12} {}", class.name, scheduling(config, class)));
+        line("", format!("{:<12} {}", "", treatment(config, class)));
     }
     for peer in &config.peers {
         let endpoint = peer.endpoint.as_ref().map_or("dials us".to_owned(), |e| format!("dialled at {e}"));
@@ -201,8 +201,8 @@ fn meaning(config: &Config, public_key: &str) -> String {
     text
 }
 
-/// What a class takes and what part of which lanes it gets.
-fn rides(config: &Config, class: &ClassConfig) -> String {
+/// The packets that a class takes, its lanes and its part of them.
+fn scheduling(config: &Config, class: &ClassConfig) -> String {
     let takes = match class.rules.len() {
         0 => "everything else".to_owned(),
         rules => format!("{rules} rule(s)"),
@@ -230,8 +230,8 @@ fn rides(config: &Config, class: &ClassConfig) -> String {
     parts.join(", ")
 }
 
-/// How the packets and flows of a class are treated.
-fn treated(config: &Config, class: &ClassConfig) -> String {
+/// The treatment of the packets and flows of a class.
+fn treatment(config: &Config, class: &ClassConfig) -> String {
     let limits = class.queue.limits();
     let mut parts =
         vec![format!("queue {}, {} packets or {} bytes", class.discipline(), limits.segments, limits.bytes)];
@@ -242,7 +242,7 @@ fn treated(config: &Config, class: &ClassConfig) -> String {
         };
         parts.push(format!("at most {} flows in each shard, more are {over}", admission.limit));
     }
-    parts.extend((!class.repeat_filter).then(|| "repeats not filtered".to_owned()));
+    parts.extend((!class.repeat_filter).then(|| "retransmissions not filtered".to_owned()));
     parts.extend((!class.header_compression).then(|| "headers not compressed".to_owned()));
     parts.join(", ")
 }
