@@ -1,4 +1,4 @@
-//! Puts the experiments of the papers into the program, so that it has them wherever it is installed.
+//! Embeds the experiments of the papers in the program, so that an installed program has them too.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ fn main() -> io::Result<()> {
     for file in files {
         let name = file.strip_prefix(&experiments).unwrap_or(&file);
         let name = Path::new("experiments").join(name);
-        // Nothing can go wrong in writing to a text.
+        // Writing to a string cannot fail.
         let _ = writeln!(
             code,
             "    ({:?}, include_str!({:?})),",

@@ -1,4 +1,4 @@
-//! How a command fails: with one message and an exit code that means something.
+//! Failures of commands: one message and an exit code that names the cause.
 
 use std::fmt;
 use std::io;
@@ -6,36 +6,36 @@ use std::process::ExitCode;
 
 use crate::output::remark;
 
-/// What went wrong, sorted by what the caller can do about it.
+/// Why a command failed, sorted by what the caller can do about it.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The user's input is wrong: exit code 2, as for wrong arguments.
     Input(String),
-    /// The daemon that was asked is not there: exit code 3.
+    /// The daemon does not run: exit code 3.
     NotRunning(String),
     /// The machine lacks something that the command needs: exit code 4.
     Lacking(String),
     /// Anything else: exit code 1.
     Other(String),
-    /// What was asked for is there, with warnings: exit code 5.
+    /// The command succeeded with warnings: exit code 5.
     Warned,
-    /// The result cannot be written: exit code 6.
+    /// The command cannot write its result: exit code 6.
     Output(io::Error),
     /// Interrupted by the user: exit code 130.
     Interrupted,
-    /// One of the others, whose message has been given already.
-    Said(Box<Failure>),
-    /// Whoever read the result has gone: exit code 141, as of a program that SIGPIPE ends.
+    /// One of the others, whose message has been printed already.
+    Reported(Box<Failure>),
+    /// The reader of the result has gone: exit code 141, as of a program that SIGPIPE ends.
     Closed,
 }
 
 impl Failure {
-    /// Says it on standard error, and gives the exit code.
+    /// Prints the message on standard error, and returns the exit code.
     pub(crate) fn report(self) -> ExitCode {
         match &self {
-            // The message or the warnings have been told; whoever reads has seen enough.
-            Failure::Said(_) | Failure::Warned | Failure::Closed => {}
-            told => remark(&format_args!("trunkline: {told}")),
+            // The message or the warnings are printed already, or nobody reads.
+            Failure::Reported(_) | Failure::Warned | Failure::Closed => {}
+            failure => remark(&format_args!("trunkline: {failure}")),
         }
         ExitCode::from(self.code())
     }
@@ -50,11 +50,11 @@ impl Failure {
             Failure::Output(_) => 6,
             Failure::Interrupted => 130,
             Failure::Closed => 141,
-            Failure::Said(failure) => failure.code(),
+            Failure::Reported(failure) => failure.code(),
         }
     }
 
-    /// Anything that went wrong while doing `what`.
+    /// A failure of the step `what`.
     pub(crate) fn doing<E: fmt::Display>(what: &str) -> impl FnOnce(E) -> Failure {
         let what = what.to_owned();
         move |error| Failure::Other(format!("{what}: {error}"))
@@ -71,7 +71,7 @@ impl fmt::Display for Failure {
             Failure::Warned => f.write_str("there are warnings"),
             Failure::Output(error) => write!(f, "cannot write output: {error}"),
             Failure::Interrupted => f.write_str("interrupted"),
-            Failure::Said(failure) => failure.fmt(f),
+            Failure::Reported(failure) => failure.fmt(f),
             Failure::Closed => f.write_str("nobody reads the output"),
         }
     }

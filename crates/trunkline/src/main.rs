@@ -18,7 +18,7 @@ use failure::Failure;
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return told(&error),
+        Err(error) => return print_clap_error(&error),
     };
     let outcome = match cli.command {
         Command::Up(arguments) => commands::site::up(&arguments),
@@ -43,12 +43,12 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints the help or the version that was asked for, or what is wrong with the arguments.
-fn told(error: &clap::Error) -> ExitCode {
+/// Prints the help, the version, or the error in the arguments: clap reports all three as errors.
+fn print_clap_error(error: &clap::Error) -> ExitCode {
     let printed = error.print();
     if error.use_stderr() {
         return ExitCode::from(2);
     }
     let printed = printed.and_then(|()| io::stdout().flush());
-    output::written(printed).map_or_else(Failure::report, |()| ExitCode::SUCCESS)
+    output::check_written(printed).map_or_else(Failure::report, |()| ExitCode::SUCCESS)
 }

@@ -1,8 +1,8 @@
-//! Everything a command writes: results on standard output, remarks on standard error.
+//! The output of commands: results on standard output, remarks on standard error.
 //!
-//! No command panics for its output. `println!` and `eprintln!` do where the device is full or the reader has gone, so
-//! the crate denies both. A result that cannot be written is a failure of the command, since whoever reads the file
-//! must not take half of it for the whole. A remark that cannot be written is dropped: there is nobody to tell.
+//! No command panics because of its output. `println!` and `eprintln!` panic if the device is full or the reader has gone,
+//! so the crate denies both. If a command cannot write a result, it fails: a reader of the file must not take half of it
+//! for the whole. If a command cannot write a remark, it drops the remark.
 
 use std::fmt;
 use std::io::{self, Write as _};
@@ -22,11 +22,11 @@ pub(crate) fn print_line(text: &str) -> Result<(), Failure> {
 /// Writes `bytes` to standard output.
 pub(crate) fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
-    written(out.write_all(bytes).and_then(|()| out.flush()))
+    check_written(out.write_all(bytes).and_then(|()| out.flush()))
 }
 
-/// What came of writing a result.
-pub(crate) fn written(outcome: io::Result<()>) -> Result<(), Failure> {
+/// Turns an error in writing a result into a failure.
+pub(crate) fn check_written(outcome: io::Result<()>) -> Result<(), Failure> {
     outcome.map_err(|error| match error.kind() {
         io::ErrorKind::BrokenPipe => Failure::Closed,
         _ => Failure::Output(error),

@@ -15,17 +15,17 @@ pub(crate) struct LabArguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum LabCommand {
-    /// Run experiments, each a file, and make their reports.
+    /// Run experiments, each a file, and write their reports.
     Run(RunArguments),
-    /// Run what five papers measured, and say what is true of it with today's code.
+    /// Run the measurements of five papers with today's code, and check the papers' claims.
     Papers(PapersArguments),
-    /// Try other settings of a network's trunks, and say what to choose and what it gains.
+    /// Try other settings of a network's trunks, and print which to choose and what they gain.
     Advise(AdviseArguments),
-    /// Judge congestion controls by the nine guidelines of RFC 5033, now RFC 9743.
+    /// Evaluate congestion controls by the nine guidelines of RFC 5033, now RFC 9743.
     Scorecard(ScorecardArguments),
-    /// Check experiments and say what they mean.
+    /// Check experiments and print what they mean.
     Check(CheckArguments),
-    /// Make the reports of results again.
+    /// Write the reports of existing results again.
     Report(ReportArguments),
     /// Print the JSON Schema of experiments, for editors.
     Schema,
@@ -45,32 +45,32 @@ pub(crate) struct PapersArguments {
     /// Experiments, by id, or papers. [default: all]
     #[arg(value_name = "ID|PAPER")]
     pub(crate) names: Vec<String>,
-    /// Say what there is, and run nothing.
+    /// List the experiments, and run nothing.
     #[arg(long)]
     pub(crate) list: bool,
     #[command(flatten)]
     pub(crate) execution: Execution,
 }
 
-/// How experiments are run.
+/// Options for running experiments.
 #[derive(Debug, Args)]
 pub(crate) struct Execution {
-    /// What carries them out. There is one engine: sim, in virtual time.
+    /// The engine that runs them. There is one: sim, in virtual time.
     #[arg(long, value_name = "ENGINE", default_value = "sim", value_parser = engine)]
     pub(crate) engine: EngineKind,
-    /// Run each point N times, each with another seed. [default: as the file says]
+    /// Run each point N times, each with another seed. [default: from the file]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) runs: Option<u32>,
-    /// The first run's seed. [default: as the file says]
+    /// The first run's seed. [default: from the file]
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
-    /// Set a value of the files, such as links.core.rate="5 Mbit/s"; may be repeated.
+    /// Set a value of the files, such as links.core.rate="5 Mbit/s"; may occur several times.
     #[arg(long, value_name = "PATH=VALUE", value_parser = setting)]
     pub(crate) set: Vec<(String, String)>,
-    /// Make them what the files say of a quick run.
+    /// Use the files' settings for a quick run.
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Where results and reports go: a directory for each experiment, and an index.
+    /// The directory for results and reports: one subdirectory for each experiment, and an index.
     #[arg(long, value_name = "DIR", default_value = "results")]
     pub(crate) out: PathBuf,
     /// Print a line of JSON for each point instead, and progress on standard error.
@@ -79,10 +79,10 @@ pub(crate) struct Execution {
     /// Runs at a time. [default: one for each CPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) jobs: Option<u16>,
-    /// Go on with what an interrupted run left.
+    /// Continue an interrupted run.
     #[arg(long)]
     pub(crate) resume: bool,
-    /// Remove the results of these experiments that are there.
+    /// Remove existing results of these experiments first.
     #[arg(long, conflicts_with = "resume")]
     pub(crate) force: bool,
 }
@@ -91,13 +91,13 @@ pub(crate) struct Execution {
 pub(crate) struct AdviseArguments {
     /// The network: an experiment with at least one trunk.
     pub(crate) file: PathBuf,
-    /// Runs of each try to begin with, each with another seed: 2 to 100; up to four times as many where these do not tell. [default: 5]
+    /// Initial runs of each setting, each with another seed: 2 to 100; up to four times as many where these do not decide. [default: 5]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=100))]
     pub(crate) runs: Option<u32>,
-    /// Set a value of the file, such as links.core.rate="5 Mbit/s"; may be repeated.
+    /// Set a value of the file, such as links.core.rate="5 Mbit/s"; may occur several times.
     #[arg(long, value_name = "PATH=VALUE", value_parser = setting)]
     pub(crate) set: Vec<(String, String)>,
-    /// Make it what the file says of a quick run.
+    /// Use the file's settings for a quick run.
     #[arg(long)]
     pub(crate) quick: bool,
     /// Print one JSON object instead.
@@ -122,17 +122,17 @@ pub(crate) struct CheckArguments {
     /// Experiments.
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
-    /// Check them as they are in a quick run.
+    /// Check them with their settings for a quick run.
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Set a value of the files, such as links.core.rate="5 Mbit/s"; may be repeated.
+    /// Set a value of the files, such as links.core.rate="5 Mbit/s"; may occur several times.
     #[arg(long, value_name = "PATH=VALUE", value_parser = setting)]
     pub(crate) set: Vec<(String, String)>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ReportArguments {
-    /// Results of an experiment, or a directory of such.
+    /// Results of an experiment, or a directory of such results.
     #[arg(required = true, value_name = "DIR")]
     pub(crate) directories: Vec<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! What is asked of a running gateway: its socket, the request, `reload` and `down`.
+//! Requests to a running gateway: its socket, `reload` and `down`.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use crate::cli::InstanceArguments;
 use crate::failure::Failure;
 use crate::output::print_line;
 
-/// The control socket that is meant.
+/// The control socket of the named gateway, or of the only one that runs.
 pub(super) fn socket(arguments: &InstanceArguments) -> Result<PathBuf, Failure> {
     let Some(site) = &arguments.site else { return only_socket() };
     if site.extension().is_some_and(|extension| extension == "toml") {
@@ -45,29 +45,31 @@ fn only_socket() -> Result<PathBuf, Failure> {
 }
 
 fn request(arguments: &InstanceArguments, request: Request) -> Result<Answer, Failure> {
-    ask(&socket(arguments)?, request).map_err(|error| not_asked(&error))
+    ask(&socket(arguments)?, request).map_err(|error| control_failure(&error))
 }
 
-/// Why a daemon could not be asked, as a failure of the command.
-pub(super) fn not_asked(error: &ControlError) -> Failure {
+/// An error of the control socket, as a failure of the command.
+pub(super) fn control_failure(error: &ControlError) -> Failure {
     match error {
         ControlError::Connect { .. } | ControlError::Silent { .. } => Failure::NotRunning(error.to_string()),
         ControlError::Talk { .. } => Failure::Other(error.to_string()),
     }
 }
 
-fn tell(arguments: &InstanceArguments, what: Request) -> Result<(), Failure> {
-    match request(arguments, what)? {
+fn command(arguments: &InstanceArguments, command: Request) -> Result<(), Failure> {
+    match request(arguments, command)? {
         Answer::Done { message } => print_line(&message),
         Answer::Refused { message } => Err(Failure::Input(message)),
-        Answer::Status(_) => Err(Failure::Other("the daemon answered something else".to_owned())),
+        Answer::Status(_) => {
+            Err(Failure::Other("the daemon answered with its status, which was not the request".to_owned()))
+        }
     }
 }
 
 pub(crate) fn reload(arguments: &InstanceArguments) -> Result<(), Failure> {
-    tell(arguments, Request::Reload)
+    command(arguments, Request::Reload)
 }
 
 pub(crate) fn down(arguments: &InstanceArguments) -> Result<(), Failure> {
-    tell(arguments, Request::Down)
+    command(arguments, Request::Down)
 }

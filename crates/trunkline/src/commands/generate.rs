@@ -1,5 +1,5 @@
-//! `completions`, `man` and `schema`: made from the definition of the command line and from docs/configuration.md, so that
-//! they cannot disagree with these.
+//! `completions`, `man` and `schema`: generated from the definition of the command line and from docs/configuration.md, so
+//! that they agree with these.
 
 use std::fs;
 use std::io;
@@ -16,7 +16,7 @@ use crate::output::{print, print_bytes};
 pub(crate) fn completions(arguments: &CompletionsArguments) -> Result<(), Failure> {
     let mut command = Cli::command();
     let name = command.get_name().to_owned();
-    // Into memory first: the generator panics where it cannot write, and a pipe may be closed.
+    // Into memory first: the generator panics if it cannot write, and the reader may close the pipe.
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut command, name, &mut script);
     print_bytes(&script)
@@ -52,7 +52,7 @@ struct Page {
     text: Vec<u8>,
 }
 
-/// The pages of a command and all below it.
+/// The pages of a command and of all its subcommands.
 fn pages(command: &Command) -> io::Result<Vec<Page>> {
     let mut all = vec![page(command.clone())?];
     for command in command.get_subcommands().filter(|command| !command.is_hide_set()) {

@@ -1,13 +1,13 @@
-//! What the man pages have beside what the definition of the command line says: files, examples, other pages.
+//! Sections of the man pages that the definition of the command line does not have: files, examples, other pages.
 
 use std::fmt::Write as _;
 
-/// What a page has more.
+/// The additional sections of a page.
 struct Extra {
     /// `trunkline`, `trunkline-up`, `trunkline-lab-run`.
     page: &'static str,
     files: &'static [File],
-    /// A command line and what it is for.
+    /// A command line and its purpose.
     examples: &'static [(&'static str, &'static str)],
 }
 
@@ -19,7 +19,7 @@ struct File {
 
 const SITE: File = File { path: "/etc/trunkline/NAME.toml", about: "a site's file: trunkline.toml(5)" };
 const SOCKET: File =
-    File { path: "/run/trunkline/NAME.sock", about: "the control socket of a gateway that runs" };
+    File { path: "/run/trunkline/NAME.sock", about: "the control socket of a running gateway" };
 const RESULTS: File =
     File { path: "results/ID/report.html", about: "an experiment's report; its results are beside it" };
 
@@ -28,11 +28,11 @@ const EXTRAS: [Extra; 23] = [
         page: "trunkline",
         files: &[SITE, SOCKET],
         examples: &[
-            ("trunkline genkey > a.key", "makes a site's private key"),
+            ("trunkline genkey > a.key", "generates a site's private key"),
             ("trunkline pubkey < a.key", "prints the public key that its peers need"),
-            ("trunkline check a.toml", "says what a site's file means"),
+            ("trunkline check a.toml", "checks a site's file, and prints what it means"),
             ("trunkline up a.toml", "runs the site's gateway"),
-            ("trunkline status a.toml", "shows what it does"),
+            ("trunkline status a.toml", "shows its state"),
         ],
     },
     Extra {
@@ -47,7 +47,7 @@ const EXTRAS: [Extra; 23] = [
         page: "trunkline-check",
         files: &[SITE],
         examples: &[
-            ("trunkline check a.toml", "says what the file means, or what is wrong with it and where"),
+            ("trunkline check a.toml", "prints what the file means, or its mistakes and where they are"),
             ("trunkline check --json a.toml", "the same for programs"),
         ],
     },
@@ -56,7 +56,7 @@ const EXTRAS: [Extra; 23] = [
         files: &[SOCKET],
         examples: &[
             ("trunkline status", "shows the one gateway that runs here"),
-            ("trunkline status --interval 10 a", "the gateway of site a, with rates of 10 seconds"),
+            ("trunkline status --interval 10 a", "the gateway of site a, with rates over 10 seconds"),
             ("trunkline status --json a", "counters for programs"),
         ],
     },
@@ -65,13 +65,13 @@ const EXTRAS: [Extra; 23] = [
         files: &[SOCKET],
         examples: &[
             ("trunkline top a", "watches the gateway of site a"),
-            ("trunkline top --once --interval 5 a", "prints one frame of 5 seconds"),
+            ("trunkline top --once --interval 5 a", "prints one frame with rates over 5 seconds"),
         ],
     },
     Extra {
         page: "trunkline-reload",
         files: &[SITE, SOCKET],
-        examples: &[("trunkline reload a", "has the gateway of site a read its file again")],
+        examples: &[("trunkline reload a", "makes the gateway of site a read its file again")],
     },
     Extra {
         page: "trunkline-down",
@@ -83,7 +83,7 @@ const EXTRAS: [Extra; 23] = [
         files: &[SITE],
         examples: &[(
             "trunkline unblock a",
-            "lets packets to the peers of site a pass again, when its gateway has ended",
+            "lets packets to the peers of site a pass again after its gateway has ended",
         )],
     },
     Extra {
@@ -108,13 +108,13 @@ const EXTRAS: [Extra; 23] = [
     Extra {
         page: "trunkline-lab",
         files: &[RESULTS],
-        examples: &[("trunkline lab papers --list", "says what experiments there are")],
+        examples: &[("trunkline lab papers --list", "lists the experiments")],
     },
     Extra {
         page: "trunkline-lab-run",
         files: &[RESULTS],
         examples: &[
-            ("trunkline lab run office.toml", "runs an experiment and makes its report"),
+            ("trunkline lab run office.toml", "runs an experiment and writes its report"),
             (
                 "trunkline lab run office.toml --set links.core.rate=5Mbit/s --quick",
                 "a quick run of it with another rate",
@@ -129,22 +129,22 @@ const EXTRAS: [Extra; 23] = [
     Extra {
         page: "trunkline-lab-advise",
         files: &[],
-        examples: &[("trunkline lab advise office.toml", "tries settings and says what to choose")],
+        examples: &[("trunkline lab advise office.toml", "tries settings and prints which to choose")],
     },
     Extra {
         page: "trunkline-lab-scorecard",
         files: &[RESULTS],
-        examples: &[("trunkline lab scorecard cubic bbr", "judges two congestion controls")],
+        examples: &[("trunkline lab scorecard cubic bbr", "evaluates two congestion controls")],
     },
     Extra {
         page: "trunkline-lab-check",
         files: &[],
-        examples: &[("trunkline lab check office.toml", "says what an experiment means")],
+        examples: &[("trunkline lab check office.toml", "checks an experiment, and prints what it means")],
     },
     Extra {
         page: "trunkline-lab-report",
         files: &[RESULTS],
-        examples: &[("trunkline lab report results", "makes all reports again")],
+        examples: &[("trunkline lab report results", "writes all reports again")],
     },
     Extra {
         page: "trunkline-lab-schema",
@@ -159,7 +159,7 @@ const EXTRAS: [Extra; 23] = [
     Extra {
         page: "trunkline-genkey",
         files: &[],
-        examples: &[("trunkline genkey > a.key", "makes a key; set umask 077 before")],
+        examples: &[("trunkline genkey > a.key", "generates a key; set umask 077 before")],
     },
     Extra {
         page: "trunkline-pubkey",
@@ -178,12 +178,12 @@ const EXTRAS: [Extra; 23] = [
     },
 ];
 
-/// The sections of a page beyond those that clap makes, as roff.
+/// The additional sections of a page, as roff.
 pub(super) fn sections(page: &str) -> String {
     let mut text = String::new();
     let Some(extra) = EXTRAS.iter().find(|extra| extra.page == page) else { return text };
     let escaped = |text: &str| text.replace('\\', "\\e").replace('-', "\\-");
-    // Nothing can go wrong in writing to a text.
+    // Writing to a string cannot fail.
     if !extra.files.is_empty() {
         text.push_str(".SH FILES\n");
     }
@@ -209,7 +209,7 @@ mod tests {
     use crate::cli::Cli;
 
     #[test]
-    fn every_example_is_a_command_line_that_is_understood() {
+    fn every_example_is_a_valid_command_line() {
         for (line, _) in EXTRAS.iter().flat_map(|extra| extra.examples) {
             let words = line.split_whitespace().take_while(|word| !matches!(*word, "<" | ">" | "|"));
             if let Err(error) = Cli::try_parse_from(words) {

@@ -1,19 +1,19 @@
-//! How far a command is, on standard error: one line that is redrawn on a terminal, lines now and then elsewhere.
+//! The progress of a command on standard error: on a terminal one line that is redrawn, elsewhere a line at intervals.
 
 use std::io::{self, IsTerminal as _};
 use std::time::{Duration, Instant};
 
 use crate::output::{remark, remark_as_is};
 
-/// From one line to the next where there is no terminal.
-pub(super) const PAUSE: Duration = Duration::from_secs(10);
-/// What clears a terminal's line.
+/// The interval between lines without a terminal.
+pub(super) const LINE_INTERVAL: Duration = Duration::from_secs(10);
+/// The sequence that clears a terminal's line.
 const CLEAR: &str = "\r\x1b[2K";
 
-/// Where it is said.
+/// The kind of output.
 enum Form {
     Terminal,
-    /// And when the last line was written.
+    /// With the time of the last line.
     Lines(Option<Instant>),
 }
 
@@ -25,20 +25,20 @@ impl Progress {
         Progress(if io::stderr().is_terminal() { Form::Terminal } else { Form::Lines(None) })
     }
 
-    /// A line that stays, wherever it goes.
-    pub(super) fn say(&mut self, line: &str) {
+    /// Prints a line that stays.
+    pub(super) fn print(&mut self, line: &str) {
         if matches!(self.0, Form::Terminal) {
             remark_as_is(CLEAR);
         }
         remark(&line);
     }
 
-    /// What is going on now. Without a terminal, said if it is time for a line.
+    /// Shows the current step. Without a terminal, prints it once in [`LINE_INTERVAL`].
     pub(super) fn show(&mut self, line: &str) {
         match &mut self.0 {
             Form::Terminal => remark_as_is(&format!("{CLEAR}{line}")),
             Form::Lines(last) => {
-                if last.is_none_or(|last| last.elapsed() >= PAUSE) {
+                if last.is_none_or(|last| last.elapsed() >= LINE_INTERVAL) {
                     *last = Some(Instant::now());
                     remark(&line);
                 }
@@ -55,7 +55,7 @@ impl Drop for Progress {
     }
 }
 
-/// `3 min`, `40 s`: as exact as an estimate can be.
+/// An estimate as text: `about 3 min`, `about 40 s`.
 pub(super) fn about(time: Duration) -> String {
     match time.as_secs() {
         seconds if seconds >= 120 => format!("about {} min", seconds.div_ceil(60)),
@@ -75,13 +75,13 @@ mod tests {
     }
 
     #[test]
-    fn without_a_terminal_a_line_is_written_at_once_and_then_after_a_pause() {
+    fn without_a_terminal_a_line_is_written_at_once_and_then_after_an_interval() {
         let mut progress = Progress(Form::Lines(None));
         progress.show("one");
         let Form::Lines(Some(first)) = progress.0 else { panic!("a line was written") };
         progress.show("two");
         assert!(matches!(progress.0, Form::Lines(Some(last)) if last == first), "too soon");
-        let before = first.checked_sub(PAUSE).expect("the clock is older than that");
+        let before = first.checked_sub(LINE_INTERVAL).expect("the clock is older than that");
         progress.0 = Form::Lines(Some(before));
         progress.show("three");
         assert!(matches!(progress.0, Form::Lines(Some(last)) if last >= first), "time for a line");

@@ -1,14 +1,14 @@
-//! Rates: what happened between two states of one daemon, for `status` and `top`.
+//! Rates between two states of one daemon, for `status` and `top`.
 //!
-//! The kernel has rates of its own, and they are not these. `tcpi_delivery_rate` is the best of the last few flights and
-//! stays what it was while a lane is idle; the smoothed round-trip time of a lane that sends a packet now and then
-//! is made of its peer's delayed acknowledgements. So a rate here is bytes counted over a time, and a queue is
-//! given for lanes that sent enough to have one.
+//! The kernel's own rates are not suitable. `tcpi_delivery_rate` is the maximum over the last flights and keeps its value
+//! while a lane is idle. The smoothed round-trip time of a lane that rarely sends includes its peer's delayed
+//! acknowledgements. So a rate here is a difference of byte counters over a time, and only lanes that have sent enough
+//! have a queue in the core.
 
 use trunkline_gateway::status::{Lane, Status};
 
-/// Segments that a lane must fill between two states for its round-trip time to tell of a queue: the receiver of fewer may
-/// well have waited with its acknowledgements.
+/// Full segments that a lane must send between two states before its round-trip time indicates a queue: with fewer, the
+/// receiver may have delayed its acknowledgements.
 const MIN_SEGMENTS: u64 = 10;
 
 /// The time between two states, seconds.
@@ -16,7 +16,7 @@ const MIN_SEGMENTS: u64 = 10;
 pub(super) struct Between(f64);
 
 impl Between {
-    /// `None` if they are not of one daemon in this order.
+    /// `None` unless both are of one daemon, in this order.
     pub(super) fn states(before: &Status, now: &Status) -> Option<Self> {
         let seconds = now.uptime_s - before.uptime_s;
         (before.pid == now.pid && seconds > 0.0).then_some(Between(seconds))
@@ -26,18 +26,18 @@ impl Between {
         self.0
     }
 
-    /// How much a counter grew in a second.
+    /// The growth of a counter per second.
     pub(super) fn rate(self, before: u64, now: u64) -> f64 {
-        grown(before, now) as f64 / self.0
+        growth(before, now) as f64 / self.0
     }
 }
 
-/// How much a counter has grown.
-pub(super) fn grown(before: u64, now: u64) -> u64 {
+/// The growth of a counter. A counter that fell has started from zero again.
+pub(super) fn growth(before: u64, now: u64) -> u64 {
     now.checked_sub(before).unwrap_or(now)
 }
 
-/// What one lane did between two states.
+/// The rates of one lane between two states.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct LaneRates {
     /// Bit/s, framing and TLS included; `None` if it sent nothing.
@@ -46,12 +46,12 @@ pub(super) struct LaneRates {
     pub(super) received: Option<f64>,
     /// Segments/s.
     pub(super) retransmits: Option<f64>,
-    /// What its packets wait between the sites, µs; `None` if it sent too little to have a queue.
+    /// The queueing delay between the sites, µs; `None` if the lane sent too little to tell.
     pub(super) core_queue_us: Option<u32>,
 }
 
 impl LaneRates {
-    /// Of `now`, if `before` is the same connection.
+    /// The rates of `now`, given an earlier state of the same connection.
     pub(super) fn new(last: Option<(&Lane, Between)>, now: &Lane) -> Self {
         let Some((before, between)) = last else { return LaneRates::default() };
         let bits = |count: fn(&Lane) -> u64| {
@@ -59,7 +59,7 @@ impl LaneRates {
             (rate > 0.0).then_some(rate)
         };
         let full = u64::from(now.mss.max(1)) * MIN_SEGMENTS;
-        let busy = grown(before.bytes_sent, now.bytes_sent) >= full;
+        let busy = growth(before.bytes_sent, now.bytes_sent) >= full;
         LaneRates {
             sent: bits(|lane| lane.bytes_sent),
             received: bits(|lane| lane.bytes_received),
@@ -73,7 +73,7 @@ impl LaneRates {
 pub(super) fn earlier<'s>(lanes: &'s [Lane], now: &Lane) -> Option<&'s Lane> {
     let place = |lane: &Lane| (lane.shard, lane.index);
     let same = |old: &&Lane| old.lane_group == now.lane_group && place(old) == place(now);
-    // Its counters are those of one connection.
+    // The counters are those of one connection.
     lanes.iter().find(same).filter(|old| old.established == now.established)
 }
 
@@ -83,14 +83,14 @@ mod tests {
 
     use super::*;
 
-    /// A lane that the kernel says much of.
+    /// A lane with values from the kernel.
     fn lane(bytes_sent: u64) -> Lane {
         Lane {
             state: LaneState::Up,
             established: 1,
             mss: 1448,
             bytes_sent,
-            // Of the last flight, whenever that was.
+            // The value of the last flight, which may be long ago.
             delivery_rate: 36_709_000_000,
             rtt_us: 12_020,
             min_rtt_us: Some(20),
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_of_the_bytes_between_and_not_what_the_kernel_last_measured() {
+    fn a_rate_is_the_growth_of_the_byte_counter_and_not_the_kernels_delivery_rate() {
         assert_eq!(rates(1_000_000, 751_000_000).sent, Some(3e9));
         assert_eq!(rates(0, 750_000_000).core_queue_us, Some(12_000));
     }
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lane_that_sends_a_packet_now_and_then_has_a_rate_and_no_queue() {
+    fn a_lane_that_rarely_sends_has_a_rate_and_no_queue() {
         let few = rates(0, 9 * 1448);
         assert!(few.sent.is_some());
         assert_eq!(few.core_queue_us, None);

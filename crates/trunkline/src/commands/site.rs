@@ -12,7 +12,7 @@ use trunkline_gateway::log::Log;
 use crate::cli::{LogFormat, UpArguments};
 use crate::failure::Failure;
 
-/// How long the end of a gateway waits for its log to be read.
+/// The time for which a gateway that ends waits until its log is written.
 const LOG_GRACE: Duration = Duration::from_secs(1);
 
 pub(crate) fn up(arguments: &UpArguments) -> Result<(), Failure> {
@@ -26,7 +26,7 @@ pub(crate) fn up(arguments: &UpArguments) -> Result<(), Failure> {
         _ => Failure::Other(error.to_string()),
     });
     if let Err(failure) = &outcome {
-        // Through the queue as well: a reader that does not read must not keep the process from ending.
+        // Through the queue too: a reader that does not read must not keep the process from ending.
         match arguments.log_format {
             LogFormat::Text => {
                 log.line(format!("trunkline: {failure}\n").as_bytes());
@@ -35,18 +35,18 @@ pub(crate) fn up(arguments: &UpArguments) -> Result<(), Failure> {
         }
     }
     log.finish(LOG_GRACE);
-    outcome.map_err(|failure| Failure::Said(Box::new(failure)))
+    outcome.map_err(|failure| Failure::Reported(Box::new(failure)))
 }
 
-/// The log of a gateway goes through the queue of `log`. Under systemd the journal has the time already; in JSON it is
-/// there all the same, for whoever takes the lines on.
+/// Sends the gateway's log through the queue of `log`. Under systemd a text line has no time, since the journal records
+/// it; a JSON line always has it, for programs that process the lines further.
 fn send_log_to(log: &Log, format: LogFormat) {
     let filter = EnvFilter::try_from_env("TRUNKLINE_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     let writer = log.clone();
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(move || writer.writer())
-        // It would print them to standard error itself.
+        // The library would write its own errors to standard error, and block on its reader.
         .log_internal_errors(false)
         .with_target(false)
         .with_ansi(io::stderr().is_terminal());
@@ -55,7 +55,7 @@ fn send_log_to(log: &Log, format: LogFormat) {
         LogFormat::Text if std::env::var_os("JOURNAL_STREAM").is_some() => builder.without_time().init(),
         LogFormat::Text => builder.init(),
     }
-    // A panic is a line of the log like any other: the standard hook writes to standard error, and waits for its reader.
+    // A panic is a line of the log like any other: the standard hook would write to standard error, and block on its reader.
     std::panic::set_hook(Box::new(|panic| {
         let thread = std::thread::current();
         let name = thread.name().unwrap_or("without a name");

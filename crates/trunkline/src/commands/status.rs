@@ -9,7 +9,7 @@ use trunkline_gateway::config::Encryption;
 use trunkline_gateway::control::{Answer, Request, ask};
 use trunkline_gateway::status::{LaneState, Peer, Status};
 
-use super::control::{not_asked, socket};
+use super::control::{control_failure, socket};
 use super::rates::{Between, LaneRates, earlier};
 use crate::cli::StatusArguments;
 use crate::failure::Failure;
@@ -27,7 +27,7 @@ pub(crate) fn status(arguments: &StatusArguments) -> Result<(), Failure> {
 }
 
 fn state(socket: &Path) -> Result<Status, Failure> {
-    match ask(socket, Request::Status).map_err(|error| not_asked(&error))? {
+    match ask(socket, Request::Status).map_err(|error| control_failure(&error))? {
         Answer::Status(status) => Ok(*status),
         Answer::Refused { message } | Answer::Done { message } => Err(Failure::Other(message)),
     }
@@ -73,14 +73,14 @@ fn table(before: &Status, now: &Status) -> String {
     rejected(&mut table, status);
     let rates = match last {
         Some((_, between)) => format!("Rates and core ms are of the last {:.1} s.", between.seconds()),
-        None => "No rates: the gateway was started anew in between.".to_owned(),
+        None => "No rates: the gateway restarted in between.".to_owned(),
     };
     table.line("");
     table.line(&rates);
     table.0
 }
 
-/// Callers that were not let in.
+/// Addresses whose connections were rejected.
 fn rejected(table: &mut Table, status: &Status) {
     if status.strangers.rejected.is_empty() {
         return;
@@ -98,7 +98,7 @@ struct Table(String);
 
 impl Table {
     fn line(&mut self, text: &str) {
-        // Nothing can go wrong in writing to a text.
+        // Writing to a string cannot fail.
         let _ = writeln!(self.0, "{text}");
     }
 }
@@ -233,9 +233,9 @@ mod tests {
     }
 
     #[test]
-    fn of_two_daemons_there_are_no_rates() {
+    fn states_of_two_daemons_give_no_rates() {
         let after = Status { pid: 8, ..state(12.0, 750_000_000) };
         let table = table(&state(10.0, 0), &after);
-        assert!(table.contains("started anew") && !table.contains("3000.0"), "{table}");
+        assert!(table.contains("gateway restarted") && !table.contains("3000.0"), "{table}");
     }
 }

@@ -1,4 +1,4 @@
-//! `unblock`: packets to peers pass again though no gateway carries them.
+//! `unblock`: removes the routes with which an ended gateway blocks packets to peers.
 
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -16,13 +16,13 @@ pub(crate) fn unblock(arguments: &UnblockArguments) -> Result<(), Failure> {
         && UnixStream::connect(socket).is_ok()
     {
         return Err(Failure::Input(format!(
-            "the gateway of {name} runs and would hold packets back again: end it first, or say on_exit = \"pass\" \
-             in its [tun] and reload"
+            "the gateway of {name} runs and would block packets again: end it first, or set tun.on_exit = \"pass\" \
+             in its file and reload"
         )));
     }
     let blocked = site.as_ref().map_or(Blocked::All, |(name, _)| Blocked::Site(name));
     let count = device::unblock(blocked).map_err(|error| match error.errno() {
-        Some(EPERM | EACCES) => Failure::Lacking(format!("{error} (CAP_NET_ADMIN is needed: run as root)")),
+        Some(EPERM | EACCES) => Failure::Lacking(format!("{error} (this needs CAP_NET_ADMIN: run as root)")),
         _ => Failure::Other(error.to_string()),
     })?;
     print_line(&format!("{count} prefixes were blocked"))
@@ -31,7 +31,7 @@ pub(crate) fn unblock(arguments: &UnblockArguments) -> Result<(), Failure> {
 const EPERM: i32 = 1;
 const EACCES: i32 = 13;
 
-/// The site's name and its control socket, by its file or by the name itself.
+/// The site's name and its control socket, given its file or its name.
 fn site(given: &Path) -> Result<(String, PathBuf), Failure> {
     if given.extension().is_some_and(|extension| extension == "toml") {
         let config = Config::load(given).map_err(|error| Failure::Input(error.to_string()))?;

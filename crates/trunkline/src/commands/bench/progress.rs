@@ -1,28 +1,28 @@
-//! How far a scenario is, and how long it will take.
+//! The progress of a scenario, and an estimate of the time left.
 
 use std::time::Duration;
 
 use crate::commands::progress::{Progress as Line, about};
 
-/// What is done of what takes a known time.
+/// The part that is done of a total time.
 pub(super) struct Progress {
     line: Line,
     done: Duration,
-    all: Duration,
+    total: Duration,
 }
 
 impl Progress {
-    /// Nothing done of what takes `all`, which is said at once.
-    pub(super) fn new(all: Duration) -> Self {
+    /// Starts with nothing done, and prints `total` at once.
+    pub(super) fn new(total: Duration) -> Self {
         let mut line = Line::new();
-        line.say(&format!("trunkline: bench takes {}", about(all)));
-        Self { line, done: Duration::ZERO, all }
+        line.print(&format!("trunkline: bench takes {}", about(total)));
+        Self { line, done: Duration::ZERO, total }
     }
 
-    /// `what` begins now and will take `time`.
-    pub(super) fn begin(&mut self, what: &str, time: Duration) {
-        let left = self.all.saturating_sub(self.done);
+    /// Shows that `step`, which will take `time`, begins now.
+    pub(super) fn begin(&mut self, step: &str, time: Duration) {
+        let left = self.total.saturating_sub(self.done);
         self.done += time;
-        self.line.show(&format!("{what} ({} left)", about(left)));
+        self.line.show(&format!("{step} ({} left)", about(left)));
     }
 }

@@ -1,4 +1,4 @@
-//! `lab advise`: what to choose for a network, and what it gains.
+//! `lab advise`: the settings to choose for a network, and their gain.
 
 use std::time::{Duration, Instant};
 
@@ -23,8 +23,8 @@ pub(super) fn advise(arguments: &AdviseArguments) -> Result<(), Failure> {
     let advice = advise::advise(&document, &options, stop.flag(), |progress| {
         let left = left(&progress, began.elapsed());
         match (progress.done, left) {
-            (0, _) => line.say(&introduction(&progress, &options)),
-            (1, Some(left)) => line.say(&format!("trunkline: advise takes {} or more", about(left))),
+            (0, _) => line.print(&introduction(&progress, &options)),
+            (1, Some(left)) => line.print(&format!("trunkline: advise takes {} or more", about(left))),
             _ => {}
         }
         let left = left.map_or_else(String::new, |left| format!(" ({} left or more)", about(left)));
@@ -47,15 +47,15 @@ pub(super) fn advise(arguments: &AdviseArguments) -> Result<(), Failure> {
 
 fn introduction(progress: &Tried, options: &Options) -> String {
     format!(
-        "trunkline: advise tries {} settings or more, {} runs of each and up to {} where these do not tell; the \
-         first try tells how long that takes",
+        "trunkline: advise tries {} settings or more, with {} runs of each and up to {} where these do not decide; the \
+         estimate of the time follows the first setting",
         progress.total,
         options.runs,
         options.runs * MOST_TIMES
     )
 }
 
-/// The time that is left if what is to come takes as long as what is done.
+/// The time left, if the remaining settings take as long as those that are done.
 fn left(progress: &Tried, elapsed: Duration) -> Option<Duration> {
     let left = progress.total.saturating_sub(progress.done) as u32;
     (progress.done > 0).then(|| elapsed / progress.done as u32 * left)

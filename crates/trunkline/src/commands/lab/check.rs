@@ -1,24 +1,24 @@
-//! `lab check`: what experiments mean, in short.
+//! `lab check`: checks experiments, and prints a summary of each.
 
 use std::collections::BTreeMap;
 
 use trunkline_lab::campaign::{Study, work};
 use trunkline_lab::experiment::NodeKind;
 
-use super::{Wrong, read};
+use super::{Errors, read};
 use crate::cli::CheckArguments;
 use crate::failure::Failure;
 use crate::output::print;
 
 pub(super) fn check(arguments: &CheckArguments) -> Result<(), Failure> {
-    let mut wrong = Wrong::default();
+    let mut errors = Errors::default();
     for file in &arguments.files {
-        let document = wrong.check(read(file, arguments.quick, &arguments.set));
-        if let Some(study) = document.and_then(|document| wrong.check(Study::new(&document))) {
+        let document = errors.check(read(file, arguments.quick, &arguments.set));
+        if let Some(study) = document.and_then(|document| errors.check(Study::new(&document))) {
             print(&meaning(&file.display().to_string(), &study))?;
         }
     }
-    wrong.finish("which must be mended first")
+    errors.finish("correct them first")
 }
 
 fn meaning(file: &str, study: &Study) -> String {
@@ -72,7 +72,7 @@ fn meaning(file: &str, study: &Study) -> String {
     lines.join("\n") + "\n"
 }
 
-/// Two digits: `1.2 million`.
+/// A count with two digits: `1.2 million`.
 fn thousands(count: f64) -> String {
     match count {
         _ if count >= 1e9 => format!("{:.1} thousand million", count / 1e9),

@@ -32,12 +32,12 @@ pub(crate) fn lab(command: &LabCommand) -> Result<(), Failure> {
     }
 }
 
-/// Collects mistakes of all files, so that they are told at once.
+/// Collects the mistakes of all files, so that one message has all of them.
 #[derive(Default)]
-struct Wrong(Vec<String>);
+struct Errors(Vec<String>);
 
-impl Wrong {
-    /// What came of a file, if it is right.
+impl Errors {
+    /// The value of a file without mistakes; otherwise collects the mistakes.
     fn check<T>(&mut self, outcome: Result<T, Mistakes>) -> Option<T> {
         outcome.map_err(|mistakes| self.0.extend(mistakes.0.iter().map(ToString::to_string))).ok()
     }
@@ -46,8 +46,8 @@ impl Wrong {
         self.0.push(text);
     }
 
-    /// Says all of them, each in a line that begins with its place.
-    fn finish(self, then: &str) -> Result<(), Failure> {
+    /// Prints all mistakes, each in a line that begins with its place. The failure ends with `consequence`.
+    fn finish(self, consequence: &str) -> Result<(), Failure> {
         if self.0.is_empty() {
             return Ok(());
         }
@@ -56,22 +56,22 @@ impl Wrong {
         }
         let count =
             if self.0.len() == 1 { "1 mistake".to_owned() } else { format!("{} mistakes", self.0.len()) };
-        Err(Failure::Input(format!("{count}, {then}")))
+        Err(Failure::Input(format!("{count}, {consequence}")))
     }
 }
 
-/// Runs at a time: what was asked for, or one for each CPU.
-fn jobs(asked: Option<u16>) -> usize {
-    asked.map_or_else(|| available_parallelism().map_or(1, usize::from), usize::from)
+/// Concurrent runs: the given number, or one for each CPU.
+fn jobs(given: Option<u16>) -> usize {
+    given.map_or_else(|| available_parallelism().map_or(1, usize::from), usize::from)
 }
 
-/// `flows=10, trunk=with`.
+/// The name of a point: `flows=10, trunk=with`.
 fn named(point: &Point) -> String {
     let values: Vec<_> = point.iter().map(|(axis, value)| format!("{axis}={value}")).collect();
     values.join(", ")
 }
 
-/// A file as it is to be run.
+/// Reads an experiment, and applies `--quick` and `--set`.
 fn read(path: &Path, quick: bool, sets: &[(String, String)]) -> Result<Document, Mistakes> {
     set(Document::read(path)?, quick, sets)
 }

@@ -1,9 +1,9 @@
-//! `lab papers`: the experiments that come with the program.
+//! `lab papers`: the experiments that are embedded in the program.
 
 use trunkline_lab::document::Document;
 
-use super::run::carry_out;
-use super::{Wrong, verdicts};
+use super::run::run_all;
+use super::{Errors, verdicts};
 use crate::cli::PapersArguments;
 use crate::failure::Failure;
 use crate::output::print;
@@ -13,45 +13,45 @@ const EXPERIMENTS: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/experim
 
 pub(super) fn papers(arguments: &PapersArguments) -> Result<(), Failure> {
     let execution = &arguments.execution;
-    let mut wrong = Wrong::default();
-    let all = all(&mut wrong);
-    let chosen = choose(all, &arguments.names)?;
+    let mut errors = Errors::default();
+    let all = all(&mut errors);
+    let selected = select(all, &arguments.names)?;
     let documents: Vec<Document> =
-        chosen.into_iter().filter_map(|document| wrong.check(execution.apply(document))).collect();
+        selected.into_iter().filter_map(|document| errors.check(execution.apply(document))).collect();
     if arguments.list {
-        wrong.finish("not all can be listed")?;
+        errors.finish("the list would not be complete")?;
         return print(&list(&documents)?);
     }
-    let entries = carry_out(&documents, wrong, execution)?;
+    let entries = run_all(&documents, errors, execution)?;
     if execution.json { Ok(()) } else { print(&verdicts::by_paper(&entries)) }
 }
 
 /// The experiments that belong to a paper.
-pub(super) fn all(wrong: &mut Wrong) -> Vec<Document> {
+pub(super) fn all(errors: &mut Errors) -> Vec<Document> {
     EXPERIMENTS
         .iter()
-        .filter_map(|(path, text)| wrong.check(Document::parse(path, text)))
+        .filter_map(|(path, text)| errors.check(Document::parse(path, text)))
         .filter(|document| document.experiment().paper.is_some())
         .collect()
 }
 
-/// Those that a name is of: an id, another name, or a paper. All if there are no names.
-fn choose(all: Vec<Document>, names: &[String]) -> Result<Vec<Document>, Failure> {
-    let answers = |document: &Document, name: &String| {
+/// The experiments with one of `names`: an id, an alias, or a paper. All if there are no names.
+fn select(all: Vec<Document>, names: &[String]) -> Result<Vec<Document>, Failure> {
+    let matches = |document: &Document, name: &String| {
         let experiment = document.experiment();
         experiment.id == *name || experiment.aliases.contains(name) || experiment.paper.as_ref() == Some(name)
     };
-    if let Some(unknown) = names.iter().find(|name| !all.iter().any(|document| answers(document, name))) {
+    if let Some(unknown) = names.iter().find(|name| !all.iter().any(|document| matches(document, name))) {
         let mut papers: Vec<&str> =
             all.iter().filter_map(|document| document.experiment().paper.as_deref()).collect();
         papers.dedup();
         return Err(Failure::Input(format!(
-            "there is no experiment or paper {unknown:?}; allowed: {}, and what --list shows",
+            "there is no experiment or paper {unknown:?}; allowed: {}, and the ids that --list shows",
             papers.join(", ")
         )));
     }
-    let wanted = |document: &Document| names.is_empty() || names.iter().any(|name| answers(document, name));
-    Ok(all.into_iter().filter(wanted).collect())
+    let selected = |document: &Document| names.is_empty() || names.iter().any(|name| matches(document, name));
+    Ok(all.into_iter().filter(selected).collect())
 }
 
 fn list(documents: &[Document]) -> Result<String, Failure> {

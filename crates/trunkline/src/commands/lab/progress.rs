@@ -1,4 +1,4 @@
-//! How far it is: a bar on a terminal, and a line now and then elsewhere.
+//! The progress of a campaign: a bar on a terminal, elsewhere a line at intervals.
 
 use std::io::{self, IsTerminal as _};
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 use trunkline_lab::campaign::{Event, Progress};
 
-use crate::commands::progress::{PAUSE, about};
+use crate::commands::progress::{LINE_INTERVAL, about};
 use crate::output::remark;
 
 /// Writes to standard error. Dropping it clears the bar.
@@ -21,7 +21,7 @@ impl Bar {
             return Bar::Lines(Instant::now());
         }
         let bar = ProgressBar::new(0);
-        // A template that is wrong would be so for everybody.
+        // The template is a constant: if it is wrong, the default style does.
         if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos} of {len} runs  {msg}") {
             bar.set_style(style);
         }
@@ -43,7 +43,7 @@ impl Bar {
                 bar.set_message(format!("{left}{what}"));
             }
             Bar::Lines(last) => {
-                if last.elapsed() >= PAUSE {
+                if last.elapsed() >= LINE_INTERVAL {
                     *last = Instant::now();
                     remark(&format_args!("{} of {} runs  {left}", progress.done, progress.total));
                 }

@@ -1,4 +1,4 @@
-//! `lab report`: reports of results that are there.
+//! `lab report`: writes the reports of existing results.
 
 use std::path::Path;
 
@@ -11,9 +11,9 @@ use crate::failure::Failure;
 use crate::output::{print_line, remark};
 
 pub(super) fn report(arguments: &ReportArguments) -> Result<(), Failure> {
-    // The reports are made whether or not anybody reads which.
+    // A closed pipe must not keep the rest of the reports from being written.
     let mut printed = Ok(());
-    let mut say = |line: String| {
+    let mut print = |line: String| {
         if printed.is_ok() {
             printed = print_line(&line);
         }
@@ -24,18 +24,18 @@ pub(super) fn report(arguments: &ReportArguments) -> Result<(), Failure> {
         for directory in &directories {
             let entry = reports::write(directory).map_err(run::failure)?;
             let page = directory.path().join(PAGE);
-            say(format!("{}: {}", page.display(), verdicts::of_entry(&entry)));
+            print(format!("{}: {}", page.display(), verdicts::of_entry(&entry)));
             entries.push(entry);
         }
         if directories.iter().all(|directory| directory.path() != path) {
             reports::write_index(path, &entries).map_err(run::failure)?;
-            say(format!("{}: all of them", path.join(INDEX).display()));
+            print(format!("{}: all of them", path.join(INDEX).display()));
         }
     }
     printed
 }
 
-/// Makes the index over all that is in a directory, of which `fresh` is known.
+/// Writes the index of all results in a directory. The entries in `fresh` need not be read again.
 pub(super) fn index(out: &Path, fresh: &[Entry]) -> Result<(), Failure> {
     let Ok(directories) = Directory::all_in(out) else { return Ok(()) };
     let mut entries: Vec<Entry> = Vec::new();

@@ -10,22 +10,22 @@ use trunkline_lab::store::Begin;
 use trunkline_testbed::interrupt;
 
 use super::progress::Bar;
-use super::{Wrong, jobs, named, read, report, set, verdicts};
+use super::{Errors, jobs, named, read, report, set, verdicts};
 use crate::cli::{Execution, RunArguments};
 use crate::failure::Failure;
 use crate::output::{print, remark};
 
 pub(super) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let execution = &arguments.execution;
-    let mut wrong = Wrong::default();
+    let mut errors = Errors::default();
     let sets = execution.sets();
     let documents: Vec<Document> =
-        arguments.files.iter().filter_map(|file| wrong.check(read(file, execution.quick, &sets))).collect();
-    carry_out(&documents, wrong, execution).map(|_| ())
+        arguments.files.iter().filter_map(|file| errors.check(read(file, execution.quick, &sets))).collect();
+    run_all(&documents, errors, execution).map(|_| ())
 }
 
 impl Execution {
-    /// All that is set, in order.
+    /// The values to set, in order.
     fn sets(&self) -> Vec<(String, String)> {
         let mut sets = self.set.clone();
         sets.extend(self.runs.map(|runs| ("runs".to_owned(), runs.to_string())));
@@ -33,27 +33,27 @@ impl Execution {
         sets
     }
 
-    /// An experiment of the papers as it is to be run.
+    /// Applies the options to an experiment of the papers.
     pub(super) fn apply(&self, document: Document) -> Result<Document, trunkline_lab::document::Mistakes> {
         set(document, self.quick, &self.sets())
     }
 }
 
-/// Runs experiments, makes their reports and says how they came out.
-pub(super) fn carry_out(
+/// Runs experiments, writes their reports and prints their verdicts.
+pub(super) fn run_all(
     documents: &[Document],
-    mut wrong: Wrong,
+    mut errors: Errors,
     execution: &Execution,
 ) -> Result<Vec<Entry>, Failure> {
     let studies: Vec<Study> =
-        documents.iter().filter_map(|document| wrong.check(Study::new(document))).collect();
+        documents.iter().filter_map(|document| errors.check(Study::new(document))).collect();
     let mut ids = BTreeSet::new();
     for id in studies.iter().map(|study| &study.experiment.id) {
         if !ids.insert(id) {
-            wrong.add(format!("two experiments have the id {id:?}: their results would be in one place"));
+            errors.add(format!("two experiments have the id {id:?}: their results would be in one place"));
         }
     }
-    wrong.finish("nothing was run")?;
+    errors.finish("nothing was run")?;
     let stop = interrupt::watch().map_err(Failure::doing("cannot wait for interrupts"))?;
     let options = Options {
         engine: execution.engine,
@@ -67,13 +67,13 @@ pub(super) fn carry_out(
     };
     let mut bar = Bar::new();
     let mut entries: Vec<Entry> = Vec::new();
-    let mut trouble = None;
+    let mut report_error = None;
     let campaign = campaign::run(&studies, &options, stop.flag(), |progress| {
         bar.show(&progress);
         if let Event::Complete(complete) = progress.event {
             match reports::write(&complete.directory) {
                 Ok(entry) => entries.push(entry),
-                Err(error) => trouble = Some(error),
+                Err(error) => report_error = Some(error),
             }
         }
     });
@@ -81,8 +81,8 @@ pub(super) fn carry_out(
     let campaign = campaign?;
     entries.sort_by_key(|entry| studies.iter().position(|study| study.experiment.id == entry.id));
     report::index(&execution.out, &entries)?;
-    tell(&campaign, execution)?;
-    trouble.map_or(Ok(entries), |error| Err(failure(error)))
+    print_campaign(&campaign, execution)?;
+    report_error.map_or(Ok(entries), |error| Err(failure(error)))
 }
 
 pub(super) fn failure(error: ReportError) -> Failure {
@@ -92,15 +92,15 @@ pub(super) fn failure(error: ReportError) -> Failure {
     }
 }
 
-/// Says what came of it, and fails if something did.
-fn tell(campaign: &Campaign, execution: &Execution) -> Result<(), Failure> {
-    let printed = tell_results(campaign, execution);
-    // What went wrong is told also where nobody reads the results.
-    tell_trouble(campaign, execution)?;
+/// Prints results and failures. An error if a run failed, or if a result cannot be printed.
+fn print_campaign(campaign: &Campaign, execution: &Execution) -> Result<(), Failure> {
+    let printed = print_results(campaign, execution);
+    // Failures go to standard error, which may have a reader though standard output has none.
+    print_failures(campaign, execution)?;
     printed
 }
 
-fn tell_results(campaign: &Campaign, execution: &Execution) -> Result<(), Failure> {
+fn print_results(campaign: &Campaign, execution: &Execution) -> Result<(), Failure> {
     if execution.json {
         let results = campaign.complete.iter().flat_map(|complete| &complete.results);
         let lines: Result<String, _> =
@@ -117,7 +117,7 @@ fn tell_results(campaign: &Campaign, execution: &Execution) -> Result<(), Failur
     Ok(())
 }
 
-fn tell_trouble(campaign: &Campaign, execution: &Execution) -> Result<(), Failure> {
+fn print_failures(campaign: &Campaign, execution: &Execution) -> Result<(), Failure> {
     for undecided in campaign.complete.iter().flat_map(|complete| {
         complete.judgement.undecided.iter().map(|text| format!("{}: {text}", complete.experiment.id))
     }) {
@@ -135,7 +135,7 @@ fn tell_trouble(campaign: &Campaign, execution: &Execution) -> Result<(), Failur
     }
     if campaign.interrupted {
         remark(&format_args!(
-            "trunkline: what has finished is kept in {}; the same command with --resume goes on with it",
+            "trunkline: finished runs are kept in {}; the same command with --resume continues",
             execution.out.display()
         ));
         return Err(Failure::Interrupted);

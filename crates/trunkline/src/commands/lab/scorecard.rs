@@ -1,24 +1,24 @@
-//! `lab scorecard`: congestion controls by nine guidelines.
+//! `lab scorecard`: evaluates congestion controls by nine guidelines.
 
 use std::fmt::Write as _;
 
 use trunkline_lab::document::{Document, Mistakes};
 use trunkline_lab::report::Entry;
 
-use super::run::carry_out;
-use super::{Wrong, papers};
+use super::run::run_all;
+use super::{Errors, papers};
 use crate::cli::ScorecardArguments;
 use crate::failure::Failure;
 use crate::output::print;
 
-/// Whose experiments are the guidelines.
+/// The paper whose experiments are the guidelines.
 const PAPER: &str = "rfc9743";
-/// Their TCP that is judged.
+/// The name of the TCP under test in these experiments.
 const CANDIDATE: &str = "candidate";
 
 pub(super) fn scorecard(arguments: &ScorecardArguments) -> Result<(), Failure> {
-    let mut wrong = Wrong::default();
-    let guidelines: Vec<Document> = papers::all(&mut wrong)
+    let mut errors = Errors::default();
+    let guidelines: Vec<Document> = papers::all(&mut errors)
         .into_iter()
         .filter(|document| document.experiment().paper.as_deref() == Some(PAPER))
         .collect();
@@ -32,20 +32,20 @@ pub(super) fn scorecard(arguments: &ScorecardArguments) -> Result<(), Failure> {
     for name in &names {
         for guideline in &guidelines {
             let prepared = prepare(guideline.clone(), name);
-            documents.extend(wrong.check(prepared.and_then(|document| arguments.execution.apply(document))));
+            documents.extend(errors.check(prepared.and_then(|document| arguments.execution.apply(document))));
         }
     }
-    let entries = carry_out(&documents, wrong, &arguments.execution)?;
+    let entries = run_all(&documents, errors, &arguments.execution)?;
     if arguments.execution.json { Ok(()) } else { print(&table(&guidelines, &names, &entries)) }
 }
 
-/// A guideline for one congestion control: its results have a name of their own.
+/// A guideline for one congestion control, with an id of its own.
 fn prepare(mut guideline: Document, name: &str) -> Result<Document, Mistakes> {
     let id = format!("{}-{name}", guideline.experiment().id);
     let title = format!("{} ({name})", guideline.experiment().title);
     let candidate = guideline.experiment().tcp.get(CANDIDATE).and_then(|tcp| tcp.growth.clone());
     if candidate.as_deref() != Some(name) {
-        // The reasons in the file are of the one it has.
+        // The reasons in the file are about the congestion control that the file names.
         let claims = guideline.experiment().claims.iter().enumerate();
         let reasons: Vec<usize> =
             claims.filter(|(_, claim)| claim.why.is_some()).map(|(number, _)| number).collect();

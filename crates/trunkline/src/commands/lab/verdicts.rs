@@ -1,4 +1,4 @@
-//! Claims and how they came out, for a terminal.
+//! Claims and their verdicts, for a terminal.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _};
@@ -14,12 +14,12 @@ use trunkline_lab::verdict::Tally;
 
 use super::named;
 
-/// The width of text that a person reads.
+/// The width of text, in columns.
 const WIDTH: usize = 96;
-/// What stands before it.
+/// The indentation of text.
 const INDENT: usize = 12;
-/// Of how many points a person is told what people ask first of their traffic.
-const MOST_POINTS: usize = 12;
+/// Points whose results are printed, for an experiment without claims.
+const MAX_POINTS: usize = 12;
 
 /// An experiment's claims, and where its report is.
 pub(super) fn of_experiment(complete: &Complete, page: &Path) -> String {
@@ -50,30 +50,30 @@ pub(super) fn of_experiment(complete: &Complete, page: &Path) -> String {
     text + &format!("  report: {}\n\n", page.display())
 }
 
-/// What traffic got, of an experiment that claims nothing.
+/// The first results of an experiment without claims.
 fn measured(results: &[PointResult]) -> String {
     let mut text = String::new();
-    for result in results.iter().take(MOST_POINTS) {
+    for result in results.iter().take(MAX_POINTS) {
         if !result.point.is_empty() {
             text += &["  ", &named(&result.point), "\n"].concat();
         }
-        let told = |name: &&String| {
+        let shown = |name: &&String| {
             let parts = name.split_once('.');
             parts.is_some_and(|(subject, quantity)| subject != "all" && FIRST_ASKED.contains(&quantity))
         };
-        let width = result.metrics.keys().filter(told).map(|name| name.chars().count()).max().unwrap_or(0);
-        for (name, estimate) in result.metrics.iter().filter(|(name, _)| told(name)) {
+        let width = result.metrics.keys().filter(shown).map(|name| name.chars().count()).max().unwrap_or(0);
+        for (name, estimate) in result.metrics.iter().filter(|(name, _)| shown(name)) {
             let unit = catalogue::unit(name).map_or("1", catalogue::Unit::name);
             let _ = writeln!(text, "    {name:width$}  {}", spread(estimate, unit));
         }
     }
-    if results.len() > MOST_POINTS {
-        let _ = writeln!(text, "  and {} points more, in the report", results.len() - MOST_POINTS);
+    if results.len() > MAX_POINTS {
+        let _ = writeln!(text, "  and {} points more, in the report", results.len() - MAX_POINTS);
     }
     text
 }
 
-/// What an experiment is judged by, and how that came out.
+/// The kinds of claims, in the order of [`tallies`].
 const KINDS: [&str; 3] = ["claims of the paper", "claims of ours", "published values"];
 
 fn tallies(entry: &Entry) -> [Tally; 3] {
@@ -113,7 +113,7 @@ pub(super) fn by_paper(entries: &[Entry]) -> String {
     text
 }
 
-/// All of an experiment, in a line.
+/// All verdicts of an experiment, in a line.
 pub(super) fn of_entry(entry: &Entry) -> String {
     let some = KINDS.into_iter().zip(tallies(entry)).filter(|(_, tally)| tally.total() > 0);
     let parts: Vec<String> = some.map(|(what, tally)| format!("{what}: {}", words(tally))).collect();
@@ -125,7 +125,7 @@ fn words(tally: Tally) -> String {
     if tally.undecided == 0 { decided } else { format!("{decided}, {} undecided", tally.undecided) }
 }
 
-/// A word of nine columns or a little more, in colour on a terminal.
+/// A verdict as a word of at least nine columns, in colour on a terminal.
 fn mark(verdict: Verdict) -> String {
     let colour = match verdict {
         Verdict::Holds => 32,
@@ -141,7 +141,7 @@ fn mark(verdict: Verdict) -> String {
     }
 }
 
-/// Broken into lines that stand below each other behind a mark.
+/// Breaks text into lines that are aligned behind a mark.
 fn indented(text: &str) -> String {
     let mut lines = String::new();
     let mut column = INDENT;

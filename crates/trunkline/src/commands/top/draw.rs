@@ -1,4 +1,4 @@
-//! A frame: two lines on the site, three panes, one line of keys.
+//! Draws a frame: two lines about the site, three panes, one line of keys.
 
 use std::time::Duration;
 
@@ -13,43 +13,43 @@ use super::panes;
 use super::table::{Look, Tone};
 use super::ui::{Pane, Ui};
 
-/// What a frame is made from.
+/// The input of a frame.
 pub(super) struct Screen<'a> {
     pub(super) view: &'a View,
-    /// What is wrong, if anything.
+    /// Why the state is not current, if so.
     pub(super) notice: Option<&'a str>,
     pub(super) interval: Duration,
     pub(super) colour: bool,
-    /// Whether there is somebody to press keys.
+    /// Whether to show the line of keys.
     pub(super) keys: bool,
 }
 
 /// Lines above and below the panes.
 const FRAME_LINES: u16 = 3;
-/// An unfocused pane gives way down to its titles and so many rows.
-const LEAST_ROWS: u16 = 3;
+/// Rows that a pane without the focus keeps, beside its titles.
+const MIN_ROWS: u16 = 3;
 
 const HELP: &str = "\
 q     quit                         p     pause, go on
 c l f classes, lanes, flows;       arrows, page keys, Home, End
       again: sort by the next      Tab   the next pane
 
-in, out   offered to the queue; handed to the lanes
+in, out   rate into the queue; rate to the lanes
 waiting   packets in the queue now; mean: over the last interval
-p50, p99  time in the queue over the last interval, upper bounds
-drop/s    dropped at the edge, mostly for the reason given
-mark/s    marked (CE) instead; spare/s: saved from a drop by P3
-filt/s    repeats not carried, the trunk still has the original
-N, K      active flows; packets a flow is spared after a drop
-P %       probability of a drop now; full: share of the capacity
-RTTup, W  estimate of the flows' round-trip times; lanes' window
-core ms   queue between the sites: rtt above the smallest
-headers   sent 1/x of what they were
+p50, p99  sojourn time over the last interval, upper bounds
+drop/s    drops at the edge; mostly: their most frequent reason
+mark/s    CE marks instead of drops; hold/s: drops P3 held off
+filt/s    retransmissions dropped: the original is in transit
+N, K      active flows; length of P3's drop holdoff, packets
+P %       drop probability now; full: used share of the capacity
+RTTup, W  estimate of the flows' round-trip time; lanes' window
+core ms   queueing delay between the sites: rtt minus its min
+headers   compressed to 1/x of their size
 ";
 
-/// Rows for each pane, so that the one in focus is cut last.
+/// The height of each pane; the pane in focus loses rows last.
 fn heights(wanted: [u16; 3], focus: Pane, room: u16) -> [u16; 3] {
-    let mut heights = wanted.map(|rows| rows.min(1 + LEAST_ROWS));
+    let mut heights = wanted.map(|rows| rows.min(1 + MIN_ROWS));
     while heights.iter().sum::<u16>() > room {
         let tallest = (0..3).max_by_key(|pane| (heights[*pane], *pane != focus as usize)).unwrap_or(0);
         heights[tallest] -= 1;
@@ -61,7 +61,7 @@ fn heights(wanted: [u16; 3], focus: Pane, room: u16) -> [u16; 3] {
     heights
 }
 
-/// Draws a frame, and puts right how far the panes are scrolled.
+/// Draws a frame, and limits scrolling to the rows that exist.
 pub(super) fn draw(screen: &Screen<'_>, ui: &mut Ui, area: Rect, buf: &mut Buffer) {
     let line = |row: u16| Rect { y: area.y + row, height: u16::from(row < area.height), ..area };
     let view = screen.view;
@@ -97,7 +97,7 @@ pub(super) fn draw(screen: &Screen<'_>, ui: &mut Ui, area: Rect, buf: &mut Buffe
     }
 }
 
-/// How high a frame must be to show everything.
+/// The height of a frame that shows all rows.
 pub(super) fn full_height(view: &View) -> u16 {
     let panes =
         [panes::classes(view, "").height(), panes::lanes(view, "").height(), panes::flows(view, "").height()];

@@ -27,7 +27,7 @@ fn text(width: u16, height: u16, ui: &mut Ui) -> String {
     lines(&frame(width, height, &view(), ui, None))
 }
 
-/// Holds a frame against the one that is committed.
+/// Compares a frame with the committed one.
 #[track_caller]
 fn same(frame: &str, expected: &str) {
     assert!(frame == expected, "the frame is now\n{frame}\nand was\n{expected}");
@@ -91,7 +91,7 @@ fn any_size_is_drawn() {
 }
 
 #[test]
-fn what_went_wrong_takes_the_place_of_the_device() {
+fn a_notice_takes_the_place_of_the_device() {
     let text = lines(&frame(80, 24, &view(), &mut Ui::new(), Some("gateway gone, retrying: no daemon")));
     assert!(text.lines().nth(1).is_some_and(|line| line.starts_with("gateway gone, retrying")), "{text}");
     assert!(text.contains("interactive"), "what was last known stays: {text}");
@@ -103,7 +103,7 @@ fn sorting_puts_the_most_first() {
     let text = text(140, 40, &mut ui);
     let place = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what} is missing in {text}"));
     assert!(place("\ntcp ") < place("\ninteractive "), "by rate: {text}");
-    assert!(place("10.1.0.77:51022") < place("10.1.0.2:40112"), "by repeats: {text}");
+    assert!(place("10.1.0.77:51022") < place("10.1.0.2:40112"), "by retransmissions filtered: {text}");
 }
 
 #[test]

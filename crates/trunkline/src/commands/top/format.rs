@@ -1,13 +1,13 @@
-//! Numbers as text of few columns: three digits that count.
+//! Numbers as short text, with three significant digits.
 
 use std::time::Duration;
 
-/// `-` for what is not known.
+/// `-` for a missing value.
 pub(super) fn or_dash<T>(value: Option<T>, text: impl FnOnce(T) -> String) -> String {
     value.map_or_else(|| "-".to_owned(), text)
 }
 
-/// Three digits or so: `0`, `0.52`, `9.87`, `45.1`, `945`, `12.3k`, `4.5M`.
+/// About three digits: `0`, `0.52`, `9.87`, `45.1`, `945`, `12.3k`, `4.5M`.
 pub(super) fn number(value: f64) -> String {
     match value.abs() {
         v if v < 0.005 => "0".to_owned(),
@@ -29,7 +29,7 @@ pub(super) fn millis(micros: u64) -> String {
     number(micros as f64 / 1e3)
 }
 
-/// A bar of `cells` and the share it shows, in percent.
+/// A bar of `cells` characters, and the share in percent.
 pub(super) fn bar(share: f64, cells: usize) -> String {
     let full = ((share.clamp(0.0, 1.0) * cells as f64).round() as usize).min(cells);
     format!("{}{} {:>3.0}%", "#".repeat(full), ".".repeat(cells - full), (share * 100.0).min(999.0))

@@ -1,9 +1,8 @@
-//! The end of the terminal: it was closed, or whoever was behind it has gone.
+//! Detects that the terminal has hung up: the user closed it, or the connection to it is lost.
 //!
-//! crossterm reads a terminal that has hung up again and again without ever returning to us: end of input and errors
-//! look to it like "no key yet". So a thread of its own watches for the hang-up, which the kernel reports to
-//! whoever polls, asked for or not. The display ends when it sees [`Hangup::has_come`]; where it no longer sees
-//! anything, because it is caught in a read, the thread ends the process.
+//! crossterm reads a terminal that has hung up in an endless loop: it takes end of input and errors for "no key yet". So a
+//! thread polls for the hang-up, which poll(2) always reports. The display ends when it sees [`Hangup::has_come`]. If it is
+//! caught in a read and sees nothing, the thread ends the process.
 
 use std::io;
 use std::sync::Arc;
@@ -13,9 +12,9 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// How long the display may take to end by itself.
+/// The time that the display has to end by itself.
 const GRACE: Duration = Duration::from_secs(1);
-/// How often the terminal is looked at even if the kernel wakes nobody.
+/// The interval of checks even if the kernel wakes nobody.
 const PERIOD: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
 /// Whether the terminal has gone.
@@ -31,7 +30,7 @@ impl Hangup {
             wait();
             ours.0.store(true, Ordering::SeqCst);
             thread::sleep(GRACE);
-            // There is no terminal left to put back, and nobody to read why.
+            // There is no terminal left to restore, and nobody to read a message.
             std::process::exit(0);
         });
         hangup
@@ -46,13 +45,13 @@ impl Hangup {
 fn wait() {
     let (input, output) = (io::stdin(), io::stdout());
     loop {
-        // Hang-up and error are reported though nothing is asked for.
+        // poll(2) reports hang-up and error without being asked for them.
         let mut ends = [PollFd::new(&input, PollFlags::empty()), PollFd::new(&output, PollFlags::empty())];
         let gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
         match poll(&mut ends, Some(&PERIOD)) {
             Ok(_) if ends.iter().any(|end| end.revents().intersects(gone)) => return,
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            // Without a way to watch, the display goes on as it would without us.
+            // Without poll(2) the display continues as it would without this thread.
             Err(_) => thread::park(),
         }
     }

@@ -1,8 +1,8 @@
-//! `trunkline top`: a running gateway, live.
+//! `trunkline top`: shows a running gateway, live.
 //!
-//! A thread asks the daemon again and again; this one draws what it says and listens to keys. They are two so that
-//! a daemon that does not answer never keeps a key waiting. What is shown is a pure function of two states
-//! ([`model`]), and a frame of that ([`mod@draw`]).
+//! One thread requests the daemon's state at intervals; the main thread draws it and reads keys. So a daemon that does
+//! not answer never delays the response to a key. [`model`] computes the view from two states, and [`mod@draw`] draws a
+//! frame of it, both without side effects.
 
 mod draw;
 mod format;
@@ -29,7 +29,7 @@ use trunkline_gateway::control::{Answer, Request, ask};
 use trunkline_gateway::status::Status;
 use trunkline_testbed::interrupt;
 
-use super::control::{not_asked, socket};
+use super::control::{control_failure, socket};
 use crate::cli::TopArguments;
 use crate::failure::Failure;
 use crate::output::print;
@@ -38,13 +38,13 @@ use hangup::Hangup;
 use model::View;
 use ui::{Next, Ui};
 
-/// How long a key or a signal may wait.
-const LOOK_AROUND: Duration = Duration::from_millis(50);
-/// An answer may be late by so much before it is said.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// What reading or writing a terminal that has hung up gives.
+/// The maximum time until a key or a signal is handled.
+const EVENT_TIMEOUT: Duration = Duration::from_millis(50);
+/// The delay of an answer from which the frame reports it.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+/// The error of reading or writing a terminal that has hung up.
 const HUNG_UP: i32 = rustix::io::Errno::IO.raw_os_error();
-/// Columns of a frame that goes to no terminal.
+/// Columns of a frame without a terminal.
 const PLAIN_WIDTH: u16 = 140;
 
 pub(crate) fn top(arguments: &TopArguments) -> Result<(), Failure> {
@@ -57,7 +57,7 @@ pub(crate) fn top(arguments: &TopArguments) -> Result<(), Failure> {
         let instead = "`trunkline top --once` or `trunkline status --json`";
         return Err(Failure::Input(format!("top needs a terminal; without one, use {instead}")));
     }
-    // Whoever names a gateway that is not there learns it from a message, not from an empty screen.
+    // If the gateway does not run, a message says so, not an empty screen.
     let first = state(&socket)?;
     let stop = interrupt::watch().map_err(Failure::doing("cannot wait for signals"))?;
     let answers = poll(socket, interval);
@@ -67,38 +67,38 @@ pub(crate) fn top(arguments: &TopArguments) -> Result<(), Failure> {
     let hangup = Hangup::watch();
     let outcome = live.run(&mut terminal, &answers, || stop.is_stopped() || hangup.has_come());
     if outcome.is_err() || hangup.has_come() {
-        // Dropping it would write to the terminal that failed, and panic where that cannot be.
+        // Dropping it would write to the terminal that failed, and panic.
         mem::forget(terminal);
     } else {
         drop(terminal);
     }
     drop(restore);
     match outcome {
-        // Whoever looked on has gone.
+        // The user closed the terminal, which is a normal way to quit.
         Err(error) if hangup.has_come() || error.raw_os_error() == Some(HUNG_UP) => Ok(()),
         outcome => outcome.map_err(Failure::doing("the terminal failed")),
     }
 }
 
-/// Puts the terminal back, however we leave. A panic is taken care of by ratatui's hook, so that its message is read.
+/// Restores the terminal when it is dropped. On a panic, ratatui's hook does, so that the message is readable.
 struct Restore;
 
 impl Drop for Restore {
     fn drop(&mut self) {
-        // `ratatui::restore` panics where the terminal has gone and its complaint cannot be written.
+        // `ratatui::restore` panics if the terminal has gone, since it cannot print its error.
         let _ = ratatui::try_restore();
     }
 }
 
-/// Asks for the state with the busiest flows.
+/// Requests the state with the busiest flows.
 fn state(socket: &Path) -> Result<Status, Failure> {
-    match ask(socket, Request::Flows).map_err(|error| not_asked(&error))? {
+    match ask(socket, Request::Flows).map_err(|error| control_failure(&error))? {
         Answer::Status(status) => Ok(*status),
         Answer::Refused { message } | Answer::Done { message } => Err(Failure::Other(message)),
     }
 }
 
-/// Asks every `interval` until nobody listens any more.
+/// Requests the state every `interval`, until the receiver is dropped.
 fn poll(socket: PathBuf, interval: Duration) -> Receiver<Result<Status, Failure>> {
     let (sender, answers) = sync_channel(1);
     thread::spawn(move || {
@@ -114,7 +114,7 @@ fn poll(socket: PathBuf, interval: Duration) -> Receiver<Result<Status, Failure>
     answers
 }
 
-/// One frame as text, of what happens in one interval.
+/// Prints one frame as text, with the rates of one interval.
 fn once(socket: &Path, interval: Duration) -> Result<(), Failure> {
     let before = state(socket)?;
     thread::sleep(interval);
@@ -127,7 +127,7 @@ fn once(socket: &Path, interval: Duration) -> Result<(), Failure> {
     print(&plain(&view, interval, width))
 }
 
-/// A frame as lines of text, as high as it need be.
+/// A frame as lines of text, high enough for all rows.
 fn plain(view: &View, interval: Duration, width: u16) -> String {
     let area = Rect::new(0, 0, width, full_height(view));
     let mut buf = Buffer::empty(area);
@@ -138,13 +138,14 @@ fn plain(view: &View, interval: Duration, width: u16) -> String {
     lines.join("\n").trim_end().to_owned() + "\n"
 }
 
-/// What is known and shown while it runs.
+/// The state of the live display.
 struct Live {
     last: Status,
     answered: Instant,
     view: View,
     ui: Ui,
-    gone: Option<String>,
+    /// Why the gateway's state is not current.
+    notice: Option<String>,
     interval: Duration,
     colour: bool,
 }
@@ -156,7 +157,7 @@ impl Live {
             last: first,
             answered: Instant::now(),
             ui: Ui::new(),
-            gone: None,
+            notice: None,
             interval,
             // https://no-color.org: present and not empty.
             colour: std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
@@ -171,12 +172,12 @@ impl Live {
     ) -> io::Result<()> {
         let mut redraw = true;
         while !stopped() {
-            redraw |= self.hear(answers);
-            let was_late = self.gone.is_some();
-            if self.gone.is_none() && self.answered.elapsed() > self.interval + PATIENCE {
-                self.gone = Some("gateway does not answer, waiting".to_owned());
+            redraw |= self.handle_answer(answers);
+            let had_notice = self.notice.is_some();
+            if self.notice.is_none() && self.answered.elapsed() > self.interval + ANSWER_TIMEOUT {
+                self.notice = Some("gateway does not answer, waiting".to_owned());
             }
-            redraw |= was_late != self.gone.is_some();
+            redraw |= had_notice != self.notice.is_some();
             if redraw {
                 terminal.draw(|frame| self.draw(frame.area(), frame.buffer_mut()))?;
                 redraw = false;
@@ -195,17 +196,17 @@ impl Live {
         Ok(())
     }
 
-    /// Takes in what the daemon has said. Whether there is something new.
-    fn hear(&mut self, answers: &Receiver<Result<Status, Failure>>) -> bool {
+    /// Handles an answer of the daemon. Whether there was one.
+    fn handle_answer(&mut self, answers: &Receiver<Result<Status, Failure>>) -> bool {
         match answers.try_recv() {
             Ok(Ok(status)) => {
                 if !self.ui.paused {
                     self.view = View::new(Some(&self.last), &status);
                 }
                 self.last = status;
-                self.gone = None;
+                self.notice = None;
             }
-            Ok(Err(failure)) => self.gone = Some(format!("gateway gone, retrying: {failure}")),
+            Ok(Err(failure)) => self.notice = Some(format!("gateway gone, retrying: {failure}")),
             Err(_) => return false,
         }
         self.answered = Instant::now();
@@ -215,7 +216,7 @@ impl Live {
     fn draw(&mut self, area: Rect, buf: &mut Buffer) {
         let screen = Screen {
             view: &self.view,
-            notice: self.gone.as_deref(),
+            notice: self.notice.as_deref(),
             interval: self.interval,
             colour: self.colour,
             keys: true,
@@ -224,11 +225,11 @@ impl Live {
     }
 }
 
-/// What the terminal has to say, soon.
+/// The next event of the terminal, if one arrives within [`EVENT_TIMEOUT`].
 fn next_event() -> io::Result<Option<Event>> {
-    let event = || if event::poll(LOOK_AROUND)? { event::read().map(Some) } else { Ok(None) };
+    let event = || if event::poll(EVENT_TIMEOUT)? { event::read().map(Some) } else { Ok(None) };
     match event() {
-        // A signal: whoever waits for it looks at once.
+        // A signal: the caller checks at once whether it ends the display.
         Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(None),
         event => event,
     }

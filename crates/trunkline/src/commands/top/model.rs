@@ -1,8 +1,8 @@
-//! What is shown: two states of a daemon, and what happened between them.
+//! The values that a frame shows, from two states of a daemon.
 //!
-//! Counters become rates over the time between the two, by the daemon's own clock; histograms become quantiles of
-//! that time alone. A counter that fell has started anew (a reload, a new connection) and counts from nothing. After
-//! a restart of the daemon, and at first, there is no time between, and so no rate.
+//! Counters become rates over the time between the two states, by the daemon's own clock; histograms become quantiles of
+//! that time alone. A counter that fell has started from zero again (a reload, a new connection). After a restart of the
+//! daemon, and at the start, there is no earlier state and so no rate.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use trunkline_gateway::config::Encryption;
 use trunkline_gateway::status::{Class, Flow, Lane, LaneState, Peer, Status, Tun};
 
-use crate::commands::rates::{Between, LaneRates, earlier, grown};
+use crate::commands::rates::{Between, LaneRates, earlier, growth};
 
 /// Everything that a frame shows.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,9 +35,9 @@ pub(super) struct DeviceView {
 pub(super) struct PeerView {
     pub(super) name: String,
     pub(super) in_clear: bool,
-    /// What came from it, bit/s.
+    /// The rate of packets from it, bit/s.
     pub(super) received: Option<f64>,
-    /// What was not let in, packets/s.
+    /// Refused packets, packets/s.
     pub(super) refused: Option<f64>,
     pub(super) classes: Vec<ClassView>,
     pub(super) lanes: Vec<LaneView>,
@@ -58,14 +58,14 @@ pub(super) struct ClassView {
     pub(super) p50_us: Option<u64>,
     pub(super) p99_us: Option<u64>,
     pub(super) drops: Option<f64>,
-    /// The reason of most drops between the two states.
+    /// The most frequent reason of drops between the two states.
     pub(super) main_reason: Option<String>,
     pub(super) marked: Option<f64>,
     pub(super) spared: Option<f64>,
     pub(super) filtered: Option<f64>,
     pub(super) flows: u64,
     pub(super) k_packets: Option<u64>,
-    /// How much of the capacity is taken, of bytes or packets whichever is more: 0 to 1, or above while it shrinks.
+    /// The used share of the capacity, of bytes or packets, whichever is larger: 0 to 1, or above while the capacity shrinks.
     pub(super) fill: Option<f64>,
     pub(super) drop_probability: Option<f64>,
     pub(super) rtt_up_us: Option<u64>,
@@ -77,7 +77,7 @@ pub(super) struct LaneView {
     pub(super) name: String,
     pub(super) state: LaneState,
     pub(super) congestion_control: String,
-    /// `None` while it is not up.
+    /// `None` while it is down.
     pub(super) numbers: Option<LaneNumbers>,
     /// The peer's address, or why there is no lane.
     pub(super) remark: String,
@@ -92,7 +92,7 @@ pub(super) struct LaneNumbers {
     pub(super) sent: Option<f64>,
     pub(super) received: Option<f64>,
     pub(super) retransmits: Option<f64>,
-    /// Header bytes as they were over header bytes as they were sent.
+    /// Header bytes before compression over header bytes after it.
     pub(super) compression: Option<f64>,
     pub(super) unsent_bytes: u64,
     pub(super) pacing_rate: Option<u64>,
@@ -104,7 +104,7 @@ pub(super) struct FlowView {
     pub(super) name: String,
     pub(super) class: String,
     pub(super) rate: Option<f64>,
-    /// What it has sent since it was first seen.
+    /// Bytes that it has sent since the gateway first saw it.
     pub(super) bytes: u64,
     pub(super) filtered: Option<f64>,
     pub(super) rtt_us: Option<u64>,
@@ -112,7 +112,7 @@ pub(super) struct FlowView {
 }
 
 impl View {
-    /// The state `now`, and what happened since `before`.
+    /// The state `now`, with rates since `before`.
     pub(super) fn new(before: Option<&Status>, now: &Status) -> Self {
         let last = before.and_then(|before| Some((before, Between::states(before, now)?)));
         let peers = now.peers.iter().map(|peer| {
@@ -148,8 +148,8 @@ impl DeviceView {
             ]
         };
         let drops = last.map(|(before, between)| {
-            let grown = reasons(before).into_iter().zip(reasons(now));
-            grown.map(|((name, before), (_, now))| (name, between.rate(before, now))).collect::<Vec<_>>()
+            let growth = reasons(before).into_iter().zip(reasons(now));
+            growth.map(|((name, before), (_, now))| (name, between.rate(before, now))).collect::<Vec<_>>()
         });
         let main = drops.iter().flatten().filter(|(_, rate)| *rate > 0.0).max_by(|a, b| a.1.total_cmp(&b.1));
         DeviceView {
@@ -208,8 +208,8 @@ impl ClassView {
         let sojourn = last.map(|(before, _)| now.sojourn.since(&before.sojourn));
         let main_reason = last.and_then(|(before, _)| {
             let then = |reason: &str| before.drops.get(reason).copied().unwrap_or(0);
-            let grown = now.drops.iter().map(|(reason, count)| (grown(then(reason), *count), reason));
-            grown.filter(|(count, _)| *count > 0).max().map(|(_, reason)| reason.clone())
+            let growth = now.drops.iter().map(|(reason, count)| (growth(then(reason), *count), reason));
+            growth.filter(|(count, _)| *count > 0).max().map(|(_, reason)| reason.clone())
         });
         let share = |taken: u64, of: u64| (of > 0).then(|| taken as f64 / of as f64);
         let fill =
@@ -255,8 +255,8 @@ impl LaneView {
             received: rates.received,
             retransmits: rates.retransmits,
             compression: last.and_then(|(before, _)| {
-                let whole = grown(before.headers_in_bytes, now.headers_in_bytes);
-                let sent = grown(before.headers_out_bytes, now.headers_out_bytes);
+                let whole = growth(before.headers_in_bytes, now.headers_in_bytes);
+                let sent = growth(before.headers_out_bytes, now.headers_out_bytes);
                 (sent > 0).then(|| whole as f64 / sent as f64)
             }),
             unsent_bytes: now.unsent_bytes,
@@ -276,7 +276,7 @@ impl LaneView {
 
 impl FlowView {
     fn new(last: Option<(&Flow, Between)>, now: &Flow) -> Self {
-        // A flow that came back after it was forgotten counts from nothing.
+        // A flow that the gateway had forgotten counts from zero again.
         let last = last.filter(|(before, _)| before.bytes <= now.bytes);
         let rate =
             |count: fn(&Flow) -> u64| last.map(|(before, between)| between.rate(count(before), count(now)));

@@ -1,12 +1,12 @@
-//! The three tables: which columns they have, in which order their rows stand.
+//! The three tables: their columns, and the order of their rows.
 
 use super::format::{bar, mbit, millis, number, or_dash};
 use super::model::{ClassView, FlowView, LaneNumbers, LaneView, PeerView, View};
 use super::table::{Align, Cell, Column, Row, Table, Tone};
 
-/// The queue in the core from which a lane is no longer said to keep it at the edge: `CoDel`'s target (RFC 8289 §4.3).
+/// The queue in the core from which it counts as not kept at the edge: `CoDel`'s target (RFC 8289 §4.3).
 const CORE_QUEUE_US: u32 = 5_000;
-/// A queue this full is about to drop.
+/// The share of a queue's capacity from which it is about to drop.
 const NEARLY_FULL: f64 = 0.9;
 
 /// A column of numbers.
@@ -19,7 +19,7 @@ const fn words<T>(title: &'static str, width: u16, rank: u8, cell: fn(&T) -> Cel
     Column { title, width, rank, align: Align::Left, cell }
 }
 
-/// Events per second, of note if there are any.
+/// Events per second, in `tone` if there are any.
 fn events(rate: Option<f64>, tone: Tone) -> Cell {
     Cell::new(or_dash(rate, number), if rate.is_some_and(|rate| rate > 0.0) { tone } else { Tone::Plain })
 }
@@ -44,7 +44,7 @@ const CLASS_COLUMNS: &[Column<ClassView>] = &[
     column("drop/s", 6, 5, |c| events(c.drops, Tone::Warn)),
     words("mostly", 13, 10, |c| c.main_reason.clone().unwrap_or_default().into()),
     column("mark/s", 6, 11, |c| events(c.marked, Tone::Plain)),
-    column("spare/s", 7, 16, |c| events(c.spared, Tone::Plain)),
+    column("hold/s", 7, 16, |c| events(c.spared, Tone::Plain)),
     column("filt/s", 6, 12, |c| events(c.filtered, Tone::Plain)),
     column("N", 4, 7, |c| c.flows.to_string().into()),
     column("K", 4, 9, |c| or_dash(c.k_packets, |k| k.to_string()).into()),
@@ -92,7 +92,7 @@ const FLOW_COLUMNS: &[Column<FlowView>] = &[
     column("idle s", 6, 6, |f| number(f.idle.as_secs_f64()).into()),
 ];
 
-/// The largest first; what has no value last; equals stay in their order.
+/// Sorts the largest first and rows without a value last; equal rows keep their order.
 fn sort<T>(rows: &mut [T], key: impl Fn(&T) -> Option<f64>) {
     rows.sort_by(|a, b| key(b).unwrap_or(-1.0).total_cmp(&key(a).unwrap_or(-1.0)));
 }
@@ -162,7 +162,7 @@ pub(super) fn flows<'a>(view: &'a View, order: &str) -> Table<'a, FlowView> {
     match order {
         "bytes" => sort(&mut flows, |(_, flow)| Some(flow.bytes as f64)),
         "rtt" => sort(&mut flows, |(_, flow)| flow.rtt_us.map(|us| us as f64)),
-        "repeats" => sort(&mut flows, |(_, flow)| flow.filtered),
+        "filtered" => sort(&mut flows, |(_, flow)| flow.filtered),
         _ => sort(&mut flows, |(_, flow)| flow.rate),
     }
     let row = |(peer, flow): (&PeerView, &'a FlowView)| Row::Values {

@@ -1,10 +1,10 @@
-//! A table that leaves out what does not fit: columns by rank, rows by scrolling.
+//! A table that adapts to the screen: it omits columns by rank, and scrolls rows.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 
-/// What a cell means to the reader.
+/// The importance of a cell, which gives its colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tone {
     Plain,
@@ -16,7 +16,7 @@ pub(super) enum Tone {
 }
 
 impl Tone {
-    /// Without colour, what matters is bold.
+    /// Without colour, important cells are bold.
     pub(super) fn style(self, colour: bool) -> Style {
         let (hue, modifier) = match self {
             Tone::Plain => (None, Modifier::empty()),
@@ -31,7 +31,7 @@ impl Tone {
     }
 }
 
-/// A text and what it means.
+/// A text with its tone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Cell {
     pub(super) text: String,
@@ -50,12 +50,12 @@ impl From<String> for Cell {
     }
 }
 
-/// A column after the first, which has the names.
+/// A column other than the first, which has the names.
 pub(super) struct Column<T> {
     pub(super) title: &'static str,
     /// In characters, without the gap before it.
     pub(super) width: u16,
-    /// The column of the highest rank is the first to go where there is no room.
+    /// Without enough room, the column with the highest rank is omitted first.
     pub(super) rank: u8,
     pub(super) align: Align,
     pub(super) cell: fn(&T) -> Cell,
@@ -106,12 +106,12 @@ pub(super) struct Look {
 }
 
 impl<T> Table<'_, T> {
-    /// Rows it would like to have, the titles' included.
+    /// Rows that it needs, titles included.
     pub(super) fn height(&self) -> u16 {
         u16::try_from(self.rows.len() + 1).unwrap_or(u16::MAX)
     }
 
-    /// Draws what fits, and gives how far it could be scrolled in truth.
+    /// Draws the rows that fit. Returns the actual scroll position.
     pub(super) fn draw(&self, look: &Look, area: Rect, buf: &mut Buffer) -> usize {
         if area.height == 0 {
             return look.scroll;
@@ -159,7 +159,7 @@ impl<T> Table<'_, T> {
         scroll
     }
 
-    /// That of the longest name and of the title, where there is room.
+    /// The width of the longest name or the title, if there is room.
     fn name_width(&self, title: &str, columns: &[&Column<T>], width: u16) -> u16 {
         let names = self.rows.iter().filter_map(|row| match row {
             Row::Heading(_) => None,
@@ -172,7 +172,7 @@ impl<T> Table<'_, T> {
     }
 }
 
-/// Where the next text of a line goes.
+/// The position of the next text in a line.
 struct Line<'a> {
     buf: &'a mut Buffer,
     x: u16,
@@ -185,7 +185,7 @@ impl Line<'_> {
         self.x = self.x.saturating_add(1);
     }
 
-    /// Puts `text` into the next `width` columns; where it is longer, it ends in `…`.
+    /// Puts `text` into the next `width` columns; a longer text ends in `…`.
     fn put(&mut self, text: &str, width: u16, align: Align, style: Style) {
         let width = width.min(self.end.saturating_sub(self.x));
         let len = text.chars().count();

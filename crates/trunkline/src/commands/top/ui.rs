@@ -1,4 +1,4 @@
-//! What the user has chosen to see, and what a key changes of it.
+//! The user's choices: focus, order and scrolling, and the keys that change them.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
@@ -13,21 +13,21 @@ pub(super) enum Pane {
 impl Pane {
     pub(super) const ALL: [Pane; 3] = [Pane::Classes, Pane::Lanes, Pane::Flows];
 
-    /// What its rows can be sorted by; the first is how it begins.
+    /// The orders of its rows; the first is the default.
     pub(super) const fn orders(self) -> &'static [&'static str] {
         match self {
             Pane::Classes => &["file", "rate", "waiting", "drops"],
             Pane::Lanes => &["file", "rate", "core queue", "retransmits"],
-            Pane::Flows => &["rate", "bytes", "rtt", "repeats"],
+            Pane::Flows => &["rate", "bytes", "rtt", "filtered"],
         }
     }
 }
 
-/// What is chosen. The arrays are by [`Pane`].
+/// The user's choices. [`Pane`] indexes the arrays.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Ui {
     pub(super) focus: Pane,
-    /// Into [`Pane::orders`].
+    /// Indices into [`Pane::orders`].
     pub(super) order: [usize; 3],
     /// Rows scrolled past.
     pub(super) scroll: [usize; 3],
@@ -35,7 +35,7 @@ pub(super) struct Ui {
     pub(super) help: bool,
 }
 
-/// What follows from a key.
+/// The effect of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
     Stay,
@@ -50,7 +50,7 @@ impl Ui {
         Ui { focus: Pane::Classes, order: [0; 3], scroll: [0; 3], paused: false, help: false }
     }
 
-    /// What the rows of `pane` are sorted by.
+    /// The order of the rows of `pane`.
     pub(super) fn order_of(&self, pane: Pane) -> &'static str {
         pane.orders()[self.order[pane as usize]]
     }
@@ -78,7 +78,7 @@ impl Ui {
         Next::Stay
     }
 
-    /// Moves to `pane`; there already, sorts it another way.
+    /// Moves the focus to `pane`. If it has the focus already, selects its next order.
     fn focus(&mut self, pane: Pane) {
         if self.focus == pane {
             let order = &mut self.order[pane as usize];
@@ -87,7 +87,7 @@ impl Ui {
         self.focus = pane;
     }
 
-    /// What is too far is put right when it is drawn, where it is known how many rows there are.
+    /// Drawing limits the result, since it knows the number of rows.
     fn scroll_by(&mut self, change: impl FnOnce(usize) -> usize) {
         let row = &mut self.scroll[self.focus as usize];
         *row = change(*row);
