@@ -27,7 +27,7 @@ use crate::keys::PublicKey;
 use crate::lane_rx::LaneRx;
 use crate::lane_tx::LaneTx;
 use crate::life::{
-    Declined, Dial, Failure, LaneKey, Made, Placed, Request, Serial, State, Wanted, WantedLaneGroup,
+    Candidate, Declined, Dial, Failure, Installed, LaneKey, Request, Serial, State, Wanted, WantedLaneGroup,
     WantedPeer,
 };
 use crate::plan;
@@ -153,7 +153,7 @@ impl Daemon {
 
     /// Ends in a moment those lanes to the peer that are dead. A lane on a path that works answers and stays.
     fn verify(&mut self, peer: PublicKey) {
-        if self.life.handle_doubt(now(), peer) {
+        if self.life.handle_suspect(now(), peer) {
             self.set_liveness(peer, Liveness::Verify);
         }
     }
@@ -297,13 +297,13 @@ impl Daemon {
     // ------------------------------------------------------------ dialling
 
     fn dial(&mut self, dial: Dial) {
-        let Dial { attempt, key, patience } = dial;
+        let Dial { attempt, key, connect_timeout } = dial;
         let now = now();
         let Some(remote) = self.address_of(&key.peer, now) else {
             return self.life.handle_no_address(now, attempt);
         };
         let dialled = Dialled { attempt, key };
-        if let Err(reason) = self.connect(&dialled, remote, now + patience) {
+        if let Err(reason) = self.connect(&dialled, remote, now + connect_timeout) {
             self.dial_failed(&dialled, Failure::Path, &format!("cannot connect to {remote}: {reason}"));
         }
     }
@@ -342,7 +342,7 @@ impl Daemon {
             Failure::Path => String::new(),
             Failure::Lane => format!("lane {}: ", self.lane_name(&dialled.key)),
         };
-        if retry.news {
+        if retry.first_report {
             tracing::warn!("{peer}: {lane}{reason}; dialling again in {wait:.1?}");
         } else {
             tracing::debug!("{peer}: {lane}{reason}; dialling again in {wait:.1?}");
@@ -523,7 +523,7 @@ impl Daemon {
         hello: &Hello,
         peer: PublicKey,
     ) -> Result<(), HandshakeError> {
-        let (reason, text) = match self.life.judge(now(), request(hello, peer)) {
+        let (reason, text) = match self.life.find_lane(now(), request(hello, peer)) {
             Ok(key) => {
                 let encryption = self.peer_config(&key.peer).map_or(hello.encryption, |peer| peer.encryption);
                 return handshake.welcome(self.instance, encryption);
@@ -569,7 +569,7 @@ impl Daemon {
         let now = now();
         let key = match dialled {
             Some(dialled) => dialled.key.clone(),
-            None => match self.life.judge(now, request(&made.hello, made.peer)) {
+            None => match self.life.find_lane(now, request(&made.hello, made.peer)) {
                 Ok(key) => key,
                 // A reload took it away meanwhile, or our own dial was faster.
                 Err(_) => return,
@@ -592,8 +592,8 @@ impl Daemon {
             }
         };
         let instance = made.hello.instance;
-        let made = Made { key: key.clone(), serial, attempt, instance, encryption };
-        let Ok(Placed { replaced }) = self.life.handle_up(now, made) else { return };
+        let made = Candidate { key: key.clone(), serial, attempt, instance, encryption };
+        let Ok(Installed { replaced }) = self.life.handle_up(now, made) else { return };
         if let Some(old) = replaced {
             self.close_lane(key.shard, old);
         }
@@ -624,7 +624,7 @@ impl Daemon {
         let compressor = Compressor::new(group.compression, self.seed);
         let sending = LaneTx::new(serial, Arc::clone(fd), sealer, compressor);
         let lane_group = Arc::clone(&key.lane_group);
-        Ok(NewLane { peer: key.peer, group: lane_group, place: key.place, sending, receiving })
+        Ok(NewLane { peer: key.peer, group: lane_group, place: key.index, sending, receiving })
     }
 
     /// Has the worker end a connection that was a lane.

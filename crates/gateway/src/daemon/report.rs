@@ -237,7 +237,7 @@ impl Daemon {
         let group = self.group_config(&key.lane_group);
         let mut status = Lane {
             lane_group: key.lane_group.to_string(),
-            index: key.place.into(),
+            index: key.index.into(),
             shard: key.shard,
             dscp: group.map_or(0, |group| group.dscp),
             congestion_control: group.map_or_else(String::new, |group| group.congestion_control.clone()),

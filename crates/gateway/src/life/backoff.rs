@@ -1,4 +1,4 @@
-//! When to dial again: soon at first, then less often, never all lanes at once.
+//! Exponential back-off with jitter, so that lanes do not dial at the same time.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ impl Backoff {
         Backoff { first, max, failures: 0 }
     }
 
-    /// The wait after another failure.
+    /// The wait after one more failure.
     pub(super) fn next(&mut self, rng: &mut Rng) -> Duration {
         let longest = self.first.saturating_mul(1 << self.failures.min(16)).min(self.max);
         self.failures = self.failures.saturating_add(1);
@@ -29,7 +29,7 @@ impl Backoff {
         self.failures
     }
 
-    /// Starts over after a success.
+    /// Starts again after a success.
     pub(super) fn reset(&mut self) {
         self.failures = 0;
     }

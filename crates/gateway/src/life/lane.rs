@@ -1,4 +1,4 @@
-//! One lane: which it is, how it stands, and which of two connections for it stays.
+//! One lane: its key, its state, and which of two connections for it stays.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,8 +9,8 @@ use super::backoff::Backoff;
 use crate::encryption::Encryption;
 use crate::keys::PublicKey;
 
-/// Which lane. The key means the same lane of the same worker as long as the process runs, whatever a reload does to
-/// the number of lanes: the number of shards needs a restart.
+/// The key of a lane. It names the same lane of the same worker while the process runs, even if a reload changes the
+/// number of lanes, since the number of shards needs a restart.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct LaneKey {
     pub(crate) peer: PublicKey,
@@ -18,43 +18,43 @@ pub(crate) struct LaneKey {
     pub(crate) lane_group: Arc<str>,
     /// The worker it belongs to.
     pub(crate) shard: u16,
-    /// Its place among the lanes of its lane group in the shard.
-    pub(crate) place: u8,
+    /// Its index among the lanes of its lane group in the shard.
+    pub(crate) index: u8,
 }
 
 impl LaneKey {
-    /// The number by which the two sites name the lane, at a site with so many shards. It does not depend on how many
-    /// lanes the group has, so a reload of that count, at one site first, leaves the lanes that stay what they are.
+    /// The number of the lane on the wire, at a site with so many shards. It does not depend on the number of lanes in the
+    /// group. So a reload of that number, at one site first, does not renumber the lanes that stay.
     pub(crate) fn number(&self, shards: u16) -> u16 {
-        u16::from(self.place) * shards + self.shard
+        u16::from(self.index) * shards + self.shard
     }
 }
 
-/// How a lane stands.
+/// The state of a lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
-    /// Not there. Dialled when the time comes, if the peer can be dialled.
+    /// It is down. The site dials it at `dial_at`, if the peer has an endpoint.
     Waiting { dial_at: Instant, cause: Cause },
-    /// We make and secure a connection.
+    /// The site is connecting, or in the handshake.
     Dialling { attempt: Attempt },
     /// It carries packets.
     Up(Up),
 }
 
-/// Why a lane waits to be dialled.
+/// Why a lane waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// The path to the peer, as far as we know: dialled as soon as there is a sign of the peer.
+    /// The path to the peer is closed, as far as we know: any connection to or from the peer makes the lane due.
     Path,
-    /// Its last connection did not become a lane, or ended soon: dialled when its own time comes and no sooner.
+    /// Its last connection did not become a lane, or ended soon: it waits for its own back-off.
     Lane,
 }
 
-/// A dial, told from any other of the same lane.
+/// The identifier of a dial; unique.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Attempt(pub(super) u64);
 
-/// A connection that became a lane, told from any other by the workers and this thread.
+/// The identifier of a connection of a lane, for the workers and the control thread; unique.
 pub(crate) type Serial = u64;
 
 /// A lane that is up.
@@ -64,7 +64,7 @@ pub(crate) struct Up {
     /// The peer's instance.
     pub(crate) instance: u64,
     pub(crate) encryption: Encryption,
-    /// Whether we dialled it.
+    /// Whether this site dialled.
     pub(crate) dialled: bool,
 }
 
@@ -74,7 +74,7 @@ pub(crate) struct Lane {
     pub(crate) state: State,
     /// When the state began.
     pub(crate) since: Instant,
-    /// How often it came up.
+    /// How many times it came up.
     pub(crate) established: u64,
     pub(crate) last_error: Option<String>,
     pub(super) backoff: Backoff,
@@ -92,34 +92,35 @@ impl Lane {
     }
 }
 
-/// How long a peer that dialled at the same moment as we did may take to notice our connection.
-pub(super) const SIMULTANEOUS: Duration = Duration::from_secs(10);
+/// The maximum age of our connection at which a dial of the peer may have crossed ours: the peer may not have noticed our
+/// connection yet.
+pub(super) const MAX_CROSS_DIAL_AGE: Duration = Duration::from_secs(10);
 
 /// Which of two connections for a lane stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Decision {
-    /// The new one, in place of the one that is there.
-    Take,
-    /// The one that is there.
+    /// The new one replaces the old one.
+    Replace,
+    /// The old one stays.
     Keep,
 }
 
 /// Decides between a lane that is up for `age` and a connection that the peer has just dialled for it.
 ///
-/// A peer dials only what it does not have. So the lane that is up is dead in the peer's eyes, but for one case: both
-/// sites dialled at once. Then the connection of the site with the smaller key stays, at both sites.
+/// A peer dials only lanes that it does not have. So the old connection is dead at the peer, with one exception: both
+/// sites dialled at once. Then both sites keep the connection that the site with the smaller key dialled.
 pub(super) fn on_accept(up: &Up, age: Duration, their_instance: u64, we_are_smaller: bool) -> Decision {
-    let simultaneous = up.dialled && up.instance == their_instance && age < SIMULTANEOUS;
-    if simultaneous && we_are_smaller { Decision::Keep } else { Decision::Take }
+    let simultaneous = up.dialled && up.instance == their_instance && age < MAX_CROSS_DIAL_AGE;
+    if simultaneous && we_are_smaller { Decision::Keep } else { Decision::Replace }
 }
 
-/// Decides between a lane that is up because the peer dialled it, and our own connection that has now been
+/// Decides between a lane that is up because the peer dialled it, and our own connection, which the peer has just
 /// welcomed.
 pub(super) fn on_dialled(up: &Up, their_instance: u64, we_are_smaller: bool) -> Decision {
     if up.instance == their_instance && !up.dialled && !we_are_smaller {
         Decision::Keep
     } else {
-        Decision::Take
+        Decision::Replace
     }
 }
 
@@ -137,35 +138,35 @@ mod tests {
         // The smaller site's own connection is up; the other's arrives.
         assert_eq!(on_accept(&up(true, 7), soon, 7, true), Decision::Keep);
         // The larger site's own connection is up; the smaller's arrives.
-        assert_eq!(on_accept(&up(true, 7), soon, 7, false), Decision::Take);
+        assert_eq!(on_accept(&up(true, 7), soon, 7, false), Decision::Replace);
         // The other order: the accepted one is up when our own is welcomed.
-        assert_eq!(on_dialled(&up(false, 7), 7, true), Decision::Take);
+        assert_eq!(on_dialled(&up(false, 7), 7, true), Decision::Replace);
         assert_eq!(on_dialled(&up(false, 7), 7, false), Decision::Keep);
     }
 
     #[test]
-    fn a_peer_that_dials_again_is_believed() {
+    fn a_peer_that_dials_again_replaces_the_old_connection() {
         let late = Duration::from_secs(60);
         assert_eq!(
             on_accept(&up(false, 7), Duration::ZERO, 7, true),
-            Decision::Take,
+            Decision::Replace,
             "it dialled the old one"
         );
-        assert_eq!(on_accept(&up(true, 7), late, 7, true), Decision::Take, "ours has been up for long");
-        assert_eq!(on_accept(&up(true, 7), Duration::ZERO, 8, true), Decision::Take, "it has restarted");
-        assert_eq!(on_dialled(&up(false, 7), 8, false), Decision::Take, "it has restarted");
+        assert_eq!(on_accept(&up(true, 7), late, 7, true), Decision::Replace, "ours has been up for long");
+        assert_eq!(on_accept(&up(true, 7), Duration::ZERO, 8, true), Decision::Replace, "it has restarted");
+        assert_eq!(on_dialled(&up(false, 7), 8, false), Decision::Replace, "it has restarted");
     }
 
     #[test]
     fn a_lanes_number_does_not_depend_on_how_many_there_are() {
-        let key = |shard, place| LaneKey {
+        let key = |shard, index| LaneKey {
             peer: PublicKey::from_bytes([1; 32]),
             lane_group: "tcp".into(),
             shard,
-            place,
+            index,
         };
         let numbers: Vec<u16> =
-            [(0, 0), (1, 0), (0, 1), (1, 1)].map(|(shard, place)| key(shard, place).number(2)).into();
+            [(0, 0), (1, 0), (0, 1), (1, 1)].map(|(shard, index)| key(shard, index).number(2)).into();
         assert_eq!(numbers, [0, 1, 2, 3], "those of one lane a shard, then those that a second adds");
     }
 }

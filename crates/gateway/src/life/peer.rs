@@ -1,4 +1,4 @@
-//! What is known of a peer beyond its configuration: whether its path seems open, and which of its lanes wait.
+//! The state of a peer: whether its path is open, and which of its lanes wait.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,44 +10,44 @@ use super::backoff::Backoff;
 use super::lane::{Attempt, LaneKey};
 use crate::encryption::Encryption;
 
-/// Lanes of one peer that are dialled at one time while its path is open: below what an acceptor grants one address.
-const DIALS: usize = 8;
-/// The first wait after a path was found closed, and the longest: the traffic of a path that returns waits no longer.
+/// The maximum number of concurrent dials to one peer on an open path: fewer than an acceptor allows one address.
+const MAX_DIALS: usize = 8;
+/// The first and the maximum wait between probes of a closed path. The maximum bounds the outage after the path returns.
 const FIRST_WAIT: Duration = Duration::from_millis(200);
 const MAX_WAIT: Duration = Duration::from_secs(1);
-/// A connection that is not there after so long is given up, so that a SYN goes out each second on any kernel.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// Every so many failures one attempt gets more time, for paths on which a round trip takes longer.
-const PATIENT_EVERY: u32 = 8;
-const MORE_PATIENCE: Duration = Duration::from_secs(8);
-/// Reasons remembered as reported.
+/// The time limit of a connection. After it a new dial sends a SYN at once, where the kernel would back off.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// One of so many attempts gets more time, for paths whose round-trip time exceeds [`CONNECT_TIMEOUT`].
+const LONG_TIMEOUT_EVERY: u32 = 8;
+const LONG_CONNECT_TIMEOUT: Duration = Duration::from_secs(8);
+/// The maximum number of reasons that are remembered as reported.
 const MAX_REPORTED: usize = 16;
 
-/// Whether a connection to the peer can be made, as far as we know.
+/// Whether connections to the peer succeed, as far as we know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Path {
-    /// The last connection was made, or none has been tried.
+    /// The last attempt to connect succeeded, or there was none.
     Open,
-    /// The last one could not be made. One lane at a time is dialled, as a scout for all.
+    /// The last attempt to connect failed. One lane at a time probes the path for all lanes.
     Closed,
 }
 
 #[derive(Debug)]
 pub(super) struct Peer {
-    /// What it is dialled at; `None` if it is not dialled.
+    /// The endpoint to dial; `None` if only the peer dials.
     pub(super) endpoint: Option<Arc<str>>,
     pub(super) encryption: Encryption,
     pub(super) path: Path,
-    /// Of the scouts.
+    /// The back-off of probes.
     pub(super) backoff: Backoff,
-    /// While the path is closed nothing is dialled before.
-    pub(super) scout_at: Instant,
-    /// Attempts that have not ended, and those of them that have no connection yet.
+    /// The time of the next probe, while the path is closed.
+    pub(super) probe_at: Instant,
+    /// Attempts that have not ended, and those of them that have not connected yet.
     pub(super) under_way: BTreeSet<Attempt>,
     pub(super) connecting: BTreeSet<Attempt>,
-    /// Its lanes that wait, by when they are due.
+    /// Its waiting lanes, by the time when they are due.
     pub(super) waiting: BTreeSet<(Instant, LaneKey)>,
-    /// Its entry in the index of all peers.
+    /// The time of its entry in the index of all peers.
     pub(super) scheduled: Option<Instant>,
     /// Whether its lanes are being verified.
     pub(super) verifying: bool,
@@ -61,7 +61,7 @@ impl Peer {
             encryption,
             path: Path::Open,
             backoff: Backoff::new(FIRST_WAIT, MAX_WAIT),
-            scout_at: Instant::ZERO,
+            probe_at: Instant::ZERO,
             under_way: BTreeSet::new(),
             connecting: BTreeSet::new(),
             waiting: BTreeSet::new(),
@@ -71,29 +71,29 @@ impl Peer {
         }
     }
 
-    /// When the next of its lanes may be dialled.
+    /// The time when the next of its lanes may be dialled.
     pub(super) fn due(&self) -> Option<Instant> {
         self.endpoint.as_ref()?;
         let (at, _) = self.waiting.first()?;
         match self.path {
-            Path::Open => (self.under_way.len() < DIALS).then_some(*at),
-            Path::Closed => self.connecting.is_empty().then_some((*at).max(self.scout_at)),
+            Path::Open => (self.under_way.len() < MAX_DIALS).then_some(*at),
+            Path::Closed => self.connecting.is_empty().then_some((*at).max(self.probe_at)),
         }
     }
 
-    /// How long the next attempt may take to connect.
-    pub(super) fn patience(&self) -> Duration {
-        let last = self.backoff.failures() % PATIENT_EVERY == PATIENT_EVERY - 1;
-        if last { MORE_PATIENCE } else { PATIENCE }
+    /// The time limit of the next connection.
+    pub(super) fn connect_timeout(&self) -> Duration {
+        let last = self.backoff.failures() % LONG_TIMEOUT_EVERY == LONG_TIMEOUT_EVERY - 1;
+        if last { LONG_CONNECT_TIMEOUT } else { CONNECT_TIMEOUT }
     }
 
-    /// Whether this reason has not been reported since a lane last came up.
-    pub(super) fn report(&mut self, reason: &str) -> bool {
+    /// Whether this is the first report of the reason since a lane was up. Records the report.
+    pub(super) fn is_first_report(&mut self, reason: &str) -> bool {
         self.reported.len() < MAX_REPORTED && self.reported.insert(reason.to_owned())
     }
 
-    /// A lane is up: whatever was wrong is over.
-    pub(super) fn recovered(&mut self) {
+    /// A lane is up, so earlier failures no longer count.
+    pub(super) fn handle_up(&mut self) {
         self.reported.clear();
         self.backoff.reset();
     }

@@ -1,4 +1,4 @@
-//! What trouble may cost: dials a second, and work a wake-up.
+//! Bounds under failures: dials per second, and work per wake-up.
 
 use std::time::Duration;
 
@@ -6,8 +6,9 @@ use trunkline_units::{Instant, Rng};
 
 use super::super::*;
 use super::{SHARDS, key_of, wanted};
+use crate::encryption::Encryption;
 
-/// What becomes of a dial, at once.
+/// The outcome of a dial, which follows at once.
 #[derive(Debug, Clone, Copy)]
 enum Outcome {
     Unreachable,
@@ -42,14 +43,14 @@ fn dials(life: &mut Life, seconds: u64, mut outcome: impl FnMut() -> Outcome) ->
                 Outcome::EndsAtOnce => {
                     life.handle_connected(now, dial.attempt);
                     let serial = life.next_serial();
-                    let made = Made {
+                    let candidate = Candidate {
                         key: dial.key,
                         serial,
                         attempt: Some(dial.attempt),
                         instance: 1,
                         encryption: Encryption::Tls,
                     };
-                    assert_eq!(life.handle_up(now, made), Ok(Placed { replaced: None }));
+                    assert_eq!(life.handle_up(now, candidate), Ok(Installed { replaced: None }));
                     assert!(life.handle_ended(now, serial, "ended").is_some());
                 }
             }
@@ -62,7 +63,7 @@ fn dials(life: &mut Life, seconds: u64, mut outcome: impl FnMut() -> Outcome) ->
 #[test]
 fn a_peer_that_cannot_be_reached_is_tried_each_second_by_one_lane() {
     let counts = dials(&mut life(1, 4), 60, || Outcome::Unreachable);
-    assert!(counts[0] <= 8, "all that may be dialled at one time, and a few more: {counts:?}");
+    assert!(counts[0] <= 8, "the maximum of concurrent dials, and a few more: {counts:?}");
     assert!(counts[5..].iter().all(|count| (1..=2).contains(count)), "{counts:?}");
 }
 

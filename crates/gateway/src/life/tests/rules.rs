@@ -6,6 +6,7 @@ use trunkline_units::Instant;
 
 use super::super::*;
 use super::{SHARDS, key_of, wanted};
+use crate::encryption::Encryption;
 
 fn at(ms: u64) -> Instant {
     Instant::from_millis(ms)
@@ -17,17 +18,17 @@ fn life(lanes: u8) -> Life {
     life
 }
 
-fn made(life: &mut Life, dial: &Dial) -> Made {
+fn candidate(life: &mut Life, dial: &Dial) -> Candidate {
     let serial = life.next_serial();
     let (key, attempt) = (dial.key.clone(), Some(dial.attempt));
-    Made { key, serial, attempt, instance: 7, encryption: Encryption::Tls }
+    Candidate { key, serial, attempt, instance: 7, encryption: Encryption::Tls }
 }
 
 fn all_up(life: &mut Life, now: Instant) {
     while let Some(dial) = life.poll_dial(now) {
         life.handle_connected(now, dial.attempt);
-        let made = made(life, &dial);
-        assert_eq!(life.handle_up(now, made), Ok(Placed { replaced: None }));
+        let candidate = candidate(life, &dial);
+        assert_eq!(life.handle_up(now, candidate), Ok(Installed { replaced: None }));
     }
 }
 
@@ -44,7 +45,7 @@ fn a_reload_of_the_count_leaves_the_lanes_that_stay_where_they_are() {
     all_up(&mut life, at(100));
     assert_eq!(life.up().count(), 6);
     for (serial, key) in &before {
-        assert_eq!(life.key_of(*serial), Some(key), "the same connection, worker and place");
+        assert_eq!(life.key_of(*serial), Some(key), "the same connection, worker and index");
     }
     let ended = life.reload(at(200), &wanted([key_of(1)], 1, true));
     assert_eq!(ended.len(), 4);
@@ -60,46 +61,46 @@ fn sites_with_different_counts_agree_on_the_lanes_that_both_have() {
     for dial in dials(&mut many, at(0)) {
         let number = many.number(&dial.key);
         let request = Request { peer: key_of(0), lane_group: "tcp", number, instance: 7 };
-        match few.judge(at(0), request) {
-            Ok(key) => assert_eq!((key.shard, key.place), (dial.key.shard, dial.key.place)),
+        match few.find_lane(at(0), request) {
+            Ok(key) => assert_eq!((key.shard, key.index), (dial.key.shard, dial.key.index)),
             Err(declined) => {
                 assert_eq!(declined, Declined::UnknownNumber { lanes: 2 });
-                assert!(dial.key.place > 0);
+                assert!(dial.key.index > 0);
             }
         }
     }
 }
 
 #[test]
-fn one_scout_is_dialled_while_the_path_is_closed_and_all_lanes_when_it_opens() {
+fn one_lane_probes_a_closed_path_and_all_lanes_are_dialled_when_it_opens() {
     let mut life = life(2);
     let first = dials(&mut life, at(0));
     assert_eq!(first.len(), 4);
     for dial in &first {
         life.handle_dial_failed(at(10), dial.attempt, Failure::Path, "unreachable");
     }
-    let (next, why) = life.poll_timeout().expect("a scout");
+    let (next, why) = life.poll_timeout().expect("a probe");
     assert_eq!(why, Wake::Dial);
-    let scouts = dials(&mut life, next + Duration::from_millis(100));
-    assert_eq!(scouts.len(), 1);
-    life.handle_connected(next, scouts[0].attempt);
+    let probes = dials(&mut life, next + Duration::from_millis(100));
+    assert_eq!(probes.len(), 1);
+    life.handle_connected(next, probes[0].attempt);
     assert_eq!(dials(&mut life, next).len(), 3, "the others follow at once");
 }
 
 #[test]
-fn a_reason_is_news_once_for_all_lanes_until_one_is_up() {
+fn a_reason_is_reported_once_for_all_lanes_until_one_is_up() {
     let mut life = life(2);
     let fail = |life: &mut Life, dial: &Dial| {
         life.handle_dial_failed(at(10), dial.attempt, Failure::Path, "cannot connect")
             .expect("it retries")
-            .news
+            .first_report
     };
     let first = dials(&mut life, at(0));
-    let news: Vec<bool> = first.iter().map(|dial| fail(&mut life, dial)).collect();
-    assert_eq!(news, [true, false, false, false]);
-    let scout = dials(&mut life, at(2000)).remove(0);
-    let made = made(&mut life, &scout);
-    assert!(life.handle_up(at(2000), made).is_ok());
+    let reports: Vec<bool> = first.iter().map(|dial| fail(&mut life, dial)).collect();
+    assert_eq!(reports, [true, false, false, false]);
+    let probe = dials(&mut life, at(2000)).remove(0);
+    let candidate = candidate(&mut life, &probe);
+    assert!(life.handle_up(at(2000), candidate).is_ok());
     let next = dials(&mut life, at(2000)).remove(0);
     assert!(fail(&mut life, &next), "it was up in between");
 }
@@ -112,14 +113,14 @@ fn a_name_without_an_address_is_dialled_when_it_has_one_and_asked_for_each_secon
     }
     assert_eq!(dials(&mut life, at(900)), []);
     life.handle_resolved(at(950), key_of(1));
-    let scouts = dials(&mut life, at(950));
-    assert_eq!(scouts.len(), 1);
-    life.handle_no_address(at(950), scouts[0].attempt);
-    assert_eq!(dials(&mut life, at(3000)).len(), 1, "no answer of the resolver is needed for that");
+    let probes = dials(&mut life, at(950));
+    assert_eq!(probes.len(), 1);
+    life.handle_no_address(at(950), probes[0].attempt);
+    assert_eq!(dials(&mut life, at(3000)).len(), 1, "it does not depend on an answer of the resolver");
 }
 
 #[test]
-fn a_change_of_the_network_dials_what_waits_for_its_path_at_once_and_once_a_second() {
+fn a_change_of_the_network_probes_closed_paths_at_once_and_at_most_once_a_second() {
     let mut life = life(1);
     for now in [0, 1000, 2000, 4000, 6000] {
         for dial in dials(&mut life, at(now)) {
@@ -128,25 +129,25 @@ fn a_change_of_the_network_dials_what_waits_for_its_path_at_once_and_once_a_seco
     }
     assert_eq!(dials(&mut life, at(6001)), []);
     life.handle_network_changed(at(6001));
-    let scouts = dials(&mut life, at(6001));
-    assert_eq!(scouts.len(), 1);
-    life.handle_dial_failed(at(6002), scouts[0].attempt, Failure::Path, "unreachable");
+    let probes = dials(&mut life, at(6001));
+    assert_eq!(probes.len(), 1);
+    life.handle_dial_failed(at(6002), probes[0].attempt, Failure::Path, "unreachable");
     life.handle_network_changed(at(6003));
-    assert_eq!(dials(&mut life, at(6003)), [], "it has just been tried");
+    assert_eq!(dials(&mut life, at(6003)), [], "the last probe was a moment ago");
 }
 
 #[test]
-fn lanes_in_doubt_are_verified_once_for_a_while() {
+fn suspect_lanes_are_verified_once_at_a_time() {
     let mut life = life(1);
     all_up(&mut life, at(0));
-    assert!(life.handle_doubt(at(10), key_of(1)));
-    assert!(!life.handle_doubt(at(20), key_of(1)), "that is being done");
+    assert!(life.handle_suspect(at(10), key_of(1)));
+    assert!(!life.handle_suspect(at(20), key_of(1)), "a verification is in progress");
     let (end, why) = life.poll_timeout().expect("an end of it");
     assert_eq!(why, Wake::Verified);
     assert_eq!(life.poll_verified(at(11)), None);
     assert_eq!(life.poll_verified(end), Some(key_of(1)));
     assert_eq!(life.poll_verified(end), None);
-    assert!(life.handle_doubt(end, key_of(1)));
+    assert!(life.handle_suspect(end, key_of(1)));
 }
 
 #[test]
@@ -155,13 +156,13 @@ fn attempts_under_way_have_a_bound_over_all_peers() {
     life.reload(at(0), &wanted((1..=1000).map(key_of), 4, true));
     let first = dials(&mut life, at(0));
     assert_eq!(first.len(), 1024);
-    assert_eq!(life.poll_timeout(), None, "the end of one comes first");
+    assert_eq!(life.poll_timeout(), None, "only the end of an attempt allows another");
     life.handle_dial_failed(at(10), first[0].attempt, Failure::Path, "unreachable");
     assert_eq!(dials(&mut life, at(10)).len(), 1);
 }
 
 #[test]
-fn lanes_of_a_changed_encryption_are_made_anew() {
+fn a_change_of_encryption_replaces_lanes() {
     let mut life = life(1);
     all_up(&mut life, at(0));
     let mut other = wanted([key_of(1)], 1, true);
@@ -170,21 +171,23 @@ fn lanes_of_a_changed_encryption_are_made_anew() {
     assert_eq!(ended.len(), 2);
     assert_eq!(life.up().count(), 0);
     let dial = dials(&mut life, at(1000)).remove(0);
-    let mut made = made(&mut life, &dial);
-    assert_eq!(life.handle_up(at(1000), made.clone()), Err(NotPlaced::Encryption), "the old one");
+    let mut candidate = candidate(&mut life, &dial);
+    assert_eq!(life.handle_up(at(1000), candidate.clone()), Err(NotInstalled::Encryption), "the old one");
     let dial = dials(&mut life, at(2000)).remove(0);
-    made = Made { encryption: Encryption::None, attempt: Some(dial.attempt), key: dial.key, ..made };
-    assert!(life.handle_up(at(2000), made).is_ok());
+    candidate =
+        Candidate { encryption: Encryption::None, attempt: Some(dial.attempt), key: dial.key, ..candidate };
+    assert!(life.handle_up(at(2000), candidate).is_ok());
 }
 
 #[test]
-fn a_lane_that_takes_anothers_place_names_the_connection_to_end() {
+fn a_connection_that_replaces_another_names_the_one_to_end() {
     let mut life = life(1);
     all_up(&mut life, at(0));
     let (old, key) = life.up().map(|(serial, key)| (serial, key.clone())).next().expect("a lane");
     let serial = life.next_serial();
-    let again = Made { key: key.clone(), serial, attempt: None, instance: 8, encryption: Encryption::Tls };
-    assert_eq!(life.handle_up(at(20_000), again), Ok(Placed { replaced: Some(old) }));
-    assert_eq!(life.handle_ended(at(20_001), old, "closed"), None, "it is no lane any more");
+    let again =
+        Candidate { key: key.clone(), serial, attempt: None, instance: 8, encryption: Encryption::Tls };
+    assert_eq!(life.handle_up(at(20_000), again), Ok(Installed { replaced: Some(old) }));
+    assert_eq!(life.handle_ended(at(20_001), old, "closed"), None, "it is no longer a lane");
     assert_eq!(life.key_of(serial), Some(&key));
 }

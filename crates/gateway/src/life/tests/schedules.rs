@@ -1,7 +1,7 @@
 //! Two sites under random schedules.
 //!
-//! The world is a set of connections between two [`Life`]s. What happens, and in which order, is a list
-//! of [`Op`]s drawn from a seed; a list that breaks a rule is shortened as long as it still does, and printed.
+//! The world is a set of connections between two [`Life`]s. A schedule is a list of [`Op`]s drawn from a seed. If a
+//! schedule breaks a rule, the test shortens it as long as it still breaks the rule, and prints it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -10,9 +10,10 @@ use trunkline_units::{Instant, Rng};
 
 use super::super::*;
 use super::{SHARDS, key_of, wanted};
+use crate::encryption::Encryption;
 
-/// Dials of a site to its one peer within any ten seconds. A lane's own waits allow it about six after its first, a
-/// path's one each 0.1 s at the worst; an uptime over five seconds allows another round.
+/// The maximum number of dials of a site to its one peer within ten seconds. A lane's back-off allows about six dials after
+/// its first, a path's back-off one in 0.1 s in the worst case; an uptime over five seconds allows another round.
 const MAX_DIALS: usize = 60;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,18 +22,18 @@ enum Op {
     Pass(u16),
     /// A connection gets one step further.
     Advance(u16),
-    /// A connection under way fails.
+    /// An attempt fails.
     Fail(u16),
-    /// A lane's connection breaks: one end hears of it now, the other when [`Op::Notice`] says so.
+    /// A lane's connection breaks: one end notices now, the other at [`Op::Notice`].
     Break(u16),
     Notice(u16),
     /// The path goes, or comes back.
     Path(bool),
-    /// A site has so many lanes of the lane group from now on.
+    /// A site changes the number of lanes of the lane group.
     Reload(u8, u8),
     /// A site restarts.
     Restart(u8),
-    /// A site hears that its network has changed.
+    /// A site notices a change of its network.
     NetworkChanged(u8),
 }
 
@@ -40,7 +41,7 @@ enum Op {
 enum Stage {
     Connecting,
     Greeting,
-    /// The acceptor has it as a lane, the dialler does not know yet.
+    /// The connection is a lane at the acceptor; the dialler does not know yet.
     Welcomed,
     /// A lane at both ends, unless an end has dropped it since.
     Lane,
@@ -53,7 +54,7 @@ struct Connection {
     key: LaneKey,
     number: u16,
     stage: Stage,
-    /// The serial at each end that has it as a lane.
+    /// The serial at each end where the connection is a lane.
     serials: [Option<Serial>; 2],
 }
 
@@ -62,8 +63,8 @@ struct Site {
     lanes: u8,
     instance: u64,
     dials: VecDeque<Instant>,
-    /// Every serial this process placed, and those that are up now.
-    placed: BTreeSet<Serial>,
+    /// All serials that this process has installed, and those that are up now.
+    installed: BTreeSet<Serial>,
     up: BTreeMap<Serial, LaneKey>,
 }
 
@@ -72,8 +73,8 @@ struct World {
     sites: [Site; 2],
     connections: BTreeMap<u64, Connection>,
     next_connection: u64,
-    /// Ends of lanes that a site has not heard of yet.
-    unheard: VecDeque<(usize, Serial, u64)>,
+    /// Ends of lanes that a site has not noticed yet.
+    unnoticed: VecDeque<(usize, Serial, u64)>,
     path: bool,
     both_dial: bool,
     instances: u64,
@@ -86,7 +87,7 @@ impl World {
             sites: [0, 1].map(|site| World::site(site, 1)),
             connections: BTreeMap::new(),
             next_connection: 0,
-            unheard: VecDeque::new(),
+            unnoticed: VecDeque::new(),
             path: true,
             both_dial,
             instances: 2,
@@ -103,7 +104,7 @@ impl World {
             lanes: 0,
             instance,
             dials: VecDeque::new(),
-            placed: BTreeSet::new(),
+            installed: BTreeSet::new(),
             up: BTreeMap::new(),
         }
     }
@@ -124,7 +125,7 @@ impl World {
         for serial in serials {
             self.drop_end(site, serial);
         }
-        // What was under way is cut.
+        // Attempts in progress end.
         let dead: Vec<u64> =
             self.connections.iter().filter(|(_, c)| c.stage != Stage::Lane).map(|(id, _)| *id).collect();
         for id in dead {
@@ -132,25 +133,25 @@ impl World {
             if connection.dialler != site {
                 self.fail(&connection);
             } else if let Some(serial) = connection.serials[1 - site] {
-                self.unheard.push_back((1 - site, serial, id));
+                self.unnoticed.push_back((1 - site, serial, id));
             }
         }
-        self.unheard.retain(|(end, ..)| *end != site);
+        self.unnoticed.retain(|(end, ..)| *end != site);
         self.instances += 1;
         self.sites[site] = World::site(site, self.instances);
-        // The bound on dials holds for a process; a restart begins a new one.
+        // The bound on dials holds for one process, and a restart begins another.
         drop(dials);
         self.reload(site, lanes);
     }
 
-    /// An end drops its lane: the other end will hear of it.
+    /// An end drops its lane; the other end notices later.
     fn drop_end(&mut self, site: usize, serial: Serial) {
         let found = self.connections.iter().find(|(_, c)| c.serials[site] == Some(serial)).map(|(id, _)| *id);
         let Some(id) = found else { return };
         let Some(connection) = self.connections.get_mut(&id) else { return };
         connection.serials[site] = None;
         if let Some(other) = connection.serials[1 - site] {
-            self.unheard.push_back((1 - site, other, id));
+            self.unnoticed.push_back((1 - site, other, id));
         }
         if connection.stage != Stage::Lane {
             // The dialler finds the connection closed before the welcome.
@@ -162,7 +163,7 @@ impl World {
         }
     }
 
-    /// The dialler of a connection under way hears that it failed.
+    /// Reports the failure of a connection to its dialler.
     fn fail(&mut self, connection: &Connection) {
         let site = connection.dialler;
         let failure = if connection.stage == Stage::Connecting { Failure::Path } else { Failure::Lane };
@@ -170,7 +171,7 @@ impl World {
     }
 
     fn notice(&mut self, index: usize) {
-        let Some((site, serial, id)) = self.unheard.remove(index) else { return };
+        let Some((site, serial, id)) = self.unnoticed.remove(index) else { return };
         let ended = self.sites[site].life.handle_ended(self.now, serial, "ended");
         assert_eq!(self.sites[site].up.remove(&serial), ended, "it was up if and only if we have it as up");
         if let Some(connection) = self.connections.get_mut(&id) {
@@ -181,7 +182,7 @@ impl World {
         }
     }
 
-    fn place(&mut self, site: usize, id: u64, attempt: Option<Attempt>) -> bool {
+    fn install(&mut self, site: usize, id: u64, attempt: Option<Attempt>) -> bool {
         let Some(connection) = self.connections.get(&id) else { return false };
         let (key, instance) = if attempt.is_some() {
             (connection.key.clone(), self.sites[1 - site].instance)
@@ -192,16 +193,17 @@ impl World {
                 number: connection.number,
                 instance: self.sites[1 - site].instance,
             };
-            let Ok(key) = self.sites[site].life.judge(self.now, request) else { return false };
+            let Ok(key) = self.sites[site].life.find_lane(self.now, request) else { return false };
             (key, request.instance)
         };
         let this = &mut self.sites[site];
         let serial = this.life.next_serial();
-        let made = Made { key: key.clone(), serial, attempt, instance, encryption: Encryption::Tls };
-        let Ok(Placed { replaced }) = this.life.handle_up(self.now, made) else { return false };
-        assert!(this.placed.insert(serial), "a serial is drawn once");
+        let candidate =
+            Candidate { key: key.clone(), serial, attempt, instance, encryption: Encryption::Tls };
+        let Ok(Installed { replaced }) = this.life.handle_up(self.now, candidate) else { return false };
+        assert!(this.installed.insert(serial), "a serial is drawn once");
         if let Some(old) = replaced {
-            assert_eq!(this.up.remove(&old).as_ref(), Some(&key), "it replaced what was up");
+            assert_eq!(this.up.remove(&old).as_ref(), Some(&key), "it replaced a lane that was up");
         }
         assert!(!this.up.values().any(|other| *other == key), "one connection for one lane");
         this.up.insert(serial, key);
@@ -226,7 +228,7 @@ impl World {
                 self.sites[dialler].life.handle_connected(self.now, attempt);
             }
             Stage::Greeting => {
-                if self.place(1 - dialler, id, None) {
+                if self.install(1 - dialler, id, None) {
                     if let Some(connection) = self.connections.get_mut(&id) {
                         connection.stage = Stage::Welcomed;
                     }
@@ -236,10 +238,10 @@ impl World {
             }
             Stage::Welcomed => {
                 connection.stage = Stage::Lane;
-                if !self.place(dialler, id, Some(attempt)) {
+                if !self.install(dialler, id, Some(attempt)) {
                     // The dialler closes it.
                     if let Some(serial) = self.connections.get(&id).and_then(|c| c.serials[1 - dialler]) {
-                        self.unheard.push_back((1 - dialler, serial, id));
+                        self.unnoticed.push_back((1 - dialler, serial, id));
                     } else {
                         self.connections.remove(&id);
                     }
@@ -257,7 +259,7 @@ impl World {
             }
             let next = self.sites.iter().filter_map(|site| site.life.poll_timeout()).map(|(at, _)| at).min();
             let Some(next) = next.filter(|next| *next <= end) else { break };
-            assert!(next > self.now, "what is due has been done: {next:?}");
+            assert!(next > self.now, "an action that was due is done: {next:?}");
             self.now = next;
         }
         self.now = end;
@@ -312,15 +314,15 @@ impl World {
                 if let Some(id) = self.pick(draw, |stage| stage == Stage::Lane) {
                     for site in 0..2 {
                         if let Some(serial) = self.connections.get(&id).and_then(|c| c.serials[site]) {
-                            self.unheard.push_back((site, serial, id));
+                            self.unnoticed.push_back((site, serial, id));
                         }
                     }
-                    self.notice(self.unheard.len().saturating_sub(1));
+                    self.notice(self.unnoticed.len().saturating_sub(1));
                 }
             }
             Op::Notice(draw) => {
-                if !self.unheard.is_empty() {
-                    self.notice(usize::from(draw) % self.unheard.len());
+                if !self.unnoticed.is_empty() {
+                    self.notice(usize::from(draw) % self.unnoticed.len());
                 }
             }
             Op::Path(path) => self.path = path,
@@ -346,12 +348,12 @@ impl World {
                     assert_eq!(site.life.key_of(state.serial), Some(key), "the index has it");
                 }
             }
-            assert_eq!(up, site.up, "what is up is what was placed and has not ended");
+            assert_eq!(up, site.up, "the lanes that are up were installed and have not ended");
             assert_eq!(site.life.up().count(), up.len(), "the index has nothing else");
         }
     }
 
-    /// Lets everything happen that can, with the path open and both files alike, and asks that every lane is up.
+    /// Opens the path, gives both sites the same configuration, runs all events, and checks that all lanes are up.
     fn settle(&mut self) {
         self.path = true;
         let lanes = self.sites[0].lanes.max(1);
@@ -360,7 +362,7 @@ impl World {
         }
         for _ in 0..400 {
             self.pass(Duration::from_millis(50));
-            while !self.unheard.is_empty() {
+            while !self.unnoticed.is_empty() {
                 self.notice(0);
             }
             for _ in 0..4 {
@@ -398,7 +400,7 @@ fn draw(rng: &mut Rng) -> Op {
     }
 }
 
-/// Whether the schedule holds every rule; the first that it breaks otherwise.
+/// Whether the schedule keeps all rules; otherwise the first rule that it breaks.
 fn holds(both_dial: bool, ops: &[Op]) -> Result<(), String> {
     let run = || {
         let mut world = World::new(both_dial);
@@ -413,7 +415,7 @@ fn holds(both_dial: bool, ops: &[Op]) -> Result<(), String> {
     })
 }
 
-/// The schedule without what it breaks the rule without: halves first, then ever smaller parts.
+/// Removes parts of the schedule while it still breaks a rule: halves first, then smaller parts.
 fn shrink(both_dial: bool, mut ops: Vec<Op>) -> Vec<Op> {
     let mut part = ops.len() / 2;
     while part > 0 {
