@@ -16,8 +16,8 @@
   };
   const DASHES = ["solid", [7, 4], [2, 3], [9, 3, 2, 3]];
   const SYMBOLS = ["circle", "rect", "triangle", "path://M0 0L10 0L5 9Z"];
-  const MOST_MARKS = 40;
-  const MOST_WHISKERS = 16;
+  const MAX_MARKS = 40;
+  const MAX_WHISKERS = 16;
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const root = document.documentElement;
   let printing = false;
@@ -47,8 +47,8 @@
   // Half of an interval to the digits of its mean.
   function half(value, mean) {
     const places = (show(mean).split(".")[1] ?? "").length;
-    const least = 10 ** -places;
-    return value < least / 2 ? `<${least.toFixed(places)}` : grouped(value.toFixed(places));
+    const last = 10 ** -places;
+    return value < last / 2 ? `<${last.toFixed(places)}` : grouped(value.toFixed(places));
   }
   // Ticks lie at round values; only what rounding leaves behind is cut.
   function tick(value) {
@@ -63,10 +63,10 @@
 
   // Where a name may be broken: behind a space or a hyphen.
   const BREAKS = /(?<=[ -])/;
-  function wrapped(name, most) {
+  function wrapped(name, width) {
     const lines = [""];
     for (const word of name.split(BREAKS)) {
-      if (lines.at(-1) && (lines.at(-1) + word).trimEnd().length > most) lines.push("");
+      if (lines.at(-1) && (lines.at(-1) + word).trimEnd().length > width) lines.push("");
       lines.push(lines.pop() + word);
     }
     return lines.map((line) => line.trimEnd()).join("\n");
@@ -119,6 +119,11 @@
 
     pale(line) {
       return line.beneath ? 0.4 : 1;
+    }
+
+    // Along time, and not along an axis of a sweep.
+    timed() {
+      return this.chart.kind === "series" || this.chart.kind === "points";
     }
 
     filled() {
@@ -223,24 +228,24 @@
         made.boundaryGap = true;
       } else if (across) {
         const xs = this.chart.lines.flatMap((line) => line.points.map((dot) => dot[0]));
-        const [least, most] = [Math.min(...xs), Math.max(...xs)];
+        const [min, max] = [Math.min(...xs), Math.max(...xs)];
         if (this.chart.kind === "histogram") {
-          [made.min, made.max] = [least, most];
+          [made.min, made.max] = [min, max];
           // Bins seldom begin at a round value: a label there would lie upon the next one.
           Object.assign(made.axisLabel, { showMinLabel: false, showMaxLabel: false });
-          if (Number((least / (most - least)).toFixed(6)) % 0.05 === 0) made.axisLabel.showMinLabel = true;
-        } else if (this.chart.kind === "series") {
-          [made.min, made.max] = [least >= 0 && least < 0.05 * most ? 0 : least, most];
-          made.axisLabel.showMaxLabel = Number.isInteger(most) && most % 10 === 0;
+          if (Number((min / (max - min)).toFixed(6)) % 0.05 === 0) made.axisLabel.showMinLabel = true;
+        } else if (this.timed()) {
+          [made.min, made.max] = [min >= 0 && min < 0.05 * max ? 0 : min, max];
+          made.axisLabel.showMaxLabel = Number.isInteger(max) && max % 10 === 0;
         } else if (axis.log) {
-          made.min = least / 1.15;
-          made.max = most * 1.15;
+          made.min = min / 1.15;
+          made.max = max * 1.15;
           Object.assign(made.axisLabel, { showMinLabel: false, showMaxLabel: false });
-        } else if (least > 0 && least > 0.4 * most) {
+        } else if (min > 0 && min > 0.4 * max) {
           made.scale = true;
         }
         if (made.min === made.max) delete made.min, delete made.max;
-        if (axis.log) this.decades(made, most / least);
+        if (axis.log) this.decades(made, max / min);
       } else if (axis.log) {
         const ys = this.visible().flatMap((line) => [...line.points, ...(line.paper ?? [])].flatMap((dot) => dot.slice(1, 4))).filter((y) => y > 0);
         if (ys.length) this.decades(made, Math.max(...ys) / Math.min(...ys), ys);
@@ -249,12 +254,12 @@
         const dots = this.visible().flatMap((line) => [...line.points, ...(line.paper ?? [])]);
         const highest = Math.max(0, ...dots.map((dot) => dot[1] ?? 0));
         const reach = Math.max(0, ...dots.map((dot) => dot[3] ?? 0));
-        const least = Math.min(0, ...dots.map((dot) => Math.min(dot[1] ?? 0, dot[2] ?? 0)));
+        const lowest = Math.min(0, ...dots.map((dot) => Math.min(dot[1] ?? 0, dot[2] ?? 0)));
         if (axis.top) {
           const step = [1, 2, 2.5, 5, 10].map((digit) => digit * 10 ** Math.floor(Math.log10(axis.top / 5))).find((size) => size * 5 >= axis.top * 0.999);
           made.interval = step;
           made.max = Math.ceil(axis.top / step - 1e-6) * step;
-        } else if (least === 0 && highest > 0 && reach > 2.5 * highest) {
+        } else if (lowest === 0 && highest > 0 && reach > 2.5 * highest) {
           const step = 10 ** Math.floor(Math.log10(highest));
           made.max = Math.ceil((1.6 * highest) / step) * step;
         }
@@ -300,7 +305,13 @@
       const made = [];
       for (const line of this.visible()) {
         const colour = this.colour(line);
-        const marks = chart.kind === "line" && line.points.length <= MOST_MARKS;
+        if (chart.kind === "points") {
+          const data = line.points.map((dot) => [dot[0], dot[1]]);
+          const style = line.dash ? { color: "none", borderColor: colour, borderWidth: 1.5 } : { color: colour, opacity: 0.75 };
+          made.push({ type: "scatter", name: line.name, data, symbol: "circle", symbolSize: 6, itemStyle: style, emphasis: { disabled: true }, z: 3 });
+          continue;
+        }
+        const marks = chart.kind === "line" && line.points.length <= MAX_MARKS;
         made.push({
           type: "line",
           name: line.name,
@@ -314,7 +325,7 @@
           z: 3,
         });
         const between = line.points.filter((dot) => dot.length > 2 && dot[1] !== null);
-        if (between.length > MOST_WHISKERS) made.push(this.band(between, colour));
+        if (between.length > MAX_WHISKERS) made.push(this.band(between, colour));
         else if (between.length) made.push(this.whiskers(between, colour, () => 0));
         if (line.paper) made.push(this.paper(line.paper, colour, () => 0));
       }
@@ -427,7 +438,7 @@
       const xUnit = chart.x.unit ? ` ${chart.x.unit}` : "";
       const what = chart.x.title.replace(/ \([^)]*\)$/, "");
       const xs = chart.lines.flatMap((line) => line.points).map(([x]) => x);
-      const close = chart.kind === "series" ? xs.reduce((most, x) => Math.max(most, x), 0) / 50 : Infinity;
+      const close = this.timed() ? xs.reduce((last, x) => Math.max(last, x), 0) / 50 : Infinity;
       const near = (dots) => dots.reduce((best, dot) => (Math.abs(dot[0] - at) < Math.abs(best[0] - at) ? dot : best), dots[0]);
       const rows = [];
       let head = "";
@@ -439,10 +450,10 @@
           dot = line.points[Math.min(bin, line.points.length - 2)];
           head = `${what}: ${show(dot[0])} to ${show(line.points[line.points.indexOf(dot) + 1][0])}${xUnit}`;
         } else {
-          head = chart.x.names ? `${chart.x.title}: ${chart.x.names[at]}` : `${what}: ${exact(chart.kind === "series" ? at : dot[0])}${xUnit}`;
+          head = chart.x.names ? `${chart.x.title}: ${chart.x.names[at]}` : `${what}: ${exact(this.timed() ? at : dot[0])}${xUnit}`;
         }
         // A series that is over has no value any more.
-        if (chart.kind === "series" && Math.abs(dot[0] - at) > close) dot = [at, null];
+        if (this.timed() && Math.abs(dot[0] - at) > close) dot = [at, null];
         if (chart.x.names && dot[0] !== at) dot = [at, null];
         const interval = dot.length > 2 && dot[1] !== null && dot[4] !== 0 ? ` ± ${half(dot[4], dot[1])}` : "";
         const cell = element("td", {}, `${show(dot[1])}${interval}${dot[1] === null ? "" : unit}`);
@@ -472,7 +483,7 @@
   addEventListener("afterprint", print(false));
 
   // The list of all metrics: made when it is opened, and no longer than a reader can use.
-  const MOST_ROWS = 400;
+  const MAX_ROWS = 400;
   const list = document.querySelector("details.metrics");
   if (list) {
     const { points, names, units, rows } = data.metrics;
@@ -484,8 +495,8 @@
         return words.every((word) => text.includes(word));
       };
       const found = rows.filter(wanted);
-      const made = found.slice(0, MOST_ROWS).map(([point, name, mean, half, least, most]) => {
-        const numbers = [show(mean, 4), half === null ? "–" : show(half), show(least, 4), show(most, 4)];
+      const made = found.slice(0, MAX_ROWS).map(([point, name, mean, half, min, max]) => {
+        const numbers = [show(mean, 4), half === null ? "–" : show(half), show(min, 4), show(max, 4)];
         const cells = numbers.map((text) => element("td", { class: "number" }, text));
         return element("tr", {}, element("td", {}, points[point]), element("th", { scope: "row" }, element("code", {}, names[name])), ...cells, element("td", {}, units[name]));
       });

@@ -58,9 +58,9 @@ pub struct Estimate {
     pub mean: f64,
     /// Half of the width of the mean's 95 % interval (Student's t); none of a single run, nor of runs that are all the same.
     pub ci95: Option<f64>,
-    /// Least.
+    /// Minimum.
     pub min: f64,
-    /// Most.
+    /// Maximum.
     pub max: f64,
     /// Of how many runs, where not all of the point's have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

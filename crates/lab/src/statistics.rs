@@ -7,7 +7,7 @@ use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
 use crate::results::Estimate;
 
-/// Mean, half of its 95 % interval (from two values on), least and most. The values are finite; of none at all, everything is 0.
+/// Mean, half of its 95 % interval (from two values on), minimum and maximum. The values are finite; of none at all, everything is 0.
 pub fn estimate(values: &[f64]) -> Estimate {
     let Some((min, max)) = bounds(values) else {
         return Estimate { mean: 0.0, ci95: None, min: 0.0, max: 0.0, runs: None, paper: None };
@@ -74,7 +74,7 @@ mod tests {
             let estimate = estimate(&[normal(), normal(), normal(), normal(), normal()]);
             estimate.mean.abs() <= estimate.ci95.unwrap()
         });
-        let share = covers.count() as f64 / 4000.0;
-        assert!((0.935..0.965).contains(&share), "{share}");
+        let ratio = covers.count() as f64 / 4000.0;
+        assert!((0.935..0.965).contains(&ratio), "{ratio}");
     }
 }

@@ -249,7 +249,7 @@ fn compare(published: &Published, cell: &Cell, point: &Point, result: Option<&Po
 fn confirmed(ours: Estimate, paper: f64, within: f64) -> Verdict {
     let factor = (ours.mean / paper).max(paper / ours.mean);
     // Signs that differ make no factor.
-    let reaches = |most: f64| factor <= most && factor >= 1.0;
+    let reaches = |max: f64| factor <= max && factor >= 1.0;
     let narrow = ours.ci95.filter(|half| *half <= (within - 1.0) * ours.mean.abs());
     if reaches(within) || (ours.mean - paper).abs() <= narrow.unwrap_or(0.0) {
         Verdict::Holds

@@ -102,15 +102,15 @@ impl Temporary {
     /// All results, by file, but for how long they took.
     fn results(&self, out: &str) -> Vec<(String, Vec<u8>)> {
         let read = |name: &str| {
-            let octets = fs::read(self.0.join(out).join("sample").join(name));
-            let mut octets = octets.unwrap_or_else(|error| panic!("{name}: {error}"));
+            let bytes = fs::read(self.0.join(out).join("sample").join(name));
+            let mut bytes = bytes.unwrap_or_else(|error| panic!("{name}: {error}"));
             if name == "report.html" {
-                let text = String::from_utf8(octets).expect("text");
+                let text = String::from_utf8(bytes).expect("text");
                 let (before, after) = text.split_once(TOOK).expect("how long they took");
                 let kept = before.rfind(", ").expect("a time");
-                octets = [&before[..kept], after].concat().into_bytes();
+                bytes = [&before[..kept], after].concat().into_bytes();
             }
-            (name.to_owned(), octets)
+            (name.to_owned(), bytes)
         };
         [
             "experiment.toml",

@@ -42,9 +42,9 @@ fn result(runs: &[&Run]) -> Option<PointResult> {
 
 /// A fingerprint of fingerprints, in order: FNV-1a, 64 bits.
 fn digest<'a>(digests: impl Iterator<Item = &'a str>) -> String {
-    let octets = digests.flat_map(|digest| digest.bytes().chain([b'\n']));
-    let hash = octets.fold(0xcbf2_9ce4_8422_2325_u64, |hash, octet| {
-        (hash ^ u64::from(octet)).wrapping_mul(0x0000_0100_0000_01b3)
+    let bytes = digests.flat_map(|digest| digest.bytes().chain([b'\n']));
+    let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     });
     format!("{hash:016x}")
 }

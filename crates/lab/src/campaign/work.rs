@@ -12,7 +12,7 @@ use crate::scenario::{End, Load, Scenario};
 /// Bits of a packet, as far as the estimate goes.
 const PACKET: f64 = 8.0 * 1000.0;
 /// Of a run that sends nothing.
-const LEAST: f64 = 100.0;
+const MIN_WORK: f64 = 100.0;
 
 /// Packets times links.
 pub fn work(scenario: &Scenario) -> f64 {
@@ -41,15 +41,15 @@ pub fn work(scenario: &Scenario) -> f64 {
         }
     }
     let carried: f64 = offered.iter().zip(&rates).map(|(offered, rate)| offered.min(*rate)).sum();
-    (carried * seconds(scenario) / PACKET).max(LEAST)
+    (carried * seconds(scenario) / PACKET).max(MIN_WORK)
 }
 
-/// How long it runs, about: if it ends with its transfers, their octets over the narrowest link, and as long again for what is in
+/// How long it runs, about: if it ends with its transfers, their bytes over the narrowest link, and as long again for what is in
 /// their way.
 fn seconds(scenario: &Scenario) -> f64 {
-    let most = scenario.duration.as_secs_f64();
+    let max = scenario.duration.as_secs_f64();
     if scenario.end != End::Transfers {
-        return most;
+        return max;
     }
     let bits = scenario.traffic.iter().map(|source| match &source.load {
         Load::Tcp { pattern: Pattern::Bulk { flows, bytes: Some(bytes), .. }, .. } => {
@@ -61,7 +61,7 @@ fn seconds(scenario: &Scenario) -> f64 {
     let rates =
         scenario.links.iter().flat_map(|link| &link.ways).map(|way| way.rate.bits_per_second() as f64);
     let narrowest = rates.fold(f64::INFINITY, f64::min);
-    (2.0 * bits / narrowest).min(most)
+    (2.0 * bits / narrowest).min(max)
 }
 
 /// The links from one node to another, fewest first.

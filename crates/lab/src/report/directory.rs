@@ -4,9 +4,7 @@ use std::path::Path;
 
 use thiserror::Error;
 
-use super::{
-    Entry, INDEX, INDEX_MARKDOWN, MARKDOWN, Material, PAGE, TcpInUse, index, index_markdown, markdown, page,
-};
+use super::{Entry, INDEX, INDEX_MARKDOWN, MARKDOWN, Material, PAGE, TcpInUse, index, report};
 use crate::VERSION;
 use crate::campaign::settle;
 use crate::document::{Document, Mistakes};
@@ -37,8 +35,9 @@ const FILES: [&str; 7] = [
 /// Writes an experiment's page and its Markdown beside its results, and gives its line of the index.
 pub fn write(directory: &Directory) -> Result<Entry, ReportError> {
     with(directory, |material| {
-        directory.write(PAGE, page(material).as_bytes())?;
-        directory.write(MARKDOWN, markdown(material).as_bytes())
+        let report = report(material);
+        directory.write(PAGE, report.page_html().as_bytes())?;
+        directory.write(MARKDOWN, report.markdown().as_bytes())
     })
 }
 
@@ -76,7 +75,8 @@ fn with(
 
 /// Writes the index over experiments whose directories are in `out`.
 pub fn write_index(out: &Path, entries: &[Entry]) -> Result<(), ReportError> {
-    replace(&out.join(INDEX), index(entries, VERSION).as_bytes())?;
-    replace(&out.join(INDEX_MARKDOWN), index_markdown(entries, VERSION).as_bytes())?;
+    let index = index(entries, VERSION);
+    replace(&out.join(INDEX), index.page_html().as_bytes())?;
+    replace(&out.join(INDEX_MARKDOWN), index.markdown().as_bytes())?;
     Ok(())
 }

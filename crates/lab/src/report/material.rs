@@ -45,19 +45,19 @@ impl Material<'_> {
     }
 
     /// The most runs that a point has.
-    pub(super) fn most_runs(&self) -> u32 {
+    pub(super) fn max_runs(&self) -> u32 {
         self.results.iter().map(|result| result.runs).max().unwrap_or(0)
     }
 
     /// Whether the runs of some point are all the same.
-    pub(super) fn repeats(&self) -> bool {
+    pub(super) fn has_identical_runs(&self) -> bool {
         self.results.iter().any(|result| {
             let alike = |estimate: &Estimate| estimate.ci95.is_none() && estimate.runs.is_none();
             result.runs > 1 && !result.metrics.is_empty() && result.metrics.values().all(alike)
         })
     }
 
-    /// Least and largest seed.
+    /// Minimum and maximum seed.
     pub(super) fn seeds(&self) -> Option<(u64, u64)> {
         let seeds = || self.runs.iter().map(|run| run.seed);
         Some((seeds().min()?, seeds().max()?))

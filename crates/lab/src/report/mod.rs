@@ -1,23 +1,23 @@
 //! Reports: a pure function of what an experiment was and what came of it.
 //!
 //! ```text
-//!  Material ──▶ tables (Grid), plots (Chart) ──▶ page (HTML) and Markdown
-//!  Entry of each ──▶ index (HTML and Markdown)
+//!  Material ──▶ tables (Grid), plots (Chart) ──▶ Document ──▶ Markdown ──▶ page (HTML)
+//!  Entry of each ──▶ index: the same
 //! ```
 //!
 //! A page needs nothing but itself: style, scripts and data are in it, and its content security policy forbids it to load anything. All
-//! text of files is untrusted: it is escaped by the templates, or as Markdown without HTML.
+//! text of files is untrusted: [`document`] escapes it.
 
 mod axes;
+mod chart;
 mod directory;
+mod document;
 mod figure;
 mod index;
-mod markdown;
 mod material;
 mod number;
 mod page;
 mod paper;
-mod prose;
 mod shortfall;
 mod table;
 mod tcps;
@@ -25,11 +25,12 @@ mod tcps;
 mod tests;
 mod unit;
 
+pub use chart::{Along, Chart, Dot, Kind, Line, Text};
 pub use directory::{ReportError, entry, write, write_index};
-pub use index::{Entry, index, index_markdown};
-pub use markdown::markdown;
+pub use document::{Align, Document, fenced, plain, table};
+pub use index::{Entry, index};
 pub use material::Material;
-pub use page::page;
+pub use page::report;
 pub use shortfall::{Shortfall, Whose, shortfalls};
 pub use table::FIRST_ASKED;
 pub use tcps::TcpInUse;
@@ -72,9 +73,11 @@ const fn verb(verdict: Verdict, number: usize) -> &'static str {
     }
 }
 
-/// What is said of a tally: whatever was decided, and what was not if there is any.
-fn told(tally: Tally) -> impl Iterator<Item = (Verdict, usize)> {
-    tally.parts().into_iter().filter(|(verdict, number)| *verdict != Verdict::Undecided || *number > 0)
+/// `3 hold, 1 differs, 1 fails`, and how many are undecided if any are.
+fn counted(tally: Tally) -> String {
+    let parts = tally.parts().into_iter();
+    let said = parts.filter(|(verdict, number)| *verdict != Verdict::Undecided || *number > 0);
+    said.map(|(verdict, number)| format!("{number} {}", verb(verdict, number))).collect::<Vec<_>>().join(", ")
 }
 
 /// A verdict as a sign, for whoever does not see colours.

@@ -88,20 +88,19 @@ pub(super) fn with_interval(mean: f64, half: Option<f64>) -> (String, Option<Str
         0.0 => decimals(half, 2).min(6),
         _ => decimals(mean, 3),
     };
-    let least = 1.0 / shift(places);
-    let interval =
-        if half < least / 2.0 { format!("<{}", fixed(least, places)) } else { fixed(half, places) };
+    let last = 1.0 / shift(places);
+    let interval = if half < last / 2.0 { format!("<{}", fixed(last, places)) } else { fixed(half, places) };
     (fixed(mean, places), (half != 0.0).then_some(interval))
 }
 
-/// A number as somebody else published it: all of its digits, six at the most.
+/// A number as somebody else published it: all of its digits, six at most.
 pub(super) fn as_published(value: f64) -> String {
     if !value.is_finite() || extreme(value) {
         return rounded(value);
     }
-    let most = decimals(value, 6);
+    let max = decimals(value, 6);
     let mut places = 0;
-    while places < most && (value - round_to(value, places)).abs() > value.abs() * 1e-7 {
+    while places < max && (value - round_to(value, places)).abs() > value.abs() * 1e-7 {
         places += 1;
     }
     fixed(value, places)
@@ -126,7 +125,7 @@ pub(super) fn ratio(value: f64) -> String {
     }
 }
 
-/// Six significant digits: as many as a plot or a list can show, and no more octets than that takes.
+/// Six significant digits: as many as a plot or a list can show, and no more bytes than that takes.
 pub(super) fn brief(value: f64) -> f64 {
     format!("{value:.5e}").parse().unwrap_or(value)
 }

@@ -66,12 +66,12 @@ fn of_values(experiment: &Experiment, why: Option<&str>, cells: &[&Comparison]) 
         }
     }
     let ratios = || cells.iter().filter_map(|cell| cell.ratio).filter(|ratio| ratio.is_finite());
-    let least = ratios().fold(f64::INFINITY, f64::min);
-    let most = ratios().fold(f64::NEG_INFINITY, f64::max);
+    let min = ratios().fold(f64::INFINITY, f64::min);
+    let max = ratios().fold(f64::NEG_INFINITY, f64::max);
     let ratio = match cells {
-        _ if !least.is_finite() => String::new(),
-        [_] => format!(", ours {} theirs", number::ratio(least)),
-        _ => format!(", ours {} to {} theirs", number::ratio(least), number::ratio(most)),
+        _ if !min.is_finite() => String::new(),
+        [_] => format!(", ours {} theirs", number::ratio(min)),
+        _ => format!(", ours {} to {} theirs", number::ratio(min), number::ratio(max)),
     };
     let tally = Tally::of(cells.iter().map(|cell| cell.verdict));
     let some = tally.parts().into_iter().filter(|(_, count)| *count > 0);

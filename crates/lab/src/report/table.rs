@@ -42,8 +42,6 @@ pub(super) struct GridRow {
 pub(super) struct GridCell {
     /// Mean and half of the interval.
     pub(super) ours: Option<(String, Option<String>)>,
-    /// Least and most of the runs.
-    pub(super) range: Option<String>,
     pub(super) paper: Option<Beside>,
 }
 
@@ -56,26 +54,16 @@ pub(super) struct Beside {
 }
 
 impl Grid {
-    /// Whether the paper has something in a column.
-    pub(super) fn column_compares(&self, column: usize) -> bool {
-        self.rows.iter().filter_map(|row| row.cells.get(column)).any(|cell| cell.paper.is_some())
-    }
-
-    /// For each label of each row, over how many rows it goes: none where it is the same as above.
-    pub(super) fn spans(&self) -> Vec<Vec<Option<usize>>> {
-        let same = |above: usize, row: usize, column: usize| {
+    /// For each label of each row, whether it is the same as above and need not be said again.
+    pub(super) fn repeated(&self) -> Vec<Vec<bool>> {
+        let same = |row: usize, column: usize| {
             // What a row is of must stand beside it: its last label is never left out.
             column + 1 < self.heads.len()
-                && self.rows[above].labels.get(..=column) == self.rows[row].labels.get(..=column)
-        };
-        let span = |row: usize, column: usize| {
-            if row > 0 && same(row - 1, row, column) {
-                return None;
-            }
-            Some((row + 1..self.rows.len()).take_while(|&below| same(row, below, column)).count() + 1)
+                && row > 0
+                && self.rows[row - 1].labels.get(..=column) == self.rows[row].labels.get(..=column)
         };
         (0..self.rows.len())
-            .map(|row| (0..self.rows[row].labels.len()).map(|column| span(row, column)).collect())
+            .map(|row| (0..self.rows[row].labels.len()).map(|column| same(row, column)).collect())
             .collect()
     }
 
@@ -156,16 +144,10 @@ pub(super) fn label_of(row: &Row) -> &str {
     row.label.as_deref().unwrap_or(&row.metric)
 }
 
-fn ours(estimate: &Estimate, unit: &DisplayUnit, runs: u32) -> GridCell {
+fn ours(estimate: &Estimate, unit: &DisplayUnit) -> GridCell {
     let shown = |value| unit.show(value);
-    let range = (runs > 1).then(|| {
-        let (least, most) = (number::rounded(shown(estimate.min)), number::rounded(shown(estimate.max)));
-        let of = estimate.runs.map(|some| format!("{some} of ")).unwrap_or_default();
-        format!("{least} to {most} in {of}{runs} runs")
-    });
     GridCell {
         ours: Some(number::with_interval(shown(estimate.mean), estimate.ci95.map(shown))),
-        range,
         paper: None,
     }
 }
@@ -258,10 +240,8 @@ impl Builder<'_, '_> {
         grid: &mut Grid,
     ) -> GridCell {
         let Some(result) = result else { return GridCell::default() };
-        let mut cell = result
-            .metrics
-            .get(&row.metric)
-            .map_or_else(GridCell::default, |estimate| ours(estimate, unit, result.runs));
+        let mut cell =
+            result.metrics.get(&row.metric).map_or_else(GridCell::default, |estimate| ours(estimate, unit));
         if let Some(comparison) = self.material.comparison(&row.metric, &result.point) {
             cell.paper = Some(beside(comparison, unit));
             self.shown.push((row.metric.clone(), result.point.clone()));
@@ -323,10 +303,7 @@ fn others(material: &Material, shown: &[(String, Point)]) -> Option<Grid> {
             .as_deref()
             .and_then(|name| base.unit(name))
             .unwrap_or_else(|| base.fitting([cell.paper]));
-        let runs =
-            material.results.iter().find(|result| result.point == cell.point).map_or(1, |result| result.runs);
-        let mut shown =
-            cell.ours.as_ref().map_or_else(GridCell::default, |estimate| ours(estimate, &unit, runs));
+        let mut shown = cell.ours.as_ref().map_or_else(GridCell::default, |estimate| ours(estimate, &unit));
         shown.paper = Some(beside(cell, &unit));
         reason(&mut grid, &cell.metric, cell);
         let labels = vec![

@@ -158,16 +158,16 @@ fn clear(path: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// A file up to the end of its last line, and how many octets that is.
+/// A file up to the end of its last line, and how many bytes that is.
 pub(super) fn complete_lines(path: &Path) -> Result<(String, u64), StoreError> {
-    let mut octets = match fs::read(path) {
-        Ok(octets) => octets,
+    let mut bytes = match fs::read(path) {
+        Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
         Err(error) => return Err(StoreError::io("read", path, error)),
     };
-    octets.truncate(octets.iter().rposition(|octet| *octet == b'\n').map_or(0, |end| end + 1));
-    let len = octets.len() as u64;
-    let text = String::from_utf8(octets)
+    bytes.truncate(bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1));
+    let len = bytes.len() as u64;
+    let text = String::from_utf8(bytes)
         .map_err(|error| StoreError::io("read", path, io::Error::new(io::ErrorKind::InvalidData, error)))?;
     Ok((text, len))
 }

@@ -3,7 +3,7 @@
 //! Of lines that coincide, those that are drawn first are drawn wider, by how many lie above them, so that each shows on both sides of the
 //! next. A sentence below the plot names them.
 
-use super::{Chart, Dot, Kind};
+use super::super::chart::{Chart, Dot, Kind};
 
 /// How far apart lines may be that cannot be told apart: a part of what the plot shows of y.
 const TOLERANCE: f64 = 0.008;
@@ -96,7 +96,7 @@ fn at(dots: &[Dot], x: f64) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Along, Line, Text};
+    use super::super::super::chart::{Along, Line, Text};
     use super::*;
 
     fn chart(kind: Kind, log: bool, lines: &[&[Option<f64>]]) -> Chart {

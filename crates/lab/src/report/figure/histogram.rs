@@ -2,8 +2,9 @@
 
 use super::super::material::Material;
 
+use super::super::chart::{Along, Chart, Dot, Kind, Line, Text};
 use super::super::{axes, number, table};
-use super::{Along, Chart, Dot, Kind, Line, Text, styles};
+use super::styles;
 use crate::catalogue::Unit;
 use crate::experiment::{Figure, Scale};
 use crate::results::PointResult;

@@ -1,9 +1,10 @@
 //! Metrics along an axis of the sweep, as lines or bars.
 
+use super::super::chart::{Along, Chart, Dot, Kind, Line, Text};
 use super::super::material::Material;
 use super::super::unit::DisplayUnit;
 use super::super::{axes, number, table};
-use super::{Along, Chart, Dot, Kind, Line, Text, styles};
+use super::styles;
 use crate::catalogue::Unit;
 use crate::experiment::{Figure, Row, Scale};
 use crate::results::{Point, PointResult};
@@ -251,7 +252,7 @@ fn text(chart: &Chart, material: &Material) -> Text {
     let mut text = Text::default();
     let dots = || chart.lines.iter().flat_map(|line| &line.points);
     if dots().any(|dot| dot.interval.is_some()) {
-        let runs = material.most_runs();
+        let runs = material.max_runs();
         text.notes.push(format!("Whiskers: 95 % interval of the mean of {runs} runs."));
     }
     if chart.lines.iter().any(|line| !line.paper.is_empty()) {

@@ -5,146 +5,12 @@ mod histogram;
 mod lines;
 mod series;
 
-use serde::{Serialize, Serializer};
-
+use super::axes;
+use super::chart::{Along, Chart, Kind};
 use super::material::Material;
-use super::{axes, number};
 use crate::experiment::{Figure, FigureKind, Scale};
 
-/// A plot as the script is given it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct Chart {
-    pub(super) kind: Kind,
-    pub(super) x: Along,
-    pub(super) y: Along,
-    pub(super) lines: Vec<Line>,
-    /// What the page says around it.
-    #[serde(skip)]
-    pub(super) text: Text,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Kind {
-    Line,
-    Bar,
-    Histogram,
-    Series,
-}
-
-/// An axis of a plot.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct Along {
-    pub(super) title: String,
-    /// Behind a number in a tooltip.
-    pub(super) unit: String,
-    pub(super) log: bool,
-    /// What it reaches to at least, where several plots are to have the same scale.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) top: Option<f64>,
-    /// Names, where places along it are no numbers; a point's x is then the place in these.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) names: Vec<String>,
-}
-
-/// What is drawn in one colour.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct Line {
-    pub(super) name: String,
-    /// Which colour, from 0.
-    pub(super) colour: usize,
-    /// Which dashes and marks, from 0.
-    pub(super) dash: usize,
-    /// How many lines lie upon it: it is drawn wider then, to be seen.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub(super) beneath: usize,
-    pub(super) points: Vec<Dot>,
-    /// What the paper has.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) paper: Vec<Dot>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
-fn is_zero(count: &usize) -> bool {
-    *count == 0
-}
-
-/// A point: x, y, and the interval of y: its ends as they are drawn, and half of its width.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Dot {
-    pub(super) x: f64,
-    pub(super) y: Option<f64>,
-    pub(super) interval: Option<[f64; 3]>,
-}
-
-impl Serialize for Dot {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let (x, y) = (number::brief(self.x), self.y.map(number::brief));
-        match self.interval {
-            Some(interval) => {
-                let [low, high, half] = interval.map(number::brief);
-                (x, y, low, high, half).serialize(to)
-            }
-            None => (x, y).serialize(to),
-        }
-    }
-}
-
-/// What is said around a plot.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Text {
-    pub(super) title: String,
-    /// What the paper says.
-    pub(super) caption: Option<String>,
-    /// What is drawn, and what is left out.
-    pub(super) notes: Vec<String>,
-    /// The same in numbers: a heading for each column, then rows.
-    pub(super) heads: Vec<String>,
-    pub(super) rows: Vec<Vec<String>>,
-}
-
-impl Chart {
-    /// In words, for whoever does not see it.
-    pub(super) fn description(&self) -> String {
-        let kind = match self.kind {
-            Kind::Line => "Line chart",
-            Kind::Bar => "Bar chart",
-            Kind::Histogram => "Histogram",
-            Kind::Series => "Plot over time",
-        };
-        let lines: Vec<&str> = self.lines.iter().map(|line| line.name.as_str()).collect();
-        format!("{kind}: {}. {} over {}. {}", self.text.title, self.y.title, self.x.title, lines.join("; "))
-    }
-
-    /// Takes out what a logarithmic axis has no place for, and says so.
-    fn keep_to_scale(&mut self) {
-        let mut gone = 0;
-        let (x_log, y_log) = (self.x.log, self.y.log);
-        for line in &mut self.lines {
-            for dots in [&mut line.points, &mut line.paper] {
-                let before = dots.len();
-                dots.retain(|dot| !(x_log && dot.x <= 0.0 || y_log && dot.y.is_some_and(|y| y <= 0.0)));
-                gone += before - dots.len();
-            }
-        }
-        if gone > 0 {
-            let values = if gone == 1 { "1 value is" } else { &format!("{gone} values are") };
-            self.text.notes.push(format!("{values} zero or less and not on the logarithmic axis."));
-        }
-    }
-
-    /// Where the highest value or end of an interval is.
-    fn highest(&self) -> f64 {
-        let dots = self.lines.iter().flat_map(|line| line.points.iter().chain(&line.paper));
-        dots.filter_map(|dot| dot.interval.map_or(dot.y, |[_, high, _]| Some(high))).fold(0.0, f64::max)
-    }
-
-    fn is_empty(&self) -> bool {
-        self.lines.iter().all(|line| line.points.iter().all(|dot| dot.y.is_none()) && line.paper.is_empty())
-    }
-}
-
-/// The most plots that one is split into.
+/// The maximum number of plots that one is split into.
 const PANELS: usize = 4;
 
 /// All plots of an experiment, and the titles of those for which there is nothing.
@@ -161,12 +27,12 @@ pub(super) fn all(material: &Material) -> (Vec<Chart>, Vec<String>) {
 
 /// Plots that one is split into if it has more lines than can be told apart: one for each value of one of its axes, with the same scale if it suits all.
 fn panels(figure: &Figure, material: &Material, whole: &Chart) -> Option<Vec<Chart>> {
-    let most = match whole.kind {
+    let max = match whole.kind {
         Kind::Series => 5,
         Kind::Line => 8,
-        Kind::Bar | Kind::Histogram => return None,
+        Kind::Bar | Kind::Histogram | Kind::Points => return None,
     };
-    if whole.lines.len() <= most {
+    if whole.lines.len() <= max {
         return None;
     }
     let results = axes::at(material.results, &figure.at);
@@ -189,7 +55,7 @@ fn panels(figure: &Figure, material: &Material, whole: &Chart) -> Option<Vec<Cha
             })
             .collect();
         let lines = charts.iter().map(|chart| chart.lines.len()).max().unwrap_or(0);
-        (lines > 1 && lines < whole.lines.len()).then_some((lines.max(most), charts.len(), charts))
+        (lines > 1 && lines < whole.lines.len()).then_some((lines.max(max), charts.len(), charts))
     };
     let (_, _, mut charts) = free.filter_map(split).min_by_key(|(lines, panels, _)| (*lines, *panels))?;
     let same = |of: fn(&Chart) -> &Along| charts.iter().all(|chart| of(chart) == of(whole));

@@ -2,16 +2,17 @@
 
 use std::cmp::Ordering;
 
+use super::super::chart::{Along, Chart, Dot, Kind, Line, Text};
 use super::super::material::Material;
 use super::super::unit::DisplayUnit;
 use super::super::{axes, number, table};
 use super::lines::{along_y, name_of};
-use super::{Along, Chart, Dot, Kind, Line, Text, styles};
+use super::styles;
 use crate::catalogue::Unit;
 use crate::experiment::{Figure, Row};
 use crate::results::{PointResult, Run, SeriesOutcome};
 
-/// Points of a line that a plot of this size can show: two for each of so many stretches, the least and the most of it.
+/// Points of a line that a plot of this size can show: two for each of so many stretches, its minimum and its maximum.
 const STRETCHES: usize = 600;
 
 pub(super) fn chart(figure: &Figure, material: &Material) -> Chart {
@@ -62,24 +63,25 @@ pub(super) fn chart(figure: &Figure, material: &Material) -> Chart {
     }
     if thinned {
         notes.push(
-            "Of each stretch of time that is too short to show, the least and the most are drawn.".into(),
+            "Of each stretch of time that is too short to show, the minimum and the maximum are drawn."
+                .into(),
         );
     }
     Chart {
         kind: Kind::Series,
-        x: Along { title: "time (s)".into(), unit: "s".into(), log: false, top: None, names: Vec::new() },
+        x: Along { title: "time (s)".into(), unit: "s".into(), ..Along::default() },
         y: along_y(figure, &units, one_unit),
         lines,
         text: Text {
             notes,
-            heads: ["Series", "Mean of the samples", "Least", "Most", "Last"].map(str::to_owned).to_vec(),
+            heads: ["Series", "Mean of the samples", "Min", "Max", "Last"].map(str::to_owned).to_vec(),
             rows,
             ..Text::default()
         },
     }
 }
 
-/// The run of least seed: the first.
+/// The run with the first seed.
 fn first_run<'a>(runs: &'a [Run], result: &PointResult) -> Option<&'a Run> {
     runs.iter().filter(|run| run.point == result.point).min_by_key(|run| run.seed)
 }
@@ -107,7 +109,7 @@ fn dots(series: &SeriesOutcome, column: &[Option<f64>], unit: &DisplayUnit) -> V
         .collect()
 }
 
-/// The least and the most of each stretch in the order in which they came; a stretch without any value stays a gap.
+/// The minimum and the maximum of each stretch in the order in which they came; a stretch without any value stays a gap.
 fn thin(dots: Vec<Dot>) -> Vec<Dot> {
     if dots.len() <= 2 * STRETCHES {
         return dots;
@@ -118,10 +120,10 @@ fn thin(dots: Vec<Dot>) -> Vec<Dot> {
         let order = |a: &&Dot, b: &&Dot| a.y.unwrap_or(0.0).total_cmp(&b.y.unwrap_or(0.0));
         let valued = || stretch.iter().filter(|dot| dot.y.is_some());
         match (valued().min_by(order), valued().max_by(order)) {
-            (Some(least), Some(most)) => match least.x.total_cmp(&most.x) {
-                Ordering::Less => kept.extend([*least, *most]),
-                Ordering::Equal => kept.push(*least),
-                Ordering::Greater => kept.extend([*most, *least]),
+            (Some(min), Some(max)) => match min.x.total_cmp(&max.x) {
+                Ordering::Less => kept.extend([*min, *max]),
+                Ordering::Equal => kept.push(*min),
+                Ordering::Greater => kept.extend([*max, *min]),
             },
             _ => kept.push(stretch[0]),
         }
@@ -135,10 +137,10 @@ fn summary(name: &str, dots: &[Dot]) -> Vec<String> {
         return vec![name.to_owned(), "–".into(), "–".into(), "–".into(), "–".into()];
     }
     let mean = values.iter().sum::<f64>() / values.len() as f64;
-    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-    let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let min = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let max = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let last = values[values.len() - 1];
-    [name.to_owned()].into_iter().chain([mean, least, most, last].map(number::rounded)).collect()
+    [name.to_owned()].into_iter().chain([mean, min, max, last].map(number::rounded)).collect()
 }
 
 #[cfg(test)]
