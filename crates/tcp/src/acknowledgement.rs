@@ -1,4 +1,5 @@
-//! What an acknowledgement does to the sender: records, samples, recovery, growth, timers, in this order.
+//! The sender's reaction to an acknowledgement, in this order: scoreboard, RTT sample, loss recovery, timers,
+//! congestion window.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! When the sender's timer is set, and to what.
+//! Sets the sender's timer: when, and for which purpose.
 
 use crate::sender::{Context, Sender};
 use crate::timers::{Wakeup, expiry, nanos};

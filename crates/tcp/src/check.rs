@@ -1,19 +1,19 @@
-//! Settings that make no sense, found before a connection is opened with them.
+//! Checks settings before a connection uses them.
 
 use std::fmt::Debug;
 use std::time::Duration;
 
 use crate::settings::{Counting, Settings, SlowStart};
 
-/// A value among the settings of a TCP that cannot be.
+/// A setting of a TCP with a value that is not allowed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{key} is {value}; allowed: {allowed}")]
 pub struct SettingsError {
     /// Its key, as in [`Settings`].
     pub key: &'static str,
-    /// What it is.
+    /// Its value.
     pub value: String,
-    /// What it may be.
+    /// The allowed values.
     pub allowed: &'static str,
 }
 
@@ -33,7 +33,7 @@ impl Settings {
     /// The longest timer.
     pub const MAX_TIMER: Duration = Duration::from_secs(86_400);
 
-    /// Whether a TCP can be like this.
+    /// Checks all settings.
     pub fn check(&self) -> Result<(), SettingsError> {
         self.check_timers()?;
         self.check_windows()?;

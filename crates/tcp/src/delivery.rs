@@ -1,8 +1,8 @@
-//! Delivery rate, sampled as Linux does it (draft-cheng-iccrg-delivery-rate-estimation, `tcp_rate.c`).
+//! Delivery rate, sampled as in Linux (draft-cheng-iccrg-delivery-rate-estimation, `tcp_rate.c`).
 //!
-//! What was delivered between the time that a segment was sent and the time that it was acknowledged, over the longer
-//! of the two spans in which it was sent and acknowledged. Samples of a time in which the sender had too little to send
-//! count only if they are larger.
+//! A sample is the bytes delivered between the time that a segment was sent and the time that it was acknowledged,
+//! over the longer of the two spans in which they were sent and acknowledged. Samples of an application-limited
+//! sender count only if they are larger.
 
 use std::time::Duration;
 

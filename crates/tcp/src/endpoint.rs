@@ -35,7 +35,7 @@ pub struct Endpoint {
     /// Windows are scaled.
     pub(crate) scaled: bool,
     writer_waits: bool,
-    /// What ends a write has come and is not yet acknowledged.
+    /// The end of a write has arrived and is not yet acknowledged.
     pub(crate) pushed: bool,
 }
 
@@ -60,19 +60,19 @@ impl Endpoint {
         }
     }
 
-    /// Opens a connection; `iss` is the number of its SYN, which `poll_transmit` hands out.
+    /// Opens a connection. `iss` is the sequence number of its SYN, which `poll_transmit` returns.
     pub fn connect(settings: &Arc<Settings>, now: Instant, iss: Seq) -> Self {
         let mut endpoint = Endpoint::new(settings, iss, State::SynSent);
         endpoint.send_syn(now);
         endpoint
     }
 
-    /// Waits for a SYN, and will answer with `iss`.
+    /// Listens for a SYN, and will answer with `iss`.
     pub fn accept(settings: &Arc<Settings>, iss: Seq) -> Self {
         Endpoint::new(settings, iss, State::Listen)
     }
 
-    /// Hands over `bytes` of data, and returns how many of them fitted into the send buffer.
+    /// Writes `bytes` of data, and returns how many of them fitted into the send buffer.
     #[inline]
     pub fn write(&mut self, bytes: u64) -> u64 {
         if !self.state.takes_writes() || self.sending.fin_written() {
@@ -95,7 +95,7 @@ impl Endpoint {
         taken
     }
 
-    /// There is something to send, and a peer to take it.
+    /// Creates the sender, once there is data or FIN to send and the connection is open.
     pub(crate) fn activate_sender(&mut self) {
         if let SendHalf::Idle(idle) = &self.sending
             && matches!(self.state, State::Established | State::CloseWait | State::FinWait1 | State::LastAck)
@@ -121,7 +121,7 @@ impl Endpoint {
         self.activate_sender();
     }
 
-    /// Takes up to `bytes` of data that came in order, and returns how many there were.
+    /// Reads up to `bytes` of data that arrived in order, and returns how many there were.
     #[inline]
     pub fn read(&mut self, bytes: u64) -> u64 {
         let (taken, opens) = self.receiver.read(bytes, &self.settings);
@@ -130,7 +130,7 @@ impl Endpoint {
         taken
     }
 
-    /// Nothing more will be written: FIN follows what was.
+    /// Closes the sending side: FIN follows the data that was written.
     pub fn close(&mut self) {
         match self.state {
             State::Listen => self.enter_closed(),
@@ -147,7 +147,7 @@ impl Endpoint {
         }
     }
 
-    /// Calls the connection off, with RST if the peer knows of it.
+    /// Aborts the connection, with RST if the peer knows of it.
     pub fn abort(&mut self) {
         if !matches!(self.state, State::Closed | State::Listen | State::SynSent | State::TimeWait) {
             self.reset_due = Some(self.sending.origin().seq(self.sending.next()));
@@ -168,8 +168,8 @@ impl Endpoint {
         self.slots.pacing = Instant::FAR_FUTURE;
     }
 
-    /// What `TCP_CONGESTION` does: another congestion control from now on, which begins with the window of the one before.
-    /// As in Linux, a sender that its congestion control paced stays paced.
+    /// Changes the congestion control algorithm, as `TCP_CONGESTION` does. The new one begins with the window of the old
+    /// one. As in Linux, a sender that its congestion control paced stays paced.
     pub fn set_congestion_control(&mut self, algorithm: CongestionAlgorithm) {
         if self.settings.congestion_control == algorithm {
             return;
@@ -183,7 +183,7 @@ impl Endpoint {
         }
     }
 
-    /// The time of a wake-up has come. Harmless at any other time.
+    /// Runs the timers that are due. A call at any other time has no effect.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.slots.pacing <= now {
             self.slots.pacing = Instant::FAR_FUTURE;
@@ -232,13 +232,13 @@ impl Endpoint {
         }
     }
 
-    /// What happened since the last time, in this order: connected, readable, writable, closed by the peer, closed, broken.
+    /// The next event since the last call, in this order: connected, readable, writable, closed by the peer, closed, reset.
     #[inline]
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.next()
     }
 
-    /// When `handle_timeout` is wanted, and why.
+    /// When to call `handle_timeout`, and for which timer.
     #[inline]
     pub fn next_wakeup(&self) -> Option<(Instant, Wakeup)> {
         self.slots.next()
@@ -264,7 +264,7 @@ impl Endpoint {
         self.events.raise(Event::Reset(reason));
     }
 
-    /// Tells a writer that waits once there is room for two segments, or half the buffer.
+    /// Raises `Writable` for a writer that waits, once there is room for two segments or half the buffer.
     #[inline]
     pub(crate) fn notify_writable(&mut self) {
         if self.writer_waits {
@@ -334,13 +334,13 @@ impl Endpoint {
         self.sending.mss()
     }
 
-    /// Bytes in flight as the sender estimates them: without what is lost or delivered by SACK.
+    /// Bytes in flight by the sender's estimate (`pipe`): without bytes that are lost or delivered by SACK.
     #[inline]
     pub fn in_flight(&self) -> u32 {
         self.sending.sender().map_or(0, Sender::pipe)
     }
 
-    /// What the peer's window has left beyond what is acknowledged.
+    /// The peer's window beyond the acknowledged data, bytes.
     #[inline]
     pub fn peer_window(&self) -> u64 {
         self.sending.edge().saturating_sub(self.sending.una())
@@ -373,7 +373,7 @@ impl Endpoint {
         self.sending.sender().and_then(|sender| sender.delivery.rate())
     }
 
-    /// The ceiling set.
+    /// The pacing ceiling.
     pub fn pacing_ceiling(&self) -> Option<Rate> {
         match &self.sending {
             SendHalf::Idle(idle) => idle.ceiling.rate(),
@@ -409,7 +409,7 @@ impl Endpoint {
         self.counters.duplicates.into()
     }
 
-    /// What was counted.
+    /// The counters.
     pub fn stats(&self) -> Stats {
         self.counters.stats()
     }

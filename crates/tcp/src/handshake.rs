@@ -1,4 +1,4 @@
-//! How a connection begins (RFC 9293 §3.5): SYN, its options, its repetition.
+//! The opening of a connection (RFC 9293 §3.5): SYN, its options, its retransmission.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Segments that arrive on a connection (RFC 9293 §3.10.7.4).
+//! The reaction to segments that arrive on a connection (RFC 9293 §3.10.7.4).
 
 use trunkline_packet::TcpFlags;
 use trunkline_units::Instant;

@@ -1,11 +1,12 @@
-//! A TCP endpoint: what a kernel's TCP does with segments, acknowledgements and timers, and nothing else.
+//! A TCP endpoint: the reaction of a kernel's TCP to segments, acknowledgements and timers, and nothing else.
 //!
-//! No input, no output, no clock: `now` is an argument. Data has a length and no contents: who needs contents keeps
-//! them beside the stream, by their place in it.
+//! The crate has no input, no output and no clock: `now` is an argument. Data has a length and no contents. An
+//! owner that needs contents keeps them beside the stream, by their place in it.
 //!
-//! What a TCP does is a triple and its constants: [`Recovery`] × [`CongestionAlgorithm`] × [`SlowStart`], all in [`Settings`]. A
-//! [`Preset`] names what a stack of an era did and expands to all of them, so that a result can print what made it.
-//! [`Endpoint`] is one end of a connection.
+//! [`Settings`] describe a TCP completely. They combine a loss recovery ([`Recovery`]), a congestion control
+//! algorithm ([`CongestionAlgorithm`]) and a slow start ([`SlowStart`]) with constants. A [`Preset`] names the
+//! stack of an era and expands to all settings, so a result can print them. [`Endpoint`] is one end of a
+//! connection.
 
 mod acknowledgement;
 mod arming;

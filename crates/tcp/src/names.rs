@@ -1,4 +1,4 @@
-//! Settings as text: names of what can be chosen, and everything that was, for a result to print.
+//! Settings as text: the names of choices, and all settings for a result to print.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,15 +11,15 @@ use crate::{
     Timers,
 };
 
-/// A text that names none of the things that can be chosen.
+/// A name that is none of the choices.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{given:?} is no {kind}; allowed: {}", allowed.join(", "))]
 pub struct UnknownName {
-    /// What was to be chosen.
+    /// The kind of choice.
     pub kind: &'static str,
     /// The text.
     pub given: String,
-    /// What it may be.
+    /// The allowed names.
     pub allowed: Vec<&'static str>,
 }
 
@@ -146,13 +146,13 @@ impl Settings {
         Settings { congestion_control, ..self }
     }
 
-    /// These, starting in another way.
+    /// These, with another slow start.
     #[must_use]
     pub const fn with_slow_start(self, slow_start: SlowStart) -> Self {
         Settings { slow_start, ..self }
     }
 
-    /// These, repairing losses in another way, with SACK if that way is by SACK and without if not.
+    /// These, with another loss recovery, and with SACK if that recovery needs it.
     #[must_use]
     pub const fn with_recovery(self, recovery: Recovery) -> Self {
         Settings { recovery, sack: matches!(recovery, Recovery::Sack | Recovery::RackTlp), ..self }
@@ -170,7 +170,7 @@ impl Settings {
         Settings { send_buffer: bytes, receive_buffer: bytes, ..self }
     }
 
-    /// All of it in a fixed order, as a result prints it.
+    /// All settings as text in a fixed order, for a result.
     pub fn describe(&self) -> Vec<(&'static str, String)> {
         let Settings {
             name,

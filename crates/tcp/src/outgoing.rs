@@ -1,4 +1,4 @@
-//! Segments that leave.
+//! The segments that an endpoint sends.
 
 use trunkline_packet::TcpFlags;
 use trunkline_units::Instant;
@@ -48,7 +48,7 @@ impl Endpoint {
         None
     }
 
-    /// A segment without data that acknowledges what came.
+    /// A segment without data, with an acknowledgement.
     #[inline]
     pub(crate) fn header(&mut self, now: Instant, place: u64, mut flags: TcpFlags, stamped: bool) -> Segment {
         let shift = if flags.contains(TcpFlags::SYN) { 0 } else { self.receiver.shift };

@@ -1,4 +1,5 @@
-//! What a stack of an era did, in full. Where each figure comes from, and which are uncertain: docs/models/presets.md.
+//! The settings of the stacks of several eras. docs/models/presets.md has the source of each figure, and which are
+//! uncertain.
 
 use std::time::Duration;
 

@@ -1,17 +1,17 @@
-//! What arrives: order, window and acknowledgement.
+//! The receiving side: order, window and acknowledgements.
 //!
-//! The window's right edge is what the application has read, plus the buffer. It never moves back, and moves ahead only
-//! by a segment or half the buffer at least (RFC 9293 §3.8.6.2.2). Bytes beyond a gap lie within the window that was offered, so
-//! they need no account of their own.
+//! The right edge of the window is the data that the application has read, plus the buffer. It never moves back,
+//! and moves ahead by at least a segment or half the buffer (RFC 9293 §3.8.6.2.2). Bytes beyond a gap lie within
+//! the offered window, so they need no accounting of their own.
 //!
-//! A receiver with a first window offers no more than that beyond what came at first, and widens it by two segments for each that
-//! comes, up to the buffer. Each that widens it is acknowledged at once, as in Linux (`tcp_grow_window`): so the sender's
-//! clock is fine for as long as it is in slow start, which `HyStart` goes by.
+//! A receiver with an initial window offers only that at first, and widens it by two segments for each segment that
+//! arrives, up to the buffer. It acknowledges each segment that widens the window at once, as in Linux
+//! (`tcp_grow_window`): the sender then sees finely spaced acknowledgements in slow start, which `HyStart` needs.
 //!
-//! When to acknowledge (RFC 5681 §4.2, RFC 9293 §3.8.6.3): at once what is out of order, fills a gap or is a
-//! duplicate, FIN, every `every`-th full segment, and the first `quick` segments; otherwise within `timeout`. As in Linux,
-//! more than `every − 1` segments' worth of bytes count, a segment being the longest seen; and after a silence of
-//! more than a retransmission timeout the quick ones begin again.
+//! The receiver acknowledges at once (RFC 5681 §4.2, RFC 9293 §3.8.6.3): a segment that is out of order, fills a
+//! gap or is a duplicate; FIN; every `every`-th full segment; and the first `quick` segments. Otherwise it
+//! acknowledges within `timeout`. As in Linux, more than `every − 1` segments' worth of bytes count, by the longest
+//! segment seen; and after a silence of more than an RTO the quick acknowledgements begin again.
 
 use trunkline_units::Instant;
 

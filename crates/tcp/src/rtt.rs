@@ -1,13 +1,13 @@
-//! Round-trip time and retransmission timeout (RFC 6298), in two ways of computing the variance.
+//! Round-trip time and retransmission timeout (RFC 6298), with two rules for the variance.
 //!
-//! RFC 6298: `RTO = max(srtt + max(G, 4·rttvar), floor)`. Linux since 2.4: the variance is the largest mean deviation
-//! of the last round trip and falls by a quarter a round trip at the most, and the floor is one of the variance, not
-//! of the sum: `RTO = srtt + max(4·mdev, floor)`. A deviation downwards counts for an eighth there, so that a path that
-//! has become faster does not raise the timeout.
+//! RFC 6298: `RTO = max(srtt + max(G, 4·rttvar), min)`. Linux since 2.4: the variance is the largest mean deviation
+//! of the last round trip and falls by at most a quarter a round trip, and the minimum is one of the variance, not
+//! of the sum: `RTO = srtt + max(4·mdev, min)`. There a deviation downwards counts for an eighth, so a path that
+//! became faster does not raise the timeout.
 //!
-//! Samples are ticks of the era's clock. The smallest one seen is kept exactly, and forgotten after 300 s (Linux's
-//! `tcp_min_rtt_wlen`). Deviation: Linux keeps the three smallest of parts of the window; here the sample that follows
-//! stands in.
+//! Samples are ticks of the era's clock. The smallest one is kept exactly, and expires after 300 s (Linux's
+//! `tcp_min_rtt_wlen`). Deviation: Linux keeps the three smallest of parts of the window; here the next sample
+//! replaces it.
 
 use std::time::Duration;
 

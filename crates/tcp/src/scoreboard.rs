@@ -1,9 +1,10 @@
-//! What is in flight: a record for each segment, and what the sender believes of it.
+//! The scoreboard: one record for each segment in flight, with its state.
 //!
-//! `pipe = outstanding − delivered by SACK − lost + retransmissions in flight` (RFC 6675 §4), as running sums. Records lie in
-//! the order of the stream; the first transmissions among them are also in the order of time, and retransmissions have a queue of
-//! their own in that order. So both searches for losses go on from where they stopped: no acknowledgement walks
-//! over the window. The blocks of the last SACK are remembered, and only what is new in the next one is looked at.
+//! `pipe = outstanding − delivered by SACK − lost + retransmissions in flight` (RFC 6675 §4), as running sums.
+//! Records are in the order of the stream. First transmissions are also in the order of time, and retransmissions
+//! have their own queue in that order. So both searches for losses continue where they stopped: no acknowledgement
+//! walks over the window. The scoreboard keeps the blocks of the last SACK and processes only the new parts of the
+//! next.
 
 mod losses;
 mod record;

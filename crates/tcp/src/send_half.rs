@@ -1,8 +1,8 @@
-//! The sending direction of an end that has sent nothing but its SYN.
+//! The sending half of an endpoint, which is small until it has sent more than its SYN.
 //!
-//! Most of what a sender keeps is about what it has in flight. An end that only receives has nothing in flight, for as
-//! long as it lives; of 20 000 ends of 10 000 flows that is the half. So a [`Sender`] comes to be with the first byte or FIN
-//! that is to be sent, from what was agreed on at the handshake and is kept here.
+//! Most of a sender's state describes the segments in flight. An end that only receives never has any; of the 20
+//! 000 ends of 10 000 flows that is half. So the first byte or FIN to send creates the [`Sender`], from the state
+//! agreed in the handshake.
 
 use std::time::Duration;
 

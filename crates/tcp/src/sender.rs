@@ -1,4 +1,4 @@
-//! One direction of a connection, as its sender sees it: what it keeps.
+//! The state of one direction of a connection at its sender.
 
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
-//! What makes one TCP differ from another, as plain values.
+//! The settings in which one TCP differs from another, as plain values.
 
 use std::time::Duration;
 
-/// How losses are found and repaired.
+/// How the sender detects and repairs losses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Recovery {
     /// Fast retransmit, then slow start from one segment (Jacobson 1988).
@@ -11,13 +11,14 @@ pub enum Recovery {
     Reno,
     /// Fast recovery that goes on over partial acknowledgements (RFC 6582).
     NewReno,
-    /// By the scoreboard of what the receiver says it has (RFC 6675).
+    /// By the scoreboard of SACK blocks (RFC 6675).
     Sack,
-    /// By the time since a segment was sent, with tail loss probes (RFC 8985) and proportional rate reduction (RFC 6937).
+    /// By the time since a segment was sent (RACK), with tail loss probes (RFC 8985) and proportional rate reduction
+    /// (RFC 6937).
     RackTlp,
 }
 
-/// How the congestion window grows beyond slow start, and what a loss leaves of it.
+/// The congestion control algorithm: the growth of the window beyond slow start, and its reduction after a loss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CongestionAlgorithm {
     /// A segment each round trip, half after a loss (RFC 5681 §3.1).
@@ -26,40 +27,40 @@ pub enum CongestionAlgorithm {
     Bic,
     /// RFC 9438.
     Cubic,
-    /// Reno's window and one by delay beside it (Tan et al. 2006, draft-sridharan-tcpm-ctcp).
+    /// Reno's window and a delay-based one beside it (Tan et al. 2006, draft-sridharan-tcpm-ctcp).
     Compound,
-    /// By delay (Brakmo and Peterson 1995).
+    /// Delay-based (Brakmo and Peterson 1995).
     Vegas,
-    /// By a model of the path: its bandwidth and its round-trip time (Cardwell et al. 2016; version 1). It has its own
-    /// way to start.
+    /// Based on a model of the path, its bandwidth and its round-trip time (Cardwell et al. 2016; version 1). Its startup
+    /// replaces slow start.
     Bbr,
 }
 
 /// How the window grows until the first loss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SlowStart {
-    /// By what is acknowledged (RFC 5681 §3.1).
+    /// By the acknowledged bytes (RFC 5681 §3.1).
     Classic,
-    /// No faster than half of `max_ssthresh` a round trip once it is above that, in segments (RFC 3742).
+    /// At most half of `max_ssthresh` a round trip once the window is above it, in segments (RFC 3742).
     Limited {
         /// `max_ssthresh`.
         max_ssthresh: u32,
     },
-    /// Left, by way of a slower growth, once the round-trip time rises (RFC 9406).
+    /// Grows more slowly once the round-trip time rises, and then ends (RFC 9406).
     HyStartPlusPlus,
-    /// Left at once when the round-trip time or the length of an acknowledgement train rises (Ha and Rhee 2008), as
-    /// Linux's CUBIC does it.
+    /// Ends at once when the round-trip time or the length of an acknowledgement train rises (Ha and Rhee 2008), as in
+    /// Linux's CUBIC.
     HyStart,
 }
 
-/// What an acknowledgement is worth to a window that grows.
+/// How much an acknowledgement counts for the growth of the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Counting {
-    /// A segment, however much it acknowledges.
+    /// One segment, however much it acknowledges.
     Acks,
     /// The bytes that it acknowledges (RFC 3465).
     Bytes {
-        /// L: no more segments than these in slow start.
+        /// L: the largest number of segments in slow start.
         limit: Option<u8>,
     },
 }
@@ -82,28 +83,28 @@ impl Counting {
     }
 }
 
-/// How a timeout or a recovery that was not needed is noticed and taken back.
+/// How the sender detects and undoes a spurious timeout or recovery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SpuriousDetection {
-    /// It is not.
+    /// It does not.
     None,
-    /// By what the first acknowledgements after a timeout acknowledge (RFC 5682).
+    /// F-RTO: by the first acknowledgements after a timeout (RFC 5682).
     FRto,
     /// By timestamps (RFC 3522), and F-RTO where there are none.
     Eifel,
 }
 
-/// When data is acknowledged that need not be at once (RFC 1122 §4.2.3.2, RFC 5681 §4.2).
+/// Delayed acknowledgements (RFC 1122 §4.2.3.2, RFC 5681 §4.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct DelayedAck {
-    /// At the latest after this.
+    /// The longest delay.
     pub timeout: Duration,
     /// The timeout is the period of a clock of the whole host, and a segment waits for its next tick: 0 to `timeout` (4.4BSD's
     /// `tcp_fasttimo`; Wright and Stevens 1995).
     pub ticks: bool,
-    /// At the latest with this many full segments.
+    /// The number of full segments after which an acknowledgement leaves.
     pub every: u8,
-    /// Segments at the start of a connection that are acknowledged each at once.
+    /// Quick acknowledgements: so many segments at the start of a connection are acknowledged at once.
     pub quick: u8,
     /// What ends a write, by PSH or by being short, is acknowledged once all has been read, by a side that only receives
     /// (Linux's `tcp_cleanup_rbuf`; full segments with PSH since 6.6).
@@ -139,24 +140,24 @@ pub struct Timers {
     pub rto: RtoRule,
     /// Before the first sample (RFC 6298 §2.1; 3 s before it).
     pub initial_rto: Duration,
-    /// Floor (RFC 6298 §2.4).
+    /// Minimum (RFC 6298 §2.4).
     pub min_rto: Duration,
-    /// Ceiling of the back-off.
+    /// Maximum of the back-off.
     pub max_rto: Duration,
     /// Of the clock that round trips are measured with and timers run out by.
     pub granularity: Duration,
     /// When that clock ticks first, less than `granularity`. Hosts differ in it: they were not all switched on with the same tick.
     pub phase: Duration,
-    /// Time-outs of one segment after which the connection is given up.
+    /// Timeouts of one segment after which the endpoint gives the connection up.
     pub max_retries: u8,
-    /// How long a closed connection is remembered by the side that closed first.
+    /// How long the side that closed first stays in TIME-WAIT.
     pub time_wait: Duration,
 }
 
-/// What a TCP is, in full.
+/// All settings of a TCP.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
-    /// The preset it began as, for people.
+    /// The name of the preset that it began as.
     pub name: &'static str,
     /// See [`Recovery`].
     pub recovery: Recovery,
@@ -170,19 +171,19 @@ pub struct Settings {
     pub timers: Timers,
     /// `None`: every segment is acknowledged at once.
     pub delayed_ack: Option<DelayedAck>,
-    /// Bytes of data and TCP options in a segment at the most: the MSS option's value.
+    /// The MSS option: the largest number of bytes of data and TCP options in a segment.
     pub mss: u16,
     /// Segments of `mss` that may be sent at first.
     pub initial_window: u32,
     /// Segments; slow start ends there the first time. `None`: no bound.
     pub initial_ssthresh: Option<u32>,
-    /// Duplicate acknowledgements that mean a loss.
+    /// Duplicate acknowledgements that signal a loss.
     pub duplicate_threshold: u8,
     /// New data for the first two duplicate acknowledgements (RFC 3042).
     pub limited_transmit: bool,
     /// See [`Counting`].
     pub counting: Counting,
-    /// Congestion window after a timeout's worth of silence: the initial window again (RFC 5681 §4.1).
+    /// After an idle time of one RTO the window is the initial window again (RFC 5681 §4.1).
     pub restart_after_idle: bool,
     /// The window does not grow while the sender has too little to fill it (RFC 7661, RFC 9438 §5.8).
     pub validates_window: bool,
@@ -196,9 +197,9 @@ pub struct Settings {
     pub ecn: bool,
     /// Small segments wait for acknowledgements (RFC 896).
     pub nagle: bool,
-    /// Bytes that may be written and not acknowledged.
+    /// The largest number of bytes written and not acknowledged.
     pub send_buffer: u64,
-    /// Bytes that may arrive and not be read: what the window offers at the most.
+    /// The largest number of bytes received and not read: the largest window that the receiver offers.
     pub receive_buffer: u64,
     /// Bytes that the window offers at first. It widens by two segments for each that comes, and while it does, every
     /// segment is acknowledged at once (Linux's `tcp_grow_window`). `None`: all of the buffer.

@@ -1,4 +1,4 @@
-//! The states of a connection and what its owner hears of it.
+//! The states of a connection, and the events that its owner polls.
 
 /// RFC 9293 §3.3.2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -50,25 +50,25 @@ impl State {
     }
 }
 
-/// Why a connection ended before its time.
+/// Why a connection was reset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ResetReason {
     /// The peer answered a SYN with RST.
     Refused,
     /// The peer sent RST.
     Peer,
-    /// This side called it off.
+    /// This side aborted it.
     Aborted,
-    /// Nothing was acknowledged, however often it was retransmitted.
+    /// The peer acknowledged no retransmission.
     TimedOut,
 }
 
-/// What the owner hears.
+/// An event for the owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Event {
     /// The connection is open.
     Connected,
-    /// There is something to read that was not there before.
+    /// There is new data to read.
     Readable,
     /// There is room again, after a write that did not fit.
     Writable,
@@ -77,7 +77,7 @@ pub enum Event {
     /// Both directions are closed and acknowledged. The endpoint may still have to answer for a while: until its state
     /// is [`State::Closed`].
     Closed,
-    /// The connection broke.
+    /// The connection was reset.
     Reset(ResetReason),
 }
 

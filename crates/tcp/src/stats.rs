@@ -1,8 +1,8 @@
-//! What a connection counts.
+//! The counters of a connection.
 
 use std::time::Duration;
 
-/// Round trips that were measured.
+/// Round-trip samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RttStats {
     /// Samples.
@@ -15,34 +15,34 @@ pub struct RttStats {
     pub max_ns: u64,
 }
 
-/// What a connection counted since its start.
+/// The counters of a connection since its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stats {
     /// Segments handed out by `poll_transmit`.
     pub segments_sent: u64,
     /// Segments handed in.
     pub segments_received: u64,
-    /// Segments sent with data, retransmissions too.
+    /// Segments sent with data, with retransmissions.
     pub data_segments_sent: u64,
-    /// Segments received with data, retransmissions too.
+    /// Segments received with data, with retransmissions.
     pub data_segments_received: u64,
     /// Segments sent that only acknowledge.
     pub acks_sent: u64,
-    /// Bytes of data sent, retransmissions too.
+    /// Bytes of data sent, with retransmissions.
     pub bytes_sent: u64,
-    /// Segments sent again: data, SYN or FIN.
+    /// Segments retransmitted: data, SYN or FIN.
     pub retransmitted_segments: u64,
-    /// Bytes of data sent again.
+    /// Bytes of data retransmitted.
     pub retransmitted_bytes: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,
-    /// Times that a loss was repaired without a timeout.
+    /// Recoveries of a loss without a timeout.
     pub fast_recoveries: u64,
     /// Tail loss probes sent.
     pub loss_probes: u64,
-    /// Reductions of the window that were taken back.
+    /// Spurious reductions of the window that were undone.
     pub undone_reductions: u64,
-    /// Data segments received of which every byte had come before.
+    /// Data segments received of which every byte had arrived before.
     pub duplicates_received: u64,
     /// Their bytes.
     pub duplicate_bytes_received: u64,
@@ -50,11 +50,11 @@ pub struct Stats {
     pub out_of_order_received: u64,
     /// Zero-window probes sent.
     pub window_probes: u64,
-    /// Segments received with a congestion mark.
+    /// Segments received with CE.
     pub ce_marks_received: u64,
     /// Reductions of the window by ECN.
     pub ecn_reductions: u64,
-    /// Round trips measured.
+    /// Round-trip samples.
     pub rtt: RttStats,
 }
 

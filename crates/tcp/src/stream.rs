@@ -1,6 +1,7 @@
-//! Places in a stream of bytes, which do not wrap, and the sequence numbers that stand for them, which do.
+//! Places in a stream of bytes, which do not wrap, and their sequence numbers, which do.
 //!
-//! SYN is at 0, the first byte of data at 1, FIN behind the last. So a place is one more than the bytes before it.
+//! SYN is at 0, the first byte of data at 1, FIN behind the last. So a place is one more than the number of bytes
+//! before it.
 
 use trunkline_units::Seq;
 

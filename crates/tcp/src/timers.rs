@@ -1,7 +1,7 @@
 //! The timers of a connection: when, and why.
 //!
-//! Retransmission, loss probe, reordering and persist exclude each other and share a slot, as in Linux; so does
-//! TIME-WAIT, when there is nothing left to retransmit.
+//! Retransmission, loss probe, reordering and persist exclude each other and share a slot, as in Linux. TIME-WAIT
+//! uses the same slot, because then there is nothing left to retransmit.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use trunkline_units::{Instant, Seq};
 
 use crate::{DelayedAck, Timers};
 
-/// What a wake-up is for.
+/// The timer that wakes the endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Wakeup {
     /// RFC 6298.
@@ -34,8 +34,8 @@ pub(crate) struct Slots {
     why: Wakeup,
     pub(crate) delayed_ack: Instant,
     pub(crate) pacing: Instant,
-    /// When the clock of delayed acknowledgements ticks, µs: at this and each period after it. A connection has its own, by its initial
-    /// sequence number: of a host's clock, which begins nowhere in particular, connections begin anywhere too.
+    /// The phase of the clock of delayed acknowledgements, µs, from the initial sequence number: connections begin at
+    /// any phase of a host's clock.
     ack_phase_us: u32,
 }
 

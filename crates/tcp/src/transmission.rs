@@ -1,4 +1,4 @@
-//! What leaves: data by the congestion window, the peer's window and the rules on small segments.
+//! Selects the data to send: by the congestion window, the peer's window and the rules on small segments.
 
 use trunkline_units::{Instant, Rate};
 

@@ -1,4 +1,4 @@
-//! The ways to grow, as one closed set.
+//! The congestion control algorithms, as one closed set.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::window::Window;
 use super::{Ack, CongestionSignal, reno};
 use crate::CongestionAlgorithm;
 
-/// State of one of them. Boxed: an endpoint is small, and most runs have many that grow as Reno does.
+/// The state of one algorithm, boxed: an endpoint stays small, and most runs have many with Reno, which has no state.
 #[derive(Debug, Clone)]
 pub(super) enum Algorithm {
     Reno,
@@ -36,7 +36,7 @@ impl Algorithm {
         }
     }
 
-    /// Learns from an acknowledgement, before the window grows by it; delay-based ways may leave slow start here.
+    /// Updates the state by an acknowledgement, before the window grows. A delay-based algorithm may leave slow start.
     pub(super) fn observe(&mut self, window: &mut Window, ack: &Ack) {
         match self {
             Algorithm::Reno | Algorithm::Bic(_) => {}
@@ -62,7 +62,7 @@ impl Algorithm {
         }
     }
 
-    /// Grows above the threshold; `acked` bytes count.
+    /// Grows the window in congestion avoidance by `acked` bytes.
     pub(super) fn on_congestion_avoidance(&mut self, window: &mut Window, ack: &Ack, acked: u32) {
         match self {
             Algorithm::Reno => reno::on_congestion_avoidance(window, acked),
@@ -74,14 +74,14 @@ impl Algorithm {
         }
     }
 
-    /// An acknowledgement by which the window does not grow, since it was not in use.
+    /// An acknowledgement that does not grow the window, because the sender did not use it.
     pub(super) fn on_app_limited(&mut self, now: Instant) {
         if let Algorithm::Cubic(cubic) = self {
             cubic.on_app_limited(now);
         }
     }
 
-    /// What a loss leaves, bytes.
+    /// The ssthresh after a congestion signal, bytes.
     pub(super) fn reduce(&mut self, window: &Window, in_flight: u32, signal: CongestionSignal) -> u32 {
         match self {
             Algorithm::Reno | Algorithm::Vegas(_) => reno::ssthresh(window, in_flight),

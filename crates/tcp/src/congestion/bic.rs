@@ -1,11 +1,13 @@
 //! BIC: binary increase (Xu, Harfoush and Rhee, INFOCOM 2004).
 //!
-//! The window searches for the one at which the last loss came: half of the way to it each round trip, no faster than
-//! `S_MAX`, and in small steps once it is near. Beyond it, slowly at first and then faster, it looks for a new one.
+//! The window searches for the window at which the last loss came: half of the way each round trip, no faster than
+//! `S_MAX`, and in small steps once it is near. Beyond that window it grows slowly at first and then faster, to
+//! find a new maximum.
 //!
-//! Deviation: as the Linux kernel does, a step goes a quarter of the way and not half, the last step takes five round
-//! trips for a segment instead of the paper's `S_min`, and before the first loss the window grows by 5 % a round trip
-//! at least. What is acknowledged counts by bytes: Linux corrects for delayed acknowledgements with an estimate of them.
+//! Deviation, as in the Linux kernel: a step goes a quarter of the way and not half; the last step takes five round
+//! trips for a segment instead of the paper's `S_min`; before the first loss the window grows by at least 5 % a
+//! round trip. BIC counts acknowledged bytes, where Linux corrects for delayed acknowledgements with an estimate of
+//! them.
 
 use std::time::Duration;
 
@@ -14,24 +16,24 @@ use trunkline_units::Instant;
 use super::CongestionSignal;
 use super::window::{Window, scaled};
 
-/// Segments; below it, and up to it, the window grows and falls as Reno's.
+/// Up to this many segments BIC is Reno.
 const LOW_WINDOW: u32 = 14;
-/// Most segments a round trip.
+/// The largest increase in a round trip, segments.
 const S_MAX: u32 = 16;
-/// A step is this part of the distance.
+/// A step is the distance divided by this.
 const B: u32 = 4;
 /// Round trips that the last step takes, and the first beyond the maximum, times `B`.
 const SMOOTH: u32 = 20;
 /// 0.8.
 const BETA: u32 = 819;
-/// How long a growth is kept while the window is the same.
+/// How long an update holds while the window is the same.
 const UPDATE_INTERVAL: Duration = Duration::from_micros(31_250);
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Search {
     /// Segments: where the last loss came; zero before it.
     w_max: u32,
-    /// Acknowledged segments that the window grows a segment by; zero if it is to be found.
+    /// Acknowledged segments for one segment of growth; zero: not yet computed.
     count: u32,
     last_cwnd: u32,
     last_time: Instant,
@@ -57,7 +59,7 @@ impl Bic {
         window.grow_one_in(search.count, acked);
     }
 
-    /// Fast convergence: a maximum that is lower than the last one is halved towards what is left.
+    /// Fast convergence: if the maximum is below the last one, it moves half of the way to the reduced window.
     pub(super) fn reduce(&mut self, window: &Window, signal: CongestionSignal) -> u32 {
         self.saved = self.search;
         let cwnd = window.segments();

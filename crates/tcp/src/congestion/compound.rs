@@ -1,13 +1,13 @@
 //! Compound TCP (Tan, Song, Zhang and Sridharan, INFOCOM 2006; draft-sridharan-tcpm-ctcp-02).
 //!
-//! The window is the sum of two: Reno's, and one by delay (`dwnd`) that grows as a power of the whole while the path
-//! holds no queue of this flow, and shrinks as one builds up. So it fills a fast path in few round trips and is no
-//! harder on Reno's flows than one of them, once there is a queue.
+//! The window is the sum of Reno's window and a delay-based one (`dwnd`). `dwnd` grows as a power of the sum while
+//! the path holds no queue of this flow, and shrinks as a queue builds up. So Compound fills a fast path in few
+//! round trips, and once there is a queue it is as friendly to Reno flows as one of them.
 //!
-//! Each round trip: diff = win · (1 − `base_rtt` / rtt) segments are queued. Below γ, dwnd grows by α win^k − 1;
-//! else it shrinks by ζ diff. A loss leaves (1 − β) of the sum, of which Reno's half of its own.
+//! Each round trip diff = win · (1 − `base_rtt` / rtt) segments are queued. Below γ, dwnd grows by α win^k − 1;
+//! otherwise it shrinks by ζ diff. A loss leaves (1 − β) of the sum; Reno's part halves.
 //!
-//! Deviation: γ is 30 segments; the draft's tuning of it is not there. The round-trip time is the mean of the round.
+//! Deviation: γ is 30 segments, without the draft's tuning. The round-trip time is the mean of the round.
 
 use std::time::Duration;
 

@@ -1,15 +1,16 @@
 //! CUBIC (RFC 9438; Ha, Rhee and Xu 2008).
 //!
-//! After a reduction the window follows W(t) = C (t − K)³ + `W_max`: fast at first, flat about the window at which the
-//! last loss came, then faster again. t is time and not round trips, so flows of unequal round-trip times grow alike.
-//! Where Reno's window would be larger, it grows as Reno's would (§4.3).
+//! After a reduction the window follows W(t) = C (t − K)³ + `W_max`: fast at first, flat near the window of the
+//! last loss, then faster again. t is time and not round trips, so flows with unequal round-trip times grow alike.
+//! Where Reno's window would be larger, CUBIC grows as Reno would (§4.3).
 //!
 //! Arithmetic is in whole segments and 1/1024 s, as in the Linux kernel, whose behaviour it follows.
 //!
-//! Deviation: what Linux does and the RFC does not. The curve is looked at one smallest round-trip time ahead (§4.2 says
-//! a smoothed one); growth is kept for 1/32 s while the window is the same; before the first loss the window grows by
-//! 5 % a round trip at least; Reno's estimate goes on with the same α (§4.3 raises it to 1 once `W_est` reaches the window
-//! before the reduction); a loss leaves 0.7 of the window, not of the flight (§4.6 allows it where the window is validated).
+//! Deviation, as in Linux and not in the RFC: the curve is evaluated one smallest round-trip time ahead (§4.2: a
+//! smoothed one). An update holds for 1/32 s while the window is the same. Before the first loss the window grows
+//! by at least 5 % a round trip. Reno's estimate keeps its α (§4.3 raises it to 1 once `W_est` reaches the window
+//! before the reduction). A loss leaves 0.7 of the window, not of the flight size (§4.6 allows it where the window
+//! is validated).
 
 use std::time::Duration;
 
@@ -22,25 +23,25 @@ use super::{Ack, CongestionSignal};
 const BETA: u32 = 717;
 /// C = 0.4 (§5), also over 1024.
 const C: u64 = 410;
-/// Acknowledged segments, in eighths of a window, that Reno's estimate grows a segment by: 1/α (§4.3).
+/// The eighths of a window that must be acknowledged for one segment of Reno's estimate: 1/α (§4.3).
 const RENO_ALPHA_INVERSE: u64 = 8 * (1024 + BETA as u64) / 3 / (1024 - BETA as u64);
-/// How long a growth is kept.
+/// How long an update holds while the window is the same.
 const UPDATE_INTERVAL: Duration = Duration::from_micros(31_250);
 const TICK: Duration = Duration::from_millis(1);
-/// Round-trip times this soon after a reduction are those of a queue that drains.
+/// For this long after a reduction, round-trip times include a queue that drains.
 const DRAIN_TIME: Duration = Duration::from_secs(1);
 
 /// Segments.
 #[derive(Debug, Clone, Copy, Default)]
 struct Curve {
-    /// The window when the last loss came; zero before it.
+    /// The window at the last loss; zero before the first.
     w_max: u32,
     epoch: Option<Epoch>,
-    /// Where Reno's window would be.
+    /// The window that Reno would have (`W_est`).
     w_est: u32,
     /// Bytes acknowledged towards its next segment.
     reno_acked: u64,
-    /// Acknowledged segments that the window grows a segment by.
+    /// Acknowledged segments for one segment of growth.
     count: u32,
     last_cwnd: u32,
     last_time: Instant,
@@ -49,9 +50,9 @@ struct Curve {
 #[derive(Debug, Clone, Copy)]
 struct Epoch {
     start: Instant,
-    /// From its start to the flat, 1/1024 s.
+    /// From the start to the plateau, 1/1024 s.
     k: u64,
-    /// The flat.
+    /// The window at the plateau.
     origin: u32,
 }
 
@@ -89,7 +90,7 @@ impl Cubic {
         window.grow_one_in(curve.count, acked);
     }
 
-    /// Time in which the window was not in use is none of the curve's (§5.8).
+    /// Application-limited time does not count on the curve (§5.8).
     pub(super) fn on_app_limited(&mut self, now: Instant) {
         let gap = now - self.last_ack;
         self.last_ack = now;
@@ -107,7 +108,7 @@ impl Cubic {
         }
     }
 
-    /// §4.6; `W_max` with fast convergence (§4.7): a flow whose window shrinks leaves room for who is new.
+    /// §4.6; `W_max` with fast convergence (§4.7): a flow whose window shrinks leaves room for new flows.
     pub(super) fn reduce(&mut self, window: &Window, signal: CongestionSignal) -> u32 {
         self.saved = self.curve;
         let cwnd = window.segments();
@@ -170,7 +171,7 @@ impl Curve {
     }
 }
 
-/// The largest whole number whose cube is not larger than `value`, digit by digit.
+/// The integer cube root of `value`, rounded down, bit by bit.
 fn cube_root(value: u64) -> u64 {
     let mut root = 0_u64;
     for bit in (0..22).rev() {

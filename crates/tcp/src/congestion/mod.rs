@@ -1,8 +1,7 @@
-//! The congestion window: one controller, a way to start and a way to grow.
+//! The congestion controller: the window, a slow start and a congestion control algorithm.
 //!
-//! The controller owns cwnd and ssthresh, in bytes. What happens while losses are repaired is the recovery's affair:
-//! it sets the window by [`Congestion::set_cwnd`] until it is over. Growth says how much an acknowledgement adds and
-//! what a loss leaves.
+//! The controller owns cwnd and ssthresh, in bytes. During loss recovery the recovery sets the window
+//! ([`Congestion::set_cwnd`]). The algorithm says how much an acknowledgement adds and how much a loss leaves.
 
 mod algorithm;
 mod bbr;
@@ -25,18 +24,18 @@ use algorithm::Algorithm;
 use slow_start::SlowStartState;
 use window::Window;
 
-/// An acknowledgement of new data, outside of recovery.
+/// An acknowledgement of new data.
 #[derive(Debug, Clone, Copy)]
 pub struct Ack {
     /// When it came.
     pub now: Instant,
-    /// Bytes it acknowledges that were not acknowledged before, by SACK too.
+    /// Bytes that it acknowledges for the first time, by SACK too.
     pub acked: u32,
-    /// A round-trip time measured by it.
+    /// The round-trip sample that it gives.
     pub rtt: Option<Duration>,
     /// Smoothed, with that sample.
     pub srtt: Duration,
-    /// Smallest seen.
+    /// The smallest round-trip time seen.
     pub min_rtt: Duration,
     /// Bytes in flight before it came.
     pub in_flight: u32,
@@ -50,7 +49,7 @@ pub struct Ack {
     pub delivered: Option<(Rate, bool)>,
 }
 
-/// What a reduction of the window is for.
+/// The congestion signal that reduces the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CongestionSignal {
     /// A segment was lost and is repaired without a timeout.
@@ -122,14 +121,14 @@ impl Congestion {
         self.window.in_slow_start()
     }
 
-    /// The window before the last reduction, bytes: what a proportional reduction begins from. `None` once that is
-    /// taken back, and before the first.
+    /// The window before the last reduction, bytes, from which proportional rate reduction begins. `None` before the
+    /// first reduction and once it was undone.
     #[inline]
     pub const fn prior_cwnd(&self) -> Option<u32> {
         if self.prior.0 == 0 { None } else { Some(self.prior.0) }
     }
 
-    /// Grows the window.
+    /// Grows the window by an acknowledgement outside of recovery.
     pub fn handle_ack(&mut self, ack: &Ack) {
         self.algorithm.observe(&mut self.window, ack);
         if self.models_path() {
@@ -168,8 +167,8 @@ impl Congestion {
         }
     }
 
-    /// Sets ssthresh to what a loss leaves, and remembers what was, so that it can be taken back. The window itself
-    /// is set to ssthresh, except by a timeout, which leaves one segment.
+    /// Reduces ssthresh, and the window to ssthresh; a timeout reduces the window to one segment. [`Congestion::undo`]
+    /// can restore both.
     ///
     /// `in_flight` is RFC 5681's `FlightSize`: bytes sent and not cumulatively acknowledged. Call it once for each
     /// event: not again when the timer runs out for the same segment a second time (RFC 5681 §3.1).
@@ -187,7 +186,7 @@ impl Congestion {
         }
     }
 
-    /// Takes the last reduction back: it was not needed. What has grown since is kept.
+    /// Undoes the last reduction, which was spurious. A window that has grown beyond the old one stays.
     pub fn undo(&mut self) {
         let (cwnd, ssthresh) = std::mem::take(&mut self.prior);
         if cwnd != 0 {
@@ -197,7 +196,7 @@ impl Congestion {
         }
     }
 
-    /// Sets the window: the recovery's, while it lasts.
+    /// Sets the window, during loss recovery.
     #[inline]
     pub fn set_cwnd(&mut self, cwnd: u32) {
         self.window.set(cwnd);

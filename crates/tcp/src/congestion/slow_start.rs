@@ -1,8 +1,8 @@
-//! The ways to grow below the threshold.
+//! The growth of the window below ssthresh.
 //!
-//! - Classic: what is acknowledged (RFC 5681 §3.1).
+//! - Classic: the acknowledged bytes (RFC 5681 §3.1).
 //! - Limited (RFC 3742): above `max_ssthresh`, half of it each round trip.
-//! - `hystart_pp` (RFC 9406) and `hystart` (Ha and Rhee 2008): left before a loss.
+//! - `hystart_pp` (RFC 9406) and `hystart` (Ha and Rhee 2008) end slow start before a loss.
 
 mod hystart;
 mod hystart_pp;
@@ -31,7 +31,7 @@ impl SlowStartState {
         }
     }
 
-    /// Learns from an acknowledgement; may lower the threshold to the window.
+    /// Updates the state by an acknowledgement; may lower ssthresh to the window.
     pub(super) fn observe(&mut self, window: &mut Window, ack: &Ack) {
         match self {
             SlowStartState::Classic | SlowStartState::Limited { .. } => {}
@@ -40,7 +40,7 @@ impl SlowStartState {
         }
     }
 
-    /// Grows by what `acked` bytes are worth, to the threshold and no further, and returns those beyond it.
+    /// Grows the window by `acked` bytes up to ssthresh, and returns the bytes beyond it.
     pub(super) fn grow(&mut self, window: &mut Window, acked: u32) -> u32 {
         let wanted = match self {
             SlowStartState::Classic | SlowStartState::HyStart(_) => acked,

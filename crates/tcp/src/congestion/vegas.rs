@@ -1,11 +1,12 @@
-//! Vegas (Brakmo and Peterson 1995), as the Linux kernel has it.
+//! Vegas (Brakmo and Peterson 1995), as in the Linux kernel.
 //!
-//! Once a round trip it compares the window with what the path holds without a queue: diff = cwnd · (rtt − `base_rtt`)
-//! / `base_rtt` segments are too many. It keeps between α and β of them in the queue, by a segment a round trip, and
-//! leaves slow start when there are more than γ.
+//! Once a round trip it compares the window with the segments that the path holds without a queue: diff = cwnd ·
+//! (rtt − `base_rtt`) / `base_rtt` segments are queued. It keeps between α and β of them in the queue, by one
+//! segment a round trip, and leaves slow start when there are more than γ.
 //!
-//! Deviation: slow start doubles each round trip, where the paper doubles every other; rounds of fewer than three
-//! samples, too few to tell delay from noise, grow as Reno does; a loss leaves half, without the paper's finer timeouts.
+//! Deviation: slow start doubles each round trip, where the paper doubles every other. A round of fewer than three
+//! samples grows as Reno does, because they are too few to tell delay from noise. A loss leaves half, without the
+//! paper's finer timeouts.
 
 use std::time::Duration;
 
@@ -19,15 +20,15 @@ const BETA: u128 = 4;
 const GAMMA: u128 = 1;
 const SAMPLES: u32 = 3;
 
-/// What a round said.
+/// The result of a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum RoundOutcome {
-    /// It goes on, or was dealt with.
+    /// The round continues, or the result was used.
     #[default]
     None,
-    /// Over, and `excess` segments are queued.
+    /// The round is over, and so many segments are queued.
     Excess(u128),
-    /// Over, with too few samples.
+    /// The round is over, with too few samples.
     Unknown,
 }
 

@@ -1,6 +1,6 @@
-//! The window itself: what every way to start and to grow works on.
+//! The congestion window and ssthresh, on which every algorithm and every slow start works.
 
-/// More is never in flight: the largest window that RFC 7323 can offer.
+/// The largest window that RFC 7323 can offer.
 const MAX_CWND: u32 = 1 << 30;
 
 /// Congestion window and threshold, bytes.
@@ -9,7 +9,7 @@ pub(super) struct Window {
     pub(super) cwnd: u32,
     pub(super) ssthresh: u32,
     pub(super) mss: u32,
-    /// Bytes acknowledged that have not yet made the window grow.
+    /// Acknowledged bytes that have not yet grown the window.
     credit: u64,
 }
 
@@ -22,7 +22,7 @@ impl Window {
         self.cwnd < self.ssthresh
     }
 
-    /// The window in whole segments, one at least.
+    /// The window in whole segments, at least one.
     pub(super) const fn segments(&self) -> u32 {
         let segments = self.cwnd / self.mss;
         if segments == 0 { 1 } else { segments }
@@ -32,7 +32,7 @@ impl Window {
         self.cwnd = cwnd.clamp(self.mss, MAX_CWND);
     }
 
-    /// Sets the threshold: whole segments, two at least (RFC 5681 §3.1 equation 4).
+    /// Sets ssthresh to whole segments, at least two (RFC 5681 §3.1 equation 4).
     pub(super) fn set_ssthresh(&mut self, bytes: u32) {
         self.ssthresh = (bytes / self.mss * self.mss).max(2 * self.mss);
     }
@@ -41,8 +41,8 @@ impl Window {
         self.set(self.cwnd.saturating_add(bytes));
     }
 
-    /// Grows by a segment for each `count` segments acknowledged. Credit that was gathered for a slower growth is
-    /// worth one segment at the most.
+    /// Grows by one segment for each `count` acknowledged segments. Credit from a slower growth is worth at most one
+    /// segment.
     pub(super) fn grow_one_in(&mut self, count: u32, acked: u32) {
         let price = u64::from(count.max(1)) * u64::from(self.mss);
         if self.credit >= price {

@@ -1,13 +1,14 @@
-//! Tahoe, Reno and `NewReno`: duplicates counted, one segment repaired a round trip.
+//! Tahoe, Reno and `NewReno` count duplicate acknowledgements and repair one segment a round trip.
 //!
-//! Tahoe (Jacobson 1988): the third duplicate is a timeout that came early; from one segment, in order. Reno (RFC 2581
-//! §3.2): repeat, halve, let each further duplicate send a new segment, and be done with the first acknowledgement of
-//! new data, which is too soon if more was lost. `NewReno` (RFC 6582): go on until all that was in flight has been
-//! acknowledged, with a retransmission for each acknowledgement that falls short; whether each of these or only the first restarts
-//! the timer is a setting ([`RtoRule`]).
+//! Tahoe (Jacobson 1988): the third duplicate acts as an early timeout; the sender restarts from one segment, in
+//! order. Reno (RFC 2581 §3.2): the sender retransmits, halves the window, sends a new segment for each further
+//! duplicate, and ends the recovery with the first acknowledgement of new data, which is too early if more was
+//! lost. `NewReno` (RFC 6582): the recovery continues until all data that was in flight is acknowledged, with one
+//! retransmission for each partial acknowledgement. A setting says whether each of these or only the first restarts
+//! the timer ([`RtoRule`]).
 //!
-//! Duplicates of what was retransmitted after a timeout mean nothing: RFC 6582 §4's `recover`, here for all three. Only
-//! `NewReno` keeps it for losses found by duplicates: the others may halve twice in one window.
+//! Duplicates caused by retransmissions after a timeout mean no loss: RFC 6582 §4's `recover`, here for all three.
+//! Only `NewReno` keeps it for losses found by duplicates; the others may halve twice in one window.
 
 use crate::acknowledgement::Arrival;
 use crate::congestion::CongestionSignal;

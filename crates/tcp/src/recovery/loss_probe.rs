@@ -1,8 +1,9 @@
-//! Tail loss probe (RFC 8985 §7), as Linux has it.
+//! Tail loss probe (RFC 8985 §7), as in Linux.
 //!
-//! What is sent last has nothing behind it that could show its loss. So after two round trips without an
-//! acknowledgement a segment is sent, a new one or the last again: its acknowledgement starts the repair that a timeout would. If
-//! the last segment was retransmitted and nothing says that it had come twice, it was lost, and the window is reduced (§7.4).
+//! No later segment can show the loss of the last one. So after two round trips without an acknowledgement the
+//! sender sends one segment, new or the last one again. Its acknowledgement starts the recovery for which the
+//! sender would otherwise wait for a timeout. If the sender retransmitted the last segment and the peer does not
+//! report a duplicate, that segment was lost, and the window is reduced (§7.4).
 
 use crate::Recovery;
 use crate::acknowledgement::Arrival;

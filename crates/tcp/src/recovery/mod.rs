@@ -1,9 +1,10 @@
-//! How losses are found and repaired: what all kinds share.
+//! Loss detection and recovery: the part that all kinds share.
 //!
-//! A sender is `Open`; in `Recovery` after a loss that was found by acknowledgements; in `Loss` after a timeout, both until
-//! what had been sent by then is acknowledged; in `Cwr` while the window shrinks for a mark. A timeout marks what is in
-//! flight as lost, and slow start sends it again in order: for senders without SACK that is going back to the first
-//! byte not acknowledged, as BSD and ns-2 do, and what SACK reported is kept otherwise, as in Linux.
+//! A sender is `Open`; in `Recovery` after acknowledgements showed a loss; in `Loss` after a timeout; or in `Cwr`
+//! while the window shrinks for an ECN mark. `Recovery` and `Loss` last until the data sent before is acknowledged.
+//! A timeout marks the segments in flight as lost, and slow start retransmits them in order. For senders without
+//! SACK this goes back to the first byte not acknowledged, as in BSD and ns-2. Otherwise the sender keeps the SACK
+//! information, as in Linux.
 
 mod classic;
 mod loss_probe;
@@ -20,7 +21,7 @@ use crate::acknowledgement::Arrival;
 use crate::congestion::CongestionSignal;
 use crate::sender::{Context, Sender};
 
-/// What the sender is at.
+/// The state of loss recovery (Linux `tcp_ca_state`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
     Open,
@@ -29,12 +30,12 @@ pub(crate) enum Phase {
     Loss,
 }
 
-/// What only a sender that has met a loss needs.
+/// The state that only a sender that has met a loss needs.
 #[derive(Debug, Default)]
 pub(crate) struct Repair {
     /// first retransmission since the window was reduced.
     first_retransmission: Option<Instant>,
-    /// `una` when the window was reduced, while that may yet be taken back.
+    /// `una` at the last reduction, while undo is still possible.
     undo_from: Option<u64>,
     /// Retransmissions since then that were not reported as duplicates.
     undo_retransmissions: u32,
@@ -42,13 +43,13 @@ pub(crate) struct Repair {
     prior_cwnd: u32,
     prr_delivered: u32,
     prr_out: u32,
-    /// What was next when the probe left; 0 without one.
+    /// The next place when the probe left; 0: no probe.
     probe_end: u64,
     /// RFC 6675 `RescueRxt`.
     rescue: u64,
-    /// The reordering window was widened last when this was next.
+    /// The next place when the reordering window was last widened.
     reordering_round: u64,
-    /// Of a quarter of the smallest round-trip time; one less.
+    /// Reordering window in quarters of the smallest round-trip time, less one.
     reordering_steps: u8,
     /// Recoveries until the steps are forgotten.
     reordering_persists: u8,
@@ -60,12 +61,12 @@ pub(crate) struct Repair {
     partial: bool,
 }
 
-/// What is to follow from an acknowledgement.
+/// What follows from an acknowledgement.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AckOutcome {
     /// The window may grow.
     pub(crate) grows: bool,
-    /// The retransmission timer begins anew.
+    /// The retransmission timer restarts.
     pub(crate) rearms: bool,
 }
 
@@ -86,7 +87,7 @@ impl Sender {
         repair.undo_retransmissions += 1;
     }
 
-    /// A new reduction: what is retransmitted from now on may show that it was not needed.
+    /// Begins to track whether a new reduction is spurious.
     fn track_undo(&mut self) {
         let una = self.una;
         let repair = self.repair();
@@ -110,7 +111,7 @@ impl Sender {
         self.reduced = self.ecn;
     }
 
-    /// The retransmission timer ran out (RFC 6298 §5.4 to 5.6); `false` if that was once too often.
+    /// The retransmission timer ran out (RFC 6298 §5.4 to 5.6). `false`: the retries are used up.
     pub(crate) fn handle_rto(&mut self, cx: &mut Context<'_>) -> bool {
         if self.board.is_empty() {
             return true;
@@ -137,8 +138,8 @@ impl Sender {
             self.track_undo();
         }
         self.board.handle_sack_reneging();
-        let spared = if self.kind == Recovery::RackTlp { cx.now - self.rack.rtt() } else { cx.now };
-        self.board.mark_all_lost(spared);
+        let sent_by = if self.kind == Recovery::RackTlp { cx.now - self.rack.rtt() } else { cx.now };
+        self.board.mark_all_lost(sent_by);
         if self.kind == Recovery::RackTlp {
             let window = self.pipe() + self.mss();
             self.congestion.set_cwnd(window);
@@ -159,7 +160,7 @@ impl Sender {
         true
     }
 
-    /// What RFC 5681 calls `FlightSize`, not what limited transmit added; Linux goes by the window instead.
+    /// RFC 5681's `FlightSize`, without the segments of limited transmit; Linux takes the window instead.
     pub(crate) fn flight(&self) -> u32 {
         let cwnd = self.congestion.cwnd();
         if self.kind == Recovery::RackTlp { cwnd } else { cwnd.min(self.outstanding() as u32) }

@@ -1,17 +1,19 @@
-//! RACK (RFC 8985 §6) with proportional rate reduction (RFC 6937), as Linux has them.
+//! RACK (RFC 8985 §6) with proportional rate reduction (RFC 6937), as in Linux.
 //!
-//! A segment is lost if one that was sent later has been delivered, and as much time has passed since it was sent as
-//! that one's round trip took, and a reordering window. The window is nothing until reordering has been seen, once three segments are
-//! delivered beyond a gap or a loss is being repaired; else a quarter of the smallest round-trip time, more for each round trip
-//! with a reported duplicate, up to the smoothed round-trip time (Linux: an eighth of its scaled value, which is the same).
+//! A segment is lost if a segment sent later was delivered, and more time has passed since it was sent than that
+//! segment's round trip plus a reordering window. Until reordering was seen, the window is zero once three segments
+//! are delivered beyond a gap or a recovery runs. Otherwise it is a quarter of the smallest round-trip time, more
+//! for each round trip with a reported duplicate, up to the smoothed round-trip time (Linux: an eighth of its
+//! scaled value, which is the same).
 //!
-//! Deviation: what Linux does and the RFC does not. The round trip is that of the segment that the acknowledgement was
-//! looked at for last, not of the one sent last: what it reports by SACK comes first, what it acknowledges in order after that
-//! (`tcp_rack_advance`). So an acknowledgement of both, as a delayed one of what came before a gap, finds less.
+//! Deviation, as in Linux and not in the RFC: the round trip is that of the segment that the acknowledgement
+//! covered last, not of the one sent last. SACK blocks come first, data acknowledged in order after them
+//! (`tcp_rack_advance`). So an acknowledgement of both, such as a delayed one of data before a gap, finds fewer
+//! losses.
 //!
-//! While the window shrinks, what may be sent follows from what is delivered: in proportion while there is more in
-//! flight than ssthresh, and as in slow start below it, but only if nothing more is found lost (Linux's bound, draft
-//! rfc6937bis).
+//! While the window shrinks, the sender may send according to the delivered bytes: in proportion while there is
+//! more in flight than ssthresh, and as in slow start below it, but only if no further loss was found (Linux's
+//! bound, draft rfc6937bis).
 
 use std::time::Duration;
 

@@ -1,11 +1,12 @@
 //! Loss recovery by the scoreboard (RFC 6675).
 //!
-//! It begins with the third duplicate, or when more than two segments' worth above the first are delivered. Then the
-//! window is what is in flight by the scoreboard's account, and what is sent is: what is lost; new data; what lies
-//! below something delivered and is not known to be lost; and once, the last segment (`NextSeg` rules 1 to 4).
+//! It begins with the third duplicate, or when more than two segments' worth above the first are delivered. Then
+//! the window limits `pipe`, and the sender sends in this order: lost segments; new data; segments below a
+//! delivered one that are not known to be lost; and once, the last segment (`NextSeg` rules 1 to 4).
 //!
-//! Deviation: the last segment is sent again only when it was sent more than a round trip ago. The RFC has it retransmitted
-//! at once when there is nothing else to send, and so nearly always for nothing where the peer's window is the limit.
+//! Deviation: the sender retransmits the last segment only when it sent it more than a round trip ago. The RFC has
+//! it retransmitted at once when there is nothing else to send, which is nearly always spurious where the peer's
+//! window is the limit.
 
 use crate::acknowledgement::Arrival;
 use crate::congestion::CongestionSignal;

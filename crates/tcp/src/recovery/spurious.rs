@@ -1,11 +1,13 @@
-//! Reductions that were not needed, noticed and taken back.
+//! Detects reductions that were spurious, and undoes them.
 //!
-//! F-RTO (RFC 5682, in the form of Linux that works with and without SACK): after a timeout, an acknowledgement of something
-//! sent before it and never retransmitted shows that what was in flight was only late. To let one come, the first acknowledgement that
-//! advances sends new data instead of retransmissions; a duplicate then shows that the loss was real.
+//! F-RTO (RFC 5682, in the form of Linux that works with and without SACK): after a timeout, an acknowledgement of
+//! a segment that was sent before it and never retransmitted shows that the flight was only late. To provoke one,
+//! the sender answers the first acknowledgement that advances with new data instead of retransmissions; a duplicate
+//! then shows that the loss was real.
 //!
-//! Eifel (RFC 3522): an acknowledgement of a retransmitted segment with a time stamp from before the retransmission answers the
-//! original. Duplicates reported (RFC 2883, RFC 3708): every retransmission since the reduction arrived twice.
+//! Eifel (RFC 3522): an acknowledgement of a retransmitted segment with a timestamp from before the retransmission
+//! answers the original. Reported duplicates (RFC 2883, RFC 3708): every retransmission since the reduction arrived
+//! twice.
 
 use crate::acknowledgement::Arrival;
 use crate::recovery::Phase;

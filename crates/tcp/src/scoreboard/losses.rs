@@ -1,4 +1,4 @@
-//! What is lost, by the rule of each way of recovery, and what is to be retransmitted next.
+//! Marks losses by the rule of each recovery, and selects the next retransmission.
 
 use std::time::Duration;
 
@@ -28,19 +28,20 @@ impl Scoreboard {
         }
     }
 
-    /// After a timeout: everything is lost that is not delivered, but what was sent after `spared`; the first in any case.
-    pub(crate) fn mark_all_lost(&mut self, spared: Instant) {
+    /// After a timeout: marks every segment as lost that is not delivered and was sent by `sent_by`, and the first in any
+    /// case.
+    pub(crate) fn mark_all_lost(&mut self, sent_by: Instant) {
         for index in 0..self.records.len() {
             let sent = &self.records[index];
-            if !sent.has(SACKED) && (index == 0 || sent.at <= spared) {
+            if !sent.has(SACKED) && (index == 0 || sent.at <= sent_by) {
                 self.mark_lost(index);
             }
         }
         self.searched = 0;
     }
 
-    /// A receiver that has the first segment but does not acknowledge it has thrown away what it reported
-    /// (RFC 2018 §8).
+    /// A receiver that reported the first segment but does not acknowledge it has discarded reported data
+    /// (SACK reneging, RFC 2018 §8).
     pub(crate) fn handle_sack_reneging(&mut self) {
         if self.records.front().is_some_and(|sent| sent.has(SACKED)) {
             for sent in &mut self.records {
@@ -52,7 +53,7 @@ impl Scoreboard {
         }
     }
 
-    /// Nothing was lost after all.
+    /// Clears all loss marks: the losses were spurious.
     pub(crate) fn clear_losses(&mut self) {
         for sent in &mut self.records {
             sent.marks &= !LOST;

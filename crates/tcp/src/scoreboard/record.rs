@@ -1,4 +1,4 @@
-//! A segment in flight, and what an acknowledgement says of many.
+//! The record of a segment in flight, and the summary of one acknowledgement over many records.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! The largest value of a window of rounds, by the best three of its parts (Nichols; the kernel's `win_minmax`).
+//! The largest value of a window of rounds, kept as the best values of three parts of it (Nichols; the kernel's
+//! `win_minmax`).
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct MaxFilter {

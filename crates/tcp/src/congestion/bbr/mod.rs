@@ -1,14 +1,15 @@
-//! BBR, version 1 (Cardwell, Cheng, Gunn, Yeganeh and Jacobson 2016; draft-cardwell-iccrg-bbr-congestion-control-00), as
-//! in the Linux kernel.
+//! BBR, version 1 (Cardwell, Cheng, Gunn, Yeganeh and Jacobson 2016;
+//! draft-cardwell-iccrg-bbr-congestion-control-00), as in the Linux kernel.
 //!
-//! A model of the path, its bandwidth (most delivered in ten round trips) and its round-trip time (least of ten
-//! seconds), says how fast to send and how much to have in flight. Losses say nothing. *Startup* doubles the rate until
-//! it stops to pay, *drain* empties the queue that this made, *probe bandwidth* sends a quarter more in one of eight
-//! round trips and a quarter less in the next, and *probe RTT* empties the path to see its round-trip time again.
+//! A model of the path has its bandwidth (the largest delivery rate of ten round trips) and its round-trip time
+//! (the smallest of ten seconds). The model sets the pacing rate and the bytes in flight; losses do not. *Startup*
+//! doubles the rate until the bandwidth stops growing. *Drain* empties the queue that startup built. *Probe
+//! bandwidth* sends a quarter more in one of eight round trips and a quarter less in the next. *Probe RTT* empties
+//! the path to measure its round-trip time again.
 //!
-//! Deviation: the kernel's sampling of policed rates and of aggregated acknowledgements are not there; its random start
-//! of the cycle is a function of the time; while losses are repaired the recovery sets the window, with the window of
-//! before as its aim.
+//! Deviation: there is no detection of policed rates and no allowance for aggregated acknowledgements. The kernel's
+//! random start of the cycle is a function of the time. During loss recovery the recovery sets the window and
+//! returns to the window of before.
 
 mod max_filter;
 
@@ -30,11 +31,11 @@ const WINDOW_GAIN: u64 = 512;
 const BANDWIDTH_ROUNDS: u32 = 10;
 const RTT_WINDOW: Duration = Duration::from_secs(10);
 const PROBE_RTT: Duration = Duration::from_millis(200);
-/// Segments, in probe RTT and at the least.
+/// The window in probe RTT, and the smallest window in any state, segments.
 const MIN_WINDOW_SEGMENTS: u32 = 4;
-/// Segments beyond the product, since they are sent and acknowledged in groups.
+/// Segments beyond the BDP, because segments are sent and acknowledged in groups.
 const EXTRA_SEGMENTS: u32 = 6;
-/// The pipe is full once this many rounds have not brought a quarter more.
+/// The pipe is full once the bandwidth has not grown by a quarter for this many rounds.
 const FULL_ROUNDS: u8 = 3;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +46,7 @@ enum Mode {
         phase: u8,
         since: Instant,
     },
-    /// Until then, once the window is reached, and for a round.
+    /// Lasts until `until`, which is set once the window is reached, and for a round.
     ProbeRtt {
         until: Option<Instant>,
         round_over: bool,
@@ -62,9 +63,9 @@ pub(super) struct Bbr {
     min_rtt_at: Instant,
     full_bandwidth: u64,
     full_rounds: u8,
-    /// A reduction came since the phase began.
+    /// A congestion signal came since the phase began.
     loss_in_phase: bool,
-    /// The window to come back to from probe RTT.
+    /// The window before probe RTT.
     prior_cwnd: u32,
     initial_window: u32,
     /// Bytes acknowledged, up to the initial window.
@@ -91,7 +92,7 @@ impl Bbr {
         }
     }
 
-    /// The model alone: while losses are repaired the window is the recovery's.
+    /// Updates the model of the path, not the window: during recovery the recovery sets it.
     pub(super) fn observe(&mut self, window: &mut Window, ack: &Ack) {
         self.acknowledged = self.acknowledged.saturating_add(ack.acked).min(self.initial_window);
         self.round = self.round.wrapping_add(u32::from(ack.round_ended));
@@ -125,7 +126,7 @@ impl Bbr {
         Rate::from_bits_per_second(rate)
     }
 
-    /// A loss leaves the window as it is, for the recovery to come back to.
+    /// A congestion signal leaves the window as it is; the recovery returns to it.
     pub(super) fn reduce(&mut self, window: &Window) -> u32 {
         self.loss_in_phase = true;
         window.cwnd
@@ -144,7 +145,7 @@ impl Bbr {
         }
     }
 
-    /// Bandwidth × round-trip time × gain, bytes, with some slack; the initial window while they are not known.
+    /// Bandwidth × round-trip time × gain, bytes, and some more; the initial window while they are unknown.
     fn inflight_target(&self, window: &Window, gain: u64) -> u32 {
         let Some(rtt) = self.min_rtt.filter(|_| self.bandwidth.best() > 0) else {
             return self.initial_window;
@@ -165,7 +166,7 @@ impl Bbr {
         self.loss_in_phase = false;
     }
 
-    /// The next phase of the cycle, if this one has done its work.
+    /// Enters the next phase of the cycle, if this one is complete.
     fn update_cycle_phase(&mut self, window: &Window, now: Instant, in_flight: u32) {
         let Mode::ProbeBandwidth { phase, since } = self.mode else { return };
         let long = now - since > self.min_rtt.unwrap_or_default();

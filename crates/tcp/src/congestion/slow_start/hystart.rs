@@ -1,9 +1,9 @@
-//! `HyStart` (Ha and Rhee 2008), as the Linux kernel's CUBIC has it.
+//! `HyStart` (Ha and Rhee 2008), as in the Linux kernel's CUBIC.
 //!
-//! Two signs that the window fills the path end slow start at once, from 16 segments on. The train: acknowledgements
-//! have come closely spaced since the round began for half of the smallest round-trip time, so segments are spaced over
-//! that much of the path. The delay: the smallest round-trip time of more than eight samples of a round is an eighth
-//! (4 to 16 ms) above the smallest of all.
+//! Either of two signs that the window fills the path ends slow start at once, from 16 segments on. Train: since
+//! the round began, acknowledgements have come closely spaced for half of the smallest round-trip time, so segments
+//! cover that much of the path. Delay: the smallest of more than eight round-trip samples of a round exceeds the
+//! smallest of all by an eighth (4 to 16 ms).
 
 use std::time::Duration;
 

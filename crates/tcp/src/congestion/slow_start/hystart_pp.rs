@@ -1,8 +1,9 @@
 //! `HyStart++` (RFC 9406).
 //!
-//! When the smallest round-trip time of a round rises above that of the last, slow start goes on at a quarter of its
-//! pace for up to five rounds (conservative slow start, CSS). If the rise was not lasting it is taken back; else
-//! congestion avoidance begins. Only the first slow start of a connection (§4.3): later ones know their threshold.
+//! When the smallest round-trip time of a round exceeds that of the last round, slow start continues at a quarter
+//! of its pace for up to five rounds (conservative slow start, CSS). If the round-trip time falls again, slow start
+//! resumes; otherwise congestion avoidance begins. This holds only for the first slow start of a connection (§4.3):
+//! later ones have a threshold.
 
 use std::time::Duration;
 
