@@ -11,7 +11,7 @@
 use crate::rewrite::{read_u16, set_ip_length, write_u16};
 use crate::{Fragment, Headers, Offload, SegmentKind, Segmentation, Version, checksum, protocol};
 
-/// The most datagrams in a run: what every kernel with `UDP_L4` takes.
+/// The largest number of datagrams in a run: every kernel with `UDP_L4` takes it.
 const COUNT_LIMIT: u32 = 64;
 /// The longest super-packet, in bytes.
 const LEN_LIMIT: usize = 65_000;

@@ -65,7 +65,7 @@ pub enum PacketError {
     /// More extension headers than anyone has a use for.
     #[error("more than {limit} IPv6 extension headers")]
     ExtensionChain {
-        /// The most that are followed.
+        /// The largest number that the parser follows.
         limit: usize,
     },
 }

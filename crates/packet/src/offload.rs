@@ -9,9 +9,9 @@
 
 use crate::{Fragment, Headers, OffloadError, TcpView, UdpView, Version, protocol};
 
-/// The most datagrams in one UDP super-packet: `UDP_MAX_SEGMENTS` of Linux.
+/// The largest number of datagrams in one UDP super-packet: `UDP_MAX_SEGMENTS` of Linux.
 const UDP_SEGMENT_LIMIT: u32 = 128;
-/// The most segments in one TCP super-packet. `GSO_MAX_SEGS` of Linux is 65 535, which no sender reaches: Linux sends no segment that an
+/// The largest number of segments in one TCP super-packet. `GSO_MAX_SEGS` of Linux is 65 535, which no sender reaches: Linux sends no segment that an
 /// MSS below 48 asks for (`net.ipv4.tcp_min_snd_mss`), of which timestamps leave 36 bytes of data, and 64 KiB of those are 1821. The kernel
 /// makes all the packets of one before it returns, at about 1.5 µs each.
 const TCP_SEGMENT_LIMIT: u32 = 2048;
@@ -80,7 +80,7 @@ impl SegmentKind {
         }
     }
 
-    /// The most segments in a super-packet.
+    /// The largest number of segments in a super-packet.
     fn segment_limit(self) -> u32 {
         match self {
             Self::Tcp4 | Self::Tcp6 => TCP_SEGMENT_LIMIT,

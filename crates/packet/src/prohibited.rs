@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use crate::{Fragment, Headers, Version, checksum, protocol};
 
 /// Longest answer: 576 bytes (RFC 1812 §4.3.2.3) and the minimum MTU of IPv6 (RFC 4443 §2.4(c)).
-const LONGEST: [usize; 2] = [576, 1280];
+const MAX_LEN: [usize; 2] = [576, 1280];
 const HOP_LIMIT: u8 = 64;
 /// Internetwork control, as RFC 1812 §4.3.2.5 has it for ICMP errors.
 const PRECEDENCE: u8 = 0xc0;
@@ -39,8 +39,8 @@ pub fn prohibited(prefix: &[u8], headers: &Headers, source: IpAddr) -> Option<Ve
         return None;
     }
     let (longest, header_len) = match headers.version {
-        Version::V4 => (LONGEST[0], 20),
-        Version::V6 => (LONGEST[1], 40),
+        Version::V4 => (MAX_LEN[0], 20),
+        Version::V6 => (MAX_LEN[1], 40),
     };
     let quoted = &prefix[..prefix.len().min(longest - header_len - 8)];
     let mut message = vec![0; 8];

@@ -37,7 +37,7 @@ impl CpuTime {
 pub struct Memory {
     /// Resident now.
     pub resident_bytes: u64,
-    /// The most that was ever resident.
+    /// The peak of resident memory.
     pub peak_bytes: u64,
 }
 
@@ -47,12 +47,12 @@ pub struct TcpCounters {
     /// Segments sent for the first time, those without data included (`OutSegs`).
     pub sent: u64,
     /// Segments sent again (`RetransSegs`).
-    pub repeated: u64,
+    pub retransmitted: u64,
     /// Retransmission timers that ran out, those of SYNs included (`TCPTimeouts`).
     pub timeouts: u64,
     /// Timers of those that ran out too early, as found out later by F-RTO (`TCPSpuriousRTOs`).
     pub spurious_timeouts: u64,
-    /// Segments repeated without need, as the receiver said (`TCPDSACKRecv`, RFC 2883).
+    /// Duplicates that the receiver reported by DSACK (`TCPDSACKRecv`, RFC 2883).
     pub duplicates: u64,
 }
 
@@ -62,7 +62,7 @@ impl TcpCounters {
     pub fn since(self, earlier: Self) -> Self {
         Self {
             sent: self.sent.saturating_sub(earlier.sent),
-            repeated: self.repeated.saturating_sub(earlier.repeated),
+            retransmitted: self.retransmitted.saturating_sub(earlier.retransmitted),
             timeouts: self.timeouts.saturating_sub(earlier.timeouts),
             spurious_timeouts: self.spurious_timeouts.saturating_sub(earlier.spurious_timeouts),
             duplicates: self.duplicates.saturating_sub(earlier.duplicates),
@@ -129,7 +129,7 @@ fn parse_tcp(snmp: &str, netstat: &str) -> Option<TcpCounters> {
     let extended = |name| counter(netstat, "TcpExt:", name);
     Some(TcpCounters {
         sent: tcp("OutSegs")?,
-        repeated: tcp("RetransSegs")?,
+        retransmitted: tcp("RetransSegs")?,
         timeouts: extended("TCPTimeouts")?,
         spurious_timeouts: extended("TCPSpuriousRTOs")?,
         duplicates: extended("TCPDSACKRecv")?,
@@ -170,7 +170,7 @@ mod tests {
         let netstat = "TcpExt: TCPTimeouts TCPSpuriousRTOs TCPDSACKRecv\nTcpExt: 5 1 2\n";
         let counters = parse_tcp(snmp, netstat).expect("parse");
         let expected =
-            TcpCounters { sent: 40, repeated: 3, timeouts: 5, spurious_timeouts: 1, duplicates: 2 };
+            TcpCounters { sent: 40, retransmitted: 3, timeouts: 5, spurious_timeouts: 1, duplicates: 2 };
         assert_eq!(counters, expected);
         assert_eq!(counters.since(counters), TcpCounters::default());
         assert_eq!(parse_tcp(snmp, "TcpExt: TCPTimeouts\nTcpExt: 5\n"), None);

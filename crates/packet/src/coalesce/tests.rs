@@ -175,12 +175,12 @@ fn without_dont_fragment_the_ids_must_count_up() {
 
 #[test]
 fn a_run_ends_at_64_datagrams_and_at_65000_bytes() {
-    for (len, most) in [(10, 64), (1400, (65_000 - 28) / 1400)] {
+    for (len, max) in [(10, 64), (1400, (65_000 - 28) / 1400)] {
         let mut run = start(&datagram(len), Offload::None).unwrap();
         while push(&mut run, &datagram(len)) {}
-        assert_eq!(run.count(), most);
+        assert_eq!(run.count(), max);
         let (header, offload) = run.finish();
-        let packet_len = 28 + len * most as usize;
+        let packet_len = 28 + len * max as usize;
         assert_eq!(offload.check(&Headers::parse(header, packet_len).unwrap()), Ok(()));
     }
 }

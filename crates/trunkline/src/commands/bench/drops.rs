@@ -204,7 +204,7 @@ fn measure(bench: &Bench, cell: &Cell<Condition>, capacity_bytes: Option<f64>) -
     measured.figures.extend([
         ("timeouts", during.timeouts as f64),
         ("timeouts_start", tcp.since(at_begin).timeouts as f64),
-        ("retransmissions", during.repeated as f64),
+        ("retransmissions", during.retransmitted as f64),
         ("jain", received.jain(from, to).unwrap_or(0.0)),
         ("utilisation", bits / (rate.bits_per_second() as f64 * bench.seconds.as_secs_f64())),
         ("goodput_mbit", received.goodput(from, to).as_mbit()),

@@ -200,17 +200,17 @@ fn measure(bench: &Bench, cell: &Cell<Condition>) -> Result<Measured, Failure> {
     site.sent(flow)?;
 
     let tcp = tcp_end.since(tcp);
-    let segments = (tcp.sent + tcp.repeated).max(1) as f64;
+    let segments = (tcp.sent + tcp.retransmitted).max(1) as f64;
     let filtered = total(&edge_end, "filtered") - total(&edge, "filtered");
     let mut measured = Measured::default();
     measured.figures.extend([
         ("goodput_mbit", sink.finish().goodput(from, to).as_mbit()),
-        ("retransmissions_percent", tcp.repeated as f64 * 100.0 / segments),
+        ("retransmissions_percent", tcp.retransmitted as f64 * 100.0 / segments),
         ("timeouts", tcp.timeouts as f64),
         ("spurious_timeouts", tcp.spurious_timeouts as f64),
     ]);
     if !edge_end.is_empty() {
-        let carried = (tcp.repeated as f64 - filtered).max(0.0);
+        let carried = (tcp.retransmitted as f64 - filtered).max(0.0);
         let drops = dropped(&edge_end) - dropped(&edge);
         measured.figures.extend([
             ("filtered", filtered),
@@ -219,7 +219,7 @@ fn measure(bench: &Bench, cell: &Cell<Condition>) -> Result<Measured, Failure> {
             ("edge_drops", drops),
         ]);
     }
-    measured.details.insert("segments".to_owned(), (tcp.sent + tcp.repeated).into());
+    measured.details.insert("segments".to_owned(), (tcp.sent + tcp.retransmitted).into());
     measured.details.insert("duplicates_reported".to_owned(), tcp.duplicates.into());
     Ok(measured)
 }
