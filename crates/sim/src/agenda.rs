@@ -1,12 +1,12 @@
-//! What happens next.
+//! The agenda: the next event of every part of the network.
 //!
-//! Whoever waits for a time has a place here, and at most one time in it: a link's arrivals are one place, a
-//! connection's timers another. Events are ordered by time, then by kind, then by the number of the one who waits,
-//! which is unique, so there are no ties.
+//! Each part that waits for a time has one place here, with at most one time in it: a link's arrivals have one
+//! place, a connection's timers another. Events are ordered by time, then by kind, then by the number of the part,
+//! which is unique, so no two events are equal.
 //!
-//! A time that is put off, as a retransmission timer is with every acknowledgement, costs nothing until it would have
-//! come: the entry in the heap stays, and is moved then. Links have a heap of their own: they are few and busy, and
-//! should not pay for the timers of ten thousand connections.
+//! A time that is put off, as each acknowledgement puts off a retransmission timer, costs nothing until it would
+//! have come: the entry in the heap stays, and is moved then. Links have a heap of their own: they are few and
+//! busy, and should not pay for the timers of ten thousand connections.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -1,6 +1,7 @@
-//! What an interface sees, as a capture file that Wireshark, tcpdump and tcptrace read.
+//! Captures of a link's packets, as files that Wireshark, tcpdump and tcptrace read.
 //!
-//! Headers are real and have their checksums; data is zeros, of which nothing is kept, as with a short snap length.
+//! Headers are real and have their checksums. Data is zeros, of which the capture keeps nothing, as with a short
+//! snap length.
 
 use std::fmt;
 use std::io::{self, Write};

@@ -1,4 +1,4 @@
-//! One end of a TCP connection at a node: the model of crate `tcp`, and what uses it.
+//! One end of a TCP connection at a node: the model of crate `tcp`, and its user.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::{NodeId, Packet};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(pub(crate) u32);
 
-/// What uses a connection.
+/// The user of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     /// An application that writes and reads so much.
@@ -22,14 +22,14 @@ pub(crate) enum Role {
     Lane { gateway: u32, lane: u32 },
     /// One half of a connection that a proxy has split.
     Split { proxy: u32, flow: u32 },
-    /// Nothing: its place is free.
+    /// None: the place is free.
     Vacant {
         /// The transfer of the application that was here last.
         was: (u32, u32),
     },
 }
 
-/// What an application has still to do on its end.
+/// The work that remains for an application at its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct App {
     /// Bytes to write.
@@ -41,22 +41,22 @@ pub(crate) struct App {
     pub(crate) end: End,
 }
 
-/// In the place of the transfer an application belongs to: nobody waits for it any more.
+/// In place of a transfer: the application belongs to none any more.
 pub(crate) const NO_TRANSFER: u32 = u32::MAX;
 
 /// Which end of a transfer an application is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
-    /// Asks, and closes when it has its answer.
+    /// Sends the request, and closes when it has the answer.
     Client {
         /// It has reported that it has its answer.
         reported: bool,
     },
-    /// Answers what it has read, and closes when the other has closed.
+    /// Answers the request, and closes when the client has closed.
     Server,
 }
 
-/// What a connection has to tell, beyond what it did itself.
+/// An event of a connection for another part of the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Upcall {
     /// To the source of a transfer: the client is connected.
@@ -67,11 +67,11 @@ pub(crate) enum Upcall {
     Received { source: u32, transfer: u32 },
     /// To the source of a transfer: an end has closed, or broken.
     Ended { source: u32, transfer: u32, orderly: bool },
-    /// To a gateway: a lane has got or sent something.
+    /// To a gateway: a lane has received or sent data.
     Lane { gateway: u32, lane: u32 },
-    /// To a gateway: a lane's connection is no more.
+    /// To a gateway: a lane's connection has ended.
     Broken { gateway: u32, lane: u32 },
-    /// To a proxy: a half of a split connection has got or sent something.
+    /// To a proxy: a half of a split connection has received or sent data.
     Split { proxy: u32, flow: u32 },
 }
 
@@ -83,9 +83,9 @@ pub(crate) struct Connection {
     pub(crate) node: NodeId,
     /// The other end, if it is known: where its packets' receiver is looked for first.
     pub(crate) peer: u32,
-    /// It ended before its time.
+    /// It was reset.
     pub(crate) broken: bool,
-    /// Segments with data that it sent and that who received them, its peer or a proxy, had already.
+    /// Data segments that it sent and that the receiver, its peer or a proxy, had already.
     pub(crate) duplicates_delivered: u32,
 }
 

@@ -1,4 +1,4 @@
-//! The state that every part of a network works on: what is due, links, nodes and the ends of connections.
+//! The state that all parts of a network share: agenda, links, nodes and the ends of connections.
 
 use std::sync::Arc;
 
@@ -90,7 +90,7 @@ impl Core {
         }
     }
 
-    /// Passes a packet on that came to a node and is for another.
+    /// Forwards a packet for another node.
     #[inline]
     pub(crate) fn forward(&mut self, at: NodeId, mut packet: Packet) {
         if packet.take_hop() {
@@ -100,8 +100,7 @@ impl Core {
         }
     }
 
-    /// Hands a packet to whoever it is for at the node that it is addressed to. What is left is for a gateway's
-    /// unreliable lane.
+    /// Delivers a packet at its destination. Returns a packet for a gateway's unreliable lane.
     #[inline]
     pub(crate) fn deliver(&mut self, at: NodeId, mut packet: Packet) -> Option<(u32, u32, Packet)> {
         if packet.is_fragment() {
@@ -149,7 +148,7 @@ impl Core {
         None
     }
 
-    /// Hands an end the segment of a packet that has come for it.
+    /// Delivers the segment of a packet to a connection.
     #[inline]
     pub(crate) fn deliver_segment(&mut self, id: ConnectionId, packet: &Packet, segment: &Segment) {
         let endpoint = &mut self.connections[id.0 as usize].endpoint;
@@ -185,7 +184,7 @@ impl Core {
         self.serve(id);
     }
 
-    /// Lets a connection and its user do what they can now.
+    /// Runs a connection and its user until they wait.
     #[inline]
     pub(crate) fn serve(&mut self, id: ConnectionId) {
         let connection = &mut self.connections[id.0 as usize];
@@ -233,12 +232,12 @@ impl Core {
             .then_some(peer)
     }
 
-    /// Ends of connections that are there, those that only remember that they were closed included.
+    /// Ends of connections, with those in TIME-WAIT.
     pub(crate) fn live_endpoints(&self) -> usize {
         self.connections.len() - self.vacant.len()
     }
 
-    /// Sends what a connection has to send, and asks for its next call.
+    /// Sends the segments of a connection, and schedules its next timer.
     #[inline]
     pub(crate) fn flush(&mut self, id: ConnectionId) {
         let now = self.now;
@@ -257,7 +256,7 @@ impl Core {
         }
     }
 
-    /// A number for the first byte of a connection.
+    /// An initial sequence number.
     pub(crate) fn initial_sequence(&mut self) -> u32 {
         self.numbers.next_u64() as u32
     }
@@ -356,7 +355,7 @@ impl Core {
         self.vacant.push(id);
     }
 
-    /// Gives packets from a node and port to another the claimant.
+    /// Binds a socket to the packets from a node and port to another.
     pub(crate) fn bind(&mut self, at: (NodeId, u16), from: (NodeId, u16), socket: Socket) {
         self.sockets.insert(socket_key(at.0, from.0, (from.1, at.1)), socket);
     }

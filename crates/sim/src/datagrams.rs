@@ -1,4 +1,4 @@
-//! What a flow of datagrams is like where it arrives.
+//! Statistics of a flow of datagrams at its receiver.
 
 use std::time::Duration;
 
@@ -7,20 +7,20 @@ use trunkline_units::Instant;
 
 use crate::{Packet, UdpTraffic};
 
-/// Datagrams that arrived, of one flow.
+/// Datagrams of one flow.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Datagrams {
     /// Sent.
     pub sent: u64,
     /// Bytes of them, IP header and all.
     pub sent_bytes: u64,
-    /// Arrived, those that a link duplicated once.
+    /// Arrived; of copies that a link made, the first.
     pub received: u64,
     /// Bytes of them.
     pub received_bytes: u64,
-    /// Of those, sent before [`Network::forget_peaks`](crate::Network::forget_peaks) was called last, and arrived since.
+    /// Of those, sent before the last [`Network::forget_peaks`](crate::Network::forget_peaks) and arrived since.
     pub overdue: u64,
-    /// What else arrived: copies that a link made. They are in no other figure.
+    /// Other copies that a link made and that arrived. They are in no other figure.
     pub duplicated: u64,
     /// Sum of the times they took.
     pub delay_sum: Duration,

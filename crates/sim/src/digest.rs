@@ -1,4 +1,4 @@
-//! A fingerprint of everything that happened, in order.
+//! A fingerprint of all events, in order.
 
 use std::fmt;
 

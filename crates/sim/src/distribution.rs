@@ -1,4 +1,4 @@
-//! How sizes and times of traffic vary.
+//! Distributions of the sizes and times of traffic.
 
 use trunkline_units::Rng;
 

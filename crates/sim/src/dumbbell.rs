@@ -1,4 +1,4 @@
-//! The network of most questions about congestion: pairs of hosts on both sides of one bottleneck.
+//! The dumbbell: pairs of hosts on both sides of one bottleneck.
 
 use std::sync::Arc;
 use std::time::Duration;

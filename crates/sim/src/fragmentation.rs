@@ -1,4 +1,4 @@
-//! Packets cut to the size of the link before them (RFC 791 §3.2).
+//! Fragmentation of packets to the MTU of a link (RFC 791 §3.2).
 
 use crate::Packet;
 use crate::packet::IP;

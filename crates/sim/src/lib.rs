@@ -1,7 +1,8 @@
-//! A network in virtual time: links, routers, hosts, trunk gateways, proxies, traffic, and what can be read off them.
+//! A network in virtual time: links, routers, hosts, trunk gateways, proxies, traffic, and probes that read their
+//! state.
 //!
-//! A [`Network`] is a value; it touches no clock, socket or file, and runs the very code of crates `queue` and `trunk`
-//! that a gateway runs. See docs/models for what each part imitates, and docs/validation.md for how well.
+//! A [`Network`] is a value. It touches no clock, socket or file, and runs the same crates `queue` and `trunk` that
+//! a gateway runs. docs/models describes the model of each part, docs/validation.md its accuracy.
 
 mod agenda;
 mod capture;

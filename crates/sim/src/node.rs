@@ -1,4 +1,4 @@
-//! What links join: hosts, routers, gateways and proxies.
+//! The nodes that links join: hosts, routers, gateways and proxies.
 
 use std::net::Ipv4Addr;
 
@@ -26,7 +26,7 @@ impl NodeId {
         Ipv4Addr::from(0x0a00_0001 | self.0 << 8)
     }
 
-    /// Whose address this is.
+    /// The node with this address.
     #[inline]
     pub fn of(address: Ipv4Addr) -> NodeId {
         NodeId(u32::from(address) >> 8 & (Self::MAX - 1))
@@ -60,33 +60,33 @@ impl FromIterator<NodeId> for NodeSet {
     }
 }
 
-/// What a node does with packets that are not for it.
+/// How a node treats packets for other nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NodeKind {
-    /// Nothing.
+    /// Drops them.
     Host,
-    /// Passes them on.
+    /// Forwards them.
     Router,
-    /// Takes those for its peers' sites into trunks, and passes others on.
+    /// Takes packets for its peers' sites into trunks, and forwards the others.
     Gateway(u32),
-    /// Looks into those of some connections, and passes others on.
+    /// Inspects or splits some connections, and forwards the other packets.
     Proxy(u32),
 }
 
-/// What became of packets at a node, other than passing on and delivery.
+/// Packets that a node neither forwarded nor delivered, by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct NodeStats {
     /// No route to their destination.
     pub unreachable: u64,
-    /// Went over too many hops.
+    /// TTL expired.
     pub ttl_expired: u64,
-    /// Their data was damaged.
+    /// Corrupted data.
     pub corrupted: u64,
-    /// Nobody here knows their flow.
+    /// No listener: nobody at this node receives their flow.
     pub no_listener: u64,
-    /// Their headers could not be read.
+    /// Malformed headers.
     pub malformed: u64,
-    /// Fragments of packets of which others never came.
+    /// Packets that could not be reassembled, because fragments were missing.
     pub reassembly_failures: u64,
 }
 
@@ -103,7 +103,7 @@ pub(crate) struct Node {
     pub(crate) routes: Vec<u32>,
 }
 
-/// In [`Node::routes`]: there is no way.
+/// In [`Node::routes`]: there is no route.
 pub(crate) const NO_ROUTE: u32 = u32::MAX;
 
 impl Node {

@@ -1,8 +1,8 @@
-//! A packet under way: real headers, and data that has a length and no contents.
+//! A packet: real headers, and data that has a length and no contents.
 //!
-//! The headers are bytes because the trunk's core, its classifier and its header compression read bytes, and because a
-//! capture then needs nothing made up. The data is all zeros, which nobody stores. See
-//! docs/decisions/0011-simulated-packets.md for what this costs.
+//! The headers are bytes, because crate `trunk`, its classifier and its header compression read bytes, and because
+//! a capture then needs nothing invented. The data is all zeros, which nobody stores.
+//! docs/decisions/0011-simulated-packets.md has the cost.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -31,7 +31,7 @@ struct Body {
     length: u32,
     header_len: u8,
     corrupted: bool,
-    /// Where its receiver may be found, if its sender knew: a place to look at first.
+    /// The connection that probably receives it, to look up first.
     hint: u32,
     /// Which duplication it came of, from 1; 0: none.
     duplication: u32,
@@ -258,7 +258,7 @@ impl Packet {
         (at(IP), at(IP + 2))
     }
 
-    /// Whether it met congestion (CE).
+    /// Whether it is marked CE.
     #[inline]
     pub fn congestion_experienced(&self) -> bool {
         self.0.header[1] & 3 == 3
@@ -274,7 +274,7 @@ impl Packet {
         self.0.corrupted = true;
     }
 
-    /// Takes one hop of those it may go; `false` if that was the last.
+    /// Decrements the TTL; `false` if it expired.
     #[inline]
     pub(crate) fn take_hop(&mut self) -> bool {
         let left = &mut self.0.header[8];

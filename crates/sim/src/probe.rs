@@ -1,7 +1,8 @@
-//! What a network is like over time, in named columns of numbers.
+//! Samples of a network over time, in named columns of numbers.
 //!
-//! A [`Recorder`] runs a network in steps and looks at it after each. It changes nothing: a run that is looked at goes
-//! through the same events. What has no value at an instant, such as a round-trip time before the first sample, is NaN.
+//! A [`Recorder`] runs a network in steps and samples it after each. It changes nothing: a recorded run goes
+//! through the same events. A value that does not exist at an instant, such as a round-trip time before the first
+//! sample, is NaN.
 
 mod series;
 

@@ -1,5 +1,6 @@
-//! Random numbers of other shapes than uniform, and the functions they need: only additions, multiplications, divisions and
-//! square roots, which IEEE 754 rounds the same way everywhere. The library's logarithms do not have that.
+//! Random numbers of other distributions than the uniform one, and the functions that they need. They use only
+//! additions, multiplications, divisions and square roots, which IEEE 754 rounds the same way everywhere. The
+//! library's logarithms do not have that property.
 
 use trunkline_units::Rng;
 

@@ -1,4 +1,4 @@
-//! Fragments put together again (RFC 791 §3.2, RFC 815).
+//! Reassembly of fragments (RFC 791 §3.2, RFC 815).
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Of a link.
+//! Checks of a link.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Settings that make no sense, found before anything runs.
+//! Checks of settings, before anything runs.
 
 mod link;
 mod proxy;

@@ -1,4 +1,4 @@
-//! Of a proxy.
+//! Checks of a proxy.
 
 use super::{Checked, SettingsError, ensure, tcp};
 use crate::{Cell, ProxyMode, ProxySettings};

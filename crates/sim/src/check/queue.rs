@@ -1,4 +1,4 @@
-//! Of a queue's settings.
+//! Checks of a queue.
 
 use trunkline_queue::{Settings, Value};
 

@@ -1,4 +1,4 @@
-//! Of traffic and its distributions.
+//! Checks of traffic and its distributions.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Of a trunk.
+//! Checks of a trunk.
 
 use trunkline_queue::Share;
 use trunkline_tcp::CongestionAlgorithm;

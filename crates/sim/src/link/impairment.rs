@@ -1,4 +1,4 @@
-//! What else happens to packets on a link: loss, damage, doubles, and delay that wobbles.
+//! Impairments of a link: loss, corruption, duplication and jitter.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ pub enum Loss {
 }
 
 impl Loss {
-    /// The share of packets that are lost in the long run.
+    /// The mean loss ratio.
     pub fn mean(&self) -> f64 {
         match *self {
             Loss::None => 0.0,
@@ -80,20 +80,20 @@ impl Jitter {
     }
 }
 
-/// What a link does to packets beside carrying them.
+/// The impairments of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Impairments {
-    /// They are lost.
+    /// Loss.
     pub loss: Loss,
-    /// Their data is damaged with this probability: their receiver drops them.
+    /// The probability that data is corrupted, so that the receiver drops the packet.
     pub corruption: f64,
-    /// They arrive twice with this probability.
+    /// The probability that a packet is duplicated.
     pub duplication: f64,
-    /// They take longer.
+    /// Jitter.
     pub jitter: Jitter,
 }
 
-/// What befalls one packet.
+/// The impairments of one packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Fate {
     pub(crate) lost: bool,

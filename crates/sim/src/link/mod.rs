@@ -1,4 +1,4 @@
-//! A link, one direction: queue, then serialiser, then propagation, then impairments.
+//! One direction of a link: queue, then serialiser, then propagation, then impairments.
 
 mod impairment;
 pub mod mobile;
@@ -30,11 +30,11 @@ pub enum LinkChange {
     Rate(Rate),
     /// Of its delay; packets under way keep theirs, and none overtakes another by it.
     Delay(Duration),
-    /// Of what befalls packets. Whether they may overtake each other does not change.
+    /// Of its impairments. Whether packets may overtake each other does not change.
     Impairments(Impairments),
 }
 
-/// What a link is.
+/// The settings of a link.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LinkSettings {
     /// Rate.
@@ -45,13 +45,13 @@ pub struct LinkSettings {
     pub queue: QueueSettings,
     /// The longest packet it takes, bytes; longer ones are fragmented.
     pub mtu: u32,
-    /// What else happens to packets.
+    /// Impairments.
     pub impairments: Impairments,
-    /// A radio link's additions to the time that a packet takes.
+    /// The time that a radio link adds to a packet.
     pub mobile: Option<mobile::Mobile>,
     /// Changes, in order of time, from the start of the run.
     pub changes: Vec<(Duration, LinkChange)>,
-    /// The changes begin anew after this.
+    /// The period after which the changes begin again.
     pub repeat: Option<Duration>,
 }
 
@@ -85,7 +85,7 @@ impl LinkSettings {
     }
 }
 
-/// What a link has carried and lost beside its queue's drops.
+/// The counters of a link, without its queue's drops.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LinkStats {
     /// Packets that arrived at its far end.
@@ -94,7 +94,7 @@ pub struct LinkStats {
     pub delivered_bytes: u64,
     /// Lost on the way.
     pub lost: u64,
-    /// Damaged on the way and delivered.
+    /// Corrupted and delivered.
     pub corrupted: u64,
     /// Delivered twice.
     pub duplicated: u64,
@@ -151,12 +151,12 @@ impl Link {
         }
     }
 
-    /// What its queue has seen.
+    /// The counters of its queue.
     pub const fn queue(&self) -> &Stats {
         self.queue.stats()
     }
 
-    /// What it has carried.
+    /// Its counters.
     pub const fn stats(&self) -> &LinkStats {
         &self.stats
     }
@@ -191,7 +191,7 @@ impl Link {
         self.pipe.len()
     }
 
-    /// Takes a packet that is to go over it.
+    /// Enqueues a packet.
     #[inline]
     pub(crate) fn offer(&mut self, now: Instant, id: LinkId, packet: Packet, agenda: &mut Agenda) {
         // What is dropped is in the queue's books.

@@ -1,4 +1,5 @@
-//! The stage that takes the same time for all bytes, or nearly: what is on its way to the far end.
+//! Propagation: the stage that takes the same time for all bytes, or nearly. It holds the packets on their way to
+//! the far end.
 
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};

@@ -1,4 +1,4 @@
-//! The stage that takes time for each byte.
+//! Serialisation: the stage that takes time for each byte.
 
 use std::time::Duration;
 

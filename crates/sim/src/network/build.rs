@@ -114,8 +114,8 @@ impl Network {
         LinkId(id)
     }
 
-    /// Sends packets for `destination` from the node at which `link` begins over it, instead of the shortest way. Routes that
-    /// are set by hand hold until a node or link is added.
+    /// Routes packets for `destination` over `link` at the node where it begins, instead of over the shortest path. The
+    /// route holds until a node or link is added.
     pub fn route(&mut self, destination: NodeId, link: LinkId) {
         self.find_routes();
         let from = self.core.links[link.0 as usize].from;
@@ -169,7 +169,7 @@ impl Network {
         self.sources.iter().map(same).sum()
     }
 
-    /// Each node's clock ticks at instants of its own. If all did at the same, those who wait for a timer would all send at once.
+    /// Gives each node's clock a phase of its own. If all clocks ticked together, all timers would send at once.
     fn set_clock(&self, node: NodeId, tcp: &mut Arc<Settings>) {
         let tick = tcp.timers.granularity.as_nanos() as u64;
         if tick >= Self::COARSE && tcp.timers.phase.is_zero() {
@@ -199,7 +199,7 @@ impl Network {
         self.stream("source", number)
     }
 
-    /// Leaves a source out: what is random in those that are added from now on is as if there were one more before them.
+    /// Leaves a source out: the random streams of later sources are as if it had been added.
     pub fn skip_source(&mut self) {
         self.numbers.sources += 1;
     }

@@ -1,4 +1,4 @@
-//! What the parts of a network counted, and what state they are in.
+//! Reads the counters and the state of the parts of a network.
 
 use std::io::{self, Write};
 
@@ -19,7 +19,7 @@ use crate::proxy::{ProxyId, ProxyStats};
 use crate::traffic::{SourceId, Transfer};
 
 impl Network {
-    /// What a proxy has done.
+    /// The counters of a proxy.
     pub fn proxy_stats(&self, id: ProxyId) -> &ProxyStats {
         self.proxies[id.0 as usize].stats()
     }
@@ -64,7 +64,7 @@ impl Network {
         self.core.digest
     }
 
-    /// Packets that went over a link, each time one did.
+    /// Packet-hops: each packet counts once for each link that it crossed.
     pub const fn packet_hops(&self) -> u64 {
         self.core.hops
     }
@@ -74,7 +74,7 @@ impl Network {
         &self.core.links[id.0 as usize]
     }
 
-    /// What became of packets at a node.
+    /// Packets that a node neither forwarded nor delivered.
     pub fn node_stats(&self, id: NodeId) -> &NodeStats {
         &self.core.nodes[id.index()].stats
     }
@@ -92,7 +92,7 @@ impl Network {
         }
     }
 
-    /// What arrived of a source of datagrams; `None` for others.
+    /// The statistics of a source of datagrams; `None` for others.
     pub fn datagrams(&self, id: SourceId) -> Option<&Datagrams> {
         match &self.sources[id.0 as usize] {
             Source::Datagrams(source) => self.core.datagrams.get(source.flow as usize),
@@ -131,7 +131,7 @@ impl Network {
         }
     }
 
-    /// Segments that were sent again in a user's transfers, by the sender of their data: of all connections that it has had.
+    /// Segments retransmitted in a user's transfers by the sender of their data, over all of its connections.
     pub fn retransmissions_by(&self, id: SourceId, user: u32) -> u64 {
         match &self.sources[id.0 as usize] {
             Source::Transfers(source) => source.retransmissions_by(&self.core, user),
@@ -148,7 +148,7 @@ impl Network {
         self.trunks.lanes(id)
     }
 
-    /// One side of a trunk, 0 or 1, and what it says of itself.
+    /// The report of one side of a trunk, 0 or 1.
     pub fn trunk_report(&mut self, id: TrunkId, side: usize) -> TrunkReport {
         self.trunks.report(&self.core, id, side)
     }

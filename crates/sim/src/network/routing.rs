@@ -7,7 +7,7 @@ use crate::SettingsError;
 use crate::node::{NO_ROUTE, NodeKind};
 
 impl Network {
-    /// The shortest way, by links, from each node to each other; of equally short ones that by the link added first.
+    /// Finds the path with the fewest links between all nodes; of equal ones, the path by the link that was added first.
     pub(super) fn find_routes(&mut self) {
         if std::mem::replace(&mut self.routed, true) {
             return;
@@ -23,7 +23,7 @@ impl Network {
         for destination in 0..nodes {
             let mut reached = VecDeque::from([destination]);
             while let Some(at) = reached.pop_front() {
-                // A host passes nothing on.
+                // A host forwards nothing.
                 if at != destination && self.core.nodes[at].kind == NodeKind::Host {
                     continue;
                 }
@@ -39,8 +39,8 @@ impl Network {
         }
     }
 
-    /// Whether packets have a way: those of every source, and of the answers if there are any, and of every trunk from
-    /// gateway to gateway. Routes that are set by hand may lead elsewhere.
+    /// Checks that the packets of every source, their answers, and every trunk have a route. Routes that were set by hand
+    /// may lead elsewhere.
     pub fn check(&mut self) -> Result<(), SettingsError> {
         self.find_routes();
         let sources = self.sources.iter().enumerate().flat_map(|(number, source)| {

@@ -31,14 +31,14 @@ impl Network {
         self.begun = (self.core.links.len(), self.sources.len());
     }
 
-    /// Lets everything happen that is due up to `end`, and stops the clock there.
+    /// Runs all events up to `end`, and stops the clock there.
     pub fn run_until(&mut self, end: Instant) {
         self.begin();
         while self.step(end) {}
         self.core.now = self.core.now.max(end);
     }
 
-    /// Lets everything happen that is due within `time`.
+    /// Runs all events within `time`.
     pub fn run_for(&mut self, time: Duration) {
         self.run_until(self.core.now + time);
     }
@@ -124,7 +124,7 @@ impl Network {
         true
     }
 
-    /// A packet has come to a node.
+    /// A packet arrives at a node.
     #[inline]
     fn receive(&mut self, at: NodeId, packet: Packet) {
         let here = NodeId::of(packet.destination()) == at;

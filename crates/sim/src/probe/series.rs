@@ -1,4 +1,4 @@
-//! Columns that are filled a row at a time.
+//! Columns that are filled one row at a time.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Connections whose packets a proxy looks into and changes, without an end of its own.
+//! Connections whose packets a proxy inspects and changes, without an end of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -1,8 +1,8 @@
-//! Proxies at the edge of a mobile network: what bosau2004 proposes, and what it is to be compared with.
+//! Proxies at the edge of a mobile network: bosau2004's proposal, and those that it is compared with.
 //!
-//! A proxy stands in the way of the packets to and from the nodes behind it. It either *splits* connections, so that the
-//! network's side and the mobile side each have a TCP of their own, or *looks into* the packets that pass and changes
-//! or holds some. Others it passes on.
+//! A proxy forwards the packets to and from the nodes behind it. It either *splits* connections, so that the
+//! network's side and the mobile side each have a TCP of their own, or *inspects* the packets that pass, and
+//! changes or delays some. It forwards all others unchanged.
 
 mod inspect;
 mod regulate;
@@ -30,7 +30,7 @@ pub use tail::Cell;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProxyId(pub(crate) u32);
 
-/// What a proxy does with the connections of the nodes behind it.
+/// The treatment of the connections of the nodes behind a proxy.
 #[derive(Debug, Clone)]
 pub enum ProxyMode {
     /// Splits them (I-TCP, Bakre and Badrinath 1995): what has come is acknowledged at once and is the proxy's to
@@ -59,7 +59,7 @@ pub enum ProxyMode {
     },
 }
 
-/// What a proxy is.
+/// The settings of a proxy.
 #[derive(Debug, Clone)]
 pub struct ProxySettings {
     /// The nodes behind it.
@@ -68,7 +68,7 @@ pub struct ProxySettings {
     pub mode: ProxyMode,
 }
 
-/// What a proxy has done.
+/// The counters of a proxy.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ProxyStats {
     /// Connections it has taken up.
@@ -87,7 +87,7 @@ pub struct ProxyStats {
     pub clamped: u64,
     /// Times it has closed a sender's window.
     pub frozen: u64,
-    /// Bytes that it has for mobile nodes now: that came in order, and that a mobile node has not acknowledged.
+    /// Bytes that it holds for mobile nodes: received in order, and not acknowledged by a mobile node.
     pub buffered: u64,
     /// The peak of [`ProxyStats::buffered`].
     pub peak_buffered: u64,

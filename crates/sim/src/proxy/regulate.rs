@@ -1,13 +1,14 @@
-//! The acknowledgement regulator (Chan and Ramjee 2002): the mobile node's acknowledgements pass when what they set
-//! free at the sender will find room before the mobile link.
+//! The acknowledgement regulator (Chan and Ramjee 2002): an acknowledgement of the mobile node passes when the
+//! segments that it releases at the sender will find room before the mobile link.
 //!
-//! What waits there is known, and what is on its way to it is worked out: an acknowledgement sets free what it
-//! acknowledges, and a segment by which the window grows at the most, and that arrives a round trip of the network's side
-//! later, as the handshake showed it. Once a sender's window has reached the room there is, growth is let through, so
-//! that one segment is dropped and the window halved, rather than acknowledgements held for ever.
+//! The queue there is known; the regulator estimates the segments on their way to it. An acknowledgement releases
+//! the segments that it acknowledges, and at most one segment of growth, which arrive a round trip of the network's
+//! side later, as the handshake measured it. Once a sender's window has reached the room, the regulator lets growth
+//! pass, so that one segment is dropped and the window halved, and acknowledgements are not held for ever.
 //!
-//! Deviation: the room is that of the link's queue, which all connections share, and acknowledgements pass in the order in
-//! which they came; theirs has a queue for each mobile node. Their way to work out what is on its way was not at hand.
+//! Deviation: the room is that of the link's queue, which all connections share, and acknowledgements pass in the
+//! order in which they came; the original has a queue for each mobile node. The original's estimate of the segments
+//! on their way was not at hand.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;

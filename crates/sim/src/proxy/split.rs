@@ -1,8 +1,8 @@
 //! Connections with a TCP of their own on each side of a proxy.
 //!
-//! Each half speaks with the other end's address, so neither end knows. Bytes that have come in order on one side are
-//! written on the other; an end learns that the other has closed once it has everything that was sent before. A half that
-//! breaks takes the other with it.
+//! Each half uses the other end's address, so neither end notices. The proxy writes data that arrived in order on
+//! one side to the other. An end learns that the other has closed once it has all data that was sent before. A half
+//! that breaks takes the other with it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

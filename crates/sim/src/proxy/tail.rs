@@ -1,12 +1,12 @@
-//! What a connection's half that faces the network says, when it is paced by path tail emulation (bosau2004 §3).
+//! The acknowledgements of the half that faces the network, when path tail emulation paces them (bosau2004 §3).
 //!
-//! The half itself acknowledges each segment at once, and what it says is kept here. It leaves when the emulated link
-//! would have delivered the segment, with the acknowledgement number that is due then and a window that ends where
-//! the half's own does. Whatever else the half sends, data of the mobile node or an answer to a probe, acknowledges
-//! no more than has been released.
+//! The half itself acknowledges each segment at once, and the proxy withholds the acknowledgement. It leaves when
+//! the emulated link would have delivered the segment, with the acknowledgement number that is due then and a
+//! window with the same right edge as the half's own. Other segments of the half, such as data of the mobile node
+//! or an answer to a probe, acknowledge at most what was released.
 //!
-//! The FIN of the network's side is kept from the half until the mobile node has acknowledged ours, since a close is
-//! the mobile node's to acknowledge.
+//! The proxy withholds the FIN of the network's side from the half until the mobile node has acknowledged the
+//! proxy's FIN, because the mobile node must acknowledge a close.
 
 use std::collections::BTreeMap;
 
@@ -53,7 +53,7 @@ pub(super) struct Paced {
     scales: bool,
     /// Of the windows that are offered to the network.
     shift: u8,
-    /// What the half said last that only acknowledges.
+    /// The last acknowledgement of the half.
     last_ack: Option<Segment>,
     /// Behind the last byte that the half has sent.
     front: Option<Seq>,
@@ -66,10 +66,10 @@ pub(super) struct Paced {
     pub(super) accepted: u64,
 }
 
-/// What becomes of a segment of the network's side.
+/// The treatment of a segment of the network's side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// The half takes it, and says nothing to it.
+    /// The half takes it, without an acknowledgement yet.
     Taken,
     /// The half had it all; an acknowledgement that leaves at once, if there is one.
     Duplicate(Option<Seq>),
@@ -111,7 +111,7 @@ impl Paced {
         self.fin.is_some_and(|fin| fin.seq == self.first + received as u32)
     }
 
-    /// What leaves in place of a segment that the half would send.
+    /// The segment to send in place of a segment of the half.
     pub(super) fn rewrite(&mut self, segment: Segment) -> Segment {
         if segment.sequence_len() == 0 && !segment.flags.intersects(TcpFlags::RST) {
             self.last_ack = Some(segment);

@@ -1,4 +1,4 @@
-//! What hosts send.
+//! The traffic that hosts send.
 
 mod datagram;
 mod record;
@@ -41,10 +41,10 @@ pub struct TcpTraffic {
     pub pattern: Pattern,
 }
 
-/// What transfers are like.
+/// The pattern of transfers.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Pattern {
-    /// Connections that the client sends on as fast as it may.
+    /// Connections on which the client sends as fast as it may.
     Bulk {
         /// How many.
         flows: u32,
@@ -68,7 +68,7 @@ pub enum Pattern {
         /// Seconds from a page to the next.
         think: Distribution,
     },
-    /// Connections that stay, with a small request now and then, the next not before the last is answered.
+    /// Connections that stay open, with a small request at intervals; the next waits for the last answer.
     RequestResponse {
         /// How many.
         connections: u32,

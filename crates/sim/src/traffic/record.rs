@@ -1,14 +1,14 @@
-//! What is written down of each transfer.
+//! The record of each transfer.
 
 use std::time::Duration;
 
 use trunkline_tcp::Stats;
 use trunkline_units::Instant;
 
-/// How far a transfer has come.
+/// The state of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TransferState {
-    /// It goes on.
+    /// It runs.
     Running,
     /// All that was to be sent has been received.
     Completed,
@@ -36,8 +36,8 @@ pub struct Transfer {
     pub sender: Stats,
     /// The side that receives it.
     pub receiver: Stats,
-    /// Segments with data that the sender sent and that who received them had already: the other side, or a proxy that splits the
-    /// connection. What a link duplicated came once. Of requests on one connection, as the counts of `sender`.
+    /// Data segments of the sender that the receiver had already: the other side, or a proxy that splits the connection.
+    /// Copies that a link made do not count. Of requests on one connection: all so far.
     pub duplicates_delivered: u64,
 }
 
@@ -59,12 +59,12 @@ impl Transfer {
         rtt.sum_ns.checked_div(rtt.samples).map(Duration::from_nanos)
     }
 
-    /// Segments sent again though nothing was lost.
+    /// Spurious retransmissions: nothing was lost.
     pub fn spurious_retransmissions(&self) -> u64 {
         self.duplicates_delivered.min(self.sender.retransmitted_segments)
     }
 
-    /// Segments sent again that replaced something lost, or were lost in turn.
+    /// Retransmissions of lost segments, and those that were lost themselves.
     pub fn needed_retransmissions(&self) -> u64 {
         self.sender.retransmitted_segments - self.spurious_retransmissions()
     }
@@ -75,7 +75,7 @@ impl Transfer {
     }
 }
 
-/// A few figures of many: of delays, throughputs or counts.
+/// Summary statistics of delays, throughputs or counts.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Summary {
     /// How many.

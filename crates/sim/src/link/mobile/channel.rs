@@ -1,4 +1,4 @@
-//! Which of a channel's blocks are lost: one interval after the other, independently or in fades.
+//! The losses of a channel's blocks: one interval after the other, independently or in fades.
 
 use std::collections::VecDeque;
 

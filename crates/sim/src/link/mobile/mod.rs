@@ -1,5 +1,5 @@
 //! Radio links as a sender of packets sees them: when the channel is free for the next packet, and when this one is
-//! delivered, repairs below IP and all.
+//! delivered, with repairs below IP.
 
 mod channel;
 mod pareto;

@@ -1,5 +1,5 @@
-//! Repairs as bosau2004 §4 has them: a Pareto distributed time, mostly short and at times very long, that is added to the
-//! serialisation of a packet, so that packets stay in order.
+//! Repairs as in bosau2004 §4: a Pareto distributed time, mostly short and at times very long, lengthens the
+//! serialisation of a packet, so packets stay in order.
 
 use std::time::Duration;
 

@@ -1,11 +1,11 @@
-//! A generic radio link protocol: selective repeat over radio blocks, in-order delivery.
+//! A generic radio link protocol: selective repeat ARQ over radio blocks, in-order delivery.
 //!
-//! The channel carries one block each interval. A packet is cut into blocks; one that is lost is known to be lost
-//! `feedback` intervals after it was sent and is sent again then, before new data; the packet is delivered once all of
-//! it, and every packet before it, has arrived. No packet is lost.
+//! The channel carries one block each interval. A packet is cut into blocks. The sender learns of a lost block
+//! `feedback` intervals after it was sent, and then retransmits it before new data. The link delivers the packet
+//! once all of it, and every packet before it, has arrived. No packet is lost.
 //!
-//! What is sent again of older packets goes first, so that nothing that comes later changes when a packet is delivered:
-//! it can be computed when the packet is sent, given the intervals that older ones have taken.
+//! Retransmissions of older packets go first, so later packets never change when a packet is delivered. So the link
+//! can compute that time when it sends the packet, given the intervals that older ones have taken.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;

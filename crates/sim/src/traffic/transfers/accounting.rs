@@ -1,4 +1,4 @@
-//! What the transfers of a source have counted so far.
+//! The counters of a source's transfers so far.
 
 use super::TransferSource;
 use crate::connection::{Connection, ConnectionId, Role};
