@@ -237,6 +237,7 @@
         } else if (this.timed()) {
           [made.min, made.max] = [min >= 0 && min < 0.05 * max ? 0 : min, max];
           made.axisLabel.showMaxLabel = Number.isInteger(max) && max % 10 === 0;
+          made.axisLabel.showMinLabel = Number.isInteger(made.min);
         } else if (axis.log) {
           made.min = min / 1.15;
           made.max = max * 1.15;
@@ -246,6 +247,8 @@
         }
         if (made.min === made.max) delete made.min, delete made.max;
         if (axis.log) this.decades(made, max / min);
+      } else if (axis.log && axis.top) {
+        made.max = axis.top;
       } else if (axis.log) {
         const ys = this.visible().flatMap((line) => [...line.points, ...(line.paper ?? [])].flatMap((dot) => dot.slice(1, 4))).filter((y) => y > 0);
         if (ys.length) this.decades(made, Math.max(...ys) / Math.min(...ys), ys);

@@ -118,6 +118,18 @@ pub struct Text {
 }
 
 impl Chart {
+    /// A plot over time, whose numbers are a summary of each line. The axes are that of time and the other.
+    pub fn over_time(kind: Kind, title: &str, [x, y]: [Along; 2], lines: Vec<Line>) -> Self {
+        let rows = lines.iter().map(|line| summary(&line.name, &line.points)).collect();
+        let text = Text {
+            title: title.to_owned(),
+            heads: SUMMARY.map(str::to_owned).to_vec(),
+            rows,
+            ..Text::default()
+        };
+        Chart { kind, x, y, lines, text }
+    }
+
     /// In words, for whoever does not see it.
     pub(super) fn description(&self) -> String {
         let kind = match self.kind {
@@ -156,6 +168,21 @@ impl Chart {
     pub(super) fn is_empty(&self) -> bool {
         self.lines.iter().all(|line| line.points.iter().all(|dot| dot.y.is_none()) && line.paper.is_empty())
     }
+}
+
+/// Above the numbers of a plot over time.
+pub(super) const SUMMARY: [&str; 5] = ["Series", "Mean of the samples", "Min", "Max", "Last"];
+
+pub(super) fn summary(name: &str, dots: &[Dot]) -> Vec<String> {
+    let values: Vec<f64> = dots.iter().filter_map(|dot| dot.y).collect();
+    if values.is_empty() {
+        return vec![name.to_owned(), "–".into(), "–".into(), "–".into(), "–".into()];
+    }
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    let min = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let max = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let last = values[values.len() - 1];
+    [name.to_owned()].into_iter().chain([mean, min, max, last].map(number::rounded)).collect()
 }
 
 /// A plot's place on the page, which the script fills, with its title, axes and notes.

@@ -2,10 +2,10 @@
 
 use std::cmp::Ordering;
 
-use super::super::chart::{Along, Chart, Dot, Kind, Line, Text};
+use super::super::chart::{Along, Chart, Dot, Kind, Line, SUMMARY, Text, summary};
 use super::super::material::Material;
 use super::super::unit::DisplayUnit;
-use super::super::{axes, number, table};
+use super::super::{axes, table};
 use super::lines::{along_y, name_of};
 use super::styles;
 use crate::catalogue::Unit;
@@ -72,12 +72,7 @@ pub(super) fn chart(figure: &Figure, material: &Material) -> Chart {
         x: Along { title: "time (s)".into(), unit: "s".into(), ..Along::default() },
         y: along_y(figure, &units, one_unit),
         lines,
-        text: Text {
-            notes,
-            heads: ["Series", "Mean of the samples", "Min", "Max", "Last"].map(str::to_owned).to_vec(),
-            rows,
-            ..Text::default()
-        },
+        text: Text { notes, heads: SUMMARY.map(str::to_owned).to_vec(), rows, ..Text::default() },
     }
 }
 
@@ -129,18 +124,6 @@ fn thin(dots: Vec<Dot>) -> Vec<Dot> {
         }
     }
     kept
-}
-
-fn summary(name: &str, dots: &[Dot]) -> Vec<String> {
-    let values: Vec<f64> = dots.iter().filter_map(|dot| dot.y).collect();
-    if values.is_empty() {
-        return vec![name.to_owned(), "–".into(), "–".into(), "–".into(), "–".into()];
-    }
-    let mean = values.iter().sum::<f64>() / values.len() as f64;
-    let min = values.iter().copied().fold(f64::INFINITY, f64::min);
-    let max = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let last = values[values.len() - 1];
-    [name.to_owned()].into_iter().chain([mean, min, max, last].map(number::rounded)).collect()
 }
 
 #[cfg(test)]

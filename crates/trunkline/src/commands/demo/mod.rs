@@ -5,10 +5,10 @@
 //! and an edge queue of its own. Everything is real, kernel TCP and this binary's gateways, but for the WAN, which is
 //! the testbed's emulated link.
 
-mod html;
 mod live;
 mod load;
 mod measurement;
+mod page;
 mod parameters;
 mod scenario;
 mod table;
@@ -19,9 +19,9 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use trunkline_testbed::{interrupt, privilege};
 
-use html::{Origin, Page};
 use live::Live;
 use measurement::{Phase, Summary};
+use page::{Origin, Page};
 use parameters::Parameters;
 use table::Comparison;
 

@@ -76,7 +76,7 @@ impl Comparison {
     }
 }
 
-fn time(ms: f64) -> String {
+pub(super) fn time(ms: f64) -> String {
     if ms < 1000.0 { format!("{ms:.0} ms") } else { format!("{:.1} s", ms / 1e3) }
 }
 
