@@ -242,7 +242,7 @@ impl Sender {
                 match &peer.lanes[lane.index()] {
                     Some(slot) if !slot.full => mark(&mut self.dirty_peers, peer, index, lane),
                     Some(_) => {}
-                    None => self.queued_for_absent(now, index),
+                    None => self.queued_for_absent(now, index, lane),
                 }
                 if self.pool.shortage_bytes() > 0 {
                     self.make_room(now);

@@ -40,6 +40,8 @@ const AHEAD: usize = 256 << 10;
 #[derive(Debug, Default)]
 pub(super) struct Presence {
     absent_bytes: usize,
+    /// Those of each lane; none of a lane that is up.
+    lane_bytes: Vec<usize>,
     /// Sweeps in a row that found it without any lane.
     sweeps: u32,
 }
@@ -79,8 +81,8 @@ impl Peer {
 impl Sender {
     /// A packet was queued for a lane of the peer at `index` that is down.
     #[cold]
-    pub(super) fn queued_for_absent(&mut self, now: Instant, index: usize) {
-        self.recount(index);
+    pub(super) fn queued_for_absent(&mut self, now: Instant, index: usize, lane: LaneId) {
+        self.recount_lane(index, lane);
         self.absent.next_sweep.get_or_insert(now + SWEEP);
         if self.absent.held_bytes <= self.absent.limit_bytes {
             return;
@@ -176,11 +178,19 @@ impl Sender {
     }
 
     fn recount(&mut self, index: usize) {
-        let peer = &mut self.peers[index];
-        let absent = (0_u8..).zip(&peer.lanes).filter(|(_, slot)| slot.is_none());
-        let held = absent.map(|(lane, _)| peer.core.held_bytes(LaneId(lane))).sum();
-        self.absent.held_bytes = self.absent.held_bytes - peer.presence.absent_bytes + held;
-        peer.presence.absent_bytes = held;
+        for lane in (0..self.peers[index].lanes.len() as u8).map(LaneId) {
+            self.recount_lane(index, lane);
+        }
+    }
+
+    /// Counts what waits for one lane: all that a packet for that lane can have changed.
+    fn recount_lane(&mut self, index: usize, lane: LaneId) {
+        let Peer { core, lanes, presence, .. } = &mut self.peers[index];
+        let held = if lanes[lane.index()].is_none() { core.held_bytes(lane) } else { 0 };
+        presence.lane_bytes.resize(lanes.len(), 0);
+        let before = std::mem::replace(&mut presence.lane_bytes[lane.index()], held);
+        presence.absent_bytes = presence.absent_bytes - before + held;
+        self.absent.held_bytes = self.absent.held_bytes - before + held;
     }
 }
 
