@@ -231,7 +231,7 @@ impl LaneTx {
                 }
             }
             self.seal_stage(pool)?;
-            core.handle_handed(lane, self.position);
+            core.handle_transmitted(lane, self.position);
         }
     }
 

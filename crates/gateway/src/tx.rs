@@ -70,7 +70,7 @@ pub(crate) type LaneTxReport = (u64, LaneTxStats, Option<Kernel>);
 pub(crate) struct PeerTxReport {
     pub(crate) key: PublicKey,
     pub(crate) classes: Vec<ClassReport>,
-    /// Flows known, most that may be, forgotten to make room.
+    /// Flows known, the maximum, and those forgotten to make room.
     pub(crate) flow_table: (usize, usize, u64),
     /// The busiest flows, if they were asked for.
     pub(crate) flows: Vec<FlowReport>,
@@ -139,7 +139,7 @@ pub(crate) struct Sender {
     dirty_peers: Vec<usize>,
     /// Where the lane of this serial is.
     lanes: HashMap<u64, (usize, LaneId)>,
-    /// Lanes that hold what a repeat could be a repeat of, each once.
+    /// Lanes that hold data which the retransmission filter covers, each once.
     watched: Vec<(usize, LaneId)>,
     /// Lanes whose packets ceilings hold back, and until when.
     held: Vec<(Instant, usize, LaneId)>,
@@ -148,9 +148,9 @@ pub(crate) struct Sender {
     stats: DeviceReadStats,
 }
 
-/// What the sender wants its owner to do about a lane.
+/// A request of the sender to its owner about a lane.
 #[derive(Debug)]
-pub(crate) enum Wish {
+pub(crate) enum LaneRequest {
     /// Say when the lane takes more.
     Writable { serial: u64 },
     /// Take the lane away: it failed.
@@ -264,14 +264,14 @@ impl Sender {
         }
     }
 
-    /// Tells the cores how far the lanes have delivered, before packets come that could be repeats.
+    /// Tells the cores how far the lanes have delivered, before packets come that could be retransmissions.
     fn ask_watched(&mut self, now: Instant) {
         let peers = &mut self.peers;
         self.watched.retain(|(index, lane)| {
             let Some(Peer { core, lanes, .. }) = peers.get_mut(*index) else { return false };
             let Some(Some(slot)) = lanes.get_mut(lane.index()) else { return false };
             slot.lane.report_delivered(now, *lane, core);
-            slot.watched = core.has_custody(*lane);
+            slot.watched = core.has_data_in_transit(*lane);
             slot.watched
         });
     }
@@ -306,7 +306,7 @@ impl Sender {
 
     /// Gives every lane that has something to send what it has room for.
     #[inline]
-    pub(crate) fn serve_lanes(&mut self, now: Instant, wishes: &mut Vec<Wish>) {
+    pub(crate) fn serve_lanes(&mut self, now: Instant, requests: &mut Vec<LaneRequest>) {
         self.release_held(now);
         self.sweep_absent(now);
         while let Some(index) = self.dirty_peers.pop() {
@@ -321,13 +321,13 @@ impl Sender {
                     Ok(Flushed::Idle) => {}
                     Ok(Flushed::Full) => {
                         slot.full = true;
-                        wishes.push(Wish::Writable { serial });
+                        requests.push(LaneRequest::Writable { serial });
                     }
                     Ok(Flushed::Held(at)) => {
                         self.held.retain(|(_, other, held)| (*other, *held) != (index, lane));
                         self.held.push((at, index, lane));
                     }
-                    Err(error) => wishes.push(Wish::End { serial, reason: error.to_string() }),
+                    Err(error) => requests.push(LaneRequest::End { serial, reason: error.to_string() }),
                 }
                 if slot.lane.control().fair_share_due() {
                     let lanes = self.peers[index].lanes.iter().flatten();
@@ -335,12 +335,12 @@ impl Sender {
                     if let Some(slot) = &mut self.peers[index].lanes[lane.index()]
                         && let Err(error) = slot.lane.pace(fair)
                     {
-                        wishes.push(Wish::End { serial, reason: error.to_string() });
+                        requests.push(LaneRequest::End { serial, reason: error.to_string() });
                     }
                 }
                 let Peer { core, lanes, .. } = &mut self.peers[index];
                 let Some(slot) = &mut lanes[lane.index()] else { continue };
-                if !slot.watched && core.has_custody(lane) {
+                if !slot.watched && core.has_data_in_transit(lane) {
                     slot.watched = true;
                     self.watched.push((index, lane));
                 }

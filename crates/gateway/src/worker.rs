@@ -24,7 +24,7 @@ use crate::mailbox::Mailbox;
 use crate::plan::Plan;
 use crate::rx::{Receivers, RxReport};
 use crate::tun::TunQueue;
-use crate::tx::{NoVacancy, Sender, TxReport, Wish};
+use crate::tx::{LaneRequest, NoVacancy, Sender, TxReport};
 
 /// What the control thread tells a worker.
 pub(crate) enum Command {
@@ -83,7 +83,7 @@ pub(crate) struct Worker {
     device: TunQueue,
     sender: Sender,
     receivers: Receivers,
-    wishes: Vec<Wish>,
+    requests: Vec<LaneRequest>,
 }
 
 impl Worker {
@@ -104,7 +104,7 @@ impl Worker {
             sender: Sender::new(queue.clone()),
             receivers: Receivers::new(queue.clone()),
             device: queue,
-            wishes: Vec::new(),
+            requests: Vec::new(),
         })
     }
 
@@ -131,11 +131,11 @@ impl Worker {
                 match event.data.u64() {
                     TUN => device_ready = true,
                     MAILBOX => {
-                        if !self.obey()? {
+                        if !self.handle_commands()? {
                             return Ok(Ending::Stopped);
                         }
                     }
-                    serial => self.attend(now, serial, flags),
+                    serial => self.handle_lane_event(now, serial, flags),
                 }
             }
             if device_ready {
@@ -150,12 +150,12 @@ impl Worker {
                     Err(error) => return Err(error),
                 };
             }
-            self.sender.serve_lanes(now, &mut self.wishes);
-            self.grant();
+            self.sender.serve_lanes(now, &mut self.requests);
+            self.handle_requests();
         }
     }
 
-    fn attend(&mut self, now: Instant, serial: u64, flags: epoll::EventFlags) {
+    fn handle_lane_event(&mut self, now: Instant, serial: u64, flags: epoll::EventFlags) {
         if flags.contains(epoll::EventFlags::OUT) {
             self.sender.lane_writable(serial);
             self.arm(serial, epoll::EventFlags::IN);
@@ -176,12 +176,14 @@ impl Worker {
         }
     }
 
-    fn grant(&mut self) {
-        while let Some(wish) = self.wishes.pop() {
-            match wish {
+    fn handle_requests(&mut self) {
+        while let Some(request) = self.requests.pop() {
+            match request {
                 // Arming it makes the kernel look, so that room made meanwhile is not missed.
-                Wish::Writable { serial } => self.arm(serial, epoll::EventFlags::IN | epoll::EventFlags::OUT),
-                Wish::End { serial, reason } => self.end(serial, reason, false),
+                LaneRequest::Writable { serial } => {
+                    self.arm(serial, epoll::EventFlags::IN | epoll::EventFlags::OUT);
+                }
+                LaneRequest::End { serial, reason } => self.end(serial, reason, false),
             }
         }
     }
@@ -200,7 +202,7 @@ impl Worker {
     }
 
     /// Does what the control thread asked. Whether to go on.
-    fn obey(&mut self) -> io::Result<bool> {
+    fn handle_commands(&mut self) -> io::Result<bool> {
         for command in self.commands.take() {
             match command {
                 Command::LaneUp(lane) => self.lane_up(*lane),

@@ -67,7 +67,7 @@ fn main() {
     println!(
         "header compression, ns per packet, acknowledgements with timestamps; median of {BATCHES} batches"
     );
-    println!("{:<44} {:>9} {:>9} {:>7}", "", "compress", "restore", "octets");
+    println!("{:<44} {:>9} {:>9} {:>7}", "", "compress", "restore", "bytes");
     for case in [
         Case {
             name: "IPv4, one flow",
@@ -118,12 +118,12 @@ fn main() {
             expect: Expect::Whole,
         },
     ] {
-        let (compress, restore, octets) = measure(&case);
-        println!("{:<44} {compress:>9.1} {restore:>9.1} {octets:>7.1}", case.name);
+        let (compress, restore, bytes) = measure(&case);
+        println!("{:<44} {compress:>9.1} {restore:>9.1} {bytes:>7.1}", case.name);
     }
 }
 
-/// Nanoseconds a packet to compress and to restore, and octets that precede the payload but for the length.
+/// Nanoseconds a packet to compress and to restore, and bytes that precede the payload but for the length.
 fn measure(case: &Case) -> (f64, f64, f64) {
     let mut lanes: Vec<_> =
         (0..case.lanes).map(|_| (Compressor::new(case.compression, 1), Decompressor::new())).collect();
@@ -131,7 +131,7 @@ fn measure(case: &Case) -> (f64, f64, f64) {
     // Flows of one lane do not follow each other: between two visits to a lane all others were visited.
     let mut flows: Vec<Flow> = (0..total).map(|n| Flow::new(n, n % case.lanes, case.ip)).collect();
     let mut frames = vec![([0; MAX_FRAMED], 0_usize); BATCH];
-    let (mut compressing, mut restoring, mut octets) = (Vec::new(), Vec::new(), 0);
+    let (mut compressing, mut restoring, mut bytes) = (Vec::new(), Vec::new(), 0);
     // What comes before makes the contexts, twice over.
     let warming = (2 * total).div_ceil(BATCH);
     let mut at = 0;
@@ -166,7 +166,7 @@ fn measure(case: &Case) -> (f64, f64, f64) {
         if batch >= warming {
             compressing.push(compressed);
             restoring.push(start.elapsed());
-            octets += frames.iter().map(|(_, len)| len - 2).sum::<usize>();
+            bytes += frames.iter().map(|(_, len)| len - 2).sum::<usize>();
         }
     }
     let (mut compressed, mut contexts) = (0, 0);
@@ -184,5 +184,5 @@ fn measure(case: &Case) -> (f64, f64, f64) {
         times.sort_unstable();
         times[times.len() / 2].as_secs_f64() * 1e9 / BATCH as f64
     };
-    (median(compressing), median(restoring), octets as f64 / (BATCHES * BATCH) as f64)
+    (median(compressing), median(restoring), bytes as f64 / (BATCHES * BATCH) as f64)
 }

@@ -144,7 +144,7 @@ fn round(flows: u32, routes: u32) -> (f64, f64) {
                 frames += 1;
                 position += 1;
             }
-            core.handle_handed(lane, position);
+            core.handle_transmitted(lane, position);
             core.handle_delivered(lane, position.saturating_sub(4096));
         }
         if batch % 64 == 0 {

@@ -6,7 +6,7 @@ use trunkline_packet::{FlowHasher, FlowKey};
 use trunkline_queue::FlowMap;
 use trunkline_units::{Instant, Rng, Seq};
 
-use crate::custody::Custody;
+use crate::in_transit::InTransit;
 use crate::{ClassId, TrunkPlan};
 
 pub(crate) type FlowTable = FlowMap<FlowKey, Flow>;
@@ -20,12 +20,12 @@ pub(crate) fn hasher(seed: u64) -> FlowHasher {
 /// The state of a flow: 52 bytes, with which its entry costs 64 beyond the key.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Flow {
-    pub(crate) custody: Custody,
+    pub(crate) in_transit: InTransit,
     /// Behind the highest sequence number that left the edge.
     pub(crate) sent_high: Seq,
-    /// What the last packet in our direction said to the other one.
-    pub(crate) said_ack: Seq,
-    pub(crate) said_window: u16,
+    /// Acknowledgement number and window of the last packet in our direction.
+    pub(crate) last_ack: Seq,
+    pub(crate) last_window: u16,
     /// The last acknowledgement that came back.
     pub(crate) returned_ack: Seq,
     /// The running measurement of a round trip: the acknowledgement it waits for, and since when.
@@ -47,8 +47,8 @@ pub(crate) struct Flow {
     used: u16,
     /// The second in which it was last counted as active, modulo 256.
     epoch: u8,
-    /// Its member of the transmitter.
-    pub(crate) member: u8,
+    /// Its edge queue of the transmitter.
+    pub(crate) edge_queue: u8,
     flags: u8,
     /// Repeats filtered, at most 255.
     pub(crate) filtered: u8,
@@ -58,7 +58,7 @@ const PROBING: u8 = 1;
 const NEAR_PROBING: u8 = 2;
 const BULK: u8 = 4;
 const CLOSED: u8 = 8;
-const SPOKE: u8 = 16;
+const HAS_SENT_ACK: u8 = 16;
 const SACKS: u8 = 32;
 
 impl Flow {
@@ -73,14 +73,14 @@ impl Flow {
     /// A connection begins with `seq`, or the first segment seen of one: forgets what belonged to an earlier one
     /// between the same ports.
     pub(crate) fn begin(&mut self, seq: Seq) {
-        self.custody.clear();
+        self.in_transit.clear();
         self.sent_high = seq;
-        self.set(PROBING | NEAR_PROBING | CLOSED | SPOKE, false);
+        self.set(PROBING | NEAR_PROBING | CLOSED | HAS_SENT_ACK, false);
     }
 
     /// Whether a SYN of this number opens another connection than the one known.
     pub(crate) fn is_another(self, seq: Seq) -> bool {
-        let known = self.sent_high == seq + 1 || self.custody.missing(seq, seq + 1) == 0;
+        let known = self.sent_high == seq + 1 || self.in_transit.missing(seq, seq + 1) == 0;
         self.has(CLOSED) || !known
     }
 
@@ -126,14 +126,14 @@ impl Flow {
         self.set(CLOSED, true);
     }
 
-    /// Whether a packet of it has said something in our direction: then `said_ack` and `said_window` hold.
-    pub(crate) fn has_spoken(self) -> bool {
-        self.has(SPOKE)
+    /// Whether a packet of it passed in our direction: then `last_ack` and `last_window` hold.
+    pub(crate) fn has_sent_ack(self) -> bool {
+        self.has(HAS_SENT_ACK)
     }
 
-    pub(crate) fn say(&mut self, ack: Seq, window: u16) {
-        (self.said_ack, self.said_window) = (ack, window);
-        self.set(SPOKE, true);
+    pub(crate) fn set_last_ack(&mut self, ack: Seq, window: u16) {
+        (self.last_ack, self.last_window) = (ack, window);
+        self.set(HAS_SENT_ACK, true);
     }
 
     pub(crate) fn count_bytes(&mut self, bytes: usize) {
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_trip_has_both_halves_and_none_of_a_repeat() {
+    fn a_round_trip_has_both_halves_and_none_of_a_retransmission() {
         let mut flow = Flow::default();
         flow.begin(Seq(1));
         flow.near_probe(Instant::from_millis(100));

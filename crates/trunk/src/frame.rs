@@ -29,7 +29,7 @@
 use thiserror::Error;
 use trunkline_packet::{Offload, SegmentKind, Segmentation};
 
-/// The most bytes that come before the packet.
+/// The maximum number of bytes before the packet.
 pub const MAX_HEAD: usize = 11;
 
 /// The longest packet that a frame can carry.

@@ -11,9 +11,9 @@
 mod admission;
 mod class;
 pub mod compress;
-mod custody;
 mod flow;
 pub mod frame;
+mod in_transit;
 mod lane;
 pub mod path_tail;
 mod plan;
@@ -31,5 +31,5 @@ pub use plan::{CongestionControl, LaneGroup, LaneId, TrunkPlan};
 pub use receiver::{Receiver, ReceiverStats, Refusal};
 pub use routes::{PeerId, RouteTable};
 pub use transmitter::{
-    ClassReport, EdgeQueueReport, FlowReport, MemberStats, Offered, Packet, Poll, Transmitter,
+    ClassReport, EdgeQueueReport, EdgeQueueStats, FlowReport, Offered, Packet, Poll, Transmitter,
 };

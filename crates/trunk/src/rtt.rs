@@ -4,7 +4,7 @@
 //! flow's round trip that lies on the trunk's side, lane and far site included; the time in the edge queue, which
 //! the estimate sizes, is left out, or the queue would grow because it is long. The other part, from here to the
 //! local host and back, is taken once in each connection: from the packet of the handshake that passes towards the
-//! local host to its answer. Repeated segments give no sample (Karn and Partridge 1987).
+//! local host to its answer. Retransmitted segments give no sample (Karn and Partridge 1987).
 
 use std::time::Duration;
 
@@ -18,10 +18,10 @@ pub(crate) struct UpperRtt {
 }
 
 impl UpperRtt {
-    /// The least it says: below, a queue could not bridge a scheduler's slice.
-    const LEAST: Duration = Duration::from_millis(10);
-    /// The most it says: no path is longer, only hosts that answer late.
-    const MOST: Duration = Duration::from_secs(1);
+    /// The smallest estimate: below, a queue could not bridge a scheduler's slice.
+    const MIN: Duration = Duration::from_millis(10);
+    /// The largest estimate: no path is longer, only hosts that answer late.
+    const MAX: Duration = Duration::from_secs(1);
 
     pub(crate) fn sample(&mut self, micros: u32) {
         if self.samples == 0 {
@@ -37,7 +37,7 @@ impl UpperRtt {
     /// `None` before the first sample.
     pub(crate) fn upper(&self) -> Option<Duration> {
         let micros = u64::from(self.mean_us) + 2 * u64::from(self.deviation_us);
-        (self.samples > 0).then(|| Duration::from_micros(micros).clamp(Self::LEAST, Self::MOST))
+        (self.samples > 0).then(|| Duration::from_micros(micros).clamp(Self::MIN, Self::MAX))
     }
 }
 
@@ -61,8 +61,8 @@ mod tests {
     fn it_stays_within_its_bounds() {
         let mut rtt = UpperRtt::default();
         rtt.sample(3);
-        assert_eq!(rtt.upper(), Some(UpperRtt::LEAST));
+        assert_eq!(rtt.upper(), Some(UpperRtt::MIN));
         rtt.sample(u32::MAX);
-        assert_eq!(rtt.upper(), Some(UpperRtt::MOST));
+        assert_eq!(rtt.upper(), Some(UpperRtt::MAX));
     }
 }

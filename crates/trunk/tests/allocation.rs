@@ -54,7 +54,7 @@ fn run(core: &mut Transmitter<Reference>, template: &mut [u8], rounds: std::ops:
             while let Poll::Packet(_) = core.poll_transmit(now, lane, &mut room, |_| dropped += 1) {
                 position += 1440;
             }
-            core.handle_handed(lane, position);
+            core.handle_transmitted(lane, position);
             core.handle_lane(now, lane, &snapshot, position.saturating_sub(500_000));
         }
         template.swap(12, 16);

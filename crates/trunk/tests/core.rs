@@ -406,7 +406,7 @@ fn nothing_is_lost_that_is_not_counted() {
                     while let Poll::Packet(packet) = core.poll_transmit(now, lane, &mut room, drop) {
                         sent += u64::from(packet.segments());
                     }
-                    core.handle_handed(lane, step);
+                    core.handle_transmitted(lane, step);
                 }
                 8 => core.handle_delivered(LaneId(rng.below(2) as u8), rng.below(step + 1)),
                 _ => core.reconfigure(now, two_classes(), |packet: Whole| discarded += packet.segments()),

@@ -49,7 +49,7 @@ fn what_a_discipline_cut_off_is_not_filtered() {
 }
 
 #[test]
-fn what_was_cut_off_as_it_came_takes_nothing_out_of_custody() {
+fn what_was_cut_off_as_it_came_takes_nothing_out_of_transit() {
     let mut core = core(single(tail_drop(11)));
     let first = segment(5000, 1, 1000);
     assert_eq!(offer(&mut core, at(0), first.clone()), Offered::Queued(LANE));

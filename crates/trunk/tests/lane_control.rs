@@ -136,7 +136,7 @@ fn what_a_stalled_lane_holds_may_be_retransmitted_through_the_trunk() {
     let mut control = LaneControl::default();
     let _ = offer(&mut core, at(0), segment(5000, 1, 1000));
     assert!(next(&mut core, at(0), LANE).is_some());
-    core.handle_handed(LANE, 1000);
+    core.handle_transmitted(LANE, 1000);
     control.handle_written(1000);
     control.handle_held(at(0), LANE, &mut core, 1000);
     let filtered = |core: &mut Transmitter<Whole>, ms| {

@@ -1,4 +1,4 @@
-//! A lane that is controlled and never repeats: datagrams, one packet in each, and a congestion window over them.
+//! A lane with congestion control and without retransmissions: datagrams, one packet in each, and a congestion window over them.
 //!
 //! This is lee2002 §8's wish, and what QUIC's datagrams are (RFC 9221): the window of a TCP, without its order and its
 //! repairs. Packets are numbered; the far end says which have come, by the largest number and a mask of the 64 before
@@ -28,7 +28,7 @@ use crate::{NodeId, Packet};
 pub struct DatagramLaneSettings {
     /// Of these the growth, the slow start, the initial window and the timers are used.
     pub tcp: Arc<Settings>,
-    /// Octets of the longest packet carried; the window counts in these.
+    /// Bytes of the longest packet carried; the window counts in these.
     pub segment: u32,
 }
 
@@ -58,8 +58,8 @@ const DATA: u8 = 1;
 const DATA_FRONT: usize = 5;
 /// Numbers above a missing one that make it lost.
 const REORDERING: u32 = 3;
-/// Numbers found lost that are remembered while nothing is heard.
-const MOST_LOST: usize = 4096;
+/// The maximum of numbers found lost that it remembers while nothing is heard.
+const MAX_LOST: usize = 4096;
 const PORT: u16 = 7_100;
 
 #[derive(Debug, Clone, Copy)]
@@ -67,12 +67,12 @@ struct Sent {
     number: u32,
     bytes: u32,
     at: Instant,
-    /// Octets that had been delivered then.
+    /// Bytes that had been delivered then.
     delivered: u64,
     done: bool,
 }
 
-/// A reduction of the window that is not over: octets that were under way, that have arrived or were lost since, and that have been
+/// A reduction of the window that is not over: bytes that were under way, that have arrived or were lost since, and that have been
 /// sent since.
 #[derive(Debug, Clone, Copy)]
 struct Reduction {
@@ -104,7 +104,7 @@ pub(super) struct DatagramLane {
     reduction: Option<Reduction>,
     /// The next packet, for which the window had no room.
     next_packet: Option<Packet>,
-    /// Most octets under way at once in this round trip.
+    /// The maximum of bytes in flight in this round trip.
     peak: u32,
     marks_seen: u32,
     control: LaneControl,
@@ -212,7 +212,7 @@ impl DatagramLane {
                 break;
             }
             self.control.handle_written(packet.length().into());
-            transmitter.handle_handed(self.lane, self.control.written());
+            transmitter.handle_transmitted(self.lane, self.control.written());
             self.send(core, packet);
         }
         if let Some(front) = self.arrivals.take_due(core.now) {
@@ -226,7 +226,7 @@ impl DatagramLane {
         }
     }
 
-    /// Whether a packet of so many octets may leave. After a reduction packets leave in proportion to what arrives until the window is
+    /// Whether a packet of so many bytes may leave. After a reduction packets leave in proportion to what arrives until the window is
     /// reached, so that half a round trip of silence is not followed by a half at the old rate (RFC 6937).
     fn has_room(&self, bytes: u32) -> bool {
         let cwnd = self.congestion.cwnd();
@@ -376,14 +376,15 @@ impl DatagramLane {
 
     /// Takes what is lost out of the window; the last number of it.
     fn find_lost(&mut self, now: Instant, largest: u32) -> Option<u32> {
-        let patience = self.srtt.unwrap_or_default() * 9 / 8;
+        let reordering_timeout = self.srtt.unwrap_or_default() * 9 / 8;
         let (mut lost, mut last) = (0, None);
         for sent in &mut self.sent {
             let behind = largest.wrapping_sub(sent.number).cast_signed();
             if behind <= 0 {
                 break;
             }
-            let overtaken = behind >= REORDERING.cast_signed() || now.saturating_since(sent.at) > patience;
+            let overtaken =
+                behind >= REORDERING.cast_signed() || now.saturating_since(sent.at) > reordering_timeout;
             if !sent.done && overtaken {
                 sent.done = true;
                 lost += sent.bytes;
@@ -397,7 +398,7 @@ impl DatagramLane {
     }
 
     fn sample(&mut self, rtt: Duration) {
-        self.min_rtt = Some(self.min_rtt.map_or(rtt, |least| least.min(rtt)));
+        self.min_rtt = Some(self.min_rtt.map_or(rtt, |min| min.min(rtt)));
         match self.srtt {
             None => (self.srtt, self.variation) = (Some(rtt), rtt / 2),
             Some(srtt) => {
@@ -415,7 +416,7 @@ impl DatagramLane {
         let before = self.lost.len();
         self.lost.extend(self.sent.iter().filter(|sent| !sent.done).map(|sent| sent.number));
         self.stats.lost += (self.lost.len() - before) as u64;
-        let beyond = self.lost.len().saturating_sub(MOST_LOST);
+        let beyond = self.lost.len().saturating_sub(MAX_LOST);
         self.lost.drain(..beyond);
         self.congestion.reduce(self.in_flight, CongestionSignal::Timeout);
         self.sent.clear();

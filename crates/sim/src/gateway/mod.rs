@@ -39,7 +39,7 @@ pub struct TrunkId(pub(crate) u32);
 pub enum Lanes {
     /// TCP: the first gateway's, which opens them, and the second's.
     Tcp([Arc<Settings>; 2]),
-    /// Datagrams under congestion control, which are never repeated.
+    /// Datagrams under congestion control, which are never retransmitted.
     Datagrams(DatagramLaneSettings),
 }
 
@@ -53,7 +53,7 @@ pub struct TrunkSettings {
     pub plans: [TrunkPlan; 2],
     /// What carries them.
     pub lanes: Lanes,
-    /// Whether the octets of TLS records are added to what a TCP lane carries.
+    /// Whether the bytes of TLS records are added to what a TCP lane carries.
     pub sealed: bool,
     /// Flows that each side remembers.
     pub flows: usize,
@@ -91,7 +91,7 @@ pub struct LaneReport {
     pub chosen_congestion_control: Option<&'static str>,
     /// Packets that it was handed.
     pub frames: u64,
-    /// Octets that they took in its stream, heads and records and all.
+    /// Bytes that they took in its stream, heads and records and all.
     pub bytes: u64,
     /// What header compression did, over TCP since the lane was opened last.
     pub compression: CompressorStats,
@@ -376,7 +376,7 @@ impl Trunks {
         }
     }
 
-    /// Segments and octets that wait in a class' edge queues.
+    /// Segments and bytes that wait in a class' edge queues.
     pub(crate) fn backlog(&self, trunk: TrunkId, side: usize, class: ClassId) -> (u64, u64) {
         self.halves[trunk.0 as usize * 2 + side].core.backlog(class)
     }

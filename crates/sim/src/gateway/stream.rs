@@ -1,4 +1,4 @@
-//! What a lane's stream of octets consists of. The modelled TCP carries octets without contents; the frames are kept
+//! What a lane's stream of bytes consists of. The modelled TCP carries bytes without contents; the frames are kept
 //! here, by where they end, until the far end has everything up to there.
 
 use std::collections::VecDeque;
@@ -12,7 +12,7 @@ use trunkline_trunk::frame::{Frame, FrameHead};
 
 use crate::Packet;
 
-/// Octets of a TLS 1.3 record around its content (RFC 8446 §5.2), and the most content it has.
+/// Bytes of a TLS 1.3 record around its content (RFC 8446 §5.2), and the maximum of its content.
 const RECORD: u64 = 22;
 const RECORD_CONTENT: u64 = 16_384;
 
@@ -20,7 +20,7 @@ const RECORD_CONTENT: u64 = 16_384;
 #[derive(Debug)]
 pub(crate) struct Framed {
     packet: Packet,
-    /// What stands for its head where headers are compressed: octets, and how many of the packet's they replace.
+    /// What stands for its head where headers are compressed: bytes, and how many of the packet's they replace.
     head: Option<Box<([u8; MAX_FRAMED], u8, u8)>>,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct Stream {
     compressor: Compressor,
     compresses: bool,
     sealed: bool,
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     spare: Vec<Framed>,
 }
 
@@ -47,7 +47,7 @@ impl Stream {
             compressor: Compressor::new(compression, seed),
             compresses: compression == Compression::On,
             sealed,
-            octets: Vec::new(),
+            bytes: Vec::new(),
             spare: Vec::new(),
         }
     }
@@ -72,9 +72,9 @@ impl Stream {
             return;
         }
         // Compression asks for the checksums that a real packet would have.
-        packet.checksummed(&mut self.octets);
+        packet.checksummed(&mut self.bytes);
         let mut out = [0; MAX_FRAMED];
-        let single = Single { head: &self.octets, len: packet.length() as usize, offload: Offload::None };
+        let single = Single { head: &self.bytes, len: packet.length() as usize, offload: Offload::None };
         let framed = self.compressor.frame(&single, &mut out);
         self.position += len + framed.len as u64 - framed.replaced as u64;
         let head = Some(Box::new((out, framed.len as u8, framed.replaced as u8)));
@@ -93,9 +93,9 @@ impl Stream {
         }
     }
 
-    /// The frames that are complete now that so many more octets have arrived.
-    pub(crate) fn arrive(&mut self, octets: u64) -> Vec<Framed> {
-        self.arrived += octets;
+    /// The frames that are complete now that so many more bytes have arrived.
+    pub(crate) fn arrive(&mut self, bytes: u64) -> Vec<Framed> {
+        self.arrived += bytes;
         let mut complete = std::mem::take(&mut self.spare);
         while let Some((end, _)) = self.frames.front()
             && *end <= self.arrived
@@ -115,9 +115,9 @@ impl Stream {
 pub(crate) fn restore(framed: Framed, decompressor: &mut Decompressor) -> Result<Packet, CompressError> {
     let Framed { packet, head } = framed;
     let Some(head) = head else { return Ok(packet) };
-    let (octets, len, replaced) = (&head.0, usize::from(head.1), usize::from(head.2));
-    let Ok(Some((frame, head_len))) = Frame::decode(&octets[..len]) else {
-        unreachable!("the compressor writes a whole head: {:?}", &octets[..len])
+    let (bytes, len, replaced) = (&head.0, usize::from(head.1), usize::from(head.2));
+    let Ok(Some((frame, head_len))) = Frame::decode(&bytes[..len]) else {
+        unreachable!("the compressor writes a whole head: {:?}", &bytes[..len])
     };
     match frame {
         Frame::Packet { head, context } => {
@@ -129,7 +129,7 @@ pub(crate) fn restore(framed: Framed, decompressor: &mut Decompressor) -> Result
             Ok(packet)
         }
         Frame::Compressed { bits, len: content } => {
-            let fields = &octets[head_len..len];
+            let fields = &bytes[head_len..len];
             // What follows the fields is the packet's own data: zeros.
             let mut prefix = [0; MAX_FIELDS];
             let have = content.min(MAX_FIELDS);

@@ -102,7 +102,7 @@ impl TcpLane {
         &self.control
     }
 
-    /// Octets that the endpoint has got since it was asked last.
+    /// Bytes that the endpoint has got since it was asked last.
     pub(super) fn take_arrived(&mut self, core: &mut Core) -> u64 {
         let endpoint = &mut core.connections[self.end.0 as usize].endpoint;
         let there = endpoint.readable();
@@ -116,7 +116,7 @@ impl TcpLane {
     }
 
     pub(super) fn report_delivered(&mut self, core: &Core, transmitter: &mut Transmitter<Packet>) {
-        if transmitter.has_custody(self.lane) && self.control.delivery_due(core.now) {
+        if transmitter.has_data_in_transit(self.lane) && self.control.delivery_due(core.now) {
             let endpoint = &core.connections[self.end.0 as usize].endpoint;
             let held = endpoint.unsent() + endpoint.unacknowledged();
             self.control.handle_held(core.now, self.lane, transmitter, held as usize);
@@ -182,7 +182,7 @@ impl TcpLane {
                 }
             }
             self.stream.seal(from);
-            transmitter.handle_handed(self.lane, self.stream.position());
+            transmitter.handle_transmitted(self.lane, self.stream.position());
             wrote |= self.write(core);
             if let Some(at) = held {
                 core.agenda.set(Kind::Gateway, timer(half, self.lane), at.max(core.now));

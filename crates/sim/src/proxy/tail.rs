@@ -88,14 +88,13 @@ impl Paced {
         let mut fate = Fate::Taken;
         if segment.payload > 0 {
             // The FIN's own place is not the emulation's affair.
-            let arrival =
-                Arrival { seq: segment.seq, end: segment.seq + segment.payload, octets: bytes, fin: false };
+            let arrival = Arrival { seq: segment.seq, end: segment.seq + segment.payload, bytes, fin: false };
             fate = match core.handle_segment(now, self.id, arrival) {
                 Verdict::Accepted | Verdict::Passed => {
                     self.accepted += u64::from(segment.payload);
                     Fate::Taken
                 }
-                Verdict::Repeated(ack) => Fate::Duplicate(ack),
+                Verdict::Retransmitted(ack) => Fate::Duplicate(ack),
                 Verdict::Dropped(_) => return Fate::Dropped,
             };
         }

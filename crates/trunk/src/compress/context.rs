@@ -11,7 +11,7 @@ pub(super) mod kind {
     /// The context's number follows; otherwise it is that of the compressed frame, or the one that made a context,
     /// before.
     pub(in super::super) const CONTEXT: u8 = 0x40;
-    /// An octet of [`extension`](super::extension) bits follows.
+    /// A byte of [`extension`](super::extension) bits follows.
     pub(in super::super) const EXTENSION: u8 = 0x20;
     /// TCP's PSH flag.
     pub(in super::super) const PUSH: u8 = 0x10;
@@ -91,12 +91,12 @@ impl Context {
         let mut bits = 0;
         if let Some(number) = number {
             bits |= kind::CONTEXT;
-            out.octet(number);
+            out.byte(number);
         }
         let seldom = self.seldom(header);
         if seldom != 0 {
             bits |= kind::EXTENSION;
-            out.octet(seldom);
+            out.byte(seldom);
             self.encode_seldom(seldom, is, out);
         }
         if self.chain.tcp {
@@ -154,14 +154,14 @@ impl Context {
             (extension::TRAFFIC_CLASS, is.traffic_class),
         ] {
             if bits & bit != 0 {
-                out.octet(value);
+                out.byte(value);
             }
         }
         if bits & extension::URGENT != 0 {
             out.pair(is.urgent);
         }
         if bits & extension::CHECKSUM != 0 {
-            out.octet(match is.checksum {
+            out.byte(match is.checksum {
                 Checksum::Complete => 0,
                 Checksum::Open => 1,
                 Checksum::Absent => 2,
@@ -186,7 +186,7 @@ impl Context {
         is.id = self.expected_id();
         let mut seldom = 0;
         if bits & kind::EXTENSION != 0 {
-            seldom = input.octet()?;
+            seldom = input.byte()?;
             if seldom & extension::RESERVED != 0 {
                 return Err(CompressError::Value { value: seldom });
             }
@@ -230,23 +230,23 @@ fn decode_seldom(bits: u8, tcp: bool, is: &mut Fields, input: &mut Reader) -> Re
         is.id = unfold16(is.id, input.short()?);
     }
     if bits & extension::FLAGS != 0 {
-        let value = input.octet()?;
+        let value = input.byte()?;
         if value & TcpFlags::PSH.0 != 0 {
             return Err(CompressError::Value { value });
         }
         is.flags = value;
     }
     if bits & extension::HOP_LIMIT != 0 {
-        is.hop_limit = input.octet()?;
+        is.hop_limit = input.byte()?;
     }
     if bits & extension::TRAFFIC_CLASS != 0 {
-        is.traffic_class = input.octet()?;
+        is.traffic_class = input.byte()?;
     }
     if bits & extension::URGENT != 0 {
         is.urgent = input.pair()?;
     }
     if bits & extension::CHECKSUM != 0 {
-        is.checksum = match input.octet()? {
+        is.checksum = match input.byte()? {
             0 => Checksum::Complete,
             1 => Checksum::Open,
             2 if !tcp => Checksum::Absent,
@@ -258,7 +258,7 @@ fn decode_seldom(bits: u8, tcp: bool, is: &mut Fields, input: &mut Reader) -> Re
 
 /// The count, then for each block the way from the acknowledgement to its left edge, and its length.
 fn encode_sack(sack: &Sack, ack: u32, out: &mut Writer) {
-    out.octet(sack.count as u8);
+    out.byte(sack.count as u8);
     for (left, right) in &sack.blocks[..sack.count] {
         out.number(left.wrapping_sub(ack));
         out.number(right.wrapping_sub(*left));
@@ -266,7 +266,7 @@ fn encode_sack(sack: &Sack, ack: u32, out: &mut Writer) {
 }
 
 fn decode_sack(ack: u32, limit: usize, input: &mut Reader) -> Result<Sack, CompressError> {
-    let value = input.octet()?;
+    let value = input.byte()?;
     let mut sack = Sack { count: usize::from(value), ..Sack::default() };
     if sack.count == 0 || sack.count > limit {
         return Err(CompressError::Value { value });

@@ -76,7 +76,7 @@ impl Decompressor {
     ) -> Result<Restored, CompressError> {
         let mut input = Reader::new(prefix.get(..len).unwrap_or(prefix));
         let number = if bits & kind::CONTEXT != 0 {
-            input.octet()?
+            input.byte()?
         } else {
             self.last.ok_or(CompressError::NoContext)?
         };

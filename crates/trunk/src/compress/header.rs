@@ -99,9 +99,9 @@ impl Chain {
             }
             Version::V6 => {
                 let at = |at: usize| {
-                    let mut octets = [0; 16];
-                    octets.copy_from_slice(&self.ip[at..at + 16]);
-                    IpAddr::from(octets)
+                    let mut bytes = [0; 16];
+                    bytes.copy_from_slice(&self.ip[at..at + 16]);
+                    IpAddr::from(bytes)
                 };
                 (at(8), at(24))
             }
@@ -110,7 +110,7 @@ impl Chain {
         FlowKey { source, destination, protocol, ports: (half(&self.ports, 0), half(&self.ports, 2)) }
     }
 
-    /// The most SACK blocks that fit behind the other options (RFC 2018 §3).
+    /// The maximum number of SACK blocks that fit behind the other options (RFC 2018 §3).
     pub(super) fn sack_limit(&self) -> usize {
         match (self.tcp, self.timestamps) {
             (false, _) => 0,

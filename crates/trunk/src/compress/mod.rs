@@ -1,4 +1,4 @@
-//! Header compression for packets that travel singly. docs/wire-format.md is the specification of the octets.
+//! Header compression for packets that travel singly. docs/wire-format.md is the specification of the bytes.
 //!
 //! Of the headers of a flow most never change, and most of the rest changes by little, as RFC 1144 §3 found for
 //! TCP over IPv4. So both ends of a lane keep the last header of a flow, a *context*, and a compressed packet says
@@ -6,14 +6,14 @@
 //! differences too, SACK blocks are said relative to the acknowledgement, and IPv6 and UDP
 //! are but other chains of the same fields.
 //!
-//! A lane delivers every octet once and in order, or ends. That makes the scheme small: no checksum to notice a
+//! A lane delivers every byte once and in order, or ends. That makes the scheme small: no checksum to notice a
 //! lost difference, no refresh, no feedback, and differences may be as large as they like. Both ends apply the
 //! same `Context::advance` to the same packets and so never disagree. A context is
 //! made by a packet that travels whole and names the context it makes; any other whole packet leaves all contexts
 //! alone. What comes out is bit for bit what went in: a header that could not be put together again exactly
 //! travels whole ([`Whole`] says why).
 //!
-//! The receiving end believes nothing: any octets give a packet, judged afterwards like any other, or a
+//! The receiving end believes nothing: any bytes give a packet, judged afterwards like any other, or a
 //! [`CompressError`], which ends the lane. Memory is bounded by [`CONTEXTS`], made with the lane, and no packet
 //! allocates.
 
@@ -37,11 +37,11 @@ pub const CONTEXTS: usize = 256;
 /// The longest header that is compressed, in bytes: IPv6, and TCP with all the options it has room for.
 pub const MAX_HEADER: usize = 100;
 
-/// The most bytes of fields in a compressed frame: of IPv4 TCP with timestamps and three SACK blocks, or none and
+/// The maximum number of bytes of fields in a compressed frame: of IPv4 TCP with timestamps and three SACK blocks, or none and
 /// four, and every difference the largest.
 pub const MAX_FIELDS: usize = 67;
 
-/// The most bytes that [`Compressor::frame`] puts in place of those it takes away.
+/// The maximum number of bytes that [`Compressor::frame`] puts in place of those it takes away.
 pub const MAX_FRAMED: usize = MAX_FIELDS + MAX_HEAD;
 
 /// Why a packet travelled whole.

@@ -1,4 +1,4 @@
-//! Octets and numbers of a compressed header. A number is written seven bits to the octet, the least first, and
+//! Bytes and numbers of a compressed header. A number is written seven bits to the byte, the least significant first, and
 //! the high bit says that more follow; a difference that may be negative is folded to 0, −1, 1, −2, 2 … first.
 
 use super::{CompressError, MAX_FIELDS};
@@ -19,7 +19,7 @@ impl<'a> Writer<'a> {
     }
 
     #[inline]
-    pub(super) fn octet(&mut self, value: u8) {
+    pub(super) fn byte(&mut self, value: u8) {
         self.bytes[self.len] = value;
         self.len += 1;
     }
@@ -27,18 +27,18 @@ impl<'a> Writer<'a> {
     #[inline]
     pub(super) fn pair(&mut self, value: u16) {
         let [high, low] = value.to_be_bytes();
-        self.octet(high);
-        self.octet(low);
+        self.byte(high);
+        self.byte(low);
     }
 
-    /// One to five octets.
+    /// One to five bytes.
     #[inline]
     pub(super) fn number(&mut self, mut value: u32) {
         while value >= 0x80 {
-            self.octet(value as u8 | 0x80);
+            self.byte(value as u8 | 0x80);
             value >>= 7;
         }
-        self.octet(value as u8);
+        self.byte(value as u8);
     }
 }
 
@@ -53,30 +53,30 @@ impl<'a> Reader<'a> {
         Reader { bytes, at: 0 }
     }
 
-    /// Octets read.
+    /// Bytes read.
     pub(super) fn at(&self) -> usize {
         self.at
     }
 
     #[inline]
-    pub(super) fn octet(&mut self) -> Result<u8, CompressError> {
-        let octet = *self.bytes.get(self.at).ok_or(CompressError::Truncated { have: self.bytes.len() })?;
+    pub(super) fn byte(&mut self) -> Result<u8, CompressError> {
+        let byte = *self.bytes.get(self.at).ok_or(CompressError::Truncated { have: self.bytes.len() })?;
         self.at += 1;
-        Ok(octet)
+        Ok(byte)
     }
 
     #[inline]
     pub(super) fn pair(&mut self) -> Result<u16, CompressError> {
-        Ok(u16::from_be_bytes([self.octet()?, self.octet()?]))
+        Ok(u16::from_be_bytes([self.byte()?, self.byte()?]))
     }
 
     #[inline]
     pub(super) fn number(&mut self) -> Result<u32, CompressError> {
         let mut value = 0_u64;
         for shift in [0, 7, 14, 21, 28] {
-            let octet = self.octet()?;
-            value |= u64::from(octet & 0x7f) << shift;
-            if octet < 0x80 {
+            let byte = self.byte()?;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
                 return u32::try_from(value).map_err(|_| CompressError::Number);
             }
         }
@@ -129,16 +129,16 @@ mod tests {
     }
 
     #[test]
-    fn a_number_takes_an_octet_for_each_seven_bits() {
-        for (value, octets) in [
+    fn a_number_takes_a_byte_for_each_seven_bits() {
+        for (value, bytes) in [
             (0, vec![0]),
             (127, vec![0x7f]),
             (128, vec![0x80, 1]),
             (2896, vec![0xd0, 0x16]),
             (u32::MAX, vec![0xff, 0xff, 0xff, 0xff, 0x0f]),
         ] {
-            assert_eq!(written(value), octets);
-            assert_eq!(Reader::new(&octets).number(), Ok(value));
+            assert_eq!(written(value), bytes);
+            assert_eq!(Reader::new(&bytes).number(), Ok(value));
         }
     }
 

@@ -15,7 +15,7 @@ pub(super) struct Accepted {
 
 impl Accepted {
     /// Stretches kept beyond the first gap.
-    const MOST: usize = 64;
+    const MAX_RANGES: usize = 64;
 
     pub(super) fn new(first: Seq) -> Self {
         Accepted { next: first, beyond: Vec::new() }
@@ -50,7 +50,7 @@ impl Accepted {
     fn insert_beyond(&mut self, mut seq: Seq, mut end: Seq) -> Result<(), Scattered> {
         let at = self.beyond.partition_point(|(_, to)| to.before(seq));
         let touching = self.beyond[at..].iter().take_while(|(from, _)| !end.before(*from)).count();
-        if touching == 0 && self.beyond.len() == Self::MOST {
+        if touching == 0 && self.beyond.len() == Self::MAX_RANGES {
             return Err(Scattered);
         }
         for (from, to) in self.beyond.drain(at..at + touching) {
@@ -69,21 +69,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_the_set_of_octets_that_were_accepted_in_any_order() {
+    fn it_is_the_set_of_bytes_that_were_accepted_in_any_order() {
         for seed in 0..50 {
             let mut rng = Rng::new(seed, "accepted");
             let first = Seq(u32::MAX - 300);
             let mut accepted = Accepted::new(first);
-            let mut octets = [false; 600];
+            let mut bytes = [false; 600];
             for _ in 0..60 {
                 let from = rng.below(580) as usize;
                 let to = from + 1 + rng.below(20) as usize;
                 let (seq, end) = (first + from as u32, first + to as u32);
-                assert_eq!(accepted.has(seq, end), octets[from..to].iter().all(|octet| *octet));
+                assert_eq!(accepted.has(seq, end), bytes[from..to].iter().all(|byte| *byte));
                 if accepted.insert(seq, end).is_ok() {
-                    octets[from..to].fill(true);
+                    bytes[from..to].fill(true);
                 }
-                let prefix = octets.iter().take_while(|octet| **octet).count() as u32;
+                let prefix = bytes.iter().take_while(|byte| **byte).count() as u32;
                 assert_eq!(accepted.next(), first + prefix);
             }
         }
@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn stretches_are_bounded_and_a_segment_that_joins_some_is_not_refused() {
         let mut accepted = Accepted::new(Seq(0));
-        for number in 0..Accepted::MOST as u32 {
+        for number in 0..Accepted::MAX_RANGES as u32 {
             assert_eq!(accepted.insert(Seq(10 + 20 * number), Seq(20 + 20 * number)), Ok(()));
         }
         assert_eq!(accepted.insert(Seq(5000), Seq(5010)), Err(Scattered));

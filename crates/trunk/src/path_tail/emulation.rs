@@ -17,12 +17,12 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    fn serialization(self, octets: u32, carry: &mut u64) -> Duration {
-        self.rate.time_for(u64::from(octets), carry).saturating_add(self.recovery)
+    fn serialization(self, bytes: u32, carry: &mut u64) -> Duration {
+        self.rate.time_for(u64::from(bytes), carry).saturating_add(self.recovery)
     }
 }
 
-/// What the emulated link holds at the most, the segment that is being sent included.
+/// The maximum that the emulated link holds, the segment that is being sent included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limit {
     /// Segments.
@@ -36,7 +36,7 @@ pub(super) struct Waiting {
     pub(super) flow: FlowId,
     pub(super) ack: Seq,
     pub(super) at: Instant,
-    octets: u32,
+    bytes: u32,
     /// At `since`, `left` of it was still to be sent, in parts of `WHOLE`.
     since: Instant,
     left: u64,
@@ -60,23 +60,23 @@ impl Emulation {
         Emulation { estimate, limit, queue: VecDeque::new(), bytes: 0, carry: 0 }
     }
 
-    /// Whether a segment of so many octets fits.
-    pub(super) fn has_room(&self, now: Instant, octets: u32) -> bool {
+    /// Whether a segment of so many bytes fits.
+    pub(super) fn has_room(&self, now: Instant, bytes: u32) -> bool {
         let due = self.due(now);
-        let gone: u64 = self.queue.iter().take(due).map(|waiting| u64::from(waiting.octets)).sum();
+        let gone: u64 = self.queue.iter().take(due).map(|waiting| u64::from(waiting.bytes)).sum();
         self.queue.len() - due < self.limit.segments as usize
-            && self.bytes - gone + u64::from(octets) <= self.limit.bytes
+            && self.bytes - gone + u64::from(bytes) <= self.limit.bytes
     }
 
     /// Appends a segment.
-    pub(super) fn push(&mut self, now: Instant, flow: FlowId, ack: Seq, octets: u32) {
+    pub(super) fn push(&mut self, now: Instant, flow: FlowId, ack: Seq, bytes: u32) {
         let since = self.queue.back().map_or(now, |last| last.at.max(now));
         if since == now {
             self.carry = 0;
         }
-        let at = since + self.estimate.serialization(octets, &mut self.carry);
-        self.bytes += u64::from(octets);
-        self.queue.push_back(Waiting { flow, ack, at, octets, since, left: WHOLE });
+        let at = since + self.estimate.serialization(bytes, &mut self.carry);
+        self.bytes += u64::from(bytes);
+        self.queue.push_back(Waiting { flow, ack, at, bytes, since, left: WHOLE });
     }
 
     pub(super) fn head(&self) -> Option<Instant> {
@@ -85,7 +85,7 @@ impl Emulation {
 
     pub(super) fn pop(&mut self) -> Option<Waiting> {
         let waiting = self.queue.pop_front()?;
-        self.bytes -= u64::from(waiting.octets);
+        self.bytes -= u64::from(waiting.bytes);
         Some(waiting)
     }
 
@@ -95,11 +95,11 @@ impl Emulation {
         let mut end = now;
         self.carry = 0;
         for waiting in self.queue.iter_mut().skip(due) {
-            let before = self.estimate.serialization(waiting.octets, &mut 0).as_nanos();
+            let before = self.estimate.serialization(waiting.bytes, &mut 0).as_nanos();
             let sent = (now - waiting.since).as_nanos() * u128::from(WHOLE) / before.max(1);
             waiting.left = waiting.left.saturating_sub(u64::try_from(sent).unwrap_or(WHOLE));
             waiting.since = end;
-            let whole = estimate.serialization(waiting.octets, &mut self.carry);
+            let whole = estimate.serialization(waiting.bytes, &mut self.carry);
             let time = whole.as_nanos().saturating_mul(u128::from(waiting.left)) / u128::from(WHOLE);
             end += Duration::from_nanos(u64::try_from(time).unwrap_or(u64::MAX));
             waiting.at = end;
@@ -130,8 +130,8 @@ mod tests {
     #[test]
     fn each_leaves_its_serialization_after_the_one_before() {
         let mut emulation = Emulation::new(estimate(1000), ROOMY);
-        for octets in [1250, 125, 1250] {
-            emulation.push(Instant::ZERO, FlowId(0), Seq(0), octets);
+        for bytes in [1250, 125, 1250] {
+            emulation.push(Instant::ZERO, FlowId(0), Seq(0), bytes);
         }
         emulation.push(Instant::from_millis(100), FlowId(0), Seq(0), 1250);
         assert_eq!(releases(&mut emulation), [0.010, 0.011, 0.021, 0.110]);

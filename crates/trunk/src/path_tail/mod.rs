@@ -37,12 +37,12 @@ pub struct FlowId(u32);
 /// A segment from the wired side.
 #[derive(Debug, Clone, Copy)]
 pub struct Arrival {
-    /// Its first octet.
+    /// Its first byte.
     pub seq: Seq,
-    /// The one after its last octet of data.
+    /// The one after its last byte of data.
     pub end: Seq,
-    /// Its length on the link, headers included, octets.
-    pub octets: u32,
+    /// Its length on the link, headers included, bytes.
+    pub bytes: u32,
     /// It closes its direction.
     pub fin: bool,
 }
@@ -55,7 +55,7 @@ pub enum Verdict {
     /// Drop it and say nothing.
     Dropped(Cause),
     /// All of it was accepted before. Nothing is to be delivered; if there is an acknowledgement, send it at once.
-    Repeated(Option<Seq>),
+    Retransmitted(Option<Seq>),
     /// Not the proxy's affair: pass it on to the mobile host, whose acknowledgements pass too.
     Passed,
 }
@@ -74,7 +74,7 @@ pub enum Cause {
 pub struct Release {
     /// Of which flow.
     pub flow: FlowId,
-    /// The next octet wanted. The same as the last one's: a segment behind a gap.
+    /// The next byte wanted. The same as the last one's: a segment behind a gap.
     pub ack: Seq,
     /// When it was due.
     pub at: Instant,
@@ -119,7 +119,7 @@ impl PathTail {
         cell
     }
 
-    /// Begins a flow in a cell, once its connection is established; `first` is the first octet of data.
+    /// Begins a flow in a cell, once its connection is established; `first` is the first byte of data.
     ///
     /// # Panics
     /// If there is no such cell.
@@ -169,10 +169,10 @@ impl PathTail {
         }
         if flow.accepted.has(arrival.seq, arrival.end) {
             let again = flow.waiting == 0 || !flow.released.before(arrival.end);
-            return Verdict::Repeated(again.then_some(flow.released));
+            return Verdict::Retransmitted(again.then_some(flow.released));
         }
         let Some(emulation) = self.cells.get_mut(&flow.cell) else { return Verdict::Passed };
-        if !emulation.has_room(now, arrival.octets) {
+        if !emulation.has_room(now, arrival.bytes) {
             return Verdict::Dropped(Cause::Full);
         }
         if flow.accepted.insert(arrival.seq, arrival.end).is_err() {
@@ -180,7 +180,7 @@ impl PathTail {
         }
         flow.waiting += 1;
         let (cell, ack, head) = (flow.cell, flow.accepted.next(), emulation.head());
-        emulation.push(now, id, ack, arrival.octets);
+        emulation.push(now, id, ack, arrival.bytes);
         self.reschedule(cell, head);
         Verdict::Accepted
     }

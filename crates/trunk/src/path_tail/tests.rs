@@ -13,7 +13,7 @@ fn kbit(kbit: u64) -> Estimate {
 
 fn data(number: u32) -> Arrival {
     let seq = Seq(u32::MAX - 5000) + number * SEGMENT;
-    Arrival { seq, end: seq + SEGMENT, octets: SEGMENT, fin: false }
+    Arrival { seq, end: seq + SEGMENT, bytes: SEGMENT, fin: false }
 }
 
 fn first() -> Seq {
@@ -56,7 +56,7 @@ fn acknowledgements_are_spaced_by_the_rate_and_wait_for_those_before() {
 }
 
 #[test]
-fn what_does_not_fit_is_dropped_and_those_behind_repeat_the_acknowledgement() {
+fn what_does_not_fit_is_dropped_and_those_behind_send_the_acknowledgement_again() {
     let mut tail = PathTail::new();
     let cell = tail.add_cell(kbit(1000), Limit { segments: 2, ..ROOMY });
     let flow = tail.open(cell, first());
@@ -117,15 +117,15 @@ fn a_new_estimate_moves_what_is_due_both_ways() {
 }
 
 #[test]
-fn a_repeat_takes_no_room_and_is_answered_once_its_acknowledgement_has_gone() {
+fn a_retransmission_takes_no_room_and_is_answered_once_its_acknowledgement_has_gone() {
     let mut tail = PathTail::new();
     let cell = tail.add_cell(kbit(1000), Limit { segments: 1, ..ROOMY });
     let flow = tail.open(cell, first());
     tail.handle_segment(Instant::ZERO, flow, data(0));
-    assert_eq!(tail.handle_segment(Instant::ZERO, flow, data(0)), Verdict::Repeated(None));
+    assert_eq!(tail.handle_segment(Instant::ZERO, flow, data(0)), Verdict::Retransmitted(None));
     assert_eq!(acks(&released(&mut tail, Instant::from_millis(50)), flow), [1]);
     let at = Instant::from_millis(60);
-    assert_eq!(tail.handle_segment(at, flow, data(0)), Verdict::Repeated(Some(data(1).seq)));
+    assert_eq!(tail.handle_segment(at, flow, data(0)), Verdict::Retransmitted(Some(data(1).seq)));
     assert_eq!(tail.next_release(), None);
 }
 
@@ -189,7 +189,7 @@ fn releases_are_those_of_a_link_under_any_operations() {
             match tail.handle_segment(now, flows[rng.below(2) as usize], data(rng.below(60) as u32)) {
                 Verdict::Accepted => accepted += 1,
                 Verdict::Dropped(_) => dropped += 1,
-                Verdict::Repeated(_) => {}
+                Verdict::Retransmitted(_) => {}
                 Verdict::Passed => panic!("no flow was closed"),
             }
             // What is waiting fits, and is served within what the limit takes to send.

@@ -11,28 +11,33 @@ use crate::LaneId;
 impl<P: Packet> Transmitter<P> {
     /// Memory of the packets that wait for a lane, bytes.
     pub fn held_bytes(&self, lane: LaneId) -> usize {
-        self.lanes[lane.index()].members.iter().map(|member| self.members[*member].held_bytes).sum()
+        self.lanes[lane.index()]
+            .edge_queues
+            .iter()
+            .map(|edge_queue| self.edge_queues[*edge_queue].held_bytes)
+            .sum()
     }
 
     /// Memory of all packets that wait, bytes.
     pub fn all_held_bytes(&self) -> usize {
-        self.members.iter().map(|member| member.held_bytes).sum()
+        self.edge_queues.iter().map(|edge_queue| edge_queue.held_bytes).sum()
     }
 
     /// Drops what has waited for a lane since before `oldest`, and gives back memory that is not needed for the rest. For a lane that
     /// is down.
     pub fn expire(&mut self, now: Instant, lane: LaneId, oldest: Instant, mut release: impl FnMut(P)) {
-        for member in &self.lanes[lane.index()].members {
-            self.members[*member].expire(now, oldest, &mut self.flows, &mut release);
+        for edge_queue in &self.lanes[lane.index()].edge_queues {
+            self.edge_queues[*edge_queue].expire(now, oldest, &mut self.flows, &mut release);
         }
     }
 
     /// Drops packets that have about `bytes` of memory, of the queue that holds most among those of the lanes in `lanes`, a bit each;
     /// how much they had.
     pub fn shed(&mut self, now: Instant, lanes: u32, bytes: usize, mut release: impl FnMut(P)) -> usize {
-        let chosen = |member: &&mut super::Member<P>| lanes & (1 << member.lane) != 0;
-        let fattest = self.members.iter_mut().filter(chosen).max_by_key(|member| member.held_bytes);
-        fattest.map_or(0, |member| member.shed(now, bytes, &mut self.flows, &mut release))
+        let chosen = |edge_queue: &&mut super::EdgeQueue<P>| lanes & (1 << edge_queue.lane) != 0;
+        let fattest =
+            self.edge_queues.iter_mut().filter(chosen).max_by_key(|edge_queue| edge_queue.held_bytes);
+        fattest.map_or(0, |edge_queue| edge_queue.shed(now, bytes, &mut self.flows, &mut release))
     }
 
     /// Remembers up to `limit` flows from now on; those it has places for now stay.
@@ -44,6 +49,6 @@ impl<P: Packet> Transmitter<P> {
     pub fn forget_flows(&mut self, limit: usize) {
         self.forgotten += self.flows.len() as u64;
         self.flows.reset(limit);
-        self.lanes.iter_mut().for_each(|lane| lane.handed.lost(&mut self.flows));
+        self.lanes.iter_mut().for_each(|lane| lane.undelivered.lost(&mut self.flows));
     }
 }

@@ -1,10 +1,10 @@
 //! The sending half of a trunk.
 
-mod handed;
-mod member;
+mod edge_queue;
 mod memory;
-mod past;
 mod report;
+mod retired;
+mod undelivered;
 
 use trunkline_packet::{FlowHasher, Headers, TcpFlags};
 use trunkline_queue::{FlowIndex, Item, Queue, Scheduler, Touched, Turn};
@@ -15,11 +15,11 @@ use crate::flow::{self, Flow, FlowTable};
 use crate::lane::LaneSnapshot;
 use crate::segment::{Sacks, Segment};
 use crate::{Behaviour, ClassId, Classifier, LaneId, Over, TrunkPlan};
-use handed::Handed;
-use member::{Dropping, Entry, Member, Stretch};
-use past::Past;
+use edge_queue::{Dropping, EdgeQueue, Entry, Stretch};
+use retired::RetiredStats;
+use undelivered::Undelivered;
 
-pub use member::MemberStats;
+pub use edge_queue::EdgeQueueStats;
 pub use report::{ClassReport, EdgeQueueReport, FlowReport};
 
 /// A packet in the owner's buffers, as the core handles it.
@@ -41,7 +41,7 @@ pub enum Offered<P> {
     Queued(LaneId),
     /// Nothing of it waits: it went to `release`.
     Dropped,
-    /// Its flow has no place in its class, and its sender is to be told (RFC 1812 §5.2.7.1, RFC 4443 §3.1:
+    /// Its flow has no place in its class: tell its sender (RFC 1812 §5.2.7.1, RFC 4443 §3.1:
     /// communication administratively prohibited).
     Refused(P),
 }
@@ -59,30 +59,30 @@ pub enum Poll<P> {
 }
 
 struct Lane {
-    /// Its members, in the order of the scheduler's places.
-    members: Vec<usize>,
+    /// Its edge queues, in the order of the scheduler's places.
+    edge_queues: Vec<usize>,
     scheduler: Scheduler,
-    handed: Handed,
+    undelivered: Undelivered,
 }
 
 struct ClassState {
-    /// Its members: one for each lane of its group, from `first` on.
+    /// Its edge queues: one for each lane of its group, from `first` on.
     first: usize,
     lanes: usize,
     admission: Option<Admission>,
-    /// What members counted that a new plan took away.
-    past: Past,
+    /// What edge queues counted that a new plan took away.
+    retired: RetiredStats,
 }
 
 impl ClassState {
-    /// The member for a flow of this hash.
-    fn member(&self, hash: u64) -> usize {
+    /// The edge queue for a flow of this hash.
+    fn edge_queue(&self, hash: u64) -> usize {
         // The table takes the lower bits, the queues' buckets the middle ones.
         self.first + if self.lanes > 1 { (hash >> 48) as usize % self.lanes } else { 0 }
     }
 }
 
-/// The sending half of a trunk: classifies packets, filters repeats, keeps each class in an edge queue until its
+/// The sending half of a trunk: classifies packets, filters retransmissions, keeps each class in an edge queue until its
 /// lane has room, and shares lanes among classes.
 ///
 /// A *class* has one edge queue for each lane of its group; a flow keeps to one of the lanes.
@@ -90,7 +90,7 @@ impl ClassState {
 /// Polling order, for each lane: after any number of [`handle_packet`](Transmitter::handle_packet) calls, and
 /// whenever the lane reports room, [`handle_lane`](Transmitter::handle_lane) with a snapshot if one is at hand;
 /// then [`poll_transmit`](Transmitter::poll_transmit) until it gives no packet; then
-/// [`handle_handed`](Transmitter::handle_handed) with the place in the lane's stream that was reached. The order
+/// [`handle_transmitted`](Transmitter::handle_transmitted) with the place in the lane's stream that was reached. The order
 /// among lanes is the owner's. The only timer is [`Poll::Wait`].
 ///
 /// Packets that are dropped go to the `release` of the call that dropped them, whichever they are.
@@ -99,7 +99,7 @@ pub struct Transmitter<P> {
     classifier: Classifier,
     asks_behaviour: bool,
     classes: Vec<ClassState>,
-    members: Vec<Member<P>>,
+    edge_queues: Vec<EdgeQueue<P>>,
     lanes: Vec<Lane>,
     flows: FlowTable,
     forgotten: u64,
@@ -122,7 +122,7 @@ impl<P: Packet> Transmitter<P> {
             classifier: Classifier::default(),
             asks_behaviour: false,
             classes: Vec::new(),
-            members: Vec::new(),
+            edge_queues: Vec::new(),
             lanes: Vec::new(),
             flows: FlowTable::new(flows),
             forgotten: 0,
@@ -141,14 +141,17 @@ impl<P: Packet> Transmitter<P> {
     /// Whether packets wait for `lane`.
     #[inline]
     pub fn has_backlog(&self, lane: LaneId) -> bool {
-        self.lanes[lane.index()].members.iter().any(|member| !self.members[*member].queue.is_empty())
+        self.lanes[lane.index()]
+            .edge_queues
+            .iter()
+            .any(|edge_queue| !self.edge_queues[*edge_queue].queue.is_empty())
     }
 
-    /// Whether [`handle_lane`](Transmitter::handle_lane) would be told of anything: the lane holds what a repeat
-    /// could be a repeat of.
+    /// Whether the lane holds data that the retransmission filter covers: only then do reports of what it has
+    /// delivered change anything.
     #[inline]
-    pub fn has_custody(&self, lane: LaneId) -> bool {
-        !self.lanes[lane.index()].handed.is_empty()
+    pub fn has_data_in_transit(&self, lane: LaneId) -> bool {
+        !self.lanes[lane.index()].undelivered.is_empty()
     }
 
     /// Takes a packet with these headers. What does not fit of a super-packet is cut
@@ -170,27 +173,27 @@ impl<P: Packet> Transmitter<P> {
 
         let wanted = self.classifier.classify(headers, behaviour);
         let Some(class) = self.admit(now, wanted, index) else {
-            let member = self.classes[wanted.index()].member(hash);
-            self.members[member].stats.refused += u64::from(packet.segments());
+            let edge_queue = self.classes[wanted.index()].edge_queue(hash);
+            self.edge_queues[edge_queue].stats.refused += u64::from(packet.segments());
             return Offered::Refused(packet);
         };
-        let member_index = self.classes[class.index()].member(hash);
-        let member = &mut self.members[member_index];
+        let edge_queue_index = self.classes[class.index()].edge_queue(hash);
+        let edge_queue = &mut self.edge_queues[edge_queue_index];
         if class != wanted {
-            member.stats.moved += u64::from(packet.segments());
+            edge_queue.stats.moved += u64::from(packet.segments());
         }
         let filters = self.plan.classes[class.index()].filters_retransmissions;
         let mut stretch = segment.and_then(|segment| Stretch::of(&segment, packet.segments()));
         if let Some(flow) = self.flows.get_mut(index) {
-            flow.member = member_index as u8;
+            flow.edge_queue = edge_queue_index as u8;
             if segment.is_none_or(|segment| segment.payload > 0) {
-                member.active.count(now, flow);
+                edge_queue.active.count(now, flow);
             }
             if let (true, Some(segment), Some(whole)) = (filters, &segment, stretch) {
                 let keep = needed(flow, segment, &whole, packet.segments());
                 if keep < packet.segments() {
                     flow.filtered = flow.filtered.saturating_add(1);
-                    stretch = member.filter(&mut packet, whole, keep);
+                    stretch = edge_queue.filter(&mut packet, whole, keep);
                     if stretch.is_none() {
                         release(packet);
                         return Offered::Dropped;
@@ -198,14 +201,14 @@ impl<P: Packet> Transmitter<P> {
                 }
             }
             if let Some(segment) = &segment {
-                flow.say(segment.ack, segment.window);
+                flow.set_last_ack(segment.ack, segment.window);
             }
         }
 
         let segments = packet.segments();
         let entry = Entry { packet, flow: index, hash, segment: stretch, ecn_capable: headers.ecn() != 0 };
-        member.held_bytes += entry.packet.memory_bytes();
-        let Member { queue, held_bytes, .. } = member;
+        edge_queue.held_bytes += entry.packet.memory_bytes();
+        let EdgeQueue { queue, held_bytes, .. } = edge_queue;
         let on_drop = &mut Dropping { flows: &mut self.flows, held_bytes, release: &mut release };
         let waiting = queue.enqueue_into(now, entry, on_drop);
         if waiting == 0 {
@@ -213,9 +216,9 @@ impl<P: Packet> Transmitter<P> {
         }
         if let (true, Some(stretch), Some(flow)) = (filters, stretch, self.flows.get_mut(index)) {
             let kept = if waiting < segments { stretch.first(waiting) } else { stretch };
-            flow.custody.take(kept.seq, kept.end);
+            flow.in_transit.add(kept.seq, kept.end);
         }
-        Offered::Queued(LaneId(member.lane as u8))
+        Offered::Queued(LaneId(edge_queue.lane as u8))
     }
 
     /// Writes a packet into its flow's record: connections that begin and end, bytes, how the flow behaves.
@@ -239,7 +242,7 @@ impl<P: Packet> Transmitter<P> {
                 flow.begin(segment.seq);
             }
             if segment.flags.intersects(TcpFlags::RST) {
-                flow.custody.clear();
+                flow.in_transit.clear();
             }
             if segment.flags.intersects(TcpFlags::RST | TcpFlags::FIN) {
                 flow.close();
@@ -289,20 +292,20 @@ impl<P: Packet> Transmitter<P> {
         let acknowledges = segment.flags.contains(TcpFlags::ACK);
         if acknowledges {
             if let Some(rtt) = flow.acknowledged(now, segment.ack)
-                && let Some(member) = self.members.get_mut(usize::from(flow.member))
+                && let Some(edge_queue) = self.edge_queues.get_mut(usize::from(flow.edge_queue))
             {
-                member.rtt.sample(rtt);
+                edge_queue.rtt.sample(rtt);
             }
-            if !flow.custody.is_empty() {
+            if !flow.in_transit.is_empty() {
                 if let Some(edge) = Sacks::parse(headers, prefix).highest {
-                    flow.custody.release(edge);
+                    flow.in_transit.release(edge);
                     flow.set_sacks(true);
                 }
-                flow.custody.release(segment.ack);
+                flow.in_transit.release(segment.ack);
                 let duplicate = segment.ack == flow.returned_ack && !segment.is_sequenced();
                 // With SACK a block says so if something is missing: without one, something came twice.
                 if duplicate && !flow.sacks() {
-                    flow.custody.release(segment.ack + 1);
+                    flow.in_transit.release(segment.ack + 1);
                 }
             }
             flow.returned_ack = segment.ack;
@@ -313,7 +316,7 @@ impl<P: Packet> Transmitter<P> {
         }
         if segment.flags.intersects(TcpFlags::RST) {
             flow.close();
-            flow.custody.clear();
+            flow.in_transit.clear();
         }
     }
 
@@ -321,13 +324,13 @@ impl<P: Packet> Transmitter<P> {
     /// everything.
     pub fn handle_lane(&mut self, now: Instant, lane: LaneId, snapshot: &LaneSnapshot, delivered: u64) {
         let state = &mut self.lanes[lane.index()];
-        state.handed.delivered(delivered, &mut self.flows);
-        let (classes, members) = (&self.plan.classes, &mut self.members);
-        let weight = |member: &Member<P>| f64::from(classes[member.class].share.weight.max(1));
-        let total: f64 = state.members.iter().map(|member| weight(&members[*member])).sum();
-        for index in &state.members {
-            let promised = weight(&members[*index]) / total;
-            members[*index].observe(now, snapshot, promised);
+        state.undelivered.delivered(delivered, &mut self.flows);
+        let (classes, edge_queues) = (&self.plan.classes, &mut self.edge_queues);
+        let weight = |edge_queue: &EdgeQueue<P>| f64::from(classes[edge_queue.class].share.weight.max(1));
+        let total: f64 = state.edge_queues.iter().map(|edge_queue| weight(&edge_queues[*edge_queue])).sum();
+        for index in &state.edge_queues {
+            let promised = weight(&edge_queues[*index]) / total;
+            edge_queues[*index].observe(now, snapshot, promised);
         }
     }
 
@@ -335,18 +338,18 @@ impl<P: Packet> Transmitter<P> {
     /// else: cheaper than [`handle_lane`](Transmitter::handle_lane).
     #[inline]
     pub fn handle_delivered(&mut self, lane: LaneId, delivered: u64) {
-        self.lanes[lane.index()].handed.delivered(delivered, &mut self.flows);
+        self.lanes[lane.index()].undelivered.delivered(delivered, &mut self.flows);
     }
 
     /// Takes note that all packets polled so far end at or before `position` in the lane's byte stream.
     #[inline]
-    pub fn handle_handed(&mut self, lane: LaneId, position: u64) {
-        self.lanes[lane.index()].handed.place(position);
+    pub fn handle_transmitted(&mut self, lane: LaneId, position: u64) {
+        self.lanes[lane.index()].undelivered.place(position);
     }
 
-    /// Takes note that a lane is gone: what it had been handed and had not delivered may be lost.
+    /// Takes note that a lane is gone, or may be: the data that it took and did not deliver may be lost.
     pub fn handle_lane_lost(&mut self, lane: LaneId) {
-        self.lanes[lane.index()].handed.lost(&mut self.flows);
+        self.lanes[lane.index()].undelivered.lost(&mut self.flows);
     }
 
     /// The next packet for a lane that has `room` bytes left, from which it takes its size. A packet larger than
@@ -361,26 +364,26 @@ impl<P: Packet> Transmitter<P> {
     ) -> Poll<P> {
         let state = &mut self.lanes[lane.index()];
         while *room > 0 {
-            let (members, queues) = (&state.members, &self.members);
-            let turn = state.scheduler.turn(now, |place| !queues[members[place]].queue.is_empty());
-            let member = match turn {
-                Turn::Member(place) => &mut self.members[state.members[place]],
+            let (edge_queues, queues) = (&state.edge_queues, &self.edge_queues);
+            let turn = state.scheduler.turn(now, |place| !queues[edge_queues[place]].queue.is_empty());
+            let edge_queue = match turn {
+                Turn::Member(place) => &mut self.edge_queues[state.edge_queues[place]],
                 Turn::At(at) => return Poll::Wait(at),
                 Turn::Nobody => return Poll::Nothing,
             };
             // A discipline may drop all it has while it looks for something to send.
-            let Member { queue, held_bytes, .. } = member;
+            let EdgeQueue { queue, held_bytes, .. } = edge_queue;
             let on_drop = &mut Dropping { flows: &mut self.flows, held_bytes, release: &mut release };
             let next = queue.dequeue_into(now, on_drop);
             let Some(entry) = next.map(|dequeued| dequeued.item) else { continue };
             let bytes = entry.packet.bytes();
-            member.held_bytes -= entry.packet.memory_bytes();
-            state.scheduler.charge(now, member.place, bytes as u64);
+            edge_queue.held_bytes -= entry.packet.memory_bytes();
+            state.scheduler.charge(now, edge_queue.place, bytes as u64);
             *room = room.saturating_sub(bytes);
             if let (Some(stretch), Some(flow)) = (entry.segment, self.flows.get_mut(entry.flow)) {
                 flow.segment_left(now, stretch.seq, stretch.end);
-                if self.plan.classes[member.class].filters_retransmissions {
-                    state.handed.push(entry.flow, stretch.end);
+                if self.plan.classes[edge_queue.class].filters_retransmissions {
+                    state.undelivered.push(entry.flow, stretch.end);
                 }
             }
             return Poll::Packet(entry.packet);
@@ -389,7 +392,7 @@ impl<P: Packet> Transmitter<P> {
     }
 
     /// Takes on a new plan. A class that was there by name keeps what waits in it and its counts, as long as its
-    /// discipline stays, and the places of its flows; packets of classes and lanes that are gone are dropped and handed to `discard`. A lane
+    /// discipline stays, and the places of its flows; packets of classes and lanes that are gone are dropped and go to `discard`. A lane
     /// keeps its place in what the filter knows if its group and its number in it stay.
     ///
     /// # Panics
@@ -397,7 +400,7 @@ impl<P: Packet> Transmitter<P> {
     pub fn reconfigure(&mut self, now: Instant, plan: TrunkPlan, mut discard: impl FnMut(P)) {
         plan.check();
         let old_plan = std::mem::replace(&mut self.plan, plan);
-        let mut old_members = std::mem::take(&mut self.members);
+        let mut old_edge_queues = std::mem::take(&mut self.edge_queues);
         let mut old_lanes = std::mem::take(&mut self.lanes);
         let mut old_classes = std::mem::take(&mut self.classes);
         let mut old_admissions: Vec<(&str, Admission)> = old_plan
@@ -409,33 +412,33 @@ impl<P: Packet> Transmitter<P> {
         for (_, admission) in &old_admissions {
             admission.unmark(&mut self.flows);
         }
-        let mut past = |name: &str| {
+        let mut retired = |name: &str| {
             let at = old_plan.classes.iter().position(|old| *old.name == *name);
             at.and_then(|at| old_classes.get_mut(at))
-                .map(|old| std::mem::take(&mut old.past))
+                .map(|old| std::mem::take(&mut old.retired))
                 .unwrap_or_default()
         };
         for (number, class) in self.plan.classes.iter().enumerate() {
             let lanes = self.plan.lanes(class.group);
-            let first = self.members.len();
+            let first = self.edge_queues.len();
             for (of_class, lane) in lanes.clone().enumerate() {
                 let seed = self.seed ^ ((number as u64) << 32 | u64::from(lane) << 16);
-                let known = old_members.iter().position(|member| {
-                    let old = &old_plan.classes[member.class];
+                let known = old_edge_queues.iter().position(|edge_queue| {
+                    let old = &old_plan.classes[edge_queue.class];
                     old.name == class.name
-                        && member.lane - usize::from(old_plan.lanes(old.group).start) == of_class
+                        && edge_queue.lane - usize::from(old_plan.lanes(old.group).start) == of_class
                 });
                 let lane = usize::from(lane);
-                let member = match known {
+                let edge_queue = match known {
                     Some(at) => {
-                        let mut member = old_members.swap_remove(at);
-                        member.reconfigure(now, class.queue, &mut self.flows, &mut discard);
-                        (member.class, member.lane) = (number, lane);
-                        member
+                        let mut edge_queue = old_edge_queues.swap_remove(at);
+                        edge_queue.reconfigure(now, class.queue, &mut self.flows, &mut discard);
+                        (edge_queue.class, edge_queue.lane) = (number, lane);
+                        edge_queue
                     }
-                    None => Member::new(number, lane, 0, Queue::new(class.queue, seed)),
+                    None => EdgeQueue::new(number, lane, 0, Queue::new(class.queue, seed)),
                 };
-                self.members.push(member);
+                self.edge_queues.push(edge_queue);
             }
             let id = ClassId(number as u8);
             let admission = class.admission.map(|settings| {
@@ -447,39 +450,47 @@ impl<P: Packet> Transmitter<P> {
                     None => Admission::new(id, settings.limit),
                 }
             });
-            self.classes.push(ClassState { first, lanes: lanes.len(), admission, past: past(&class.name) });
+            self.classes.push(ClassState {
+                first,
+                lanes: lanes.len(),
+                admission,
+                retired: retired(&class.name),
+            });
         }
-        for mut gone in old_members {
+        for mut gone in old_edge_queues {
             gone.flush(now, &mut self.flows, &mut discard);
             let name = &old_plan.classes[gone.class].name;
             if let Some(at) = self.plan.classes.iter().position(|class| class.name == *name) {
-                self.classes[at].past.add(&gone);
+                self.classes[at].retired.add(&gone);
             }
         }
         for (number, group) in self.plan.groups.iter().enumerate() {
             for lane in self.plan.lanes(number) {
                 let of_group = lane - self.plan.lanes(number).start;
-                let members: Vec<usize> =
-                    (0..self.members.len()).filter(|m| self.members[*m].lane == usize::from(lane)).collect();
-                for (place, member) in members.iter().enumerate() {
-                    self.members[*member].place = place;
+                let edge_queues: Vec<usize> = (0..self.edge_queues.len())
+                    .filter(|m| self.edge_queues[*m].lane == usize::from(lane))
+                    .collect();
+                for (place, edge_queue) in edge_queues.iter().enumerate() {
+                    self.edge_queues[*edge_queue].place = place;
                 }
                 let shares: Vec<_> =
-                    members.iter().map(|m| self.plan.classes[self.members[*m].class].share).collect();
+                    edge_queues.iter().map(|m| self.plan.classes[self.edge_queues[*m].class].share).collect();
                 let old_group = old_plan.groups.iter().position(|old| old.name == group.name);
-                let handed = old_group
+                let undelivered = old_group
                     .map(|old| old_plan.lanes(old))
                     .filter(|lanes| of_group < lanes.len() as u8)
-                    .map(|lanes| std::mem::take(&mut old_lanes[usize::from(lanes.start + of_group)].handed));
+                    .map(|lanes| {
+                        std::mem::take(&mut old_lanes[usize::from(lanes.start + of_group)].undelivered)
+                    });
                 self.lanes.push(Lane {
-                    members,
+                    edge_queues,
                     scheduler: Scheduler::new(&shares),
-                    handed: handed.unwrap_or_default(),
+                    undelivered: undelivered.unwrap_or_default(),
                 });
             }
         }
         for mut gone in old_lanes {
-            gone.handed.lost(&mut self.flows);
+            gone.undelivered.lost(&mut self.flows);
         }
         self.classifier = Classifier::new(&self.plan.classes);
         self.asks_behaviour = self.classifier.asks_behaviour();
@@ -487,8 +498,8 @@ impl<P: Packet> Transmitter<P> {
 
     /// Drops everything that waits, handing each packet to `discard`.
     pub fn flush(&mut self, now: Instant, mut discard: impl FnMut(P)) {
-        for member in &mut self.members {
-            member.flush(now, &mut self.flows, &mut discard);
+        for edge_queue in &mut self.edge_queues {
+            edge_queue.flush(now, &mut self.flows, &mut discard);
         }
     }
 
@@ -503,10 +514,10 @@ impl<P: Packet> Transmitter<P> {
 /// says something new.
 #[inline]
 fn needed(flow: &Flow, segment: &Segment, stretch: &Stretch, segments: u32) -> u32 {
-    let news = !flow.has_spoken() || segment.ack != flow.said_ack || segment.window != flow.said_window;
+    let news = !flow.has_sent_ack() || segment.ack != flow.last_ack || segment.window != flow.last_window;
     if news {
         return segments;
     }
-    let missing = flow.custody.missing(stretch.seq, stretch.end);
+    let missing = flow.in_transit.missing(stretch.seq, stretch.end);
     if missing == 0 { 0 } else { missing.div_ceil(stretch.segment_bytes.max(1)).clamp(1, segments) }
 }

@@ -1,4 +1,4 @@
-//! What a transmitter says of itself, as plain values.
+//! Reports of a transmitter, as plain values.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use trunkline_packet::FlowKey;
 use trunkline_queue::{Conditions, Control, Stats};
 use trunkline_units::Instant;
 
-use super::member::MemberStats;
+use super::edge_queue::EdgeQueueStats;
 use super::{Packet, Transmitter};
 use crate::class::{ClassId, ClassSettings};
 
@@ -18,7 +18,7 @@ pub struct ClassReport {
     /// What its queues have seen, added up.
     pub queue: Stats,
     /// What was counted beside the queues.
-    pub stats: MemberStats,
+    pub stats: EdgeQueueStats,
     /// The edge queue of each of its lanes.
     pub lanes: Vec<EdgeQueueReport>,
 }
@@ -47,7 +47,7 @@ pub struct FlowReport {
     pub bytes: u64,
     /// Its last measured round-trip time.
     pub rtt: Option<Duration>,
-    /// Repeats of it that were filtered; no more than 255 are counted.
+    /// Retransmissions of it that were filtered, up to 255.
     pub filtered: u8,
     /// How long it has been silent, to about a millisecond.
     pub idle: Duration,
@@ -56,22 +56,22 @@ pub struct FlowReport {
 impl<P: Packet> Transmitter<P> {
     /// Every class, in the order of their ids.
     pub fn report(&mut self, now: Instant) -> Vec<ClassReport> {
-        let Transmitter { plan, classes, members, .. } = self;
+        let Transmitter { plan, classes, edge_queues, .. } = self;
         let report = |(settings, state): (&ClassSettings, &super::ClassState)| {
             let mut report = ClassReport {
                 settings: settings.clone(),
-                queue: state.past.queue.clone(),
-                stats: state.past.stats,
+                queue: state.retired.queue.clone(),
+                stats: state.retired.stats,
                 lanes: Vec::with_capacity(state.lanes),
             };
-            for member in &mut members[state.first..state.first + state.lanes] {
-                report.queue.merge(member.queue.stats());
-                report.stats.add(&member.stats);
+            for edge_queue in &mut edge_queues[state.first..state.first + state.lanes] {
+                report.queue.merge(edge_queue.queue.stats());
+                report.stats.add(&edge_queue.stats);
                 report.lanes.push(EdgeQueueReport {
-                    control: member.queue.control(),
-                    conditions: member.conditions,
-                    flows: member.active.number(now),
-                    rtt_up: member.rtt.upper(),
+                    control: edge_queue.queue.control(),
+                    conditions: edge_queue.conditions,
+                    flows: edge_queue.active.number(now),
+                    rtt_up: edge_queue.rtt.upper(),
                 });
             }
             report
@@ -83,17 +83,17 @@ impl<P: Packet> Transmitter<P> {
     pub fn backlog(&self, class: ClassId) -> (u64, u64) {
         let own =
             self.classes.get(class.index()).map_or(0..0, |state| state.first..state.first + state.lanes);
-        self.members[own]
+        self.edge_queues[own]
             .iter()
-            .map(|member| member.queue.stats())
+            .map(|edge_queue| edge_queue.queue.stats())
             .fold((0, 0), |(segments, bytes), queue| {
                 (segments + queue.backlog_segments, bytes + queue.backlog_bytes)
             })
     }
 
-    /// Counts the most that waited in each queue from now on.
+    /// Counts the maximum that waited in each queue from now on.
     pub fn forget_peaks(&mut self) {
-        self.members.iter_mut().for_each(|member| member.queue.forget_peaks());
+        self.edge_queues.iter_mut().for_each(|edge_queue| edge_queue.queue.forget_peaks());
     }
 
     /// Flows that are remembered, how many may be, and how many were forgotten to make room.
@@ -101,17 +101,17 @@ impl<P: Packet> Transmitter<P> {
         (self.flows.len(), self.flows.limit(), self.forgotten)
     }
 
-    /// The flows seen within `lately`, at most `most`, those that have sent most first. Looks at every flow: not
+    /// The flows seen within `lately`, at most `limit`, those that have sent most first. Looks at every flow: not
     /// for each packet.
-    pub fn busiest_flows(&self, now: Instant, lately: Duration, most: usize) -> Vec<FlowReport> {
+    pub fn busiest_flows(&self, now: Instant, lately: Duration, limit: usize) -> Vec<FlowReport> {
         let mut flows: Vec<FlowReport> = self
             .flows
             .iter_seen(now, lately)
             .filter_map(|(key, flow, idle)| {
-                let member = self.members.get(usize::from(flow.member))?;
+                let edge_queue = self.edge_queues.get(usize::from(flow.edge_queue))?;
                 Some(FlowReport {
                     key: *key,
-                    class: ClassId(member.class as u8),
+                    class: ClassId(edge_queue.class as u8),
                     bytes: flow.bytes(),
                     rtt: flow.last_rtt(),
                     filtered: flow.filtered,
@@ -120,7 +120,7 @@ impl<P: Packet> Transmitter<P> {
             })
             .collect();
         flows.sort_unstable_by_key(|flow| (std::cmp::Reverse(flow.bytes), flow.key));
-        flows.truncate(most);
+        flows.truncate(limit);
         flows
     }
 }

@@ -88,9 +88,12 @@ impl Scene {
     }
 
     fn serve(&mut self) {
-        let mut wishes = Vec::new();
-        self.sender.serve_lanes(self.now, &mut wishes);
-        assert!(wishes.iter().all(|wish| matches!(wish, super::super::Wish::Writable { .. })), "{wishes:?}");
+        let mut requests = Vec::new();
+        self.sender.serve_lanes(self.now, &mut requests);
+        assert!(
+            requests.iter().all(|request| matches!(request, super::super::LaneRequest::Writable { .. })),
+            "{requests:?}"
+        );
     }
 
     /// Lets time pass, in steps at which the sender asked to be woken.

@@ -22,7 +22,7 @@ struct Lane {
 /// How one packet travelled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Sent {
-    /// Octets in place of the header, but for the two of the length.
+    /// Bytes in place of the header, but for the two of the length.
     header: usize,
     compressed: bool,
     frame: Vec<u8>,
@@ -122,8 +122,8 @@ fn a_pure_acknowledgement_without_options_takes_what_changed_and_no_more() {
             (sent.compressed, sent.header)
         };
         assert!(!ack(&mut lane, 1, 512, false).0, "the first of a flow makes its context");
-        assert_eq!(ack(&mut lane, 2897, 512, false), (true, 3), "kind and two octets of difference");
-        assert_eq!(ack(&mut lane, 2897, 512, false), (true, 1), "a repeated one is its kind");
+        assert_eq!(ack(&mut lane, 2897, 512, false), (true, 3), "kind and two bytes of difference");
+        assert_eq!(ack(&mut lane, 2897, 512, false), (true, 1), "a duplicate one is its kind");
         assert_eq!(ack(&mut lane, 5793, 510, false), (true, 4));
         assert_eq!(ack(&mut lane, 5793, 510, true), (true, 5), "extension, how, and the checksum");
         assert_eq!(ack(&mut lane, 8689, 510, true), (true, 5), "a complete checksum is carried");
@@ -143,7 +143,7 @@ fn data_that_follows_data_needs_no_sequence_number() {
             assert_eq!((sent.compressed, sent.header), (true, 3), "kind and two timestamps");
         }
     }
-    // A repeat of the last goes back by 1000, and what follows it goes on from there.
+    // A retransmission of the last goes back by 1000, and what follows it goes on from there.
     for (n, header) in [(4, 5), (5, 3)] {
         let options = stamps(7010 + u32::from(n), 9000);
         let tcp = Tcp { seq: seq.wrapping_sub(1000), options: &options, ..Tcp::default() };
@@ -182,7 +182,7 @@ fn sack_blocks_cost_their_distance_from_the_acknowledgement() {
     };
     send(stamps(1, 1));
     let one = send([stamps(2, 1), sack(&[(11_448, 12_896)])].concat());
-    // Kind, extension, timestamps 2, count, two octets for each edge.
+    // Kind, extension, timestamps 2, count, two bytes for each edge.
     assert_eq!((one.compressed, one.header), (true, 9));
     let three = send([stamps(2, 1), sack(&[(14_344, 15_792), (11_448, 12_896), (9000, 9500)])].concat());
     assert_eq!(three.header, 3 + 4 + 4 + 7, "a block below the acknowledgement takes a long way round");
@@ -369,7 +369,7 @@ fn where_it_does_not_pay_it_pauses_and_contexts_outlive_the_pause() {
     let mut lane = Lane::new();
     let keeper = |id| open(&Ip { id, ..Ip::v4() }, &Tcp::default(), &[]);
     lane.send(&keeper(0));
-    // Every packet is a flow of its own, and none of them in the keeper's set: it costs an octet each.
+    // Every packet is a flow of its own, and none of them in the keeper's set: it costs a byte each.
     let keeper_flow = Headers::parse(&keeper(0).0, 40).expect("sound").flow();
     let keeper_set = flow::hasher(1).hash(&keeper_flow) % 32;
     let mut whole = 0;

@@ -1,4 +1,4 @@
-//! What is on the wire: the published octets, and octets that mean nothing.
+//! What is on the wire: the published bytes, and bytes that mean nothing.
 
 use trunkline_packet::build::{self, Ip, Tcp};
 
@@ -66,11 +66,11 @@ fn the_published_vectors_hold() {
     let table = page.split_once("| compressed frame |").expect("the table of vectors").1;
     let table = table.split_once("\n\n").expect("its end").0;
     let digit = |c: u8| (c as char).to_digit(16).expect("hexadecimal") as u8;
-    let octets = |row: &str| -> Option<Vec<u8>> {
+    let bytes = |row: &str| -> Option<Vec<u8>> {
         let hex: Vec<u8> = row.rsplit('`').nth(1)?.bytes().filter(|byte| *byte != b' ').collect();
         Some(hex.chunks(2).map(|pair| digit(pair[0]) << 4 | digit(pair[1])).collect())
     };
-    let published: Vec<Vec<u8>> = table.lines().skip(2).filter_map(octets).collect();
+    let published: Vec<Vec<u8>> = table.lines().skip(2).filter_map(bytes).collect();
     let mut lane = Lane::new();
     // Context 0, then 8: the hashes are chosen.
     let frames = packets.iter().map(|packet| lane.send_as(packet, u64::from(packet.0[0] >> 4 == 6)).frame);

@@ -1,4 +1,4 @@
-//! What a lane has been handed and has not yet said to have delivered.
+//! What a lane has taken and not yet delivered.
 
 use std::collections::VecDeque;
 
@@ -7,49 +7,49 @@ use trunkline_units::Seq;
 
 use crate::flow::FlowTable;
 
-/// A queue of stretches in the order they were handed over, each with the place in the lane's byte stream behind
-/// which it ends.
+/// Ranges of flows' sequence numbers in the order in which the lane took them, each with the place in the lane's
+/// stream where it ends at the latest.
 #[derive(Debug, Default)]
-pub(super) struct Handed {
-    stretches: VecDeque<(u64, FlowIndex, Seq)>,
-    /// Those at the back that have no place yet.
+pub(super) struct Undelivered {
+    ranges: VecDeque<(u64, FlowIndex, Seq)>,
+    /// Ranges at the back that have no place yet.
     unplaced: usize,
 }
 
-impl Handed {
+impl Undelivered {
     #[inline]
     pub(super) fn push(&mut self, flow: FlowIndex, end: Seq) {
-        self.stretches.push_back((u64::MAX, flow, end));
+        self.ranges.push_back((u64::MAX, flow, end));
         self.unplaced += 1;
     }
 
     /// All that was pushed so far ends at `position` of the lane's stream, or before.
     #[inline]
     pub(super) fn place(&mut self, position: u64) {
-        let len = self.stretches.len();
-        for stretch in self.stretches.range_mut(len - self.unplaced..) {
-            stretch.0 = position;
+        let len = self.ranges.len();
+        for range in self.ranges.range_mut(len - self.unplaced..) {
+            range.0 = position;
         }
         self.unplaced = 0;
     }
 
-    /// Whether the lane holds anything that is in custody.
+    /// Whether the lane has delivered all that it took.
     pub(super) fn is_empty(&self) -> bool {
-        self.stretches.is_empty()
+        self.ranges.is_empty()
     }
 
     /// The far end has everything before `position`.
     pub(super) fn delivered(&mut self, position: u64, flows: &mut FlowTable) {
-        while let Some((end, flow, seq)) = self.stretches.front().copied() {
+        while let Some((end, flow, seq)) = self.ranges.front().copied() {
             if end > position {
                 break;
             }
-            self.stretches.pop_front();
+            self.ranges.pop_front();
             if let Some(flow) = flows.get_mut(flow) {
-                flow.custody.release(seq);
+                flow.in_transit.release(seq);
             }
         }
-        self.unplaced = self.unplaced.min(self.stretches.len());
+        self.unplaced = self.unplaced.min(self.ranges.len());
     }
 
     /// The lane is gone, and what it held may be lost.

@@ -72,10 +72,10 @@ impl<P: Item> Item for Entry<P> {
     }
 }
 
-/// Counts of a member beyond those of its queue, in segments.
+/// Counts of an edge queue beyond those of its queue, in segments.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct MemberStats {
-    /// Repeats of what was in the trunk already, dropped.
+pub struct EdgeQueueStats {
+    /// Retransmissions of data in transit, dropped.
     pub filtered: u64,
     /// Their bytes.
     pub filtered_bytes: u64,
@@ -85,8 +85,8 @@ pub struct MemberStats {
     pub moved: u64,
 }
 
-impl MemberStats {
-    pub(super) fn add(&mut self, other: &MemberStats) {
+impl EdgeQueueStats {
+    pub(super) fn add(&mut self, other: &EdgeQueueStats) {
         self.filtered += other.filtered;
         self.filtered_bytes += other.filtered_bytes;
         self.refused += other.refused;
@@ -94,7 +94,7 @@ impl MemberStats {
     }
 }
 
-pub(super) struct Member<P> {
+pub(super) struct EdgeQueue<P> {
     pub(super) class: usize,
     pub(super) lane: usize,
     /// Its place in the lane's scheduler.
@@ -102,23 +102,23 @@ pub(super) struct Member<P> {
     pub(super) queue: Queue<Entry<P>>,
     pub(super) active: ActiveFlows,
     pub(super) rtt: UpperRtt,
-    pub(super) stats: MemberStats,
+    pub(super) stats: EdgeQueueStats,
     pub(super) conditions: Conditions,
     /// Memory of what waits, bytes.
     pub(super) held_bytes: usize,
     meter: Meter,
 }
 
-impl<P: Packet> Member<P> {
+impl<P: Packet> EdgeQueue<P> {
     pub(super) fn new(class: usize, lane: usize, place: usize, queue: Queue<Entry<P>>) -> Self {
-        Member {
+        EdgeQueue {
             class,
             lane,
             place,
             queue,
             active: ActiveFlows::default(),
             rtt: UpperRtt::default(),
-            stats: MemberStats::default(),
+            stats: EdgeQueueStats::default(),
             conditions: Conditions {
                 rtt_up: Duration::ZERO,
                 bandwidth: Rate::from_bits_per_second(0),
@@ -131,7 +131,7 @@ impl<P: Packet> Member<P> {
         }
     }
 
-    /// Cuts a packet down to its first `keep` segments, because the others are in the trunk already. `None` if none
+    /// Cuts a packet down to its first `keep` segments, because the others are in transit already. `None` if none
     /// is left.
     #[cold]
     pub(super) fn filter(&mut self, packet: &mut P, whole: Stretch, keep: u32) -> Option<Stretch> {
@@ -145,9 +145,9 @@ impl<P: Packet> Member<P> {
         (keep > 0).then(|| whole.first(keep))
     }
 
-    /// Drops what waits; nothing of it is in custody any more.
+    /// Drops what waits: it is no longer in transit.
     pub(super) fn flush(&mut self, now: Instant, flows: &mut FlowTable, release: &mut impl FnMut(P)) {
-        let Member { queue, held_bytes, .. } = self;
+        let EdgeQueue { queue, held_bytes, .. } = self;
         queue.flush(now, &mut |entry, reason| Dropping { flows, held_bytes, release }.discard(entry, reason));
     }
 
@@ -159,7 +159,7 @@ impl<P: Packet> Member<P> {
         flows: &mut FlowTable,
         release: &mut impl FnMut(P),
     ) {
-        let Member { queue, held_bytes, .. } = self;
+        let EdgeQueue { queue, held_bytes, .. } = self;
         let mut on_drop = |entry, reason| Dropping { flows, held_bytes, release }.discard(entry, reason);
         queue.reconfigure(now, settings, &mut on_drop);
     }
@@ -172,7 +172,7 @@ impl<P: Packet> Member<P> {
         flows: &mut FlowTable,
         release: &mut impl FnMut(P),
     ) {
-        let Member { queue, held_bytes, .. } = self;
+        let EdgeQueue { queue, held_bytes, .. } = self;
         let mut on_drop = |entry, reason| Dropping { flows, held_bytes, release }.discard(entry, reason);
         queue.expire(now, oldest, &mut on_drop);
     }
@@ -186,7 +186,7 @@ impl<P: Packet> Member<P> {
         release: &mut impl FnMut(P),
     ) -> usize {
         let before = self.held_bytes;
-        let Member { queue, held_bytes, .. } = self;
+        let EdgeQueue { queue, held_bytes, .. } = self;
         let enough = before.saturating_sub(bytes);
         while *held_bytes > enough
             && queue.shed(now, &mut |entry, reason| {
@@ -196,7 +196,7 @@ impl<P: Packet> Member<P> {
         before - self.held_bytes
     }
 
-    /// Tells the queue how its lane does: its rate, of which `promised` is this class's part by weight, and its
+    /// Gives the queue the conditions of its lane: its rate, of which `promised` is this class's part by weight, and its
     /// round-trip time.
     pub(super) fn observe(&mut self, now: Instant, lane: &LaneSnapshot, promised: f64) {
         let flows = self.active.number(now);
@@ -227,7 +227,7 @@ fn segment_bytes(bytes: u64, segments: u64) -> u32 {
     ((bytes + BEFORE * FULL) / (segments + BEFORE)) as u32
 }
 
-/// What a member does with what its queue drops.
+/// What an edge queue does with what its queue drops.
 pub(super) struct Dropping<'a, R> {
     pub(super) flows: &'a mut FlowTable,
     pub(super) held_bytes: &'a mut usize,
@@ -235,23 +235,23 @@ pub(super) struct Dropping<'a, R> {
 }
 
 impl<P: Packet, R: FnMut(P)> Discard<Entry<P>> for Dropping<'_, R> {
-    /// Takes a packet out of custody.
+    /// A packet is no longer in transit.
     fn discard(&mut self, entry: Entry<P>, _: DropReason) {
         if let (Some(stretch), Some(flow)) = (entry.segment, self.flows.get_mut(entry.flow)) {
-            flow.custody.release(stretch.end);
+            flow.in_transit.release(stretch.end);
         }
         *self.held_bytes -= entry.packet.memory_bytes();
         (self.release)(entry.packet);
     }
 
-    /// Takes what is cut off out of custody.
+    /// What is cut off is no longer in transit.
     fn trim(&mut self, entry: &mut Entry<P>, keep: u32) {
         entry.trim(keep);
         let Some(whole) = entry.segment else { return };
         let kept = whole.first(keep);
         entry.segment = Some(kept);
         if let Some(flow) = self.flows.get_mut(entry.flow) {
-            flow.custody.cut(kept.end, whole.end);
+            flow.in_transit.cut(kept.end, whole.end);
         }
     }
 }

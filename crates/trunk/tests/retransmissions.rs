@@ -52,7 +52,7 @@ struct Sender {
     sacked: BTreeSet<u32>,
     timer: u64,
     time_out: u64,
-    repeats: u32,
+    retransmissions: u32,
 }
 
 impl Sender {
@@ -79,7 +79,7 @@ impl Sender {
         out
     }
 
-    /// An acknowledgement; the segment to repeat at once, if any.
+    /// An acknowledgement; the segment to retransmit at once, if any.
     fn acknowledge(&mut self, now: u64, view: &TcpView<'_>) -> Option<u32> {
         let ack = (Seq(view.ack()) - self.first) / SEGMENT;
         for block in view.options().get(4..).unwrap_or_default().as_chunks::<8>().0 {
@@ -152,7 +152,7 @@ const SACK_PERMITTED: [u8; 4] = [1, 1, 4, 2];
 struct Outcome {
     finished_ms: Option<u64>,
     /// Segments that the sender sent again.
-    repeated: u32,
+    retransmitted: u32,
     /// Segments that the lane was handed.
     carried: u32,
     filtered: u64,
@@ -181,7 +181,7 @@ fn transfer(seed: u64, segments: u32, world: World) -> Outcome {
         sacked: BTreeSet::new(),
         timer: 200,
         time_out: 200,
-        repeats: 0,
+        retransmissions: 0,
     };
     let mut sent = BTreeSet::new();
     let mut receiver = Receiver::default();
@@ -189,7 +189,7 @@ fn transfer(seed: u64, segments: u32, world: World) -> Outcome {
     let (mut order, mut position, mut carried, mut stalled_until) = (0, 0_u64, 0, 0);
     for now in 0..600_000_u64 {
         let at = Instant::from_millis(now);
-        let mut repeat = None;
+        let mut retransmission = None;
         let mut schedule = |events: &mut BinaryHeap<_>, when: u64, event| {
             order += 1;
             events.push(Reverse((when, order, event)));
@@ -211,14 +211,14 @@ fn transfer(seed: u64, segments: u32, world: World) -> Outcome {
                     let packet = Whole::new(bytes);
                     core.handle_returning(at, &packet.headers(), &packet.bytes);
                     let view = TcpView::new(&packet.bytes[20..]).expect("TCP");
-                    repeat = repeat.or(sender.acknowledge(now, &view));
+                    retransmission = retransmission.or(sender.acknowledge(now, &view));
                 }
                 Event::Delivered(position) => core.handle_delivered(LANE, position),
             }
         }
-        let wanted: Vec<u32> = repeat.into_iter().chain(sender.poll(now)).collect();
+        let wanted: Vec<u32> = retransmission.into_iter().chain(sender.poll(now)).collect();
         for segment in wanted {
-            sender.repeats += u32::from(!sent.insert(segment));
+            sender.retransmissions += u32::from(!sent.insert(segment));
             let packet = data(first + segment * SEGMENT);
             let _ = core.handle_packet(at, &packet.headers(), packet, drop);
         }
@@ -231,7 +231,7 @@ fn transfer(seed: u64, segments: u32, world: World) -> Outcome {
         {
             carried += 1;
             position += packet.bytes.len() as u64;
-            core.handle_handed(LANE, position);
+            core.handle_transmitted(LANE, position);
             if !rng.chance(world.loss) {
                 schedule(&mut events, now + 10 + rng.below(world.jitter + 1), Event::Data(packet.bytes));
             }
@@ -240,12 +240,17 @@ fn transfer(seed: u64, segments: u32, world: World) -> Outcome {
         if sender.acknowledged == segments {
             let filtered = core.report(at)[0].stats.filtered;
             assert_eq!(receiver.next, segments);
-            return Outcome { finished_ms: Some(now), repeated: sender.repeats, carried, filtered };
+            return Outcome {
+                finished_ms: Some(now),
+                retransmitted: sender.retransmissions,
+                carried,
+                filtered,
+            };
         }
     }
     Outcome {
         finished_ms: None,
-        repeated: sender.repeats,
+        retransmitted: sender.retransmissions,
         carried,
         filtered: core.report(Instant::ZERO)[0].stats.filtered,
     }
@@ -270,36 +275,36 @@ fn every_byte_arrives_whatever_happens_outside_the_trunk() {
         assert!(outcome.finished_ms.is_some(), "seed {seed}: {world:?} never finished");
         filtered += outcome.filtered;
     }
-    assert!(filtered > 100, "only {filtered} repeats were filtered: the worlds are too kind to tell");
+    assert!(filtered > 100, "only {filtered} retransmissions were filtered: the worlds are too kind to tell");
 }
 
 #[test]
-fn nothing_is_filtered_or_repeated_where_nothing_goes_wrong() {
+fn nothing_is_filtered_or_retransmitted_where_nothing_goes_wrong() {
     let outcome = transfer(1, 1000, CALM);
-    assert_eq!((outcome.repeated, outcome.filtered, outcome.carried), (0, 0, 1000));
+    assert_eq!((outcome.retransmitted, outcome.filtered, outcome.carried), (0, 0, 1000));
 }
 
 /// The meltdown: the lane stands still for longer than the user's time-out, as TCP does while it repairs a loss.
 #[test]
-fn while_the_lane_repairs_itself_no_repeat_is_carried() {
-    let (mut repeated, mut carried) = (0, 0);
+fn while_the_lane_repairs_itself_no_retransmission_is_carried() {
+    let (mut retransmitted, mut carried) = (0, 0);
     for seed in 0..50 {
         for sack in [true, false] {
             let outcome = transfer(seed, 500, World { stall: 0.003, stall_for: 900, sack, ..CALM });
             assert!(outcome.finished_ms.is_some());
-            repeated += outcome.repeated;
+            retransmitted += outcome.retransmitted;
             carried += outcome.carried - 500;
-            assert_eq!(u64::from(outcome.repeated - (outcome.carried - 500)), outcome.filtered);
+            assert_eq!(u64::from(outcome.retransmitted - (outcome.carried - 500)), outcome.filtered);
         }
     }
-    assert!(repeated > 1000, "only {repeated} repeats: the stalls are too kind to tell");
-    assert!(carried * 100 <= 50 * 2 * 500, "{carried} of {repeated} repeats were carried");
+    assert!(retransmitted > 1000, "only {retransmitted} retransmissions: the stalls are too kind to tell");
+    assert!(carried * 100 <= 50 * 2 * 500, "{carried} of {retransmitted} retransmissions were carried");
 }
 
 /// A segment lost behind the trunk is asked for by duplicate acknowledgements while the lane has not yet said that it
-/// delivered: its repeat must pass at once, and not only after a time-out.
+/// delivered: its retransmission must pass at once, and not only after a time-out.
 #[test]
-fn a_repeat_that_the_receiver_asked_for_passes_at_once() {
+fn a_retransmission_that_the_receiver_asked_for_passes_at_once() {
     for sack in [true, false] {
         let (mut with_loss, mut seeds) = (0, 0);
         for seed in 0..50 {
@@ -314,8 +319,8 @@ fn a_repeat_that_the_receiver_asked_for_passes_at_once() {
     }
 }
 
-/// A repeat that arrives is answered by an acknowledgement that was there before. Of a receiver that knows SACK this says nothing
-/// of a loss: the next repeat of what waits in the trunk must not pass on it, or each would let another one in.
+/// A retransmission that arrives is answered by an acknowledgement that was there before. Of a receiver that knows SACK this says nothing
+/// of a loss: the next retransmission of what waits in the trunk must not pass on it, or each would let another one in.
 #[test]
 fn an_acknowledgement_of_what_came_twice_lets_nothing_pass_where_sack_would_say_of_a_loss() {
     let first = Seq(1000);
