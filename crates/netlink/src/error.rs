@@ -1,4 +1,4 @@
-//! What was asked of the kernel, and how it failed.
+//! Errors of requests to the kernel, each with its request.
 
 use std::fmt;
 use std::io;

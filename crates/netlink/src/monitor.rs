@@ -1,4 +1,4 @@
-//! What changes in the kernel, as it changes.
+//! Notifications of changes in the kernel.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};

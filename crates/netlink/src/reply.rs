@@ -1,4 +1,4 @@
-//! Answers of the kernel as bytes, read only as far as they are needed.
+//! Replies of the kernel as bytes, read only as far as a call needs them.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! Rules: which table a packet's route is looked up in (ip-rule(8)).
+//! Policy rules: the table in which the kernel looks up a packet's route (ip-rule(8)).
 
 use std::fmt;
 

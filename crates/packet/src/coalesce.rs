@@ -1,10 +1,10 @@
-//! Merging a run of UDP datagrams into one super-packet.
+//! Merges a run of UDP datagrams into one super-packet.
 //!
-//! A write into a TUN costs about the same for one datagram as for sixty-four, so datagrams of one flow that come
-//! out of a trunk one after the other are given to the kernel as one `UDP_L4` super-packet. What the kernel splits
-//! again has to be what went in: so everything in the headers that a super-packet says only once must be equal,
-//! and a checksum that the kernel will write anew must have been right. The IPv4 identification is counted up
-//! from the first one's; where "don't fragment" is set it has no meaning (RFC 6864 §4.1), elsewhere it must count.
+//! A write into a TUN costs about the same for one datagram as for sixty-four. So the gateway gives consecutive
+//! datagrams of one flow to the kernel as one `UDP_L4` super-packet. The kernel must split it into the same
+//! datagrams again: every header field that a super-packet has only once must be equal, and a checksum that the
+//! kernel will write anew must have been right. The IPv4 identification counts up from the first one. With "don't
+//! fragment" it has no meaning (RFC 6864 §4.1); otherwise it must count.
 //!
 //! Only the first header is kept. The caller writes `[vnet][header][payload][payload]...` with vectored I/O.
 

@@ -1,4 +1,4 @@
-//! Marking a packet: Congestion Experienced (RFC 3168 §5).
+//! Marks a packet: Congestion Experienced (RFC 3168 §5).
 
 use crate::rewrite::{read_u16, write_u16};
 use crate::{Version, checksum};

@@ -1,4 +1,4 @@
-//! What can be wrong with a packet, and with the offload that came along with it.
+//! Errors of a packet, and of its offload.
 
 use thiserror::Error;
 

@@ -1,4 +1,4 @@
-//! What makes packets belong to one flow.
+//! The key of a flow.
 
 use std::net::IpAddr;
 

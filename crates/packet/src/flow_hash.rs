@@ -1,10 +1,10 @@
 //! A keyed hash of flows: `SipHash`-1-3.
 //!
-//! Whoever chooses a flow's ports or addresses chooses what a hash without a key makes of them, and so which queue, set or
-//! lane the flow shares with whom. With a key that is not known this takes guessing. `SipHash` is made for that: short inputs,
-//! output that tells nothing of the key (Aumasson and Bernstein 2012, "`SipHash`: a fast short-input PRF"). Linux hashes
-//! flows with it too, of two rounds and four. One round and three is what hash tables of several languages have: enough
-//! where the hash itself is not seen from outside.
+//! With an unkeyed hash, anyone who chooses a flow's ports or addresses also chooses its hash, and so the queue,
+//! set or lane that the flow shares with others. A secret key prevents that. `SipHash` is made for short inputs and
+//! reveals nothing of its key (Aumasson and Bernstein 2012, "`SipHash`: a fast short-input PRF"). Linux also hashes
+//! flows with it, with two rounds and four. Hash tables of several languages use one round and three: that is
+//! enough where an attacker does not see the hash itself.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

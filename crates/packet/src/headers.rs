@@ -1,7 +1,7 @@
 //! The headers of a packet as a plain struct.
 //!
-//! Only the start of a packet is looked at, so that a reader of super-packets need not have the payload at hand
-//! or in cache. Sources: RFC 791 §3.1, RFC 8200 §3 and §4, RFC 6946 for atomic fragments.
+//! The parser reads only the start of a packet, so a reader of super-packets need not have the payload at hand or
+//! in cache. Sources: RFC 791 §3.1, RFC 8200 §3 and §4, RFC 6946 for atomic fragments.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

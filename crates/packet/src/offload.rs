@@ -1,11 +1,11 @@
-//! What a packet still needs done to it, and whether that makes sense.
+//! The work that remains on a packet, and whether it is consistent with the packet.
 //!
-//! A packet that leaves a host through a device with offloads is unfinished. Its transport checksum field holds
-//! the uncomplemented sum of the pseudo header alone ("partial"), and it may be a *super-packet*: one header
-//! followed by the data of many segments. The partial sum of a super-packet covers the length of the whole.
+//! A packet that leaves a host through a device with offloads is unfinished. Its transport checksum field holds the
+//! uncomplemented sum of the pseudo header alone ("partial"), and it may be a *super-packet*: one header followed
+//! by the data of many segments. The partial sum of a super-packet covers the length of the whole.
 //!
 //! The offload of a packet from a peer decides where the kernel will write and how many packets it will make, so
-//! [`Offload::check`] lets nothing by that does not agree with the packet's own headers.
+//! [`Offload::check`] refuses every offload that does not agree with the packet's own headers.
 
 use crate::{Fragment, Headers, OffloadError, TcpView, UdpView, Version, protocol};
 

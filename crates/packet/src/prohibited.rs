@@ -1,7 +1,8 @@
-//! The answer to a packet that policy forbids: destination unreachable, communication administratively prohibited.
+//! The ICMP answer to a packet that policy forbids: destination unreachable, communication administratively
+//! prohibited.
 //!
-//! ICMP type 3 code 13 (RFC 1812 §5.2.7.1), `ICMPv6` type 1 code 1 (RFC 4443 §3.1). What may be answered: RFC 1812
-//! §4.3.2.7 and RFC 4443 §2.4(e).
+//! ICMP type 3 code 13 (RFC 1812 §5.2.7.1), `ICMPv6` type 1 code 1 (RFC 4443 §3.1). RFC 1812 §4.3.2.7 and RFC 4443
+//! §2.4(e) say which packets may be answered.
 
 use std::net::IpAddr;
 

@@ -1,5 +1,5 @@
-//! Changes of length, in place, that segmenting, trimming and merging have in common. Callers have checked that
-//! the fields they name lie within the bytes.
+//! Changes of length, in place, for segmenting, trimming and merging. Callers have checked that the fields that
+//! they name lie within the bytes.
 
 use crate::{Version, checksum};
 

@@ -1,10 +1,10 @@
-//! Segmentation in software, for an end whose TUN takes no super-packets.
+//! Segmentation in software, for a receiver whose TUN takes no super-packets.
 //!
-//! Each segment is the common header, changed as a sending host would have written it, and its share of the
-//! data: RFC 791 for lengths and identification, RFC 9293 §3.1 for sequence numbers and flags, RFC 3168 §6.1.2
-//! for CWR on one packet only, RFC 768 for UDP. Checksums are completed from the partial sum that is in the
-//! packet, with the length in it replaced, and not from the addresses: behind an IPv6 routing header the sum is
-//! over the final destination, which the IP header does not have (RFC 8200 §8.1).
+//! Each segment is the common header, changed as a sending host would have written it, and its part of the data:
+//! RFC 791 for lengths and identification, RFC 9293 §3.1 for sequence numbers and flags, RFC 3168 §6.1.2 for CWR on
+//! one packet only, RFC 768 for UDP. The checksum follows from the partial sum in the packet, with the length in it
+//! replaced, and not from the addresses: behind an IPv6 routing header the sum is over the final destination, which
+//! the IP header does not have (RFC 8200 §8.1).
 
 use crate::rewrite::{read_u16, set_ip_length, write_u16};
 use crate::{Headers, Offload, OffloadError, SegmentKind, Segmentation, TcpFlags, Version, checksum};

@@ -1,8 +1,8 @@
-//! Dropping the tail of a super-packet.
+//! Cuts the tail off a super-packet.
 //!
-//! Where a queue drops one packet, it must not drop the forty that one super-packet stands for. Cutting the tail
-//! off needs only the headers changed: the lengths, and in the partial checksum the length it covers. FIN and PSH
-//! belong to the end that is cut off; what stays is what the sender would have sent without it.
+//! Where a queue drops one packet, it must not drop all forty that one super-packet stands for. Cutting the tail
+//! changes only the headers: the lengths, and the length in the partial checksum. FIN and PSH belong to the tail.
+//! The rest is the packet that the sender would have sent without the tail.
 
 use crate::rewrite::{read_u16, set_ip_length, write_u16};
 use crate::{Headers, Offload, SegmentKind, Segmentation, TcpFlags};

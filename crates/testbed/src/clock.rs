@@ -13,7 +13,7 @@ pub fn now() -> Instant {
 }
 
 /// Sleeps until `then`; returns at once if it is past. Asleep to the nanosecond only where the thread's timer
-/// slack has been set to that ([`be_punctual`]).
+/// slack has been set to that ([`minimise_timer_slack`]).
 pub fn sleep_until(then: Instant) {
     while let Some(left) = then.as_nanos().checked_sub(now().as_nanos()).filter(|left| *left > 0) {
         std::thread::sleep(Duration::from_nanos(left));
@@ -21,7 +21,7 @@ pub fn sleep_until(then: Instant) {
 }
 
 /// Asks the kernel not to delay this thread's timers for the sake of batching (50 µs by default).
-pub fn be_punctual() {
+pub fn minimise_timer_slack() {
     // A kernel that refuses leaves the 50 µs, which the measurement then shows.
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
 }
@@ -40,7 +40,7 @@ pub enum Scheduling {
 impl Scheduling {
     /// Schedules the calling thread so, and without timer slack.
     pub fn apply(self) {
-        be_punctual();
+        minimise_timer_slack();
         if self == Self::RealTime {
             // Refused without the right to; the thread is then as punctual as the machine is idle.
             let _ = crate::sys::schedule_real_time();

@@ -18,7 +18,7 @@ use trunkline_queue::Settings as QueueSettings;
 use trunkline_units::{Instant, Rate};
 
 use crate::clock::Scheduling;
-use crate::link::{Counters, DirectionSettings, End, Link, LinkError, LinkSettings, Way};
+use crate::link::{Counters, Direction, DirectionSettings, End, Link, LinkError, LinkSettings};
 use crate::namespace::{Host, HostError};
 use crate::traffic::{
     BulkFlow, BulkSettings, EchoServer, PingSettings, SinkFlow, Stop, TcpSample, TcpSink, bulk, ping,
@@ -190,7 +190,7 @@ pub fn measure(settings: &DumbbellSettings, stop: &Stop) -> Result<DumbbellRepor
         ..BulkSettings::new(sink.address(), &settings.congestion_control, settings.flows, time)
     };
     let sent = sender.run(|| bulk(&load, stop));
-    let (bottleneck, back) = (link.counters(Way::Forward), link.counters(Way::Backward));
+    let (bottleneck, back) = (link.counters(Direction::Forward), link.counters(Direction::Backward));
     let received = sink.finish();
     if stop.is_stopped() {
         return Err(DumbbellError::Interrupted);

@@ -1,7 +1,8 @@
-//! Ending in order when the user or the system asks for it.
+//! An orderly end when the user or the system asks for it.
 //!
-//! An interrupt only sets the [`Stop`] that every wait of an experiment looks at: the experiment then unwinds as it
-//! does at its end, and what it made goes with the values that hold it. A second interrupt ends the process at once.
+//! An interrupt only sets the [`Stop`] that every wait of an experiment checks. The experiment then unwinds as it
+//! does at its end, and its resources go with the values that hold them. A second interrupt ends the process at
+//! once.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! What an experiment needs of the kernel, whether it is there, and what to do if it is not.
+//! The privileges that an experiment needs, whether the process has them, and how to get them.
 
 use std::fmt;
 use std::fs;
@@ -22,7 +22,7 @@ pub enum Means {
 
 /// One thing that is not there.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Lack {
+pub enum Requirement {
     /// Not root, and the process has threads, so it cannot enter a user namespace any more.
     SingleThread {
         /// Threads it has.
@@ -42,7 +42,7 @@ pub enum Lack {
     },
 }
 
-impl fmt::Display for Lack {
+impl fmt::Display for Requirement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::SingleThread { threads } => write!(
@@ -75,7 +75,7 @@ impl fmt::Display for Lack {
 #[error("lacks {}", self.lacks.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
 pub struct Missing {
     /// Each thing, at least one.
-    pub lacks: Vec<Lack>,
+    pub lacks: Vec<Requirement>,
 }
 
 /// Gets the rights to make namespaces and devices: by what the process has, or else by making it root of a user
@@ -95,7 +95,7 @@ pub fn acquire() -> Result<Means, Missing> {
 pub fn check() -> Result<(), Missing> {
     let mut lacks = Vec::new();
     if !has_capabilities() {
-        lacks.push(Lack::SingleThread { threads: threads() });
+        lacks.push(Requirement::SingleThread { threads: threads() });
     }
     lacks.extend(missing_tun());
     if lacks.is_empty() { Ok(()) } else { Err(Missing { lacks }) }
@@ -123,15 +123,15 @@ fn threads() -> usize {
     fs::read_dir("/proc/self/task").map_or(1, Iterator::count)
 }
 
-fn missing_tun() -> Option<Lack> {
+fn missing_tun() -> Option<Requirement> {
     let tun = fs::OpenOptions::new().read(true).write(true).open("/dev/net/tun");
-    tun.err().map(|error| Lack::Tun { reason: error.to_string() })
+    tun.err().map(|error| Requirement::Tun { reason: error.to_string() })
 }
 
-fn enter_user_namespace() -> Result<(), Lack> {
+fn enter_user_namespace() -> Result<(), Requirement> {
     let threads = threads();
     if threads > 1 {
-        return Err(Lack::SingleThread { threads });
+        return Err(Requirement::SingleThread { threads });
     }
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
     sys::unshare_user().map_err(|error| refusal(&error))?;
@@ -142,17 +142,17 @@ fn enter_user_namespace() -> Result<(), Lack> {
         .map_err(|error| refusal(&error))
 }
 
-fn refusal(error: &io::Error) -> Lack {
+fn refusal(error: &io::Error) -> Requirement {
     let switch =
         |path: &str| fs::read_to_string(path).map(|value| value.trim().to_owned()).unwrap_or_default();
     if switch("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1" {
-        Lack::AppArmor
+        Requirement::AppArmor
     } else if switch("/proc/sys/kernel/unprivileged_userns_clone") == "0" {
-        Lack::UserNamespaces { reason: "kernel.unprivileged_userns_clone is 0".to_owned() }
+        Requirement::UserNamespaces { reason: "kernel.unprivileged_userns_clone is 0".to_owned() }
     } else if switch("/proc/sys/user/max_user_namespaces") == "0" {
-        Lack::UserNamespaces { reason: "user.max_user_namespaces is 0".to_owned() }
+        Requirement::UserNamespaces { reason: "user.max_user_namespaces is 0".to_owned() }
     } else {
-        Lack::UserNamespaces { reason: error.to_string() }
+        Requirement::UserNamespaces { reason: error.to_string() }
     }
 }
 
@@ -168,8 +168,9 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_named_with_its_cure() {
-        let missing =
-            Missing { lacks: vec![Lack::AppArmor, Lack::Tun { reason: "No such file".to_owned() }] };
+        let missing = Missing {
+            lacks: vec![Requirement::AppArmor, Requirement::Tun { reason: "No such file".to_owned() }],
+        };
         let text = missing.to_string();
         assert!(text.contains("AppArmor") && text.contains("/dev/net/tun (No such file)"), "{text}");
     }

@@ -1,4 +1,4 @@
-//! What a process costs (CPU time and memory) and what a namespace's TCP has done, from `/proc`.
+//! CPU time and memory of a process, and the TCP counters of a namespace, from `/proc`.
 
 use std::fs;
 use std::io;

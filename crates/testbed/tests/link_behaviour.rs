@@ -7,7 +7,7 @@ use std::time::Duration;
 use common::{alone, any_port, pair};
 use trunkline_queue::{Limits, Settings as QueueSettings};
 use trunkline_testbed::clock::{self, Scheduling};
-use trunkline_testbed::link::{DirectionSettings, LinkSettings, Way};
+use trunkline_testbed::link::{Direction, DirectionSettings, LinkSettings};
 use trunkline_testbed::privilege;
 use trunkline_testbed::statistics::percentile;
 use trunkline_testbed::traffic::{
@@ -39,7 +39,7 @@ fn losses_and_bit_errors_are_as_asked() {
     };
     let sent = pair.a.run(|| flood(&load, &Stop::new())).expect("flood");
     std::thread::sleep(Duration::from_millis(50));
-    let counters = pair.link.counters(Way::Forward);
+    let counters = pair.link.counters(Direction::Forward);
     let received = sink.finish();
     println!("{sent:?}; received {}; {counters:?}", received.received);
     let share = |count: u64| count as f64 / sent.sent as f64;
@@ -73,7 +73,7 @@ fn the_queue_holds_what_it_may_and_delays_by_it() {
         let pinged = pair.a.run(|| ping(&pings, &Stop::new())).expect("ping");
         (bulk.join().expect("bulk"), pinged)
     });
-    let counters = pair.link.counters(Way::Forward);
+    let counters = pair.link.counters(Direction::Forward);
     let goodput = sink.finish().goodput(sent.begin + SECOND, sent.end).as_mbit();
     let p50 = percentile(&pinged.round_trips, 0.5).expect("answers");
     println!("10 Mbit/s: goodput {goodput:.3} Mbit/s, round trip under load p50 {p50:?}, {counters:?}");
@@ -110,12 +110,12 @@ fn a_bandwidth_delay_product_beyond_the_buffer_still_fills_the_link() {
         scheduling: Scheduling::Shared,
     };
     let sent = pair.a.run(|| flood(&load, &Stop::new())).expect("flood");
-    let flying = pair.link.counters(Way::Forward).flying;
+    let in_flight = pair.link.counters(Direction::Forward).in_flight;
     let received = sink.finish();
     let packets = received.datagrams_per_second(sent.begin + SECOND / 2, sent.end, 1472);
-    println!("{packets:.0} packets/s with {flying} flying");
+    println!("{packets:.0} packets/s with {in_flight} in_flight");
     assert!((packets / (20e6 / 12_000.0) - 1.0).abs() < 0.02, "{packets}");
-    assert!((320..=345).contains(&flying), "{flying}");
+    assert!((320..=345).contains(&in_flight), "{in_flight}");
 }
 
 #[test]
@@ -138,9 +138,9 @@ fn a_cut_is_total_and_mended_at_once_and_a_connection_survives_it() {
         handle.cut();
         let cut_at = clock::now();
         std::thread::sleep(SECOND);
-        assert_eq!(handle.counters(Way::Forward).packets_out, {
+        assert_eq!(handle.counters(Direction::Forward).packets_out, {
             std::thread::sleep(SECOND / 10);
-            handle.counters(Way::Forward).packets_out
+            handle.counters(Direction::Forward).packets_out
         });
         let mended_at = clock::now();
         handle.restore();
@@ -151,12 +151,12 @@ fn a_cut_is_total_and_mended_at_once_and_a_connection_survives_it() {
     println!(
         "cut for {:?}: worst latency {worst:?}, {:?}",
         mended_at - cut_at,
-        handle.counters(Way::Forward)
+        handle.counters(Direction::Forward)
     );
     assert!(worst >= SECOND, "{worst:?}");
     // The kernel's timer doubles: after a cut of 1.1 s the next try comes within about as much again.
     assert!(worst < Duration::from_millis(2600), "{worst:?}");
-    assert!(handle.counters(Way::Forward).dropped.down > 0);
+    assert!(handle.counters(Direction::Forward).dropped.down > 0);
 }
 
 #[test]
@@ -183,10 +183,10 @@ fn parameters_change_under_way() {
         assert!((value.as_secs_f64() * 1e3 - millis).abs() < 1.5, "{value:?} instead of {millis} ms");
     };
     near(median(Duration::from_millis(5)), 4.0);
-    handle.set_delay(Way::Forward, Duration::from_millis(30));
+    handle.set_delay(Direction::Forward, Duration::from_millis(30));
     near(median(Duration::from_millis(5)), 32.0);
-    handle.set_delay(Way::Forward, Duration::from_millis(2));
+    handle.set_delay(Direction::Forward, Duration::from_millis(2));
     // 112-byte packets at 100 kbit/s take 9 ms each way they are slow.
-    handle.set_rate(Way::Backward, Some(Rate::from_bits_per_second(100_000)));
+    handle.set_rate(Direction::Backward, Some(Rate::from_bits_per_second(100_000)));
     near(median(Duration::from_millis(20)), 4.0 + 8.96);
 }

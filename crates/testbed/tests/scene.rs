@@ -20,7 +20,7 @@ fn pings(scene: &Scene, address: IpAddr) -> PingReport {
     let server =
         EchoServer::start(&scene.x, SocketAddr::new(address, 0), Scheduling::Shared).expect("server");
     let mut settings = PingSettings::new(server.address(), Duration::from_millis(2), 10);
-    settings.patience = Duration::from_millis(300);
+    settings.timeout = Duration::from_millis(300);
     scene.a.run(|| ping(&settings, &Stop::new())).expect("ping")
 }
 

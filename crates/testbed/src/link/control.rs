@@ -1,4 +1,4 @@
-//! Changing a link while it carries traffic.
+//! Changes of a link while it carries traffic.
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,7 +9,7 @@ use trunkline_units::Rate;
 
 use super::counters::Shared;
 use super::model::{Counters, DirectionSettings};
-use super::{LinkSettings, Way};
+use super::{Direction, LinkSettings};
 
 /// What the forwarding thread is to do, as a whole state and not as a list of changes: later ones replace earlier.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -39,10 +39,10 @@ impl Control {
         &self.bell
     }
 
-    pub(super) fn shared(&self, way: Way) -> &Shared {
+    pub(super) fn shared(&self, way: Direction) -> &Shared {
         match way {
-            Way::Forward => &self.forward,
-            Way::Backward => &self.backward,
+            Direction::Forward => &self.forward,
+            Direction::Backward => &self.backward,
         }
     }
 
@@ -68,35 +68,35 @@ pub struct LinkHandle {
 
 impl LinkHandle {
     /// The counters of one direction.
-    pub fn counters(&self, way: Way) -> Counters {
+    pub fn counters(&self, way: Direction) -> Counters {
         self.control.shared(way).read()
     }
 
     /// Changes any parameters of one direction. The kind of its queue must stay.
-    pub fn change(&self, way: Way, change: impl FnOnce(&mut DirectionSettings)) {
+    pub fn change(&self, way: Direction, change: impl FnOnce(&mut DirectionSettings)) {
         self.control.change(|wanted| match way {
-            Way::Forward => change(&mut wanted.forward),
-            Way::Backward => change(&mut wanted.backward),
+            Direction::Forward => change(&mut wanted.forward),
+            Direction::Backward => change(&mut wanted.backward),
         });
     }
 
     /// Changes the rate of one direction; `None` is unlimited.
-    pub fn set_rate(&self, way: Way, rate: Option<Rate>) {
+    pub fn set_rate(&self, way: Direction, rate: Option<Rate>) {
         self.change(way, |direction| direction.rate = rate);
     }
 
     /// Changes the propagation delay of one direction. Nothing overtakes.
-    pub fn set_delay(&self, way: Way, delay: Duration) {
+    pub fn set_delay(&self, way: Direction, delay: Duration) {
         self.change(way, |direction| direction.delay = delay);
     }
 
     /// Changes the probability of losses in one direction.
-    pub fn set_loss(&self, way: Way, loss: f64) {
+    pub fn set_loss(&self, way: Direction, loss: f64) {
         self.change(way, |direction| direction.loss = loss);
     }
 
     /// Changes the limits of one direction's queue.
-    pub fn set_queue(&self, way: Way, queue: QueueSettings) {
+    pub fn set_queue(&self, way: Direction, queue: QueueSettings) {
         self.change(way, |direction| direction.queue = queue);
     }
 

@@ -31,7 +31,7 @@ impl Shared {
             counters.backlog_packets,
             counters.backlog_bytes,
             counters.backlog_peak_bytes,
-            counters.flying,
+            counters.in_flight,
             counters.late_total.as_nanos() as u64,
             counters.late_peak.as_nanos() as u64,
         ];
@@ -59,7 +59,7 @@ impl Shared {
             backlog_packets: value(11),
             backlog_bytes: value(12),
             backlog_peak_bytes: value(13),
-            flying: value(14),
+            in_flight: value(14),
             late_total: Duration::from_nanos(value(15)),
             late_peak: Duration::from_nanos(value(16)),
         }
@@ -82,7 +82,7 @@ mod tests {
             backlog_packets: 12,
             backlog_bytes: 13,
             backlog_peak_bytes: 14,
-            flying: 15,
+            in_flight: 15,
             late_total: Duration::from_nanos(16),
             late_peak: Duration::from_nanos(17),
         };

@@ -11,7 +11,7 @@ use trunkline_units::{Instant, Rng};
 use super::control::{Control, LinkHandle, Wanted};
 use super::model::{Packet, Path};
 use super::tun::Tun;
-use super::{LinkSettings, Way};
+use super::{Direction, LinkSettings};
 use crate::clock;
 
 /// Packets read from one device before the other gets its turn.
@@ -96,8 +96,8 @@ impl Wire {
             }
             emit(&mut self.forward, &self.b);
             emit(&mut self.backward, &self.a);
-            control.shared(Way::Forward).publish(&self.forward.counters());
-            control.shared(Way::Backward).publish(&self.backward.counters());
+            control.shared(Direction::Forward).publish(&self.forward.counters());
+            control.shared(Direction::Backward).publish(&self.backward.counters());
         }
     }
 

@@ -33,7 +33,7 @@ use forwarder::Forwarder;
 
 /// Which way a packet goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum Direction {
     /// From the first host of the link to the second.
     Forward,
     /// From the second host to the first.
@@ -148,7 +148,7 @@ impl Link {
     }
 
     /// The counters of one direction now.
-    pub fn counters(&self, way: Way) -> Counters {
+    pub fn counters(&self, way: Direction) -> Counters {
         self.forwarder.handle().counters(way)
     }
 }

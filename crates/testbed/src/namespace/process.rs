@@ -1,4 +1,4 @@
-//! A child process that does not outlive its handle.
+//! A child process that ends with its handle.
 
 use std::io;
 use std::os::fd::OwnedFd;

@@ -1,4 +1,4 @@
-//! A thread that is joined when its handle goes.
+//! A thread that is joined when its handle is dropped.
 
 use std::thread::{self, JoinHandle};
 

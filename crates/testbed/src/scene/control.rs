@@ -1,5 +1,5 @@
-//! A gateway's control socket: one line of JSON each way. The protocol is the gateway's; what it says is passed on
-//! as it is, so that a testbed can drive a gateway of another version.
+//! A gateway's control socket: one line of JSON each way. The gateway defines the protocol. The testbed returns the
+//! reply unchanged, so it can also drive a gateway of another version.
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;

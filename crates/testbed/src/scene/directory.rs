@@ -1,4 +1,4 @@
-//! A private directory that goes with its handle.
+//! A private directory that is removed with its handle.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write as _};

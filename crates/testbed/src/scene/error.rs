@@ -1,4 +1,4 @@
-//! What goes wrong with a scene.
+//! Errors of a scene.
 
 use std::io;
 

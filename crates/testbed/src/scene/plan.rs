@@ -1,5 +1,5 @@
-//! The addresses of a scene: of 198.18.0.0/15 (RFC 2544, for benchmarks) and of `fd00::/8` (RFC 4193), so that none
-//! can be meant for the world outside.
+//! The addresses of a scene, from 198.18.0.0/15 (RFC 2544, for benchmarks) and `fd00::/8` (RFC 4193), so no packet
+//! can be meant for the outside world.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -14,7 +14,7 @@ use rustix::net::{SendFlags, sockopt};
 use trunkline_units::{Instant, Rate};
 
 use super::meter::Meter;
-use super::service::{LOOK_AROUND, Service, Stop};
+use super::service::{POLL_INTERVAL, Service, Stop};
 use super::socket::{self, Connect, is_pause};
 use super::watch::{TcpSample, acknowledged, retransmissions, watch};
 use crate::clock::{self, Scheduling};
@@ -235,7 +235,7 @@ fn write_until(
     stream.set_nonblocking(true)?;
     let mut part = data.len().min(FIRST_WRITE_BYTES);
     while !stop.is_stopped() && clock::now() < end {
-        let left = (end - clock::now()).min(LOOK_AROUND);
+        let left = (end - clock::now()).min(POLL_INTERVAL);
         if poll(&mut [PollFd::new(stream, PollFlags::OUT)], Some(&clock::timespec(left)))? == 0 {
             continue;
         }

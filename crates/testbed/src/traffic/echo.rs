@@ -1,4 +1,4 @@
-//! Round trips of single datagrams, as ping measures them, and the way there alone.
+//! Round trips of single datagrams, as ping measures them, and their one-way delay.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -26,7 +26,7 @@ pub struct PingSettings {
     /// Datagrams to send.
     pub count: u32,
     /// How long to wait for answers after the last.
-    pub patience: Duration,
+    pub timeout: Duration,
     /// How the calling thread is scheduled.
     pub scheduling: Scheduling,
 }
@@ -39,7 +39,7 @@ impl PingSettings {
             payload_bytes: 64,
             interval,
             count,
-            patience: Duration::from_secs(1),
+            timeout: Duration::from_secs(1),
             scheduling: Scheduling::Shared,
         }
     }
@@ -84,7 +84,7 @@ pub fn ping(settings: &PingSettings, stop: &Stop) -> io::Result<PingReport> {
         let _ = socket.send(&datagram);
         report.sent += 1;
     }
-    listen(&socket, clock::now() + settings.patience, &mut report, &mut answered, stop)?;
+    listen(&socket, clock::now() + settings.timeout, &mut report, &mut answered, stop)?;
     Ok(report)
 }
 
@@ -100,7 +100,7 @@ fn listen(
     while !stop.is_stopped() && report.round_trips.len() < answered.len() {
         let left = until - clock::now();
         let mut wait = [rustix::event::PollFd::new(socket, rustix::event::PollFlags::IN)];
-        let limit = clock::timespec(left.min(super::service::LOOK_AROUND));
+        let limit = clock::timespec(left.min(super::service::POLL_INTERVAL));
         let ready = rustix::event::poll(&mut wait, Some(&limit)).unwrap_or(0);
         if ready == 0 {
             if left.is_zero() {

@@ -1,4 +1,4 @@
-//! UDP floods: numbered and time-stamped datagrams at a rate or as fast as they go, and a sink that counts them.
+//! UDP floods: numbered datagrams with timestamps, at a rate or as fast as possible, and a sink that counts them.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -67,7 +67,7 @@ pub fn flood(settings: &FloodSettings, stop: &Stop) -> io::Result<FloodReport> {
     settings.scheduling.apply();
     let socket = UdpSocket::bind(socket::any(settings.target))?;
     socket.connect(settings.target)?;
-    socket.set_write_timeout(Some(super::service::LOOK_AROUND))?;
+    socket.set_write_timeout(Some(super::service::POLL_INTERVAL))?;
     let payload = settings.payload_bytes.max(STAMP_BYTES);
     let headers = if settings.target.is_ipv4() { 28 } else { 48 };
     let mut batch = Batch::new(settings.batch, payload);

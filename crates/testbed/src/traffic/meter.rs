@@ -1,4 +1,4 @@
-//! Counting that others can watch while it goes on.
+//! A counter that other threads can read while it runs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -1,4 +1,4 @@
-//! Requests and responses over one TCP connection: what a person at a terminal, or a program at a database, sees.
+//! Requests and responses over one TCP connection, as a person at a terminal or a program at a database sees them.
 //!
 //! A request begins with 16 bytes: its whole length, then the length of the response.
 
@@ -101,7 +101,7 @@ pub struct RpcReport {
 
 /// Asks from the calling thread's namespace until the time is over.
 pub fn request_response(settings: &RpcSettings, stop: &Stop) -> RpcReport {
-    clock::be_punctual();
+    clock::minimise_timer_slack();
     let mut report = RpcReport::default();
     let begin = clock::now();
     let end = begin + settings.time;

@@ -1,4 +1,4 @@
-//! Ending threads.
+//! Threads that end on request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -10,7 +10,7 @@ use crate::clock;
 use crate::namespace::{Host, Task};
 
 /// How long a wait may last before the thread looks whether it is to stop.
-pub(super) const LOOK_AROUND: Duration = Duration::from_millis(50);
+pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A request to stop, which any number of threads can see.
 #[derive(Debug, Clone, Default)]
@@ -47,7 +47,7 @@ impl Stop {
             if now >= then {
                 return true;
             }
-            clock::sleep_until(then.min(now + LOOK_AROUND));
+            clock::sleep_until(then.min(now + POLL_INTERVAL));
         }
     }
 }

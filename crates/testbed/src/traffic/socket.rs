@@ -1,4 +1,4 @@
-//! Sockets with everything said that matters.
+//! Sockets with every option set that affects a measurement.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use trunkline_units::Instant;
 
-use super::service::{LOOK_AROUND, Stop};
+use super::service::{POLL_INTERVAL, Stop};
 use crate::clock;
 
 /// Bytes of datagrams a UDP socket may hold for us: enough for some milliseconds at any rate we send.
@@ -25,7 +25,7 @@ pub(super) struct Connect<'a> {
 }
 
 impl Connect<'_> {
-    /// Connects, within the time-out. Reads and writes of the stream return at least every [`LOOK_AROUND`].
+    /// Connects, within the time-out. Reads and writes of the stream return at least every [`POLL_INTERVAL`].
     pub(super) fn connect(&self) -> io::Result<TcpStream> {
         let family = if self.target.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -61,8 +61,8 @@ pub(super) fn set_congestion_control(socket: impl std::os::fd::AsFd, name: &str)
 fn prepare(stream: &TcpStream) -> io::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(LOOK_AROUND))?;
-    stream.set_write_timeout(Some(LOOK_AROUND))
+    stream.set_read_timeout(Some(POLL_INTERVAL))?;
+    stream.set_write_timeout(Some(POLL_INTERVAL))
 }
 
 /// Whether an error only says that a time-out passed or a signal came.
@@ -88,7 +88,7 @@ pub(super) fn serve<T: Send>(
         let mut threads = Vec::new();
         while !stop.is_stopped() {
             let mut wait = [PollFd::new(listener, PollFlags::IN)];
-            if poll(&mut wait, Some(&clock::timespec(LOOK_AROUND))) != Ok(1) {
+            if poll(&mut wait, Some(&clock::timespec(POLL_INTERVAL))) != Ok(1) {
                 continue;
             }
             // Errors of accept are those of the connection (accept(2)): the next one may be well.
@@ -149,10 +149,10 @@ pub(super) fn write_all(stream: &mut TcpStream, mut bytes: &[u8], end: Instant, 
     true
 }
 
-/// A UDP socket with large buffers whose reads return at least every [`LOOK_AROUND`].
+/// A UDP socket with large buffers whose reads return at least every [`POLL_INTERVAL`].
 pub(super) fn udp(address: SocketAddr) -> io::Result<UdpSocket> {
     let socket = UdpSocket::bind(address)?;
-    socket.set_read_timeout(Some(LOOK_AROUND))?;
+    socket.set_read_timeout(Some(POLL_INTERVAL))?;
     // Beyond the machine's limit only with CAP_NET_ADMIN in the first user namespace.
     if sockopt::set_socket_recv_buffer_size_force(&socket, UDP_BUFFER_BYTES).is_err() {
         sockopt::set_socket_recv_buffer_size(&socket, UDP_BUFFER_BYTES)?;

@@ -1,4 +1,4 @@
-//! What a TCP connection of ours is like at an instant, as its kernel says.
+//! Samples of a TCP connection's state, from its kernel.
 
 use std::io;
 use std::net::TcpStream;

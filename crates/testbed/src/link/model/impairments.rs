@@ -1,4 +1,4 @@
-//! What a bad wire does to packets: loses them, or inverts a bit.
+//! Impairments of a link: loss and inverted bits.
 
 use trunkline_units::Rng;
 

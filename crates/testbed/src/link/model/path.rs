@@ -84,7 +84,7 @@ pub struct Counters {
     /// The peak of the queue, bytes.
     pub backlog_peak_bytes: u64,
     /// Packets being sent or on their way.
-    pub flying: u64,
+    pub in_flight: u64,
     /// By how much packets arrived after their time, all together.
     pub late_total: Duration,
     /// The worst of that.
@@ -245,15 +245,15 @@ impl Path {
         counters.backlog_packets = queue.backlog_segments;
         counters.backlog_bytes = queue.backlog_bytes;
         counters.backlog_peak_bytes = queue.peak_bytes;
-        counters.flying = self.pipe.len() as u64;
+        counters.in_flight = self.pipe.len() as u64;
         counters
     }
 
-    /// In = out + dropped + queued + flying.
+    /// In = out + dropped + queued + in flight.
     fn assert_conserved(&self) {
         if cfg!(debug_assertions) {
             let c = self.counters();
-            let accounted = c.packets_out + c.dropped.total() + c.backlog_packets + c.flying;
+            let accounted = c.packets_out + c.dropped.total() + c.backlog_packets + c.in_flight;
             debug_assert_eq!(c.packets_in, accounted, "packets are not conserved: {c:?}");
         }
     }

@@ -1,4 +1,4 @@
-//! Propagation: what has left the transmitter and not yet arrived.
+//! Propagation: packets that have left the transmitter and not yet arrived.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -11,13 +11,13 @@ use trunkline_units::Instant;
 pub struct Pipe<T> {
     delay: Duration,
     last: Instant,
-    flying: VecDeque<(Instant, T)>,
+    in_flight: VecDeque<(Instant, T)>,
 }
 
 impl<T> Pipe<T> {
     /// An empty wire.
     pub fn new(delay: Duration) -> Self {
-        Self { delay, last: Instant::ZERO, flying: VecDeque::new() }
+        Self { delay, last: Instant::ZERO, in_flight: VecDeque::new() }
     }
 
     /// The propagation delay.
@@ -33,12 +33,12 @@ impl<T> Pipe<T> {
     /// Takes in what left the transmitter at `at`.
     pub fn send(&mut self, at: Instant, item: T) {
         self.last = self.last.max(at + self.delay);
-        self.flying.push_back((self.last, item));
+        self.in_flight.push_back((self.last, item));
     }
 
     /// When the first item arrives.
     pub fn next(&self) -> Option<Instant> {
-        self.flying.front().map(|(arrival, _)| *arrival)
+        self.in_flight.front().map(|(arrival, _)| *arrival)
     }
 
     /// The first item, if it has arrived by `now`.
@@ -46,23 +46,23 @@ impl<T> Pipe<T> {
         if self.next()? > now {
             return None;
         }
-        self.flying.pop_front().map(|(_, item)| item)
+        self.in_flight.pop_front().map(|(_, item)| item)
     }
 
     /// Items on their way.
     pub fn len(&self) -> usize {
-        self.flying.len()
+        self.in_flight.len()
     }
 
     /// Whether nothing is on its way.
     pub fn is_empty(&self) -> bool {
-        self.flying.is_empty()
+        self.in_flight.is_empty()
     }
 
     /// Loses everything that is on its way; how many items that was.
     pub fn cut(&mut self) -> usize {
-        let lost = self.flying.len();
-        self.flying.clear();
+        let lost = self.in_flight.len();
+        self.in_flight.clear();
         lost
     }
 }

@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use trunkline_testbed::clock;
-use trunkline_testbed::link::{LinkSettings, Way};
+use trunkline_testbed::link::{Direction, LinkSettings};
 use trunkline_testbed::traffic::BulkSettings;
 use trunkline_units::Rate;
 
@@ -172,7 +172,7 @@ fn measure(bench: &Bench, cell: &Cell<Condition>) -> Result<Measured, Failure> {
     let wan = LinkSettings::wide_area(Rate::from_mbit(path.rate_mbit), path.round_trip, path.buffer);
     let site = Site::build(bench, &cell.variant, wan)?;
     if let Impairment::Loss(loss) = cell.condition.impairment {
-        site.link.set_loss(Way::Forward, loss);
+        site.link.set_loss(Direction::Forward, loss);
     }
     let sink = site.sink(0)?;
     let from = clock::now() + path.lead;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use trunkline_testbed::clock;
-use trunkline_testbed::link::{LinkSettings, Way};
+use trunkline_testbed::link::{Direction, LinkSettings};
 use trunkline_testbed::scene::Plan;
 use trunkline_testbed::traffic::{BulkSettings, SinkReport};
 use trunkline_units::{Instant, Rate};
@@ -137,7 +137,7 @@ fn measure(bench: &Bench, cell: &Cell<Condition>) -> Result<Measured, Failure> {
     debug_assert!(sinks.iter().all(|sink| sink.address().ip() == Plan::IPV4.x));
     for (index, rate) in STEPS.iter().enumerate().skip(1) {
         site.sleep_until(begin + LEAD + bench.seconds * index as u32)?;
-        site.link.set_rate(Way::Forward, Some(Rate::from_mbit(*rate)));
+        site.link.set_rate(Direction::Forward, Some(Rate::from_mbit(*rate)));
     }
     for flows in flows {
         site.sent(flows)?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use trunkline_testbed::clock::{self, Scheduling};
-use trunkline_testbed::link::{Counters, LinkHandle, LinkSettings, Way};
+use trunkline_testbed::link::{Counters, Direction, LinkHandle, LinkSettings};
 use trunkline_testbed::namespace::{Host, Task};
 use trunkline_testbed::scene::{Encryption, Gateway, GatewaySetup, Gateways, Plan, Scene, SceneError, Wan};
 use trunkline_testbed::traffic::{BulkReport, BulkSettings, Stop, TcpSink, bulk};
@@ -88,7 +88,7 @@ impl Site {
 
     /// The counters of the WAN from the client's site to the server's.
     pub(super) fn wan(&self) -> Counters {
-        self.link.counters(Way::Forward)
+        self.link.counters(Direction::Forward)
     }
 
     /// Waits until `then`, and samples the WAN's queue meanwhile: its mean backlog, in bytes.

@@ -7,7 +7,7 @@ use trunkline_gateway::control::{Answer, Request as ControlRequest, ask};
 use trunkline_gateway::status::Status;
 use trunkline_queue::{Limits, Settings as QueueSettings};
 use trunkline_testbed::clock;
-use trunkline_testbed::link::{DirectionSettings, LinkHandle, LinkSettings, Way};
+use trunkline_testbed::link::{Direction, DirectionSettings, LinkHandle, LinkSettings};
 use trunkline_testbed::scene::{
     Encryption, Gateway, GatewaySetup, Gateways, Scene, SceneError, SceneSettings, Wan,
 };
@@ -162,7 +162,7 @@ impl Observation<'_> {
     }
 
     fn read(&mut self) -> Result<Reading, Failure> {
-        let core = self.link.counters(Way::Forward);
+        let core = self.link.counters(Direction::Forward);
         let core_tally = Tally { offered: core.packets_in, dropped: core.dropped.queue };
         let mut drops = Tallies { core: core_tally, ..Tallies::default() };
         let mut edge_bytes = None;

@@ -69,7 +69,7 @@ fn a_bandwidth_delay_product_beyond_the_buffer_still_fills_the_link() {
         delivered += drain(&mut path, Instant::from_millis(millisecond)).len();
     }
     assert_eq!(path.counters().dropped.total(), 0);
-    assert!(path.counters().flying >= 499, "{:?}", path.counters());
+    assert!(path.counters().in_flight >= 499, "{:?}", path.counters());
     // Sent at 0, 1, … ms, each 1 ms in transmission and 500 ms on the way: those sent by 1498 ms are there.
     assert_eq!(delivered, 1499);
 }
@@ -126,7 +126,7 @@ fn a_cut_loses_what_waits_what_flies_and_what_comes() {
     path.set_up(cut, false);
     path.arrive(packet(Instant::from_millis(2), 9, 1000));
     let counters = path.counters();
-    assert_eq!((counters.dropped.down, counters.flying, counters.backlog_packets), (5, 0, 0));
+    assert_eq!((counters.dropped.down, counters.in_flight, counters.backlog_packets), (5, 0, 0));
     path.set_up(Instant::from_millis(10), true);
     path.arrive(packet(Instant::from_millis(10), 7, 1000));
     assert_eq!(drain(&mut path, Instant::from_millis(30)), [(16_000_000, 7)]);

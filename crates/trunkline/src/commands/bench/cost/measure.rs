@@ -253,7 +253,7 @@ impl Site {
         let server =
             EchoServer::start(&self.scene.x, server_address(), Scheduling::Shared).map_err(traffic)?;
         let mut settings = PingSettings::new(server.address(), PING_INTERVAL, 1);
-        settings.patience = Duration::from_millis(100);
+        settings.timeout = Duration::from_millis(100);
         let end = clock::now() + REACH_LIMIT;
         while clock::now() < end {
             let report = self.scene.a.run(|| ping(&settings, &self.stop)).map_err(traffic)?;
