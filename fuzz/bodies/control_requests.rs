@@ -2,11 +2,11 @@
 //! the committed corpus, by the tests of `trunkline-gateway`.
 
 use trunkline_gateway::control::Request;
-use trunkline_gateway::request::{self, Language, MAX_REQUEST_BYTES, Parsed};
+use trunkline_gateway::request::{self, MAX_REQUEST_BYTES, Parsed, Protocol};
 
 /// Reads `data` as a client's words: whole, and cut at every place.
 pub(crate) fn run(data: &[u8]) {
-    let whole = request::parse(Language::Control, data);
+    let whole = request::parse(Protocol::Control, data);
     let end = data.iter().take(MAX_REQUEST_BYTES).position(|byte| *byte == b'\n');
     match (&whole, end) {
         (Parsed::Complete(line), Some(end)) => {
@@ -19,7 +19,7 @@ pub(crate) fn run(data: &[u8]) {
     }
     // A client is read anew after each piece: the first piece that is enough decides, and decides the same.
     let first = (0..=data.len())
-        .map(|len| request::parse(Language::Control, &data[..len]))
+        .map(|len| request::parse(Protocol::Control, &data[..len]))
         .find(|parsed| *parsed != Parsed::Incomplete);
     assert_eq!(first.unwrap_or(Parsed::Incomplete), whole);
 }

@@ -1,11 +1,11 @@
 //! What holds for any bytes that a client sends to the metrics listener. Run by the fuzz target of this name and, over
 //! the committed corpus, by the tests of `trunkline-gateway`.
 
-use trunkline_gateway::request::{self, Language, MAX_REQUEST_BYTES, Parsed};
+use trunkline_gateway::request::{self, MAX_REQUEST_BYTES, Parsed, Protocol};
 
 /// Reads `data` as a client's words: whole, and cut at every place.
 pub(crate) fn run(data: &[u8]) {
-    let whole = request::parse(Language::Http, data);
+    let whole = request::parse(Protocol::Http, data);
     match &whole {
         Parsed::Complete(path) => {
             assert!(!path.is_empty() && path.len() < data.len().min(MAX_REQUEST_BYTES));
@@ -19,7 +19,7 @@ pub(crate) fn run(data: &[u8]) {
     }
     // A client is read anew after each piece: the first piece that is enough decides, and decides the same.
     let first = (0..=data.len())
-        .map(|len| request::parse(Language::Http, &data[..len]))
+        .map(|len| request::parse(Protocol::Http, &data[..len]))
         .find(|parsed| *parsed != Parsed::Incomplete);
     assert_eq!(first.unwrap_or(Parsed::Incomplete), whole);
 }

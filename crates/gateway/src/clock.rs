@@ -1,4 +1,4 @@
-//! The one clock of the daemon.
+//! The clock of the daemon.
 
 use rustix::time::{ClockId, clock_gettime};
 use trunkline_units::Instant;

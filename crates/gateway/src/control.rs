@@ -1,4 +1,4 @@
-//! The control socket: one request a connection, one line of JSON each way.
+//! The control socket: one request per connection, one line of JSON in each direction.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
@@ -11,42 +11,42 @@ use serde::{Deserialize, Serialize};
 
 use crate::status::Status;
 
-/// What may be asked of a running daemon.
+/// A request to a running daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Request {
-    /// Its state.
+    /// Report its state.
     Status,
-    /// Its state with the busiest flows to each peer, which costs it a look at every flow.
+    /// Report its state with the busiest flows to each peer, for which it reads the state of each flow.
     Flows,
-    /// To read its file again.
+    /// Read its file again.
     Reload,
-    /// To end.
+    /// End.
     Down,
 }
 
-/// What a daemon answers.
+/// The answer of a daemon.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub enum Answer {
     /// To [`Request::Status`] and [`Request::Flows`].
     Status(Box<Status>),
-    /// It is done, or under way.
+    /// The request is done, or in progress.
     Done {
         /// In words.
         message: String,
     },
-    /// It was not done, and why.
+    /// The request was refused.
     Refused {
         /// In words.
         message: String,
     },
 }
 
-/// Why a daemon could not be asked.
+/// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
-    /// Nobody listens there.
+    /// No daemon listens there.
     #[error("no daemon listens on {path}: {source}")]
     Connect {
         /// The socket.
@@ -54,12 +54,12 @@ pub enum ControlError {
         /// The system's answer.
         source: io::Error,
     },
-    /// Somebody listens and says nothing.
-    #[error("the daemon on {path} gave no answer in {seconds} s: it hangs, or has far too much to do")]
+    /// A daemon listens and does not answer.
+    #[error("the daemon on {path} gave no answer in {seconds} s: it hangs, or is overloaded")]
     Silent {
         /// The socket.
         path: String,
-        /// How long was waited.
+        /// The time limit.
         seconds: u64,
     },
     /// The conversation failed.
@@ -72,15 +72,15 @@ pub enum ControlError {
     },
 }
 
-/// How long a daemon may take to answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The time limit for an answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Asks the daemon that listens on `path`.
+/// Sends a request to the daemon that listens on `path`.
 ///
 /// # Errors
-/// [`ControlError`], after 10 s at the latest.
+/// [`ControlError`], within 10 s.
 pub fn ask(path: &Path, request: Request) -> Result<Answer, ControlError> {
-    ask_within(path, request, PATIENCE)
+    ask_within(path, request, ANSWER_TIMEOUT)
 }
 
 fn ask_within(path: &Path, request: Request, limit: Duration) -> Result<Answer, ControlError> {
@@ -109,7 +109,7 @@ fn ask_within(path: &Path, request: Request, limit: Duration) -> Result<Answer, 
     })
 }
 
-/// Connects within `limit`: a daemon that hangs accepts nobody, and the kernel lets callers wait.
+/// Connects within `limit`: a daemon that hangs accepts no connection, and connect(2) waits when the backlog is full.
 fn connect(path: &Path, limit: Duration) -> io::Result<UnixStream> {
     use rustix::net::sockopt::{Timeout, set_socket_timeout};
     use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
@@ -119,18 +119,18 @@ fn connect(path: &Path, limit: Duration) -> io::Result<UnixStream> {
     Ok(UnixStream::from(socket))
 }
 
-/// What stands behind the path of a control socket.
+/// The state of a control socket's path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Probe {
-    /// A daemon, as far as can be told.
+    /// A daemon listens, as far as a connection can tell.
     Listens,
-    /// The file of a daemon that is gone.
+    /// The file of a daemon that has ended.
     Stale,
     /// No file.
     Absent,
 }
 
-/// Finds out whether somebody listens on `path`, within a second.
+/// Tests whether a daemon listens on `path`, within a second.
 pub fn probe(path: &Path) -> Probe {
     match connect(path, Duration::from_secs(1)) {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Probe::Stale,
@@ -139,7 +139,7 @@ pub fn probe(path: &Path) -> Probe {
     }
 }
 
-/// Removes the file of a daemon that is gone, as far as we may; whether nobody listens there.
+/// Removes the file of a daemon that has ended, if this process may. Whether no daemon listens there.
 pub fn remove_stale(path: &Path) -> bool {
     let identity = || fs::symlink_metadata(path).ok().map(|file| (file.dev(), file.ino()));
     let before = identity();
@@ -147,7 +147,7 @@ pub fn remove_stale(path: &Path) -> bool {
         Probe::Listens => false,
         Probe::Absent => true,
         Probe::Stale => {
-            // A daemon that starts puts a new file in its place.
+            // A daemon that has started meanwhile has replaced the file.
             if before.is_some() && identity() == before {
                 let _ = fs::remove_file(path);
             }
@@ -168,11 +168,11 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_that_hangs_is_said_to_and_not_waited_for() {
+    fn a_daemon_that_hangs_is_reported_within_the_limit() {
         let path = socket("hangs");
         let listener = UnixListener::bind(&path).expect("a socket");
         let limit = Duration::from_secs(1);
-        // The first wait for an answer; once the backlog is full the others wait for a place in it.
+        // The first requests wait for an answer; once the backlog is full, further ones wait for a place in it.
         for _ in 0..2 {
             let error = ask_within(&path, Request::Status, limit).expect_err("nobody answers");
             assert!(error.to_string().contains("no answer in 1 s"), "{error}");

@@ -1,15 +1,15 @@
-//! The protection of a lane's data, which the configuration asks for and the handshake agrees on.
+//! The encryption of a lane's data, which the configuration sets and the handshake negotiates.
 
 use serde::{Deserialize, Serialize};
 
-/// What protects the data of lanes. The handshake is always authenticated.
+/// The encryption of the data of lanes. The handshake is authenticated in any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Encryption {
     /// TLS 1.3 records.
     #[default]
     Tls,
-    /// Nothing: data travels in clear.
+    /// No encryption: data travels in clear.
     None,
 }
 

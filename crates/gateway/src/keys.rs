@@ -1,8 +1,8 @@
-//! Ed25519 keys that name sites: a site *is* its public key, as in `WireGuard`, and keys travel as the
-//! 44 characters of base64 (RFC 4648 §4) that fit one line of a configuration file.
+//! Ed25519 keys. A public key identifies a site, as in `WireGuard`. The text form of a key is 44 characters of base64
+//! (RFC 4648 §4), which fit on one line of a configuration file.
 //!
-//! A [`SecretKey`] is the 32-byte seed of RFC 8032 §5.1.5. It is wiped when dropped and never printed; text
-//! that held one on its way in or out is wiped as well.
+//! A [`SecretKey`] is the 32-byte seed of RFC 8032 §5.1.5. Dropping it wipes it, and no function prints it. Buffers of its
+//! text form are wiped too.
 
 use std::fmt;
 use std::fs;
@@ -17,30 +17,30 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use zeroize::{Zeroize as _, Zeroizing};
 
-/// Octets of a key of either kind.
+/// The length of a key, public or secret.
 pub const KEY_BYTES: usize = 32;
-/// Characters of a key of either kind as text.
+/// The length of a key's text form, in characters.
 pub const KEY_CHARS: usize = 44;
-/// More than any key file holds; what is longer is some other file.
+/// The maximum size of a key file. A longer file is no key file.
 const KEY_FILE_LIMIT_BYTES: u64 = 4096;
 
-/// What is wrong with a key. Never carries the key's text, which may be a secret.
+/// An error in a key. It never contains the key's text, which may be secret.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
-    /// The text has another length than a key has.
+    /// The text does not have the length of a key.
     #[error("a key is {KEY_CHARS} characters of base64, this has {have}")]
     Length {
         /// Characters found, without surrounding white space.
         have: usize,
     },
-    /// The text has the right length but is no base64.
+    /// The text has the right length and is not base64.
     #[error("a key is {KEY_CHARS} characters of base64 (A-Z a-z 0-9 + / and one = at the end), this is not")]
     Base64,
-    /// The octets are no Ed25519 seed the cryptographic library accepts.
+    /// The cryptographic library does not accept the bytes as an Ed25519 seed.
     #[error("the cryptographic library refuses the key")]
     Refused,
-    /// The system gave no random octets.
-    #[error("the system gave no random octets")]
+    /// The system has no random bytes.
+    #[error("the system has no random bytes")]
     NoRandomness,
     /// The key file cannot be read.
     #[error("key file {}: {source}", path.display())]
@@ -50,7 +50,7 @@ pub enum KeyError {
         /// Why not.
         source: std::io::Error,
     },
-    /// The key file holds something else than a key.
+    /// The key file does not contain a key.
     #[error("key file {}: {problem}", path.display())]
     File {
         /// The file.
@@ -58,39 +58,39 @@ pub enum KeyError {
         /// What is wrong with its content.
         problem: Box<KeyError>,
     },
-    /// The key file is far longer than a key.
-    #[error("it is too long to hold a key")]
+    /// The file is too long to be a key file.
+    #[error("it is too long for a key file")]
     TooLong,
-    /// A peer has been given this site's private key as its public key.
+    /// The public key of a peer is this site's private key.
     #[error(
         "peer {peer} has this site's private key in place of a public key; allowed: the 44 characters `trunkline \
-         pubkey` prints at the peer. If the file was shown to anybody, make a new key"
+         pubkey` prints at the peer. If anybody else has seen the file, generate a new key"
     )]
     PrivateKeyAsPeer {
         /// The peer's name.
         peer: String,
     },
-    /// A peer has been given this site's own key.
+    /// The public key of a peer is this site's own.
     #[error("peer {peer} has this site's own public key {key}")]
     OwnKeyAsPeer {
         /// The peer's name.
         peer: String,
-        /// The key both have.
+        /// The key.
         key: PublicKey,
     },
 }
 
-/// The public half of a site's key: its identity.
+/// A site's public key, which identifies it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PublicKey([u8; KEY_BYTES]);
 
 impl PublicKey {
-    /// The key of these octets (RFC 8032 §5.1.2 encoding).
+    /// The key with this encoding (RFC 8032 §5.1.2).
     pub const fn from_bytes(bytes: [u8; KEY_BYTES]) -> Self {
         Self(bytes)
     }
 
-    /// The key's octets.
+    /// The key's encoding.
     pub const fn as_bytes(&self) -> &[u8; KEY_BYTES] {
         &self.0
     }
@@ -129,37 +129,37 @@ impl<'de> Deserialize<'de> for PublicKey {
     }
 }
 
-/// The secret half of a site's key.
+/// A site's private key.
 pub struct SecretKey {
     seed: Zeroizing<[u8; KEY_BYTES]>,
     public: PublicKey,
 }
 
 impl SecretKey {
-    /// A new key from the system's randomness.
+    /// Generates a key from the system's random bytes.
     ///
     /// # Errors
-    /// [`KeyError::NoRandomness`] when the system has none to give.
+    /// [`KeyError::NoRandomness`] if the system has none.
     pub fn generate() -> Result<Self, KeyError> {
         let mut seed = Zeroizing::new([0; KEY_BYTES]);
         rand::fill(seed.as_mut_slice()).map_err(|_| KeyError::NoRandomness)?;
         Self::from_seed(seed)
     }
 
-    /// The key of this seed.
+    /// The key with this seed.
     ///
     /// # Errors
-    /// [`KeyError::Refused`] when the cryptographic library does not take it.
+    /// [`KeyError::Refused`] if the cryptographic library does not accept it.
     pub fn from_seed(seed: Zeroizing<[u8; KEY_BYTES]>) -> Result<Self, KeyError> {
         let pair = Ed25519KeyPair::from_seed_unchecked(seed.as_slice()).map_err(|_| KeyError::Refused)?;
         let public = pair.public_key().as_ref().try_into().map_err(|_| KeyError::Refused)?;
         Ok(Self { seed, public: PublicKey(public) })
     }
 
-    /// Reads a key from a file that holds its base64 and nothing else but white space.
+    /// Reads a key from a file that contains its base64 form and white space.
     ///
-    /// A file that others than its owner can read is used all the same: the operator may have reasons (a secret
-    /// mounted by an orchestrator), and refusing would not unread it. [`exposed`] finds what to warn of.
+    /// It accepts a file that users other than its owner can read: an orchestrator may mount secrets like that, and an error
+    /// would come too late to protect the key. [`exposed`] finds such files, for a warning.
     ///
     /// # Errors
     /// [`KeyError::Read`] or [`KeyError::File`], naming the file.
@@ -175,17 +175,17 @@ impl SecretKey {
         text.parse().map_err(wrong)
     }
 
-    /// The public half.
+    /// The public key.
     pub fn public(&self) -> PublicKey {
         self.public
     }
 
-    /// The key's text for `genkey`; wiped when dropped.
+    /// The key's text form for `genkey`; dropping it wipes it.
     pub fn to_base64(&self) -> Zeroizing<String> {
         Zeroizing::new(STANDARD.encode(self.seed.as_slice()))
     }
 
-    /// Whether what was given as somebody's public key is this key's secret.
+    /// Whether `key`, given as a public key, is in truth this private key.
     pub(crate) fn is_secret_half(&self, key: &PublicKey) -> bool {
         key.0 == *self.seed
     }
@@ -210,24 +210,24 @@ impl fmt::Debug for SecretKey {
     }
 }
 
-/// The mode of a key file that others than its owner can read, write or run.
+/// The mode of a key file, if users other than its owner can read, write or execute it.
 pub fn exposed(path: &Path) -> Option<u32> {
     let mode = fs::metadata(path).ok()?.permissions().mode() & 0o777;
     is_exposed(mode).then_some(mode)
 }
 
-/// Whether a file of this mode can be read, written or run by others than its owner.
+/// Whether users other than the owner can read, write or execute a file with this mode.
 fn is_exposed(mode: u32) -> bool {
     mode & 0o077 != 0
 }
 
-/// The octets of a key's text, surrounding white space aside.
+/// Decodes a key's text form, without surrounding white space.
 fn decode(text: &str) -> Result<Zeroizing<[u8; KEY_BYTES]>, KeyError> {
     let text = text.trim_ascii();
     if text.len() != KEY_CHARS {
         return Err(KeyError::Length { have: text.chars().count() });
     }
-    // `decode_slice` wants room for the padding it then does not write.
+    // `decode_slice` requires room for the padding too, although it does not write it.
     let mut room = Zeroizing::new([0; KEY_BYTES + 1]);
     let written = STANDARD.decode_slice(text, room.as_mut_slice()).map_err(|_| KeyError::Base64)?;
     if written != KEY_BYTES {
@@ -299,8 +299,8 @@ mod tests {
     }
 
     #[test]
-    fn base64_of_33_or_31_octets_is_refused() {
-        // 44 characters without padding are 33 octets; with two padding characters, 31.
+    fn base64_of_33_or_31_bytes_is_refused() {
+        // 44 characters without padding are 33 bytes; with two padding characters, 31.
         assert!(matches!("A".repeat(44).parse::<PublicKey>(), Err(KeyError::Base64)));
         assert!(matches!(format!("{}==", "A".repeat(42)).parse::<PublicKey>(), Err(KeyError::Base64)));
     }

@@ -1,6 +1,7 @@
 //! The Trunkline daemon: TUN, lanes, keys, control and metrics.
 //!
-//! [`daemon::Daemon`] is the whole of it. Packets pass through worker threads, one for each queue of the device; everything else happens in the daemon's own thread.
+//! [`daemon::Daemon`] is the entry point. Worker threads, one for each queue of the device, carry packets. The daemon's
+//! control thread does the rest.
 
 pub mod config;
 pub mod control;

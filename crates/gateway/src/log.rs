@@ -1,12 +1,11 @@
-//! The log's way out of the process: a bounded queue of lines, and a thread that writes them.
+//! The log: a bounded queue of lines, and a thread that writes them.
 //!
-//! A log goes to a pipe, a file or a terminal that somebody else owns: its reader can stop to read, go away, or fill
-//! the disk. Whoever logs therefore never writes. A line is queued, or counted as lost where the queue is full, and
-//! only the writing thread waits for the reader. A line that cannot be written is counted and dropped.
+//! A log goes to a pipe, a file or a terminal. Its reader may stop reading or exit, or the disk may be full. So threads
+//! that log never write. They queue a line, or count it as lost if the queue is full. Only the writing thread waits for the
+//! reader. It counts and drops a line that it cannot write.
 //!
-//! Lines are queued from the start, but the thread is started by [`Log::start`], once privileges have been given up:
-//! a thread keeps what it had when it was started. A process that ends calls [`Log::finish`], which waits for what is
-//! queued, but not for ever.
+//! The queue accepts lines at once. [`Log::start`] starts the thread after the process has dropped its privileges, since a
+//! thread keeps the privileges that it was started with. [`Log::finish`] waits until the queue is empty, up to a limit.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -15,17 +14,17 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// Lines that wait to be written.
+/// The maximum number of lines in the queue.
 const MAX_LINES: usize = 1024;
-/// Bytes that wait to be written.
+/// The maximum number of bytes in the queue.
 const MAX_BYTES: usize = 256 << 10;
 
-/// How many lines never reached the log.
+/// Counts of lost lines.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LogLosses {
-    /// Lines dropped because the queue was full: nobody reads the log, or not fast enough.
+    /// Lines dropped because the queue was full: the reader of the log is too slow, or has stopped.
     pub queue_full: u64,
-    /// Lines that could not be written.
+    /// Lines dropped because a write failed.
     pub failed: u64,
 }
 
@@ -35,26 +34,26 @@ impl LogLosses {
     }
 }
 
-/// Writes bytes somewhere, all of them or an error. It may block.
+/// Writes all bytes, or returns an error. It may block.
 type Sink = Box<dyn FnMut(&[u8]) -> io::Result<()> + Send>;
 
 struct State {
     lines: VecDeque<Vec<u8>>,
     bytes: usize,
     losses: LogLosses,
-    /// Lost lines that the log has been told of.
-    told: u64,
-    /// Taken by the thread when it starts.
+    /// Lost lines that the log reports already.
+    reported: u64,
+    /// The writing thread takes it when it starts.
     sink: Option<Sink>,
-    /// A line has been taken and is being written.
+    /// Whether the thread is writing a line that is no longer in the queue.
     writing: bool,
 }
 
 struct Shared {
     state: Mutex<State>,
-    /// Lines have come.
+    /// Signals that the queue has lines.
     filled: Condvar,
-    /// Nothing is left.
+    /// Signals that all lines are written.
     drained: Condvar,
 }
 
@@ -80,13 +79,13 @@ impl Log {
         Log::new(write_stderr)
     }
 
-    /// A log that is written by `sink`, which writes all of what it is given and may block.
+    /// A log with this sink, which writes all bytes and may block.
     pub fn new(sink: impl FnMut(&[u8]) -> io::Result<()> + Send + 'static) -> Self {
         let state = State {
             lines: VecDeque::new(),
             bytes: 0,
             losses: LogLosses::default(),
-            told: 0,
+            reported: 0,
             sink: Some(Box::new(sink)),
             writing: false,
         };
@@ -94,7 +93,7 @@ impl Log {
         Log(Arc::new(Shared { state: Mutex::new(state), filled, drained }))
     }
 
-    /// Queues a line, or counts it as lost. Never blocks for longer than another thread takes to do the same.
+    /// Queues a line, or counts it as lost. It waits only while other threads do the same.
     pub fn line(&self, line: &[u8]) {
         let mut state = self.0.lock();
         if state.lines.len() >= MAX_LINES || state.bytes + line.len() > MAX_BYTES {
@@ -107,27 +106,27 @@ impl Log {
         self.0.filled.notify_one();
     }
 
-    /// A writer each of whose writes is one line.
+    /// A writer that queues each write as one line.
     pub fn writer(&self) -> LogWriter {
         LogWriter(self.clone())
     }
 
-    /// What was lost so far.
+    /// The lines lost so far.
     pub fn losses(&self) -> LogLosses {
         self.0.lock().losses
     }
 
-    /// Starts the thread that writes; it has the privileges of the caller. Does nothing the second time.
+    /// Starts the writing thread, with the privileges of the calling thread. A second call has no effect.
     ///
     /// # Errors
-    /// The system's, when there can be no more threads. Lines stay queued.
+    /// The system's error if it cannot start a thread. Lines stay in the queue.
     pub fn start(&self) -> io::Result<()> {
         let Some(sink) = self.0.lock().sink.take() else { return Ok(()) };
         let shared = Arc::clone(&self.0);
         thread::Builder::new().name("log".to_owned()).spawn(move || write_lines(&shared, sink)).map(drop)
     }
 
-    /// Waits until every line has been written, `limit` at the most. Starts the thread if nobody has.
+    /// Waits until all lines are written, or until `limit` has passed. Starts the thread if necessary.
     pub fn finish(&self, limit: Duration) {
         if self.start().is_err() {
             return;
@@ -137,7 +136,7 @@ impl Log {
     }
 }
 
-/// Queues each write as a line of the log. It never fails.
+/// Queues each write as a line of the log. A write never fails.
 #[derive(Debug)]
 pub struct LogWriter(Log);
 
@@ -167,14 +166,15 @@ fn write_lines(shared: &Shared, mut sink: Sink) {
         state.bytes -= line.len();
         state.writing = true;
         let lost = state.losses.total();
-        let untold = lost - state.told;
+        let unreported = lost - state.reported;
         drop(state);
-        // Before the next line, so that a gap in the log is seen where it is.
-        let told = untold == 0 || sink(format!("{untold} lines of the log were lost\n").as_bytes()).is_ok();
-        let written = told && sink(&line).is_ok();
+        // Before the next line, so that the report is at the position of the gap.
+        let reported =
+            unreported == 0 || sink(format!("{unreported} lines of the log were lost\n").as_bytes()).is_ok();
+        let written = reported && sink(&line).is_ok();
         state = shared.lock();
-        if told {
-            state.told = lost;
+        if reported {
+            state.reported = lost;
         }
         if !written {
             state.losses.failed += 1;
@@ -182,7 +182,8 @@ fn write_lines(shared: &Shared, mut sink: Sink) {
     }
 }
 
-/// Writes past the standard library's lock of standard error: whoever else prints there must not wait for this thread.
+/// Writes without the standard library's lock of standard error, so that other threads that print there do not wait for
+/// this one.
 fn write_stderr(mut bytes: &[u8]) -> io::Result<()> {
     use rustix::event::{PollFd, PollFlags, poll};
     let stderr = io::stderr();
@@ -191,7 +192,7 @@ fn write_stderr(mut bytes: &[u8]) -> io::Result<()> {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(written) => bytes = &bytes[written..],
             Err(rustix::io::Errno::INTR) => {}
-            // Whoever gave us the descriptor made it non-blocking.
+            // The descriptor is inherited, and its other owner may have made it non-blocking.
             Err(rustix::io::Errno::AGAIN) => {
                 poll(&mut [PollFd::new(&stderr, PollFlags::OUT)], None)?;
             }
@@ -209,7 +210,7 @@ mod tests {
 
     const SOON: Duration = Duration::from_secs(20);
 
-    /// A log whose sink takes a line only when it is let.
+    /// A log whose sink writes a line only after a message on the gate.
     fn gated() -> (Log, Sender<()>, Receiver<Vec<u8>>) {
         let (gate, opened) = channel();
         let (out, written) = channel();
@@ -226,23 +227,23 @@ mod tests {
         let log = Log::new(move |bytes: &[u8]| out.send(bytes.to_vec()).map_err(io::Error::other));
         log.line(b"one\n");
         log.line(b"two\n");
-        assert!(written.try_recv().is_err(), "nobody writes yet");
+        assert!(written.try_recv().is_err(), "the thread has not started");
         log.finish(SOON);
         assert_eq!(written.try_iter().collect::<Vec<_>>(), [b"one\n", b"two\n"]);
         assert_eq!(log.losses(), LogLosses::default());
     }
 
     #[test]
-    fn a_reader_that_stops_costs_lines_and_holds_nobody_up() {
+    fn a_reader_that_stops_costs_lines_and_blocks_no_thread() {
         let (log, gate, written) = gated();
         log.start().expect("a thread");
-        // The first may be in the thread's hands, so one more than the queue holds fits.
+        // The thread may have taken the first line already, so there may be room for one more than the queue holds.
         for number in 0..MAX_LINES + 100 {
             log.line(format!("{number}\n").as_bytes());
         }
         let lost = log.losses().queue_full;
         assert!((99..=100).contains(&lost), "{lost}");
-        // It does not wait for ever either.
+        // The limit of `finish` holds.
         log.finish(Duration::from_millis(10));
         for _ in 0..MAX_LINES + 3 {
             let _ = gate.send(());
@@ -250,9 +251,12 @@ mod tests {
         log.finish(SOON);
         let lines: Vec<String> =
             written.try_iter().map(|line| String::from_utf8_lossy(&line).into_owned()).collect();
-        let told = format!("{lost} lines of the log were lost\n");
-        assert_eq!(lines.iter().filter(|line| **line == told).count(), 1, "{lines:?}");
-        assert_eq!(lines.iter().filter(|line| **line != told).count() as u64 + lost, MAX_LINES as u64 + 100);
+        let report = format!("{lost} lines of the log were lost\n");
+        assert_eq!(lines.iter().filter(|line| **line == report).count(), 1, "{lines:?}");
+        assert_eq!(
+            lines.iter().filter(|line| **line != report).count() as u64 + lost,
+            MAX_LINES as u64 + 100
+        );
     }
 
     #[test]

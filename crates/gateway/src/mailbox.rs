@@ -1,5 +1,5 @@
-//! Messages between the control thread and the workers: rare, so a lock and an event descriptor will do. No
-//! packet ever passes through here.
+//! Messages between the control thread and the workers. They are rare, so a lock and an event descriptor suffice. No packet
+//! passes through a mailbox.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,7 +12,7 @@ struct Inner<T> {
     event: OwnedFd,
 }
 
-/// A queue of messages whose arrival wakes whoever waits on its descriptor.
+/// A queue of messages. A new message makes its descriptor readable.
 pub(crate) struct Mailbox<T>(Arc<Inner<T>>);
 
 impl<T> Clone for Mailbox<T> {
@@ -27,14 +27,14 @@ impl<T> Mailbox<T> {
         Ok(Mailbox(Arc::new(Inner { messages: Mutex::new(Vec::new()), event })))
     }
 
-    /// Leaves a message.
+    /// Adds a message.
     pub(crate) fn post(&self, message: T) {
         self.0.messages.lock().unwrap_or_else(PoisonError::into_inner).push(message);
-        // It fails only when the counter is full: then the other side has been woken already.
+        // It fails only if the counter is full, and then the reader has been woken already.
         let _ = rustix::io::write(&self.0.event, &1_u64.to_ne_bytes());
     }
 
-    /// Takes what has come.
+    /// Takes all messages.
     pub(crate) fn take(&self) -> Vec<T> {
         let mut count = [0; 8];
         let _ = rustix::io::read(&self.0.event, &mut count);

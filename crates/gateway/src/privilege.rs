@@ -1,24 +1,23 @@
-//! Giving up what the daemon does not need once it runs.
+//! Drops the privileges that the daemon does not need once it runs.
 //!
-//! A gateway parses packets of strangers with the network in its hands, so what a bug in it could reach is
-//! made small before the first packet arrives:
+//! A gateway parses packets of unauthenticated hosts and can configure the network. So it limits the damage of a bug before
+//! the first packet arrives:
 //!
-//! - **Capabilities**: all but `CAP_NET_ADMIN`, which a reload needs (routes, congestion controls outside
-//!   `tcp_allowed_congestion_control`, `SO_MARK`), leave the permitted, effective, inheritable, bounding and
-//!   ambient sets. `CAP_NET_ADMIN` stays permitted, effective and in the bounding set only: nothing is
-//!   inherited by a program we would run, and we run none.
-//! - **`no_new_privs`**: no set-user-ID program gives anything back.
-//! - **Landlock**, where the kernel has it: the file system is reachable only where [`Keep`] says. It is
-//!   what confines a process that still has user id 0, whose own files no missing capability protects.
+//! - **Capabilities**: all but `CAP_NET_ADMIN` leave the permitted, effective, inheritable, bounding and ambient sets.
+//!   A reload needs `CAP_NET_ADMIN` (routes, congestion controls outside `tcp_allowed_congestion_control`, `SO_MARK`). It
+//!   stays in the permitted, effective and bounding sets only, so no program would inherit it; the daemon runs none.
+//! - **`no_new_privs`**: a set-user-ID program cannot regain privileges.
+//! - **Landlock**, if the kernel has it: only the paths in [`Keep`] are accessible. Landlock also confines a process with
+//!   user id 0, which could access root's files without any capability.
 //!
-//! All three are properties of a thread that new threads inherit: call [`drop_privileges`] before the first
-//! thread is started. Files and sockets already open stay usable.
+//! All three are properties of a thread, which new threads inherit. So call [`drop_privileges`] before the first thread
+//! starts. Open files and sockets stay usable.
 //!
-//! One thread is started before: the one that resolves names ([`confine_resolver`]). Landlock's rules are about files as
-//! they are, not about their names, so a rule on `/etc/resolv.conf` ends with the next one that is moved to its place. Only
-//! a rule on `/etc` itself holds, and a process with user id 0 must not have that: its secrets are there. So the
-//! resolver's threads may read `/etc`, with no capability at all and, where the process has user id 0, with the rights of a
-//! user that nobody is: they read what everybody may read.
+//! One thread starts before: the one that resolves names ([`confine_resolver`]). A Landlock rule applies to a file, not to
+//! its name, so a rule on `/etc/resolv.conf` has no effect on a new file that is moved to that path. Only a rule on `/etc`
+//! itself works, and a process with user id 0 must not have that rule, since `/etc` has secrets. So the resolver's threads
+//! may read `/etc` without any capability and, if the process has user id 0, with the file access of an unused user id:
+//! they can read only files that all users may read.
 
 use std::path::PathBuf;
 
@@ -31,46 +30,46 @@ use rustix::thread::{self, CapabilitySet, CapabilitySets};
 
 use crate::sys;
 
-/// The newest Landlock this code was written against; older kernels do what they can of it.
+/// The newest Landlock version that this code supports; older kernels enforce the part that they know.
 const LANDLOCK_ABI: ABI = ABI::V6;
 
-/// What of the file system stays reachable.
+/// The paths that stay accessible.
 ///
-/// Name resolution is not among it: see [`confine_resolver`].
+/// It has no paths for name resolution: see [`confine_resolver`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Keep {
-    /// Files, and directories with all below them, that stay readable.
+    /// Files, and directories with all their contents, that stay readable.
     pub read: Vec<PathBuf>,
-    /// Directories in which files and sockets may be made, written and removed.
+    /// Directories in which the process may create, write and remove files and sockets.
     pub write: Vec<PathBuf>,
-    /// Device nodes that may be opened and configured.
+    /// Device nodes that the process may open and configure.
     pub devices: Vec<PathBuf>,
 }
 
-/// What has been given up.
+/// The result of dropping privileges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Report {
-    /// Whether `CAP_NET_ADMIN` is still there; without it reloads cannot touch routes.
+    /// Whether the process still has `CAP_NET_ADMIN`; without it a reload cannot change routes.
     pub net_admin: bool,
-    /// Whether the bounding set could be reduced, which takes `CAP_SETPCAP`. A service manager that started
-    /// us without it has had the chance to do it for us.
+    /// Whether the bounding set was reduced, which needs `CAP_SETPCAP`. A service manager that starts the process without it
+    /// can reduce the set itself.
     pub bounding_reduced: bool,
-    /// How far the file system is closed.
+    /// The extent to which the file system is closed.
     pub file_system: FileSystem,
 }
 
-/// How far the file system is closed.
+/// The extent to which the file system is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileSystem {
-    /// Only what was kept is reachable.
+    /// Only the kept paths are accessible.
     Closed,
-    /// So, but for kinds of access this older kernel does not govern.
+    /// Closed, except for kinds of access that this older kernel cannot restrict.
     PartlyClosed,
     /// The kernel has no Landlock.
     Open,
 }
 
-/// What could not be given up.
+/// Why privileges could not be dropped.
 #[derive(Debug, thiserror::Error)]
 pub enum PrivilegeError {
     /// The kernel refused a step.
@@ -82,7 +81,7 @@ pub enum PrivilegeError {
         errno: Errno,
     },
     /// A path to keep cannot be opened.
-    #[error("cannot keep {} reachable: {problem}", path.display())]
+    #[error("cannot keep {} accessible: {problem}", path.display())]
     Path {
         /// The path.
         path: PathBuf,
@@ -94,28 +93,28 @@ pub enum PrivilegeError {
     Landlock(#[from] RulesetError),
 }
 
-/// Gives up everything but `CAP_NET_ADMIN` and what of the file system is in `keep`, for this thread and
-/// those it starts from now on. Cannot be undone.
+/// Drops all privileges except `CAP_NET_ADMIN` and the paths in `keep`, for this thread and the threads that it starts
+/// later. This cannot be undone.
 ///
-/// Works as root and as a user who was given `CAP_NET_ADMIN` alone. On a kernel without Landlock the log
-/// says so and the rest is done.
+/// It works as root and as a user with `CAP_NET_ADMIN` alone. On a kernel without Landlock it logs a warning, and does the
+/// rest.
 ///
 /// # Errors
-/// [`PrivilegeError`]. The process may then have given up a part, and should end.
+/// [`PrivilegeError`]. The process may have dropped a part of its privileges then, and should exit.
 pub fn drop_privileges(keep: &Keep) -> Result<Report, PrivilegeError> {
     thread::set_no_new_privs(true).map_err(refused("set no_new_privs"))?;
     let file_system = close_file_system(keep)?;
     if file_system == FileSystem::Open {
-        tracing::warn!("the kernel has no Landlock: the file system stays reachable");
+        tracing::warn!("the kernel has no Landlock: the file system stays accessible");
     }
     let (net_admin, bounding_reduced) = drop_capabilities()?;
     Ok(Report { net_admin, bounding_reduced, file_system })
 }
 
-/// What resolving a name reads, by directory: also where `/etc/resolv.conf` may lead to.
+/// The directories that name resolution reads, with the targets of a link at `/etc/resolv.conf`.
 const RESOLVER_DIRECTORIES: [&str; 7] =
     ["/etc", "/run", "/usr/lib", "/usr/lib64", "/lib", "/lib64", "/proc/sys/net"];
-/// The same by file, for a thread that can read what not everybody may.
+/// The same as files, for a thread that can read files that are not for all users.
 const RESOLVER_FILES: [&str; 14] = [
     "/etc/resolv.conf",
     "/etc/hosts",
@@ -132,14 +131,15 @@ const RESOLVER_FILES: [&str; 14] = [
     "/run/nscd",
     "/proc/sys/net",
 ];
-/// The id of a user and group that own nothing: systemd's list of ids leaves all from 2^31 on unused.
-const NOBODY_AT_ALL: u32 = 4_000_000_000;
+/// A user and group id that owns nothing: systemd's table of ids leaves all from 2^31 on unused.
+const UNUSED_ID: u32 = 4_000_000_000;
 
-/// Leaves this thread, and those it starts, with what resolving names takes: reading what everybody may read in `/etc`
-/// and `/run`, and no capability. Call it in a thread that was started before [`drop_privileges`].
+/// Drops all privileges of this thread, and of the threads that it starts, that name resolution does not need. They keep
+/// read access to files for all users in `/etc` and `/run`, and no capability. Call it in a thread that was started before
+/// [`drop_privileges`].
 ///
-/// Where the process has user id 0 and cannot read as somebody else (it lacks `CAP_SETUID`, or its user namespace has one user),
-/// only the files that are there now can be read: a `resolv.conf` that is replaced is not seen then.
+/// If the process has user id 0 and cannot read files as another user (it lacks `CAP_SETUID`, or its user namespace has one
+/// user), the threads can read only the files that exist now, and do not notice a new `resolv.conf`.
 ///
 /// # Errors
 /// As for [`drop_privileges`].
@@ -147,12 +147,14 @@ pub fn confine_resolver() -> Result<(), PrivilegeError> {
     thread::set_no_new_privs(true).map_err(refused("set no_new_privs"))?;
     let is_root = rustix::process::geteuid().is_root();
     let harmless = !is_root || {
-        // The groups first, since changing the user takes the capability away; a user namespace may forbid it.
+        // The groups first, since the change of the user drops the capability; a user namespace may forbid it.
         let grouped = thread::set_thread_groups(&[]).is_ok();
-        sys::set_file_identity(NOBODY_AT_ALL) && grouped
+        sys::set_file_identity(UNUSED_ID) && grouped
     };
     if !harmless {
-        tracing::warn!("names are resolved with the files of now: cannot read them as an ordinary user");
+        tracing::warn!(
+            "cannot read files as an ordinary user: names are resolved with the files that exist now, changes of them have no effect"
+        );
     }
     let names: &[&str] = if harmless { &RESOLVER_DIRECTORIES } else { &RESOLVER_FILES };
     let mut read: Vec<PathBuf> = names.iter().map(PathBuf::from).collect();
@@ -168,7 +170,7 @@ fn refused(step: &'static str) -> impl Fn(Errno) -> PrivilegeError {
     move |errno| PrivilegeError::Refused { step, errno }
 }
 
-/// Returns whether `CAP_NET_ADMIN` is left and whether the bounding set was reduced.
+/// Returns whether the process still has `CAP_NET_ADMIN`, and whether the bounding set was reduced.
 fn drop_capabilities() -> Result<(bool, bool), PrivilegeError> {
     let had = thread::capabilities(None).map_err(refused("read the capabilities"))?;
     let bounding_reduced = had.effective.contains(CapabilitySet::SETPCAP);
@@ -182,7 +184,7 @@ fn drop_capabilities() -> Result<(bool, bool), PrivilegeError> {
     Ok((!left.is_empty(), bounding_reduced))
 }
 
-/// Removes all capabilities this kernel knows, whether or not we do, but one.
+/// Removes all capabilities that the kernel knows except `CAP_NET_ADMIN`, including those that this code does not know.
 fn reduce_bounding_set() -> Result<(), PrivilegeError> {
     for bit in 0..u64::BITS {
         let capability = CapabilitySet::from_bits_retain(1 << bit);
@@ -191,7 +193,7 @@ fn reduce_bounding_set() -> Result<(), PrivilegeError> {
         }
         match thread::remove_capability_from_bounding_set(capability) {
             Ok(()) => {}
-            // The kernel knows no capability of this number, nor of a higher one.
+            // The kernel has no capability with this number or a higher one.
             Err(Errno::INVAL) => break,
             Err(errno) => return Err(refused("reduce the bounding set")(errno)),
         }
@@ -225,7 +227,7 @@ fn close_file_system(keep: &Keep) -> Result<FileSystem, PrivilegeError> {
 
 fn rule(path: &PathBuf, access: BitFlags<AccessFs>) -> Result<PathBeneath<PathFd>, PrivilegeError> {
     let opened = PathFd::new(path).map_err(|problem| PrivilegeError::Path { path: path.clone(), problem })?;
-    // A rule on a file may only speak of what can be done with a file.
+    // Landlock rejects a rule on a file with kinds of access that only directories have.
     let access = if path.is_dir() { access } else { access & AccessFs::from_file(LANDLOCK_ABI) };
     Ok(PathBeneath::new(opened, access))
 }

@@ -1,4 +1,4 @@
-//! Telling the sender of a flow that was refused (ICMP: communication administratively prohibited).
+//! Answers to the senders of refused flows (ICMP: communication administratively prohibited).
 
 use std::io::IoSlice;
 use std::net::IpAddr;
@@ -9,12 +9,13 @@ use trunkline_units::Instant;
 
 use crate::tun::{TunQueue, TunWriter};
 
-/// Answers a second at the most, and at once: errors must be limited (RFC 1812 §4.3.2.8, RFC 4443 §2.4(f)).
+/// The maximum number of answers per second, and per burst: ICMP errors must be rate-limited (RFC 1812 §4.3.2.8, RFC 4443
+/// §2.4(f)).
 const PER_SECOND: u32 = 100;
 
 pub(crate) struct Refusals {
     writer: TunWriter,
-    /// The device's addresses: the answers come from them.
+    /// The device's addresses, which are the sources of the answers.
     sources: Vec<IpAddr>,
     second: u64,
     left: u32,
@@ -33,8 +34,8 @@ impl Refusals {
         self.sources = addresses.iter().map(IpNet::addr).collect();
     }
 
-    /// Answers the packet that `prefix` starts, if it may be answered: never without an address of its IP version to
-    /// answer from.
+    /// Answers the packet that begins with `prefix`, if the rate limit and the rules of ICMP allow, and the device has an
+    /// address of its IP version.
     #[cold]
     pub(crate) fn answer(&mut self, now: Instant, prefix: &[u8], headers: &Headers) {
         let second = now.as_nanos() / 1_000_000_000;

@@ -13,7 +13,7 @@ const MAX_HEADERS: usize = 32;
 
 /// What a client speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Language {
+pub enum Protocol {
     /// One line of JSON.
     Control,
     /// HTTP/1.1, GET.
@@ -34,11 +34,11 @@ pub enum Parsed {
 }
 
 /// Reads the start of what a client has said.
-pub fn parse(language: Language, said: &[u8]) -> Parsed {
+pub fn parse(language: Protocol, said: &[u8]) -> Parsed {
     let head = &said[..said.len().min(MAX_REQUEST_BYTES)];
     let parsed = match language {
-        Language::Control => line(head),
-        Language::Http => http(head),
+        Protocol::Control => line(head),
+        Protocol::Http => http(head),
     };
     match parsed {
         Parsed::Incomplete if said.len() >= MAX_REQUEST_BYTES => Parsed::Malformed,
@@ -82,27 +82,27 @@ mod tests {
 
     #[test]
     fn a_request_counts_once_it_is_whole() {
-        let http = |said: &str| parse(Language::Http, said.as_bytes());
+        let http = |said: &str| parse(Protocol::Http, said.as_bytes());
         assert_eq!(http("GET /metrics HTTP/1.1\r\n"), Parsed::Incomplete);
         assert_eq!(http("GET /metrics HTTP/1.1\r\n\r\n"), Parsed::Complete("/metrics".to_owned()));
         assert_eq!(http("POST / HTTP/1.1\r\n\r\n"), Parsed::OtherMethod);
         assert_eq!(http("\u{1}"), Parsed::Malformed);
-        let control = |said: &str| parse(Language::Control, said.as_bytes());
+        let control = |said: &str| parse(Protocol::Control, said.as_bytes());
         assert_eq!(control("{\"request\""), Parsed::Incomplete);
         assert_eq!(control("{}\nmore"), Parsed::Complete("{}".to_owned()));
     }
 
     #[test]
     fn the_limit_holds_however_the_bytes_were_cut() {
-        for language in [Language::Control, Language::Http] {
+        for language in [Protocol::Control, Protocol::Http] {
             let endless = b"G".repeat(2 * MAX_REQUEST_BYTES);
             assert_eq!(parse(language, &endless[..MAX_REQUEST_BYTES - 1]), Parsed::Incomplete);
             assert_eq!(parse(language, &endless[..MAX_REQUEST_BYTES]), Parsed::Malformed);
         }
         let mut late = vec![b' '; MAX_REQUEST_BYTES];
         late.push(b'\n');
-        assert_eq!(parse(Language::Control, &late), Parsed::Malformed, "it ends behind the limit");
-        assert_eq!(parse(Language::Control, &late[1..]), Parsed::Complete(" ".repeat(MAX_REQUEST_BYTES - 1)));
+        assert_eq!(parse(Protocol::Control, &late), Parsed::Malformed, "it ends behind the limit");
+        assert_eq!(parse(Protocol::Control, &late[1..]), Parsed::Complete(" ".repeat(MAX_REQUEST_BYTES - 1)));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The TUN device: super-packets in and out, with the virtio header that says what is left to do on them.
+//! The TUN device: reads and writes super-packets, with the virtio header that describes their offloads.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,7 +10,7 @@ use trunkline_packet::{Headers, Offload, Segmenter, VNET_LEN};
 use crate::pool::{BODIES, BODY_CONTENT, Block, HEAD_CONTENT, PacketBuf, Pool, Size};
 use crate::sys::{self, TunOffloads};
 
-/// One queue of the device, shared by the thread that reads it and the one that writes it.
+/// One queue of the device, shared by its reader and its writer.
 #[derive(Clone)]
 pub(crate) struct TunQueue {
     fd: Arc<OwnedFd>,
@@ -18,13 +18,13 @@ pub(crate) struct TunQueue {
 }
 
 impl TunQueue {
-    /// A queue on any descriptor that keeps packets apart.
+    /// A queue on any descriptor that preserves packet boundaries.
     #[cfg(test)]
     pub(crate) fn on(fd: OwnedFd) -> TunQueue {
         TunQueue { fd: Arc::new(fd), offloads: TunOffloads::default() }
     }
 
-    /// Opens every queue of the device `name`, making the device if it is not there.
+    /// Opens all queues of the device `name`, and creates the device if it does not exist.
     pub(crate) fn open(name: &str, queues: u16, offloads: bool) -> io::Result<Vec<TunQueue>> {
         let wanted = TunOffloads { checksum: offloads, tcp: offloads, udp: offloads };
         (0..queues)
@@ -36,7 +36,7 @@ impl TunQueue {
             .collect()
     }
 
-    /// What the kernel granted.
+    /// The offloads that the kernel granted.
     pub(crate) const fn offloads(&self) -> TunOffloads {
         self.offloads
     }
@@ -48,20 +48,20 @@ impl AsFd for TunQueue {
     }
 }
 
-/// What a read from the device gave.
+/// The result of a read from the device.
 pub(crate) enum TunRead {
     /// A packet.
     Packet(PacketBuf),
-    /// A packet that could not be used, and why; nothing is left to do.
+    /// A packet that was dropped, with the reason.
     Dropped(ReadDrop),
-    /// The device has nothing more now.
+    /// The device has no packet now.
     Empty,
 }
 
 /// Why a packet read from the device was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReadDrop {
-    /// Its virtio header asks for something we did not offer to do.
+    /// Its virtio header requests an offload that the gateway did not offer.
     BadOffload,
     /// It is longer than a frame can carry.
     TooLong,
@@ -69,8 +69,8 @@ pub(crate) enum ReadDrop {
     NoMemory,
 }
 
-/// Reads packets into blocks. It always holds the blocks of one packet of the greatest length, and after a
-/// packet replaces only those that the packet used.
+/// Reads packets into blocks. It always holds the blocks for one packet of maximum length, and replaces only those that a
+/// packet used.
 pub(crate) struct TunReader {
     queue: TunQueue,
     spare: Option<(Block, [Block; BODIES])>,
@@ -103,7 +103,7 @@ impl TunReader {
             self.refill(pool);
         }
         let Some((head, bodies)) = &mut self.spare else {
-            // Out of memory: take the packet off the device all the same, or it would come again and again.
+            // Out of memory: read and drop the packet, since the device would stay readable otherwise.
             let mut scrap = [0; 64];
             return match rustix::io::read(&self.queue, &mut scrap) {
                 Ok(_) => Ok(TunRead::Dropped(ReadDrop::NoMemory)),
@@ -139,8 +139,8 @@ impl TunReader {
     }
 }
 
-/// The packet of `len` bytes that was read into these blocks: a small one in a copy, a long one in these blocks, which are replaced, but for
-/// its end, if that is short. `None` if there is no memory to do so.
+/// The packet of `len` bytes in these blocks. It copies a small packet, and a short end of a long one, into blocks of their
+/// size. A long packet takes these blocks, and new ones replace them. `None` if the pool has no memory.
 #[inline]
 fn take_packet(
     pool: &mut Pool,
@@ -175,19 +175,19 @@ fn take_packet(
     Some(packet)
 }
 
-/// What became of a packet written to the device.
+/// The result of a write to the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TunWrite {
-    /// The kernel took it.
+    /// The kernel accepted the packet.
     Written,
-    /// The kernel did not: the device is down, or its queue full, or it found fault with the packet.
+    /// The kernel refused the packet: the device is down, its queue is full, or the packet is invalid.
     Refused,
 }
 
-/// Writes packets to the device, as they are where it takes super-packets and in segments where it does not.
+/// Writes packets to the device: super-packets if the device has the offload, otherwise segments.
 pub(crate) struct TunWriter {
     queue: TunQueue,
-    /// For software segmentation alone: the packet in one piece, and one segment.
+    /// Buffers for software segmentation: the whole packet, and one segment.
     whole: Vec<u8>,
     segment: Vec<u8>,
 }
@@ -232,7 +232,7 @@ impl TunWriter {
     fn write_segments(&mut self, slices: &[IoSlice<'_>], headers: &Headers, offload: Offload) -> TunWrite {
         self.whole.clear();
         slices[1..].iter().for_each(|slice| self.whole.extend_from_slice(slice));
-        // Behind a virtio header of zeroes: a plain packet with a complete checksum.
+        // A virtio header of zeroes: a packet without offloads, with a complete checksum.
         self.segment.resize(VNET_LEN + trunkline_trunk::frame::MAX_PACKET, 0);
         self.segment[..VNET_LEN].fill(0);
         let Ok(mut segmenter) = Segmenter::new(&self.whole, headers, offload) else {

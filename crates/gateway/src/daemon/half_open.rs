@@ -19,13 +19,13 @@ use std::time::Duration;
 use trunkline_units::Instant;
 
 /// Places of each kind for callers that wait.
-pub(super) const WAITING: usize = 128;
+pub(super) const MAX_WAITING: usize = 128;
 /// Places of each kind for callers that have been answered.
-pub(super) const ANSWERED: usize = 256;
+pub(super) const MAX_ANSWERED: usize = 256;
 /// How long a handshake may take.
-pub(super) const TIME_OUT: Duration = Duration::from_secs(5);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(5);
 /// The part of the control thread's time that handshakes of each kind get.
-const SHARE: [f64; 2] = [0.4, 0.1];
+const CPU_SHARE: [f64; 2] = [0.4, 0.1];
 /// What may be used at once, after a time without handshakes.
 const BURST: Duration = Duration::from_millis(50);
 
@@ -35,7 +35,7 @@ pub(super) enum Kind {
     /// It is a peer's endpoint, or a lane came from it.
     Known,
     /// It is not.
-    Stranger,
+    Unknown,
 }
 
 /// How far a caller has come.
@@ -53,8 +53,8 @@ enum Stage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reason {
     /// Its source held more places than others.
-    MostPlaces,
-    /// Every source held one; it was the oldest.
+    LargestSource,
+    /// RateLimit source held one; it was the oldest.
     Oldest,
 }
 
@@ -113,7 +113,7 @@ pub(super) fn source(address: IpAddr) -> IpAddr {
 
 impl HalfOpen {
     pub(super) fn new(now: Instant) -> Self {
-        let budgets = SHARE.map(|share| Budget { share, left_s: BURST.as_secs_f64(), at: now });
+        let budgets = CPU_SHARE.map(|share| Budget { share, left_s: BURST.as_secs_f64(), at: now });
         HalfOpen { places: BTreeMap::new(), budgets, turns: BTreeMap::new(), turn: 0 }
     }
 
@@ -125,7 +125,7 @@ impl HalfOpen {
     /// Gives a caller a place. Who gives way to it, if somebody must.
     pub(super) fn admit(&mut self, token: u64, address: IpAddr, kind: Kind) -> Option<Evicted> {
         self.places.insert(token, Place { source: source(address), kind, stage: Stage::Silent });
-        self.make_room(token, WAITING)
+        self.make_room(token, MAX_WAITING)
     }
 
     /// The caller has said something.
@@ -137,7 +137,7 @@ impl HalfOpen {
 
     /// Whose turn it is, if there is time for it, and who gives way to it.
     pub(super) fn poll_turn(&mut self, now: Instant) -> Option<(u64, Option<Evicted>)> {
-        for kind in [Kind::Known, Kind::Stranger] {
+        for kind in [Kind::Known, Kind::Unknown] {
             let budget = &mut self.budgets[kind as usize];
             budget.refill(now);
             if budget.left_s <= 0.0 {
@@ -151,13 +151,13 @@ impl HalfOpen {
             if let Some(place) = self.places.get_mut(&token) {
                 place.stage = Stage::Answered;
             }
-            return Some((token, self.make_room(token, ANSWERED)));
+            return Some((token, self.make_room(token, MAX_ANSWERED)));
         }
         None
     }
 
     /// A step of a caller's handshake took so long.
-    pub(super) fn spend(&mut self, token: u64, time: Duration) {
+    pub(super) fn charge(&mut self, token: u64, time: Duration) {
         if let Some(place) = self.places.get(&token) {
             self.budgets[place.kind as usize].left_s -= time.as_secs_f64();
         }
@@ -174,7 +174,7 @@ impl HalfOpen {
     /// When to poll again, if somebody waits for a turn.
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
         let waits = |kind: &Kind| self.ready(*kind).next().is_some();
-        let kinds = [Kind::Known, Kind::Stranger].into_iter().filter(waits);
+        let kinds = [Kind::Known, Kind::Unknown].into_iter().filter(waits);
         kinds.map(|kind| self.budgets[kind as usize].ready_at()).min()
     }
 
@@ -207,7 +207,7 @@ impl HalfOpen {
             .find(|(token, place)| **token != newcomer && alike(place) && gives_way(place))?;
         let token = *token;
         self.remove(token);
-        Some(Evicted { token, reason: if most > 1 { Reason::MostPlaces } else { Reason::Oldest } })
+        Some(Evicted { token, reason: if most > 1 { Reason::LargestSource } else { Reason::Oldest } })
     }
 }
 
@@ -239,15 +239,15 @@ mod tests {
     #[test]
     fn the_source_with_most_places_loses_its_oldest_and_nobody_is_refused() {
         let mut half_open = HalfOpen::new(at_micros(0));
-        assert_eq!(half_open.admit(0, address(1), Kind::Stranger), None);
-        for token in 1..WAITING as u64 {
-            assert_eq!(half_open.admit(token, address(2), Kind::Stranger), None);
+        assert_eq!(half_open.admit(0, address(1), Kind::Unknown), None);
+        for token in 1..MAX_WAITING as u64 {
+            assert_eq!(half_open.admit(token, address(2), Kind::Unknown), None);
         }
-        let evicted = half_open.admit(1_000, address(3), Kind::Stranger);
-        assert_eq!(evicted, Some(Evicted { token: 1, reason: Reason::MostPlaces }));
+        let evicted = half_open.admit(1_000, address(3), Kind::Unknown);
+        assert_eq!(evicted, Some(Evicted { token: 1, reason: Reason::LargestSource }));
         // It pushes out itself, and neither of the others.
         for token in 2_000..3_000 {
-            let evicted = half_open.admit(token, address(2), Kind::Stranger).expect("it is full");
+            let evicted = half_open.admit(token, address(2), Kind::Unknown).expect("it is full");
             assert!(evicted.token != 0 && evicted.token != 1_000, "{evicted:?}");
         }
     }
@@ -255,10 +255,10 @@ mod tests {
     #[test]
     fn with_a_place_for_each_source_the_oldest_gives_way() {
         let mut half_open = HalfOpen::new(at_micros(0));
-        for token in 0..WAITING as u64 {
-            half_open.admit(token, address(token as u32), Kind::Stranger);
+        for token in 0..MAX_WAITING as u64 {
+            half_open.admit(token, address(token as u32), Kind::Unknown);
         }
-        let evicted = half_open.admit(1_000, address(1_000), Kind::Stranger);
+        let evicted = half_open.admit(1_000, address(1_000), Kind::Unknown);
         assert_eq!(evicted, Some(Evicted { token: 0, reason: Reason::Oldest }));
     }
 
@@ -268,14 +268,14 @@ mod tests {
         half_open.admit(0, address(0), Kind::Known);
         half_open.handle_ready(0);
         for token in 1..10_000 {
-            if let Some(evicted) = half_open.admit(token, address(token as u32 % 500), Kind::Stranger) {
+            if let Some(evicted) = half_open.admit(token, address(token as u32 % 500), Kind::Unknown) {
                 assert_ne!(evicted.token, 0);
             }
             half_open.handle_ready(token);
         }
         assert_eq!(half_open.poll_turn(at_micros(0)), Some((0, None)), "known ones first");
         while let Some((token, _)) = half_open.poll_turn(at_micros(0)) {
-            half_open.spend(token, HANDSHAKE);
+            half_open.charge(token, HANDSHAKE);
         }
         half_open.admit(20_000, address(0), Kind::Known);
         half_open.handle_ready(20_000);
@@ -286,11 +286,11 @@ mod tests {
     fn sources_take_turns() {
         let mut half_open = HalfOpen::new(at_micros(0));
         for token in 0..100 {
-            half_open.admit(token, address(1), Kind::Stranger);
+            half_open.admit(token, address(1), Kind::Unknown);
             half_open.handle_ready(token);
         }
         for token in 100..102 {
-            half_open.admit(token, address(2), Kind::Stranger);
+            half_open.admit(token, address(2), Kind::Unknown);
             half_open.handle_ready(token);
         }
         let turns: Vec<u64> = std::iter::from_fn(|| half_open.poll_turn(at_micros(0)))
@@ -327,7 +327,7 @@ mod tests {
                     half_open.handle_ready(token);
                 } else {
                     let from = address((rng.uniform() * f64::from(self.sources)) as u32);
-                    let kind = if from == self.peer.0 { self.peer.1 } else { Kind::Stranger };
+                    let kind = if from == self.peer.0 { self.peer.1 } else { Kind::Unknown };
                     gone.extend(half_open.admit(token, from, kind));
                     if self.talk {
                         half_open.handle_ready(token);
@@ -335,7 +335,7 @@ mod tests {
                 }
                 while let Some((turn, evicted)) = half_open.poll_turn(now) {
                     gone.extend(evicted);
-                    half_open.spend(turn, HANDSHAKE);
+                    half_open.charge(turn, HANDSHAKE);
                     if turn == peer {
                         finish_at = Some(now + self.rtt);
                     } else {
@@ -349,7 +349,7 @@ mod tests {
                     half_open.remove(peer);
                     (peer_done, finish_at) = (true, None);
                 }
-                assert!(half_open.len() <= 2 * (WAITING + ANSWERED), "seed {}", self.seed);
+                assert!(half_open.len() <= 2 * (MAX_WAITING + MAX_ANSWERED), "seed {}", self.seed);
                 assert!(half_open.turns.len() <= half_open.len() + 1, "seed {}", self.seed);
             }
             (peer_done, busy_s / 4.0)
@@ -360,7 +360,7 @@ mod tests {
     fn a_peer_gets_through_a_flood_from_many_addresses() {
         for seed in 0..5 {
             for talk in [false, true] {
-                for kind in [Kind::Known, Kind::Stranger] {
+                for kind in [Kind::Known, Kind::Unknown] {
                     let (peer, rtt) = ((address(9_999), kind), Duration::from_millis(100));
                     let flood = Flood { per_second: 1_500, sources: 64, talk, peer, rtt, seed };
                     let (done, share) = flood.run();
@@ -409,7 +409,7 @@ mod tests {
             let mut now = at_micros(0);
             for token in 0..3_000_u64 {
                 now += Duration::from_micros((rng.uniform() * 400.0) as u64);
-                let kind = if rng.uniform() < 0.3 { Kind::Known } else { Kind::Stranger };
+                let kind = if rng.uniform() < 0.3 { Kind::Known } else { Kind::Unknown };
                 let from = address((rng.uniform() * 300.0) as u32);
                 half_open.admit(token, from, kind);
                 let other = (rng.uniform() * token as f64) as u64;
@@ -419,14 +419,14 @@ mod tests {
                     _ => half_open.remove(other),
                 }
                 while let Some((turn, _)) = half_open.poll_turn(now) {
-                    half_open.spend(turn, HANDSHAKE);
+                    half_open.charge(turn, HANDSHAKE);
                 }
-                for kind in [Kind::Known, Kind::Stranger] {
+                for kind in [Kind::Known, Kind::Unknown] {
                     let of = |answered: bool| {
                         let places = half_open.places.values().filter(|place| place.kind == kind);
                         places.filter(|place| (place.stage == Stage::Answered) == answered).count()
                     };
-                    assert!(of(false) <= WAITING && of(true) <= ANSWERED, "seed {seed}");
+                    assert!(of(false) <= MAX_WAITING && of(true) <= MAX_ANSWERED, "seed {seed}");
                 }
                 match half_open.poll_timeout() {
                     Some(at) => assert!(at > now, "seed {seed}: it would spin"),

@@ -15,7 +15,7 @@ const LATE_INTERVALS: u32 = 2;
 
 /// What there is to do.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Beat {
+pub(super) enum Action {
     /// Ask every worker for a beat with this number.
     Ask(u64),
     /// Feed the watchdog: all have answered. `after` is how long it took, if that was reported as late.
@@ -53,17 +53,17 @@ impl Heartbeat {
 
     /// What is due at `now`, given whether every worker has answered with [`Self::number`]. To be called until there is
     /// nothing.
-    pub(super) fn poll(&mut self, now: Instant, all_answered: bool) -> Option<Beat> {
+    pub(super) fn poll(&mut self, now: Instant, all_answered: bool) -> Option<Action> {
         let age = now.saturating_since(self.asked_at);
         if !self.answered {
             if all_answered {
                 self.answered = true;
                 let after = std::mem::take(&mut self.reported).then_some(age);
-                return Some(Beat::Alive { after });
+                return Some(Action::Alive { after });
             }
             if !self.reported && age > self.interval * LATE_INTERVALS {
                 self.reported = true;
-                return Some(Beat::Late(age));
+                return Some(Action::Late(age));
             }
             return None;
         }
@@ -71,7 +71,7 @@ impl Heartbeat {
             self.number += 1;
             self.asked_at = now;
             self.answered = false;
-            Beat::Ask(self.number)
+            Action::Ask(self.number)
         })
     }
 
@@ -98,7 +98,7 @@ mod tests {
         seconds: std::ops::Range<u64>,
         heartbeat: &mut Heartbeat,
         answers: impl Fn(u64) -> bool,
-    ) -> Vec<(u64, Beat)> {
+    ) -> Vec<(u64, Action)> {
         let mut due = Vec::new();
         for second in seconds {
             while let Some(beat) = heartbeat.poll(at(second), answers(second)) {
@@ -113,7 +113,7 @@ mod tests {
         let mut heartbeat = Heartbeat::new(Some(LIMIT), at(0));
         let due = run(0..100, &mut heartbeat, |_| true);
         let fed: Vec<u64> =
-            due.iter().filter(|(_, beat)| matches!(beat, Beat::Alive { .. })).map(|(at, _)| *at).collect();
+            due.iter().filter(|(_, beat)| matches!(beat, Action::Alive { .. })).map(|(at, _)| *at).collect();
         assert!(fed.len() >= 45, "{fed:?}");
         assert!(fed.windows(2).all(|pair| pair[1] - pair[0] <= LIMIT.as_secs() / 2), "{fed:?}");
     }
@@ -123,10 +123,11 @@ mod tests {
         let mut heartbeat = Heartbeat::new(Some(LIMIT), at(0));
         run(0..20, &mut heartbeat, |_| true);
         let due = run(20..200, &mut heartbeat, |_| false);
-        let (asked, late): (Vec<_>, Vec<_>) = due.iter().partition(|(_, beat)| matches!(beat, Beat::Ask(_)));
+        let (asked, late): (Vec<_>, Vec<_>) =
+            due.iter().partition(|(_, beat)| matches!(beat, Action::Ask(_)));
         assert_eq!(asked.len(), 1, "one question is out at a time: {due:?}");
         assert_eq!(late.len(), 1, "neither fed nor reported again: {due:?}");
-        assert!(matches!(late[0], (at, Beat::Late(_)) if *at < 20 + LIMIT.as_secs()), "{due:?}");
+        assert!(matches!(late[0], (at, Action::Late(_)) if *at < 20 + LIMIT.as_secs()), "{due:?}");
         assert!(heartbeat.is_late());
     }
 
@@ -135,9 +136,9 @@ mod tests {
         let mut heartbeat = Heartbeat::new(Some(LIMIT), at(0));
         run(0..50, &mut heartbeat, |_| false);
         let due = run(50..60, &mut heartbeat, |_| true);
-        assert!(matches!(due[0].1, Beat::Alive { after: Some(after) } if after > LIMIT), "{due:?}");
+        assert!(matches!(due[0].1, Action::Alive { after: Some(after) } if after > LIMIT), "{due:?}");
         assert!(!heartbeat.is_late());
-        assert!(matches!(due[1].1, Beat::Ask(_)), "{due:?}");
+        assert!(matches!(due[1].1, Action::Ask(_)), "{due:?}");
     }
 
     #[test]

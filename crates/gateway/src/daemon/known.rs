@@ -10,13 +10,13 @@ use crate::keys::PublicKey;
 const PER_PEER: usize = 4;
 
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct KnownAddresses {
     endpoints: BTreeSet<IpAddr>,
     /// The last ones of each peer, the latest first.
     callers: BTreeMap<PublicKey, VecDeque<IpAddr>>,
 }
 
-impl Known {
+impl KnownAddresses {
     /// Has these endpoints from now on.
     pub(super) fn set_endpoints(&mut self, addresses: impl Iterator<Item = IpAddr>) {
         self.endpoints = addresses.map(source).collect();
@@ -40,7 +40,7 @@ impl Known {
     pub(super) fn kind(&self, address: IpAddr) -> Kind {
         let address = source(address);
         let called = || self.callers.values().any(|addresses| addresses.contains(&address));
-        if self.endpoints.contains(&address) || called() { Kind::Known } else { Kind::Stranger }
+        if self.endpoints.contains(&address) || called() { Kind::Known } else { Kind::Unknown }
     }
 }
 
@@ -52,20 +52,20 @@ mod tests {
     fn endpoints_and_the_last_addresses_of_lanes_are_known() {
         let address = |text: &str| text.parse::<IpAddr>().expect("an address");
         let (b, c) = (PublicKey::from_bytes([1; 32]), PublicKey::from_bytes([2; 32]));
-        let mut known = Known::default();
+        let mut known = KnownAddresses::default();
         known.set_endpoints([address("192.0.2.1")].into_iter());
         known.handle_lane(b, address("2001:db8::7"));
         known.handle_lane(c, address("203.0.113.9"));
         assert_eq!(known.kind(address("::ffff:192.0.2.1")), Kind::Known);
         assert_eq!(known.kind(address("2001:db8::8")), Kind::Known, "the same network");
-        assert_eq!(known.kind(address("192.0.2.2")), Kind::Stranger);
+        assert_eq!(known.kind(address("192.0.2.2")), Kind::Unknown);
         for last in 0..PER_PEER as u8 {
             known.handle_lane(b, IpAddr::from([198, 51, 100, last]));
         }
-        assert_eq!(known.kind(address("2001:db8::8")), Kind::Stranger, "it moved on");
+        assert_eq!(known.kind(address("2001:db8::8")), Kind::Unknown, "it moved on");
         known.retain(|peer| *peer == b);
-        assert_eq!(known.kind(address("203.0.113.9")), Kind::Stranger, "no peer any more");
+        assert_eq!(known.kind(address("203.0.113.9")), Kind::Unknown, "no peer any more");
         known.set_endpoints(std::iter::empty());
-        assert_eq!(known.kind(address("192.0.2.1")), Kind::Stranger);
+        assert_eq!(known.kind(address("192.0.2.1")), Kind::Unknown);
     }
 }

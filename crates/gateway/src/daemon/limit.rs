@@ -6,11 +6,11 @@ use trunkline_units::Instant;
 
 /// The last time that something was said.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Every {
+pub(super) struct RateLimit {
     last: Option<Instant>,
 }
 
-impl Every {
+impl RateLimit {
     /// Whether it may be said now, `interval` after the last time.
     pub(super) fn allows(&mut self, now: Instant, interval: Duration) -> bool {
         let allowed = self.last.is_none_or(|at| now.saturating_since(at) >= interval);
@@ -27,7 +27,7 @@ mod tests {
 
     #[test]
     fn a_line_is_allowed_once_an_interval() {
-        let (mut every, second) = (Every::default(), Duration::from_secs(1));
+        let (mut every, second) = (RateLimit::default(), Duration::from_secs(1));
         let allowed = (0..40).filter(|n| every.allows(Instant::from_millis(n * 100), second)).count();
         assert_eq!(allowed, 4);
     }

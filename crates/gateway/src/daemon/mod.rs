@@ -4,144 +4,65 @@
 //! and whatever can wait a millisecond. It is one loop over one epoll descriptor, and holds bounded state for
 //! whoever connects.
 
+mod accept;
+mod clients;
 mod connection;
+mod deadlines;
+mod dial;
+mod error;
 mod half_open;
 mod heartbeat;
 mod known;
-mod life;
+mod lanes;
 mod limit;
 mod listen;
 mod names;
 mod network;
 mod rejections;
+mod reload;
 mod report;
 mod resolver;
 mod service;
+mod source;
 mod workers;
 
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::net::{SocketAddr, TcpListener};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::net::UnixListener;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Duration;
+use std::sync::{Arc, RwLock};
 
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll;
 use trunkline_units::Instant;
 
 use crate::clock::now;
-use crate::config::{Config, Encryption, LoadError, MetricsListen};
-use crate::control::{Answer, Request};
-use crate::device::{Device, DeviceError};
-use crate::handshake::{Acceptor, Admit, HandshakeError, Identity};
-use crate::keys::{PublicKey, SecretKey};
+use crate::config::{Config, MetricsListen};
+use crate::device::Device;
+use crate::handshake::{Acceptor, Identity};
+use crate::keys::PublicKey;
 use crate::life::{Life, Serial, Site};
 use crate::log::Log;
-use crate::plan::Plan;
-use crate::preflight::{self, Accepted, Refusals};
-use crate::privilege::{Keep, PrivilegeError, drop_privileges};
-use crate::request::{self, Language};
+use crate::preflight::{self, Accepted};
+use crate::privilege::{Keep, drop_privileges};
 use crate::status::Strangers;
-use crate::{metrics, sys};
-use connection::Connection;
+use crate::sys;
+pub use error::DaemonError;
+use error::system;
 use half_open::HalfOpen;
-use known::Known;
-use limit::Every;
+use known::KnownAddresses;
+use limit::RateLimit;
 use listen::SocketFile;
 use names::Names;
 use network::Network;
 use rejections::Rejections;
+use reload::admit;
 use resolver::{Resolver, ResolverError};
-use service::{Client, Stream, Wants};
+use source::Source;
 use workers::Workers;
-
-/// Clients of the control socket at one time, and as many of the metrics: neither can keep the other from being answered.
-const MAX_CLIENTS: usize = 16;
-/// How long a client may take.
-const CLIENT_TIME_OUT: Duration = Duration::from_secs(5);
-
-/// Why a daemon did not start, or ended.
-#[derive(Debug, thiserror::Error)]
-pub enum DaemonError {
-    /// What the configuration says.
-    #[error(transparent)]
-    Refused(#[from] Refusals),
-    /// The TUN device.
-    #[error(transparent)]
-    Device(#[from] DeviceError),
-    /// An address to listen on.
-    #[error("cannot listen on {address}: {source}")]
-    Listen {
-        /// The address or socket path.
-        address: String,
-        /// The system's answer.
-        source: io::Error,
-    },
-    /// A daemon already answers on the control socket.
-    #[error("another daemon answers on {0}: `trunkline down` ends it")]
-    Running(PathBuf),
-    /// Cryptography.
-    #[error(transparent)]
-    Handshake(#[from] HandshakeError),
-    /// Giving up privileges.
-    #[error(transparent)]
-    Privilege(#[from] PrivilegeError),
-    /// The system.
-    #[error("{what}: {source}")]
-    System {
-        /// What was tried.
-        what: &'static str,
-        /// The system's answer.
-        source: io::Error,
-    },
-    /// A worker ended, and packets of its queue would no longer pass.
-    #[error("worker {shard} ended: {reason}")]
-    Worker {
-        /// Its number.
-        shard: usize,
-        /// Why.
-        reason: String,
-    },
-    /// A bug in the control thread.
-    #[error("the control thread ended: {reason}")]
-    Control {
-        /// Why.
-        reason: String,
-    },
-}
-
-fn system(what: &'static str) -> impl Fn(io::Error) -> DaemonError {
-    move |source| DaemonError::System { what, source }
-}
-
-enum Source {
-    Signals(OwnedFd),
-    WorkerEvents,
-    Resolved,
-    Network,
-    Listener(TcpListener),
-    Control(UnixListener),
-    MetricsTcp(TcpListener),
-    MetricsUnix(UnixListener),
-    Connection(Box<Connection>),
-    Client(Box<Client>),
-}
-
-impl Source {
-    /// When its time is over, if it has a limit.
-    fn deadline(&self) -> Option<Instant> {
-        match self {
-            Source::Connection(connection) => Some(connection.deadline),
-            Source::Client(client) => Some(client.deadline),
-            _ => None,
-        }
-    }
-}
 
 /// The connection of a lane that is up; its worker reads and writes it.
 struct LaneSocket {
@@ -172,13 +93,13 @@ pub struct Daemon {
     resolver: Resolver,
     names: Names,
     half_open: HalfOpen,
-    known: Known,
+    known: KnownAddresses,
     rejections: Rejections,
     life: Life,
     lane_sockets: BTreeMap<Serial, LaneSocket>,
     /// The last line about what a peer asked for in vain.
-    complaints: BTreeMap<PublicKey, Every>,
-    accept_failures: Every,
+    request_warnings: BTreeMap<PublicKey, RateLimit>,
+    accept_warnings: RateLimit,
     strangers: Strangers,
     started: Instant,
     /// Whether a service manager wants to be told that we are alive.
@@ -249,8 +170,8 @@ impl Daemon {
             seed,
             life,
             lane_sockets: BTreeMap::new(),
-            complaints: BTreeMap::new(),
-            accept_failures: Every::default(),
+            request_warnings: BTreeMap::new(),
+            accept_warnings: RateLimit::default(),
             epoll,
             sources: BTreeMap::new(),
             next_token: 0,
@@ -262,7 +183,7 @@ impl Daemon {
             resolver,
             names: Names::default(),
             half_open: HalfOpen::new(now()),
-            known: Known::default(),
+            known: KnownAddresses::default(),
             rejections: Rejections::default(),
             strangers: Strangers::default(),
             started: now(),
@@ -281,7 +202,7 @@ impl Daemon {
         for source in listeners.into_iter().map(Source::Listener).chain(metrics) {
             daemon.add(source).map_err(system("epoll"))?;
         }
-        daemon.follow_config(&warnings);
+        daemon.apply_config(&warnings);
         Ok(daemon)
     }
 
@@ -296,21 +217,21 @@ impl Daemon {
             self.identity.public()
         );
         // A panic ends it in order as well: whatever is left of the lanes says goodbye, and nothing stays behind.
-        let result = catch_unwind(AssertUnwindSafe(|| self.turn()))
+        let result = catch_unwind(AssertUnwindSafe(|| self.event_loop()))
             .unwrap_or_else(|panic| Err(DaemonError::Control { reason: panic_reason(&*panic) }));
         let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
         self.workers.stop();
         self.device.close();
         self.socket_files.clear();
-        self.tell_what_stays_blocked();
+        self.log_blocked_prefixes();
         tracing::info!("{}: down", self.config.name);
         result
     }
 
-    fn turn(&mut self) -> Result<(), DaemonError> {
+    fn event_loop(&mut self) -> Result<(), DaemonError> {
         let mut ready: Vec<epoll::Event> = Vec::with_capacity(64);
         while !self.stopping {
-            let timeout = self.attend_network().min(self.attend_deadlines());
+            let timeout = self.handle_network_deadlines().min(self.handle_deadlines());
             ready.clear();
             let spec = rustix::event::Timespec {
                 tv_sec: timeout.as_secs().cast_signed(),
@@ -321,256 +242,15 @@ impl Daemon {
                 Err(error) => return Err(system("epoll")(error.into())),
             }
             for event in ready.drain(..) {
-                self.attend(event.data.u64());
+                self.handle_event(event.data.u64());
             }
-            self.take_turns();
+            self.start_handshakes();
             if self.workers.beat(now()) && self.has_watchdog {
                 let _ = sd_notify::notify(&[sd_notify::NotifyState::Watchdog]);
             }
         }
         self.failed.take().map_or(Ok(()), Err)
     }
-
-    fn fd_of<'a>(&'a self, source: &'a Source) -> Option<BorrowedFd<'a>> {
-        Some(match source {
-            Source::Signals(fd) => fd.as_fd(),
-            Source::WorkerEvents => self.workers.events.as_fd(),
-            Source::Resolved => self.resolver.answers.as_fd(),
-            Source::Network => self.network.as_fd(),
-            Source::Listener(listener) | Source::MetricsTcp(listener) => listener.as_fd(),
-            Source::Control(listener) | Source::MetricsUnix(listener) => listener.as_fd(),
-            Source::Connection(connection) => return connection.fd(),
-            Source::Client(client) => client.stream.as_fd(),
-        })
-    }
-
-    fn add(&mut self, source: Source) -> io::Result<u64> {
-        let token = self.next_token;
-        self.next_token += 1;
-        let flags = match &source {
-            Source::Connection(connection) if connection.dialled.is_some() => epoll::EventFlags::OUT,
-            _ => epoll::EventFlags::IN,
-        };
-        if let Some(fd) = self.fd_of(&source) {
-            epoll::add(&self.epoll, fd, epoll::EventData::new_u64(token), flags)?;
-        }
-        self.deadlines.extend(source.deadline().map(|at| (at, token)));
-        self.sources.insert(token, source);
-        Ok(token)
-    }
-
-    fn rearm(&self, token: u64, fd: BorrowedFd<'_>, flags: epoll::EventFlags) {
-        let _ = epoll::modify(&self.epoll, fd, epoll::EventData::new_u64(token), flags);
-    }
-
-    fn attend(&mut self, token: u64) {
-        // Taken out while it is attended to, so that whatever it leads to may change the table.
-        let Some(source) = self.sources.remove(&token) else { return };
-        let keep = match source {
-            Source::Signals(fd) => {
-                while let Some(signal) = sys::next_signal(fd.as_fd()) {
-                    self.signal(signal);
-                }
-                Some(Source::Signals(fd))
-            }
-            Source::WorkerEvents => {
-                self.worker_events();
-                Some(Source::WorkerEvents)
-            }
-            Source::Resolved => {
-                self.take_resolved();
-                Some(Source::Resolved)
-            }
-            Source::Network => {
-                self.take_network_events();
-                Some(Source::Network)
-            }
-            Source::Listener(listener) => {
-                self.accept(&listener);
-                Some(Source::Listener(listener))
-            }
-            Source::Control(listener) => {
-                self.accept_clients(|| listener.accept().map(|(s, _)| Stream::Unix(s)), Language::Control);
-                Some(Source::Control(listener))
-            }
-            Source::MetricsUnix(listener) => {
-                self.accept_clients(|| listener.accept().map(|(s, _)| Stream::Unix(s)), Language::Http);
-                Some(Source::MetricsUnix(listener))
-            }
-            Source::MetricsTcp(listener) => {
-                self.accept_clients(|| listener.accept().map(|(s, _)| Stream::Tcp(s)), Language::Http);
-                Some(Source::MetricsTcp(listener))
-            }
-            Source::Connection(connection) => {
-                self.attend_connection(token, connection);
-                None
-            }
-            Source::Client(client) => self.serve(token, client),
-        };
-        if let Some(source) = keep {
-            self.sources.insert(token, source);
-        }
-    }
-
-    fn signal(&mut self, signal: i32) {
-        if signal == libc::SIGHUP {
-            match self.reload() {
-                Ok(message) => tracing::info!("{message}"),
-                Err(message) => tracing::error!("reload: {message}"),
-            }
-        } else {
-            self.stopping = true;
-        }
-    }
-
-    // ------------------------------------------------------------ clients
-
-    fn accept_clients(&mut self, accept: impl Fn() -> io::Result<Stream>, speaks: Language) {
-        // Bounded, so that a flood of connections leaves time for everything else.
-        for _ in 0..MAX_CLIENTS {
-            let Ok(stream) = accept() else { return };
-            let nonblocking = match &stream {
-                Stream::Unix(stream) => stream.set_nonblocking(true),
-                Stream::Tcp(stream) => stream.set_nonblocking(true),
-            };
-            if nonblocking.is_err() {
-                continue;
-            }
-            let clients = self.sources.iter().filter_map(|(token, source)| match source {
-                Source::Client(client) if client.speaks == speaks => Some((*token, client.is_idle())),
-                _ => None,
-            });
-            if let Some(token) = service::evicted(clients, MAX_CLIENTS) {
-                self.sources.remove(&token);
-            }
-            let client = Client::new(stream, speaks, now() + CLIENT_TIME_OUT);
-            let _ = self.add(Source::Client(Box::new(client)));
-        }
-    }
-
-    fn serve(&mut self, token: u64, mut client: Box<Client>) -> Option<Source> {
-        let mut wants = client.write();
-        if wants == Wants::Close {
-            wants = client.read();
-        }
-        if let Wants::Answer(request) = wants {
-            wants = match client.speaks {
-                Language::Control => {
-                    let answer = self.answer(&request);
-                    let text = serde_json::to_string(&answer).unwrap_or_default() + "\n";
-                    client.answer(text)
-                }
-                Language::Http => match request.as_str() {
-                    "/metrics" | "/" => {
-                        let page = metrics::prometheus(&self.status(false));
-                        client.answer_http(200, "text/plain; version=0.0.4", &page)
-                    }
-                    "/status" | "/metrics.json" => {
-                        let page = serde_json::to_string(&self.status(false)).unwrap_or_default();
-                        client.answer_http(200, "application/json", &page)
-                    }
-                    _ => client.answer_http(404, "text/plain", "known here: /metrics and /metrics.json\n"),
-                },
-            };
-        }
-        let flags = match wants {
-            Wants::Read => epoll::EventFlags::IN,
-            Wants::Write => epoll::EventFlags::OUT,
-            Wants::Answer(_) | Wants::Close => return None,
-        };
-        self.rearm(token, client.stream.as_fd(), flags);
-        Some(Source::Client(client))
-    }
-
-    fn answer(&mut self, request: &str) -> Answer {
-        match request::control(request) {
-            Ok(Request::Status) => Answer::Status(Box::new(self.status(false))),
-            Ok(Request::Flows) => Answer::Status(Box::new(self.status(true))),
-            Ok(Request::Reload) => match self.reload() {
-                Ok(message) => {
-                    tracing::info!("{message}");
-                    Answer::Done { message }
-                }
-                Err(message) => {
-                    tracing::error!("reload: {message}");
-                    Answer::Refused { message }
-                }
-            },
-            Ok(Request::Down) => {
-                self.stopping = true;
-                Answer::Done { message: format!("{} goes down", self.config.name) }
-            }
-            Err(message) => Answer::Refused { message },
-        }
-    }
-
-    // ------------------------------------------------------------ configuration
-
-    /// Reads the file again and follows it, or says why not; then nothing has changed.
-    fn reload(&mut self) -> Result<String, String> {
-        let usec = now().as_nanos() / 1000;
-        let _ = sd_notify::notify(&[
-            sd_notify::NotifyState::Reloading,
-            sd_notify::NotifyState::MonotonicUsec(i128::from(usec)),
-        ]);
-        let result = self.try_reload();
-        let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
-        result
-    }
-
-    fn try_reload(&mut self) -> Result<String, String> {
-        let new = Config::load(&self.path).map_err(|error: LoadError| error.to_string())?;
-        let fixed = self.config.restart_needed(&new);
-        if !fixed.is_empty() {
-            return Err(format!("{}: needs a restart, nothing was changed", fixed.join(", ")));
-        }
-        let accepted = preflight::check(&new).map_err(|refusals| refusals.to_string())?;
-        let renewed = self.renew(&accepted.identity).map_err(|error| error.to_string())?;
-        self.device.follow(&new).map_err(|error| {
-            // Back to what it was, as far as the kernel lets us.
-            let _ = self.device.follow(&self.config);
-            format!("{error}; nothing else was changed")
-        })?;
-        self.config = new;
-        if let Some((identity, acceptor)) = renewed {
-            self.take_identity(identity, acceptor);
-        }
-        self.follow_config(&accepted.warnings);
-        self.network_changed();
-        let (peers, classes) = (self.config.peers.len(), self.config.classes.len());
-        Ok(format!("{}: reloaded: {peers} peers, {classes} classes", self.config.name))
-    }
-
-    /// What to shake hands with from now on, if the private key is another one.
-    fn renew(&self, secret: &SecretKey) -> Result<Option<(Identity, Acceptor)>, HandshakeError> {
-        if secret.public() == self.identity.public() {
-            return Ok(None);
-        }
-        let identity = Identity::new(secret)?;
-        let acceptor = Acceptor::new(&identity, admit(&self.admitted))?;
-        Ok(Some((identity, acceptor)))
-    }
-
-    /// Makes everything that a reload may change what the configuration says.
-    fn follow_config(&mut self, warnings: &[String]) {
-        *self.admitted.write().unwrap_or_else(PoisonError::into_inner) =
-            self.config.peers.iter().map(|peer| peer.public_key).collect();
-        for peer in self.config.peers.iter().filter(|peer| peer.encryption == Encryption::None) {
-            tracing::warn!("encryption = \"none\": data to and from {} travels in clear", peer.name);
-        }
-        for warning in warnings {
-            tracing::warn!("{warning}");
-        }
-        network::warn_of_strict_filters(&self.config);
-        self.workers.follow(&Plan::new(&self.config, self.seed));
-        self.follow_lanes();
-    }
-}
-
-/// Whom an acceptor admits: the peers of the file that is in force.
-fn admit(admitted: &Arc<RwLock<BTreeSet<PublicKey>>>) -> Admit {
-    let admitted = Arc::clone(admitted);
-    Arc::new(move |key| admitted.read().unwrap_or_else(PoisonError::into_inner).contains(key))
 }
 
 /// What a panic said.
@@ -617,4 +297,10 @@ fn give_up_privileges(config: &Config) -> Result<(), DaemonError> {
     let devices = vec![PathBuf::from("/dev/net/tun")];
     drop_privileges(&Keep { read, write, devices })?;
     Ok(())
+}
+
+fn warn(line: Option<String>) {
+    if let Some(line) = line {
+        tracing::warn!("{line}");
+    }
 }

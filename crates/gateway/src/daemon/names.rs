@@ -1,9 +1,9 @@
 //! When which name is looked up: the policy, without threads, sockets or a clock.
 //!
 //! A name is looked up when somebody asks for its addresses and there are none, or they are old. A failure is tried
-//! again [`RETRY`] later for as long as somebody asks. Look-ups take place in threads that block, for as long as a resolver
-//! likes, so there are bounds: [`AT_ONE_TIME`] over all names; one that takes longer than [`PATIENCE`] is given up and makes
-//! room for others, though its thread is still there, up to [`THREADS`] threads in all and two for each name. So a resolver
+//! again [`RETRY_DELAY`] later for as long as somebody asks. Look-ups take place in threads that block, for as long as a resolver
+//! likes, so there are bounds: [`MAX_ACTIVE`] over all names; one that takes longer than [`LOOK_UP_TIMEOUT`] is given up and makes
+//! room for others, though its thread is still there, up to [`MAX_THREADS`] threads in all and two for each name. So a resolver
 //! that never answers for one name leaves the others theirs.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,19 +15,19 @@ use trunkline_units::Instant;
 use crate::keys::PublicKey;
 
 /// How long addresses stay good while somebody asks for more: they did not help.
-const FRESH: Duration = Duration::from_secs(30);
+const ADDRESS_LIFETIME: Duration = Duration::from_secs(30);
 /// How long after a failure a name is looked up again.
-pub(super) const RETRY: Duration = Duration::from_secs(5);
+pub(super) const RETRY_DELAY: Duration = Duration::from_secs(5);
 /// How long a name is looked up again after failures without anybody asking for it.
-const WANTED: Duration = Duration::from_secs(60);
+const RETRY_TIME: Duration = Duration::from_secs(60);
 /// Look-ups at one time.
-const AT_ONE_TIME: usize = 8;
+const MAX_ACTIVE: usize = 8;
 /// A look-up that takes longer is given up.
-const PATIENCE: Duration = Duration::from_secs(30);
+const LOOK_UP_TIMEOUT: Duration = Duration::from_secs(30);
 /// Look-ups with those that were given up.
-const THREADS: usize = 32;
+const MAX_THREADS: usize = 32;
 /// Look-ups of one name with those that were given up.
-const THREADS_PER_NAME: usize = 2;
+const MAX_THREADS_PER_NAME: usize = 2;
 
 /// A host and port to look up.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,9 +46,9 @@ pub(super) struct LookUp {
 /// What came of a look-up: addresses, of which there may be none, or the reason.
 pub(super) type Answer = Result<Vec<SocketAddr>, String>;
 
-/// News of a peer.
+/// NameEvent of a peer.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum News {
+pub(super) enum NameEvent {
     /// It has addresses.
     Resolved(PublicKey),
     /// It has no new ones, for this reason.
@@ -80,7 +80,7 @@ struct UnderWay {
     peer: PublicKey,
     target: Target,
     since: Instant,
-    given_up: bool,
+    timed_out: bool,
 }
 
 /// The names of peers.
@@ -95,7 +95,7 @@ pub(super) struct Names {
 
 impl Names {
     /// Has these names from now on. One that is new or another than before is unknown.
-    pub(super) fn follow(&mut self, now: Instant, targets: BTreeMap<PublicKey, Target>) {
+    pub(super) fn set_targets(&mut self, now: Instant, targets: BTreeMap<PublicKey, Target>) {
         self.peers.retain(|peer, name| targets.get(peer) == Some(&name.target));
         for (peer, target) in targets {
             let new = || Name {
@@ -134,7 +134,7 @@ impl Names {
     }
 
     /// The addresses that are known of all peers.
-    pub(super) fn known(&self) -> impl Iterator<Item = SocketAddr> {
+    pub(super) fn all_addresses(&self) -> impl Iterator<Item = SocketAddr> {
         self.peers.values().flat_map(|name| name.addresses.iter().copied())
     }
 
@@ -144,19 +144,20 @@ impl Names {
             return None;
         }
         let due = self.due.iter().take_while(|(at, _)| *at <= now);
-        let (at, peer) = *due.into_iter().find(|(_, peer)| self.threads_of(peer) < THREADS_PER_NAME)?;
+        let (at, peer) = *due.into_iter().find(|(_, peer)| self.threads_of(peer) < MAX_THREADS_PER_NAME)?;
         self.due.remove(&(at, peer));
         let name = self.peers.get_mut(&peer)?;
         self.last_number += 1;
         let number = self.last_number;
         name.state = State::UnderWay { number };
         let target = name.target.clone();
-        self.under_way.insert(number, UnderWay { peer, target: target.clone(), since: now, given_up: false });
+        self.under_way
+            .insert(number, UnderWay { peer, target: target.clone(), since: now, timed_out: false });
         Some(LookUp { number, target })
     }
 
     /// What came of a look-up. `None` if nobody wants to know any more.
-    pub(super) fn handle_answer(&mut self, now: Instant, number: u64, answer: Answer) -> Option<News> {
+    pub(super) fn handle_answer(&mut self, now: Instant, number: u64, answer: Answer) -> Option<NameEvent> {
         let UnderWay { peer, target, .. } = self.under_way.remove(&number)?;
         let name = self.peers.get_mut(&peer).filter(|name| name.target == target)?;
         let current = name.state == State::UnderWay { number };
@@ -167,8 +168,8 @@ impl Names {
                     self.due.remove(&(at, peer));
                 }
                 (name.addresses, name.next) = (addresses, 0);
-                name.state = State::Idle { not_before: Some(now + FRESH) };
-                Some(News::Resolved(peer))
+                name.state = State::Idle { not_before: Some(now + ADDRESS_LIFETIME) };
+                Some(NameEvent::Resolved(peer))
             }
             _ if !current => None,
             Ok(_) => Some(self.failed(now, peer, "it has no addresses")),
@@ -177,15 +178,15 @@ impl Names {
     }
 
     /// Gives up a look-up that takes too long, if there is one.
-    pub(super) fn poll_given_up(&mut self, now: Instant) -> Option<News> {
+    pub(super) fn poll_timed_out(&mut self, now: Instant) -> Option<NameEvent> {
         let late = |under_way: &&mut UnderWay| {
-            !under_way.given_up && now.saturating_since(under_way.since) >= PATIENCE
+            !under_way.timed_out && now.saturating_since(under_way.since) >= LOOK_UP_TIMEOUT
         };
         while let Some(under_way) = self.under_way.values_mut().find(late) {
-            under_way.given_up = true;
+            under_way.timed_out = true;
             let (peer, target) = (under_way.peer, under_way.target.clone());
             if self.peers.get(&peer).is_some_and(|name| name.target == target) {
-                let reason = format!("no answer from the resolver in {} s", PATIENCE.as_secs());
+                let reason = format!("no answer from the resolver in {} s", LOOK_UP_TIMEOUT.as_secs());
                 return Some(self.failed(now, peer, &reason));
             }
         }
@@ -194,36 +195,36 @@ impl Names {
 
     /// When to poll again.
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
-        let patience = self.under_way.values().find(|under_way| !under_way.given_up);
-        let patience = patience.map(|under_way| under_way.since + PATIENCE);
+        let patience = self.under_way.values().find(|under_way| !under_way.timed_out);
+        let patience = patience.map(|under_way| under_way.since + LOOK_UP_TIMEOUT);
         // Without room an answer or the end of patience is what to wait for.
-        let due = self.due.iter().find(|(_, peer)| self.threads_of(peer) < THREADS_PER_NAME);
+        let due = self.due.iter().find(|(_, peer)| self.threads_of(peer) < MAX_THREADS_PER_NAME);
         let due = due.filter(|_| self.has_room()).map(|(at, _)| *at);
         due.into_iter().chain(patience).min()
     }
 
     fn has_room(&self) -> bool {
-        let active = self.under_way.values().filter(|under_way| !under_way.given_up).count();
-        active < AT_ONE_TIME && self.under_way.len() < THREADS
+        let active = self.under_way.values().filter(|under_way| !under_way.timed_out).count();
+        active < MAX_ACTIVE && self.under_way.len() < MAX_THREADS
     }
 
     fn threads_of(&self, peer: &PublicKey) -> usize {
         self.under_way.values().filter(|under_way| under_way.peer == *peer).count()
     }
 
-    fn failed(&mut self, now: Instant, peer: PublicKey, reason: &str) -> News {
+    fn failed(&mut self, now: Instant, peer: PublicKey, reason: &str) -> NameEvent {
         let mut host = String::new();
         if let Some(name) = self.peers.get_mut(&peer) {
             host.clone_from(&name.target.host);
-            let at = now + RETRY;
-            if now.saturating_since(name.asked_at) < WANTED {
+            let at = now + RETRY_DELAY;
+            if now.saturating_since(name.asked_at) < RETRY_TIME {
                 name.state = State::Due { at };
                 self.due.insert((at, peer));
             } else {
                 name.state = State::Idle { not_before: Some(at) };
             }
         }
-        News::Failed(peer, format!("cannot resolve {host}: {reason}"))
+        NameEvent::Failed(peer, format!("cannot resolve {host}: {reason}"))
     }
 }
 
@@ -246,7 +247,7 @@ mod tests {
     fn names(count: u16) -> Names {
         let mut names = Names::default();
         let target = |number| Target { host: format!("site{number}.example"), port: 4600 };
-        names.follow(at(0), (0..count).map(|number| (peer(number), target(number))).collect());
+        names.set_targets(at(0), (0..count).map(|number| (peer(number), target(number))).collect());
         names
     }
 
@@ -261,7 +262,7 @@ mod tests {
         let first = names.poll_look_up(at(0)).expect("it is looked up");
         let news = names.handle_answer(at(1), first.number, Err("no such host".to_owned()));
         let reason = "cannot resolve site0.example: no such host".to_owned();
-        assert_eq!(news, Some(News::Failed(peer(0), reason)));
+        assert_eq!(news, Some(NameEvent::Failed(peer(0), reason)));
         assert_eq!(names.poll_timeout(), Some(at(6)), "the loop wakes for it");
         assert_eq!(names.poll_look_up(at(5)), None);
         let second = names.poll_look_up(at(6)).expect("it is looked up again");
@@ -276,7 +277,7 @@ mod tests {
         names.address(at(0), peer(0));
         let look_up = names.poll_look_up(at(0)).expect("it is looked up");
         let news = names.handle_answer(at(0), look_up.number, Ok(Vec::new()));
-        assert!(matches!(news, Some(News::Failed(..))), "{news:?}");
+        assert!(matches!(news, Some(NameEvent::Failed(..))), "{news:?}");
         assert_eq!(names.poll_timeout(), Some(at(5)));
     }
 
@@ -319,7 +320,7 @@ mod tests {
             for number in 0..300 {
                 names.address(at(second), peer(number));
             }
-            while names.poll_given_up(at(second)).is_some() {}
+            while names.poll_timed_out(at(second)).is_some() {}
             while let Some(look_up) = names.poll_look_up(at(second)) {
                 if !hangs(&look_up.target.host) {
                     names.handle_answer(at(second), look_up.number, Ok(addresses(1)));
@@ -329,7 +330,7 @@ mod tests {
             most = most.max(names.under_way.len());
         }
         assert_eq!(resolved.len(), 297);
-        assert_eq!(most, 3 * THREADS_PER_NAME, "threads that hang");
+        assert_eq!(most, 3 * MAX_THREADS_PER_NAME, "threads that hang");
     }
 
     #[test]
@@ -341,14 +342,14 @@ mod tests {
         let (mut done, mut now) = (0, 0);
         while done < 1_000 {
             let batch: Vec<LookUp> = std::iter::from_fn(|| names.poll_look_up(at(now))).collect();
-            assert!(!batch.is_empty() && batch.len() <= AT_ONE_TIME, "{}", batch.len());
+            assert!(!batch.is_empty() && batch.len() <= MAX_ACTIVE, "{}", batch.len());
             done += batch.len();
             now += 1;
             for look_up in batch {
                 names.handle_answer(at(now), look_up.number, Ok(addresses(1)));
             }
         }
-        assert_eq!(names.known().count(), 2_000);
+        assert_eq!(names.all_addresses().count(), 2_000);
     }
 
     #[test]
@@ -357,11 +358,11 @@ mod tests {
         names.address(at(0), peer(0));
         let old = names.poll_look_up(at(0)).expect("it is looked up");
         let other = Target { host: "other.example".to_owned(), port: 1 };
-        names.follow(at(0), [(peer(0), other.clone())].into());
+        names.set_targets(at(0), [(peer(0), other.clone())].into());
         assert_eq!(names.handle_answer(at(1), old.number, Ok(addresses(1))), None);
         assert_eq!(names.address(at(1), peer(0)), None);
         assert_eq!(names.poll_look_up(at(1)).expect("it is looked up").target, other);
-        names.follow(at(2), BTreeMap::new());
+        names.set_targets(at(2), BTreeMap::new());
         assert_eq!((names.address(at(2), peer(0)), names.poll_look_up(at(2))), (None, None));
     }
 
@@ -374,15 +375,15 @@ mod tests {
             for second in 0..400 {
                 let now = at(second);
                 names.address(now, peer((rng.uniform() * 20.0) as u16));
-                while names.poll_given_up(now).is_some() {}
+                while names.poll_timed_out(now).is_some() {}
                 out.extend(std::iter::from_fn(|| names.poll_look_up(now)).map(|look_up| look_up.number));
-                let active = names.under_way.values().filter(|one| !one.given_up).count();
-                assert!(active <= AT_ONE_TIME && names.under_way.len() <= THREADS, "seed {seed}");
+                let active = names.under_way.values().filter(|one| !one.timed_out).count();
+                assert!(active <= MAX_ACTIVE && names.under_way.len() <= MAX_THREADS, "seed {seed}");
                 if let Some(wake) = names.poll_timeout() {
                     assert!(wake > now, "seed {seed}: it would spin");
                 } else {
                     assert!(
-                        names.due.is_empty() || names.under_way.len() == THREADS || active == 0,
+                        names.due.is_empty() || names.under_way.len() == MAX_THREADS || active == 0,
                         "seed {seed}"
                     );
                 }

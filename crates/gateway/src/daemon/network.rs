@@ -38,13 +38,13 @@ struct Pending {
 
 impl Pending {
     /// Asks for it, in `delay` at the earliest.
-    fn ask(&mut self, now: Instant, delay: Duration, interval: Duration) {
+    fn request(&mut self, now: Instant, delay: Duration, interval: Duration) {
         let earliest = self.last.map_or(now, |last| last + interval);
         self.due.get_or_insert(earliest.max(now + delay));
     }
 
     /// Whether it is to be done now.
-    fn take(&mut self, now: Instant) -> bool {
+    fn take_due(&mut self, now: Instant) -> bool {
         let due = self.due.is_some_and(|due| due <= now);
         if due {
             *self = Pending { due: None, last: Some(now) };
@@ -63,7 +63,7 @@ pub(super) struct Network {
     repair: Pending,
     redial: Pending,
     /// What was last said of the device, so that it is said once.
-    said: Option<String>,
+    last_warning: Option<String>,
 }
 
 impl Network {
@@ -72,7 +72,7 @@ impl Network {
             monitor: Monitor::open()?,
             repair: Pending::default(),
             redial: Pending::default(),
-            said: None,
+            last_warning: None,
         })
     }
 }
@@ -85,11 +85,11 @@ impl AsFd for Network {
 
 impl Daemon {
     /// Takes in what has changed.
-    pub(super) fn take_network_events(&mut self) {
+    pub(super) fn handle_network_events(&mut self) {
         let now = now();
         for event in self.network.monitor.read(DATAGRAMS) {
-            if self.device.concerns(&event) {
-                self.network.repair.ask(now, Duration::ZERO, REPAIR_INTERVAL);
+            if self.device.affects(&event) {
+                self.network.repair.request(now, Duration::ZERO, REPAIR_INTERVAL);
             }
             match event {
                 Event::AddressRemoved { device, address } if !self.device.is_own(Some(device)) => {
@@ -108,20 +108,20 @@ impl Daemon {
 
     /// Something happened to the device: it is looked at soon.
     pub(super) fn device_changed(&mut self) {
-        self.network.repair.ask(now(), Duration::ZERO, REPAIR_INTERVAL);
+        self.network.repair.request(now(), Duration::ZERO, REPAIR_INTERVAL);
     }
 
     fn path_changed(&mut self, now: Instant) {
-        self.network.redial.ask(now, REDIAL_DELAY, REDIAL_INTERVAL);
+        self.network.redial.request(now, REDIAL_DELAY, REDIAL_INTERVAL);
     }
 
     /// Does what is due and says how long nothing else is.
-    pub(super) fn attend_network(&mut self) -> Duration {
+    pub(super) fn handle_network_deadlines(&mut self) -> Duration {
         let now = now();
-        if self.network.repair.take(now) {
+        if self.network.repair.take_due(now) {
             self.repair_device();
         }
-        if self.network.redial.take(now) {
+        if self.network.redial.take_due(now) {
             self.network_changed();
         }
         self.network.repair.wait(now).min(self.network.redial.wait(now))
@@ -131,7 +131,7 @@ impl Daemon {
         let name = self.config.tun.name.clone();
         match self.device.repair() {
             Ok(Repair::Done(restored)) => {
-                let was_down = self.network.said.take().is_some();
+                let was_down = self.network.last_warning.take().is_some();
                 if !restored.is_empty() {
                     tracing::warn!("{name}: put back what somebody took away: {}", summary(&restored));
                 } else if was_down {
@@ -139,22 +139,22 @@ impl Daemon {
                 }
             }
             Ok(Repair::Down) => {
-                self.say_of_device(format!("{name}: somebody took it down: it carries nothing"));
+                self.warn_about_device(format!("{name}: somebody took it down: it carries nothing"));
             }
-            Ok(Repair::Gone) => self.make_device_anew(),
-            Err(error) => self.say_of_device(format!("{name}: {error}")),
+            Ok(Repair::Gone) => self.recreate_device(),
+            Err(error) => self.warn_about_device(format!("{name}: {error}")),
         }
     }
 
     /// Says something of the device, once.
-    fn say_of_device(&mut self, what: String) {
-        if self.network.said.as_ref() != Some(&what) {
+    fn warn_about_device(&mut self, what: String) {
+        if self.network.last_warning.as_ref() != Some(&what) {
             tracing::warn!("{what}");
-            self.network.said = Some(what);
+            self.network.last_warning = Some(what);
         }
     }
 
-    fn make_device_anew(&mut self) {
+    fn recreate_device(&mut self) {
         let name = &self.config.tun.name;
         tracing::warn!("{name}: somebody removed it: it is made anew");
         match self.device.reopen(&self.config) {
@@ -169,7 +169,7 @@ impl Daemon {
         }
     }
 
-    pub(super) fn tell_what_stays_blocked(&self) {
+    pub(super) fn log_blocked_prefixes(&self) {
         let (name, count) = (&self.config.name, self.device.blocked());
         if count > 0 {
             tracing::info!(
@@ -237,20 +237,20 @@ mod tests {
         let start = Instant::ZERO + Duration::from_secs(100);
         let interval = Duration::from_secs(1);
         let mut pending = Pending::default();
-        assert!(!pending.take(start), "nobody asked");
+        assert!(!pending.take_due(start), "nobody asked");
         let mut done = 0;
         for step in 0..1000 {
             let now = start + Duration::from_millis(10 * step);
-            pending.ask(now, Duration::ZERO, interval);
+            pending.request(now, Duration::ZERO, interval);
             assert!(pending.wait(now) <= interval);
-            done += u32::from(pending.take(now));
+            done += u32::from(pending.take_due(now));
         }
         assert_eq!(done, 10, "ten seconds");
         let later = start + Duration::from_secs(60);
-        pending.take(later);
-        pending.ask(later, Duration::ZERO, interval);
+        pending.take_due(later);
+        pending.request(later, Duration::ZERO, interval);
         assert_eq!(pending.wait(later), interval, "the last was a moment ago");
-        assert!(pending.take(later + interval) && pending.wait(later) == NEVER);
+        assert!(pending.take_due(later + interval) && pending.wait(later) == NEVER);
     }
 
     #[test]

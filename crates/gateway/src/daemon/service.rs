@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 
 use trunkline_units::Instant;
 
-use crate::request::{self, Language, Parsed};
+use crate::request::{self, Parsed, Protocol};
 
 #[derive(Debug)]
 pub(super) enum Stream {
@@ -31,7 +31,7 @@ impl AsFd for Stream {
 #[derive(Debug)]
 pub(super) struct Client {
     pub(super) stream: Stream,
-    pub(super) speaks: Language,
+    pub(super) protocol: Protocol,
     pub(super) deadline: Instant,
     input: Vec<u8>,
     output: Vec<u8>,
@@ -40,7 +40,7 @@ pub(super) struct Client {
 
 /// What a client wants next.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Wants {
+pub(super) enum NextStep {
     /// To say more.
     Read,
     /// To be answered: the request is complete. For HTTP, the path.
@@ -52,8 +52,8 @@ pub(super) enum Wants {
 }
 
 impl Client {
-    pub(super) fn new(stream: Stream, speaks: Language, deadline: Instant) -> Self {
-        Client { stream, speaks, deadline, input: Vec::new(), output: Vec::new(), sent: 0 }
+    pub(super) fn new(stream: Stream, protocol: Protocol, deadline: Instant) -> Self {
+        Client { stream, protocol, deadline, input: Vec::new(), output: Vec::new(), sent: 0 }
     }
 
     /// Whether it has yet to say what it wants.
@@ -62,7 +62,7 @@ impl Client {
     }
 
     /// Reads what has come.
-    pub(super) fn read(&mut self) -> Wants {
+    pub(super) fn read(&mut self) -> NextStep {
         let mut chunk = [0; 1024];
         loop {
             let read = match &mut self.stream {
@@ -70,25 +70,25 @@ impl Client {
                 Stream::Tcp(stream) => stream.read(&mut chunk),
             };
             match read {
-                Ok(0) => return Wants::Close,
+                Ok(0) => return NextStep::Close,
                 Ok(read) => self.input.extend_from_slice(&chunk[..read]),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Wants::Read,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return NextStep::Read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(_) => return Wants::Close,
+                Err(_) => return NextStep::Close,
             }
-            match request::parse(self.speaks, &self.input) {
+            match request::parse(self.protocol, &self.input) {
                 Parsed::Incomplete => {}
-                Parsed::Complete(request) => return Wants::Answer(request),
+                Parsed::Complete(request) => return NextStep::Answer(request),
                 Parsed::OtherMethod => {
                     return self.answer_http(405, "text/plain", "only GET is known here\n");
                 }
-                Parsed::Malformed => return Wants::Close,
+                Parsed::Malformed => return NextStep::Close,
             }
         }
     }
 
     /// Answers in HTTP.
-    pub(super) fn answer_http(&mut self, code: u16, kind: &str, body: &str) -> Wants {
+    pub(super) fn answer_http(&mut self, code: u16, kind: &str, body: &str) -> NextStep {
         let reason = match code {
             200 => "OK",
             404 => "Not Found",
@@ -102,13 +102,13 @@ impl Client {
     }
 
     /// Answers with these bytes.
-    pub(super) fn answer(&mut self, text: String) -> Wants {
+    pub(super) fn answer(&mut self, text: String) -> NextStep {
         self.output = text.into_bytes();
         self.write()
     }
 
     /// Writes what the client takes.
-    pub(super) fn write(&mut self) -> Wants {
+    pub(super) fn write(&mut self) -> NextStep {
         while self.sent < self.output.len() {
             let rest = &self.output[self.sent..];
             let written = match &mut self.stream {
@@ -117,12 +117,12 @@ impl Client {
             };
             match written {
                 Ok(written) => self.sent += written,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Wants::Write,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return NextStep::Write,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => return Wants::Close,
+                Err(_) => return NextStep::Close,
             }
         }
-        Wants::Close
+        NextStep::Close
     }
 }
 

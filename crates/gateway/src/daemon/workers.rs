@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use trunkline_units::Instant;
 
-use super::heartbeat::{Beat, Heartbeat};
+use super::heartbeat::{Action, Heartbeat};
 use crate::clock::now;
 use crate::mailbox::Mailbox;
 use crate::plan::Plan;
@@ -24,9 +24,9 @@ use crate::tx::TxReport;
 use crate::worker::{Command, Ending, Worker, WorkerEvent};
 
 /// How long a worker may take to report: it answers between two batches of packets.
-const REPORT: Duration = Duration::from_secs(2);
+const REPORT_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a worker may take to end.
-const STOP: Duration = Duration::from_secs(3);
+const STOP_TIMEOUT: Duration = Duration::from_secs(3);
 
 pub(super) struct Shard {
     pub(super) commands: Mailbox<Command>,
@@ -81,7 +81,7 @@ impl Workers {
     }
 
     /// Gives every worker the plan.
-    pub(super) fn follow(&self, plan: &Arc<Plan>) {
+    pub(super) fn apply_plan(&self, plan: &Arc<Plan>) {
         for shard in &self.shards {
             shard.commands.post(Command::Plan(Arc::clone(plan)));
         }
@@ -103,7 +103,7 @@ impl Workers {
             shard.commands.post(Command::Report { flows, reply: reply.clone() });
         }
         drop(reply);
-        let deadline = now() + REPORT;
+        let deadline = now() + REPORT_TIMEOUT;
         self.shards.iter().map_while(|_| reports.recv_timeout(deadline.saturating_since(now())).ok()).unzip()
     }
 
@@ -127,18 +127,18 @@ impl Workers {
             self.heartbeat.poll(now, all)
         } {
             match beat {
-                Beat::Ask(number) => {
+                Action::Ask(number) => {
                     for shard in &self.shards {
                         shard.commands.post(Command::Beat(number));
                     }
                 }
-                Beat::Alive { after } => {
+                Action::Alive { after } => {
                     feed = true;
                     if let Some(after) = after {
                         tracing::warn!("every worker responds again, after {after:.1?}");
                     }
                 }
-                Beat::Late(since) => {
+                Action::Late(since) => {
                     let hang =
                         self.unresponsive().iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
                     tracing::error!("no response for {since:.1?} from worker {hang}");
@@ -158,7 +158,7 @@ impl Workers {
         for shard in &self.shards {
             shard.commands.post(Command::Stop);
         }
-        let deadline = now() + STOP;
+        let deadline = now() + STOP_TIMEOUT;
         for (number, shard) in self.shards.iter_mut().enumerate() {
             let Some(thread) = shard.thread.take() else { continue };
             while !thread.is_finished() && now() < deadline {
@@ -231,7 +231,11 @@ mod tests {
     }
 
     /// Obeys until it is told to stop, and answers beats while `answers` says so.
-    fn obey(commands: &Mailbox<Command>, beat: &AtomicU64, answers: impl Fn() -> bool) -> io::Result<Ending> {
+    fn run_commands(
+        commands: &Mailbox<Command>,
+        beat: &AtomicU64,
+        answers: impl Fn() -> bool,
+    ) -> io::Result<Ending> {
         loop {
             if answers() {
                 for command in commands.take() {
@@ -248,7 +252,7 @@ mod tests {
 
     #[test]
     fn a_worker_that_is_told_to_stop_is_no_failure() {
-        let mut workers = one(LIMIT, |commands, beat| obey(&commands, &beat, || true));
+        let mut workers = one(LIMIT, |commands, beat| run_commands(&commands, &beat, || true));
         workers.stop();
         assert!(workers.events.take().is_empty());
     }
@@ -259,7 +263,7 @@ mod tests {
         let inner = Arc::clone(&hangs);
         let answers = move || inner.load(Ordering::Acquire) == 0;
         let mut workers =
-            one(Duration::from_millis(40), move |commands, beat| obey(&commands, &beat, answers));
+            one(Duration::from_millis(40), move |commands, beat| run_commands(&commands, &beat, answers));
         let fed = |workers: &mut Workers, time: Duration| {
             let (start, mut fed) = (now(), 0);
             while now().saturating_since(start) < time {
@@ -279,7 +283,7 @@ mod tests {
         assert_eq!(workers.unresponsive(), [0]);
         let before = now();
         assert!(workers.reports(0).0.is_empty());
-        assert!(now().saturating_since(before) < REPORT, "it is known to hang and was waited for");
+        assert!(now().saturating_since(before) < REPORT_TIMEOUT, "it is known to hang and was waited for");
         hangs.store(0, Ordering::Release);
         let start = now();
         while fed(&mut workers, Duration::from_millis(100)) == 0 {

@@ -25,7 +25,7 @@ use crate::config::{Config, OnExit};
 use crate::sys::TunOffloads;
 use crate::tun::TunQueue;
 use block::gone;
-use wanted::{PROTOCOL, Place, Wanted, is_block};
+use wanted::{Destination, PROTOCOL, Wanted, is_block};
 
 /// The device, up and routed. Its queues go to the workers; what is left here serves reloads, repairs and counters.
 pub(crate) struct Device {
@@ -55,7 +55,7 @@ impl Device {
         let index = netlink.link_index(&config.tun.name)?;
         let keep = queues[0].clone();
         let mut device = Device { index, netlink, wanted: Wanted::default(), keep };
-        device.follow(config)?;
+        device.apply(config)?;
         Ok((device, queues))
     }
 
@@ -64,7 +64,7 @@ impl Device {
         let queues = open_queues(config)?;
         self.index = self.netlink.link_index(&config.tun.name)?;
         self.keep = queues[0].clone();
-        self.follow(config)?;
+        self.apply(config)?;
         Ok(queues)
     }
 
@@ -74,8 +74,8 @@ impl Device {
     }
 
     /// Whether something happened to what leads into the device.
-    pub(crate) fn concerns(&self, event: &Event) -> bool {
-        self.wanted.concerns(event, self.index)
+    pub(crate) fn affects(&self, event: &Event) -> bool {
+        self.wanted.affects(event, self.index)
     }
 
     /// Whether something happened to the device itself.
@@ -84,7 +84,7 @@ impl Device {
     }
 
     /// Brings addresses, routes, rules, MTU and queue length to what `config` says; touches nothing that stays.
-    pub(crate) fn follow(&mut self, config: &Config) -> Result<(), DeviceError> {
+    pub(crate) fn apply(&mut self, config: &Config) -> Result<(), DeviceError> {
         let tun = &config.tun;
         let wanted = Wanted::of(config);
         let old = std::mem::replace(&mut self.wanted, wanted);
@@ -101,7 +101,8 @@ impl Device {
         for address in old.addresses.difference(&self.wanted.addresses) {
             gone(self.netlink.delete_address(self.index, *address))?;
         }
-        let new: BTreeSet<Place> = self.wanted.places.difference(&old.places).copied().collect();
+        let new: BTreeSet<Destination> =
+            self.wanted.destinations.difference(&old.destinations).copied().collect();
         self.refuse_taken_routes(&new)?;
         self.repair_addresses()?;
         self.repair_routes()?;
@@ -136,17 +137,18 @@ impl Device {
         let ours = block::ours(&mut self.netlink)?;
         self.repair_blocks(&ours)?;
         for route in ours.iter().filter(|route| route.device == Some(self.index) && !is_block(route)) {
-            if !self.wanted.places.contains(&(route.destination, route.table)) {
+            if !self.wanted.destinations.contains(&(route.destination, route.table)) {
                 gone(self.netlink.delete_route(route))?;
             }
         }
         // The kernel makes routes of its own into the device, for the networks of its addresses.
         let filter = RouteFilter { device: Some(self.index), ..RouteFilter::default() };
         let there = self.netlink.routes_where(filter)?;
-        let there: BTreeSet<Place> = there.iter().map(|route| (route.destination, route.table)).collect();
+        let there: BTreeSet<Destination> =
+            there.iter().map(|route| (route.destination, route.table)).collect();
         let mut restored = Vec::new();
         let mut taken = None;
-        for (prefix, table) in self.wanted.places.difference(&there) {
+        for (prefix, table) in self.wanted.destinations.difference(&there) {
             let route = Route { protocol: PROTOCOL, ..Route::to(*prefix).device(self.index).table(*table) };
             match self.netlink.add_route(&route, Existing::Keep) {
                 Ok(()) => restored.push(format!("route {prefix}")),
@@ -157,13 +159,13 @@ impl Device {
         restored.extend(self.repair_rules()?);
         // Only now: one route that is taken keeps none of the others away.
         match taken {
-            Some(place) => Err(self.taken(place)?),
+            Some(destination) => Err(self.taken(destination)?),
             None => Ok(restored),
         }
     }
 
     /// Who has a route that should be ours.
-    fn taken(&mut self, (prefix, table): Place) -> Result<DeviceError, DeviceError> {
+    fn taken(&mut self, (prefix, table): Destination) -> Result<DeviceError, DeviceError> {
         let filter = RouteFilter { table: Some(table), ..RouteFilter::default() };
         let mut there = self.netlink.routes_where(filter)?;
         there.retain(|route| route.destination == prefix && !is_block(route));
@@ -213,7 +215,7 @@ impl Device {
     /// A route to the same prefix that leads elsewhere would be shadowed by ours, or ours by it, and would carry in
     /// clear what the trunk does not. So it must not be there: for a default route in any case, for others unless
     /// packets are meant to pass without a trunk.
-    fn refuse_taken_routes(&mut self, new: &BTreeSet<Place>) -> Result<(), DeviceError> {
+    fn refuse_taken_routes(&mut self, new: &BTreeSet<Destination>) -> Result<(), DeviceError> {
         let tables: BTreeSet<u32> = new.iter().map(|(_, table)| *table).collect();
         for table in tables {
             let filter = RouteFilter { table: Some(table), ..RouteFilter::default() };

@@ -15,14 +15,14 @@ const PRIORITY_MAIN: u32 = 29_999;
 const PRIORITY_OWN: u32 = 30_000;
 
 /// A prefix in a table.
-pub(crate) type Place = (IpNet, u32);
+pub(crate) type Destination = (IpNet, u32);
 
 /// What the kernel should hold.
 #[derive(Debug, Default)]
 pub(crate) struct Wanted {
     pub(crate) addresses: BTreeSet<IpNet>,
     /// What is routed into the device, and blocked without it.
-    pub(crate) places: BTreeSet<Place>,
+    pub(crate) destinations: BTreeSet<Destination>,
     pub(crate) on_exit: OnExit,
     /// Those of both families.
     pub(crate) rules: Vec<Rule>,
@@ -40,7 +40,7 @@ impl Wanted {
         });
         Wanted {
             addresses: config.tun.addresses.iter().copied().collect(),
-            places: prefixes().map(|prefix| (prefix, config.table_of(prefix))).collect(),
+            destinations: prefixes().map(|prefix| (prefix, config.table_of(prefix))).collect(),
             on_exit: config.tun.on_exit,
             rules: rules.unwrap_or_default(),
             block_metric: block_metric(&config.name),
@@ -49,12 +49,12 @@ impl Wanted {
 
     /// The blocks that should be there.
     pub(crate) fn blocks(&self) -> impl Iterator<Item = Route> {
-        let block = |(prefix, table): &Place| block(*prefix, *table, self.block_metric);
-        self.places.iter().filter(|_| self.on_exit == OnExit::Block).map(block)
+        let block = |(prefix, table): &Destination| block(*prefix, *table, self.block_metric);
+        self.destinations.iter().filter(|_| self.on_exit == OnExit::Block).map(block)
     }
 
     /// Whether something happened that may have undone a part of it, with the device at `index`.
-    pub(crate) fn concerns(&self, event: &Event, index: u32) -> bool {
+    pub(crate) fn affects(&self, event: &Event, index: u32) -> bool {
         match event {
             Event::Link(link) => link.index == index,
             Event::LinkRemoved { device }
@@ -62,9 +62,9 @@ impl Wanted {
             | Event::AddressRemoved { device, .. } => *device == index,
             Event::Route(route) => {
                 let ours = route.device == Some(index) || is_block(route);
-                !ours && self.places.contains(&(route.destination, route.table))
+                !ours && self.destinations.contains(&(route.destination, route.table))
             }
-            Event::RouteRemoved(route) => self.places.contains(&(route.destination, route.table)),
+            Event::RouteRemoved(route) => self.destinations.contains(&(route.destination, route.table)),
             Event::Rules => !self.rules.is_empty(),
             Event::Missed => true,
         }

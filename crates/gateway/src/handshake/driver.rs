@@ -1,4 +1,4 @@
-//! The handshake as a state machine over a non-blocking stream.
+//! The state machine of the handshake, over a non-blocking stream.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -12,16 +12,16 @@ use rustls::{AlertDescription, CommonState};
 use super::error::HandshakeError;
 use super::input::RecordReader;
 use super::message::{Hello, Message, MessageError, Refusal, RefusalReason, VERSION};
-use super::tls::{self, ALPN, Stranger};
+use super::tls::{self, ALPN, KeyRejection};
 use super::{Established, Progress};
 use crate::encryption::Encryption;
 use crate::keys::PublicKey;
 use crate::record::{KeySchedule, Opened, RecordError, SessionKeys};
 
-/// A handshake under way.
+/// A handshake in progress.
 ///
-/// Call [`advance`](Self::advance) at once, and again whenever the stream is ready for what it said it waits
-/// for. After an error, [`Progress::Done`] or [`Progress::Refused`] it is over.
+/// Call [`advance`](Self::advance) at once, and again whenever the stream is ready for the operation that it waits for. An
+/// error, [`Progress::Done`] and [`Progress::Refused`] end it.
 #[derive(Debug)]
 pub struct Handshake<S = TcpStream> {
     stream: Option<S>,
@@ -30,21 +30,20 @@ pub struct Handshake<S = TcpStream> {
     stage: Stage,
 }
 
-/// What comes next. Nothing happens while `output` holds anything but in `Stage::Tls`.
+/// The next step. Except in `Stage::Tls`, no step begins before `output` is sent.
 #[derive(Debug)]
 enum Stage {
     /// TLS itself.
     Tls(Tls),
-    /// Acceptor: the dialer's hello.
+    /// Acceptor: waits for the dialer's hello.
     AwaitHello(Secured),
-    /// Acceptor: the caller's decision.
+    /// Acceptor: waits for the decision of this type's caller.
     Decide(Secured, Hello),
-    /// Dialer: the answer to its hello.
+    /// Dialer: waits for the answer to its hello.
     AwaitAnswer(Secured, Hello),
-    /// The last octets are on their way; then the lane stands.
+    /// The last message is sent; the lane is established.
     Finish(Secured, Hello),
-    /// The last octets are on their way; then the lane is declined, for a reason the caller gave or an error
-    /// found here.
+    /// The refusal is sent; the handshake ends, with an error if this module found one.
     Decline(Option<HandshakeError>),
     /// Over.
     Over,
@@ -72,7 +71,7 @@ struct Secured {
     keys: SessionKeys,
 }
 
-/// What a step of TLS asks for.
+/// What a step of TLS needs next.
 #[derive(Debug, PartialEq, Eq)]
 enum TlsStep {
     /// Another step.
@@ -87,11 +86,11 @@ impl<S: Read + Write> Handshake<S> {
         Self { stream: Some(stream), input: RecordReader::default(), output: Vec::new(), stage }
     }
 
-    /// Does all that can be done without waiting.
+    /// Advances as far as possible without blocking.
     ///
     /// # Errors
-    /// [`HandshakeError`]; the handshake is then over. Where TLS has a word for it the peer has been told, as
-    /// far as the stream would take it.
+    /// [`HandshakeError`], which ends the handshake. If TLS has an alert for the error, it is sent to the peer, unless the
+    /// stream would block.
     pub fn advance(&mut self) -> Result<Progress<S>, HandshakeError> {
         let progress = self.run();
         if progress.is_err() {
@@ -100,13 +99,13 @@ impl<S: Read + Write> Handshake<S> {
         progress
     }
 
-    /// The stream, to wait for; `None` once it has been handed on.
+    /// The stream, to poll for readiness; `None` after it has been handed on.
     pub fn stream(&self) -> Option<&S> {
         self.stream.as_ref()
     }
 
-    /// Acceptors: gives the peer the lane it asks for, if `encryption` is what it expects; otherwise it is
-    /// refused, and [`advance`](Self::advance) ends with [`HandshakeError::EncryptionMismatch`].
+    /// Acceptors: accepts the peer's request if it expects `encryption`. Otherwise refuses it, and
+    /// [`advance`](Self::advance) ends with [`HandshakeError::EncryptionMismatch`].
     ///
     /// # Errors
     /// [`HandshakeError::Over`] unless [`Progress::HelloReceived`] was the last progress.
@@ -124,7 +123,7 @@ impl<S: Read + Write> Handshake<S> {
         Ok(())
     }
 
-    /// Acceptors: declines the lane the peer asks for. `text` goes into the peer's log.
+    /// Acceptors: refuses the peer's request. `text` goes into the peer's log.
     ///
     /// # Errors
     /// As for [`welcome`](Self::welcome).
@@ -145,7 +144,7 @@ impl<S: Read + Write> Handshake<S> {
 
     fn run(&mut self) -> Result<Progress<S>, HandshakeError> {
         loop {
-            // TLS says itself when its output is to be sent.
+            // In Stage::Tls the library decides when its output is sent.
             if !matches!(self.stage, Stage::Tls(_)) && !self.flush()? {
                 return Ok(Progress::WantWrite);
             }
@@ -169,7 +168,7 @@ impl<S: Read + Write> Handshake<S> {
         }
     }
 
-    /// Steps TLS until it is over or waits for the stream.
+    /// Runs TLS until it has finished or waits for the stream.
     fn advance_tls(&mut self, mut tls: Tls) -> Result<Option<Progress<S>>, HandshakeError> {
         loop {
             match tls.step(&mut self.input, &mut self.output) {
@@ -188,7 +187,7 @@ impl<S: Read + Write> Handshake<S> {
                 }
                 Err(error) => {
                     tls.collect_alert(&mut self.input, &mut self.output);
-                    // The peer may be gone already; the error is worth more than its not being told.
+                    // If the alert cannot be sent, the first error is still the one to report.
                     let _ = self.flush();
                     return Err(translate(error));
                 }
@@ -196,7 +195,7 @@ impl<S: Read + Write> Handshake<S> {
         }
     }
 
-    /// TLS is over: takes its keys, and the dialer greets.
+    /// TLS has finished: takes its keys; the dialer sends its hello.
     fn secure(&mut self, tls: Tls) -> Result<(), HandshakeError> {
         if tls.common().alpn_protocol() != Some(ALPN) {
             return Err(HandshakeError::NoProtocol);
@@ -204,8 +203,8 @@ impl<S: Read + Write> Handshake<S> {
         if !self.input.records().is_empty() {
             return Err(RecordError::UnexpectedHandshake(0).into());
         }
-        let shown = tls.common().peer_certificates().and_then(|shown| shown.first());
-        let peer = shown.and_then(tls::shown_key).ok_or(HandshakeError::NoProtocol)?;
+        let presented = tls.common().peer_certificates().and_then(|keys| keys.first());
+        let peer = presented.and_then(tls::presented_key).ok_or(HandshakeError::NoProtocol)?;
         self.stage = match tls {
             Tls::Client(connection, hello) => {
                 let (secrets, schedule) =
@@ -289,7 +288,7 @@ impl<S: Read + Write> Handshake<S> {
         Ok(())
     }
 
-    /// Puts a message into the output as a record.
+    /// Adds a message to the output, as a record.
     fn send(&mut self, secured: &mut Secured, message: &Message) -> Result<(), HandshakeError> {
         let mut content = message.encode();
         let (header, trailer) = secured.keys.sealer.seal(&mut content)?;
@@ -299,7 +298,7 @@ impl<S: Read + Write> Handshake<S> {
         Ok(())
     }
 
-    /// The next message, if the stream has it already.
+    /// The next message, if the stream has it without blocking.
     fn receive(&mut self, secured: &mut Secured) -> Result<Option<Message>, HandshakeError> {
         while self.read_record()? {
             let Some((header, mut body)) = self.input.take_record() else { continue };
@@ -319,7 +318,7 @@ impl<S: Read + Write> Handshake<S> {
         self.input.read_record(stream)
     }
 
-    /// Writes what the stream takes; whether that was all.
+    /// Writes as much output as the stream takes. Whether it took all.
     fn flush(&mut self) -> Result<bool, HandshakeError> {
         let stream = self.stream.as_mut().ok_or(HandshakeError::Over)?;
         while !self.output.is_empty() {
@@ -343,7 +342,7 @@ impl Tls {
         }
     }
 
-    /// Does the next thing TLS can do with the records at hand.
+    /// Runs the next step of TLS on the records that were read.
     fn step(&mut self, input: &mut RecordReader, output: &mut Vec<u8>) -> Result<TlsStep, rustls::Error> {
         let (discard, step) = match self {
             Self::Client(connection, _) => handle(connection.process_tls_records(input.records()), output),
@@ -353,14 +352,14 @@ impl Tls {
         step
     }
 
-    /// After an error: puts the alert TLS has for it into the output. Nothing more may be processed then, so
-    /// it is only asked for while there is something to be sent.
+    /// After an error, adds the alert of TLS to the output. The connection must not process more input then, so the loop ends
+    /// as soon as TLS has nothing to send.
     fn collect_alert(&mut self, input: &mut RecordReader, output: &mut Vec<u8>) {
         while self.common().wants_write() && self.step(input, output) == Ok(TlsStep::Again) {}
     }
 }
 
-/// Does what a TLS connection asks for; how much of the input is used up, and what comes next.
+/// Executes the request of a TLS connection. Returns the number of input bytes to discard, and the next step.
 fn handle<Data>(
     status: UnbufferedStatus<'_, '_, Data>,
     output: &mut Vec<u8>,
@@ -393,9 +392,9 @@ fn handle<Data>(
 
 /// What a TLS error means here.
 fn translate(error: rustls::Error) -> HandshakeError {
-    match Stranger::behind(&error) {
-        Some(Stranger::Unknown(key)) => HandshakeError::UnknownKey { key },
-        Some(Stranger::Wrong { expected, found }) => HandshakeError::WrongKey { expected, found },
+    match KeyRejection::from_tls(&error) {
+        Some(KeyRejection::Unknown(key)) => HandshakeError::UnknownKey { key },
+        Some(KeyRejection::Wrong { expected, found }) => HandshakeError::WrongKey { expected, found },
         None => match error {
             rustls::Error::AlertReceived(alert) => alerted(alert),
             rustls::Error::NoApplicationProtocol => HandshakeError::NoProtocol,

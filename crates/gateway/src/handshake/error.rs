@@ -1,4 +1,4 @@
-//! Why no lane came of a connection, sorted by whose fault it is.
+//! Why a connection did not become a lane, sorted by who is at fault.
 
 use std::io;
 
@@ -7,22 +7,22 @@ use crate::encryption::Encryption;
 use crate::keys::PublicKey;
 use crate::record::RecordError;
 
-/// Whose fault a failure is: what the operator should look at, and whether trying again may help.
+/// Who is at fault: where the operator should look, and whether another attempt may help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Fault {
-    /// The network between the sites. Trying again may help.
+    /// The network between the sites. Another attempt may help.
     Network,
-    /// Somebody who is not the peer. Nothing to do but to note it.
-    Stranger,
-    /// The peer's software, or somebody who alters what it sends.
+    /// A host that is not authenticated as the peer.
+    Unauthenticated,
+    /// The peer's software, or an attacker who alters its data.
     Peer,
-    /// The two sites' configurations do not fit each other. Trying again helps once one is changed.
+    /// The two sites' configurations do not match. Another attempt helps once one of them has changed.
     Configuration,
     /// This process.
     Ours,
 }
 
-/// Why no lane came of a connection.
+/// Why a connection did not become a lane.
 #[derive(Debug, thiserror::Error)]
 pub enum HandshakeError {
     /// The connection failed.
@@ -32,41 +32,41 @@ pub enum HandshakeError {
     #[error("the other end closed the connection during the handshake")]
     Disconnected,
 
-    /// A caller claims a key we know no peer by.
+    /// The caller's key belongs to no configured peer.
     #[error("no peer has the key {key}")]
     UnknownKey {
-        /// The key it claims; not proven.
+        /// The key that it claims, not authenticated.
         key: PublicKey,
     },
-    /// Who answers at the endpoint is not the peer.
+    /// The host at the endpoint has another key than the peer.
     #[error("expected the peer with key {expected}, found {found}")]
     WrongKey {
         /// The peer's key.
         expected: PublicKey,
-        /// The key of who answered; not proven.
+        /// The key that the host claims, not authenticated.
         found: PublicKey,
     },
 
-    /// The other end breaks TLS, or is no Trunkline.
+    /// The other end violates TLS, or does not run Trunkline.
     #[error("TLS: {0}")]
     Tls(rustls::Error),
-    /// The other end speaks TLS but has not agreed to this protocol.
+    /// The other end speaks TLS and has not agreed to this protocol.
     #[error("the other end does not speak trunkline/1")]
     NoProtocol,
-    /// The other end sends more than a handshake takes.
+    /// The other end sends more than a handshake needs.
     #[error("more than {limit} bytes of handshake")]
     TooMuch {
-        /// The most that is read.
+        /// The maximum number of bytes.
         limit: usize,
     },
-    /// What the other end sends is not of a TLS record's form.
+    /// The other end sends an invalid TLS record.
     #[error("record: {0}")]
     Record(#[from] RecordError),
     /// A greeting is malformed.
     #[error("greeting: {0}")]
     Message(#[from] MessageError),
-    /// The answer is to another greeting than ours.
-    #[error("the answer is for lane {lane} of lane group {lane_group:?}, which we did not ask for")]
+    /// The answer names another lane than our greeting.
+    #[error("the answer is for lane {lane} of lane group {lane_group:?}, which we did not request")]
     WrongAnswer {
         /// The lane group in the answer.
         lane_group: String,
@@ -74,35 +74,35 @@ pub enum HandshakeError {
         lane: u16,
     },
 
-    /// The peer does not know us: our public key is missing in its configuration.
+    /// The peer's configuration lacks our public key.
     #[error("the peer does not know our public key")]
     NotAdmitted,
-    /// One site wants data encrypted, the other does not.
+    /// The two sites' configurations of encryption differ.
     #[error("encryption is {:?} here and {:?} at the peer", ours.as_str(), theirs.as_str())]
     EncryptionMismatch {
-        /// What this site is configured for.
+        /// The configuration of this site.
         ours: Encryption,
-        /// What the peer is configured for.
+        /// The configuration of the peer.
         theirs: Encryption,
     },
     /// The peer declines the lane.
     #[error("the peer declines: {0}")]
     Refused(Refusal),
 
-    /// The handshake was over before this call.
+    /// The handshake had ended before this call.
     #[error("the handshake is over")]
     Over,
-    /// A library refused what it should not.
+    /// The TLS library returned an error that input cannot cause.
     #[error("cannot set up TLS: {0}")]
     Setup(rustls::Error),
 }
 
 impl HandshakeError {
-    /// Whose fault it is.
+    /// Who is at fault.
     pub fn fault(&self) -> Fault {
         match self {
             Self::Io(_) | Self::Disconnected => Fault::Network,
-            Self::UnknownKey { .. } | Self::WrongKey { .. } => Fault::Stranger,
+            Self::UnknownKey { .. } | Self::WrongKey { .. } => Fault::Unauthenticated,
             Self::Tls(_)
             | Self::NoProtocol
             | Self::TooMuch { .. }

@@ -1,8 +1,8 @@
-//! Reading a TLS connection one record at a time.
+//! Reads a TLS connection one record at a time.
 //!
-//! Once the handshake is over, what follows belongs to [`crate::record`] or, in clear, to the frames. So
-//! nothing beyond the record in hand may leave the kernel: first the header is read, then exactly the octets
-//! it announces. Memory is bounded by a budget for the whole handshake.
+//! After the handshake, the stream belongs to [`crate::record`] or, in clear, to the frames. So the reader must not take
+//! any byte beyond the current record from the kernel: it reads the header first, and then exactly the length that the
+//! header gives. A budget for the whole handshake bounds the memory.
 
 use std::io::{self, Read};
 use std::ops::RangeInclusive;
@@ -10,24 +10,24 @@ use std::ops::RangeInclusive;
 use super::error::HandshakeError;
 use crate::record::{HEADER_BYTES, MAX_BODY_BYTES, RecordError};
 
-/// Most octets a peer may send during one handshake. Ours take about 3000.
+/// The maximum number of bytes that a peer may send in one handshake. This implementation sends about 3000.
 pub(super) const BUDGET_BYTES: usize = 64 << 10;
 
-/// The content types of TLS (RFC 8446 §5.1). What begins otherwise is no TLS and has no length to wait for.
+/// The content types of TLS (RFC 8446 §5.1). A stream with another first byte is not TLS, and has no length to wait for.
 const CONTENT_TYPES: RangeInclusive<u8> = 20..=23;
 
-/// Records read and not yet consumed; the last may be incomplete.
+/// Records that are read and not consumed; the last may be incomplete.
 #[derive(Debug, Default)]
 pub(super) struct RecordReader {
     buffer: Vec<u8>,
-    /// Where in `buffer` the record begins that is being read.
+    /// The position in `buffer` of the record that is being read.
     start: usize,
-    /// Octets read so far.
+    /// The number of bytes read so far.
     total: usize,
 }
 
 impl RecordReader {
-    /// Reads on until one more record is complete. `false`: the stream has no more for now.
+    /// Reads until one more record is complete. `false` if the stream would block.
     pub(super) fn read_record(&mut self, stream: &mut impl Read) -> Result<bool, HandshakeError> {
         loop {
             let missing = self.missing()?;
@@ -65,14 +65,14 @@ impl RecordReader {
         Some((header, body))
     }
 
-    /// Forgets the first `octets` of the complete records.
-    pub(super) fn consume(&mut self, octets: usize) {
-        let octets = octets.min(self.start);
-        self.buffer.drain(..octets);
-        self.start -= octets;
+    /// Discards the first `count` bytes of the complete records.
+    pub(super) fn consume(&mut self, count: usize) {
+        let count = count.min(self.start);
+        self.buffer.drain(..count);
+        self.start -= count;
     }
 
-    /// Octets still missing of the header or, once that is there, of the whole record.
+    /// The number of bytes missing from the header or, if the header is complete, from the record.
     fn missing(&self) -> Result<usize, HandshakeError> {
         let have = self.buffer.len() - self.start;
         let Some(&[content_type, _, _, high, low]) = self.buffer[self.start..].first_chunk::<HEADER_BYTES>()
@@ -94,7 +94,7 @@ impl RecordReader {
 mod tests {
     use super::*;
 
-    /// Gives at most so many octets per read, and says `WouldBlock` every other time.
+    /// Returns at most `step` bytes per read, and `WouldBlock` every other time.
     struct Trickle<'a> {
         data: &'a [u8],
         step: usize,
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_beyond_what_tls_allows_is_not_awaited() {
+    fn a_record_longer_than_tls_allows_is_an_error_at_once() {
         let [high, low] = ((MAX_BODY_BYTES + 1) as u16).to_be_bytes();
         let error = RecordReader::default().read_record(&mut [22, 3, 3, high, low].as_slice()).unwrap_err();
         let HandshakeError::Record(RecordError::TooLong { len }) = error else { panic!("{error}") };
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_tls_is_not_awaited() {
+    fn a_stream_that_is_not_tls_is_an_error_at_once() {
         let error = RecordReader::default().read_record(&mut b"GET / HTTP/1.1".as_slice()).unwrap_err();
         assert!(matches!(error, HandshakeError::Record(RecordError::UnexpectedType(b'G'))), "{error}");
     }

@@ -1,15 +1,14 @@
-//! From a TCP connection to a lane: who is there, what it is for, and with which keys.
+//! The handshake that turns a TCP connection into a lane: it authenticates the peer, and agrees on the lane and its keys.
 //!
-//! 1. **TLS 1.3** with raw public keys both ways proves both sites' Ed25519 keys to each other.
-//! 2. **Greetings**, the first record of data each way: the dialer's [`Hello`], and the acceptor's welcome or
-//!    [`Refusal`]. They are protected by TLS whatever the lane's [encryption](Hello::encryption)
-//!    will be, and both must name the same, so nobody on the path can talk two sites into clear text.
-//! 3. What is left is an [`Established`] connection: the stream, and the keys for [`crate::record`] or, where
-//!    both sites say `encryption = "none"`, no keys.
+//! 1. **TLS 1.3** with raw public keys in both directions proves both sites' Ed25519 keys to each other.
+//! 2. **Greetings** are the first record of data in each direction: the dialer's [`Hello`], and the acceptor's welcome or
+//!    [`Refusal`]. TLS protects them, whatever the lane's [encryption](Hello::encryption). Both must name the same
+//!    encryption, so an attacker on the path cannot downgrade two sites to clear text.
+//! 3. The result is an [`Established`] connection: the stream, and the keys for [`crate::record`], or no keys if both sites
+//!    have `encryption = "none"`.
 //!
-//! The [`Handshake`] reads exactly one TLS record at a time, so that the octet after the last greeting is
-//! still in the kernel when the stream is handed on. It owns no clock: the caller gives up on a handshake
-//! that takes too long by dropping it.
+//! The [`Handshake`] reads exactly one TLS record at a time, so that the byte after the last greeting is still in the
+//! kernel when the stream is handed on. It has no clock: the caller ends a handshake that takes too long by dropping it.
 
 mod driver;
 mod error;
@@ -40,10 +39,10 @@ use self::driver::Tls;
 use crate::keys::{PublicKey, SecretKey};
 use crate::record::{Cipher, SessionKeys};
 
-/// Says whether a caller with this key is let in. Asked during each handshake, from whatever thread runs it.
+/// Whether the site admits a caller with this key. Each handshake calls it, on the thread that runs the handshake.
 pub type Admit = Arc<dyn Fn(&PublicKey) -> bool + Send + Sync>;
 
-/// What this site proves itself with.
+/// The key with which this site authenticates itself.
 #[derive(Clone)]
 pub struct Identity {
     provider: Arc<CryptoProvider>,
@@ -52,24 +51,24 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// The identity of this key.
+    /// The identity with this key.
     ///
     /// # Errors
-    /// [`HandshakeError::Setup`] when the TLS library does not take the key.
+    /// [`HandshakeError::Setup`] if the TLS library does not accept the key.
     pub fn new(secret: &SecretKey) -> Result<Self, HandshakeError> {
         let key = tls::certified_key(secret).map_err(HandshakeError::Setup)?;
         Ok(Self { provider: Arc::new(tls::provider()), key: Arc::new(key), public: secret.public() })
     }
 
-    /// The same site, which agrees to this cipher only. Without this call all three are offered, AES-256-GCM
-    /// first where the processor has instructions for AES, `ChaCha20-Poly1305` first where it has not.
+    /// The same identity with this cipher only. Without this call the site offers all three: AES-256-GCM first if the
+    /// processor has instructions for AES, otherwise `ChaCha20-Poly1305` first.
     #[must_use]
     pub fn with_only(self, cipher: Cipher) -> Self {
         let provider = CryptoProvider { cipher_suites: vec![tls::suite(cipher)], ..tls::provider() };
         Self { provider: Arc::new(provider), ..self }
     }
 
-    /// The key others know this site by.
+    /// The public key of this site.
     pub fn public(&self) -> PublicKey {
         self.public
     }
@@ -81,14 +80,14 @@ impl fmt::Debug for Identity {
     }
 }
 
-/// Takes in callers.
+/// Accepts connections of callers.
 #[derive(Debug, Clone)]
 pub struct Acceptor {
     config: Arc<ServerConfig>,
 }
 
 impl Acceptor {
-    /// Takes in callers whose key `admit` lets in.
+    /// Accepts callers whose key `admit` admits.
     ///
     /// # Errors
     /// [`HandshakeError::Setup`].
@@ -108,14 +107,14 @@ impl Acceptor {
     }
 }
 
-/// Calls one peer.
+/// Dials one peer.
 #[derive(Debug, Clone)]
 pub struct Dialer {
     config: Arc<ClientConfig>,
 }
 
 impl Dialer {
-    /// Calls the peer with this key and talks to no other.
+    /// Dials the peer with this key, and accepts no other key.
     ///
     /// # Errors
     /// [`HandshakeError::Setup`].
@@ -124,7 +123,7 @@ impl Dialer {
         Ok(Self { config: Arc::new(config.map_err(HandshakeError::Setup)?) })
     }
 
-    /// Begins the handshake on a non-blocking connection to the peer, for the lane `hello` asks for.
+    /// Begins the handshake on a non-blocking connection to the peer, for the lane that `hello` requests.
     ///
     /// # Errors
     /// [`HandshakeError::Setup`].
@@ -135,37 +134,37 @@ impl Dialer {
     }
 }
 
-/// What a handshake waits for.
+/// The progress of a handshake: what it waits for, or its end.
 #[derive(Debug)]
 pub enum Progress<S = TcpStream> {
-    /// The stream to become readable.
+    /// It waits until the stream is readable.
     WantRead,
-    /// The stream to become writable.
+    /// It waits until the stream is writable.
     WantWrite,
-    /// Acceptors only: the caller to decide, with [`Handshake::welcome`] or [`Handshake::refuse`], about what
-    /// the peer asks for; then to call [`Handshake::advance`] again.
+    /// Acceptors only: it waits for [`Handshake::welcome`] or [`Handshake::refuse`], and then for
+    /// [`Handshake::advance`].
     HelloReceived {
-        /// What it asks for.
+        /// The request.
         hello: Hello,
-        /// Who asks: proven.
+        /// The peer's key, authenticated.
         peer: PublicKey,
     },
-    /// Nothing: the lane stands.
+    /// The lane is established.
     Done(Box<Established<S>>),
-    /// Nothing: the refusal has been sent. Acceptors only.
+    /// The refusal has been sent. Acceptors only.
     Refused,
 }
 
 /// A connection that has become a lane.
 #[derive(Debug)]
 pub struct Established<S = TcpStream> {
-    /// The stream; the next octet read is the first of the lane's data.
+    /// The stream; the next byte is the first of the lane's data.
     pub stream: S,
-    /// Who is at the other end: proven.
+    /// The peer's key, authenticated.
     pub peer: PublicKey,
-    /// What the other end said.
+    /// The peer's greeting.
     pub hello: Hello,
-    /// The keys for the lane's records; absent where both ends want data in clear.
+    /// The keys for the lane's records; `None` if both sites send data in clear.
     pub keys: Option<SessionKeys>,
 }
 

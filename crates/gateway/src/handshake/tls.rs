@@ -29,13 +29,13 @@ use crate::record::Cipher;
 /// The name of this protocol inside TLS (RFC 7301).
 pub const ALPN: &[u8] = b"trunkline/1";
 
-/// What stands before the 32 octets of an Ed25519 key in a `SubjectPublicKeyInfo` (RFC 8410 §4).
+/// The bytes before an Ed25519 key in a `SubjectPublicKeyInfo` (RFC 8410 §4).
 const SPKI_PREFIX: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
-/// What stands before the 32 octets of an Ed25519 seed in a PKCS #8 document (RFC 8410 §7).
+/// The bytes before an Ed25519 seed in a PKCS #8 document (RFC 8410 §7).
 const PKCS8_PREFIX: [u8; 16] =
     [0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
 
-/// What TLS calls a cipher.
+/// The cipher suite of a cipher.
 pub(super) fn suite(cipher: Cipher) -> SupportedCipherSuite {
     match cipher {
         Cipher::Aes128Gcm => cipher_suite::TLS13_AES_128_GCM_SHA256,
@@ -44,7 +44,7 @@ pub(super) fn suite(cipher: Cipher) -> SupportedCipherSuite {
     }
 }
 
-/// The algorithms, best first for this processor.
+/// The algorithms, in the order of preference for this processor.
 pub(super) fn provider() -> CryptoProvider {
     let mut cipher_suites =
         [Cipher::Aes256Gcm, Cipher::Aes128Gcm, Cipher::ChaCha20Poly1305].map(suite).to_vec();
@@ -67,7 +67,7 @@ fn has_aes_instructions() -> bool {
     return false;
 }
 
-/// The key TLS signs with and shows.
+/// The key with which TLS signs, and which it presents to the peer.
 pub(super) fn certified_key(secret: &SecretKey) -> Result<CertifiedKey, Error> {
     let mut document = [&PKCS8_PREFIX[..], secret.seed()].concat();
     let signer = aws_lc_rs::sign::any_eddsa_type(&PrivatePkcs8KeyDer::from(document.as_slice()));
@@ -76,13 +76,13 @@ pub(super) fn certified_key(secret: &SecretKey) -> Result<CertifiedKey, Error> {
     Ok(CertifiedKey::new(vec![CertificateDer::from(shown)], signer?))
 }
 
-/// The Ed25519 key in what a peer shows in place of a certificate.
-pub(super) fn shown_key(certificate: &CertificateDer<'_>) -> Option<PublicKey> {
+/// The Ed25519 key that a peer presents in place of a certificate.
+pub(super) fn presented_key(certificate: &CertificateDer<'_>) -> Option<PublicKey> {
     let key: [u8; KEY_BYTES] = certificate.as_ref().strip_prefix(&SPKI_PREFIX)?.try_into().ok()?;
     Some(PublicKey::from_bytes(key))
 }
 
-/// The side that accepts.
+/// The TLS configuration of an acceptor.
 pub(super) fn server_config(
     provider: &Arc<CryptoProvider>,
     key: &Arc<CertifiedKey>,
@@ -94,7 +94,7 @@ pub(super) fn server_config(
         .with_client_cert_verifier(Arc::new(verifier))
         .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(Arc::clone(key))));
     config.alpn_protocols = vec![ALPN.to_vec()];
-    // The dialer's order counts, unless AES is slow here.
+    // The dialer's order of ciphers counts, unless this processor is slow at AES.
     config.ignore_client_order = !has_aes_instructions();
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
@@ -103,7 +103,7 @@ pub(super) fn server_config(
     Ok(config)
 }
 
-/// The side that dials, and whom.
+/// The TLS configuration of a dialer.
 pub(super) fn client_config(
     provider: &Arc<CryptoProvider>,
     key: &Arc<CertifiedKey>,
@@ -123,25 +123,25 @@ pub(super) fn client_config(
     Ok(config)
 }
 
-/// A name for the connection, which TLS asks for and nobody sees.
+/// The server name that the library requires. It is not sent.
 pub(super) fn server_name() -> ServerName<'static> {
     ServerName::IpAddress(std::net::Ipv4Addr::UNSPECIFIED.into())
 }
 
-/// Why a verifier said no: carried through TLS's errors.
+/// Why a verifier rejected a key; it travels inside a TLS error.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
-pub(super) enum Stranger {
-    /// A caller with a key that is not admitted.
+pub(super) enum KeyRejection {
+    /// The site does not admit the caller's key.
     #[error("key {0} is not admitted")]
     Unknown(PublicKey),
-    /// Somebody else than who was dialled.
+    /// The dialled host has another key than the peer.
     #[error("expected {expected}, found {found}")]
     Wrong { expected: PublicKey, found: PublicKey },
 }
 
-impl Stranger {
-    /// The stranger behind a TLS error, if it is one of ours.
-    pub(super) fn behind(error: &Error) -> Option<Self> {
+impl KeyRejection {
+    /// The rejection inside a TLS error, if there is one.
+    pub(super) fn from_tls(error: &Error) -> Option<Self> {
         match error {
             Error::InvalidCertificate(CertificateError::Other(OtherError(inner))) => {
                 inner.downcast_ref::<Self>().copied()
@@ -151,13 +151,13 @@ impl Stranger {
     }
 }
 
-impl From<Stranger> for Error {
-    fn from(stranger: Stranger) -> Self {
-        CertificateError::Other(OtherError(Arc::new(stranger))).into()
+impl From<KeyRejection> for Error {
+    fn from(rejection: KeyRejection) -> Self {
+        CertificateError::Other(OtherError(Arc::new(rejection))).into()
     }
 }
 
-/// Lets in callers whose key is admitted.
+/// Accepts callers whose key the site admits.
 struct CallerVerifier {
     admit: Admit,
     algorithms: WebPkiSupportedAlgorithms,
@@ -180,11 +180,11 @@ impl ClientCertVerifier for CallerVerifier {
         _intermediates: &[CertificateDer<'_>],
         _now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
-        let key = shown_key(end_entity).ok_or(CertificateError::BadEncoding)?;
+        let key = presented_key(end_entity).ok_or(CertificateError::BadEncoding)?;
         if (self.admit)(&key) {
             Ok(ClientCertVerified::assertion())
         } else {
-            Err(Stranger::Unknown(key).into())
+            Err(KeyRejection::Unknown(key).into())
         }
     }
 
@@ -215,7 +215,7 @@ impl ClientCertVerifier for CallerVerifier {
     }
 }
 
-/// Whether the other end has the secret of the key it showed: the one proof for both sides of a handshake.
+/// Verifies that the other end has the private key of the key that it presents, for both roles.
 fn verify_signature(
     message: &[u8],
     shown: &CertificateDer<'_>,
@@ -226,7 +226,7 @@ fn verify_signature(
     verify_tls13_signature_with_raw_key(message, &key, signature, algorithms)
 }
 
-/// Lets in the one peer that was dialled.
+/// Accepts only the key of the dialled peer.
 #[derive(Debug)]
 struct PeerVerifier {
     peer: PublicKey,
@@ -242,11 +242,11 @@ impl ServerCertVerifier for PeerVerifier {
         _ocsp_response: &[u8],
         _now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        let found = shown_key(end_entity).ok_or(CertificateError::BadEncoding)?;
+        let found = presented_key(end_entity).ok_or(CertificateError::BadEncoding)?;
         if found == self.peer {
             Ok(ServerCertVerified::assertion())
         } else {
-            Err(Stranger::Wrong { expected: self.peer, found }.into())
+            Err(KeyRejection::Wrong { expected: self.peer, found }.into())
         }
     }
 

@@ -6,23 +6,23 @@ use super::MAX_EMPTY_RUN;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
     /// The header announces, or the caller wants to seal, more than a record may hold.
-    #[error("a record of {len} octets is longer than TLS allows")]
+    #[error("a record of {len} bytes is longer than TLS allows")]
     TooLong {
-        /// Octets announced or given.
+        /// Bytes announced or given.
         len: usize,
     },
     /// The header announces less than a content type and a tag.
-    #[error("a record of {len} octets is too short to be protected")]
+    #[error("a record of {len} bytes is too short to be protected")]
     TooShort {
-        /// Octets announced.
+        /// Bytes announced.
         len: usize,
     },
     /// The caller's body is not what the header announces.
-    #[error("the header announces {header} octets, the body has {body}")]
+    #[error("the header announces {header} bytes, the body has {body}")]
     LengthMismatch {
-        /// Octets announced.
+        /// Bytes announced.
         header: usize,
-        /// Octets given.
+        /// Bytes given.
         body: usize,
     },
     /// The record was altered, lost a predecessor, was repeated, or is of another connection.
@@ -37,7 +37,7 @@ pub enum RecordError {
     /// A handshake message after the handshake that is no well-formed key update.
     #[error("unexpected handshake message of type {0}")]
     UnexpectedHandshake(u8),
-    /// An alert that is not two octets.
+    /// An alert that is not two bytes.
     #[error("malformed alert")]
     MalformedAlert,
     /// The peer reports an error and ends the connection.

@@ -1,16 +1,15 @@
-//! TLS 1.3 record protection over secrets taken from a finished handshake.
+//! TLS 1.3 record protection, with the secrets of a finished handshake.
 //!
-//! A TLS library's record layer copies each octet twice: into its buffer and out again. Here a record is
-//! sealed and opened where it lies, in the caller's buffer, and the two directions are two values that may
-//! live on two threads. What is on the wire is plain TLS 1.3 (RFC 8446 §5.2): the opaque header, content and
-//! inner content type under one AEAD with the header as associated data, and the record's number folded into
-//! the nonce (§5.3). The number is never sent, so a record lost, repeated, swapped or cut off fails to open.
+//! The record layer of a TLS library copies each byte twice: into its buffer and out again. This module seals and opens a
+//! record in place, in the caller's buffer. The two directions are two values, which may be on two threads. The wire
+//! format is TLS 1.3 (RFC 8446 §5.2): the opaque header, then content and inner content type under one AEAD with the
+//! header as associated data. The nonce includes the sequence number of the record (§5.3), which is not sent. So a record
+//! that is lost, duplicated, reordered or truncated fails to open.
 //!
-//! **Key updates** (§4.6.3). AES-GCM may protect 2^24.5 records under one key (§5.5); [`Sealer::needs_update`]
-//! asks for a new one well before, and [`Sealer::seal`] refuses at the limit. The next secrets come from the
-//! handshake's key schedule, which both directions share behind a lock that is taken once per update. A peer
-//! that asks for our update is answered by the `Sealer` before its next data: the `Opener` leaves word in a
-//! shared flag, so the two threads need no other channel.
+//! **Key updates** (§4.6.3). AES-GCM may protect 2^24.5 records under one key (§5.5). [`Sealer::needs_update`] requests a
+//! new key well before, and [`Sealer::seal`] fails at the limit. The next secrets come from the key schedule of the
+//! handshake, which both directions share behind a lock that an update takes once. If the peer requests our update, the
+//! `Opener` sets a shared flag, and the `Sealer` updates before its next data. So the two threads need no other channel.
 
 mod error;
 
@@ -26,26 +25,26 @@ use rustls::{ConnectionTrafficSecrets, ExtractedSecrets};
 
 pub use error::RecordError;
 
-/// Octets of a record's header.
+/// The length of a record's header.
 pub const HEADER_BYTES: usize = 5;
-/// Octets behind a sealed record's content: the inner content type and the tag.
+/// The length of the trailer after a sealed record's content: the inner content type and the tag.
 pub const TRAILER_BYTES: usize = 1 + TAG_BYTES;
-/// Most content of one record (RFC 8446 §5.1).
+/// The maximum content of one record (RFC 8446 §5.1).
 pub const MAX_CONTENT_BYTES: usize = 1 << 14;
-/// Most octets behind a header that [`Opener::open`] takes (RFC 8446 §5.2).
+/// The maximum length of a record after its header (RFC 8446 §5.2).
 pub const MAX_BODY_BYTES: usize = MAX_CONTENT_BYTES + 256;
-/// Octets of the record [`Sealer::update`] returns.
+/// The length of the record that [`Sealer::update`] returns.
 pub const UPDATE_BYTES: usize = HEADER_BYTES + KEY_UPDATE.len() + TRAILER_BYTES;
-/// Octets of the record [`Sealer::close`] returns.
+/// The length of the record that [`Sealer::close`] returns.
 pub const CLOSE_BYTES: usize = HEADER_BYTES + CLOSE_NOTIFY.len() + TRAILER_BYTES;
-/// Records after which [`Sealer::needs_update`] says so, unless told otherwise: 128 GiB of full records.
+/// The default number of records after which [`Sealer::needs_update`] is true: 128 GiB of full records.
 pub const DEFAULT_UPDATE_AFTER: u64 = 1 << 23;
 
 const TAG_BYTES: usize = 16;
 const NONCE_BYTES: usize = 12;
 /// RFC 8446 §5.5: 2^24.5 full records under one AES-GCM key, rounded down.
 const KEY_LIMIT_RECORDS: u64 = 23_726_566;
-/// Records without data a peer may send in a row; each costs us work and yields nothing.
+/// The maximum number of consecutive records without data: each costs processor time and carries nothing.
 const MAX_EMPTY_RUN: u32 = 32;
 
 const ALERT: u8 = 21;
@@ -56,21 +55,21 @@ const KEY_UPDATE: [u8; 5] = [24, 0, 0, 1, 0];
 /// A `close_notify` alert; its level is ignored in TLS 1.3.
 const CLOSE_NOTIFY: [u8; 2] = [1, 0];
 
-/// What a record held.
+/// The content of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Opened {
-    /// Data: the body's first so many octets. May be 0.
+    /// Data: the first bytes of the body, of this number. May be 0.
     Data(usize),
-    /// The peer has changed its key, and ours for it has followed.
+    /// The peer has changed its sending key, and the opener has followed.
     KeyUpdate {
-        /// The peer wants us to change our key as well. [`Sealer::needs_update`] has been told.
+        /// The peer requests that this site change its sending key too. [`Sealer::needs_update`] is true then.
         request: bool,
     },
-    /// The peer sends nothing more, of its own will.
+    /// The peer has closed its direction in order (`close_notify`).
     Closed,
 }
 
-/// What protects records.
+/// The cipher of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Cipher {
     /// `TLS_AES_128_GCM_SHA256`.
@@ -94,23 +93,23 @@ impl fmt::Display for Cipher {
 /// Both directions of a connection.
 #[derive(Debug)]
 pub struct SessionKeys {
-    /// What we send.
+    /// The sending direction.
     pub sealer: Sealer,
-    /// What we receive.
+    /// The receiving direction.
     pub opener: Opener,
-    /// What both use.
+    /// The cipher of both.
     pub cipher: Cipher,
 }
 
-/// Where the next secrets come from: the handshake's key schedule, of the client's or the server's side.
+/// The handshake's key schedule, from which the next secrets come.
 pub(crate) enum KeySchedule {
-    /// We dialled.
+    /// This site dialled.
     Client(KernelConnection<ClientConnectionData>),
-    /// We accepted.
+    /// This site accepted.
     Server(KernelConnection<ServerConnectionData>),
 }
 
-/// What the two directions share.
+/// The state that both directions share.
 struct Shared {
     schedule: Mutex<KeySchedule>,
     update_requested: AtomicBool,
@@ -135,10 +134,10 @@ impl Shared {
 }
 
 impl SessionKeys {
-    /// The two directions of a connection whose handshake has ended with these secrets.
+    /// The two directions of a connection, with the secrets of its handshake.
     ///
     /// # Errors
-    /// [`RecordError::Crypto`] for a cipher this module does not know.
+    /// [`RecordError::Crypto`] for a cipher that this module does not support.
     pub(crate) fn new(secrets: ExtractedSecrets, schedule: KeySchedule) -> Result<Self, RecordError> {
         let shared =
             Arc::new(Shared { schedule: Mutex::new(schedule), update_requested: AtomicBool::new(false) });
@@ -160,7 +159,7 @@ impl SessionKeys {
     }
 }
 
-/// One direction's key, its nonce base and the number of its next record.
+/// One direction's key, its nonce base and the sequence number of its next record.
 struct Keys {
     key: LessSafeKey,
     iv: [u8; NONCE_BYTES],
@@ -184,8 +183,8 @@ impl Keys {
     /// The nonce of the next record (RFC 8446 §5.3).
     fn nonce(&self) -> Nonce {
         let mut nonce = self.iv;
-        for (octet, number) in nonce[NONCE_BYTES - 8..].iter_mut().zip(self.sequence.to_be_bytes()) {
-            *octet ^= number;
+        for (byte, number) in nonce[NONCE_BYTES - 8..].iter_mut().zip(self.sequence.to_be_bytes()) {
+            *byte ^= number;
         }
         Nonce::assume_unique_for_key(nonce)
     }
@@ -193,9 +192,8 @@ impl Keys {
 
 /// The sending direction: seals records in place.
 ///
-/// Before each record of data, ask [`needs_update`](Self::needs_update) and send what
-/// [`update`](Self::update) returns. Records must reach the wire in the order they were sealed, each exactly
-/// once.
+/// If [`needs_update`](Self::needs_update) is true before a record of data, send the record that
+/// [`update`](Self::update) returns first. Send all records in the order in which they were sealed, each exactly once.
 pub struct Sealer {
     keys: Keys,
     shared: Arc<Shared>,
@@ -203,18 +201,18 @@ pub struct Sealer {
 }
 
 impl Sealer {
-    /// Asks for a new key after so many records (at least 1) instead of [`DEFAULT_UPDATE_AFTER`].
+    /// Updates the key after this number of records (minimum 1) instead of [`DEFAULT_UPDATE_AFTER`].
     #[must_use]
     pub fn with_update_after(mut self, records: u64) -> Self {
         self.update_after = records.clamp(1, DEFAULT_UPDATE_AFTER);
         self
     }
 
-    /// Seals one record of data in place. On the wire: the header, `content` as it is now, the trailer.
+    /// Seals one record of data in place. Send the header, the sealed `content` and the trailer.
     ///
     /// # Errors
-    /// [`RecordError::TooLong`] above [`MAX_CONTENT_BYTES`]; [`RecordError::KeyExhausted`] when
-    /// [`update`](Self::update) has not been called for far too long.
+    /// [`RecordError::TooLong`] above [`MAX_CONTENT_BYTES`]; [`RecordError::KeyExhausted`] if
+    /// [`update`](Self::update) is long overdue.
     pub fn seal(
         &mut self,
         content: &mut [u8],
@@ -225,24 +223,24 @@ impl Sealer {
         self.seal_as(APPLICATION_DATA, content)
     }
 
-    /// Whether [`update`](Self::update) is due: the key has served long enough, or the peer has asked.
+    /// Whether [`update`](Self::update) is due: the key has protected enough records, or the peer has requested it.
     pub fn needs_update(&self) -> bool {
         self.keys.sequence >= self.update_after || self.shared.update_requested.load(Ordering::Relaxed)
     }
 
-    /// Changes the sending key. The record returned must be sent before anything sealed later.
+    /// Changes the sending key. Send the returned record before any record that is sealed later.
     ///
     /// # Errors
-    /// [`RecordError::Crypto`] when the library gives no next key.
+    /// [`RecordError::Crypto`] if the library cannot derive the next key.
     pub fn update(&mut self) -> Result<[u8; UPDATE_BYTES], RecordError> {
-        // Cleared first: a request that arrives meanwhile is answered by an update of its own.
+        // Cleared first, so that a request that arrives meanwhile leads to another update.
         self.shared.update_requested.store(false, Ordering::Relaxed);
         let record = self.seal_message(HANDSHAKE, KEY_UPDATE)?;
         self.keys = Keys::new(self.shared.next_tx()?)?;
         Ok(record)
     }
 
-    /// The record that tells the peer we send nothing more (`close_notify`). Seal nothing afterwards.
+    /// The record that closes this direction (`close_notify`). Seal nothing afterwards.
     ///
     /// # Errors
     /// As [`seal`](Self::seal).
@@ -250,12 +248,12 @@ impl Sealer {
         self.seal_message(ALERT, CLOSE_NOTIFY)
     }
 
-    /// Records sealed under the present key.
+    /// The number of records sealed under the current key.
     pub fn records(&self) -> u64 {
         self.keys.sequence
     }
 
-    /// A whole record of a message of our own; `N` is the length of header, message and trailer.
+    /// A complete record with a message; `N` is the length of header, message and trailer.
     fn seal_message<const M: usize, const N: usize>(
         &mut self,
         content_type: u8,
@@ -269,11 +267,10 @@ impl Sealer {
         Ok(record)
     }
 
-    /// As [`seal`](Self::seal), with an inner content type of the caller's: what a peer may send that this module
-    /// does not. Tests of receivers need it.
+    /// As [`seal`](Self::seal), with any inner content type. Tests of receivers need types that this module never sends.
     ///
     /// # Errors
-    /// As [`seal`](Self::seal), but the key's limit is not looked at.
+    /// As [`seal`](Self::seal), but without the key's limit.
     pub fn seal_as(
         &mut self,
         content_type: u8,
@@ -306,17 +303,17 @@ impl fmt::Debug for Sealer {
     }
 }
 
-/// Whether more may be opened.
+/// Whether the opener accepts more records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Open,
-    /// `close_notify` came, or an error.
+    /// A `close_notify` or an error has ended it.
     Closed,
 }
 
-/// The receiving direction: opens records in place, in the order they arrive.
+/// The receiving direction: opens records in place, in the order of their arrival.
 ///
-/// After an error, or [`Opened::Closed`], every further call is [`RecordError::Closed`].
+/// After an error or [`Opened::Closed`], each further call returns [`RecordError::Closed`].
 pub struct Opener {
     keys: Keys,
     shared: Arc<Shared>,
@@ -325,10 +322,10 @@ pub struct Opener {
 }
 
 impl Opener {
-    /// How many octets follow this header.
+    /// The number of bytes that follow this header.
     ///
     /// # Errors
-    /// Those of [`open`](Self::open) that a header alone can cause.
+    /// The errors of [`open`](Self::open) that concern the header alone.
     pub fn body_len(header: [u8; HEADER_BYTES]) -> Result<usize, RecordError> {
         let [content_type, _, _, high, low] = header;
         let len = usize::from(u16::from_be_bytes([high, low]));
@@ -343,10 +340,10 @@ impl Opener {
         }
     }
 
-    /// Opens one record in place: `body` is what followed `header`, ciphertext and tag.
+    /// Opens one record in place. `body` is the ciphertext and tag after `header`.
     ///
     /// # Errors
-    /// Any of [`RecordError`] but [`RecordError::KeyExhausted`]. None leaves anything usable in `body`.
+    /// Any [`RecordError`] except [`RecordError::KeyExhausted`]. After an error the content of `body` is unusable.
     pub fn open(&mut self, header: [u8; HEADER_BYTES], body: &mut [u8]) -> Result<Opened, RecordError> {
         if self.state == State::Closed {
             return Err(RecordError::Closed);
@@ -358,7 +355,7 @@ impl Opener {
         opened
     }
 
-    /// Records opened under the present key.
+    /// The number of records opened under the current key.
     pub fn records(&self) -> u64 {
         self.keys.sequence
     }
@@ -378,7 +375,7 @@ impl Opener {
         if inner.len() > MAX_CONTENT_BYTES + 1 {
             return Err(RecordError::TooLong { len: inner.len() });
         }
-        let last = inner.iter().rposition(|&octet| octet != 0).ok_or(RecordError::NoType)?;
+        let last = inner.iter().rposition(|&byte| byte != 0).ok_or(RecordError::NoType)?;
         let content = &inner[..last];
         if inner[last] == APPLICATION_DATA && last > 0 {
             self.empty_run = 0;

@@ -72,14 +72,14 @@ fn a_body_of_another_length_is_the_callers_mistake() {
 }
 
 #[test]
-fn every_altered_octet_is_found() {
+fn every_altered_byte_is_found() {
     let (mut sealer, mut opener) = one_way();
     let record = sealed(&mut sealer, b"some data");
     for at in [1, 2].into_iter().chain(HEADER_BYTES..record.len()) {
         for bit in 0..8 {
             let mut altered = record.clone();
             altered[at] ^= 1 << bit;
-            assert_eq!(open(&mut opener, &altered), Err(RecordError::BadTag), "octet {at} bit {bit}");
+            assert_eq!(open(&mut opener, &altered), Err(RecordError::BadTag), "byte {at} bit {bit}");
             opener.state = State::Open;
         }
     }
@@ -116,7 +116,7 @@ fn nothing_opens_after_an_error() {
 #[test]
 fn padding_is_taken_off() {
     let (mut sealer, mut opener) = one_way();
-    // The last inner octet stands where the content type does when there is no padding.
+    // The last inner byte stands where the content type does when there is no padding.
     let record = sealed_as(&mut sealer, 0, &[b'x', 0, b'y', APPLICATION_DATA, 0, 0]);
     assert_eq!(open(&mut opener, &record), Ok((Opened::Data(3), vec![b'x', 0, b'y'])));
     let record = sealed_as(&mut sealer, 0, &[0, 0, 0]);
@@ -126,7 +126,7 @@ fn padding_is_taken_off() {
 #[test]
 fn padding_cannot_stretch_a_record() {
     let (mut sealer, mut opener) = one_way();
-    // Two octets of padding around the most content there may be: sealed by hand, since a sealer would not.
+    // Two bytes of padding around the most content there may be: sealed by hand, since a sealer would not.
     let mut body = vec![b'x'; MAX_CONTENT_BYTES];
     body.extend([APPLICATION_DATA, 0]);
     let header_len = (body.len() + TAG_BYTES) as u16;

@@ -108,7 +108,7 @@ pub(crate) fn session() -> (SessionKeys, SessionKeys) {
     (keys(dialer), keys(acceptor))
 }
 
-/// Takes and gives at most so many octets, and says `WouldBlock` every other time.
+/// Takes and gives at most so many bytes, and says `WouldBlock` every other time.
 #[derive(Debug)]
 struct Trickle {
     inner: UnixStream,
@@ -290,7 +290,7 @@ fn callers_without_a_known_key_are_turned_away() {
         matches!(&acceptor, HandshakeError::UnknownKey { key } if *key == stranger.dialer.public()),
         "{acceptor}"
     );
-    assert_eq!(acceptor.fault(), Fault::Stranger);
+    assert_eq!(acceptor.fault(), Fault::Unauthenticated);
     let dialer = dialer.unwrap_err();
     assert!(matches!(dialer, HandshakeError::NotAdmitted), "{dialer}");
 }
@@ -307,7 +307,7 @@ fn nobody_but_the_dialled_peer_may_answer() {
             if (*expected, *found) == (pair.acceptor.public(), other.acceptor.public())),
         "{dialer}"
     );
-    assert_eq!(dialer.fault(), Fault::Stranger);
+    assert_eq!(dialer.fault(), Fault::Unauthenticated);
     assert!(acceptor.is_err());
 }
 
@@ -392,7 +392,7 @@ fn a_decision_is_due_once_and_only_when_asked_for() {
     assert!(matches!(dialer.advance().unwrap(), Progress::Done(_)));
 }
 
-/// Alters one octet on its way.
+/// Alters one byte on its way.
 #[derive(Debug)]
 struct Altering {
     inner: UnixStream,
@@ -410,8 +410,8 @@ impl Read for Altering {
 impl Write for Altering {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
         let mut altered = buffer.to_vec();
-        if let Some(octet) = self.at.checked_sub(self.written).and_then(|at| altered.get_mut(at)) {
-            *octet ^= self.mask;
+        if let Some(byte) = self.at.checked_sub(self.written).and_then(|at| altered.get_mut(at)) {
+            *byte ^= self.mask;
         }
         let written = self.inner.write(&altered)?;
         self.written += written;
@@ -424,13 +424,13 @@ impl Write for Altering {
 }
 
 #[test]
-fn no_altered_octet_changes_what_is_agreed_or_panics() {
+fn no_altered_byte_changes_what_is_agreed_or_panics() {
     let mut numbers = Numbers(3);
     let mut failed = 0;
     for round in 0..300 {
         let pair = Pair::new();
         let (a, b) = streams();
-        // Either end's octets are altered; both send about 1500.
+        // Either end's bytes are altered; both send about 1500.
         let altering = |inner, ours: bool, numbers: &mut Numbers| Altering {
             inner,
             at: if ours { numbers.below(1500) } else { usize::MAX },

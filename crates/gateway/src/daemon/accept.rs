@@ -1,0 +1,241 @@
+//! Connections of callers: accepted, and taken through the handshake.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd as _;
+use std::time::Duration;
+
+use rustix::event::epoll;
+
+use super::connection::{Connection, Phase, SocketOptions};
+use super::half_open::{self, Evicted, Reason};
+use super::rejections::Outcome;
+use super::{Daemon, Source, warn};
+use crate::clock::now;
+use crate::handshake::{Handshake, HandshakeError, Hello, Progress, RefusalReason};
+use crate::keys::PublicKey;
+use crate::life::{Declined, Failure, Request};
+
+/// How long the handshake of a dial may take.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(8);
+/// Lines about one peer's requests for lanes that do not exist here follow each other no sooner.
+const REQUEST_WARNING_INTERVAL: Duration = Duration::from_secs(60);
+/// Lines about connections that cannot be accepted follow each other no sooner.
+const ACCEPT_WARNING_INTERVAL: Duration = Duration::from_secs(10);
+
+impl Daemon {
+    pub(super) fn accept(&mut self, listener: &TcpListener) {
+        // Bounded, so that a flood of connections leaves time for everything else.
+        for _ in 0..64 {
+            let (stream, remote) = match listener.accept() {
+                Ok(accepted) => accepted,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) => {
+                    // Out of descriptors, say: the listener stays readable, so leave it for a moment.
+                    if self.accept_warnings.allows(now(), ACCEPT_WARNING_INTERVAL) {
+                        tracing::warn!("cannot accept a connection: {error}");
+                    }
+                    std::thread::sleep(Duration::from_millis(10));
+                    return;
+                }
+            };
+            self.strangers.accepted += 1;
+            if let Err(error) = self.start_accepted(stream, remote) {
+                tracing::debug!("{remote}: {error}");
+            }
+        }
+    }
+
+    pub(super) fn start_accepted(&mut self, stream: TcpStream, remote: SocketAddr) -> io::Result<()> {
+        stream.set_nonblocking(true)?;
+        let connection = Connection {
+            phase: Phase::Accepted(stream),
+            dialled: None,
+            remote,
+            deadline: now() + half_open::TIMEOUT,
+        };
+        let token = self.add(Source::Connection(Box::new(connection)))?;
+        let evicted = self.half_open.admit(token, remote.ip(), self.known.kind(remote.ip()));
+        self.evict(evicted);
+        Ok(())
+    }
+
+    pub(super) fn evict(&mut self, evicted: Option<Evicted>) {
+        let Some(Evicted { token, reason }) = evicted else { return };
+        match reason {
+            Reason::LargestSource => self.strangers.over_address_limit += 1,
+            Reason::Oldest => self.strangers.over_total_limit += 1,
+        }
+        if let Some(Source::Connection(connection)) = self.sources.remove(&token) {
+            let line = self.rejections.handle_closed(now(), connection.remote, Outcome::Displaced);
+            warn(line);
+        }
+    }
+
+    /// Begins the handshakes of callers whose turn it is.
+    pub(super) fn start_handshakes(&mut self) {
+        while let Some((token, evicted)) = self.half_open.poll_turn(now()) {
+            self.evict(evicted);
+            let Some(Source::Connection(connection)) = self.sources.remove(&token) else {
+                self.half_open.remove(token);
+                continue;
+            };
+            let remote = connection.remote;
+            match self.begin_handshake(token, connection) {
+                Ok(connection) => self.handle_connection_event(token, connection),
+                Err(error) => {
+                    self.half_open.remove(token);
+                    tracing::debug!("{remote}: {error}");
+                }
+            }
+        }
+    }
+
+    pub(super) fn begin_handshake(
+        &mut self,
+        token: u64,
+        mut connection: Box<Connection>,
+    ) -> io::Result<Box<Connection>> {
+        if let Phase::Accepted(stream) = std::mem::replace(&mut connection.phase, Phase::Over) {
+            SocketOptions { congestion_control: None, dscp: 0, mark: self.config.lanes.fwmark }
+                .apply(stream.as_fd())?;
+            let data = epoll::EventData::new_u64(token);
+            epoll::add(&self.epoll, &stream, data, epoll::EventFlags::IN)?;
+            let handshake = self.acceptor.accept(stream).map_err(io::Error::other)?;
+            connection.phase = Phase::Handshake(Box::new(handshake));
+        }
+        Ok(connection)
+    }
+
+    /// Something has happened on a connection. What callers' handshakes cost is counted.
+    pub(super) fn handle_connection_event(&mut self, token: u64, connection: Box<Connection>) {
+        if connection.dialled.is_some() {
+            if let Some(source) = self.advance(token, connection) {
+                self.sources.insert(token, source);
+            }
+            return;
+        }
+        if let Phase::Accepted(stream) = &connection.phase {
+            // Nothing is read before its turn, so it would be reported as ready all the time.
+            let _ = epoll::delete(&self.epoll, stream);
+            self.half_open.handle_ready(token);
+            self.sources.insert(token, Source::Connection(connection));
+            return;
+        }
+        let start = now();
+        let keep = self.advance(token, connection);
+        self.half_open.charge(token, now().saturating_since(start));
+        match keep {
+            Some(source) => {
+                self.sources.insert(token, source);
+            }
+            None => self.half_open.remove(token),
+        }
+    }
+
+    /// Moves a connection on as far as it goes. Gives it back if it is still under way.
+    pub(super) fn advance(&mut self, token: u64, mut connection: Box<Connection>) -> Option<Source> {
+        if matches!(connection.phase, Phase::Connecting(..))
+            && let Some(dialled) = connection.dialled.clone()
+        {
+            if let Err(reason) = connection.connected() {
+                self.dial_failed(&dialled, Failure::Path, &reason);
+                return None;
+            }
+            self.life.handle_connected(now(), dialled.attempt);
+            connection.deadline = now() + HANDSHAKE_TIMEOUT;
+        }
+        let Phase::Handshake(handshake) = &mut connection.phase else { return None };
+        let flags = loop {
+            match handshake.advance() {
+                Ok(Progress::WantRead) => break epoll::EventFlags::IN,
+                Ok(Progress::WantWrite) => break epoll::EventFlags::OUT,
+                Ok(Progress::HelloReceived { hello, peer }) => {
+                    if let Err(error) = self.answer_hello(handshake, &hello, peer) {
+                        self.handshake_failed(&connection, &error);
+                        return None;
+                    }
+                }
+                Ok(Progress::Done(established)) => {
+                    // The descriptor lives on in the workers and is no business of this thread any more.
+                    let _ = epoll::delete(&self.epoll, &established.stream);
+                    self.handle_established(*established, connection.dialled.as_ref(), connection.remote);
+                    return None;
+                }
+                Ok(Progress::Refused) => return None,
+                Err(error) => {
+                    self.handshake_failed(&connection, &error);
+                    return None;
+                }
+            }
+        };
+        if let Some(fd) = connection.fd() {
+            self.rearm(token, fd, flags);
+        }
+        Some(Source::Connection(connection))
+    }
+
+    pub(super) fn handshake_failed(&mut self, connection: &Connection, error: &HandshakeError) {
+        if let Some(dialled) = &connection.dialled {
+            return self.dial_failed(dialled, Failure::Lane, &error.to_string());
+        }
+        let key = if let HandshakeError::UnknownKey { key } = error { Some(*key) } else { None };
+        match key {
+            Some(_) => self.strangers.unknown_key += 1,
+            None => self.strangers.failed += 1,
+        }
+        warn(self.rejections.handle_failed(now(), connection.remote, key, &error.to_string()));
+    }
+
+    /// Decides on what a peer that dialled asks for.
+    pub(super) fn answer_hello(
+        &mut self,
+        handshake: &mut Handshake<TcpStream>,
+        hello: &Hello,
+        peer: PublicKey,
+    ) -> Result<(), HandshakeError> {
+        let (reason, text) = match self.life.find_lane(now(), request(hello, peer)) {
+            Ok(key) => {
+                let encryption = self.peer_config(&key.peer).map_or(hello.encryption, |peer| peer.encryption);
+                return handshake.welcome(self.instance, encryption);
+            }
+            Err(Declined::UnknownPeer) => (RefusalReason::NotWanted, "no longer configured".to_owned()),
+            Err(Declined::Crossed) => {
+                (RefusalReason::NotWanted, "both sites dialled; the other connection stays".to_owned())
+            }
+            Err(Declined::UnknownLaneGroup) => {
+                let known: Vec<&str> =
+                    self.config.lane_groups.iter().map(|group| group.name.as_str()).collect();
+                let text = format!(
+                    "there is no lane group {:?} here; there are: {}",
+                    hello.lane_group,
+                    known.join(", ")
+                );
+                self.warn_of_request(peer, &text);
+                (RefusalReason::UnknownLaneGroup, text.chars().take(150).collect())
+            }
+            Err(Declined::UnknownNumber { lanes }) => {
+                let queues = self.config.tun.queues;
+                let text =
+                    format!("tun.queues is {queues} here, and {} has {lanes} lanes in all", hello.lane_group);
+                self.warn_of_request(
+                    peer,
+                    &format!("it asks for lane {} of {}; {text}", hello.lane, hello.lane_group),
+                );
+                (RefusalReason::UnknownLane, text)
+            }
+        };
+        handshake.refuse(reason, &text)
+    }
+
+    /// Says what is wrong with a peer's requests: it may repeat them as often as it likes.
+    pub(super) fn warn_of_request(&mut self, peer: PublicKey, text: &str) {
+        if self.request_warnings.entry(peer).or_default().allows(now(), REQUEST_WARNING_INTERVAL) {
+            tracing::warn!("{}: {text}", self.peer_name(&peer));
+        }
+    }
+}
+
+pub(super) fn request(hello: &Hello, peer: PublicKey) -> Request<'_> {
+    Request { peer, lane_group: &hello.lane_group, number: hello.lane, instance: hello.instance }
+}

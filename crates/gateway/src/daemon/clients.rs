@@ -1,0 +1,100 @@
+//! Clients of the control socket and of the metrics.
+
+use std::io;
+use std::os::fd::AsFd as _;
+use std::time::Duration;
+
+use rustix::event::epoll;
+
+use super::service::{self, Client, NextStep, Stream};
+use super::{Daemon, Source};
+use crate::clock::now;
+use crate::control::{Answer, Request};
+use crate::metrics;
+use crate::request::{self, Protocol};
+
+/// Clients of the control socket at one time, and as many of the metrics: neither can keep the other from being answered.
+const MAX_CLIENTS: usize = 16;
+/// How long a client may take.
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(5);
+
+impl Daemon {
+    pub(super) fn accept_clients(&mut self, accept: impl Fn() -> io::Result<Stream>, protocol: Protocol) {
+        // Bounded, so that a flood of connections leaves time for everything else.
+        for _ in 0..MAX_CLIENTS {
+            let Ok(stream) = accept() else { return };
+            let nonblocking = match &stream {
+                Stream::Unix(stream) => stream.set_nonblocking(true),
+                Stream::Tcp(stream) => stream.set_nonblocking(true),
+            };
+            if nonblocking.is_err() {
+                continue;
+            }
+            let clients = self.sources.iter().filter_map(|(token, source)| match source {
+                Source::Client(client) if client.protocol == protocol => Some((*token, client.is_idle())),
+                _ => None,
+            });
+            if let Some(token) = service::evicted(clients, MAX_CLIENTS) {
+                self.sources.remove(&token);
+            }
+            let client = Client::new(stream, protocol, now() + CLIENT_TIMEOUT);
+            let _ = self.add(Source::Client(Box::new(client)));
+        }
+    }
+
+    pub(super) fn handle_client_event(&mut self, token: u64, mut client: Box<Client>) -> Option<Source> {
+        let mut wants = client.write();
+        if wants == NextStep::Close {
+            wants = client.read();
+        }
+        if let NextStep::Answer(request) = wants {
+            wants = match client.protocol {
+                Protocol::Control => {
+                    let answer = self.answer(&request);
+                    let text = serde_json::to_string(&answer).unwrap_or_default() + "\n";
+                    client.answer(text)
+                }
+                Protocol::Http => match request.as_str() {
+                    "/metrics" | "/" => {
+                        let page = metrics::prometheus(&self.status(false));
+                        client.answer_http(200, "text/plain; version=0.0.4", &page)
+                    }
+                    "/status" | "/metrics.json" => {
+                        let page = serde_json::to_string(&self.status(false)).unwrap_or_default();
+                        client.answer_http(200, "application/json", &page)
+                    }
+                    _ => client.answer_http(404, "text/plain", "known here: /metrics and /metrics.json\n"),
+                },
+            };
+        }
+        let flags = match wants {
+            NextStep::Read => epoll::EventFlags::IN,
+            NextStep::Write => epoll::EventFlags::OUT,
+            NextStep::Answer(_) | NextStep::Close => return None,
+        };
+        self.rearm(token, client.stream.as_fd(), flags);
+        Some(Source::Client(client))
+    }
+
+    pub(super) fn answer(&mut self, request: &str) -> Answer {
+        match request::control(request) {
+            Ok(Request::Status) => Answer::Status(Box::new(self.status(false))),
+            Ok(Request::Flows) => Answer::Status(Box::new(self.status(true))),
+            Ok(Request::Reload) => match self.reload() {
+                Ok(message) => {
+                    tracing::info!("{message}");
+                    Answer::Done { message }
+                }
+                Err(message) => {
+                    tracing::error!("reload: {message}");
+                    Answer::Refused { message }
+                }
+            },
+            Ok(Request::Down) => {
+                self.stopping = true;
+                Answer::Done { message: format!("{} goes down", self.config.name) }
+            }
+            Err(message) => Answer::Refused { message },
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! The deadlines of the control thread: what is due at a time, and the time of the next.
+
+use std::time::Duration;
+
+use super::connection::{Connection, Liveness, Phase};
+use super::rejections::Outcome;
+use super::{Daemon, Source, warn};
+use crate::clock::now;
+use crate::life::Failure;
+
+impl Daemon {
+    /// Does what is due and says how long nothing else is.
+    pub(super) fn handle_deadlines(&mut self) -> Duration {
+        let now = now();
+        while let Some((at, token)) = self.deadlines.first().copied().filter(|(at, _)| *at <= now) {
+            self.deadlines.remove(&(at, token));
+            match self.sources.get(&token).and_then(Source::deadline) {
+                // It has more time since.
+                Some(later) if later > now => {
+                    self.deadlines.insert((later, token));
+                }
+                Some(_) => {
+                    self.half_open.remove(token);
+                    if let Some(Source::Connection(connection)) = self.sources.remove(&token) {
+                        self.handle_connection_timeout(&connection);
+                    }
+                }
+                None => {}
+            }
+        }
+        while let Some(dial) = self.life.poll_dial(now) {
+            self.dial(dial);
+        }
+        while let Some(peer) = self.life.poll_verified(now) {
+            self.set_liveness(peer, Liveness::Usual);
+        }
+        self.look_up_names(now);
+        warn(self.rejections.poll_line(now));
+        let due = self.life.poll_timeout().map(|(at, _)| at);
+        let due = due.into_iter().chain(self.names.poll_timeout());
+        let due = due.chain(self.rejections.poll_timeout()).chain(self.half_open.poll_timeout());
+        let next = due.chain(self.deadlines.first().map(|(at, _)| *at)).min();
+        let next = next.map_or(Duration::from_secs(60), |at| at.saturating_since(now));
+        let next = next.min(self.workers.next_wake(now).saturating_since(now));
+        next.max(Duration::from_millis(1))
+    }
+
+    pub(super) fn handle_connection_timeout(&mut self, connection: &Connection) {
+        let Some(dialled) = &connection.dialled else {
+            self.strangers.timed_out += 1;
+            warn(self.rejections.handle_closed(now(), connection.remote, Outcome::TimedOut));
+            return;
+        };
+        let (failure, reason) = match connection.phase {
+            Phase::Connecting(..) => {
+                (Failure::Path, format!("cannot connect to {}: no answer", connection.remote))
+            }
+            _ => (Failure::Lane, format!("{}: no answer in time", connection.remote)),
+        };
+        self.dial_failed(dialled, failure, &reason);
+    }
+}

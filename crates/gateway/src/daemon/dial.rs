@@ -1,0 +1,148 @@
+//! Dials: the address of a peer, the connection, and what follows if it fails.
+
+use std::net::{SocketAddr, SocketAddrV6};
+
+use trunkline_units::Instant;
+
+use super::connection::{Connection, Dialled, SocketOptions};
+use super::names::{NameEvent, Target};
+use super::resolver::Answered;
+use super::{Daemon, Source};
+use crate::clock::now;
+use crate::config::{Host, Zone};
+use crate::handshake::{Dialer, Hello, VERSION};
+use crate::keys::PublicKey;
+use crate::life::{Dial, Failure};
+
+impl Daemon {
+    pub(super) fn dial(&mut self, dial: Dial) {
+        let Dial { attempt, key, connect_timeout } = dial;
+        let now = now();
+        let Some(remote) = self.address_of(&key.peer, now) else {
+            return self.life.handle_no_address(now, attempt);
+        };
+        let dialled = Dialled { attempt, key };
+        if let Err(reason) = self.connect(&dialled, remote, now + connect_timeout) {
+            self.dial_failed(&dialled, Failure::Path, &format!("cannot connect to {remote}: {reason}"));
+        }
+    }
+
+    pub(super) fn connect(
+        &mut self,
+        dialled: &Dialled,
+        remote: SocketAddr,
+        deadline: Instant,
+    ) -> Result<(), String> {
+        let text = |error: &dyn std::fmt::Display| error.to_string();
+        let key = &dialled.key;
+        let peer = self.peer_config(&key.peer).ok_or("no such peer")?;
+        let group = self.group_config(&key.lane_group).ok_or("no such lane group")?;
+        let hello = Hello {
+            version: VERSION,
+            encryption: peer.encryption,
+            lane: self.life.number(key),
+            instance: self.instance,
+            lane_group: key.lane_group.to_string(),
+        };
+        let options = SocketOptions {
+            congestion_control: Some(group.usual_congestion_control()),
+            dscp: group.dscp,
+            mark: self.config.lanes.fwmark,
+        };
+        let dialer = Dialer::new(&self.identity, key.peer).map_err(|error| text(&error))?;
+        let connection = Connection::dial((dialer, hello), dialled.clone(), remote, &options, deadline)
+            .map_err(|error| text(&error))?;
+        self.add(Source::Connection(Box::new(connection))).map_err(|error| text(&error))?;
+        Ok(())
+    }
+
+    /// A reason is reported once for all lanes of a peer.
+    pub(super) fn dial_failed(&mut self, dialled: &Dialled, failure: Failure, reason: &str) {
+        let Some(retry) = self.life.handle_dial_failed(now(), dialled.attempt, failure, reason) else {
+            return;
+        };
+        let (peer, wait) = (self.peer_name(&dialled.key.peer), retry.wait);
+        let lane = match failure {
+            Failure::Path => String::new(),
+            Failure::Lane => format!("lane {}: ", self.lane_name(&dialled.key)),
+        };
+        if retry.first_report {
+            tracing::warn!("{peer}: {lane}{reason}; dialling again in {wait:.1?}");
+        } else {
+            tracing::debug!("{peer}: {lane}{reason}; dialling again in {wait:.1?}");
+        }
+    }
+
+    /// An address to dial the peer at; `None` if it is not dialled, or its name is being resolved.
+    pub(super) fn address_of(&mut self, key: &PublicKey, now: Instant) -> Option<SocketAddr> {
+        let endpoint = self.peer_config(key)?.endpoint.clone()?;
+        match endpoint.host {
+            Host::Address(address) => return Some(SocketAddr::new(address, endpoint.port)),
+            // The interface may come later, and under another index each time.
+            Host::LinkLocal(address, zone) => {
+                let scope = match zone {
+                    Zone::Index(index) => index,
+                    Zone::Name(name) => self.device.link_index(&name)?,
+                };
+                return Some(SocketAddrV6::new(address, endpoint.port, 0, scope).into());
+            }
+            Host::Name(_) => {}
+        }
+        let address = self.names.address(now, *key);
+        self.look_up_names(now);
+        address
+    }
+
+    /// Names and addresses of the endpoints of the configuration.
+    pub(super) fn apply_endpoints(&mut self) {
+        let targets = self.config.peers.iter().filter_map(|peer| {
+            let endpoint = peer.endpoint.as_ref()?;
+            let Host::Name(host) = &endpoint.host else { return None };
+            Some((peer.public_key, Target { host: host.clone(), port: endpoint.port }))
+        });
+        self.names.set_targets(now(), targets.collect());
+        self.update_known_endpoints();
+    }
+
+    pub(super) fn update_known_endpoints(&mut self) {
+        let fixed = self.config.peers.iter().filter_map(|peer| match peer.endpoint.as_ref()?.host {
+            Host::Address(address) => Some(address),
+            Host::LinkLocal(address, _) => Some(address.into()),
+            Host::Name(_) => None,
+        });
+        self.known.set_endpoints(fixed.chain(self.names.all_addresses().map(|address| address.ip())));
+    }
+
+    /// Begins the look-ups that are due, and ends those that take too long.
+    pub(super) fn look_up_names(&mut self, now: Instant) {
+        while let Some(news) = self.names.poll_timed_out(now) {
+            self.handle_name_event(now, news);
+        }
+        while let Some(look_up) = self.names.poll_look_up(now) {
+            self.resolver.look_up(look_up);
+        }
+    }
+
+    pub(super) fn handle_resolved_names(&mut self) {
+        let now = now();
+        for Answered { number, answer } in self.resolver.answers.take() {
+            if let Some(news) = self.names.handle_answer(now, number, answer) {
+                self.handle_name_event(now, news);
+            }
+        }
+    }
+
+    pub(super) fn handle_name_event(&mut self, now: Instant, news: NameEvent) {
+        match news {
+            NameEvent::Resolved(peer) => {
+                self.update_known_endpoints();
+                self.life.handle_resolved(now, peer);
+            }
+            NameEvent::Failed(peer, reason) => {
+                if self.life.handle_unresolved(peer, &reason) {
+                    tracing::warn!("{reason}");
+                }
+            }
+        }
+    }
+}

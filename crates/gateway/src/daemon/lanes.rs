@@ -1,0 +1,251 @@
+//! The lanes' connections, as [`crate::life::Life`] decides: configured, verified, handed to the workers, closed.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::Arc;
+
+use trunkline_trunk::compress::Compressor;
+
+use super::accept::request;
+use super::connection::{Dialled, Liveness};
+use super::{Daemon, DaemonError, LaneSocket, Source};
+use crate::clock::now;
+use crate::config::{Encryption, LaneGroupConfig, PeerConfig};
+use crate::handshake::Established;
+use crate::keys::PublicKey;
+use crate::lane_rx::LaneRx;
+use crate::lane_tx::LaneTx;
+use crate::life::{
+    Candidate, Failure, Installed, LaneKey, Serial, State, Wanted, WantedLaneGroup, WantedPeer,
+};
+use crate::plan;
+use crate::record::SessionKeys;
+use crate::sys;
+use crate::worker::{Command, NewLane, WorkerEvent};
+
+impl Daemon {
+    pub(super) fn peer_config(&self, key: &PublicKey) -> Option<&PeerConfig> {
+        self.config.peers.iter().find(|peer| peer.public_key == *key)
+    }
+
+    pub(super) fn peer_name(&self, key: &PublicKey) -> &str {
+        self.peer_config(key).map_or("?", |peer| peer.name.as_str())
+    }
+
+    pub(super) fn group_config(&self, name: &str) -> Option<&LaneGroupConfig> {
+        self.config.lane_groups.iter().find(|group| group.name == name)
+    }
+
+    /// The lane as the log names it among those of its peer.
+    pub(super) fn lane_name(&self, key: &LaneKey) -> String {
+        match self.life.lane_count(&key.lane_group) {
+            1 => key.lane_group.to_string(),
+            _ => format!("{}/{}", key.lane_group, self.life.number(key)),
+        }
+    }
+
+    pub(super) fn label(&self, key: &LaneKey) -> String {
+        format!("lane {} to {}", self.lane_name(key), self.peer_name(&key.peer))
+    }
+
+    /// Has a lane for every peer, lane group, shard and place in it, keeping those that are up.
+    pub(super) fn apply_lanes(&mut self) {
+        let wanted = Wanted {
+            peers: self.config.peers.iter().map(wanted_peer).collect(),
+            lane_groups: self
+                .config
+                .lane_groups
+                .iter()
+                .map(|group| WantedLaneGroup { name: group.name.as_str().into(), lanes: group.count })
+                .collect(),
+        };
+        let configured = |key: &PublicKey| wanted.peers.iter().any(|peer| peer.key == *key);
+        self.known.retain(configured);
+        self.request_warnings.retain(|key, _| configured(key));
+        self.apply_endpoints();
+        for lane in self.life.reload(now(), &wanted) {
+            tracing::warn!("{}: down: {}", self.label(&lane.key), lane.reason);
+            self.close_lane(lane.key.shard, lane.serial);
+        }
+        for listener in self.sources.values() {
+            if let Source::Listener(listener) = listener
+                && let Err(error) = sys::set_mark(listener.as_fd(), self.config.lanes.fwmark.unwrap_or(0))
+                // Without the privilege there is no mark to take away either.
+                && self.config.lanes.fwmark.is_some()
+            {
+                tracing::warn!("cannot mark a listening socket: {error}");
+            }
+        }
+        for (serial, key) in self.life.up() {
+            let (Some(socket), Some(group)) =
+                (self.lane_sockets.get(&serial), self.group_config(&key.lane_group))
+            else {
+                continue;
+            };
+            // The workers see to the congestion control: they may be about to choose one by the path.
+            let _ = sys::set_dscp(socket.fd.as_fd(), group.dscp);
+            // A default route that is new would lead the packets of a lane without the mark into the trunk.
+            let _ = sys::set_mark(socket.fd.as_fd(), self.config.lanes.fwmark.unwrap_or(0));
+        }
+    }
+
+    /// Addresses or routes of this machine have changed, or may have: what waits for a path is dialled at once.
+    pub(super) fn network_changed(&mut self) {
+        let now = now();
+        self.life.handle_network_changed(now);
+        // A lane whose address is gone is dead; any other has to show that it is alive.
+        let mut gone: BTreeMap<SocketAddr, bool> = BTreeMap::new();
+        let up: Vec<(Serial, LaneKey)> = self.life.up().map(|(serial, key)| (serial, key.clone())).collect();
+        for (serial, key) in up {
+            let Some(mut local) = self.lane_sockets.get(&serial).and_then(|socket| socket.local) else {
+                continue;
+            };
+            local.set_port(0);
+            if *gone.entry(local).or_insert_with(|| is_gone(local)) {
+                self.end_lane(serial, &format!("the address {} is not this machine's any more", local.ip()));
+            } else {
+                self.verify(key.peer);
+            }
+        }
+    }
+
+    /// Ends in a moment those lanes to the peer that are dead. A lane on a path that works answers and stays.
+    pub(super) fn verify(&mut self, peer: PublicKey) {
+        if self.life.handle_suspect(now(), peer) {
+            self.set_liveness(peer, Liveness::Verify);
+        }
+    }
+
+    pub(super) fn set_liveness(&self, peer: PublicKey, liveness: Liveness) {
+        for (_, lane) in self.life.lanes_of(peer) {
+            if let State::Up(up) = &lane.state
+                && let Some(socket) = self.lane_sockets.get(&up.serial)
+            {
+                let _ = liveness.apply(socket.fd.as_fd());
+            }
+        }
+    }
+
+    /// Hands a connection that has become a lane to the workers.
+    pub(super) fn handle_established(
+        &mut self,
+        made: Established<TcpStream>,
+        dialled: Option<&Dialled>,
+        remote: SocketAddr,
+    ) {
+        let now = now();
+        let key = match dialled {
+            Some(dialled) => dialled.key.clone(),
+            None => match self.life.find_lane(now, request(&made.hello, made.peer)) {
+                Ok(key) => key,
+                // A reload took it away meanwhile, or our own dial was faster.
+                Err(_) => return,
+            },
+        };
+        let serial = self.life.next_serial();
+        let fd = Arc::new(OwnedFd::from(made.stream));
+        let encryption = if made.keys.is_some() { Encryption::Tls } else { Encryption::None };
+        let attempt = dialled.map(|dialled| dialled.attempt);
+        // Before anything is replaced: a lane that cannot be served costs the one that is there nothing.
+        let new = match self.new_lane(&key, serial, &fd, made.keys) {
+            Ok(new) => new,
+            Err(error) => {
+                let reason = format!("{remote}: cannot be made a lane: {error}");
+                match dialled {
+                    Some(dialled) => self.dial_failed(dialled, Failure::Lane, &reason),
+                    None => self.warn_of_request(key.peer, &reason),
+                }
+                return;
+            }
+        };
+        let instance = made.hello.instance;
+        let made = Candidate { key: key.clone(), serial, attempt, instance, encryption };
+        let Ok(Installed { replaced }) = self.life.handle_up(now, made) else { return };
+        if let Some(old) = replaced {
+            self.close_lane(key.shard, old);
+        }
+        let local = rustix::net::getsockname(&fd).ok().and_then(|address| address.try_into().ok());
+        self.lane_sockets.insert(serial, LaneSocket { fd, local, remote });
+        self.workers.shards[usize::from(key.shard)].commands.post(Command::LaneUp(Box::new(new)));
+        let how = if dialled.is_some() { "dialled" } else { "accepted from" };
+        self.known.handle_lane(key.peer, remote.ip());
+        tracing::info!("{}: up, {how} {remote}", self.label(&key));
+    }
+
+    /// Both halves of a lane, for its worker.
+    pub(super) fn new_lane(
+        &self,
+        key: &LaneKey,
+        serial: Serial,
+        fd: &Arc<OwnedFd>,
+        keys: Option<SessionKeys>,
+    ) -> io::Result<NewLane> {
+        let group = self
+            .group_config(&key.lane_group)
+            .ok_or_else(|| io::Error::other(format!("there is no lane group {} any more", key.lane_group)))?;
+        sys::set_congestion_control(fd.as_fd(), group.usual_congestion_control())?;
+        sys::set_dscp(fd.as_fd(), group.dscp)?;
+        let (sealer, opener) = keys.map(|keys| (keys.sealer, keys.opener)).unzip();
+        let receiving = LaneRx::new(serial, Arc::clone(fd), opener)?;
+        let group = plan::lane_group(&self.config, group);
+        let compressor = Compressor::new(group.compression, self.seed);
+        let sending = LaneTx::new(serial, Arc::clone(fd), sealer, compressor);
+        let lane_group = Arc::clone(&key.lane_group);
+        Ok(NewLane { peer: key.peer, group: lane_group, place: key.index, sending, receiving })
+    }
+
+    /// Has the worker end a connection that was a lane.
+    pub(super) fn close_lane(&mut self, shard: u16, serial: Serial) {
+        self.lane_sockets.remove(&serial);
+        self.workers.shards[usize::from(shard)].commands.post(Command::LaneDown { serial });
+    }
+
+    /// Ends a lane for a reason of ours.
+    pub(super) fn end_lane(&mut self, serial: Serial, reason: &str) {
+        if let Some(key) = self.handle_lane_ended(serial, reason) {
+            self.close_lane(key.shard, serial);
+        }
+    }
+
+    /// Takes note that a connection that was a lane has ended. Which lane, unless another connection has its place.
+    pub(super) fn handle_lane_ended(&mut self, serial: Serial, reason: &str) -> Option<LaneKey> {
+        self.lane_sockets.remove(&serial);
+        let key = self.life.handle_ended(now(), serial, reason)?;
+        tracing::warn!("{}: down: {reason}", self.label(&key));
+        Some(key)
+    }
+
+    pub(super) fn handle_worker_events(&mut self) {
+        for event in self.workers.events.take() {
+            match event {
+                WorkerEvent::LaneEnded { serial, reason, clean } => {
+                    let reason =
+                        if clean { reason } else { format!("{reason} (what was under way is lost)") };
+                    // `None` if it was replaced or retired meanwhile.
+                    let key = self.handle_lane_ended(serial, &reason);
+                    if let Some(key) = key.filter(|_| !clean) {
+                        // What ended this one may have ended the others.
+                        self.verify(key.peer);
+                    }
+                }
+                WorkerEvent::DeviceLost => self.device_changed(),
+                WorkerEvent::Ended { shard, reason } => {
+                    self.failed = Some(DaemonError::Worker { shard, reason });
+                    self.stopping = true;
+                }
+            }
+        }
+    }
+}
+
+/// Whether the machine has lost this address.
+fn is_gone(address: SocketAddr) -> bool {
+    UdpSocket::bind(address).is_err_and(|error| error.kind() == io::ErrorKind::AddrNotAvailable)
+}
+
+fn wanted_peer(peer: &PeerConfig) -> WantedPeer {
+    let endpoint = peer.endpoint.as_ref().map(|endpoint| endpoint.to_string().into());
+    WantedPeer { key: peer.public_key, endpoint, encryption: peer.encryption }
+}

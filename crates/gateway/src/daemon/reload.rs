@@ -1,0 +1,107 @@
+//! The configuration: applied at the start, and by each reload.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use super::{Daemon, Source, network};
+use crate::clock::now;
+use crate::config::{Config, Encryption, LoadError};
+use crate::handshake::{Acceptor, Admit, HandshakeError, Identity};
+use crate::keys::{PublicKey, SecretKey};
+use crate::life::{Failure, Serial};
+use crate::plan::Plan;
+use crate::preflight;
+
+impl Daemon {
+    /// Reads the file again and follows it, or says why not; then nothing has changed.
+    pub(super) fn reload(&mut self) -> Result<String, String> {
+        let usec = now().as_nanos() / 1000;
+        let _ = sd_notify::notify(&[
+            sd_notify::NotifyState::Reloading,
+            sd_notify::NotifyState::MonotonicUsec(i128::from(usec)),
+        ]);
+        let result = self.try_reload();
+        let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+        result
+    }
+
+    pub(super) fn try_reload(&mut self) -> Result<String, String> {
+        let new = Config::load(&self.path).map_err(|error: LoadError| error.to_string())?;
+        let fixed = self.config.restart_needed(&new);
+        if !fixed.is_empty() {
+            return Err(format!("{}: needs a restart, nothing was changed", fixed.join(", ")));
+        }
+        let accepted = preflight::check(&new).map_err(|refusals| refusals.to_string())?;
+        let renewed = self.new_identity(&accepted.identity).map_err(|error| error.to_string())?;
+        self.device.apply(&new).map_err(|error| {
+            // Back to what it was, as far as the kernel lets us.
+            let _ = self.device.apply(&self.config);
+            format!("{error}; nothing else was changed")
+        })?;
+        self.config = new;
+        if let Some((identity, acceptor)) = renewed {
+            self.apply_identity(identity, acceptor);
+        }
+        self.apply_config(&accepted.warnings);
+        self.network_changed();
+        let (peers, classes) = (self.config.peers.len(), self.config.classes.len());
+        Ok(format!("{}: reloaded: {peers} peers, {classes} classes", self.config.name))
+    }
+
+    /// What to shake hands with from now on, if the private key is another one.
+    pub(super) fn new_identity(
+        &self,
+        secret: &SecretKey,
+    ) -> Result<Option<(Identity, Acceptor)>, HandshakeError> {
+        if secret.public() == self.identity.public() {
+            return Ok(None);
+        }
+        let identity = Identity::new(secret)?;
+        let acceptor = Acceptor::new(&identity, admit(&self.admitted))?;
+        Ok(Some((identity, acceptor)))
+    }
+
+    /// Makes everything that a reload may change what the configuration says.
+    pub(super) fn apply_config(&mut self, warnings: &[String]) {
+        *self.admitted.write().unwrap_or_else(PoisonError::into_inner) =
+            self.config.peers.iter().map(|peer| peer.public_key).collect();
+        for peer in self.config.peers.iter().filter(|peer| peer.encryption == Encryption::None) {
+            tracing::warn!("encryption = \"none\": data to and from {} travels in clear", peer.name);
+        }
+        for warning in warnings {
+            tracing::warn!("{warning}");
+        }
+        network::warn_of_strict_filters(&self.config);
+        self.workers.apply_plan(&Plan::new(&self.config, self.seed));
+        self.apply_lanes();
+    }
+
+    /// Shakes hands as `identity` from now on. What the key before made ends: lanes, and handshakes under way.
+    pub(super) fn apply_identity(&mut self, identity: Identity, acceptor: Acceptor) {
+        const REASON: &str = "the private key was changed";
+        tracing::info!("the private key was changed: key {}", identity.public());
+        (self.identity, self.acceptor) = (identity, acceptor);
+        self.life.handle_identity(self.identity.public());
+        let is_connection = |(_, source): &(&u64, &Source)| matches!(source, Source::Connection(_));
+        let under_way: Vec<u64> =
+            self.sources.iter().filter(is_connection).map(|(token, _)| *token).collect();
+        for token in under_way {
+            self.half_open.remove(token);
+            if let Some(Source::Connection(connection)) = self.sources.remove(&token)
+                && let Some(dialled) = &connection.dialled
+            {
+                self.dial_failed(dialled, Failure::Lane, REASON);
+            }
+        }
+        let up: Vec<Serial> = self.life.up().map(|(serial, _)| serial).collect();
+        for serial in up {
+            self.end_lane(serial, REASON);
+        }
+    }
+}
+
+/// Whom an acceptor admits: the peers of the file that is in force.
+pub(super) fn admit(admitted: &Arc<RwLock<BTreeSet<PublicKey>>>) -> Admit {
+    let admitted = Arc::clone(admitted);
+    Arc::new(move |key| admitted.read().unwrap_or_else(PoisonError::into_inner).contains(key))
+}

@@ -1,0 +1,133 @@
+//! The sources of events of the control thread: what its epoll descriptor watches.
+
+use std::io;
+use std::net::TcpListener;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixListener;
+
+use rustix::event::epoll;
+use trunkline_units::Instant;
+
+use super::Daemon;
+use super::connection::Connection;
+use super::service::{Client, Stream};
+use crate::request::Protocol;
+use crate::sys;
+
+pub(super) enum Source {
+    Signals(OwnedFd),
+    WorkerEvents,
+    Resolved,
+    Network,
+    Listener(TcpListener),
+    Control(UnixListener),
+    MetricsTcp(TcpListener),
+    MetricsUnix(UnixListener),
+    Connection(Box<Connection>),
+    Client(Box<Client>),
+}
+
+impl Source {
+    /// When its time is over, if it has a limit.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        match self {
+            Source::Connection(connection) => Some(connection.deadline),
+            Source::Client(client) => Some(client.deadline),
+            _ => None,
+        }
+    }
+}
+
+impl Daemon {
+    pub(super) fn fd_of<'a>(&'a self, source: &'a Source) -> Option<BorrowedFd<'a>> {
+        Some(match source {
+            Source::Signals(fd) => fd.as_fd(),
+            Source::WorkerEvents => self.workers.events.as_fd(),
+            Source::Resolved => self.resolver.answers.as_fd(),
+            Source::Network => self.network.as_fd(),
+            Source::Listener(listener) | Source::MetricsTcp(listener) => listener.as_fd(),
+            Source::Control(listener) | Source::MetricsUnix(listener) => listener.as_fd(),
+            Source::Connection(connection) => return connection.fd(),
+            Source::Client(client) => client.stream.as_fd(),
+        })
+    }
+
+    pub(super) fn add(&mut self, source: Source) -> io::Result<u64> {
+        let token = self.next_token;
+        self.next_token += 1;
+        let flags = match &source {
+            Source::Connection(connection) if connection.dialled.is_some() => epoll::EventFlags::OUT,
+            _ => epoll::EventFlags::IN,
+        };
+        if let Some(fd) = self.fd_of(&source) {
+            epoll::add(&self.epoll, fd, epoll::EventData::new_u64(token), flags)?;
+        }
+        self.deadlines.extend(source.deadline().map(|at| (at, token)));
+        self.sources.insert(token, source);
+        Ok(token)
+    }
+
+    pub(super) fn rearm(&self, token: u64, fd: BorrowedFd<'_>, flags: epoll::EventFlags) {
+        let _ = epoll::modify(&self.epoll, fd, epoll::EventData::new_u64(token), flags);
+    }
+
+    pub(super) fn handle_event(&mut self, token: u64) {
+        // Taken out while it is attended to, so that whatever it leads to may change the table.
+        let Some(source) = self.sources.remove(&token) else { return };
+        let keep = match source {
+            Source::Signals(fd) => {
+                while let Some(signal) = sys::next_signal(fd.as_fd()) {
+                    self.handle_signal(signal);
+                }
+                Some(Source::Signals(fd))
+            }
+            Source::WorkerEvents => {
+                self.handle_worker_events();
+                Some(Source::WorkerEvents)
+            }
+            Source::Resolved => {
+                self.handle_resolved_names();
+                Some(Source::Resolved)
+            }
+            Source::Network => {
+                self.handle_network_events();
+                Some(Source::Network)
+            }
+            Source::Listener(listener) => {
+                self.accept(&listener);
+                Some(Source::Listener(listener))
+            }
+            Source::Control(listener) => {
+                self.accept_clients(|| listener.accept().map(|(s, _)| Stream::Unix(s)), Protocol::Control);
+                Some(Source::Control(listener))
+            }
+            Source::MetricsUnix(listener) => {
+                self.accept_clients(|| listener.accept().map(|(s, _)| Stream::Unix(s)), Protocol::Http);
+                Some(Source::MetricsUnix(listener))
+            }
+            Source::MetricsTcp(listener) => {
+                self.accept_clients(|| listener.accept().map(|(s, _)| Stream::Tcp(s)), Protocol::Http);
+                Some(Source::MetricsTcp(listener))
+            }
+            Source::Connection(connection) => {
+                self.handle_connection_event(token, connection);
+                None
+            }
+            Source::Client(client) => self.handle_client_event(token, client),
+        };
+        if let Some(source) = keep {
+            self.sources.insert(token, source);
+        }
+    }
+
+    pub(super) fn handle_signal(&mut self, signal: i32) {
+        if signal == libc::SIGHUP {
+            match self.reload() {
+                Ok(message) => tracing::info!("{message}"),
+                Err(message) => tracing::error!("reload: {message}"),
+            }
+        } else {
+            self.stopping = true;
+        }
+    }
+}
