@@ -1,17 +1,16 @@
-//! What clients ask for, as far as it can be told from the bytes alone: a line on the control socket, or the head of
-//! an HTTP request for metrics.
+//! Parses requests of clients: a line on the control socket, or the head of an HTTP request for metrics.
 //!
-//! The answer depends on the bytes and not on how they were cut on their way, and no request needs more memory than
-//! [`MAX_REQUEST_BYTES`].
+//! The result depends on the bytes and not on how the network segmented them. A request takes at most
+//! [`MAX_REQUEST_BYTES`] of memory.
 
 use crate::control::Request;
 
-/// The longest request, its end included.
+/// The maximum length of a request, its end included.
 pub const MAX_REQUEST_BYTES: usize = 4096;
-/// Header fields that an HTTP request may have.
+/// The maximum number of header fields of an HTTP request.
 const MAX_HEADERS: usize = 32;
 
-/// What a client speaks.
+/// The protocol of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
     /// One line of JSON.
@@ -20,28 +19,28 @@ pub enum Protocol {
     Http,
 }
 
-/// What a client has said so far.
+/// The result of parsing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Parsed {
-    /// Not all of it.
+    /// The request is incomplete.
     Incomplete,
-    /// A whole request: the line, or the path.
+    /// A complete request: the line, or the path.
     Complete(String),
-    /// A whole HTTP request with a method other than GET.
+    /// A complete HTTP request with a method other than GET.
     OtherMethod,
-    /// Nothing that could become a request, or too long for one.
+    /// No valid request can begin like this, or it is too long.
     Malformed,
 }
 
-/// Reads the start of what a client has said.
-pub fn parse(language: Protocol, said: &[u8]) -> Parsed {
-    let head = &said[..said.len().min(MAX_REQUEST_BYTES)];
+/// Parses the data that a client has sent so far.
+pub fn parse(language: Protocol, input: &[u8]) -> Parsed {
+    let head = &input[..input.len().min(MAX_REQUEST_BYTES)];
     let parsed = match language {
         Protocol::Control => line(head),
         Protocol::Http => http(head),
     };
     match parsed {
-        Parsed::Incomplete if said.len() >= MAX_REQUEST_BYTES => Parsed::Malformed,
+        Parsed::Incomplete if input.len() >= MAX_REQUEST_BYTES => Parsed::Malformed,
         parsed => parsed,
     }
 }
@@ -69,7 +68,7 @@ fn http(head: &[u8]) -> Parsed {
 /// The request in a line of the control socket.
 ///
 /// # Errors
-/// What is wrong with it and what is allowed.
+/// The mistake, and the allowed requests.
 pub fn control(line: &str) -> Result<Request, String> {
     serde_json::from_str(line).map_err(|error| {
         format!("{error}; allowed: {{\"request\":\"status\"|\"flows\"|\"reload\"|\"down\"}}")
@@ -106,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_request_is_told_every_known_one() {
+    fn the_error_about_an_unknown_request_lists_all_known_ones() {
         let error = control("{\"request\":\"stauts\"}").unwrap_err();
         for request in [Request::Status, Request::Flows, Request::Reload, Request::Down] {
             let line = serde_json::to_string(&request).unwrap();

@@ -1,6 +1,7 @@
-//! The one place of this crate where the compiler's guarantees end: system calls that no safe wrapper covers.
+//! The `unsafe` code of this crate: system calls without a safe wrapper.
 //!
-//! Every function checks the kernel's answer and turns it into an `io::Error`; no raw pointer leaves.
+//! Each function checks the result of the system call and returns an `io::Error` on failure. No raw pointer leaves this
+//! module.
 
 #![allow(unsafe_code, reason = "system calls without a safe wrapper; each block says why it is sound")]
 
@@ -33,10 +34,10 @@ struct InterfaceRequest {
     padding: [u8; 22],
 }
 
-/// Which offloads a TUN device was granted.
+/// The offloads that the kernel granted to a TUN device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct TunOffloads {
-    /// Partial checksums, the base of the others.
+    /// Partial checksums; the others require them.
     pub(crate) checksum: bool,
     /// TCP super-packets (TSO, IPv4 and IPv6).
     pub(crate) tcp: bool,
@@ -60,7 +61,7 @@ pub(crate) fn open_tun_queue(name: &str, multi_queue: bool) -> io::Result<OwnedF
     for (to, from) in request.name.iter_mut().zip(name.bytes()) {
         *to = from.cast_signed();
     }
-    // SAFETY: the path is a NUL-terminated constant; the returned descriptor is owned by nobody else.
+    // SAFETY: the path is a NUL-terminated constant; the returned descriptor has no other owner.
     let fd = unsafe {
         let raw =
             check(libc::open(c"/dev/net/tun".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC | libc::O_NONBLOCK))?;
@@ -71,7 +72,7 @@ pub(crate) fn open_tun_queue(name: &str, multi_queue: bool) -> io::Result<OwnedF
     Ok(fd)
 }
 
-/// Asks for as many offloads as the kernel grants and says which those are.
+/// Requests offloads, and returns those that the kernel grants.
 pub(crate) fn set_tun_offloads(fd: BorrowedFd<'_>, wanted: TunOffloads) -> TunOffloads {
     const CHECKSUM: c_uint = 0x01;
     const TSO4: c_uint = 0x02;
@@ -97,7 +98,7 @@ pub(crate) fn set_tun_offloads(fd: BorrowedFd<'_>, wanted: TunOffloads) -> TunOf
 
 // ------------------------------------------------------------------ TCP
 
-/// What `TCP_INFO` says, as far as we use it. Fields that an older kernel does not fill are zero.
+/// The used fields of `TCP_INFO`. Fields that an older kernel does not fill are zero.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct TcpInfo {
     /// Smoothed round-trip time, µs.
@@ -118,9 +119,9 @@ pub(crate) struct TcpInfo {
     pub(crate) data_segments_out: u32,
     /// Delivery rate, bytes per second.
     pub(crate) delivery_rate: u64,
-    /// Whether the delivery rate was bounded by what there was to send.
+    /// Whether the sender, not the path, limited the delivery rate (application-limited).
     pub(crate) app_limited: bool,
-    /// Rate the sender paces itself to, bytes per second; `u64::MAX` for none.
+    /// Pacing rate, bytes per second; `u64::MAX` if it is unlimited.
     pub(crate) pacing_rate: u64,
     /// Bytes in the send queue and not yet sent.
     pub(crate) notsent: u32,
@@ -204,12 +205,12 @@ fn set_option<T>(fd: BorrowedFd<'_>, level: c_int, name: c_int, value: &T) -> io
     Ok(())
 }
 
-/// Limits the unsent bytes a socket takes before it stops being writable (`TCP_NOTSENT_LOWAT`).
+/// Limits the unsent bytes at which a socket is writable (`TCP_NOTSENT_LOWAT`).
 pub(crate) fn set_notsent_lowat(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
     set_option(fd, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, &c_int::try_from(bytes).unwrap_or(c_int::MAX))
 }
 
-/// Bounds the rate a sender paces itself to, bytes per second (`SO_MAX_PACING_RATE`); `None` for no bound.
+/// Limits the pacing rate of a socket, bytes per second (`SO_MAX_PACING_RATE`); `None` for no limit.
 pub(crate) fn set_max_pacing_rate(fd: BorrowedFd<'_>, rate: Option<u64>) -> io::Result<()> {
     set_option(fd, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &rate.unwrap_or(u64::MAX))
 }
@@ -247,8 +248,8 @@ pub(crate) fn set_congestion_control(fd: BorrowedFd<'_>, name: &str) -> io::Resu
     Ok(())
 }
 
-/// Gives up on a connection whose data stays unacknowledged for so long (`TCP_USER_TIMEOUT`), and probes an
-/// idle one so often that its end is noticed in the same time.
+/// Ends a connection whose data stays unacknowledged for this time (`TCP_USER_TIMEOUT`), and sets keepalive probes that
+/// detect a dead idle connection in about the same time.
 pub(crate) fn set_dead_after(
     fd: BorrowedFd<'_>,
     idle_s: u16,
@@ -262,7 +263,7 @@ pub(crate) fn set_dead_after(
     set_option(fd, libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, &timeout_ms)
 }
 
-/// Lets retransmission time-outs grow to no more than this (`TCP_RTO_MAX_MS`, Linux 6.15; at least a second).
+/// Limits the retransmission timeout (`TCP_RTO_MAX_MS`, Linux 6.15; minimum one second).
 pub(crate) fn set_rto_max(fd: BorrowedFd<'_>, ms: u32) -> io::Result<()> {
     const TCP_RTO_MAX_MS: c_int = 44;
     set_option(fd, libc::IPPROTO_TCP, TCP_RTO_MAX_MS, &ms)
@@ -280,7 +281,7 @@ pub(crate) fn set_mark(fd: BorrowedFd<'_>, mark: u32) -> io::Result<()> {
 
 // ------------------------------------------------------------------ signals
 
-/// Blocks these signals for this thread and those it will start, and gives a descriptor that reports them.
+/// Blocks these signals for this thread and the threads that it will start, and returns a descriptor that reports them.
 pub(crate) fn signal_descriptor(signals: &[c_int]) -> io::Result<OwnedFd> {
     // SAFETY: `set` is initialised by sigemptyset before use; the returned descriptor is owned by nobody else.
     unsafe {
@@ -308,10 +309,11 @@ pub(crate) fn next_signal(fd: BorrowedFd<'_>) -> Option<c_int> {
 
 // ------------------------------------------------------------------ identity
 
-/// Lets this thread, and those it starts, open files as user and group `id` would (`setfsuid`, `setfsgid`). Whether it took
-/// effect: it does not without `CAP_SETUID` and `CAP_SETGID`, nor with an id that the user namespace does not map.
+/// Sets the user and group with which this thread, and the threads that it starts, open files (`setfsuid`, `setfsgid`).
+/// Whether it took effect: it fails without `CAP_SETUID` and `CAP_SETGID`, and with an id that the user namespace does not
+/// map.
 ///
-/// To signals and tracing the thread stays who it was.
+/// The identity for signals and tracing does not change.
 pub(crate) fn set_file_identity(id: u32) -> bool {
     // SAFETY: both calls take plain numbers and concern this thread alone. They return what was in force before, so
     // that a second call tells whether the first succeeded; -1 changes nothing.
@@ -324,9 +326,9 @@ pub(crate) fn set_file_identity(id: u32) -> bool {
 
 // ------------------------------------------------------------------ memory
 
-/// A ring of bytes that is mapped twice in a row, so that any stretch of at most its size is contiguous.
+/// A ring buffer that is mapped twice in a row, so that any range up to its size is contiguous.
 ///
-/// A lane reads into its free part and takes packets from its filled part without ever moving a byte.
+/// A lane reads into the free part and takes packets from the filled part without a copy.
 pub(crate) struct Ring {
     base: NonNull<u8>,
     size: usize,

@@ -1,5 +1,5 @@
-//! What others do to the device, its routes and the machine's addresses: it is noticed and mended, and nothing
-//! leaves by another way while the gateway is not there.
+//! Changes of the device, its routes and the machine's addresses by other programs: the gateway restores its part, and no
+//! packet takes another route while the gateway does not run.
 
 mod common;
 
@@ -13,7 +13,7 @@ use trunkline_netlink::{Existing, Family, Handle, NetlinkError, Route, RouteFilt
 use trunkline_testbed::namespace::Host;
 use trunkline_testbed::scene::{Encryption, Gateway, Gateways, Plan, Scene, TUN_DEVICE, WAN_DEVICE, Wan};
 
-/// Somebody's mistake is put right within a second, and this machine may be slow.
+/// The gateway restores a change within a second, and this machine may be slow.
 const SOON: Duration = Duration::from_secs(10);
 /// `EHOSTUNREACH`.
 const UNREACHABLE: Option<i32> = Some(113);
@@ -105,7 +105,9 @@ fn routes_and_addresses_come_back_after_the_device_was_down() {
     tunnel_addresses(&gateways);
     on_device(&scene.t1, TUN_DEVICE, Handle::set_down);
     assert!(!is_routed(&scene));
-    wait_for("it is said", SOON, &gateways, || gateways.log(Gateway::T1).contains("somebody took it down"));
+    wait_for("a warning", SOON, &gateways, || {
+        gateways.log(Gateway::T1).contains("another program took the device down")
+    });
     on_device(&scene.t1, TUN_DEVICE, Handle::set_up);
     wait_for("the routes are back", SOON, &gateways, || is_routed(&scene));
     let addresses = on_device(&scene.t1, TUN_DEVICE, Handle::addresses);
@@ -117,8 +119,8 @@ fn routes_and_addresses_come_back_after_the_device_was_down() {
 }
 
 #[test]
-fn a_route_that_somebody_removed_is_put_back_and_keeps_no_reload_away() {
-    let test = "a_route_that_somebody_removed_is_put_back_and_keeps_no_reload_away";
+fn a_removed_route_is_restored_and_does_not_prevent_a_reload() {
+    let test = "a_removed_route_is_restored_and_does_not_prevent_a_reload";
     let Some((scene, gateways)) = start(test) else { return };
     for plan in plans(&scene) {
         on_device(&scene.t1, TUN_DEVICE, |handle, index| {
@@ -126,7 +128,7 @@ fn a_route_that_somebody_removed_is_put_back_and_keeps_no_reload_away() {
         });
     }
     wait_for("the routes are back", SOON, &gateways, || is_routed(&scene));
-    assert!(gateways.log(Gateway::T1).contains("put back what somebody took away: route "));
+    assert!(gateways.log(Gateway::T1).contains("restored what another program removed: route "));
 
     // At the same time as the file gives it up.
     let site = Plan::IPV4.second_site();
@@ -141,16 +143,16 @@ fn a_route_that_somebody_removed_is_put_back_and_keeps_no_reload_away() {
 }
 
 #[test]
-fn a_device_that_somebody_removed_is_made_anew() {
+fn a_removed_device_is_created_again() {
     let mut setup = setup(Encryption::Tls);
     setup.tun = Some("queues = 2".to_owned());
-    let test = "a_device_that_somebody_removed_is_made_anew";
+    let test = "a_removed_device_is_created_again";
     let Some((scene, mut gateways)) = sites(test, Wan::Veth, &setup) else { return };
     tunnel_addresses(&gateways);
     for round in 1..=2 {
         on_device(&scene.t1, TUN_DEVICE, Handle::delete_link);
         wait_for("it is said", SOON, &gateways, || {
-            gateways.log(Gateway::T1).matches("somebody removed it").count() == round
+            gateways.log(Gateway::T1).matches("another program removed the device").count() == round
         });
         wait_for("the routes are back", SOON, &gateways, || is_routed(&scene));
         gateways.check_alive(Gateway::T1).expect("it lives on");
@@ -171,8 +173,9 @@ fn blocks(host: &Host) -> Vec<String> {
 }
 
 #[test]
-fn nothing_leaves_in_clear_while_the_gateway_is_not_there() {
-    let Some((scene, mut gateways)) = start("nothing_leaves_in_clear_while_the_gateway_is_not_there") else {
+fn no_packet_leaves_in_clear_while_the_gateway_does_not_run() {
+    let Some((scene, mut gateways)) = start("no_packet_leaves_in_clear_while_the_gateway_does_not_run")
+    else {
         return;
     };
     default_by_the_wan(&scene);
@@ -202,8 +205,8 @@ fn nothing_leaves_in_clear_while_the_gateway_is_not_there() {
 }
 
 #[test]
-fn packets_pass_on_exit_where_that_is_asked_for() {
-    let Some((scene, mut gateways)) = start("packets_pass_on_exit_where_that_is_asked_for") else { return };
+fn packets_pass_on_exit_if_configured() {
+    let Some((scene, mut gateways)) = start("packets_pass_on_exit_if_configured") else { return };
     default_by_the_wan(&scene);
     let name = format!("name = \"{TUN_DEVICE}\"");
     edit(&gateways, Gateway::T1, |text| text.replace(&name, &format!("{name}\non_exit = \"pass\"")));
@@ -268,7 +271,7 @@ fn everything_goes_through_the_trunk_but_the_trunk_itself() {
     }
     assert_eq!(rules(&scene), 2 * plans(&scene).len());
 
-    // A rule that somebody removed is put back.
+    // A rule that another program removed is restored.
     let one = scene.t1.netlink(|handle| handle.rules(Family::V4)).expect("rules");
     let one = one.into_iter().find(|rule| rule.protocol == OURS).expect("a rule of ours");
     scene.t1.netlink(|handle| handle.delete_rule(&one)).expect("removed");
@@ -289,8 +292,8 @@ fn everything_goes_through_the_trunk_but_the_trunk_itself() {
 }
 
 #[test]
-fn lanes_outlive_a_reload_that_sends_everything_through_them() {
-    let test = "lanes_outlive_a_reload_that_sends_everything_through_them";
+fn lanes_survive_a_reload_that_routes_everything_through_them() {
+    let test = "lanes_survive_a_reload_that_routes_everything_through_them";
     let Some((scene, mut gateways)) = start(test) else { return };
     move_far_away(&scene, &mut gateways);
     gateways.restart(Gateway::T1).expect("it starts");
@@ -341,7 +344,7 @@ fn lanes_of_an_address_that_is_gone_end_at_once_and_a_new_one_is_used_at_once() 
         on_device(&scene.t1, WAN_DEVICE, |handle, wan| handle.delete_address(wan, net(old)));
         let gone = Instant::now();
         wait_for("the lanes have ended", SOON, &gateways, || lanes_up(&gateways, Gateway::T1) == 0);
-        // Without being told, a lane waits for 4 s at the least before it looks whether its peer is there.
+        // Without the event, an idle lane sends its first keepalive probe after 4 s.
         assert!(gone.elapsed() < Duration::from_secs(3), "{:?}", gone.elapsed());
         std::thread::sleep(Duration::from_secs(3));
         on_device(&scene.t1, WAN_DEVICE, |handle, wan| handle.add_address(wan, net(new), None));

@@ -1,4 +1,4 @@
-//! Connections of callers: accepted, and taken through the handshake.
+//! Accepts connections of callers, and runs handshakes.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -16,22 +16,22 @@ use crate::handshake::{Handshake, HandshakeError, Hello, Progress, RefusalReason
 use crate::keys::PublicKey;
 use crate::life::{Declined, Failure, Request};
 
-/// How long the handshake of a dial may take.
+/// The time limit for the handshake of a dial.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(8);
-/// Lines about one peer's requests for lanes that do not exist here follow each other no sooner.
+/// The minimum interval between warnings about declined requests of one peer.
 const REQUEST_WARNING_INTERVAL: Duration = Duration::from_secs(60);
-/// Lines about connections that cannot be accepted follow each other no sooner.
+/// The minimum interval between warnings about connections that cannot be accepted.
 const ACCEPT_WARNING_INTERVAL: Duration = Duration::from_secs(10);
 
 impl Daemon {
     pub(super) fn accept(&mut self, listener: &TcpListener) {
-        // Bounded, so that a flood of connections leaves time for everything else.
+        // Bounded, so that a flood of connections leaves time for other events.
         for _ in 0..64 {
             let (stream, remote) = match listener.accept() {
                 Ok(accepted) => accepted,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) => {
-                    // Out of descriptors, say: the listener stays readable, so leave it for a moment.
+                    // For example, no descriptor is free. The listener stays readable, and the pause prevents a busy loop.
                     if self.accept_warnings.allows(now(), ACCEPT_WARNING_INTERVAL) {
                         tracing::warn!("cannot accept a connection: {error}");
                     }
@@ -72,7 +72,7 @@ impl Daemon {
         }
     }
 
-    /// Begins the handshakes of callers whose turn it is.
+    /// Starts the handshakes of callers that are next in turn.
     pub(super) fn start_handshakes(&mut self) {
         while let Some((token, evicted)) = self.half_open.poll_turn(now()) {
             self.evict(evicted);
@@ -107,7 +107,7 @@ impl Daemon {
         Ok(connection)
     }
 
-    /// Something has happened on a connection. What callers' handshakes cost is counted.
+    /// Handles an event of a connection. The time that callers' handshakes take counts against their budget.
     pub(super) fn handle_connection_event(&mut self, token: u64, connection: Box<Connection>) {
         if connection.dialled.is_some() {
             if let Some(source) = self.advance(token, connection) {
@@ -116,7 +116,7 @@ impl Daemon {
             return;
         }
         if let Phase::Accepted(stream) = &connection.phase {
-            // Nothing is read before its turn, so it would be reported as ready all the time.
+            // The caller's data stays unread until its turn, so epoll would report the socket as ready all the time.
             let _ = epoll::delete(&self.epoll, stream);
             self.half_open.handle_ready(token);
             self.sources.insert(token, Source::Connection(connection));
@@ -133,12 +133,12 @@ impl Daemon {
         }
     }
 
-    /// Moves a connection on as far as it goes. Gives it back if it is still under way.
+    /// Advances a connection as far as possible. Returns it if its handshake continues.
     pub(super) fn advance(&mut self, token: u64, mut connection: Box<Connection>) -> Option<Source> {
         if matches!(connection.phase, Phase::Connecting(..))
             && let Some(dialled) = connection.dialled.clone()
         {
-            if let Err(reason) = connection.connected() {
+            if let Err(reason) = connection.handle_connected() {
                 self.dial_failed(&dialled, Failure::Path, &reason);
                 return None;
             }
@@ -157,7 +157,7 @@ impl Daemon {
                     }
                 }
                 Ok(Progress::Done(established)) => {
-                    // The descriptor lives on in the workers and is no business of this thread any more.
+                    // The worker watches the descriptor from here on.
                     let _ = epoll::delete(&self.epoll, &established.stream);
                     self.handle_established(*established, connection.dialled.as_ref(), connection.remote);
                     return None;
@@ -187,7 +187,7 @@ impl Daemon {
         warn(self.rejections.handle_failed(now(), connection.remote, key, &error.to_string()));
     }
 
-    /// Decides on what a peer that dialled asks for.
+    /// Accepts or declines the request of a peer that dialled.
     pub(super) fn answer_hello(
         &mut self,
         handshake: &mut Handshake<TcpStream>,
@@ -220,7 +220,7 @@ impl Daemon {
                     format!("tun.queues is {queues} here, and {} has {lanes} lanes in all", hello.lane_group);
                 self.warn_of_request(
                     peer,
-                    &format!("it asks for lane {} of {}; {text}", hello.lane, hello.lane_group),
+                    &format!("it requests lane {} of {}; {text}", hello.lane, hello.lane_group),
                 );
                 (RefusalReason::UnknownLane, text)
             }
@@ -228,7 +228,7 @@ impl Daemon {
         handshake.refuse(reason, &text)
     }
 
-    /// Says what is wrong with a peer's requests: it may repeat them as often as it likes.
+    /// Logs a warning about a peer's request, at a limited rate: the peer decides how often it sends requests.
     pub(super) fn warn_of_request(&mut self, peer: PublicKey, text: &str) {
         if self.request_warnings.entry(peer).or_default().allows(now(), REQUEST_WARNING_INTERVAL) {
             tracing::warn!("{}: {text}", self.peer_name(&peer));

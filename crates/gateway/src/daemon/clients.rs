@@ -13,14 +13,15 @@ use crate::control::{Answer, Request};
 use crate::metrics;
 use crate::request::{self, Protocol};
 
-/// Clients of the control socket at one time, and as many of the metrics: neither can keep the other from being answered.
+/// The maximum number of concurrent clients of the control socket, and of the metrics. Each kind has its own limit, so that
+/// neither can block the other.
 const MAX_CLIENTS: usize = 16;
-/// How long a client may take.
+/// The time limit of a client.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Daemon {
     pub(super) fn accept_clients(&mut self, accept: impl Fn() -> io::Result<Stream>, protocol: Protocol) {
-        // Bounded, so that a flood of connections leaves time for everything else.
+        // Bounded, so that a flood of connections leaves time for other events.
         for _ in 0..MAX_CLIENTS {
             let Ok(stream) = accept() else { return };
             let nonblocking = match &stream {
@@ -34,7 +35,7 @@ impl Daemon {
                 Source::Client(client) if client.protocol == protocol => Some((*token, client.is_idle())),
                 _ => None,
             });
-            if let Some(token) = service::evicted(clients, MAX_CLIENTS) {
+            if let Some(token) = service::evict(clients, MAX_CLIENTS) {
                 self.sources.remove(&token);
             }
             let client = Client::new(stream, protocol, now() + CLIENT_TIMEOUT);
@@ -63,7 +64,7 @@ impl Daemon {
                         let page = serde_json::to_string(&self.status(false)).unwrap_or_default();
                         client.answer_http(200, "application/json", &page)
                     }
-                    _ => client.answer_http(404, "text/plain", "known here: /metrics and /metrics.json\n"),
+                    _ => client.answer_http(404, "text/plain", "available: /metrics and /metrics.json\n"),
                 },
             };
         }

@@ -1,4 +1,4 @@
-//! A connection on its way to becoming a lane, whichever side dialled.
+//! A connection that is not a lane yet, dialled by either site.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -12,17 +12,17 @@ use crate::life::{Attempt, LaneKey};
 use crate::sys;
 
 pub(super) enum Phase {
-    /// Somebody dialled us, and has not been answered yet.
+    /// Accepted; the handshake has not begun.
     Accepted(TcpStream),
-    /// We dialled and the kernel is connecting.
+    /// Dialled; the kernel is connecting.
     Connecting(TcpStream, Box<(Dialer, Hello)>),
-    /// Keys and greetings are exchanged.
+    /// The handshake is in progress.
     Handshake(Box<Handshake<TcpStream>>),
-    /// Nothing more will come of it.
+    /// The connection has ended, or is a lane.
     Over,
 }
 
-/// What a connection was dialled for.
+/// The dial of a connection, and its lane.
 #[derive(Debug, Clone)]
 pub(super) struct Dialled {
     pub(super) attempt: Attempt,
@@ -31,7 +31,7 @@ pub(super) struct Dialled {
 
 pub(super) struct Connection {
     pub(super) phase: Phase,
-    /// What we dialled for; `None` if the peer dialled.
+    /// Our dial; `None` if the peer dialled.
     pub(super) dialled: Option<Dialled>,
     pub(super) remote: SocketAddr,
     pub(super) deadline: Instant,
@@ -66,8 +66,8 @@ impl Connection {
         }
     }
 
-    /// Takes note that the kernel has connected, or could not.
-    pub(super) fn connected(&mut self) -> Result<(), String> {
+    /// Handles the result of the kernel's connect: begins the handshake, or returns the reason of the failure.
+    pub(super) fn handle_connected(&mut self) -> Result<(), String> {
         let Phase::Connecting(stream, dialler) = std::mem::replace(&mut self.phase, Phase::Over) else {
             return Ok(());
         };
@@ -85,33 +85,33 @@ impl Connection {
     }
 }
 
-/// What is set on a lane's socket before it connects, or once it is accepted.
+/// The options of a lane's socket, set before it connects or after it is accepted.
 pub(super) struct SocketOptions<'a> {
     /// The congestion control of its lane group; `None` while the lane group is not known.
     pub(super) congestion_control: Option<&'a str>,
-    /// The code point of its packets.
+    /// The DSCP of its packets.
     pub(super) dscp: u8,
     pub(super) mark: Option<u32>,
 }
 
-/// A dead lane is noticed within this time, ms: the longest that data may stay unacknowledged.
+/// The maximum time that data may stay unacknowledged, ms (`TCP_USER_TIMEOUT`).
 const DEAD_AFTER_MS: u32 = 8_000;
-/// An idle lane is probed after so many seconds, and again after so many.
+/// The idle time before the first keepalive probe, and the interval of further probes.
 const PROBE_AFTER_S: u16 = 4;
 const PROBE_EVERY_S: u16 = 1;
 
-/// The longest retransmission time-out, ms: a path that returns carries traffic again within this time.
+/// The maximum retransmission timeout, ms: after the path returns, the lane carries traffic within this time.
 const MAX_RTO_MS: u32 = 1_000;
-/// While a lane is verified: it is probed at once, and ends if nothing is heard for so long.
+/// The same while a lane is verified: the first keepalive probe, and the maximum time without an answer.
 const VERIFY_PROBE_S: u16 = 1;
 const VERIFY_MS: u32 = 2_500;
 
-/// How soon a lane is noticed to be dead.
+/// How soon the kernel detects that a lane is dead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Liveness {
-    /// As always.
+    /// The default.
     Usual,
-    /// It has to show now that it is alive. One on a path that works answers and stays.
+    /// Within seconds. A lane on a working path answers the probes and stays.
     Verify,
 }
 
@@ -128,7 +128,7 @@ impl SocketOptions<'_> {
     pub(super) fn apply(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
         sys::set_nodelay(fd)?;
         Liveness::Usual.apply(fd)?;
-        // Older kernels double the time-out without this bound.
+        // Ignored on older kernels, which double the timeout without this bound.
         let _ = sys::set_rto_max(fd, MAX_RTO_MS);
         if let Some(mark) = self.mark {
             sys::set_mark(fd, mark)?;

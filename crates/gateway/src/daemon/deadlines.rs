@@ -1,4 +1,4 @@
-//! The deadlines of the control thread: what is due at a time, and the time of the next.
+//! The deadlines of the control thread: handles those that are due, and computes the next.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use crate::clock::now;
 use crate::life::Failure;
 
 impl Daemon {
-    /// Does what is due and says how long nothing else is.
+    /// Handles all deadlines that are due. Returns the time until the next.
     pub(super) fn handle_deadlines(&mut self) -> Duration {
         let now = now();
         while let Some((at, token)) = self.deadlines.first().copied().filter(|(at, _)| *at <= now) {
             self.deadlines.remove(&(at, token));
             match self.sources.get(&token).and_then(Source::deadline) {
-                // It has more time since.
+                // The deadline has been extended meanwhile.
                 Some(later) if later > now => {
                     self.deadlines.insert((later, token));
                 }

@@ -1,4 +1,4 @@
-//! Dials: the address of a peer, the connection, and what follows if it fails.
+//! Dials: they look up the address of a peer, connect, and report failures.
 
 use std::net::{SocketAddr, SocketAddrV6};
 
@@ -56,7 +56,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// A reason is reported once for all lanes of a peer.
+    /// Handles a failed dial. The log has each reason once for all lanes of a peer; repetitions are at debug level.
     pub(super) fn dial_failed(&mut self, dialled: &Dialled, failure: Failure, reason: &str) {
         let Some(retry) = self.life.handle_dial_failed(now(), dialled.attempt, failure, reason) else {
             return;
@@ -73,12 +73,12 @@ impl Daemon {
         }
     }
 
-    /// An address to dial the peer at; `None` if it is not dialled, or its name is being resolved.
+    /// An address of the peer to dial; `None` if the peer has no endpoint, or its name is not resolved yet.
     pub(super) fn address_of(&mut self, key: &PublicKey, now: Instant) -> Option<SocketAddr> {
         let endpoint = self.peer_config(key)?.endpoint.clone()?;
         match endpoint.host {
             Host::Address(address) => return Some(SocketAddr::new(address, endpoint.port)),
-            // The interface may come later, and under another index each time.
+            // The interface may appear later, and with another index each time.
             Host::LinkLocal(address, zone) => {
                 let scope = match zone {
                     Zone::Index(index) => index,
@@ -93,7 +93,7 @@ impl Daemon {
         address
     }
 
-    /// Names and addresses of the endpoints of the configuration.
+    /// Applies the names and addresses of the configured endpoints.
     pub(super) fn apply_endpoints(&mut self) {
         let targets = self.config.peers.iter().filter_map(|peer| {
             let endpoint = peer.endpoint.as_ref()?;
@@ -113,7 +113,7 @@ impl Daemon {
         self.known.set_endpoints(fixed.chain(self.names.all_addresses().map(|address| address.ip())));
     }
 
-    /// Begins the look-ups that are due, and ends those that take too long.
+    /// Starts the look-ups that are due, and ends those that exceed their time limit.
     pub(super) fn look_up_names(&mut self, now: Instant) {
         while let Some(news) = self.names.poll_timed_out(now) {
             self.handle_name_event(now, news);

@@ -8,16 +8,16 @@ use crate::handshake::HandshakeError;
 use crate::preflight::Refusals;
 use crate::privilege::PrivilegeError;
 
-/// Why a daemon did not start, or ended.
+/// Why a daemon failed to start, or ended.
 #[derive(Debug, thiserror::Error)]
 pub enum DaemonError {
-    /// What the configuration says.
+    /// The check of the configuration failed.
     #[error(transparent)]
     Refused(#[from] Refusals),
-    /// The TUN device.
+    /// The TUN device cannot be set up.
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// An address to listen on.
+    /// The daemon cannot listen on an address.
     #[error("cannot listen on {address}: {source}")]
     Listen {
         /// The address or socket path.
@@ -25,24 +25,24 @@ pub enum DaemonError {
         /// The system's answer.
         source: io::Error,
     },
-    /// A daemon already answers on the control socket.
+    /// Another daemon answers on the control socket.
     #[error("another daemon answers on {0}: `trunkline down` ends it")]
     Running(PathBuf),
-    /// Cryptography.
+    /// The cryptographic library failed.
     #[error(transparent)]
     Handshake(#[from] HandshakeError),
-    /// Giving up privileges.
+    /// Privileges cannot be dropped.
     #[error(transparent)]
     Privilege(#[from] PrivilegeError),
-    /// The system.
+    /// A system call failed.
     #[error("{what}: {source}")]
     System {
-        /// What was tried.
+        /// The failed step.
         what: &'static str,
         /// The system's answer.
         source: io::Error,
     },
-    /// A worker ended, and packets of its queue would no longer pass.
+    /// A worker ended, so that packets of its queue no longer pass.
     #[error("worker {shard} ended: {reason}")]
     Worker {
         /// Its number.

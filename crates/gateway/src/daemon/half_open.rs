@@ -1,16 +1,17 @@
-//! What strangers may cost: places and processor time for handshakes of callers, before anybody knows who they are.
+//! Bounds on half-open connections: memory and processor time for the handshakes of unauthenticated callers.
 //!
-//! Callers are of two kinds, by their address: *known* ones (a peer's endpoint, or an address from which a lane came before) and
-//! strangers. Each kind has places and a share of the control thread of its own, so that strangers, however many, take
-//! nothing from known addresses.
+//! There are two kinds of callers, by address: *known* (a peer's endpoint, or an address from which a lane came before) and
+//! *unknown*. Each kind has its own places and its own share of the control thread's time. So unknown addresses, however
+//! many, take nothing from known ones.
 //!
-//! A caller first *waits*, which costs a descriptor: nothing has been read from it. Once it has said something it takes
-//! turns with the others: sources take turns, and those of one source in the order they came. A turn begins the handshake,
-//! and the connection moves on to the places of those that are *answered*.
+//! A new connection *waits*. It costs a descriptor, and the site reads nothing from it. When its data arrives, it is
+//! *ready*. Ready connections are served round-robin over sources, and in order of arrival within a source. A turn starts
+//! the handshake, and moves the connection to the places of those that are *answered*.
 //!
-//! When places are full, the source that holds most of them loses its oldest, and the newcomer's own source before others of
-//! as many. So a source that has no more than its fair part keeps it however fast others come, and one that floods only
-//! pushes out itself. No newcomer is refused: whoever holds places without using them loses them to those that come.
+//! If all places are taken, the source with the largest number of connections loses its oldest; among equal sources, the
+//! newcomer's own goes first. So a source with no more than its fair share keeps its connections however fast others
+//! arrive, and a flood from one source evicts only its own connections. A newcomer is never refused, so idle connections
+//! cannot block a site.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -18,43 +19,43 @@ use std::time::Duration;
 
 use trunkline_units::Instant;
 
-/// Places of each kind for callers that wait.
+/// The maximum number of waiting connections of each kind.
 pub(super) const MAX_WAITING: usize = 128;
-/// Places of each kind for callers that have been answered.
+/// The maximum number of answered connections of each kind.
 pub(super) const MAX_ANSWERED: usize = 256;
-/// How long a handshake may take.
+/// The time limit of a handshake.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(5);
-/// The part of the control thread's time that handshakes of each kind get.
+/// The share of the control thread's time for the handshakes of each kind.
 const CPU_SHARE: [f64; 2] = [0.4, 0.1];
-/// What may be used at once, after a time without handshakes.
+/// The maximum burst of processor time, after a time without handshakes.
 const BURST: Duration = Duration::from_millis(50);
 
-/// Whether a caller's address is one that peers have.
+/// Whether a caller has the address of a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
-    /// It is a peer's endpoint, or a lane came from it.
+    /// The address is a peer's endpoint, or a lane came from it before.
     Known,
-    /// It is not.
+    /// Any other address.
     Unknown,
 }
 
-/// How far a caller has come.
+/// The stage of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// It has said nothing yet.
+    /// No data has arrived yet.
     Silent,
-    /// It has said something and waits for its turn.
+    /// Data has arrived, and it waits for its turn.
     Ready,
-    /// Its handshake is under way.
+    /// Its handshake is in progress.
     Answered,
 }
 
-/// Why a connection gave way.
+/// Why a connection was evicted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reason {
-    /// Its source held more places than others.
+    /// Its source had more connections than any other.
     LargestSource,
-    /// RateLimit source held one; it was the oldest.
+    /// Each source had one, and it was the oldest.
     Oldest,
 }
 
@@ -72,7 +73,7 @@ struct Place {
     stage: Stage,
 }
 
-/// Processor time: it comes at a constant rate and is kept for a while.
+/// A token bucket of processor time.
 #[derive(Debug, Clone, Copy)]
 struct Budget {
     share: f64,
@@ -87,23 +88,23 @@ impl Budget {
         self.at = self.at.max(now);
     }
 
-    /// When there is something left.
+    /// The time at which the budget is positive.
     fn ready_at(&self) -> Instant {
         self.at + Duration::from_secs_f64((-self.left_s / self.share).max(0.0)) + Duration::from_micros(100)
     }
 }
 
-/// The handshakes of callers that are under way, by a token that counts up.
+/// The half-open connections of callers, by a token that counts up.
 #[derive(Debug)]
 pub(super) struct HalfOpen {
     places: BTreeMap<u64, Place>,
     budgets: [Budget; 2],
-    /// When a source last had a turn, as a number that counts up; only of those that have places.
+    /// The number of the last turn of each source that has connections.
     turns: BTreeMap<IpAddr, u64>,
     turn: u64,
 }
 
-/// The address as far as one stranger has only one of it.
+/// The source of an address for limits: the address itself, for IPv6 its /64, since one host can have all addresses of that.
 pub(super) fn source(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => address.into(),
@@ -117,25 +118,25 @@ impl HalfOpen {
         HalfOpen { places: BTreeMap::new(), budgets, turns: BTreeMap::new(), turn: 0 }
     }
 
-    /// How many there are.
+    /// The number of half-open connections.
     pub(super) fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// Gives a caller a place. Who gives way to it, if somebody must.
+    /// Adds a connection. Returns the connection that it evicts, if any.
     pub(super) fn admit(&mut self, token: u64, address: IpAddr, kind: Kind) -> Option<Evicted> {
         self.places.insert(token, Place { source: source(address), kind, stage: Stage::Silent });
         self.make_room(token, MAX_WAITING)
     }
 
-    /// The caller has said something.
+    /// Data of the caller has arrived.
     pub(super) fn handle_ready(&mut self, token: u64) {
         if let Some(place) = self.places.get_mut(&token).filter(|place| place.stage == Stage::Silent) {
             place.stage = Stage::Ready;
         }
     }
 
-    /// Whose turn it is, if there is time for it, and who gives way to it.
+    /// Returns the connection whose handshake is to start, if the budget allows, and the connection that it evicts.
     pub(super) fn poll_turn(&mut self, now: Instant) -> Option<(u64, Option<Evicted>)> {
         for kind in [Kind::Known, Kind::Unknown] {
             let budget = &mut self.budgets[kind as usize];
@@ -156,7 +157,7 @@ impl HalfOpen {
         None
     }
 
-    /// A step of a caller's handshake took so long.
+    /// Charges the time of a step of a handshake to the budget.
     pub(super) fn charge(&mut self, token: u64, time: Duration) {
         if let Some(place) = self.places.get(&token) {
             self.budgets[place.kind as usize].left_s -= time.as_secs_f64();
@@ -171,7 +172,7 @@ impl HalfOpen {
         }
     }
 
-    /// When to poll again, if somebody waits for a turn.
+    /// The time of the next poll, if a connection is ready.
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
         let waits = |kind: &Kind| self.ready(*kind).next().is_some();
         let kinds = [Kind::Known, Kind::Unknown].into_iter().filter(waits);
@@ -182,7 +183,7 @@ impl HalfOpen {
         self.places.iter().filter(move |(_, place)| place.kind == kind && place.stage == Stage::Ready)
     }
 
-    /// Keeps those of the newcomer's kind that have come as far within `limit`.
+    /// Keeps the number of connections of the newcomer's kind and stage within `limit`.
     fn make_room(&mut self, newcomer: u64, limit: usize) -> Option<Evicted> {
         let new = *self.places.get(&newcomer)?;
         let alike = |place: &Place| {
@@ -195,19 +196,17 @@ impl HalfOpen {
         if counts.values().sum::<usize>() <= limit {
             return None;
         }
-        let most = counts.values().copied().max()?;
-        let own = counts.get(&new.source) == Some(&most) && most > 1;
-        let gives_way = |place: &Place| {
-            if own { place.source == new.source } else { counts.get(&place.source) == Some(&most) }
+        let max = counts.values().copied().max()?;
+        let own = counts.get(&new.source) == Some(&max) && max > 1;
+        let may_go = |place: &Place| {
+            if own { place.source == new.source } else { counts.get(&place.source) == Some(&max) }
         };
         // Tokens count up: the first is the oldest.
-        let (token, _) = self
-            .places
-            .iter()
-            .find(|(token, place)| **token != newcomer && alike(place) && gives_way(place))?;
+        let (token, _) =
+            self.places.iter().find(|(token, place)| **token != newcomer && alike(place) && may_go(place))?;
         let token = *token;
         self.remove(token);
-        Some(Evicted { token, reason: if most > 1 { Reason::LargestSource } else { Reason::Oldest } })
+        Some(Evicted { token, reason: if max > 1 { Reason::LargestSource } else { Reason::Oldest } })
     }
 }
 
@@ -217,7 +216,7 @@ mod tests {
 
     use super::*;
 
-    /// What a handshake costs the control thread.
+    /// The processor time of a handshake.
     const HANDSHAKE: Duration = Duration::from_micros(230);
 
     fn address(number: u32) -> IpAddr {
@@ -245,7 +244,7 @@ mod tests {
         }
         let evicted = half_open.admit(1_000, address(3), Kind::Unknown);
         assert_eq!(evicted, Some(Evicted { token: 1, reason: Reason::LargestSource }));
-        // It pushes out itself, and neither of the others.
+        // It evicts its own connections, and neither of the others.
         for token in 2_000..3_000 {
             let evicted = half_open.admit(token, address(2), Kind::Unknown).expect("it is full");
             assert!(evicted.token != 0 && evicted.token != 1_000, "{evicted:?}");
@@ -253,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn with_a_place_for_each_source_the_oldest_gives_way() {
+    fn with_one_connection_of_each_source_the_oldest_is_evicted() {
         let mut half_open = HalfOpen::new(at_micros(0));
         for token in 0..MAX_WAITING as u64 {
             half_open.admit(token, address(token as u32), Kind::Unknown);
@@ -300,12 +299,12 @@ mod tests {
         assert_eq!(turns, [0, 100, 1, 101, 2]);
     }
 
-    /// A flood of callers, a step for each; `true` for a peer that connects in the middle and answers after `rtt`, if its
-    /// handshake comes to an end. Also the time that strangers' handshakes took.
+    /// A flood of callers, one in each step, and a peer that connects in the middle and answers after `rtt`. Returns whether
+    /// the peer's handshake completes, and the share of time that the other handshakes took.
     struct Flood {
         per_second: u64,
         sources: u32,
-        /// The callers say what makes us answer.
+        /// Whether the callers send data.
         talk: bool,
         peer: (IpAddr, Kind),
         rtt: Duration,
@@ -365,7 +364,7 @@ mod tests {
                     let flood = Flood { per_second: 1_500, sources: 64, talk, peer, rtt, seed };
                     let (done, share) = flood.run();
                     assert!(done, "{kind:?}, they talk: {talk}, seed {seed}");
-                    assert!(share < 0.12, "strangers take {share} of the control thread");
+                    assert!(share < 0.12, "unknown addresses take {share} of the control thread");
                 }
             }
         }

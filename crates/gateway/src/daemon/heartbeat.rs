@@ -1,26 +1,26 @@
-//! Whether every worker still responds: what the service manager's watchdog hangs on.
+//! Monitors whether all workers respond, for the service manager's watchdog.
 //!
-//! The control thread asks every worker for a beat, and asks again an interval later. The watchdog is fed when all have
-//! answered the last question, so that one that hangs, or is gone, stops it. One question is out at a time: a worker
-//! that does not read its mailbox does not fill it either.
+//! The control thread sends each worker a request for a beat, once per interval. It notifies the watchdog when all workers
+//! have answered, so that a worker that hangs or has ended stops the notifications. One request is outstanding at a time, so
+//! the mailbox of a worker that hangs does not grow.
 
 use std::time::Duration;
 
 use trunkline_units::Instant;
 
-/// The interval without a watchdog.
+/// The interval if there is no watchdog.
 const INTERVAL: Duration = Duration::from_secs(2);
-/// A round that takes longer than so many intervals is reported.
+/// The number of intervals after which a round without all answers is reported.
 const LATE_INTERVALS: u32 = 2;
 
-/// What there is to do.
+/// An action that is due.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Action {
-    /// Ask every worker for a beat with this number.
+    /// Send each worker a request for a beat with this number.
     Ask(u64),
-    /// Feed the watchdog: all have answered. `after` is how long it took, if that was reported as late.
+    /// Notify the watchdog: all workers have answered. `after` is the time that they took, if the round was reported as late.
     Alive { after: Option<Duration> },
-    /// Report those that have not answered for so long. Comes once a round.
+    /// Report the workers that have not answered for this time. Once per round.
     Late(Duration),
 }
 
@@ -34,25 +34,25 @@ pub(super) struct Heartbeat {
 }
 
 impl Heartbeat {
-    /// With the service manager's limit, if it set one.
+    /// `watchdog` is the service manager's limit, if it has set one.
     pub(super) fn new(watchdog: Option<Duration>, now: Instant) -> Self {
-        // Four rounds within the limit: a round may be fed an interval late, and one may be slow.
+        // Four rounds within the limit: a notification may be an interval late, and one round may be slow.
         let interval = watchdog.map_or(INTERVAL, |limit| (limit / 4).max(Duration::from_millis(1)));
         Heartbeat { interval, number: 0, asked_at: now, answered: true, reported: false }
     }
 
-    /// The number that every worker is to answer with.
+    /// The number of the current beat.
     pub(super) fn number(&self) -> u64 {
         self.number
     }
 
-    /// Whether a round has taken so long that it was reported.
+    /// Whether the current round was reported as late.
     pub(super) fn is_late(&self) -> bool {
         self.reported
     }
 
-    /// What is due at `now`, given whether every worker has answered with [`Self::number`]. To be called until there is
-    /// nothing.
+    /// The next action that is due, given whether all workers have answered with [`Self::number`]. Call it until it returns
+    /// `None`.
     pub(super) fn poll(&mut self, now: Instant, all_answered: bool) -> Option<Action> {
         let age = now.saturating_since(self.asked_at);
         if !self.answered {
@@ -75,10 +75,10 @@ impl Heartbeat {
         })
     }
 
-    /// When to poll again.
+    /// The time of the next poll.
     pub(super) fn next_wake(&self, now: Instant) -> Instant {
         let due = self.asked_at + self.interval;
-        // An answer that is out wakes nobody.
+        // An answer does not wake the control thread, so it polls again an interval later.
         if due > now { due } else { now + self.interval }
     }
 }
@@ -93,7 +93,7 @@ mod tests {
         Instant::from_nanos(seconds * 1_000_000_000)
     }
 
-    /// What is due as a loop would see it that polls every second; `answers` says whether all answer in that second.
+    /// The actions in a loop that polls every second; `answers` says whether all workers have answered by then.
     fn run(
         seconds: std::ops::Range<u64>,
         heartbeat: &mut Heartbeat,
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_wake_is_never_past_nor_further_than_an_interval() {
+    fn the_next_wake_is_in_the_future_and_within_an_interval() {
         let mut heartbeat = Heartbeat::new(Some(LIMIT), at(0));
         for second in 0..50 {
             while heartbeat.poll(at(second), second % 7 == 0).is_some() {}

@@ -1,4 +1,4 @@
-//! Addresses that peers have: their endpoints, and those from which lanes came.
+//! The known addresses of peers: their endpoints, and the addresses of their lanes.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
@@ -6,28 +6,28 @@ use std::net::IpAddr;
 use super::half_open::{Kind, source};
 use crate::keys::PublicKey;
 
-/// Addresses that are remembered of a peer that dials.
+/// The maximum number of addresses that are remembered of a peer that dials.
 const PER_PEER: usize = 4;
 
 #[derive(Debug, Default)]
 pub(super) struct KnownAddresses {
     endpoints: BTreeSet<IpAddr>,
-    /// The last ones of each peer, the latest first.
+    /// The last addresses of each peer's lanes, the latest first.
     callers: BTreeMap<PublicKey, VecDeque<IpAddr>>,
 }
 
 impl KnownAddresses {
-    /// Has these endpoints from now on.
+    /// Replaces the endpoints.
     pub(super) fn set_endpoints(&mut self, addresses: impl Iterator<Item = IpAddr>) {
         self.endpoints = addresses.map(source).collect();
     }
 
-    /// Forgets peers that are gone.
+    /// Removes peers that no longer exist.
     pub(super) fn retain(&mut self, is_peer: impl Fn(&PublicKey) -> bool) {
         self.callers.retain(|peer, _| is_peer(peer));
     }
 
-    /// A lane of the peer is up, with this address at the other end.
+    /// A lane of the peer is up, with this remote address.
     pub(super) fn handle_lane(&mut self, peer: PublicKey, address: IpAddr) {
         let address = source(address);
         let addresses = self.callers.entry(peer).or_default();
@@ -36,7 +36,7 @@ impl KnownAddresses {
         addresses.truncate(PER_PEER);
     }
 
-    /// Of which kind a caller is.
+    /// The kind of a caller.
     pub(super) fn kind(&self, address: IpAddr) -> Kind {
         let address = source(address);
         let called = || self.callers.values().any(|addresses| addresses.contains(&address));
@@ -62,9 +62,9 @@ mod tests {
         for last in 0..PER_PEER as u8 {
             known.handle_lane(b, IpAddr::from([198, 51, 100, last]));
         }
-        assert_eq!(known.kind(address("2001:db8::8")), Kind::Unknown, "it moved on");
+        assert_eq!(known.kind(address("2001:db8::8")), Kind::Unknown, "four newer ones displaced it");
         known.retain(|peer| *peer == b);
-        assert_eq!(known.kind(address("203.0.113.9")), Kind::Unknown, "no peer any more");
+        assert_eq!(known.kind(address("203.0.113.9")), Kind::Unknown, "no longer a peer");
         known.set_endpoints(std::iter::empty());
         assert_eq!(known.kind(address("192.0.2.1")), Kind::Unknown);
     }

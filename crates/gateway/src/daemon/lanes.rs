@@ -38,7 +38,7 @@ impl Daemon {
         self.config.lane_groups.iter().find(|group| group.name == name)
     }
 
-    /// The lane as the log names it among those of its peer.
+    /// The name of a lane in the log, among those of its peer.
     pub(super) fn lane_name(&self, key: &LaneKey) -> String {
         match self.life.lane_count(&key.lane_group) {
             1 => key.lane_group.to_string(),
@@ -50,7 +50,7 @@ impl Daemon {
         format!("lane {} to {}", self.lane_name(key), self.peer_name(&key.peer))
     }
 
-    /// Has a lane for every peer, lane group, shard and place in it, keeping those that are up.
+    /// Applies the configuration of peers and lane groups. Lanes that it still has stay up.
     pub(super) fn apply_lanes(&mut self) {
         let wanted = Wanted {
             peers: self.config.peers.iter().map(wanted_peer).collect(),
@@ -72,7 +72,7 @@ impl Daemon {
         for listener in self.sources.values() {
             if let Source::Listener(listener) = listener
                 && let Err(error) = sys::set_mark(listener.as_fd(), self.config.lanes.fwmark.unwrap_or(0))
-                // Without the privilege there is no mark to take away either.
+                // Without the privilege, the socket never had a mark to remove.
                 && self.config.lanes.fwmark.is_some()
             {
                 tracing::warn!("cannot mark a listening socket: {error}");
@@ -84,18 +84,18 @@ impl Daemon {
             else {
                 continue;
             };
-            // The workers see to the congestion control: they may be about to choose one by the path.
+            // The workers set the congestion control, since they may choose it by the path.
             let _ = sys::set_dscp(socket.fd.as_fd(), group.dscp);
-            // A default route that is new would lead the packets of a lane without the mark into the trunk.
+            // A new default route would lead the packets of a lane without the mark into the trunk.
             let _ = sys::set_mark(socket.fd.as_fd(), self.config.lanes.fwmark.unwrap_or(0));
         }
     }
 
-    /// Addresses or routes of this machine have changed, or may have: what waits for a path is dialled at once.
+    /// Addresses or routes of this machine may have changed: dials lanes that wait for a path, and verifies the others.
     pub(super) fn network_changed(&mut self) {
         let now = now();
         self.life.handle_network_changed(now);
-        // A lane whose address is gone is dead; any other has to show that it is alive.
+        // A lane whose local address is gone is dead. Any other lane is verified.
         let mut gone: BTreeMap<SocketAddr, bool> = BTreeMap::new();
         let up: Vec<(Serial, LaneKey)> = self.life.up().map(|(serial, key)| (serial, key.clone())).collect();
         for (serial, key) in up {
@@ -104,14 +104,14 @@ impl Daemon {
             };
             local.set_port(0);
             if *gone.entry(local).or_insert_with(|| is_gone(local)) {
-                self.end_lane(serial, &format!("the address {} is not this machine's any more", local.ip()));
+                self.end_lane(serial, &format!("this machine no longer has the address {}", local.ip()));
             } else {
                 self.verify(key.peer);
             }
         }
     }
 
-    /// Ends in a moment those lanes to the peer that are dead. A lane on a path that works answers and stays.
+    /// Probes the lanes to a peer at once. Dead ones end within seconds; lanes on a working path stay.
     pub(super) fn verify(&mut self, peer: PublicKey) {
         if self.life.handle_suspect(now(), peer) {
             self.set_liveness(peer, Liveness::Verify);
@@ -128,7 +128,7 @@ impl Daemon {
         }
     }
 
-    /// Hands a connection that has become a lane to the workers.
+    /// Makes an authenticated connection a lane, and hands it to its worker.
     pub(super) fn handle_established(
         &mut self,
         made: Established<TcpStream>,
@@ -140,7 +140,7 @@ impl Daemon {
             Some(dialled) => dialled.key.clone(),
             None => match self.life.find_lane(now, request(&made.hello, made.peer)) {
                 Ok(key) => key,
-                // A reload took it away meanwhile, or our own dial was faster.
+                // A reload has removed the lane meanwhile, or our own dial was faster.
                 Err(_) => return,
             },
         };
@@ -148,11 +148,11 @@ impl Daemon {
         let fd = Arc::new(OwnedFd::from(made.stream));
         let encryption = if made.keys.is_some() { Encryption::Tls } else { Encryption::None };
         let attempt = dialled.map(|dialled| dialled.attempt);
-        // Before anything is replaced: a lane that cannot be served costs the one that is there nothing.
+        // Before the old lane is replaced, so that a failure here does not end it.
         let new = match self.new_lane(&key, serial, &fd, made.keys) {
             Ok(new) => new,
             Err(error) => {
-                let reason = format!("{remote}: cannot be made a lane: {error}");
+                let reason = format!("{remote}: cannot set up the lane: {error}");
                 match dialled {
                     Some(dialled) => self.dial_failed(dialled, Failure::Lane, &reason),
                     None => self.warn_of_request(key.peer, &reason),
@@ -174,7 +174,7 @@ impl Daemon {
         tracing::info!("{}: up, {how} {remote}", self.label(&key));
     }
 
-    /// Both halves of a lane, for its worker.
+    /// Creates both directions of a lane, for its worker.
     pub(super) fn new_lane(
         &self,
         key: &LaneKey,
@@ -184,7 +184,7 @@ impl Daemon {
     ) -> io::Result<NewLane> {
         let group = self
             .group_config(&key.lane_group)
-            .ok_or_else(|| io::Error::other(format!("there is no lane group {} any more", key.lane_group)))?;
+            .ok_or_else(|| io::Error::other(format!("the lane group {} no longer exists", key.lane_group)))?;
         sys::set_congestion_control(fd.as_fd(), group.usual_congestion_control())?;
         sys::set_dscp(fd.as_fd(), group.dscp)?;
         let (sealer, opener) = keys.map(|keys| (keys.sealer, keys.opener)).unzip();
@@ -196,20 +196,20 @@ impl Daemon {
         Ok(NewLane { peer: key.peer, group: lane_group, place: key.index, sending, receiving })
     }
 
-    /// Has the worker end a connection that was a lane.
+    /// Tells the worker to close a lane's connection.
     pub(super) fn close_lane(&mut self, shard: u16, serial: Serial) {
         self.lane_sockets.remove(&serial);
         self.workers.shards[usize::from(shard)].commands.post(Command::LaneDown { serial });
     }
 
-    /// Ends a lane for a reason of ours.
+    /// Ends a lane, for a reason of this site.
     pub(super) fn end_lane(&mut self, serial: Serial, reason: &str) {
         if let Some(key) = self.handle_lane_ended(serial, reason) {
             self.close_lane(key.shard, serial);
         }
     }
 
-    /// Takes note that a connection that was a lane has ended. Which lane, unless another connection has its place.
+    /// Handles the end of a lane's connection. Returns the lane, unless another connection has replaced this one.
     pub(super) fn handle_lane_ended(&mut self, serial: Serial, reason: &str) -> Option<LaneKey> {
         self.lane_sockets.remove(&serial);
         let key = self.life.handle_ended(now(), serial, reason)?;
@@ -221,12 +221,11 @@ impl Daemon {
         for event in self.workers.events.take() {
             match event {
                 WorkerEvent::LaneEnded { serial, reason, clean } => {
-                    let reason =
-                        if clean { reason } else { format!("{reason} (what was under way is lost)") };
-                    // `None` if it was replaced or retired meanwhile.
+                    let reason = if clean { reason } else { format!("{reason} (data in transit is lost)") };
+                    // `None` if the connection was replaced or closed meanwhile.
                     let key = self.handle_lane_ended(serial, &reason);
                     if let Some(key) = key.filter(|_| !clean) {
-                        // What ended this one may have ended the others.
+                        // The other lanes to the peer may be dead for the same reason.
                         self.verify(key.peer);
                     }
                 }
@@ -240,7 +239,7 @@ impl Daemon {
     }
 }
 
-/// Whether the machine has lost this address.
+/// Whether this machine no longer has the address.
 fn is_gone(address: SocketAddr) -> bool {
     UdpSocket::bind(address).is_err_and(|error| error.kind() == io::ErrorKind::AddrNotAvailable)
 }

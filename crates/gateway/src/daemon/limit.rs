@@ -1,17 +1,17 @@
-//! At most one log line in so much time.
+//! A rate limit for log lines: one per interval.
 
 use std::time::Duration;
 
 use trunkline_units::Instant;
 
-/// The last time that something was said.
+/// Allows one event per interval.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct RateLimit {
     last: Option<Instant>,
 }
 
 impl RateLimit {
-    /// Whether it may be said now, `interval` after the last time.
+    /// Whether the event is allowed now: `interval` has passed since the last one.
     pub(super) fn allows(&mut self, now: Instant, interval: Duration) -> bool {
         let allowed = self.last.is_none_or(|at| now.saturating_since(at) >= interval);
         if allowed {

@@ -1,4 +1,4 @@
-//! The sockets that a daemon listens on.
+//! The listening sockets of a daemon.
 
 use std::fs;
 use std::io;
@@ -28,7 +28,7 @@ impl Drop for SocketFile {
     }
 }
 
-/// Listens. The mark must be on the listening socket already: the answer to a SYN is its, not the accepted one's.
+/// Listens on a TCP address. The listening socket needs the mark, since it sends the SYN-ACK.
 pub(super) fn tcp(address: SocketAddr, mark: Option<u32>) -> Result<TcpListener, DaemonError> {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
     let open = || -> io::Result<TcpListener> {
@@ -37,7 +37,7 @@ pub(super) fn tcp(address: SocketAddr, mark: Option<u32>) -> Result<TcpListener,
         let socket = socket_with(family, SocketType::STREAM, flags, None)?;
         sockopt::set_socket_reuseaddr(&socket, true)?;
         if address.is_ipv6() {
-            // So that 0.0.0.0 and [::] can both be listened on.
+            // So that one daemon can listen on 0.0.0.0 and on [::].
             sockopt::set_ipv6_v6only(&socket, true)?;
         }
         if let Some(mark) = mark {
@@ -50,8 +50,8 @@ pub(super) fn tcp(address: SocketAddr, mark: Option<u32>) -> Result<TcpListener,
     open().map_err(|source| DaemonError::Listen { address: address.to_string(), source })
 }
 
-/// Listens for whoever may write to the file, which is the user of this process alone. A socket that a dead process has
-/// left there is replaced.
+/// Listens on a Unix socket that only the user of this process may write to. It replaces a socket that a dead process has
+/// left at the path.
 pub(super) fn unix(path: &Path) -> Result<(UnixListener, SocketFile), DaemonError> {
     if probe(path) == Probe::Listens {
         return Err(DaemonError::Running(path.to_owned()));
@@ -60,7 +60,7 @@ pub(super) fn unix(path: &Path) -> Result<(UnixListener, SocketFile), DaemonErro
         if let Some(directory) = path.parent() {
             fs::create_dir_all(directory)?;
         }
-        // Made under another name, so that nobody ever meets it without its mode, or before it listens.
+        // Created under another name, so that the path never has a socket with a wider mode, or one that does not listen.
         let mut new = path.as_os_str().to_owned();
         new.push(format!(".{}", std::process::id()));
         let new = PathBuf::from(new);
@@ -96,7 +96,7 @@ mod tests {
     fn a_socket_goes_with_its_owner_and_one_of_a_dead_process_is_replaced() {
         let directory = directory("owner");
         let path = directory.join("a.sock");
-        drop(UnixListener::bind(&path).expect("a socket that nobody listens on any more"));
+        drop(UnixListener::bind(&path).expect("a socket without a listener"));
         assert_eq!(probe(&path), Probe::Stale);
         let (listener, file) = unix(&path).expect("it is replaced");
         assert!(UnixStream::connect(&path).is_ok());

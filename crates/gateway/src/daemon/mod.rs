@@ -1,8 +1,8 @@
-//! The daemon: one thread that sets everything up, makes and mends lanes, and answers questions.
+//! The daemon's control thread: it sets up the gateway, dials and accepts lanes, and answers clients.
 //!
-//! It never touches a packet. Workers own the data path; this thread owns the lanes' life, the configuration
-//! and whatever can wait a millisecond. It is one loop over one epoll descriptor, and holds bounded state for
-//! whoever connects.
+//! It never touches a packet: workers own the data path. The control thread owns the lifecycle of lanes, the
+//! configuration, and all work that can wait a millisecond. It is one loop over one epoll descriptor. Its state for
+//! unauthenticated callers is bounded.
 
 mod accept;
 mod clients;
@@ -79,12 +79,12 @@ pub struct Daemon {
     acceptor: Acceptor,
     admitted: Arc<RwLock<BTreeSet<PublicKey>>>,
     instance: u64,
-    /// What chance and hashes follow from. Unlike `instance`, which peers are told, nobody knows it.
+    /// The key of hashes. Unlike `instance`, which peers receive, it is secret.
     seed: u64,
     epoll: OwnedFd,
     sources: BTreeMap<u64, Source>,
     next_token: u64,
-    /// When sources with a limit are to be looked at; what has gone meanwhile stays in it until then.
+    /// Deadlines of sources. The entry of a source that has been removed stays until its time.
     deadlines: BTreeSet<(Instant, u64)>,
     device: Device,
     network: Network,
@@ -97,12 +97,12 @@ pub struct Daemon {
     rejections: Rejections,
     life: Life,
     lane_sockets: BTreeMap<Serial, LaneSocket>,
-    /// The last line about what a peer asked for in vain.
+    /// The last warning about declined requests of each peer.
     request_warnings: BTreeMap<PublicKey, RateLimit>,
     accept_warnings: RateLimit,
     strangers: Strangers,
     started: Instant,
-    /// Whether a service manager wants to be told that we are alive.
+    /// Whether a service manager expects watchdog notifications.
     has_watchdog: bool,
     log: Log,
     socket_files: Vec<SocketFile>,
@@ -111,9 +111,9 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Sets everything up: keys, device, routes, sockets; then gives up privileges and starts the workers.
+    /// Sets up keys, device, routes and sockets, drops privileges and starts the workers.
     ///
-    /// The log's thread is started here too, once it has nothing to do with privileges any more.
+    /// It starts the log's thread after it has dropped privileges, so that the thread has none.
     pub fn start(config: Config, log: Log) -> Result<Self, DaemonError> {
         let Accepted { identity: secret, warnings } = preflight::check(&config)?;
         raise_descriptor_limit();
@@ -121,8 +121,8 @@ impl Daemon {
             .map_err(system("cannot wait for signals"))?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)
             .map_err(io::Error::from)
-            .map_err(system("cannot make an epoll descriptor"))?;
-        // From here on an error removes the files of the sockets again.
+            .map_err(system("cannot create an epoll descriptor"))?;
+        // From here on, an error removes the files of the sockets: `socket_files` is dropped.
         let (control, file) = listen::unix(&config.control.socket)?;
         let mut socket_files = vec![file];
         let mut listeners = Vec::new();
@@ -138,14 +138,14 @@ impl Daemon {
             }
             None => None,
         };
-        // Before the device is set up, so that no change goes unnoticed.
+        // Before the device is set up, so that the monitor misses no change.
         let network = Network::open()?;
         let (device, queues) = Device::open(&config)?;
         let offloads = queues[0].offloads();
         let identity = Identity::new(&secret)?;
         let admitted: Arc<RwLock<BTreeSet<PublicKey>>> = Arc::default();
         let acceptor = Acceptor::new(&identity, admit(&admitted))?;
-        // It confines itself, in another way, so it is started before.
+        // Before the privileges are dropped: the resolver's thread drops its own, and keeps access to other files.
         let resolver = Resolver::start().map_err(|error| match error {
             ResolverError::System(source) => system("cannot start the resolver")(source),
             ResolverError::Privilege(error) => error.into(),
@@ -206,8 +206,8 @@ impl Daemon {
         Ok(daemon)
     }
 
-    /// Runs until told to stop. Everything it made is gone afterwards, but for what blocks packets to peers where
-    /// that is asked for (`tun.on_exit`).
+    /// Runs until a client or a signal ends it. Then it removes all that it has set up, except the routes that block packets
+    /// to peers (`tun.on_exit`).
     pub fn run(mut self) -> Result<(), DaemonError> {
         let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
         tracing::info!(
@@ -216,7 +216,7 @@ impl Daemon {
             self.config.tun.name,
             self.identity.public()
         );
-        // A panic ends it in order as well: whatever is left of the lanes says goodbye, and nothing stays behind.
+        // After a panic the daemon shuts down in order too: it closes lanes and removes the device and the sockets.
         let result = catch_unwind(AssertUnwindSafe(|| self.event_loop()))
             .unwrap_or_else(|panic| Err(DaemonError::Control { reason: panic_reason(&*panic) }));
         let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
@@ -253,7 +253,7 @@ impl Daemon {
     }
 }
 
-/// What a panic said.
+/// The message of a panic.
 fn panic_reason(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
     format!("it panicked: {}", text.unwrap_or("no reason given"))
@@ -265,8 +265,8 @@ impl Drop for Daemon {
     }
 }
 
-/// Descriptors are bounded by the peers' lanes, attempts under way, strangers and clients, and the usual soft limit of
-/// 1024 is for programs that use `select`.
+/// Raises the soft limit of descriptors to the hard limit. Lanes, dials, callers and clients bound their number already, and
+/// the usual soft limit of 1024 only protects programs that use `select`.
 fn raise_descriptor_limit() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
@@ -286,14 +286,14 @@ fn give_up_privileges(config: &Config) -> Result<(), DaemonError> {
     if let crate::config::PrivateKeySource::File(path) = &config.private_key {
         read.push(directory(path));
     }
-    // Which congestion controls there are.
+    // For the list of congestion controls.
     read.push(PathBuf::from("/proc/sys/net"));
     let mut write = vec![directory(&config.control.socket)];
     if let Some(MetricsListen::Unix(path)) = config.metrics.as_ref().map(|metrics| &metrics.listen) {
         write.push(directory(path));
     }
     read.retain(|path| path.exists());
-    // To make the device anew, should somebody remove it.
+    // To create the device again if another program removes it.
     let devices = vec![PathBuf::from("/dev/net/tun")];
     drop_privileges(&Keep { read, write, devices })?;
     Ok(())

@@ -1,10 +1,10 @@
-//! When which name is looked up: the policy, without threads, sockets or a clock.
+//! The policy of name look-ups, without threads, sockets or a clock.
 //!
-//! A name is looked up when somebody asks for its addresses and there are none, or they are old. A failure is tried
-//! again [`RETRY_DELAY`] later for as long as somebody asks. Look-ups take place in threads that block, for as long as a resolver
-//! likes, so there are bounds: [`MAX_ACTIVE`] over all names; one that takes longer than [`LOOK_UP_TIMEOUT`] is given up and makes
-//! room for others, though its thread is still there, up to [`MAX_THREADS`] threads in all and two for each name. So a resolver
-//! that never answers for one name leaves the others theirs.
+//! A request for an address starts a look-up if the name has no addresses, or old ones. A failure is retried
+//! [`RETRY_DELAY`] later while there are requests. Look-ups run in threads, which the resolver may block for any time. So
+//! there are bounds: [`MAX_ACTIVE`] look-ups over all names. A look-up that takes longer than [`LOOK_UP_TIMEOUT`] no longer
+//! counts as active, although its thread still runs; there are at most [`MAX_THREADS`] threads, and two for each name. So a
+//! resolver that never answers for one name does not delay the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -14,19 +14,19 @@ use trunkline_units::Instant;
 
 use crate::keys::PublicKey;
 
-/// How long addresses stay good while somebody asks for more: they did not help.
+/// The time after which a request starts another look-up: the known addresses did not lead to a connection.
 const ADDRESS_LIFETIME: Duration = Duration::from_secs(30);
-/// How long after a failure a name is looked up again.
+/// The delay from a failure to the next look-up.
 pub(super) const RETRY_DELAY: Duration = Duration::from_secs(5);
-/// How long a name is looked up again after failures without anybody asking for it.
+/// The time after the last request for which failures are retried.
 const RETRY_TIME: Duration = Duration::from_secs(60);
-/// Look-ups at one time.
+/// The maximum number of active look-ups.
 const MAX_ACTIVE: usize = 8;
-/// A look-up that takes longer is given up.
+/// The time limit of a look-up.
 const LOOK_UP_TIMEOUT: Duration = Duration::from_secs(30);
-/// Look-ups with those that were given up.
+/// The maximum number of look-ups, those that have timed out included.
 const MAX_THREADS: usize = 32;
-/// Look-ups of one name with those that were given up.
+/// The same for one name.
 const MAX_THREADS_PER_NAME: usize = 2;
 
 /// A host and port to look up.
@@ -36,22 +36,22 @@ pub(super) struct Target {
     pub(super) port: u16,
 }
 
-/// A look-up to begin. Its outcome goes to [`Names::handle_answer`] with its number, whenever it comes.
+/// A look-up to start. Report its result to [`Names::handle_answer`] with its number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct LookUp {
     pub(super) number: u64,
     pub(super) target: Target,
 }
 
-/// What came of a look-up: addresses, of which there may be none, or the reason.
+/// The result of a look-up: addresses, possibly none, or the error.
 pub(super) type Answer = Result<Vec<SocketAddr>, String>;
 
-/// NameEvent of a peer.
+/// An event of a peer's name.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NameEvent {
     /// It has addresses.
     Resolved(PublicKey),
-    /// It has no new ones, for this reason.
+    /// The look-up failed, for this reason.
     Failed(PublicKey, String),
 }
 
@@ -59,7 +59,7 @@ pub(super) enum NameEvent {
 struct Name {
     target: Target,
     addresses: Vec<SocketAddr>,
-    /// Which address is tried next.
+    /// The index of the address that the next request gets.
     next: usize,
     asked_at: Instant,
     state: State,
@@ -67,11 +67,11 @@ struct Name {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Looked up the next time somebody asks, but not before.
+    /// The next request after `not_before` starts a look-up.
     Idle { not_before: Option<Instant> },
-    /// To be looked up as soon as there is room, from then on.
+    /// A look-up starts at `at`, or later when the bounds allow.
     Due { at: Instant },
-    /// Being looked up.
+    /// A look-up is in progress.
     UnderWay { number: u64 },
 }
 
@@ -88,13 +88,13 @@ struct UnderWay {
 pub(super) struct Names {
     peers: BTreeMap<PublicKey, Name>,
     due: BTreeSet<(Instant, PublicKey)>,
-    /// By number, which is by age.
+    /// Look-ups by number, which is the order of their age.
     under_way: BTreeMap<u64, UnderWay>,
     last_number: u64,
 }
 
 impl Names {
-    /// Has these names from now on. One that is new or another than before is unknown.
+    /// Replaces the names. A new or changed name has no addresses yet.
     pub(super) fn set_targets(&mut self, now: Instant, targets: BTreeMap<PublicKey, Target>) {
         self.peers.retain(|peer, name| targets.get(peer) == Some(&name.target));
         for (peer, target) in targets {
@@ -114,7 +114,8 @@ impl Names {
         self.due = due.collect();
     }
 
-    /// An address of the peer, another one each time, and more are looked up if these are old. `None` if there is none yet.
+    /// An address of the peer, the next of its list at each call. Starts a look-up if the addresses are old. `None` if there is
+    /// none yet.
     pub(super) fn address(&mut self, now: Instant, peer: PublicKey) -> Option<SocketAddr> {
         let name = self.peers.get_mut(&peer)?;
         name.asked_at = now;
@@ -133,12 +134,12 @@ impl Names {
         })
     }
 
-    /// The addresses that are known of all peers.
+    /// The known addresses of all peers.
     pub(super) fn all_addresses(&self) -> impl Iterator<Item = SocketAddr> {
         self.peers.values().flat_map(|name| name.addresses.iter().copied())
     }
 
-    /// A look-up to begin now, if one is due and there is room.
+    /// Returns a look-up to start now, if one is due and the bounds allow.
     pub(super) fn poll_look_up(&mut self, now: Instant) -> Option<LookUp> {
         if !self.has_room() {
             return None;
@@ -156,14 +157,14 @@ impl Names {
         Some(LookUp { number, target })
     }
 
-    /// What came of a look-up. `None` if nobody wants to know any more.
+    /// Handles the result of a look-up. `None` if it no longer matters.
     pub(super) fn handle_answer(&mut self, now: Instant, number: u64, answer: Answer) -> Option<NameEvent> {
         let UnderWay { peer, target, .. } = self.under_way.remove(&number)?;
         let name = self.peers.get_mut(&peer).filter(|name| name.target == target)?;
         let current = name.state == State::UnderWay { number };
         match answer {
             Ok(addresses) if !addresses.is_empty() => {
-                // Also from one that was given up: late is better than never.
+                // A late result, after the timeout, is as good as any.
                 if let State::Due { at } = name.state {
                     self.due.remove(&(at, peer));
                 }
@@ -177,7 +178,7 @@ impl Names {
         }
     }
 
-    /// Gives up a look-up that takes too long, if there is one.
+    /// Ends a look-up that exceeds its time limit, if there is one.
     pub(super) fn poll_timed_out(&mut self, now: Instant) -> Option<NameEvent> {
         let late = |under_way: &&mut UnderWay| {
             !under_way.timed_out && now.saturating_since(under_way.since) >= LOOK_UP_TIMEOUT
@@ -193,14 +194,14 @@ impl Names {
         None
     }
 
-    /// When to poll again.
+    /// The time of the next poll.
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
-        let patience = self.under_way.values().find(|under_way| !under_way.timed_out);
-        let patience = patience.map(|under_way| under_way.since + LOOK_UP_TIMEOUT);
-        // Without room an answer or the end of patience is what to wait for.
+        let timeout = self.under_way.values().find(|under_way| !under_way.timed_out);
+        let timeout = timeout.map(|under_way| under_way.since + LOOK_UP_TIMEOUT);
+        // At the bounds, only an answer or a timeout allows another look-up.
         let due = self.due.iter().find(|(_, peer)| self.threads_of(peer) < MAX_THREADS_PER_NAME);
         let due = due.filter(|_| self.has_room()).map(|(at, _)| *at);
-        due.into_iter().chain(patience).min()
+        due.into_iter().chain(timeout).min()
     }
 
     fn has_room(&self) -> bool {
@@ -256,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_tried_again_after_five_seconds_without_anybody_asking() {
+    fn a_failure_is_retried_after_five_seconds_without_another_request() {
         let mut names = names(1);
         assert_eq!(names.address(at(0), peer(0)), None);
         let first = names.poll_look_up(at(0)).expect("it is looked up");
@@ -297,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_asks_and_nothing_is_looked_up() {
+    fn without_requests_nothing_is_looked_up() {
         let mut names = names(3);
         assert_eq!((names.poll_look_up(at(0)), names.poll_timeout()), (None, None));
         names.address(at(0), peer(1));
@@ -308,14 +309,14 @@ mod tests {
                 last = second;
             }
         }
-        assert!((40..=80).contains(&last), "it goes on until {last}");
+        assert!((40..=80).contains(&last), "it continues until {last}");
     }
 
     #[test]
     fn a_resolver_that_hangs_for_some_names_does_not_stop_others() {
         let mut names = names(300);
         let hangs = |host: &str| ["site1.example", "site150.example", "site299.example"].contains(&host);
-        let (mut resolved, mut most) = (BTreeSet::new(), 0);
+        let (mut resolved, mut max) = (BTreeSet::new(), 0);
         for second in 0..2_000 {
             for number in 0..300 {
                 names.address(at(second), peer(number));
@@ -327,10 +328,10 @@ mod tests {
                     resolved.insert(look_up.target.host);
                 }
             }
-            most = most.max(names.under_way.len());
+            max = max.max(names.under_way.len());
         }
         assert_eq!(resolved.len(), 297);
-        assert_eq!(most, 3 * MAX_THREADS_PER_NAME, "threads that hang");
+        assert_eq!(max, 3 * MAX_THREADS_PER_NAME, "threads that hang");
     }
 
     #[test]

@@ -1,9 +1,9 @@
-//! What others do to this machine's network, and what follows from it.
+//! Changes of this machine's network by other programs.
 //!
-//! A netlink socket tells of links, addresses, routes and rules. Two things depend on them: what leads into the
-//! device, which is put back when it is undone, and the paths of lanes. Both are looked at once for a burst of
-//! changes and at most once in an interval, so that a routing daemon that changes thousands of routes, or somebody
-//! who undoes what is put back, costs no more than that.
+//! A netlink socket reports changes of links, addresses, routes and rules. The daemon reacts in two ways: it restores the
+//! addresses, routes and rules of the device, and it dials or verifies lanes. It does each once for a burst of changes and
+//! at most once per interval. This bounds the cost of a routing daemon that changes thousands of routes, and of a program
+//! that removes again what the daemon restores.
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
@@ -19,17 +19,17 @@ use crate::config::Config;
 use crate::device::{DeviceError, Repair};
 use crate::life::Serial;
 
-/// Datagrams of changes that are taken at a time; the rest is reported again.
+/// The maximum number of netlink datagrams to read at once; epoll reports the rest again.
 const DATAGRAMS: usize = 64;
-/// From one look at what leads into the device to the next.
+/// The minimum interval between repairs of the device.
 const REPAIR_INTERVAL: Duration = Duration::from_secs(1);
-/// From one early dialling of waiting lanes to the next.
+/// The minimum interval between early dials of waiting lanes.
 const REDIAL_INTERVAL: Duration = Duration::from_secs(1);
-/// A link that has just come up may take a moment to be of use.
+/// The time that a link may need after it comes up, before it carries packets.
 const REDIAL_DELAY: Duration = Duration::from_millis(50);
 const NEVER: Duration = Duration::from_secs(3600);
 
-/// Something that is done when it is asked for, but not more often than once in an interval.
+/// An action that runs on request, at most once per interval.
 #[derive(Debug, Default)]
 struct Pending {
     due: Option<Instant>,
@@ -37,13 +37,13 @@ struct Pending {
 }
 
 impl Pending {
-    /// Asks for it, in `delay` at the earliest.
+    /// Requests the action, after `delay` at the earliest.
     fn request(&mut self, now: Instant, delay: Duration, interval: Duration) {
         let earliest = self.last.map_or(now, |last| last + interval);
         self.due.get_or_insert(earliest.max(now + delay));
     }
 
-    /// Whether it is to be done now.
+    /// Whether the action is due; if so, it counts as done.
     fn take_due(&mut self, now: Instant) -> bool {
         let due = self.due.is_some_and(|due| due <= now);
         if due {
@@ -62,7 +62,7 @@ pub(super) struct Network {
     monitor: Monitor,
     repair: Pending,
     redial: Pending,
-    /// What was last said of the device, so that it is said once.
+    /// The last warning about the device, so that the log has each once.
     last_warning: Option<String>,
 }
 
@@ -84,7 +84,7 @@ impl AsFd for Network {
 }
 
 impl Daemon {
-    /// Takes in what has changed.
+    /// Reads and handles changes.
     pub(super) fn handle_network_events(&mut self) {
         let now = now();
         for event in self.network.monitor.read(DATAGRAMS) {
@@ -106,7 +106,7 @@ impl Daemon {
         }
     }
 
-    /// Something happened to the device: it is looked at soon.
+    /// The device has changed: requests a repair.
     pub(super) fn device_changed(&mut self) {
         self.network.repair.request(now(), Duration::ZERO, REPAIR_INTERVAL);
     }
@@ -115,7 +115,7 @@ impl Daemon {
         self.network.redial.request(now, REDIAL_DELAY, REDIAL_INTERVAL);
     }
 
-    /// Does what is due and says how long nothing else is.
+    /// Runs the actions that are due. Returns the time until the next.
     pub(super) fn handle_network_deadlines(&mut self) -> Duration {
         let now = now();
         if self.network.repair.take_due(now) {
@@ -133,30 +133,32 @@ impl Daemon {
             Ok(Repair::Done(restored)) => {
                 let was_down = self.network.last_warning.take().is_some();
                 if !restored.is_empty() {
-                    tracing::warn!("{name}: put back what somebody took away: {}", summary(&restored));
+                    tracing::warn!("{name}: restored what another program removed: {}", summary(&restored));
                 } else if was_down {
-                    tracing::info!("{name}: as it should be again");
+                    tracing::info!("{name}: up and complete again");
                 }
             }
             Ok(Repair::Down) => {
-                self.warn_about_device(format!("{name}: somebody took it down: it carries nothing"));
+                self.warn_about_device(format!(
+                    "{name}: another program took the device down: it carries no packets"
+                ));
             }
             Ok(Repair::Gone) => self.recreate_device(),
             Err(error) => self.warn_about_device(format!("{name}: {error}")),
         }
     }
 
-    /// Says something of the device, once.
-    fn warn_about_device(&mut self, what: String) {
-        if self.network.last_warning.as_ref() != Some(&what) {
-            tracing::warn!("{what}");
-            self.network.last_warning = Some(what);
+    /// Logs a warning about the device, unless it is the same as the last.
+    fn warn_about_device(&mut self, warning: String) {
+        if self.network.last_warning.as_ref() != Some(&warning) {
+            tracing::warn!("{warning}");
+            self.network.last_warning = Some(warning);
         }
     }
 
     fn recreate_device(&mut self) {
         let name = &self.config.tun.name;
-        tracing::warn!("{name}: somebody removed it: it is made anew");
+        tracing::warn!("{name}: another program removed the device: it is created again");
         match self.device.reopen(&self.config) {
             Ok(queues) => {
                 self.offloads = self.device.offloads();
@@ -173,7 +175,7 @@ impl Daemon {
         let (name, count) = (&self.config.name, self.device.blocked());
         if count > 0 {
             tracing::info!(
-                "{name}: {count} prefixes of peers stay unreachable, so that nothing leaves in clear: \
+                "{name}: {count} prefixes of peers stay unreachable, so that no packet leaves in clear: \
                  `trunkline unblock {name}` lets packets pass"
             );
         }
@@ -181,7 +183,7 @@ impl Daemon {
 
     // ------------------------------------------------------------ paths of lanes
 
-    /// A lane whose own address has gone cannot get an answer any more: it need not be waited for.
+    /// Ends the lanes with a removed local address at once: they cannot receive an answer.
     fn address_removed(&mut self, address: IpAddr) {
         let is_gone = |socket: &LaneSocket| {
             let local = rustix::net::getsockname(&socket.fd).ok();
@@ -195,20 +197,21 @@ impl Daemon {
             .map(|(serial, _)| *serial)
             .collect();
         for serial in gone {
-            self.end_lane(serial, &format!("this machine has the address {address} no more"));
+            self.end_lane(serial, &format!("this machine no longer has the address {address}"));
         }
     }
 }
 
-/// At most three of a list, and how many more there are.
+/// The first three items of a list, and the number of the others.
 fn summary(items: &[String]) -> String {
     const SHOWN: usize = 3;
     let shown = items[..items.len().min(SHOWN)].join(", ");
     if items.len() > SHOWN { format!("{shown} and {} more", items.len() - SHOWN) } else { shown }
 }
 
-/// With a default route through the trunk, answers to lanes come in by a device that the route back does not lead
-/// out of: a strict filter drops them. It cannot be set from here, whoever runs this machine must.
+/// Warns of strict reverse-path filters. With a default route through the trunk, packets of lanes arrive on an interface
+/// other than that of the route to their source, and a strict filter (RFC 3704) drops them. The daemon does not change the
+/// filter, since it is a security setting of the machine.
 pub(super) fn warn_of_strict_filters(config: &Config) {
     let default_v4 = |prefix: &ipnet::IpNet| prefix.prefix_len() == 0 && prefix.addr().is_ipv4();
     if config.default_routing().is_none() || !config.peers.iter().flat_map(|p| &p.routes).any(default_v4) {
@@ -222,7 +225,7 @@ pub(super) fn warn_of_strict_filters(config: &Config) {
     let strict = |name: &String| name != "all" && name != "default" && mode(name).max(all) == 1;
     if let Some(device) = names.filter(|name| *name != config.tun.name && name != "lo").find(strict) {
         tracing::warn!(
-            "reverse-path filtering of {device} is strict, and drops the answers to lanes: \
+            "reverse-path filtering of {device} is strict and drops incoming packets of lanes: \
              sysctl -w net.ipv4.conf.all.rp_filter=2"
         );
     }
@@ -233,11 +236,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_asked_for_often_is_done_once_in_an_interval() {
+    fn an_action_that_is_requested_often_runs_once_per_interval() {
         let start = Instant::ZERO + Duration::from_secs(100);
         let interval = Duration::from_secs(1);
         let mut pending = Pending::default();
-        assert!(!pending.take_due(start), "nobody asked");
+        assert!(!pending.take_due(start), "no request");
         let mut done = 0;
         for step in 0..1000 {
             let now = start + Duration::from_millis(10 * step);

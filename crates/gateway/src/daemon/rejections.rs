@@ -1,8 +1,8 @@
-//! Callers that did not become lanes: who they were, for `status`, and a line of the log now and then.
+//! Rejected callers: a list for `status`, and lines of the log at a limited rate.
 //!
-//! Anybody can cause a rejection, so there is a bound on what is remembered and on what is logged: [`MAX_ENTRIES`] callers, of which
-//! the address with most loses one when there are too many; the first rejection after a quiet time is logged at once, and
-//! those of each [`INTERVAL`] after it together.
+//! Any host can cause rejections, so memory and log are bounded. The list has [`MAX_ENTRIES`] entries; if it is full, the
+//! address with the largest number of entries loses its oldest. The log has the first rejection after a quiet time at once,
+//! and one line for all further rejections in each [`INTERVAL`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -15,23 +15,23 @@ use super::half_open::source;
 use crate::keys::PublicKey;
 use crate::status::Rejected;
 
-/// Callers that are remembered.
+/// The maximum number of callers in the list.
 const MAX_ENTRIES: usize = 32;
-/// Addresses that are told apart in a line of the log.
+/// The maximum number of addresses that a line of the log counts.
 const MAX_ADDRESSES: usize = 1000;
-/// A line of the log for so much time.
+/// The interval of lines in the log.
 const INTERVAL: Duration = Duration::from_secs(60);
 
-/// In what way a caller did not become a lane.
+/// Why a caller did not become a lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Outcome {
-    /// Its key is no peer's.
+    /// Its key belongs to no peer.
     UnknownKey,
-    /// The handshake failed in another way.
+    /// The handshake failed for another reason.
     Failed,
-    /// It took too long.
+    /// It exceeded the time limit.
     TimedOut,
-    /// It gave way to another.
+    /// It was closed to make room for another caller.
     Displaced,
 }
 
@@ -53,7 +53,7 @@ struct Entry {
     last: Instant,
 }
 
-/// What there is to say in the log at the end of the interval.
+/// The counts for the line of the log at the end of the interval.
 #[derive(Debug, Default)]
 struct Tally {
     outcomes: BTreeMap<Outcome, u64>,
@@ -64,12 +64,12 @@ struct Tally {
 #[derive(Debug, Default)]
 pub(super) struct Rejections {
     entries: BTreeMap<(IpAddr, Option<PublicKey>), Entry>,
-    /// Since the last line of the log; `None` after an interval without any.
+    /// The counts since the last line of the log; `None` after an interval without rejections.
     tally: Option<(Instant, Tally)>,
 }
 
 impl Rejections {
-    /// A handshake failed; `key` is what the caller claimed to be. A line for the log, if there is one to write now.
+    /// A handshake failed; `key` is the key that the caller claimed. Returns a line for the log, if one is due.
     pub(super) fn handle_failed(
         &mut self,
         now: Instant,
@@ -89,7 +89,7 @@ impl Rejections {
         self.count(now, caller, outcome, reason)
     }
 
-    /// A caller was closed before anything was known of it. A line for the log, if there is one to write now.
+    /// A caller was closed before it sent a key. Returns a line for the log, if one is due.
     pub(super) fn handle_closed(
         &mut self,
         now: Instant,
@@ -99,7 +99,7 @@ impl Rejections {
         self.count(now, caller, outcome, outcome.text())
     }
 
-    /// A line for the log, if an interval with rejections has ended.
+    /// Returns a line for the log, if an interval with rejections has ended.
     pub(super) fn poll_line(&mut self, now: Instant) -> Option<String> {
         let (since, tally) = self.tally.take_if(|(since, _)| now.saturating_since(*since) >= INTERVAL)?;
         let (caller, reason) = tally.last?;
@@ -118,12 +118,12 @@ impl Rejections {
         Some(line)
     }
 
-    /// When to poll again.
+    /// The time of the next poll.
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
         self.tally.as_ref().map(|(since, _)| *since + INTERVAL)
     }
 
-    /// Who was rejected, the latest first.
+    /// The list of rejected callers, the latest first.
     pub(super) fn list(&self, now: Instant) -> Vec<Rejected> {
         let mut entries: Vec<_> = self.entries.iter().collect();
         entries.sort_by_key(|(_, entry)| std::cmp::Reverse(entry.last));
@@ -158,9 +158,9 @@ impl Rejections {
         for (address, _) in self.entries.keys() {
             *counts.entry(source(*address)).or_default() += 1;
         }
-        let most = counts.values().max();
-        let of_most = self.entries.iter().filter(|((address, _), _)| counts.get(&source(*address)) == most);
-        let oldest = of_most.min_by_key(|(_, entry)| entry.last).map(|(id, _)| *id);
+        let max = counts.values().max();
+        let of_largest = self.entries.iter().filter(|((address, _), _)| counts.get(&source(*address)) == max);
+        let oldest = of_largest.min_by_key(|(_, entry)| entry.last).map(|(id, _)| *id);
         oldest.map(|id| self.entries.remove(&id));
     }
 }
@@ -203,7 +203,7 @@ mod tests {
                  59 gave way to others; the last, 192.0.2.2:5000: gave way to others"
             )
         );
-        // A quiet interval, after which one is news again.
+        // After an interval without rejections the next one is logged at once.
         assert_eq!(rejections.poll_line(at(120)), None);
         assert_eq!(rejections.poll_timeout(), None);
         assert!(rejections.handle_closed(at(121), caller("192.0.2.1"), Outcome::TimedOut).is_some());

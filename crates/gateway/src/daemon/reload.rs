@@ -13,7 +13,7 @@ use crate::plan::Plan;
 use crate::preflight;
 
 impl Daemon {
-    /// Reads the file again and follows it, or says why not; then nothing has changed.
+    /// Reads the file again and applies it. After an error nothing has changed.
     pub(super) fn reload(&mut self) -> Result<String, String> {
         let usec = now().as_nanos() / 1000;
         let _ = sd_notify::notify(&[
@@ -34,7 +34,7 @@ impl Daemon {
         let accepted = preflight::check(&new).map_err(|refusals| refusals.to_string())?;
         let renewed = self.new_identity(&accepted.identity).map_err(|error| error.to_string())?;
         self.device.apply(&new).map_err(|error| {
-            // Back to what it was, as far as the kernel lets us.
+            // Restores the old state, as far as the kernel allows.
             let _ = self.device.apply(&self.config);
             format!("{error}; nothing else was changed")
         })?;
@@ -48,7 +48,7 @@ impl Daemon {
         Ok(format!("{}: reloaded: {peers} peers, {classes} classes", self.config.name))
     }
 
-    /// What to shake hands with from now on, if the private key is another one.
+    /// The identity of a changed private key; `None` if it is the same key.
     pub(super) fn new_identity(
         &self,
         secret: &SecretKey,
@@ -61,7 +61,7 @@ impl Daemon {
         Ok(Some((identity, acceptor)))
     }
 
-    /// Makes everything that a reload may change what the configuration says.
+    /// Applies the part of the configuration that a reload may change.
     pub(super) fn apply_config(&mut self, warnings: &[String]) {
         *self.admitted.write().unwrap_or_else(PoisonError::into_inner) =
             self.config.peers.iter().map(|peer| peer.public_key).collect();
@@ -76,7 +76,7 @@ impl Daemon {
         self.apply_lanes();
     }
 
-    /// Shakes hands as `identity` from now on. What the key before made ends: lanes, and handshakes under way.
+    /// Uses `identity` for all further handshakes. Lanes and handshakes with the old key end.
     pub(super) fn apply_identity(&mut self, identity: Identity, acceptor: Acceptor) {
         const REASON: &str = "the private key was changed";
         tracing::info!("the private key was changed: key {}", identity.public());
@@ -100,7 +100,7 @@ impl Daemon {
     }
 }
 
-/// Whom an acceptor admits: the peers of the file that is in force.
+/// Admits the peers of the current configuration.
 pub(super) fn admit(admitted: &Arc<RwLock<BTreeSet<PublicKey>>>) -> Admit {
     let admitted = Arc::clone(admitted);
     Arc::new(move |key| admitted.read().unwrap_or_else(PoisonError::into_inner).contains(key))

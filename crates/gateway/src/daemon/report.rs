@@ -1,4 +1,4 @@
-//! The daemon's state as a [`Status`].
+//! Builds the [`Status`] of the daemon.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -21,7 +21,7 @@ use crate::status::{
 };
 use crate::tx::{LaneTxReport, PeerTxReport, TxReport};
 
-/// What the workers report, by peer and by lane: with many peers nobody searches for them.
+/// The reports of the workers, indexed by peer and by lane, so that the cost stays linear with many peers.
 struct Reports<'a> {
     sent: BTreeMap<PublicKey, Vec<&'a PeerTxReport>>,
     received: BTreeMap<PublicKey, Vec<&'a ReceiverStats>>,
@@ -52,7 +52,7 @@ impl<'a> Reports<'a> {
 }
 
 impl Daemon {
-    /// Asks the workers and puts everything together, with the busiest flows if they are wanted.
+    /// The status, from the reports of the workers; with the busiest flows on request.
     pub(super) fn status(&mut self, with_flows: bool) -> Status {
         let (tx, rx) = self.workers.reports(if with_flows { FLOWS } else { 0 });
         let losses = self.log.losses();
@@ -131,7 +131,7 @@ impl Daemon {
                 class
             });
             let mut lanes: Vec<_> = self.life.lanes_of(config.public_key).collect();
-            // In the order of the file.
+            // In the order of the configuration file.
             let groups = &self.config.lane_groups;
             lanes.sort_by_key(|(key, _)| groups.iter().position(|group| *group.name == *key.lane_group));
             let lanes = lanes
@@ -153,7 +153,7 @@ impl Daemon {
         peers
     }
 
-    /// One class towards one peer, from what every shard reports of it.
+    /// The status of one class to one peer, summed over the shards.
     fn class_status(&self, at: Instant, config: &ClassConfig, shards: &[&ClassReport]) -> Class {
         let mut class = Class {
             name: config.name.clone(),
@@ -303,6 +303,6 @@ impl Daemon {
     }
 }
 
-fn largest(most: &mut Option<u64>, value: Option<u64>) {
-    *most = (*most).into_iter().chain(value).max();
+fn largest(max: &mut Option<u64>, value: Option<u64>) {
+    *max = (*max).into_iter().chain(value).max();
 }

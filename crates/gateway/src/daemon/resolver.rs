@@ -1,9 +1,9 @@
-//! The system's resolver, in threads of its own.
+//! Runs the system's resolver in threads.
 //!
-//! It blocks for as long as it likes, so each look-up has a thread; how many there are is for [`super::names`] to bound.
-//! All of them are started by one thread, which was started before the daemon closed the file system for itself: what
-//! resolves names must be able to open files that are replaced, or made, long after the start
-//! ([`crate::privilege::confine_resolver`] says what its threads have in return).
+//! The resolver may block for any time, so each look-up has a thread; [`super::names`] bounds their number. One dispatching
+//! thread starts them. The daemon starts that thread before it closes the file system for itself, since name resolution
+//! must open files that are replaced or created long after the start. [`crate::privilege::confine_resolver`] describes the
+//! restrictions of these threads.
 
 use std::io;
 use std::net::ToSocketAddrs as _;
@@ -15,7 +15,7 @@ use super::names::{Answer, LookUp, Target};
 use crate::mailbox::Mailbox;
 use crate::privilege::{PrivilegeError, confine_resolver};
 
-/// An outcome, with the number of the look-up.
+/// A result, with the number of its look-up.
 pub(super) struct Answered {
     pub(super) number: u64,
     pub(super) answer: Answer,
@@ -34,7 +34,7 @@ pub(super) enum ResolverError {
 }
 
 impl Resolver {
-    /// Starts the thread that starts the others, and waits until it is confined.
+    /// Starts the dispatching thread, and waits until it is confined.
     pub(super) fn start() -> Result<Self, ResolverError> {
         let answers = Mailbox::new().map_err(ResolverError::System)?;
         let (look_ups, requests) = channel::<LookUp>();
@@ -54,7 +54,7 @@ impl Resolver {
                     answers.post(Answered { number, answer });
                 };
                 if let Err(error) = thread::Builder::new().name("resolve".to_owned()).spawn(look_up) {
-                    let answer = Err(format!("no thread to look up {host}: {error}"));
+                    let answer = Err(format!("cannot start a thread to look up {host}: {error}"));
                     mailbox.post(Answered { number, answer });
                 }
             }
@@ -67,7 +67,7 @@ impl Resolver {
         }
     }
 
-    /// Begins a look-up.
+    /// Starts a look-up.
     pub(super) fn look_up(&self, look_up: LookUp) {
         let number = look_up.number;
         if self.look_ups.send(look_up).is_err() {

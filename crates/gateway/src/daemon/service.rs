@@ -1,7 +1,7 @@
-//! Those who ask a daemon: the command line on the control socket, and who collects metrics.
+//! Connections of clients: the command line on the control socket, and collectors of metrics.
 //!
-//! Both are answered once and closed. Reading and writing never block the daemon; a client that takes too long
-//! is dropped.
+//! The daemon answers one request per connection and closes it. Reading and writing never block; the daemon drops a client
+//! that exceeds its time limit.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -38,16 +38,16 @@ pub(super) struct Client {
     sent: usize,
 }
 
-/// What a client wants next.
+/// The next step for a client.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NextStep {
-    /// To say more.
+    /// Wait until it is readable: the request is incomplete.
     Read,
-    /// To be answered: the request is complete. For HTTP, the path.
+    /// Answer the complete request. For HTTP, it is the path.
     Answer(String),
-    /// To take more of its answer.
+    /// Wait until it is writable: the answer is not sent completely.
     Write,
-    /// Nothing: it is done, or gone, or talks nonsense.
+    /// Close it: it is done, has gone, or has sent an invalid request.
     Close,
 }
 
@@ -56,12 +56,12 @@ impl Client {
         Client { stream, protocol, deadline, input: Vec::new(), output: Vec::new(), sent: 0 }
     }
 
-    /// Whether it has yet to say what it wants.
+    /// Whether its request is incomplete.
     pub(super) fn is_idle(&self) -> bool {
         self.output.is_empty()
     }
 
-    /// Reads what has come.
+    /// Reads the data that has arrived.
     pub(super) fn read(&mut self) -> NextStep {
         let mut chunk = [0; 1024];
         loop {
@@ -80,7 +80,7 @@ impl Client {
                 Parsed::Incomplete => {}
                 Parsed::Complete(request) => return NextStep::Answer(request),
                 Parsed::OtherMethod => {
-                    return self.answer_http(405, "text/plain", "only GET is known here\n");
+                    return self.answer_http(405, "text/plain", "only GET is supported\n");
                 }
                 Parsed::Malformed => return NextStep::Close,
             }
@@ -107,7 +107,7 @@ impl Client {
         self.write()
     }
 
-    /// Writes what the client takes.
+    /// Writes as much of the answer as the socket takes.
     pub(super) fn write(&mut self) -> NextStep {
         while self.sent < self.output.len() {
             let rest = &self.output[self.sent..];
@@ -126,9 +126,9 @@ impl Client {
     }
 }
 
-/// Which client gives way to a new one, of those there are with whether each is idle, the oldest first: the oldest idle one, if
-/// there are `limit` already, or the oldest if none is idle.
-pub(super) fn evicted(clients: impl Iterator<Item = (u64, bool)>, limit: usize) -> Option<u64> {
+/// The client to close before a new one, if there are `limit` already: the oldest idle one, or the oldest if none is idle.
+/// `clients` has each client's token and whether it is idle, the oldest first.
+pub(super) fn evict(clients: impl Iterator<Item = (u64, bool)>, limit: usize) -> Option<u64> {
     let (mut count, mut oldest, mut oldest_idle) = (0, None, None);
     for (token, idle) in clients {
         count += 1;
@@ -143,10 +143,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_idle_client_gives_way_and_nobody_while_there_is_room() {
-        assert_eq!(evicted([(3, true), (5, true)].into_iter(), 3), None);
-        assert_eq!(evicted([(3, false), (5, true), (6, true)].into_iter(), 3), Some(5));
-        assert_eq!(evicted([(3, false), (5, false), (6, false)].into_iter(), 3), Some(3));
-        assert_eq!(evicted(std::iter::empty(), 3), None);
+    fn the_oldest_idle_client_is_evicted_and_none_below_the_limit() {
+        assert_eq!(evict([(3, true), (5, true)].into_iter(), 3), None);
+        assert_eq!(evict([(3, false), (5, true), (6, true)].into_iter(), 3), Some(5));
+        assert_eq!(evict([(3, false), (5, false), (6, false)].into_iter(), 3), Some(3));
+        assert_eq!(evict(std::iter::empty(), 3), None);
     }
 }

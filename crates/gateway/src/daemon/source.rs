@@ -28,7 +28,7 @@ pub(super) enum Source {
 }
 
 impl Source {
-    /// When its time is over, if it has a limit.
+    /// The end of its time limit, if it has one.
     pub(super) fn deadline(&self) -> Option<Instant> {
         match self {
             Source::Connection(connection) => Some(connection.deadline),
@@ -72,7 +72,7 @@ impl Daemon {
     }
 
     pub(super) fn handle_event(&mut self, token: u64) {
-        // Taken out while it is attended to, so that whatever it leads to may change the table.
+        // Removed while it is handled, so that the handler may change the table.
         let Some(source) = self.sources.remove(&token) else { return };
         let keep = match source {
             Source::Signals(fd) => {

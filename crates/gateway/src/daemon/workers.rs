@@ -1,8 +1,7 @@
 //! The worker threads: one for each queue of the device.
 //!
-//! A worker cannot end unnoticed: whatever way its thread comes to an end but by [`Command::Stop`] (an error, a panic,
-//! a return that nobody asked for) is posted as [`WorkerEvent::Ended`], and ends the process. One that hangs is found by
-//! its heartbeat.
+//! If a worker's thread ends without [`Command::Stop`] (by an error, a panic or an unexpected return), it posts
+//! [`WorkerEvent::Ended`], which ends the process. The heartbeat detects a worker that hangs.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,14 +22,14 @@ use crate::tun::TunQueue;
 use crate::tx::TxReport;
 use crate::worker::{Command, Ending, Worker, WorkerEvent};
 
-/// How long a worker may take to report: it answers between two batches of packets.
+/// The time limit for reports. A worker answers between two batches of packets.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long a worker may take to end.
+/// The time limit for the end of the workers.
 const STOP_TIMEOUT: Duration = Duration::from_secs(3);
 
 pub(super) struct Shard {
     pub(super) commands: Mailbox<Command>,
-    /// The number of the last beat it was asked for and has answered.
+    /// The number of the last beat that it has answered.
     beat: Arc<AtomicU64>,
     thread: Option<JoinHandle<()>>,
 }
@@ -80,24 +79,25 @@ impl Workers {
         Ok(())
     }
 
-    /// Gives every worker the plan.
+    /// Sends the plan to all workers.
     pub(super) fn apply_plan(&self, plan: &Arc<Plan>) {
         for shard in &self.shards {
             shard.commands.post(Command::Plan(Arc::clone(plan)));
         }
     }
 
-    /// Gives every worker its queue of a device that was made anew.
+    /// Sends each worker its queue of a new device.
     pub(super) fn set_device(&self, queues: Vec<TunQueue>) {
         for (shard, queue) in self.shards.iter().zip(queues) {
             shard.commands.post(Command::Device(queue));
         }
     }
 
-    /// What every worker has to report, with so many of the busiest flows to each peer. One that does not answer in time is left out.
+    /// The reports of all workers, with this number of the busiest flows to each peer. It omits workers that do not answer in
+    /// time.
     pub(super) fn reports(&self, flows: usize) -> (Vec<TxReport>, Vec<RxReport>) {
         let (reply, reports) = sync_channel(self.shards.len());
-        // One that is known to hang is not waited for, nor is its mailbox filled.
+        // Requests to a worker that hangs would delay the answer and fill its mailbox.
         let hangs = |shard: &&Shard| self.heartbeat.is_late() && !self.has_answered(shard);
         for shard in self.shards.iter().filter(|shard| !hangs(shard)) {
             shard.commands.post(Command::Report { flows, reply: reply.clone() });
@@ -119,7 +119,7 @@ impl Workers {
         (0..self.shards.len()).filter(|number| !self.has_answered(&self.shards[*number])).collect()
     }
 
-    /// Asks for beats and says whether the watchdog is to be fed. Reports workers that hang, and that they no longer do.
+    /// Requests beats, and logs when workers hang and when they respond again. Whether to notify the watchdog.
     pub(super) fn beat(&mut self, now: Instant) -> bool {
         let mut feed = false;
         while let Some(beat) = {
@@ -148,12 +148,12 @@ impl Workers {
         feed
     }
 
-    /// When [`Self::beat`] is due again.
+    /// The time at which [`Self::beat`] is due.
     pub(super) fn next_wake(&self, now: Instant) -> Instant {
         self.heartbeat.next_wake(now)
     }
 
-    /// Ends every worker and waits for it, but not for ever for one that hangs.
+    /// Ends all workers and waits for them, up to a limit.
     pub(super) fn stop(&mut self) {
         for shard in &self.shards {
             shard.commands.post(Command::Stop);
@@ -167,13 +167,13 @@ impl Workers {
             if thread.is_finished() {
                 let _ = thread.join();
             } else {
-                tracing::error!("worker {number} hangs: it is left behind");
+                tracing::error!("worker {number} hangs: the process ends without it");
             }
         }
     }
 }
 
-/// Runs `work`; why it ended, unless it was told to.
+/// Runs `work`. Returns the reason if it ended without [`Command::Stop`].
 fn unexpected_end(work: impl FnOnce() -> io::Result<Ending>) -> Option<String> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(Ending::Stopped)) => None,
@@ -230,7 +230,7 @@ mod tests {
         assert!(reason(&workers).contains("bad state"), "{}", io::Error::from_raw_os_error(libc::EBADFD));
     }
 
-    /// Obeys until it is told to stop, and answers beats while `answers` says so.
+    /// Executes commands until [`Command::Stop`], and answers beats while `answers` is true.
     fn run_commands(
         commands: &Mailbox<Command>,
         beat: &AtomicU64,
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_that_is_told_to_stop_is_no_failure() {
+    fn a_worker_that_ends_at_a_stop_command_is_no_failure() {
         let mut workers = one(LIMIT, |commands, beat| run_commands(&commands, &beat, || true));
         workers.stop();
         assert!(workers.events.take().is_empty());
@@ -277,7 +277,7 @@ mod tests {
             assert!(now().saturating_since(start) < LIMIT, "it is never fed");
         }
         hangs.store(1, Ordering::Release);
-        // A beat that was answered before is still good for one more.
+        // A beat that was answered before counts for one more notification.
         fed(&mut workers, Duration::from_millis(200));
         assert_eq!(fed(&mut workers, Duration::from_millis(500)), 0, "fed though a worker hangs");
         assert_eq!(workers.unresponsive(), [0]);

@@ -1,23 +1,23 @@
-//! Letting packets pass again that a gateway which is gone has blocked.
+//! Removes the blocks of gateways that have ended.
 
 use trunkline_netlink::{Family, Handle, NetlinkError, RouteFilter};
 
 use super::wanted::{PROTOCOL, block_metric, is_block};
 use crate::config::AUTO_TABLE;
 
-/// Whose blocks.
+/// Which blocks to remove.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Blocked<'a> {
-    /// Those of the site of this name.
+    /// The blocks of the site with this name.
     Site(&'a str),
-    /// Those of every site of this machine.
+    /// The blocks of all sites of this machine.
     All,
 }
 
-/// Removes blocks, and the rules that lead to none any more. Returns how many blocks there were.
+/// Removes blocks, and rules that no longer lead to a route. Returns the number of blocks.
 ///
 /// # Errors
-/// What the kernel refused; some may be gone then.
+/// The kernel's error. A part of the blocks may be removed then.
 pub fn unblock(whose: Blocked<'_>) -> Result<usize, NetlinkError> {
     let mut netlink = Handle::open()?;
     let mut routes = ours(&mut netlink)?;
@@ -37,12 +37,12 @@ pub fn unblock(whose: Blocked<'_>) -> Result<usize, NetlinkError> {
     Ok(routes.len())
 }
 
-/// Every route of ours, blocks of all sites included.
+/// All routes of gateways, blocks of all sites included.
 pub(super) fn ours(netlink: &mut Handle) -> Result<Vec<trunkline_netlink::Route>, NetlinkError> {
     netlink.routes_where(RouteFilter { protocol: Some(PROTOCOL), ..RouteFilter::default() })
 }
 
-/// Removes the rules for default routes where there is no such route.
+/// Removes the rules for default routes if there is no such route.
 pub(super) fn remove_idle_rules(netlink: &mut Handle, family: Family) -> Result<(), NetlinkError> {
     let of_family = |prefix| super::wanted::family(prefix) == family;
     let rules: Vec<_> = netlink.rules(family)?.into_iter().filter(|rule| rule.protocol == PROTOCOL).collect();
@@ -56,7 +56,7 @@ pub(super) fn remove_idle_rules(netlink: &mut Handle, family: Family) -> Result<
     rules.iter().try_for_each(|rule| gone(netlink.delete_rule(rule)))
 }
 
-/// What is gone already needs no removal.
+/// Ignores the error that an object does not exist: it need not be removed.
 pub(super) fn gone(result: Result<(), NetlinkError>) -> Result<(), NetlinkError> {
     match result {
         Err(error) if error.is_not_found() => Ok(()),

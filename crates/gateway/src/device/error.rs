@@ -1,4 +1,4 @@
-//! Why the device, or what leads into it, could not be set up.
+//! Errors of the device and of the routes into it.
 
 use std::io;
 
@@ -16,19 +16,19 @@ pub enum DeviceError {
         /// The kernel's answer.
         source: io::Error,
     },
-    /// A route to what a peer asks for is there already and leads elsewhere.
+    /// Another program has a route to a prefix of a peer.
     #[error(
-        "cannot route {prefix} into the trunk: this machine has a route to it already ({there}), and it is not ours \
-         to replace; {}",
+        "cannot route {prefix} into the trunk: this machine has a route to it already ({there}), which another program \
+         owns; {}",
         remedy(*prefix)
     )]
     RouteTaken {
         /// The prefix.
         prefix: IpNet,
-        /// The route that is there.
+        /// The existing route.
         there: Box<Route>,
     },
-    /// It could not be configured.
+    /// The kernel refused a step of the configuration.
     #[error("cannot set up the TUN device: {0}")]
     Configure(#[from] NetlinkError),
 }
@@ -36,12 +36,12 @@ pub enum DeviceError {
 fn hint(error: &io::Error) -> &'static str {
     match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => {
-            " (CAP_NET_ADMIN is needed: run as root, or by the unit file in dist/)"
+            " (this needs CAP_NET_ADMIN: run as root, or with the unit file in dist/)"
         }
         Some(libc::EBUSY) => " (another process holds it)",
         Some(libc::ENOENT | libc::ENODEV) => " (the kernel module tun is not loaded: modprobe tun)",
         Some(libc::EINVAL) => {
-            " (a device of that name exists and is no TUN device, or has another number of queues)"
+            " (a device with that name exists and is not a TUN device, or has another number of queues)"
         }
         _ => "",
     }
@@ -49,8 +49,8 @@ fn hint(error: &io::Error) -> &'static str {
 
 fn remedy(prefix: IpNet) -> &'static str {
     if prefix.prefix_len() == 0 {
-        "leave tun.table at \"auto\", which puts it beside that one"
+        "leave tun.table at \"auto\": then the trunk's route has a table of its own"
     } else {
-        "remove that one, or give the peer more specific routes, such as the two halves of it"
+        "remove that route, or give the peer more specific routes, such as the two halves of the prefix"
     }
 }

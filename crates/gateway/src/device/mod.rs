@@ -1,12 +1,12 @@
-//! The TUN device as the network sees it: its addresses, its MTU, the routes and rules that lead into it, and what
-//! holds packets back while it is not there.
+//! The configuration of the TUN device: its addresses, its MTU, the routes and rules that lead into it, and the routes that
+//! block packets while it does not exist.
 //!
-//! Others change these too: an administrator, a network manager, the kernel, which drops a link's routes when it
-//! goes down. So each step compares what is wanted with what the kernel holds, never with what was done before, and
-//! `Device::repair` can be called at any time.
+//! Other programs change these too: an administrator, a network manager, and the kernel, which removes a link's routes when
+//! the link goes down. So each step compares the desired state with the kernel's state, never with earlier steps, and
+//! `Device::repair` may run at any time.
 //!
-//! **Fail closed.** Beside each route into the device there is one of the last metric that makes the prefix
-//! unreachable. When the device goes, however it goes, its routes go with it and these take over. They stay when the
+//! **Fail closed.** Each route into the device has a second route with the last metric, which makes the prefix unreachable.
+//! When the device disappears for any reason, its routes disappear too and the second routes take over. They remain if the
 //! process is killed; [`unblock`] removes them.
 
 mod block;
@@ -27,23 +27,23 @@ use crate::tun::TunQueue;
 use block::gone;
 use wanted::{Destination, PROTOCOL, Wanted, is_block};
 
-/// The device, up and routed. Its queues go to the workers; what is left here serves reloads, repairs and counters.
+/// The device, up and routed. Its queues go to the workers; this part serves reloads, repairs and counters.
 pub(crate) struct Device {
     index: u32,
     netlink: Handle,
     wanted: Wanted,
-    /// Keeps the device while workers come and go.
+    /// An open queue, so that the device exists as long as this value.
     keep: TunQueue,
 }
 
-/// What a repair found.
+/// The result of a repair.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Repair {
-    /// All is, or again is, as it should be; what had to be put back.
+    /// The state is as configured; the list has the parts that were restored.
     Done(Vec<String>),
-    /// Somebody took the device down: nothing can lead into it until somebody takes it up.
+    /// Another program took the device down: the kernel accepts no routes into it until it is up.
     Down,
-    /// The device is not there any more.
+    /// The device no longer exists.
     Gone,
 }
 
@@ -59,7 +59,7 @@ impl Device {
         Ok((device, queues))
     }
 
-    /// Makes the device anew, after it was removed.
+    /// Creates the device again, after another program has removed it.
     pub(crate) fn reopen(&mut self, config: &Config) -> Result<Vec<TunQueue>, DeviceError> {
         let queues = open_queues(config)?;
         self.index = self.netlink.link_index(&config.tun.name)?;
@@ -68,22 +68,22 @@ impl Device {
         Ok(queues)
     }
 
-    /// What the kernel granted.
+    /// The offloads that the kernel granted.
     pub(crate) const fn offloads(&self) -> TunOffloads {
         self.keep.offloads()
     }
 
-    /// Whether something happened to what leads into the device.
+    /// Whether an event may have changed the addresses, routes or rules of the device.
     pub(crate) fn affects(&self, event: &Event) -> bool {
         self.wanted.affects(event, self.index)
     }
 
-    /// Whether something happened to the device itself.
+    /// Whether the event's device is this one.
     pub(crate) fn is_own(&self, device: Option<u32>) -> bool {
         device == Some(self.index)
     }
 
-    /// Brings addresses, routes, rules, MTU and queue length to what `config` says; touches nothing that stays.
+    /// Applies the addresses, routes, rules, MTU and queue length of `config`. It touches only those that change.
     pub(crate) fn apply(&mut self, config: &Config) -> Result<(), DeviceError> {
         let tun = &config.tun;
         let wanted = Wanted::of(config);
@@ -109,7 +109,7 @@ impl Device {
         Ok(())
     }
 
-    /// Puts back what somebody else took away.
+    /// Restores the parts that other programs have removed.
     pub(crate) fn repair(&mut self) -> Result<Repair, DeviceError> {
         match self.netlink.link(self.index) {
             Ok(link) if link.up => {}
@@ -132,7 +132,7 @@ impl Device {
         Ok(missing.iter().map(|address| format!("address {address}")).collect())
     }
 
-    /// Blocks first, so that there is no moment in which packets take another way.
+    /// Adds blocks first, so that packets never take another route in between.
     fn repair_routes(&mut self) -> Result<Vec<String>, DeviceError> {
         let ours = block::ours(&mut self.netlink)?;
         self.repair_blocks(&ours)?;
@@ -141,7 +141,7 @@ impl Device {
                 gone(self.netlink.delete_route(route))?;
             }
         }
-        // The kernel makes routes of its own into the device, for the networks of its addresses.
+        // The kernel adds routes into the device itself, for the networks of its addresses: those count too.
         let filter = RouteFilter { device: Some(self.index), ..RouteFilter::default() };
         let there = self.netlink.routes_where(filter)?;
         let there: BTreeSet<Destination> =
@@ -157,14 +157,14 @@ impl Device {
             }
         }
         restored.extend(self.repair_rules()?);
-        // Only now: one route that is taken keeps none of the others away.
+        // The error comes last, so that one conflicting route does not prevent the others.
         match taken {
             Some(destination) => Err(self.taken(destination)?),
             None => Ok(restored),
         }
     }
 
-    /// Who has a route that should be ours.
+    /// The error about a route of another program to one of our destinations.
     fn taken(&mut self, (prefix, table): Destination) -> Result<DeviceError, DeviceError> {
         let filter = RouteFilter { table: Some(table), ..RouteFilter::default() };
         let mut there = self.netlink.routes_where(filter)?;
@@ -204,7 +204,7 @@ impl Device {
                 block::remove_idle_rules(&mut self.netlink, family)?;
                 continue;
             }
-            // Of an earlier configuration: one with another mark would lead the lanes into the trunk.
+            // A rule of an earlier configuration, with another mark, would lead the lanes into the trunk.
             for stale in there.iter().filter(|rule| rule.protocol == PROTOCOL && !wanted.contains(rule)) {
                 gone(self.netlink.delete_rule(stale))?;
             }
@@ -212,9 +212,9 @@ impl Device {
         Ok(restored)
     }
 
-    /// A route to the same prefix that leads elsewhere would be shadowed by ours, or ours by it, and would carry in
-    /// clear what the trunk does not. So it must not be there: for a default route in any case, for others unless
-    /// packets are meant to pass without a trunk.
+    /// Refuses destinations to which another program has a route. One of the two routes would shadow the other, and the other
+    /// program's route would carry packets in clear. A default route is always refused, any other unless the configuration
+    /// lets packets pass without the trunk.
     fn refuse_taken_routes(&mut self, new: &BTreeSet<Destination>) -> Result<(), DeviceError> {
         let tables: BTreeSet<u32> = new.iter().map(|(_, table)| *table).collect();
         for table in tables {
@@ -227,7 +227,7 @@ impl Device {
                         return Err(DeviceError::RouteTaken { prefix, there: Box::new(route) });
                     }
                     tracing::warn!(
-                        "the route {route} leads where the trunk does: it is used while that is not there"
+                        "the route {route} has a prefix of the trunk: packets take it while the device does not exist"
                     );
                 }
             }
@@ -235,7 +235,7 @@ impl Device {
         Ok(())
     }
 
-    /// Undoes what outlives the device and is not meant to: rules whose table is about to be empty.
+    /// Removes rules that would outlive the device, unless they lead to blocks.
     pub(crate) fn close(&mut self) {
         if self.wanted.on_exit == OnExit::Pass {
             for rule in &self.wanted.rules {
@@ -249,7 +249,7 @@ impl Device {
         self.netlink.link_index(name).ok()
     }
 
-    /// The number of prefixes that stay unreachable without the device.
+    /// The number of prefixes that are blocked without the device.
     pub(crate) fn blocked(&self) -> usize {
         self.wanted.blocks().count()
     }
@@ -266,9 +266,15 @@ fn open_queues(config: &Config) -> Result<Vec<TunQueue>, DeviceError> {
         .map_err(|source| DeviceError::Open { name: tun.name.clone(), source })?;
     let offloads = queues[0].offloads();
     if tun.offloads && !(offloads.checksum && offloads.tcp) {
-        tracing::warn!("{}: no TCP offloads on this kernel: packets are carried one by one", tun.name);
+        tracing::warn!(
+            "{}: this kernel has no TCP offloads: the gateway carries packets one by one",
+            tun.name
+        );
     } else if tun.offloads && !offloads.udp {
-        tracing::warn!("{}: no UDP offload on this kernel: its super-packets are segmented here", tun.name);
+        tracing::warn!(
+            "{}: this kernel has no UDP offload: the gateway segments UDP super-packets",
+            tun.name
+        );
     }
     Ok(queues)
 }

@@ -1,4 +1,4 @@
-//! What the kernel should hold for a configuration, as plain values.
+//! The desired state of the kernel for a configuration, as plain values.
 
 use std::collections::BTreeSet;
 
@@ -7,24 +7,24 @@ use trunkline_netlink::{Event, Family, Route, RouteKind, Rule};
 
 use crate::config::{Config, DefaultRouting, MAIN_TABLE, OnExit};
 
-/// The protocol number (`rtm_protocol`) of every route and rule of ours: by it they are found again, by us and by
-/// `ip route show proto 116`. It is none of those that iproute2 has names for.
+/// The protocol number (`rtm_protocol`) of all routes and rules of gateways. The daemon and `ip route show proto 116` find
+/// them by it. iproute2 has no name for this number.
 pub(crate) const PROTOCOL: u8 = 116;
-/// Rules are tried in this order, before those that the kernel numbers by itself.
+/// The priorities of the rules, before those that the kernel assigns by itself.
 const PRIORITY_MAIN: u32 = 29_999;
 const PRIORITY_OWN: u32 = 30_000;
 
 /// A prefix in a table.
 pub(crate) type Destination = (IpNet, u32);
 
-/// What the kernel should hold.
+/// The desired state of the kernel.
 #[derive(Debug, Default)]
 pub(crate) struct Wanted {
     pub(crate) addresses: BTreeSet<IpNet>,
-    /// What is routed into the device, and blocked without it.
+    /// The destinations that are routed into the device, and blocked without it.
     pub(crate) destinations: BTreeSet<Destination>,
     pub(crate) on_exit: OnExit,
-    /// Those of both families.
+    /// The rules of both address families.
     pub(crate) rules: Vec<Rule>,
     /// The metric of the site's blocks.
     pub(crate) block_metric: u32,
@@ -47,13 +47,13 @@ impl Wanted {
         }
     }
 
-    /// The blocks that should be there.
+    /// The desired blocks.
     pub(crate) fn blocks(&self) -> impl Iterator<Item = Route> {
         let block = |(prefix, table): &Destination| block(*prefix, *table, self.block_metric);
         self.destinations.iter().filter(|_| self.on_exit == OnExit::Block).map(block)
     }
 
-    /// Whether something happened that may have undone a part of it, with the device at `index`.
+    /// Whether an event may have changed a part of this state, for the device with this index.
     pub(crate) fn affects(&self, event: &Event, index: u32) -> bool {
         match event {
             Event::Link(link) => link.index == index,
@@ -71,7 +71,7 @@ impl Wanted {
     }
 }
 
-/// A route that makes a prefix unreachable where no other one is.
+/// A route that makes a prefix unreachable if there is no other route.
 fn block(prefix: IpNet, table: u32, metric: u32) -> Route {
     Route {
         kind: RouteKind::Unreachable,
@@ -80,13 +80,13 @@ fn block(prefix: IpNet, table: u32, metric: u32) -> Route {
     }
 }
 
-/// Whether a route is a block, of whichever site.
+/// Whether a route is a block, of any site.
 pub(crate) fn is_block(route: &Route) -> bool {
     route.protocol == PROTOCOL && route.kind == RouteKind::Unreachable
 }
 
-/// The metric of a site's blocks: after everybody else's, and one for each site, so that sites of one machine that
-/// block the same prefix have a route each (FNV-1a over its name).
+/// The metric of a site's blocks. It is higher than those of other programs, and differs between sites (FNV-1a of the
+/// name), so that two sites of one machine that block the same prefix have a route each.
 pub(crate) fn block_metric(site: &str) -> u32 {
     let hash =
         site.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
@@ -97,7 +97,8 @@ pub(crate) fn family(prefix: IpNet) -> Family {
     if prefix.addr().is_ipv4() { Family::V4 } else { Family::V6 }
 }
 
-/// As wg-quick(8) does it: the main table first, but for its default route; then ours, for all but lanes.
+/// The rules of wg-quick(8): the main table first, without its default route; then our table, for all packets but those of
+/// lanes.
 fn rules(family: Family, routing: DefaultRouting) -> [Rule; 2] {
     let own = Rule {
         family,
@@ -139,12 +140,12 @@ mod tests {
         assert!(both.iter().all(|rule| (rule.table == MAIN_TABLE) == (rule.suppress_prefix_len == Some(0))));
         let own = both.iter().find(|rule| rule.table != MAIN_TABLE).expect("a rule");
         let main = both.iter().find(|rule| rule.table == MAIN_TABLE).expect("a rule");
-        assert!(main.priority < own.priority, "what main has of its own comes first");
+        assert!(main.priority < own.priority, "the routes of the main table come first");
         assert!(wanted("", "[\"::/0\"]").rules.iter().all(|rule| rule.family == Family::V6));
     }
 
     #[test]
-    fn every_prefix_is_blocked_in_its_table_unless_told_to_pass() {
+    fn every_prefix_is_blocked_in_its_table_unless_configured_to_pass() {
         let blocked = wanted("", "[\"10.2.0.0/16\", \"0.0.0.0/0\"]");
         let blocks: Vec<Route> = blocked.blocks().collect();
         assert_eq!(blocks.len(), 2);
