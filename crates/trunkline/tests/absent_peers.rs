@@ -1,4 +1,4 @@
-//! A hub with many peers that are away: those that are there keep their traffic, and those that are away cost next to nothing.
+//! A hub with many absent peers: they do not affect the traffic of present peers, and cost little memory and time.
 
 mod common;
 
@@ -48,7 +48,7 @@ impl Scene {
         };
         peer("b", &keys[1], "198.19.2.1/32");
         for number in 0..absent_peers {
-            // Any 32 bytes are a key that nobody has.
+            // Any 32 bytes are a public key; nobody has the private key.
             let mut key = "A".repeat(39);
             write!(key, "{number:04}").expect("memory");
             peer(
@@ -120,7 +120,7 @@ impl Scene {
 
 /// What 140 absent peers are sent used up the packet memory of all, for as long as they stayed away.
 #[test]
-fn a_flood_to_140_absent_peers_costs_the_one_that_is_there_nothing() {
+fn a_flood_to_140_absent_peers_does_not_affect_the_present_one() {
     let Some(scene) = Scene::new("absent-peers-flooded", 140) else { return };
     let before = procfs::memory(scene.running[0].pid()).expect("its memory").resident_bytes;
     // Until the queues of all of them have what they may: the device drops some on the way there.
@@ -138,7 +138,7 @@ fn a_flood_to_140_absent_peers_costs_the_one_that_is_there_nothing() {
     assert_eq!(status["tun"]["dropped_no_memory"], 0, "{}", status["tun"]);
     let after = procfs::memory(scene.running[0].pid()).expect("its memory").resident_bytes;
     assert!(after - before < 200 << 20, "{} MiB more", (after - before) >> 20);
-    // Nobody empties these queues: time does.
+    // No lane empties these queues: the packets expire.
     let since = Instant::now();
     let waiting = |status: &Value| -> u64 {
         let classes = status["peers"].as_array().into_iter().flatten();

@@ -1,4 +1,4 @@
-//! What goes wrong in real life: processes die, networks fail, peers lie. The transfers finish all the same.
+//! Failures of real networks: processes die, links fail, peers send invalid data. Transfers finish in spite of them.
 
 mod common;
 
@@ -76,8 +76,8 @@ fn a_transfer_survives_a_wan_that_is_down_for_thirty_seconds() {
 }
 
 #[test]
-fn what_waits_at_the_edge_survives_a_broken_lane() {
-    let test = "what_waits_at_the_edge_survives_a_broken_lane";
+fn packets_in_the_edge_queue_survive_a_broken_lane() {
+    let test = "packets_in_the_edge_queue_survive_a_broken_lane";
     let Some((scene, mut gateways)) = sites(test, Wan::Veth, &setup(Encryption::Tls)) else { return };
     gateways.kill9(Gateway::T2);
     wait_for("the lanes are down", Duration::from_secs(10), &gateways, || {
@@ -246,12 +246,12 @@ fn a_forged_inner_source_is_refused_and_the_lane_lives() {
 }
 
 #[test]
-fn a_stranger_with_another_key_gets_no_lane() {
-    let test = "a_stranger_with_another_key_gets_no_lane";
+fn a_caller_with_an_unknown_key_gets_no_lane() {
+    let test = "a_caller_with_an_unknown_key_gets_no_lane";
     let Some((scene, gateways)) = sites(test, Wan::Veth, &setup(Encryption::Tls)) else { return };
     let target = public(&gateways, Gateway::T2);
-    let stranger = SecretKey::generate().expect("a key");
-    assert!(shake(&scene, &stranger, target, "tcp", LaneEncryption::Tls).is_err());
+    let unknown = SecretKey::generate().expect("a key");
+    assert!(shake(&scene, &unknown, target, "tcp", LaneEncryption::Tls).is_err());
     wait_for("it is counted", Duration::from_secs(5), &gateways, || {
         gateways.status(Gateway::T2).is_ok_and(|status| status["strangers"]["unknown_key"] == 1)
     });
@@ -278,11 +278,11 @@ fn one_end_in_clear_and_one_encrypted_get_no_lane_and_both_say_why() {
 // ------------------------------------------------------------------ floods
 
 #[test]
-fn random_bytes_and_a_thousand_silent_strangers_cost_nothing_that_lasts() {
-    let test = "random_bytes_and_a_thousand_silent_strangers_cost_nothing_that_lasts";
+fn random_bytes_and_a_thousand_silent_callers_leave_no_state() {
+    let test = "random_bytes_and_a_thousand_silent_callers_leave_no_state";
     let Some((scene, mut gateways)) = sites(test, Wan::Veth, &setup(Encryption::Tls)) else { return };
     let before = gateways.memory().expect("memory");
-    let strangers: Vec<TcpStream> = scene.t1.run(|| {
+    let callers: Vec<TcpStream> = scene.t1.run(|| {
         (0..1000)
             .filter_map(|number| {
                 let to = (Plan::IPV4.t2_wan, 4600).into();
@@ -307,7 +307,7 @@ fn random_bytes_and_a_thousand_silent_strangers_cost_nothing_that_lasts() {
     wait_for("the silent ones are gone", Duration::from_secs(10), &gateways, || {
         gateways.status(Gateway::T2).is_ok_and(|status| status["strangers"]["half_open"] == 0)
     });
-    for mut stream in strangers {
+    for mut stream in callers {
         stream.set_read_timeout(Some(Duration::from_secs(1))).expect("a time-out");
         assert!(matches!(stream.read(&mut [0; 16]), Ok(_) | Err(_)));
     }

@@ -1,4 +1,4 @@
-//! `trunkline bench` as its user runs it: what it says, and that it leaves nothing.
+//! `trunkline bench` as a user runs it: its output, and that it leaves nothing behind.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// Held by each test that loads the machine.
+/// Each test that loads the machine holds it.
 static MACHINE: Mutex<()> = Mutex::new(());
 /// The exit code of "this machine lacks something".
 const LACKING: i32 = 4;
 const INTERRUPTED: i32 = 130;
 
-/// Each key with what it may be: wide enough for a debug build on a busy machine, narrow enough for a wrong unit or a
-/// test that measured nothing to be seen.
+/// Each key with its allowed range: wide enough for a debug build on a busy machine, narrow enough to find a wrong unit or a
+/// test that measured nothing.
 const OF_A_CARRIER: [(&str, f64, f64); 9] = [
     ("tcp1_mbit", 50.0, 200_000.0),
     ("tcp10_mbit", 50.0, 400_000.0),
@@ -40,7 +40,7 @@ fn alone() -> MutexGuard<'static, ()> {
     MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A directory for the temporary files of one bench, which must be empty after it.
+/// A directory for the temporary files of one bench, which must be empty afterwards.
 struct Temporary(PathBuf);
 
 impl Temporary {
@@ -72,7 +72,7 @@ impl Drop for Temporary {
     }
 }
 
-/// Processes that were given a file below `directory`.
+/// Processes with a file below `directory` on their command line.
 fn processes_of(directory: &Path) -> Vec<String> {
     let needle = directory.display().to_string();
     let processes = fs::read_dir("/proc").expect("proc").flatten();

@@ -1,4 +1,5 @@
-//! What each kind of trouble may cost a gateway in memory, descriptors, threads and CPU time, and that it gives all of it back.
+//! Bounds on the memory, descriptors, threads and CPU time that each kind of load may take, and that the gateway releases
+//! them.
 //!
 //! Absent peers are in `absent_peers.rs`.
 
@@ -32,7 +33,7 @@ struct Use {
     resident_bytes: u64,
 }
 
-/// A gateway by itself, whose one peer never comes, and a host from which strangers come.
+/// A gateway whose only peer is absent, and a host with unauthenticated callers.
 struct Scene {
     gateway: Process,
     outside: Host,
@@ -92,7 +93,7 @@ impl Scene {
         );
     }
 
-    /// Waits until nobody is connected any more.
+    /// Waits until all callers are disconnected.
     fn quiet(&self, before: Option<Use>) {
         until("half-open connections and clients are gone", || {
             let half_open = status(&self.directory.socket("a"))["strangers"]["half_open"].clone();
@@ -103,12 +104,14 @@ impl Scene {
 }
 
 #[test]
-fn strangers_cost_bounded_descriptors_and_give_them_back() {
-    let Some(scene) = Scene::new("strangers_cost_bounded_descriptors_and_give_them_back") else { return };
+fn unauthenticated_callers_use_bounded_descriptors_and_release_them() {
+    let Some(scene) = Scene::new("unauthenticated_callers_use_bounded_descriptors_and_release_them") else {
+        return;
+    };
     let start = scene.usage();
     scene.gives_back(|scene| {
         let mut held = Vec::new();
-        let mut most = scene.usage();
+        let mut max = scene.usage();
         for number in 0..1000_u32 {
             // The gateway's queue of connections may be full for a moment.
             let connect = || TcpStream::connect_timeout(&LISTEN.into(), Duration::from_secs(10));
@@ -120,19 +123,19 @@ fn strangers_cost_bounded_descriptors_and_give_them_back() {
             }
             if number % 50 == 0 {
                 let now = scene.usage();
-                most.descriptors = most.descriptors.max(now.descriptors);
-                most.threads = most.threads.max(now.threads);
+                max.descriptors = max.descriptors.max(now.descriptors);
+                max.threads = max.threads.max(now.threads);
             }
         }
-        assert!(most.descriptors <= start.descriptors + CALLERS, "{most:?} from {start:?}");
+        assert!(max.descriptors <= start.descriptors + CALLERS, "{max:?} from {start:?}");
         // The resolver of names and the logger may have one each.
-        assert!(most.threads <= start.threads + 2, "{most:?} from {start:?}");
+        assert!(max.threads <= start.threads + 2, "{max:?} from {start:?}");
     });
 }
 
 #[test]
-fn clients_cost_bounded_descriptors_and_give_them_back() {
-    let Some(scene) = Scene::new("clients_cost_bounded_descriptors_and_give_them_back") else { return };
+fn clients_use_bounded_descriptors_and_release_them() {
+    let Some(scene) = Scene::new("clients_use_bounded_descriptors_and_release_them") else { return };
     let start = scene.usage();
     let socket = scene.directory.socket("a");
     scene.gives_back(|scene| {
@@ -170,8 +173,8 @@ fn clients_cost_bounded_descriptors_and_give_them_back() {
 }
 
 #[test]
-fn reloads_cost_nothing_that_stays() {
-    let Some(scene) = Scene::new("reloads_cost_nothing_that_stays") else { return };
+fn reloads_leave_no_memory_or_descriptor() {
+    let Some(scene) = Scene::new("reloads_leave_no_memory_or_descriptor") else { return };
     let file = scene.directory.0.join("a.toml");
     let plain = fs::read_to_string(&file).expect("its file");
     let other = plain
@@ -187,8 +190,8 @@ fn reloads_cost_nothing_that_stays() {
 }
 
 #[test]
-fn packets_for_nobody_cost_bounded_memory() {
-    let Some(scene) = Scene::new("packets_for_nobody_cost_bounded_memory") else { return };
+fn packets_to_an_absent_peer_use_bounded_memory() {
+    let Some(scene) = Scene::new("packets_to_an_absent_peer_use_bounded_memory") else { return };
     scene.gives_back(|scene| {
         scene.host.run(|| {
             let socket = UdpSocket::bind("198.19.1.1:0").expect("a socket");
@@ -207,10 +210,10 @@ fn packets_for_nobody_cost_bounded_memory() {
 }
 
 #[test]
-fn a_gateway_that_nobody_troubles_costs_next_to_no_time() {
-    let Some(scene) = Scene::new("a_gateway_that_nobody_troubles_costs_next_to_no_time") else { return };
+fn an_idle_gateway_uses_almost_no_processor_time() {
+    let Some(scene) = Scene::new("an_idle_gateway_uses_almost_no_processor_time") else { return };
     std::thread::sleep(Duration::from_millis(500));
-    // Somebody who says nothing costs no time either.
+    // A client that sends nothing costs no time either.
     let idle: Vec<TcpStream> =
         scene.outside.run(|| (0..10).map(|_| TcpStream::connect(LISTEN).expect("a connection")).collect());
     let before = scene.cpu_time();

@@ -1,4 +1,4 @@
-//! The command line as a user meets it: what it says of files, and that no command ends in a panic for its output.
+//! The command line as a user runs it: its messages about files, and that no command panics because of its output.
 
 mod common;
 
@@ -145,7 +145,7 @@ const LINES: &[(&[&str], usize)] = &[
 ];
 
 #[test]
-fn a_full_device_is_a_failure_that_is_told_and_no_panic() {
+fn a_full_device_is_a_reported_failure_and_no_panic() {
     let place = Place::new();
     for &(arguments, asks) in LINES {
         let daemon = (asks > 0).then(|| place.daemon(asks));
@@ -164,7 +164,7 @@ fn a_full_device_is_a_failure_that_is_told_and_no_panic() {
             daemon.join().expect("the daemon's thread");
         }
     }
-    // Reports are made though nobody learns of them.
+    // Reports are written although standard output has no reader.
     assert!(place.path().join("out/sample/report.html").is_file());
 }
 
@@ -205,7 +205,7 @@ fn a_reader_that_has_gone_ends_a_command_quietly() {
 }
 
 #[test]
-fn nothing_panics_where_remarks_cannot_be_written() {
+fn no_command_panics_if_it_cannot_write_remarks() {
     let place = Place::new();
     place.write("wrong.toml", "private_key_file = \"a.key\"\n[tun]\nmtu = 12\n");
     for (arguments, code) in [
@@ -221,7 +221,7 @@ fn nothing_panics_where_remarks_cannot_be_written() {
     }
 }
 
-/// What `check` and `up` say of a file. `up` is not let near the machine: only what both refuse is asked of it.
+/// The results of `check` and `up` for a file. `up` only runs with files that both refuse, so that it changes nothing.
 fn checked(place: &Place, text: &str) -> (Option<i32>, Value) {
     place.write("tried.toml", text);
     let output = place.run(&["check", "tried.toml", "--json"]);
@@ -237,7 +237,7 @@ fn checked(place: &Place, text: &str) -> (Option<i32>, Value) {
 }
 
 #[test]
-fn what_up_refuses_check_refuses_with_the_same_words() {
+fn check_refuses_the_files_that_up_refuses_with_the_same_words() {
     let place = Place::new();
     place.write("empty.key", "");
     let secret = fs::read_to_string(place.path().join("a.key")).expect("the key");
@@ -294,7 +294,7 @@ fn warnings_have_a_word_and_an_exit_code_of_their_own() {
 }
 
 #[test]
-fn another_spelling_of_a_rate_is_answered_with_the_right_one_everywhere() {
+fn the_error_about_a_misspelt_rate_gives_the_right_spelling_everywhere() {
     let place = Place::new();
     let right = "\"10Mbps\" is no rate: write \"10 Mbit/s\"; allowed: ";
     let demo = place.run(&["demo", "--rate", "10Mbps"]);
@@ -312,7 +312,7 @@ fn another_spelling_of_a_rate_is_answered_with_the_right_one_everywhere() {
 }
 
 #[test]
-fn the_log_is_json_if_that_is_asked_for() {
+fn the_log_is_json_on_request() {
     let place = Place::new();
     place.write("refused.toml", "private_key_file = \"none.key\"\n");
     let output = place.run(&["up", "refused.toml", "--log-format", "json"]);

@@ -1,4 +1,4 @@
-//! Clients of the control socket and the metrics, and what is left of a gateway that is gone.
+//! Clients of the control socket and the metrics, and the sockets of a gateway that has ended.
 
 mod common;
 
@@ -23,8 +23,8 @@ fn text(directory: &Directory, more: &str) -> String {
 }
 
 #[test]
-fn idle_metrics_clients_keep_neither_control_nor_metrics_from_being_answered() {
-    if !privilege::available("idle_metrics_clients_keep_neither_control_nor_metrics_from_being_answered") {
+fn idle_metrics_clients_block_neither_control_nor_metrics() {
+    if !privilege::available("idle_metrics_clients_block_neither_control_nor_metrics") {
         return;
     }
     let directory = Directory::new();

@@ -1,4 +1,4 @@
-//! The demo as a user runs it: what it prints, and that it leaves nothing behind.
+//! The demo as a user runs it: its output, and that it leaves nothing behind.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -288,7 +288,7 @@ fn a_kill_leaves_no_process_and_no_namespace() {
 }
 
 #[test]
-fn what_is_out_of_range_is_refused_with_what_is_allowed() {
+fn the_error_about_a_value_out_of_range_gives_the_allowed_range() {
     let place = Place::new("range");
     for (arguments, allowed) in [
         (["--seconds", "2"], "3 to 600"),

@@ -1,7 +1,7 @@
-//! The documents' commands do what the documents say: they are run here, and what they print is compared.
+//! The commands of the documents do what the documents say: these tests run them and compare their output.
 //!
-//! The simulator's output is compared to the character. What a real kernel does is compared in form: that commands succeed, that packets come
-//! back, that the log has the lines that the page shows, whatever the numbers in them.
+//! The output of the simulator must be equal. On real kernels the tests compare the form: commands succeed, packets come
+//! back, and the log has the lines that the page shows, with other numbers.
 
 #[path = "common/sources.rs"]
 mod sources;
@@ -22,7 +22,7 @@ fn page(name: &str) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// What stands under a heading, up to the next of its level.
+/// The text under a heading, up to the next heading of its level.
 fn section<'p>(page: &'p str, heading: &str) -> &'p str {
     let level = heading.split_once(' ').expect("a heading").0;
     let (_, after) = page.split_once(&format!("\n{heading}\n")).unwrap_or_else(|| panic!("{heading}"));
@@ -45,7 +45,7 @@ fn blocks(page: &str) -> Vec<Block<'_>> {
         .collect()
 }
 
-/// A directory that is gone at the end.
+/// A directory that is removed at the end.
 struct Temporary(PathBuf);
 
 impl Temporary {
@@ -81,7 +81,7 @@ impl Drop for Temporary {
 }
 
 #[test]
-fn the_laboratorys_page_prints_what_the_program_prints() {
+fn the_laboratorys_page_shows_the_programs_output() {
     let temporary = Temporary::new("laboratory");
     let page = page("docs/laboratory.md");
     let (mut file, mut compared) = (String::new(), 0);
@@ -105,7 +105,7 @@ fn the_laboratorys_page_prints_what_the_program_prints() {
     assert_eq!(compared, 5, "every command of the page with what it prints");
 }
 
-/// A line without what differs from run to run: digits become one `#`.
+/// A line with each number as one `#`, since numbers differ between runs.
 fn form(line: &str) -> String {
     let mut form = String::new();
     for character in line.chars() {

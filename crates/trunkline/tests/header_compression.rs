@@ -151,7 +151,7 @@ struct Outcome {
 }
 
 /// Sends the packets of one direction through a lane's compressor and decompressor: the mean header of all of them,
-/// those included that open and end connections, before and after. All octets before the payload count but the two
+/// those included that open and end connections, before and after. All bytes before the payload count but the two
 /// of the frame's length.
 fn outcome<'a>(packets: impl Iterator<Item = &'a Vec<u8>>, form: Form) -> Outcome {
     let (mut compressor, mut decompressor) = (Compressor::new(Compression::On, 1), Decompressor::new());
@@ -201,7 +201,7 @@ fn receive(decompressor: &mut Decompressor, frame: &[u8]) -> (Vec<u8>, Offload) 
     }
 }
 
-/// What a row must show: octets of header before, and after in either form, from and to.
+/// The required figures of a row: bytes of header before, and the range after compression in either form.
 struct Claim {
     before: (f64, f64),
     complete: (f64, f64),
@@ -232,7 +232,7 @@ fn headers_of_real_traffic_shrink_as_claimed() {
     if !privilege::available("headers_of_real_traffic_shrink_as_claimed") {
         return;
     }
-    println!("| traffic | packets | header, octets | complete checksum | open checksum |");
+    println!("| traffic | packets | header, bytes | complete checksum | open checksum |");
     println!("| --- | --- | --- | --- | --- |");
     for timestamps in [false, true] {
         let pair = Pair::new(timestamps);
@@ -243,14 +243,14 @@ fn headers_of_real_traffic_shrink_as_claimed() {
                 let with = if timestamps { "with timestamps" } else { "no options" };
                 format!("{what}, IPv{}, {with}", [4, 6][version])
             };
-            // The least to say are kind and checksum; two timestamps are two octets more.
-            let claim = |most: f64| {
-                let (least, most) = if timestamps { (3.0, most + 3.0) } else { (3.0, most) };
+            // The minimum is the kind and the checksum; two timestamps are two bytes more.
+            let claim = |max: f64| {
+                let (min, max) = if timestamps { (3.0, max + 3.0) } else { (3.0, max) };
                 Claim {
                     // RSTs have no options; acknowledgements of what comes after a loss have SACK blocks.
                     before: (tcp - 1.0, tcp + 6.0),
-                    complete: (least, most),
-                    open: (least - 2.0, most - 1.5),
+                    complete: (min, max),
+                    open: (min - 2.0, max - 1.5),
                 }
             };
             let packets = bulk_capture(&pair, version);
@@ -277,8 +277,8 @@ fn count(gateways: &Gateways, gateway: Gateway, name: &str) -> u64 {
 
 /// Four connections of either family at once: their packets take turns on the lanes.
 #[test]
-fn gateways_compress_what_travels_singly_and_each_flow_keeps_its_context() {
-    let test = "gateways_compress_what_travels_singly_and_each_flow_keeps_its_context";
+fn gateways_compress_single_packets_and_each_flow_keeps_its_context() {
+    let test = "gateways_compress_single_packets_and_each_flow_keeps_its_context";
     for encryption in [Encryption::Tls, Encryption::None] {
         let Some((scene, gateways)) = sites(test, Wan::Veth, &setup(encryption)) else { return };
         let responses: u64 = std::thread::scope(|scope| {
@@ -307,14 +307,14 @@ fn gateways_compress_what_travels_singly_and_each_flow_keeps_its_context() {
         let sent = |name| count(&gateways, Gateway::T1, name);
         let (compressed, whole) = (sent("compressed"), sent("uncompressed"));
         let (before, after) = (sent("headers_in_bytes"), sent("headers_out_bytes"));
-        println!("{responses} responses: {compressed} compressed, {whole} whole, {before} to {after} octets");
+        println!("{responses} responses: {compressed} compressed, {whole} whole, {before} to {after} bytes");
         assert!(responses > 400, "{responses}");
         assert!(compressed >= responses, "each request is a packet: {compressed} for {responses} responses");
         // Eight flows; whatever else there is makes no connection.
         assert!(whole <= 8 * 6, "{whole} whole");
         let (mean_before, packets) = (before as f64 / (compressed + 8) as f64, (compressed + 8) as f64);
         assert!((50.0..75.0).contains(&mean_before), "{mean_before}");
-        assert!((3.0..12.0).contains(&(after as f64 / packets)), "{after} octets for {packets} packets");
+        assert!((3.0..12.0).contains(&(after as f64 / packets)), "{after} bytes for {packets} packets");
         let received = peer(&gateways, Gateway::T2)["received"].clone();
         for refused in ["refused_malformed", "refused_bad_offload", "refused_forged_source"] {
             assert_eq!(received[refused], 0, "{received}");

@@ -1,4 +1,4 @@
-//! `trunkline lab` from outside: files in, results out, whatever happens meanwhile.
+//! `trunkline lab` as a user runs it: from files to results, also after interrupts and failures.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -178,7 +178,7 @@ fn a_run_gives_a_line_of_json_for_each_point_and_a_report() {
 }
 
 #[test]
-fn a_person_reads_verdicts_and_where_the_report_is() {
+fn the_output_has_verdicts_and_the_path_of_the_report() {
     let temporary = Temporary::new();
     let output = temporary.run("out", &["--quick"]);
     assert_ends_with(&output, 0, "");
@@ -196,7 +196,7 @@ fn a_person_reads_verdicts_and_where_the_report_is() {
 }
 
 #[test]
-fn of_what_claims_nothing_a_person_reads_what_the_traffic_got() {
+fn without_claims_the_output_has_the_results_of_the_traffic() {
     let temporary = Temporary::new();
     let (before, _) = FILE.split_once("[[published]]").expect("something is asked");
     fs::write(temporary.0.join("sample.toml"), before).expect("a file");
@@ -214,7 +214,7 @@ fn of_what_claims_nothing_a_person_reads_what_the_traffic_got() {
 }
 
 #[test]
-fn the_number_of_jobs_changes_no_octet() {
+fn the_number_of_jobs_changes_no_byte() {
     let temporary = Temporary::new();
     assert_ends_with(&temporary.run("one", &["--jobs", "1"]), 0, "");
     assert_ends_with(&temporary.run("two", &["--jobs", "2"]), 0, "");
@@ -225,7 +225,7 @@ fn the_number_of_jobs_changes_no_octet() {
 }
 
 #[test]
-fn a_killed_run_is_gone_on_with_to_the_same_results() {
+fn a_killed_run_resumes_to_the_same_results() {
     let temporary = Temporary::new();
     let mut child = temporary.begin("killed", &LONG, 3);
     child.kill().expect("kill");
@@ -243,7 +243,7 @@ fn a_killed_run_is_gone_on_with_to_the_same_results() {
 }
 
 #[test]
-fn an_interrupt_keeps_what_has_finished_and_says_how_to_go_on() {
+fn an_interrupt_keeps_finished_runs_and_says_how_to_resume() {
     let temporary = Temporary::new();
     let child = temporary.begin("out", &LONG, 2);
     let begin = Instant::now();
@@ -261,7 +261,7 @@ fn an_interrupt_keeps_what_has_finished_and_says_how_to_go_on() {
 }
 
 #[test]
-fn results_that_are_there_are_kept_unless_told_otherwise() {
+fn existing_results_are_kept_without_force() {
     let temporary = Temporary::new();
     assert_ends_with(&temporary.run("out", &["--quick"]), 0, "");
     assert_ends_with(&temporary.run("out", &["--quick"]), 2, "--resume to go on with them, --force");
@@ -273,7 +273,7 @@ fn results_that_are_there_are_kept_unless_told_otherwise() {
 }
 
 #[test]
-fn mistakes_are_told_with_file_and_line_and_nothing_is_run() {
+fn mistakes_are_reported_with_file_and_line_and_nothing_runs() {
     let temporary = Temporary::new();
     let bad =
         FILE.replace("rate = \"1 Mbit/s\"", "rate = \"1 Mbits\"").replace("from = \"a\"", "from = \"c\"");
@@ -300,7 +300,7 @@ fn mistakes_are_told_with_file_and_line_and_nothing_is_run() {
 }
 
 #[test]
-fn check_says_what_would_be_run() {
+fn check_prints_what_would_run() {
     let temporary = Temporary::new();
     let output = temporary.lab(&["check", "sample.toml"]);
     assert_ends_with(&output, 0, "");
@@ -313,7 +313,7 @@ fn check_says_what_would_be_run() {
 }
 
 #[test]
-fn a_report_is_made_again_of_results_alone() {
+fn a_report_is_written_again_from_results_alone() {
     let temporary = Temporary::new();
     assert_ends_with(&temporary.run("out", &["--quick"]), 0, "");
     let before = temporary.results("out");
@@ -330,14 +330,14 @@ fn a_report_is_made_again_of_results_alone() {
 }
 
 #[test]
-fn where_nothing_can_be_written_that_is_said() {
+fn the_error_says_where_nothing_can_be_written() {
     let temporary = Temporary::new();
     fs::write(temporary.0.join("file"), "").expect("a file");
     assert_ends_with(&temporary.run("file", &[]), 2, "cannot make file/sample: ");
 }
 
 #[test]
-fn a_full_disk_keeps_what_has_finished() {
+fn a_full_disk_keeps_finished_runs() {
     let temporary = Temporary::new();
     let script = format!(
         "mkdir out && mount -t tmpfs -o size=48k tmpfs out || exit 77; \
@@ -347,11 +347,11 @@ fn a_full_disk_keeps_what_has_finished() {
     let output =
         Command::new("unshare").args(["-Urm", "sh", "-c", &script]).current_dir(&temporary.0).output();
     let Some(output) = output.ok().filter(|output| output.status.code() != Some(77)) else {
-        println!("SKIPPED a_full_disk_keeps_what_has_finished: no mount namespace");
+        println!("SKIPPED a_full_disk_keeps_finished_runs: no mount namespace");
         return;
     };
     if said(&output).starts_with("unshare:") {
-        println!("SKIPPED a_full_disk_keeps_what_has_finished: {}", said(&output));
+        println!("SKIPPED a_full_disk_keeps_finished_runs: {}", said(&output));
         return;
     }
     assert_ends_with(&output, 1, "No space left on device");
@@ -421,7 +421,7 @@ gateways = ["left", "right"]
 "#;
 
 #[test]
-fn advice_says_what_to_choose_what_it_gains_and_what_it_costs() {
+fn advice_has_the_settings_their_gain_and_their_cost() {
     let temporary = Temporary::new();
     fs::write(temporary.0.join("network.toml"), NETWORK).expect("a file");
     let output = temporary.lab(&["advise", "network.toml", "--runs", "3"]);
@@ -459,7 +459,7 @@ fn advice_says_what_to_choose_what_it_gains_and_what_it_costs() {
 }
 
 #[test]
-fn there_is_no_advice_on_what_has_no_trunk_and_that_is_said() {
+fn advice_on_a_network_without_trunks_is_an_error() {
     let temporary = Temporary::new();
     assert_ends_with(
         &temporary.lab(&["advise", "sample.toml"]),

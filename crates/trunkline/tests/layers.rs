@@ -1,5 +1,5 @@
-//! Who may depend on whom, and where `unsafe` may stand. Each rule is in ARCHITECTURE.md; here is what breaks
-//! when it does not hold, because that is what somebody who has just broken it wants to read.
+//! The rules on dependencies between crates, and on `unsafe` code. ARCHITECTURE.md has each rule; this file has the
+//! consequence of breaking it, which the failing test prints.
 
 #[path = "common/sources.rs"]
 mod sources;
@@ -102,7 +102,7 @@ const RULES: [Rule; 11] = [
     Rule {
         who: &["trunkline-gateway"],
         never_on: &["trunkline-tcp", "trunkline-sim", "trunkline-lab", "trunkline-testbed"],
-        because: "the daemon parses strangers' octets with the network in its hands, and ships no simulator and \
+        because: "the daemon parses bytes of unauthenticated hosts and can configure the network, and ships no simulator and \
                   no experiments beside that",
     },
     Rule {
@@ -255,7 +255,7 @@ fn no_feature_changes_what_the_core_does() {
 }
 
 #[test]
-fn the_checker_sees_a_broken_rule_and_names_the_way() {
+fn the_checker_finds_a_broken_rule_and_names_the_dependency_path() {
     let graph = |edges: &[(&str, &str)]| -> Graph {
         let mut graph = Graph::new();
         for (from, to) in edges {
@@ -320,12 +320,12 @@ fn unsafe_code_is_in_the_sys_modules_alone() {
     }
     for name in UNSAFE_MODULES {
         let text = fs::read_to_string(root.join(name)).expect("the module is where the rule says");
-        assert!(is_unsafe(&text), "{name} needs no exception any more");
+        assert!(is_unsafe(&text), "{name} no longer needs an exception");
     }
 }
 
 #[test]
-fn the_scan_sees_code_and_not_words_about_it() {
+fn the_scan_finds_code_and_not_comments_about_it() {
     for code in
         ["let x = unsafe { f() };", "unsafe fn f() {}", "#![allow(unsafe_code)]", "unsafe impl Send for X {}"]
     {

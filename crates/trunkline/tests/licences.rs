@@ -1,5 +1,6 @@
-//! What dependencies may be: under a licence of deny.toml's list, and from the public registry. `cargo deny` holds more (advisories,
-//! wildcards, licence texts) where it is installed; these two need cargo alone, so they hold in every run of the tests.
+//! Dependencies must have a licence of deny.toml's list and come from the public registry. `cargo deny` checks more
+//! (advisories, wildcards, licence texts) where it is installed. These two checks need cargo alone, so each run of the tests
+//! has them.
 
 use std::fs;
 use std::path::Path;
@@ -114,7 +115,7 @@ fn every_dependency_has_an_allowed_licence_and_comes_from_the_registry() {
 }
 
 #[test]
-fn expressions_are_read_as_spdx_has_them() {
+fn expressions_are_parsed_as_in_spdx() {
     let allowed = allowed("[licenses]\nallow = [\"MIT\", \"Apache-2.0\",\n \"Unicode-3.0\"]\n");
     assert_eq!(allowed, ["MIT", "Apache-2.0", "Unicode-3.0"]);
     for (expression, expected) in [
@@ -136,7 +137,7 @@ fn expressions_are_read_as_spdx_has_them() {
 }
 
 #[test]
-fn a_foreign_source_and_another_licence_are_objected_to() {
+fn a_foreign_source_and_another_licence_are_errors() {
     let package = |source: &str, license: &str| serde_json::json!({ "name": "x", "version": "1.0.0", "source": source, "license": license });
     let allowed = ["MIT".to_owned()];
     assert_eq!(objection(&package(REGISTRY, "MIT"), &allowed), None);

@@ -1,4 +1,4 @@
-//! Starting, reloading, moving and ending.
+//! The lifecycle of a gateway: start, reload, change of address, end.
 
 mod common;
 
@@ -55,8 +55,8 @@ fn a_reload_changes_classes_without_touching_lanes_that_stay() {
 }
 
 #[test]
-fn a_reload_changes_who_chooses_the_congestion_control_of_lanes_that_stay() {
-    let test = "a_reload_changes_who_chooses_the_congestion_control_of_lanes_that_stay";
+fn a_reload_switches_lanes_that_stay_between_auto_and_a_named_congestion_control() {
+    let test = "a_reload_switches_lanes_that_stay_between_auto_and_a_named_congestion_control";
     let lanes = Some("congestion_control = \"reno\"".to_owned());
     let Some((_scene, gateways)) = sites(test, Wan::Veth, &GatewaySetup { lanes, ..setup(Encryption::Tls) })
     else {
@@ -76,8 +76,8 @@ fn a_reload_changes_who_chooses_the_congestion_control_of_lanes_that_stay() {
 }
 
 #[test]
-fn a_reload_that_cannot_be_followed_changes_nothing_and_says_why() {
-    let test = "a_reload_that_cannot_be_followed_changes_nothing_and_says_why";
+fn a_reload_that_cannot_be_applied_changes_nothing_and_says_why() {
+    let test = "a_reload_that_cannot_be_applied_changes_nothing_and_says_why";
     let Some((scene, gateways)) = sites(test, Wan::Veth, &setup(Encryption::Tls)) else { return };
     let file = gateways.configuration_file(Gateway::T1).to_owned();
     let good = fs::read_to_string(&file).expect("its file");
@@ -98,8 +98,8 @@ fn a_reload_that_cannot_be_followed_changes_nothing_and_says_why() {
 }
 
 #[test]
-fn both_sites_dialling_end_up_with_one_lane_each_class() {
-    let test = "both_sites_dialling_end_up_with_one_lane_each_class";
+fn sites_that_both_dial_have_one_lane_for_each_class() {
+    let test = "sites_that_both_dial_have_one_lane_for_each_class";
     let setup = GatewaySetup { dialling: Dialling::Both, ..setup(Encryption::Tls) };
     let Some((scene, gateways)) = sites(test, Wan::Veth, &setup) else { return };
     check_stream(&scene.a, &scene.x, Plan::IPV4.x, 5_000_000);
@@ -147,9 +147,7 @@ fn down_ends_a_gateway_and_leaves_nothing() {
     wait_for("the socket is gone", Duration::from_secs(5), &gateways, || !socket.exists());
     let device_gone = |host: &Host| host.netlink(|n| n.link_exists("trunk")).is_ok_and(|exists| !exists);
     wait_for("the device is gone", Duration::from_secs(5), &gateways, || device_gone(&scene.t1));
-    wait_for("the peer was told", Duration::from_secs(3), &gateways, || {
-        lanes_up(&gateways, Gateway::T2) == 0
-    });
+    wait_for("the peer notices", Duration::from_secs(3), &gateways, || lanes_up(&gateways, Gateway::T2) == 0);
     let error = lane(&gateways, Gateway::T2, "tcp")["last_error"].as_str().unwrap_or_default().to_owned();
     assert!(error.contains("the peer closed the lane"), "{error}");
     let (code, _, error) = trunkline(&["status", &socket.to_string_lossy()]);

@@ -1,4 +1,4 @@
-//! A log that cannot be written, or that nobody reads, costs lines of the log and nothing else.
+//! If the log cannot be written, or has no reader, the gateway loses lines of the log and nothing else.
 
 mod common;
 
@@ -46,7 +46,7 @@ fn reload(socket: &Path) {
     assert_eq!(answer["answer"], "done", "{answer}");
 }
 
-/// It does what it is told, and ends when it is told to.
+/// It answers requests, and ends on request.
 fn works_and_ends(socket: &Path, mut process: Process) {
     assert_eq!(status(socket)["name"], "a");
     assert_eq!(ask(socket, "down").expect("it answers")["answer"], "done");
@@ -56,8 +56,8 @@ fn works_and_ends(socket: &Path, mut process: Process) {
 }
 
 #[test]
-fn a_gateway_outlives_the_reader_of_its_log() {
-    let test = "a_gateway_outlives_the_reader_of_its_log";
+fn a_gateway_continues_after_the_reader_of_its_log_has_gone() {
+    let test = "a_gateway_continues_after_the_reader_of_its_log_has_gone";
     let Some((directory, _host, mut process)) = talkative(test, Stdio::piped()) else { return };
     let socket = directory.socket("a");
     drop(process.stderr().expect("its log"));
@@ -68,8 +68,8 @@ fn a_gateway_outlives_the_reader_of_its_log() {
 }
 
 #[test]
-fn a_gateway_works_on_while_nobody_reads_its_log() {
-    let test = "a_gateway_works_on_while_nobody_reads_its_log";
+fn a_gateway_continues_while_nobody_reads_its_log() {
+    let test = "a_gateway_continues_while_nobody_reads_its_log";
     let Some((directory, _host, mut process)) = talkative(test, Stdio::piped()) else { return };
     let socket = directory.socket("a");
     let unread = process.stderr().expect("its log");
@@ -83,9 +83,10 @@ fn a_gateway_works_on_while_nobody_reads_its_log() {
 }
 
 #[test]
-fn a_gateway_outlives_a_full_disk() {
+fn a_gateway_continues_on_a_full_disk() {
     let full = File::options().write(true).open("/dev/full").expect("/dev/full");
-    let Some((directory, _host, process)) = talkative("a_gateway_outlives_a_full_disk", full.into()) else {
+    let Some((directory, _host, process)) = talkative("a_gateway_continues_on_a_full_disk", full.into())
+    else {
         return;
     };
     let socket = directory.socket("a");

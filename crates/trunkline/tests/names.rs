@@ -1,4 +1,4 @@
-//! Peers that are dialled by name, while the files that resolve it come and are replaced.
+//! Peers with a name as endpoint, while the files that resolve it are created and replaced.
 
 mod common;
 
@@ -21,8 +21,8 @@ fn has_ordinary_users() -> bool {
 }
 
 #[test]
-fn a_hosts_file_that_is_made_or_replaced_after_the_start_is_seen() {
-    let test = "a_hosts_file_that_is_made_or_replaced_after_the_start_is_seen";
+fn a_hosts_file_that_is_created_or_replaced_after_the_start_has_effect() {
+    let test = "a_hosts_file_that_is_created_or_replaced_after_the_start_has_effect";
     if !privilege::available(test) {
         return;
     }
@@ -47,7 +47,7 @@ fn a_hosts_file_that_is_made_or_replaced_after_the_start_is_seen() {
         directory.file("b", &text("listen = [\"198.18.1.2:4600\"]\n", 2, &keys[0], 1, ""));
         let file = directory.file("a", &text("", 1, &keys[1], 2, "endpoint = \"far.example:4600\""));
         let _b = directory.start(&far, "b", Stdio::null());
-        // An /etc of its own, which nobody else sees.
+        // An /etc of its own, in a mount namespace.
         let script = format!(
             "mount -t tmpfs none /etc && echo 'hosts: files' > /etc/nsswitch.conf && {at_start} && exec {PROGRAM} up {}",
             file.display()
@@ -57,7 +57,7 @@ fn a_hosts_file_that_is_made_or_replaced_after_the_start_is_seen() {
         let gateway = near.command(command).expect("it starts");
         let socket = directory.socket("a");
         let lanes = || status(&socket)["peers"][0]["lanes"].as_array().cloned().unwrap_or_default();
-        until("the name was looked up in vain", || {
+        until("the look-up of the name failed", || {
             let error =
                 |lane: &serde_json::Value| lane["last_error"].as_str().unwrap_or("").contains("far.example");
             socket.exists() && lanes().iter().any(error)

@@ -1,4 +1,4 @@
-//! How soon traffic is back after the path between the sites is.
+//! The time until traffic resumes after the path between the sites has returned.
 
 mod common;
 
@@ -80,7 +80,7 @@ impl Stream {
     }
 }
 
-/// Waits until more than `before` has arrived, ten seconds at the most: how long that took.
+/// Waits until more than `before` has arrived, for at most ten seconds. Returns the time that it took.
 fn back(streams: &[&Stream], before: &[u64], gateways: &Gateways) -> Vec<Duration> {
     let start = Instant::now();
     let mut took = vec![None; streams.len()];
@@ -156,8 +156,8 @@ fn traffic_is_back_soon_after_a_cut_of_twenty_seconds() {
 }
 
 #[test]
-fn lanes_leave_an_address_that_is_gone_as_soon_as_the_network_is_looked_at() {
-    let test = "lanes_leave_an_address_that_is_gone_as_soon_as_the_network_is_looked_at";
+fn lanes_of_a_removed_address_end_when_the_network_changes() {
+    let test = "lanes_of_a_removed_address_end_when_the_network_changes";
     let Some((scene, gateways)) = sites(test, Wan::Veth, &setup(Encryption::Tls)) else { return };
     let (old, new): (ipnet::IpNet, ipnet::IpNet) =
         ("198.18.2.1/24".parse().expect("a prefix"), "198.18.2.77/24".parse().expect("a prefix"));
@@ -178,8 +178,8 @@ fn lanes_leave_an_address_that_is_gone_as_soon_as_the_network_is_looked_at() {
 }
 
 #[test]
-fn a_look_at_the_network_touches_no_lane_on_a_path_that_works() {
-    let test = "a_look_at_the_network_touches_no_lane_on_a_path_that_works";
+fn a_change_of_the_network_does_not_touch_lanes_on_a_working_path() {
+    let test = "a_change_of_the_network_does_not_touch_lanes_on_a_working_path";
     let Some((scene, gateways)) = sites(test, wide_area(), &setup(Encryption::Tls)) else { return };
     let stream = Stream::start(&scene, 1 << 14, Duration::from_millis(8));
     for _ in 0..4 {

@@ -1,4 +1,4 @@
-//! What a reload must not touch.
+//! Reloads: lanes and flows that they must not touch, and settings that they apply.
 
 mod common;
 
@@ -131,8 +131,8 @@ fn a_reload_of_fwmark_marks_the_sockets_that_listen() {
 }
 
 #[test]
-fn a_reload_takes_another_private_key_and_makes_the_lanes_anew() {
-    let test = "a_reload_takes_another_private_key_and_makes_the_lanes_anew";
+fn a_reload_applies_another_private_key_and_replaces_the_lanes() {
+    let test = "a_reload_applies_another_private_key_and_replaces_the_lanes";
     let Some((scene, gateways)) = sites(test, Wan::Veth, &setup(Encryption::Tls)) else { return };
     let lanes = lanes_up(&gateways, Gateway::T1);
     let before = gateways.status(Gateway::T1).expect("a status")["public_key"].as_str().map(str::to_owned);
@@ -142,7 +142,7 @@ fn a_reload_takes_another_private_key_and_makes_the_lanes_anew() {
     let after = directory.key("t1");
     fs::copy(directory.0.join("t1.key"), &file).expect("its key");
     assert_ne!(before, after);
-    // One side alone: nobody takes the one for the other.
+    // After one side alone has changed, neither accepts the other's key.
     gateways.reload(Gateway::T1).expect("it reloads");
     assert_eq!(gateways.status(Gateway::T1).expect("a status")["public_key"], after.as_str());
     wait_for("T2 sees the lanes end", Duration::from_secs(5), &gateways, || {

@@ -1,4 +1,4 @@
-//! The testbed's scene with the gateways that are built here.
+//! The testbed's scene with the gateways of this build.
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Everything at once for a long time: bulk transfers, a flood, small packets, reloads, kills, cuts of the WAN, strangers and
+//! Everything at once for a long time: bulk transfers, a flood, small packets, reloads, kills, cuts of the WAN, unauthenticated callers and
 //! clients. Afterwards memory, descriptors and threads are what they were after the warm-up.
 //!
 //! The short run belongs to every build. The long one takes half an hour, or what is asked for:
@@ -27,7 +27,7 @@ use trunkline_units::Rate;
 
 /// How often usage is written down.
 const SAMPLE: Duration = Duration::from_secs(5);
-/// The gateway that lives from the beginning to the end, so that what it loses adds up. Strangers come to it, too.
+/// The gateway that runs from the beginning to the end, so that leaks add up. Unauthenticated callers connect to it.
 const SURVIVOR: Gateway = Gateway::T2;
 /// What its memory may grow by from the second third of the run to the last. Queues are as full as chance will have them.
 const GROWTH: u64 = 24 << 20;
@@ -82,7 +82,7 @@ fn sample(gateways: &Gateways, at: Duration) -> Option<Sample> {
     })
 }
 
-/// What goes on in the background until it is told to stop.
+/// The background load, until it is stopped.
 struct Background {
     stop: Arc<AtomicBool>,
     streams: Arc<AtomicU64>,
@@ -97,7 +97,7 @@ impl Background {
         background.bulk(Arc::clone(&scene.x), Arc::clone(&scene.a), Plan::IPV4.a);
         background.datagrams(&scene.a, 1400, Duration::from_millis(1));
         background.datagrams(&scene.x, 20, Duration::from_micros(500));
-        background.strangers(&scene.t1);
+        background.callers(&scene.t1);
         background
     }
 
@@ -110,7 +110,7 @@ impl Background {
                 match stream(&from, (&to, ip), 5_000_000, Duration::from_secs(60)) {
                     Outcome::Whole => drop(streams.fetch_add(1, Ordering::Relaxed)),
                     Outcome::Wrong(what) => return Err(what),
-                    // A gateway that is killed has no route: whoever connects just then is told so.
+                    // A killed gateway has no route, so a connection at that time fails.
                     Outcome::Broken(_) => std::thread::sleep(Duration::from_millis(200)),
                 }
             }
@@ -127,7 +127,7 @@ impl Background {
             let mut number = 0_u16;
             while !stop.load(Ordering::Relaxed) {
                 number = number.wrapping_add(1);
-                // Many flows; nobody listens, and the refusals that come back are traffic as well.
+                // Many flows to ports without a listener; the ICMP errors that come back are traffic too.
                 let _ = socket.send_to(&vec![0; bytes], (to, 10_000 + number % 2000));
                 std::thread::sleep(gap);
             }
@@ -135,10 +135,10 @@ impl Background {
         }));
     }
 
-    /// Strangers at T2's listener.
-    fn strangers(&mut self, host: &Arc<Host>) {
+    /// Unauthenticated callers at T2's listener.
+    fn callers(&mut self, host: &Arc<Host>) {
         let stop = Arc::clone(&self.stop);
-        self.tasks.push(host.spawn("strangers", move || {
+        self.tasks.push(host.spawn("callers", move || {
             let mut held = std::collections::VecDeque::new();
             while !stop.load(Ordering::Relaxed) {
                 let address = (Plan::IPV4.t2_wan, 4600).into();
@@ -248,10 +248,10 @@ fn soak(test: &str, time: Duration) {
         println!("{at:6.0?}: {} MiB, {descriptors} descriptors, {threads} threads", resident_bytes >> 20);
     }
     println!("{streams} streams of 5 MB, {number} disturbances in {:.0?}", begin.elapsed());
-    judge(&samples);
+    check_growth(&samples);
 }
 
-fn judge(samples: &[Sample]) {
+fn check_growth(samples: &[Sample]) {
     let third = samples.len() / 3;
     assert!(third > 0, "{} samples", samples.len());
     // The first third is the warm-up.
@@ -280,14 +280,14 @@ fn half_an_hour_of_everything_leaves_nothing_behind() {
 }
 
 #[test]
-fn growth_is_told_from_noise() {
+fn growth_is_distinguished_from_noise() {
     let sample = |number: u64, resident_bytes| Sample {
         at: Duration::from_secs(number),
         resident_bytes,
         descriptors: 40 + number % 7,
         threads: 6,
     };
-    judge(&(0..90).map(|n| sample(n, (100 << 20) + ((n % 5) << 20))).collect::<Vec<_>>());
+    check_growth(&(0..90).map(|n| sample(n, (100 << 20) + ((n % 5) << 20))).collect::<Vec<_>>());
     let leak: Vec<Sample> = (0..90).map(|n| sample(n, (100 << 20) + (n << 21))).collect();
-    assert!(std::panic::catch_unwind(|| judge(&leak)).is_err(), "2 MiB more each time");
+    assert!(std::panic::catch_unwind(|| check_growth(&leak)).is_err(), "2 MiB more each time");
 }

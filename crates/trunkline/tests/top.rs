@@ -1,4 +1,4 @@
-//! `trunkline top` in a terminal: it is left as it was found, however the program ends.
+//! `trunkline top` in a terminal: it restores the terminal, however it ends.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -85,7 +85,7 @@ fn status(age: u64) -> Status {
 
 /// The program in a terminal of its own.
 struct Terminal {
-    /// Shared with the thread that reads the output, which lets go of it when told to.
+    /// Shared with the thread that reads the output, which drops it on request.
     master: Arc<OwnedFd>,
     closing: Arc<AtomicBool>,
     reader: Option<thread::JoinHandle<()>>,
@@ -236,7 +236,7 @@ fn a_terminal_that_is_closed_ends_it() {
 }
 
 #[test]
-fn a_terminal_that_is_closed_within_a_key_ends_it() {
+fn a_terminal_that_is_closed_within_a_key_sequence_ends_it() {
     let daemon = Daemon::start("within");
     let terminal = Terminal::start(&daemon, &[]);
     terminal.wait_for("testsite");
@@ -248,7 +248,7 @@ fn a_terminal_that_is_closed_within_a_key_ends_it() {
 }
 
 #[test]
-fn a_gateway_that_goes_is_said_to_be_gone_and_one_that_comes_back_is_shown() {
+fn a_gateway_that_ends_is_reported_and_one_that_comes_back_is_shown() {
     let mut daemon = Daemon::start("gone");
     let terminal = Terminal::start(&daemon, &[]);
     terminal.wait_for("testsite");
@@ -288,7 +288,7 @@ fn once_prints_one_frame_without_any_control_sequence() {
 }
 
 #[test]
-fn nobody_there_is_exit_code_3_and_a_wrong_interval_2() {
+fn without_a_gateway_the_exit_code_is_3_and_for_a_wrong_interval_2() {
     let code =
         |arguments: &[&str]| Command::new(PROGRAM).args(arguments).output().expect("it runs").status.code();
     assert_eq!(code(&["top", "--once", "/nonexistent/a.sock"]), Some(3));

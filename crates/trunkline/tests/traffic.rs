@@ -96,8 +96,8 @@ fn datagrams_arrive_unchanged_and_once() {
 }
 
 #[test]
-fn traffic_goes_into_the_class_that_asks_for_it() {
-    let test = "traffic_goes_into_the_class_that_asks_for_it";
+fn traffic_goes_into_the_class_whose_rules_match() {
+    let test = "traffic_goes_into_the_class_whose_rules_match";
     let Some((scene, gateways)) = sites(test, Wan::Veth, &setup(Encryption::Tls)) else { return };
     let Plan { a, x, .. } = Plan::IPV4;
     let count = |name| class(&gateways, Gateway::T1, name)["packets"].as_u64().expect("a count");

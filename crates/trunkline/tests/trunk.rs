@@ -1,7 +1,7 @@
-//! What a trunk is for, on real kernels: promised shares, short waits, few timeouts, no meltdown. The instruments are those
-//! of `trunkline bench`, with shorter times; bounds leave room for a busy machine, and none for a part that does not
-//! work. A machine that stands still for a second while a window is measured looks like a broken trunk, so a scenario
-//! may be measured three times; what does not work fails all of them.
+//! The effects of a trunk on real kernels: shares by weight, short delays, few timeouts, no TCP meltdown. The tests run the
+//! scenarios of `trunkline bench` with shorter times. Their bounds hold on a busy machine and fail if a part does not work.
+//! A machine that stalls for a second during a measurement looks like a broken trunk, so a scenario may run three times;
+//! a broken part fails all of them.
 
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
@@ -13,10 +13,10 @@ static MACHINE: Mutex<()> = Mutex::new(());
 /// The exit code of "this machine lacks something".
 const LACKING: i32 = 4;
 
-/// How often a scenario is measured at the most.
+/// The maximum number of runs of a scenario.
 const ATTEMPTS: usize = 3;
 
-/// Measures a scenario until `bounds` hold, a few times at the most.
+/// Runs a scenario until its results are within `bounds`, up to the maximum number of runs.
 #[track_caller]
 fn assert_bench(test: &str, arguments: &[&str], bounds: &[Bound]) {
     for attempt in 1..=ATTEMPTS {
@@ -79,8 +79,8 @@ impl Rows {
 
 /// Required: 3 points in every window. Without weights the shares of these flows are 20 to 40 points off.
 #[test]
-fn classes_on_one_lane_keep_their_promised_shares_while_the_capacity_steps() {
-    let test = "classes_on_one_lane_keep_their_promised_shares_while_the_capacity_steps";
+fn classes_on_one_lane_keep_their_shares_while_the_capacity_steps() {
+    let test = "classes_on_one_lane_keep_their_shares_while_the_capacity_steps";
     for group in ["30/70", "10/30/60"] {
         let bounds = [
             bound(group, "weights", "worst_points", 0.0, 10.0),
@@ -123,11 +123,11 @@ fn fifty_flows_share_a_slow_trunk_without_timeouts() {
     assert_bench(test, &["drops", "--seconds", "8", "--variant", "cubic:trunk"], &bounds);
 }
 
-/// Required over 20 s: at least direct routing's goodput, and 1 % of repeats carried needlessly. Eight seconds at 1 Mbit/s see some
+/// Required over 20 s: at least direct routing's goodput, and 1 % of spurious retransmissions carried. Eight seconds at 1 Mbit/s see some
 /// twenty losses, so the goodput is only known to a third. Each cut makes the user's timer run out while the lane's does.
 #[test]
-fn a_lossy_wan_does_not_melt_a_flow_down() {
-    let test = "a_lossy_wan_does_not_melt_a_flow_down";
+fn a_lossy_wan_causes_no_tcp_meltdown() {
+    let test = "a_lossy_wan_causes_no_tcp_meltdown";
     let (loss, cuts) = ("cubic, loss 3 %", "cubic, cuts");
     let cells = [format!("{loss}:direct"), format!("{loss}:filter"), format!("{cuts}:filter")];
     let mut arguments = vec!["meltdown", "--seconds", "8"];

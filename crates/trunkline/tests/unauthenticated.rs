@@ -1,4 +1,4 @@
-//! What strangers can do to a gateway from outside: little.
+//! Unauthenticated callers: a flood of connections does not keep a peer out, and rejections are listed.
 
 mod common;
 
@@ -23,15 +23,15 @@ use trunkline_units::Rate;
 
 /// Addresses that the flood comes from.
 const SOURCES: u8 = 64;
-/// Connections that it opens at the most.
-const MOST: u64 = 40_000;
+/// The maximum number of connections of the flood.
+const MAX_CONNECTIONS: u64 = 40_000;
 
-/// The site that listens, at the end of a path of 100 ms from its peer and of none from the strangers.
+/// The site that listens, with a path of 100 ms to its peer and of 0 ms to the callers.
 struct Scene {
     directory: Directory,
     listener: Host,
     peer: Host,
-    strangers: Host,
+    callers: Host,
     path: Link,
 }
 
@@ -44,8 +44,8 @@ fn scene(test: &str) -> Option<Scene> {
         return None;
     }
     let directory = Directory::new();
-    let [listener, peer, strangers] =
-        ["listener", "peer", "strangers"].map(|name| Host::new(name).expect("a host"));
+    let [listener, peer, callers] =
+        ["listener", "peer", "callers"].map(|name| Host::new(name).expect("a host"));
     let net = |subnet: u8, last: u8| format!("198.18.{subnet}.{last}/24").parse().expect("a prefix");
     let (near, far) = ([ip(1, 1)], [ip(1, 2)]);
     let near = End { host: &listener, device: "wan", addresses: &near };
@@ -56,10 +56,10 @@ fn scene(test: &str) -> Option<Scene> {
         Duration::from_millis(100),
     );
     let path = Link::new(near, far, path).expect("a link");
-    veth(&listener, "lan", &strangers, "lan").expect("a line");
+    veth(&listener, "lan", &callers, "lan").expect("a line");
     listener.address("lan", net(2, 1), None).expect("an address");
     for number in 0..SOURCES {
-        strangers.address("lan", net(2, 10 + number), None).expect("an address");
+        callers.address("lan", net(2, 10 + number), None).expect("an address");
     }
     let keys = ["a", "b"].map(|site| directory.key(site));
     let file = |own: &str, tun: u8, peer: &str, rest: &str| {
@@ -71,7 +71,7 @@ fn scene(test: &str) -> Option<Scene> {
     };
     file("listen = [\"0.0.0.0:4600\"]", 1, "b", "routes = [\"198.19.2.1/32\"]");
     file("", 2, "a", "routes = [\"198.19.1.1/32\"]\nendpoint = \"198.18.1.1:4600\"");
-    Some(Scene { directory, listener, peer, strangers, path })
+    Some(Scene { directory, listener, peer, callers, path })
 }
 
 impl Scene {
@@ -85,7 +85,7 @@ impl Scene {
     }
 }
 
-/// Connects from one of the strangers' addresses, without waiting for it.
+/// Connects from one of the callers' addresses, without waiting for it.
 fn call(number: u64) -> Option<TcpStream> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None).ok()?;
@@ -98,7 +98,7 @@ fn call(number: u64) -> Option<TcpStream> {
 /// Opens about 1500 connections a second that say nothing, and keeps the last 1000 of them open.
 fn flood(stop: &AtomicBool, opened: &AtomicU64) {
     let (start, mut open) = (Instant::now(), VecDeque::new());
-    for number in 0..MOST {
+    for number in 0..MAX_CONNECTIONS {
         if stop.load(Ordering::Relaxed) {
             return;
         }
@@ -113,15 +113,17 @@ fn flood(stop: &AtomicBool, opened: &AtomicU64) {
 }
 
 #[test]
-fn a_peer_far_away_gets_through_a_flood_of_strangers() {
-    let Some(scene) = scene("a_peer_far_away_gets_through_a_flood_of_strangers") else { return };
+fn a_distant_peer_connects_during_a_flood_of_unauthenticated_callers() {
+    let Some(scene) = scene("a_distant_peer_connects_during_a_flood_of_unauthenticated_callers") else {
+        return;
+    };
     let _a = scene.directory.start(&scene.listener, "a", Stdio::null());
     let _b = scene.directory.start(&scene.peer, "b", Stdio::null());
     until("all lanes are up", || scene.lanes_up() == 3);
     let (stop, opened) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let flooding = {
         let (stop, opened) = (Arc::clone(&stop), Arc::clone(&opened));
-        scene.strangers.spawn("flood", move || flood(&stop, &opened))
+        scene.callers.spawn("flood", move || flood(&stop, &opened))
     };
     until("the flood is under way", || opened.load(Ordering::Relaxed) > 2_000);
     // All lanes end, and are dialled again during the flood.
@@ -133,20 +135,20 @@ fn a_peer_far_away_gets_through_a_flood_of_strangers() {
     stop.store(true, Ordering::Relaxed);
     flooding.join();
     let status = scene.status();
-    let displaced = |reason: &str| status["strangers"][reason].as_u64().unwrap_or(0);
-    let displaced = displaced("over_address_limit") + displaced("over_total_limit");
-    assert!(displaced > 1_000, "it was a flood: {}", status["strangers"]);
+    let evicted = |reason: &str| status["strangers"][reason].as_u64().unwrap_or(0);
+    let evicted = evicted("over_address_limit") + evicted("over_total_limit");
+    assert!(evicted > 1_000, "it was a flood: {}", status["strangers"]);
 }
 
 #[test]
-fn rejected_keys_are_listed_and_summed_up() {
-    let Some(scene) = scene("rejected_keys_are_listed_and_summed_up") else { return };
+fn rejected_keys_are_listed_and_summarised() {
+    let Some(scene) = scene("rejected_keys_are_listed_and_summarised") else { return };
     let mut process = scene.directory.start(&scene.listener, "a", Stdio::piped());
     let acceptor = SecretKey::load(&scene.directory.0.join("a.key")).expect("its key").public();
-    let stranger = SecretKey::generate().expect("a key");
-    let identity = Identity::new(&stranger).expect("an identity");
+    let unknown = SecretKey::generate().expect("a key");
+    let identity = Identity::new(&unknown).expect("an identity");
     for _ in 0..20 {
-        let stream = scene.strangers.run(|| TcpStream::connect((ip(2, 1), 4600))).expect("a connection");
+        let stream = scene.callers.run(|| TcpStream::connect((ip(2, 1), 4600))).expect("a connection");
         stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a time-out");
         let (lane_group, encryption) = ("tcp".to_owned(), Encryption::Tls);
         let hello = Hello { version: VERSION, encryption, lane: 0, instance: 1, lane_group };
@@ -154,19 +156,19 @@ fn rejected_keys_are_listed_and_summed_up() {
         let mut handshake = dialer.dial(stream, hello).expect("a handshake");
         assert!(handshake.advance().is_err(), "it is not let in");
     }
-    // Somebody who speaks something else.
-    let mut stream = scene.strangers.run(|| TcpStream::connect((ip(2, 1), 4600))).expect("a connection");
+    // A caller with another protocol.
+    let mut stream = scene.callers.run(|| TcpStream::connect((ip(2, 1), 4600))).expect("a connection");
     stream.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("it is said");
     let rejected = || scene.status()["strangers"]["rejected"].as_array().cloned().unwrap_or_default();
     until("both are listed", || rejected().len() == 2);
     let list = rejected();
     let key = list.iter().find(|entry| !entry["public_key"].is_null()).expect("the key");
-    assert_eq!(key["public_key"], stranger.public().to_string());
+    assert_eq!(key["public_key"], unknown.public().to_string());
     assert_eq!((&key["address"], &key["count"]), (&"198.18.2.10".into(), &20.into()));
     let table =
         Command::new(PROGRAM).arg("status").arg(scene.directory.socket("a")).output().expect("it runs");
     let table = String::from_utf8_lossy(&table.stdout).into_owned();
-    assert!(table.contains(&stranger.public().to_string()) && table.contains("198.18.2.10"), "{table}");
+    assert!(table.contains(&unknown.public().to_string()) && table.contains("198.18.2.10"), "{table}");
     process.terminate(Duration::from_secs(20)).expect("it ends");
     let mut log = String::new();
     process.stderr().expect("its log").read_to_string(&mut log).expect("its log");

@@ -1,4 +1,4 @@
-//! What the tests on real kernels share: a scene with gateways, and a stream whose every byte is checked.
+//! Helpers of the tests on real kernels: a scene with gateways, and a stream of which every byte is checked.
 
 #![allow(dead_code, reason = "each test file uses a part")]
 
@@ -29,7 +29,7 @@ pub(crate) fn sites(test: &str, wan: Wan, setup: &GatewaySetup) -> Option<(Scene
     Some((scene, gateways))
 }
 
-/// Waits until `done`, `limit` at the most. Panics with `what` and both gateways' logs otherwise.
+/// Waits until `done`, for at most `limit`. Otherwise panics with `what` and both gateways' logs.
 pub(crate) fn wait_for(what: &str, limit: Duration, gateways: &Gateways, mut done: impl FnMut() -> bool) {
     let start = Instant::now();
     while !done() {

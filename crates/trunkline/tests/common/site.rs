@@ -1,4 +1,4 @@
-//! One gateway by itself, with a file that the test writes.
+//! One gateway without a peer, with a file that the test writes.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};

@@ -1,4 +1,4 @@
-//! A stream that may break, but whose bytes are right if they arrive.
+//! A stream that may break, and whose bytes are correct if they arrive.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -15,11 +15,11 @@ pub(crate) enum Outcome {
     Whole,
     /// It broke off or took too long.
     Broken(String),
-    /// Bytes arrived that nobody sent: never allowed.
+    /// Bytes arrived that were not sent: never allowed.
     Wrong(String),
 }
 
-/// Sends a stream of `bytes` from one site to another, for `limit` at the most.
+/// Sends a stream of `bytes` from one site to another, for at most `limit`.
 pub(crate) fn stream(from: &Host, to: (&Host, IpAddr), bytes: u64, limit: Duration) -> Outcome {
     let deadline = Instant::now() + limit;
     let broken = |error: io::Error| Outcome::Broken(error.to_string());

@@ -1,4 +1,4 @@
-//! Counters of a status that may not go back while the process lives.
+//! Counters of a status that must not decrease while the process runs.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The hosts and the network between them, and what can be done to it.
+//! The hosts and the network between them, and the operations on it.
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Random sequences of what can happen to three gateways, against a model of what must be up afterwards.
+//! Random sequences of events at three gateways, compared with a model of the lanes that must be up afterwards.
 //!
 //! ```text
 //!  B ── WAN ──┐
@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A sequence starts, stops, kills and reloads gateways (every key that can be reloaded), cuts the WAN with and without
-//! a carrier, takes devices, routes and addresses away, and sends clients and strangers. Whenever it settles, the network is
+//! a carrier, takes devices, routes and addresses away, and connects clients and unauthenticated callers. Whenever it settles, the network is
 //! made whole, and the model says what must hold within a bounded time: which lanes are up and which are not, which
 //! routes are there, that the control socket answers, that a stream through the trunk arrives byte by byte. At all times
 //! no gateway may end by itself, no counter may go back, and no datagram may arrive twice.
@@ -69,8 +69,8 @@ fn run(steps: &[Step]) -> Result<Duration, String> {
 }
 
 #[test]
-fn what_must_be_up_is_up_after_any_sequence_of_events() {
-    if !privilege::available("what_must_be_up_is_up_after_any_sequence_of_events") {
+fn the_network_recovers_after_any_sequence_of_events() {
+    if !privilege::available("the_network_recovers_after_any_sequence_of_events") {
         return;
     }
     let first = variable("TRUNKLINE_MODEL_SEED", SEED);

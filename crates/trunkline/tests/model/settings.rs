@@ -1,4 +1,4 @@
-//! A site's file as the model knows it: every key that a reload follows, with a few values each.
+//! The model's version of a site's file: every key that a reload applies, with a few values each.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -144,7 +144,7 @@ impl Settings {
     pub(crate) fn dials(&self, site: Site, peer: Site) -> bool {
         match (site, peer) {
             (Site::Hub, peer) => peer == Site::B,
-            // C has nobody who would dial it.
+            // No site dials C.
             (Site::B, _) => !self.get(Key::Endpoint).is_empty(),
             (Site::C, _) => true,
         }

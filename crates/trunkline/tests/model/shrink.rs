@@ -1,4 +1,4 @@
-//! Delta debugging (Zeller and Hildebrandt 2002): of a failing sequence, steps are left out as long as it fails.
+//! Delta debugging (Zeller and Hildebrandt 2002): removes steps of a failing sequence as long as it fails.
 
 use std::time::Instant;
 
@@ -36,7 +36,7 @@ pub(crate) fn shrink<T: Clone>(
 }
 
 #[test]
-fn what_is_left_is_what_it_takes_to_fail() {
+fn a_shrunk_sequence_has_only_the_steps_that_cause_the_failure() {
     use std::time::Duration;
     let fails = |steps: &[u32]| {
         let both = steps.contains(&3) && steps.contains(&17);

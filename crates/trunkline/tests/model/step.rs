@@ -1,4 +1,4 @@
-//! What can happen.
+//! The steps of a sequence.
 
 use trunkline_units::Rng;
 
@@ -47,15 +47,15 @@ pub(crate) enum Client {
     Flows,
     /// Collects metrics.
     Metrics,
-    /// Says what nobody understands, to both listeners.
+    /// Sends an invalid request to both listeners.
     Garbage,
     /// Connects to both and says nothing, so many times each.
     Idle(u8),
 }
 
-/// Somebody without a key, at the hub's listener.
+/// An unauthenticated caller at the hub's listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stranger {
+pub(crate) enum Caller {
     /// Connects and closes.
     Short,
     /// Says what is no TLS.
@@ -88,10 +88,10 @@ pub(crate) enum Step {
     Move(Site),
     /// The TUN device goes down and up.
     BounceTun(Site),
-    /// Somebody deletes a route into the trunk.
+    /// Another program deletes a route into the trunk.
     LoseRoute(Site),
     Client(Site, Client),
-    Strangers(Stranger, u8),
+    Callers(Caller, u8),
     /// A stream of so many times 100 KB, which need not arrive, but arrives unchanged if it does.
     Stream(Site, Site, u8),
     Wait(u16),
@@ -134,9 +134,7 @@ impl Step {
                 let idle = Client::Idle(count);
                 Self::Client(site, pick(rng, &[Client::Flows, Client::Metrics, Client::Garbage, idle]))
             }
-            77..82 => {
-                Self::Strangers(pick(rng, &[Stranger::Short, Stranger::Garbage, Stranger::Silent]), count)
-            }
+            77..82 => Self::Callers(pick(rng, &[Caller::Short, Caller::Garbage, Caller::Silent]), count),
             82..88 => Self::Stream(site, pick(rng, &Site::ALL), count),
             88..94 => Self::Wait(50 + rng.below(1500) as u16),
             _ => Self::Settle,

@@ -1,4 +1,4 @@
-//! Numbered datagrams that pass through the trunk all the time.
+//! Numbered datagrams that pass through the trunk during the whole sequence.
 
 use std::collections::BTreeSet;
 use std::io;

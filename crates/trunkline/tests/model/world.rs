@@ -1,4 +1,4 @@
-//! Gateways that run, and the model of what they must do.
+//! The running gateways, and the model of their expected behaviour.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -20,7 +20,7 @@ use crate::common::stream::{Outcome, stream};
 use crate::counters::{self, Counters};
 use crate::hosts::{Hosts, within};
 use crate::settings::{Key, Settings};
-use crate::step::{Client, Site, Step, Stranger};
+use crate::step::{Caller, Client, Site, Step};
 use crate::traffic::{self, Datagrams};
 
 /// Shards of every site.
@@ -45,7 +45,7 @@ struct Gateway {
     counters: Counters,
 }
 
-/// Clients and strangers that are still connected.
+/// Clients and callers that are still connected.
 #[derive(Default)]
 struct Held {
     unix: Vec<UnixStream>,
@@ -115,7 +115,7 @@ impl World {
             Step::LoseRoute(site) if self.runs(site) => self.hosts.lose_route(site).map_err(text)?,
             Step::BounceTun(_) | Step::LoseRoute(_) => {}
             Step::Client(site, client) => self.client(site, client)?,
-            Step::Strangers(stranger, count) => self.strangers(stranger, count),
+            Step::Callers(caller, count) => self.callers(caller, count),
             Step::Stream(from, to, size) => self.stream(from, to, size)?,
             Step::Wait(ms) => std::thread::sleep(Duration::from_millis(ms.into())),
             Step::Settle => self.settle()?,
@@ -156,8 +156,8 @@ impl World {
         process.signal(Signal::TERM).map_err(text)?;
         match process.wait(START_LIMIT).map_err(text)? {
             Some(status) if status.success() => Ok(()),
-            Some(status) => Err(format!("{} ended with {status} when told to", site.name())),
-            None => Err(format!("{} does not end when told to", site.name())),
+            Some(status) => Err(format!("{} ended with {status} on request", site.name())),
+            None => Err(format!("{} does not end on request", site.name())),
         }
     }
 
@@ -200,7 +200,7 @@ impl World {
         fs::write(&file, good).map_err(text)
     }
 
-    // ------------------------------------------------------------ clients and strangers
+    // ------------------------------------------------------------ clients and callers
 
     fn client(&mut self, site: Site, client: Client) -> Result<(), String> {
         if !self.runs(site) {
@@ -239,16 +239,16 @@ impl World {
         Ok(())
     }
 
-    fn strangers(&mut self, stranger: Stranger, count: u8) {
+    fn callers(&mut self, caller: Caller, count: u8) {
         for _ in 0..count {
             let hub = SocketAddr::from(([198, 18, 1, 2], 4600));
             let connect = || TcpStream::connect_timeout(&hub, Duration::from_secs(1));
             // The hub may be down, or its line.
             let Ok(mut stream) = self.hosts.router.run(connect) else { return };
-            match stranger {
-                Stranger::Short => {}
-                Stranger::Garbage => drop(stream.write_all(&[0x5a; 500])),
-                Stranger::Silent => self.held.tcp.push(stream),
+            match caller {
+                Caller::Short => {}
+                Caller::Garbage => drop(stream.write_all(&[0x5a; 500])),
+                Caller::Silent => self.held.tcp.push(stream),
             }
         }
     }
