@@ -52,7 +52,7 @@ fn choice<'a>(advice: &'a Advice, setting: &str) -> &'a str {
 
 const CORE: &str = r#"rate = "3 Mbit/s"
         delay = "10 ms"
-        queue = { kind = "tail-drop", packets = 60 }"#;
+        queue = { discipline = "tail-drop", packets = 60 }"#;
 
 #[test]
 fn a_flood_beside_transfers_gets_a_lane_of_its_own() {
@@ -79,7 +79,7 @@ fn a_flood_beside_transfers_gets_a_lane_of_its_own() {
     );
     let files = advice.evidence.iter().find(|one| one.metric == "files.goodput").expect("files");
     assert!(files.certain && files.with.mean > 3.0 * files.without.mean, "{files:?}");
-    assert!(advice.experiment_toml.contains("trunks.site.classes.udp.match]"), "{}", advice.experiment_toml);
+    assert!(advice.experiment_toml.contains("[[trunks.site.classes.match]]"), "{}", advice.experiment_toml);
     assert!(advice.gateway_toml.contains("protocol = \"udp\""), "{}", advice.gateway_toml);
     let text = advice.to_text();
     assert!(
@@ -98,7 +98,7 @@ fn a_call_alone_on_a_long_path_that_loses_is_not_put_into_a_trunk() {
     let core = r#"rate = "4 Mbit/s"
         delay = "300 ms"
         loss = "0.2 %"
-        queue = { kind = "tail-drop", packets = 100 }"#;
+        queue = { discipline = "tail-drop", packets = 100 }"#;
     let traffic = r#"
         [traffic.call]
         kind = "udp"

@@ -75,14 +75,14 @@ repeat = "1 s""#, "bad.toml:17:1: links.near.repeat: there are no changes to rep
 like = "far"
 "#, "bad.toml:19:1: links.core.like: goes in a circle: far, core, far; allowed: a link that is not like this one
 bad.toml:26:1: links.far.like: goes in a circle: core, far, core; allowed: a link that is not like this one"),
-    ("min = 5,", "min = 5, minimum = 5,", "bad.toml:22:34: links.core.queue.minimum: unknown key; allowed: kind, packets, bytes, min, max, max_p, weight, gentle, min_flow, target, interval, queues, sized, early, spares, threshold, spare, ecn"),
-    ("min = 5,", r#"min = "5 kB","#, "bad.toml:22:25: links.core.queue.min: is in another unit than max; allowed: both in packets, or both in octets"),
-    ("min = 5,", "min = 20,", "bad.toml:22:25: links.core.queue.min: is 20; allowed: less than max"),
-    ("min = 5,", "", "bad.toml:22:1: links.core.queue.min: is missing; allowed: min and max, in packets or in octets, or neither"),
-    ("min = 5,", r#"min = 5, target = "5 ms","#, "bad.toml:22:34: links.core.queue.target: is no key of red; allowed: red has packets, bytes, min, max, max_p, weight, gentle, ecn"),
-    (r#"kind = "red""#, r#"kind = "blue""#, r#"bad.toml:22:11: links.core.queue.kind: is "blue"; allowed: "tail-drop", "fair-tail-drop", "red", "fred", "codel", "fq-codel", "pie", "trunk""#),
-    (r#"kind = "red""#, r#"kind = "tail-drop""#, "bad.toml:22:31: links.core.queue.min: is no key of tail-drop; allowed: tail-drop has packets, bytes
-bad.toml:22:40: links.core.queue.max: is no key of tail-drop; allowed: tail-drop has packets, bytes"),
+    ("min = 5,", "min = 5, minimum = 5,", "bad.toml:22:40: links.core.queue.minimum: unknown key; allowed: discipline, packets, bytes, min, max, max_p, weight, gentle, ecn, min_flow, target, interval, queues, quantum, update, burst, auto_size, early_drop, drop_holdoff, threshold, holdoff"),
+    ("min = 5,", r#"min = "5 kB","#, "bad.toml:22:31: links.core.queue.min: is in another unit than max; allowed: both in packets, or both in bytes"),
+    ("min = 5,", "min = 20,", "bad.toml:22:1: links.core.queue: min 20 is not below max 15; allowed: a min below max"),
+    ("min = 5,", "", "bad.toml:22:1: links.core.queue.min: is missing; allowed: min and max where one of them is in packets"),
+    ("min = 5,", r#"min = 5, target = "5 ms","#, r#"bad.toml:22:40: links.core.queue.target: "red" has no such parameter; allowed: with discipline "codel", "fq-codel", "pie""#),
+    (r#"discipline = "red""#, r#"discipline = "blue""#, r#"bad.toml:22:11: links.core.queue.discipline: is "blue"; allowed: "tail-drop", "fair-tail-drop", "red", "fred", "codel", "fq-codel", "pie", "trunk""#),
+    (r#"discipline = "red""#, r#"discipline = "tail-drop""#, r#"bad.toml:22:37: links.core.queue.min: "tail-drop" has no such parameter; allowed: with discipline "red", "fred"
+bad.toml:22:46: links.core.queue.max: "tail-drop" has no such parameter; allowed: with discipline "red", "fred""#),
     (r#"preset = "linux-2.2""#, r#"preset = "linux-2.3""#, r#"bad.toml:41:1: tcp.old.preset: there is no TCP "linux-2.3"; allowed: bsd-4.4, linux-2.2, linux-2.4, opnet-reno, ns2-reno, linux-6, linux-6-reno, old"#),
     (r#"preset = "linux-2.2""#, r#"preset = "old""#, "bad.toml:41:1: tcp.old.preset: goes in a circle: old, old; allowed: bsd-4.4, linux-2.2, linux-2.4, opnet-reno, ns2-reno, linux-6, linux-6-reno"),
     (r#"preset = "linux-2.2""#, r#"preset = "linux-2.2"
@@ -116,42 +116,52 @@ on = "1 s""#, r#"bad.toml:53:1: traffic.voice.on: is no key of this timing; allo
     (r#"gateways = ["g", "h"]"#, r#"gateways = ["g", "r"]"#, "bad.toml:56:18: trunks.t.gateways[1]: r is no gateway, but a router; allowed: g, h"),
     (r#"gateways = ["g", "h"]"#, r#"gateways = ["g", "h"]
 sites = [["a"], ["a"]]"#, "bad.toml:57:1: trunks.t.sites: a is on both sides; allowed: each host on one side"),
+    ("lanes.edge_pacing = false", "lanes = { rest = 2 }", r#"bad.toml:59:11: trunks.t.lanes.rest: unknown key; how many lanes a class has is `lanes` in its own table: [[classes]] name = "…", lanes = 4; allowed: congestion_control, edge_pacing"#),
+    (r#"name = "rest""#, r#"name = "rest"
+lanes = 0"#, "bad.toml:69:1: trunks.t.classes.rest.lanes: is 0; allowed: 1 to 32"),
     (r#"gateways = ["g", "h"]"#, r#"gateways = ["g", "h"]
-lanes = { reste = 2 }"#, "bad.toml:57:11: trunks.t.lanes.reste: no class is on these lanes; allowed: voice, rest"),
+sealed = true"#, r#"bad.toml:57:1: trunks.t.sealed: unknown key; write encryption = "tls" or "none""#),
     (r#"gateways = ["g", "h"]"#, r#"gateways = ["g", "h"]
-lanes = { rest = 0 }"#, "bad.toml:57:11: trunks.t.lanes.rest: is 0; allowed: 1 to 32"),
+compression = true"#, "bad.toml:57:1: trunks.t.compression: unknown key; write header_compression in each class"),
     (r#"gateways = ["g", "h"]"#, r#"gateways = ["g", "h"]
-carrier = "datagrams"
-sealed = true"#, "bad.toml:58:1: trunks.t.sealed: is true; allowed: false: lanes of datagrams have none"),
-    (r#"match = [{ protocol = "udp" }]"#, "match = [{}]", "bad.toml:59:10: trunks.t.classes.voice.match[0]: says nothing; allowed: at least one of protocol, dscp, source, destination, port, interactive"),
-    (r#"match = [{ protocol = "udp" }]"#, r#"match = [{ protocol = "icmp" }]"#, r#"bad.toml:59:12: trunks.t.classes.voice.match[0].protocol: is "icmp"; allowed: "tcp", "udp""#),
-    (r#"match = [{ protocol = "udp" }]"#, "", "bad.toml:61:19: trunks.t.classes.rest: gets no packet: voice before it takes all; allowed: classes without match last"),
+edge_pacing = true"#, "bad.toml:57:1: trunks.t.edge_pacing: unknown key; write lanes.edge_pacing"),
+    (r#"encryption = "none""#, r#"carrier = "datagrams"
+encryption = "tls""#, r#"bad.toml:59:1: trunks.t.encryption: is "tls"; allowed: "none": lanes of datagrams carry no TLS records"#),
+    (r#"match = [{ protocol = "udp" }]"#, "match = [{}]", "bad.toml:63:10: trunks.t.classes.voice.match[0]: is an empty rule; allowed: at least one of protocol, dscp, source, destination, source_port, destination_port, port, length, behaviour"),
+    (r#"match = [{ protocol = "udp" }]"#, r#"match = [{ protocol = "igmp" }]"#, r#"bad.toml:63:12: trunks.t.classes.voice.match[0].protocol: unknown protocol "igmp"; allowed: "tcp", "udp", "icmp", "sctp" or 0 to 255"#),
+    (r#"match = [{ protocol = "udp" }]"#, r#"match = [{ source = "g" }]"#, "bad.toml:63:12: trunks.t.classes.voice.match[0].source: g is no host, but a gateway; allowed: a, b, m"),
+    (r#"match = [{ protocol = "udp" }]"#, "", "bad.toml:61:1: trunks.t.classes.voice: takes every packet, so that later classes never get one; allowed: a class without match as the last one only"),
     (r#"match = [{ protocol = "udp" }]"#, r#"match = [{ protocol = "udp" }]
-weight = 0"#, "bad.toml:60:1: trunks.t.classes.voice.weight: is 0; allowed: 1 to 1000"),
+weight = 0"#, "bad.toml:64:1: trunks.t.classes.voice.weight: is 0; allowed: 1 to 1000"),
     (r#"match = [{ protocol = "udp" }]"#, r#"match = [{ protocol = "udp" }]
-flows = { limit = 1, over = "others" }"#, r#"bad.toml:60:22: trunks.t.classes.voice.flows.over: there is no other class "others"; allowed: rest"#),
-    (r#"match = [{ protocol = "udp" }]"#, r#"match = [{ protocol = "udp" }]
-queue = { kind = "codel", target = "1 s", interval = "1 ms" }"#, r#"bad.toml:60:43: trunks.t.classes.voice.queue.interval: is "1 ms"; allowed: more than target"#),
-    ("[trunks.t.classes.rest]", "[trunks.t.classes.lane1]", "bad.toml:61:19: trunks.t.classes.lane1: is what a metric of the trunk is called; allowed: another name"),
-    (r#"mode = "split""#, r#"mode = "freeze""#, r#"bad.toml:63:10: proxies.p.after: is missing; allowed: a time, such as "500 ms""#),
+flows = { limit = 1, over = "others" }"#, r#"bad.toml:64:22: trunks.t.classes.voice.flows.over: there is no class "others"; allowed: "refuse" or the name of another class"#),
+    (r#"match = [{ protocol = "udp" }]
+"#, r#"match = [{ protocol = "udp" }]
+repeat_filter = true
+"#, "bad.toml:64:1: trunks.t.classes.voice.repeat_filter: unknown key; it is called retransmission_filter now"),
+    (r#"queue = { discipline = "tail-drop", packets = 1000 }"#, r#"queue = { discipline = "codel", target = "1 s", interval = "1 ms" }"#, "bad.toml:64:1: trunks.t.classes.voice.queue: target 1s is not below interval 1ms; allowed: an interval of about a round trip and a target of 5 to 10 % of it"),
+    (r#"queue = { discipline = "tail-drop", packets = 1000 }"#, r#"queue = { kind = "tail-drop", packets = 1000 }"#, "bad.toml:64:11: trunks.t.classes.voice.queue.kind: unknown key; it is called discipline now"),
+    (r#"queue = { discipline = "tail-drop", packets = 1000 }"#, r#"queue = { discipline = "tail-drop", bytes = 262144 }"#, r#"bad.toml:64:37: trunks.t.classes.voice.queue.bytes: 262144 is no size: write "262144 B"; allowed: a number with B, kB, MB, GB, KiB, MiB or GiB, such as "520 KB""#),
+    (r#"name = "rest""#, r#"name = "lane1""#, "bad.toml:68:1: trunks.t.classes.lane1.name: is what a metric of the trunk is called; allowed: another name"),
+    (r#"mode = "split""#, r#"mode = "freeze""#, r#"bad.toml:72:10: proxies.p.after: is missing; allowed: a time, such as "500 ms""#),
     (r#"mode = "split""#, r#"mode = "clamp-window"
-window = "0 B""#, r#"bad.toml:65:1: proxies.p.window: is "0 B"; allowed: 1 or more bytes"#),
-    (r#"mode = "split""#, r#"mode = "path-tail""#, "bad.toml:63:10: proxies.p.cells: is missing; allowed: the links that are emulated, by name"),
-    ("[proxies.p]", "[proxies.q]", r#"bad.toml:63:2: proxies.p: is missing: p is a proxy; allowed: what it does; mode = "none": nothing
-bad.toml:63:10: proxies.q: there is no node "q"; allowed: a, g, r, h, p, b, m"#),
-    (r#"behind = ["m"]"#, r#"behind = ["m", "m"]"#, "bad.toml:65:16: proxies.p.behind[1]: m is here twice; allowed: each host once"),
-    ("values = [1, 10]", "values = []", "bad.toml:67:8: sweep.flows: has no values, or both values and a range; allowed: one of values and range"),
-    ("values = [1, 10]", "values = [1, 1]", "bad.toml:67:8: sweep.flows: has 1 twice; allowed: each value once"),
+window = "0 B""#, r#"bad.toml:74:1: proxies.p.window: is "0 B"; allowed: 1 or more bytes"#),
+    (r#"mode = "split""#, r#"mode = "path-tail""#, "bad.toml:72:10: proxies.p.cells: is missing; allowed: the links that are emulated, by name"),
+    ("[proxies.p]", "[proxies.q]", r#"bad.toml:72:2: proxies.p: is missing: p is a proxy; allowed: what it does; mode = "none": nothing
+bad.toml:72:10: proxies.q: there is no node "q"; allowed: a, g, r, h, p, b, m"#),
+    (r#"behind = ["m"]"#, r#"behind = ["m", "m"]"#, "bad.toml:74:16: proxies.p.behind[1]: m is here twice; allowed: each host once"),
+    ("values = [1, 10]", "values = []", "bad.toml:76:8: sweep.flows: has no values, or both values and a range; allowed: one of values and range"),
+    ("values = [1, 10]", "values = [1, 1]", "bad.toml:76:8: sweep.flows: has 1 twice; allowed: each value once"),
     ("values = [1, 10]", r#"values = [1, "many"]"#, r#"bad.toml:43:10: traffic.bulk.flows: is "many"; allowed: a whole number, 0 to 4294967295 (at flows = many, trunk = with)"#),
     ("values = [1, 10]", "values = [1, 0]", "bad.toml:43:10: traffic.bulk.flows: is 0; allowed: 1 to 50000 (at flows = 0, trunk = with)"),
-    ("values = [1, 10]", "range = { from = 1, to = 2, count = 1 }", "bad.toml:69:29: sweep.flows.range.count: is 1; allowed: 2 to 10000"),
-    ("values = [1, 10]", r#"range = { from = 0, to = 2, count = 3, spacing = "log" }"#, "bad.toml:69:1: sweep.flows.range: begins or ends at or below 0, where there are no ratios; allowed: from and to above 0"),
-    ("values = [1, 10]", "range = { from = 1, to = 1e9, count = 4294967295 }", "bad.toml:69:31: sweep.flows.range.count: is 4294967295; allowed: 2 to 10000"),
-    (r#"paths = ["traffic.bulk.flows"]"#, r#"paths = ["traffic.bluk.flows"]"#, "bad.toml:68:10: sweep.flows.paths[0]: traffic.bluk.flows: there is no bluk in traffic; allowed: bulk, voice"),
+    ("values = [1, 10]", "range = { from = 1, to = 2, count = 1 }", "bad.toml:78:29: sweep.flows.range.count: is 1; allowed: 2 to 10000"),
+    ("values = [1, 10]", r#"range = { from = 0, to = 2, count = 3, spacing = "log" }"#, "bad.toml:78:1: sweep.flows.range: begins or ends at or below 0, where there are no ratios; allowed: from and to above 0"),
+    ("values = [1, 10]", "range = { from = 1, to = 1e9, count = 4294967295 }", "bad.toml:78:31: sweep.flows.range.count: is 4294967295; allowed: 2 to 10000"),
+    (r#"paths = ["traffic.bulk.flows"]"#, r#"paths = ["traffic.bluk.flows"]"#, "bad.toml:77:10: sweep.flows.paths[0]: traffic.bluk.flows: there is no bluk in traffic; allowed: bulk, voice"),
     (r#"paths = ["traffic.bulk.flows"]"#, r#"paths = ["traffic.bulk.flow"]"#, "bad.toml:43:10: traffic.bulk.flow: unknown key, did you mean flows?; allowed: kind, from, to, enabled, group, port, dscp, start, stop, tcp, tcp_to, flows, bytes, stagger, request, response, objects, gap, think, rate, packet, timing, on, off (at flows = 1, trunk = with)"),
-    (r#"paths = ["traffic.bulk.flows"]"#, r#"paths = ["runs"]"#, "bad.toml:68:10: sweep.flows.paths[0]: runs is the same at all points; allowed: what describes the network, traffic and trunks"),
-    (r#"paths = ["traffic.bulk.flows"]"#, r#"zip = { "traffic.bulk.flows" = [1] }"#, "bad.toml:67:8: sweep.flows: says in several ways what varies; allowed: one of paths with values or a range, zip, and variants"),
-    (r#"without = { "trunks.*.enabled" = false }"#, r#"without = { "proxies.*.cells.*.rate" = "1 bit/s" }"#, r#"bad.toml:73:13: sweep.trunk.variants.without."proxies.*.cells.*.rate": proxies.*.cells.*.rate: * matches nothing: there is nothing in proxies.p.cells; allowed: there is none"#),
+    (r#"paths = ["traffic.bulk.flows"]"#, r#"paths = ["runs"]"#, "bad.toml:77:10: sweep.flows.paths[0]: runs is the same at all points; allowed: what describes the network, traffic and trunks"),
+    (r#"paths = ["traffic.bulk.flows"]"#, r#"zip = { "traffic.bulk.flows" = [1] }"#, "bad.toml:76:8: sweep.flows: says in several ways what varies; allowed: one of paths with values or a range, zip, and variants"),
+    (r#"without = { "trunks.*.enabled" = false }"#, r#"without = { "proxies.*.cells.*.rate" = "1 bit/s" }"#, r#"bad.toml:82:13: sweep.trunk.variants.without."proxies.*.cells.*.rate": proxies.*.cells.*.rate: * matches nothing: there is nothing in proxies.p.cells; allowed: there is none"#),
 ];
 
 #[test]
@@ -233,38 +243,38 @@ fn what_is_asked_of_results_that_there_will_not_be_is_told() {
     for (ask, expected) in [
         (
             "[[published]]\nmetric = \"bulk.goodputs\"\nvalues = []",
-            "bad.toml:75:1: published[0].metric: nothing here measures \"bulk.goodputs\", did you mean bulk.goodput",
+            "bad.toml:84:1: published[0].metric: nothing here measures \"bulk.goodputs\", did you mean bulk.goodput",
         ),
         (
             "[[published]]\nmetric = \"bulk.goodput\"\nunit = \"furlong\"\nwithin = 0.5\nvalues = [{ at = { flows = 2 }, value = nan }, { at = { flow = 1 }, value = 1 }]",
-            "bad.toml:76:1: published[0].unit: is \"furlong\"; allowed: s, ms, us, min, bit/s, kbit/s, Mbit/s, Gbit/s, B, kB, MB, GB, %, 1\n\
-             bad.toml:77:1: published[0].within: is 0.5; allowed: a factor, 1 or more\n\
-             bad.toml:78:20: published[0].values[0].at.flows: is 2; allowed: 1, 10\n\
-             bad.toml:78:33: published[0].values[0].value: is nan; allowed: a number\n\
-             bad.toml:78:57: published[0].values[1].at.flow: there is no axis \"flow\"; allowed: flows, trunk",
+            "bad.toml:85:1: published[0].unit: is \"furlong\"; allowed: s, ms, us, min, bit/s, kbit/s, Mbit/s, Gbit/s, B, kB, MB, GB, %, 1\n\
+             bad.toml:86:1: published[0].within: is 0.5; allowed: a factor, 1 or more\n\
+             bad.toml:87:20: published[0].values[0].at.flows: is 2; allowed: 1, 10\n\
+             bad.toml:87:33: published[0].values[0].value: is nan; allowed: a number\n\
+             bad.toml:87:57: published[0].values[1].at.flow: there is no axis \"flow\"; allowed: flows, trunk",
         ),
-        ("[[claims]]\ntext = \"x\"\nholds = \"bulk.goodput >\"", "bad.toml:76:1: claims[0].holds: "),
+        ("[[claims]]\ntext = \"x\"\nholds = \"bulk.goodput >\"", "bad.toml:85:1: claims[0].holds: "),
         (
             "[[claims]]\ntext = \"x\"\nholds = \"all(bulk.goodput[flows=3] > 1 kbit/s)\"",
-            "bad.toml:76:1: claims[0].holds: ",
+            "bad.toml:85:1: claims[0].holds: ",
         ),
         (
             "[[tables]]\ntitle = \"x\"\ncolumns = \"x\"\nby = [\"y\"]\nmetrics = []",
-            "bad.toml:76:1: tables[0].columns: there is no axis \"x\"; allowed: flows, trunk\n\
-             bad.toml:77:7: tables[0].by[0]: there is no axis \"y\"; allowed: flows, trunk\n\
-             bad.toml:78:1: tables[0].metrics: is []; allowed: at least one metric",
+            "bad.toml:85:1: tables[0].columns: there is no axis \"x\"; allowed: flows, trunk\n\
+             bad.toml:86:7: tables[0].by[0]: there is no axis \"y\"; allowed: flows, trunk\n\
+             bad.toml:87:1: tables[0].metrics: is []; allowed: at least one metric",
         ),
         (
             "[[figures]]\ntitle = \"x\"\nkind = \"line\"\nmetrics = [{ metric = \"bulk.goodput\" }]",
-            "bad.toml:74:1: figures[0].x: is missing; allowed: flows, trunk",
+            "bad.toml:83:1: figures[0].x: is missing; allowed: flows, trunk",
         ),
         (
             "[series]\nevery = \"1 s\"\nof = [\"core.queue.packet\"]",
-            "bad.toml:76:7: series.of[0]: nothing here measures \"core.queue.packet\"",
+            "bad.toml:85:7: series.of[0]: nothing here measures \"core.queue.packet\"",
         ),
         (
             "[series]\nevery = \"1 us\"\nof = [\"core.queue.packets\"]",
-            "bad.toml:75:1: series.every: is \"1 us\"; ",
+            "bad.toml:84:1: series.every: is \"1 us\"; ",
         ),
     ] {
         let said = told(&format!("{BASE}{ask}\n"));
@@ -278,16 +288,16 @@ fn what_two_axes_set_is_told_with_both() {
         (
             "[sweep.rate]\npaths = [\"links.core.rate\"]\nvalues = [\"1 Mbit/s\"]\n\
              [sweep.all]\npaths = [\"links.*.rate\"]\nvalues = [\"2 Mbit/s\"]",
-            "bad.toml:77:8: sweep.all: sets links.core.rate, or what it is in, and so does axis rate",
+            "bad.toml:86:8: sweep.all: sets links.core.rate, or what it is in, and so does axis rate",
         ),
         (
             "[sweep.max]\npaths = [\"links.core.queue.max\"]\nvalues = [12]\n\
              [sweep.queue.variants]\nred = {}\nlong = { \"links.core.queue\" = { packets = 1000 } }",
-            "bad.toml:77:8: sweep.queue: sets links.core.queue.max, or what it is in, and so does axis max",
+            "bad.toml:86:8: sweep.queue: sets links.core.queue.max, or what it is in, and so does axis max",
         ),
         (
             "[sweep.again]\nzip = { \"traffic.bulk.flows\" = [1, 2], \"links.core.delay\" = [\"1 ms\", \"2 ms\"] }",
-            "bad.toml:74:8: sweep.again: sets traffic.bulk.flows, or what it is in, and so does axis flows",
+            "bad.toml:83:8: sweep.again: sets traffic.bulk.flows, or what it is in, and so does axis flows",
         ),
     ] {
         let said = told(&format!("{BASE}{sweep}\n"));
@@ -298,8 +308,8 @@ fn what_two_axes_set_is_told_with_both() {
         "[sweep.rate]\npaths = [\"links.core.rate\"]\nvalues = [\"1 Mbit/s\"]\n\
          [sweep.rates]\npaths = [\"links.near.rate\"]\nvalues = [\"2 Mbit/s\"]\n",
         "[sweep.slow.variants]\nno = {}\nyes = { \"links.core.queue.max\" = 12, \"links.core.delay\" = \"1 s\" }\n\
-         [sweep.queue.variants]\nred = {}\nlong = { \"links.core.queue\" = { kind = \"tail-drop\", packets = 1000 } }\n",
-        "[sweep.queue]\npaths = [\"links.core.queue\"]\nvalues = [{ kind = \"red\", min = 5, max = 10 }, { kind = \"red\", min = 5, max = 15 }]\n\
+         [sweep.queue.variants]\nred = {}\nlong = { \"links.core.queue\" = { discipline = \"tail-drop\", packets = 1000 } }\n",
+        "[sweep.queue]\npaths = [\"links.core.queue\"]\nvalues = [{ discipline = \"red\", min = 5, max = 10 }, { discipline = \"red\", min = 5, max = 15 }]\n\
          [sweep.weight]\npaths = [\"links.core.queue.weight\"]\nvalues = [0.1, 0.2]\n",
     ] {
         assert_eq!(told(&format!("{BASE}{apart}")), "");
@@ -364,23 +374,23 @@ fn what_is_asked_is_checked_as_it_was_set() {
         (
             "claims.0.holds",
             "nonsense(1)",
-            "ask.toml:76:1: claims[0].holds: there is no function nonsense; allowed: ",
+            "ask.toml:85:1: claims[0].holds: there is no function nonsense; allowed: ",
         ),
         (
             "claims.0.holds",
             "all(voice.goodputs > 1 kbit/s)",
-            "ask.toml:76:1: claims[0].holds: nothing here measures ",
+            "ask.toml:85:1: claims[0].holds: nothing here measures ",
         ),
         (
             "claims.0.holds",
             "all(bulk.goodput[flows=3] > 1 kbit/s)",
-            "ask.toml:76:1: claims[0].holds: flows is never \"3\"",
+            "ask.toml:85:1: claims[0].holds: flows is never \"3\"",
         ),
-        ("published.0.unit", "furlong", "ask.toml:79:1: published[0].unit: is \"furlong\"; "),
+        ("published.0.unit", "furlong", "ask.toml:88:1: published[0].unit: is \"furlong\"; "),
         (
             "tables.0.metrics.0.metric",
             "voice.goodputs",
-            "ask.toml:84:14: tables[0].metrics[0].metric: nothing here ",
+            "ask.toml:93:14: tables[0].metrics[0].metric: nothing here ",
         ),
     ] {
         let said = said(&[("runs", "2"), (path, value)]);

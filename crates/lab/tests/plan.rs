@@ -142,7 +142,7 @@ fn red_counts_in_what_its_thresholds_are_in_and_marks_only_if_asked() {
         ("min = \"5 kB\"\nmax = \"15 kB\"", Unit::Bytes),
         ("", Unit::Bytes),
     ] {
-        let document = document(&small(&format!("[links.core.queue]\nkind = \"red\"\n{red}")));
+        let document = document(&small(&format!("[links.core.queue]\ndiscipline = \"red\"\n{red}")));
         let Settings::Red(settings) = scenarios(&document)[0].links[1].ways[0].queue else {
             panic!("no RED")
         };
@@ -165,7 +165,7 @@ fn hosts_nearer_to_a_gateway_are_behind_it() {
         [traffic]
         x = { kind = "bulk", from = "a", to = "b" }
         [trunks]
-        t = { gateways = ["g", "h"] }
+        t = { gateways = ["g", "h"], classes = "single" }
     "#;
     let scenario = &scenarios(&document(text))[0];
     assert_eq!(scenario.trunks[0].sites, [vec![0], vec![3, 4]]);
@@ -200,7 +200,7 @@ fn values_of_a_range_have_six_digits_and_are_whole_where_they_can_be() {
 fn a_path_with_a_star_sets_all_and_one_can_set_what_the_file_does_not_say() {
     let mut document = document(&small(""));
     document.set("links.*.delay", "7 ms").unwrap_or_else(|mistakes| panic!("{mistakes}"));
-    document.set("links.core.queue.kind", "codel").unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    document.set("links.core.queue.discipline", "codel").unwrap_or_else(|mistakes| panic!("{mistakes}"));
     document.set("traffic.bulk.flows", "12").unwrap_or_else(|mistakes| panic!("{mistakes}"));
     let scenario = &scenarios(&document)[0];
     assert!(scenario.links.iter().all(|link| link.ways[1].delay == Duration::from_millis(7)));

@@ -123,45 +123,54 @@ impl QueueSpec {
         self.parameters.iter().find(|(known, _)| *known == key).map(|(_, value)| *value)
     }
 
-    /// The settings that it asks for. Mistakes are reported at its table.
-    pub fn resolve(&self, at: &At<'_>, place: QueuePlace) -> Settings {
+    /// The settings that it asks for, or `None` after mistakes were reported at its table.
+    pub fn resolve(&self, at: &At<'_>, place: QueuePlace) -> Option<Settings> {
         let default = match place {
             QueuePlace::Edge(default) => default,
             QueuePlace::Link => link_default(self.discipline),
         };
+        let mut is_right = self.check_limits(at, place) && self.check_units(at);
         if place == QueuePlace::Link && self.discipline.is_none() {
             at.key("discipline").report("is missing", Discipline::words());
+            is_right = false;
         }
         let other = self.discipline.filter(|of| of.0.word != default.description().word);
         let default = other.map_or(default, |of| of.0.default_settings());
-        let mut settings = default.with_limits(self.limits(at, place, default.limits()));
-        let mut is_right = self.check_units(at);
+        let mut settings = default.with_limits(self.limits(place, default.limits()));
         for (key, value) in &self.parameters {
             is_right &= set(&at.key(key), &mut settings, (key, *value));
         }
         if let Some(conflict) = settings.conflict().filter(|_| is_right) {
             at.report(conflict.problem, conflict.allowed);
+            is_right = false;
         }
-        settings
+        is_right.then_some(settings)
     }
 
-    fn limits(&self, at: &At<'_>, place: QueuePlace, default: Limits) -> Limits {
+    fn limits(&self, place: QueuePlace, default: Limits) -> Limits {
         let bytes = self.bytes.map(|size| size.0);
-        if place == QueuePlace::Link {
-            return match (self.packets, bytes) {
-                (None, None) => default,
-                (packets, bytes) => {
-                    Limits { segments: packets.unwrap_or(u32::MAX), bytes: bytes.unwrap_or(u64::MAX) }
-                }
-            };
-        }
-        if self.packets.is_some_and(|packets| !EDGE_PACKETS.contains(&packets)) {
-            at.key("packets").refuse(format!("{} to {}", EDGE_PACKETS.start(), EDGE_PACKETS.end()));
-        }
-        if bytes.is_some_and(|bytes| !EDGE_BYTES.contains(&bytes)) {
-            at.key("bytes").refuse("64 KiB to 1 GiB");
+        if place == QueuePlace::Link && (self.packets.is_some() || bytes.is_some()) {
+            return Limits { segments: self.packets.unwrap_or(u32::MAX), bytes: bytes.unwrap_or(u64::MAX) };
         }
         Limits { segments: self.packets.unwrap_or(default.segments), bytes: bytes.unwrap_or(default.bytes) }
+    }
+
+    /// Whether what may wait is in range. A link's queue may be as small as one packet.
+    fn check_limits(&self, at: &At<'_>, place: QueuePlace) -> bool {
+        let (packets, bytes) = match place {
+            QueuePlace::Edge(_) => (EDGE_PACKETS, EDGE_BYTES),
+            QueuePlace::Link => (1..=u32::MAX, 1..=u64::MAX),
+        };
+        let packets_fit = self.packets.is_none_or(|count| packets.contains(&count));
+        if !packets_fit {
+            at.key("packets").refuse(format!("{} to {}", packets.start(), packets.end()));
+        }
+        let bytes_fit = self.bytes.is_none_or(|size| bytes.contains(&size.0));
+        if !bytes_fit {
+            let edge = "64 KiB to 1 GiB";
+            at.key("bytes").refuse(if place == QueuePlace::Link { "1 B or more" } else { edge });
+        }
+        packets_fit && bytes_fit
     }
 
     /// Whether thresholds are all in packets or all in bytes. Their defaults are in bytes.

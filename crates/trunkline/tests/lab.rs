@@ -399,7 +399,7 @@ rate = "100 Mbit/s"
 ends = ["left", "right"]
 rate = "4 Mbit/s"
 delay = "10 ms"
-queue = { kind = "tail-drop", packets = 200 }
+queue = { discipline = "tail-drop", packets = 200 }
 [links.far]
 ends = ["right", "b"]
 like = "near"

@@ -1,9 +1,11 @@
 //! Settings that are tried.
 
-use indexmap::IndexMap;
+use std::collections::BTreeMap;
+
+use trunkline_schema::{Behaviour, ClassSpec, Classes, Name, Protocol, QueueSpec, RuleSpec, UDP};
 use trunkline_trunk::TrunkPlan;
 
-use crate::experiment::{Carrier, ClassSpec, Discipline, Experiment, QueueSpec, RuleSpec, TrunkSpec};
+use crate::experiment::{Carrier, Experiment, TrunkSpec};
 
 /// A network with certain settings of its trunks.
 #[derive(Debug, Clone)]
@@ -63,7 +65,7 @@ impl Stage {
             Stage::Shares => "weights and priority",
             Stage::Lanes => "how many lanes",
             Stage::Pacing => "edge pacing",
-            Stage::Filter => "the repeat filter",
+            Stage::Filter => "the retransmission filter",
             Stage::Compression => "header compression",
         }
     }
@@ -79,15 +81,12 @@ impl Stage {
             Stage::Carrier => TCP.to_owned(),
             Stage::Lanes => "as many lanes as there are".to_owned(),
             Stage::Shares => "the shares as they are".to_owned(),
-            Stage::Pacing => format!("edge pacing {}", on(trunk.edge_pacing)),
+            Stage::Pacing => format!("edge pacing {}", on(is_paced(trunk))),
             Stage::Filter => {
-                format!(
-                    "the repeat filter {}",
-                    on(trunk.classes.is_empty()
-                        || trunk.classes.values().any(|class| class.repeat_filter != Some(false)))
-                )
+                let filters = |class: &ClassSpec| class.retransmission_filter != Some(false);
+                format!("the retransmission filter {}", on(trunk.classes.list().iter().any(filters)))
             }
-            Stage::Compression => format!("header compression {}", on(trunk.compression)),
+            Stage::Compression => format!("header compression {}", on(compresses(trunk))),
         }
     }
 
@@ -99,7 +98,7 @@ impl Stage {
         let vary = |name: &str, change: &dyn Fn(&mut TrunkSpec)| Variant::new(name, experiment, change);
         let all = match self {
             Stage::Classes => vec![
-                vary("one class on one lane", &|trunk| lay_out(trunk, &[("all", Vec::new())])),
+                vary("one class on one lane", &|trunk| lay_out(trunk, &[("all", None)])),
                 vary("a lane for datagrams and one for the rest", &|trunk| lay_out(trunk, &split())),
                 vary("the same two classes on one lane, by equal weights", &|trunk| {
                     lay_out(trunk, &split());
@@ -111,21 +110,19 @@ impl Stage {
                 vary("its own classes on one lane, by their weights", &share),
             ],
             Stage::Queue => vec![
-                vary("queues of tail drop, 1000 packets", &|trunk| queues(trunk, Discipline::TailDrop)),
+                vary("queues of tail drop, 1000 packets", &|trunk| queues(trunk, "tail-drop")),
                 vary("queues of tail drop, 100 packets", &|trunk| {
-                    queues(trunk, Discipline::TailDrop);
-                    let short = |queue: &mut QueueSpec| queue.packets = Some(100);
-                    trunk.classes.values_mut().filter_map(|class| class.queue.as_mut()).for_each(short);
+                    queues(trunk, "tail-drop");
+                    each(trunk, |class| class.queue.iter_mut().for_each(|queue| queue.packets = Some(100)));
                 }),
-                vary("queues of codel", &|trunk| queues(trunk, Discipline::CoDel)),
-                vary("queues of fq-codel", &|trunk| queues(trunk, Discipline::FqCoDel)),
-                vary("queues of the discipline trunk (P1, P2 and P3)", &|trunk| {
-                    queues(trunk, Discipline::Trunk);
-                }),
+                vary("queues of codel", &|trunk| queues(trunk, "codel")),
+                vary("queues of fq-codel", &|trunk| queues(trunk, "fq-codel")),
+                vary("queues of the discipline trunk (P1, P2 and P3)", &|trunk| queues(trunk, "trunk")),
             ],
             Stage::Carrier if tcp => vec![vary(DATAGRAMS, &|trunk| carry(trunk, Carrier::Datagrams))],
             Stage::Carrier => vec![vary(TCP, &|trunk| carry(trunk, Carrier::Tcp))],
             Stage::Shares => favoured(trunk)
+                .iter()
                 .flat_map(|name| {
                     [
                         vary(&format!("classes on one lane, {name} with priority"), &|trunk| {
@@ -146,142 +143,141 @@ impl Stage {
                 .collect(),
             // A lane of datagrams has neither of these.
             Stage::Pacing | Stage::Filter | Stage::Compression if !tcp => Vec::new(),
-            Stage::Pacing if trunk.edge_pacing => {
-                vec![vary("edge pacing off", &|trunk| trunk.edge_pacing = false)]
+            Stage::Pacing if is_paced(trunk) => {
+                vec![vary("edge pacing off", &|trunk| trunk.lanes.edge_pacing = Some(false))]
             }
-            Stage::Pacing => vec![vary("edge pacing on", &|trunk| trunk.edge_pacing = true)],
-            Stage::Filter => vec![vary("the repeat filter off", &|trunk| filter(trunk, Some(false)))],
-            Stage::Compression if trunk.compression => {
-                vec![vary("header compression off", &|trunk| trunk.compression = false)]
-            }
-            Stage::Compression => vec![vary("header compression on", &|trunk| trunk.compression = true)],
+            Stage::Pacing => vec![vary("edge pacing on", &|trunk| trunk.lanes.edge_pacing = Some(true))],
+            Stage::Filter => vec![vary("the retransmission filter off", &|trunk| {
+                each(trunk, |class| class.retransmission_filter = Some(false));
+            })],
+            Stage::Compression if compresses(trunk) => vec![vary("header compression off", &|trunk| {
+                each(trunk, |class| class.header_compression = Some(false));
+            })],
+            Stage::Compression => vec![vary("header compression on", &|trunk| {
+                each(trunk, |class| class.header_compression = Some(true));
+            })],
         };
         all.into_iter().filter(|variant| variant.experiment.trunks != experiment.trunks).collect()
     }
 }
 
 /// Classes whose share is varied: the first ones, which are matched first.
-const MOST_FAVOURED: usize = 4;
+const MAX_FAVOURED: usize = 4;
 
 /// Lanes that a gateway's class may have.
-const MOST_OF_A_CLASS: u8 = 8;
+const MAX_LANES_OF_A_CLASS: u32 = 8;
 
-const TCP: &str = "TCP lanes, which repeat what is lost";
+const TCP: &str = "TCP lanes, which retransmit what is lost";
 const DATAGRAMS: &str =
-    "lanes of datagrams, which repeat nothing (in the simulator alone: the gateway's lanes are TCP)";
+    "lanes of datagrams, which retransmit nothing (in the simulator alone: the gateway's lanes are TCP)";
 
 fn datagrams() -> RuleSpec {
-    RuleSpec { protocol: Some("udp".to_owned()), ..RuleSpec::default() }
+    RuleSpec { protocol: Some(Protocol::Number(UDP)), ..RuleSpec::default() }
 }
 
-type Layout = Vec<(&'static str, Vec<RuleSpec>)>;
+type Layout = Vec<(&'static str, Option<Vec<RuleSpec>>)>;
 
 fn split() -> Layout {
-    vec![("udp", vec![datagrams()]), ("rest", Vec::new())]
+    vec![("udp", Some(vec![datagrams()])), ("rest", None)]
 }
 
 fn interactive() -> Layout {
-    let little = RuleSpec { interactive: true, ..RuleSpec::default() };
-    vec![("interactive", vec![little]), ("udp", vec![datagrams()]), ("rest", Vec::new())]
+    let little = RuleSpec { behaviour: Some(Behaviour::Interactive), ..RuleSpec::default() };
+    vec![("interactive", Some(vec![little])), ("udp", Some(vec![datagrams()])), ("rest", None)]
 }
 
-/// These classes in place of the trunk's own, each on a lane, with the queue that the last of its own has.
-fn lay_out(trunk: &mut TrunkSpec, layout: &[(&str, Vec<RuleSpec>)]) {
-    let queue = trunk.classes.values().next_back().and_then(|class| class.queue);
-    let repeat_filter = (trunk.carrier == Carrier::Datagrams).then_some(false);
-    let class = |rules: &Vec<RuleSpec>| ClassSpec {
+/// Changes every class, which are written out for it.
+fn each(trunk: &mut TrunkSpec, change: impl FnMut(&mut ClassSpec)) {
+    let mut classes = trunk.classes.list();
+    classes.iter_mut().for_each(change);
+    trunk.classes = Classes::List(classes);
+}
+
+fn is_paced(trunk: &TrunkSpec) -> bool {
+    trunk.lanes.edge_pacing != Some(false)
+}
+
+/// Whether any lane compresses headers: one that no class with another wish rides on.
+fn compresses(trunk: &TrunkSpec) -> bool {
+    trunk.classes.list().iter().any(|class| class.header_compression != Some(false))
+}
+
+/// These classes in place of the trunk's own, each on a lane, and otherwise as the last of its own is.
+fn lay_out(trunk: &mut TrunkSpec, layout: &[(&str, Option<Vec<RuleSpec>>)]) {
+    let Some(last) = trunk.classes.list().pop() else { return };
+    let class = |(name, rules): &(&str, Option<Vec<RuleSpec>>)| ClassSpec {
         rules: rules.clone(),
-        queue,
-        repeat_filter,
-        ..ClassSpec::default()
+        queue: last.queue.clone(),
+        retransmission_filter: last.retransmission_filter,
+        header_compression: last.header_compression,
+        ..ClassSpec::new(name)
     };
-    trunk.classes = layout.iter().map(|(name, rules)| ((*name).to_owned(), class(rules))).collect();
-    trunk.lanes = IndexMap::new();
+    trunk.classes = Classes::List(layout.iter().map(class).collect());
 }
 
 /// All classes on one lane.
 fn share(trunk: &mut TrunkSpec) {
-    if trunk.classes.len() < 2 {
+    if trunk.classes.list().len() < 2 {
         return;
     }
-    trunk.classes.values_mut().for_each(|class| class.lane = Some("shared".to_owned()));
-    trunk.lanes = IndexMap::new();
+    each(trunk, |class| {
+        class.lane_group = Some(Name("shared".to_owned()));
+        (class.lanes, class.congestion_control, class.dscp) = (None, None, None);
+    });
 }
 
 /// Classes that shares are tried for: a trunk of one class has none to share out.
-fn favoured(trunk: &TrunkSpec) -> impl Iterator<Item = &str> {
-    let several = trunk.classes.len() > 1;
-    trunk.classes.keys().filter(move |_| several).take(MOST_FAVOURED).map(String::as_str)
+fn favoured(trunk: &TrunkSpec) -> Vec<String> {
+    let classes = trunk.classes.list();
+    let several = classes.len() > 1;
+    classes.into_iter().filter(|_| several).take(MAX_FAVOURED).map(|class| class.name.0).collect()
 }
 
 /// All classes on one lane, and one of them more than it was.
 fn favour(trunk: &mut TrunkSpec, name: &str, change: impl Fn(&mut ClassSpec)) {
     share(trunk);
-    trunk.classes.get_mut(name).into_iter().for_each(change);
+    each(trunk, |class| {
+        if class.name.0 == name {
+            change(class);
+        }
+    });
+}
+
+/// The lanes of each group: what one of its classes says.
+fn lanes(classes: &[ClassSpec]) -> BTreeMap<&str, u32> {
+    let mut lanes = BTreeMap::new();
+    for class in classes {
+        let group = lanes.entry(class.lane_group()).or_insert(1);
+        *group = class.lanes.unwrap_or(*group);
+    }
+    lanes
 }
 
 /// So many lanes for each that there is.
-fn multiply(trunk: &mut TrunkSpec, times: u8) {
-    ensure_class(trunk);
-    let lane = |(name, class): (&String, &ClassSpec)| class.lane.clone().unwrap_or_else(|| name.clone());
-    let names: Vec<String> = trunk.classes.iter().map(lane).collect();
-    for name in names {
-        let lanes = trunk.lanes.get(&name).copied().unwrap_or(1);
-        trunk.lanes.insert(name, lanes);
-    }
-    trunk.lanes.values_mut().for_each(|lanes| *lanes = lanes.saturating_mul(times));
+fn multiply(trunk: &mut TrunkSpec, times: u32) {
+    let classes = trunk.classes.list();
+    let lanes = lanes(&classes);
+    each(trunk, |class| {
+        class.lanes = lanes.get(class.lane_group()).map(|lanes| lanes.saturating_mul(times));
+    });
 }
 
 /// Whether a gateway would take them.
 fn has_lanes_enough(trunk: &TrunkSpec) -> bool {
-    let all: usize = trunk.lanes.values().map(|lanes| usize::from(*lanes)).sum();
-    trunk.lanes.values().all(|lanes| *lanes <= MOST_OF_A_CLASS) && all <= TrunkPlan::MAX_LANES
+    let classes = trunk.classes.list();
+    let lanes = lanes(&classes);
+    let all: u32 = lanes.values().sum();
+    lanes.values().all(|lanes| *lanes <= MAX_LANES_OF_A_CLASS) && all as usize <= TrunkPlan::MAX_LANES
 }
 
-/// One class of its own, if it has none.
-fn ensure_class(trunk: &mut TrunkSpec) {
-    if trunk.classes.is_empty() {
-        trunk.classes.insert("all".to_owned(), ClassSpec::default());
-    }
-}
-
-fn queues(trunk: &mut TrunkSpec, kind: Discipline) {
-    ensure_class(trunk);
-    for class in trunk.classes.values_mut() {
-        class.queue = Some(QueueSpec { kind, ..EMPTY });
-    }
-}
-
-pub(super) const EMPTY: QueueSpec = QueueSpec {
-    kind: Discipline::TailDrop,
-    packets: None,
-    bytes: None,
-    min: None,
-    max: None,
-    max_p: None,
-    weight: None,
-    gentle: None,
-    min_flow: None,
-    target: None,
-    interval: None,
-    queues: None,
-    sized: None,
-    early: None,
-    spares: None,
-    spare: None,
-    threshold: None,
-    ecn: None,
-};
-
-fn filter(trunk: &mut TrunkSpec, filter: Option<bool>) {
-    ensure_class(trunk);
-    trunk.classes.values_mut().for_each(|class| class.repeat_filter = filter);
+fn queues(trunk: &mut TrunkSpec, discipline: &str) {
+    each(trunk, |class| class.queue = QueueSpec::of(discipline));
 }
 
 fn carry(trunk: &mut TrunkSpec, carrier: Carrier) {
     trunk.carrier = carrier;
     if carrier == Carrier::Datagrams {
-        filter(trunk, None);
-        (trunk.compression, trunk.edge_pacing, trunk.sealed) = (false, false, false);
+        each(trunk, |class| (class.retransmission_filter, class.header_compression) = (None, None));
+        (trunk.lanes.edge_pacing, trunk.encryption) = (None, None);
     }
 }

@@ -4,9 +4,8 @@ use schemars::JsonSchema;
 use serde::de::Deserializer;
 use serde::{Deserialize, Serialize};
 
-use super::QueueSpec;
 use crate::quantity::{Rate, Share, Size, Time};
-use trunkline_schema::Either;
+use trunkline_schema::{Either, QueueSpec};
 
 /// A link between two nodes, or, as `back`, what its way back has that is different.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]

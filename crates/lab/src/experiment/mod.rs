@@ -7,7 +7,6 @@ mod ask;
 mod link;
 mod paths;
 mod proxy;
-mod queue;
 mod sweep;
 mod tcp;
 mod traffic;
@@ -25,11 +24,10 @@ pub use ask::{Cell, Claim, ClaimKind, Figure, FigureKind, Published, Row, Scale,
 pub use link::{Bursts, Change, Jitter, LinkSpec, LossSpec, Mobile};
 pub(crate) use paths::expand;
 pub use proxy::{CellSpec, ProxyModeName, ProxySpec};
-pub use queue::{Discipline, QueueSpec};
 pub use sweep::{Axis, Quick, Range, Spacing};
 pub use tcp::{DelayedAckSpec, TcpSpec};
 pub use traffic::{DistributionSpec, Shape, TimingName, TrafficKind, TrafficSpec};
-pub use trunk::{AdmissionSpec, Carrier, ClassSpec, RuleSpec, TrunkSpec};
+pub use trunk::{Carrier, Encryption, TrunkSpec};
 
 /// An experiment, or a user's network.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

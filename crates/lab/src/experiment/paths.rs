@@ -8,14 +8,13 @@ pub(crate) fn expand(path: &str, tree: &Table) -> Result<Vec<KeyPath>, Astray> {
     trunkline_schema::expand(path, tree, has_names)
 }
 
-/// Whether the keys of a table are names of the file's, which a path cannot make up. Numbers by name (`lanes`) and lists by path
-/// (`zip`) it can.
+/// Whether the keys of a table are names of the file's, which a path cannot make up. Lists by path (`zip`) it can.
 fn has_names(keys: &[&str], last: bool) -> bool {
     match keys {
         ["links" | "tcp" | "traffic" | "trunks" | "proxies" | "sweep" | "nodes"]
         | ["trunks", _, "classes"]
         | ["proxies", _, "cells"] => true,
-        ["trunks", _, "lanes"] | ["sweep", _, "zip" | "variants"] => !last,
+        ["sweep", _, "zip" | "variants"] => !last,
         _ => false,
     }
 }

@@ -1,7 +1,7 @@
 //! Names that a file gives: what they are made of, and that no two name the same metrics.
 
 use crate::experiment::{Experiment, LinkSpec, NodeKind};
-use trunkline_schema::At;
+use trunkline_schema::{At, Classes};
 
 /// Subjects of metrics that are there anyway.
 const RESERVED: [&str; 2] = ["all", "run"];
@@ -33,8 +33,10 @@ pub(super) fn check_all(experiment: &Experiment, root: &At<'_>) {
         check(&at, name);
         subject(&at, name);
         differs(&at, name, ("trunk", "link"), experiment.links.contains_key(name));
-        for class in spec.classes.keys() {
-            check_class(&at.key("classes").key(class), class);
+        if let Classes::List(classes) = &spec.classes {
+            for (place, class) in classes.iter().enumerate() {
+                check_class(&at.key("classes").index(place).key("name"), &class.name.0);
+            }
         }
     }
     let damaged = corrupts(experiment);
@@ -73,7 +75,6 @@ fn corrupts(experiment: &Experiment) -> bool {
 
 /// A class' metrics stand behind the trunk's name, beside the trunk's own.
 fn check_class(at: &At<'_>, name: &str) {
-    check(at, name);
     let taken = ["back", "delivered", "drops", "filtered", "queue", "refused"].contains(&name);
     let lane = name.strip_prefix("lane").is_some_and(|number| number.chars().all(|c| c.is_ascii_digit()));
     if taken || lane {

@@ -3,22 +3,18 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use indexmap::IndexMap;
-use trunkline_queue::Share;
+use trunkline_schema::{At, Classes, Resolver, RuleSpec};
 use trunkline_sim::gateway::DatagramLaneSettings;
 use trunkline_sim::{Lanes, NodeId, TrunkSettings};
 use trunkline_trunk::compress::Compression;
-use trunkline_trunk::{AdmissionSettings, ClassId, ClassSettings, LaneGroup, Over, TrunkPlan};
+use trunkline_trunk::{CongestionControl, TrunkPlan};
 
 use super::check::Check;
+use super::keys;
 use super::resolve::Context;
-use super::{keys, queue, rules};
-use crate::experiment::{Carrier, ClassSpec, NodeKind, TrunkSpec};
+use super::way::queue_key;
+use crate::experiment::{Carrier, Encryption, NodeKind, TrunkSpec};
 use crate::scenario::Trunk;
-use trunkline_schema::At;
-
-/// The class of a trunk that names none.
-const ALL: &str = "all";
 
 /// Trunks that are enabled, and the names of the others.
 pub(super) fn all(context: &Context<'_>, at: &At<'_>) -> (Vec<Trunk>, Vec<String>) {
@@ -45,15 +41,11 @@ fn trunk(
     let near = context.node_of_kind(&ends.index(0), near, NodeKind::Gateway);
     let far = context.node_of_kind(&ends.index(1), far, NodeKind::Gateway);
     let tcp = context.tcp(&at.key("tcp"), spec.tcp.as_deref());
+    let before = at.mistakes();
     let (plan, hosts) = plan(context, at, spec);
+    let is_right = at.mistakes() == before;
     if spec.carrier == Carrier::Datagrams {
-        for (key, on) in
-            [("compression", spec.compression), ("edge_pacing", spec.edge_pacing), ("sealed", spec.sealed)]
-        {
-            if on {
-                at.key(key).report("is true", "false: lanes of datagrams have none");
-            }
-        }
+        check_datagrams(at, spec);
     }
     let gateways = [near?, far?];
     if gateways[0] == gateways[1] {
@@ -68,16 +60,19 @@ fn trunk(
         return None;
     }
     let sites = sites(context, at, spec, gateways)?;
-    let (plan, tcp) = (plan?, tcp?);
+    let tcp = tcp?;
     let lanes = match spec.carrier {
         Carrier::Tcp => Lanes::Tcp([Arc::clone(&tcp), Arc::clone(&tcp)]),
         Carrier::Datagrams => Lanes::Datagrams(DatagramLaneSettings { tcp: Arc::clone(&tcp), segment: 1500 }),
     };
     let nodes = sites.each_ref().map(|site| site.iter().map(|node| NodeId::nth(*node)).collect());
     let settings = TrunkSettings { lanes, ..TrunkSettings::new(nodes, plan.clone(), (*tcp).clone()) };
+    if !is_right {
+        return None;
+    }
     let checked = settings.check();
     let holds = checked.is_ok();
-    at.check(checked, |place| key(place, &plan, spec));
+    at.check(checked, |place| key(place, spec));
     holds.then(|| Trunk {
         name: name.to_owned(),
         place,
@@ -87,7 +82,7 @@ fn trunk(
         carrier: spec.carrier,
         plan,
         hosts,
-        sealed: spec.sealed,
+        sealed: spec.carrier == Carrier::Tcp && spec.encryption != Some(Encryption::None),
     })
 }
 
@@ -162,100 +157,60 @@ fn disjoint(context: &Context<'_>, at: &At<'_>, trunks: &[Trunk]) {
     }
 }
 
-type Plan = (Option<TrunkPlan>, Vec<Vec<[Option<usize>; 2]>>);
-
-fn plan(context: &Context<'_>, at: &At<'_>, spec: &TrunkSpec) -> Plan {
-    let one = IndexMap::from([(ALL.to_owned(), ClassSpec::default())]);
-    let specs = if spec.classes.is_empty() { &one } else { &spec.classes };
-    let mut groups: IndexMap<&str, u8> = IndexMap::new();
-    for (name, class) in specs {
-        let group = class.lane.as_deref().unwrap_or(name);
-        groups.entry(group).or_insert_with(|| {
-            spec.lanes.get(group).map_or(1, |lanes| (*lanes).clamp(1, TrunkPlan::MAX_LANES as u8))
-        });
-    }
-    for (group, lanes) in &spec.lanes {
-        let at = at.key("lanes").key(group);
-        if !groups.contains_key(group.as_str()) {
-            at.report("no class is on these lanes", keys::listed(groups.keys().copied()));
-        } else if !(1..=TrunkPlan::MAX_LANES).contains(&usize::from(*lanes)) {
-            at.refuse("1 to 32");
-        }
+/// The plan of the trunk, and the hosts that each rule of each class names.
+fn plan(context: &Context<'_>, at: &At<'_>, spec: &TrunkSpec) -> (TrunkPlan, Vec<Vec<[Option<usize>; 2]>>) {
+    let datagrams = spec.carrier == Carrier::Datagrams;
+    let resolver = Resolver {
+        // A rule names hosts, whose addresses are known once the network is built.
+        prefix: &|_, _| None,
+        congestion_control: match spec.tcp {
+            Some(_) => CongestionControl::AsOpened,
+            None => CongestionControl::ByPath,
+        },
+        retransmission_filter: !datagrams,
+        max_lanes: TrunkPlan::MAX_LANES as u8,
+    };
+    let mut plan = resolver.plan(at, &spec.lanes, &spec.classes);
+    if datagrams {
+        plan.edge_pacing = false;
+        plan.groups.iter_mut().for_each(|group| group.compression = Compression::Off);
     }
     let at = at.key("classes");
-    if specs.len() > TrunkPlan::MAX_CLASSES {
-        at.report(format!("are {}", specs.len()), format!("up to {}", TrunkPlan::MAX_CLASSES));
-        return (None, Vec::new());
-    }
-    let overs: Vec<&str> = specs.values().filter_map(|class| class.flows.as_ref()?.over.as_deref()).collect();
-    let (mut classes, mut hosts) = (Vec::new(), Vec::new());
-    let mut catch_all: Option<&str> = None;
-    for (name, class) in specs {
-        let at = at.key(name);
-        if let Some(first) = catch_all.filter(|_| !overs.contains(&name.as_str())) {
-            at.report(format!("gets no packet: {first} before it takes all"), "classes without match last");
-        }
-        if class.rules.is_empty() {
-            catch_all = catch_all.or(Some(name));
-        }
-        let each = class.rules.iter().enumerate();
-        let rules = each.map(|(number, rule)| rules::rule(context, &at.key("match").index(number), rule));
-        let (rules, ends): (Vec<_>, Vec<_>) = rules.unzip();
-        let lane = class.lane.as_deref().unwrap_or(name);
-        let weight = class.weight.unwrap_or(1);
-        if !(1..=1000).contains(&weight) {
-            at.key("weight").refuse("1 to 1000");
-        }
-        classes.push(ClassSettings {
-            share: Share {
-                weight: weight.max(1),
-                guarantee: class.guarantee.map(|rate| rate.0),
-                ceiling: class.ceiling.map(|rate| rate.0),
-                priority: class.priority.unwrap_or(false),
-            },
-            admission: admission(&at, (name, class), specs),
-            filters_retransmissions: class.repeat_filter.unwrap_or(spec.carrier == Carrier::Tcp),
-            ..ClassSettings::new(
-                name,
-                rules,
-                queue::settings(&at.key("queue"), class.queue.as_ref()),
-                groups.get_index_of(lane).unwrap_or_default(),
-            )
-        });
-        hosts.push(ends);
-    }
-    let groups = groups.into_iter().map(|(name, lanes)| LaneGroup {
-        dscp: spec.dscp.unwrap_or(0),
-        compression: if spec.compression { Compression::On } else { Compression::Off },
-        ..LaneGroup::new(name, lanes)
+    let classes = spec.classes.list();
+    let hosts = classes.iter().enumerate().map(|(place, class)| {
+        let at = at.index(place).key("match");
+        let rules = class.rules.iter().flatten().enumerate();
+        rules.map(|(place, rule)| hosts(context, &at.index(place), rule)).collect()
     });
-    (Some(TrunkPlan { classes, groups: groups.collect(), edge_pacing: spec.edge_pacing }), hosts)
+    (plan, hosts.collect())
 }
 
-fn admission(
-    at: &At<'_>,
-    (name, class): (&str, &ClassSpec),
-    classes: &IndexMap<String, ClassSpec>,
-) -> Option<AdmissionSettings> {
-    let flows = class.flows.as_ref()?;
-    let at = at.key("flows");
-    if flows.limit == 0 {
-        at.key("limit").refuse("1 or more flows");
+/// The source and the destination of a rule.
+fn hosts(context: &Context<'_>, at: &At<'_>, rule: &RuleSpec) -> [Option<usize>; 2] {
+    let host = |key: &str, name: Option<&String>| context.node_of_kind(&at.key(key), name?, NodeKind::Host);
+    [host("source", rule.source.as_ref()), host("destination", rule.destination.as_ref())]
+}
+
+/// Lanes of datagrams have neither records nor a sequence that headers could be compressed by, and a pacing of their own.
+fn check_datagrams(at: &At<'_>, spec: &TrunkSpec) {
+    if spec.encryption == Some(Encryption::Tls) {
+        at.key("encryption").report("is \"tls\"", "\"none\": lanes of datagrams carry no TLS records");
     }
-    let Some(over) = flows.over.as_deref() else {
-        return Some(AdmissionSettings { limit: flows.limit, over: Over::Refuse });
-    };
-    let Some(place) = classes.get_index_of(over).filter(|_| over != name) else {
-        let others = classes.keys().map(String::as_str).filter(|other| *other != name);
-        at.key("over").report(format!("there is no other class {over:?}"), keys::listed(others));
-        return None;
-    };
-    let over = Over::Class(ClassId(u8::try_from(place).unwrap_or_default()));
-    Some(AdmissionSettings { limit: flows.limit, over })
+    if spec.lanes.edge_pacing == Some(true) {
+        at.key("lanes").key("edge_pacing").report("is true", "false: lanes of datagrams have none");
+    }
+    if let Classes::List(classes) = &spec.classes {
+        for (place, _) in
+            classes.iter().enumerate().filter(|(_, class)| class.header_compression == Some(true))
+        {
+            let at = at.key("classes").index(place).key("header_compression");
+            at.report("is true", "false: lanes of datagrams have none");
+        }
+    }
 }
 
 /// The file's key for a place in a trunk's settings.
-fn key(place: &str, plan: &TrunkPlan, spec: &TrunkSpec) -> String {
+fn key(place: &str, spec: &TrunkSpec) -> String {
     let place = place
         .split_once("].")
         .filter(|(first, _)| first.starts_with("plans["))
@@ -263,19 +218,15 @@ fn key(place: &str, plan: &TrunkPlan, spec: &TrunkSpec) -> String {
     if place.starts_with("lanes.") {
         return "tcp".to_owned();
     }
-    if let Some(group) = place.strip_prefix("groups") {
-        let own = group.split_once("].").is_some_and(|(_, key)| key == "dscp");
-        return if own { "dscp" } else { "lanes" }.to_owned();
-    }
     let numbered = place.strip_prefix("classes[").and_then(|rest| rest.split_once("]."));
-    let Some((number, rest)) = numbered else { return place.to_owned() };
-    let class = number.parse::<usize>().ok().and_then(|number| plan.classes.get(number));
-    let Some(class) = class.filter(|_| !spec.classes.is_empty()) else { return "classes".to_owned() };
+    let Some((number, rest)) = numbered.filter(|_| matches!(spec.classes, Classes::List(_))) else {
+        return "classes".to_owned();
+    };
     let rest = match rest.split_once('.') {
-        Some(("queue", rest)) => format!("queue.{}", queue::key(rest)),
+        Some(("queue", rest)) => format!("queue.{}", queue_key(rest)),
         Some(("share", rest)) => rest.to_owned(),
-        _ if rest == "filters_retransmissions" => "repeat_filter".to_owned(),
+        _ if rest == "filters_retransmissions" => "retransmission_filter".to_owned(),
         _ => rest.to_owned(),
     };
-    format!("classes.{}.{rest}", class.name)
+    format!("classes[{number}].{rest}")
 }

@@ -6,9 +6,9 @@ use trunkline_sim::link::mobile::{BlockErrors, Mobile as Radio, Pareto, Rlp};
 use trunkline_sim::{Impairments, Jitter as Wobble, LinkChange, LinkSettings, Loss, SettingsError};
 
 use super::check::Check;
-use super::queue;
 use crate::experiment::{Change, Jitter, LinkSpec, LossSpec, Mobile};
-use trunkline_schema::At;
+use trunkline_queue::{Limits, Settings};
+use trunkline_schema::{At, QueuePlace};
 
 /// One way of a link: what holds is what the first says that says anything.
 pub(super) struct Layers<'l, 'f>(pub(super) &'l [(At<'f>, &'l LinkSpec)]);
@@ -22,6 +22,13 @@ impl<'f> Layers<'_, 'f> {
     /// Where something is said of a key, or could be.
     fn place(&self, key: &str) -> At<'f> {
         self.0.iter().find(|(_, spec)| says(spec, key)).map_or(&self.0[0].0, |(at, _)| at).key(key)
+    }
+
+    /// Tail drop of 1000 packets where nothing is said.
+    fn queue(&self) -> Option<Settings> {
+        let default = || Settings::default().with_limits(Limits { bytes: u64::MAX, ..Limits::default() });
+        let said = self.0.iter().find_map(|(_, spec)| spec.queue.as_ref());
+        said.map_or_else(|| Some(default()), |spec| spec.resolve(&self.place("queue"), QueuePlace::Link))
     }
 
     pub(super) fn settings(&self) -> Option<LinkSettings> {
@@ -39,10 +46,11 @@ impl<'f> Layers<'_, 'f> {
         };
         let said = self.0.iter().find_map(|(_, spec)| spec.changes.as_deref()).unwrap_or_default();
         let (changes, numbers) = changes(&self.place("changes"), said, impairments);
+        let queue = self.queue();
         let settings = LinkSettings {
             rate: rate.0,
             delay: self.pick(|spec| spec.delay).unwrap_or_default().0,
-            queue: queue::settings(&self.place("queue"), self.pick(|spec| spec.queue).as_ref()),
+            queue: queue?,
             mtu: self.pick(|spec| spec.mtu).map_or(1500, |mtu| u32::try_from(mtu.0).unwrap_or(u32::MAX)),
             impairments,
             mobile: self.pick(|spec| spec.mobile).map(|said| radio(&self.place("mobile"), said)),
@@ -89,7 +97,7 @@ fn says(spec: &LinkSpec, key: &str) -> bool {
 fn key_of<'p>(place: &'p str, numbers: &[usize]) -> (&'p str, String) {
     let (first, rest) = place.split_once('.').unwrap_or((place, ""));
     match first {
-        "queue" => ("queue", queue::key(rest).to_owned()),
+        "queue" => ("queue", queue_key(rest).to_owned()),
         "mobile" => ("mobile", radio_key(rest)),
         "impairments" => {
             rest.split_once('.').map_or((rest, String::new()), |(key, below)| (key, below.to_owned()))
@@ -190,5 +198,14 @@ fn change_key(change: &str, rest: &str, numbers: &[usize]) -> String {
     match rest.strip_prefix("impairments.").unwrap_or(rest) {
         "" => format!("[{number}].at"),
         key => format!("[{number}].{key}"),
+    }
+}
+
+/// The key that a place in a queue's settings has.
+pub(super) fn queue_key(place: &str) -> &str {
+    match place {
+        "limits.segments" => "packets",
+        "limits.bytes" => "bytes",
+        other => other,
     }
 }

@@ -94,6 +94,11 @@ impl At<'_> {
         self.path.find(self.findings.tree).is_some()
     }
 
+    /// How many mistakes were reported so far, wherever they are.
+    pub fn mistakes(&self) -> usize {
+        self.findings.count()
+    }
+
     /// The key.
     pub const fn path(&self) -> &KeyPath {
         &self.path

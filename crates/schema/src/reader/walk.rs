@@ -130,17 +130,21 @@ impl<'s> Walk<'s> {
             .iter()
             .filter_map(|choice| self.resolve(choice).1.and_then(|name| self.leaf(name)))
             .collect();
+        let list = choices.iter().map(|choice| self.resolve(choice).0).find(|form| is_of(form, "array"));
         if let [leaf] = leaves[..]
+            && list.is_some()
             && !matches!(value, Value::Array(_) | Value::Table(_))
         {
             let problem = leaf.problem(value).unwrap_or_default();
             return self.report(at, problem, self.wanted(schema));
         }
-        if let Value::Array(list) = value
-            && let Some(form) =
-                choices.iter().map(|choice| self.resolve(choice).0).find(|form| is_of(form, "array"))
-        {
-            return self.list(at, list, form);
+        match (value, list) {
+            (Value::Array(list), Some(form)) => return self.list(at, list, form),
+            (Value::Table(_), Some(form)) if self.has_names(form) => {
+                let allowed = format!("[[{at}]] with a name in each, or {}", self.wanted(schema));
+                return self.report(at, "is a table", allowed);
+            }
+            _ => {}
         }
         let Value::Table(table) = value else {
             let number = |choice: &Json| is_of(choice, "number");
@@ -175,6 +179,12 @@ impl<'s> Walk<'s> {
         let allowed =
             if keys.is_empty() { self.wanted(schema) } else { format!("one of {}", keys.join(", ")) };
         self.report(at, problem, allowed);
+    }
+
+    /// Whether each of a list has a name.
+    fn has_names(&self, list: &'s Json) -> bool {
+        let items = list.get("items").map(|items| self.resolve(items).0);
+        items.is_some_and(|items| required(items).any(|key| key == "name"))
     }
 
     /// The forms of a table that a schema has.

@@ -86,8 +86,11 @@ impl Resolver<'_> {
             let problem = format!("guarantee {guarantee} is above ceiling {ceiling}");
             at.report(problem, "a guarantee of at most the ceiling");
         }
-        let place = QueuePlace::Edge(default_queue(&rules));
-        let queue = spec.queue.clone().unwrap_or_default().resolve(&at.key("queue"), place);
+        let default = default_queue(&rules);
+        let queue = match &spec.queue {
+            Some(queue) => queue.resolve(&at.key("queue"), QueuePlace::Edge(default)).unwrap_or(default),
+            None => default,
+        };
         ClassSettings {
             share: Share {
                 weight: weight.max(1),

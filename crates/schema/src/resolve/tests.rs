@@ -149,6 +149,11 @@ fn keys_that_changed_name_the_new_ones() {
         assert_eq!(told.len(), 1, "{told:?}");
         assert!(told[0].ends_with(&format!("classes.a.{expected}")), "{told:?}");
     }
+    let told = wrong("[classes.a]\nweight = 4\n");
+    assert!(
+        told[0].contains("classes: is a table; allowed: [[classes]] with a name in each, or \"interactive\""),
+        "{told:?}"
+    );
     let told = wrong("[lanes]\nall = 4\n");
     assert!(told[0].contains("lanes.all: unknown key; how many lanes a class has is `lanes`"), "{told:?}");
     let told = wrong("[[classes]]\nname = \"a\"\nmatch = [{ interactive = true }]\n");

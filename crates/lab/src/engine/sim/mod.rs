@@ -128,7 +128,7 @@ mod tests {
             ends = ["left", "right"]
             rate = "{rate}"
             delay = "10 ms"
-            queue = {{ kind = "tail-drop", packets = 160 }}
+            queue = {{ discipline = "tail-drop", packets = 160 }}
             [links.far]
             ends = ["right", "b"]
             like = "near"
