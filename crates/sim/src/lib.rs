@@ -8,7 +8,6 @@ mod agenda;
 mod capture;
 mod check;
 mod connection;
-mod core;
 mod datagrams;
 mod digest;
 mod distribution;
@@ -25,6 +24,7 @@ pub mod proxy;
 pub mod random;
 mod reassembly;
 mod sockets;
+mod state;
 pub mod traffic;
 
 pub use capture::CapturePoint;

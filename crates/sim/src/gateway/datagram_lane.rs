@@ -18,9 +18,9 @@ use trunkline_units::{Instant, Rate};
 use super::datagram_arrivals::{ACK, ACK_FRONT, Arrivals, MASK};
 use super::{LaneReport, congestion_control, timer};
 use crate::agenda::Kind;
-use crate::core::Core;
 use crate::packet::Addressing;
 use crate::sockets::Socket;
+use crate::state::NetworkState;
 use crate::{NodeId, Packet};
 
 /// What the lane's datagrams are controlled by.
@@ -117,18 +117,18 @@ pub(super) struct DatagramLane {
 impl DatagramLane {
     /// Both ends of a lane.
     pub(super) fn pair(
-        core: &mut Core,
+        net: &mut NetworkState,
         (nodes, near): ([NodeId; 2], u32),
         (lane, dscp): (LaneId, [u8; 2]),
         settings: &DatagramLaneSettings,
     ) -> [Self; 2] {
         let far_port = PORT + u16::from(lane.0);
-        let near_port = core.free_port(nodes[0], nodes[1], far_port);
+        let near_port = net.free_port(nodes[0], nodes[1], far_port);
         let places = [(nodes[0], near_port), (nodes[1], far_port)];
         [0, 1].map(|side| {
             let (here, there) = (places[side], places[1 - side]);
             let half = near + side as u32;
-            core.bind(here, there, Socket::Lane { gateway: half, lane: u32::from(lane.0) });
+            net.bind(here, there, Socket::Lane { gateway: half, lane: u32::from(lane.0) });
             let address = |(node, port): (NodeId, u16)| (node.address(), port);
             DatagramLane {
                 lane,
@@ -174,8 +174,8 @@ impl DatagramLane {
     }
 
     /// Sends what waits for the lane, as far as its window allows.
-    pub(super) fn flush(&mut self, core: &mut Core, half: u32, transmitter: &mut Transmitter<Packet>) {
-        if self.control.snapshot_due(core.now) {
+    pub(super) fn flush(&mut self, net: &mut NetworkState, half: u32, transmitter: &mut Transmitter<Packet>) {
+        if self.control.snapshot_due(net.now) {
             let snapshot = LaneSnapshot {
                 unacknowledged: self.in_flight as usize,
                 srtt: self.srtt,
@@ -186,7 +186,7 @@ impl DatagramLane {
                 retransmissions: self.stats.lost as u32,
                 ..LaneSnapshot::default()
             };
-            self.control.handle_snapshot(core.now, self.lane, transmitter, snapshot);
+            self.control.handle_snapshot(net.now, self.lane, transmitter, snapshot);
             while let Some(action) = self.control.poll_action() {
                 if let LaneAction::SetCongestionControl { name, .. } = action {
                     self.congestion.set_algorithm(congestion_control(&name));
@@ -197,7 +197,7 @@ impl DatagramLane {
         while self.next_packet.is_some() || transmitter.has_backlog(self.lane) {
             let packet = match self.next_packet.take() {
                 Some(packet) => packet,
-                None => match transmitter.poll_transmit(core.now, self.lane, &mut 1, drop) {
+                None => match transmitter.poll_transmit(net.now, self.lane, &mut 1, drop) {
                     Poll::Packet(packet) => packet,
                     Poll::Wait(at) => {
                         held = Some(at);
@@ -213,16 +213,16 @@ impl DatagramLane {
             }
             self.control.handle_written(packet.length().into());
             transmitter.handle_transmitted(self.lane, self.control.written());
-            self.send(core, packet);
+            self.send(net, packet);
         }
-        if let Some(front) = self.arrivals.take_due(core.now) {
+        if let Some(front) = self.arrivals.take_due(net.now) {
             self.stats.acknowledgements += 1;
-            self.transmit(core, &front, None);
+            self.transmit(net, &front, None);
         }
         let timeout = (!self.sent.is_empty()).then(|| self.heard + self.rto());
         match [held, timeout, self.arrivals.owed()].into_iter().flatten().min() {
-            Some(at) => core.agenda.set(Kind::Gateway, timer(half, self.lane), at.max(core.now)),
-            None => core.agenda.cancel(Kind::Gateway, timer(half, self.lane)),
+            Some(at) => net.agenda.set(Kind::Gateway, timer(half, self.lane), at.max(net.now)),
+            None => net.agenda.cancel(Kind::Gateway, timer(half, self.lane)),
         }
     }
 
@@ -239,8 +239,8 @@ impl DatagramLane {
         })
     }
 
-    fn send(&mut self, core: &mut Core, packet: Packet) {
-        let (now, number) = (core.now, self.next);
+    fn send(&mut self, net: &mut NetworkState, packet: Packet) {
+        let (now, number) = (net.now, self.next);
         let mut front = [0; DATA_FRONT];
         front[0] = DATA;
         front[1..].copy_from_slice(&number.to_be_bytes());
@@ -256,25 +256,25 @@ impl DatagramLane {
         }
         self.peak = self.peak.max(self.in_flight);
         self.stats.sent += 1;
-        self.transmit(core, &front, Some(packet));
+        self.transmit(net, &front, Some(packet));
     }
 
-    fn transmit(&mut self, core: &mut Core, front: &[u8], inner: Option<Packet>) {
-        let id = core.nodes[self.node.index()].take_id();
-        let mut packet = Packet::carrying(&self.addressing, id, front, inner).sent_at(core.now);
+    fn transmit(&mut self, net: &mut NetworkState, front: &[u8], inner: Option<Packet>) {
+        let id = net.nodes[self.node.index()].take_id();
+        let mut packet = Packet::carrying(&self.addressing, id, front, inner).sent_at(net.now);
         if self.settings.tcp.ecn {
             packet.set_ecn_capable();
         }
-        core.send(self.node, packet);
+        net.send(self.node, packet);
     }
 
     /// A datagram of the lane; the packet in it, if there is one.
-    pub(super) fn handle_datagram(&mut self, core: &mut Core, datagram: Packet) -> Option<Packet> {
+    pub(super) fn handle_datagram(&mut self, net: &mut NetworkState, datagram: Packet) -> Option<Packet> {
         let marked = datagram.congestion_experienced();
         match datagram.front() {
             &[DATA, a, b, c, d] => {
                 self.stats.received += 1;
-                if !self.arrivals.note(core.now, u32::from_be_bytes([a, b, c, d]), marked) {
+                if !self.arrivals.note(net.now, u32::from_be_bytes([a, b, c, d]), marked) {
                     self.stats.doubled += 1;
                     return None;
                 }
@@ -284,7 +284,7 @@ impl DatagramLane {
                 let word =
                     |at: usize| u32::from_be_bytes([front[at], front[at + 1], front[at + 2], front[at + 3]]);
                 let mask = u64::from(word(5)) << 32 | u64::from(word(9));
-                self.handle_ack(core.now, (word(1), mask), word(13));
+                self.handle_ack(net.now, (word(1), mask), word(13));
                 None
             }
             _ => None,
@@ -408,8 +408,8 @@ impl DatagramLane {
         }
     }
 
-    pub(super) fn handle_timeout(&mut self, core: &Core) {
-        if self.sent.is_empty() || core.now < self.heard + self.rto() {
+    pub(super) fn handle_timeout(&mut self, net: &NetworkState) {
+        if self.sent.is_empty() || net.now < self.heard + self.rto() {
             return;
         }
         self.stats.timeouts += 1;
@@ -423,7 +423,7 @@ impl DatagramLane {
         self.in_flight = 0;
         self.recovered = self.next;
         self.reduction = None;
-        self.heard = core.now;
+        self.heard = net.now;
         self.backoff += 1;
     }
 

@@ -22,8 +22,8 @@ use trunkline_trunk::{
 };
 use trunkline_units::Rate;
 
-use crate::core::{Core, flags_of};
 use crate::node::NodeSet;
+use crate::state::{NetworkState, flags_of};
 use crate::{NodeId, Packet};
 use datagram_lane::DatagramLane;
 use tcp_lane::TcpLane;
@@ -120,7 +120,7 @@ pub(crate) struct Half {
     node: NodeId,
     /// Which nodes are behind it.
     site: NodeSet,
-    core: Transmitter<Packet>,
+    transmitter: Transmitter<Packet>,
     /// What is random on this side follows from it.
     seed: u64,
     receiver: Receiver,
@@ -190,7 +190,11 @@ impl Trunks {
             self.halves.push(Half {
                 node,
                 site: settings.sites[side].iter().copied().collect(),
-                core: Transmitter::new(settings.plans[side].clone(), settings.flows, seed ^ side as u64),
+                transmitter: Transmitter::new(
+                    settings.plans[side].clone(),
+                    settings.flows,
+                    seed ^ side as u64,
+                ),
                 seed: seed ^ side as u64,
                 receiver: Receiver::new(PeerId(0), Arc::new(owners)),
                 lanes: Vec::with_capacity(lanes),
@@ -207,7 +211,7 @@ impl Trunks {
     }
 
     /// Opens the lanes of trunks that were added.
-    pub(crate) fn begin(&mut self, core: &mut Core) {
+    pub(crate) fn begin(&mut self, net: &mut NetworkState) {
         while let Some(settings) = self.settings.get(self.opened) {
             let near = self.opened as u32 * 2;
             let nodes = [near, other(near)].map(|half| self.halves[half as usize].node);
@@ -216,7 +220,7 @@ impl Trunks {
                 let dscp = settings.dscp(lane);
                 match &settings.lanes {
                     Lanes::Tcp(tcp) => {
-                        let ends = tcp_lane::open(core, (nodes, near), (lane, dscp), tcp);
+                        let ends = tcp_lane::open(net, (nodes, near), (lane, dscp), tcp);
                         for (side, end) in ends.into_iter().enumerate() {
                             let own = &mut self.halves[near as usize + side];
                             let tcp = TcpLane::new(end, lane, (settings, side), own.seed);
@@ -224,7 +228,7 @@ impl Trunks {
                         }
                     }
                     Lanes::Datagrams(datagrams) => {
-                        let ends = DatagramLane::pair(core, (nodes, near), (lane, dscp), datagrams);
+                        let ends = DatagramLane::pair(net, (nodes, near), (lane, dscp), datagrams);
                         for (side, mut new) in ends.into_iter().enumerate() {
                             new.configure(&settings.plans[side]);
                             self.halves[near as usize + side].lanes.push(Carrier::Datagrams(Box::new(new)));
@@ -240,35 +244,35 @@ impl Trunks {
     #[inline]
     pub(crate) fn handle_packet(
         &mut self,
-        core: &mut Core,
+        net: &mut NetworkState,
         (at, gateway): (NodeId, u32),
         mut packet: Packet,
     ) {
         let to = NodeId::of(packet.destination());
         let half = self.toward[gateway as usize].get(to.index()).copied().unwrap_or(NO_TRUNK);
         if half == NO_TRUNK || !self.is_behind(half, NodeId::of(packet.source())) {
-            core.forward(at, packet);
+            net.forward(at, packet);
             return;
         }
         if !packet.take_hop() {
-            core.nodes[at.index()].stats.ttl_expired += 1;
+            net.nodes[at.index()].stats.ttl_expired += 1;
             return;
         }
         let Ok(headers) = Headers::parse(packet.header(), packet.length() as usize) else {
-            core.nodes[at.index()].stats.malformed += 1;
+            net.nodes[at.index()].stats.malformed += 1;
             return;
         };
         let own = &mut self.halves[half as usize];
         for lane in &mut own.lanes {
-            lane.report_delivered(core, &mut own.core);
+            lane.report_delivered(net, &mut own.transmitter);
         }
-        match own.core.handle_packet(core.now, &headers, packet, drop) {
-            Offered::Queued(lane) => self.flush(core, half, lane),
+        match own.transmitter.handle_packet(net.now, &headers, packet, drop) {
+            Offered::Queued(lane) => self.flush(net, half, lane),
             Offered::Dropped => {}
             Offered::Refused(packet) => {
                 own.refused += 1;
                 if flags_of(&packet).contains(TcpFlags::SYN) {
-                    core.prohibit(&packet);
+                    net.prohibit(&packet);
                 }
             }
         }
@@ -279,28 +283,28 @@ impl Trunks {
         self.halves[half as usize].site.contains(node)
     }
 
-    fn flush(&mut self, core: &mut Core, half: u32, lane: LaneId) {
+    fn flush(&mut self, net: &mut NetworkState, half: u32, lane: LaneId) {
         let own = &mut self.halves[half as usize];
         match own.lanes.get_mut(lane.index()) {
             Some(Carrier::Tcp(tcp)) => {
-                tcp.flush(core, half, &mut own.core);
+                tcp.flush(net, half, &mut own.transmitter);
                 if !tcp.control().fair_share_due() {
                     return;
                 }
                 let fair = LaneControl::fair_share(own.lanes.iter().filter_map(Carrier::control));
                 if let Some(Carrier::Tcp(tcp)) = own.lanes.get_mut(lane.index()) {
-                    tcp.pace(core, fair);
+                    tcp.pace(net, fair);
                 }
             }
-            Some(Carrier::Datagrams(datagrams)) => datagrams.flush(core, half, &mut own.core),
+            Some(Carrier::Datagrams(datagrams)) => datagrams.flush(net, half, &mut own.transmitter),
             None => {}
         }
     }
 
     /// A lane's TCP has got something, or sent something.
-    pub(crate) fn handle_lane(&mut self, core: &mut Core, half: u32, lane: u32) {
+    pub(crate) fn handle_lane(&mut self, net: &mut NetworkState, half: u32, lane: u32) {
         let Some(Carrier::Tcp(tcp)) = self.halves[half as usize].lanes.get_mut(lane as usize) else { return };
-        let arrived = tcp.take_arrived(core);
+        let arrived = tcp.take_arrived(net);
         if arrived > 0 {
             let far = &mut self.halves[other(half) as usize];
             let Some(Carrier::Tcp(sender)) = far.lanes.get_mut(lane as usize) else { return };
@@ -309,7 +313,7 @@ impl Trunks {
             for frame in frames.drain(..) {
                 let Some(Carrier::Tcp(tcp)) = own.lanes.get_mut(lane as usize) else { break };
                 if let Some(packet) = tcp.restore(frame) {
-                    own.pass_on(core, packet);
+                    own.pass_on(net, packet);
                 }
             }
             if let Some(Carrier::Tcp(sender)) = self.halves[other(half) as usize].lanes.get_mut(lane as usize)
@@ -317,11 +321,11 @@ impl Trunks {
                 sender.stream.reuse(frames);
             }
         }
-        self.flush(core, half, LaneId(lane as u8));
+        self.flush(net, half, LaneId(lane as u8));
     }
 
     /// A lane's connection is no more: it is opened again, and what was in it is lost.
-    pub(crate) fn handle_broken(&mut self, core: &mut Core, half: u32, lane: u32) {
+    pub(crate) fn handle_broken(&mut self, net: &mut NetworkState, half: u32, lane: u32) {
         let near = half & !1;
         let nodes = [near, other(near)].map(|half| self.halves[half as usize].node);
         let settings = &self.settings[near as usize / 2];
@@ -329,16 +333,16 @@ impl Trunks {
         for side in [near, other(near)] {
             if let Some(Carrier::Tcp(old)) = self.halves[side as usize].lanes.get_mut(lane as usize) {
                 let end = old.end();
-                core.connections[end.0 as usize].endpoint.abort();
-                old.close(core);
-                core.forget(end);
+                net.connections[end.0 as usize].endpoint.abort();
+                old.close(net);
+                net.forget(end);
             }
         }
         let id = LaneId(lane as u8);
-        let ends = tcp_lane::open(core, (nodes, near), (id, settings.dscp(id)), tcp);
+        let ends = tcp_lane::open(net, (nodes, near), (id, settings.dscp(id)), tcp);
         for (side, end) in ends.into_iter().enumerate() {
             let own = &mut self.halves[near as usize + side];
-            own.core.handle_lane_lost(id);
+            own.transmitter.handle_lane_lost(id);
             if let Some(Carrier::Tcp(old)) = own.lanes.get_mut(lane as usize) {
                 old.reopen(end, (settings, side));
             }
@@ -346,31 +350,31 @@ impl Trunks {
     }
 
     /// A datagram of a lane has come.
-    pub(crate) fn handle_datagram(&mut self, core: &mut Core, half: u32, lane: u32, datagram: Packet) {
+    pub(crate) fn handle_datagram(&mut self, net: &mut NetworkState, half: u32, lane: u32, datagram: Packet) {
         let own = &mut self.halves[half as usize];
         let Some(Carrier::Datagrams(lane_end)) = own.lanes.get_mut(lane as usize) else { return };
-        if let Some(packet) = lane_end.handle_datagram(core, datagram) {
-            own.pass_on(core, packet);
+        if let Some(packet) = lane_end.handle_datagram(net, datagram) {
+            own.pass_on(net, packet);
         }
-        self.flush(core, half, LaneId(lane as u8));
+        self.flush(net, half, LaneId(lane as u8));
     }
 
     /// What a lane waited for has come: the end of a ceiling, or a timer of a lane of datagrams.
-    pub(crate) fn run_timer(&mut self, core: &mut Core, index: u32) {
+    pub(crate) fn run_timer(&mut self, net: &mut NetworkState, index: u32) {
         let (half, lane) = (index / TrunkPlan::MAX_LANES as u32, index % TrunkPlan::MAX_LANES as u32);
         let own = &mut self.halves[half as usize];
         if let Some(Carrier::Datagrams(datagrams)) = own.lanes.get_mut(lane as usize) {
-            datagrams.handle_timeout(core);
+            datagrams.handle_timeout(net);
         }
-        self.flush(core, half, LaneId(lane as u8));
+        self.flush(net, half, LaneId(lane as u8));
     }
 
     /// One side of a trunk, and what it says of itself.
-    pub(crate) fn report(&mut self, core: &Core, trunk: TrunkId, side: usize) -> TrunkReport {
+    pub(crate) fn report(&mut self, net: &NetworkState, trunk: TrunkId, side: usize) -> TrunkReport {
         let own = &mut self.halves[trunk.0 as usize * 2 + side];
         TrunkReport {
-            classes: own.core.report(core.now),
-            lanes: own.lanes.iter().map(|lane| lane.report(core)).collect(),
+            classes: own.transmitter.report(net.now),
+            lanes: own.lanes.iter().map(|lane| lane.report(net)).collect(),
             receiver: *own.receiver.stats(),
             refused: own.refused,
         }
@@ -378,11 +382,11 @@ impl Trunks {
 
     /// Segments and bytes that wait in a class' edge queues.
     pub(crate) fn backlog(&self, trunk: TrunkId, side: usize, class: ClassId) -> (u64, u64) {
-        self.halves[trunk.0 as usize * 2 + side].core.backlog(class)
+        self.halves[trunk.0 as usize * 2 + side].transmitter.backlog(class)
     }
 
     pub(crate) fn forget_peaks(&mut self) {
-        self.halves.iter_mut().for_each(|half| half.core.forget_peaks());
+        self.halves.iter_mut().for_each(|half| half.transmitter.forget_peaks());
     }
 
     /// Lanes of a trunk, open or not.
@@ -401,13 +405,13 @@ impl Trunks {
 
 impl Half {
     /// A packet that came out of the trunk goes to the site.
-    fn pass_on(&mut self, core: &mut Core, packet: Packet) {
+    fn pass_on(&mut self, net: &mut NetworkState, packet: Packet) {
         let head = FrameHead { packet_len: packet.length() as usize, offload: Offload::None };
         let Ok((headers, _)) = self.receiver.handle_frame(&head, packet.header()) else { return };
         if headers.protocol == protocol::TCP {
-            self.core.handle_returning(core.now, &headers, packet.header());
+            self.transmitter.handle_returning(net.now, &headers, packet.header());
         }
-        core.forward(self.node, packet);
+        net.forward(self.node, packet);
     }
 }
 
@@ -419,15 +423,15 @@ impl Carrier {
         }
     }
 
-    fn report_delivered(&mut self, core: &Core, transmitter: &mut Transmitter<Packet>) {
+    fn report_delivered(&mut self, net: &NetworkState, transmitter: &mut Transmitter<Packet>) {
         if let Carrier::Tcp(tcp) = self {
-            tcp.report_delivered(core, transmitter);
+            tcp.report_delivered(net, transmitter);
         }
     }
 
-    fn report(&self, core: &Core) -> LaneReport {
+    fn report(&self, net: &NetworkState) -> LaneReport {
         match self {
-            Carrier::Tcp(tcp) => tcp.report(core),
+            Carrier::Tcp(tcp) => tcp.report(net),
             Carrier::Datagrams(datagrams) => datagrams.report(),
         }
     }

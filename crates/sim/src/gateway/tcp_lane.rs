@@ -15,7 +15,7 @@ use super::stream::{Framed, Stream, restore};
 use super::{LaneReport, TrunkSettings, congestion_control, timer};
 use crate::agenda::Kind;
 use crate::connection::{ConnectionId, Role};
-use crate::core::{Core, Opening};
+use crate::state::{NetworkState, Opening};
 use crate::{NodeId, Packet};
 
 /// Where gateways wait for lanes.
@@ -23,13 +23,13 @@ const PORT: u16 = 7_000;
 
 /// Opens a lane: the connections' ends, at the first node and at the second.
 pub(super) fn open(
-    core: &mut Core,
+    net: &mut NetworkState,
     (nodes, near): ([NodeId; 2], u32),
     (lane, dscp): (LaneId, [u8; 2]),
     tcp: &[Arc<Settings>; 2],
 ) -> [ConnectionId; 2] {
     let role = |half| Role::Lane { gateway: half, lane: u32::from(lane.0) };
-    core.open(&Opening {
+    net.open(&Opening {
         client: nodes[0],
         server: nodes[1],
         port: PORT + u16::from(lane.0),
@@ -83,10 +83,10 @@ impl TcpLane {
     }
 
     /// Takes down what the lane's connection did, before it is forgotten.
-    pub(super) fn close(&mut self, core: &Core) {
+    pub(super) fn close(&mut self, net: &NetworkState) {
         self.past.broken += 1;
         self.past.written += self.control.written();
-        self.past.tcp += core.connections[self.end.0 as usize].endpoint.stats();
+        self.past.tcp += net.connections[self.end.0 as usize].endpoint.stats();
     }
 
     pub(super) fn reopen(&mut self, end: ConnectionId, settings: (&TrunkSettings, usize)) {
@@ -103,8 +103,8 @@ impl TcpLane {
     }
 
     /// Bytes that the endpoint has got since it was asked last.
-    pub(super) fn take_arrived(&mut self, core: &mut Core) -> u64 {
-        let endpoint = &mut core.connections[self.end.0 as usize].endpoint;
+    pub(super) fn take_arrived(&mut self, net: &mut NetworkState) -> u64 {
+        let endpoint = &mut net.connections[self.end.0 as usize].endpoint;
         let there = endpoint.readable();
         if there > 0 { endpoint.read(there) } else { 0 }
     }
@@ -115,25 +115,25 @@ impl TcpLane {
         restored.ok()
     }
 
-    pub(super) fn report_delivered(&mut self, core: &Core, transmitter: &mut Transmitter<Packet>) {
-        if transmitter.has_data_in_transit(self.lane) && self.control.delivery_due(core.now) {
-            let endpoint = &core.connections[self.end.0 as usize].endpoint;
+    pub(super) fn report_delivered(&mut self, net: &NetworkState, transmitter: &mut Transmitter<Packet>) {
+        if transmitter.has_data_in_transit(self.lane) && self.control.delivery_due(net.now) {
+            let endpoint = &net.connections[self.end.0 as usize].endpoint;
             let held = endpoint.unsent() + endpoint.unacknowledged();
-            self.control.handle_held(core.now, self.lane, transmitter, held as usize);
+            self.control.handle_held(net.now, self.lane, transmitter, held as usize);
         }
     }
 
     /// Moves the lane's pacing towards a `fair` share among the lanes of its side, bit/s.
-    pub(super) fn pace(&mut self, core: &mut Core, fair: Option<f64>) {
+    pub(super) fn pace(&mut self, net: &mut NetworkState, fair: Option<f64>) {
         self.control.handle_fair_share(fair);
-        self.apply(core);
-        core.flush(self.end);
+        self.apply(net);
+        net.flush(self.end);
     }
 
     /// Changes the settings of the endpoint that the control asks for.
-    fn apply(&mut self, core: &mut Core) {
+    fn apply(&mut self, net: &mut NetworkState) {
         while let Some(action) = self.control.poll_action() {
-            let endpoint = &mut core.connections[self.end.0 as usize].endpoint;
+            let endpoint = &mut net.connections[self.end.0 as usize].endpoint;
             match action {
                 LaneAction::SetMaxPacingRate(rate) => endpoint.set_pacing_ceiling(rate),
                 LaneAction::SetCongestionControl { name, .. } => {
@@ -147,29 +147,29 @@ impl TcpLane {
 
     /// Gives the endpoint what waits for the lane, as far as it has room.
     #[inline]
-    pub(super) fn flush(&mut self, core: &mut Core, half: u32, transmitter: &mut Transmitter<Packet>) {
-        let endpoint = &core.connections[self.end.0 as usize].endpoint;
+    pub(super) fn flush(&mut self, net: &mut NetworkState, half: u32, transmitter: &mut Transmitter<Packet>) {
+        let endpoint = &net.connections[self.end.0 as usize].endpoint;
         if endpoint.state() != State::Established {
             return;
         }
-        if self.control.snapshot_due(core.now) {
-            self.control.handle_snapshot(core.now, self.lane, transmitter, snapshot(endpoint));
-            self.apply(core);
+        if self.control.snapshot_due(net.now) {
+            self.control.handle_snapshot(net.now, self.lane, transmitter, snapshot(endpoint));
+            self.apply(net);
         }
-        if let Some(at) = self.control.stalled_until(core.now)
+        if let Some(at) = self.control.stalled_until(net.now)
             && transmitter.has_backlog(self.lane)
         {
-            core.agenda.set(Kind::Gateway, timer(half, self.lane), at);
+            net.agenda.set(Kind::Gateway, timer(half, self.lane), at);
             return;
         }
-        let mut wrote = self.write(core);
+        let mut wrote = self.write(net);
         while self.stream.position() == self.control.written() && transmitter.has_backlog(self.lane) {
-            let unsent = core.connections[self.end.0 as usize].endpoint.unsent() as usize;
+            let unsent = net.connections[self.end.0 as usize].endpoint.unsent() as usize;
             let Some(mut room) = self.control.room(unsent) else { break };
             let from = self.stream.position();
             let mut held = None;
             loop {
-                match transmitter.poll_transmit(core.now, self.lane, &mut room, drop) {
+                match transmitter.poll_transmit(net.now, self.lane, &mut room, drop) {
                     Poll::Packet(packet) => {
                         self.frames += 1;
                         self.stream.push(packet);
@@ -183,9 +183,9 @@ impl TcpLane {
             }
             self.stream.seal(from);
             transmitter.handle_transmitted(self.lane, self.stream.position());
-            wrote |= self.write(core);
+            wrote |= self.write(net);
             if let Some(at) = held {
-                core.agenda.set(Kind::Gateway, timer(half, self.lane), at.max(core.now));
+                net.agenda.set(Kind::Gateway, timer(half, self.lane), at.max(net.now));
                 break;
             }
             if self.stream.position() == from {
@@ -193,24 +193,24 @@ impl TcpLane {
             }
         }
         if wrote {
-            core.flush(self.end);
+            net.flush(self.end);
         }
     }
 
     /// Gives the endpoint what it takes of the stream.
-    fn write(&mut self, core: &mut Core) -> bool {
+    fn write(&mut self, net: &mut NetworkState) -> bool {
         let waiting = self.stream.position() - self.control.written();
         if waiting == 0 {
             return false;
         }
-        let taken = core.connections[self.end.0 as usize].endpoint.write(waiting);
+        let taken = net.connections[self.end.0 as usize].endpoint.write(waiting);
         self.control.handle_written(taken);
         taken > 0
     }
 
-    pub(super) fn report(&self, core: &Core) -> LaneReport {
+    pub(super) fn report(&self, net: &NetworkState) -> LaneReport {
         let mut tcp = self.past.tcp;
-        tcp += core.connections[self.end.0 as usize].endpoint.stats();
+        tcp += net.connections[self.end.0 as usize].endpoint.stats();
         LaneReport {
             snapshot: *self.control.snapshot(),
             pacing: self.control.pacing_mode().map(|mode| (mode, self.control.pacing_ceiling())),

@@ -65,9 +65,9 @@ impl Network {
                 Arc::make_mut(tcp).nagle = false;
             }
         }
-        let ends = ends.map(|node| match self.core.nodes[node.index()].kind {
+        let ends = ends.map(|node| match self.net.nodes[node.index()].kind {
             NodeKind::Gateway(gateway) => (node, gateway),
-            _ => panic!("{} is no gateway", self.core.nodes[node.index()].name),
+            _ => panic!("{} is no gateway", self.net.nodes[node.index()].name),
         });
         let seed = self.stream("trunk", self.numbers.trunks).next_u64();
         self.numbers.trunks += 1;
@@ -79,9 +79,9 @@ impl Network {
     /// # Panics
     /// If there are more than [`NodeId::MAX`].
     fn node(&mut self, name: &str, kind: NodeKind) -> NodeId {
-        let id = self.core.nodes.len() as u32;
+        let id = self.net.nodes.len() as u32;
         assert!(id < NodeId::MAX, "more than {} nodes", NodeId::MAX);
-        self.core.nodes.push(Node::new(name, kind));
+        self.net.nodes.push(Node::new(name, kind));
         self.routed = false;
         NodeId(id)
     }
@@ -107,9 +107,9 @@ impl Network {
     pub fn link(&mut self, from: NodeId, to: NodeId, settings: &LinkSettings) -> LinkId {
         settings.check().unwrap_or_else(|error| panic!("link between {}: {error}", self.names([from, to])));
         assert_ne!(from, to, "a link has two ends");
-        let id = self.core.links.len() as u32;
+        let id = self.net.links.len() as u32;
         let seed = self.stream("link", id as usize).next_u64();
-        self.core.links.push(Link::new((from, to), settings, seed));
+        self.net.links.push(Link::new((from, to), settings, seed));
         self.routed = false;
         LinkId(id)
     }
@@ -118,8 +118,8 @@ impl Network {
     /// route holds until a node or link is added.
     pub fn route(&mut self, destination: NodeId, link: LinkId) {
         self.find_routes();
-        let from = self.core.links[link.0 as usize].from;
-        self.core.nodes[from.index()].routes[destination.index()] = link.0;
+        let from = self.net.links[link.0 as usize].from;
+        self.net.nodes[from.index()].routes[destination.index()] = link.0;
     }
 
     /// Adds a source of TCP transfers.
@@ -152,7 +152,7 @@ impl Network {
         let nodes = [traffic.from, traffic.to];
         traffic.check().unwrap_or_else(|error| panic!("UDP between {}: {error}", self.names(nodes)));
         let rng = self.source_stream();
-        let source = DatagramSource::new(&mut self.core, traffic, rng);
+        let source = DatagramSource::new(&mut self.net, traffic, rng);
         self.add(Source::Datagrams(Box::new(source)))
     }
 
@@ -180,7 +180,7 @@ impl Network {
 
     pub(super) fn names(&self, nodes: [NodeId; 2]) -> String {
         let [a, b] = nodes.map(|node| {
-            self.core
+            self.net
                 .nodes
                 .get(node.index())
                 .map_or_else(|| format!("no node {node:?}"), |node| node.name.clone())

@@ -12,9 +12,9 @@ mod run;
 
 use std::sync::Arc;
 
-use crate::core::Core;
 use crate::gateway::Trunks;
 use crate::proxy::Proxy;
+use crate::state::NetworkState;
 use crate::traffic::{DatagramSource, TransferSource};
 
 #[derive(Debug)]
@@ -40,7 +40,7 @@ impl Source {
 /// parts say of themselves. The same calls with the same seed give the same [`Digest`], on any machine.
 #[derive(Debug)]
 pub struct Network {
-    core: Core,
+    net: NetworkState,
     seed: u64,
     sources: Vec<Source>,
     trunks: Trunks,
@@ -63,7 +63,7 @@ impl Network {
     /// number among those of its kind, from the first that was added.
     pub fn new(seed: u64) -> Self {
         Network {
-            core: Core::new(seed),
+            net: NetworkState::new(seed),
             seed,
             sources: Vec::new(),
             trunks: Trunks::default(),

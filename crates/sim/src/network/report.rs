@@ -30,7 +30,7 @@ impl Network {
     /// # Panics
     /// If there is no such cell.
     pub fn set_estimate(&mut self, id: ProxyId, cell: usize, estimate: Estimate) {
-        self.proxies[id.0 as usize].set_estimate(&mut self.core, id.0, cell, estimate);
+        self.proxies[id.0 as usize].set_estimate(&mut self.net, id.0, cell, estimate);
     }
 
     /// Captures the packets of a link from now on, as a pcap file with nanoseconds and bare IP packets.
@@ -40,18 +40,18 @@ impl Network {
         point: CapturePoint,
         out: Box<dyn Write + Send>,
     ) -> io::Result<()> {
-        self.core.links[link.0 as usize].capture(Capture::new(point, out)?);
+        self.net.links[link.0 as usize].capture(Capture::new(point, out)?);
         Ok(())
     }
 
     /// Ends all captures. An error that ended one before, such as a full disk, is reported here.
     pub fn finish_captures(&mut self) -> io::Result<()> {
-        self.core.links.iter_mut().try_for_each(Link::finish_captures)
+        self.net.links.iter_mut().try_for_each(Link::finish_captures)
     }
 
     /// Virtual time.
     pub const fn now(&self) -> Instant {
-        self.core.now
+        self.net.now
     }
 
     /// The seed that it was made with.
@@ -61,33 +61,33 @@ impl Network {
 
     /// A fingerprint of every event so far.
     pub const fn digest(&self) -> Digest {
-        self.core.digest
+        self.net.digest
     }
 
     /// Packet-hops: each packet counts once for each link that it crossed.
     pub const fn packet_hops(&self) -> u64 {
-        self.core.hops
+        self.net.hops
     }
 
     /// A link.
     pub fn link_state(&self, id: LinkId) -> &Link {
-        &self.core.links[id.0 as usize]
+        &self.net.links[id.0 as usize]
     }
 
     /// Packets that a node neither forwarded nor delivered.
     pub fn node_stats(&self, id: NodeId) -> &NodeStats {
-        &self.core.nodes[id.index()].stats
+        &self.net.nodes[id.index()].stats
     }
 
     /// A node's name.
     pub fn node_name(&self, id: NodeId) -> &str {
-        &self.core.nodes[id.index()].name
+        &self.net.nodes[id.index()].name
     }
 
     /// The transfers of a source of TCP traffic so far; empty for others.
     pub fn transfers(&self, id: SourceId) -> Vec<Transfer> {
         match &self.sources[id.0 as usize] {
-            Source::Transfers(source) => source.transfers(&self.core),
+            Source::Transfers(source) => source.transfers(&self.net),
             Source::Datagrams(_) => Vec::new(),
         }
     }
@@ -95,7 +95,7 @@ impl Network {
     /// The statistics of a source of datagrams; `None` for others.
     pub fn datagrams(&self, id: SourceId) -> Option<&Datagrams> {
         match &self.sources[id.0 as usize] {
-            Source::Datagrams(source) => self.core.datagrams.get(source.flow as usize),
+            Source::Datagrams(source) => self.net.datagrams.get(source.flow as usize),
             Source::Transfers(_) => None,
         }
     }
@@ -104,7 +104,7 @@ impl Network {
     pub fn endpoints(&self, id: SourceId, user: u32) -> Option<[&Endpoint; 2]> {
         match &self.sources[id.0 as usize] {
             Source::Transfers(source) => {
-                source.ends(user).map(|ends| ends.map(|end| &self.core.connections[end.0 as usize].endpoint))
+                source.ends(user).map(|ends| ends.map(|end| &self.net.connections[end.0 as usize].endpoint))
             }
             Source::Datagrams(_) => None,
         }
@@ -126,7 +126,7 @@ impl Network {
     /// Bytes of a user's transfers that have been received.
     pub fn received_by(&self, id: SourceId, user: u32) -> u64 {
         match &self.sources[id.0 as usize] {
-            Source::Transfers(source) => source.received_by(&self.core, user),
+            Source::Transfers(source) => source.received_by(&self.net, user),
             Source::Datagrams(_) => 0,
         }
     }
@@ -134,13 +134,13 @@ impl Network {
     /// Segments retransmitted in a user's transfers by the sender of their data, over all of its connections.
     pub fn retransmissions_by(&self, id: SourceId, user: u32) -> u64 {
         match &self.sources[id.0 as usize] {
-            Source::Transfers(source) => source.retransmissions_by(&self.core, user),
+            Source::Transfers(source) => source.retransmissions_by(&self.net, user),
             Source::Datagrams(_) => 0,
         }
     }
 
     pub(crate) fn endpoint(&self, end: ConnectionId) -> &Endpoint {
-        &self.core.connections[end.0 as usize].endpoint
+        &self.net.connections[end.0 as usize].endpoint
     }
 
     /// Lanes of a trunk, open or not.
@@ -150,7 +150,7 @@ impl Network {
 
     /// The report of one side of a trunk, 0 or 1.
     pub fn trunk_report(&mut self, id: TrunkId, side: usize) -> TrunkReport {
-        self.trunks.report(&self.core, id, side)
+        self.trunks.report(&self.net, id, side)
     }
 
     /// Segments and bytes that wait in a class' edge queues at one side of a trunk, 0 or 1.
@@ -161,13 +161,13 @@ impl Network {
     /// The end of a lane's connection at one side of a trunk; `None` of lanes of datagrams.
     pub fn lane_endpoint(&self, id: TrunkId, side: usize, lane: usize) -> Option<&Endpoint> {
         let end = self.trunks.lane_end(id, side, lane)?;
-        Some(&self.core.connections[end.0 as usize].endpoint)
+        Some(&self.net.connections[end.0 as usize].endpoint)
     }
 
     /// Ends of connections that are there, lanes' and proxies' too, and those that only remember for a while that they
     /// were closed.
     pub fn live_endpoints(&self) -> usize {
-        self.core.live_endpoints()
+        self.net.live_endpoints()
     }
 
     /// Flows, users or connections of a source.

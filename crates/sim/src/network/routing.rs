@@ -12,24 +12,24 @@ impl Network {
         if std::mem::replace(&mut self.routed, true) {
             return;
         }
-        let nodes = self.core.nodes.len();
+        let nodes = self.net.nodes.len();
         let mut into: Vec<Vec<u32>> = vec![Vec::new(); nodes];
-        for (number, link) in self.core.links.iter().enumerate() {
+        for (number, link) in self.net.links.iter().enumerate() {
             into[link.to.index()].push(number as u32);
         }
-        for node in &mut self.core.nodes {
+        for node in &mut self.net.nodes {
             node.routes = vec![NO_ROUTE; nodes];
         }
         for destination in 0..nodes {
             let mut reached = VecDeque::from([destination]);
             while let Some(at) = reached.pop_front() {
                 // A host forwards nothing.
-                if at != destination && self.core.nodes[at].kind == NodeKind::Host {
+                if at != destination && self.net.nodes[at].kind == NodeKind::Host {
                     continue;
                 }
                 for &link in &into[at] {
-                    let from = self.core.links[link as usize].from.index();
-                    let route = &mut self.core.nodes[from].routes[destination];
+                    let from = self.net.links[link as usize].from.index();
+                    let route = &mut self.net.nodes[from].routes[destination];
                     if from != destination && *route == NO_ROUTE {
                         *route = link;
                         reached.push_back(from);
@@ -57,7 +57,7 @@ impl Network {
             [(near, far), (far, near)].map(|way| (format!("trunk {number}"), way))
         });
         for (place, (from, to)) in sources.chain(trunks) {
-            if self.core.nodes[from.index()].routes[to.index()] == NO_ROUTE {
+            if self.net.nodes[from.index()].routes[to.index()] == NO_ROUTE {
                 let problem = "has no way to where it sends; allowed: nodes that links join";
                 return Err(SettingsError::Node { place, node: from, problem });
             }

@@ -16,31 +16,31 @@ use crate::traffic::SourceId;
 impl Network {
     fn begin(&mut self) {
         self.find_routes();
-        self.trunks.begin(&mut self.core);
+        self.trunks.begin(&mut self.net);
         let (links, sources) = self.begun;
-        for number in links..self.core.links.len() {
+        for number in links..self.net.links.len() {
             let id = LinkId(number as u32);
-            self.core.links[number].await_change(self.core.now, id, &mut self.core.agenda);
+            self.net.links[number].await_change(self.net.now, id, &mut self.net.agenda);
         }
         for number in sources..self.sources.len() {
             match &mut self.sources[number] {
-                Source::Transfers(source) => source.begin(&mut self.core, number as u32),
-                Source::Datagrams(source) => source.begin(&mut self.core, number as u32),
+                Source::Transfers(source) => source.begin(&mut self.net, number as u32),
+                Source::Datagrams(source) => source.begin(&mut self.net, number as u32),
             }
         }
-        self.begun = (self.core.links.len(), self.sources.len());
+        self.begun = (self.net.links.len(), self.sources.len());
     }
 
     /// Runs all events up to `end`, and stops the clock there.
     pub fn run_until(&mut self, end: Instant) {
         self.begin();
         while self.step(end) {}
-        self.core.now = self.core.now.max(end);
+        self.net.now = self.net.now.max(end);
     }
 
     /// Runs all events within `time`.
     pub fn run_for(&mut self, time: Duration) {
-        self.run_until(self.core.now + time);
+        self.run_until(self.net.now + time);
     }
 
     /// As [`Network::run_until`], but stops as the last of these sources is over: it has no transfer that goes on or is to begin.
@@ -57,7 +57,7 @@ impl Network {
                 return true;
             }
             if !self.step(end) {
-                self.core.now = self.core.now.max(end);
+                self.net.now = self.net.now.max(end);
                 return false;
             }
         }
@@ -73,9 +73,9 @@ impl Network {
     /// Counts what is largest or least of all, the peaks of queues and buffers and the delays of datagrams, from now on, and so
     /// [`Datagrams::overdue`].
     pub fn forget_peaks(&mut self) {
-        self.core.links.iter_mut().for_each(Link::forget_peaks);
-        let now = self.core.now;
-        self.core.datagrams.iter_mut().for_each(|flow| flow.forget_peaks(now));
+        self.net.links.iter_mut().for_each(Link::forget_peaks);
+        let now = self.net.now;
+        self.net.datagrams.iter_mut().for_each(|flow| flow.forget_peaks(now));
         self.proxies.iter_mut().for_each(Proxy::forget_peaks);
         self.trunks.forget_peaks();
     }
@@ -83,41 +83,41 @@ impl Network {
     /// One event, if there is one up to `end`.
     #[inline]
     fn step(&mut self, end: Instant) -> bool {
-        let Some((at, who)) = self.core.agenda.next(end) else { return false };
-        assert!(at >= self.core.now, "time runs forward");
-        self.core.now = at;
-        self.core.digest.add(at.as_nanos(), (who.kind as u64) << 32 | u64::from(who.index));
+        let Some((at, who)) = self.net.agenda.next(end) else { return false };
+        assert!(at >= self.net.now, "time runs forward");
+        self.net.now = at;
+        self.net.digest.add(at.as_nanos(), (who.kind as u64) << 32 | u64::from(who.index));
         let index = who.index as usize;
         match who.kind {
             Kind::Arrival => {
-                let link = &mut self.core.links[index];
+                let link = &mut self.net.links[index];
                 let to = link.to;
                 if let Some((mut packet, duplicated)) =
-                    link.arrive(at, LinkId(who.index), &mut self.core.agenda)
+                    link.arrive(at, LinkId(who.index), &mut self.net.agenda)
                 {
-                    self.core.hops += 1;
-                    self.core.digest.add(packet.sent().as_nanos(), u64::from(packet.length()));
+                    self.net.hops += 1;
+                    self.net.digest.add(packet.sent().as_nanos(), u64::from(packet.length()));
                     if duplicated {
-                        self.core.duplicates.mark(&mut packet);
+                        self.net.duplicates.mark(&mut packet);
                         self.receive(to, packet.clone());
                     }
                     self.receive(to, packet);
                 }
             }
             Kind::Free => {
-                let now = self.core.now;
-                self.core.links[index].begin(now, LinkId(who.index), &mut self.core.agenda);
+                let now = self.net.now;
+                self.net.links[index].begin(now, LinkId(who.index), &mut self.net.agenda);
             }
             Kind::Change => {
-                let now = self.core.now;
-                self.core.links[index].change(now, LinkId(who.index), &mut self.core.agenda);
+                let now = self.net.now;
+                self.net.links[index].change(now, LinkId(who.index), &mut self.net.agenda);
             }
-            Kind::Connection => self.core.run_timer(ConnectionId(who.index)),
-            Kind::Gateway => self.trunks.run_timer(&mut self.core, who.index),
-            Kind::Proxy => self.proxies[index].run_timer(&mut self.core, who.index),
+            Kind::Connection => self.net.run_timer(ConnectionId(who.index)),
+            Kind::Gateway => self.trunks.run_timer(&mut self.net, who.index),
+            Kind::Proxy => self.proxies[index].run_timer(&mut self.net, who.index),
             Kind::Source => match &mut self.sources[index] {
-                Source::Transfers(source) => source.run(&mut self.core, who.index),
-                Source::Datagrams(source) => source.run(&mut self.core, who.index),
+                Source::Transfers(source) => source.run(&mut self.net, who.index),
+                Source::Datagrams(source) => source.run(&mut self.net, who.index),
             },
         }
         self.answer_upcalls();
@@ -128,46 +128,46 @@ impl Network {
     #[inline]
     fn receive(&mut self, at: NodeId, packet: Packet) {
         let here = NodeId::of(packet.destination()) == at;
-        match self.core.nodes[at.index()].kind {
+        match self.net.nodes[at.index()].kind {
             _ if here => {
-                if let Some((half, lane, datagram)) = self.core.deliver(at, packet) {
-                    self.trunks.handle_datagram(&mut self.core, half, lane, datagram);
+                if let Some((half, lane, datagram)) = self.net.deliver(at, packet) {
+                    self.trunks.handle_datagram(&mut self.net, half, lane, datagram);
                 }
             }
-            NodeKind::Router => self.core.forward(at, packet),
+            NodeKind::Router => self.net.forward(at, packet),
             NodeKind::Proxy(proxy) => {
-                self.proxies[proxy as usize].handle_packet(&mut self.core, proxy, packet);
+                self.proxies[proxy as usize].handle_packet(&mut self.net, proxy, packet);
             }
-            NodeKind::Gateway(gateway) => self.trunks.handle_packet(&mut self.core, (at, gateway), packet),
-            NodeKind::Host => self.core.nodes[at.index()].stats.no_listener += 1,
+            NodeKind::Gateway(gateway) => self.trunks.handle_packet(&mut self.net, (at, gateway), packet),
+            NodeKind::Host => self.net.nodes[at.index()].stats.no_listener += 1,
         }
     }
 
     #[inline]
     fn answer_upcalls(&mut self) {
-        while let Some(upcall) = self.core.upcalls.pop() {
+        while let Some(upcall) = self.net.upcalls.pop() {
             self.answer(upcall);
         }
     }
 
     fn answer(&mut self, upcall: Upcall) {
-        let Network { core, sources, trunks, proxies, .. } = self;
+        let Network { net, sources, trunks, proxies, .. } = self;
         match upcall {
             Upcall::Connected { source, transfer } => {
-                sources[source as usize].transfers().connected(core, transfer);
+                sources[source as usize].transfers().connected(net, transfer);
             }
             Upcall::Exchanged { source, transfer } => {
-                sources[source as usize].transfers().exchanged(core, source, transfer);
+                sources[source as usize].transfers().exchanged(net, source, transfer);
             }
             Upcall::Received { source, transfer } => {
-                sources[source as usize].transfers().received(core, transfer);
+                sources[source as usize].transfers().received(net, transfer);
             }
             Upcall::Ended { source, transfer, orderly } => {
-                sources[source as usize].transfers().ended(core, source, transfer, orderly);
+                sources[source as usize].transfers().ended(net, source, transfer, orderly);
             }
-            Upcall::Lane { gateway, lane } => trunks.handle_lane(core, gateway, lane),
-            Upcall::Broken { gateway, lane } => trunks.handle_broken(core, gateway, lane),
-            Upcall::Split { proxy, flow } => proxies[proxy as usize].handle_split(core, proxy, flow),
+            Upcall::Lane { gateway, lane } => trunks.handle_lane(net, gateway, lane),
+            Upcall::Broken { gateway, lane } => trunks.handle_broken(net, gateway, lane),
+            Upcall::Split { proxy, flow } => proxies[proxy as usize].handle_split(net, proxy, flow),
         }
     }
 }

@@ -9,8 +9,8 @@ use trunkline_units::{Instant, Seq};
 
 use super::{FlowKey, ProxyStats};
 use crate::Packet;
-use crate::core::flags_of;
 use crate::packet::IP;
+use crate::state::flags_of;
 
 /// What is changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -17,8 +17,8 @@ use trunkline_packet::protocol;
 use trunkline_tcp::Settings;
 use trunkline_trunk::path_tail::Estimate;
 
-use crate::core::Core;
 use crate::node::NodeSet;
+use crate::state::NetworkState;
 use crate::{LinkId, NodeId, Packet};
 use inspect::{Change, Inspection};
 use regulate::Regulator;
@@ -143,20 +143,26 @@ impl Proxy {
     }
 
     /// The operator says something else of a cell, by its number.
-    pub(crate) fn set_estimate(&mut self, core: &mut Core, index: u32, cell: usize, estimate: Estimate) {
+    pub(crate) fn set_estimate(
+        &mut self,
+        net: &mut NetworkState,
+        index: u32,
+        cell: usize,
+        estimate: Estimate,
+    ) {
         if let Work::Split(split) = &mut self.work {
-            split.set_estimate(core.now, cell, estimate);
-            self.wait(core, index);
+            split.set_estimate(net.now, cell, estimate);
+            self.wait(net, index);
         }
     }
 
     /// A packet that came to the proxy and is not for it.
-    pub(crate) fn handle_packet(&mut self, core: &mut Core, index: u32, packet: Packet) {
+    pub(crate) fn handle_packet(&mut self, net: &mut NetworkState, index: u32, packet: Packet) {
         let (from, to) = (NodeId::of(packet.source()), NodeId::of(packet.destination()));
         let inward = self.behind.contains(to);
         if packet.protocol() != protocol::TCP || packet.is_fragment() || inward == self.behind.contains(from)
         {
-            core.forward(self.node, packet);
+            net.forward(self.node, packet);
             return;
         }
         let (source, destination) = packet.ports();
@@ -165,45 +171,45 @@ impl Proxy {
         } else {
             (u32::from(packet.destination()), u32::from(packet.source()), destination, source)
         };
-        let (node, now, stats) = (self.node, core.now, &mut self.stats);
+        let (node, now, stats) = (self.node, net.now, &mut self.stats);
         match &mut self.work {
             // An end would find it out; who only looks does not.
             Work::Split(_) if packet.is_corrupted() => stats.corrupted += 1,
-            Work::Split(split) => split.handle_packet(core, index, (key, inward), packet, stats),
-            _ if packet.is_corrupted() => core.forward(node, packet),
+            Work::Split(split) => split.handle_packet(net, index, (key, inward), packet, stats),
+            _ if packet.is_corrupted() => net.forward(node, packet),
             Work::Inspect(inspection) => {
                 let passes = inspection.handle(now, (key, inward), packet, stats);
-                core.forward(node, passes);
+                net.forward(node, passes);
             }
             Work::Regulate(room, regulators) => {
                 let mobile = if inward { to } else { from };
-                let link = LinkId(core.nodes[node.index()].routes[mobile.index()]);
+                let link = LinkId(net.nodes[node.index()].routes[mobile.index()]);
                 let regulator = regulators.entry(link).or_insert_with(|| Regulator::new(*room));
                 if let Some(passes) = regulator.handle(now, (key, inward), packet, stats) {
-                    core.forward(node, passes);
+                    net.forward(node, passes);
                 }
             }
         }
-        self.release(core);
-        self.wait(core, index);
+        self.release(net);
+        self.wait(net, index);
     }
 
     /// Sends what is due.
-    fn release(&mut self, core: &mut Core) {
-        let (node, now, stats) = (self.node, core.now, &mut self.stats);
+    fn release(&mut self, net: &mut NetworkState) {
+        let (node, now, stats) = (self.node, net.now, &mut self.stats);
         match &mut self.work {
-            Work::Split(split) => split.release(core, stats),
+            Work::Split(split) => split.release(net, stats),
             Work::Inspect(inspection) => {
                 while let Some(packet) = inspection.poll(now, stats) {
-                    core.send(node, packet.sent_at(now));
+                    net.send(node, packet.sent_at(now));
                 }
             }
             Work::Regulate(_, regulators) => {
                 for (link, regulator) in regulators {
                     let waiting =
-                        core.links.get(link.0 as usize).map_or(0, |link| link.queue().backlog_segments);
+                        net.links.get(link.0 as usize).map_or(0, |link| link.queue().backlog_segments);
                     while let Some(packet) = regulator.poll(now, waiting, stats) {
-                        core.forward(node, packet);
+                        net.forward(node, packet);
                     }
                 }
             }
@@ -211,28 +217,28 @@ impl Proxy {
     }
 
     /// Asks to be called when something is due.
-    fn wait(&self, core: &mut Core, index: u32) {
+    fn wait(&self, net: &mut NetworkState, index: u32) {
         let next = match &self.work {
             Work::Split(split) => split.next(),
             Work::Inspect(inspection) => inspection.next(),
             Work::Regulate(_, regulators) => regulators.values().filter_map(Regulator::next).min(),
         };
         match next {
-            Some(at) => core.agenda.set(crate::agenda::Kind::Proxy, index, at.max(core.now)),
-            None => core.agenda.cancel(crate::agenda::Kind::Proxy, index),
+            Some(at) => net.agenda.set(crate::agenda::Kind::Proxy, index, at.max(net.now)),
+            None => net.agenda.cancel(crate::agenda::Kind::Proxy, index),
         }
     }
 
-    pub(crate) fn run_timer(&mut self, core: &mut Core, index: u32) {
-        self.release(core);
-        self.wait(core, index);
+    pub(crate) fn run_timer(&mut self, net: &mut NetworkState, index: u32) {
+        self.release(net);
+        self.wait(net, index);
     }
 
     /// A half of a split connection has got something, or something else has happened to it.
-    pub(crate) fn handle_split(&mut self, core: &mut Core, index: u32, flow: u32) {
+    pub(crate) fn handle_split(&mut self, net: &mut NetworkState, index: u32, flow: u32) {
         if let Work::Split(split) = &mut self.work {
-            split.handle_half(core, flow, &mut self.stats);
+            split.handle_half(net, flow, &mut self.stats);
         }
-        self.wait(core, index);
+        self.wait(net, index);
     }
 }

@@ -19,8 +19,8 @@ use trunkline_units::{Instant, Seq};
 
 use super::{FlowKey, ProxyStats};
 use crate::Packet;
-use crate::core::flags_of;
 use crate::packet::IP;
+use crate::state::flags_of;
 
 /// How often it looks whether there is room.
 const LOOK: Duration = Duration::from_millis(5);

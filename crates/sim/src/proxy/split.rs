@@ -16,8 +16,8 @@ use super::tail::{Fate, Paced, Tail, facing_network};
 use super::{Cell, FlowKey, ProxyStats};
 use crate::agenda::Kind;
 use crate::connection::{Connection, ConnectionId, Role};
-use crate::core::{Core, flags_of};
 use crate::packet::{Addressing, IP};
+use crate::state::{NetworkState, flags_of};
 use crate::{NodeId, Packet};
 
 #[derive(Debug)]
@@ -62,7 +62,7 @@ impl Split {
     }
 
     pub(super) fn next(&self) -> Option<Instant> {
-        self.tail.as_ref()?.core.next_release()
+        self.tail.as_ref()?.emulation.next_release()
     }
 
     pub(super) fn set_estimate(&mut self, now: Instant, cell: usize, estimate: Estimate) {
@@ -72,21 +72,21 @@ impl Split {
     }
 
     /// Sends the acknowledgements whose time has come.
-    pub(super) fn release(&mut self, core: &mut Core, stats: &mut ProxyStats) {
+    pub(super) fn release(&mut self, net: &mut NetworkState, stats: &mut ProxyStats) {
         let Some(tail) = &mut self.tail else { return };
-        while let Some(release) = tail.core.poll_release(core.now) {
+        while let Some(release) = tail.emulation.poll_release(net.now) {
             let flow = tail.flow(release.flow).and_then(|flow| self.flows[flow as usize].as_mut());
             let Some(Flow { paced: Some(paced), ends, .. }) = flow else { continue };
             if let Some(segment) = paced.release(release.ack) {
                 stats.released += 1;
-                send(core, ends[0], &segment);
+                send(net, ends[0], &segment);
             }
         }
     }
 
     pub(super) fn handle_packet(
         &mut self,
-        core: &mut Core,
+        net: &mut NetworkState,
         index: u32,
         (key, inward): (FlowKey, bool),
         packet: Packet,
@@ -98,11 +98,11 @@ impl Split {
             (Some(flow), _) => flow,
             (None, true) => {
                 stats.flows += 1;
-                self.begin(core, index, key, inward)
+                self.begin(net, index, key, inward)
             }
             // Of a connection that began before the proxy, or is over.
             (None, false) => {
-                core.forward(self.node, packet);
+                net.forward(self.node, packet);
                 return;
             }
         };
@@ -117,26 +117,26 @@ impl Split {
             if segment.payload > 0 {
                 acks = AckPolicy::Hold;
             }
-            match flow.emulate(core, tail, number, (&mut segment, bytes), stats) {
+            match flow.emulate(net, tail, number, (&mut segment, bytes), stats) {
                 Fate::Dropped => return,
                 Fate::Duplicate(ack) => answer = ack,
                 Fate::Taken => {}
             }
         }
-        core.deliver_segment(end, &packet, &segment);
-        core.poll_events(end);
+        net.deliver_segment(end, &packet, &segment);
+        net.poll_events(end);
         if inward {
-            flow.flush(core, 0, acks);
+            flow.flush(net, 0, acks);
             if let (Some(paced), Some(ack)) = (&mut flow.paced, answer)
                 && let Some(segment) = paced.release(ack)
             {
-                send(core, flow.ends[0], &segment);
+                send(net, flow.ends[0], &segment);
             }
         }
-        self.relay(core, number, acks, stats);
+        self.relay(net, number, acks, stats);
     }
 
-    fn begin(&mut self, core: &mut Core, index: u32, key: FlowKey, inward: bool) -> u32 {
+    fn begin(&mut self, net: &mut NetworkState, index: u32, key: FlowKey, inward: bool) -> u32 {
         let number = self.vacant.pop().unwrap_or_else(|| {
             self.flows.push(None);
             self.flows.len() as u32 - 1
@@ -145,20 +145,20 @@ impl Split {
         let to_network = Addressing::new(protocol::TCP, mobile, network, 0);
         let to_mobile = Addressing::new(protocol::TCP, network, mobile, 0);
         let role = Role::Split { proxy: index, flow: number };
-        let now = core.now;
-        let iss = core.initial_sequence();
+        let now = net.now;
+        let iss = net.initial_sequence();
         let near = (to_network, self.node, role);
         let far = (to_mobile, self.node, role);
         // The half that faces who asks waits for its SYN, the other one asks.
         let ends = if inward {
             [
-                core.place(Connection::passive(&self.tcp[0], iss, near)),
-                core.place(Connection::active(&self.tcp[1], (now, iss ^ 1), far)),
+                net.place(Connection::passive(&self.tcp[0], iss, near)),
+                net.place(Connection::active(&self.tcp[1], (now, iss ^ 1), far)),
             ]
         } else {
             [
-                core.place(Connection::active(&self.tcp[0], (now, iss), near)),
-                core.place(Connection::passive(&self.tcp[1], iss ^ 1, far)),
+                net.place(Connection::active(&self.tcp[0], (now, iss), near)),
+                net.place(Connection::passive(&self.tcp[1], iss ^ 1, far)),
             ]
         };
         let flow = Flow { key, ends, closing: [false; 2], offered: None, paced: None, counted: 0 };
@@ -168,31 +168,31 @@ impl Split {
     }
 
     /// Something has happened to a half by itself.
-    pub(super) fn handle_half(&mut self, core: &mut Core, flow: u32, stats: &mut ProxyStats) {
-        self.relay(core, flow, AckPolicy::Forward, stats);
+    pub(super) fn handle_half(&mut self, net: &mut NetworkState, flow: u32, stats: &mut ProxyStats) {
+        self.relay(net, flow, AckPolicy::Forward, stats);
     }
 
     /// Moves what each half has to the other.
-    fn relay(&mut self, core: &mut Core, number: u32, acks: AckPolicy, stats: &mut ProxyStats) {
+    fn relay(&mut self, net: &mut NetworkState, number: u32, acks: AckPolicy, stats: &mut ProxyStats) {
         let Some(Some(flow)) = self.flows.get_mut(number as usize) else { return };
         for from in 0..2 {
-            flow.carry(core, from);
+            flow.carry(net, from);
         }
         if let Some(tail) = &mut self.tail {
-            flow.finish(core, tail);
+            flow.finish(net, tail);
         }
-        let broken = flow.ends.map(|end| core.connections[end.0 as usize].broken);
+        let broken = flow.ends.map(|end| net.connections[end.0 as usize].broken);
         for side in 0..2 {
             if broken[1 - side] && !broken[side] {
-                core.connections[flow.ends[side].0 as usize].endpoint.abort();
+                net.connections[flow.ends[side].0 as usize].endpoint.abort();
             }
         }
-        let buffered = flow.buffered(core);
+        let buffered = flow.buffered(net);
         stats.recount(&mut flow.counted, buffered);
-        flow.flush(core, 0, acks);
-        flow.flush(core, 1, AckPolicy::Forward);
-        if flow.ends.iter().all(|end| core.connections[end.0 as usize].endpoint.state() == State::Closed) {
-            flow.ends.into_iter().for_each(|end| core.forget(end));
+        flow.flush(net, 0, acks);
+        flow.flush(net, 1, AckPolicy::Forward);
+        if flow.ends.iter().all(|end| net.connections[end.0 as usize].endpoint.state() == State::Closed) {
+            flow.ends.into_iter().for_each(|end| net.forget(end));
             stats.recount(&mut flow.counted, 0);
             self.by_key.remove(&flow.key);
             if let (Some(tail), Some(paced)) = (&mut self.tail, &flow.paced) {
@@ -208,7 +208,7 @@ impl Flow {
     /// Passes a segment of the network's side by the emulated link.
     fn emulate(
         &mut self,
-        core: &Core,
+        net: &NetworkState,
         tail: &mut Tail,
         number: u32,
         (segment, bytes): (&mut Segment, u32),
@@ -221,13 +221,13 @@ impl Flow {
             }
             return Fate::Taken;
         }
-        let held = self.buffered(core) + u64::from(segment.payload);
+        let held = self.buffered(net) + u64::from(segment.payload);
         let Some(paced) = self.paced.as_mut().filter(|paced| !paced.over) else { return Fate::Taken };
         if segment.payload > 0 && held > tail.buffer(mobile) {
             stats.overflowed += 1;
             return Fate::Dropped;
         }
-        let fate = paced.judge(&mut tail.core, core.now, segment, bytes);
+        let fate = paced.judge(&mut tail.emulation, net.now, segment, bytes);
         stats.dropped += u64::from(fate == Fate::Dropped);
         stats.held += u64::from(fate == Fate::Taken && segment.payload > 0);
         fate
@@ -235,56 +235,56 @@ impl Flow {
 
     /// Bytes that the proxy has for the mobile node and that the mobile node has not acknowledged. What came beyond a gap
     /// is known of paced connections only.
-    fn buffered(&self, core: &Core) -> u64 {
-        let [near, far] = self.ends.map(|end| &core.connections[end.0 as usize].endpoint);
+    fn buffered(&self, net: &NetworkState) -> u64 {
+        let [near, far] = self.ends.map(|end| &net.connections[end.0 as usize].endpoint);
         let accepted = self.paced.as_ref().filter(|paced| !paced.over).map_or(0, |paced| paced.accepted);
         (near.readable() + far.unsent() + far.unacknowledged())
             .max(accepted.saturating_sub(far.acknowledged()))
     }
 
     /// Moves bytes from one half to the other, and its close when there are no more.
-    fn carry(&mut self, core: &mut Core, from: usize) {
+    fn carry(&mut self, net: &mut NetworkState, from: usize) {
         let [source, target] = [self.ends[from], self.ends[1 - from]].map(|end| end.0 as usize);
-        let there = core.connections[source].endpoint.readable();
-        let take = there.min(core.connections[target].endpoint.send_room());
+        let there = net.connections[source].endpoint.readable();
+        let take = there.min(net.connections[target].endpoint.send_room());
         if take > 0 {
-            let taken = core.connections[target].endpoint.write(take);
-            core.connections[source].endpoint.read(taken);
+            let taken = net.connections[target].endpoint.write(take);
+            net.connections[source].endpoint.read(taken);
         }
-        let source = &core.connections[source].endpoint;
+        let source = &net.connections[source].endpoint;
         if has_closed(source.state()) && source.readable() == 0 && !self.closing[1 - from] {
             self.closing[1 - from] = true;
-            core.connections[target].endpoint.close();
+            net.connections[target].endpoint.close();
         }
     }
 
     /// Closes the mobile side with a FIN that is kept, and hands it to the half that faces the network once the mobile
     /// node has acknowledged everything.
-    fn finish(&mut self, core: &mut Core, tail: &mut Tail) {
-        let now = core.now;
+    fn finish(&mut self, net: &mut NetworkState, tail: &mut Tail) {
+        let now = net.now;
         let Some(paced) = &mut self.paced else { return };
         let Some(fin) = paced.fin else { return };
         let [near, far] = self.ends.map(|end| end.0 as usize);
-        let endpoint = &core.connections[near].endpoint;
+        let endpoint = &net.connections[near].endpoint;
         if endpoint.readable() == 0 && paced.is_complete(endpoint.received()) && !self.closing[1] {
             self.closing[1] = true;
-            core.connections[far].endpoint.close();
+            net.connections[far].endpoint.close();
         }
-        let Connection { endpoint, broken, .. } = &core.connections[far];
+        let Connection { endpoint, broken, .. } = &net.connections[far];
         let acknowledged = matches!(endpoint.state(), State::FinWait2 | State::TimeWait | State::Closed);
         if self.closing[1] && acknowledged && !broken {
             (paced.fin, paced.over) = (None, true);
             tail.close(paced.id);
-            core.connections[near].endpoint.handle_segment(now, &fin);
-            core.poll_events(self.ends[0]);
+            net.connections[near].endpoint.handle_segment(now, &fin);
+            net.poll_events(self.ends[0]);
         }
     }
 
     /// Sends what a half has to send.
-    fn flush(&mut self, core: &mut Core, side: usize, acks: AckPolicy) {
-        let now = core.now;
+    fn flush(&mut self, net: &mut NetworkState, side: usize, acks: AckPolicy) {
+        let now = net.now;
         let end = self.ends[side];
-        while let Some(mut segment) = core.connections[end.0 as usize].endpoint.poll_transmit(now) {
+        while let Some(mut segment) = net.connections[end.0 as usize].endpoint.poll_transmit(now) {
             if side == 0 && segment.flags.contains(TcpFlags::SYN) {
                 self.offered = segment.options.window_scale;
             }
@@ -297,21 +297,21 @@ impl Flow {
                     continue;
                 }
             }
-            send(core, end, &segment);
+            send(net, end, &segment);
         }
-        match core.connections[end.0 as usize].endpoint.next_wakeup() {
-            Some((at, _)) => core.agenda.set(Kind::Connection, end.0, at.max(now)),
-            None => core.agenda.cancel(Kind::Connection, end.0),
+        match net.connections[end.0 as usize].endpoint.next_wakeup() {
+            Some((at, _)) => net.agenda.set(Kind::Connection, end.0, at.max(now)),
+            None => net.agenda.cancel(Kind::Connection, end.0),
         }
     }
 }
 
 /// Sends a segment of a half.
-fn send(core: &mut Core, end: ConnectionId, segment: &Segment) {
-    let Connection { addressing, node, .. } = core.connections[end.0 as usize];
-    let number = core.nodes[node.index()].take_id();
-    let packet = Packet::tcp(&addressing, number, segment).sent_at(core.now);
-    core.send(node, packet);
+fn send(net: &mut NetworkState, end: ConnectionId, segment: &Segment) {
+    let Connection { addressing, node, .. } = net.connections[end.0 as usize];
+    let number = net.nodes[node.index()].take_id();
+    let packet = Packet::tcp(&addressing, number, segment).sent_at(net.now);
+    net.send(node, packet);
 }
 
 /// Whether the peer will send nothing more.

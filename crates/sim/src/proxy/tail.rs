@@ -80,7 +80,7 @@ impl Paced {
     /// Judges a segment of the network's side, which is left without its FIN.
     pub(super) fn judge(
         &mut self,
-        core: &mut PathTail,
+        emulation: &mut PathTail,
         now: Instant,
         segment: &mut Segment,
         bytes: u32,
@@ -89,7 +89,7 @@ impl Paced {
         if segment.payload > 0 {
             // The FIN's own place is not the emulation's affair.
             let arrival = Arrival { seq: segment.seq, end: segment.seq + segment.payload, bytes, fin: false };
-            fate = match core.handle_segment(now, self.id, arrival) {
+            fate = match emulation.handle_segment(now, self.id, arrival) {
                 Verdict::Accepted | Verdict::Passed => {
                     self.accepted += u64::from(segment.payload);
                     Fate::Taken
@@ -151,17 +151,17 @@ impl Paced {
 /// The emulated links of a proxy.
 #[derive(Debug)]
 pub(super) struct Tail {
-    pub(super) core: PathTail,
+    pub(super) emulation: PathTail,
     cells: Vec<(Cell, CellId)>,
     flows: BTreeMap<FlowId, u32>,
 }
 
 impl Tail {
     pub(super) fn new(cells: &[Cell]) -> Self {
-        let mut core = PathTail::new();
+        let mut emulation = PathTail::new();
         let cells =
-            cells.iter().map(|cell| (cell.clone(), core.add_cell(cell.estimate, cell.limit))).collect();
-        Tail { core, cells, flows: BTreeMap::new() }
+            cells.iter().map(|cell| (cell.clone(), emulation.add_cell(cell.estimate, cell.limit))).collect();
+        Tail { emulation, cells, flows: BTreeMap::new() }
     }
 
     /// Begins the emulation of a connection to `mobile`, if that is in a cell, with the network's SYN.
@@ -175,9 +175,9 @@ impl Tail {
         let (cell, id) = self.cells.iter().find(|(cell, _)| cell.nodes.contains(&mobile))?;
         let first = syn.seq + 1;
         let id = if cell.each_alone {
-            self.core.open_with_profile(cell.estimate, cell.limit, first)
+            self.emulation.open_with_profile(cell.estimate, cell.limit, first)
         } else {
-            self.core.open(*id, first)
+            self.emulation.open(*id, first)
         };
         self.flows.insert(id, flow);
         let scales = syn.options.window_scale.is_some();
@@ -207,18 +207,18 @@ impl Tail {
     pub(super) fn set_estimate(&mut self, now: Instant, number: usize, estimate: Estimate) {
         let (cell, id) = &mut self.cells[number];
         cell.estimate = estimate;
-        self.core.set_estimate(now, *id, estimate);
+        self.emulation.set_estimate(now, *id, estimate);
         if !cell.each_alone {
             return;
         }
         let alone: Vec<CellId> = self
             .flows
             .keys()
-            .filter_map(|flow| self.core.cell(*flow))
+            .filter_map(|flow| self.emulation.cell(*flow))
             .filter(|at| self.cells.iter().all(|(_, shared)| shared != at))
             .collect();
         for profile in alone {
-            self.core.set_estimate(now, profile, estimate);
+            self.emulation.set_estimate(now, profile, estimate);
         }
     }
 
@@ -227,7 +227,7 @@ impl Tail {
     }
 
     pub(super) fn close(&mut self, id: FlowId) {
-        self.core.close(id);
+        self.emulation.close(id);
         self.flows.remove(&id);
     }
 }

@@ -8,9 +8,9 @@ use trunkline_units::{Instant, Rng};
 use super::{Timing, UdpTraffic};
 use crate::Packet;
 use crate::agenda::Kind;
-use crate::core::Core;
 use crate::packet::Addressing;
 use crate::sockets::Socket;
+use crate::state::NetworkState;
 
 #[derive(Debug)]
 pub(crate) struct DatagramSource {
@@ -28,11 +28,11 @@ pub(crate) struct DatagramSource {
 }
 
 impl DatagramSource {
-    pub(crate) fn new(core: &mut Core, traffic: UdpTraffic, rng: Rng) -> Self {
-        let local = core.free_port(traffic.from, traffic.to, traffic.port);
-        let flow = core.datagrams.len() as u32;
-        core.datagrams.push(crate::Datagrams::default());
-        core.bind((traffic.to, traffic.port), (traffic.from, local), Socket::Datagrams(flow));
+    pub(crate) fn new(net: &mut NetworkState, traffic: UdpTraffic, rng: Rng) -> Self {
+        let local = net.free_port(traffic.from, traffic.to, traffic.port);
+        let flow = net.datagrams.len() as u32;
+        net.datagrams.push(crate::Datagrams::default());
+        net.bind((traffic.to, traffic.port), (traffic.from, local), Socket::Datagrams(flow));
         let (from, to) = ((traffic.from.address(), local), (traffic.to.address(), traffic.port));
         let addressing = Addressing::new(protocol::UDP, from, to, traffic.dscp);
         let next = Instant::ZERO + traffic.start;
@@ -40,7 +40,7 @@ impl DatagramSource {
     }
 
     /// Asks for the first call.
-    pub(crate) fn begin(&mut self, core: &mut Core, index: u32) {
+    pub(crate) fn begin(&mut self, net: &mut NetworkState, index: u32) {
         match &self.traffic.timing {
             Timing::OnOff { on, .. } => self.on_until = self.next + seconds(on.draw(&mut self.rng)),
             Timing::Trace { datagrams, .. } => match datagrams.first() {
@@ -49,11 +49,11 @@ impl DatagramSource {
             },
             Timing::Constant(_) | Timing::Poisson(_) => {}
         }
-        core.agenda.set(Kind::Source, index, self.next.max(core.now));
+        net.agenda.set(Kind::Source, index, self.next.max(net.now));
     }
 
-    pub(crate) fn run(&mut self, core: &mut Core, index: u32) {
-        let now = core.now;
+    pub(crate) fn run(&mut self, net: &mut NetworkState, index: u32) {
+        let now = net.now;
         if self.traffic.stop.is_some_and(|stop| now >= Instant::ZERO + stop) {
             return;
         }
@@ -61,15 +61,15 @@ impl DatagramSource {
             Timing::Trace { datagrams, .. } => datagrams[self.place.0].1,
             _ => self.traffic.data,
         };
-        let id = core.nodes[self.traffic.from.index()].take_id();
+        let id = net.nodes[self.traffic.from.index()].take_id();
         let packet = Packet::udp(&self.addressing, id, data).sent_at(now);
-        let flow = &mut core.datagrams[self.flow as usize];
+        let flow = &mut net.datagrams[self.flow as usize];
         flow.sent += 1;
         flow.sent_bytes += u64::from(packet.length());
-        core.send(self.traffic.from, packet);
+        net.send(self.traffic.from, packet);
         if let Some(next) = self.after(now) {
             self.next = next;
-            core.agenda.set(Kind::Source, index, next);
+            net.agenda.set(Kind::Source, index, next);
         }
     }
 

@@ -12,7 +12,7 @@ use super::record::Record;
 use super::{Pattern, TcpTraffic, TransferState};
 use crate::agenda::Kind;
 use crate::connection::{App, ConnectionId, End, NO_TRANSFER, Role};
-use crate::core::{Core, Opening};
+use crate::state::{NetworkState, Opening};
 
 #[derive(Debug, Clone, Copy)]
 struct User {
@@ -87,48 +87,48 @@ impl TransferSource {
     }
 
     /// Asks for the next call.
-    pub(crate) fn begin(&mut self, core: &mut Core, index: u32) {
+    pub(crate) fn begin(&mut self, net: &mut NetworkState, index: u32) {
         self.index = index;
         let next = self.due.peek().map(|Reverse((at, _))| *at);
         let stop = self.traffic.stop.filter(|_| !self.stopped).map(|stop| Instant::ZERO + stop);
         if let Some(at) = next.into_iter().chain(stop).min() {
-            core.agenda.set(Kind::Source, index, at.max(core.now));
+            net.agenda.set(Kind::Source, index, at.max(net.now));
         }
     }
 
-    pub(crate) fn run(&mut self, core: &mut Core, index: u32) {
-        if !self.stopped && self.traffic.stop.is_some_and(|stop| core.now >= Instant::ZERO + stop) {
-            self.stop(core);
+    pub(crate) fn run(&mut self, net: &mut NetworkState, index: u32) {
+        if !self.stopped && self.traffic.stop.is_some_and(|stop| net.now >= Instant::ZERO + stop) {
+            self.stop(net);
         }
         while let Some(Reverse((at, user))) = self.due.peek().copied() {
-            if at > core.now {
+            if at > net.now {
                 break;
             }
             self.due.pop();
-            self.start_transfer(core, index, user);
+            self.start_transfer(net, index, user);
         }
-        self.begin(core, index);
+        self.begin(net, index);
     }
 
-    fn stop(&mut self, core: &mut Core) {
+    fn stop(&mut self, net: &mut NetworkState) {
         self.stopped = true;
         self.due.clear();
         for user in &self.users {
             let Some([client, _]) = user.ends else { continue };
-            let Role::App(app) = &mut core.connections[client.0 as usize].role else { continue };
+            let Role::App(app) = &mut net.connections[client.0 as usize].role else { continue };
             let endless = app.write > u64::MAX / 2;
             if endless {
                 app.write = 0;
             }
             let idle = self.records[user.record as usize].state != TransferState::Running;
             if endless || idle {
-                close(core, client);
+                close(net, client);
             }
         }
     }
 
     /// A user's next step: a flow, an object, a request.
-    fn start_transfer(&mut self, core: &mut Core, index: u32, user: u32) {
+    fn start_transfer(&mut self, net: &mut NetworkState, index: u32, user: u32) {
         let (ask, answer) = match &self.traffic.pattern {
             Pattern::Bulk { bytes, .. } => (bytes.unwrap_or(u64::MAX), 0),
             Pattern::Web { request, response, objects, .. } => {
@@ -141,7 +141,7 @@ impl TransferSource {
             }
             Pattern::RequestResponse { request, response, .. } => (*request, *response),
         };
-        let now = core.now;
+        let now = net.now;
         let record = self.records.len() as u32;
         self.records.push(Record::begun(user, now));
         self.running += 1;
@@ -157,19 +157,19 @@ impl TransferSource {
             // A request on a connection that stays.
             self.records[record as usize].connected = Some(now);
             let [client, server] = ends.map(|end| end.0 as usize);
-            place.before = core.connections[client].endpoint.received();
+            place.before = net.connections[client].endpoint.received();
             let transfer = (index, user);
-            core.connections[server].role =
+            net.connections[server].role =
                 Role::App(App { write: answer, read: ask, transfer, end: End::Server });
-            core.connections[client].role =
+            net.connections[client].role =
                 Role::App(App { write: ask, read: answer, transfer, end: End::Client { reported: false } });
-            core.serve(ends[0]);
+            net.serve(ends[0]);
             return;
         }
         let transfer = (index, user);
         let client = App { write: ask, read: answer, transfer, end: End::Client { reported: false } };
         let server = App { write: answer, read: ask, transfer, end: End::Server };
-        let ends = core.open(&Opening {
+        let ends = net.open(&Opening {
             client: self.traffic.client,
             server: self.traffic.server,
             port: self.traffic.port,
@@ -180,44 +180,44 @@ impl TransferSource {
         self.users[user as usize].ends = Some(ends);
     }
 
-    pub(crate) fn connected(&mut self, core: &Core, user: u32) {
+    pub(crate) fn connected(&mut self, net: &NetworkState, user: u32) {
         let record = self.users[user as usize].record;
-        self.records[record as usize].connected = Some(core.now);
+        self.records[record as usize].connected = Some(net.now);
     }
 
     /// The client has sent all and has its answer.
-    pub(crate) fn exchanged(&mut self, core: &mut Core, index: u32, user: u32) {
+    pub(crate) fn exchanged(&mut self, net: &mut NetworkState, index: u32, user: u32) {
         let Some(ends) = self.users[user as usize].ends else { return };
         if matches!(self.traffic.pattern, Pattern::Bulk { .. }) {
-            let client = &core.connections[ends[0].0 as usize].endpoint;
+            let client = &net.connections[ends[0].0 as usize].endpoint;
             self.users[user as usize].sent = Some(client.acknowledged());
         }
-        self.received(core, user);
+        self.received(net, user);
         let stays = matches!(self.traffic.pattern, Pattern::RequestResponse { .. }) && !self.stopped;
         if !stays {
-            close(core, ends[0]);
+            close(net, ends[0]);
         }
         if matches!(self.traffic.pattern, Pattern::Web { .. }) {
             // The connection goes on closing by itself; the user does not wait for it.
-            self.detach(core, user);
+            self.detach(net, user);
         }
-        self.schedule_next(core, index, user);
+        self.schedule_next(net, index, user);
     }
 
     /// The server may have all that was sent: the transfer is complete if the client knows that it sent all, too. Where a proxy
     /// acknowledges, that is sooner or later.
-    pub(crate) fn received(&mut self, core: &Core, user: u32) {
+    pub(crate) fn received(&mut self, net: &NetworkState, user: u32) {
         let Some(place) = self.users.get(user as usize).copied() else { return };
-        if self.has_arrived(core, user) {
-            self.record_end(core, user, TransferState::Completed);
+        if self.has_arrived(net, user) {
+            self.record_end(net, user, TransferState::Completed);
         } else if place.sent.is_some() {
             // The client's end may be gone when the rest arrives.
-            self.update_record(core, user);
+            self.update_record(net, user);
         }
     }
 
     /// A user's transfer is over: when the next one begins.
-    fn schedule_next(&mut self, core: &mut Core, index: u32, user: u32) {
+    fn schedule_next(&mut self, net: &mut NetworkState, index: u32, user: u32) {
         let place = self.users[user as usize];
         let next = match &self.traffic.pattern {
             Pattern::RequestResponse { interval, .. } => {
@@ -226,72 +226,72 @@ impl TransferSource {
             Pattern::Bulk { .. } => return,
             Pattern::Web { gap, think, .. } => {
                 let pause = if place.objects > 0 { gap } else { think };
-                core.now + seconds(pause.draw(&mut self.rng))
+                net.now + seconds(pause.draw(&mut self.rng))
             }
         };
         if !self.stopped {
-            self.due.push(Reverse((next.max(core.now), user)));
-            self.begin(core, index);
+            self.due.push(Reverse((next.max(net.now), user)));
+            self.begin(net, index);
         }
     }
 
     /// Leaves the ends of a user's connection to themselves.
-    fn detach(&mut self, core: &mut Core, user: u32) {
+    fn detach(&mut self, net: &mut NetworkState, user: u32) {
         let Some(ends) = self.users[user as usize].ends.take() else { return };
         for end in ends {
-            if let Role::App(app) = &mut core.connections[end.0 as usize].role {
+            if let Role::App(app) = &mut net.connections[end.0 as usize].role {
                 app.transfer.1 = NO_TRANSFER;
             }
         }
     }
 
     /// An end of a user's connection has closed, or broken.
-    pub(crate) fn ended(&mut self, core: &mut Core, index: u32, user: u32, orderly: bool) {
+    pub(crate) fn ended(&mut self, net: &mut NetworkState, index: u32, user: u32, orderly: bool) {
         let Some(ends) = self.users.get(user as usize).and_then(|user| user.ends) else { return };
-        if orderly && self.users[user as usize].sent.is_some() && !self.has_arrived(core, user) {
+        if orderly && self.users[user as usize].sent.is_some() && !self.has_arrived(net, user) {
             // A proxy has acknowledged what the server does not have. It will tell.
             return;
         }
         let state = if orderly { TransferState::Completed } else { TransferState::Failed };
-        let went_on = self.record_end(core, user, state);
-        self.detach(core, user);
+        let went_on = self.record_end(net, user, state);
+        self.detach(net, user);
         if !orderly {
             // What was left of the page is given up.
             self.users[user as usize].objects = 0;
             for end in ends {
                 // The place of an end that is gone may be another's by now.
-                let connection = &mut core.connections[end.0 as usize];
+                let connection = &mut net.connections[end.0 as usize];
                 if matches!(connection.role, Role::App(app) if app.transfer == (index, NO_TRANSFER)) {
                     connection.endpoint.abort();
-                    core.serve(end);
+                    net.serve(end);
                 }
             }
         }
         if went_on {
-            self.schedule_next(core, index, user);
+            self.schedule_next(net, index, user);
         }
     }
 
     /// Writes down how a transfer ended, once; whether it went on until now.
-    fn record_end(&mut self, core: &Core, user: u32, state: TransferState) -> bool {
+    fn record_end(&mut self, net: &NetworkState, user: u32, state: TransferState) -> bool {
         let Some(place) = self.users.get(user as usize).copied() else { return false };
         let running = self.records[place.record as usize].state == TransferState::Running;
         if place.ends.is_none() || !running {
             return false;
         }
-        self.update_record(core, user);
+        self.update_record(net, user);
         self.running -= 1;
         let record = &mut self.records[place.record as usize];
         let all = record.counts.as_deref().map_or(0, |counts| counts.sender.retransmitted_segments);
         let place = &mut self.users[user as usize];
         place.finished += record.bytes;
         place.retransmissions += all - place.retransmissions_before;
-        (record.state, record.ended) = (state, Some(core.now));
+        (record.state, record.ended) = (state, Some(net.now));
         true
     }
 }
 
-fn close(core: &mut Core, client: ConnectionId) {
-    core.connections[client.0 as usize].endpoint.close();
-    core.flush(client);
+fn close(net: &mut NetworkState, client: ConnectionId) {
+    net.connections[client.0 as usize].endpoint.close();
+    net.flush(client);
 }

@@ -2,17 +2,17 @@
 
 use super::TransferSource;
 use crate::connection::{Connection, ConnectionId, Role};
-use crate::core::Core;
+use crate::state::NetworkState;
 use crate::traffic::Pattern;
 use crate::traffic::record::{Counts, Record, Transfer, TransferState};
 
 impl TransferSource {
     /// Whether all of a user's transfer that the client knows to be acknowledged has arrived.
-    pub(super) fn has_arrived(&self, core: &Core, user: u32) -> bool {
+    pub(super) fn has_arrived(&self, net: &NetworkState, user: u32) -> bool {
         let place = &self.users[user as usize];
         match (&self.traffic.pattern, place.ends, place.sent) {
             (Pattern::Bulk { .. }, Some([_, server]), Some(sent)) => {
-                self.connection_of(core, user, server).is_none_or(|server| server.endpoint.received() >= sent)
+                self.connection_of(net, user, server).is_none_or(|server| server.endpoint.received() >= sent)
             }
             (Pattern::Bulk { .. }, _, None) => false,
             _ => true,
@@ -22,11 +22,11 @@ impl TransferSource {
     /// An end, if it is that user's still: its place may be another's by now.
     pub(super) fn connection_of<'a>(
         &self,
-        core: &'a Core,
+        net: &'a NetworkState,
         user: u32,
         end: ConnectionId,
     ) -> Option<&'a Connection> {
-        let connection = &core.connections[end.0 as usize];
+        let connection = &net.connections[end.0 as usize];
         let user = (self.index, user);
         let own = match connection.role {
             Role::App(app) => app.transfer == user,
@@ -37,19 +37,19 @@ impl TransferSource {
         own.then_some(connection)
     }
 
-    pub(super) fn update_record(&mut self, core: &Core, user: u32) {
+    pub(super) fn update_record(&mut self, net: &NetworkState, user: u32) {
         let record = self.users[user as usize].record as usize;
-        let transfer = self.with_counts(self.records[record].transfer(), core, user);
+        let transfer = self.with_counts(self.records[record].transfer(), net, user);
         self.records[record].bytes = transfer.bytes;
         let Transfer { sender, receiver, duplicates_delivered, .. } = transfer;
         self.records[record].counts = Some(Box::new(Counts { sender, receiver, duplicates_delivered }));
     }
 
     /// A user's record with what its ends have counted.
-    pub(super) fn with_counts(&self, mut record: Transfer, core: &Core, user: u32) -> Transfer {
+    pub(super) fn with_counts(&self, mut record: Transfer, net: &NetworkState, user: u32) -> Transfer {
         let place = &self.users[user as usize];
         let Some(ends) = place.ends else { return record };
-        let [client, server] = ends.map(|end| self.connection_of(core, user, end));
+        let [client, server] = ends.map(|end| self.connection_of(net, user, end));
         let upload = matches!(self.traffic.pattern, Pattern::Bulk { .. });
         let (sender, receiver) = if upload { (client, server) } else { (server, client) };
         if let Some(sender) = sender {
@@ -64,13 +64,13 @@ impl TransferSource {
     }
 
     /// All its transfers, in the order in which they began, those that go on as they are now.
-    pub(crate) fn transfers(&self, core: &Core) -> Vec<Transfer> {
+    pub(crate) fn transfers(&self, net: &NetworkState) -> Vec<Transfer> {
         let mut all: Vec<Transfer> = self.records.iter().map(Record::transfer).collect();
         for (user, place) in self.users.iter().enumerate() {
             if let Some(record) = all.get_mut(place.record as usize)
                 && record.state == TransferState::Running
             {
-                *record = self.with_counts(*record, core, user as u32);
+                *record = self.with_counts(*record, net, user as u32);
             }
         }
         all
@@ -89,15 +89,15 @@ impl TransferSource {
     }
 
     /// Bytes of a user's transfers that have been received.
-    pub(crate) fn received_by(&self, core: &Core, user: u32) -> u64 {
+    pub(crate) fn received_by(&self, net: &NetworkState, user: u32) -> u64 {
         let finished = self.users.get(user as usize).map_or(0, |place| place.finished);
-        finished + self.running_of(core, user).map_or(0, |transfer| transfer.bytes)
+        finished + self.running_of(net, user).map_or(0, |transfer| transfer.bytes)
     }
 
     /// Segments that were sent again in a user's transfers, by the sender of their data.
-    pub(crate) fn retransmissions_by(&self, core: &Core, user: u32) -> u64 {
+    pub(crate) fn retransmissions_by(&self, net: &NetworkState, user: u32) -> u64 {
         let Some(place) = self.users.get(user as usize) else { return 0 };
-        let running = self.running_of(core, user);
+        let running = self.running_of(net, user);
         place.retransmissions
             + running.map_or(0, |transfer| {
                 transfer.sender.retransmitted_segments.saturating_sub(place.retransmissions_before)
@@ -105,11 +105,11 @@ impl TransferSource {
     }
 
     /// A user's transfer, if it goes on.
-    pub(super) fn running_of(&self, core: &Core, user: u32) -> Option<Transfer> {
+    pub(super) fn running_of(&self, net: &NetworkState, user: u32) -> Option<Transfer> {
         let place = self.users.get(user as usize)?;
         let record = self.records.get(place.record as usize)?;
         let running = record.user == user && record.state == TransferState::Running;
-        running.then(|| self.with_counts(record.transfer(), core, user))
+        running.then(|| self.with_counts(record.transfer(), net, user))
     }
 
     /// Nothing goes on, and nothing is to begin.

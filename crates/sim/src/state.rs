@@ -33,7 +33,7 @@ pub(crate) struct Opening<'a> {
 }
 
 #[derive(Debug)]
-pub(crate) struct Core {
+pub(crate) struct NetworkState {
     pub(crate) now: Instant,
     pub(crate) agenda: Agenda,
     pub(crate) links: Vec<Link>,
@@ -49,9 +49,9 @@ pub(crate) struct Core {
     numbers: Rng,
 }
 
-impl Core {
+impl NetworkState {
     pub(crate) fn new(seed: u64) -> Self {
-        Core {
+        NetworkState {
             now: Instant::ZERO,
             agenda: Agenda::new(),
             links: Vec::new(),
