@@ -141,7 +141,7 @@ pub(crate) struct Sender {
     lanes: HashMap<u64, (usize, LaneId)>,
     /// Lanes that hold data which the retransmission filter covers, each once.
     watched: Vec<(usize, LaneId)>,
-    /// Lanes whose packets ceilings hold back, and until when.
+    /// Lanes that may take packets again only at this time: ceilings hold these back, or the lane has stalled.
     held: Vec<(Instant, usize, LaneId)>,
     refusals: Refusals,
     absent: AbsentPackets,
@@ -258,7 +258,7 @@ impl Sender {
 
     /// A packet from the peer at `index` goes to the device: what it acknowledges has left the trunk.
     #[inline]
-    pub(crate) fn returning(&mut self, now: Instant, index: usize, headers: &Headers, prefix: &[u8]) {
+    pub(crate) fn handle_returning(&mut self, now: Instant, index: usize, headers: &Headers, prefix: &[u8]) {
         if let Some(peer) = self.peers.get_mut(index) {
             peer.core.handle_returning(now, headers, prefix);
         }
@@ -276,7 +276,7 @@ impl Sender {
         });
     }
 
-    /// When packets that ceilings hold back may go on, or what waits for absent peers is looked through, if there are any.
+    /// When a held lane is to be served, or the next sweep of the packets for absent peers is due.
     pub(crate) fn next_wake(&self) -> Option<Instant> {
         self.held.iter().map(|(at, ..)| *at).chain(self.absent.next_sweep()).min()
     }

@@ -162,7 +162,7 @@ impl Worker {
         }
         if flags.intersects(epoll::EventFlags::IN | epoll::EventFlags::HUP | epoll::EventFlags::ERR)
             && let Err(error) = self.receivers.serve(now, serial, |peer, headers, prefix| {
-                self.sender.returning(now, peer, headers, prefix);
+                self.sender.handle_returning(now, peer, headers, prefix);
             })
         {
             let clean = matches!(error, RxError::Closed);

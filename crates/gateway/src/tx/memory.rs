@@ -4,9 +4,9 @@
 //! peers, and a queue whose lane is down is not emptied by anybody. So that nobody's traffic costs another peer its own:
 //!
 //! - What waits for lanes that are down holds at most a quarter of the pool, all peers together. Beyond that the peer that holds most
-//!   drops some, of its fattest queue.
+//!   drops some, of its largest queue.
 //! - What has waited for a lane that is down for [`MAX_WAIT`] is dropped, and storage that is not needed any more goes back.
-//! - When the pool is nearly used up, the peer that holds most drops some, of its fattest queue. Packets that arrive find room
+//! - When the pool is nearly used up, the peer that holds most drops some, of its largest queue. Packets that arrive find room
 //!   for as long as anything waits. A peer that holds no more than its share, the pool over the number of peers, never pays.
 //! - A peer without lanes has a small flow table: with the full one a thousand peers that are away would fill gigabytes.
 
@@ -90,13 +90,13 @@ impl Sender {
         // Some more than it must, so that not every packet costs a search.
         let target = self.absent.limit_bytes - self.absent.limit_bytes / 64;
         while self.absent.held_bytes > target {
-            let Some(fattest) = fattest(&self.peers, |peer| peer.presence.absent_bytes) else { break };
+            let Some(largest) = largest_holder(&self.peers, |peer| peer.presence.absent_bytes) else { break };
             let excess = self.absent.held_bytes - target;
-            let peer = &mut self.peers[fattest];
+            let peer = &mut self.peers[largest];
             let (lanes, held) = (peer.absent_lanes(), peer.presence.absent_bytes);
             let pool = &mut self.pool;
             let freed = peer.core.shed(now, lanes, part(held, excess), |packet| pool.release(packet));
-            self.recount(fattest);
+            self.recount(largest);
             if freed == 0 {
                 break;
             }
@@ -108,12 +108,12 @@ impl Sender {
     pub(super) fn make_room(&mut self, now: Instant) {
         let mut excess = self.pool.shortage_bytes() + AHEAD;
         while excess > 0 {
-            let Some(fattest) = fattest(&self.peers, |peer| peer.core.all_held_bytes()) else { break };
-            let peer = &mut self.peers[fattest];
+            let Some(largest) = largest_holder(&self.peers, |peer| peer.core.all_held_bytes()) else { break };
+            let peer = &mut self.peers[largest];
             let held = peer.core.all_held_bytes();
             let pool = &mut self.pool;
             let freed = peer.core.shed(now, u32::MAX, part(held, excess), |packet| pool.release(packet));
-            self.recount(fattest);
+            self.recount(largest);
             if freed == 0 {
                 break;
             }
@@ -195,12 +195,12 @@ impl Sender {
 }
 
 /// The peer that holds most, if any holds something.
-fn fattest(peers: &[Peer], held: impl Fn(&Peer) -> usize) -> Option<usize> {
+fn largest_holder(peers: &[Peer], held: impl Fn(&Peer) -> usize) -> Option<usize> {
     let holding = peers.iter().map(held).enumerate().filter(|(_, held)| *held > 0);
     holding.max_by_key(|(_, held)| *held).map(|(index, _)| index)
 }
 
-/// What one that holds so much drops of an excess, so that others may be the fattest before all of it has gone.
+/// What one that holds so much drops of an excess, so that others may hold most before all of it has gone.
 fn part(held: usize, excess: usize) -> usize {
     excess.min((held / 4).max(MIN_SHED))
 }

@@ -35,9 +35,9 @@ impl<P: Packet> Transmitter<P> {
     /// how much they had.
     pub fn shed(&mut self, now: Instant, lanes: u32, bytes: usize, mut release: impl FnMut(P)) -> usize {
         let chosen = |edge_queue: &&mut super::EdgeQueue<P>| lanes & (1 << edge_queue.lane) != 0;
-        let fattest =
+        let largest =
             self.edge_queues.iter_mut().filter(chosen).max_by_key(|edge_queue| edge_queue.held_bytes);
-        fattest.map_or(0, |edge_queue| edge_queue.shed(now, bytes, &mut self.flows, &mut release))
+        largest.map_or(0, |edge_queue| edge_queue.shed(now, bytes, &mut self.flows, &mut release))
     }
 
     /// Remembers up to `limit` flows from now on; those it has places for now stay.
