@@ -77,15 +77,15 @@ fn main() -> ExitCode {
             continue;
         };
         let each = (long - short) as f64 / (many - few) as f64;
-        let verdict = match each {
+        let result = match each {
             each if each > bound => {
                 "FAILED: more than the bound; find out why, or move it and say why in the change"
             }
             each if each * SLACK < bound => "FAILED: far below the bound, which should be lowered",
             _ => "ok",
         };
-        failed |= verdict != "ok";
-        println!("{case:10} {each:7.0} instructions a packet-hop, bound {bound}: {verdict}");
+        failed |= result != "ok";
+        println!("{case:10} {each:7.0} instructions a packet-hop, bound {bound}: {result}");
     }
     if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
