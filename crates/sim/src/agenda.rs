@@ -131,7 +131,7 @@ impl Agenda {
         if at > until.as_nanos() || at == NEVER {
             return None;
         }
-        assert_ne!(links.1, others.1, "two events are due and neither is first");
+        assert!(links.1 != others.1, "two events are due and neither is first");
         self.heaps[heap].pop();
         let place = self.place(who);
         (place.entered, place.due) = (NEVER, NEVER);

@@ -11,6 +11,7 @@ use crate::node::NodeId;
 pub(crate) struct IdHasher(u64);
 
 impl Hasher for IdHasher {
+    #[inline]
     fn finish(&self) -> u64 {
         self.0
     }
@@ -21,6 +22,7 @@ impl Hasher for IdHasher {
         }
     }
 
+    #[inline]
     fn write_u64(&mut self, value: u64) {
         let product = u128::from(self.0 ^ value ^ 0xf39c_c060_5ced_c835) * 0x9e37_79b9_7f4a_7c15;
         self.0 = (product >> 64) as u64 ^ product as u64;

@@ -14,6 +14,7 @@ mod check;
 mod congestion;
 mod delivery;
 mod endpoint;
+mod getters;
 mod handshake;
 mod incoming;
 mod names;

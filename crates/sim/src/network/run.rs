@@ -150,6 +150,7 @@ impl Network {
         }
     }
 
+    #[inline]
     fn answer(&mut self, upcall: Upcall) {
         let Network { net, sources, trunks, proxies, .. } = self;
         match upcall {
