@@ -15,11 +15,11 @@ pub use crate::experiment::{Carrier, End, NodeKind};
 /// What an engine runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scenario {
-    /// How long at the most.
+    /// Maximum time.
     pub duration: Duration,
     /// What ends it.
     pub end: End,
-    /// What happens before this is not counted in rates, shares, queues, drops.
+    /// What happens before this is not counted in rates, ratios, queues, drops.
     pub warm_up: Duration,
     /// Nodes.
     pub nodes: Vec<Node>,
@@ -90,9 +90,9 @@ pub enum Load {
         /// What transfers are like.
         pattern: Pattern,
     },
-    /// Datagrams of so many octets of data.
+    /// Datagrams of so many bytes of data.
     Udp {
-        /// Octets, without headers.
+        /// Bytes, without headers.
         data: u32,
         /// When they leave.
         timing: Timing,
@@ -131,7 +131,7 @@ pub struct Proxy {
     pub mode: ProxyMode,
 }
 
-/// What a proxy does; see [`trunkline_sim::ProxyMode`].
+/// What a proxy does; docs/models/proxies.md describes each.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ProxyMode {
     /// Nothing.
@@ -140,9 +140,9 @@ pub enum ProxyMode {
     Split([Arc<TcpSettings>; 2]),
     /// The same, and the links that are emulated.
     PathTail([Arc<TcpSettings>; 2], Vec<Cell>),
-    /// Octets.
+    /// Bytes.
     ClampWindow(u64),
-    /// Silence.
+    /// The silence after which it freezes senders.
     Freeze(Duration),
     /// Packets.
     RegulateAcks(u32),
@@ -159,9 +159,9 @@ pub struct Cell {
     pub recovery: Duration,
     /// Packets of its queue.
     pub packets: u32,
-    /// Octets of its queue.
+    /// Bytes of its queue.
     pub bytes: u64,
-    /// Octets held of a connection.
+    /// Bytes buffered for a connection.
     pub buffer: u64,
     /// Each connection by itself.
     pub each_alone: bool,

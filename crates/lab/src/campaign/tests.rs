@@ -139,11 +139,11 @@ fn how_long_runs_took_is_beside_the_results_and_not_in_them() {
 fn what_is_gone_on_with_ends_as_if_it_had_not_stopped() {
     let uninterrupted = Temporary::new();
     whole(&uninterrupted, 1, Begin::Fresh);
-    for most in 1..12 {
+    for max in 1..12 {
         let temporary = Temporary::new();
         let (stop, count) = (AtomicBool::new(false), AtomicU32::new(0));
         let engine = |scenario: &Scenario, seed| {
-            if count.fetch_add(1, Ordering::Relaxed) >= most {
+            if count.fetch_add(1, Ordering::Relaxed) >= max {
                 stop.store(true, Ordering::Relaxed);
                 return Err(EngineError::Stopped);
             }
@@ -152,15 +152,15 @@ fn what_is_gone_on_with_ends_as_if_it_had_not_stopped() {
         let interrupted = campaign(&temporary, 2, Begin::Fresh, &engine, &stop).unwrap();
         assert!(interrupted.interrupted && interrupted.complete.is_empty());
         let text = fs::read_to_string(temporary.0.join("sample/runs.jsonl")).unwrap();
-        assert_eq!(text.lines().count(), most as usize);
+        assert_eq!(text.lines().count(), max as usize);
         let count = AtomicU32::new(0);
         let engine = |scenario: &Scenario, seed| {
             count.fetch_add(1, Ordering::Relaxed);
             Ok(outcome_of(scenario, seed))
         };
         campaign(&temporary, 2, Begin::Resume, &engine, &AtomicBool::new(false)).unwrap();
-        assert_eq!(count.into_inner(), 12 - most, "nothing is run twice");
-        assert!(temporary.files() == uninterrupted.files(), "after {most}");
+        assert_eq!(count.into_inner(), 12 - max, "nothing is run twice");
+        assert!(temporary.files() == uninterrupted.files(), "after {max}");
     }
 }
 

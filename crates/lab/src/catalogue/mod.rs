@@ -5,11 +5,13 @@
 
 mod known;
 pub(crate) mod measured;
+mod recorded;
 mod table;
 
 use indexmap::IndexMap;
 
 pub use known::{Known, UnknownName, known};
+pub(crate) use recorded::{Recorded, recorded};
 pub(crate) use table::{
     ALL, CLASS, CLASS_SERIES, GROUP, GROUP_SERIES, LANE_SERIES, LINK, LINK_SERIES, NODE, PROXY, QUEUE, RUN,
     TCP, TRUNK, UDP, UDP_ALONE, USER_SERIES,

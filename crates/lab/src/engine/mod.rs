@@ -85,7 +85,7 @@ pub(crate) fn guarded(run: impl FnOnce() -> Result<Outcome, EngineError>) -> Res
 
 /// Carries out a scenario. The same scenario and seed give the same outcome, if the engine is the simulator.
 ///
-/// `stop` is looked at a thousand times or more during a run; once it is set there is no outcome.
+/// The engine checks `stop` a thousand times or more during a run; once it is set there is no outcome.
 pub fn run(
     engine: EngineKind,
     scenario: &Scenario,

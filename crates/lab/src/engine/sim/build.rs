@@ -28,7 +28,7 @@ pub(super) struct Built {
     pub(super) trunks: Vec<TrunkId>,
 }
 
-/// Octets of the longest packet that a lane of datagrams carries.
+/// Bytes of the longest packet that a lane of datagrams carries.
 const LONGEST: u32 = 1500;
 
 pub(super) fn build(scenario: &Scenario, seed: u64) -> Result<Built, EngineError> {
@@ -109,7 +109,7 @@ fn proxy_settings(proxy: &scenario::Proxy) -> Option<ProxySettings> {
         scenario::ProxyMode::PathTail(tcp, cells) => {
             ProxyMode::PathTail(tcp.clone(), cells.iter().map(cell).collect())
         }
-        scenario::ProxyMode::ClampWindow(octets) => ProxyMode::ClampWindow(*octets),
+        scenario::ProxyMode::ClampWindow(bytes) => ProxyMode::ClampWindow(*bytes),
         scenario::ProxyMode::Freeze(after) => ProxyMode::Freeze { after: *after },
         scenario::ProxyMode::RegulateAcks(room) => ProxyMode::RegulateAcks { room: *room },
     };
@@ -141,10 +141,10 @@ impl Built {
                 let tcp = TcpTraffic { client: from, server: to, port, dscp, tcp, start, stop, pattern };
                 tcp.check().map_err(|error| settings(&part, error))?;
                 let before = self.network.connections_to(from, to, port);
-                let most = u64::from(TcpTraffic::MAX_CONNECTIONS);
-                if before + u64::from(users) > most {
+                let max = u64::from(TcpTraffic::MAX_CONNECTIONS);
+                if before + u64::from(users) > max {
                     let problem = format!(
-                        "makes {} connections from one node to one port of another; allowed: up to {most} (give it another port)",
+                        "makes {} connections from one node to one port of another; allowed: up to {max} (give it another port)",
                         before + u64::from(users)
                     );
                     return Err(misfit(&part, problem));

@@ -47,7 +47,7 @@ pub(super) fn run(scenario: &Scenario, seed: u64, stop: &AtomicBool) -> Result<O
         .filter(|(traffic, _)| scenario.end == End::Transfers && ends(&traffic.load))
         .map(|(_, source)| *source)
         .collect();
-    let series = Series::new(scenario, &built);
+    let series = Series::new(scenario);
     let patience = (scenario.duration / Samples::COUNT).max(Duration::from_nanos(1));
     let mut run = Progress { built, series, awaited, patience, stop };
 
