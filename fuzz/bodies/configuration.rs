@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use trunkline_gateway::config::{Config, ConfigErrors, MAX_CLASSES, MAX_LANES, MAX_QUEUES, Over};
+use trunkline_gateway::config::{Config, MAX_CLASSES, MAX_LANES, MAX_QUEUES, Mistakes, Over};
 
 /// Reads `data` as a file; gives a configuration in which everything has its place, or says what is wrong where.
 pub(crate) fn run(data: &[u8]) {
@@ -53,14 +53,15 @@ fn resolved(config: &Config) {
     assert!(config.restart_needed(config).is_empty());
 }
 
-fn told(errors: &ConfigErrors, text: &str) {
+fn told(errors: &Mistakes, text: &str) {
     let lines = text.matches('\n').count() + 1;
     let mut before = (0, 0);
-    for error in errors.iter() {
-        assert!((1..=lines).contains(&error.line), "line {} of {lines}", error.line);
-        assert!(error.column >= 1 && !error.problem.is_empty());
-        assert!((error.line, error.column) >= before, "in the order of the file");
-        before = (error.line, error.column);
+    for error in &errors.0 {
+        let (line, column) = error.place.expect("every mistake has a place");
+        assert!((1..=lines).contains(&line), "line {line} of {lines}");
+        assert!(column >= 1 && !error.problem.is_empty());
+        assert!((line, column) >= before, "in the order of the file");
+        before = (line, column);
     }
     assert!(before.0 > 0, "an error without a mistake");
     assert!(errors.to_string().starts_with("site.toml:"));

@@ -1,9 +1,10 @@
 //! The encryption of a lane's data, which the configuration sets and the handshake negotiates.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The encryption of the data of lanes. The handshake is authenticated in any case.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Encryption {
     /// TLS 1.3 records.

@@ -3,20 +3,23 @@
 //! Every default is filled in, every name checked, every override applied, so that nobody downstream asks
 //! "and if it is absent?". Reading is strict because a misspelt key that is silently ignored is a setting
 //! that is silently not in force: an unknown key is an error. All errors of a file are reported at once, each
-//! with its line, column, key and what is allowed there ([`ConfigError`]).
+//! with its line, column, key and what is allowed there ([`Mistake`]).
 //!
 //! Parsing touches no other file: the private key is read by [`Config::identity`].
 
 mod class;
 mod classes;
 mod error;
+mod file;
 mod lane_groups;
+mod leaf;
 mod peers;
 mod presets;
 mod queue;
 mod reader;
 mod routing;
 mod rules;
+mod secret;
 mod site;
 mod values;
 mod warnings;
@@ -30,8 +33,9 @@ use zeroize::Zeroizing;
 
 pub use crate::encryption::Encryption;
 pub use class::{AdmissionConfig, Behaviour, ClassConfig, LaneGroupConfig, Over, ProtocolMatch, RuleConfig};
-pub use error::{ConfigError, ConfigErrors, LoadError};
+pub use error::LoadError;
 pub use routing::{AUTO_TABLE, DefaultRouting, MAIN_TABLE, OnExit, RoutingTable};
+pub use trunkline_schema::{Mistake, Mistakes};
 
 use crate::keys::{self, KeyError, PublicKey, SecretKey};
 
@@ -245,7 +249,7 @@ impl Config {
     ///
     /// # Errors
     /// All that is wrong in it.
-    pub fn parse(text: &str, path: &Path) -> Result<Self, ConfigErrors> {
+    pub fn parse(text: &str, path: &Path) -> Result<Self, Mistakes> {
         site::parse(text, path)
     }
 

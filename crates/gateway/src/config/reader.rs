@@ -10,14 +10,13 @@ use std::path::Path;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
-
-use super::error::{ConfigError, ConfigErrors};
+use trunkline_schema::Mistake;
 
 /// The mistakes found in a file so far.
 pub(super) struct Problems<'d> {
     file: &'d Path,
     text: &'d str,
-    found: RefCell<Vec<ConfigError>>,
+    found: RefCell<Vec<Mistake>>,
 }
 
 impl<'d> Problems<'d> {
@@ -30,26 +29,21 @@ impl<'d> Problems<'d> {
         Place { problems: self, key: key.into(), span }
     }
 
-    /// `value`, if there are no mistakes.
-    pub(super) fn into_result<T>(self, value: Option<T>) -> Result<T, ConfigErrors> {
-        let mut found = self.found.into_inner();
-        found.sort_by_key(|error| (error.line, error.column));
-        match value {
-            Some(value) if found.is_empty() => Ok(value),
-            _ => Err(ConfigErrors(found)),
-        }
+    /// What was found.
+    pub(super) fn into_found(self) -> Vec<Mistake> {
+        self.found.into_inner()
     }
 
     fn report(&self, place: &Place<'_>, problem: String, allowed: Option<String>) {
         let before = self.text.get(..place.span.start).unwrap_or(self.text);
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-        self.found.borrow_mut().push(ConfigError {
-            file: self.file.to_owned(),
-            line: before.matches('\n').count() + 1,
-            column: before[line_start..].chars().count() + 1,
+        self.found.borrow_mut().push(Mistake {
+            file: self.file.display().to_string(),
+            place: Some((before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)),
             key: place.key.clone(),
             problem,
             allowed,
+            origin: None,
         });
     }
 }

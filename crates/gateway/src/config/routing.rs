@@ -1,6 +1,8 @@
 //! Which table a peer's prefixes are routed in, and which addresses belong to which peer.
 
 use ipnet::IpNet;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::{Config, PeerConfig};
 
@@ -23,7 +25,9 @@ pub enum RoutingTable {
 }
 
 /// `tun.on_exit`: what becomes of packets to peers while no gateway runs.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(rename = "on_exit")]
 pub enum OnExit {
     /// They are unreachable.
     #[default]

@@ -1,19 +1,28 @@
 //! What single values look like: names, sizes, prefixes, code points, ports. Each function says what is wrong
 //! with a text it does not take; the caller knows where it stands and what is allowed.
 
+use std::borrow::Cow;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::IpNet;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Deserialize;
+use serde::de::{self, Deserializer};
+use toml::Value;
 use trunkline_units::Bytes;
 
-use super::{Endpoint, Host, MetricsListen, Zone};
+use super::leaf::{leaf, wrong_type};
+use super::routing::MAIN_TABLE;
+use super::{Endpoint, Host, MetricsListen, RoutingTable, Zone};
+use crate::keys::PublicKey;
 
 /// What [`site_name`] takes.
 pub(super) const SITE_NAME: &str = "1 to 64 of A-Z a-z 0-9 . _ -, not starting with a dot";
 /// What [`interface_name`] takes.
-pub(super) const INTERFACE_NAME: &str = "1 to 15 octets without white space, '/', ':' or '%'";
+pub(super) const INTERFACE_NAME: &str = "1 to 15 bytes without white space, '/', ':' or '%'";
 /// What [`congestion_control`] takes.
 pub(super) const CONGESTION_CONTROL: &str =
     "\"auto\", or a name out of /proc/sys/net/ipv4/tcp_available_congestion_control, such as \"cubic\"";
@@ -42,6 +51,118 @@ pub(super) const PORTS: &str = "a port, a range such as \"1000-2000\", or a list
 pub(super) const LENGTHS: &str = "20 to 65535 octets, a range such as \"40-200\", or a list of these";
 /// What [`duration`] takes.
 pub(super) const DURATION: &str = "a number with us, ms or s, such as \"5ms\" or \"1.5s\"";
+
+/// What [`routing_table`] takes.
+const TABLE: &str = "\"auto\", \"main\", or a table's number, 1 to 4294967295 without 253 and 255";
+/// The kernel's tables `default` and `local`.
+const KERNEL_TABLES: [u32; 2] = [253, 255];
+/// What [`socket_path`] takes.
+pub(super) const SOCKET_PATH: &str = "an absolute path of at most 107 bytes";
+/// The room for a path in a Unix socket's address, less the closing zero.
+const MAX_SOCKET_PATH_BYTES: usize = 107;
+/// What a public key is.
+pub(super) const PUBLIC_KEY: &str = "the 44 characters `trunkline pubkey` prints at the peer";
+
+leaf!(
+    /// The name of a site.
+    SiteName(String) = "name", site_name, SITE_NAME
+);
+leaf!(
+    /// The name of an interface.
+    InterfaceName(String) = "interface", interface_name, INTERFACE_NAME
+);
+leaf!(
+    /// Where peers may dial.
+    ListenAddress(SocketAddr) = "listen_address", listen_address, LISTEN_ADDRESS
+);
+leaf!(
+    /// Where a peer can be dialled.
+    PeerEndpoint(Endpoint) = "endpoint", endpoint, ENDPOINT
+);
+leaf!(
+    /// What lies behind a peer.
+    Prefix(IpNet) = "prefix", prefix, PREFIX
+);
+leaf!(
+    /// An address of the device with its network.
+    InterfaceAddress(IpNet) = "interface_address", interface_address, INTERFACE_ADDRESS
+);
+leaf!(
+    /// Where metrics are served.
+    MetricsAddress(MetricsListen) = "metrics_address", metrics_listen, METRICS_LISTEN
+);
+leaf!(
+    /// The path of a Unix socket.
+    SocketPath(PathBuf) = "socket_path", socket_path, SOCKET_PATH
+);
+leaf!(
+    /// The key of a peer.
+    PeerKey(PublicKey) = "public_key", public_key, PUBLIC_KEY
+);
+leaf!(
+    /// The name of a congestion control.
+    CongestionControlName(String) = "congestion_control", congestion_control, CONGESTION_CONTROL
+);
+
+/// Which routing table holds the prefixes behind peers.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Table(pub(super) RoutingTable);
+
+impl<'de> Deserialize<'de> for Table {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        routing_table(&Value::deserialize(from)?)
+            .map(Table)
+            .map_err(|problem| de::Error::custom(format!("{problem}; allowed: {TABLE}")))
+    }
+}
+
+impl JsonSchema for Table {
+    fn schema_name() -> Cow<'static, str> {
+        "routing_table".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "oneOf": [
+                { "type": "string", "enum": ["auto", "main"] },
+                { "type": "integer", "minimum": 1, "maximum": u32::MAX },
+            ],
+            "description": TABLE
+        })
+    }
+}
+
+fn routing_table(value: &Value) -> Result<RoutingTable, String> {
+    match value {
+        Value::String(text) if text == "auto" => Ok(RoutingTable::Auto),
+        Value::String(text) if text == "main" => Ok(RoutingTable::Main),
+        Value::Integer(number) => match u32::try_from(*number) {
+            Ok(MAIN_TABLE) => Ok(RoutingTable::Main),
+            Ok(number) if KERNEL_TABLES.contains(&number) => {
+                Err(format!("{number} is a table of the kernel's"))
+            }
+            Ok(number) if number > 0 => Ok(RoutingTable::Number(number)),
+            _ => Err(wrong_type(value)),
+        },
+        _ => Err(wrong_type(value)),
+    }
+}
+
+fn public_key(text: &str) -> Result<PublicKey, String> {
+    text.parse().map_err(|error| format!("{error}"))
+}
+
+fn socket_path(text: &str) -> Result<PathBuf, String> {
+    if is_socket_path(text) { Ok(text.into()) } else { Err(format!("{text:?} cannot be a socket's path")) }
+}
+
+/// Whether a Unix socket's address has room for it.
+fn is_socket_path(text: &str) -> bool {
+    text.starts_with('/')
+        && !text.ends_with('/')
+        && !text.contains('\0')
+        && text.len() <= MAX_SOCKET_PATH_BYTES
+}
 
 /// TCP's protocol number.
 pub(super) const TCP: u8 = 6;
@@ -162,8 +283,11 @@ pub(super) fn interface_address(text: &str) -> Result<IpNet, String> {
 
 pub(super) fn metrics_listen(text: &str) -> Result<MetricsListen, String> {
     match text.strip_prefix("unix:") {
-        Some(path) if path.starts_with('/') => Ok(MetricsListen::Unix(path.into())),
-        Some(path) => Err(format!("{path:?} is no absolute path")),
+        Some(path) if !path.starts_with('/') => Err(format!("{path:?} is no absolute path")),
+        Some(path) if path.len() > MAX_SOCKET_PATH_BYTES => {
+            Err(format!("is too long for a socket's path, which has at most {MAX_SOCKET_PATH_BYTES} bytes"))
+        }
+        Some(path) => socket_path(path).map(MetricsListen::Unix),
         None => listen_address(text).map(MetricsListen::Tcp),
     }
 }

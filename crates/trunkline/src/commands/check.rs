@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use serde::Serialize;
-use trunkline_gateway::config::{ClassConfig, Config, ConfigError, LoadError, Over};
+use trunkline_gateway::config::{self, ClassConfig, Config, LoadError, Over};
 use trunkline_gateway::preflight;
 
 use crate::cli::FileReportArguments;
@@ -103,7 +103,7 @@ fn check_file(file: &Path) -> Checked {
     let config = match Config::load(file) {
         Ok(config) => config,
         Err(LoadError::Invalid(errors)) => {
-            return refused(errors.iter().map(Mistake::from).collect(), errors.to_string());
+            return refused(errors.0.iter().map(Mistake::from).collect(), errors.to_string());
         }
         Err(error) => {
             let problem = Mistake { problem: error.to_string(), ..Mistake::default() };
@@ -137,11 +137,11 @@ fn check_file(file: &Path) -> Checked {
     }
 }
 
-impl From<&ConfigError> for Mistake {
-    fn from(error: &ConfigError) -> Self {
+impl From<&config::Mistake> for Mistake {
+    fn from(error: &config::Mistake) -> Self {
         Mistake {
-            line: Some(error.line),
-            column: Some(error.column),
+            line: error.place.map(|(line, _)| line),
+            column: error.place.map(|(_, column)| column),
             key: (!error.key.is_empty()).then(|| error.key.clone()),
             problem: error.problem.clone(),
             allowed: error.allowed.clone(),

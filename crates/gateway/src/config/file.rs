@@ -1,0 +1,163 @@
+//! A site's file as it is written: its tables and keys, with the defaults of what is left out.
+//!
+//! The JSON Schema for editors is made of these types, and so are the messages about keys and values that cannot be. What holds
+//! between values is checked afterwards.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use trunkline_schema::{Format, Leaf};
+
+use super::values::{
+    CongestionControlName, InterfaceAddress, InterfaceName, ListenAddress, MetricsAddress, PeerEndpoint,
+    PeerKey, Prefix, SiteName, SocketPath, Table,
+};
+use super::{
+    DEFAULT_CONGESTION_CONTROL, DEFAULT_TUN_MTU, DEFAULT_TUN_NAME, DEFAULT_TX_QUEUE_LEN, Encryption, OnExit,
+};
+
+/// A site.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "Trunkline: a site")]
+pub(super) struct SiteFile {
+    /// The site's name for logs and status (default: the file's name without .toml).
+    pub(super) name: Option<SiteName>,
+    /// Where peers may dial this site; each address once. Without it the site only dials.
+    pub(super) listen: Option<Vec<ListenAddress>>,
+    /// The path of a file with what `trunkline genkey` prints, relative to this file's directory.
+    pub(super) private_key_file: Option<String>,
+    /// The private key itself, 44 characters.
+    #[schemars(extend("writeOnly" = true))]
+    pub(super) private_key: Option<String>,
+    /// What protects the data between this site and peers that do not say otherwise.
+    #[serde(default)]
+    pub(super) encryption: Encryption,
+    /// The device that user packets come from and go to.
+    #[serde(default)]
+    pub(super) tun: TunTable,
+    /// What all lanes have in common.
+    #[serde(default)]
+    pub(super) lanes: LanesTable,
+    /// Kinds of traffic.
+    #[schemars(with = "Option<serde_json::Value>")]
+    pub(super) classes: Option<toml::Value>,
+    /// The other sites.
+    #[serde(default)]
+    pub(super) peers: Vec<PeerTable>,
+    /// How the command line reaches the daemon.
+    #[serde(default)]
+    pub(super) control: ControlTable,
+    /// Where metrics are served; nowhere without it.
+    pub(super) metrics: Option<MetricsTable>,
+}
+
+impl Format for SiteFile {
+    const LEAVES: &'static [Leaf] = &[
+        Leaf::new::<SiteName>("name"),
+        Leaf::new::<ListenAddress>("listen_address"),
+        Leaf::new::<InterfaceName>("interface"),
+        Leaf::new::<InterfaceAddress>("interface_address"),
+        Leaf::new::<Table>("routing_table"),
+        Leaf::new::<PeerKey>("public_key"),
+        Leaf::new::<PeerEndpoint>("endpoint"),
+        Leaf::new::<Prefix>("prefix"),
+        Leaf::new::<SocketPath>("socket_path"),
+        Leaf::new::<MetricsAddress>("metrics_address"),
+        Leaf::new::<CongestionControlName>("congestion_control"),
+    ];
+}
+
+/// The device that user packets come from and go to.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct TunTable {
+    /// The name of the interface.
+    pub(super) name: InterfaceName,
+    /// Its addresses with the length of the on-link prefix.
+    pub(super) address: Vec<InterfaceAddress>,
+    /// Its MTU in bytes; at least 1280 where there is IPv6.
+    #[schemars(range(min = 68, max = 65_535))]
+    pub(super) mtu: u32,
+    /// Its queues, each with a worker and lanes of its own; the same number at both sites.
+    #[schemars(range(min = 1, max = 16))]
+    pub(super) queues: u16,
+    /// Whether the kernel hands over super-packets and unfinished checksums.
+    pub(super) offloads: bool,
+    /// Packets that the device's own queue holds.
+    #[schemars(range(min = 1, max = 10_000))]
+    pub(super) tx_queue_len: u32,
+    /// Where the prefixes behind peers are routed.
+    pub(super) table: Table,
+    /// What becomes of packets to peers while no gateway runs.
+    pub(super) on_exit: OnExit,
+}
+
+impl Default for TunTable {
+    fn default() -> Self {
+        TunTable {
+            name: InterfaceName(DEFAULT_TUN_NAME.to_owned()),
+            address: Vec::new(),
+            mtu: DEFAULT_TUN_MTU,
+            queues: 1,
+            offloads: true,
+            tx_queue_len: DEFAULT_TX_QUEUE_LEN,
+            table: Table::default(),
+            on_exit: OnExit::default(),
+        }
+    }
+}
+
+/// What all lanes have in common.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct LanesTable {
+    /// The congestion control of classes that name none.
+    pub(super) congestion_control: CongestionControlName,
+    /// The mark (`SO_MARK`) of lane connections, for policy routing.
+    #[schemars(range(min = 1, max = 4_294_967_295_u32))]
+    pub(super) fwmark: Option<u32>,
+    /// Whether a ceiling on the lanes' pacing keeps the queue at the edge.
+    pub(super) edge_pacing: bool,
+}
+
+impl Default for LanesTable {
+    fn default() -> Self {
+        let congestion_control = CongestionControlName(DEFAULT_CONGESTION_CONTROL.to_owned());
+        LanesTable { congestion_control, fwmark: None, edge_pacing: true }
+    }
+}
+
+/// Another site.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PeerTable {
+    /// Its name in logs and status.
+    pub(super) name: SiteName,
+    /// Its public key.
+    pub(super) public_key: PeerKey,
+    /// Where to dial it. Without it the peer dials.
+    pub(super) endpoint: Option<PeerEndpoint>,
+    /// What lies behind it: routed into the device, and accepted from it.
+    pub(super) routes: Vec<Prefix>,
+    /// What protects the data between this site and it (default: the site's).
+    pub(super) encryption: Option<Encryption>,
+}
+
+/// How the command line reaches the daemon.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ControlTable {
+    /// The path of the Unix socket (default: /run/trunkline/NAME.sock).
+    pub(super) socket: Option<SocketPath>,
+}
+
+/// Where metrics are served.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MetricsTable {
+    /// A loopback address and port, or the path of a Unix socket behind `unix:`.
+    pub(super) listen: MetricsAddress,
+    /// Whether an address that other machines can reach is meant.
+    #[serde(default)]
+    pub(super) allow_remote: bool,
+}
