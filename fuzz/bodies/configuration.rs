@@ -3,7 +3,8 @@
 
 use std::path::Path;
 
-use trunkline_gateway::config::{Config, MAX_CLASSES, MAX_LANES, MAX_QUEUES, Mistakes, Over};
+use trunkline_gateway::config::{Config, MAX_CLASSES, MAX_LANES, MAX_QUEUES, Mistakes};
+use trunkline_trunk::{ClassId, Over, TrunkPlan};
 
 /// Reads `data` as a file; gives a configuration in which everything has its place, or says what is wrong where.
 pub(crate) fn run(data: &[u8]) {
@@ -16,29 +17,37 @@ pub(crate) fn run(data: &[u8]) {
 
 fn resolved(config: &Config) {
     assert!(!config.name.is_empty());
-    assert!((1..=MAX_CLASSES).contains(&config.classes.len()));
-    for (index, class) in config.classes.iter().enumerate() {
-        let last = index + 1 == config.classes.len();
-        assert_eq!(class.rules.is_empty(), last, "the last class, and no other, takes everything");
+    let TrunkPlan { classes, groups, .. } = &config.trunk;
+    assert!((1..=MAX_CLASSES).contains(&classes.len()));
+    for (index, class) in classes.iter().enumerate() {
+        let takes_flows_over = |place: usize| {
+            let to = Over::Class(ClassId(place as u8));
+            classes.iter().filter_map(|class| class.admission).any(|admission| admission.over == to)
+        };
+        if index + 1 == classes.len() {
+            assert!(class.rules.is_empty(), "the last class takes everything");
+        } else if class.rules.is_empty() {
+            assert!((index + 1..classes.len()).all(takes_flows_over), "a class that never gets a packet");
+        }
         let limits = class.queue.limits();
         assert!(limits.segments > 0 && limits.bytes >= 64 << 10);
-        assert!(class.weight > 0 && class.lane_group < config.lane_groups.len());
-        assert!(class.guarantee.is_none_or(|least| class.ceiling.is_none_or(|most| least <= most)));
+        assert!(class.share.weight > 0 && class.group < groups.len());
+        assert!(class.share.guarantee.is_none_or(|min| class.share.ceiling.is_none_or(|max| min <= max)));
         if let Some(admission) = class.admission {
             assert!(admission.limit > 0);
             if let Over::Class(to) = admission.over {
-                let over = config.classes[to].admission.map(|admission| admission.over);
-                assert!(to != index && !matches!(over, Some(Over::Class(_))), "no chains");
+                let over = classes[to.index()].admission.map(|admission| admission.over);
+                assert!(to.index() != index && !matches!(over, Some(Over::Class(_))), "no chains");
             }
         }
-        assert!(config.classes[..index].iter().all(|other| other.name != class.name));
+        assert!(classes[..index].iter().all(|other| other.name != class.name));
     }
-    let lanes: usize = config.lane_groups.iter().map(|group| usize::from(group.count)).sum();
+    let lanes: usize = groups.iter().map(|group| usize::from(group.lanes)).sum();
     assert!((1..=MAX_LANES).contains(&lanes));
-    for (index, group) in config.lane_groups.iter().enumerate() {
-        assert!(group.count > 0 && group.dscp < 64);
-        assert!(config.classes.iter().any(|class| class.lane_group == index), "lanes of nobody");
-        assert!(config.lane_groups[..index].iter().all(|other| other.name != group.name));
+    for (index, group) in groups.iter().enumerate() {
+        assert!(group.lanes > 0 && group.dscp < 64);
+        assert!(classes.iter().any(|class| class.group == index), "lanes of nobody");
+        assert!(groups[..index].iter().all(|other| other.name != group.name));
     }
     assert!((1..=MAX_QUEUES).contains(&config.tun.queues));
     for (index, peer) in config.peers.iter().enumerate() {

@@ -3,16 +3,9 @@
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use trunkline_queue::Share;
-use trunkline_trunk::compress::Compression;
-use trunkline_trunk::{
-    AdmissionSettings, ClassId, ClassSettings, CongestionControl, LaneGroup, Over, PeerId, Protocol,
-    RouteTable, Rule, TrunkPlan,
-};
+use trunkline_trunk::{PeerId, RouteTable, TrunkPlan};
 
-use crate::config::{
-    self, Behaviour, ClassConfig, Config, LaneGroupConfig, PeerConfig, ProtocolMatch, RuleConfig,
-};
+use crate::config::{Config, PeerConfig};
 use crate::keys::PublicKey;
 
 /// The workers' view of a configuration.
@@ -35,38 +28,15 @@ pub(crate) struct PeerPlan {
     pub(crate) key: PublicKey,
 }
 
-const _: () = assert!(config::MAX_CLASSES <= TrunkPlan::MAX_CLASSES);
-const _: () = assert!(config::MAX_LANES <= TrunkPlan::MAX_LANES);
-
 impl Plan {
     pub(crate) fn new(config: &Config, seed: u64) -> Arc<Plan> {
         Arc::new(Plan {
-            trunk: TrunkPlan {
-                classes: config.classes.iter().map(class).collect(),
-                groups: config.lane_groups.iter().map(|group| lane_group(config, group)).collect(),
-                edge_pacing: config.lanes.edge_pacing,
-            },
+            trunk: config.trunk.clone(),
             peers: config.peers.iter().map(|peer| PeerPlan { key: peer.public_key }).collect(),
             owners: Arc::new(owners(config)),
             addresses: config.tun.addresses.clone(),
             seed,
         })
-    }
-}
-
-/// The lanes of a group.
-pub(crate) fn lane_group(config: &Config, group: &LaneGroupConfig) -> LaneGroup {
-    let congestion_control = if group.adapts_congestion_control() {
-        CongestionControl::ByPath
-    } else {
-        CongestionControl::Named(group.congestion_control.as_str().into())
-    };
-    LaneGroup {
-        name: group.name.as_str().into(),
-        lanes: group.count,
-        congestion_control,
-        dscp: group.dscp,
-        compression: compression(config, &group.name),
     }
 }
 
@@ -76,50 +46,4 @@ fn owners(config: &Config) -> RouteTable<PeerId> {
         config.prefixes_of(peer).into_iter().map(move |prefix| (prefix, PeerId(place)))
     };
     (0..).zip(&config.peers).flat_map(of).collect()
-}
-
-/// Whether the lanes of a group compress headers: unless a class that rides on them will not have it.
-fn compression(config: &Config, group: &str) -> Compression {
-    let mut classes = config.classes.iter().filter(|class| config.lane_group(class).name == group);
-    if classes.all(|class| class.header_compression) { Compression::On } else { Compression::Off }
-}
-
-fn class(config: &ClassConfig) -> ClassSettings {
-    ClassSettings {
-        name: config.name.as_str().into(),
-        rules: config.rules.iter().map(rule).collect(),
-        queue: config.queue,
-        group: config.lane_group,
-        share: Share {
-            weight: config.weight.into(),
-            guarantee: config.guarantee,
-            ceiling: config.ceiling,
-            priority: config.priority,
-        },
-        admission: config.admission.map(|admission| AdmissionSettings {
-            limit: admission.limit,
-            over: match admission.over {
-                config::Over::Refuse => Over::Refuse,
-                config::Over::Class(index) => Over::Class(ClassId(index as u8)),
-            },
-        }),
-        filters_retransmissions: config.repeat_filter,
-    }
-}
-
-fn rule(config: &RuleConfig) -> Rule {
-    Rule {
-        protocol: config.protocol.map(|protocol| match protocol {
-            ProtocolMatch::Number(number) => Protocol::Number(number),
-            ProtocolMatch::Icmp => Protocol::AnyIcmp,
-        }),
-        dscp: (!config.dscp.is_empty()).then(|| config.dscp.iter().copied().collect()),
-        source: config.source,
-        destination: config.destination,
-        source_ports: config.source_port.clone(),
-        destination_ports: config.destination_port.clone(),
-        either_ports: config.port.clone(),
-        lengths: config.length.clone(),
-        interactive: config.behaviour == Some(Behaviour::Interactive),
-    }
 }

@@ -12,7 +12,9 @@ use std::os::fd::AsFd;
 use rustix::net::{AddressFamily, SocketType, socket};
 use rustix::thread::{CapabilitySet, capabilities};
 
-use crate::config::{Config, LaneGroupConfig};
+use trunkline_trunk::LaneGroup;
+
+use crate::config::Config;
 use crate::keys::{KeyError, SecretKey};
 use crate::sys;
 
@@ -71,7 +73,7 @@ pub struct Accepted {
 /// All reasons to refuse it.
 pub fn check(config: &Config) -> Result<Accepted, Refusals> {
     let identity = config.identity().map_err(Refusal::Key);
-    let controls = config.lane_groups.iter().filter_map(|group| congestion_control(group).err());
+    let controls = config.trunk.groups.iter().filter_map(|group| congestion_control(group).err());
     let mut refusals: Vec<Refusal> = controls.collect();
     match identity {
         Ok(identity) if refusals.is_empty() => {
@@ -89,8 +91,8 @@ pub fn check(config: &Config) -> Result<Accepted, Refusals> {
 
 /// Checks that connections can use the congestion control of a lane group, by setting it on a socket: the kernel loads
 /// the module on first use, if the process has `CAP_NET_ADMIN`, as the gateway has.
-fn congestion_control(group: &LaneGroupConfig) -> Result<(), Refusal> {
-    let name = group.usual_congestion_control();
+fn congestion_control(group: &LaneGroup) -> Result<(), Refusal> {
+    let name = group.congestion_control.initial();
     let tried = || -> io::Result<()> {
         let probe = socket(AddressFamily::INET, SocketType::STREAM, None)?;
         sys::set_congestion_control(probe.as_fd(), name)
@@ -101,7 +103,7 @@ fn congestion_control(group: &LaneGroupConfig) -> Result<(), Refusal> {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
         Err(_) if !is_administrator() && has_module(name) => Ok(()),
         Err(_) => Err(Refusal::CongestionControl {
-            lane_group: group.name.clone(),
+            lane_group: group.name.to_string(),
             name: name.to_owned(),
             offered: offered().trim().replace(' ', ", "),
         }),

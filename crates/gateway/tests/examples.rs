@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use trunkline_gateway::config::{Config, Encryption, Over};
+use trunkline_gateway::config::{Config, Encryption};
+use trunkline_trunk::{ClassId, Over};
 
 fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples")
@@ -59,7 +60,7 @@ fn peers_of_a_set_fit_each_other() {
                 let listener = if peer.endpoint.is_some() { other } else { site };
                 assert!(!listener.listen.is_empty(), "{set}: {} listens", listener.name);
                 assert_eq!(site.tun.queues, other.tun.queues, "{set}");
-                assert_eq!(site.lane_groups, other.lane_groups, "{set}");
+                assert_eq!(site.trunk.groups, other.trunk.groups, "{set}");
             }
         }
     }
@@ -78,16 +79,18 @@ fn nobody_is_warned_of_an_example() {
 fn the_paper_has_a_trunk_for_each_protocol_and_queues_of_1000_packets() {
     for site in sets()["papers"].values() {
         let classes: Vec<_> = site
+            .trunk
             .classes
             .iter()
-            .map(|class| (class.name.as_str(), class.discipline(), class.queue.limits().segments))
+            .map(|class| (&*class.name, class.queue.description().word, class.queue.limits().segments))
             .collect();
         assert_eq!(classes, [("udp", "tail-drop", 1000), ("tcp", "tail-drop", 1000)]);
         assert_eq!(site.encryption, Encryption::None);
         let lanes: Vec<_> = site
-            .lane_groups
+            .trunk
+            .groups
             .iter()
-            .map(|group| (group.name.as_str(), group.congestion_control.as_str()))
+            .map(|group| (&*group.name, group.congestion_control.initial()))
             .collect();
         assert_eq!(lanes, [("udp", "reno"), ("tcp", "reno")]);
     }
@@ -96,9 +99,13 @@ fn the_paper_has_a_trunk_for_each_protocol_and_queues_of_1000_packets() {
 #[test]
 fn a_shared_line_is_one_lane_divided_30_to_70() {
     for site in sets()["shared-line"].values() {
-        assert_eq!(site.lane_groups.len(), 1);
-        let weights: Vec<_> =
-            site.classes.iter().map(|class| (class.name.as_str(), class.priority, class.weight)).collect();
+        assert_eq!(site.trunk.groups.len(), 1);
+        let weights: Vec<_> = site
+            .trunk
+            .classes
+            .iter()
+            .map(|class| (&*class.name, class.share.priority, class.share.weight))
+            .collect();
         assert_eq!(weights, [("control", true, 1), ("office", false, 30), ("laboratory", false, 70)]);
     }
 }
@@ -106,11 +113,11 @@ fn a_shared_line_is_one_lane_divided_30_to_70() {
 #[test]
 fn calls_on_a_slow_line_go_first_and_are_counted() {
     for site in sets()["slow-line"].values() {
-        assert_eq!(site.lane_groups.len(), 1);
-        let calls = &site.classes[0];
-        assert!(calls.priority && calls.ceiling.is_some());
+        assert_eq!(site.trunk.groups.len(), 1);
+        let calls = &site.trunk.classes[0];
+        assert!(calls.share.priority && calls.share.ceiling.is_some());
         let admission = calls.admission.unwrap();
-        assert_eq!((admission.limit, admission.over), (10, Over::Class(3)));
-        assert_eq!(site.classes[3].name, "rest");
+        assert_eq!((admission.limit, admission.over), (10, Over::Class(ClassId(3))));
+        assert_eq!(&*site.trunk.classes[3].name, "rest");
     }
 }

@@ -97,18 +97,18 @@ fn write_corpus() -> io::Result<()> {
         [control]\nsocket = \"/run/a.sock\"\n[metrics]\nlisten = \"0.0.0.0:1\"\nallow_remote = true\n\
         [[classes]]\nname = \"v\"\nmatch = [{ protocol = \"udp\", dscp = [\"ef\", 34], source = \"10.0.0.0/8\", \
         port = [53, \"1000-2000\"], length = [\"40-200\", 1500], behaviour = \"interactive\" }]\n\
-        queue = { discipline = \"tail-drop\", packets = 10, bytes = \"64KiB\" }\nlane = \"l\"\nlanes = 2\n\
+        queue = { discipline = \"tail-drop\", packets = 10, bytes = \"64KiB\" }\nlane_group = \"l\"\nlanes = 2\n\
         congestion_control = \"reno\"\ndscp = \"ef\"\nweight = 3\nguarantee = \"1mbit\"\nceiling = \"2mbit\"\n\
-        priority = true\nflows = { limit = 5, over = \"rest\" }\nrepeat_filter = false\nheader_compression = false\n\
-        [[classes]]\nname = \"r\"\nmatch = [{ dscp = 1 }]\nqueue = { discipline = \"red\", unit = \"packets\", \
+        priority = true\nflows = { limit = 5, over = \"rest\" }\nretransmission_filter = false\nheader_compression = false\n\
+        [[classes]]\nname = \"r\"\nmatch = [{ dscp = 1 }]\nqueue = { discipline = \"red\", \
         min = 5, max = 50, max_p = 0.1, weight = 0.01, gentle = true, ecn = false }\n\
         [[classes]]\nname = \"f\"\nmatch = [{ dscp = 2 }]\nqueue = { discipline = \"fred\", min = 5, max = 50, \
         min_flow = 2 }\n[[classes]]\nname = \"q\"\nmatch = [{ dscp = 3 }]\nqueue = { target = \"6ms\", \
-        interval = \"1.5s\", queues = 8, quantum = 300 }\n[[classes]]\nname = \"p\"\nmatch = [{ dscp = 4 }]\n\
+        interval = \"1.5s\", queues = 8, quantum = \"300 B\" }\n[[classes]]\nname = \"p\"\nmatch = [{ dscp = 4 }]\n\
         queue = { discipline = \"pie\", target = \"20ms\", update = \"10ms\", burst = \"0ms\" }\n\
-        [[classes]]\nname = \"t\"\nmatch = [{ dscp = 5 }]\nqueue = { discipline = \"trunk\", sized = true, \
-        early = true, spares = true, threshold = 0.5, max_p = 0.1 }\n\
-        [[classes]]\nname = \"rest\"\nlane = \"l\"\n[[peers]]\nname = \"b\"\n\
+        [[classes]]\nname = \"t\"\nmatch = [{ dscp = 5 }]\nqueue = { discipline = \"trunk\", auto_size = true, \
+        early_drop = true, drop_holdoff = true, threshold = 0.5, max_p = 0.1 }\n\
+        [[classes]]\nname = \"rest\"\nlane_group = \"l\"\n[[peers]]\nname = \"b\"\n\
         public_key = \"AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=\"\nendpoint = \"b:1\"\nroutes = [\"10.2.0.0/16\"]\n\
         encryption = \"tls\"\n";
     fs::write(directory("configuration").join("every-key"), everything)?;

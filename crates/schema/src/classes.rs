@@ -105,6 +105,7 @@ pub struct ClassSpec {
     pub dscp: Option<Dscp>,
     /// Its share among the classes of its lanes, 1 to 1000; 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1000))]
     pub weight: Option<u32>,
     /// The rate that it gets on its lanes before weights count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -143,6 +144,7 @@ impl ClassSpec {
 #[serde(deny_unknown_fields)]
 pub struct FlowsSpec {
     /// Flows at a time, to each peer in each shard.
+    #[schemars(range(min = 1, max = 1_000_000))]
     pub limit: u32,
     /// The class that takes one more; "refuse": its sender is told that it is prohibited.
     #[serde(default, skip_serializing_if = "Option::is_none")]

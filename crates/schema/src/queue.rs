@@ -327,13 +327,13 @@ impl JsonSchema for QueueSpec {
             properties.insert(key.to_owned(), schema.to_value());
         };
         put("discipline", generator.subschema_for::<Discipline>(), "Discipline.");
-        put("packets", generator.subschema_for::<u32>(), "How many packets may wait, at most; 1000.");
+        put("packets", count(1, u32::MAX), "How many packets may wait, at most; 1000.");
         let bytes = "How many bytes may wait, at most; \"4 MiB\" at the edge of a trunk, no limit on a link.";
         put("bytes", generator.subschema_for::<Size>(), bytes);
         for parameter in parameters() {
             let schema = match parameter.range {
                 Range::Switch => generator.subschema_for::<bool>(),
-                Range::Count(..) => generator.subschema_for::<u32>(),
+                Range::Count(min, max) => count(min, max),
                 Range::Bytes(..) => generator.subschema_for::<Size>(),
                 Range::Amount(..) => generator.subschema_for::<Amount>(),
                 Range::Time(..) => generator.subschema_for::<Time>(),
@@ -357,6 +357,10 @@ impl JsonSchema for QueueSpec {
             MOVED: { "unit": "a bare number is packets now, a size with its unit is bytes: min = 20, or min = \"20 KB\"" },
         })
     }
+}
+
+fn count(min: u32, max: u32) -> Schema {
+    json_schema!({ "type": "integer", "format": "uint32", "minimum": min, "maximum": max })
 }
 
 /// A parameter with the disciplines that have it: `red`, `fred`: what it is; default.

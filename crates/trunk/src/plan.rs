@@ -1,7 +1,8 @@
+use std::fmt;
 use std::sync::Arc;
 
 use crate::compress::Compression;
-use crate::{ClassSettings, Over};
+use crate::{ClassSettings, LaneControl, Over};
 
 /// Who chooses the congestion control of a group's lanes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -13,6 +14,26 @@ pub enum CongestionControl {
     ByPath,
     /// The plan, by this name.
     Named(Arc<str>),
+}
+
+impl CongestionControl {
+    /// The name of the congestion control that connections have before the plan is applied to them.
+    pub fn initial(&self) -> &str {
+        match self {
+            Self::Named(name) => name,
+            Self::ByPath | Self::AsOpened => LaneControl::USUAL_CONGESTION_CONTROL,
+        }
+    }
+}
+
+impl fmt::Display for CongestionControl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::AsOpened => "as opened",
+            Self::ByPath => "auto",
+            Self::Named(name) => name,
+        })
+    }
 }
 
 /// Lanes that classes share: a number of connections with the same settings.

@@ -44,7 +44,7 @@ const RELOADS: &[(&str, &str)] = &[
     ("weight = 2\n", "weight = 2\nceiling = \"20mbit\"\n"),
     ("weight = 2\n", "weight = 2\nguarantee = \"1mbit\"\n"),
     ("weight = 2\n", "weight = 2\ndscp = \"af11\"\n"),
-    ("weight = 2\n", "weight = 2\nrepeat_filter = false\nheader_compression = false\n"),
+    ("weight = 2\n", "weight = 2\nretransmission_filter = false\nheader_compression = false\n"),
     ("weight = 2\n", "weight = 2\nflows = { limit = 100, over = \"rest\" }\n"),
     ("weight = 2\n", "weight = 2\nqueue = { discipline = \"pie\" }\n"),
     ("weight = 2\n", "weight = 2\nqueue = { discipline = \"fq-codel\" }\n"),

@@ -3,17 +3,19 @@
 //! The JSON Schema for editors is made of these types, and so are the messages about keys and values that cannot be. What holds
 //! between values is checked afterwards.
 
-use schemars::JsonSchema;
-use serde::Deserialize;
-use trunkline_schema::{Format, Leaf};
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+use trunkline_schema::{Classes, Format, LanesSpec, Leaf};
 
 use super::values::{
-    CongestionControlName, InterfaceAddress, InterfaceName, ListenAddress, MetricsAddress, PeerEndpoint,
-    PeerKey, Prefix, SiteName, SocketPath, Table,
+    InterfaceAddress, InterfaceName, ListenAddress, MetricsAddress, PeerEndpoint, PeerKey, Prefix, SiteName,
+    SocketPath, Table,
 };
-use super::{
-    DEFAULT_CONGESTION_CONTROL, DEFAULT_TUN_MTU, DEFAULT_TUN_NAME, DEFAULT_TX_QUEUE_LEN, Encryption, OnExit,
-};
+use super::{DEFAULT_TUN_MTU, DEFAULT_TUN_NAME, DEFAULT_TX_QUEUE_LEN, Encryption, OnExit};
 
 /// A site.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -28,6 +30,7 @@ pub(super) struct SiteFile {
     pub(super) private_key_file: Option<String>,
     /// The private key itself, 44 characters.
     #[schemars(extend("writeOnly" = true))]
+    #[expect(dead_code, reason = "it is set aside before the file is read")]
     pub(super) private_key: Option<String>,
     /// What protects the data between this site and peers that do not say otherwise.
     #[serde(default)]
@@ -39,8 +42,8 @@ pub(super) struct SiteFile {
     #[serde(default)]
     pub(super) lanes: LanesTable,
     /// Kinds of traffic.
-    #[schemars(with = "Option<serde_json::Value>")]
-    pub(super) classes: Option<toml::Value>,
+    #[serde(default)]
+    pub(super) classes: Classes,
     /// The other sites.
     #[serde(default)]
     pub(super) peers: Vec<PeerTable>,
@@ -53,7 +56,7 @@ pub(super) struct SiteFile {
 
 impl Format for SiteFile {
     const LEAVES: &'static [Leaf] = &[
-        Leaf::new::<SiteName>("name"),
+        Leaf::new::<SiteName>("site_name"),
         Leaf::new::<ListenAddress>("listen_address"),
         Leaf::new::<InterfaceName>("interface"),
         Leaf::new::<InterfaceAddress>("interface_address"),
@@ -63,7 +66,6 @@ impl Format for SiteFile {
         Leaf::new::<Prefix>("prefix"),
         Leaf::new::<SocketPath>("socket_path"),
         Leaf::new::<MetricsAddress>("metrics_address"),
-        Leaf::new::<CongestionControlName>("congestion_control"),
     ];
 }
 
@@ -107,23 +109,39 @@ impl Default for TunTable {
     }
 }
 
-/// What all lanes have in common.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
+/// What all lanes have in common: as in an experiment, and what only a kernel has.
+#[derive(Debug, Default)]
 pub(super) struct LanesTable {
-    /// The congestion control of classes that name none.
-    pub(super) congestion_control: CongestionControlName,
-    /// The mark (`SO_MARK`) of lane connections, for policy routing.
-    #[schemars(range(min = 1, max = 4_294_967_295_u32))]
+    pub(super) spec: LanesSpec,
     pub(super) fwmark: Option<u32>,
-    /// Whether a ceiling on the lanes' pacing keeps the queue at the edge.
-    pub(super) edge_pacing: bool,
 }
 
-impl Default for LanesTable {
-    fn default() -> Self {
-        let congestion_control = CongestionControlName(DEFAULT_CONGESTION_CONTROL.to_owned());
-        LanesTable { congestion_control, fwmark: None, edge_pacing: true }
+impl<'de> Deserialize<'de> for LanesTable {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let mut table = toml::Table::deserialize(from)?;
+        let fwmark = table.remove("fwmark").map(u32::deserialize).transpose();
+        let spec = LanesSpec::deserialize(table);
+        Ok(LanesTable { spec: spec.map_err(D::Error::custom)?, fwmark: fwmark.map_err(D::Error::custom)? })
+    }
+}
+
+impl JsonSchema for LanesTable {
+    fn schema_name() -> Cow<'static, str> {
+        "LanesTable".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut schema = LanesSpec::json_schema(generator);
+        let fwmark = json_schema!({
+            "description": "The mark (`SO_MARK`) of lane connections, for policy routing.",
+            "type": "integer",
+            "minimum": 1,
+            "maximum": u32::MAX,
+        });
+        if let Some(Value::Object(properties)) = schema.get_mut("properties") {
+            properties.insert("fwmark".to_owned(), fwmark.to_value());
+        }
+        schema
     }
 }
 

@@ -7,18 +7,11 @@
 //!
 //! Parsing touches no other file: the private key is read by [`Config::identity`].
 
-mod class;
-mod classes;
 mod error;
 mod file;
-mod lane_groups;
 mod leaf;
 mod peers;
-mod presets;
-mod queue;
-mod reader;
 mod routing;
-mod rules;
 mod secret;
 mod site;
 mod values;
@@ -32,10 +25,10 @@ use ipnet::IpNet;
 use zeroize::Zeroizing;
 
 pub use crate::encryption::Encryption;
-pub use class::{AdmissionConfig, Behaviour, ClassConfig, LaneGroupConfig, Over, ProtocolMatch, RuleConfig};
 pub use error::LoadError;
 pub use routing::{AUTO_TABLE, DefaultRouting, MAIN_TABLE, OnExit, RoutingTable};
-pub use trunkline_schema::{Mistake, Mistakes};
+pub use trunkline_schema::{MAX_CLASSES, MAX_LANES, Mistake, Mistakes};
+use trunkline_trunk::{ClassSettings, LaneGroup, TrunkPlan};
 
 use crate::keys::{self, KeyError, PublicKey, SecretKey};
 
@@ -45,22 +38,17 @@ pub const DEFAULT_TUN_NAME: &str = "trunk0";
 pub const DEFAULT_TUN_MTU: u32 = 1500;
 /// `tun.tx_queue_len` unless given. Short, since the queue that is managed is the core's, not the device's.
 pub const DEFAULT_TX_QUEUE_LEN: u32 = 128;
-/// `lanes.congestion_control` unless given.
-pub const DEFAULT_CONGESTION_CONTROL: &str = AUTO_CONGESTION_CONTROL;
-/// Cubic, and bbr on paths that lose packets without being full.
-pub const AUTO_CONGESTION_CONTROL: &str = "auto";
 /// Where the control socket lies unless given: `<name>.sock` in here.
 pub const RUN_DIRECTORY: &str = "/run/trunkline";
-/// Most classes of a site.
-pub const MAX_CLASSES: usize = 16;
-/// Most lanes to a peer in a shard.
-pub const MAX_LANES: usize = 32;
-/// Most lanes to a peer in a shard under one name.
+/// The maximum number of lanes to a peer in a shard under one name.
 pub const MAX_LANES_PER_GROUP: u8 = 8;
-/// Largest weight of a class.
-pub const MAX_WEIGHT: u16 = 1000;
-/// Most queues of the TUN.
+/// The maximum number of queues of the TUN.
 pub const MAX_QUEUES: u16 = 16;
+
+/// The JSON Schema of a site's file, for editors.
+pub fn json_schema() -> serde_json::Value {
+    trunkline_schema::json_schema::<file::SiteFile>().to_value()
+}
 
 /// A site's configuration, validated and resolved.
 #[derive(Debug)]
@@ -77,23 +65,10 @@ pub struct Config {
     pub encryption: Encryption,
     /// The device user packets come from and go to.
     pub tun: TunConfig,
-    /// What all lanes have in common.
-    pub lanes: LanesConfig,
-    /// The lanes to each peer, by name, in the order of the first class on each. Every one is some class's.
-    pub lane_groups: Vec<LaneGroupConfig>,
-    /// The classes of traffic, in the order they are tried; the last matches everything. Never empty.
-    ///
-    /// `classes` may be a word in place of tables; a file without `classes` is `"interactive"`:
-    ///
-    /// | preset | class | takes | queue |
-    /// | --- | --- | --- | --- |
-    /// | `interactive` | `interactive` | ICMP and `ICMPv6`; DSCP EF, VA, CS4 to CS7, AF41 to AF43; port 22, 53 or 123 of TCP or UDP; TCP and UDP flows that behave so | FQ-CoDel |
-    /// | | `tcp` | the rest of TCP | trunk |
-    /// | | `other` | everything else: UDP foremost | `CoDel` |
-    /// | `split` | `tcp` | TCP | trunk |
-    /// | | `udp` | everything else | `CoDel` |
-    /// | `single` | `all` | everything | FQ-CoDel |
-    pub classes: Vec<ClassConfig>,
+    /// The mark (`SO_MARK`) on the packets of lanes: as given, or as default routes of peers need it.
+    pub fwmark: Option<u32>,
+    /// The classes of traffic, and the lane groups that they ride on.
+    pub trunk: TrunkPlan,
     /// The other sites.
     pub peers: Vec<PeerConfig>,
     /// How `trunkline status` and its kin reach the daemon.
@@ -114,11 +89,11 @@ pub enum PrivateKeySource {
 /// `[tun]`: the device user packets come from and go to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TunConfig {
-    /// Name of the interface, at most 15 octets.
+    /// Name of the interface, at most 15 bytes.
     pub name: String,
     /// Its addresses with the length of the on-link prefix.
     pub addresses: Vec<IpNet>,
-    /// Its MTU in octets.
+    /// Its MTU in bytes.
     pub mtu: u32,
     /// Queues of the device = shards; each has lanes of its own to each peer.
     pub queues: u16,
@@ -130,17 +105,6 @@ pub struct TunConfig {
     pub table: RoutingTable,
     /// What becomes of packets to peers while no gateway runs.
     pub on_exit: OnExit,
-}
-
-/// `[lanes]`: what all lanes have in common.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LanesConfig {
-    /// The congestion control of classes that name none.
-    pub congestion_control: String,
-    /// The mark (`SO_MARK`) on the packets of lanes: as given, or as default routes of peers need it.
-    pub fwmark: Option<u32>,
-    /// Whether a ceiling on their pacing keeps the queue at the edge.
-    pub edge_pacing: bool,
 }
 
 /// One of `[[peers]]`: another site.
@@ -281,9 +245,9 @@ impl Config {
         ))
     }
 
-    /// The lanes a class of this configuration rides on.
-    pub fn lane_group(&self, class: &ClassConfig) -> &LaneGroupConfig {
-        &self.lane_groups[class.lane_group]
+    /// The lane group that a class of this configuration rides on.
+    pub fn lane_group(&self, class: &ClassSettings) -> &LaneGroup {
+        &self.trunk.groups[class.group]
     }
 
     /// What is allowed and still unlikely to work as meant.

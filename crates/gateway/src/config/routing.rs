@@ -60,7 +60,7 @@ impl Config {
         let is_default = |prefix: &IpNet| prefix.prefix_len() == 0;
         let wanted = self.tun.table == RoutingTable::Auto
             && self.peers.iter().flat_map(|peer| &peer.routes).any(is_default);
-        wanted.then(|| DefaultRouting { table: AUTO_TABLE, mark: self.lanes.fwmark.unwrap_or(AUTO_TABLE) })
+        wanted.then(|| DefaultRouting { table: AUTO_TABLE, mark: self.fwmark.unwrap_or(AUTO_TABLE) })
     }
 
     /// What belongs to a peer: its routes and, if it is the only one, the device's networks but for our own

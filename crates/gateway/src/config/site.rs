@@ -4,16 +4,15 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use toml::de::DeTable;
-use trunkline_schema::{At, Mistakes, Source, read_partly};
+use trunkline_schema::{At, Mistakes, Resolver, Source, read_partly};
+use trunkline_trunk::CongestionControl;
 use zeroize::Zeroizing;
 
-use super::file::{LanesTable, MetricsTable, SiteFile, TunTable};
-use super::reader::{Problems, Section};
-use super::values::{self, MetricsAddress, SITE_NAME, SocketPath};
+use super::file::{MetricsTable, SiteFile, TunTable};
+use super::values::{self, MetricsAddress, PREFIX, SITE_NAME, SocketPath};
 use super::{
-    Config, ControlConfig, LanesConfig, MetricsConfig, MetricsListen, PeerConfig, PrivateKeySource,
-    RUN_DIRECTORY, TunConfig, classes, peers, secret,
+    Config, ControlConfig, MAX_LANES_PER_GROUP, MetricsConfig, MetricsListen, PeerConfig, PrivateKeySource,
+    RUN_DIRECTORY, TunConfig, peers, secret,
 };
 use crate::keys::SecretKey;
 
@@ -26,14 +25,10 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Config, Mistakes> {
     let source = Source::parse(&path.display().to_string(), &text)?;
     let (file, form) = read_partly::<SiteFile>(source.tree());
     let findings = source.findings::<SiteFile>();
-    let problems = Problems::new(path, &text);
-    let (document, _) = DeTable::parse_recoverable(&text);
-    let root = Section::new(problems.place("", 0..0), document.get_ref());
-    let config = file.and_then(|file| config(file, root, secret.as_ref(), path, &findings.root()));
-    let found = form.into_iter().chain(findings.into_found().0).map(|one| (one, None));
-    let mut mistakes = source.mistakes(source.tree(), found);
-    mistakes.0.extend(problems.into_found());
-    mistakes.0.sort_by_key(|mistake| mistake.place);
+    let config = file.and_then(|file| config(file, secret.as_ref(), path, &findings.root()));
+    let (found, misplaced) = findings.into_found();
+    let all = form.into_iter().chain(found).chain(misplaced).map(|one| (one, None));
+    let mistakes = source.mistakes(source.tree(), all);
     match config {
         Some(config) if mistakes.0.is_empty() => Ok(config),
         _ => Err(mistakes),
@@ -42,13 +37,7 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Config, Mistakes> {
 
 /// The configuration, if nothing is missing in it. `at` is the whole file as it was written: where a table could not be read, it is
 /// as if it were not there, and still is given.
-fn config(
-    file: SiteFile,
-    mut root: Section<'_>,
-    secret: Option<&Zeroizing<String>>,
-    path: &Path,
-    at: &At<'_>,
-) -> Option<Config> {
+fn config(file: SiteFile, secret: Option<&Zeroizing<String>>, path: &Path, at: &At<'_>) -> Option<Config> {
     let name = name(&file, path, at);
     let private_key = private_key(&file, secret, path, at);
     let own_key = match &private_key {
@@ -59,8 +48,7 @@ fn config(
     let site = peers::Site { listens: at.key("listen").is_given(), encryption: file.encryption, own_key };
     let peers = peers::resolve(file.peers, &site, &at.key("peers"));
     check_tun(&file.tun, &peers, &at.key("tun"));
-    let lanes = lanes(file.lanes);
-    let (classes, lane_groups) = classes::parse(&mut root, &lanes);
+    let trunk = resolver().plan(at, &file.lanes.spec, &file.classes);
     let metrics = file.metrics.map(|metrics| metrics_config(metrics, &at.key("metrics")));
     let socket = file.control.socket.map(|SocketPath(path)| path);
     let name = name?;
@@ -74,13 +62,12 @@ fn config(
         private_key: private_key?,
         encryption: file.encryption,
         tun: tun(file.tun),
-        lanes,
-        lane_groups,
-        classes,
+        fwmark: file.lanes.fwmark,
+        trunk,
         peers,
         metrics,
     };
-    config.lanes.fwmark = config.lanes.fwmark.or(config.default_routing().map(|routing| routing.mark));
+    config.fwmark = config.fwmark.or(config.default_routing().map(|routing| routing.mark));
     Some(config)
 }
 
@@ -174,11 +161,13 @@ fn tun(table: TunTable) -> TunConfig {
     }
 }
 
-fn lanes(table: LanesTable) -> LanesConfig {
-    LanesConfig {
-        congestion_control: table.congestion_control.0,
-        fwmark: table.fwmark,
-        edge_pacing: table.edge_pacing,
+/// The rules of a site's classes.
+fn resolver() -> Resolver<'static> {
+    Resolver {
+        prefix: &|at, text| values::prefix(text).map_err(|problem| at.report(problem, PREFIX)).ok(),
+        congestion_control: CongestionControl::ByPath,
+        retransmission_filter: true,
+        max_lanes: MAX_LANES_PER_GROUP,
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use trunkline_queue::{Limits, Settings};
+use trunkline_queue::{Limits, Settings, Share};
+use trunkline_trunk::compress::Compression;
+use trunkline_trunk::{AdmissionSettings, ClassId, CongestionControl, Over, Protocol, Rule};
 
 use super::*;
 
@@ -63,13 +65,11 @@ fn a_key_alone_is_a_file_and_all_else_has_defaults() {
             on_exit: OnExit::Block
         }
     );
-    assert_eq!(
-        config.lanes,
-        LanesConfig { congestion_control: "auto".to_owned(), fwmark: None, edge_pacing: true }
-    );
+    assert_eq!((config.fwmark, config.trunk.edge_pacing), (None, true));
+    assert!(config.trunk.groups.iter().all(|group| group.congestion_control == CongestionControl::ByPath));
     assert_eq!(config.control.socket, Path::new("/run/trunkline/site.sock"));
     let interactive = ok("classes = \"interactive\"");
-    assert_eq!((config.classes, config.lane_groups), (interactive.classes, interactive.lane_groups));
+    assert_eq!(config.trunk, interactive.trunk);
 }
 
 #[test]
@@ -95,7 +95,7 @@ edge_pacing = false
 name = "voice"
 match = [{{ dscp = ["ef", 44] }}, {{ protocol = "udp", port = [53, "5060-5061"], source = "10.1.0.0/16", destination = "10.2.0.0/16" }}, {{ length = ["40-200", 1500], behaviour = "interactive" }}]
 queue = {{ discipline = "tail-drop", packets = 50, bytes = "256KiB" }}
-lane = "calls"
+lane_group = "calls"
 lanes = 2
 congestion_control = "bbr"
 dscp = "ef"
@@ -104,14 +104,14 @@ guarantee = "2mbit"
 ceiling = "2.5 Mbit/s"
 priority = true
 flows = {{ limit = 100, over = "rest" }}
-repeat_filter = false
+retransmission_filter = false
 header_compression = false
 [[classes]]
 name = "ping"
 match = [{{ protocol = "icmp" }}, {{ protocol = 89, dscp = "cs6" }}, {{ source_port = 1, destination_port = "2-3" }}]
 [[classes]]
 name = "rest"
-queue = {{ bytes = 70000 }}
+queue = {{ bytes = "70000 B" }}
 [[peers]]
 name = "b"
 public_key = "{KEY_B}"
@@ -134,60 +134,50 @@ listen = "unix:/tmp/a.metrics"
     assert_eq!((config.tun.mtu, config.tun.queues, config.tun.tx_queue_len), (9000, 4, 7));
     assert!(!config.tun.offloads);
     assert_eq!(config.tun.addresses[1].to_string(), "fd00::1/64");
-    assert_eq!(
-        config.lanes,
-        LanesConfig { congestion_control: "reno".to_owned(), fwmark: Some(0x51), edge_pacing: false }
-    );
-    let [voice, ping, rest] = config.classes.as_slice() else { panic!() };
-    assert_eq!(voice.rules[0], RuleConfig { dscp: vec![46, 44], ..RuleConfig::default() });
-    assert_eq!(
-        voice.rules[1],
-        RuleConfig {
-            protocol: Some(ProtocolMatch::Number(17)),
+    assert_eq!((config.fwmark, config.trunk.edge_pacing), (Some(0x51), false));
+    let [voice, ping, rest] = config.trunk.classes.as_slice() else { panic!() };
+    let named = |name: &str| CongestionControl::Named(name.into());
+    let rules = [
+        Rule { dscp: Some([46, 44].into_iter().collect()), ..Rule::default() },
+        Rule {
+            protocol: Some(Protocol::Number(17)),
             source: Some("10.1.0.0/16".parse().unwrap()),
             destination: Some("10.2.0.0/16".parse().unwrap()),
-            port: vec![53..=53, 5060..=5061],
-            ..RuleConfig::default()
-        }
-    );
-    assert_eq!(voice.queue, Settings::TailDrop(Limits { segments: 50, bytes: 256 << 10 }));
-    assert_eq!(config.lane_group(voice).congestion_control, "bbr");
-    assert_eq!(config.lane_group(ping).congestion_control, "reno");
-    assert_eq!(ping.rules[0].protocol, Some(ProtocolMatch::Icmp));
-    assert_eq!(ping.rules[1].protocol, Some(ProtocolMatch::Number(89)));
-    assert_eq!((&ping.rules[2].source_port, &ping.rules[2].destination_port), (&vec![1..=1], &vec![2..=3]));
-    assert_eq!(rest.queue.limits(), Limits { segments: 1000, bytes: 70_000 });
-    assert_eq!(
-        voice.rules[2],
-        RuleConfig {
-            length: vec![40..=200, 1500..=1500],
-            behaviour: Some(Behaviour::Interactive),
-            ..RuleConfig::default()
-        }
-    );
+            either_ports: vec![53..=53, 5060..=5061],
+            ..Rule::default()
+        },
+        Rule { lengths: vec![40..=200, 1500..=1500], interactive: true, ..Rule::default() },
+    ];
     assert_eq!(
         *voice,
-        ClassConfig {
-            name: "voice".to_owned(),
-            rules: voice.rules.clone(),
-            queue: voice.queue,
-            lane_group: 0,
-            weight: 30,
-            guarantee: Some("2mbit".parse().unwrap()),
-            ceiling: Some("2.5 Mbit/s".parse().unwrap()),
-            priority: true,
-            admission: Some(AdmissionConfig { limit: 100, over: Over::Class(2) }),
-            repeat_filter: false,
-            header_compression: false,
+        ClassSettings {
+            name: "voice".into(),
+            rules: rules.to_vec(),
+            queue: Settings::TailDrop(Limits { segments: 50, bytes: 256 << 10 }),
+            group: 0,
+            share: Share {
+                weight: 30,
+                guarantee: Some("2mbit".parse().unwrap()),
+                ceiling: Some("2.5 Mbit/s".parse().unwrap()),
+                priority: true,
+            },
+            admission: Some(AdmissionSettings { limit: 100, over: Over::Class(ClassId(2)) }),
+            filters_retransmissions: false,
         }
     );
+    assert_eq!(config.lane_group(ping).congestion_control, named("reno"));
+    assert_eq!(ping.rules[0].protocol, Some(Protocol::AnyIcmp));
+    assert_eq!(ping.rules[1].protocol, Some(Protocol::Number(89)));
+    assert_eq!((&ping.rules[2].source_ports, &ping.rules[2].destination_ports), (&vec![1..=1], &vec![2..=3]));
+    assert_eq!(rest.queue.limits(), Limits { segments: 1000, bytes: 70_000 });
     assert_eq!(
-        config.lane_groups[0],
-        LaneGroupConfig {
-            name: "calls".to_owned(),
-            count: 2,
-            congestion_control: "bbr".to_owned(),
-            dscp: 46
+        config.trunk.groups[0],
+        LaneGroup {
+            name: "calls".into(),
+            lanes: 2,
+            congestion_control: named("bbr"),
+            dscp: 46,
+            compression: Compression::Off,
         }
     );
     assert_eq!(config.peers[0].encryption, Encryption::Tls);
@@ -241,7 +231,7 @@ fn all_mistakes_are_told_at_once_in_the_order_of_lines() {
 #[test]
 fn unknown_keys_are_errors_in_every_table() {
     let all = errors(&format!(
-        "private_key_file = \"k\"\nnam = 1\n[tun]\nmut = 1\n[lanes]\nx = 1\n[control]\nx = 1\n\
+        "private_key_file = \"k\"\nnam = 1\n[tun]\nmut = 1\n[lanes]\nx = \"1\"\n[control]\nx = 1\n\
          [metrics]\nlisten = \"127.0.0.1:1\"\nx = 1\n[[classes]]\nname = \"a\"\nx = 1\n\
          match = [{{ protocl = \"udp\", port = 1 }}]\nqueue = {{ packet = 1 }}\nflows = {{ limit = 1, ovr = 1 }}\n[[classes]]\nname = \"b\"\n{}x = 1\n",
         peer("b", KEY_B, "[\"10.0.0.0/8\"]")
@@ -264,7 +254,7 @@ fn unknown_keys_are_errors_in_every_table() {
             "control.x",
             "metrics.x",
             "classes.a.x",
-            "classes.a.match.protocl",
+            "classes.a.match[0].protocl",
             "classes.a.queue.packet",
             "classes.a.flows.ovr",
             "peers.b.x"
@@ -288,11 +278,14 @@ fn wrong_types_say_what_they_are_and_what_is_allowed() {
         ("[tun]\noffloads = 1", "tun.offloads: is 1; allowed: true or false"),
         (
             "classes = 1",
-            "classes: is an integer; allowed: a list of tables, or \"interactive\", \"split\", \"single\"",
+            "classes: is 1; allowed: \"interactive\", \"split\", \"single\", or a list, each a table with name",
         ),
         ("peers = 1", "peers: is 1; allowed: a list, each a table with name, public_key"),
         ("peers = [1]", "peers[0]: is 1; allowed: a table with name, public_key"),
-        ("[[classes]]\nname = \"a\"\nmatch = [1]", "classes.a.match: is an integer; allowed: a table"),
+        (
+            "[[classes]]\nname = \"a\"\nmatch = [1]",
+            "classes.a.match[0]: is 1; allowed: a table with protocol",
+        ),
     ] {
         let all = errors(&format!("private_key_file = \"a.key\"\n{text}"));
         assert!(all.iter().any(|error| error.contains(expected)), "{text}: {all:#?}");
@@ -473,7 +466,7 @@ fn a_reload_cannot_change_what_is_set_up_before_privileges_are_dropped() {
     let base = || ok("listen = [\"[::]:1\"]\n[metrics]\nlisten = \"127.0.0.1:1\"");
     assert!(base().restart_needed(&base()).is_empty());
     let same = ok("listen = [\"[::]:1\"]\nencryption = \"none\"\n[lanes]\nfwmark = 1\n[tun]\nmtu = 1400\n\
-                   [metrics]\nlisten = \"127.0.0.1:1\"\n[[classes]]\nname = \"x\"\nlane = \"y\"\nlanes = 2\n\
+                   [metrics]\nlisten = \"127.0.0.1:1\"\n[[classes]]\nname = \"x\"\nlane_group = \"y\"\nlanes = 2\n\
                    dscp = 8\nflows = { limit = 1 }\nqueue = { discipline = \"pie\" }\n");
     assert!(base().restart_needed(&same).is_empty());
     let other = parse(

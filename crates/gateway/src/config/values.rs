@@ -1,18 +1,15 @@
-//! What single values look like: names, sizes, prefixes, code points, ports. Each function says what is wrong
+//! What single values look like: names, addresses, prefixes, paths. Each function says what is wrong
 //! with a text it does not take; the caller knows where it stands and what is allowed.
 
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use std::ops::RangeInclusive;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use ipnet::IpNet;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde::de::{self, Deserializer};
 use toml::Value;
-use trunkline_units::Bytes;
 
 use super::leaf::{leaf, wrong_type};
 use super::routing::MAIN_TABLE;
@@ -23,9 +20,6 @@ use crate::keys::PublicKey;
 pub(super) const SITE_NAME: &str = "1 to 64 of A-Z a-z 0-9 . _ -, not starting with a dot";
 /// What [`interface_name`] takes.
 pub(super) const INTERFACE_NAME: &str = "1 to 15 bytes without white space, '/', ':' or '%'";
-/// What [`congestion_control`] takes.
-pub(super) const CONGESTION_CONTROL: &str =
-    "\"auto\", or a name out of /proc/sys/net/ipv4/tcp_available_congestion_control, such as \"cubic\"";
 /// What [`listen_address`] takes.
 pub(super) const LISTEN_ADDRESS: &str = "an address and a port, such as \"0.0.0.0:4600\" or \"[::]:4600\"";
 /// What [`endpoint`] takes.
@@ -39,19 +33,6 @@ pub(super) const INTERFACE_ADDRESS: &str =
 /// What [`metrics_listen`] takes.
 pub(super) const METRICS_LISTEN: &str =
     "an address and a port, such as \"127.0.0.1:9460\", or \"unix:\" and an absolute path";
-/// What [`size`] takes.
-pub(super) const SIZE: &str =
-    "a whole number of octets, or one with kB, MB, GB, KiB, MiB or GiB, such as \"256KiB\"";
-/// What [`dscp`] takes.
-pub(super) const DSCP: &str =
-    "0 to 63, \"be\", \"ef\", \"va\", \"le\", \"cs0\" to \"cs7\", \"af11\" to \"af43\"";
-/// What [`ports`] takes.
-pub(super) const PORTS: &str = "a port, a range such as \"1000-2000\", or a list of these";
-/// What [`lengths`] takes.
-pub(super) const LENGTHS: &str = "20 to 65535 octets, a range such as \"40-200\", or a list of these";
-/// What [`duration`] takes.
-pub(super) const DURATION: &str = "a number with us, ms or s, such as \"5ms\" or \"1.5s\"";
-
 /// What [`routing_table`] takes.
 const TABLE: &str = "\"auto\", \"main\", or a table's number, 1 to 4294967295 without 253 and 255";
 /// The kernel's tables `default` and `local`.
@@ -65,7 +46,7 @@ pub(super) const PUBLIC_KEY: &str = "the 44 characters `trunkline pubkey` prints
 
 leaf!(
     /// The name of a site.
-    SiteName(String) = "name", site_name, SITE_NAME
+    SiteName(String) = "site_name", site_name, SITE_NAME
 );
 leaf!(
     /// The name of an interface.
@@ -99,11 +80,6 @@ leaf!(
     /// The key of a peer.
     PeerKey(PublicKey) = "public_key", public_key, PUBLIC_KEY
 );
-leaf!(
-    /// The name of a congestion control.
-    CongestionControlName(String) = "congestion_control", congestion_control, CONGESTION_CONTROL
-);
-
 /// Which routing table holds the prefixes behind peers.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Table(pub(super) RoutingTable);
@@ -164,13 +140,6 @@ fn is_socket_path(text: &str) -> bool {
         && text.len() <= MAX_SOCKET_PATH_BYTES
 }
 
-/// TCP's protocol number.
-pub(super) const TCP: u8 = 6;
-/// UDP's protocol number.
-pub(super) const UDP: u8 = 17;
-/// SCTP's protocol number.
-pub(super) const SCTP: u8 = 132;
-
 pub(super) fn site_name(text: &str) -> Result<String, String> {
     let fits = (1..=64).contains(&text.len())
         && !text.starts_with('.')
@@ -184,13 +153,6 @@ pub(super) fn interface_name(text: &str) -> Result<String, String> {
         && text != ".."
         && !text.chars().any(|c| c.is_whitespace() || c.is_control() || matches!(c, '/' | ':' | '%'));
     if fits { Ok(text.to_owned()) } else { Err(format!("{text:?} cannot name an interface")) }
-}
-
-pub(super) fn congestion_control(text: &str) -> Result<String, String> {
-    // The kernel's TCP_CA_NAME_MAX is 16 with the closing zero.
-    let fits = (1..=15).contains(&text.len())
-        && text.bytes().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'-'));
-    if fits { Ok(text.to_owned()) } else { Err(format!("{text:?} cannot name a congestion control")) }
 }
 
 pub(super) fn listen_address(text: &str) -> Result<SocketAddr, String> {
@@ -300,91 +262,9 @@ pub(super) fn is_local(address: &SocketAddr) -> bool {
     }
 }
 
-pub(super) fn size(text: &str) -> Result<u64, String> {
-    text.parse::<Bytes>().map(|bytes| bytes.0).map_err(|_| format!("{text:?} is no size"))
-}
-
-/// A code point by its name (RFC 2474, 2597, 3246, 5865, 8622).
-pub(super) fn dscp(text: &str) -> Result<u8, String> {
-    let known = match text.to_ascii_lowercase().as_bytes() {
-        b"be" | b"df" => Some(0),
-        b"le" => Some(1),
-        b"va" => Some(44),
-        b"ef" => Some(46),
-        [b'c', b's', class @ b'0'..=b'7'] => Some((class - b'0') << 3),
-        [b'a', b'f', class @ b'1'..=b'4', drop @ b'1'..=b'3'] => {
-            Some(((class - b'0') << 3) | ((drop - b'0') << 1))
-        }
-        _ => None,
-    };
-    known.ok_or_else(|| format!("unknown code point {text:?}"))
-}
-
-/// A range `first-last`, or one port as text.
-pub(super) fn ports(text: &str) -> Result<RangeInclusive<u16>, String> {
-    range(text, "port")
-}
-
-/// A range `first-last` of lengths in octets, or one as text.
-pub(super) fn lengths(text: &str) -> Result<RangeInclusive<u16>, String> {
-    range(text, "length")
-}
-
-fn range(text: &str, what: &str) -> Result<RangeInclusive<u16>, String> {
-    let (first, last) = text.split_once('-').unwrap_or((text, text));
-    match (first.trim().parse::<u16>(), last.trim().parse::<u16>()) {
-        (Ok(first), Ok(last)) if first <= last => Ok(first..=last),
-        (Ok(_), Ok(_)) => Err(format!("{text} ends before it begins")),
-        _ => Err(format!("{text:?} is no {what} or range of {what}s")),
-    }
-}
-
-/// A time such as `200us`, `5 ms` or `1.5s`, to the nanosecond.
-pub(super) fn duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("{text:?} is no time");
-    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    // Digits of a nanosecond in the unit.
-    let places = match unit.trim_start() {
-        "us" | "µs" => 3,
-        "ms" => 6,
-        "s" => 9,
-        _ => return Err(wrong()),
-    };
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
-    if fraction.is_empty() || fraction.len() > places || fraction.contains('.') {
-        return Err(wrong());
-    }
-    let nanos = format!("{whole}{fraction:0<places$}").parse().map_err(|_| wrong())?;
-    if whole.is_empty() { Err(wrong()) } else { Ok(Duration::from_nanos(nanos)) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_know_both_kinds_of_units() {
-        assert_eq!(size("65536 B"), Ok(65_536));
-        assert_eq!(size("4MB"), Ok(4_000_000));
-        assert_eq!(size("4 MiB"), Ok(4 << 20));
-        assert_eq!(size("256KiB"), Ok(256 << 10));
-        for wrong in ["", "MB", "-1", "4mb", "4.5MB", "1 TB", "99999999999GiB", "1k", "٣MB"] {
-            assert!(size(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn code_points_are_those_of_the_rfcs() {
-        for (name, value) in
-            [("be", 0), ("EF", 46), ("va", 44), ("le", 1), ("cs5", 40), ("af11", 10), ("af43", 38)]
-        {
-            assert_eq!(dscp(name), Ok(value), "{name}");
-        }
-        for wrong in ["", "cs8", "af14", "af51", "af01", "e", "46"] {
-            assert!(dscp(wrong).is_err(), "{wrong}");
-        }
-    }
 
     #[test]
     fn endpoints_are_names_or_addresses() {
@@ -439,51 +319,6 @@ mod tests {
     }
 
     #[test]
-    fn port_ranges_begin_before_they_end() {
-        assert_eq!(ports("53"), Ok(53..=53));
-        assert_eq!(ports("1000-2000"), Ok(1000..=2000));
-        assert_eq!(ports("0 - 65535"), Ok(0..=u16::MAX));
-        for wrong in ["2-1", "", "-", "1-", "65536", "a-b", "1-2-3"] {
-            assert!(ports(wrong).is_err(), "{wrong}");
-        }
-        assert_eq!(ports("x").unwrap_err(), "\"x\" is no port or range of ports");
-        assert_eq!(lengths("x").unwrap_err(), "\"x\" is no length or range of lengths");
-    }
-
-    #[test]
-    fn times_have_a_unit_and_are_exact() {
-        for (text, nanos) in [
-            ("5ms", 5_000_000),
-            ("200us", 200_000),
-            ("200 µs", 200_000),
-            ("1.5s", 1_500_000_000),
-            ("0.1ms", 100_000),
-            ("0ms", 0),
-            ("0.000000001s", 1),
-        ] {
-            assert_eq!(duration(text), Ok(Duration::from_nanos(nanos)), "{text}");
-        }
-        for wrong in [
-            "",
-            "5",
-            "ms",
-            "-5ms",
-            "5m",
-            "5 m s",
-            ".5ms",
-            "5.ms",
-            "1.2.3s",
-            "1e3ms",
-            "0.0001us",
-            "+5ms",
-            "18446744073709551616us",
-            "٣ms",
-        ] {
-            assert!(duration(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
     fn names_fit_where_they_are_used() {
         assert!(interface_name("abcdefghijklmno").is_ok() && interface_name("abcdefghijklmnop").is_err());
         for wrong in ["", ".", "..", "a/b", "a b", "a:b", "tun%d", "a\n"] {
@@ -491,9 +326,6 @@ mod tests {
         }
         for wrong in ["", ".a", "a/b", "a b", "ä"] {
             assert!(site_name(wrong).is_err(), "{wrong:?}");
-        }
-        for wrong in ["", "a b", "abcdefghijklmnop", "../x"] {
-            assert!(congestion_control(wrong).is_err(), "{wrong:?}");
         }
     }
 

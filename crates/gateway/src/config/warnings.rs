@@ -2,12 +2,14 @@
 
 use ipnet::IpNet;
 
-use super::{ClassConfig, Config, Endpoint, Host, MAIN_TABLE};
+use trunkline_trunk::ClassSettings;
+
+use super::{Config, Endpoint, Host, MAIN_TABLE};
 
 pub(super) fn of(config: &Config) -> Vec<String> {
     let mut warnings = Vec::new();
-    for class in &config.classes {
-        let shares = config.classes.iter().filter(|other| other.lane_group == class.lane_group).count() > 1;
+    for class in &config.trunk.classes {
+        let shares = config.trunk.classes.iter().filter(|other| other.group == class.group).count() > 1;
         if shares {
             warnings.extend(unbounded_priority(config, class));
             warnings.extend(beside_priority(class));
@@ -22,27 +24,27 @@ pub(super) fn of(config: &Config) -> Vec<String> {
 }
 
 /// What only decides between classes, of a class that has its lanes to itself.
-fn alone(class: &ClassConfig) -> impl Iterator<Item = String> {
+fn alone(class: &ClassSettings) -> impl Iterator<Item = String> {
     [
-        ("weight", class.weight != 1),
-        ("guarantee", class.guarantee.is_some()),
-        ("priority", class.priority),
+        ("weight", class.share.weight != 1),
+        ("guarantee", class.share.guarantee.is_some()),
+        ("priority", class.share.priority),
     ]
     .into_iter()
     .filter(|(_, given)| *given)
     .map(|(key, _)| {
         format!(
-            "classes.{}.{key}: has no effect, since it decides among classes that share a lane and this class \
-             shares none; give another class lane = {:?}",
+            "classes.{}.{key}: has no effect, since it decides among classes that share a lane group and this class \
+             shares none; give another class lane_group = {:?}",
             class.name, class.name
         )
     })
 }
 
-fn unbounded_priority(config: &Config, class: &ClassConfig) -> Option<String> {
-    (class.priority && class.ceiling.is_none()).then(|| {
+fn unbounded_priority(config: &Config, class: &ClassSettings) -> Option<String> {
+    (class.share.priority && class.share.ceiling.is_none()).then(|| {
         format!(
-            "classes.{}.priority: without a ceiling it can take all of lane {:?} from the classes it shares it \
+            "classes.{}.priority: without a ceiling it can take all of lane group {:?} from the classes it shares it \
              with",
             class.name,
             config.lane_group(class).name
@@ -51,10 +53,10 @@ fn unbounded_priority(config: &Config, class: &ClassConfig) -> Option<String> {
 }
 
 /// What a class that goes first anyway does not need.
-fn beside_priority(class: &ClassConfig) -> impl Iterator<Item = String> {
-    [("weight", class.weight != 1), ("guarantee", class.guarantee.is_some())]
+fn beside_priority(class: &ClassSettings) -> impl Iterator<Item = String> {
+    [("weight", class.share.weight != 1), ("guarantee", class.share.guarantee.is_some())]
         .into_iter()
-        .filter(|(_, given)| class.priority && *given)
+        .filter(|(_, given)| class.share.priority && *given)
         .map(|(key, _)| {
             format!(
                 "classes.{}.{key}: has no effect, since the class has priority over the others",
@@ -88,7 +90,7 @@ fn lanes_take(config: &Config, route: IpNet) -> bool {
         // The mark is for the table of default routes alone.
         Some(routing) => config.table_of(route) != routing.table,
         // A mark that was given has rules of the user's own, and so has a table.
-        None => config.lanes.fwmark.is_none() && config.table_of(route) == MAIN_TABLE,
+        None => config.fwmark.is_none() && config.table_of(route) == MAIN_TABLE,
     }
 }
 

@@ -97,7 +97,7 @@ impl Daemon {
         mut connection: Box<Connection>,
     ) -> io::Result<Box<Connection>> {
         if let Phase::Accepted(stream) = std::mem::replace(&mut connection.phase, Phase::Over) {
-            SocketOptions { congestion_control: None, dscp: 0, mark: self.config.lanes.fwmark }
+            SocketOptions { congestion_control: None, dscp: 0, mark: self.config.fwmark }
                 .apply(stream.as_fd())?;
             let data = epoll::EventData::new_u64(token);
             epoll::add(&self.epoll, &stream, data, epoll::EventFlags::IN)?;
@@ -204,8 +204,7 @@ impl Daemon {
                 (RefusalReason::NotWanted, "both sites dialled; the other connection stays".to_owned())
             }
             Err(Declined::UnknownLaneGroup) => {
-                let known: Vec<&str> =
-                    self.config.lane_groups.iter().map(|group| group.name.as_str()).collect();
+                let known: Vec<&str> = self.config.trunk.groups.iter().map(|group| &*group.name).collect();
                 let text = format!(
                     "there is no lane group {:?} here; there are: {}",
                     hello.lane_group,

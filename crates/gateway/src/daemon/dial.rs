@@ -45,9 +45,9 @@ impl Daemon {
             lane_group: key.lane_group.to_string(),
         };
         let options = SocketOptions {
-            congestion_control: Some(group.usual_congestion_control()),
+            congestion_control: Some(group.congestion_control.initial()),
             dscp: group.dscp,
-            mark: self.config.lanes.fwmark,
+            mark: self.config.fwmark,
         };
         let dialer = Dialer::new(&self.identity, key.peer).map_err(|error| text(&error))?;
         let connection = Connection::dial((dialer, hello), dialled.clone(), remote, &options, deadline)

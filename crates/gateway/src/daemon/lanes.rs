@@ -6,13 +6,14 @@ use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 
+use trunkline_trunk::LaneGroup;
 use trunkline_trunk::compress::Compressor;
 
 use super::accept::request;
 use super::connection::{Dialled, Liveness};
 use super::{Daemon, DaemonError, LaneSocket, Source};
 use crate::clock::now;
-use crate::config::{Encryption, LaneGroupConfig, PeerConfig};
+use crate::config::{Encryption, PeerConfig};
 use crate::handshake::Established;
 use crate::keys::PublicKey;
 use crate::lane_rx::LaneRx;
@@ -20,7 +21,6 @@ use crate::lane_tx::LaneTx;
 use crate::life::{
     Candidate, Failure, Installed, LaneKey, Serial, State, Wanted, WantedLaneGroup, WantedPeer,
 };
-use crate::plan;
 use crate::record::SessionKeys;
 use crate::sys;
 use crate::worker::{Command, NewLane, WorkerEvent};
@@ -34,8 +34,8 @@ impl Daemon {
         self.peer_config(key).map_or("?", |peer| peer.name.as_str())
     }
 
-    pub(super) fn group_config(&self, name: &str) -> Option<&LaneGroupConfig> {
-        self.config.lane_groups.iter().find(|group| group.name == name)
+    pub(super) fn group_config(&self, name: &str) -> Option<&LaneGroup> {
+        self.config.trunk.groups.iter().find(|group| *group.name == *name)
     }
 
     /// The name of a lane in the log, among those of its peer.
@@ -56,9 +56,10 @@ impl Daemon {
             peers: self.config.peers.iter().map(wanted_peer).collect(),
             lane_groups: self
                 .config
-                .lane_groups
+                .trunk
+                .groups
                 .iter()
-                .map(|group| WantedLaneGroup { name: group.name.as_str().into(), lanes: group.count })
+                .map(|group| WantedLaneGroup { name: Arc::clone(&group.name), lanes: group.lanes })
                 .collect(),
         };
         let configured = |key: &PublicKey| wanted.peers.iter().any(|peer| peer.key == *key);
@@ -71,9 +72,9 @@ impl Daemon {
         }
         for listener in self.sources.values() {
             if let Source::Listener(listener) = listener
-                && let Err(error) = sys::set_mark(listener.as_fd(), self.config.lanes.fwmark.unwrap_or(0))
+                && let Err(error) = sys::set_mark(listener.as_fd(), self.config.fwmark.unwrap_or(0))
                 // Without the privilege, the socket never had a mark to remove.
-                && self.config.lanes.fwmark.is_some()
+                && self.config.fwmark.is_some()
             {
                 tracing::warn!("cannot mark a listening socket: {error}");
             }
@@ -87,7 +88,7 @@ impl Daemon {
             // The workers set the congestion control, since they may choose it by the path.
             let _ = sys::set_dscp(socket.fd.as_fd(), group.dscp);
             // A new default route would lead the packets of a lane without the mark into the trunk.
-            let _ = sys::set_mark(socket.fd.as_fd(), self.config.lanes.fwmark.unwrap_or(0));
+            let _ = sys::set_mark(socket.fd.as_fd(), self.config.fwmark.unwrap_or(0));
         }
     }
 
@@ -185,11 +186,10 @@ impl Daemon {
         let group = self
             .group_config(&key.lane_group)
             .ok_or_else(|| io::Error::other(format!("the lane group {} no longer exists", key.lane_group)))?;
-        sys::set_congestion_control(fd.as_fd(), group.usual_congestion_control())?;
+        sys::set_congestion_control(fd.as_fd(), group.congestion_control.initial())?;
         sys::set_dscp(fd.as_fd(), group.dscp)?;
         let (sealer, opener) = keys.map(|keys| (keys.sealer, keys.opener)).unzip();
         let receiving = LaneRx::new(serial, Arc::clone(fd), opener)?;
-        let group = plan::lane_group(&self.config, group);
         let compressor = Compressor::new(group.compression, self.seed);
         let sending = LaneTx::new(serial, Arc::clone(fd), sealer, compressor);
         let lane_group = Arc::clone(&key.lane_group);

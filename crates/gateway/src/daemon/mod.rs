@@ -127,7 +127,7 @@ impl Daemon {
         let mut socket_files = vec![file];
         let mut listeners = Vec::new();
         for address in &config.listen {
-            listeners.push(listen::tcp(*address, config.lanes.fwmark)?);
+            listeners.push(listen::tcp(*address, config.fwmark)?);
         }
         let metrics = match config.metrics.as_ref().map(|metrics| &metrics.listen) {
             Some(MetricsListen::Tcp(address)) => Some(Source::MetricsTcp(listen::tcp(*address, None)?)),

@@ -44,7 +44,7 @@ impl Daemon {
         }
         self.apply_config(&accepted.warnings);
         self.network_changed();
-        let (peers, classes) = (self.config.peers.len(), self.config.classes.len());
+        let (peers, classes) = (self.config.peers.len(), self.config.trunk.classes.len());
         Ok(format!("{}: reloaded: {peers} peers, {classes} classes", self.config.name))
     }
 

@@ -5,12 +5,11 @@ use std::net::{IpAddr, SocketAddr};
 
 use trunkline_packet::protocol;
 use trunkline_queue::Histogram;
-use trunkline_trunk::{ClassReport, PacingMode, ReceiverStats};
+use trunkline_trunk::{ClassReport, ClassSettings, PacingMode, ReceiverStats};
 use trunkline_units::{Instant, Rate};
 
 use super::Daemon;
 use crate::clock::now;
-use crate::config::ClassConfig;
 use crate::keys::PublicKey;
 use crate::lane_rx::LaneRxStats;
 use crate::life::{LaneKey, Serial, State};
@@ -123,7 +122,7 @@ impl Daemon {
                 flow_table.limit += limit as u64;
                 flow_table.forgotten += forgotten;
             }
-            let classes = self.config.classes.iter().enumerate().map(|(index, class_config)| {
+            let classes = self.config.trunk.classes.iter().enumerate().map(|(index, class_config)| {
                 let shards: Vec<&ClassReport> =
                     sent.iter().filter_map(|peer| peer.classes.get(index)).collect();
                 let mut class = self.class_status(at, class_config, &shards);
@@ -132,7 +131,7 @@ impl Daemon {
             });
             let mut lanes: Vec<_> = self.life.lanes_of(config.public_key).collect();
             // In the order of the configuration file.
-            let groups = &self.config.lane_groups;
+            let groups = &self.config.trunk.groups;
             lanes.sort_by_key(|(key, _)| groups.iter().position(|group| *group.name == *key.lane_group));
             let lanes = lanes
                 .into_iter()
@@ -154,14 +153,14 @@ impl Daemon {
     }
 
     /// The status of one class to one peer, summed over the shards.
-    fn class_status(&self, at: Instant, config: &ClassConfig, shards: &[&ClassReport]) -> Class {
+    fn class_status(&self, at: Instant, config: &ClassSettings, shards: &[&ClassReport]) -> Class {
         let mut class = Class {
-            name: config.name.clone(),
-            lane_group: self.config.lane_group(config).name.clone(),
-            discipline: config.discipline().to_owned(),
-            weight: config.weight.into(),
-            guarantee: config.guarantee.map(Rate::bits_per_second),
-            ceiling: config.ceiling.map(Rate::bits_per_second),
+            name: config.name.to_string(),
+            lane_group: self.config.lane_group(config).name.to_string(),
+            discipline: config.queue.description().word.to_owned(),
+            weight: config.share.weight,
+            guarantee: config.share.guarantee.map(Rate::bits_per_second),
+            ceiling: config.share.ceiling.map(Rate::bits_per_second),
             ..Class::default()
         };
         let mut sojourn = Histogram::default();
@@ -204,9 +203,10 @@ impl Daemon {
                 Flow {
                     class: self
                         .config
+                        .trunk
                         .classes
                         .get(flow.class.index())
-                        .map_or_else(String::new, |c| c.name.clone()),
+                        .map_or_else(String::new, |class| class.name.to_string()),
                     protocol: match flow.key.protocol {
                         protocol::TCP => "tcp".to_owned(),
                         protocol::UDP => "udp".to_owned(),
@@ -240,7 +240,7 @@ impl Daemon {
             index: key.index.into(),
             shard: key.shard,
             dscp: group.map_or(0, |group| group.dscp),
-            congestion_control: group.map_or_else(String::new, |group| group.congestion_control.clone()),
+            congestion_control: group.map_or_else(String::new, |group| group.congestion_control.to_string()),
             for_s: now().saturating_since(lane.since).as_secs_f64(),
             established: lane.established,
             last_error: lane.last_error.clone(),

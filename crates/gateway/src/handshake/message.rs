@@ -268,7 +268,7 @@ impl Refusal {
 }
 
 /// Whether a lane group may have this name.
-pub(crate) fn is_lane_group_name(name: &str) -> bool {
+fn is_lane_group_name(name: &str) -> bool {
     (1..=MAX_LANE_GROUP_BYTES).contains(&name.len())
         && name.bytes().all(|c| matches!(c, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-'))
 }

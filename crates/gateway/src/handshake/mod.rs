@@ -29,7 +29,6 @@ use rustls::{ClientConfig, ServerConfig};
 
 pub use driver::Handshake;
 pub use error::{Fault, HandshakeError};
-pub(crate) use message::is_lane_group_name;
 pub use message::{
     Hello, MAX_LANE_GROUP_BYTES, MAX_TEXT_BYTES, Message, MessageError, Refusal, RefusalReason, VERSION,
 };

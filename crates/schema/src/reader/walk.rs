@@ -79,6 +79,10 @@ impl<'s> Walk<'s> {
         if let Some(choices) = schema.get("oneOf").or_else(|| schema.get("anyOf")).and_then(Json::as_array) {
             return self.choose(at, value, schema, choices);
         }
+        let words = schema.get("const").map_or_else(|| words(schema), |word| Some(vec![word.as_str()?]));
+        if words.is_some_and(|words| !value.as_str().is_some_and(|text| words.contains(&text))) {
+            return self.report(at, format!("is {}", brief(value)), self.wanted(schema));
+        }
         let kind = schema.get("type").and_then(Json::as_str);
         match (kind, value) {
             (Some("object"), Value::Table(table)) => self.table(at, table, schema),
@@ -117,14 +121,14 @@ impl<'s> Walk<'s> {
 
     /// One of several forms.
     fn choose(&mut self, at: &KeyPath, value: &Value, schema: &'s Json, choices: &'s [Json]) {
-        let fitting = |choice: &&'s Json| {
-            let (choice, name) = self.resolve(choice);
-            name.is_some_and(|name| self.leaf(name).is_some_and(|leaf| leaf.fits(value)))
-                || choice.get("const").is_some_and(|word| word.as_str() == value.as_str() && value.is_str())
-                || words(choice).is_some_and(|words| value.as_str().is_some_and(|text| words.contains(&text)))
-        };
-        if choices.iter().any(|choice| fitting(&choice)) {
-            return;
+        for choice in choices {
+            let form = Form { found: Vec::new(), secrets: Vec::new(), unknown: Vec::new() };
+            let mut walk = Walk { definitions: self.definitions, leaves: self.leaves, form };
+            walk.value(at, value, choice);
+            if walk.form.found.is_empty() {
+                self.form.secrets.extend(walk.form.secrets);
+                return;
+            }
         }
         let leaves: Vec<Leaf> = choices
             .iter()

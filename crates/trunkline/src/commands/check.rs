@@ -6,8 +6,10 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use serde::Serialize;
-use trunkline_gateway::config::{self, ClassConfig, Config, LoadError, Over};
+use trunkline_gateway::config::{self, Config, LoadError};
 use trunkline_gateway::preflight;
+use trunkline_trunk::compress::Compression;
+use trunkline_trunk::{ClassSettings, Over};
 
 use crate::cli::FileReportArguments;
 use crate::failure::Failure;
@@ -162,8 +164,8 @@ fn site(config: &Config, public_key: Option<String>) -> Site {
         addresses: texts(&config.tun.addresses),
         mtu: config.tun.mtu,
         queues: config.tun.queues,
-        lanes: config.lane_groups.iter().map(|group| group.name.clone()).collect(),
-        classes: config.classes.iter().map(|class| class.name.clone()).collect(),
+        lanes: config.trunk.groups.iter().map(|group| group.name.to_string()).collect(),
+        classes: config.trunk.classes.iter().map(|class| class.name.to_string()).collect(),
         peers: config.peers.iter().map(|peer| peer.name.clone()).collect(),
         control_socket: config.control.socket.display().to_string(),
     }
@@ -182,14 +184,14 @@ fn meaning(config: &Config, public_key: &str) -> String {
     let addresses = list(texts(&config.tun.addresses));
     let tun = &config.tun;
     line("device", format!("{} {addresses}, MTU {}, {} queue(s)", tun.name, tun.mtu, tun.queues));
-    for group in &config.lane_groups {
-        let (name, count, control) = (&group.name, group.count, &group.congestion_control);
+    for group in &config.trunk.groups {
+        let (name, count, control) = (&group.name, group.lanes, &group.congestion_control);
         line(
             "lanes",
             format!("{name:<12} {count} to each peer in each shard, {control}, DSCP {}", group.dscp),
         );
     }
-    for class in &config.classes {
+    for class in &config.trunk.classes {
         line("class", format!("{:<12} {}", class.name, scheduling(config, class)));
         line("", format!("{:<12} {}", "", treatment(config, class)));
     }
@@ -202,47 +204,53 @@ fn meaning(config: &Config, public_key: &str) -> String {
 }
 
 /// The packets that a class takes, its lanes and its part of them.
-fn scheduling(config: &Config, class: &ClassConfig) -> String {
+fn scheduling(config: &Config, class: &ClassSettings) -> String {
     let takes = match class.rules.len() {
         0 => "everything else".to_owned(),
         rules => format!("{rules} rule(s)"),
     };
     let group = config.lane_group(class);
     let others: Vec<_> = config
+        .trunk
         .classes
         .iter()
-        .filter(|other| other.lane_group == class.lane_group && other.name != class.name)
-        .map(|other| other.name.as_str())
+        .filter(|other| other.group == class.group && other.name != class.name)
+        .map(|other| &*other.name)
         .collect();
     let mut parts = vec![takes];
     if others.is_empty() {
         parts.push(format!("lanes {} alone", group.name));
     } else {
         parts.push(format!("lanes {} with {}", group.name, others.join(" and ")));
-        parts.push(if class.priority {
+        parts.push(if class.share.priority {
             "before those without priority".to_owned()
         } else {
-            format!("weight {}", class.weight)
+            format!("weight {}", class.share.weight)
         });
     }
-    parts.extend(class.guarantee.map(|rate| format!("at least {rate}")));
-    parts.extend(class.ceiling.map(|rate| format!("at most {rate}")));
+    parts.extend(class.share.guarantee.map(|rate| format!("at least {rate}")));
+    parts.extend(class.share.ceiling.map(|rate| format!("at most {rate}")));
     parts.join(", ")
 }
 
 /// The treatment of the packets and flows of a class.
-fn treatment(config: &Config, class: &ClassConfig) -> String {
+fn treatment(config: &Config, class: &ClassSettings) -> String {
     let limits = class.queue.limits();
-    let mut parts =
-        vec![format!("queue {}, {} packets or {} bytes", class.discipline(), limits.segments, limits.bytes)];
+    let mut parts = vec![format!(
+        "queue {}, {} packets or {} bytes",
+        class.queue.description().word,
+        limits.segments,
+        limits.bytes
+    )];
     if let Some(admission) = class.admission {
         let over = match admission.over {
             Over::Refuse => "refused".to_owned(),
-            Over::Class(to) => format!("in class {}", config.classes[to].name),
+            Over::Class(to) => format!("in class {}", config.trunk.classes[to.index()].name),
         };
         parts.push(format!("at most {} flows in each shard, more are {over}", admission.limit));
     }
-    parts.extend((!class.repeat_filter).then(|| "retransmissions not filtered".to_owned()));
-    parts.extend((!class.header_compression).then(|| "headers not compressed".to_owned()));
+    parts.extend((!class.filters_retransmissions).then(|| "retransmissions not filtered".to_owned()));
+    let compresses = config.lane_group(class).compression == Compression::On;
+    parts.extend((!compresses).then(|| "headers not compressed".to_owned()));
     parts.join(", ")
 }

@@ -86,7 +86,7 @@ impl Key {
             Self::Bulk => {
                 &["", "[[classes]]\nname = \"bulk\"\nmatch = [{ protocol = \"tcp\", port = 5001 }]"]
             }
-            Self::Lane => &["", "lane = \"rest\""],
+            Self::Lane => &["", "lane_group = \"rest\""],
             Self::Lanes => &["1", "2"],
             Self::Match => &["protocol = \"udp\"", "protocol = \"udp\", length = \"1-400\"", "dscp = \"ef\""],
             Self::Queue => {
@@ -182,7 +182,7 @@ impl Settings {
              [control]\nsocket = \"{}\"\n[metrics]\nlisten = \"127.0.0.1:9460\"\nallow_remote = {}\n\
              [[classes]]\nname = \"voice\"\nmatch = [{{ {} }}]\nqueue = {}\n{}\n{}\n{}\nweight = {}\npriority = {}\n{}\n\
              header_compression = {}\n{}\n\
-             [[classes]]\nname = \"rest\"\nqueue = {}\nrepeat_filter = {}\nheader_compression = {}\n{}\nlanes = {}\n",
+             [[classes]]\nname = \"rest\"\nqueue = {}\nretransmission_filter = {}\nheader_compression = {}\n{}\nlanes = {}\n",
             get(Key::Encryption),
             get(Key::Address),
             get(Key::Mtu),
@@ -250,10 +250,10 @@ pub(crate) fn check_all() {
                 assert_eq!(usual.restart_needed(&config), [""; 0], "{first:?}");
                 // The model's lanes are the file's.
                 let lanes: Lanes = settings.lanes();
-                let names: BTreeSet<&str> = config.lane_groups.iter().map(|g| g.name.as_str()).collect();
+                let names: BTreeSet<&str> = config.trunk.groups.iter().map(|g| &*g.name).collect();
                 assert_eq!(names, lanes.keys().copied().collect());
-                for group in &config.lane_groups {
-                    assert_eq!(u16::from(group.count), lanes[group.name.as_str()]);
+                for group in &config.trunk.groups {
+                    assert_eq!(u16::from(group.lanes), lanes[&*group.name]);
                 }
                 for second in KEYS {
                     settings.set(*second, 1);

@@ -1,5 +1,7 @@
 //! `classes`: presets, rules, lanes that are shared, scheduling, admission.
 
+use std::sync::Arc;
+
 use super::*;
 
 /// Two classes: `a` for UDP with these lines, and `b` for the rest with these.
@@ -12,13 +14,14 @@ fn two(first: &str, second: &str) -> String {
 
 /// Name, rules and discipline of each class.
 fn shape(config: &Config) -> Vec<(&str, usize, &str)> {
-    let shape = |class: &'_ ClassConfig| (class.rules.len(), class.discipline());
+    let shape = |class: &'_ ClassSettings| (class.rules.len(), class.queue.description().word);
     config
+        .trunk
         .classes
         .iter()
         .map(|class| {
             let (rules, discipline) = shape(class);
-            (class.name.as_str(), rules, discipline)
+            (&*class.name, rules, discipline)
         })
         .collect()
 }
@@ -30,40 +33,42 @@ fn presets_are_classes_by_one_word() {
         shape(&interactive),
         [("interactive", 5, "fq-codel"), ("tcp", 1, "trunk"), ("other", 0, "codel")]
     );
-    let [icmp, urgent, tcp, udp, small] = interactive.classes[0].rules.as_slice() else { panic!() };
-    assert_eq!(icmp.protocol, Some(ProtocolMatch::Icmp));
-    assert_eq!(urgent.dscp, [46, 44, 32, 40, 48, 56, 34, 36, 38]);
+    let [icmp, urgent, tcp, udp, small] = interactive.trunk.classes[0].rules.as_slice() else { panic!() };
+    assert_eq!(icmp.protocol, Some(Protocol::AnyIcmp));
+    assert_eq!(urgent.dscp, Some([46, 44, 32, 40, 48, 56, 34, 36, 38].into_iter().collect()));
     for (rule, protocol) in [(tcp, 6), (udp, 17)] {
-        assert_eq!(rule.protocol, Some(ProtocolMatch::Number(protocol)));
-        assert_eq!(rule.port, [22..=22, 53..=53, 123..=123]);
+        assert_eq!(rule.protocol, Some(Protocol::Number(protocol)));
+        assert_eq!(rule.either_ports, [22..=22, 53..=53, 123..=123]);
     }
-    assert_eq!(*small, RuleConfig { behaviour: Some(Behaviour::Interactive), ..RuleConfig::default() });
+    assert_eq!(*small, Rule { interactive: true, ..Rule::default() });
     assert_eq!(shape(&ok("classes = \"split\"")), [("tcp", 1, "trunk"), ("udp", 0, "codel")]);
     assert_eq!(shape(&ok("classes = \"single\"")), [("all", 0, "fq-codel")]);
     assert_eq!(
         error("classes = \"spilt\""),
-        "/etc/trunkline/site.toml:2:11: classes: unknown value \"spilt\"; allowed: \"interactive\", \"split\", \
-         \"single\""
+        "/etc/trunkline/site.toml:2:1: classes: is \"spilt\"; allowed: \"interactive\", \"split\", \"single\", \
+         or a list, each a table with name, match, queue, lane_group, lanes, congestion_control, dscp, weight, guarantee, \
+         ceiling, priority, flows, retransmission_filter, header_compression"
     );
 }
 
 #[test]
 fn classes_of_a_preset_have_a_lane_each_and_no_bounds() {
     let config = ok("classes = \"split\"\n[lanes]\ncongestion_control = \"bbr\"\n");
-    for (index, (class, group)) in config.classes.iter().zip(&config.lane_groups).enumerate() {
-        assert_eq!(class.lane_group, index);
-        assert_eq!((class.weight, class.guarantee, class.ceiling), (1, None, None));
-        assert_eq!((class.priority, class.admission), (false, None));
-        assert!(class.repeat_filter && class.header_compression);
-        let expected = LaneGroupConfig {
-            name: class.name.clone(),
-            count: 1,
-            congestion_control: "bbr".to_owned(),
+    for (index, (class, group)) in config.trunk.classes.iter().zip(&config.trunk.groups).enumerate() {
+        assert_eq!(class.group, index);
+        assert_eq!(class.share, Share::default());
+        assert_eq!(class.admission, None);
+        assert!(class.filters_retransmissions);
+        let expected = LaneGroup {
+            name: Arc::clone(&class.name),
+            lanes: 1,
+            congestion_control: CongestionControl::Named("bbr".into()),
             dscp: 0,
+            compression: Compression::On,
         };
         assert_eq!(*group, expected);
     }
-    assert_eq!(config.lane_groups.len(), 2);
+    assert_eq!(config.trunk.groups.len(), 2);
     assert!(config.warnings().is_empty());
 }
 
@@ -79,12 +84,12 @@ fn a_queue_that_nobody_asks_for_fits_what_its_class_takes() {
         ("[{ protocol = \"udp\" }, { behaviour = \"interactive\" }]", "fq-codel"),
     ] {
         let config = ok(&format!("[[classes]]\nname = \"a\"\nmatch = {rules}\n[[classes]]\nname = \"b\"\n"));
-        assert_eq!(config.classes[0].discipline(), discipline, "{rules}");
-        assert_eq!(config.classes[1].discipline(), "fq-codel");
+        assert_eq!(config.trunk.classes[0].queue.description().word, discipline, "{rules}");
+        assert_eq!(config.trunk.classes[1].queue.description().word, "fq-codel");
     }
     let asked = ok(&two("queue = { packets = 9 }", "queue = { discipline = \"tail-drop\" }"));
     assert_eq!(shape(&asked), [("a", 1, "codel"), ("b", 0, "tail-drop")]);
-    assert_eq!(asked.classes[0].queue.limits().segments, 9);
+    assert_eq!(asked.trunk.classes[0].queue.limits().segments, 9);
 }
 
 #[test]
@@ -93,7 +98,7 @@ fn the_last_class_and_no_other_takes_everything() {
     assert!(early.contains(":2:1: classes.a: takes every packet"), "{early}");
     let never = error("[[classes]]\nname = \"a\"\nmatch = [{ protocol = \"udp\" }]\n");
     assert!(never.contains("classes.a: is the last class but does not take every packet"), "{never}");
-    assert!(error("classes = []\n").contains("classes is an empty list"));
+    assert!(error("classes = []\n").contains("classes: is an empty list; allowed: at least one class"));
 }
 
 #[test]
@@ -111,7 +116,7 @@ fn there_are_at_most_sixteen_classes() {
             text + &format!("[[classes]]\nname = \"c{number}\"\nmatch = [{{ dscp = {number} }}]\n")
         }) + "[[classes]]\nname = \"rest\"\n"
     };
-    assert_eq!(ok(&classes(16)).classes.len(), 16);
+    assert_eq!(ok(&classes(16)).trunk.classes.len(), 16);
     assert!(error(&classes(17)).contains("classes.rest: is one class too many"));
 }
 
@@ -120,17 +125,17 @@ fn rules_that_hold_for_no_packet_or_say_nothing_are_mistakes() {
     for (rules, expected) in [
         ("[]", "is an empty list"),
         ("[{}]", "is an empty rule"),
-        ("[{ dscp = [] }]", "match.dscp: is an empty list"),
-        ("[{ port = [] }]", "match.port: is an empty list"),
+        ("[{ dscp = [] }]", "match[0].dscp: is an empty list"),
+        ("[{ port = [] }]", "match[0].port: is an empty list"),
         ("[{ protocol = \"icmp\", port = 1 }]", "names ports of a protocol that has none"),
         ("[{ protocol = 89, source_port = 1 }]", "names ports of a protocol that has none"),
         ("[{ source = \"10.0.0.0/8\", destination = \"fd00::/8\" }]", "of different IP versions"),
-        ("[{ protocol = \"tpc\" }]", "match.protocol: unknown protocol \"tpc\"; allowed: \"tcp\""),
-        ("[{ protocol = 256 }]", "256 is out of range"),
-        ("[{ dscp = 64 }]", "match.dscp: 64 is out of range"),
+        ("[{ protocol = \"tpc\" }]", "match[0].protocol: unknown protocol \"tpc\"; allowed: \"tcp\""),
+        ("[{ protocol = 256 }]", "match[0].protocol: 256 is no protocol"),
+        ("[{ dscp = 64 }]", "match[0].dscp: is 64; allowed: 0 to 63"),
         ("[{ dscp = \"af44\" }]", "unknown code point \"af44\""),
-        ("[{ port = \"2-1\" }]", "match.port: 2-1 ends before it begins"),
-        ("[{ port = 65536 }]", "65536 is out of range"),
+        ("[{ port = \"2-1\" }]", "match[0].port: 2-1 ends before it begins"),
+        ("[{ port = 65536 }]", "match[0].port: is 65536; allowed: a port"),
         ("[{ source = \"10.0.0.1/8\" }]", "10.0.0.0/8 is meant"),
     ] {
         let text = format!("[[classes]]\nname = \"a\"\nmatch = {rules}\n[[classes]]\nname = \"b\"\n");
@@ -142,16 +147,22 @@ fn rules_that_hold_for_no_packet_or_say_nothing_are_mistakes() {
 #[test]
 fn lengths_and_behaviour_of_flows_make_a_rule() {
     for (rule, expected) in [
-        ("length = []", "match.length: is an empty list; allowed: 20 to 65535 octets"),
-        ("length = 19", "match.length: 19 is out of range; allowed: a whole number, 20 to 65535"),
-        ("length = \"0-19\"", "match.length: holds for no packet; allowed: 20 to 65535 octets, a range"),
-        ("length = \"200-40\"", "match.length: 200-40 ends before it begins; allowed: 20 to 65535 octets"),
-        ("length = \"small\"", "match.length: \"small\" is no length or range of lengths; allowed: 20 to"),
-        ("length = 1.5", "match.length: is a float; allowed: 20 to 65535 octets"),
-        ("behaviour = \"bulk\"", "match.behaviour: unknown value \"bulk\"; allowed: \"interactive\""),
+        ("length = []", "match[0].length: is an empty list; allowed: 20 to 65535 (bytes)"),
+        ("length = 19", "match[0].length: is 19; allowed: 20 to 65535"),
+        (
+            "length = \"0-19\"",
+            "match[0].length: holds for no packet; allowed: 20 to 65535 (bytes), or a range",
+        ),
+        (
+            "length = \"200-40\"",
+            "match[0].length: 200-40 ends before it begins; allowed: 20 to 65535 (bytes)",
+        ),
+        ("length = \"small\"", "match[0].length: \"small\" is no length or range of lengths; allowed: 20 to"),
+        ("length = 1.5", "match[0].length: 1.5 is no lengths; allowed: 20 to 65535 (bytes)"),
+        ("behaviour = \"bulk\"", "match[0].behaviour: is \"bulk\"; allowed: \"interactive\""),
         (
             "behaviour = \"interactive\", protocol = \"icmp\"",
-            "match: asks how flows of a protocol behave that are not watched; allowed: behaviour with \"tcp\"",
+            "match[0]: asks how flows of a protocol behave that are not watched; allowed: behaviour with \"tcp\"",
         ),
     ] {
         let text = format!("[[classes]]\nname = \"a\"\nmatch = [{{ {rule} }}]\n[[classes]]\nname = \"b\"\n");
@@ -160,35 +171,38 @@ fn lengths_and_behaviour_of_flows_make_a_rule() {
     }
     let rule = "[[classes]]\nname = \"a\"\nmatch = [{ length = \"0-100\", behaviour = \"interactive\", \
                 protocol = \"udp\" }]\n[[classes]]\nname = \"b\"\n";
-    assert_eq!(ok(rule).classes[0].rules[0].length, [0..=100]);
+    assert_eq!(ok(rule).trunk.classes[0].rules[0].lengths, [0..=100]);
 }
 
 #[test]
 fn classes_that_name_the_same_lane_share_it() {
     let apart = ok(&two("", ""));
-    assert_eq!(apart.classes.iter().map(|class| class.lane_group).collect::<Vec<_>>(), [0, 1]);
-    let named =
-        ok(&two("lane = \"site\"\nweight = 30\ndscp = \"af21\"", "lane = \"site\"\nweight = 70\nlanes = 2"));
+    assert_eq!(apart.trunk.classes.iter().map(|class| class.group).collect::<Vec<_>>(), [0, 1]);
+    let named = ok(&two(
+        "lane_group = \"site\"\nweight = 30\ndscp = \"af21\"",
+        "lane_group = \"site\"\nweight = 70\nlanes = 2",
+    ));
     assert_eq!(
-        named.classes.iter().map(|c| (c.lane_group, c.weight)).collect::<Vec<_>>(),
+        named.trunk.classes.iter().map(|c| (c.group, c.share.weight)).collect::<Vec<_>>(),
         [(0, 30), (0, 70)]
     );
     assert_eq!(
-        named.lane_groups,
-        [LaneGroupConfig {
-            name: "site".to_owned(),
-            count: 2,
-            congestion_control: "auto".to_owned(),
-            dscp: 18
+        named.trunk.groups,
+        [LaneGroup {
+            name: "site".into(),
+            lanes: 2,
+            congestion_control: CongestionControl::ByPath,
+            dscp: 18,
+            compression: Compression::On,
         }]
     );
     assert!(named.warnings().is_empty());
     // A class rides on the lane of its own name, which another may name.
-    let joined = ok(&two("lane = \"b\"", "congestion_control = \"reno\""));
-    assert_eq!((joined.lane_groups.len(), joined.lane_groups[0].congestion_control.as_str()), (1, "reno"));
+    let joined = ok(&two("lane_group = \"b\"", "congestion_control = \"reno\""));
+    assert_eq!((joined.trunk.groups.len(), joined.trunk.groups[0].congestion_control.initial()), (1, "reno"));
     assert!(
-        error(&two("lane = \"A b\"", ""))
-            .contains("classes.a.lane: \"A b\" is no name; allowed: 1 to 32 of a-z 0-9 _ -")
+        error(&two("lane_group = \"A b\"", ""))
+            .contains("classes.a.lane_group: \"A b\" is no name; allowed: 1 to 32 of a-z 0-9 _ -")
     );
 }
 
@@ -198,38 +212,37 @@ fn classes_on_one_lane_agree_on_what_belongs_to_it() {
         [("lanes", "2", "3"), ("congestion_control", "\"bbr\"", "\"reno\""), ("dscp", "\"ef\"", "0")]
     {
         let both = |first: &str, second: &str| {
-            two(&format!("lane = \"x\"\n{key} = {first}"), &format!("lane = \"x\"\n{key} = {second}"))
+            two(
+                &format!("lane_group = \"x\"\n{key} = {first}"),
+                &format!("lane_group = \"x\"\n{key} = {second}"),
+            )
         };
         let shown = |value: &str| value.trim_matches('"').replace("ef", "46");
         let expected = format!(
             "classes.b.{key}: is {}, but class \"a\" on the same lanes has {}; allowed: the same in all classes of a \
-             lane, or in one of them only",
+             lane group, or in one of them only",
             shown(second),
             shown(first)
         );
         let error = error(&both(first, second));
         assert!(error.contains(&expected) && error.contains(":10:"), "{error}");
-        assert_eq!(ok(&both(first, first)).lane_groups.len(), 1);
+        assert_eq!(ok(&both(first, first)).trunk.groups.len(), 1);
     }
 }
 
 #[test]
 fn there_are_at_most_32_lanes_to_a_peer_in_a_shard() {
-    assert_eq!(ok(&two("lanes = 8", "lanes = 1")).lane_groups[0].count, 8);
+    assert_eq!(ok(&two("lanes = 8", "lanes = 1")).trunk.groups[0].lanes, 8);
     for wrong in [0, 9] {
         let error = error(&two(&format!("lanes = {wrong}"), ""));
-        assert!(
-            error.contains(&format!(
-                "classes.a.lanes: {wrong} is out of range; allowed: a whole number, 1 to 8"
-            ))
-        );
+        assert!(error.contains(&format!("classes.a.lanes: is {wrong}; allowed: 1 to 8")));
     }
     let classes = |last: u8| {
         (1..=4).fold(String::new(), |text, number| {
             text + &format!("[[classes]]\nname = \"c{number}\"\nmatch = [{{ dscp = {number} }}]\nlanes = 7\n")
         }) + &format!("[[classes]]\nname = \"rest\"\nlanes = {last}\n")
     };
-    assert_eq!(ok(&classes(4)).lane_groups.iter().map(|group| group.count).sum::<u8>(), 32);
+    assert_eq!(ok(&classes(4)).trunk.groups.iter().map(|group| group.lanes).sum::<u8>(), 32);
     let error = error(&classes(5));
     assert!(
         error.contains(
@@ -242,52 +255,59 @@ fn there_are_at_most_32_lanes_to_a_peer_in_a_shard() {
 #[test]
 fn lanes_have_one_code_point() {
     for (text, value) in [("\"cs1\"", 8), ("63", 63), ("\"be\"", 0)] {
-        assert_eq!(ok(&two(&format!("dscp = {text}"), "")).lane_groups[0].dscp, value);
+        assert_eq!(ok(&two(&format!("dscp = {text}"), "")).trunk.groups[0].dscp, value);
     }
-    assert!(
-        error(&two("dscp = 64", ""))
-            .contains("classes.a.dscp: 64 is out of range; allowed: a whole number, 0 to 63")
-    );
+    assert!(error(&two("dscp = 64", "")).contains("classes.a.dscp: is 64; allowed: 0 to 63, "));
     assert!(
         error(&two("dscp = \"x\"", ""))
             .contains("classes.a.dscp: unknown code point \"x\"; allowed: 0 to 63, ")
     );
-    assert!(error(&two("dscp = [1]", "")).contains("classes.a.dscp: is an array; allowed: 0 to 63, \"be\""));
+    assert!(
+        error(&two("dscp = [1]", ""))
+            .contains("classes.a.dscp: a list is no code-point; allowed: 0 to 63, \"be\"")
+    );
 }
 
 #[test]
 fn weights_and_rates_have_limits() {
     for (line, expected) in [
-        ("weight = 0", "classes.a.weight: 0 is out of range; allowed: a whole number, 1 to 1000"),
-        ("weight = 1001", "classes.a.weight: 1001 is out of range; allowed: a whole number, 1 to 1000"),
-        ("weight = 0.3", "classes.a.weight: is a float; allowed: a whole number, 1 to 1000"),
+        ("weight = 0", "classes.a.weight: is 0; allowed: a whole number, 1 to 1000"),
+        ("weight = 1001", "classes.a.weight: is 1001; allowed: a whole number, 1 to 1000"),
+        ("weight = 0.3", "classes.a.weight: is 0.3; allowed: a whole number, 1 to 1000"),
         (
             "guarantee = \"fast\"",
-            "classes.a.guarantee: \"fast\" is no rate; allowed: 8kbit to 1000gbit: a number",
+            "classes.a.guarantee: \"fast\" is no rate; allowed: a number with bit/s, kbit/s, Mbit/s",
         ),
         (
             "guarantee = 10",
-            "classes.a.guarantee: is an integer; allowed: 8kbit to 1000gbit: a number with kbit",
+            "classes.a.guarantee: 10 is no rate: write \"10 bit/s\"; allowed: a number with bit/s, kbit/s, Mbit/s",
         ),
-        ("ceiling = \"10\"", "classes.a.ceiling: \"10\" is no rate; allowed: 8kbit to 1000gbit"),
+        ("ceiling = \"10\"", "classes.a.ceiling: \"10\" is no rate: write \"10 bit/s\"; allowed: a number"),
+        (
+            "ceiling = \"10 bit/s\"",
+            "classes.a.ceiling: 10 bit/s is out of range; allowed: 8 kbit/s to 1000 Gbit/s",
+        ),
         (
             "ceiling = \"1001gbit\"",
-            "classes.a.ceiling: 1001 Gbit/s is out of range; allowed: 8kbit to 1000gbit",
+            "classes.a.ceiling: 1001 Gbit/s is out of range; allowed: 8 kbit/s to 1000 Gbit/s",
         ),
         (
             "guarantee = \"11mbit\"\nceiling = \"10mbit\"",
             "classes.a: guarantee 11 Mbit/s is above ceiling 10 Mbit/s; allowed: a guarantee of at most the ceiling",
         ),
-        ("priority = 1", "classes.a.priority: is an integer; allowed: true or false"),
-        ("repeat_filter = \"no\"", "classes.a.repeat_filter: is a string; allowed: true or false"),
-        ("header_compression = 0", "classes.a.header_compression: is an integer; allowed: true or false"),
+        ("priority = 1", "classes.a.priority: is 1; allowed: true or false"),
+        (
+            "retransmission_filter = \"no\"",
+            "classes.a.retransmission_filter: is \"no\"; allowed: true or false",
+        ),
+        ("header_compression = 0", "classes.a.header_compression: is 0; allowed: true or false"),
     ] {
         let error = error(&two(line, ""));
         assert!(error.contains(expected), "{line}: {error}");
     }
     let bounds =
         ok(&two("weight = 1000\nguarantee = \"8kbit\"\nceiling = \"8kbit\"", "ceiling = \"1000gbit\""));
-    assert_eq!(bounds.classes[0].guarantee, bounds.classes[0].ceiling);
+    assert_eq!(bounds.trunk.classes[0].share.guarantee, bounds.trunk.classes[0].share.ceiling);
 }
 
 #[test]
@@ -298,8 +318,8 @@ fn what_decides_among_classes_is_doubted_in_a_class_alone() {
     assert_eq!(keys, ["classes.a.weight", "classes.a.guarantee", "classes.a.priority"]);
     assert!(
         warnings[0].ends_with(
-            "has no effect, since it decides among classes that share a lane and this class shares none; give another \
-             class lane = \"a\""
+            "has no effect, since it decides among classes that share a lane group and this class shares none; give another \
+             class lane_group = \"a\""
         ),
         "{}",
         warnings[0]
@@ -309,11 +329,12 @@ fn what_decides_among_classes_is_doubted_in_a_class_alone() {
 
 #[test]
 fn priority_without_a_ceiling_is_doubted() {
-    let shared = |more: &str| ok(&two(&format!("lane = \"b\"\npriority = true\n{more}"), "")).warnings();
+    let shared =
+        |more: &str| ok(&two(&format!("lane_group = \"b\"\npriority = true\n{more}"), "")).warnings();
     assert_eq!(
         shared(""),
         [
-            "classes.a.priority: without a ceiling it can take all of lane \"b\" from the classes it shares it with"
+            "classes.a.priority: without a ceiling it can take all of lane group \"b\" from the classes it shares it with"
         ]
     );
     assert!(shared("ceiling = \"1mbit\"").is_empty());
@@ -328,19 +349,19 @@ fn priority_without_a_ceiling_is_doubted() {
 
 #[test]
 fn flows_beyond_the_limit_are_refused_or_go_to_a_class_that_keeps_them() {
-    let admission = |first: &str, second: &str| ok(&two(first, second)).classes[0].admission;
+    let admission = |first: &str, second: &str| ok(&two(first, second)).trunk.classes[0].admission;
     assert_eq!(
         admission("flows = { limit = 5 }", ""),
-        Some(AdmissionConfig { limit: 5, over: Over::Refuse })
+        Some(AdmissionSettings { limit: 5, over: Over::Refuse })
     );
     assert_eq!(
         admission("flows = { limit = 5, over = \"refuse\" }", ""),
-        Some(AdmissionConfig { limit: 5, over: Over::Refuse })
+        Some(AdmissionSettings { limit: 5, over: Over::Refuse })
     );
     // The class may refuse in its turn.
     assert_eq!(
         admission("flows = { limit = 5, over = \"b\" }", "flows = { limit = 6, over = \"refuse\" }"),
-        Some(AdmissionConfig { limit: 5, over: Over::Class(1) })
+        Some(AdmissionSettings { limit: 5, over: Over::Class(ClassId(1)) })
     );
     for (first, second, expected) in [
         (
@@ -348,11 +369,7 @@ fn flows_beyond_the_limit_are_refused_or_go_to_a_class_that_keeps_them() {
             "",
             "classes.a.flows.limit: is missing; allowed: a whole number, 1 to 1000000",
         ),
-        (
-            "flows = { limit = 0 }",
-            "",
-            "classes.a.flows.limit: 0 is out of range; allowed: a whole number, 1 to 1000000",
-        ),
+        ("flows = { limit = 0 }", "", "classes.a.flows.limit: is 0; allowed: a whole number, 1 to 1000000"),
         (
             "flows = { limit = 1, over = \"c\" }",
             "",
@@ -363,17 +380,13 @@ fn flows_beyond_the_limit_are_refused_or_go_to_a_class_that_keeps_them() {
             "",
             "classes.a.flows.over: is the class itself; allowed: \"refuse\" or the name of another class",
         ),
-        (
-            "flows = { limit = 1, over = 1 }",
-            "",
-            "classes.a.flows.over: is an integer; allowed: \"refuse\" or",
-        ),
-        ("flows = 5", "", "classes.a.flows: is an integer; allowed: a table"),
+        ("flows = { limit = 1, over = 1 }", "", "classes.a.flows.over: 1 is no name; allowed: 1 to 32 of"),
+        ("flows = 5", "", "classes.a.flows: is 5; allowed: a table with limit, over"),
     ] {
         let error = error(&two(first, second));
         assert!(error.contains(expected), "{first}: {error}");
     }
-    let chain = "/etc/trunkline/site.toml:5:29: classes.a.flows.over: class \"b\" passes flows on itself, to \"c\"; \
+    let chain = "/etc/trunkline/site.toml:5:22: classes.a.flows.over: class \"b\" passes flows on itself, to \"c\"; \
                  allowed: \"refuse\" or a class whose own flows are unlimited or refused";
     let three = two(
         "flows = { limit = 1, over = \"b\" }",

@@ -39,16 +39,16 @@ fn tables_are_words_or_numbers() {
 #[test]
 fn only_default_routes_have_a_table_and_a_mark_of_their_own() {
     let plain = with("", &[("b", KEY_B, B)]);
-    assert_eq!((plain.default_routing(), plain.lanes.fwmark), (None, None));
+    assert_eq!((plain.default_routing(), plain.fwmark), (None, None));
     let all = with("", &[("b", KEY_B, "[\"0.0.0.0/0\", \"10.2.0.0/16\"]")]);
     let routing = all.default_routing().unwrap();
-    assert_eq!((routing.table, all.lanes.fwmark), (AUTO_TABLE, Some(routing.mark)));
+    assert_eq!((routing.table, all.fwmark), (AUTO_TABLE, Some(routing.mark)));
     let tables: Vec<u32> = all.peers[0].routes.iter().map(|route| all.table_of(*route)).collect();
     assert_eq!(tables, [AUTO_TABLE, MAIN_TABLE]);
     let marked = with("[lanes]\nfwmark = 7", &[("b", KEY_B, "[\"::/0\"]")]);
     assert_eq!(marked.default_routing().unwrap().mark, 7);
     let main = with("table = \"main\"", &[("b", KEY_B, "[\"0.0.0.0/0\"]")]);
-    assert_eq!((main.default_routing(), main.lanes.fwmark), (None, None));
+    assert_eq!((main.default_routing(), main.fwmark), (None, None));
     let own = with("table = 9", &[("b", KEY_B, "[\"0.0.0.0/0\", \"10.2.0.0/16\"]")]);
     assert!(own.default_routing().is_none() && own.peers[0].routes.iter().all(|r| own.table_of(*r) == 9));
 }

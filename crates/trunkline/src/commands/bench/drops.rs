@@ -134,9 +134,9 @@ fn cells() -> Vec<Cell<Condition>> {
         (TRUNK, trunk("")),
         (TAIL_DROP, "{ discipline = \"tail-drop\", packets = 1000 }".to_owned()),
         (TAIL_DROP_SIZED, String::new()),
-        ("trunk-no-p1", trunk(", sized = false")),
-        ("trunk-no-p2", trunk(", early = false")),
-        ("trunk-no-p3", trunk(", spares = false")),
+        ("trunk-no-p1", trunk(", auto_size = false")),
+        ("trunk-no-p2", trunk(", early_drop = false")),
+        ("trunk-no-p3", trunk(", drop_holdoff = false")),
         ("fq-codel", "{ discipline = \"fq-codel\" }".to_owned()),
         ("red", "{ discipline = \"red\" }".to_owned()),
     ];
@@ -164,7 +164,7 @@ fn measure(bench: &Bench, cell: &Cell<Condition>, capacity_bytes: Option<f64>) -
         let bytes = capacity_bytes.ok_or_else(|| {
             Failure::Input(format!("bench: {TAIL_DROP_SIZED} takes its capacity from {TRUNK}: select both"))
         })?;
-        let queue = format!("{{ discipline = \"tail-drop\", bytes = {} }}", bytes as u64);
+        let queue = format!("{{ discipline = \"tail-drop\", bytes = \"{} B\" }}", bytes as u64);
         variant = one_class(TAIL_DROP_SIZED, &queue);
     }
     let rate = Rate::from_mbit(RATE_MBIT);

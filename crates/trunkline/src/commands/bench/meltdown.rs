@@ -137,7 +137,7 @@ fn requirements(cell: &Cell<Condition>, rows: &[Row]) -> Vec<Requirement> {
 
 fn cells() -> Vec<Cell<Condition>> {
     let mut cells = Vec::new();
-    let filter = |name, keys: &str| Variant::one_class(name, &format!("repeat_filter = {keys}"));
+    let filter = |name, keys: &str| Variant::one_class(name, &format!("retransmission_filter = {keys}"));
     for user in USERS {
         for impairment in
             LOSSES.map(Impairment::Loss).into_iter().chain([Impairment::Cuts, Impairment::Length])

@@ -114,7 +114,7 @@ fn classes(weights: &[u32], lane: Option<&str>) -> String {
              match = [{{ protocol = \"tcp\", destination_port = {port} }}]\n",
         );
         if let Some(lane) = lane {
-            let _ = writeln!(text, "lane = \"{lane}\"\nweight = {weight}");
+            let _ = writeln!(text, "lane_group = \"{lane}\"\nweight = {weight}");
         }
     }
     text + "[[classes]]\nname = \"rest\"\n"

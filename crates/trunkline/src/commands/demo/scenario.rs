@@ -281,6 +281,6 @@ mod tests {
         );
         let errors =
             trunkline_gateway::config::Config::parse(&text, Path::new("t1.toml")).expect_err("no key");
-        assert!(errors.iter().all(|error| !error.key.contains("classes")), "{errors}");
+        assert!(errors.0.iter().all(|error| !error.key.contains("classes")), "{errors}");
     }
 }

@@ -144,7 +144,7 @@ fn list(page: &mut String, columns: &[String], row: &[String]) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::keys;
+    use super::super::keys::keys;
     use super::*;
 
     #[test]

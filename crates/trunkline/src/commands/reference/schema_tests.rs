@@ -5,10 +5,42 @@ use trunkline_gateway::config::Config;
 
 use super::*;
 
+/// What a part of the schema refers to.
+fn resolved<'s>(root: &'s Value, mut part: &'s Value) -> &'s Value {
+    while let Some(reference) = part.get("$ref").and_then(Value::as_str) {
+        part = root.pointer(reference.trim_start_matches('#')).expect("it refers to a part");
+    }
+    part
+}
+
+/// The part of the schema at a place.
+fn part<'s>(root: &'s Value, place: &str) -> &'s Value {
+    let mut steps = place.split('/').skip(1);
+    let step = |part: &'s Value, step: &str| match resolved(root, part) {
+        Value::Array(items) => step.parse::<usize>().ok().and_then(|index| items.get(index)),
+        other => other.get(step),
+    };
+    let found = steps.try_fold(root, step);
+    resolved(root, found.unwrap_or_else(|| panic!("{place} is there")))
+}
+
+fn choices(schema: &Value) -> Option<&Vec<Value>> {
+    schema.get("anyOf").or_else(|| schema.get("oneOf")).and_then(Value::as_array)
+}
+
+/// The words that a value is one of.
+fn words(schema: &Value) -> Option<Vec<&str>> {
+    match schema.get("enum").and_then(Value::as_array) {
+        Some(words) => words.iter().map(Value::as_str).collect(),
+        None => choices(schema)?.iter().map(|choice| choice.get("const")?.as_str()).collect(),
+    }
+}
+
 /// Whether a value is what a schema says, with as much of JSON Schema as ours has.
-fn fits(value: &toml::Value, schema: &Value) -> Result<(), String> {
-    if let Some(choices) = schema.get("anyOf").and_then(Value::as_array) {
-        let tried: Vec<String> = choices.iter().map_while(|choice| fits(value, choice).err()).collect();
+fn fits(value: &toml::Value, root: &Value, schema: &Value) -> Result<(), String> {
+    let schema = resolved(root, schema);
+    if let Some(choices) = choices(schema) {
+        let tried: Vec<String> = choices.iter().map_while(|choice| fits(value, root, choice).err()).collect();
         return if tried.len() == choices.len() { Err(tried.join(" and ")) } else { Ok(()) };
     }
     let kind = match value {
@@ -32,7 +64,7 @@ fn fits(value: &toml::Value, schema: &Value) -> Result<(), String> {
         toml::Value::Table(table) => {
             for (name, value) in table {
                 let within = schema["properties"].get(name).ok_or_else(|| format!("unknown key {name}"))?;
-                fits(value, within).map_err(|error| format!("{name}: {error}"))?;
+                fits(value, root, within).map_err(|error| format!("{name}: {error}"))?;
             }
             for name in schema.get("required").and_then(Value::as_array).into_iter().flatten() {
                 if !name.as_str().is_some_and(|name| table.contains_key(name)) {
@@ -41,17 +73,18 @@ fn fits(value: &toml::Value, schema: &Value) -> Result<(), String> {
             }
             Ok(())
         }
-        toml::Value::Array(items) => items.iter().try_for_each(|item| fits(item, &schema["items"])),
-        toml::Value::String(text) => match schema.get("enum").and_then(Value::as_array) {
-            Some(words) if !words.contains(&text.as_str().into()) => {
+        toml::Value::Array(items) => items.iter().try_for_each(|item| fits(item, root, &schema["items"])),
+        toml::Value::String(text) => match (words(schema), schema.get("const").and_then(Value::as_str)) {
+            (Some(words), _) if !words.contains(&text.as_str()) => {
                 Err(format!("{text} is none of {words:?}"))
             }
+            (_, Some(word)) if word != text => Err(format!("{text} is not {word}")),
             _ => Ok(()),
         },
         toml::Value::Integer(number) => {
             let bound = |name: &str| schema.get(name).and_then(Value::as_i64);
-            let low = bound("minimum").is_some_and(|least| *number < least);
-            let high = bound("maximum").is_some_and(|most| *number > most);
+            let low = bound("minimum").is_some_and(|min| *number < min);
+            let high = bound("maximum").is_some_and(|max| *number > max);
             if low || high { Err(format!("{number} is out of range")) } else { Ok(()) }
         }
         _ => Ok(()),
@@ -81,7 +114,7 @@ fn every_example_fits_the_schema_and_is_read() {
     assert!(files.len() >= 10, "{files:?}");
     for file in files {
         let text = std::fs::read_to_string(&file).expect("a file");
-        fits(&parsed(&text), &schema).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        fits(&parsed(&text), &schema, &schema).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
         Config::parse(&text, &file).unwrap_or_else(|error| panic!("{error}"));
     }
 }
@@ -103,7 +136,7 @@ const TABLES: [(&str, &str); 10] = [
 /// What the reader says of a text.
 fn complaints(text: &str) -> Vec<String> {
     let read = Config::parse(text, Path::new("a.toml"));
-    read.err().map(|errors| errors.iter().map(ToString::to_string).collect()).unwrap_or_default()
+    read.err().map(|errors| errors.0.iter().map(ToString::to_string).collect()).unwrap_or_default()
 }
 
 #[test]
@@ -115,7 +148,7 @@ fn the_schema_has_the_keys_that_the_reader_knows_and_no_others() {
             complaints.iter().find(|line| line.contains("___: unknown key")).expect("it is reported");
         let (_, known) = unknown.split_once("allowed: ").expect("what is allowed is said");
         let known: BTreeSet<&str> = known.split(", ").collect();
-        let part = schema.pointer(place).unwrap_or_else(|| panic!("{place} is there"));
+        let part = part(&schema, place);
         let properties: BTreeSet<&str> =
             part["properties"].as_object().expect("keys").keys().map(String::as_str).collect();
         assert_eq!(properties, known, "{place}");
@@ -126,7 +159,7 @@ fn the_schema_has_the_keys_that_the_reader_knows_and_no_others() {
 /// A text with a key in its place; of a queue's parameter, one for every discipline that has it.
 fn texts(text: &str, name: &str, value: &str) -> Vec<String> {
     let key = format!("{name} = {value}");
-    if !text.contains("queue = ") {
+    if !text.contains("queue = ") || name == "discipline" {
         return vec![text.replace("{key}", &key)];
     }
     let disciplines = ["tail-drop", "fair-tail-drop", "red", "fred", "codel", "fq-codel", "pie", "trunk"];
@@ -141,7 +174,7 @@ fn texts(text: &str, name: &str, value: &str) -> Vec<String> {
 fn refused(text: &str, name: &str) -> bool {
     complaints(text).iter().any(|line| {
         line.contains(&format!("{name}: "))
-            && (line.contains("out of range") || line.contains("unknown value"))
+            && !["unknown key", "is missing", "no such parameter"].iter().any(|says| line.contains(says))
     })
 }
 
@@ -150,24 +183,25 @@ fn the_schema_has_the_ranges_and_words_that_the_reader_has() {
     let schema = schema();
     let mut compared = 0;
     for (text, place) in TABLES {
-        let properties = schema.pointer(place).expect("a table")["properties"].as_object().expect("keys");
+        let properties = part(&schema, place)["properties"].as_object().expect("keys");
         for (name, key) in properties {
+            let key = resolved(&schema, key);
             let refuses = |value: String| {
                 let refusals: Vec<bool> =
                     texts(text, name, &value).iter().map(|text| refused(text, name)).collect();
                 assert!(refusals.windows(2).all(|two| two[0] == two[1]), "{place} {name} = {value}");
                 *refusals.first().expect("a text in which the key may be")
             };
-            if let (Some(least), Some(most)) = (key["minimum"].as_u64(), key["maximum"].as_u64()) {
-                assert!(refuses((i128::from(least) - 1).to_string()), "{place} {name} below {least}");
-                assert!(refuses((i128::from(most) + 1).to_string()), "{place} {name} above {most}");
-                assert!(!refuses(most.to_string()), "{place} {name} at {most}");
+            if let (Some(min), Some(max)) = (key["minimum"].as_u64(), key["maximum"].as_u64()) {
+                assert!(refuses((i128::from(min) - 1).to_string()), "{place} {name} below {min}");
+                assert!(refuses((i128::from(max) + 1).to_string()), "{place} {name} above {max}");
+                assert!(!refuses(max.to_string()), "{place} {name} at {max}");
                 compared += 1;
             }
-            if let Some(words) = key["enum"].as_array() {
+            if let Some(words) = words(key) {
                 assert!(refuses("\"nosuch\"".to_owned()), "{place} {name}");
                 for word in words {
-                    assert!(!refuses(word.to_string()), "{place} {name} = {word}");
+                    assert!(!refuses(format!("{word:?}")), "{place} {name} = {word}");
                 }
                 compared += 1;
             }
@@ -189,14 +223,8 @@ fn what_is_wrong_does_not_fit() {
         "[[classes]]\nname = \"a\"\nmatch = [{ protocol = true }]\n",
         "[[classes]]\nname = \"a\"\nqueue = { packets = 0 }\n",
     ] {
-        assert!(fits(&parsed(text), &schema).is_err(), "{text}");
+        assert!(fits(&parsed(text), &schema, &schema).is_err(), "{text}");
     }
     let fine = "encryption = \"none\"\nclasses = \"split\"\n[tun]\nmtu = 1500\n[metrics]\nlisten = \"127.0.0.1:9460\"\n";
-    assert_eq!(fits(&parsed(fine), &schema), Ok(()));
-}
-
-#[test]
-fn descriptions_have_no_marks() {
-    assert_eq!(plain("`\"auto\"`: cubic ([why](decisions/0009.md)), **R**"), "\"auto\": cubic (why), R");
-    assert_eq!(plain("`[::]:4600`"), "[::]:4600");
+    assert_eq!(fits(&parsed(fine), &schema, &schema), Ok(()));
 }
