@@ -1,4 +1,4 @@
-//! What holds for any bytes that a stranger sends to a listening gateway. Run by the fuzz target of this name
+//! What holds for any bytes that an unauthenticated host sends to a listening gateway. Run by the fuzz target of this name
 //! and, over the committed corpus, by the tests of `trunkline-gateway`.
 //!
 //! The same input is taken for a greeting (which stands behind TLS), for a record's header, and for all that a

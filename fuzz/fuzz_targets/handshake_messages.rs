@@ -1,4 +1,4 @@
-//! Fuzzes what a stranger sends to a listening gateway.
+//! Fuzzes the data that an unauthenticated host sends to a listening gateway.
 #![no_main]
 
 #[path = "../bodies/handshake_messages.rs"]

@@ -27,61 +27,52 @@ impl Page {
 type Family<T> = (&'static str, &'static str, &'static str, fn(&T) -> Option<f64>);
 
 const CLASS_FAMILIES: &[Family<Class>] = &[
-    ("trunkline_class_weight", "gauge", "Share of the lanes, relative to the other classes on them.", |c| {
-        Some(c.weight.into())
-    }),
-    ("trunkline_class_guarantee_bytes_per_second", "gauge", "Rate that is promised.", |c| {
+    ("trunkline_class_weight", "gauge", "Weight on the lanes that it shares.", |c| Some(c.weight.into())),
+    ("trunkline_class_guarantee_bytes_per_second", "gauge", "Minimum rate.", |c| {
         c.guarantee.map(bytes_per_second)
     }),
-    ("trunkline_class_ceiling_bytes_per_second", "gauge", "Rate it never goes above.", |c| {
+    ("trunkline_class_ceiling_bytes_per_second", "gauge", "Maximum rate.", |c| {
         c.ceiling.map(bytes_per_second)
     }),
     ("trunkline_class_packets_total", "counter", "Packets offered to the edge queue.", |c| count(c.packets)),
     ("trunkline_class_bytes_total", "counter", "Bytes offered to the edge queue.", |c| count(c.bytes)),
     ("trunkline_class_sent_packets_total", "counter", "Packets handed to lanes.", |c| count(c.packets_sent)),
     ("trunkline_class_sent_bytes_total", "counter", "Bytes handed to lanes.", |c| count(c.bytes_sent)),
-    ("trunkline_class_marked_packets_total", "counter", "Packets marked instead of dropped.", |c| {
+    ("trunkline_class_marked_packets_total", "counter", "Packets marked CE instead of dropped.", |c| {
         count(c.marked)
     }),
-    ("trunkline_class_spared_packets_total", "counter", "Packets that P3 saved from P2.", |c| {
-        count(c.spared)
+    ("trunkline_class_held_off_packets_total", "counter", "Drops prevented by P3's drop holdoff.", |c| {
+        count(c.held_off)
     }),
-    ("trunkline_class_filtered_packets_total", "counter", "Repeats that were not carried.", |c| {
-        count(c.filtered)
-    }),
+    (
+        "trunkline_class_filtered_packets_total",
+        "counter",
+        "Retransmissions dropped: the original is in transit.",
+        |c| count(c.filtered),
+    ),
     (
         "trunkline_class_fallback_packets_total",
         "counter",
-        "Packets of flows that another class had no place for.",
+        "Packets of flows over the limit of another class.",
         |c| count(c.admission_fallback),
     ),
-    (
-        "trunkline_class_refused_packets_total",
-        "counter",
-        "Packets of flows refused for want of a place.",
-        |c| count(c.refused),
-    ),
-    ("trunkline_class_filtered_bytes_total", "counter", "Bytes of the repeats not carried.", |c| {
+    ("trunkline_class_refused_packets_total", "counter", "Packets of refused flows, over the limit.", |c| {
+        count(c.refused)
+    }),
+    ("trunkline_class_filtered_bytes_total", "counter", "Bytes of retransmissions dropped.", |c| {
         count(c.filtered_bytes)
     }),
-    ("trunkline_class_flows", "gauge", "Flows active of late: N.", |c| count(c.flows)),
+    ("trunkline_class_flows", "gauge", "Active flows: N.", |c| count(c.flows)),
     ("trunkline_class_backlog_packets", "gauge", "Packets waiting at the edge.", |c| {
         count(c.backlog_packets)
     }),
     ("trunkline_class_backlog_bytes", "gauge", "Bytes waiting at the edge.", |c| count(c.backlog_bytes)),
-    ("trunkline_class_peak_backlog_packets", "gauge", "Most packets that ever waited.", |c| {
-        count(c.peak_packets)
+    ("trunkline_class_peak_backlog_packets", "gauge", "Maximum of the backlog.", |c| count(c.peak_packets)),
+    ("trunkline_class_backlog_packet_seconds_total", "counter", "Integral of the backlog over time.", |c| {
+        Some(c.backlog_packet_seconds)
     }),
-    (
-        "trunkline_class_backlog_packet_seconds_total",
-        "counter",
-        "Integral of the packets waiting over time.",
-        |c| Some(c.backlog_packet_seconds),
-    ),
-    ("trunkline_class_capacity_packets", "gauge", "Packets that may wait now.", |c| {
-        count(c.capacity_packets)
-    }),
-    ("trunkline_class_capacity_bytes", "gauge", "Bytes that may wait now.", |c| count(c.capacity_bytes)),
+    ("trunkline_class_capacity_packets", "gauge", "Capacity now.", |c| count(c.capacity_packets)),
+    ("trunkline_class_capacity_bytes", "gauge", "Capacity now.", |c| count(c.capacity_bytes)),
     ("trunkline_class_drop_probability", "gauge", "Probability of a drop or mark now.", |c| {
         c.drop_probability
     }),
@@ -91,13 +82,11 @@ const CLASS_FAMILIES: &[Family<Class>] = &[
         "Upper estimate of the round-trip times of its flows.",
         |c| c.rtt_up_us.map(seconds),
     ),
-    ("trunkline_class_k_packets", "gauge", "Packets for which a flow is spared after a drop.", |c| {
-        c.k_packets.and_then(count)
-    }),
-    ("trunkline_class_window_bytes", "gauge", "Window its lanes give it: W.", |c| {
+    ("trunkline_class_k_packets", "gauge", "Length of the drop holdoff: K.", |c| c.k_packets.and_then(count)),
+    ("trunkline_class_window_bytes", "gauge", "Its part of the lanes' congestion window: W.", |c| {
         c.window_bytes.and_then(count)
     }),
-    ("trunkline_class_bandwidth_bytes_per_second", "gauge", "Rate its lanes give it.", |c| {
+    ("trunkline_class_bandwidth_bytes_per_second", "gauge", "Delivery rate of its lanes for it.", |c| {
         c.bandwidth.map(bytes_per_second)
     }),
 ];
@@ -106,39 +95,38 @@ const LANE_FAMILIES: &[Family<Lane>] = &[
     ("trunkline_lane_up", "gauge", "1 while the lane is up.", |l| {
         Some(f64::from(u8::from(l.state == LaneState::Up)))
     }),
-    ("trunkline_lane_established_total", "counter", "Times the lane came up.", |l| count(l.established)),
+    ("trunkline_lane_established_total", "counter", "Number of times the lane came up.", |l| {
+        count(l.established)
+    }),
     ("trunkline_lane_cwnd_segments", "gauge", "Congestion window.", |l| Some(l.cwnd.into())),
     ("trunkline_lane_cwnd_bytes", "gauge", "Congestion window.", |l| {
         Some(f64::from(l.cwnd) * f64::from(l.mss))
     }),
     ("trunkline_lane_rtt_seconds", "gauge", "Smoothed round-trip time.", |l| Some(seconds(l.rtt_us.into()))),
-    ("trunkline_lane_min_rtt_seconds", "gauge", "Smallest round-trip time.", |l| {
+    ("trunkline_lane_min_rtt_seconds", "gauge", "Minimum round-trip time.", |l| {
         l.min_rtt_us.map(|us| seconds(us.into()))
     }),
     (
         "trunkline_lane_core_queue_seconds",
         "gauge",
-        "Time spent in queues between the sites, as of the last acknowledgement.",
+        "Queueing delay between the sites, at the last acknowledgement.",
         |l| l.queue_in_core_us.map(|us| seconds(us.into())),
     ),
     (
         "trunkline_lane_delivery_rate_bytes_per_second",
         "gauge",
-        "Rate of delivery that the kernel last measured; not the rate of traffic.",
+        "Delivery rate of the kernel's last measurement; not the rate of traffic.",
         |l| Some(bytes_per_second(l.delivery_rate)),
     ),
     ("trunkline_lane_held", "gauge", "1 while a ceiling keeps its queue at the edge.", |l| {
         Some(f64::from(u8::from(l.edge_pacing == EdgePacing::Held)))
     }),
-    ("trunkline_lane_pacing_rate_bytes_per_second", "gauge", "Rate it is paced to.", |l| {
+    ("trunkline_lane_pacing_rate_bytes_per_second", "gauge", "Pacing rate.", |l| {
         l.pacing_rate.map(bytes_per_second)
     }),
-    (
-        "trunkline_lane_retransmitted_segments_total",
-        "counter",
-        "Segments lost in the core and sent again.",
-        |l| count(l.retransmits),
-    ),
+    ("trunkline_lane_retransmitted_segments_total", "counter", "Segments retransmitted.", |l| {
+        count(l.retransmits)
+    }),
     ("trunkline_lane_sent_segments_total", "counter", "Segments sent.", |l| count(l.segments_sent)),
     ("trunkline_lane_unsent_bytes", "gauge", "Bytes in the kernel, not yet sent.", |l| count(l.unsent_bytes)),
     ("trunkline_lane_unacked_bytes", "gauge", "Bytes sent, not yet acknowledged.", |l| {
@@ -155,13 +143,13 @@ const LANE_FAMILIES: &[Family<Lane>] = &[
     (
         "trunkline_lane_uncompressed_packets_total",
         "counter",
-        "Single packets sent with their whole header.",
+        "Single packets sent with their complete header.",
         |l| count(l.uncompressed),
     ),
-    ("trunkline_lane_headers_in_bytes_total", "counter", "Header bytes that compression was given.", |l| {
+    ("trunkline_lane_headers_in_bytes_total", "counter", "Header bytes before compression.", |l| {
         count(l.headers_in_bytes)
     }),
-    ("trunkline_lane_headers_out_bytes_total", "counter", "Header bytes that it made of them.", |l| {
+    ("trunkline_lane_headers_out_bytes_total", "counter", "Header bytes after compression.", |l| {
         count(l.headers_out_bytes)
     }),
 ];
@@ -192,7 +180,7 @@ pub fn prometheus(status: &Status) -> String {
     lanes(&mut page, status);
     flow_tables(&mut page, status);
     received(&mut page, status);
-    strangers(&mut page, status);
+    callers(&mut page, status);
     health(&mut page, status);
     page.0
 }
@@ -353,29 +341,29 @@ fn received(page: &mut Page, status: &Status) {
 fn health(page: &mut Page, status: &Status) {
     page.family("trunkline_unresponsive_workers", "gauge", "Workers that do not respond.");
     page.sample("trunkline_unresponsive_workers", &[], status.unresponsive_workers.len());
-    page.family("trunkline_lost_log_lines_total", "counter", "Lines of the log that were lost.");
+    page.family("trunkline_lost_log_lines_total", "counter", "Lost lines of the log.");
     for (reason, lines) in [("queue_full", status.log.lost_queue_full), ("failed", status.log.lost_failed)] {
         page.sample("trunkline_lost_log_lines_total", &[("reason", reason)], lines);
     }
 }
 
-fn strangers(page: &mut Page, status: &Status) {
-    let strangers = &status.strangers;
-    page.family(
-        "trunkline_half_open_connections",
-        "gauge",
-        "Handshakes under way with those who dialled us.",
-    );
-    page.sample("trunkline_half_open_connections", &[], strangers.half_open);
+fn callers(page: &mut Page, status: &Status) {
+    let callers = &status.callers;
+    page.family("trunkline_half_open_connections", "gauge", "Callers without a completed handshake.");
+    page.sample("trunkline_half_open_connections", &[], callers.half_open);
     page.family("trunkline_accepted_connections_total", "counter", "Connections accepted.");
-    page.sample("trunkline_accepted_connections_total", &[], strangers.accepted);
-    page.family("trunkline_rejected_connections_total", "counter", "Connections that never became lanes.");
+    page.sample("trunkline_accepted_connections_total", &[], callers.accepted);
+    page.family(
+        "trunkline_rejected_connections_total",
+        "counter",
+        "Connections of callers that did not become lanes.",
+    );
     for (reason, value) in [
-        ("address_limit", strangers.over_address_limit),
-        ("total_limit", strangers.over_total_limit),
-        ("timed_out", strangers.timed_out),
-        ("unknown_key", strangers.unknown_key),
-        ("failed", strangers.failed),
+        ("address_limit", callers.over_address_limit),
+        ("total_limit", callers.over_total_limit),
+        ("timed_out", callers.timed_out),
+        ("unknown_key", callers.unknown_key),
+        ("failed", callers.failed),
     ] {
         page.sample("trunkline_rejected_connections_total", &[("reason", reason)], value);
     }

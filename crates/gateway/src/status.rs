@@ -30,7 +30,7 @@ pub struct Status {
     /// The peers, in the order of the file.
     pub peers: Vec<Peer>,
     /// Connections that never became lanes.
-    pub strangers: Strangers,
+    pub callers: Callers,
     /// Numbers of the workers that do not respond.
     #[serde(default)]
     pub unresponsive_workers: Vec<usize>,
@@ -118,7 +118,7 @@ impl Peer {
     }
 }
 
-/// The most flows a status names for each peer.
+/// The maximum number of flows that a status has for each peer.
 pub const FLOWS: usize = 32;
 
 /// What came from a peer, over all lanes.
@@ -166,25 +166,25 @@ pub struct Class {
     pub drops: BTreeMap<String, u64>,
     /// Packets that were marked (CE) instead of dropped.
     pub marked: u64,
-    /// Packets that P2 would have dropped and P3 spared.
-    pub spared: u64,
-    /// Repeats that were not carried, because the trunk still had the original.
+    /// Drops of P2 that P3's drop holdoff prevented.
+    pub held_off: u64,
+    /// Retransmissions dropped, because the original is in transit in the trunk.
     pub filtered: u64,
-    /// Bytes of the repeats that were not carried.
+    /// Bytes of these retransmissions.
     pub filtered_bytes: u64,
-    /// Packets of flows that another class had no place for.
+    /// Packets of flows over the limit of another class.
     pub admission_fallback: u64,
-    /// Packets of flows that were refused for want of a place.
+    /// Packets of refused flows, which were over the limit.
     pub refused: u64,
-    /// Flows that were active of late: N.
+    /// Active flows: N.
     pub flows: u64,
     /// Packets waiting.
     pub backlog_packets: u64,
     /// Bytes waiting.
     pub backlog_bytes: u64,
-    /// The most packets that ever waited.
+    /// Maximum of the backlog, packets.
     pub peak_packets: u64,
-    /// The most bytes that ever waited.
+    /// Maximum of the backlog, bytes.
     pub peak_bytes: u64,
     /// The integral of the packets waiting over time, packet-seconds. Of two readings: their difference over the time between
     /// is the mean backlog.
@@ -376,24 +376,24 @@ pub struct Lane {
     pub restored: u64,
 }
 
-/// Connections that never became lanes, since the start.
+/// Counts of connections of callers that did not become lanes, since the start.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct Strangers {
-    /// Handshakes of accepted connections under way now.
+pub struct Callers {
+    /// Accepted connections without a completed handshake.
     pub half_open: u64,
     /// Connections accepted.
     pub accepted: u64,
-    /// Closed to make room: the places were full, and no address held more of them.
+    /// Evicted, because their address had the largest number of connections.
     pub over_address_limit: u64,
-    /// Closed to make room: the places were full, each held by another address, and this was the oldest.
+    /// Evicted as the oldest, when each connection had another address.
     pub over_total_limit: u64,
-    /// Said too little for too long.
+    /// Exceeded the time limit.
     pub timed_out: u64,
-    /// Had a key that is no peer's.
+    /// Claimed a key that belongs to no peer.
     pub unknown_key: u64,
-    /// Failed the handshake in another way.
+    /// Failed the handshake for another reason.
     pub failed: u64,
-    /// Who was rejected last, the latest first; at most 32.
+    /// The last rejected callers, the latest first; at most 32.
     #[serde(default)]
     pub rejected: Vec<Rejected>,
 }
@@ -429,7 +429,7 @@ impl Class {
             *self.drops.entry(reason.name().to_owned()).or_default() += count;
         }
         self.marked += stats.marked_total();
-        self.spared += stats.held_off;
+        self.held_off += stats.held_off;
         self.backlog_packets += stats.backlog_segments;
         self.backlog_bytes += stats.backlog_bytes;
         self.peak_packets = self.peak_packets.max(stats.peak_segments);

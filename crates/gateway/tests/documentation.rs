@@ -138,7 +138,7 @@ const STATUS: &str = r#"{
         "received": { "packets": 0, "bytes": 0, "refused_malformed": 0, "refused_bad_offload": 0,
             "refused_forged_source": 0 },
         "classes": [] }],
-    "strangers": { "half_open": 0, "accepted": 0, "over_address_limit": 0, "over_total_limit": 0, "timed_out": 0,
+    "callers": { "half_open": 0, "accepted": 0, "over_address_limit": 0, "over_total_limit": 0, "timed_out": 0,
         "unknown_key": 0, "failed": 0 }
 }"#;
 

@@ -28,7 +28,7 @@ fn absent(number: usize) -> String {
 }
 
 impl Scene {
-    /// `None`, said by name, where the machine lacks the means.
+    /// `None`, with a message, if the machine lacks a requirement.
     fn new(test: &str, absent_peers: usize) -> Option<Self> {
         if !privilege::available(test) {
             return None;

@@ -138,7 +138,7 @@ fn shake(
     Err("no progress".to_owned())
 }
 
-/// T2 with a liar at T1's place: the gateway there is stopped and its key used.
+/// T2 with a malicious peer: the test stops the gateway at T1 and uses its key.
 fn with_liar(test: &str, encryption: Encryption) -> Option<(Scene, Gateways, SecretKey, PublicKey)> {
     let (scene, mut gateways) = sites(test, Wan::Veth, &setup(encryption))?;
     let (secret, target) = (key_of(&gateways, Gateway::T1), public(&gateways, Gateway::T2));
@@ -253,7 +253,7 @@ fn a_caller_with_an_unknown_key_gets_no_lane() {
     let unknown = SecretKey::generate().expect("a key");
     assert!(shake(&scene, &unknown, target, "tcp", LaneEncryption::Tls).is_err());
     wait_for("it is counted", Duration::from_secs(5), &gateways, || {
-        gateways.status(Gateway::T2).is_ok_and(|status| status["strangers"]["unknown_key"] == 1)
+        gateways.status(Gateway::T2).is_ok_and(|status| status["callers"]["unknown_key"] == 1)
     });
     assert_eq!(lanes_up(&gateways, Gateway::T2), 3);
 }
@@ -296,7 +296,7 @@ fn random_bytes_and_a_thousand_silent_callers_leave_no_state() {
             .collect()
     });
     let status = gateways.status(Gateway::T2).expect("it answers in the midst of it");
-    let half_open = status["strangers"]["half_open"].as_u64().expect("a count");
+    let half_open = status["callers"]["half_open"].as_u64().expect("a count");
     assert!(half_open <= 128, "{half_open} half-open");
     assert_eq!(lanes_up(&gateways, Gateway::T2), 3, "the lanes notice nothing");
     check_stream(&scene.a, &scene.x, Plan::IPV4.x, 5_000_000);
@@ -305,7 +305,7 @@ fn random_bytes_and_a_thousand_silent_callers_leave_no_state() {
     gateways.restart(Gateway::T1).expect("T1 starts again");
     gateways.wait_until_up(Duration::from_secs(15)).expect("the peer comes through");
     wait_for("the silent ones are gone", Duration::from_secs(10), &gateways, || {
-        gateways.status(Gateway::T2).is_ok_and(|status| status["strangers"]["half_open"] == 0)
+        gateways.status(Gateway::T2).is_ok_and(|status| status["callers"]["half_open"] == 0)
     });
     for mut stream in callers {
         stream.set_read_timeout(Some(Duration::from_secs(1))).expect("a time-out");

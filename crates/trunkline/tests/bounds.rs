@@ -22,7 +22,7 @@ const METRICS: &str = "127.0.0.1:9460";
 /// Descriptors that a gateway may keep for callers of one kind, all limits together: 128 half-open connections and the
 /// clients of two listeners, with room to spare.
 const CALLERS: usize = 300;
-/// Memory that trouble of any kind here may leave behind: freed memory is not given back to the last page.
+/// The maximum growth of memory after a load: the allocator does not return every freed page.
 const LEFT_BEHIND: u64 = 24 << 20;
 
 /// What a process holds.
@@ -77,12 +77,12 @@ impl Scene {
         procfs::cpu_time(self.gateway.pid()).expect("its time").total()
     }
 
-    /// Runs `trouble` twice, the first time to warm up, and holds what is left of the second against what was before it.
-    fn gives_back(&self, trouble: impl Fn(&Self)) {
-        trouble(self);
+    /// Runs `load` twice, the first time as a warm-up, and compares the resources after the second run with those before it.
+    fn releases_resources(&self, load: impl Fn(&Self)) {
+        load(self);
         self.quiet(None);
         let before = self.usage();
-        trouble(self);
+        load(self);
         self.quiet(Some(before));
         let after = self.usage();
         println!("{before:?} before, {after:?} after");
@@ -96,7 +96,7 @@ impl Scene {
     /// Waits until all callers are disconnected.
     fn quiet(&self, before: Option<Use>) {
         until("half-open connections and clients are gone", || {
-            let half_open = status(&self.directory.socket("a"))["strangers"]["half_open"].clone();
+            let half_open = status(&self.directory.socket("a"))["callers"]["half_open"].clone();
             let limit = before.map_or(CALLERS / 4, |before| before.descriptors);
             half_open == 0 && self.usage().descriptors <= limit
         });
@@ -109,7 +109,7 @@ fn unauthenticated_callers_use_bounded_descriptors_and_release_them() {
         return;
     };
     let start = scene.usage();
-    scene.gives_back(|scene| {
+    scene.releases_resources(|scene| {
         let mut held = Vec::new();
         let mut max = scene.usage();
         for number in 0..1000_u32 {
@@ -138,7 +138,7 @@ fn clients_use_bounded_descriptors_and_release_them() {
     let Some(scene) = Scene::new("clients_use_bounded_descriptors_and_release_them") else { return };
     let start = scene.usage();
     let socket = scene.directory.socket("a");
-    scene.gives_back(|scene| {
+    scene.releases_resources(|scene| {
         let (mut unix, mut tcp) = (Vec::new(), Vec::new());
         for number in 0..500_u32 {
             let mut control = UnixStream::connect(&socket).expect("it listens");
@@ -180,7 +180,7 @@ fn reloads_leave_no_memory_or_descriptor() {
     let other = plain
         .replace("[tun]", "classes = \"split\"\n[tun]\nmtu = 1400")
         .replace("198.19.2.0/24\"", "198.19.2.0/24\", \"198.19.3.0/24\"");
-    scene.gives_back(|scene| {
+    scene.releases_resources(|scene| {
         for text in [&other, &plain].into_iter().cycle().take(60) {
             fs::write(&file, text).expect("its file");
             let answer = ask(&scene.directory.socket("a"), "reload").expect("it answers");
@@ -192,7 +192,7 @@ fn reloads_leave_no_memory_or_descriptor() {
 #[test]
 fn packets_to_an_absent_peer_use_bounded_memory() {
     let Some(scene) = Scene::new("packets_to_an_absent_peer_use_bounded_memory") else { return };
-    scene.gives_back(|scene| {
+    scene.releases_resources(|scene| {
         scene.host.run(|| {
             let socket = UdpSocket::bind("198.19.1.1:0").expect("a socket");
             for number in 0..60_000_u32 {

@@ -41,7 +41,7 @@ to = "b"
 tcp = "linux-6"
 "#;
 
-/// A directory that is gone at the end, with a site, its key and an experiment in it, and a daemon's socket.
+/// A directory that is removed at the end, with a site, its key and an experiment in it, and a daemon's socket.
 struct Place(Directory);
 
 impl Place {

@@ -28,7 +28,7 @@ fn alone() -> MutexGuard<'static, ()> {
     MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A directory to run in, which is also where the demo puts what it needs for a while.
+/// The working directory, which is also the directory for the demo's temporary files.
 struct Place(PathBuf);
 
 impl Place {

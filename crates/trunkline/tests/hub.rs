@@ -27,7 +27,7 @@ struct Star {
 }
 
 impl Star {
-    /// `None`, said by name, where the machine lacks the means. `b_routes`: what the hub takes for b's.
+    /// `None`, with a message, if the machine lacks a requirement. `b_routes`: b's routes in the hub's file.
     fn new(test: &str, b_routes: &str) -> Option<Self> {
         if !privilege::available(test) {
             return None;

@@ -53,7 +53,7 @@ const TOOK: &str = " of running.";
 /// So long that it can be stopped in the middle.
 const LONG: [&str; 4] = ["--set", "duration=120 s", "--runs", "12"];
 
-/// A directory that is gone at the end, with the experiment in it.
+/// A directory that is removed at the end, with the experiment in it.
 struct Temporary(PathBuf);
 
 impl Temporary {

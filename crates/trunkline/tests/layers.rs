@@ -207,7 +207,7 @@ fn metadata() -> Value {
     serde_json::from_slice(&output.stdout).expect("cargo metadata is JSON")
 }
 
-/// The graph of what is linked: no dev-dependencies, no build scripts, no procedural macros.
+/// The graph of linked crates: without dev-dependencies, build scripts and procedural macros.
 fn linked(metadata: &Value) -> Graph {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -288,7 +288,7 @@ fn the_checker_finds_a_broken_rule_and_names_the_dependency_path() {
 
 // ---------------------------------------------------------------- unsafe
 
-/// `text` without comments and without what stands in quotes, as far as that keeps a word from being code.
+/// `text` without comments and string literals, which are not code.
 fn code_of(text: &str) -> String {
     text.lines()
         .map(|line| line.split("//").next().unwrap_or_default())

@@ -16,7 +16,7 @@ use trunkline_testbed::privilege;
 /// Peers of the site; each costs a line of the log whenever the file is read.
 const PEERS: usize = 40;
 
-/// A gateway that writes [`PEERS`] lines when it starts and at each reload; `None` where the machine lacks the means.
+/// A gateway that writes [`PEERS`] lines when it starts and at each reload; `None` if the machine lacks a requirement.
 fn talkative(test: &str, stderr: Stdio) -> Option<(Directory, Host, Process)> {
     if !privilege::available(test) {
         return None;

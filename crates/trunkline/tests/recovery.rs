@@ -28,7 +28,7 @@ impl Drop for Stop {
     }
 }
 
-/// A connection from the client to the server that sends `chunk` bytes each `every`, and what has arrived of it.
+/// A connection from the client to the server that sends `chunk` bytes per interval `every`, and counts arrived bytes.
 struct Stream {
     // Before the tasks, which are waited for.
     stop: Stop,

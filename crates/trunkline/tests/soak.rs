@@ -1,7 +1,7 @@
 //! Everything at once for a long time: bulk transfers, a flood, small packets, reloads, kills, cuts of the WAN, unauthenticated callers and
-//! clients. Afterwards memory, descriptors and threads are what they were after the warm-up.
+//! clients. Afterwards memory, descriptors and threads are as after the warm-up.
 //!
-//! The short run belongs to every build. The long one takes half an hour, or what is asked for:
+//! The short run is an ordinary test. The long run takes half an hour, or the given time:
 //!
 //! ```text
 //! TRUNKLINE_SOAK_SECONDS=1800 cargo test -p trunkline --test soak -- --ignored --nocapture

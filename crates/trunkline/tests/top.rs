@@ -161,7 +161,7 @@ impl Terminal {
         rustix::io::write(&*self.master, keys.as_bytes()).expect("pressed");
     }
 
-    /// Waits for the end, and holds the terminal against what it was before. Gives the exit code.
+    /// Waits for the end, and compares the terminal's settings with those before. Returns the exit code.
     #[track_caller]
     fn ended(mut self) -> Option<i32> {
         let since = Instant::now();
@@ -208,7 +208,7 @@ fn a_signal_ends_it_and_the_terminal_is_as_it_was() {
     }
 }
 
-/// Waits for the end of a program whose terminal has gone.
+/// Waits for the end of a program whose terminal is closed.
 #[track_caller]
 fn end_of(program: &mut Child) -> ExitStatus {
     let since = Instant::now();

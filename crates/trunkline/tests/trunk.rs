@@ -43,7 +43,7 @@ const fn bound<'a>(group: &'a str, variant: &'a str, key: &'a str, low: f64, hig
     Bound { group, variant, key, low, high }
 }
 
-/// The rows of a scenario, measured one after the other; `None`, said by name, where the machine lacks the means.
+/// The rows of a scenario, measured one after the other. `None`, with a message, if the machine lacks a requirement.
 fn bench(test: &str, arguments: &[&str]) -> Option<Rows> {
     let _alone = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut command = Command::new(env!("CARGO_BIN_EXE_trunkline"));

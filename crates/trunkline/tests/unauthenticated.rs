@@ -135,9 +135,9 @@ fn a_distant_peer_connects_during_a_flood_of_unauthenticated_callers() {
     stop.store(true, Ordering::Relaxed);
     flooding.join();
     let status = scene.status();
-    let evicted = |reason: &str| status["strangers"][reason].as_u64().unwrap_or(0);
+    let evicted = |reason: &str| status["callers"][reason].as_u64().unwrap_or(0);
     let evicted = evicted("over_address_limit") + evicted("over_total_limit");
-    assert!(evicted > 1_000, "it was a flood: {}", status["strangers"]);
+    assert!(evicted > 1_000, "it was a flood: {}", status["callers"]);
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn rejected_keys_are_listed_and_summarised() {
     // A caller with another protocol.
     let mut stream = scene.callers.run(|| TcpStream::connect((ip(2, 1), 4600))).expect("a connection");
     stream.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("it is said");
-    let rejected = || scene.status()["strangers"]["rejected"].as_array().cloned().unwrap_or_default();
+    let rejected = || scene.status()["callers"]["rejected"].as_array().cloned().unwrap_or_default();
     until("both are listed", || rejected().len() == 2);
     let list = rejected();
     let key = list.iter().find(|entry| !entry["public_key"].is_null()).expect("the key");

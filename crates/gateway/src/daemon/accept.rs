@@ -39,7 +39,7 @@ impl Daemon {
                     return;
                 }
             };
-            self.strangers.accepted += 1;
+            self.callers.accepted += 1;
             if let Err(error) = self.start_accepted(stream, remote) {
                 tracing::debug!("{remote}: {error}");
             }
@@ -63,8 +63,8 @@ impl Daemon {
     pub(super) fn evict(&mut self, evicted: Option<Evicted>) {
         let Some(Evicted { token, reason }) = evicted else { return };
         match reason {
-            Reason::LargestSource => self.strangers.over_address_limit += 1,
-            Reason::Oldest => self.strangers.over_total_limit += 1,
+            Reason::LargestSource => self.callers.over_address_limit += 1,
+            Reason::Oldest => self.callers.over_total_limit += 1,
         }
         if let Some(Source::Connection(connection)) = self.sources.remove(&token) {
             let line = self.rejections.handle_closed(now(), connection.remote, Outcome::Displaced);
@@ -181,8 +181,8 @@ impl Daemon {
         }
         let key = if let HandshakeError::UnknownKey { key } = error { Some(*key) } else { None };
         match key {
-            Some(_) => self.strangers.unknown_key += 1,
-            None => self.strangers.failed += 1,
+            Some(_) => self.callers.unknown_key += 1,
+            None => self.callers.failed += 1,
         }
         warn(self.rejections.handle_failed(now(), connection.remote, key, &error.to_string()));
     }

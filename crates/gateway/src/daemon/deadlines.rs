@@ -47,7 +47,7 @@ impl Daemon {
 
     pub(super) fn handle_connection_timeout(&mut self, connection: &Connection) {
         let Some(dialled) = &connection.dialled else {
-            self.strangers.timed_out += 1;
+            self.callers.timed_out += 1;
             warn(self.rejections.handle_closed(now(), connection.remote, Outcome::TimedOut));
             return;
         };

@@ -48,7 +48,7 @@ use crate::life::{Life, Serial, Site};
 use crate::log::Log;
 use crate::preflight::{self, Accepted};
 use crate::privilege::{Keep, drop_privileges};
-use crate::status::Strangers;
+use crate::status::Callers;
 use crate::sys;
 pub use error::DaemonError;
 use error::system;
@@ -100,7 +100,7 @@ pub struct Daemon {
     /// The last warning about declined requests of each peer.
     request_warnings: BTreeMap<PublicKey, RateLimit>,
     accept_warnings: RateLimit,
-    strangers: Strangers,
+    callers: Callers,
     started: Instant,
     /// Whether a service manager expects watchdog notifications.
     has_watchdog: bool,
@@ -185,7 +185,7 @@ impl Daemon {
             half_open: HalfOpen::new(now()),
             known: KnownAddresses::default(),
             rejections: Rejections::default(),
-            strangers: Strangers::default(),
+            callers: Callers::default(),
             started: now(),
             has_watchdog: watchdog.is_some(),
             log,

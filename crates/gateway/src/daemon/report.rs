@@ -15,8 +15,8 @@ use crate::lane_rx::LaneRxStats;
 use crate::life::{LaneKey, Serial, State};
 use crate::rx::RxReport;
 use crate::status::{
-    Class, EdgePacing, FLOWS, Flow, FlowTable, Lane, LaneState, LogStatus, Peer, Received, Sojourn, Status,
-    Strangers, Tun,
+    Callers, Class, EdgePacing, FLOWS, Flow, FlowTable, Lane, LaneState, LogStatus, Peer, Received, Sojourn,
+    Status, Tun,
 };
 use crate::tx::{LaneTxReport, PeerTxReport, TxReport};
 
@@ -63,10 +63,10 @@ impl Daemon {
             public_key: self.identity.public().to_string(),
             tun: self.tun_status(&tx, &rx),
             peers: self.peer_status(&tx, &rx),
-            strangers: Strangers {
+            callers: Callers {
                 half_open: self.half_open.len() as u64,
                 rejected: self.rejections.list(now()),
-                ..self.strangers.clone()
+                ..self.callers.clone()
             },
             unresponsive_workers: self.workers.unresponsive(),
             log: LogStatus { lost_queue_full: losses.queue_full, lost_failed: losses.failed },

@@ -2,22 +2,22 @@
 
 use super::MAX_EMPTY_RUN;
 
-/// Why a record could not be sealed or opened. The connection is of no use afterwards.
+/// Why a record could not be sealed or opened. The connection is unusable afterwards.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
-    /// The header announces, or the caller wants to seal, more than a record may hold.
+    /// The header, or the content to seal, exceeds the maximum length of a record.
     #[error("a record of {len} bytes is longer than TLS allows")]
     TooLong {
         /// Bytes announced or given.
         len: usize,
     },
-    /// The header announces less than a content type and a tag.
+    /// The header's length is too short for a content type and a tag.
     #[error("a record of {len} bytes is too short to be protected")]
     TooShort {
         /// Bytes announced.
         len: usize,
     },
-    /// The caller's body is not what the header announces.
+    /// The body does not have the length in the header.
     #[error("the header announces {header} bytes, the body has {body}")]
     LengthMismatch {
         /// Bytes announced.
@@ -25,16 +25,16 @@ pub enum RecordError {
         /// Bytes given.
         body: usize,
     },
-    /// The record was altered, lost a predecessor, was repeated, or is of another connection.
+    /// The record was altered, reordered or duplicated, an earlier one was lost, or it belongs to another connection.
     #[error("the record does not open: altered, out of order, or of another connection")]
     BadTag,
-    /// A record, outside or inside the protection, of a type that has no place here.
+    /// A record with an unexpected content type, outer or inner.
     #[error("unexpected record of content type {0}")]
     UnexpectedType(u8),
-    /// A record of zeros only: padding around nothing.
+    /// A record of zeros only: padding without a content type.
     #[error("a record without a content type")]
     NoType,
-    /// A handshake message after the handshake that is no well-formed key update.
+    /// A handshake message after the handshake that is not a valid key update.
     #[error("unexpected handshake message of type {0}")]
     UnexpectedHandshake(u8),
     /// An alert that is not two bytes.
@@ -46,28 +46,28 @@ pub enum RecordError {
         /// The alert's number (RFC 8446 §6).
         code: u8,
     },
-    /// Too many records in a row that carried no data.
+    /// Too many consecutive records without data.
     #[error("{MAX_EMPTY_RUN} records in a row without data")]
     EmptyFlood,
-    /// The peer had closed the connection, or a record before this one was in error.
+    /// The peer has closed the connection, or an earlier record had an error.
     #[error("the connection is closed")]
     Closed,
-    /// The key has protected as many records as it may; an update is overdue.
+    /// The key has reached its limit of records; an update is overdue.
     #[error("the key is used up: an update is overdue")]
     KeyExhausted,
-    /// The cryptographic library refused.
+    /// The cryptographic library returned an error.
     #[error("the cryptographic library refuses {0}")]
     Crypto(&'static str),
 }
 
 impl RecordError {
-    /// Whether the peer (or somebody on the path) is at fault rather than this process.
+    /// Whether the peer (or an attacker on the path) is at fault, and not this process.
     pub fn is_peers_fault(&self) -> bool {
         !matches!(self, Self::KeyExhausted | Self::Crypto(_) | Self::LengthMismatch { .. })
     }
 }
 
-/// The name RFC 8446 §6 gives an alert that can reach us.
+/// The name of an alert in RFC 8446 §6.
 fn alert_name(description: u8) -> &'static str {
     match description {
         0 => "close_notify",

@@ -82,12 +82,12 @@ fn table(before: &Status, now: &Status) -> String {
 
 /// Addresses whose connections were rejected.
 fn rejected(table: &mut Table, status: &Status) {
-    if status.strangers.rejected.is_empty() {
+    if status.callers.rejected.is_empty() {
         return;
     }
     table.line("");
     table.line(&format!("  {:<40} {:>8} {:>8}  reason", "rejected", "times", "last s"));
-    for caller in &status.strangers.rejected {
+    for caller in &status.callers.rejected {
         let (times, last, reason) = (caller.count, caller.last_s, &caller.reason);
         table.line(&format!("  {:<40} {times:>8} {last:>8.0}  {reason}", caller.address));
     }

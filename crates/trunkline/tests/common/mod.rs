@@ -19,7 +19,7 @@ pub(crate) fn setup(encryption: Encryption) -> GatewaySetup {
     GatewaySetup::new(env!("CARGO_BIN_EXE_trunkline"), encryption)
 }
 
-/// Two sites with gateways; `None`, said by name, where the machine lacks the means.
+/// Two sites with gateways; `None`, with a message, if the machine lacks a requirement.
 pub(crate) fn sites(test: &str, wan: Wan, setup: &GatewaySetup) -> Option<(Scene, Gateways)> {
     if !privilege::available(test) {
         return None;

@@ -12,7 +12,7 @@ pub(crate) fn of(status: &Status) -> Counters {
     let mut add = |name: String, value: u64| {
         counters.insert(name, value);
     };
-    let (tun, strangers) = (&status.tun, &status.strangers);
+    let (tun, callers) = (&status.tun, &status.callers);
     for (name, value) in [
         ("super_read", tun.super_read),
         ("read_bytes", tun.read_bytes),
@@ -23,12 +23,12 @@ pub(crate) fn of(status: &Status) -> Counters {
         ("dropped_malformed", tun.dropped_malformed),
         ("dropped_too_long", tun.dropped_too_long),
         ("dropped_no_memory", tun.dropped_no_memory),
-        ("accepted", strangers.accepted),
-        ("over_address_limit", strangers.over_address_limit),
-        ("over_total_limit", strangers.over_total_limit),
-        ("timed_out", strangers.timed_out),
-        ("unknown_key", strangers.unknown_key),
-        ("failed", strangers.failed),
+        ("accepted", callers.accepted),
+        ("over_address_limit", callers.over_address_limit),
+        ("over_total_limit", callers.over_total_limit),
+        ("timed_out", callers.timed_out),
+        ("unknown_key", callers.unknown_key),
+        ("failed", callers.failed),
     ] {
         add(name.to_owned(), value);
     }

@@ -282,12 +282,12 @@ fn another_version_is_declined_in_words() {
 #[test]
 fn callers_without_a_known_key_are_turned_away() {
     let pair = Pair::new();
-    let stranger = Pair { acceptor: pair.acceptor.clone(), ..Pair::new() };
+    let unknown = Pair { acceptor: pair.acceptor.clone(), ..Pair::new() };
     let (a, b) = streams();
-    let (dialer, acceptor) = run(stranger.dial(a, hello()), pair.accept(b), |_, _, _| panic!("let in"));
+    let (dialer, acceptor) = run(unknown.dial(a, hello()), pair.accept(b), |_, _, _| panic!("let in"));
     let acceptor = acceptor.unwrap_err();
     assert!(
-        matches!(&acceptor, HandshakeError::UnknownKey { key } if *key == stranger.dialer.public()),
+        matches!(&acceptor, HandshakeError::UnknownKey { key } if *key == unknown.dialer.public()),
         "{acceptor}"
     );
     assert_eq!(acceptor.fault(), Fault::Unauthenticated);

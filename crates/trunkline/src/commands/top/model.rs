@@ -61,7 +61,7 @@ pub(super) struct ClassView {
     /// The most frequent reason of drops between the two states.
     pub(super) main_reason: Option<String>,
     pub(super) marked: Option<f64>,
-    pub(super) spared: Option<f64>,
+    pub(super) held_off: Option<f64>,
     pub(super) filtered: Option<f64>,
     pub(super) flows: u64,
     pub(super) k_packets: Option<u64>,
@@ -231,7 +231,7 @@ impl ClassView {
             drops: rate(Class::dropped),
             main_reason,
             marked: rate(|class| class.marked),
-            spared: rate(|class| class.spared),
+            held_off: rate(|class| class.held_off),
             filtered: rate(|class| class.filtered),
             flows: now.flows,
             k_packets: now.k_packets,

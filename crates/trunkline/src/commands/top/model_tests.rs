@@ -18,7 +18,7 @@ fn counters_become_rates_by_the_daemons_own_clock() {
     about(tcp.sent, 46.8e6);
     about(tcp.drops, 6.5);
     about(tcp.marked, 1.2);
-    about(tcp.spared, 10.0);
+    about(tcp.held_off, 10.0);
     about(tcp.filtered, 0.3);
     about(tcp.mean_backlog, 125.0);
     about(view.peers[0].received, 1e6);

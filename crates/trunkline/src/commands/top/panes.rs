@@ -44,7 +44,7 @@ const CLASS_COLUMNS: &[Column<ClassView>] = &[
     column("drop/s", 6, 5, |c| events(c.drops, Tone::Warn)),
     words("mostly", 13, 10, |c| c.main_reason.clone().unwrap_or_default().into()),
     column("mark/s", 6, 11, |c| events(c.marked, Tone::Plain)),
-    column("hold/s", 7, 16, |c| events(c.spared, Tone::Plain)),
+    column("hold/s", 7, 16, |c| events(c.held_off, Tone::Plain)),
     column("filt/s", 6, 12, |c| events(c.filtered, Tone::Plain)),
     column("N", 4, 7, |c| c.flows.to_string().into()),
     column("K", 4, 9, |c| or_dash(c.k_packets, |k| k.to_string()).into()),

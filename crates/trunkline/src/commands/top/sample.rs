@@ -25,7 +25,7 @@ fn tcp(ten_seconds: u64) -> Class {
         bytes_sent: 148_000_000 + 58_500_000 * ten_seconds,
         drops: drops(700 + 55 * ten_seconds, 300 + 10 * ten_seconds),
         marked: 40 + 12 * ten_seconds,
-        spared: 900 + 100 * ten_seconds,
+        held_off: 900 + 100 * ten_seconds,
         filtered: 5 + 3 * ten_seconds,
         flows: 12,
         backlog_packets: 130,
