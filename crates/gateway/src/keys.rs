@@ -55,7 +55,7 @@ pub enum KeyError {
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong with its content.
+        /// The error in its content.
         problem: Box<KeyError>,
     },
     /// The file is too long to be a key file.

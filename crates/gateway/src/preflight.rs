@@ -33,7 +33,7 @@ pub enum Refusal {
         lane_group: String,
         /// The name.
         name: String,
-        /// What the kernel offers.
+        /// The congestion controls that the kernel offers.
         offered: String,
     },
 }

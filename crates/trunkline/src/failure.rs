@@ -72,7 +72,7 @@ impl fmt::Display for Failure {
             Failure::Output(error) => write!(f, "cannot write output: {error}"),
             Failure::Interrupted => f.write_str("interrupted"),
             Failure::Reported(failure) => failure.fmt(f),
-            Failure::Closed => f.write_str("nobody reads the output"),
+            Failure::Closed => f.write_str("the reader of the output has gone"),
         }
     }
 }

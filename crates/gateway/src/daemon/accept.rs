@@ -46,7 +46,7 @@ impl Daemon {
         }
     }
 
-    pub(super) fn start_accepted(&mut self, stream: TcpStream, remote: SocketAddr) -> io::Result<()> {
+    fn start_accepted(&mut self, stream: TcpStream, remote: SocketAddr) -> io::Result<()> {
         stream.set_nonblocking(true)?;
         let connection = Connection {
             phase: Phase::Accepted(stream),
@@ -60,7 +60,7 @@ impl Daemon {
         Ok(())
     }
 
-    pub(super) fn evict(&mut self, evicted: Option<Evicted>) {
+    fn evict(&mut self, evicted: Option<Evicted>) {
         let Some(Evicted { token, reason }) = evicted else { return };
         match reason {
             Reason::LargestSource => self.callers.over_address_limit += 1,
@@ -91,7 +91,7 @@ impl Daemon {
         }
     }
 
-    pub(super) fn begin_handshake(
+    fn begin_handshake(
         &mut self,
         token: u64,
         mut connection: Box<Connection>,
@@ -134,7 +134,7 @@ impl Daemon {
     }
 
     /// Advances a connection as far as possible. Returns it if its handshake continues.
-    pub(super) fn advance(&mut self, token: u64, mut connection: Box<Connection>) -> Option<Source> {
+    fn advance(&mut self, token: u64, mut connection: Box<Connection>) -> Option<Source> {
         if matches!(connection.phase, Phase::Connecting(..))
             && let Some(dialled) = connection.dialled.clone()
         {
@@ -175,7 +175,7 @@ impl Daemon {
         Some(Source::Connection(connection))
     }
 
-    pub(super) fn handshake_failed(&mut self, connection: &Connection, error: &HandshakeError) {
+    fn handshake_failed(&mut self, connection: &Connection, error: &HandshakeError) {
         if let Some(dialled) = &connection.dialled {
             return self.dial_failed(dialled, Failure::Lane, &error.to_string());
         }
@@ -188,7 +188,7 @@ impl Daemon {
     }
 
     /// Accepts or declines the request of a peer that dialled.
-    pub(super) fn answer_hello(
+    fn answer_hello(
         &mut self,
         handshake: &mut Handshake<TcpStream>,
         hello: &Hello,

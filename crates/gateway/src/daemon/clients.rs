@@ -39,17 +39,18 @@ impl Daemon {
                 self.sources.remove(&token);
             }
             let client = Client::new(stream, protocol, now() + CLIENT_TIMEOUT);
+            // An error drops the client, which closes its connection.
             let _ = self.add(Source::Client(Box::new(client)));
         }
     }
 
     pub(super) fn handle_client_event(&mut self, token: u64, mut client: Box<Client>) -> Option<Source> {
-        let mut wants = client.write();
-        if wants == NextStep::Close {
-            wants = client.read();
+        let mut next = client.write();
+        if next == NextStep::Close {
+            next = client.read();
         }
-        if let NextStep::Answer(request) = wants {
-            wants = match client.protocol {
+        if let NextStep::Answer(request) = next {
+            next = match client.protocol {
                 Protocol::Control => {
                     let answer = self.answer(&request);
                     let text = serde_json::to_string(&answer).unwrap_or_default() + "\n";
@@ -68,7 +69,7 @@ impl Daemon {
                 },
             };
         }
-        let flags = match wants {
+        let flags = match next {
             NextStep::Read => epoll::EventFlags::IN,
             NextStep::Write => epoll::EventFlags::OUT,
             NextStep::Answer(_) | NextStep::Close => return None,
@@ -77,7 +78,7 @@ impl Daemon {
         Some(Source::Client(client))
     }
 
-    pub(super) fn answer(&mut self, request: &str) -> Answer {
+    fn answer(&mut self, request: &str) -> Answer {
         match request::control(request) {
             Ok(Request::Status) => Answer::Status(Box::new(self.status(false))),
             Ok(Request::Flows) => Answer::Status(Box::new(self.status(true))),

@@ -42,10 +42,11 @@ impl Daemon {
         let next = due.chain(self.deadlines.first().map(|(at, _)| *at)).min();
         let next = next.map_or(Duration::from_secs(60), |at| at.saturating_since(now));
         let next = next.min(self.workers.next_wake(now).saturating_since(now));
+        // A deadline between two clock ticks must not make the loop spin.
         next.max(Duration::from_millis(1))
     }
 
-    pub(super) fn handle_connection_timeout(&mut self, connection: &Connection) {
+    fn handle_connection_timeout(&mut self, connection: &Connection) {
         let Some(dialled) = &connection.dialled else {
             self.callers.timed_out += 1;
             warn(self.rejections.handle_closed(now(), connection.remote, Outcome::TimedOut));

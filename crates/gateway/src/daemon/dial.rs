@@ -27,12 +27,7 @@ impl Daemon {
         }
     }
 
-    pub(super) fn connect(
-        &mut self,
-        dialled: &Dialled,
-        remote: SocketAddr,
-        deadline: Instant,
-    ) -> Result<(), String> {
+    fn connect(&mut self, dialled: &Dialled, remote: SocketAddr, deadline: Instant) -> Result<(), String> {
         let text = |error: &dyn std::fmt::Display| error.to_string();
         let key = &dialled.key;
         let peer = self.peer_config(&key.peer).ok_or("no such peer")?;
@@ -74,7 +69,7 @@ impl Daemon {
     }
 
     /// An address of the peer to dial; `None` if the peer has no endpoint, or its name is not resolved yet.
-    pub(super) fn address_of(&mut self, key: &PublicKey, now: Instant) -> Option<SocketAddr> {
+    fn address_of(&mut self, key: &PublicKey, now: Instant) -> Option<SocketAddr> {
         let endpoint = self.peer_config(key)?.endpoint.clone()?;
         match endpoint.host {
             Host::Address(address) => return Some(SocketAddr::new(address, endpoint.port)),
@@ -104,7 +99,7 @@ impl Daemon {
         self.update_known_endpoints();
     }
 
-    pub(super) fn update_known_endpoints(&mut self) {
+    fn update_known_endpoints(&mut self) {
         let fixed = self.config.peers.iter().filter_map(|peer| match peer.endpoint.as_ref()?.host {
             Host::Address(address) => Some(address),
             Host::LinkLocal(address, _) => Some(address.into()),
@@ -132,7 +127,7 @@ impl Daemon {
         }
     }
 
-    pub(super) fn handle_name_event(&mut self, now: Instant, news: NameEvent) {
+    fn handle_name_event(&mut self, now: Instant, news: NameEvent) {
         match news {
             NameEvent::Resolved(peer) => {
                 self.update_known_endpoints();

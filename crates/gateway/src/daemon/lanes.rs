@@ -46,7 +46,7 @@ impl Daemon {
         }
     }
 
-    pub(super) fn label(&self, key: &LaneKey) -> String {
+    fn label(&self, key: &LaneKey) -> String {
         format!("lane {} to {}", self.lane_name(key), self.peer_name(&key.peer))
     }
 
@@ -113,7 +113,7 @@ impl Daemon {
     }
 
     /// Probes the lanes to a peer at once. Dead ones end within seconds; lanes on a working path stay.
-    pub(super) fn verify(&mut self, peer: PublicKey) {
+    fn verify(&mut self, peer: PublicKey) {
         if self.life.handle_suspect(now(), peer) {
             self.set_liveness(peer, Liveness::Verify);
         }
@@ -162,8 +162,9 @@ impl Daemon {
             }
         };
         let instance = made.hello.instance;
-        let made = Candidate { key: key.clone(), serial, attempt, instance, encryption };
-        let Ok(Installed { replaced }) = self.life.handle_up(now, made) else { return };
+        let candidate = Candidate { key: key.clone(), serial, attempt, instance, encryption };
+        let Ok(Installed { replaced }) = self.life.handle_up(now, candidate) else { return };
+        // The worker gets the end of the old connection first: a lane is one connection at a time there too.
         if let Some(old) = replaced {
             self.close_lane(key.shard, old);
         }
@@ -176,7 +177,7 @@ impl Daemon {
     }
 
     /// Creates both directions of a lane, for its worker.
-    pub(super) fn new_lane(
+    fn new_lane(
         &self,
         key: &LaneKey,
         serial: Serial,
@@ -197,7 +198,7 @@ impl Daemon {
     }
 
     /// Tells the worker to close a lane's connection.
-    pub(super) fn close_lane(&mut self, shard: u16, serial: Serial) {
+    fn close_lane(&mut self, shard: u16, serial: Serial) {
         self.lane_sockets.remove(&serial);
         self.workers.shards[usize::from(shard)].commands.post(Command::LaneDown { serial });
     }
@@ -210,7 +211,7 @@ impl Daemon {
     }
 
     /// Handles the end of a lane's connection. Returns the lane, unless another connection has replaced this one.
-    pub(super) fn handle_lane_ended(&mut self, serial: Serial, reason: &str) -> Option<LaneKey> {
+    fn handle_lane_ended(&mut self, serial: Serial, reason: &str) -> Option<LaneKey> {
         self.lane_sockets.remove(&serial);
         let key = self.life.handle_ended(now(), serial, reason)?;
         tracing::warn!("{}: down: {reason}", self.label(&key));

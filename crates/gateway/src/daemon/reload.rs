@@ -25,7 +25,7 @@ impl Daemon {
         result
     }
 
-    pub(super) fn try_reload(&mut self) -> Result<String, String> {
+    fn try_reload(&mut self) -> Result<String, String> {
         let new = Config::load(&self.path).map_err(|error: LoadError| error.to_string())?;
         let fixed = self.config.restart_needed(&new);
         if !fixed.is_empty() {
@@ -33,6 +33,7 @@ impl Daemon {
         }
         let accepted = preflight::check(&new).map_err(|refusals| refusals.to_string())?;
         let renewed = self.new_identity(&accepted.identity).map_err(|error| error.to_string())?;
+        // The device is the last step that can fail, so that a failed reload leaves the rest untouched.
         self.device.apply(&new).map_err(|error| {
             // Restores the old state, as far as the kernel allows.
             let _ = self.device.apply(&self.config);
@@ -43,16 +44,14 @@ impl Daemon {
             self.apply_identity(identity, acceptor);
         }
         self.apply_config(&accepted.warnings);
+        // New routes or a new mark may have opened or closed paths of lanes.
         self.network_changed();
         let (peers, classes) = (self.config.peers.len(), self.config.trunk.classes.len());
         Ok(format!("{}: reloaded: {peers} peers, {classes} classes", self.config.name))
     }
 
     /// The identity of a changed private key; `None` if it is the same key.
-    pub(super) fn new_identity(
-        &self,
-        secret: &SecretKey,
-    ) -> Result<Option<(Identity, Acceptor)>, HandshakeError> {
+    fn new_identity(&self, secret: &SecretKey) -> Result<Option<(Identity, Acceptor)>, HandshakeError> {
         if secret.public() == self.identity.public() {
             return Ok(None);
         }
@@ -77,7 +76,7 @@ impl Daemon {
     }
 
     /// Uses `identity` for all further handshakes. Lanes and handshakes with the old key end.
-    pub(super) fn apply_identity(&mut self, identity: Identity, acceptor: Acceptor) {
+    fn apply_identity(&mut self, identity: Identity, acceptor: Acceptor) {
         const REASON: &str = "the private key was changed";
         tracing::info!("the private key was changed: key {}", identity.public());
         (self.identity, self.acceptor) = (identity, acceptor);

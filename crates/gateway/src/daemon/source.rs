@@ -39,7 +39,7 @@ impl Source {
 }
 
 impl Daemon {
-    pub(super) fn fd_of<'a>(&'a self, source: &'a Source) -> Option<BorrowedFd<'a>> {
+    fn fd_of<'a>(&'a self, source: &'a Source) -> Option<BorrowedFd<'a>> {
         Some(match source {
             Source::Signals(fd) => fd.as_fd(),
             Source::WorkerEvents => self.workers.events.as_fd(),
@@ -120,7 +120,7 @@ impl Daemon {
         }
     }
 
-    pub(super) fn handle_signal(&mut self, signal: i32) {
+    fn handle_signal(&mut self, signal: i32) {
         if signal == libc::SIGHUP {
             match self.reload() {
                 Ok(message) => tracing::info!("{message}"),

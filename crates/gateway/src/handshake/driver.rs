@@ -71,7 +71,7 @@ struct Secured {
     keys: SessionKeys,
 }
 
-/// What a step of TLS needs next.
+/// The need of TLS after a step.
 #[derive(Debug, PartialEq, Eq)]
 enum TlsStep {
     /// Another step.
@@ -390,7 +390,7 @@ fn handle<Data>(
     (status.discard, step)
 }
 
-/// What a TLS error means here.
+/// Translates an error of the TLS library.
 fn translate(error: rustls::Error) -> HandshakeError {
     match KeyRejection::from_tls(&error) {
         Some(KeyRejection::Unknown(key)) => HandshakeError::UnknownKey { key },
@@ -413,7 +413,7 @@ fn alerted(alert: AlertDescription) -> HandshakeError {
     }
 }
 
-/// What a refusal means to a dialer that wanted this encryption.
+/// Translates a refusal, for a dialer with this encryption.
 fn refused(refusal: Refusal, ours: Encryption) -> HandshakeError {
     let theirs = match ours {
         Encryption::Tls => Encryption::None,

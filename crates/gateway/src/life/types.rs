@@ -1,4 +1,4 @@
-//! The vocabulary of [`Life`](super::Life): what the daemon tells it, and what it answers.
+//! The types of [`Life`](super::Life)'s interface: the configuration, actions, events and their results.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -28,7 +28,7 @@ fn read(reader: &mut TunReader, far: &OwnedFd, pool: &mut Pool, len: usize) -> P
     packet
 }
 
-/// What a packet holds is bounded by what it is: whoever sends to a peer that is away chooses its length.
+/// The memory of a packet is bounded by its length: a sender to an absent peer chooses the length.
 #[test]
 fn a_packet_holds_little_more_memory_than_it_has_bytes() {
     let (mut reader, far, mut pool) = device();

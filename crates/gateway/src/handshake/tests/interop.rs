@@ -7,7 +7,7 @@ use rustls::{ClientConnection, Connection, NamedGroup, ServerConnection};
 use super::*;
 use crate::record::{HEADER_BYTES, MAX_CONTENT_BYTES, Opener};
 
-/// rustls on a stream, and what it has read.
+/// rustls on a stream, with the data that it has read.
 struct Other {
     tls: Connection,
     stream: UnixStream,

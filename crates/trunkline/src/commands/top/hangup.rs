@@ -14,7 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// The time that the display has to end by itself.
 const GRACE: Duration = Duration::from_secs(1);
-/// The interval of checks even if the kernel wakes nobody.
+/// The interval of checks if the kernel does not wake the thread.
 const PERIOD: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
 /// Whether the terminal has gone.

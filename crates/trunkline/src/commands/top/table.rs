@@ -88,7 +88,7 @@ pub(super) enum Row<'a, T> {
     Words { name: String, words: Cell },
 }
 
-/// What is in a pane.
+/// The contents of a pane.
 pub(super) struct Table<'a, T> {
     pub(super) title: &'static str,
     pub(super) columns: &'a [Column<T>],
