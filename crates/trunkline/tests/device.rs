@@ -336,7 +336,7 @@ fn lanes_of_an_address_that_is_gone_end_at_once_and_a_new_one_is_used_at_once() 
             lanes_up(&gateways, Gateway::T1) == 3 && lanes_up(&gateways, Gateway::T2) == 3
         });
         let log = gateways.log(Gateway::T1);
-        assert_eq!(log.matches("this machine has the address").count(), count, "{log}");
+        assert_eq!(log.matches("this machine no longer has the address").count(), count, "{log}");
     };
     for (round, (old, new)) in
         [("198.18.2.1/24", "198.18.2.9/24"), ("198.18.2.9/24", "198.18.2.1/24")].into_iter().enumerate()

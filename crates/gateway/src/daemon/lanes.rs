@@ -105,7 +105,7 @@ impl Daemon {
             };
             local.set_port(0);
             if *gone.entry(local).or_insert_with(|| is_gone(local)) {
-                self.end_lane(serial, &format!("this machine no longer has the address {}", local.ip()));
+                self.end_lane(serial, &format!("its local address {} is not on this machine", local.ip()));
             } else {
                 self.verify(key.peer);
             }
