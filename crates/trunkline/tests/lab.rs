@@ -418,6 +418,7 @@ packet = "200 B"
 
 [trunks.site]
 gateways = ["left", "right"]
+classes = "single"
 "#;
 
 #[test]

@@ -20,9 +20,10 @@ pub(super) fn experiment(experiment: &Experiment) -> String {
 struct SiteTrunks {
     #[serde(skip_serializing_if = "Option::is_none")]
     encryption: Option<Encryption>,
+    // A word goes before tables.
+    classes: Classes,
     #[serde(skip_serializing_if = "is_default")]
     lanes: LanesSpec,
-    classes: Classes,
 }
 
 fn is_default(lanes: &LanesSpec) -> bool {
