@@ -87,5 +87,5 @@ fn of_trunk(trunk: &TrunkSpec) -> String {
         }
     }
     let encryption = trunk.encryption.filter(|encryption| *encryption == Encryption::None);
-    notes + &toml::to_string(&SiteTrunks { encryption, lanes, classes }).unwrap_or_default()
+    notes + &toml::to_string(&SiteTrunks { encryption, classes, lanes }).unwrap_or_default()
 }
