@@ -1,4 +1,4 @@
-//! How fast records are sealed and opened: one thread, full records, octets of content per second.
+//! How fast records are sealed and opened: one thread, full records, bytes of content per second.
 //!
 //! `cargo bench -p trunkline-gateway --bench record`. Each number is the best of several runs, since what
 //! disturbs a run only makes it slower.
@@ -17,7 +17,7 @@ const RUNS: usize = 5;
 const RUN_TIME: Duration = Duration::from_millis(300);
 
 fn main() {
-    println!("{:<30} {:>9} {:>9}", "cipher, octets per record", "seal GB/s", "open GB/s");
+    println!("{:<30} {:>9} {:>9}", "cipher, bytes per record", "seal GB/s", "open GB/s");
     for cipher in [Cipher::Aes128Gcm, Cipher::Aes256Gcm, Cipher::ChaCha20Poly1305] {
         for len in [1400, MAX_CONTENT_BYTES] {
             let (ours, theirs) = session(cipher);
@@ -69,7 +69,7 @@ fn advance(handshake: &mut Handshake<UnixStream>, keys: &mut Option<SessionKeys>
     }
 }
 
-/// The best rates of sealing and of opening, in 10^9 octets of content per second.
+/// The best rates of sealing and of opening, in 10^9 bytes of content per second.
 fn rates(ours: SessionKeys, theirs: SessionKeys, len: usize) -> [f64; 2] {
     const BATCH: usize = 64;
     let (mut sealer, mut opener) = (ours.sealer, theirs.opener);
@@ -78,7 +78,7 @@ fn rates(ours: SessionKeys, theirs: SessionKeys, len: usize) -> [f64; 2] {
     let mut best = [0.0f64; 2];
     for _ in 0..RUNS {
         let mut spent = [Duration::ZERO; 2];
-        let mut octets = 0;
+        let mut bytes = 0;
         while spent[0] < RUN_TIME {
             let start = Instant::now();
             for (record, header) in records.iter_mut().zip(&mut headers) {
@@ -93,10 +93,10 @@ fn rates(ours: SessionKeys, theirs: SessionKeys, len: usize) -> [f64; 2] {
             }
             spent[0] += sealed - start;
             spent[1] += sealed.elapsed();
-            octets += BATCH * len;
+            bytes += BATCH * len;
         }
         for (best, spent) in best.iter_mut().zip(spent) {
-            *best = best.max(octets as f64 / spent.as_secs_f64() / 1e9);
+            *best = best.max(bytes as f64 / spent.as_secs_f64() / 1e9);
         }
     }
     best

@@ -102,12 +102,12 @@ buffers = "1 B""#, r#"bad.toml:42:1: tcp.old.buffers: is "1 B"; allowed: a segme
     (r#"tcp = "old""#, r#"start = "5 s"
 stop = "5 s""#, r#"bad.toml:48:1: traffic.bulk.stop: is "5 s"; allowed: later than start"#),
     (r#"tcp = "old""#, r#"group = "all""#, "bad.toml:47:1: traffic.bulk.group: all is what metrics of the whole are called; allowed: another name"),
-    (r#"kind = "bulk""#, r#"kind = "requests""#, r#"bad.toml:43:10: traffic.bulk.response: is missing; allowed: octets of an answer, such as "1 kB"
+    (r#"kind = "bulk""#, r#"kind = "requests""#, r#"bad.toml:43:10: traffic.bulk.response: is missing; allowed: bytes of an answer, such as "1 kB"
 bad.toml:43:10: traffic.bulk.think: is missing; allowed: a time or a distribution of times from a request to the next, such as "1 s""#),
     (r#"to = "b""#, r#"to = "a""#, "bad.toml:46:1: traffic.bulk.to: is the host that from is; allowed: another host"),
     (r#"to = "b""#, r#"to = "r""#, "bad.toml:46:1: traffic.bulk.to: r is no host, but a router; allowed: a, b, m"),
     (r#"to = "m""#, r#"to = "m"
-packet = "20 B""#, r#"bad.toml:53:1: traffic.voice.packet: is "20 B"; allowed: 28 to 65535 octets, of which 28 are headers"#),
+packet = "20 B""#, r#"bad.toml:53:1: traffic.voice.packet: is "20 B"; allowed: 28 to 65535 bytes, of which 28 are headers"#),
     (r#"to = "m""#, r#"to = "m"
 timing = "on-off""#, r#"bad.toml:49:10: traffic.voice.on: is missing; allowed: a time or a distribution of times, such as "1 s"
 bad.toml:49:10: traffic.voice.off: is missing; allowed: a time or a distribution of times, such as "1 s""#),

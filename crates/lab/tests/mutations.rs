@@ -53,12 +53,12 @@ fn mutated(text: &str, rng: &mut Rng) -> String {
                 lines[at] = line.join(" ");
             }
             _ => {
-                let mut octets = std::mem::take(&mut lines[at]).into_bytes();
-                if !octets.is_empty() {
-                    let place = rng.below(octets.len() as u64) as usize;
-                    octets[place] ^= 1 << rng.below(7);
+                let mut bytes = std::mem::take(&mut lines[at]).into_bytes();
+                if !bytes.is_empty() {
+                    let place = rng.below(bytes.len() as u64) as usize;
+                    bytes[place] ^= 1 << rng.below(7);
                 }
-                lines[at] = String::from_utf8_lossy(&octets).into_owned();
+                lines[at] = String::from_utf8_lossy(&bytes).into_owned();
             }
         }
         if lines.is_empty() {

@@ -374,7 +374,7 @@ fn proportional_reduction_below_ssthresh_sends_no_more_than_is_delivered() {
 }
 
 #[test]
-fn a_retransmission_is_counted_with_its_octets() {
+fn a_retransmission_is_counted_with_its_bytes() {
     let pair = script(with(Recovery::Sack), 12, &[1, 2], 500);
     let stats = pair.client.stats();
     assert_eq!((stats.retransmitted_segments, stats.retransmitted_bytes), (2, 2000));

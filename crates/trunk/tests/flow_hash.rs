@@ -18,7 +18,7 @@ fn unkeyed(port: u16) -> u64 {
         let product = u128::from(a ^ 0x9e37_79b9_7f4a_7c15) * u128::from(b ^ 0xbf58_476d_1ce4_e5b9);
         (product >> 64) as u64 ^ product as u64
     };
-    let address = |octets: [u8; 4]| u64::from(u32::from_be_bytes(octets));
+    let address = |bytes: [u8; 4]| u64::from(u32::from_be_bytes(bytes));
     let ip = build::Ip::v4();
     let (std::net::IpAddr::V4(source), std::net::IpAddr::V4(destination)) = (ip.source, ip.destination)
     else {

@@ -293,7 +293,7 @@ fn the_error_about_a_value_out_of_range_gives_the_allowed_range() {
     for (arguments, allowed) in [
         (["--seconds", "2"], "3 to 600"),
         (["--rate", "1gbit"], "2mbit to 100mbit"),
-        (["--rate", "fast"], "such as 10mbit"),
+        (["--rate", "fast"], "such as \"10 Mbit/s\""),
     ] {
         let output = place.demo(&arguments).output().expect("run");
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");

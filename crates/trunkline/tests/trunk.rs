@@ -83,8 +83,8 @@ fn classes_on_one_lane_keep_their_shares_while_the_capacity_steps() {
     let test = "classes_on_one_lane_keep_their_shares_while_the_capacity_steps";
     for group in ["30/70", "10/30/60"] {
         let bounds = [
-            bound(group, "weights", "worst_points", 0.0, 10.0),
-            bound(group, "weights", "mean_points", 0.0, 2.0),
+            bound(group, "weights", "max_deviation_points", 0.0, 10.0),
+            bound(group, "weights", "mean_deviation_points", 0.0, 2.0),
             bound(group, "weights", "utilisation", 0.85, 1.0),
         ];
         let variant = format!("{group}:weights");
@@ -135,11 +135,11 @@ fn a_lossy_wan_causes_no_tcp_meltdown() {
     let bounds = [
         bound(loss, "direct", "goodput_mbit", 0.3, 10.0),
         bound(loss, "filter", "ratio_goodput_mbit", 0.5, 50.0),
-        bound(loss, "filter", "needless_percent", 0.0, 1.0),
+        bound(loss, "filter", "spurious_percent", 0.0, 1.0),
         bound(cuts, "filter", "goodput_mbit", 12.0, 50.0),
         bound(cuts, "filter", "timeouts", 1.0, 12.0),
         bound(cuts, "filter", "filtered", 1.0, 1000.0),
-        bound(cuts, "filter", "needless_percent", 0.0, 1.0),
+        bound(cuts, "filter", "spurious_percent", 0.0, 1.0),
     ];
     assert_bench(test, &arguments, &bounds);
 }

@@ -498,13 +498,13 @@ fn no_text_makes_the_parser_panic() {
     );
     let mut state = 7u64;
     for _ in 0..3000 {
-        let mut octets = text.clone().into_bytes();
+        let mut bytes = text.clone().into_bytes();
         for _ in 0..4 {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let at = (state >> 33) as usize % octets.len();
-            octets[at] = b"\"[]{}=.,\n -19a#\xc3\xa4"[(state >> 24) as usize % 17];
+            let at = (state >> 33) as usize % bytes.len();
+            bytes[at] = b"\"[]{}=.,\n -19a#\xc3\xa4"[(state >> 24) as usize % 17];
         }
-        if let Ok(text) = String::from_utf8(octets)
+        if let Ok(text) = String::from_utf8(bytes)
             && let Err(errors) = parse(&text)
         {
             assert!(!errors.0.is_empty());

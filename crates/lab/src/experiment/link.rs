@@ -118,7 +118,7 @@ pub enum Mobile {
     },
     /// Radio blocks that are sent again until they arrive. The link's rate does not matter.
     Rlp {
-        /// Octets of a block.
+        /// Bytes of a block.
         block: Size,
         /// A block each interval.
         interval: Time,

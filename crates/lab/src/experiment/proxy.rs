@@ -67,10 +67,10 @@ pub struct CellSpec {
     /// Packets of its emulated queue; 1000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets: Option<u32>,
-    /// Octets of its emulated queue; no bound.
+    /// Bytes of its emulated queue; no bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<Size>,
-    /// Octets that the proxy holds of a connection at the most; no bound.
+    /// Bytes that the proxy holds of a connection at the most; no bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub buffer: Option<Size>,
     /// Each connection has an emulated link of its own (a quality of service with a fixed rate).

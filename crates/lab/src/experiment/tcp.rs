@@ -20,16 +20,16 @@ pub struct TcpSpec {
     /// `classic`, `limited`, `hystart`, `hystart++`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slow_start: Option<String>,
-    /// Octets of data in a segment.
+    /// Bytes of data in a segment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mss: Option<Size>,
     /// Send and receive buffer; `send_buffer` and `receive_buffer` go before it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub buffers: Option<Size>,
-    /// Octets that may be written and not acknowledged.
+    /// Bytes that may be written and not acknowledged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub send_buffer: Option<Size>,
-    /// Octets that the window offers at the most.
+    /// Bytes that the window offers at the most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receive_buffer: Option<Size>,
     /// Segments.

@@ -45,16 +45,16 @@ pub struct TrafficSpec {
     /// `bulk`: connections; 1. `web`, `requests`: users.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flows: Option<u32>,
-    /// `bulk`: octets of each; no end.
+    /// `bulk`: bytes of each; no end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<Size>,
     /// `bulk`: from the start of one to that of the next; 0 s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stagger: Option<DistributionSpec<Time>>,
-    /// `web`, `requests`: octets of a request; 300 B.
+    /// `web`, `requests`: bytes of a request; 300 B.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<Size>,
-    /// `web`, `requests`: octets of an answer. `web` without it: as Surge (Barford and Crovella 1998).
+    /// `web`, `requests`: bytes of an answer. `web` without it: as Surge (Barford and Crovella 1998).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response: Option<DistributionSpec<Size>>,
     /// `web`: objects of a page; 1, or as Surge.
@@ -70,7 +70,7 @@ pub struct TrafficSpec {
     /// `udp`: rate, IP header and all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
-    /// `udp`: octets of a packet, IP header and all; 1500 B.
+    /// `udp`: bytes of a packet, IP header and all; 1500 B.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packet: Option<Size>,
     /// `udp`: when datagrams leave; constant.

@@ -41,7 +41,7 @@ pub(super) fn proxy(context: &Context<'_>, at: &At<'_>, spec: &ProxySpec) -> Opt
     let mode = mode(context, at, spec, &behind)?;
     let same = |tcp: &[std::sync::Arc<trunkline_tcp::Settings>; 2]| tcp.clone();
     let checked = match &mode {
-        ProxyMode::ClampWindow(octets) => sim::ProxyMode::ClampWindow(*octets).check(),
+        ProxyMode::ClampWindow(bytes) => sim::ProxyMode::ClampWindow(*bytes).check(),
         ProxyMode::Freeze(after) => sim::ProxyMode::Freeze { after: *after }.check(),
         ProxyMode::RegulateAcks(room) => sim::ProxyMode::RegulateAcks { room: *room }.check(),
         ProxyMode::PathTail(tcp, cells) => {
@@ -83,7 +83,7 @@ fn mode(context: &Context<'_>, at: &At<'_>, spec: &ProxySpec, behind: &[usize]) 
             ProxyMode::PathTail(tcps()?, cells)
         }
         ProxyModeName::ClampWindow => {
-            needed("window", spec.window.is_some(), "octets, such as \"16 kB\"");
+            needed("window", spec.window.is_some(), "bytes, such as \"16 kB\"");
             ProxyMode::ClampWindow(spec.window?.0)
         }
         ProxyModeName::Freeze => {

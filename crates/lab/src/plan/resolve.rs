@@ -13,7 +13,7 @@ use crate::experiment::{Experiment, NodeKind};
 use crate::scenario::{Load, Node, Scenario, Traffic};
 use trunkline_schema::{At, Finding, Findings};
 
-/// The most nodes. The simulator's routes take four octets for each two of them.
+/// The most nodes. The simulator's routes take four bytes for each two of them.
 pub(super) const MOST_NODES: usize = 4096;
 /// The most links, sources, trunks: more than these nodes need.
 const MOST_PARTS: usize = 16_384;

@@ -87,11 +87,11 @@ fn build(at: &At<'_>, spec: &TcpSpec, mut settings: Settings) -> Option<Settings
     settings.congestion_control = growth?;
     settings.slow_start = slow_start?;
     set(&mut settings.mss, spec.mss.map(|mss| u16::try_from(mss.0).unwrap_or(u16::MAX)));
-    if let Some(octets) = spec.buffers {
-        settings = settings.with_buffers(octets.0);
+    if let Some(bytes) = spec.buffers {
+        settings = settings.with_buffers(bytes.0);
     }
-    set(&mut settings.send_buffer, spec.send_buffer.map(|octets| octets.0));
-    set(&mut settings.receive_buffer, spec.receive_buffer.map(|octets| octets.0));
+    set(&mut settings.send_buffer, spec.send_buffer.map(|bytes| bytes.0));
+    set(&mut settings.receive_buffer, spec.receive_buffer.map(|bytes| bytes.0));
     set(&mut settings.initial_window, spec.initial_window);
     settings.initial_ssthresh = spec.initial_ssthresh.or(settings.initial_ssthresh);
     set(&mut settings.timers.initial_rto, spec.initial_rto.map(|time| time.0));

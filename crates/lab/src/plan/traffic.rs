@@ -141,7 +141,7 @@ fn web(at: &At<'_>, spec: &TrafficSpec, users: u32) -> Option<Pattern> {
     }
     Some(Pattern::Web {
         users,
-        request: spec.request.map_or(request, |octets| octets.0),
+        request: spec.request.map_or(request, |bytes| bytes.0),
         response: spec.response.map_or(response, sizes),
         objects: match spec.objects {
             Some(objects) => distribution(objects, |number| number),
@@ -159,20 +159,20 @@ fn web(at: &At<'_>, spec: &TrafficSpec, users: u32) -> Option<Pattern> {
 
 fn requests(at: &At<'_>, spec: &TrafficSpec, connections: u32) -> Option<Pattern> {
     if spec.response.is_none() {
-        missing(at, "response", "octets of an answer, such as \"1 kB\"");
+        missing(at, "response", "bytes of an answer, such as \"1 kB\"");
     }
     if spec.think.is_none() {
         missing(at, "think", "a time or a distribution of times from a request to the next, such as \"1 s\"");
     }
     let response = match spec.response? {
-        DistributionSpec::Fixed(octets) => octets.0,
+        DistributionSpec::Fixed(bytes) => bytes.0,
         DistributionSpec::Random(_) => {
             at.key("response")
                 .report("is a distribution", "one size, such as \"1 kB\": requests have answers of one size");
             return None;
         }
     };
-    let request = spec.request.map_or(300, |octets| octets.0);
+    let request = spec.request.map_or(300, |bytes| bytes.0);
     Some(Pattern::RequestResponse { connections, request, response, interval: times(spec.think?) })
 }
 
@@ -195,7 +195,7 @@ fn udp(at: &At<'_>, spec: &TrafficSpec) -> Option<Load> {
         .and_then(|data| u32::try_from(data).ok())
         .filter(|_| packet <= 65_535);
     if data.is_none() {
-        at.key("packet").refuse("28 to 65535 octets, of which 28 are headers");
+        at.key("packet").refuse("28 to 65535 bytes, of which 28 are headers");
     }
     if spec.rate.is_none() {
         missing(at, "rate", "a rate, such as \"1 Mbit/s\"");
@@ -252,7 +252,7 @@ fn times(spec: DistributionSpec<Time>) -> Distribution {
     distribution(spec, |time| time.0.as_secs_f64())
 }
 
-/// In octets.
+/// In bytes.
 fn sizes(spec: DistributionSpec<Size>) -> Distribution {
     distribution(spec, |size| size.0 as f64)
 }

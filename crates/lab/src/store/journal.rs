@@ -57,7 +57,7 @@ impl Hold {
 pub struct Journal {
     directory: Directory,
     pub(super) runs: File,
-    /// Octets of whole lines.
+    /// Bytes of whole lines.
     len: u64,
     _lock: File,
 }

@@ -20,7 +20,7 @@ fn a_bulk_flow_has_the_links_rate_less_headers() {
     scenario.warm_up = ms(5000);
     scenario.traffic.push(traffic("bulk", 0, bulk(1, None)));
     let outcome = run(&scenario, 1);
-    // Of 1500 octets 52 are headers: 20 of IP, 32 of TCP with time stamps.
+    // Of 1500 bytes 52 are headers: 20 of IP, 32 of TCP with time stamps.
     let most = 10e6 * 1448.0 / 1500.0;
     within(&outcome, "bulk.goodput", most * 0.985, most * 1.001);
     within(&outcome, "core.utilisation", 0.99, 1.0);

@@ -83,7 +83,7 @@ pub(crate) fn bulk(flows: u32, bytes: Option<u64>) -> Load {
     tcp(linux(), Pattern::Bulk { flows, bytes, stagger: Distribution::Uniform(0.0, 0.1) })
 }
 
-/// Packets of 1500 octets.
+/// Packets of 1500 bytes.
 pub(crate) fn udp(rate: f64) -> Load {
     Load::Udp { data: 1472, timing: Timing::Constant(mbit(rate)) }
 }

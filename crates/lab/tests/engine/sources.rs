@@ -56,7 +56,7 @@ fn what_is_sent_again_was_needed_or_spurious() {
         let data = of(&outcome, "tcp.segments.data");
         within(&outcome, "tcp.retransmitted.ratio", all / data, all / data);
         within(&outcome, "tcp.segments.total", data + of(&outcome, "tcp.segments.ack"), data * 2.0);
-        // What came is what was sent, less what was sent again, in segments of 1460 octets.
+        // What came is what was sent, less what was sent again, in segments of 1460 bytes.
         let sent = of(&outcome, "tcp.throughput") - of(&outcome, "tcp.retransmitted.bytes") * 8.0 / 30.0;
         let goodput = of(&outcome, "tcp.goodput");
         assert!((sent / goodput - 1.0).abs() < 0.02, "{sent} for {goodput}");
@@ -206,7 +206,7 @@ fn all_lost() -> Impairments {
 
 #[test]
 fn jitter_is_the_mean_of_the_differences_that_there_are() {
-    // Two datagrams of 1500 and of 500 octets: one difference, of 8 ms on the narrow link and next to nothing on the fast ones.
+    // Two datagrams of 1500 and of 500 bytes: one difference, of 8 ms on the narrow link and next to nothing on the fast ones.
     let datagrams = [(ms(0), 1472), (ms(100), 472)].into();
     let timing = Timing::Trace { datagrams, repeat: None };
     let mut scenario = scene(1, &LinkSettings::new(mbit(1.0), ms(10)), 1);

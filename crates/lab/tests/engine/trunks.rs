@@ -36,7 +36,7 @@ fn a_trunk_keeps_drops_at_its_edge_and_says_so_by_class() {
     within(&with, "edge.datagrams.drops.ratio", 0.5, 0.85);
     within(&without, "bulk.goodput", 0.0, 0.5e6);
     within(&with, "bulk.goodput", 1.5e6, 3.5e6);
-    // Heads, TCP and IP around packets of 1500 octets.
+    // Heads, TCP and IP around packets of 1500 bytes.
     within(&with, "edge.lane.overhead", 1.001, 1.03);
     assert!(of(&with, "edge.delivered") > of(&with, "all.goodput"));
 }

@@ -57,7 +57,7 @@ fn undo_restores_what_was_once_and_keeps_what_has_grown_since() {
 }
 
 #[test]
-fn octets_count_in_full_up_to_their_limit_and_acknowledgements_as_one() {
+fn bytes_count_in_full_up_to_their_limit_and_acknowledgements_as_one() {
     let grown = |counting| {
         let mut congestion = Congestion::new(&Settings { counting, ..settings() }, MSS);
         let before = congestion.cwnd();

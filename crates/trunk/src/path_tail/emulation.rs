@@ -27,7 +27,7 @@ impl Estimate {
 pub struct Limit {
     /// Segments.
     pub segments: u32,
-    /// Octets.
+    /// Bytes.
     pub bytes: u64,
 }
 
@@ -49,7 +49,7 @@ pub(super) struct Emulation {
     estimate: Estimate,
     limit: Limit,
     queue: VecDeque<Waiting>,
-    /// Octets in it.
+    /// Bytes in it.
     bytes: u64,
     /// Rounded off so far in the busy period.
     carry: u64,

@@ -100,8 +100,8 @@ fn the_papers_table_stands_beside_ours_cell_by_cell() {
     assert_eq!(first.cells[0].ours, Some(("4051".into(), Some("110".into()))));
     let paper = first.cells[0].paper.as_ref().unwrap();
     assert_eq!((paper.value.as_str(), paper.ratio.as_deref()), ("4133", Some("×0.980")));
-    let octets = &table.rows[2];
-    assert_eq!(octets.cells[1].paper.as_ref().unwrap().verdict, Verdict::Fails);
+    let bytes = &table.rows[2];
+    assert_eq!(bytes.cells[1].paper.as_ref().unwrap().verdict, Verdict::Fails);
     assert_eq!(table.rows[4].cells[1].ours, Some(("2.72".into(), Some("0.22".into()))));
     assert!(table.rows[5].cells.iter().all(|cell| cell.paper.is_none()));
     // What is published and in no table of the file has one of its own.

@@ -187,7 +187,7 @@ columns = "trunks"
 metrics = [
   { metric = "tcp.rtt.mean", label = "RTT, average" },
   { metric = "tcp.rtt.max", label = "RTT, largest" },
-  { metric = "tcp.transfer.retransmitted.bytes", label = "Octets sent again" },
+  { metric = "tcp.transfer.retransmitted.bytes", label = "Bytes retransmitted" },
   { metric = "tcp.retransmitted.ratio", label = "Segments sent again" },
   { metric = "tcp.transfer.throughput.mean", label = "Throughput" },
   { metric = "tcp.fairness", label = "Jain's index" },
@@ -264,7 +264,7 @@ caption = "The paper: 267 without, 40 with."
                 &point,
                 unit,
                 values[place],
-                Some("Linux 2.2 repeated more, because it counted octets and not segments."),
+                Some("Linux 2.2 repeated more, because it counted bytes and not segments."),
             );
         }
         for seed in 1..=5 {
