@@ -389,9 +389,10 @@ fn fill(info: &TcpInfo, unsent: usize, total: usize) -> LaneSnapshot {
 mod tests {
     use std::net::{TcpListener, TcpStream};
 
-    use trunkline_queue::Settings;
+    use trunkline_packet::{Headers, build};
+    use trunkline_queue::{Item, Settings};
     use trunkline_trunk::compress::Compression;
-    use trunkline_trunk::{ClassSettings, CongestionControl};
+    use trunkline_trunk::{ClassSettings, CongestionControl, Packet};
 
     use super::*;
 
@@ -426,5 +427,73 @@ mod tests {
         plan.edge_pacing = false;
         lane.configure(&plan, LaneId(0));
         assert_eq!(lane.stats().pacing, None);
+    }
+
+    /// A packet that waits at the edge.
+    #[derive(Debug)]
+    struct Waiting(Vec<u8>);
+
+    impl Item for Waiting {
+        fn bytes(&self) -> usize {
+            self.0.len()
+        }
+    }
+
+    impl Packet for Waiting {
+        fn prefix(&self) -> &[u8] {
+            &self.0
+        }
+    }
+
+    #[test]
+    fn a_lossy_path_changes_the_connection_of_a_lane_that_goes_by_its_path_and_of_no_other() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+        let stream = TcpStream::connect(listener.local_addr().expect("its address")).expect("a connection");
+        let fd: Arc<OwnedFd> = Arc::new(stream.into());
+        let kernel = || rustix::net::sockopt::tcp_congestion(&fd).expect("its name");
+        let plan = |congestion_control| {
+            let mut plan =
+                TrunkPlan::a_lane_each(vec![ClassSettings::new("all", Vec::new(), Settings::default(), 0)]);
+            plan.groups[0].congestion_control = congestion_control;
+            plan
+        };
+        let reno = plan(CongestionControl::Named("reno".into()));
+        let by_path = plan(CongestionControl::ByPath);
+        let mut core: Transmitter<Waiting> = Transmitter::new(reno.clone(), 64, 1);
+        let packet = build::udp(&build::Ip::v4(), (1, 2), &[7; 100]);
+        let headers = Headers::parse(&packet, packet.len()).expect("a sound packet");
+        let _ = core.handle_packet(Instant::ZERO, &headers, Waiting(packet), drop);
+        let mut lane = LaneTx::new(1, Arc::clone(&fd), None, Compressor::new(Compression::Off, 1));
+        let mut lossy = |lane: &mut LaneTx, from: u32| {
+            for n in from..from + 400 {
+                let rtt = Some(std::time::Duration::from_millis(30));
+                let snapshot = LaneSnapshot {
+                    srtt: rtt,
+                    min_rtt: rtt,
+                    segments_sent: n * 20,
+                    retransmissions: n * 2,
+                    ..LaneSnapshot::default()
+                };
+                let now = Instant::from_millis(u64::from(n) * 20);
+                lane.control.handle_snapshot(now, LaneId(0), &mut core, snapshot);
+                lane.apply().expect("the connection takes it");
+            }
+        };
+        lane.configure(&reno, LaneId(0));
+        lossy(&mut lane, 0);
+        assert_eq!((kernel().as_str(), lane.stats().chosen), ("reno", None));
+        lane.configure(&by_path, LaneId(0));
+        let usual = LaneControl::USUAL_CONGESTION_CONTROL;
+        assert_eq!((kernel().as_str(), lane.stats().chosen), (usual, Some(usual)));
+        lossy(&mut lane, 400);
+        // A kernel without bbr leaves the lane its usual one.
+        let (chosen, used) = (lane.stats().chosen, kernel());
+        assert_eq!(chosen, Some(used.as_str()));
+        if sys::set_congestion_control(fd.as_fd(), LaneControl::LOSSY_CONGESTION_CONTROL).is_ok() {
+            assert_eq!(chosen, Some(LaneControl::LOSSY_CONGESTION_CONTROL));
+        }
+        lane.configure(&reno, LaneId(0));
+        lossy(&mut lane, 800);
+        assert_eq!((kernel().as_str(), lane.stats().chosen), ("reno", None));
     }
 }

@@ -47,7 +47,7 @@ impl Source {
     /// Reads a file's text. The name is for messages.
     ///
     /// # Errors
-    /// Why it is no TOML.
+    /// All that is no TOML in it.
     pub fn parse(name: &str, text: &str) -> Result<Source, Mistakes> {
         let mistakes =
             |place, problem: &str, allowed| Mistakes(vec![whole(name, place, problem.to_owned(), allowed)]);
@@ -55,18 +55,21 @@ impl Source {
             return Err(mistakes(None, "is too long", Some("up to 4 MiB")));
         }
         let bare = Places::of_text(text);
-        let position = |error: &toml::de::Error| error.span().map(|span| bare.position(span.start));
-        let syntax = |error: toml::de::Error| {
+        let syntax = |error: &toml::de::Error| {
             let (problem, allowed) = match error.message() {
                 "recursion limit" => {
                     ("is nested too deeply", Some("up to 80 tables and lists in each other"))
                 }
                 other => (other, None),
             };
-            mistakes(position(&error), problem, allowed)
+            let place = error.span().map(|span| bare.position(span.start));
+            whole(name, place, problem.to_owned(), allowed)
         };
-        let spanned = DeTable::parse(text).map_err(syntax)?;
-        let tree: Table = toml::from_str(text).map_err(syntax)?;
+        let (spanned, errors) = DeTable::parse_recoverable(text);
+        if !errors.is_empty() {
+            return Err(Mistakes(errors.iter().take(MAX_REPORTED).map(syntax).collect()));
+        }
+        let tree: Table = toml::from_str(text).map_err(|error| Mistakes(vec![syntax(&error)]))?;
         let places = Places::new(text, &spanned);
         Ok(Source { name: name.to_owned(), text: text.to_owned(), places, tree })
     }
@@ -237,5 +240,15 @@ mod tests {
             paths("parts.d.name.x"),
             Err("parts.d.name.x: parts[3].name is a value, there is nothing in it; parts[3].name".to_owned())
         );
+    }
+
+    #[test]
+    fn all_errors_of_syntax_are_reported_with_their_places() {
+        let Err(Mistakes(found)) = Source::parse("site.toml", "a = = 1\nb = 2\nc = [1, \nd = \"x\n") else {
+            panic!("no error");
+        };
+        assert!(found.len() > 1, "{found:?}");
+        assert_eq!(found[0].place, Some((1, 5)), "{found:?}");
+        assert!(found.iter().all(|one| one.place.is_some() && !one.problem.is_empty()), "{found:?}");
     }
 }
