@@ -67,7 +67,9 @@ impl Source {
         };
         let (spanned, errors) = DeTable::parse_recoverable(text);
         if !errors.is_empty() {
-            return Err(Mistakes(errors.iter().take(MAX_REPORTED).map(syntax).collect()));
+            let mut all: Vec<Mistake> = errors.iter().take(MAX_REPORTED).map(syntax).collect();
+            all.sort_by_key(|mistake| mistake.place);
+            return Err(Mistakes(all));
         }
         let tree: Table = toml::from_str(text).map_err(|error| Mistakes(vec![syntax(&error)]))?;
         let places = Places::new(text, &spanned);
@@ -249,6 +251,7 @@ mod tests {
         };
         assert!(found.len() > 1, "{found:?}");
         assert_eq!(found[0].place, Some((1, 5)), "{found:?}");
+        assert!(found.is_sorted_by_key(|one| one.place), "{found:?}");
         assert!(found.iter().all(|one| one.place.is_some() && !one.problem.is_empty()), "{found:?}");
     }
 }
