@@ -1,6 +1,6 @@
 //! The metrics: of each, its name, unit, meaning and how it is read from what an engine measured.
 //!
-//! A metric's name is a subject's, a dot, and a quantity's. Each quantity stands once, in [`table`]; docs/metrics.md has the same tables,
+//! A metric's name is a subject's, a dot, and a quantity's. Each quantity stands once, in `table.rs`; docs/metrics.md has the same tables,
 //! and a test compares them. The subjects depend on the experiment: [`known`] lists its names before anything runs.
 
 mod known;

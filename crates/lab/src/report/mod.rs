@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A page needs nothing but itself: style, scripts and data are in it, and its content security policy forbids it to load anything. All
-//! text of files is untrusted: [`document`] escapes it.
+//! text of files is untrusted: `document.rs` escapes it.
 
 mod axes;
 mod chart;

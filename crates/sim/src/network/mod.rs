@@ -37,7 +37,7 @@ impl Source {
 ///
 /// Build it ([`Network::host`], [`Network::connect`], [`Network::tcp`] and so on), then
 /// [run](Network::run_until) it, in one go or in steps, which makes no difference to what happens, and look at what its
-/// parts say of themselves. The same calls with the same seed give the same [`Digest`], on any machine.
+/// parts say of themselves. The same calls with the same seed give the same [`Digest`](crate::Digest), on any machine.
 #[derive(Debug)]
 pub struct Network {
     net: NetworkState,

@@ -71,7 +71,7 @@ impl Network {
     }
 
     /// Counts what is largest or least of all, the peaks of queues and buffers and the delays of datagrams, from now on, and so
-    /// [`Datagrams::overdue`].
+    /// [`Datagrams::overdue`](crate::Datagrams::overdue).
     pub fn forget_peaks(&mut self) {
         self.net.links.iter_mut().for_each(Link::forget_peaks);
         let now = self.net.now;
