@@ -396,15 +396,25 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn a_lane_has_the_congestion_control_of_its_plan_and_no_ceiling_left_behind() {
+    /// A lane over a connection to a listener, and its socket.
+    fn lane() -> (TcpListener, Arc<OwnedFd>, LaneTx) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
         let stream = TcpStream::connect(listener.local_addr().expect("its address")).expect("a connection");
         let fd: Arc<OwnedFd> = Arc::new(stream.into());
+        let lane = LaneTx::new(1, Arc::clone(&fd), None, Compressor::new(Compression::Off, 1));
+        (listener, fd, lane)
+    }
+
+    /// One class on one lane.
+    fn one_lane() -> TrunkPlan {
+        TrunkPlan::a_lane_each(vec![ClassSettings::new("all", Vec::new(), Settings::default(), 0)])
+    }
+
+    #[test]
+    fn a_lane_has_the_congestion_control_of_its_plan_and_no_ceiling_left_behind() {
+        let (_listener, fd, mut lane) = lane();
         let kernel = || rustix::net::sockopt::tcp_congestion(&fd).expect("its name");
-        let mut lane = LaneTx::new(1, Arc::clone(&fd), None, Compressor::new(Compression::Off, 1));
-        let mut plan =
-            TrunkPlan::a_lane_each(vec![ClassSettings::new("all", Vec::new(), Settings::default(), 0)]);
+        let mut plan = one_lane();
         let mut configure = |lane: &mut LaneTx, congestion_control| {
             plan.groups[0].congestion_control = congestion_control;
             lane.configure(&plan, LaneId(0));
@@ -447,13 +457,10 @@ mod tests {
 
     #[test]
     fn a_lossy_path_changes_the_connection_of_a_lane_that_goes_by_its_path_and_of_no_other() {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
-        let stream = TcpStream::connect(listener.local_addr().expect("its address")).expect("a connection");
-        let fd: Arc<OwnedFd> = Arc::new(stream.into());
+        let (_listener, fd, mut lane) = lane();
         let kernel = || rustix::net::sockopt::tcp_congestion(&fd).expect("its name");
         let plan = |congestion_control| {
-            let mut plan =
-                TrunkPlan::a_lane_each(vec![ClassSettings::new("all", Vec::new(), Settings::default(), 0)]);
+            let mut plan = one_lane();
             plan.groups[0].congestion_control = congestion_control;
             plan
         };
@@ -463,7 +470,6 @@ mod tests {
         let packet = build::udp(&build::Ip::v4(), (1, 2), &[7; 100]);
         let headers = Headers::parse(&packet, packet.len()).expect("a sound packet");
         let _ = core.handle_packet(Instant::ZERO, &headers, Waiting(packet), drop);
-        let mut lane = LaneTx::new(1, Arc::clone(&fd), None, Compressor::new(Compression::Off, 1));
         let mut lossy = |lane: &mut LaneTx, from: u32| {
             for n in from..from + 400 {
                 let rtt = Some(std::time::Duration::from_millis(30));

@@ -18,7 +18,6 @@ pub mod request;
 pub mod status;
 
 mod clock;
-mod encryption;
 mod lane_rx;
 mod lane_tx;
 mod life;

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use trunkline_queue::{DropReason, Histogram, Stats};
 use trunkline_units::Instant;
 
-use crate::encryption::Encryption;
+use trunkline_schema::Encryption;
 
 /// The state of a daemon at one instant.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]

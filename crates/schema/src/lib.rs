@@ -8,6 +8,7 @@
 
 mod classes;
 mod either;
+mod encryption;
 mod json;
 mod presets;
 pub mod quantity;
@@ -18,6 +19,7 @@ mod words;
 
 pub use classes::{Behaviour, ClassSpec, Classes, FlowsSpec, LanesSpec, RuleSpec};
 pub use either::Either;
+pub use encryption::Encryption;
 pub use json::{json_schema, json_schema_text};
 pub use presets::Preset;
 pub use queue::{Discipline, QueuePlace, QueueSpec};
@@ -26,4 +28,4 @@ pub use reader::{
     read, read_partly,
 };
 pub use resolve::{MAX_CLASSES, MAX_LANES, MAX_WEIGHT, Resolver, default_queue};
-pub use words::{CongestionControlName, Dscp, Lengths, Name, OneOrMany, Ports, Protocol, SCTP, TCP, UDP};
+pub use words::{CongestionControlName, Dscp, Lengths, Name, OneOrMany, Ports, Protocol};

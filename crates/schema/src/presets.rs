@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::words::{Dscp, OneOrMany, Ports, Protocol, TCP, UDP};
+use crate::words::{Dscp, OneOrMany, Ports, Protocol};
 use crate::{Behaviour, ClassSpec, QueueSpec, RuleSpec};
 
 /// Classes that need not be written down.
@@ -34,8 +34,7 @@ impl Preset {
 
     /// Its classes, each with one lane of its own.
     pub fn classes(self) -> Vec<ClassSpec> {
-        let tcp =
-            || ClassSpec { rules: Some(vec![protocol(Protocol::Number(TCP))]), ..ClassSpec::new("tcp") };
+        let tcp = || ClassSpec { rules: Some(vec![protocol(Protocol::TCP)]), ..ClassSpec::new("tcp") };
         // What is no TCP is the rest of these, though a class without match does not say so.
         let rest = |name| ClassSpec { queue: QueueSpec::of("codel"), ..ClassSpec::new(name) };
         match self {
@@ -54,17 +53,17 @@ fn protocol(protocol: Protocol) -> RuleSpec {
 }
 
 fn interactive() -> Vec<RuleSpec> {
-    let short_talks = |number| RuleSpec {
+    let short_talks = |transport| RuleSpec {
         port: Some(OneOrMany([22, 53, 123].map(|port| Ports(port..=port)).to_vec())),
-        ..protocol(Protocol::Number(number))
+        ..protocol(transport)
     };
     // EF, VA, CS4 to CS7, AF41 to AF43: what RFC 4594 has for voice, video calls, signalling and control.
     let urgent = [46, 44, 32, 40, 48, 56, 34, 36, 38].map(Dscp).to_vec();
     vec![
         protocol(Protocol::Icmp),
         RuleSpec { dscp: Some(OneOrMany(urgent)), ..RuleSpec::default() },
-        short_talks(TCP),
-        short_talks(UDP),
+        short_talks(Protocol::TCP),
+        short_talks(Protocol::UDP),
         RuleSpec { behaviour: Some(Behaviour::Interactive), ..RuleSpec::default() },
     ]
 }

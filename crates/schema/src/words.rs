@@ -9,13 +9,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::value::SeqAccessDeserializer;
 use serde::de::{self, Deserializer, IntoDeserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
+use trunkline_packet::protocol;
 
-/// TCP's protocol number.
-pub const TCP: u8 = 6;
-/// UDP's protocol number.
-pub const UDP: u8 = 17;
-/// SCTP's protocol number.
-pub const SCTP: u8 = 132;
 /// The shortest packet, bytes (RFC 791 §3.1).
 const MIN_LENGTH: u16 = 20;
 
@@ -44,6 +39,15 @@ pub enum Protocol {
     Icmp,
     /// The protocol of this number.
     Number(u8),
+}
+
+impl Protocol {
+    /// TCP.
+    pub const TCP: Self = Protocol::Number(protocol::TCP);
+    /// UDP.
+    pub const UDP: Self = Protocol::Number(protocol::UDP);
+    /// SCTP.
+    pub const SCTP: Self = Protocol::Number(protocol::SCTP);
 }
 
 /// A code point of the DS field, 0 to 63.
@@ -124,9 +128,9 @@ impl Word for Protocol {
 
     fn of_text(text: &str) -> Result<Self, String> {
         Ok(match text {
-            "tcp" => Protocol::Number(TCP),
-            "udp" => Protocol::Number(UDP),
-            "sctp" => Protocol::Number(SCTP),
+            "tcp" => Protocol::TCP,
+            "udp" => Protocol::UDP,
+            "sctp" => Protocol::SCTP,
             "icmp" => Protocol::Icmp,
             other => return Err(format!("unknown protocol {other:?}")),
         })
@@ -139,9 +143,9 @@ impl Word for Protocol {
     fn written(&self) -> Written {
         let word = match *self {
             Protocol::Icmp => "icmp",
-            Protocol::Number(TCP) => "tcp",
-            Protocol::Number(UDP) => "udp",
-            Protocol::Number(SCTP) => "sctp",
+            Protocol::TCP => "tcp",
+            Protocol::UDP => "udp",
+            Protocol::SCTP => "sctp",
             Protocol::Number(number) => return Written::Number(number.into()),
         };
         Written::Text(word.to_owned())

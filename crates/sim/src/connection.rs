@@ -93,25 +93,16 @@ impl Connection {
     pub(crate) fn active(
         settings: &Arc<Settings>,
         (now, iss): (trunkline_units::Instant, u32),
-        (addressing, node, role): (Addressing, NodeId, Role),
+        place: (Addressing, NodeId, Role),
     ) -> Self {
-        Connection {
-            endpoint: Endpoint::connect(settings, now, Seq(iss)),
-            addressing,
-            role,
-            node,
-            peer: u32::MAX,
-            broken: false,
-            duplicates_delivered: 0,
-        }
+        Self::new(Endpoint::connect(settings, now, Seq(iss)), place)
     }
 
-    pub(crate) fn passive(
-        settings: &Arc<Settings>,
-        iss: u32,
-        (addressing, node, role): (Addressing, NodeId, Role),
-    ) -> Self {
-        let endpoint = Endpoint::accept(settings, Seq(iss));
+    pub(crate) fn passive(settings: &Arc<Settings>, iss: u32, place: (Addressing, NodeId, Role)) -> Self {
+        Self::new(Endpoint::accept(settings, Seq(iss)), place)
+    }
+
+    fn new(endpoint: Endpoint, (addressing, node, role): (Addressing, NodeId, Role)) -> Self {
         Connection {
             endpoint,
             addressing,

@@ -8,17 +8,6 @@ use trunkline_tcp::{
 };
 use trunkline_units::{Instant, Rate, Rng};
 
-const RECOVERIES: [Recovery; 5] =
-    [Recovery::Tahoe, Recovery::Reno, Recovery::NewReno, Recovery::Sack, Recovery::RackTlp];
-const ALGORITHMS: [CongestionAlgorithm; 6] = [
-    CongestionAlgorithm::Reno,
-    CongestionAlgorithm::Bic,
-    CongestionAlgorithm::Cubic,
-    CongestionAlgorithm::Compound,
-    CongestionAlgorithm::Vegas,
-    CongestionAlgorithm::Bbr,
-];
-
 fn pick<T: Copy>(rng: &mut Rng, from: &[T]) -> T {
     from[rng.below(from.len() as u64) as usize]
 }
@@ -30,8 +19,8 @@ fn random_settings(rng: &mut Rng) -> Settings {
         return settings;
     }
     Settings {
-        recovery: pick(rng, &RECOVERIES),
-        congestion_control: pick(rng, &ALGORITHMS),
+        recovery: pick(rng, &Recovery::ALL),
+        congestion_control: pick(rng, &CongestionAlgorithm::ALL),
         slow_start: pick(
             rng,
             &[

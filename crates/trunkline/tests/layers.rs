@@ -51,6 +51,17 @@ const OUTSIDE_WORLD: [&str; 24] = [
     "crossbeam-channel",
 ];
 
+/// Crates that run a trunk, by what its lanes are made of, or that measure one.
+const ABOVE_THE_TRUNK: [&str; 7] = [
+    "trunkline-tcp",
+    "trunkline-sim",
+    "trunkline-lab",
+    "trunkline-testbed",
+    "trunkline-netlink",
+    "trunkline-gateway",
+    "trunkline",
+];
+
 /// Where `unsafe` may stand: one module of each of two crates.
 const UNSAFE_MODULES: [&str; 2] = ["crates/gateway/src/sys.rs", "crates/testbed/src/sys.rs"];
 
@@ -74,29 +85,13 @@ const RULES: [Rule; 11] = [
     },
     Rule {
         who: &["trunkline-trunk"],
-        never_on: &[
-            "trunkline-tcp",
-            "trunkline-sim",
-            "trunkline-lab",
-            "trunkline-testbed",
-            "trunkline-netlink",
-            "trunkline-gateway",
-            "trunkline",
-        ],
+        never_on: &ABOVE_THE_TRUNK,
         because: "it rides on lanes and must not know which congestion control moves the bytes, or whether the \
                   lane is the kernel's or modelled",
     },
     Rule {
         who: &["trunkline-schema"],
-        never_on: &[
-            "trunkline-tcp",
-            "trunkline-sim",
-            "trunkline-lab",
-            "trunkline-testbed",
-            "trunkline-netlink",
-            "trunkline-gateway",
-            "trunkline",
-        ],
+        never_on: &ABOVE_THE_TRUNK,
         because: "sites and experiments say the same of a trunk in the same words; what only one of them has is in that one",
     },
     Rule {

@@ -14,6 +14,6 @@ mod seq;
 pub use bytes::Bytes;
 pub use instant::Instant;
 pub use quantity::{QuantityError, Time, unit_bytes};
-pub use rate::{Rate, meant_rate};
+pub use rate::Rate;
 pub use rng::Rng;
 pub use seq::Seq;

@@ -60,7 +60,7 @@ impl fmt::Display for Rate {
 
 /// The rate that somebody means who writes `10 Mbps`, `10Mb/s` or `10 MB/s`, in the spelling that is read everywhere: `10 Mbit/s`.
 /// `None` where it cannot be told.
-pub fn meant_rate(text: &str) -> Option<String> {
+pub(crate) fn meant_rate(text: &str) -> Option<String> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(end);

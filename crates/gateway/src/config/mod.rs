@@ -24,9 +24,9 @@ use std::path::{Path, PathBuf};
 use ipnet::IpNet;
 use zeroize::Zeroizing;
 
-pub use crate::encryption::Encryption;
 pub use error::LoadError;
 pub use routing::{AUTO_TABLE, DefaultRouting, MAIN_TABLE, OnExit, RoutingTable};
+pub use trunkline_schema::Encryption;
 pub use trunkline_schema::{MAX_CLASSES, MAX_LANES, Mistake, Mistakes};
 use trunkline_trunk::{ClassSettings, LaneGroup, TrunkPlan};
 

@@ -14,9 +14,9 @@ use super::input::RecordReader;
 use super::message::{Hello, Message, MessageError, Refusal, RefusalReason, VERSION};
 use super::tls::{self, ALPN, KeyRejection};
 use super::{Established, Progress};
-use crate::encryption::Encryption;
 use crate::keys::PublicKey;
 use crate::record::{KeySchedule, Opened, RecordError, SessionKeys};
+use trunkline_schema::Encryption;
 
 /// A handshake in progress.
 ///

@@ -3,9 +3,9 @@
 use std::io;
 
 use super::message::{MessageError, Refusal};
-use crate::encryption::Encryption;
 use crate::keys::PublicKey;
 use crate::record::RecordError;
+use trunkline_schema::Encryption;
 
 /// Who is at fault: where the operator should look, and whether another attempt may help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

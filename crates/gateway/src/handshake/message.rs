@@ -20,7 +20,7 @@
 
 use std::fmt;
 
-use crate::encryption::Encryption;
+use trunkline_schema::Encryption;
 
 /// The version of the protocol this code speaks.
 pub const VERSION: u16 = 1;

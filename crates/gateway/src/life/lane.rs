@@ -6,8 +6,8 @@ use std::time::Duration;
 use trunkline_units::Instant;
 
 use super::backoff::Backoff;
-use crate::encryption::Encryption;
 use crate::keys::PublicKey;
+use trunkline_schema::Encryption;
 
 /// The key of a lane. It names the same lane of the same worker while the process runs, even if a reload changes the
 /// number of lanes, since the number of shards needs a restart.

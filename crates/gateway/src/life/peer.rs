@@ -8,7 +8,7 @@ use trunkline_units::Instant;
 
 use super::backoff::Backoff;
 use super::lane::{Attempt, LaneKey};
-use crate::encryption::Encryption;
+use trunkline_schema::Encryption;
 
 /// The maximum number of concurrent dials to one peer on an open path: fewer than an acceptor allows one address.
 const MAX_DIALS: usize = 8;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::lane::{Attempt, LaneKey, Serial};
-use crate::encryption::Encryption;
 use crate::keys::PublicKey;
+use trunkline_schema::Encryption;
 
 /// The site's parameters, beside the configuration.
 #[derive(Debug, Clone, Copy)]

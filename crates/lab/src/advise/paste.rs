@@ -5,9 +5,9 @@ use std::fmt::Write;
 
 use serde::Serialize;
 use toml::{Table, Value};
-use trunkline_schema::{Classes, CongestionControlName, LanesSpec};
+use trunkline_schema::{Classes, CongestionControlName, Encryption, LanesSpec};
 
-use crate::experiment::{Carrier, Encryption, Experiment, TrunkSpec};
+use crate::experiment::{Carrier, Experiment, TrunkSpec};
 
 /// `[trunks…]` of an experiment.
 pub(super) fn experiment(experiment: &Experiment) -> String {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use trunkline_schema::{Behaviour, ClassSpec, Classes, Name, Protocol, QueueSpec, RuleSpec, UDP};
+use trunkline_schema::{Behaviour, ClassSpec, Classes, Name, Protocol, QueueSpec, RuleSpec};
 use trunkline_trunk::TrunkPlan;
 
 use crate::experiment::{Carrier, Experiment, TrunkSpec};
@@ -172,7 +172,7 @@ const DATAGRAMS: &str =
     "lanes of datagrams, which retransmit nothing (in the simulator alone: the gateway's lanes are TCP)";
 
 fn datagrams() -> RuleSpec {
-    RuleSpec { protocol: Some(Protocol::Number(UDP)), ..RuleSpec::default() }
+    RuleSpec { protocol: Some(Protocol::UDP), ..RuleSpec::default() }
 }
 
 type Layout = Vec<(&'static str, Option<Vec<RuleSpec>>)>;

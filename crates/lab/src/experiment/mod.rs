@@ -27,7 +27,7 @@ pub use proxy::{CellSpec, ProxyModeName, ProxySpec};
 pub use sweep::{Axis, Quick, Range, Spacing};
 pub use tcp::{DelayedAckSpec, TcpSpec};
 pub use traffic::{DistributionSpec, Shape, TimingName, TrafficKind, TrafficSpec};
-pub use trunk::{Carrier, Encryption, TrunkSpec};
+pub use trunk::{Carrier, TrunkSpec};
 
 /// An experiment, or a user's network.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use trunkline_schema::{Classes, LanesSpec};
+use trunkline_schema::{Classes, Encryption, LanesSpec};
 
 /// A trunk between two gateways. What is not said is as a gateway ships it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -57,14 +57,4 @@ pub enum Carrier {
     Tcp,
     /// Datagrams under congestion control, which are never retransmitted.
     Datagrams,
-}
-
-/// How lanes are encrypted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Encryption {
-    /// In TLS records.
-    Tls,
-    /// Not at all.
-    None,
 }

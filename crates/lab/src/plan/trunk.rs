@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use trunkline_schema::{At, Classes, Resolver, RuleSpec};
+use trunkline_schema::{At, Classes, Encryption, Resolver, RuleSpec};
 use trunkline_sim::gateway::DatagramLaneSettings;
 use trunkline_sim::{Lanes, NodeId, TrunkSettings};
 use trunkline_trunk::compress::Compression;
@@ -13,7 +13,7 @@ use super::check::Check;
 use super::keys;
 use super::resolve::Context;
 use super::way::queue_key;
-use crate::experiment::{Carrier, Encryption, NodeKind, TrunkSpec};
+use crate::experiment::{Carrier, NodeKind, TrunkSpec};
 use crate::scenario::Trunk;
 
 /// Trunks that are enabled, and the names of the others.

@@ -2,17 +2,18 @@
 
 use std::ops::RangeInclusive;
 
+use trunkline_packet::protocol;
 use trunkline_trunk::{Protocol as Matched, Rule};
 
 use super::Resolver;
-use crate::words::{Dscp, Lengths, OneOrMany, Ports, Protocol, SCTP, TCP, UDP};
+use crate::words::{Dscp, Lengths, OneOrMany, Ports, Protocol};
 use crate::{At, Behaviour, ClassSpec, RuleSpec};
 
 const RULES: &str = "a list of rules such as { protocol = \"udp\", port = 53 }";
 
 /// Whether a rule takes TCP and nothing else.
 pub(super) fn is_tcp(rule: &Rule) -> bool {
-    rule.protocol == Some(Matched::Number(TCP))
+    rule.protocol == Some(Matched::Number(protocol::TCP))
 }
 
 /// Whether a rule may take TCP.
@@ -49,13 +50,15 @@ impl Resolver<'_> {
         }
         let names_ports =
             spec.source_port.is_some() || spec.destination_port.is_some() || spec.port.is_some();
-        if names_ports && !matches!(spec.protocol, None | Some(Protocol::Number(TCP | UDP | SCTP))) {
+        if names_ports
+            && !matches!(spec.protocol, None | Some(Protocol::TCP | Protocol::UDP | Protocol::SCTP))
+        {
             at.report(
                 "names ports of a protocol that has none",
                 "ports with \"tcp\", \"udp\", \"sctp\" or no protocol",
             );
         }
-        if spec.behaviour.is_some() && !matches!(spec.protocol, None | Some(Protocol::Number(TCP | UDP))) {
+        if spec.behaviour.is_some() && !matches!(spec.protocol, None | Some(Protocol::TCP | Protocol::UDP)) {
             at.report(
                 "asks how flows of a protocol behave that are not watched",
                 "behaviour with \"tcp\", \"udp\" or no protocol",

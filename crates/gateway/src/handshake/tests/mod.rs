@@ -7,8 +7,8 @@ use std::os::unix::net::UnixStream;
 
 use super::message::Message;
 use super::*;
-use crate::encryption::Encryption;
 use crate::record::{Opened, RecordError};
+use trunkline_schema::Encryption;
 
 /// Numbers that look random and are the same in every run.
 pub(crate) struct Numbers(pub(crate) u64);

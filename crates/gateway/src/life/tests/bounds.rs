@@ -6,7 +6,7 @@ use trunkline_units::{Instant, Rng};
 
 use super::super::*;
 use super::{SHARDS, key_of, wanted};
-use crate::encryption::Encryption;
+use trunkline_schema::Encryption;
 
 /// The outcome of a dial, which follows at once.
 #[derive(Debug, Clone, Copy)]

@@ -5,8 +5,8 @@ mod rules;
 mod schedules;
 
 use super::{Wanted, WantedLaneGroup, WantedPeer};
-use crate::encryption::Encryption;
 use crate::keys::PublicKey;
+use trunkline_schema::Encryption;
 
 const SHARDS: u16 = 2;
 

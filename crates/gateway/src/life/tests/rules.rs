@@ -6,7 +6,7 @@ use trunkline_units::Instant;
 
 use super::super::*;
 use super::{SHARDS, key_of, wanted};
-use crate::encryption::Encryption;
+use trunkline_schema::Encryption;
 
 fn at(ms: u64) -> Instant {
     Instant::from_millis(ms)

@@ -10,7 +10,7 @@ use trunkline_units::{Instant, Rng};
 
 use super::super::*;
 use super::{SHARDS, key_of, wanted};
-use crate::encryption::Encryption;
+use trunkline_schema::Encryption;
 
 /// The maximum number of dials of a site to its one peer within ten seconds. A lane's back-off allows about six dials after
 /// its first, a path's back-off one in 0.1 s in the worst case; an uptime over five seconds allows another round.

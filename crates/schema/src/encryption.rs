@@ -1,4 +1,4 @@
-//! The encryption of a lane's data, which the configuration sets and the handshake negotiates.
+//! The encryption of a lane's data.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
