@@ -2,7 +2,7 @@
 
 use trunkline_units::Rng;
 
-use crate::random;
+use trunkline_units::random;
 
 /// A distribution of positive numbers.
 #[derive(Debug, Clone, Copy, PartialEq)]

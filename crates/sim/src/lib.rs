@@ -21,7 +21,6 @@ mod node;
 mod packet;
 pub mod probe;
 pub mod proxy;
-pub mod random;
 mod reassembly;
 mod sockets;
 mod state;

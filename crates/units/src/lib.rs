@@ -5,13 +5,16 @@
 //! same code run on a real machine and in virtual time.
 
 mod bytes;
+pub mod check;
 mod instant;
 mod quantity;
+pub mod random;
 mod rate;
 mod rng;
 mod seq;
 
 pub use bytes::Bytes;
+pub use check::SettingsError;
 pub use instant::Instant;
 pub use quantity::{QuantityError, Time, unit_bytes};
 pub use rate::Rate;

@@ -2,7 +2,7 @@
 
 use indexmap::IndexSet;
 use toml::{Table, Value};
-use trunkline_sim::random;
+use trunkline_units::random;
 
 use super::{MOST_POINTS, finding, names};
 use crate::experiment::{Axis, Experiment, Range, Spacing, expand};

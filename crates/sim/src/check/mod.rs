@@ -9,6 +9,8 @@ mod trunk;
 use std::borrow::Cow;
 use std::fmt::Debug;
 
+use trunkline_units::check::{self, join};
+
 use crate::NodeId;
 
 /// What is wrong with settings. The place is a path through them, such as `changes[2].impairments.loss`.
@@ -60,27 +62,29 @@ impl SettingsError {
         | SettingsError::Order { place, .. }
         | SettingsError::Node { place, .. }
         | SettingsError::Tcp { place, .. }) = &mut self;
-        let dot = if place.is_empty() || place.starts_with('[') { "" } else { "." };
-        *place = format!("{outer}{dot}{place}");
+        *place = join(outer, place);
         self
+    }
+}
+
+impl From<trunkline_units::SettingsError> for SettingsError {
+    fn from(error: trunkline_units::SettingsError) -> Self {
+        use trunkline_units::SettingsError as Of;
+        match error {
+            Of::Value { place, value, allowed } => SettingsError::Value { place, value, allowed },
+            Of::Order { place, value } => SettingsError::Order { place, value },
+        }
     }
 }
 
 type Checked = Result<(), SettingsError>;
 
 fn ensure(holds: bool, place: &str, value: impl Debug, allowed: &'static str) -> Checked {
-    if holds {
-        return Ok(());
-    }
-    Err(SettingsError::Value {
-        place: place.to_owned(),
-        value: format!("{value:?}"),
-        allowed: allowed.into(),
-    })
+    Ok(check::ensure(holds, place, value, allowed)?)
 }
 
 fn probability(place: &str, value: f64) -> Checked {
-    ensure((0.0..=1.0).contains(&value), place, value, "0 to 1")
+    Ok(check::probability(place, value)?)
 }
 
 fn tcp(place: &str, settings: &trunkline_tcp::Settings) -> Checked {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use trunkline_units::Rng;
 
-use crate::random;
+use trunkline_units::random;
 
 /// When packets are lost on the way.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]

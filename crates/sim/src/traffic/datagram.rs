@@ -79,7 +79,7 @@ impl DatagramSource {
             Timing::Constant(rate) => now + rate.time_for(bytes, &mut self.carry),
             Timing::Poisson(rate) => {
                 let mean = bytes as f64 * 8.0 / rate.bits_per_second() as f64;
-                now + seconds(crate::random::exponential(&mut self.rng, mean))
+                now + seconds(trunkline_units::random::exponential(&mut self.rng, mean))
             }
             Timing::OnOff { rate, on, off } => {
                 let mut next = now + rate.time_for(bytes, &mut self.carry);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use trunkline_units::Rng;
 
-use crate::random;
+use trunkline_units::random;
 
 /// The longest time that is drawn.
 const MAX_TIME: Duration = Duration::from_secs(1_000_000);

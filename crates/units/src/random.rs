@@ -2,7 +2,7 @@
 //! additions, multiplications, divisions and square roots, which IEEE 754 rounds the same way everywhere. The
 //! library's logarithms do not have that property.
 
-use trunkline_units::Rng;
+use crate::Rng;
 
 const LN_2: f64 = std::f64::consts::LN_2;
 
