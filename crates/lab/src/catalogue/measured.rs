@@ -56,8 +56,9 @@ impl Group {
     }
 
     /// Bytes that TCP senders sent, and of datagrams that arrived.
-    pub(super) fn carried(&self) -> u64 {
-        self.tcp.as_ref().map_or(0, |tcp| tcp.counts.bytes) + self.udp.as_ref().map_or(0, |udp| udp.bytes)
+    pub(super) fn carried(&self) -> Count {
+        let tcp = self.tcp.as_ref().map_or(Some(0), |tcp| tcp.counts.bytes);
+        sum(tcp, self.udp.as_ref().map(|udp| udp.bytes).or(Some(0)))
     }
 
     pub(super) fn rate(&self, bytes: f64) -> Option<f64> {
@@ -77,46 +78,73 @@ pub(crate) struct All {
     pub(crate) goodputs: Vec<f64>,
 }
 
-/// Counters of both ends of connections.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Counts {
-    pub(crate) retransmitted: u64,
-    pub(crate) retransmitted_bytes: u64,
-    pub(crate) spurious: u64,
-    pub(crate) timeouts: u64,
-    pub(crate) data_segments: u64,
-    pub(crate) sent: u64,
-    pub(crate) answered: u64,
-    pub(crate) bytes: u64,
-    /// New data of the side that receives the transfer.
-    pub(crate) request_bytes: u64,
-    pub(crate) rtt_samples: u64,
+/// A count; `None` if the engine cannot give it.
+pub(crate) type Count = Option<u64>;
+
+/// Both together.
+pub(crate) fn sum(a: Count, b: Count) -> Count {
+    Some(a? + b?)
+}
+
+/// Makes a struct of [`Count`]s that are added and subtracted field by field, and zero by default.
+macro_rules! counts {
+    ($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident),* $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy)]
+        pub(crate) struct $name {
+            $($(#[$field_doc])* pub(crate) $field: Count,)*
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                $name { $($field: Some(0)),* }
+            }
+        }
+
+        impl $name {
+            /// What was counted since `earlier`.
+            pub(crate) fn since(self, earlier: Self) -> Self {
+                $name { $($field: self.$field.zip(earlier.$field).map(|(now, then)| now.saturating_sub(then))),* }
+            }
+
+            pub(crate) fn add(&mut self, other: Self) {
+                $(self.$field = sum(self.$field, other.$field);)*
+            }
+        }
+    };
+}
+
+counts! {
+    /// Counters of both ends of connections.
+    Counts {
+        retransmitted,
+        retransmitted_bytes,
+        /// Retransmissions of what the receiver had already.
+        spurious,
+        timeouts,
+        /// Segments with data that the sender of the data sent.
+        data_segments,
+        /// All that it sent.
+        sent,
+        /// All that the other side sent.
+        answered,
+        /// Data that it sent, with retransmissions.
+        bytes,
+        /// New data of the side that receives the transfer.
+        request_bytes,
+        rtt_samples,
+    }
 }
 
 impl Counts {
-    pub(crate) fn map(self, other: Counts, with: impl Fn(u64, u64) -> u64) -> Self {
-        Counts {
-            retransmitted: with(self.retransmitted, other.retransmitted),
-            retransmitted_bytes: with(self.retransmitted_bytes, other.retransmitted_bytes),
-            spurious: with(self.spurious, other.spurious),
-            timeouts: with(self.timeouts, other.timeouts),
-            data_segments: with(self.data_segments, other.data_segments),
-            sent: with(self.sent, other.sent),
-            answered: with(self.answered, other.answered),
-            bytes: with(self.bytes, other.bytes),
-            request_bytes: with(self.request_bytes, other.request_bytes),
-            rtt_samples: with(self.rtt_samples, other.rtt_samples),
-        }
-    }
-
     /// A segment that is sent before a reading and arrives after it counts on one side only, so that there may be one more spurious
     /// retransmission than retransmissions.
-    pub(super) fn spurious(&self) -> u64 {
-        self.spurious.min(self.retransmitted)
+    pub(super) fn spurious(&self) -> Count {
+        Some(self.spurious?.min(self.retransmitted?))
     }
 
-    pub(super) fn needed(&self) -> u64 {
-        self.retransmitted - self.spurious()
+    pub(super) fn needed(&self) -> Count {
+        Some(self.retransmitted? - self.spurious()?)
     }
 }
 
@@ -129,7 +157,7 @@ pub(crate) struct Rtt {
 }
 
 /// Sources of TCP.
-#[derive(Debug, Default, Clone)]
+#[derive(Debug, Clone)]
 pub(crate) struct Tcp {
     /// Bytes that each user's receiver got in the time counted.
     pub(crate) users: Vec<f64>,
@@ -146,23 +174,41 @@ pub(crate) struct Tcp {
     /// The same from the client, and from the server.
     pub(crate) forward: [Vec<f64>; 2],
     /// Packets from the clients, and from the servers.
-    pub(crate) packets: [u64; 2],
+    pub(crate) packets: [Count; 2],
     /// Of all transfers, whole.
     pub(crate) whole: Counts,
     /// Of each connection that measured any.
     pub(crate) rtt: Vec<Rtt>,
 }
 
+impl Default for Tcp {
+    fn default() -> Self {
+        Tcp {
+            users: Vec::new(),
+            counts: Counts::default(),
+            total: 0,
+            completed: 0,
+            failed: 0,
+            delays: Vec::new(),
+            throughputs: Vec::new(),
+            forward: [Vec::new(), Vec::new()],
+            packets: [Some(0); 2],
+            whole: Counts::default(),
+            rtt: Vec::new(),
+        }
+    }
+}
+
 impl Tcp {
     fn add(&mut self, other: &Tcp) {
         self.users.extend(&other.users);
-        self.counts = self.counts.map(other.counts, |a, b| a + b);
-        self.whole = self.whole.map(other.whole, |a, b| a + b);
+        self.counts.add(other.counts);
+        self.whole.add(other.whole);
         self.total += other.total;
         self.completed += other.completed;
         self.failed += other.failed;
         for side in 0..2 {
-            self.packets[side] += other.packets[side];
+            self.packets[side] = sum(self.packets[side], other.packets[side]);
             self.forward[side].extend(&other.forward[side]);
         }
         self.delays.extend(&other.delays);
@@ -171,8 +217,14 @@ impl Tcp {
     }
 
     /// The mean over transfers.
-    pub(super) fn each(&self, count: u64) -> Option<f64> {
-        ratio(count as f64, self.total as f64)
+    pub(super) fn each(&self, count: Count) -> Option<f64> {
+        ratio(count? as f64, self.total as f64)
+    }
+
+    /// The mean rate over transfers from the client (0) or the server (1).
+    pub(super) fn rate_of(&self, side: usize) -> Option<f64> {
+        let rates = &self.forward[side];
+        ratio(rates.iter().sum(), self.total as f64).filter(|_| rates.len() as u64 == self.total)
     }
 
     /// The mean over connections.
@@ -337,14 +389,16 @@ pub(crate) struct Trunk {
     pub(crate) lanes: LaneCounts,
 }
 
-/// Counters of lanes of both kinds.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct LaneCounts {
-    pub(crate) retransmitted: u64,
-    pub(crate) timeouts: u64,
-    pub(crate) rtt_samples: u64,
-    pub(crate) rtt_ns: u64,
-    pub(crate) bytes: u64,
+counts! {
+    /// Counters of lanes of both kinds.
+    LaneCounts {
+        retransmitted,
+        timeouts,
+        rtt_samples,
+        rtt_ns,
+        /// Bytes that it was given, framing and all.
+        bytes,
+    }
 }
 
 /// A proxy.
@@ -432,9 +486,14 @@ pub(crate) struct Lane {
     pub(crate) ceiling: Option<Rate>,
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "readers of the tables give options")]
-pub(super) fn count(count: u64) -> Option<f64> {
-    Some(count as f64)
+/// As a metric.
+pub(super) fn count(count: impl Into<Count>) -> Option<f64> {
+    count.into().map(|count| count as f64)
+}
+
+/// One count over another, if there are both and the other is not zero.
+pub(super) fn count_ratio(part: Count, whole: Count) -> Option<f64> {
+    ratio(part? as f64, whole? as f64)
 }
 
 /// One over the other, if there is the other.

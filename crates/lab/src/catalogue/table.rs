@@ -4,7 +4,7 @@ use trunkline_queue::DropReason;
 
 use super::measured::{
     All, Class, ClassState, Group, Lane, Link, LinkState, Node, Proxy, Queue, Reading, Tcp, Trunk, Udp, User,
-    count, jain, quantile, ratio, summary,
+    count, count_ratio, jain, quantile, ratio, sum, summary,
 };
 use super::{Present, Quantity, Table, Unit};
 
@@ -74,7 +74,7 @@ table! {
             |group| group.rate(group.flows().iter().sum());
         "throughput" BitPerSecond Always
             "data that TCP senders sent, with retransmissions; datagrams that arrived, with their IP headers"
-            |group| group.rate(group.carried() as f64);
+            |group| group.rate(group.carried()? as f64);
         "fairness" Count Sometimes
             "Jain's index of the goodputs of flows (bulk), users (web, requests) and sources of datagrams"
             |group| jain(&group.flows());
@@ -126,12 +126,12 @@ table! {
         "retransmitted.spurious" Count Always "retransmissions of what the receiver had already"
             |tcp| count(tcp.counts.spurious());
         "retransmitted.ratio" Ratio Sometimes "retransmitted segments over data segments sent"
-            |tcp| ratio(tcp.counts.retransmitted as f64, tcp.counts.data_segments as f64);
+            |tcp| count_ratio(tcp.counts.retransmitted, tcp.counts.data_segments);
         "timeouts" Count Always "retransmission timeouts of senders" |tcp| count(tcp.counts.timeouts);
         "segments.data" Count Always "segments with data that the senders of transfers sent, with retransmissions"
             |tcp| count(tcp.counts.data_segments);
         "segments.ack" Count Always "segments that the receivers of transfers sent" |tcp| count(tcp.counts.answered);
-        "segments.total" Count Always "all segments of both" |tcp| count(tcp.counts.sent + tcp.counts.answered);
+        "segments.total" Count Always "all segments of both" |tcp| count(sum(tcp.counts.sent, tcp.counts.answered));
         "transfer.rtt.samples" Count Sometimes "mean over whole transfers of `rtt.samples`"
             |tcp| tcp.each(tcp.whole.rtt_samples);
         "transfer.retransmitted.bytes" Byte Sometimes "the same of `retransmitted.bytes`"
@@ -145,7 +145,7 @@ table! {
         "transfer.segments.data" Count Sometimes "of `segments.data`" |tcp| tcp.each(tcp.whole.data_segments);
         "transfer.segments.ack" Count Sometimes "of `segments.ack`" |tcp| tcp.each(tcp.whole.answered);
         "transfer.segments.total" Count Sometimes "of `segments.total`"
-            |tcp| tcp.each(tcp.whole.sent + tcp.whole.answered);
+            |tcp| tcp.each(sum(tcp.whole.sent, tcp.whole.answered));
         "transfer.timeouts" Count Sometimes "of `timeouts`" |tcp| tcp.each(tcp.whole.timeouts);
         "transfer.forward.packets" Count Sometimes "packets from the client, per transfer"
             |tcp| tcp.each(tcp.packets[0]);
@@ -158,9 +158,9 @@ table! {
             |tcp| summary(&tcp.throughputs, |all| all.deviation);
         "transfer.forward.throughput" BitPerSecond Sometimes
             "new data from the client over the transfer's duration, mean over transfers"
-            |tcp| ratio(tcp.forward[0].iter().sum(), tcp.total as f64);
+            |tcp| tcp.rate_of(0);
         "transfer.reverse.throughput" BitPerSecond Sometimes "the same from the server"
-            |tcp| ratio(tcp.forward[1].iter().sum(), tcp.total as f64);
+            |tcp| tcp.rate_of(1);
     }
 }
 
@@ -260,10 +260,10 @@ table! {
             |trunk| count(trunk.lanes.retransmitted);
         "lane.timeouts" Count Always "retransmission timeouts of its lanes" |trunk| count(trunk.lanes.timeouts);
         "lane.rtt.mean" Second Sometimes "mean RTT that its lanes' TCPs measured; none of datagrams"
-            |trunk| ratio(trunk.lanes.rtt_ns as f64 / 1e9, trunk.lanes.rtt_samples as f64);
+            |trunk| ratio(trunk.lanes.rtt_ns? as f64 / 1e9, trunk.lanes.rtt_samples? as f64);
         "lane.overhead" Count Sometimes
             "bytes given to lanes over bytes of user packets: framing, header compression and TLS records, without the lanes' own TCP and IP headers"
-            |trunk| ratio(trunk.lanes.bytes as f64, trunk.carried_bytes as f64);
+            |trunk| count_ratio(trunk.lanes.bytes, Some(trunk.carried_bytes));
     }
 }
 

@@ -3,6 +3,7 @@
 //! An engine is given a scenario and a seed and knows nothing of files, sweeps or papers. It measures what docs/metrics.md lists,
 //! under the names that [`catalogue`](crate::catalogue) has.
 
+mod measure;
 mod sim;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

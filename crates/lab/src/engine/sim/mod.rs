@@ -1,103 +1,226 @@
 //! The simulator as an engine.
-//!
-//! A run goes in steps: to the end of the warm-up, where every counter is read; from sample to sample of queue lengths and series;
-//! to the end, where every counter is read again. What is measured is the difference of the two readings. Steps change nothing
-//! of what happens in the network.
 
 mod build;
-mod groups;
-mod network;
-mod reading;
-mod samples;
-mod series;
-mod transfers;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use trunkline_sim::{Pattern, SourceId};
+use trunkline_sim::{LaneReport, SourceId, TrunkReport};
+use trunkline_trunk::ClassId;
 use trunkline_units::Instant;
 
 use super::EngineError;
-use crate::catalogue::RUN;
+use super::measure::{
+    ClassCounters, Counters, LinkCounters, Network, SourceCounters, Transfer, TransferState, TrunkCounters,
+    measure,
+};
+use crate::catalogue::measured::{
+    self, ClassState, Lane, LaneCounts, LinkState, QueueReading, Rtt, Sender, User,
+};
 use crate::results::Outcome;
-use crate::scenario::{End, Load, Scenario};
+use crate::scenario::Scenario;
 use build::{Built, build};
-use network::Readings;
-use reading::Reading;
-use samples::Samples;
-use series::Series;
+
+/// How often a run looks whether it is to stop.
+const LOOKS: u32 = 1000;
 
 /// A run that goes on.
-struct Progress<'a> {
+struct Run<'a> {
     built: Built,
-    series: Option<Series>,
-    /// Sources whose end is the run's.
-    awaited: Vec<SourceId>,
     /// The longest time for which it does not look whether it is to stop.
-    patience: Duration,
+    step: Duration,
     stop: &'a AtomicBool,
 }
 
 pub(super) fn run(scenario: &Scenario, seed: u64, stop: &AtomicBool) -> Result<Outcome, EngineError> {
     let built = build(scenario, seed)?;
-    let ends = |load: &Load| matches!(load, Load::Tcp { pattern: Pattern::Bulk { bytes: Some(_), .. }, .. });
-    let awaited = scenario.traffic.iter().zip(&built.sources);
-    let awaited: Vec<SourceId> = awaited
-        .filter(|(traffic, _)| scenario.end == End::Transfers && ends(&traffic.load))
-        .map(|(_, source)| *source)
-        .collect();
-    let series = Series::new(scenario);
-    let patience = (scenario.duration / Samples::COUNT).max(Duration::from_nanos(1));
-    let mut run = Progress { built, series, awaited, patience, stop };
-
-    let end = Instant::ZERO + scenario.duration;
-    let warm = Instant::ZERO + scenario.warm_up.min(scenario.duration);
-    let mut over = run.until(warm)?;
-    run.built.network.forget_peaks();
-    let from = Reading::take(&mut run.built);
-    let classes: Vec<usize> = scenario.trunks.iter().map(|trunk| trunk.plan.classes.len()).collect();
-    let fixed = run.awaited.is_empty();
-    let mut samples = Samples::new(&run.built, &classes, (from.at, end.saturating_since(from.at)), fixed);
-    while !over && run.built.network.now() < end {
-        over = run.until(samples.next().min(end))?;
-        if run.built.network.now() == samples.next() {
-            samples.take(&run.built);
-        }
-    }
-    let to = Reading::take(&mut run.built);
-    Ok(run.outcome(scenario, Readings { from: &from, to: &to, samples: &samples }))
+    let step = (scenario.duration / LOOKS).max(Duration::from_nanos(1));
+    measure(scenario, &mut Run { built, step, stop })
 }
 
-impl Progress<'_> {
-    /// Goes on to `end`, or to where all that is awaited is over. Whether that is so.
-    fn until(&mut self, end: Instant) -> Result<bool, EngineError> {
-        while self.built.network.now() < end {
+impl Run<'_> {
+    fn report(&mut self, trunk: usize, side: usize) -> TrunkReport {
+        self.built.network.trunk_report(self.built.trunks[trunk], side)
+    }
+
+    fn trunk(&mut self, trunk: usize, side: usize) -> TrunkCounters {
+        let now = self.now();
+        let report = self.report(trunk, side);
+        let classes = report.classes.iter().map(|class| ClassCounters {
+            queue: QueueReading::new(&class.queue, now),
+            filtered: class.stats.filtered,
+        });
+        TrunkCounters {
+            classes: classes.collect(),
+            lanes: report.lanes.iter().map(lane_counts).collect(),
+            delivered_bytes: report.receiver.bytes,
+            refused: report.refused,
+        }
+    }
+
+    fn source(&self, source: SourceId) -> SourceCounters {
+        let network = &self.built.network;
+        match network.datagrams(source) {
+            Some(datagrams) => SourceCounters::Datagrams(*datagrams),
+            None => SourceCounters::Transfers(network.transfers(source).iter().map(transfer).collect()),
+        }
+    }
+
+    /// Bytes of data that arrived at a user of a source.
+    fn received_by(&self, source: SourceId, user: u32) -> u64 {
+        let network = &self.built.network;
+        let datagrams = network.datagrams(source);
+        datagrams.map_or_else(|| network.received_by(source, user), trunkline_sim::Datagrams::received_data)
+    }
+}
+
+impl Network for Run<'_> {
+    fn now(&self) -> Instant {
+        self.built.network.now()
+    }
+
+    fn run_until(&mut self, at: Instant, awaited: &[usize]) -> Result<bool, EngineError> {
+        let awaited: Vec<SourceId> = awaited.iter().map(|source| self.built.sources[*source]).collect();
+        let network = &mut self.built.network;
+        while network.now() < at {
             if self.stop.load(Ordering::Relaxed) {
                 return Err(EngineError::Stopped);
             }
-            let next = self.series.as_ref().map_or(end, Series::next);
-            let next = next.min(end).min(self.built.network.now() + self.patience);
-            if self.awaited.is_empty() {
-                self.built.network.run_until(next);
-            } else if self.built.network.run_until_over(&self.awaited, next) {
+            let next = at.min(network.now() + self.step);
+            if awaited.is_empty() {
+                network.run_until(next);
+            } else if network.run_until_over(&awaited, next) {
                 return Ok(true);
-            }
-            if let Some(series) = self.series.as_mut().filter(|series| series.next() == next) {
-                series.take(&mut self.built);
             }
         }
         Ok(false)
     }
 
-    fn outcome(self, scenario: &Scenario, readings: Readings<'_>) -> Outcome {
-        let mut outcome = Outcome::default();
-        groups::write(scenario, &self.built, readings, &mut outcome);
-        network::write(scenario, readings, &mut outcome.metrics);
-        RUN.write("run", &readings.to.at.as_secs_f64(), &mut outcome.metrics);
-        outcome.series = self.series.map(Series::finish);
-        outcome.digest = self.built.network.digest().to_string();
-        outcome
+    fn reset_peaks(&mut self) {
+        self.built.network.forget_peaks();
+    }
+
+    fn counters(&mut self) -> Result<Counters, EngineError> {
+        let trunks = (0..self.built.trunks.len()).map(|trunk| [self.trunk(trunk, 0), self.trunk(trunk, 1)]);
+        let trunks = trunks.collect();
+        let Built { network, nodes, proxies, links, sources, .. } = &self.built;
+        let at = network.now();
+        let link = |id| {
+            let link = network.link_state(id);
+            let queue = QueueReading::new(link.queue(), at);
+            LinkCounters { queue, stats: *link.stats(), sent_for: link.busy_time(at) }
+        };
+        Ok(Counters {
+            at,
+            sources: sources.iter().map(|source| self.source(*source)).collect(),
+            links: links.iter().map(|ways| ways.map(link)).collect(),
+            trunks,
+            proxies: proxies
+                .iter()
+                .map(|proxy| proxy.map(|proxy| *network.proxy_stats(proxy)).unwrap_or_default())
+                .collect(),
+            nodes: nodes.iter().map(|node| *network.node_stats(*node)).collect(),
+        })
+    }
+
+    fn link_backlog(&self, link: usize, side: usize) -> u32 {
+        self.built.network.link_state(self.built.links[link][side]).queue().backlog_segments as u32
+    }
+
+    fn class_backlog(&self, trunk: usize, side: usize, class: usize) -> u32 {
+        let class = ClassId(class as u8);
+        self.built.network.class_backlog(self.built.trunks[trunk], side, class).0 as u32
+    }
+
+    fn received(&self, source: usize) -> u64 {
+        let source = self.built.sources[source];
+        (0..self.built.network.users(source)).map(|user| self.received_by(source, user)).sum()
+    }
+
+    fn user(&self, source: usize, user: u32) -> User {
+        let (network, source) = (&self.built.network, self.built.sources[source]);
+        User {
+            received: self.received_by(source, user),
+            retransmissions: network.retransmissions_by(source, user),
+            sender: network.sender(source, user).map(|sender| Sender {
+                cwnd: sender.cwnd(),
+                ssthresh: Some(sender.ssthresh()).filter(|ssthresh| *ssthresh != u32::MAX),
+                in_flight: sender.in_flight(),
+                srtt: sender.srtt(),
+            }),
+        }
+    }
+
+    fn link(&self, link: usize, side: usize) -> LinkState {
+        let link = self.built.network.link_state(self.built.links[link][side]);
+        LinkState {
+            packets: link.queue().backlog_segments,
+            bytes: link.queue().backlog_bytes,
+            sent_for: link.busy_time(self.now()),
+            delivered_bytes: link.stats().delivered_bytes,
+            drops: link.queue().dropped_total(),
+        }
+    }
+
+    fn class(&mut self, trunk: usize, side: usize, class: usize) -> ClassState {
+        let id = ClassId(class as u8);
+        let (packets, bytes) = self.built.network.class_backlog(self.built.trunks[trunk], side, id);
+        let report = &self.report(trunk, side).classes[class];
+        ClassState { packets, bytes, drops: report.queue.dropped_total(), filtered: report.stats.filtered }
+    }
+
+    fn lane(&mut self, trunk: usize, side: usize, lane: usize) -> Option<Lane> {
+        let report = self.report(trunk, side);
+        let lane = report.lanes.get(lane)?;
+        Some(Lane { snapshot: lane.snapshot, ceiling: lane.pacing.and_then(|(_, ceiling)| ceiling) })
+    }
+
+    fn digest(&self) -> String {
+        self.built.network.digest().to_string()
+    }
+}
+
+fn lane_counts(lane: &LaneReport) -> LaneCounts {
+    let tcp = lane.tcp.unwrap_or_default();
+    LaneCounts {
+        retransmitted: Some(tcp.retransmitted_segments),
+        timeouts: Some(tcp.timeouts + lane.datagrams.map_or(0, |datagrams| datagrams.timeouts)),
+        rtt_samples: Some(tcp.rtt.samples),
+        rtt_ns: Some(tcp.rtt.sum_ns),
+        bytes: Some(lane.bytes),
+    }
+}
+
+fn transfer(transfer: &trunkline_sim::Transfer) -> Transfer {
+    let trunkline_sim::Transfer { user, started, connected, ended, bytes, sender, receiver, .. } = *transfer;
+    Transfer {
+        user,
+        state: match transfer.state {
+            trunkline_sim::TransferState::Running => TransferState::Running,
+            trunkline_sim::TransferState::Completed => TransferState::Completed,
+            trunkline_sim::TransferState::Failed => TransferState::Failed,
+        },
+        started,
+        connected,
+        ended,
+        bytes,
+        counts: measured::Counts {
+            retransmitted: Some(sender.retransmitted_segments),
+            retransmitted_bytes: Some(sender.retransmitted_bytes),
+            spurious: Some(transfer.duplicates_delivered),
+            timeouts: Some(sender.timeouts),
+            data_segments: Some(sender.data_segments_sent),
+            sent: Some(sender.segments_sent),
+            answered: Some(receiver.segments_sent),
+            bytes: Some(sender.bytes_sent),
+            request_bytes: Some(receiver.bytes_sent - receiver.retransmitted_bytes),
+            rtt_samples: Some(sender.rtt.samples),
+        },
+        rtt: transfer.mean_rtt().map(|mean| Rtt {
+            mean: mean.as_secs_f64(),
+            min: sender.rtt.min_ns as f64 / 1e9,
+            max: sender.rtt.max_ns as f64 / 1e9,
+        }),
     }
 }
 

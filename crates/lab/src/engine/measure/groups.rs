@@ -3,10 +3,8 @@
 use indexmap::IndexMap;
 use trunkline_sim::{Datagrams, Pattern};
 
-use super::build::Built;
-use super::network::Readings;
-use super::reading::SourceReading;
 use super::transfers::tcp;
+use super::{Readings, SourceCounters};
 use crate::catalogue::measured::{All, Group, Udp};
 use crate::catalogue::{ALL, GROUP, TCP, UDP, UDP_ALONE};
 use crate::results::Outcome;
@@ -28,20 +26,20 @@ fn udp(from: &Datagrams, to: &Datagrams) -> Udp {
 }
 
 /// Writes down what each group did, and `all`.
-pub(super) fn write(scenario: &Scenario, built: &Built, readings: Readings<'_>, outcome: &mut Outcome) {
+pub(super) fn write(scenario: &Scenario, readings: Readings<'_>, outcome: &mut Outcome) {
     let Readings { from, to, .. } = readings;
     let time = readings.time().as_secs_f64();
     let mut groups: IndexMap<&str, Group> = IndexMap::new();
     let mut all = Group { time, ..Group::default() };
     for (number, traffic) in scenario.traffic.iter().enumerate() {
         let one = match (&from.sources[number], &to.sources[number]) {
-            (SourceReading::Transfers(before), SourceReading::Transfers(after)) => {
-                let users = built.network.users(built.sources[number]) as usize;
-                let upload = matches!(&traffic.load, Load::Tcp { pattern: Pattern::Bulk { .. }, .. });
-                let tcp = tcp((before, from.at), (after, to.at), (users, upload));
+            (SourceCounters::Transfers(before), SourceCounters::Transfers(after)) => {
+                let Load::Tcp { pattern, .. } = &traffic.load else { continue };
+                let upload = matches!(pattern, Pattern::Bulk { .. });
+                let tcp = tcp((before, from.at), (after, to.at), (pattern.users() as usize, upload));
                 Group { tcp: Some(tcp), udp: None, time }
             }
-            (SourceReading::Datagrams(before), SourceReading::Datagrams(after)) => {
+            (SourceCounters::Datagrams(before), SourceCounters::Datagrams(after)) => {
                 Group { tcp: None, udp: Some(udp(before, after)), time }
             }
             _ => continue,

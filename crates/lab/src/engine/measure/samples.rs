@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use trunkline_sim::Network;
-use trunkline_trunk::ClassId;
 use trunkline_units::Instant;
 
-use super::build::Built;
+use super::Network;
+use crate::scenario::Scenario;
 
 /// Samples of every link's queue, both ways, and of every class' at both sides of its trunk.
 ///
@@ -18,34 +17,27 @@ pub(super) struct Samples {
     next: Instant,
     taken: usize,
     links: Vec<[Vec<u32>; 2]>,
-    /// By trunk and side.
+    /// By trunk, side and class.
     classes: Vec<[Vec<Vec<u32>>; 2]>,
 }
 
 impl Samples {
-    /// Samples of a run that is counted for `time`.
-    pub(super) const COUNT: u32 = 1000;
+    /// Samples of a run that is counted for its whole time.
+    const COUNT: u32 = 1000;
     /// By how much denser they are at first if the run may end before its time.
     const DENSER: u32 = 64;
 
-    /// From `start` on, for `time` or less.
-    pub(super) fn new(
-        built: &Built,
-        classes: &[usize],
-        (start, time): (Instant, Duration),
-        fixed: bool,
-    ) -> Self {
+    /// From `start` on, for `time`, or less unless it is `fixed`.
+    pub(super) fn new(scenario: &Scenario, start: Instant, time: Duration, fixed: bool) -> Self {
         let count = if fixed { Self::COUNT } else { Self::COUNT * Self::DENSER };
         let every = (time / count).max(Duration::from_nanos(1));
+        let classes = scenario.trunks.iter().map(|trunk| vec![Vec::new(); trunk.plan.classes.len()]);
         Samples {
             every,
             next: start + every,
             taken: 0,
-            links: vec![[Vec::new(), Vec::new()]; built.links.len()],
-            classes: classes
-                .iter()
-                .map(|count| [vec![Vec::new(); *count], vec![Vec::new(); *count]])
-                .collect(),
+            links: vec![[Vec::new(), Vec::new()]; scenario.links.len()],
+            classes: classes.map(|classes| [classes.clone(), classes]).collect(),
         }
     }
 
@@ -53,23 +45,24 @@ impl Samples {
         self.next
     }
 
-    /// Looks at all queues.
-    pub(super) fn take(&mut self, built: &Built) {
-        let Built { network, links, trunks, .. } = built;
-        for (ids, samples) in links.iter().zip(&mut self.links) {
-            for (id, samples) in ids.iter().zip(samples) {
-                samples.push(network.link_state(*id).queue().backlog_segments as u32);
+    /// Takes a sample of all queues. The next is at the next multiple of the distance.
+    pub(super) fn take(&mut self, network: &impl Network) {
+        for (link, sides) in self.links.iter_mut().enumerate() {
+            for (side, samples) in sides.iter_mut().enumerate() {
+                samples.push(network.link_backlog(link, side));
             }
         }
-        for (trunk, sides) in trunks.iter().zip(&mut self.classes) {
+        for (trunk, sides) in self.classes.iter_mut().enumerate() {
             for (side, classes) in sides.iter_mut().enumerate() {
                 for (class, samples) in classes.iter_mut().enumerate() {
-                    samples.push(backlog(network, *trunk, side, class));
+                    samples.push(network.class_backlog(trunk, side, class));
                 }
             }
         }
         self.taken += 1;
-        self.next += self.every;
+        while self.next <= network.now() {
+            self.next += self.every;
+        }
         if self.taken >= 2 * Self::COUNT as usize {
             self.thin();
         }
@@ -98,8 +91,4 @@ impl Samples {
     pub(super) fn class(&self, trunk: usize, side: usize, class: usize) -> Vec<f64> {
         self.classes[trunk][side][class].iter().copied().map(f64::from).collect()
     }
-}
-
-fn backlog(network: &Network, trunk: trunkline_sim::TrunkId, side: usize, class: usize) -> u32 {
-    network.class_backlog(trunk, side, ClassId(class as u8)).0 as u32
 }
