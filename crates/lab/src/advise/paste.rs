@@ -3,22 +3,20 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
+use indexmap::IndexMap;
 use serde::Serialize;
-use toml::{Table, Value};
 use trunkline_schema::{Classes, CongestionControlName, Encryption, LanesSpec};
 
 use crate::experiment::{Carrier, Experiment, TrunkSpec};
 
 /// `[trunks…]` of an experiment.
 pub(super) fn experiment(experiment: &Experiment) -> String {
-    let trunks = Value::try_from(&experiment.trunks).unwrap_or(Value::Boolean(false));
-    toml::to_string(&Table::from_iter([("trunks".to_owned(), trunks)])).unwrap_or_default()
+    toml::to_string(&IndexMap::from([("trunks", &experiment.trunks)])).unwrap_or_default()
 }
 
 /// What a site's file says of trunks.
 #[derive(Debug, Serialize)]
 struct SiteTrunks {
-    #[serde(skip_serializing_if = "Option::is_none")]
     encryption: Option<Encryption>,
     // A word goes before tables.
     classes: Classes,

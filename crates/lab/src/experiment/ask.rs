@@ -25,13 +25,10 @@ pub struct Published {
     /// Its value at points, in the metric's unit unless `unit` says another.
     pub values: Vec<Cell>,
     /// The unit of `values`: `ms` for a metric in s.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<String>,
     /// Where ours may lie for the value to be confirmed, as a factor either way; 1.25. Within its square it differs, beyond that it fails.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub within: Option<f64>,
     /// Why ours differs, where it does.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
 
@@ -62,10 +59,8 @@ pub struct Claim {
     /// It is borne out.
     pub holds: String,
     /// It is borne out in direction, or in part.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub differs: Option<String>,
     /// What we believe is the reason, where it does not hold.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
 
@@ -89,10 +84,8 @@ pub struct Table {
     /// What its rows are: metrics, or with one metric the values of the axis `by`.
     pub metrics: Vec<Row>,
     /// The axis whose values are the columns; none: one column.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub columns: Option<String>,
     /// The axes whose values are rows (each with all metrics); all other axes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Vec<String>>,
     /// Only points with these values.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
@@ -107,10 +100,8 @@ pub struct Row {
     /// The metric.
     pub metric: String,
     /// What it is called; the metric's name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     /// What it is shown in: `ms`, `kbit/s`, `%`; the metric's own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<String>,
 }
 
@@ -125,10 +116,8 @@ pub struct Figure {
     /// What is drawn: metrics, or series over time, or for a histogram the values of one.
     pub metrics: Vec<Row>,
     /// `line`, `bar`: the axis of the sweep along x.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub x: Option<String>,
     /// Axes whose values have a line each; all other axes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Vec<String>>,
     /// Only points with these values.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
@@ -141,10 +130,8 @@ pub struct Figure {
     #[serde(default)]
     pub y_scale: Scale,
     /// What is along y, unit and all; the metrics' name and unit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub y_label: Option<String>,
     /// What the paper says of it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caption: Option<String>,
 }
 

@@ -12,46 +12,32 @@ use trunkline_schema::{Either, QueueSpec};
 #[serde(deny_unknown_fields)]
 pub struct LinkSpec {
     /// Where it begins and ends.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ends: Option<[String; 2]>,
     /// A link that has all that is not said here, but for its ends.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub like: Option<String>,
     /// Rate.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
     /// One-way delay; none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay: Option<Time>,
     /// Where packets wait for it; tail drop, 1000 packets.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<QueueSpec>,
     /// The longest packet; 1500 B.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu: Option<Size>,
     /// Packets that are lost on the way.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<LossSpec>,
     /// Packets whose data is damaged on the way.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub corruption: Option<Share>,
     /// Packets that arrive twice.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duplication: Option<Share>,
     /// Delay that differs from packet to packet.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter: Option<Jitter>,
     /// A radio link's additions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mobile: Option<Mobile>,
     /// Changes while it runs, in order of time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changes: Option<Vec<Change>>,
     /// The changes begin anew after this.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeat: Option<Time>,
     /// The way back, where it differs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub back: Option<Box<LinkSpec>>,
 }
 
@@ -93,10 +79,8 @@ impl<'de> Deserialize<'de> for LossSpec {
 #[serde(deny_unknown_fields)]
 pub struct Jitter {
     /// Evenly up to this.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub most: Option<Time>,
     /// Exponentially distributed with this mean.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean: Option<Time>,
     /// Whether a packet may overtake one before it.
     #[serde(default)]
@@ -127,7 +111,6 @@ pub enum Mobile {
         /// Blocks that are lost.
         errors: Share,
         /// Blocks that a bad time lasts on average; without it, errors are independent.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         burst: Option<f64>,
     },
 }
@@ -139,12 +122,9 @@ pub struct Change {
     /// From the start of the run.
     pub at: Time,
     /// Rate from then on; "0 bit/s" holds packets back.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
     /// One-way delay from then on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay: Option<Time>,
     /// Loss from then on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<LossSpec>,
 }

@@ -41,10 +41,8 @@ pub struct Experiment {
     /// One line.
     pub title: String,
     /// The paper it is from: `lee2002` and the like.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paper: Option<String>,
     /// Where in the paper: `§2.1, table 1`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
     /// What is asked, and how it is set up. Markdown.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -88,11 +86,9 @@ pub struct Experiment {
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub sweep: IndexMap<String, Axis>,
     /// What is different in a quick run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quick: Option<Quick>,
 
     /// What is recorded over time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub series: Option<Series>,
     /// What the paper measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -15,22 +15,17 @@ pub struct ProxySpec {
     /// The hosts behind it: those on the mobile side.
     pub behind: Vec<String>,
     /// `split`, `path-tail`: its TCP towards the network, and towards the hosts behind it unless `tcp_mobile` says another; `linux-6`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp: Option<String>,
     /// `split`, `path-tail`: its TCP towards the hosts behind it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp_mobile: Option<String>,
     /// `path-tail`: the links that are emulated, by name.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub cells: IndexMap<String, CellSpec>,
     /// `clamp-window`: the most that is offered.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<Size>,
     /// `freeze`: how long a host is silent before its sender is stopped.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<Time>,
     /// `regulate-acks`: packets that may wait before each host's link.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub room: Option<u32>,
 }
 
@@ -57,21 +52,16 @@ pub enum ProxyModeName {
 #[serde(deny_unknown_fields)]
 pub struct CellSpec {
     /// Hosts in it; all that are behind the proxy.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hosts: Option<Vec<String>>,
     /// The operator's estimate of its throughput.
     pub rate: Rate,
     /// The operator's estimate of the time that repairs add to a packet; none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovery: Option<Time>,
     /// Packets of its emulated queue; 1000.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets: Option<u32>,
     /// Bytes of its emulated queue; no bound.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<Size>,
     /// Bytes that the proxy holds of a connection at the most; no bound.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub buffer: Option<Size>,
     /// Each connection has an emulated link of its own (a quality of service with a fixed rate).
     #[serde(default)]

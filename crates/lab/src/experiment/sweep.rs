@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields)]
 pub struct Axis {
     /// What it is, for an axis of a plot: `TCP flows`; the axis' name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     /// What is set, to the same value if there are several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -21,7 +20,6 @@ pub struct Axis {
     #[schemars(with = "Vec<serde_json::Value>")]
     pub values: Vec<toml::Value>,
     /// Values at equal distances.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub range: Option<Range>,
     /// Lists of the same length: the first of each together, then the second of each. A point is named by the first list's value.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
@@ -44,7 +42,6 @@ pub struct Range {
     /// How many; at least 2.
     pub count: u32,
     /// What they are in: `ms`, `Mbit/s`; none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<String>,
     /// Differences or ratios that are equal.
     #[serde(default)]

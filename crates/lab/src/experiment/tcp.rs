@@ -12,64 +12,44 @@ pub struct TcpSpec {
     /// `linux-6`, `linux-6-reno`, `linux-2.2`, `linux-2.4`, `bsd-4.4`, `opnet-reno`, `ns2-reno`, or another of this file's.
     pub preset: String,
     /// `reno`, `bic`, `cubic`, `compound`, `vegas`, `bbr`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub growth: Option<String>,
     /// `tahoe`, `reno`, `newreno`, `sack`, `rack-tlp`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovery: Option<String>,
     /// `classic`, `limited`, `hystart`, `hystart++`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slow_start: Option<String>,
     /// Bytes of data in a segment.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mss: Option<Size>,
     /// Send and receive buffer; `send_buffer` and `receive_buffer` go before it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub buffers: Option<Size>,
     /// Bytes that may be written and not acknowledged.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub send_buffer: Option<Size>,
     /// Bytes that the window offers at the most.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receive_buffer: Option<Size>,
     /// Segments.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initial_window: Option<u32>,
     /// Segments at which slow start ends the first time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initial_ssthresh: Option<u32>,
     /// Before the first sample.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initial_rto: Option<Time>,
     /// Floor.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_rto: Option<Time>,
     /// Ceiling of the back-off.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_rto: Option<Time>,
     /// Of the clock.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub granularity: Option<Time>,
     /// Acknowledgements that wait; `{ every = 1 }`: none does.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delayed_ack: Option<DelayedAckSpec>,
     /// Offers SACK.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sack: Option<bool>,
     /// Offers timestamps.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timestamps: Option<bool>,
     /// Offers windows beyond 64 KB.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window_scaling: Option<bool>,
     /// Offers ECN.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ecn: Option<bool>,
     /// New data for the first two duplicate acknowledgements.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limited_transmit: Option<bool>,
     /// Time-outs of one segment after which a connection is given up.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub most_retries: Option<u8>,
 }
 
@@ -78,7 +58,6 @@ pub struct TcpSpec {
 #[serde(deny_unknown_fields)]
 pub struct DelayedAckSpec {
     /// At the latest after this; as the preset has it, or 200 ms.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Time>,
     /// At the latest with so many full segments.
     pub every: u8,

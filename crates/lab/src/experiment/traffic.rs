@@ -21,66 +21,46 @@ pub struct TrafficSpec {
     #[serde(default = "yes")]
     pub enabled: bool,
     /// Sources that are counted together have the same group; its own name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
     /// Port of `to`; TCP 80, UDP 9.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
     /// Code point, 0 to 63; 0.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dscp: Option<u8>,
     /// When it begins; at once.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<Time>,
     /// When it ends; never.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop: Option<Time>,
     /// TCP of both ends, or of each.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp: Option<String>,
     /// TCP of `to`, where it is another.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp_to: Option<String>,
 
     /// `bulk`: connections; 1. `web`, `requests`: users.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flows: Option<u32>,
     /// `bulk`: bytes of each; no end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<Size>,
     /// `bulk`: from the start of one to that of the next; 0 s.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stagger: Option<DistributionSpec<Time>>,
     /// `web`, `requests`: bytes of a request; 300 B.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<Size>,
     /// `web`, `requests`: bytes of an answer. `web` without it: as Surge (Barford and Crovella 1998).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response: Option<DistributionSpec<Size>>,
     /// `web`: objects of a page; 1, or as Surge.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objects: Option<DistributionSpec<f64>>,
     /// `web`: from one object to the next; 0 s, or as Surge.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gap: Option<DistributionSpec<Time>>,
     /// `web`: from a page to the next. `requests`: from a request to the next, over one connection.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub think: Option<DistributionSpec<Time>>,
 
     /// `udp`: rate, IP header and all.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
     /// `udp`: bytes of a packet, IP header and all; 1500 B.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packet: Option<Size>,
     /// `udp`: when datagrams leave; constant.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timing: Option<TimingName>,
     /// `udp`, `on-off`: how long it sends.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<DistributionSpec<Time>>,
     /// `udp`, `on-off`: how long it does not.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub off: Option<DistributionSpec<Time>>,
 }
 

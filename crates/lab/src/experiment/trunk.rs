@@ -17,20 +17,17 @@ pub struct TrunkSpec {
     /// Its gateways.
     pub gateways: [String; 2],
     /// The hosts behind each; those that are nearer to it than to the other (in links).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sites: Option<[Vec<String>; 2]>,
     /// Without it, the gateways only route.
     #[serde(default = "yes")]
     pub enabled: bool,
     /// TCP of the lanes, whose congestion control they have unless another is named; or whose congestion control lanes of datagrams
     /// follow. Without it, `linux-6` under the congestion control that `lanes` or a class names, or "auto".
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp: Option<String>,
     /// What carries the lanes.
     #[serde(default)]
     pub carrier: Carrier,
     /// Whether lanes of TCP carry TLS records; "tls".
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encryption: Option<Encryption>,
     /// What all lanes have.
     #[serde(default, skip_serializing_if = "is_default")]
