@@ -16,6 +16,7 @@ pub mod document;
 pub mod engine;
 pub mod experiment;
 pub mod language;
+pub mod number;
 pub mod plan;
 pub mod report;
 pub mod results;

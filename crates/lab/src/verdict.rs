@@ -8,12 +8,11 @@
 
 use std::ops::AddAssign;
 
-use toml::Value;
-
 use crate::catalogue;
 use crate::experiment::{Cell, Claim, ClaimKind, Experiment, Published};
 use crate::language::{Condition, ConditionError, Table, factor};
 use crate::results::{ClaimOutcome, Estimate, Point, PointResult, Verdict};
+use crate::swept;
 
 /// A published value is confirmed within this factor either way, unless the experiment says another.
 const WITHIN: f64 = 1.25;
@@ -52,58 +51,47 @@ pub struct Comparison {
 
 /// How many hold, differ and fail, and how many are undecided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Tally {
-    /// Borne out.
-    pub holds: usize,
-    /// In direction or in part.
-    pub differs: usize,
-    /// Not.
-    pub fails: usize,
-    /// Nobody knows.
-    pub undecided: usize,
-}
+pub struct Tally([usize; 4]);
 
 impl Tally {
     /// Of these.
     pub fn of(verdicts: impl IntoIterator<Item = Verdict>) -> Self {
         let mut tally = Self::default();
         for verdict in verdicts {
-            match verdict {
-                Verdict::Holds => tally.holds += 1,
-                Verdict::Differs => tally.differs += 1,
-                Verdict::Fails => tally.fails += 1,
-                Verdict::Undecided => tally.undecided += 1,
-            }
+            tally.0[verdict as usize] += 1;
         }
         tally
     }
 
+    /// How many came out in this way.
+    pub const fn count(self, verdict: Verdict) -> usize {
+        self.0[verdict as usize]
+    }
+
     /// How many came out in each way.
-    pub const fn parts(self) -> [(Verdict, usize); 4] {
-        [
-            (Verdict::Holds, self.holds),
-            (Verdict::Differs, self.differs),
-            (Verdict::Fails, self.fails),
-            (Verdict::Undecided, self.undecided),
-        ]
+    pub fn parts(self) -> [(Verdict, usize); 4] {
+        [Verdict::Holds, Verdict::Differs, Verdict::Fails, Verdict::Undecided]
+            .map(|verdict| (verdict, self.count(verdict)))
     }
 
     /// All of them.
     pub fn total(self) -> usize {
-        self.holds + self.differs + self.fails + self.undecided
+        self.0.iter().sum()
     }
 }
 
 impl AddAssign for Tally {
     fn add_assign(&mut self, other: Self) {
-        self.holds += other.holds;
-        self.differs += other.differs;
-        self.fails += other.fails;
-        self.undecided += other.undecided;
+        self.0.iter_mut().zip(other.0).for_each(|(sum, count)| *sum += count);
     }
 }
 
 impl Judgement {
+    /// The paper's claims, its values, and claims of ours.
+    pub fn tallies(&self, experiment: &Experiment) -> [Tally; 3] {
+        [self.tally(experiment, ClaimKind::Paper), self.cells(), self.tally(experiment, ClaimKind::Ours)]
+    }
+
     /// The claims of one kind.
     pub fn tally(&self, experiment: &Experiment, kind: ClaimKind) -> Tally {
         let claims = experiment.claims.iter().zip(&self.claims);
@@ -125,11 +113,13 @@ pub fn judge<'p>(
 ) -> Judgement {
     let points: Vec<&Point> = points.into_iter().collect();
     let units = |metric: &str| Ok(catalogue::unit(metric));
-    let reasons = if experiment.is_quick() { Reasons::LeftOut } else { Reasons::Quoted };
+    // The reasons that a file gives are of full runs.
+    let quick = experiment.is_quick();
     let table = Table::new(points.iter().copied(), results, &units);
     let mut judgement = Judgement::default();
     for claim in &experiment.claims {
-        let outcome = decide(claim, &table, reasons).unwrap_or_else(|error| {
+        let why = claim.why.as_deref().filter(|why| !quick && !why.is_empty());
+        let outcome = decide(claim, &table, why).unwrap_or_else(|error| {
             let text = format!("could not be decided: {}", error.message);
             judgement.undecided.push(format!("{:?} {text}", claim.text));
             ClaimOutcome { text: claim.text.clone(), verdict: Verdict::Undecided, why: text }
@@ -140,8 +130,11 @@ pub fn judge<'p>(
         for cell in &published.values {
             for point in points.iter().filter(|point| is_at(point, cell)) {
                 let ours = results.iter().find(|result| result.point == **point);
-                let comparison = compare(published, cell, point, ours);
-                judgement.comparisons.push(reasons.applied_to(comparison));
+                let mut comparison = compare(published, cell, point, ours);
+                if quick && comparison.ours.is_some() {
+                    comparison.why = None;
+                }
+                judgement.comparisons.push(comparison);
             }
         }
     }
@@ -160,34 +153,9 @@ pub fn annotate(results: &mut [PointResult], judgement: &Judgement) {
     }
 }
 
-/// What becomes of the reasons that a file gives for what does not hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reasons {
-    Quoted,
-    /// They are of full runs, and these are quick ones.
-    LeftOut,
-}
-
-impl Reasons {
-    fn of(self, claim: &Claim) -> Option<&str> {
-        claim.why.as_deref().filter(|why| self == Reasons::Quoted && !why.is_empty())
-    }
-
-    fn applied_to(self, comparison: Comparison) -> Comparison {
-        match self {
-            // A value that is not there has a reason of these runs.
-            Reasons::LeftOut if comparison.ours.is_some() => Comparison { why: None, ..comparison },
-            Reasons::LeftOut | Reasons::Quoted => comparison,
-        }
-    }
-}
-
-fn decide(claim: &Claim, table: &Table<'_>, reasons: Reasons) -> Result<ClaimOutcome, ConditionError> {
+fn decide(claim: &Claim, table: &Table<'_>, why: Option<&str>) -> Result<ClaimOutcome, ConditionError> {
     let outcome = |verdict, why| ClaimOutcome { text: claim.text.clone(), verdict, why };
-    let reason = |facts: String| match reasons.of(claim) {
-        Some(why) => format!("{facts}. {why}"),
-        None => facts,
-    };
+    let reason = |facts: String| why.iter().fold(facts, |facts, why| format!("{facts}. {why}"));
     let holds = Condition::parse(&claim.holds)?.judge(table)?;
     if holds.holds {
         return Ok(outcome(Verdict::Holds, holds.explanation));
@@ -206,17 +174,7 @@ fn decide(claim: &Claim, table: &Table<'_>, reasons: Reasons) -> Result<ClaimOut
 
 /// Whether a published value is of this point.
 fn is_at(point: &Point, cell: &Cell) -> bool {
-    cell.at.iter().all(|(axis, value)| point.get(axis).is_some_and(|name| is_named(name, value)))
-}
-
-/// Whether a value of an axis has this name in points.
-fn is_named(name: &str, value: &Value) -> bool {
-    match value {
-        Value::String(text) => name == text,
-        Value::Integer(number) => name == number.to_string() || name.parse() == Ok(*number as f64),
-        Value::Float(number) => name.parse() == Ok(*number),
-        other => name == other.to_string(),
-    }
+    cell.at.iter().all(|(axis, value)| point.get(axis).is_some_and(|name| swept::is(name, value)))
 }
 
 fn compare(published: &Published, cell: &Cell, point: &Point, result: Option<&PointResult>) -> Comparison {
@@ -358,14 +316,14 @@ mod tests {
         let results = results();
         let points = || results.iter().map(|result| &result.point);
         let none = judge(&experiment, points(), &[]);
-        assert_eq!(none.tally(&experiment, ClaimKind::Paper), Tally { undecided: 3, ..Tally::default() });
-        assert_eq!(none.cells(), Tally { undecided: 2, ..Tally::default() });
+        assert_eq!(none.tally(&experiment, ClaimKind::Paper), Tally([0, 0, 0, 3]));
+        assert_eq!(none.cells(), Tally([0, 0, 0, 2]));
         assert_eq!(none.comparisons[0].why.as_deref(), Some("it was not run"));
         let part = judge(&experiment, points(), &results[1..]);
         let fast = &part.claims[0];
         assert_eq!(fast.verdict, Verdict::Undecided, "of all points, of which one is there");
         assert_eq!(fast.why, "could not be decided: there is no result at flows=10");
-        assert_eq!(part.cells(), Tally { fails: 1, undecided: 1, ..Tally::default() });
+        assert_eq!(part.cells(), Tally([0, 0, 1, 1]));
     }
 
     #[test]
@@ -388,14 +346,8 @@ mod tests {
             ]
         );
         assert_eq!(judgement.undecided.len(), 1);
-        assert_eq!(
-            judgement.tally(&experiment, ClaimKind::Paper),
-            Tally { holds: 1, differs: 1, fails: 0, undecided: 1 }
-        );
-        assert_eq!(
-            judgement.tally(&experiment, ClaimKind::Ours),
-            Tally { holds: 0, differs: 0, fails: 1, undecided: 0 }
-        );
+        assert_eq!(judgement.tally(&experiment, ClaimKind::Paper), Tally([1, 1, 0, 1]));
+        assert_eq!(judgement.tally(&experiment, ClaimKind::Ours), Tally([0, 0, 1, 0]));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::{Advice, Evidence, Finding, Trial, TrialOutcome};
-use crate::language::{show, spread};
+use crate::number::{show, spread};
 use crate::results::Estimate;
 
 /// What gains and losses are in.

@@ -5,7 +5,7 @@ use super::Table;
 use super::error::Problem;
 use super::evaluation::{Course, Evaluation, Pins, course, slack, upward};
 use super::expression::{Comparison, Expression, Function, Node};
-use super::show::{digits, show};
+use crate::number::{digits, show};
 
 /// More values than these along an axis are not spelt out.
 const MAX_SPELT: usize = 8;

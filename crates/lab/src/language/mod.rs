@@ -14,7 +14,6 @@ mod explanation;
 mod expression;
 mod parser;
 mod part;
-mod show;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -26,7 +25,6 @@ use indexmap::IndexMap;
 pub(crate) use dimension::base;
 pub use dimension::factor;
 pub use error::ConditionError;
-pub use show::{show, spread};
 pub use table::Table;
 
 use crate::catalogue::Unit;

@@ -327,26 +327,6 @@ fn a_metric_that_not_all_runs_have_says_of_how_many_it_is() {
 }
 
 #[test]
-fn numbers_have_three_digits_and_the_unit_that_suits_them() {
-    for (value, unit, text) in [
-        (0.0, "s", "0 s"),
-        (0.041_36, "s", "41.4 ms"),
-        (-0.000_004_2, "s", "−4.2 µs"),
-        (170.4, "s", "170 s"),
-        (1180.0, "bit/s", "1.18 kbit/s"),
-        (520_000.0, "B", "520 kB"),
-        (0.1216, "%", "12.2 %"),
-        (0.0015, "%", "0.15 %"),
-        (1234.0, "1", "1234"),
-        (0.98, "1", "0.98"),
-        (0.000_012_3, "1", "1.23 × 10⁻⁵"),
-        (f64::INFINITY, "1", "∞"),
-    ] {
-        assert_eq!(show(value, unit), text);
-    }
-}
-
-#[test]
 fn whatever_is_written_is_answered_without_a_panic() {
     let words = [
         "all(",

@@ -11,6 +11,7 @@ use super::{Asked, Finding, keys};
 use crate::catalogue::{Known, Unit, UnknownName};
 use crate::experiment::{Claim, Figure, FigureKind, Published, Row, Table};
 use crate::language::{self, Axes};
+use crate::swept;
 use trunkline_schema::{At, Findings};
 
 /// What is wrong with what is asked of results that have these names; any, if it is not known which.
@@ -73,7 +74,7 @@ impl Ask<'_> {
             let at = at.key(axis);
             match self.axes.get(axis) {
                 None => self.axis(&at, axis),
-                Some(values) if !values.contains(&sweep::name(value)) => {
+                Some(values) if !values.contains(&swept::name(value)) => {
                     at.refuse(keys::listed(values.iter().map(String::as_str)));
                 }
                 Some(_) => {}

@@ -8,6 +8,7 @@ use super::{MOST_POINTS, finding, names};
 use crate::experiment::{Axis, Experiment, Range, Spacing, expand};
 use crate::language;
 use crate::results::Point;
+use crate::swept::name;
 use trunkline_schema::{Astray, At, Finding, Findings, KeyPath, put};
 
 /// The most values of an axis.
@@ -263,14 +264,6 @@ impl Reader<'_> {
             Step { name: name.clone(), sets: paths.collect() }
         };
         axis.variants.iter().map(variant).collect()
-    }
-}
-
-/// A value's name is what is written, without quotes.
-pub(super) fn name(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
     }
 }
 

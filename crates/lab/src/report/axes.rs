@@ -6,28 +6,13 @@ use super::unit::DisplayUnit;
 use crate::catalogue::Unit;
 use crate::experiment::Experiment;
 use crate::results::{Point, PointResult};
-use crate::swept::{self, Kind, Number};
-
-/// What a value of a file is called in a point.
-pub(super) fn name_of(value: &toml::Value) -> String {
-    match value {
-        toml::Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
-}
-
-fn same(name: &str, wanted: &toml::Value) -> bool {
-    if let toml::Value::Array(several) = wanted {
-        return several.iter().any(|wanted| same(name, wanted));
-    }
-    let wanted = name_of(wanted);
-    name == wanted || Number::read(name).is_some_and(|ours| Number::read(&wanted) == Some(ours))
-}
+use crate::swept;
 
 /// Results at the points that have these values.
 pub(super) fn at<'a>(results: &'a [PointResult], at: &IndexMap<String, toml::Value>) -> Vec<&'a PointResult> {
-    let wanted =
-        |point: &Point| at.iter().all(|(axis, value)| point.get(axis).is_some_and(|name| same(name, value)));
+    let wanted = |point: &Point| {
+        at.iter().all(|(axis, value)| point.get(axis).is_some_and(|name| swept::is(name, value)))
+    };
     results.iter().filter(|result| wanted(&result.point)).collect()
 }
 
@@ -41,6 +26,19 @@ pub(super) fn names(results: &[&PointResult]) -> Vec<String> {
 pub(super) fn values(results: &[&PointResult], axis: &str) -> Vec<String> {
     let names: IndexSet<&String> = results.iter().filter_map(|result| result.point.get(axis)).collect();
     names.into_iter().cloned().collect()
+}
+
+/// The axes that tell results from each other: those asked for, and any other with several values, but for one that is shown otherwise.
+pub(super) fn telling(
+    results: &[&PointResult],
+    asked: Option<&[String]>,
+    shown: Option<&str>,
+) -> Vec<String> {
+    let mut axes = asked.unwrap_or_default().to_vec();
+    let others = names(results).into_iter().filter(|axis| values(results, axis).len() > 1);
+    axes.extend(others.filter(|axis| !asked.unwrap_or_default().contains(axis)));
+    axes.retain(|axis| Some(axis.as_str()) != shown);
+    axes
 }
 
 /// What an axis is called.
@@ -59,7 +57,7 @@ pub(super) fn shown(value: &str) -> String {
 
 /// Whether a value says nothing without its axis' name.
 pub(super) fn is_bare(value: &str) -> bool {
-    matches!(value, "true" | "false") || Number::read(value).is_some()
+    matches!(value, "true" | "false") || swept::number(value).is_some()
 }
 
 /// A value of an axis where it stands alone.
@@ -94,16 +92,9 @@ pub(super) fn groups<'a>(results: &[&'a PointResult], axes: &[String]) -> Vec<(P
 
 /// Where the values of an axis lie, if all of them are numbers of one kind: in the unit that its label names, or one that fits; and that.
 pub(super) fn positions(values: &[String], label: &str) -> Option<(Vec<f64>, DisplayUnit)> {
-    let (kind, numbers) = swept::numbers(values.iter().map(String::as_str))?;
-    let base = match kind {
-        Kind::Plain => None,
-        Kind::Time => Some(Unit::Second),
-        Kind::Rate => Some(Unit::BitPerSecond),
-        Kind::Size => Some(Unit::Byte),
-        Kind::Share => Some(Unit::Ratio),
-    };
-    let fitting = |base: Unit| base.named_in(label).unwrap_or_else(|| base.fitting(numbers.iter().copied()));
-    let unit = base.map_or_else(DisplayUnit::none, fitting);
+    let (base, numbers) = swept::numbers(values.iter().map(String::as_str))?;
+    let named = base.named_in(label).filter(|_| base != Unit::Count);
+    let unit = named.unwrap_or_else(|| base.fitting(numbers.iter().copied()));
     Some((numbers.iter().map(|number| unit.show(*number)).collect(), unit))
 }
 
@@ -125,13 +116,5 @@ mod tests {
         assert_eq!(positions(&owned(&["0 %", "2.5 %"]), "loss").unwrap().1.name, "%");
         assert_eq!(positions(&owned(&["with", "without"]), ""), None);
         assert_eq!(positions(&owned(&["1", "2 ms"]), ""), None);
-    }
-
-    #[test]
-    fn a_value_is_found_however_it_is_written() {
-        assert!(same("50 ms", &toml::Value::String("0.05 s".into())));
-        assert!(same("60", &toml::Value::Integer(60)) && same("60", &toml::Value::Float(60.0)));
-        assert!(!same("60", &toml::Value::String("60 ms".into())));
-        assert!(same("b", &toml::Value::Array(vec!["a".into(), "b".into()])));
     }
 }

@@ -8,7 +8,7 @@ use indexmap::IndexMap;
 use super::document::{Align, Document, inline, plain, table};
 use super::material::Material;
 use super::page::{bullet, time};
-use super::{PAGE, QUICK, Shortfall, Whose, paper, shortfalls, sign};
+use super::{PAGE, QUICK, Shortfall, TALLIES, Whose, paper, shortfalls, sign};
 use crate::verdict::Tally;
 
 /// A line of the index.
@@ -24,12 +24,8 @@ pub struct Entry {
     pub paper: Option<String>,
     /// Where in the paper.
     pub source: Option<String>,
-    /// What the paper says.
-    pub claims: Tally,
-    /// What we say of what the paper left open.
-    pub ours: Tally,
-    /// The paper's values.
-    pub cells: Tally,
+    /// The paper's claims, its values, and claims of ours.
+    pub tallies: [Tally; 3],
     /// What of all that does not hold, and why.
     pub shortfalls: Vec<Shortfall>,
     /// Whether it is a quick run.
@@ -54,9 +50,7 @@ impl Entry {
             title: experiment.title.clone(),
             paper: experiment.paper.clone(),
             source: experiment.source.clone(),
-            claims: material.paper_claims(),
-            ours: material.our_claims(),
-            cells: material.judgement.cells(),
+            tallies: material.judgement.tallies(experiment),
             shortfalls: shortfalls(experiment, material.judgement),
             quick: experiment.is_quick(),
             runs: material.runs.len(),
@@ -64,31 +58,6 @@ impl Entry {
             each: material.max_runs(),
             took: material.took,
         }
-    }
-}
-
-#[derive(Default)]
-struct Sum {
-    claims: Tally,
-    ours: Tally,
-    cells: Tally,
-    runs: usize,
-    took: Option<Duration>,
-}
-
-impl Sum {
-    fn of<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Self {
-        let mut sum = Self::default();
-        for entry in entries {
-            sum.claims += entry.claims;
-            sum.ours += entry.ours;
-            sum.cells += entry.cells;
-            sum.runs += entry.runs;
-            if let Some(took) = entry.took {
-                sum.took = Some(sum.took.unwrap_or_default() + took);
-            }
-        }
-        sum
     }
 }
 
@@ -112,12 +81,13 @@ const TITLE: &str = "Experiments and what became of their claims";
 const MEANING: &str = "Each claim has a condition in the experiment’s file, set down before any run: it holds (✓) if that is true, differs (≈) if a weaker one is, and else it fails (✗). A published value holds if ours is within a factor of it (1.25, unless the file says another) or if it lies in our 95 % interval and that is no wider than the factor allows; it differs within that factor’s square, and else it fails. What has no value in these runs is undecided (?).";
 
 /// `1145 runs, 3 to 10 at each point`.
-fn runs(entries: &[Entry], all: &Sum) -> String {
+fn runs(entries: &[Entry]) -> String {
+    let all: usize = entries.iter().map(|entry| entry.runs).sum();
     let each = || entries.iter().map(|entry| entry.each);
     let max = each().max().unwrap_or(0);
     match each().min() {
-        Some(min) if min < max => format!("{} runs, {min} to {max} at each point", all.runs),
-        _ => format!("{} runs, {max} at each point", all.runs),
+        Some(min) if min < max => format!("{all} runs, {min} to {max} at each point"),
+        _ => format!("{all} runs, {max} at each point"),
     }
 }
 
@@ -138,10 +108,9 @@ fn quick(entries: &[Entry]) -> Option<String> {
 /// directory that has theirs, and leads to them. The Markdown says nothing of the machine and has no links, so that it may lie anywhere.
 pub fn index(entries: &[Entry], version: &str) -> Document {
     let papers = by_paper(entries);
-    let all = Sum::of(entries);
     let mut index = Document::new(TITLE);
-    index.add(&format!("{} experiments, {}, Trunkline {version}.", entries.len(), runs(entries, &all)));
-    if let Some(took) = all.took {
+    index.add(&format!("{} experiments, {}, Trunkline {version}.", entries.len(), runs(entries)));
+    if let Some(took) = entries.iter().filter_map(|entry| entry.took).reduce(|sum, took| sum + took) {
         index.page(&format!("*They took one processor {}.*", time(took)));
     }
     if !papers.contains_key(&None) {
@@ -151,7 +120,7 @@ pub fn index(entries: &[Entry], version: &str) -> Document {
         index.add(&format!("**{quick}**"));
     }
     index.add(MEANING);
-    index.add(&table_of_papers(&papers, &all));
+    index.add(&table_of_papers(&papers));
     for entry in entries {
         index.link(&entry.id, Path::new(&entry.id).join(PAGE).display().to_string());
     }
@@ -172,36 +141,34 @@ pub fn index(entries: &[Entry], version: &str) -> Document {
     index
 }
 
-fn table_of_papers(papers: &IndexMap<Option<&str>, Vec<&Entry>>, all: &Sum) -> String {
-    let heads = ["paper", "experiments", "the paper’s claims", "the paper’s values", "claims of ours"];
-    let row = |label: &str, entries: usize, sum: &Sum| {
-        let mut row = vec![label.to_owned(), entries.to_string()];
-        row.extend([sum.claims, sum.cells, sum.ours].map(marks));
-        row
+fn table_of_papers(papers: &IndexMap<Option<&str>, Vec<&Entry>>) -> String {
+    let heads = ["paper", "experiments"].into_iter().chain(TALLIES).collect::<Vec<_>>();
+    let row = |label: &str, entries: &[&Entry]| {
+        let mut sums = [Tally::default(); 3];
+        for entry in entries {
+            sums.iter_mut().zip(entry.tallies).for_each(|(sum, tally)| *sum += tally);
+        }
+        let start = [label.to_owned(), entries.len().to_string()];
+        start.into_iter().chain(sums.map(marks)).collect::<Vec<_>>()
     };
-    let mut rows: Vec<Vec<String>> = papers
-        .iter()
-        .map(|(id, entries)| row(id.unwrap_or("others"), entries.len(), &Sum::of(entries.iter().copied())))
-        .collect();
-    rows.push(row("**all**", papers.values().map(Vec::len).sum(), all));
+    let rows = papers.iter().map(|(id, entries)| row(id.unwrap_or("others"), entries));
+    let rows: Vec<_> =
+        rows.chain([row("**all**", &papers.values().flatten().copied().collect::<Vec<_>>())]).collect();
     table(&heads, &rows, &[Align::Left, Align::Right, Align::Left, Align::Left, Align::Left])
 }
-
-const EXPERIMENT_HEADS: [&str; 5] =
-    ["experiment", "what", "the paper’s claims", "the paper’s values", "claims of ours"];
 
 fn experiment(entry: &Entry) -> Vec<String> {
     let part = (entry.runs < entry.planned).then(|| format!("{} of {} runs", entry.runs, entry.planned));
     let remarks: Vec<String> = entry.quick.then(|| QUICK.to_owned()).into_iter().chain(part).collect();
     let remarks = if remarks.is_empty() { String::new() } else { format!(" ({})", remarks.join(", ")) };
-    let mut row = vec![format!("`{}`", entry.id), plain(&format!("{}{remarks}", entry.title))];
-    row.extend([entry.claims, entry.cells, entry.ours].map(marks));
-    row
+    let start = [format!("`{}`", entry.id), plain(&format!("{}{remarks}", entry.title))];
+    start.into_iter().chain(entry.tallies.map(marks)).collect()
 }
 
 fn table_of_experiments(entries: &[&Entry]) -> String {
     let rows: Vec<Vec<String>> = entries.iter().map(|entry| experiment(entry)).collect();
-    table(&EXPERIMENT_HEADS, &rows, &[Align::Left; 5])
+    let heads: Vec<&str> = ["experiment", "what"].into_iter().chain(TALLIES).collect();
+    table(&heads, &rows, &[Align::Left; 5])
 }
 
 /// With their places in the papers, other names, and the time they took.
@@ -217,7 +184,7 @@ fn table_of_experiments_with_sources(entries: &[&Entry]) -> String {
         row
     };
     let rows: Vec<Vec<String>> = entries.iter().map(row).collect();
-    let heads: Vec<&str> = EXPERIMENT_HEADS.into_iter().chain(["time"]).collect();
+    let heads: Vec<&str> = ["experiment", "what"].into_iter().chain(TALLIES).chain(["time"]).collect();
     let aligns = [Align::Left, Align::Left, Align::Left, Align::Left, Align::Left, Align::Right];
     table(&heads, &rows, &aligns)
 }

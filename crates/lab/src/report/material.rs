@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use super::TcpInUse;
 use crate::VERSION;
-use crate::experiment::{ClaimKind, Experiment};
+use crate::experiment::Experiment;
 use crate::results::{Estimate, Point, PointResult, Run};
-use crate::verdict::{Comparison, Judgement, Tally};
+use crate::verdict::{Comparison, Judgement};
 
 /// An experiment and what came of it.
 #[derive(Debug, Clone, Copy)]
@@ -32,14 +32,6 @@ pub struct Material<'a> {
 }
 
 impl Material<'_> {
-    pub(super) fn paper_claims(&self) -> Tally {
-        self.judgement.tally(self.experiment, ClaimKind::Paper)
-    }
-
-    pub(super) fn our_claims(&self) -> Tally {
-        self.judgement.tally(self.experiment, ClaimKind::Ours)
-    }
-
     pub(super) fn comparison(&self, metric: &str, point: &Point) -> Option<&Comparison> {
         self.judgement.comparisons.iter().find(|cell| cell.metric == metric && cell.point == *point)
     }

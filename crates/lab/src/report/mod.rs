@@ -15,7 +15,6 @@ mod document;
 mod figure;
 mod index;
 mod material;
-mod number;
 mod page;
 mod paper;
 mod shortfall;
@@ -44,6 +43,7 @@ pub const INDEX: &str = "index.html";
 /// The same as Markdown.
 pub const INDEX_MARKDOWN: &str = "index.md";
 
+use crate::number;
 use crate::results::Verdict;
 use crate::verdict::Tally;
 
@@ -52,6 +52,9 @@ pub const QUICK: &str = "quick run";
 
 /// What a quick run is, at the head of its report.
 const QUICK_MEANING: &str = "A quick run: fewer runs, and what else [quick] in the experiment’s file changes, such as shorter runs and fewer points. The verdicts are of these runs. The reasons that the file gives for what does not hold are of full runs and are left out here; run it without --quick for those.";
+
+/// Above what [`tallies`](crate::verdict::Judgement::tallies) counts.
+const TALLIES: [&str; 3] = ["the paper’s claims", "the paper’s values", "claims of ours"];
 
 /// A verdict as a word.
 pub const fn word(verdict: Verdict) -> &'static str {

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use super::document::{Align, Document, fenced, inline, plain, table as markdown_table};
 use super::material::Material;
-use super::table::{self, Grid, GridCell, GridRow};
-use super::{INDEX, QUICK_MEANING, axes, counted, figure, number, paper, sign, word};
+use super::table;
+use super::{INDEX, QUICK_MEANING, TALLIES, axes, counted, figure, number, paper, sign, word};
 use crate::catalogue::Unit;
 use crate::experiment::{Claim, ClaimKind};
 use crate::results::{ClaimOutcome, Verdict};
@@ -70,12 +70,8 @@ fn head(report: &mut Document, material: &Material) {
     if experiment.is_quick() {
         report.add(&format!("**{}**", plain(QUICK_MEANING)));
     }
-    let counts = [
-        ("the paper’s claims", material.paper_claims()),
-        ("the paper’s values", material.judgement.cells()),
-        ("claims of ours", material.our_claims()),
-    ];
-    let counts = counts.into_iter().filter(|(_, count)| count.total() > 0);
+    let counts = TALLIES.into_iter().zip(material.judgement.tallies(experiment));
+    let counts = counts.filter(|(_, count)| count.total() > 0);
     let counts: Vec<String> = counts.map(|(what, count)| format!("- {what}: {}", counted(count))).collect();
     if !counts.is_empty() {
         report.add(&counts.join("\n"));
@@ -174,11 +170,11 @@ fn tables(report: &mut Document, material: &Material) {
     for grid in &grids {
         report.add(&format!("### {}", plain(&grid.title)));
         if grid.rows.len() > ROWS_UNFOLDED {
-            report.page(&cells(&grid.first(ROWS_FIRST)));
-            report.folded(&format!("All {} rows", grid.rows.len()), &cells(grid));
-            report.file(&cells(grid));
+            report.page(&grid.markdown(ROWS_FIRST));
+            report.folded(&format!("All {} rows", grid.rows.len()), &grid.markdown(usize::MAX));
+            report.file(&grid.markdown(usize::MAX));
         } else {
-            report.add(&cells(grid));
+            report.add(&grid.markdown(usize::MAX));
         }
         for (metrics, why) in &grid.reasons {
             report.add(&format!("Why ours differs ({}): {}", plain(&metrics.join("; ")), inline(why)));
@@ -195,43 +191,9 @@ fn tables(report: &mut Document, material: &Material) {
     if material.has_identical_runs() {
         report.remark(IDENTICAL);
     }
-    if grids.iter().any(Grid::compares) {
+    if !material.judgement.comparisons.is_empty() {
         report.remark("A value of the paper holds if ours is within the factor that the experiment’s file says (1.25, if it says none), or if it lies in our interval and that is no wider than the factor allows; it differs within that factor’s square, and else it fails.");
     }
-}
-
-fn cell(cell: &GridCell) -> String {
-    let ours = match &cell.ours {
-        Some((mean, Some(half))) => format!("{mean} ± {half}"),
-        Some((mean, None)) => mean.clone(),
-        None => "–".into(),
-    };
-    match &cell.paper {
-        Some(paper) => {
-            let ratio = paper.ratio.as_ref().map(|ratio| format!(", {ratio}")).unwrap_or_default();
-            format!("{ours} (paper {}{ratio} {})", paper.value, sign(paper.verdict))
-        }
-        None => ours,
-    }
-}
-
-fn cells(grid: &Grid) -> String {
-    let column = |column: &String| match &grid.across {
-        _ if column.is_empty() => "ours".into(),
-        Some(axis) => format!("{axis}: {column}"),
-        None => column.clone(),
-    };
-    let heads: Vec<String> =
-        grid.heads.iter().cloned().chain(grid.columns.iter().map(column)).map(|head| plain(&head)).collect();
-    let row = |(row, repeated): (&GridRow, Vec<bool>)| -> Vec<String> {
-        let label = |(label, repeated): (&String, bool)| if repeated { String::new() } else { plain(label) };
-        row.labels.iter().zip(repeated).map(label).chain(row.cells.iter().map(cell)).collect()
-    };
-    let rows: Vec<Vec<String>> = grid.rows.iter().zip(grid.repeated()).map(row).collect();
-    let aligns: Vec<Align> = (0..heads.len())
-        .map(|column| if column < grid.heads.len() { Align::Left } else { Align::Right })
-        .collect();
-    markdown_table(&heads, &rows, &aligns)
 }
 
 fn figures(report: &mut Document, material: &Material) {

@@ -79,11 +79,10 @@ fn of_values(experiment: &Experiment, why: Option<&str>, cells: &[&Comparison]) 
         some.map(|(verdict, count)| format!("{count} {}", verb(verdict, count))).collect();
     Shortfall {
         whose: Whose::Values,
-        verdict: match (tally.fails, tally.differs) {
-            (0, 0) => Verdict::Undecided,
-            (0, _) => Verdict::Differs,
-            _ => Verdict::Fails,
-        },
+        verdict: [Verdict::Fails, Verdict::Differs]
+            .into_iter()
+            .find(|verdict| tally.count(*verdict) > 0)
+            .unwrap_or(Verdict::Undecided),
         what: format!("{}: {}{ratio}", names.join("; "), counts.join(", ")),
         why: why.unwrap_or_default().to_owned(),
     }

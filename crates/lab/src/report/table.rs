@@ -2,9 +2,10 @@
 
 use indexmap::{IndexMap, IndexSet};
 
+use super::document::{self, Align, plain};
 use super::material::Material;
 use super::unit::DisplayUnit;
-use super::{axes, number};
+use super::{axes, number, sign};
 use crate::catalogue::Unit;
 use crate::experiment::{Row, Table};
 use crate::results::{Estimate, Point, PointResult, Verdict};
@@ -16,9 +17,7 @@ pub(super) struct Grid {
     pub(super) title: String,
     /// Above the labels of the rows.
     pub(super) heads: Vec<String>,
-    /// Above the columns, where they are values that say nothing alone.
-    pub(super) across: Option<String>,
-    /// Above the cells; one that is empty if there is nothing to say.
+    /// Above the cells.
     pub(super) columns: Vec<String>,
     pub(super) rows: Vec<GridRow>,
     /// Metrics, and why ours differs there.
@@ -34,46 +33,27 @@ pub const FIRST_ASKED: [&str; 3] = ["goodput", "delay.mean", "lost.ratio"];
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct GridRow {
     pub(super) labels: Vec<String>,
-    pub(super) cells: Vec<GridCell>,
-}
-
-/// Ours and theirs.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct GridCell {
-    /// Mean and half of the interval.
-    pub(super) ours: Option<(String, Option<String>)>,
-    pub(super) paper: Option<Beside>,
-}
-
-/// What the paper has.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Beside {
-    pub(super) value: String,
-    pub(super) ratio: Option<String>,
-    pub(super) verdict: Verdict,
+    pub(super) cells: Vec<String>,
 }
 
 impl Grid {
-    /// For each label of each row, whether it is the same as above and need not be said again.
-    pub(super) fn repeated(&self) -> Vec<Vec<bool>> {
-        let same = |row: usize, column: usize| {
-            // What a row is of must stand beside it: its last label is never left out.
-            column + 1 < self.heads.len()
-                && row > 0
-                && self.rows[row - 1].labels.get(..=column) == self.rows[row].labels.get(..=column)
+    /// Its first rows as Markdown.
+    pub(super) fn markdown(&self, rows: usize) -> String {
+        let heads: Vec<String> = self.heads.iter().chain(&self.columns).map(|head| plain(head)).collect();
+        let first = &self.rows[..rows.min(self.rows.len())];
+        let row = |(number, row): (usize, &GridRow)| -> Vec<String> {
+            let above = number.checked_sub(1).map(|above| &first[above].labels);
+            let label = |(column, label): (usize, &String)| {
+                // What a row is of must stand beside it: its last label is said again where it is the same as above.
+                let may_lack = column + 1 < self.heads.len();
+                let repeated = above.is_some_and(|above| above[..=column] == row.labels[..=column]);
+                if may_lack && repeated { String::new() } else { plain(label) }
+            };
+            row.labels.iter().enumerate().map(label).chain(row.cells.iter().cloned()).collect()
         };
-        (0..self.rows.len())
-            .map(|row| (0..self.rows[row].labels.len()).map(|column| same(row, column)).collect())
-            .collect()
-    }
-
-    /// Its first rows.
-    pub(super) fn first(&self, rows: usize) -> Self {
-        Self { rows: self.rows.iter().take(rows).cloned().collect(), ..self.clone() }
-    }
-
-    pub(super) fn compares(&self) -> bool {
-        self.rows.iter().flat_map(|row| &row.cells).any(|cell| cell.paper.is_some())
+        let shown: Vec<Vec<String>> = first.iter().enumerate().map(row).collect();
+        let aligns = [vec![Align::Left; self.heads.len()], vec![Align::Right; self.columns.len()]].concat();
+        document::table(&heads, &shown, &aligns)
     }
 }
 
@@ -144,21 +124,21 @@ pub(super) fn label_of(row: &Row) -> &str {
     row.label.as_deref().unwrap_or(&row.metric)
 }
 
-fn ours(estimate: &Estimate, unit: &DisplayUnit) -> GridCell {
+/// Ours, and the paper's beside it; none if there is neither.
+fn cell(ours: Option<&Estimate>, paper: Option<&Comparison>, unit: &DisplayUnit) -> Option<String> {
     let shown = |value| unit.show(value);
-    GridCell {
-        ours: Some(number::with_interval(shown(estimate.mean), estimate.ci95.map(shown))),
-        paper: None,
-    }
+    let ours = ours
+        .map(|estimate| number::with_interval(shown(estimate.mean), estimate.ci95.map(shown)))
+        .or_else(|| paper.map(|_| MISSING.to_owned()))?;
+    let Some(cell) = paper else { return Some(ours) };
+    let ratio = cell.ratio.map(|ratio| format!(", {}", number::ratio(ratio))).unwrap_or_default();
+    Some(format!("{ours} (paper {}{ratio} {})", number::as_published(shown(cell.paper)), sign(cell.verdict)))
 }
 
-fn beside(cell: &Comparison, unit: &DisplayUnit) -> Beside {
-    Beside {
-        value: number::as_published(unit.show(cell.paper)),
-        ratio: cell.ratio.map(number::ratio),
-        verdict: cell.verdict,
-    }
-}
+/// Above the only column.
+const OURS: &str = "ours";
+/// In place of a value that is not there.
+const MISSING: &str = "–";
 
 struct Builder<'a, 'b> {
     material: &'a Material<'a>,
@@ -172,7 +152,7 @@ impl Builder<'_, '_> {
         let results = axes::at(self.material.results, &table.at);
         let column_values =
             table.columns.as_ref().map(|axis| axes::values(&results, axis)).unwrap_or_default();
-        let by = row_axes(table, &results);
+        let by = axes::telling(&results, table.by.as_deref(), table.columns.as_deref());
         let units: Vec<DisplayUnit> =
             table.metrics.iter().map(|row| unit_of(row, self.material, &results)).collect();
         // One metric over an axis: the metric goes into the heading.
@@ -194,12 +174,14 @@ impl Builder<'_, '_> {
             },
             heads: by.iter().map(|axis| axes::label(experiment, axis)).collect(),
             columns: match &table.columns {
+                // Values that say nothing alone.
+                Some(axis) if column_values.iter().any(|value| axes::is_bare(value)) => {
+                    let label = axes::label(experiment, axis);
+                    column_values.iter().map(|value| format!("{label}: {}", axes::shown(value))).collect()
+                }
                 Some(_) => column_values.iter().map(|value| axes::shown(value)).collect(),
-                None => vec![String::new()],
+                None => vec![OURS.to_owned()],
             },
-            across: (table.columns.as_ref())
-                .filter(|_| column_values.iter().any(|value| axes::is_bare(value)))
-                .map(|axis| axes::label(experiment, axis)),
             ..Grid::default()
         };
         if alone.is_none() {
@@ -214,18 +196,20 @@ impl Builder<'_, '_> {
                 if alone.is_none() {
                     labels.push(format!("{}{}", label_of(row), unit.behind()));
                 }
-                let cells: Vec<GridCell> = if let Some(axis) = &table.columns {
-                    let column =
-                        |value: &String| members.iter().find(|result| result.point.get(axis) == Some(value));
-                    column_values
+                let results: Vec<Option<&PointResult>> = match &table.columns {
+                    Some(axis) => column_values
                         .iter()
-                        .map(|value| self.cell(column(value).copied(), row, unit, &mut grid))
-                        .collect()
-                } else {
-                    vec![self.cell(members.first().copied(), row, unit, &mut grid)]
+                        .map(|value| {
+                            members.iter().copied().find(|result| result.point.get(axis) == Some(value))
+                        })
+                        .collect(),
+                    None => vec![members.first().copied()],
                 };
-                if cells.iter().any(|cell| *cell != GridCell::default()) {
-                    grid.rows.push(GridRow { labels, cells });
+                let cells: Vec<Option<String>> =
+                    results.into_iter().map(|result| self.cell(result?, row, unit, &mut grid)).collect();
+                if cells.iter().any(Option::is_some) {
+                    let shown = |cell: Option<String>| cell.unwrap_or_else(|| MISSING.to_owned());
+                    grid.rows.push(GridRow { labels, cells: cells.into_iter().map(shown).collect() });
                 }
             }
         }
@@ -234,20 +218,17 @@ impl Builder<'_, '_> {
 
     fn cell(
         &mut self,
-        result: Option<&PointResult>,
+        result: &PointResult,
         row: &Row,
         unit: &DisplayUnit,
         grid: &mut Grid,
-    ) -> GridCell {
-        let Some(result) = result else { return GridCell::default() };
-        let mut cell =
-            result.metrics.get(&row.metric).map_or_else(GridCell::default, |estimate| ours(estimate, unit));
-        if let Some(comparison) = self.material.comparison(&row.metric, &result.point) {
-            cell.paper = Some(beside(comparison, unit));
+    ) -> Option<String> {
+        let comparison = self.material.comparison(&row.metric, &result.point);
+        if let Some(comparison) = comparison {
             self.shown.push((row.metric.clone(), result.point.clone()));
             reason(grid, label_of(row), comparison);
         }
-        cell
+        cell(result.metrics.get(&row.metric), comparison, unit)
     }
 }
 
@@ -273,24 +254,12 @@ fn names(title: &str, label: &str) -> bool {
     !label.is_empty() && title.windows(label.len()).any(|part| part == label)
 }
 
-/// The axes that are rows: those asked for, and any other that would put several points into one cell.
-fn row_axes(table: &Table, results: &[&PointResult]) -> Vec<String> {
-    let mut by = table.by.clone().unwrap_or_default();
-    for axis in axes::names(results) {
-        let free = !by.contains(&axis) && table.columns.as_ref() != Some(&axis);
-        if free && axes::values(results, &axis).len() > 1 {
-            by.push(axis);
-        }
-    }
-    by
-}
-
 /// Published values that no table has.
 fn others(material: &Material, shown: &[(String, Point)]) -> Option<Grid> {
     let mut grid = Grid {
         title: "What else the paper has".into(),
         heads: vec!["Metric".into(), "Point".into()],
-        columns: vec![String::new()],
+        columns: vec![OURS.to_owned()],
         ..Grid::default()
     };
     for cell in &material.judgement.comparisons {
@@ -303,14 +272,13 @@ fn others(material: &Material, shown: &[(String, Point)]) -> Option<Grid> {
             .as_deref()
             .and_then(|name| base.unit(name))
             .unwrap_or_else(|| base.fitting([cell.paper]));
-        let mut shown = cell.ours.as_ref().map_or_else(GridCell::default, |estimate| ours(estimate, &unit));
-        shown.paper = Some(beside(cell, &unit));
         reason(&mut grid, &cell.metric, cell);
         let labels = vec![
             format!("{}{}", cell.metric, unit.behind()),
             axes::point_label(material.experiment, &cell.point),
         ];
-        grid.rows.push(GridRow { labels, cells: vec![shown] });
+        let cells = self::cell(cell.ours.as_ref(), Some(cell), &unit).into_iter().collect();
+        grid.rows.push(GridRow { labels, cells });
     }
     (!grid.rows.is_empty()).then_some(grid)
 }

@@ -1,7 +1,7 @@
 //! Units that people read: a metric is in s, B, bit/s or 1, and shown in ms, kB, kbit/s or %.
 
 use crate::catalogue::{self, Unit};
-use crate::language;
+use crate::{language, number};
 
 /// What a number is shown in.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,56 +18,25 @@ impl Unit {
         catalogue::unit(metric).unwrap_or(Self::Count)
     }
 
-    /// What a unit of this kind is in the base unit.
-    fn factor(self, name: &str) -> Option<f64> {
-        if self == Self::Ratio && name == "‰" {
-            return Some(0.001);
-        }
-        language::base(name)
-            .filter(|(of, _)| *of == self.name() && !name.is_empty())
-            .map(|(_, factor)| factor)
-    }
-
-    /// By its name. A count is in whatever it is said to be a count of.
+    /// A unit of this kind, by its name.
     pub(super) fn unit(self, name: &str) -> Option<DisplayUnit> {
-        match self.factor(name) {
-            Some(_) if name == "1" => Some(DisplayUnit::none()),
-            Some(factor) => Some(DisplayUnit { name: name.to_owned(), factor }),
-            None if self == Self::Count => Some(DisplayUnit { name: name.to_owned(), factor: 1.0 }),
-            None => None,
-        }
-    }
-
-    fn known(self, name: &str) -> Option<DisplayUnit> {
-        (name != "1").then(|| self.factor(name))?.map(|factor| DisplayUnit { name: name.to_owned(), factor })
+        let (base, factor) = language::base(name).filter(|_| !name.is_empty())?;
+        let shown = if name == "1" { "" } else { name };
+        (base == self.name()).then(|| DisplayUnit { name: shown.to_owned(), factor })
     }
 
     /// The one that a label names: `RTT (ms)`, `goodput in Mbit/s`, `loss, %`.
     pub(super) fn named_in(self, label: &str) -> Option<DisplayUnit> {
         let words = label.trim().trim_end_matches([')', ']']);
         let last = words.rsplit([' ', '(', '[', ',']).next()?;
-        self.known(last)
+        self.unit(last).filter(|unit| !unit.name.is_empty())
     }
 
     /// The unit in which values like these have few digits.
     pub(super) fn fitting(self, values: impl IntoIterator<Item = f64>) -> DisplayUnit {
         let largest = values.into_iter().filter(|value| value.is_finite()).map(f64::abs).fold(0.0, f64::max);
-        let name = match self {
-            Self::Ratio => "%",
-            Self::Count => "1",
-            Self::Second if largest >= 1.0 || largest == 0.0 => "s",
-            Self::Second if largest >= 1e-3 => "ms",
-            Self::Second => "µs",
-            Self::Byte if largest >= 1e9 => "GB",
-            Self::Byte if largest >= 1e6 => "MB",
-            Self::Byte if largest >= 1e3 => "kB",
-            Self::Byte => "B",
-            Self::BitPerSecond if largest >= 1e9 => "Gbit/s",
-            Self::BitPerSecond if largest >= 1e6 => "Mbit/s",
-            Self::BitPerSecond if largest >= 1e3 => "kbit/s",
-            Self::BitPerSecond => "bit/s",
-        };
-        self.unit(name).unwrap_or_else(DisplayUnit::none)
+        let (name, factor) = number::suited(largest, if self == Self::Ratio { "%" } else { self.name() });
+        DisplayUnit { name: name.to_owned(), factor }
     }
 }
 
@@ -135,12 +104,12 @@ mod tests {
             (Unit::BitPerSecond, "KB/s", 2_512_000.0, 314.0),
             (Unit::Ratio, "%", 0.281, 28.1),
             (Unit::Ratio, "1", 0.281, 0.281),
-            (Unit::Count, "packets", 267.0, 267.0),
         ] {
             let unit = base.unit(unit).unwrap();
             assert!((unit.show(value) - shown).abs() < 1e-9 * shown, "{unit:?}");
         }
         assert_eq!(Unit::Second.unit("kbit/s"), None);
+        assert_eq!(Unit::Count.unit("packets"), None);
     }
 
     #[test]

@@ -21,7 +21,7 @@ use super::StoreError;
 use crate::VERSION;
 use crate::catalogue::{self, Unit};
 use crate::results::Run;
-use crate::swept::{self, Kind, Number};
+use crate::swept;
 
 /// Rows of a group, about: what a reader holds at a time.
 const GROUP: usize = 500_000;
@@ -152,20 +152,17 @@ fn unit_of(name: &str) -> ByteArray {
     ByteArray::from(catalogue::unit(name).map_or("", Unit::name))
 }
 
-/// An axis of the sweep, and what kind of numbers its values are, if they are.
-struct Axis {
-    name: String,
-    kind: Option<Kind>,
-}
+/// An axis of the sweep, and what its values are in, if they are numbers.
+type Axis = (String, Option<Unit>);
 
 fn axes(runs: &[Run]) -> Vec<Axis> {
     let names: IndexSet<&String> = runs.iter().flat_map(|run| run.point.keys()).collect();
-    let kind = |name: &String| {
+    let unit = |name: &String| {
         let values: IndexSet<&str> =
             runs.iter().filter_map(|run| Some(run.point.get(name)?.as_str())).collect();
-        swept::numbers(values).map(|(kind, _)| kind)
+        swept::numbers(values).map(|(unit, _)| unit)
     };
-    names.into_iter().map(|name| Axis { name: name.clone(), kind: kind(name) }).collect()
+    names.into_iter().map(|name| (name.clone(), unit(name))).collect()
 }
 
 /// What says which run a row is of, for so many rows of each run. An axis of numbers has a column of them, and one of the texts that
@@ -175,15 +172,15 @@ fn parameters(runs: &Rows<'_>, axes: &[Axis]) -> Vec<Column> {
         Column::new("experiment", text(runs, |run| &run.experiment)),
         Column::new("engine", text(runs, |run| &run.engine)),
     ];
-    for Axis { name, kind } in axes {
+    for (name, unit) in axes {
         let texts = text(runs, |run| run.point.get(name).map_or("", String::as_str));
-        let Some(kind) = kind else {
+        let Some(unit) = unit else {
             columns.push(Column::new(format!("point.{name}"), texts));
             continue;
         };
-        let number = |run: &Run| Some(Number::read(run.point.get(name)?)?.value);
+        let number = |run: &Run| Some(swept::number(run.point.get(name)?)?.1);
         let numbers = runs.iter().flat_map(|(run, rows)| vec![number(run); *rows]).collect();
-        columns.push(Column::new(format!("point.{name}"), Values::Nullable(numbers)).of(Some(kind.unit())));
+        columns.push(Column::new(format!("point.{name}"), Values::Nullable(numbers)).of(Some(unit.name())));
         columns.push(Column::new(format!("label.{name}"), texts));
     }
     let seeds = runs.iter().flat_map(|(run, rows)| vec![run.seed; *rows]);

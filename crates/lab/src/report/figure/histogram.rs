@@ -3,8 +3,8 @@
 use super::super::material::Material;
 
 use super::super::chart::{Along, Chart, Dot, Kind, Line, Text};
-use super::super::{axes, number, table};
-use super::styles;
+use super::super::{axes, number};
+use super::{name, styled};
 use crate::catalogue::Unit;
 use crate::experiment::{Figure, Scale};
 use crate::results::PointResult;
@@ -42,20 +42,14 @@ pub(super) fn chart(figure: &Figure, material: &Material) -> Option<Chart> {
     samples.retain(|sample| !sample.values.is_empty());
     let edges = edges(&samples.iter().map(|sample| sample.values.as_slice()).collect::<Vec<_>>(), log)?;
 
-    let keys: Vec<Vec<String>> = samples.iter().map(|sample| sample.key.clone()).collect();
     let counted: Vec<Vec<f64>> = samples.iter().map(|sample| count(sample, &edges)).collect();
-    let lines: Vec<Line> = samples
-        .iter()
-        .zip(&counted)
-        .zip(styles(&keys))
-        .map(|((sample, counts), (colour, dash))| {
-            let ends = counts.iter().copied().chain([0.0]);
-            let points =
-                edges.iter().zip(ends).map(|(&x, y)| Dot { x, y: Some(y), interval: None }).collect();
-            Line { name: sample.name.clone(), colour, dash, beneath: 0, points, paper: Vec::new() }
-        })
-        .collect();
     let runs = samples.iter().map(|sample| sample.runs).max().unwrap_or(1);
+    let line = |(sample, counts): (Sample, &Vec<f64>)| {
+        let ends = counts.iter().copied().chain([0.0]);
+        let points = edges.iter().zip(ends).map(|(&x, y)| Dot { x, y: Some(y), interval: None }).collect();
+        (sample.key, Line { name: sample.name, points, ..Line::default() })
+    };
+    let lines = styled(samples.into_iter().zip(&counted).map(line).collect());
     if runs > 1 {
         notes.push(format!("Counts are means of {runs} runs."));
     }
@@ -65,53 +59,28 @@ pub(super) fn chart(figure: &Figure, material: &Material) -> Option<Chart> {
         .unwrap_or_else(|| metric.metric.split('.').skip(1).collect::<Vec<_>>().join(" "));
     let counted_are =
         if metric.metric.contains(".transfer.") { "transfers in a run" } else { "values in a run" };
+    let title = format!("{label}{}", unit.behind());
     Some(Chart {
         kind: Kind::Histogram,
-        x: Along {
-            title: format!("{label}{}", unit.behind()),
-            unit: unit.name.clone(),
-            log,
-            top: None,
-            names: Vec::new(),
-        },
-        y: Along {
-            title: figure.y_label.clone().unwrap_or_else(|| counted_are.into()),
-            unit: String::new(),
-            log: false,
-            top: None,
-            names: Vec::new(),
-        },
-        text: text(&lines, &edges, &counted, &format!("{label}{}", unit.behind()), notes),
+        text: text(&lines, &edges, &counted, &title, notes),
+        x: Along { title, unit: unit.name, log, ..Along::default() },
+        y: Along { title: figure.y_label.clone().unwrap_or_else(|| counted_are.into()), ..Along::default() },
         lines,
     })
 }
 
 fn samples(figure: &Figure, material: &Material) -> Vec<Sample> {
     let results = axes::at(material.results, &figure.at);
-    let by: Vec<String> = axes::names(&results)
-        .into_iter()
-        .filter(|axis| {
-            let asked = figure.by.as_ref().is_some_and(|by| by.contains(axis));
-            asked || axes::values(&results, axis).len() > 1
-        })
-        .collect();
+    let by = axes::telling(&results, figure.by.as_deref(), None);
     let mut samples = Vec::new();
     for (part, members) in axes::groups(&results, &by) {
         for row in &figure.metrics {
             let values = values(material, &members, &row.metric);
-            let mut name: Vec<String> = part
-                .iter()
-                .map(|(axis, value)| axes::value_label(material.experiment, axis, value))
-                .collect();
-            if figure.metrics.len() > 1 || name.is_empty() {
-                name.insert(0, table::label_of(row).to_owned());
-            }
-            let runs = values.len();
             samples.push(Sample {
-                name: name.join(", "),
+                name: name(figure, material, &part, row, ""),
                 key: part.values().cloned().chain([row.metric.clone()]).collect(),
+                runs: values.len(),
                 values: values.into_iter().flatten().copied().collect(),
-                runs,
             });
         }
     }

@@ -4,7 +4,7 @@ use super::super::chart::{Along, Chart, Dot, Kind, Line, Text};
 use super::super::material::Material;
 use super::super::unit::DisplayUnit;
 use super::super::{axes, number, table};
-use super::styles;
+use super::{name, styled, units};
 use crate::catalogue::Unit;
 use crate::experiment::{Figure, Row, Scale};
 use crate::results::{Point, PointResult};
@@ -18,33 +18,30 @@ pub(super) fn chart(figure: &Figure, material: &Material, kind: Kind) -> Chart {
     let places = x.as_ref().map(|x| axes::values(&results, x)).unwrap_or_default();
     let x_label = x.as_ref().map(|x| axes::label(experiment, x)).unwrap_or_default();
     let numbers = axes::positions(&places, &x_label).filter(|_| kind == Kind::Line && places.len() > 1);
-    let by = line_axes(figure, &results, x.as_deref());
+    let by = axes::telling(&results, figure.by.as_deref(), x.as_deref());
 
-    let units = units(figure, material, &results);
+    let published = |row: &Row| {
+        let cells = &material.judgement.comparisons;
+        cells.iter().find(|cell| cell.metric == row.metric)?.unit.as_deref()
+    };
+    let published = figure.metrics.first().filter(|_| figure.metrics.len() == 1).and_then(published);
+    let means =
+        |row: &Row| results.iter().filter_map(|result| Some(result.metrics.get(&row.metric)?.mean)).collect();
+    let units = units(figure, published, means);
     let one_unit = units.iter().all(|unit| *unit == units[0]);
-    let groups = axes::groups(&results, &by);
     let mut lines = Vec::new();
-    let mut keys = Vec::new();
-    for (part, members) in &groups {
+    for (part, members) in axes::groups(&results, &by) {
         for (row, unit) in figure.metrics.iter().zip(&units) {
             let drawn =
                 Drawn { material, row, unit, x: x.as_deref(), places: &places, numbers: numbers.as_ref() };
-            let (points, paper) = (drawn.ours(members), drawn.paper(members));
+            let (points, paper) = (drawn.ours(&members), drawn.paper(&members));
             if points.iter().all(|dot| dot.y.is_none()) && paper.is_empty() {
                 continue;
             }
-            let mut parts: Vec<String> =
-                part.iter().map(|(axis, value)| axes::value_label(experiment, axis, value)).collect();
-            if figure.metrics.len() > 1 || parts.is_empty() {
-                let unit = if one_unit { String::new() } else { unit.behind() };
-                parts.insert(0, format!("{}{unit}", table::label_of(row)));
-            }
-            keys.push(key(part, &by, row));
-            lines.push(Line { name: name_of(parts), colour: 0, dash: 0, beneath: 0, points, paper });
+            let unit = if one_unit { String::new() } else { unit.behind() };
+            let name = name(figure, material, &part, row, &unit);
+            lines.push((key(&part, &by, row), Line { name, points, paper, ..Line::default() }));
         }
-    }
-    for (line, (colour, dash)) in lines.iter_mut().zip(styles(&keys)) {
-        (line.colour, line.dash) = (colour, dash);
     }
 
     let x_unit = numbers.as_ref().map_or_else(DisplayUnit::none, |(_, unit)| unit.clone());
@@ -54,15 +51,14 @@ pub(super) fn chart(figure: &Figure, material: &Material, kind: Kind) -> Chart {
             title: if x_label.contains('(') { x_label } else { format!("{x_label}{}", x_unit.behind()) },
             unit: x_unit.name,
             log: figure.x_scale == Scale::Log && numbers.is_some(),
-            top: None,
-            names: if numbers.is_some() {
-                Vec::new()
-            } else {
-                places.iter().map(|place| axes::shown(place)).collect()
+            names: match numbers {
+                Some(_) => Vec::new(),
+                None => places.iter().map(|place| axes::shown(place)).collect(),
             },
+            ..Along::default()
         },
         y: along_y(figure, &units, one_unit),
-        lines,
+        lines: styled(lines),
         text: Text::default(),
     };
     chart.text = text(&chart, material);
@@ -84,7 +80,7 @@ pub(super) fn along_y(figure: &Figure, units: &[DisplayUnit], one_unit: bool) ->
         (None, _) if one_unit => "count".into(),
         (None, _) => "value".into(),
     };
-    Along { title, unit: unit.name, log: false, top: None, names: Vec::new() }
+    Along { title, unit: unit.name, ..Along::default() }
 }
 
 /// A metric's label; one that is only whose it is needs what it is.
@@ -134,55 +130,6 @@ const STATISTICS: [&str; 9] = ["mean", "std", "min", "max", "p50", "p95", "p99",
 
 fn last<'a>(name: &[&'a str]) -> Option<&'a str> {
     name.last().copied().filter(|end| STATISTICS.contains(end))
-}
-
-/// The name of a line: of its parts those that say something new.
-pub(super) fn name_of(mut parts: Vec<String>) -> String {
-    let mut known: Vec<String> = Vec::new();
-    parts.retain(|part| {
-        let new = !known.contains(&part.to_lowercase());
-        known.push(part.to_lowercase());
-        new
-    });
-    parts.join(", ")
-}
-
-/// A unit for each metric; the same for all that are of one kind.
-fn units(figure: &Figure, material: &Material, results: &[&PointResult]) -> Vec<DisplayUnit> {
-    let base = |row: &Row| Unit::of(&row.metric);
-    let labelled = |row: &Row| figure.y_label.as_deref().and_then(|label| base(row).named_in(label));
-    let means = |wanted: Unit| {
-        let metrics = figure.metrics.iter().filter(move |row| Unit::of(&row.metric) == wanted);
-        metrics.flat_map(move |row| {
-            results.iter().filter_map(|result| Some(result.metrics.get(&row.metric)?.mean))
-        })
-    };
-    figure
-        .metrics
-        .iter()
-        .map(|row| {
-            let said = row.unit.as_deref().and_then(|name| base(row).unit(name));
-            said.or_else(|| labelled(row)).unwrap_or_else(|| {
-                if figure.metrics.len() == 1 {
-                    table::unit_of(row, material, results)
-                } else {
-                    base(row).fitting(means(base(row)))
-                }
-            })
-        })
-        .collect()
-}
-
-/// The axes whose values have a line each: those asked for, and any other along which points would lie upon each other.
-fn line_axes(figure: &Figure, results: &[&PointResult], x: Option<&str>) -> Vec<String> {
-    let mut by = figure.by.clone().unwrap_or_default();
-    by.retain(|axis| Some(axis.as_str()) != x);
-    for axis in axes::names(results) {
-        if !by.contains(&axis) && Some(axis.as_str()) != x && axes::values(results, &axis).len() > 1 {
-            by.push(axis);
-        }
-    }
-    by
 }
 
 fn key(part: &Point, by: &[String], row: &Row) -> Vec<String> {
@@ -280,10 +227,7 @@ fn text(chart: &Chart, material: &Material) -> Text {
         let cells = chart.lines.iter().map(|line| {
             let ours = at(&line.points, x).and_then(|dot| Some((dot.y?, dot.interval)));
             let ours = ours.map_or("–".into(), |(y, interval)| {
-                match number::with_interval(y, interval.map(|[_, _, half]| half)) {
-                    (mean, Some(half)) => format!("{mean} ± {half}"),
-                    (mean, None) => mean,
-                }
+                number::with_interval(y, interval.map(|[_, _, half]| half))
             });
             match at(&line.paper, x).and_then(|dot| dot.y) {
                 Some(paper) => format!("{ours} (paper {})", number::as_published(paper)),

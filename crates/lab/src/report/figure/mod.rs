@@ -5,10 +5,13 @@ mod histogram;
 mod lines;
 mod series;
 
-use super::axes;
-use super::chart::{Along, Chart, Kind};
+use super::chart::{Along, Chart, Kind, Line};
 use super::material::Material;
-use crate::experiment::{Figure, FigureKind, Scale};
+use super::unit::DisplayUnit;
+use super::{axes, table};
+use crate::catalogue::Unit;
+use crate::experiment::{Figure, FigureKind, Row, Scale};
+use crate::results::Point;
 
 /// The maximum number of plots that one is split into.
 const PANELS: usize = 4;
@@ -89,6 +92,44 @@ fn chart(figure: &Figure, material: &Material) -> Option<Chart> {
     chart.keep_to_scale();
     coincident::tell_apart(&mut chart);
     (!chart.is_empty()).then_some(chart)
+}
+
+/// What a line is called: where in the sweep it is, and its metric where that is not all of the plot. Of its parts those that say something new.
+fn name(figure: &Figure, material: &Material, part: &Point, row: &Row, unit: &str) -> String {
+    let mut parts: Vec<String> =
+        part.iter().map(|(axis, value)| axes::value_label(material.experiment, axis, value)).collect();
+    if figure.metrics.len() > 1 || parts.is_empty() {
+        parts.insert(0, format!("{}{unit}", table::label_of(row)));
+    }
+    let mut known: Vec<String> = Vec::new();
+    parts.retain(|part| {
+        let new = !known.contains(&part.to_lowercase());
+        known.push(part.to_lowercase());
+        new
+    });
+    parts.join(", ")
+}
+
+/// A unit for each metric: as the file says, as the label of the axis or the paper has it, or one that fits all values of its kind.
+fn units(figure: &Figure, published: Option<&str>, values: impl Fn(&Row) -> Vec<f64>) -> Vec<DisplayUnit> {
+    let unit = |row: &Row| {
+        let base = Unit::of(&row.metric);
+        let named = |name: Option<&str>| name.and_then(|name| base.unit(name));
+        let labelled = || figure.y_label.as_deref().and_then(|label| base.named_in(label));
+        let said = named(row.unit.as_deref()).or_else(labelled).or_else(|| named(published));
+        let alike = || figure.metrics.iter().filter(|other| Unit::of(&other.metric) == base);
+        said.unwrap_or_else(|| base.fitting(alike().flat_map(&values)))
+    };
+    figure.metrics.iter().map(unit).collect()
+}
+
+/// Lines with colours and dashes by what they differ in.
+fn styled(lines: Vec<(Vec<String>, Line)>) -> Vec<Line> {
+    let (keys, mut lines): (Vec<_>, Vec<_>) = lines.into_iter().unzip();
+    for (line, (colour, dash)) in lines.iter_mut().zip(styles(&keys)) {
+        (line.colour, line.dash) = (colour, dash);
+    }
+    lines
 }
 
 /// Colours and dashes for lines that differ in several respects: one respect by colour, the rest by dashes, if that is enough to tell

@@ -2,13 +2,12 @@
 
 use std::cmp::Ordering;
 
+use super::super::axes;
 use super::super::chart::{Along, Chart, Dot, Kind, Line, SUMMARY, Text, summary};
 use super::super::material::Material;
 use super::super::unit::DisplayUnit;
-use super::super::{axes, table};
-use super::lines::{along_y, name_of};
-use super::styles;
-use crate::catalogue::Unit;
+use super::lines::along_y;
+use super::{name, styled, units};
 use crate::experiment::{Figure, Row};
 use crate::results::{PointResult, Run, SeriesOutcome};
 
@@ -16,45 +15,32 @@ use crate::results::{PointResult, Run, SeriesOutcome};
 const STRETCHES: usize = 600;
 
 pub(super) fn chart(figure: &Figure, material: &Material) -> Chart {
-    let experiment = material.experiment;
     let results = axes::at(material.results, &figure.at);
-    let varying: Vec<String> =
-        axes::names(&results).into_iter().filter(|axis| axes::values(&results, axis).len() > 1).collect();
+    let varying = axes::telling(&results, None, None);
     let recorded: Vec<(&PointResult, &SeriesOutcome)> = results
         .iter()
         .filter_map(|result| Some((*result, first_run(material.runs, result)?.outcome.series.as_ref()?)))
         .collect();
-    let units: Vec<DisplayUnit> = figure.metrics.iter().map(|row| unit(figure, row, &recorded)).collect();
+    let recorded_of = |row: &Row| {
+        let columns = recorded.iter().filter_map(|(_, series)| series.columns.get(&row.metric));
+        columns.flatten().copied().flatten().collect()
+    };
+    let units = units(figure, None, recorded_of);
     let one_unit = units.iter().all(|unit| Some(unit) == units.first());
 
-    let (mut lines, mut keys, mut rows, mut thinned) = (Vec::new(), Vec::new(), Vec::new(), false);
+    let (mut lines, mut rows, mut thinned) = (Vec::new(), Vec::new(), false);
     for (result, series) in &recorded {
         let part = axes::part(&result.point, &varying);
         for (row, unit) in figure.metrics.iter().zip(&units) {
             let Some(column) = series.columns.get(&row.metric) else { continue };
-            let mut parts: Vec<String> =
-                part.iter().map(|(axis, value)| axes::value_label(experiment, axis, value)).collect();
-            if figure.metrics.len() > 1 || parts.is_empty() {
-                let unit = if one_unit { String::new() } else { unit.behind() };
-                parts.insert(0, format!("{}{unit}", table::label_of(row)));
-            }
-            let name = name_of(parts);
+            let behind = if one_unit { String::new() } else { unit.behind() };
+            let name = name(figure, material, &part, row, &behind);
             let points = dots(series, column, unit);
             rows.push(summary(&name, &points));
             thinned |= points.len() > 2 * STRETCHES;
-            keys.push(part.values().cloned().chain([row.metric.clone()]).collect::<Vec<_>>());
-            lines.push(Line {
-                name,
-                colour: 0,
-                dash: 0,
-                beneath: 0,
-                points: thin(points),
-                paper: Vec::new(),
-            });
+            let key: Vec<String> = part.values().cloned().chain([row.metric.clone()]).collect();
+            lines.push((key, Line { name, points: thin(points), ..Line::default() }));
         }
-    }
-    for (line, (colour, dash)) in lines.iter_mut().zip(styles(&keys)) {
-        (line.colour, line.dash) = (colour, dash);
     }
     let mut notes = Vec::new();
     if let Some(seed) = recorded.first().and_then(|(result, _)| Some(first_run(material.runs, result)?.seed))
@@ -71,7 +57,7 @@ pub(super) fn chart(figure: &Figure, material: &Material) -> Chart {
         kind: Kind::Series,
         x: Along { title: "time (s)".into(), unit: "s".into(), ..Along::default() },
         y: along_y(figure, &units, one_unit),
-        lines,
+        lines: styled(lines),
         text: Text { notes, heads: SUMMARY.map(str::to_owned).to_vec(), rows, ..Text::default() },
     }
 }
@@ -79,18 +65,6 @@ pub(super) fn chart(figure: &Figure, material: &Material) -> Chart {
 /// The run with the first seed.
 fn first_run<'a>(runs: &'a [Run], result: &PointResult) -> Option<&'a Run> {
     runs.iter().filter(|run| run.point == result.point).min_by_key(|run| run.seed)
-}
-
-fn unit(figure: &Figure, row: &Row, recorded: &[(&PointResult, &SeriesOutcome)]) -> DisplayUnit {
-    let base = Unit::of(&row.metric);
-    let said = row.unit.as_deref().and_then(|name| base.unit(name));
-    let labelled = || figure.y_label.as_deref().and_then(|label| base.named_in(label));
-    said.or_else(labelled).unwrap_or_else(|| {
-        let same = figure.metrics.iter().filter(|other| Unit::of(&other.metric) == base);
-        let columns =
-            same.flat_map(|row| recorded.iter().filter_map(|(_, series)| series.columns.get(&row.metric)));
-        base.fitting(columns.flatten().copied().flatten())
-    })
 }
 
 fn dots(series: &SeriesOutcome, column: &[Option<f64>], unit: &DisplayUnit) -> Vec<Dot> {

@@ -78,7 +78,9 @@ fn table(guidelines: &[Document], names: &[&str], entries: &[Entry]) -> String {
         for name in names {
             let id = format!("{}-{name}", experiment.id);
             let word = entries.iter().find(|entry| entry.id == id).map_or("–", |entry| {
-                match (entry.ours.fails, entry.ours.undecided, entry.ours.differs) {
+                let [.., ours] = entry.tallies;
+                let [_, differs, fails, undecided] = ours.parts().map(|(_, count)| count);
+                match (fails, undecided, differs) {
                     (0, 0, 0) => "holds",
                     (0, 0, _) => "in part",
                     (0, ..) => "undecided",

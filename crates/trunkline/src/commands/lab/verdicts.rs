@@ -7,7 +7,7 @@ use std::path::Path;
 use trunkline_lab::campaign::Complete;
 use trunkline_lab::catalogue;
 use trunkline_lab::experiment::ClaimKind;
-use trunkline_lab::language::spread;
+use trunkline_lab::number::spread;
 use trunkline_lab::report::{Entry, FIRST_ASKED, QUICK, Whose, shortfalls, sign, word};
 use trunkline_lab::results::{PointResult, Verdict};
 use trunkline_lab::verdict::Tally;
@@ -77,7 +77,8 @@ fn measured(results: &[PointResult]) -> String {
 const KINDS: [&str; 3] = ["claims of the paper", "claims of ours", "published values"];
 
 fn tallies(entry: &Entry) -> [Tally; 3] {
-    [entry.claims, entry.ours, entry.cells]
+    let [claims, values, ours] = entry.tallies;
+    [claims, ours, values]
 }
 
 /// A line for each paper, and one for all.
@@ -105,8 +106,12 @@ pub(super) fn by_paper(entries: &[Entry]) -> String {
         format!("{:>8}{:>8}{:>8}", "hold", "differ", "fail").repeat(3)
     );
     for (name, tallies) in papers {
-        let cells = tallies.map(|tally| format!("{:>8}{:>8}{:>8}", tally.holds, tally.differs, tally.fails));
-        let undecided: usize = tallies.iter().map(|tally| tally.undecided).sum();
+        let cells = tallies.map(|tally| {
+            [Verdict::Holds, Verdict::Differs, Verdict::Fails]
+                .map(|verdict| format!("{:>8}", tally.count(verdict)))
+                .concat()
+        });
+        let undecided: usize = tallies.iter().map(|tally| tally.count(Verdict::Undecided)).sum();
         let rest = if undecided == 0 { String::new() } else { format!("  and {undecided} undecided") };
         text += &[&format!("{name:<16}"), &cells.concat(), &rest, "\n"].concat();
     }
@@ -121,8 +126,9 @@ pub(super) fn of_entry(entry: &Entry) -> String {
 }
 
 fn words(tally: Tally) -> String {
-    let decided = format!("{} hold, {} differ, {} fail", tally.holds, tally.differs, tally.fails);
-    if tally.undecided == 0 { decided } else { format!("{decided}, {} undecided", tally.undecided) }
+    let [holds, differs, fails, undecided] = tally.parts().map(|(_, count)| count);
+    let decided = format!("{holds} hold, {differs} differ, {fails} fail");
+    if undecided == 0 { decided } else { format!("{decided}, {undecided} undecided") }
 }
 
 /// A verdict as a word of at least nine columns, in colour on a terminal.

@@ -1,33 +1,59 @@
 //! Numbers as people read them: three significant digits, whole numbers in full, an interval to the digits of what it belongs to.
 
+use crate::results::Estimate;
+
 /// Between groups of three digits: a space that does not break.
 const GROUP: char = '\u{202f}';
 
+/// The unit in which a value in a base unit (s, B, bit/s, 1, or % of a ratio) has few digits, and what one of it is in the base unit.
+pub(crate) fn suited(value: f64, base: &str) -> (&'static str, f64) {
+    let steps: &[(&str, f64)] = match base {
+        "s" => &[("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)],
+        "B" => &[("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1.0)],
+        "bit/s" => &[("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3), ("bit/s", 1.0)],
+        "%" => &[("%", 0.01)],
+        _ => &[("", 1.0)],
+    };
+    let suits = |(_, factor): &&(&str, f64)| value.abs() >= *factor || (value == 0.0 && *factor <= 1.0);
+    steps.iter().find(suits).unwrap_or(&steps[steps.len() - 1]).to_owned()
+}
+
+/// A number in a base unit with three significant digits, in the unit that suits it: `0.0413` s is `41.3 ms`.
+pub fn show(value: f64, base: &str) -> String {
+    let (unit, factor) = suited(value, base);
+    let number = digits(value / factor);
+    if unit.is_empty() { number } else { format!("{number} {unit}") }
+}
+
+/// A mean and half of its interval, if it has one: `41.3 ms ± 2.5 ms`.
+pub fn spread(estimate: &Estimate, base: &str) -> String {
+    let half = estimate.ci95.map(|half| format!(" ± {}", show(half, base))).unwrap_or_default();
+    format!("{}{half}", show(estimate.mean, base))
+}
+
+/// Three significant digits without zeros behind them, more before the point.
+pub(crate) fn digits(value: f64) -> String {
+    if value.is_infinite() {
+        return if value > 0.0 { "∞" } else { "−∞" }.to_owned();
+    }
+    if value != 0.0 && value.abs() < SMALL {
+        return scientific(value);
+    }
+    let text = format!("{value:.*}", decimals(value, 3));
+    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    text.replace('-', "−")
+}
+
 /// Decimals that give so many significant digits.
-pub(super) fn decimals(value: f64, significant: i32) -> usize {
-    let mut magnitude = value.abs();
-    if magnitude == 0.0 || !magnitude.is_finite() {
-        return 0;
-    }
-    let mut before = 0_i32;
-    while magnitude >= 10.0 {
-        magnitude /= 10.0;
-        before += 1;
-    }
-    while magnitude < 1.0 {
-        magnitude *= 10.0;
-        before -= 1;
-    }
-    // 9.996 has one digit more in front when it is rounded.
-    let shift = f64::from(10_u32.pow(significant.clamp(1, 9) as u32 - 1));
-    if (magnitude * shift).round() >= 10.0 * shift {
-        before += 1;
-    }
-    (significant - 1 - before).max(0) as usize
+fn decimals(value: f64, significant: i32) -> usize {
+    let text = format!("{value:.*e}", significant as usize - 1);
+    let exponent: Option<i32> = text.split_once('e').and_then(|(_, exponent)| exponent.parse().ok());
+    let decimals = exponent.filter(|_| value != 0.0).map(|exponent| significant - 1 - exponent);
+    decimals.unwrap_or(0).max(0) as usize
 }
 
 /// The number with so many decimals, its digits in groups, a real minus.
-pub(super) fn fixed(value: f64, decimals: usize) -> String {
+fn fixed(value: f64, decimals: usize) -> String {
     let text = format!("{:.decimals$}", value.abs());
     let (whole, rest) = text.find('.').map_or((text.as_str(), ""), |dot| text.split_at(dot));
     let negative = value < 0.0 && text.bytes().any(|digit| matches!(digit, b'1'..=b'9'));
@@ -42,27 +68,25 @@ pub(super) fn fixed(value: f64, decimals: usize) -> String {
     result + rest
 }
 
-fn extreme(value: f64) -> bool {
-    value != 0.0 && (value.abs() < 1e-4 || value.abs() >= 1e12)
-}
+/// What is less than this has too many zeros to be read.
+const SMALL: f64 = 1e-4;
 
-fn raised(character: char) -> Option<char> {
-    const DIGITS: [char; 10] = ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'];
-    match character {
-        '-' => Some('⁻'),
-        digit => DIGITS.get(digit.to_digit(10)? as usize).copied(),
-    }
+fn extreme(value: f64) -> bool {
+    value != 0.0 && (value.abs() < SMALL || value.abs() >= 1e12)
 }
 
 fn scientific(value: f64) -> String {
     let text = format!("{value:.2e}");
     let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-    let raised: String = exponent.chars().filter_map(raised).collect();
-    format!("{} × 10{raised}", digits.replace('-', "−"))
+    let raised = exponent.chars().map(|character| match character.to_digit(10) {
+        Some(digit) => ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'][digit as usize],
+        None => '⁻',
+    });
+    format!("{} × 10{}", digits.replace('-', "−"), raised.collect::<String>())
 }
 
 /// Three significant digits; 12345.6 is 12 346.
-pub(super) fn rounded(value: f64) -> String {
+pub(crate) fn rounded(value: f64) -> String {
     if !value.is_finite() {
         return "–".into();
     }
@@ -75,47 +99,30 @@ pub(super) fn rounded(value: f64) -> String {
 
 /// A mean and half of its interval, to the same digits; one that would vanish is said to be less than the last digit, and one that is
 /// nothing, since all values are the same, is not said.
-pub(super) fn with_interval(mean: f64, half: Option<f64>) -> (String, Option<String>) {
-    let Some(half) = half.filter(|half| half.is_finite() && mean.is_finite()) else {
-        return (rounded(mean), None);
+pub(crate) fn with_interval(mean: f64, half: Option<f64>) -> String {
+    let Some(half) = half.filter(|half| half.is_finite() && *half != 0.0 && mean.is_finite()) else {
+        return rounded(mean);
     };
     if extreme(mean) {
-        return (scientific(mean), (half != 0.0).then(|| scientific(half)));
+        return format!("{} ± {}", scientific(mean), scientific(half));
     }
-    let exact = half == 0.0 && mean.fract() == 0.0;
-    let places = match mean {
-        _ if exact => 0,
-        0.0 => decimals(half, 2).min(6),
-        _ => decimals(mean, 3),
-    };
-    let last = 1.0 / shift(places);
+    let places = if mean == 0.0 { decimals(half, 2).min(6) } else { decimals(mean, 3) };
+    let last = 10_f64.powf(-(places as f64));
     let interval = if half < last / 2.0 { format!("<{}", fixed(last, places)) } else { fixed(half, places) };
-    (fixed(mean, places), (half != 0.0).then_some(interval))
+    format!("{} ± {interval}", fixed(mean, places))
 }
 
 /// A number as somebody else published it: all of its digits, six at most.
-pub(super) fn as_published(value: f64) -> String {
+pub(crate) fn as_published(value: f64) -> String {
     if !value.is_finite() || extreme(value) {
         return rounded(value);
     }
-    let max = decimals(value, 6);
-    let mut places = 0;
-    while places < max && (value - round_to(value, places)).abs() > value.abs() * 1e-7 {
-        places += 1;
-    }
-    fixed(value, places)
-}
-
-fn shift(places: usize) -> f64 {
-    (0..places).fold(1.0, |shift, _| shift * 10.0)
-}
-
-fn round_to(value: f64, places: usize) -> f64 {
-    (value * shift(places)).round() / shift(places)
+    let text = brief(value).to_string();
+    fixed(value, text.split_once('.').map_or(0, |(_, decimals)| decimals.len()))
 }
 
 /// Ours over theirs.
-pub(super) fn ratio(value: f64) -> String {
+pub(crate) fn ratio(value: f64) -> String {
     match value {
         _ if !value.is_finite() => "–".into(),
         _ if value == 0.0 => "×0".into(),
@@ -126,13 +133,35 @@ pub(super) fn ratio(value: f64) -> String {
 }
 
 /// Six significant digits: as many as a plot or a list can show, and no more bytes than that takes.
-pub(super) fn brief(value: f64) -> f64 {
+pub(crate) fn brief(value: f64) -> f64 {
     format!("{value:.5e}").parse().unwrap_or(value)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_have_three_digits_and_the_unit_that_suits_them() {
+        for (value, unit, text) in [
+            (0.0, "s", "0 s"),
+            (0.041_36, "s", "41.4 ms"),
+            (-0.000_004_2, "s", "−4.2 µs"),
+            (0.000_000_5, "s", "0.5 µs"),
+            (0.0, "bit/s", "0 bit/s"),
+            (170.4, "s", "170 s"),
+            (1180.0, "bit/s", "1.18 kbit/s"),
+            (520_000.0, "B", "520 kB"),
+            (0.1216, "%", "12.2 %"),
+            (0.0015, "%", "0.15 %"),
+            (1234.0, "1", "1234"),
+            (0.98, "1", "0.98"),
+            (0.000_012_3, "1", "1.23 × 10⁻⁵"),
+            (f64::INFINITY, "1", "∞"),
+        ] {
+            assert_eq!(show(value, unit), text);
+        }
+    }
 
     #[test]
     fn three_significant_digits_are_shown_and_whole_numbers_in_full() {
@@ -158,10 +187,7 @@ mod tests {
 
     #[test]
     fn an_interval_has_the_digits_of_its_mean() {
-        let shown = |mean, half| {
-            let (mean, half) = with_interval(mean, half);
-            half.map_or(mean.clone(), |half| format!("{mean} ± {half}"))
-        };
+        let shown = with_interval;
         assert_eq!(shown(15.822, Some(0.1234)), "15.8 ± 0.1");
         assert_eq!(shown(1.2345, Some(0.5)), "1.23 ± 0.50");
         assert_eq!(shown(1.2345, Some(0.001)), "1.23 ± <0.01");
