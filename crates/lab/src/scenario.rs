@@ -5,7 +5,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use trunkline_sim::{LinkSettings, Pattern, Timing};
+use trunkline_link::LinkSettings;
+use trunkline_sim::{Pattern, Timing};
 use trunkline_tcp::Settings as TcpSettings;
 use trunkline_trunk::TrunkPlan;
 use trunkline_units::Rate;

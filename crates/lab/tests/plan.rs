@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use trunkline_lab::document::Document;
 use trunkline_lab::scenario::{Load, ProxyMode, Scenario};
+use trunkline_link::{LinkChange, Loss};
 use trunkline_queue::{Limits, Settings, Unit};
-use trunkline_sim::{Distribution, LinkChange, Loss, Pattern, Timing};
+use trunkline_sim::{Distribution, Pattern, Timing};
 
 const EVERYTHING: &str = include_str!("good/everything.toml");
 

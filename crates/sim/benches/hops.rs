@@ -6,8 +6,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant as Clock};
 
+use trunkline_link::LinkSettings;
 use trunkline_queue::{Limits, Settings as QueueSettings};
-use trunkline_sim::{AcrossTrunk, Dumbbell, LinkSettings, SourceId};
+use trunkline_sim::{AcrossTrunk, Dumbbell, SourceId};
 use trunkline_tcp::{CongestionAlgorithm, Preset, Settings};
 use trunkline_units::{Instant, Rate};
 

@@ -15,8 +15,9 @@ use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::time::Duration;
 
+use trunkline_link::LinkSettings;
 use trunkline_queue::{Limits, Settings as QueueSettings};
-use trunkline_sim::{AcrossTrunk, Dumbbell, LinkSettings};
+use trunkline_sim::{AcrossTrunk, Dumbbell};
 use trunkline_tcp::Preset;
 use trunkline_units::{Instant, Rate};
 

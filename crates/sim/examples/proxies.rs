@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use trunkline_sim::link::mobile::{Mobile, Pareto};
+use trunkline_link::LinkSettings;
+use trunkline_link::mobile::{Mobile, Pareto};
 use trunkline_sim::{
-    Cell, Distribution, LinkSettings, Network, Pattern, ProxyMode, ProxySettings, Recorder, TcpTraffic,
-    TransferState, both,
+    Cell, Distribution, Network, Pattern, ProxyMode, ProxySettings, Recorder, TcpTraffic, TransferState, both,
 };
 use trunkline_tcp::{Preset, Settings};
 use trunkline_trunk::path_tail::{Estimate, Limit};

@@ -6,8 +6,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use trunkline_link::LinkSettings;
 use trunkline_queue::{CoDelSettings, Limits, Settings as QueueSettings};
-use trunkline_sim::{AcrossTrunk, Dumbbell, LinkSettings, Timing, UdpTraffic};
+use trunkline_sim::{AcrossTrunk, Dumbbell, Timing, UdpTraffic};
 use trunkline_tcp::Preset;
 use trunkline_trunk::{ClassSettings, Protocol, Rule, TrunkPlan};
 use trunkline_units::{Instant, Rate};

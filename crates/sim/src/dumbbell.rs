@@ -3,15 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use trunkline_link::LinkSettings;
 use trunkline_queue::Settings as QueueSettings;
 use trunkline_tcp::Settings;
 use trunkline_trunk::{ClassSettings, TrunkPlan};
 use trunkline_units::Rate;
 
-use crate::{
-    Distribution, LinkId, LinkSettings, Network, NodeId, Pattern, SourceId, TcpTraffic, TrunkId,
-    TrunkSettings,
-};
+use crate::{Distribution, LinkId, Network, NodeId, Pattern, SourceId, TcpTraffic, TrunkId, TrunkSettings};
 
 /// Senders, a router, the bottleneck, a router, receivers:
 ///

@@ -270,7 +270,7 @@ impl Packet {
         self.0.corrupted
     }
 
-    pub(crate) fn corrupt(&mut self) {
+    pub(crate) fn set_corrupted(&mut self) {
         self.0.corrupted = true;
     }
 

@@ -59,7 +59,7 @@ impl Reassembly {
         let Partial { first, total, corrupted, .. } = self.partial.remove(&key)?;
         let mut whole = first?.whole(total?);
         if corrupted {
-            whole.corrupt();
+            whole.set_corrupted();
         }
         Some(whole)
     }

@@ -79,13 +79,13 @@ impl NetworkState {
             return;
         }
         let (id, link) = (LinkId(link), &mut self.links[link as usize]);
-        if packet.length() <= link.mtu() {
+        if packet.length() <= link.machine.mtu() {
             link.offer(self.now, id, packet, &mut self.agenda);
         } else if packet.dont_fragment() {
-            link.stats.too_big += 1;
+            link.machine.count_too_big();
         } else {
-            link.stats.fragmented += 1;
-            let (now, mtu) = (self.now, link.mtu());
+            link.machine.count_fragmented();
+            let (now, mtu) = (self.now, link.machine.mtu());
             fragment(&packet, mtu, &mut |piece| link.offer(now, id, piece, &mut self.agenda));
         }
     }

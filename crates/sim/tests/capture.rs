@@ -4,10 +4,9 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use trunkline_link::{LinkSettings, Loss};
 use trunkline_packet::{Headers, TcpFlags, TcpView, checksum, pcap, protocol};
-use trunkline_sim::{
-    CapturePoint, Distribution, LinkSettings, Loss, Network, Pattern, TcpTraffic, Timing, UdpTraffic, both,
-};
+use trunkline_sim::{CapturePoint, Distribution, Network, Pattern, TcpTraffic, Timing, UdpTraffic, both};
 use trunkline_tcp::Preset;
 use trunkline_units::{Instant, Rate};
 

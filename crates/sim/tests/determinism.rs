@@ -4,13 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use trunkline_link::{Impairments, Jitter, LinkSettings, Loss};
 use trunkline_queue::{
     CoDelSettings, FqCoDelSettings, Settings as QueueSettings, TrunkSettings as TrunkQueue,
 };
-use trunkline_sim::{
-    AcrossTrunk, Distribution, Dumbbell, Impairments, Jitter, LinkSettings, Loss, Pattern, TcpTraffic,
-    Timing, UdpTraffic,
-};
+use trunkline_sim::{AcrossTrunk, Distribution, Dumbbell, Pattern, TcpTraffic, Timing, UdpTraffic};
 use trunkline_tcp::{CongestionAlgorithm, Preset, Settings};
 use trunkline_units::{Instant, Rate};
 

@@ -4,11 +4,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use trunkline_link::{Impairments, Jitter, LinkChange, LinkSettings, Loss};
 use trunkline_queue::{Limits, RedSettings, Settings as QueueSettings};
 use trunkline_sim::gateway::DatagramLaneSettings;
 use trunkline_sim::{
-    Distribution, Impairments, Jitter, Lanes, LinkChange, LinkSettings, Loss, Network, NodeId, Pattern,
-    TcpTraffic, Timing, TransferState, TrunkSettings, UdpTraffic,
+    Distribution, Lanes, Network, NodeId, Pattern, TcpTraffic, Timing, TransferState, TrunkSettings,
+    UdpTraffic,
 };
 use trunkline_tcp::{Preset, Settings};
 use trunkline_trunk::compress::Compression;

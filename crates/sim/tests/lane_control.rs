@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use trunkline_link::{Impairments, LinkChange, LinkSettings, Loss};
 use trunkline_queue::{Limits, Settings as QueueSettings};
 use trunkline_sim::gateway::{DatagramLaneSettings, LaneReport};
 use trunkline_sim::{
-    Distribution, Impairments, Lanes, LinkChange, LinkSettings, Loss, Network, NodeId, Pattern, SourceId,
-    TcpTraffic, TrunkId, TrunkSettings,
+    Distribution, Lanes, Network, NodeId, Pattern, SourceId, TcpTraffic, TrunkId, TrunkSettings,
 };
 use trunkline_tcp::{CongestionAlgorithm, Preset, Settings};
 use trunkline_trunk::{ClassSettings, CongestionControl, TrunkPlan};

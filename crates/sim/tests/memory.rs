@@ -4,8 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use trunkline_link::LinkSettings;
 use trunkline_queue::{Limits, Settings as QueueSettings};
-use trunkline_sim::{Dumbbell, LinkSettings};
+use trunkline_sim::Dumbbell;
 use trunkline_tcp::Preset;
 use trunkline_units::{Instant, Rate};
 

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use trunkline_sim::link::mobile::{BlockErrors, Mobile, Pareto, Rlp};
-use trunkline_sim::{Dumbbell, LinkSettings};
+use trunkline_link::LinkSettings;
+use trunkline_link::mobile::{BlockErrors, Mobile, Pareto, Rlp};
+use trunkline_sim::Dumbbell;
 use trunkline_tcp::{Preset, Stats};
 use trunkline_units::Rate;
 

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use trunkline_link::{Jitter, LinkSettings};
 use trunkline_queue::{Limits, Settings as QueueSettings, TrunkSettings as TrunkQueue};
-use trunkline_sim::{AcrossTrunk, Dumbbell, Jitter, LinkSettings, Recorder, Timing, UdpTraffic};
+use trunkline_sim::{AcrossTrunk, Dumbbell, Recorder, Timing, UdpTraffic};
 use trunkline_tcp::Preset;
 use trunkline_trunk::ClassId;
 use trunkline_units::{Instant, Rate};

@@ -3,11 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use trunkline_link::{Impairments, Jitter, LinkChange, LinkSettings, Loss};
 use trunkline_queue::{CoDelSettings, DropReason, Limits, RedSettings, Settings, Unit};
-use trunkline_sim::{
-    Distribution, Impairments, Jitter, LinkChange, LinkId, LinkSettings, Loss, Network, NodeId, SourceId,
-    Timing, UdpTraffic,
-};
+use trunkline_sim::{Distribution, LinkId, Network, NodeId, SourceId, Timing, UdpTraffic};
 use trunkline_units::{Instant, Rate, Rng, random};
 
 const ENDLESS: Settings = Settings::TailDrop(Limits { segments: u32::MAX, bytes: u64::MAX });

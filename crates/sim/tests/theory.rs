@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use trunkline_link::{LinkSettings, Loss};
 use trunkline_queue::{Limits, Settings as QueueSettings};
-use trunkline_sim::{Dumbbell, LinkSettings, Loss};
+use trunkline_sim::Dumbbell;
 use trunkline_tcp::{CongestionAlgorithm, Preset, Recovery, Settings, SlowStart};
 use trunkline_units::{Instant, Rate};
 

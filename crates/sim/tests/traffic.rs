@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use trunkline_link::{Impairments, LinkChange, LinkSettings, Loss};
 use trunkline_sim::{
-    Distribution, Impairments, LinkChange, LinkSettings, Loss, Network, NodeId, Pattern, SourceId, Summary,
-    TcpTraffic, Timing, Transfer, TransferState, UdpTraffic, both,
+    Distribution, Network, NodeId, Pattern, SourceId, Summary, TcpTraffic, Timing, Transfer, TransferState,
+    UdpTraffic, both,
 };
 use trunkline_tcp::{Preset, Settings, Timers};
 use trunkline_units::{Instant, Rate};

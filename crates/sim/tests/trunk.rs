@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use trunkline_link::{LinkChange, LinkSettings, Loss};
 use trunkline_queue::{CoDelSettings, Limits, Settings as QueueSettings, Share, TrunkSettings as TrunkQueue};
 use trunkline_sim::gateway::DatagramLaneSettings;
 use trunkline_sim::{
-    AcrossTrunk, Distribution, Dumbbell, LinkChange, LinkSettings, Loss, Network, NodeId, Pattern, SourceId,
-    TcpTraffic, Timing, TransferState, TrunkId, UdpTraffic,
+    AcrossTrunk, Distribution, Dumbbell, Network, NodeId, Pattern, SourceId, TcpTraffic, Timing,
+    TransferState, TrunkId, UdpTraffic,
 };
 use trunkline_sim::{Lanes, TrunkSettings};
 use trunkline_tcp::{CongestionAlgorithm, Preset, Settings};
@@ -357,7 +358,7 @@ fn a_lane_of_datagrams_shares_a_link_with_tcp() {
 #[test]
 fn a_lane_that_breaks_is_opened_again() {
     let outage = |second, loss| {
-        let impairments = trunkline_sim::Impairments { loss, ..trunkline_sim::Impairments::default() };
+        let impairments = trunkline_link::Impairments { loss, ..trunkline_link::Impairments::default() };
         (Duration::from_secs(second), LinkChange::Impairments(impairments))
     };
     let link = LinkSettings { changes: vec![outage(5, Loss::Uniform(1.0)), outage(60, Loss::None)], ..wan() };

@@ -13,10 +13,11 @@ use serde_json::Value;
 use sources::sources;
 
 /// Crates that are a function of their arguments.
-const PURE: [&str; 6] = [
+const PURE: [&str; 7] = [
     "trunkline-units",
     "trunkline-packet",
     "trunkline-queue",
+    "trunkline-link",
     "trunkline-trunk",
     "trunkline-tcp",
     "trunkline-sim",
@@ -71,7 +72,7 @@ struct Rule {
     because: &'static str,
 }
 
-const RULES: [Rule; 11] = [
+const RULES: [Rule; 12] = [
     Rule {
         who: &["trunkline-units"],
         never_on: &["*"],
@@ -82,6 +83,22 @@ const RULES: [Rule; 11] = [
         never_on: &OUTSIDE_WORLD,
         because: "the same code must run on a real kernel and in virtual time: `now` and seeds are arguments, \
                   and bytes stay in the caller's buffers",
+    },
+    Rule {
+        who: &["trunkline-link"],
+        never_on: &[
+            "trunkline-packet",
+            "trunkline-trunk",
+            "trunkline-schema",
+            "trunkline-tcp",
+            "trunkline-sim",
+            "trunkline-lab",
+            "trunkline-testbed",
+            "trunkline-netlink",
+            "trunkline-gateway",
+        ],
+        because: "the simulator and the emulator run the same link: it knows a packet's length, not what is in it, and \
+                  takes time and order of events from its owner",
     },
     Rule {
         who: &["trunkline-trunk"],
@@ -272,6 +289,7 @@ fn the_checker_finds_a_broken_rule_and_names_the_dependency_path() {
             "trunkline-gateway -> helper -> trunkline-testbed: never",
         ),
         (&[("trunkline-testbed", "trunkline-gateway")], "trunkline-testbed -> trunkline-gateway: never"),
+        (&[("trunkline-link", "trunkline-packet")], "trunkline-link -> trunkline-packet: never"),
         (&[("trunkline-netlink", "trunkline-units")], "trunkline-netlink -> trunkline-units: never"),
     ] {
         let broken = broken_rules(&graph(edges));

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use trunkline_link::LinkStats;
 use trunkline_queue::{DropReason, Histogram, Occupancy, Stats};
-use trunkline_sim::{LinkStats, NodeStats, ProxyStats, Summary};
+use trunkline_sim::{NodeStats, ProxyStats, Summary};
 use trunkline_trunk::LaneSnapshot;
 use trunkline_units::Rate;
 

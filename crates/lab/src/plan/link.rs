@@ -1,12 +1,11 @@
 //! Links: what each says, what the one that it is `like` says, and what the way back has that is different.
 
-use trunkline_sim::LinkSettings;
-
 use super::keys;
 use super::resolve::Context;
 use super::way::Layers;
 use crate::experiment::LinkSpec;
 use crate::scenario::Link;
+use trunkline_link::LinkSettings;
 use trunkline_schema::At;
 
 /// The links, those that are like another in their own places.

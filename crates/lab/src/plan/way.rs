@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use trunkline_sim::link::mobile::{BlockErrors, Mobile as Radio, Pareto, Rlp};
-use trunkline_sim::{Impairments, Jitter as Wobble, LinkChange, LinkSettings, Loss, SettingsError};
+use trunkline_link::mobile::{BlockErrors, Mobile as Radio, Pareto, Rlp};
+use trunkline_link::{Impairments, Jitter as Wobble, LinkChange, LinkSettings, Loss};
 
 use super::check::Check;
 use crate::experiment::{Change, Jitter, LinkSpec, LossSpec, Mobile};
 use trunkline_queue::{Limits, Settings};
 use trunkline_schema::{At, QueuePlace};
+use trunkline_units::SettingsError;
 
 /// One way of a link: what holds is what the first says that says anything.
 pub(super) struct Layers<'l, 'f>(pub(super) &'l [(At<'f>, &'l LinkSpec)]);
@@ -63,12 +64,9 @@ impl<'f> Layers<'_, 'f> {
         match settings.check() {
             Ok(()) => Some(settings),
             Err(error) => {
-                let (SettingsError::Value { place, .. }
-                | SettingsError::Order { place, .. }
-                | SettingsError::Node { place, .. }
-                | SettingsError::Tcp { place, .. }) = &error;
+                let (SettingsError::Value { place, .. } | SettingsError::Order { place, .. }) = &error;
                 let (key, below) = key_of(place, &numbers);
-                self.place(key).check(Err(error), |_| below.clone());
+                self.place(key).check(Err(error.into()), |_| below.clone());
                 None
             }
         }

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use trunkline_link::mobile::{Mobile, Pareto};
+use trunkline_link::{Jitter, LinkChange, LinkSettings, Loss};
 use trunkline_queue::{
     CoDelSettings, DropReason, FqCoDelSettings, FredSettings, Limits, PieSettings, RedSettings,
     Settings as QueueSettings, TrunkSettings,
 };
-use trunkline_sim::link::mobile::{Mobile, Pareto};
-use trunkline_sim::{Jitter, LinkChange, LinkSettings, Loss};
 use trunkline_units::Rate;
 
 use crate::scene::{bulk, mbit, ms, of, run, scene, tail_drop, traffic, udp, within};

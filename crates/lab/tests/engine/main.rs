@@ -8,11 +8,11 @@ mod sources;
 mod trunks;
 
 use std::sync::atomic::AtomicBool;
+use trunkline_link::LinkSettings;
 
 use scene::{bulk, mbit, ms, of, run, scene, tail_drop, traffic, udp, within};
 use trunkline_lab::engine::{self, EngineError, EngineKind};
 use trunkline_lab::scenario::End;
-use trunkline_sim::LinkSettings;
 
 #[test]
 fn a_bulk_flow_has_the_links_rate_less_headers() {

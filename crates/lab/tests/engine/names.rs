@@ -1,7 +1,8 @@
 //! Names: what is known before a run, and what is recorded during one.
 
 use trunkline_lab::catalogue::{known, unit};
-use trunkline_sim::{Distribution, LinkSettings, Loss, Pattern};
+use trunkline_link::{LinkSettings, Loss};
+use trunkline_sim::{Distribution, Pattern};
 use trunkline_trunk::ClassSettings;
 
 use crate::scene::{bulk, linux, mbit, ms, of, run, scene, tail_drop, tcp, traffic, trunk, udp, within};

@@ -1,7 +1,8 @@
 //! Proxies: each mode does what it is there for, and says so.
 
 use trunkline_lab::scenario::{Cell, Node, NodeKind, Proxy, ProxyMode, Scenario};
-use trunkline_sim::{LinkSettings, both};
+use trunkline_link::LinkSettings;
+use trunkline_sim::both;
 use trunkline_tcp::{Preset, Settings};
 
 use crate::scene::{bulk, linux, mbit, ms, of, run, scene, tail_drop, traffic, within};

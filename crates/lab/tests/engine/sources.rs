@@ -2,9 +2,8 @@
 
 use trunkline_lab::results::Outcome;
 use trunkline_lab::scenario::{Node, NodeKind, Proxy, ProxyMode};
-use trunkline_sim::{
-    Distribution, Impairments, Jitter, LinkChange, LinkSettings, Loss, Pattern, Timing, both,
-};
+use trunkline_link::{Impairments, Jitter, LinkChange, LinkSettings, Loss};
+use trunkline_sim::{Distribution, Pattern, Timing, both};
 use trunkline_tcp::Preset;
 
 use crate::scene::{bulk, linux, mbit, ms, of, run, scene, tail_drop, tcp, traffic, udp, within};

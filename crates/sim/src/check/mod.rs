@@ -1,8 +1,6 @@
 //! Checks of settings, before anything runs.
 
-mod link;
 mod proxy;
-mod queue;
 mod traffic;
 mod trunk;
 

@@ -155,7 +155,8 @@ impl Timing {
                     let place = format!("datagrams[{number}]");
                     datagram(&place, *bytes)?;
                     if *at < before {
-                        return Err(SettingsError::Order { place, value: format!("{at:?}") });
+                        let value = format!("{at:?}");
+                        return Err(SettingsError::Order { place, value });
                     }
                     before = *at;
                 }

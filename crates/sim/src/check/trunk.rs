@@ -1,10 +1,11 @@
 //! Checks of a trunk.
 
+use trunkline_link::check::queue;
 use trunkline_queue::Share;
 use trunkline_tcp::CongestionAlgorithm;
 use trunkline_trunk::{ClassSettings, CongestionControl, TrunkPlan};
 
-use super::{Checked, SettingsError, dscp, ensure, queue, tcp};
+use super::{Checked, SettingsError, dscp, ensure, tcp};
 use crate::{Lanes, TrunkSettings};
 
 impl TrunkSettings {
@@ -77,7 +78,7 @@ impl TrunkSettings {
 
     fn check_class(&self, plan: &TrunkPlan, class: &ClassSettings) -> Checked {
         ensure(class.group < plan.groups.len(), "group", class.group, "the place of a group of the plan")?;
-        queue::queue(&class.queue).map_err(|error| error.within("queue"))?;
+        queue(&class.queue).map_err(|error| error.within("queue"))?;
         let Share { weight, guarantee, ceiling, .. } = class.share;
         ensure(weight > 0, "share.weight", weight, "1 or more")?;
         for (place, rate) in [("share.guarantee", guarantee), ("share.ceiling", ceiling)] {

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use trunkline_link::LinkSettings;
 use trunkline_tcp::Settings;
 use trunkline_units::Rng;
 
 use super::{Network, Source};
 use crate::gateway::{Lanes, TrunkId, TrunkSettings};
-use crate::link::{Link, LinkId, LinkSettings};
+use crate::link::{Link, LinkId};
 use crate::node::{Node, NodeId, NodeKind};
 use crate::proxy::{Proxy, ProxyId, ProxyMode, ProxySettings};
 use crate::traffic::{DatagramSource, SourceId, TcpTraffic, TransferSource, UdpTraffic};

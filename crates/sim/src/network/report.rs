@@ -8,7 +8,6 @@ use trunkline_trunk::path_tail::Estimate;
 use trunkline_units::Instant;
 
 use super::{Network, Source};
-use crate::Datagrams;
 use crate::capture::{Capture, CapturePoint};
 use crate::connection::ConnectionId;
 use crate::digest::Digest;
@@ -17,6 +16,7 @@ use crate::link::{Link, LinkId};
 use crate::node::{NodeId, NodeStats};
 use crate::proxy::{ProxyId, ProxyStats};
 use crate::traffic::{SourceId, Transfer};
+use crate::{Datagrams, Packet};
 
 impl Network {
     /// The counters of a proxy.
@@ -70,8 +70,8 @@ impl Network {
     }
 
     /// A link.
-    pub fn link_state(&self, id: LinkId) -> &Link {
-        &self.net.links[id.0 as usize]
+    pub fn link_state(&self, id: LinkId) -> &trunkline_link::Link<Packet> {
+        &self.net.links[id.0 as usize].machine
     }
 
     /// Packets that a node neither forwarded nor delivered.

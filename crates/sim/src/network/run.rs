@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use trunkline_link::Arrival;
 use trunkline_units::Instant;
 
 use super::{Network, Source};
 use crate::Packet;
 use crate::agenda::Kind;
 use crate::connection::{ConnectionId, Upcall};
-use crate::link::{Link, LinkId};
+use crate::link::LinkId;
 use crate::node::{NodeId, NodeKind};
 use crate::proxy::Proxy;
 use crate::traffic::SourceId;
@@ -20,7 +21,7 @@ impl Network {
         let (links, sources) = self.begun;
         for number in links..self.net.links.len() {
             let id = LinkId(number as u32);
-            self.net.links[number].await_change(self.net.now, id, &mut self.net.agenda);
+            self.net.links[number].start(self.net.now, id, &mut self.net.agenda);
         }
         for number in sources..self.sources.len() {
             match &mut self.sources[number] {
@@ -73,7 +74,7 @@ impl Network {
     /// Counts what is largest or least of all, the peaks of queues and buffers and the delays of datagrams, from now on, and so
     /// [`Datagrams::overdue`](crate::Datagrams::overdue).
     pub fn forget_peaks(&mut self) {
-        self.net.links.iter_mut().for_each(Link::forget_peaks);
+        self.net.links.iter_mut().for_each(|link| link.machine.forget_peaks());
         let now = self.net.now;
         self.net.datagrams.iter_mut().for_each(|flow| flow.forget_peaks(now));
         self.proxies.iter_mut().for_each(Proxy::forget_peaks);
@@ -92,7 +93,7 @@ impl Network {
             Kind::Arrival => {
                 let link = &mut self.net.links[index];
                 let to = link.to;
-                if let Some((mut packet, duplicated)) =
+                if let Some(Arrival { mut packet, duplicated }) =
                     link.arrive(at, LinkId(who.index), &mut self.net.agenda)
                 {
                     self.net.hops += 1;

@@ -206,8 +206,10 @@ impl Proxy {
             }
             Work::Regulate(_, regulators) => {
                 for (link, regulator) in regulators {
-                    let waiting =
-                        net.links.get(link.0 as usize).map_or(0, |link| link.queue().backlog_segments);
+                    let waiting = net
+                        .links
+                        .get(link.0 as usize)
+                        .map_or(0, |link| link.machine.queue().backlog_segments);
                     while let Some(packet) = regulator.poll(now, waiting, stats) {
                         net.forward(node, packet);
                     }

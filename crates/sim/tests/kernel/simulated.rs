@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use trunkline_link::{LinkSettings, Loss};
 use trunkline_queue::{Limits, Settings as QueueSettings};
-use trunkline_sim::{Distribution, LinkSettings, Loss, Network, Pattern, SourceId, TcpTraffic, both};
+use trunkline_sim::{Distribution, Network, Pattern, SourceId, TcpTraffic, both};
 use trunkline_tcp::{Endpoint, Preset, Recovery, Settings};
 use trunkline_units::Rate;
 

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use trunkline_sim::link::mobile::{Mobile, Pareto};
-use trunkline_sim::{Cell, LinkSettings, ProxyMode, Transfer, TransferState, both};
+use trunkline_link::LinkSettings;
+use trunkline_link::mobile::{Mobile, Pareto};
+use trunkline_sim::{Cell, ProxyMode, Transfer, TransferState, both};
 use trunkline_tcp::{Preset, Settings};
 use trunkline_trunk::path_tail::{Estimate, Limit};
 use trunkline_units::Rate;

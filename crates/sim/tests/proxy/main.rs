@@ -9,9 +9,8 @@ mod windows;
 
 use std::time::Duration;
 
-use trunkline_sim::{
-    Distribution, LinkChange, LinkSettings, Loss, Pattern, ProxyMode, SourceId, TransferState, both,
-};
+use trunkline_link::{LinkChange, LinkSettings, Loss};
+use trunkline_sim::{Distribution, Pattern, ProxyMode, SourceId, TransferState, both};
 use trunkline_tcp::{Preset, Settings, State, Timers};
 use trunkline_units::Rate;
 

@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use trunkline_packet::{Headers, TcpFlags, TcpView, pcap};
 
-use trunkline_sim::{
-    CapturePoint, Cell, LinkChange, LinkSettings, NodeId, ProxyMode, SourceId, TransferState,
-};
+use trunkline_link::{LinkChange, LinkSettings};
+use trunkline_sim::{CapturePoint, Cell, NodeId, ProxyMode, SourceId, TransferState};
 use trunkline_tcp::State;
 use trunkline_trunk::path_tail::Estimate;
 use trunkline_units::Rate;

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use trunkline_link::LinkSettings;
 use trunkline_sim::{
-    Cell, Distribution, LinkId, LinkSettings, Network, NodeId, Pattern, ProxyId, ProxyMode, ProxySettings,
-    SourceId, TcpTraffic, Transfer, both,
+    Cell, Distribution, LinkId, Network, NodeId, Pattern, ProxyId, ProxyMode, ProxySettings, SourceId,
+    TcpTraffic, Transfer, both,
 };
 use trunkline_tcp::{Preset, Recovery, Settings, SpuriousDetection, Timers};
 use trunkline_trunk::path_tail::{Estimate, Limit};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use trunkline_link::{LinkChange, LinkSettings};
 use trunkline_queue::{Limits, Settings as QueueSettings};
-use trunkline_sim::{LinkChange, LinkSettings};
 use trunkline_tcp::{Preset, Settings};
 use trunkline_units::Rate;
 

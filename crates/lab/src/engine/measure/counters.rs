@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use trunkline_link::LinkStats;
 use trunkline_queue::Stats;
-use trunkline_sim::{Datagrams, LinkStats, NodeStats, ProxyStats};
+use trunkline_sim::{Datagrams, NodeStats, ProxyStats};
 use trunkline_units::Instant;
 
 use crate::catalogue::measured::{Counts, LaneCounts, QueueReading, Rtt};

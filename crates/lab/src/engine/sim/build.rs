@@ -63,8 +63,8 @@ pub(super) fn build(scenario: &Scenario, seed: u64) -> Result<Built, EngineError
     Ok(built)
 }
 
-fn settings(part: &str, error: trunkline_sim::SettingsError) -> EngineError {
-    EngineError::Settings { part: part.to_owned(), error }
+fn settings(part: &str, error: impl Into<trunkline_sim::SettingsError>) -> EngineError {
+    EngineError::Settings { part: part.to_owned(), error: error.into() }
 }
 
 fn misfit(part: &str, problem: String) -> EngineError {

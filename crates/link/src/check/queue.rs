@@ -2,10 +2,11 @@
 
 use trunkline_queue::{Settings, Value};
 
-use super::{Checked, SettingsError, ensure};
+use trunkline_units::SettingsError;
+use trunkline_units::check::ensure;
 
-/// What a queue of this discipline can work with.
-pub(super) fn queue(settings: &Settings) -> Checked {
+/// Whether a queue of this discipline can work with these settings.
+pub fn queue(settings: &Settings) -> Result<(), SettingsError> {
     let limits = settings.limits();
     ensure(limits.segments > 0, "limits.segments", limits.segments, "1 or more")?;
     ensure(limits.bytes > 0, "limits.bytes", limits.bytes, "1 or more bytes")?;

@@ -3,9 +3,7 @@
 
 use std::time::Duration;
 
-use trunkline_units::Rng;
-
-use trunkline_units::random;
+use trunkline_units::{Rng, random};
 
 /// The longest time that is drawn.
 const MAX_TIME: Duration = Duration::from_secs(1_000_000);

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use trunkline_units::Rng;
-
-use trunkline_units::random;
+use trunkline_units::{Rng, random};
 
 /// When packets are lost on the way.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -110,6 +108,7 @@ pub(crate) struct Impairer {
     damage: Rng,
     duplicates: Rng,
     delays: Rng,
+    places: Rng,
 }
 
 impl Impairer {
@@ -121,6 +120,7 @@ impl Impairer {
             damage: Rng::new(seed, "corruption"),
             duplicates: Rng::new(seed, "duplication"),
             delays: Rng::new(seed, "jitter"),
+            places: Rng::new(seed, "place of corruption"),
         }
     }
 
@@ -130,6 +130,11 @@ impl Impairer {
 
     pub(crate) fn delay(&mut self) -> Duration {
         self.settings.jitter.draw(&mut self.delays)
+    }
+
+    /// Of the places where packets are corrupted.
+    pub(crate) fn places(&mut self) -> &mut Rng {
+        &mut self.places
     }
 
     pub(crate) fn fate(&mut self) -> Fate {

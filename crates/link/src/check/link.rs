@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
-use trunkline_units::Rate;
+use trunkline_units::check::{ensure, probability};
+use trunkline_units::{Rate, SettingsError};
 
-use super::{Checked, SettingsError, ensure, probability, queue};
-use crate::link::mobile::{BlockErrors, Mobile};
+use super::queue;
+use crate::mobile::{BlockErrors, Mobile};
 use crate::{Impairments, Jitter, LinkChange, LinkSettings, Loss};
+
+type Checked = Result<(), SettingsError>;
 
 /// The longest delay, and the longest time on average that a packet is held for anything.
 const MAX_DELAY: Duration = Duration::from_secs(1_000_000);
@@ -23,7 +26,7 @@ impl LinkSettings {
         rate(self.rate)?;
         delay("delay", self.delay)?;
         ensure((68..=65_535).contains(&self.mtu), "mtu", self.mtu, "68 to 65535 bytes")?;
-        queue::queue(&self.queue).map_err(|error| error.within("queue"))?;
+        queue(&self.queue).map_err(|error| error.within("queue"))?;
         self.impairments.check().map_err(|error| error.within("impairments"))?;
         if let Some(mobile) = &self.mobile {
             mobile.check().map_err(|error| error.within("mobile"))?;
@@ -65,7 +68,8 @@ impl LinkSettings {
 }
 
 fn rate(value: Rate) -> Checked {
-    ensure(value.bits_per_second() <= 1_000_000_000_000_000, "rate", value, "up to 10^15 bit/s")
+    let holds = value.bits_per_second() <= 1_000_000_000_000_000 || value == Rate::MAX;
+    ensure(holds, "rate", value, "up to 10^15 bit/s, or unlimited (Rate::MAX)")
 }
 
 fn delay(place: &str, value: Duration) -> Checked {

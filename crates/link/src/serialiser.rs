@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use trunkline_units::{Instant, Rate, Rng};
 
-use super::mobile::{Mobile, Radio, Sending};
+use crate::mobile::{Mobile, Radio, Sending};
 
 /// How long a link takes to send a packet.
 #[derive(Debug, Clone)]
@@ -33,6 +33,11 @@ impl Serialiser {
     pub(crate) fn set_rate(&mut self, rate: Rate) {
         self.rate = rate;
         self.carry = 0;
+    }
+
+    /// From the next packet on.
+    pub(crate) fn set_mobile(&mut self, mobile: Option<&Mobile>, rng: Rng) {
+        self.radio = mobile.map(|mobile| Box::new(Radio::new(mobile, rng)));
     }
 
     /// Time spent sending so far.

@@ -1,0 +1,6 @@
+//! Checks of the settings of links and queues, before anything runs.
+
+mod link;
+mod queue;
+
+pub use queue::queue;
