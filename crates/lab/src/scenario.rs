@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use trunkline_link::LinkSettings;
-use trunkline_sim::{Pattern, Timing};
 use trunkline_tcp::Settings as TcpSettings;
 use trunkline_trunk::TrunkPlan;
 use trunkline_units::Rate;
+use trunkline_workload::{Pattern, Timing};
 
 pub use crate::experiment::{Carrier, End, NodeKind};
 

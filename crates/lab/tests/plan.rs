@@ -6,7 +6,7 @@ use trunkline_lab::document::Document;
 use trunkline_lab::scenario::{Load, ProxyMode, Scenario};
 use trunkline_link::{LinkChange, Loss};
 use trunkline_queue::{Limits, Settings, Unit};
-use trunkline_sim::{Distribution, Pattern, Timing};
+use trunkline_workload::{Distribution, Pattern, Timing};
 
 const EVERYTHING: &str = include_str!("good/everything.toml");
 

@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use trunkline_link::LinkSettings;
 use trunkline_link::mobile::{Mobile, Pareto};
-use trunkline_sim::{
-    Cell, Distribution, Network, Pattern, ProxyMode, ProxySettings, Recorder, TcpTraffic, TransferState, both,
-};
+use trunkline_sim::{Cell, Network, ProxyMode, ProxySettings, Recorder, TcpTraffic, both};
 use trunkline_tcp::{Preset, Settings};
 use trunkline_trunk::path_tail::{Estimate, Limit};
 use trunkline_units::{Instant, Rate};
+use trunkline_workload::{Distribution, Pattern, TransferState};
 
 const RADIO: Pareto = Pareto { mean: Duration::from_millis(500), shape: 1.5, share: 0.15 };
 const BYTES: u64 = 2_000_000;

@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use trunkline_link::LinkSettings;
 use trunkline_queue::{CoDelSettings, Limits, Settings as QueueSettings};
-use trunkline_sim::{AcrossTrunk, Dumbbell, Timing, UdpTraffic};
+use trunkline_sim::{AcrossTrunk, Dumbbell, UdpTraffic};
 use trunkline_tcp::Preset;
 use trunkline_trunk::{ClassSettings, Protocol, Rule, TrunkPlan};
 use trunkline_units::{Instant, Rate};
+use trunkline_workload::Timing;
 
 const SECONDS: u64 = 60;
 const FLOWS: usize = 10;

@@ -9,7 +9,8 @@ use trunkline_tcp::Settings;
 use trunkline_trunk::{ClassSettings, TrunkPlan};
 use trunkline_units::Rate;
 
-use crate::{Distribution, LinkId, Network, NodeId, Pattern, SourceId, TcpTraffic, TrunkId, TrunkSettings};
+use crate::{LinkId, Network, NodeId, SourceId, TcpTraffic, TrunkId, TrunkSettings};
+use trunkline_workload::{Distribution, Pattern};
 
 /// Senders, a router, the bottleneck, a router, receivers:
 ///

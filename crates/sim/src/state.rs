@@ -5,11 +5,11 @@ use std::sync::Arc;
 use trunkline_packet::{TcpFlags, protocol};
 use trunkline_tcp::{Segment, Settings, State};
 use trunkline_units::{Instant, Rng};
+use trunkline_workload::{Arrival, Datagrams};
 
 use crate::Packet;
 use crate::agenda::{Agenda, Kind};
 use crate::connection::{Connection, ConnectionId, NO_TRANSFER, Role, Upcall};
-use crate::datagrams::Datagrams;
 use crate::digest::Digest;
 use crate::duplication::DuplicateTracker;
 use crate::fragmentation::fragment;
@@ -138,7 +138,12 @@ impl NetworkState {
                 let first = self.duplicates.is_first(&packet);
                 let flow = &mut self.datagrams[flow as usize];
                 if first {
-                    flow.take(self.now, &packet);
+                    flow.handle_arrival(&Arrival {
+                        sent: packet.sent(),
+                        at: self.now,
+                        bytes: packet.length().into(),
+                        marked: packet.congestion_experienced(),
+                    });
                 } else {
                     flow.duplicated += 1;
                 }

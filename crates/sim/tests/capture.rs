@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use trunkline_link::{LinkSettings, Loss};
 use trunkline_packet::{Headers, TcpFlags, TcpView, checksum, pcap, protocol};
-use trunkline_sim::{CapturePoint, Distribution, Network, Pattern, TcpTraffic, Timing, UdpTraffic, both};
+use trunkline_sim::{CapturePoint, Network, TcpTraffic, UdpTraffic, both};
 use trunkline_tcp::Preset;
 use trunkline_units::{Instant, Rate};
+use trunkline_workload::{Distribution, Pattern, Timing};
 
 #[path = "common/shared.rs"]
 mod shared;

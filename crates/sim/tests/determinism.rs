@@ -8,9 +8,10 @@ use trunkline_link::{Impairments, Jitter, LinkSettings, Loss};
 use trunkline_queue::{
     CoDelSettings, FqCoDelSettings, Settings as QueueSettings, TrunkSettings as TrunkQueue,
 };
-use trunkline_sim::{AcrossTrunk, Distribution, Dumbbell, Pattern, TcpTraffic, Timing, UdpTraffic};
+use trunkline_sim::{AcrossTrunk, Dumbbell, TcpTraffic, UdpTraffic};
 use trunkline_tcp::{CongestionAlgorithm, Preset, Settings};
 use trunkline_units::{Instant, Rate};
+use trunkline_workload::{Distribution, Pattern, Timing};
 
 /// A bit of everything: two congestion controls, web users, datagrams, loss, jitter, a trunk.
 fn everything(seed: u64) -> Dumbbell {

@@ -7,14 +7,12 @@ use std::time::Duration;
 use trunkline_link::{Impairments, Jitter, LinkChange, LinkSettings, Loss};
 use trunkline_queue::{Limits, RedSettings, Settings as QueueSettings};
 use trunkline_sim::gateway::DatagramLaneSettings;
-use trunkline_sim::{
-    Distribution, Lanes, Network, NodeId, Pattern, TcpTraffic, Timing, TransferState, TrunkSettings,
-    UdpTraffic,
-};
+use trunkline_sim::{Lanes, Network, NodeId, TcpTraffic, TrunkSettings, UdpTraffic};
 use trunkline_tcp::{Preset, Settings};
 use trunkline_trunk::compress::Compression;
 use trunkline_trunk::{ClassSettings, LaneGroup, TrunkPlan};
 use trunkline_units::{Instant, Rate};
+use trunkline_workload::{Distribution, Pattern, Timing, TransferState};
 
 fn mbit(rate: f64, delay_ms: u64) -> LinkSettings {
     LinkSettings::new(Rate::from_mbit(rate), Duration::from_millis(delay_ms))

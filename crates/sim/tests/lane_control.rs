@@ -6,12 +6,11 @@ use std::time::Duration;
 use trunkline_link::{Impairments, LinkChange, LinkSettings, Loss};
 use trunkline_queue::{Limits, Settings as QueueSettings};
 use trunkline_sim::gateway::{DatagramLaneSettings, LaneReport};
-use trunkline_sim::{
-    Distribution, Lanes, Network, NodeId, Pattern, SourceId, TcpTraffic, TrunkId, TrunkSettings,
-};
+use trunkline_sim::{Lanes, Network, NodeId, SourceId, TcpTraffic, TrunkId, TrunkSettings};
 use trunkline_tcp::{CongestionAlgorithm, Preset, Settings};
 use trunkline_trunk::{ClassSettings, CongestionControl, TrunkPlan};
 use trunkline_units::{Instant, Rate};
+use trunkline_workload::{Distribution, Pattern};
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use trunkline_link::{Jitter, LinkSettings};
 use trunkline_queue::{Limits, Settings as QueueSettings, TrunkSettings as TrunkQueue};
-use trunkline_sim::{AcrossTrunk, Dumbbell, Recorder, Timing, UdpTraffic};
+use trunkline_sim::{AcrossTrunk, Dumbbell, Recorder, UdpTraffic};
 use trunkline_tcp::Preset;
 use trunkline_trunk::ClassId;
 use trunkline_units::{Instant, Rate};
+use trunkline_workload::Timing;
 
 fn seconds(seconds: u64) -> Instant {
     Instant::from_millis(seconds * 1000)

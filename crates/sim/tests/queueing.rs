@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use trunkline_link::{Impairments, Jitter, LinkChange, LinkSettings, Loss};
 use trunkline_queue::{CoDelSettings, DropReason, Limits, RedSettings, Settings, Unit};
-use trunkline_sim::{Distribution, LinkId, Network, NodeId, SourceId, Timing, UdpTraffic};
+use trunkline_sim::{LinkId, Network, NodeId, SourceId, UdpTraffic};
 use trunkline_units::{Instant, Rate, Rng, random};
+use trunkline_workload::{Distribution, Timing};
 
 const ENDLESS: Settings = Settings::TailDrop(Limits { segments: u32::MAX, bytes: u64::MAX });
 

@@ -7,12 +7,13 @@ use trunkline_link::LinkSettings;
 use trunkline_queue::{Limits, Settings as QueueSettings};
 use trunkline_sim::gateway::DatagramLaneSettings;
 use trunkline_sim::{
-    Distribution, Lanes, Network, NodeId, Pattern, ProxyMode, ProxySettings, SettingsError, TcpTraffic,
-    Timing, TrunkSettings, UdpTraffic, both,
+    Lanes, Network, NodeId, ProxyMode, ProxySettings, SettingsError, TcpTraffic, TrunkSettings, UdpTraffic,
+    both,
 };
 use trunkline_tcp::{Preset, Settings};
 use trunkline_trunk::{ClassSettings, CongestionControl, TrunkPlan};
 use trunkline_units::Rate;
+use trunkline_workload::{Distribution, Pattern, Timing};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -25,26 +26,6 @@ fn nodes() -> (Network, [NodeId; 3]) {
 fn refused(checked: Result<(), SettingsError>, by: &str) {
     let error = checked.expect_err(by).to_string();
     assert!(error.starts_with(by) && error.contains("allowed: "), "{error:?}, not {by:?}");
-}
-
-#[test]
-fn distributions_are_checked() {
-    refused(Distribution::Fixed(-1.0).check(), " is -1.0");
-    refused(Distribution::Fixed(f64::INFINITY).check(), " is inf");
-    refused(Distribution::Uniform(2.0, 1.0).check(), " is (2.0, 1.0)");
-    refused(Distribution::Exponential { mean: f64::NAN }.check(), "mean is NaN");
-    refused(Distribution::Pareto { min: 0.0, shape: 1.0 }.check(), "least is 0.0");
-    refused(Distribution::Weibull { scale: 1.0, shape: -1.0 }.check(), "shape is -1.0");
-    refused(Distribution::LogNormal { mean: 800.0, deviation: 1.0 }.check(), "mean is 800.0");
-    for distribution in [
-        Distribution::SURGE_FILE,
-        Distribution::SURGE_OBJECTS,
-        Distribution::SURGE_ACTIVE_OFF,
-        Distribution::SURGE_INACTIVE_OFF,
-        Distribution::Uniform(0.0, 0.0),
-    ] {
-        assert_eq!(distribution.check(), Ok(()));
-    }
 }
 
 fn tcp([client, server]: [NodeId; 2], pattern: Pattern) -> TcpTraffic {

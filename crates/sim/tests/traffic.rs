@@ -4,12 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use trunkline_link::{Impairments, LinkChange, LinkSettings, Loss};
-use trunkline_sim::{
-    Distribution, Network, NodeId, Pattern, SourceId, Summary, TcpTraffic, Timing, Transfer, TransferState,
-    UdpTraffic, both,
-};
+use trunkline_sim::{Network, NodeId, SourceId, TcpTraffic, Transfer, UdpTraffic, both};
 use trunkline_tcp::{Preset, Settings, Timers};
 use trunkline_units::{Instant, Rate};
+use trunkline_workload::{Distribution, Pattern, Summary, Timing, TransferState};
 
 /// Two hosts and one link, the same in both directions.
 fn pair(seed: u64, link: &LinkSettings) -> (Network, [NodeId; 2]) {

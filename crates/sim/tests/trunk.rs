@@ -6,15 +6,13 @@ use std::time::Duration;
 use trunkline_link::{LinkChange, LinkSettings, Loss};
 use trunkline_queue::{CoDelSettings, Limits, Settings as QueueSettings, Share, TrunkSettings as TrunkQueue};
 use trunkline_sim::gateway::DatagramLaneSettings;
-use trunkline_sim::{
-    AcrossTrunk, Distribution, Dumbbell, Network, NodeId, Pattern, SourceId, TcpTraffic, Timing,
-    TransferState, TrunkId, UdpTraffic,
-};
+use trunkline_sim::{AcrossTrunk, Dumbbell, Network, NodeId, SourceId, TcpTraffic, TrunkId, UdpTraffic};
 use trunkline_sim::{Lanes, TrunkSettings};
 use trunkline_tcp::{CongestionAlgorithm, Preset, Settings};
 use trunkline_trunk::compress::Compression;
 use trunkline_trunk::{AdmissionSettings, ClassSettings, LaneGroup, Over, Protocol, Rule, TrunkPlan};
 use trunkline_units::{Instant, Rate};
+use trunkline_workload::{Distribution, Pattern, Timing, TransferState};
 
 fn linux(congestion_control: CongestionAlgorithm) -> Settings {
     Settings { congestion_control, ..Preset::Linux6.settings() }
@@ -289,13 +287,13 @@ fn a_lane_of_datagrams_retransmits_nothing_and_keeps_the_users_round_trip_short(
         *sites.network.datagrams(source).expect("a source of datagrams")
     };
     let (reliable, controlled) = (measure(false), measure(true));
-    let worst = |flow: &trunkline_sim::Datagrams| flow.delay_max.as_millis();
+    let worst = |flow: &trunkline_workload::Datagrams| flow.delay_max.as_millis();
     // 15 ms there; a repair takes a round trip of 30 ms more, and holds back what comes behind it.
     assert!(worst(&reliable) >= 45, "{reliable:?}");
     assert!(worst(&controlled) <= 40, "{controlled:?}");
-    let mean = |flow: &trunkline_sim::Datagrams| flow.delay_sum.as_secs_f64() / flow.received as f64;
+    let mean = |flow: &trunkline_workload::Datagrams| flow.delay_sum.as_secs_f64() / flow.received as f64;
     assert!(mean(&controlled) < mean(&reliable), "{reliable:?} {controlled:?}");
-    let lost = |flow: &trunkline_sim::Datagrams| 1.0 - flow.received as f64 / flow.sent as f64;
+    let lost = |flow: &trunkline_workload::Datagrams| 1.0 - flow.received as f64 / flow.sent as f64;
     assert!(lost(&reliable) < 0.001, "{reliable:?}");
     assert!((0.003..=0.007).contains(&lost(&controlled)), "{controlled:?}");
 }

@@ -13,12 +13,13 @@ use serde_json::Value;
 use sources::sources;
 
 /// Crates that are a function of their arguments.
-const PURE: [&str; 7] = [
+const PURE: [&str; 8] = [
     "trunkline-units",
     "trunkline-packet",
     "trunkline-queue",
     "trunkline-link",
     "trunkline-trunk",
+    "trunkline-workload",
     "trunkline-tcp",
     "trunkline-sim",
 ];
@@ -72,7 +73,7 @@ struct Rule {
     because: &'static str,
 }
 
-const RULES: [Rule; 12] = [
+const RULES: [Rule; 13] = [
     Rule {
         who: &["trunkline-units"],
         never_on: &["*"],
@@ -126,6 +127,20 @@ const RULES: [Rule; 12] = [
         who: &["trunkline-netlink"],
         never_on: &["trunkline-*"],
         because: "it is the kernel's language, shared by the gateway and the testbed, and knows of neither",
+    },
+    Rule {
+        who: &["trunkline-workload"],
+        never_on: &[
+            "trunkline-packet",
+            "trunkline-queue",
+            "trunkline-trunk",
+            "trunkline-tcp",
+            "trunkline-sim",
+            "trunkline-lab",
+            "trunkline-gateway",
+            "trunkline-testbed",
+        ],
+        because: "it says what is sent, and neither how nor over what: simulated and real hosts send the same",
     },
     Rule {
         who: &["trunkline-tcp"],

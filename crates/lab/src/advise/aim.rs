@@ -2,8 +2,8 @@
 
 use indexmap::IndexSet;
 use serde::{Deserialize, Serialize};
-use trunkline_sim::{Pattern, Timing};
 use trunkline_units::Rate;
+use trunkline_workload::{Pattern, Timing};
 
 use super::GroupAim;
 use crate::results::Outcome;

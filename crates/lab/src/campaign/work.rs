@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use trunkline_sim::{Pattern, Timing};
+use trunkline_workload::{Pattern, Timing};
 
 use crate::scenario::{End, Load, Scenario};
 

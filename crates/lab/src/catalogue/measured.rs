@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use trunkline_link::LinkStats;
 use trunkline_queue::{DropReason, Histogram, Occupancy, Stats};
-use trunkline_sim::{NodeStats, ProxyStats, Summary};
+use trunkline_sim::{NodeStats, ProxyStats};
 use trunkline_trunk::LaneSnapshot;
 use trunkline_units::Rate;
+use trunkline_workload::Summary;
 
 /// Counters at the beginning and at the end.
 #[derive(Debug)]

@@ -6,13 +6,13 @@ use trunkline_sim::SettingsError;
 /// Reports a mistake that is found in settings.
 pub(super) trait Check {
     /// Reports it. `key` translates places in the settings into keys below this one.
-    fn check(&self, checked: Result<(), SettingsError>, key: impl Fn(&str) -> String);
+    fn check<E: Into<SettingsError>>(&self, checked: Result<(), E>, key: impl Fn(&str) -> String);
 }
 
 impl Check for At<'_> {
-    fn check(&self, checked: Result<(), SettingsError>, key: impl Fn(&str) -> String) {
+    fn check<E: Into<SettingsError>>(&self, checked: Result<(), E>, key: impl Fn(&str) -> String) {
         let Err(error) = checked else { return };
-        match error {
+        match error.into() {
             SettingsError::Value { place, value, allowed } => {
                 self.refuse_value(&key(&place), &value, &allowed);
             }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use trunkline_sim::{Distribution, Pattern, Timing, UdpTraffic};
 use trunkline_tcp::Settings;
+use trunkline_workload::{Distribution, Pattern, Timing};
 
 use super::check::Check;
 use super::keys;
@@ -191,7 +191,7 @@ fn udp(at: &At<'_>, spec: &TrafficSpec) -> Option<Load> {
     }
     let packet = spec.packet.map_or(1500, |packet| packet.0);
     let data = packet
-        .checked_sub(u64::from(UdpTraffic::HEADERS))
+        .checked_sub(u64::from(Timing::HEADERS))
         .and_then(|data| u32::try_from(data).ok())
         .filter(|_| packet <= 65_535);
     if data.is_none() {

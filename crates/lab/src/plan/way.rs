@@ -66,7 +66,7 @@ impl<'f> Layers<'_, 'f> {
             Err(error) => {
                 let (SettingsError::Value { place, .. } | SettingsError::Order { place, .. }) = &error;
                 let (key, below) = key_of(place, &numbers);
-                self.place(key).check(Err(error.into()), |_| below.clone());
+                self.place(key).check(Err(error), |_| below.clone());
                 None
             }
         }

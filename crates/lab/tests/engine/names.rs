@@ -2,8 +2,8 @@
 
 use trunkline_lab::catalogue::{known, unit};
 use trunkline_link::{LinkSettings, Loss};
-use trunkline_sim::{Distribution, Pattern};
 use trunkline_trunk::ClassSettings;
+use trunkline_workload::{Distribution, Pattern};
 
 use crate::scene::{bulk, linux, mbit, ms, of, run, scene, tail_drop, tcp, traffic, trunk, udp, within};
 

@@ -10,10 +10,11 @@ use trunkline_lab::results::Outcome;
 use trunkline_lab::scenario::{Carrier, End, Link, Load, Node, NodeKind, Scenario, Traffic, Trunk};
 use trunkline_link::LinkSettings;
 use trunkline_queue::{Limits, Settings as QueueSettings};
-use trunkline_sim::{Distribution, Pattern, Timing, both};
+use trunkline_sim::both;
 use trunkline_tcp::{Preset, Settings};
 use trunkline_trunk::{ClassSettings, TrunkPlan};
 use trunkline_units::Rate;
+use trunkline_workload::{Distribution, Pattern, Timing};
 
 pub(crate) fn mbit(rate: f64) -> Rate {
     Rate::from_mbit(rate)

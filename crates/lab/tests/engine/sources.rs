@@ -3,8 +3,9 @@
 use trunkline_lab::results::Outcome;
 use trunkline_lab::scenario::{Node, NodeKind, Proxy, ProxyMode};
 use trunkline_link::{Impairments, Jitter, LinkChange, LinkSettings, Loss};
-use trunkline_sim::{Distribution, Pattern, Timing, both};
+use trunkline_sim::both;
 use trunkline_tcp::Preset;
+use trunkline_workload::{Distribution, Pattern, Timing};
 
 use crate::scene::{bulk, linux, mbit, ms, of, run, scene, tail_drop, tcp, traffic, udp, within};
 use trunkline_lab::scenario::Load;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use trunkline_lab::scenario::{Carrier, Load};
 use trunkline_link::{Impairments, LinkChange, LinkSettings, Loss};
 use trunkline_queue::{Settings as QueueSettings, TrunkSettings};
-use trunkline_sim::{Distribution, Pattern, Timing};
 use trunkline_tcp::Preset;
 use trunkline_trunk::compress::Compression;
 use trunkline_trunk::{AdmissionSettings, ClassSettings, LaneGroup, Over, Protocol, Rule, TrunkPlan};
+use trunkline_workload::{Distribution, Pattern, Timing};
 
 use crate::scene::{bulk, mbit, ms, of, run, scene, tail_drop, tcp, traffic, trunk, udp, within};
 

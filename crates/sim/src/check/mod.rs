@@ -81,10 +81,6 @@ fn ensure(holds: bool, place: &str, value: impl Debug, allowed: &'static str) ->
     Ok(check::ensure(holds, place, value, allowed)?)
 }
 
-fn probability(place: &str, value: f64) -> Checked {
-    Ok(check::probability(place, value)?)
-}
-
 fn tcp(place: &str, settings: &trunkline_tcp::Settings) -> Checked {
     settings.check().map_err(|error| SettingsError::Tcp { place: place.to_owned(), error })
 }

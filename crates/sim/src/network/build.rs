@@ -197,7 +197,7 @@ impl Network {
     fn source_stream(&mut self) -> Rng {
         let number = self.numbers.sources;
         self.numbers.sources += 1;
-        self.stream("source", number)
+        trunkline_workload::stream(self.seed, number)
     }
 
     /// Leaves a source out: the random streams of later sources are as if it had been added.

@@ -6,8 +6,10 @@ use trunkline_tcp::Endpoint;
 use trunkline_trunk::ClassId;
 use trunkline_trunk::path_tail::Estimate;
 use trunkline_units::Instant;
+use trunkline_workload::Datagrams;
 
 use super::{Network, Source};
+use crate::Packet;
 use crate::capture::{Capture, CapturePoint};
 use crate::connection::ConnectionId;
 use crate::digest::Digest;
@@ -16,7 +18,6 @@ use crate::link::{Link, LinkId};
 use crate::node::{NodeId, NodeStats};
 use crate::proxy::{ProxyId, ProxyStats};
 use crate::traffic::{SourceId, Transfer};
-use crate::{Datagrams, Packet};
 
 impl Network {
     /// The counters of a proxy.

@@ -72,7 +72,7 @@ impl Network {
     }
 
     /// Counts what is largest or least of all, the peaks of queues and buffers and the delays of datagrams, from now on, and so
-    /// [`Datagrams::overdue`](crate::Datagrams::overdue).
+    /// [`Datagrams::overdue`](trunkline_workload::Datagrams::overdue).
     pub fn forget_peaks(&mut self) {
         self.net.links.iter_mut().for_each(|link| link.machine.forget_peaks());
         let now = self.net.now;

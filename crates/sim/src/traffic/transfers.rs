@@ -2,25 +2,20 @@
 
 mod accounting;
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
 use trunkline_units::{Instant, Rng};
+use trunkline_workload::{Beginning, TransferState, Users};
 
-use super::datagram::seconds;
+use super::TcpTraffic;
 use super::record::Record;
-use super::{Pattern, TcpTraffic, TransferState};
 use crate::agenda::Kind;
 use crate::connection::{App, ConnectionId, End, NO_TRANSFER, Role};
 use crate::state::{NetworkState, Opening};
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct User {
     ends: Option<[ConnectionId; 2]>,
     /// The record of its transfer.
     record: u32,
-    /// Objects that its page has still.
-    objects: u32,
     /// Bytes that were received on its connection before its transfer.
     before: u64,
     /// Of a bulk flow: bytes that the client has sent, when all of them are acknowledged.
@@ -36,83 +31,42 @@ struct User {
 #[derive(Debug)]
 pub(crate) struct TransferSource {
     pub(crate) traffic: TcpTraffic,
-    rng: Rng,
+    decisions: Users,
     users: Vec<User>,
-    /// When users do something next.
-    due: BinaryHeap<Reverse<(Instant, u32)>>,
     records: Vec<Record>,
-    stopped: bool,
     index: u32,
     /// Transfers that go on.
     running: u32,
 }
 
 impl TransferSource {
-    pub(crate) fn new(traffic: TcpTraffic, mut rng: Rng) -> Self {
-        let start = Instant::ZERO + traffic.start;
-        let (users, stagger) = match &traffic.pattern {
-            Pattern::Bulk { flows, stagger, .. } => (*flows, *stagger),
-            Pattern::Web { users, think, .. } => (*users, *think),
-            Pattern::RequestResponse { connections, interval, .. } => (*connections, *interval),
-        };
-        let in_turn = matches!(traffic.pattern, Pattern::Bulk { .. });
-        let mut at = start;
-        let mut due = BinaryHeap::with_capacity(users as usize);
-        for user in 0..users {
-            due.push(Reverse((at, user)));
-            let gap = seconds(stagger.draw(&mut rng));
-            // Users do not begin all at once, nor one after the other.
-            at = if in_turn { at + gap } else { start + gap.mul_f64(rng.uniform()) };
-        }
-        let user = User {
-            ends: None,
-            record: 0,
-            objects: 0,
-            before: 0,
-            sent: None,
-            finished: 0,
-            retransmissions_before: 0,
-            retransmissions: 0,
-        };
-        TransferSource {
-            traffic,
-            rng,
-            users: vec![user; users as usize],
-            due,
-            records: Vec::new(),
-            stopped: false,
-            index: 0,
-            running: 0,
-        }
+    pub(crate) fn new(traffic: TcpTraffic, rng: Rng) -> Self {
+        let at = |time| Instant::ZERO + time;
+        let times = (at(traffic.start), traffic.stop.map(at));
+        let decisions = Users::new(traffic.pattern.clone(), times, rng);
+        let users = vec![User::default(); decisions.count() as usize];
+        TransferSource { traffic, decisions, users, records: Vec::new(), index: 0, running: 0 }
     }
 
     /// Asks for the next call.
     pub(crate) fn begin(&mut self, net: &mut NetworkState, index: u32) {
         self.index = index;
-        let next = self.due.peek().map(|Reverse((at, _))| *at);
-        let stop = self.traffic.stop.filter(|_| !self.stopped).map(|stop| Instant::ZERO + stop);
-        if let Some(at) = next.into_iter().chain(stop).min() {
+        if let Some(at) = self.decisions.poll_time() {
             net.agenda.set(Kind::Source, index, at.max(net.now));
         }
     }
 
     pub(crate) fn run(&mut self, net: &mut NetworkState, index: u32) {
-        if !self.stopped && self.traffic.stop.is_some_and(|stop| net.now >= Instant::ZERO + stop) {
+        if self.decisions.poll_stop(net.now) {
             self.stop(net);
         }
-        while let Some(Reverse((at, user))) = self.due.peek().copied() {
-            if at > net.now {
-                break;
-            }
-            self.due.pop();
-            self.start_transfer(net, index, user);
+        while let Some(beginning) = self.decisions.poll_beginning(net.now) {
+            self.start_transfer(net, index, beginning);
         }
         self.begin(net, index);
     }
 
     fn stop(&mut self, net: &mut NetworkState) {
-        self.stopped = true;
-        self.due.clear();
         for user in &self.users {
             let Some([client, _]) = user.ends else { continue };
             let Role::App(app) = &mut net.connections[client.0 as usize].role else { continue };
@@ -128,19 +82,9 @@ impl TransferSource {
     }
 
     /// A user's next step: a flow, an object, a request.
-    fn start_transfer(&mut self, net: &mut NetworkState, index: u32, user: u32) {
-        let (ask, answer) = match &self.traffic.pattern {
-            Pattern::Bulk { bytes, .. } => (bytes.unwrap_or(u64::MAX), 0),
-            Pattern::Web { request, response, objects, .. } => {
-                let left = &mut self.users[user as usize].objects;
-                if *left == 0 {
-                    *left = objects.draw(&mut self.rng).clamp(1.0, 1e4) as u32;
-                }
-                *left -= 1;
-                (*request, response.draw(&mut self.rng).clamp(1.0, 1e12) as u64)
-            }
-            Pattern::RequestResponse { request, response, .. } => (*request, *response),
-        };
+    fn start_transfer(&mut self, net: &mut NetworkState, index: u32, beginning: Beginning) {
+        let Beginning { user, request, response: answer } = beginning;
+        let ask = request.unwrap_or(u64::MAX);
         let now = net.now;
         let record = self.records.len() as u32;
         self.records.push(Record::begun(user, now));
@@ -188,20 +132,20 @@ impl TransferSource {
     /// The client has sent all and has its answer.
     pub(crate) fn exchanged(&mut self, net: &mut NetworkState, index: u32, user: u32) {
         let Some(ends) = self.users[user as usize].ends else { return };
-        if matches!(self.traffic.pattern, Pattern::Bulk { .. }) {
+        if self.traffic.pattern.is_upload() {
             let client = &net.connections[ends[0].0 as usize].endpoint;
             self.users[user as usize].sent = Some(client.acknowledged());
         }
         self.received(net, user);
-        let stays = matches!(self.traffic.pattern, Pattern::RequestResponse { .. }) && !self.stopped;
+        let stays = self.traffic.pattern.keeps_connections() && !self.decisions.is_stopped();
         if !stays {
             close(net, ends[0]);
         }
-        if matches!(self.traffic.pattern, Pattern::Web { .. }) {
+        if !self.traffic.pattern.is_upload() && !self.traffic.pattern.keeps_connections() {
             // The connection goes on closing by itself; the user does not wait for it.
             self.detach(net, user);
         }
-        self.schedule_next(net, index, user);
+        self.schedule_next(net, index, (user, TransferState::Completed));
     }
 
     /// The server may have all that was sent: the transfer is complete if the client knows that it sent all, too. Where a proxy
@@ -217,20 +161,9 @@ impl TransferSource {
     }
 
     /// A user's transfer is over: when the next one begins.
-    fn schedule_next(&mut self, net: &mut NetworkState, index: u32, user: u32) {
-        let place = self.users[user as usize];
-        let next = match &self.traffic.pattern {
-            Pattern::RequestResponse { interval, .. } => {
-                self.records[place.record as usize].started + seconds(interval.draw(&mut self.rng))
-            }
-            Pattern::Bulk { .. } => return,
-            Pattern::Web { gap, think, .. } => {
-                let pause = if place.objects > 0 { gap } else { think };
-                net.now + seconds(pause.draw(&mut self.rng))
-            }
-        };
-        if !self.stopped {
-            self.due.push(Reverse((next.max(net.now), user)));
+    fn schedule_next(&mut self, net: &mut NetworkState, index: u32, (user, state): (u32, TransferState)) {
+        self.decisions.handle_end(user, state, net.now);
+        if !self.decisions.is_stopped() && !self.traffic.pattern.is_upload() {
             self.begin(net, index);
         }
     }
@@ -256,8 +189,6 @@ impl TransferSource {
         let went_on = self.record_end(net, user, state);
         self.detach(net, user);
         if !orderly {
-            // What was left of the page is given up.
-            self.users[user as usize].objects = 0;
             for end in ends {
                 // The place of an end that is gone may be another's by now.
                 let connection = &mut net.connections[end.0 as usize];
@@ -268,7 +199,7 @@ impl TransferSource {
             }
         }
         if went_on {
-            self.schedule_next(net, index, user);
+            self.schedule_next(net, index, (user, state));
         }
     }
 

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use trunkline_link::{LinkSettings, Loss};
 use trunkline_queue::{Limits, Settings as QueueSettings};
-use trunkline_sim::{Distribution, Network, Pattern, SourceId, TcpTraffic, both};
+use trunkline_sim::{Network, SourceId, TcpTraffic, both};
 use trunkline_tcp::{Endpoint, Preset, Recovery, Settings};
 use trunkline_units::Rate;
+use trunkline_workload::{Distribution, Pattern};
 
 use super::outcome::{Outcome, Snapshot};
 use super::points::Point;

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use trunkline_link::LinkSettings;
 use trunkline_link::mobile::{Mobile, Pareto};
-use trunkline_sim::{Cell, ProxyMode, Transfer, TransferState, both};
+use trunkline_sim::{Cell, ProxyMode, Transfer, both};
 use trunkline_tcp::{Preset, Settings};
 use trunkline_trunk::path_tail::{Estimate, Limit};
 use trunkline_units::Rate;
+use trunkline_workload::TransferState;
 
 use crate::scene::*;
 

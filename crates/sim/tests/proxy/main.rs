@@ -10,9 +10,10 @@ mod windows;
 use std::time::Duration;
 
 use trunkline_link::{LinkChange, LinkSettings, Loss};
-use trunkline_sim::{Distribution, Pattern, ProxyMode, SourceId, TransferState, both};
+use trunkline_sim::{ProxyMode, SourceId, both};
 use trunkline_tcp::{Preset, Settings, State, Timers};
 use trunkline_units::Rate;
+use trunkline_workload::{Distribution, Pattern, TransferState};
 
 use crate::scene::*;
 

@@ -5,10 +5,11 @@ use std::time::Duration;
 use trunkline_packet::{Headers, TcpFlags, TcpView, pcap};
 
 use trunkline_link::{LinkChange, LinkSettings};
-use trunkline_sim::{CapturePoint, Cell, NodeId, ProxyMode, SourceId, TransferState};
+use trunkline_sim::{CapturePoint, Cell, NodeId, ProxyMode, SourceId};
 use trunkline_tcp::State;
 use trunkline_trunk::path_tail::Estimate;
 use trunkline_units::Rate;
+use trunkline_workload::TransferState;
 
 use crate::scene::*;
 use crate::shared::Shared;

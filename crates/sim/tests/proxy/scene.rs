@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use trunkline_link::LinkSettings;
 use trunkline_sim::{
-    Cell, Distribution, LinkId, Network, NodeId, Pattern, ProxyId, ProxyMode, ProxySettings, SourceId,
-    TcpTraffic, Transfer, both,
+    Cell, LinkId, Network, NodeId, ProxyId, ProxyMode, ProxySettings, SourceId, TcpTraffic, Transfer, both,
 };
 use trunkline_tcp::{Preset, Recovery, Settings, SpuriousDetection, Timers};
 use trunkline_trunk::path_tail::{Estimate, Limit};
 use trunkline_units::{Instant, Rate};
+use trunkline_workload::{Distribution, Pattern};
 
 /// A sender in the Internet, a proxy, and mobile nodes behind it, each over a link of its own.
 pub(crate) struct Scene {

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use trunkline_link::LinkStats;
 use trunkline_queue::Stats;
-use trunkline_sim::{Datagrams, NodeStats, ProxyStats};
+use trunkline_sim::{NodeStats, ProxyStats};
 use trunkline_units::Instant;
+use trunkline_workload::Datagrams;
 
 use crate::catalogue::measured::{Counts, LaneCounts, QueueReading, Rtt};
 

@@ -1,7 +1,7 @@
 //! Groups of traffic: what their sources did, together.
 
 use indexmap::IndexMap;
-use trunkline_sim::{Datagrams, Pattern};
+use trunkline_workload::{Datagrams, Pattern};
 
 use super::transfers::tcp;
 use super::{Readings, SourceCounters};

@@ -12,8 +12,8 @@ mod transfers;
 
 use std::time::Duration;
 
-use trunkline_sim::Pattern;
 use trunkline_units::Instant;
+use trunkline_workload::Pattern;
 
 use super::EngineError;
 use crate::catalogue::RUN;

@@ -1,7 +1,7 @@
 //! What TCP did: of one source between two readings.
 //!
 //! A connection's ends count for as long as it is open. Transfers that follow each other on one connection
-//! ([`Pattern::RequestResponse`](trunkline_sim::Pattern)) each have what was counted since the one before.
+//! ([`Pattern::RequestResponse`](trunkline_workload::Pattern)) each have what was counted since the one before.
 
 use trunkline_units::Instant;
 

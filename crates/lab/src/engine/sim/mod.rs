@@ -70,7 +70,8 @@ impl Run<'_> {
     fn received_by(&self, source: SourceId, user: u32) -> u64 {
         let network = &self.built.network;
         let datagrams = network.datagrams(source);
-        datagrams.map_or_else(|| network.received_by(source, user), trunkline_sim::Datagrams::received_data)
+        datagrams
+            .map_or_else(|| network.received_by(source, user), trunkline_workload::Datagrams::received_data)
     }
 }
 
@@ -196,9 +197,9 @@ fn transfer(transfer: &trunkline_sim::Transfer) -> Transfer {
     Transfer {
         user,
         state: match transfer.state {
-            trunkline_sim::TransferState::Running => TransferState::Running,
-            trunkline_sim::TransferState::Completed => TransferState::Completed,
-            trunkline_sim::TransferState::Failed => TransferState::Failed,
+            trunkline_workload::TransferState::Running => TransferState::Running,
+            trunkline_workload::TransferState::Completed => TransferState::Completed,
+            trunkline_workload::TransferState::Failed => TransferState::Failed,
         },
         started,
         connected,

@@ -1,10 +1,11 @@
 //! The counters of a source's transfers so far.
 
+use trunkline_workload::{Pattern, TransferState};
+
 use super::TransferSource;
 use crate::connection::{Connection, ConnectionId, Role};
 use crate::state::NetworkState;
-use crate::traffic::Pattern;
-use crate::traffic::record::{Counts, Record, Transfer, TransferState};
+use crate::traffic::record::{Counts, Record, Transfer};
 
 impl TransferSource {
     /// Whether all of a user's transfer that the client knows to be acknowledged has arrived.
@@ -50,7 +51,7 @@ impl TransferSource {
         let place = &self.users[user as usize];
         let Some(ends) = place.ends else { return record };
         let [client, server] = ends.map(|end| self.connection_of(net, user, end));
-        let upload = matches!(self.traffic.pattern, Pattern::Bulk { .. });
+        let upload = self.traffic.pattern.is_upload();
         let (sender, receiver) = if upload { (client, server) } else { (server, client) };
         if let Some(sender) = sender {
             record.sender = sender.endpoint.stats();
@@ -84,7 +85,7 @@ impl TransferSource {
     /// The same, the end that sends data first.
     pub(crate) fn sender_first(&self, user: u32) -> Option<[ConnectionId; 2]> {
         let [client, server] = self.ends(user)?;
-        let upload = matches!(self.traffic.pattern, Pattern::Bulk { .. });
+        let upload = self.traffic.pattern.is_upload();
         Some(if upload { [client, server] } else { [server, client] })
     }
 
@@ -114,7 +115,7 @@ impl TransferSource {
 
     /// Nothing goes on, and nothing is to begin.
     pub(crate) fn is_over(&self) -> bool {
-        self.running == 0 && self.due.is_empty()
+        self.running == 0 && self.decisions.is_idle()
     }
 
     pub(crate) fn users(&self) -> u32 {

@@ -1,8 +1,7 @@
 //! Distributions of the sizes and times of traffic.
 
-use trunkline_units::Rng;
-
-use trunkline_units::random;
+use trunkline_units::check::{ensure, probability};
+use trunkline_units::{Rng, SettingsError, random};
 
 /// A distribution of positive numbers.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -102,6 +101,46 @@ impl Distribution {
             }
         }
     }
+
+    /// Whether there is such a distribution, of numbers that are not negative.
+    pub fn check(&self) -> Result<(), SettingsError> {
+        let positive =
+            |place, value: f64| ensure(value > 0.0 && value.is_finite(), place, value, "a number above 0");
+        let log_normal = |mean: f64, deviation: f64| {
+            ensure((-700.0..=700.0).contains(&mean), "mean", mean, "-700 to 700: it is of the logarithm")?;
+            ensure(
+                (0.0..=100.0).contains(&deviation),
+                "deviation",
+                deviation,
+                "0 to 100: it is of the logarithm",
+            )
+        };
+        match *self {
+            Distribution::Fixed(value) => {
+                ensure(value >= 0.0 && value.is_finite(), "", value, "a number from 0 on")
+            }
+            Distribution::Uniform(low, high) => {
+                let holds = low >= 0.0 && low <= high && high.is_finite();
+                ensure(holds, "", (low, high), "two numbers from 0 on, the lower first")
+            }
+            Distribution::Exponential { mean } => positive("mean", mean),
+            Distribution::Pareto { min, shape } => {
+                positive("least", min)?;
+                positive("shape", shape)
+            }
+            Distribution::Weibull { scale, shape } => {
+                positive("scale", scale)?;
+                positive("shape", shape)
+            }
+            Distribution::LogNormal { mean, deviation } => log_normal(mean, deviation),
+            Distribution::WebFile { mean, deviation, body, min, shape } => {
+                log_normal(mean, deviation)?;
+                probability("body", body)?;
+                positive("least", min)?;
+                positive("shape", shape)
+            }
+        }
+    }
 }
 
 /// The gamma function for arguments from 1 on, by Stirling's series.
@@ -143,5 +182,29 @@ mod tests {
     fn a_tail_without_a_mean_says_so() {
         assert!(Distribution::Pareto { min: 1.0, shape: 1.0 }.mean().is_infinite());
         assert!((gamma(5.0) - 24.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn distributions_are_checked() {
+        let refused = |checked: Result<(), SettingsError>, by: &str| {
+            let error = checked.expect_err(by).to_string();
+            assert!(error.starts_with(by), "{error}");
+        };
+        refused(Distribution::Fixed(-1.0).check(), " is -1.0");
+        refused(Distribution::Fixed(f64::INFINITY).check(), " is inf");
+        refused(Distribution::Uniform(2.0, 1.0).check(), " is (2.0, 1.0)");
+        refused(Distribution::Exponential { mean: f64::NAN }.check(), "mean is NaN");
+        refused(Distribution::Pareto { min: 0.0, shape: 1.0 }.check(), "least is 0.0");
+        refused(Distribution::Weibull { scale: 1.0, shape: -1.0 }.check(), "shape is -1.0");
+        refused(Distribution::LogNormal { mean: 800.0, deviation: 1.0 }.check(), "mean is 800.0");
+        for distribution in [
+            Distribution::SURGE_FILE,
+            Distribution::SURGE_OBJECTS,
+            Distribution::SURGE_ACTIVE_OFF,
+            Distribution::SURGE_INACTIVE_OFF,
+            Distribution::Uniform(0.0, 0.0),
+        ] {
+            assert_eq!(distribution.check(), Ok(()));
+        }
     }
 }
