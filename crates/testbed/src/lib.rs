@@ -4,6 +4,7 @@
 //! - [`namespace`]: a [`Host`](namespace::Host) is a network namespace that lives as long as the value does;
 //! - [`link`]: an emulated link between two hosts, with rate, delay, queue, loss and corruption;
 //! - [`traffic`]: bulk TCP, UDP floods and request-response load, with the receiver's view of each;
+//! - [`generator`]: the traffic of an experiment: thousands of connections and flows of datagrams from one thread;
 //! - [`dumbbell`]: flows of one kind through one bottleneck, and all that can be known of them;
 //! - [`procfs`]: what processes cost;
 //! - [`scene`]: two sites with a gateway each, direct or over trunks;
@@ -17,6 +18,7 @@
 
 pub mod clock;
 pub mod dumbbell;
+pub mod generator;
 pub mod interrupt;
 pub mod link;
 pub mod namespace;

@@ -137,6 +137,11 @@ impl Host {
         &self.name
     }
 
+    /// The namespace, which lives at least as long as this does.
+    pub(crate) fn namespace(&self) -> Arc<File> {
+        Arc::clone(&self.namespace)
+    }
+
     /// A descriptor of the namespace.
     pub fn netns_fd(&self) -> BorrowedFd<'_> {
         self.namespace.as_fd()
@@ -291,7 +296,7 @@ pub fn veth(a: &Host, name_a: &str, b: &Host, name_b: &str) -> Result<(), HostEr
 /// # Panics
 ///
 /// If the kernel refuses: this process made the namespace, so only a bug can be the cause.
-fn enter(namespace: &File) {
+pub(crate) fn enter(namespace: &File) {
     move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
         .expect("the process owns the namespace");
 }

@@ -9,11 +9,12 @@
 use std::fs::File;
 use std::io;
 use std::mem;
-use std::net::{TcpStream, UdpSocket};
-use std::os::fd::{AsRawFd, RawFd};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
@@ -123,6 +124,11 @@ pub(crate) const TCP_INFO_BYTES: usize = 256;
 
 /// `TCP_INFO`, as the kernel's `struct tcp_info` lies in memory.
 pub(crate) fn tcp_info(socket: &TcpStream) -> io::Result<[u8; TCP_INFO_BYTES]> {
+    tcp_info_of(socket.as_fd()).map(|(raw, _)| raw)
+}
+
+/// The same of any socket, and how many bytes the kernel wrote.
+pub(crate) fn tcp_info_of(socket: BorrowedFd<'_>) -> io::Result<([u8; TCP_INFO_BYTES], usize)> {
     let mut raw = [0_u8; TCP_INFO_BYTES];
     let mut length = TCP_INFO_BYTES as libc::socklen_t;
     // SAFETY: the kernel writes at most `length` bytes to `raw`; both outlive the call.
@@ -135,7 +141,27 @@ pub(crate) fn tcp_info(socket: &TcpStream) -> io::Result<[u8; TCP_INFO_BYTES]> {
             &raw mut length,
         )
     })?;
-    Ok(raw)
+    Ok((raw, (length as usize).min(TCP_INFO_BYTES)))
+}
+
+/// Sets an option whose value is one int.
+pub(crate) fn set_option(
+    socket: BorrowedFd<'_>,
+    level: libc::c_int,
+    name: libc::c_int,
+    value: libc::c_int,
+) -> io::Result<()> {
+    // SAFETY: the kernel reads one int, which outlives the call.
+    check(unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            name,
+            (&raw const value).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    })
+    .map(drop)
 }
 
 /// Bytes in the send queue: all of them (`SIOCOUTQ`), and those that were never sent (`SIOCOUTQNSD`).
@@ -229,6 +255,142 @@ impl Batch {
         })? as usize;
         self.received.extend(messages[..got].iter().map(|message| (message.msg_len as usize).min(self.slot)));
         Ok(got)
+    }
+}
+
+/// A datagram that was received.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Received {
+    pub(crate) from: SocketAddr,
+    /// Its length.
+    pub(crate) bytes: usize,
+    /// When the kernel got it, by the realtime clock; `None` if it does not say.
+    pub(crate) at: Option<Duration>,
+    /// Its type of service or traffic class.
+    pub(crate) traffic_class: u8,
+}
+
+/// Bytes of a datagram that are read: the rest is counted and forgotten.
+const HEAD_BYTES: usize = 64;
+/// Datagrams that one call takes at most.
+const ARRIVALS: usize = 32;
+
+/// Room for control messages, aligned as their headers must be.
+#[repr(C, align(8))]
+#[derive(Clone, Copy)]
+struct Ancillary([u8; 128]);
+
+/// Room for datagrams of which the beginnings and the times of arrival are wanted.
+pub(crate) struct Arrivals {
+    heads: Vec<[u8; HEAD_BYTES]>,
+    ancillary: Vec<Ancillary>,
+    names: Vec<libc::sockaddr_storage>,
+    got: Vec<Received>,
+}
+
+impl Arrivals {
+    pub(crate) fn new() -> Self {
+        // SAFETY: a sockaddr_storage is integers, for which all zeroes is a value.
+        let name: libc::sockaddr_storage = unsafe { mem::zeroed() };
+        Self {
+            heads: vec![[0; HEAD_BYTES]; ARRIVALS],
+            ancillary: vec![Ancillary([0; 128]); ARRIVALS],
+            names: vec![name; ARRIVALS],
+            got: Vec::with_capacity(ARRIVALS),
+        }
+    }
+
+    /// Takes what is there, without a wait. The socket should have `SO_TIMESTAMPNS` and `IP_RECVTOS` or
+    /// `IPV6_RECVTCLASS` set. An error of kind `WouldBlock` says that nothing is there.
+    pub(crate) fn receive(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
+        self.got.clear();
+        let mut vectors: Vec<libc::iovec> = self
+            .heads
+            .iter_mut()
+            .map(|head| libc::iovec { iov_base: head.as_mut_ptr().cast(), iov_len: HEAD_BYTES })
+            .collect();
+        let mut messages: Vec<libc::mmsghdr> = vectors
+            .iter_mut()
+            .zip(&mut self.ancillary)
+            .zip(&mut self.names)
+            .map(|((vector, ancillary), name)| {
+                // SAFETY: an mmsghdr is integers and pointers, for which all zeroes is a value.
+                let mut message: libc::mmsghdr = unsafe { mem::zeroed() };
+                message.msg_hdr.msg_iov = vector;
+                message.msg_hdr.msg_iovlen = 1;
+                message.msg_hdr.msg_name = (&raw mut *name).cast();
+                message.msg_hdr.msg_namelen = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+                message.msg_hdr.msg_control = ancillary.0.as_mut_ptr().cast();
+                message.msg_hdr.msg_controllen = ancillary.0.len() as _;
+                message
+            })
+            .collect();
+        // SAFETY: as many headers are passed as there are, each with one vector, a name and room for control messages that
+        // outlive the call, and nothing else refers to them during it.
+        let got = check(unsafe {
+            libc::recvmmsg(
+                socket.as_raw_fd(),
+                messages.as_mut_ptr(),
+                messages.len() as libc::c_uint,
+                libc::MSG_DONTWAIT | libc::MSG_TRUNC,
+                std::ptr::null_mut(),
+            )
+        })? as usize;
+        for (message, name) in messages[..got].iter().zip(&self.names) {
+            let from = address(name).ok_or_else(|| io::Error::other("a datagram without an address"))?;
+            let (at, traffic_class) = control_messages(&message.msg_hdr);
+            self.got.push(Received { from, bytes: message.msg_len as usize, at, traffic_class });
+        }
+        Ok(got)
+    }
+
+    /// What the last call got, each with its first bytes, as far as there was room.
+    pub(crate) fn received(&self) -> impl Iterator<Item = (&Received, &[u8])> {
+        self.got.iter().zip(&self.heads).map(|(got, head)| (got, &head[..got.bytes.min(HEAD_BYTES)]))
+    }
+}
+
+/// The time of arrival and the type of service that the kernel wrote beside a datagram.
+fn control_messages(header: &libc::msghdr) -> (Option<Duration>, u8) {
+    let (mut at, mut class) = (None, 0);
+    // SAFETY: the kernel filled the header's control messages; CMSG_FIRSTHDR and CMSG_NXTHDR stay within their length, and
+    // each value is read unaligned and only as long as its kind is known to be.
+    unsafe {
+        let mut message = libc::CMSG_FIRSTHDR(header);
+        while !message.is_null() {
+            let data = libc::CMSG_DATA(message);
+            match ((*message).cmsg_level, (*message).cmsg_type) {
+                (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => {
+                    let time: libc::timespec = data.cast::<libc::timespec>().read_unaligned();
+                    at = Some(Duration::new(time.tv_sec as u64, time.tv_nsec as u32));
+                }
+                (libc::IPPROTO_IP, libc::IP_TOS) => class = data.read(),
+                (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
+                    class = data.cast::<libc::c_int>().read_unaligned() as u8;
+                }
+                _ => {}
+            }
+            message = libc::CMSG_NXTHDR(header, message);
+        }
+    }
+    (at, class)
+}
+
+fn address(name: &libc::sockaddr_storage) -> Option<SocketAddr> {
+    match libc::c_int::from(name.ss_family) {
+        libc::AF_INET => {
+            // SAFETY: a sockaddr_storage has room for every address and is aligned for it; the family says that this is one.
+            let name = unsafe { &*(&raw const *name).cast::<libc::sockaddr_in>() };
+            let ip = Ipv4Addr::from(u32::from_be(name.sin_addr.s_addr));
+            Some(SocketAddr::new(ip.into(), u16::from_be(name.sin_port)))
+        }
+        libc::AF_INET6 => {
+            // SAFETY: as above.
+            let name = unsafe { &*(&raw const *name).cast::<libc::sockaddr_in6>() };
+            let ip = Ipv6Addr::from(name.sin6_addr.s6_addr);
+            Some(SocketAddr::new(ip.into(), u16::from_be(name.sin6_port)))
+        }
+        _ => None,
     }
 }
 
