@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io;
 use std::mem;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::OnceLock;
@@ -232,7 +232,7 @@ impl Batch {
         let count = count.min(messages.len());
         // SAFETY: `count` message headers are passed, each with one vector into `self.bytes`; all outlive the call.
         let sent = check(unsafe {
-            libc::sendmmsg(descriptor(socket), messages.as_mut_ptr(), count as libc::c_uint, 0)
+            libc::sendmmsg(socket.as_raw_fd(), messages.as_mut_ptr(), count as libc::c_uint, 0)
         })?;
         Ok(sent as usize)
     }
@@ -246,7 +246,7 @@ impl Batch {
         // call, and nothing else refers to the bytes during it.
         let got = check(unsafe {
             libc::recvmmsg(
-                descriptor(socket),
+                socket.as_raw_fd(),
                 messages.as_mut_ptr(),
                 messages.len() as libc::c_uint,
                 libc::MSG_WAITFORONE,
@@ -392,10 +392,6 @@ fn address(name: &libc::sockaddr_storage) -> Option<SocketAddr> {
         }
         _ => None,
     }
-}
-
-fn descriptor(socket: &UdpSocket) -> RawFd {
-    socket.as_raw_fd()
 }
 
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {

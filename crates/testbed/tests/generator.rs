@@ -65,6 +65,32 @@ fn until_over(sources: &[Source<'_>]) -> Reading {
     generator.finish()
 }
 
+/// The first reading of which something holds.
+fn until(generator: &Generator, holds: impl Fn(&Reading) -> bool) -> Reading {
+    let end = clock::now() + LIMIT;
+    loop {
+        let reading = generator.reading();
+        if holds(&reading) {
+            return reading;
+        }
+        assert!(clock::now() < end, "{:?}", reading.sources);
+        clock::sleep_until(clock::now() + 10 * MS);
+    }
+}
+
+/// All flows of a source have delivered something.
+fn has_begun(flows: usize) -> impl Fn(&Reading) -> bool {
+    move |reading| {
+        let transfers = reading.sources[0].transfers();
+        transfers.len() == flows && transfers.iter().all(|transfer| transfer.bytes > 0)
+    }
+}
+
+/// A time after the source of datagrams has stopped, and a while in which the last ones arrive.
+fn stopped(seconds: u64) -> impl Fn(&Reading) -> bool {
+    move |reading| reading.at > Instant::from_millis(seconds * 1000 + 300)
+}
+
 /// Threads of generators; the test harness has others.
 fn threads() -> usize {
     let threads = std::fs::read_dir("/proc/self/task").expect("threads").flatten();
@@ -107,19 +133,19 @@ fn a_stop_ends_endless_flows_in_order_with_every_byte_delivered() {
         return;
     }
     let pair = line(20.0);
-    let stopped = Source { stop: Some(600 * MS), ..source(&pair, 80, tcp(bulk(3, None))) };
-    let generator = generator(&[stopped]);
-    clock::sleep_until(clock::now() + 400 * MS);
-    let (middle, users) = (generator.reading(), generator.users(0));
+    let endless = Source { stop: Some(1500 * MS), ..source(&pair, 80, tcp(bulk(3, None))) };
+    let generator = generator(&[endless]);
+    let middle = until(&generator, has_begun(3));
+    let users = generator.users(0);
     assert!(generator.wait_until_over(&[0], clock::now() + LIMIT));
     let end = generator.finish();
     let flows = middle.sources[0].transfers().iter().zip(end.sources[0].transfers());
     for ((before, after), user) in flows.zip(&users) {
-        assert_eq!(before.state, TransferState::Running);
+        assert!(before.state == TransferState::Running || before.ended >= Some(Instant::from_millis(1500)));
         assert!(user.received >= before.bytes && after.bytes >= user.received, "counts only grow");
-        assert!(user.sender.expect("a sender").cwnd > 0);
+        assert!(user.sender.is_none_or(|sender| sender.cwnd > 0));
         assert_complete(after);
-        assert!(after.ended >= Some(Instant::ZERO + 600 * MS));
+        assert!(after.ended >= Some(Instant::from_millis(1500)));
         // What the sender's TCP sent for the first time is what the receiver's user got.
         let sender = after.sender.expect("sender");
         let sent = sender.bytes_sent.zip(sender.retransmitted_bytes).map(|(all, again)| all - again);
@@ -142,7 +168,7 @@ fn web_users_fetch_objects_one_after_the_other() {
         gap: fixed(0.02),
         think: fixed(0.1),
     };
-    let web = Source { stop: Some(800 * MS), ..source(&pair, 80, tcp(pattern)) };
+    let web = Source { stop: Some(1500 * MS), ..source(&pair, 80, tcp(pattern)) };
     let reading = until_over(&[web]);
     let transfers = reading.sources[0].transfers();
     for user in 0..5 {
@@ -194,18 +220,20 @@ fn a_server_that_is_gone_gives_failed_transfers() {
     let pair = line(10.0);
     let hasty = SocketOptions { user_timeout: Some(500 * MS), ..SocketOptions::new("reno") };
     let load = |pattern| Load::Tcp { pattern, sockets: Box::new([hasty.clone(), hasty.clone()]) };
-    let early = source(&pair, 80, load(bulk(2, None)));
-    let late = Source { start: 400 * MS, ..source(&pair, 81, load(bulk(2, Some(1000)))) };
-    let generator = generator(&[early, late]);
-    clock::sleep_until(clock::now() + 300 * MS);
+    let early = generator(&[source(&pair, 80, load(bulk(2, None)))]);
+    until(&early, has_begun(2));
     pair.link.handle().cut();
-    assert!(generator.wait_until_over(&[0, 1], clock::now() + LIMIT));
-    let reading = generator.finish();
+    let late = generator(&[source(&pair, 81, load(bulk(2, Some(1000))))]);
+    let over = |generator: Generator| {
+        assert!(generator.wait_until_over(&[0], clock::now() + LIMIT));
+        generator.finish()
+    };
+    let (reading, late) = (over(early), over(late));
     for transfer in reading.sources[0].transfers() {
         assert_eq!(transfer.state, TransferState::Failed);
         assert!(transfer.connected.is_some() && transfer.bytes > 0 && transfer.ended.is_some());
     }
-    for transfer in reading.sources[1].transfers() {
+    for transfer in late.sources[0].transfers() {
         assert_eq!((transfer.state, transfer.connected, transfer.bytes), (TransferState::Failed, None, 0));
         assert_eq!(transfer.receiver, None, "there was no socket");
     }
@@ -225,29 +253,46 @@ fn datagrams_leave_as_they_are_to_and_arrive_in_time() {
     let rate = Rate::from_mbit(1.0);
     let trace = Timing::Trace { datagrams: [(10 * MS, 100), (20 * MS, 200)].into(), repeat: Some(100 * MS) };
     let on_off = Timing::OnOff { rate, on: fixed(0.1), off: fixed(0.1) };
-    let sources = [
-        udp(9, Timing::Constant(rate)),
-        udp(9, Timing::Poisson(rate)),
-        udp(10, on_off),
-        udp(11, trace),
-        udp(12, Timing::Constant(Rate::from_mbit(100.0))),
-    ];
+    let sources =
+        [udp(9, Timing::Constant(rate)), udp(9, Timing::Poisson(rate)), udp(10, on_off), udp(11, trace)];
     let generator = generator(&sources);
-    clock::sleep_until(clock::now() + 1300 * MS);
-    let reading = generator.finish();
+    let reading = until(&generator, stopped(1));
     let flows: Vec<_> = reading.sources.iter().filter_map(SourceReading::datagrams).collect();
-    // 1250 bytes at 1 Mbit/s are 10 ms; at 100 Mbit/s 100 µs.
-    assert_eq!((flows[0].counts.sent, flows[3].counts.sent, flows[4].counts.sent), (100, 20, 10_000));
+    // 1250 bytes at 1 Mbit/s are 10 ms.
+    assert_eq!((flows[0].counts.sent, flows[3].counts.sent), (100, 20));
     assert_eq!(flows[3].counts.sent_bytes, 10 * (100 + 200 + 2 * 28));
     assert_eq!(flows[2].counts.sent, 50);
-    for flow in &flows[..4] {
+    for flow in &flows {
         assert_eq!((flow.counts.received, flow.missing, flow.refused), (flow.counts.sent, 0, 0), "{flow:?}");
         assert_eq!(flow.counts.received_bytes, flow.counts.sent_bytes);
         assert_eq!((flow.late, flow.counts.duplicated), (0, 0));
         assert!(flow.counts.delay_min >= Some(5 * MS), "the link alone takes as long: {flow:?}");
         assert!(flow.counts.delay_sum <= flow.counts.delay_max * flow.counts.received as u32);
     }
-    assert!(reading.lateness.count >= 10_170 && reading.lateness.worst >= reading.lateness.total / 20_000);
+    let lateness = reading.lateness;
+    assert_eq!(lateness.count, flows.iter().map(|flow| flow.counts.sent).sum::<u64>());
+    assert!(lateness.worst <= lateness.total && lateness.above_1ms <= lateness.count, "{lateness:?}");
+}
+
+#[test]
+fn a_hundred_megabits_a_second_are_sent_however_late_the_thread_is() {
+    let _alone = alone();
+    if !ready("a_hundred_megabits_a_second_are_sent_however_late_the_thread_is") {
+        return;
+    }
+    let pair = line(200.0);
+    let timing = Timing::Constant(Rate::from_mbit(100.0));
+    let udp = Source { stop: Some(1000 * MS), ..source(&pair, 9, Load::Udp { data: 1222, timing }) };
+    let generator = generator(&[udp]);
+    // A busy machine may lose some in front of the link: what was sent, and that nothing counts twice, it cannot change.
+    let reading = until(&generator, stopped(1));
+    let flow = reading.sources[0].datagrams().expect("datagrams");
+    assert_eq!(flow.counts.sent, 10_000);
+    assert!(
+        flow.counts.received + flow.missing <= flow.counts.sent && flow.counts.duplicated == 0,
+        "{flow:?}"
+    );
+    assert!(flow.counts.received > 0);
 }
 
 #[test]
@@ -259,16 +304,15 @@ fn lost_datagrams_are_missing_by_number() {
     let lossy = DirectionSettings { loss: 0.2, ..DirectionSettings::default() };
     let pair =
         pair(LinkSettings { backward: DirectionSettings::default(), ..LinkSettings::symmetric(lossy) });
-    let timing = Timing::Constant(Rate::from_mbit(5.0));
+    let timing = Timing::Constant(Rate::from_mbit(1.0));
     let udp = Source { stop: Some(1000 * MS), ..source(&pair, 9, Load::Udp { data: 97, timing }) };
     let generator = generator(&[udp]);
-    clock::sleep_until(clock::now() + 1200 * MS);
-    let reading = generator.finish();
+    let reading = until(&generator, stopped(1));
     let flow = reading.sources[0].datagrams().expect("datagrams");
     let (sent, received) = (flow.counts.sent, flow.counts.received);
-    assert_eq!(sent, 5000);
-    // A fifth of 5000 within nine standard deviations.
-    assert!((750..=1250).contains(&(sent - received)), "{flow:?}");
+    assert_eq!(sent, 1000);
+    // A fifth of 1000 within nine standard deviations.
+    assert!((86..=314).contains(&(sent - received)), "{flow:?}");
     // The last ones that were lost leave no gap.
     assert!(flow.missing <= sent - received && flow.missing + 40 > sent - received, "{flow:?}");
     let forward = pair.link.counters(trunkline_testbed::link::Direction::Forward);
@@ -328,7 +372,7 @@ fn a_generator_that_is_dropped_leaves_no_thread_and_no_descriptor() {
     let descriptors = || std::fs::read_dir("/proc/self/fd").expect("read").count();
     let before = descriptors();
     let generator = generator(&[source(&pair, 80, tcp(bulk(50, None)))]);
-    clock::sleep_until(clock::now() + 700 * MS);
+    until(&generator, has_begun(50));
     assert!(descriptors() >= before + 100 && threads() == 1);
     drop(generator);
     assert_eq!((descriptors(), threads()), (before, 0));
