@@ -168,24 +168,34 @@ impl LaneTx {
     }
 
     /// Takes a snapshot of the connection if one is due.
-    fn refresh(&mut self, now: Instant, lane: LaneId, core: &mut Transmitter<PacketBuf>) -> io::Result<()> {
+    fn refresh(
+        &mut self,
+        now: Instant,
+        lane: LaneId,
+        transmitter: &mut Transmitter<PacketBuf>,
+    ) -> io::Result<()> {
         if !self.control.snapshot_due(now) {
             return Ok(());
         }
         let info = sys::tcp_info(self.fd())?;
         let total = sys::send_queue(self.fd())?;
         let snapshot = fill(&info, info.notsent as usize, total);
-        self.control.handle_snapshot(now, lane, core, snapshot);
+        self.control.handle_snapshot(now, lane, transmitter, snapshot);
         self.apply()
     }
 
-    /// Tells the core how far the lane has delivered, if that is due.
-    pub(crate) fn report_delivered(&mut self, now: Instant, lane: LaneId, core: &mut Transmitter<PacketBuf>) {
-        // A lane whose socket fails here is about to end, and the core will hear of that.
+    /// Tells the transmitter how far the lane has delivered, if that is due.
+    pub(crate) fn report_delivered(
+        &mut self,
+        now: Instant,
+        lane: LaneId,
+        transmitter: &mut Transmitter<PacketBuf>,
+    ) {
+        // A lane whose socket fails here is about to end, and the transmitter is told then.
         if self.control.delivery_due(now)
             && let Ok(total) = sys::send_queue(self.fd())
         {
-            self.control.handle_held(now, lane, core, total);
+            self.control.handle_held(now, lane, transmitter, total);
         }
     }
 
@@ -194,14 +204,14 @@ impl LaneTx {
         &mut self,
         now: Instant,
         lane: LaneId,
-        core: &mut Transmitter<PacketBuf>,
+        transmitter: &mut Transmitter<PacketBuf>,
         pool: &mut Pool,
     ) -> Result<Flushed, LaneError> {
         let mut held = None;
         // Also without a backlog at the edge: the queue may stand in the core.
-        self.refresh(now, lane, core)?;
+        self.refresh(now, lane, transmitter)?;
         if let Some(at) = self.control.stalled_until(now)
-            && core.has_backlog(lane)
+            && transmitter.has_backlog(lane)
         {
             return Ok(Flushed::Held(at));
         }
@@ -212,13 +222,13 @@ impl LaneTx {
             if let Some(at) = held {
                 return Ok(Flushed::Held(at));
             }
-            if !core.has_backlog(lane) {
+            if !transmitter.has_backlog(lane) {
                 return Ok(Flushed::Idle);
             }
             let unsent = sys::send_queue_unsent(self.fd())?;
             let Some(mut room) = self.control.room(unsent) else { return Ok(Flushed::Full) };
             while self.outbox.len() < BATCH - 8 {
-                match core.poll_transmit(now, lane, &mut room, |packet| pool.release(packet)) {
+                match transmitter.poll_transmit(now, lane, &mut room, |packet| pool.release(packet)) {
                     Poll::Packet(packet) => {
                         self.stats.frames += 1;
                         self.put(packet, pool)?;
@@ -231,7 +241,7 @@ impl LaneTx {
                 }
             }
             self.seal_stage(pool)?;
-            core.handle_transmitted(lane, self.position);
+            transmitter.handle_transmitted(lane, self.position);
         }
     }
 
@@ -407,7 +417,7 @@ mod tests {
 
     /// One class on one lane.
     fn one_lane() -> TrunkPlan {
-        TrunkPlan::a_lane_each(vec![ClassSettings::new("all", Vec::new(), Settings::default(), 0)])
+        TrunkPlan::one_lane_per_class(vec![ClassSettings::new("all", Vec::new(), Settings::default(), 0)])
     }
 
     #[test]
@@ -466,10 +476,10 @@ mod tests {
         };
         let reno = plan(CongestionControl::Named("reno".into()));
         let by_path = plan(CongestionControl::ByPath);
-        let mut core: Transmitter<Waiting> = Transmitter::new(reno.clone(), 64, 1);
+        let mut transmitter: Transmitter<Waiting> = Transmitter::new(reno.clone(), 64, 1);
         let packet = build::udp(&build::Ip::v4(), (1, 2), &[7; 100]);
         let headers = Headers::parse(&packet, packet.len()).expect("a sound packet");
-        let _ = core.handle_packet(Instant::ZERO, &headers, Waiting(packet), drop);
+        let _ = transmitter.handle_packet(Instant::ZERO, &headers, Waiting(packet), drop);
         let mut lossy = |lane: &mut LaneTx, from: u32| {
             for n in from..from + 400 {
                 let rtt = Some(std::time::Duration::from_millis(30));
@@ -481,7 +491,7 @@ mod tests {
                     ..LaneSnapshot::default()
                 };
                 let now = Instant::from_millis(u64::from(n) * 20);
-                lane.control.handle_snapshot(now, LaneId(0), &mut core, snapshot);
+                lane.control.handle_snapshot(now, LaneId(0), &mut transmitter, snapshot);
                 lane.apply().expect("the connection takes it");
             }
         };

@@ -1,6 +1,6 @@
 //! The receiving half of a worker: takes frames from the lanes and writes their packets to the device.
 //!
-//! It owns the receiving half of its lanes and the core's receiver for each peer. Bytes are read into a lane's
+//! It owns the receiving half of its lanes and a `trunk::Receiver` for each peer. Bytes are read into a lane's
 //! ring, opened there in place, and written to the device from there: the kernel's two copies are the only ones.
 
 use std::collections::HashMap;
@@ -84,8 +84,8 @@ impl Receivers {
         self.lanes.remove(&serial).map(|(_, lane)| lane)
     }
 
-    /// Takes on a plan. The lanes of peers that are gone must have been taken away before.
-    pub(crate) fn follow(&mut self, plan: &Plan) {
+    /// Applies a new plan. The lanes of peers that are gone must have been taken away before.
+    pub(crate) fn reconfigure(&mut self, plan: &Plan) {
         let mut old = std::mem::take(&mut self.peers);
         let old_keys: Vec<PublicKey> = old.iter().map(|peer| peer.key).collect();
         for (place, planned) in (0..).map(PeerId).zip(&plan.peers) {

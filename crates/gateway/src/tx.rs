@@ -1,6 +1,6 @@
-//! The sending half of a worker: reads the device, lets the core queue what it read, and keeps the lanes busy.
+//! The sending half of a worker: reads the device, lets the transmitter queue what it read, and keeps the lanes busy.
 //!
-//! It owns one queue of the device, its own core for each peer, and the sending half of its lanes, so no packet
+//! It owns one queue of the device, its own transmitter for each peer, and the sending half of its lanes, so no packet
 //! ever meets a lock. The device is drained whether or not a lane has room: what cannot be sent waits in the edge
 //! queues, which are bounded and drop, and never in the device's own queue, which nobody manages.
 
@@ -78,8 +78,8 @@ pub(crate) struct PeerTxReport {
 
 struct Peer {
     key: PublicKey,
-    core: Transmitter<PacketBuf>,
-    /// By the core's lane ids.
+    transmitter: Transmitter<PacketBuf>,
+    /// By the transmitter's lane ids.
     lanes: Vec<Option<LaneSlot>>,
     /// Lanes that have something to send and are not known to be full, a bit each.
     dirty: u32,
@@ -112,7 +112,7 @@ impl Vacancy<'_> {
     pub(crate) fn fill(self, mut lane: LaneTx) {
         let Vacancy { sender, index, id } = self;
         sender.lanes.insert(lane.serial, (index, id));
-        lane.configure(sender.peers[index].core.plan(), id);
+        lane.configure(sender.peers[index].transmitter.plan(), id);
         sender.peers[index].lanes[id.index()] = Some(LaneSlot::new(lane));
         mark(&mut sender.dirty_peers, &mut sender.peers[index], index, id);
         sender.lane_present(index);
@@ -237,7 +237,7 @@ impl Sender {
         };
         let peer = &mut self.peers[index];
         let pool = &mut self.pool;
-        match peer.core.handle_packet(now, &headers, packet, |packet| pool.release(packet)) {
+        match peer.transmitter.handle_packet(now, &headers, packet, |packet| pool.release(packet)) {
             Offered::Queued(lane) => {
                 match &peer.lanes[lane.index()] {
                     Some(slot) if !slot.full => mark(&mut self.dirty_peers, peer, index, lane),
@@ -260,7 +260,7 @@ impl Sender {
     #[inline]
     pub(crate) fn handle_returning(&mut self, now: Instant, index: usize, headers: &Headers, prefix: &[u8]) {
         if let Some(peer) = self.peers.get_mut(index) {
-            peer.core.handle_returning(now, headers, prefix);
+            peer.transmitter.handle_returning(now, headers, prefix);
         }
     }
 
@@ -268,10 +268,10 @@ impl Sender {
     fn ask_watched(&mut self, now: Instant) {
         let peers = &mut self.peers;
         self.watched.retain(|(index, lane)| {
-            let Some(Peer { core, lanes, .. }) = peers.get_mut(*index) else { return false };
+            let Some(Peer { transmitter, lanes, .. }) = peers.get_mut(*index) else { return false };
             let Some(Some(slot)) = lanes.get_mut(lane.index()) else { return false };
-            slot.lane.report_delivered(now, *lane, core);
-            slot.watched = core.has_data_in_transit(*lane);
+            slot.lane.report_delivered(now, *lane, transmitter);
+            slot.watched = transmitter.has_data_in_transit(*lane);
             slot.watched
         });
     }
@@ -314,10 +314,10 @@ impl Sender {
             while dirty != 0 {
                 let lane = LaneId(dirty.trailing_zeros() as u8);
                 dirty &= dirty - 1;
-                let Peer { core, lanes, .. } = &mut self.peers[index];
+                let Peer { transmitter, lanes, .. } = &mut self.peers[index];
                 let Some(slot) = &mut lanes[lane.index()] else { continue };
                 let serial = slot.lane.serial;
-                match slot.lane.flush(now, lane, core, &mut self.pool) {
+                match slot.lane.flush(now, lane, transmitter, &mut self.pool) {
                     Ok(Flushed::Idle) => {}
                     Ok(Flushed::Full) => {
                         slot.full = true;
@@ -338,9 +338,9 @@ impl Sender {
                         requests.push(LaneRequest::End { serial, reason: error.to_string() });
                     }
                 }
-                let Peer { core, lanes, .. } = &mut self.peers[index];
+                let Peer { transmitter, lanes, .. } = &mut self.peers[index];
                 let Some(slot) = &mut lanes[lane.index()] else { continue };
-                if !slot.watched && core.has_data_in_transit(lane) {
+                if !slot.watched && transmitter.has_data_in_transit(lane) {
                     slot.watched = true;
                     self.watched.push((index, lane));
                 }
@@ -352,7 +352,7 @@ impl Sender {
     pub(crate) fn take_lane(&mut self, serial: u64, goodbye: bool) {
         let Some((index, lane)) = self.lanes.remove(&serial) else { return };
         if let Some(slot) = self.peers[index].lanes[lane.index()].take() {
-            self.peers[index].core.handle_lane_lost(lane);
+            self.peers[index].transmitter.handle_lane_lost(lane);
             if goodbye {
                 slot.lane.close(&mut self.pool);
             } else {
@@ -375,7 +375,7 @@ impl Sender {
         place: u8,
     ) -> Result<Vacancy<'_>, NoVacancy> {
         let index = self.peers.iter().position(|p| p.key == *peer).ok_or(NoVacancy::NotConfigured)?;
-        let id = self.peers[index].core.lane(group, place).ok_or(NoVacancy::NotConfigured)?;
+        let id = self.peers[index].transmitter.lane(group, place).ok_or(NoVacancy::NotConfigured)?;
         match &self.peers[index].lanes[id.index()] {
             Some(slot) => Err(NoVacancy::Taken { serial: slot.lane.serial }),
             None => Ok(Vacancy { sender: self, index, id }),
@@ -387,9 +387,9 @@ impl Sender {
         lane.close(&mut self.pool);
     }
 
-    /// Takes on a plan. Peers and classes that stay keep their lanes and what waits for them; the lanes of those
+    /// Applies a new plan. Peers and classes that stay keep their lanes and what waits for them; the lanes of those
     /// that go are closed, and their serials given back.
-    pub(crate) fn follow(&mut self, now: Instant, plan: &Plan) -> Vec<u64> {
+    pub(crate) fn reconfigure(&mut self, now: Instant, plan: &Plan) -> Vec<u64> {
         let mut closed = Vec::new();
         let mut old = std::mem::take(&mut self.peers);
         self.dirty_peers.clear();
@@ -401,32 +401,38 @@ impl Sender {
         let lane_count = plan.trunk.lane_count() as u8;
         for planned in &plan.peers {
             let mut lanes: Vec<Option<LaneSlot>> = (0..lane_count).map(|_| None).collect();
-            let core = match old.iter().position(|peer| peer.key == planned.key) {
+            let transmitter = match old.iter().position(|peer| peer.key == planned.key) {
                 Some(at) => {
-                    let Peer { mut core, lanes: old_slots, .. } = old.swap_remove(at);
+                    let Peer { mut transmitter, lanes: old_slots, .. } = old.swap_remove(at);
                     let places: Vec<(Arc<str>, u8)> = (0..old_slots.len() as u8)
-                        .map(|lane| core.plan().group_of(LaneId(lane)))
+                        .map(|lane| transmitter.plan().group_of(LaneId(lane)))
                         .map(|(group, number)| (Arc::clone(&group.name), number))
                         .collect();
-                    core.reconfigure(now, plan.trunk.clone(), |packet| pool.release(packet));
+                    transmitter.reconfigure(now, plan.trunk.clone(), |packet| pool.release(packet));
                     for ((group, number), slot) in places.iter().zip(old_slots) {
                         let Some(mut slot) = slot else { continue };
-                        match core.lane(group, *number) {
+                        match transmitter.lane(group, *number) {
                             Some(lane) => {
-                                slot.lane.configure(core.plan(), lane);
+                                slot.lane.configure(transmitter.plan(), lane);
                                 lanes[lane.index()] = Some(LaneSlot::new(slot.lane));
                             }
                             None => retire(slot, pool, &mut closed),
                         }
                     }
-                    core
+                    transmitter
                 }
                 None => Transmitter::new(plan.trunk.clone(), memory::ABSENT_FLOWS, plan.seed),
             };
-            self.peers.push(Peer { key: planned.key, core, lanes, dirty: 0, presence: Presence::default() });
+            self.peers.push(Peer {
+                key: planned.key,
+                transmitter,
+                lanes,
+                dirty: 0,
+                presence: Presence::default(),
+            });
         }
         for mut gone in old {
-            gone.core.flush(now, |packet| pool.release(packet));
+            gone.transmitter.flush(now, |packet| pool.release(packet));
             gone.lanes.into_iter().flatten().for_each(|slot| retire(slot, pool, &mut closed));
         }
         for (index, peer) in self.peers.iter_mut().enumerate() {
@@ -446,9 +452,9 @@ impl Sender {
     pub(crate) fn report(&mut self, now: Instant, flows: usize) -> TxReport {
         let peers = self.peers.iter_mut().map(|peer| PeerTxReport {
             key: peer.key,
-            classes: peer.core.report(now),
-            flow_table: peer.core.flow_table(),
-            flows: if flows > 0 { peer.core.busiest_flows(now, LATELY, flows) } else { Vec::new() },
+            classes: peer.transmitter.report(now),
+            flow_table: peer.transmitter.flow_table(),
+            flows: if flows > 0 { peer.transmitter.busiest_flows(now, LATELY, flows) } else { Vec::new() },
         });
         let peers = peers.collect();
         let lanes = self

@@ -208,10 +208,10 @@ impl Worker {
                 Command::LaneUp(lane) => self.lane_up(*lane),
                 Command::LaneDown { serial } => self.take_lane(serial, true),
                 Command::Plan(plan) => {
-                    for serial in self.sender.follow(now(), &plan) {
+                    for serial in self.sender.reconfigure(now(), &plan) {
                         self.end(serial, "no longer configured".to_owned(), true);
                     }
-                    self.receivers.follow(&plan);
+                    self.receivers.reconfigure(&plan);
                 }
                 Command::Device(queue) => self.set_device(queue)?,
                 Command::Report { flows, reply } => {

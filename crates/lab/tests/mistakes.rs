@@ -60,7 +60,9 @@ mtu = "9 B""#, r#"bad.toml:17:1: links.near.mtu: is "9 B"; allowed: 68 to 65535 
     (r#"rate = "100 Mbit/s""#, r#"rate = "100 Mbit/s"
 back = { ends = ["g", "a"] }"#, "bad.toml:17:10: links.near.back.ends: is no key of a way back; allowed: a way back has rate, delay, queue, mtu, loss, corruption, duplication, jitter, mobile, changes, repeat"),
     (r#"rate = "100 Mbit/s""#, r#"rate = "100 Mbit/s"
-jitter = { reorders = true }"#, "bad.toml:17:1: links.near.jitter: has neither most nor mean, or both; allowed: one of most and mean"),
+jitter = { reorders = true }"#, "bad.toml:17:1: links.near.jitter: has neither max nor mean, or both; allowed: one of max and mean"),
+    (r#"rate = "100 Mbit/s""#, r#"rate = "100 Mbit/s"
+jitter = { most = "1 ms" }"#, "bad.toml:17:12: links.near.jitter.most: unknown key; it is called max now"),
     (r#"rate = "100 Mbit/s""#, r#"rate = "100 Mbit/s"
 mobile = { wifi = {} }"#, "bad.toml:17:1: links.near.mobile: has wifi; allowed: one of pareto, rlp"),
     (r#"rate = "100 Mbit/s""#, r#"rate = "100 Mbit/s"
@@ -90,12 +92,15 @@ growth = "cubics""#, r#"bad.toml:42:1: tcp.old.growth: "cubics" is no growth; al
     (r#"preset = "linux-2.2""#, r#"preset = "linux-2.2"
 mss = "10 B""#, r#"bad.toml:42:1: tcp.old.mss: is "10 B"; allowed: 64 to 65495 bytes"#),
     (r#"preset = "linux-2.2""#, r#"preset = "linux-2.2"
+most_retries = 9"#, "bad.toml:42:1: tcp.old.most_retries: unknown key; it is called max_retransmissions now"),
+    (r#"preset = "linux-2.2""#, r#"preset = "linux-2.2"
 buffers = "1 B""#, r#"bad.toml:42:1: tcp.old.buffers: is "1 B"; allowed: a segment of mss, up to 2^40 bytes"#),
     (r#"tcp = "old""#, r#"tcp = "odl""#, r#"bad.toml:47:1: traffic.bulk.tcp: there is no TCP "odl"; allowed: bsd-4.4, linux-2.2, linux-2.4, opnet-reno, ns2-reno, linux-6, linux-6-reno, old"#),
     ("values = [1, 10]", "values = [1, 60000]", "bad.toml:43:10: traffic.bulk.flows: is 60000; allowed: up to 50000 (at flows = 60000, trunk = with)"),
     (r#"tcp = "old""#, r#"think = "1 s""#, "bad.toml:47:1: traffic.bulk.think: is no key of bulk; allowed: bulk has tcp, tcp_to, flows, bytes, stagger"),
     (r#"tcp = "old""#, r#"stagger = { shape = "normal" }"#, r#"bad.toml:47:13: traffic.bulk.stagger.shape: is "normal"; allowed: "uniform", "exponential", "pareto""#),
-    (r#"tcp = "old""#, r#"stagger = { shape = "pareto", least = "1 s", exponent = -1 }"#, "bad.toml:47:46: traffic.bulk.stagger.exponent: is -1; allowed: a number above 0"),
+    (r#"tcp = "old""#, r#"stagger = { shape = "pareto", min = "1 s", exponent = -1 }"#, "bad.toml:47:44: traffic.bulk.stagger.exponent: is -1; allowed: a number above 0"),
+    (r#"tcp = "old""#, r#"stagger = { shape = "pareto", least = "1 s", exponent = 1.2 }"#, "bad.toml:47:31: traffic.bulk.stagger.least: unknown key; it is called min now"),
     (r#"tcp = "old""#, r#"stagger = { mean = "1 s" }"#, r#"bad.toml:47:1: traffic.bulk.stagger.shape: is missing; allowed: "uniform", "exponential", "pareto""#),
     (r#"tcp = "old""#, "dscp = 64", "bad.toml:47:1: traffic.bulk.dscp: is 64; allowed: 0 to 63"),
     (r#"tcp = "old""#, "port = 65536", "bad.toml:47:1: traffic.bulk.port: is 65536; allowed: a whole number, 0 to 65535"),

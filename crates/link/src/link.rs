@@ -146,8 +146,8 @@ impl<T: Payload> Link<T> {
     }
 
     /// Counts the peaks of its queue from now on.
-    pub fn forget_peaks(&mut self) {
-        self.queue.forget_peaks();
+    pub fn reset_peaks(&mut self) {
+        self.queue.reset_peaks();
     }
 
     /// Counts a packet that its owner refused, for it is longer than the MTU.

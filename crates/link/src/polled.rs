@@ -99,8 +99,8 @@ impl<T: Payload> PolledLink<T> {
     }
 
     /// Counts the peaks of its queue from now on.
-    pub fn forget_peaks(&mut self) {
-        self.link.forget_peaks();
+    pub fn reset_peaks(&mut self) {
+        self.link.reset_peaks();
     }
 
     /// Takes new settings. What is the same as in those before stays as it is, with what the changes made of it; other changes

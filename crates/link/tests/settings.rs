@@ -38,7 +38,7 @@ fn links_are_checked() {
     refused(link(|l| l.impairments.corruption = -1.0), "impairments.corruption is -1.0");
     refused(link(|l| l.impairments.duplication = 2.0), "impairments.duplication is 2.0");
     let long = Jitter::Uniform { max: Duration::MAX, reorders: false };
-    refused(link(|l| l.impairments.jitter = long), "impairments.jitter.most is");
+    refused(link(|l| l.impairments.jitter = long), "impairments.jitter.max is");
     for rate in [Rate::MAX, Rate::from_bits_per_second(1_000_000_000_000_000)] {
         assert_eq!(link(|l| l.rate = rate), Ok(()));
     }

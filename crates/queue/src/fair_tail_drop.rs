@@ -39,7 +39,7 @@ impl Describe for FairTailDrop<()> {
         word: "fair-tail-drop",
         meaning: "tail drop with a bound on each flow",
         parameters: &[],
-        reasons: &[DropReason::SegmentLimit, DropReason::ByteLimit, DropReason::FlowShare],
+        reasons: &[DropReason::SegmentLimit, DropReason::ByteLimit, DropReason::DynamicThreshold],
         default: || Settings::FairTailDrop(Limits::default()),
     };
 
@@ -78,7 +78,7 @@ impl<T: Item> Rules<T> for FairTailDrop<T> {
         let free = u64::from(self.limits.segments).saturating_sub(self.fifo.held().segments);
         if share < free {
             let room = share.min(u64::from(u32::MAX)) as u32;
-            let Some(rest) = ledger.fit(item, room, DropReason::FlowShare) else { return 0 };
+            let Some(rest) = ledger.fit(item, room, DropReason::DynamicThreshold) else { return 0 };
             item = rest;
         }
         let Some(item) = self.limits.admit(self.fifo.held(), item, ledger) else { return 0 };
@@ -137,7 +137,7 @@ mod tests {
         let mut q = queue(1000);
         assert_eq!(fill(&mut q, 1), 800);
         assert_eq!(fill(&mut q, 2), 160);
-        assert_eq!(q.stats().dropped_for(DropReason::FlowShare), 2);
+        assert_eq!(q.stats().dropped_for(DropReason::DynamicThreshold), 2);
     }
 
     #[test]
@@ -159,7 +159,7 @@ mod tests {
         let long = |flow| Packet { flow, segments: 900, bytes: 90_000, ..packet(0) };
         assert_eq!(q.enqueue(Instant::ZERO, long(1), &mut |_, _| ()), 800);
         assert_eq!(q.enqueue(Instant::ZERO, long(2), &mut |_, _| ()), 160);
-        assert_eq!(q.stats().dropped_for(DropReason::FlowShare), 100 + 740);
+        assert_eq!(q.stats().dropped_for(DropReason::DynamicThreshold), 100 + 740);
     }
 
     #[test]

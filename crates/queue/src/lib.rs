@@ -49,6 +49,6 @@ pub use parameter::{Conflict, Description, Parameter, Range, Value};
 pub use pie::PieSettings;
 pub use queue::Queue;
 pub use red::{RedSettings, Unit};
-pub use scheduler::{Scheduler, Share, Turn};
+pub use scheduler::{Scheduler, Selection, Share};
 pub use stats::{DropReason, Occupancy, Stats};
 pub use trunk::TrunkSettings;

@@ -33,8 +33,8 @@ impl<T: Item> Queue<T> {
         &self.stats
     }
 
-    /// Counts the most that waited from now on.
-    pub fn forget_peaks(&mut self) {
+    /// Sets the peaks to the present backlog.
+    pub fn reset_peaks(&mut self) {
         self.stats.peak_segments = self.stats.backlog_segments;
         self.stats.peak_bytes = self.stats.backlog_bytes;
     }

@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use trunkline_units::{Instant, Rate};
 
-/// What a class is promised of the lane it shares.
+/// The share of a class in a lane that several classes use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Share {
-    /// Its part of what guarantees leave over, in proportion to the other weights; at least 1.
+    /// Its proportion of the capacity that priorities and guarantees leave; at least 1.
     pub weight: u32,
-    /// A rate it gets before weights are looked at.
+    /// The rate that it gets before all weights.
     pub guarantee: Option<Rate>,
-    /// A rate it never exceeds.
+    /// The rate that it never exceeds.
     pub ceiling: Option<Rate>,
-    /// It goes before every class without. For little traffic: nothing but its ceiling holds it back.
+    /// It is served before all classes without priority. For little traffic, since only its ceiling limits it.
     pub priority: bool,
 }
 
@@ -23,59 +23,58 @@ impl Default for Share {
     }
 }
 
-/// Who sends next.
+/// Which class sends next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Turn {
-    /// This member.
-    Member(usize),
-    /// Members have something to send but are at their ceilings; one may send then.
-    At(Instant),
-    /// Nobody has anything to send.
-    Nobody,
+pub enum Selection {
+    /// The class with this index.
+    Class(usize),
+    /// Classes have a backlog, but all are at their ceilings. The first of them may send at this instant.
+    WaitUntil(Instant),
+    /// No class has a backlog.
+    Nothing,
 }
 
 /// Deficit round robin with weights (Shreedhar and Varghese 1995), with guarantees and ceilings around it.
 ///
-/// Work is counted in bytes after it is done, so a super-packet of 64 KB is a debt of 64 KB and not one turn, and
-/// the owner need not know what a queue will give before it asks. In the long run the members that always have
-/// something to send get bytes in the proportion of their weights, whatever the lane's rate is and however it
-/// changes, because the only clock is the bytes themselves. Over any stretch of time two such members are apart
-/// from their proportion by at most one quantum and one largest packet each.
+/// The scheduler counts bytes after they are sent. So a super-packet of 64 KB is a debt of 64 KB and not one turn, and the
+/// owner need not know the size of a queue's next packet. In the long run, classes that are always backlogged get bytes
+/// in proportion to their weights at every rate of the lane, because no weight depends on time. In any interval, the shares
+/// of two such classes differ from the proportion by at most one quantum and one largest packet each.
 ///
-/// Order of service: members with priority; members below their guaranteed rate; the rest by weight. A guarantee
-/// is a floor: what a member gets by its weight counts towards it. Guarantees that together exceed the lane are
-/// served in turn, and weights get nothing then: whoever promises must have admitted.
+/// Order of service: classes with priority; classes below their guaranteed rate; the others by weight. A guarantee is a
+/// minimum: bytes that a class gets by its weight count towards it. If the guarantees together exceed the lane's rate,
+/// their classes are served round-robin and the others get nothing, so the operator must keep the sum below the rate.
 ///
-/// A member that has nothing to send loses what it had saved but keeps its debt.
+/// A class without a backlog loses its positive deficit and keeps its debt.
 #[derive(Debug, Clone)]
 pub struct Scheduler {
-    members: Vec<Member>,
+    classes: Vec<Class>,
     cursor: usize,
 }
 
 #[derive(Debug, Clone)]
-struct Member {
+struct Class {
     share: Share,
-    /// Bytes a round gives it.
+    /// Bytes that a round adds to its deficit.
     quantum: i64,
     deficit: i64,
     guarantee: Option<Bucket>,
     ceiling: Option<Bucket>,
-    /// By which rule it was chosen last.
+    /// Whether it was selected by its weight the last time.
     by_weight: bool,
 }
 
-/// Bytes that a round gives the member of the smallest weight: one Ethernet frame.
+/// The quantum of the smallest weight: one Ethernet frame.
 const QUANTUM: u64 = 1514;
-/// No member gets more of a round than so many times that, so that a round stays short.
+/// The largest ratio of two quanta in full size, so that a round stays short.
 const MAX_RATIO: u64 = 64;
 
 impl Scheduler {
-    /// A scheduler for members with these shares, known by their place.
+    /// A scheduler for classes with these shares, by index.
     pub fn new(shares: &[Share]) -> Self {
         let min = shares.iter().map(|share| share.weight.max(1)).min().unwrap_or(1);
         let max = shares.iter().map(|share| share.weight.max(1)).max().unwrap_or(1);
-        // Beyond MAX_RATIO the smallest quantum shrinks instead, and its member waits several rounds for a packet.
+        // Beyond MAX_RATIO the smallest quantum shrinks instead, and its class waits several rounds for a packet.
         let scale = |weight: u32| {
             if u64::from(max) <= u64::from(min) * MAX_RATIO {
                 QUANTUM * u64::from(weight) / u64::from(min)
@@ -83,9 +82,9 @@ impl Scheduler {
                 (QUANTUM * MAX_RATIO * u64::from(weight) / u64::from(max)).max(1)
             }
         };
-        let members = shares
+        let classes = shares
             .iter()
-            .map(|share| Member {
+            .map(|share| Class {
                 share: *share,
                 quantum: scale(share.weight.max(1)).cast_signed(),
                 deficit: 0,
@@ -94,112 +93,112 @@ impl Scheduler {
                 by_weight: false,
             })
             .collect();
-        Scheduler { members, cursor: 0 }
+        Scheduler { classes, cursor: 0 }
     }
 
-    /// Whose turn it is among those for which `backlogged` holds. Follow it with [`Scheduler::charge`] if it sent.
+    /// Selects one of the classes for which `backlogged` holds. If it sends, call [`Scheduler::charge`] with the bytes.
     #[inline]
-    pub fn turn(&mut self, now: Instant, backlogged: impl Fn(usize) -> bool) -> Turn {
-        if let [only] = &mut self.members[..] {
+    pub fn select(&mut self, now: Instant, backlogged: impl Fn(usize) -> bool) -> Selection {
+        if let [only] = &mut self.classes[..] {
             return match &mut only.ceiling {
-                _ if !backlogged(0) => Turn::Nobody,
-                Some(ceiling) => ceiling.ready(now).map_or(Turn::Member(0), Turn::At),
-                None => Turn::Member(0),
+                _ if !backlogged(0) => Selection::Nothing,
+                Some(ceiling) => ceiling.ready(now).map_or(Selection::Class(0), Selection::WaitUntil),
+                None => Selection::Class(0),
             };
         }
-        self.turn_among(now, backlogged)
+        self.select_among(now, backlogged)
     }
 
-    fn turn_among(&mut self, now: Instant, backlogged: impl Fn(usize) -> bool) -> Turn {
-        let count = self.members.len();
+    fn select_among(&mut self, now: Instant, backlogged: impl Fn(usize) -> bool) -> Selection {
+        let count = self.classes.len();
         let mut wake: Option<Instant> = None;
         let mut guaranteed = None;
         let mut rounds: Option<i64> = None;
         let mut next = None;
         for step in 0..count {
             let index = (self.cursor + step) % count;
-            let member = &mut self.members[index];
+            let class = &mut self.classes[index];
             if !backlogged(index) {
-                member.deficit = member.deficit.min(0);
+                class.deficit = class.deficit.min(0);
                 continue;
             }
-            if let Some(at) = member.ceiling.as_mut().and_then(|ceiling| ceiling.ready(now)) {
+            if let Some(at) = class.ceiling.as_mut().and_then(|ceiling| ceiling.ready(now)) {
                 wake = Some(wake.map_or(at, |other| other.min(at)));
                 continue;
             }
-            if member.share.priority {
-                member.by_weight = false;
-                return Turn::Member(index);
+            if class.share.priority {
+                class.by_weight = false;
+                return Selection::Class(index);
             }
-            if member.guarantee.as_mut().is_some_and(|bucket| bucket.ready(now).is_none()) {
+            if class.guarantee.as_mut().is_some_and(|bucket| bucket.ready(now).is_none()) {
                 guaranteed.get_or_insert(index);
             }
             // The first of those that need the fewest rounds until they may send.
-            let needs = if member.deficit > 0 { 0 } else { -member.deficit / member.quantum + 1 };
+            let needs = if class.deficit > 0 { 0 } else { -class.deficit / class.quantum + 1 };
             if rounds.is_none_or(|min| needs < min) {
                 rounds = Some(needs);
                 next = Some(index);
             }
         }
-        // A priority member may stand behind the cursor: it was looked at above all the same.
+        // Only now, because a class with priority may come later in the round.
         if let Some(index) = guaranteed {
-            self.members[index].by_weight = false;
+            self.classes[index].by_weight = false;
             self.cursor = (index + 1) % count;
-            return Turn::Member(index);
+            return Selection::Class(index);
         }
         let (Some(index), Some(rounds)) = (next, rounds) else {
-            return wake.map_or(Turn::Nobody, Turn::At);
+            return wake.map_or(Selection::Nothing, Selection::WaitUntil);
         };
         if rounds > 0 {
-            for (other, member) in self.members.iter_mut().enumerate() {
-                let held = member.ceiling.as_mut().is_some_and(|ceiling| ceiling.ready(now).is_some());
-                if backlogged(other) && !held && !member.share.priority {
-                    member.deficit += rounds * member.quantum;
+            for (other, class) in self.classes.iter_mut().enumerate() {
+                let held = class.ceiling.as_mut().is_some_and(|ceiling| ceiling.ready(now).is_some());
+                if backlogged(other) && !held && !class.share.priority {
+                    class.deficit += rounds * class.quantum;
                 }
             }
         }
-        self.members[index].by_weight = true;
+        self.classes[index].by_weight = true;
         self.cursor = index;
-        Turn::Member(index)
+        Selection::Class(index)
     }
 
-    /// Takes note that `member`, whose turn it was, sent `bytes`.
+    /// Charges `bytes` to the class that was selected and sent them.
     #[inline]
-    pub fn charge(&mut self, now: Instant, member: usize, bytes: u64) {
-        let several = self.members.len() > 1;
-        let member = &mut self.members[member];
-        if let Some(ceiling) = &mut member.ceiling {
+    pub fn charge(&mut self, now: Instant, class: usize, bytes: u64) {
+        let several = self.classes.len() > 1;
+        let class = &mut self.classes[class];
+        if let Some(ceiling) = &mut class.ceiling {
             ceiling.take(now, bytes);
         }
-        if let Some(guarantee) = &mut member.guarantee {
+        if let Some(guarantee) = &mut class.guarantee {
             guarantee.take(now, bytes);
-            // Having had more than was promised is no reason to get less of it later.
+            // More than the guarantee now is no reason for less than the guarantee later.
             guarantee.tokens = guarantee.tokens.max(-guarantee.depth);
         }
-        if member.by_weight && several {
-            member.deficit -= bytes.cast_signed();
+        if class.by_weight && several {
+            class.deficit -= bytes.cast_signed();
         }
     }
 }
 
-/// A token bucket that may run into debt: what was sent is known only afterwards.
+/// A token bucket that may have a debt, because the number of bytes is known only after sending.
 #[derive(Debug, Clone)]
 struct Bucket {
     rate: Rate,
-    /// Bytes it holds at most.
+    /// Maximum number of tokens, bytes.
     depth: i64,
     tokens: i64,
     since: Option<Instant>,
 }
 
 impl Bucket {
-    /// How long a bucket saves up.
-    const SAVES: Duration = Duration::from_millis(5);
-    /// The least it holds: two full packets.
+    /// The time in which an empty bucket fills.
+    const BURST: Duration = Duration::from_millis(5);
+    /// The minimum depth: two full packets, bytes.
     const MIN_DEPTH: u64 = 3028;
 
     fn new(rate: Rate) -> Self {
-        let depth = rate.bytes_in(Self::SAVES).max(Self::MIN_DEPTH).cast_signed();
+        let depth = rate.bytes_in(Self::BURST).max(Self::MIN_DEPTH).cast_signed();
         Bucket { rate, depth, tokens: depth, since: None }
     }
 
@@ -207,7 +206,7 @@ impl Bucket {
         let since = *self.since.get_or_insert(now);
         let earned = self.rate.bytes_in(now.saturating_since(since));
         if earned > 0 {
-            // Only the time that made whole bytes is used up.
+            // The time of a part of a byte counts later.
             self.since = Some(since + self.rate.time_for(earned, &mut 0));
             self.tokens = self.tokens.saturating_add(earned.cast_signed());
             if self.tokens >= self.depth {
@@ -217,7 +216,7 @@ impl Bucket {
         }
     }
 
-    /// `None` if something may be sent now, else when.
+    /// `None` if the class may send now, else the instant at which it may.
     fn ready(&mut self, now: Instant) -> Option<Instant> {
         self.fill(now);
         if self.tokens > 0 {
@@ -244,7 +243,7 @@ mod tests {
         Share { weight, ..Share::default() }
     }
 
-    /// Sends for `millis` through a lane of `rate`; every member that `backlogged` says has packets of `bytes(m)`.
+    /// Sends for `millis` through a lane of `rate`; every class that `backlogged` says has packets of `bytes(m)`.
     fn run(
         scheduler: &mut Scheduler,
         rate: Rate,
@@ -252,20 +251,20 @@ mod tests {
         backlogged: impl Fn(Instant, usize) -> bool,
         bytes: impl Fn(usize) -> u64,
     ) -> Vec<u64> {
-        let mut sent = vec![0; scheduler.members.len()];
+        let mut sent = vec![0; scheduler.classes.len()];
         let (mut now, mut carry) = (Instant::ZERO, 0);
         while now < Instant::from_millis(millis) {
-            match scheduler.turn(now, |member| backlogged(now, member)) {
-                Turn::Member(member) => {
-                    scheduler.charge(now, member, bytes(member));
-                    sent[member] += bytes(member);
-                    now += rate.time_for(bytes(member), &mut carry);
+            match scheduler.select(now, |class| backlogged(now, class)) {
+                Selection::Class(class) => {
+                    scheduler.charge(now, class, bytes(class));
+                    sent[class] += bytes(class);
+                    now += rate.time_for(bytes(class), &mut carry);
                 }
-                Turn::At(at) => {
+                Selection::WaitUntil(at) => {
                     assert!(at > now, "a wake-up lies ahead: {at:?} is not after {now:?}");
                     now = at;
                 }
-                Turn::Nobody => now += Duration::from_millis(1),
+                Selection::Nothing => now += Duration::from_millis(1),
             }
         }
         sent
@@ -300,11 +299,11 @@ mod tests {
         let mut scheduler = Scheduler::new(&[share(3), share(7)]);
         let mut sent = [0_i64; 2];
         for _ in 0..10_000 {
-            let Turn::Member(member) = scheduler.turn(Instant::ZERO, |_| true) else {
+            let Selection::Class(class) = scheduler.select(Instant::ZERO, |_| true) else {
                 panic!("all have packets")
             };
-            scheduler.charge(Instant::ZERO, member, PACKET);
-            sent[member] += PACKET.cast_signed();
+            scheduler.charge(Instant::ZERO, class, PACKET);
+            sent[class] += PACKET.cast_signed();
             let apart = sent[0] * 7 - sent[1] * 3;
             let bound = 10 * (1514 * 7 / 3 + 2 * PACKET.cast_signed());
             assert!(apart.abs() <= bound, "{sent:?}");
@@ -315,7 +314,7 @@ mod tests {
     fn what_one_leaves_the_others_take_and_nothing_is_saved_up() {
         let mut scheduler = Scheduler::new(&[share(50), share(50)]);
         // Member 0 is silent for the first second.
-        let late = |now: Instant, member| member == 1 || now >= Instant::from_millis(1000);
+        let late = |now: Instant, class| class == 1 || now >= Instant::from_millis(1000);
         let first = run(&mut scheduler, Rate::from_mbit(10.0), 1000, late, |_| PACKET);
         assert!(first[0] == 0 && first[1] >= 1_248_000, "{first:?}");
         let second = run(&mut scheduler, Rate::from_mbit(10.0), 1000, |_, _| true, |_| PACKET);
@@ -342,7 +341,7 @@ mod tests {
         let wide = run(&mut scheduler, Rate::from_mbit(10.0), 10_000, |_, _| true, |_| PACKET);
         assert!((percent(&wide)[0] - 50.0).abs() < 1.0, "{wide:?}");
         let mut scheduler = scheduler.clone();
-        scheduler.members.iter_mut().for_each(|m| m.guarantee.iter_mut().for_each(|g| g.since = None));
+        scheduler.classes.iter_mut().for_each(|m| m.guarantee.iter_mut().for_each(|g| g.since = None));
         let narrow = run(&mut scheduler, Rate::from_mbit(5.0), 2000, |_, _| true, |_| PACKET);
         assert!((percent(&narrow)[0] - 80.0).abs() < 2.0, "{narrow:?}");
     }
@@ -360,17 +359,17 @@ mod tests {
         let mut scheduler = Scheduler::new(&[share(1), share(1), Share { priority: true, ..share(1) }]);
         for step in 0..100 {
             let urgent = step % 3 == 0;
-            let turn = scheduler.turn(Instant::ZERO, |member| member < 2 || urgent);
-            let Turn::Member(member) = turn else { panic!("someone has packets") };
-            assert_eq!(member == 2, urgent);
-            scheduler.charge(Instant::ZERO, member, PACKET);
+            let turn = scheduler.select(Instant::ZERO, |class| class < 2 || urgent);
+            let Selection::Class(class) = turn else { panic!("someone has packets") };
+            assert_eq!(class == 2, urgent);
+            scheduler.charge(Instant::ZERO, class, PACKET);
         }
     }
 
     #[test]
     fn nobody_sends_when_nobody_has_anything() {
         let mut scheduler = Scheduler::new(&[share(1), share(2)]);
-        assert_eq!(scheduler.turn(Instant::ZERO, |_| false), Turn::Nobody);
+        assert_eq!(scheduler.select(Instant::ZERO, |_| false), Selection::Nothing);
     }
 
     /// Members come and go at random: whoever was always there among equals never gets less than its weight.
@@ -385,11 +384,13 @@ mod tests {
                 if rng.chance(0.02) {
                     present[1 + rng.below(2) as usize] ^= true;
                 }
-                let Turn::Member(member) = scheduler.turn(Instant::ZERO, |m| present[m]) else { continue };
-                assert!(present[member]);
+                let Selection::Class(class) = scheduler.select(Instant::ZERO, |m| present[m]) else {
+                    continue;
+                };
+                assert!(present[class]);
                 let bytes = 40 + rng.below(1460);
-                scheduler.charge(Instant::ZERO, member, bytes);
-                sent[member] += bytes;
+                scheduler.charge(Instant::ZERO, class, bytes);
+                sent[class] += bytes;
             }
             let total: u64 = sent.iter().sum();
             assert!(sent[0] * 10 >= total * 2 - 50_000, "{sent:?}");

@@ -13,7 +13,7 @@ pub enum DropReason {
     /// The queue held as many bytes as it may.
     ByteLimit,
     /// Its flow held its share of the queue.
-    FlowShare,
+    DynamicThreshold,
     /// At random, before the queue was full.
     Early,
     /// The average was above its maximum, or the flow had not given way to earlier drops.
@@ -33,7 +33,7 @@ impl DropReason {
     pub const ALL: [DropReason; 9] = [
         DropReason::SegmentLimit,
         DropReason::ByteLimit,
-        DropReason::FlowShare,
+        DropReason::DynamicThreshold,
         DropReason::Early,
         DropReason::Forced,
         DropReason::Sojourn,
@@ -47,7 +47,7 @@ impl DropReason {
         match self {
             DropReason::SegmentLimit => "segment_limit",
             DropReason::ByteLimit => "byte_limit",
-            DropReason::FlowShare => "flow_share",
+            DropReason::DynamicThreshold => "dynamic_threshold",
             DropReason::Early => "early",
             DropReason::Forced => "forced",
             DropReason::Sojourn => "sojourn",

@@ -264,7 +264,7 @@ fn the_same_seed_drops_the_same_packets_and_another_does_not() {
 fn every_rule_of_every_discipline_came_into_play() {
     let reasons: [&[DropReason]; 9] = [
         &[DropReason::SegmentLimit, DropReason::ByteLimit],
-        &[DropReason::SegmentLimit, DropReason::ByteLimit, DropReason::FlowShare],
+        &[DropReason::SegmentLimit, DropReason::ByteLimit, DropReason::DynamicThreshold],
         &[DropReason::Early, DropReason::Forced],
         &[DropReason::Early, DropReason::Forced],
         &[DropReason::Early, DropReason::Forced],

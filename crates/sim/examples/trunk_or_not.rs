@@ -28,7 +28,7 @@ fn run(with_trunk: bool) {
     let tcp = Preset::Linux6.settings();
     let mut dumbbell = if with_trunk {
         let codel = QueueSettings::CoDel(CoDelSettings::default());
-        let mut plan = TrunkPlan::a_lane_each(vec![class("udp", 17, buffer), class("tcp", 6, codel)]);
+        let mut plan = TrunkPlan::one_lane_per_class(vec![class("udp", 17, buffer), class("tcp", 6, codel)]);
         plan.edge_pacing = true;
         Dumbbell::with_trunk(1, FLOWS + 1, &link, AcrossTrunk { plan, tcp: tcp.clone() })
     } else {

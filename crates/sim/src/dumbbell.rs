@@ -49,7 +49,7 @@ pub struct AcrossTrunk {
 impl AcrossTrunk {
     /// One class with this queue on one lane.
     pub fn single(queue: QueueSettings, tcp: Settings) -> Self {
-        let plan = TrunkPlan::a_lane_each(vec![ClassSettings::new("all", Vec::new(), queue, 0)]);
+        let plan = TrunkPlan::one_lane_per_class(vec![ClassSettings::new("all", Vec::new(), queue, 0)]);
         AcrossTrunk { plan, tcp }
     }
 }

@@ -105,7 +105,7 @@ impl Recorder {
     }
 
     /// Looks at one side of a trunk, 0 or 1. Each lane, as `trunk<trunk>.<side>.lane<n>`, as the transmitter sees it: `unsent`,
-    /// `unacknowledged`, `window` (B), `srtt` (s), `delivery_rate`, `ceiling` of its pacing (bit/s). Each class, as `trunk<trunk>.<side>.<class>`:
+    /// `unacknowledged`, `window` (B), `srtt` (s), `delivery_rate`, `max_pacing_rate` (bit/s). Each class, as `trunk<trunk>.<side>.<class>`:
     /// what [`Recorder::queue`] has of its edge queues together, and `filtered`, retransmissions in the interval (1).
     pub fn trunk(&mut self, network: &mut Network, trunk: TrunkId, side: usize) -> &mut Self {
         let report = network.trunk_report(trunk, side);
@@ -116,7 +116,7 @@ impl Recorder {
             ("window", "B"),
             ("srtt", "s"),
             ("delivery_rate", "bit/s"),
-            ("ceiling", "bit/s"),
+            ("max_pacing_rate", "bit/s"),
         ];
         for lane in 0..network.lanes(trunk) {
             self.add(&format!("{subject}.lane{lane}"), &names);
@@ -289,5 +289,5 @@ fn put_lane(sampler: &mut Sampler, lane: Option<&crate::LaneReport>) {
     sampler.put(snapshot.window as f64);
     sampler.put_time(snapshot.srtt);
     sampler.put_rate(snapshot.delivery_rate);
-    sampler.put_rate(lane.pacing.and_then(|(_, ceiling)| ceiling));
+    sampler.put_rate(lane.pacing.and_then(|(_, max)| max));
 }

@@ -32,7 +32,7 @@ fn compressing(mut settings: TrunkSettings) -> TrunkSettings {
 fn lane_each(filters_retransmissions: bool) -> TrunkPlan {
     let queue = QueueSettings::TailDrop(Limits { segments: 200, bytes: u64::MAX });
     let class = ClassSettings { filters_retransmissions, ..ClassSettings::new("all", Vec::new(), queue, 0) };
-    TrunkPlan::a_lane_each(vec![class])
+    TrunkPlan::one_lane_per_class(vec![class])
 }
 
 fn datagrams(from: NodeId, to: NodeId, rate: f64, stop: u64) -> UdpTraffic {
@@ -280,7 +280,7 @@ fn what_the_sender_of_a_transfer_that_failed_did_is_kept() {
     let link = LinkSettings { changes, ..mbit(1.0, 10) };
     network.connect(a, b, &link, &link);
     let mut tcp = linux();
-    tcp.timers.max_retries = 4;
+    tcp.timers.max_retransmissions = 4;
     let source = network.tcp(TcpTraffic { tcp: trunkline_sim::both(tcp), ..bulk(a, b, 1_000_000_000) });
     network.run_for(Duration::from_secs(60));
     for transfer in network.transfers(source) {
@@ -306,7 +306,7 @@ fn a_trunk_draws_its_own_numbers_wherever_it_is_added() {
     let limits = Limits { segments: 500, bytes: u64::MAX };
     let red = RedSettings { limits, min: 10_000, max: 100_000, ..RedSettings::default() };
     let class = ClassSettings::new("all", Vec::new(), QueueSettings::Red(red), 0);
-    let plan = TrunkPlan::a_lane_each(vec![class]);
+    let plan = TrunkPlan::one_lane_per_class(vec![class]);
     // Of each of two trunks that have the same to carry, what arrived; the sources draw nothing.
     let run = |skipped: bool, more: bool| {
         let mut network = Network::new(1);

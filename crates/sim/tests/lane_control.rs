@@ -45,7 +45,7 @@ impl Scene {
             filters_retransmissions: !datagrams,
             ..ClassSettings::new("all", Vec::new(), queue, 0)
         };
-        let mut plan = TrunkPlan::a_lane_each(vec![class]);
+        let mut plan = TrunkPlan::one_lane_per_class(vec![class]);
         plan.groups[0].congestion_control = congestion_control;
         let tcp = linux(CongestionAlgorithm::Cubic);
         let mut settings = TrunkSettings::new(hosts.map(|host| vec![host]), plan, tcp.clone());

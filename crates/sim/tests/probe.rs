@@ -140,7 +140,7 @@ fn peaks_are_counted_from_where_they_were_forgotten() {
     let link = asked.bottleneck[0];
     let peak = |dumbbell: &Dumbbell| dumbbell.network.link_state(link).queue().peak_segments;
     assert_eq!(peak(&asked), 40, "slow start fills the queue");
-    asked.network.forget_peaks();
+    asked.network.reset_peaks();
     assert_eq!(peak(&asked), asked.network.link_state(link).queue().backlog_segments);
     let waiting = asked.network.class_backlog(trunk, 0, ClassId(0));
     let class = &asked.network.trunk_report(trunk, 0).classes[0].queue;
@@ -165,7 +165,7 @@ fn the_delays_of_datagrams_differ_by_no_more_than_the_least_and_the_most_do() {
     let mean = flow.variation_sum.as_secs_f64() / flow.received as f64;
     // Of two numbers that are evenly distributed over 6 ms, the difference is 2 ms on average.
     assert!((0.0019..0.0021).contains(&mean), "{mean} s over {} datagrams", flow.received);
-    dumbbell.network.forget_peaks();
+    dumbbell.network.reset_peaks();
     let flow = *dumbbell.network.datagrams(source).expect("a source of datagrams");
     assert_eq!((flow.delay_min, flow.delay_max), (None, Duration::ZERO));
 }

@@ -81,8 +81,14 @@ fn datagrams_are_checked() {
 #[test]
 fn trunks_are_checked() {
     let (_, [a, b, c]) = nodes();
-    let plan =
-        || TrunkPlan::a_lane_each(vec![ClassSettings::new("all", Vec::new(), QueueSettings::default(), 0)]);
+    let plan = || {
+        TrunkPlan::one_lane_per_class(vec![ClassSettings::new(
+            "all",
+            Vec::new(),
+            QueueSettings::default(),
+            0,
+        )])
+    };
     let trunk = |change: &dyn Fn(&mut TrunkSettings)| {
         let mut settings = TrunkSettings::new([vec![a], vec![b]], plan(), Preset::Linux6.settings());
         assert_eq!(settings.check(), Ok(()));

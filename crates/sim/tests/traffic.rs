@@ -45,8 +45,8 @@ fn web(users: u32) -> Pattern {
 /// Gives up soon and forgets soon.
 fn impatient() -> Settings {
     let linux = Preset::Linux6.settings();
-    let (max_retries, time_wait) = (3, Duration::from_secs(1));
-    Settings { timers: Timers { max_retries, time_wait, ..linux.timers }, ..linux }
+    let (max_retransmissions, time_wait) = (3, Duration::from_secs(1));
+    Settings { timers: Timers { max_retransmissions, time_wait, ..linux.timers }, ..linux }
 }
 
 fn seconds(seconds: u64) -> Instant {

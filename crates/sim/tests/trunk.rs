@@ -108,7 +108,7 @@ fn a_class_of_its_own_keeps_tcp_alive_beside_a_flood() {
     let shares = |with_trunk: bool| {
         let mut dumbbell = if with_trunk {
             let classes = vec![by_protocol("udp", 17, packets(1000)), by_protocol("tcp", 6, packets(1000))];
-            let plan = TrunkPlan::a_lane_each(classes);
+            let plan = TrunkPlan::one_lane_per_class(classes);
             let across = AcrossTrunk { plan, tcp: linux(CongestionAlgorithm::Reno) };
             Dumbbell::with_trunk(3, 2, &wan(), across)
         } else {
@@ -197,7 +197,7 @@ fn sites(seed: u64, link: &LinkSettings, shape: impl FnOnce(&mut TrunkSettings))
     }
     network.connect(gateways[0], gateways[1], link, link);
     let class = ClassSettings::new("all", Vec::new(), packets(200), 0);
-    let plan = TrunkPlan::a_lane_each(vec![class]);
+    let plan = TrunkPlan::one_lane_per_class(vec![class]);
     let mut settings =
         TrunkSettings::new([vec![hosts[0]], vec![hosts[1]]], plan, linux(CongestionAlgorithm::Cubic));
     shape(&mut settings);
@@ -322,7 +322,7 @@ fn beside_each_other(later: Duration) -> (f64, f64) {
     };
     let reno = Arc::new(linux(CongestionAlgorithm::Reno));
     let lanes = Lanes::Datagrams(DatagramLaneSettings { tcp: reno.clone(), segment: 1500 });
-    let plan = TrunkPlan::a_lane_each(vec![class]);
+    let plan = TrunkPlan::one_lane_per_class(vec![class]);
     let settings = TrunkSettings { lanes, ..TrunkSettings::new([vec![a], vec![b]], plan, (*reno).clone()) };
     network.trunk(gateways, settings);
     let timing = Timing::Constant(Rate::from_mbit(40.0));
@@ -361,7 +361,7 @@ fn a_lane_that_breaks_is_opened_again() {
     };
     let link = LinkSettings { changes: vec![outage(5, Loss::Uniform(1.0)), outage(60, Loss::None)], ..wan() };
     let mut impatient = linux(CongestionAlgorithm::Cubic);
-    impatient.timers.max_retries = 5;
+    impatient.timers.max_retransmissions = 5;
     let lanes = Lanes::Tcp([Arc::new(impatient.clone()), Arc::new(impatient)]);
     let mut sites = sites(2, &link, |settings| settings.lanes = lanes);
     let tcp = Arc::new(linux(CongestionAlgorithm::Cubic));

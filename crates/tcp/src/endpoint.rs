@@ -5,7 +5,7 @@ use std::sync::Arc;
 use trunkline_units::{Instant, Rate, Seq};
 
 use crate::receiver::Receiver;
-use crate::send_half::{Ceiling, IdleSender, SendHalf};
+use crate::send_half::{IdleSender, MaxPacingRate, SendHalf};
 use crate::sender::{Context, Sender};
 use crate::state::{Event, Events, ResetReason, State};
 use crate::stats::Counters;
@@ -156,13 +156,13 @@ impl Endpoint {
         }
     }
 
-    /// What `SO_MAX_PACING_RATE` does: segments leave no faster, counted without their headers. From the first ceiling on
-    /// they are spaced over the round trip too, by the window, and that stays when the ceiling goes, as in Linux.
-    pub fn set_pacing_ceiling(&mut self, ceiling: Option<Rate>) {
-        let ceiling = ceiling.or(self.pacing_ceiling().and(Some(Rate::MAX)));
+    /// What `SO_MAX_PACING_RATE` does: segments leave no faster, counted without their headers. From the first maximum on
+    /// they are also spaced over the round trip, by the window. As in Linux, they stay spaced after the maximum is removed.
+    pub fn set_max_pacing_rate(&mut self, rate: Option<Rate>) {
+        let max = rate.or(self.max_pacing_rate().and(Some(Rate::MAX)));
         match &mut self.sending {
-            SendHalf::Idle(idle) => idle.ceiling = Ceiling::new(ceiling),
-            SendHalf::Active(sender) => sender.ceiling = Ceiling::new(ceiling),
+            SendHalf::Idle(idle) => idle.max_pacing_rate = MaxPacingRate::new(max),
+            SendHalf::Active(sender) => sender.max_pacing_rate = MaxPacingRate::new(max),
         }
         self.slots.pacing = Instant::FAR_FUTURE;
     }
@@ -177,8 +177,8 @@ impl Endpoint {
         let SendHalf::Active(sender) = &mut self.sending else { return };
         let paced = sender.congestion.models_path();
         sender.congestion.set_algorithm(algorithm);
-        if paced && self.pacing_ceiling().is_none() {
-            self.set_pacing_ceiling(Some(Rate::MAX));
+        if paced && self.max_pacing_rate().is_none() {
+            self.set_max_pacing_rate(Some(Rate::MAX));
         }
     }
 

@@ -108,11 +108,11 @@ impl Endpoint {
         self.sending.sender().and_then(|sender| sender.delivery.rate())
     }
 
-    /// The pacing ceiling.
-    pub fn pacing_ceiling(&self) -> Option<Rate> {
+    /// The maximum pacing rate (`SO_MAX_PACING_RATE`).
+    pub fn max_pacing_rate(&self) -> Option<Rate> {
         match &self.sending {
-            SendHalf::Idle(idle) => idle.ceiling.rate(),
-            SendHalf::Active(sender) => sender.ceiling.rate(),
+            SendHalf::Idle(idle) => idle.max_pacing_rate.rate(),
+            SendHalf::Active(sender) => sender.max_pacing_rate.rate(),
         }
     }
 

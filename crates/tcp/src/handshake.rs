@@ -34,7 +34,7 @@ impl Endpoint {
     pub(crate) fn retransmit_syn(&mut self, now: Instant) -> bool {
         self.counters.timeouts += 1;
         let SendHalf::Idle(idle) = &mut self.sending else { return true };
-        if idle.syn_retransmissions >= self.settings.timers.max_retries {
+        if idle.syn_retransmissions >= self.settings.timers.max_retransmissions {
             return false;
         }
         idle.syn_retransmissions += 1;

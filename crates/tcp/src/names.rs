@@ -178,7 +178,8 @@ impl Settings {
             congestion_control,
             slow_start,
             spurious,
-            timers: Timers { rto, initial_rto, min_rto, max_rto, granularity, phase, max_retries, time_wait },
+            timers:
+                Timers { rto, initial_rto, min_rto, max_rto, granularity, phase, max_retransmissions, time_wait },
             delayed_ack,
             mss,
             initial_window,
@@ -187,7 +188,7 @@ impl Settings {
             limited_transmit,
             counting,
             restart_after_idle,
-            validates_window,
+            cwnd_validation,
             sack,
             timestamps,
             window_scaling,
@@ -195,7 +196,7 @@ impl Settings {
             nagle,
             send_buffer,
             receive_buffer,
-            first_window,
+            initial_receive_window,
         } = self;
         let slow_start = match slow_start {
             SlowStart::Limited { max_ssthresh } => format!("limited above {max_ssthresh} segments"),
@@ -233,7 +234,7 @@ impl Settings {
             ("max_rto", seconds(*max_rto)),
             ("granularity", seconds(*granularity)),
             ("phase", seconds(*phase)),
-            ("most_retries", max_retries.to_string()),
+            ("max_retransmissions", max_retransmissions.to_string()),
             ("time_wait", seconds(*time_wait)),
             ("delayed_ack", delayed_ack),
             ("mss", mss.to_string()),
@@ -243,7 +244,7 @@ impl Settings {
             ("limited_transmit", limited_transmit.to_string()),
             ("counting", counting),
             ("restart_after_idle", restart_after_idle.to_string()),
-            ("validates_window", validates_window.to_string()),
+            ("cwnd_validation", cwnd_validation.to_string()),
             ("sack", sack.to_string()),
             ("timestamps", timestamps.to_string()),
             ("window_scaling", window_scaling.to_string()),
@@ -251,7 +252,10 @@ impl Settings {
             ("nagle", nagle.to_string()),
             ("send_buffer", send_buffer.to_string()),
             ("receive_buffer", receive_buffer.to_string()),
-            ("first_window", first_window.map_or("none".to_owned(), |bytes| bytes.to_string())),
+            (
+                "initial_receive_window",
+                initial_receive_window.map_or("none".to_owned(), |bytes| bytes.to_string()),
+            ),
         ]
     }
 }

@@ -85,7 +85,7 @@ const fn bsd_44() -> Settings {
             max_rto: Duration::from_secs(64),
             granularity: Duration::from_millis(500),
             phase: Duration::ZERO,
-            max_retries: 12,
+            max_retransmissions: 12,
             time_wait: Duration::from_secs(60),
         },
         delayed_ack: Some(DelayedAck {
@@ -102,7 +102,7 @@ const fn bsd_44() -> Settings {
         limited_transmit: false,
         counting: Counting::Acks,
         restart_after_idle: true,
-        validates_window: false,
+        cwnd_validation: false,
         sack: false,
         timestamps: true,
         window_scaling: true,
@@ -110,7 +110,7 @@ const fn bsd_44() -> Settings {
         nagle: true,
         send_buffer: 16_384,
         receive_buffer: 16_384,
-        first_window: None,
+        initial_receive_window: None,
     }
 }
 
@@ -128,7 +128,7 @@ const fn linux_22() -> Settings {
             max_rto: Duration::from_secs(120),
             granularity: Duration::from_millis(10),
             phase: Duration::ZERO,
-            max_retries: 15,
+            max_retransmissions: 15,
             time_wait: Duration::from_secs(60),
         },
         delayed_ack: Some(DelayedAck {
@@ -145,7 +145,7 @@ const fn linux_22() -> Settings {
         limited_transmit: false,
         counting: Counting::Acks,
         restart_after_idle: true,
-        validates_window: false,
+        cwnd_validation: false,
         sack: true,
         timestamps: true,
         window_scaling: true,
@@ -153,7 +153,7 @@ const fn linux_22() -> Settings {
         nagle: true,
         send_buffer: 65_535,
         receive_buffer: 65_535,
-        first_window: None,
+        initial_receive_window: None,
     }
 }
 
@@ -170,7 +170,7 @@ const fn linux_24() -> Settings {
         }),
         initial_window: 3,
         limited_transmit: true,
-        validates_window: true,
+        cwnd_validation: true,
         send_buffer: 131_072,
         ..linux_22()
     }
@@ -190,7 +190,7 @@ const fn opnet_reno() -> Settings {
             max_rto: Duration::from_secs(64),
             granularity: Duration::from_millis(500),
             phase: Duration::ZERO,
-            max_retries: 6,
+            max_retransmissions: 6,
             time_wait: Duration::from_secs(60),
         },
         delayed_ack: Some(DelayedAck {
@@ -207,7 +207,7 @@ const fn opnet_reno() -> Settings {
         limited_transmit: false,
         counting: Counting::Acks,
         restart_after_idle: true,
-        validates_window: false,
+        cwnd_validation: false,
         sack: false,
         timestamps: false,
         window_scaling: true,
@@ -215,7 +215,7 @@ const fn opnet_reno() -> Settings {
         nagle: false,
         send_buffer: 640_000,
         receive_buffer: 640_000,
-        first_window: None,
+        initial_receive_window: None,
     }
 }
 
@@ -234,7 +234,7 @@ const fn ns2_reno() -> Settings {
             granularity: Duration::from_millis(10),
             phase: Duration::ZERO,
             // It never gives up; a simulation ends before these do.
-            max_retries: u8::MAX,
+            max_retransmissions: u8::MAX,
             time_wait: Duration::from_secs(60),
         },
         delayed_ack: None,
@@ -245,7 +245,7 @@ const fn ns2_reno() -> Settings {
         limited_transmit: true,
         counting: Counting::Acks,
         restart_after_idle: true,
-        validates_window: false,
+        cwnd_validation: false,
         sack: false,
         timestamps: false,
         window_scaling: false,
@@ -253,7 +253,7 @@ const fn ns2_reno() -> Settings {
         nagle: false,
         send_buffer: 20_000,
         receive_buffer: 20_000,
-        first_window: None,
+        initial_receive_window: None,
     }
 }
 
@@ -271,7 +271,7 @@ const fn linux_6() -> Settings {
             max_rto: Duration::from_secs(120),
             granularity: Duration::from_micros(1),
             phase: Duration::ZERO,
-            max_retries: 15,
+            max_retransmissions: 15,
             time_wait: Duration::from_secs(60),
         },
         delayed_ack: Some(DelayedAck {
@@ -288,7 +288,7 @@ const fn linux_6() -> Settings {
         limited_transmit: true,
         counting: Counting::Bytes { limit: None },
         restart_after_idle: true,
-        validates_window: true,
+        cwnd_validation: true,
         sack: true,
         timestamps: true,
         window_scaling: true,
@@ -296,7 +296,7 @@ const fn linux_6() -> Settings {
         nagle: true,
         send_buffer: 4_194_304,
         receive_buffer: 3_145_728,
-        first_window: Some(65_535),
+        initial_receive_window: Some(65_535),
     }
 }
 

@@ -189,7 +189,7 @@ impl Receiver {
     /// What may be offered beyond `next`.
     #[inline]
     fn window(&self, settings: &Settings) -> u64 {
-        settings.first_window.map_or(settings.receive_buffer, |first| {
+        settings.initial_receive_window.map_or(settings.receive_buffer, |first| {
             (first + 2 * u64::from(self.widened) * u64::from(self.largest)).min(settings.receive_buffer)
         })
     }

@@ -172,7 +172,7 @@ mod tests {
             max_rto: MS(64_000),
             granularity,
             phase: Duration::ZERO,
-            max_retries: 15,
+            max_retransmissions: 15,
             time_wait: MS(60_000),
         }
     }

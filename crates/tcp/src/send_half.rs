@@ -12,13 +12,13 @@ use crate::sender::Sender;
 use crate::stream::Origin;
 use crate::{Recovery, Settings};
 
-/// A pacing ceiling, or none, in eight bytes.
+/// A maximum pacing rate, or none, in eight bytes.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Ceiling(u64);
+pub(crate) struct MaxPacingRate(u64);
 
-impl Ceiling {
+impl MaxPacingRate {
     pub(crate) fn new(rate: Option<Rate>) -> Self {
-        Ceiling(rate.map_or(0, |rate| rate.bits_per_second().max(1)))
+        MaxPacingRate(rate.map_or(0, |rate| rate.bits_per_second().max(1)))
     }
 
     #[inline]
@@ -33,7 +33,7 @@ pub(crate) struct IdleSender {
     /// Behind the last byte written.
     pub(crate) end: u64,
     pub(crate) edge: u64,
-    pub(crate) ceiling: Ceiling,
+    pub(crate) max_pacing_rate: MaxPacingRate,
     /// When SYN was sent first.
     pub(crate) syn_sent: Instant,
     /// What its round trip took, ns, if it was not retransmitted.
@@ -62,7 +62,7 @@ impl IdleSender {
             origin: Origin(iss),
             end: 1,
             edge: 0,
-            ceiling: Ceiling::default(),
+            max_pacing_rate: MaxPacingRate::default(),
             syn_sent: Instant::ZERO,
             syn_rtt: 0,
             window_from: (Seq(0), Seq(0)),

@@ -9,7 +9,7 @@ use crate::delivery::Delivery;
 use crate::recovery::{Phase, Rack, Repair};
 use crate::rtt::Rtt;
 use crate::scoreboard::Scoreboard;
-use crate::send_half::{Ceiling, IdleSender};
+use crate::send_half::{IdleSender, MaxPacingRate};
 use crate::stats::Counters;
 use crate::stream::Origin;
 use crate::timers::Slots;
@@ -63,7 +63,7 @@ pub(crate) struct Sender {
     pub(crate) last_sent: Instant,
     pub(crate) rack: Rack,
     pub(crate) repair: Option<Box<Repair>>,
-    pub(crate) ceiling: Ceiling,
+    pub(crate) max_pacing_rate: MaxPacingRate,
     pub(crate) max_outstanding: u32,
     pub(crate) largest_window: u32,
     /// `SND.WL1` and `SND.WL2`.
@@ -123,7 +123,7 @@ impl Sender {
             last_sent: Instant::ZERO,
             rack: Rack::new(),
             repair: None,
-            ceiling: idle.ceiling,
+            max_pacing_rate: idle.max_pacing_rate,
             max_outstanding: 0,
             largest_window: idle.largest_window,
             window_from: idle.window_from,

@@ -149,7 +149,7 @@ pub struct Timers {
     /// When that clock ticks first, less than `granularity`. Hosts differ in it: they were not all switched on with the same tick.
     pub phase: Duration,
     /// Timeouts of one segment after which the endpoint gives the connection up.
-    pub max_retries: u8,
+    pub max_retransmissions: u8,
     /// How long the side that closed first stays in TIME-WAIT.
     pub time_wait: Duration,
 }
@@ -186,7 +186,7 @@ pub struct Settings {
     /// After an idle time of one RTO the window is the initial window again (RFC 5681 §4.1).
     pub restart_after_idle: bool,
     /// The window does not grow while the sender has too little to fill it (RFC 7661, RFC 9438 §5.8).
-    pub validates_window: bool,
+    pub cwnd_validation: bool,
     /// Offers and understands SACK (RFC 2018) and reports duplicates (RFC 2883).
     pub sack: bool,
     /// Offers timestamps (RFC 7323).
@@ -203,5 +203,5 @@ pub struct Settings {
     pub receive_buffer: u64,
     /// Bytes that the window offers at first. It widens by two segments for each that comes, and while it does, every
     /// segment is acknowledged at once (Linux's `tcp_grow_window`). `None`: all of the buffer.
-    pub first_window: Option<u64>,
+    pub initial_receive_window: Option<u64>,
 }

@@ -8,16 +8,16 @@ use crate::timers::Wakeup;
 use crate::{Recovery, Settings};
 
 impl Sender {
-    /// The rate that segments leave at: the congestion controller's or, under a pacing ceiling, the window's, and no
-    /// more than the ceiling. `None`: segments are not paced.
+    /// The rate that segments leave at: the congestion controller's or, with a maximum pacing rate, the window's, and no
+    /// more than that maximum. `None`: segments are not paced.
     fn pacing_rate(&self) -> Option<Rate> {
-        let ceiling = self.ceiling.rate();
-        // A ceiling makes Linux space segments by the window too (`tcp_update_pacing_rate`).
+        let max = self.max_pacing_rate.rate();
+        // A maximum makes Linux space segments by the window too (`tcp_update_pacing_rate`).
         let rate =
-            self.congestion.pacing_rate(self.rtt.srtt()).or_else(|| ceiling.and_then(|_| self.window_rate()));
-        match (rate, ceiling) {
-            (Some(rate), Some(ceiling)) => Some(rate.min(ceiling)),
-            (rate, ceiling) => rate.or(ceiling),
+            self.congestion.pacing_rate(self.rtt.srtt()).or_else(|| max.and_then(|_| self.window_rate()));
+        match (rate, max) {
+            (Some(rate), Some(max)) => Some(rate.min(max)),
+            (rate, max) => rate.or(max),
         }
     }
 
@@ -223,7 +223,7 @@ impl Sender {
     /// Whether the window may grow: it is used, or in slow start half of it is.
     #[inline]
     pub(crate) fn is_cwnd_validated(&self, settings: &Settings) -> bool {
-        !settings.validates_window
+        !settings.cwnd_validation
             || self.cwnd_limited
             || (self.congestion.in_slow_start()
                 && self.congestion.cwnd() < self.max_outstanding.saturating_mul(2))

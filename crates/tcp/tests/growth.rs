@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{End, Fate, Pair, ms};
+use common::{End, Pair, PathAction, ms};
 use trunkline_tcp::{CongestionAlgorithm, Preset, Settings, SlowStart};
 use trunkline_units::{Instant, Rate, Rng};
 
@@ -17,15 +17,15 @@ fn goodput(settings: &Settings, queue: u64, loss: f64, seconds: u64) -> (f64, u6
     pair.keeps_trace = false;
     let mut rng = Rng::new(7, "loss");
     let mut free = Instant::ZERO;
-    pair.judge(move |trace| {
+    pair.impair(move |trace| {
         if trace.from == End::Server {
-            return Fate::Arrives;
+            return PathAction::Deliver;
         }
         if rng.chance(loss) || free - trace.at > ms(queue) {
-            return Fate::Drop;
+            return PathAction::Drop;
         }
         free = free.max(trace.at) + rate.time_for(40 + u64::from(trace.segment.payload), &mut 0);
-        Fate::Arrives
+        PathAction::Deliver
     });
     let mut run = |until: Instant| {
         loop {
@@ -82,19 +82,19 @@ fn hystart_leaves_slow_start_before_it_overshoots() {
         let rate = Rate::from_mbit(MBIT);
         pair.rate = Some(rate);
         let mut free = Instant::ZERO;
-        pair.judge(move |trace| {
+        pair.impair(move |trace| {
             if trace.from == End::Server {
-                return Fate::Arrives;
+                return PathAction::Deliver;
             }
             if free - trace.at > ms(queue) {
-                return Fate::Drop;
+                return PathAction::Drop;
             }
             free = free.max(trace.at) + rate.time_for(40 + u64::from(trace.segment.payload), &mut 0);
-            Fate::Arrives
+            PathAction::Deliver
         });
         pair.client.write(1_000_000);
         pair.run_for(ms(2000));
-        let lost = pair.trace.iter().filter(|trace| trace.fate == Fate::Drop).count();
+        let lost = pair.trace.iter().filter(|trace| trace.action == PathAction::Drop).count();
         (lost, pair.client.ssthresh() / 1448)
     };
     // 34 segments fill the path; with acknowledgements for every other segment there are no trains at this rate, and

@@ -4,7 +4,7 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{CLIENT_ISS, End, Fate, Pair, SERVER_ISS, ms, plain};
+use common::{CLIENT_ISS, End, Pair, PathAction, SERVER_ISS, ms, plain};
 use trunkline_packet::TcpFlags;
 use trunkline_tcp::{Endpoint, Event, Options, ResetReason, Segment, Settings, State};
 use trunkline_units::{Instant, Seq};
@@ -44,10 +44,10 @@ fn options_are_agreed_by_both() {
 fn a_lost_syn_is_retransmitted_with_back_off() {
     let mut pair = new();
     let mut left = 3;
-    pair.judge(move |trace| {
+    pair.impair(move |trace| {
         let lost = trace.from == End::Client && is_syn(&trace.segment) && left > 0;
         left -= i32::from(lost);
-        if lost { Fate::Drop } else { Fate::Arrives }
+        if lost { PathAction::Drop } else { PathAction::Deliver }
     });
     pair.run_for(ms(10_000));
     let times: Vec<_> = pair
@@ -69,9 +69,9 @@ fn a_lost_answer_and_a_lost_acknowledgement_do_not_matter() {
     for lost in 1..=2 {
         let mut pair = new();
         let mut count = 0;
-        pair.judge(move |_| {
+        pair.impair(move |_| {
             count += 1;
-            if count == lost + 1 { Fate::Drop } else { Fate::Arrives }
+            if count == lost + 1 { PathAction::Drop } else { PathAction::Deliver }
         });
         pair.run_for(ms(130));
         pair.client.write(5000);
@@ -88,9 +88,9 @@ fn a_lost_answer_and_a_lost_acknowledgement_do_not_matter() {
 #[test]
 fn a_syn_that_nobody_answers_is_given_up() {
     let mut settings = plain();
-    settings.timers.max_retries = 2;
+    settings.timers.max_retransmissions = 2;
     let mut pair = Pair::new(settings.clone(), settings, DELAY);
-    pair.judge(|_| Fate::Drop);
+    pair.impair(|_| PathAction::Drop);
     pair.run_for(ms(20_000));
     assert_eq!(pair.client.state(), State::Closed);
     assert_eq!(pair.events.last().unwrap().2, Event::Reset(ResetReason::TimedOut));
@@ -139,12 +139,12 @@ fn a_lost_fin_and_a_lost_last_acknowledgement_are_retransmitted() {
     for lost in [(End::Client, 0), (End::Server, 1)] {
         let mut pair = Pair::connected(plain(), DELAY);
         let mut count = 0;
-        pair.judge(move |trace| {
+        pair.impair(move |trace| {
             if trace.from != lost.0 {
-                return Fate::Arrives;
+                return PathAction::Deliver;
             }
             count += 1;
-            if count == lost.1 + 1 { Fate::Drop } else { Fate::Arrives }
+            if count == lost.1 + 1 { PathAction::Drop } else { PathAction::Deliver }
         });
         pair.client.close();
         pair.run_for(ms(1000));
@@ -160,11 +160,11 @@ fn time_wait_answers_a_fin_that_comes_again() {
     pair.server.close();
     pair.run_for(ms(110));
     // The acknowledgement of the client's FIN is lost, so that it comes again.
-    pair.judge(|trace| {
+    pair.impair(|trace| {
         if trace.at < Instant::from_millis(600) && trace.from == End::Server {
-            Fate::Drop
+            PathAction::Drop
         } else {
-            Fate::Arrives
+            PathAction::Deliver
         }
     });
     pair.client.close();

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{End, Fate, Pair, delayed, ms, plain};
+use common::{End, Pair, PathAction, delayed, ms, plain};
 use trunkline_tcp::{
     CongestionAlgorithm, Counting, Preset, Recovery, Settings, SlowStart, SpuriousDetection, State,
 };
@@ -15,7 +15,7 @@ fn pick<T: Copy>(rng: &mut Rng, from: &[T]) -> T {
 fn random_settings(rng: &mut Rng) -> Settings {
     if rng.chance(0.2) {
         let mut settings = pick(rng, &Preset::ALL).settings();
-        settings.timers.max_retries = 15;
+        settings.timers.max_retransmissions = 15;
         return settings;
     }
     Settings {
@@ -39,7 +39,7 @@ fn random_settings(rng: &mut Rng) -> Settings {
             rng,
             &[Counting::Acks, Counting::Bytes { limit: Some(2) }, Counting::Bytes { limit: None }],
         ),
-        validates_window: rng.chance(0.5),
+        cwnd_validation: rng.chance(0.5),
         sack: rng.chance(0.6),
         timestamps: rng.chance(0.5),
         window_scaling: rng.chance(0.5),
@@ -69,15 +69,15 @@ fn run(seed: u64) -> Outcome {
         (pick(&mut rng, &[0.0, 0.01, 0.05, 0.12]), rng.uniform() * 0.1, rng.uniform() * 0.03);
     let jitter = 1 + rng.below(80);
     let mut path = Rng::new(seed, "path");
-    pair.judge(move |_| match path.uniform() {
-        draw if draw < loss => Fate::Drop,
-        draw if draw < loss + late => Fate::Late(ms(path.below(jitter))),
-        draw if draw < loss + late + twice => Fate::Twice,
-        draw if draw < loss + late + twice + 0.02 => Fate::Marked,
-        _ => Fate::Arrives,
+    pair.impair(move |_| match path.uniform() {
+        draw if draw < loss => PathAction::Drop,
+        draw if draw < loss + late => PathAction::Delay(ms(path.below(jitter))),
+        draw if draw < loss + late + twice => PathAction::Duplicate,
+        draw if draw < loss + late + twice + 0.02 => PathAction::Mark,
+        _ => PathAction::Deliver,
     });
     if rng.chance(0.2) {
-        pair.client.set_pacing_ceiling(Some(Rate::from_mbit(4.0)));
+        pair.client.set_max_pacing_rate(Some(Rate::from_mbit(4.0)));
     }
     let total = [rng.below(120_000), rng.below(60_000)];
     let mut left = total;

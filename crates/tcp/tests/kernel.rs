@@ -6,7 +6,7 @@
 
 mod common;
 
-use common::{End, Fate, Pair};
+use common::{End, Pair, PathAction};
 use trunkline_tcp::{Preset, Settings};
 use trunkline_units::{Instant, Rate};
 
@@ -41,16 +41,16 @@ fn over_a_queue(rate: Rate, round_trip: u64, packets: u32) -> Pair {
     pair.keeps_trace = false;
     let each = rate.time_for(1500, &mut 0);
     let mut free = Instant::ZERO;
-    pair.judge(move |trace| {
+    pair.impair(move |trace| {
         if trace.from == End::Server || trace.segment.payload == 0 {
-            return Fate::Arrives;
+            return PathAction::Deliver;
         }
         let backlog = free.saturating_since(trace.at);
         if backlog >= each * packets {
-            return Fate::Drop;
+            return PathAction::Drop;
         }
         free = free.max(trace.at) + each;
-        Fate::Late(free - trace.at)
+        PathAction::Delay(free - trace.at)
     });
     pair
 }

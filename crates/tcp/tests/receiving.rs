@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{CLIENT_ISS, End, Fate, MSS, Pair, SERVER_ISS, delayed, ms, plain};
+use common::{CLIENT_ISS, End, MSS, Pair, PathAction, SERVER_ISS, delayed, ms, plain};
 use trunkline_packet::TcpFlags;
 use trunkline_tcp::{Recovery, Segment, Settings, Wakeup};
 
@@ -92,7 +92,7 @@ fn sack_and_timestamps_fit_one_header() {
 #[test]
 fn a_duplicate_is_reported_and_counted() {
     let mut pair = Pair::connected(Settings { sack: true, recovery: Recovery::Sack, ..plain() }, DELAY);
-    pair.judge(|trace| if trace.from == End::Client { Fate::Twice } else { Fate::Arrives });
+    pair.impair(|trace| if trace.from == End::Client { PathAction::Duplicate } else { PathAction::Deliver });
     pair.client.write(1000);
     pair.run_for(ms(60));
     let last = pair.sent_by(End::Server).last().unwrap().segment;
@@ -133,8 +133,12 @@ fn a_lost_window_update_is_asked_for_with_back_off() {
     pair.run_for(ms(200));
     let shut = pair.now;
     // For two seconds nothing comes back.
-    pair.judge(move |trace| {
-        if trace.from == End::Server && trace.at < shut + ms(2000) { Fate::Drop } else { Fate::Arrives }
+    pair.impair(move |trace| {
+        if trace.from == End::Server && trace.at < shut + ms(2000) {
+            PathAction::Drop
+        } else {
+            PathAction::Deliver
+        }
     });
     pair.server.read(4000);
     pair.run_for(ms(8000));
@@ -156,8 +160,12 @@ fn a_window_that_closes_over_data_in_flight_freezes_the_sender() {
     // What M-TCP does: an acknowledgement with a window of nothing, while segments are under way that will be lost.
     let mut pair = Pair::connected(plain(), DELAY);
     let now = pair.now;
-    pair.judge(move |trace| {
-        if trace.from == End::Client && trace.at < now + ms(3000) { Fate::Drop } else { Fate::Arrives }
+    pair.impair(move |trace| {
+        if trace.from == End::Client && trace.at < now + ms(3000) {
+            PathAction::Drop
+        } else {
+            PathAction::Deliver
+        }
     });
     pair.client.write(20_000);
     pair.run_for(ms(20));
@@ -265,7 +273,7 @@ fn while_the_window_widens_every_segment_is_acknowledged_at_once() {
     let settings = Settings {
         delayed_ack: Some(delayed(200, 2, 0)),
         receive_buffer: 40_000,
-        first_window: Some(30_000),
+        initial_receive_window: Some(30_000),
         initial_window: 20,
         ..plain()
     };

@@ -4,7 +4,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{End, Fate, MSS, Pair, ms, plain};
+use common::{End, MSS, Pair, PathAction, ms, plain};
 use trunkline_tcp::{Counting, Recovery, RtoRule, Settings, SpuriousDetection};
 use trunkline_units::{Rate, Seq};
 
@@ -124,11 +124,13 @@ fn duplicates_of_what_a_timeout_retransmitted_mean_no_loss() {
     // The acknowledgements come 500 ms late, so everything is sent again and answered by duplicates.
     let mut pair = Pair::connected(with(Recovery::NewReno), DELAY);
     let end = pair.now + ms(500);
-    pair.judge(
-        move |trace| {
-            if trace.from == End::Server && trace.at < end { Fate::Late(ms(500)) } else { Fate::Arrives }
-        },
-    );
+    pair.impair(move |trace| {
+        if trace.from == End::Server && trace.at < end {
+            PathAction::Delay(ms(500))
+        } else {
+            PathAction::Deliver
+        }
+    });
     pair.client.write(10_000);
     pair.run_for(ms(3000));
     let stats = pair.client.stats();
@@ -225,12 +227,12 @@ fn rack_finds_a_retransmission_that_was_lost() {
     let settings = Settings { initial_window: 20, ..with(Recovery::RackTlp) };
     let mut pair = Pair::connected(settings, DELAY);
     let mut count = 0;
-    pair.judge(move |trace| {
+    pair.impair(move |trace| {
         let first = trace.from == End::Client
             && trace.segment.payload > 0
             && trace.segment.seq == common::CLIENT_ISS + 1;
         count += u32::from(first);
-        if first && count <= 2 { Fate::Drop } else { Fate::Arrives }
+        if first && count <= 2 { PathAction::Drop } else { PathAction::Deliver }
     });
     let now = pair.now;
     pair.client.write(200_000);

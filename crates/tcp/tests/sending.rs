@@ -4,7 +4,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{End, Fate, MSS, Pair, ms, plain};
+use common::{End, MSS, Pair, PathAction, ms, plain};
 use trunkline_packet::TcpFlags;
 use trunkline_tcp::{Event, Recovery, Settings, Wakeup};
 use trunkline_units::Rate;
@@ -69,8 +69,8 @@ fn a_sender_that_rested_begins_with_the_initial_window() {
 
 #[test]
 fn a_window_that_is_not_used_does_not_grow() {
-    for (validates_window, grows) in [(true, false), (false, true)] {
-        let mut pair = Pair::connected(Settings { validates_window, ..plain() }, DELAY);
+    for (cwnd_validation, grows) in [(true, false), (false, true)] {
+        let mut pair = Pair::connected(Settings { cwnd_validation, ..plain() }, DELAY);
         for _ in 0..20 {
             pair.client.write(2000);
             pair.run_for(ms(120));
@@ -102,8 +102,12 @@ fn marks_reduce_the_window_once_for_a_window_of_data() {
         let mut pair = Pair::connected(settings, DELAY);
         let now = pair.now;
         // All of the first flight is marked.
-        pair.judge(move |trace| {
-            if trace.from == End::Client && trace.at < now + ms(10) { Fate::Marked } else { Fate::Arrives }
+        pair.impair(move |trace| {
+            if trace.from == End::Client && trace.at < now + ms(10) {
+                PathAction::Mark
+            } else {
+                PathAction::Deliver
+            }
         });
         pair.client.write(200_000);
         pair.run_for(ms(190));
@@ -142,9 +146,9 @@ fn retransmissions_cannot_be_marked() {
 }
 
 #[test]
-fn a_pacing_ceiling_spaces_segments() {
+fn a_maximum_pacing_rate_spaces_segments() {
     let mut pair = Pair::connected(Settings { initial_window: 30, ..plain() }, DELAY);
-    pair.client.set_pacing_ceiling(Some(Rate::from_mbit(4.0)));
+    pair.client.set_max_pacing_rate(Some(Rate::from_mbit(4.0)));
     let now = pair.now;
     pair.client.write(20_000);
     pair.flush();
@@ -155,13 +159,13 @@ fn a_pacing_ceiling_spaces_segments() {
 }
 
 /// As in Linux: two windows in a round trip below half of the slow-start threshold (`tcp_pacing_ss_ratio`); and they
-/// stay spaced when the ceiling goes.
+/// stay spaced after the maximum is removed.
 #[test]
-fn below_a_ceiling_and_after_it_segments_are_spaced_over_the_round_trip() {
+fn with_a_maximum_and_after_it_segments_are_spaced_over_the_round_trip() {
     let mut pair = Pair::connected(Settings { initial_window: 30, ..plain() }, DELAY);
-    for ceiling in [Some(Rate::MAX), None] {
+    for max in [Some(Rate::MAX), None] {
         pair.trace.clear();
-        pair.client.set_pacing_ceiling(ceiling);
+        pair.client.set_max_pacing_rate(max);
         let (now, window, srtt) = (pair.now, pair.client.cwnd(), pair.client.srtt().unwrap());
         pair.client.write(20_000);
         // Before the first acknowledgement comes.

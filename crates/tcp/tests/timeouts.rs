@@ -2,14 +2,16 @@
 
 mod common;
 
-use common::{CLIENT_ISS, End, Fate, MSS, Pair, ms, plain};
+use common::{CLIENT_ISS, End, MSS, Pair, PathAction, ms, plain};
 use trunkline_tcp::{Recovery, ResetReason, Settings, SpuriousDetection, State, Wakeup};
 use trunkline_units::Instant;
 
 const DELAY: std::time::Duration = std::time::Duration::from_millis(50);
 
 fn silence(pair: &mut Pair, from: Instant, to: Instant) {
-    pair.judge(move |trace| if trace.at >= from && trace.at < to { Fate::Drop } else { Fate::Arrives });
+    pair.impair(
+        move |trace| if trace.at >= from && trace.at < to { PathAction::Drop } else { PathAction::Deliver },
+    );
 }
 
 #[test]
@@ -67,7 +69,7 @@ fn an_acknowledgement_puts_the_timer_off_and_the_last_one_stops_it() {
 #[test]
 fn a_connection_is_given_up_after_so_many_timeouts() {
     let mut settings = plain();
-    settings.timers.max_retries = 3;
+    settings.timers.max_retransmissions = 3;
     let mut pair = Pair::connected(settings, DELAY);
     let now = pair.now;
     silence(&mut pair, now, Instant::FAR_FUTURE);
@@ -85,11 +87,11 @@ fn a_timeout_keeps_what_sack_reported() {
     for recovery in [Recovery::Sack, Recovery::RackTlp] {
         let mut pair = Pair::connected(Settings { recovery, sack: true, ..plain() }, DELAY);
         let mut count = 0;
-        pair.judge(move |trace| {
+        pair.impair(move |trace| {
             let first =
                 trace.from == End::Client && trace.segment.seq == CLIENT_ISS + 1 && trace.segment.payload > 0;
             count += u32::from(first);
-            if first && count <= 2 { Fate::Drop } else { Fate::Arrives }
+            if first && count <= 2 { PathAction::Drop } else { PathAction::Deliver }
         });
         pair.client.write(10_000);
         pair.run_for(ms(2000));
@@ -105,11 +107,9 @@ fn spike(settings: Settings) -> Pair {
     let mut pair = Pair::connected(settings, DELAY);
     let now = pair.now;
     let end = now + ms(600);
-    pair.judge(
-        move |trace| {
-            if trace.from == End::Client { Fate::Late(end - trace.at) } else { Fate::Arrives }
-        },
-    );
+    pair.impair(move |trace| {
+        if trace.from == End::Client { PathAction::Delay(end - trace.at) } else { PathAction::Deliver }
+    });
     pair.client.write(40_000);
     pair.run_for(ms(5000));
     assert_eq!(pair.server.received(), 40_000);
@@ -221,11 +221,11 @@ fn first_lost(times: u32, deaf: Option<u64>) -> (Pair, Instant) {
     let mut pair = Pair::connected(settings, DELAY);
     let begin = pair.now;
     let mut lost = 0;
-    pair.judge(move |trace| {
+    pair.impair(move |trace| {
         let first = trace.segment.payload > 0 && trace.segment.seq == CLIENT_ISS + 1;
         lost += u32::from(first);
         let unheard = trace.from == End::Server && deaf.is_some_and(|deaf| trace.at >= begin + ms(deaf));
-        if (first && lost <= times) || unheard { Fate::Drop } else { Fate::Arrives }
+        if (first && lost <= times) || unheard { PathAction::Drop } else { PathAction::Deliver }
     });
     pair.client.write(5000);
     pair.run_for(ms(20));

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{End, Fate, Pair, ms, plain};
+use common::{End, Pair, PathAction, ms, plain};
 use trunkline_tcp::{Event, Recovery, Settings, State, Wakeup};
 use trunkline_units::{Instant, Rate, Rng};
 
@@ -54,11 +54,11 @@ fn storm(recovery: Recovery, sack: bool, timestamps: bool, seed: u64) {
     pair.keeps_trace = false;
     let mut rng = Rng::new(seed, "storm");
     let loss = [0.01, 0.05, 0.15][(seed % 3) as usize];
-    pair.judge(move |_| match rng.uniform() {
-        draw if draw < loss => Fate::Drop,
-        draw if draw < loss + 0.03 => Fate::Late(ms(rng.below(40))),
-        draw if draw < loss + 0.05 => Fate::Twice,
-        _ => Fate::Arrives,
+    pair.impair(move |_| match rng.uniform() {
+        draw if draw < loss => PathAction::Drop,
+        draw if draw < loss + 0.03 => PathAction::Delay(ms(rng.below(40))),
+        draw if draw < loss + 0.05 => PathAction::Duplicate,
+        _ => PathAction::Deliver,
     });
     let mut left = [150_000_u64, 60_000];
     let mut closed = [false; 2];

@@ -1,12 +1,12 @@
-//! The core of a trunk: what happens to a packet between two devices and a few congestion-controlled lanes.
+//! The data path of a trunk, from a TUN device through congestion-controlled lanes to another TUN device.
 //!
-//! No input, no output, no clock. The owner hands over what happened ([`Transmitter::handle_packet`],
-//! [`Receiver::handle_frame`]) and asks what to do next ([`Transmitter::poll_transmit`]); `now` is an
-//! argument and bytes stay in the owner's buffers. The gateway owns a core on a real kernel, the simulator
-//! owns the same one in virtual time.
+//! The crate has no input, no output and no clock. The owner reports events ([`Transmitter::handle_packet`],
+//! [`Receiver::handle_frame`]) and asks for the next action ([`Transmitter::poll_transmit`]); `now` is an
+//! argument and bytes stay in the owner's buffers. The gateway runs this code on a real kernel, the simulator
+//! runs it in virtual time.
 //!
-//! The core knows a lane only as a [`LaneSnapshot`]: it neither knows nor cares which congestion control
-//! moves the bytes, or whether the lane is the kernel's or modelled.
+//! The crate knows a lane only as a [`LaneSnapshot`]. It does not depend on the congestion control that moves the bytes,
+//! nor on whether the lane is a connection of the kernel or a model of one.
 
 mod admission;
 mod class;

@@ -87,7 +87,7 @@ impl TrunkPlan {
     }
 
     /// Each class with lanes of its own, one each.
-    pub fn a_lane_each(mut classes: Vec<ClassSettings>) -> Self {
+    pub fn one_lane_per_class(mut classes: Vec<ClassSettings>) -> Self {
         let groups = classes.iter().map(|class| LaneGroup::new(&class.name, 1)).collect();
         classes.iter_mut().enumerate().for_each(|(group, class)| class.group = group);
         TrunkPlan::new(classes, groups)

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Whole, class, core, next, offer, segment, super_packet, tail_drop, udp};
+use common::{Whole, class, next, offer, segment, super_packet, tail_drop, transmitter, udp};
 use trunkline_packet::{Headers, build};
 use trunkline_queue::{CoDelSettings, DropReason, FqCoDelSettings, Item, Limits, Settings, TrunkSettings};
 use trunkline_trunk::{
@@ -17,7 +17,7 @@ fn at(millis: u64) -> Instant {
 }
 
 fn single(queue: Settings) -> TrunkPlan {
-    TrunkPlan::a_lane_each(vec![ClassSettings::new("all", vec![], queue, 0)])
+    TrunkPlan::one_lane_per_class(vec![ClassSettings::new("all", vec![], queue, 0)])
 }
 
 /// Segments from `from` on of the super-packet that `super_packet` builds, one packet.
@@ -34,25 +34,26 @@ fn tail_of(whole: &Whole, from: usize) -> Whole {
 #[test]
 fn what_a_discipline_cut_off_is_not_filtered() {
     let codel = CoDelSettings { limits: Limits { segments: 15, bytes: 1 << 24 }, ..CoDelSettings::default() };
-    let mut core = core(single(Settings::FqCoDel(FqCoDelSettings { codel, ..FqCoDelSettings::default() })));
+    let mut transmitter =
+        transmitter(single(Settings::FqCoDel(FqCoDelSettings { codel, ..FqCoDelSettings::default() })));
     let whole = super_packet(12);
-    assert_eq!(offer(&mut core, at(0), whole.clone()), Offered::Queued(LANE));
+    assert_eq!(offer(&mut transmitter, at(0), whole.clone()), Offered::Queued(LANE));
     let again = tail_of(&whole, 11);
-    assert_eq!(offer(&mut core, at(1), again.clone()), Offered::Dropped, "all of it waits");
+    assert_eq!(offer(&mut transmitter, at(1), again.clone()), Offered::Dropped, "all of it waits");
     // Another flow overfills the queue, and the fattest one loses from its head.
     for id in 0..8 {
-        let _ = offer(&mut core, at(2), segment(9000 + id, 1, 100));
+        let _ = offer(&mut transmitter, at(2), segment(9000 + id, 1, 100));
     }
-    let overflown = core.report(at(2))[0].queue.dropped_for(DropReason::SegmentLimit);
+    let overflown = transmitter.report(at(2))[0].queue.dropped_for(DropReason::SegmentLimit);
     assert!((1..12).contains(&overflown), "a part of it went: {overflown}");
-    assert_eq!(offer(&mut core, at(3), again), Offered::Queued(LANE));
+    assert_eq!(offer(&mut transmitter, at(3), again), Offered::Queued(LANE));
 }
 
 #[test]
 fn what_was_cut_off_as_it_came_takes_nothing_out_of_transit() {
-    let mut core = core(single(tail_drop(11)));
+    let mut transmitter = transmitter(single(tail_drop(11)));
     let first = segment(5000, 1, 1000);
-    assert_eq!(offer(&mut core, at(0), first.clone()), Offered::Queued(LANE));
+    assert_eq!(offer(&mut transmitter, at(0), first.clone()), Offered::Queued(LANE));
     let tcp = build::Tcp {
         ports: (5000, 80),
         seq: 1001,
@@ -61,9 +62,9 @@ fn what_was_cut_off_as_it_came_takes_nothing_out_of_transit() {
         ..build::Tcp::default()
     };
     let (bytes, offload) = build::tcp_offloaded(&build::Ip::v4(), &tcp, &[7; 12_000], 1000);
-    assert_eq!(offer(&mut core, at(0), Whole { bytes, offload }), Offered::Queued(LANE));
-    assert_eq!(core.report(at(0))[0].queue.dropped_for(DropReason::SegmentLimit), 2);
-    assert_eq!(offer(&mut core, at(1), first), Offered::Dropped, "it waits still");
+    assert_eq!(offer(&mut transmitter, at(0), Whole { bytes, offload }), Offered::Queued(LANE));
+    assert_eq!(transmitter.report(at(0))[0].queue.dropped_for(DropReason::SegmentLimit), 2);
+    assert_eq!(offer(&mut transmitter, at(1), first), Offered::Dropped, "it waits still");
 }
 
 /// A packet in blocks of 2 KiB.
@@ -103,7 +104,7 @@ fn disciplines() -> [Settings; 4] {
     ]
 }
 
-/// Whatever happens to packets, the core's account of their memory is that of those it has.
+/// Whatever happens to packets, the transmitter's account of their memory is that of those it has.
 #[test]
 fn memory_is_counted_to_the_packet() {
     for (seed, queue) in (0..40).zip(disciplines().into_iter().cycle()) {
@@ -111,11 +112,11 @@ fn memory_is_counted_to_the_packet() {
         let rule = |number| Rule { protocol: Some(Protocol::Number(number)), ..Rule::default() };
         let two = || {
             let classes = [("tcp", vec![rule(6)]), ("rest", vec![])];
-            TrunkPlan::a_lane_each(
+            TrunkPlan::one_lane_per_class(
                 classes.map(|(name, rules)| ClassSettings::new(name, rules, queue, 0)).to_vec(),
             )
         };
-        let mut core: Transmitter<Blocks> = Transmitter::new(two(), 256, seed);
+        let mut transmitter: Transmitter<Blocks> = Transmitter::new(two(), 256, seed);
         let (mut came, mut gone) = (0_usize, 0_usize);
         for step in 0..3000 {
             let now = at(step);
@@ -130,42 +131,47 @@ fn memory_is_counted_to_the_packet() {
                     };
                     came += 1;
                     let headers: Headers = packet.headers();
-                    let _ = core.handle_packet(now, &headers, Blocks(packet), count);
+                    let _ = transmitter.handle_packet(now, &headers, Blocks(packet), count);
                 }
                 12..16 => {
                     let mut room = rng.below(5000) as usize;
-                    while let Poll::Packet(packet) = core.poll_transmit(now, lane, &mut room, &mut count) {
+                    while let Poll::Packet(packet) =
+                        transmitter.poll_transmit(now, lane, &mut room, &mut count)
+                    {
                         count(packet);
                     }
                 }
-                16 => core.expire(now, lane, at(step.saturating_sub(rng.below(50))), count),
+                16 => transmitter.expire(now, lane, at(step.saturating_sub(rng.below(50))), count),
                 17 => {
-                    let (before, wanted) = (core.all_held_bytes(), 1 + rng.below(40_000) as usize);
-                    let freed = core.shed(now, 1 << lane.0, wanted, count);
-                    assert_eq!(before - core.all_held_bytes(), freed);
+                    let (before, wanted) = (transmitter.all_held_bytes(), 1 + rng.below(40_000) as usize);
+                    let freed = transmitter.shed(now, 1 << lane.0, wanted, count);
+                    assert_eq!(before - transmitter.all_held_bytes(), freed);
                     assert!(freed < wanted + 6144, "{freed} for {wanted}");
                 }
-                18 => core.forget_flows(64 << rng.below(3)),
-                _ => core.reconfigure(now, two(), count),
+                18 => transmitter.forget_flows(64 << rng.below(3)),
+                _ => transmitter.reconfigure(now, two(), count),
             }
-            assert_eq!(core.all_held_bytes(), (came - gone) * 6144, "seed {seed}, step {step}");
-            assert_eq!(core.held_bytes(LaneId(0)) + core.held_bytes(LaneId(1)), core.all_held_bytes());
+            assert_eq!(transmitter.all_held_bytes(), (came - gone) * 6144, "seed {seed}, step {step}");
+            assert_eq!(
+                transmitter.held_bytes(LaneId(0)) + transmitter.held_bytes(LaneId(1)),
+                transmitter.all_held_bytes()
+            );
         }
-        core.flush(at(3000), |_| gone += 1);
-        assert!(came == gone && core.all_held_bytes() == 0);
+        transmitter.flush(at(3000), |_| gone += 1);
+        assert!(came == gone && transmitter.all_held_bytes() == 0);
     }
 }
 
 #[test]
 fn what_waits_for_a_lane_that_stays_down_expires_and_says_so() {
-    let mut core = core(single(tail_drop(100)));
+    let mut transmitter = transmitter(single(tail_drop(100)));
     for step in 0..10 {
-        assert_eq!(offer(&mut core, at(step * 1000), udp(1, step as u16, 100)), Offered::Queued(LANE));
+        assert_eq!(offer(&mut transmitter, at(step * 1000), udp(1, step as u16, 100)), Offered::Queued(LANE));
     }
-    core.expire(at(9_500), LANE, at(7_000), drop);
-    let report = &core.report(at(9_500))[0].queue;
+    transmitter.expire(at(9_500), LANE, at(7_000), drop);
+    let report = &transmitter.report(at(9_500))[0].queue;
     assert_eq!((report.dropped_for(DropReason::Expired), report.backlog_segments), (7, 3));
-    let first = next(&mut core, at(9_500), LANE).expect("those that came later");
+    let first = next(&mut transmitter, at(9_500), LANE).expect("those that came later");
     assert_eq!(first, udp(1, 7, 100));
 }
 
@@ -176,8 +182,8 @@ fn a_class_counts_on_whatever_a_reload_makes_of_it() {
         let classes = classes.iter().map(|name| ClassSettings { queue, ..class(name, vec![], 50) });
         TrunkPlan::new(classes.collect(), vec![LaneGroup::new("g", lanes)])
     };
-    let mut core: Transmitter<Whole> = Transmitter::new(plan(4, tail_drop(50), &["all"]), 1024, 1);
-    let mut before = core.report(at(0))[0].clone();
+    let mut transmitter: Transmitter<Whole> = Transmitter::new(plan(4, tail_drop(50), &["all"]), 1024, 1);
+    let mut before = transmitter.report(at(0))[0].clone();
     let steps = [
         plan(1, tail_drop(50), &["all"]),
         plan(1, Settings::CoDel(CoDelSettings::default()), &["all"]),
@@ -188,17 +194,18 @@ fn a_class_counts_on_whatever_a_reload_makes_of_it() {
     for (round, step) in (1_u64..).zip(steps) {
         let now = at(round * 1000);
         for flow in 0..200 {
-            let _ = offer(&mut core, now, udp(flow, 1, 100));
+            let _ = offer(&mut transmitter, now, udp(flow, 1, 100));
         }
-        for lane in 0..core.plan().lane_count() as u8 {
+        for lane in 0..transmitter.plan().lane_count() as u8 {
             for _ in 0..3 {
-                let _ = next(&mut core, now, LaneId(lane));
+                let _ = next(&mut transmitter, now, LaneId(lane));
             }
         }
         let now = at(round * 1000 + 500);
-        core.reconfigure(now, step, drop);
-        let number = core.plan().classes.iter().position(|class| &*class.name == "all").expect("it stays");
-        let after = core.report(now).swap_remove(number);
+        transmitter.reconfigure(now, step, drop);
+        let number =
+            transmitter.plan().classes.iter().position(|class| &*class.name == "all").expect("it stays");
+        let after = transmitter.report(now).swap_remove(number);
         let counts = |report: &trunkline_trunk::ClassReport| {
             let queue = &report.queue;
             let mut counts = vec![queue.segments_in, queue.bytes_in, queue.segments_out, queue.bytes_out];
@@ -211,10 +218,10 @@ fn a_class_counts_on_whatever_a_reload_makes_of_it() {
         assert!(was.iter().zip(&is).all(|(was, is)| was <= is), "round {round}: {was:?}\n{is:?}");
         let queue = &after.queue;
         assert_eq!(queue.segments_in, queue.segments_out + queue.dropped_total() + queue.backlog_segments);
-        if core.plan().classes.len() == 1 {
+        if transmitter.plan().classes.len() == 1 {
             assert_eq!(queue.segments_in, round * 200 - if round > 4 { 200 } else { 0 });
         }
         before = after;
     }
-    assert_eq!(core.backlog(ClassId(0)).0, before.queue.backlog_segments);
+    assert_eq!(transmitter.backlog(ClassId(0)).0, before.queue.backlog_segments);
 }

@@ -32,16 +32,17 @@ fn unkeyed(port: u16) -> u64 {
 fn before_the_victim(ports: &[u16], seed: u64) -> usize {
     let mut settings = class("all", vec![], 0);
     settings.queue = Settings::FqCoDel(FqCoDelSettings::default());
-    let mut core: Transmitter<Whole> = Transmitter::new(TrunkPlan::a_lane_each(vec![settings]), 1024, seed);
+    let mut transmitter: Transmitter<Whole> =
+        Transmitter::new(TrunkPlan::one_lane_per_class(vec![settings]), 1024, seed);
     for _ in 0..10 {
         for port in ports {
-            let _ = offer(&mut core, NOW, udp(*port, 80, 1400));
+            let _ = offer(&mut transmitter, NOW, udp(*port, 80, 1400));
         }
     }
     let victim = udp(VICTIM, 80, 1000);
-    let _ = offer(&mut core, NOW, victim.clone());
+    let _ = offer(&mut transmitter, NOW, victim.clone());
     let mut before = 0;
-    while next(&mut core, NOW, LaneId(0)).expect("the victim's packet waits") != victim {
+    while next(&mut transmitter, NOW, LaneId(0)).expect("the victim's packet waits") != victim {
         before += 1;
     }
     before

@@ -4,7 +4,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Whole, class, core, next, offer, segment};
+use common::{Whole, class, next, offer, segment, transmitter};
 use trunkline_trunk::{
     CongestionControl, CongestionControlCause, LaneAction, LaneControl, LaneId, LaneSnapshot, PacingMode,
     Transmitter, TrunkPlan,
@@ -18,7 +18,7 @@ fn at(ms: u64) -> Instant {
 }
 
 fn plan(congestion_control: CongestionControl, edge_pacing: bool) -> TrunkPlan {
-    let mut plan = TrunkPlan::a_lane_each(vec![class("all", vec![], 1000)]);
+    let mut plan = TrunkPlan::one_lane_per_class(vec![class("all", vec![], 1000)]);
     plan.groups[0].congestion_control = congestion_control;
     plan.edge_pacing = edge_pacing;
     plan
@@ -26,9 +26,9 @@ fn plan(congestion_control: CongestionControl, edge_pacing: bool) -> TrunkPlan {
 
 /// A transmitter for which a packet waits.
 fn waiting() -> Transmitter<Whole> {
-    let mut core = core(plan(CongestionControl::AsOpened, false));
-    let _ = offer(&mut core, at(0), segment(5000, 1, 1000));
-    core
+    let mut transmitter = transmitter(plan(CongestionControl::AsOpened, false));
+    let _ = offer(&mut transmitter, at(0), segment(5000, 1, 1000));
+    transmitter
 }
 
 fn actions(control: &mut LaneControl) -> Vec<LaneAction> {
@@ -54,10 +54,10 @@ fn snapshot(segments_sent: u32, retransmissions: u32) -> LaneSnapshot {
 }
 
 /// Four seconds in which one segment in ten is lost, from `start` seconds on.
-fn lossy(control: &mut LaneControl, core: &mut Transmitter<Whole>, start: u32) -> Vec<LaneAction> {
+fn lossy(control: &mut LaneControl, transmitter: &mut Transmitter<Whole>, start: u32) -> Vec<LaneAction> {
     let mut all = Vec::new();
     for n in start * 50..(start + 4) * 50 {
-        control.handle_snapshot(at(u64::from(n) * 20), LANE, core, snapshot(n * 20, n * 2));
+        control.handle_snapshot(at(u64::from(n) * 20), LANE, transmitter, snapshot(n * 20, n * 2));
         all.extend(actions(control));
     }
     all.retain(|action| matches!(action, LaneAction::SetCongestionControl { .. }));
@@ -67,32 +67,32 @@ fn lossy(control: &mut LaneControl, core: &mut Transmitter<Whole>, start: u32) -
 #[test]
 fn only_a_lane_that_goes_by_its_path_changes_its_congestion_control() {
     use CongestionControlCause::{Path, Plan};
-    let (mut control, mut core) = (LaneControl::default(), waiting());
+    let (mut control, mut transmitter) = (LaneControl::default(), waiting());
     let reno = plan(CongestionControl::Named("reno".into()), false);
     let by_path = plan(CongestionControl::ByPath, false);
     control.configure(&reno, LANE);
     assert_eq!(actions(&mut control), [set("reno", Plan)]);
-    assert_eq!(lossy(&mut control, &mut core, 0), []);
+    assert_eq!(lossy(&mut control, &mut transmitter, 0), []);
     assert_eq!(control.chosen_congestion_control(), None);
     control.configure(&by_path, LANE);
     assert_eq!(actions(&mut control), [set("cubic", Plan)]);
-    assert_eq!(lossy(&mut control, &mut core, 4), [set("bbr", Path)]);
+    assert_eq!(lossy(&mut control, &mut transmitter, 4), [set("bbr", Path)]);
     assert_eq!(control.chosen_congestion_control(), Some("bbr"));
     control.configure(&by_path, LANE);
     assert_eq!(actions(&mut control), [], "a reload changes nothing that the path decided");
     assert_eq!(control.chosen_congestion_control(), Some("bbr"));
     control.configure(&plan(CongestionControl::AsOpened, false), LANE);
     assert_eq!((actions(&mut control), control.chosen_congestion_control()), (vec![], None));
-    assert_eq!(lossy(&mut control, &mut core, 8), []);
+    assert_eq!(lossy(&mut control, &mut transmitter, 8), []);
 }
 
 #[test]
 fn a_lane_whose_owner_lacks_a_congestion_control_stays_with_what_it_has() {
-    let (mut control, mut core) = (LaneControl::default(), waiting());
+    let (mut control, mut transmitter) = (LaneControl::default(), waiting());
     control.configure(&plan(CongestionControl::ByPath, false), LANE);
     let _ = actions(&mut control);
     for n in 0..600 {
-        control.handle_snapshot(at(n * 20), LANE, &mut core, snapshot(n as u32 * 20, n as u32 * 2));
+        control.handle_snapshot(at(n * 20), LANE, &mut transmitter, snapshot(n as u32 * 20, n as u32 * 2));
         while let Some(action) = control.poll_action() {
             if let LaneAction::SetCongestionControl { .. } = action {
                 assert_eq!(control.chosen_congestion_control(), Some("bbr"));
@@ -106,19 +106,20 @@ fn a_lane_whose_owner_lacks_a_congestion_control_stays_with_what_it_has() {
 
 #[test]
 fn losses_of_a_lane_for_which_nothing_waits_decide_nothing() {
-    let (mut control, mut core) = (LaneControl::default(), core(plan(CongestionControl::ByPath, false)));
+    let (mut control, mut transmitter) =
+        (LaneControl::default(), transmitter(plan(CongestionControl::ByPath, false)));
     control.configure(&plan(CongestionControl::ByPath, false), LANE);
     let _ = actions(&mut control);
-    assert_eq!(lossy(&mut control, &mut core, 0), []);
+    assert_eq!(lossy(&mut control, &mut transmitter, 0), []);
 }
 
 #[test]
 fn the_low_water_mark_follows_the_depth_and_the_room_keeps_below_it() {
-    let (mut control, mut core) = (LaneControl::default(), waiting());
+    let (mut control, mut transmitter) = (LaneControl::default(), waiting());
     assert_eq!(control.room(0), None, "nothing is known of the lane yet");
     let mut report = |window, ms| {
         let snapshot = LaneSnapshot { window, ..snapshot(0, 0) };
-        control.handle_snapshot(at(ms), LANE, &mut core, snapshot);
+        control.handle_snapshot(at(ms), LANE, &mut transmitter, snapshot);
         (actions(&mut control), [0, 4999, 5000].map(|unsent| control.room(unsent)))
     };
     // 150 kB in 30 ms are 10 kB in 2 ms.
@@ -132,32 +133,32 @@ fn the_low_water_mark_follows_the_depth_and_the_room_keeps_below_it() {
 
 #[test]
 fn what_a_stalled_lane_holds_may_be_retransmitted_through_the_trunk() {
-    let mut core = core(plan(CongestionControl::AsOpened, false));
+    let mut transmitter = transmitter(plan(CongestionControl::AsOpened, false));
     let mut control = LaneControl::default();
-    let _ = offer(&mut core, at(0), segment(5000, 1, 1000));
-    assert!(next(&mut core, at(0), LANE).is_some());
-    core.handle_transmitted(LANE, 1000);
+    let _ = offer(&mut transmitter, at(0), segment(5000, 1, 1000));
+    assert!(next(&mut transmitter, at(0), LANE).is_some());
+    transmitter.handle_transmitted(LANE, 1000);
     control.handle_written(1000);
-    control.handle_held(at(0), LANE, &mut core, 1000);
-    let filtered = |core: &mut Transmitter<Whole>, ms| {
-        let _ = offer(core, at(ms), segment(5000, 1, 1000));
-        core.report(at(ms))[0].stats.filtered
+    control.handle_held(at(0), LANE, &mut transmitter, 1000);
+    let filtered = |transmitter: &mut Transmitter<Whole>, ms| {
+        let _ = offer(transmitter, at(ms), segment(5000, 1, 1000));
+        transmitter.report(at(ms))[0].stats.filtered
     };
-    control.handle_held(at(999), LANE, &mut core, 1000);
-    assert_eq!((control.stalled_until(at(999)), filtered(&mut core, 999)), (None, 1));
-    control.handle_held(at(1000), LANE, &mut core, 1000);
-    assert_eq!((control.stalled_until(at(1000)), filtered(&mut core, 1000)), (Some(at(1020)), 1));
-    control.handle_held(at(1100), LANE, &mut core, 900);
+    control.handle_held(at(999), LANE, &mut transmitter, 1000);
+    assert_eq!((control.stalled_until(at(999)), filtered(&mut transmitter, 999)), (None, 1));
+    control.handle_held(at(1000), LANE, &mut transmitter, 1000);
+    assert_eq!((control.stalled_until(at(1000)), filtered(&mut transmitter, 1000)), (Some(at(1020)), 1));
+    control.handle_held(at(1100), LANE, &mut transmitter, 900);
     assert_eq!(control.stalled_until(at(1100)), None, "it delivers again");
 }
 
 #[test]
 fn a_lane_that_had_little_to_send_has_not_become_slower() {
-    let (mut control, mut core) = (LaneControl::default(), waiting());
+    let (mut control, mut transmitter) = (LaneControl::default(), waiting());
     let mut rate = |bits, app_limited| {
         let delivery_rate = Some(Rate::from_bits_per_second(bits));
         let snapshot = LaneSnapshot { delivery_rate, app_limited, ..snapshot(0, 0) };
-        control.handle_snapshot(at(0), LANE, &mut core, snapshot);
+        control.handle_snapshot(at(0), LANE, &mut transmitter, snapshot);
         control.snapshot().delivery_rate.expect("a rate").bits_per_second()
     };
     let rates = [(500, false), (20, true), (600, true), (30, true), (400, false)];
@@ -166,11 +167,11 @@ fn a_lane_that_had_little_to_send_has_not_become_slower() {
 
 #[test]
 fn a_plan_without_edge_pacing_takes_the_ceiling_away_once() {
-    let (mut control, mut core) = (LaneControl::default(), waiting());
+    let (mut control, mut transmitter) = (LaneControl::default(), waiting());
     let [on, off] = [true, false].map(|on| plan(CongestionControl::AsOpened, on));
     control.configure(&on, LANE);
     assert_eq!((actions(&mut control), control.pacing_mode()), (vec![], Some(PacingMode::Free)));
-    control.handle_snapshot(at(0), LANE, &mut core, snapshot(0, 0));
+    control.handle_snapshot(at(0), LANE, &mut transmitter, snapshot(0, 0));
     let _ = actions(&mut control);
     assert!(control.fair_share_due(), "a path of milliseconds is paced from the first snapshot on");
     control.handle_fair_share(LaneControl::fair_share([&control.clone()].into_iter()));
@@ -178,7 +179,7 @@ fn a_plan_without_edge_pacing_takes_the_ceiling_away_once() {
     assert_eq!(actions(&mut control), [LaneAction::SetMaxPacingRate(Some(Rate::MAX))]);
     control.configure(&off, LANE);
     assert_eq!(actions(&mut control), [LaneAction::SetMaxPacingRate(None)]);
-    assert_eq!((control.pacing_mode(), control.pacing_ceiling()), (None, None));
+    assert_eq!((control.pacing_mode(), control.max_pacing_rate()), (None, None));
     control.configure(&off, LANE);
     assert_eq!(actions(&mut control), []);
 }
@@ -285,7 +286,12 @@ impl Model {
         self.stalled = since < now && (self.stalled || now.saturating_since(since) >= limit);
     }
 
-    fn apply(&mut self, operation: &Operation, control: &mut LaneControl, core: &mut Transmitter<Whole>) {
+    fn apply(
+        &mut self,
+        operation: &Operation,
+        control: &mut LaneControl,
+        transmitter: &mut Transmitter<Whole>,
+    ) {
         match operation {
             Operation::Wait { ms } => self.now += Duration::from_millis(*ms),
             Operation::Configure { congestion_control, edge_pacing } => {
@@ -317,7 +323,7 @@ impl Model {
                     retransmissions: self.counters.1,
                 };
                 self.report();
-                control.handle_snapshot(self.now, LANE, core, snapshot);
+                control.handle_snapshot(self.now, LANE, transmitter, snapshot);
                 self.srtt = snapshot.srtt;
                 self.depth = snapshot.depth(LaneControl::VISIT);
                 assert!(!control.snapshot_due(self.now));
@@ -325,7 +331,7 @@ impl Model {
             }
             Operation::Held => {
                 self.report();
-                control.handle_held(self.now, LANE, core, self.held());
+                control.handle_held(self.now, LANE, transmitter, self.held());
                 assert!(!control.delivery_due(self.now));
                 assert!(control.delivery_due(self.now + LaneControl::DELIVERY_INTERVAL));
             }
@@ -346,7 +352,7 @@ impl Model {
                 }
             }
             Operation::Offer => {
-                let _ = offer(core, self.now, segment(5000, self.log.len() as u32, 1000));
+                let _ = offer(transmitter, self.now, segment(5000, self.log.len() as u32, 1000));
             }
         }
     }
@@ -394,11 +400,11 @@ fn random_operations_agree_with_a_model_and_with_themselves() {
         let operations: Vec<Operation> = (0..2000).map(|_| operation(&mut rng)).collect();
         let run = || {
             let (mut model, mut control) = (Model::default(), LaneControl::default());
-            let mut core = core(plan(CongestionControl::AsOpened, false));
+            let mut transmitter = transmitter(plan(CongestionControl::AsOpened, false));
             let mut stalled = 0;
             for (number, operation) in operations.iter().enumerate() {
                 let failed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                    model.apply(operation, &mut control, &mut core);
+                    model.apply(operation, &mut control, &mut transmitter);
                     model.check(&mut control);
                 }));
                 assert!(

@@ -162,15 +162,15 @@ struct Outcome {
 fn transfer(seed: u64, segments: u32, world: World) -> Outcome {
     let mut rng = Rng::new(seed, "repeats");
     let first = Seq(rng.next_u64() as u32);
-    let mut core: Transmitter<Whole> =
-        Transmitter::new(TrunkPlan::a_lane_each(vec![class("all", vec![], world.edge)]), 64, seed);
+    let mut transmitter: Transmitter<Whole> =
+        Transmitter::new(TrunkPlan::one_lane_per_class(vec![class("all", vec![], world.edge)]), 64, seed);
     let hello = returning(
         Seq(0),
         first,
         TcpFlags::SYN | TcpFlags::ACK,
         if world.sack { &SACK_PERMITTED } else { &[] },
     );
-    core.handle_returning(Instant::ZERO, &hello.headers(), &hello.bytes);
+    transmitter.handle_returning(Instant::ZERO, &hello.headers(), &hello.bytes);
     let mut sender = Sender {
         first,
         segments,
@@ -209,36 +209,36 @@ fn transfer(seed: u64, segments: u32, world: World) -> Outcome {
                 }
                 Event::Returning(bytes) => {
                     let packet = Whole::new(bytes);
-                    core.handle_returning(at, &packet.headers(), &packet.bytes);
+                    transmitter.handle_returning(at, &packet.headers(), &packet.bytes);
                     let view = TcpView::new(&packet.bytes[20..]).expect("TCP");
                     retransmission = retransmission.or(sender.acknowledge(now, &view));
                 }
-                Event::Delivered(position) => core.handle_delivered(LANE, position),
+                Event::Delivered(position) => transmitter.handle_delivered(LANE, position),
             }
         }
         let wanted: Vec<u32> = retransmission.into_iter().chain(sender.poll(now)).collect();
         for segment in wanted {
             sender.retransmissions += u32::from(!sent.insert(segment));
             let packet = data(first + segment * SEGMENT);
-            let _ = core.handle_packet(at, &packet.headers(), packet, drop);
+            let _ = transmitter.handle_packet(at, &packet.headers(), packet, drop);
         }
         if now >= stalled_until && rng.chance(world.stall) {
             stalled_until = now + world.stall_for;
         }
         // A packet a ms, while the lane runs; the far end has it 10 ms later, we know of that after 10 more.
         if now >= stalled_until
-            && let Poll::Packet(packet) = core.poll_transmit(at, LANE, &mut 1, drop)
+            && let Poll::Packet(packet) = transmitter.poll_transmit(at, LANE, &mut 1, drop)
         {
             carried += 1;
             position += packet.bytes.len() as u64;
-            core.handle_transmitted(LANE, position);
+            transmitter.handle_transmitted(LANE, position);
             if !rng.chance(world.loss) {
                 schedule(&mut events, now + 10 + rng.below(world.jitter + 1), Event::Data(packet.bytes));
             }
             schedule(&mut events, now + 20, Event::Delivered(position));
         }
         if sender.acknowledged == segments {
-            let filtered = core.report(at)[0].stats.filtered;
+            let filtered = transmitter.report(at)[0].stats.filtered;
             assert_eq!(receiver.next, segments);
             return Outcome {
                 finished_ms: Some(now),
@@ -252,7 +252,7 @@ fn transfer(seed: u64, segments: u32, world: World) -> Outcome {
         finished_ms: None,
         retransmitted: sender.retransmissions,
         carried,
-        filtered: core.report(Instant::ZERO)[0].stats.filtered,
+        filtered: transmitter.report(Instant::ZERO)[0].stats.filtered,
     }
 }
 
@@ -330,21 +330,21 @@ fn an_acknowledgement_of_what_came_twice_lets_nothing_pass_where_sack_would_say_
         // The third segment has arrived, and the second has not.
         (&SACK_PERMITTED, &[1, 1, 5, 10, 0, 0, 0x0b, 0xb8, 0, 0, 0x0f, 0xa0], true),
     ] {
-        let plan = TrunkPlan::a_lane_each(vec![class("all", vec![], 100)]);
-        let mut core: Transmitter<Whole> = Transmitter::new(plan, 64, 1);
+        let plan = TrunkPlan::one_lane_per_class(vec![class("all", vec![], 100)]);
+        let mut transmitter: Transmitter<Whole> = Transmitter::new(plan, 64, 1);
         let at = Instant::from_millis;
         let hello = returning(Seq(0), first, TcpFlags::SYN | TcpFlags::ACK, options);
-        core.handle_returning(at(0), &hello.headers(), &hello.bytes);
+        transmitter.handle_returning(at(0), &hello.headers(), &hello.bytes);
         let packet = |segment: u32| data(first + segment * SEGMENT);
         for segment in 0..4 {
-            let _ = core.handle_packet(at(1), &packet(segment).headers(), packet(segment), drop);
+            let _ = transmitter.handle_packet(at(1), &packet(segment).headers(), packet(segment), drop);
         }
         for options in [&[], blocks] {
             let answer = returning(Seq(1), first + SEGMENT, TcpFlags::ACK, options);
-            core.handle_returning(at(2), &answer.headers(), &answer.bytes);
+            transmitter.handle_returning(at(2), &answer.headers(), &answer.bytes);
         }
-        let _ = core.handle_packet(at(3), &packet(1).headers(), packet(1), drop);
-        let filtered = core.report(at(3))[0].stats.filtered;
+        let _ = transmitter.handle_packet(at(3), &packet(1).headers(), packet(1), drop);
+        let filtered = transmitter.report(at(3))[0].stats.filtered;
         assert_eq!(filtered, u64::from(!passes), "{options:?} {blocks:?}");
     }
 }

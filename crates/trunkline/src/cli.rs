@@ -187,8 +187,8 @@ pub(crate) enum Scenario {
     Proportions,
     /// The response time of small requests beside bulk flows.
     Latency,
-    /// The share of a trunk that competes with connections outside it.
-    Rivals,
+    /// The share of a trunk that competes with flows outside it.
+    CompetingFlows,
     /// Timeouts and fairness of many TCP flows in one trunk.
     Drops,
     /// One TCP flow in a trunk over a WAN that loses packets, is interrupted, or is long.

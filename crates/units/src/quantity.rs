@@ -36,7 +36,7 @@ impl std::error::Error for QuantityError {}
 const MAX_QUOTED: usize = 60;
 
 /// A kind of quantity.
-struct Kind {
+struct Dimension {
     name: &'static str,
     allowed: &'static str,
     /// The number of base units in a unit.
@@ -48,7 +48,7 @@ struct Kind {
     max: u64,
 }
 
-impl Kind {
+impl Dimension {
     fn error(&self, text: &str) -> QuantityError {
         let mut given: String = text.chars().take(MAX_QUOTED).collect();
         if given.len() < text.len() {
@@ -109,7 +109,7 @@ fn is_bare(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| c.is_ascii_digit() || c == '.') && text.parse::<f64>().is_ok()
 }
 
-const SIZE: Kind = Kind {
+const SIZE: Dimension = Dimension {
     name: "size",
     allowed: "a number with B, kB, MB, GB, KiB, MiB or GiB, such as \"520 KB\"",
     factor: unit_bytes,
@@ -118,7 +118,7 @@ const SIZE: Kind = Kind {
     max: 1_000_000_000_000_000,
 };
 
-const TIME: Kind = Kind {
+const TIME: Dimension = Dimension {
     name: "time",
     allowed: "a number with ns, us, ms, s, min or h, such as \"211 ms\"",
     factor: |unit| {
@@ -137,7 +137,7 @@ const TIME: Kind = Kind {
     max: 1_000_000_000_000_000_000,
 };
 
-const RATE: Kind = Kind {
+const RATE: Dimension = Dimension {
     name: "rate",
     allowed: "a number with bit/s, kbit/s, Mbit/s, Gbit/s, or B/s, kB/s, MB/s, such as \"10 Mbit/s\"",
     factor: |unit| {

@@ -30,8 +30,8 @@ pub struct Datagrams {
     pub received: u64,
     /// Bytes of them.
     pub received_bytes: u64,
-    /// Of those, sent before the last [`Datagrams::forget_peaks`] and arrived since.
-    pub overdue: u64,
+    /// Of those, sent before the last [`Datagrams::reset_peaks`] and arrived since.
+    pub sent_before_reset: u64,
     /// Other copies that a link made and that arrived. They are in no other figure.
     pub duplicated: u64,
     /// Sum of the times they took.
@@ -49,7 +49,7 @@ pub struct Datagrams {
     /// Arrived with CE.
     pub marked: u64,
     last_delay: Option<Duration>,
-    /// When [`Datagrams::overdue`] began to count, if anything had been sent.
+    /// When [`Datagrams::sent_before_reset`] began to count, if anything had been sent.
     since: Option<Instant>,
 }
 
@@ -59,10 +59,10 @@ impl Datagrams {
         self.received_bytes - self.received * Timing::HEADERS as u64
     }
 
-    /// Counts the shortest and the longest delay from now on, and so [`Datagrams::overdue`].
-    pub fn forget_peaks(&mut self, now: Instant) {
+    /// Starts the minimum and maximum delay and [`Datagrams::sent_before_reset`] anew.
+    pub fn reset_peaks(&mut self, now: Instant) {
         (self.delay_min, self.delay_max) = (None, Duration::ZERO);
-        (self.overdue, self.since) = (0, (self.sent > 0).then_some(now));
+        (self.sent_before_reset, self.since) = (0, (self.sent > 0).then_some(now));
     }
 
     /// The source sends one of so many bytes, IP header and all.
@@ -77,7 +77,7 @@ impl Datagrams {
         let delay = at.saturating_since(sent);
         self.received += 1;
         self.received_bytes += bytes;
-        self.overdue += u64::from(self.since.is_some_and(|since| sent <= since));
+        self.sent_before_reset += u64::from(self.since.is_some_and(|since| sent <= since));
         self.marked += u64::from(marked);
         self.delay_sum += delay;
         self.delay_min = Some(self.delay_min.map_or(delay, |min| min.min(delay)));
@@ -116,13 +116,13 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_before_the_peaks_were_forgotten_is_overdue() {
+    fn datagrams_that_arrive_after_a_reset_and_left_before_it_are_counted() {
         let mut flow = Datagrams::default();
         (0..2).for_each(|_| flow.handle_sent(128));
         flow.handle_arrival(&arrival(0, 90));
-        flow.forget_peaks(Instant::from_millis(100));
+        flow.reset_peaks(Instant::from_millis(100));
         flow.handle_arrival(&arrival(95, 130));
         flow.handle_arrival(&arrival(110, 120));
-        assert_eq!((flow.overdue, flow.delay_max), (1, Duration::from_millis(35)));
+        assert_eq!((flow.sent_before_reset, flow.delay_max), (1, Duration::from_millis(35)));
     }
 }

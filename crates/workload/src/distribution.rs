@@ -125,7 +125,7 @@ impl Distribution {
             }
             Distribution::Exponential { mean } => positive("mean", mean),
             Distribution::Pareto { min, shape } => {
-                positive("least", min)?;
+                positive("min", min)?;
                 positive("shape", shape)
             }
             Distribution::Weibull { scale, shape } => {
@@ -136,7 +136,7 @@ impl Distribution {
             Distribution::WebFile { mean, deviation, body, min, shape } => {
                 log_normal(mean, deviation)?;
                 probability("body", body)?;
-                positive("least", min)?;
+                positive("min", min)?;
                 positive("shape", shape)
             }
         }
@@ -194,7 +194,7 @@ mod tests {
         refused(Distribution::Fixed(f64::INFINITY).check(), " is inf");
         refused(Distribution::Uniform(2.0, 1.0).check(), " is (2.0, 1.0)");
         refused(Distribution::Exponential { mean: f64::NAN }.check(), "mean is NaN");
-        refused(Distribution::Pareto { min: 0.0, shape: 1.0 }.check(), "least is 0.0");
+        refused(Distribution::Pareto { min: 0.0, shape: 1.0 }.check(), "min is 0.0");
         refused(Distribution::Weibull { scale: 1.0, shape: -1.0 }.check(), "shape is -1.0");
         refused(Distribution::LogNormal { mean: 800.0, deviation: 1.0 }.check(), "mean is 800.0");
         for distribution in [

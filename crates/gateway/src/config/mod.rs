@@ -36,7 +36,7 @@ use crate::keys::{self, KeyError, PublicKey, SecretKey};
 pub const DEFAULT_TUN_NAME: &str = "trunk0";
 /// `tun.mtu` unless given.
 pub const DEFAULT_TUN_MTU: u32 = 1500;
-/// `tun.tx_queue_len` unless given. Short, since the queue that is managed is the core's, not the device's.
+/// `tun.tx_queue_len` unless given. Short, since the edge queues manage the backlog, not the device's queue.
 pub const DEFAULT_TX_QUEUE_LEN: u32 = 128;
 /// Where the control socket lies unless given: `<name>.sock` in here.
 pub const RUN_DIRECTORY: &str = "/run/trunkline";

@@ -55,7 +55,7 @@ impl Daemon {
             deadline: now() + half_open::TIMEOUT,
         };
         let token = self.add(Source::Connection(Box::new(connection)))?;
-        let evicted = self.half_open.admit(token, remote.ip(), self.known.kind(remote.ip()));
+        let evicted = self.half_open.admit(token, remote.ip(), self.known.caller(remote.ip()));
         self.evict(evicted);
         Ok(())
     }

@@ -32,7 +32,7 @@ const BURST: Duration = Duration::from_millis(50);
 
 /// Whether a caller has the address of a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(super) enum Caller {
     /// The address is a peer's endpoint, or a lane came from it before.
     Known,
     /// Any other address.
@@ -69,7 +69,7 @@ pub(super) struct Evicted {
 #[derive(Debug, Clone, Copy)]
 struct Place {
     source: IpAddr,
-    kind: Kind,
+    caller: Caller,
     stage: Stage,
 }
 
@@ -124,8 +124,8 @@ impl HalfOpen {
     }
 
     /// Adds a connection. Returns the connection that it evicts, if any.
-    pub(super) fn admit(&mut self, token: u64, address: IpAddr, kind: Kind) -> Option<Evicted> {
-        self.places.insert(token, Place { source: source(address), kind, stage: Stage::Silent });
+    pub(super) fn admit(&mut self, token: u64, address: IpAddr, caller: Caller) -> Option<Evicted> {
+        self.places.insert(token, Place { source: source(address), caller, stage: Stage::Silent });
         self.make_room(token, MAX_WAITING)
     }
 
@@ -138,14 +138,14 @@ impl HalfOpen {
 
     /// Returns the connection whose handshake is to start, if the budget allows, and the connection that it evicts.
     pub(super) fn poll_turn(&mut self, now: Instant) -> Option<(u64, Option<Evicted>)> {
-        for kind in [Kind::Known, Kind::Unknown] {
-            let budget = &mut self.budgets[kind as usize];
+        for caller in [Caller::Known, Caller::Unknown] {
+            let budget = &mut self.budgets[caller as usize];
             budget.refill(now);
             if budget.left_s <= 0.0 {
                 continue;
             }
             let ready =
-                self.ready(kind).min_by_key(|(token, place)| (self.turns.get(&place.source), **token));
+                self.ready(caller).min_by_key(|(token, place)| (self.turns.get(&place.source), **token));
             let Some((token, source)) = ready.map(|(token, place)| (*token, place.source)) else { continue };
             self.turn += 1;
             self.turns.insert(source, self.turn);
@@ -160,7 +160,7 @@ impl HalfOpen {
     /// Charges the time of a step of a handshake to the budget.
     pub(super) fn charge(&mut self, token: u64, time: Duration) {
         if let Some(place) = self.places.get(&token) {
-            self.budgets[place.kind as usize].left_s -= time.as_secs_f64();
+            self.budgets[place.caller as usize].left_s -= time.as_secs_f64();
         }
     }
 
@@ -174,20 +174,20 @@ impl HalfOpen {
 
     /// The time of the next poll, if a connection is ready.
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
-        let waits = |kind: &Kind| self.ready(*kind).next().is_some();
-        let kinds = [Kind::Known, Kind::Unknown].into_iter().filter(waits);
-        kinds.map(|kind| self.budgets[kind as usize].ready_at()).min()
+        let waits = |caller: &Caller| self.ready(*caller).next().is_some();
+        let callers = [Caller::Known, Caller::Unknown].into_iter().filter(waits);
+        callers.map(|caller| self.budgets[caller as usize].ready_at()).min()
     }
 
-    fn ready(&self, kind: Kind) -> impl Iterator<Item = (&u64, &Place)> {
-        self.places.iter().filter(move |(_, place)| place.kind == kind && place.stage == Stage::Ready)
+    fn ready(&self, caller: Caller) -> impl Iterator<Item = (&u64, &Place)> {
+        self.places.iter().filter(move |(_, place)| place.caller == caller && place.stage == Stage::Ready)
     }
 
     /// Keeps the number of connections of the newcomer's kind and stage within `limit`.
     fn make_room(&mut self, newcomer: u64, limit: usize) -> Option<Evicted> {
         let new = *self.places.get(&newcomer)?;
         let alike = |place: &Place| {
-            place.kind == new.kind && (place.stage == Stage::Answered) == (new.stage == Stage::Answered)
+            place.caller == new.caller && (place.stage == Stage::Answered) == (new.stage == Stage::Answered)
         };
         let mut counts: BTreeMap<IpAddr, usize> = BTreeMap::new();
         for place in self.places.values().filter(|place| alike(place)) {
@@ -238,15 +238,15 @@ mod tests {
     #[test]
     fn the_source_with_most_places_loses_its_oldest_and_nobody_is_refused() {
         let mut half_open = HalfOpen::new(at_micros(0));
-        assert_eq!(half_open.admit(0, address(1), Kind::Unknown), None);
+        assert_eq!(half_open.admit(0, address(1), Caller::Unknown), None);
         for token in 1..MAX_WAITING as u64 {
-            assert_eq!(half_open.admit(token, address(2), Kind::Unknown), None);
+            assert_eq!(half_open.admit(token, address(2), Caller::Unknown), None);
         }
-        let evicted = half_open.admit(1_000, address(3), Kind::Unknown);
+        let evicted = half_open.admit(1_000, address(3), Caller::Unknown);
         assert_eq!(evicted, Some(Evicted { token: 1, reason: Reason::LargestSource }));
         // It evicts its own connections, and neither of the others.
         for token in 2_000..3_000 {
-            let evicted = half_open.admit(token, address(2), Kind::Unknown).expect("it is full");
+            let evicted = half_open.admit(token, address(2), Caller::Unknown).expect("it is full");
             assert!(evicted.token != 0 && evicted.token != 1_000, "{evicted:?}");
         }
     }
@@ -255,19 +255,19 @@ mod tests {
     fn with_one_connection_of_each_source_the_oldest_is_evicted() {
         let mut half_open = HalfOpen::new(at_micros(0));
         for token in 0..MAX_WAITING as u64 {
-            half_open.admit(token, address(token as u32), Kind::Unknown);
+            half_open.admit(token, address(token as u32), Caller::Unknown);
         }
-        let evicted = half_open.admit(1_000, address(1_000), Kind::Unknown);
+        let evicted = half_open.admit(1_000, address(1_000), Caller::Unknown);
         assert_eq!(evicted, Some(Evicted { token: 0, reason: Reason::Oldest }));
     }
 
     #[test]
     fn strangers_take_no_place_and_no_time_from_known_addresses() {
         let mut half_open = HalfOpen::new(at_micros(0));
-        half_open.admit(0, address(0), Kind::Known);
+        half_open.admit(0, address(0), Caller::Known);
         half_open.handle_ready(0);
         for token in 1..10_000 {
-            if let Some(evicted) = half_open.admit(token, address(token as u32 % 500), Kind::Unknown) {
+            if let Some(evicted) = half_open.admit(token, address(token as u32 % 500), Caller::Unknown) {
                 assert_ne!(evicted.token, 0);
             }
             half_open.handle_ready(token);
@@ -276,7 +276,7 @@ mod tests {
         while let Some((token, _)) = half_open.poll_turn(at_micros(0)) {
             half_open.charge(token, HANDSHAKE);
         }
-        half_open.admit(20_000, address(0), Kind::Known);
+        half_open.admit(20_000, address(0), Caller::Known);
         half_open.handle_ready(20_000);
         assert_eq!(half_open.poll_turn(at_micros(0)), Some((20_000, None)));
     }
@@ -285,11 +285,11 @@ mod tests {
     fn sources_take_turns() {
         let mut half_open = HalfOpen::new(at_micros(0));
         for token in 0..100 {
-            half_open.admit(token, address(1), Kind::Unknown);
+            half_open.admit(token, address(1), Caller::Unknown);
             half_open.handle_ready(token);
         }
         for token in 100..102 {
-            half_open.admit(token, address(2), Kind::Unknown);
+            half_open.admit(token, address(2), Caller::Unknown);
             half_open.handle_ready(token);
         }
         let turns: Vec<u64> = std::iter::from_fn(|| half_open.poll_turn(at_micros(0)))
@@ -306,7 +306,7 @@ mod tests {
         sources: u32,
         /// Whether the callers send data.
         talk: bool,
-        peer: (IpAddr, Kind),
+        peer: (IpAddr, Caller),
         rtt: Duration,
         seed: u64,
     }
@@ -326,8 +326,8 @@ mod tests {
                     half_open.handle_ready(token);
                 } else {
                     let from = address((rng.uniform() * f64::from(self.sources)) as u32);
-                    let kind = if from == self.peer.0 { self.peer.1 } else { Kind::Unknown };
-                    gone.extend(half_open.admit(token, from, kind));
+                    let caller = if from == self.peer.0 { self.peer.1 } else { Caller::Unknown };
+                    gone.extend(half_open.admit(token, from, caller));
                     if self.talk {
                         half_open.handle_ready(token);
                     }
@@ -359,11 +359,11 @@ mod tests {
     fn a_peer_gets_through_a_flood_from_many_addresses() {
         for seed in 0..5 {
             for talk in [false, true] {
-                for kind in [Kind::Known, Kind::Unknown] {
-                    let (peer, rtt) = ((address(9_999), kind), Duration::from_millis(100));
+                for caller in [Caller::Known, Caller::Unknown] {
+                    let (peer, rtt) = ((address(9_999), caller), Duration::from_millis(100));
                     let flood = Flood { per_second: 1_500, sources: 64, talk, peer, rtt, seed };
                     let (done, share) = flood.run();
-                    assert!(done, "{kind:?}, they talk: {talk}, seed {seed}");
+                    assert!(done, "{caller:?}, they talk: {talk}, seed {seed}");
                     assert!(share < 0.12, "unknown addresses take {share} of the control thread");
                 }
             }
@@ -373,7 +373,7 @@ mod tests {
     #[test]
     fn a_known_peer_gets_through_a_flood_from_more_addresses_than_there_are_places() {
         for seed in 0..2 {
-            let (peer, rtt) = ((address(9_999), Kind::Known), Duration::from_millis(300));
+            let (peer, rtt) = ((address(9_999), Caller::Known), Duration::from_millis(300));
             let flood = Flood { per_second: 5_000, sources: 5_000, talk: true, peer, rtt, seed };
             assert!(flood.run().0, "seed {seed}");
         }
@@ -382,7 +382,7 @@ mod tests {
     #[test]
     fn a_peer_gets_through_a_flood_from_behind_its_own_address() {
         for seed in 0..20 {
-            let (peer, rtt) = ((address(0), Kind::Known), Duration::from_millis(100));
+            let (peer, rtt) = ((address(0), Caller::Known), Duration::from_millis(100));
             let flood = Flood { per_second: 1_000, sources: 1, talk: true, peer, rtt, seed };
             assert!(flood.run().0, "seed {seed}");
         }
@@ -392,10 +392,10 @@ mod tests {
     fn whoever_holds_places_without_using_them_loses_them_to_those_that_come() {
         let mut half_open = HalfOpen::new(at_micros(0));
         for token in 0..1_000 {
-            half_open.admit(token, address(1), Kind::Known);
+            half_open.admit(token, address(1), Caller::Known);
         }
         // The peer behind the same address.
-        assert!(half_open.admit(1_000, address(1), Kind::Known).is_some());
+        assert!(half_open.admit(1_000, address(1), Caller::Known).is_some());
         half_open.handle_ready(1_000);
         assert_eq!(half_open.poll_turn(at_micros(0)), Some((1_000, None)));
     }
@@ -408,9 +408,9 @@ mod tests {
             let mut now = at_micros(0);
             for token in 0..3_000_u64 {
                 now += Duration::from_micros((rng.uniform() * 400.0) as u64);
-                let kind = if rng.uniform() < 0.3 { Kind::Known } else { Kind::Unknown };
+                let caller = if rng.uniform() < 0.3 { Caller::Known } else { Caller::Unknown };
                 let from = address((rng.uniform() * 300.0) as u32);
-                half_open.admit(token, from, kind);
+                half_open.admit(token, from, caller);
                 let other = (rng.uniform() * token as f64) as u64;
                 match (rng.uniform() * 3.0) as u32 {
                     0 => half_open.handle_ready(token),
@@ -420,9 +420,9 @@ mod tests {
                 while let Some((turn, _)) = half_open.poll_turn(now) {
                     half_open.charge(turn, HANDSHAKE);
                 }
-                for kind in [Kind::Known, Kind::Unknown] {
+                for caller in [Caller::Known, Caller::Unknown] {
                     let of = |answered: bool| {
-                        let places = half_open.places.values().filter(|place| place.kind == kind);
+                        let places = half_open.places.values().filter(|place| place.caller == caller);
                         places.filter(|place| (place.stage == Stage::Answered) == answered).count()
                     };
                     assert!(of(false) <= MAX_WAITING && of(true) <= MAX_ANSWERED, "seed {seed}");

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 
-use super::half_open::{Kind, source};
+use super::half_open::{Caller, source};
 use crate::keys::PublicKey;
 
 /// The maximum number of addresses that are remembered of a peer that dials.
@@ -36,11 +36,11 @@ impl KnownAddresses {
         addresses.truncate(PER_PEER);
     }
 
-    /// The kind of a caller.
-    pub(super) fn kind(&self, address: IpAddr) -> Kind {
+    /// Whether the caller at an address is known.
+    pub(super) fn caller(&self, address: IpAddr) -> Caller {
         let address = source(address);
         let called = || self.callers.values().any(|addresses| addresses.contains(&address));
-        if self.endpoints.contains(&address) || called() { Kind::Known } else { Kind::Unknown }
+        if self.endpoints.contains(&address) || called() { Caller::Known } else { Caller::Unknown }
     }
 }
 
@@ -56,16 +56,16 @@ mod tests {
         known.set_endpoints([address("192.0.2.1")].into_iter());
         known.handle_lane(b, address("2001:db8::7"));
         known.handle_lane(c, address("203.0.113.9"));
-        assert_eq!(known.kind(address("::ffff:192.0.2.1")), Kind::Known);
-        assert_eq!(known.kind(address("2001:db8::8")), Kind::Known, "the same network");
-        assert_eq!(known.kind(address("192.0.2.2")), Kind::Unknown);
+        assert_eq!(known.caller(address("::ffff:192.0.2.1")), Caller::Known);
+        assert_eq!(known.caller(address("2001:db8::8")), Caller::Known, "the same network");
+        assert_eq!(known.caller(address("192.0.2.2")), Caller::Unknown);
         for last in 0..PER_PEER as u8 {
             known.handle_lane(b, IpAddr::from([198, 51, 100, last]));
         }
-        assert_eq!(known.kind(address("2001:db8::8")), Kind::Unknown, "four newer ones displaced it");
+        assert_eq!(known.caller(address("2001:db8::8")), Caller::Unknown, "four newer ones displaced it");
         known.retain(|peer| *peer == b);
-        assert_eq!(known.kind(address("203.0.113.9")), Kind::Unknown, "no longer a peer");
+        assert_eq!(known.caller(address("203.0.113.9")), Caller::Unknown, "no longer a peer");
         known.set_endpoints(std::iter::empty());
-        assert_eq!(known.kind(address("192.0.2.1")), Kind::Unknown);
+        assert_eq!(known.caller(address("192.0.2.1")), Caller::Unknown);
     }
 }

@@ -95,7 +95,7 @@ impl Sender {
             let peer = &mut self.peers[largest];
             let (lanes, held) = (peer.absent_lanes(), peer.presence.absent_bytes);
             let pool = &mut self.pool;
-            let freed = peer.core.shed(now, lanes, part(held, excess), |packet| pool.release(packet));
+            let freed = peer.transmitter.shed(now, lanes, part(held, excess), |packet| pool.release(packet));
             self.recount(largest);
             if freed == 0 {
                 break;
@@ -108,11 +108,14 @@ impl Sender {
     pub(super) fn make_room(&mut self, now: Instant) {
         let mut excess = self.pool.shortage_bytes() + AHEAD;
         while excess > 0 {
-            let Some(largest) = largest_holder(&self.peers, |peer| peer.core.all_held_bytes()) else { break };
+            let Some(largest) = largest_holder(&self.peers, |peer| peer.transmitter.all_held_bytes()) else {
+                break;
+            };
             let peer = &mut self.peers[largest];
-            let held = peer.core.all_held_bytes();
+            let held = peer.transmitter.all_held_bytes();
             let pool = &mut self.pool;
-            let freed = peer.core.shed(now, u32::MAX, part(held, excess), |packet| pool.release(packet));
+            let freed =
+                peer.transmitter.shed(now, u32::MAX, part(held, excess), |packet| pool.release(packet));
             self.recount(largest);
             if freed == 0 {
                 break;
@@ -135,11 +138,11 @@ impl Sender {
             }
             let lanes = peer.absent_lanes();
             for lane in (0..peer.lanes.len() as u8).filter(|lane| lanes & (1 << lane) != 0) {
-                peer.core.expire(now, LaneId(lane), oldest, |packet| pool.release(packet));
+                peer.transmitter.expire(now, LaneId(lane), oldest, |packet| pool.release(packet));
             }
             let gone_for_long = SWEEP * peer.presence.sweeps >= MAX_WAIT;
-            if gone_for_long && peer.core.flow_table().1 > ABSENT_FLOWS {
-                peer.core.forget_flows(ABSENT_FLOWS);
+            if gone_for_long && peer.transmitter.flow_table().1 > ABSENT_FLOWS {
+                peer.transmitter.forget_flows(ABSENT_FLOWS);
             }
             self.recount(index);
         }
@@ -160,7 +163,7 @@ impl Sender {
         let limit = flow_limit(self.peers.len());
         let peer = &mut self.peers[index];
         peer.presence.sweeps = 0;
-        peer.core.set_flow_limit(limit);
+        peer.transmitter.set_flow_limit(limit);
     }
 
     /// The peers are others.
@@ -171,7 +174,7 @@ impl Sender {
             let peer = &mut self.peers[index];
             peer.presence = Presence::default();
             if peer.has_lane() {
-                peer.core.set_flow_limit(limit);
+                peer.transmitter.set_flow_limit(limit);
             }
             self.lane_absent(index);
         }
@@ -185,8 +188,8 @@ impl Sender {
 
     /// Counts what waits for one lane: all that a packet for that lane can have changed.
     fn recount_lane(&mut self, index: usize, lane: LaneId) {
-        let Peer { core, lanes, presence, .. } = &mut self.peers[index];
-        let held = if lanes[lane.index()].is_none() { core.held_bytes(lane) } else { 0 };
+        let Peer { transmitter, lanes, presence, .. } = &mut self.peers[index];
+        let held = if lanes[lane.index()].is_none() { transmitter.held_bytes(lane) } else { 0 };
         presence.lane_bytes.resize(lanes.len(), 0);
         let before = std::mem::replace(&mut presence.lane_bytes[lane.index()], held);
         presence.absent_bytes = presence.absent_bytes - before + held;

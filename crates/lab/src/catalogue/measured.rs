@@ -243,7 +243,7 @@ pub(crate) struct Udp {
     pub(crate) sent: u64,
     pub(crate) received: u64,
     /// Of those, sent before the time counted.
-    pub(crate) overdue: u64,
+    pub(crate) sent_before_reset: u64,
     /// With headers.
     pub(crate) bytes: u64,
     /// Of all that arrived.
@@ -260,7 +260,7 @@ impl Udp {
         self.flows.extend(&other.flows);
         self.sent += other.sent;
         self.received += other.received;
-        self.overdue += other.overdue;
+        self.sent_before_reset += other.sent_before_reset;
         self.bytes += other.bytes;
         self.delay += other.delay;
         self.delay_min = self.delay_min.into_iter().chain(other.delay_min).min();
@@ -484,8 +484,7 @@ pub(crate) struct ClassState {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lane {
     pub(crate) snapshot: LaneSnapshot,
-    /// Of its pacing.
-    pub(crate) ceiling: Option<Rate>,
+    pub(crate) max_pacing_rate: Option<Rate>,
 }
 
 /// As a metric.

@@ -94,7 +94,7 @@ impl<T, V> Table<T, V> {
 }
 
 /// Metrics that had another name, and the one they have.
-const RENAMED: [(&str, &str); 13] = [
+const RENAMED: [(&str, &str); 15] = [
     ("drops.percent", "drops.ratio"),
     ("transfers.share", "transfers.completed.ratio"),
     ("retransmitted.share", "retransmitted.ratio"),
@@ -108,6 +108,8 @@ const RENAMED: [(&str, &str); 13] = [
     ("unclaimed", "no_listener"),
     ("fragments_given_up", "fragments_expired"),
     ("repeats", "retransmissions"),
+    ("drops.flow_share", "drops.dynamic_threshold"),
+    ("ceiling", "max_pacing_rate"),
 ];
 
 /// What a metric of this name is called now.

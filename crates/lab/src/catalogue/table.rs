@@ -172,7 +172,7 @@ table! {
             "datagrams that arrived, duplicates of links once; with a warm-up also those that left before its end"
             |udp| count(udp.received);
         "lost.ratio" Ratio Sometimes "of those sent in the time counted, the part that had not arrived by the end"
-            |udp| ratio((udp.sent + udp.overdue - udp.received) as f64, udp.sent as f64);
+            |udp| ratio((udp.sent + udp.sent_before_reset - udp.received) as f64, udp.sent as f64);
         "jitter" Second Sometimes
             "mean difference between the delays of one datagram and the next (RFC 3550 §6.4.1 takes a moving average of it)"
             |udp| ratio(udp.variation.as_secs_f64(), udp.variations as f64);
@@ -214,8 +214,8 @@ table! {
             |queue| queue.dropped_for(DropReason::SegmentLimit);
         "drops.byte_limit" Count Always "drops because the queue held its limit of bytes"
             |queue| queue.dropped_for(DropReason::ByteLimit);
-        "drops.flow_share" Count Always "fair tail drop: drops because the flow held its share"
-            |queue| queue.dropped_for(DropReason::FlowShare);
+        "drops.dynamic_threshold" Count Always "fair tail drop: drops because the flow was above the dynamic threshold"
+            |queue| queue.dropped_for(DropReason::DynamicThreshold);
         "drops.early" Count Always "RED, FRED, PIE, trunk: random drops before the queue was full"
             |queue| queue.dropped_for(DropReason::Early);
         "drops.forced" Count Always
@@ -366,6 +366,6 @@ table! {
         "unacknowledged" Byte Always "sent and not acknowledged" |lane| Reading::Level(lane.snapshot.unacknowledged as f64);
         "srtt" Second Sometimes "smoothed RTT" |lane| Reading::level(lane.snapshot.srtt.map(|srtt| srtt.as_secs_f64()));
         "delivery_rate" BitPerSecond Sometimes "as Linux estimates it" |lane| Reading::rate(lane.snapshot.delivery_rate);
-        "ceiling" BitPerSecond Sometimes "of its pacing, where the queue is kept at the edge" |lane| Reading::rate(lane.ceiling);
+        "max_pacing_rate" BitPerSecond Sometimes "the maximum that edge pacing sets" |lane| Reading::rate(lane.max_pacing_rate);
     }
 }

@@ -77,9 +77,10 @@ impl<'de> Deserialize<'de> for LossSpec {
 /// Delay that differs from packet to packet: one of the two.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("x-renamed" = { "most": "max" }))]
 pub struct Jitter {
     /// Evenly up to this.
-    pub most: Option<Time>,
+    pub max: Option<Time>,
     /// Exponentially distributed with this mean.
     pub mean: Option<Time>,
     /// Whether a packet may overtake one before it.

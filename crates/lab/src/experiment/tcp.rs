@@ -8,6 +8,7 @@ use crate::quantity::{Size, Time};
 /// A TCP: a preset, and what is different from it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("x-renamed" = { "most_retries": "max_retransmissions" }))]
 pub struct TcpSpec {
     /// `linux-6`, `linux-6-reno`, `linux-2.2`, `linux-2.4`, `bsd-4.4`, `opnet-reno`, `ns2-reno`, or another of this file's.
     pub preset: String,
@@ -23,17 +24,17 @@ pub struct TcpSpec {
     pub buffers: Option<Size>,
     /// Bytes that may be written and not acknowledged.
     pub send_buffer: Option<Size>,
-    /// Bytes that the window offers at the most.
+    /// The largest window that the receiver offers, bytes.
     pub receive_buffer: Option<Size>,
-    /// Segments.
+    /// Segments that may be sent before the first acknowledgement.
     pub initial_window: Option<u32>,
     /// Segments at which slow start ends the first time.
     pub initial_ssthresh: Option<u32>,
-    /// Before the first sample.
+    /// RTO before the first sample of the RTT.
     pub initial_rto: Option<Time>,
-    /// Floor.
+    /// Minimum of the RTO.
     pub min_rto: Option<Time>,
-    /// Ceiling of the back-off.
+    /// Maximum of the RTO.
     pub max_rto: Option<Time>,
     /// Of the clock.
     pub granularity: Option<Time>,
@@ -49,8 +50,8 @@ pub struct TcpSpec {
     pub ecn: Option<bool>,
     /// New data for the first two duplicate acknowledgements.
     pub limited_transmit: Option<bool>,
-    /// Time-outs of one segment after which a connection is given up.
-    pub most_retries: Option<u8>,
+    /// Timeouts of one segment after which the connection is given up.
+    pub max_retransmissions: Option<u8>,
 }
 
 /// When acknowledgements leave.

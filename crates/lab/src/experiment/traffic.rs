@@ -119,9 +119,9 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for DistributionSpec<T> {
 pub enum Shape<T> {
     /// Evenly between the two.
     Uniform {
-        /// Least.
+        /// Minimum.
         from: T,
-        /// Most.
+        /// Maximum.
         to: T,
     },
     /// Exponential.
@@ -130,9 +130,10 @@ pub enum Shape<T> {
         mean: T,
     },
     /// Pareto.
+    #[schemars(extend("x-renamed" = { "least": "min" }))]
     Pareto {
-        /// Its least value.
-        least: T,
+        /// Its minimum.
+        min: T,
         /// The smaller, the heavier the tail.
         exponent: f64,
     },

@@ -98,7 +98,7 @@ fn build(at: &At<'_>, spec: &TcpSpec, mut settings: Settings) -> Option<Settings
     set(&mut settings.timers.min_rto, spec.min_rto.map(|time| time.0));
     set(&mut settings.timers.max_rto, spec.max_rto.map(|time| time.0));
     set(&mut settings.timers.granularity, spec.granularity.map(|time| time.0));
-    set(&mut settings.timers.max_retries, spec.most_retries);
+    set(&mut settings.timers.max_retransmissions, spec.max_retransmissions);
     settings.delayed_ack =
         spec.delayed_ack.map_or(settings.delayed_ack, |spec| delayed(spec, settings.delayed_ack));
     set(&mut settings.sack, spec.sack);

@@ -241,8 +241,8 @@ fn distribution<T: Copy>(spec: DistributionSpec<T>, number: impl Fn(T) -> f64) -
         DistributionSpec::Random(Shape::Exponential { mean }) => {
             Distribution::Exponential { mean: number(mean) }
         }
-        DistributionSpec::Random(Shape::Pareto { least, exponent }) => {
-            Distribution::Pareto { min: number(least), shape: exponent }
+        DistributionSpec::Random(Shape::Pareto { min, exponent }) => {
+            Distribution::Pareto { min: number(min), shape: exponent }
         }
     }
 }

@@ -119,11 +119,11 @@ fn loss_of(loss: LossSpec) -> Loss {
 
 fn wobble(at: &At<'_>, jitter: Jitter) -> Wobble {
     let reorders = jitter.reorders;
-    match (jitter.most, jitter.mean) {
-        (Some(most), None) => Wobble::Uniform { max: most.0, reorders },
+    match (jitter.max, jitter.mean) {
+        (Some(max), None) => Wobble::Uniform { max: max.0, reorders },
         (None, Some(mean)) => Wobble::Exponential { mean: mean.0, reorders },
         _ => {
-            at.report("has neither most nor mean, or both", "one of most and mean");
+            at.report("has neither max nor mean, or both", "one of max and mean");
             Wobble::None
         }
     }

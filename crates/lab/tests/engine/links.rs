@@ -22,7 +22,7 @@ fn what_is_offered_is_delivered_dropped_or_waiting() {
     let red = RedSettings { limits, min: 20_000, max: 60_000, ..RedSettings::default() };
     for (queue, early) in [
         (QueueSettings::TailDrop(limits), None),
-        (QueueSettings::FairTailDrop(limits), Some(DropReason::FlowShare)),
+        (QueueSettings::FairTailDrop(limits), Some(DropReason::DynamicThreshold)),
         (QueueSettings::Red(red), Some(DropReason::Early)),
         (
             QueueSettings::Fred(FredSettings { limits, max: 50, ..FredSettings::default() }),

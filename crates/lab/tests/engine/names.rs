@@ -92,7 +92,7 @@ fn series_add_up_to_what_the_metrics_say() {
         "edge.lane0.unacknowledged",
         "edge.lane0.srtt",
         "edge.lane0.delivery_rate",
-        "edge.lane0.ceiling",
+        "edge.lane0.max_pacing_rate",
         "gone.all.drops",
     ];
     scenario.series = Some((ms(100), names.map(str::to_owned).to_vec()));
@@ -123,7 +123,10 @@ fn series_add_up_to_what_the_metrics_say() {
     assert!(most("core.queue.packets") <= of(&outcome, "core.queue.packets.max"));
     assert!(most("edge.all.queue.packets") <= 40.0 && most("edge.all.queue.packets") > 10.0);
     assert!((0.02..1.0).contains(&most("edge.lane0.srtt")), "{}", most("edge.lane0.srtt"));
-    assert!(series.columns["edge.lane0.ceiling"].iter().all(Option::is_none), "nothing paces this lane");
+    assert!(
+        series.columns["edge.lane0.max_pacing_rate"].iter().all(Option::is_none),
+        "nothing paces this lane"
+    );
     assert!(series.columns["web.0.cwnd"].iter().any(Option::is_none), "a user who thinks has no connection");
 }
 

@@ -101,7 +101,7 @@ pub(crate) fn trunk(scenario: &Scenario, classes: Vec<ClassSettings>) -> Trunk {
         sites: [side(0), side(1)],
         tcp: Arc::new(linux()),
         carrier: Carrier::Tcp,
-        plan: TrunkPlan::a_lane_each(classes),
+        plan: TrunkPlan::one_lane_per_class(classes),
         hosts,
         sealed: false,
     }

@@ -189,7 +189,7 @@ fn a_lane_that_breaks_keeps_what_it_counted() {
     scenario.traffic.push(traffic("udp", 0, udp(2.0)));
     let mut own = trunk(&scenario, vec![ClassSettings::new("all", Vec::new(), tail_drop(200), 0)]);
     let mut impatient = Preset::Linux6.settings();
-    impatient.timers.max_retries = 4;
+    impatient.timers.max_retransmissions = 4;
     own.tcp = Arc::new(impatient);
     scenario.trunks.push(own);
     let outcome = run(&scenario, 1);

@@ -93,7 +93,7 @@ impl Impairments {
         probability("duplication", self.duplication)?;
         match self.jitter {
             Jitter::None => Ok(()),
-            Jitter::Uniform { max, .. } => delay("jitter.most", max),
+            Jitter::Uniform { max, .. } => delay("jitter.max", max),
             Jitter::Exponential { mean, .. } => delay("jitter.mean", mean),
         }
     }

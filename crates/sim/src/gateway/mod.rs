@@ -385,8 +385,8 @@ impl Trunks {
         self.halves[trunk.0 as usize * 2 + side].transmitter.backlog(class)
     }
 
-    pub(crate) fn forget_peaks(&mut self) {
-        self.halves.iter_mut().for_each(|half| half.transmitter.forget_peaks());
+    pub(crate) fn reset_peaks(&mut self) {
+        self.halves.iter_mut().for_each(|half| half.transmitter.reset_peaks());
     }
 
     /// Lanes of a trunk, open or not.

@@ -135,7 +135,7 @@ impl TcpLane {
         while let Some(action) = self.control.poll_action() {
             let endpoint = &mut net.connections[self.end.0 as usize].endpoint;
             match action {
-                LaneAction::SetMaxPacingRate(rate) => endpoint.set_pacing_ceiling(rate),
+                LaneAction::SetMaxPacingRate(rate) => endpoint.set_max_pacing_rate(rate),
                 LaneAction::SetCongestionControl { name, .. } => {
                     endpoint.set_congestion_control(congestion_control(&name));
                 }
@@ -213,7 +213,7 @@ impl TcpLane {
         tcp += net.connections[self.end.0 as usize].endpoint.stats();
         LaneReport {
             snapshot: *self.control.snapshot(),
-            pacing: self.control.pacing_mode().map(|mode| (mode, self.control.pacing_ceiling())),
+            pacing: self.control.pacing_mode().map(|mode| (mode, self.control.max_pacing_rate())),
             chosen_congestion_control: self.control.chosen_congestion_control(),
             frames: self.frames,
             bytes: self.past.written + self.control.written(),

@@ -71,14 +71,14 @@ impl Network {
         }
     }
 
-    /// Counts what is largest or least of all, the peaks of queues and buffers and the delays of datagrams, from now on, and so
-    /// [`Datagrams::overdue`](trunkline_workload::Datagrams::overdue).
-    pub fn forget_peaks(&mut self) {
-        self.net.links.iter_mut().for_each(|link| link.machine.forget_peaks());
+    /// Starts anew what a warm-up would distort: the peaks of queues and buffers, the minimum and maximum delay of datagrams, and
+    /// [`Datagrams::sent_before_reset`](trunkline_workload::Datagrams::sent_before_reset).
+    pub fn reset_peaks(&mut self) {
+        self.net.links.iter_mut().for_each(|link| link.machine.reset_peaks());
         let now = self.net.now;
-        self.net.datagrams.iter_mut().for_each(|flow| flow.forget_peaks(now));
-        self.proxies.iter_mut().for_each(Proxy::forget_peaks);
-        self.trunks.forget_peaks();
+        self.net.datagrams.iter_mut().for_each(|flow| flow.reset_peaks(now));
+        self.proxies.iter_mut().for_each(Proxy::reset_peaks);
+        self.trunks.reset_peaks();
     }
 
     /// One event, if there is one up to `end`.

@@ -138,7 +138,7 @@ impl Proxy {
         &self.stats
     }
 
-    pub(crate) fn forget_peaks(&mut self) {
+    pub(crate) fn reset_peaks(&mut self) {
         self.stats.peak_buffered = self.stats.buffered;
     }
 

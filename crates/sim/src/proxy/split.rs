@@ -12,7 +12,7 @@ use trunkline_tcp::{Segment, Settings, State};
 use trunkline_trunk::path_tail::Estimate;
 use trunkline_units::Instant;
 
-use super::tail::{Fate, Paced, Tail, facing_network};
+use super::tail::{Action, Paced, Tail, facing_network};
 use super::{Cell, FlowKey, ProxyStats};
 use crate::agenda::Kind;
 use crate::connection::{Connection, ConnectionId, Role};
@@ -118,9 +118,9 @@ impl Split {
                 acks = AckPolicy::Hold;
             }
             match flow.emulate(net, tail, number, (&mut segment, bytes), stats) {
-                Fate::Dropped => return,
-                Fate::Duplicate(ack) => answer = ack,
-                Fate::Taken => {}
+                Action::Drop => return,
+                Action::Duplicate(ack) => answer = ack,
+                Action::Accept => {}
             }
         }
         net.deliver_segment(end, &packet, &segment);
@@ -213,24 +213,24 @@ impl Flow {
         number: u32,
         (segment, bytes): (&mut Segment, u32),
         stats: &mut ProxyStats,
-    ) -> Fate {
+    ) -> Action {
         let mobile = NodeId::of(self.key.1.into());
         if segment.flags.contains(TcpFlags::SYN) {
             if self.paced.is_none() {
                 self.paced = tail.open(number, mobile, segment, self.offered);
             }
-            return Fate::Taken;
+            return Action::Accept;
         }
         let held = self.buffered(net) + u64::from(segment.payload);
-        let Some(paced) = self.paced.as_mut().filter(|paced| !paced.over) else { return Fate::Taken };
+        let Some(paced) = self.paced.as_mut().filter(|paced| !paced.over) else { return Action::Accept };
         if segment.payload > 0 && held > tail.buffer(mobile) {
             stats.overflowed += 1;
-            return Fate::Dropped;
+            return Action::Drop;
         }
-        let fate = paced.judge(&mut tail.emulation, net.now, segment, bytes);
-        stats.dropped += u64::from(fate == Fate::Dropped);
-        stats.held += u64::from(fate == Fate::Taken && segment.payload > 0);
-        fate
+        let action = paced.handle_segment(&mut tail.emulation, net.now, segment, bytes);
+        stats.dropped += u64::from(action == Action::Drop);
+        stats.held += u64::from(action == Action::Accept && segment.payload > 0);
+        action
     }
 
     /// Bytes that the proxy has for the mobile node and that the mobile node has not acknowledged. What came beyond a gap

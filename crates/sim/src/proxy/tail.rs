@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use trunkline_packet::TcpFlags;
 use trunkline_tcp::{Recovery, Segment, Settings};
-use trunkline_trunk::path_tail::{Arrival, CellId, Estimate, FlowId, Limit, PathTail, Verdict};
+use trunkline_trunk::path_tail::{Arrival, CellId, Estimate, FlowId, Limit, PathTail, SegmentAction};
 use trunkline_units::{Instant, Seq};
 
 use crate::NodeId;
@@ -66,43 +66,43 @@ pub(super) struct Paced {
     pub(super) accepted: u64,
 }
 
-/// The treatment of a segment of the network's side.
+/// What the proxy does with a segment from the network's side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
-    /// The half takes it, without an acknowledgement yet.
-    Taken,
-    /// The half had it all; an acknowledgement that leaves at once, if there is one.
+pub(super) enum Action {
+    /// The half that faces the network keeps it. Its acknowledgement comes later.
+    Accept,
+    /// The half has all of it already. If there is an acknowledgement number, the acknowledgement leaves at once.
     Duplicate(Option<Seq>),
-    Dropped,
+    Drop,
 }
 
 impl Paced {
-    /// Judges a segment of the network's side, which is left without its FIN.
-    pub(super) fn judge(
+    /// Handles a segment from the network's side and removes its FIN.
+    pub(super) fn handle_segment(
         &mut self,
         emulation: &mut PathTail,
         now: Instant,
         segment: &mut Segment,
         bytes: u32,
-    ) -> Fate {
-        let mut fate = Fate::Taken;
+    ) -> Action {
+        let mut action = Action::Accept;
         if segment.payload > 0 {
             // The FIN's own place is not the emulation's affair.
             let arrival = Arrival { seq: segment.seq, end: segment.seq + segment.payload, bytes, fin: false };
-            fate = match emulation.handle_segment(now, self.id, arrival) {
-                Verdict::Accepted | Verdict::Passed => {
+            action = match emulation.handle_segment(now, self.id, arrival) {
+                SegmentAction::Accept | SegmentAction::Forward => {
                     self.accepted += u64::from(segment.payload);
-                    Fate::Taken
+                    Action::Accept
                 }
-                Verdict::Retransmitted(ack) => Fate::Duplicate(ack),
-                Verdict::Dropped(_) => return Fate::Dropped,
+                SegmentAction::Duplicate(ack) => Action::Duplicate(ack),
+                SegmentAction::Drop(_) => return Action::Drop,
             };
         }
         if segment.flags.contains(TcpFlags::FIN) {
             self.fin = Some(Segment { seq: segment.seq + segment.payload, payload: 0, ..*segment });
             segment.flags = TcpFlags(segment.flags.0 & !TcpFlags::FIN.0);
         }
-        fate
+        action
     }
 
     /// Whether everything before the network's FIN has come, `received` bytes being here.

@@ -43,7 +43,7 @@ fn network(point: &Point, seed: u64) -> (Network, SourceId, trunkline_sim::LinkI
         if point.sack { preset.settings() } else { preset.settings().with_recovery(Recovery::NewReno) };
     let part = |of_six_mebibytes: u64| of_six_mebibytes * (point.buffer_bytes() >> 20) / 6;
     let tcp = Settings {
-        first_window: Some(part(FIRST_WINDOW)),
+        initial_receive_window: Some(part(FIRST_WINDOW)),
         receive_buffer: part(RECEIVE_BUFFER),
         send_buffer: part(preset.send_buffer),
         timestamps: point.timestamps,

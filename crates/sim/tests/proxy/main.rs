@@ -89,7 +89,7 @@ fn a_half_that_breaks_takes_the_other_with_it() {
     for paced in [false, true] {
         let down = vec![(Duration::from_secs(3), LinkChange::Rate(Rate::from_bits_per_second(0)))];
         let mobile = LinkSettings { changes: down, ..link(0.5, 10) };
-        let timers = Timers { max_retries: 3, ..linux().timers };
+        let timers = Timers { max_retransmissions: 3, ..linux().timers };
         let tcp = both(Settings { timers, ..linux() });
         let mut scene = Scene::new(1, &link(10.0, 10), &[mobile], |nodes| {
             if paced {

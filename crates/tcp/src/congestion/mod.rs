@@ -70,7 +70,7 @@ pub struct Congestion {
     prior: (u32, u32),
     counting: Counting,
     restart_after_idle: bool,
-    validates_window: bool,
+    cwnd_validation: bool,
 }
 
 impl Congestion {
@@ -87,7 +87,7 @@ impl Congestion {
             prior: (0, 0),
             counting: settings.counting,
             restart_after_idle: settings.restart_after_idle,
-            validates_window: settings.validates_window,
+            cwnd_validation: settings.cwnd_validation,
         }
     }
 
@@ -138,7 +138,7 @@ impl Congestion {
         if self.window.in_slow_start() {
             self.start.observe(&mut self.window, ack);
         }
-        if self.validates_window && !ack.window_limited {
+        if self.cwnd_validation && !ack.window_limited {
             self.algorithm.on_app_limited(ack.now);
             return;
         }
@@ -211,7 +211,7 @@ impl Congestion {
             return;
         }
         let floor = initial_window.min(self.window.cwnd);
-        if !self.validates_window {
+        if !self.cwnd_validation {
             self.window.set(floor);
             return;
         }

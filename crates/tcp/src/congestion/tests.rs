@@ -73,8 +73,8 @@ fn bytes_count_in_full_up_to_their_limit_and_acknowledgements_as_one() {
 fn a_window_that_is_not_in_use_does_not_grow() {
     for growth in CongestionAlgorithm::ALL.into_iter().filter(|growth| *growth != CongestionAlgorithm::Bbr) {
         for ssthresh in [20 * MSS, u32::MAX] {
-            let after = |validates_window| {
-                let settings = Settings { validates_window, ..settings().with_congestion_control(growth) };
+            let after = |cwnd_validation| {
+                let settings = Settings { cwnd_validation, ..settings().with_congestion_control(growth) };
                 let mut congestion = Congestion::new(&settings, MSS);
                 congestion.window.ssthresh = ssthresh;
                 congestion.set_cwnd(40 * MSS);
@@ -102,7 +102,7 @@ fn idle_halves_the_window_for_each_timeout_down_to_the_initial_one() {
         (congestion.cwnd() / MSS, congestion.ssthresh())
     };
     assert_eq!([1, 2, 3, 4, 9].map(|seconds| after(seconds).0), [50, 25, 12, 10, 10]);
-    let mut old = Congestion::new(&Settings { validates_window: false, ..settings() }, MSS);
+    let mut old = Congestion::new(&Settings { cwnd_validation: false, ..settings() }, MSS);
     old.set_cwnd(100 * MSS);
     old.reduce(100 * MSS, CongestionSignal::Loss);
     old.handle_idle(Instant::ZERO, Duration::from_secs(1), Duration::ZERO, 2 * MSS);

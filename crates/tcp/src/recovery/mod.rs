@@ -117,7 +117,7 @@ impl Sender {
             return true;
         }
         cx.counters.timeouts += 1;
-        if self.retries >= cx.settings.timers.max_retries {
+        if self.retries >= cx.settings.timers.max_retransmissions {
             return false;
         }
         // RFC 5681 §3.1: once for a segment. Linux: once for a window, whatever the loss was first found by.

@@ -1,4 +1,4 @@
-//! Two endpoints on a link in virtual time: a delay, a rate if wanted, and whatever a test does to single segments.
+//! Two endpoints on a link in virtual time: a delay, a rate if wanted, and impairments that a test chooses for single segments.
 
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
 
@@ -34,7 +34,7 @@ pub fn plain() -> Settings {
             max_rto: ms(60_000),
             granularity: Duration::from_micros(1),
             phase: Duration::ZERO,
-            max_retries: 15,
+            max_retransmissions: 15,
             time_wait: ms(60_000),
         },
         delayed_ack: None,
@@ -45,7 +45,7 @@ pub fn plain() -> Settings {
         limited_transmit: false,
         counting: Counting::Bytes { limit: None },
         restart_after_idle: true,
-        validates_window: false,
+        cwnd_validation: false,
         sack: false,
         timestamps: false,
         window_scaling: true,
@@ -53,7 +53,7 @@ pub fn plain() -> Settings {
         nagle: false,
         send_buffer: 1 << 20,
         receive_buffer: 65_535,
-        first_window: None,
+        initial_receive_window: None,
     }
 }
 
@@ -61,15 +61,16 @@ pub fn delayed(timeout: u64, every: u8, quick: u8) -> DelayedAck {
     DelayedAck { timeout: ms(timeout), ticks: false, every, quick, pushed: false }
 }
 
-/// What happens to a segment on its way.
+/// What the link does with a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
-    Arrives,
+pub enum PathAction {
+    Deliver,
     Drop,
-    /// It comes so much later than it would.
-    Late(Duration),
-    Twice,
-    Marked,
+    /// It arrives so much later than the link's delay.
+    Delay(Duration),
+    Duplicate,
+    /// The link sets CE if the segment is ECN-capable.
+    Mark,
 }
 
 /// Which end.
@@ -94,10 +95,10 @@ pub struct Trace {
     pub at: Instant,
     pub from: End,
     pub segment: Segment,
-    pub fate: Fate,
+    pub action: PathAction,
 }
 
-type Judge = Box<dyn FnMut(&Trace) -> Fate>;
+type Impairment = Box<dyn FnMut(&Trace) -> PathAction>;
 
 pub struct Pair {
     pub now: Instant,
@@ -110,7 +111,7 @@ pub struct Pair {
     /// Whether what arrives is read at once.
     pub reads: bool,
     pub keeps_trace: bool,
-    judge: Judge,
+    impairment: Impairment,
     free: [Instant; 2],
     flying: BTreeMap<(Instant, u64), (End, Segment)>,
     count: u64,
@@ -131,7 +132,7 @@ impl Pair {
             events: Vec::new(),
             reads: true,
             keeps_trace: true,
-            judge: Box::new(|_| Fate::Arrives),
+            impairment: Box::new(|_| PathAction::Deliver),
             free: [Instant::ZERO; 2],
             flying: BTreeMap::new(),
             count: 0,
@@ -149,16 +150,16 @@ impl Pair {
         pair
     }
 
-    pub fn judge(&mut self, judge: impl FnMut(&Trace) -> Fate + 'static) {
-        self.judge = Box::new(judge);
+    pub fn impair(&mut self, impairment: impl FnMut(&Trace) -> PathAction + 'static) {
+        self.impairment = Box::new(impairment);
     }
 
     /// Delays the client's next data segment by so much more than the link does.
     pub fn delay_next(&mut self, late: Duration) {
         let mut first = true;
-        self.judge(move |trace| {
+        self.impair(move |trace| {
             let data = trace.from == End::Client && trace.segment.payload > 0;
-            if data && std::mem::take(&mut first) { Fate::Late(late) } else { Fate::Arrives }
+            if data && std::mem::take(&mut first) { PathAction::Delay(late) } else { PathAction::Deliver }
         });
     }
 
@@ -168,17 +169,17 @@ impl Pair {
         let numbers = numbers.to_vec();
         let mut next = None;
         let mut count = 0;
-        self.judge(move |trace| {
+        self.impair(move |trace| {
             if trace.from != End::Client || trace.segment.payload == 0 {
-                return Fate::Arrives;
+                return PathAction::Deliver;
             }
             let end = trace.segment.end();
             if next.is_some_and(|next| !Seq::before(next, end)) {
-                return Fate::Arrives;
+                return PathAction::Deliver;
             }
             next = Some(end);
             count += 1;
-            if numbers.contains(&(count - 1)) { Fate::Drop } else { Fate::Arrives }
+            if numbers.contains(&(count - 1)) { PathAction::Drop } else { PathAction::Deliver }
         });
     }
 
@@ -213,8 +214,8 @@ impl Pair {
     }
 
     fn send(&mut self, from: End, mut segment: Segment) {
-        let mut trace = Trace { at: self.now, from, segment, fate: Fate::Arrives };
-        trace.fate = (self.judge)(&trace);
+        let mut trace = Trace { at: self.now, from, segment, action: PathAction::Deliver };
+        trace.action = (self.impairment)(&trace);
         if self.keeps_trace {
             self.trace.push(trace);
         }
@@ -226,12 +227,12 @@ impl Pair {
         }
         let mut at = start + self.delay;
         let mut copies = 1;
-        match trace.fate {
-            Fate::Arrives => {}
-            Fate::Drop => return,
-            Fate::Late(late) => at += late,
-            Fate::Twice => copies = 2,
-            Fate::Marked => segment.congestion_experienced = segment.ecn_capable,
+        match trace.action {
+            PathAction::Deliver => {}
+            PathAction::Drop => return,
+            PathAction::Delay(late) => at += late,
+            PathAction::Duplicate => copies = 2,
+            PathAction::Mark => segment.congestion_experienced = segment.ecn_capable,
         }
         for _ in 0..copies {
             self.count += 1;

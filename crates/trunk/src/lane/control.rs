@@ -120,13 +120,13 @@ impl LaneControl {
         self.written
     }
 
-    /// The bound on the lane's pacing, if the plan asks for edge pacing.
+    /// The state of edge pacing, if the plan asks for edge pacing.
     pub fn pacing_mode(&self) -> Option<PacingMode> {
         self.pacing.as_ref().map(EdgePacing::mode)
     }
 
-    /// The ceiling on the lane's pacing rate, if there is one.
-    pub fn pacing_ceiling(&self) -> Option<Rate> {
+    /// The maximum pacing rate that edge pacing sets, if it sets one.
+    pub fn max_pacing_rate(&self) -> Option<Rate> {
         self.pacing.as_ref().and_then(EdgePacing::ceiling)
     }
 
@@ -183,18 +183,18 @@ impl LaneControl {
         &mut self,
         now: Instant,
         lane: LaneId,
-        core: &mut Transmitter<P>,
+        transmitter: &mut Transmitter<P>,
         mut snapshot: LaneSnapshot,
     ) {
         self.snapshot_at = Some(now);
-        self.update_progress(now, lane, core, snapshot.held());
+        self.update_progress(now, lane, transmitter, snapshot.held());
         if snapshot.app_limited {
             // A lane that had little to send has not become slower.
             snapshot.delivery_rate = snapshot.delivery_rate.max(self.snapshot.delivery_rate);
         }
         self.snapshot = snapshot;
-        core.handle_lane(now, lane, &snapshot, self.delivered(snapshot.held()));
-        let waiting = core.has_backlog(lane);
+        transmitter.handle_lane(now, lane, &snapshot, self.delivered(snapshot.held()));
+        let waiting = transmitter.has_backlog(lane);
         if waiting {
             self.update_congestion_control(now);
         }
@@ -213,12 +213,12 @@ impl LaneControl {
         &mut self,
         now: Instant,
         lane: LaneId,
-        core: &mut Transmitter<P>,
+        transmitter: &mut Transmitter<P>,
         held: usize,
     ) {
         self.held_at = Some(now);
-        self.update_progress(now, lane, core, held);
-        core.handle_delivered(lane, self.delivered(held));
+        self.update_progress(now, lane, transmitter, held);
+        transmitter.handle_delivered(lane, self.delivered(held));
     }
 
     /// Moves the pacing rate towards the fair share of the lanes to the same peer, if there is one, bit/s.
@@ -267,11 +267,11 @@ impl LaneControl {
         &mut self,
         now: Instant,
         lane: LaneId,
-        core: &mut Transmitter<P>,
+        transmitter: &mut Transmitter<P>,
         held: usize,
     ) {
         if self.progress.update(now, self.delivered(held), held, self.snapshot.srtt) {
-            core.handle_lane_lost(lane);
+            transmitter.handle_lane_lost(lane);
         }
     }
 

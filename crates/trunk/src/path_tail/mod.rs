@@ -47,26 +47,26 @@ pub struct Arrival {
     pub fin: bool,
 }
 
-/// What becomes of a segment.
+/// What the proxy does with a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    /// Accepted: keep it and deliver it. Its acknowledgement comes by [`PathTail::poll_release`].
-    Accepted,
-    /// Drop it and say nothing.
-    Dropped(Cause),
-    /// All of it was accepted before. Nothing is to be delivered; if there is an acknowledgement, send it at once.
-    Retransmitted(Option<Seq>),
-    /// Not the proxy's affair: pass it on to the mobile host, whose acknowledgements pass too.
-    Passed,
+pub enum SegmentAction {
+    /// Keep it and deliver it. [`PathTail::poll_release`] gives its acknowledgement.
+    Accept,
+    /// Drop it without an answer.
+    Drop(DropReason),
+    /// All of it was accepted before. Deliver nothing; if there is an acknowledgement number, acknowledge it at once.
+    Duplicate(Option<Seq>),
+    /// Forward it to the mobile host, and forward that host's acknowledgements: the proxy does not act for this flow.
+    Forward,
 }
 
 /// Why a segment was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cause {
+pub enum DropReason {
     /// The emulated link's queue is full.
-    Full,
-    /// More gaps in the stream than are kept.
-    Scattered,
+    QueueFull,
+    /// It would make more gaps in the stream than the proxy keeps.
+    TooManyGaps,
 }
 
 /// An acknowledgement that is due.
@@ -159,30 +159,30 @@ impl PathTail {
     }
 
     /// Judges a segment.
-    pub fn handle_segment(&mut self, now: Instant, id: FlowId, arrival: Arrival) -> Verdict {
+    pub fn handle_segment(&mut self, now: Instant, id: FlowId, arrival: Arrival) -> SegmentAction {
         let Some(flow) = self.flows.get_mut(&id).filter(|flow| flow.established) else {
-            return Verdict::Passed;
+            return SegmentAction::Forward;
         };
         if arrival.fin {
             flow.established = false;
-            return Verdict::Passed;
+            return SegmentAction::Forward;
         }
         if flow.accepted.has(arrival.seq, arrival.end) {
             let again = flow.waiting == 0 || !flow.released.before(arrival.end);
-            return Verdict::Retransmitted(again.then_some(flow.released));
+            return SegmentAction::Duplicate(again.then_some(flow.released));
         }
-        let Some(emulation) = self.cells.get_mut(&flow.cell) else { return Verdict::Passed };
+        let Some(emulation) = self.cells.get_mut(&flow.cell) else { return SegmentAction::Forward };
         if !emulation.has_room(now, arrival.bytes) {
-            return Verdict::Dropped(Cause::Full);
+            return SegmentAction::Drop(DropReason::QueueFull);
         }
         if flow.accepted.insert(arrival.seq, arrival.end).is_err() {
-            return Verdict::Dropped(Cause::Scattered);
+            return SegmentAction::Drop(DropReason::TooManyGaps);
         }
         flow.waiting += 1;
         let (cell, ack, head) = (flow.cell, flow.accepted.next(), emulation.head());
         emulation.push(now, id, ack, arrival.bytes);
         self.reschedule(cell, head);
-        Verdict::Accepted
+        SegmentAction::Accept
     }
 
     /// When the next acknowledgement is due.

@@ -44,7 +44,7 @@ fn acknowledgements_are_spaced_by_the_rate_and_wait_for_those_before() {
     for number in 0..5 {
         assert_eq!(
             tail.handle_segment(Instant::from_millis(u64::from(number)), flow, data(number)),
-            Verdict::Accepted
+            SegmentAction::Accept
         );
     }
     assert_eq!(tail.poll_release(Instant::from_nanos(9_999_999)), None);
@@ -60,15 +60,20 @@ fn what_does_not_fit_is_dropped_and_those_behind_send_the_acknowledgement_again(
     let mut tail = PathTail::new();
     let cell = tail.add_cell(kbit(1000), Limit { segments: 2, ..ROOMY });
     let flow = tail.open(cell, first());
-    let verdicts: Vec<Verdict> =
+    let actions: Vec<SegmentAction> =
         (0..4).map(|number| tail.handle_segment(Instant::ZERO, flow, data(number))).collect();
     assert_eq!(
-        verdicts,
-        [Verdict::Accepted, Verdict::Accepted, Verdict::Dropped(Cause::Full), Verdict::Dropped(Cause::Full)]
+        actions,
+        [
+            SegmentAction::Accept,
+            SegmentAction::Accept,
+            SegmentAction::Drop(DropReason::QueueFull),
+            SegmentAction::Drop(DropReason::QueueFull)
+        ]
     );
-    assert_eq!(tail.handle_segment(Instant::from_millis(15), flow, data(3)), Verdict::Accepted);
+    assert_eq!(tail.handle_segment(Instant::from_millis(15), flow, data(3)), SegmentAction::Accept);
     assert_eq!(acks(&released(&mut tail, Instant::from_millis(40)), flow), [1, 2, 2]);
-    assert_eq!(tail.handle_segment(Instant::from_millis(50), flow, data(2)), Verdict::Accepted);
+    assert_eq!(tail.handle_segment(Instant::from_millis(50), flow, data(2)), SegmentAction::Accept);
     assert_eq!(acks(&released(&mut tail, Instant::from_millis(60)), flow), [4], "the gap is closed");
 }
 
@@ -122,10 +127,10 @@ fn a_retransmission_takes_no_room_and_is_answered_once_its_acknowledgement_has_g
     let cell = tail.add_cell(kbit(1000), Limit { segments: 1, ..ROOMY });
     let flow = tail.open(cell, first());
     tail.handle_segment(Instant::ZERO, flow, data(0));
-    assert_eq!(tail.handle_segment(Instant::ZERO, flow, data(0)), Verdict::Retransmitted(None));
+    assert_eq!(tail.handle_segment(Instant::ZERO, flow, data(0)), SegmentAction::Duplicate(None));
     assert_eq!(acks(&released(&mut tail, Instant::from_millis(50)), flow), [1]);
     let at = Instant::from_millis(60);
-    assert_eq!(tail.handle_segment(at, flow, data(0)), Verdict::Retransmitted(Some(data(1).seq)));
+    assert_eq!(tail.handle_segment(at, flow, data(0)), SegmentAction::Duplicate(Some(data(1).seq)));
     assert_eq!(tail.next_release(), None);
 }
 
@@ -136,8 +141,8 @@ fn from_its_fin_on_the_mobile_host_alone_acknowledges() {
     let flow = tail.open(cell, first());
     tail.handle_segment(Instant::ZERO, flow, data(0));
     let fin = Arrival { fin: true, ..data(1) };
-    assert_eq!(tail.handle_segment(Instant::ZERO, flow, fin), Verdict::Passed);
-    assert_eq!(tail.handle_segment(Instant::ZERO, flow, data(1)), Verdict::Passed);
+    assert_eq!(tail.handle_segment(Instant::ZERO, flow, fin), SegmentAction::Forward);
+    assert_eq!(tail.handle_segment(Instant::ZERO, flow, data(1)), SegmentAction::Forward);
     // What was accepted before it is acknowledged still, and neither the FIN nor its data.
     assert_eq!(acks(&released(&mut tail, Instant::from_millis(1000)), flow), [1]);
 }
@@ -156,7 +161,7 @@ fn a_flow_that_is_forgotten_is_not_acknowledged_and_not_known() {
     let all = released(&mut tail, Instant::from_millis(1000));
     assert_eq!(all.len(), 1);
     assert_eq!((all[0].flow, all[0].at), (stays, Instant::from_millis(20)), "behind the other's time");
-    assert_eq!(tail.handle_segment(Instant::ZERO, gone, data(1)), Verdict::Passed);
+    assert_eq!(tail.handle_segment(Instant::ZERO, gone, data(1)), SegmentAction::Forward);
 }
 
 #[test]
@@ -187,10 +192,10 @@ fn releases_are_those_of_a_link_under_any_operations() {
             now += Duration::from_micros(rng.below(15_000));
             releases.extend(std::iter::from_fn(|| tail.poll_release(now)));
             match tail.handle_segment(now, flows[rng.below(2) as usize], data(rng.below(60) as u32)) {
-                Verdict::Accepted => accepted += 1,
-                Verdict::Dropped(_) => dropped += 1,
-                Verdict::Retransmitted(_) => {}
-                Verdict::Passed => panic!("no flow was closed"),
+                SegmentAction::Accept => accepted += 1,
+                SegmentAction::Drop(_) => dropped += 1,
+                SegmentAction::Duplicate(_) => {}
+                SegmentAction::Forward => panic!("no flow was closed"),
             }
             // What is waiting fits, and is served within what the limit takes to send.
             let bound = now + Duration::from_millis(u64::from(limit.segments.min(16)) * 10);

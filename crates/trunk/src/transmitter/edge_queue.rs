@@ -11,29 +11,29 @@ use crate::rtt::UpperRtt;
 use crate::segment::Segment;
 use crate::transmitter::Packet;
 
-/// A packet at the edge, with what the core has to remember of it.
+/// A packet at the edge, with what the transmitter has to remember of it.
 #[derive(Debug)]
 pub(super) struct Entry<P> {
     pub(super) packet: P,
     pub(super) flow: FlowIndex,
     pub(super) hash: u64,
-    pub(super) segment: Option<Stretch>,
+    pub(super) segment: Option<SequenceRange>,
     pub(super) ecn_capable: bool,
 }
 
 /// The part of a flow's sequence space that a packet takes up.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Stretch {
+pub(super) struct SequenceRange {
     pub(super) seq: Seq,
     pub(super) end: Seq,
     /// Bytes of data in each segment.
     pub(super) segment_bytes: u32,
 }
 
-impl Stretch {
+impl SequenceRange {
     /// That of a packet of so many segments; `None` if it takes up no sequence number.
     pub(super) fn of(segment: &Segment, segments: u32) -> Option<Self> {
-        segment.is_sequenced().then(|| Stretch {
+        segment.is_sequenced().then(|| SequenceRange {
             seq: segment.seq,
             end: segment.end,
             segment_bytes: segment.payload.div_ceil(segments),
@@ -42,7 +42,7 @@ impl Stretch {
 
     /// What is left of it with its first `keep` segments of several.
     pub(super) fn first(self, keep: u32) -> Self {
-        Stretch { end: self.seq + keep * self.segment_bytes, ..self }
+        SequenceRange { end: self.seq + keep * self.segment_bytes, ..self }
     }
 }
 
@@ -134,7 +134,12 @@ impl<P: Packet> EdgeQueue<P> {
     /// Cuts a packet down to its first `keep` segments, because the others are in transit already. `None` if none
     /// is left.
     #[cold]
-    pub(super) fn filter(&mut self, packet: &mut P, whole: Stretch, keep: u32) -> Option<Stretch> {
+    pub(super) fn filter(
+        &mut self,
+        packet: &mut P,
+        whole: SequenceRange,
+        keep: u32,
+    ) -> Option<SequenceRange> {
         let (segments, bytes) = (packet.segments(), packet.bytes());
         if keep > 0 {
             packet.trim(keep);
@@ -237,8 +242,8 @@ pub(super) struct Dropping<'a, R> {
 impl<P: Packet, R: FnMut(P)> Discard<Entry<P>> for Dropping<'_, R> {
     /// A packet is no longer in transit.
     fn discard(&mut self, entry: Entry<P>, _: DropReason) {
-        if let (Some(stretch), Some(flow)) = (entry.segment, self.flows.get_mut(entry.flow)) {
-            flow.in_transit.release(stretch.end);
+        if let (Some(range), Some(flow)) = (entry.segment, self.flows.get_mut(entry.flow)) {
+            flow.in_transit.release(range.end);
         }
         *self.held_bytes -= entry.packet.memory_bytes();
         (self.release)(entry.packet);

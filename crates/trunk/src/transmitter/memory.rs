@@ -1,6 +1,6 @@
 //! What packets at the edge hold in memory, and how an owner gets some of it back.
 //!
-//! The core does not know how much memory there is: its owner has one pool for many transmitters. It says what waits for each lane
+//! The transmitter does not know how much memory there is: its owner has one pool for many transmitters. It says what waits for each lane
 //! ([`Transmitter::held_bytes`]), and drops what the owner asks for.
 
 use trunkline_units::Instant;

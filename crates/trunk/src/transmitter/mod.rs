@@ -7,7 +7,7 @@ mod retired;
 mod undelivered;
 
 use trunkline_packet::{FlowHasher, Headers, TcpFlags};
-use trunkline_queue::{FlowIndex, Item, Queue, Scheduler, Touched, Turn};
+use trunkline_queue::{FlowIndex, Item, Queue, Scheduler, Selection, Touched};
 use trunkline_units::Instant;
 
 use crate::admission::Admission;
@@ -15,14 +15,14 @@ use crate::flow::{self, Flow, FlowTable};
 use crate::lane::LaneSnapshot;
 use crate::segment::{Sacks, Segment};
 use crate::{Behaviour, ClassId, Classifier, LaneId, Over, TrunkPlan};
-use edge_queue::{Dropping, EdgeQueue, Entry, Stretch};
+use edge_queue::{Dropping, EdgeQueue, Entry, SequenceRange};
 use retired::RetiredStats;
 use undelivered::Undelivered;
 
 pub use edge_queue::EdgeQueueStats;
 pub use report::{ClassReport, EdgeQueueReport, FlowReport};
 
-/// A packet in the owner's buffers, as the core handles it.
+/// A packet in the owner's buffers, as the transmitter handles it.
 pub trait Packet: Item {
     /// Its start, with all of its headers at least.
     fn prefix(&self) -> &[u8];
@@ -183,18 +183,18 @@ impl<P: Packet> Transmitter<P> {
             edge_queue.stats.moved += u64::from(packet.segments());
         }
         let filters = self.plan.classes[class.index()].filters_retransmissions;
-        let mut stretch = segment.and_then(|segment| Stretch::of(&segment, packet.segments()));
+        let mut range = segment.and_then(|segment| SequenceRange::of(&segment, packet.segments()));
         if let Some(flow) = self.flows.get_mut(index) {
             flow.edge_queue = edge_queue_index as u8;
             if segment.is_none_or(|segment| segment.payload > 0) {
                 edge_queue.active.count(now, flow);
             }
-            if let (true, Some(segment), Some(whole)) = (filters, &segment, stretch) {
+            if let (true, Some(segment), Some(whole)) = (filters, &segment, range) {
                 let keep = needed(flow, segment, &whole, packet.segments());
                 if keep < packet.segments() {
                     flow.filtered = flow.filtered.saturating_add(1);
-                    stretch = edge_queue.filter(&mut packet, whole, keep);
-                    if stretch.is_none() {
+                    range = edge_queue.filter(&mut packet, whole, keep);
+                    if range.is_none() {
                         release(packet);
                         return Offered::Dropped;
                     }
@@ -206,7 +206,7 @@ impl<P: Packet> Transmitter<P> {
         }
 
         let segments = packet.segments();
-        let entry = Entry { packet, flow: index, hash, segment: stretch, ecn_capable: headers.ecn() != 0 };
+        let entry = Entry { packet, flow: index, hash, segment: range, ecn_capable: headers.ecn() != 0 };
         edge_queue.held_bytes += entry.packet.memory_bytes();
         let EdgeQueue { queue, held_bytes, .. } = edge_queue;
         let on_drop = &mut Dropping { flows: &mut self.flows, held_bytes, release: &mut release };
@@ -214,8 +214,8 @@ impl<P: Packet> Transmitter<P> {
         if waiting == 0 {
             return Offered::Dropped;
         }
-        if let (true, Some(stretch), Some(flow)) = (filters, stretch, self.flows.get_mut(index)) {
-            let kept = if waiting < segments { stretch.first(waiting) } else { stretch };
+        if let (true, Some(range), Some(flow)) = (filters, range, self.flows.get_mut(index)) {
+            let kept = if waiting < segments { range.first(waiting) } else { range };
             flow.in_transit.add(kept.seq, kept.end);
         }
         Offered::Queued(LaneId(edge_queue.lane as u8))
@@ -365,11 +365,11 @@ impl<P: Packet> Transmitter<P> {
         let state = &mut self.lanes[lane.index()];
         while *room > 0 {
             let (edge_queues, queues) = (&state.edge_queues, &self.edge_queues);
-            let turn = state.scheduler.turn(now, |place| !queues[edge_queues[place]].queue.is_empty());
+            let turn = state.scheduler.select(now, |place| !queues[edge_queues[place]].queue.is_empty());
             let edge_queue = match turn {
-                Turn::Member(place) => &mut self.edge_queues[state.edge_queues[place]],
-                Turn::At(at) => return Poll::Wait(at),
-                Turn::Nobody => return Poll::Nothing,
+                Selection::Class(place) => &mut self.edge_queues[state.edge_queues[place]],
+                Selection::WaitUntil(at) => return Poll::Wait(at),
+                Selection::Nothing => return Poll::Nothing,
             };
             // A discipline may drop all it has while it looks for something to send.
             let EdgeQueue { queue, held_bytes, .. } = edge_queue;
@@ -380,10 +380,10 @@ impl<P: Packet> Transmitter<P> {
             edge_queue.held_bytes -= entry.packet.memory_bytes();
             state.scheduler.charge(now, edge_queue.place, bytes as u64);
             *room = room.saturating_sub(bytes);
-            if let (Some(stretch), Some(flow)) = (entry.segment, self.flows.get_mut(entry.flow)) {
-                flow.segment_left(now, stretch.seq, stretch.end);
+            if let (Some(range), Some(flow)) = (entry.segment, self.flows.get_mut(entry.flow)) {
+                flow.segment_left(now, range.seq, range.end);
                 if self.plan.classes[edge_queue.class].filters_retransmissions {
-                    state.undelivered.push(entry.flow, stretch.end);
+                    state.undelivered.push(entry.flow, range.end);
                 }
             }
             return Poll::Packet(entry.packet);
@@ -513,11 +513,11 @@ impl<P: Packet> Transmitter<P> {
 /// How many of the segments of a packet the far site does not get without it, from the front: all of them if it
 /// says something new.
 #[inline]
-fn needed(flow: &Flow, segment: &Segment, stretch: &Stretch, segments: u32) -> u32 {
+fn needed(flow: &Flow, segment: &Segment, range: &SequenceRange, segments: u32) -> u32 {
     let news = !flow.has_sent_ack() || segment.ack != flow.last_ack || segment.window != flow.last_window;
     if news {
         return segments;
     }
-    let missing = flow.in_transit.missing(stretch.seq, stretch.end);
-    if missing == 0 { 0 } else { missing.div_ceil(stretch.segment_bytes.max(1)).clamp(1, segments) }
+    let missing = flow.in_transit.missing(range.seq, range.end);
+    if missing == 0 { 0 } else { missing.div_ceil(range.segment_bytes.max(1)).clamp(1, segments) }
 }

@@ -91,9 +91,9 @@ impl<P: Packet> Transmitter<P> {
             })
     }
 
-    /// Counts the maximum that waited in each queue from now on.
-    pub fn forget_peaks(&mut self) {
-        self.edge_queues.iter_mut().for_each(|edge_queue| edge_queue.queue.forget_peaks());
+    /// Sets the peaks of each edge queue to its present backlog.
+    pub fn reset_peaks(&mut self) {
+        self.edge_queues.iter_mut().for_each(|edge_queue| edge_queue.queue.reset_peaks());
     }
 
     /// Flows that are remembered, how many may be, and how many were forgotten to make room.

@@ -1,4 +1,4 @@
-//! Packets and plans for the tests of the core.
+//! Packets and plans for the tests of the transmitter.
 
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
@@ -81,18 +81,18 @@ pub(crate) fn protocol(number: u8) -> Rule {
     Rule { protocol: Some(Protocol::Number(number)), ..Rule::default() }
 }
 
-pub(crate) fn core(plan: TrunkPlan) -> Transmitter<Whole> {
+pub(crate) fn transmitter(plan: TrunkPlan) -> Transmitter<Whole> {
     Transmitter::new(plan, 1024, 1)
 }
 
 /// Offers a packet and forgets what is dropped.
-pub(crate) fn offer(core: &mut Transmitter<Whole>, now: Instant, packet: Whole) -> Offered<Whole> {
-    core.handle_packet(now, &packet.headers(), packet, drop)
+pub(crate) fn offer(transmitter: &mut Transmitter<Whole>, now: Instant, packet: Whole) -> Offered<Whole> {
+    transmitter.handle_packet(now, &packet.headers(), packet, drop)
 }
 
 /// The next packet for a lane with plenty of room.
-pub(crate) fn next(core: &mut Transmitter<Whole>, now: Instant, lane: LaneId) -> Option<Whole> {
-    match core.poll_transmit(now, lane, &mut (1 << 20), drop) {
+pub(crate) fn next(transmitter: &mut Transmitter<Whole>, now: Instant, lane: LaneId) -> Option<Whole> {
+    match transmitter.poll_transmit(now, lane, &mut (1 << 20), drop) {
         Poll::Packet(packet) => Some(packet),
         Poll::Wait(_) | Poll::Nothing => None,
     }

@@ -60,7 +60,7 @@ impl Scene {
             socketpair(AddressFamily::UNIX, SocketType::DGRAM, flags, None).expect("a pair of sockets");
         let mut sender = Sender::with_memory(TunQueue::on(near), pool_bytes);
         let now = Instant::from_millis(1_000_000);
-        sender.follow(now, &plan(peers, classes));
+        sender.reconfigure(now, &plan(peers, classes));
         Scene { sender, device, far: Vec::new(), now, serial: 0 }
     }
 
@@ -107,11 +107,11 @@ impl Scene {
     }
 
     fn dropped(&mut self, peer: usize, reason: DropReason) -> u64 {
-        self.sender.peers[peer].core.report(self.now)[0].queue.dropped_for(reason)
+        self.sender.peers[peer].transmitter.report(self.now)[0].queue.dropped_for(reason)
     }
 
     fn waiting(&mut self, peer: usize) -> u64 {
-        self.sender.peers[peer].core.report(self.now)[0].queue.backlog_segments
+        self.sender.peers[peer].transmitter.report(self.now)[0].queue.backlog_segments
     }
 
     fn frames(&self, peer: usize) -> u64 {
@@ -255,7 +255,7 @@ fn a_backlog_of_a_lane_that_breaks_expires_too() {
 #[test]
 fn the_flow_table_of_a_peer_that_is_away_is_small_and_grows_when_it_comes() {
     let mut scene = Scene::new(2, CLASS, 64 * MIB);
-    let flows = |scene: &Scene| scene.sender.peers[0].core.flow_table();
+    let flows = |scene: &Scene| scene.sender.peers[0].transmitter.flow_table();
     (0..5000).for_each(|port| scene.send(0, port, 100));
     assert!(flows(&scene).0 <= ABSENT_FLOWS && flows(&scene).1 == ABSENT_FLOWS);
     scene.lane_up(0);
@@ -289,7 +289,7 @@ fn a_reload_keeps_the_account() {
         (0..20).for_each(|port| scene.send(peer, port, 100));
     }
     let before = scene.sender.absent.held_bytes;
-    scene.sender.follow(scene.now, &plan(20, CLASS));
+    scene.sender.reconfigure(scene.now, &plan(20, CLASS));
     assert_eq!(scene.sender.absent.held_bytes, before / 2);
     scene.pass(Duration::from_secs(32));
     assert_eq!((scene.sender.absent.held_bytes, scene.sender.next_wake()), (0, None));

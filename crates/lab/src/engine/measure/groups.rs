@@ -15,7 +15,7 @@ fn udp(from: &Datagrams, to: &Datagrams) -> Udp {
         flows: vec![(to.received_data() - from.received_data()) as f64],
         sent: to.sent - from.sent,
         received: to.received - from.received,
-        overdue: to.overdue,
+        sent_before_reset: to.sent_before_reset,
         bytes: to.received_bytes - from.received_bytes,
         delay: to.delay_sum.saturating_sub(from.delay_sum),
         delay_min: to.delay_min,

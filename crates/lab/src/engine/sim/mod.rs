@@ -98,7 +98,7 @@ impl Network for Run<'_> {
     }
 
     fn reset_peaks(&mut self) {
-        self.built.network.forget_peaks();
+        self.built.network.reset_peaks();
     }
 
     fn counters(&mut self) -> Result<Counters, EngineError> {
@@ -173,7 +173,7 @@ impl Network for Run<'_> {
     fn lane(&mut self, trunk: usize, side: usize, lane: usize) -> Option<Lane> {
         let report = self.report(trunk, side);
         let lane = report.lanes.get(lane)?;
-        Some(Lane { snapshot: lane.snapshot, ceiling: lane.pacing.and_then(|(_, ceiling)| ceiling) })
+        Some(Lane { snapshot: lane.snapshot, max_pacing_rate: lane.pacing.and_then(|(_, max)| max) })
     }
 
     fn digest(&self) -> String {

@@ -4,6 +4,7 @@
 //! variant is plain routing, or gateways with one configuration of classes, queues and lanes. The output gives ratios to
 //! the reference variant of the same run, and says which figures meet their requirements.
 
+mod competing_flows;
 mod cost;
 mod drops;
 mod latency;
@@ -11,7 +12,6 @@ mod meltdown;
 mod progress;
 mod proportions;
 mod report;
-mod rivals;
 mod run;
 mod site;
 mod variant;
@@ -34,7 +34,7 @@ pub(crate) fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
         Scenario::Cost => cost::run(&bench(cost::SECONDS)?),
         Scenario::Proportions => proportions::run(&bench(proportions::SECONDS)?),
         Scenario::Latency => latency::run(&bench(latency::SECONDS)?),
-        Scenario::Rivals => rivals::run(&bench(rivals::SECONDS)?),
+        Scenario::CompetingFlows => competing_flows::run(&bench(competing_flows::SECONDS)?),
         Scenario::Drops => drops::run(&bench(drops::SECONDS)?),
         Scenario::Meltdown => meltdown::run(&bench(meltdown::SECONDS)?),
     }?;

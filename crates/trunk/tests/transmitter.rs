@@ -1,11 +1,11 @@
-//! The core as its owner sees it: packets in, packets out, nothing lost that is not counted.
+//! The transmitter as its owner sees it: packets in, packets out, nothing lost that is not counted.
 
 mod common;
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use common::{Whole, class, core, next, offer, protocol, segment, super_packet, tail_drop, udp};
+use common::{Whole, class, next, offer, protocol, segment, super_packet, tail_drop, transmitter, udp};
 use ipnet::IpNet;
 use trunkline_packet::{Headers, Offload, Segmenter, TcpFlags, build};
 use trunkline_queue::{DropReason, Item, Share};
@@ -17,49 +17,49 @@ use trunkline_trunk::{
 use trunkline_units::{Instant, Rate, Rng};
 
 fn two_classes() -> TrunkPlan {
-    TrunkPlan::a_lane_each(vec![class("udp", vec![protocol(17)], 3), class("rest", vec![], 10)])
+    TrunkPlan::one_lane_per_class(vec![class("udp", vec![protocol(17)], 3), class("rest", vec![], 10)])
 }
 
 const UDP: LaneId = LaneId(0);
 const REST: LaneId = LaneId(1);
 const NOW: Instant = Instant::ZERO;
 
-fn dropped(core: &mut Transmitter<Whole>, class: ClassId, reason: DropReason) -> u64 {
-    core.report(NOW)[class.index()].queue.dropped_for(reason)
+fn dropped(transmitter: &mut Transmitter<Whole>, class: ClassId, reason: DropReason) -> u64 {
+    transmitter.report(NOW)[class.index()].queue.dropped_for(reason)
 }
 
 #[test]
 fn a_full_class_drops_its_own_packets_and_no_others() {
-    let mut core = core(two_classes());
+    let mut transmitter = transmitter(two_classes());
     for n in 0..5 {
         let expected = if n < 3 { Offered::Queued(UDP) } else { Offered::Dropped };
-        assert_eq!(offer(&mut core, NOW, udp(1, 2, 100)), expected, "datagram {n}");
+        assert_eq!(offer(&mut transmitter, NOW, udp(1, 2, 100)), expected, "datagram {n}");
     }
-    assert_eq!(dropped(&mut core, ClassId(0), DropReason::SegmentLimit), 2);
-    assert_eq!(offer(&mut core, NOW, segment(1, 1, 100)), Offered::Queued(REST));
+    assert_eq!(dropped(&mut transmitter, ClassId(0), DropReason::SegmentLimit), 2);
+    assert_eq!(offer(&mut transmitter, NOW, segment(1, 1, 100)), Offered::Queued(REST));
 }
 
 #[test]
 fn a_lane_without_room_gets_nothing_and_one_with_little_gets_one_packet() {
-    let mut core = core(two_classes());
+    let mut transmitter = transmitter(two_classes());
     for _ in 0..3 {
-        assert_eq!(offer(&mut core, NOW, udp(1, 2, 1000)), Offered::Queued(UDP));
+        assert_eq!(offer(&mut transmitter, NOW, udp(1, 2, 1000)), Offered::Queued(UDP));
     }
-    assert_eq!(core.poll_transmit(NOW, UDP, &mut 0, drop), Poll::Nothing);
+    assert_eq!(transmitter.poll_transmit(NOW, UDP, &mut 0, drop), Poll::Nothing);
     let mut little = 10;
-    assert!(matches!(core.poll_transmit(NOW, UDP, &mut little, drop), Poll::Packet(_)));
+    assert!(matches!(transmitter.poll_transmit(NOW, UDP, &mut little, drop), Poll::Packet(_)));
     assert_eq!(little, 0);
-    assert!(core.has_backlog(UDP));
-    assert!(!core.has_backlog(REST));
+    assert!(transmitter.has_backlog(UDP));
+    assert!(!transmitter.has_backlog(REST));
 }
 
 #[test]
 fn packets_of_a_class_leave_in_the_order_they_came() {
-    let mut core = core(two_classes());
+    let mut transmitter = transmitter(two_classes());
     for port in 1..=3 {
-        assert_eq!(offer(&mut core, NOW, udp(port, 9, 10)), Offered::Queued(UDP));
+        assert_eq!(offer(&mut transmitter, NOW, udp(port, 9, 10)), Offered::Queued(UDP));
     }
-    let ports: Vec<_> = std::iter::from_fn(|| next(&mut core, NOW, UDP))
+    let ports: Vec<_> = std::iter::from_fn(|| next(&mut transmitter, NOW, UDP))
         .map(|packet| packet.headers().ports.map(|(source, _)| source))
         .collect();
     assert_eq!(ports, [Some(1), Some(2), Some(3)]);
@@ -69,18 +69,18 @@ fn packets_of_a_class_leave_in_the_order_they_came() {
 fn a_super_packet_that_fits_in_part_loses_whole_segments_from_its_end() {
     let mut classes = two_classes();
     classes.classes[1].filters_retransmissions = false;
-    let mut core = core(classes);
-    assert_eq!(offer(&mut core, NOW, super_packet(7)), Offered::Queued(REST));
+    let mut transmitter = transmitter(classes);
+    assert_eq!(offer(&mut transmitter, NOW, super_packet(7)), Offered::Queued(REST));
     assert_eq!(
-        offer(&mut core, NOW, super_packet(7)),
+        offer(&mut transmitter, NOW, super_packet(7)),
         Offered::Queued(REST),
         "three of its seven segments fit"
     );
-    assert_eq!(offer(&mut core, NOW, super_packet(7)), Offered::Dropped);
-    let stats = core.report(NOW)[1].queue.clone();
+    assert_eq!(offer(&mut transmitter, NOW, super_packet(7)), Offered::Dropped);
+    let stats = transmitter.report(NOW)[1].queue.clone();
     assert_eq!((stats.backlog_segments, stats.dropped_total(), stats.segments_in), (10, 4 + 7, 21));
-    let _whole = next(&mut core, NOW, REST).expect("the first");
-    let cut = next(&mut core, NOW, REST).expect("the second");
+    let _whole = next(&mut transmitter, NOW, REST).expect("the first");
+    let cut = next(&mut transmitter, NOW, REST).expect("the second");
     let cut_headers = cut.headers();
     let mut segmenter = Segmenter::new(&cut.bytes, &cut_headers, cut.offload).expect("still sound");
     let mut whole_payload = Vec::new();
@@ -96,16 +96,16 @@ fn a_super_packet_that_fits_in_part_loses_whole_segments_from_its_end() {
 
 #[test]
 fn a_reload_keeps_what_waits_in_classes_that_stay_and_counts_what_goes() {
-    let mut core = core(two_classes());
-    assert_eq!(offer(&mut core, NOW, udp(1, 2, 100)), Offered::Queued(UDP));
-    assert_eq!(offer(&mut core, NOW, segment(1, 1, 100)), Offered::Queued(REST));
+    let mut transmitter = transmitter(two_classes());
+    assert_eq!(offer(&mut transmitter, NOW, udp(1, 2, 100)), Offered::Queued(UDP));
+    assert_eq!(offer(&mut transmitter, NOW, segment(1, 1, 100)), Offered::Queued(REST));
     let mut discarded = Vec::new();
     let renamed = vec![class("voice", vec![protocol(17)], 5), class("rest", vec![], 10)];
-    core.reconfigure(Instant::ZERO, TrunkPlan::a_lane_each(renamed), |p| discarded.push(p));
+    transmitter.reconfigure(Instant::ZERO, TrunkPlan::one_lane_per_class(renamed), |p| discarded.push(p));
     assert_eq!(discarded, [udp(1, 2, 100)]);
-    assert!(!core.has_backlog(UDP));
-    assert!(core.has_backlog(REST));
-    assert_eq!(offer(&mut core, NOW, udp(1, 2, 100)), Offered::Queued(UDP));
+    assert!(!transmitter.has_backlog(UDP));
+    assert!(transmitter.has_backlog(REST));
+    assert_eq!(offer(&mut transmitter, NOW, udp(1, 2, 100)), Offered::Queued(UDP));
 }
 
 fn shared(first: Share, second: Share) -> TrunkPlan {
@@ -123,16 +123,16 @@ fn shared(first: Share, second: Share) -> TrunkPlan {
 #[test]
 fn classes_that_share_a_lane_get_bytes_by_weight_super_packets_or_not() {
     let weight = |weight| Share { weight, ..Share::default() };
-    let mut core = core(shared(weight(30), weight(70)));
+    let mut transmitter = transmitter(shared(weight(30), weight(70)));
     for _ in 0..2000 {
-        let _ = offer(&mut core, NOW, udp(1, 2, 1000));
+        let _ = offer(&mut transmitter, NOW, udp(1, 2, 1000));
     }
     for _ in 0..200 {
-        let _ = offer(&mut core, NOW, super_packet(20));
+        let _ = offer(&mut transmitter, NOW, super_packet(20));
     }
     let (mut udp_bytes, mut total) = (0, 0);
     for _ in 0..1000 {
-        let packet = next(&mut core, NOW, LaneId(0)).expect("both have packets");
+        let packet = next(&mut transmitter, NOW, LaneId(0)).expect("both have packets");
         total += packet.bytes();
         udp_bytes += if packet.headers().protocol == 17 { packet.bytes() } else { 0 };
     }
@@ -143,13 +143,13 @@ fn classes_that_share_a_lane_get_bytes_by_weight_super_packets_or_not() {
 #[test]
 fn a_ceiling_says_when_to_come_back() {
     let capped = Share { ceiling: Some(Rate::from_mbit(1.0)), ..Share::default() };
-    let mut core = core(shared(capped, Share::default()));
+    let mut transmitter = transmitter(shared(capped, Share::default()));
     for _ in 0..10 {
-        let _ = offer(&mut core, NOW, udp(1, 2, 1400));
+        let _ = offer(&mut transmitter, NOW, udp(1, 2, 1400));
     }
     let (mut now, mut sent) = (NOW, 0);
     while sent < 10 {
-        match core.poll_transmit(now, LaneId(0), &mut (1 << 20), drop) {
+        match transmitter.poll_transmit(now, LaneId(0), &mut (1 << 20), drop) {
             Poll::Packet(_) => sent += 1,
             Poll::Wait(at) => {
                 assert!(at > now);
@@ -165,11 +165,13 @@ fn a_ceiling_says_when_to_come_back() {
 #[test]
 fn a_flow_keeps_to_one_of_its_groups_lanes_and_flows_spread() {
     let plan = TrunkPlan::new(vec![class("all", vec![], 10_000)], vec![LaneGroup::new("all", 4)]);
-    let mut core = core(plan);
+    let mut transmitter = transmitter(plan);
     let mut flows_of = [0; 4];
     for port in 0..400 {
-        let Offered::Queued(lane) = offer(&mut core, NOW, udp(port, 9, 10)) else { panic!("there is room") };
-        assert_eq!(offer(&mut core, NOW, udp(port, 9, 10)), Offered::Queued(lane));
+        let Offered::Queued(lane) = offer(&mut transmitter, NOW, udp(port, 9, 10)) else {
+            panic!("there is room")
+        };
+        assert_eq!(offer(&mut transmitter, NOW, udp(port, 9, 10)), Offered::Queued(lane));
         flows_of[lane.index()] += 1;
     }
     assert!(flows_of.iter().all(|flows| (60..=140).contains(flows)), "{flows_of:?}");
@@ -180,12 +182,12 @@ fn a_flow_too_many_goes_to_the_other_class_or_is_refused() {
     for over in [Over::Class(ClassId(1)), Over::Refuse] {
         let mut plan = two_classes();
         plan.classes[0].admission = Some(AdmissionSettings { limit: 2, over });
-        let mut core = core(plan);
+        let mut transmitter = transmitter(plan);
         for port in [1, 2, 1] {
-            assert_eq!(offer(&mut core, NOW, udp(port, 9, 10)), Offered::Queued(UDP));
+            assert_eq!(offer(&mut transmitter, NOW, udp(port, 9, 10)), Offered::Queued(UDP));
         }
-        let third = offer(&mut core, NOW, udp(3, 9, 10));
-        let report = core.report(NOW);
+        let third = offer(&mut transmitter, NOW, udp(3, 9, 10));
+        let report = transmitter.report(NOW);
         if over == Over::Refuse {
             assert_eq!(third, Offered::Refused(udp(3, 9, 10)));
             assert_eq!((report[0].stats.refused, report[1].stats.moved), (1, 0));
@@ -197,13 +199,13 @@ fn a_flow_too_many_goes_to_the_other_class_or_is_refused() {
 }
 
 /// Which lane, thus class, a small packet of this flow waits for; `None` if it is refused.
-fn class_of(core: &mut Transmitter<Whole>, now: Instant, packet: Whole) -> Option<LaneId> {
-    let lane = match offer(core, now, packet) {
+fn class_of(transmitter: &mut Transmitter<Whole>, now: Instant, packet: Whole) -> Option<LaneId> {
+    let lane = match offer(transmitter, now, packet) {
         Offered::Queued(lane) => lane,
         Offered::Refused(_) => return None,
         Offered::Dropped => panic!("there is room"),
     };
-    core.flush(NOW, drop);
+    transmitter.flush(NOW, drop);
     Some(lane)
 }
 
@@ -211,15 +213,15 @@ fn class_of(core: &mut Transmitter<Whole>, now: Instant, packet: Whole) -> Optio
 fn a_flow_that_leaves_a_class_needs_a_place_in_the_one_it_comes_to() {
     let little = Rule { interactive: true, ..Rule::default() };
     let mut plan =
-        TrunkPlan::a_lane_each(vec![class("little", vec![little], 1000), class("rest", vec![], 1000)]);
+        TrunkPlan::one_lane_per_class(vec![class("little", vec![little], 1000), class("rest", vec![], 1000)]);
     plan.classes[0].admission = Some(AdmissionSettings { limit: 50, over: Over::Refuse });
     plan.classes[1].admission = Some(AdmissionSettings { limit: 1, over: Over::Refuse });
-    let mut core = core(plan);
+    let mut transmitter = transmitter(plan);
     let (mut little, mut rest, mut refused) = (0, 0, 0);
     for port in 0..50 {
         // 32 KiB are what an interactive flow may spend.
         for n in 0..40 {
-            match class_of(&mut core, NOW, segment(port, n * 1000, 1000)) {
+            match class_of(&mut transmitter, NOW, segment(port, n * 1000, 1000)) {
                 Some(LaneId(0)) => little += 1,
                 Some(_) => rest += 1,
                 None => refused += 1,
@@ -237,13 +239,13 @@ fn a_flow_that_overflows_is_held_to_the_limit_of_the_class_it_goes_to() {
     let classes = |names: [&str; 3]| {
         let rules = [vec![protocol(17)], vec![protocol(6)], vec![]];
         let classes = names.iter().zip(rules).map(|(name, rules)| class(name, rules, 1000));
-        TrunkPlan::a_lane_each(classes.collect())
+        TrunkPlan::one_lane_per_class(classes.collect())
     };
     let mut plan = classes(["first", "second", "third"]);
     plan.classes[0].admission = limit(1, Over::Class(ClassId(1)));
     plan.classes[1].admission = limit(2, Over::Class(ClassId(2)));
     plan.classes[2].admission = limit(3, Over::Refuse);
-    let mut of_chain = core(plan.clone());
+    let mut of_chain = transmitter(plan.clone());
     let mut lanes: Vec<_> = (0..8).map(|port| class_of(&mut of_chain, NOW, udp(port, 9, 10))).collect();
     lanes.extend((0..8).map(|port| class_of(&mut of_chain, NOW, udp(port, 9, 10))));
     let expected = [Some(0), Some(1), Some(1), Some(2), Some(2), Some(2), None, None].map(|n| n.map(LaneId));
@@ -251,7 +253,7 @@ fn a_flow_that_overflows_is_held_to_the_limit_of_the_class_it_goes_to() {
     assert_eq!(of_chain.report(NOW)[0].stats.refused, 4);
     // A chain that comes round refuses.
     plan.classes[2].admission = limit(1, Over::Class(ClassId(0)));
-    let mut of_loop = core(plan);
+    let mut of_loop = transmitter(plan);
     let admitted = (0..8).filter(|port| class_of(&mut of_loop, NOW, udp(*port, 9, 10)).is_some());
     assert_eq!(admitted.count(), 1 + 2 + 1);
 }
@@ -264,37 +266,41 @@ fn a_reload_keeps_the_places_of_flows_and_grants_none_anew() {
         if reversed {
             classes.reverse();
         }
-        TrunkPlan::a_lane_each(classes.into_iter().chain([class("rest", vec![], 1000)]).collect())
+        TrunkPlan::one_lane_per_class(classes.into_iter().chain([class("rest", vec![], 1000)]).collect())
     };
-    let mut core = core(plan(false, 2));
-    let taken = |core: &mut Transmitter<Whole>| -> Vec<u16> {
-        (0..6).filter(|port| class_of(core, NOW, udp(*port, 9, 10)).is_some()).collect()
+    let mut transmitter = transmitter(plan(false, 2));
+    let taken = |transmitter: &mut Transmitter<Whole>| -> Vec<u16> {
+        (0..6).filter(|port| class_of(transmitter, NOW, udp(*port, 9, 10)).is_some()).collect()
     };
-    assert_eq!(taken(&mut core), [0, 1]);
+    assert_eq!(taken(&mut transmitter), [0, 1]);
     for (reversed, limit, expected) in
         [(false, 2, vec![0, 1]), (true, 2, vec![0, 1]), (false, 1, vec![0, 1]), (true, 4, vec![0, 1, 2, 3])]
     {
-        core.reconfigure(NOW, plan(reversed, limit), drop);
-        assert_eq!(taken(&mut core), expected, "limit {limit}, reversed: {reversed}");
+        transmitter.reconfigure(NOW, plan(reversed, limit), drop);
+        assert_eq!(taken(&mut transmitter), expected, "limit {limit}, reversed: {reversed}");
         // TCP has no limit, wherever its class stands.
-        assert!((0..6).all(|port| class_of(&mut core, NOW, segment(port, 1, 10)).is_some()));
+        assert!((0..6).all(|port| class_of(&mut transmitter, NOW, segment(port, 1, 10)).is_some()));
     }
 }
 
 #[test]
 fn a_flow_that_sends_little_is_interactive_until_it_sends_much() {
     let little = Rule { interactive: true, ..Rule::default() };
-    let mut core =
-        core(TrunkPlan::a_lane_each(vec![class("little", vec![little], 1000), class("rest", vec![], 1000)]));
+    let mut transmitter = transmitter(TrunkPlan::one_lane_per_class(vec![
+        class("little", vec![little], 1000),
+        class("rest", vec![], 1000),
+    ]));
     let mut lanes = Vec::new();
     for n in 0..100 {
-        let Offered::Queued(lane) = offer(&mut core, NOW, segment(5, n * 1000, 1000)) else { panic!("room") };
+        let Offered::Queued(lane) = offer(&mut transmitter, NOW, segment(5, n * 1000, 1000)) else {
+            panic!("room")
+        };
         lanes.push(lane);
     }
     let first = lanes.iter().take_while(|lane| **lane == LaneId(0)).count();
     assert!((30..=32).contains(&first), "32 KiB are {first} segments");
     assert!(lanes[first..].iter().all(|lane| *lane == LaneId(1)));
-    assert_eq!(offer(&mut core, NOW, udp(7, 53, 60)), Offered::Queued(LaneId(0)));
+    assert_eq!(offer(&mut transmitter, NOW, udp(7, 53, 60)), Offered::Queued(LaneId(0)));
 }
 
 #[test]
@@ -386,7 +392,7 @@ fn an_offload_request_that_does_not_fit_the_packet_is_refused() {
 fn nothing_is_lost_that_is_not_counted() {
     for seed in 0..20 {
         let mut rng = Rng::new(seed, "core");
-        let mut core = core(two_classes());
+        let mut transmitter = transmitter(two_classes());
         let (mut offered, mut sent, mut discarded) = (0, 0, 0);
         for step in 0..2000 {
             let now = Instant::from_millis(step);
@@ -398,23 +404,24 @@ fn nothing_is_lost_that_is_not_counted() {
                         _ => super_packet(1 + rng.below(12) as usize),
                     };
                     offered += u64::from(packet.segments());
-                    let _ = offer(&mut core, now, packet);
+                    let _ = offer(&mut transmitter, now, packet);
                 }
                 5..8 => {
                     let lane = LaneId(rng.below(2) as u8);
                     let mut room = rng.below(5000) as usize;
-                    while let Poll::Packet(packet) = core.poll_transmit(now, lane, &mut room, drop) {
+                    while let Poll::Packet(packet) = transmitter.poll_transmit(now, lane, &mut room, drop) {
                         sent += u64::from(packet.segments());
                     }
-                    core.handle_transmitted(lane, step);
+                    transmitter.handle_transmitted(lane, step);
                 }
-                8 => core.handle_delivered(LaneId(rng.below(2) as u8), rng.below(step + 1)),
-                _ => core.reconfigure(now, two_classes(), |packet: Whole| discarded += packet.segments()),
+                8 => transmitter.handle_delivered(LaneId(rng.below(2) as u8), rng.below(step + 1)),
+                _ => transmitter
+                    .reconfigure(now, two_classes(), |packet: Whole| discarded += packet.segments()),
             }
         }
         assert_eq!(discarded, 0, "classes that stay keep their packets");
         let (mut dropped, mut waiting) = (0, 0);
-        for class in core.report(NOW) {
+        for class in transmitter.report(NOW) {
             dropped += class.queue.dropped_total() + class.stats.filtered;
             waiting += class.queue.backlog_segments;
         }

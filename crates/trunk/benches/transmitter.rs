@@ -1,4 +1,4 @@
-//! The cost of a packet in the core: classify, queue, dequeue, frame. It must not grow with the number of flows
+//! The cost of a packet in the transmitter: classify, queue, dequeue, frame. It must not grow with the number of flows
 //! or of routes. `cargo bench -p trunkline-trunk`.
 
 #![allow(
@@ -46,7 +46,7 @@ const PAYLOAD: u32 = 1400;
 fn main() {
     let only: Option<u32> = std::env::args().skip(1).find_map(|word| word.parse().ok());
     println!(
-        "core, ns per packet: parse + route + flow + classify + filter + queue + schedule + frame + receive + \
+        "transmitter, ns per packet: parse + route + flow + classify + filter + queue + schedule + frame + receive + \
          acknowledge; best of 5 rounds"
     );
     println!("{:>8} {:>8} {:>12} {:>12} {:>8}", "flows", "routes", "transmitter", "all", "ratio");
@@ -77,7 +77,7 @@ fn plan() -> TrunkPlan {
     ];
     let tcp = vec![Rule { protocol: Some(Protocol::Number(6)), ..Rule::default() }];
     let trunk = Settings::Trunk(TrunkSettings::default());
-    TrunkPlan::a_lane_each(vec![
+    TrunkPlan::one_lane_per_class(vec![
         ClassSettings::new("interactive", interactive, trunk, 0),
         ClassSettings::new("tcp", tcp, trunk, 0),
         ClassSettings::new("other", vec![], Settings::CoDel(CoDelSettings::default()), 0),
@@ -86,7 +86,7 @@ fn plan() -> TrunkPlan {
 
 /// Nanoseconds a packet of the transmitter alone, and of everything.
 fn round(flows: u32, routes: u32) -> (f64, f64) {
-    let mut core: Transmitter<Reference> = Transmitter::new(plan(), 1 << 18, 1);
+    let mut transmitter: Transmitter<Reference> = Transmitter::new(plan(), 1 << 18, 1);
     let table: RouteTable<u32> = (0..routes)
         .map(|n| {
             let prefix = ipnet::Ipv4Net::new(Ipv4Addr::from(0x0a00_0000 | n << 8), 24).expect("a prefix");
@@ -132,30 +132,32 @@ fn round(flows: u32, routes: u32) -> (f64, f64) {
             let headers = Headers::parse(&packet, packet.len()).expect("a sound packet");
             black_box(table.lookup(headers.destination));
             let start = *packet.first_chunk().expect("longer than its headers");
-            let offered = core.handle_packet(now, &headers, Reference { len: packet.len(), start }, drop);
+            let offered =
+                transmitter.handle_packet(now, &headers, Reference { len: packet.len(), start }, drop);
             debug_assert!(matches!(offered, Offered::Queued(_)));
             black_box(&offered);
         }
         for lane in (0..2).map(LaneId) {
-            while let Poll::Packet(sent) = core.poll_transmit(now, lane, &mut usize::MAX.clone(), drop) {
+            while let Poll::Packet(sent) = transmitter.poll_transmit(now, lane, &mut usize::MAX.clone(), drop)
+            {
                 let head = FrameHead { packet_len: sent.len, offload: Offload::None };
                 let mut bytes = [0; MAX_HEAD];
                 black_box(head.encode_before(&mut bytes));
                 frames += 1;
                 position += 1;
             }
-            core.handle_transmitted(lane, position);
-            core.handle_delivered(lane, position.saturating_sub(4096));
+            transmitter.handle_transmitted(lane, position);
+            transmitter.handle_delivered(lane, position.saturating_sub(4096));
         }
         if batch % 64 == 0 {
-            core.handle_lane(now, LaneId(1), &lane, position.saturating_sub(4096));
+            transmitter.handle_lane(now, LaneId(1), &lane, position.saturating_sub(4096));
         }
         in_transmitter += batch_start.elapsed();
         // As many come back as went.
         for _ in 0..BATCH {
             let head = FrameHead { packet_len: packet.len(), offload: Offload::None };
             let (headers, _) = receiver.handle_frame(&head, &packet).expect("a sound packet");
-            core.handle_returning(now, &headers, &packet);
+            transmitter.handle_returning(now, &headers, &packet);
         }
     }
     let elapsed = start.elapsed();

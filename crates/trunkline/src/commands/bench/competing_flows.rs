@@ -1,8 +1,8 @@
-//! `bench rivals`: the share that a trunk gets of a WAN on which it competes with other connections.
+//! `bench competing-flows`: the share of a WAN that a trunk gets beside flows outside it.
 //!
-//! The trunk carries bulk flows between the sites. 1 or 4 CUBIC connections (*rivals*) run from gateway to gateway beside
+//! The trunk carries bulk flows between the sites. 1 or 4 *competing flows*, CUBIC connections, run from gateway to gateway beside
 //! it, through the same tail-drop buffer. A mechanism that keeps a lane from filling that buffer may also keep it from its
-//! share: a lane is one connection, so its fair share is 1/(1 + rivals).
+//! share: a lane is one connection, so its fair share is 1/(1 + competing flows).
 
 use std::time::Duration;
 
@@ -25,14 +25,14 @@ const RATE_MBIT: f64 = 50.0;
 const ROUND_TRIP: Duration = Duration::from_millis(30);
 const BUFFER: Duration = Duration::from_millis(50);
 const FLOWS: u32 = 8;
-const RIVALS: [u32; 2] = [1, 4];
+const COMPETING: [u32; 2] = [1, 4];
 const CONGESTION_CONTROL: &str = "cubic";
 /// Time before the measurement, for slow start and the convergence of shares.
 const LEAD: Duration = Duration::from_secs(5);
 
 const MEASURES: [Measure; 5] = [
     Measure::new("carried_mbit", "carried Mbit/s", 1).with_ratio(),
-    Measure::new("rivals_mbit", "rivals Mbit/s", 1).with_ratio(),
+    Measure::new("competing_mbit", "competing Mbit/s", 1).with_ratio(),
     Measure::new("share", "trunk's share", 3),
     Measure::new("fair_share_ratio", "share / fair share", 2),
     Measure::new("wan_queue_ms", "WAN queue ms", 1),
@@ -62,17 +62,21 @@ fn cells() -> Vec<Cell<u32>> {
         one_class().over("reno"),
     ];
     let mut cells = Vec::new();
-    for rivals in RIVALS {
+    for competing in COMPETING {
         for variant in variants.clone() {
-            let group = if rivals == 1 { "1 rival".to_owned() } else { format!("{rivals} rivals") };
-            cells.push(Cell { group, variant, condition: rivals });
+            let group = if competing == 1 {
+                "1 competing flow".to_owned()
+            } else {
+                format!("{competing} competing flows")
+            };
+            cells.push(Cell { group, variant, condition: competing });
         }
     }
     cells
 }
 
 fn measure(bench: &Bench, cell: &Cell<u32>) -> Result<Measured, Failure> {
-    let rivals = cell.condition;
+    let competing = cell.condition;
     let rate = Rate::from_mbit(RATE_MBIT);
     let site = Site::build(bench, &cell.variant, LinkSettings::wide_area(rate, ROUND_TRIP, BUFFER))?;
     let carried = site.sink(0)?;
@@ -82,7 +86,10 @@ fn measure(bench: &Bench, cell: &Cell<u32>) -> Result<Measured, Failure> {
     let time = LEAD + bench.seconds;
     let flows = [
         site.bulk(BulkSettings::new(carried.address(), CONGESTION_CONTROL, FLOWS, time)),
-        site.bulk_from(&site.scene.t1, BulkSettings::new(beside.address(), CONGESTION_CONTROL, rivals, time)),
+        site.bulk_from(
+            &site.scene.t1,
+            BulkSettings::new(beside.address(), CONGESTION_CONTROL, competing, time),
+        ),
     ];
     site.sleep_until(from)?;
     let backlog = site.mean_backlog_until(to)?;
@@ -94,9 +101,9 @@ fn measure(bench: &Bench, cell: &Cell<u32>) -> Result<Measured, Failure> {
     let mut measured = Measured::default();
     measured.figures.extend([
         ("carried_mbit", carried),
-        ("rivals_mbit", beside),
+        ("competing_mbit", beside),
         ("share", share),
-        ("fair_share_ratio", share * f64::from(1 + rivals)),
+        ("fair_share_ratio", share * f64::from(1 + competing)),
         ("wan_queue_ms", drain_ms(backlog, rate)),
     ]);
     Ok(measured)
