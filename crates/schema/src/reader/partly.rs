@@ -7,8 +7,11 @@ use super::key::{KeyPath, index_of};
 use super::read::{Format, read};
 use super::walk::Form;
 
-/// What a tree says but for the keys at its top whose values have mistakes of form, and these mistakes. An unknown key is ignored where
-/// it stands; the rest of its table is read.
+/// Reads a tree without the values that have mistakes of form, and returns these mistakes.
+///
+/// An unknown key is ignored, wherever it is. A wrong value in a table is left out, and the rest of the table is read. If the table needs
+/// the key, or if the value is in a list of tables, the whole entry at the top of the file is left out: a default in place of one
+/// element's value would be the cause of further mistakes between the elements.
 ///
 /// Nothing is read if there is no mistake and still nothing can be read, or if a key at the top is missing.
 pub fn read_partly<T: Format>(tree: &Table) -> (Option<T>, Vec<Finding>) {
@@ -19,15 +22,25 @@ pub fn read_partly<T: Format>(tree: &Table) -> (Option<T>, Vec<Finding>) {
             Err(more) => found = more,
         }
     }
-    let mut rest = tree.clone();
-    for Finding { path, .. } in &found {
-        if unknown.contains(path) {
-            remove(&mut rest, path);
-        } else if let Some(top) = path.keys().next() {
-            rest.remove(top);
+    let rest = |keep_tables: bool| {
+        let mut rest = tree.clone();
+        for Finding { path, .. } in &found {
+            if unknown.contains(path) || keep_tables && is_in_tables(tree, path) {
+                remove(&mut rest, path);
+            } else if let Some(top) = path.keys().next() {
+                rest.remove(top);
+            }
         }
-    }
-    (T::deserialize(Value::Table(rest)).ok(), found)
+        T::deserialize(Value::Table(rest)).ok()
+    };
+    (rest(true).or_else(|| rest(false)), found)
+}
+
+/// Whether only tables are above a value.
+fn is_in_tables(tree: &Table, path: &KeyPath) -> bool {
+    let keys: Vec<&str> = path.keys().collect();
+    let Some((_, way)) = keys.split_last() else { return false };
+    way.iter().try_fold(tree, |at, key| at.get(*key)?.as_table()).is_some()
 }
 
 /// Removes a key of a table.
@@ -63,6 +76,14 @@ mod tests {
         name: String,
         tun: Tun,
         peers: Vec<Tun>,
+        metrics: Option<Metrics>,
+    }
+
+    #[derive(Debug, PartialEq, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    struct Metrics {
+        listen: String,
+        remote: bool,
     }
 
     #[derive(Debug, Default, PartialEq, Deserialize, JsonSchema)]
@@ -87,18 +108,33 @@ mod tests {
             "nmae = 1\nname = \"a\"\n[tun]\nmtu = 100\nqueues = 2\nmut = 3\n[[peers]]\nx = 1\nmtu = 70\n";
         let (site, found) = partly(text);
         let peers = vec![Tun { mtu: 70, queues: 0 }];
-        assert_eq!(site, Some(Site { name: "a".to_owned(), tun: tun(100), peers }));
+        assert_eq!(site, Some(Site { name: "a".to_owned(), tun: tun(100), peers, ..Site::default() }));
         assert_eq!(found, ["nmae", "tun.mut", "peers[0].x"]);
     }
 
     #[test]
-    fn a_table_with_a_value_out_of_range_or_of_another_type_is_not_read() {
+    fn a_value_out_of_range_or_of_another_type_is_left_out_and_the_rest_of_its_table_is_read() {
         for mtu in ["67", "9001", "\"100\"", "100.0"] {
-            let (site, found) =
-                partly(&format!("name = \"a\"\n[tun]\nmtu = {mtu}\n[[peers]]\nmtu = 70\nqueues = 2\n"));
+            let (site, found) = partly(&format!(
+                "name = \"a\"\n[tun]\nqueues = 2\nmtu = {mtu}\n[[peers]]\nmtu = 70\nqueues = 2\n"
+            ));
             let peers = vec![Tun { mtu: 70, queues: 2 }];
-            assert_eq!(site, Some(Site { name: "a".to_owned(), tun: Tun::default(), peers }), "{mtu}");
+            let tun = Tun { mtu: 0, queues: 2 };
+            assert_eq!(site, Some(Site { name: "a".to_owned(), tun, peers, ..Site::default() }), "{mtu}");
             assert_eq!(found, ["tun.mtu"]);
         }
+    }
+
+    #[test]
+    fn a_list_with_a_wrong_value_and_a_table_without_a_key_that_it_needs_are_left_out() {
+        let (site, found) =
+            partly("name = \"a\"\n[[peers]]\nmtu = 70\n[[peers]]\nmtu = 1\n[tun]\nqueues = 2\n");
+        let tun = Tun { mtu: 0, queues: 2 };
+        assert_eq!(site, Some(Site { name: "a".to_owned(), tun, ..Site::default() }));
+        assert_eq!(found, ["peers[1].mtu"]);
+        let (site, found) =
+            partly("name = \"a\"\n[metrics]\nlisten = 5\nremote = true\n[tun]\nmtu = 67\nqueues = 2\n");
+        assert_eq!(site, Some(Site { name: "a".to_owned(), ..Site::default() }), "without both tables");
+        assert_eq!(found, ["metrics.listen", "tun.mtu"]);
     }
 }

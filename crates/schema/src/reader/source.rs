@@ -4,8 +4,9 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+use serde::Deserialize as _;
 use toml::Table;
-use toml::de::DeTable;
+use toml::de::{DeTable, Deserializer};
 
 use super::findings::{Finding, Findings};
 use super::mistake::{Mistake, Mistakes};
@@ -71,8 +72,9 @@ impl Source {
             all.sort_by_key(|mistake| mistake.place);
             return Err(Mistakes(all));
         }
-        let tree: Table = toml::from_str(text).map_err(|error| Mistakes(vec![syntax(&error)]))?;
         let places = Places::new(text, &spanned);
+        let tree = Table::deserialize(Deserializer::from(spanned))
+            .map_err(|error| Mistakes(vec![syntax(&error)]))?;
         Ok(Source { name: name.to_owned(), text: text.to_owned(), places, tree })
     }
 
