@@ -3,11 +3,14 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use trunkline_gateway::config::{Config, Encryption};
+use trunkline_gateway::config::{Config, Encryption, json_schema};
 use trunkline_gateway::handshake::{Hello, Message, Refusal, RefusalReason};
 use trunkline_gateway::metrics::prometheus;
 use trunkline_gateway::status::Status;
 use trunkline_queue::DropReason;
+use trunkline_trunk::CongestionControl;
+use trunkline_trunk::compress::Compression;
+use trunkline_units::Rate;
 
 const CONFIGURATION: &str = include_str!("../../../docs/configuration.md");
 const OPERATION: &str = include_str!("../../../docs/operation.md");
@@ -64,6 +67,85 @@ fn table<'p>(page: &'p str, head: &str) -> Vec<Vec<&'p str>> {
     let rows = page.lines().skip_while(|line| !line.starts_with(head)).skip(2);
     let rows = rows.take_while(|line| line.starts_with('|'));
     rows.map(|row| row.trim_matches('|').split(" | ").map(str::trim).collect()).collect()
+}
+
+/// The rows of a section's tables of keys: key and default.
+fn defaults(heading: &str) -> Vec<(String, String)> {
+    let section = CONFIGURATION.split_once(&format!("\n## {heading}\n")).expect("the heading is there").1;
+    let section = section.split("\n## ").next().unwrap_or_default();
+    let section = section.split_once("| key | type | default |").expect("a table of keys").1;
+    let rows = section.lines().skip(2).take_while(|line| line.starts_with('|'));
+    let cell = |row: &str, number| {
+        row.split(" | ").nth(number).map(|cell| cell.trim_matches(['|', ' ', '`']).to_owned())
+    };
+    rows.filter_map(|row| Some((cell(row, 0)?, cell(row, 2)?))).collect()
+}
+
+/// Defaults that the types of the file have are in the JSON Schema.
+#[test]
+fn defaults_of_tables_are_those_of_the_types() {
+    let schema = json_schema();
+    let section = |name: &str| {
+        let reference = &schema["properties"][name];
+        let reference = reference["$ref"].as_str().or_else(|| reference["anyOf"][0]["$ref"].as_str());
+        let definition = reference.and_then(|reference| reference.rsplit('/').next()).expect("a definition");
+        &schema["$defs"][definition]["properties"]
+    };
+    for (heading, prefix, properties) in [
+        ("The site", "", &schema["properties"]),
+        ("`[tun]`: the device", "", section("tun")),
+        ("`[control]` and `[metrics]`", "metrics.", section("metrics")),
+    ] {
+        for (key, documented) in defaults(heading) {
+            let Some(key) = key.strip_prefix(prefix) else { continue };
+            let property = &properties[key];
+            assert!(property.is_object(), "{heading} {key}");
+            match property.get("default").filter(|default| !default.as_array().is_some_and(Vec::is_empty)) {
+                Some(default) => assert_eq!(documented, default.to_string(), "{heading} {key}"),
+                None => assert!(
+                    serde_json::from_str::<serde_json::Value>(&documented).is_err(),
+                    "{heading} {key} has no default {documented}"
+                ),
+            }
+        }
+    }
+}
+
+/// Defaults of lanes and classes follow from other settings, so a configuration without these keys has them.
+#[test]
+fn defaults_of_lanes_and_classes_are_those_of_a_file_without_them() {
+    let text = "private_key_file = \"k\"\n[[classes]]\nname = \"a\"\n";
+    let config = Config::parse(text, Path::new("a.toml")).expect("a class");
+    let class = &config.trunk.classes[0];
+    let group = config.lane_group(class);
+    let rate = |rate: Option<Rate>| rate.map_or("none".to_owned(), |rate| format!("\"{rate}\""));
+    let auto = |own: &CongestionControl| match own {
+        CongestionControl::ByPath => "\"auto\"".to_owned(),
+        other => format!("{other:?}"),
+    };
+    let have = [
+        ("congestion_control", auto(&group.congestion_control)),
+        ("fwmark", config.fwmark.map_or("none".to_owned(), |mark| mark.to_string())),
+        ("edge_pacing", config.trunk.edge_pacing.to_string()),
+        ("lanes", group.lanes.to_string()),
+        ("dscp", group.dscp.to_string()),
+        ("weight", class.share.weight.to_string()),
+        ("guarantee", rate(class.share.guarantee)),
+        ("ceiling", rate(class.share.ceiling)),
+        ("priority", class.share.priority.to_string()),
+        ("retransmission_filter", class.filters_retransmissions.to_string()),
+        ("header_compression", (group.compression != Compression::Off).to_string()),
+    ];
+    let lanes = defaults("`[lanes]`: what all lanes have in common");
+    let classes = CONFIGURATION.split_once("\n## `[[classes]]`").expect("classes").1;
+    let row = |key: &str| {
+        let row = classes.lines().find(|line| line.starts_with(&format!("| `{key}` |"))).unwrap_or_default();
+        row.split(" | ").nth(2).map(|cell| cell.trim_matches('`').to_owned())
+    };
+    for (key, have) in have {
+        let documented = lanes.iter().find(|(of, _)| of == key).map(|(_, default)| default.clone());
+        assert_eq!(documented.or_else(|| row(key)), Some(have), "{key}");
+    }
 }
 
 #[test]

@@ -78,7 +78,7 @@ impl Describe for Pie<()> {
         word: "pie",
         meaning: "proportional integral controller enhanced, RFC 8033",
         parameters: parameters! { Pie:
-            "target", CONTROL_TIME, |pie| Field::Time(&mut pie.target), "sojourn time that is aimed at";
+            "target", CONTROL_TIME, |pie| Field::Time(&mut pie.target), "acceptable standing sojourn time";
             "update", Range::Time(Duration::from_millis(1), MAX_TIME), |pie| Field::Time(&mut pie.update), "time between two updates of the probability";
             "burst", Range::Time(Duration::ZERO, MAX_TIME), |pie| Field::Time(&mut pie.burst), "bursts of this length pass without a drop";
             "ecn", Range::Switch, |pie| Field::Switch(&mut pie.ecn), "ECN-capable packets are marked while the probability is below 10 %";
