@@ -1,12 +1,14 @@
 //! The receiving half of a lane: bytes of a TCP connection in, packets to the device out.
 
+mod run;
+
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::net::{RecvFlags, recv};
-use trunkline_packet::{Headers, Offload, UdpRun, protocol};
+use trunkline_packet::{Headers, protocol};
 use trunkline_trunk::compress::{CompressError, Decompressor, DecompressorStats, MAX_FIELDS, MAX_HEADER};
 use trunkline_trunk::frame::{Frame, FrameError, MAX_HEAD};
 use trunkline_trunk::{ReceiveWindow, Receiver};
@@ -15,13 +17,14 @@ use trunkline_units::Instant;
 use crate::record::{HEADER_BYTES, Opened, Opener, RecordError};
 use crate::sys::{self, Ring};
 use crate::tun::{TunWrite, TunWriter};
+use run::Run;
 
 /// A lane's ring. It holds several of the longest frames; its pages are touched only as far as a burst reaches.
 const RING_BYTES: usize = 256 << 10;
 /// The part of a packet that holds its headers, whatever extensions it has.
 const PREFIX: usize = 256;
 const _: () = assert!(PREFIX >= MAX_FIELDS);
-/// Stretches of the ring that one packet may lie in, beside its virtio header.
+/// The maximum number of contiguous parts of a packet in the ring, beside its virtio header.
 const MAX_PARTS: usize = 78;
 
 /// Why a lane ended.
@@ -380,47 +383,5 @@ fn count_write(device: &mut DeviceWriteStats, outcome: TunWrite, packets: u32) {
     match outcome {
         TunWrite::Written => device.writes += 1,
         TunWrite::Refused => device.refused += u64::from(packets),
-    }
-}
-
-/// UDP datagrams of one flow that came in a row and will share a write.
-struct Run {
-    merged: Option<(UdpRun, Headers)>,
-    payloads: [(usize, usize); MAX_PARTS],
-    count: usize,
-}
-
-impl Default for Run {
-    fn default() -> Self {
-        Run { merged: None, payloads: [(0, 0); MAX_PARTS], count: 0 }
-    }
-}
-
-impl Run {
-    /// Starts with a packet in two parts, whose data ends at `end` of the ring.
-    fn start(&mut self, packet: [&[u8]; 2], headers: Headers, offload: Offload, end: usize) -> bool {
-        let Some(merged) = UdpRun::start(packet, &headers, offload) else { return false };
-        self.count = 0;
-        self.add(end, headers.packet_len - merged.header_len());
-        self.merged = Some((merged, headers));
-        true
-    }
-
-    fn push(&mut self, packet: [&[u8]; 2], headers: &Headers, offload: Offload, end: usize) -> bool {
-        if self.count == self.payloads.len() {
-            return false;
-        }
-        let Some((merged, _)) = &mut self.merged else { return false };
-        if !merged.push(packet, headers, offload) {
-            return false;
-        }
-        let len = headers.packet_len - merged.header_len();
-        self.add(end, len);
-        true
-    }
-
-    fn add(&mut self, end: usize, len: usize) {
-        self.payloads[self.count] = (end - len, len);
-        self.count += 1;
     }
 }

@@ -5,77 +5,32 @@
 //! queues, which are bounded and drop, and never in the device's own queue, which nobody manages.
 
 mod memory;
+mod places;
+mod report;
 
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
 use trunkline_packet::{Headers, Offload};
 use trunkline_trunk::{
-    ClassReport, FlowReport, LaneControl, LaneId, LaneSnapshot, Offered, Packet as _, PeerId, RouteTable,
-    Transmitter, TrunkPlan,
+    LaneControl, LaneId, Offered, Packet as _, PeerId, RouteTable, Transmitter, TrunkPlan,
 };
 use trunkline_units::Instant;
 
 use crate::keys::PublicKey;
-use crate::lane_tx::{Flushed, LaneTx, LaneTxStats};
-use crate::plan::Plan;
+use crate::lane_tx::{Flushed, LaneTx};
 use crate::pool::{PacketBuf, Pool};
 use crate::refusals::Refusals;
-use crate::sys::TcpInfo;
 use crate::tun::{ReadDrop, TunQueue, TunRead, TunReader};
 use memory::{AbsentPackets, Presence};
+
+pub(crate) use places::NoVacancy;
+pub(crate) use report::{DeviceReadStats, LaneTxReport, PeerTxReport, TxReport};
 
 /// Packets, and bytes, read from the device before the lanes are served.
 const READ_PACKETS: usize = 64;
 const READ_BYTES: usize = 256 << 10;
-/// A flow is not named among the busiest if it has been silent for longer.
-const LATELY: Duration = Duration::from_secs(10);
-
-/// Counts of a sender.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct DeviceReadStats {
-    /// Packets read from the device; a super-packet counts once.
-    pub(crate) packets: u64,
-    /// Their bytes.
-    pub(crate) bytes: u64,
-    /// Dropped: to no peer's routes.
-    pub(crate) no_route: u64,
-    /// Dropped: no IP packet, or an offload request that does not fit.
-    pub(crate) malformed: u64,
-    /// Dropped: longer than a frame can carry.
-    pub(crate) too_long: u64,
-    /// Dropped: packet memory used up.
-    pub(crate) no_memory: u64,
-}
-
-/// What the kernel says of a lane.
-type Kernel = (TcpInfo, LaneSnapshot);
-
-/// A sender's state at one instant.
-#[derive(Debug)]
-pub(crate) struct TxReport {
-    pub(crate) device: DeviceReadStats,
-    pub(crate) pool_bytes: usize,
-    pub(crate) peers: Vec<PeerTxReport>,
-    pub(crate) lanes: Vec<LaneTxReport>,
-}
-
-/// A lane's serial and what it does.
-pub(crate) type LaneTxReport = (u64, LaneTxStats, Option<Kernel>);
-
-/// What a sender does towards one peer.
-#[derive(Debug)]
-pub(crate) struct PeerTxReport {
-    pub(crate) key: PublicKey,
-    pub(crate) classes: Vec<ClassReport>,
-    /// Flows known, the maximum, and those forgotten to make room.
-    pub(crate) flow_table: (usize, usize, u64),
-    /// The busiest flows, if they were asked for.
-    pub(crate) flows: Vec<FlowReport>,
-}
-
 struct Peer {
     key: PublicKey,
     transmitter: Transmitter<PacketBuf>,
@@ -100,35 +55,6 @@ impl LaneSlot {
 }
 
 const _: () = assert!(TrunkPlan::MAX_LANES <= u32::BITS as usize);
-
-/// A lane's place that no lane has: the only way to put one there, so that none is replaced without being ended.
-pub(crate) struct Vacancy<'a> {
-    sender: &'a mut Sender,
-    index: usize,
-    id: LaneId,
-}
-
-impl Vacancy<'_> {
-    pub(crate) fn fill(self, mut lane: LaneTx) {
-        let Vacancy { sender, index, id } = self;
-        sender.lanes.insert(lane.serial, (index, id));
-        lane.configure(sender.peers[index].transmitter.plan(), id);
-        sender.peers[index].lanes[id.index()] = Some(LaneSlot::new(lane));
-        mark(&mut sender.dirty_peers, &mut sender.peers[index], index, id);
-        sender.lane_present(index);
-    }
-}
-
-/// Why there is no place for a lane.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum NoVacancy {
-    /// A reload took the peer or the group away while the handshake ran.
-    #[error("no longer configured")]
-    NotConfigured,
-    /// Another lane was not ended before.
-    #[error("connection {serial} still has its place")]
-    Taken { serial: u64 },
-}
 
 pub(crate) struct Sender {
     reader: TunReader,
@@ -264,7 +190,7 @@ impl Sender {
         }
     }
 
-    /// Tells the cores how far the lanes have delivered, before packets come that could be retransmissions.
+    /// Tells the transmitters how far the lanes have delivered, before packets come that could be retransmissions.
     fn ask_watched(&mut self, now: Instant) {
         let peers = &mut self.peers;
         self.watched.retain(|(index, lane)| {
@@ -348,126 +274,9 @@ impl Sender {
         }
     }
 
-    /// Takes a lane away. With a goodbye, if the connection may still be good for one.
-    pub(crate) fn take_lane(&mut self, serial: u64, goodbye: bool) {
-        let Some((index, lane)) = self.lanes.remove(&serial) else { return };
-        if let Some(slot) = self.peers[index].lanes[lane.index()].take() {
-            self.peers[index].transmitter.handle_lane_lost(lane);
-            if goodbye {
-                slot.lane.close(&mut self.pool);
-            } else {
-                slot.lane.release(&mut self.pool);
-            }
-            self.lane_absent(index);
-        }
-    }
-
     /// Every lane there is.
     pub(crate) fn serials(&self) -> Vec<u64> {
         self.peers.iter().flat_map(|peer| peer.lanes.iter().flatten()).map(|slot| slot.lane.serial).collect()
-    }
-
-    /// The free place number `place` of a group to a peer.
-    pub(crate) fn vacancy(
-        &mut self,
-        peer: &PublicKey,
-        group: &str,
-        place: u8,
-    ) -> Result<Vacancy<'_>, NoVacancy> {
-        let index = self.peers.iter().position(|p| p.key == *peer).ok_or(NoVacancy::NotConfigured)?;
-        let id = self.peers[index].transmitter.lane(group, place).ok_or(NoVacancy::NotConfigured)?;
-        match &self.peers[index].lanes[id.index()] {
-            Some(slot) => Err(NoVacancy::Taken { serial: slot.lane.serial }),
-            None => Ok(Vacancy { sender: self, index, id }),
-        }
-    }
-
-    /// Closes a lane that could not be put in its place.
-    pub(crate) fn discard(&mut self, lane: LaneTx) {
-        lane.close(&mut self.pool);
-    }
-
-    /// Applies a new plan. Peers and classes that stay keep their lanes and what waits for them; the lanes of those
-    /// that go are closed, and their serials given back.
-    pub(crate) fn reconfigure(&mut self, now: Instant, plan: &Plan) -> Vec<u64> {
-        let mut closed = Vec::new();
-        let mut old = std::mem::take(&mut self.peers);
-        self.dirty_peers.clear();
-        self.lanes.clear();
-        self.watched.clear();
-        self.held.clear();
-        self.refusals.set_sources(&plan.addresses);
-        let pool = &mut self.pool;
-        let lane_count = plan.trunk.lane_count() as u8;
-        for planned in &plan.peers {
-            let mut lanes: Vec<Option<LaneSlot>> = (0..lane_count).map(|_| None).collect();
-            let transmitter = match old.iter().position(|peer| peer.key == planned.key) {
-                Some(at) => {
-                    let Peer { mut transmitter, lanes: old_slots, .. } = old.swap_remove(at);
-                    let places: Vec<(Arc<str>, u8)> = (0..old_slots.len() as u8)
-                        .map(|lane| transmitter.plan().group_of(LaneId(lane)))
-                        .map(|(group, number)| (Arc::clone(&group.name), number))
-                        .collect();
-                    transmitter.reconfigure(now, plan.trunk.clone(), |packet| pool.release(packet));
-                    for ((group, number), slot) in places.iter().zip(old_slots) {
-                        let Some(mut slot) = slot else { continue };
-                        match transmitter.lane(group, *number) {
-                            Some(lane) => {
-                                slot.lane.configure(transmitter.plan(), lane);
-                                lanes[lane.index()] = Some(LaneSlot::new(slot.lane));
-                            }
-                            None => retire(slot, pool, &mut closed),
-                        }
-                    }
-                    transmitter
-                }
-                None => Transmitter::new(plan.trunk.clone(), memory::ABSENT_FLOWS, plan.seed),
-            };
-            self.peers.push(Peer {
-                key: planned.key,
-                transmitter,
-                lanes,
-                dirty: 0,
-                presence: Presence::default(),
-            });
-        }
-        for mut gone in old {
-            gone.transmitter.flush(now, |packet| pool.release(packet));
-            gone.lanes.into_iter().flatten().for_each(|slot| retire(slot, pool, &mut closed));
-        }
-        for (index, peer) in self.peers.iter_mut().enumerate() {
-            for id in (0..peer.lanes.len() as u8).map(LaneId) {
-                if let Some(slot) = &mut peer.lanes[id.index()] {
-                    self.lanes.insert(slot.lane.serial, (index, id));
-                    mark(&mut self.dirty_peers, peer, index, id);
-                }
-            }
-        }
-        self.routes = Arc::clone(&plan.owners);
-        self.count_absent();
-        closed
-    }
-
-    /// What it has done so far, with the busiest flows if `flows` of them are wanted.
-    pub(crate) fn report(&mut self, now: Instant, flows: usize) -> TxReport {
-        let peers = self.peers.iter_mut().map(|peer| PeerTxReport {
-            key: peer.key,
-            classes: peer.transmitter.report(now),
-            flow_table: peer.transmitter.flow_table(),
-            flows: if flows > 0 { peer.transmitter.busiest_flows(now, LATELY, flows) } else { Vec::new() },
-        });
-        let peers = peers.collect();
-        let lanes = self
-            .peers
-            .iter()
-            .flat_map(|peer| peer.lanes.iter().flatten())
-            .map(|slot| (slot.lane.serial, slot.lane.stats(), slot.lane.inspect().ok()));
-        TxReport {
-            device: self.stats,
-            pool_bytes: self.pool.allocated_bytes(),
-            peers,
-            lanes: lanes.collect(),
-        }
     }
 }
 
@@ -476,9 +285,4 @@ fn mark(dirty_peers: &mut Vec<usize>, peer: &mut Peer, index: usize, lane: LaneI
         dirty_peers.push(index);
     }
     peer.dirty |= 1 << lane.0;
-}
-
-fn retire(slot: LaneSlot, pool: &mut Pool, closed: &mut Vec<u64>) {
-    closed.push(slot.lane.serial);
-    slot.lane.close(pool);
 }

@@ -1,14 +1,11 @@
 //! The state machine of the handshake, over a non-blocking stream.
 
-use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 
-use rustls::client::UnbufferedClientConnection;
-use rustls::server::UnbufferedServerConnection;
-use rustls::unbuffered::{ConnectionState, EncodeError, InsufficientSizeError, UnbufferedStatus};
-use rustls::{AlertDescription, CommonState};
+use rustls::AlertDescription;
 
+use super::connection::{Tls, TlsStep};
 use super::error::HandshakeError;
 use super::input::RecordReader;
 use super::message::{Hello, Message, MessageError, Refusal, RefusalReason, VERSION};
@@ -49,35 +46,11 @@ enum Stage {
     Over,
 }
 
-/// A TLS handshake of either side.
-pub(super) enum Tls {
-    Client(Box<UnbufferedClientConnection>, Hello),
-    Server(Box<UnbufferedServerConnection>),
-}
-
-impl fmt::Debug for Tls {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Client(..) => "Client",
-            Self::Server(_) => "Server",
-        })
-    }
-}
-
 /// The outcome of TLS.
 #[derive(Debug)]
 struct Secured {
     peer: PublicKey,
     keys: SessionKeys,
-}
-
-/// The need of TLS after a step.
-#[derive(Debug, PartialEq, Eq)]
-enum TlsStep {
-    /// Another step.
-    Again,
-    /// Another record, if the handshake is not over.
-    Blocked,
 }
 
 impl<S: Read + Write> Handshake<S> {
@@ -332,62 +305,6 @@ impl<S: Read + Write> Handshake<S> {
         }
         Ok(true)
     }
-}
-
-impl Tls {
-    fn common(&self) -> &CommonState {
-        match self {
-            Self::Client(connection, _) => connection,
-            Self::Server(connection) => connection,
-        }
-    }
-
-    /// Runs the next step of TLS on the records that were read.
-    fn step(&mut self, input: &mut RecordReader, output: &mut Vec<u8>) -> Result<TlsStep, rustls::Error> {
-        let (discard, step) = match self {
-            Self::Client(connection, _) => handle(connection.process_tls_records(input.records()), output),
-            Self::Server(connection) => handle(connection.process_tls_records(input.records()), output),
-        };
-        input.consume(discard);
-        step
-    }
-
-    /// After an error, adds the alert of TLS to the output. The connection must not process more input then, so the loop ends
-    /// as soon as TLS has nothing to send.
-    fn collect_alert(&mut self, input: &mut RecordReader, output: &mut Vec<u8>) {
-        while self.common().wants_write() && self.step(input, output) == Ok(TlsStep::Again) {}
-    }
-}
-
-/// Executes the request of a TLS connection. Returns the number of input bytes to discard, and the next step.
-fn handle<Data>(
-    status: UnbufferedStatus<'_, '_, Data>,
-    output: &mut Vec<u8>,
-) -> (usize, Result<TlsStep, rustls::Error>) {
-    let step = match status.state {
-        Ok(ConnectionState::EncodeTlsData(mut encode)) => {
-            let filled = output.len();
-            let mut outcome = encode.encode(&mut []);
-            if let Err(EncodeError::InsufficientSize(InsufficientSizeError { required_size })) = outcome {
-                output.resize(filled + required_size, 0);
-                outcome = encode.encode(&mut output[filled..]);
-            }
-            match outcome {
-                Ok(_) => Ok(TlsStep::Again),
-                Err(error) => Err(rustls::Error::General(error.to_string())),
-            }
-        }
-        Ok(ConnectionState::TransmitTlsData(transmit)) => {
-            // What was encoded is in our output now, which is sent in order.
-            transmit.done();
-            Ok(TlsStep::Again)
-        }
-        Ok(ConnectionState::BlockedHandshake | ConnectionState::WriteTraffic(_)) => Ok(TlsStep::Blocked),
-        // No data has a place before the greetings, which are not TLS's to read.
-        Ok(_) => Err(rustls::Error::General("data or an end before the greetings".to_owned())),
-        Err(error) => Err(error),
-    };
-    (status.discard, step)
 }
 
 /// Translates an error of the TLS library.

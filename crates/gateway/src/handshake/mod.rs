@@ -10,6 +10,7 @@
 //! The [`Handshake`] reads exactly one TLS record at a time, so that the byte after the last greeting is still in the
 //! kernel when the stream is handed on. It has no clock: the caller ends a handshake that takes too long by dropping it.
 
+mod connection;
 mod driver;
 mod error;
 mod input;
@@ -34,7 +35,7 @@ pub use message::{
 };
 pub use tls::ALPN;
 
-use self::driver::Tls;
+use self::connection::Tls;
 use crate::keys::{PublicKey, SecretKey};
 use crate::record::{Cipher, SessionKeys};
 

@@ -12,18 +12,18 @@
 //! `Opener` sets a shared flag, and the `Sealer` updates before its next data. So the two threads need no other channel.
 
 mod error;
+mod keys;
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use aws_lc_rs::aead::{self, Aad, LessSafeKey, Nonce, UnboundKey};
-use rustls::client::ClientConnectionData;
-use rustls::kernel::KernelConnection;
-use rustls::server::ServerConnectionData;
-use rustls::{ConnectionTrafficSecrets, ExtractedSecrets};
+use aws_lc_rs::aead::Aad;
+use keys::{Keys, Shared};
 
 pub use error::RecordError;
+pub(crate) use keys::KeySchedule;
+pub use keys::{Cipher, SessionKeys};
 
 /// The length of a record's header.
 pub const HEADER_BYTES: usize = 5;
@@ -41,7 +41,6 @@ pub const CLOSE_BYTES: usize = HEADER_BYTES + CLOSE_NOTIFY.len() + TRAILER_BYTES
 pub const DEFAULT_UPDATE_AFTER: u64 = 1 << 23;
 
 const TAG_BYTES: usize = 16;
-const NONCE_BYTES: usize = 12;
 /// RFC 8446 §5.5: 2^24.5 full records under one AES-GCM key, rounded down.
 const KEY_LIMIT_RECORDS: u64 = 23_726_566;
 /// The maximum number of consecutive records without data: each costs processor time and carries nothing.
@@ -67,127 +66,6 @@ pub enum Opened {
     },
     /// The peer has closed its direction in order (`close_notify`).
     Closed,
-}
-
-/// The cipher of a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Cipher {
-    /// `TLS_AES_128_GCM_SHA256`.
-    Aes128Gcm,
-    /// `TLS_AES_256_GCM_SHA384`.
-    Aes256Gcm,
-    /// `TLS_CHACHA20_POLY1305_SHA256`.
-    ChaCha20Poly1305,
-}
-
-impl fmt::Display for Cipher {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Aes128Gcm => "AES-128-GCM",
-            Self::Aes256Gcm => "AES-256-GCM",
-            Self::ChaCha20Poly1305 => "ChaCha20-Poly1305",
-        })
-    }
-}
-
-/// Both directions of a connection.
-#[derive(Debug)]
-pub struct SessionKeys {
-    /// The sending direction.
-    pub sealer: Sealer,
-    /// The receiving direction.
-    pub opener: Opener,
-    /// The cipher of both.
-    pub cipher: Cipher,
-}
-
-/// The handshake's key schedule, from which the next secrets come.
-pub(crate) enum KeySchedule {
-    /// This site dialled.
-    Client(KernelConnection<ClientConnectionData>),
-    /// This site accepted.
-    Server(KernelConnection<ServerConnectionData>),
-}
-
-/// The state that both directions share.
-struct Shared {
-    schedule: Mutex<KeySchedule>,
-    update_requested: AtomicBool,
-}
-
-impl Shared {
-    fn next_tx(&self) -> Result<(u64, ConnectionTrafficSecrets), RecordError> {
-        match &mut *self.schedule.lock().unwrap_or_else(PoisonError::into_inner) {
-            KeySchedule::Client(connection) => connection.update_tx_secret(),
-            KeySchedule::Server(connection) => connection.update_tx_secret(),
-        }
-        .map_err(|_| RecordError::Crypto("the next sending key"))
-    }
-
-    fn next_rx(&self) -> Result<(u64, ConnectionTrafficSecrets), RecordError> {
-        match &mut *self.schedule.lock().unwrap_or_else(PoisonError::into_inner) {
-            KeySchedule::Client(connection) => connection.update_rx_secret(),
-            KeySchedule::Server(connection) => connection.update_rx_secret(),
-        }
-        .map_err(|_| RecordError::Crypto("the next receiving key"))
-    }
-}
-
-impl SessionKeys {
-    /// The two directions of a connection, with the secrets of its handshake.
-    ///
-    /// # Errors
-    /// [`RecordError::Crypto`] for a cipher that this module does not support.
-    pub(crate) fn new(secrets: ExtractedSecrets, schedule: KeySchedule) -> Result<Self, RecordError> {
-        let shared =
-            Arc::new(Shared { schedule: Mutex::new(schedule), update_requested: AtomicBool::new(false) });
-        let cipher = match &secrets.tx.1 {
-            ConnectionTrafficSecrets::Aes128Gcm { .. } => Cipher::Aes128Gcm,
-            ConnectionTrafficSecrets::Aes256Gcm { .. } => Cipher::Aes256Gcm,
-            ConnectionTrafficSecrets::Chacha20Poly1305 { .. } => Cipher::ChaCha20Poly1305,
-            _ => return Err(RecordError::Crypto("this cipher suite")),
-        };
-        Ok(Self {
-            cipher,
-            sealer: Sealer {
-                keys: Keys::new(secrets.tx)?,
-                shared: Arc::clone(&shared),
-                update_after: DEFAULT_UPDATE_AFTER,
-            },
-            opener: Opener { keys: Keys::new(secrets.rx)?, shared, empty_run: 0, state: State::Open },
-        })
-    }
-}
-
-/// One direction's key, its nonce base and the sequence number of its next record.
-struct Keys {
-    key: LessSafeKey,
-    iv: [u8; NONCE_BYTES],
-    sequence: u64,
-}
-
-impl Keys {
-    fn new((sequence, secrets): (u64, ConnectionTrafficSecrets)) -> Result<Self, RecordError> {
-        let (algorithm, key, iv) = match &secrets {
-            ConnectionTrafficSecrets::Aes128Gcm { key, iv } => (&aead::AES_128_GCM, key, iv),
-            ConnectionTrafficSecrets::Aes256Gcm { key, iv } => (&aead::AES_256_GCM, key, iv),
-            ConnectionTrafficSecrets::Chacha20Poly1305 { key, iv } => (&aead::CHACHA20_POLY1305, key, iv),
-            _ => return Err(RecordError::Crypto("this cipher suite")),
-        };
-        let key =
-            UnboundKey::new(algorithm, key.as_ref()).map_err(|_| RecordError::Crypto("the traffic key"))?;
-        let iv = iv.as_ref().try_into().map_err(|_| RecordError::Crypto("the nonce base"))?;
-        Ok(Self { key: LessSafeKey::new(key), iv, sequence })
-    }
-
-    /// The nonce of the next record (RFC 8446 §5.3).
-    fn nonce(&self) -> Nonce {
-        let mut nonce = self.iv;
-        for (byte, number) in nonce[NONCE_BYTES - 8..].iter_mut().zip(self.sequence.to_be_bytes()) {
-            *byte ^= number;
-        }
-        Nonce::assume_unique_for_key(nonce)
-    }
 }
 
 /// The sending direction: seals records in place.

@@ -6,6 +6,8 @@
 
 mod datagram_arrivals;
 mod datagram_lane;
+mod report;
+mod settings;
 mod stream;
 mod tcp_lane;
 
@@ -13,14 +15,9 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 use trunkline_packet::{Headers, Offload, TcpFlags, protocol};
-use trunkline_tcp::{CongestionAlgorithm, Settings};
-use trunkline_trunk::compress::CompressorStats;
+use trunkline_tcp::CongestionAlgorithm;
 use trunkline_trunk::frame::FrameHead;
-use trunkline_trunk::{
-    ClassId, ClassReport, LaneControl, LaneId, LaneSnapshot, Offered, PacingMode, PeerId, Receiver,
-    ReceiverStats, Transmitter, TrunkPlan,
-};
-use trunkline_units::Rate;
+use trunkline_trunk::{ClassId, LaneControl, LaneId, Offered, PeerId, Receiver, Transmitter, TrunkPlan};
 
 use crate::node::NodeSet;
 use crate::state::{NetworkState, flags_of};
@@ -29,92 +26,12 @@ use datagram_lane::DatagramLane;
 use tcp_lane::TcpLane;
 
 pub use datagram_lane::{DatagramLaneSettings, DatagramLaneStats};
+pub use report::{LaneReport, TrunkReport};
+pub use settings::{Lanes, TrunkSettings};
 
 /// A trunk between two gateways.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TrunkId(pub(crate) u32);
-
-/// What carries the lanes of a trunk.
-#[derive(Debug, Clone)]
-pub enum Lanes {
-    /// TCP: the first gateway's, which opens them, and the second's.
-    Tcp([Arc<Settings>; 2]),
-    /// Datagrams under congestion control, which are never retransmitted.
-    Datagrams(DatagramLaneSettings),
-}
-
-/// What a trunk is.
-#[derive(Debug, Clone)]
-pub struct TrunkSettings {
-    /// The nodes behind each gateway. Packets from those of one to those of the other go through the trunk.
-    pub sites: [Vec<NodeId>; 2],
-    /// Classes and lanes of each direction; both have the same lanes. Lanes of datagrams have neither header compression nor edge
-    /// pacing.
-    pub plans: [TrunkPlan; 2],
-    /// What carries them.
-    pub lanes: Lanes,
-    /// Whether the bytes of TLS records are added to what a TCP lane carries.
-    pub sealed: bool,
-    /// Flows that each side remembers.
-    pub flows: usize,
-}
-
-impl TrunkSettings {
-    /// A trunk over TCP lanes with the same TCP and plan on both sides, not sealed. With a plan whose groups are as
-    /// [`LaneGroup::new`](trunkline_trunk::LaneGroup::new) makes them, it is what the founding papers describe, but for the retransmission filter,
-    /// which the plan's classes may switch off.
-    pub fn new(sites: [Vec<NodeId>; 2], plan: TrunkPlan, tcp: Settings) -> Self {
-        let tcp = Arc::new(tcp);
-        TrunkSettings {
-            sites,
-            plans: [plan.clone(), plan],
-            lanes: Lanes::Tcp([tcp.clone(), tcp]),
-            sealed: false,
-            flows: 1 << 12,
-        }
-    }
-
-    /// DSCP of the packets of a lane in each direction.
-    fn dscp(&self, lane: LaneId) -> [u8; 2] {
-        self.plans.each_ref().map(|plan| plan.group_of(lane).0.dscp)
-    }
-}
-
-/// One lane as one side of it sees it.
-#[derive(Debug, Clone)]
-pub struct LaneReport {
-    /// What the side's transmitter was told last.
-    pub snapshot: LaneSnapshot,
-    /// What bounds its pacing, if its queue is kept at the edge.
-    pub pacing: Option<(PacingMode, Option<Rate>)>,
-    /// The congestion control that it has chosen, if it goes by its path.
-    pub chosen_congestion_control: Option<&'static str>,
-    /// Packets that it was handed.
-    pub frames: u64,
-    /// Bytes that they took in its stream, heads and records and all.
-    pub bytes: u64,
-    /// What header compression did, over TCP since the lane was opened last.
-    pub compression: CompressorStats,
-    /// What its TCP did, over all its connections; `None` of a lane of datagrams.
-    pub tcp: Option<trunkline_tcp::Stats>,
-    /// What a lane of datagrams did.
-    pub datagrams: Option<DatagramLaneStats>,
-    /// How often it broke and was opened again.
-    pub broken: u64,
-}
-
-/// One side of a trunk at one instant.
-#[derive(Debug, Clone)]
-pub struct TrunkReport {
-    /// Its classes.
-    pub classes: Vec<ClassReport>,
-    /// Its lanes.
-    pub lanes: Vec<LaneReport>,
-    /// What it got from the other side.
-    pub receiver: ReceiverStats,
-    /// Packets of flows that were refused.
-    pub refused: u64,
-}
 
 pub(crate) struct Half {
     node: NodeId,

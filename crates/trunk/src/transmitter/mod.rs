@@ -1,20 +1,22 @@
 //! The sending half of a trunk.
 
 mod edge_queue;
+mod flow_record;
 mod memory;
+mod reconfiguration;
 mod report;
 mod retired;
 mod undelivered;
 
-use trunkline_packet::{FlowHasher, Headers, TcpFlags};
-use trunkline_queue::{FlowIndex, Item, Queue, Scheduler, Selection, Touched};
+use trunkline_packet::{FlowHasher, Headers};
+use trunkline_queue::{FlowIndex, Item, Scheduler, Selection, Touched};
 use trunkline_units::Instant;
 
 use crate::admission::Admission;
 use crate::flow::{self, Flow, FlowTable};
 use crate::lane::LaneSnapshot;
-use crate::segment::{Sacks, Segment};
-use crate::{Behaviour, ClassId, Classifier, LaneId, Over, TrunkPlan};
+use crate::segment::Segment;
+use crate::{ClassId, Classifier, LaneId, Over, TrunkPlan};
 use edge_queue::{Dropping, EdgeQueue, Entry, SequenceRange};
 use retired::RetiredStats;
 use undelivered::Undelivered;
@@ -169,7 +171,8 @@ impl<P: Packet> Transmitter<P> {
         let (index, touched) = self.flows.touch(hash, &key, now, Flow::default);
         self.forgotten += u64::from(touched == Touched::Replaced);
         let segment = Segment::parse(headers, packet.prefix());
-        let behaviour = self.note(now, index, touched != Touched::Known, segment.as_ref(), headers, &packet);
+        let behaviour =
+            self.record(now, index, touched != Touched::Known, segment.as_ref(), headers, &packet);
 
         let wanted = self.classifier.classify(headers, behaviour);
         let Some(class) = self.admit(now, wanted, index) else {
@@ -221,40 +224,6 @@ impl<P: Packet> Transmitter<P> {
         Offered::Queued(LaneId(edge_queue.lane as u8))
     }
 
-    /// Writes a packet into its flow's record: connections that begin and end, bytes, how the flow behaves.
-    #[inline]
-    fn note(
-        &mut self,
-        now: Instant,
-        index: FlowIndex,
-        fresh: bool,
-        segment: Option<&Segment>,
-        headers: &Headers,
-        packet: &P,
-    ) -> Behaviour {
-        // The header of a super-packet is counted as if it were data: at most 120 bytes over all segments.
-        let length = headers.packet_len.div_ceil(packet.segments() as usize).min(usize::from(u16::MAX));
-        let mut behaviour = Behaviour { length: length as u16, interactive: false };
-        let Some(flow) = self.flows.get_mut(index) else { return behaviour };
-        if let Some(segment) = segment {
-            flow.near_answer(now);
-            if fresh || (segment.flags.contains(TcpFlags::SYN) && flow.is_another(segment.seq)) {
-                flow.begin(segment.seq);
-            }
-            if segment.flags.intersects(TcpFlags::RST) {
-                flow.in_transit.clear();
-            }
-            if segment.flags.intersects(TcpFlags::RST | TcpFlags::FIN) {
-                flow.close();
-            }
-        }
-        flow.count_bytes(packet.bytes());
-        if self.asks_behaviour {
-            behaviour.interactive = flow.behaves_interactively(now, packet.bytes());
-        }
-        behaviour
-    }
-
     /// The class that takes a packet of `flow` which belongs to `wanted`: that one, or one it overflows to, whose own limit
     /// holds too. `None` if the flow is refused.
     #[inline]
@@ -272,52 +241,6 @@ impl<P: Packet> Transmitter<P> {
             }
         }
         None
-    }
-
-    /// Takes note of a packet that came out of the trunk and goes to the local site: what it acknowledges has left
-    /// the trunk the other way.
-    #[inline]
-    pub fn handle_returning(&mut self, now: Instant, headers: &Headers, prefix: &[u8]) {
-        let Some(segment) = Segment::parse(headers, prefix) else { return };
-        let key = headers.flow().reversed();
-        let hash = self.hasher.hash(&key);
-        let opens = segment.flags.contains(TcpFlags::SYN);
-        let index = if opens {
-            // The answer to it will be the flow's first packet in our direction.
-            Some(self.flows.touch(hash, &key, now, Flow::default).0)
-        } else {
-            self.flows.find(hash, &key)
-        };
-        let Some(flow) = index.and_then(|index| self.flows.get_mut(index)) else { return };
-        let acknowledges = segment.flags.contains(TcpFlags::ACK);
-        if acknowledges {
-            if let Some(rtt) = flow.acknowledged(now, segment.ack)
-                && let Some(edge_queue) = self.edge_queues.get_mut(usize::from(flow.edge_queue))
-            {
-                edge_queue.rtt.sample(rtt);
-            }
-            if !flow.in_transit.is_empty() {
-                if let Some(edge) = Sacks::parse(headers, prefix).highest {
-                    flow.in_transit.release(edge);
-                    flow.set_sacks(true);
-                }
-                flow.in_transit.release(segment.ack);
-                let duplicate = segment.ack == flow.returned_ack && !segment.is_sequenced();
-                // With SACK a block says so if something is missing: without one, something came twice.
-                if duplicate && !flow.sacks() {
-                    flow.in_transit.release(segment.ack + 1);
-                }
-            }
-            flow.returned_ack = segment.ack;
-        }
-        if opens {
-            flow.near_probe(now);
-            flow.set_sacks(Sacks::parse(headers, prefix).permitted);
-        }
-        if segment.flags.intersects(TcpFlags::RST) {
-            flow.close();
-            flow.in_transit.clear();
-        }
     }
 
     /// Takes note of how a lane does. `delivered` is the place in its byte stream before which the far end has
@@ -389,111 +312,6 @@ impl<P: Packet> Transmitter<P> {
             return Poll::Packet(entry.packet);
         }
         Poll::Nothing
-    }
-
-    /// Takes on a new plan. A class that was there by name keeps what waits in it and its counts, as long as its
-    /// discipline stays, and the places of its flows; packets of classes and lanes that are gone are dropped and go to `discard`. A lane
-    /// keeps its place in what the filter knows if its group and its number in it stay.
-    ///
-    /// # Panics
-    /// As [`Transmitter::new`].
-    pub fn reconfigure(&mut self, now: Instant, plan: TrunkPlan, mut discard: impl FnMut(P)) {
-        plan.check();
-        let old_plan = std::mem::replace(&mut self.plan, plan);
-        let mut old_edge_queues = std::mem::take(&mut self.edge_queues);
-        let mut old_lanes = std::mem::take(&mut self.lanes);
-        let mut old_classes = std::mem::take(&mut self.classes);
-        let mut old_admissions: Vec<(&str, Admission)> = old_plan
-            .classes
-            .iter()
-            .zip(&mut old_classes)
-            .filter_map(|(class, state)| Some((&*class.name, state.admission.take()?)))
-            .collect();
-        for (_, admission) in &old_admissions {
-            admission.unmark(&mut self.flows);
-        }
-        let mut retired = |name: &str| {
-            let at = old_plan.classes.iter().position(|old| *old.name == *name);
-            at.and_then(|at| old_classes.get_mut(at))
-                .map(|old| std::mem::take(&mut old.retired))
-                .unwrap_or_default()
-        };
-        for (number, class) in self.plan.classes.iter().enumerate() {
-            let lanes = self.plan.lanes(class.group);
-            let first = self.edge_queues.len();
-            for (of_class, lane) in lanes.clone().enumerate() {
-                let seed = self.seed ^ ((number as u64) << 32 | u64::from(lane) << 16);
-                let known = old_edge_queues.iter().position(|edge_queue| {
-                    let old = &old_plan.classes[edge_queue.class];
-                    old.name == class.name
-                        && edge_queue.lane - usize::from(old_plan.lanes(old.group).start) == of_class
-                });
-                let lane = usize::from(lane);
-                let edge_queue = match known {
-                    Some(at) => {
-                        let mut edge_queue = old_edge_queues.swap_remove(at);
-                        edge_queue.reconfigure(now, class.queue, &mut self.flows, &mut discard);
-                        (edge_queue.class, edge_queue.lane) = (number, lane);
-                        edge_queue
-                    }
-                    None => EdgeQueue::new(number, lane, 0, Queue::new(class.queue, seed)),
-                };
-                self.edge_queues.push(edge_queue);
-            }
-            let id = ClassId(number as u8);
-            let admission = class.admission.map(|settings| {
-                match old_admissions.iter().position(|(name, _)| **name == *class.name) {
-                    Some(at) => {
-                        let (_, admission) = old_admissions.swap_remove(at);
-                        admission.reconfigure(id, settings.limit, &mut self.flows)
-                    }
-                    None => Admission::new(id, settings.limit),
-                }
-            });
-            self.classes.push(ClassState {
-                first,
-                lanes: lanes.len(),
-                admission,
-                retired: retired(&class.name),
-            });
-        }
-        for mut gone in old_edge_queues {
-            gone.flush(now, &mut self.flows, &mut discard);
-            let name = &old_plan.classes[gone.class].name;
-            if let Some(at) = self.plan.classes.iter().position(|class| class.name == *name) {
-                self.classes[at].retired.add(&gone);
-            }
-        }
-        for (number, group) in self.plan.groups.iter().enumerate() {
-            for lane in self.plan.lanes(number) {
-                let of_group = lane - self.plan.lanes(number).start;
-                let edge_queues: Vec<usize> = (0..self.edge_queues.len())
-                    .filter(|m| self.edge_queues[*m].lane == usize::from(lane))
-                    .collect();
-                for (place, edge_queue) in edge_queues.iter().enumerate() {
-                    self.edge_queues[*edge_queue].place = place;
-                }
-                let shares: Vec<_> =
-                    edge_queues.iter().map(|m| self.plan.classes[self.edge_queues[*m].class].share).collect();
-                let old_group = old_plan.groups.iter().position(|old| old.name == group.name);
-                let undelivered = old_group
-                    .map(|old| old_plan.lanes(old))
-                    .filter(|lanes| of_group < lanes.len() as u8)
-                    .map(|lanes| {
-                        std::mem::take(&mut old_lanes[usize::from(lanes.start + of_group)].undelivered)
-                    });
-                self.lanes.push(Lane {
-                    edge_queues,
-                    scheduler: Scheduler::new(&shares),
-                    undelivered: undelivered.unwrap_or_default(),
-                });
-            }
-        }
-        for mut gone in old_lanes {
-            gone.undelivered.lost(&mut self.flows);
-        }
-        self.classifier = Classifier::new(&self.plan.classes);
-        self.asks_behaviour = self.classifier.asks_behaviour();
     }
 
     /// Drops everything that waits, handing each packet to `discard`.

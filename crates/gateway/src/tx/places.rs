@@ -1,0 +1,144 @@
+//! The places of lanes: which there are by the plan, and which lane has each.
+
+use std::sync::Arc;
+
+use trunkline_trunk::{LaneId, Transmitter};
+use trunkline_units::Instant;
+
+use super::memory::{ABSENT_FLOWS, Presence};
+use super::{LaneSlot, Peer, Sender, mark};
+use crate::keys::PublicKey;
+use crate::lane_tx::LaneTx;
+use crate::plan::Plan;
+use crate::pool::Pool;
+
+/// A lane's place that no lane has: the only way to put one there, so that none is replaced without being ended.
+pub(crate) struct Vacancy<'a> {
+    sender: &'a mut Sender,
+    index: usize,
+    id: LaneId,
+}
+
+impl Vacancy<'_> {
+    pub(crate) fn fill(self, mut lane: LaneTx) {
+        let Vacancy { sender, index, id } = self;
+        sender.lanes.insert(lane.serial, (index, id));
+        lane.configure(sender.peers[index].transmitter.plan(), id);
+        sender.peers[index].lanes[id.index()] = Some(LaneSlot::new(lane));
+        mark(&mut sender.dirty_peers, &mut sender.peers[index], index, id);
+        sender.lane_present(index);
+    }
+}
+
+/// Why there is no place for a lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NoVacancy {
+    /// A reload took the peer or the group away while the handshake ran.
+    #[error("no longer configured")]
+    NotConfigured,
+    /// Another lane was not ended before.
+    #[error("connection {serial} still has its place")]
+    Taken { serial: u64 },
+}
+
+impl Sender {
+    /// Takes a lane away. With a goodbye, if the connection may still be good for one.
+    pub(crate) fn take_lane(&mut self, serial: u64, goodbye: bool) {
+        let Some((index, lane)) = self.lanes.remove(&serial) else { return };
+        if let Some(slot) = self.peers[index].lanes[lane.index()].take() {
+            self.peers[index].transmitter.handle_lane_lost(lane);
+            if goodbye {
+                slot.lane.close(&mut self.pool);
+            } else {
+                slot.lane.release(&mut self.pool);
+            }
+            self.lane_absent(index);
+        }
+    }
+
+    /// The free place number `place` of a group to a peer.
+    pub(crate) fn vacancy(
+        &mut self,
+        peer: &PublicKey,
+        group: &str,
+        place: u8,
+    ) -> Result<Vacancy<'_>, NoVacancy> {
+        let index = self.peers.iter().position(|p| p.key == *peer).ok_or(NoVacancy::NotConfigured)?;
+        let id = self.peers[index].transmitter.lane(group, place).ok_or(NoVacancy::NotConfigured)?;
+        match &self.peers[index].lanes[id.index()] {
+            Some(slot) => Err(NoVacancy::Taken { serial: slot.lane.serial }),
+            None => Ok(Vacancy { sender: self, index, id }),
+        }
+    }
+
+    /// Closes a lane that could not be put in its place.
+    pub(crate) fn discard(&mut self, lane: LaneTx) {
+        lane.close(&mut self.pool);
+    }
+
+    /// Applies a new plan. Peers and classes that stay keep their lanes and what waits for them; the lanes of those
+    /// that go are closed, and their serials given back.
+    pub(crate) fn reconfigure(&mut self, now: Instant, plan: &Plan) -> Vec<u64> {
+        let mut closed = Vec::new();
+        let mut old = std::mem::take(&mut self.peers);
+        self.dirty_peers.clear();
+        self.lanes.clear();
+        self.watched.clear();
+        self.held.clear();
+        self.refusals.set_sources(&plan.addresses);
+        let pool = &mut self.pool;
+        let lane_count = plan.trunk.lane_count() as u8;
+        for planned in &plan.peers {
+            let mut lanes: Vec<Option<LaneSlot>> = (0..lane_count).map(|_| None).collect();
+            let transmitter = match old.iter().position(|peer| peer.key == planned.key) {
+                Some(at) => {
+                    let Peer { mut transmitter, lanes: old_slots, .. } = old.swap_remove(at);
+                    let places: Vec<(Arc<str>, u8)> = (0..old_slots.len() as u8)
+                        .map(|lane| transmitter.plan().group_of(LaneId(lane)))
+                        .map(|(group, number)| (Arc::clone(&group.name), number))
+                        .collect();
+                    transmitter.reconfigure(now, plan.trunk.clone(), |packet| pool.release(packet));
+                    for ((group, number), slot) in places.iter().zip(old_slots) {
+                        let Some(mut slot) = slot else { continue };
+                        match transmitter.lane(group, *number) {
+                            Some(lane) => {
+                                slot.lane.configure(transmitter.plan(), lane);
+                                lanes[lane.index()] = Some(LaneSlot::new(slot.lane));
+                            }
+                            None => retire(slot, pool, &mut closed),
+                        }
+                    }
+                    transmitter
+                }
+                None => Transmitter::new(plan.trunk.clone(), ABSENT_FLOWS, plan.seed),
+            };
+            self.peers.push(Peer {
+                key: planned.key,
+                transmitter,
+                lanes,
+                dirty: 0,
+                presence: Presence::default(),
+            });
+        }
+        for mut gone in old {
+            gone.transmitter.flush(now, |packet| pool.release(packet));
+            gone.lanes.into_iter().flatten().for_each(|slot| retire(slot, pool, &mut closed));
+        }
+        for (index, peer) in self.peers.iter_mut().enumerate() {
+            for id in (0..peer.lanes.len() as u8).map(LaneId) {
+                if let Some(slot) = &mut peer.lanes[id.index()] {
+                    self.lanes.insert(slot.lane.serial, (index, id));
+                    mark(&mut self.dirty_peers, peer, index, id);
+                }
+            }
+        }
+        self.routes = Arc::clone(&plan.owners);
+        self.count_absent();
+        closed
+    }
+}
+
+fn retire(slot: LaneSlot, pool: &mut Pool, closed: &mut Vec<u64>) {
+    closed.push(slot.lane.serial);
+    slot.lane.close(pool);
+}

@@ -1,0 +1,43 @@
+//! What one side of a trunk reports about itself.
+
+use trunkline_trunk::compress::CompressorStats;
+use trunkline_trunk::{ClassReport, LaneSnapshot, PacingMode, ReceiverStats};
+use trunkline_units::Rate;
+
+use super::DatagramLaneStats;
+
+/// One lane as one side of it sees it.
+#[derive(Debug, Clone)]
+pub struct LaneReport {
+    /// What the side's transmitter was told last.
+    pub snapshot: LaneSnapshot,
+    /// What bounds its pacing, if its queue is kept at the edge.
+    pub pacing: Option<(PacingMode, Option<Rate>)>,
+    /// The congestion control that it has chosen, if it goes by its path.
+    pub chosen_congestion_control: Option<&'static str>,
+    /// Packets that it was handed.
+    pub frames: u64,
+    /// Bytes that they took in its stream, heads and records and all.
+    pub bytes: u64,
+    /// What header compression did, over TCP since the lane was opened last.
+    pub compression: CompressorStats,
+    /// What its TCP did, over all its connections; `None` of a lane of datagrams.
+    pub tcp: Option<trunkline_tcp::Stats>,
+    /// What a lane of datagrams did.
+    pub datagrams: Option<DatagramLaneStats>,
+    /// How often it broke and was opened again.
+    pub broken: u64,
+}
+
+/// One side of a trunk at one instant.
+#[derive(Debug, Clone)]
+pub struct TrunkReport {
+    /// Its classes.
+    pub classes: Vec<ClassReport>,
+    /// Its lanes.
+    pub lanes: Vec<LaneReport>,
+    /// What it got from the other side.
+    pub receiver: ReceiverStats,
+    /// Packets of flows that were refused.
+    pub refused: u64,
+}

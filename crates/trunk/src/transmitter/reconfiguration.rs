@@ -1,0 +1,116 @@
+//! A new plan for a transmitter at work.
+
+use trunkline_queue::{Queue, Scheduler};
+use trunkline_units::Instant;
+
+use super::edge_queue::EdgeQueue;
+use super::{ClassState, Lane, Packet, Transmitter};
+use crate::admission::Admission;
+use crate::{ClassId, Classifier, TrunkPlan};
+
+impl<P: Packet> Transmitter<P> {
+    /// Applies a new plan. A class with the same name keeps its counts and the places of its flows and, if its discipline stays, its
+    /// backlog. Packets of classes and lanes that are gone are dropped and go to `discard`. A lane whose group and number in the
+    /// group stay keeps its data in transit.
+    ///
+    /// # Panics
+    /// As [`Transmitter::new`].
+    pub fn reconfigure(&mut self, now: Instant, plan: TrunkPlan, mut discard: impl FnMut(P)) {
+        plan.check();
+        let old_plan = std::mem::replace(&mut self.plan, plan);
+        let mut old_edge_queues = std::mem::take(&mut self.edge_queues);
+        let mut old_lanes = std::mem::take(&mut self.lanes);
+        let mut old_classes = std::mem::take(&mut self.classes);
+        let mut old_admissions: Vec<(&str, Admission)> = old_plan
+            .classes
+            .iter()
+            .zip(&mut old_classes)
+            .filter_map(|(class, state)| Some((&*class.name, state.admission.take()?)))
+            .collect();
+        for (_, admission) in &old_admissions {
+            admission.unmark(&mut self.flows);
+        }
+        let mut retired = |name: &str| {
+            let at = old_plan.classes.iter().position(|old| *old.name == *name);
+            at.and_then(|at| old_classes.get_mut(at))
+                .map(|old| std::mem::take(&mut old.retired))
+                .unwrap_or_default()
+        };
+        for (number, class) in self.plan.classes.iter().enumerate() {
+            let lanes = self.plan.lanes(class.group);
+            let first = self.edge_queues.len();
+            for (of_class, lane) in lanes.clone().enumerate() {
+                let seed = self.seed ^ ((number as u64) << 32 | u64::from(lane) << 16);
+                let known = old_edge_queues.iter().position(|edge_queue| {
+                    let old = &old_plan.classes[edge_queue.class];
+                    old.name == class.name
+                        && edge_queue.lane - usize::from(old_plan.lanes(old.group).start) == of_class
+                });
+                let lane = usize::from(lane);
+                let edge_queue = match known {
+                    Some(at) => {
+                        let mut edge_queue = old_edge_queues.swap_remove(at);
+                        edge_queue.reconfigure(now, class.queue, &mut self.flows, &mut discard);
+                        (edge_queue.class, edge_queue.lane) = (number, lane);
+                        edge_queue
+                    }
+                    None => EdgeQueue::new(number, lane, 0, Queue::new(class.queue, seed)),
+                };
+                self.edge_queues.push(edge_queue);
+            }
+            let id = ClassId(number as u8);
+            let admission = class.admission.map(|settings| {
+                match old_admissions.iter().position(|(name, _)| **name == *class.name) {
+                    Some(at) => {
+                        let (_, admission) = old_admissions.swap_remove(at);
+                        admission.reconfigure(id, settings.limit, &mut self.flows)
+                    }
+                    None => Admission::new(id, settings.limit),
+                }
+            });
+            self.classes.push(ClassState {
+                first,
+                lanes: lanes.len(),
+                admission,
+                retired: retired(&class.name),
+            });
+        }
+        for mut gone in old_edge_queues {
+            gone.flush(now, &mut self.flows, &mut discard);
+            let name = &old_plan.classes[gone.class].name;
+            if let Some(at) = self.plan.classes.iter().position(|class| class.name == *name) {
+                self.classes[at].retired.add(&gone);
+            }
+        }
+        for (number, group) in self.plan.groups.iter().enumerate() {
+            for lane in self.plan.lanes(number) {
+                let of_group = lane - self.plan.lanes(number).start;
+                let edge_queues: Vec<usize> = (0..self.edge_queues.len())
+                    .filter(|m| self.edge_queues[*m].lane == usize::from(lane))
+                    .collect();
+                for (place, edge_queue) in edge_queues.iter().enumerate() {
+                    self.edge_queues[*edge_queue].place = place;
+                }
+                let shares: Vec<_> =
+                    edge_queues.iter().map(|m| self.plan.classes[self.edge_queues[*m].class].share).collect();
+                let old_group = old_plan.groups.iter().position(|old| old.name == group.name);
+                let undelivered = old_group
+                    .map(|old| old_plan.lanes(old))
+                    .filter(|lanes| of_group < lanes.len() as u8)
+                    .map(|lanes| {
+                        std::mem::take(&mut old_lanes[usize::from(lanes.start + of_group)].undelivered)
+                    });
+                self.lanes.push(Lane {
+                    edge_queues,
+                    scheduler: Scheduler::new(&shares),
+                    undelivered: undelivered.unwrap_or_default(),
+                });
+            }
+        }
+        for mut gone in old_lanes {
+            gone.undelivered.lost(&mut self.flows);
+        }
+        self.classifier = Classifier::new(&self.plan.classes);
+        self.asks_behaviour = self.classifier.asks_behaviour();
+    }
+}
