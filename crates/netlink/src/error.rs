@@ -22,45 +22,45 @@ const ENODEV: i32 = 19;
 /// No such address.
 const EADDRNOTAVAIL: i32 = 99;
 
-/// A call that failed. Every variant but [`NetlinkError::Open`] names what had been asked.
+/// A call that failed. Every variant but [`NetlinkError::Open`] has the request.
 #[derive(Debug, thiserror::Error)]
 pub enum NetlinkError {
     /// No netlink socket could be opened.
     #[error("cannot open a netlink socket: {source}")]
     Open {
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The kernel understood the request and refused it.
     #[error("cannot {request}: {}{}", io::Error::from_raw_os_error(*.errno), explanation(.message.as_deref()))]
     Refused {
-        /// What was asked.
+        /// The request.
         request: Box<Request>,
         /// The kernel's reason, as in `errno.h`.
         errno: i32,
-        /// The kernel's own words, where it has some.
+        /// The kernel's explanation, if it gives one.
         message: Option<String>,
     },
-    /// The request could not be sent, or the answer not be received.
+    /// The socket could not send the request or receive the answer.
     #[error("cannot {request}: the netlink socket failed: {source}")]
     Socket {
-        /// What was asked.
+        /// The request.
         request: Box<Request>,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The request mixes IPv4 and IPv6 where the kernel would misread one as the other.
     #[error("cannot {request}: it mixes IPv4 and IPv6")]
     MixedFamilies {
-        /// What was asked.
+        /// The request.
         request: Box<Request>,
     },
-    /// The kernel's answer is not what the protocol promises.
+    /// The kernel's answer violates the protocol.
     #[error("cannot {request}: the kernel's answer lacks {missing}")]
     Malformed {
-        /// What was asked.
+        /// The request.
         request: Box<Request>,
-        /// What was looked for.
+        /// The part that is missing.
         missing: &'static str,
     },
 }
@@ -75,7 +75,7 @@ impl NetlinkError {
         }
     }
 
-    /// What was asked of the kernel.
+    /// The request to the kernel that failed.
     pub fn request(&self) -> Option<&Request> {
         match self {
             Self::Open { .. } => None,
@@ -86,17 +86,17 @@ impl NetlinkError {
         }
     }
 
-    /// Whether the thing that was to be changed, read or removed does not exist.
+    /// Whether the object to change, read or remove does not exist.
     pub fn is_not_found(&self) -> bool {
         matches!(self.errno(), Some(ENODEV | EADDRNOTAVAIL | ESRCH | ENOENT))
     }
 
-    /// Whether the kernel was built without what was asked for (`EAFNOSUPPORT`, `EOPNOTSUPP`).
+    /// Whether the kernel lacks the requested feature (`EAFNOSUPPORT`, `EOPNOTSUPP`).
     pub fn is_unsupported(&self) -> bool {
         matches!(self.errno(), Some(EAFNOSUPPORT | EOPNOTSUPP))
     }
 
-    /// Whether the thing that was to be made exists already (`EEXIST`).
+    /// Whether the object to create exists already (`EEXIST`).
     pub fn is_already_there(&self) -> bool {
         self.errno() == Some(EEXIST)
     }
@@ -106,7 +106,7 @@ fn explanation(message: Option<&str>) -> String {
     message.map_or_else(String::new, |text| format!(" (the kernel says: {text})"))
 }
 
-/// What was asked of the kernel; its `Display` completes the sentence "cannot …".
+/// A request to the kernel. Its `Display` completes the sentence "cannot …".
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Request {
     /// Find a link by its name.

@@ -34,13 +34,13 @@ impl Handle {
         let mut socket = Socket::new(NETLINK_ROUTE)?;
         socket.bind_auto()?;
         socket.connect(&SocketAddr::new(0, 0))?;
-        // Explanations are a comfort: a kernel that has none still says the errno.
+        // The explanation is optional: every kernel reports the errno.
         let _ = socket.set_ext_ack(true);
         let _ = socket.set_cap_ack(true);
         Ok(Self { socket, sequence: 0 })
     }
 
-    /// Asks for a change; the answer is that it was made.
+    /// Requests a change and waits for its acknowledgement.
     pub(crate) fn change(
         &mut self,
         request: Request,
@@ -52,7 +52,7 @@ impl Handle {
             .map_err(|failure| failure.of(request))
     }
 
-    /// Asks for one object.
+    /// Requests one object.
     pub(crate) fn read(
         &mut self,
         request: Request,
@@ -66,7 +66,7 @@ impl Handle {
         }
     }
 
-    /// Asks for all objects of a kind.
+    /// Requests all objects of a type.
     pub(crate) fn list(
         &mut self,
         request: Request,
@@ -76,8 +76,7 @@ impl Handle {
             .map_err(|failure| failure.of(request))
     }
 
-    /// The same, where the request says which objects: the kernel is asked to leave out the others. One that cannot
-    /// sends them all.
+    /// As [`Handle::list`], with a filter in the request. A kernel without such filters returns all objects.
     pub(crate) fn list_filtered(
         &mut self,
         request: Request,
@@ -107,7 +106,7 @@ impl Handle {
         }
     }
 
-    /// Takes in one datagram of messages; `true` once the answer is complete.
+    /// Processes one datagram of messages. Returns `true` when the answer is complete.
     fn absorb(&self, datagram: &[u8], until: Until, replies: &mut Vec<Reply>) -> Result<bool, Failure> {
         for Message { kind, flags, sequence, body } in messages(datagram) {
             if sequence != self.sequence {

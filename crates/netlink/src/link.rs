@@ -31,11 +31,11 @@ pub struct Link {
     pub name: String,
     /// The largest packet it takes, in bytes.
     pub mtu: u32,
-    /// Packets its transmit queue holds.
+    /// The length of its transmit queue, packets.
     pub tx_queue_len: u32,
     /// Whether it was taken up.
     pub up: bool,
-    /// Whether there is something at its other end.
+    /// Whether its other end is connected and up.
     pub carrier: bool,
 }
 
@@ -133,7 +133,7 @@ impl Handle {
     }
 
     /// Bounds the segments that a TCP may put into one packet for this link, to be cut at its device. With 1 it sends
-    /// segment by segment; turning the offloads off does not do that, for the cutting then happens in software.
+    /// segment by segment. Turning the offloads off does not have this effect: the kernel then segments in software.
     pub fn set_gso_max_segments(&mut self, device: u32, segments: u32) -> Result<(), NetlinkError> {
         let request = Request::SetGsoMaxSegments { device, segments };
         self.set_link(request, device, LinkAttribute::GsoMaxSegs(segments))
@@ -157,8 +157,7 @@ impl Handle {
         self.set_link(Request::SetMaster { device, master }, device, attribute)
     }
 
-    /// Makes a pair of links, each being the wire's other end of the other. The far end starts its life in
-    /// `peer_netns`, or here.
+    /// Creates a veth pair. The far end is in `peer_netns` from the start, or else in this namespace.
     pub fn create_veth(
         &mut self,
         name: &str,
@@ -178,7 +177,7 @@ impl Handle {
         self.create(request, name, vec![LinkInfo::Kind(InfoKind::Bridge)])
     }
 
-    /// Removes a link; of a veth pair both ends go.
+    /// Removes a link. The kernel removes both ends of a veth pair.
     pub fn delete_link(&mut self, device: u32) -> Result<(), NetlinkError> {
         self.change(Request::DeleteLink { device }, RouteNetlinkMessage::DelLink(of(device)), 0)
     }

@@ -19,39 +19,38 @@ const GROUPS: [u32; 7] = [1, 5, 7, 8, 9, 11, 19];
 /// Something that changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// A link is new, or is as described from now on.
+    /// A link was created or has changed; its new state.
     Link(Link),
-    /// A link is gone, or has gone to another namespace.
+    /// A link was removed, or moved to another namespace.
     LinkRemoved {
         /// Its index.
         device: u32,
     },
-    /// A link has an address, new or changed.
+    /// An address was added to a link, or changed.
     Address {
         /// The link's index.
         device: u32,
         /// The address.
         address: Address,
     },
-    /// A link has an address no more.
+    /// An address was removed from a link.
     AddressRemoved {
         /// The link's index.
         device: u32,
         /// The address.
         address: Address,
     },
-    /// There is a route, new or in place of one of the same prefix and metric. One with several next hops has no
-    /// `device` here.
+    /// A route was added, or replaced one with the same prefix and metric. A multipath route has no `device` here.
     Route(Route),
-    /// A route is gone. The kernel does not say so of those that went with their link.
+    /// A route was removed. The kernel does not report routes that it removes together with their link.
     RouteRemoved(Route),
     /// Rules changed.
     Rules,
-    /// More happened than was read in time: anything may have changed.
+    /// The kernel dropped notifications because the socket's buffer was full: anything may have changed.
     Missed,
 }
 
-/// A socket on which the kernel tells what changes. Readable when there is something.
+/// A socket for the kernel's notifications of changes. It is readable when there are any.
 #[derive(Debug)]
 pub struct Monitor {
     socket: Socket,
@@ -70,8 +69,8 @@ impl Monitor {
         open().map_err(|source| NetlinkError::Open { source })
     }
 
-    /// Takes what has happened, of at most so many datagrams; empty if nothing has. What it does not understand is
-    /// left out.
+    /// Returns the changes in at most `datagrams` datagrams; none if there are none. Messages that it does not understand
+    /// are skipped.
     pub fn read(&mut self, datagrams: usize) -> Vec<Event> {
         let mut events = Vec::new();
         for _ in 0..datagrams {
@@ -83,7 +82,7 @@ impl Monitor {
                 }
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                // ENOBUFS: the kernel had to leave something out.
+                // ENOBUFS: the kernel dropped notifications.
                 Err(_) => {
                     events.push(Event::Missed);
                     break;

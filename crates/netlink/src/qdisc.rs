@@ -22,7 +22,7 @@ const TCA_STATS_QUEUE: u16 = 3;
 const TCA_TBF_PARMS: u16 = 1;
 const TCA_TBF_RATE64: u16 = 4;
 const TCA_TBF_BURST: u16 = 6;
-/// With a link layer named, the kernel computes transmission times itself and wants no rate table.
+/// If a link layer is given, the kernel computes transmission times itself and needs no rate table.
 const TC_LINKLAYER_ETHERNET: u8 = 1;
 
 /// A token bucket filter.
@@ -30,7 +30,7 @@ const TC_LINKLAYER_ETHERNET: u8 = 1;
 pub struct TokenBucket {
     /// The long-run rate, in bits per second.
     pub rate_bits_per_second: u64,
-    /// The bucket: bytes that may go at once. At least one packet; longer super-packets are cut.
+    /// The burst: bytes that may leave at once. At least one packet; the kernel segments longer super-packets.
     pub burst_bytes: u32,
     /// The queue: bytes that may wait for tokens.
     pub limit_bytes: u32,

@@ -32,19 +32,19 @@ const RTM_F_CLONED: u32 = 0x200;
 /// `RTPROT_STATIC`: made by an administrator.
 const STATIC: u8 = 4;
 
-/// What happens to a packet that takes the route.
+/// What the kernel does with a packet that takes the route.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum RouteKind {
     /// It is forwarded.
     #[default]
     Unicast,
-    /// It is dropped without a word.
+    /// The kernel drops it without an answer.
     Blackhole,
-    /// It is dropped and its sender told (ICMP unreachable).
+    /// The kernel drops it and answers with ICMP unreachable.
     Unreachable,
 }
 
-/// Whether a request may take the place of what is there.
+/// What a request does if the object exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Existing {
     /// Fail with `EEXIST`.
@@ -53,7 +53,7 @@ pub enum Existing {
     Replace,
 }
 
-/// Which routes are asked for. What is `None` does not matter.
+/// A filter of routes. `None` matches all.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RouteFilter {
     /// The table they are in.
@@ -81,9 +81,9 @@ pub struct Route {
     pub via: Option<IpAddr>,
     /// The index of the link it leads out of.
     pub device: Option<u32>,
-    /// Lower is preferred. For IPv6 the kernel makes 1024 of "none".
+    /// Lower is preferred. For IPv6 the kernel uses 1024 if there is none.
     pub metric: Option<u32>,
-    /// The address that packets of this host get which have none yet.
+    /// The source address of this host's packets that have none yet.
     pub source: Option<IpAddr>,
     /// The table it is in; 254 is "main".
     pub table: u32,
@@ -98,7 +98,7 @@ pub struct Route {
 }
 
 impl Route {
-    /// A unicast route to `destination` in the main table, with nothing else said yet.
+    /// A unicast route to `destination` in the main table, without other properties.
     pub fn to(destination: IpNet) -> Self {
         Self {
             destination: destination.trunc(),
@@ -208,8 +208,8 @@ impl Handle {
             .collect())
     }
 
-    /// The routes that a filter takes; those with several next hops are without `via` and `device` here. A kernel from 4.20 on looks through no
-    /// more than it must, which matters where there are many.
+    /// The routes that a filter takes; those with several next hops are without `via` and `device` here. A kernel from 4.20 on
+    /// applies the filter itself, which saves time if there are many routes.
     pub fn routes_where(&mut self, filter: RouteFilter) -> Result<Vec<Route>, NetlinkError> {
         let mut found = Vec::new();
         for family in [AddressFamily::Inet, AddressFamily::Inet6] {

@@ -21,7 +21,7 @@ const FRA_PROTOCOL: u16 = 21;
 const FIB_RULE_INVERT: u32 = 2;
 /// `FR_ACT_TO_TBL`.
 const TO_TABLE: u8 = 1;
-/// What the kernel says for "nothing is suppressed".
+/// The value of the kernel for no suppression.
 const NO_SUPPRESSION: u32 = u32::MAX;
 
 /// A version of IP, each of which has rules of its own.
@@ -57,9 +57,9 @@ impl fmt::Display for Family {
 /// A rule that sends packets to a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
-    /// Whose packets it is for.
+    /// The IP version of the packets that it applies to.
     pub family: Family,
-    /// Rules are tried from the lowest on.
+    /// The kernel evaluates rules in ascending order of priority.
     pub priority: u32,
     /// The table where the route is looked up.
     pub table: u32,

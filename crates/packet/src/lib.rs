@@ -1,12 +1,12 @@
-//! IP packets as a Linux TUN gives and takes them: header views, checksums, and the segmentation-offload
-//! super-packets of `IFF_VNET_HDR` with all a gateway may want to do to them: check, split, trim, merge.
+//! IP packets of a Linux TUN device: header views, checksums, and the super-packets of segmentation offload
+//! (`IFF_VNET_HDR`) with the operations of a gateway on them: check, split, trim, merge.
 //!
 //! The crate is pure: no sockets, clock, files or environment, and nothing but [`build`] and [`prohibited`] allocates.
 //!
 //! # The no-panic contract
 //!
 //! No input bytes make any function here panic, loop without bound or read beyond the slice it was given;
-//! what is wrong with them comes back as an error that names the need and what was there. Functions that take
+//! bad input returns an error that says what was needed and what was found. Functions that take
 //! both bytes and a [`Headers`] hold to this even when the two do not belong together: the result is then
 //! useless, not dangerous. The fuzz target `packet_views` and the property tests hold the crate to it.
 

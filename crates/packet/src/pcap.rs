@@ -31,7 +31,7 @@ impl<W: Write> Writer<W> {
         Ok(Self { out, snap_len })
     }
 
-    /// Writes one packet of `packet_len` bytes, of which `bytes` is the first part, all of it if you like.
+    /// Writes one packet of `packet_len` bytes, of which `bytes` is the first part or all.
     pub fn write(&mut self, time_nanos: u64, bytes: &[u8], packet_len: u32) -> io::Result<()> {
         let kept = &bytes[..bytes.len().min(self.snap_len as usize)];
         let fields = [
@@ -48,7 +48,7 @@ impl<W: Write> Writer<W> {
         self.out.write_all(kept)
     }
 
-    /// Gives the output back.
+    /// Returns the output.
     pub fn into_inner(self) -> W {
         self.out
     }
@@ -59,9 +59,9 @@ impl<W: Write> Writer<W> {
 pub struct Record<'a> {
     /// When it was captured.
     pub time_nanos: u64,
-    /// Its length then.
+    /// Its length at that time, bytes.
     pub packet_len: u32,
-    /// What was kept of it.
+    /// The captured bytes, from its start.
     pub bytes: &'a [u8],
 }
 

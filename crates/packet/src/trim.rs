@@ -1,4 +1,4 @@
-//! Cuts the tail off a super-packet.
+//! Removes segments from the end of a super-packet.
 //!
 //! Where a queue drops one packet, it must not drop all forty that one super-packet stands for. Cutting the tail
 //! changes only the headers: the lengths, and the length in the partial checksum. FIN and PSH belong to the tail.

@@ -10,7 +10,7 @@ use crate::{
     PieSettings, RedSettings, TrunkSettings,
 };
 
-/// A discipline: which items are kept, and which is next. [`Queue`](crate::Queue) counts.
+/// A discipline decides which items are kept and which is next. [`Queue`](crate::Queue) counts.
 pub(crate) trait Rules<T: Item>: Sized {
     /// Its parameters.
     type Settings: Copy;
@@ -18,13 +18,13 @@ pub(crate) trait Rules<T: Item>: Sized {
     /// An empty queue. What is random in it follows from `seed`.
     fn new(settings: Self::Settings, seed: u64) -> Self;
 
-    /// Takes new settings and keeps what waits; `false` if it cannot.
+    /// Applies new settings and keeps the backlog; `false` if it cannot.
     fn set(&mut self, settings: Self::Settings) -> bool;
 
-    /// How much waits, as its own storage counts it.
+    /// The backlog, as its own storage counts it.
     fn held(&self) -> Held;
 
-    /// What it goes by at the moment.
+    /// Its present control values.
     fn control(&self) -> Control;
 
     /// Takes an item, and returns how many of its segments wait.
@@ -35,16 +35,16 @@ pub(crate) trait Rules<T: Item>: Sized {
         self.pop()
     }
 
-    /// Takes out any item, past all rules; `None` once it is empty.
+    /// Removes any item without applying the rules; `None` if the queue is empty.
     fn pop(&mut self) -> Option<Stamped<T>>;
 
     /// Its items, where all are in one line.
     fn fifo(&mut self) -> Option<&mut Fifo<T>>;
 
-    /// Takes note of the path behind the queue.
+    /// Takes new values of the path behind the queue.
     fn observe(&mut self, _: &Conditions) {}
 
-    /// Forgets flows, of which nothing waits any more.
+    /// Removes the state of flows without a backlog.
     fn forget_flows(&mut self) {}
 
     /// Drops items that came before `oldest`, and gives back memory that the rest does not need.
@@ -59,7 +59,7 @@ pub(crate) trait Rules<T: Item>: Sized {
         }
     }
 
-    /// Takes out an item of the flow that has most waiting, or the first where flows are not kept apart.
+    /// Removes an item of the flow with the largest backlog, or the first item if the discipline does not separate flows.
     fn shed(&mut self) -> Option<Stamped<T>> {
         self.pop()
     }
@@ -78,7 +78,7 @@ macro_rules! disciplines {
             pub const DISCIPLINES: &'static [&'static Description] =
                 &[$(<crate::$module::$name<()> as Describe>::DESCRIPTION),*];
 
-            /// What can be said of the discipline.
+            /// The description of the discipline.
             pub const fn description(&self) -> &'static Description {
                 match self {
                     $(Settings::$name(_) => <crate::$module::$name<()> as Describe>::DESCRIPTION,)*
@@ -104,7 +104,7 @@ macro_rules! disciplines {
                 }
             }
 
-            /// Values that do not go together.
+            /// Values that contradict each other.
             pub fn conflict(&self) -> Option<Conflict> {
                 match self {
                     $(Settings::$name(settings) => crate::$module::$name::<()>::conflict(settings),)*

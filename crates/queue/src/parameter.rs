@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::{DropReason, Limits, Settings, Unit};
 
-/// What can be said of a discipline.
+/// The description of a discipline.
 #[derive(Debug)]
 pub struct Description {
     /// Its name in files.
@@ -14,13 +14,13 @@ pub struct Description {
     pub meaning: &'static str,
     /// Its own parameters, beside its limits.
     pub parameters: &'static [Parameter],
-    /// Why it may drop.
+    /// The reasons for which it drops packets.
     pub reasons: &'static [DropReason],
     pub(crate) default: fn() -> Settings,
 }
 
 impl Description {
-    /// Its settings where a file says nothing.
+    /// Its default settings.
     pub fn default_settings(&self) -> Settings {
         (self.default)()
     }
@@ -89,28 +89,28 @@ pub(crate) enum Field<'s> {
     Number(&'s mut f64),
 }
 
-/// Values that do not go together.
+/// Values that contradict each other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict {
-    /// The parameter that is wrong first.
+    /// The first parameter concerned.
     pub key: &'static str,
     /// What is wrong.
     pub problem: String,
-    /// What would be right.
+    /// The values that are allowed.
     pub allowed: &'static str,
 }
 
-/// What a file says of the queues of one discipline.
+/// The description of one discipline and its settings.
 pub(crate) trait Describe {
     /// Its parameters.
     type Settings;
-    /// It in words.
+    /// Its description.
     const DESCRIPTION: &'static Description;
 
     /// The limits among its settings.
     fn limits_mut(settings: &mut Self::Settings) -> &mut Limits;
 
-    /// Values that do not go together.
+    /// Values that contradict each other.
     fn conflict(_: &Self::Settings) -> Option<Conflict> {
         None
     }

@@ -23,7 +23,7 @@ fn size(bytes: u64) -> String {
         (1 << 10, "KiB"),
         (1000, "kB"),
     ];
-    let whole = units.into_iter().find(|(unit, _)| bytes >= *unit && bytes % unit == 0);
+    let whole = units.into_iter().find(|(unit, _)| bytes >= *unit && bytes.is_multiple_of(*unit));
     whole.map_or(format!("{bytes} B"), |(unit, name)| format!("{} {name}", bytes / unit))
 }
 

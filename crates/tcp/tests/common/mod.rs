@@ -19,7 +19,7 @@ pub fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// A plain TCP with segments of 1000 bytes, from which tests depart.
+/// The settings that tests start from: a plain TCP with segments of 1000 bytes.
 pub fn plain() -> Settings {
     Settings {
         name: "test",
@@ -108,7 +108,7 @@ pub struct Pair {
     pub rate: Option<Rate>,
     pub trace: Vec<Trace>,
     pub events: Vec<(Instant, End, Event)>,
-    /// Whether what arrives is read at once.
+    /// Whether the application reads received data at once.
     pub reads: bool,
     pub keeps_trace: bool,
     impairment: Impairment,
@@ -139,7 +139,7 @@ impl Pair {
         }
     }
 
-    /// Both ends alike, connected, with nothing traced yet.
+    /// Two endpoints with the same settings, connected, with an empty trace.
     pub fn connected(settings: Settings, delay: Duration) -> Self {
         let mut pair = Pair::new(settings.clone(), settings, delay);
         pair.run_for(delay * 3 + ms(1));
@@ -190,7 +190,7 @@ impl Pair {
         }
     }
 
-    /// Hands out what is to be sent, and hears events.
+    /// Sends the segments of both endpoints and records their events.
     pub fn flush(&mut self) {
         for end in [End::Client, End::Server] {
             loop {
@@ -240,7 +240,7 @@ impl Pair {
         }
     }
 
-    /// The next thing that happens, if it does before `until`.
+    /// Processes the next arrival or timer, if it is due by `until`.
     pub fn step(&mut self, until: Instant) -> bool {
         self.flush();
         let arrival = self.flying.keys().next().map(|(at, _)| *at);
