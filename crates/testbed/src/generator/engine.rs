@@ -29,7 +29,7 @@ pub(super) enum Command {
     Users(usize, SyncSender<Vec<UserReading>>),
     /// A message as soon as all of these are over.
     Await(Vec<usize>, SyncSender<()>),
-    ForgetPeaks,
+    ResetPeaks,
     End,
 }
 
@@ -146,7 +146,7 @@ impl Engine {
                     let _ = answer.send(users);
                 }
                 Ok(Command::Await(sources, answer)) => self.awaited.push((sources, answer)),
-                Ok(Command::ForgetPeaks) => self.flows.forget_peaks(self.now()),
+                Ok(Command::ResetPeaks) => self.flows.reset_peaks(self.now()),
                 Ok(Command::End) | Err(TryRecvError::Disconnected) => return false,
                 Err(TryRecvError::Empty) => return true,
             }

@@ -132,8 +132,8 @@ impl Flows {
     }
 
     /// Counts the extremes of all from now on.
-    pub(super) fn forget_peaks(&mut self, now: Instant) {
-        self.all.iter_mut().for_each(|flow| flow.reading.counts.forget_peaks(now));
+    pub(super) fn reset_peaks(&mut self, now: Instant) {
+        self.all.iter_mut().for_each(|flow| flow.reading.counts.reset_peaks(now));
     }
 
     pub(super) fn reading(&self, flow: usize) -> DatagramReading {

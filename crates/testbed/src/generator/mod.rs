@@ -83,9 +83,9 @@ impl Generator {
         users.recv().expect("the generator's thread runs until it is told to end")
     }
 
-    /// Counts the shortest and longest delay of datagrams, and those that are overdue, from now on.
-    pub fn forget_peaks(&self) {
-        self.send(Command::ForgetPeaks);
+    /// Starts anew the minimum and maximum delay of datagrams, and the count of those sent before the reset.
+    pub fn reset_peaks(&self) {
+        self.send(Command::ResetPeaks);
     }
 
     /// Waits until none of these sources has a transfer that goes on or is to begin, but not longer than until `end` by the
