@@ -57,6 +57,8 @@ pub struct LinkStats {
     pub delivered_bytes: u64,
     /// Lost on the way.
     pub lost: u64,
+    /// Their bytes.
+    pub lost_bytes: u64,
     /// Corrupted and delivered.
     pub corrupted: u64,
     /// Delivered twice.
@@ -220,6 +222,7 @@ impl<T: Payload> Link<T> {
             let fate = impairer.fate();
             if fate.lost {
                 self.stats.lost += 1;
+                self.stats.lost_bytes += packet.bytes() as u64;
                 return None;
             }
             if fate.corrupted {
@@ -284,10 +287,10 @@ impl<T: Payload> Link<T> {
         self.serialiser.set_mobile(mobile, Rng::new(self.seed, "mobile"));
     }
 
-    /// Replaces the changes that are to come by others, whose times count from `start`.
+    /// Replaces the changes that are to come by others, whose times count from `start`. Those whose time has passed are due at once.
     pub fn set_changes(
         &mut self,
-        start: Instant,
+        (now, start): (Instant, Instant),
         (changes, repeat): (Vec<(Duration, LinkChange)>, Option<Duration>),
         owner: &mut impl Owner<T>,
     ) {
@@ -297,7 +300,7 @@ impl<T: Payload> Link<T> {
             self.set_impairments(Impairments::default());
         }
         self.schedule = Schedule::new(changes, repeat, start);
-        owner.set(Timer::Change, self.schedule.due().map_or(Instant::FAR_FUTURE, |at| at.max(start)));
+        owner.set(Timer::Change, self.schedule.due().map_or(Instant::FAR_FUTURE, |at| at.max(now)));
     }
 
     /// Loses everything that waits and that is on its way; how many packets on their way that was. Those that waited are

@@ -55,7 +55,7 @@ impl<T: Payload> PolledLink<T> {
             settings: settings.clone(),
             timers: Timers([Instant::FAR_FUTURE; Timers::ALL.len()]),
         };
-        polled.restart_changes(now);
+        polled.restart_changes(now, now);
         polled
     }
 
@@ -127,14 +127,14 @@ impl<T: Payload> PolledLink<T> {
             self.link.set_rate(now, settings.rate, &mut self.timers);
         }
         if (&before.changes, before.repeat) != (&settings.changes, settings.repeat) {
-            self.restart_changes(now);
+            self.restart_changes(now, now);
         }
     }
 
-    /// Lets the changes count their times from `now`. What they have changed so far stays changed.
-    pub fn restart_changes(&mut self, now: Instant) {
+    /// Lets the changes count their times from `start`. What they have changed so far stays changed.
+    pub fn restart_changes(&mut self, now: Instant, start: Instant) {
         let changes = (self.settings.changes.clone(), self.settings.repeat);
-        self.link.set_changes(now, changes, &mut self.timers);
+        self.link.set_changes((now, start), changes, &mut self.timers);
     }
 
     /// Loses everything that waits and that is on its way; how many packets on their way that was. [`Link::cut`] says where

@@ -199,7 +199,7 @@ fn changes_count_from_when_they_are_restarted() {
         assert!(link.poll(at(now)).is_none());
         rates.push(link.link().rate().as_mbit() as u32);
         if now == 25 {
-            link.restart_changes(at(25));
+            link.restart_changes(at(25), at(25));
         }
     }
     assert_eq!(rates, [8, 80, 8, 80, 8]);

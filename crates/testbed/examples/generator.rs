@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use trunkline_testbed::clock::{self, Scheduling};
 use trunkline_testbed::generator::{Generator, Load, SocketOptions, Source};
-use trunkline_testbed::link::{End, Link, LinkSettings};
+use trunkline_testbed::link::{DuplexSettings, End, Link};
 use trunkline_testbed::namespace::Host;
 use trunkline_units::Rate;
 use trunkline_workload::{Distribution, Pattern, TransferState, stream};
@@ -26,9 +26,9 @@ fn measure(name: &str, pattern: Pattern) -> Result<(), Box<dyn std::error::Error
     let (a, b) = (Host::new("a")?, Host::new("b")?);
     let (near, far) = ("198.18.2.1".parse()?, "198.18.2.2".parse()?);
     let millis = Duration::from_millis;
-    let settings = LinkSettings::wide_area(Rate::from_mbit(50.0), millis(20), millis(50));
+    let settings = DuplexSettings::wide_area(Rate::from_mbit(50.0), millis(20), millis(50));
     let end = |host, address| End { host, device: "wan", addresses: address };
-    let _link = Link::new(end(&a, &[near]), end(&b, &[far]), settings)?;
+    let _link = Link::new(end(&a, &[near]), end(&b, &[far]), &settings)?;
     let options = SocketOptions::new("cubic");
     let source = Source {
         client: &a,

@@ -14,11 +14,12 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+use trunkline_link::{LinkSettings, Loss};
 use trunkline_queue::Settings as QueueSettings;
 use trunkline_units::{Instant, Rate};
 
 use crate::clock::Scheduling;
-use crate::link::{Counters, Direction, DirectionSettings, End, Link, LinkError, LinkSettings};
+use crate::link::{Counters, Direction, DuplexSettings, End, Link, LinkError};
 use crate::namespace::{Host, HostError};
 use crate::traffic::{
     BulkFlow, BulkSettings, EchoServer, PingSettings, SinkFlow, Stop, TcpSample, TcpSink, bulk, ping,
@@ -90,15 +91,13 @@ impl DumbbellSettings {
         }
     }
 
-    fn link(&self) -> LinkSettings {
-        let back = DirectionSettings { delay: self.round_trip / 2, ..DirectionSettings::default() };
-        let there = DirectionSettings { rate: Some(self.rate), queue: self.queue, loss: self.loss, ..back };
-        LinkSettings {
-            backward: back,
-            mtu: self.mtu,
+    fn link(&self) -> DuplexSettings {
+        let way = |rate| LinkSettings { mtu: self.mtu, ..LinkSettings::new(rate, self.round_trip / 2) };
+        DuplexSettings {
+            backward: way(Rate::MAX),
             seed: self.seed,
             scheduling: Scheduling::RealTime,
-            ..LinkSettings::symmetric(there)
+            ..DuplexSettings::symmetric(way(self.rate).queue(self.queue).loss(Loss::Uniform(self.loss)))
         }
     }
 }
@@ -171,7 +170,7 @@ pub fn measure(settings: &DumbbellSettings, stop: &Stop) -> Result<DumbbellRepor
     let link = Link::new(
         End { host: &sender, device: DEVICE, addresses: &[SENDER] },
         End { host: &receiver, device: DEVICE, addresses: &[RECEIVER] },
-        settings.link(),
+        &settings.link(),
     )?;
     for host in [&sender, &receiver] {
         host.netlink(|handle| {

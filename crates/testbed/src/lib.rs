@@ -2,7 +2,7 @@
 //!
 //! - [`privilege`]: what the kernel must allow, and what to do where it does not;
 //! - [`namespace`]: a [`Host`](namespace::Host) is a network namespace that lives as long as the value does;
-//! - [`link`]: an emulated link between two hosts, with rate, delay, queue, loss and corruption;
+//! - [`link`]: emulated links between hosts, which run the model of a link that the simulator runs;
 //! - [`traffic`]: bulk TCP, UDP floods and request-response load, with the receiver's view of each;
 //! - [`generator`]: the traffic of an experiment: thousands of connections and flows of datagrams from one thread;
 //! - [`dumbbell`]: flows of one kind through one bottleneck, and all that can be known of them;

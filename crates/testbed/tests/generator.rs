@@ -6,11 +6,12 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use common::{B, Pair, alone, ip, pair};
+use trunkline_link::{LinkSettings, Loss};
 use trunkline_testbed::clock::{self, Scheduling};
 use trunkline_testbed::generator::{
     Generator, GeneratorError, Load, Reading, SocketOptions, Source, SourceReading, Transfer,
 };
-use trunkline_testbed::link::{DirectionSettings, LinkSettings};
+use trunkline_testbed::link::DuplexSettings;
 use trunkline_testbed::privilege;
 use trunkline_units::{Instant, Rate};
 use trunkline_workload::{Distribution, Pattern, Timing, TransferState, stream};
@@ -23,7 +24,7 @@ fn ready(test: &str) -> bool {
 }
 
 fn line(rate: f64) -> Pair {
-    pair(LinkSettings::wide_area(Rate::from_mbit(rate), 10 * MS, 100 * MS))
+    pair(&DuplexSettings::wide_area(Rate::from_mbit(rate), 10 * MS, 100 * MS))
 }
 
 fn source(pair: &Pair, port: u16, load: Load) -> Source<'_> {
@@ -301,9 +302,9 @@ fn lost_datagrams_are_missing_by_number() {
     if !ready("lost_datagrams_are_missing_by_number") {
         return;
     }
-    let lossy = DirectionSettings { loss: 0.2, ..DirectionSettings::default() };
-    let pair =
-        pair(LinkSettings { backward: DirectionSettings::default(), ..LinkSettings::symmetric(lossy) });
+    let clean = LinkSettings::new(Rate::MAX, Duration::ZERO);
+    let lossy = clean.clone().loss(Loss::Uniform(0.2));
+    let pair = pair(&DuplexSettings { backward: clean, ..DuplexSettings::symmetric(lossy) });
     let timing = Timing::Constant(Rate::from_mbit(1.0));
     let udp = Source { stop: Some(1000 * MS), ..source(&pair, 9, Load::Udp { data: 97, timing }) };
     let generator = generator(&[udp]);

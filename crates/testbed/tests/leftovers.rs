@@ -9,10 +9,12 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{alone, any_port, pair};
-use trunkline_testbed::link::{DirectionSettings, LinkSettings};
+use trunkline_link::LinkSettings;
+use trunkline_testbed::link::DuplexSettings;
 use trunkline_testbed::namespace::{Host, veth};
 use trunkline_testbed::privilege;
 use trunkline_testbed::traffic::{BulkSettings, Stop, TcpSink, bulk};
+use trunkline_units::Rate;
 
 /// Every network namespace that a thread of any process is in.
 fn namespaces() -> BTreeSet<PathBuf> {
@@ -38,7 +40,7 @@ fn alive(pid: u32) -> bool {
 }
 
 fn experiment() -> (BTreeSet<PathBuf>, u32) {
-    let pair = pair(LinkSettings::symmetric(DirectionSettings::default()));
+    let pair = pair(&DuplexSettings::symmetric(LinkSettings::new(Rate::MAX, Duration::ZERO)));
     let third = Host::new("c").expect("host");
     veth(&pair.a, "side", &third, "side").expect("veth");
     let mut command = Command::new("sleep");

@@ -5,8 +5,9 @@ mod common;
 use std::time::Duration;
 
 use common::{alone, any_port, pair, within_attempts, within_three_attempts};
+use trunkline_link::LinkSettings;
 use trunkline_queue::{Limits, Settings as QueueSettings};
-use trunkline_testbed::link::{DirectionSettings, LinkSettings, Scheduling};
+use trunkline_testbed::link::{DuplexSettings, Scheduling};
 use trunkline_testbed::privilege;
 use trunkline_testbed::statistics::percentile;
 use trunkline_testbed::traffic::{EchoServer, FloodSettings, Pace, PingSettings, Stop, UdpSink, flood, ping};
@@ -17,14 +18,10 @@ const PAYLOAD_BYTES: usize = 1472;
 const DELAY: Duration = Duration::from_millis(10);
 const TOLERANCE: Duration = Duration::from_micros(300);
 
-fn settings(mbit: f64) -> LinkSettings {
-    let direction = DirectionSettings {
-        rate: Some(Rate::from_mbit(mbit)),
-        delay: DELAY,
-        queue: QueueSettings::TailDrop(Limits { segments: 500, bytes: u64::MAX }),
-        ..DirectionSettings::default()
-    };
-    LinkSettings { scheduling: Scheduling::RealTime, ..LinkSettings::symmetric(direction) }
+fn settings(mbit: f64) -> DuplexSettings {
+    let queue = QueueSettings::TailDrop(Limits { segments: 500, bytes: u64::MAX });
+    let direction = LinkSettings::new(Rate::from_mbit(mbit), DELAY).queue(queue);
+    DuplexSettings { scheduling: Scheduling::RealTime, ..DuplexSettings::symmetric(direction) }
 }
 
 #[test]
@@ -35,7 +32,7 @@ fn the_rate_is_within_one_percent() {
     let _alone = alone();
     for (mbit, seconds) in [(1.0, 3), (10.0, 2), (100.0, 2), (200.0, 2)] {
         within_three_attempts("rate", || {
-            let pair = pair(settings(mbit));
+            let pair = pair(&settings(mbit));
             let sink = UdpSink::start(&pair.b, any_port(common::B), Duration::from_millis(4)).expect("sink");
             let load = FloodSettings {
                 target: sink.address(),
@@ -93,7 +90,7 @@ fn await_calm() {
 /// Measures round trips at a rate, under `load` times that rate of full-size packets one way.
 fn round_trip(mbit: f64, load: f64) -> Result<(), String> {
     await_calm();
-    let pair = pair(settings(mbit));
+    let pair = pair(&settings(mbit));
     let echo = EchoServer::start(&pair.b, any_port(common::B), Scheduling::RealTime).expect("echo");
     let pings = PingSettings {
         scheduling: Scheduling::RealTime,

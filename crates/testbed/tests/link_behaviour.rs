@@ -5,9 +5,10 @@ mod common;
 use std::time::Duration;
 
 use common::{alone, any_port, pair};
+use trunkline_link::{Impairments, LinkSettings, Loss};
 use trunkline_queue::{Limits, Settings as QueueSettings};
 use trunkline_testbed::clock::{self, Scheduling};
-use trunkline_testbed::link::{Direction, DirectionSettings, LinkSettings};
+use trunkline_testbed::link::{Direction, DuplexSettings};
 use trunkline_testbed::privilege;
 use trunkline_testbed::statistics::percentile;
 use trunkline_testbed::traffic::{
@@ -24,10 +25,11 @@ fn losses_and_bit_errors_are_as_asked() {
         return;
     }
     let _alone = alone();
-    let direction = DirectionSettings { loss: 0.05, corruption: 0.03, ..DirectionSettings::default() };
-    let settings =
-        LinkSettings { forward: direction, ..LinkSettings::symmetric(DirectionSettings::default()) };
-    let pair = pair(settings);
+    let clean = LinkSettings::new(Rate::MAX, Duration::ZERO);
+    let impairments = Impairments { loss: Loss::Uniform(0.05), corruption: 0.03, ..Impairments::default() };
+    let direction = LinkSettings { impairments, ..clean.clone() };
+    let settings = DuplexSettings { forward: direction, ..DuplexSettings::symmetric(clean) };
+    let pair = pair(&settings);
     let sink = UdpSink::start(&pair.b, any_port(common::B), Duration::from_millis(10)).expect("sink");
     let load = FloodSettings {
         target: sink.address(),
@@ -60,9 +62,12 @@ fn the_queue_holds_what_it_may_and_delays_by_it() {
     }
     let _alone = alone();
     // 10 Mbit/s with 50 ms of queue, and 20 ms there and back.
-    let settings =
-        LinkSettings::wide_area(Rate::from_mbit(10.0), Duration::from_millis(20), Duration::from_millis(50));
-    let pair = pair(settings);
+    let settings = DuplexSettings::wide_area(
+        Rate::from_mbit(10.0),
+        Duration::from_millis(20),
+        Duration::from_millis(50),
+    );
+    let pair = pair(&settings);
     let sink = TcpSink::start(&pair.b, any_port(common::B), Duration::from_millis(20)).expect("sink");
     let echo = EchoServer::start(&pair.b, any_port(common::B), Scheduling::Shared).expect("echo");
     let pings = PingSettings::new(echo.address(), Duration::from_millis(10), 200);
@@ -93,13 +98,9 @@ fn a_bandwidth_delay_product_beyond_the_buffer_still_fills_the_link() {
     }
     let _alone = alone();
     // 20 Mbit/s × 200 ms are 333 packets on the wire; the queue takes 20.
-    let direction = DirectionSettings {
-        rate: Some(Rate::from_mbit(20.0)),
-        delay: Duration::from_millis(200),
-        queue: QueueSettings::TailDrop(Limits { segments: 20, bytes: u64::MAX }),
-        ..DirectionSettings::default()
-    };
-    let pair = pair(LinkSettings::symmetric(direction));
+    let queue = QueueSettings::TailDrop(Limits { segments: 20, bytes: u64::MAX });
+    let direction = LinkSettings::new(Rate::from_mbit(20.0), Duration::from_millis(200)).queue(queue);
+    let pair = pair(&DuplexSettings::symmetric(direction));
     let sink = UdpSink::start(&pair.b, any_port(common::B), Duration::from_millis(10)).expect("sink");
     let load = FloodSettings {
         target: sink.address(),
@@ -124,8 +125,8 @@ fn a_cut_is_total_and_mended_at_once_and_a_connection_survives_it() {
         return;
     }
     let _alone = alone();
-    let direction = DirectionSettings { delay: Duration::from_millis(5), ..DirectionSettings::default() };
-    let pair = pair(LinkSettings::symmetric(direction));
+    let direction = LinkSettings::new(Rate::MAX, Duration::from_millis(5));
+    let pair = pair(&DuplexSettings::symmetric(direction));
     let handle = pair.link.handle();
     let server = RpcServer::start(&pair.b, any_port(common::B), "cubic").expect("server");
     let settings = RpcSettings {
@@ -165,28 +166,25 @@ fn parameters_change_under_way() {
         return;
     }
     let _alone = alone();
-    let direction = DirectionSettings {
-        rate: Some(Rate::from_mbit(50.0)),
-        delay: Duration::from_millis(2),
-        ..DirectionSettings::default()
-    };
-    let pair = pair(LinkSettings::symmetric(direction));
+    let direction = LinkSettings::new(Rate::from_mbit(50.0), Duration::from_millis(2));
+    let pair = pair(&DuplexSettings::symmetric(direction));
     let handle = pair.link.handle();
     let echo = EchoServer::start(&pair.b, any_port("fd00::2"), Scheduling::Shared).expect("echo");
     let median = |interval| {
         let settings = PingSettings::new(echo.address(), interval, 60);
         let report = pair.a.run(|| ping(&settings, &Stop::new())).expect("ping");
-        assert_eq!(report.round_trips.len(), 60);
+        let counters = Direction::BOTH.map(|way| handle.counters(way));
+        assert_eq!(report.round_trips.len(), 60, "{counters:?}");
         percentile(&report.round_trips, 0.5).expect("answers")
     };
     let near = |value: Duration, millis: f64| {
         assert!((value.as_secs_f64() * 1e3 - millis).abs() < 1.5, "{value:?} instead of {millis} ms");
     };
     near(median(Duration::from_millis(5)), 4.0);
-    handle.set_delay(Direction::Forward, Duration::from_millis(30));
+    handle.set_delay(Direction::Forward, Duration::from_millis(30)).expect("a delay");
     near(median(Duration::from_millis(5)), 32.0);
-    handle.set_delay(Direction::Forward, Duration::from_millis(2));
+    handle.set_delay(Direction::Forward, Duration::from_millis(2)).expect("a delay");
     // 112-byte packets at 100 kbit/s take 9 ms each way they are slow.
-    handle.set_rate(Direction::Backward, Some(Rate::from_bits_per_second(100_000)));
+    handle.set_rate(Direction::Backward, Some(Rate::from_bits_per_second(100_000))).expect("a rate");
     near(median(Duration::from_millis(20)), 4.0 + 8.96);
 }

@@ -7,10 +7,12 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use common::{any_port, pair};
+use trunkline_link::LinkSettings;
 use trunkline_testbed::clock::Scheduling;
-use trunkline_testbed::link::{DirectionSettings, LinkSettings};
+use trunkline_testbed::link::DuplexSettings;
 use trunkline_testbed::privilege::{self, Means};
 use trunkline_testbed::traffic::{EchoServer, PingSettings, Stop, ping};
+use trunkline_units::Rate;
 
 const NOBODY: u32 = 65_534;
 
@@ -43,8 +45,8 @@ fn main() -> ExitCode {
 }
 
 fn experiment() {
-    let direction = DirectionSettings { delay: Duration::from_millis(3), ..DirectionSettings::default() };
-    let pair = pair(LinkSettings::symmetric(direction));
+    let direction = LinkSettings::new(Rate::MAX, Duration::from_millis(3));
+    let pair = pair(&DuplexSettings::symmetric(direction));
     let echo = EchoServer::start(&pair.b, any_port(common::B), Scheduling::Shared).expect("echo");
     let settings = PingSettings::new(echo.address(), Duration::from_millis(5), 20);
     let report = pair.a.run(|| ping(&settings, &Stop::new())).expect("ping");

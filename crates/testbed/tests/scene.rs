@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use common::{alone, within_three_attempts};
 use trunkline_testbed::clock;
-use trunkline_testbed::link::{LinkSettings, Scheduling};
+use trunkline_testbed::link::{DuplexSettings, Scheduling};
 use trunkline_testbed::privilege;
 use trunkline_testbed::scene::{Encryption, GatewaySetup, Plan, Scene, SceneError, Wan};
 use trunkline_testbed::statistics::percentile;
@@ -53,7 +53,7 @@ fn an_emulated_wan_has_its_delay_and_its_rate_in_both_families() {
     }
     let rate = Rate::from_bits_per_second(50_000_000);
     let round_trip = Duration::from_millis(20);
-    let wan = LinkSettings::wide_area(rate, round_trip, Duration::from_millis(30));
+    let wan = DuplexSettings::wide_area(rate, round_trip, Duration::from_millis(30));
     let scene = Scene::new(Wan::Emulated(wan)).expect("scene");
     scene.route_directly().expect("route");
     for plan in plans(&scene) {

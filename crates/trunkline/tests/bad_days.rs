@@ -10,13 +10,13 @@ use common::{Checker, check_stream, class, edit, lane, lanes_up, peer, send, set
 use trunkline_gateway::config::Encryption as LaneEncryption;
 use trunkline_gateway::handshake::{Dialer, Established, Handshake, Hello, Identity, Progress, VERSION};
 use trunkline_gateway::keys::{PublicKey, SecretKey};
-use trunkline_testbed::link::LinkSettings;
+use trunkline_testbed::link::DuplexSettings;
 use trunkline_testbed::scene::{Encryption, Gateway, Gateways, Plan, Scene, Wan};
 use trunkline_units::Rate;
 
 fn wide_area() -> Wan {
     let rate = Rate::from_mbit(50.0);
-    Wan::Emulated(LinkSettings::wide_area(rate, Duration::from_millis(10), Duration::from_millis(50)))
+    Wan::Emulated(DuplexSettings::wide_area(rate, Duration::from_millis(10), Duration::from_millis(50)))
 }
 
 /// A transfer that takes some seconds, during which `trouble` happens, and which finishes with every byte.

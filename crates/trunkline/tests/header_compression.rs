@@ -11,7 +11,7 @@ use common::{peer, plans, setup, sites, wait_for};
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, eth, recv, socket_with};
 use trunkline_packet::{Headers, Offload, TcpView, checksum, protocol};
 use trunkline_testbed::clock::Scheduling;
-use trunkline_testbed::link::{End, Link, LinkSettings};
+use trunkline_testbed::link::{DuplexSettings, End, Link};
 use trunkline_testbed::namespace::{Host, Task};
 use trunkline_testbed::privilege;
 use trunkline_testbed::scene::{Encryption, Gateway, Gateways, Wan};
@@ -40,9 +40,9 @@ impl Pair {
         let (a, b) = (Host::new("a").expect("host"), Host::new("b").expect("host"));
         let [of_a, of_b] = ADDRESSES.map(|of| of.map(address));
         let (round_trip, queue) = (Duration::from_millis(20), Duration::from_millis(50));
-        let settings = LinkSettings::wide_area(Rate::from_mbit(20.0), round_trip, queue);
+        let settings = DuplexSettings::wide_area(Rate::from_mbit(20.0), round_trip, queue);
         let end = |host, addresses| End { host, device: "wan", addresses };
-        let link = Link::new(end(&a, &of_a), end(&b, &of_b), settings).expect("link");
+        let link = Link::new(end(&a, &of_a), end(&b, &of_b), &settings).expect("link");
         for host in [&a, &b] {
             host.sysctl("net.ipv4.tcp_timestamps", if timestamps { "1" } else { "0" }).expect("sysctl");
         }

@@ -9,14 +9,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use common::{lane, lanes_up, setup, sites, wait_for};
-use trunkline_testbed::link::LinkSettings;
+use trunkline_testbed::link::DuplexSettings;
 use trunkline_testbed::namespace::Task;
 use trunkline_testbed::scene::{Encryption, Gateway, Gateways, Plan, Scene, Wan};
 use trunkline_units::Rate;
 
 fn wide_area() -> Wan {
     let rate = Rate::from_mbit(50.0);
-    Wan::Emulated(LinkSettings::wide_area(rate, Duration::from_millis(20), Duration::from_millis(50)))
+    Wan::Emulated(DuplexSettings::wide_area(rate, Duration::from_millis(20), Duration::from_millis(50)))
 }
 
 /// Tells a sender to end when it goes, also when a test fails.

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use trunkline_testbed::link::{LinkSettings, Scheduling};
+use trunkline_testbed::link::{DuplexSettings, Scheduling};
 use trunkline_testbed::privilege;
 use trunkline_testbed::scene::{Dialling, Encryption, Gateway, GatewaySetup, Plan, Scene, SceneError, Wan};
 use trunkline_testbed::traffic::{EchoServer, PingSettings, Stop, ping};
@@ -24,7 +24,7 @@ fn a_trunk_carries_both_families_and_comes_back_after_a_crash() {
         return;
     }
     let rate = Rate::from_bits_per_second(20_000_000);
-    let wan = LinkSettings::wide_area(rate, Duration::from_millis(10), Duration::from_millis(50));
+    let wan = DuplexSettings::wide_area(rate, Duration::from_millis(10), Duration::from_millis(50));
     let scene = Scene::new(Wan::Emulated(wan)).expect("scene");
     // Left where it is, this route would carry what the trunk is to carry.
     scene.route_directly().expect("route");

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use common::stream::{Outcome, stream};
 use common::{edit, setup, sites};
-use trunkline_testbed::link::{LinkHandle, LinkSettings};
+use trunkline_testbed::link::{DuplexSettings, LinkHandle};
 use trunkline_testbed::namespace::{Host, Task};
 use trunkline_testbed::procfs;
 use trunkline_testbed::scene::{Encryption, Gateway, GatewaySetup, Gateways, Plan, Scene, Wan};
@@ -210,7 +210,7 @@ fn peak(samples: &[Sample], of: impl Fn(&Sample) -> u64) -> u64 {
 fn soak(test: &str, time: Duration) {
     let rate = Rate::from_mbit(40.0);
     let wan =
-        Wan::Emulated(LinkSettings::wide_area(rate, Duration::from_millis(10), Duration::from_millis(30)));
+        Wan::Emulated(DuplexSettings::wide_area(rate, Duration::from_millis(10), Duration::from_millis(30)));
     let setup = GatewaySetup {
         classes: Some(CLASSES.to_owned()),
         lanes: Some("\n".to_owned()),

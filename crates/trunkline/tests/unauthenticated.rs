@@ -16,7 +16,7 @@ use serde_json::Value;
 use trunkline_gateway::config::Encryption;
 use trunkline_gateway::handshake::{Dialer, Hello, Identity, VERSION};
 use trunkline_gateway::keys::SecretKey;
-use trunkline_testbed::link::{End, Link, LinkSettings};
+use trunkline_testbed::link::{DuplexSettings, End, Link};
 use trunkline_testbed::namespace::{Host, veth};
 use trunkline_testbed::privilege;
 use trunkline_units::Rate;
@@ -50,12 +50,12 @@ fn scene(test: &str) -> Option<Scene> {
     let (near, far) = ([ip(1, 1)], [ip(1, 2)]);
     let near = End { host: &listener, device: "wan", addresses: &near };
     let far = End { host: &peer, device: "wan", addresses: &far };
-    let path = LinkSettings::wide_area(
+    let path = DuplexSettings::wide_area(
         Rate::from_mbit(100.0),
         Duration::from_millis(100),
         Duration::from_millis(100),
     );
-    let path = Link::new(near, far, path).expect("a link");
+    let path = Link::new(near, far, &path).expect("a link");
     veth(&listener, "lan", &callers, "lan").expect("a line");
     listener.address("lan", net(2, 1), None).expect("an address");
     for number in 0..SOURCES {

@@ -1,157 +1,299 @@
-//! The thread that carries packets between the two devices.
+//! The thread that carries packets between the devices of all links of a network.
+//!
+//! One thread serves them all: a thread for each would wake up as often as all of them together, and a packet that crosses five
+//! links would wait for five threads in turn. It sleeps in one `epoll` over all devices, a bell, and a timer that is set to the
+//! earliest time at which any link has something to do. The timer is a `timerfd` with an absolute time, so the time between the
+//! look at the clock and the sleep is no error.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
+};
+use trunkline_link::Delivery;
 use trunkline_units::{Instant, Rng};
 
-use super::control::{Control, LinkHandle, Wanted};
-use super::model::{Packet, Path};
+use super::control::{Bell, Control, LinkHandle, Wanted, lock};
+use super::model::{Packet, Wire};
 use super::tun::Tun;
-use super::{Direction, LinkSettings};
-use crate::clock;
+use super::{Direction, DuplexSettings};
+use crate::clock::{self, Scheduling};
 
-/// Packets read from one device before the other gets its turn.
-const BATCH: usize = 64;
-/// The thread looks around at least this often, so that the published backlog is never older.
-const IDLE: Duration = Duration::from_millis(100);
+/// Packets read from one device before the others get their turn.
+const BATCH: usize = 32;
+/// Events taken at once.
+const EVENTS: usize = 64;
+/// How soon a reading is shown that another thread was in the way of.
+const RETRY: Duration = Duration::from_millis(1);
 /// Longer than any packet a TUN hands over without a virtio header.
 const BUFFER_BYTES: usize = 65_536;
+/// Of events that are no device's: those have the number of their link twice, and once more of the second end.
+const BELL: u64 = u64::MAX;
+const TIMER: u64 = u64::MAX - 1;
+
+/// What the thread and its owner share.
+#[derive(Debug)]
+struct Inbox {
+    bell: Arc<Bell>,
+    orders: Mutex<Orders>,
+}
+
+#[derive(Debug, Default)]
+struct Orders {
+    joined: Vec<Port>,
+    stop: bool,
+}
 
 /// The running thread; it is joined on drop.
 #[derive(Debug)]
 pub(super) struct Forwarder {
-    handle: LinkHandle,
+    inbox: Arc<Inbox>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Forwarder {
-    pub(super) fn start(a: Tun, b: Tun, settings: LinkSettings) -> io::Result<Self> {
-        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let control = Arc::new(Control::new(&settings, bell));
-        let handle = LinkHandle { control: Arc::clone(&control) };
-        let mut wire = Wire::new(a, b, &settings);
-        let thread = thread::Builder::new().name("link".to_owned()).spawn(move || {
-            settings.scheduling.apply();
-            wire.run(&control);
+    pub(super) fn start(scheduling: Scheduling) -> io::Result<Self> {
+        let bell = Arc::new(Bell(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?));
+        let inbox = Arc::new(Inbox { bell, orders: Mutex::default() });
+        let mut run = Run::new(Arc::clone(&inbox))?;
+        let thread = thread::Builder::new().name("links".to_owned()).spawn(move || {
+            scheduling.apply();
+            run.run();
         })?;
-        Ok(Self { handle, thread: Some(thread) })
+        Ok(Self { inbox, thread: Some(thread) })
     }
 
-    pub(super) fn handle(&self) -> LinkHandle {
-        self.handle.clone()
+    /// Carries packets between two devices from now on.
+    pub(super) fn join(&self, tuns: [Tun; 2], settings: &DuplexSettings) -> LinkHandle {
+        let now = clock::now();
+        let wire = |settings_of, name| Wire::new(settings_of, Rng::new(settings.seed, name).next_u64(), now);
+        let wires = [wire(&settings.forward, "link forward"), wire(&settings.backward, "link backward")];
+        let readings = wires.each_ref().map(|wire| wire.reading(now));
+        let control = Arc::new(Control::new(settings, Arc::clone(&self.inbox.bell), readings));
+        let handle = LinkHandle { control: Arc::clone(&control) };
+        let current = control.wanted();
+        let port = Port {
+            tuns,
+            wires,
+            overhead_bytes: settings.overhead_bytes,
+            control,
+            current,
+            unpublished: [false; 2],
+        };
+        lock(&self.inbox.orders).joined.push(port);
+        self.inbox.bell.ring();
+        handle
     }
 }
 
 impl Drop for Forwarder {
     fn drop(&mut self) {
-        self.handle.stop();
+        lock(&self.inbox.orders).stop = true;
+        self.inbox.bell.ring();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }
 }
 
-struct Wire {
-    a: Tun,
-    b: Tun,
-    forward: Path,
-    backward: Path,
+/// A link of the thread.
+#[derive(Debug)]
+struct Port {
+    /// Of the first host and of the second.
+    tuns: [Tun; 2],
+    /// From the first to the second, and back.
+    wires: [Wire; 2],
     overhead_bytes: u32,
+    control: Arc<Control>,
+    current: Wanted,
+    /// Of each direction, whether anything happened since its reading was shown.
+    unpublished: [bool; 2],
+}
+
+impl Port {
+    /// Delivers what has arrived in one direction by now, and says what time it is then.
+    fn emit(&mut self, way: Direction) -> Instant {
+        let wire = &mut self.wires[way as usize];
+        let far = &self.tuns[1 - way as usize];
+        loop {
+            let now = clock::now();
+            let Some(Delivery { packet, duplicated, .. }) = wire.poll(now) else { return now };
+            for _ in 0..=u8::from(duplicated) {
+                if far.write(packet.data()).is_err() {
+                    wire.refused(&packet);
+                }
+            }
+        }
+    }
+
+    /// Takes packets from the device where one direction begins.
+    fn absorb(&mut self, way: Direction, buffer: &mut [u8]) {
+        self.unpublished[way as usize] = true;
+        for _ in 0..BATCH {
+            // An error means that the device is down: its host sends nothing then.
+            let Ok(Some(bytes)) = self.tuns[way as usize].read(buffer) else { return };
+            let packet = Packet::new(buffer[..bytes].to_vec(), self.overhead_bytes);
+            let now = self.emit(way);
+            self.wires[way as usize].offer(now, packet);
+        }
+    }
+
+    /// Delivers what has arrived by `now`, and does what else is due then.
+    fn emit_due(&mut self, now: Instant) {
+        for way in Direction::BOTH {
+            if self.wires[way as usize].next_wakeup().is_some_and(|at| at <= now) {
+                self.unpublished[way as usize] = true;
+                self.emit(way);
+            }
+        }
+    }
+
+    fn obey(&mut self) {
+        let Some(wanted) = self.control.take_changed() else { return };
+        for way in Direction::BOTH {
+            self.unpublished[way as usize] = true;
+            let now = self.emit(way);
+            let (wire, settings) = (&mut self.wires[way as usize], &wanted.ways[way as usize]);
+            if self.current.ways[way as usize] != *settings {
+                wire.reconfigure(now, settings);
+            }
+            if let Some(start) = wanted.changes_from
+                && self.current.changes_from != wanted.changes_from
+            {
+                wire.restart_changes(now, start);
+            }
+            if self.current.up != wanted.up {
+                wire.set_up(now, wanted.up);
+            }
+        }
+        self.current = wanted;
+    }
+
+    /// Shows new readings; whether all could be shown.
+    fn publish(&mut self) -> bool {
+        for way in Direction::BOTH {
+            if self.unpublished[way as usize] {
+                let wire = &self.wires[way as usize];
+                self.unpublished[way as usize] = !self.control.publish(way, || wire.reading(clock::now()));
+            }
+        }
+        self.unpublished == [false; 2]
+    }
+
+    fn next_wakeup(&self) -> Option<Instant> {
+        self.wires.iter().filter_map(Wire::next_wakeup).min()
+    }
+}
+
+/// The thread's own.
+struct Run {
+    inbox: Arc<Inbox>,
+    epoll: rustix::fd::OwnedFd,
+    timer: rustix::fd::OwnedFd,
+    /// What the timer is set to; `None` where that is not known or it is not set.
+    armed: Option<Instant>,
+    ports: Vec<Port>,
     buffer: Vec<u8>,
 }
 
-impl Wire {
-    fn new(a: Tun, b: Tun, settings: &LinkSettings) -> Self {
-        let path =
-            |direction, name| Path::new(direction, settings.mtu as usize, Rng::new(settings.seed, name));
-        Self {
-            a,
-            b,
-            forward: path(settings.forward, "link forward"),
-            backward: path(settings.backward, "link backward"),
-            overhead_bytes: settings.overhead_bytes,
-            buffer: vec![0; BUFFER_BYTES],
+impl Run {
+    fn new(inbox: Arc<Inbox>) -> io::Result<Self> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let timer =
+            timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
+        epoll::add(&epoll, &inbox.bell.0, epoll::EventData::new_u64(BELL), epoll::EventFlags::IN)?;
+        epoll::add(&epoll, &timer, epoll::EventData::new_u64(TIMER), epoll::EventFlags::IN)?;
+        Ok(Self { inbox, epoll, timer, armed: None, ports: Vec::new(), buffer: vec![0; BUFFER_BYTES] })
+    }
+
+    fn run(&mut self) {
+        let mut events = Vec::with_capacity(EVENTS);
+        let mut wake = None;
+        loop {
+            events.clear();
+            if let Err(error) = self.wait(wake, &mut events) {
+                debug_assert!(false, "epoll: {error}");
+                return;
+            }
+            for event in &events {
+                match event.data.u64() {
+                    BELL => {
+                        if !self.obey() {
+                            return;
+                        }
+                    }
+                    // It is set again before the next sleep, which clears it.
+                    TIMER => self.armed = None,
+                    device => self.absorb(device, event.flags),
+                }
+                // What is due goes before what comes from the next device.
+                self.emit_due();
+            }
+            let mut shown = true;
+            for port in &mut self.ports {
+                shown &= port.publish();
+            }
+            wake = self.ports.iter().filter_map(Port::next_wakeup).min();
+            if !shown {
+                let retry = clock::now() + RETRY;
+                wake = Some(wake.map_or(retry, |wake| wake.min(retry)));
+            }
         }
     }
 
-    fn run(&mut self, control: &Control) {
-        let mut current = control.wanted();
-        while current.running {
-            let wake = [self.forward.next_wake(), self.backward.next_wake()].into_iter().flatten().min();
-            let ready = self.wait(control, wake);
-            if ready.bell {
-                let wanted = control.wanted();
-                self.apply(current, wanted);
-                current = wanted;
-            }
-            if ready.a {
-                absorb(&self.a, &mut self.forward, &mut self.buffer, self.overhead_bytes);
-            }
-            if ready.b {
-                absorb(&self.b, &mut self.backward, &mut self.buffer, self.overhead_bytes);
-            }
-            emit(&mut self.forward, &self.b);
-            emit(&mut self.backward, &self.a);
-            control.shared(Direction::Forward).publish(&self.forward.counters());
-            control.shared(Direction::Backward).publish(&self.backward.counters());
-        }
-    }
-
-    fn wait(&self, control: &Control, wake: Option<Instant>) -> Ready {
-        let timeout = wake.map_or(IDLE, |wake| wake.saturating_since(clock::now()).min(IDLE));
-        let mut sources = [
-            PollFd::new(&self.a, PollFlags::IN),
-            PollFd::new(&self.b, PollFlags::IN),
-            PollFd::new(control.bell(), PollFlags::IN),
-        ];
-        if poll(&mut sources, Some(&clock::timespec(timeout))).is_err() {
-            return Ready::default();
-        }
-        let [a, b, bell] = sources.map(|source| source.revents().contains(PollFlags::IN));
-        Ready { a, b, bell }
-    }
-
-    fn apply(&mut self, current: Wanted, wanted: Wanted) {
+    fn emit_due(&mut self) {
         let now = clock::now();
-        if current.forward != wanted.forward {
-            self.forward.reconfigure(now, wanted.forward);
+        self.ports.iter_mut().for_each(|port| port.emit_due(now));
+    }
+
+    /// Sleeps until something comes or `wake`.
+    fn wait(&mut self, wake: Option<Instant>, events: &mut Vec<epoll::Event>) -> rustix::io::Result<()> {
+        let at_once = wake.is_some_and(|wake| wake <= clock::now());
+        if !at_once && (wake.is_none() || wake != self.armed) {
+            // Zero disarms it.
+            let at = wake.unwrap_or(Instant::ZERO).saturating_since(Instant::ZERO);
+            let never = Timespec { tv_sec: 0, tv_nsec: 0 };
+            let time = Itimerspec { it_interval: never, it_value: clock::timespec(at) };
+            timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &time)?;
+            self.armed = wake;
         }
-        if current.backward != wanted.backward {
-            self.backward.reconfigure(now, wanted.backward);
-        }
-        if current.up != wanted.up {
-            self.forward.set_up(now, wanted.up);
-            self.backward.set_up(now, wanted.up);
+        let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let buffer = rustix::buffer::spare_capacity(events);
+        match epoll::wait(&self.epoll, buffer, at_once.then_some(&zero)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(error),
         }
     }
-}
 
-/// What the thread woke up for, besides the time.
-#[derive(Default)]
-struct Ready {
-    a: bool,
-    b: bool,
-    bell: bool,
-}
-
-fn absorb(tun: &Tun, path: &mut Path, buffer: &mut [u8], overhead_bytes: u32) {
-    for _ in 0..BATCH {
-        // An error means that the device is down: its host sends nothing then.
-        let Ok(Some(bytes)) = tun.read(buffer) else { return };
-        path.arrive(Packet::new(buffer[..bytes].to_vec(), overhead_bytes, clock::now()));
+    /// Does what other threads want; `false` if that is to end.
+    fn obey(&mut self) -> bool {
+        self.inbox.bell.clear();
+        let Orders { joined, stop } = std::mem::take(&mut *lock(&self.inbox.orders));
+        for port in joined {
+            let number = self.ports.len() as u64;
+            for (end, tun) in (0..).zip(&port.tuns) {
+                let data = epoll::EventData::new_u64(2 * number + end);
+                // It fails only without memory; the link is then as one that is cut.
+                let _ = epoll::add(&self.epoll, tun, data, epoll::EventFlags::IN);
+            }
+            self.ports.push(port);
+        }
+        self.ports.iter_mut().for_each(Port::obey);
+        !stop
     }
-}
 
-fn emit(path: &mut Path, tun: &Tun) {
-    let now = clock::now();
-    path.advance(now);
-    while let Some(packet) = path.deliver(now) {
-        if tun.write(packet.data()).is_err() {
-            path.refused(&packet);
+    fn absorb(&mut self, device: u64, flags: epoll::EventFlags) {
+        let way = Direction::BOTH[(device % 2) as usize];
+        let Some(port) = self.ports.get_mut((device / 2) as usize) else { return };
+        if flags.contains(epoll::EventFlags::IN) {
+            port.absorb(way, &mut self.buffer);
+        } else {
+            // The device has gone with its host, and would report that for ever.
+            let _ = epoll::delete(&self.epoll, &port.tuns[way as usize]);
         }
     }
 }

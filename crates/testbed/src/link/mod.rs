@@ -1,18 +1,18 @@
-//! An emulated link between two hosts.
+//! Emulated links between hosts.
 //!
-//! A link is two TUN devices, one in each host, and a thread that carries packets between them through a model of
-//! a wire ([`model`]). The devices are the hosts' interfaces: point to point, no neighbour discovery, and without
+//! A link is two TUN devices, one in each host, and a thread that carries packets between them through the model of a link that
+//! the simulator runs ([`model`]). The devices are the hosts' interfaces: point to point, no neighbour discovery, and without
 //! a virtio header the kernel hands over packets as a wire would carry them, never 64 KB at once. Since a TUN
 //! takes responsibility for a packet when it is queued, a sender's TCP sees the link's queue as it would see that
 //! of a router, not as local congestion (TCP small queues).
 //!
 //! Rate and order are exact in the long run whatever the machine does; a single packet can be late by the time it
-//! takes to wake the thread up.
+//! takes to wake the thread up. A [`Network`] serves many links with one thread, a [`Link`] has one of its own.
 
 mod control;
-mod counters;
 mod forwarder;
 pub mod model;
+mod network;
 mod tun;
 
 use std::io;
@@ -20,16 +20,16 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use ipnet::IpNet;
+use trunkline_link::LinkSettings;
 use trunkline_queue::{Limits, Settings as QueueSettings};
-use trunkline_units::Rate;
+use trunkline_units::{Rate, SettingsError};
 
 use crate::namespace::{Host, HostError};
 
 pub use crate::clock::Scheduling;
 pub use control::LinkHandle;
-pub use model::{Counters, DirectionSettings, Drops};
-
-use forwarder::Forwarder;
+pub use model::{Counters, Drops, Reading};
+pub use network::Network;
 
 /// Which way a packet goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,30 +40,33 @@ pub enum Direction {
     Backward,
 }
 
-/// The parameters of a link.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct LinkSettings {
-    /// From the first host to the second.
-    pub forward: DirectionSettings,
+impl Direction {
+    /// Both.
+    pub const BOTH: [Direction; 2] = [Direction::Forward, Direction::Backward];
+}
+
+/// The settings of both directions of a link.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DuplexSettings {
+    /// From the first host to the second. Rates are of bits on the wire and queues of bytes on the wire, overhead included. Its
+    /// MTU is that of the first host's device.
+    pub forward: LinkSettings,
     /// From the second to the first.
-    pub backward: DirectionSettings,
-    /// The largest IP packet, in bytes.
-    pub mtu: u32,
+    pub backward: LinkSettings,
     /// Bytes that each packet occupies on the wire beyond its own, such as 14 for Ethernet.
     pub overhead_bytes: u32,
     /// Of the random streams of both directions.
     pub seed: u64,
-    /// How the forwarding thread is scheduled.
+    /// How the forwarding thread of a link by itself is scheduled. The links of a [`Network`] have the network's.
     pub scheduling: Scheduling,
 }
 
-impl LinkSettings {
-    /// The same in both directions, with an MTU of 1500 and no overhead.
-    pub fn symmetric(direction: DirectionSettings) -> Self {
+impl DuplexSettings {
+    /// The same in both directions, without overhead.
+    pub fn symmetric(way: LinkSettings) -> Self {
         Self {
-            forward: direction,
-            backward: direction,
-            mtu: 1500,
+            backward: way.clone(),
+            forward: way,
             overhead_bytes: 0,
             seed: 1,
             scheduling: Scheduling::Shared,
@@ -73,12 +76,8 @@ impl LinkSettings {
     /// A wide-area link: `rate` and half of `round_trip` each way, and a tail-drop queue that takes `queue` to drain.
     pub fn wide_area(rate: Rate, round_trip: Duration, queue: Duration) -> Self {
         let bytes = rate.bytes_in(queue).max(2 * 1514);
-        Self::symmetric(DirectionSettings {
-            rate: Some(rate),
-            delay: round_trip / 2,
-            queue: QueueSettings::TailDrop(Limits { segments: u32::MAX, bytes }),
-            ..DirectionSettings::default()
-        })
+        let queue = QueueSettings::TailDrop(Limits { segments: u32::MAX, bytes });
+        Self::symmetric(LinkSettings::new(rate, round_trip / 2).queue(queue))
     }
 }
 
@@ -109,6 +108,9 @@ pub enum LinkError {
     /// The device could not be configured.
     #[error(transparent)]
     Host(#[from] HostError),
+    /// The settings are wrong.
+    #[error("link: {0}")]
+    Settings(SettingsError),
     /// The forwarding thread could not be started.
     #[error("cannot start the forwarder between {a} and {b}: {source}")]
     Forwarder {
@@ -121,35 +123,35 @@ pub enum LinkError {
     },
 }
 
-/// A link. Dropping it removes both devices.
+/// A link with a forwarding thread of its own. Dropping it removes both devices.
 #[derive(Debug)]
 pub struct Link {
-    forwarder: Forwarder,
+    handle: LinkHandle,
+    _network: Network,
 }
 
 impl Link {
-    /// Joins two hosts. Both devices are up, and each end has a route to every address of the other.
-    pub fn new(a: End<'_>, b: End<'_>, settings: LinkSettings) -> Result<Self, LinkError> {
-        let tun_a = tun::Tun::create(a.host, a.device)?;
-        let tun_b = tun::Tun::create(b.host, b.device)?;
-        configure(a, b.addresses, settings.mtu)?;
-        configure(b, a.addresses, settings.mtu)?;
-        let forwarder = Forwarder::start(tun_a, tun_b, settings).map_err(|source| LinkError::Forwarder {
+    /// Joins two hosts, as [`Network::connect`] does.
+    ///
+    /// # Errors
+    /// As that, or if the thread cannot be started.
+    pub fn new(a: End<'_>, b: End<'_>, settings: &DuplexSettings) -> Result<Self, LinkError> {
+        let mut network = Network::new(settings.scheduling).map_err(|source| LinkError::Forwarder {
             a: a.host.name().to_owned(),
             b: b.host.name().to_owned(),
             source,
         })?;
-        Ok(Self { forwarder })
+        Ok(Self { handle: network.connect(a, b, settings)?, _network: network })
     }
 
     /// A handle to change the link and read its counters, from any thread.
     pub fn handle(&self) -> LinkHandle {
-        self.forwarder.handle()
+        self.handle.clone()
     }
 
     /// The counters of one direction now.
     pub fn counters(&self, way: Direction) -> Counters {
-        self.forwarder.handle().counters(way)
+        self.handle.counters(way)
     }
 }
 

@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use trunkline_netlink::Route;
 
-use crate::link::{End, Link, LinkHandle, LinkSettings};
+use crate::link::{DuplexSettings, End, Link, LinkHandle};
 use crate::namespace::{Host, HostError, Offloads, veth};
 use crate::traffic::Stop;
 
@@ -40,13 +40,13 @@ pub const WAN_DEVICE: &str = "wan";
 const MAIN_TABLE: u32 = 254;
 
 /// What joins the gateways.
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[allow(clippy::large_enum_variant, reason = "a scene has one, and plain settings are copied freely")]
+#[derive(Debug, Clone, PartialEq)]
+#[allow(clippy::large_enum_variant, reason = "a scene has one")]
 pub enum Wan {
     /// A pair of virtual Ethernet devices: as fast as the CPU.
     Veth,
     /// An emulated link, T1 being its first host.
-    Emulated(LinkSettings),
+    Emulated(DuplexSettings),
 }
 
 /// How a scene is built.
@@ -122,12 +122,12 @@ impl Scene {
         for host in [&scene.a, &scene.t1, &scene.t2, &scene.x] {
             host.offloads(LAN_DEVICE, settings.site_offloads)?;
         }
-        scene.link = scene.join(settings.wan)?;
+        scene.link = scene.join(&settings.wan)?;
         scene.address()?;
         Ok(scene)
     }
 
-    fn join(&self, wan: Wan) -> Result<Option<Link>, SceneError> {
+    fn join(&self, wan: &Wan) -> Result<Option<Link>, SceneError> {
         match wan {
             Wan::Veth => {
                 veth(&self.t1, WAN_DEVICE, &self.t2, WAN_DEVICE)?;

@@ -5,7 +5,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use trunkline_testbed::link::{End, Link, LinkSettings};
+use trunkline_testbed::link::{DuplexSettings, End, Link};
 use trunkline_testbed::namespace::Host;
 
 /// Held by each test that measures, so that the tests of a binary do not disturb each other.
@@ -33,7 +33,7 @@ pub struct Pair {
     pub b: Host,
 }
 
-pub fn pair(settings: LinkSettings) -> Pair {
+pub fn pair(settings: &DuplexSettings) -> Pair {
     let a = Host::new("a").expect("host");
     let b = Host::new("b").expect("host");
     let end = |host, address| End { host, device: "wan", addresses: address };

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use trunkline_testbed::clock;
-use trunkline_testbed::link::LinkSettings;
+use trunkline_testbed::link::DuplexSettings;
 use trunkline_testbed::scene::Plan;
 use trunkline_testbed::traffic::BulkSettings;
 use trunkline_units::Rate;
@@ -78,7 +78,7 @@ fn cells() -> Vec<Cell<u32>> {
 fn measure(bench: &Bench, cell: &Cell<u32>) -> Result<Measured, Failure> {
     let competing = cell.condition;
     let rate = Rate::from_mbit(RATE_MBIT);
-    let site = Site::build(bench, &cell.variant, LinkSettings::wide_area(rate, ROUND_TRIP, BUFFER))?;
+    let site = Site::build(bench, &cell.variant, DuplexSettings::wide_area(rate, ROUND_TRIP, BUFFER))?;
     let carried = site.sink(0)?;
     let beside = sink_in(&site.scene.t2, Plan::IPV4.t2_wan, 0)?;
     let from = clock::now() + LEAD;

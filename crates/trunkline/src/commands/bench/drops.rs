@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use trunkline_testbed::clock;
-use trunkline_testbed::link::LinkSettings;
+use trunkline_testbed::link::DuplexSettings;
 use trunkline_testbed::procfs::TcpCounters;
 use trunkline_testbed::traffic::BulkSettings;
 use trunkline_units::Rate;
@@ -168,7 +168,7 @@ fn measure(bench: &Bench, cell: &Cell<Condition>, capacity_bytes: Option<f64>) -
         variant = one_class(TAIL_DROP_SIZED, &queue);
     }
     let rate = Rate::from_mbit(RATE_MBIT);
-    let site = Site::build(bench, &variant, LinkSettings::wide_area(rate, ROUND_TRIP, BUFFER))?;
+    let site = Site::build(bench, &variant, DuplexSettings::wide_area(rate, ROUND_TRIP, BUFFER))?;
     let stack = cell.condition.stack;
     if stack.era == Era::From1998 {
         for host in [&site.scene.a, &site.scene.x] {

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use trunkline_testbed::clock;
-use trunkline_testbed::link::LinkSettings;
+use trunkline_testbed::link::DuplexSettings;
 use trunkline_testbed::scene::Plan;
 use trunkline_testbed::statistics::percentile;
 use trunkline_testbed::traffic::{BulkSettings, Pacing, RpcReport, RpcServer, RpcSettings, request_response};
@@ -118,7 +118,7 @@ fn idle_time(bench: &Bench) -> Duration {
 
 fn measure(bench: &Bench, cell: &Cell<Limit>) -> Result<Measured, Failure> {
     let rate = Rate::from_mbit(RATE_MBIT);
-    let site = Site::build(bench, &cell.variant, LinkSettings::wide_area(rate, ROUND_TRIP, BUFFER))?;
+    let site = Site::build(bench, &cell.variant, DuplexSettings::wide_area(rate, ROUND_TRIP, BUFFER))?;
     let server =
         RpcServer::start(&site.scene.x, (Plan::IPV4.x, PORT).into(), CONGESTION_CONTROL).map_err(traffic)?;
     let sink = site.sink(0)?;

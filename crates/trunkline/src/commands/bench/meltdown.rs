@@ -8,8 +8,9 @@
 
 use std::time::Duration;
 
+use trunkline_link::Loss;
 use trunkline_testbed::clock;
-use trunkline_testbed::link::{Direction, LinkSettings};
+use trunkline_testbed::link::{Direction, DuplexSettings};
 use trunkline_testbed::traffic::BulkSettings;
 use trunkline_units::Rate;
 
@@ -169,10 +170,12 @@ fn cells() -> Vec<Cell<Condition>> {
 
 fn measure(bench: &Bench, cell: &Cell<Condition>) -> Result<Measured, Failure> {
     let path = cell.condition.impairment.path();
-    let wan = LinkSettings::wide_area(Rate::from_mbit(path.rate_mbit), path.round_trip, path.buffer);
+    let wan = DuplexSettings::wide_area(Rate::from_mbit(path.rate_mbit), path.round_trip, path.buffer);
     let site = Site::build(bench, &cell.variant, wan)?;
     if let Impairment::Loss(loss) = cell.condition.impairment {
-        site.link.set_loss(Direction::Forward, loss);
+        site.link
+            .set_loss(Direction::Forward, Loss::Uniform(loss))
+            .map_err(Failure::doing("cannot change the link"))?;
     }
     let sink = site.sink(0)?;
     let from = clock::now() + path.lead;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use trunkline_testbed::clock;
-use trunkline_testbed::link::{Direction, LinkSettings};
+use trunkline_testbed::link::{Direction, DuplexSettings};
 use trunkline_testbed::scene::Plan;
 use trunkline_testbed::traffic::{BulkSettings, SinkReport};
 use trunkline_units::{Instant, Rate};
@@ -122,7 +122,7 @@ fn classes(weights: &[u32], lane: Option<&str>) -> String {
 
 fn measure(bench: &Bench, cell: &Cell<Condition>) -> Result<Measured, Failure> {
     let weights = cell.condition.weights;
-    let link = LinkSettings::wide_area(Rate::from_mbit(STEPS[0]), ROUND_TRIP, BUFFER);
+    let link = DuplexSettings::wide_area(Rate::from_mbit(STEPS[0]), ROUND_TRIP, BUFFER);
     let site = Site::build(bench, &cell.variant, link)?;
     let time = LEAD + bench.seconds * STEPS.len() as u32;
     let mut sinks = Vec::new();
@@ -137,7 +137,9 @@ fn measure(bench: &Bench, cell: &Cell<Condition>) -> Result<Measured, Failure> {
     debug_assert!(sinks.iter().all(|sink| sink.address().ip() == Plan::IPV4.x));
     for (index, rate) in STEPS.iter().enumerate().skip(1) {
         site.sleep_until(begin + LEAD + bench.seconds * index as u32)?;
-        site.link.set_rate(Direction::Forward, Some(Rate::from_mbit(*rate)));
+        site.link
+            .set_rate(Direction::Forward, Some(Rate::from_mbit(*rate)))
+            .map_err(Failure::doing("cannot change the link"))?;
     }
     for flows in flows {
         site.sent(flows)?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use trunkline_testbed::clock::{self, Scheduling};
-use trunkline_testbed::link::{Counters, Direction, LinkHandle, LinkSettings};
+use trunkline_testbed::link::{Counters, Direction, DuplexSettings, LinkHandle};
 use trunkline_testbed::namespace::{Host, Task};
 use trunkline_testbed::scene::{Encryption, Gateway, GatewaySetup, Gateways, Plan, Scene, SceneError, Wan};
 use trunkline_testbed::traffic::{BulkReport, BulkSettings, Stop, TcpSink, bulk};
@@ -31,9 +31,9 @@ pub(super) struct Site {
 }
 
 impl Site {
-    pub(super) fn build(bench: &Bench, variant: &Variant, link: LinkSettings) -> Result<Self, Failure> {
+    pub(super) fn build(bench: &Bench, variant: &Variant, link: DuplexSettings) -> Result<Self, Failure> {
         // Without real-time scheduling, delay of a busy machine would count as queueing delay.
-        let settings = LinkSettings { scheduling: Scheduling::RealTime, ..link };
+        let settings = DuplexSettings { scheduling: Scheduling::RealTime, ..link };
         let scene = Scene::new(Wan::Emulated(settings)).map_err(failure)?;
         let link = scene.link().ok_or_else(|| Failure::Other("the scene has no link".to_owned()))?;
         let gateways = match &variant.carrier {

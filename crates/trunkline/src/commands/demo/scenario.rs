@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use trunkline_gateway::control::{Answer, Request as ControlRequest, ask};
 use trunkline_gateway::status::Status;
+use trunkline_link::LinkSettings;
 use trunkline_queue::{Limits, Settings as QueueSettings};
 use trunkline_testbed::clock;
-use trunkline_testbed::link::{Direction, DirectionSettings, LinkHandle, LinkSettings};
+use trunkline_testbed::link::{Direction, DuplexSettings, LinkHandle};
 use trunkline_testbed::scene::{
     Encryption, Gateway, GatewaySetup, Gateways, Scene, SceneError, SceneSettings, Wan,
 };
@@ -58,14 +59,11 @@ fn failure(error: SceneError) -> Failure {
 }
 
 /// The way back is as fast as the way there: only answers and acknowledgements take it.
-fn wan(parameters: &Parameters) -> LinkSettings {
+fn wan(parameters: &Parameters) -> DuplexSettings {
     let segments = u32::try_from(parameters.core_queue_packets).unwrap_or(u32::MAX);
-    LinkSettings::symmetric(DirectionSettings {
-        rate: Some(parameters.rate()),
-        delay: Duration::from_millis(parameters.round_trip_ms) / 2,
-        queue: QueueSettings::TailDrop(Limits { segments, bytes: u64::MAX }),
-        ..DirectionSettings::default()
-    })
+    let delay = Duration::from_millis(parameters.round_trip_ms) / 2;
+    let queue = QueueSettings::TailDrop(Limits { segments, bytes: u64::MAX });
+    DuplexSettings::symmetric(LinkSettings::new(parameters.rate(), delay).queue(queue))
 }
 
 fn setup(parameters: &Parameters) -> Result<GatewaySetup, Failure> {
