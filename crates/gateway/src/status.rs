@@ -189,6 +189,8 @@ pub struct Class {
     /// The integral of the packets waiting over time, packet-seconds. Of two readings: their difference over the time between
     /// is the mean backlog.
     pub backlog_packet_seconds: f64,
+    /// The same of the bytes waiting, byte-seconds.
+    pub backlog_byte_seconds: f64,
     /// Mean backlog since the daemon started, packets.
     pub mean_backlog_packets: f64,
     /// What may wait now, bytes.
@@ -434,7 +436,9 @@ impl Class {
         self.backlog_bytes += stats.backlog_bytes;
         self.peak_packets = self.peak_packets.max(stats.peak_segments);
         self.peak_bytes = self.peak_bytes.max(stats.peak_bytes);
-        self.backlog_packet_seconds += stats.occupancy(now).segment_nanos as f64 / 1e9;
+        let occupancy = stats.occupancy(now);
+        self.backlog_packet_seconds += occupancy.segment_nanos as f64 / 1e9;
+        self.backlog_byte_seconds += occupancy.byte_nanos as f64 / 1e9;
     }
 }
 
@@ -534,9 +538,10 @@ mod tests {
     #[test]
     fn the_backlog_is_summed_over_time_as_far_as_the_report() {
         let mut stats = Stats::default();
-        stats.backlog_segments = 40;
+        (stats.backlog_segments, stats.backlog_bytes) = (40, 48_000);
         let mut class = Class::default();
         class.add(Instant::from_nanos(2_500_000_000), &stats);
         assert!((class.backlog_packet_seconds - 100.0).abs() < 1e-9, "{}", class.backlog_packet_seconds);
+        assert!((class.backlog_byte_seconds - 120_000.0).abs() < 1e-6, "{}", class.backlog_byte_seconds);
     }
 }

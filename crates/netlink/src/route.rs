@@ -27,7 +27,9 @@ const RTA_METRICS: u16 = 8;
 const RTA_TABLE: u16 = 15;
 const RTA_VIA: u16 = 18;
 const RTAX_MTU: u16 = 2;
+const RTAX_SSTHRESH: u16 = 6;
 const RTAX_INITCWND: u16 = 11;
+const RTAX_QUICKACK: u16 = 15;
 const RTM_F_CLONED: u32 = 0x200;
 /// `RTPROT_STATIC`: made by an administrator.
 const STATIC: u8 = 4;
@@ -95,6 +97,10 @@ pub struct Route {
     pub mtu: Option<u32>,
     /// The initial congestion window of TCP connections over it, in segments.
     pub initial_cwnd: Option<u32>,
+    /// The initial slow start threshold of TCP connections over it, in segments.
+    pub initial_ssthresh: Option<u32>,
+    /// Whether TCP connections over it acknowledge every segment at once.
+    pub quick_acks: bool,
 }
 
 impl Route {
@@ -111,6 +117,8 @@ impl Route {
             protocol: STATIC,
             mtu: None,
             initial_cwnd: None,
+            initial_ssthresh: None,
+            quick_acks: false,
         }
     }
 
@@ -284,6 +292,8 @@ fn describe(route: &Route) -> RouteMessage {
         .map(RouteMetric::Mtu)
         .into_iter()
         .chain(route.initial_cwnd.map(RouteMetric::InitCwnd))
+        .chain(route.initial_ssthresh.map(RouteMetric::SsThresh))
+        .chain(route.quick_acks.then_some(RouteMetric::QuickAck(1)))
         .collect();
     if !metrics.is_empty() {
         attributes.push(RouteAttribute::Metrics(metrics));
@@ -329,6 +339,8 @@ pub(crate) fn parse_any(reply: &Reply) -> Option<Route> {
                     match metric.kind() {
                         RTAX_MTU => route.mtu = word(metric.value()),
                         RTAX_INITCWND => route.initial_cwnd = word(metric.value()),
+                        RTAX_SSTHRESH => route.initial_ssthresh = word(metric.value()),
+                        RTAX_QUICKACK => route.quick_acks = word(metric.value()) == Some(1),
                         _ => {}
                     }
                 }

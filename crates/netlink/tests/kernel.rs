@@ -140,6 +140,8 @@ fn routes_are_made_replaced_looked_up_and_removed() {
         let mut route = Route::to(net("192.168.0.0/16")).via(address("10.1.0.2"));
         route.mtu = Some(1300);
         route.initial_cwnd = Some(4);
+        route.initial_ssthresh = Some(20);
+        route.quick_acks = true;
         handle.add_route(&route, Existing::Keep).expect("add");
         assert!(handle.add_route(&route, Existing::Keep).expect_err("twice").is_already_there());
         route.via = Some(address("10.1.0.3"));
@@ -154,6 +156,7 @@ fn routes_are_made_replaced_looked_up_and_removed() {
         let back = found.iter().find(|r| r.destination == net("192.168.0.0/16")).expect("the route");
         assert_eq!((back.via, back.device), (Some(address("10.1.0.3")), Some(left)));
         assert_eq!((back.mtu, back.initial_cwnd), (Some(1300), Some(4)));
+        assert_eq!((back.initial_ssthresh, back.quick_acks), (Some(20), true));
         let six = found.iter().find(|r| r.destination == net("172.16.0.0/12")).expect("the route");
         assert_eq!(six.via, Some(address("fd00::9")));
         assert!(found.iter().any(|r| r.destination == net("fd05::/16") && r.device == Some(left)));

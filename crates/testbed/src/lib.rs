@@ -2,11 +2,14 @@
 //!
 //! - [`privilege`]: what the kernel must allow, and what to do where it does not;
 //! - [`namespace`]: a [`Host`](namespace::Host) is a network namespace that lives as long as the value does;
+//! - [`network`]: hosts and links as an experiment describes them;
+//! - [`kernel`]: what this machine's kernel offers;
 //! - [`link`]: emulated links between hosts, which run the model of a link that the simulator runs;
 //! - [`traffic`]: bulk TCP, UDP floods and request-response load, with the receiver's view of each;
 //! - [`generator`]: the traffic of an experiment: thousands of connections and flows of datagrams from one thread;
 //! - [`dumbbell`]: flows of one kind through one bottleneck, and all that can be known of them;
 //! - [`procfs`]: what processes cost;
+//! - [`gateway`]: a gateway as a process in a host;
 //! - [`scene`]: two sites with a gateway each, direct or over trunks;
 //! - [`interrupt`]: ending in order on Ctrl-C;
 //! - [`statistics`]: percentiles, fairness, series over time;
@@ -18,10 +21,13 @@
 
 pub mod clock;
 pub mod dumbbell;
+pub mod gateway;
 pub mod generator;
 pub mod interrupt;
+pub mod kernel;
 pub mod link;
 pub mod namespace;
+pub mod network;
 pub mod privilege;
 pub mod procfs;
 pub mod scene;

@@ -70,6 +70,29 @@ impl TcpCounters {
     }
 }
 
+/// Packets that a network namespace neither forwarded nor delivered (RFC 4293, RFC 4022, RFC 4113).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DiscardCounters {
+    /// Without a route to their destination (`OutNoRoutes`, `InNoRoutes`).
+    pub unreachable: u64,
+    /// Whose TTL expired, or whose IP header could not be read (`InHdrErrors`).
+    pub header_errors: u64,
+    /// Damaged, as their checksums told (`InCsumErrors` of TCP, UDP and ICMP, `InCsumErrors` of IP).
+    pub corrupted: u64,
+    /// Datagrams to a port that nobody had bound (`NoPorts`).
+    pub no_listener: u64,
+    /// Truncated (`InTruncatedPkts`).
+    pub truncated: u64,
+    /// That could not be reassembled (`ReasmFails`).
+    pub reassembly_failures: u64,
+}
+
+/// The counters of the calling thread's namespace: run it in a host.
+pub fn discard_counters() -> io::Result<DiscardCounters> {
+    let read = |file| fs::read_to_string(format!("/proc/thread-self/net/{file}"));
+    parse_discards(&read("snmp")?, &read("netstat")?).ok_or_else(|| unexpected("net/snmp or net/netstat"))
+}
+
 /// The counters of the calling thread's namespace: run it in a host.
 pub fn tcp_counters() -> io::Result<TcpCounters> {
     // `/proc/net` is that of the process's first thread.
@@ -95,6 +118,22 @@ pub fn threads(pid: u32) -> io::Result<usize> {
 /// Time that all CPUs of the machine together were busy, interrupts included; to 10 ms.
 pub fn machine_busy() -> io::Result<Duration> {
     parse_machine(&fs::read_to_string("/proc/stat")?).ok_or_else(|| unexpected("stat"))
+}
+
+/// CPU time of the machine since it started: all of it, idle time included, and the part that the hypervisor gave to others; to 10 ms.
+pub fn machine_stolen() -> io::Result<(Duration, Duration)> {
+    let text = fs::read_to_string("/proc/stat")?;
+    let fields: Vec<u64> = text
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .split_whitespace()
+        .skip(1)
+        .map_while(|field| field.parse().ok())
+        .collect();
+    // user nice system idle iowait irq softirq steal; guest time is within user.
+    let all = fields.get(..8).ok_or_else(|| unexpected("stat"))?;
+    Ok((ticks(all.iter().sum()), ticks(all[7])))
 }
 
 fn ticks(count: u64) -> Duration {
@@ -136,6 +175,19 @@ fn parse_tcp(snmp: &str, netstat: &str) -> Option<TcpCounters> {
     })
 }
 
+fn parse_discards(snmp: &str, netstat: &str) -> Option<DiscardCounters> {
+    let extended = |name| counter(netstat, "IpExt:", name);
+    let damaged = ["Tcp:", "Udp:", "Icmp:"].map(|kind| counter(snmp, kind, "InCsumErrors"));
+    Some(DiscardCounters {
+        unreachable: counter(snmp, "Ip:", "OutNoRoutes")? + extended("InNoRoutes")?,
+        header_errors: counter(snmp, "Ip:", "InHdrErrors")?,
+        corrupted: damaged.into_iter().sum::<Option<u64>>()? + extended("InCsumErrors")?,
+        no_listener: counter(snmp, "Udp:", "NoPorts")?,
+        truncated: extended("InTruncatedPkts")?,
+        reassembly_failures: counter(snmp, "Ip:", "ReasmFails")?,
+    })
+}
+
 /// The counter `name` of a file in which a line of names is followed by one of values, both with the same first word.
 fn counter(text: &str, kind: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines().filter(|line| line.split_whitespace().next() == Some(kind));
@@ -174,7 +226,7 @@ mod tests {
         assert_eq!(counters, expected);
         assert_eq!(counters.since(counters), TcpCounters::default());
         assert_eq!(parse_tcp(snmp, "TcpExt: TCPTimeouts\nTcpExt: 5\n"), None);
-        assert!(tcp_counters().is_ok());
+        assert!(tcp_counters().is_ok() && discard_counters().is_ok());
     }
 
     #[test]
@@ -189,5 +241,7 @@ mod tests {
         assert!(memory.resident_bytes > 100_000 && memory.peak_bytes >= memory.resident_bytes);
         assert!(threads(std::process::id()).expect("threads") >= 1);
         assert!(machine_busy().expect("busy") > Duration::ZERO);
+        let (all, stolen) = machine_stolen().expect("stolen");
+        assert!(all > stolen);
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use common::{alone, within_three_attempts};
 use trunkline_testbed::clock;
+use trunkline_testbed::gateway::GatewayError;
 use trunkline_testbed::link::{DuplexSettings, Scheduling};
 use trunkline_testbed::privilege;
 use trunkline_testbed::scene::{Encryption, GatewaySetup, Plan, Scene, SceneError, Wan};
@@ -85,8 +86,16 @@ fn a_program_that_is_no_gateway_is_an_error_that_says_what_it_said() {
     let scene = Scene::new(Wan::Veth).expect("scene");
     let start = |binary: &str| scene.start_gateways(&GatewaySetup::new(binary, Encryption::Tls));
     let error = start("/bin/false").expect_err("not a gateway");
-    assert!(matches!(error, SceneError::Key { .. }) && error.to_string().contains("genkey"), "{error}");
+    assert!(
+        matches!(error, SceneError::Gateway(GatewayError::Key { .. }))
+            && error.to_string().contains("genkey"),
+        "{error}"
+    );
     // Echo "makes keys" and ends at once when it should stay up.
     let error = start("/bin/echo").expect_err("not a gateway");
-    assert!(matches!(error, SceneError::Ended { .. }) && error.to_string().contains("status: 0"), "{error}");
+    assert!(
+        matches!(error, SceneError::Gateway(GatewayError::Ended { .. }))
+            && error.to_string().contains("status: 0"),
+        "{error}"
+    );
 }

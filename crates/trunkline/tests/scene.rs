@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use trunkline_testbed::gateway::GatewayError;
 use trunkline_testbed::link::{DuplexSettings, Scheduling};
 use trunkline_testbed::privilege;
 use trunkline_testbed::scene::{Dialling, Encryption, Gateway, GatewaySetup, Plan, Scene, SceneError, Wan};
@@ -67,5 +68,9 @@ fn a_gateway_that_refuses_its_file_says_so_in_the_error() {
     let mut setup = GatewaySetup::new(BINARY, Encryption::None);
     setup.tun = Some("colour = \"blue\"".to_owned());
     let error = scene.start_gateways(&setup).expect_err("no such key");
-    assert!(matches!(error, SceneError::Ended { .. }) && error.to_string().contains("colour"), "{error}");
+    assert!(
+        matches!(error, SceneError::Gateway(GatewayError::Ended { .. }))
+            && error.to_string().contains("colour"),
+        "{error}"
+    );
 }

@@ -1,7 +1,5 @@
 //! Shortest paths between the nodes of a network.
 
-use std::collections::VecDeque;
-
 use super::{Network, Source};
 use crate::SettingsError;
 use crate::node::{NO_ROUTE, NodeKind};
@@ -12,30 +10,12 @@ impl Network {
         if std::mem::replace(&mut self.routed, true) {
             return;
         }
-        let nodes = self.net.nodes.len();
-        let mut into: Vec<Vec<u32>> = vec![Vec::new(); nodes];
-        for (number, link) in self.net.links.iter().enumerate() {
-            into[link.to.index()].push(number as u32);
-        }
-        for node in &mut self.net.nodes {
-            node.routes = vec![NO_ROUTE; nodes];
-        }
-        for destination in 0..nodes {
-            let mut reached = VecDeque::from([destination]);
-            while let Some(at) = reached.pop_front() {
-                // A host forwards nothing.
-                if at != destination && self.net.nodes[at].kind == NodeKind::Host {
-                    continue;
-                }
-                for &link in &into[at] {
-                    let from = self.net.links[link as usize].from.index();
-                    let route = &mut self.net.nodes[from].routes[destination];
-                    if from != destination && *route == NO_ROUTE {
-                        *route = link;
-                        reached.push_back(from);
-                    }
-                }
-            }
+        let links = self.net.links.iter().map(|link| (link.from.index(), link.to.index()));
+        let links: Vec<(usize, usize)> = links.collect();
+        let nodes = &mut self.net.nodes;
+        let routes = trunkline_link::routes(nodes.len(), &links, |node| nodes[node].kind != NodeKind::Host);
+        for (node, routes) in nodes.iter_mut().zip(routes) {
+            node.routes = routes.into_iter().map(|link| link.map_or(NO_ROUTE, |link| link as u32)).collect();
         }
     }
 

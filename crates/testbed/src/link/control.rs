@@ -19,6 +19,8 @@ pub(super) struct Wanted {
     pub(super) up: bool,
     /// From when the changes of the settings count their times, if not from the beginning of the link.
     pub(super) changes_from: Option<Instant>,
+    /// How often the peaks of the queues were to be counted anew.
+    pub(super) peak_resets: u64,
 }
 
 /// What the forwarding thread and the handles of a link share.
@@ -34,7 +36,7 @@ impl Control {
     pub(super) fn new(settings: &DuplexSettings, bell: Arc<Bell>, readings: [Reading; 2]) -> Self {
         let ways = [settings.forward.clone(), settings.backward.clone()];
         Self {
-            wanted: Mutex::new(Wanted { ways, up: true, changes_from: None }),
+            wanted: Mutex::new(Wanted { ways, up: true, changes_from: None, peak_resets: 0 }),
             changed: AtomicBool::new(false),
             bell,
             readings: readings.map(Mutex::new),
@@ -160,6 +162,11 @@ impl LinkHandle {
     /// Lets the scheduled changes of both directions count their times from `start`. What they have changed so far stays changed.
     pub fn restart_changes(&self, start: Instant) {
         self.control.change(|wanted| wanted.changes_from = Some(start));
+    }
+
+    /// Counts the peaks of both queues from now on.
+    pub fn reset_peaks(&self) {
+        self.control.change(|wanted| wanted.peak_resets += 1);
     }
 
     /// Cuts the wire: what is on it and in its queues is lost, and what comes is dropped. The devices stay up.

@@ -166,6 +166,9 @@ impl Port {
             {
                 wire.restart_changes(now, start);
             }
+            if self.current.peak_resets != wanted.peak_resets {
+                wire.reset_peaks();
+            }
             if self.current.up != wanted.up {
                 wire.set_up(now, wanted.up);
             }

@@ -1,12 +1,10 @@
 //! Keys and configuration files of a scene's gateways.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
-use super::directory::Directory;
-use super::{Gateway, Plan, SceneError};
+use super::{Gateway, Plan};
+use crate::gateway::{Directory, GatewayError, GatewayProcess, Keys};
 
 /// The device the gateways read user packets from.
 pub const TUN_DEVICE: &str = "trunk";
@@ -74,38 +72,19 @@ impl GatewaySetup {
     }
 }
 
-/// The files of one gateway.
-#[derive(Debug, Clone)]
-pub(super) struct Files {
-    pub(super) configuration: PathBuf,
-    pub(super) socket: PathBuf,
-    pub(super) log: String,
-}
-
-/// Makes keys and writes both gateways' files.
-pub(super) fn write(
+/// Makes keys and returns the text of both gateways' files.
+pub(super) fn texts(
     directory: &Directory,
     setup: &GatewaySetup,
     plans: &[Plan],
-) -> Result<[Files; 2], SceneError> {
-    let mut public = Vec::new();
-    for gateway in Gateway::BOTH {
-        let secret = run(&setup.binary, "genkey", "")?;
-        directory.write(&key_file(gateway), &secret)?;
-        public.push(run(&setup.binary, "pubkey", &secret)?);
-    }
-    let files = |gateway: Gateway| -> Result<Files, SceneError> {
-        let socket = directory.join(&format!("{gateway}.sock"));
-        let peer_key = public[gateway.other() as usize].trim();
-        let text = text(setup, gateway, &socket, peer_key, plans);
-        let configuration = directory.write(&format!("{gateway}.toml"), &text)?;
-        Ok(Files { configuration, socket, log: format!("{gateway}.log") })
+) -> Result<[String; 2], GatewayError> {
+    let keys = |gateway: Gateway| Keys::make(&setup.binary, directory, &format!("{gateway}.key"));
+    let [t1, t2] = [keys(Gateway::T1)?, keys(Gateway::T2)?];
+    let of = |gateway: Gateway, peer: &Keys| {
+        let socket = GatewayProcess::socket(directory, &gateway.to_string());
+        text(setup, gateway, &socket, &peer.public, plans)
     };
-    Ok([files(Gateway::T1)?, files(Gateway::T2)?])
-}
-
-fn key_file(gateway: Gateway) -> String {
-    format!("{gateway}.key")
+    Ok([of(Gateway::T1, &t2), of(Gateway::T2, &t1)])
 }
 
 fn text(setup: &GatewaySetup, gateway: Gateway, socket: &Path, peer_key: &str, plans: &[Plan]) -> String {
@@ -126,7 +105,7 @@ fn text(setup: &GatewaySetup, gateway: Gateway, socket: &Path, peer_key: &str, p
         text.push('\n');
     };
     line(format_args!("name = \"{gateway}\""));
-    line(format_args!("private_key_file = \"{}\"", key_file(gateway)));
+    line(format_args!("private_key_file = \"{gateway}.key\""));
     line(format_args!("encryption = \"{}\"", setup.encryption.as_str()));
     if listens {
         line(format_args!("listen = [\"{own}:{PORT}\"]"));
@@ -153,29 +132,6 @@ fn text(setup: &GatewaySetup, gateway: Gateway, socket: &Path, peer_key: &str, p
         line(format_args!("{tables}"));
     }
     text
-}
-
-/// Runs `<binary> <verb>` with `input` and returns what it prints.
-fn run(binary: &Path, verb: &str, input: &str) -> Result<String, SceneError> {
-    let failure =
-        |reason: String| SceneError::Key { command: format!("{} {verb}", binary.display()), reason };
-    let mut child = Command::new(binary)
-        .arg(verb)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|error| failure(error.to_string()))?;
-    if let Some(mut stdin) = child.stdin.take() {
-        // A program that does not read its input says why on its own.
-        let _ = stdin.write_all(input.as_bytes());
-    }
-    let output = child.wait_with_output().map_err(|error| failure(error.to_string()))?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        return Err(failure(format!("{}: {said}", output.status)));
-    }
-    String::from_utf8(output.stdout).map_err(|error| failure(error.to_string()))
 }
 
 #[cfg(test)]

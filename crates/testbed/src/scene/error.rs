@@ -1,11 +1,8 @@
 //! Errors of a scene.
 
-use std::io;
-
+use crate::gateway::GatewayError;
 use crate::link::LinkError;
 use crate::namespace::HostError;
-
-use super::Gateway;
 
 /// Why a scene could not be built, or its gateways could not be run.
 #[derive(Debug, thiserror::Error)]
@@ -16,63 +13,7 @@ pub enum SceneError {
     /// The emulated link could not be made.
     #[error(transparent)]
     Link(#[from] LinkError),
-    /// The directory for keys, configurations and logs, or a file in it.
-    #[error("{path}: {source}")]
-    File {
-        /// The directory or file.
-        path: String,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// The binary could not make a key.
-    #[error("`{command}` failed: {reason}")]
-    Key {
-        /// The command line.
-        command: String,
-        /// What the system, or the program, said.
-        reason: String,
-    },
-    /// A gateway ended.
-    #[error("gateway {gateway} ended ({status}); its log ends with:\n{log}")]
-    Ended {
-        /// Which one.
-        gateway: Gateway,
-        /// How it ended.
-        status: String,
-        /// The last lines of its log.
-        log: String,
-    },
-    /// The lanes did not come up in time.
-    #[error(
-        "gateway {gateway} has lanes that are not up after {seconds} s ({state}); its log ends with:\n{log}"
-    )]
-    NotUp {
-        /// Which one.
-        gateway: Gateway,
-        /// How long that was waited for.
-        seconds: u64,
-        /// The lanes that are not up, or why that is not known.
-        state: String,
-        /// The last lines of its log.
-        log: String,
-    },
-    /// A gateway did not answer on its control socket.
-    #[error("gateway {gateway} does not answer: {reason}")]
-    Silent {
-        /// Which one.
-        gateway: Gateway,
-        /// Why not.
-        reason: String,
-    },
-    /// What a gateway costs could not be read.
-    #[error("gateway {gateway}: {source}")]
-    Process {
-        /// Which one.
-        gateway: Gateway,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// It was asked to stop while waiting.
-    #[error("interrupted")]
-    Interrupted,
+    /// A gateway could not be set up or run.
+    #[error(transparent)]
+    Gateway(#[from] GatewayError),
 }

@@ -2,29 +2,21 @@
 
 use std::fmt;
 use std::io;
-use std::os::unix::process::CommandExt as _;
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::process::Signal;
 use serde_json::Value;
 
-use super::configuration::{self, Files, GatewaySetup};
-use super::directory::Directory;
-use super::{Plan, SceneError, control};
+use super::configuration::{self, GatewaySetup};
+use super::{Plan, SceneError};
 use crate::clock;
-use crate::namespace::{Host, Process};
+use crate::gateway::{Directory, GatewayProcess};
+use crate::namespace::Host;
 use crate::procfs::{self, CpuTime, Memory};
 use crate::traffic::Stop;
 
 /// How long lanes may take to come up after a start.
 const START_LIMIT: Duration = Duration::from_secs(20);
-/// How long a gateway may take to end by itself.
-const STOP_GRACE: Duration = Duration::from_secs(5);
-const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// Lines of a log that an error quotes.
-const LOG_TAIL_LINES: usize = 12;
 
 /// One of the two gateways.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,22 +50,13 @@ impl fmt::Display for Gateway {
     }
 }
 
-#[derive(Debug)]
-struct Running {
-    host: Arc<Host>,
-    files: Files,
-    /// `None` once it has been ended on purpose.
-    process: Option<Process>,
-}
-
 /// Both gateways. Dropping it kills them and removes their files.
 #[derive(Debug)]
 pub struct Gateways {
-    setup: GatewaySetup,
-    running: [Running; 2],
+    running: [GatewayProcess; 2],
     stop: Stop,
     // Last, so that the processes end before their files go.
-    directory: Directory,
+    _directory: Directory,
 }
 
 impl Gateways {
@@ -85,98 +68,57 @@ impl Gateways {
         stop: &Stop,
     ) -> Result<Self, SceneError> {
         let directory = Directory::new()?;
-        let [files1, files2] = configuration::write(&directory, setup, plans)?;
+        let [text1, text2] = configuration::texts(&directory, setup, plans)?;
         let [host1, host2] = hosts;
-        let idle = |host, files| Running { host, files, process: None };
-        let mut gateways = Self {
-            setup: setup.clone(),
-            running: [idle(host1, files1), idle(host2, files2)],
-            stop: stop.clone(),
-            directory,
+        let process = |gateway: Gateway, host, text: &str| {
+            GatewayProcess::new(&gateway.to_string(), host, &setup.binary, &directory, text)
         };
+        let running = [process(Gateway::T1, host1, &text1)?, process(Gateway::T2, host2, &text2)?];
+        let mut gateways = Self { running, stop: stop.clone(), _directory: directory };
         // The second listens: started first, it is there when it is dialled.
-        gateways.launch(Gateway::T2)?;
-        gateways.launch(Gateway::T1)?;
+        gateways.running[Gateway::T2 as usize].start()?;
+        gateways.running[Gateway::T1 as usize].start()?;
         gateways.wait_until_up(START_LIMIT)?;
         Ok(gateways)
-    }
-
-    fn launch(&mut self, gateway: Gateway) -> Result<(), SceneError> {
-        let running = &mut self.running[gateway as usize];
-        let mut command = Command::new(&self.setup.binary);
-        command.arg("up").arg(&running.files.configuration);
-        command.stdin(Stdio::null()).stdout(Stdio::null());
-        command.stderr(self.directory.append(&running.files.log)?);
-        // An interrupt from the terminal is for us, who end the gateways in order.
-        command.process_group(0);
-        running.process = Some(running.host.command(command)?);
-        Ok(())
     }
 
     /// Waits until all lanes of both gateways are up; an error after `limit`, or at once if a gateway ended.
     pub fn wait_until_up(&mut self, limit: Duration) -> Result<(), SceneError> {
         let end = clock::now() + limit;
-        for gateway in Gateway::BOTH {
-            loop {
-                let state = match control::status(&self.running[gateway as usize].files.socket) {
-                    Ok(status) => control::lanes_not_up(&status),
-                    Err(error) => vec![error.to_string()],
-                };
-                if state.is_empty() {
-                    break;
-                }
-                self.check_alive(gateway)?;
-                if self.stop.is_stopped() {
-                    return Err(SceneError::Interrupted);
-                }
-                if clock::now() >= end {
-                    let (state, log) = (state.join("; "), self.log_tail(gateway));
-                    return Err(SceneError::NotUp { gateway, seconds: limit.as_secs(), state, log });
-                }
-                std::thread::sleep(POLL_INTERVAL);
-            }
+        for running in &mut self.running {
+            running.wait_until_up(end, || self.stop.is_stopped())?;
         }
         Ok(())
     }
 
     /// An error with the end of its log if a gateway that should run has ended.
     pub fn check_alive(&mut self, gateway: Gateway) -> Result<(), SceneError> {
-        let process = self.running[gateway as usize].process.as_mut();
-        let ended = process.map_or(Ok(None), Process::try_wait);
-        match ended.map_err(|source| SceneError::Process { gateway, source })? {
-            None => Ok(()),
-            Some(status) => {
-                Err(SceneError::Ended { gateway, status: status.to_string(), log: self.log_tail(gateway) })
-            }
-        }
+        Ok(self.running[gateway as usize].check_alive()?)
     }
 
     /// The process id of a gateway that has been started and not ended on purpose.
     pub fn pid(&self, gateway: Gateway) -> Option<u32> {
-        self.running[gateway as usize].process.as_ref().map(Process::pid)
+        self.running[gateway as usize].pid()
     }
 
     /// What a gateway says of itself, as `trunkline status --json` prints it.
     pub fn status(&self, gateway: Gateway) -> Result<Value, SceneError> {
-        control::status(&self.running[gateway as usize].files.socket)
-            .map_err(|error| SceneError::Silent { gateway, reason: error.to_string() })
+        Ok(self.running[gateway as usize].status()?)
     }
 
     /// Has a gateway read its file again.
     pub fn reload(&self, gateway: Gateway) -> Result<(), SceneError> {
-        control::ask(&self.running[gateway as usize].files.socket, "reload")
-            .map(drop)
-            .map_err(|error| SceneError::Silent { gateway, reason: error.to_string() })
+        Ok(self.running[gateway as usize].reload()?)
     }
 
     /// The file a gateway is configured with, to be changed before a [`Gateways::reload`] or `restart`.
     pub fn configuration_file(&self, gateway: Gateway) -> &std::path::Path {
-        &self.running[gateway as usize].files.configuration
+        self.running[gateway as usize].configuration_file()
     }
 
     /// The control socket of a gateway.
     pub fn control_socket(&self, gateway: Gateway) -> &std::path::Path {
-        &self.running[gateway as usize].files.socket
+        self.running[gateway as usize].control_socket()
     }
 
     /// CPU time of both gateways together, of those that run now.
@@ -200,50 +142,37 @@ impl Gateways {
     }
 
     fn costs<T>(&self, read: impl Fn(u32) -> io::Result<T>) -> Result<Vec<T>, SceneError> {
-        let pids = Gateway::BOTH.into_iter().filter_map(|gateway| Some((gateway, self.pid(gateway)?)));
-        pids.map(|(gateway, pid)| read(pid).map_err(|source| SceneError::Process { gateway, source }))
-            .collect()
+        let costs = self.running.iter().map(|running| running.cost(&read));
+        let costs: Vec<Option<T>> = costs.collect::<Result<_, _>>()?;
+        Ok(costs.into_iter().flatten().collect())
     }
 
     /// Kills a gateway as a crash would (SIGKILL). Its socket and routes are what the kernel leaves of them.
     pub fn kill9(&mut self, gateway: Gateway) {
-        // Dropping a process kills and reaps it.
-        self.running[gateway as usize].process = None;
+        self.running[gateway as usize].kill9();
     }
 
     /// Starts a gateway again, ending it first if it runs. Does not wait for lanes: see
     /// [`Gateways::wait_until_up`].
     pub fn restart(&mut self, gateway: Gateway) -> Result<(), SceneError> {
-        self.end(gateway)?;
-        self.launch(gateway)
+        let running = &mut self.running[gateway as usize];
+        running.end()?;
+        Ok(running.start()?)
     }
 
     /// Ends both in order: each is asked to (SIGTERM), and killed if it has not after 5 s.
     pub fn stop(&mut self) -> Result<(), SceneError> {
-        for gateway in Gateway::BOTH {
-            if let Some(process) = &self.running[gateway as usize].process {
-                // One that has ended already needs no signal.
-                let _ = process.signal(Signal::TERM);
-            }
-        }
-        Gateway::BOTH.into_iter().try_for_each(|gateway| self.end(gateway))
-    }
-
-    fn end(&mut self, gateway: Gateway) -> Result<(), SceneError> {
-        let Some(mut process) = self.running[gateway as usize].process.take() else { return Ok(()) };
-        process.terminate(STOP_GRACE).map(drop).map_err(|source| SceneError::Process { gateway, source })
+        self.running.iter().for_each(GatewayProcess::ask_to_end);
+        self.running.iter_mut().try_for_each(|running| Ok(running.end()?))
     }
 
     /// Everything a gateway has logged.
     pub fn log(&self, gateway: Gateway) -> String {
-        let path = self.directory.join(&self.running[gateway as usize].files.log);
-        std::fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+        self.running[gateway as usize].log()
     }
 
     /// The last lines a gateway has logged.
     pub fn log_tail(&self, gateway: Gateway) -> String {
-        let log = self.log(gateway);
-        let lines: Vec<&str> = log.lines().collect();
-        lines[lines.len().saturating_sub(LOG_TAIL_LINES)..].join("\n")
+        self.running[gateway as usize].log_tail()
     }
 }

@@ -12,8 +12,6 @@
 //! directory under `$TMPDIR` that goes with the [`Gateways`].
 
 mod configuration;
-mod control;
-mod directory;
 mod error;
 mod gateways;
 mod plan;

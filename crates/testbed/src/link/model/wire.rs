@@ -89,6 +89,11 @@ impl Wire {
         self.link.restart_changes(now, start);
     }
 
+    /// Counts the peaks of the queue from now on.
+    pub fn reset_peaks(&mut self) {
+        self.link.reset_peaks();
+    }
+
     /// Cuts the link, losing what is in it, or restores it.
     pub fn set_up(&mut self, now: Instant, up: bool) {
         if self.up && !up {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use trunkline_testbed::clock::{self, Scheduling};
+use trunkline_testbed::gateway::GatewayError;
 use trunkline_testbed::link::{Counters, Direction, DuplexSettings, LinkHandle};
 use trunkline_testbed::namespace::{Host, Task};
 use trunkline_testbed::scene::{Encryption, Gateway, GatewaySetup, Gateways, Plan, Scene, SceneError, Wan};
@@ -153,7 +154,7 @@ pub(super) fn drain_ms(bytes: f64, rate: Rate) -> f64 {
 
 pub(super) fn failure(error: SceneError) -> Failure {
     match error {
-        SceneError::Interrupted => Failure::Interrupted,
+        SceneError::Gateway(GatewayError::Interrupted) => Failure::Interrupted,
         error => Failure::Other(error.to_string()),
     }
 }

@@ -8,6 +8,7 @@ use trunkline_gateway::status::Status;
 use trunkline_link::LinkSettings;
 use trunkline_queue::{Limits, Settings as QueueSettings};
 use trunkline_testbed::clock;
+use trunkline_testbed::gateway::GatewayError;
 use trunkline_testbed::link::{Direction, DuplexSettings, LinkHandle};
 use trunkline_testbed::scene::{
     Encryption, Gateway, GatewaySetup, Gateways, Scene, SceneError, SceneSettings, Wan,
@@ -53,7 +54,7 @@ pub(super) fn run(
 
 fn failure(error: SceneError) -> Failure {
     match error {
-        SceneError::Interrupted => Failure::Interrupted,
+        SceneError::Gateway(GatewayError::Interrupted) => Failure::Interrupted,
         error => Failure::Other(error.to_string()),
     }
 }

@@ -11,11 +11,6 @@ use serde_json::Value;
 const TIMEOUT: Duration = Duration::from_secs(5);
 const ANSWER_LIMIT_BYTES: u64 = 16 << 20;
 
-/// Asks for the state of the gateway that listens at `socket`.
-pub(super) fn status(socket: &Path) -> io::Result<Value> {
-    ask(socket, "status")
-}
-
 /// Sends one request and returns the answer, or what it was refused with as an error.
 pub(super) fn ask(socket: &Path, request: &str) -> io::Result<Value> {
     let mut stream = UnixStream::connect(socket)?;

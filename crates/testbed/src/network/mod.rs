@@ -1,0 +1,196 @@
+//! A network of hosts and emulated links, as an experiment describes it.
+//!
+//! Each node is a network namespace with one address, which all its devices share; each link is a pair of TUN devices and a thread
+//! that carries packets through a model of the link. Routes are static, along the path with the fewest links.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::Path;
+use std::sync::Arc;
+
+use ipnet::IpNet;
+use trunkline_link::LinkSettings;
+use trunkline_netlink::{Existing, Route};
+use trunkline_units::Instant;
+
+use crate::clock::Scheduling;
+use crate::link::{self, DuplexSettings, End, LinkError, LinkHandle};
+use crate::namespace::{Host, HostError};
+
+/// A node.
+#[derive(Debug, Clone)]
+pub struct NodeSettings {
+    /// Its name, for errors and threads.
+    pub name: String,
+    /// Its address.
+    pub address: Ipv4Addr,
+    /// Whether it forwards packets of others.
+    pub forwards: bool,
+    /// Settings under `net.ipv4`, such as `tcp_sack`.
+    pub sysctls: Vec<(String, String)>,
+    /// Destinations to which it gets no route here: something that runs on it makes them.
+    pub without_route_to: BTreeSet<usize>,
+}
+
+/// A link between two nodes.
+#[derive(Debug, Clone)]
+pub struct LinkBetween {
+    /// The nodes, by their places.
+    pub ends: [usize; 2],
+    /// There and back.
+    pub ways: [LinkSettings; 2],
+}
+
+/// What the TCP connections from one node to another begin with.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RouteTcp {
+    /// The initial congestion window, segments; the kernel's if `None`.
+    pub initial_window: Option<u32>,
+    /// The initial slow start threshold, segments.
+    pub initial_ssthresh: Option<u32>,
+    /// Whether every segment is acknowledged at once.
+    pub quick_acks: bool,
+}
+
+/// A network to be made.
+#[derive(Debug, Clone)]
+pub struct NetworkSettings {
+    /// Nodes.
+    pub nodes: Vec<NodeSettings>,
+    /// Links.
+    pub links: Vec<LinkBetween>,
+    /// For a node and a destination.
+    pub tcp: Vec<((usize, usize), RouteTcp)>,
+    /// Of everything that is random on links.
+    pub seed: u64,
+}
+
+/// Why a network could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum NetworkError {
+    /// A node could not be made or set up.
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// A link could not be made.
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    /// The thread that serves the links could not be started.
+    #[error("cannot start the thread of the links: {0}")]
+    Forwarder(io::Error),
+}
+
+/// A network. Dropping it removes all of it.
+#[derive(Debug)]
+pub struct Network {
+    // Links before hosts: their devices are in the hosts.
+    links: link::Network,
+    hosts: Vec<Arc<Host>>,
+}
+
+impl Network {
+    /// Makes every node, link and route.
+    pub fn new(settings: &NetworkSettings) -> Result<Self, NetworkError> {
+        let hosts = settings.nodes.iter().map(|node| host(node).map(Arc::new));
+        let hosts: Vec<Arc<Host>> = hosts.collect::<Result<_, _>>()?;
+        let devices: Vec<String> = (0..settings.links.len()).map(|link| format!("link{link}")).collect();
+        let mut links = link::Network::new(Scheduling::RealTime).map_err(NetworkError::Forwarder)?;
+        for (number, (link, device)) in settings.links.iter().zip(&devices).enumerate() {
+            let addresses = link.ends.map(|node| [IpAddr::V4(settings.nodes[node].address)]);
+            let [a, b] =
+                [0, 1].map(|side| End { host: &hosts[link.ends[side]], device, addresses: &addresses[side] });
+            let [forward, backward] = link.ways.clone();
+            let seed = settings.seed.wrapping_add(number as u64);
+            let duplex = DuplexSettings { backward, seed, ..DuplexSettings::symmetric(forward) };
+            links.connect(a, b, &duplex)?;
+            for node in link.ends {
+                // Single segments, as a wire carries them: a TCP that builds super-packets sends in bursts and grows in steps.
+                hosts[node].netlink(|handle| {
+                    let index = handle.link_index(device)?;
+                    handle.set_gso_max_segments(index, 1)
+                })?;
+            }
+        }
+        let network = Self { links, hosts };
+        network.make_routes(settings, &devices)?;
+        Ok(network)
+    }
+
+    fn make_routes(&self, settings: &NetworkSettings, devices: &[String]) -> Result<(), HostError> {
+        let ways = settings
+            .links
+            .iter()
+            .flat_map(|link| [(link.ends[0], link.ends[1]), (link.ends[1], link.ends[0])]);
+        let ways: Vec<(usize, usize)> = ways.collect();
+        let routes =
+            trunkline_link::routes(settings.nodes.len(), &ways, |node| settings.nodes[node].forwards);
+        for (node, routes) in routes.iter().enumerate() {
+            let own = &settings.nodes[node];
+            self.hosts[node].netlink(|handle| {
+                for (destination, way) in routes.iter().enumerate() {
+                    let Some(way) = way.filter(|_| !own.without_route_to.contains(&destination)) else {
+                        continue;
+                    };
+                    let device = handle.link_index(&devices[way / 2])?;
+                    let to = IpNet::from(IpAddr::V4(settings.nodes[destination].address));
+                    let tcp = settings.tcp.iter().find(|(ends, _)| *ends == (node, destination));
+                    let tcp = tcp.map(|(_, tcp)| *tcp).unwrap_or_default();
+                    let route = Route {
+                        source: Some(own.address.into()),
+                        initial_cwnd: tcp.initial_window,
+                        initial_ssthresh: tcp.initial_ssthresh,
+                        quick_acks: tcp.quick_acks,
+                        ..Route::to(to).device(device)
+                    };
+                    handle.add_route(&route, Existing::Replace)?;
+                }
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The nodes' hosts.
+    pub fn hosts(&self) -> &[Arc<Host>] {
+        &self.hosts
+    }
+
+    /// The links.
+    pub fn links(&self) -> &[LinkHandle] {
+        self.links.links()
+    }
+
+    /// Counts the peaks of all queues of links from now on.
+    pub fn reset_peaks(&self) {
+        self.links().iter().for_each(LinkHandle::reset_peaks);
+    }
+
+    /// Lets the scheduled changes of all links count their times from `start`, by the machine's monotonic clock.
+    pub fn start_changes(&self, start: Instant) {
+        self.links.restart_changes(start);
+    }
+}
+
+fn host(settings: &NodeSettings) -> Result<Host, HostError> {
+    let host = Host::new(&settings.name)?;
+    for (path, value) in [
+        ("net.ipv4.conf.all.rp_filter", "0"),
+        ("net.ipv4.conf.default.rp_filter", "0"),
+        ("net.ipv4.conf.all.send_redirects", "0"),
+        ("net.ipv4.conf.default.send_redirects", "0"),
+        ("net.ipv4.ip_forward", if settings.forwards { "1" } else { "0" }),
+        // Nothing is remembered from one connection to the next.
+        ("net.ipv4.tcp_no_metrics_save", "1"),
+    ] {
+        host.sysctl(path, value)?;
+    }
+    // Packets that IPv6 sends by itself would be counted on the links. A kernel may lack it.
+    if Path::new("/proc/sys/net/ipv6").exists() {
+        host.sysctl("net.ipv6.conf.all.disable_ipv6", "1")?;
+        host.sysctl("net.ipv6.conf.default.disable_ipv6", "1")?;
+    }
+    for (name, value) in &settings.sysctls {
+        host.sysctl(&format!("net.ipv4.{name}"), value)?;
+    }
+    Ok(host)
+}
