@@ -10,6 +10,7 @@
 //! What is on the left of `engine` knows nothing of what carries it out; what is on the right sees only numbers with names.
 
 pub mod advise;
+pub mod agree;
 pub mod campaign;
 pub mod catalogue;
 pub mod document;
@@ -22,6 +23,7 @@ pub mod report;
 pub mod results;
 pub mod scenario;
 pub mod schema;
+pub mod site;
 pub mod statistics;
 pub mod store;
 pub mod swept;

@@ -20,6 +20,9 @@ pub struct Outcome {
     /// What was recorded over time, if the experiment asks for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub series: Option<SeriesOutcome>,
+    /// What the engine did otherwise than the experiment says, a sentence each: what a kernel has in place of a TCP of the past.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub substitutions: Vec<String>,
     /// A fingerprint of all that happened; empty from an engine that has none.
     pub digest: String,
 }

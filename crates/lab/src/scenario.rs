@@ -12,6 +12,7 @@ use trunkline_units::Rate;
 use trunkline_workload::{Pattern, Timing};
 
 pub use crate::experiment::{Carrier, End, NodeKind};
+use crate::site::SiteTrunks;
 
 /// What an engine runs.
 #[derive(Debug, Clone, PartialEq)]
@@ -121,6 +122,8 @@ pub struct Trunk {
     pub hosts: Vec<Vec<[Option<usize>; 2]>>,
     /// TLS records.
     pub sealed: bool,
+    /// The same classes and lanes as a gateway's file has them; rules name nodes by their names.
+    pub site: SiteTrunks,
 }
 
 /// A proxy.

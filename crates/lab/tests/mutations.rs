@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 
 use trunkline_lab::document::Document;
-use trunkline_lab::engine::{EngineError, EngineKind, run};
+use trunkline_lab::engine::{Engine, EngineError, run};
 use trunkline_lab::scenario::Scenario;
 use trunkline_units::Rng;
 
@@ -70,7 +70,7 @@ fn mutated(text: &str, rng: &mut Rng) -> String {
 
 /// The simulator takes it: it is built, and stopped before anything happens.
 fn can_be_built(scenario: &Scenario) {
-    let built = run(EngineKind::Sim, scenario, 1, &AtomicBool::new(true));
+    let built = run(&Engine::Sim, scenario, 1, &AtomicBool::new(true));
     assert!(matches!(built, Ok(_) | Err(EngineError::Stopped)), "{built:?}");
 }
 

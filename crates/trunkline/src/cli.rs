@@ -8,8 +8,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use trunkline_units::Rate;
 
 pub(crate) use lab::{
-    AdviseArguments, CheckArguments, Execution, LabArguments, LabCommand, PapersArguments, ReportArguments,
-    RunArguments, ScorecardArguments,
+    AdviseArguments, AgreeArguments, CheckArguments, Execution, LabArguments, LabCommand, PapersArguments,
+    ReportArguments, RunArguments, ScorecardArguments,
 };
 
 /// TCP trunks between sites: each class of traffic in a congestion-controlled, encrypted lane of its own.

@@ -161,7 +161,7 @@ const RULES: [Rule; 13] = [
     },
     Rule {
         who: &["trunkline-lab"],
-        never_on: &["trunkline-gateway", "trunkline-netlink"],
+        never_on: &["trunkline-gateway"],
         because: "an experiment says what is sent over which network, and an engine carries it out: the daemon's own settings and \
                   sockets are no part of the question",
     },

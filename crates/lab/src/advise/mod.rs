@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::document::{Document, Mistakes};
-use crate::engine::{EngineError, EngineKind};
+use crate::engine::{Engine, EngineError};
 use crate::experiment::Experiment;
 use crate::results::Estimate;
 use race::{Contender, Race};
@@ -32,10 +32,10 @@ use variant::{Stage, Variant};
 pub use aim::Aim;
 
 /// How advice is found.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Options {
     /// What carries out the runs.
-    pub engine: EngineKind,
+    pub engine: Engine,
     /// Runs of each variant to begin with; 2 at least. Up to [`MOST_TIMES`] as many where they do not tell.
     pub runs: u32,
     /// Runs at a time.
@@ -44,7 +44,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Options { engine: EngineKind::Sim, runs: 5, jobs: 1 }
+        Options { engine: Engine::Sim, runs: 5, jobs: 1 }
     }
 }
 

@@ -4,28 +4,14 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use indexmap::IndexMap;
-use serde::Serialize;
-use trunkline_schema::{Classes, CongestionControlName, Encryption, LanesSpec};
+use trunkline_schema::CongestionControlName;
 
 use crate::experiment::{Carrier, Experiment, TrunkSpec};
+use crate::site::SiteTrunks;
 
 /// `[trunks…]` of an experiment.
 pub(super) fn experiment(experiment: &Experiment) -> String {
     toml::to_string(&IndexMap::from([("trunks", &experiment.trunks)])).unwrap_or_default()
-}
-
-/// What a site's file says of trunks.
-#[derive(Debug, Serialize)]
-struct SiteTrunks {
-    encryption: Option<Encryption>,
-    // A word goes before tables.
-    classes: Classes,
-    #[serde(skip_serializing_if = "is_default")]
-    lanes: LanesSpec,
-}
-
-fn is_default(lanes: &LanesSpec) -> bool {
-    *lanes == LanesSpec::default()
 }
 
 /// What a gateway's file is to say, for each trunk (see docs/configuration.md). What only a simulator knows is said in comments.
@@ -55,10 +41,10 @@ fn of_trunk(trunk: &TrunkSpec) -> String {
     if trunk.carrier == Carrier::Datagrams {
         notes += "# The gateway's lanes are TCP: lanes of datagrams are the simulator's.\n";
     }
-    let mut lanes = trunk.lanes.clone();
-    if lanes.congestion_control.is_none() {
+    let mut site = SiteTrunks::new(trunk);
+    if site.lanes.congestion_control.is_none() {
         let named = |name: &str| Some(CongestionControlName(name.to_owned()));
-        lanes.congestion_control = match trunk.tcp.as_deref() {
+        site.lanes.congestion_control = match trunk.tcp.as_deref() {
             None => None,
             Some("linux-6") => named("cubic"),
             Some("linux-6-reno") => named("reno"),
@@ -71,19 +57,9 @@ fn of_trunk(trunk: &TrunkSpec) -> String {
             }
         };
     }
-    let mut classes = trunk.classes.clone();
-    if let Classes::List(list) = &mut classes {
-        for class in list {
-            let rules = class.rules.iter_mut().flatten();
-            let ends =
-                rules.flat_map(|rule| [("source", &mut rule.source), ("destination", &mut rule.destination)]);
-            for (key, host) in ends {
-                let Some(host) = host else { continue };
-                let _ = writeln!(notes, "# Class {}: put the prefix of {host} for its {key}.", class.name.0);
-                *host = format!("PREFIX-OF-{host}");
-            }
-        }
-    }
-    let encryption = trunk.encryption.filter(|encryption| *encryption == Encryption::None);
-    notes + &toml::to_string(&SiteTrunks { encryption, classes, lanes }).unwrap_or_default()
+    site.name_hosts(|class, key, host| {
+        let _ = writeln!(notes, "# Class {class}: put the prefix of {host} for its {key}.");
+        format!("PREFIX-OF-{host}")
+    });
+    notes + &toml::to_string(&site).unwrap_or_default()
 }

@@ -182,7 +182,7 @@ impl<'a, F: FnMut(Progress)> Race<'a, F> {
         let progress = Progress { variant: variant.name.clone(), done: self.done, total: self.total };
         (self.progress)(progress);
         let scenario = scenario(&variant.name, &variant.experiment)?;
-        let (engine, stop) = (self.options.engine, self.stop);
+        let (engine, stop) = (&self.options.engine, self.stop);
         let next = AtomicUsize::new(0);
         let outcomes: Mutex<Vec<Option<Result<Outcome, EngineError>>>> = Mutex::new(vec![None; runs]);
         thread::scope(|scope| {

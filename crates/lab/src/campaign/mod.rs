@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use crate::VERSION;
 use crate::document::{Document, Mistakes};
-use crate::engine::{self, EngineError, EngineKind};
+use crate::engine::{self, EngineError};
 use crate::experiment::Experiment;
 use crate::plan::Planned;
 use crate::results::{Outcome, Point, PointResult, Run};
@@ -66,7 +66,7 @@ impl Study {
 #[derive(Debug, Clone)]
 pub struct Options {
     /// What carries them out.
-    pub engine: EngineKind,
+    pub engine: engine::Engine,
     /// Runs at a time; at least 1.
     pub jobs: usize,
     /// Each experiment's results are in a directory of its id in here.
@@ -127,6 +127,8 @@ pub struct Complete {
     pub results: Vec<PointResult>,
     /// How its claims and published values came out.
     pub judgement: Judgement,
+    /// What the engine did otherwise than the experiment says.
+    pub substitutions: Vec<String>,
 }
 
 /// What came of a campaign.
@@ -148,12 +150,12 @@ pub fn run(
     stop: &AtomicBool,
     progress: impl FnMut(Progress<'_>),
 ) -> Result<Campaign, StoreError> {
-    let engine = |scenario: &Scenario, seed| engine::run(options.engine, scenario, seed, stop);
+    let engine = |scenario: &Scenario, seed| engine::run(&options.engine, scenario, seed, stop);
     run_with(&engine, studies, options, stop, progress)
 }
 
 /// What makes an outcome of a scenario and a seed.
-type Engine<'a> = dyn Fn(&Scenario, u64) -> Result<Outcome, EngineError> + Sync + 'a;
+type Runner<'a> = dyn Fn(&Scenario, u64) -> Result<Outcome, EngineError> + Sync + 'a;
 
 /// A run that is to be made.
 #[derive(Debug, Clone, Copy)]
@@ -173,7 +175,7 @@ struct Open {
 }
 
 fn run_with(
-    engine: &Engine<'_>,
+    engine: &Runner<'_>,
     studies: &[Study],
     options: &Options,
     stop: &AtomicBool,
@@ -303,7 +305,9 @@ fn close(study: &Study, open: Open) -> Result<Complete, StoreError> {
     let mut runs = open.runs;
     let (results, judgement) = settle(&study.experiment, &study.points, &mut runs);
     let directory = open.journal.finish(&runs, &results)?;
-    Ok(Complete { experiment: study.experiment.clone(), directory, results, judgement })
+    let substitutions: BTreeSet<&String> = runs.iter().flat_map(|run| &run.outcome.substitutions).collect();
+    let substitutions = substitutions.into_iter().cloned().collect();
+    Ok(Complete { experiment: study.experiment.clone(), directory, results, judgement, substitutions })
 }
 
 /// Puts runs in the sweep's order, and says what they give: of those that are there, be they all or not.
@@ -326,7 +330,7 @@ enum Trouble {
     Failed { why: String, panicked: bool },
 }
 
-fn outcome(engine: &Engine<'_>, scenario: &Scenario, seed: u64) -> Result<Outcome, Trouble> {
+fn outcome(engine: &Runner<'_>, scenario: &Scenario, seed: u64) -> Result<Outcome, Trouble> {
     match engine::guarded(|| engine(scenario, seed)) {
         Ok(outcome) => Ok(outcome),
         Err(EngineError::Stopped) => Err(Trouble::Stopped),

@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicU32;
 use indexmap::IndexMap;
 
 use super::*;
+use crate::engine::Engine;
 use crate::results::Verdict;
 
 const FILE: &str = r#"
@@ -35,7 +36,7 @@ impl Temporary {
     }
 
     fn options(&self, jobs: usize, begin: Begin) -> Options {
-        Options { engine: EngineKind::Sim, jobs, out: self.0.clone(), begin }
+        Options { engine: Engine::Sim, jobs, out: self.0.clone(), begin }
     }
 
     /// Every file and what is in it, but for how long it took.
@@ -74,7 +75,7 @@ fn campaign(
     temporary: &Temporary,
     jobs: usize,
     begin: Begin,
-    engine: &Engine<'_>,
+    engine: &Runner<'_>,
     stop: &AtomicBool,
 ) -> Result<Campaign, StoreError> {
     run_with(engine, &[study()], &temporary.options(jobs, begin), stop, |_| {})

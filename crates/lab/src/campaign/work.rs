@@ -3,11 +3,9 @@
 //! A source offers its rate, or, if it is TCP, what the narrowest link on its way carries. A link carries what is offered to it, up to its
 //! rate. It is an estimate for the order of runs and the time left, nothing else.
 
-use std::collections::VecDeque;
-
 use trunkline_workload::{Pattern, Timing};
 
-use crate::scenario::{End, Load, Scenario};
+use crate::scenario::{End, Load, NodeKind, Scenario};
 
 /// Bits of a packet, as far as the estimate goes.
 const PACKET: f64 = 8.0 * 1000.0;
@@ -24,8 +22,15 @@ pub fn work(scenario: &Scenario) -> f64 {
         })
         .collect();
     let mut offered = vec![0.0; rates.len()];
+    let routes = routes(scenario);
     for source in &scenario.traffic {
-        let way = way(scenario, source.ends);
+        let [mut node, to] = source.ends;
+        let next = || {
+            let way = routes[node][to]?;
+            node = scenario.links[way / 2].ends[1 - way % 2];
+            Some(way / 2)
+        };
+        let way: Vec<usize> = std::iter::from_fn(next).collect();
         let narrowest = way.iter().map(|link| rates[*link]).fold(f64::INFINITY, f64::min);
         let rate = match &source.load {
             Load::Tcp { .. } => narrowest,
@@ -64,25 +69,11 @@ fn seconds(scenario: &Scenario) -> f64 {
     (2.0 * bits / narrowest).min(max)
 }
 
-/// The links from one node to another, fewest first.
-fn way(scenario: &Scenario, [from, to]: [usize; 2]) -> Vec<usize> {
-    let mut reached_by: Vec<Option<usize>> = vec![None; scenario.nodes.len()];
-    let mut todo = VecDeque::from([from]);
-    while let Some(node) = todo.pop_front() {
-        for (number, link) in scenario.links.iter().enumerate() {
-            let [a, b] = link.ends;
-            let next = if a == node { b } else { a };
-            if (a == node || b == node) && next != from && reached_by[next].is_none() {
-                reached_by[next] = Some(number);
-                todo.push_back(next);
-            }
-        }
-    }
-    let (mut links, mut node) = (Vec::new(), to);
-    while let Some(number) = reached_by[node].filter(|_| node != from) {
-        links.push(number);
-        let [a, b] = scenario.links[number].ends;
-        node = if a == node { b } else { a };
-    }
-    links
+/// For each node and destination, twice the number of the next link, and one more if its way back leads there.
+fn routes(scenario: &Scenario) -> Vec<Vec<Option<usize>>> {
+    let ways =
+        scenario.links.iter().flat_map(|link| [(link.ends[0], link.ends[1]), (link.ends[1], link.ends[0])]);
+    trunkline_link::routes(scenario.nodes.len(), &ways.collect::<Vec<_>>(), |node| {
+        scenario.nodes[node].kind != NodeKind::Host
+    })
 }

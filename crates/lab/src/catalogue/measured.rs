@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use trunkline_link::LinkStats;
 use trunkline_queue::{DropReason, Histogram, Occupancy, Stats};
-use trunkline_sim::{NodeStats, ProxyStats};
+use trunkline_sim::ProxyStats;
 use trunkline_trunk::LaneSnapshot;
 use trunkline_units::Rate;
 use trunkline_workload::Summary;
@@ -19,15 +19,6 @@ pub(crate) struct Span<S> {
 impl<S> Span<S> {
     fn difference(&self, of: impl Fn(&S) -> u64) -> u64 {
         of(&self.to) - of(&self.from)
-    }
-}
-
-/// Of a node that is no proxy, and of every other.
-pub(crate) type Node = Span<NodeStats>;
-
-impl Node {
-    pub(super) fn count(&self, of: fn(&NodeStats) -> u64) -> Option<f64> {
-        count(self.difference(of))
     }
 }
 
@@ -109,6 +100,7 @@ macro_rules! counts {
                 $name { $($field: self.$field.zip(earlier.$field).map(|(now, then)| now.saturating_sub(then))),* }
             }
 
+            #[allow(dead_code, reason = "not all of them are added up")]
             pub(crate) fn add(&mut self, other: Self) {
                 $(self.$field = sum(self.$field, other.$field);)*
             }
@@ -135,6 +127,18 @@ counts! {
         /// New data of the side that receives the transfer.
         request_bytes,
         rtt_samples,
+    }
+}
+
+counts! {
+    /// Packets that a node neither forwarded nor delivered.
+    NodeCounts {
+        unreachable,
+        ttl_expired,
+        no_listener,
+        malformed,
+        corrupted,
+        reassembly_failures,
     }
 }
 
@@ -297,6 +301,8 @@ impl Link {
 pub(crate) struct QueueReading {
     pub(crate) stats: Stats,
     pub(crate) occupancy: Occupancy,
+    /// Whether the peaks are those of the time counted.
+    pub(crate) has_peaks: bool,
 }
 
 /// A queue.
@@ -334,6 +340,11 @@ impl Queue {
     /// None if its discipline drops for other reasons only.
     pub(super) fn dropped_for(&self, reason: DropReason) -> Option<f64> {
         self.reasons.contains(&reason).then(|| self.difference(|stats| stats.dropped_for(reason)) as f64)
+    }
+
+    /// The peak of packets and bytes in it, if it is that of the time counted.
+    pub(super) fn peak(&self, of: fn(&Stats) -> u64) -> Option<f64> {
+        self.to.has_peaks.then(|| of(&self.to.stats) as f64)
     }
 
     /// Packets and bytes in it, averaged over time.
@@ -408,13 +419,35 @@ counts! {
 pub(crate) struct Proxy {
     pub(crate) stats: Span<ProxyStats>,
     /// Damaged packets that its node found before it.
-    pub(crate) corrupted_at_node: u64,
+    pub(crate) corrupted_at_node: Count,
 }
 
 impl Proxy {
     pub(super) fn count(&self, of: fn(&ProxyStats) -> u64) -> Option<f64> {
         count(self.stats.difference(of))
     }
+}
+
+/// The run.
+#[derive(Debug, Default)]
+pub(crate) struct Run {
+    pub(crate) time: Duration,
+    /// Of a run in real time.
+    pub(crate) disturbance: Option<Disturbance>,
+}
+
+/// How much of what happened in a run was the machine's doing.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Disturbance {
+    /// Packets that links delivered.
+    pub(crate) delivered: u64,
+    /// Of those, more than 1 ms after their time.
+    pub(crate) late: u64,
+    pub(crate) late_max: Duration,
+    /// Part of the CPU time, 0 to 1.
+    pub(crate) stolen: f64,
+    /// Runs that were made again.
+    pub(crate) discarded: u32,
 }
 
 /// A value of a series.
@@ -472,7 +505,7 @@ pub(crate) struct LinkState {
 }
 
 /// A class at the edge at an instant.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ClassState {
     pub(crate) packets: u64,
     pub(crate) bytes: u64,

@@ -3,8 +3,8 @@
 use trunkline_queue::DropReason;
 
 use super::measured::{
-    All, Class, ClassState, Group, Lane, Link, LinkState, Node, Proxy, Queue, Reading, Tcp, Trunk, Udp, User,
-    count, count_ratio, jain, quantile, ratio, sum, summary,
+    All, Class, ClassState, Group, Lane, Link, LinkState, NodeCounts, Proxy, Queue, Reading, Run, Tcp, Trunk,
+    Udp, User, count, count_ratio, jain, quantile, ratio, sum, summary,
 };
 use super::{Present, Quantity, Table, Unit};
 
@@ -229,13 +229,13 @@ table! {
         "queue.packets.mean" Count Always "packets in the queue, averaged over time" |queue| Some(queue.mean().0);
         "queue.packets.max" Count Always
             "maximum number of packets in the queue (of a class with several lanes, the sum of the lanes' maxima)"
-            |queue| count(queue.to.stats.peak_segments);
+            |queue| queue.peak(|stats| stats.peak_segments);
         "queue.packets.p2_5" Count Sometimes
             "2.5th percentile of samples at equal distances (1000 of them, or 1000 to 2000 where transfers end the run)"
             |queue| quantile(&queue.samples, 0.025);
         "queue.packets.p97_5" Count Sometimes "their 97.5th percentile" |queue| quantile(&queue.samples, 0.975);
         "queue.bytes.mean" Byte Always "bytes in the queue, averaged over time" |queue| Some(queue.mean().1);
-        "queue.bytes.max" Byte Always "maximum number of bytes in the queue" |queue| count(queue.to.stats.peak_bytes);
+        "queue.bytes.max" Byte Always "maximum number of bytes in the queue" |queue| queue.peak(|stats| stats.peak_bytes);
         "sojourn.mean" Second Sometimes "mean sojourn time of the packets that left the queue" |queue| queue.sojourn_mean();
         "sojourn.p50" Second Sometimes "its median, rounded up to a power of two of microseconds"
             |queue| queue.sojourn_percentile(0.5);
@@ -284,7 +284,7 @@ table! {
         "overflowed" Count Always "segments it dropped because its buffer of their connection was full"
             |proxy| proxy.count(|stats| stats.overflowed);
         "corrupted" Count Always "damaged segments"
-            |proxy| Some(proxy.count(|stats| stats.corrupted)? + proxy.corrupted_at_node as f64);
+            |proxy| Some(proxy.count(|stats| stats.corrupted)? + proxy.corrupted_at_node? as f64);
         "held" Count Always "acknowledgements it held back" |proxy| proxy.count(|stats| stats.held);
         "released" Count Always "held acknowledgements it sent when they were due" |proxy| proxy.count(|stats| stats.released);
         "clamped" Count Always "segments whose window it lowered" |proxy| proxy.count(|stats| stats.clamped);
@@ -295,21 +295,29 @@ table! {
 
 table! {
     /// A node of any kind (`<node>`).
-    NODE: Node => Option<f64> {
-        "unreachable" Count Always "packets without a route" |node| node.count(|stats| stats.unreachable);
-        "ttl_expired" Count Always "packets whose TTL expired" |node| node.count(|stats| stats.ttl_expired);
-        "no_listener" Count Always "packets of a flow for which nobody listened there" |node| node.count(|stats| stats.no_listener);
-        "malformed" Count Always "packets whose headers could not be read" |node| node.count(|stats| stats.malformed);
-        "corrupted" Count Always "damaged packets" |node| node.count(|stats| stats.corrupted);
+    NODE: NodeCounts => Option<f64> {
+        "unreachable" Count Always "packets without a route" |node| count(node.unreachable);
+        "ttl_expired" Count Always "packets whose TTL expired" |node| count(node.ttl_expired);
+        "no_listener" Count Always "packets of a flow for which nobody listened there" |node| count(node.no_listener);
+        "malformed" Count Always "packets whose headers could not be read" |node| count(node.malformed);
+        "corrupted" Count Always "damaged packets" |node| count(node.corrupted);
         "fragments_expired" Count Always "fragments of packets that never became complete"
-            |node| node.count(|stats| stats.reassembly_failures);
+            |node| count(node.reassembly_failures);
     }
 }
 
 table! {
     /// The run (`run`).
-    RUN: f64 => Option<f64> {
-        "time" Second Always "virtual time until it ended" |time| Some(*time);
+    RUN: Run => Option<f64> {
+        "time" Second Always "time until it ended: virtual, or on the testbed real" |run| Some(run.time.as_secs_f64());
+        "late.ratio" Ratio Sometimes "testbed: packets that links delivered more than 1 ms after their time, over all that they delivered"
+            |run| ratio(run.disturbance?.late as f64, run.disturbance?.delivered as f64);
+        "late.max" Second Sometimes "testbed: the maximum delay of a packet beyond its time"
+            |run| Some(run.disturbance?.late_max.as_secs_f64());
+        "stolen" Ratio Sometimes "testbed: CPU time that the hypervisor gave to other machines, over all"
+            |run| Some(run.disturbance?.stolen);
+        "discarded" Count Sometimes "testbed: runs before this one that were disturbed too much, and were made again"
+            |run| count(u64::from(run.disturbance?.discarded));
     }
 }
 

@@ -5,8 +5,10 @@
 
 mod measure;
 mod sim;
+mod testbed;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::atomic::AtomicBool;
 
@@ -17,31 +19,53 @@ use crate::results::Outcome;
 use crate::scenario::Scenario;
 
 /// What carries out a scenario.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum EngineKind {
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Engine {
     /// The simulator, in virtual time.
     #[default]
     Sim,
+    /// This machine's kernel: hosts are network namespaces, links are emulated, time is real.
+    Testbed {
+        /// The program of gateways, `trunkline`; a scenario with trunks needs it.
+        program: Option<PathBuf>,
+    },
 }
 
-impl EngineKind {
-    /// All there are.
-    pub const ALL: [EngineKind; 1] = [EngineKind::Sim];
-
+impl Engine {
     /// Its name on the command line and in results.
-    pub const fn name(self) -> &'static str {
+    pub const fn name(&self) -> &'static str {
         match self {
-            EngineKind::Sim => "sim",
+            Engine::Sim => "sim",
+            Engine::Testbed { .. } => "testbed",
+        }
+    }
+
+    /// Runs that it can make at a time without one disturbing another, of a machine that has so many CPUs.
+    pub const fn jobs(&self, cpus: usize) -> usize {
+        match self {
+            Engine::Sim => cpus,
+            // A run needs a CPU for its links and one for its hosts.
+            Engine::Testbed { .. } => {
+                if cpus >= 4 {
+                    cpus / 2
+                } else {
+                    1
+                }
+            }
         }
     }
 }
 
-impl FromStr for EngineKind {
+impl FromStr for Engine {
     type Err = EngineError;
 
+    /// The testbed has no program for gateways then.
     fn from_str(text: &str) -> Result<Self, EngineError> {
-        let known = EngineKind::ALL.into_iter().find(|kind| kind.name() == text);
-        known.ok_or_else(|| EngineError::Unknown(text.to_owned()))
+        match text {
+            "sim" => Ok(Engine::Sim),
+            "testbed" => Ok(Engine::Testbed { program: None }),
+            other => Err(EngineError::Unknown(other.to_owned())),
+        }
     }
 }
 
@@ -49,7 +73,7 @@ impl FromStr for EngineKind {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum EngineError {
     /// There is no such engine.
-    #[error("no engine is named {0:?}; allowed: sim")]
+    #[error("no engine is named {0:?}; allowed: sim, testbed")]
     Unknown(String),
     /// A part of the scenario makes no sense.
     #[error("{part}: {error}")]
@@ -67,6 +91,9 @@ pub enum EngineError {
         /// Why it does not, and what is allowed.
         problem: String,
     },
+    /// This machine cannot carry it out, or something of it failed.
+    #[error("{0}")]
+    Machine(String),
     /// It was told to stop.
     #[error("stopped")]
     Stopped,
@@ -86,15 +113,16 @@ pub(crate) fn guarded(run: impl FnOnce() -> Result<Outcome, EngineError>) -> Res
 
 /// Carries out a scenario. The same scenario and seed give the same outcome, if the engine is the simulator.
 ///
-/// The engine checks `stop` a thousand times or more during a run; once it is set there is no outcome.
+/// The engine checks `stop` often during a run; once it is set there is no outcome.
 pub fn run(
-    engine: EngineKind,
+    engine: &Engine,
     scenario: &Scenario,
     seed: u64,
     stop: &AtomicBool,
 ) -> Result<Outcome, EngineError> {
     match engine {
-        EngineKind::Sim => sim::run(scenario, seed, stop),
+        Engine::Sim => sim::run(scenario, seed, stop),
+        Engine::Testbed { program } => testbed::run(scenario, seed, program.as_deref(), stop),
     }
 }
 

@@ -15,6 +15,7 @@ use super::resolve::Context;
 use super::way::queue_key;
 use crate::experiment::{Carrier, NodeKind, TrunkSpec};
 use crate::scenario::Trunk;
+use crate::site::SiteTrunks;
 
 /// Trunks that are enabled, and the names of the others.
 pub(super) fn all(context: &Context<'_>, at: &At<'_>) -> (Vec<Trunk>, Vec<String>) {
@@ -82,6 +83,7 @@ fn trunk(
         carrier: spec.carrier,
         plan,
         hosts,
+        site: SiteTrunks::new(spec),
         sealed: spec.carrier == Carrier::Tcp && spec.encryption != Some(Encryption::None),
     })
 }

@@ -1,5 +1,6 @@
 //! An experiment's report.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -78,6 +79,12 @@ fn head(report: &mut Document, material: &Material) {
     }
     let (engine, version) = (material.engine(), material.version());
     report.add(&format!("Trunkline {version}, engine `{engine}`, {}.", runs(material)));
+    let substitutions: BTreeSet<&String> =
+        material.runs.iter().flat_map(|run| &run.outcome.substitutions).collect();
+    if !substitutions.is_empty() {
+        let items: Vec<String> = substitutions.iter().map(|text| format!("- {}", plain(text))).collect();
+        report.add(&format!("The kernel is not all that the experiment asks for:\n\n{}", items.join("\n")));
+    }
     if let Some(took) = material.took {
         report.page(&format!("*On one processor, {} of running.*", time(took)));
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use trunkline_lab::CongestionAlgorithm;
-use trunkline_lab::engine::EngineKind;
+use trunkline_lab::engine::Engine;
 
 #[derive(Debug, Args)]
 pub(crate) struct LabArguments {
@@ -17,6 +17,8 @@ pub(crate) struct LabArguments {
 pub(crate) enum LabCommand {
     /// Run experiments, each a file, and write their reports.
     Run(RunArguments),
+    /// Run experiments by both engines, and report how far these agree.
+    Agree(AgreeArguments),
     /// Run the measurements of five papers with today's code, and check the papers' claims.
     Papers(PapersArguments),
     /// Try other settings of a network's trunks, and print which to choose and what they gain.
@@ -37,6 +39,17 @@ pub(crate) struct RunArguments {
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
     #[command(flatten)]
+    pub(crate) on: EngineArguments,
+    #[command(flatten)]
+    pub(crate) execution: Execution,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AgreeArguments {
+    /// Experiments.
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    #[command(flatten)]
     pub(crate) execution: Execution,
 }
 
@@ -49,15 +62,22 @@ pub(crate) struct PapersArguments {
     #[arg(long)]
     pub(crate) list: bool,
     #[command(flatten)]
+    pub(crate) on: EngineArguments,
+    #[command(flatten)]
     pub(crate) execution: Execution,
+}
+
+/// The choice of an engine.
+#[derive(Debug, Args)]
+pub(crate) struct EngineArguments {
+    /// The engine that runs them: sim, in virtual time; testbed, on this machine's kernel, in real time.
+    #[arg(long, value_name = "ENGINE", default_value = "sim", value_parser = engine)]
+    pub(crate) engine: Engine,
 }
 
 /// Options for running experiments.
 #[derive(Debug, Args)]
 pub(crate) struct Execution {
-    /// The engine that runs them. There is one: sim, in virtual time.
-    #[arg(long, value_name = "ENGINE", default_value = "sim", value_parser = engine)]
-    pub(crate) engine: EngineKind,
     /// Run each point N times, each with another seed. [default: from the file]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) runs: Option<u32>,
@@ -114,6 +134,8 @@ pub(crate) struct ScorecardArguments {
     #[arg(required = true, value_name = "CC", value_parser = congestion_control())]
     pub(crate) names: Vec<CongestionAlgorithm>,
     #[command(flatten)]
+    pub(crate) on: EngineArguments,
+    #[command(flatten)]
     pub(crate) execution: Execution,
 }
 
@@ -137,7 +159,7 @@ pub(crate) struct ReportArguments {
     pub(crate) directories: Vec<PathBuf>,
 }
 
-fn engine(text: &str) -> Result<EngineKind, String> {
+fn engine(text: &str) -> Result<Engine, String> {
     text.parse().map_err(|error: trunkline_lab::engine::EngineError| error.to_string())
 }
 

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use trunkline_link::LinkStats;
 use trunkline_queue::Stats;
-use trunkline_sim::{NodeStats, ProxyStats};
+use trunkline_sim::ProxyStats;
 use trunkline_units::Instant;
-use trunkline_workload::Datagrams;
+use trunkline_workload::{Datagrams, TransferState};
 
-use crate::catalogue::measured::{Counts, LaneCounts, QueueReading, Rtt};
+use crate::catalogue::measured::{Counts, LaneCounts, NodeCounts, QueueReading, Rtt};
 
 /// The counters of all parts of a scenario, in its order.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(in crate::engine) struct Counters {
     pub(in crate::engine) trunks: Vec<[TrunkCounters; 2]>,
     /// For each node; zero of one that is no proxy.
     pub(in crate::engine) proxies: Vec<ProxyStats>,
-    pub(in crate::engine) nodes: Vec<NodeStats>,
+    pub(in crate::engine) nodes: Vec<NodeCounts>,
 }
 
 /// Of a source.
@@ -58,14 +58,6 @@ pub(in crate::engine) struct ClassCounters {
     pub(in crate::engine) filtered: u64,
 }
 
-/// How a transfer ended, if it has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::engine) enum TransferState {
-    Running,
-    Completed,
-    Failed,
-}
-
 /// A bulk flow, an object of a web page, or a request and its answer.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::engine) struct Transfer {
@@ -95,6 +87,6 @@ impl Transfer {
 impl QueueReading {
     /// A queue's counters at `now`.
     pub(in crate::engine) fn new(stats: &Stats, now: Instant) -> Self {
-        QueueReading { stats: stats.clone(), occupancy: stats.occupancy(now) }
+        QueueReading { stats: stats.clone(), occupancy: stats.occupancy(now), has_peaks: true }
     }
 }

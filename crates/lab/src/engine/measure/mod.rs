@@ -17,15 +17,13 @@ use trunkline_workload::Pattern;
 
 use super::EngineError;
 use crate::catalogue::RUN;
-use crate::catalogue::measured::{ClassState, Lane, LinkState, User};
+use crate::catalogue::measured::{ClassState, Disturbance, Lane, LinkState, Run, User};
 use crate::results::Outcome;
 use crate::scenario::{End, Load, Scenario};
 use samples::Samples;
 use series::Series;
 
-pub(super) use counters::{
-    ClassCounters, Counters, LinkCounters, SourceCounters, Transfer, TransferState, TrunkCounters,
-};
+pub(super) use counters::{ClassCounters, Counters, LinkCounters, SourceCounters, Transfer, TrunkCounters};
 
 /// A network that an engine runs. Parts are named by their places in the scenario; `side` 0 is there, or the first gateway; 1 is back,
 /// or the second.
@@ -52,6 +50,8 @@ pub(super) trait Network {
     fn class(&mut self, trunk: usize, side: usize, class: usize) -> ClassState;
     /// A lane; `None` while there is none.
     fn lane(&mut self, trunk: usize, side: usize, lane: usize) -> Option<Lane>;
+    /// How much the machine disturbed the run; `None` in virtual time.
+    fn disturbance(&self) -> Option<Disturbance>;
     /// A fingerprint of all that happened; empty if the engine has none.
     fn digest(&self) -> String;
 }
@@ -96,7 +96,8 @@ pub(super) fn measure(scenario: &Scenario, network: &mut impl Network) -> Result
     let readings = Readings { from: &from, to: &to, samples: &samples };
     groups::write(scenario, readings, &mut outcome);
     parts::write(scenario, readings, &mut outcome.metrics);
-    RUN.write("run", &to.at.as_secs_f64(), &mut outcome.metrics);
+    let run = Run { time: to.at.saturating_since(Instant::ZERO), disturbance: network.disturbance() };
+    RUN.write("run", &run, &mut outcome.metrics);
     outcome.series = series.map(Series::finish);
     outcome.digest = network.digest();
     Ok(outcome)

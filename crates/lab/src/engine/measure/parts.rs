@@ -39,12 +39,11 @@ pub(super) fn write(scenario: &Scenario, readings: Readings<'_>, metrics: &mut I
         }
     }
     for (number, node) in scenario.nodes.iter().enumerate() {
-        let measured = Span { from: from.nodes[number], to: to.nodes[number] };
+        let measured = to.nodes[number].since(from.nodes[number]);
         NODE.write(&node.name, &measured, metrics);
         if node.kind == NodeKind::Proxy {
             let stats = Span { from: from.proxies[number], to: to.proxies[number] };
-            let corrupted_at_node = measured.to.corrupted - measured.from.corrupted;
-            PROXY.write(&node.name, &Proxy { stats, corrupted_at_node }, metrics);
+            PROXY.write(&node.name, &Proxy { stats, corrupted_at_node: measured.corrupted }, metrics);
         }
     }
 }

@@ -4,8 +4,9 @@
 //! ([`Pattern::RequestResponse`](trunkline_workload::Pattern)) each have what was counted since the one before.
 
 use trunkline_units::Instant;
+use trunkline_workload::TransferState;
 
-use super::{Transfer, TransferState};
+use super::Transfer;
 use crate::catalogue::measured::{Counts, Tcp, sum};
 
 /// What was counted during a transfer.

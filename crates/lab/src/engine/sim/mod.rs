@@ -5,17 +5,16 @@ mod build;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use trunkline_sim::{LaneReport, SourceId, TrunkReport};
+use trunkline_sim::{LaneReport, NodeStats, SourceId, TrunkReport};
 use trunkline_trunk::ClassId;
 use trunkline_units::Instant;
 
 use super::EngineError;
 use super::measure::{
-    ClassCounters, Counters, LinkCounters, Network, SourceCounters, Transfer, TransferState, TrunkCounters,
-    measure,
+    ClassCounters, Counters, LinkCounters, Network, SourceCounters, Transfer, TrunkCounters, measure,
 };
 use crate::catalogue::measured::{
-    self, ClassState, Lane, LaneCounts, LinkState, QueueReading, Rtt, Sender, User,
+    self, ClassState, Disturbance, Lane, LaneCounts, LinkState, NodeCounts, QueueReading, Rtt, Sender, User,
 };
 use crate::results::Outcome;
 use crate::scenario::Scenario;
@@ -120,7 +119,7 @@ impl Network for Run<'_> {
                 .iter()
                 .map(|proxy| proxy.map(|proxy| *network.proxy_stats(proxy)).unwrap_or_default())
                 .collect(),
-            nodes: nodes.iter().map(|node| *network.node_stats(*node)).collect(),
+            nodes: nodes.iter().map(|node| node_counts(network.node_stats(*node))).collect(),
         })
     }
 
@@ -176,8 +175,23 @@ impl Network for Run<'_> {
         Some(Lane { snapshot: lane.snapshot, max_pacing_rate: lane.pacing.and_then(|(_, max)| max) })
     }
 
+    fn disturbance(&self) -> Option<Disturbance> {
+        None
+    }
+
     fn digest(&self) -> String {
         self.built.network.digest().to_string()
+    }
+}
+
+fn node_counts(stats: &NodeStats) -> NodeCounts {
+    NodeCounts {
+        unreachable: Some(stats.unreachable),
+        ttl_expired: Some(stats.ttl_expired),
+        no_listener: Some(stats.no_listener),
+        malformed: Some(stats.malformed),
+        corrupted: Some(stats.corrupted),
+        reassembly_failures: Some(stats.reassembly_failures),
     }
 }
 
@@ -196,11 +210,7 @@ fn transfer(transfer: &trunkline_sim::Transfer) -> Transfer {
     let trunkline_sim::Transfer { user, started, connected, ended, bytes, sender, receiver, .. } = *transfer;
     Transfer {
         user,
-        state: match transfer.state {
-            trunkline_workload::TransferState::Running => TransferState::Running,
-            trunkline_workload::TransferState::Completed => TransferState::Completed,
-            trunkline_workload::TransferState::Failed => TransferState::Failed,
-        },
+        state: transfer.state,
         started,
         connected,
         ended,

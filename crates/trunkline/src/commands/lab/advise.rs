@@ -17,7 +17,11 @@ pub(super) fn advise(arguments: &AdviseArguments) -> Result<(), Failure> {
         .map_err(|mistakes| Failure::Input(mistakes.to_string()))?;
     let stop = interrupt::watch().map_err(Failure::doing("cannot wait for interrupts"))?;
     let usual = Options::default();
-    let options = Options { runs: arguments.runs.unwrap_or(usual.runs), jobs: jobs(arguments.jobs), ..usual };
+    let options = Options {
+        runs: arguments.runs.unwrap_or(usual.runs),
+        jobs: jobs(arguments.jobs, &usual.engine),
+        ..usual
+    };
     let began = Instant::now();
     let mut line = Progress::new();
     let advice = advise::advise(&document, &options, stop.flag(), |progress| {

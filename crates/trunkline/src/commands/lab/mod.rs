@@ -1,6 +1,7 @@
-//! `lab`: experiments in a simulator.
+//! `lab`: experiments in a simulator and on this machine's kernel.
 
 mod advise;
+mod agree;
 mod check;
 mod papers;
 mod progress;
@@ -13,8 +14,10 @@ use std::path::Path;
 use std::thread::available_parallelism;
 
 use trunkline_lab::document::{Document, Mistakes};
+use trunkline_lab::engine::Engine;
 use trunkline_lab::results::Point;
 use trunkline_lab::store::StoreError;
+use trunkline_testbed::privilege;
 
 use crate::cli::LabCommand;
 use crate::failure::Failure;
@@ -23,6 +26,7 @@ use crate::output::{print, remark};
 pub(crate) fn lab(command: &LabCommand) -> Result<(), Failure> {
     match command {
         LabCommand::Run(arguments) => run::run(arguments),
+        LabCommand::Agree(arguments) => agree::agree(arguments),
         LabCommand::Papers(arguments) => papers::papers(arguments),
         LabCommand::Advise(arguments) => advise::advise(arguments),
         LabCommand::Scorecard(arguments) => scorecard::scorecard(arguments),
@@ -61,8 +65,22 @@ impl Errors {
 }
 
 /// Concurrent runs: the given number, or one for each CPU.
-fn jobs(given: Option<u16>) -> usize {
-    given.map_or_else(|| available_parallelism().map_or(1, usize::from), usize::from)
+/// Runs at a time: those asked for, or as many as this machine can make with the engine.
+fn jobs(given: Option<u16>, engine: &Engine) -> usize {
+    let usual = || engine.jobs(available_parallelism().map_or(1, usize::from));
+    given.map_or_else(usual, usize::from)
+}
+
+/// The engine with what it needs of this machine. Call it before the first thread starts.
+fn ready(engine: &Engine) -> Result<Engine, Failure> {
+    match engine {
+        Engine::Sim => Ok(Engine::Sim),
+        Engine::Testbed { .. } => {
+            privilege::acquire().map_err(|missing| Failure::Lacking(format!("the testbed: {missing}")))?;
+            let program = std::env::current_exe().map_err(Failure::doing("cannot find this program"))?;
+            Ok(Engine::Testbed { program: Some(program) })
+        }
+    }
 }
 
 /// The name of a point: `flows=10, trunk=with`.

@@ -22,7 +22,7 @@ pub(super) fn papers(arguments: &PapersArguments) -> Result<(), Failure> {
         errors.finish("the list would not be complete")?;
         return print(&list(&documents)?);
     }
-    let entries = run_all(&documents, errors, execution)?;
+    let entries = run_all(&documents, errors, execution, &arguments.on.engine)?;
     if execution.json { Ok(()) } else { print(&verdicts::by_paper(&entries)) }
 }
 

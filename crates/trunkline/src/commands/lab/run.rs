@@ -1,16 +1,19 @@
 //! `lab run`: from files to results and reports.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use trunkline_lab::campaign::{self, Campaign, Event, Options, Study};
 use trunkline_lab::document::Document;
+use trunkline_lab::engine::Engine;
 use trunkline_lab::report::{self as reports, Entry, INDEX, PAGE, ReportError};
 use trunkline_lab::results::Point;
 use trunkline_lab::store::Begin;
 use trunkline_testbed::interrupt;
+use trunkline_testbed::traffic::Stop;
 
 use super::progress::Bar;
-use super::{Errors, jobs, named, read, report, set, verdicts};
+use super::{Errors, jobs, named, read, ready, report, set, verdicts};
 use crate::cli::{Execution, RunArguments};
 use crate::failure::Failure;
 use crate::output::{print, remark};
@@ -21,12 +24,12 @@ pub(super) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let sets = execution.sets();
     let documents: Vec<Document> =
         arguments.files.iter().filter_map(|file| errors.check(read(file, execution.quick, &sets))).collect();
-    run_all(&documents, errors, execution).map(|_| ())
+    run_all(&documents, errors, execution, &arguments.on.engine).map(|_| ())
 }
 
 impl Execution {
     /// The values to set, in order.
-    fn sets(&self) -> Vec<(String, String)> {
+    pub(super) fn sets(&self) -> Vec<(String, String)> {
         let mut sets = self.set.clone();
         sets.extend(self.runs.map(|runs| ("runs".to_owned(), runs.to_string())));
         sets.extend(self.seed.map(|seed| ("seed".to_owned(), seed.to_string())));
@@ -42,9 +45,20 @@ impl Execution {
 /// Runs experiments, writes their reports and prints their verdicts.
 pub(super) fn run_all(
     documents: &[Document],
-    mut errors: Errors,
+    errors: Errors,
     execution: &Execution,
+    engine: &Engine,
 ) -> Result<Vec<Entry>, Failure> {
+    let studies = studies(documents, errors)?;
+    let engine = ready(engine)?;
+    let stop = interrupt::watch().map_err(Failure::doing("cannot wait for interrupts"))?;
+    let (campaign, entries) = campaign(&studies, execution, engine, &execution.out, &stop)?;
+    print_campaign(&campaign, execution)?;
+    Ok(entries)
+}
+
+/// Plans experiments whose results do not meet in one place.
+pub(super) fn studies(documents: &[Document], mut errors: Errors) -> Result<Vec<Study>, Failure> {
     let studies: Vec<Study> =
         documents.iter().filter_map(|document| errors.check(Study::new(document))).collect();
     let mut ids = BTreeSet::new();
@@ -54,11 +68,21 @@ pub(super) fn run_all(
         }
     }
     errors.finish("nothing was run")?;
-    let stop = interrupt::watch().map_err(Failure::doing("cannot wait for interrupts"))?;
+    Ok(studies)
+}
+
+/// Runs experiments and writes their reports.
+pub(super) fn campaign(
+    studies: &[Study],
+    execution: &Execution,
+    engine: Engine,
+    out: &Path,
+    stop: &Stop,
+) -> Result<(Campaign, Vec<Entry>), Failure> {
     let options = Options {
-        engine: execution.engine,
-        jobs: jobs(execution.jobs),
-        out: execution.out.clone(),
+        jobs: jobs(execution.jobs, &engine),
+        engine,
+        out: out.to_owned(),
         begin: match (execution.resume, execution.force) {
             (true, _) => Begin::Resume,
             (_, true) => Begin::Force,
@@ -68,7 +92,7 @@ pub(super) fn run_all(
     let mut bar = Bar::new();
     let mut entries: Vec<Entry> = Vec::new();
     let mut report_error = None;
-    let campaign = campaign::run(&studies, &options, stop.flag(), |progress| {
+    let campaign = campaign::run(studies, &options, stop.flag(), |progress| {
         bar.show(&progress);
         if let Event::Complete(complete) = progress.event {
             match reports::write(&complete.directory) {
@@ -80,9 +104,8 @@ pub(super) fn run_all(
     drop(bar);
     let campaign = campaign?;
     entries.sort_by_key(|entry| studies.iter().position(|study| study.experiment.id == entry.id));
-    report::index(&execution.out, &entries)?;
-    print_campaign(&campaign, execution)?;
-    report_error.map_or(Ok(entries), |error| Err(failure(error)))
+    report::index(out, &entries)?;
+    report_error.map_or(Ok((campaign, entries)), |error| Err(failure(error)))
 }
 
 pub(super) fn failure(error: ReportError) -> Failure {
@@ -117,7 +140,7 @@ fn print_results(campaign: &Campaign, execution: &Execution) -> Result<(), Failu
     Ok(())
 }
 
-fn print_failures(campaign: &Campaign, execution: &Execution) -> Result<(), Failure> {
+pub(super) fn print_failures(campaign: &Campaign, execution: &Execution) -> Result<(), Failure> {
     for undecided in campaign.complete.iter().flat_map(|complete| {
         complete.judgement.undecided.iter().map(|text| format!("{}: {text}", complete.experiment.id))
     }) {

@@ -35,7 +35,7 @@ pub(super) fn scorecard(arguments: &ScorecardArguments) -> Result<(), Failure> {
             documents.extend(errors.check(prepared.and_then(|document| arguments.execution.apply(document))));
         }
     }
-    let entries = run_all(&documents, errors, &arguments.execution)?;
+    let entries = run_all(&documents, errors, &arguments.execution, &arguments.on.engine)?;
     if arguments.execution.json { Ok(()) } else { print(&table(&guidelines, &names, &entries)) }
 }
 

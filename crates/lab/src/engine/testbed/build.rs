@@ -1,0 +1,149 @@
+//! A scenario as a network of namespaces: what each host's kernel, each route and each socket is set to.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use trunkline_sim::NodeId;
+use trunkline_tcp::Settings;
+use trunkline_testbed::kernel::Kernel;
+use trunkline_testbed::network::{LinkBetween, NetworkSettings, NodeSettings, RouteTcp};
+
+use super::Misfit;
+use super::tcp::{KernelTcp, kernel_tcp};
+use crate::scenario::{Load, NodeKind, ProxyMode, Scenario};
+
+/// The address of a node: the one that it has in the simulator.
+pub(super) fn address(node: usize) -> Ipv4Addr {
+    NodeId::nth(node).address()
+}
+
+/// A scenario as this machine is to carry it out.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) network: NetworkSettings,
+    /// For each source: the TCP of its ends; `None` of datagrams.
+    pub(super) sources: Vec<Option<[KernelTcp; 2]>>,
+    /// For each trunk: the congestion control of its lanes, if not the gateway's own choice.
+    pub(super) lanes: Vec<Option<&'static str>>,
+    /// What is different from what the scenario asks for.
+    pub(super) substitutions: BTreeSet<String>,
+}
+
+/// A kernel's settings for a node, each with the part that asked for it.
+type Sysctls = BTreeMap<&'static str, (String, String)>;
+
+struct Planner<'s> {
+    scenario: &'s Scenario,
+    kernel: &'s Kernel,
+    sysctls: Vec<Sysctls>,
+    routes: BTreeMap<(usize, usize), (RouteTcp, String)>,
+    substitutions: BTreeSet<String>,
+}
+
+/// Decides how this machine carries a scenario out, or says what of it it cannot be.
+pub(super) fn plan(scenario: &Scenario, kernel: &Kernel, seed: u64) -> Result<Plan, Misfit> {
+    for node in &scenario.nodes {
+        if node.proxy.as_ref().is_some_and(|proxy| proxy.mode != ProxyMode::None) {
+            let problem = "does something; allowed on this engine: mode = \"none\"";
+            return Err(Misfit::new(format!("proxies.{}", node.name), problem));
+        }
+    }
+    let mut planner = Planner {
+        scenario,
+        kernel,
+        sysctls: vec![Sysctls::new(); scenario.nodes.len()],
+        routes: BTreeMap::new(),
+        substitutions: BTreeSet::new(),
+    };
+    let mut sources = Vec::new();
+    for traffic in &scenario.traffic {
+        let part = format!("traffic.{}", traffic.name);
+        sources.push(match &traffic.load {
+            Load::Tcp { tcp, .. } => Some(planner.connection(&part, traffic.ends, tcp)?),
+            Load::Udp { .. } => None,
+        });
+    }
+    let mut lanes = Vec::new();
+    for trunk in &scenario.trunks {
+        let part = format!("trunks.{}", trunk.name);
+        let tcp = [Arc::clone(&trunk.tcp), Arc::clone(&trunk.tcp)];
+        let [near, _] = planner.connection(&part, trunk.gateways, &tcp)?;
+        let is_named = trunk
+            .plan
+            .groups
+            .iter()
+            .all(|group| group.congestion_control != trunkline_trunk::CongestionControl::AsOpened);
+        lanes.push((!is_named).then_some(near.congestion_control));
+    }
+    let Planner { sysctls, routes, substitutions, .. } = planner;
+    let nodes = scenario.nodes.iter().zip(sysctls).enumerate();
+    let nodes = nodes.map(|(node, (settings, sysctls))| NodeSettings {
+        name: settings.name.clone(),
+        address: address(node),
+        forwards: settings.kind != NodeKind::Host,
+        sysctls: sysctls.into_iter().map(|(name, (value, _))| (name.to_owned(), value)).collect(),
+        without_route_to: beyond(scenario, node),
+    });
+    let links = scenario.links.iter().map(|link| LinkBetween { ends: link.ends, ways: link.ways.clone() });
+    Ok(Plan {
+        network: NetworkSettings {
+            nodes: nodes.collect(),
+            links: links.collect(),
+            tcp: routes.into_iter().map(|(ends, (tcp, _))| (ends, tcp)).collect(),
+            seed,
+        },
+        sources,
+        lanes,
+        substitutions,
+    })
+}
+
+/// Nodes that a gateway reaches by its trunks.
+fn beyond(scenario: &Scenario, gateway: usize) -> BTreeSet<usize> {
+    let sides = scenario.trunks.iter().flat_map(|trunk| [0, 1].map(|side| (trunk, side)));
+    let own = sides.filter(|(trunk, side)| trunk.gateways[*side] == gateway);
+    own.flat_map(|(trunk, side)| trunk.sites[1 - side].iter().copied()).collect()
+}
+
+impl Planner<'_> {
+    /// Sets up two nodes for connections between them.
+    fn connection(
+        &mut self,
+        part: &str,
+        ends: [usize; 2],
+        tcp: &[Arc<Settings>; 2],
+    ) -> Result<[KernelTcp; 2], Misfit> {
+        let own = |tcp: &Settings| kernel_tcp(tcp, self.kernel).map_err(|problem| Misfit::new(part, problem));
+        let both = [own(&tcp[0])?, own(&tcp[1])?];
+        for (side, tcp) in both.iter().enumerate() {
+            let (node, peer) = (ends[side], ends[1 - side]);
+            let name = &self.scenario.nodes[node].name;
+            for (sysctl, value) in &tcp.sysctls {
+                let entry = (value.clone(), part.to_owned());
+                let (known, by) = &*self.sysctls[node].entry(sysctl).or_insert(entry);
+                if known != value {
+                    let problem = format!(
+                        "needs {sysctl} = {value} at {name}, where {by} needs {known}; allowed on this engine: one value for each host (give it a host of its own)"
+                    );
+                    return Err(Misfit::new(part, problem));
+                }
+            }
+            let route = RouteTcp {
+                initial_window: Some(tcp.initial_window),
+                initial_ssthresh: tcp.initial_ssthresh,
+                quick_acks: tcp.quick_acks,
+            };
+            let entry = (route, part.to_owned());
+            let (known, by) = &*self.routes.entry((node, peer)).or_insert(entry);
+            if *known != route {
+                let problem = format!(
+                    "needs another initial window, initial ssthresh or delay of acknowledgements from {name} than {by}; allowed on this engine: one for each pair of hosts"
+                );
+                return Err(Misfit::new(part, problem));
+            }
+            self.substitutions.extend(tcp.substitutions.iter().cloned());
+        }
+        Ok(both)
+    }
+}

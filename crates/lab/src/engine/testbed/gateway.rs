@@ -1,0 +1,302 @@
+//! The gateways of a scenario as processes: their files, and their counters.
+
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::Value;
+use trunkline_queue::{DropReason, Histogram, Stats};
+use trunkline_schema::{Classes, CongestionControlName, Encryption, LanesSpec};
+use trunkline_testbed::clock;
+use trunkline_testbed::gateway::{Directory, GatewayError, GatewayProcess, Keys};
+use trunkline_testbed::namespace::Host;
+use trunkline_trunk::LaneSnapshot;
+use trunkline_units::Rate;
+
+use super::Misfit;
+use super::build::address;
+use crate::catalogue::measured::{ClassState, Lane, LaneCounts, QueueReading};
+use crate::engine::measure::{ClassCounters, TrunkCounters};
+use crate::scenario::{Carrier, Scenario, Trunk};
+use crate::site::SiteTrunks;
+
+const PORT: u16 = 4600;
+/// How long lanes may take to come up after a start.
+const START_LIMIT: Duration = Duration::from_secs(30);
+
+/// A gateway's file.
+#[derive(Debug, Serialize)]
+struct Site {
+    name: String,
+    private_key_file: PathBuf,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    encryption: Option<Encryption>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    listen: Vec<String>,
+    classes: Classes,
+    lanes: LanesSpec,
+    tun: Tun,
+    control: Control,
+    peers: Vec<Peer>,
+}
+
+#[derive(Debug, Serialize)]
+struct Tun {
+    name: &'static str,
+}
+
+#[derive(Debug, Serialize)]
+struct Control {
+    socket: PathBuf,
+}
+
+#[derive(Debug, Serialize)]
+struct Peer {
+    name: String,
+    public_key: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    endpoint: Option<String>,
+    routes: Vec<String>,
+}
+
+/// The gateways of a scenario that have a trunk.
+#[derive(Debug)]
+pub(super) struct Gateways {
+    /// By node; `None` of a node without a trunk.
+    processes: Vec<Option<GatewayProcess>>,
+    // Last, so that the processes end before their files go.
+    _directory: Directory,
+}
+
+/// Whether the gateways of this machine can be these trunks.
+pub(super) fn check(scenario: &Scenario) -> Result<(), Misfit> {
+    for (number, trunk) in scenario.trunks.iter().enumerate() {
+        let part = format!("trunks.{}", trunk.name);
+        if trunk.carrier == Carrier::Datagrams {
+            let problem = "has lanes of datagrams; allowed on this engine: carrier = \"tcp\" (a gateway's lanes are TCP)";
+            return Err(Misfit::new(part, problem));
+        }
+        let shared = |other: &Trunk| trunk.gateways.iter().any(|gateway| other.gateways.contains(gateway));
+        let other = scenario.trunks[..number].iter().find(|other| shared(other) && other.site != trunk.site);
+        if let Some(other) = other {
+            let problem = format!(
+                "has other classes, lanes or encryption than {}, with which it shares a gateway; allowed on this engine: the same (a gateway has one list for all its peers)",
+                other.name
+            );
+            return Err(Misfit::new(part, problem));
+        }
+    }
+    Ok(())
+}
+
+impl Gateways {
+    /// Starts the gateways of all trunks and waits until their lanes are up. `congestion_control` is that of each trunk's lanes, unless
+    /// a class or `lanes` names another.
+    pub(super) fn start(
+        scenario: &Scenario,
+        hosts: &[Arc<Host>],
+        program: &Path,
+        congestion_control: &[Option<&str>],
+        stop: &AtomicBool,
+    ) -> Result<Self, GatewayError> {
+        let directory = Directory::new()?;
+        let ends = |node: usize| scenario.trunks.iter().filter(move |trunk| trunk.gateways.contains(&node));
+        let mut keys = Vec::new();
+        for (node, settings) in scenario.nodes.iter().enumerate() {
+            let has_trunk = ends(node).next().is_some();
+            let own = has_trunk.then(|| Keys::make(program, &directory, &format!("{}.key", settings.name)));
+            keys.push(own.transpose()?);
+        }
+        let mut processes = Vec::new();
+        for (node, settings) in scenario.nodes.iter().enumerate() {
+            let Some(own) = &keys[node] else {
+                processes.push(None);
+                continue;
+            };
+            let mut site = Site::new(&settings.name, own, &directory);
+            for (number, trunk) in scenario.trunks.iter().enumerate() {
+                let Some(side) = trunk.gateways.iter().position(|gateway| *gateway == node) else { continue };
+                let far = trunk.gateways[1 - side];
+                let public_key = keys[far].as_ref().map_or_else(String::new, |keys| keys.public.clone());
+                site.add(scenario, (trunk, side), public_key, congestion_control[number]);
+            }
+            let text = toml::to_string(&site).unwrap_or_default();
+            let host = Arc::clone(&hosts[node]);
+            let mut process = GatewayProcess::new(&settings.name, host, program, &directory, &text)?;
+            process.start()?;
+            processes.push(Some(process));
+        }
+        let mut gateways = Self { processes, _directory: directory };
+        let end = clock::now() + START_LIMIT;
+        for process in gateways.processes.iter_mut().flatten() {
+            process.wait_until_up(end, || stop.load(Ordering::Relaxed))?;
+        }
+        Ok(gateways)
+    }
+
+    /// An error if one that should run has ended.
+    pub(super) fn check_alive(&mut self) -> Result<(), GatewayError> {
+        self.processes.iter_mut().flatten().try_for_each(GatewayProcess::check_alive)
+    }
+
+    /// What the gateway at a side of a trunk says of the trunk.
+    pub(super) fn peer(&self, trunk: &Trunk, side: usize) -> Result<PeerStatus, GatewayError> {
+        let Some(process) = &self.processes[trunk.gateways[side]] else { return Ok(PeerStatus(Value::Null)) };
+        let status = process.status()?;
+        let peers = status["peers"].as_array().into_iter().flatten();
+        let peer = peers.into_iter().find(|peer| peer["name"] == *trunk.name);
+        Ok(PeerStatus(peer.cloned().unwrap_or_default()))
+    }
+
+    /// Ends all of them in order.
+    pub(super) fn end(&mut self) -> Result<(), GatewayError> {
+        self.processes.iter().flatten().for_each(GatewayProcess::ask_to_end);
+        self.processes.iter_mut().flatten().try_for_each(GatewayProcess::end)
+    }
+}
+
+impl Site {
+    fn new(name: &str, keys: &Keys, directory: &Directory) -> Self {
+        Site {
+            name: name.to_owned(),
+            private_key_file: keys.file.clone(),
+            encryption: None,
+            listen: Vec::new(),
+            classes: Classes::default(),
+            lanes: LanesSpec::default(),
+            tun: Tun { name: "trunk" },
+            control: Control { socket: GatewayProcess::socket(directory, name) },
+            peers: Vec::new(),
+        }
+    }
+
+    /// Adds one side of a trunk: the first gateway dials, the second listens. A trunk's name is its peer's.
+    fn add(
+        &mut self,
+        scenario: &Scenario,
+        (trunk, side): (&Trunk, usize),
+        public_key: String,
+        congestion_control: Option<&str>,
+    ) {
+        let mut own: SiteTrunks = trunk.site.clone();
+        own.name_hosts(|_, _, host| {
+            let node = scenario.nodes.iter().position(|node| node.name == host);
+            node.map_or_else(String::new, |node| format!("{}/32", address(node)))
+        });
+        if own.lanes.congestion_control.is_none() {
+            own.lanes.congestion_control =
+                congestion_control.map(|name| CongestionControlName(name.to_owned()));
+        }
+        (self.encryption, self.classes, self.lanes) = (own.encryption, own.classes, own.lanes);
+        let socket = |side: usize| format!("{}:{PORT}", IpAddr::V4(address(trunk.gateways[side])));
+        if side == 1 && self.listen.is_empty() {
+            self.listen.push(socket(1));
+        }
+        self.peers.push(Peer {
+            name: trunk.name.clone(),
+            public_key,
+            endpoint: (side == 0).then(|| socket(1)),
+            routes: trunk.sites[1 - side].iter().map(|host| format!("{}/32", address(*host))).collect(),
+        });
+    }
+}
+
+/// What a gateway says of a peer, as `trunkline status --json` prints it. A figure that it does not say is 0.
+pub(super) struct PeerStatus(Value);
+
+fn integer(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_default()
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+impl PeerStatus {
+    /// All counters of this side of the trunk. `peaks` says whether the daemon has counted for no longer than the laboratory does.
+    pub(super) fn counters(&self, peaks: bool) -> TrunkCounters {
+        TrunkCounters {
+            classes: list(&self.0["classes"]).map(|class| class_counters(class, peaks)).collect(),
+            lanes: list(&self.0["lanes"]).map(lane_counts).collect(),
+            delivered_bytes: integer(&self.0["received"]["bytes"]),
+            refused: list(&self.0["classes"]).map(|class| integer(&class["refused"])).sum(),
+        }
+    }
+
+    pub(super) fn class(&self, class: usize) -> ClassState {
+        let class = &self.0["classes"][class];
+        let drops = class["drops"].as_object().into_iter().flat_map(|drops| drops.values());
+        ClassState {
+            packets: integer(&class["backlog_packets"]),
+            bytes: integer(&class["backlog_bytes"]),
+            drops: drops.map(integer).sum(),
+            filtered: integer(&class["filtered"]),
+        }
+    }
+
+    pub(super) fn lane(&self, lane: usize) -> Option<Lane> {
+        let lane = self.0["lanes"].get(lane).filter(|lane| lane["state"] == "up")?;
+        let micros = |key: &str| {
+            Some(Duration::from_micros(integer(&lane[key]))).filter(|time: &Duration| !time.is_zero())
+        };
+        let rate = |key: &str| lane[key].as_u64().map(Rate::from_bits_per_second);
+        let is_held = lane["edge_pacing"] == "held";
+        Some(Lane {
+            snapshot: LaneSnapshot {
+                unsent: integer(&lane["unsent_bytes"]) as usize,
+                unacknowledged: integer(&lane["unacked_bytes"]) as usize,
+                srtt: micros("rtt_us"),
+                min_rtt: micros("min_rtt_us"),
+                window: (integer(&lane["cwnd"]) * integer(&lane["mss"])) as usize,
+                delivery_rate: rate("delivery_rate"),
+                ..LaneSnapshot::default()
+            },
+            max_pacing_rate: rate("pacing_rate").filter(|_| is_held),
+        })
+    }
+}
+
+fn class_counters(class: &Value, has_peaks: bool) -> ClassCounters {
+    let mut stats = Stats::default();
+    stats.segments_in = integer(&class["packets"]);
+    stats.bytes_in = integer(&class["bytes"]);
+    stats.segments_out = integer(&class["packets_sent"]);
+    stats.bytes_out = integer(&class["bytes_sent"]);
+    for (reason, count) in DropReason::ALL.iter().zip(&mut stats.dropped) {
+        *count = integer(&class["drops"][reason.name()]);
+    }
+    stats.backlog_segments = integer(&class["backlog_packets"]);
+    stats.backlog_bytes = integer(&class["backlog_bytes"]);
+    stats.bytes_dropped = stats.bytes_in.saturating_sub(stats.bytes_out + stats.backlog_bytes);
+    // The daemon does not say for which reason a packet was marked.
+    stats.marked[DropReason::Early as usize] = integer(&class["marked"]);
+    stats.held_off = integer(&class["held_off"]);
+    stats.peak_segments = integer(&class["peak_packets"]);
+    stats.peak_bytes = integer(&class["peak_bytes"]);
+    let mut counts = [0; Histogram::BUCKETS];
+    for (count, bucket) in counts.iter_mut().zip(list(&class["sojourn"]["buckets"])) {
+        *count = integer(bucket);
+    }
+    let sum = class["sojourn"]["sum_s"].as_f64().unwrap_or_default();
+    stats.sojourn = Histogram::from_counts(counts, Duration::from_secs_f64(sum.max(0.0)));
+    let nanos = |key: &str| (class[key].as_f64().unwrap_or_default() * 1e9) as u128;
+    let occupancy = trunkline_queue::Occupancy {
+        segment_nanos: nanos("backlog_packet_seconds"),
+        byte_nanos: nanos("backlog_byte_seconds"),
+    };
+    let queue = QueueReading { stats, occupancy, has_peaks };
+    ClassCounters { queue, filtered: integer(&class["filtered"]) }
+}
+
+fn lane_counts(lane: &Value) -> LaneCounts {
+    LaneCounts {
+        retransmitted: Some(integer(&lane["retransmits"])),
+        timeouts: None,
+        rtt_samples: None,
+        rtt_ns: None,
+        bytes: Some(integer(&lane["bytes_sent"])),
+    }
+}

@@ -1,0 +1,328 @@
+//! This machine's kernel as an engine: hosts are network namespaces, links are emulated, gateways are processes, time is real.
+//!
+//! What disturbs a run is measured in the run: packets that the emulator delivered late, and CPU time that the hypervisor took away.
+//! A run that was disturbed beyond a bound is made again, up to [`ATTEMPTS`] times.
+
+mod build;
+mod gateway;
+mod sources;
+mod tcp;
+
+use std::cell::RefCell;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use trunkline_sim::ProxyStats;
+use trunkline_testbed::generator::Generator;
+use trunkline_testbed::kernel::Kernel;
+use trunkline_testbed::link::Direction;
+use trunkline_testbed::network;
+use trunkline_testbed::{clock, procfs};
+use trunkline_units::Instant;
+
+use super::EngineError;
+use super::measure::{Counters, LinkCounters, Network, TrunkCounters, measure};
+use crate::catalogue::measured::{ClassState, Disturbance, Lane, LinkState, NodeCounts, QueueReading, User};
+use crate::results::Outcome;
+use crate::scenario::Scenario;
+use build::Plan;
+use gateway::{Gateways, PeerStatus};
+
+/// How often a run is made again that was disturbed.
+const ATTEMPTS: u32 = 3;
+/// Packets that may be delivered more than 1 ms late, of all.
+const MAX_LATE: f64 = 0.02;
+/// CPU time that the hypervisor may take away, of all.
+const MAX_STOLEN: f64 = 0.05;
+/// How often a run looks whether it is to stop.
+const LOOK: Duration = Duration::from_millis(50);
+/// The age at which what a gateway said of itself is asked for again. Each answer costs the gateway about a millisecond.
+const STATUS_AGE: Duration = Duration::from_millis(100);
+/// From the moment at which everything stands to the start of the run.
+const LEAD: Duration = Duration::from_millis(200);
+
+/// A part of a scenario that this machine cannot be.
+#[derive(Debug)]
+struct Misfit {
+    part: String,
+    problem: String,
+}
+
+impl Misfit {
+    fn new(part: impl Into<String>, problem: impl Into<String>) -> Self {
+        Misfit { part: part.into(), problem: problem.into() }
+    }
+}
+
+impl From<Misfit> for EngineError {
+    fn from(misfit: Misfit) -> Self {
+        EngineError::Misfit { part: misfit.part, problem: misfit.problem }
+    }
+}
+
+fn machine(error: impl std::fmt::Display) -> EngineError {
+    EngineError::Machine(error.to_string())
+}
+
+pub(super) fn run(
+    scenario: &Scenario,
+    seed: u64,
+    program: Option<&Path>,
+    stop: &AtomicBool,
+) -> Result<Outcome, EngineError> {
+    let kernel = Kernel::read().map_err(machine)?;
+    gateway::check(scenario)?;
+    let plan = build::plan(scenario, &kernel, seed)?;
+    let mut discarded = 0;
+    loop {
+        let mut run = Run::start(scenario, &plan, (program, seed), stop)?;
+        run.discarded = discarded;
+        let outcome = measure(scenario, &mut run);
+        let disturbance = run.disturbance;
+        run.end()?;
+        let mut outcome = outcome?;
+        discarded += 1;
+        if discarded == ATTEMPTS || !is_disturbed(&disturbance) {
+            outcome.substitutions = plan.substitutions.iter().cloned().collect();
+            return Ok(outcome);
+        }
+    }
+}
+
+fn is_disturbed(disturbance: &Disturbance) -> bool {
+    disturbance.late as f64 > MAX_LATE * disturbance.delivered as f64 || disturbance.stolen > MAX_STOLEN
+}
+
+/// What the gateways said of each trunk's sides, and when.
+type Statuses = Vec<[Option<(Instant, PeerStatus)>; 2]>;
+
+/// A run that goes on.
+struct Run<'s> {
+    scenario: &'s Scenario,
+    // In the order in which they are to go.
+    generator: Generator,
+    gateways: Option<Gateways>,
+    network: network::Network,
+    statuses: RefCell<Statuses>,
+    /// When it began, by the machine's clock.
+    begin: Instant,
+    /// Of the machine, then: CPU time of all, and stolen.
+    cpu: (Duration, Duration),
+    disturbance: Disturbance,
+    discarded: u32,
+    has_peaks: bool,
+    stop: &'s AtomicBool,
+}
+
+impl<'s> Run<'s> {
+    fn start(
+        scenario: &'s Scenario,
+        plan: &Plan,
+        (program, seed): (Option<&Path>, u64),
+        stop: &'s AtomicBool,
+    ) -> Result<Self, EngineError> {
+        let network = network::Network::new(&plan.network).map_err(machine)?;
+        let gateways = match (scenario.trunks.is_empty(), program) {
+            (true, _) => None,
+            (false, None) => {
+                let problem = "need gateways, and the program of one was not given";
+                return Err(Misfit::new("trunks", problem).into());
+            }
+            (false, Some(program)) => Some(
+                Gateways::start(scenario, network.hosts(), program, &plan.lanes, stop).map_err(machine)?,
+            ),
+        };
+        if stop.load(Ordering::Relaxed) {
+            return Err(EngineError::Stopped);
+        }
+        let generator = sources::generator(scenario, plan, network.hosts(), seed).map_err(machine)?;
+        let begin = clock::now() + LEAD;
+        generator.start(begin);
+        network.start_changes(begin);
+        clock::sleep_until(begin);
+        Ok(Run {
+            scenario,
+            generator,
+            gateways,
+            network,
+            statuses: RefCell::new(scenario.trunks.iter().map(|_| [None, None]).collect()),
+            begin,
+            cpu: procfs::machine_stolen().map_err(machine)?,
+            disturbance: Disturbance::default(),
+            discarded: 0,
+            has_peaks: true,
+            stop,
+        })
+    }
+
+    /// Ends it in order.
+    fn end(mut self) -> Result<(), EngineError> {
+        drop(self.generator);
+        self.gateways.as_mut().map_or(Ok(()), Gateways::end).map_err(machine)
+    }
+
+    /// What a gateway says of a trunk, no older than [`STATUS_AGE`].
+    fn status<T>(&self, trunk: usize, side: usize, read: impl FnOnce(&PeerStatus) -> T) -> Option<T> {
+        let mut statuses = self.statuses.borrow_mut();
+        let known = &mut statuses[trunk][side];
+        let now = clock::now();
+        if known.as_ref().is_none_or(|(at, _)| now.saturating_since(*at) >= STATUS_AGE) {
+            let status = self.gateways.as_ref()?.peer(&self.scenario.trunks[trunk], side).ok()?;
+            *known = Some((now, status));
+        }
+        known.as_ref().map(|(_, status)| read(status))
+    }
+
+    fn nodes(&self) -> Result<Vec<NodeCounts>, EngineError> {
+        let hosts = self.network.hosts().iter();
+        hosts
+            .map(|host| {
+                host.run(procfs::discard_counters).map(|counters| node_counts(&counters)).map_err(machine)
+            })
+            .collect()
+    }
+
+    /// What disturbed the run so far.
+    fn disturbed(&self) -> Result<Disturbance, EngineError> {
+        let mut disturbance = Disturbance { discarded: self.discarded, ..Disturbance::default() };
+        for counters in
+            self.network.links().iter().flat_map(|link| Direction::BOTH.map(|way| link.counters(way)))
+        {
+            disturbance.delivered += counters.packets_out;
+            disturbance.late += counters.late_packets;
+            disturbance.late_max = disturbance.late_max.max(counters.late_peak);
+        }
+        let (all, stolen) = procfs::machine_stolen().map_err(machine)?;
+        let all = all.saturating_sub(self.cpu.0).as_secs_f64();
+        disturbance.stolen =
+            if all > 0.0 { stolen.saturating_sub(self.cpu.1).as_secs_f64() / all } else { 0.0 };
+        Ok(disturbance)
+    }
+}
+
+/// A count of the kernel's that stands for two of the simulator's is in the first.
+fn node_counts(counters: &procfs::DiscardCounters) -> NodeCounts {
+    NodeCounts {
+        unreachable: Some(counters.unreachable),
+        ttl_expired: Some(counters.header_errors),
+        // Of TCP the kernel has no such counter.
+        no_listener: None,
+        malformed: Some(counters.truncated),
+        corrupted: Some(counters.corrupted),
+        reassembly_failures: Some(counters.reassembly_failures),
+    }
+}
+
+impl Network for Run<'_> {
+    fn now(&self) -> Instant {
+        Instant::ZERO + clock::now().saturating_since(self.begin)
+    }
+
+    fn run_until(&mut self, at: Instant, awaited: &[usize]) -> Result<bool, EngineError> {
+        let end = self.begin + at.saturating_since(Instant::ZERO);
+        loop {
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(EngineError::Stopped);
+            }
+            if let Some(gateways) = &mut self.gateways {
+                gateways.check_alive().map_err(machine)?;
+            }
+            let now = clock::now();
+            if now >= end {
+                return Ok(false);
+            }
+            let next = end.min(now + LOOK);
+            if awaited.is_empty() {
+                clock::sleep_until(next);
+            } else if self.generator.wait_until_over(awaited, next) {
+                return Ok(true);
+            }
+        }
+    }
+
+    fn reset_peaks(&mut self) {
+        self.network.reset_peaks();
+        // A gateway counts its peaks from its start.
+        self.has_peaks = self.now() < Instant::ZERO + LOOK;
+        self.generator.reset_peaks();
+    }
+
+    fn counters(&mut self) -> Result<Counters, EngineError> {
+        let at = self.now();
+        let links = self.network.links().iter().map(|link| {
+            Direction::BOTH.map(|way| {
+                let reading = link.reading(way);
+                let now = clock::now().max(reading.at);
+                LinkCounters {
+                    queue: QueueReading::new(&reading.queue, now),
+                    stats: reading.link,
+                    sent_for: reading.busy,
+                }
+            })
+        });
+        let links = links.collect();
+        let mut trunks: Vec<[TrunkCounters; 2]> = Vec::new();
+        if let Some(gateways) = &self.gateways {
+            for trunk in &self.scenario.trunks {
+                let side = |side| {
+                    gateways.peer(trunk, side).map(|peer| peer.counters(self.has_peaks)).map_err(machine)
+                };
+                trunks.push([side(0)?, side(1)?]);
+            }
+        }
+        let counters = Counters {
+            at,
+            sources: self.generator.reading().sources.iter().map(sources::counters).collect(),
+            links,
+            trunks,
+            proxies: vec![ProxyStats::default(); self.scenario.nodes.len()],
+            nodes: self.nodes()?,
+        };
+        self.disturbance = self.disturbed()?;
+        Ok(counters)
+    }
+
+    fn link_backlog(&self, link: usize, side: usize) -> u32 {
+        self.network.links()[link].reading(Direction::BOTH[side]).queue.backlog_segments as u32
+    }
+
+    fn class_backlog(&self, trunk: usize, side: usize, class: usize) -> u32 {
+        self.status(trunk, side, |status| status.class(class).packets as u32).unwrap_or_default()
+    }
+
+    fn received(&self, source: usize) -> u64 {
+        sources::received(&self.generator, source)
+    }
+
+    fn user(&self, source: usize, user: u32) -> User {
+        sources::user(&self.generator, source, user)
+    }
+
+    fn link(&self, link: usize, side: usize) -> LinkState {
+        let reading = self.network.links()[link].reading(Direction::BOTH[side]);
+        LinkState {
+            packets: reading.queue.backlog_segments,
+            bytes: reading.queue.backlog_bytes,
+            sent_for: reading.busy,
+            delivered_bytes: reading.link.delivered_bytes,
+            drops: reading.queue.dropped_total(),
+        }
+    }
+
+    fn class(&mut self, trunk: usize, side: usize, class: usize) -> ClassState {
+        self.status(trunk, side, |status| status.class(class)).unwrap_or_default()
+    }
+
+    fn lane(&mut self, trunk: usize, side: usize, lane: usize) -> Option<Lane> {
+        self.status(trunk, side, |status| status.lane(lane))?
+    }
+
+    fn disturbance(&self) -> Option<Disturbance> {
+        Some(self.disturbance)
+    }
+
+    fn digest(&self) -> String {
+        String::new()
+    }
+}

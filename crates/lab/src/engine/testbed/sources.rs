@@ -1,0 +1,148 @@
+//! The traffic of a scenario with real sockets.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use trunkline_testbed::clock::Scheduling;
+use trunkline_testbed::generator::{
+    Generator, GeneratorError, Load as Sending, SocketOptions, Source, SourceReading, TcpCounts,
+};
+use trunkline_testbed::namespace::Host;
+use trunkline_workload::stream;
+
+use super::build::{Plan, address};
+use super::tcp::KernelTcp;
+use crate::catalogue::measured::{Counts, Rtt, Sender, User};
+use crate::engine::measure::{SourceCounters, Transfer};
+use crate::scenario::{Load, Scenario};
+
+/// Buffers from this size on are the kernel's own to tune (`tcp_wmem`, `tcp_rmem`); a size that is set turns that off.
+const TUNED: u64 = 3 << 20;
+
+/// The generator of a scenario's traffic, whose clients' and servers' sockets are open.
+pub(super) fn generator(
+    scenario: &Scenario,
+    plan: &Plan,
+    hosts: &[Arc<Host>],
+    seed: u64,
+) -> Result<Generator, GeneratorError> {
+    let sources = scenario.traffic.iter().zip(&plan.sources).map(|(traffic, tcp)| {
+        let [client, server] = traffic.ends;
+        let load = match (&traffic.load, tcp) {
+            (Load::Tcp { pattern, .. }, Some(tcp)) => {
+                Sending::Tcp { pattern: pattern.clone(), sockets: Box::new(sockets(tcp)) }
+            }
+            (Load::Tcp { pattern, .. }, None) => Sending::Tcp {
+                pattern: pattern.clone(),
+                sockets: Box::new([SocketOptions::new("reno"), SocketOptions::new("reno")]),
+            },
+            (Load::Udp { data, timing }, _) => Sending::Udp { data: *data, timing: timing.clone() },
+        };
+        Source {
+            client: &hosts[client],
+            server: &hosts[server],
+            address: SocketAddr::new(IpAddr::V4(address(server)), traffic.port),
+            dscp: traffic.dscp,
+            start: traffic.start,
+            stop: traffic.stop,
+            rng: stream(seed, traffic.place),
+            load,
+        }
+    });
+    Generator::new(&sources.collect::<Vec<_>>(), Scheduling::RealTime)
+}
+
+/// The socket options of both ends.
+fn sockets(tcp: &[KernelTcp; 2]) -> [SocketOptions; 2] {
+    tcp.each_ref().map(|tcp| {
+        let bounded = |bytes: u64| u32::try_from(bytes).ok().filter(|_| bytes < TUNED);
+        SocketOptions {
+            mss: Some(tcp.mss),
+            nagle: tcp.nagle,
+            send_buffer: bounded(tcp.send_buffer),
+            window_clamp: bounded(tcp.receive_window),
+            ..SocketOptions::new(tcp.congestion_control)
+        }
+    })
+}
+
+pub(super) fn counters(reading: &SourceReading) -> SourceCounters {
+    match reading {
+        SourceReading::Transfers(transfers) => {
+            SourceCounters::Transfers(transfers.iter().map(transfer).collect())
+        }
+        SourceReading::Datagrams(datagrams) => SourceCounters::Datagrams(datagrams.counts),
+    }
+}
+
+fn transfer(transfer: &trunkline_testbed::generator::Transfer) -> Transfer {
+    let trunkline_testbed::generator::Transfer {
+        user,
+        started,
+        connected,
+        ended,
+        bytes,
+        state,
+        sender,
+        receiver,
+    } = *transfer;
+    Transfer {
+        user,
+        state,
+        started,
+        connected,
+        ended,
+        bytes,
+        counts: counts(sender.unwrap_or_default(), receiver.unwrap_or_default()),
+        rtt: sender.and_then(|sender| {
+            let mean = sender.rtt.mean()?.as_secs_f64();
+            let min = sender.rtt.min.map_or(mean, |min| min.as_secs_f64());
+            Some(Rtt { mean, min: min.min(mean), max: sender.rtt.max.as_secs_f64() })
+        }),
+    }
+}
+
+fn counts(sender: TcpCounts, receiver: TcpCounts) -> Counts {
+    let request = receiver.bytes_sent.zip(receiver.retransmitted_bytes);
+    Counts {
+        retransmitted: Some(sender.retransmitted_segments),
+        retransmitted_bytes: sender.retransmitted_bytes,
+        spurious: sender.duplicates_reported,
+        timeouts: sender.timeouts,
+        data_segments: Some(sender.data_segments_sent),
+        sent: Some(sender.segments_sent),
+        answered: Some(receiver.segments_sent),
+        bytes: sender.bytes_sent,
+        request_bytes: request.map(|(sent, again)| sent.saturating_sub(again)),
+        // The kernel does not count its samples.
+        rtt_samples: None,
+    }
+}
+
+/// A user of a source now.
+pub(super) fn user(generator: &Generator, source: usize, user: u32) -> User {
+    let users = generator.users(source);
+    let Some(own) = users.get(user as usize) else {
+        return User { received: received(generator, source), ..User::default() };
+    };
+    User {
+        received: own.received,
+        retransmissions: own.retransmissions,
+        sender: own.sender.map(|sender| Sender {
+            cwnd: sender.cwnd * sender.mss,
+            ssthresh: sender.ssthresh.map(|segments| segments.saturating_mul(sender.mss)),
+            in_flight: sender.in_flight * sender.mss,
+            srtt: sender.srtt,
+        }),
+    }
+}
+
+/// Bytes of data that the receivers of a source have got.
+pub(super) fn received(generator: &Generator, source: usize) -> u64 {
+    let users = generator.users(source);
+    if users.is_empty() {
+        let reading = generator.reading();
+        return reading.sources[source].datagrams().map_or(0, |datagrams| datagrams.counts.received_data());
+    }
+    users.iter().map(|user| user.received).sum()
+}

@@ -1,0 +1,47 @@
+//! A trunk of an experiment as a gateway's file has it.
+
+use serde::Serialize;
+use trunkline_schema::{Classes, Encryption, LanesSpec};
+
+use crate::experiment::TrunkSpec;
+
+/// What a site's file says of trunks.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct SiteTrunks {
+    /// What protects the lanes; TLS.
+    pub encryption: Option<Encryption>,
+    /// The classes. A word for some goes before tables.
+    pub classes: Classes,
+    /// What all lanes have.
+    #[serde(skip_serializing_if = "is_default")]
+    pub lanes: LanesSpec,
+}
+
+fn is_default(lanes: &LanesSpec) -> bool {
+    *lanes == LanesSpec::default()
+}
+
+impl SiteTrunks {
+    /// The same classes and lanes. Rules name hosts where a site's file has prefixes.
+    pub(crate) fn new(trunk: &TrunkSpec) -> Self {
+        SiteTrunks {
+            encryption: trunk.encryption.filter(|encryption| *encryption == Encryption::None),
+            classes: trunk.classes.clone(),
+            lanes: trunk.lanes.clone(),
+        }
+    }
+
+    /// Puts a prefix in place of each host that a rule names, given the class, the rule's key, and the host.
+    pub(crate) fn name_hosts(&mut self, mut prefix: impl FnMut(&str, &str, &str) -> String) {
+        let Classes::List(classes) = &mut self.classes else { return };
+        for class in classes {
+            for rule in class.rules.iter_mut().flatten() {
+                for (key, host) in [("source", &mut rule.source), ("destination", &mut rule.destination)] {
+                    if let Some(host) = host {
+                        *host = prefix(&class.name.0, key, host);
+                    }
+                }
+            }
+        }
+    }
+}

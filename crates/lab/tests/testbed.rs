@@ -1,0 +1,209 @@
+//! The testbed as an engine: small experiments on this kernel, judged by what a busy machine cannot change.
+
+use std::sync::atomic::AtomicBool;
+
+use trunkline_lab::document::Document;
+use trunkline_lab::engine::{self, Engine, EngineError};
+use trunkline_lab::results::Outcome;
+use trunkline_testbed::privilege;
+
+const TESTBED: Engine = Engine::Testbed { program: None };
+
+/// Two hosts behind a router each, joined by a link of 10 Mbit/s, and what is added.
+fn experiment(more: &str) -> Document {
+    let text = format!(
+        r#"
+        id = "kernel"
+        title = "on a kernel"
+        duration = "3 s"
+        [nodes]
+        a = "host"
+        left = "router"
+        right = "router"
+        b = "host"
+        [links.near]
+        ends = ["a", "left"]
+        rate = "1 Gbit/s"
+        [links.core]
+        ends = ["left", "right"]
+        rate = "10 Mbit/s"
+        delay = "10 ms"
+        queue = {{ discipline = "tail-drop", packets = 40 }}
+        [links.far]
+        ends = ["right", "b"]
+        like = "near"
+        {more}
+        "#
+    );
+    Document::parse("kernel.toml", &text).expect("it can be read")
+}
+
+fn run(document: &Document, engine: &Engine) -> Result<Outcome, EngineError> {
+    let points = document.plan().expect("it makes sense");
+    engine::run(engine, &points[0].scenario, 1, &AtomicBool::new(false))
+}
+
+fn metric(outcome: &Outcome, name: &str) -> f64 {
+    *outcome.metrics.get(name).unwrap_or_else(|| panic!("{name} has a value: {:?}", outcome.metrics))
+}
+
+fn count(outcome: &Outcome, name: &str) -> u64 {
+    metric(outcome, name) as u64
+}
+
+const BULK: &str = r#"
+    [traffic.bulk]
+    kind = "bulk"
+    from = "a"
+    to = "b"
+    flows = 3
+    tcp = "linux-6-reno"
+"#;
+
+#[test]
+fn bulk_flows_fill_the_link_and_nothing_is_invented() {
+    if !privilege::available("bulk_flows_fill_the_link_and_nothing_is_invented") {
+        return;
+    }
+    let outcome = run(&experiment(BULK), &TESTBED).expect("an outcome");
+    let most = 10e6 * 1448.0 / 1500.0;
+    let goodput = metric(&outcome, "bulk.goodput");
+    assert!(goodput > 0.5 * most && goodput <= most, "{goodput}");
+    assert!(metric(&outcome, "core.delivered") <= 10e6 * 1.01);
+    assert!(goodput <= metric(&outcome, "core.delivered"));
+    assert_eq!(count(&outcome, "bulk.transfers.total"), 3);
+    // Data goes one way, acknowledgements the other.
+    assert!(metric(&outcome, "core.delivered.packets") > metric(&outcome, "core.back.delivered.packets"));
+    assert!(metric(&outcome, "bulk.rtt.min") >= 0.02);
+    assert!(metric(&outcome, "run.late.max") >= 0.0);
+    assert_eq!(outcome.substitutions, Vec::<String>::new());
+    assert_eq!(outcome.digest, "");
+}
+
+#[test]
+fn datagrams_are_counted_one_by_one() {
+    if !privilege::available("datagrams_are_counted_one_by_one") {
+        return;
+    }
+    let document = experiment(
+        r#"
+        [traffic.flood]
+        kind = "udp"
+        from = "a"
+        to = "b"
+        rate = "20 Mbit/s"
+        "#,
+    );
+    let outcome = run(&document, &TESTBED).expect("an outcome");
+    let (sent, received) =
+        (metric(&outcome, "flood.sent.packets"), metric(&outcome, "flood.received.packets"));
+    let drops = metric(&outcome, "core.drops");
+    // What was sent has arrived, was dropped, or waits or travels: 40 packets and 10 ms of 10 Mbit/s, and what the hosts hold.
+    assert!(
+        sent > 1000.0 && received > 0.0 && drops > 0.0,
+        "{sent} sent, {received} received, {drops} dropped"
+    );
+    assert!((sent - received - drops).abs() <= 120.0, "{sent} sent, {received} received, {drops} dropped");
+    assert!(metric(&outcome, "flood.delay.min") >= 0.01);
+}
+
+#[test]
+fn every_pattern_of_traffic_runs_beside_the_others() {
+    if !privilege::available("every_pattern_of_traffic_runs_beside_the_others") {
+        return;
+    }
+    let document = experiment(
+        r#"
+        [traffic.files]
+        kind = "bulk"
+        from = "a"
+        to = "b"
+        flows = 2
+        bytes = "200 kB"
+        tcp = "linux-6"
+        [traffic.pages]
+        kind = "web"
+        from = "b"
+        to = "a"
+        flows = 20
+        response = "5 kB"
+        think = "200 ms"
+        tcp = "linux-6"
+        [traffic.calls]
+        kind = "requests"
+        from = "a"
+        to = "b"
+        flows = 20
+        request = "100 B"
+        response = "1 kB"
+        think = "100 ms"
+        tcp = "linux-6"
+        [traffic.bursts]
+        kind = "udp"
+        from = "a"
+        to = "b"
+        rate = "1 Mbit/s"
+        timing = "on-off"
+        on = "100 ms"
+        off = "100 ms"
+        "#,
+    );
+    let outcome = run(&document, &TESTBED).expect("an outcome");
+    assert_eq!(count(&outcome, "files.transfers.completed"), 2);
+    for (group, bytes) in [("pages", 5_000.0), ("calls", 1_000.0)] {
+        let completed = metric(&outcome, &format!("{group}.transfers.completed"));
+        assert!(completed >= 20.0, "{group}: {completed}");
+        assert_eq!(count(&outcome, &format!("{group}.transfers.failed")), 0);
+        let goodput = metric(&outcome, &format!("{group}.goodput")) * metric(&outcome, "run.time") / 8.0;
+        assert!(goodput >= completed * bytes, "{group}: {goodput} bytes in {completed} transfers");
+        assert!(metric(&outcome, &format!("{group}.delay.p50")) >= 0.02);
+    }
+    let bursts = metric(&outcome, "bursts.sent.packets");
+    assert!((40.0..250.0).contains(&bursts), "{bursts}");
+}
+
+#[test]
+fn a_stack_of_the_past_is_approximated_and_named() {
+    if !privilege::available("a_stack_of_the_past_is_approximated_and_named") {
+        return;
+    }
+    let outcome = run(&experiment(&BULK.replace("linux-6-reno", "linux-2.2")), &TESTBED).expect("an outcome");
+    let named = |what: &str| outcome.substitutions.iter().any(|text| text.contains(what));
+    assert!(named("linux-2.2: initial RTO 1s instead of 3s"), "{:?}", outcome.substitutions);
+}
+
+#[test]
+fn what_a_kernel_cannot_be_is_refused_by_name() {
+    let refused = |more: &str| run(&experiment(more), &TESTBED).expect_err("refused").to_string();
+    let tahoe = r#"
+        [tcp.old]
+        preset = "linux-6-reno"
+        recovery = "tahoe"
+    "#;
+    let text = refused(&(BULK.replace("linux-6-reno", "old") + tahoe));
+    assert_eq!(text, "traffic.bulk asks for recovery tahoe, which Linux does not have");
+    let other = BULK.replace("traffic.bulk", "traffic.other").replace("linux-6-reno", "plain");
+    let plain = r#"
+        [tcp.plain]
+        preset = "linux-6-reno"
+        timestamps = false
+    "#;
+    let text = refused(&[BULK, &other, plain].concat());
+    assert!(
+        text.starts_with("traffic.other needs tcp_timestamps = 0 at a, where traffic.bulk needs 1"),
+        "{text}"
+    );
+    let trunk = r#"
+        [trunks.edge]
+        gateways = ["left", "right"]
+    "#;
+    let gateways = |more: &str| {
+        let network = experiment(BULK).to_toml().expect("TOML").replace("\"router\"", "\"gateway\"");
+        let text = [&network, trunk, more].concat();
+        let document = Document::parse("kernel.toml", &text).expect("it can be read");
+        run(&document, &TESTBED).expect_err("refused").to_string()
+    };
+    assert_eq!(gateways(""), "trunks need gateways, and the program of one was not given");
+    let text = gateways("carrier = \"datagrams\"\nclasses = \"single\"");
+    assert!(text.starts_with("trunks.edge has lanes of datagrams; allowed on this engine"), "{text}");
+}

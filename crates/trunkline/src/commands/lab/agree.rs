@@ -1,0 +1,65 @@
+//! `lab agree`: the same experiments by both engines.
+
+use std::fmt::Write as _;
+use std::fs;
+
+use trunkline_lab::agree::{self, Agreement};
+use trunkline_lab::document::Document;
+use trunkline_lab::engine::Engine;
+use trunkline_testbed::interrupt;
+
+use super::run::{campaign, print_failures, studies};
+use super::{Errors, read, ready};
+use crate::cli::AgreeArguments;
+use crate::failure::Failure;
+use crate::output::print;
+
+/// The page of the comparison, and the same as Markdown and as JSON.
+const FILES: [&str; 3] = ["agree.html", "agree.md", "agree.json"];
+
+pub(super) fn agree(arguments: &AgreeArguments) -> Result<(), Failure> {
+    let execution = &arguments.execution;
+    let mut errors = Errors::default();
+    let sets = execution.sets();
+    let documents: Vec<Document> =
+        arguments.files.iter().filter_map(|file| errors.check(read(file, execution.quick, &sets))).collect();
+    let studies = studies(&documents, errors)?;
+    let testbed = ready(&Engine::Testbed { program: None })?;
+    let stop = interrupt::watch().map_err(Failure::doing("cannot wait for interrupts"))?;
+    let mut campaigns = Vec::new();
+    for engine in [Engine::Sim, testbed] {
+        let out = execution.out.join(engine.name());
+        let (campaign, _) = campaign(&studies, execution, engine, &out, &stop)?;
+        print_failures(&campaign, execution)?;
+        campaigns.push(campaign);
+    }
+    let complete = campaigns[0].complete.iter().zip(&campaigns[1].complete);
+    let agreements: Vec<Agreement> = complete.map(|(one, other)| agree::agreement(one, other)).collect();
+    let document = agree::document(&agreements);
+    let json = serde_json::to_string_pretty(&agreements).map_err(Failure::doing("cannot print"))?;
+    for (file, text) in FILES.iter().zip([document.page_html(), document.markdown(), json.clone() + "\n"]) {
+        fs::write(execution.out.join(file), text).map_err(Failure::doing("cannot write the comparison"))?;
+    }
+    if execution.json {
+        return print(&(json + "\n"));
+    }
+    print(&table(&agreements))?;
+    print(&format!("The page: {}\n", execution.out.join(FILES[0]).display()))
+}
+
+/// A line for each quantity, and the claims that come out differently.
+fn table(agreements: &[Agreement]) -> String {
+    let mut text = String::new();
+    let deviations = agree::deviations(agreements);
+    let width = deviations.iter().map(|deviation| deviation.quantity.len()).max().unwrap_or(8).max(8);
+    let _ = writeln!(text, "{:width$}  compared  median factor  worst factor", "quantity");
+    for deviation in &deviations {
+        let agree::Deviation { quantity, compared, median, worst, worst_at } = deviation;
+        let _ = writeln!(text, "{quantity:width$}  {compared:>8}  {median:>13.3}  {worst:>12.2}  {worst_at}");
+    }
+    let claims = || agreements.iter().flat_map(|agreement| &agreement.claims);
+    let differ = claims().filter(|claim| claim.verdicts[0] != claim.verdicts[1]).count();
+    let _ =
+        writeln!(text, "\n{} of {} claims come out the same.", claims().count() - differ, claims().count());
+    text
+}

@@ -1,0 +1,148 @@
+//! `trunkline lab … --engine testbed` as a user runs it, with gateways.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use serde_json::Value;
+use trunkline_testbed::privilege;
+
+const FILE: &str = r#"
+id = "edge"
+title = "Bulk flows and a flood over a trunk"
+duration = "4 s"
+warm_up = "1 s"
+
+[nodes]
+office = "host"
+left = "gateway"
+right = "gateway"
+far = "host"
+
+[links.near]
+ends = ["office", "left"]
+rate = "1 Gbit/s"
+[links.wan]
+ends = ["left", "right"]
+rate = "10 Mbit/s"
+delay = "10 ms"
+queue = { discipline = "tail-drop", packets = 60 }
+[links.far]
+ends = ["right", "far"]
+like = "near"
+
+[traffic.bulk]
+kind = "bulk"
+from = "office"
+to = "far"
+flows = 2
+tcp = "linux-6"
+[traffic.flood]
+kind = "udp"
+from = "office"
+to = "far"
+rate = "15 Mbit/s"
+
+[trunks.site]
+gateways = ["left", "right"]
+[[trunks.site.classes]]
+name = "tcp"
+match = [{ protocol = "tcp" }]
+[[trunks.site.classes]]
+name = "rest"
+match = [{ source = "office" }, { destination = "office" }]
+queue = { discipline = "tail-drop", packets = 100 }
+[[trunks.site.classes]]
+name = "other"
+
+[series]
+every = "500 ms"
+of = ["bulk.goodput", "wan.queue.packets", "site.rest.queue.packets", "site.lane0.srtt"]
+
+[[claims]]
+text = "The edge drops the flood, and the core drops next to nothing."
+kind = "ours"
+holds = "site.drops > 20 * wan.drops"
+"#;
+
+struct Temporary(PathBuf);
+
+impl Temporary {
+    fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path =
+            std::env::temp_dir().join(format!("trunkline-engine-test-{}-{number}", std::process::id()));
+        fs::create_dir_all(&path).expect("a directory");
+        fs::write(path.join("edge.toml"), FILE).expect("a file");
+        Temporary(path)
+    }
+
+    fn lab(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_trunkline"));
+        command.current_dir(&self.0).arg("lab").args(arguments).output().expect("it starts")
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Directories of gateways that some process left.
+fn directories() -> BTreeSet<PathBuf> {
+    let entries = fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten();
+    let names = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("trunkline-scene-"));
+    names.map(|entry| entry.path()).collect()
+}
+
+#[test]
+fn a_trunk_of_an_experiment_is_two_gateways_that_run() {
+    if !privilege::available("a_trunk_of_an_experiment_is_two_gateways_that_run") {
+        return;
+    }
+    let before = directories();
+    let temporary = Temporary::new();
+    let output = temporary.lab(&["run", "edge.toml", "--engine", "testbed", "--json", "--out", "out"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let line: Value = serde_json::from_slice(&output.stdout).expect("a line of JSON");
+    assert_eq!(line["engine"], "testbed");
+    let metric = |name: &str| {
+        line["metrics"][name]["mean"].as_f64().unwrap_or_else(|| panic!("{name}: {}", line["metrics"]))
+    };
+    // 15 Mbit/s do not fit into a share of 10: the edge drops what the core would have dropped.
+    assert!(metric("site.rest.drops") > 100.0);
+    assert!(metric("site.delivered") > 1e6 && metric("site.delivered") < 10e6);
+    assert!(metric("bulk.goodput") > 0.5e6);
+    assert!(metric("site.rest.queue.packets.mean") > 10.0);
+    // Frames and records make it more, header compression less.
+    let overhead = metric("site.lane.overhead");
+    assert!((0.9..1.2).contains(&overhead), "{overhead}");
+    assert!(line["metrics"]["site.lane.timeouts"].is_null(), "a gateway does not count them");
+    let report = fs::read_to_string(temporary.0.join("out/edge/report.md")).expect("a report");
+    assert!(report.contains("engine `testbed`"), "{report}");
+    assert!(directories().is_subset(&before), "a directory is left");
+}
+
+#[test]
+fn both_engines_are_compared_on_one_page() {
+    if !privilege::available("both_engines_are_compared_on_one_page") {
+        return;
+    }
+    let temporary = Temporary::new();
+    let output = temporary.lab(&["agree", "edge.toml", "--set", "trunks.site.enabled=false", "--out", "out"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("median factor") && text.contains("goodput"), "{text}");
+    let page = fs::read_to_string(temporary.0.join("out/agree.md")).expect("a page");
+    assert!(page.contains("| `wan.utilisation` |") || page.contains("`wan.utilisation`"), "{page}");
+    let json = fs::read_to_string(temporary.0.join("out/agree.json")).expect("JSON");
+    let json: Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(json[0]["engines"], serde_json::json!(["sim", "testbed"]));
+    assert_eq!(json[0]["points"], 1);
+}
