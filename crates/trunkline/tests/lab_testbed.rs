@@ -14,6 +14,7 @@ id = "edge"
 title = "Bulk flows and a flood over a trunk"
 duration = "4 s"
 warm_up = "1 s"
+runs = 1
 
 [nodes]
 office = "host"
