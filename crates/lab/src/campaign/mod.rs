@@ -288,7 +288,7 @@ fn begin(studies: &[Study], options: &Options) -> Result<(Vec<Option<Open>>, Vec
         for (point, planned) in study.points.iter().enumerate() {
             let there: BTreeSet<u64> =
                 runs.iter().filter(|run| run.point == planned.point).map(|run| run.seed).collect();
-            let work = work(&planned.scenario);
+            let work = work(&planned.scenario, &options.engine);
             let missing =
                 seeds.difference(&there).map(|seed| Job { study: number, point, seed: *seed, work });
             let before = jobs.len();

@@ -253,7 +253,7 @@ fn work_is_what_links_carry() {
         let file = FILE.replace("rate = \"1 Mbit/s\" }", &format!("rate = \"{rate}\" }}{more}"));
         let mut document = Document::parse("sample.toml", &file).unwrap();
         document.set("sweep.rate.values", &format!("[\"{rate}\"]")).unwrap();
-        work(&document.plan().unwrap()[0].scenario)
+        work(&document.plan().unwrap()[0].scenario, &Engine::Sim)
     };
     let alone = at("8 Mbit/s", "");
     assert!((alone - 1000.0).abs() < 1.0, "8 Mbit in packets of 8 kbit: {alone}");

@@ -5,6 +5,7 @@
 
 use trunkline_workload::{Pattern, Timing};
 
+use crate::engine::Engine;
 use crate::scenario::{End, Load, NodeKind, Scenario};
 
 /// Bits of a packet, as far as the estimate goes.
@@ -12,8 +13,11 @@ const PACKET: f64 = 8.0 * 1000.0;
 /// Of a run that sends nothing.
 const MIN_WORK: f64 = 100.0;
 
-/// Packets times links.
-pub fn work(scenario: &Scenario) -> f64 {
+/// Packets times links; of an engine in real time, the seconds.
+pub fn work(scenario: &Scenario, engine: &Engine) -> f64 {
+    if let Engine::Testbed { .. } = engine {
+        return seconds(scenario);
+    }
     let rates: Vec<f64> = scenario
         .links
         .iter()

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use trunkline_lab::campaign::{Study, work};
+use trunkline_lab::engine::Engine;
 use trunkline_lab::experiment::NodeKind;
 
 use super::{Errors, read};
@@ -67,7 +68,7 @@ fn meaning(file: &str, study: &Study) -> String {
             experiment.duration
         ),
     );
-    let all: f64 = study.points.iter().map(|planned| work(&planned.scenario)).sum();
+    let all: f64 = study.points.iter().map(|planned| work(&planned.scenario, &Engine::Sim)).sum();
     line("work", format!("about {} packets over links", thousands(all * f64::from(experiment.runs))));
     lines.join("\n") + "\n"
 }
