@@ -10,7 +10,7 @@ use std::ops::AddAssign;
 
 use crate::catalogue;
 use crate::experiment::{Cell, Claim, ClaimKind, Experiment, Published};
-use crate::language::{Condition, ConditionError, Table, factor};
+use crate::language::{self, ConditionError, Table, factor};
 use crate::results::{ClaimOutcome, Estimate, Point, PointResult, Verdict};
 use crate::swept;
 
@@ -156,14 +156,14 @@ pub fn annotate(results: &mut [PointResult], judgement: &Judgement) {
 fn decide(claim: &Claim, table: &Table<'_>, why: Option<&str>) -> Result<ClaimOutcome, ConditionError> {
     let outcome = |verdict, why| ClaimOutcome { text: claim.text.clone(), verdict, why };
     let reason = |facts: String| why.iter().fold(facts, |facts, why| format!("{facts}. {why}"));
-    let holds = Condition::parse(&claim.holds)?.judge(table)?;
+    let holds = language::judge(&claim.holds, table)?;
     if holds.holds {
         return Ok(outcome(Verdict::Holds, holds.explanation));
     }
     let Some(differs) = &claim.differs else {
         return Ok(outcome(Verdict::Fails, reason(holds.explanation)));
     };
-    let differs = Condition::parse(differs)?.judge(table)?;
+    let differs = language::judge(differs, table)?;
     if differs.holds && differs.explanation != holds.explanation {
         let facts = format!("{}; but {}", holds.explanation, differs.explanation);
         return Ok(outcome(Verdict::Differs, reason(facts)));

@@ -88,7 +88,7 @@ impl Evaluation<'_> {
         vec![None; self.table.axes().len()]
     }
 
-    /// The numbers of a node, the last axis varying fastest.
+    /// The values of a node, the last axis varying fastest; 1 is true and 0 is false.
     pub(super) fn numbers(&self, node: &Node, pins: &Pins) -> Result<Vec<f64>, Problem> {
         match &node.expression {
             Expression::Number { value, .. } => Ok(vec![*value]),
@@ -103,10 +103,9 @@ impl Evaluation<'_> {
                 };
                 self.combinations(&shape, &pins).into_iter().map(value).collect()
             }
-            Expression::Arithmetic(arithmetic, both) => {
-                let values = pair(&self.numbers(&both[0], pins)?, &self.numbers(&both[1], pins)?, |a, b| {
-                    arithmetic.of(a, b)
-                });
+            Expression::Binary(operator, both) => {
+                let [left, right] = [self.numbers(&both[0], pins)?, self.numbers(&both[1], pins)?];
+                let values = pair(&left, &right, |a, b| operator.of(a, b));
                 if values.iter().any(|value| value.is_nan()) {
                     return Err(Problem::new(&node.at, "this divides nothing by nothing"));
                 }
@@ -114,6 +113,15 @@ impl Evaluation<'_> {
             }
             Expression::Call(Function::Abs, arguments) => {
                 Ok(self.numbers(&arguments[0], pins)?.into_iter().map(f64::abs).collect())
+            }
+            Expression::Call(function @ (Function::Increasing | Function::Decreasing), arguments) => {
+                let values = self.numbers(&arguments[0], &self.none())?;
+                if let [_] = values.as_slice() {
+                    let axis = self.type_of(&arguments[0])?.shape.first().copied().unwrap_or_default();
+                    let name = self.table.axes().get_index(axis).map_or("", |(name, _)| name);
+                    return Err(Problem::new(&node.at, format!("there is one value along {name} only")));
+                }
+                Ok(vec![f64::from(course(&upward(*function, &values), slack(arguments)) == Course::Rises)])
             }
             Expression::Call(function, arguments) if function.reduces(arguments) => {
                 Ok(vec![one_of(*function, &self.numbers(&arguments[0], &self.none())?)])
@@ -129,44 +137,12 @@ impl Evaluation<'_> {
                 };
                 Ok((0..count).map(|place| one_of(*function, &at(place))).collect())
             }
-            _ => Err(Problem::new(&node.at, "this is no number")),
-        }
-    }
-
-    fn truths(&self, node: &Node, pins: &Pins) -> Result<Vec<bool>, Problem> {
-        match &node.expression {
-            Expression::And(both) => {
-                Ok(pair(&self.truths(&both[0], pins)?, &self.truths(&both[1], pins)?, |a, b| a && b))
-            }
-            Expression::Or(both) => {
-                Ok(pair(&self.truths(&both[0], pins)?, &self.truths(&both[1], pins)?, |a, b| a || b))
-            }
-            Expression::Comparison(comparison, both) => {
-                let [left, right] = [self.numbers(&both[0], pins)?, self.numbers(&both[1], pins)?];
-                Ok(pair(&left, &right, |a, b| comparison.holds(a, b)))
-            }
-            Expression::Call(Function::All, arguments) => {
-                Ok(vec![self.truths(&arguments[0], &self.none())?.into_iter().all(|truth| truth)])
-            }
-            Expression::Call(Function::Any, arguments) => {
-                Ok(vec![self.truths(&arguments[0], &self.none())?.into_iter().any(|truth| truth)])
-            }
-            Expression::Call(function, arguments) => {
-                let values = self.numbers(&arguments[0], &self.none())?;
-                if let [_] = values.as_slice() {
-                    let axis = self.type_of(&arguments[0])?.shape.first().copied().unwrap_or_default();
-                    let name = self.table.axes().get_index(axis).map_or("", |(name, _)| name);
-                    return Err(Problem::new(&node.at, format!("there is one value along {name} only")));
-                }
-                Ok(vec![course(&upward(*function, &values), slack(arguments)) == Course::Rises])
-            }
-            _ => Err(Problem::new(&node.at, "this is neither true nor false")),
         }
     }
 
     /// Whether something is true at pins that leave no axis open.
     pub(super) fn truth(&self, node: &Node, pins: &Pins) -> Result<bool, Problem> {
-        Ok(self.truths(node, pins)?.into_iter().all(|truth| truth))
+        Ok(self.numbers(node, pins)?.into_iter().all(|truth| truth != 0.0))
     }
 
     /// A number at pins that leave no axis open.
@@ -179,8 +155,8 @@ impl Evaluation<'_> {
 /// The value that a function makes of some.
 fn one_of(function: Function, values: &[f64]) -> f64 {
     let chosen = match function {
-        Function::Min => values.iter().copied().min_by(f64::total_cmp),
-        Function::Max => values.iter().copied().max_by(f64::total_cmp),
+        Function::Min | Function::All => values.iter().copied().min_by(f64::total_cmp),
+        Function::Max | Function::Any => values.iter().copied().max_by(f64::total_cmp),
         Function::First => values.first().copied(),
         Function::Last => values.last().copied(),
         _ => None,

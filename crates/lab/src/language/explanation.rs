@@ -4,7 +4,7 @@
 use super::Table;
 use super::error::Problem;
 use super::evaluation::{Course, Evaluation, Pins, course, slack, upward};
-use super::expression::{Comparison, Expression, Function, Node};
+use super::expression::{Expression, Function, Node, Operator};
 use crate::number::{digits, show};
 
 /// More values than these along an axis are not spelt out.
@@ -12,29 +12,24 @@ const MAX_SPELT: usize = 8;
 
 /// Why a condition that has been checked is true, or is not.
 pub(super) fn explain(root: &Node, table: &Table<'_>) -> Result<String, Problem> {
-    let explanation = Explanation { evaluation: Evaluation { table }, table };
-    explanation.of(root, &explanation.evaluation.none())
+    let evaluation = Evaluation { table };
+    evaluation.explain(root, &evaluation.none())
 }
 
-struct Explanation<'a> {
-    evaluation: Evaluation<'a>,
-    table: &'a Table<'a>,
-}
-
-impl Explanation<'_> {
+impl Evaluation<'_> {
     /// Of something that is true or false at `pins`.
-    fn of(&self, node: &Node, pins: &Pins) -> Result<String, Problem> {
+    fn explain(&self, node: &Node, pins: &Pins) -> Result<String, Problem> {
         match &node.expression {
-            Expression::And(both) => self.sides(both, pins, /* decided by */ false),
-            Expression::Or(both) => self.sides(both, pins, true),
-            Expression::Comparison(comparison, both) => {
+            Expression::Binary(Operator::And, both) => self.sides(both, pins, /* decided by */ false),
+            Expression::Binary(Operator::Or, both) => self.sides(both, pins, true),
+            Expression::Binary(operator, both) => {
                 let [left, right] = [self.number(&both[0], pins)?, self.number(&both[1], pins)?];
                 let side = |value, node: &Node| {
                     let text = self.show(node, pins, 0)?;
-                    let computed = matches!(node.expression, Expression::Arithmetic(..));
+                    let computed = matches!(node.expression, Expression::Binary(..));
                     Ok(if computed { format!("{text} = {}", self.quantity(value, node)?) } else { text })
                 };
-                let symbol = comparison.symbol(comparison.holds(left, right));
+                let symbol = operator.symbol(operator.of(left, right) != 0.0);
                 Ok(format!("{} {symbol} {}", side(left, &both[0])?, side(right, &both[1])?))
             }
             Expression::Call(function @ (Function::All | Function::Any), arguments) => {
@@ -49,14 +44,14 @@ impl Explanation<'_> {
     fn sides(&self, both: &[Node; 2], pins: &Pins, decides: bool) -> Result<String, Problem> {
         let mut deciding = Vec::new();
         for side in both {
-            if self.evaluation.truth(side, pins)? == decides {
+            if self.truth(side, pins)? == decides {
                 deciding.push(side);
             }
         }
         if deciding.is_empty() {
             deciding.extend(both);
         }
-        let texts: Result<Vec<_>, _> = deciding.into_iter().map(|side| self.of(side, pins)).collect();
+        let texts: Result<Vec<_>, _> = deciding.into_iter().map(|side| self.explain(side, pins)).collect();
         let mut texts = texts?;
         texts.dedup();
         Ok(texts.join("; "))
@@ -64,13 +59,13 @@ impl Explanation<'_> {
 
     /// Of `all` and `any`: the point that decides, or comes nearest to it.
     fn quantified(&self, function: Function, inner: &Node) -> Result<String, Problem> {
-        let shape = self.evaluation.type_of(inner)?.shape;
-        let points = self.evaluation.combinations(&shape, &self.evaluation.none());
+        let shape = self.type_of(inner)?.shape;
+        let points = self.combinations(&shape, &self.none());
         let count = points.len();
         let mut chosen: Option<(f64, Pins)> = None;
         let mut true_ones = 0;
         for at in points {
-            let truth = self.evaluation.truth(inner, &at)?;
+            let truth = self.truth(inner, &at)?;
             true_ones += usize::from(truth);
             let margin = self.margin(inner, &at)?;
             // True before false, then by how far.
@@ -85,7 +80,7 @@ impl Explanation<'_> {
             }
         }
         let Some((_, at)) = chosen else { return Ok(String::new()) };
-        let text = self.of(inner, &at)?;
+        let text = self.explain(inner, &at)?;
         if count < 2 {
             return Ok(text);
         }
@@ -100,8 +95,8 @@ impl Explanation<'_> {
     /// Of `increasing` and `decreasing`: the values, or where they go the other way.
     fn course(&self, function: Function, arguments: &[Node]) -> Result<String, Problem> {
         let inner = &arguments[0];
-        let values = self.evaluation.numbers(inner, &self.evaluation.none())?;
-        let axis = self.evaluation.type_of(inner)?.shape.first().copied();
+        let values = self.numbers(inner, &self.none())?;
+        let axis = self.type_of(inner)?.shape.first().copied();
         let Some((name, names)) = axis.and_then(|axis| self.table.axes().get_index(axis)) else {
             return Ok(String::new());
         };
@@ -123,23 +118,20 @@ impl Explanation<'_> {
         }
     }
 
-    fn number(&self, node: &Node, pins: &Pins) -> Result<f64, Problem> {
-        self.evaluation.number(node, pins)
-    }
-
     /// How far something is from turning false, or true: relative, and less than 0 where it is false.
     fn margin(&self, node: &Node, pins: &Pins) -> Result<f64, Problem> {
         Ok(match &node.expression {
-            Expression::And(both) => self.margin(&both[0], pins)?.min(self.margin(&both[1], pins)?),
-            Expression::Or(both) => self.margin(&both[0], pins)?.max(self.margin(&both[1], pins)?),
-            Expression::Comparison(comparison, both) => {
+            Expression::Binary(operator @ (Operator::And | Operator::Or), both) => {
+                operator.of(self.margin(&both[0], pins)?, self.margin(&both[1], pins)?)
+            }
+            Expression::Binary(operator, both) => {
                 let [left, right] = [self.number(&both[0], pins)?, self.number(&both[1], pins)?];
                 let margin = (left - right) / left.abs().max(right.abs());
                 let margin = if margin.is_nan() { 0.0 } else { margin };
-                match comparison {
-                    Comparison::Equal => -margin.abs(),
-                    Comparison::Greater | Comparison::GreaterOrEqual => margin,
-                    Comparison::Less | Comparison::LessOrEqual => -margin,
+                match operator {
+                    Operator::Equal => -margin.abs(),
+                    Operator::Greater | Operator::GreaterOrEqual => margin,
+                    _ => -margin,
                 }
             }
             _ => 0.0,
@@ -148,7 +140,7 @@ impl Explanation<'_> {
 
     /// A value of `node`'s unit.
     fn quantity(&self, value: f64, node: &Node) -> Result<String, Problem> {
-        let unit = self.evaluation.type_of(node)?.unit();
+        let unit = self.type_of(node)?.unit();
         Ok(unit.map_or_else(|| digits(value), |unit| show(value, unit)))
     }
 
@@ -156,11 +148,11 @@ impl Explanation<'_> {
     fn show(&self, node: &Node, pins: &Pins, binds: u8) -> Result<String, Problem> {
         Ok(match &node.expression {
             Expression::Number { text, .. } => text.split_whitespace().collect::<Vec<_>>().join(" "),
-            Expression::Arithmetic(arithmetic, both) => {
-                let own = arithmetic.binds();
+            Expression::Binary(operator, both) => {
+                let own = operator.binds();
                 let left = self.show(&both[0], pins, own)?;
                 let right = self.show(&both[1], pins, own + 1)?;
-                let text = format!("{left} {} {right}", arithmetic.symbol());
+                let text = format!("{left} {} {right}", operator.symbol(true));
                 if own < binds { format!("({text})") } else { text }
             }
             Expression::Call(function @ (Function::Min | Function::Max | Function::Mean), _) => {

@@ -23,10 +23,7 @@ pub(super) enum Expression {
         name: String,
         selectors: Vec<Selector>,
     },
-    Arithmetic(Arithmetic, Box<[Node; 2]>),
-    Comparison(Comparison, Box<[Node; 2]>),
-    And(Box<[Node; 2]>),
-    Or(Box<[Node; 2]>),
+    Binary(Operator, Box<[Node; 2]>),
     Call(Function, Vec<Node>),
 }
 
@@ -39,71 +36,84 @@ pub(super) struct Selector {
     pub(super) value_at: Range<usize>,
 }
 
+/// An operator between two operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Arithmetic {
+pub(super) enum Operator {
+    Or,
+    And,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+    Equal,
     Plus,
     Minus,
     Times,
     Over,
 }
 
-impl Arithmetic {
-    pub(super) fn symbol(self) -> &'static str {
-        match self {
-            Arithmetic::Plus => "+",
-            Arithmetic::Minus => "−",
-            Arithmetic::Times => "×",
-            Arithmetic::Over => "/",
-        }
+impl Operator {
+    /// How each is written, and how strongly it binds.
+    const EVERY: [(&'static str, Operator, u8); 11] = [
+        ("or", Operator::Or, 1),
+        ("and", Operator::And, 2),
+        ("<", Operator::Less, 3),
+        ("<=", Operator::LessOrEqual, 3),
+        (">", Operator::Greater, 3),
+        (">=", Operator::GreaterOrEqual, 3),
+        ("==", Operator::Equal, 3),
+        ("+", Operator::Plus, 4),
+        ("-", Operator::Minus, 4),
+        ("*", Operator::Times, 5),
+        ("/", Operator::Over, 5),
+    ];
+
+    pub(super) fn written(text: &str) -> Option<Self> {
+        Self::EVERY.iter().find(|(written, ..)| *written == text).map(|(_, operator, _)| *operator)
     }
 
     pub(super) fn binds(self) -> u8 {
-        match self {
-            Arithmetic::Plus | Arithmetic::Minus => 1,
-            Arithmetic::Times | Arithmetic::Over => 2,
-        }
+        Self::EVERY.iter().find(|(_, operator, _)| *operator == self).map_or(0, |(.., binds)| *binds)
     }
 
-    pub(super) fn of(self, a: f64, b: f64) -> f64 {
-        match self {
-            Arithmetic::Plus => a + b,
-            Arithmetic::Minus => a - b,
-            Arithmetic::Times => a * b,
-            Arithmetic::Over => a / b,
-        }
+    /// Whether it compares two numbers.
+    pub(super) fn compares(self) -> bool {
+        self.binds() == Operator::Less.binds()
     }
-}
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Comparison {
-    Less,
-    LessOrEqual,
-    Greater,
-    GreaterOrEqual,
-    Equal,
-}
-
-impl Comparison {
-    /// How it is written where it is true, and where it is false.
+    /// How it is shown where a comparison is true, and where it is false.
     pub(super) fn symbol(self, holds: bool) -> &'static str {
         match (self, holds) {
-            (Comparison::Less, true) | (Comparison::GreaterOrEqual, false) => "<",
-            (Comparison::LessOrEqual, true) | (Comparison::Greater, false) => "≤",
-            (Comparison::Greater, true) | (Comparison::LessOrEqual, false) => ">",
-            (Comparison::GreaterOrEqual, true) | (Comparison::Less, false) => "≥",
-            (Comparison::Equal, true) => "=",
-            (Comparison::Equal, false) => "≠",
+            (Operator::Less, true) | (Operator::GreaterOrEqual, false) => "<",
+            (Operator::LessOrEqual, true) | (Operator::Greater, false) => "≤",
+            (Operator::Greater, true) | (Operator::LessOrEqual, false) => ">",
+            (Operator::GreaterOrEqual, true) | (Operator::Less, false) => "≥",
+            (Operator::Equal, true) => "=",
+            (Operator::Equal, false) => "≠",
+            (Operator::Plus, _) => "+",
+            (Operator::Minus, _) => "−",
+            (Operator::Times, _) => "×",
+            (Operator::Over, _) => "/",
+            (Operator::Or, _) => "or",
+            (Operator::And, _) => "and",
         }
     }
 
+    /// What it makes of two values; 1 is true and 0 is false.
     #[allow(clippy::float_cmp, reason = "who writes == means it: of counts")]
-    pub(super) fn holds(self, a: f64, b: f64) -> bool {
+    pub(super) fn of(self, a: f64, b: f64) -> f64 {
         match self {
-            Comparison::Less => a < b,
-            Comparison::LessOrEqual => a <= b,
-            Comparison::Greater => a > b,
-            Comparison::GreaterOrEqual => a >= b,
-            Comparison::Equal => a == b,
+            Operator::Or => a.max(b),
+            Operator::And => a.min(b),
+            Operator::Less => f64::from(a < b),
+            Operator::LessOrEqual => f64::from(a <= b),
+            Operator::Greater => f64::from(a > b),
+            Operator::GreaterOrEqual => f64::from(a >= b),
+            Operator::Equal => f64::from(a == b),
+            Operator::Plus => a + b,
+            Operator::Minus => a - b,
+            Operator::Times => a * b,
+            Operator::Over => a / b,
         }
     }
 }

@@ -28,21 +28,14 @@ pub use error::ConditionError;
 pub use table::Table;
 
 use crate::catalogue::Unit;
+use error::Problem;
 use evaluation::Evaluation;
-use expression::Node;
 
 /// The axes of a sweep in the file's order, and what their values are called.
 pub type Axes = IndexMap<String, Vec<String>>;
 
 /// What is known of metrics: the unit of one that an experiment has (none if it is not known), or why it has none of that name.
 pub type Metrics<'a> = dyn Fn(&str) -> Result<Option<Unit>, String> + 'a;
-
-/// A condition that has been read.
-#[derive(Debug, Clone)]
-pub struct Condition {
-    text: String,
-    root: Node,
-}
 
 /// How a condition came out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,32 +46,21 @@ pub struct Answer {
     pub explanation: String,
 }
 
-impl Condition {
-    /// Reads a condition; its names are not checked.
-    pub fn parse(text: &str) -> Result<Self, ConditionError> {
-        let root = parser::parse(text).map_err(|problem| problem.within(text))?;
-        Ok(Condition { text: text.to_owned(), root })
-    }
-
-    /// Whether it means something for an experiment with these axes and metrics.
-    pub fn check(&self, axes: &Axes, metrics: &Metrics<'_>) -> Result<(), ConditionError> {
-        typing::check(&self.root, axes, metrics).map_err(|problem| problem.within(&self.text))
-    }
-
-    /// How it comes out. An error if it means nothing for these results, or if a metric has no value in them.
-    pub fn judge(&self, results: &Table<'_>) -> Result<Answer, ConditionError> {
-        let judge = || {
-            typing::check(&self.root, results.axes(), &|metric| Ok(results.unit(metric)))?;
-            let holds = Evaluation { table: results }.truth(&self.root, &vec![None; results.axes().len()])?;
-            let facts = std::iter::once(explanation::explain(&self.root, results)?);
-            let facts: Vec<String> = facts.chain(part::parts(&self.root, results)?).collect();
-            Ok(Answer { holds, explanation: facts.join("; ") })
-        };
-        judge().map_err(|problem: error::Problem| problem.within(&self.text))
-    }
-}
-
 /// Whether a text is a condition that means something for an experiment with these axes and metrics.
 pub fn check(text: &str, axes: &Axes, metrics: &Metrics<'_>) -> Result<(), ConditionError> {
-    Condition::parse(text)?.check(axes, metrics)
+    let check = || typing::check(&parser::parse(text)?, axes, metrics);
+    check().map_err(|problem: Problem| problem.within(text))
+}
+
+/// How a condition comes out. An error if it means nothing for these results, or if a metric has no value in them.
+pub fn judge(text: &str, results: &Table<'_>) -> Result<Answer, ConditionError> {
+    let judge = || {
+        let root = parser::parse(text)?;
+        typing::check(&root, results.axes(), &|metric| Ok(results.unit(metric)))?;
+        let holds = Evaluation { table: results }.truth(&root, &vec![None; results.axes().len()])?;
+        let facts = std::iter::once(explanation::explain(&root, results)?);
+        let facts: Vec<String> = facts.chain(part::parts(&root, results)?).collect();
+        Ok(Answer { holds, explanation: facts.join("; ") })
+    };
+    judge().map_err(|problem: Problem| problem.within(text))
 }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::error::Problem;
-use super::expression::{Arithmetic, Comparison, Expression, Function, Node, Selector};
+use super::expression::{Expression, Function, Node, Operator, Selector};
 use super::token::{Token, token};
 
 /// Parentheses and functions within each other.
@@ -37,53 +37,12 @@ struct Parser<'a> {
     nested: u32,
 }
 
-/// An operator between two operands.
-#[derive(Clone, Copy)]
-enum Operator {
-    Or,
-    And,
-    Comparison(Comparison),
-    Arithmetic(Arithmetic),
-}
-
-impl Operator {
-    /// How strongly it binds.
-    fn binds(self) -> u8 {
-        match self {
-            Operator::Or => 1,
-            Operator::And => 2,
-            Operator::Comparison(_) => 3,
-            Operator::Arithmetic(arithmetic) => 3 + arithmetic.binds(),
-        }
-    }
-
-    fn of(token: &Token) -> Option<Self> {
-        Some(match token {
-            Token::Name(name) if name == "or" => Operator::Or,
-            Token::Name(name) if name == "and" => Operator::And,
-            Token::Symbol("<") => Operator::Comparison(Comparison::Less),
-            Token::Symbol("<=") => Operator::Comparison(Comparison::LessOrEqual),
-            Token::Symbol(">") => Operator::Comparison(Comparison::Greater),
-            Token::Symbol(">=") => Operator::Comparison(Comparison::GreaterOrEqual),
-            Token::Symbol("==") => Operator::Comparison(Comparison::Equal),
-            Token::Symbol("+") => Operator::Arithmetic(Arithmetic::Plus),
-            Token::Symbol("-") => Operator::Arithmetic(Arithmetic::Minus),
-            Token::Symbol("*") => Operator::Arithmetic(Arithmetic::Times),
-            Token::Symbol("/") => Operator::Arithmetic(Arithmetic::Over),
-            _ => return None,
-        })
-    }
-
-    fn join(self, left: Node, right: Node) -> Node {
-        let at = left.at.start..right.at.end;
-        let both = Box::new([left, right]);
-        let expression = match self {
-            Operator::Or => Expression::Or(both),
-            Operator::And => Expression::And(both),
-            Operator::Comparison(comparison) => Expression::Comparison(comparison, both),
-            Operator::Arithmetic(arithmetic) => Expression::Arithmetic(arithmetic, both),
-        };
-        Node { at, expression }
+/// The operator that a token is.
+fn operator(token: &Token) -> Option<Operator> {
+    match token {
+        Token::Name(text) => Operator::written(text),
+        Token::Symbol(text) => Operator::written(text),
+        _ => None,
     }
 }
 
@@ -120,13 +79,16 @@ impl Parser<'_> {
             return Err(Problem::new(&self.at, format!("more than {MAX_NESTED} levels of nesting")));
         }
         let mut left = self.operand()?;
-        while let Some(operator) = Operator::of(&self.token).filter(|operator| operator.binds() >= min) {
-            if let (Operator::Comparison(_), Expression::Comparison(..)) = (operator, &left.expression) {
+        while let Some(operator) = operator(&self.token).filter(|operator| operator.binds() >= min) {
+            let compared = matches!(&left.expression, Expression::Binary(other, _) if other.compares());
+            if operator.compares() && compared {
                 let why = "a comparison has two sides: write a < b and b < c, not a < b < c";
                 return Err(Problem::new(&self.at, why));
             }
             self.advance()?;
-            left = operator.join(left, self.expression(operator.binds() + 1)?);
+            let right = self.expression(operator.binds() + 1)?;
+            let at = left.at.start..right.at.end;
+            left = Node { at, expression: Expression::Binary(operator, Box::new([left, right])) };
         }
         self.nested -= 1;
         Ok(left)

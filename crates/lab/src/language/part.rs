@@ -32,10 +32,7 @@ fn metrics(node: &Node) -> Vec<(&str, &[Selector])> {
     match &node.expression {
         Expression::Number { .. } => Vec::new(),
         Expression::Metric { name, selectors } => vec![(name, selectors)],
-        Expression::Arithmetic(_, both)
-        | Expression::Comparison(_, both)
-        | Expression::And(both)
-        | Expression::Or(both) => both.iter().flat_map(metrics).collect(),
+        Expression::Binary(_, both) => both.iter().flat_map(metrics).collect(),
         Expression::Call(_, arguments) => arguments.iter().flat_map(metrics).collect(),
     }
 }

@@ -56,7 +56,7 @@ fn judge(text: &str) -> Result<Answer, ConditionError> {
     let results = results();
     let table = Table::new(results.iter().map(|result| &result.point), &results, &unit);
     check(text, table.axes(), &unit)?;
-    Condition::parse(text)?.judge(&table)
+    super::judge(text, &table)
 }
 
 fn explanation(text: &str) -> (bool, String) {
@@ -300,10 +300,10 @@ fn along_a_single_value_nothing_rises_or_falls() {
     let results: Vec<_> = results().into_iter().filter(|result| result.point["flows"] == "1").collect();
     let table = Table::new(results.iter().map(|result| &result.point), &results, &unit);
     for text in ["increasing(web.delay.mean[trunk=with])", "decreasing(web.delay.mean[trunk=without])"] {
-        let error = Condition::parse(text).unwrap().judge(&table).expect_err(text);
+        let error = super::judge(text, &table).expect_err(text);
         assert_eq!(error.message, "there is one value along flows only");
     }
-    assert!(Condition::parse("increasing(web.delay.mean[flows=1])").unwrap().judge(&table).unwrap().holds);
+    assert!(super::judge("increasing(web.delay.mean[flows=1])", &table).unwrap().holds);
 }
 
 #[test]
@@ -313,7 +313,7 @@ fn a_metric_that_not_all_runs_have_says_of_how_many_it_is() {
         result.metrics["web.delay.mean"].runs = runs;
     }
     let table = Table::new(results.iter().map(|result| &result.point), &results, &unit);
-    let explanation = |text: &str| Condition::parse(text).unwrap().judge(&table).unwrap().explanation;
+    let explanation = |text: &str| super::judge(text, &table).unwrap().explanation;
     assert_eq!(
         explanation("all(web.delay.mean[trunk=with] < 5 s)"),
         "4.5 s < 5 s at flows=100 or so (the closest of 3); \

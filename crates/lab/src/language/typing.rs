@@ -2,7 +2,7 @@
 
 use super::dimension::Dimension;
 use super::error::Problem;
-use super::expression::{Arithmetic, Expression, Function, Node, Selector};
+use super::expression::{Expression, Function, Node, Operator, Selector};
 use super::{Axes, Metrics};
 use crate::catalogue::Unit;
 
@@ -116,16 +116,18 @@ impl Typing<'_> {
                     shape: (0..chosen.len()).filter(|axis| chosen[*axis].is_none()).collect(),
                 }
             }
-            Expression::And(both) | Expression::Or(both) => {
+            Expression::Binary(Operator::And | Operator::Or, both) => {
                 truth(self.paired(node, self.truth(&both[0])?, self.truth(&both[1])?)?)
             }
-            Expression::Comparison(_, both) => truth(self.alike(node, &both[0], &both[1])?.shape),
-            Expression::Arithmetic(Arithmetic::Plus | Arithmetic::Minus, both) => {
+            Expression::Binary(operator, both) if operator.compares() => {
+                truth(self.alike(node, &both[0], &both[1])?.shape)
+            }
+            Expression::Binary(Operator::Plus | Operator::Minus, both) => {
                 self.alike(node, &both[0], &both[1])?
             }
-            Expression::Arithmetic(arithmetic, both) => {
+            Expression::Binary(operator, both) => {
                 let [(one, left), (other, right)] = [self.number(&both[0])?, self.number(&both[1])?];
-                let times = *arithmetic == Arithmetic::Times;
+                let times = *operator == Operator::Times;
                 // A multiple of a ratio is shown as the ratio is, a ratio of ratios is not.
                 let is_number = |node: &Node| matches!(node.expression, Expression::Number { .. });
                 Type {
