@@ -27,6 +27,7 @@ pub mod site;
 pub mod statistics;
 pub mod store;
 pub mod swept;
+mod threads;
 pub mod verdict;
 
 pub use trunkline_schema::quantity;

@@ -1,9 +1,8 @@
 //! Runs of variants, with the same seeds for all.
 
+use std::convert::Infallible;
 use std::slice;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use trunkline_units::Rng;
@@ -18,6 +17,7 @@ use crate::experiment::Experiment;
 use crate::results::Outcome;
 use crate::scenario::Scenario;
 use crate::statistics::estimate;
+use crate::threads;
 
 /// Seeds that settings are found by, that they are confirmed by, and that what was chosen is shown by: three ranges, far apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,15 +27,8 @@ enum Purpose {
     Showing,
 }
 
-impl Purpose {
-    const fn offset(self) -> u64 {
-        match self {
-            Purpose::Finding => 0,
-            Purpose::Confirming => 1_000,
-            Purpose::Showing => 2_000,
-        }
-    }
-}
+/// From the first seed of one range to that of the next.
+const RANGE: u64 = 1_000;
 
 /// A variant with its outcomes so far, by purpose and seed.
 #[derive(Debug, Clone)]
@@ -171,7 +164,7 @@ impl<'a, F: FnMut(Progress)> Race<'a, F> {
         let outcomes = &mut contender.outcomes[purpose as usize];
         let first = outcomes.len();
         if first < to {
-            let seed = self.seed.wrapping_add(purpose.offset() + first as u64);
+            let seed = self.seed.wrapping_add(purpose as u64 * RANGE + first as u64);
             outcomes.extend(self.run(&contender.variant, seed, to - first)?);
         }
         Ok(())
@@ -183,29 +176,18 @@ impl<'a, F: FnMut(Progress)> Race<'a, F> {
         (self.progress)(progress);
         let scenario = scenario(&variant.name, &variant.experiment)?;
         let (engine, stop) = (&self.options.engine, self.stop);
-        let next = AtomicUsize::new(0);
-        let outcomes: Mutex<Vec<Option<Result<Outcome, EngineError>>>> = Mutex::new(vec![None; runs]);
-        thread::scope(|scope| {
-            for _ in 0..self.options.jobs.clamp(1, runs) {
-                scope.spawn(|| {
-                    loop {
-                        let number = next.fetch_add(1, Ordering::Relaxed);
-                        if number >= runs {
-                            break;
-                        }
-                        let seed = seed.wrapping_add(number as u64);
-                        let run = || engine::run(engine, &shifted(&scenario, seed), seed, stop);
-                        let outcome = engine::guarded(run);
-                        if let Ok(mut outcomes) = outcomes.lock() {
-                            outcomes[number] = Some(outcome);
-                        }
-                    }
-                });
-            }
-        });
+        let mut outcomes: Vec<Option<Result<Outcome, EngineError>>> = vec![None; runs];
+        let work = |number: usize| {
+            let seed = seed.wrapping_add(number as u64);
+            engine::guarded(|| engine::run(engine, &shifted(&scenario, seed), seed, stop))
+        };
+        let done = |number: usize, outcome| {
+            outcomes[number] = Some(outcome);
+            Ok::<_, Infallible>(())
+        };
+        let Ok(()) = threads::each(self.options.jobs.min(runs), (0..runs).rev().collect(), stop, work, done);
         self.done += 1;
         self.made += runs;
-        let outcomes = outcomes.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         let outcomes = outcomes.into_iter().map(|outcome| outcome.unwrap_or(Err(EngineError::Stopped)));
         let outcomes: Result<Vec<Outcome>, EngineError> = outcomes.collect();
         outcomes.map_err(|error| AdviseError::Run { variant: variant.name.clone(), error: Box::new(error) })

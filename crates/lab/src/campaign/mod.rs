@@ -13,10 +13,7 @@ mod work;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
-use std::thread;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use crate::VERSION;
@@ -27,6 +24,7 @@ use crate::plan::Planned;
 use crate::results::{Outcome, Point, PointResult, Run};
 use crate::scenario::Scenario;
 use crate::store::{self, Begin, Directory, Hold, Identity, Journal, StoreError};
+use crate::threads;
 use crate::verdict::{self, Judgement};
 
 use counter::Counter;
@@ -197,67 +195,58 @@ fn run_with(
     jobs.sort_by(|a, b| {
         a.work.total_cmp(&b.work).then_with(|| (b.study, b.point, b.seed).cmp(&(a.study, a.point, a.seed)))
     });
-    let jobs = Mutex::new(jobs);
-    let result = thread::scope(|scope| {
-        let (sender, receiver) = mpsc::channel();
-        for _ in 0..options.jobs.max(1) {
-            let (sender, jobs) = (sender.clone(), &jobs);
-            scope.spawn(move || {
-                while !stop.load(Ordering::Relaxed) {
-                    let Some(job) = jobs.lock().ok().and_then(|mut jobs| jobs.pop()) else { return };
-                    let begin = Instant::now();
-                    let outcome = outcome(engine, &studies[job.study].points[job.point].scenario, job.seed);
-                    if sender.send((job, begin.elapsed(), outcome)).is_err() {
-                        return;
-                    }
-                }
-            });
+    let work = |job: Job| {
+        let begin = Instant::now();
+        let scenario = &studies[job.study].points[job.point].scenario;
+        let outcome = engine::guarded(|| engine(scenario, job.seed));
+        (begin.elapsed(), outcome)
+    };
+    threads::each(options.jobs, jobs, stop, work, |job, (took, outcome)| {
+        let study = &studies[job.study];
+        let Some(here) = &mut open[job.study] else { return Ok(()) };
+        if outcome != Err(EngineError::Stopped) {
+            counter.count(&job, took);
         }
-        drop(sender);
-        for (job, took, outcome) in receiver {
-            let study = &studies[job.study];
-            let Some(here) = &mut open[job.study] else { continue };
-            if !matches!(outcome, Err(Trouble::Stopped)) {
-                counter.count(&job, took);
+        match outcome {
+            Ok(outcome) => {
+                let run = Run {
+                    experiment: study.experiment.id.clone(),
+                    engine: options.engine.name().to_owned(),
+                    point: study.points[job.point].point.clone(),
+                    seed: job.seed,
+                    outcome: finite(outcome),
+                    version: VERSION.to_owned(),
+                };
+                here.journal.append(&run)?;
+                here.journal.took(&run, took)?;
+                progress(counter.progress(Event::Finished(&run)));
+                here.runs.push(run);
             }
-            match outcome {
-                Ok(outcome) => {
-                    let run = Run {
-                        experiment: study.experiment.id.clone(),
-                        engine: options.engine.name().to_owned(),
-                        point: study.points[job.point].point.clone(),
-                        seed: job.seed,
-                        outcome: finite(outcome),
-                        version: VERSION.to_owned(),
-                    };
-                    let kept = here.journal.append(&run).and_then(|()| here.journal.took(&run, took));
-                    kept.inspect_err(|_| stop.store(true, Ordering::Relaxed))?;
-                    progress(counter.progress(Event::Finished(&run)));
-                    here.runs.push(run);
-                }
-                Err(Trouble::Stopped) => continue,
-                Err(Trouble::Failed { why, panicked }) => {
-                    let failure = Failure {
-                        experiment: study.experiment.id.clone(),
-                        point: study.points[job.point].point.clone(),
-                        seed: job.seed,
-                        why,
-                        panicked,
-                    };
-                    progress(counter.progress(Event::Failed(&failure)));
-                    campaign.failures.push(failure);
-                }
+            Err(EngineError::Stopped) => return Ok(()),
+            Err(error) => {
+                let panicked = matches!(error, EngineError::Panicked(_));
+                let failure = Failure {
+                    experiment: study.experiment.id.clone(),
+                    point: study.points[job.point].point.clone(),
+                    seed: job.seed,
+                    why: match error {
+                        EngineError::Panicked(why) => why,
+                        other => other.to_string(),
+                    },
+                    panicked,
+                };
+                progress(counter.progress(Event::Failed(&failure)));
+                campaign.failures.push(failure);
             }
-            here.left -= 1;
-            if let Some(over) = open[job.study].take_if(|open| open.left == 0) {
-                let done = close(study, over).inspect_err(|_| stop.store(true, Ordering::Relaxed))?;
-                progress(counter.progress(Event::Complete(&done)));
-                complete.push((job.study, done));
-            }
+        }
+        here.left -= 1;
+        if let Some(over) = open[job.study].take_if(|open| open.left == 0) {
+            let done = close(study, over)?;
+            progress(counter.progress(Event::Complete(&done)));
+            complete.push((job.study, done));
         }
         Ok(())
-    });
-    result?;
+    })?;
     complete.sort_by_key(|(study, _)| *study);
     campaign.complete = complete.into_iter().map(|(_, complete)| complete).collect();
     campaign.interrupted = open.iter().any(Option::is_some);
@@ -275,7 +264,7 @@ fn begin(studies: &[Study], options: &Options) -> Result<(Vec<Option<Open>>, Vec
     if options.begin == Begin::Fresh
         && let Some(taken) = studies.iter().map(path).find(|path| store::is_taken(path))
     {
-        return Err(StoreError::Taken { path: taken });
+        return Err(StoreError::Taken(taken));
     }
     // All of them, before what is in any is removed.
     let holds = studies.iter().map(|study| Hold::take(&path(study))).collect::<Result<Vec<_>, _>>()?;
@@ -322,19 +311,4 @@ pub(crate) fn settle(
     let judgement = verdict::judge(experiment, points.iter().map(|planned| &planned.point), &results);
     verdict::annotate(&mut results, &judgement);
     (results, judgement)
-}
-
-/// Why there is no outcome.
-enum Trouble {
-    Stopped,
-    Failed { why: String, panicked: bool },
-}
-
-fn outcome(engine: &Runner<'_>, scenario: &Scenario, seed: u64) -> Result<Outcome, Trouble> {
-    match engine::guarded(|| engine(scenario, seed)) {
-        Ok(outcome) => Ok(outcome),
-        Err(EngineError::Stopped) => Err(Trouble::Stopped),
-        Err(EngineError::Panicked(why)) => Err(Trouble::Failed { why, panicked: true }),
-        Err(error) => Err(Trouble::Failed { why: error.to_string(), panicked: false }),
-    }
 }

@@ -1,5 +1,6 @@
 use std::fs;
-use std::sync::atomic::AtomicU32;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use indexmap::IndexMap;
 
@@ -222,7 +223,7 @@ fn nothing_is_removed_before_all_directories_are_there_to_write_to() {
     let engine = |scenario: &Scenario, seed| Ok(outcome_of(scenario, seed));
     let stop = AtomicBool::new(false);
     let run = || run_with(&engine, &studies, &temporary.options(1, Begin::Force), &stop, |_| {});
-    assert!(matches!(run(), Err(StoreError::Busy { .. })));
+    assert!(matches!(run(), Err(StoreError::Busy(_))));
     assert!(temporary.files() == before, "of the first");
     drop(held);
     assert_eq!(run().unwrap().complete.len(), 2);
