@@ -9,7 +9,7 @@ use crate::results::Estimate;
 
 /// Mean, half of its 95 % interval (from two values on), minimum and maximum. The values are finite; of none at all, everything is 0.
 pub fn estimate(values: &[f64]) -> Estimate {
-    let Some((min, max)) = bounds(values) else {
+    let Some((min, max)) = bounds(values.iter().copied()) else {
         return Estimate { mean: 0.0, ci95: None, min: 0.0, max: 0.0, runs: None, paper: None };
     };
     let count = values.len() as f64;
@@ -22,9 +22,10 @@ pub fn estimate(values: &[f64]) -> Estimate {
     Estimate { mean, ci95, min, max, runs: None, paper: None }
 }
 
-fn bounds(values: &[f64]) -> Option<(f64, f64)> {
-    let first = *values.first()?;
-    Some(values.iter().fold((first, first), |(min, max), &value| (min.min(value), max.max(value))))
+/// Minimum and maximum; none of no values.
+pub(crate) fn bounds(values: impl IntoIterator<Item = f64>) -> Option<(f64, f64)> {
+    let each = values.into_iter().map(|value| (value, value));
+    each.reduce(|(min, max), (value, _)| (min.min(value), max.max(value)))
 }
 
 /// t at 97.5 % with so many degrees of freedom.

@@ -31,7 +31,7 @@ pub(super) fn scenario(experiment: &Experiment, tree: &Table) -> Resolved {
     let findings = Findings::new(tree);
     let scenario = resolve(experiment, &findings.root());
     let (found, misplaced) = findings.into_found();
-    Resolved { scenario: if found.is_empty() { Ok(scenario) } else { Err(found) }, misplaced }
+    Resolved { scenario: scenario.filter(|_| found.is_empty()).ok_or(found), misplaced }
 }
 
 /// What came of an experiment.
@@ -40,7 +40,7 @@ pub(super) struct Resolved {
     pub(super) misplaced: Vec<Finding>,
 }
 
-fn resolve(experiment: &Experiment, root: &At<'_>) -> Scenario {
+fn resolve(experiment: &Experiment, root: &At<'_>) -> Option<Scenario> {
     let bounds = [
         ("nodes", experiment.nodes.len(), MOST_NODES),
         ("links", experiment.links.len(), MOST_PARTS),
@@ -48,37 +48,30 @@ fn resolve(experiment: &Experiment, root: &At<'_>) -> Scenario {
         ("trunks", experiment.trunks.len(), MOST_PARTS),
         ("tcp", experiment.tcp.len(), MOST_PARTS),
     ];
-    let mut scenario = empty(experiment);
-    for (key, count, most) in bounds {
-        if count > most {
-            root.key(key).report(format!("are {count}"), format!("up to {most}"));
-            return scenario;
-        }
+    if let Some((key, count, most)) = bounds.into_iter().find(|(_, count, most)| count > most) {
+        root.key(key).report(format!("are {count}"), format!("up to {most}"));
+        return None;
     }
     general::check_point(experiment, root);
     names::check_all(experiment, root);
     let graph = Graph::new(experiment);
     let context = Context { experiment, tcps: tcp::all(experiment, &root.key("tcp")), graph };
-    scenario.links = link::all(&context, &root.key("links"));
-    scenario.nodes = nodes(&context, root);
-    scenario.traffic = traffic::all(&context, &root.key("traffic"));
-    (scenario.trunks, scenario.disabled) = trunk::all(&context, &root.key("trunks"));
-    connections(&scenario.traffic, &root.key("traffic"));
-    scenario
-}
-
-fn empty(experiment: &Experiment) -> Scenario {
-    Scenario {
+    let links = link::all(&context, &root.key("links"));
+    let nodes = nodes(&context, root);
+    let traffic = traffic::all(&context, &root.key("traffic"));
+    let (trunks, disabled) = trunk::all(&context, &root.key("trunks"));
+    connections(&traffic, &root.key("traffic"));
+    Some(Scenario {
         duration: experiment.duration.0,
         end: experiment.end,
         warm_up: experiment.warm_up.0,
-        nodes: Vec::new(),
-        links: Vec::new(),
-        traffic: Vec::new(),
-        trunks: Vec::new(),
-        disabled: Vec::new(),
+        nodes,
+        links,
+        traffic,
+        trunks,
+        disabled,
         series: experiment.series.as_ref().map(|series| (series.every.0, series.of.clone())),
-    }
+    })
 }
 
 impl Context<'_> {

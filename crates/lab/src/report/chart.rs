@@ -4,6 +4,7 @@ use maud::{Markup, html};
 use serde::{Serialize, Serializer};
 
 use super::number;
+use crate::statistics::bounds;
 
 /// A plot, as the script reads it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -175,13 +176,9 @@ pub(super) const SUMMARY: [&str; 5] = ["Series", "Mean of the samples", "Min", "
 
 pub(super) fn summary(name: &str, dots: &[Dot]) -> Vec<String> {
     let values: Vec<f64> = dots.iter().filter_map(|dot| dot.y).collect();
-    if values.is_empty() {
-        return vec![name.to_owned(), "–".into(), "–".into(), "–".into(), "–".into()];
-    }
     let mean = values.iter().sum::<f64>() / values.len() as f64;
-    let min = values.iter().copied().fold(f64::INFINITY, f64::min);
-    let max = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let last = values[values.len() - 1];
+    let (min, max) = bounds(values.iter().copied()).unwrap_or((f64::NAN, f64::NAN));
+    let last = values.last().copied().unwrap_or(f64::NAN);
     [name.to_owned()].into_iter().chain([mean, min, max, last].map(number::rounded)).collect()
 }
 

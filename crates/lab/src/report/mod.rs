@@ -76,10 +76,9 @@ const fn verb(verdict: Verdict, number: usize) -> &'static str {
     }
 }
 
-/// `3 hold, 1 differs, 1 fails`, and how many are undecided if any are.
-fn counted(tally: Tally) -> String {
-    let parts = tally.parts().into_iter();
-    let said = parts.filter(|(verdict, number)| *verdict != Verdict::Undecided || *number > 0);
+/// `3 hold, 0 differ, 1 fails`: how many came out in each way, those ways that none came out in only if they are always said.
+fn counted(tally: Tally, always: &[Verdict]) -> String {
+    let said = tally.parts().into_iter().filter(|(verdict, number)| *number > 0 || always.contains(verdict));
     said.map(|(verdict, number)| format!("{number} {}", verb(verdict, number))).collect::<Vec<_>>().join(", ")
 }
 

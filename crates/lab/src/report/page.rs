@@ -73,7 +73,9 @@ fn head(report: &mut Document, material: &Material) {
     }
     let counts = TALLIES.into_iter().zip(material.judgement.tallies(experiment));
     let counts = counts.filter(|(_, count)| count.total() > 0);
-    let counts: Vec<String> = counts.map(|(what, count)| format!("- {what}: {}", counted(count))).collect();
+    let always = [Verdict::Holds, Verdict::Differs, Verdict::Fails];
+    let counts: Vec<String> =
+        counts.map(|(what, count)| format!("- {what}: {}", counted(count, &always))).collect();
     if !counts.is_empty() {
         report.add(&counts.join("\n"));
     }

@@ -1,8 +1,9 @@
 //! What does not hold, with its reason: what a reader of an index wants to see of an experiment.
 
-use super::{number, table, verb};
+use super::{counted, number, table};
 use crate::experiment::{ClaimKind, Experiment, Row};
 use crate::results::Verdict;
+use crate::statistics::bounds;
 use crate::verdict::{Comparison, Judgement, Tally};
 
 /// Whose it is.
@@ -65,25 +66,20 @@ fn of_values(experiment: &Experiment, why: Option<&str>, cells: &[&Comparison]) 
             names.push(name);
         }
     }
-    let ratios = || cells.iter().filter_map(|cell| cell.ratio).filter(|ratio| ratio.is_finite());
-    let min = ratios().fold(f64::INFINITY, f64::min);
-    let max = ratios().fold(f64::NEG_INFINITY, f64::max);
-    let ratio = match cells {
-        _ if !min.is_finite() => String::new(),
-        [_] => format!(", ours {} theirs", number::ratio(min)),
-        _ => format!(", ours {} to {} theirs", number::ratio(min), number::ratio(max)),
+    let ratios = cells.iter().filter_map(|cell| cell.ratio).filter(|ratio| ratio.is_finite());
+    let ratio = match (bounds(ratios), cells) {
+        (None, _) => String::new(),
+        (Some((only, _)), [_]) => format!(", ours {} theirs", number::ratio(only)),
+        (Some((min, max)), _) => format!(", ours {} to {} theirs", number::ratio(min), number::ratio(max)),
     };
     let tally = Tally::of(cells.iter().map(|cell| cell.verdict));
-    let some = tally.parts().into_iter().filter(|(_, count)| *count > 0);
-    let counts: Vec<String> =
-        some.map(|(verdict, count)| format!("{count} {}", verb(verdict, count))).collect();
     Shortfall {
         whose: Whose::Values,
         verdict: [Verdict::Fails, Verdict::Differs]
             .into_iter()
             .find(|verdict| tally.count(*verdict) > 0)
             .unwrap_or(Verdict::Undecided),
-        what: format!("{}: {}{ratio}", names.join("; "), counts.join(", ")),
+        what: format!("{}: {}{ratio}", names.join("; "), counted(tally, &[])),
         why: why.unwrap_or_default().to_owned(),
     }
 }

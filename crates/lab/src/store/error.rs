@@ -9,20 +9,14 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum StoreError {
     /// There is nothing.
-    #[error("{}: there are no results here", path.display())]
-    NoResults {
-        /// Where.
-        path: PathBuf,
-    },
+    #[error("{}: there are no results here", .0.display())]
+    NoResults(PathBuf),
     /// There is something already.
     #[error(
         "{}: there are results here already; allowed: --resume to go on with them, --force to begin anew, another --out",
-        path.display()
+        .0.display()
     )]
-    Taken {
-        /// Where.
-        path: PathBuf,
-    },
+    Taken(PathBuf),
     /// They are of something else.
     #[error(
         "{}: cannot go on with these results: {what}; allowed: the same as before, --force to begin anew, another --out",
@@ -35,11 +29,8 @@ pub enum StoreError {
         what: String,
     },
     /// Another process writes there.
-    #[error("{}: another process writes results here", path.display())]
-    Busy {
-        /// Where.
-        path: PathBuf,
-    },
+    #[error("{}: another process writes results here", .0.display())]
+    Busy(PathBuf),
     /// A line that is none of ours.
     #[error("{}:{line}: {why}", path.display())]
     Line {
@@ -71,8 +62,8 @@ impl StoreError {
     /// because of what its path is could have been another.
     pub fn is_input(&self) -> bool {
         match self {
-            StoreError::NoResults { .. } | StoreError::Taken { .. } | StoreError::Other { .. } => true,
-            StoreError::Busy { .. } | StoreError::Line { .. } => false,
+            StoreError::NoResults(_) | StoreError::Taken(_) | StoreError::Other { .. } => true,
+            StoreError::Busy(_) | StoreError::Line { .. } => false,
             StoreError::Io { what, source, .. } => match source.kind() {
                 ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => true,
                 ErrorKind::AlreadyExists | ErrorKind::NotADirectory | ErrorKind::InvalidFilename => {

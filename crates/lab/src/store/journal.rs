@@ -69,7 +69,7 @@ impl Journal {
         let directory = Directory { path: path.clone() };
         let path = path.as_path();
         let runs = match how {
-            Begin::Fresh if is_taken(path) => return Err(StoreError::Taken { path: path.to_owned() }),
+            Begin::Fresh if is_taken(path) => return Err(StoreError::Taken(path.to_owned())),
             Begin::Resume if is_taken(path) => resume(&directory, identity)?,
             Begin::Fresh | Begin::Resume | Begin::Force => {
                 clear(path)?;
@@ -138,7 +138,7 @@ fn lock(path: &Path) -> Result<File, StoreError> {
     let file = File::open(path).map_err(|error| StoreError::io("read", path, error))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(StoreError::Busy { path: path.to_owned() }),
+        Err(TryLockError::WouldBlock) => Err(StoreError::Busy(path.to_owned())),
         // Not every file system has locks; then nobody is kept out.
         Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => Ok(file),
         Err(TryLockError::Error(error)) => Err(StoreError::io("lock", path, error)),

@@ -61,7 +61,7 @@ impl Directory {
         if path.join(DOCUMENT).is_file() {
             Ok(Directory { path: path.to_owned() })
         } else {
-            Err(StoreError::NoResults { path: path.to_owned() })
+            Err(StoreError::NoResults(path.to_owned()))
         }
     }
 
@@ -71,7 +71,7 @@ impl Directory {
             return Ok(vec![one]);
         }
         let failed = |error: io::Error| match error.kind() {
-            io::ErrorKind::NotFound => StoreError::NoResults { path: out.to_owned() },
+            io::ErrorKind::NotFound => StoreError::NoResults(out.to_owned()),
             _ => StoreError::io("read", out, error),
         };
         let mut found = Vec::new();
@@ -79,7 +79,7 @@ impl Directory {
             found.extend(Self::open(&entry.map_err(failed)?.path()).ok());
         }
         found.sort_by(|a, b| a.path.cmp(&b.path));
-        if found.is_empty() { Err(StoreError::NoResults { path: out.to_owned() }) } else { Ok(found) }
+        if found.is_empty() { Err(StoreError::NoResults(out.to_owned())) } else { Ok(found) }
     }
 
     /// Where they are.

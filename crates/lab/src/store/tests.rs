@@ -140,7 +140,7 @@ fn nobody_else_writes_meanwhile() {
     let temporary = Temporary::new();
     let (journal, _) = begin(&temporary.0, Begin::Fresh).unwrap();
     for how in [Begin::Resume, Begin::Force] {
-        assert!(matches!(begin(&temporary.0, how), Err(StoreError::Busy { .. })));
+        assert!(matches!(begin(&temporary.0, how), Err(StoreError::Busy(_))));
     }
     drop(journal);
     assert!(begin(&temporary.0, Begin::Resume).is_ok());

@@ -4,6 +4,7 @@
 //! next. A sentence below the plot names them.
 
 use super::super::chart::{Chart, Dot, Kind};
+use crate::statistics::bounds;
 
 /// How far apart lines may be that cannot be told apart: a part of what the plot shows of y.
 const TOLERANCE: f64 = 0.008;
@@ -59,9 +60,8 @@ impl Height {
     fn of(chart: &Chart) -> Self {
         let mut height = Height { log: chart.y.log, tolerance: 0.0 };
         let values = chart.lines.iter().flat_map(|line| &line.points).filter_map(|dot| dot.y);
-        let places: Vec<f64> = values.map(|y| height.place(y)).filter(|place| place.is_finite()).collect();
-        let high = places.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let low = places.iter().copied().fold(f64::INFINITY, f64::min);
+        let places = values.map(|y| height.place(y)).filter(|place| place.is_finite());
+        let (low, high) = bounds(places).unwrap_or_default();
         // An axis that is not logarithmic begins at zero.
         let low = if height.log { low } else { low.min(0.0) };
         height.tolerance = TOLERANCE * (high - low).max(0.0);

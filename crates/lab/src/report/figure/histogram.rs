@@ -8,6 +8,7 @@ use super::{name, styled};
 use crate::catalogue::Unit;
 use crate::experiment::{Figure, Scale};
 use crate::results::PointResult;
+use crate::statistics::bounds;
 
 /// Bins that a plot of this size can show.
 const BINS: (usize, usize) = (8, 40);
@@ -97,10 +98,7 @@ fn values<'a>(material: &Material<'a>, members: &[&PointResult], metric: &str) -
 fn edges(samples: &[&[f64]], log: bool) -> Option<Vec<f64>> {
     let scaled = |value: f64| if log { value.log10() } else { value };
     let all = || samples.iter().flat_map(|values| values.iter().map(|&value| scaled(value)));
-    let (low, high) = (all().fold(f64::INFINITY, f64::min), all().fold(f64::NEG_INFINITY, f64::max));
-    if !(low.is_finite() && high.is_finite()) {
-        return None;
-    }
+    let (low, high) = bounds(all()).filter(|(low, high)| low.is_finite() && high.is_finite())?;
     let extent = if high > low { high - low } else { (low.abs() * 0.1).max(if log { 0.1 } else { 1e-9 }) };
     let wish = samples
         .iter()
