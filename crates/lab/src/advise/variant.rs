@@ -73,7 +73,6 @@ impl Stage {
     /// What the best so far has of it, in words.
     pub(super) fn now(self, best: &Variant) -> String {
         let Some(trunk) = best.experiment.trunks.values().next() else { return String::new() };
-        let on = |yes: bool| if yes { "on" } else { "off" }.to_owned();
         match self {
             Stage::Classes => "the classes as they are".to_owned(),
             Stage::Queue => "the queues as they are".to_owned(),
@@ -143,22 +142,28 @@ impl Stage {
                 .collect(),
             // A lane of datagrams has neither of these.
             Stage::Pacing | Stage::Filter | Stage::Compression if !tcp => Vec::new(),
-            Stage::Pacing if is_paced(trunk) => {
-                vec![vary("edge pacing off", &|trunk| trunk.lanes.edge_pacing = Some(false))]
+            Stage::Pacing => {
+                let other = !is_paced(trunk);
+                let name = format!("edge pacing {}", on(other));
+                vec![vary(&name, &|trunk| trunk.lanes.edge_pacing = Some(other))]
             }
-            Stage::Pacing => vec![vary("edge pacing on", &|trunk| trunk.lanes.edge_pacing = Some(true))],
             Stage::Filter => vec![vary("the retransmission filter off", &|trunk| {
                 each(trunk, |class| class.retransmission_filter = Some(false));
             })],
-            Stage::Compression if compresses(trunk) => vec![vary("header compression off", &|trunk| {
-                each(trunk, |class| class.header_compression = Some(false));
-            })],
-            Stage::Compression => vec![vary("header compression on", &|trunk| {
-                each(trunk, |class| class.header_compression = Some(true));
-            })],
+            Stage::Compression => {
+                let other = !compresses(trunk);
+                let name = format!("header compression {}", on(other));
+                vec![vary(&name, &|trunk| {
+                    each(trunk, |class| class.header_compression = Some(other));
+                })]
+            }
         };
         all.into_iter().filter(|variant| variant.experiment.trunks != experiment.trunks).collect()
     }
+}
+
+const fn on(yes: bool) -> &'static str {
+    if yes { "on" } else { "off" }
 }
 
 /// Classes whose share is varied: the first ones, which are matched first.

@@ -6,7 +6,7 @@
 use trunkline_workload::{Pattern, Timing};
 
 use crate::engine::Engine;
-use crate::scenario::{End, Load, NodeKind, Scenario};
+use crate::scenario::{End, Link, Load, NodeKind, Scenario};
 
 /// Bits of a packet, as far as the estimate goes.
 const PACKET: f64 = 8.0 * 1000.0;
@@ -18,13 +18,8 @@ pub fn work(scenario: &Scenario, engine: &Engine) -> f64 {
     if let Engine::Testbed { .. } = engine {
         return seconds(scenario);
     }
-    let rates: Vec<f64> = scenario
-        .links
-        .iter()
-        .map(|link| {
-            link.ways.iter().map(|way| way.rate.bits_per_second() as f64).fold(f64::INFINITY, f64::min)
-        })
-        .collect();
+    let slower = |link: &Link| link.ways[0].rate.min(link.ways[1].rate).bits_per_second() as f64;
+    let rates: Vec<f64> = scenario.links.iter().map(slower).collect();
     let mut offered = vec![0.0; rates.len()];
     let routes = routes(scenario);
     for source in &scenario.traffic {
@@ -67,10 +62,8 @@ fn seconds(scenario: &Scenario) -> f64 {
         _ => 0.0,
     });
     let bits: f64 = bits.sum();
-    let rates =
-        scenario.links.iter().flat_map(|link| &link.ways).map(|way| way.rate.bits_per_second() as f64);
-    let narrowest = rates.fold(f64::INFINITY, f64::min);
-    (2.0 * bits / narrowest).min(max)
+    let rates = scenario.links.iter().flat_map(|link| &link.ways).map(|way| way.rate.bits_per_second());
+    (2.0 * bits / rates.min().unwrap_or(u64::MAX) as f64).min(max)
 }
 
 /// For each node and destination, twice the number of the next link, and one more if its way back leads there.

@@ -67,10 +67,9 @@ fn ways(context: &Context<'_>, at: &At<'_>, name: &str) -> Option<[LinkSettings;
     let links = &context.experiment.links;
     let chain = ancestry(context, at, name)?;
     let there: Vec<_> = chain.iter().map(|name| (at.key(name), &links[*name])).collect();
-    if let Some(back) = links[name].back.as_deref() {
+    if links[name].back.is_some() {
         let at = at.key(name).key("back");
-        let given =
-            [("ends", back.ends.is_some()), ("like", back.like.is_some()), ("back", back.back.is_some())];
+        let given = ["ends", "like", "back"].map(|key| (key, at.key(key).is_given()));
         keys::only(&at, "a way back", &HAS, &given);
     }
     let backs = there.iter().filter_map(|(at, spec)| Some((at.key("back"), spec.back.as_deref()?)));

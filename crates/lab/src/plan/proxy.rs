@@ -24,15 +24,8 @@ const fn has(mode: ProxyModeName) -> Option<(&'static str, &'static [&'static st
 
 pub(super) fn proxy(context: &Context<'_>, at: &At<'_>, spec: &ProxySpec) -> Option<Proxy> {
     if let Some((mode, has)) = has(spec.mode) {
-        let given = [
-            ("tcp", spec.tcp.is_some()),
-            ("tcp_mobile", spec.tcp_mobile.is_some()),
-            ("cells", !spec.cells.is_empty()),
-            ("window", spec.window.is_some()),
-            ("after", spec.after.is_some()),
-            ("room", spec.room.is_some()),
-        ];
-        keys::only(at, mode, has, &given);
+        let all = ["tcp", "tcp_mobile", "cells", "window", "after", "room"];
+        keys::only(at, mode, has, &all.map(|key| (key, at.key(key).is_given())));
     }
     let behind = context.hosts(&at.key("behind"), &spec.behind);
     if spec.behind.is_empty() {
@@ -63,38 +56,36 @@ fn mode(context: &Context<'_>, at: &At<'_>, spec: &ProxySpec, behind: &[usize]) 
         };
         Some([network?, mobile?])
     };
-    let needed = |key: &str, given: bool, allowed: &str| {
-        if !given {
-            at.key(key).report("is missing", allowed);
-        }
-    };
     Some(match spec.mode {
         ProxyModeName::None => ProxyMode::None,
         ProxyModeName::Split => ProxyMode::Split(tcps()?),
         ProxyModeName::PathTail => {
-            needed("cells", !spec.cells.is_empty(), "the links that are emulated, by name");
-            let cells = spec.cells.iter();
-            let cells = cells
-                .map(|(name, spec)| emulated(context, &at.key("cells").key(name), spec, behind))
-                .collect();
-            if spec.cells.is_empty() {
-                return None;
-            }
+            let cells = Some(&spec.cells).filter(|cells| !cells.is_empty());
+            let cells = needed(at, "cells", cells, "the links that are emulated, by name")?.iter();
+            let emulated = |(name, spec): (&String, &CellSpec)| {
+                emulated(context, &at.key("cells").key(name), spec, behind)
+            };
+            let cells = cells.map(emulated).collect();
             ProxyMode::PathTail(tcps()?, cells)
         }
         ProxyModeName::ClampWindow => {
-            needed("window", spec.window.is_some(), "bytes, such as \"16 kB\"");
-            ProxyMode::ClampWindow(spec.window?.0)
+            ProxyMode::ClampWindow(needed(at, "window", spec.window, "bytes, such as \"16 kB\"")?.0)
         }
         ProxyModeName::Freeze => {
-            needed("after", spec.after.is_some(), "a time, such as \"500 ms\"");
-            ProxyMode::Freeze(spec.after?.0)
+            ProxyMode::Freeze(needed(at, "after", spec.after, "a time, such as \"500 ms\"")?.0)
         }
         ProxyModeName::RegulateAcks => {
-            needed("room", spec.room.is_some(), "packets, 1 or more");
-            ProxyMode::RegulateAcks(spec.room?)
+            ProxyMode::RegulateAcks(needed(at, "room", spec.room, "packets, 1 or more")?)
         }
     })
+}
+
+/// What a key says, or a mistake.
+fn needed<T>(at: &At<'_>, key: &str, said: Option<T>, allowed: &str) -> Option<T> {
+    if said.is_none() {
+        at.key(key).report("is missing", allowed);
+    }
+    said
 }
 
 fn emulated(context: &Context<'_>, at: &At<'_>, spec: &CellSpec, behind: &[usize]) -> Cell {

@@ -31,7 +31,7 @@ pub use index::{Entry, index};
 pub use material::Material;
 pub use page::report;
 pub use shortfall::{Shortfall, Whose, shortfalls};
-pub use table::FIRST_ASKED;
+pub use table::is_asked_first;
 pub use tcps::TcpInUse;
 
 /// An experiment's page, in the directory of its results.
@@ -67,13 +67,8 @@ pub const fn word(verdict: Verdict) -> &'static str {
 }
 
 /// The same of so many things: three of them `hold`.
-const fn verb(verdict: Verdict, number: usize) -> &'static str {
-    match verdict {
-        Verdict::Holds if number != 1 => "hold",
-        Verdict::Differs if number != 1 => "differ",
-        Verdict::Fails if number != 1 => "fail",
-        other => word(other),
-    }
+fn verb(verdict: Verdict, number: usize) -> &'static str {
+    if number == 1 { word(verdict) } else { word(verdict).trim_end_matches('s') }
 }
 
 /// `3 hold, 0 differ, 1 fails`: how many came out in each way, those ways that none came out in only if they are always said.

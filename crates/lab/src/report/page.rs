@@ -185,7 +185,8 @@ fn tables(report: &mut Document, material: &Material) {
         } else {
             report.add(&grid.markdown(usize::MAX));
         }
-        for (metrics, why) in &grid.reasons {
+        for (why, metrics) in &grid.reasons {
+            let metrics: Vec<&str> = metrics.iter().map(String::as_str).collect();
             report.add(&format!("Why ours differs ({}): {}", plain(&metrics.join("; ")), inline(why)));
         }
         if grid.is_extract {

@@ -1,5 +1,7 @@
 //! What does not hold, with its reason: what a reader of an index wants to see of an experiment.
 
+use indexmap::{IndexMap, IndexSet};
+
 use super::{counted, number, table};
 use crate::experiment::{ClaimKind, Experiment, Row};
 use crate::results::Verdict;
@@ -42,12 +44,9 @@ pub fn shortfalls(experiment: &Experiment, judgement: &Judgement) -> Vec<Shortfa
             why: outcome.why.clone(),
         })
         .collect();
-    let mut reasons: Vec<(Option<&str>, Vec<&Comparison>)> = Vec::new();
+    let mut reasons: IndexMap<Option<&str>, Vec<&Comparison>> = IndexMap::new();
     for cell in judgement.comparisons.iter().filter(|cell| cell.verdict != Verdict::Holds) {
-        match reasons.iter_mut().find(|(why, _)| *why == cell.why.as_deref()) {
-            Some((_, cells)) => cells.push(cell),
-            None => reasons.push((cell.why.as_deref(), vec![cell])),
-        }
+        reasons.entry(cell.why.as_deref()).or_default().push(cell);
     }
     all.extend(reasons.into_iter().map(|(why, cells)| of_values(experiment, why, &cells)));
     all
@@ -59,13 +58,8 @@ fn of_values(experiment: &Experiment, why: Option<&str>, cells: &[&Comparison]) 
         let row: Option<&Row> = rows().find(|row| row.metric == metric);
         row.map_or_else(|| metric.to_owned(), |row| table::label_of(row).trim_start_matches("… ").to_owned())
     };
-    let mut names: Vec<String> = Vec::new();
-    for cell in cells {
-        let name = name(&cell.metric);
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
+    let names: IndexSet<String> = cells.iter().map(|cell| name(&cell.metric)).collect();
+    let names: Vec<String> = names.into_iter().collect();
     let ratios = cells.iter().filter_map(|cell| cell.ratio).filter(|ratio| ratio.is_finite());
     let ratio = match (bounds(ratios), cells) {
         (None, _) => String::new(),

@@ -20,14 +20,17 @@ pub(super) struct Grid {
     /// Above the cells.
     pub(super) columns: Vec<String>,
     pub(super) rows: Vec<GridRow>,
-    /// Metrics, and why ours differs there.
-    pub(super) reasons: Vec<(Vec<String>, String)>,
+    /// Why ours differs, and in which metrics.
+    pub(super) reasons: IndexMap<String, IndexSet<String>>,
     /// It has what people ask first of traffic, not all that was measured.
     pub(super) is_extract: bool,
 }
 
-/// What people ask of their traffic first, at the end of a metric's name.
-pub const FIRST_ASKED: [&str; 3] = ["goodput", "delay.mean", "lost.ratio"];
+/// Whether a metric is what people ask of a source of traffic first.
+pub fn is_asked_first(metric: &str) -> bool {
+    let parts = metric.split_once('.').filter(|(group, _)| *group != "all");
+    parts.is_some_and(|(_, quantity)| ["goodput", "delay.mean", "lost.ratio"].contains(&quantity))
+}
 
 /// A row: labels, then a cell for each column.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -84,13 +87,9 @@ fn of_traffic(material: &Material) -> Table {
     let groups: Vec<&str> =
         traffic.iter().map(|(name, spec)| spec.group.as_deref().unwrap_or(name)).chain(["all"]).collect();
     let of_a_group = |metric: &&String| groups.contains(&metric.split('.').next().unwrap_or_default());
-    let first_asked = |metric: &&String| {
-        let parts = metric.split_once('.');
-        parts.is_some_and(|(group, quantity)| group != "all" && FIRST_ASKED.contains(&quantity))
-    };
     let all: IndexSet<&String> =
         material.results.iter().flat_map(|result| result.metrics.keys().filter(of_a_group)).collect();
-    let mut names: IndexSet<&String> = all.iter().copied().filter(first_asked).collect();
+    let mut names: IndexSet<&String> = all.iter().copied().filter(|metric| is_asked_first(metric)).collect();
     if names.is_empty() {
         names = all;
     }
@@ -235,11 +234,7 @@ impl Builder<'_, '_> {
 /// Why ours differs, once for all metrics that have the same reason.
 fn reason(grid: &mut Grid, label: &str, comparison: &Comparison) {
     if let (Some(why), true) = (&comparison.why, comparison.verdict != Verdict::Holds) {
-        match grid.reasons.iter_mut().find(|(_, known)| known == why) {
-            Some((labels, _)) if labels.iter().any(|known| known == label) => {}
-            Some((labels, _)) => labels.push(label.to_owned()),
-            None => grid.reasons.push((vec![label.to_owned()], why.clone())),
-        }
+        grid.reasons.entry(why.clone()).or_default().insert(label.to_owned());
     }
 }
 

@@ -5,6 +5,8 @@ mod histogram;
 mod lines;
 mod series;
 
+use indexmap::IndexSet;
+
 use super::chart::{Along, Chart, Kind, Line};
 use super::material::Material;
 use super::unit::DisplayUnit;
@@ -101,12 +103,8 @@ fn name(figure: &Figure, material: &Material, part: &Point, row: &Row, unit: &st
     if figure.metrics.len() > 1 || parts.is_empty() {
         parts.insert(0, format!("{}{unit}", table::label_of(row)));
     }
-    let mut known: Vec<String> = Vec::new();
-    parts.retain(|part| {
-        let new = !known.contains(&part.to_lowercase());
-        known.push(part.to_lowercase());
-        new
-    });
+    let mut known = IndexSet::new();
+    parts.retain(|part| known.insert(part.to_lowercase()));
     parts.join(", ")
 }
 
@@ -137,26 +135,17 @@ fn styled(lines: Vec<(Vec<String>, Line)>) -> Vec<Line> {
 fn styles(keys: &[Vec<String>]) -> Vec<(usize, usize)> {
     const COLOURS: usize = 8;
     const DASHES: usize = 4;
-    let place = |column: usize, value: &String| {
-        let mut seen: Vec<&String> = Vec::new();
-        for key in keys {
-            if !seen.contains(&&key[column]) {
-                seen.push(&key[column]);
-            }
-        }
-        (seen.iter().position(|known| *known == value).unwrap_or(0), seen.len())
-    };
-    let respects: Vec<(usize, usize)> = (0..keys.first().map_or(0, Vec::len))
-        .map(|column| (column, place(column, &keys[0][column]).1))
-        .filter(|(_, count)| *count > 1)
-        .collect();
-    if let [(first, some), (second, others)] = respects[..] {
-        let (colour, dash) = if some >= others { (first, second) } else { (second, first) };
-        if some.max(others) <= COLOURS && some.min(others) <= DASHES {
-            return keys
-                .iter()
-                .map(|key| (place(colour, &key[colour]).0, place(dash, &key[dash]).0))
-                .collect();
+    let values = |column: usize| -> IndexSet<&String> { keys.iter().map(|key| &key[column]).collect() };
+    let respects = (0..keys.first().map_or(0, Vec::len)).map(|column| (column, values(column)));
+    let respects: Vec<_> = respects.filter(|(_, values)| values.len() > 1).collect();
+    if let [first, second] = &respects[..] {
+        let more = if first.1.len() >= second.1.len() { [first, second] } else { [second, first] };
+        let [(colour, colours), (dash, dashes)] = more;
+        if colours.len() <= COLOURS && dashes.len() <= DASHES {
+            let style = |key: &Vec<String>| {
+                Some((colours.get_index_of(&key[*colour])?, dashes.get_index_of(&key[*dash])?))
+            };
+            return keys.iter().filter_map(style).collect();
         }
     }
     (0..keys.len()).map(|line| (line % COLOURS, line / COLOURS % DASHES)).collect()

@@ -8,7 +8,7 @@ use trunkline_lab::campaign::Complete;
 use trunkline_lab::catalogue;
 use trunkline_lab::experiment::ClaimKind;
 use trunkline_lab::number::spread;
-use trunkline_lab::report::{Entry, FIRST_ASKED, QUICK, Whose, shortfalls, sign, word};
+use trunkline_lab::report::{Entry, QUICK, Whose, is_asked_first, shortfalls, sign, word};
 use trunkline_lab::results::{PointResult, Verdict};
 use trunkline_lab::verdict::Tally;
 
@@ -57,12 +57,9 @@ fn measured(results: &[PointResult]) -> String {
         if !result.point.is_empty() {
             text += &["  ", &named(&result.point), "\n"].concat();
         }
-        let shown = |name: &&String| {
-            let parts = name.split_once('.');
-            parts.is_some_and(|(subject, quantity)| subject != "all" && FIRST_ASKED.contains(&quantity))
-        };
-        let width = result.metrics.keys().filter(shown).map(|name| name.chars().count()).max().unwrap_or(0);
-        for (name, estimate) in result.metrics.iter().filter(|(name, _)| shown(name)) {
+        let shown = || result.metrics.iter().filter(|(name, _)| is_asked_first(name));
+        let width = shown().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+        for (name, estimate) in shown() {
             let unit = catalogue::unit(name).map_or("1", catalogue::Unit::name);
             let _ = writeln!(text, "    {name:width$}  {}", spread(estimate, unit));
         }
