@@ -35,25 +35,3 @@ pub use trunkline_tcp::CongestionAlgorithm;
 
 /// The version in every result: the program's, and the commit that it is built of, where that is known.
 pub const VERSION: &str = env!("TRUNKLINE_LAB_VERSION");
-
-#[cfg(test)]
-mod tests {
-    use std::process::Command;
-
-    #[test]
-    fn the_version_has_the_commit() {
-        let rest = super::VERSION.strip_prefix(env!("CARGO_PKG_VERSION")).expect("the number first");
-        let git = |arguments: &[&str]| {
-            let here = env!("CARGO_MANIFEST_DIR");
-            let output = Command::new("git").args(arguments).current_dir(here).output();
-            output.is_ok_and(|output| output.status.success())
-        };
-        if !git(&["rev-parse", "HEAD"]) {
-            assert_eq!(rest, "", "no checkout");
-            return;
-        }
-        let commit = rest.strip_prefix('+').expect("a commit");
-        let commit = commit.strip_suffix("-dirty").unwrap_or(commit);
-        assert!(commit.len() >= 7 && git(&["cat-file", "-e", &format!("{commit}^{{commit}}")]), "{commit}");
-    }
-}

@@ -36,6 +36,11 @@ impl Material<'_> {
         self.judgement.comparisons.iter().find(|cell| cell.metric == metric && cell.point == *point)
     }
 
+    /// What a metric was published in, if that is not its own unit.
+    pub(super) fn published_unit(&self, metric: &str) -> Option<&str> {
+        self.judgement.comparisons.iter().find(|cell| cell.metric == metric)?.unit.as_deref()
+    }
+
     /// The most runs that a point has.
     pub(super) fn max_runs(&self) -> u32 {
         self.results.iter().map(|result| result.runs).max().unwrap_or(0)

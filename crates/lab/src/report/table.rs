@@ -8,7 +8,7 @@ use super::unit::DisplayUnit;
 use super::{axes, number, sign};
 use crate::catalogue::Unit;
 use crate::experiment::{Row, Table};
-use crate::results::{Estimate, Point, PointResult, Verdict};
+use crate::results::{Estimate, PointResult, Verdict};
 use crate::verdict::Comparison;
 
 /// A table as it is shown.
@@ -62,23 +62,12 @@ impl Grid {
 
 /// All tables of an experiment: those of its file, or one of what traffic did; then what else the paper published.
 pub(super) fn all(material: &Material) -> Vec<Grid> {
-    let automatic;
-    let is_extract = material.experiment.tables.is_empty();
-    let tables = if is_extract {
-        automatic = [of_traffic(material)];
-        &automatic[..]
-    } else {
-        &material.experiment.tables
-    };
-    let mut shown = Vec::new();
-    let mut grids: Vec<Grid> =
-        tables.iter().map(|table| Builder { material, shown: &mut shown }.build(table)).collect();
-    for grid in &mut grids {
-        grid.is_extract = is_extract;
+    let mut tables = material.experiment.tables.clone();
+    if tables.is_empty() {
+        tables.push(of_traffic(material));
     }
-    grids.extend(others(material, &shown));
-    grids.retain(|grid| !grid.rows.is_empty());
-    grids
+    let grids = tables.iter().map(|table| build(table, material)).chain([others(material, &tables)]);
+    grids.filter(|grid| !grid.rows.is_empty()).collect()
 }
 
 /// What people ask first of sources of traffic; if they have none of that, everything they have.
@@ -111,11 +100,13 @@ fn of_traffic(material: &Material) -> Table {
 /// The unit of a metric in a table or a plot: as the file says, as the paper has it, or one that fits.
 pub(super) fn unit_of(row: &Row, material: &Material, results: &[&PointResult]) -> DisplayUnit {
     let base = Unit::of(&row.metric);
-    let published =
-        || material.judgement.comparisons.iter().find(|cell| cell.metric == row.metric)?.unit.as_deref();
-    row.unit.as_deref().or_else(published).and_then(|name| base.unit(name)).unwrap_or_else(|| {
-        base.fitting(results.iter().filter_map(|result| Some(result.metrics.get(&row.metric)?.mean)))
-    })
+    row.unit
+        .as_deref()
+        .or_else(|| material.published_unit(&row.metric))
+        .and_then(|name| base.unit(name))
+        .unwrap_or_else(|| {
+            base.fitting(results.iter().filter_map(|result| Some(result.metrics.get(&row.metric)?.mean)))
+        })
 }
 
 /// What a metric is called.
@@ -139,96 +130,74 @@ const OURS: &str = "ours";
 /// In place of a value that is not there.
 const MISSING: &str = "–";
 
-struct Builder<'a, 'b> {
-    material: &'a Material<'a>,
-    /// Published values that are in a table already.
-    shown: &'b mut Vec<(String, Point)>,
-}
-
-impl Builder<'_, '_> {
-    fn build(mut self, table: &Table) -> Grid {
-        let experiment = self.material.experiment;
-        let results = axes::at(self.material.results, &table.at);
-        let column_values =
-            table.columns.as_ref().map(|axis| axes::values(&results, axis)).unwrap_or_default();
-        let by = axes::telling(&results, table.by.as_deref(), table.columns.as_deref());
-        let units: Vec<DisplayUnit> =
-            table.metrics.iter().map(|row| unit_of(row, self.material, &results)).collect();
-        // One metric over an axis: the metric goes into the heading.
-        let alone = match table.metrics.as_slice() {
-            [row] if !by.is_empty() => Some(format!("{}{}", label_of(row), units[0].behind())),
-            _ => None,
-        };
-        let mut grid = Grid {
-            title: match (&alone, table.metrics.first()) {
-                (Some(metric), Some(row)) if label_of(row).eq_ignore_ascii_case(&table.title) => {
-                    metric.clone()
-                }
-                // A heading that names the metric already lacks its unit only.
-                (Some(_), Some(row)) if names(&table.title, label_of(row)) => {
-                    format!("{}{}", table.title, units[0].behind())
-                }
-                (Some(metric), _) => format!("{}: {metric}", table.title),
-                (None, _) => table.title.clone(),
-            },
-            heads: by.iter().map(|axis| axes::label(experiment, axis)).collect(),
-            columns: match &table.columns {
-                // Values that say nothing alone.
-                Some(axis) if column_values.iter().any(|value| axes::is_bare(value)) => {
-                    let label = axes::label(experiment, axis);
-                    column_values.iter().map(|value| format!("{label}: {}", axes::shown(value))).collect()
-                }
-                Some(_) => column_values.iter().map(|value| axes::shown(value)).collect(),
-                None => vec![OURS.to_owned()],
-            },
-            ..Grid::default()
-        };
-        if alone.is_none() {
-            grid.heads.push("Metric".into());
-        }
-        for (part, members) in axes::groups(&results, &by) {
-            for (row, unit) in table.metrics.iter().zip(&units) {
-                let mut labels: Vec<String> = by
+fn build(table: &Table, material: &Material) -> Grid {
+    let experiment = material.experiment;
+    let results = axes::at(material.results, &table.at);
+    let column_values = table.columns.as_ref().map(|axis| axes::values(&results, axis)).unwrap_or_default();
+    let by = axes::telling(&results, table.by.as_deref(), table.columns.as_deref());
+    let units: Vec<DisplayUnit> = table.metrics.iter().map(|row| unit_of(row, material, &results)).collect();
+    // One metric over an axis: the metric goes into the heading.
+    let alone = match table.metrics.as_slice() {
+        [row] if !by.is_empty() => Some(format!("{}{}", label_of(row), units[0].behind())),
+        _ => None,
+    };
+    let mut grid = Grid {
+        title: match (&alone, table.metrics.first()) {
+            (Some(metric), Some(row)) if label_of(row).eq_ignore_ascii_case(&table.title) => metric.clone(),
+            // A heading that names the metric already lacks its unit only.
+            (Some(_), Some(row)) if names(&table.title, label_of(row)) => {
+                format!("{}{}", table.title, units[0].behind())
+            }
+            (Some(metric), _) => format!("{}: {metric}", table.title),
+            (None, _) => table.title.clone(),
+        },
+        heads: by.iter().map(|axis| axes::label(experiment, axis)).collect(),
+        columns: match &table.columns {
+            // Values that say nothing alone.
+            Some(axis) if column_values.iter().any(|value| axes::is_bare(value)) => {
+                let label = axes::label(experiment, axis);
+                column_values.iter().map(|value| format!("{label}: {}", axes::shown(value))).collect()
+            }
+            Some(_) => column_values.iter().map(|value| axes::shown(value)).collect(),
+            None => vec![OURS.to_owned()],
+        },
+        is_extract: experiment.tables.is_empty(),
+        ..Grid::default()
+    };
+    if alone.is_none() {
+        grid.heads.push("Metric".into());
+    }
+    for (part, members) in axes::groups(&results, &by) {
+        for (row, unit) in table.metrics.iter().zip(&units) {
+            let mut labels: Vec<String> = by
+                .iter()
+                .map(|axis| part.get(axis).map(|value| axes::shown(value)).unwrap_or_default())
+                .collect();
+            if alone.is_none() {
+                labels.push(format!("{}{}", label_of(row), unit.behind()));
+            }
+            let results: Vec<Option<&PointResult>> = match &table.columns {
+                Some(axis) => column_values
                     .iter()
-                    .map(|axis| part.get(axis).map(|value| axes::shown(value)).unwrap_or_default())
-                    .collect();
-                if alone.is_none() {
-                    labels.push(format!("{}{}", label_of(row), unit.behind()));
+                    .map(|value| members.iter().copied().find(|result| result.point.get(axis) == Some(value)))
+                    .collect(),
+                None => vec![members.first().copied()],
+            };
+            let cell = |result: Option<&PointResult>| {
+                let paper = material.comparison(&row.metric, &result?.point);
+                if let Some(paper) = paper {
+                    reason(&mut grid, label_of(row), paper);
                 }
-                let results: Vec<Option<&PointResult>> = match &table.columns {
-                    Some(axis) => column_values
-                        .iter()
-                        .map(|value| {
-                            members.iter().copied().find(|result| result.point.get(axis) == Some(value))
-                        })
-                        .collect(),
-                    None => vec![members.first().copied()],
-                };
-                let cells: Vec<Option<String>> =
-                    results.into_iter().map(|result| self.cell(result?, row, unit, &mut grid)).collect();
-                if cells.iter().any(Option::is_some) {
-                    let shown = |cell: Option<String>| cell.unwrap_or_else(|| MISSING.to_owned());
-                    grid.rows.push(GridRow { labels, cells: cells.into_iter().map(shown).collect() });
-                }
+                cell(result?.metrics.get(&row.metric), paper, unit)
+            };
+            let cells: Vec<Option<String>> = results.into_iter().map(cell).collect();
+            if cells.iter().any(Option::is_some) {
+                let shown = |cell: Option<String>| cell.unwrap_or_else(|| MISSING.to_owned());
+                grid.rows.push(GridRow { labels, cells: cells.into_iter().map(shown).collect() });
             }
         }
-        grid
     }
-
-    fn cell(
-        &mut self,
-        result: &PointResult,
-        row: &Row,
-        unit: &DisplayUnit,
-        grid: &mut Grid,
-    ) -> Option<String> {
-        let comparison = self.material.comparison(&row.metric, &result.point);
-        if let Some(comparison) = comparison {
-            self.shown.push((row.metric.clone(), result.point.clone()));
-            reason(grid, label_of(row), comparison);
-        }
-        cell(result.metrics.get(&row.metric), comparison, unit)
-    }
+    grid
 }
 
 /// Why ours differs, once for all metrics that have the same reason.
@@ -250,17 +219,19 @@ fn names(title: &str, label: &str) -> bool {
 }
 
 /// Published values that no table has.
-fn others(material: &Material, shown: &[(String, Point)]) -> Option<Grid> {
+fn others(material: &Material, tables: &[Table]) -> Grid {
     let mut grid = Grid {
         title: "What else the paper has".into(),
         heads: vec!["Metric".into(), "Point".into()],
         columns: vec![OURS.to_owned()],
         ..Grid::default()
     };
-    for cell in &material.judgement.comparisons {
-        if shown.iter().any(|(metric, point)| *metric == cell.metric && *point == cell.point) {
-            continue;
-        }
+    let shows = |table: &Table, cell: &Comparison| {
+        table.metrics.iter().any(|row| row.metric == cell.metric)
+            && axes::at(material.results, &table.at).iter().any(|result| result.point == cell.point)
+    };
+    let cells = material.judgement.comparisons.iter();
+    for cell in cells.filter(|cell| !tables.iter().any(|table| shows(table, cell))) {
         let base = Unit::of(&cell.metric);
         let unit = cell
             .unit
@@ -275,5 +246,5 @@ fn others(material: &Material, shown: &[(String, Point)]) -> Option<Grid> {
         let cells = self::cell(cell.ours.as_ref(), Some(cell), &unit).into_iter().collect();
         grid.rows.push(GridRow { labels, cells });
     }
-    (!grid.rows.is_empty()).then_some(grid)
+    grid
 }

@@ -20,11 +20,10 @@ pub(super) fn chart(figure: &Figure, material: &Material, kind: Kind) -> Chart {
     let numbers = axes::positions(&places, &x_label).filter(|_| kind == Kind::Line && places.len() > 1);
     let by = axes::telling(&results, figure.by.as_deref(), x.as_deref());
 
-    let published = |row: &Row| {
-        let cells = &material.judgement.comparisons;
-        cells.iter().find(|cell| cell.metric == row.metric)?.unit.as_deref()
+    let published = match figure.metrics.as_slice() {
+        [only] => material.published_unit(&only.metric),
+        _ => None,
     };
-    let published = figure.metrics.first().filter(|_| figure.metrics.len() == 1).and_then(published);
     let means =
         |row: &Row| results.iter().filter_map(|result| Some(result.metrics.get(&row.metric)?.mean)).collect();
     let units = units(figure, published, means);
