@@ -65,7 +65,7 @@ pub struct Agreement {
     pub engines: [String; 2],
     /// Points that both have.
     pub points: usize,
-    /// Metrics that both have.
+    /// Metrics that both have, but for those of which both have next to nothing.
     pub rows: Vec<Row>,
     /// Claims.
     pub claims: Vec<Claim>,
@@ -98,6 +98,10 @@ pub fn agreement(first: &Complete, second: &Complete) -> Agreement {
         for (metric, value) in &one.metrics {
             let Some((quantity, floor)) = compared(metric) else { continue };
             let Some(theirs) = other.metrics.get(metric) else { continue };
+            // What both have next to nothing of tells nothing.
+            if value.mean.abs().max(theirs.mean.abs()) < floor {
+                continue;
+            }
             let is_worth_it = value.mean.abs() >= floor && theirs.mean.abs() >= floor && value.mean != 0.0;
             rows.push(Row {
                 point: one.point.clone(),
@@ -131,13 +135,8 @@ pub fn agreement(first: &Complete, second: &Complete) -> Agreement {
 
 /// The quantity of a metric, if it is compared, and the smallest value worth a ratio. Sums over all groups say nothing of their own.
 fn compared(metric: &str) -> Option<(&'static str, f64)> {
-    let fits = |(quantity, _): &&(&str, f64)| {
-        metric.strip_suffix(quantity).is_some_and(|subject| subject.ends_with('.') && subject != "all.")
-    };
-    // The longest: `flow.goodput.min` before `goodput`.
-    let known = COMPARED.iter().filter(fits).max_by_key(|(quantity, _)| quantity.len())?;
-    // A subject's own name must not be taken for a part of the quantity.
-    (catalogue::unit(metric).is_some()).then_some(*known)
+    let quantity = catalogue::quantity(metric).filter(|_| !metric.starts_with("all."))?;
+    COMPARED.into_iter().find(|(name, _)| *name == quantity.name)
 }
 
 fn contains(interval: &Estimate, other: &Estimate) -> Option<bool> {
@@ -206,8 +205,10 @@ pub fn document(agreements: &[Agreement]) -> Document {
     };
     let claims: usize = agreements.iter().map(|agreement| agreement.claims.len()).sum();
     let different: usize = agreements.iter().map(differing).sum();
-    document.heading("Claims");
-    document.add(&format!("{} of {claims} claims come out the same.", claims - different));
+    if claims > 0 {
+        document.heading("Claims");
+        document.add(&format!("{} of {claims} claims come out the same.", claims - different));
+    }
     for agreement in agreements {
         of_experiment(&mut document, agreement);
     }
@@ -273,6 +274,7 @@ mod tests {
         assert_eq!(quantity("core.back.queue.packets.mean"), Some("queue.packets.mean"));
         assert_eq!(quantity("all.goodput"), None);
         assert_eq!(quantity("bulk.flow.goodput.max"), None);
+        assert_eq!(quantity("bulk.transfer.retransmitted.packets"), None);
     }
 
     #[test]

@@ -128,13 +128,17 @@ pub(crate) fn way(name: &str, side: usize) -> String {
     if side == 0 { name.to_owned() } else { format!("{name}.back") }
 }
 
-/// The unit of a metric, series or distribution by its name. `None` if nothing has such a name.
-pub fn unit(metric: &str) -> Option<Unit> {
+/// The quantity of a metric, series or distribution by its name. `None` if nothing has such a name.
+pub fn quantity(metric: &str) -> Option<&'static Quantity> {
     let all = METRICS.iter().chain(&SERIES).chain(&DISTRIBUTIONS).flat_map(|table| table.iter());
     // The longest that fits: `transfer.rtt.samples` ends as `rtt.samples` does.
     all.filter(|quantity| metric.strip_suffix(quantity.name).is_some_and(|subject| subject.ends_with('.')))
         .max_by_key(|quantity| quantity.name.len())
-        .map(|quantity| quantity.unit)
+}
+
+/// The unit of a metric, series or distribution by its name. `None` if nothing has such a name.
+pub fn unit(metric: &str) -> Option<Unit> {
+    quantity(metric).map(|quantity| quantity.unit)
 }
 
 #[cfg(test)]

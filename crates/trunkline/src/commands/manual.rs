@@ -23,7 +23,7 @@ const SOCKET: File =
 const RESULTS: File =
     File { path: "results/ID/report.html", about: "an experiment's report; its results are beside it" };
 
-const EXTRAS: [Extra; 23] = [
+const EXTRAS: [Extra; 24] = [
     Extra {
         page: "trunkline",
         files: &[SITE, SOCKET],
@@ -119,7 +119,19 @@ const EXTRAS: [Extra; 23] = [
                 "trunkline lab run office.toml --set links.core.rate=5Mbit/s --quick",
                 "a quick run of it with another rate",
             ),
+            (
+                "trunkline lab run office.toml --engine testbed",
+                "runs it in real time on this machine's kernel",
+            ),
         ],
+    },
+    Extra {
+        page: "trunkline-lab-agree",
+        files: &[RESULTS],
+        examples: &[(
+            "trunkline lab agree office.toml --quick",
+            "a quick run by both engines, and a comparison",
+        )],
     },
     Extra {
         page: "trunkline-lab-papers",
