@@ -287,9 +287,9 @@ fn mistakes_are_reported_with_file_and_line_and_nothing_runs() {
     assert!(!temporary.0.join("results").exists(), "nothing was run");
     assert_ends_with(&temporary.run("out", &["--set", "links.cor.rate=1"]), 2, "cor");
     assert_ends_with(
-        &temporary.run("out", &["--engine", "testbed"]),
+        &temporary.run("out", &["--engine", "ns-3"]),
         2,
-        "no engine is named \"testbed\"; allowed: sim",
+        "no engine is named \"ns-3\"; allowed: sim, testbed",
     );
     assert_ends_with(
         &temporary.lab(&["run", "sample.toml", "sample.toml"]),
