@@ -54,6 +54,13 @@ pub struct Claim {
     pub why: [String; 2],
 }
 
+impl Claim {
+    /// Whether it comes out differently by the two engines.
+    pub fn differs(&self) -> bool {
+        self.verdicts[0] != self.verdicts[1]
+    }
+}
+
 /// How far two engines agree on an experiment.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Agreement {
@@ -173,6 +180,13 @@ fn named(point: &Point) -> String {
     if values.is_empty() { String::new() } else { format!(" [{}]", values.join(", ")) }
 }
 
+/// How many claims come out the same; `None` if there are none.
+pub fn claims_agree(agreements: &[Agreement]) -> Option<String> {
+    let claims = || agreements.iter().flat_map(|agreement| &agreement.claims);
+    let (all, differ) = (claims().count(), claims().filter(|claim| claim.differs()).count());
+    (all > 0).then(|| format!("{} of {all} claims come out the same.", all - differ))
+}
+
 /// The page over all experiments that were compared.
 pub fn document(agreements: &[Agreement]) -> Document {
     let mut document = Document::new("How far two engines agree");
@@ -200,14 +214,9 @@ pub fn document(agreements: &[Agreement]) -> Document {
         &rows,
         &[Align::Left, Align::Right, Align::Right, Align::Right, Align::Left],
     ));
-    let differing = |agreement: &Agreement| {
-        agreement.claims.iter().filter(|claim| claim.verdicts[0] != claim.verdicts[1]).count()
-    };
-    let claims: usize = agreements.iter().map(|agreement| agreement.claims.len()).sum();
-    let different: usize = agreements.iter().map(differing).sum();
-    if claims > 0 {
+    if let Some(sentence) = claims_agree(agreements) {
         document.heading("Claims");
-        document.add(&format!("{} of {claims} claims come out the same.", claims - different));
+        document.add(&sentence);
     }
     for agreement in agreements {
         of_experiment(&mut document, agreement);
@@ -218,7 +227,7 @@ pub fn document(agreements: &[Agreement]) -> Document {
 fn of_experiment(document: &mut Document, agreement: &Agreement) {
     let [one, other] = &agreement.engines;
     document.heading(&format!("{}: {}", agreement.experiment, agreement.title));
-    for claim in agreement.claims.iter().filter(|claim| claim.verdicts[0] != claim.verdicts[1]) {
+    for claim in agreement.claims.iter().filter(|claim| claim.differs()) {
         let [first, second] = claim.verdicts.map(crate::report::word);
         document.add(&format!(
             "- {}: {first} by `{one}`, {second} by `{other}`\n  {}\n  {}",

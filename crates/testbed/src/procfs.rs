@@ -89,15 +89,19 @@ pub struct DiscardCounters {
 
 /// The counters of the calling thread's namespace: run it in a host.
 pub fn discard_counters() -> io::Result<DiscardCounters> {
-    let read = |file| fs::read_to_string(format!("/proc/thread-self/net/{file}"));
-    parse_discards(&read("snmp")?, &read("netstat")?).ok_or_else(|| unexpected("net/snmp or net/netstat"))
+    namespace_counters(parse_discards)
 }
 
 /// The counters of the calling thread's namespace: run it in a host.
 pub fn tcp_counters() -> io::Result<TcpCounters> {
+    namespace_counters(parse_tcp)
+}
+
+/// What `parse` makes of the namespace's `net/snmp` and `net/netstat`.
+fn namespace_counters<T>(parse: impl Fn(&str, &str) -> Option<T>) -> io::Result<T> {
     // `/proc/net` is that of the process's first thread.
     let read = |file| fs::read_to_string(format!("/proc/thread-self/net/{file}"));
-    parse_tcp(&read("snmp")?, &read("netstat")?).ok_or_else(|| unexpected("net/snmp or net/netstat"))
+    parse(&read("snmp")?, &read("netstat")?).ok_or_else(|| unexpected("net/snmp or net/netstat"))
 }
 
 /// CPU time of a process, all its threads, ended ones too; to 10 ms.
@@ -122,16 +126,8 @@ pub fn machine_busy() -> io::Result<Duration> {
 
 /// CPU time of the machine since it started: all of it, idle time included, and the part that the hypervisor gave to others; to 10 ms.
 pub fn machine_stolen() -> io::Result<(Duration, Duration)> {
-    let text = fs::read_to_string("/proc/stat")?;
-    let fields: Vec<u64> = text
-        .lines()
-        .next()
-        .unwrap_or_default()
-        .split_whitespace()
-        .skip(1)
-        .map_while(|field| field.parse().ok())
-        .collect();
-    // user nice system idle iowait irq softirq steal; guest time is within user.
+    let fields = parse_machine_fields(&fs::read_to_string("/proc/stat")?);
+    // The ninth and later ones are within the others.
     let all = fields.get(..8).ok_or_else(|| unexpected("stat"))?;
     Ok((ticks(all.iter().sum()), ticks(all[7])))
 }
@@ -155,10 +151,14 @@ fn parse_status(text: &str) -> Option<Memory> {
     Some(Memory { resident_bytes: value("VmRSS")?, peak_bytes: value("VmHWM")? })
 }
 
+/// Ticks of all CPUs together: user nice system idle iowait irq softirq steal; guest time is within user.
+fn parse_machine_fields(text: &str) -> Vec<u64> {
+    let line = text.lines().next().unwrap_or_default();
+    line.split_whitespace().skip(1).map_while(|field| field.parse().ok()).collect()
+}
+
 fn parse_machine(text: &str) -> Option<Duration> {
-    let fields: Vec<u64> =
-        text.lines().next()?.split_whitespace().skip(1).map_while(|field| field.parse().ok()).collect();
-    // user nice system idle iowait irq softirq steal; guest time is within user.
+    let fields = parse_machine_fields(text);
     let busy = [0, 1, 2, 5, 6].iter().map(|index| fields.get(*index).copied()).sum::<Option<u64>>()?;
     Some(ticks(busy))
 }

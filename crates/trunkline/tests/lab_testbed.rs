@@ -1,11 +1,13 @@
 //! `trunkline lab … --engine testbed` as a user runs it, with gateways.
 
+mod common;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};
-use std::sync::atomic::{AtomicU32, Ordering};
 
+use common::site::{Directory, PROGRAM};
 use serde_json::Value;
 use trunkline_testbed::privilege;
 
@@ -68,29 +70,11 @@ kind = "ours"
 holds = "site.drops > 20 * wan.drops"
 "#;
 
-struct Temporary(PathBuf);
-
-impl Temporary {
-    fn new() -> Self {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let path =
-            std::env::temp_dir().join(format!("trunkline-engine-test-{}-{number}", std::process::id()));
-        fs::create_dir_all(&path).expect("a directory");
-        fs::write(path.join("edge.toml"), FILE).expect("a file");
-        Temporary(path)
-    }
-
-    fn lab(&self, arguments: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_trunkline"));
-        command.current_dir(&self.0).arg("lab").args(arguments).output().expect("it starts")
-    }
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
+/// Runs `trunkline lab` beside the experiment's file.
+fn lab(directory: &Directory, arguments: &[&str]) -> Output {
+    fs::write(directory.0.join("edge.toml"), FILE).expect("a file");
+    let mut command = Command::new(PROGRAM);
+    command.current_dir(&directory.0).arg("lab").args(arguments).output().expect("it starts")
 }
 
 /// Directories of gateways that some process left.
@@ -106,8 +90,8 @@ fn a_trunk_of_an_experiment_is_two_gateways_that_run() {
         return;
     }
     let before = directories();
-    let temporary = Temporary::new();
-    let output = temporary.lab(&["run", "edge.toml", "--engine", "testbed", "--json", "--out", "out"]);
+    let directory = Directory::new();
+    let output = lab(&directory, &["run", "edge.toml", "--engine", "testbed", "--json", "--out", "out"]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
     let line: Value = serde_json::from_slice(&output.stdout).expect("a line of JSON");
@@ -124,7 +108,7 @@ fn a_trunk_of_an_experiment_is_two_gateways_that_run() {
     let overhead = metric("site.lane.overhead");
     assert!((0.9..1.2).contains(&overhead), "{overhead}");
     assert!(line["metrics"]["site.lane.timeouts"].is_null(), "a gateway does not count them");
-    let report = fs::read_to_string(temporary.0.join("out/edge/report.md")).expect("a report");
+    let report = fs::read_to_string(directory.0.join("out/edge/report.md")).expect("a report");
     assert!(report.contains("engine `testbed`"), "{report}");
     assert!(directories().is_subset(&before), "a directory is left");
 }
@@ -134,15 +118,16 @@ fn both_engines_are_compared_on_one_page() {
     if !privilege::available("both_engines_are_compared_on_one_page") {
         return;
     }
-    let temporary = Temporary::new();
-    let output = temporary.lab(&["agree", "edge.toml", "--set", "trunks.site.enabled=false", "--out", "out"]);
+    let directory = Directory::new();
+    let output =
+        lab(&directory, &["agree", "edge.toml", "--set", "trunks.site.enabled=false", "--out", "out"]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains("median factor") && text.contains("goodput"), "{text}");
-    let page = fs::read_to_string(temporary.0.join("out/agree.md")).expect("a page");
+    let page = fs::read_to_string(directory.0.join("out/agree.md")).expect("a page");
     assert!(page.contains("| `wan.utilisation` |") || page.contains("`wan.utilisation`"), "{page}");
-    let json = fs::read_to_string(temporary.0.join("out/agree.json")).expect("JSON");
+    let json = fs::read_to_string(directory.0.join("out/agree.json")).expect("JSON");
     let json: Value = serde_json::from_str(&json).expect("JSON");
     assert_eq!(json[0]["engines"], serde_json::json!(["sim", "testbed"]));
     assert_eq!(json[0]["points"], 1);

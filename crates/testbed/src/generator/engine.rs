@@ -141,7 +141,8 @@ impl Engine {
                 Ok(Command::Users(source, answer)) => {
                     let users = match self.parts.get(source) {
                         Some(Part::Transfers(number)) => self.transfers.users(*number),
-                        Some(Part::Flow(_)) | None => Vec::new(),
+                        Some(Part::Flow(number)) => vec![self.flows.user(*number)],
+                        None => Vec::new(),
                     };
                     let _ = answer.send(users);
                 }

@@ -14,7 +14,7 @@ use rustix::time::{ClockId, clock_gettime};
 use trunkline_units::Instant;
 use trunkline_workload::{Arrival, Schedule, Timing};
 
-use super::reading::{DatagramReading, Lateness};
+use super::reading::{DatagramReading, Lateness, UserReading};
 use super::seen::Seen;
 use super::settings::DATAGRAM_HEAD;
 use crate::clock;
@@ -134,6 +134,12 @@ impl Flows {
     /// Counts the extremes of all from now on.
     pub(super) fn reset_peaks(&mut self, now: Instant) {
         self.all.iter_mut().for_each(|flow| flow.reading.counts.reset_peaks(now));
+    }
+
+    /// What has been received, as of the one user of a source of transfers.
+    pub(super) fn user(&self, flow: usize) -> UserReading {
+        let received = self.all[flow].reading.counts.received_data();
+        UserReading { received, ..UserReading::default() }
     }
 
     pub(super) fn reading(&self, flow: usize) -> DatagramReading {

@@ -73,7 +73,7 @@ impl Generator {
         reading.recv().expect("the generator's thread runs until it is told to end")
     }
 
-    /// The users of a source, now; none of datagrams.
+    /// The users of a source, now. A source of datagrams has one, of whom only what was received is known.
     ///
     /// # Panics
     /// If the thread panicked.

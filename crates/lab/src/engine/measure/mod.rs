@@ -39,7 +39,7 @@ pub(super) trait Network {
     /// Packets in the queue of a link.
     fn link_backlog(&self, link: usize, side: usize) -> u32;
     /// Packets in the edge queues of a class.
-    fn class_backlog(&self, trunk: usize, side: usize, class: usize) -> u32;
+    fn class_backlog(&mut self, trunk: usize, side: usize, class: usize) -> u32;
     /// Bytes of data that the receivers of a source have got.
     fn received(&self, source: usize) -> u64;
     /// A user of a source.

@@ -46,7 +46,7 @@ impl Samples {
     }
 
     /// Takes a sample of all queues. The next is at the next multiple of the distance.
-    pub(super) fn take(&mut self, network: &impl Network) {
+    pub(super) fn take(&mut self, network: &mut impl Network) {
         for (link, sides) in self.links.iter_mut().enumerate() {
             for (side, samples) in sides.iter_mut().enumerate() {
                 samples.push(network.link_backlog(link, side));

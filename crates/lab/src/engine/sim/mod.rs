@@ -127,7 +127,7 @@ impl Network for Run<'_> {
         self.built.network.link_state(self.built.links[link][side]).queue().backlog_segments as u32
     }
 
-    fn class_backlog(&self, trunk: usize, side: usize, class: usize) -> u32 {
+    fn class_backlog(&mut self, trunk: usize, side: usize, class: usize) -> u32 {
         let class = ClassId(class as u8);
         self.built.network.class_backlog(self.built.trunks[trunk], side, class).0 as u32
     }

@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use trunkline_sim::NodeId;
 use trunkline_tcp::Settings;
+use trunkline_testbed::generator;
 use trunkline_testbed::kernel::Kernel;
 use trunkline_testbed::network::{LinkBetween, NetworkSettings, NodeSettings, RouteTcp};
 
 use super::Misfit;
+use super::sources::sockets;
 use super::tcp::{KernelTcp, kernel_tcp};
 use crate::scenario::{Load, NodeKind, ProxyMode, Scenario};
 
@@ -22,8 +24,8 @@ pub(super) fn address(node: usize) -> Ipv4Addr {
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) network: NetworkSettings,
-    /// For each source: the TCP of its ends; `None` of datagrams.
-    pub(super) sources: Vec<Option<[KernelTcp; 2]>>,
+    /// What each source sends, and with which sockets.
+    pub(super) loads: Vec<generator::Load>,
     /// For each trunk: the congestion control of its lanes, if not the gateway's own choice.
     pub(super) lanes: Vec<Option<&'static str>>,
     /// What is different from what the scenario asks for.
@@ -56,12 +58,15 @@ pub(super) fn plan(scenario: &Scenario, kernel: &Kernel, seed: u64) -> Result<Pl
         routes: BTreeMap::new(),
         substitutions: BTreeSet::new(),
     };
-    let mut sources = Vec::new();
+    let mut loads = Vec::new();
     for traffic in &scenario.traffic {
         let part = format!("traffic.{}", traffic.name);
-        sources.push(match &traffic.load {
-            Load::Tcp { tcp, .. } => Some(planner.connection(&part, traffic.ends, tcp)?),
-            Load::Udp { .. } => None,
+        loads.push(match &traffic.load {
+            Load::Tcp { tcp, pattern } => {
+                let sockets = Box::new(sockets(&planner.connection(&part, traffic.ends, tcp)?));
+                generator::Load::Tcp { pattern: pattern.clone(), sockets }
+            }
+            Load::Udp { data, timing } => generator::Load::Udp { data: *data, timing: timing.clone() },
         });
     }
     let mut lanes = Vec::new();
@@ -93,7 +98,7 @@ pub(super) fn plan(scenario: &Scenario, kernel: &Kernel, seed: u64) -> Result<Pl
             tcp: routes.into_iter().map(|(ends, (tcp, _))| (ends, tcp)).collect(),
             seed,
         },
-        sources,
+        loads,
         lanes,
         substitutions,
     })

@@ -1,6 +1,5 @@
 //! The gateways of a scenario as processes: their files, and their counters.
 
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -103,10 +102,9 @@ impl Gateways {
         stop: &AtomicBool,
     ) -> Result<Self, GatewayError> {
         let directory = Directory::new()?;
-        let ends = |node: usize| scenario.trunks.iter().filter(move |trunk| trunk.gateways.contains(&node));
         let mut keys = Vec::new();
         for (node, settings) in scenario.nodes.iter().enumerate() {
-            let has_trunk = ends(node).next().is_some();
+            let has_trunk = scenario.trunks.iter().any(|trunk| trunk.gateways.contains(&node));
             let own = has_trunk.then(|| Keys::make(program, &directory, &format!("{}.key", settings.name)));
             keys.push(own.transpose()?);
         }
@@ -146,8 +144,7 @@ impl Gateways {
     pub(super) fn peer(&self, trunk: &Trunk, side: usize) -> Result<PeerStatus, GatewayError> {
         let Some(process) = &self.processes[trunk.gateways[side]] else { return Ok(PeerStatus(Value::Null)) };
         let status = process.status()?;
-        let peers = status["peers"].as_array().into_iter().flatten();
-        let peer = peers.into_iter().find(|peer| peer["name"] == *trunk.name);
+        let peer = list(&status["peers"]).find(|peer| peer["name"] == *trunk.name);
         Ok(PeerStatus(peer.cloned().unwrap_or_default()))
     }
 
@@ -191,14 +188,14 @@ impl Site {
                 congestion_control.map(|name| CongestionControlName(name.to_owned()));
         }
         (self.encryption, self.classes, self.lanes) = (own.encryption, own.classes, own.lanes);
-        let socket = |side: usize| format!("{}:{PORT}", IpAddr::V4(address(trunk.gateways[side])));
+        let socket = format!("{}:{PORT}", address(trunk.gateways[1]));
         if side == 1 && self.listen.is_empty() {
-            self.listen.push(socket(1));
+            self.listen.push(socket.clone());
         }
         self.peers.push(Peer {
             name: trunk.name.clone(),
             public_key,
-            endpoint: (side == 0).then(|| socket(1)),
+            endpoint: (side == 0).then_some(socket),
             routes: trunk.sites[1 - side].iter().map(|host| format!("{}/32", address(*host))).collect(),
         });
     }

@@ -8,7 +8,6 @@ mod gateway;
 mod sources;
 mod tcp;
 
-use std::cell::RefCell;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -77,7 +76,7 @@ pub(super) fn run(
     let mut discarded = 0;
     loop {
         let mut run = Run::start(scenario, &plan, (program, seed), stop)?;
-        run.discarded = discarded;
+        run.disturbance.discarded = discarded;
         let outcome = measure(scenario, &mut run);
         let disturbance = run.disturbance;
         run.end()?;
@@ -104,13 +103,12 @@ struct Run<'s> {
     generator: Generator,
     gateways: Option<Gateways>,
     network: network::Network,
-    statuses: RefCell<Statuses>,
+    statuses: Statuses,
     /// When it began, by the machine's clock.
     begin: Instant,
     /// Of the machine, then: CPU time of all, and stolen.
     cpu: (Duration, Duration),
     disturbance: Disturbance,
-    discarded: u32,
     has_peaks: bool,
     stop: &'s AtomicBool,
 }
@@ -146,11 +144,10 @@ impl<'s> Run<'s> {
             generator,
             gateways,
             network,
-            statuses: RefCell::new(scenario.trunks.iter().map(|_| [None, None]).collect()),
+            statuses: scenario.trunks.iter().map(|_| [None, None]).collect(),
             begin,
             cpu: procfs::machine_stolen().map_err(machine)?,
             disturbance: Disturbance::default(),
-            discarded: 0,
             has_peaks: true,
             stop,
         })
@@ -163,15 +160,14 @@ impl<'s> Run<'s> {
     }
 
     /// What a gateway says of a trunk, no older than [`STATUS_AGE`].
-    fn status<T>(&self, trunk: usize, side: usize, read: impl FnOnce(&PeerStatus) -> T) -> Option<T> {
-        let mut statuses = self.statuses.borrow_mut();
-        let known = &mut statuses[trunk][side];
+    fn status(&mut self, trunk: usize, side: usize) -> Option<&PeerStatus> {
+        let known = &mut self.statuses[trunk][side];
         let now = clock::now();
         if known.as_ref().is_none_or(|(at, _)| now.saturating_since(*at) >= STATUS_AGE) {
             let status = self.gateways.as_ref()?.peer(&self.scenario.trunks[trunk], side).ok()?;
             *known = Some((now, status));
         }
-        known.as_ref().map(|(_, status)| read(status))
+        known.as_ref().map(|(_, status)| status)
     }
 
     fn nodes(&self) -> Result<Vec<NodeCounts>, EngineError> {
@@ -185,7 +181,7 @@ impl<'s> Run<'s> {
 
     /// What disturbed the run so far.
     fn disturbed(&self) -> Result<Disturbance, EngineError> {
-        let mut disturbance = Disturbance { discarded: self.discarded, ..Disturbance::default() };
+        let mut disturbance = Disturbance { discarded: self.disturbance.discarded, ..Disturbance::default() };
         for counters in
             self.network.links().iter().flat_map(|link| Direction::BOTH.map(|way| link.counters(way)))
         {
@@ -284,11 +280,11 @@ impl Network for Run<'_> {
     }
 
     fn link_backlog(&self, link: usize, side: usize) -> u32 {
-        self.network.links()[link].reading(Direction::BOTH[side]).queue.backlog_segments as u32
+        self.network.links()[link].counters(Direction::BOTH[side]).backlog_packets as u32
     }
 
-    fn class_backlog(&self, trunk: usize, side: usize, class: usize) -> u32 {
-        self.status(trunk, side, |status| status.class(class).packets as u32).unwrap_or_default()
+    fn class_backlog(&mut self, trunk: usize, side: usize, class: usize) -> u32 {
+        self.class(trunk, side, class).packets as u32
     }
 
     fn received(&self, source: usize) -> u64 {
@@ -311,11 +307,11 @@ impl Network for Run<'_> {
     }
 
     fn class(&mut self, trunk: usize, side: usize, class: usize) -> ClassState {
-        self.status(trunk, side, |status| status.class(class)).unwrap_or_default()
+        self.status(trunk, side).map(|status| status.class(class)).unwrap_or_default()
     }
 
     fn lane(&mut self, trunk: usize, side: usize, lane: usize) -> Option<Lane> {
-        self.status(trunk, side, |status| status.lane(lane))?
+        self.status(trunk, side)?.lane(lane)
     }
 
     fn disturbance(&self) -> Option<Disturbance> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use trunkline_testbed::clock::Scheduling;
 use trunkline_testbed::generator::{
-    Generator, GeneratorError, Load as Sending, SocketOptions, Source, SourceReading, TcpCounts,
+    Generator, GeneratorError, SocketOptions, Source, SourceReading, TcpCounts,
 };
 use trunkline_testbed::namespace::Host;
 use trunkline_workload::stream;
@@ -14,7 +14,7 @@ use super::build::{Plan, address};
 use super::tcp::KernelTcp;
 use crate::catalogue::measured::{Counts, Rtt, Sender, User};
 use crate::engine::measure::{SourceCounters, Transfer};
-use crate::scenario::{Load, Scenario};
+use crate::scenario::Scenario;
 
 /// Buffers from this size on are the kernel's own to tune (`tcp_wmem`, `tcp_rmem`); a size that is set turns that off.
 const TUNED: u64 = 3 << 20;
@@ -26,18 +26,8 @@ pub(super) fn generator(
     hosts: &[Arc<Host>],
     seed: u64,
 ) -> Result<Generator, GeneratorError> {
-    let sources = scenario.traffic.iter().zip(&plan.sources).map(|(traffic, tcp)| {
+    let sources = scenario.traffic.iter().zip(&plan.loads).map(|(traffic, load)| {
         let [client, server] = traffic.ends;
-        let load = match (&traffic.load, tcp) {
-            (Load::Tcp { pattern, .. }, Some(tcp)) => {
-                Sending::Tcp { pattern: pattern.clone(), sockets: Box::new(sockets(tcp)) }
-            }
-            (Load::Tcp { pattern, .. }, None) => Sending::Tcp {
-                pattern: pattern.clone(),
-                sockets: Box::new([SocketOptions::new("reno"), SocketOptions::new("reno")]),
-            },
-            (Load::Udp { data, timing }, _) => Sending::Udp { data: *data, timing: timing.clone() },
-        };
         Source {
             client: &hosts[client],
             server: &hosts[server],
@@ -46,14 +36,14 @@ pub(super) fn generator(
             start: traffic.start,
             stop: traffic.stop,
             rng: stream(seed, traffic.place),
-            load,
+            load: load.clone(),
         }
     });
     Generator::new(&sources.collect::<Vec<_>>(), Scheduling::RealTime)
 }
 
 /// The socket options of both ends.
-fn sockets(tcp: &[KernelTcp; 2]) -> [SocketOptions; 2] {
+pub(super) fn sockets(tcp: &[KernelTcp; 2]) -> [SocketOptions; 2] {
     tcp.each_ref().map(|tcp| {
         let bounded = |bytes: u64| u32::try_from(bytes).ok().filter(|_| bytes < TUNED);
         SocketOptions {
@@ -122,9 +112,7 @@ fn counts(sender: TcpCounts, receiver: TcpCounts) -> Counts {
 /// A user of a source now.
 pub(super) fn user(generator: &Generator, source: usize, user: u32) -> User {
     let users = generator.users(source);
-    let Some(own) = users.get(user as usize) else {
-        return User { received: received(generator, source), ..User::default() };
-    };
+    let Some(own) = users.get(user as usize) else { return User::default() };
     User {
         received: own.received,
         retransmissions: own.retransmissions,
@@ -139,10 +127,5 @@ pub(super) fn user(generator: &Generator, source: usize, user: u32) -> User {
 
 /// Bytes of data that the receivers of a source have got.
 pub(super) fn received(generator: &Generator, source: usize) -> u64 {
-    let users = generator.users(source);
-    if users.is_empty() {
-        let reading = generator.reading();
-        return reading.sources[source].datagrams().map_or(0, |datagrams| datagrams.counts.received_data());
-    }
-    users.iter().map(|user| user.received).sum()
+    generator.users(source).iter().map(|user| user.received).sum()
 }

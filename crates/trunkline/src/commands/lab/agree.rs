@@ -57,9 +57,8 @@ fn table(agreements: &[Agreement]) -> String {
         let agree::Deviation { quantity, compared, median, worst, worst_at } = deviation;
         let _ = writeln!(text, "{quantity:width$}  {compared:>8}  {median:>13.3}  {worst:>12.2}  {worst_at}");
     }
-    let claims = || agreements.iter().flat_map(|agreement| &agreement.claims);
-    let differ = claims().filter(|claim| claim.verdicts[0] != claim.verdicts[1]).count();
-    let _ =
-        writeln!(text, "\n{} of {} claims come out the same.", claims().count() - differ, claims().count());
+    if let Some(sentence) = agree::claims_agree(agreements) {
+        let _ = writeln!(text, "\n{sentence}");
+    }
     text
 }
