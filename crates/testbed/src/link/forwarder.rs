@@ -69,21 +69,7 @@ impl Forwarder {
 
     /// Carries packets between two devices from now on.
     pub(super) fn join(&self, tuns: [Tun; 2], settings: &DuplexSettings) -> LinkHandle {
-        let now = clock::now();
-        let wire = |settings_of, name| Wire::new(settings_of, Rng::new(settings.seed, name).next_u64(), now);
-        let wires = [wire(&settings.forward, "link forward"), wire(&settings.backward, "link backward")];
-        let readings = wires.each_ref().map(|wire| wire.reading(now));
-        let control = Arc::new(Control::new(settings, Arc::clone(&self.inbox.bell), readings));
-        let handle = LinkHandle { control: Arc::clone(&control) };
-        let current = control.wanted();
-        let port = Port {
-            tuns,
-            wires,
-            overhead_bytes: settings.overhead_bytes,
-            control,
-            current,
-            unpublished: [false; 2],
-        };
+        let (port, handle) = Port::new(tuns, settings, Arc::clone(&self.inbox.bell));
         lock(&self.inbox.orders).joined.push(port);
         self.inbox.bell.ring();
         handle
@@ -115,6 +101,25 @@ struct Port {
 }
 
 impl Port {
+    fn new(tuns: [Tun; 2], settings: &DuplexSettings, bell: Arc<Bell>) -> (Self, LinkHandle) {
+        let now = clock::now();
+        let wire = |settings_of, name| Wire::new(settings_of, Rng::new(settings.seed, name).next_u64(), now);
+        let wires = [wire(&settings.forward, "link forward"), wire(&settings.backward, "link backward")];
+        let readings = wires.each_ref().map(|wire| wire.reading(now));
+        let control = Arc::new(Control::new(settings, bell, readings));
+        let handle = LinkHandle { control: Arc::clone(&control) };
+        let current = control.wanted();
+        let port = Port {
+            tuns,
+            wires,
+            overhead_bytes: settings.overhead_bytes,
+            control,
+            current,
+            unpublished: [false; 2],
+        };
+        (port, handle)
+    }
+
     /// Delivers what has arrived in one direction by now, and says what time it is then.
     fn emit(&mut self, way: Direction) -> Instant {
         let wire = &mut self.wires[way as usize];
@@ -216,36 +221,42 @@ impl Run {
     fn run(&mut self) {
         let mut events = Vec::with_capacity(EVENTS);
         let mut wake = None;
-        loop {
-            events.clear();
-            if let Err(error) = self.wait(wake, &mut events) {
-                debug_assert!(false, "epoll: {error}");
-                return;
-            }
-            for event in &events {
-                match event.data.u64() {
-                    BELL => {
-                        if !self.obey() {
-                            return;
-                        }
-                    }
-                    // It is set again before the next sleep, which clears it.
-                    TIMER => self.armed = None,
-                    device => self.absorb(device, event.flags),
-                }
-                // What is due goes before what comes from the next device.
-                self.emit_due();
-            }
-            let mut shown = true;
-            for port in &mut self.ports {
-                shown &= port.publish();
-            }
-            wake = self.ports.iter().filter_map(Port::next_wakeup).min();
-            if !shown {
-                let retry = clock::now() + RETRY;
-                wake = Some(wake.map_or(retry, |wake| wake.min(retry)));
-            }
+        while self.turn(&mut wake, &mut events) {}
+    }
+
+    /// Sleeps until something comes or `wake`, does what is due, and says when to wake next; `false` if that is never.
+    fn turn(&mut self, wake: &mut Option<Instant>, events: &mut Vec<epoll::Event>) -> bool {
+        events.clear();
+        if let Err(error) = self.wait(*wake, events) {
+            debug_assert!(false, "epoll: {error}");
+            return false;
         }
+        // Also without an event: what became due since `wake` was computed has no timer.
+        self.emit_due();
+        for event in &*events {
+            match event.data.u64() {
+                BELL => {
+                    if !self.obey() {
+                        return false;
+                    }
+                }
+                // It is set again before the next sleep, which clears it.
+                TIMER => self.armed = None,
+                device => self.absorb(device, event.flags),
+            }
+            // What is due goes before what comes from the next device.
+            self.emit_due();
+        }
+        let mut shown = true;
+        for port in &mut self.ports {
+            shown &= port.publish();
+        }
+        *wake = self.ports.iter().filter_map(Port::next_wakeup).min();
+        if !shown {
+            let retry = clock::now() + RETRY;
+            *wake = Some(wake.map_or(retry, |wake| wake.min(retry)));
+        }
+        true
     }
 
     fn emit_due(&mut self) {
@@ -298,5 +309,58 @@ impl Run {
             // The device has gone with its host, and would report that for ever.
             let _ = epoll::delete(&self.epoll, &port.tuns[way as usize]);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixDatagram;
+
+    use trunkline_link::LinkSettings;
+    use trunkline_units::Rate;
+
+    use super::*;
+
+    /// A thread's state with one link of `delay`, and the hosts' sides of its devices.
+    fn run(delay: Duration) -> (Run, [UnixDatagram; 2]) {
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).expect("bell");
+        let inbox = Arc::new(Inbox { bell: Arc::new(Bell(bell)), orders: Mutex::default() });
+        let mut run = Run::new(Arc::clone(&inbox)).expect("epoll");
+        let devices = [(); 2].map(|()| UnixDatagram::pair().expect("sockets"));
+        let [(a, host_a), (b, host_b)] = devices;
+        let settings = DuplexSettings::symmetric(LinkSettings::new(Rate::MAX, delay));
+        let (port, _) = Port::new([a, b].map(Tun::over), &settings, Arc::clone(&inbox.bell));
+        lock(&inbox.orders).joined.push(port);
+        assert!(run.obey());
+        host_b.set_nonblocking(true).expect("a flag");
+        (run, [host_a, host_b])
+    }
+
+    #[test]
+    fn a_packet_that_became_due_without_an_event_is_delivered_in_the_same_turn() {
+        let (mut run, [_, far]) = run(Duration::from_millis(1));
+        let sent = Instant::from_nanos(clock::now().as_nanos() - 2_000_000);
+        run.ports[0].wires[Direction::Forward as usize].offer(sent, Packet::new(vec![7; 100], 0));
+        let mut wake = run.ports[0].next_wakeup();
+        assert!(wake.is_some_and(|wake| wake < clock::now()), "{wake:?}");
+        assert!(run.turn(&mut wake, &mut Vec::with_capacity(EVENTS)));
+        assert_eq!(far.recv(&mut [0; 200]).expect("it has arrived"), 100);
+        assert_eq!(wake, None);
+    }
+
+    #[test]
+    fn a_packet_is_not_delivered_before_its_time() {
+        let (mut run, [near, far]) = run(Duration::from_millis(20));
+        near.send(&[7; 100]).expect("sent");
+        let mut wake = None;
+        let mut events = Vec::with_capacity(EVENTS);
+        assert!(run.turn(&mut wake, &mut events));
+        let due = wake.expect("it is on its way");
+        assert!(far.recv(&mut [0; 200]).is_err());
+        while wake.is_some() {
+            assert!(run.turn(&mut wake, &mut events));
+        }
+        assert!(clock::now() >= due);
+        assert_eq!(far.recv(&mut [0; 200]).expect("it has arrived"), 100);
     }
 }

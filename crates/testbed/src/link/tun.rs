@@ -33,6 +33,13 @@ impl Tun {
         })
     }
 
+    /// A socket in place of a device, for tests of what carries packets.
+    #[cfg(test)]
+    pub(super) fn over(socket: std::os::unix::net::UnixDatagram) -> Self {
+        socket.set_nonblocking(true).expect("a flag");
+        Self { file: File::from(std::os::fd::OwnedFd::from(socket)) }
+    }
+
     /// The next packet the host sends; `None` if there is none now.
     pub(super) fn read(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         match (&self.file).read(buffer) {
