@@ -2,9 +2,9 @@
 
 use indexmap::IndexMap;
 use serde::Serialize;
+use trunkline_engine::catalogue::{self, Unit};
 
 use crate::campaign::Complete;
-use crate::catalogue::{self, Unit};
 use crate::number::{self, spread};
 use crate::report::{Align, Document, plain, table};
 use crate::results::{Estimate, Point, Verdict};

@@ -7,23 +7,19 @@
 //!            written)        path)                   resolved)    testbed)            verdicts)
 //! ```
 //!
-//! What is on the left of `engine` knows nothing of what carries it out; what is on the right sees only numbers with names.
+//! Crate `engine` has the scenario, the engines and the metrics. What is on the left of it knows nothing of what carries it out; what is on the right sees only numbers with names.
 
 pub mod advise;
 pub mod agree;
 pub mod campaign;
-pub mod catalogue;
 pub mod document;
-pub mod engine;
 pub mod experiment;
 pub mod language;
 pub mod number;
 pub mod plan;
 pub mod report;
 pub mod results;
-pub mod scenario;
 pub mod schema;
-pub mod site;
 pub mod statistics;
 pub mod store;
 pub mod swept;

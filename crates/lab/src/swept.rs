@@ -1,8 +1,8 @@
 //! Values of a sweep: their names in points, and what `10 Mbit/s` or `5 ms` is as a number in the base unit of its kind.
 
 use toml::Value;
+use trunkline_engine::catalogue::Unit;
 
-use crate::catalogue::Unit;
 use crate::quantity::{Rate, Share, Size, Time};
 
 /// What a value of a file is called in a point: what is written, without quotes.

@@ -8,7 +8,8 @@
 
 use std::ops::AddAssign;
 
-use crate::catalogue;
+use trunkline_engine::catalogue;
+
 use crate::experiment::{Cell, Claim, ClaimKind, Experiment, Published};
 use crate::language::{self, ConditionError, Table, factor};
 use crate::results::{ClaimOutcome, Estimate, Point, PointResult, Verdict};

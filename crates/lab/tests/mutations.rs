@@ -2,9 +2,9 @@
 
 use std::sync::atomic::AtomicBool;
 
+use trunkline_engine::scenario::Scenario;
+use trunkline_engine::{Engine, EngineError, run};
 use trunkline_lab::document::Document;
-use trunkline_lab::engine::{Engine, EngineError, run};
-use trunkline_lab::scenario::Scenario;
 use trunkline_units::Rng;
 
 const FILES: [&str; 2] = [include_str!("good/everything.toml"), include_str!("good/base.toml")];

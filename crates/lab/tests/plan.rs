@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use trunkline_engine::scenario::{Load, ProxyMode, Scenario};
 use trunkline_lab::document::Document;
-use trunkline_lab::scenario::{Load, ProxyMode, Scenario};
 use trunkline_link::{LinkChange, Loss};
 use trunkline_queue::{Limits, Settings, Unit};
 use trunkline_workload::{Distribution, Pattern, Timing};

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::AtomicBool;
 
+use trunkline_engine::{Engine, EngineError};
 use trunkline_lab::document::Document;
-use trunkline_lab::engine::{self, Engine, EngineError};
 use trunkline_lab::results::Outcome;
 use trunkline_testbed::privilege;
 
@@ -40,7 +40,7 @@ fn experiment(more: &str) -> Document {
 
 fn run(document: &Document, engine: &Engine) -> Result<Outcome, EngineError> {
     let points = document.plan().expect("it makes sense");
-    engine::run(engine, &points[0].scenario, 1, &AtomicBool::new(false))
+    trunkline_engine::run(engine, &points[0].scenario, 1, &AtomicBool::new(false))
 }
 
 fn metric(outcome: &Outcome, name: &str) -> f64 {

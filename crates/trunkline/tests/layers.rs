@@ -54,9 +54,10 @@ const OUTSIDE_WORLD: [&str; 24] = [
 ];
 
 /// Crates that run a trunk, by what its lanes are made of, or that measure one.
-const ABOVE_THE_TRUNK: [&str; 7] = [
+const ABOVE_THE_TRUNK: [&str; 8] = [
     "trunkline-tcp",
     "trunkline-sim",
+    "trunkline-engine",
     "trunkline-lab",
     "trunkline-testbed",
     "trunkline-netlink",
@@ -73,7 +74,7 @@ struct Rule {
     because: &'static str,
 }
 
-const RULES: [Rule; 13] = [
+const RULES: [Rule; 14] = [
     Rule {
         who: &["trunkline-units"],
         never_on: &["*"],
@@ -93,6 +94,7 @@ const RULES: [Rule; 13] = [
             "trunkline-schema",
             "trunkline-tcp",
             "trunkline-sim",
+            "trunkline-engine",
             "trunkline-lab",
             "trunkline-testbed",
             "trunkline-netlink",
@@ -114,13 +116,19 @@ const RULES: [Rule; 13] = [
     },
     Rule {
         who: &["trunkline-gateway"],
-        never_on: &["trunkline-tcp", "trunkline-sim", "trunkline-lab", "trunkline-testbed"],
+        never_on: &[
+            "trunkline-tcp",
+            "trunkline-sim",
+            "trunkline-engine",
+            "trunkline-lab",
+            "trunkline-testbed",
+        ],
         because: "the daemon parses bytes of unauthenticated hosts and can configure the network, and ships no simulator and \
                   no experiments beside that",
     },
     Rule {
         who: &["trunkline-testbed"],
-        never_on: &["trunkline-gateway", "trunkline-trunk", "trunkline-lab"],
+        never_on: &["trunkline-gateway", "trunkline-trunk", "trunkline-engine", "trunkline-lab"],
         because: "it measures programs from outside; what it measured from inside it would flatter",
     },
     Rule {
@@ -136,6 +144,7 @@ const RULES: [Rule; 13] = [
             "trunkline-trunk",
             "trunkline-tcp",
             "trunkline-sim",
+            "trunkline-engine",
             "trunkline-lab",
             "trunkline-gateway",
             "trunkline-testbed",
@@ -148,6 +157,7 @@ const RULES: [Rule; 13] = [
             "trunkline-queue",
             "trunkline-trunk",
             "trunkline-sim",
+            "trunkline-engine",
             "trunkline-lab",
             "trunkline-gateway",
             "trunkline-testbed",
@@ -156,11 +166,22 @@ const RULES: [Rule; 13] = [
     },
     Rule {
         who: &["trunkline-sim"],
-        never_on: &["trunkline-gateway", "trunkline-testbed", "trunkline-netlink", "trunkline-lab"],
+        never_on: &[
+            "trunkline-gateway",
+            "trunkline-testbed",
+            "trunkline-netlink",
+            "trunkline-engine",
+            "trunkline-lab",
+        ],
         because: "it runs the code that ships without the daemon around it, on any machine that compiles it",
     },
     Rule {
-        who: &["trunkline-lab"],
+        who: &["trunkline-engine"],
+        never_on: &["trunkline-lab"],
+        because: "it is given a scenario and gives numbers with names; files, sweeps and papers are not its affair",
+    },
+    Rule {
+        who: &["trunkline-engine", "trunkline-lab"],
         never_on: &["trunkline-gateway"],
         because: "an experiment says what is sent over which network, and an engine carries it out: the daemon's own settings and \
                   sockets are no part of the question",
@@ -304,6 +325,7 @@ fn the_checker_finds_a_broken_rule_and_names_the_dependency_path() {
             "trunkline-gateway -> helper -> trunkline-testbed: never",
         ),
         (&[("trunkline-testbed", "trunkline-gateway")], "trunkline-testbed -> trunkline-gateway: never"),
+        (&[("trunkline-engine", "trunkline-lab")], "trunkline-engine -> trunkline-lab: never"),
         (&[("trunkline-link", "trunkline-packet")], "trunkline-link -> trunkline-packet: never"),
         (&[("trunkline-netlink", "trunkline-units")], "trunkline-netlink -> trunkline-units: never"),
     ] {

@@ -2,12 +2,12 @@
 
 use indexmap::IndexSet;
 use serde::{Deserialize, Serialize};
+use trunkline_engine::scenario::{Load, Scenario};
 use trunkline_units::Rate;
 use trunkline_workload::{Pattern, Timing};
 
 use super::GroupAim;
 use crate::results::Outcome;
-use crate::scenario::{Load, Scenario};
 
 /// What a group wants. Each is a sum of logarithms: a tenth more, or a tenth less waiting, is worth the same to everybody, as in
 /// proportional fairness (Kelly, Maulloo and Tan 1998).

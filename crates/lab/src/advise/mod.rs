@@ -23,10 +23,10 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::document::{Document, Mistakes};
-use crate::engine::{Engine, EngineError};
 use crate::experiment::Experiment;
 use crate::results::Estimate;
 use race::{Contender, Race};
+use trunkline_engine::{Engine, EngineError};
 use variant::{Stage, Variant};
 
 pub use aim::Aim;

@@ -7,7 +7,6 @@ use indexmap::IndexMap;
 use trunkline_schema::CongestionControlName;
 
 use crate::experiment::{Carrier, Experiment, TrunkSpec};
-use crate::site::SiteTrunks;
 
 /// `[trunks…]` of an experiment.
 pub(super) fn experiment(experiment: &Experiment) -> String {
@@ -41,7 +40,7 @@ fn of_trunk(trunk: &TrunkSpec) -> String {
     if trunk.carrier == Carrier::Datagrams {
         notes += "# The gateway's lanes are TCP: lanes of datagrams are the simulator's.\n";
     }
-    let mut site = SiteTrunks::new(trunk);
+    let mut site = trunk.site();
     if site.lanes.congestion_control.is_none() {
         let named = |name: &str| Some(CongestionControlName(name.to_owned()));
         site.lanes.congestion_control = match trunk.tcp.as_deref() {

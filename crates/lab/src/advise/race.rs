@@ -5,17 +5,17 @@ use std::slice;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use trunkline_engine::EngineError;
+use trunkline_engine::catalogue::{Unit, unit};
+use trunkline_engine::scenario::Scenario;
 use trunkline_units::Rng;
 
 use super::aim::worth;
 use super::variant::Variant;
 use super::{AdviseError, Evidence, GroupAim, MOST_TIMES, Options, Progress, Trial, TrialOutcome};
-use crate::catalogue::{Unit, unit};
 use crate::document::Document;
-use crate::engine::{self, EngineError};
 use crate::experiment::Experiment;
 use crate::results::Outcome;
-use crate::scenario::Scenario;
 use crate::statistics::estimate;
 use crate::threads;
 
@@ -179,7 +179,7 @@ impl<'a, F: FnMut(Progress)> Race<'a, F> {
         let mut outcomes: Vec<Option<Result<Outcome, EngineError>>> = vec![None; runs];
         let work = |number: usize| {
             let seed = seed.wrapping_add(number as u64);
-            engine::guarded(|| engine::run(engine, &shifted(&scenario, seed), seed, stop))
+            trunkline_engine::guarded(|| trunkline_engine::run(engine, &shifted(&scenario, seed), seed, stop))
         };
         let done = |number: usize, outcome| {
             outcomes[number] = Some(outcome);

@@ -18,17 +18,17 @@ use std::time::{Duration, Instant};
 
 use crate::VERSION;
 use crate::document::{Document, Mistakes};
-use crate::engine::{self, EngineError};
 use crate::experiment::Experiment;
 use crate::plan::Planned;
 use crate::results::{Outcome, Point, PointResult, Run};
-use crate::scenario::Scenario;
 use crate::store::{self, Begin, Directory, Hold, Identity, Journal, StoreError};
 use crate::threads;
 use crate::verdict::{self, Judgement};
 
 use counter::Counter;
 pub use summary::{finite, summarise};
+use trunkline_engine::EngineError;
+use trunkline_engine::scenario::Scenario;
 pub use work::work;
 
 /// An experiment that is ready to run.
@@ -64,7 +64,7 @@ impl Study {
 #[derive(Debug, Clone)]
 pub struct Options {
     /// What carries them out.
-    pub engine: engine::Engine,
+    pub engine: trunkline_engine::Engine,
     /// Runs at a time; at least 1.
     pub jobs: usize,
     /// Each experiment's results are in a directory of its id in here.
@@ -148,7 +148,7 @@ pub fn run(
     stop: &AtomicBool,
     progress: impl FnMut(Progress<'_>),
 ) -> Result<Campaign, StoreError> {
-    let engine = |scenario: &Scenario, seed| engine::run(&options.engine, scenario, seed, stop);
+    let engine = |scenario: &Scenario, seed| trunkline_engine::run(&options.engine, scenario, seed, stop);
     run_with(&engine, studies, options, stop, progress)
 }
 
@@ -198,7 +198,7 @@ fn run_with(
     let work = |job: Job| {
         let begin = Instant::now();
         let scenario = &studies[job.study].points[job.point].scenario;
-        let outcome = engine::guarded(|| engine(scenario, job.seed));
+        let outcome = trunkline_engine::guarded(|| engine(scenario, job.seed));
         (begin.elapsed(), outcome)
     };
     threads::each(options.jobs, jobs, stop, work, |job, (took, outcome)| {

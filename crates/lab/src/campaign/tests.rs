@@ -3,9 +3,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use indexmap::IndexMap;
+use trunkline_engine::Engine;
 
 use super::*;
-use crate::engine::Engine;
 use crate::results::Verdict;
 
 const FILE: &str = r#"

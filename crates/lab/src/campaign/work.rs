@@ -3,10 +3,9 @@
 //! A source offers its rate, or, if it is TCP, what the narrowest link on its way carries. A link carries what is offered to it, up to its
 //! rate. It is an estimate for the order of runs and the time left, nothing else.
 
+use trunkline_engine::Engine;
+use trunkline_engine::scenario::{End, Link, Load, NodeKind, Scenario};
 use trunkline_workload::{Pattern, Timing};
-
-use crate::engine::Engine;
-use crate::scenario::{End, Link, Load, NodeKind, Scenario};
 
 /// Bits of a packet, as far as the estimate goes.
 const PACKET: f64 = 8.0 * 1000.0;

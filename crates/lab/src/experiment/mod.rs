@@ -1,7 +1,7 @@
 //! An experiment as its file says it: topology, traffic, trunks and proxies, what is swept, what is asked, what a paper says.
 //!
 //! These types are the format: reading is strict, and the JSON Schema for editors is made from them. What they cannot say (that a
-//! node exists, that a queue has a parameter) is checked when a [scenario](crate::scenario) is made of them.
+//! node exists, that a queue has a parameter) is checked when a [scenario](trunkline_engine::scenario) is made of them.
 
 mod ask;
 mod link;
@@ -27,7 +27,8 @@ pub use proxy::{CellSpec, ProxyModeName, ProxySpec};
 pub use sweep::{Axis, Quick, Range, Spacing};
 pub use tcp::{DelayedAckSpec, TcpSpec};
 pub use traffic::{DistributionSpec, Shape, TimingName, TrafficKind, TrafficSpec};
-pub use trunk::{Carrier, TrunkSpec};
+pub use trunk::TrunkSpec;
+pub use trunkline_engine::scenario::{Carrier, End, NodeKind};
 
 /// An experiment, or a user's network.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -119,29 +120,4 @@ const fn five() -> u32 {
 
 const fn one() -> u64 {
     1
-}
-
-/// What ends a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum End {
-    /// The time.
-    #[default]
-    Duration,
-    /// The time, or before it the end of all transfers that have one.
-    Transfers,
-}
-
-/// What a node is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum NodeKind {
-    /// Sends and receives, and passes nothing on.
-    Host,
-    /// Passes packets on.
-    Router,
-    /// A router at which trunks may end.
-    Gateway,
-    /// A router that looks at what it passes on, as `proxies` says.
-    Proxy,
 }

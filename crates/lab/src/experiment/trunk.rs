@@ -2,6 +2,8 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use trunkline_engine::scenario::Carrier;
+use trunkline_engine::site::SiteTrunks;
 use trunkline_schema::{Classes, Encryption, LanesSpec};
 
 /// A trunk between two gateways. What is not said is as a gateway ships it.
@@ -45,13 +47,13 @@ fn is_default(lanes: &LanesSpec) -> bool {
     *lanes == LanesSpec::default()
 }
 
-/// What carries the lanes of a trunk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Carrier {
-    /// TCP: all that is taken arrives, in order.
-    #[default]
-    Tcp,
-    /// Datagrams under congestion control, which are never retransmitted.
-    Datagrams,
+impl TrunkSpec {
+    /// The same classes and lanes as a gateway's file has them. Rules name hosts where a site's file has prefixes.
+    pub(crate) fn site(&self) -> SiteTrunks {
+        SiteTrunks {
+            encryption: self.encryption.filter(|encryption| *encryption == Encryption::None),
+            classes: self.classes.clone(),
+            lanes: self.lanes.clone(),
+        }
+    }
 }

@@ -2,9 +2,8 @@
 
 use std::fmt;
 
+use trunkline_engine::catalogue::Unit;
 use trunkline_units::unit_bytes;
-
-use crate::catalogue::Unit;
 
 /// Powers of second, byte and bit; or anything, for 0 and for what has a unit that is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -27,9 +27,9 @@ pub use dimension::factor;
 pub use error::ConditionError;
 pub use table::Table;
 
-use crate::catalogue::Unit;
 use error::Problem;
 use evaluation::Evaluation;
+use trunkline_engine::catalogue::Unit;
 
 /// The axes of a sweep in the file's order, and what their values are called.
 pub type Axes = IndexMap<String, Vec<String>>;

@@ -1,9 +1,9 @@
 //! The results that a condition is about, by point.
 
 use indexmap::IndexMap;
+use trunkline_engine::catalogue::Unit;
 
 use super::{Axes, Metrics};
-use crate::catalogue::Unit;
 use crate::results::{Estimate, Point, PointResult};
 
 /// Metrics of every point of a sweep.

@@ -1,10 +1,11 @@
 //! What a condition means for an experiment, before there are results: which axes each part leaves open, and in what unit it is.
 
+use trunkline_engine::catalogue::Unit;
+
 use super::dimension::Dimension;
 use super::error::Problem;
 use super::expression::{Expression, Function, Node, Operator, Selector};
 use super::{Axes, Metrics};
-use crate::catalogue::Unit;
 
 /// The axes that are open, by their place in the sweep.
 pub(super) type Shape = Vec<usize>;

@@ -8,10 +8,10 @@ use toml::Value;
 
 use super::sweep;
 use super::{Asked, Finding, keys};
-use crate::catalogue::{Known, Unit, UnknownName};
 use crate::experiment::{Claim, Figure, FigureKind, Published, Row, Table};
 use crate::language::{self, Axes};
 use crate::swept;
+use trunkline_engine::catalogue::{Known, Unit, UnknownName};
 use trunkline_schema::{At, Findings};
 
 /// What is wrong with what is asked of results that have these names; any, if it is not known which.

@@ -4,7 +4,7 @@ use super::keys;
 use super::resolve::Context;
 use super::way::Layers;
 use crate::experiment::LinkSpec;
-use crate::scenario::Link;
+use trunkline_engine::scenario::Link;
 use trunkline_link::LinkSettings;
 use trunkline_schema::At;
 

@@ -17,11 +17,11 @@ mod way;
 
 use toml::Table;
 
-use crate::catalogue;
 use crate::experiment::Experiment;
 use crate::results::Point;
-use crate::scenario::Scenario;
 use resolve::Resolved;
+use trunkline_engine::catalogue;
+use trunkline_engine::scenario::Scenario;
 use trunkline_schema::{Finding, Findings, KeyPath, read};
 
 /// The most points of a sweep.

@@ -7,7 +7,7 @@ use super::check::Check;
 use super::keys;
 use super::resolve::Context;
 use crate::experiment::{CellSpec, ProxyModeName, ProxySpec};
-use crate::scenario::{Cell, Proxy, ProxyMode};
+use trunkline_engine::scenario::{Cell, Proxy, ProxyMode};
 use trunkline_schema::At;
 
 /// Keys of each mode, and its name. A proxy that does nothing may keep its keys, so that a sweep can switch it off.

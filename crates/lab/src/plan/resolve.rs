@@ -10,7 +10,7 @@ use trunkline_tcp::Settings;
 use super::graph::Graph;
 use super::{general, keys, link, names, proxy, tcp, traffic, trunk};
 use crate::experiment::{Experiment, NodeKind};
-use crate::scenario::{Load, Node, Scenario, Traffic};
+use trunkline_engine::scenario::{Load, Node, Scenario, Traffic};
 use trunkline_schema::{At, Finding, Findings};
 
 /// The most nodes. The simulator's routes take four bytes for each two of them.

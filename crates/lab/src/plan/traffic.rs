@@ -10,7 +10,7 @@ use super::keys;
 use super::resolve::Context;
 use crate::experiment::{DistributionSpec, NodeKind, Shape, TimingName, TrafficKind, TrafficSpec};
 use crate::quantity::{Size, Time};
-use crate::scenario::{Load, Traffic};
+use trunkline_engine::scenario::{Load, Traffic};
 use trunkline_schema::At;
 
 /// Connections, users.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use trunkline_engine::scenario::Trunk;
 use trunkline_schema::{At, Classes, Encryption, Resolver, RuleSpec};
 use trunkline_sim::gateway::DatagramLaneSettings;
 use trunkline_sim::{Lanes, NodeId, TrunkSettings};
@@ -14,8 +15,6 @@ use super::keys;
 use super::resolve::Context;
 use super::way::queue_key;
 use crate::experiment::{Carrier, NodeKind, TrunkSpec};
-use crate::scenario::Trunk;
-use crate::site::SiteTrunks;
 
 /// Trunks that are enabled, and the names of the others.
 pub(super) fn all(context: &Context<'_>, at: &At<'_>) -> (Vec<Trunk>, Vec<String>) {
@@ -83,7 +82,7 @@ fn trunk(
         carrier: spec.carrier,
         plan,
         hosts,
-        site: SiteTrunks::new(spec),
+        site: spec.site(),
         sealed: spec.carrier == Carrier::Tcp && spec.encryption != Some(Encryption::None),
     })
 }

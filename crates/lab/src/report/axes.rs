@@ -1,9 +1,9 @@
 //! What varies: the axes of a sweep as the results have them, and where their values lie.
 
 use indexmap::{IndexMap, IndexSet};
+use trunkline_engine::catalogue::Unit;
 
 use super::unit::DisplayUnit;
-use crate::catalogue::Unit;
 use crate::experiment::Experiment;
 use crate::results::{Point, PointResult};
 use crate::swept;
@@ -93,8 +93,8 @@ pub(super) fn groups<'a>(results: &[&'a PointResult], axes: &[String]) -> Vec<(P
 /// Where the values of an axis lie, if all of them are numbers of one kind: in the unit that its label names, or one that fits; and that.
 pub(super) fn positions(values: &[String], label: &str) -> Option<(Vec<f64>, DisplayUnit)> {
     let (base, numbers) = swept::numbers(values.iter().map(String::as_str))?;
-    let named = base.named_in(label).filter(|_| base != Unit::Count);
-    let unit = named.unwrap_or_else(|| base.fitting(numbers.iter().copied()));
+    let named = DisplayUnit::named_in(base, label).filter(|_| base != Unit::Count);
+    let unit = named.unwrap_or_else(|| DisplayUnit::fitting(base, numbers.iter().copied()));
     Some((numbers.iter().map(|number| unit.show(*number)).collect(), unit))
 }
 

@@ -7,12 +7,13 @@ use std::time::Duration;
 use indexmap::IndexSet;
 use maud::{Markup, html};
 use serde_json::{Value, json};
+use trunkline_engine::catalogue::Unit;
 
 use super::document::{Align, Document, fenced, inline, plain, table as markdown_table};
 use super::material::Material;
 use super::table;
+use super::unit::base_unit;
 use super::{INDEX, QUICK_MEANING, TALLIES, axes, counted, figure, number, paper, sign, word};
-use crate::catalogue::Unit;
 use crate::experiment::{Claim, ClaimKind};
 use crate::results::{ClaimOutcome, Verdict};
 
@@ -236,7 +237,7 @@ fn all_metrics(material: &Material) -> Value {
             rows.push(json!([point, names.get_index_of(name), mean, half, min, max]));
         }
     }
-    let unit = |metric: &str| match Unit::of(metric) {
+    let unit = |metric: &str| match base_unit(metric) {
         Unit::Ratio | Unit::Count => "",
         unit => unit.name(),
     };

@@ -4,9 +4,8 @@ use indexmap::{IndexMap, IndexSet};
 
 use super::document::{self, Align, plain};
 use super::material::Material;
-use super::unit::DisplayUnit;
+use super::unit::{DisplayUnit, base_unit};
 use super::{axes, number, sign};
-use crate::catalogue::Unit;
 use crate::experiment::{Row, Table};
 use crate::results::{Estimate, PointResult, Verdict};
 use crate::verdict::Comparison;
@@ -99,13 +98,16 @@ fn of_traffic(material: &Material) -> Table {
 
 /// The unit of a metric in a table or a plot: as the file says, as the paper has it, or one that fits.
 pub(super) fn unit_of(row: &Row, material: &Material, results: &[&PointResult]) -> DisplayUnit {
-    let base = Unit::of(&row.metric);
+    let base = base_unit(&row.metric);
     row.unit
         .as_deref()
         .or_else(|| material.published_unit(&row.metric))
-        .and_then(|name| base.unit(name))
+        .and_then(|name| DisplayUnit::named(base, name))
         .unwrap_or_else(|| {
-            base.fitting(results.iter().filter_map(|result| Some(result.metrics.get(&row.metric)?.mean)))
+            DisplayUnit::fitting(
+                base,
+                results.iter().filter_map(|result| Some(result.metrics.get(&row.metric)?.mean)),
+            )
         })
 }
 
@@ -232,12 +234,12 @@ fn others(material: &Material, tables: &[Table]) -> Grid {
     };
     let cells = material.judgement.comparisons.iter();
     for cell in cells.filter(|cell| !tables.iter().any(|table| shows(table, cell))) {
-        let base = Unit::of(&cell.metric);
+        let base = base_unit(&cell.metric);
         let unit = cell
             .unit
             .as_deref()
-            .and_then(|name| base.unit(name))
-            .unwrap_or_else(|| base.fitting([cell.paper]));
+            .and_then(|name| DisplayUnit::named(base, name))
+            .unwrap_or_else(|| DisplayUnit::fitting(base, [cell.paper]));
         reason(&mut grid, &cell.metric, cell);
         let labels = vec![
             format!("{}{}", cell.metric, unit.behind()),

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use indexmap::{IndexMap, IndexSet};
+use trunkline_engine::scenario::{Load, ProxyMode, Scenario};
 use trunkline_tcp::Settings as TcpSettings;
 
 use crate::plan::Planned;
 use crate::results::Point;
-use crate::scenario::{Load, ProxyMode, Scenario};
 
 /// A TCP that something uses.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! Units that people read: a metric is in s, B, bit/s or 1, and shown in ms, kB, kbit/s or %.
 
-use crate::catalogue::{self, Unit};
+use trunkline_engine::catalogue::{self, Unit};
+
 use crate::{language, number};
 
 /// What a number is shown in.
@@ -12,35 +13,33 @@ pub(super) struct DisplayUnit {
     factor: f64,
 }
 
-impl Unit {
-    /// Of a metric or a series, by its name; see docs/metrics.md.
-    pub(super) fn of(metric: &str) -> Self {
-        catalogue::unit(metric).unwrap_or(Self::Count)
-    }
-
-    /// A unit of this kind, by its name.
-    pub(super) fn unit(self, name: &str) -> Option<DisplayUnit> {
-        let (base, factor) = language::base(name).filter(|_| !name.is_empty())?;
-        let shown = if name == "1" { "" } else { name };
-        (base == self.name()).then(|| DisplayUnit { name: shown.to_owned(), factor })
-    }
-
-    /// The one that a label names: `RTT (ms)`, `goodput in Mbit/s`, `loss, %`.
-    pub(super) fn named_in(self, label: &str) -> Option<DisplayUnit> {
-        let words = label.trim().trim_end_matches([')', ']']);
-        let last = words.rsplit([' ', '(', '[', ',']).next()?;
-        self.unit(last).filter(|unit| !unit.name.is_empty())
-    }
-
-    /// The unit in which values like these have few digits.
-    pub(super) fn fitting(self, values: impl IntoIterator<Item = f64>) -> DisplayUnit {
-        let largest = values.into_iter().filter(|value| value.is_finite()).map(f64::abs).fold(0.0, f64::max);
-        let (name, factor) = number::suited(largest, if self == Self::Ratio { "%" } else { self.name() });
-        DisplayUnit { name: name.to_owned(), factor }
-    }
+/// The base unit of a metric or a series, by its name; see docs/metrics.md.
+pub(super) fn base_unit(metric: &str) -> Unit {
+    catalogue::unit(metric).unwrap_or(Unit::Count)
 }
 
 impl DisplayUnit {
+    /// A unit of this kind, by its name.
+    pub(super) fn named(base: Unit, name: &str) -> Option<Self> {
+        let (of, factor) = language::base(name).filter(|_| !name.is_empty())?;
+        let shown = if name == "1" { "" } else { name };
+        (of == base.name()).then(|| DisplayUnit { name: shown.to_owned(), factor })
+    }
+
+    /// The one of this kind that a label names: `RTT (ms)`, `goodput in Mbit/s`, `loss, %`.
+    pub(super) fn named_in(base: Unit, label: &str) -> Option<Self> {
+        let words = label.trim().trim_end_matches([')', ']']);
+        let last = words.rsplit([' ', '(', '[', ',']).next()?;
+        Self::named(base, last).filter(|unit| !unit.name.is_empty())
+    }
+
+    /// The unit of this kind in which such values have few digits.
+    pub(super) fn fitting(base: Unit, values: impl IntoIterator<Item = f64>) -> Self {
+        let largest = values.into_iter().filter(|value| value.is_finite()).map(f64::abs).fold(0.0, f64::max);
+        let (name, factor) = number::suited(largest, if base == Unit::Ratio { "%" } else { base.name() });
+        DisplayUnit { name: name.to_owned(), factor }
+    }
+
     /// Numbers as they are.
     pub(super) fn none() -> Self {
         Self { name: String::new(), factor: 1.0 }
@@ -87,7 +86,7 @@ mod tests {
             ("bulk.0.cwnd", Unit::Byte),
             ("t.lane.overhead", Unit::Count),
         ] {
-            assert_eq!(Unit::of(metric), base, "{metric}");
+            assert_eq!(base_unit(metric), base, "{metric}");
         }
     }
 
@@ -105,16 +104,16 @@ mod tests {
             (Unit::Ratio, "%", 0.281, 28.1),
             (Unit::Ratio, "1", 0.281, 0.281),
         ] {
-            let unit = base.unit(unit).unwrap();
+            let unit = DisplayUnit::named(base, unit).unwrap();
             assert!((unit.show(value) - shown).abs() < 1e-9 * shown, "{unit:?}");
         }
-        assert_eq!(Unit::Second.unit("kbit/s"), None);
-        assert_eq!(Unit::Count.unit("packets"), None);
+        assert_eq!(DisplayUnit::named(Unit::Second, "kbit/s"), None);
+        assert_eq!(DisplayUnit::named(Unit::Count, "packets"), None);
     }
 
     #[test]
     fn a_label_may_name_the_unit() {
-        let named = |base: Unit, label| base.named_in(label).map(|unit| unit.name);
+        let named = |base: Unit, label| DisplayUnit::named_in(base, label).map(|unit| unit.name);
         assert_eq!(named(Unit::Second, "RTT (ms)"), Some("ms".into()));
         assert_eq!(named(Unit::BitPerSecond, "Goodput [Mbit/s]"), Some("Mbit/s".into()));
         assert_eq!(named(Unit::Ratio, "drops in %"), Some("%".into()));
@@ -125,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_fitting_unit_leaves_the_largest_value_between_one_and_a_thousand() {
-        let fitting = |base: Unit, largest: f64| base.fitting([f64::NAN, 0.0, -largest]).name;
+        let fitting = |base: Unit, largest: f64| DisplayUnit::fitting(base, [f64::NAN, 0.0, -largest]).name;
         assert_eq!(fitting(Unit::Second, 15.8), "s");
         assert_eq!(fitting(Unit::Second, 0.041), "ms");
         assert_eq!(fitting(Unit::Second, 0.000_02), "µs");
@@ -134,6 +133,6 @@ mod tests {
         assert_eq!(fitting(Unit::Byte, 385_784.0), "kB");
         assert_eq!(fitting(Unit::Ratio, 0.3), "%");
         assert_eq!(fitting(Unit::Count, 5e6), "");
-        assert_eq!(Unit::Second.fitting([]).name, "s");
+        assert_eq!(DisplayUnit::fitting(Unit::Second, []).name, "s");
     }
 }

@@ -16,10 +16,10 @@ use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::Type;
+use trunkline_engine::catalogue::{self, Unit};
 
 use super::StoreError;
 use crate::VERSION;
-use crate::catalogue::{self, Unit};
 use crate::results::Run;
 use crate::swept;
 

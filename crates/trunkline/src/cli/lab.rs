@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
+use trunkline_engine::Engine;
 use trunkline_lab::CongestionAlgorithm;
-use trunkline_lab::engine::Engine;
 
 #[derive(Debug, Args)]
 pub(crate) struct LabArguments {
@@ -160,7 +160,7 @@ pub(crate) struct ReportArguments {
 }
 
 fn engine(text: &str) -> Result<Engine, String> {
-    text.parse().map_err(|error: trunkline_lab::engine::EngineError| error.to_string())
+    text.parse().map_err(|error: trunkline_engine::EngineError| error.to_string())
 }
 
 fn setting(text: &str) -> Result<(String, String), String> {

@@ -1,11 +1,10 @@
 //! How many of a run's values lie where.
 
-use super::super::material::Material;
-
 use super::super::chart::{Along, Chart, Dot, Kind, Line, Text};
+use super::super::material::Material;
+use super::super::unit::{DisplayUnit, base_unit};
 use super::super::{axes, number};
 use super::{name, styled};
-use crate::catalogue::Unit;
 use crate::experiment::{Figure, Scale};
 use crate::results::PointResult;
 use crate::statistics::bounds;
@@ -25,8 +24,12 @@ pub(super) fn chart(figure: &Figure, material: &Material) -> Option<Chart> {
     let mut samples = samples(figure, material);
     let all = || samples.iter().flat_map(|sample| sample.values.iter().copied());
     let metric = figure.metrics.first()?;
-    let base = Unit::of(&metric.metric);
-    let unit = metric.unit.as_deref().and_then(|name| base.unit(name)).unwrap_or_else(|| base.fitting(all()));
+    let base = base_unit(&metric.metric);
+    let unit = metric
+        .unit
+        .as_deref()
+        .and_then(|name| DisplayUnit::named(base, name))
+        .unwrap_or_else(|| DisplayUnit::fitting(base, all()));
     let mut notes = Vec::new();
     let mut left_out = 0;
     for sample in &mut samples {

@@ -1,11 +1,12 @@
 //! Metrics along an axis of the sweep, as lines or bars.
 
+use trunkline_engine::catalogue::Unit;
+
 use super::super::chart::{Along, Chart, Dot, Kind, Line, Text};
 use super::super::material::Material;
-use super::super::unit::DisplayUnit;
+use super::super::unit::{DisplayUnit, base_unit};
 use super::super::{axes, number, table};
 use super::{name, styled, units};
-use crate::catalogue::Unit;
 use crate::experiment::{Figure, Row, Scale};
 use crate::results::{Point, PointResult};
 
@@ -67,7 +68,7 @@ pub(super) fn chart(figure: &Figure, material: &Material, kind: Kind) -> Chart {
 /// Up: as the file calls it, with the unit that is used.
 pub(super) fn along_y(figure: &Figure, units: &[DisplayUnit], one_unit: bool) -> Along {
     let unit = if one_unit { units[0].clone() } else { DisplayUnit::none() };
-    let named = |label: &String| Unit::of(&figure.metrics[0].metric).named_in(label).is_some();
+    let named = |label: &String| DisplayUnit::named_in(base_unit(&figure.metrics[0].metric), label).is_some();
     let title = match (&figure.y_label, figure.metrics.as_slice()) {
         (Some(label), _) if named(label) || label.contains('(') => label.clone(),
         (Some(label), _) => format!("{label}{}", unit.behind()),
@@ -86,7 +87,7 @@ pub(super) fn along_y(figure: &Figure, units: &[DisplayUnit], one_unit: bool) ->
 fn of_one(row: &Row) -> String {
     let label = table::label_of(row);
     let subject = row.metric.split('.').next().unwrap_or_default();
-    match quantity(std::slice::from_ref(row), Unit::of(&row.metric) != Unit::Count) {
+    match quantity(std::slice::from_ref(row), base_unit(&row.metric) != Unit::Count) {
         Some(quantity) if row.label.is_some() && label.eq_ignore_ascii_case(subject) => {
             format!("{label}, {quantity}")
         }
@@ -155,7 +156,8 @@ impl Drawn<'_> {
 
     /// Whether the metric is a part of a whole: a share, or Jain's index.
     fn is_part(&self) -> bool {
-        Unit::of(&self.row.metric) == Unit::Ratio || self.row.metric.split('.').any(|part| part == "fairness")
+        base_unit(&self.row.metric) == Unit::Ratio
+            || self.row.metric.split('.').any(|part| part == "fairness")
     }
 
     fn ours(&self, members: &[&PointResult]) -> Vec<Dot> {

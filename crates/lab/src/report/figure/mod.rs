@@ -9,9 +9,8 @@ use indexmap::IndexSet;
 
 use super::chart::{Along, Chart, Kind, Line};
 use super::material::Material;
-use super::unit::DisplayUnit;
+use super::unit::{DisplayUnit, base_unit};
 use super::{axes, table};
-use crate::catalogue::Unit;
 use crate::experiment::{Figure, FigureKind, Row, Scale};
 use crate::results::Point;
 
@@ -111,12 +110,12 @@ fn name(figure: &Figure, material: &Material, part: &Point, row: &Row, unit: &st
 /// A unit for each metric: as the file says, as the label of the axis or the paper has it, or one that fits all values of its kind.
 fn units(figure: &Figure, published: Option<&str>, values: impl Fn(&Row) -> Vec<f64>) -> Vec<DisplayUnit> {
     let unit = |row: &Row| {
-        let base = Unit::of(&row.metric);
-        let named = |name: Option<&str>| name.and_then(|name| base.unit(name));
-        let labelled = || figure.y_label.as_deref().and_then(|label| base.named_in(label));
+        let base = base_unit(&row.metric);
+        let named = |name: Option<&str>| name.and_then(|name| DisplayUnit::named(base, name));
+        let labelled = || figure.y_label.as_deref().and_then(|label| DisplayUnit::named_in(base, label));
         let said = named(row.unit.as_deref()).or_else(labelled).or_else(|| named(published));
-        let alike = || figure.metrics.iter().filter(|other| Unit::of(&other.metric) == base);
-        said.unwrap_or_else(|| base.fitting(alike().flat_map(&values)))
+        let alike = || figure.metrics.iter().filter(|other| base_unit(&other.metric) == base);
+        said.unwrap_or_else(|| DisplayUnit::fitting(base, alike().flat_map(&values)))
     };
     figure.metrics.iter().map(unit).collect()
 }

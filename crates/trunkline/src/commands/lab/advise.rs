@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use trunkline_engine::EngineError;
 use trunkline_lab::advise::{self, AdviseError, MOST_TIMES, Options, Progress as Tried};
-use trunkline_lab::engine::EngineError;
 use trunkline_testbed::interrupt;
 
 use super::{jobs, read};

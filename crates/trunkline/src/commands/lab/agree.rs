@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 use std::fs;
 
+use trunkline_engine::Engine;
 use trunkline_lab::agree::{self, Agreement};
 use trunkline_lab::document::Document;
-use trunkline_lab::engine::Engine;
 use trunkline_testbed::interrupt;
 
 use super::run::{campaign, print_failures, studies};

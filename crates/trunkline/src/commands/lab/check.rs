@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use trunkline_engine::Engine;
 use trunkline_lab::campaign::{Study, work};
-use trunkline_lab::engine::Engine;
 use trunkline_lab::experiment::NodeKind;
 
 use super::{Errors, read};

@@ -13,8 +13,8 @@ mod verdicts;
 use std::path::Path;
 use std::thread::available_parallelism;
 
+use trunkline_engine::Engine;
 use trunkline_lab::document::{Document, Mistakes};
-use trunkline_lab::engine::Engine;
 use trunkline_lab::results::Point;
 use trunkline_lab::store::StoreError;
 use trunkline_testbed::privilege;

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _};
 use std::path::Path;
 
+use trunkline_engine::catalogue;
 use trunkline_lab::campaign::Complete;
-use trunkline_lab::catalogue;
 use trunkline_lab::experiment::ClaimKind;
 use trunkline_lab::number::spread;
 use trunkline_lab::report::{Entry, QUICK, Whose, is_asked_first, shortfalls, sign, word};

@@ -1,6 +1,6 @@
 //! Names: what is known before a run, and what is recorded during one.
 
-use trunkline_lab::catalogue::{known, unit};
+use trunkline_engine::catalogue::{known, unit};
 use trunkline_link::{LinkSettings, Loss};
 use trunkline_trunk::ClassSettings;
 use trunkline_workload::{Distribution, Pattern};

@@ -7,7 +7,7 @@ use super::transfers::tcp;
 use super::{Readings, SourceCounters};
 use crate::catalogue::measured::{All, Group, Udp};
 use crate::catalogue::{ALL, GROUP, TCP, UDP, UDP_ALONE};
-use crate::results::Outcome;
+use crate::outcome::Outcome;
 use crate::scenario::{Load, Scenario};
 
 fn udp(from: &Datagrams, to: &Datagrams) -> Udp {

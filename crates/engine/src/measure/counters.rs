@@ -12,69 +12,69 @@ use crate::catalogue::measured::{Counts, LaneCounts, NodeCounts, QueueReading, R
 
 /// The counters of all parts of a scenario, in its order.
 #[derive(Debug)]
-pub(in crate::engine) struct Counters {
-    pub(in crate::engine) at: Instant,
-    pub(in crate::engine) sources: Vec<SourceCounters>,
+pub(crate) struct Counters {
+    pub(crate) at: Instant,
+    pub(crate) sources: Vec<SourceCounters>,
     /// There and back.
-    pub(in crate::engine) links: Vec<[LinkCounters; 2]>,
+    pub(crate) links: Vec<[LinkCounters; 2]>,
     /// At each side.
-    pub(in crate::engine) trunks: Vec<[TrunkCounters; 2]>,
+    pub(crate) trunks: Vec<[TrunkCounters; 2]>,
     /// For each node; zero of one that is no proxy.
-    pub(in crate::engine) proxies: Vec<ProxyStats>,
-    pub(in crate::engine) nodes: Vec<NodeCounts>,
+    pub(crate) proxies: Vec<ProxyStats>,
+    pub(crate) nodes: Vec<NodeCounts>,
 }
 
 /// Of a source.
 #[derive(Debug, Clone)]
-pub(in crate::engine) enum SourceCounters {
+pub(crate) enum SourceCounters {
     Transfers(Vec<Transfer>),
     Datagrams(Datagrams),
 }
 
 /// Of one way of a link.
 #[derive(Debug, Clone)]
-pub(in crate::engine) struct LinkCounters {
-    pub(in crate::engine) queue: QueueReading,
-    pub(in crate::engine) stats: LinkStats,
-    pub(in crate::engine) sent_for: Duration,
+pub(crate) struct LinkCounters {
+    pub(crate) queue: QueueReading,
+    pub(crate) stats: LinkStats,
+    pub(crate) sent_for: Duration,
 }
 
 /// Of one side of a trunk.
 #[derive(Debug, Clone)]
-pub(in crate::engine) struct TrunkCounters {
-    pub(in crate::engine) classes: Vec<ClassCounters>,
+pub(crate) struct TrunkCounters {
+    pub(crate) classes: Vec<ClassCounters>,
     /// Empty before the network has run.
-    pub(in crate::engine) lanes: Vec<LaneCounts>,
+    pub(crate) lanes: Vec<LaneCounts>,
     /// Bytes of user packets that came out of the trunk at this side.
-    pub(in crate::engine) delivered_bytes: u64,
+    pub(crate) delivered_bytes: u64,
     /// Packets of flows that were refused.
-    pub(in crate::engine) refused: u64,
+    pub(crate) refused: u64,
 }
 
 /// Of a class at one side of a trunk.
 #[derive(Debug, Clone)]
-pub(in crate::engine) struct ClassCounters {
-    pub(in crate::engine) queue: QueueReading,
-    pub(in crate::engine) filtered: u64,
+pub(crate) struct ClassCounters {
+    pub(crate) queue: QueueReading,
+    pub(crate) filtered: u64,
 }
 
 /// A bulk flow, an object of a web page, or a request and its answer.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::engine) struct Transfer {
+pub(crate) struct Transfer {
     /// The flow, user or connection that it belongs to, from 0.
-    pub(in crate::engine) user: u32,
-    pub(in crate::engine) state: TransferState,
+    pub(crate) user: u32,
+    pub(crate) state: TransferState,
     /// The opening of its connection, or its request.
-    pub(in crate::engine) started: Instant,
+    pub(crate) started: Instant,
     /// When its connection was open: `started` if it was open already.
-    pub(in crate::engine) connected: Option<Instant>,
-    pub(in crate::engine) ended: Option<Instant>,
+    pub(crate) connected: Option<Instant>,
+    pub(crate) ended: Option<Instant>,
     /// Bytes that its receiver had by then.
-    pub(in crate::engine) bytes: u64,
+    pub(crate) bytes: u64,
     /// Counts of its connection so far, with those of earlier transfers on it.
-    pub(in crate::engine) counts: Counts,
+    pub(crate) counts: Counts,
     /// Round-trip times of its connection, if its sender measured any.
-    pub(in crate::engine) rtt: Option<Rtt>,
+    pub(crate) rtt: Option<Rtt>,
 }
 
 impl Transfer {
@@ -86,7 +86,7 @@ impl Transfer {
 
 impl QueueReading {
     /// A queue's counters at `now`.
-    pub(in crate::engine) fn new(stats: &Stats, now: Instant) -> Self {
+    pub(crate) fn new(stats: &Stats, now: Instant) -> Self {
         QueueReading { stats: stats.clone(), occupancy: stats.occupancy(now), has_peaks: true }
     }
 }

@@ -7,7 +7,7 @@ use trunkline_units::Instant;
 use super::Network;
 use crate::catalogue::measured::Reading;
 use crate::catalogue::{Recorded, recorded};
-use crate::results::SeriesOutcome;
+use crate::outcome::SeriesOutcome;
 use crate::scenario::Scenario;
 
 #[derive(Debug)]

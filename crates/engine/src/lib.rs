@@ -1,10 +1,14 @@
 //! Engines: what carries out a [`Scenario`] and says what came of it.
 //!
 //! An engine is given a scenario and a seed and knows nothing of files, sweeps or papers. It measures what docs/metrics.md lists,
-//! under the names that [`catalogue`](crate::catalogue) has.
+//! under the names that [`catalogue`] has.
 
+pub mod catalogue;
 mod measure;
+pub mod outcome;
+pub mod scenario;
 mod sim;
+pub mod site;
 mod testbed;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,7 +19,7 @@ use std::sync::atomic::AtomicBool;
 use thiserror::Error;
 use trunkline_sim::SettingsError;
 
-use crate::results::Outcome;
+use crate::outcome::Outcome;
 use crate::scenario::Scenario;
 
 /// What carries out a scenario.
@@ -103,7 +107,7 @@ pub enum EngineError {
 }
 
 /// Lets a panic of a run cost that run alone. What it was given is only read, and an outcome that was begun is dropped.
-pub(crate) fn guarded(run: impl FnOnce() -> Result<Outcome, EngineError>) -> Result<Outcome, EngineError> {
+pub fn guarded(run: impl FnOnce() -> Result<Outcome, EngineError>) -> Result<Outcome, EngineError> {
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<&str>().map(ToString::to_string);
         let text = text.or_else(|| panic.downcast_ref::<String>().cloned());

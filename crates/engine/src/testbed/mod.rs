@@ -23,7 +23,7 @@ use trunkline_units::Instant;
 use super::EngineError;
 use super::measure::{Counters, LinkCounters, Network, TrunkCounters, measure};
 use crate::catalogue::measured::{ClassState, Disturbance, Lane, LinkState, NodeCounts, QueueReading, User};
-use crate::results::Outcome;
+use crate::outcome::Outcome;
 use crate::scenario::Scenario;
 use build::Plan;
 use gateway::{Gateways, PeerStatus};

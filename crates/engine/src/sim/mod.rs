@@ -16,7 +16,7 @@ use super::measure::{
 use crate::catalogue::measured::{
     self, ClassState, Disturbance, Lane, LaneCounts, LinkState, NodeCounts, QueueReading, Rtt, Sender, User,
 };
-use crate::results::Outcome;
+use crate::outcome::Outcome;
 use crate::scenario::Scenario;
 use build::{Built, build};
 
@@ -237,57 +237,89 @@ fn transfer(transfer: &trunkline_sim::Transfer) -> Transfer {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::time::Instant as Clock;
 
+    use trunkline_link::LinkSettings;
+    use trunkline_queue::{Limits, Settings as QueueSettings};
+    use trunkline_sim::both;
+    use trunkline_tcp::Preset;
+    use trunkline_trunk::{ClassSettings, TrunkPlan};
+    use trunkline_units::Rate;
+    use trunkline_workload::{Distribution, Pattern};
+
     use super::*;
-    use crate::document::Document;
+    use crate::scenario::{Carrier, End, Link, Load, Node, NodeKind, Traffic, Trunk};
+    use crate::site::SiteTrunks;
 
     /// A network whose link has a rate, with so many flows over a trunk.
-    fn scenario(rate: &str, flows: u32, seconds: u32) -> Scenario {
-        let text = format!(
-            r#"
-            id = "overhead"
-            title = "what measuring costs"
-            duration = "{seconds} s"
-            warm_up = "5 s"
-            [nodes]
-            a = "host"
-            left = "gateway"
-            right = "gateway"
-            b = "host"
-            [links.near]
-            ends = ["a", "left"]
-            rate = "1 Gbit/s"
-            [links.core]
-            ends = ["left", "right"]
-            rate = "{rate}"
-            delay = "10 ms"
-            queue = {{ discipline = "tail-drop", packets = 160 }}
-            [links.far]
-            ends = ["right", "b"]
-            like = "near"
-            [traffic.bulk]
-            kind = "bulk"
-            from = "a"
-            to = "b"
-            flows = {flows}
-            tcp = "linux-6"
-            [trunks.site]
-            gateways = ["left", "right"]
-            [series]
-            every = "1 s"
-            of = ["bulk.goodput", "core.queue.packets", "bulk.0.cwnd"]
-            "#
-        );
-        let document = Document::parse("overhead.toml", &text).expect("a sound file");
-        document.plan().expect("a sound plan").remove(0).scenario
+    fn scenario(rate: Rate, flows: u32, seconds: u64) -> Scenario {
+        let tail_drop = |segments| QueueSettings::TailDrop(Limits { segments, bytes: u64::MAX });
+        let link = |name: &str, ends, rate, delay, packets| {
+            let way = LinkSettings::new(rate, Duration::from_millis(delay)).queue(tail_drop(packets));
+            Link { name: name.to_owned(), ends, ways: [way.clone(), way] }
+        };
+        let node = |(name, kind): (&str, _)| Node { name: name.to_owned(), kind, proxy: None };
+        let nodes = [
+            ("a", NodeKind::Host),
+            ("left", NodeKind::Gateway),
+            ("right", NodeKind::Gateway),
+            ("b", NodeKind::Host),
+        ];
+        let fast = Rate::from_mbit(1000.0);
+        let tcp = Preset::Linux6.settings();
+        let pattern = Pattern::Bulk { flows, bytes: None, stagger: Distribution::Uniform(0.0, 0.1) };
+        Scenario {
+            duration: Duration::from_secs(seconds),
+            end: End::Duration,
+            warm_up: Duration::from_secs(5),
+            nodes: nodes.into_iter().map(node).collect(),
+            links: vec![
+                link("near", [0, 1], fast, 0, 1000),
+                link("core", [1, 2], rate, 10, 160),
+                link("far", [2, 3], fast, 0, 1000),
+            ],
+            traffic: vec![Traffic {
+                name: "bulk".to_owned(),
+                place: 0,
+                group: "bulk".to_owned(),
+                ends: [0, 3],
+                port: 80,
+                dscp: 0,
+                start: Duration::ZERO,
+                stop: None,
+                load: Load::Tcp { tcp: both(tcp.clone()), pattern },
+            }],
+            trunks: vec![Trunk {
+                name: "site".to_owned(),
+                place: 0,
+                gateways: [1, 2],
+                sites: [vec![0], vec![3]],
+                tcp: Arc::new(tcp),
+                carrier: Carrier::Tcp,
+                plan: TrunkPlan::one_lane_per_class(vec![ClassSettings::new(
+                    "all",
+                    Vec::new(),
+                    tail_drop(1000),
+                    0,
+                )]),
+                hosts: vec![Vec::new()],
+                sealed: true,
+                site: SiteTrunks::default(),
+            }],
+            disabled: Vec::new(),
+            series: Some((
+                Duration::from_secs(1),
+                ["bulk.goodput", "core.queue.packets", "bulk.0.cwnd"].map(str::to_owned).to_vec(),
+            )),
+        }
     }
 
     #[test]
     #[ignore = "takes time, and a quiet machine"]
     fn measuring_costs_less_than_a_tenth_of_a_run() {
-        for (rate, flows, seconds) in [("100 Mbit/s", 10, 60), ("1 Mbit/s", 100, 300)] {
-            let scenario = scenario(rate, flows, seconds);
+        for (rate, flows, seconds) in [(100.0, 10, 60), (1.0, 100, 300)] {
+            let scenario = scenario(Rate::from_mbit(rate), flows, seconds);
             let stop = AtomicBool::new(false);
             let (mut plain, mut measured) = (Vec::new(), Vec::new());
             for _ in 0..5 {
@@ -302,7 +334,7 @@ mod tests {
             }
             let [plain, measured] =
                 [plain, measured].map(|times| times.into_iter().min().unwrap_or_default());
-            println!("{rate}, {flows} flows, {seconds} s: {plain:?}, measured {measured:?}");
+            println!("{rate} Mbit/s, {flows} flows, {seconds} s: {plain:?}, measured {measured:?}");
             assert!(measured.as_secs_f64() < 1.1 * plain.as_secs_f64(), "{measured:?} for {plain:?}");
         }
     }

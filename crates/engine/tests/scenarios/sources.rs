@@ -1,14 +1,14 @@
 //! Sources of traffic: each kind's figures, and what must add up.
 
-use trunkline_lab::results::Outcome;
-use trunkline_lab::scenario::{Node, NodeKind, Proxy, ProxyMode};
+use trunkline_engine::outcome::Outcome;
+use trunkline_engine::scenario::{Node, NodeKind, Proxy, ProxyMode};
 use trunkline_link::{Impairments, Jitter, LinkChange, LinkSettings, Loss};
 use trunkline_sim::both;
 use trunkline_tcp::Preset;
 use trunkline_workload::{Distribution, Pattern, Timing};
 
 use crate::scene::{bulk, linux, mbit, ms, of, run, scene, tail_drop, tcp, traffic, udp, within};
-use trunkline_lab::scenario::Load;
+use trunkline_engine::scenario::Load;
 
 #[test]
 fn equal_flows_share_equally_and_unequal_groups_do_not() {

@@ -18,7 +18,7 @@ use trunkline_units::Rate;
 use super::Misfit;
 use super::build::address;
 use crate::catalogue::measured::{ClassState, Lane, LaneCounts, QueueReading};
-use crate::engine::measure::{ClassCounters, TrunkCounters};
+use crate::measure::{ClassCounters, TrunkCounters};
 use crate::scenario::{Carrier, Scenario, Trunk};
 use crate::site::SiteTrunks;
 

@@ -3,8 +3,6 @@
 use serde::Serialize;
 use trunkline_schema::{Classes, Encryption, LanesSpec};
 
-use crate::experiment::TrunkSpec;
-
 /// What a site's file says of trunks.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct SiteTrunks {
@@ -22,17 +20,8 @@ fn is_default(lanes: &LanesSpec) -> bool {
 }
 
 impl SiteTrunks {
-    /// The same classes and lanes. Rules name hosts where a site's file has prefixes.
-    pub(crate) fn new(trunk: &TrunkSpec) -> Self {
-        SiteTrunks {
-            encryption: trunk.encryption.filter(|encryption| *encryption == Encryption::None),
-            classes: trunk.classes.clone(),
-            lanes: trunk.lanes.clone(),
-        }
-    }
-
     /// Puts a prefix in place of each host that a rule names, given the class, the rule's key, and the host.
-    pub(crate) fn name_hosts(&mut self, mut prefix: impl FnMut(&str, &str, &str) -> String) {
+    pub fn name_hosts(&mut self, mut prefix: impl FnMut(&str, &str, &str) -> String) {
         let Classes::List(classes) = &mut self.classes else { return };
         for class in classes {
             for rule in class.rules.iter_mut().flatten() {

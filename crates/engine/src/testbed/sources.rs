@@ -13,7 +13,7 @@ use trunkline_workload::stream;
 use super::build::{Plan, address};
 use super::tcp::KernelTcp;
 use crate::catalogue::measured::{Counts, Rtt, Sender, User};
-use crate::engine::measure::{SourceCounters, Transfer};
+use crate::measure::{SourceCounters, Transfer};
 use crate::scenario::Scenario;
 
 /// Buffers from this size on are the kernel's own to tune (`tcp_wmem`, `tcp_rmem`); a size that is set turns that off.

@@ -5,13 +5,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use trunkline_link::LinkSettings;
 use trunkline_tcp::Settings as TcpSettings;
 use trunkline_trunk::TrunkPlan;
 use trunkline_units::Rate;
 use trunkline_workload::{Pattern, Timing};
 
-pub use crate::experiment::{Carrier, End, NodeKind};
 use crate::site::SiteTrunks;
 
 /// What an engine runs.
@@ -169,4 +170,40 @@ pub struct Cell {
     pub buffer: u64,
     /// Each connection by itself.
     pub each_alone: bool,
+}
+
+/// What ends a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum End {
+    /// The time.
+    #[default]
+    Duration,
+    /// The time, or before it the end of all transfers that have one.
+    Transfers,
+}
+
+/// What a node is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum NodeKind {
+    /// Sends and receives, and passes nothing on.
+    Host,
+    /// Passes packets on.
+    Router,
+    /// A router at which trunks may end.
+    Gateway,
+    /// A router that looks at what it passes on, as `proxies` says.
+    Proxy,
+}
+
+/// What carries the lanes of a trunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Carrier {
+    /// TCP: all that is taken arrives, in order.
+    #[default]
+    Tcp,
+    /// Datagrams under congestion control, which are never retransmitted.
+    Datagrams,
 }

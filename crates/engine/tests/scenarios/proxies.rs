@@ -1,6 +1,6 @@
 //! Proxies: each mode does what it is there for, and says so.
 
-use trunkline_lab::scenario::{Cell, Node, NodeKind, Proxy, ProxyMode, Scenario};
+use trunkline_engine::scenario::{Cell, Node, NodeKind, Proxy, ProxyMode, Scenario};
 use trunkline_link::LinkSettings;
 use trunkline_sim::both;
 use trunkline_tcp::{Preset, Settings};

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use trunkline_lab::catalogue::{Present, known};
-use trunkline_lab::engine::{self, Engine};
-use trunkline_lab::results::Outcome;
-use trunkline_lab::scenario::{Carrier, End, Link, Load, Node, NodeKind, Scenario, Traffic, Trunk};
-use trunkline_lab::site::SiteTrunks;
+use trunkline_engine::Engine;
+use trunkline_engine::catalogue::{Present, known};
+use trunkline_engine::outcome::Outcome;
+use trunkline_engine::scenario::{Carrier, End, Link, Load, Node, NodeKind, Scenario, Traffic, Trunk};
+use trunkline_engine::site::SiteTrunks;
 use trunkline_link::LinkSettings;
 use trunkline_queue::{Limits, Settings as QueueSettings};
 use trunkline_sim::both;
@@ -111,7 +111,8 @@ pub(crate) fn trunk(scenario: &Scenario, classes: Vec<ClassSettings>) -> Trunk {
 
 /// What comes of it, which is what was known to: no other names, and all that are always there.
 pub(crate) fn run(scenario: &Scenario, seed: u64) -> Outcome {
-    let outcome = engine::run(&Engine::Sim, scenario, seed, &AtomicBool::new(false)).expect("an outcome");
+    let outcome =
+        trunkline_engine::run(&Engine::Sim, scenario, seed, &AtomicBool::new(false)).expect("an outcome");
     let known = known([scenario]);
     for name in outcome.metrics.keys() {
         assert!(known.metric(name).is_ok(), "{name} was not known");

@@ -11,8 +11,8 @@ use std::sync::atomic::AtomicBool;
 use trunkline_link::LinkSettings;
 
 use scene::{bulk, mbit, ms, of, run, scene, tail_drop, traffic, udp, within};
-use trunkline_lab::engine::{self, Engine, EngineError};
-use trunkline_lab::scenario::End;
+use trunkline_engine::scenario::End;
+use trunkline_engine::{Engine, EngineError};
 
 #[test]
 fn a_bulk_flow_has_the_links_rate_less_headers() {
@@ -113,7 +113,7 @@ fn a_transfer_is_counted_whole_unless_it_was_over_before_the_warm_up() {
 fn a_run_that_is_told_to_stop_has_no_outcome() {
     let mut scenario = scene(1, &LinkSettings::new(mbit(10.0), ms(10)), 20);
     scenario.traffic.push(traffic("bulk", 0, bulk(1, None)));
-    let stopped = engine::run(&Engine::Sim, &scenario, 1, &AtomicBool::new(true));
+    let stopped = trunkline_engine::run(&Engine::Sim, &scenario, 1, &AtomicBool::new(true));
     assert_eq!(stopped, Err(EngineError::Stopped));
     assert_eq!("sim".parse(), Ok(Engine::Sim));
     assert_eq!("testbed".parse(), Ok(Engine::Testbed { program: None }));
@@ -128,7 +128,7 @@ fn what_cannot_be_is_refused_with_the_part_that_it_is() {
     scenario.traffic.push(traffic("bulk", 0, bulk(30_000, None)));
     scenario.traffic.push(traffic("more", 0, bulk(30_000, None)));
     let refused = |scenario: &_| {
-        engine::run(&Engine::Sim, scenario, 1, &AtomicBool::new(false)).unwrap_err().to_string()
+        trunkline_engine::run(&Engine::Sim, scenario, 1, &AtomicBool::new(false)).unwrap_err().to_string()
     };
     let error = refused(&scenario);
     assert!(error.starts_with("traffic.more makes 60000 connections"), "{error}");

@@ -18,7 +18,7 @@ use trunkline_workload::Pattern;
 use super::EngineError;
 use crate::catalogue::RUN;
 use crate::catalogue::measured::{ClassState, Disturbance, Lane, LinkState, Run, User};
-use crate::results::Outcome;
+use crate::outcome::Outcome;
 use crate::scenario::{End, Load, Scenario};
 use samples::Samples;
 use series::Series;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use trunkline_lab::scenario::{Carrier, Load};
+use trunkline_engine::scenario::{Carrier, Load};
 use trunkline_link::{Impairments, LinkChange, LinkSettings, Loss};
 use trunkline_queue::{Settings as QueueSettings, TrunkSettings};
 use trunkline_tcp::Preset;
@@ -139,7 +139,7 @@ fn every_setting_of_a_trunk_has_an_effect() {
     let class = ClassSettings::new("all", Vec::new(), tail_drop(200), 0);
     scenario.trunks.push(trunk(&scenario, vec![class]));
     let plain = run(&scenario, 1);
-    let other = |change: fn(&mut trunkline_lab::scenario::Trunk)| {
+    let other = |change: fn(&mut trunkline_engine::scenario::Trunk)| {
         let mut other = scenario.clone();
         change(&mut other.trunks[0]);
         let outcome = run(&other, 1);
