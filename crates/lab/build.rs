@@ -9,8 +9,21 @@ use std::path::Path;
 use std::process::Command;
 
 /// The crates that results come of: this one and those below it.
-const SOURCES: [&str; 9] =
-    ["../lab", "../engine", "../schema", "../sim", "../trunk", "../tcp", "../queue", "../packet", "../units"];
+const SOURCES: [&str; 13] = [
+    "../lab",
+    "../engine",
+    "../schema",
+    "../sim",
+    "../testbed",
+    "../netlink",
+    "../workload",
+    "../link",
+    "../trunk",
+    "../tcp",
+    "../queue",
+    "../packet",
+    "../units",
+];
 
 fn main() {
     let number = env!("CARGO_PKG_VERSION");

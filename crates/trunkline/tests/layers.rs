@@ -292,6 +292,20 @@ fn dependencies_point_one_way() {
 }
 
 #[test]
+fn the_version_of_results_covers_every_crate_that_they_come_of() {
+    let graph = linked(&metadata());
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../lab/build.rs");
+    let script = fs::read_to_string(script).expect("the build script of the laboratory");
+    let own: Vec<&str> = graph.keys().filter_map(|name| name.strip_prefix("trunkline-")).collect();
+    assert!(own.contains(&"engine"), "{own:?}");
+    for name in own {
+        let needed = name == "lab"
+            || path_to(&graph, "trunkline-lab", |other| other == format!("trunkline-{name}")).is_some();
+        assert_eq!(script.contains(&format!("\"../{name}\"")), needed, "crates/lab/build.rs: {name}");
+    }
+}
+
+#[test]
 fn no_feature_changes_what_the_core_does() {
     for package in metadata()["packages"].as_array().expect("packages") {
         let name = package["name"].as_str().unwrap_or_default();
