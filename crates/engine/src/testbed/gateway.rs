@@ -140,12 +140,10 @@ impl Gateways {
         self.processes.iter_mut().flatten().try_for_each(GatewayProcess::check_alive)
     }
 
-    /// What the gateway at a side of a trunk says of the trunk.
-    pub(super) fn peer(&self, trunk: &Trunk, side: usize) -> Result<PeerStatus, GatewayError> {
-        let Some(process) = &self.processes[trunk.gateways[side]] else { return Ok(PeerStatus(Value::Null)) };
-        let status = process.status()?;
-        let peer = list(&status["peers"]).find(|peer| peer["name"] == *trunk.name);
-        Ok(PeerStatus(peer.cloned().unwrap_or_default()))
+    /// What the gateway at a node says of itself; nothing of a node without a trunk.
+    pub(super) fn status(&self, node: usize) -> Result<Status, GatewayError> {
+        let process = self.processes[node].as_ref();
+        process.map_or(Ok(Status(Value::Null)), |process| process.status().map(Status))
     }
 
     /// Ends all of them in order.
@@ -201,8 +199,19 @@ impl Site {
     }
 }
 
-/// What a gateway says of a peer, as `trunkline status --json` prints it. A figure that it does not say is 0.
-pub(super) struct PeerStatus(Value);
+/// What a gateway says of itself, as `trunkline status --json` prints it. A figure that it does not say is 0.
+pub(super) struct Status(Value);
+
+impl Status {
+    /// Of the peer that is at the other end of a trunk.
+    pub(super) fn peer(&self, trunk: &str) -> PeerStatus<'_> {
+        let peer = list(&self.0["peers"]).find(|peer| peer["name"] == *trunk);
+        PeerStatus(peer.unwrap_or(&Value::Null))
+    }
+}
+
+/// The part of it that is about a peer.
+pub(super) struct PeerStatus<'s>(&'s Value);
 
 fn integer(value: &Value) -> u64 {
     value.as_u64().unwrap_or_default()
@@ -212,7 +221,7 @@ fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
-impl PeerStatus {
+impl PeerStatus<'_> {
     /// All counters of this side of the trunk. `peaks` says whether the daemon has counted for no longer than the laboratory does.
     pub(super) fn counters(&self, peaks: bool) -> TrunkCounters {
         TrunkCounters {
@@ -295,5 +304,20 @@ fn lane_counts(lane: &Value) -> LaneCounts {
         rtt_samples: None,
         rtt_ns: None,
         bytes: Some(integer(&lane["bytes_sent"])),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn one_answer_of_a_gateway_has_the_counters_of_all_its_trunks() {
+        let peer = |name: &str, bytes: u64| json!({ "name": name, "received": { "bytes": bytes } });
+        let status = Status(json!({ "peers": [peer("north", 7), peer("south", 9)] }));
+        let delivered = |trunk| status.peer(trunk).counters(true).delivered_bytes;
+        assert_eq!(["north", "south", "west"].map(delivered), [7, 9, 0]);
     }
 }

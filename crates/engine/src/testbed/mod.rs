@@ -26,7 +26,7 @@ use crate::catalogue::measured::{ClassState, Disturbance, Lane, LinkState, NodeC
 use crate::outcome::Outcome;
 use crate::scenario::Scenario;
 use build::Plan;
-use gateway::{Gateways, PeerStatus};
+use gateway::{Gateways, PeerStatus, Status};
 
 /// How often a run is made again that was disturbed.
 const ATTEMPTS: u32 = 3;
@@ -93,8 +93,8 @@ fn is_disturbed(disturbance: &Disturbance) -> bool {
     disturbance.late as f64 > MAX_LATE * disturbance.delivered as f64 || disturbance.stolen > MAX_STOLEN
 }
 
-/// What the gateways said of each trunk's sides, and when.
-type Statuses = Vec<[Option<(Instant, PeerStatus)>; 2]>;
+/// What each node's gateway said, and when.
+type Statuses = Vec<Option<(Instant, Status)>>;
 
 /// A run that goes on.
 struct Run<'s> {
@@ -144,7 +144,7 @@ impl<'s> Run<'s> {
             generator,
             gateways,
             network,
-            statuses: scenario.trunks.iter().map(|_| [None, None]).collect(),
+            statuses: scenario.nodes.iter().map(|_| None).collect(),
             begin,
             cpu: procfs::machine_stolen().map_err(machine)?,
             disturbance: Disturbance::default(),
@@ -160,14 +160,16 @@ impl<'s> Run<'s> {
     }
 
     /// What a gateway says of a trunk, no older than [`STATUS_AGE`].
-    fn status(&mut self, trunk: usize, side: usize) -> Option<&PeerStatus> {
-        let known = &mut self.statuses[trunk][side];
+    fn status(&mut self, trunk: usize, side: usize) -> Option<PeerStatus<'_>> {
+        let trunk = &self.scenario.trunks[trunk];
+        let node = trunk.gateways[side];
+        let known = &mut self.statuses[node];
         let now = clock::now();
         if known.as_ref().is_none_or(|(at, _)| now.saturating_since(*at) >= STATUS_AGE) {
-            let status = self.gateways.as_ref()?.peer(&self.scenario.trunks[trunk], side).ok()?;
+            let status = self.gateways.as_ref()?.status(node).ok()?;
             *known = Some((now, status));
         }
-        known.as_ref().map(|(_, status)| status)
+        known.as_ref().map(|(_, status)| status.peer(&trunk.name))
     }
 
     fn nodes(&self) -> Result<Vec<NodeCounts>, EngineError> {
@@ -260,11 +262,12 @@ impl Network for Run<'_> {
         let links = links.collect();
         let mut trunks: Vec<[TrunkCounters; 2]> = Vec::new();
         if let Some(gateways) = &self.gateways {
+            // Once for each gateway, however many trunks it has.
+            let statuses = (0..self.scenario.nodes.len()).map(|node| gateways.status(node));
+            let statuses = statuses.collect::<Result<Vec<_>, _>>().map_err(machine)?;
             for trunk in &self.scenario.trunks {
-                let side = |side| {
-                    gateways.peer(trunk, side).map(|peer| peer.counters(self.has_peaks)).map_err(machine)
-                };
-                trunks.push([side(0)?, side(1)?]);
+                let side = |node: usize| statuses[node].peer(&trunk.name).counters(self.has_peaks);
+                trunks.push(trunk.gateways.map(side));
             }
         }
         let counters = Counters {
