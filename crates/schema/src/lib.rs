@@ -24,8 +24,8 @@ pub use json::{json_schema, json_schema_text};
 pub use presets::Preset;
 pub use queue::{Discipline, QueuePlace, QueueSpec};
 pub use reader::{
-    Astray, At, Finding, Findings, Format, KeyPath, Leaf, MAX_FILE, Mistake, Mistakes, Source, expand, put,
-    read, read_partly,
+    Astray, At, Finding, Findings, Format, KeyPath, Leaf, MAX_FILE, Mistake, Mistakes, Partly, Source,
+    expand, put, read, read_partly,
 };
 pub use resolve::{MAX_CLASSES, MAX_LANES, MAX_WEIGHT, Resolver, default_queue};
 pub use words::{CongestionControlName, Dscp, Lengths, Name, OneOrMany, Ports, Protocol};

@@ -67,6 +67,8 @@ impl Format for SiteFile {
         Leaf::new::<SocketPath>("socket_path"),
         Leaf::new::<MetricsAddress>("metrics_address"),
     ];
+    // The last class takes what no other does, and flows of one may pass to another.
+    const TOGETHER: &'static [&'static str] = &["classes"];
 }
 
 /// The device that user packets come from and go to.

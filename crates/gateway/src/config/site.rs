@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use trunkline_schema::{At, Mistakes, Resolver, Source, read_partly};
+use trunkline_schema::{At, Mistakes, Partly, Resolver, Source, read_partly};
 use trunkline_trunk::CongestionControl;
 use zeroize::Zeroizing;
 
@@ -23,9 +23,9 @@ const PRIVATE_KEY: &str = "exactly one of private_key_file and private_key";
 pub(super) fn parse(text: &str, path: &Path) -> Result<Config, Mistakes> {
     let (text, secret) = secret::set_aside(text);
     let source = Source::parse(&path.display().to_string(), &text)?;
-    let (file, form) = read_partly::<SiteFile>(source.tree());
-    let findings = source.findings::<SiteFile>();
-    let config = file.and_then(|file| config(file, secret.as_ref(), path, &findings.root()));
+    let Partly { read, found: form, left_out } = read_partly::<SiteFile>(source.tree());
+    let findings = source.findings::<SiteFile>().without(left_out);
+    let config = read.and_then(|file| config(file, secret.as_ref(), path, &findings.root()));
     let (found, misplaced) = findings.into_found();
     let all = form.into_iter().chain(found).chain(misplaced).map(|one| (one, None));
     let mistakes = source.mistakes(source.tree(), all);

@@ -229,6 +229,36 @@ fn all_mistakes_are_told_at_once_in_the_order_of_lines() {
 }
 
 #[test]
+fn a_mistake_in_a_peer_or_a_class_hides_no_other() {
+    let all = errors(&format!(
+        "private_key_file = \"k\"\nlisten = [\"here\", \"0.0.0.0:1\", \"0.0.0.0:1\"]\n{}{}{}{}\
+         [[classes]]\nname = \"a\"\nmatch = [{{ protocol = \"udp\" }}]\nweight = \"heavy\"\nlanes = 9\n[[classes]]\nname = \"a\"\n",
+        peer("wrong", "key", "[\"10.9.0.0/16\"]"),
+        peer("b", KEY_B, "[\"10.0.0.0/33\", \"10.1.0.0/16\", \"10.1.0.0/16\"]"),
+        peer("c", KEY_B, "[\"10.2.0.0/16\"]").replace("c:4600", "nowhere"),
+        peer("d", KEY_C, "[\"10.2.0.0/16\", \"10.9.0.0/16\"]"),
+    ));
+    let keys: Vec<_> = all.iter().map(|error| error.split(": ").nth(1).unwrap_or_default()).collect();
+    assert_eq!(
+        keys,
+        [
+            "listen[0]",
+            "listen[2]",
+            "peers.wrong.public_key",
+            "peers.b.routes[0]",
+            "peers.b.routes[2]",
+            "peers.c.public_key",
+            "peers.c.endpoint",
+            "peers.d.routes[0]",
+            "classes[0].weight",
+            "classes[0].lanes",
+            "classes[1].name",
+        ],
+        "{all:#?}"
+    );
+}
+
+#[test]
 fn unknown_keys_are_errors_in_every_table() {
     let all = errors(&format!(
         "private_key_file = \"k\"\nnam = 1\n[tun]\nmut = 1\n[lanes]\nx = \"1\"\n[control]\nx = 1\n\

@@ -23,6 +23,8 @@ pub struct Findings<'t> {
     tree: &'t Table,
     /// What is never quoted.
     secrets: Vec<KeyPath>,
+    /// What was not read of the tree.
+    left_out: Vec<KeyPath>,
     found: RefCell<Vec<Finding>>,
     misplaced: RefCell<Vec<Finding>>,
 }
@@ -30,7 +32,21 @@ pub struct Findings<'t> {
 impl<'t> Findings<'t> {
     /// None yet.
     pub fn new(tree: &'t Table) -> Self {
-        Findings { tree, secrets: Vec::new(), found: RefCell::default(), misplaced: RefCell::default() }
+        Findings {
+            tree,
+            secrets: Vec::new(),
+            left_out: Vec::new(),
+            found: RefCell::default(),
+            misplaced: RefCell::default(),
+        }
+    }
+
+    /// Of a tree that was read without these values: what follows from their absence is not reported, and numbers of elements are those
+    /// of elements that were read.
+    #[must_use]
+    pub fn without(mut self, left_out: Vec<KeyPath>) -> Self {
+        self.left_out = left_out;
+        self
     }
 
     /// Never quotes what is at these keys.
@@ -70,10 +86,12 @@ impl At<'_> {
         At { findings: self.findings, path: self.path.key(key) }
     }
 
-    /// One of the list that is here.
+    /// One of the list that is here, of those that were read.
     #[must_use]
     pub fn index(&self, index: usize) -> Self {
-        At { findings: self.findings, path: self.path.index(index) }
+        let left_out = &self.findings.left_out;
+        let mut read = (0..).map(|place| self.path.index(place)).filter(|path| !left_out.contains(path));
+        At { findings: self.findings, path: read.nth(index).unwrap_or_default() }
     }
 
     /// What is below it, with dots and brackets.
@@ -116,6 +134,9 @@ impl At<'_> {
 
     /// Reports a key that is of no use to what it is in: a mistake, unless that is something else at another point of the sweep.
     pub fn misplaced(&self, problem: String, allowed: String) {
+        if self.findings.left_out.iter().any(|path| path.shares_element(&self.path)) {
+            return;
+        }
         let finding = Finding { path: self.path.clone(), problem, allowed: Some(allowed) };
         push(&mut self.findings.misplaced.borrow_mut(), finding);
     }
@@ -133,6 +154,10 @@ impl At<'_> {
     }
 
     fn push(&self, problem: String, allowed: Option<String>) {
+        let follows = |path: &KeyPath| self.path.is_above(path) || path.is_above(&self.path);
+        if self.findings.left_out.iter().any(follows) {
+            return;
+        }
         let finding = Finding { path: self.path.clone(), problem, allowed };
         push(&mut self.findings.found.borrow_mut(), finding);
     }

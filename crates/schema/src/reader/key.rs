@@ -48,6 +48,21 @@ impl KeyPath {
         other.0.starts_with(&self.0)
     }
 
+    /// Whether it is that of something within one of a list.
+    pub(crate) fn is_in_element(&self) -> bool {
+        self.element().is_some_and(|element| element != self.0)
+    }
+
+    /// Whether both are in the same one of the outermost list around them.
+    pub(crate) fn shares_element(&self, other: &Self) -> bool {
+        self.element().is_some_and(|element| other.0.starts_with(element))
+    }
+
+    fn element(&self) -> Option<&[String]> {
+        let index = self.0.iter().position(|key| index_of(key).is_some())?;
+        Some(&self.0[..=index])
+    }
+
     /// The same with names for numbers: a table of a list whose `name` no other of the list has goes by it.
     #[must_use]
     pub(crate) fn named(&self, tree: &Table) -> Self {

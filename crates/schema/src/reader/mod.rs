@@ -15,7 +15,7 @@ pub use findings::{At, Finding, Findings};
 pub use key::KeyPath;
 pub use leaf::Leaf;
 pub use mistake::{Mistake, Mistakes};
-pub use partly::read_partly;
+pub use partly::{Partly, read_partly};
 pub use paths::{Astray, expand, put};
 pub use read::{Format, read};
 pub use source::{MAX_FILE, Source};

@@ -1,66 +1,79 @@
 //! Reading what is right of a file in which something is wrong, so that its other mistakes are found in the same go.
 
+use std::collections::HashSet;
+
 use toml::{Table, Value};
 
 use super::findings::Finding;
-use super::key::{KeyPath, index_of};
+use super::key::KeyPath;
 use super::read::{Format, read};
 use super::walk::Form;
 
-/// Reads a tree without the values that have mistakes of form, and returns these mistakes.
+/// What is right of a tree.
+#[derive(Debug)]
+pub struct Partly<T> {
+    /// What it says without the values that have mistakes of form. Nothing if a key at the top is missing, or if there is no mistake of
+    /// form and still nothing can be read.
+    pub read: Option<T>,
+    /// The mistakes of form.
+    pub found: Vec<Finding>,
+    /// The values that were left out: what follows from their absence is no mistake of the file.
+    pub left_out: Vec<KeyPath>,
+}
+
+/// Reads a tree without the values that have mistakes of form.
 ///
-/// An unknown key is ignored, wherever it is. A wrong value in a table is left out, and the rest of the table is read. If the table needs
-/// the key, or if the value is in a list of tables, the whole entry at the top of the file is left out: a default in place of one
-/// element's value would be the cause of further mistakes between the elements.
-///
-/// Nothing is read if there is no mistake and still nothing can be read, or if a key at the top is missing.
-pub fn read_partly<T: Format>(tree: &Table) -> (Option<T>, Vec<Finding>) {
-    let Form { mut found, unknown, .. } = Form::of::<T>(tree);
+/// An unknown key is ignored, wherever it is. A wrong value is left out alone if its table does not need it, and with the table if it
+/// does. In a list of tables these are values and elements of the list: a value in a table within an element is left out with that
+/// table, since the meaning of one may depend on the other.
+pub fn read_partly<T: Format>(tree: &Table) -> Partly<T> {
+    let Form { mut found, unknown, left_out, .. } = Form::of::<T>(tree);
+    let whole_entries = |found: &[Finding]| -> Vec<KeyPath> {
+        let top = |one: &Finding| one.path.keys().next().map(|top| KeyPath::default().key(top));
+        found.iter().filter(|one| !unknown.contains(&one.path)).filter_map(top).collect()
+    };
     if found.is_empty() {
         match read::<T>(tree) {
-            Ok(all) => return (Some(all), found),
+            Ok(all) => return Partly { read: Some(all), found, left_out },
             Err(more) => found = more,
         }
-    }
-    let rest = |keep_tables: bool| {
-        let mut rest = tree.clone();
-        for Finding { path, .. } in &found {
-            if unknown.contains(path) || keep_tables && is_in_tables(tree, path) {
-                remove(&mut rest, path);
-            } else if let Some(top) = path.keys().next() {
-                rest.remove(top);
-            }
+    } else {
+        let absent: HashSet<&KeyPath> = left_out.iter().chain(&unknown).collect();
+        if let Some(rest) = without(tree, &absent) {
+            let left_out = left_out.into_iter().filter(|path| !unknown.contains(path)).collect();
+            return Partly { read: Some(rest), found, left_out };
         }
-        T::deserialize(Value::Table(rest)).ok()
-    };
-    (rest(true).or_else(|| rest(false)), found)
-}
-
-/// Whether only tables are above a value.
-fn is_in_tables(tree: &Table, path: &KeyPath) -> bool {
-    let keys: Vec<&str> = path.keys().collect();
-    let Some((_, way)) = keys.split_last() else { return false };
-    way.iter().try_fold(tree, |at, key| at.get(*key)?.as_table()).is_some()
-}
-
-/// Removes a key of a table.
-fn remove(tree: &mut Table, path: &KeyPath) {
-    let keys: Vec<&str> = path.keys().collect();
-    let Some((last, way)) = keys.split_last() else { return };
-    let Some((first, way)) = way.split_first() else {
-        tree.remove(*last);
-        return;
-    };
-    let found = way.iter().try_fold(tree.get_mut(*first), |at, key| {
-        Some(match at? {
-            Value::Table(table) => table.get_mut(*key),
-            Value::Array(list) => index_of(key).and_then(|index| list.get_mut(index)),
-            _ => None,
-        })
-    });
-    if let Some(Some(Value::Table(table))) = found {
-        table.remove(*last);
     }
+    let left_out = whole_entries(&found);
+    let read = without(tree, &left_out.iter().chain(&unknown).collect());
+    Partly { read, found, left_out }
+}
+
+fn without<T: Format>(tree: &Table, absent: &HashSet<&KeyPath>) -> Option<T> {
+    let rest = kept(&KeyPath::default(), &Value::Table(tree.clone()), absent)?;
+    T::deserialize(rest).ok()
+}
+
+/// A value without what is left out of it; none if that is all.
+fn kept(at: &KeyPath, value: &Value, absent: &HashSet<&KeyPath>) -> Option<Value> {
+    if absent.contains(at) {
+        return None;
+    }
+    Some(match value {
+        Value::Table(table) => Value::Table(
+            table
+                .iter()
+                .filter_map(|(key, value)| Some((key.clone(), kept(&at.key(key), value, absent)?)))
+                .collect(),
+        ),
+        Value::Array(list) => Value::Array(
+            list.iter()
+                .enumerate()
+                .filter_map(|(index, value)| kept(&at.index(index), value, absent))
+                .collect(),
+        ),
+        other => other.clone(),
+    })
 }
 
 #[cfg(test)]
@@ -69,6 +82,7 @@ mod tests {
     use serde::Deserialize;
 
     use super::*;
+    use crate::Findings;
 
     #[derive(Debug, Default, PartialEq, Deserialize, JsonSchema)]
     #[serde(deny_unknown_fields, default)]
@@ -97,8 +111,8 @@ mod tests {
     impl Format for Site {}
 
     fn partly(text: &str) -> (Option<Site>, Vec<String>) {
-        let (site, found) = read_partly::<Site>(&toml::from_str(text).unwrap());
-        (site, found.iter().map(|one| one.path.to_string()).collect())
+        let partly = read_partly::<Site>(&toml::from_str(text).unwrap());
+        (partly.read, partly.found.iter().map(|one| one.path.to_string()).collect())
     }
 
     #[test]
@@ -126,15 +140,93 @@ mod tests {
     }
 
     #[test]
-    fn a_list_with_a_wrong_value_and_a_table_without_a_key_that_it_needs_are_left_out() {
-        let (site, found) =
-            partly("name = \"a\"\n[[peers]]\nmtu = 70\n[[peers]]\nmtu = 1\n[tun]\nqueues = 2\n");
-        let tun = Tun { mtu: 0, queues: 2 };
-        assert_eq!(site, Some(Site { name: "a".to_owned(), tun, ..Site::default() }));
-        assert_eq!(found, ["peers[1].mtu"]);
+    fn a_table_without_a_key_that_it_needs_is_left_out() {
         let (site, found) =
             partly("name = \"a\"\n[metrics]\nlisten = 5\nremote = true\n[tun]\nmtu = 67\nqueues = 2\n");
-        assert_eq!(site, Some(Site { name: "a".to_owned(), ..Site::default() }), "without both tables");
+        let tun = Tun { mtu: 0, queues: 2 };
+        assert_eq!(site, Some(Site { name: "a".to_owned(), tun, ..Site::default() }), "without metrics");
         assert_eq!(found, ["metrics.listen", "tun.mtu"]);
+    }
+
+    #[derive(Debug, Default, PartialEq, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields, default)]
+    struct Lists {
+        free: Vec<Peer>,
+        bound: Vec<Peer>,
+    }
+
+    #[derive(Debug, PartialEq, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    struct Peer {
+        name: String,
+        routes: Vec<u8>,
+        tun: Option<Tun>,
+    }
+
+    impl Format for Lists {
+        const TOGETHER: &'static [&'static str] = &["bound"];
+    }
+
+    /// What is left of a list with this element between two that are right, and what was left out.
+    fn between(list: &str, element: &str) -> (Option<Vec<Peer>>, Vec<String>) {
+        let text = format!(
+            "[[{list}]]\nname = \"a\"\nroutes = []\n[[{list}]]\n{element}\n[[{list}]]\nname = \"c\"\nroutes = [3]\n"
+        );
+        let partly = read_partly::<Lists>(&toml::from_str(&text).unwrap());
+        assert!(!partly.found.is_empty());
+        let read = partly.read.map(|lists| if list == "free" { lists.free } else { lists.bound });
+        (read, partly.left_out.iter().map(ToString::to_string).collect())
+    }
+
+    fn named(name: &str, routes: &[u8]) -> Peer {
+        Peer { name: name.to_owned(), routes: routes.to_owned(), tun: None }
+    }
+
+    #[test]
+    fn of_an_element_of_a_list_only_what_is_wrong_is_left_out() {
+        let with = |middle: Vec<Peer>| {
+            Some([named("a", &[])].into_iter().chain(middle).chain([named("c", &[3])]).collect::<Vec<_>>())
+        };
+        for list in ["free", "bound"] {
+            let of = |element| between(list, element);
+            let out = |path: &str| vec![format!("{list}[1]{path}")];
+            assert_eq!(
+                of("name = \"b\"\nroutes = [1, 256, 2]"),
+                (with(vec![named("b", &[1, 2])]), out(".routes[1]"))
+            );
+            // The rest of a table may mean something else without the value.
+            assert_eq!(
+                of("name = \"b\"\nroutes = []\ntun = { mtu = 70, queues = -1 }"),
+                (with(vec![named("b", &[])]), out(".tun"))
+            );
+            assert_eq!(
+                of("name = \"b\"\nroutes = []\nrotes = []"),
+                (with(vec![named("b", &[])]), Vec::new())
+            );
+        }
+        assert_eq!(between("free", "name = 1\nroutes = []"), (with(Vec::new()), vec!["free[1]".to_owned()]));
+        assert_eq!(between("free", "routes = []"), (with(Vec::new()), vec!["free[1]".to_owned()]));
+        assert_eq!(between("bound", "name = 1\nroutes = []"), (Some(Vec::new()), vec!["bound".to_owned()]));
+    }
+
+    #[test]
+    fn findings_are_at_the_places_of_the_file_and_never_follow_from_what_was_left_out() {
+        let text = "[[free]]\n[[free]]\nname = \"b\"\nroutes = [256, 1, 1]\n[[free]]\nname = \"c\"\nroutes = [3]\ntun = 1\n";
+        let tree = toml::from_str(text).unwrap();
+        let partly = read_partly::<Lists>(&tree);
+        assert_eq!(partly.read.unwrap().free, [named("b", &[1, 1]), named("c", &[3])]);
+        let findings = Findings::new(&tree).without(partly.left_out);
+        let free = findings.root().key("free");
+        free.index(0).key("routes").index(1).report_plain("is there twice");
+        free.index(1).key("routes").index(0).refuse("");
+        for at in [&free.index(0).key("routes"), &free.index(1), &free.index(1).key("tun").key("mtu"), &free]
+        {
+            at.report_plain("follows");
+        }
+        free.index(0).key("name").misplaced("follows".to_owned(), String::new());
+        let (found, misplaced) = findings.into_found();
+        let found: Vec<_> = found.iter().map(|one| format!("{} {}", one.path, one.problem)).collect();
+        assert_eq!(found, ["free[1].routes[2] is there twice", "free[2].routes[0] is 3"]);
+        assert_eq!(misplaced, []);
     }
 }

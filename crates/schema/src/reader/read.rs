@@ -15,6 +15,8 @@ use super::walk::Form;
 pub trait Format: DeserializeOwned + JsonSchema {
     /// Types of its own that are one value each.
     const LEAVES: &'static [Leaf] = &[];
+    /// Lists at the top of which none may be left out: what one means, or whether it is right, depends on the others.
+    const TOGETHER: &'static [&'static str] = &[];
 }
 
 /// What a tree says, or all that is wrong with its form.

@@ -19,6 +19,7 @@ const MAX_DISTANCE: usize = 2;
 const MAX_QUOTED: usize = 60;
 
 /// What the schema says of a tree.
+#[derive(Debug, Default)]
 pub(crate) struct Form {
     /// What is wrong.
     pub(crate) found: Vec<Finding>,
@@ -26,6 +27,8 @@ pub(crate) struct Form {
     pub(crate) secrets: Vec<KeyPath>,
     /// Keys that no table has.
     pub(crate) unknown: Vec<KeyPath>,
+    /// What a reader leaves out of the tree for each of `found`: the wrong value, or the first above it that need not be there.
+    pub(crate) left_out: Vec<KeyPath>,
 }
 
 impl Form {
@@ -33,8 +36,13 @@ impl Form {
     pub(crate) fn of<T: Format>(tree: &Table) -> Form {
         let schema = Json::from(with_hints::<T>());
         let definitions = schema.get("$defs").unwrap_or(&Json::Null);
-        let form = Form { found: Vec::new(), secrets: Vec::new(), unknown: Vec::new() };
-        let mut walk = Walk { definitions, leaves: T::LEAVES, form };
+        let mut walk = Walk {
+            definitions,
+            leaves: T::LEAVES,
+            together: T::TOGETHER,
+            form: Form::default(),
+            optional: KeyPath::default(),
+        };
         walk.table(&KeyPath::default(), tree, &schema);
         walk.form
     }
@@ -43,13 +51,17 @@ impl Form {
 struct Walk<'s> {
     definitions: &'s Json,
     leaves: &'static [Leaf],
+    together: &'static [&'static str],
     form: Form,
+    /// What can be left out of the tree if this value is wrong.
+    optional: KeyPath,
 }
 
 impl<'s> Walk<'s> {
     fn report(&mut self, at: &KeyPath, problem: impl Into<String>, allowed: impl Into<String>) {
         let allowed = Some(allowed.into()).filter(|allowed: &String| !allowed.is_empty());
         self.form.found.push(Finding { path: at.clone(), problem: problem.into(), allowed });
+        self.form.left_out.push(self.optional.clone());
     }
 
     /// What a schema refers to, and its name.
@@ -122,8 +134,7 @@ impl<'s> Walk<'s> {
     /// One of several forms.
     fn choose(&mut self, at: &KeyPath, value: &Value, schema: &'s Json, choices: &'s [Json]) {
         for choice in choices {
-            let form = Form { found: Vec::new(), secrets: Vec::new(), unknown: Vec::new() };
-            let mut walk = Walk { definitions: self.definitions, leaves: self.leaves, form };
+            let mut walk = Walk { form: Form::default(), optional: self.optional.clone(), ..*self };
             walk.value(at, value, choice);
             if walk.form.found.is_empty() {
                 self.form.secrets.extend(walk.form.secrets);
@@ -207,11 +218,19 @@ impl<'s> Walk<'s> {
         for (key, value) in table {
             let at = at.key(key);
             let others = || schema.get("additionalProperties").filter(|schema| **schema != Json::Bool(false));
-            if let Some(schema) = known.and_then(|known| known.get(key)).or_else(others) {
-                self.value(&at, value, schema);
+            if let Some(of_key) = known.and_then(|known| known.get(key)).or_else(others) {
+                let is_required = required(schema).any(|required| required == key);
+                let outer = self.optional.clone();
+                // What stands beside a value in a table within an element often has its meaning from it.
+                if !is_required && !outer.is_in_element() {
+                    self.optional = at.clone();
+                }
+                self.value(&at, value, of_key);
+                self.optional = outer;
                 continue;
             }
             self.form.unknown.push(at.clone());
+            let outer = std::mem::replace(&mut self.optional, at.clone());
             if let Some(now) = renamed(key) {
                 self.report(&at, format!("unknown key; it is called {now} now"), "");
             } else if let Some(instead) = schema.get(MOVED).and_then(|moved| moved.get(key)?.as_str()) {
@@ -231,6 +250,7 @@ impl<'s> Walk<'s> {
                 };
                 self.report(&at, format!("unknown key{meant}"), keys.join(", "));
             }
+            self.optional = outer;
         }
         let was_renamed = |now: &str| table.keys().any(|old| renamed(old) == Some(now));
         for key in required(schema).filter(|key| !table.contains_key(*key) && !was_renamed(key)) {
@@ -248,8 +268,17 @@ impl<'s> Walk<'s> {
             self.report(at, format!("is a list of {count}"), self.wanted(schema));
         }
         if let Some(schema) = schema.get("items") {
+            let stay = bound("minItems").is_some()
+                || self.optional.is_in_element()
+                || self.together.iter().any(|top| at.keys().eq([*top]));
             for (number, value) in list.iter().enumerate() {
-                self.value(&at.index(number), value, schema);
+                let at = at.index(number);
+                let outer = self.optional.clone();
+                if !stay {
+                    self.optional = at.clone();
+                }
+                self.value(&at, value, schema);
+                self.optional = outer;
             }
         }
     }

@@ -124,7 +124,7 @@ fn names(at: &At<'_>, specs: &[ClassSpec], place: usize) {
         at.key("name").report("is the word for refusing in flows.over", "another name");
     }
     if specs[..place].iter().any(|other| other.name.0 == *name) {
-        at.report_plain(format!("{name:?} is the name of two classes"));
+        at.key("name").report_plain(format!("{name:?} is the name of two classes"));
     }
 }
 
