@@ -60,6 +60,29 @@ impl Engine {
     }
 }
 
+/// Packets over links that a CPU carries a second, of those that are left for it beside what disturbs a run: half of what one did on
+/// Linux 6.18 at 2.5 GHz.
+const PACKETS_PER_CPU: f64 = 60_000.0;
+
+impl Engine {
+    /// Runs at a time where many are slow: as many as their packets leave [room](Engine::capacity) for.
+    pub const fn many(&self, cpus: usize) -> usize {
+        match self {
+            Engine::Sim => cpus,
+            Engine::Testbed { .. } => 16 * cpus,
+        }
+    }
+
+    /// Packets over links a second that all runs at a time may carry together, of a machine that has so many CPUs; `None` if what one run
+    /// does is nothing to another.
+    pub fn capacity(&self, cpus: usize) -> Option<f64> {
+        match self {
+            Engine::Sim => None,
+            Engine::Testbed { .. } => Some(cpus as f64 * PACKETS_PER_CPU),
+        }
+    }
+}
+
 impl FromStr for Engine {
     type Err = EngineError;
 
@@ -113,6 +136,14 @@ pub fn guarded(run: impl FnOnce() -> Result<Outcome, EngineError>) -> Result<Out
         let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
         Err(EngineError::Panicked(text.unwrap_or_else(|| "a panic".to_owned())))
     })
+}
+
+/// Whether an engine can carry out a scenario: [`EngineError::Misfit`] names the part that it cannot be.
+pub fn check(engine: &Engine, scenario: &Scenario) -> Result<(), EngineError> {
+    match engine {
+        Engine::Sim => Ok(()),
+        Engine::Testbed { .. } => testbed::check(scenario),
+    }
 }
 
 /// Carries out a scenario. The same scenario and seed give the same outcome, if the engine is the simulator.

@@ -11,6 +11,30 @@ pub use trunkline_engine::outcome::{Outcome, SeriesOutcome};
 /// The point of a sweep: for each axis, the name of its value there.
 pub type Point = IndexMap<String, String>;
 
+/// A point that an engine cannot carry out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// Where in the sweep.
+    pub point: Point,
+    /// The part that the engine cannot be, and what is allowed.
+    pub why: String,
+}
+
+/// The machine of results that are not the same on every machine, and what it cannot be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Machine {
+    /// The engine.
+    pub engine: String,
+    /// The kernel's release.
+    pub kernel: String,
+    /// CPUs.
+    pub cpus: usize,
+    /// The day of the first run, as `2026-11-23`, UTC.
+    pub date: String,
+    /// Points that are not on this engine, in the sweep's order.
+    pub refused: Vec<Refusal>,
+}
+
 /// One run, as a line of `runs.jsonl`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Run {

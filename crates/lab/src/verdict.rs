@@ -12,7 +12,7 @@ use trunkline_engine::catalogue;
 
 use crate::experiment::{Cell, Claim, ClaimKind, Experiment, Published};
 use crate::language::{self, ConditionError, Table, factor};
-use crate::results::{ClaimOutcome, Estimate, Point, PointResult, Verdict};
+use crate::results::{ClaimOutcome, Estimate, Point, PointResult, Refusal, Verdict};
 use crate::swept;
 
 /// A published value is confirmed within this factor either way, unless the experiment says another.
@@ -106,17 +106,18 @@ impl Judgement {
 }
 
 /// Decides all claims and published values by the results of the points that are planned, which are in the sweep's order. A point
-/// may have none: what is said of it is undecided then.
+/// may have none: what is said of it is undecided then, and says so if the engine cannot be that point.
 pub fn judge<'p>(
     experiment: &Experiment,
     points: impl IntoIterator<Item = &'p Point>,
     results: &[PointResult],
+    refused: &[Refusal],
 ) -> Judgement {
     let points: Vec<&Point> = points.into_iter().collect();
     let units = |metric: &str| Ok(catalogue::unit(metric));
     // The reasons that a file gives are of full runs.
     let quick = experiment.is_quick();
-    let table = Table::new(points.iter().copied(), results, &units);
+    let table = Table::new(points.iter().copied(), results, &units).without(refused);
     let mut judgement = Judgement::default();
     for claim in &experiment.claims {
         let why = claim.why.as_deref().filter(|why| !quick && !why.is_empty());
@@ -132,6 +133,11 @@ pub fn judge<'p>(
             for point in points.iter().filter(|point| is_at(point, cell)) {
                 let ours = results.iter().find(|result| result.point == **point);
                 let mut comparison = compare(published, cell, point, ours);
+                if let Some(refusal) = refused.iter().find(|refusal| refusal.point == **point)
+                    && ours.is_none()
+                {
+                    comparison.why = Some(format!("not on this engine: {}", refusal.why));
+                }
                 if quick && comparison.ours.is_some() {
                     comparison.why = None;
                 }
@@ -308,7 +314,7 @@ mod tests {
     }
 
     fn judge_all(experiment: &Experiment, results: &[PointResult]) -> Judgement {
-        judge(experiment, results.iter().map(|result| &result.point), results)
+        judge(experiment, results.iter().map(|result| &result.point), results, &[])
     }
 
     #[test]
@@ -316,11 +322,19 @@ mod tests {
         let experiment: Experiment = toml::from_str(FILE).unwrap();
         let results = results();
         let points = || results.iter().map(|result| &result.point);
-        let none = judge(&experiment, points(), &[]);
+        let none = judge(&experiment, points(), &[], &[]);
         assert_eq!(none.tally(&experiment, ClaimKind::Paper), Tally([0, 0, 0, 3]));
         assert_eq!(none.cells(), Tally([0, 0, 0, 2]));
         assert_eq!(none.comparisons[0].why.as_deref(), Some("it was not run"));
-        let part = judge(&experiment, points(), &results[1..]);
+        let refused = [Refusal { point: results[0].point.clone(), why: "tcp asks for tahoe".to_owned() }];
+        let refused = judge(&experiment, points(), &results[1..], &refused);
+        assert_eq!(refused.claims[0].verdict, Verdict::Undecided);
+        let why = "could not be decided: not on this engine at flows=10: tcp asks for tahoe";
+        assert_eq!(refused.claims[0].why, why);
+        assert_eq!(refused.cells(), Tally([0, 0, 1, 1]), "no failure, for want of a result");
+        let why = refused.comparisons[0].why.as_deref();
+        assert_eq!(why, Some("not on this engine: tcp asks for tahoe"));
+        let part = judge(&experiment, points(), &results[1..], &[]);
         let fast = &part.claims[0];
         assert_eq!(fast.verdict, Verdict::Undecided, "of all points, of which one is there");
         assert_eq!(fast.why, "could not be decided: there is no result at flows=10");

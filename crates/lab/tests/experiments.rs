@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use trunkline_engine::Engine;
 use trunkline_lab::document::Document;
 use trunkline_lab::experiment::ClaimKind;
 
@@ -25,6 +26,7 @@ fn every_experiment_can_be_planned() {
     for file in &files {
         let planned = Document::read(file).and_then(|mut document| {
             let points = document.plan()?.len();
+            document.clone().quicken_for(&Engine::Testbed { program: None })?;
             document.quicken()?;
             Ok((points, document.plan()?.len()))
         });

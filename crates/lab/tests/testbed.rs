@@ -1,9 +1,12 @@
 //! The testbed as an engine: small experiments on this kernel, judged by what a busy machine cannot change.
 
+use std::fs;
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use trunkline_engine::{Engine, EngineError};
 use trunkline_lab::document::Document;
+use trunkline_lab::plan::Planned;
 use trunkline_lab::results::Outcome;
 use trunkline_testbed::privilege;
 
@@ -206,4 +209,18 @@ fn what_a_kernel_cannot_be_is_refused_by_name() {
     assert_eq!(gateways(""), "trunks need gateways, and the program of one was not given");
     let text = gateways("carrier = \"datagrams\"\nclasses = \"single\"");
     assert!(text.starts_with("trunks.edge has lanes of datagrams; allowed on this engine"), "{text}");
+}
+
+#[test]
+fn two_trunks_between_the_same_gateways_are_refused_by_name() {
+    let text = fs::read_to_string(
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/lee2002/collapse-control.toml"),
+    );
+    let document = Document::parse("collapse-control.toml", &text.expect("a file")).expect("it can be read");
+    let outcome = |planned: &Planned| trunkline_engine::check(&TESTBED, &planned.scenario);
+    let outcomes: Vec<_> = document.plan().expect("it makes sense").iter().map(outcome).collect();
+    let refused: Vec<_> = outcomes.iter().filter(|outcome| outcome.is_err()).collect();
+    let [Err(error)] = refused.as_slice() else { panic!("{outcomes:?}") };
+    let why = "trunks.control-trunk joins the same gateways as bulk-trunk; allowed on this engine: one trunk";
+    assert!(error.to_string().starts_with(why), "{error}");
 }

@@ -172,7 +172,8 @@ table! {
             "datagrams that arrived, duplicates of links once; with a warm-up also those that left before its end"
             |udp| count(udp.received);
         "lost.ratio" Ratio Sometimes "of those sent in the time counted, the part that had not arrived by the end"
-            |udp| ratio((udp.sent + udp.sent_before_reset - udp.received) as f64, udp.sent as f64);
+            // In real time one end is read a moment before the other, and may not yet count what the other has.
+            |udp| ratio((udp.sent + udp.sent_before_reset).saturating_sub(udp.received) as f64, udp.sent as f64);
         "jitter" Second Sometimes
             "mean difference between the delays of one datagram and the next (RFC 3550 §6.4.1 takes a moving average of it)"
             |udp| ratio(udp.variation.as_secs_f64(), udp.variations as f64);

@@ -78,8 +78,17 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), Misfit> {
             let problem = "has lanes of datagrams; allowed on this engine: carrier = \"tcp\" (a gateway's lanes are TCP)";
             return Err(Misfit::new(part, problem));
         }
+        let before = &scenario.trunks[..number];
+        let same = |other: &&Trunk| trunk.gateways.iter().all(|gateway| other.gateways.contains(gateway));
+        if let Some(other) = before.iter().find(same) {
+            let problem = format!(
+                "joins the same gateways as {}; allowed on this engine: one trunk between two gateways (a peer has one key)",
+                other.name
+            );
+            return Err(Misfit::new(part, problem));
+        }
         let shared = |other: &Trunk| trunk.gateways.iter().any(|gateway| other.gateways.contains(gateway));
-        let other = scenario.trunks[..number].iter().find(|other| shared(other) && other.site != trunk.site);
+        let other = before.iter().find(|other| shared(other) && other.site != trunk.site);
         if let Some(other) = other {
             let problem = format!(
                 "has other classes, lanes or encryption than {}, with which it shares a gateway; allowed on this engine: the same (a gateway has one list for all its peers)",

@@ -64,6 +64,13 @@ fn machine(error: impl std::fmt::Display) -> EngineError {
     EngineError::Machine(error.to_string())
 }
 
+/// Whether this machine can carry out a scenario.
+pub(super) fn check(scenario: &Scenario) -> Result<(), EngineError> {
+    let kernel = Kernel::read().map_err(machine)?;
+    gateway::check(scenario)?;
+    build::plan(scenario, &kernel, 0).map(|_| ()).map_err(EngineError::from)
+}
+
 pub(super) fn run(
     scenario: &Scenario,
     seed: u64,

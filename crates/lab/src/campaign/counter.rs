@@ -5,12 +5,12 @@
 
 use std::time::Duration;
 
-use super::{Event, Job, Progress, Study};
+use super::{Event, Job, Progress};
 
 pub(super) struct Counter {
     done: usize,
     total: usize,
-    threads: f64,
+    at_a_time: f64,
     studies: Vec<Pace>,
 }
 
@@ -23,13 +23,13 @@ struct Pace {
 }
 
 impl Counter {
-    pub(super) fn new(studies: &[Study], jobs: &[Job], threads: usize) -> Self {
-        let total = studies.iter().map(Study::runs).sum();
-        let mut paces = vec![Pace::default(); studies.len()];
+    /// Of all runs of these experiments but those that no engine carries out, these jobs are to be made, so many at a time.
+    pub(super) fn new(studies: usize, total: usize, jobs: &[Job], at_a_time: f64) -> Self {
+        let mut paces = vec![Pace::default(); studies];
         for job in jobs {
             paces[job.study].left += job.work;
         }
-        Counter { done: total - jobs.len(), total, threads: threads.max(1) as f64, studies: paces }
+        Counter { done: total - jobs.len(), total, at_a_time: at_a_time.max(1.0), studies: paces }
     }
 
     /// A run is over.
@@ -52,6 +52,6 @@ impl Counter {
             let speed = if pace.done > 0.0 { pace.seconds / pace.done } else { seconds / done };
             pace.left.max(0.0) * speed
         });
-        Duration::try_from_secs_f64(each.sum::<f64>() / self.threads).ok()
+        Duration::try_from_secs_f64(each.sum::<f64>() / self.at_a_time).ok()
     }
 }

@@ -6,6 +6,8 @@
 //! mistake of the engine and not of the others.
 
 mod counter;
+mod machine;
+mod room;
 mod summary;
 #[cfg(test)]
 mod tests;
@@ -13,19 +15,20 @@ mod work;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::VERSION;
 use crate::document::{Document, Mistakes};
 use crate::experiment::Experiment;
 use crate::plan::Planned;
-use crate::results::{Outcome, Point, PointResult, Run};
+use crate::results::{Outcome, Point, PointResult, Refusal, Run};
 use crate::store::{self, Begin, Directory, Hold, Identity, Journal, StoreError};
 use crate::threads;
 use crate::verdict::{self, Judgement};
 
 use counter::Counter;
+use room::Room;
 pub use summary::{finite, summarise};
 use trunkline_engine::EngineError;
 use trunkline_engine::scenario::Scenario;
@@ -65,7 +68,7 @@ impl Study {
 pub struct Options {
     /// What carries them out.
     pub engine: trunkline_engine::Engine,
-    /// Runs at a time; at least 1.
+    /// Runs at a time; at least 1. Of an engine in real time fewer, if the machine would not keep up with them.
     pub jobs: usize,
     /// Each experiment's results are in a directory of its id in here.
     pub out: PathBuf,
@@ -127,6 +130,8 @@ pub struct Complete {
     pub judgement: Judgement,
     /// What the engine did otherwise than the experiment says.
     pub substitutions: Vec<String>,
+    /// Points that are not on this engine.
+    pub refused: Vec<Refusal>,
 }
 
 /// What came of a campaign.
@@ -162,12 +167,15 @@ struct Job {
     point: usize,
     seed: u64,
     work: f64,
+    /// Packets over links a second.
+    load: f64,
 }
 
 /// An experiment while it runs.
 struct Open {
     journal: Journal,
     runs: Vec<Run>,
+    refused: Vec<Refusal>,
     /// Runs that have neither finished nor failed.
     left: usize,
 }
@@ -180,7 +188,14 @@ fn run_with(
     mut progress: impl FnMut(Progress<'_>),
 ) -> Result<Campaign, StoreError> {
     let (mut open, mut jobs) = begin(studies, options)?;
-    let mut counter = Counter::new(studies, &jobs, options.jobs);
+    let room = Room::of(&options.engine);
+    let at_a_time = room.at_a_time(jobs.iter().map(|job| (job.work, job.load))).min(options.jobs as f64);
+    let refused = |(study, open): (&Study, &Option<Open>)| {
+        open.as_ref().map_or(0, |open| open.refused.len()) * study.experiment.runs as usize
+    };
+    let refused: usize = studies.iter().zip(&open).map(refused).sum();
+    let total = studies.iter().map(Study::runs).sum::<usize>() - refused;
+    let mut counter = Counter::new(studies.len(), total, &jobs, at_a_time);
     let mut campaign = Campaign::default();
     let mut complete: Vec<(usize, Complete)> = Vec::new();
     progress(counter.progress(Event::Begun));
@@ -196,6 +211,10 @@ fn run_with(
         a.work.total_cmp(&b.work).then_with(|| (b.study, b.point, b.seed).cmp(&(a.study, a.point, a.seed)))
     });
     let work = |job: Job| {
+        let _taken = room.take(job.load);
+        if stop.load(Ordering::Relaxed) {
+            return (Duration::ZERO, Err(EngineError::Stopped));
+        }
         let begin = Instant::now();
         let scenario = &studies[job.study].points[job.point].scenario;
         let outcome = trunkline_engine::guarded(|| engine(scenario, job.seed));
@@ -272,31 +291,59 @@ fn begin(studies: &[Study], options: &Options) -> Result<(Vec<Option<Open>>, Vec
     for ((number, study), hold) in studies.iter().enumerate().zip(holds) {
         let identity = Identity { document: &study.text, engine: options.engine.name(), version: VERSION };
         let (journal, runs) = Journal::begin(hold, &identity, options.begin)?;
+        let refused = refused(study, &options.engine);
+        if let Some(machine) = machine::this(&options.engine, &refused) {
+            journal.machine(&machine)?;
+        }
         let seeds: BTreeSet<u64> = study.seeds().collect();
         let mut left = 0;
         for (point, planned) in study.points.iter().enumerate() {
+            if refused.iter().any(|refusal| refusal.point == planned.point) {
+                continue;
+            }
             let there: BTreeSet<u64> =
                 runs.iter().filter(|run| run.point == planned.point).map(|run| run.seed).collect();
             let work = work(&planned.scenario, &options.engine);
+            let load = room::load(&planned.scenario);
             let missing =
-                seeds.difference(&there).map(|seed| Job { study: number, point, seed: *seed, work });
+                seeds.difference(&there).map(|seed| Job { study: number, point, seed: *seed, work, load });
             let before = jobs.len();
             jobs.extend(missing);
             left += jobs.len() - before;
         }
-        open.push(Some(Open { journal, runs, left }));
+        open.push(Some(Open { journal, runs, refused, left }));
     }
     Ok((open, jobs))
+}
+
+/// The points that the engine cannot be, in the sweep's order.
+fn refused(study: &Study, engine: &trunkline_engine::Engine) -> Vec<Refusal> {
+    let refusal = |planned: &Planned| match trunkline_engine::check(engine, &planned.scenario) {
+        Err(EngineError::Misfit { part, problem }) => {
+            Some(Refusal { point: planned.point.clone(), why: format!("{part} {problem}") })
+        }
+        // What the machine lacks is said by each run.
+        _ => None,
+    };
+    study.points.iter().filter_map(refusal).collect()
 }
 
 /// Writes what an experiment's runs give. What failed is missing, and is run again when the results are gone on with.
 fn close(study: &Study, open: Open) -> Result<Complete, StoreError> {
     let mut runs = open.runs;
-    let (results, judgement) = settle(&study.experiment, &study.points, &mut runs);
+    let refused = open.refused;
+    let (results, judgement) = settle(&study.experiment, &study.points, &mut runs, &refused);
     let directory = open.journal.finish(&runs, &results)?;
     let substitutions: BTreeSet<&String> = runs.iter().flat_map(|run| &run.outcome.substitutions).collect();
     let substitutions = substitutions.into_iter().cloned().collect();
-    Ok(Complete { experiment: study.experiment.clone(), directory, results, judgement, substitutions })
+    Ok(Complete {
+        experiment: study.experiment.clone(),
+        directory,
+        results,
+        judgement,
+        substitutions,
+        refused,
+    })
 }
 
 /// Puts runs in the sweep's order, and says what they give: of those that are there, be they all or not.
@@ -304,11 +351,13 @@ pub(crate) fn settle(
     experiment: &Experiment,
     points: &[Planned],
     runs: &mut [Run],
+    refused: &[Refusal],
 ) -> (Vec<PointResult>, Judgement) {
     let place = |run: &Run| points.iter().position(|planned| planned.point == run.point);
     runs.sort_by_cached_key(|run| (place(run), run.seed));
     let mut results = summarise(runs);
-    let judgement = verdict::judge(experiment, points.iter().map(|planned| &planned.point), &results);
+    let judgement =
+        verdict::judge(experiment, points.iter().map(|planned| &planned.point), &results, refused);
     verdict::annotate(&mut results, &judgement);
     (results, judgement)
 }

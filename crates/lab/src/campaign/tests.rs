@@ -262,3 +262,63 @@ fn work_is_what_links_carry() {
     assert!((at("8 Mbit/s", udp) - alone).abs() < 1.0, "a link carries no more than its rate");
     assert!((at("16 Mbit/s", "") - 2.0 * alone).abs() < 1.0);
 }
+
+/// On a kernel the first of two points cannot be: Linux has no Tahoe.
+const PARTLY: &str = r#"
+    id = "sample"
+    title = "Sample"
+    duration = "1 s"
+    runs = 2
+    nodes = { a = "host", b = "host" }
+    links.core = { ends = ["a", "b"], rate = "1 Mbit/s" }
+    traffic.tcp = { kind = "bulk", from = "a", to = "b", tcp = "mine" }
+    tcp.mine = { preset = "linux-6-reno" }
+    sweep.recovery = { paths = ["tcp.mine.recovery"], values = ["tahoe", "newreno"] }
+    [[claims]]
+    text = "The goodput is high everywhere."
+    holds = "all(tcp.goodput > 900 kbit/s)"
+    [[claims]]
+    text = "The goodput is high with NewReno."
+    holds = "tcp.goodput[recovery=newreno] > 900 kbit/s"
+"#;
+
+#[test]
+fn a_point_that_is_not_on_the_engine_is_not_run_and_fails_no_claim() {
+    let temporary = Temporary::new();
+    let studies = [Study::new(&Document::parse("sample.toml", PARTLY).unwrap()).unwrap()];
+    let options = Options { engine: Engine::Testbed { program: None }, ..temporary.options(2, Begin::Fresh) };
+    let ran = Mutex::new(0);
+    let mut totals = Vec::new();
+    let engine = |scenario: &Scenario, seed| {
+        *ran.lock().unwrap() += 1;
+        Ok(outcome_of(scenario, seed))
+    };
+    let campaign = run_with(&engine, &studies, &options, &AtomicBool::new(false), |progress| {
+        totals.push(progress.total);
+    });
+    let campaign = campaign.unwrap();
+    assert_eq!(*ran.lock().unwrap(), 2, "the two runs of one point");
+    assert!(totals.iter().all(|total| *total == 2), "{totals:?}");
+    assert_eq!(campaign.failures, []);
+    let complete = &campaign.complete[0];
+    assert_eq!(complete.refused.len(), 1);
+    let why = "traffic.tcp asks for recovery tahoe, which Linux does not have";
+    assert_eq!(
+        (complete.refused[0].point["recovery"].as_str(), complete.refused[0].why.as_str()),
+        ("tahoe", why)
+    );
+    let verdicts: Vec<Verdict> = complete.judgement.claims.iter().map(|claim| claim.verdict).collect();
+    assert_eq!(verdicts, [Verdict::Undecided, Verdict::Holds]);
+    let undecided = &complete.judgement.claims[0].why;
+    assert!(undecided.contains("not on this engine at recovery=tahoe: traffic.tcp asks for"), "{undecided}");
+    // A report of the directory alone says the same.
+    let machine = complete.directory.machine().unwrap().expect("a machine");
+    assert_eq!(machine.refused, complete.refused);
+    let entry = crate::report::write(&complete.directory).unwrap();
+    assert_eq!((entry.refused, entry.planned, entry.runs, entry.engine.as_str()), (1, 2, 2, "testbed"));
+    let report = fs::read_to_string(complete.directory.path().join(crate::report::MARKDOWN)).unwrap();
+    assert!(report.contains("Not on this engine:") && report.contains(why), "{report}");
+    assert!(report.contains(&machine.date) && report.contains(&machine.kernel), "{report}");
+    let index = crate::report::index(&[entry], &[], VERSION).markdown();
+    assert!(index.contains("1 point is not on this engine") && index.contains(&machine.kernel), "{index}");
+}

@@ -14,9 +14,14 @@ const MIN_WORK: f64 = 100.0;
 
 /// Packets times links; of an engine in real time, the seconds.
 pub fn work(scenario: &Scenario, engine: &Engine) -> f64 {
-    if let Engine::Testbed { .. } = engine {
-        return seconds(scenario);
+    match engine {
+        Engine::Sim => packets(scenario),
+        Engine::Testbed { .. } => seconds(scenario),
     }
+}
+
+/// Packets times links.
+pub(super) fn packets(scenario: &Scenario) -> f64 {
     let slower = |link: &Link| link.ways[0].rate.min(link.ways[1].rate).bits_per_second() as f64;
     let rates: Vec<f64> = scenario.links.iter().map(slower).collect();
     let mut offered = vec![0.0; rates.len()];
@@ -49,7 +54,7 @@ pub fn work(scenario: &Scenario, engine: &Engine) -> f64 {
 
 /// How long it runs, about: if it ends with its transfers, their bytes over the narrowest link, and as long again for what is in
 /// their way.
-fn seconds(scenario: &Scenario) -> f64 {
+pub(super) fn seconds(scenario: &Scenario) -> f64 {
     let max = scenario.duration.as_secs_f64();
     if scenario.end != End::Transfers {
         return max;

@@ -7,6 +7,7 @@ use trunkline_schema::{Astray, Finding, KeyPath, Source, put, read};
 
 use crate::experiment::{Experiment, expand};
 use crate::plan::{self, Asked, Planned};
+use trunkline_engine::Engine;
 
 pub use trunkline_schema::{MAX_FILE, Mistake, Mistakes};
 
@@ -67,9 +68,22 @@ impl Document {
     /// # Errors
     /// As [`Document::set`].
     pub fn quicken(&mut self) -> Result<(), Mistakes> {
+        self.quicken_for(&Engine::Sim)
+    }
+
+    /// Makes it what its `[quick]` says of an engine: one in real time may have less of it.
+    ///
+    /// # Errors
+    /// As [`Document::set`].
+    pub fn quicken_for(&mut self, engine: &Engine) -> Result<(), Mistakes> {
         let Some(quick) = self.experiment.quick.clone() else { return Ok(()) };
         let runs = Value::Integer(i64::from(quick.runs));
-        let sets = quick.set.iter().map(|(path, value)| (path.as_str(), value));
+        let testbed = match engine {
+            Engine::Sim => None,
+            Engine::Testbed { .. } => Some(&quick.testbed),
+        };
+        let sets = quick.set.iter().chain(testbed.into_iter().flatten());
+        let sets = sets.map(|(path, value)| (path.as_str(), value));
         let applied = Value::Boolean(true);
         let first = [("runs", &runs), ("quick.applied", &applied)];
         let all: Vec<_> = first.into_iter().chain(sets).collect();

@@ -70,6 +70,10 @@ pub struct Quick {
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     #[schemars(with = "IndexMap<String, serde_json::Value>")]
     pub set: IndexMap<String, toml::Value>,
+    /// What is set beside it on the testbed, where time is real.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    #[schemars(with = "IndexMap<String, serde_json::Value>")]
+    pub testbed: IndexMap<String, toml::Value>,
     /// `true` in the file that is kept beside the results of a quick run. Reports then say so, and leave out the reasons that the file gives: those are of full runs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub applied: bool,

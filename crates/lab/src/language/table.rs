@@ -4,13 +4,15 @@ use indexmap::IndexMap;
 use trunkline_engine::catalogue::Unit;
 
 use super::{Axes, Metrics};
-use crate::results::{Estimate, Point, PointResult};
+use crate::results::{Estimate, Point, PointResult, Refusal};
 
 /// Metrics of every point of a sweep.
 pub struct Table<'a> {
     axes: Axes,
     /// By the values' places on the axes.
     points: IndexMap<Vec<usize>, &'a PointResult>,
+    /// Why an engine cannot be a point that has no result.
+    refused: IndexMap<Vec<usize>, &'a str>,
     units: &'a Metrics<'a>,
 }
 
@@ -29,15 +31,16 @@ impl<'a> Table<'a> {
                 values.push(value.clone());
             }
         }
-        let place = |point: &Point| -> Vec<usize> {
-            let value = |(axis, values): (&String, &Vec<String>)| {
-                let value = point.get(axis);
-                values.iter().position(|other| Some(other) == value).unwrap_or(usize::MAX)
-            };
-            axes.iter().map(value).collect()
-        };
-        let points = results.iter().map(|result| (place(&result.point), result)).collect();
-        Table { axes, points, units }
+        let points = results.iter().map(|result| (place(&axes, &result.point), result)).collect();
+        Table { axes, points, refused: IndexMap::new(), units }
+    }
+
+    /// With the points that the engine cannot be.
+    #[must_use]
+    pub fn without(mut self, refused: &'a [Refusal]) -> Self {
+        let places = refused.iter().map(|refusal| (place(&self.axes, &refusal.point), refusal.why.as_str()));
+        self.refused = places.collect();
+        self
     }
 
     /// Its axes.
@@ -52,7 +55,11 @@ impl<'a> Table<'a> {
     /// A metric at a point, or why there is none.
     pub(super) fn value(&self, metric: &str, place: &[usize]) -> Result<Estimate, String> {
         let Some(result) = self.points.get(place) else {
-            return Err(format!("there is no result{}", self.at(place.iter().copied().map(Some))));
+            let at = self.at(place.iter().copied().map(Some));
+            return Err(match self.refused.get(place) {
+                Some(why) => format!("not on this engine{at}: {why}"),
+                None => format!("there is no result{at}"),
+            });
         };
         let value = result.metrics.get(metric).copied();
         value.ok_or_else(|| format!("{metric} has no value{}", self.at(place.iter().copied().map(Some))))
@@ -73,4 +80,13 @@ impl<'a> Table<'a> {
         let names: Vec<_> = self.axes.iter().zip(places).filter_map(name).collect();
         if names.is_empty() { String::new() } else { format!(" at {}", names.join(", ")) }
     }
+}
+
+/// A point's place on each axis.
+fn place(axes: &Axes, point: &Point) -> Vec<usize> {
+    let value = |(axis, values): (&String, &Vec<String>)| {
+        let value = point.get(axis);
+        values.iter().position(|other| Some(other) == value).unwrap_or(usize::MAX)
+    };
+    axes.iter().map(value).collect()
 }

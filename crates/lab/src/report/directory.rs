@@ -55,7 +55,9 @@ fn with(
     let document = Document::parse(&name, &text).map_err(ReportError::Document)?;
     let planned = document.points().map_err(ReportError::Document)?;
     let mut runs = directory.runs()?;
-    let (results, judgement) = settle(document.experiment(), &planned, &mut runs);
+    let machine = directory.machine()?;
+    let refused = machine.as_ref().map_or(&[][..], |machine| &machine.refused);
+    let (results, judgement) = settle(document.experiment(), &planned, &mut runs, refused);
     let there = |file: &&str| *file == MARKDOWN || directory.path().join(file).is_file();
     let files: Vec<String> = FILES.iter().filter(|file| there(file)).map(|&file| file.to_owned()).collect();
     let material = Material {
@@ -63,19 +65,20 @@ fn with(
         document: &text,
         results: &results,
         runs: &runs,
-        planned: planned.len() * document.experiment().runs as usize,
+        planned: planned.len().saturating_sub(refused.len()) * document.experiment().runs as usize,
         judgement: &judgement,
         tcps: &TcpInUse::of(&planned),
         files: &files,
+        machine: machine.as_ref(),
         took: directory.took()?,
     };
     write(&material)?;
     Ok(Entry::of(&material))
 }
 
-/// Writes the index over experiments whose directories are in `out`.
-pub fn write_index(out: &Path, entries: &[Entry]) -> Result<(), ReportError> {
-    let index = index(entries, VERSION);
+/// Writes the index over experiments whose directories are in `out`, with the verdicts of another engine beside theirs.
+pub fn write_index(out: &Path, entries: &[Entry], beside: &[Entry]) -> Result<(), ReportError> {
+    let index = index(entries, beside, VERSION);
     replace(&out.join(INDEX), index.page_html().as_bytes())?;
     replace(&out.join(INDEX_MARKDOWN), index.markdown().as_bytes())?;
     Ok(())

@@ -1,5 +1,6 @@
 //! What came of all experiments, by paper.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
@@ -8,7 +9,8 @@ use indexmap::IndexMap;
 use super::document::{Align, Document, inline, plain, table};
 use super::material::Material;
 use super::page::{bullet, time};
-use super::{PAGE, QUICK, Shortfall, TALLIES, Whose, paper, shortfalls, sign};
+use super::{PAGE, QUICK, Shortfall, TALLIES, Whose, machine, paper, shortfalls, sign};
+use crate::results::Verdict;
 use crate::verdict::Tally;
 
 /// A line of the index.
@@ -36,6 +38,12 @@ pub struct Entry {
     pub planned: usize,
     /// The most runs that a point has.
     pub each: u32,
+    /// The engine.
+    pub engine: String,
+    /// The machine, of an engine whose results are not the same on every machine: `Linux 6.18.5, 2 CPUs, 2026-11-23`.
+    pub machine: Option<String>,
+    /// Points that are not on this engine.
+    pub refused: usize,
     /// How long they took.
     pub took: Option<Duration>,
 }
@@ -56,6 +64,9 @@ impl Entry {
             runs: material.runs.len(),
             planned: material.planned,
             each: material.max_runs(),
+            engine: material.engine().to_owned(),
+            machine: material.machine.map(machine),
+            refused: material.refused().len(),
             took: material.took,
         }
     }
@@ -76,6 +87,9 @@ fn heading(id: Option<&str>) -> String {
 }
 
 const TITLE: &str = "Experiments and what became of their claims";
+
+/// What results of the testbed are.
+const REAL_TIME: &str = "On a kernel, in real time (`--engine testbed`): other numbers at each run and on each machine. A point that is *not on this engine* needs something that the kernel does not have; what is said of it is undecided. The machine:";
 
 /// What the verdicts mean.
 const MEANING: &str = "Each claim has a condition in the experiment’s file, set down before any run: it holds (✓) if that is true, differs (≈) if a weaker one is, and else it fails (✗). A published value holds if ours is within a factor of it (1.25, unless the file says another) or if it lies in our 95 % interval and that is no wider than the factor allows; it differs within that factor’s square, and else it fails. What has no value in these runs is undecided (?).";
@@ -105,28 +119,38 @@ fn quick(entries: &[Entry]) -> Option<String> {
 }
 
 /// The report over all experiments: the verdicts by paper, then each experiment's, then what does not hold and why. The page lies in the
-/// directory that has theirs, and leads to them. The Markdown says nothing of the machine and has no links, so that it may lie anywhere.
-pub fn index(entries: &[Entry], version: &str) -> Document {
+/// directory that has theirs, and leads to them. The Markdown has no links, so that it may lie anywhere. Beside them may stand the same
+/// experiments by another engine, whose verdicts have a column of their own.
+pub fn index(entries: &[Entry], beside: &[Entry], version: &str) -> Document {
     let papers = by_paper(entries);
+    let other = Beside { entries: beside };
     let mut index = Document::new(TITLE);
     index.add(&format!("{} experiments, {}, Trunkline {version}.", entries.len(), runs(entries)));
     if let Some(took) = entries.iter().filter_map(|entry| entry.took).reduce(|sum, took| sum + took) {
         index.page(&format!("*They took one processor {}.*", time(took)));
     }
-    if !papers.contains_key(&None) {
+    let machines: BTreeSet<&str> = entries.iter().filter_map(|entry| entry.machine.as_deref()).collect();
+    if !papers.contains_key(&None) && machines.is_empty() {
         index.file("To have them again, with a page for each: `trunkline lab papers`, or `trunkline lab papers NAME` for one of them or one paper. The simulator gives the same numbers for the same file and seed.");
+    }
+    if !machines.is_empty() {
+        let machines: Vec<&str> = machines.into_iter().collect();
+        index.add(&format!("{REAL_TIME} {}.", plain(&machines.join("; "))));
     }
     if let Some(quick) = quick(entries) {
         index.add(&format!("**{quick}**"));
     }
     index.add(MEANING);
-    index.add(&table_of_papers(&papers));
+    index.add(&table_of_papers(&papers, &other));
+    if let Some(remark) = other.remark() {
+        index.add(&remark);
+    }
     for entry in entries {
         index.link(&entry.id, Path::new(&entry.id).join(PAGE).display().to_string());
     }
     for (id, entries) in &papers {
         index.heading(&heading(*id));
-        index.file(&table_of_experiments(entries));
+        index.file(&table_of_experiments(entries, &other));
         index.page(&table_of_experiments_with_sources(entries));
         let bullets =
             entries.iter().flat_map(|entry| entry.shortfalls.iter().map(|short| shortfall(entry, short)));
@@ -137,38 +161,111 @@ pub fn index(entries: &[Entry], version: &str) -> Document {
             index.add("### What does not hold, and why");
             index.add(&bullets.join("\n"));
         }
+        let bullets: Vec<String> = entries.iter().flat_map(|entry| other.shortfalls(entry)).collect();
+        if !bullets.is_empty() {
+            index.add("### What comes out differently on a kernel");
+            index.add(&bullets.join("\n"));
+        }
     }
     index
 }
 
-fn table_of_papers(papers: &IndexMap<Option<&str>, Vec<&Entry>>) -> String {
-    let heads = ["paper", "experiments"].into_iter().chain(TALLIES).collect::<Vec<_>>();
+/// The same experiments by another engine; none of them if there was none.
+struct Beside<'a> {
+    entries: &'a [Entry],
+}
+
+impl Beside<'_> {
+    const HEAD: &'static str = "on a kernel: claims · values · ours";
+
+    fn of(&self, entry: &Entry) -> Option<&Entry> {
+        self.entries.iter().find(|other| other.id == entry.id)
+    }
+
+    fn remark(&self) -> Option<String> {
+        let machines: BTreeSet<&str> =
+            self.entries.iter().filter_map(|entry| entry.machine.as_deref()).collect();
+        let machines: Vec<&str> = machines.into_iter().collect();
+        let quick = if self.entries.iter().any(|entry| entry.quick) { " --quick" } else { "" };
+        (!machines.is_empty()).then(|| {
+            format!(
+                "The last column is of one campaign on real kernels, `trunkline lab papers --engine testbed{quick}`, on {}. What needs a part that the kernel does not have is undecided there.",
+                plain(&machines.join("; "))
+            )
+        })
+    }
+
+    /// The head of its column, if there is one.
+    fn head(&self) -> Option<&'static str> {
+        (!self.entries.is_empty()).then_some(Self::HEAD)
+    }
+
+    /// What stands in its column of a row about these.
+    fn cell(&self, entries: &[&Entry]) -> Option<String> {
+        if self.entries.is_empty() {
+            return None;
+        }
+        let mut sums = [Tally::default(); 3];
+        for entry in entries.iter().filter_map(|entry| self.of(entry)) {
+            sums.iter_mut().zip(entry.tallies).for_each(|(sum, tally)| *sum += tally);
+        }
+        Some(sums.map(marks).join(" · "))
+    }
+
+    /// Claims that do not hold there and came out in another way here.
+    fn shortfalls(&self, entry: &Entry) -> Vec<String> {
+        let Some(other) = self.of(entry) else { return Vec::new() };
+        let here = |short: &Shortfall| {
+            let known = entry.shortfalls.iter().find(|known| known.what == short.what);
+            known.map_or(Verdict::Holds, |known| known.verdict)
+        };
+        let differs = |short: &&Shortfall| {
+            short.whose != Whose::Values
+                && short.verdict != Verdict::Undecided
+                && here(short) != short.verdict
+        };
+        other.shortfalls.iter().filter(differs).map(|short| shortfall(other, short)).collect()
+    }
+}
+
+fn table_of_papers(papers: &IndexMap<Option<&str>, Vec<&Entry>>, beside: &Beside<'_>) -> String {
+    let heads = ["paper", "experiments"].into_iter().chain(TALLIES).chain(beside.head()).collect::<Vec<_>>();
     let row = |label: &str, entries: &[&Entry]| {
         let mut sums = [Tally::default(); 3];
         for entry in entries {
             sums.iter_mut().zip(entry.tallies).for_each(|(sum, tally)| *sum += tally);
         }
         let start = [label.to_owned(), entries.len().to_string()];
-        start.into_iter().chain(sums.map(marks)).collect::<Vec<_>>()
+        start.into_iter().chain(sums.map(marks)).chain(beside.cell(entries)).collect::<Vec<_>>()
     };
     let rows = papers.iter().map(|(id, entries)| row(id.unwrap_or("others"), entries));
     let rows: Vec<_> =
         rows.chain([row("**all**", &papers.values().flatten().copied().collect::<Vec<_>>())]).collect();
-    table(&heads, &rows, &[Align::Left, Align::Right, Align::Left, Align::Left, Align::Left])
+    let mut aligns = [Align::Left; 6];
+    aligns[1] = Align::Right;
+    table(&heads, &rows, &aligns[..heads.len()])
 }
 
 fn experiment(entry: &Entry) -> Vec<String> {
     let part = (entry.runs < entry.planned).then(|| format!("{} of {} runs", entry.runs, entry.planned));
-    let remarks: Vec<String> = entry.quick.then(|| QUICK.to_owned()).into_iter().chain(part).collect();
+    let refused = match entry.refused {
+        0 => None,
+        1 => Some("1 point is not on this engine".to_owned()),
+        all if entry.planned == 0 => Some(format!("not on this engine, with all of its {all} points")),
+        some => Some(format!("{some} points are not on this engine")),
+    };
+    let quick = entry.quick.then(|| QUICK.to_owned());
+    let remarks: Vec<String> = quick.into_iter().chain(part).chain(refused).collect();
     let remarks = if remarks.is_empty() { String::new() } else { format!(" ({})", remarks.join(", ")) };
     let start = [format!("`{}`", entry.id), plain(&format!("{}{remarks}", entry.title))];
     start.into_iter().chain(entry.tallies.map(marks)).collect()
 }
 
-fn table_of_experiments(entries: &[&Entry]) -> String {
-    let rows: Vec<Vec<String>> = entries.iter().map(|entry| experiment(entry)).collect();
-    let heads: Vec<&str> = ["experiment", "what"].into_iter().chain(TALLIES).collect();
-    table(&heads, &rows, &[Align::Left; 5])
+fn table_of_experiments(entries: &[&Entry], beside: &Beside<'_>) -> String {
+    let row = |entry: &&Entry| experiment(entry).into_iter().chain(beside.cell(&[*entry])).collect();
+    let rows: Vec<Vec<String>> = entries.iter().map(row).collect();
+    let heads: Vec<&str> = ["experiment", "what"].into_iter().chain(TALLIES).chain(beside.head()).collect();
+    table(&heads, &rows, &[Align::Left; 6][..heads.len()])
 }
 
 /// With their places in the papers, other names, and the time they took.

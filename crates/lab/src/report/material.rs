@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::TcpInUse;
 use crate::VERSION;
 use crate::experiment::Experiment;
-use crate::results::{Estimate, Point, PointResult, Run};
+use crate::results::{Estimate, Machine, Point, PointResult, Refusal, Run};
 use crate::verdict::{Comparison, Judgement};
 
 /// An experiment and what came of it.
@@ -27,6 +27,8 @@ pub struct Material<'a> {
     pub tcps: &'a [TcpInUse],
     /// Names of files that lie beside the report, in the order in which to show them.
     pub files: &'a [String],
+    /// The machine, if the engine is one whose results are not the same on every machine.
+    pub machine: Option<&'a Machine>,
     /// How long the runs took, if that is known.
     pub took: Option<Duration>,
 }
@@ -61,7 +63,13 @@ impl Material<'_> {
     }
 
     pub(super) fn engine(&self) -> &str {
-        self.results.first().map_or("sim", |result| result.engine.as_str())
+        let known = self.results.first().map(|result| &result.engine);
+        known.or(self.machine.map(|machine| &machine.engine)).map_or("sim", String::as_str)
+    }
+
+    /// Points that are not on this engine.
+    pub(super) fn refused(&self) -> &[Refusal] {
+        self.machine.map_or(&[], |machine| &machine.refused)
     }
 
     pub(super) fn version(&self) -> &str {

@@ -44,7 +44,7 @@ pub const INDEX: &str = "index.html";
 pub const INDEX_MARKDOWN: &str = "index.md";
 
 use crate::number;
-use crate::results::Verdict;
+use crate::results::{Machine, Verdict};
 use crate::verdict::Tally;
 
 /// What stands behind the title of a quick run.
@@ -55,6 +55,12 @@ const QUICK_MEANING: &str = "A quick run: fewer runs, and what else [quick] in t
 
 /// Above what [`tallies`](crate::verdict::Judgement::tallies) counts.
 const TALLIES: [&str; 3] = ["the paper’s claims", "the paper’s values", "claims of ours"];
+
+/// `Linux 6.18.5, 2 CPUs, 2026-11-23`.
+fn machine(machine: &Machine) -> String {
+    let Machine { kernel, cpus, date, .. } = machine;
+    format!("Linux {kernel}, {cpus} CPUs, {date}")
+}
 
 /// A verdict as a word.
 pub const fn word(verdict: Verdict) -> &'static str {

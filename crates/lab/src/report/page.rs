@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use indexmap::IndexSet;
+use indexmap::{IndexMap, IndexSet};
 use maud::{Markup, html};
 use serde_json::{Value, json};
 use trunkline_engine::catalogue::Unit;
@@ -13,7 +13,7 @@ use super::document::{Align, Document, fenced, inline, plain, table as markdown_
 use super::material::Material;
 use super::table;
 use super::unit::base_unit;
-use super::{INDEX, QUICK_MEANING, TALLIES, axes, counted, figure, number, paper, sign, word};
+use super::{INDEX, QUICK_MEANING, TALLIES, axes, counted, figure, machine, number, paper, sign, word};
 use crate::experiment::{Claim, ClaimKind};
 use crate::results::{ClaimOutcome, Verdict};
 
@@ -82,6 +82,19 @@ fn head(report: &mut Document, material: &Material) {
     }
     let (engine, version) = (material.engine(), material.version());
     report.add(&format!("Trunkline {version}, engine `{engine}`, {}.", runs(material)));
+    if let Some(this) = material.machine {
+        report.add(&format!("On {}, in real time.", plain(&machine(this))));
+    }
+    let mut refused: IndexMap<&str, usize> = IndexMap::new();
+    for refusal in material.refused() {
+        *refused.entry(&refusal.why).or_default() += 1;
+    }
+    if !refused.is_empty() {
+        let points = |count: usize| if count == 1 { "1 point".to_owned() } else { format!("{count} points") };
+        let items = refused.iter().map(|(why, count)| format!("- {}: {}", points(*count), plain(why)));
+        let items: Vec<String> = items.collect();
+        report.add(&format!("Not on this engine:\n\n{}", items.join("\n")));
+    }
     let substitutions: BTreeSet<&String> =
         material.runs.iter().flat_map(|run| &run.outcome.substitutions).collect();
     if !substitutions.is_empty() {

@@ -8,11 +8,11 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::{
-    DOCUMENT, Directory, METRICS_TABLE, RESULTS, RUNS, RUNS_TABLE, SERIES_TABLE, StoreError, TIMES, Time,
-    columns, lines, replace,
+    DOCUMENT, Directory, MACHINE, METRICS_TABLE, RESULTS, RUNS, RUNS_TABLE, SERIES_TABLE, StoreError, TIMES,
+    Time, columns, lines, replace,
 };
 use crate::report::{MARKDOWN, PAGE};
-use crate::results::{PointResult, Run};
+use crate::results::{Machine, PointResult, Run};
 
 /// What is done with results that are there already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -87,6 +87,13 @@ impl Journal {
         Ok((Journal { directory, runs: file, len, _lock: lock }, runs))
     }
 
+    /// Says on which machine the runs are made. The day of the first stays, when they are gone on with.
+    pub fn machine(&self, machine: &Machine) -> Result<(), StoreError> {
+        let first = self.directory.machine()?.map(|machine| machine.date);
+        let date = first.unwrap_or_else(|| machine.date.clone());
+        replace(&self.directory.path.join(MACHINE), &line(&Machine { date, ..machine.clone() }))
+    }
+
     /// Adds a run. If it cannot be written, nothing of it stays.
     pub fn append(&mut self, run: &Run) -> Result<(), StoreError> {
         let line = line(run);
@@ -147,7 +154,9 @@ fn lock(path: &Path) -> Result<File, StoreError> {
 
 /// Removes the results of another time; a report made of them, too.
 fn clear(path: &Path) -> Result<(), StoreError> {
-    for name in [RESULTS, RUNS, RUNS_TABLE, METRICS_TABLE, SERIES_TABLE, TIMES, DOCUMENT, PAGE, MARKDOWN] {
+    for name in
+        [RESULTS, RUNS, RUNS_TABLE, METRICS_TABLE, SERIES_TABLE, MACHINE, TIMES, DOCUMENT, PAGE, MARKDOWN]
+    {
         match fs::remove_file(path.join(name)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(StoreError::io("remove", &path.join(name), error));

@@ -8,6 +8,7 @@
 //! | `runs.parquet` | a row a run: parameters as `point.<axis>`, seed, version, digest, metrics |
 //! | `metrics.parquet` | the same in long form, a row for each metric of a run |
 //! | `series.parquet` | what was recorded over time, a row a value, if there is any |
+//! | `machine.json` | of an engine in real time: the machine, the day, and the points that the engine cannot be |
 //! | `times.jsonl` | how long each run took on this machine, a line a run: of no result a part |
 //!
 //! Whatever happens, what has finished is kept: a run is one write at the end of its file, and of a line that has no end the next
@@ -31,7 +32,7 @@ use serde::{Deserialize, Serialize};
 pub use error::StoreError;
 pub use journal::{Begin, Hold, Identity, Journal, is_taken};
 
-use crate::results::{Point, Run};
+use crate::results::{Machine, Point, Run};
 
 const DOCUMENT: &str = "experiment.toml";
 const RUNS: &str = "runs.jsonl";
@@ -40,6 +41,7 @@ const RUNS_TABLE: &str = "runs.parquet";
 const METRICS_TABLE: &str = "metrics.parquet";
 const SERIES_TABLE: &str = "series.parquet";
 const TIMES: &str = "times.jsonl";
+const MACHINE: &str = "machine.json";
 
 /// How long a run took: a line of `times.jsonl`.
 #[derive(Debug, Serialize, Deserialize)]
@@ -97,6 +99,16 @@ impl Directory {
     pub fn runs(&self) -> Result<Vec<Run>, StoreError> {
         let path = self.path.join(RUNS);
         journal::complete_lines(&path).and_then(|(text, _)| lines(&path, &text))
+    }
+
+    /// The machine, of an engine whose results are not the same on every machine.
+    pub fn machine(&self) -> Result<Option<Machine>, StoreError> {
+        let path = self.path.join(MACHINE);
+        match fs::read_to_string(&path) {
+            Ok(text) => lines(&path, &text).map(|machines| machines.into_iter().next()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(StoreError::io("read", &path, error)),
+        }
     }
 
     /// How long all runs took, one after another; none if nobody wrote it down.

@@ -76,7 +76,7 @@ pub(crate) struct EngineArguments {
 }
 
 /// Options for running experiments.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct Execution {
     /// Run each point N times, each with another seed. [default: from the file]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -87,7 +87,7 @@ pub(crate) struct Execution {
     /// Set a value of the files, such as links.core.rate="5 Mbit/s"; may occur several times.
     #[arg(long, value_name = "PATH=VALUE", value_parser = setting)]
     pub(crate) set: Vec<(String, String)>,
-    /// Use the files' settings for a quick run.
+    /// Use the files' settings for a quick run, which are fewer on the testbed.
     #[arg(long)]
     pub(crate) quick: bool,
     /// The directory for results and reports: one subdirectory for each experiment, and an index.
@@ -96,7 +96,7 @@ pub(crate) struct Execution {
     /// Print a line of JSON for each point instead, and progress on standard error.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Runs at a time. [default: one for each CPU]
+    /// Runs at a time; on the testbed fewer, if the machine would not keep up. [default: one for each CPU; on the testbed one for each two, or with `papers` as many as it keeps up with]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) jobs: Option<u16>,
     /// Continue an interrupted run.
@@ -157,6 +157,9 @@ pub(crate) struct ReportArguments {
     /// Results of an experiment, or a directory of such results.
     #[arg(required = true, value_name = "DIR")]
     pub(crate) directories: Vec<PathBuf>,
+    /// Show the verdicts of these results, by another engine, in a column of the index.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) beside: Option<PathBuf>,
 }
 
 fn engine(text: &str) -> Result<Engine, String> {

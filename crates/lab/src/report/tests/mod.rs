@@ -16,11 +16,11 @@ fn markdown(material: &Material) -> String {
 }
 
 fn index_page(entries: &[Entry]) -> String {
-    index(entries, "0.1.0").page_html()
+    index(entries, &[], "0.1.0").page_html()
 }
 
 fn index_markdown(entries: &[Entry]) -> String {
-    index(entries, "0.1.0").markdown()
+    index(entries, &[], "0.1.0").markdown()
 }
 
 /// A page without what never changes in it: style and scripts.
@@ -233,6 +233,31 @@ fn what_is_not_complete_says_so_and_what_is_undecided_is_not_what_fails() {
 }
 
 #[test]
+fn the_verdicts_of_a_kernel_stand_in_a_column_beside_the_simulators() {
+    let mut sample = compared();
+    let here = Entry::of(&sample.material());
+    let machine = crate::results::Machine {
+        engine: "testbed".to_owned(),
+        kernel: "6.18.1".to_owned(),
+        cpus: 2,
+        date: "2026-11-23".to_owned(),
+        refused: Vec::new(),
+    };
+    let text = sample.judgement.claims[0].text.clone();
+    sample.judgement.claims[0].verdict = Verdict::Fails;
+    sample.judgement.claims[0].why = "4 < 7".to_owned();
+    let there = Entry::of(&Material { machine: Some(&machine), ..sample.material() });
+    let alone = index(from_ref(&here), &[], "0.1.0").markdown();
+    assert!(!alone.contains("kernel"), "{alone}");
+    let both = index(from_ref(&here), from_ref(&there), "0.1.0").markdown();
+    assert!(both.contains("on a kernel: claims · values · ours"), "{both}");
+    assert!(both.contains("on Linux 6.18.1, 2 CPUs, 2026-11-23"), "{both}");
+    let (_, differently) = both.split_once("comes out differently on a kernel").expect("a list of them");
+    assert!(differently.contains(&text) && differently.contains("4 < 7"), "{both}");
+    assert!(index(from_ref(&here), from_ref(&here), "0.1.0").markdown().contains(" · "), "a column");
+}
+
+#[test]
 fn a_quick_run_says_so_everywhere_and_gives_no_reasons_of_full_runs() {
     let mut sample = compared();
     let why = "The repetition timer of our era";
@@ -241,7 +266,8 @@ fn a_quick_run_says_so_everywhere_and_gives_no_reasons_of_full_runs() {
         assert!(!text.contains("quick run"));
     }
     assert!(page(&sample.material()).contains(why));
-    let applied = Quick { runs: 1, set: indexmap::IndexMap::new(), applied: true };
+    let applied =
+        Quick { runs: 1, set: indexmap::IndexMap::new(), testbed: indexmap::IndexMap::new(), applied: true };
     sample.experiment.quick = Some(applied);
     let quick = Entry::of(&sample.material());
     let page = said(&page(&sample.material()));
@@ -402,7 +428,7 @@ fn a_directory_of_results_gets_its_pages_and_an_index() {
     std::fs::write(directory.join("results.jsonl"), lines(results)).unwrap();
     std::fs::write(directory.join("runs.jsonl"), lines(runs)).unwrap();
     let [only] = Directory::all_in(&out).unwrap().try_into().expect("one");
-    let written = write(&only).and_then(|entry| write_index(&out, &[entry]));
+    let written = write(&only).and_then(|entry| write_index(&out, &[entry], &[]));
     let read = |path: std::path::PathBuf| std::fs::read_to_string(path).unwrap_or_default();
     let (page, index) = (read(directory.join(PAGE)), read(out.join(INDEX)));
     let (text, table) = (read(directory.join(MARKDOWN)), read(out.join(INDEX_MARKDOWN)));

@@ -39,6 +39,7 @@ impl Sample {
             judgement: &self.judgement,
             tcps: &self.tcps,
             files: &self.files,
+            machine: None,
             took: None,
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use trunkline_engine::EngineError;
+use trunkline_engine::{Engine, EngineError};
 use trunkline_lab::advise::{self, AdviseError, MOST_TIMES, Options, Progress as Tried};
 use trunkline_testbed::interrupt;
 
@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::output::{print, print_line};
 
 pub(super) fn advise(arguments: &AdviseArguments) -> Result<(), Failure> {
-    let document = read(&arguments.file, arguments.quick, &arguments.set)
+    let document = read(&arguments.file, arguments.quick.then_some(&Engine::Sim), &arguments.set)
         .map_err(|mistakes| Failure::Input(mistakes.to_string()))?;
     let stop = interrupt::watch().map_err(Failure::doing("cannot wait for interrupts"))?;
     let usual = Options::default();

@@ -21,10 +21,13 @@ pub(super) fn agree(arguments: &AgreeArguments) -> Result<(), Failure> {
     let execution = &arguments.execution;
     let mut errors = Errors::default();
     let sets = execution.sets();
+    // Both engines make what the slower can make quickly.
+    let testbed = Engine::Testbed { program: None };
+    let quick = execution.quick.then_some(&testbed);
     let documents: Vec<Document> =
-        arguments.files.iter().filter_map(|file| errors.check(read(file, execution.quick, &sets))).collect();
+        arguments.files.iter().filter_map(|file| errors.check(read(file, quick, &sets))).collect();
     let studies = studies(&documents, errors)?;
-    let testbed = ready(&Engine::Testbed { program: None })?;
+    let testbed = ready(&testbed)?;
     let stop = interrupt::watch().map_err(Failure::doing("cannot wait for interrupts"))?;
     let mut campaigns = Vec::new();
     for engine in [Engine::Sim, testbed] {

@@ -14,7 +14,7 @@ use crate::output::print;
 pub(super) fn check(arguments: &CheckArguments) -> Result<(), Failure> {
     let mut errors = Errors::default();
     for file in &arguments.files {
-        let document = errors.check(read(file, arguments.quick, &arguments.set));
+        let document = errors.check(read(file, arguments.quick.then_some(&Engine::Sim), &arguments.set));
         if let Some(study) = document.and_then(|document| errors.check(Study::new(&document))) {
             print(&meaning(&file.display().to_string(), &study))?;
         }

@@ -64,7 +64,6 @@ impl Errors {
     }
 }
 
-/// Concurrent runs: the given number, or one for each CPU.
 /// Runs at a time: those asked for, or as many as this machine can make with the engine.
 fn jobs(given: Option<u16>, engine: &Engine) -> usize {
     let usual = || engine.jobs(available_parallelism().map_or(1, usize::from));
@@ -89,14 +88,18 @@ fn named(point: &Point) -> String {
     values.join(", ")
 }
 
-/// Reads an experiment, and applies `--quick` and `--set`.
-fn read(path: &Path, quick: bool, sets: &[(String, String)]) -> Result<Document, Mistakes> {
+/// Reads an experiment, and applies `--quick`, as it is for an engine, and `--set`.
+fn read(path: &Path, quick: Option<&Engine>, sets: &[(String, String)]) -> Result<Document, Mistakes> {
     set(Document::read(path)?, quick, sets)
 }
 
-fn set(mut document: Document, quick: bool, sets: &[(String, String)]) -> Result<Document, Mistakes> {
-    if quick {
-        document.quicken()?;
+fn set(
+    mut document: Document,
+    quick: Option<&Engine>,
+    sets: &[(String, String)],
+) -> Result<Document, Mistakes> {
+    if let Some(engine) = quick {
+        document.quicken_for(engine)?;
     }
     for (path, value) in sets {
         document.set(path, value)?;

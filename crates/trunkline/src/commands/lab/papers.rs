@@ -1,5 +1,7 @@
 //! `lab papers`: the experiments that are embedded in the program.
 
+use std::thread::available_parallelism;
+
 use trunkline_lab::document::Document;
 
 use super::run::run_all;
@@ -12,17 +14,22 @@ use crate::output::print;
 const EXPERIMENTS: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/experiments.rs"));
 
 pub(super) fn papers(arguments: &PapersArguments) -> Result<(), Failure> {
-    let execution = &arguments.execution;
+    let engine = &arguments.on.engine;
+    let mut execution = arguments.execution.clone();
+    // Most of these paths are slow.
+    let cpus = available_parallelism().map_or(1, usize::from);
+    execution.jobs.get_or_insert(u16::try_from(engine.many(cpus)).unwrap_or(u16::MAX));
+    let execution = &execution;
     let mut errors = Errors::default();
     let all = all(&mut errors);
     let selected = select(all, &arguments.names)?;
     let documents: Vec<Document> =
-        selected.into_iter().filter_map(|document| errors.check(execution.apply(document))).collect();
+        selected.into_iter().filter_map(|document| errors.check(execution.apply(document, engine))).collect();
     if arguments.list {
         errors.finish("the list would not be complete")?;
         return print(&list(&documents)?);
     }
-    let entries = run_all(&documents, errors, execution, &arguments.on.engine)?;
+    let entries = run_all(&documents, errors, execution, engine)?;
     if execution.json { Ok(()) } else { print(&verdicts::by_paper(&entries)) }
 }
 

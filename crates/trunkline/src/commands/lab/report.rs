@@ -18,6 +18,12 @@ pub(super) fn report(arguments: &ReportArguments) -> Result<(), Failure> {
             printed = print_line(&line);
         }
     };
+    let mut beside = Vec::new();
+    if let Some(path) = &arguments.beside {
+        for directory in Directory::all_in(path)? {
+            beside.push(reports::entry(&directory).map_err(run::failure)?);
+        }
+    }
     for path in &arguments.directories {
         let directories = Directory::all_in(path)?;
         let mut entries = Vec::new();
@@ -28,7 +34,7 @@ pub(super) fn report(arguments: &ReportArguments) -> Result<(), Failure> {
             entries.push(entry);
         }
         if directories.iter().all(|directory| directory.path() != path) {
-            reports::write_index(path, &entries).map_err(run::failure)?;
+            reports::write_index(path, &entries, &beside).map_err(run::failure)?;
             print(format!("{}: all of them", path.join(INDEX).display()));
         }
     }
@@ -46,5 +52,5 @@ pub(super) fn index(out: &Path, fresh: &[Entry]) -> Result<(), Failure> {
             Err(error) => remark(&format_args!("trunkline: warning: not in the index: {error}")),
         }
     }
-    reports::write_index(out, &entries).map_err(run::failure)
+    reports::write_index(out, &entries, &[]).map_err(run::failure)
 }

@@ -1,11 +1,11 @@
 //! `lab run`: from files to results and reports.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use trunkline_engine::Engine;
 use trunkline_lab::campaign::{self, Campaign, Event, Options, Study};
-use trunkline_lab::document::Document;
+use trunkline_lab::document::{Document, Mistakes};
 use trunkline_lab::report::{self as reports, Entry, INDEX, PAGE, ReportError};
 use trunkline_lab::results::Point;
 use trunkline_lab::store::Begin;
@@ -22,9 +22,11 @@ pub(super) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let execution = &arguments.execution;
     let mut errors = Errors::default();
     let sets = execution.sets();
+    let engine = &arguments.on.engine;
+    let quick = execution.quick.then_some(engine);
     let documents: Vec<Document> =
-        arguments.files.iter().filter_map(|file| errors.check(read(file, execution.quick, &sets))).collect();
-    run_all(&documents, errors, execution, &arguments.on.engine).map(|_| ())
+        arguments.files.iter().filter_map(|file| errors.check(read(file, quick, &sets))).collect();
+    run_all(&documents, errors, execution, engine).map(|_| ())
 }
 
 impl Execution {
@@ -37,8 +39,8 @@ impl Execution {
     }
 
     /// Applies the options to an experiment of the papers.
-    pub(super) fn apply(&self, document: Document) -> Result<Document, trunkline_lab::document::Mistakes> {
-        set(document, self.quick, &self.sets())
+    pub(super) fn apply(&self, document: Document, engine: &Engine) -> Result<Document, Mistakes> {
+        set(document, self.quick.then_some(engine), &self.sets())
     }
 }
 
@@ -146,6 +148,19 @@ pub(super) fn print_failures(campaign: &Campaign, execution: &Execution) -> Resu
     }) {
         remark(&format_args!("trunkline: warning: {undecided}"));
     }
+    let mut is_all = !campaign.complete.is_empty();
+    for complete in &campaign.complete {
+        is_all &= complete.results.is_empty() && !complete.refused.is_empty();
+        let mut refused: BTreeMap<&str, usize> = BTreeMap::new();
+        for refusal in &complete.refused {
+            *refused.entry(&refusal.why).or_default() += 1;
+        }
+        for (why, count) in refused {
+            let points = if count == 1 { "1 point".to_owned() } else { format!("{count} points") };
+            let id = &complete.experiment.id;
+            remark(&format_args!("trunkline: {id}: not on this engine, {points}: {why}"));
+        }
+    }
     for failure in &campaign.failures {
         let whose = if failure.panicked { " (the engine panicked: please report it)" } else { "" };
         remark(&format_args!(
@@ -164,6 +179,9 @@ pub(super) fn print_failures(campaign: &Campaign, execution: &Execution) -> Resu
         return Err(Failure::Interrupted);
     }
     match campaign.failures.len() {
+        0 if is_all => Err(Failure::Lacking(
+            "nothing was run: none of it is on this engine; --engine sim has all".to_owned(),
+        )),
         0 => Ok(()),
         1 => Err(Failure::Other("1 run failed; --resume tries it again".to_owned())),
         count => Err(Failure::Other(format!("{count} runs failed; --resume tries them again"))),

@@ -32,7 +32,9 @@ pub(super) fn scorecard(arguments: &ScorecardArguments) -> Result<(), Failure> {
     for name in &names {
         for guideline in &guidelines {
             let prepared = prepare(guideline.clone(), name);
-            documents.extend(errors.check(prepared.and_then(|document| arguments.execution.apply(document))));
+            documents.extend(errors.check(
+                prepared.and_then(|document| arguments.execution.apply(document, &arguments.on.engine)),
+            ));
         }
     }
     let entries = run_all(&documents, errors, &arguments.execution, &arguments.on.engine)?;

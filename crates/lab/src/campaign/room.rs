@@ -1,0 +1,97 @@
+//! Room on a machine for runs in real time: together they may carry so many packets, and each waits until there is room for it.
+
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::thread::available_parallelism;
+
+use super::work;
+use trunkline_engine::Engine;
+use trunkline_engine::scenario::Scenario;
+
+/// Packets a second that a run costs without any: it starts processes and takes samples.
+const EACH: f64 = 1500.0;
+
+pub(super) struct Room {
+    /// None if runs do not disturb each other.
+    capacity: Option<f64>,
+    taken: Mutex<f64>,
+    changed: Condvar,
+}
+
+/// A part of it, until it is dropped.
+pub(super) struct Taken<'a> {
+    room: &'a Room,
+    load: f64,
+}
+
+/// Packets over links a second of a run.
+pub(super) fn load(scenario: &Scenario) -> f64 {
+    work::packets(scenario) / work::seconds(scenario).max(1e-3) + EACH
+}
+
+impl Room {
+    pub(super) fn of(engine: &Engine) -> Self {
+        Self::new(engine.capacity(available_parallelism().map_or(1, usize::from)))
+    }
+
+    fn new(capacity: Option<f64>) -> Self {
+        Room { capacity, taken: Mutex::new(0.0), changed: Condvar::new() }
+    }
+
+    /// Waits until there is room. What is more than all of it gets all of it.
+    pub(super) fn take(&self, load: f64) -> Taken<'_> {
+        let Some(capacity) = self.capacity else { return Taken { room: self, load: 0.0 } };
+        let load = load.min(capacity);
+        let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let wait = self.changed.wait_while(taken, |taken| *taken > 0.0 && *taken + load > capacity);
+        *wait.unwrap_or_else(PoisonError::into_inner) += load;
+        Taken { room: self, load }
+    }
+
+    /// How many of these runs, each its time and its load, there is room for at a time on average.
+    pub(super) fn at_a_time(&self, runs: impl Iterator<Item = (f64, f64)>) -> f64 {
+        let Some(capacity) = self.capacity else { return f64::INFINITY };
+        let (seconds, loads) = runs.fold((0.0, 0.0), |(seconds, loads), (time, load)| {
+            (seconds + time, loads + time * load.min(capacity))
+        });
+        if loads > 0.0 { (seconds * capacity / loads).max(1.0) } else { f64::INFINITY }
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        *self.room.taken.lock().unwrap_or_else(PoisonError::into_inner) -= self.load;
+        self.room.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::thread;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn no_more_run_at_a_time_than_there_is_room_for_and_the_largest_runs_alone() {
+        let room = Room::new(Some(10.0));
+        let (now, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        thread::scope(|scope| {
+            for load in [4.0, 4.0, 4.0, 4.0, 99.0, 4.0] {
+                let (room, now, most) = (&room, &now, &most);
+                scope.spawn(move || {
+                    let _taken = room.take(load);
+                    let running = now.fetch_add(1, Ordering::SeqCst) + 1;
+                    most.fetch_max(running, Ordering::SeqCst);
+                    assert!(load < 10.0 || running == 1, "it runs alone");
+                    thread::sleep(Duration::from_millis(20));
+                    now.fetch_sub(1, Ordering::SeqCst);
+                });
+            }
+        });
+        assert!(most.load(Ordering::SeqCst) <= 2);
+        let at_a_time = |runs: &[(f64, f64)]| room.at_a_time(runs.iter().copied());
+        assert!((at_a_time(&[(1.0, 4.0), (1.0, 1.0)]) - 4.0).abs() < 1e-9);
+        assert!((at_a_time(&[(1.0, 99.0)]) - 1.0).abs() < 1e-9, "it gets all of it");
+    }
+}
