@@ -11,7 +11,7 @@ use std::sync::Arc;
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use trunkline_trunk::compress::{Compressor, CompressorStats};
 use trunkline_trunk::{
-    CongestionControlCause, LaneAction, LaneControl, LaneId, LaneSnapshot, PacingMode, Poll, Transmitter,
+    CongestionControlCause, LaneAction, LaneControl, LaneId, LaneSnapshot, PathMode, Paths, Poll, Transmitter,
     TrunkPlan,
 };
 use trunkline_units::{Instant, Rate};
@@ -60,8 +60,8 @@ pub(crate) struct LaneTxStats {
     pub(crate) key_updates: u64,
     /// What header compression did.
     pub(crate) compression: CompressorStats,
-    /// The bound on its pacing, if its queue is to be kept at the edge.
-    pub(crate) pacing: Option<PacingMode>,
+    /// The bound on its path, if its queue is to be kept at the edge.
+    pub(crate) pacing: Option<PathMode>,
     /// The congestion control chosen by its path, if it goes by its path.
     pub(crate) chosen: Option<&'static str>,
 }
@@ -104,15 +104,9 @@ impl LaneTx {
         LaneTxStats {
             compression: *self.compressor.stats(),
             bytes: self.control.written(),
-            pacing: self.control.pacing_mode(),
             chosen: self.control.chosen_congestion_control(),
             ..self.stats
         }
-    }
-
-    /// Its control, for what concerns the lanes to the same peer.
-    pub(crate) const fn control(&self) -> &LaneControl {
-        &self.control
     }
 
     /// Takes the settings of a plan for its place, at first and after a reload.
@@ -161,9 +155,9 @@ impl LaneTx {
         Ok((info, fill(&info, unsent, total)))
     }
 
-    /// Moves its pacing towards a `fair` share among the lanes to the same peer, bit/s.
-    pub(crate) fn pace(&mut self, fair: Option<f64>) -> io::Result<()> {
-        self.control.handle_fair_share(fair);
+    /// Takes the rate that the lane's path grants it.
+    pub(crate) fn handle_grant(&mut self, grant: Option<Rate>) -> io::Result<()> {
+        self.control.handle_grant(grant);
         self.apply()
     }
 
@@ -172,7 +166,7 @@ impl LaneTx {
         &mut self,
         now: Instant,
         lane: LaneId,
-        transmitter: &mut Transmitter<PacketBuf>,
+        place: (&mut Transmitter<PacketBuf>, &mut Paths),
     ) -> io::Result<()> {
         if !self.control.snapshot_due(now) {
             return Ok(());
@@ -180,7 +174,7 @@ impl LaneTx {
         let info = sys::tcp_info(self.fd())?;
         let total = sys::send_queue(self.fd())?;
         let snapshot = fill(&info, info.notsent as usize, total);
-        self.control.handle_snapshot(now, lane, transmitter, snapshot);
+        self.control.handle_snapshot(now, lane, place, snapshot);
         self.apply()
     }
 
@@ -204,12 +198,12 @@ impl LaneTx {
         &mut self,
         now: Instant,
         lane: LaneId,
-        transmitter: &mut Transmitter<PacketBuf>,
+        (transmitter, paths): (&mut Transmitter<PacketBuf>, &mut Paths),
         pool: &mut Pool,
     ) -> Result<Flushed, LaneError> {
         let mut held = None;
         // Also without a backlog at the edge: the queue may stand in the core.
-        self.refresh(now, lane, transmitter)?;
+        self.refresh(now, lane, (&mut *transmitter, paths))?;
         if let Some(at) = self.control.stalled_until(now)
             && transmitter.has_backlog(lane)
         {
@@ -217,6 +211,7 @@ impl LaneTx {
         }
         loop {
             if !self.send(pool)? {
+                self.control.handle_full();
                 return Ok(Flushed::Full);
             }
             if let Some(at) = held {
@@ -421,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lane_has_the_congestion_control_of_its_plan_and_no_ceiling_left_behind() {
+    fn a_lane_has_the_congestion_control_of_its_plan_and_no_bound_left_behind() {
         let (_listener, fd, mut lane) = lane();
         let kernel = || rustix::net::sockopt::tcp_congestion(&fd).expect("its name");
         let mut plan = one_lane();
@@ -441,12 +436,14 @@ mod tests {
         let unknown = CongestionControl::Named("no-such-one".into());
         assert_eq!(configure(&mut lane, unknown), ("reno".to_owned(), None));
         assert_eq!(configure(&mut lane, CongestionControl::AsOpened), ("reno".to_owned(), None));
-        plan.edge_pacing = true;
-        lane.configure(&plan, LaneId(0));
-        assert_eq!(lane.stats().pacing, Some(PacingMode::Free));
-        plan.edge_pacing = false;
-        lane.configure(&plan, LaneId(0));
-        assert_eq!(lane.stats().pacing, None);
+        let mut paced = |lane: &mut LaneTx, edge_pacing| {
+            plan.edge_pacing = edge_pacing;
+            lane.configure(&plan, LaneId(0));
+            lane.handle_grant(Some(Rate::from_mbit(8.0))).expect("the connection takes it");
+            sys::max_pacing_rate(lane.fd()).expect("the kernel says it")
+        };
+        assert_eq!(paced(&mut lane, true), 1_000_000);
+        assert_eq!(paced(&mut lane, false), u64::MAX);
     }
 
     /// A packet that waits at the edge.
@@ -491,7 +488,8 @@ mod tests {
                     ..LaneSnapshot::default()
                 };
                 let now = Instant::from_millis(u64::from(n) * 20);
-                lane.control.handle_snapshot(now, LaneId(0), &mut transmitter, snapshot);
+                let place = (&mut transmitter, &mut Paths::default());
+                lane.control.handle_snapshot(now, LaneId(0), place, snapshot);
                 lane.apply().expect("the connection takes it");
             }
         };

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use trunkline_queue::Histogram;
 
-use crate::status::{Class, EdgePacing, Lane, LaneState, Peer, Status};
+use crate::status::{Class, EdgePacing, Lane, LaneState, Path, Peer, Status};
 
 struct Page(String);
 
@@ -91,6 +91,23 @@ const CLASS_FAMILIES: &[Family<Class>] = &[
     }),
 ];
 
+const PATH_FAMILIES: &[Family<Path>] = &[
+    ("trunkline_path_held", "gauge", "1 while a rate near the capacity keeps the queue at the edge.", |p| {
+        Some(f64::from(u8::from(p.mode == EdgePacing::Held)))
+    }),
+    ("trunkline_path_competing", "gauge", "1 while others keep a queue in the core.", |p| {
+        Some(f64::from(u8::from(p.mode == EdgePacing::Competing)))
+    }),
+    ("trunkline_path_rate_bytes_per_second", "gauge", "What its lanes may send together.", |p| {
+        p.rate.map(bytes_per_second)
+    }),
+    ("trunkline_path_capacity_bytes_per_second", "gauge", "Estimated capacity for its lanes.", |p| {
+        p.capacity.map(bytes_per_second)
+    }),
+    ("trunkline_path_queue_seconds", "gauge", "Standing queue in the core.", |p| p.queue_us.map(seconds)),
+    ("trunkline_path_target_seconds", "gauge", "The queue that is let stand.", |p| Some(seconds(p.target_us))),
+];
+
 const LANE_FAMILIES: &[Family<Lane>] = &[
     ("trunkline_lane_up", "gauge", "1 while the lane is up.", |l| {
         Some(f64::from(u8::from(l.state == LaneState::Up)))
@@ -118,7 +135,7 @@ const LANE_FAMILIES: &[Family<Lane>] = &[
         "Delivery rate of the kernel's last measurement; not the rate of traffic.",
         |l| Some(bytes_per_second(l.delivery_rate)),
     ),
-    ("trunkline_lane_held", "gauge", "1 while a ceiling keeps its queue at the edge.", |l| {
+    ("trunkline_lane_held", "gauge", "1 while its path is held, which keeps the queue at the edge.", |l| {
         Some(f64::from(u8::from(l.edge_pacing == EdgePacing::Held)))
     }),
     ("trunkline_lane_pacing_rate_bytes_per_second", "gauge", "Pacing rate.", |l| {
@@ -178,6 +195,7 @@ pub fn prometheus(status: &Status) -> String {
     classes(&mut page, status);
     sojourn(&mut page, status);
     lanes(&mut page, status);
+    paths(&mut page, status);
     flow_tables(&mut page, status);
     received(&mut page, status);
     callers(&mut page, status);
@@ -253,6 +271,20 @@ fn lanes(page: &mut Page, status: &Status) {
                 page.sample(name, labels, value);
             }
         });
+    }
+}
+
+fn paths(page: &mut Page, status: &Status) {
+    for (name, kind, help, value) in PATH_FAMILIES {
+        page.family(name, kind, help);
+        for peer in &status.peers {
+            for path in &peer.paths {
+                let (shard, dscp) = (path.shard.to_string(), path.dscp.to_string());
+                if let Some(value) = value(path) {
+                    page.sample(name, &[("peer", &peer.name), ("shard", &shard), ("dscp", &dscp)], value);
+                }
+            }
+        }
     }
 }
 

@@ -106,6 +106,9 @@ pub struct Peer {
     /// The lanes, by lane group and shard. Several classes may ride on one.
     #[serde(default)]
     pub lanes: Vec<Lane>,
+    /// The paths that its lanes take, by shard; none without edge pacing.
+    #[serde(default)]
+    pub paths: Vec<Path>,
     /// The busiest flows towards it, at most [`FLOWS`], those that have sent most first; empty unless asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flows: Vec<Flow>,
@@ -286,18 +289,38 @@ impl fmt::Display for LaneState {
     }
 }
 
-/// What edge pacing does to a lane.
+/// A path to a peer, as one shard controls it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Path {
+    /// The shard.
+    pub shard: u16,
+    /// The DSCP of its lanes' packets.
+    pub dscp: u8,
+    /// What bounds it.
+    pub mode: EdgePacing,
+    /// What the lanes on it may send together, bit/s, while it is held.
+    pub rate: Option<u64>,
+    /// The estimated capacity for these lanes, bit/s, once the core has had a queue.
+    pub capacity: Option<u64>,
+    /// The standing queue in the core, µs, once its delay has been measured.
+    pub queue_us: Option<u64>,
+    /// The queue that is let stand, µs.
+    pub target_us: u64,
+}
+
+/// What edge pacing does to a path.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EdgePacing {
     /// It is switched off, or the lane is down.
     #[default]
     Off,
-    /// It sets no ceiling.
+    /// It sets no bound.
     Free,
-    /// A ceiling keeps the queue at the edge.
+    /// A rate near the capacity keeps the queue at the edge.
     Held,
-    /// It sets no ceiling, because others keep a queue in the core.
+    /// It sets no bound, because others keep a queue in the core.
     Competing,
 }
 
@@ -355,7 +378,7 @@ pub struct Lane {
     pub delivery_rate: u64,
     /// Rate the kernel paces it to, or would where it does not pace, bit/s; `None` without bound.
     pub pacing_rate: Option<u64>,
-    /// What edge pacing does.
+    /// What edge pacing does to its path.
     pub edge_pacing: EdgePacing,
     /// Segments retransmitted: losses in the core.
     pub retransmits: u64,

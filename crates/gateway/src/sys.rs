@@ -215,6 +215,23 @@ pub(crate) fn set_max_pacing_rate(fd: BorrowedFd<'_>, rate: Option<u64>) -> io::
     set_option(fd, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &rate.unwrap_or(u64::MAX))
 }
 
+/// The limit that [`set_max_pacing_rate`] has set; `u64::MAX` for none.
+#[cfg(test)]
+pub(crate) fn max_pacing_rate(fd: BorrowedFd<'_>) -> io::Result<u64> {
+    let (mut rate, mut len) = (0_u64, size_of::<u64>() as socklen_t);
+    // SAFETY: the kernel writes at most `len` bytes into `rate`.
+    let result = unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MAX_PACING_RATE,
+            (&raw mut rate).cast(),
+            &raw mut len,
+        )
+    };
+    if result == 0 { Ok(rate) } else { Err(io::Error::last_os_error()) }
+}
+
 /// Bounds the receive window that a socket offers (`TCP_WINDOW_CLAMP`).
 pub(crate) fn set_window_clamp(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
     set_option(fd, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, &c_int::try_from(bytes).unwrap_or(c_int::MAX))

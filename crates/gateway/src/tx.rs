@@ -11,12 +11,13 @@ mod report;
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use trunkline_packet::{Headers, Offload};
 use trunkline_trunk::{
-    LaneControl, LaneId, Offered, Packet as _, PeerId, RouteTable, Transmitter, TrunkPlan,
+    LaneId, Offered, Packet as _, PathChange, Paths, PeerId, RouteTable, Transmitter, TrunkPlan,
 };
-use trunkline_units::Instant;
+use trunkline_units::{Instant, Rate};
 
 use crate::keys::PublicKey;
 use crate::lane_tx::{Flushed, LaneTx};
@@ -34,11 +35,58 @@ const READ_BYTES: usize = 256 << 10;
 struct Peer {
     key: PublicKey,
     transmitter: Transmitter<PacketBuf>,
+    paths: Paths,
     /// By the transmitter's lane ids.
     lanes: Vec<Option<LaneSlot>>,
     /// Lanes that have something to send and are not known to be full, a bit each.
     dirty: u32,
     presence: Presence,
+}
+
+impl Peer {
+    /// Passes on to the lanes what their paths grant them, if that has changed.
+    fn grant(&mut self, requests: &mut Vec<LaneRequest>) {
+        if !self.paths.take_changed() {
+            return;
+        }
+        while let Some((dscp, change)) = self.paths.poll_change() {
+            log(&self.key, dscp, change);
+        }
+        for (id, slot) in (0..).map(LaneId).zip(&mut self.lanes) {
+            if let Some(slot) = slot
+                && let Err(error) = slot.lane.handle_grant(self.paths.grant(id))
+            {
+                requests.push(LaneRequest::End { serial: slot.lane.serial, reason: error.to_string() });
+            }
+        }
+    }
+}
+
+/// Says what a path is taken for now, and why.
+fn log(peer: &PublicKey, dscp: u8, change: PathChange) {
+    let mbit = |rate: Rate| rate.bits_per_second() as f64 / 1e6;
+    let ms = |time: Duration| time.as_secs_f64() * 1e3;
+    match change {
+        PathChange::Queue { queue, capacity } => tracing::info!(
+            "the path to {peer}, DSCP {dscp}, has a queue of {:.1} ms in the core: held near {:.2} Mbit/s",
+            ms(queue),
+            mbit(capacity)
+        ),
+        PathChange::Rivals { queue, probe_after } => tracing::info!(
+            "the queue of {:.1} ms on the path to {peer}, DSCP {dscp}, does not drain at a lower rate: others fill \
+             it, and the lanes compete with them; next probe within {} s",
+            ms(queue),
+            probe_after.as_secs()
+        ),
+        PathChange::Alone { capacity } => tracing::info!(
+            "nobody else keeps a queue on the path to {peer}, DSCP {dscp}, any more: held near {:.2} Mbit/s",
+            mbit(capacity)
+        ),
+        PathChange::Longer { delay } => tracing::info!(
+            "the path to {peer}, DSCP {dscp}, has become longer by {:.1} ms: its delay does not change with the rate",
+            ms(delay)
+        ),
+    }
 }
 
 struct LaneSlot {
@@ -240,10 +288,10 @@ impl Sender {
             while dirty != 0 {
                 let lane = LaneId(dirty.trailing_zeros() as u8);
                 dirty &= dirty - 1;
-                let Peer { transmitter, lanes, .. } = &mut self.peers[index];
+                let Peer { transmitter, paths, lanes, .. } = &mut self.peers[index];
                 let Some(slot) = &mut lanes[lane.index()] else { continue };
                 let serial = slot.lane.serial;
-                match slot.lane.flush(now, lane, transmitter, &mut self.pool) {
+                match slot.lane.flush(now, lane, (&mut *transmitter, &mut *paths), &mut self.pool) {
                     Ok(Flushed::Idle) => {}
                     Ok(Flushed::Full) => {
                         slot.full = true;
@@ -255,22 +303,12 @@ impl Sender {
                     }
                     Err(error) => requests.push(LaneRequest::End { serial, reason: error.to_string() }),
                 }
-                if slot.lane.control().fair_share_due() {
-                    let lanes = self.peers[index].lanes.iter().flatten();
-                    let fair = LaneControl::fair_share(lanes.map(|slot| slot.lane.control()));
-                    if let Some(slot) = &mut self.peers[index].lanes[lane.index()]
-                        && let Err(error) = slot.lane.pace(fair)
-                    {
-                        requests.push(LaneRequest::End { serial, reason: error.to_string() });
-                    }
-                }
-                let Peer { transmitter, lanes, .. } = &mut self.peers[index];
-                let Some(slot) = &mut lanes[lane.index()] else { continue };
                 if !slot.watched && transmitter.has_data_in_transit(lane) {
                     slot.watched = true;
                     self.watched.push((index, lane));
                 }
             }
+            self.peers[index].grant(requests);
         }
     }
 

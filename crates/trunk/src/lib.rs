@@ -16,6 +16,7 @@ pub mod frame;
 mod in_transit;
 mod lane;
 pub mod path_tail;
+pub mod path;
 mod plan;
 mod receiver;
 mod routes;
@@ -26,7 +27,8 @@ mod transmitter;
 pub use class::{
     AdmissionSettings, Behaviour, ClassId, ClassSettings, Classifier, DscpSet, Over, Protocol, Rule,
 };
-pub use lane::{CongestionControlCause, LaneAction, LaneControl, LaneSnapshot, PacingMode, ReceiveWindow};
+pub use lane::{CongestionControlCause, LaneAction, LaneControl, LaneSnapshot, ReceiveWindow};
+pub use path::{PathChange, PathMode, PathStatus, Paths};
 pub use plan::{CongestionControl, LaneGroup, LaneId, TrunkPlan};
 pub use receiver::{Receiver, ReceiverStats, Refusal};
 pub use routes::{PeerId, RouteTable};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use common::{Whole, class, next, offer, segment, transmitter};
 use trunkline_trunk::{
-    CongestionControl, CongestionControlCause, LaneAction, LaneControl, LaneId, LaneSnapshot, PacingMode,
+    CongestionControl, CongestionControlCause, LaneAction, LaneControl, LaneId, LaneSnapshot, PathMode, Paths,
     Transmitter, TrunkPlan,
 };
 use trunkline_units::{Instant, Rate, Rng};
@@ -53,11 +53,21 @@ fn snapshot(segments_sent: u32, retransmissions: u32) -> LaneSnapshot {
     }
 }
 
+/// A snapshot of a lane that is on no path.
+fn handle(
+    control: &mut LaneControl,
+    now: Instant,
+    transmitter: &mut Transmitter<Whole>,
+    snapshot: LaneSnapshot,
+) {
+    control.handle_snapshot(now, LANE, (transmitter, &mut Paths::default()), snapshot);
+}
+
 /// Four seconds in which one segment in ten is lost, from `start` seconds on.
 fn lossy(control: &mut LaneControl, transmitter: &mut Transmitter<Whole>, start: u32) -> Vec<LaneAction> {
     let mut all = Vec::new();
     for n in start * 50..(start + 4) * 50 {
-        control.handle_snapshot(at(u64::from(n) * 20), LANE, transmitter, snapshot(n * 20, n * 2));
+        handle(control, at(u64::from(n) * 20), transmitter, snapshot(n * 20, n * 2));
         all.extend(actions(control));
     }
     all.retain(|action| matches!(action, LaneAction::SetCongestionControl { .. }));
@@ -92,7 +102,7 @@ fn a_lane_whose_owner_lacks_a_congestion_control_stays_with_what_it_has() {
     control.configure(&plan(CongestionControl::ByPath, false), LANE);
     let _ = actions(&mut control);
     for n in 0..600 {
-        control.handle_snapshot(at(n * 20), LANE, &mut transmitter, snapshot(n as u32 * 20, n as u32 * 2));
+        handle(&mut control, at(n * 20), &mut transmitter, snapshot(n as u32 * 20, n as u32 * 2));
         while let Some(action) = control.poll_action() {
             if let LaneAction::SetCongestionControl { .. } = action {
                 assert_eq!(control.chosen_congestion_control(), Some("bbr"));
@@ -119,7 +129,7 @@ fn the_low_water_mark_follows_the_depth_and_the_room_keeps_below_it() {
     assert_eq!(control.room(0), None, "nothing is known of the lane yet");
     let mut report = |window, ms| {
         let snapshot = LaneSnapshot { window, ..snapshot(0, 0) };
-        control.handle_snapshot(at(ms), LANE, &mut transmitter, snapshot);
+        handle(&mut control, at(ms), &mut transmitter, snapshot);
         (actions(&mut control), [0, 4999, 5000].map(|unsent| control.room(unsent)))
     };
     // 150 kB in 30 ms are 10 kB in 2 ms.
@@ -158,7 +168,7 @@ fn a_lane_that_had_little_to_send_has_not_become_slower() {
     let mut rate = |bits, app_limited| {
         let delivery_rate = Some(Rate::from_bits_per_second(bits));
         let snapshot = LaneSnapshot { delivery_rate, app_limited, ..snapshot(0, 0) };
-        control.handle_snapshot(at(0), LANE, &mut transmitter, snapshot);
+        handle(&mut control, at(0), &mut transmitter, snapshot);
         control.snapshot().delivery_rate.expect("a rate").bits_per_second()
     };
     let rates = [(500, false), (20, true), (600, true), (30, true), (400, false)];
@@ -166,22 +176,36 @@ fn a_lane_that_had_little_to_send_has_not_become_slower() {
 }
 
 #[test]
-fn a_plan_without_edge_pacing_takes_the_ceiling_away_once() {
-    let (mut control, mut transmitter) = (LaneControl::default(), waiting());
+fn a_plan_without_edge_pacing_takes_the_bound_away_once() {
+    let (mut control, mut transmitter, mut paths) = (LaneControl::default(), waiting(), Paths::default());
     let [on, off] = [true, false].map(|on| plan(CongestionControl::AsOpened, on));
+    paths.configure(&on);
     control.configure(&on, LANE);
-    assert_eq!((actions(&mut control), control.pacing_mode()), (vec![], Some(PacingMode::Free)));
-    control.handle_snapshot(at(0), LANE, &mut transmitter, snapshot(0, 0));
-    let _ = actions(&mut control);
-    assert!(control.fair_share_due(), "a path of milliseconds is paced from the first snapshot on");
-    control.handle_fair_share(LaneControl::fair_share([&control.clone()].into_iter()));
-    assert!(!control.fair_share_due());
-    assert_eq!(actions(&mut control), [LaneAction::SetMaxPacingRate(Some(Rate::MAX))]);
+    assert_eq!((actions(&mut control), paths.mode(LANE)), (vec![], Some(PathMode::Free)));
+    control.handle_snapshot(at(0), LANE, (&mut transmitter, &mut paths), snapshot(0, 0));
+    let of_pacing = |control: &mut LaneControl| {
+        let mut actions = actions(control);
+        actions.retain(|action| matches!(action, LaneAction::SetMaxPacingRate(_)));
+        actions
+    };
+    let set = LaneAction::SetMaxPacingRate;
+    // A path of milliseconds is paced from the first snapshot on.
+    assert_eq!(of_pacing(&mut control), [set(Some(Rate::MAX))]);
+    let grant = Some(Rate::from_mbit(3.0));
+    control.handle_grant(grant);
+    assert_eq!((of_pacing(&mut control), control.grant()), (vec![set(grant)], grant));
+    control.handle_grant(grant);
+    assert_eq!(of_pacing(&mut control), []);
+    control.handle_grant(None);
+    assert_eq!(of_pacing(&mut control), [set(Some(Rate::MAX))]);
+    control.handle_grant(grant);
+    let _ = of_pacing(&mut control);
+    paths.configure(&off);
     control.configure(&off, LANE);
-    assert_eq!(actions(&mut control), [LaneAction::SetMaxPacingRate(None)]);
-    assert_eq!((control.pacing_mode(), control.max_pacing_rate()), (None, None));
+    assert_eq!((of_pacing(&mut control), control.grant(), paths.mode(LANE)), (vec![set(None)], None, None));
+    control.handle_grant(grant);
     control.configure(&off, LANE);
-    assert_eq!(actions(&mut control), []);
+    assert_eq!((actions(&mut control), control.grant()), (vec![], None));
 }
 
 /// What happens to a lane in the random runs.
@@ -211,7 +235,7 @@ enum Operation {
         limited: bool,
     },
     Held,
-    FairShare {
+    Grant {
         mbit: Option<f64>,
     },
     Refuse,
@@ -244,7 +268,7 @@ fn operation(rng: &mut Rng) -> Operation {
             limited: rng.chance(0.3),
         },
         15 | 16 => Operation::Held,
-        17 => Operation::FairShare { mbit: rng.chance(0.5).then(|| rng.uniform() * 100.0) },
+        17 => Operation::Grant { mbit: rng.chance(0.5).then(|| 0.1 + rng.uniform() * 100.0) },
         18 => Operation::Refuse,
         _ => Operation::Offer,
     }
@@ -267,6 +291,7 @@ struct Model {
     refused: bool,
     in_use: Option<&'static str>,
     paces: bool,
+    grant: Option<Rate>,
     log: Vec<LaneAction>,
 }
 
@@ -302,6 +327,9 @@ impl Model {
                     self.in_use = by_path.then_some("cubic");
                 }
                 (self.by_path, self.paces) = (by_path, *edge_pacing);
+                if !self.paces && self.grant.take().is_some() {
+                    self.depth = control.snapshot().depth(LaneControl::VISIT, None);
+                }
             }
             Operation::Write { bytes } => {
                 self.written += bytes;
@@ -323,9 +351,9 @@ impl Model {
                     retransmissions: self.counters.1,
                 };
                 self.report();
-                control.handle_snapshot(self.now, LANE, transmitter, snapshot);
+                handle(control, self.now, transmitter, snapshot);
                 self.srtt = snapshot.srtt;
-                self.depth = snapshot.depth(LaneControl::VISIT);
+                self.depth = snapshot.depth(LaneControl::VISIT, self.grant);
                 assert!(!control.snapshot_due(self.now));
                 assert!(control.snapshot_due(self.now + LaneControl::SNAPSHOT_INTERVAL));
             }
@@ -335,9 +363,13 @@ impl Model {
                 assert!(!control.delivery_due(self.now));
                 assert!(control.delivery_due(self.now + LaneControl::DELIVERY_INTERVAL));
             }
-            Operation::FairShare { mbit } => {
-                control.handle_fair_share(mbit.map(|mbit| mbit * 1e6));
-                assert!(!control.fair_share_due());
+            Operation::Grant { mbit } => {
+                let grant = mbit.map(Rate::from_mbit);
+                control.handle_grant(grant);
+                let grant = grant.filter(|_| self.paces);
+                if std::mem::replace(&mut self.grant, grant) != grant {
+                    self.depth = control.snapshot().depth(LaneControl::VISIT, grant);
+                }
             }
             Operation::Refuse => {
                 let other = |name| if name == "bbr" { "cubic" } else { "bbr" };
@@ -374,14 +406,14 @@ impl Model {
                     self.mark = *bytes;
                 }
                 LaneAction::SetMaxPacingRate(rate) => {
-                    assert!(rate.is_none_or(|rate| self.paces && rate.bits_per_second() >= 64_000));
+                    assert!(*rate == self.grant || (self.grant.is_none() && self.paces && *rate == Some(Rate::MAX)));
                 }
             }
             self.log.push(action);
         }
         assert_eq!(control.poll_action(), None);
         assert_eq!(control.chosen_congestion_control(), self.in_use);
-        assert_eq!(control.pacing_mode().is_some(), self.paces);
+        assert_eq!(control.grant(), self.grant);
         assert_eq!(control.written(), self.written);
         assert_eq!(control.stalled_until(self.now).is_some(), self.stalled);
         assert!(self.mark.abs_diff(self.depth) <= self.mark / 4, "{} for {}", self.mark, self.depth);

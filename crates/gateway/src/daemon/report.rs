@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use trunkline_packet::protocol;
 use trunkline_queue::Histogram;
-use trunkline_trunk::{ClassReport, ClassSettings, PacingMode, ReceiverStats};
+use trunkline_trunk::{ClassReport, ClassSettings, PathMode, ReceiverStats};
 use trunkline_units::{Instant, Rate};
 
 use super::Daemon;
@@ -15,7 +15,7 @@ use crate::lane_rx::LaneRxStats;
 use crate::life::{LaneKey, Serial, State};
 use crate::rx::RxReport;
 use crate::status::{
-    Callers, Class, EdgePacing, FLOWS, Flow, FlowTable, Lane, LaneState, LogStatus, Peer, Received, Sojourn,
+    Callers, Class, EdgePacing, FLOWS, Flow, FlowTable, Lane, LaneState, LogStatus, Path, Peer, Received, Sojourn,
     Status, Tun,
 };
 use crate::tx::{LaneTxReport, PeerTxReport, TxReport};
@@ -146,6 +146,7 @@ impl Daemon {
                 classes: classes.collect(),
                 flow_table,
                 lanes: lanes.collect(),
+                paths: path_status(sent),
                 flows: self.flow_status(sent),
             });
         }
@@ -271,12 +272,7 @@ impl Daemon {
             if let Some(chosen) = stats.chosen {
                 chosen.clone_into(&mut status.congestion_control);
             }
-            status.edge_pacing = match stats.pacing {
-                None => EdgePacing::Off,
-                Some(PacingMode::Free) => EdgePacing::Free,
-                Some(PacingMode::Held) => EdgePacing::Held,
-                Some(PacingMode::Competing) => EdgePacing::Competing,
-            };
+            status.edge_pacing = stats.pacing.map_or(EdgePacing::Off, edge_pacing);
             status.bytes_sent = stats.bytes;
             status.compressed = stats.compression.compressed;
             status.uncompressed = stats.compression.uncompressed();
@@ -300,6 +296,30 @@ impl Daemon {
             }
         }
         status
+    }
+}
+
+/// The paths to one peer, as its shards report them.
+fn path_status(shards: &[&PeerTxReport]) -> Vec<Path> {
+    let paths = (0..).zip(shards).flat_map(|(shard, report)| {
+        report.paths.iter().map(move |(dscp, path)| Path {
+            shard,
+            dscp: *dscp,
+            mode: edge_pacing(path.mode),
+            rate: path.rate.map(Rate::bits_per_second),
+            capacity: path.capacity.map(Rate::bits_per_second),
+            queue_us: path.queue.map(|queue| queue.as_micros() as u64),
+            target_us: path.target.as_micros() as u64,
+        })
+    });
+    paths.collect()
+}
+
+const fn edge_pacing(mode: PathMode) -> EdgePacing {
+    match mode {
+        PathMode::Free => EdgePacing::Free,
+        PathMode::Held => EdgePacing::Held,
+        PathMode::Competing => EdgePacing::Competing,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use trunkline_trunk::{LaneId, Transmitter};
+use trunkline_trunk::{LaneId, Paths, Transmitter};
 use trunkline_units::Instant;
 
 use super::memory::{ABSENT_FLOWS, Presence};
@@ -47,6 +47,7 @@ impl Sender {
         let Some((index, lane)) = self.lanes.remove(&serial) else { return };
         if let Some(slot) = self.peers[index].lanes[lane.index()].take() {
             self.peers[index].transmitter.handle_lane_lost(lane);
+            self.peers[index].paths.remove_lane(lane);
             if goodbye {
                 slot.lane.close(&mut self.pool);
             } else {
@@ -90,9 +91,11 @@ impl Sender {
         let lane_count = plan.trunk.lane_count() as u8;
         for planned in &plan.peers {
             let mut lanes: Vec<Option<LaneSlot>> = (0..lane_count).map(|_| None).collect();
+            let mut paths = Paths::default();
             let transmitter = match old.iter().position(|peer| peer.key == planned.key) {
                 Some(at) => {
-                    let Peer { mut transmitter, lanes: old_slots, .. } = old.swap_remove(at);
+                    let Peer { mut transmitter, paths: old_paths, lanes: old_slots, .. } = old.swap_remove(at);
+                    paths = old_paths;
                     let places: Vec<(Arc<str>, u8)> = (0..old_slots.len() as u8)
                         .map(|lane| transmitter.plan().group_of(LaneId(lane)))
                         .map(|(group, number)| (Arc::clone(&group.name), number))
@@ -112,9 +115,11 @@ impl Sender {
                 }
                 None => Transmitter::new(plan.trunk.clone(), ABSENT_FLOWS, plan.seed),
             };
+            paths.configure(&plan.trunk);
             self.peers.push(Peer {
                 key: planned.key,
                 transmitter,
+                paths,
                 lanes,
                 dirty: 0,
                 presence: Presence::default(),

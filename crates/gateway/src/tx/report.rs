@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use trunkline_trunk::{ClassReport, FlowReport, LaneSnapshot};
+use trunkline_trunk::{ClassReport, FlowReport, LaneId, LaneSnapshot, PathStatus};
 use trunkline_units::Instant;
 
 use super::Sender;
@@ -50,6 +50,8 @@ pub(crate) type LaneTxReport = (u64, LaneTxStats, Option<Kernel>);
 pub(crate) struct PeerTxReport {
     pub(crate) key: PublicKey,
     pub(crate) classes: Vec<ClassReport>,
+    /// The DSCP and the state of each path to it.
+    pub(crate) paths: Vec<(u8, PathStatus)>,
     /// Flows known, the maximum, and those forgotten to make room.
     pub(crate) flow_table: (usize, usize, u64),
     /// The busiest flows, if they were asked for.
@@ -62,20 +64,24 @@ impl Sender {
         let peers = self.peers.iter_mut().map(|peer| PeerTxReport {
             key: peer.key,
             classes: peer.transmitter.report(now),
+            paths: peer.paths.all().map(|(dscp, path)| (dscp, path.status())).collect(),
             flow_table: peer.transmitter.flow_table(),
             flows: if flows > 0 { peer.transmitter.busiest_flows(now, LATELY, flows) } else { Vec::new() },
         });
         let peers = peers.collect();
-        let lanes = self
-            .peers
-            .iter()
-            .flat_map(|peer| peer.lanes.iter().flatten())
-            .map(|slot| (slot.lane.serial, slot.lane.stats(), slot.lane.inspect().ok()));
+        let lanes = self.peers.iter().flat_map(|peer| {
+            (0..).map(LaneId).zip(&peer.lanes).filter_map(|(id, slot)| {
+                let lane = &slot.as_ref()?.lane;
+                let stats = LaneTxStats { pacing: peer.paths.mode(id), ..lane.stats() };
+                Some((lane.serial, stats, lane.inspect().ok()))
+            })
+        });
+        let lanes = lanes.collect();
         TxReport {
             device: self.stats,
             pool_bytes: self.pool.allocated_bytes(),
             peers,
-            lanes: lanes.collect(),
+            lanes,
         }
     }
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use trunkline_packet::protocol;
 use trunkline_tcp::{Congestion, Settings};
-use trunkline_trunk::{LaneAction, LaneControl, LaneId, LaneSnapshot, Poll, Transmitter, TrunkPlan};
+use trunkline_trunk::{LaneAction, LaneControl, LaneId, LaneSnapshot, Paths, Poll, Transmitter, TrunkPlan};
 use trunkline_units::{Instant, Rate};
 
 use super::datagram_arrivals::{ACK, ACK_FRONT, Arrivals, MASK};
@@ -181,7 +181,9 @@ impl DatagramLane {
                 retransmissions: self.stats.lost as u32,
                 ..LaneSnapshot::default()
             };
-            self.control.handle_snapshot(net.now, self.lane, transmitter, snapshot);
+            // Its plan has no edge pacing, so it is on no path.
+            let place = (&mut *transmitter, &mut Paths::default());
+            self.control.handle_snapshot(net.now, self.lane, place, snapshot);
             while let Some(action) = self.control.poll_action() {
                 if let LaneAction::SetCongestionControl { name, .. } = action {
                     self.congestion.set_algorithm(congestion_control(&name));

@@ -17,7 +17,7 @@ use ipnet::IpNet;
 use trunkline_packet::{Headers, Offload, TcpFlags, protocol};
 use trunkline_tcp::CongestionAlgorithm;
 use trunkline_trunk::frame::FrameHead;
-use trunkline_trunk::{ClassId, LaneControl, LaneId, Offered, PeerId, Receiver, Transmitter, TrunkPlan};
+use trunkline_trunk::{ClassId, LaneId, Offered, PathMode, Paths, PeerId, Receiver, Transmitter, TrunkPlan};
 
 use crate::node::NodeSet;
 use crate::state::{NetworkState, flags_of};
@@ -38,6 +38,7 @@ pub(crate) struct Half {
     /// Which nodes are behind it.
     site: NodeSet,
     transmitter: Transmitter<Packet>,
+    paths: Paths,
     /// What is random on this side follows from it.
     seed: u64,
     receiver: Receiver,
@@ -104,7 +105,10 @@ impl Trunks {
             }
             // A half has one peer: the other one.
             let owners = settings.sites[1 - side].iter().map(|node| (prefix(*node), PeerId(0))).collect();
+            let mut paths = Paths::default();
+            paths.configure(&settings.plans[side]);
             self.halves.push(Half {
+                paths,
                 node,
                 site: settings.sites[side].iter().copied().collect(),
                 transmitter: Transmitter::new(
@@ -204,13 +208,14 @@ impl Trunks {
         let own = &mut self.halves[half as usize];
         match own.lanes.get_mut(lane.index()) {
             Some(Carrier::Tcp(tcp)) => {
-                tcp.flush(net, half, &mut own.transmitter);
-                if !tcp.control().fair_share_due() {
+                tcp.flush(net, half, (&mut own.transmitter, &mut own.paths));
+                if !own.paths.take_changed() {
                     return;
                 }
-                let fair = LaneControl::fair_share(own.lanes.iter().filter_map(Carrier::control));
-                if let Some(Carrier::Tcp(tcp)) = own.lanes.get_mut(lane.index()) {
-                    tcp.pace(net, fair);
+                for (lane, carrier) in (0..).map(LaneId).zip(&mut own.lanes) {
+                    if let Carrier::Tcp(tcp) = carrier {
+                        tcp.handle_grant(net, own.paths.grant(lane));
+                    }
                 }
             }
             Some(Carrier::Datagrams(datagrams)) => datagrams.flush(net, half, &mut own.transmitter),
@@ -260,6 +265,7 @@ impl Trunks {
         for (side, end) in ends.into_iter().enumerate() {
             let own = &mut self.halves[near as usize + side];
             own.transmitter.handle_lane_lost(id);
+            own.paths.remove_lane(id);
             if let Some(Carrier::Tcp(old)) = own.lanes.get_mut(lane as usize) {
                 old.reopen(end, (settings, side));
             }
@@ -291,7 +297,12 @@ impl Trunks {
         let own = &mut self.halves[trunk.0 as usize * 2 + side];
         TrunkReport {
             classes: own.transmitter.report(net.now),
-            lanes: own.lanes.iter().map(|lane| lane.report(net)).collect(),
+            lanes: (0..)
+                .map(LaneId)
+                .zip(&own.lanes)
+                .map(|(lane, carrier)| carrier.report(net, own.paths.mode(lane)))
+                .collect(),
+            paths: own.paths.all().map(|(dscp, path)| (dscp, path.status())).collect(),
             receiver: *own.receiver.stats(),
             refused: own.refused,
         }
@@ -333,22 +344,15 @@ impl Half {
 }
 
 impl Carrier {
-    fn control(&self) -> Option<&LaneControl> {
-        match self {
-            Carrier::Tcp(tcp) => Some(tcp.control()),
-            Carrier::Datagrams(_) => None,
-        }
-    }
-
     fn report_delivered(&mut self, net: &NetworkState, transmitter: &mut Transmitter<Packet>) {
         if let Carrier::Tcp(tcp) = self {
             tcp.report_delivered(net, transmitter);
         }
     }
 
-    fn report(&self, net: &NetworkState) -> LaneReport {
+    fn report(&self, net: &NetworkState, mode: Option<PathMode>) -> LaneReport {
         match self {
-            Carrier::Tcp(tcp) => tcp.report(net),
+            Carrier::Tcp(tcp) => tcp.report(net, mode),
             Carrier::Datagrams(datagrams) => datagrams.report(),
         }
     }

@@ -1,7 +1,7 @@
 //! What one side of a trunk reports about itself.
 
 use trunkline_trunk::compress::CompressorStats;
-use trunkline_trunk::{ClassReport, LaneSnapshot, PacingMode, ReceiverStats};
+use trunkline_trunk::{ClassReport, LaneSnapshot, PathMode, PathStatus, ReceiverStats};
 use trunkline_units::Rate;
 
 use super::DatagramLaneStats;
@@ -11,8 +11,8 @@ use super::DatagramLaneStats;
 pub struct LaneReport {
     /// What the side's transmitter was told last.
     pub snapshot: LaneSnapshot,
-    /// What bounds its pacing, if its queue is kept at the edge.
-    pub pacing: Option<(PacingMode, Option<Rate>)>,
+    /// What bounds its path, and its part of that rate, if its queue is kept at the edge.
+    pub pacing: Option<(PathMode, Option<Rate>)>,
     /// The congestion control that it has chosen, if it goes by its path.
     pub chosen_congestion_control: Option<&'static str>,
     /// Packets that it was handed.
@@ -36,6 +36,8 @@ pub struct TrunkReport {
     pub classes: Vec<ClassReport>,
     /// Its lanes.
     pub lanes: Vec<LaneReport>,
+    /// The DSCP and the state of each path that its lanes take, if its queue is kept at the edge.
+    pub paths: Vec<(u8, PathStatus)>,
     /// What it got from the other side.
     pub receiver: ReceiverStats,
     /// Packets of flows that were refused.

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use trunkline_tcp::{Endpoint, Settings, State, Stats};
 use trunkline_trunk::compress::Decompressor;
-use trunkline_trunk::{LaneAction, LaneControl, LaneId, LaneSnapshot, Poll, Transmitter};
+use trunkline_trunk::{LaneAction, LaneControl, LaneId, LaneSnapshot, PathMode, Paths, Poll, Transmitter};
+use trunkline_units::Rate;
 
 use super::stream::{Framed, Stream, restore};
 use super::{LaneReport, TrunkSettings, congestion_control, timer};
@@ -98,10 +99,6 @@ impl TcpLane {
         self.end
     }
 
-    pub(super) const fn control(&self) -> &LaneControl {
-        &self.control
-    }
-
     /// Bytes that the endpoint has got since it was asked last.
     pub(super) fn take_arrived(&mut self, net: &mut NetworkState) -> u64 {
         let endpoint = &mut net.connections[self.end.0 as usize].endpoint;
@@ -123,11 +120,13 @@ impl TcpLane {
         }
     }
 
-    /// Moves the lane's pacing towards a `fair` share among the lanes of its side, bit/s.
-    pub(super) fn pace(&mut self, net: &mut NetworkState, fair: Option<f64>) {
-        self.control.handle_fair_share(fair);
-        self.apply(net);
-        net.flush(self.end);
+    /// Takes the rate that the lane's path grants it.
+    pub(super) fn handle_grant(&mut self, net: &mut NetworkState, grant: Option<Rate>) {
+        if grant != self.control.grant() {
+            self.control.handle_grant(grant);
+            self.apply(net);
+            net.flush(self.end);
+        }
     }
 
     /// Changes the settings of the endpoint that the control asks for.
@@ -147,13 +146,19 @@ impl TcpLane {
 
     /// Gives the endpoint what waits for the lane, as far as it has room.
     #[inline]
-    pub(super) fn flush(&mut self, net: &mut NetworkState, half: u32, transmitter: &mut Transmitter<Packet>) {
+    pub(super) fn flush(
+        &mut self,
+        net: &mut NetworkState,
+        half: u32,
+        (transmitter, paths): (&mut Transmitter<Packet>, &mut Paths),
+    ) {
         let endpoint = &net.connections[self.end.0 as usize].endpoint;
         if endpoint.state() != State::Established {
             return;
         }
         if self.control.snapshot_due(net.now) {
-            self.control.handle_snapshot(net.now, self.lane, transmitter, snapshot(endpoint));
+            let place = (&mut *transmitter, paths);
+            self.control.handle_snapshot(net.now, self.lane, place, snapshot(endpoint));
             self.apply(net);
         }
         if let Some(at) = self.control.stalled_until(net.now)
@@ -208,12 +213,12 @@ impl TcpLane {
         taken > 0
     }
 
-    pub(super) fn report(&self, net: &NetworkState) -> LaneReport {
+    pub(super) fn report(&self, net: &NetworkState, mode: Option<PathMode>) -> LaneReport {
         let mut tcp = self.past.tcp;
         tcp += net.connections[self.end.0 as usize].endpoint.stats();
         LaneReport {
             snapshot: *self.control.snapshot(),
-            pacing: self.control.pacing_mode().map(|mode| (mode, self.control.max_pacing_rate())),
+            pacing: mode.map(|mode| (mode, self.control.grant())),
             chosen_congestion_control: self.control.chosen_congestion_control(),
             frames: self.frames,
             bytes: self.past.written + self.control.written(),

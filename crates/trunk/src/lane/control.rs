@@ -3,10 +3,10 @@ use std::time::Duration;
 
 use trunkline_units::{Instant, Rate};
 
-use super::edge_pacing::EdgePacing;
 use super::path_loss::PathLoss;
 use super::progress::Progress;
-use super::{LaneSnapshot, PacingMode};
+use super::LaneSnapshot;
+use crate::path::{Arrival, LaneDemand, Paths};
 use crate::{CongestionControl, LaneId, Packet, Transmitter, TrunkPlan};
 
 /// A setting that the owner of a lane is to change on its connection.
@@ -44,8 +44,8 @@ pub enum CongestionControlCause {
 ///   Both pass on to the transmitter what the lane has delivered, and that a lane which stalls may have lost the rest.
 /// - [`stalled_until`](Self::stalled_until) and [`room`](Self::room) say whether the lane may take packets that
 ///   wait, and how many bytes. All bytes that the connection has taken go to [`handle_written`](Self::handle_written).
-/// - While [`fair_share_due`](Self::fair_share_due): the [fair share](Self::fair_share) of the lanes to the same peer to
-///   [`handle_fair_share`](Self::handle_fair_share).
+/// - A snapshot also goes to the [`Paths`] to the lane's peer. While they [have changed](Paths::take_changed), the owner gives each
+///   lane its [grant](Paths::grant) by [`handle_grant`](Self::handle_grant).
 /// - After each of these, and after [`configure`](Self::configure): [`poll_action`](Self::poll_action) until it gives
 ///   nothing.
 #[derive(Debug, Clone, Default)]
@@ -53,12 +53,19 @@ pub struct LaneControl {
     snapshot: LaneSnapshot,
     /// Bytes that the connection has taken.
     written: u64,
+    /// Whether it has been full since the last snapshot.
+    filled: bool,
     depth: usize,
     snapshot_at: Option<Instant>,
     held_at: Option<Instant>,
     progress: Progress,
-    pacing: Option<EdgePacing>,
-    fair_share_due: bool,
+    /// Whether the plan asks for edge pacing.
+    edge_pacing: bool,
+    /// Whether segments are paced on this path. Once set it stays: Linux does not turn pacing off again.
+    paced: bool,
+    grant: Option<Rate>,
+    /// The place in the stream up to which the far end had everything at the last snapshot.
+    arrived: u64,
     path: Option<PathLoss>,
     chosen: Option<&'static str>,
     congestion_control_due: Option<(Arc<str>, CongestionControlCause)>,
@@ -84,6 +91,11 @@ impl LaneControl {
     /// And the one on a path that loses packets without being full.
     pub const LOSSY_CONGESTION_CONTROL: &str = "bbr";
 
+    /// The shortest round-trip time of a path that is paced. On a shorter one a window is small and timers cost much.
+    const MIN_PACED_RTT: Duration = Duration::from_millis(1);
+    /// A lane with so many bytes in flight is busy though no packet waits for it.
+    const BUSY_BYTES: usize = 16 * 1448;
+
     /// Takes the settings of a plan for `lane`, at first and whenever they change. A lane that goes by its path keeps
     /// what it has learnt and chosen.
     pub fn configure(&mut self, plan: &TrunkPlan, lane: LaneId) {
@@ -102,12 +114,14 @@ impl LaneControl {
                 };
             }
         }
-        if plan.edge_pacing {
-            self.pacing.get_or_insert_default();
-        } else if self.pacing.take().is_some() {
-            self.fair_share_due = false;
+        if self.edge_pacing && !plan.edge_pacing {
+            self.paced = false;
             self.pacing_rate_due = true;
+            if self.grant.take().is_some() {
+                self.update_depth();
+            }
         }
+        self.edge_pacing = plan.edge_pacing;
     }
 
     /// The last snapshot. Its delivery rate is the last one that no lack of data limited, or a higher one.
@@ -120,14 +134,9 @@ impl LaneControl {
         self.written
     }
 
-    /// The state of edge pacing, if the plan asks for edge pacing.
-    pub fn pacing_mode(&self) -> Option<PacingMode> {
-        self.pacing.as_ref().map(EdgePacing::mode)
-    }
-
-    /// The maximum pacing rate that edge pacing sets, if it sets one.
-    pub fn max_pacing_rate(&self) -> Option<Rate> {
-        self.pacing.as_ref().and_then(EdgePacing::ceiling)
+    /// The rate that its path grants the lane, if it is bounded.
+    pub const fn grant(&self) -> Option<Rate> {
+        self.grant
     }
 
     /// The congestion control that the lane has chosen, if it goes by its path.
@@ -156,20 +165,17 @@ impl LaneControl {
     /// How many bytes the lane may take from the edge while its connection has `unsent` bytes; `None` until the
     /// connection has sent half of its depth.
     #[inline]
-    pub fn room(&self, unsent: usize) -> Option<usize> {
+    pub fn room(&mut self, unsent: usize) -> Option<usize> {
         // Linux reports a socket writable once its unsent part is below half the low-water mark.
-        (unsent * 2 < self.depth).then(|| (self.depth - unsent).min(Self::MAX_BATCH))
+        let room = (unsent * 2 < self.depth).then(|| (self.depth - unsent).min(Self::MAX_BATCH));
+        self.filled |= room.is_none();
+        room
     }
 
-    /// Whether [`handle_fair_share`](Self::handle_fair_share) is due: the lane's pacing rate may have to change.
+    /// The connection has not taken all that the owner had for it.
     #[inline]
-    pub const fn fair_share_due(&self) -> bool {
-        self.fair_share_due
-    }
-
-    /// The fair share of each of the lanes to one peer, bit/s, if several are held below their paths' capacities.
-    pub fn fair_share<'a>(lanes: impl Iterator<Item = &'a LaneControl>) -> Option<f64> {
-        EdgePacing::fair_share(lanes.filter_map(|lane| lane.pacing.as_ref()?.capacity_estimate()))
+    pub const fn handle_full(&mut self) {
+        self.filled = true;
     }
 
     /// The connection has taken so many bytes.
@@ -178,12 +184,12 @@ impl LaneControl {
         self.written += bytes;
     }
 
-    /// Takes a snapshot of the lane's connection, and tells the transmitter.
+    /// Takes a snapshot of the lane's connection, and tells the transmitter and the lane's path.
     pub fn handle_snapshot<P: Packet>(
         &mut self,
         now: Instant,
         lane: LaneId,
-        transmitter: &mut Transmitter<P>,
+        (transmitter, paths): (&mut Transmitter<P>, &mut Paths),
         mut snapshot: LaneSnapshot,
     ) {
         self.snapshot_at = Some(now);
@@ -198,10 +204,16 @@ impl LaneControl {
         if waiting {
             self.update_congestion_control(now);
         }
-        if let Some(pacing) = &mut self.pacing {
-            self.fair_share_due |= pacing.update(now, &snapshot, waiting);
+        if self.edge_pacing {
+            // A packet that has just come and finds room does not wait.
+            let waiting = std::mem::take(&mut self.filled);
+            self.update_path(now, lane, paths, waiting);
         }
-        let depth = snapshot.depth(Self::VISIT);
+        self.update_depth();
+    }
+
+    fn update_depth(&mut self) {
+        let depth = self.snapshot.depth(Self::VISIT, self.grant);
         if depth.abs_diff(self.depth) > self.depth / 4 {
             self.depth = depth;
             self.low_water_mark_due = true;
@@ -221,14 +233,14 @@ impl LaneControl {
         transmitter.handle_delivered(lane, self.delivered(held));
     }
 
-    /// Moves the pacing rate towards the fair share of the lanes to the same peer, if there is one, bit/s.
-    pub fn handle_fair_share(&mut self, fair: Option<f64>) {
-        self.fair_share_due = false;
-        let Some(pacing) = &mut self.pacing else { return };
-        if let Some(fair) = fair {
-            pacing.approach(fair);
+    /// Takes the rate that the lane's path grants it; `None` without a bound.
+    pub fn handle_grant(&mut self, grant: Option<Rate>) {
+        let grant = grant.filter(|_| self.edge_pacing);
+        if grant != self.grant {
+            self.grant = grant;
+            self.pacing_rate_due = true;
+            self.update_depth();
         }
-        self.pacing_rate_due = true;
     }
 
     /// The connection cannot have the congestion control that the path asked for last: the lane keeps the one before
@@ -248,8 +260,7 @@ impl LaneControl {
             return Some(LaneAction::SetLowWaterMark(self.depth));
         }
         let due = std::mem::take(&mut self.pacing_rate_due);
-        let rate = || self.pacing.as_ref().and_then(EdgePacing::pacing_rate);
-        due.then(|| LaneAction::SetMaxPacingRate(rate()))
+        due.then(|| LaneAction::SetMaxPacingRate(self.grant.or(self.paced.then_some(Rate::MAX))))
     }
 
     const fn congestion_control(lossy: bool) -> &'static str {
@@ -275,10 +286,33 @@ impl LaneControl {
         }
     }
 
+    /// Tells the lane's path what has arrived, by what has been acknowledged.
+    fn update_path(&mut self, now: Instant, lane: LaneId, paths: &mut Paths, waiting: bool) {
+        let snapshot = &self.snapshot;
+        if !self.paced && snapshot.min_rtt.is_some_and(|rtt| rtt >= Self::MIN_PACED_RTT) {
+            (self.paced, self.pacing_rate_due) = (true, true);
+        }
+        paths.handle_demand(
+            lane,
+            LaneDemand {
+                weight: 1.0,
+                waiting,
+                busy: snapshot.unacknowledged >= Self::BUSY_BYTES,
+                min_rtt: snapshot.min_rtt,
+                segments_sent: snapshot.segments_sent,
+                retransmissions: snapshot.retransmissions,
+            },
+        );
+        let bytes = self.delivered(snapshot.held());
+        let news = std::mem::replace(&mut self.arrived, bytes) != bytes;
+        let delay = snapshot.srtt.filter(|_| news).map(|srtt| srtt.as_micros() as u32);
+        paths.handle_arrival(now, lane, Arrival { at: now, bytes, delay });
+    }
+
     fn update_congestion_control(&mut self, now: Instant) {
         let Some(path) = &mut self.path else { return };
         let LaneSnapshot { segments_sent, retransmissions, .. } = self.snapshot;
-        if path.update(now, segments_sent, retransmissions, EdgePacing::has_queue(&self.snapshot)) {
+        if path.update(now, segments_sent, retransmissions, PathLoss::has_queue(&self.snapshot)) {
             let name = Self::congestion_control(path.is_lossy());
             self.congestion_control_due = Some((name.into(), CongestionControlCause::Path));
             self.chosen = Some(name);

@@ -1,7 +1,6 @@
 //! Lanes: what their owner reports of them, and how they are served.
 
 mod control;
-mod edge_pacing;
 mod path_loss;
 mod progress;
 mod receive_window;
@@ -11,7 +10,6 @@ use std::time::Duration;
 use trunkline_units::Rate;
 
 pub use control::{CongestionControlCause, LaneAction, LaneControl};
-pub use edge_pacing::PacingMode;
 pub use receive_window::ReceiveWindow;
 
 /// The state of a lane's connection, as its owner reports it.
@@ -52,9 +50,9 @@ impl LaneSnapshot {
     /// How many unsent bytes the lane should hold at most, so that it neither runs dry between two visits
     /// of its owner, at most `visit` apart, nor becomes a queue that nobody manages.
     ///
-    /// That is the number of bytes that it sends in one visit, by its window and round-trip time, and at least four
-    /// segments.
-    pub fn depth(&self, visit: Duration) -> usize {
+    /// That is the number of bytes that it sends in one visit, by its window and round-trip time or at the `grant` of its path
+    /// if that is less, and at least four segments.
+    pub fn depth(&self, visit: Duration, grant: Option<Rate>) -> usize {
         let per_visit = match self.srtt {
             Some(srtt) if !srtt.is_zero() => {
                 let bytes = self.window as u128 * visit.as_nanos() / srtt.as_nanos();
@@ -62,7 +60,8 @@ impl LaneSnapshot {
             }
             _ => 0,
         };
-        per_visit.clamp(*Self::DEPTH.start(), *Self::DEPTH.end())
+        let granted = grant.map_or(usize::MAX, |rate| usize::try_from(rate.bytes_in(visit)).unwrap_or(usize::MAX));
+        per_visit.min(granted).clamp(*Self::DEPTH.start(), *Self::DEPTH.end())
     }
 }
 
@@ -78,14 +77,16 @@ mod tests {
     fn depth_is_what_the_lane_sends_between_two_visits() {
         let visit = Duration::from_millis(2);
         // 100 Mbit/s: a window of 450 kB over 36 ms sends 25 kB in 2 ms.
-        assert_eq!(lane(450_000, 36).depth(visit), 25_000);
+        assert_eq!(lane(450_000, 36).depth(visit, None), 25_000);
+        // A path that grants it 50 Mbit/s lets it send half of that.
+        assert_eq!(lane(450_000, 36).depth(visit, Some(Rate::from_mbit(50.0))), 12_500);
     }
 
     #[test]
     fn depth_stays_within_its_bounds() {
         let visit = Duration::from_millis(2);
-        assert_eq!(lane(15_000, 300).depth(visit), 6_000);
-        assert_eq!(lane(100_000_000, 1).depth(visit), 1_048_576);
-        assert_eq!(LaneSnapshot::default().depth(visit), 6_000);
+        assert_eq!(lane(15_000, 300).depth(visit, None), 6_000);
+        assert_eq!(lane(100_000_000, 1).depth(visit, None), 1_048_576);
+        assert_eq!(LaneSnapshot::default().depth(visit, None), 6_000);
     }
 }

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use trunkline_units::Instant;
 
+use crate::LaneSnapshot;
+
 /// Watches one lane's losses.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PathLoss {
@@ -26,6 +28,8 @@ impl PathLoss {
     /// The minimum length of an interval that is judged, in time and in segments.
     const INTERVAL: Duration = Duration::from_secs(1);
     const MIN_SEGMENTS: u32 = 100;
+    /// The queue on a path of no length.
+    const QUEUE: Duration = Duration::from_millis(6);
     /// Consecutive intervals that make a path lossy, or clean again.
     const LOSSY_AFTER: u32 = 2;
     const CLEAN_AFTER: u32 = 10;
@@ -33,6 +37,12 @@ impl PathLoss {
     /// Whether the path loses packets without being full.
     pub(crate) const fn is_lossy(&self) -> bool {
         self.lossy
+    }
+
+    /// Whether the path of a lane has a queue beyond the usual variation of its round-trip time.
+    pub(crate) fn has_queue(lane: &LaneSnapshot) -> bool {
+        let (Some(srtt), Some(min_rtt)) = (lane.srtt, lane.min_rtt) else { return false };
+        srtt.saturating_sub(min_rtt) > Self::QUEUE + min_rtt / 16
     }
 
     /// Takes the lane's counters of data segments sent, retransmissions included, and of retransmissions, both modulo

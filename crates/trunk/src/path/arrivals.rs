@@ -1,0 +1,198 @@
+//! What one lane says of its path: how fast bytes arrive and how long they take.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use trunkline_units::Instant;
+
+/// What the far end of a lane had received at one time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Arrival {
+    /// When, by the clock of whoever observed it: the same clock for all arrivals of a lane.
+    pub at: Instant,
+    /// Bytes that the lane's connection has delivered in all.
+    pub bytes: u64,
+    /// The delay of bytes that arrived lately, microseconds modulo 2^32, with an offset that is unknown and the same for all lanes
+    /// of a path; `None` if none was measured since the arrival before.
+    pub delay: Option<u32>,
+}
+
+/// The arrivals of one lane.
+#[derive(Debug, Clone, Default)]
+pub(super) struct LaneArrivals {
+    last: Option<Arrival>,
+    /// The arrival at which the present window of the rate began.
+    window: Option<Arrival>,
+    /// Delays of late, seconds: when they were reported by our clock, and how long.
+    delays: VecDeque<(Instant, f64)>,
+    /// bit/s over the last window.
+    rate: f64,
+    /// The same over about the last four windows.
+    mean_rate: f64,
+}
+
+impl LaneArrivals {
+    /// More delays than any window has.
+    const MAX_DELAYS: usize = 64;
+
+    /// Takes an arrival. `unwrapped` turns its delay into seconds. An arrival that is older than the last one, or that has fewer bytes,
+    /// changes nothing.
+    pub(super) fn update(&mut self, now: Instant, arrival: Arrival, unwrapped: impl FnOnce(u32) -> f64) -> Option<f64> {
+        if self.last.is_some_and(|last| arrival.at <= last.at || arrival.bytes < last.bytes) {
+            return None;
+        }
+        self.last = Some(arrival);
+        self.window.get_or_insert(arrival);
+        let delay = unwrapped(arrival.delay?);
+        if self.delays.len() == Self::MAX_DELAYS {
+            self.delays.pop_front();
+        }
+        self.delays.push_back((now, delay));
+        Some(delay)
+    }
+
+    /// The least delay that was reported after `since`, seconds.
+    pub(super) fn min_delay(&mut self, since: Instant) -> Option<f64> {
+        while self.delays.front().is_some_and(|(at, _)| *at <= since) {
+            self.delays.pop_front();
+        }
+        self.delays.iter().map(|(_, delay)| *delay).reduce(f64::min)
+    }
+
+    /// Ends the window of the rate: bit/s in it, 0 if nothing arrived.
+    pub(super) fn end_window(&mut self) -> f64 {
+        self.rate = match (self.window, self.last) {
+            (Some(from), Some(to)) if to.at > from.at => {
+                (to.bytes - from.bytes) as f64 * 8.0 / to.at.saturating_since(from.at).as_secs_f64()
+            }
+            _ => 0.0,
+        };
+        self.window = self.last;
+        self.mean_rate += (self.rate - self.mean_rate) / 4.0;
+        self.rate
+    }
+
+    /// bit/s over the last windows.
+    pub(super) const fn mean_rate(&self) -> f64 {
+        self.mean_rate
+    }
+}
+
+/// Delays with a clock that wraps, as numbers that do not.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Unwrap {
+    last: Option<(u32, i64)>,
+}
+
+impl Unwrap {
+    /// Seconds, relative to the first delay. Two delays in a row may be half an hour apart.
+    pub(super) fn seconds(&mut self, micros: u32) -> f64 {
+        let unwrapped = match self.last {
+            Some((raw, whole)) => whole + i64::from(micros.wrapping_sub(raw).cast_signed()),
+            None => 0,
+        };
+        self.last = Some((micros, unwrapped));
+        unwrapped as f64 / 1e6
+    }
+}
+
+/// The delay of an idle path: the smallest one of late.
+///
+/// It falls at once. It rises only after an epoch in which the path was certainly empty for a while, since a standing queue would otherwise
+/// become part of it (RFC 6817 §4.2 knows the same as the latecomer's advantage).
+#[derive(Debug, Clone, Copy)]
+pub(super) struct BaseDelay {
+    current: f64,
+    previous: f64,
+    since: Instant,
+    drained: bool,
+}
+
+impl BaseDelay {
+    /// The length of an epoch. Clocks of crystals differ by up to 100 ppm, so by half a millisecond.
+    pub(super) const EPOCH: Duration = Duration::from_secs(5);
+
+    pub(super) const fn new(now: Instant) -> Self {
+        BaseDelay { current: f64::INFINITY, previous: f64::INFINITY, since: now, drained: false }
+    }
+
+    /// Seconds; infinite before the first delay.
+    pub(super) const fn get(&self) -> f64 {
+        self.current.min(self.previous)
+    }
+
+    pub(super) fn update(&mut self, now: Instant, delay: f64) {
+        self.current = self.current.min(delay);
+        if self.drained && now.saturating_since(self.since) >= Self::EPOCH {
+            (self.previous, self.current) = (self.current, delay);
+            (self.since, self.drained) = (now, false);
+        }
+    }
+
+    /// Whether the path has not been empty for a whole epoch.
+    pub(super) fn wants_drain(&self, now: Instant) -> bool {
+        !self.drained && now.saturating_since(self.since) >= Self::EPOCH
+    }
+
+    /// The path has no queue of ours now.
+    pub(super) const fn handle_drained(&mut self) {
+        self.drained = true;
+    }
+
+    /// The path has become longer.
+    pub(super) const fn set(&mut self, now: Instant, delay: f64) {
+        *self = BaseDelay { current: delay, previous: delay, since: now, drained: false };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Instant {
+        Instant::from_millis(ms)
+    }
+
+    #[test]
+    fn delays_are_counted_on_when_a_clock_wraps() {
+        let mut unwrap = Unwrap::default();
+        let start = u32::MAX - 1000;
+        let seconds: Vec<f64> =
+            [0, 500, 1500, 3000, 1500, 0].map(|more| unwrap.seconds(start.wrapping_add(more))).to_vec();
+        assert_eq!(seconds, [0.0, 0.0005, 0.0015, 0.003, 0.0015, 0.0]);
+    }
+
+    #[test]
+    fn a_rate_is_taken_by_the_clock_of_the_far_end_and_old_arrivals_change_nothing() {
+        let mut lane = LaneArrivals::default();
+        let mut arrive = |now, there, bytes, delay| {
+            lane.update(at(now), Arrival { at: at(there), bytes, delay }, |micros| f64::from(micros) / 1e6)
+        };
+        assert_eq!(arrive(1000, 5000, 0, Some(100)), Some(0.0001));
+        // What was said later by our clock counts by the far end's.
+        assert_eq!(arrive(1090, 5050, 50_000, None), None);
+        assert_eq!(arrive(1091, 5040, 60_000, Some(1)), None, "older than the last one");
+        assert_eq!(arrive(1092, 5060, 40_000, Some(1)), None, "bytes do not become fewer");
+        assert_eq!(lane.end_window(), 8_000_000.0);
+        assert_eq!(lane.end_window(), 0.0, "nothing arrived since");
+        assert_eq!((lane.min_delay(at(999)), lane.min_delay(at(1000))), (Some(0.0001), None));
+    }
+
+    #[test]
+    fn the_base_falls_at_once_and_rises_only_after_the_path_was_empty() {
+        let mut base = BaseDelay::new(at(0));
+        let mut until = |base: &mut BaseDelay, from: u64, to: u64, delay| {
+            (from..to).step_by(20).for_each(|ms| base.update(at(ms), delay));
+            base.get()
+        };
+        assert_eq!(until(&mut base, 0, 1000, 0.030), 0.030);
+        assert_eq!(until(&mut base, 1000, 1020, 0.028), 0.028);
+        assert_eq!(until(&mut base, 1020, 60_000, 0.034), 0.028, "a queue that stands is no longer path");
+        assert!(base.wants_drain(at(60_000)));
+        base.handle_drained();
+        assert_eq!(until(&mut base, 60_000, 60_040, 0.034), 0.028, "the epoch before still counts");
+        assert!(!base.wants_drain(at(60_040)));
+        base.handle_drained();
+        assert_eq!(until(&mut base, 60_040, 66_000, 0.034), 0.034);
+    }
+}

@@ -1,0 +1,631 @@
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use trunkline_units::{Instant, Rate};
+
+use super::arrivals::{Arrival, BaseDelay, LaneArrivals, Unwrap};
+use super::division::{Demand, divide};
+
+/// The bound on what a trunk sends over a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PathMode {
+    /// None: the core has had no queue so far.
+    #[default]
+    Free,
+    /// A rate near the capacity, at which the queue in the core is a few milliseconds.
+    Held,
+    /// None: others keep a queue in the core, and the lanes compete with them by their own congestion control.
+    Competing,
+}
+
+/// A change of what the controller takes the path for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum PathChange {
+    /// The core has got a queue: the trunk is held from now on.
+    Queue {
+        /// Its delay.
+        queue: Duration,
+        /// The estimated capacity.
+        capacity: Rate,
+    },
+    /// The queue does not drain though the rate was lowered: the lanes compete from now on.
+    Rivals {
+        /// Its delay.
+        queue: Duration,
+        /// When the next probe comes, at the latest.
+        probe_after: Duration,
+    },
+    /// A probe found no rivals: the trunk is held again.
+    Alone {
+        /// The estimated capacity.
+        capacity: Rate,
+    },
+    /// The delay has risen by so much, and it is no queue.
+    Longer {
+        /// By how much.
+        delay: Duration,
+    },
+}
+
+/// The number of a lane on its path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PathLane(pub u32);
+
+/// What a lane's owner knows of it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LaneDemand {
+    /// Its weight among lanes for which packets wait.
+    pub weight: f64,
+    /// Whether packets wait for it at the edge.
+    pub waiting: bool,
+    /// Whether it has so much in flight that a queue in the core may be its own, though no packet waits at the edge.
+    pub busy: bool,
+    /// The smallest round-trip time of its connection.
+    pub min_rtt: Option<Duration>,
+    /// Data segments sent, retransmissions included, modulo 2^32.
+    pub segments_sent: u32,
+    /// Segments retransmitted, modulo 2^32.
+    pub retransmissions: u32,
+}
+
+/// The state of a path.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PathStatus {
+    /// The bound in force.
+    pub mode: PathMode,
+    /// What the trunk may send, while it is held.
+    pub rate: Option<Rate>,
+    /// The estimated capacity for the trunk, once the core has had a queue.
+    pub capacity: Option<Rate>,
+    /// The standing queue in the core, once its delay has been measured.
+    pub queue: Option<Duration>,
+    /// The queue that the controller lets stand.
+    pub target: Duration,
+}
+
+#[derive(Debug, Clone)]
+struct Lane {
+    arrivals: LaneArrivals,
+    demand: LaneDemand,
+    /// Whether packets waited for it at any time in the present window, and whether it was busy.
+    waited: bool,
+    busied: bool,
+    grant: f64,
+}
+
+/// What was measured in one window.
+#[derive(Debug, Clone, Copy)]
+struct Window {
+    /// Of all arrivals, bit/s.
+    rate: f64,
+    /// Whether packets waited at the edge: the path could have carried more if it had had room.
+    waited: bool,
+    queue: f64,
+}
+
+/// A time in which the queue is longer than the target.
+#[derive(Debug, Clone, Copy)]
+struct Excess {
+    since: Instant,
+    /// The capacity when it began, bit/s.
+    capacity: f64,
+    peak: f64,
+    /// The shortest one after the first window.
+    shortest: f64,
+    /// How much shorter the queue should have become by now, seconds.
+    drained: f64,
+    losses: Losses,
+}
+
+/// A time in which the rate is lowered to see the path empty.
+#[derive(Debug, Clone, Copy)]
+struct Drain {
+    until: Instant,
+    /// When its effect must have been seen.
+    seen: Instant,
+    /// The shortest queue since it began, seconds.
+    shortest: f64,
+}
+
+/// Segments that the lanes sent, and those that they had to retransmit.
+#[derive(Debug, Clone, Copy, Default)]
+struct Losses {
+    sent: u32,
+    lost: u32,
+}
+
+impl Losses {
+    fn add(&mut self, more: Losses) {
+        self.sent = self.sent.saturating_add(more.sent);
+        self.lost = self.lost.saturating_add(more.lost);
+    }
+}
+
+/// The controller of what one trunk sends over one path.
+///
+/// The owner reports what each lane has delivered ([`handle_arrival`](Self::handle_arrival)) and whether packets wait for it
+/// ([`handle_demand`](Self::handle_demand)). [`grant`](Self::grant) says at what rate the lane may send.
+#[derive(Debug, Clone)]
+pub struct PathControl {
+    lanes: Vec<Option<Lane>>,
+    unwrap: Unwrap,
+    base: Option<BaseDelay>,
+    mode: PathMode,
+    /// bit/s; used while held.
+    rate: f64,
+    /// Of the path for this trunk, bit/s; 0 before the first estimate.
+    capacity: f64,
+    /// The capacity when the queue was last near its target: that of a path without rivals.
+    settled: f64,
+    queue: Option<f64>,
+    /// The mean change of the queue between two measurements, seconds.
+    noise: f64,
+    updated: Option<Instant>,
+    window_since: Option<Instant>,
+    windows: VecDeque<Window>,
+    /// By how much the rate exceeds the capacity while there is no queue.
+    growth: f64,
+    /// Consecutive windows with a queue, while free.
+    queued: u32,
+    excess: Option<Excess>,
+    /// Of the present window.
+    losses: Losses,
+    /// The part that is lost while the queue is near its target.
+    usual_loss: f64,
+    draining: Option<Drain>,
+    /// When the last drain ended, and the capacity when the path was last seen empty, bit/s.
+    drained: (Instant, f64),
+    /// When to probe whether others still keep a queue, and how long to wait after a probe that finds one.
+    probe_at: Instant,
+    probe_backoff: Duration,
+    probing: bool,
+    /// Consecutive windows in which others seemed to have gone.
+    alone: u32,
+    change: Option<PathChange>,
+    demands: Vec<Demand>,
+    shares: Vec<f64>,
+}
+
+impl Default for PathControl {
+    fn default() -> Self {
+        PathControl {
+            lanes: Vec::new(),
+            unwrap: Unwrap::default(),
+            base: None,
+            mode: PathMode::Free,
+            rate: 0.0,
+            capacity: 0.0,
+            settled: 0.0,
+            queue: None,
+            noise: 0.0,
+            updated: None,
+            window_since: None,
+            windows: VecDeque::with_capacity(Self::WINDOWS),
+            growth: Self::MIN_GROWTH,
+            queued: 0,
+            excess: None,
+            losses: Losses::default(),
+            usual_loss: 0.0,
+            draining: None,
+            drained: (Instant::ZERO, 0.0),
+            probe_at: Instant::ZERO,
+            probe_backoff: Self::PROBE_BACKOFF,
+            probing: false,
+            alone: 0,
+            change: None,
+            demands: Vec::new(),
+            shares: Vec::new(),
+        }
+    }
+}
+
+impl PathControl {
+    /// The lowest rate, bit/s.
+    const MIN_RATE: f64 = 64_000.0;
+    /// The queue that is let stand: this, and the time of two packets.
+    const MIN_TARGET: f64 = 0.002;
+    const TARGET_BITS: f64 = 2.0 * 12_000.0;
+    /// And this many times the noise of the measurement, up to the maximum.
+    const NOISE_MARGIN: f64 = 2.0;
+    const MAX_TARGET: f64 = 0.015;
+    /// The largest part by which the rate is below the capacity.
+    const MAX_CUT: f64 = 0.3;
+    /// The smallest and the largest part by which it is above the capacity while there is no queue.
+    const MIN_GROWTH: f64 = 0.02;
+    const MAX_GROWTH: f64 = 0.25;
+    /// Windows whose median is the capacity.
+    const WINDOWS: usize = 5;
+    /// Windows with a queue before there is a bound.
+    const MIN_QUEUED: u32 = 2;
+    /// The bounds of the time over which the least delay is taken, and of a window.
+    const FILTER: (Duration, Duration) = (Duration::from_millis(40), Duration::from_millis(120));
+    const WINDOW: (Duration, Duration) = (Duration::from_millis(40), Duration::from_millis(250));
+    /// How old an arrival may be when the owner reports it, beside the round trip.
+    const REPORT_AGE: Duration = Duration::from_millis(20);
+    /// By how much the rate is lowered to see the path empty.
+    const DRAIN_CUT: f64 = 0.2;
+    /// A capacity that has become less than this part of what it was behind a short queue asks for a look at the empty path.
+    const LESS: f64 = 0.9;
+    /// The shortest time after which a queue that does not drain counts as others', or the path as longer.
+    const MIN_EXCESS: Duration = Duration::from_millis(500);
+    /// The first and the longest time between two probes of a queue of others.
+    const PROBE_BACKOFF: Duration = Duration::from_secs(5);
+    const MAX_PROBE_BACKOFF: Duration = Duration::from_secs(60);
+    /// For so long the lanes must get nearly the whole capacity before a probe comes early.
+    const ALONE: Duration = Duration::from_millis(800);
+    /// A grant that would change by no more than this part stays: each change costs a system call.
+    const MIN_CHANGE: f64 = 0.002;
+    /// A lane that carries less than this part of the arrivals says nothing of the queue.
+    const MIN_PART: f64 = 0.1;
+
+    /// Takes what the owner knows of a lane, which is on the path from then on.
+    pub fn handle_demand(&mut self, lane: PathLane, demand: LaneDemand) {
+        let at = lane.0 as usize;
+        if self.lanes.len() <= at {
+            self.lanes.resize_with(at + 1, || None);
+        }
+        let state = self.lanes[at].get_or_insert_with(|| Lane {
+            arrivals: LaneArrivals::default(),
+            demand,
+            waited: false,
+            busied: false,
+            grant: f64::INFINITY,
+        });
+        let before = std::mem::replace(&mut state.demand, demand);
+        let sent = demand.segments_sent.wrapping_sub(before.segments_sent);
+        let lost = demand.retransmissions.wrapping_sub(before.retransmissions);
+        // The counters of another connection begin anew.
+        if sent <= u32::MAX / 2 && lost <= sent {
+            self.losses.add(Losses { sent, lost });
+        }
+        state.waited |= demand.waiting;
+        state.busied |= demand.waiting || demand.busy;
+    }
+
+    /// All lanes' connections have ended.
+    pub fn remove_lanes(&mut self) {
+        self.lanes.clear();
+    }
+
+    /// The lane's connection has ended.
+    pub fn remove_lane(&mut self, lane: PathLane) {
+        if let Some(state) = self.lanes.get_mut(lane.0 as usize) {
+            *state = None;
+        }
+    }
+
+    /// Takes an arrival of a lane. Whether grants may have changed.
+    pub fn handle_arrival(&mut self, now: Instant, lane: PathLane, arrival: Arrival) -> bool {
+        let Some(Some(state)) = self.lanes.get_mut(lane.0 as usize) else { return false };
+        let unwrap = &mut self.unwrap;
+        if let Some(delay) = state.arrivals.update(now, arrival, |micros| unwrap.seconds(micros)) {
+            self.base.get_or_insert_with(|| BaseDelay::new(now)).update(now, delay);
+        }
+        self.measure_queue(now);
+        let since = *self.window_since.get_or_insert(now);
+        let elapsed = now.saturating_since(since);
+        let window = self.min_rtt().clamp(Self::WINDOW.0, Self::WINDOW.1);
+        if elapsed >= window {
+            self.window_since = Some(now);
+            // A time without arrivals is no window: the lanes were idle, or one of the machines stood still.
+            self.end_window(now, elapsed < window * 3);
+        }
+        self.update_rate(now);
+        self.divide()
+    }
+
+    /// The rate at which a lane may send; `None` without a bound.
+    pub fn grant(&self, lane: PathLane) -> Option<Rate> {
+        let state = self.lanes.get(lane.0 as usize)?.as_ref()?;
+        let rate = state.grant.max(Self::MIN_RATE);
+        (self.mode == PathMode::Held && rate.is_finite()).then(|| Self::rate(rate))
+    }
+
+    /// The bound in force.
+    pub const fn mode(&self) -> PathMode {
+        self.mode
+    }
+
+    /// Whether the core has more queue than the usual variation of its delay.
+    pub fn has_queue(&self) -> bool {
+        self.queue.is_some_and(|queue| queue > 2.0 * self.target())
+    }
+
+    /// Its state.
+    pub fn status(&self) -> PathStatus {
+        let rate = |bits: f64| (bits > 0.0).then(|| Self::rate(bits));
+        PathStatus {
+            mode: self.mode,
+            rate: rate(self.rate).filter(|_| self.mode == PathMode::Held),
+            capacity: rate(self.capacity),
+            queue: self.queue.map(|queue| Duration::from_secs_f64(queue.max(0.0))),
+            target: Duration::from_secs_f64(self.target()),
+        }
+    }
+
+    /// What the controller has found out since this was asked last: the newest, if it was more than one thing.
+    pub const fn take_change(&mut self) -> Option<PathChange> {
+        self.change.take()
+    }
+
+    const fn rate(bits: f64) -> Rate {
+        Rate::from_bits_per_second(bits as u64)
+    }
+
+    fn min_rtt(&self) -> Duration {
+        let known = self.lanes.iter().flatten().filter_map(|lane| lane.demand.min_rtt);
+        known.min().unwrap_or(Self::WINDOW.0)
+    }
+
+    fn filter(&self) -> Duration {
+        self.min_rtt().clamp(Self::FILTER.0, Self::FILTER.1)
+    }
+
+    /// The time from a change of the rate to its first effect on the measured queue.
+    fn lag(&self) -> Duration {
+        self.min_rtt() + self.filter() + Self::REPORT_AGE
+    }
+
+    /// The time constant with which a queue drains: three times the lag leaves a phase margin of 71 degrees.
+    fn drain_time(&self) -> f64 {
+        3.0 * self.lag().as_secs_f64()
+    }
+
+    /// The queue that is let stand, seconds.
+    fn target(&self) -> f64 {
+        let packets = if self.rate > 0.0 { Self::TARGET_BITS / self.rate } else { 0.0 };
+        (Self::MIN_TARGET + packets).max(self.noise * Self::NOISE_MARGIN).min(Self::MAX_TARGET.max(packets))
+    }
+
+    fn measure_queue(&mut self, now: Instant) {
+        let Some(base) = self.base.map(|base| base.get()) else { return };
+        let since = Instant::from_nanos(now.as_nanos().saturating_sub(self.filter().as_nanos() as u64));
+        let total: f64 = self.lanes.iter().flatten().map(|lane| lane.arrivals.mean_rate()).sum();
+        let mut queue: Option<f64> = None;
+        for lane in self.lanes.iter_mut().flatten() {
+            if lane.arrivals.mean_rate() < total * Self::MIN_PART {
+                continue;
+            }
+            if let Some(delay) = lane.arrivals.min_delay(since) {
+                queue = Some(queue.unwrap_or(0.0).max(delay - base));
+            }
+        }
+        let Some(queue) = queue else { return };
+        if let Some(before) = self.queue {
+            self.noise += ((queue - before).abs() - self.noise) / 32.0;
+        }
+        self.queue = Some(queue);
+        if let Some(drain) = &mut self.draining {
+            drain.shortest = drain.shortest.min(queue);
+        }
+    }
+
+    fn end_window(&mut self, now: Instant, whole: bool) {
+        let mut rate = 0.0;
+        let (mut waited, mut busied) = (false, false);
+        for lane in self.lanes.iter_mut().flatten() {
+            rate += lane.arrivals.end_window();
+            waited |= std::mem::replace(&mut lane.waited, lane.demand.waiting);
+            busied |= std::mem::replace(&mut lane.busied, lane.demand.waiting || lane.demand.busy);
+        }
+        let losses = std::mem::take(&mut self.losses);
+        let Some(queue) = self.queue.filter(|_| whole) else { return };
+        if self.windows.len() == Self::WINDOWS {
+            self.windows.pop_front();
+        }
+        self.windows.push_back(Window { rate, waited, queue });
+        match self.mode {
+            PathMode::Free => self.watch(now, queue, busied),
+            PathMode::Held => self.estimate(now, (rate, waited), queue, losses),
+            PathMode::Competing => self.compete(now, rate, queue),
+        }
+    }
+
+    /// The median rate of the last windows, at most so many.
+    fn median_rate(&self, windows: usize) -> f64 {
+        let mut rates: Vec<f64> = self.windows.iter().rev().take(windows).map(|window| window.rate).collect();
+        rates.sort_unstable_by(f64::total_cmp);
+        rates.get(rates.len() / 2).copied().unwrap_or(0.0)
+    }
+
+    /// Without a bound: whether the core gets a queue.
+    fn watch(&mut self, now: Instant, queue: f64, busy: bool) {
+        if let Some(base) = &mut self.base {
+            base.handle_drained();
+        }
+        self.queued = if busy && queue > 2.0 * self.target() { self.queued + 1 } else { 0 };
+        if self.queued >= Self::MIN_QUEUED {
+            self.hold(now);
+            self.change = Some(PathChange::Queue { queue: Duration::from_secs_f64(queue.max(0.0)), capacity: Self::rate(self.capacity) });
+        }
+    }
+
+    fn hold(&mut self, now: Instant) {
+        self.mode = PathMode::Held;
+        self.queued = 0;
+        self.growth = Self::MIN_GROWTH;
+        self.capacity = self.median_rate(3).max(Self::MIN_RATE);
+        self.excess = None;
+        self.draining = None;
+        self.drained = (now, self.capacity);
+        self.updated = Some(now);
+    }
+
+    /// With a bound: what the capacity is, and whose the queue.
+    fn estimate(&mut self, now: Instant, (rate, waited): (f64, bool), queue: f64, losses: Losses) {
+        let target = self.target();
+        let (recent, longer) = (self.median_rate(3), self.median_rate(Self::WINDOWS));
+        // What arrives is never more than the capacity, and while the bottleneck has a queue it is the capacity.
+        if queue > target / 2.0 && waited && self.windows.iter().all(|window| window.waited) {
+            self.capacity += (longer - self.capacity) / 2.0;
+        } else {
+            self.capacity = self.capacity.max(recent);
+        }
+        self.capacity = self.capacity.max(Self::MIN_RATE);
+        let grows = queue < target / 2.0 && waited && rate >= self.rate * 0.9 && self.draining.is_none();
+        self.growth = if grows { (self.growth * 1.5).min(Self::MAX_GROWTH) } else { Self::MIN_GROWTH };
+        if queue <= target * 1.5 {
+            self.settled = self.capacity;
+            self.excess = None;
+            if losses.sent > 0 {
+                self.usual_loss += (f64::from(losses.lost) / f64::from(losses.sent) - self.usual_loss) / 32.0;
+            }
+            if std::mem::take(&mut self.probing) {
+                self.probe_backoff = Self::PROBE_BACKOFF;
+                self.change = Some(PathChange::Alone { capacity: Self::rate(self.capacity) });
+            }
+        } else {
+            self.judge(now, queue, losses);
+        }
+        self.drain(now, queue);
+    }
+
+    /// A queue beyond the target: does it drain as it should?
+    fn judge(&mut self, now: Instant, queue: f64, losses: Losses) {
+        let fresh = Excess {
+            since: now,
+            capacity: self.capacity,
+            peak: queue,
+            shortest: f64::INFINITY,
+            drained: 0.0,
+            losses: Losses::default(),
+        };
+        let Some(excess) = &mut self.excess else {
+            self.excess = Some(fresh);
+            return;
+        };
+        excess.shortest = excess.shortest.min(queue);
+        excess.losses.add(losses);
+        excess.peak = excess.peak.max(queue);
+        let Excess { since, capacity, peak, shortest, drained, losses } = *excess;
+        let due = now.saturating_since(since) >= Self::MIN_EXCESS.max(self.lag() * 4) && drained >= peak;
+        // It drains, if late.
+        let falls = self.windows.front().is_some_and(|first| first.queue - queue > Self::MIN_TARGET);
+        if !due || falls || queue <= peak / 2.0 {
+            return;
+        }
+        let lossless = f64::from(losses.lost) <= f64::from(losses.sent) * 2.0 * self.usual_loss + 1.0;
+        self.excess = None;
+        // What was there when a probe began is rarely path.
+        let longer = !self.probing || self.probe_backoff >= Self::PROBE_BACKOFF * 8;
+        if longer && lossless && peak - shortest <= self.target() + (3.0 * self.noise).max(0.0015) {
+            // The rate fell and the delay did not change at all: no queue does that.
+            if let Some(base) = &mut self.base {
+                let longer = base.get() + queue;
+                base.set(now, longer);
+            }
+            self.queue = Some(0.0);
+            self.capacity = capacity;
+            self.change = Some(PathChange::Longer { delay: Duration::from_secs_f64(queue) });
+            return;
+        }
+        self.mode = PathMode::Competing;
+        let probing = std::mem::take(&mut self.probing);
+        if probing {
+            self.probe_backoff = (self.probe_backoff * 2).min(Self::MAX_PROBE_BACKOFF);
+        }
+        if !probing {
+            let (queue, probe_after) = (Duration::from_secs_f64(queue), self.probe_backoff);
+            self.change = Some(PathChange::Rivals { queue, probe_after });
+        }
+        self.probe_at = now + self.probe_backoff;
+        self.alone = 0;
+    }
+
+    /// Others keep a queue: are they still there?
+    fn compete(&mut self, now: Instant, rate: f64, queue: f64) {
+        let window = self.min_rtt().clamp(Self::WINDOW.0, Self::WINDOW.1);
+        self.alone = if rate >= 0.9 * self.settled { self.alone + 1 } else { 0 };
+        let alone = window * self.alone >= Self::ALONE;
+        if queue <= self.target() || alone || now >= self.probe_at {
+            self.hold(now);
+            self.probing = true;
+        }
+    }
+
+    /// Lowers the rate for a moment where the path has not been seen empty for long, or where the capacity seems to have become less
+    /// behind a queue that stays short. What is left of the queue then is no queue.
+    fn drain(&mut self, now: Instant, queue: f64) {
+        let (target, lag) = (self.target(), self.lag());
+        let Some(base) = &mut self.base else { return };
+        let (ended, capacity) = self.drained;
+        match &mut self.draining {
+            Some(drain) if now >= drain.seen => {
+                let left = drain.shortest;
+                if (target / 2.0..=2.0 * target).contains(&left) {
+                    let longer = base.get() + left;
+                    base.set(now, longer);
+                    self.queue = Some(queue - left);
+                    self.capacity = self.capacity.max(capacity);
+                    self.excess = None;
+                }
+                base.handle_drained();
+                self.draining = None;
+                self.drained = (now, self.capacity);
+            }
+            Some(_) => {}
+            None if queue <= target / 2.0 => self.drained.1 = self.capacity,
+            None => {
+                let less = self.capacity < capacity * Self::LESS;
+                let due = now.saturating_since(ended) >= Self::MIN_EXCESS;
+                if queue <= 2.0 * target && (base.wants_drain(now) || (less && due)) {
+                    let until = now + Duration::from_secs_f64(2.0 * target / Self::DRAIN_CUT) + Self::FILTER.0;
+                    self.draining = Some(Drain { until, seen: until + lag, shortest: f64::INFINITY });
+                }
+            }
+        }
+    }
+
+    fn update_rate(&mut self, now: Instant) {
+        let elapsed = now.saturating_since(self.updated.replace(now).unwrap_or(now));
+        if self.mode != PathMode::Held {
+            return;
+        }
+        let (queue, target) = (self.queue.unwrap_or(0.0), self.target());
+        let cut = ((queue - target) / self.drain_time()).min(Self::MAX_CUT);
+        let mut factor = if cut > 0.0 { 1.0 - cut } else { 1.0 + self.growth * (1.0 - queue.max(0.0) / target) };
+        if self.draining.is_some_and(|drain| now < drain.until) {
+            factor = factor.min(1.0 - Self::DRAIN_CUT);
+        }
+        self.rate = (self.capacity * factor).max(Self::MIN_RATE);
+        let arrives = self.median_rate(3);
+        if let Some(excess) = &mut self.excess
+            && self.rate < arrives
+        {
+            excess.drained += (1.0 - self.rate / arrives) * elapsed.as_secs_f64();
+        }
+    }
+
+    /// Divides the rate among the lanes. Whether a grant has changed.
+    fn divide(&mut self) -> bool {
+        if self.mode != PathMode::Held {
+            let mut changed = false;
+            for lane in self.lanes.iter_mut().flatten() {
+                changed |= lane.grant.is_finite();
+                lane.grant = f64::INFINITY;
+            }
+            return changed;
+        }
+        self.demands.clear();
+        self.demands.extend(self.lanes.iter().flatten().map(|lane| {
+            let used = lane.arrivals.mean_rate();
+            // A lane whose own congestion control holds it below its share does not need all of it.
+            let limited = lane.demand.waiting && used >= lane.grant * 0.75;
+            let rate = if limited { f64::INFINITY } else { used * 1.25 };
+            let fresh = lane.demand.waiting && !lane.grant.is_finite();
+            Demand { weight: lane.demand.weight, rate: if fresh { f64::INFINITY } else { rate } }
+        }));
+        divide(self.rate, &self.demands, &mut self.shares);
+        let left = (self.rate - self.shares.iter().sum::<f64>()).max(0.0);
+        let mut changed = false;
+        for (lane, share) in self.lanes.iter_mut().flatten().zip(&self.shares) {
+            // What nobody uses is open to all: a lane that wakes up need not wait for the next division.
+            let grant = if lane.demand.waiting { share + left } else { self.rate };
+            if !lane.grant.is_finite() || (grant - lane.grant).abs() > lane.grant * Self::MIN_CHANGE {
+                lane.grant = grant;
+                changed = true;
+            }
+        }
+        changed
+    }
+}

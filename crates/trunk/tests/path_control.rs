@@ -1,0 +1,412 @@
+//! The controller of a path in a closed loop with a fluid model of the path: one bottleneck with a buffer, rivals that fill it or
+//! do not, jitter, and machines that stand still.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use trunkline_trunk::path::{Arrival, LaneDemand, PathControl, PathLane, PathMode};
+use trunkline_units::{Instant, Rng};
+
+const LANE: PathLane = PathLane(0);
+
+/// A path, at steps of a millisecond.
+struct Path {
+    /// bit/s.
+    capacity: f64,
+    /// Seconds, there and back.
+    rtt: f64,
+    /// Seconds at the present capacity.
+    buffer: f64,
+    /// The largest delay that is added to each report's least delay, seconds.
+    jitter: f64,
+    /// Elastic rivals: windows of additive increase and multiplicative decrease, bits.
+    rivals: Vec<f64>,
+    /// Traffic that does not yield, bit/s.
+    inelastic: f64,
+    /// What the trunk's own lanes would send without a bound, as multiples of the capacity.
+    eager: f64,
+    /// The trunk has a hundredth of the capacity to send.
+    idle: bool,
+    /// Reports are not made for so many milliseconds: a machine stands still.
+    stall: u64,
+
+    control: PathControl,
+    time: u64,
+    /// Bits that wait: ours and others'.
+    waiting: [f64; 2],
+    arrived: f64,
+    least: f64,
+    reports: VecDeque<(u64, Arrival)>,
+    /// Our own window where the bound is off, bits: the lane's own congestion control.
+    window: f64,
+    /// Segments of ours that were sent, and lost.
+    sent: f64,
+    lost: f64,
+    rng: Rng,
+    log: Log,
+}
+
+/// Sums over a stretch of time.
+#[derive(Debug, Default, Clone)]
+struct Log {
+    steps: u64,
+    queue: f64,
+    queues: Vec<f64>,
+    used: f64,
+    ours: f64,
+    competing: u64,
+    lost: f64,
+}
+
+impl Log {
+    fn mean_queue_ms(&self) -> f64 {
+        self.queue / self.steps as f64 * 1e3
+    }
+
+    fn queue_ms(&self, percentile: f64) -> f64 {
+        let mut all = self.queues.clone();
+        all.sort_unstable_by(f64::total_cmp);
+        all[((all.len() - 1) as f64 * percentile) as usize] * 1e3
+    }
+
+    fn utilisation(&self) -> f64 {
+        self.used / self.steps as f64
+    }
+
+    fn share(&self) -> f64 {
+        self.ours / self.steps as f64
+    }
+
+    fn competing(&self) -> f64 {
+        self.competing as f64 / self.steps as f64
+    }
+}
+
+impl Path {
+    fn new(mbit: f64, rtt_ms: f64) -> Self {
+        Path {
+            capacity: mbit * 1e6,
+            rtt: rtt_ms / 1e3,
+            buffer: 0.050,
+            jitter: 0.0,
+            rivals: Vec::new(),
+            inelastic: 0.0,
+            eager: 1.3,
+            idle: false,
+            stall: 0,
+            control: PathControl::default(),
+            time: 0,
+            waiting: [0.0; 2],
+            arrived: 0.0,
+            least: f64::INFINITY,
+            reports: VecDeque::new(),
+            window: 0.0,
+            sent: 0.0,
+            lost: 0.0,
+            rng: Rng::new(1, "path"),
+            log: Log::default(),
+        }
+    }
+
+    /// A millisecond.
+    fn step(&mut self) {
+        const MS: f64 = 0.001;
+        let now = Instant::from_millis(self.time);
+        let delay = self.waiting.iter().sum::<f64>() / self.capacity;
+        let round = self.rtt + delay;
+        // Without a bound the lane's own congestion control sends: a window as its rivals have.
+        let own = if self.rivals.is_empty() {
+            self.capacity * self.eager
+        } else {
+            self.window.max(12_000.0) / round
+        };
+        let rate = self.control.grant(LANE).map_or(own, |rate| (rate.bits_per_second() as f64).min(self.capacity * 3.0));
+        let rate = if self.idle { self.capacity * 0.01 } else { rate };
+        if self.control.mode() == PathMode::Held {
+            self.window = rate * round;
+        }
+        let others: f64 = self.rivals.iter().map(|window| window / round).sum::<f64>() + self.inelastic;
+        self.waiting[0] += rate * MS;
+        self.sent += rate * MS / 12_000.0;
+        self.waiting[1] += others * MS;
+        let total: f64 = self.waiting.iter().sum();
+        let served = total.min(self.capacity * MS);
+        let part = if total > 0.0 { self.waiting[0] / total } else { 0.0 };
+        self.waiting[0] -= served * part;
+        self.waiting[1] -= served * (1.0 - part);
+        self.arrived += served * part;
+        let left: f64 = self.waiting.iter().sum();
+        let room = self.capacity * self.buffer;
+        if left > room {
+            let keep = room / left;
+            self.log.lost += left - room;
+            self.lost += (left - room) * part / 12_000.0;
+            self.waiting.iter_mut().for_each(|bits| *bits *= keep);
+            // About one in three of the windows meets a loss.
+            for window in &mut self.rivals {
+                if self.rng.chance(0.02) {
+                    *window *= 0.7;
+                }
+            }
+            if self.rng.chance(0.02) {
+                self.window *= 0.7;
+            }
+        }
+        // A segment each round trip.
+        for window in self.rivals.iter_mut().chain([&mut self.window]) {
+            *window += 8.0 * 12_000.0 * MS / round;
+        }
+        let queue = self.waiting.iter().sum::<f64>() / self.capacity;
+        self.least = self.least.min(self.rtt / 2.0 + queue + self.rng.uniform() * self.jitter);
+        if self.stall > 0 {
+            self.stall -= 1;
+        } else if self.time % 20 == 0 {
+            let arrival = Arrival {
+                at: now,
+                bytes: (self.arrived / 8.0) as u64,
+                // The clocks of the two sites differ, and wrap.
+                delay: Some((((self.least * 1e6) as i64) - 5_000) as u32),
+            };
+            self.least = f64::INFINITY;
+            self.reports.push_back((self.time + (self.rtt * 500.0) as u64, arrival));
+        }
+        while self.reports.front().is_some_and(|(at, _)| *at <= self.time) {
+            let Some((_, arrival)) = self.reports.pop_front() else { break };
+            let min_rtt = Some(Duration::from_secs_f64(self.rtt));
+            self.control.handle_demand(LANE, LaneDemand {
+                weight: 1.0,
+                waiting: !self.idle,
+                busy: !self.idle,
+                min_rtt,
+                segments_sent: self.sent as u32,
+                retransmissions: self.lost as u32,
+            });
+            let _ = self.control.handle_arrival(now, LANE, arrival);
+        }
+        self.time += 1;
+        self.log.steps += 1;
+        self.log.queue += queue;
+        self.log.queues.push(queue);
+        self.log.used += served / (self.capacity * MS);
+        self.log.ours += served * part / (self.capacity * MS);
+        self.log.competing += u64::from(self.control.mode() == PathMode::Competing);
+    }
+
+    /// Runs for so long; what was seen in it.
+    fn run(&mut self, millis: u64) -> Log {
+        self.log = Log::default();
+        (0..millis).for_each(|_| self.step());
+        std::mem::take(&mut self.log)
+    }
+}
+
+/// Once the controller has found its place.
+fn settled(mbit: f64, rtt_ms: f64) -> Path {
+    let mut path = Path::new(mbit, rtt_ms);
+    let _ = path.run(5000);
+    path
+}
+
+#[test]
+fn the_queue_moves_to_the_edge_and_the_path_stays_full() {
+    for (mbit, rtt, mean, p99) in [
+        (5.0, 30.0, 9.0, 12.0),
+        (50.0, 2.0, 4.0, 5.0),
+        (50.0, 30.0, 4.0, 6.0),
+        (50.0, 200.0, 5.0, 10.0),
+        (1000.0, 0.2, 3.0, 5.0),
+        (1000.0, 30.0, 3.0, 5.0),
+        (20.0, 600.0, 10.0, 25.0),
+    ] {
+        let mut path = settled(mbit, rtt);
+        let log = path.run(30_000);
+        let (queue, late, used) = (log.mean_queue_ms(), log.queue_ms(0.99), log.utilisation());
+        let what = format!("{mbit} Mbit/s, {rtt} ms: mean {queue:.2} ms, p99 {late:.2} ms, use {used:.3}");
+        assert!(queue <= mean && late <= p99 && used >= 0.98, "{what}");
+        assert_eq!(path.control.mode(), PathMode::Held, "{what}");
+    }
+}
+
+#[test]
+fn jitter_costs_a_little_queue_and_no_capacity() {
+    for jitter in [0.002, 0.005, 0.020] {
+        let mut path = Path::new(50.0, 30.0);
+        path.jitter = jitter;
+        let _ = path.run(5000);
+        let log = path.run(30_000);
+        let (queue, used) = (log.queue_ms(0.99), log.utilisation());
+        assert!(queue <= 10.0 && used >= 0.98 && log.competing() == 0.0, "{jitter}: {queue} ms, {used}");
+    }
+}
+
+#[test]
+fn it_follows_the_capacity_down_and_up() {
+    let mut path = settled(100.0, 30.0);
+    for (mbit, first) in [(40.0, 0.98), (80.0, 0.7), (10.0, 0.98), (100.0, 0.25)] {
+        path.capacity = mbit * 1e6;
+        let step = path.run(1500);
+        let log = path.run(3500);
+        let what = format!("{mbit} Mbit/s: {} in the first 1.5 s", step.utilisation());
+        assert!(step.utilisation() >= first, "{what}");
+        assert!(log.utilisation() >= 0.97 && log.queue_ms(0.9) <= 12.0, "{what}, then {}", log.utilisation());
+    }
+    assert_eq!(path.control.mode(), PathMode::Held);
+}
+
+#[test]
+fn a_path_that_becomes_longer_is_no_queue() {
+    let mut path = settled(50.0, 30.0);
+    for rtt in [0.050, 0.080, 0.010, 0.030] {
+        path.rtt = rtt;
+        let change = path.run(2000);
+        let log = path.run(4000);
+        let what = format!("{rtt} s: {}, then {}", change.utilisation(), log.utilisation());
+        assert!(change.utilisation() >= 0.9 && log.utilisation() >= 0.98, "{what}");
+        assert!(log.mean_queue_ms() <= 4.0 && change.competing() + log.competing() == 0.0, "{what}");
+    }
+}
+
+/// A delay that is added for good, shorter than any queue that would be judged: delayed acknowledgements, or longer packets.
+#[test]
+fn a_delay_of_a_few_milliseconds_that_stays_costs_no_capacity() {
+    for (added, mbit) in [(0.0025, 50.0), (0.0035, 50.0), (0.0045, 50.0), (0.0045, 5.0), (0.003, 1000.0)] {
+        let mut path = settled(mbit, 30.0);
+        path.rtt += 2.0 * added;
+        let first = path.run(5000);
+        let log = path.run(10_000);
+        let what = format!("{added} s at {mbit} Mbit/s: {}, then {}", first.utilisation(), log.utilisation());
+        assert!(first.utilisation() >= 0.9 && log.utilisation() >= 0.97, "{what}");
+    }
+}
+
+#[test]
+fn beside_rivals_that_fill_the_buffer_it_gets_its_share_and_their_end_is_seen() {
+    for (rivals, low, high) in [(1, 0.35, 0.65), (4, 0.12, 0.30)] {
+        let mut path = settled(50.0, 30.0);
+        path.rivals = vec![100_000.0; rivals];
+        let begin = path.run(2500);
+        assert_eq!(path.control.mode(), PathMode::Competing, "{rivals}: found out within 2.5 s");
+        assert!(begin.share() > low, "{rivals}: {}", begin.share());
+        let log = path.run(60_000);
+        assert!((low..high).contains(&log.share()), "{rivals}: {}", log.share());
+        assert!(log.competing() > 0.85, "{rivals}: probes are rare: {}", log.competing());
+        path.rivals.clear();
+        let _ = path.run(2500);
+        let log = path.run(5000);
+        assert_eq!(path.control.mode(), PathMode::Held, "{rivals}: gone");
+        assert!(log.queue_ms(0.99) <= 6.0 && log.utilisation() >= 0.98, "{rivals}: {}", log.queue_ms(0.99));
+    }
+}
+
+#[test]
+fn traffic_that_does_not_yield_takes_what_it_needs_and_no_buffer() {
+    for part in [0.3, 0.6] {
+        let mut path = Path::new(50.0, 30.0);
+        path.inelastic = 50e6 * part;
+        let _ = path.run(5000);
+        let log = path.run(20_000);
+        let what = format!("{part}: share {}, {} ms", log.share(), log.mean_queue_ms());
+        assert!((log.share() - (1.0 - part)).abs() < 0.02 && log.mean_queue_ms() <= 8.0, "{what}");
+        assert!(log.competing() <= 0.05, "{what}");
+    }
+}
+
+#[test]
+fn a_machine_that_stands_still_looks_neither_like_a_queue_nor_like_a_rival() {
+    let mut path = settled(50.0, 30.0);
+    for round in 0..30 {
+        path.stall = [20, 50, 200, 500, 2000][round % 5];
+        let log = path.run(3000);
+        // Two of three seconds may fall into the moment in which it lets the path drain, at 0.8 of the rate.
+        assert!(log.utilisation() >= 0.85 && log.competing() == 0.0, "round {round}: {}", log.utilisation());
+        assert!(log.mean_queue_ms() <= 6.0, "round {round}: {}", log.mean_queue_ms());
+    }
+}
+
+#[test]
+fn what_a_lane_with_little_to_send_delivers_is_not_taken_for_the_capacity() {
+    let mut path = settled(50.0, 30.0);
+    path.idle = true;
+    let _ = path.run(20_000);
+    path.idle = false;
+    let log = path.run(1000);
+    assert!(log.utilisation() >= 0.9, "{}", log.utilisation());
+}
+
+#[test]
+fn lanes_share_by_weight_and_one_with_little_to_send_leaves_the_rest() {
+    let mut control = PathControl::default();
+    let demand = |weight, waiting| LaneDemand {
+        weight,
+        waiting,
+        busy: waiting,
+        min_rtt: Some(Duration::from_millis(30)),
+        segments_sent: 0,
+        retransmissions: 0,
+    };
+    let mut sent = [0.0_f64; 3];
+    // 30, 70 and a lane that sends 5 Mbit/s whatever it is granted, on a path of 100 Mbit/s whose queue is 40 ms at first.
+    let mut queue = 0.040_f64;
+    for tick in 0..1000_u64 {
+        let now = Instant::from_millis(tick * 20);
+        for (number, weight) in (0..).zip([30.0, 70.0, 10.0]) {
+            let lane = PathLane(number);
+            control.handle_demand(lane, demand(weight, number < 2));
+            let granted = control.grant(lane).map_or(50e6, |rate| rate.bits_per_second() as f64);
+            sent[number as usize] += 0.020 * if number == 2 { 5e6 } else { granted };
+            let delay = Some((queue * 1e6) as u32);
+            let arrival = Arrival { at: now, bytes: (sent[number as usize] / 8.0) as u64, delay };
+            let _ = control.handle_arrival(now, lane, arrival);
+        }
+        let rate = |lane: u32| control.grant(PathLane(lane)).map_or(50e6, |rate| rate.bits_per_second() as f64);
+        queue = (queue + (rate(0) + rate(1) + 5e6 - 100e6) * 0.020 / 100e6).clamp(0.0, 0.050);
+        // The first delays are those of an empty path.
+        queue = if tick < 3 { 0.0 } else { queue };
+    }
+    let grants = [0, 1].map(|lane| control.grant(PathLane(lane)).expect("held").bits_per_second() as f64);
+    assert!((grants[0] / (grants[0] + grants[1]) - 0.3).abs() < 0.005, "{grants:?}");
+    assert!((90e6..100e6).contains(&(grants[0] + grants[1])), "{grants:?}");
+}
+
+/// Nothing that a peer or a kernel may say makes it panic, and a rate is never below the minimum.
+#[test]
+fn any_reports_are_survived() {
+    for seed in 0..300 {
+        let mut rng = Rng::new(seed, "reports");
+        let (mut control, mut now) = (PathControl::default(), 0);
+        for _ in 0..3000 {
+            let most = if rng.chance(0.01) { 10_000_000 } else { 30_000 };
+            now += rng.below(most);
+            let lane = PathLane(rng.below(4) as u32);
+            let now_at = Instant::from_nanos(now * 1000);
+            match rng.below(10) {
+                0 => control.remove_lane(lane),
+                1..=3 => control.handle_demand(
+                    lane,
+                    LaneDemand {
+                        weight: 1.0 + rng.uniform() * 100.0,
+                        waiting: rng.chance(0.7),
+                        busy: rng.chance(0.5),
+                        min_rtt: rng.chance(0.8).then(|| Duration::from_micros(rng.below(2_000_000))),
+                        segments_sent: rng.next_u64() as u32,
+                        retransmissions: rng.next_u64() as u32,
+                    },
+                ),
+                _ => {
+                    let wild = rng.chance(0.2);
+                    let arrival = Arrival {
+                        at: Instant::from_nanos(if wild { rng.next_u64() / 2 } else { now * 1000 }),
+                        bytes: if wild { rng.next_u64() } else { now / 10 },
+                        delay: rng.chance(0.8).then(|| if wild { rng.next_u64() as u32 } else { rng.below(90_000) as u32 }),
+                    };
+                    let _ = control.handle_arrival(now_at, lane, arrival);
+                }
+            }
+            for number in 0..5 {
+                let grant = control.grant(PathLane(number));
+                assert!(grant.is_none_or(|rate| rate.bits_per_second() >= 64_000), "seed {seed}: {grant:?}");
+            }
+            assert!(control.status().queue.is_none_or(|queue| queue >= Duration::ZERO));
+        }
+    }
+}
