@@ -11,8 +11,8 @@ use std::sync::Arc;
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use trunkline_trunk::compress::{Compressor, CompressorStats};
 use trunkline_trunk::{
-    CongestionControlCause, LaneAction, LaneControl, LaneId, LaneSnapshot, PathMode, Paths, Poll, Transmitter,
-    TrunkPlan,
+    CongestionControlCause, LaneAction, LaneControl, LaneId, LaneSnapshot, PathMode, Paths, Poll,
+    Transmitter, TrunkPlan,
 };
 use trunkline_units::{Instant, Rate};
 

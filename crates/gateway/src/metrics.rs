@@ -105,7 +105,9 @@ const PATH_FAMILIES: &[Family<Path>] = &[
         p.capacity.map(bytes_per_second)
     }),
     ("trunkline_path_queue_seconds", "gauge", "Standing queue in the core.", |p| p.queue_us.map(seconds)),
-    ("trunkline_path_target_seconds", "gauge", "The queue that is let stand.", |p| Some(seconds(p.target_us))),
+    ("trunkline_path_target_seconds", "gauge", "The queue that is let stand.", |p| {
+        Some(seconds(p.target_us))
+    }),
 ];
 
 const LANE_FAMILIES: &[Family<Lane>] = &[

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use common::{Whole, class, next, offer, segment, transmitter};
 use trunkline_trunk::{
-    CongestionControl, CongestionControlCause, LaneAction, LaneControl, LaneId, LaneSnapshot, PathMode, Paths,
-    Transmitter, TrunkPlan,
+    CongestionControl, CongestionControlCause, LaneAction, LaneControl, LaneId, LaneSnapshot, PathMode,
+    Paths, Transmitter, TrunkPlan,
 };
 use trunkline_units::{Instant, Rate, Rng};
 
@@ -406,7 +406,10 @@ impl Model {
                     self.mark = *bytes;
                 }
                 LaneAction::SetMaxPacingRate(rate) => {
-                    assert!(*rate == self.grant || (self.grant.is_none() && self.paces && *rate == Some(Rate::MAX)));
+                    assert!(
+                        *rate == self.grant
+                            || (self.grant.is_none() && self.paces && *rate == Some(Rate::MAX))
+                    );
                 }
             }
             self.log.push(action);

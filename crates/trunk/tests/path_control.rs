@@ -120,7 +120,10 @@ impl Path {
         } else {
             self.window.max(12_000.0) / round
         };
-        let rate = self.control.grant(LANE).map_or(own, |rate| (rate.bits_per_second() as f64).min(self.capacity * 3.0));
+        let rate = self
+            .control
+            .grant(LANE)
+            .map_or(own, |rate| (rate.bits_per_second() as f64).min(self.capacity * 3.0));
         let rate = if self.idle { self.capacity * 0.01 } else { rate };
         if self.control.mode() == PathMode::Held {
             self.window = rate * round;
@@ -160,7 +163,7 @@ impl Path {
         self.least = self.least.min(self.rtt / 2.0 + queue + self.rng.uniform() * self.jitter);
         if self.stall > 0 {
             self.stall -= 1;
-        } else if self.time % 20 == 0 {
+        } else if self.time.is_multiple_of(20) {
             let arrival = Arrival {
                 at: now,
                 bytes: (self.arrived / 8.0) as u64,
@@ -173,14 +176,17 @@ impl Path {
         while self.reports.front().is_some_and(|(at, _)| *at <= self.time) {
             let Some((_, arrival)) = self.reports.pop_front() else { break };
             let min_rtt = Some(Duration::from_secs_f64(self.rtt));
-            self.control.handle_demand(LANE, LaneDemand {
-                weight: 1.0,
-                waiting: !self.idle,
-                busy: !self.idle,
-                min_rtt,
-                segments_sent: self.sent as u32,
-                retransmissions: self.lost as u32,
-            });
+            self.control.handle_demand(
+                LANE,
+                LaneDemand {
+                    weight: 1.0,
+                    waiting: !self.idle,
+                    busy: !self.idle,
+                    min_rtt,
+                    segments_sent: self.sent as u32,
+                    retransmissions: self.lost as u32,
+                },
+            );
             let _ = self.control.handle_arrival(now, LANE, arrival);
         }
         self.time += 1;
@@ -358,7 +364,8 @@ fn lanes_share_by_weight_and_one_with_little_to_send_leaves_the_rest() {
             let arrival = Arrival { at: now, bytes: (sent[number as usize] / 8.0) as u64, delay };
             let _ = control.handle_arrival(now, lane, arrival);
         }
-        let rate = |lane: u32| control.grant(PathLane(lane)).map_or(50e6, |rate| rate.bits_per_second() as f64);
+        let rate =
+            |lane: u32| control.grant(PathLane(lane)).map_or(50e6, |rate| rate.bits_per_second() as f64);
         queue = (queue + (rate(0) + rate(1) + 5e6 - 100e6) * 0.020 / 100e6).clamp(0.0, 0.050);
         // The first delays are those of an empty path.
         queue = if tick < 3 { 0.0 } else { queue };
@@ -397,7 +404,9 @@ fn any_reports_are_survived() {
                     let arrival = Arrival {
                         at: Instant::from_nanos(if wild { rng.next_u64() / 2 } else { now * 1000 }),
                         bytes: if wild { rng.next_u64() } else { now / 10 },
-                        delay: rng.chance(0.8).then(|| if wild { rng.next_u64() as u32 } else { rng.below(90_000) as u32 }),
+                        delay: rng
+                            .chance(0.8)
+                            .then(|| if wild { rng.next_u64() as u32 } else { rng.below(90_000) as u32 }),
                     };
                     let _ = control.handle_arrival(now_at, lane, arrival);
                 }

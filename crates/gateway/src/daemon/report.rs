@@ -15,8 +15,8 @@ use crate::lane_rx::LaneRxStats;
 use crate::life::{LaneKey, Serial, State};
 use crate::rx::RxReport;
 use crate::status::{
-    Callers, Class, EdgePacing, FLOWS, Flow, FlowTable, Lane, LaneState, LogStatus, Path, Peer, Received, Sojourn,
-    Status, Tun,
+    Callers, Class, EdgePacing, FLOWS, Flow, FlowTable, Lane, LaneState, LogStatus, Path, Peer, Received,
+    Sojourn, Status, Tun,
 };
 use crate::tx::{LaneTxReport, PeerTxReport, TxReport};
 

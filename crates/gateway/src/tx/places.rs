@@ -94,7 +94,8 @@ impl Sender {
             let mut paths = Paths::default();
             let transmitter = match old.iter().position(|peer| peer.key == planned.key) {
                 Some(at) => {
-                    let Peer { mut transmitter, paths: old_paths, lanes: old_slots, .. } = old.swap_remove(at);
+                    let Peer { mut transmitter, paths: old_paths, lanes: old_slots, .. } =
+                        old.swap_remove(at);
                     paths = old_paths;
                     let places: Vec<(Arc<str>, u8)> = (0..old_slots.len() as u8)
                         .map(|lane| transmitter.plan().group_of(LaneId(lane)))

@@ -77,11 +77,6 @@ impl Sender {
             })
         });
         let lanes = lanes.collect();
-        TxReport {
-            device: self.stats,
-            pool_bytes: self.pool.allocated_bytes(),
-            peers,
-            lanes,
-        }
+        TxReport { device: self.stats, pool_bytes: self.pool.allocated_bytes(), peers, lanes }
     }
 }

@@ -3,9 +3,9 @@ use std::time::Duration;
 
 use trunkline_units::{Instant, Rate};
 
+use super::LaneSnapshot;
 use super::path_loss::PathLoss;
 use super::progress::Progress;
-use super::LaneSnapshot;
 use crate::path::{Arrival, LaneDemand, Paths};
 use crate::{CongestionControl, LaneId, Packet, Transmitter, TrunkPlan};
 

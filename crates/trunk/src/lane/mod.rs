@@ -60,7 +60,8 @@ impl LaneSnapshot {
             }
             _ => 0,
         };
-        let granted = grant.map_or(usize::MAX, |rate| usize::try_from(rate.bytes_in(visit)).unwrap_or(usize::MAX));
+        let granted =
+            grant.map_or(usize::MAX, |rate| usize::try_from(rate.bytes_in(visit)).unwrap_or(usize::MAX));
         per_visit.min(granted).clamp(*Self::DEPTH.start(), *Self::DEPTH.end())
     }
 }

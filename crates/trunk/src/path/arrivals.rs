@@ -37,7 +37,12 @@ impl LaneArrivals {
 
     /// Takes an arrival. `unwrapped` turns its delay into seconds. An arrival that is older than the last one, or that has fewer bytes,
     /// changes nothing.
-    pub(super) fn update(&mut self, now: Instant, arrival: Arrival, unwrapped: impl FnOnce(u32) -> f64) -> Option<f64> {
+    pub(super) fn update(
+        &mut self,
+        now: Instant,
+        arrival: Arrival,
+        unwrapped: impl FnOnce(u32) -> f64,
+    ) -> Option<f64> {
         if self.last.is_some_and(|last| arrival.at <= last.at || arrival.bytes < last.bytes) {
             return None;
         }
@@ -173,26 +178,26 @@ mod tests {
         assert_eq!(arrive(1090, 5050, 50_000, None), None);
         assert_eq!(arrive(1091, 5040, 60_000, Some(1)), None, "older than the last one");
         assert_eq!(arrive(1092, 5060, 40_000, Some(1)), None, "bytes do not become fewer");
-        assert_eq!(lane.end_window(), 8_000_000.0);
-        assert_eq!(lane.end_window(), 0.0, "nothing arrived since");
+        assert_eq!(lane.end_window() as u64, 8_000_000);
+        assert_eq!(lane.end_window() as u64, 0, "nothing arrived since");
         assert_eq!((lane.min_delay(at(999)), lane.min_delay(at(1000))), (Some(0.0001), None));
     }
 
     #[test]
     fn the_base_falls_at_once_and_rises_only_after_the_path_was_empty() {
         let mut base = BaseDelay::new(at(0));
-        let mut until = |base: &mut BaseDelay, from: u64, to: u64, delay| {
+        let until = |base: &mut BaseDelay, from: u64, to: u64, delay| {
             (from..to).step_by(20).for_each(|ms| base.update(at(ms), delay));
-            base.get()
+            (base.get() * 1e6).round() as u64
         };
-        assert_eq!(until(&mut base, 0, 1000, 0.030), 0.030);
-        assert_eq!(until(&mut base, 1000, 1020, 0.028), 0.028);
-        assert_eq!(until(&mut base, 1020, 60_000, 0.034), 0.028, "a queue that stands is no longer path");
+        assert_eq!(until(&mut base, 0, 1000, 0.030), 30_000);
+        assert_eq!(until(&mut base, 1000, 1020, 0.028), 28_000);
+        assert_eq!(until(&mut base, 1020, 60_000, 0.034), 28_000, "a queue that stands is no longer path");
         assert!(base.wants_drain(at(60_000)));
         base.handle_drained();
-        assert_eq!(until(&mut base, 60_000, 60_040, 0.034), 0.028, "the epoch before still counts");
+        assert_eq!(until(&mut base, 60_000, 60_040, 0.034), 28_000, "the epoch before still counts");
         assert!(!base.wants_drain(at(60_040)));
         base.handle_drained();
-        assert_eq!(until(&mut base, 60_040, 66_000, 0.034), 0.034);
+        assert_eq!(until(&mut base, 60_040, 66_000, 0.034), 34_000);
     }
 }

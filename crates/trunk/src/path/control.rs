@@ -436,7 +436,10 @@ impl PathControl {
         self.queued = if busy && queue > 2.0 * self.target() { self.queued + 1 } else { 0 };
         if self.queued >= Self::MIN_QUEUED {
             self.hold(now);
-            self.change = Some(PathChange::Queue { queue: Duration::from_secs_f64(queue.max(0.0)), capacity: Self::rate(self.capacity) });
+            self.change = Some(PathChange::Queue {
+                queue: Duration::from_secs_f64(queue.max(0.0)),
+                capacity: Self::rate(self.capacity),
+            });
         }
     }
 
@@ -569,7 +572,8 @@ impl PathControl {
                 let less = self.capacity < capacity * Self::LESS;
                 let due = now.saturating_since(ended) >= Self::MIN_EXCESS;
                 if queue <= 2.0 * target && (base.wants_drain(now) || (less && due)) {
-                    let until = now + Duration::from_secs_f64(2.0 * target / Self::DRAIN_CUT) + Self::FILTER.0;
+                    let until =
+                        now + Duration::from_secs_f64(2.0 * target / Self::DRAIN_CUT) + Self::FILTER.0;
                     self.draining = Some(Drain { until, seen: until + lag, shortest: f64::INFINITY });
                 }
             }
@@ -583,7 +587,8 @@ impl PathControl {
         }
         let (queue, target) = (self.queue.unwrap_or(0.0), self.target());
         let cut = ((queue - target) / self.drain_time()).min(Self::MAX_CUT);
-        let mut factor = if cut > 0.0 { 1.0 - cut } else { 1.0 + self.growth * (1.0 - queue.max(0.0) / target) };
+        let mut factor =
+            if cut > 0.0 { 1.0 - cut } else { 1.0 + self.growth * (1.0 - queue.max(0.0) / target) };
         if self.draining.is_some_and(|drain| now < drain.until) {
             factor = factor.min(1.0 - Self::DRAIN_CUT);
         }

@@ -53,7 +53,10 @@ mod tests {
     fn what_one_does_not_use_goes_to_the_others_by_weight() {
         assert_eq!(shares(100.0, &[(30.0, f64::INFINITY), (70.0, f64::INFINITY)]), [30.0, 70.0]);
         assert_eq!(shares(100.0, &[(30.0, 10.0), (70.0, f64::INFINITY)]), [10.0, 90.0]);
-        assert_eq!(shares(90.0, &[(1.0, 10.0), (1.0, f64::INFINITY), (3.0, f64::INFINITY)]), [10.0, 20.0, 60.0]);
+        assert_eq!(
+            shares(90.0, &[(1.0, 10.0), (1.0, f64::INFINITY), (3.0, f64::INFINITY)]),
+            [10.0, 20.0, 60.0]
+        );
         assert_eq!(shares(100.0, &[(1.0, 10.0), (1.0, 20.0)]), [10.0, 20.0]);
         assert_eq!(shares(100.0, &[]), []);
     }

@@ -6,7 +6,7 @@ use crate::{LaneId, TrunkPlan};
 /// The paths to one peer: one for each DSCP, since a network may treat each in its own way.
 #[derive(Debug, Clone, Default)]
 pub struct Paths {
-    paths: Vec<(u8, PathControl)>,
+    by_dscp: Vec<(u8, PathControl)>,
     /// Of each lane, its path and its weight. Empty without edge pacing.
     lanes: Vec<(usize, f64)>,
     changed: bool,
@@ -17,18 +17,18 @@ impl Paths {
     pub fn configure(&mut self, plan: &TrunkPlan) {
         self.lanes.clear();
         self.changed = true;
-        for (_, path) in &mut self.paths {
+        for (_, path) in &mut self.by_dscp {
             path.remove_lanes();
         }
         if !plan.edge_pacing {
-            self.paths.clear();
+            self.by_dscp.clear();
             return;
         }
-        self.paths.retain(|(dscp, _)| plan.groups.iter().any(|group| group.dscp == *dscp));
+        self.by_dscp.retain(|(dscp, _)| plan.groups.iter().any(|group| group.dscp == *dscp));
         for (number, group) in plan.groups.iter().enumerate() {
-            let at = self.paths.iter().position(|(dscp, _)| *dscp == group.dscp).unwrap_or_else(|| {
-                self.paths.push((group.dscp, PathControl::default()));
-                self.paths.len() - 1
+            let at = self.by_dscp.iter().position(|(dscp, _)| *dscp == group.dscp).unwrap_or_else(|| {
+                self.by_dscp.push((group.dscp, PathControl::default()));
+                self.by_dscp.len() - 1
             });
             let classes = plan.classes.iter().filter(|class| class.group == number);
             let weight: u32 = classes.map(|class| class.share.weight.max(1)).sum();
@@ -39,32 +39,32 @@ impl Paths {
 
     /// The path of a lane; `None` without edge pacing.
     pub fn of(&self, lane: LaneId) -> Option<&PathControl> {
-        self.lanes.get(lane.index()).map(|(path, _)| &self.paths[*path].1)
+        self.lanes.get(lane.index()).map(|(path, _)| &self.by_dscp[*path].1)
     }
 
     /// The DSCP and the controller of each path.
     pub fn all(&self) -> impl Iterator<Item = (u8, &PathControl)> {
-        self.paths.iter().map(|(dscp, path)| (*dscp, path))
+        self.by_dscp.iter().map(|(dscp, path)| (*dscp, path))
     }
 
     /// Takes what is known of a lane; its weight is that of the plan.
     pub(crate) fn handle_demand(&mut self, lane: LaneId, demand: LaneDemand) {
         if let Some((path, weight)) = self.lanes.get(lane.index()) {
-            self.paths[*path].1.handle_demand(number(lane), LaneDemand { weight: *weight, ..demand });
+            self.by_dscp[*path].1.handle_demand(number(lane), LaneDemand { weight: *weight, ..demand });
         }
     }
 
     /// Takes an arrival of a lane.
     pub(crate) fn handle_arrival(&mut self, now: Instant, lane: LaneId, arrival: Arrival) {
         if let Some((path, _)) = self.lanes.get(lane.index()) {
-            self.changed |= self.paths[*path].1.handle_arrival(now, number(lane), arrival);
+            self.changed |= self.by_dscp[*path].1.handle_arrival(now, number(lane), arrival);
         }
     }
 
     /// The lane's connection has ended.
     pub fn remove_lane(&mut self, lane: LaneId) {
         if let Some((path, _)) = self.lanes.get(lane.index()) {
-            self.paths[*path].1.remove_lane(number(lane));
+            self.by_dscp[*path].1.remove_lane(number(lane));
         }
     }
 
@@ -75,7 +75,7 @@ impl Paths {
 
     /// The DSCP of a path that its controller takes for something else now, and what for.
     pub fn poll_change(&mut self) -> Option<(u8, PathChange)> {
-        self.paths.iter_mut().find_map(|(dscp, path)| Some((*dscp, path.take_change()?)))
+        self.by_dscp.iter_mut().find_map(|(dscp, path)| Some((*dscp, path.take_change()?)))
     }
 
     /// The rate at which a lane may send; `None` without a bound.
