@@ -14,7 +14,7 @@ pub(super) fn of(config: &Config) -> Vec<String> {
             warnings.extend(unbounded_priority(config, class));
             warnings.extend(beside_priority(class));
         } else {
-            warnings.extend(alone(class));
+            warnings.extend(alone(config, class));
         }
     }
     warnings.extend(endpoints_in_the_trunk(config));
@@ -23,10 +23,13 @@ pub(super) fn of(config: &Config) -> Vec<String> {
     warnings
 }
 
-/// What only decides between classes, of a class that has its lanes to itself.
-fn alone(class: &ClassSettings) -> impl Iterator<Item = String> {
+/// What only decides between classes, of a class that has its lanes to itself. Path control divides among lanes by weight.
+fn alone(config: &Config, class: &ClassSettings) -> impl Iterator<Item = String> {
+    let dscp = config.lane_group(class).dscp;
+    let divided = config.trunk.edge_pacing
+        && config.trunk.groups.iter().filter(|group| group.dscp == dscp).count() > 1;
     [
-        ("weight", class.share.weight != 1),
+        ("weight", class.share.weight != 1 && !divided),
         ("guarantee", class.share.guarantee.is_some()),
         ("priority", class.share.priority),
     ]
