@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use trunkline_trunk::path::{Arrival, LaneDemand, PathControl, PathLane, PathMode};
-use trunkline_units::{Instant, Rng};
+use trunkline_units::{Instant, Rate, Rng};
 
 const LANE: PathLane = PathLane(0);
 
@@ -183,6 +183,7 @@ impl Path {
                     waiting: !self.idle,
                     busy: !self.idle,
                     min_rtt,
+                    window_rate: None,
                     segments_sent: self.sent as u32,
                     retransmissions: self.lost as u32,
                 },
@@ -347,6 +348,7 @@ fn lanes_share_by_weight_and_one_with_little_to_send_leaves_the_rest() {
         waiting,
         busy: waiting,
         min_rtt: Some(Duration::from_millis(30)),
+        window_rate: None,
         segments_sent: 0,
         retransmissions: 0,
     };
@@ -375,6 +377,49 @@ fn lanes_share_by_weight_and_one_with_little_to_send_leaves_the_rest() {
     assert!((90e6..100e6).contains(&(grants[0] + grants[1])), "{grants:?}");
 }
 
+/// A lane that was slow a moment ago has its share as soon as packets wait for it and its window allows more.
+#[test]
+fn a_lane_that_was_slow_is_not_kept_slow() {
+    let mut control = PathControl::default();
+    let mut sent = [0.0_f64; 2];
+    let mut queue = 0.0_f64;
+    let rate = |control: &PathControl, lane: u32| {
+        control.grant(PathLane(lane)).map_or(8e6, |rate| rate.bits_per_second() as f64)
+    };
+    for tick in 0..500_u64 {
+        let now = Instant::from_millis(tick * 20);
+        for number in 0..2 {
+            // For five seconds the second lane's window is so small that it gets a twentieth.
+            let small = number == 1 && tick < 250;
+            let demand = LaneDemand {
+                weight: 1.0,
+                waiting: true,
+                busy: true,
+                min_rtt: Some(Duration::from_millis(20)),
+                window_rate: Some(Rate::from_mbit(if small { 0.5 } else { 40.0 })),
+                segments_sent: 0,
+                retransmissions: 0,
+            };
+            control.handle_demand(PathLane(number), demand);
+            let sends = if small { rate(&control, number).min(0.5e6) } else { rate(&control, number) };
+            sent[number as usize] += 0.020 * sends;
+            queue = if tick < 3 { 0.0 } else { (queue + (sends - 5e6) * 0.020 / 10e6).clamp(0.0, 0.084) };
+            let bytes = (sent[number as usize] / 8.0) as u64;
+            let _ = control.handle_arrival(
+                now,
+                PathLane(number),
+                Arrival { at: now, bytes, delay: Some((queue * 1e6) as u32) },
+            );
+        }
+        let shares = [0, 1].map(|lane| rate(&control, lane));
+        match tick {
+            200..250 => assert!(shares[0] > 9.0 * shares[1], "the rest is the first one's: {shares:?}"),
+            260.. => assert!((shares[0] - shares[1]).abs() < 1e6, "{tick}: {shares:?}"),
+            _ => {}
+        }
+    }
+}
+
 /// Nothing that a peer or a kernel may say makes it panic, and a rate is never below the minimum.
 #[test]
 fn any_reports_are_survived() {
@@ -395,6 +440,9 @@ fn any_reports_are_survived() {
                         waiting: rng.chance(0.7),
                         busy: rng.chance(0.5),
                         min_rtt: rng.chance(0.8).then(|| Duration::from_micros(rng.below(2_000_000))),
+                        window_rate: rng
+                            .chance(0.5)
+                            .then(|| Rate::from_bits_per_second(rng.next_u64() >> 30)),
                         segments_sent: rng.next_u64() as u32,
                         retransmissions: rng.next_u64() as u32,
                     },

@@ -26,8 +26,8 @@ pub(super) fn of(config: &Config) -> Vec<String> {
 /// What only decides between classes, of a class that has its lanes to itself. Path control divides among lanes by weight.
 fn alone(config: &Config, class: &ClassSettings) -> impl Iterator<Item = String> {
     let dscp = config.lane_group(class).dscp;
-    let divided = config.trunk.edge_pacing
-        && config.trunk.groups.iter().filter(|group| group.dscp == dscp).count() > 1;
+    let divided =
+        config.trunk.edge_pacing && config.trunk.groups.iter().filter(|group| group.dscp == dscp).count() > 1;
     [
         ("weight", class.share.weight != 1 && !divided),
         ("guarantee", class.share.guarantee.is_some()),

@@ -299,6 +299,7 @@ impl LaneControl {
                 waiting,
                 busy: snapshot.unacknowledged >= Self::BUSY_BYTES,
                 min_rtt: snapshot.min_rtt,
+                window_rate: snapshot.window_rate(),
                 segments_sent: snapshot.segments_sent,
                 retransmissions: snapshot.retransmissions,
             },

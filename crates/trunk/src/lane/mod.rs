@@ -47,6 +47,13 @@ impl LaneSnapshot {
         self.unsent + self.unacknowledged
     }
 
+    /// The rate that the window allows; `None` before the first round-trip time.
+    pub fn window_rate(&self) -> Option<Rate> {
+        let nanos = self.srtt?.as_nanos().max(1);
+        let bits = self.window as u128 * 8 * 1_000_000_000 / nanos;
+        Some(Rate::from_bits_per_second(u64::try_from(bits).unwrap_or(u64::MAX)))
+    }
+
     /// How many unsent bytes the lane should hold at most, so that it neither runs dry between two visits
     /// of its owner, at most `visit` apart, nor becomes a queue that nobody manages.
     ///

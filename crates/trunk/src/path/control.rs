@@ -62,6 +62,8 @@ pub struct LaneDemand {
     pub busy: bool,
     /// The smallest round-trip time of its connection.
     pub min_rtt: Option<Duration>,
+    /// The rate that its congestion window allows.
+    pub window_rate: Option<Rate>,
     /// Data segments sent, retransmissions included, modulo 2^32.
     pub segments_sent: u32,
     /// Segments retransmitted, modulo 2^32.
@@ -253,6 +255,8 @@ impl PathControl {
     const MAX_PROBE_BACKOFF: Duration = Duration::from_secs(60);
     /// For so long the lanes must get nearly the whole capacity before a probe comes early.
     const ALONE: Duration = Duration::from_millis(800);
+    /// A lane asks for this many times what it delivers, or what its window allows.
+    const HEADROOM: f64 = 1.25;
     /// A grant that would change by no more than this part stays: each change costs a system call.
     const MIN_CHANGE: f64 = 0.002;
     /// A lane that carries less than this part of the arrivals says nothing of the queue.
@@ -613,19 +617,29 @@ impl PathControl {
         }
         self.demands.clear();
         self.demands.extend(self.lanes.iter().flatten().map(|lane| {
-            let used = lane.arrivals.mean_rate();
-            // A lane whose own congestion control holds it below its share does not need all of it.
-            let limited = lane.demand.waiting && used >= lane.grant * 0.75;
-            let rate = if limited { f64::INFINITY } else { used * 1.25 };
-            let fresh = lane.demand.waiting && !lane.grant.is_finite();
-            Demand { weight: lane.demand.weight, rate: if fresh { f64::INFINITY } else { rate } }
+            let rate = match lane.demand.window_rate {
+                _ if !lane.demand.waiting => lane.arrivals.mean_rate() * Self::HEADROOM,
+                // A lane whose own congestion control holds it below its share does not need all of it.
+                Some(rate) => rate.bits_per_second() as f64 * Self::HEADROOM,
+                None => f64::INFINITY,
+            };
+            Demand { weight: lane.demand.weight, rate }
         }));
         divide(self.rate, &self.demands, &mut self.shares);
         let left = (self.rate - self.shares.iter().sum::<f64>()).max(0.0);
+        let waiting: f64 = self
+            .lanes
+            .iter()
+            .flatten()
+            .map(|lane| lane.demand)
+            .filter(|demand| demand.waiting)
+            .map(|demand| demand.weight)
+            .sum();
         let mut changed = false;
         for (lane, share) in self.lanes.iter_mut().flatten().zip(&self.shares) {
-            // What nobody uses is open to all: a lane that wakes up need not wait for the next division.
-            let grant = if lane.demand.waiting { share + left } else { self.rate };
+            // A lane that wakes up need not wait for the next division.
+            let grant =
+                if lane.demand.waiting { share + left * lane.demand.weight / waiting } else { self.rate };
             if !lane.grant.is_finite() || (grant - lane.grant).abs() > lane.grant * Self::MIN_CHANGE {
                 lane.grant = grant;
                 changed = true;

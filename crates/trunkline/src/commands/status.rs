@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use trunkline_gateway::config::Encryption;
 use trunkline_gateway::control::{Answer, Request, ask};
-use trunkline_gateway::status::{LaneState, Peer, Status};
+use trunkline_gateway::status::{EdgePacing, LaneState, Peer, Status};
 
 use super::control::{control_failure, socket};
 use super::rates::{Between, LaneRates, earlier};
@@ -69,6 +69,7 @@ fn table(before: &Status, now: &Status) -> String {
             Some((before.peers.iter().find(|old| old.public_key == peer.public_key)?, between))
         });
         lanes(&mut table, peer, last);
+        paths(&mut table, peer);
     }
     rejected(&mut table, status);
     let rates = match last {
@@ -194,9 +195,29 @@ fn lanes(table: &mut Table, peer: &Peer, last: Option<(&Peer, Between)>) {
     }
 }
 
+/// The paths that are bounded, or that others fill.
+fn paths(table: &mut Table, peer: &Peer) {
+    for path in &peer.paths {
+        let (shard, dscp, queue) = (path.shard, path.dscp, millis(path.queue_us));
+        let place = format!("  path of shard {shard}, DSCP {dscp}:");
+        match path.mode {
+            EdgePacing::Held => table.line(&format!(
+                "{place} held at {} Mbit/s, capacity {} Mbit/s, {queue} ms of queue in the core",
+                mbit(path.rate.map(|rate| rate as f64)),
+                mbit(path.capacity.map(|rate| rate as f64))
+            )),
+            EdgePacing::Competing => {
+                table
+                    .line(&format!("{place} others keep {queue} ms of queue in the core; the lanes compete"));
+            }
+            EdgePacing::Off | EdgePacing::Free => {}
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use trunkline_gateway::status::Lane;
+    use trunkline_gateway::status::{Lane, Path};
 
     use super::*;
 
@@ -230,6 +251,30 @@ mod tests {
         let [.., core, _, out, into, _] = &row(&table, "idle")[..] else { panic!("{table}") };
         assert_eq!([core, out, into].map(String::as_str), ["-", "-", "-"], "{table}");
         assert!(table.ends_with("Rates and core ms are of the last 2.0 s.\n"), "{table}");
+    }
+
+    #[test]
+    fn paths_that_are_bounded_or_filled_by_others_have_a_line() {
+        let mut status = state(10.0, 0);
+        let path = |shard, mode| Path {
+            shard,
+            mode,
+            rate: Some(48_100_000),
+            capacity: Some(48_000_000),
+            queue_us: Some(2_500),
+            ..Path::default()
+        };
+        let modes = [EdgePacing::Held, EdgePacing::Competing, EdgePacing::Free];
+        status.peers[0].paths = (0..).zip(modes).map(|(shard, mode)| path(shard, mode)).collect();
+        let table = table(&status.clone(), &status);
+        let lines: Vec<&str> = table.lines().filter(|line| line.contains("path of")).collect();
+        assert_eq!(
+            lines,
+            [
+                "  path of shard 0, DSCP 0: held at 48.1 Mbit/s, capacity 48.0 Mbit/s, 2.50 ms of queue in the core",
+                "  path of shard 1, DSCP 0: others keep 2.50 ms of queue in the core; the lanes compete",
+            ]
+        );
     }
 
     #[test]
