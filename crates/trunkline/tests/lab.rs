@@ -440,10 +440,11 @@ fn advice_has_the_settings_their_gain_and_their_cost() {
         "A backup and a call\n\nChoose: the trunk",
         "Better than without a trunk:\n\n",
         "call.delay.mean",
+        "classes and their lanes",
         "how many lanes",
-        "weights and priority",
+        "edge pacing",
         "[trunks.site]",
-        "[[classes]]",
+        "For the gateways:\n\nclasses = ",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
