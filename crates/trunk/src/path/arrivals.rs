@@ -144,8 +144,9 @@ impl BaseDelay {
         self.drained = true;
     }
 
-    /// The path has become longer.
-    pub(super) const fn set(&mut self, now: Instant, delay: f64) {
+    /// The path has become longer by `more` seconds.
+    pub(super) const fn raise(&mut self, now: Instant, more: f64) {
+        let delay = self.get() + more;
         *self = BaseDelay { current: delay, previous: delay, since: now, drained: false };
     }
 }

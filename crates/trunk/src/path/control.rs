@@ -308,7 +308,7 @@ impl PathControl {
         self.measure_queue(now);
         let since = *self.window_since.get_or_insert(now);
         let elapsed = now.saturating_since(since);
-        let window = self.min_rtt().clamp(Self::WINDOW.0, Self::WINDOW.1);
+        let window = self.window();
         if elapsed >= window {
             self.window_since = Some(now);
             // A time without arrivals is no window: the lanes were idle, or one of the machines stood still.
@@ -328,11 +328,6 @@ impl PathControl {
     /// The bound in force.
     pub const fn mode(&self) -> PathMode {
         self.mode
-    }
-
-    /// Whether the core has more queue than the usual variation of its delay.
-    pub fn has_queue(&self) -> bool {
-        self.queue.is_some_and(|queue| queue > 2.0 * self.target())
     }
 
     /// Its state.
@@ -361,6 +356,12 @@ impl PathControl {
         known.min().unwrap_or(Self::WINDOW.0)
     }
 
+    /// The length of a window of the rate.
+    fn window(&self) -> Duration {
+        self.min_rtt().clamp(Self::WINDOW.0, Self::WINDOW.1)
+    }
+
+    /// The time over which the least delay is taken.
     fn filter(&self) -> Duration {
         self.min_rtt().clamp(Self::FILTER.0, Self::FILTER.1)
     }
@@ -427,9 +428,14 @@ impl PathControl {
 
     /// The median rate of the last windows, at most so many.
     fn median_rate(&self, windows: usize) -> f64 {
-        let mut rates: Vec<f64> = self.windows.iter().rev().take(windows).map(|window| window.rate).collect();
+        let mut rates = [0.0; Self::WINDOWS];
+        let count = windows.min(self.windows.len());
+        let rates = &mut rates[..count];
+        for (rate, window) in rates.iter_mut().zip(self.windows.iter().rev()) {
+            *rate = window.rate;
+        }
         rates.sort_unstable_by(f64::total_cmp);
-        rates.get(rates.len() / 2).copied().unwrap_or(0.0)
+        rates.get(count / 2).copied().unwrap_or(0.0)
     }
 
     /// Without a bound: whether the core gets a queue.
@@ -455,7 +461,6 @@ impl PathControl {
         self.excess = None;
         self.draining = None;
         self.drained = (now, self.capacity);
-        self.updated = Some(now);
     }
 
     /// With a bound: what the capacity is, and whose the queue.
@@ -489,16 +494,15 @@ impl PathControl {
 
     /// A queue beyond the target: does it drain as it should?
     fn judge(&mut self, now: Instant, queue: f64, losses: Losses) {
-        let fresh = Excess {
-            since: now,
-            capacity: self.capacity,
-            peak: queue,
-            shortest: f64::INFINITY,
-            drained: 0.0,
-            losses: Losses::default(),
-        };
         let Some(excess) = &mut self.excess else {
-            self.excess = Some(fresh);
+            self.excess = Some(Excess {
+                since: now,
+                capacity: self.capacity,
+                peak: queue,
+                shortest: f64::INFINITY,
+                drained: 0.0,
+                losses: Losses::default(),
+            });
             return;
         };
         excess.shortest = excess.shortest.min(queue);
@@ -518,8 +522,7 @@ impl PathControl {
         if longer && lossless && peak - shortest <= self.target() + (3.0 * self.noise).max(0.0015) {
             // The rate fell and the delay did not change at all: no queue does that.
             if let Some(base) = &mut self.base {
-                let longer = base.get() + queue;
-                base.set(now, longer);
+                base.raise(now, queue);
             }
             self.queue = Some(0.0);
             self.capacity = capacity;
@@ -527,11 +530,9 @@ impl PathControl {
             return;
         }
         self.mode = PathMode::Competing;
-        let probing = std::mem::take(&mut self.probing);
-        if probing {
+        if std::mem::take(&mut self.probing) {
             self.probe_backoff = (self.probe_backoff * 2).min(Self::MAX_PROBE_BACKOFF);
-        }
-        if !probing {
+        } else {
             let (queue, probe_after) = (Duration::from_secs_f64(queue), self.probe_backoff);
             self.change = Some(PathChange::Rivals { queue, probe_after });
         }
@@ -541,9 +542,8 @@ impl PathControl {
 
     /// Others keep a queue: are they still there?
     fn compete(&mut self, now: Instant, rate: f64, queue: f64) {
-        let window = self.min_rtt().clamp(Self::WINDOW.0, Self::WINDOW.1);
         self.alone = if rate >= 0.9 * self.settled { self.alone + 1 } else { 0 };
-        let alone = window * self.alone >= Self::ALONE;
+        let alone = self.window() * self.alone >= Self::ALONE;
         if queue <= self.target() || alone || now >= self.probe_at {
             self.hold(now);
             self.probing = true;
@@ -560,8 +560,7 @@ impl PathControl {
             Some(drain) if now >= drain.seen => {
                 let left = drain.shortest;
                 if (target / 2.0..=2.0 * target).contains(&left) {
-                    let longer = base.get() + left;
-                    base.set(now, longer);
+                    base.raise(now, left);
                     self.queue = Some(queue - left);
                     self.capacity = self.capacity.max(capacity);
                     self.excess = None;
