@@ -86,6 +86,11 @@ fn log(peer: &PublicKey, dscp: u8, change: PathChange) {
             "the path to {peer}, DSCP {dscp}, has become longer by {:.1} ms: its delay does not change with the rate",
             ms(delay)
         ),
+        PathChange::Wider { capacity } => tracing::info!(
+            "the path to {peer}, DSCP {dscp}, carries {:.2} Mbit/s without a queue, far more than before: not held until \
+             it has a queue",
+            mbit(capacity)
+        ),
     }
 }
 

@@ -37,6 +37,8 @@ struct Path {
     arrived: f64,
     least: f64,
     reports: VecDeque<(u64, Arrival)>,
+    /// Bits that had arrived at the last report.
+    reported: f64,
     /// Our own window where the bound is off, bits: the lane's own congestion control.
     window: f64,
     /// Segments of ours that were sent, and lost.
@@ -100,6 +102,7 @@ impl Path {
             arrived: 0.0,
             least: f64::INFINITY,
             reports: VecDeque::new(),
+            reported: 0.0,
             window: 0.0,
             sent: 0.0,
             lost: 0.0,
@@ -163,7 +166,9 @@ impl Path {
         self.least = self.least.min(self.rtt / 2.0 + queue + self.rng.uniform() * self.jitter);
         if self.stall > 0 {
             self.stall -= 1;
-        } else if self.time.is_multiple_of(20) {
+        } else if self.time.is_multiple_of(20) && self.arrived - self.reported >= 2.0 * 12_000.0 {
+            // A gateway looks at a lane when it can send: two segments at a time, if the rate is low.
+            self.reported = self.arrived;
             let arrival = Arrival {
                 at: now,
                 bytes: (self.arrived / 8.0) as u64,
@@ -178,8 +183,8 @@ impl Path {
             let min_rtt = Some(Duration::from_secs_f64(self.rtt));
             self.control.handle_demand(
                 LANE,
+                1.0,
                 LaneDemand {
-                    weight: 1.0,
                     waiting: !self.idle,
                     busy: !self.idle,
                     min_rtt,
@@ -258,6 +263,42 @@ fn it_follows_the_capacity_down_and_up() {
         assert!(log.utilisation() >= 0.97 && log.queue_ms(0.9) <= 12.0, "{what}, then {}", log.utilisation());
     }
     assert_eq!(path.control.mode(), PathMode::Held);
+}
+
+/// A modem that becomes a fibre: nothing of what was measured holds any longer, and the first windows have eight packets.
+#[test]
+fn a_path_that_was_very_slow_is_not_kept_slow() {
+    for (slow, fast) in [(0.1, 10.0), (0.5, 50.0), (2.0, 1000.0)] {
+        let mut path = Path::new(slow, 30.0);
+        path.buffer = 1.0;
+        let _ = path.run(20_000);
+        assert_eq!(path.control.mode(), PathMode::Held, "{slow} Mbit/s");
+        path.buffer = 0.050;
+        path.capacity = fast * 1e6;
+        let step = path.run(12_000);
+        let log = path.run(3000);
+        let what = format!("{slow} to {fast} Mbit/s: {} at first", step.utilisation());
+        assert!(log.utilisation() >= 0.98 && log.queue_ms(0.9) <= 12.0, "{what}, then {}", log.utilisation());
+    }
+}
+
+/// A little traffic over a path on which the delay is longer for other reasons is not the capacity.
+#[test]
+fn a_few_packets_that_take_long_bound_nothing() {
+    let mut path = Path::new(100.0, 2.0);
+    let _ = path.run(1000);
+    path.control = PathControl::default();
+    path.idle = true;
+    let _ = path.run(2000);
+    path.rtt = 0.020;
+    for busy in [0, 40, 20, 60] {
+        path.idle = false;
+        path.eager = 0.02;
+        let _ = path.run(busy);
+        path.idle = true;
+        let _ = path.run(500);
+        assert_eq!(path.control.mode(), PathMode::Free, "{busy} ms");
+    }
 }
 
 #[test]
@@ -343,8 +384,7 @@ fn what_a_lane_with_little_to_send_delivers_is_not_taken_for_the_capacity() {
 #[test]
 fn lanes_share_by_weight_and_one_with_little_to_send_leaves_the_rest() {
     let mut control = PathControl::default();
-    let demand = |weight, waiting| LaneDemand {
-        weight,
+    let demand = |waiting| LaneDemand {
         waiting,
         busy: waiting,
         min_rtt: Some(Duration::from_millis(30)),
@@ -359,7 +399,7 @@ fn lanes_share_by_weight_and_one_with_little_to_send_leaves_the_rest() {
         let now = Instant::from_millis(tick * 20);
         for (number, weight) in (0..).zip([30.0, 70.0, 10.0]) {
             let lane = PathLane(number);
-            control.handle_demand(lane, demand(weight, number < 2));
+            control.handle_demand(lane, weight, demand(number < 2));
             let granted = control.grant(lane).map_or(50e6, |rate| rate.bits_per_second() as f64);
             sent[number as usize] += 0.020 * if number == 2 { 5e6 } else { granted };
             let delay = Some((queue * 1e6) as u32);
@@ -384,7 +424,7 @@ fn a_lane_that_was_slow_is_not_kept_slow() {
     let mut sent = [0.0_f64; 2];
     let mut queue = 0.0_f64;
     let rate = |control: &PathControl, lane: u32| {
-        control.grant(PathLane(lane)).map_or(8e6, |rate| rate.bits_per_second() as f64)
+        control.grant(PathLane(lane)).map_or(12e6, |rate| rate.bits_per_second() as f64)
     };
     for tick in 0..500_u64 {
         let now = Instant::from_millis(tick * 20);
@@ -392,7 +432,6 @@ fn a_lane_that_was_slow_is_not_kept_slow() {
             // For five seconds the second lane's window is so small that it gets a twentieth.
             let small = number == 1 && tick < 250;
             let demand = LaneDemand {
-                weight: 1.0,
                 waiting: true,
                 busy: true,
                 min_rtt: Some(Duration::from_millis(20)),
@@ -400,7 +439,7 @@ fn a_lane_that_was_slow_is_not_kept_slow() {
                 segments_sent: 0,
                 retransmissions: 0,
             };
-            control.handle_demand(PathLane(number), demand);
+            control.handle_demand(PathLane(number), 1.0, demand);
             let sends = if small { rate(&control, number).min(0.5e6) } else { rate(&control, number) };
             sent[number as usize] += 0.020 * sends;
             queue = if tick < 3 { 0.0 } else { (queue + (sends - 5e6) * 0.020 / 10e6).clamp(0.0, 0.084) };
@@ -435,8 +474,8 @@ fn any_reports_are_survived() {
                 0 => control.remove_lane(lane),
                 1..=3 => control.handle_demand(
                     lane,
+                    1.0 + rng.uniform() * 100.0,
                     LaneDemand {
-                        weight: 1.0 + rng.uniform() * 100.0,
                         waiting: rng.chance(0.7),
                         busy: rng.chance(0.5),
                         min_rtt: rng.chance(0.8).then(|| Duration::from_micros(rng.below(2_000_000))),

@@ -295,7 +295,6 @@ impl LaneControl {
         paths.handle_demand(
             lane,
             LaneDemand {
-                weight: 1.0,
                 waiting,
                 busy: snapshot.unacknowledged >= Self::BUSY_BYTES,
                 min_rtt: snapshot.min_rtt,

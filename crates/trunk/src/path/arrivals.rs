@@ -64,11 +64,19 @@ impl LaneArrivals {
         self.delays.iter().map(|(_, delay)| *delay).reduce(f64::min)
     }
 
+    /// What has arrived in the present window, bits.
+    pub(super) fn window_bits(&self) -> f64 {
+        match (self.window, self.last) {
+            (Some(from), Some(to)) => (to.bytes - from.bytes) as f64 * 8.0,
+            _ => 0.0,
+        }
+    }
+
     /// Ends the window of the rate: bit/s in it, 0 if nothing arrived.
     pub(super) fn end_window(&mut self) -> f64 {
         self.rate = match (self.window, self.last) {
             (Some(from), Some(to)) if to.at > from.at => {
-                (to.bytes - from.bytes) as f64 * 8.0 / to.at.saturating_since(from.at).as_secs_f64()
+                self.window_bits() / to.at.saturating_since(from.at).as_secs_f64()
             }
             _ => 0.0,
         };

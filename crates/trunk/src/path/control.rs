@@ -45,6 +45,11 @@ pub enum PathChange {
         /// By how much.
         delay: Duration,
     },
+    /// The path carries so much more than when it was last full that nothing is known of it: no bound until it has a queue again.
+    Wider {
+        /// What it carries at least.
+        capacity: Rate,
+    },
 }
 
 /// The number of a lane on its path.
@@ -54,8 +59,6 @@ pub struct PathLane(pub u32);
 /// What a lane's owner knows of it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LaneDemand {
-    /// Its weight among lanes for which packets wait.
-    pub weight: f64,
     /// Whether packets wait for it at the edge.
     pub waiting: bool,
     /// Whether it has so much in flight that a queue in the core may be its own, though no packet waits at the edge.
@@ -88,10 +91,10 @@ pub struct PathStatus {
 #[derive(Debug, Clone)]
 struct Lane {
     arrivals: LaneArrivals,
+    weight: f64,
     demand: LaneDemand,
-    /// Whether packets waited for it at any time in the present window, and whether it was busy.
+    /// Whether packets waited for it at any time in the present window.
     waited: bool,
-    busied: bool,
     grant: f64,
 }
 
@@ -103,6 +106,17 @@ struct Window {
     /// Whether packets waited at the edge: the path could have carried more if it had had room.
     waited: bool,
     queue: f64,
+}
+
+/// The window under way.
+#[derive(Debug, Clone, Copy)]
+struct CurrentWindow {
+    since: Instant,
+    latest: Instant,
+    /// The longest time between two arrivals.
+    gap: Duration,
+    /// Whether a lane was busy at each arrival.
+    busy: bool,
 }
 
 /// A time in which the queue is longer than the target.
@@ -159,11 +173,13 @@ pub struct PathControl {
     capacity: f64,
     /// The capacity when the queue was last near its target: that of a path without rivals.
     settled: f64,
+    /// The capacity when the path was last full.
+    full: f64,
     queue: Option<f64>,
     /// The mean change of the queue between two measurements, seconds.
     noise: f64,
     updated: Option<Instant>,
-    window_since: Option<Instant>,
+    current: Option<CurrentWindow>,
     windows: VecDeque<Window>,
     /// By how much the rate exceeds the capacity while there is no queue.
     growth: f64,
@@ -198,10 +214,11 @@ impl Default for PathControl {
             rate: 0.0,
             capacity: 0.0,
             settled: 0.0,
+            full: 0.0,
             queue: None,
             noise: 0.0,
             updated: None,
-            window_since: None,
+            current: None,
             windows: VecDeque::with_capacity(Self::WINDOWS),
             growth: Self::MIN_GROWTH,
             queued: 0,
@@ -242,6 +259,11 @@ impl PathControl {
     /// The bounds of the time over which the least delay is taken, and of a window.
     const FILTER: (Duration, Duration) = (Duration::from_millis(40), Duration::from_millis(120));
     const WINDOW: (Duration, Duration) = (Duration::from_millis(40), Duration::from_millis(250));
+    /// A window lasts until so much has arrived, at most for so long.
+    const WINDOW_BITS: f64 = 8.0 * 12_000.0;
+    const MAX_WINDOW: Duration = Duration::from_secs(3);
+    /// The path is no longer the one that was measured when it carries so many times what it did.
+    const WIDER: f64 = 3.0;
     /// How old an arrival may be when the owner reports it, beside the round trip.
     const REPORT_AGE: Duration = Duration::from_millis(20);
     /// By how much the rate is lowered to see the path empty.
@@ -262,19 +284,20 @@ impl PathControl {
     /// A lane that carries less than this part of the arrivals says nothing of the queue.
     const MIN_PART: f64 = 0.1;
 
-    /// Takes what the owner knows of a lane, which is on the path from then on.
-    pub fn handle_demand(&mut self, lane: PathLane, demand: LaneDemand) {
+    /// Takes the weight of a lane among those for which packets wait, and what the owner knows of it. It is on the path from then on.
+    pub fn handle_demand(&mut self, lane: PathLane, weight: f64, demand: LaneDemand) {
         let at = lane.0 as usize;
         if self.lanes.len() <= at {
             self.lanes.resize_with(at + 1, || None);
         }
         let state = self.lanes[at].get_or_insert_with(|| Lane {
             arrivals: LaneArrivals::default(),
+            weight,
             demand,
             waited: false,
-            busied: false,
             grant: f64::INFINITY,
         });
+        state.weight = weight;
         let before = std::mem::replace(&mut state.demand, demand);
         let sent = demand.segments_sent.wrapping_sub(before.segments_sent);
         let lost = demand.retransmissions.wrapping_sub(before.retransmissions);
@@ -283,7 +306,6 @@ impl PathControl {
             self.losses.add(Losses { sent, lost });
         }
         state.waited |= demand.waiting;
-        state.busied |= demand.waiting || demand.busy;
     }
 
     /// All lanes' connections have ended.
@@ -306,14 +328,7 @@ impl PathControl {
             self.base.get_or_insert_with(|| BaseDelay::new(now)).update(now, delay);
         }
         self.measure_queue(now);
-        let since = *self.window_since.get_or_insert(now);
-        let elapsed = now.saturating_since(since);
-        let window = self.window();
-        if elapsed >= window {
-            self.window_since = Some(now);
-            // A time without arrivals is no window: the lanes were idle, or one of the machines stood still.
-            self.end_window(now, elapsed < window * 3);
-        }
+        self.update_window(now);
         self.update_rate(now);
         self.divide()
     }
@@ -378,7 +393,8 @@ impl PathControl {
 
     /// The queue that is let stand, seconds.
     fn target(&self) -> f64 {
-        let packets = if self.rate > 0.0 { Self::TARGET_BITS / self.rate } else { 0.0 };
+        let rate = if self.mode == PathMode::Held { self.rate } else { self.median_rate(3) };
+        let packets = if rate > 0.0 { Self::TARGET_BITS / rate } else { 0.0 };
         (Self::MIN_TARGET + packets).max(self.noise * Self::NOISE_MARGIN).min(Self::MAX_TARGET.max(packets))
     }
 
@@ -405,22 +421,45 @@ impl PathControl {
         }
     }
 
-    fn end_window(&mut self, now: Instant, whole: bool) {
+    /// Ends the window of the rate if it is long enough.
+    fn update_window(&mut self, now: Instant) {
+        let busy = self.lanes.iter().flatten().any(|lane| lane.demand.waiting || lane.demand.busy);
+        let window =
+            self.current.get_or_insert(CurrentWindow { since: now, latest: now, gap: Duration::ZERO, busy });
+        window.gap = window.gap.max(now.saturating_since(window.latest));
+        window.latest = now;
+        window.busy &= busy;
+        let CurrentWindow { since, gap, busy, .. } = *window;
+        let (elapsed, shortest) = (now.saturating_since(since), self.window());
+        let arrived: f64 = self.lanes.iter().flatten().map(|lane| lane.arrivals.window_bits()).sum();
+        let enough = arrived >= Self::WINDOW_BITS;
+        if elapsed < shortest || !(enough || elapsed >= Self::MAX_WINDOW) {
+            return;
+        }
+        self.current = Some(CurrentWindow { since: now, latest: now, gap: Duration::ZERO, busy });
+        // A time without arrivals is no window: the lanes were idle, or one of the machines stood still.
+        let whole = arrived >= Self::WINDOW_BITS / 2.0 && gap <= (shortest * 2).max(elapsed / 2);
+        self.end_window(now, whole, busy);
+    }
+
+    fn end_window(&mut self, now: Instant, whole: bool, busy: bool) {
         let mut rate = 0.0;
-        let (mut waited, mut busied) = (false, false);
+        let mut waited = false;
         for lane in self.lanes.iter_mut().flatten() {
             rate += lane.arrivals.end_window();
             waited |= std::mem::replace(&mut lane.waited, lane.demand.waiting);
-            busied |= std::mem::replace(&mut lane.busied, lane.demand.waiting || lane.demand.busy);
         }
         let losses = std::mem::take(&mut self.losses);
-        let Some(queue) = self.queue.filter(|_| whole) else { return };
+        let Some(queue) = self.queue.filter(|_| whole) else {
+            self.queued = 0;
+            return;
+        };
         if self.windows.len() == Self::WINDOWS {
             self.windows.pop_front();
         }
         self.windows.push_back(Window { rate, waited, queue });
         match self.mode {
-            PathMode::Free => self.watch(now, queue, busied),
+            PathMode::Free => self.watch(now, queue, busy),
             PathMode::Held => self.estimate(now, (rate, waited), queue, losses),
             PathMode::Competing => self.compete(now, rate, queue),
         }
@@ -445,7 +484,9 @@ impl PathControl {
         }
         self.queued = if busy && queue > 2.0 * self.target() { self.queued + 1 } else { 0 };
         if self.queued >= Self::MIN_QUEUED {
-            self.hold(now);
+            // Either of them may have seen a machine stand still; what the path carries is not less.
+            let latest = self.windows.iter().rev().take(Self::MIN_QUEUED as usize);
+            self.hold(now, latest.map(|window| window.rate).fold(0.0, f64::max));
             self.change = Some(PathChange::Queue {
                 queue: Duration::from_secs_f64(queue.max(0.0)),
                 capacity: Self::rate(self.capacity),
@@ -453,11 +494,12 @@ impl PathControl {
         }
     }
 
-    fn hold(&mut self, now: Instant) {
+    fn hold(&mut self, now: Instant, capacity: f64) {
         self.mode = PathMode::Held;
         self.queued = 0;
         self.growth = Self::MIN_GROWTH;
-        self.capacity = self.median_rate(3).max(Self::MIN_RATE);
+        self.capacity = capacity.max(Self::MIN_RATE);
+        self.full = self.capacity;
         self.excess = None;
         self.draining = None;
         self.drained = (now, self.capacity);
@@ -469,13 +511,18 @@ impl PathControl {
         let (recent, longer) = (self.median_rate(3), self.median_rate(Self::WINDOWS));
         // What arrives is never more than the capacity, and while the bottleneck has a queue it is the capacity.
         if queue > target / 2.0 && waited && self.windows.iter().all(|window| window.waited) {
-            self.capacity += (longer - self.capacity) / 2.0;
+            self.capacity = (self.capacity + (longer - self.capacity) / 2.0).max(Self::MIN_RATE);
+            self.full = self.capacity;
         } else {
             self.capacity = self.capacity.max(recent);
         }
-        self.capacity = self.capacity.max(Self::MIN_RATE);
+        if self.capacity > self.full * Self::WIDER && !self.probing {
+            self.mode = PathMode::Free;
+            self.change = Some(PathChange::Wider { capacity: Self::rate(self.capacity) });
+            return;
+        }
         let grows = queue < target / 2.0 && waited && rate >= self.rate * 0.9 && self.draining.is_none();
-        self.growth = if grows { (self.growth * 1.5).min(Self::MAX_GROWTH) } else { Self::MIN_GROWTH };
+        self.growth = if grows { (self.growth * 2.0).min(Self::MAX_GROWTH) } else { Self::MIN_GROWTH };
         if queue <= target * 1.5 {
             self.settled = self.capacity;
             self.excess = None;
@@ -545,7 +592,7 @@ impl PathControl {
         self.alone = if rate >= 0.9 * self.settled { self.alone + 1 } else { 0 };
         let alone = self.window() * self.alone >= Self::ALONE;
         if queue <= self.target() || alone || now >= self.probe_at {
-            self.hold(now);
+            self.hold(now, self.median_rate(3));
             self.probing = true;
         }
     }
@@ -622,23 +669,16 @@ impl PathControl {
                 Some(rate) => rate.bits_per_second() as f64 * Self::HEADROOM,
                 None => f64::INFINITY,
             };
-            Demand { weight: lane.demand.weight, rate }
+            Demand { weight: lane.weight, rate }
         }));
         divide(self.rate, &self.demands, &mut self.shares);
         let left = (self.rate - self.shares.iter().sum::<f64>()).max(0.0);
-        let waiting: f64 = self
-            .lanes
-            .iter()
-            .flatten()
-            .map(|lane| lane.demand)
-            .filter(|demand| demand.waiting)
-            .map(|demand| demand.weight)
-            .sum();
+        let waiting: f64 =
+            self.lanes.iter().flatten().filter(|lane| lane.demand.waiting).map(|lane| lane.weight).sum();
         let mut changed = false;
         for (lane, share) in self.lanes.iter_mut().flatten().zip(&self.shares) {
             // A lane that wakes up need not wait for the next division.
-            let grant =
-                if lane.demand.waiting { share + left * lane.demand.weight / waiting } else { self.rate };
+            let grant = if lane.demand.waiting { share + left * lane.weight / waiting } else { self.rate };
             if !lane.grant.is_finite() || (grant - lane.grant).abs() > lane.grant * Self::MIN_CHANGE {
                 lane.grant = grant;
                 changed = true;

@@ -38,7 +38,7 @@ impl Paths {
     }
 
     /// The path of a lane; `None` without edge pacing.
-    pub fn of(&self, lane: LaneId) -> Option<&PathControl> {
+    fn of(&self, lane: LaneId) -> Option<&PathControl> {
         self.lanes.get(lane.index()).map(|(path, _)| &self.by_dscp[*path].1)
     }
 
@@ -50,7 +50,7 @@ impl Paths {
     /// Takes what is known of a lane; its weight is that of the plan.
     pub(crate) fn handle_demand(&mut self, lane: LaneId, demand: LaneDemand) {
         if let Some((path, weight)) = self.lanes.get(lane.index()) {
-            self.by_dscp[*path].1.handle_demand(number(lane), LaneDemand { weight: *weight, ..demand });
+            self.by_dscp[*path].1.handle_demand(number(lane), *weight, demand);
         }
     }
 
