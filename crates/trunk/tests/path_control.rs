@@ -239,6 +239,17 @@ fn the_queue_moves_to_the_edge_and_the_path_stays_full() {
     }
 }
 
+/// An idle time before, or after, does not hide a queue.
+#[test]
+fn a_queue_after_an_idle_time_is_seen_within_a_second() {
+    let mut path = Path::new(50.0, 30.0);
+    path.idle = true;
+    let _ = path.run(4000);
+    path.idle = false;
+    let _ = path.run(1000);
+    assert_eq!(path.control.mode(), PathMode::Held);
+}
+
 #[test]
 fn jitter_costs_a_little_queue_and_no_capacity() {
     for jitter in [0.002, 0.005, 0.020] {

@@ -424,8 +424,12 @@ impl PathControl {
     /// Ends the window of the rate if it is long enough.
     fn update_window(&mut self, now: Instant) {
         let busy = self.lanes.iter().flatten().any(|lane| lane.demand.waiting || lane.demand.busy);
-        let window =
-            self.current.get_or_insert(CurrentWindow { since: now, latest: now, gap: Duration::ZERO, busy });
+        let window = self.current.get_or_insert(CurrentWindow {
+            since: now,
+            latest: now,
+            gap: Duration::ZERO,
+            busy: true,
+        });
         window.gap = window.gap.max(now.saturating_since(window.latest));
         window.latest = now;
         window.busy &= busy;
@@ -436,7 +440,7 @@ impl PathControl {
         if elapsed < shortest || !(enough || elapsed >= Self::MAX_WINDOW) {
             return;
         }
-        self.current = Some(CurrentWindow { since: now, latest: now, gap: Duration::ZERO, busy });
+        self.current = Some(CurrentWindow { since: now, latest: now, gap: Duration::ZERO, busy: true });
         // A time without arrivals is no window: the lanes were idle, or one of the machines stood still.
         let whole = arrived >= Self::WINDOW_BITS / 2.0 && gap <= (shortest * 2).max(elapsed / 2);
         self.end_window(now, whole, busy);
