@@ -4,7 +4,9 @@ use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::{self, IsTerminal as _};
 use std::time::Duration;
 
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 use trunkline_gateway::config::Config;
 use trunkline_gateway::daemon::{Daemon, DaemonError};
 use trunkline_gateway::log::Log;
@@ -41,19 +43,20 @@ pub(crate) fn up(arguments: &UpArguments) -> Result<(), Failure> {
 /// Sends the gateway's log through the queue of `log`. Under systemd a text line has no time, since the journal records
 /// it; a JSON line always has it, for programs that process the lines further.
 fn send_log_to(log: &Log, format: LogFormat) {
-    let filter = EnvFilter::try_from_env("TRUNKLINE_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let filter = std::env::var("TRUNKLINE_LOG").ok().and_then(|text| text.parse::<Targets>().ok());
+    let filter = filter.unwrap_or_else(|| Targets::new().with_default(LevelFilter::INFO));
     let writer = log.clone();
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let layer = tracing_subscriber::fmt::layer()
         .with_writer(move || writer.writer())
         // The library would write its own errors to standard error, and block on its reader.
         .log_internal_errors(false)
         .with_target(false)
         .with_ansi(io::stderr().is_terminal());
+    let lines = tracing_subscriber::registry().with(filter);
     match format {
-        LogFormat::Json => builder.json().flatten_event(true).with_ansi(false).init(),
-        LogFormat::Text if std::env::var_os("JOURNAL_STREAM").is_some() => builder.without_time().init(),
-        LogFormat::Text => builder.init(),
+        LogFormat::Json => lines.with(layer.json().flatten_event(true).with_ansi(false)).init(),
+        LogFormat::Text if std::env::var_os("JOURNAL_STREAM").is_some() => lines.with(layer.without_time()).init(),
+        LogFormat::Text => lines.with(layer).init(),
     }
     // A panic is a line of the log like any other: the standard hook would write to standard error, and block on its reader.
     std::panic::set_hook(Box::new(|panic| {
