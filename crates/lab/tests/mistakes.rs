@@ -98,10 +98,25 @@ buffers = "1 B""#, r#"bad.toml:42:1: tcp.old.buffers: is "1 B"; allowed: a segme
     (r#"tcp = "old""#, r#"tcp = "odl""#, r#"bad.toml:47:1: traffic.bulk.tcp: there is no TCP "odl"; allowed: bsd-4.4, linux-2.2, linux-2.4, opnet-reno, ns2-reno, linux-6, linux-6-reno, old"#),
     ("values = [1, 10]", "values = [1, 60000]", "bad.toml:43:10: traffic.bulk.flows: is 60000; allowed: up to 50000 (at flows = 60000, trunk = with)"),
     (r#"tcp = "old""#, r#"think = "1 s""#, "bad.toml:47:1: traffic.bulk.think: is no key of bulk; allowed: bulk has tcp, tcp_to, flows, bytes, stagger"),
-    (r#"tcp = "old""#, r#"stagger = { shape = "normal" }"#, r#"bad.toml:47:13: traffic.bulk.stagger.shape: is "normal"; allowed: "uniform", "exponential", "pareto""#),
+    (r#"tcp = "old""#, r#"stagger = { shape = "normal" }"#, r#"bad.toml:47:13: traffic.bulk.stagger.shape: is "normal"; allowed: "uniform", "exponential", "pareto", "cdf""#),
     (r#"tcp = "old""#, r#"stagger = { shape = "pareto", min = "1 s", exponent = -1 }"#, "bad.toml:47:44: traffic.bulk.stagger.exponent: is -1; allowed: a number above 0"),
     (r#"tcp = "old""#, r#"stagger = { shape = "pareto", least = "1 s", exponent = 1.2 }"#, "bad.toml:47:31: traffic.bulk.stagger.least: unknown key; it is called min now"),
-    (r#"tcp = "old""#, r#"stagger = { mean = "1 s" }"#, r#"bad.toml:47:1: traffic.bulk.stagger.shape: is missing; allowed: "uniform", "exponential", "pareto""#),
+    (r#"tcp = "old""#, r#"stagger = { mean = "1 s" }"#, r#"bad.toml:47:1: traffic.bulk.stagger.shape: is missing; allowed: "uniform", "exponential", "pareto", "cdf""#),
+    (r#"tcp = "old""#, r#"stagger = { shape = "cdf", values = ["1 s", "2 s"], shares = [0.5] }"#, "bad.toml:47:53: traffic.bulk.stagger.shares: has 1 elements; allowed: as many as values has: 2"),
+    (r#"tcp = "old""#, r#"stagger = { shape = "cdf", values = ["1 s", "2 s"], shares = [0.5, 0.9] }"#, "bad.toml:47:53: traffic.bulk.stagger.shares: is [0.5, 0.9]; allowed: points of which the last has the probability 1"),
+    (r#"tcp = "old""#, r#"stagger = { shape = "cdf", values = ["3 s", "2 s"], shares = [0.5, 1] }"#, "bad.toml:47:68: traffic.bulk.stagger.shares[1]: is 1; allowed: a value and a probability, neither less than in the point before"),
+    (r#"tcp = "old""#, r#"load = "1 Mbit/s""#, "bad.toml:47:1: traffic.bulk.load: is no key of bulk; allowed: bulk has tcp, tcp_to, flows, bytes, stagger"),
+    (r#"kind = "bulk""#, r#"kind = "arrivals""#, r#"bad.toml:43:10: traffic.bulk.response: is missing; allowed: bytes of an answer or a distribution of them, such as "1 kB"
+bad.toml:43:10: traffic.bulk.load: is missing; allowed: a rate, such as "1 Mbit/s", or a share of a link's"#),
+    (r#"kind = "bulk""#, r#"kind = "arrivals"
+response = "1 kB"
+load = { share = 0.5, link = "cores" }"#, r#"bad.toml:46:23: traffic.bulk.load.link: there is no link "cores"; allowed: near, core, far, last, cell, radio"#),
+    (r#"kind = "bulk""#, r#"kind = "arrivals"
+response = "1 kB"
+load = "0 bit/s""#, r#"bad.toml:46:1: traffic.bulk.load: is "0 bit/s"; allowed: more than 0 bit/s"#),
+    (r#"kind = "bulk""#, r#"kind = "arrivals"
+response = { shape = "pareto", min = "1 kB", exponent = 0.9 }
+load = "1 Mbit/s""#, "bad.toml:45:1: traffic.bulk.response: has no mean; allowed: a distribution with a mean, so that there is a load"),
     (r#"tcp = "old""#, "dscp = 64", "bad.toml:47:1: traffic.bulk.dscp: is 64; allowed: 0 to 63"),
     (r#"tcp = "old""#, "port = 65536", "bad.toml:47:1: traffic.bulk.port: is 65536; allowed: a whole number, 0 to 65535"),
     (r#"tcp = "old""#, r#"start = "5 s"
@@ -163,7 +178,7 @@ bad.toml:72:10: proxies.q: there is no node "q"; allowed: a, g, r, h, p, b, m"#)
     ("values = [1, 10]", r#"range = { from = 0, to = 2, count = 3, spacing = "log" }"#, "bad.toml:78:1: sweep.flows.range: begins or ends at or below 0, where there are no ratios; allowed: from and to above 0"),
     ("values = [1, 10]", "range = { from = 1, to = 1e9, count = 4294967295 }", "bad.toml:78:31: sweep.flows.range.count: is 4294967295; allowed: 2 to 10000"),
     (r#"paths = ["traffic.bulk.flows"]"#, r#"paths = ["traffic.bluk.flows"]"#, "bad.toml:77:10: sweep.flows.paths[0]: traffic.bluk.flows: there is no bluk in traffic; allowed: bulk, voice"),
-    (r#"paths = ["traffic.bulk.flows"]"#, r#"paths = ["traffic.bulk.flow"]"#, "bad.toml:43:10: traffic.bulk.flow: unknown key, did you mean flows?; allowed: kind, from, to, enabled, group, port, dscp, start, stop, tcp, tcp_to, flows, bytes, stagger, request, response, objects, gap, think, rate, packet, timing, on, off (at flows = 1, trunk = with)"),
+    (r#"paths = ["traffic.bulk.flows"]"#, r#"paths = ["traffic.bulk.flow"]"#, "bad.toml:43:10: traffic.bulk.flow: unknown key, did you mean flows?; allowed: kind, from, to, enabled, group, port, dscp, start, stop, tcp, tcp_to, flows, bytes, stagger, request, response, objects, gap, think, load, assign, rate, packet, timing, on, off (at flows = 1, trunk = with)"),
     (r#"paths = ["traffic.bulk.flows"]"#, r#"paths = ["runs"]"#, "bad.toml:77:10: sweep.flows.paths[0]: runs is the same at all points; allowed: what describes the network, traffic and trunks"),
     (r#"paths = ["traffic.bulk.flows"]"#, r#"zip = { "traffic.bulk.flows" = [1] }"#, "bad.toml:76:8: sweep.flows: says in several ways what varies; allowed: one of paths with values or a range, zip, and variants"),
     (r#"without = { "trunks.*.enabled" = false }"#, r#"without = { "proxies.*.cells.*.rate" = "1 bit/s" }"#, r#"bad.toml:82:13: sweep.trunk.variants.without."proxies.*.cells.*.rate": proxies.*.cells.*.rate: * matches nothing: there is nothing in proxies.p.cells; allowed: there is none"#),

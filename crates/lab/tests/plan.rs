@@ -6,7 +6,7 @@ use trunkline_engine::scenario::{Load, ProxyMode, Scenario};
 use trunkline_lab::document::Document;
 use trunkline_link::{LinkChange, Loss};
 use trunkline_queue::{Limits, Settings, Unit};
-use trunkline_workload::{Distribution, Pattern, Timing};
+use trunkline_workload::{Assignment, Distribution, Pattern, Timing};
 
 const EVERYTHING: &str = include_str!("good/everything.toml");
 
@@ -65,7 +65,7 @@ fn everything_that_can_be_said_is_understood() {
     else {
         panic!("{:?}", scenario.traffic[0]);
     };
-    assert_eq!((*flows, *bytes, *stagger), (1, Some(2_000_000), Distribution::Uniform(0.0, 1.0)));
+    assert_eq!((*flows, *bytes, stagger), (1, Some(2_000_000), &Distribution::Uniform(0.0, 1.0)));
     let [old, older] = tcp;
     assert_eq!((old.name, old.send_buffer, old.receive_buffer), ("linux-2.2", 64_000, 16_000));
     assert!(old.delayed_ack.is_none() && old.sack);
@@ -81,8 +81,20 @@ fn everything_that_can_be_said_is_understood() {
     let Load::Udp { data: 172, timing: Timing::OnOff { on, off, .. } } = &scenario.traffic[4].load else {
         panic!("{:?}", scenario.traffic[4]);
     };
-    assert_eq!((*on, *off), (Distribution::Exponential { mean: 1.0 }, Distribution::Fixed(1.35)));
+    assert_eq!((on, off), (&Distribution::Exponential { mean: 1.0 }, &Distribution::Fixed(1.35)));
     assert_eq!(scenario.traffic[5].group, "cbr");
+    let Load::Tcp {
+        pattern: Pattern::Arrivals { connections: 20, assignment, request: 200, response, interval },
+        ..
+    } = &scenario.traffic[6].load
+    else {
+        panic!("{:?}", scenario.traffic[6]);
+    };
+    assert_eq!(*assignment, Assignment::Random);
+    assert_eq!(*assignment, Assignment::Random);
+    assert_eq!(*response, Distribution::Cdf([(0.0, 0.0), (10_000.0, 0.9), (1_000_000.0, 1.0)].into()));
+    // 55 000 bytes on average, at a quarter of 1 Mbit/s.
+    assert!((interval.mean() - 55_000.0 * 8.0 / 250_000.0).abs() < 1e-9, "{interval:?}");
 
     let trunk = &scenario.trunks[0];
     assert_eq!(trunk.sites, [vec![0, 1], vec![5, 7]]);
@@ -149,6 +161,34 @@ fn red_counts_in_what_its_thresholds_are_in_and_marks_only_if_asked() {
         };
         assert_eq!((settings.unit, settings.ecn), (unit, false), "{red}");
     }
+}
+
+#[test]
+fn a_load_is_a_rate_or_a_share_of_a_link() {
+    for (load, interval) in [(r#""2 Mbit/s""#, 0.04), (r#"{ share = 0.5, link = "core" }"#, 0.016)] {
+        let more = format!(
+            "\n[traffic.more]\nkind = \"arrivals\"\nfrom = \"b\"\nto = \"a\"\nresponse = \"10 kB\"\nload = {load}"
+        );
+        let document = document(&small(&more));
+        let Load::Tcp { pattern: Pattern::Arrivals { connections: 200, interval: of, .. }, .. } =
+            &scenarios(&document)[0].traffic[1].load
+        else {
+            panic!("no arrivals")
+        };
+        assert_eq!(*of, Distribution::Exponential { mean: interval }, "{load}");
+    }
+}
+
+#[test]
+fn fair_queueing_with_a_deep_buffer_is_fq_codel_with_a_target_that_nothing_reaches() {
+    let queue = r#"discipline = "fq-codel", target = "50 s", interval = "60 s", bytes = "1800 kB""#;
+    let document = document(&small(&format!(
+        "\n[links.far]\nends = [\"r\", \"b\"]\nrate = \"1 Mbit/s\"\nqueue = {{ {queue} }}"
+    )));
+    let Settings::FqCoDel(settings) = scenarios(&document)[0].links[2].ways[0].queue else {
+        panic!("no FQ-CoDel")
+    };
+    assert_eq!(settings.codel.limits, Limits { segments: u32::MAX, bytes: 1_800_000 });
 }
 
 #[test]

@@ -141,6 +141,16 @@ fn every_pattern_of_traffic_runs_beside_the_others() {
         response = "1 kB"
         think = "100 ms"
         tcp = "linux-6"
+        [traffic.fetches]
+        kind = "arrivals"
+        from = "b"
+        to = "a"
+        port = 81
+        flows = 20
+        request = "100 B"
+        response = "2 kB"
+        load = "400 kbit/s"
+        tcp = "linux-6"
         [traffic.bursts]
         kind = "udp"
         from = "a"
@@ -153,7 +163,7 @@ fn every_pattern_of_traffic_runs_beside_the_others() {
     );
     let outcome = run(&document, &TESTBED).expect("an outcome");
     assert_eq!(count(&outcome, "files.transfers.completed"), 2);
-    for (group, bytes) in [("pages", 5_000.0), ("calls", 1_000.0)] {
+    for (group, bytes) in [("pages", 5_000.0), ("calls", 1_000.0), ("fetches", 2_000.0)] {
         let completed = metric(&outcome, &format!("{group}.transfers.completed"));
         assert!(completed >= 20.0, "{group}: {completed}");
         assert_eq!(count(&outcome, &format!("{group}.transfers.failed")), 0);
@@ -161,6 +171,8 @@ fn every_pattern_of_traffic_runs_beside_the_others() {
         assert!(goodput >= completed * bytes, "{group}: {goodput} bytes in {completed} transfers");
         assert!(metric(&outcome, &format!("{group}.delay.p50")) >= 0.02);
     }
+    let slowdown = metric(&outcome, "fetches.slowdown.p50");
+    assert!((1.0..3.0).contains(&slowdown), "{slowdown}");
     let bursts = metric(&outcome, "bursts.sent.packets");
     assert!((40.0..250.0).contains(&bursts), "{bursts}");
 }

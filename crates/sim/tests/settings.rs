@@ -13,7 +13,7 @@ use trunkline_sim::{
 use trunkline_tcp::{Preset, Settings};
 use trunkline_trunk::{ClassSettings, CongestionControl, TrunkPlan};
 use trunkline_units::Rate;
-use trunkline_workload::{Distribution, Pattern, Timing};
+use trunkline_workload::{Assignment, Distribution, Pattern, Timing};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -46,10 +46,21 @@ fn tcp_traffic_is_checked() {
     let bad = both(Settings { mss: 0, ..Preset::Linux6.settings() });
     refused(TcpTraffic { tcp: bad, ..good }.check(), "tcp[0].mss is 0; allowed: 64 to 65495 bytes");
     let still = Distribution::Fixed(0.0);
-    let none = Pattern::Bulk { flows: 1, bytes: Some(0), stagger: still };
+    let none = Pattern::Bulk { flows: 1, bytes: Some(0), stagger: still.clone() };
     refused(tcp([a, b], none).check(), "pattern.bytes is 0");
     let nothing = Pattern::RequestResponse { connections: 1, request: 1, response: 0, interval: still };
     refused(tcp([a, b], nothing).check(), "pattern.response is 0");
+    let arrivals = |connections, interval| Pattern::Arrivals {
+        connections,
+        assignment: Assignment::Random,
+        request: 1,
+        response: Distribution::Fixed(1.0),
+        interval: Distribution::Fixed(interval),
+    };
+    assert_eq!(tcp([a, b], arrivals(1, 0.1)).check(), Ok(()));
+    refused(tcp([a, b], arrivals(1, 0.0)).check(), "pattern.interval is Fixed(0.0); allowed: a mean of");
+    refused(tcp([a, b], arrivals(0, 0.1)).check(), "pattern.connections is 0");
+    refused(tcp([a, b], arrivals(50_001, 0.1)).check(), "pattern.connections is 50001");
     let odd = Pattern::Bulk { flows: 1, bytes: None, stagger: Distribution::Fixed(f64::NAN) };
     refused(tcp([a, b], odd).check(), "pattern.stagger is NaN");
 }

@@ -7,7 +7,7 @@ use trunkline_link::{Impairments, LinkChange, LinkSettings, Loss};
 use trunkline_sim::{Network, NodeId, SourceId, TcpTraffic, Transfer, UdpTraffic, both};
 use trunkline_tcp::{Preset, Settings, Timers};
 use trunkline_units::{Instant, Rate};
-use trunkline_workload::{Distribution, Pattern, Summary, Timing, TransferState};
+use trunkline_workload::{Assignment, Distribution, Pattern, Summary, Timing, TransferState};
 
 /// Two hosts and one link, the same in both directions.
 fn pair(seed: u64, link: &LinkSettings) -> (Network, [NodeId; 2]) {
@@ -250,10 +250,14 @@ fn failures_are_told_and_users_go_on() {
     let interval = Distribution::Fixed(1.0);
     let probes = Pattern::RequestResponse { connections: 2, request: 100, response: 1000, interval };
     let probes = network.tcp(tcp(hosts, impatient(), probes));
+    let (response, interval) = (Distribution::Fixed(1000.0), Distribution::Fixed(1.0));
+    let assignment = Assignment::LongestIdle;
+    let arrivals = Pattern::Arrivals { connections: 2, assignment, request: 100, response, interval };
+    let arrivals = network.tcp(tcp(hosts, impatient(), arrivals));
     network.run_until(seconds(300));
     let flows = network.transfers(flows);
     assert_eq!(counted(&flows, TransferState::Failed), 3);
-    for source in [users, probes] {
+    for source in [users, probes, arrivals] {
         let transfers = network.transfers(source);
         for user in 0..network.users(source) {
             let own = of_user(&network, source, user);

@@ -1,10 +1,12 @@
 //! Distributions of the sizes and times of traffic.
 
+use std::sync::Arc;
+
 use trunkline_units::check::{ensure, probability};
 use trunkline_units::{Rng, SettingsError, random};
 
 /// A distribution of positive numbers.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Distribution {
     /// Always this.
     Fixed(f64),
@@ -49,6 +51,9 @@ pub enum Distribution {
         /// Shape of the tail.
         shape: f64,
     },
+    /// By points of its cumulative distribution function, a value and the probability of it and of all below it each, and linear
+    /// between them.
+    Cdf(Arc<[(f64, f64)]>),
 }
 
 impl Distribution {
@@ -64,16 +69,17 @@ impl Distribution {
 
     /// A number.
     pub fn draw(&self, rng: &mut Rng) -> f64 {
-        match *self {
-            Distribution::Fixed(value) => value,
-            Distribution::Uniform(low, high) => low + (high - low) * rng.uniform(),
-            Distribution::Exponential { mean } => random::exponential(rng, mean),
-            Distribution::Pareto { min, shape } => random::pareto(rng, min, shape),
-            Distribution::Weibull { scale, shape } => {
+        match self {
+            Distribution::Cdf(points) => draw_between(points, rng.uniform()),
+            &Distribution::Fixed(value) => value,
+            &Distribution::Uniform(low, high) => low + (high - low) * rng.uniform(),
+            &Distribution::Exponential { mean } => random::exponential(rng, mean),
+            &Distribution::Pareto { min, shape } => random::pareto(rng, min, shape),
+            &Distribution::Weibull { scale, shape } => {
                 scale * random::power(random::exponential(rng, 1.0).max(1e-300), 1.0 / shape)
             }
-            Distribution::LogNormal { mean, deviation } => random::log_normal(rng, mean, deviation),
-            Distribution::WebFile { mean, deviation, body, min, shape } => {
+            &Distribution::LogNormal { mean, deviation } => random::log_normal(rng, mean, deviation),
+            &Distribution::WebFile { mean, deviation, body, min, shape } => {
                 if rng.chance(body) {
                     random::log_normal(rng, mean, deviation)
                 } else {
@@ -89,14 +95,15 @@ impl Distribution {
             if shape > 1.0 { min * shape / (shape - 1.0) } else { f64::INFINITY }
         };
         let log_normal = |mean: f64, deviation: f64| random::exp(mean + deviation * deviation / 2.0);
-        match *self {
-            Distribution::Fixed(value) => value,
-            Distribution::Uniform(low, high) => f64::midpoint(low, high),
-            Distribution::Exponential { mean } => mean,
-            Distribution::Pareto { min, shape } => pareto(min, shape),
-            Distribution::Weibull { scale, shape } => scale * gamma(1.0 + 1.0 / shape),
-            Distribution::LogNormal { mean, deviation } => log_normal(mean, deviation),
-            Distribution::WebFile { mean, deviation, body, min, shape } => {
+        match self {
+            Distribution::Cdf(points) => mean_between(points),
+            &Distribution::Fixed(value) => value,
+            &Distribution::Uniform(low, high) => f64::midpoint(low, high),
+            &Distribution::Exponential { mean } => mean,
+            &Distribution::Pareto { min, shape } => pareto(min, shape),
+            &Distribution::Weibull { scale, shape } => scale * gamma(1.0 + 1.0 / shape),
+            &Distribution::LogNormal { mean, deviation } => log_normal(mean, deviation),
+            &Distribution::WebFile { mean, deviation, body, min, shape } => {
                 body * log_normal(mean, deviation) + (1.0 - body) * pareto(min, shape)
             }
         }
@@ -115,25 +122,26 @@ impl Distribution {
                 "0 to 100: it is of the logarithm",
             )
         };
-        match *self {
-            Distribution::Fixed(value) => {
+        match self {
+            Distribution::Cdf(points) => check_cdf(points),
+            &Distribution::Fixed(value) => {
                 ensure(value >= 0.0 && value.is_finite(), "", value, "a number from 0 on")
             }
-            Distribution::Uniform(low, high) => {
+            &Distribution::Uniform(low, high) => {
                 let holds = low >= 0.0 && low <= high && high.is_finite();
                 ensure(holds, "", (low, high), "two numbers from 0 on, the lower first")
             }
-            Distribution::Exponential { mean } => positive("mean", mean),
-            Distribution::Pareto { min, shape } => {
+            &Distribution::Exponential { mean } => positive("mean", mean),
+            &Distribution::Pareto { min, shape } => {
                 positive("min", min)?;
                 positive("shape", shape)
             }
-            Distribution::Weibull { scale, shape } => {
+            &Distribution::Weibull { scale, shape } => {
                 positive("scale", scale)?;
                 positive("shape", shape)
             }
-            Distribution::LogNormal { mean, deviation } => log_normal(mean, deviation),
-            Distribution::WebFile { mean, deviation, body, min, shape } => {
+            &Distribution::LogNormal { mean, deviation } => log_normal(mean, deviation),
+            &Distribution::WebFile { mean, deviation, body, min, shape } => {
                 log_normal(mean, deviation)?;
                 probability("body", body)?;
                 positive("min", min)?;
@@ -141,6 +149,35 @@ impl Distribution {
             }
         }
     }
+}
+
+/// The value up to which the part `u` lies, 0 to 1.
+fn draw_between(points: &[(f64, f64)], u: f64) -> f64 {
+    let above = points.partition_point(|(_, probability)| *probability <= u);
+    match (above.checked_sub(1).and_then(|below| points.get(below)), points.get(above)) {
+        (Some((low, from)), Some((high, to))) => low + (high - low) * (u - from) / (to - from),
+        (Some((only, _)), None) | (None, Some((only, _))) => *only,
+        (None, None) => 0.0,
+    }
+}
+
+fn mean_between(points: &[(f64, f64)]) -> f64 {
+    let between = |pair: &[(f64, f64)]| (pair[1].1 - pair[0].1) * f64::midpoint(pair[0].0, pair[1].0);
+    points.first().map_or(0.0, |(low, from)| low * from) + points.windows(2).map(between).sum::<f64>()
+}
+
+fn check_cdf(points: &[(f64, f64)]) -> Result<(), SettingsError> {
+    let last = points.last().map(|(_, probability)| *probability);
+    ensure(last == Some(1.0), "points", last, "points of which the last has the probability 1")?;
+    let mut before = (0.0, 0.0);
+    for (number, point) in points.iter().copied().enumerate() {
+        let place = format!("points[{number}]");
+        probability(&place, point.1)?;
+        let rises = point.0 >= before.0 && point.0.is_finite() && point.1 >= before.1;
+        ensure(rises, &place, point, "a value and a probability, neither less than in the point before")?;
+        before = point;
+    }
+    Ok(())
 }
 
 /// The gamma function for arguments from 1 on, by Stirling's series.
@@ -171,11 +208,28 @@ mod tests {
             Distribution::Weibull { scale: 1.5, shape: 0.7 },
             Distribution::LogNormal { mean: 1.0, deviation: 0.6 },
             Distribution::WebFile { mean: 2.0, deviation: 0.5, body: 0.9, min: 30.0, shape: 3.5 },
+            Distribution::Cdf([(1.0, 0.2), (3.0, 0.9), (50.0, 1.0)].into()),
         ] {
             let n = 300_000;
             let mean = (0..n).map(|_| distribution.draw(&mut rng)).sum::<f64>() / f64::from(n);
             assert!((mean / distribution.mean() - 1.0).abs() < 0.02, "{distribution:?}: {mean}");
         }
+    }
+
+    #[test]
+    fn a_cdf_is_met_at_its_points_and_straight_between_them() {
+        let cdf = Distribution::Cdf([(0.0, 0.0), (10.0, 0.9), (10.0, 0.95), (100.0, 1.0)].into());
+        let mut rng = Rng::new(6, "cdf");
+        let n = 200_000;
+        let drawn: Vec<f64> = (0..n).map(|_| cdf.draw(&mut rng)).collect();
+        let part = |most: f64| drawn.iter().filter(|value| **value <= most).count() as f64 / f64::from(n);
+        for (value, expected) in [(5.0, 0.45), (9.99, 0.9), (10.0, 0.95), (55.0, 0.975), (100.0, 1.0)] {
+            assert!((part(value) - expected).abs() < 0.004, "{value}: {}", part(value));
+        }
+        // A first point with a probability is a value that is drawn so often.
+        let first = Distribution::Cdf([(7.0, 0.5), (9.0, 1.0)].into());
+        let sevens = (0..n).filter(|_| first.draw(&mut rng) <= 7.0).count();
+        assert!((sevens as f64 / f64::from(n) - 0.5).abs() < 0.01, "{sevens}");
     }
 
     #[test]
@@ -197,6 +251,14 @@ mod tests {
         refused(Distribution::Pareto { min: 0.0, shape: 1.0 }.check(), "min is 0.0");
         refused(Distribution::Weibull { scale: 1.0, shape: -1.0 }.check(), "shape is -1.0");
         refused(Distribution::LogNormal { mean: 800.0, deviation: 1.0 }.check(), "mean is 800.0");
+        let cdf = |points: &[(f64, f64)]| Distribution::Cdf(points.into()).check();
+        refused(cdf(&[]), "points is None");
+        refused(cdf(&[(0.0, 0.0), (5.0, 0.9)]), "points is Some(0.9)");
+        refused(cdf(&[(0.0, 0.5), (5.0, 0.4), (6.0, 1.0)]), "points[1] is (5.0, 0.4)");
+        refused(cdf(&[(4.0, 0.5), (3.0, 1.0)]), "points[1] is (3.0, 1.0)");
+        refused(cdf(&[(-1.0, 0.5), (3.0, 1.0)]), "points[0] is (-1.0, 0.5)");
+        refused(cdf(&[(1.0, f64::NAN), (3.0, 1.0)]), "points[0] is NaN");
+        assert_eq!(cdf(&[(0.0, 0.0), (10.0, 0.9), (10.0, 1.0)]), Ok(()));
         for distribution in [
             Distribution::SURGE_FILE,
             Distribution::SURGE_OBJECTS,

@@ -2,8 +2,10 @@
 //!
 //! Nothing here opens a connection or reads a clock. The simulator runs these decisions in virtual time, the testbed with real
 //! sockets. With the same random stream both make the same draws in the same order, so the n-th transfer of a user has the
-//! same size in both. The times follow from the network: most users wait for a transfer to be over before they begin the next.
+//! same size in both. The times follow from the network: most users wait for a transfer to be over before they begin the next. Only
+//! the arrivals of [`Pattern::Arrivals`] do not.
 
+mod arrivals;
 mod datagrams;
 mod distribution;
 mod pattern;
@@ -14,7 +16,7 @@ mod users;
 
 pub use datagrams::{Arrival, Datagrams};
 pub use distribution::Distribution;
-pub use pattern::Pattern;
+pub use pattern::{Assignment, Pattern};
 pub use schedule::{Datagram, Schedule};
 pub use summary::Summary;
 pub use timing::Timing;

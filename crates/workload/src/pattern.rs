@@ -5,6 +5,16 @@ use trunkline_units::check::ensure;
 
 use crate::{Distribution, check_part};
 
+/// Which connection a request has that arrives by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Assignment {
+    /// The one that has been idle for the longest time; while all are busy, the first that is idle again.
+    #[default]
+    LongestIdle,
+    /// One of all at random, idle or not.
+    Random,
+}
+
 /// The pattern of transfers.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Pattern {
@@ -43,6 +53,20 @@ pub enum Pattern {
         /// Seconds from one request to the next.
         interval: Distribution,
     },
+    /// Requests that arrive whatever became of those before them: an open loop, over connections that stay open. While the
+    /// connection that it is to have is busy, a request waits.
+    Arrivals {
+        /// How many at a time, at most.
+        connections: u32,
+        /// Which of them a request is to have.
+        assignment: Assignment,
+        /// Bytes of a request.
+        request: u64,
+        /// Bytes of an answer.
+        response: Distribution,
+        /// Seconds from one arrival to the next.
+        interval: Distribution,
+    },
 }
 
 impl Pattern {
@@ -66,7 +90,9 @@ impl Pattern {
         match self {
             Pattern::Bulk { flows, .. } => *flows,
             Pattern::Web { users, .. } => *users,
-            Pattern::RequestResponse { connections, .. } => *connections,
+            Pattern::RequestResponse { connections, .. } | Pattern::Arrivals { connections, .. } => {
+                *connections
+            }
         }
     }
 
@@ -93,6 +119,15 @@ impl Pattern {
                 check_part("interval", interval)?;
                 "connections"
             }
+            Pattern::Arrivals { connections, request, response, interval, .. } => {
+                positive("request", *request)?;
+                check_part("response", response)?;
+                check_part("interval", interval)?;
+                // Else requests would arrive without end in one instant.
+                ensure(interval.mean() >= 1e-6, "interval", interval, "a mean of a microsecond or more")?;
+                ensure(*connections > 0, "connections", connections, "1 to 50000")?;
+                "connections"
+            }
         };
         ensure(self.users() <= Self::MAX_USERS, place, self.users(), "up to 50000")
     }
@@ -102,8 +137,8 @@ impl Pattern {
         matches!(self, Pattern::Bulk { .. })
     }
 
-    /// Whether a user's transfers follow each other on one connection.
+    /// Whether transfers follow each other on one connection.
     pub const fn keeps_connections(&self) -> bool {
-        matches!(self, Pattern::RequestResponse { .. })
+        matches!(self, Pattern::RequestResponse { .. } | Pattern::Arrivals { .. })
     }
 }

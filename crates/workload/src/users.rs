@@ -9,6 +9,7 @@ use std::collections::BinaryHeap;
 
 use trunkline_units::{Instant, Rng};
 
+use crate::arrivals::{Arrivals, Drawn};
 use crate::{Pattern, seconds};
 
 /// The state of a transfer.
@@ -27,6 +28,8 @@ pub enum TransferState {
 pub struct Beginning {
     /// The flow, user or connection, from 0.
     pub user: u32,
+    /// When it was asked for: now, or before that if it waited for a connection.
+    pub asked: Instant,
     /// Bytes that the client sends; `None`: until the source stops.
     pub request: Option<u64>,
     /// Bytes that the server sends when it has them; 0: it does not answer.
@@ -49,6 +52,8 @@ pub struct Users {
     places: Vec<User>,
     /// When users do something next.
     due: BinaryHeap<Reverse<(Instant, u32)>>,
+    /// Of [`Pattern::Arrivals`], in place of `due`.
+    arrivals: Option<Arrivals>,
     /// Not reached yet.
     stop: Option<Instant>,
     stopped: bool,
@@ -57,22 +62,31 @@ pub struct Users {
 impl Users {
     /// Users who begin at `start`, and begin nothing from `stop` on.
     pub fn new(pattern: Pattern, (start, stop): (Instant, Option<Instant>), mut rng: Rng) -> Self {
-        let (users, stagger) = match &pattern {
-            Pattern::Bulk { flows, stagger, .. } => (*flows, *stagger),
-            Pattern::Web { users, think, .. } => (*users, *think),
-            Pattern::RequestResponse { connections, interval, .. } => (*connections, *interval),
+        let users = pattern.users();
+        let mut due = BinaryHeap::new();
+        let mut arrivals = None;
+        let stagger = match &pattern {
+            Pattern::Bulk { stagger, .. } => Some(stagger),
+            Pattern::Web { think, .. } => Some(think),
+            Pattern::RequestResponse { interval, .. } => Some(interval),
+            Pattern::Arrivals { assignment, response, interval, .. } => {
+                let drawn = Drawn { response, interval };
+                arrivals = Some(Arrivals::new((users, *assignment), start, drawn, &mut rng));
+                None
+            }
         };
-        let in_turn = matches!(pattern, Pattern::Bulk { .. });
-        let mut at = start;
-        let mut due = BinaryHeap::with_capacity(users as usize);
-        for user in 0..users {
-            due.push(Reverse((at, user)));
-            let gap = seconds(stagger.draw(&mut rng));
-            // Users do not begin all at once, nor one after the other.
-            at = if in_turn { at + gap } else { start + gap.mul_f64(rng.uniform()) };
+        if let Some(stagger) = stagger {
+            let in_turn = matches!(pattern, Pattern::Bulk { .. });
+            let mut at = start;
+            for user in 0..users {
+                due.push(Reverse((at, user)));
+                let gap = seconds(stagger.draw(&mut rng));
+                // Users do not begin all at once, nor one after the other.
+                at = if in_turn { at + gap } else { start + gap.mul_f64(rng.uniform()) };
+            }
         }
         let places = vec![User { started: start, objects: 0 }; users as usize];
-        Users { pattern, rng, places, due, stop, stopped: false }
+        Users { pattern, rng, places, due, arrivals, stop, stopped: false }
     }
 
     /// What they do.
@@ -92,13 +106,14 @@ impl Users {
 
     /// Whether no transfer is to begin, unless the end of one that runs leads to it.
     pub fn is_idle(&self) -> bool {
-        self.due.is_empty()
+        self.due.is_empty() && self.arrivals.as_ref().is_none_or(Arrivals::is_over)
     }
 
     /// When to ask again; `None`: not before a transfer ends.
     pub fn poll_time(&self) -> Option<Instant> {
         let next = self.due.peek().map(|Reverse((at, _))| *at);
-        next.into_iter().chain(self.stop).min()
+        let arrival = self.arrivals.as_ref().and_then(Arrivals::poll_time);
+        next.into_iter().chain(arrival).chain(self.stop).min()
     }
 
     /// Whether the source stops, once: what has no end of its own ends now, and connections without a transfer close.
@@ -107,12 +122,24 @@ impl Users {
         if stops {
             self.stopped = true;
             self.due.clear();
+            self.arrivals.iter_mut().for_each(Arrivals::stop);
         }
         stops
     }
 
     /// The next transfer that begins, if one does by now.
     pub fn poll_beginning(&mut self, now: Instant) -> Option<Beginning> {
+        if let (Pattern::Arrivals { request, response, interval, .. }, Some(arrivals)) =
+            (&self.pattern, &mut self.arrivals)
+        {
+            let begun = arrivals.poll(now, Drawn { response, interval }, &mut self.rng);
+            return begun.map(|(user, arrival)| Beginning {
+                user,
+                asked: arrival.arrived,
+                request: Some(*request),
+                response: arrival.response,
+            });
+        }
         let Reverse((_, user)) = *self.due.peek().filter(|Reverse((at, _))| *at <= now)?;
         self.due.pop();
         let place = &mut self.places[user as usize];
@@ -127,8 +154,9 @@ impl Users {
                 (Some(*request), response.draw(&mut self.rng).clamp(1.0, 1e12) as u64)
             }
             Pattern::RequestResponse { request, response, .. } => (Some(*request), *response),
+            Pattern::Arrivals { .. } => return None,
         };
-        Some(Beginning { user, request, response })
+        Some(Beginning { user, asked: now, request, response })
     }
 
     /// A user's transfer is over. A user whose transfer failed gives up what was left of its page.
@@ -139,6 +167,10 @@ impl Users {
         }
         let next = match &self.pattern {
             Pattern::Bulk { .. } => return,
+            Pattern::Arrivals { .. } => {
+                self.arrivals.iter_mut().for_each(|arrivals| arrivals.free(user, now));
+                return;
+            }
             Pattern::RequestResponse { interval, .. } => {
                 place.started + seconds(interval.draw(&mut self.rng))
             }
@@ -158,7 +190,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::{Distribution, stream};
+    use crate::{Assignment, Distribution, stream};
 
     fn at(ms: u64) -> Instant {
         Instant::from_millis(ms)
@@ -188,7 +220,8 @@ mod tests {
             assert_eq!(users.poll_time(), Some(at(ms)));
             assert_eq!(begun(&mut users, at(ms - 1)), []);
             let user = number as u32;
-            assert_eq!(begun(&mut users, at(ms)), [Beginning { user, request: None, response: 0 }]);
+            let asked = at(ms);
+            assert_eq!(begun(&mut users, asked), [Beginning { user, asked, request: None, response: 0 }]);
         }
         users.handle_end(0, TransferState::Completed, at(1300));
         assert_eq!((users.poll_time(), users.is_idle()), (None, true));
@@ -197,7 +230,8 @@ mod tests {
     #[test]
     fn a_web_user_pauses_between_objects_and_longer_between_pages() {
         let mut users = Users::new(web(2.0), (at(0), None), stream(1, 0));
-        assert_eq!(begun(&mut users, at(0)), [Beginning { user: 0, request: Some(300), response: 8000 }]);
+        let first = Beginning { user: 0, asked: at(0), request: Some(300), response: 8000 };
+        assert_eq!(begun(&mut users, at(0)), [first]);
         assert_eq!(users.poll_time(), None, "it waits for its object");
         users.handle_end(0, TransferState::Completed, at(200));
         assert_eq!(users.poll_time(), Some(at(700)));
@@ -236,6 +270,99 @@ mod tests {
         assert!(users.poll_stop(at(400)) && !users.poll_stop(at(401)), "once");
         users.handle_end(0, TransferState::Completed, at(450));
         assert_eq!((users.poll_time(), users.is_idle(), users.is_stopped()), (None, true, true));
+    }
+
+    /// Two connections, and a request of 8000 bytes each second.
+    fn arrivals() -> Pattern {
+        Pattern::Arrivals {
+            connections: 2,
+            assignment: Assignment::LongestIdle,
+            request: 100,
+            response: Distribution::Fixed(8000.0),
+            interval: Distribution::Fixed(1.0),
+        }
+    }
+
+    #[test]
+    fn requests_arrive_though_others_run_and_wait_for_a_connection() {
+        let mut users = Users::new(arrivals(), (at(0), None), stream(1, 0));
+        assert_eq!(users.poll_time(), Some(at(1000)));
+        let who = |users: &mut Users, now| -> Vec<_> {
+            begun(users, now).into_iter().map(|one| (one.user, one.asked)).collect()
+        };
+        assert_eq!(who(&mut users, at(1000)), [(0, at(1000))]);
+        assert_eq!(who(&mut users, at(2000)), [(1, at(2000))]);
+        assert_eq!(who(&mut users, at(4500)), [], "both connections are busy");
+        assert_eq!(users.poll_time(), Some(at(5000)), "the next arrival");
+        users.handle_end(1, TransferState::Completed, at(4600));
+        assert_eq!(users.poll_time(), Some(at(4600)));
+        assert_eq!(who(&mut users, at(4600)), [(1, at(3000))], "the first that waits, since when it arrived");
+        users.handle_end(0, TransferState::Failed, at(4700));
+        users.handle_end(1, TransferState::Completed, at(4800));
+        assert_eq!(who(&mut users, at(4800)), [(0, at(4000))], "the connection that was idle for longer");
+        assert_eq!(who(&mut users, at(5000)), [(1, at(5000))]);
+    }
+
+    #[test]
+    fn a_request_that_is_assigned_at_random_waits_for_its_own_connection() {
+        let Pattern::Arrivals { request, response, interval, .. } = arrivals() else { return };
+        let assignment = Assignment::Random;
+        let pattern = Pattern::Arrivals { connections: 2, assignment, request, response, interval };
+        let mut users = Users::new(pattern, (at(0), None), stream(1, 0));
+        // Nothing ends, so each connection gets one request, and the others wait though both may be needed.
+        let begun = begun(&mut users, at(50_000));
+        assert_eq!(begun.len(), 2);
+        let first = begun[0];
+        users.handle_end(first.user, TransferState::Completed, at(50_500));
+        assert_eq!(users.poll_time(), Some(at(50_500)));
+        let next = users.poll_beginning(at(50_500)).expect("one of 24 or so waits for it");
+        assert!(next.user == first.user && next.asked > first.asked, "{next:?} after {first:?}");
+        assert_eq!(users.poll_beginning(at(50_500)), None, "the others wait for the other one");
+    }
+
+    #[test]
+    fn requests_that_wait_when_the_source_stops_never_begin() {
+        let mut users = Users::new(arrivals(), (at(0), Some(at(3500))), stream(1, 0));
+        assert_eq!(begun(&mut users, at(3400)).len(), 2);
+        assert_eq!(users.poll_time(), Some(at(3500)));
+        assert!(users.poll_stop(at(3500)) && users.is_idle());
+        users.handle_end(0, TransferState::Completed, at(3600));
+        assert_eq!((users.poll_time(), begun(&mut users, at(9000))), (None, vec![]));
+    }
+
+    #[test]
+    fn requests_arrive_at_the_same_times_and_ask_for_the_same_whatever_the_network_does() {
+        let pattern = |assignment| Pattern::Arrivals {
+            connections: 3,
+            assignment,
+            request: 100,
+            response: Distribution::Exponential { mean: 20_000.0 },
+            interval: Distribution::Exponential { mean: 0.1 },
+        };
+        let asked = |assignment, delay: u64| {
+            let mut users = Users::new(pattern(assignment), (at(0), None), stream(5, 0));
+            let mut ends = std::collections::VecDeque::new();
+            let mut all = Vec::new();
+            for now in (0..60_000).step_by(5).map(at) {
+                while ends.front().is_some_and(|(end, _)| *end <= now) {
+                    if let Some((_, user)) = ends.pop_front() {
+                        users.handle_end(user, TransferState::Completed, now);
+                    }
+                }
+                for one in begun(&mut users, now) {
+                    ends.push_back((now + std::time::Duration::from_millis(delay), one.user));
+                    all.push((one.asked, one.response));
+                }
+            }
+            all
+        };
+        let [fast, slow] = [10, 500].map(|delay| asked(Assignment::LongestIdle, delay));
+        assert!(slow.len() > 300 && fast.len() > slow.len(), "{} and {}", fast.len(), slow.len());
+        assert_eq!(fast[..slow.len()], slow);
+        // Those of a busy connection are late, and begin after others that arrived later.
+        let [fast, slow] = [10, 500].map(|delay| asked(Assignment::Random, delay));
+        assert!(slow.len() > 250 && fast.len() > slow.len(), "{} and {}", fast.len(), slow.len());
+        assert!(slow.iter().all(|one| fast.contains(one)) && fast[..slow.len()] != slow);
     }
 
     #[test]

@@ -139,8 +139,8 @@ fn repeats_of_every_connection_are_in_the_series_of_its_user() {
         request: 300,
         response: Distribution::Fixed(8000.0),
         objects: Distribution::Fixed(10.0),
-        gap,
-        think: gap,
+        gap: gap.clone(),
+        think: gap.clone(),
     };
     let asks = Pattern::RequestResponse { connections: 3, request: 300, response: 8000, interval: gap };
     scenario.traffic.push(traffic("web", 0, tcp(linux(), web)));

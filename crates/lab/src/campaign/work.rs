@@ -1,6 +1,6 @@
 //! How much there is to do in a run, before it is run: packets that cross links, about.
 //!
-//! A source offers its rate, or, if it is TCP, what the narrowest link on its way carries. A link carries what is offered to it, up to its
+//! A source offers its rate, or, if it is TCP and has none, what the narrowest link on its way carries. A link carries what is offered to it, up to its
 //! rate. It is an estimate for the order of runs and the time left, nothing else.
 
 use trunkline_engine::Engine;
@@ -36,6 +36,9 @@ pub(super) fn packets(scenario: &Scenario) -> f64 {
         let way: Vec<usize> = std::iter::from_fn(next).collect();
         let narrowest = way.iter().map(|link| rates[*link]).fold(f64::INFINITY, f64::min);
         let rate = match &source.load {
+            Load::Tcp { pattern: Pattern::Arrivals { response, interval, .. }, .. } => {
+                (response.mean() * 8.0 / interval.mean()).min(narrowest)
+            }
             Load::Tcp { .. } => narrowest,
             Load::Udp { timing, .. } => match timing {
                 Timing::Constant(rate) | Timing::Poisson(rate) => rate.bits_per_second() as f64,

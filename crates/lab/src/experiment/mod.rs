@@ -26,7 +26,9 @@ pub(crate) use paths::expand;
 pub use proxy::{CellSpec, ProxyModeName, ProxySpec};
 pub use sweep::{Axis, Quick, Range, Spacing};
 pub use tcp::{DelayedAckSpec, TcpSpec};
-pub use traffic::{DistributionSpec, Shape, TimingName, TrafficKind, TrafficSpec};
+pub use traffic::{
+    AssignmentName, DistributionSpec, LoadOf, LoadSpec, Shape, TimingName, TrafficKind, TrafficSpec,
+};
 pub use trunk::TrunkSpec;
 pub use trunkline_engine::scenario::{Carrier, End, NodeKind};
 

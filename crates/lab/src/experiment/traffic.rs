@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::de::Deserializer;
 use serde::{Deserialize, Serialize};
 
-use crate::quantity::{Rate, Size, Time};
+use crate::quantity::{Rate, Share, Size, Time};
 use trunkline_schema::Either;
 
 /// A source of traffic. Every parameter is a key whatever the kind; those of other kinds are refused by name.
@@ -35,15 +35,15 @@ pub struct TrafficSpec {
     /// TCP of `to`, where it is another.
     pub tcp_to: Option<String>,
 
-    /// `bulk`: connections; 1. `web`, `requests`: users.
+    /// `bulk`: connections; 1. `web`, `requests`: users. `arrivals`: connections at a time, at most; 200.
     pub flows: Option<u32>,
     /// `bulk`: bytes of each; no end.
     pub bytes: Option<Size>,
     /// `bulk`: from the start of one to that of the next; 0 s.
     pub stagger: Option<DistributionSpec<Time>>,
-    /// `web`, `requests`: bytes of a request; 300 B.
+    /// `web`, `requests`, `arrivals`: bytes of a request; 300 B.
     pub request: Option<Size>,
-    /// `web`, `requests`: bytes of an answer. `web` without it: as Surge (Barford and Crovella 1998).
+    /// `web`, `requests`, `arrivals`: bytes of an answer. `web` without it: as Surge (Barford and Crovella 1998).
     pub response: Option<DistributionSpec<Size>>,
     /// `web`: objects of a page; 1, or as Surge.
     pub objects: Option<DistributionSpec<f64>>,
@@ -51,6 +51,10 @@ pub struct TrafficSpec {
     pub gap: Option<DistributionSpec<Time>>,
     /// `web`: from a page to the next. `requests`: from a request to the next, over one connection.
     pub think: Option<DistributionSpec<Time>>,
+    /// `arrivals`: data of all answers together, on average: a rate, or a share of a link's.
+    pub load: Option<LoadSpec>,
+    /// `arrivals`: the connection of a request; one that is idle.
+    pub assign: Option<AssignmentName>,
 
     /// `udp`: rate, IP header and all.
     pub rate: Option<Rate>,
@@ -78,8 +82,20 @@ pub enum TrafficKind {
     Web,
     /// Connections that stay, with a request now and then and an answer to each.
     Requests,
+    /// Requests that arrive at exponentially distributed intervals, whatever became of those before, over connections that stay.
+    Arrivals,
     /// Datagrams.
     Udp,
+}
+
+/// Which connection a request has that arrives by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum AssignmentName {
+    /// The one that has been idle for the longest time.
+    Idle,
+    /// One of all at random, for which it waits if it is busy.
+    Random,
 }
 
 /// When datagrams leave.
@@ -94,8 +110,37 @@ pub enum TimingName {
     OnOff,
 }
 
+/// How much is asked for: a rate, or a share of a link's rate: `"84 Mbit/s"`, or `{ share = 0.875, link = "core" }`.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum LoadSpec {
+    /// A rate.
+    Rate(Rate),
+    /// A share of a link's rate.
+    Of(LoadOf),
+}
+
+/// A share of a link's rate.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LoadOf {
+    /// Which.
+    pub share: Share,
+    /// One way of a link: its name, or its name and `.back`.
+    pub link: String,
+}
+
+impl<'de> Deserialize<'de> for LoadSpec {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        Either::deserialize(from).map(|either| match either {
+            Either::Scalar(rate) => LoadSpec::Rate(rate),
+            Either::Table(of) => LoadSpec::Of(of),
+        })
+    }
+}
+
 /// A value, or a distribution of values: `"8 KB"`, or `{ shape = "exponential", mean = "0.5 s" }`.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum DistributionSpec<T> {
     /// Always this.
@@ -114,7 +159,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for DistributionSpec<T> {
 }
 
 /// A distribution.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "shape", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Shape<T> {
     /// Evenly between the two.
@@ -136,5 +181,12 @@ pub enum Shape<T> {
         min: T,
         /// The smaller, the heavier the tail.
         exponent: f64,
+    },
+    /// By its cumulative distribution function, linear between the points that are given.
+    Cdf {
+        /// Values, none less than the one before.
+        values: Vec<T>,
+        /// Of each value, the share of all that are no greater; of the last, 1.
+        shares: Vec<Share>,
     },
 }

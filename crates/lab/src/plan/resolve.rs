@@ -58,7 +58,7 @@ fn resolve(experiment: &Experiment, root: &At<'_>) -> Option<Scenario> {
     let context = Context { experiment, tcps: tcp::all(experiment, &root.key("tcp")), graph };
     let links = link::all(&context, &root.key("links"));
     let nodes = nodes(&context, root);
-    let traffic = traffic::all(&context, &root.key("traffic"));
+    let traffic = traffic::all(&context, &links, &root.key("traffic"));
     let (trunks, disabled) = trunk::all(&context, &root.key("trunks"));
     connections(&traffic, &root.key("traffic"));
     Some(Scenario {

@@ -3,27 +3,33 @@
 use std::sync::Arc;
 
 use trunkline_tcp::Settings;
-use trunkline_workload::{Distribution, Pattern, Timing};
+use trunkline_workload::{Assignment, Distribution, Pattern, Timing};
 
 use super::check::Check;
 use super::keys;
 use super::resolve::Context;
-use crate::experiment::{DistributionSpec, NodeKind, Shape, TimingName, TrafficKind, TrafficSpec};
+use crate::experiment::{
+    AssignmentName, DistributionSpec, LoadSpec, NodeKind, Shape, TimingName, TrafficKind, TrafficSpec,
+};
 use crate::quantity::{Size, Time};
-use trunkline_engine::scenario::{Load, Traffic};
+use trunkline_engine::scenario::{Link, Load, Traffic};
 use trunkline_schema::At;
+use trunkline_units::Rate;
 
 /// Connections, users.
 const FLOWS: &str = "1 to 50000";
 
-pub(super) fn all(context: &Context<'_>, at: &At<'_>) -> Vec<Traffic> {
+/// Connections at a time where requests arrive by themselves, unless the file says how many (Cangialosi et al. 2021 §7.1).
+const CONNECTIONS: u32 = 200;
+
+pub(super) fn all(context: &Context<'_>, links: &[Link], at: &At<'_>) -> Vec<Traffic> {
     let sources = &context.experiment.traffic;
     if sources.is_empty() {
         at.report("there is none", "at least one source");
     }
     let sources = sources.iter().enumerate();
-    let sources =
-        sources.map(|(place, (name, spec))| (spec, source(context, &at.key(name), (place, name, spec))));
+    let sources = sources
+        .map(|(place, (name, spec))| (spec, source((context, links), &at.key(name), (place, name, spec))));
     sources.filter_map(|(spec, source)| source.filter(|_| spec.enabled)).collect()
 }
 
@@ -35,11 +41,14 @@ const fn has(kind: TrafficKind) -> (&'static str, &'static [&'static str]) {
             ("web", &["tcp", "tcp_to", "flows", "request", "response", "objects", "gap", "think"])
         }
         TrafficKind::Requests => ("requests", &["tcp", "tcp_to", "flows", "request", "response", "think"]),
+        TrafficKind::Arrivals => {
+            ("arrivals", &["tcp", "tcp_to", "flows", "request", "response", "load", "assign"])
+        }
         TrafficKind::Udp => ("udp", &["rate", "packet", "timing", "on", "off"]),
     }
 }
 
-fn given(spec: &TrafficSpec) -> [(&'static str, bool); 15] {
+fn given(spec: &TrafficSpec) -> [(&'static str, bool); 17] {
     [
         ("tcp", spec.tcp.is_some()),
         ("tcp_to", spec.tcp_to.is_some()),
@@ -51,6 +60,8 @@ fn given(spec: &TrafficSpec) -> [(&'static str, bool); 15] {
         ("objects", spec.objects.is_some()),
         ("gap", spec.gap.is_some()),
         ("think", spec.think.is_some()),
+        ("load", spec.load.is_some()),
+        ("assign", spec.assign.is_some()),
         ("rate", spec.rate.is_some()),
         ("packet", spec.packet.is_some()),
         ("timing", spec.timing.is_some()),
@@ -60,7 +71,7 @@ fn given(spec: &TrafficSpec) -> [(&'static str, bool); 15] {
 }
 
 fn source(
-    context: &Context<'_>,
+    (context, links): (&Context<'_>, &[Link]),
     at: &At<'_>,
     (place, name, spec): (usize, &str, &TrafficSpec),
 ) -> Option<Traffic> {
@@ -68,7 +79,7 @@ fn source(
     keys::only(at, kind, has, &given(spec));
     let load = match spec.kind {
         TrafficKind::Udp => udp(at, spec),
-        _ => tcp(context, at, spec),
+        _ => tcp((context, links), at, spec),
     };
     let port = spec.port.unwrap_or(if spec.kind == TrafficKind::Udp { 9 } else { 80 });
     if port == 0 {
@@ -104,13 +115,14 @@ fn source(
     })
 }
 
-fn tcp(context: &Context<'_>, at: &At<'_>, spec: &TrafficSpec) -> Option<Load> {
+fn tcp((context, links): (&Context<'_>, &[Link]), at: &At<'_>, spec: &TrafficSpec) -> Option<Load> {
     let near = context.tcp(&at.key("tcp"), spec.tcp.as_deref());
     let far = match &spec.tcp_to {
         Some(name) => context.tcp(&at.key("tcp_to"), Some(name)),
         None => near.clone(),
     };
-    let flows = spec.flows.unwrap_or(1);
+    let arrivals = spec.kind == TrafficKind::Arrivals;
+    let flows = spec.flows.unwrap_or(if arrivals { CONNECTIONS } else { 1 });
     if flows == 0 {
         at.key("flows").refuse(FLOWS);
     }
@@ -118,14 +130,18 @@ fn tcp(context: &Context<'_>, at: &At<'_>, spec: &TrafficSpec) -> Option<Load> {
         TrafficKind::Bulk => Pattern::Bulk {
             flows,
             bytes: spec.bytes.map(|bytes| bytes.0),
-            stagger: spec.stagger.map_or(Distribution::Fixed(0.0), times),
+            stagger: spec
+                .stagger
+                .as_ref()
+                .map_or(Distribution::Fixed(0.0), |spec| times(&at.key("stagger"), spec)),
         },
         TrafficKind::Web => web(at, spec, flows)?,
+        TrafficKind::Arrivals => arrive((context, links), at, spec, flows)?,
         _ => requests(at, spec, flows)?,
     };
     let checked = pattern.check();
     let holds = checked.is_ok();
-    at.check(checked, key);
+    at.check(checked, |place| if arrivals { key_of_arrivals(place) } else { key(place) });
     let tcp: [Arc<Settings>; 2] = [near?, far?];
     holds.then_some(Load::Tcp { tcp, pattern })
 }
@@ -142,19 +158,72 @@ fn web(at: &At<'_>, spec: &TrafficSpec, users: u32) -> Option<Pattern> {
     Some(Pattern::Web {
         users,
         request: spec.request.map_or(request, |bytes| bytes.0),
-        response: spec.response.map_or(response, sizes),
-        objects: match spec.objects {
-            Some(objects) => distribution(objects, |number| number),
+        response: spec.response.as_ref().map_or(response, |spec| sizes(&at.key("response"), spec)),
+        objects: match &spec.objects {
+            Some(objects) => distribution(&at.key("objects"), objects, |number| *number),
             None if own => Distribution::Fixed(1.0),
             None => objects,
         },
-        gap: match spec.gap {
-            Some(gap) => times(gap),
+        gap: match &spec.gap {
+            Some(gap) => times(&at.key("gap"), gap),
             None if own => Distribution::Fixed(0.0),
             None => gap,
         },
-        think: spec.think.map_or(think, times),
+        think: spec.think.as_ref().map_or(think, |spec| times(&at.key("think"), spec)),
     })
+}
+
+/// Requests that arrive so often that the data of their answers is the load.
+fn arrive(
+    (context, links): (&Context<'_>, &[Link]),
+    at: &At<'_>,
+    spec: &TrafficSpec,
+    connections: u32,
+) -> Option<Pattern> {
+    if spec.response.is_none() {
+        missing(at, "response", "bytes of an answer or a distribution of them, such as \"1 kB\"");
+    }
+    if spec.load.is_none() {
+        missing(at, "load", "a rate, such as \"1 Mbit/s\", or a share of a link's");
+    }
+    let response = sizes(&at.key("response"), spec.response.as_ref()?);
+    let load = load((context, links), &at.key("load"), spec.load.as_ref()?)?;
+    // A distribution that is none has no mean either, and is refused as a part of the pattern.
+    let mean = response.mean();
+    if mean.is_infinite() {
+        at.key("response").report("has no mean", "a distribution with a mean, so that there is a load");
+        return None;
+    }
+    let interval = Distribution::Exponential { mean: mean * 8.0 / load.bits_per_second() as f64 };
+    let request = spec.request.map_or(300, |bytes| bytes.0);
+    let assignment = match spec.assign {
+        Some(AssignmentName::Random) => Assignment::Random,
+        Some(AssignmentName::Idle) | None => Assignment::LongestIdle,
+    };
+    Some(Pattern::Arrivals { connections, assignment, request, response, interval })
+}
+
+fn load((context, links): (&Context<'_>, &[Link]), at: &At<'_>, spec: &LoadSpec) -> Option<Rate> {
+    let rate = match spec {
+        LoadSpec::Rate(rate) => rate.0,
+        LoadSpec::Of(of) => {
+            let (name, side) = of.link.strip_suffix(".back").map_or((&*of.link, 0), |name| (name, 1));
+            let known = &context.experiment.links;
+            if !known.contains_key(name) {
+                let names = known.keys().map(String::as_str);
+                at.key("link").report(format!("there is no link {name:?}"), keys::listed(names));
+            }
+            // One with a mistake is not there.
+            let link = links.iter().find(|link| link.name == name)?;
+            let bits = link.ways[side].rate.bits_per_second() as f64 * of.share.0;
+            Rate::from_bits_per_second(bits as u64)
+        }
+    };
+    if rate.bits_per_second() == 0 {
+        at.refuse("more than 0 bit/s");
+        return None;
+    }
+    Some(rate)
 }
 
 fn requests(at: &At<'_>, spec: &TrafficSpec, connections: u32) -> Option<Pattern> {
@@ -164,7 +233,7 @@ fn requests(at: &At<'_>, spec: &TrafficSpec, connections: u32) -> Option<Pattern
     if spec.think.is_none() {
         missing(at, "think", "a time or a distribution of times from a request to the next, such as \"1 s\"");
     }
-    let response = match spec.response? {
+    let response = match spec.response.as_ref()? {
         DistributionSpec::Fixed(bytes) => bytes.0,
         DistributionSpec::Random(_) => {
             at.key("response")
@@ -173,7 +242,8 @@ fn requests(at: &At<'_>, spec: &TrafficSpec, connections: u32) -> Option<Pattern
         }
     };
     let request = spec.request.map_or(300, |bytes| bytes.0);
-    Some(Pattern::RequestResponse { connections, request, response, interval: times(spec.think?) })
+    let interval = times(&at.key("think"), spec.think.as_ref()?);
+    Some(Pattern::RequestResponse { connections, request, response, interval })
 }
 
 fn udp(at: &At<'_>, spec: &TrafficSpec) -> Option<Load> {
@@ -204,7 +274,11 @@ fn udp(at: &At<'_>, spec: &TrafficSpec) -> Option<Load> {
     let timing = match timing {
         TimingName::Constant => Timing::Constant(rate),
         TimingName::Poisson => Timing::Poisson(rate),
-        TimingName::OnOff => Timing::OnOff { rate, on: times(spec.on?), off: times(spec.off?) },
+        TimingName::OnOff => Timing::OnOff {
+            rate,
+            on: times(&at.key("on"), spec.on.as_ref()?),
+            off: times(&at.key("off"), spec.off.as_ref()?),
+        },
     };
     let checked = timing.check();
     let holds = checked.is_ok();
@@ -225,14 +299,19 @@ fn key(place: &str) -> String {
             Some((of, part)) => {
                 let of = if of == "interval" { "think" } else { of };
                 let part = if part == "shape" { "exponent" } else { part };
-                format!("{of}.{part}")
+                format!("{of}.{}", part.replacen("points", "shares", 1))
             }
             None => place.to_owned(),
         },
     }
 }
 
-fn distribution<T: Copy>(spec: DistributionSpec<T>, number: impl Fn(T) -> f64) -> Distribution {
+/// The same where the interval follows from the load.
+fn key_of_arrivals(place: &str) -> String {
+    if place.starts_with("interval") { "load".to_owned() } else { key(place) }
+}
+
+fn distribution<T>(at: &At<'_>, spec: &DistributionSpec<T>, number: impl Fn(&T) -> f64) -> Distribution {
     match spec {
         DistributionSpec::Fixed(value) => Distribution::Fixed(number(value)),
         DistributionSpec::Random(Shape::Uniform { from, to }) => {
@@ -242,17 +321,26 @@ fn distribution<T: Copy>(spec: DistributionSpec<T>, number: impl Fn(T) -> f64) -
             Distribution::Exponential { mean: number(mean) }
         }
         DistributionSpec::Random(Shape::Pareto { min, exponent }) => {
-            Distribution::Pareto { min: number(min), shape: exponent }
+            Distribution::Pareto { min: number(min), shape: *exponent }
+        }
+        DistributionSpec::Random(Shape::Cdf { values, shares }) => {
+            if values.len() != shares.len() {
+                let problem = format!("has {} elements", shares.len());
+                at.key("shares").report(problem, format!("as many as values has: {}", values.len()));
+                return Distribution::Fixed(1.0);
+            }
+            let points = values.iter().zip(shares).map(|(value, share)| (number(value), share.0));
+            Distribution::Cdf(points.collect())
         }
     }
 }
 
 /// In seconds.
-fn times(spec: DistributionSpec<Time>) -> Distribution {
-    distribution(spec, |time| time.0.as_secs_f64())
+fn times(at: &At<'_>, spec: &DistributionSpec<Time>) -> Distribution {
+    distribution(at, spec, |time| time.0.as_secs_f64())
 }
 
 /// In bytes.
-fn sizes(spec: DistributionSpec<Size>) -> Distribution {
-    distribution(spec, |size| size.0 as f64)
+fn sizes(at: &At<'_>, spec: &DistributionSpec<Size>) -> Distribution {
+    distribution(at, spec, |size| size.0 as f64)
 }

@@ -11,7 +11,8 @@ use trunkline_workload::TransferState;
 pub struct Transfer {
     /// The flow, user or connection it belongs to, from 0.
     pub user: u32,
-    /// When it began: with the opening of its connection, or with its request.
+    /// When it began: with the opening of its connection, or with its request. A request that waited for a connection of its source
+    /// began when it arrived there.
     pub started: Instant,
     /// When its connection was open.
     pub connected: Option<Instant>,

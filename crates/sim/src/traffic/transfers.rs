@@ -83,11 +83,10 @@ impl TransferSource {
 
     /// A user's next step: a flow, an object, a request.
     fn start_transfer(&mut self, net: &mut NetworkState, index: u32, beginning: Beginning) {
-        let Beginning { user, request, response: answer } = beginning;
+        let Beginning { user, asked, request, response: answer } = beginning;
         let ask = request.unwrap_or(u64::MAX);
-        let now = net.now;
         let record = self.records.len() as u32;
-        self.records.push(Record::begun(user, now));
+        self.records.push(Record::begun(user, asked));
         self.running += 1;
         let place = &mut self.users[user as usize];
         let last = self.records[place.record as usize].counts.as_deref();
@@ -99,7 +98,7 @@ impl TransferSource {
         place.before = 0;
         if let Some(ends) = place.ends {
             // A request on a connection that stays.
-            self.records[record as usize].connected = Some(now);
+            self.records[record as usize].connected = Some(asked);
             let [client, server] = ends.map(|end| end.0 as usize);
             place.before = net.connections[client].endpoint.received();
             let transfer = (index, user);

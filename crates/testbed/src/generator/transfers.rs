@@ -150,9 +150,9 @@ impl Transfers {
     }
 
     fn begin(&mut self, number: usize, beginning: Beginning, (now, places): (Instant, &mut Places)) {
-        let Beginning { user, request, response } = beginning;
+        let Beginning { user, asked, request, response } = beginning;
         let request = request.unwrap_or(u64::MAX);
-        self.add_record(number, user, now);
+        self.add_record(number, user, asked);
         let source = &mut self.sources[number];
         if let Some(id) = source.places[user as usize].connection
             && let Some(connection) = self.connections.get_mut(id)

@@ -32,8 +32,8 @@ fn retransmitted(record: &Transfer) -> u64 {
 }
 
 impl Transfers {
-    /// A user's transfer begins.
-    pub(super) fn add_record(&mut self, number: usize, user: u32, now: Instant) {
+    /// A user's transfer begins, which was asked for at `asked`.
+    pub(super) fn add_record(&mut self, number: usize, user: u32, asked: Instant) {
         let source = &mut self.sources[number];
         let place = &mut source.places[user as usize];
         let stays = place.connection.is_some();
@@ -44,8 +44,8 @@ impl Transfers {
         source.running += 1;
         source.records.push(Transfer {
             user,
-            started: now,
-            connected: stays.then_some(now),
+            started: asked,
+            connected: stays.then_some(asked),
             ended: None,
             bytes: 0,
             state: TransferState::Running,
