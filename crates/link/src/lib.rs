@@ -19,5 +19,5 @@ mod settings;
 pub use impairment::{Impairments, Jitter, Loss};
 pub use link::{Arrival, Link, LinkStats, Owner, Payload, Timer};
 pub use polled::{Delivery, PolledLink};
-pub use routes::routes;
+pub use routes::{routes, routes_to};
 pub use settings::{LinkChange, LinkSettings};

@@ -162,6 +162,19 @@ pub(crate) struct Rtt {
     pub(crate) max: f64,
 }
 
+/// Of a completed transfer: how many times as long it took as on an idle path.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Slowdown {
+    pub(crate) bytes: u64,
+    pub(crate) factor: f64,
+}
+
+impl Slowdown {
+    /// Bytes of data up to which a transfer is small, and up to which it is medium.
+    pub(super) const SMALL: u64 = 10_000;
+    pub(super) const MEDIUM: u64 = 1_000_000;
+}
+
 /// Sources of TCP.
 #[derive(Debug, Clone)]
 pub(crate) struct Tcp {
@@ -175,6 +188,8 @@ pub(crate) struct Tcp {
     pub(crate) failed: u64,
     /// Of completed ones, s.
     pub(crate) delays: Vec<f64>,
+    /// The same, where the path has a rate and a delay.
+    pub(crate) slowdowns: Vec<Slowdown>,
     /// Of each, bit/s.
     pub(crate) throughputs: Vec<f64>,
     /// The same from the client, and from the server.
@@ -196,6 +211,7 @@ impl Default for Tcp {
             completed: 0,
             failed: 0,
             delays: Vec::new(),
+            slowdowns: Vec::new(),
             throughputs: Vec::new(),
             forward: [Vec::new(), Vec::new()],
             packets: [Some(0); 2],
@@ -218,8 +234,31 @@ impl Tcp {
             self.forward[side].extend(&other.forward[side]);
         }
         self.delays.extend(&other.delays);
+        self.slowdowns.extend(&other.slowdowns);
         self.throughputs.extend(&other.throughputs);
         self.rtt.extend(&other.rtt);
+    }
+
+    /// The slowdowns of transfers of more than `above` bytes, up to `most`.
+    fn slowdowns(&self, above: u64, most: u64) -> Vec<f64> {
+        let own = self.slowdowns.iter().filter(|one| one.bytes > above && one.bytes <= most);
+        own.map(|one| one.factor).collect()
+    }
+
+    pub(super) fn all_slowdowns(&self) -> Vec<f64> {
+        self.slowdowns(0, u64::MAX)
+    }
+
+    pub(super) fn small_slowdowns(&self) -> Vec<f64> {
+        self.slowdowns(0, Slowdown::SMALL)
+    }
+
+    pub(super) fn medium_slowdowns(&self) -> Vec<f64> {
+        self.slowdowns(Slowdown::SMALL, Slowdown::MEDIUM)
+    }
+
+    pub(super) fn large_slowdowns(&self) -> Vec<f64> {
+        self.slowdowns(Slowdown::MEDIUM, u64::MAX)
     }
 
     /// The mean over transfers.

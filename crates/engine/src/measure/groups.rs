@@ -1,9 +1,10 @@
 //! Groups of traffic: what their sources did, together.
 
 use indexmap::IndexMap;
-use trunkline_workload::{Datagrams, Pattern};
+use trunkline_workload::Datagrams;
 
-use super::transfers::tcp;
+use super::idle::IdlePaths;
+use super::transfers::{Source, tcp};
 use super::{Readings, SourceCounters};
 use crate::catalogue::measured::{All, Group, Udp};
 use crate::catalogue::{ALL, GROUP, TCP, UDP, UDP_ALONE};
@@ -31,12 +32,15 @@ pub(super) fn write(scenario: &Scenario, readings: Readings<'_>, outcome: &mut O
     let time = readings.time().as_secs_f64();
     let mut groups: IndexMap<&str, Group> = IndexMap::new();
     let mut all = Group { time, ..Group::default() };
+    let mut paths = IdlePaths::new(scenario);
     for (number, traffic) in scenario.traffic.iter().enumerate() {
         let one = match (&from.sources[number], &to.sources[number]) {
             (SourceCounters::Transfers(before), SourceCounters::Transfers(after)) => {
                 let Load::Tcp { pattern, .. } = &traffic.load else { continue };
-                let upload = matches!(pattern, Pattern::Bulk { .. });
-                let tcp = tcp((before, from.at), (after, to.at), (pattern.users() as usize, upload));
+                let upload = pattern.is_upload();
+                let idle = paths.of(traffic, upload);
+                let source = Source { users: pattern.users() as usize, upload, idle };
+                let tcp = tcp((before, from.at), (after, to.at), source);
                 Group { tcp: Some(tcp), udp: None, time }
             }
             (SourceCounters::Datagrams(before), SourceCounters::Datagrams(after)) => {

@@ -5,6 +5,7 @@
 
 mod counters;
 mod groups;
+mod idle;
 mod parts;
 mod samples;
 mod series;

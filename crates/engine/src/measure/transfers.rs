@@ -1,13 +1,14 @@
 //! What TCP did: of one source between two readings.
 //!
 //! A connection's ends count for as long as it is open. Transfers that follow each other on one connection
-//! ([`Pattern::RequestResponse`](trunkline_workload::Pattern)) each have what was counted since the one before.
+//! ([`Pattern::keeps_connections`](trunkline_workload::Pattern)) each have what was counted since the one before.
 
 use trunkline_units::Instant;
 use trunkline_workload::TransferState;
 
 use super::Transfer;
-use crate::catalogue::measured::{Counts, Tcp, sum};
+use super::idle::IdlePath;
+use crate::catalogue::measured::{Counts, Slowdown, Tcp, sum};
 
 /// What was counted during a transfer.
 #[derive(Debug, Clone, Copy)]
@@ -36,12 +37,22 @@ fn own(transfers: &[Transfer], users: usize) -> Vec<Own> {
     all
 }
 
-/// Of a source with so many users, whose clients send the data of a transfer (`upload`) or ask for it.
+/// What is known of a source without a run.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Source {
+    pub(super) users: usize,
+    /// Its clients send the data of a transfer; else they ask for it.
+    pub(super) upload: bool,
+    pub(super) idle: Option<IdlePath>,
+}
+
+/// Of a source.
 pub(super) fn tcp(
     (from, from_at): (&[Transfer], Instant),
     (to, now): (&[Transfer], Instant),
-    (users, upload): (usize, bool),
+    source: Source,
 ) -> Tcp {
+    let users = source.users;
     let mut tcp = Tcp { users: vec![0.0; users], ..Tcp::default() };
     let before = own(from, users);
     for (number, (transfer, own)) in to.iter().zip(own(to, users)).enumerate() {
@@ -51,13 +62,13 @@ pub(super) fn tcp(
         let earlier = before.get(number).map_or_else(Counts::default, |own| own.counts);
         tcp.counts.add(own.counts.since(earlier));
         if transfer.ended.is_none_or(|ended| ended >= from_at) {
-            add_whole(&mut tcp, transfer, &own, (now, upload));
+            add_whole(&mut tcp, transfer, &own, (now, source));
         }
     }
     tcp
 }
 
-fn add_whole(tcp: &mut Tcp, transfer: &Transfer, own: &Own, (now, upload): (Instant, bool)) {
+fn add_whole(tcp: &mut Tcp, transfer: &Transfer, own: &Own, (now, source): (Instant, Source)) {
     let time = transfer.seconds(now);
     tcp.total += 1;
     match transfer.state {
@@ -65,6 +76,9 @@ fn add_whole(tcp: &mut Tcp, transfer: &Transfer, own: &Own, (now, upload): (Inst
         TransferState::Completed => {
             tcp.completed += 1;
             tcp.delays.push(time);
+            let idle = source.idle.map_or(0.0, |path| path.seconds(transfer.bytes));
+            let slowdown = (idle > 0.0).then(|| Slowdown { bytes: transfer.bytes, factor: time / idle });
+            tcp.slowdowns.extend(slowdown);
         }
         TransferState::Failed => tcp.failed += 1,
     }
@@ -75,7 +89,7 @@ fn add_whole(tcp: &mut Tcp, transfer: &Transfer, own: &Own, (now, upload): (Inst
     tcp.throughputs.push(throughput);
     let request = request_bytes.map(|bytes| rate(bytes as f64));
     let mut sides = [(Some(throughput), sent), (request, answered)];
-    if !upload {
+    if !source.upload {
         sides.reverse();
     }
     for (side, (rate, packets)) in sides.into_iter().enumerate() {

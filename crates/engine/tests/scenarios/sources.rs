@@ -5,7 +5,7 @@ use trunkline_engine::scenario::{Node, NodeKind, Proxy, ProxyMode};
 use trunkline_link::{Impairments, Jitter, LinkChange, LinkSettings, Loss};
 use trunkline_sim::both;
 use trunkline_tcp::Preset;
-use trunkline_workload::{Distribution, Pattern, Timing};
+use trunkline_workload::{Assignment, Distribution, Pattern, Timing};
 
 use crate::scene::{bulk, linux, mbit, ms, of, run, scene, tail_drop, tcp, traffic, udp, within};
 use trunkline_engine::scenario::Load;
@@ -160,6 +160,64 @@ fn requests_on_one_connection_have_each_their_own_counts() {
     within(&outcome, "ask.delay.max", 0.200, 0.21);
     within(&outcome, "ask.rtt.mean", 0.100, 0.15);
     within(&outcome, "ask.retransmitted.packets", 0.0, 0.0);
+}
+
+/// Requests for answers of so many bytes.
+fn arrivals(connections: u32, response: Distribution, interval: Distribution) -> Load {
+    let assignment = Assignment::LongestIdle;
+    tcp(linux(), Pattern::Arrivals { connections, assignment, request: 100, response, interval })
+}
+
+#[test]
+fn a_slowdown_is_one_on_an_idle_path_and_two_on_a_new_connection() {
+    let mut scenario = scene(1, &LinkSettings::new(mbit(96.0), ms(25)), 30);
+    let sizes = Distribution::Cdf([(5_000.0, 0.9), (5_000.0, 0.9), (60_000.0, 1.0)].into());
+    scenario.traffic.push(traffic("web", 0, arrivals(4, sizes, Distribution::Fixed(0.2))));
+    let outcome = run(&scenario, 1);
+    within(&outcome, "web.transfers.total", 149.0, 150.0);
+    within(&outcome, "web.slowdown.small.p50", 1.0, 1.05);
+    let connecting = outcome.metrics["web.slowdown.small.p99"];
+    assert!((1.9..2.1).contains(&connecting), "four requests open a connection: {connecting}");
+    // Windows have to grow first.
+    within(&outcome, "web.slowdown.medium.p50", 1.0, 3.0);
+    let groups =
+        ["small", "medium", "large"].map(|group| of(&outcome, &format!("web.slowdown.{group}.transfers")));
+    assert!((groups[0] - 0.9 * 150.0).abs() < 12.0 && groups[2] < 0.5, "{groups:?}");
+    within(&outcome, "web.transfers.completed", groups.iter().sum(), groups.iter().sum());
+    assert!(!outcome.metrics.contains_key("web.slowdown.large.p50"), "there is no large one");
+}
+
+#[test]
+fn requests_arrive_though_others_wait_and_their_waiting_counts() {
+    // An answer takes a round trip, 0.1 s, and a little; there are three in a tenth of a second, and two connections.
+    let mut scenario = scene(1, &LinkSettings::new(mbit(96.0), ms(50)), 10);
+    let load = arrivals(2, Distribution::Fixed(5_000.0), Distribution::Fixed(1.0 / 30.0));
+    scenario.traffic.push(traffic("web", 0, load));
+    let outcome = run(&scenario, 1);
+    // Of 300 that arrive, 20 a second get their answer; the last waits for a third of the time.
+    within(&outcome, "web.transfers.completed", 190.0, 200.0);
+    within(&outcome, "web.delay.max", 3.2, 3.5);
+    within(&outcome, "web.slowdown.p99", 31.0, 35.0);
+    scenario.traffic[0].load = arrivals(4, Distribution::Fixed(5_000.0), Distribution::Fixed(1.0 / 30.0));
+    let outcome = run(&scenario, 1);
+    within(&outcome, "web.transfers.completed", 290.0, 300.0);
+    within(&outcome, "web.slowdown.p50", 1.0, 1.05);
+}
+
+#[test]
+fn the_idle_path_is_that_of_the_data() {
+    // Ten times as fast for the request as for the answer.
+    let mut scenario = scene(1, &LinkSettings::new(mbit(100.0), ms(20)), 10);
+    scenario.links[0].ways[1].rate = mbit(10.0);
+    let load = arrivals(1, Distribution::Fixed(12_500.0), Distribution::Fixed(0.5));
+    scenario.traffic.push(traffic("web", 0, load));
+    scenario.traffic.push(traffic("bulk", 0, bulk(1, Some(12_500))));
+    let outcome = run(&scenario, 1);
+    let ideal = |metric: &str, slowdown: &str| of(&outcome, metric) / of(&outcome, slowdown);
+    let web = ideal("web.delay.p50", "web.slowdown.p50");
+    assert!((web - 0.050).abs() < 1e-9, "10 ms of data and 40 ms of delay: {web}");
+    let bulk = ideal("bulk.delay.p50", "bulk.slowdown.p50");
+    assert!((bulk - 0.041).abs() < 1e-9, "{bulk}");
 }
 
 #[test]
