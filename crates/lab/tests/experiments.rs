@@ -81,6 +81,7 @@ fn the_verdicts_in_the_readme_and_in_the_documentation_are_of_the_claims_in_the_
         ("| Honda et al.", "honda2005"),
         ("| Damjanovic et al.", "damjanovic2007"),
         ("| Bosau", "bosau2004"),
+        ("| Cangialosi et al.", "bundler2021"),
         ("| RFC 9743", "rfc9743"),
     ] {
         let said = row(&readme, name, 1, listed);

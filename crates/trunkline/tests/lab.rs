@@ -369,7 +369,7 @@ fn the_experiments_of_the_papers_come_with_the_program() {
     assert_ends_with(&output, 0, "");
     let text = String::from_utf8(output.stdout).expect("text");
     let experiments = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
-    for paper in ["lee2002", "kung1998", "honda2005", "damjanovic2007", "bosau2004"] {
+    for paper in ["lee2002", "kung1998", "honda2005", "damjanovic2007", "bosau2004", "bundler2021"] {
         let files = fs::read_dir(experiments.join(paper)).expect("the paper's").count();
         let listed = text.lines().filter(|line| line.starts_with(paper)).count();
         assert!(files > 0 && files == listed, "{paper}: {files} files, {listed} listed");

@@ -12,6 +12,10 @@ const PAPERS: &[(&str, &str)] = &[
         "Damjanovic, Welzl, Munir: Modern TCPs in the Internet: survival of the fittest? (2007)",
     ),
     ("bosau2004", "Bosau: Path Tail Emulation (2004)"),
+    (
+        "bundler2021",
+        "Cangialosi, Narayan, Goyal, Mittal, Alizadeh, Balakrishnan: Site-to-site Internet traffic control (2021)",
+    ),
     ("rfc9743", "RFC 9743: Specifying New Congestion Control Algorithms (2025)"),
 ];
 

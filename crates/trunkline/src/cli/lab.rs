@@ -19,7 +19,7 @@ pub(crate) enum LabCommand {
     Run(RunArguments),
     /// Run experiments by both engines, and report how far these agree.
     Agree(AgreeArguments),
-    /// Run the measurements of five papers with today's code, and check the papers' claims.
+    /// Run the measurements of six papers with today's code, and check the papers' claims.
     Papers(PapersArguments),
     /// Try other settings of a network's trunks, and print which to choose and what they gain.
     Advise(AdviseArguments),
