@@ -18,6 +18,7 @@ use std::sync::atomic::AtomicBool;
 
 use thiserror::Error;
 use trunkline_sim::SettingsError;
+pub use trunkline_testbed::kernel::release as kernel_release;
 
 use crate::outcome::Outcome;
 use crate::scenario::Scenario;

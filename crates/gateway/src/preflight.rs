@@ -4,10 +4,13 @@
 //! file, it reads the private key and tries the congestion controls of the kernel. It does not try addresses and routes:
 //! they may be free now and taken when the gateway starts, or the reverse.
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::fs;
 use std::io;
 use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
 use rustix::net::{AddressFamily, SocketType, socket};
 use rustix::thread::{CapabilitySet, capabilities};
@@ -116,8 +119,9 @@ fn is_administrator() -> bool {
 
 /// Whether the kernel has a module for the congestion control.
 fn has_module(name: &str) -> bool {
-    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let modules = fs::read_to_string(format!("/lib/modules/{}/modules.dep", release.trim()));
+    let uname = rustix::system::uname();
+    let modules = Path::new("/lib/modules").join(OsStr::from_bytes(uname.release().to_bytes()));
+    let modules = fs::read_to_string(modules.join("modules.dep"));
     modules.is_ok_and(|modules| lists_module(&modules, name))
 }
 
@@ -136,7 +140,7 @@ fn offered() -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::path::{Path, PathBuf};
+    use std::path::PathBuf;
 
     use super::*;
 

@@ -31,6 +31,11 @@ pub fn spread(estimate: &Estimate, base: &str) -> String {
     format!("{}{half}", show(estimate.mean, base))
 }
 
+/// So many of a kind: `1 point`, `3 points`.
+pub fn count(number: usize, kind: &str) -> String {
+    if number == 1 { format!("1 {kind}") } else { format!("{number} {kind}s") }
+}
+
 /// Three significant digits without zeros behind them, more before the point.
 pub(crate) fn digits(value: f64) -> String {
     if value.is_infinite() {

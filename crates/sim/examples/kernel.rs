@@ -31,7 +31,7 @@ use outcome::{Measured, Outcome, Recording, Snapshot};
 use points::Point;
 use trunkline_testbed::dumbbell::DumbbellError;
 use trunkline_testbed::traffic::Stop;
-use trunkline_testbed::{interrupt, privilege};
+use trunkline_testbed::{interrupt, kernel, privilege};
 use trunkline_units::Rate;
 
 const USAGE: &str = "usage: kernel measure|without-sack|seam <runs> <at a time> | compare <file> | \
@@ -104,10 +104,9 @@ fn measure<T: Copy>(
         point,
         runs: outcomes.iter().filter(|(at, ..)| *at == number).map(|(.., run)| of(*run)).collect(),
     });
-    let version = std::fs::read_to_string("/proc/sys/kernel/osrelease")?;
     let cpus = std::thread::available_parallelism()?;
     Ok(Recording {
-        machine: format!("Linux {}, {cpus} CPUs, {at_a_time} dumbbells at a time", version.trim()),
+        machine: format!("Linux {}, {cpus} CPUs, {at_a_time} dumbbells at a time", kernel::release()),
         points: points.collect(),
     })
 }

@@ -15,14 +15,19 @@ pub struct Kernel {
     pub tcp_sysctls: BTreeSet<String>,
 }
 
+/// The kernel's release: `6.18.5`.
+pub fn release() -> String {
+    rustix::system::uname().release().to_string_lossy().into_owned()
+}
+
 impl Kernel {
     /// Reads what this kernel offers.
     ///
     /// # Errors
     /// If `/proc/sys/net/ipv4` cannot be read.
     pub fn read() -> io::Result<Self> {
-        let uname = rustix::system::uname();
-        let mut numbers = uname.release().to_str().unwrap_or_default().split('.');
+        let release = release();
+        let mut numbers = release.split('.');
         let mut number = || numbers.next().and_then(|number| number.parse().ok()).unwrap_or_default();
         let release = (number(), number());
         let available = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control")?;

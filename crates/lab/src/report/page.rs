@@ -90,8 +90,9 @@ fn head(report: &mut Document, material: &Material) {
         *refused.entry(&refusal.why).or_default() += 1;
     }
     if !refused.is_empty() {
-        let points = |count: usize| if count == 1 { "1 point".to_owned() } else { format!("{count} points") };
-        let items = refused.iter().map(|(why, count)| format!("- {}: {}", points(*count), plain(why)));
+        let items = refused
+            .iter()
+            .map(|(why, count)| format!("- {}: {}", number::count(*count, "point"), plain(why)));
         let items: Vec<String> = items.collect();
         report.add(&format!("Not on this engine:\n\n{}", items.join("\n")));
     }
@@ -118,7 +119,7 @@ fn runs(material: &Material) -> String {
         Some((first, last)) => format!(", seeds {first} to {last}"),
         None => String::new(),
     };
-    let runs = if runs == 1 { "1 run".to_owned() } else { format!("{runs} runs") };
+    let runs = number::count(runs as usize, "run");
     match points {
         1 => format!("{runs}{seeds}"),
         _ => format!("{runs} at each of {points} points{seeds}"),

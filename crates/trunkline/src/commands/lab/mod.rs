@@ -15,6 +15,7 @@ use std::thread::available_parallelism;
 
 use trunkline_engine::Engine;
 use trunkline_lab::document::{Document, Mistakes};
+use trunkline_lab::number::count;
 use trunkline_lab::results::Point;
 use trunkline_lab::store::StoreError;
 use trunkline_testbed::privilege;
@@ -58,9 +59,7 @@ impl Errors {
         for line in &self.0 {
             remark(line);
         }
-        let count =
-            if self.0.len() == 1 { "1 mistake".to_owned() } else { format!("{} mistakes", self.0.len()) };
-        Err(Failure::Input(format!("{count}, {consequence}")))
+        Err(Failure::Input(format!("{}, {consequence}", count(self.0.len(), "mistake"))))
     }
 }
 

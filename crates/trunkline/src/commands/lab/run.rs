@@ -6,6 +6,7 @@ use std::path::Path;
 use trunkline_engine::Engine;
 use trunkline_lab::campaign::{self, Campaign, Event, Options, Study};
 use trunkline_lab::document::{Document, Mistakes};
+use trunkline_lab::number;
 use trunkline_lab::report::{self as reports, Entry, INDEX, PAGE, ReportError};
 use trunkline_lab::results::Point;
 use trunkline_lab::store::Begin;
@@ -156,8 +157,7 @@ pub(super) fn print_failures(campaign: &Campaign, execution: &Execution) -> Resu
             *refused.entry(&refusal.why).or_default() += 1;
         }
         for (why, count) in refused {
-            let points = if count == 1 { "1 point".to_owned() } else { format!("{count} points") };
-            let id = &complete.experiment.id;
+            let (points, id) = (number::count(count, "point"), &complete.experiment.id);
             remark(&format_args!("trunkline: {id}: not on this engine, {points}: {why}"));
         }
     }
