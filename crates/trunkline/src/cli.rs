@@ -2,6 +2,7 @@
 
 mod lab;
 
+use std::convert::Infallible;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -43,7 +44,7 @@ pub(crate) enum Command {
     Unblock(UnblockArguments),
     /// Show on this machine, in about a minute, the effect of a trunk on TCP beside a UDP flood.
     Demo(DemoArguments),
-    /// Measure on this machine the cost of a trunk, or its effect on users, compared with plain routing.
+    /// Measure on this machine the cost of a trunk, compared with plain routing.
     Bench(BenchArguments),
     /// Run experiments in a simulator: those of papers, and your own.
     Lab(LabArguments),
@@ -161,36 +162,32 @@ pub(crate) struct ManArguments {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "What a trunk does for traffic is measured by experiments: bench-latency, bench-proportions, \
+bench-competing, bench-drops, bench-meltdown and bench-long-path. For example: trunkline lab run bench-latency \
+--engine testbed")]
 pub(crate) struct BenchArguments {
-    /// The scenario to measure.
-    #[arg(value_enum, default_value_t = Scenario::Cost)]
-    pub(crate) scenario: Scenario,
-    /// Seconds of each measurement; in proportions, of each rate. [default: 5 to 30, by scenario]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=3600))]
-    pub(crate) seconds: Option<u32>,
+    /// Seconds of each throughput test.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    pub(crate) seconds: u32,
     /// The number of runs; the result is the median.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) runs: u32,
-    /// Measure only this variant, or only this GROUP or GROUP:VARIANT, by their names in the table; may occur several times.
-    #[arg(long, value_name = "NAME")]
-    pub(crate) variant: Vec<String>,
     /// Print one JSON object instead.
     #[arg(long)]
     pub(crate) json: bool,
+    /// A scenario of an earlier version: the error says what to run.
+    #[arg(value_name = "SCENARIO", hide = true, value_parser = moved)]
+    _scenario: Option<Infallible>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Scenario {
-    /// Throughput, round trips, CPU and memory, in clear and encrypted.
-    Cost,
-    /// The shares of classes with weights while the capacity changes.
-    Proportions,
-    /// The response time of small requests beside bulk flows.
-    Latency,
-    /// The share of a trunk that competes with flows outside it.
-    CompetingFlows,
-    /// Timeouts and fairness of many TCP flows in one trunk.
-    Drops,
-    /// One TCP flow in a trunk over a WAN that loses packets, is interrupted, or is long.
-    Meltdown,
+/// What to run in place of a scenario of `bench`.
+fn moved(scenario: &str) -> Result<Infallible, String> {
+    Err(match scenario {
+        "cost" => "bench measures the cost; it needs no name".to_owned(),
+        "latency" | "proportions" | "competing-flows" | "drops" | "meltdown" => {
+            let name = scenario.trim_end_matches("-flows");
+            format!("it is an experiment: trunkline lab run bench-{name} --engine testbed")
+        }
+        _ => "bench has no scenarios".to_owned(),
+    })
 }

@@ -312,6 +312,35 @@ fn the_error_about_a_misspelt_rate_gives_the_right_spelling_everywhere() {
 }
 
 #[test]
+fn a_former_scenario_of_bench_is_named_as_the_experiment_that_runs() {
+    let place = Place::new();
+    for (scenario, id) in [
+        ("latency", "bench-latency"),
+        ("proportions", "bench-proportions"),
+        ("competing-flows", "bench-competing"),
+        ("drops", "bench-drops"),
+        ("meltdown", "bench-meltdown"),
+    ] {
+        let bench = place.run(&["bench", scenario]);
+        assert_eq!(bench.status.code(), Some(2), "{}", said(&bench));
+        assert!(
+            said(&bench).contains(&format!("trunkline lab run {id} --engine testbed")),
+            "{}",
+            said(&bench)
+        );
+        let check = place.run(&["lab", "check", id]);
+        assert!(check.status.success(), "{}", said(&check));
+        let text = String::from_utf8_lossy(&check.stdout).into_owned();
+        assert!(text.starts_with(&format!("{id}: fine\n")), "{text}");
+    }
+    place.write("bench-latency", EXPERIMENT);
+    let text = place.run(&["lab", "check", "bench-latency"]).stdout;
+    assert!(String::from_utf8_lossy(&text).contains("A file over a link"), "a file comes before an id");
+    let none = place.run(&["lab", "run", "bench-nothing"]);
+    assert_eq!(none.status.code(), Some(2), "{}", said(&none));
+}
+
+#[test]
 fn the_log_is_json_on_request() {
     let place = Place::new();
     place.write("refused.toml", "private_key_file = \"none.key\"\n");

@@ -15,7 +15,7 @@ pub(crate) struct LabArguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum LabCommand {
-    /// Run experiments, each a file, and write their reports.
+    /// Run experiments and write their reports.
     Run(RunArguments),
     /// Run experiments by both engines, and report how far these agree.
     Agree(AgreeArguments),
@@ -35,8 +35,8 @@ pub(crate) enum LabCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct RunArguments {
-    /// Experiments.
-    #[arg(required = true, value_name = "FILE")]
+    /// Experiments: files, or the ids of experiments that come with the program.
+    #[arg(required = true, value_name = "FILE|ID")]
     pub(crate) files: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) on: EngineArguments,
@@ -46,8 +46,8 @@ pub(crate) struct RunArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct AgreeArguments {
-    /// Experiments.
-    #[arg(required = true, value_name = "FILE")]
+    /// Experiments: files, or the ids of experiments that come with the program.
+    #[arg(required = true, value_name = "FILE|ID")]
     pub(crate) files: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) execution: Execution,
@@ -109,7 +109,8 @@ pub(crate) struct Execution {
 
 #[derive(Debug, Args)]
 pub(crate) struct AdviseArguments {
-    /// The network: an experiment with at least one trunk.
+    /// The network: an experiment with at least one trunk, by its file or the id of one that comes with the program.
+    #[arg(value_name = "FILE|ID")]
     pub(crate) file: PathBuf,
     /// Initial runs of each setting, each with another seed: 2 to 100; up to four times as many where these do not decide. [default: 5]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=100))]
@@ -141,8 +142,8 @@ pub(crate) struct ScorecardArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct CheckArguments {
-    /// Experiments.
-    #[arg(required = true, value_name = "FILE")]
+    /// Experiments: files, or the ids of experiments that come with the program.
+    #[arg(required = true, value_name = "FILE|ID")]
     pub(crate) files: Vec<PathBuf>,
     /// Check them with their settings for a quick run.
     #[arg(long)]

@@ -99,10 +99,7 @@ const EXTRAS: [Extra; 24] = [
         files: &[],
         examples: &[
             ("trunkline bench", "measures throughput, round trips, CPU and memory"),
-            (
-                "trunkline bench latency --runs 3 --json",
-                "small requests beside bulk flows, medians of three runs",
-            ),
+            ("trunkline bench --runs 3 --json", "medians of three runs, for programs"),
         ],
     },
     Extra {
@@ -122,6 +119,10 @@ const EXTRAS: [Extra; 24] = [
             (
                 "trunkline lab run office.toml --engine testbed",
                 "runs it in real time on this machine's kernel",
+            ),
+            (
+                "trunkline lab run bench-latency --engine testbed --quick",
+                "small requests beside bulk flows: an experiment that comes with the program, a few points of it",
             ),
         ],
     },

@@ -1,4 +1,4 @@
-//! The progress of a scenario, and an estimate of the time left.
+//! The progress of the tests, and an estimate of the time left.
 
 use std::time::Duration;
 

@@ -87,9 +87,10 @@ fn named(point: &Point) -> String {
     values.join(", ")
 }
 
-/// Reads an experiment, and applies `--quick`, as it is for an engine, and `--set`.
+/// Reads an experiment, a file or an embedded one by its id, and applies `--quick`, as it is for an engine, and `--set`.
 fn read(path: &Path, quick: Option<&Engine>, sets: &[(String, String)]) -> Result<Document, Mistakes> {
-    set(Document::read(path)?, quick, sets)
+    let embedded = if path.exists() { None } else { path.to_str().and_then(papers::embedded) };
+    set(embedded.map_or_else(|| Document::read(path), Ok)?, quick, sets)
 }
 
 fn set(

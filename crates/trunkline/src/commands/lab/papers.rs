@@ -1,4 +1,4 @@
-//! `lab papers`: the experiments that are embedded in the program.
+//! The experiments that are embedded in the program, and `lab papers`, which runs those of papers.
 
 use std::thread::available_parallelism;
 
@@ -31,6 +31,12 @@ pub(super) fn papers(arguments: &PapersArguments) -> Result<(), Failure> {
     }
     let entries = run_all(&documents, errors, execution, engine)?;
     if execution.json { Ok(()) } else { print(&verdicts::by_paper(&entries)) }
+}
+
+/// The embedded experiment with this id.
+pub(crate) fn embedded(id: &str) -> Option<Document> {
+    let mut all = EXPERIMENTS.iter().filter_map(|(path, text)| Document::parse(path, text).ok());
+    all.find(|document| document.experiment().id == id)
 }
 
 /// The experiments that belong to a paper.

@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use crate::commands::bench::report::{median, rounded};
-
 /// The means that carry packets between the sites.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Carrier {
@@ -149,9 +147,31 @@ impl Results {
     }
 }
 
+/// Rounds to a thousandth, which is finer than the precision of any measurement here.
+fn rounded(value: f64) -> Value {
+    Value::from((value * 1000.0).round() / 1000.0)
+}
+
+/// The middle value, or the mean of the two middle values; zero without values.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    match (values.get(values.len().wrapping_sub(1) / 2), values.get(values.len() / 2)) {
+        (Some(low), Some(high)) => f64::midpoint(*low, *high),
+        _ => 0.0,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_median_of_an_even_count_is_the_mean_of_the_middle() {
+        let results = |values: &[f64]| median(values.to_vec()).to_bits();
+        assert_eq!(results(&[3.0, 1.0, 2.0]), 2.0_f64.to_bits());
+        assert_eq!(results(&[4.0, 1.0, 2.0, 3.0]), 2.5_f64.to_bits());
+        assert_eq!(results(&[]), 0.0_f64.to_bits());
+    }
 
     fn run(direct: f64, plain: f64) -> Run {
         Run::from([((Carrier::Direct, Figure::Tcp1), direct), ((Carrier::Plain, Figure::Tcp1), plain)])

@@ -1,14 +1,16 @@
-//! The tests of [`cost`](super), each over one carrier.
+//! The tests, each over one carrier.
 
+use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
 use trunkline_testbed::clock;
+use trunkline_testbed::gateway::GatewayError;
 use trunkline_testbed::link::Scheduling;
 use trunkline_testbed::namespace::Task;
 use trunkline_testbed::procfs::CpuTime;
-use trunkline_testbed::scene::{Encryption, GatewaySetup, Gateways, Plan, Scene, Wan};
+use trunkline_testbed::scene::{Encryption, GatewaySetup, Gateways, Plan, Scene, SceneError, Wan};
 use trunkline_testbed::statistics::percentile;
 use trunkline_testbed::traffic::{
     BulkReport, BulkSettings, EchoServer, FloodSettings, Pace, PingReport, PingSettings, Stop, TcpSink,
@@ -17,7 +19,6 @@ use trunkline_testbed::traffic::{
 use trunkline_units::Instant;
 
 use super::figure::{Carrier, Figure, Run};
-use crate::commands::bench::site::{failure, traffic};
 use crate::failure::Failure;
 use crate::output::remark;
 
@@ -276,4 +277,16 @@ impl Site {
 
 fn server_address() -> SocketAddr {
     SocketAddr::new(Plan::IPV4.x, 0)
+}
+
+fn failure(error: SceneError) -> Failure {
+    match error {
+        SceneError::Gateway(GatewayError::Interrupted) => Failure::Interrupted,
+        error => Failure::Other(error.to_string()),
+    }
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "the form that map_err wants")]
+fn traffic(error: io::Error) -> Failure {
+    Failure::Other(format!("cannot make traffic: {error}"))
 }
