@@ -15,6 +15,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use thiserror::Error;
 use trunkline_sim::SettingsError;
@@ -148,6 +149,34 @@ pub fn check(engine: &Engine, scenario: &Scenario) -> Result<(), EngineError> {
     }
 }
 
+/// What a run's series recorded at an instant.
+#[derive(Debug, Clone, Copy)]
+pub struct Sample<'a> {
+    /// The scenario of the run.
+    pub scenario: &'a Scenario,
+    /// Time since the start of the run.
+    pub at: Duration,
+    /// By name, the value of the interval that ended then.
+    pub values: &'a [(&'a str, Option<f64>)],
+}
+
+/// What a run has to do with others while it goes on.
+#[derive(Clone, Copy)]
+pub struct Control<'a> {
+    /// The engine checks it often; once it is set there is no outcome.
+    pub stop: &'a AtomicBool,
+    /// Called with each sample of the scenario's series. It must not block: in real time the run would be late.
+    pub watch: &'a (dyn Fn(&Sample<'_>) + Sync),
+}
+
+impl<'a> Control<'a> {
+    /// Of a run that nobody watches.
+    pub fn unwatched(stop: &'a AtomicBool) -> Self {
+        fn ignore(_: &Sample<'_>) {}
+        Control { stop, watch: &ignore }
+    }
+}
+
 /// Carries out a scenario. The same scenario and seed give the same outcome, if the engine is the simulator.
 ///
 /// The engine checks `stop` often during a run; once it is set there is no outcome.
@@ -157,9 +186,19 @@ pub fn run(
     seed: u64,
     stop: &AtomicBool,
 ) -> Result<Outcome, EngineError> {
+    run_watched(engine, scenario, seed, Control::unwatched(stop))
+}
+
+/// The same, while somebody watches.
+pub fn run_watched(
+    engine: &Engine,
+    scenario: &Scenario,
+    seed: u64,
+    control: Control<'_>,
+) -> Result<Outcome, EngineError> {
     match engine {
-        Engine::Sim => sim::run(scenario, seed, stop),
-        Engine::Testbed { program } => testbed::run(scenario, seed, program.as_deref(), stop),
+        Engine::Sim => sim::run(scenario, seed, control),
+        Engine::Testbed { program } => testbed::run(scenario, seed, program.as_deref(), control),
     }
 }
 

@@ -6,6 +6,7 @@ use std::convert::Infallible;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use trunkline_engine::Engine;
 use trunkline_units::Rate;
 
 pub(crate) use lab::{
@@ -134,18 +135,30 @@ fn interval(text: &str) -> Result<f64, String> {
 
 #[derive(Debug, Args)]
 pub(crate) struct DemoArguments {
-    /// Duration of the measurement without trunks, and of that with them, in seconds: 3 to 600.
-    #[arg(long, value_name = "N", default_value_t = 25)]
+    /// Seconds under the flood, in each of three runs: 3 to 600.
+    #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u32).range(3..=600))]
     pub(crate) seconds: u32,
     /// Rate of the WAN between the sites: 2mbit to 100mbit.
-    #[arg(long, value_name = "RATE", default_value = "10mbit")]
+    #[arg(long, value_name = "RATE", default_value = "10mbit", value_parser = demo_rate)]
     pub(crate) rate: Rate,
-    /// The file for the page with the plots. [default: trunkline-demo.html; with --json, none]
-    #[arg(long, value_name = "FILE")]
-    pub(crate) html: Option<PathBuf>,
-    /// Print one JSON object instead, and progress on standard error.
+    /// The directory for results and the report with plots; those of an earlier demo are replaced.
+    #[arg(long, value_name = "DIR", default_value = "trunkline-demo")]
+    pub(crate) out: PathBuf,
+    /// Print a line of JSON for each run instead.
     #[arg(long)]
     pub(crate) json: bool,
+    /// The engine: testbed, on this machine's kernel, in real time; sim, in virtual time. [default: testbed, or sim if this machine does not allow the testbed]
+    #[arg(long, value_name = "ENGINE", value_parser = lab::engine)]
+    pub(crate) engine: Option<Engine>,
+}
+
+fn demo_rate(text: &str) -> Result<Rate, String> {
+    let rate = text.parse::<Rate>().map_err(|error| error.to_string())?;
+    if (2.0..=100.0).contains(&rate.as_mbit()) {
+        Ok(rate)
+    } else {
+        Err("allowed: 2mbit to 100mbit".to_owned())
+    }
 }
 
 #[derive(Debug, Args)]
@@ -162,9 +175,11 @@ pub(crate) struct ManArguments {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "What a trunk does for traffic is measured by experiments: bench-latency, bench-proportions, \
+#[command(
+    after_help = "What a trunk does for traffic is measured by experiments: bench-latency, bench-proportions, \
 bench-competing, bench-drops, bench-meltdown and bench-long-path. For example: trunkline lab run bench-latency \
---engine testbed")]
+--engine testbed"
+)]
 pub(crate) struct BenchArguments {
     /// Seconds of each throughput test.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=3600))]

@@ -28,7 +28,7 @@ fn main() -> ExitCode {
         Command::Reload(arguments) => commands::control::reload(&arguments),
         Command::Down(arguments) => commands::control::down(&arguments),
         Command::Unblock(arguments) => commands::unblock::unblock(&arguments),
-        Command::Demo(arguments) => commands::demo::demo(&arguments),
+        Command::Demo(arguments) => commands::lab::demo(&arguments),
         Command::Bench(arguments) => commands::bench::bench(&arguments),
         Command::Lab(arguments) => commands::lab::lab(&arguments.command),
         Command::Schema => commands::generate::schema(),

@@ -14,15 +14,8 @@ use serde_json::Value;
 static MACHINE: Mutex<()> = Mutex::new(());
 const LACKING: i32 = 4;
 const INTERRUPTED: i32 = 130;
-const KEYS: [&str; 7] = [
-    "tcp_mbit",
-    "udp_mbit",
-    "transfers_completed",
-    "request_p50_ms",
-    "request_p99_ms",
-    "core_drop_percent",
-    "edge_drop_percent",
-];
+/// The results of a demo, below its directory.
+const RESULTS: &str = "trunkline-demo/bench-demo";
 
 fn alone() -> MutexGuard<'static, ()> {
     MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -98,95 +91,105 @@ fn skipped(test: &str, output: &Output) -> bool {
     lacking
 }
 
-fn check(report: &Value) -> Result<(), String> {
-    let number = |phase: &str, key: &str| -> f64 {
-        report[phase][key].as_f64().unwrap_or_else(|| panic!("{phase}.{key} is no number in {report}"))
-    };
-    for phase in ["before", "after"] {
-        let keys: BTreeSet<&str> =
-            report[phase].as_object().expect("an object").keys().map(String::as_str).collect();
-        assert_eq!(keys, BTreeSet::from(KEYS), "{phase}");
-        for key in KEYS {
-            assert!(number(phase, key) >= 0.0, "{phase}.{key}");
+/// A line of JSON for each of the three runs.
+struct Lines(Vec<Value>);
+
+impl Lines {
+    fn of(output: &Output) -> Self {
+        let text = String::from_utf8_lossy(&output.stdout);
+        Lines(text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect())
+    }
+
+    fn metric(&self, trunk: &str, name: &str) -> f64 {
+        let line = self.0.iter().find(|line| line["point"]["trunk"] == trunk);
+        let metrics = &line.unwrap_or_else(|| panic!("no {trunk:?}"))["metrics"];
+        metrics[name]["mean"].as_f64().unwrap_or_else(|| panic!("{trunk}: no {name}: {metrics}"))
+    }
+
+    /// What is wrong, if anything is. A busy machine uses less of the WAN through a trunk that paces its lanes: it takes being
+    /// served late for a queue in the WAN.
+    fn breach(&self) -> Option<String> {
+        let mbit = |trunk: &str, group: &str| self.metric(trunk, &format!("{group}.goodput")) / 1e6;
+        let dropped = |trunk: &str| self.metric(trunk, "wan.drops.ratio");
+        let completed =
+            |trunk: &str, group: &str| self.metric(trunk, &format!("{group}.transfers.completed"));
+        let before = mbit(NONE, "transfers");
+        let mut bounds = vec![
+            ("without a trunk: goodput", mbit(NONE, "all"), 8.0, 10.0),
+            // What the flood has too much is dropped, wherever that is: half of it without a trunk.
+            ("without a trunk: drops of the WAN", dropped(NONE), 0.4, 0.6),
+            ("as in the papers: goodput", mbit(PAPERS, "all"), 8.0, 10.0),
+            // Two trunks of the kernel's own congestion control over one tail-drop queue: of half each, within seconds, they get
+            // half as much again or half as little (3.1 to 5.9 Mbit/s in 50 runs of 6 and 14 s).
+            ("as in the papers: goodput of the files", mbit(PAPERS, "transfers"), 2.5, 7.5),
+            ("as shipped: goodput", mbit(SHIPPED, "all"), 4.0, 10.0),
+            ("as shipped: goodput of the files", mbit(SHIPPED, "transfers"), 2.0, 9.0),
+        ];
+        for trunk in [PAPERS, SHIPPED] {
+            bounds.push(("the files' goodput, to that without", mbit(trunk, "transfers") / before, 3.0, 1e9));
+            bounds.push(("drops of the WAN, to those without", dropped(trunk) / dropped(NONE), 0.0, 0.1));
+            bounds.push(("files", completed(trunk, "transfers"), 3.0, 30.0));
+            // 5 connections in 6 s, each with a request in 520 ms and longer.
+            bounds.push(("requests", completed(trunk, "requests"), 10.0, 65.0));
+            bounds.push(("a request in s", self.metric(trunk, "requests.delay.p50"), 0.0, 1.0));
         }
-        let sum = number(phase, "tcp_mbit") + number(phase, "udp_mbit");
-        assert!(sum <= 10.0, "{phase}: {sum} Mbit/s have come over a WAN of 10");
-        assert!(number(phase, "request_p50_ms") <= number(phase, "request_p99_ms"), "{phase}");
-        assert!(number(phase, "core_drop_percent") <= 100.0 && number(phase, "edge_drop_percent") <= 100.0);
+        let broken = |(what, value, low, high): &(&str, f64, f64, f64)| {
+            (!(low..=high).contains(&value)).then(|| format!("{what}: {value}, not {low} to {high}"))
+        };
+        bounds.iter().find_map(broken)
     }
-    assert!(number("before", "edge_drop_percent").abs() < f64::EPSILON, "there was no edge queue");
-    assert!(
-        number("before", "request_p99_ms") <= 6000.0 + 500.0,
-        "nothing can wait longer than the demo takes"
-    );
-    let (before, after) = (number("before", "tcp_mbit"), number("after", "tcp_mbit"));
-    let expect = |holds: bool, what: &str| if holds { Ok(()) } else { Err(format!("{what}: {report}")) };
-    for phase in ["before", "after"] {
-        let sum = number(phase, "tcp_mbit") + number(phase, "udp_mbit");
-        expect(sum >= 8.0, "at least eight tenths of the WAN are used")?;
-    }
-    // What the flood has too much is dropped, wherever that is: half of it without trunks.
-    expect(
-        (40.0..=60.0).contains(&number("before", "core_drop_percent")),
-        "the core drops half without trunks",
-    )?;
-    expect(after >= 3.0 * before, "TCP gets at least three times as much")?;
-    // Two trunks of the kernel's own congestion control over one tail-drop queue: of half each, within seconds, they get
-    // half as much again or half as little (3.1 to 5.9 Mbit/s in 50 runs of 6 and 14 s).
-    expect((2.5..=7.5).contains(&after), "TCP gets 0.25 to 0.75 of the WAN")?;
-    expect(
-        number("after", "core_drop_percent") < number("before", "core_drop_percent") / 10.0,
-        "the core drops less than a tenth of what it did",
-    )?;
-    expect(number("after", "transfers_completed") >= 3.0, "files arrive")?;
-    expect(number("after", "request_p50_ms") < 1000.0, "requests are answered within a second")
 }
 
+const NONE: &str = "no trunk";
+const PAPERS: &str = "as in the papers";
+const SHIPPED: &str = "as shipped";
+
 #[test]
-fn trunks_protect_tcp_and_nothing_is_left() {
+fn trunks_protect_tcp_and_only_results_are_left() {
     let _alone = alone();
     // The machine may be busy with other things.
     for attempt in 1..=3 {
         let place = Place::new(&format!("json-{attempt}"));
-        let arguments = ["--json", "--seconds", "6", "--rate", "10mbit"];
+        let arguments = ["--json", "--seconds", "6", "--rate", "10mbit", "--engine", "testbed"];
         let output = place.demo(&arguments).output().expect("run");
-        if skipped("trunks_protect_tcp_and_nothing_is_left", &output) {
+        if skipped("trunks_protect_tcp_and_only_results_are_left", &output) {
             return;
         }
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{}: {said}", output.status);
-        assert!(said.contains("with trunks:") && !said.contains('\x1b'), "progress in plain lines: {said}");
-        let text = String::from_utf8(output.stdout).expect("text");
-        assert_eq!(text.lines().count(), 1, "{text}");
-        let report: Value = serde_json::from_str(&text).expect("JSON");
-        assert_eq!(report["parameters"]["seconds"], 6);
-        assert_eq!(place.files(), Vec::<String>::new());
+        assert!(said.contains("3/3 as shipped") && !said.contains('\x1b'), "progress in plain lines: {said}");
+        let lines = Lines::of(&output);
+        assert_eq!(lines.0.iter().filter(|line| line["engine"] == "testbed").count(), 3);
+        assert_eq!(place.files(), ["trunkline-demo"]);
         assert_eq!(gateways(&place), Vec::<u32>::new());
-        match check(&report) {
-            Ok(()) => return,
-            Err(reason) if attempt == 3 => panic!("{reason}"),
-            Err(reason) => println!("once more, since not: {reason}"),
+        match lines.breach() {
+            None => return,
+            Some(reason) if attempt == 3 => panic!("{reason}"),
+            Some(reason) => println!("once more, since {reason}"),
         }
     }
 }
 
 #[test]
-fn a_page_is_written_where_asked_and_a_table_printed() {
+fn a_report_is_written_and_a_table_printed_and_the_next_demo_replaces_them() {
     let _alone = alone();
-    let place = Place::new("page");
-    let output = place.demo(&["--seconds", "3", "--html", "page.html"]).output().expect("run");
-    if skipped("a_page_is_written_where_asked_and_a_table_printed", &output) {
-        return;
+    let place = Place::new("report");
+    for rate in ["5mbit", "10mbit"] {
+        let output =
+            place.demo(&["--seconds", "3", "--rate", rate, "--engine", "sim"]).output().expect("run");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let text = String::from_utf8(output.stdout).expect("text");
+        let head = text.lines().next().expect("a table");
+        assert!([NONE, PAPERS, SHIPPED].iter().all(|trunk| head.contains(trunk)), "{text}");
+        assert!(text.contains("files completed") && text.contains("With the trunk as shipped"), "{text}");
+        assert!(text.contains(&format!("{RESULTS}/report.html")) && !text.contains('\x1b'), "{text}");
     }
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8(output.stdout).expect("text");
-    assert!(text.contains("TCP goodput") && text.contains("page.html") && !text.contains('\x1b'), "{text}");
-    assert_eq!(place.files(), ["page.html"]);
-    let page = fs::read_to_string(place.0.join("page.html")).expect("page");
+    assert_eq!(place.files(), ["trunkline-demo"]);
+    let page = fs::read_to_string(place.0.join(RESULTS).join("report.html")).expect("page");
     assert!(page.starts_with("<!DOCTYPE html>") && page.trim_end().ends_with("</html>"));
     assert!(page.contains("default-src 'none'"), "the page may load something");
-    let (text, _) = page.split_once("<script").expect("plots");
-    assert!(!text.contains("http:") && !text.contains("https:"), "the page refers to something else");
+    let experiment = fs::read_to_string(place.0.join(RESULTS).join("experiment.toml")).expect("as it ran");
+    assert!(experiment.contains("20000000 bit/s") && !experiment.contains("\"5000000 bit/s"), "the second's");
 }
 
 /// A demo, and when to send it which signal.
@@ -204,7 +207,7 @@ impl Interruption {
     fn check(&self, expected: Option<i32>) {
         let _alone = alone();
         let place = Place::new(self.signal);
-        let mut child = place.demo(&["--seconds", "5"]).spawn().expect("start");
+        let mut child = place.demo(&["--seconds", "5", "--engine", "testbed"]).spawn().expect("start");
         // Nobody reads what it prints meanwhile; a pipe holds it all.
         wait_until("the demo runs", || {
             (self.ready)(&child, &place) || child.try_wait().expect("wait").is_some()
@@ -248,8 +251,8 @@ fn an_interrupt_under_the_flood_leaves_nothing() {
     Interruption {
         test: "an_interrupt_under_the_flood_leaves_nothing",
         signal: "INT",
-        ready: |child, _| namespaces(&[child.id()]).len() >= 5,
-        wait: Duration::from_secs(2),
+        ready: |child, _| namespaces(&[child.id()]).len() >= 2,
+        wait: Duration::from_secs(5),
     }
     .check(Some(INTERRUPTED));
 }
@@ -291,7 +294,7 @@ fn a_kill_leaves_no_process_and_no_namespace() {
 fn the_error_about_a_value_out_of_range_gives_the_allowed_range() {
     let place = Place::new("range");
     for (arguments, allowed) in [
-        (["--seconds", "2"], "3 to 600"),
+        (["--seconds", "2"], "3..=600"),
         (["--rate", "1gbit"], "2mbit to 100mbit"),
         (["--rate", "fast"], "such as \"10 Mbit/s\""),
     ] {

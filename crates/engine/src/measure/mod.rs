@@ -16,7 +16,7 @@ use std::time::Duration;
 use trunkline_units::Instant;
 use trunkline_workload::Pattern;
 
-use super::EngineError;
+use super::{EngineError, Sample};
 use crate::catalogue::RUN;
 use crate::catalogue::measured::{ClassState, Disturbance, Lane, LinkState, Run, User};
 use crate::outcome::Outcome;
@@ -71,13 +71,17 @@ impl Readings<'_> {
     }
 }
 
-/// Runs a network to the end of its scenario and measures it.
-pub(super) fn measure(scenario: &Scenario, network: &mut impl Network) -> Result<Outcome, EngineError> {
+/// Runs a network to the end of its scenario and measures it, while somebody watches its series.
+pub(super) fn measure(
+    scenario: &Scenario,
+    network: &mut impl Network,
+    watch: &dyn Fn(&Sample<'_>),
+) -> Result<Outcome, EngineError> {
     let ends = |load: &Load| matches!(load, Load::Tcp { pattern: Pattern::Bulk { bytes: Some(_), .. }, .. });
     let sources = scenario.traffic.iter().enumerate();
     let awaited = sources.filter(|(_, traffic)| scenario.end == End::Transfers && ends(&traffic.load));
     let awaited: Vec<usize> = awaited.map(|(source, _)| source).collect();
-    let mut series = Series::new(scenario);
+    let mut series = Series::new(scenario, watch);
 
     let end = Instant::ZERO + scenario.duration;
     let warm = Instant::ZERO + scenario.warm_up.min(scenario.duration);
@@ -109,7 +113,7 @@ fn advance(
     network: &mut impl Network,
     end: Instant,
     awaited: &[usize],
-    series: &mut Option<Series>,
+    series: &mut Option<Series<'_>>,
 ) -> Result<bool, EngineError> {
     while network.now() < end {
         let next = series.as_ref().map_or(end, Series::next).min(end);

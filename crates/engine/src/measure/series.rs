@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use trunkline_units::Instant;
 
-use super::Network;
+use super::{Network, Sample};
 use crate::catalogue::measured::Reading;
 use crate::catalogue::{Recorded, recorded};
 use crate::outcome::SeriesOutcome;
@@ -20,8 +20,9 @@ struct Column {
 }
 
 /// The columns of a run.
-#[derive(Debug)]
-pub(super) struct Series {
+pub(super) struct Series<'a> {
+    scenario: &'a Scenario,
+    watch: &'a dyn Fn(&Sample<'_>),
     every: Duration,
     next: Instant,
     last: Instant,
@@ -29,15 +30,17 @@ pub(super) struct Series {
     columns: Vec<Column>,
 }
 
-impl Series {
+impl<'a> Series<'a> {
     /// What the scenario asks for; what it has not is left out, as of a trunk that is not enabled.
-    pub(super) fn new(scenario: &Scenario) -> Option<Self> {
+    pub(super) fn new(scenario: &'a Scenario, watch: &'a dyn Fn(&Sample<'_>)) -> Option<Self> {
         let (every, names) = scenario.series.as_ref()?;
         let column = |name: &String| {
             let of = recorded(scenario, name)?;
             Some(Column { name: name.clone(), of, before: 0.0, values: Vec::new() })
         };
         Some(Series {
+            scenario,
+            watch,
             every: *every,
             next: Instant::ZERO + *every,
             last: Instant::ZERO,
@@ -69,6 +72,11 @@ impl Series {
             };
             column.values.push(Some(value).filter(|value| value.is_finite()));
         }
+        let latest = |column: &Column| column.values.last().copied().flatten();
+        let values: Vec<_> =
+            self.columns.iter().map(|column| (column.name.as_str(), latest(column))).collect();
+        let at = now.saturating_since(Instant::ZERO);
+        (self.watch)(&Sample { scenario: self.scenario, at, values: &values });
     }
 
     pub(super) fn finish(self) -> SeriesOutcome {

@@ -9,10 +9,10 @@ use trunkline_sim::{LaneReport, NodeStats, SourceId, TrunkReport};
 use trunkline_trunk::ClassId;
 use trunkline_units::Instant;
 
-use super::EngineError;
 use super::measure::{
     ClassCounters, Counters, LinkCounters, Network, SourceCounters, Transfer, TrunkCounters, measure,
 };
+use super::{Control, EngineError};
 use crate::catalogue::measured::{
     self, ClassState, Disturbance, Lane, LaneCounts, LinkState, NodeCounts, QueueReading, Rtt, Sender, User,
 };
@@ -31,10 +31,10 @@ struct Run<'a> {
     stop: &'a AtomicBool,
 }
 
-pub(super) fn run(scenario: &Scenario, seed: u64, stop: &AtomicBool) -> Result<Outcome, EngineError> {
+pub(super) fn run(scenario: &Scenario, seed: u64, control: Control<'_>) -> Result<Outcome, EngineError> {
     let built = build(scenario, seed)?;
     let step = (scenario.duration / LOOKS).max(Duration::from_nanos(1));
-    measure(scenario, &mut Run { built, step, stop })
+    measure(scenario, &mut Run { built, step, stop: control.stop }, control.watch)
 }
 
 impl Run<'_> {
@@ -328,7 +328,7 @@ mod tests {
                 built.network.run_until(Instant::ZERO + scenario.duration);
                 plain.push(clock.elapsed());
                 let clock = Clock::now();
-                let outcome = run(&scenario, 1, &stop).expect("an outcome");
+                let outcome = run(&scenario, 1, Control::unwatched(&stop)).expect("an outcome");
                 measured.push(clock.elapsed());
                 assert_eq!(outcome.digest, built.network.digest().to_string());
             }

@@ -20,8 +20,8 @@ use trunkline_testbed::network;
 use trunkline_testbed::{clock, procfs};
 use trunkline_units::Instant;
 
-use super::EngineError;
 use super::measure::{Counters, LinkCounters, Network, TrunkCounters, measure};
+use super::{Control, EngineError};
 use crate::catalogue::measured::{ClassState, Disturbance, Lane, LinkState, NodeCounts, QueueReading, User};
 use crate::outcome::Outcome;
 use crate::scenario::Scenario;
@@ -75,16 +75,16 @@ pub(super) fn run(
     scenario: &Scenario,
     seed: u64,
     program: Option<&Path>,
-    stop: &AtomicBool,
+    control: Control<'_>,
 ) -> Result<Outcome, EngineError> {
     let kernel = Kernel::read().map_err(machine)?;
     gateway::check(scenario)?;
     let plan = build::plan(scenario, &kernel, seed)?;
     let mut discarded = 0;
     loop {
-        let mut run = Run::start(scenario, &plan, (program, seed), stop)?;
+        let mut run = Run::start(scenario, &plan, (program, seed), control.stop)?;
         run.disturbance.discarded = discarded;
-        let outcome = measure(scenario, &mut run);
+        let outcome = measure(scenario, &mut run, control.watch);
         let disturbance = run.disturbance;
         run.end()?;
         let mut outcome = outcome?;

@@ -30,8 +30,8 @@ use crate::verdict::{self, Judgement};
 use counter::Counter;
 use room::Room;
 pub use summary::{finite, summarise};
-use trunkline_engine::EngineError;
 use trunkline_engine::scenario::Scenario;
+use trunkline_engine::{Control, EngineError};
 pub use work::work;
 
 /// An experiment that is ready to run.
@@ -153,8 +153,19 @@ pub fn run(
     stop: &AtomicBool,
     progress: impl FnMut(Progress<'_>),
 ) -> Result<Campaign, StoreError> {
-    let engine = |scenario: &Scenario, seed| trunkline_engine::run(&options.engine, scenario, seed, stop);
-    run_with(&engine, studies, options, stop, progress)
+    run_watched(studies, options, Control::unwatched(stop), progress)
+}
+
+/// The same, while somebody watches the runs.
+pub fn run_watched(
+    studies: &[Study],
+    options: &Options,
+    control: Control<'_>,
+    progress: impl FnMut(Progress<'_>),
+) -> Result<Campaign, StoreError> {
+    let engine =
+        |scenario: &Scenario, seed| trunkline_engine::run_watched(&options.engine, scenario, seed, control);
+    run_with(&engine, studies, options, control.stop, progress)
 }
 
 /// What makes an outcome of a scenario and a seed.

@@ -163,7 +163,7 @@ pub(crate) struct ReportArguments {
     pub(crate) beside: Option<PathBuf>,
 }
 
-fn engine(text: &str) -> Result<Engine, String> {
+pub(super) fn engine(text: &str) -> Result<Engine, String> {
     text.parse().map_err(|error: trunkline_engine::EngineError| error.to_string())
 }
 

@@ -88,7 +88,7 @@ const EXTRAS: [Extra; 24] = [
     },
     Extra {
         page: "trunkline-demo",
-        files: &[File { path: "trunkline-demo.html", about: "the page with the plots" }],
+        files: &[File { path: "trunkline-demo/bench-demo/report.html", about: "the report, with plots" }],
         examples: &[
             ("trunkline demo", "over a WAN of 10 Mbit/s"),
             ("trunkline demo --rate 50mbit --seconds 10 --json", "another rate, shorter, for programs"),

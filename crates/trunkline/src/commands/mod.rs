@@ -3,7 +3,6 @@
 pub(crate) mod bench;
 pub(crate) mod check;
 pub(crate) mod control;
-pub(crate) mod demo;
 pub(crate) mod generate;
 pub(crate) mod keys;
 pub(crate) mod lab;

@@ -3,12 +3,15 @@
 mod advise;
 mod agree;
 mod check;
+mod demo;
 mod papers;
 mod progress;
 mod report;
 mod run;
 mod scorecard;
 mod verdicts;
+
+pub(crate) use demo::demo;
 
 use std::path::Path;
 use std::thread::available_parallelism;

@@ -128,10 +128,7 @@ fn print_campaign(campaign: &Campaign, execution: &Execution) -> Result<(), Fail
 
 fn print_results(campaign: &Campaign, execution: &Execution) -> Result<(), Failure> {
     if execution.json {
-        let results = campaign.complete.iter().flat_map(|complete| &complete.results);
-        let lines: Result<String, _> =
-            results.map(|result| serde_json::to_string(result).map(|line| line + "\n")).collect();
-        print(&lines.map_err(Failure::doing("cannot print"))?)?;
+        print(&json(campaign)?)?;
     } else {
         for complete in &campaign.complete {
             print(&verdicts::of_experiment(complete, &complete.directory.path().join(PAGE)))?;
@@ -141,6 +138,14 @@ fn print_results(campaign: &Campaign, execution: &Execution) -> Result<(), Failu
         }
     }
     Ok(())
+}
+
+/// A line of JSON for each point.
+pub(super) fn json(campaign: &Campaign) -> Result<String, Failure> {
+    let results = campaign.complete.iter().flat_map(|complete| &complete.results);
+    let lines: Result<String, _> =
+        results.map(|result| serde_json::to_string(result).map(|line| line + "\n")).collect();
+    lines.map_err(Failure::doing("cannot print"))
 }
 
 pub(super) fn print_failures(campaign: &Campaign, execution: &Execution) -> Result<(), Failure> {
