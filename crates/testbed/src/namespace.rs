@@ -22,7 +22,6 @@ use ipnet::IpNet;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use trunkline_netlink::{Existing, Handle, NetlinkError, Route};
 
-use crate::procfs::{self, TcpCounters};
 use crate::sys;
 
 pub use process::Process;
@@ -241,11 +240,6 @@ impl Host {
         self.sysctl("net.ipv6.conf.all.forwarding", "1")?;
         self.sysctl("net.ipv4.conf.all.rp_filter", "0")?;
         self.sysctl("net.ipv4.conf.default.rp_filter", "0")
-    }
-
-    /// What the TCP of the namespace has done until now.
-    pub fn tcp_counters(&self) -> io::Result<TcpCounters> {
-        self.run(procfs::tcp_counters)
     }
 
     /// Makes `algorithm` the congestion control of sockets that choose none, and forgets what earlier connections

@@ -1,4 +1,4 @@
-//! Percentiles, fairness, and series over time.
+//! Percentiles, and series over time.
 
 use std::time::Duration;
 
@@ -11,14 +11,6 @@ pub fn percentile<T: Copy + Ord>(samples: &[T], p: f64) -> Option<T> {
     sorted.sort_unstable();
     let rank = (p.clamp(0.0, 1.0) * sorted.len() as f64).ceil() as usize;
     sorted.get(rank.max(1) - 1).copied()
-}
-
-/// Jain's fairness index (Σx)² / (n Σx²): 1 if all are equal, 1/n if one has everything. `None` without shares,
-/// or if all are zero.
-pub fn jain(shares: &[f64]) -> Option<f64> {
-    let sum: f64 = shares.iter().sum();
-    let squares: f64 = shares.iter().map(|share| share * share).sum();
-    (squares > 0.0).then(|| sum * sum / (shares.len() as f64 * squares))
 }
 
 /// An amount that grows, by time.
@@ -112,13 +104,6 @@ mod tests {
         assert_eq!(percentile(&samples, 0.99), Some(5));
         assert_eq!(percentile(&samples, 0.0), Some(1));
         assert_eq!(percentile::<u64>(&[], 0.5), None);
-    }
-
-    #[test]
-    fn jain_is_one_when_equal_and_one_nth_when_one_has_all() {
-        assert!((jain(&[3.0; 4]).expect("index") - 1.0).abs() < 1e-12);
-        assert!((jain(&[7.0, 0.0, 0.0, 0.0]).expect("index") - 0.25).abs() < 1e-12);
-        assert_eq!(jain(&[0.0, 0.0]), None);
     }
 
     #[test]

@@ -5,8 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
-use trunkline_link::{LinkSettings, Loss};
-use trunkline_queue::Settings as QueueSettings;
+use trunkline_link::LinkSettings;
 use trunkline_units::{Instant, Rate, SettingsError};
 
 use super::model::{Counters, Reading};
@@ -141,22 +140,6 @@ impl LinkHandle {
     /// If it is too long.
     pub fn set_delay(&self, way: Direction, delay: Duration) -> Result<(), SettingsError> {
         self.change(way, |settings| settings.delay = delay)
-    }
-
-    /// Changes the losses in one direction.
-    ///
-    /// # Errors
-    /// If a probability is none.
-    pub fn set_loss(&self, way: Direction, loss: Loss) -> Result<(), SettingsError> {
-        self.change(way, |settings| settings.impairments.loss = loss)
-    }
-
-    /// Changes the queue of one direction.
-    ///
-    /// # Errors
-    /// If there can be no such queue.
-    pub fn set_queue(&self, way: Direction, queue: QueueSettings) -> Result<(), SettingsError> {
-        self.change(way, |settings| settings.queue = queue)
     }
 
     /// Lets the scheduled changes of both directions count their times from `start`. What they have changed so far stays changed.

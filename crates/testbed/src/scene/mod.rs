@@ -69,12 +69,6 @@ impl SceneSettings {
         };
         Self { wan, congestion_control: "cubic".to_owned(), site_offloads }
     }
-
-    /// With packets on the sites' devices that a wire would carry.
-    #[must_use]
-    pub fn wire_size_packets(self) -> Self {
-        Self { site_offloads: Offloads::Off, ..self }
-    }
 }
 
 /// Two sites and what is between them. Dropping it removes everything.

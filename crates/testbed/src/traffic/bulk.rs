@@ -13,13 +13,12 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{SendFlags, sockopt};
 use trunkline_units::{Instant, Rate};
 
-use super::meter::Meter;
 use super::service::{POLL_INTERVAL, Service, Stop};
 use super::socket::{self, Connect, is_pause};
 use super::watch::{TcpSample, acknowledged, retransmissions, watch};
 use crate::clock::{self, Scheduling};
 use crate::namespace::Host;
-use crate::statistics::{Series, jain};
+use crate::statistics::Series;
 
 const HEADER_BYTES: usize = 16;
 const READ_BYTES: usize = 128 << 10;
@@ -309,20 +308,10 @@ impl SinkReport {
         self.flows.iter().map(|flow| flow.series.total()).sum()
     }
 
-    /// Each flow's goodput in `from..to`, in whole bins.
-    pub fn rates(&self, from: Instant, to: Instant) -> Vec<Rate> {
-        self.flows.iter().map(|flow| flow.series.rate(from, to)).collect()
-    }
-
     /// The goodput of all flows together in `from..to`, in whole bins.
     pub fn goodput(&self, from: Instant, to: Instant) -> Rate {
-        Rate::from_bits_per_second(self.rates(from, to).iter().map(|rate| rate.bits_per_second()).sum())
-    }
-
-    /// Jain's index of the flows' goodput in `from..to`.
-    pub fn jain(&self, from: Instant, to: Instant) -> Option<f64> {
-        let rates: Vec<f64> = self.rates(from, to).iter().map(|rate| rate.bits_per_second() as f64).collect();
-        jain(&rates)
+        let rates = self.flows.iter().map(|flow| flow.series.rate(from, to).bits_per_second());
+        Rate::from_bits_per_second(rates.sum())
     }
 }
 
@@ -330,7 +319,6 @@ impl SinkReport {
 #[derive(Debug)]
 pub struct TcpSink {
     address: SocketAddr,
-    received: Meter,
     service: Service<SinkReport>,
 }
 
@@ -350,26 +338,19 @@ impl TcpSink {
         let listener = host.run(|| socket::listen(address))?;
         let address = listener.local_addr()?;
         let begin = clock::now();
-        let received = Meter::default();
-        let meter = received.clone();
         let service = Service::start(host, "sink", move |stop| {
             let connections = socket::serve(&listener, stop, |stream, _| {
                 scheduling.apply();
-                receive(stream, Series::new(begin, bin), &meter, stop)
+                receive(stream, Series::new(begin, bin), stop)
             });
             merge(connections.into_iter().flatten())
         });
-        Ok(Self { address, received, service })
+        Ok(Self { address, service })
     }
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
-    }
-
-    /// Bytes received until now.
-    pub fn received(&self) -> &Meter {
-        &self.received
     }
 
     /// Ends it and says what it received.
@@ -378,7 +359,7 @@ impl TcpSink {
     }
 }
 
-fn receive(mut stream: TcpStream, mut series: Series, meter: &Meter, stop: &Stop) -> Option<(u32, Series)> {
+fn receive(mut stream: TcpStream, mut series: Series, stop: &Stop) -> Option<(u32, Series)> {
     let mut header = [0; HEADER_BYTES];
     if !socket::read_all(&mut stream, &mut header, clock::now() + HEADER_TIMEOUT, stop) {
         return None;
@@ -392,7 +373,6 @@ fn receive(mut stream: TcpStream, mut series: Series, meter: &Meter, stop: &Stop
             Ok(0) => break,
             Ok(bytes) => {
                 series.add(clock::now(), bytes as u64);
-                meter.add(bytes as u64);
                 received += bytes as u64;
                 if expected != 0 && received >= expected {
                     // If the sender has gone, nobody waits for the answer.

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use trunkline_units::{Instant, Rate};
 
-use super::meter::Meter;
 use super::service::{Service, Stop};
 use super::socket::{self, is_pause};
 use crate::clock::{self, Scheduling};
@@ -128,7 +127,6 @@ impl UdpSinkReport {
 #[derive(Debug)]
 pub struct UdpSink {
     address: SocketAddr,
-    received: Meter,
     service: Service<UdpSinkReport>,
 }
 
@@ -138,21 +136,13 @@ impl UdpSink {
         let socket = host.run(|| socket::udp(address))?;
         let address = socket.local_addr()?;
         let begin = clock::now();
-        let received = Meter::default();
-        let meter = received.clone();
-        let service =
-            Service::start(host, "udp sink", move |stop| receive(&socket, begin, bin, &meter, stop));
-        Ok(Self { address, received, service })
+        let service = Service::start(host, "udp sink", move |stop| receive(&socket, begin, bin, stop));
+        Ok(Self { address, service })
     }
 
     /// Where it receives.
     pub fn address(&self) -> SocketAddr {
         self.address
-    }
-
-    /// UDP payload bytes received until now, those that came again not counted.
-    pub fn received(&self) -> &Meter {
-        &self.received
     }
 
     /// Ends it and says what it received.
@@ -161,7 +151,7 @@ impl UdpSink {
     }
 }
 
-fn receive(socket: &UdpSocket, begin: Instant, bin: Duration, meter: &Meter, stop: &Stop) -> UdpSinkReport {
+fn receive(socket: &UdpSocket, begin: Instant, bin: Duration, stop: &Stop) -> UdpSinkReport {
     let mut report = UdpSinkReport {
         received: 0,
         duplicates: 0,
@@ -175,8 +165,9 @@ fn receive(socket: &UdpSocket, begin: Instant, bin: Duration, meter: &Meter, sto
         match batch.receive(socket) {
             Ok(_) => {
                 let now = clock::now();
-                let datagrams = batch.received();
-                meter.add(datagrams.map(|datagram| count(&mut report, &mut seen, now, datagram)).sum());
+                for datagram in batch.received() {
+                    count(&mut report, &mut seen, now, datagram);
+                }
             }
             Err(error) if is_pause(&error) => {}
             Err(_) => break,
@@ -185,14 +176,14 @@ fn receive(socket: &UdpSocket, begin: Instant, bin: Duration, meter: &Meter, sto
     report
 }
 
-/// Counts a datagram; the bytes it adds to the different ones.
-fn count(report: &mut UdpSinkReport, seen: &mut Seen, now: Instant, datagram: &[u8]) -> u64 {
-    let Some((number, sent)) = stamp(datagram) else { return 0 };
+/// Counts a datagram.
+fn count(report: &mut UdpSinkReport, seen: &mut Seen, now: Instant, datagram: &[u8]) {
+    let Some((number, sent)) = stamp(datagram) else { return };
     match seen.note(number) {
-        Order::Foreign => return 0,
+        Order::Foreign => return,
         Order::Again => {
             report.duplicates += 1;
-            return 0;
+            return;
         }
         Order::Late => report.reordered += 1,
         Order::Next => {}
@@ -202,7 +193,6 @@ fn count(report: &mut UdpSinkReport, seen: &mut Seen, now: Instant, datagram: &[
     if report.delays.len() < DELAY_LIMIT {
         report.delays.push(now - sent);
     }
-    datagram.len() as u64
 }
 
 fn stamp(datagram: &[u8]) -> Option<(u64, Instant)> {

@@ -10,7 +10,6 @@
 mod bulk;
 mod echo;
 mod flood;
-mod meter;
 mod rpc;
 mod service;
 mod socket;
@@ -19,7 +18,6 @@ mod watch;
 pub use bulk::{BulkFlow, BulkReport, BulkSettings, Load, SinkFlow, SinkReport, TcpSink, Transfer, bulk};
 pub use echo::{EchoServer, PingReport, PingSettings, ping};
 pub use flood::{FloodReport, FloodSettings, Pace, UdpSink, UdpSinkReport, flood};
-pub use meter::Meter;
-pub use rpc::{Pacing, Response, RpcReport, RpcServer, RpcSettings, request_response};
+pub use rpc::{Pacing, RpcReport, RpcServer, RpcSettings, request_response};
 pub use service::Stop;
 pub use watch::TcpSample;

@@ -4,7 +4,6 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream};
-use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use trunkline_units::Instant;
@@ -51,17 +50,6 @@ pub struct RpcSettings {
     pub connect_timeout: Duration,
     /// How long in all.
     pub time: Duration,
-    /// Who is told of each response as it comes, if anybody is.
-    pub responses: Option<Sender<Response>>,
-}
-
-/// A response that has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Response {
-    /// When its request was (to be) sent.
-    pub asked: Instant,
-    /// From then until the whole of it had come.
-    pub latency: Duration,
 }
 
 impl RpcSettings {
@@ -77,7 +65,6 @@ impl RpcSettings {
             deadline: Duration::from_secs(10),
             connect_timeout: Duration::from_secs(5),
             time,
-            responses: None,
         }
     }
 }
@@ -87,8 +74,6 @@ impl RpcSettings {
 pub struct RpcReport {
     /// From each request to the whole of its response, in order.
     pub latencies: Vec<Duration>,
-    /// When each of those requests was (to be) sent.
-    pub begins: Vec<Instant>,
     /// Requests that had no response by their deadline, or lost their connection.
     pub failed: u32,
     /// Connections made, the first one included.
@@ -121,11 +106,6 @@ pub fn request_response(settings: &RpcSettings, stop: &Stop) -> RpcReport {
         let now = clock::now();
         if answered {
             report.latencies.push(now - asked);
-            report.begins.push(asked);
-            if let Some(listener) = &settings.responses {
-                // One that has gone does not want to know.
-                let _ = listener.send(Response { asked, latency: now - asked });
-            }
         } else if now >= end || stop.is_stopped() {
             report.outstanding = Some(now - asked);
             break;
