@@ -133,6 +133,17 @@ struct Excess {
     losses: Losses,
 }
 
+/// A time since which others have kept a queue, probes that found them included.
+#[derive(Debug, Clone, Copy)]
+struct Competition {
+    since: Instant,
+    /// The shortest and the longest queue, seconds.
+    queues: (f64, f64),
+    losses: Losses,
+    /// What the trunk carried before the last probe, bit/s.
+    rate: f64,
+}
+
 /// A time in which the rate is lowered to see the path empty.
 #[derive(Debug, Clone, Copy)]
 struct Drain {
@@ -193,6 +204,9 @@ pub struct PathControl {
     draining: Option<Drain>,
     /// When the last drain ended, and the capacity when the path was last seen empty, bit/s.
     drained: (Instant, f64),
+    competition: Option<Competition>,
+    /// When the rate was last bounded.
+    held_at: Instant,
     /// When to probe whether others still keep a queue, and how long to wait after a probe that finds one.
     probe_at: Instant,
     probe_backoff: Duration,
@@ -227,8 +241,10 @@ impl Default for PathControl {
             usual_loss: 0.0,
             draining: None,
             drained: (Instant::ZERO, 0.0),
+            competition: None,
+            held_at: Instant::ZERO,
             probe_at: Instant::ZERO,
-            probe_backoff: Self::PROBE_BACKOFF,
+            probe_backoff: Self::PROBE_BACKOFF / 2,
             probing: false,
             alone: 0,
             change: None,
@@ -274,11 +290,21 @@ impl PathControl {
     const MIN_EXCESS: Duration = Duration::from_millis(500);
     /// The first and the longest time between two probes of a queue of others.
     const PROBE_BACKOFF: Duration = Duration::from_secs(5);
-    const MAX_PROBE_BACKOFF: Duration = Duration::from_secs(60);
-    /// For so long the lanes must get nearly the whole capacity before a probe comes early.
+    const MAX_PROBE_BACKOFF: Duration = Duration::from_secs(20);
+    /// Rivals that come back earlier than this are the same ones.
+    const REST: Duration = Duration::from_secs(10);
+    /// For so long others must seem to have gone before a probe comes early.
     const ALONE: Duration = Duration::from_millis(800);
+    /// They do if the trunk carries so many times what it did among them: a window that grows after a loss does not.
+    const GAIN: f64 = 1.5;
+    /// A queue that was taken for that of others is a longer path if its delay has stayed the same for so long: the window of a rival
+    /// moves within that time.
+    const LONGER: Duration = Duration::from_secs(30);
     /// A lane asks for this many times what it delivers, or what its window allows.
     const HEADROOM: f64 = 1.25;
+    /// A lane for which packets wait asks for so many times what it delivers, and this part of the rate.
+    const MAX_RISE: f64 = 1.5;
+    const MIN_RISE: f64 = 0.05;
     /// A grant that would change by no more than this part stays: each change costs a system call.
     const MIN_CHANGE: f64 = 0.002;
     /// A lane that carries less than this part of the arrivals says nothing of the queue.
@@ -465,7 +491,7 @@ impl PathControl {
         match self.mode {
             PathMode::Free => self.watch(now, queue, busy),
             PathMode::Held => self.estimate(now, (rate, waited), queue, losses),
-            PathMode::Competing => self.compete(now, rate, queue),
+            PathMode::Competing => self.compete(now, rate, queue, losses),
         }
     }
 
@@ -504,6 +530,7 @@ impl PathControl {
         self.growth = Self::MIN_GROWTH;
         self.capacity = capacity.max(Self::MIN_RATE);
         self.full = self.capacity;
+        self.held_at = now;
         self.excess = None;
         self.draining = None;
         self.drained = (now, self.capacity);
@@ -534,7 +561,7 @@ impl PathControl {
                 self.usual_loss += (f64::from(losses.lost) / f64::from(losses.sent) - self.usual_loss) / 32.0;
             }
             if std::mem::take(&mut self.probing) {
-                self.probe_backoff = Self::PROBE_BACKOFF;
+                self.competition = None;
                 self.change = Some(PathChange::Alone { capacity: Self::rate(self.capacity) });
             }
         } else {
@@ -566,36 +593,60 @@ impl PathControl {
         if !due || falls || queue <= peak / 2.0 {
             return;
         }
-        let lossless = f64::from(losses.lost) <= f64::from(losses.sent) * 2.0 * self.usual_loss + 1.0;
         self.excess = None;
+        let lossless =
+            |losses: Losses| f64::from(losses.lost) <= f64::from(losses.sent) * 2.0 * self.usual_loss + 1.0;
+        let still = self.target() + (3.0 * self.noise).max(0.0015);
         // What was there when a probe began is rarely path.
-        let longer = !self.probing || self.probe_backoff >= Self::PROBE_BACKOFF * 8;
-        if longer && lossless && peak - shortest <= self.target() + (3.0 * self.noise).max(0.0015) {
+        let longer = self.competition.is_none_or(|competition| {
+            let (low, high) = competition.queues;
+            now.saturating_since(competition.since) >= Self::LONGER
+                && high - low <= still
+                && lossless(competition.losses)
+        });
+        if longer && lossless(losses) && peak - shortest <= still {
             // The rate fell and the delay did not change at all: no queue does that.
             if let Some(base) = &mut self.base {
                 base.raise(now, queue);
             }
             self.queue = Some(0.0);
             self.capacity = capacity;
+            self.competition = None;
+            self.probing = false;
             self.change = Some(PathChange::Longer { delay: Duration::from_secs_f64(queue) });
             return;
         }
         self.mode = PathMode::Competing;
-        if std::mem::take(&mut self.probing) {
-            self.probe_backoff = (self.probe_backoff * 2).min(Self::MAX_PROBE_BACKOFF);
-        } else {
+        let rested = !self.probing && now.saturating_since(self.held_at) >= Self::REST;
+        self.probe_backoff =
+            if rested { Self::PROBE_BACKOFF } else { (self.probe_backoff * 2).min(Self::MAX_PROBE_BACKOFF) };
+        if !std::mem::take(&mut self.probing) {
             let (queue, probe_after) = (Duration::from_secs_f64(queue), self.probe_backoff);
             self.change = Some(PathChange::Rivals { queue, probe_after });
         }
+        let competition = self.competition.get_or_insert(Competition {
+            since: now,
+            queues: (f64::INFINITY, 0.0),
+            losses: Losses::default(),
+            rate: 0.0,
+        });
+        competition.rate = capacity;
         self.probe_at = now + self.probe_backoff;
         self.alone = 0;
     }
 
     /// Others keep a queue: are they still there?
-    fn compete(&mut self, now: Instant, rate: f64, queue: f64) {
-        self.alone = if rate >= 0.9 * self.settled { self.alone + 1 } else { 0 };
-        let alone = self.window() * self.alone >= Self::ALONE;
-        if queue <= self.target() || alone || now >= self.probe_at {
+    fn compete(&mut self, now: Instant, rate: f64, queue: f64, losses: Losses) {
+        let mut gained = false;
+        if let Some(competition) = &mut self.competition {
+            let (low, high) = competition.queues;
+            competition.queues = (low.min(queue), high.max(queue));
+            competition.losses.add(losses);
+            gained = rate >= competition.rate * Self::GAIN;
+        }
+        let whole = self.settled > 0.0 && rate >= 0.9 * self.settled;
+        self.alone = if queue <= self.target() || whole || gained { self.alone + 1 } else { 0 };
+        if self.window() * self.alone >= Self::ALONE || now >= self.probe_at {
             self.hold(now, self.median_rate(3));
             self.probing = true;
         }
@@ -667,22 +718,26 @@ impl PathControl {
         }
         self.demands.clear();
         self.demands.extend(self.lanes.iter().flatten().map(|lane| {
-            let rate = match lane.demand.window_rate {
-                _ if !lane.demand.waiting => lane.arrivals.mean_rate() * Self::HEADROOM,
-                // A lane whose own congestion control holds it below its share does not need all of it.
-                Some(rate) => rate.bits_per_second() as f64 * Self::HEADROOM,
-                None => f64::INFINITY,
+            let delivered = lane.arrivals.mean_rate();
+            let rate = if lane.demand.waiting {
+                // A lane whose own congestion control holds it below its share does not need all of it, nor does one for which packets
+                // wait only at times.
+                let window =
+                    lane.demand.window_rate.map_or(f64::INFINITY, |rate| rate.bits_per_second() as f64);
+                (window * Self::HEADROOM).min(delivered * Self::MAX_RISE + self.rate * Self::MIN_RISE)
+            } else {
+                delivered * Self::HEADROOM
             };
             Demand { weight: lane.weight, rate }
         }));
         divide(self.rate, &self.demands, &mut self.shares);
         let left = (self.rate - self.shares.iter().sum::<f64>()).max(0.0);
-        let waiting: f64 =
-            self.lanes.iter().flatten().filter(|lane| lane.demand.waiting).map(|lane| lane.weight).sum();
+        let lanes = self.lanes.iter().flatten().zip(&self.shares);
+        let waiting: f64 = lanes.filter(|(lane, _)| lane.demand.waiting).map(|(_, share)| share).sum();
         let mut changed = false;
         for (lane, share) in self.lanes.iter_mut().flatten().zip(&self.shares) {
             // A lane that wakes up need not wait for the next division.
-            let grant = if lane.demand.waiting { share + left * lane.weight / waiting } else { self.rate };
+            let grant = if lane.demand.waiting { share + left * share / waiting } else { self.rate };
             if !lane.grant.is_finite() || (grant - lane.grant).abs() > lane.grant * Self::MIN_CHANGE {
                 lane.grant = grant;
                 changed = true;

@@ -55,7 +55,9 @@ fn send_log_to(log: &Log, format: LogFormat) {
     let lines = tracing_subscriber::registry().with(filter);
     match format {
         LogFormat::Json => lines.with(layer.json().flatten_event(true).with_ansi(false)).init(),
-        LogFormat::Text if std::env::var_os("JOURNAL_STREAM").is_some() => lines.with(layer.without_time()).init(),
+        LogFormat::Text if std::env::var_os("JOURNAL_STREAM").is_some() => {
+            lines.with(layer.without_time()).init()
+        }
         LogFormat::Text => lines.with(layer).init(),
     }
     // A panic is a line of the log like any other: the standard hook would write to standard error, and block on its reader.
