@@ -17,7 +17,7 @@ use trunkline_packet::{Headers, Offload};
 use trunkline_trunk::{
     LaneId, Offered, Packet as _, PathChange, Paths, PeerId, RouteTable, Transmitter, TrunkPlan,
 };
-use trunkline_units::{Instant, Rate};
+use trunkline_units::Instant;
 
 use crate::keys::PublicKey;
 use crate::lane_tx::{Flushed, LaneTx};
@@ -64,13 +64,12 @@ impl Peer {
 
 /// Says what a path is taken for now, and why.
 fn log(peer: &PublicKey, dscp: u8, change: PathChange) {
-    let mbit = |rate: Rate| rate.bits_per_second() as f64 / 1e6;
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
     match change {
         PathChange::Queue { queue, capacity } => tracing::info!(
             "the path to {peer}, DSCP {dscp}, has a queue of {:.1} ms in the core: held near {:.2} Mbit/s",
             ms(queue),
-            mbit(capacity)
+            capacity.as_mbit()
         ),
         PathChange::Rivals { queue, probe_after } => tracing::info!(
             "the queue of {:.1} ms on the path to {peer}, DSCP {dscp}, does not drain at a lower rate: others fill \
@@ -80,7 +79,7 @@ fn log(peer: &PublicKey, dscp: u8, change: PathChange) {
         ),
         PathChange::Alone { capacity } => tracing::info!(
             "nobody else keeps a queue on the path to {peer}, DSCP {dscp}, any more: held near {:.2} Mbit/s",
-            mbit(capacity)
+            capacity.as_mbit()
         ),
         PathChange::Longer { delay } => tracing::info!(
             "the path to {peer}, DSCP {dscp}, has become longer by {:.1} ms: its delay does not change with the rate",
@@ -89,7 +88,7 @@ fn log(peer: &PublicKey, dscp: u8, change: PathChange) {
         PathChange::Wider { capacity } => tracing::info!(
             "the path to {peer}, DSCP {dscp}, carries {:.2} Mbit/s without a queue, far more than before: not held until \
              it has a queue",
-            mbit(capacity)
+            capacity.as_mbit()
         ),
     }
 }

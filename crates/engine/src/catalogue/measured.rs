@@ -1,5 +1,6 @@
 //! What an engine measures of each kind of subject in the time counted: plain values, from which the [tables](super::table) read metrics.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use trunkline_link::LinkStats;
@@ -170,9 +171,11 @@ pub(crate) struct Slowdown {
 }
 
 impl Slowdown {
-    /// Bytes of data up to which a transfer is small, and up to which it is medium.
-    pub(super) const SMALL: u64 = 10_000;
-    pub(super) const MEDIUM: u64 = 1_000_000;
+    /// Bytes of data of small, of medium and of large transfers, and of all.
+    pub(super) const SMALL: RangeInclusive<u64> = 1..=10_000;
+    pub(super) const MEDIUM: RangeInclusive<u64> = 10_001..=1_000_000;
+    pub(super) const LARGE: RangeInclusive<u64> = 1_000_001..=u64::MAX;
+    pub(super) const ALL: RangeInclusive<u64> = 1..=u64::MAX;
 }
 
 /// Sources of TCP.
@@ -239,26 +242,10 @@ impl Tcp {
         self.rtt.extend(&other.rtt);
     }
 
-    /// The slowdowns of transfers of more than `above` bytes, up to `most`.
-    fn slowdowns(&self, above: u64, most: u64) -> Vec<f64> {
-        let own = self.slowdowns.iter().filter(|one| one.bytes > above && one.bytes <= most);
+    /// The slowdowns of transfers of so many bytes.
+    pub(super) fn slowdowns(&self, bytes: RangeInclusive<u64>) -> Vec<f64> {
+        let own = self.slowdowns.iter().filter(|one| bytes.contains(&one.bytes));
         own.map(|one| one.factor).collect()
-    }
-
-    pub(super) fn all_slowdowns(&self) -> Vec<f64> {
-        self.slowdowns(0, u64::MAX)
-    }
-
-    pub(super) fn small_slowdowns(&self) -> Vec<f64> {
-        self.slowdowns(0, Slowdown::SMALL)
-    }
-
-    pub(super) fn medium_slowdowns(&self) -> Vec<f64> {
-        self.slowdowns(Slowdown::SMALL, Slowdown::MEDIUM)
-    }
-
-    pub(super) fn large_slowdowns(&self) -> Vec<f64> {
-        self.slowdowns(Slowdown::MEDIUM, u64::MAX)
     }
 
     /// The mean over transfers.

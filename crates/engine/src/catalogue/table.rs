@@ -3,8 +3,8 @@
 use trunkline_queue::DropReason;
 
 use super::measured::{
-    All, Class, ClassState, Group, Lane, Link, LinkState, NodeCounts, Proxy, Queue, Reading, Run, Tcp, Trunk,
-    Udp, User, count, count_ratio, jain, quantile, ratio, sum, summary,
+    All, Class, ClassState, Group, Lane, Link, LinkState, NodeCounts, Proxy, Queue, Reading, Run, Slowdown,
+    Tcp, Trunk, Udp, User, count, count_ratio, jain, quantile, ratio, sum, summary,
 };
 use super::{Present, Quantity, Table, Unit};
 
@@ -110,27 +110,27 @@ table! {
         "delay.max" Second Sometimes "its maximum" |tcp| summary(&tcp.delays, |all| all.max);
         "slowdown.mean" Count Sometimes
             "mean slowdown of completed transfers: duration over what it is on an idle path, which is the data over the rate of the narrowest link and a round trip of the links' delays"
-            |tcp| summary(&tcp.all_slowdowns(), |all| all.mean);
-        "slowdown.p50" Count Sometimes "its median" |tcp| quantile(&tcp.all_slowdowns(), 0.5);
-        "slowdown.p99" Count Sometimes "its 99th percentile" |tcp| quantile(&tcp.all_slowdowns(), 0.99);
+            |tcp| summary(&tcp.slowdowns(Slowdown::ALL), |all| all.mean);
+        "slowdown.p50" Count Sometimes "its median" |tcp| quantile(&tcp.slowdowns(Slowdown::ALL), 0.5);
+        "slowdown.p99" Count Sometimes "its 99th percentile" |tcp| quantile(&tcp.slowdowns(Slowdown::ALL), 0.99);
         "slowdown.small.transfers" Count Always "completed transfers of up to 10 kB"
-            |tcp| count(tcp.small_slowdowns().len() as u64);
+            |tcp| count(tcp.slowdowns(Slowdown::SMALL).len() as u64);
         "slowdown.small.mean" Count Sometimes "their mean slowdown"
-            |tcp| summary(&tcp.small_slowdowns(), |all| all.mean);
-        "slowdown.small.p50" Count Sometimes "its median" |tcp| quantile(&tcp.small_slowdowns(), 0.5);
-        "slowdown.small.p99" Count Sometimes "its 99th percentile" |tcp| quantile(&tcp.small_slowdowns(), 0.99);
+            |tcp| summary(&tcp.slowdowns(Slowdown::SMALL), |all| all.mean);
+        "slowdown.small.p50" Count Sometimes "its median" |tcp| quantile(&tcp.slowdowns(Slowdown::SMALL), 0.5);
+        "slowdown.small.p99" Count Sometimes "its 99th percentile" |tcp| quantile(&tcp.slowdowns(Slowdown::SMALL), 0.99);
         "slowdown.medium.transfers" Count Always "completed transfers of more than 10 kB, up to 1 MB"
-            |tcp| count(tcp.medium_slowdowns().len() as u64);
+            |tcp| count(tcp.slowdowns(Slowdown::MEDIUM).len() as u64);
         "slowdown.medium.mean" Count Sometimes "their mean slowdown"
-            |tcp| summary(&tcp.medium_slowdowns(), |all| all.mean);
-        "slowdown.medium.p50" Count Sometimes "its median" |tcp| quantile(&tcp.medium_slowdowns(), 0.5);
-        "slowdown.medium.p99" Count Sometimes "its 99th percentile" |tcp| quantile(&tcp.medium_slowdowns(), 0.99);
+            |tcp| summary(&tcp.slowdowns(Slowdown::MEDIUM), |all| all.mean);
+        "slowdown.medium.p50" Count Sometimes "its median" |tcp| quantile(&tcp.slowdowns(Slowdown::MEDIUM), 0.5);
+        "slowdown.medium.p99" Count Sometimes "its 99th percentile" |tcp| quantile(&tcp.slowdowns(Slowdown::MEDIUM), 0.99);
         "slowdown.large.transfers" Count Always "completed transfers of more than 1 MB"
-            |tcp| count(tcp.large_slowdowns().len() as u64);
+            |tcp| count(tcp.slowdowns(Slowdown::LARGE).len() as u64);
         "slowdown.large.mean" Count Sometimes "their mean slowdown"
-            |tcp| summary(&tcp.large_slowdowns(), |all| all.mean);
-        "slowdown.large.p50" Count Sometimes "its median" |tcp| quantile(&tcp.large_slowdowns(), 0.5);
-        "slowdown.large.p99" Count Sometimes "its 99th percentile" |tcp| quantile(&tcp.large_slowdowns(), 0.99);
+            |tcp| summary(&tcp.slowdowns(Slowdown::LARGE), |all| all.mean);
+        "slowdown.large.p50" Count Sometimes "its median" |tcp| quantile(&tcp.slowdowns(Slowdown::LARGE), 0.5);
+        "slowdown.large.p99" Count Sometimes "its 99th percentile" |tcp| quantile(&tcp.slowdowns(Slowdown::LARGE), 0.99);
         "rtt.mean" Second Sometimes
             "each connection's mean RTT as its sender measured it, averaged over the connections that have one (as lee2002 averages tcptrace's)"
             |tcp| tcp.mean_of(|rtt| rtt.mean);

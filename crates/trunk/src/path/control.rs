@@ -119,6 +119,12 @@ struct CurrentWindow {
     busy: bool,
 }
 
+impl CurrentWindow {
+    const fn new(now: Instant) -> Self {
+        CurrentWindow { since: now, latest: now, gap: Duration::ZERO, busy: true }
+    }
+}
+
 /// A time in which the queue is longer than the target.
 #[derive(Debug, Clone, Copy)]
 struct Excess {
@@ -450,23 +456,20 @@ impl PathControl {
     /// Ends the window of the rate if it is long enough.
     fn update_window(&mut self, now: Instant) {
         let busy = self.lanes.iter().flatten().any(|lane| lane.demand.waiting || lane.demand.busy);
-        let window = self.current.get_or_insert(CurrentWindow {
-            since: now,
-            latest: now,
-            gap: Duration::ZERO,
-            busy: true,
-        });
+        let window = self.current.get_or_insert(CurrentWindow::new(now));
         window.gap = window.gap.max(now.saturating_since(window.latest));
         window.latest = now;
         window.busy &= busy;
         let CurrentWindow { since, gap, busy, .. } = *window;
         let (elapsed, shortest) = (now.saturating_since(since), self.window());
-        let arrived: f64 = self.lanes.iter().flatten().map(|lane| lane.arrivals.window_bits()).sum();
-        let enough = arrived >= Self::WINDOW_BITS;
-        if elapsed < shortest || !(enough || elapsed >= Self::MAX_WINDOW) {
+        if elapsed < shortest {
             return;
         }
-        self.current = Some(CurrentWindow { since: now, latest: now, gap: Duration::ZERO, busy: true });
+        let arrived: f64 = self.lanes.iter().flatten().map(|lane| lane.arrivals.window_bits()).sum();
+        if arrived < Self::WINDOW_BITS && elapsed < Self::MAX_WINDOW {
+            return;
+        }
+        self.current = Some(CurrentWindow::new(now));
         // A time without arrivals is no window: the lanes were idle, or one of the machines stood still.
         let whole = arrived >= Self::WINDOW_BITS / 2.0 && gap <= (shortest * 2).max(elapsed / 2);
         self.end_window(now, whole, busy);

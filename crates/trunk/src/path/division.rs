@@ -5,7 +5,7 @@
 pub(super) struct Demand {
     /// Its part among lanes that want more.
     pub(super) weight: f64,
-    /// bit/s that it can use; infinite if packets wait for it.
+    /// bit/s that it can use; infinite without a bound.
     pub(super) rate: f64,
 }
 

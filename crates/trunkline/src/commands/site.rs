@@ -56,7 +56,7 @@ fn send_log_to(log: &Log, format: LogFormat) {
     match format {
         LogFormat::Json => lines.with(layer.json().flatten_event(true).with_ansi(false)).init(),
         LogFormat::Text if std::env::var_os("JOURNAL_STREAM").is_some() => {
-            lines.with(layer.without_time()).init()
+            lines.with(layer.without_time()).init();
         }
         LogFormat::Text => lines.with(layer).init(),
     }
