@@ -312,10 +312,15 @@ fn weights_and_rates_have_limits() {
 
 #[test]
 fn what_decides_among_classes_is_doubted_in_a_class_alone() {
-    let warnings =
-        ok(&two("weight = 2\nguarantee = \"1mbit\"\npriority = true\nceiling = \"2mbit\"", "")).warnings();
-    let keys: Vec<_> = warnings.iter().map(|warning| warning.split(": ").next().unwrap()).collect();
-    assert_eq!(keys, ["classes.a.weight", "classes.a.guarantee", "classes.a.priority"]);
+    let mut config = ok(&two("weight = 2\nguarantee = \"1mbit\"\npriority = true\nceiling = \"2mbit\"", ""));
+    let keys = |warnings: &[String]| -> Vec<String> {
+        warnings.iter().map(|warning| warning.split(": ").next().unwrap().to_owned()).collect()
+    };
+    // Path control divides among lanes by weight.
+    assert_eq!(keys(&config.warnings()), ["classes.a.guarantee", "classes.a.priority"]);
+    config.trunk.edge_pacing = false;
+    let warnings = config.warnings();
+    assert_eq!(keys(&warnings), ["classes.a.weight", "classes.a.guarantee", "classes.a.priority"]);
     assert!(
         warnings[0].ends_with(
             "has no effect, since it decides among classes that share a lane group and this class shares none; give another \
