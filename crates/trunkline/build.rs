@@ -1,10 +1,14 @@
-//! Embeds the experiments of the papers in the program, so that an installed program has them too.
+//! Embeds the experiments of the papers in a program with the laboratory, so that an installed program has them too.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
 fn main() -> io::Result<()> {
+    println!("cargo::rerun-if-changed=build.rs");
+    if env::var_os("CARGO_FEATURE_LABORATORY").is_none() {
+        return Ok(());
+    }
     let experiments = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments").canonicalize()?;
     println!("cargo::rerun-if-changed={}", experiments.display());
     let mut files = Vec::new();

@@ -1,18 +1,15 @@
 //! The definition of the command line. The man pages and shell completions are generated from it.
 
-mod lab;
+#[cfg(feature = "laboratory")]
+pub(crate) mod laboratory;
 
-use std::convert::Infallible;
 use std::path::PathBuf;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use trunkline_engine::Engine;
-use trunkline_units::Rate;
 
-pub(crate) use lab::{
-    AdviseArguments, AgreeArguments, CheckArguments, Execution, LabArguments, LabCommand, PapersArguments,
-    ReportArguments, RunArguments, ScorecardArguments,
-};
+/// The commands that only a build with the laboratory has.
+const LABORATORY: [&str; 3] = ["demo", "bench", "lab"];
 
 /// TCP trunks between sites: each class of traffic in a congestion-controlled, encrypted lane of its own.
 #[derive(Debug, Parser)]
@@ -43,12 +40,9 @@ pub(crate) enum Command {
     Down(InstanceArguments),
     /// Remove the routes with which an ended gateway blocks packets to peers (`tun.on_exit`).
     Unblock(UnblockArguments),
-    /// Show on this machine, in about a minute, the effect of a trunk on TCP beside a UDP flood.
-    Demo(DemoArguments),
-    /// Measure on this machine the cost of a trunk, compared with plain routing.
-    Bench(BenchArguments),
-    /// Run experiments in a simulator: those of papers, and your own.
-    Lab(LabArguments),
+    #[cfg(feature = "laboratory")]
+    #[command(flatten)]
+    Laboratory(laboratory::LaboratoryCommand),
     /// Print the JSON Schema of a site's configuration file, for editors.
     Schema,
     /// Generate a private key and print it.
@@ -134,34 +128,6 @@ fn interval(text: &str) -> Result<f64, String> {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct DemoArguments {
-    /// Seconds under the flood, in each of three runs: 3 to 600.
-    #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u32).range(3..=600))]
-    pub(crate) seconds: u32,
-    /// Rate of the WAN between the sites: 2mbit to 100mbit.
-    #[arg(long, value_name = "RATE", default_value = "10mbit", value_parser = demo_rate)]
-    pub(crate) rate: Rate,
-    /// The directory for results and the report with plots; those of an earlier demo are replaced.
-    #[arg(long, value_name = "DIR", default_value = "trunkline-demo")]
-    pub(crate) out: PathBuf,
-    /// Print a line of JSON for each run instead.
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// The engine: testbed, on this machine's kernel, in real time; sim, in virtual time. [default: testbed, or sim if this machine does not allow the testbed]
-    #[arg(long, value_name = "ENGINE", value_parser = lab::engine)]
-    pub(crate) engine: Option<Engine>,
-}
-
-fn demo_rate(text: &str) -> Result<Rate, String> {
-    let rate = text.parse::<Rate>().map_err(|error| error.to_string())?;
-    if (2.0..=100.0).contains(&rate.as_mbit()) {
-        Ok(rate)
-    } else {
-        Err("allowed: 2mbit to 100mbit".to_owned())
-    }
-}
-
-#[derive(Debug, Args)]
 pub(crate) struct CompletionsArguments {
     /// The shell.
     pub(crate) shell: clap_complete::Shell,
@@ -174,35 +140,31 @@ pub(crate) struct ManArguments {
     pub(crate) out: Option<PathBuf>,
 }
 
-#[derive(Debug, Args)]
-#[command(
-    after_help = "What a trunk does for traffic is measured by experiments: bench-latency, bench-proportions, \
-bench-competing, bench-drops, bench-meltdown and bench-long-path. For example: trunkline lab run bench-latency \
---engine testbed"
-)]
-pub(crate) struct BenchArguments {
-    /// Seconds of each throughput test.
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=3600))]
-    pub(crate) seconds: u32,
-    /// The number of runs; the result is the median.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
-    pub(crate) runs: u32,
-    /// Print one JSON object instead.
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// A scenario of an earlier version: the error says what to run.
-    #[arg(value_name = "SCENARIO", hide = true, value_parser = moved)]
-    _scenario: Option<Infallible>,
+/// The command of the laboratory that `error` does not know because this build has no laboratory.
+pub(crate) fn command_of_the_laboratory(error: &clap::Error) -> Option<&'static str> {
+    if cfg!(feature = "laboratory") {
+        return None;
+    }
+    let Some(ContextValue::String(unknown)) = error.get(ContextKind::InvalidSubcommand) else { return None };
+    LABORATORY.into_iter().find(|name| name == unknown)
 }
 
-/// What to run in place of a scenario of `bench`.
-fn moved(scenario: &str) -> Result<Infallible, String> {
-    Err(match scenario {
-        "cost" => "bench measures the cost; it needs no name".to_owned(),
-        "latency" | "proportions" | "competing-flows" | "drops" | "meltdown" => {
-            let name = scenario.trim_end_matches("-flows");
-            format!("it is an experiment: trunkline lab run bench-{name} --engine testbed")
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_of_the_laboratory_is_known_or_said_to_be_missing() {
+        for name in LABORATORY {
+            for line in [&["trunkline", name, "--help"][..], &["trunkline", "help", name]] {
+                let error = Cli::try_parse_from(line).expect_err("help is an error too");
+                let missing = (!cfg!(feature = "laboratory")).then_some(name);
+                assert_eq!(command_of_the_laboratory(&error), missing, "{line:?}: {error}");
+            }
         }
-        _ => "bench has no scenarios".to_owned(),
-    })
+        for line in [["trunkline", "nosuch"], ["trunkline", "--lab"], ["trunkline", "--help"]] {
+            let error = Cli::try_parse_from(line).expect_err("help is an error too");
+            assert_eq!(command_of_the_laboratory(&error), None, "{line:?}: {error}");
+        }
+    }
 }

@@ -22,6 +22,10 @@ pub(crate) enum Failure {
     /// The command cannot write its result: exit code 6.
     Output(io::Error),
     /// Interrupted by the user: exit code 130.
+    #[cfg_attr(
+        not(feature = "laboratory"),
+        expect(dead_code, reason = "other commands leave signals to the system, which gives the same code")
+    )]
     Interrupted,
     /// One of the others, whose message has been printed already.
     Reported(Box<Failure>),

@@ -28,9 +28,8 @@ fn main() -> ExitCode {
         Command::Reload(arguments) => commands::control::reload(&arguments),
         Command::Down(arguments) => commands::control::down(&arguments),
         Command::Unblock(arguments) => commands::unblock::unblock(&arguments),
-        Command::Demo(arguments) => commands::lab::demo(&arguments),
-        Command::Bench(arguments) => commands::bench::bench(&arguments),
-        Command::Lab(arguments) => commands::lab::lab(&arguments.command),
+        #[cfg(feature = "laboratory")]
+        Command::Laboratory(command) => commands::laboratory::run(&command),
         Command::Schema => commands::generate::schema(),
         Command::Genkey => commands::keys::genkey(),
         Command::Pubkey => commands::keys::pubkey(),
@@ -45,6 +44,12 @@ fn main() -> ExitCode {
 
 /// Prints the help, the version, or the error in the arguments: clap reports all three as errors.
 fn print_clap_error(error: &clap::Error) -> ExitCode {
+    if let Some(command) = cli::command_of_the_laboratory(error) {
+        let text = format!(
+            "this build has no laboratory, so no `{command}`; `cargo build --release` builds the program with it"
+        );
+        return Failure::Input(text).report();
+    }
     let printed = error.print();
     if error.use_stderr() {
         return ExitCode::from(2);

@@ -144,10 +144,15 @@ const LINES: &[(&[&str], usize)] = &[
     (&["--version"], 0),
 ];
 
+/// Whether this program has the command: `lab` is only in one with the laboratory.
+fn has(arguments: &[&str]) -> bool {
+    cfg!(feature = "laboratory") || arguments[0] != "lab"
+}
+
 #[test]
 fn a_full_device_is_a_reported_failure_and_no_panic() {
     let place = Place::new();
-    for &(arguments, asks) in LINES {
+    for &(arguments, asks) in LINES.iter().filter(|(arguments, _)| has(arguments)) {
         let daemon = (asks > 0).then(|| place.daemon(asks));
         let full = File::options().write(true).open("/dev/full").expect("a full device");
         let mut command = place.command(arguments);
@@ -165,7 +170,7 @@ fn a_full_device_is_a_reported_failure_and_no_panic() {
         }
     }
     // Reports are written although standard output has no reader.
-    assert!(place.path().join("out/sample/report.html").is_file());
+    assert_eq!(place.path().join("out/sample/report.html").is_file(), cfg!(feature = "laboratory"));
 }
 
 #[test]
@@ -188,9 +193,8 @@ fn every_command_is_tried_against_a_full_device() {
 #[test]
 fn a_reader_that_has_gone_ends_a_command_quietly() {
     let place = Place::new();
-    for arguments in
-        [&["check", "a.toml"][..], &["man"], &["lab", "papers", "--list"], &["--help"], &["genkey"]]
-    {
+    let lines = [&["check", "a.toml"][..], &["man"], &["lab", "papers", "--list"], &["--help"], &["genkey"]];
+    for arguments in lines.into_iter().filter(|arguments| has(arguments)) {
         let (reader, writer) = std::io::pipe().expect("a pipe");
         drop(reader);
         let output = place
@@ -208,13 +212,14 @@ fn a_reader_that_has_gone_ends_a_command_quietly() {
 fn no_command_panics_if_it_cannot_write_remarks() {
     let place = Place::new();
     place.write("wrong.toml", "private_key_file = \"a.key\"\n[tun]\nmtu = 12\n");
-    for (arguments, code) in [
+    let lines = [
         (&["check", "wrong.toml"][..], 2),
         (&["up", "wrong.toml"], 2),
         (&["status", "/nonexistent/a.sock"], 3),
         (&["lab", "check", "wrong.toml"], 2),
         (&["lab", "check", "sample.toml"], 0),
-    ] {
+    ];
+    for (arguments, code) in lines.into_iter().filter(|(arguments, _)| has(arguments)) {
         let full = File::options().write(true).open("/dev/full").expect("a full device");
         let status = place.command(arguments).stdout(Stdio::null()).stderr(full).status().expect("it runs");
         assert_eq!(status.code(), Some(code), "{arguments:?}");
@@ -294,6 +299,7 @@ fn warnings_have_a_word_and_an_exit_code_of_their_own() {
 }
 
 #[test]
+#[cfg_attr(not(feature = "laboratory"), ignore = "needs the laboratory")]
 fn the_error_about_a_misspelt_rate_gives_the_right_spelling_everywhere() {
     let place = Place::new();
     let right = "\"10Mbps\" is no rate: write \"10 Mbit/s\"; allowed: ";
@@ -312,6 +318,7 @@ fn the_error_about_a_misspelt_rate_gives_the_right_spelling_everywhere() {
 }
 
 #[test]
+#[cfg_attr(not(feature = "laboratory"), ignore = "needs the laboratory")]
 fn a_former_scenario_of_bench_is_named_as_the_experiment_that_runs() {
     let place = Place::new();
     for (scenario, id) in [
@@ -358,10 +365,26 @@ fn the_log_is_json_on_request() {
 fn man_pages_are_written_for_every_command_and_the_sites_file() {
     let place = Place::new();
     assert!(place.run(&["man", "--out", "pages"]).status.success());
-    for page in ["trunkline.1", "trunkline-up.1", "trunkline-lab-run.1", "trunkline.toml.5"] {
-        let text = fs::read_to_string(place.path().join("pages").join(page)).expect("a page");
+    let pages = place.path().join("pages");
+    assert_eq!(pages.join("trunkline-lab-run.1").is_file(), cfg!(feature = "laboratory"));
+    for page in ["trunkline.1", "trunkline-up.1", "trunkline.toml.5"] {
+        let text = fs::read_to_string(pages.join(page)).expect("a page");
         assert!(text.contains(".SH EXAMPLES"), "{page}");
     }
     let site = fs::read_to_string(place.path().join("pages/trunkline.toml.5")).expect("a page");
     assert!(site.contains(".SH FILES") && site.contains("\\fBedge_pacing\\fR"), "{site}");
+}
+
+#[test]
+#[cfg_attr(feature = "laboratory", ignore = "this program has the laboratory")]
+fn the_gateway_alone_says_in_one_line_that_it_has_no_laboratory() {
+    let place = Place::new();
+    for line in [&["lab", "run", "sample.toml"][..], &["demo"], &["bench", "--runs", "3"], &["help", "lab"]] {
+        let output = place.run(line);
+        let error = said(&output);
+        assert_eq!((output.status.code(), error.lines().count()), (Some(2), 1), "{line:?}: {error}");
+        assert!(error.starts_with("trunkline: this build has no laboratory"), "{line:?}: {error}");
+    }
+    let other = said(&place.run(&["nosuch"]));
+    assert!(other.starts_with("error: unrecognized subcommand 'nosuch'"), "{other}");
 }

@@ -81,6 +81,7 @@ impl Drop for Temporary {
 }
 
 #[test]
+#[cfg_attr(not(feature = "laboratory"), ignore = "needs the laboratory")]
 fn the_laboratorys_page_shows_the_programs_output() {
     let temporary = Temporary::new("laboratory");
     let page = page("docs/laboratory.md");

@@ -242,12 +242,14 @@ fn broken_rules(graph: &Graph) -> Vec<String> {
     broken
 }
 
-fn metadata() -> Value {
+/// What `cargo metadata` says of the workspace, with these additional arguments.
+fn metadata(arguments: &[&str]) -> Value {
     let host = Command::new("rustc").arg("-vV").output().expect("rustc says what it is");
     let host = String::from_utf8(host.stdout).expect("rustc speaks UTF-8");
     let host = host.lines().find_map(|line| line.strip_prefix("host: ")).expect("rustc names its host");
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version", "1", "--offline", "--locked", "--filter-platform", host])
+        .args(arguments)
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
         .expect("cargo runs");
@@ -285,15 +287,35 @@ fn linked(metadata: &Value) -> Graph {
 
 #[test]
 fn dependencies_point_one_way() {
-    let graph = linked(&metadata());
+    let graph = linked(&metadata(&[]));
     assert!(graph["trunkline"].contains("trunkline-gateway"), "the graph is not this workspace's");
     let broken = broken_rules(&graph);
     assert!(broken.is_empty(), "\n{}", broken.join("\n"));
 }
 
 #[test]
+fn the_gateway_alone_is_built_without_the_laboratory() {
+    const LABORATORY: [&str; 9] = [
+        "trunkline-link",
+        "trunkline-workload",
+        "trunkline-tcp",
+        "trunkline-sim",
+        "trunkline-engine",
+        "trunkline-lab",
+        "trunkline-testbed",
+        "parquet",
+        "indicatif",
+    ];
+    let (alone, whole) = (linked(&metadata(&["--no-default-features"])), linked(&metadata(&[])));
+    for name in LABORATORY {
+        assert_eq!(path_to(&alone, "trunkline", |other| other == name), None);
+        assert!(path_to(&whole, "trunkline", |other| other == name).is_some(), "nothing needs {name}");
+    }
+}
+
+#[test]
 fn the_version_of_results_covers_every_crate_that_they_come_of() {
-    let graph = linked(&metadata());
+    let graph = linked(&metadata(&[]));
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../lab/build.rs");
     let script = fs::read_to_string(script).expect("the build script of the laboratory");
     let own: Vec<&str> = graph.keys().filter_map(|name| name.strip_prefix("trunkline-")).collect();
@@ -307,7 +329,7 @@ fn the_version_of_results_covers_every_crate_that_they_come_of() {
 
 #[test]
 fn no_feature_changes_what_the_core_does() {
-    for package in metadata()["packages"].as_array().expect("packages") {
+    for package in metadata(&[])["packages"].as_array().expect("packages") {
         let name = package["name"].as_str().unwrap_or_default();
         if PURE.contains(&name) {
             let features = package["features"].as_object().map_or(0, serde_json::Map::len);

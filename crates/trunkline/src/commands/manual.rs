@@ -2,28 +2,31 @@
 
 use std::fmt::Write as _;
 
+#[cfg(feature = "laboratory")]
+use super::laboratory::manual::EXTRAS as LABORATORY;
+#[cfg(not(feature = "laboratory"))]
+const LABORATORY: [Extra; 0] = [];
+
 /// The additional sections of a page.
-struct Extra {
+pub(super) struct Extra {
     /// `trunkline`, `trunkline-up`, `trunkline-lab-run`.
-    page: &'static str,
-    files: &'static [File],
+    pub(super) page: &'static str,
+    pub(super) files: &'static [File],
     /// A command line and its purpose.
-    examples: &'static [(&'static str, &'static str)],
+    pub(super) examples: &'static [(&'static str, &'static str)],
 }
 
 #[derive(Clone, Copy)]
-struct File {
-    path: &'static str,
-    about: &'static str,
+pub(super) struct File {
+    pub(super) path: &'static str,
+    pub(super) about: &'static str,
 }
 
 const SITE: File = File { path: "/etc/trunkline/NAME.toml", about: "a site's file: trunkline.toml(5)" };
 const SOCKET: File =
     File { path: "/run/trunkline/NAME.sock", about: "the control socket of a running gateway" };
-const RESULTS: File =
-    File { path: "results/ID/report.html", about: "an experiment's report; its results are beside it" };
 
-const EXTRAS: [Extra; 24] = [
+const EXTRAS: [Extra; 13] = [
     Extra {
         page: "trunkline",
         files: &[SITE, SOCKET],
@@ -87,84 +90,6 @@ const EXTRAS: [Extra; 24] = [
         )],
     },
     Extra {
-        page: "trunkline-demo",
-        files: &[File { path: "trunkline-demo/bench-demo/report.html", about: "the report, with plots" }],
-        examples: &[
-            ("trunkline demo", "over a WAN of 10 Mbit/s"),
-            ("trunkline demo --rate 50mbit --seconds 10 --json", "another rate, shorter, for programs"),
-        ],
-    },
-    Extra {
-        page: "trunkline-bench",
-        files: &[],
-        examples: &[
-            ("trunkline bench", "measures throughput, round trips, CPU and memory"),
-            ("trunkline bench --runs 3 --json", "medians of three runs, for programs"),
-        ],
-    },
-    Extra {
-        page: "trunkline-lab",
-        files: &[RESULTS],
-        examples: &[("trunkline lab papers --list", "lists the experiments")],
-    },
-    Extra {
-        page: "trunkline-lab-run",
-        files: &[RESULTS],
-        examples: &[
-            ("trunkline lab run office.toml", "runs an experiment and writes its report"),
-            (
-                "trunkline lab run office.toml --set links.core.rate=5Mbit/s --quick",
-                "a quick run of it with another rate",
-            ),
-            (
-                "trunkline lab run office.toml --engine testbed",
-                "runs it in real time on this machine's kernel",
-            ),
-            (
-                "trunkline lab run bench-latency --engine testbed --quick",
-                "small requests beside bulk flows: an experiment that comes with the program, a few points of it",
-            ),
-        ],
-    },
-    Extra {
-        page: "trunkline-lab-agree",
-        files: &[RESULTS],
-        examples: &[(
-            "trunkline lab agree office.toml --quick",
-            "a quick run by both engines, and a comparison",
-        )],
-    },
-    Extra {
-        page: "trunkline-lab-papers",
-        files: &[RESULTS],
-        examples: &[("trunkline lab papers kung1998 --quick", "a quick run of one paper's experiments")],
-    },
-    Extra {
-        page: "trunkline-lab-advise",
-        files: &[],
-        examples: &[("trunkline lab advise office.toml", "tries settings and prints which to choose")],
-    },
-    Extra {
-        page: "trunkline-lab-scorecard",
-        files: &[RESULTS],
-        examples: &[("trunkline lab scorecard cubic bbr", "evaluates two congestion controls")],
-    },
-    Extra {
-        page: "trunkline-lab-check",
-        files: &[],
-        examples: &[("trunkline lab check office.toml", "checks an experiment, and prints what it means")],
-    },
-    Extra {
-        page: "trunkline-lab-report",
-        files: &[RESULTS],
-        examples: &[("trunkline lab report results", "writes all reports again")],
-    },
-    Extra {
-        page: "trunkline-lab-schema",
-        files: &[],
-        examples: &[("trunkline lab schema > experiment.schema.json", "writes the schema to a file")],
-    },
-    Extra {
         page: "trunkline-schema",
         files: &[],
         examples: &[("trunkline schema > site.schema.json", "writes the schema to a file")],
@@ -191,10 +116,14 @@ const EXTRAS: [Extra; 24] = [
     },
 ];
 
+fn extras() -> impl Iterator<Item = &'static Extra> {
+    EXTRAS.iter().chain(&LABORATORY)
+}
+
 /// The additional sections of a page, as roff.
 pub(super) fn sections(page: &str) -> String {
     let mut text = String::new();
-    let Some(extra) = EXTRAS.iter().find(|extra| extra.page == page) else { return text };
+    let Some(extra) = extras().find(|extra| extra.page == page) else { return text };
     let escaped = |text: &str| text.replace('\\', "\\e").replace('-', "\\-");
     // Writing to a string cannot fail.
     if !extra.files.is_empty() {
@@ -223,7 +152,7 @@ mod tests {
 
     #[test]
     fn every_example_is_a_valid_command_line() {
-        for (line, _) in EXTRAS.iter().flat_map(|extra| extra.examples) {
+        for (line, _) in extras().flat_map(|extra| extra.examples) {
             let words = line.split_whitespace().take_while(|word| !matches!(*word, "<" | ">" | "|"));
             if let Err(error) = Cli::try_parse_from(words) {
                 panic!("{line}: {error}");
@@ -233,7 +162,7 @@ mod tests {
 
     #[test]
     fn examples_are_of_the_page_they_are_on() {
-        for extra in EXTRAS.iter().filter(|extra| extra.page != "trunkline") {
+        for extra in extras().filter(|extra| extra.page != "trunkline") {
             let command = extra.page.replace('-', " ");
             for (line, _) in extra.examples {
                 assert!(line.starts_with(&command), "{line} on {}", extra.page);

@@ -1,13 +1,12 @@
 //! One module for each group of commands.
 
-pub(crate) mod bench;
 pub(crate) mod check;
 pub(crate) mod control;
 pub(crate) mod generate;
 pub(crate) mod keys;
-pub(crate) mod lab;
+#[cfg(feature = "laboratory")]
+pub(crate) mod laboratory;
 mod manual;
-mod progress;
 mod rates;
 mod reference;
 pub(crate) mod site;

@@ -17,6 +17,8 @@ mod ui;
 use std::io::{self, IsTerminal as _};
 use std::mem;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -25,9 +27,10 @@ use ratatui::DefaultTerminal;
 use ratatui::buffer::Buffer;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use ratatui::layout::Rect;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
 use trunkline_gateway::control::{Answer, Request, ask};
 use trunkline_gateway::status::Status;
-use trunkline_testbed::interrupt;
 
 use super::control::{control_failure, socket};
 use crate::cli::TopArguments;
@@ -59,13 +62,13 @@ pub(crate) fn top(arguments: &TopArguments) -> Result<(), Failure> {
     }
     // If the gateway does not run, a message says so, not an empty screen.
     let first = state(&socket)?;
-    let stop = interrupt::watch().map_err(Failure::doing("cannot wait for signals"))?;
+    let stop = stop_at_signals().map_err(Failure::doing("cannot wait for signals"))?;
     let answers = poll(socket, interval);
     let mut live = Live::new(first, interval);
     let restore = Restore;
     let mut terminal = ratatui::try_init().map_err(Failure::doing("cannot set up the terminal"))?;
     let hangup = Hangup::watch();
-    let outcome = live.run(&mut terminal, &answers, || stop.is_stopped() || hangup.has_come());
+    let outcome = live.run(&mut terminal, &answers, || stop.load(Ordering::Relaxed) || hangup.has_come());
     if outcome.is_err() || hangup.has_come() {
         // Dropping it would write to the terminal that failed, and panic.
         mem::forget(terminal);
@@ -78,6 +81,19 @@ pub(crate) fn top(arguments: &TopArguments) -> Result<(), Failure> {
         Err(error) if hangup.has_come() || error.raw_os_error() == Some(HUNG_UP) => Ok(()),
         outcome => outcome.map_err(Failure::doing("the terminal failed")),
     }
+}
+
+/// A flag that the first SIGINT, SIGTERM or SIGHUP sets. A second one of the same kind ends the process at once.
+fn stop_at_signals() -> io::Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        let came = Arc::new(AtomicBool::new(false));
+        // Handlers run in this order: the first one must not see the flag that the same signal sets.
+        flag::register_conditional_default(signal, Arc::clone(&came))?;
+        flag::register(signal, came)?;
+        flag::register(signal, Arc::clone(&stop))?;
+    }
+    Ok(stop)
 }
 
 /// Restores the terminal when it is dropped. On a panic, ratatui's hook does, so that the message is readable.

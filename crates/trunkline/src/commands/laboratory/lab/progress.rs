@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 use trunkline_lab::campaign::{Event, Progress};
 
-use crate::commands::progress::{LINE_INTERVAL, about};
+use crate::commands::laboratory::progress::{LINE_INTERVAL, about};
 use crate::output::remark;
 
 /// Writes to standard error. Dropping it clears the bar.

@@ -6,7 +6,7 @@ use trunkline_lab::report::{self as reports, Entry, INDEX, PAGE};
 use trunkline_lab::store::Directory;
 
 use super::{run, verdicts};
-use crate::cli::ReportArguments;
+use crate::cli::laboratory::ReportArguments;
 use crate::failure::Failure;
 use crate::output::{print_line, remark};
 

@@ -10,7 +10,7 @@ use trunkline_testbed::interrupt;
 
 use super::run::{campaign, print_failures, studies};
 use super::{Errors, read, ready};
-use crate::cli::AgreeArguments;
+use crate::cli::laboratory::AgreeArguments;
 use crate::failure::Failure;
 use crate::output::print;
 

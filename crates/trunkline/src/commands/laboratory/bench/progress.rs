@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::commands::progress::{Progress as Line, about};
+use crate::commands::laboratory::progress::{Progress as Line, about};
 
 /// The part that is done of a total time.
 pub(super) struct Progress {

@@ -7,8 +7,8 @@ use trunkline_lab::advise::{self, AdviseError, MOST_TIMES, Options, Progress as 
 use trunkline_testbed::interrupt;
 
 use super::{jobs, read};
-use crate::cli::AdviseArguments;
-use crate::commands::progress::{Progress, about};
+use crate::cli::laboratory::AdviseArguments;
+use crate::commands::laboratory::progress::{Progress, about};
 use crate::failure::Failure;
 use crate::output::{print, print_line};
 

@@ -20,8 +20,8 @@ use trunkline_testbed::interrupt;
 use trunkline_units::Rate;
 
 use super::{papers, ready, run, verdicts};
-use crate::cli::DemoArguments;
-use crate::commands::progress::{Progress, about};
+use crate::cli::laboratory::DemoArguments;
+use crate::commands::laboratory::progress::{Progress, about};
 use crate::failure::Failure;
 use crate::output::{print, remark};
 

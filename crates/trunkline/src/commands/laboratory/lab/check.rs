@@ -7,7 +7,7 @@ use trunkline_lab::campaign::{Study, work};
 use trunkline_lab::experiment::NodeKind;
 
 use super::{Errors, read};
-use crate::cli::CheckArguments;
+use crate::cli::laboratory::CheckArguments;
 use crate::failure::Failure;
 use crate::output::print;
 

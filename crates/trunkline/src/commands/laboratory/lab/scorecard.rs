@@ -7,7 +7,7 @@ use trunkline_lab::report::Entry;
 
 use super::run::run_all;
 use super::{Errors, papers};
-use crate::cli::ScorecardArguments;
+use crate::cli::laboratory::ScorecardArguments;
 use crate::failure::Failure;
 use crate::output::print;
 

@@ -23,7 +23,7 @@ use trunkline_lab::results::Point;
 use trunkline_lab::store::StoreError;
 use trunkline_testbed::privilege;
 
-use crate::cli::LabCommand;
+use crate::cli::laboratory::LabCommand;
 use crate::failure::Failure;
 use crate::output::{print, remark};
 

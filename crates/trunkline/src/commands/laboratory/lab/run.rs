@@ -15,7 +15,7 @@ use trunkline_testbed::traffic::Stop;
 
 use super::progress::Bar;
 use super::{Errors, jobs, named, read, ready, report, set, verdicts};
-use crate::cli::{Execution, RunArguments};
+use crate::cli::laboratory::{Execution, RunArguments};
 use crate::failure::Failure;
 use crate::output::{print, remark};
 

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use trunkline_testbed::traffic::Stop;
 use trunkline_testbed::{interrupt, kernel, privilege};
 
-use crate::cli::BenchArguments;
+use crate::cli::laboratory::BenchArguments;
 use crate::failure::Failure;
 use crate::output::print_line;
 

@@ -6,7 +6,7 @@ use trunkline_lab::document::Document;
 
 use super::run::run_all;
 use super::{Errors, verdicts};
-use crate::cli::PapersArguments;
+use crate::cli::laboratory::PapersArguments;
 use crate::failure::Failure;
 use crate::output::print;
 

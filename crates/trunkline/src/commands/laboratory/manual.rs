@@ -1,0 +1,87 @@
+//! The sections of the laboratory's man pages.
+
+use crate::commands::manual::{Extra, File};
+
+const RESULTS: File =
+    File { path: "results/ID/report.html", about: "an experiment's report; its results are beside it" };
+
+pub(in crate::commands) const EXTRAS: [Extra; 11] = [
+    Extra {
+        page: "trunkline-demo",
+        files: &[File { path: "trunkline-demo/bench-demo/report.html", about: "the report, with plots" }],
+        examples: &[
+            ("trunkline demo", "over a WAN of 10 Mbit/s"),
+            ("trunkline demo --rate 50mbit --seconds 10 --json", "another rate, shorter, for programs"),
+        ],
+    },
+    Extra {
+        page: "trunkline-bench",
+        files: &[],
+        examples: &[
+            ("trunkline bench", "measures throughput, round trips, CPU and memory"),
+            ("trunkline bench --runs 3 --json", "medians of three runs, for programs"),
+        ],
+    },
+    Extra {
+        page: "trunkline-lab",
+        files: &[RESULTS],
+        examples: &[("trunkline lab papers --list", "lists the experiments")],
+    },
+    Extra {
+        page: "trunkline-lab-run",
+        files: &[RESULTS],
+        examples: &[
+            ("trunkline lab run office.toml", "runs an experiment and writes its report"),
+            (
+                "trunkline lab run office.toml --set links.core.rate=5Mbit/s --quick",
+                "a quick run of it with another rate",
+            ),
+            (
+                "trunkline lab run office.toml --engine testbed",
+                "runs it in real time on this machine's kernel",
+            ),
+            (
+                "trunkline lab run bench-latency --engine testbed --quick",
+                "small requests beside bulk flows: an experiment that comes with the program, a few points of it",
+            ),
+        ],
+    },
+    Extra {
+        page: "trunkline-lab-agree",
+        files: &[RESULTS],
+        examples: &[(
+            "trunkline lab agree office.toml --quick",
+            "a quick run by both engines, and a comparison",
+        )],
+    },
+    Extra {
+        page: "trunkline-lab-papers",
+        files: &[RESULTS],
+        examples: &[("trunkline lab papers kung1998 --quick", "a quick run of one paper's experiments")],
+    },
+    Extra {
+        page: "trunkline-lab-advise",
+        files: &[],
+        examples: &[("trunkline lab advise office.toml", "tries settings and prints which to choose")],
+    },
+    Extra {
+        page: "trunkline-lab-scorecard",
+        files: &[RESULTS],
+        examples: &[("trunkline lab scorecard cubic bbr", "evaluates two congestion controls")],
+    },
+    Extra {
+        page: "trunkline-lab-check",
+        files: &[],
+        examples: &[("trunkline lab check office.toml", "checks an experiment, and prints what it means")],
+    },
+    Extra {
+        page: "trunkline-lab-report",
+        files: &[RESULTS],
+        examples: &[("trunkline lab report results", "writes all reports again")],
+    },
+    Extra {
+        page: "trunkline-lab-schema",
+        files: &[],
+        examples: &[("trunkline lab schema > experiment.schema.json", "writes the schema to a file")],
+    },
+];
