@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use trunkline_packet::Segmenter;
 use trunkline_trunk::frame::{Frame, FrameError, FrameHead, MAX_HEAD, MAX_PACKET, MIN_PACKET};
-use trunkline_trunk::{PeerId, Receiver};
+use trunkline_trunk::{ArrivalReport, PeerId, Receiver};
 
 /// The part of a packet that a receiver is shown.
 const PREFIX: usize = 256;
@@ -29,6 +29,10 @@ pub(crate) fn run(data: &[u8]) {
             }
             Err(FrameError::TooShort { length }) => {
                 assert!(length < MIN_PACKET);
+                break;
+            }
+            Err(FrameError::ShortReport { length }) => {
+                assert!(length < ArrivalReport::BYTES);
                 break;
             }
             Err(FrameError::Truncated { .. }) => unreachable!("a decoder cannot know that the stream ended"),

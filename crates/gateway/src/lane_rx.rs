@@ -11,7 +11,7 @@ use rustix::net::{RecvFlags, recv};
 use trunkline_packet::{Headers, protocol};
 use trunkline_trunk::compress::{CompressError, Decompressor, DecompressorStats, MAX_FIELDS, MAX_HEADER};
 use trunkline_trunk::frame::{Frame, FrameError, MAX_HEAD};
-use trunkline_trunk::{ReceiveWindow, Receiver};
+use trunkline_trunk::{ArrivalReport, ReceiveWindow, Receiver, Reporting};
 use trunkline_units::Instant;
 
 use crate::record::{HEADER_BYTES, Opened, Opener, RecordError};
@@ -56,7 +56,7 @@ struct Part {
 /// Counts of one lane's receiving half.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct LaneRxStats {
-    /// Frames received.
+    /// Frames with packets received.
     pub(crate) frames: u64,
     /// Bytes read from the socket.
     pub(crate) bytes: u64,
@@ -75,6 +75,15 @@ pub(crate) struct DeviceWriteStats {
     pub(crate) refused: u64,
     /// UDP datagrams that shared a write with others.
     pub(crate) coalesced: u64,
+}
+
+/// What a read of a lane says about the two directions of it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Reports {
+    /// The latest report of the far end about what it got.
+    pub(crate) received: Option<ArrivalReport>,
+    /// A report that the far end is to get.
+    pub(crate) due: Option<ArrivalReport>,
 }
 
 /// Where packets that came out of a lane go.
@@ -99,12 +108,21 @@ pub(crate) struct LaneRx {
     /// Where the next byte read goes.
     end: usize,
     window: ReceiveWindow,
+    /// When to report what arrived, if the far end takes reports.
+    reporting: Option<Reporting>,
+    received: Option<ArrivalReport>,
     decompressor: Decompressor,
     stats: LaneRxStats,
 }
 
 impl LaneRx {
-    pub(crate) fn new(serial: u64, fd: Arc<OwnedFd>, opener: Option<Opener>) -> io::Result<Self> {
+    /// With `reports`, both ends report what arrives.
+    pub(crate) fn new(
+        serial: u64,
+        fd: Arc<OwnedFd>,
+        opener: Option<Opener>,
+        reports: bool,
+    ) -> io::Result<Self> {
         Ok(LaneRx {
             serial,
             fd,
@@ -115,6 +133,8 @@ impl LaneRx {
             sealed_at: 0,
             end: 0,
             window: ReceiveWindow::default(),
+            reporting: reports.then(Reporting::default),
+            received: None,
             decompressor: Decompressor::new(),
             stats: LaneRxStats::default(),
         })
@@ -135,7 +155,7 @@ impl LaneRx {
         now: Instant,
         receiver: &mut Receiver,
         sink: &mut Sink<'_>,
-    ) -> Result<(), RxError> {
+    ) -> Result<Reports, RxError> {
         let start = self.parts.front().map_or(self.sealed_at, |part| part.at);
         let free = self.ring.size() - (self.end - start);
         if free == 0 {
@@ -145,7 +165,7 @@ impl LaneRx {
         let read = match recv(&self.fd, window, RecvFlags::DONTWAIT) {
             Ok((0, _)) => return Err(self.cut()),
             Ok((read, _)) => read,
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return Ok(()),
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return Ok(Reports::default()),
             Err(error) => return Err(RxError::Network(error.into())),
         };
         self.end += read;
@@ -165,7 +185,9 @@ impl LaneRx {
             self.sealed_at = 0;
             self.end = 0;
         }
-        Ok(())
+        let LaneRxStats { bytes, frames, .. } = self.stats;
+        let due = self.reporting.as_mut().and_then(|it| it.handle_received(now, bytes, frames));
+        Ok(Reports { received: self.received.take(), due })
     }
 
     /// The stream ended: between frames, or inside one.
@@ -267,8 +289,7 @@ impl LaneRx {
                 break Ok(());
             }
             self.consume(head_len);
-            self.stats.frames += 1;
-            if let Err(error) = self.pass_on_packet(frame, receiver, sink, &mut run) {
+            if let Err(error) = self.handle_frame(frame, receiver, sink, &mut run) {
                 break Err(error);
             }
             self.consume(frame.content_len());
@@ -277,7 +298,7 @@ impl LaneRx {
         result
     }
 
-    fn pass_on_packet(
+    fn handle_frame(
         &mut self,
         frame: Frame,
         receiver: &mut Receiver,
@@ -308,7 +329,13 @@ impl LaneRx {
                 let restored = self.decompressor.restore(bits, content, len, &mut restored_header)?;
                 (restored.head, &restored_header[..restored.header_len], restored.consumed)
             }
+            Frame::Report { .. } => {
+                // Another version may add fields.
+                self.received = content.first_chunk().map(ArrivalReport::decode);
+                return Ok(());
+            }
         };
+        self.stats.frames += 1;
         let prefix = if restored.is_empty() { content } else { restored };
         let Ok((headers, offload)) = receiver.handle_frame(&head, prefix) else { return Ok(()) };
         if headers.protocol == protocol::TCP {

@@ -10,9 +10,10 @@ use std::sync::Arc;
 
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use trunkline_trunk::compress::{Compressor, CompressorStats};
+use trunkline_trunk::frame::encode_report;
 use trunkline_trunk::{
-    CongestionControlCause, LaneAction, LaneControl, LaneId, LaneSnapshot, PathMode, Paths, Poll,
-    Transmitter, TrunkPlan,
+    ArrivalReport, CongestionControlCause, LaneAction, LaneControl, LaneId, LaneSnapshot, PathMode, Paths,
+    Poll, Transmitter, TrunkPlan,
 };
 use trunkline_units::{Instant, Rate};
 
@@ -77,11 +78,24 @@ pub(crate) struct LaneTx {
     /// Bytes ever put into the outbox: the place in the lane's stream where the last packet ends.
     position: u64,
     control: LaneControl,
+    /// What the far end is to be told of what arrived from it.
+    report: Option<ArrivalReport>,
     stats: LaneTxStats,
 }
 
 impl LaneTx {
-    pub(crate) fn new(serial: u64, fd: Arc<OwnedFd>, sealer: Option<Sealer>, compressor: Compressor) -> Self {
+    /// With `reports`, both ends report what arrives.
+    pub(crate) fn new(
+        serial: u64,
+        fd: Arc<OwnedFd>,
+        sealer: Option<Sealer>,
+        compressor: Compressor,
+        reports: bool,
+    ) -> Self {
+        let mut control = LaneControl::default();
+        if reports {
+            control.expect_reports();
+        }
         LaneTx {
             serial,
             fd,
@@ -90,7 +104,8 @@ impl LaneTx {
             outbox: VecDeque::with_capacity(BATCH),
             stage: None,
             position: 0,
-            control: LaneControl::default(),
+            control,
+            report: None,
             stats: LaneTxStats::default(),
         }
     }
@@ -193,6 +208,22 @@ impl LaneTx {
         }
     }
 
+    /// Takes what the far end is to be told, in place of what it has not been told yet.
+    pub(crate) fn report(&mut self, report: ArrivalReport) {
+        self.report = Some(report);
+    }
+
+    /// Takes what the far end tells.
+    pub(crate) fn handle_report(
+        &mut self,
+        now: Instant,
+        lane: LaneId,
+        paths: &mut Paths,
+        report: ArrivalReport,
+    ) {
+        self.control.handle_report(now, lane, paths, report);
+    }
+
     /// Sends what waits in the lane, then what waits for it at the edge, until the lane is full.
     pub(crate) fn flush(
         &mut self,
@@ -210,9 +241,12 @@ impl LaneTx {
             return Ok(Flushed::Held(at));
         }
         loop {
-            if !self.send(pool)? {
+            if !self.send(now, pool)? {
                 self.control.handle_full();
                 return Ok(Flushed::Full);
+            }
+            if self.put_report(pool)? {
+                continue;
             }
             if let Some(at) = held {
                 return Ok(Flushed::Held(at));
@@ -221,7 +255,7 @@ impl LaneTx {
                 return Ok(Flushed::Idle);
             }
             let unsent = sys::send_queue_unsent(self.fd())?;
-            let Some(mut room) = self.control.room(unsent) else { return Ok(Flushed::Full) };
+            let Some(mut room) = self.control.room(now, unsent) else { return Ok(Flushed::Full) };
             while self.outbox.len() < BATCH - 8 {
                 match transmitter.poll_transmit(now, lane, &mut room, |packet| pool.release(packet)) {
                     Poll::Packet(packet) => {
@@ -238,6 +272,21 @@ impl LaneTx {
             self.seal_stage(pool)?;
             transmitter.handle_transmitted(lane, self.position);
         }
+    }
+
+    /// Puts the report that is due into the outbox. Whether there was one.
+    fn put_report(&mut self, pool: &mut Pool) -> Result<bool, RecordError> {
+        let Some(report) = self.report.take() else { return Ok(false) };
+        let frame = encode_report(&report);
+        // Without a block the next report has to do.
+        let Some(mut block) = pool.head() else { return Ok(false) };
+        block.content_mut()[..frame.len()].copy_from_slice(&frame);
+        if self.sealer.is_some() {
+            self.seal(block, frame.len(), pool)?;
+        } else {
+            self.push(block, FRONT, FRONT + frame.len());
+        }
+        Ok(true)
     }
 
     fn push(&mut self, block: Block, start: usize, end: usize) {
@@ -321,7 +370,7 @@ impl LaneTx {
     }
 
     /// Sends the outbox. Whether all of it went.
-    fn send(&mut self, pool: &mut Pool) -> io::Result<bool> {
+    fn send(&mut self, now: Instant, pool: &mut Pool) -> io::Result<bool> {
         while !self.outbox.is_empty() {
             let mut slices = [IoSlice::new(&[]); BATCH];
             let mut count = 0;
@@ -337,7 +386,7 @@ impl LaneTx {
                     Err(rustix::io::Errno::INTR) => continue,
                     Err(error) => return Err(error.into()),
                 };
-            self.control.handle_written(sent as u64);
+            self.control.handle_written(now, sent as u64);
             while sent > 0 {
                 let Some(piece) = self.outbox.front_mut() else { break };
                 let taken = sent.min(piece.end - piece.start);
@@ -406,7 +455,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
         let stream = TcpStream::connect(listener.local_addr().expect("its address")).expect("a connection");
         let fd: Arc<OwnedFd> = Arc::new(stream.into());
-        let lane = LaneTx::new(1, Arc::clone(&fd), None, Compressor::new(Compression::Off, 1));
+        let lane = LaneTx::new(1, Arc::clone(&fd), None, Compressor::new(Compression::Off, 1), false);
         (listener, fd, lane)
     }
 

@@ -108,6 +108,9 @@ const PATH_FAMILIES: &[Family<Path>] = &[
     ("trunkline_path_target_seconds", "gauge", "The queue that is let stand.", |p| {
         Some(seconds(p.target_us))
     }),
+    ("trunkline_path_reported", "gauge", "1 while the far gateway's reports measure the queue.", |p| {
+        Some(f64::from(u8::from(p.reported)))
+    }),
 ];
 
 const LANE_FAMILIES: &[Family<Lane>] = &[

@@ -12,7 +12,7 @@ use trunkline_trunk::{PeerId, Receiver, ReceiverStats};
 use trunkline_units::Instant;
 
 use crate::keys::PublicKey;
-use crate::lane_rx::{DeviceWriteStats, LaneRx, LaneRxStats, RxError, Sink};
+use crate::lane_rx::{DeviceWriteStats, LaneRx, LaneRxStats, Reports, RxError, Sink};
 use crate::plan::Plan;
 use crate::tun::{TunQueue, TunWriter};
 
@@ -59,8 +59,8 @@ impl Receivers {
         now: Instant,
         serial: u64,
         mut observe: impl FnMut(usize, &Headers, &[u8]),
-    ) -> Result<(), RxError> {
-        let Some((peer, lane)) = self.lanes.get_mut(&serial) else { return Ok(()) };
+    ) -> Result<Reports, RxError> {
+        let Some((peer, lane)) = self.lanes.get_mut(&serial) else { return Ok(Reports::default()) };
         let peer = *peer;
         let mut observe = |headers: &Headers, prefix: &[u8]| observe(peer, headers, prefix);
         let mut sink = Sink { writer: &mut self.writer, device: &mut self.stats, observe: &mut observe };

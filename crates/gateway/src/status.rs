@@ -307,6 +307,9 @@ pub struct Path {
     pub queue_us: Option<u64>,
     /// The queue that is let stand, µs.
     pub target_us: u64,
+    /// Whether the queue is measured by the far gateway's reports, or else by round-trip times, which also have the queue on the way
+    /// back.
+    pub reported: bool,
 }
 
 /// What edge pacing does to a path.

@@ -15,7 +15,8 @@ use std::time::Duration;
 
 use trunkline_packet::{Headers, Offload};
 use trunkline_trunk::{
-    LaneId, Offered, Packet as _, PathChange, Paths, PeerId, RouteTable, Transmitter, TrunkPlan,
+    ArrivalReport, LaneId, Offered, Packet as _, PathChange, Paths, PeerId, RouteTable, Transmitter,
+    TrunkPlan,
 };
 use trunkline_units::Instant;
 
@@ -279,6 +280,26 @@ impl Sender {
         if let Some(slot) = &mut self.peers[index].lanes[lane.index()] {
             slot.full = false;
             mark(&mut self.dirty_peers, &mut self.peers[index], index, lane);
+        }
+    }
+
+    /// The far end of a lane reports what arrived: its path may change what its lanes may send.
+    pub(crate) fn handle_report(&mut self, now: Instant, serial: u64, report: ArrivalReport) {
+        self.with_lane(serial, |lane, id, paths| lane.handle_report(now, id, paths, report));
+    }
+
+    /// The far end of a lane is to be told what arrived from it.
+    pub(crate) fn report_arrival(&mut self, serial: u64, report: ArrivalReport) {
+        self.with_lane(serial, |lane, _, _| lane.report(report));
+    }
+
+    /// Does something with a lane, and has it served.
+    fn with_lane(&mut self, serial: u64, act: impl FnOnce(&mut LaneTx, LaneId, &mut Paths)) {
+        let Some(&(index, lane)) = self.lanes.get(&serial) else { return };
+        let peer = &mut self.peers[index];
+        if let Some(slot) = &mut peer.lanes[lane.index()] {
+            act(&mut slot.lane, lane, &mut peer.paths);
+            mark(&mut self.dirty_peers, peer, index, lane);
         }
     }
 

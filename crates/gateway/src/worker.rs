@@ -14,11 +14,12 @@ use std::time::Duration;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll;
 
+use trunkline_packet::Headers;
 use trunkline_units::Instant;
 
 use crate::clock::now;
 use crate::keys::PublicKey;
-use crate::lane_rx::{LaneRx, RxError};
+use crate::lane_rx::{LaneRx, Reports, RxError};
 use crate::lane_tx::LaneTx;
 use crate::mailbox::Mailbox;
 use crate::plan::Plan;
@@ -160,13 +161,25 @@ impl Worker {
             self.sender.lane_writable(serial);
             self.arm(serial, epoll::EventFlags::IN);
         }
-        if flags.intersects(epoll::EventFlags::IN | epoll::EventFlags::HUP | epoll::EventFlags::ERR)
-            && let Err(error) = self.receivers.serve(now, serial, |peer, headers, prefix| {
-                self.sender.handle_returning(now, peer, headers, prefix);
-            })
-        {
-            let clean = matches!(error, RxError::Closed);
-            self.end(serial, error.to_string(), clean);
+        if !flags.intersects(epoll::EventFlags::IN | epoll::EventFlags::HUP | epoll::EventFlags::ERR) {
+            return;
+        }
+        let observe = |peer, headers: &Headers, prefix: &[u8]| {
+            self.sender.handle_returning(now, peer, headers, prefix);
+        };
+        match self.receivers.serve(now, serial, observe) {
+            Ok(Reports { received, due }) => {
+                if let Some(report) = received {
+                    self.sender.handle_report(now, serial, report);
+                }
+                if let Some(report) = due {
+                    self.sender.report_arrival(serial, report);
+                }
+            }
+            Err(error) => {
+                let clean = matches!(error, RxError::Closed);
+                self.end(serial, error.to_string(), clean);
+            }
         }
     }
 

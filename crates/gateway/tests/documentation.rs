@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use trunkline_gateway::config::{Config, Encryption, RoutingTable, json_schema};
-use trunkline_gateway::handshake::{Hello, Message, Refusal, RefusalReason};
+use trunkline_gateway::handshake::{Hello, Message, Refusal, RefusalReason, VERSION};
 use trunkline_gateway::metrics::prometheus;
 use trunkline_gateway::status::Status;
 use trunkline_queue::DropReason;
-use trunkline_trunk::CongestionControl;
 use trunkline_trunk::compress::Compression;
+use trunkline_trunk::{ArrivalReport, CongestionControl};
 use trunkline_units::Rate;
 
 const CONFIGURATION: &str = include_str!("../../../docs/configuration.md");
@@ -267,7 +267,7 @@ fn bytes(label: &str) -> Vec<u8> {
 #[test]
 fn the_vectors_of_the_wire_format_are_what_is_sent() {
     let hello = Hello {
-        version: 1,
+        version: VERSION,
         encryption: Encryption::Tls,
         lane: 3,
         instance: 0x0102_0304_0506_0708,
@@ -293,4 +293,6 @@ fn the_vectors_of_the_wire_format_are_what_is_sent() {
         let decoded = trunkline_trunk::frame::Frame::decode(&bytes).expect("a head").expect("all of it");
         assert_eq!((decoded.0.content_len(), decoded.1, bytes.len()), (len, expected, expected), "{label}");
     }
+    let report = ArrivalReport { at: 1_000_000, bytes: 65_536 };
+    assert_eq!(bytes("| report: 1 000 000"), trunkline_trunk::frame::encode_report(&report));
 }

@@ -20,6 +20,7 @@
 //! | 0x11 | TCP/IPv6 super-packet | the same |
 //! | 0x12 | UDP super-packet | the same |
 //! | 0x18, 0x19 | as 0x10, 0x11, with CWR on the first segment | the same |
+//! | 0x20 | none: an [arrival report](crate::ArrivalReport) | time, bytes: 2 × u64, as content |
 //! | 0x80 to 0xff | compressed: [`compress`](crate::compress) | none |
 //!
 //! Of a compressed packet the length counts what it was compressed to.
@@ -28,6 +29,8 @@
 
 use thiserror::Error;
 use trunkline_packet::{Offload, SegmentKind, Segmentation};
+
+use crate::ArrivalReport;
 
 /// The maximum number of bytes before the packet.
 pub const MAX_HEAD: usize = 11;
@@ -46,6 +49,7 @@ const TCP4: u8 = 0x10;
 const TCP6: u8 = 0x11;
 const UDP: u8 = 0x12;
 const ECN: u8 = 0x08;
+const REPORT: u8 = 0x20;
 /// Set in the kind of compressed packets; the other bits say how to read them.
 const COMPRESSED: u8 = 0x80;
 
@@ -61,6 +65,15 @@ pub enum FrameError {
     /// No IP packet is so short.
     #[error("a frame of {length} bytes holds no IP packet: at least {MIN_PACKET} are needed")]
     TooShort {
+        /// Its length.
+        length: usize,
+    },
+    /// A report has more fields.
+    #[error(
+        "a frame of {length} bytes holds no arrival report: at least {} are needed",
+        ArrivalReport::BYTES
+    )]
+    ShortReport {
         /// Its length.
         length: usize,
     },
@@ -98,6 +111,11 @@ pub enum Frame {
         /// The kind's lower seven bits.
         bits: u8,
         /// Bytes that follow: compressed header and payload.
+        len: usize,
+    },
+    /// No packet: an [`ArrivalReport`].
+    Report {
+        /// Bytes that follow: its fields, and what another version may add to them.
         len: usize,
     },
 }
@@ -160,13 +178,24 @@ impl FrameHead {
     }
 }
 
+/// Bytes of a report's frame.
+pub const REPORT_BYTES: usize = 3 + ArrivalReport::BYTES;
+
+/// The frame of a report.
+pub fn encode_report(report: &ArrivalReport) -> [u8; REPORT_BYTES] {
+    let mut frame = [0; REPORT_BYTES];
+    frame[..3].copy_from_slice(&[0, ArrivalReport::BYTES as u8, REPORT]);
+    frame[3..].copy_from_slice(&report.encode());
+    frame
+}
+
 impl Frame {
     /// Bytes that follow the head.
     #[inline]
     pub const fn content_len(&self) -> usize {
         match self {
             Frame::Packet { head, .. } => head.packet_len,
-            Frame::Compressed { len, .. } => *len,
+            Frame::Compressed { len, .. } | Frame::Report { len } => *len,
         }
     }
 
@@ -177,6 +206,12 @@ impl Frame {
         let length = usize::from(u16::from_be_bytes([*high, *low]));
         if *kind & COMPRESSED != 0 {
             return Ok(Some((Frame::Compressed { bits: *kind & !COMPRESSED, len: length }, 3)));
+        }
+        if *kind == REPORT {
+            return match length {
+                ..ArrivalReport::BYTES => Err(FrameError::ShortReport { length }),
+                len => Ok(Some((Frame::Report { len }, 3))),
+            };
         }
         if length < MIN_PACKET {
             return Err(FrameError::TooShort { length });
@@ -295,6 +330,16 @@ mod tests {
         assert_eq!(Frame::decode(&[0, 1]), Ok(None));
     }
 
+    #[test]
+    fn a_report_is_a_frame_of_its_own_that_another_version_may_extend() {
+        let report = ArrivalReport { at: 7, bytes: 9 };
+        let frame = encode_report(&report);
+        assert_eq!(Frame::decode(&frame), Ok(Some((Frame::Report { len: 16 }, 3))));
+        assert_eq!(frame[3..], report.encode());
+        assert_eq!(Frame::decode(&[0, 40, 0x20]), Ok(Some((Frame::Report { len: 40 }, 3))));
+        assert_eq!(Frame::decode(&[0, 15, 0x20]), Err(FrameError::ShortReport { length: 15 }));
+    }
+
     /// The vectors of docs/wire-format.md.
     #[test]
     fn the_published_vectors_hold() {
@@ -311,6 +356,8 @@ mod tests {
             let len = head.encode_before(&mut room);
             assert_eq!(&room[MAX_HEAD - len..], bytes);
         }
+        let report = encode_report(&ArrivalReport { at: 1_000_000, bytes: 65_536 });
+        assert_eq!(report, *b"\x00\x10\x20\0\0\0\0\0\x0f\x42\x40\0\0\0\0\0\x01\0\0");
     }
 
     #[test]

@@ -27,8 +27,10 @@ mod transmitter;
 pub use class::{
     AdmissionSettings, Behaviour, ClassId, ClassSettings, Classifier, DscpSet, Over, Protocol, Rule,
 };
-pub use lane::{CongestionControlCause, LaneAction, LaneControl, LaneSnapshot, ReceiveWindow};
-pub use path::{PathChange, PathMode, PathStatus, Paths};
+pub use lane::{
+    ArrivalReport, CongestionControlCause, LaneAction, LaneControl, LaneSnapshot, ReceiveWindow, Reporting,
+};
+pub use path::{PathChange, PathMode, PathStatus, Paths, Signal};
 pub use plan::{CongestionControl, LaneGroup, LaneId, TrunkPlan};
 pub use receiver::{Receiver, ReceiverStats, Refusal};
 pub use routes::{PeerId, RouteTable};

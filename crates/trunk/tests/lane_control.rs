@@ -126,11 +126,11 @@ fn losses_of_a_lane_for_which_nothing_waits_decide_nothing() {
 #[test]
 fn the_low_water_mark_follows_the_depth_and_the_room_keeps_below_it() {
     let (mut control, mut transmitter) = (LaneControl::default(), waiting());
-    assert_eq!(control.room(0), None, "nothing is known of the lane yet");
+    assert_eq!(control.room(at(0), 0), None, "nothing is known of the lane yet");
     let mut report = |window, ms| {
         let snapshot = LaneSnapshot { window, ..snapshot(0, 0) };
         handle(&mut control, at(ms), &mut transmitter, snapshot);
-        (actions(&mut control), [0, 4999, 5000].map(|unsent| control.room(unsent)))
+        (actions(&mut control), [0, 4999, 5000].map(|unsent| control.room(at(0), unsent)))
     };
     // 150 kB in 30 ms are 10 kB in 2 ms.
     let mark = LaneAction::SetLowWaterMark;
@@ -148,7 +148,7 @@ fn what_a_stalled_lane_holds_may_be_retransmitted_through_the_trunk() {
     let _ = offer(&mut transmitter, at(0), segment(5000, 1, 1000));
     assert!(next(&mut transmitter, at(0), LANE).is_some());
     transmitter.handle_transmitted(LANE, 1000);
-    control.handle_written(1000);
+    control.handle_written(at(0), 1000);
     control.handle_held(at(0), LANE, &mut transmitter, 1000);
     let filtered = |transmitter: &mut Transmitter<Whole>, ms| {
         let _ = offer(transmitter, at(ms), segment(5000, 1, 1000));
@@ -333,7 +333,7 @@ impl Model {
             }
             Operation::Write { bytes } => {
                 self.written += bytes;
-                control.handle_written(*bytes);
+                control.handle_written(self.now, *bytes);
             }
             Operation::Deliver { percent } => self.delivered += self.held() as u64 * percent / 100,
             Operation::Snapshot { srtt_ms, queue_ms, window, sent, lost, mbit, limited } => {
@@ -422,7 +422,7 @@ impl Model {
         assert!(self.mark.abs_diff(self.depth) <= self.mark / 4, "{} for {}", self.mark, self.depth);
         for unsent in [0, self.mark / 2, (self.mark / 2).saturating_sub(1), self.mark, usize::MAX / 2] {
             let expected = (unsent * 2 < self.mark).then(|| (self.mark - unsent).min(LaneControl::MAX_BATCH));
-            assert_eq!(control.room(unsent), expected);
+            assert_eq!(control.room(at(0), unsent), expected);
         }
     }
 }

@@ -4,10 +4,14 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use trunkline_trunk::path::{Arrival, LaneDemand, PathControl, PathLane, PathMode};
+use trunkline_trunk::path::{Arrival, LaneDemand, PathControl, PathLane, PathMode, Signal};
 use trunkline_units::{Instant, Rate, Rng};
 
 const LANE: PathLane = PathLane(0);
+
+fn acknowledged(at: Instant, bytes: u64, delay: Option<u32>) -> Arrival {
+    Arrival { signal: Signal::RoundTrip, at, bytes, delay, age: None }
+}
 
 /// A path, at steps of a millisecond.
 struct Path {
@@ -29,16 +33,20 @@ struct Path {
     idle: bool,
     /// Reports are not made for so many milliseconds: a machine stands still.
     stall: u64,
+    /// The far end reports what arrives, beside the acknowledgements.
+    reported_there: bool,
+    /// The queue on the way back, seconds.
+    way_back: f64,
 
     control: PathControl,
     time: u64,
     /// Bits that wait: ours and others'.
     waiting: [f64; 2],
     arrived: f64,
-    least: f64,
+    least: [f64; 2],
     reports: VecDeque<(u64, Arrival)>,
-    /// Bits that had arrived at the last report.
-    reported: f64,
+    /// Bits that had arrived at the last acknowledgement, and at the last report.
+    reported: [f64; 2],
     /// Our own window where the bound is off, bits: the lane's own congestion control.
     window: f64,
     /// Segments of ours that were sent, and lost.
@@ -96,13 +104,15 @@ impl Path {
             eager: 1.3,
             idle: false,
             stall: 0,
+            reported_there: false,
+            way_back: 0.0,
             control: PathControl::default(),
             time: 0,
             waiting: [0.0; 2],
             arrived: 0.0,
-            least: f64::INFINITY,
+            least: [f64::INFINITY; 2],
             reports: VecDeque::new(),
-            reported: 0.0,
+            reported: [0.0; 2],
             window: 0.0,
             sent: 0.0,
             lost: 0.0,
@@ -163,25 +173,39 @@ impl Path {
             *window += 8.0 * 12_000.0 * MS / round;
         }
         let queue = self.waiting.iter().sum::<f64>() / self.capacity;
-        self.least = self.least.min(self.rtt / 2.0 + queue + self.rng.uniform() * self.jitter);
+        let way_there = self.rtt / 2.0 + queue + self.rng.uniform() * self.jitter;
+        let delays = [way_there + self.rtt / 2.0 + self.way_back, way_there];
         if self.stall > 0 {
             self.stall -= 1;
-        } else if self.time.is_multiple_of(20) && self.arrived - self.reported >= 2.0 * 12_000.0 {
+        }
+        for (signal, delay) in [Signal::RoundTrip, Signal::OneWay].into_iter().zip(delays) {
+            let of = signal as usize;
+            self.least[of] = self.least[of].min(delay);
             // A gateway looks at a lane when it can send: two segments at a time, if the rate is low.
-            self.reported = self.arrived;
+            let (interval, bits) = if of == 0 { (20, 2.0 * 12_000.0) } else { (10, 36_000.0) };
+            let due = self.time.is_multiple_of(interval) && self.arrived - self.reported[of] >= bits;
+            if !due || self.stall > 0 || (signal == Signal::OneWay && !self.reported_there) {
+                continue;
+            }
+            self.reported[of] = self.arrived;
+            let arrives = self.time + ((self.rtt / 2.0 + self.way_back) * 1e3) as u64;
             let arrival = Arrival {
-                at: now,
+                signal,
+                // The clock of acknowledgements is our own.
+                at: if of == 0 { Instant::from_millis(arrives) } else { now },
                 bytes: (self.arrived / 8.0) as u64,
                 // The clocks of the two sites differ, and wrap.
-                delay: Some((((self.least * 1e6) as i64) - 5_000) as u32),
+                delay: Some((((self.least[of] * 1e6) as i64) - 5_000) as u32),
+                age: Some(Duration::from_secs_f64(delays[0])),
             };
-            self.least = f64::INFINITY;
-            self.reports.push_back((self.time + (self.rtt * 500.0) as u64, arrival));
+            self.least[of] = f64::INFINITY;
+            self.reports.push_back((arrives, arrival));
         }
         while self.reports.front().is_some_and(|(at, _)| *at <= self.time) {
             let Some((_, arrival)) = self.reports.pop_front() else { break };
             let min_rtt = Some(Duration::from_secs_f64(self.rtt));
             self.control.handle_demand(
+                now,
                 LANE,
                 1.0,
                 LaneDemand {
@@ -214,7 +238,11 @@ impl Path {
 
 /// Once the controller has found its place.
 fn settled(mbit: f64, rtt_ms: f64) -> Path {
-    let mut path = Path::new(mbit, rtt_ms);
+    settled_with(mbit, rtt_ms, false)
+}
+
+fn settled_with(mbit: f64, rtt_ms: f64, reported_there: bool) -> Path {
+    let mut path = Path { reported_there, ..Path::new(mbit, rtt_ms) };
     let _ = path.run(5000);
     path
 }
@@ -230,12 +258,50 @@ fn the_queue_moves_to_the_edge_and_the_path_stays_full() {
         (1000.0, 30.0, 3.0, 5.0),
         (20.0, 600.0, 10.0, 25.0),
     ] {
-        let mut path = settled(mbit, rtt);
-        let log = path.run(30_000);
-        let (queue, late, used) = (log.mean_queue_ms(), log.queue_ms(0.99), log.utilisation());
-        let what = format!("{mbit} Mbit/s, {rtt} ms: mean {queue:.2} ms, p99 {late:.2} ms, use {used:.3}");
-        assert!(queue <= mean && late <= p99 && used >= 0.98, "{what}");
-        assert_eq!(path.control.mode(), PathMode::Held, "{what}");
+        for reports in [false, true] {
+            let mut path = settled_with(mbit, rtt, reports);
+            let log = path.run(30_000);
+            let (queue, late, used) = (log.mean_queue_ms(), log.queue_ms(0.99), log.utilisation());
+            let what = format!(
+                "{mbit} Mbit/s, {rtt} ms, reports {reports}: mean {queue:.2} ms, p99 {late:.2} ms, use {used:.3}"
+            );
+            assert!(queue <= mean && late <= p99 && used >= 0.98, "{what}");
+            assert_eq!(path.control.mode(), PathMode::Held, "{what}");
+        }
+    }
+}
+
+/// The way back belongs to others: a queue there, whatever it does, is none of ours.
+#[test]
+fn a_queue_on_the_way_back_costs_nothing_where_the_far_end_reports() {
+    for (low, high, period) in [(0.0, 0.2, 1000), (0.05, 0.1, 300), (0.1, 0.1, 1)] {
+        let mut path = settled_with(50.0, 30.0, true);
+        let mut log = Log::default();
+        for ms in 0..30_000_u64 {
+            path.way_back = low + (high - low) * (ms % period) as f64 / period as f64;
+            path.step();
+            if ms == 4000 {
+                path.log = Log::default();
+            }
+        }
+        std::mem::swap(&mut log, &mut path.log);
+        let what = format!("{low} to {high}: use {}, queue {} ms", log.utilisation(), log.queue_ms(0.99));
+        assert!(log.utilisation() >= 0.99 && log.queue_ms(0.99) <= 15.0 && log.competing() == 0.0, "{what}");
+    }
+}
+
+/// A far end that stops to report, as one that is older does, leaves the acknowledgements to go by.
+#[test]
+fn without_reports_the_path_goes_by_acknowledgements() {
+    let mut path = settled_with(50.0, 30.0, true);
+    assert_eq!(path.control.status().signal, Signal::OneWay);
+    for reported_there in [false, true] {
+        path.reported_there = reported_there;
+        let _ = path.run(2000);
+        let log = path.run(10_000);
+        assert_eq!(path.control.status().signal == Signal::OneWay, reported_there);
+        let what = format!("use {}, queue {} ms", log.utilisation(), log.queue_ms(0.99));
+        assert!(log.utilisation() >= 0.98 && log.queue_ms(0.99) <= 12.0, "{reported_there}: {what}");
     }
 }
 
@@ -410,11 +476,11 @@ fn lanes_share_by_weight_and_one_with_little_to_send_leaves_the_rest() {
         let now = Instant::from_millis(tick * 20);
         for (number, weight) in (0..).zip([30.0, 70.0, 10.0]) {
             let lane = PathLane(number);
-            control.handle_demand(lane, weight, demand(number < 2));
+            control.handle_demand(now, lane, weight, demand(number < 2));
             let granted = control.grant(lane).map_or(50e6, |rate| rate.bits_per_second() as f64);
             sent[number as usize] += 0.020 * if number == 2 { 5e6 } else { granted };
             let delay = Some((queue * 1e6) as u32);
-            let arrival = Arrival { at: now, bytes: (sent[number as usize] / 8.0) as u64, delay };
+            let arrival = acknowledged(now, (sent[number as usize] / 8.0) as u64, delay);
             let _ = control.handle_arrival(now, lane, arrival);
         }
         let rate =
@@ -450,7 +516,7 @@ fn a_lane_that_was_slow_is_not_kept_slow() {
                 segments_sent: 0,
                 retransmissions: 0,
             };
-            control.handle_demand(PathLane(number), 1.0, demand);
+            control.handle_demand(now, PathLane(number), 1.0, demand);
             let sends = if small { rate(&control, number).min(0.5e6) } else { rate(&control, number) };
             sent[number as usize] += 0.020 * sends;
             queue = if tick < 3 { 0.0 } else { (queue + (sends - 5e6) * 0.020 / 10e6).clamp(0.0, 0.084) };
@@ -458,7 +524,7 @@ fn a_lane_that_was_slow_is_not_kept_slow() {
             let _ = control.handle_arrival(
                 now,
                 PathLane(number),
-                Arrival { at: now, bytes, delay: Some((queue * 1e6) as u32) },
+                acknowledged(now, bytes, Some((queue * 1e6) as u32)),
             );
         }
         let shares = [0, 1].map(|lane| rate(&control, lane));
@@ -484,6 +550,7 @@ fn any_reports_are_survived() {
             match rng.below(10) {
                 0 => control.remove_lane(lane),
                 1..=3 => control.handle_demand(
+                    now_at,
                     lane,
                     1.0 + rng.uniform() * 100.0,
                     LaneDemand {
@@ -500,6 +567,8 @@ fn any_reports_are_survived() {
                 _ => {
                     let wild = rng.chance(0.2);
                     let arrival = Arrival {
+                        signal: if rng.chance(0.5) { Signal::OneWay } else { Signal::RoundTrip },
+                        age: rng.chance(0.8).then(|| Duration::from_micros(rng.next_u64() >> 30)),
                         at: Instant::from_nanos(if wild { rng.next_u64() / 2 } else { now * 1000 }),
                         bytes: if wild { rng.next_u64() } else { now / 10 },
                         delay: rng

@@ -150,7 +150,7 @@ impl Daemon {
         let encryption = if made.keys.is_some() { Encryption::Tls } else { Encryption::None };
         let attempt = dialled.map(|dialled| dialled.attempt);
         // Before the old lane is replaced, so that a failure here does not end it.
-        let new = match self.new_lane(&key, serial, &fd, made.keys) {
+        let new = match self.new_lane(&key, serial, &fd, (made.keys, made.hello.has_reports())) {
             Ok(new) => new,
             Err(error) => {
                 let reason = format!("{remote}: cannot set up the lane: {error}");
@@ -182,7 +182,7 @@ impl Daemon {
         key: &LaneKey,
         serial: Serial,
         fd: &Arc<OwnedFd>,
-        keys: Option<SessionKeys>,
+        (keys, reports): (Option<SessionKeys>, bool),
     ) -> io::Result<NewLane> {
         let group = self
             .group_config(&key.lane_group)
@@ -190,9 +190,9 @@ impl Daemon {
         sys::set_congestion_control(fd.as_fd(), group.congestion_control.initial())?;
         sys::set_dscp(fd.as_fd(), group.dscp)?;
         let (sealer, opener) = keys.map(|keys| (keys.sealer, keys.opener)).unzip();
-        let receiving = LaneRx::new(serial, Arc::clone(fd), opener)?;
+        let receiving = LaneRx::new(serial, Arc::clone(fd), opener, reports)?;
         let compressor = Compressor::new(group.compression, self.seed);
-        let sending = LaneTx::new(serial, Arc::clone(fd), sealer, compressor);
+        let sending = LaneTx::new(serial, Arc::clone(fd), sealer, compressor, reports);
         let lane_group = Arc::clone(&key.lane_group);
         Ok(NewLane { peer: key.peer, group: lane_group, place: key.index, sending, receiving })
     }

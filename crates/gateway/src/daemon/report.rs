@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use trunkline_packet::protocol;
 use trunkline_queue::Histogram;
-use trunkline_trunk::{ClassReport, ClassSettings, PathMode, ReceiverStats};
+use trunkline_trunk::{ClassReport, ClassSettings, PathMode, ReceiverStats, Signal};
 use trunkline_units::{Instant, Rate};
 
 use super::Daemon;
@@ -310,6 +310,7 @@ fn path_status(shards: &[&PeerTxReport]) -> Vec<Path> {
             capacity: path.capacity.map(Rate::bits_per_second),
             queue_us: path.queue.map(|queue| queue.as_micros() as u64),
             target_us: path.target.as_micros() as u64,
+            reported: path.signal == Signal::OneWay,
         })
     });
     paths.collect()

@@ -8,8 +8,8 @@ use rustls::AlertDescription;
 use super::connection::{Tls, TlsStep};
 use super::error::HandshakeError;
 use super::input::RecordReader;
-use super::message::{Hello, Message, MessageError, Refusal, RefusalReason, VERSION};
-use super::tls::{self, ALPN, KeyRejection};
+use super::message::{Hello, Message, MessageError, Refusal, RefusalReason};
+use super::tls::{self, KeyRejection};
 use super::{Established, Progress};
 use crate::keys::PublicKey;
 use crate::record::{KeySchedule, Opened, RecordError, SessionKeys};
@@ -50,6 +50,8 @@ enum Stage {
 #[derive(Debug)]
 struct Secured {
     peer: PublicKey,
+    /// The version of the protocol that both ends have.
+    version: u16,
     keys: SessionKeys,
 }
 
@@ -90,7 +92,7 @@ impl<S: Read + Write> Handshake<S> {
                 Refusal { reason: RefusalReason::EncryptionMismatch, text: encryption.as_str().to_owned() };
             return self.decline(secured, refusal, Some(mismatch));
         }
-        let ours = Hello { version: VERSION, encryption, instance, ..theirs.clone() };
+        let ours = Hello { encryption, instance, ..theirs.clone() };
         self.send(&mut secured, &Message::Welcome(ours))?;
         self.stage = Stage::Finish(secured, theirs);
         Ok(())
@@ -170,9 +172,8 @@ impl<S: Read + Write> Handshake<S> {
 
     /// TLS has finished: takes its keys; the dialer sends its hello.
     fn secure(&mut self, tls: Tls) -> Result<(), HandshakeError> {
-        if tls.common().alpn_protocol() != Some(ALPN) {
-            return Err(HandshakeError::NoProtocol);
-        }
+        let version =
+            tls.common().alpn_protocol().and_then(tls::version).ok_or(HandshakeError::NoProtocol)?;
         if !self.input.records().is_empty() {
             return Err(RecordError::UnexpectedHandshake(0).into());
         }
@@ -183,7 +184,8 @@ impl<S: Read + Write> Handshake<S> {
                 let (secrets, schedule) =
                     connection.dangerous_into_kernel_connection().map_err(HandshakeError::Setup)?;
                 let keys = SessionKeys::new(secrets, KeySchedule::Client(schedule))?;
-                let mut secured = Secured { peer, keys };
+                let mut secured = Secured { peer, version, keys };
+                let hello = Hello { version: hello.version.min(version), ..hello };
                 self.send(&mut secured, &Message::Hello(hello.clone()))?;
                 Stage::AwaitAnswer(secured, hello)
             }
@@ -191,7 +193,7 @@ impl<S: Read + Write> Handshake<S> {
                 let (secrets, schedule) =
                     connection.dangerous_into_kernel_connection().map_err(HandshakeError::Setup)?;
                 let keys = SessionKeys::new(secrets, KeySchedule::Server(schedule))?;
-                Stage::AwaitHello(Secured { peer, keys })
+                Stage::AwaitHello(Secured { peer, version, keys })
             }
         };
         Ok(())
@@ -277,7 +279,17 @@ impl<S: Read + Write> Handshake<S> {
             let Some((header, mut body)) = self.input.take_record() else { continue };
             match secured.keys.opener.open(header, &mut body) {
                 Ok(Opened::Data(0) | Opened::KeyUpdate { .. }) => {}
-                Ok(Opened::Data(len)) => return Ok(Some(Message::decode(&body[..len])?)),
+                Ok(Opened::Data(len)) => {
+                    let message = Message::decode(&body[..len])?;
+                    return match &message {
+                        Message::Hello(hello) | Message::Welcome(hello)
+                            if hello.version != secured.version =>
+                        {
+                            Err(MessageError::UnknownVersion { theirs: hello.version }.into())
+                        }
+                        _ => Ok(Some(message)),
+                    };
+                }
                 Ok(Opened::Closed) => return Err(HandshakeError::Disconnected),
                 Err(RecordError::PeerAlert { code }) => return Err(alerted(AlertDescription::from(code))),
                 Err(error) => return Err(error.into()),

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::message::{MessageError, Refusal};
+use super::message::{MessageError, Refusal, VERSION};
 use crate::keys::PublicKey;
 use crate::record::RecordError;
 use trunkline_schema::Encryption;
@@ -51,7 +51,7 @@ pub enum HandshakeError {
     #[error("TLS: {0}")]
     Tls(rustls::Error),
     /// The other end speaks TLS and has not agreed to this protocol.
-    #[error("the other end does not speak trunkline/1")]
+    #[error("the other end does not speak trunkline/1 to trunkline/{VERSION}")]
     NoProtocol,
     /// The other end sends more than a handshake needs.
     #[error("more than {limit} bytes of handshake")]

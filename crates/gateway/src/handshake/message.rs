@@ -7,7 +7,7 @@
 //! Hello, Welcome                           Refusal
 //! offset   bytes                           offset   bytes
 //!      0       1  kind: 1 or 2                  0       1  kind: 3
-//!      1       2  version: 1                    1       2  version of the sender
+//!      1       2  version: 1 or 2               1       2  version of the sender
 //!      3       1  encryption: 0 none, 1 TLS     3       1  reason
 //!      4       2  lane                          4       1  n: bytes of text, at most 200
 //!      6       8  instance                      5       n  text: UTF-8 without control characters
@@ -22,8 +22,8 @@ use std::fmt;
 
 use trunkline_schema::Encryption;
 
-/// The version of the protocol this code speaks.
-pub const VERSION: u16 = 1;
+/// The highest version of the protocol that this code speaks: 2 has arrival reports, 1 has not.
+pub const VERSION: u16 = 2;
 /// The maximum length of a lane group's name, in bytes.
 pub const MAX_LANE_GROUP_BYTES: usize = 32;
 /// The maximum length of a refusal's text, in bytes.
@@ -36,7 +36,7 @@ const KIND_REFUSAL: u8 = 3;
 /// What each end says of a lane.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hello {
-    /// The protocol's version, [`VERSION`].
+    /// The protocol's version. A dialer asks for [`VERSION`] or less; the acceptor may agree to less than that.
     pub version: u16,
     /// What shall protect the lane's data; both ends must say the same.
     pub encryption: Encryption,
@@ -146,8 +146,8 @@ pub enum MessageError {
     /// It is of a kind that has no place here.
     #[error("a message of kind {0} has no place here")]
     UnexpectedKind(u8),
-    /// The other end speaks another version.
-    #[error("the other end speaks version {theirs}, we speak {VERSION}")]
+    /// The other end speaks a version that we do not have, or another one than was agreed.
+    #[error("the other end speaks version {theirs}, which was not agreed; we speak 1 to {VERSION}")]
     UnknownVersion {
         /// Its version.
         theirs: u16,
@@ -224,7 +224,7 @@ impl Message {
         let message = if kind == KIND_REFUSAL {
             Self::Refusal(Refusal::decode(&mut cursor)?)
         } else {
-            if version != VERSION {
+            if !(1..=VERSION).contains(&version) {
                 return Err(MessageError::UnknownVersion { theirs: version });
             }
             let hello = Hello::decode(version, &mut cursor)?;
@@ -238,6 +238,11 @@ impl Message {
 }
 
 impl Hello {
+    /// Whether both ends report what arrives.
+    pub const fn has_reports(&self) -> bool {
+        self.version >= 2
+    }
+
     fn decode(version: u16, cursor: &mut Cursor<'_>) -> Result<Self, MessageError> {
         let encryption = match cursor.byte()? {
             0 => Encryption::None,
@@ -329,7 +334,7 @@ mod tests {
 
     #[test]
     fn a_hello_is_the_bytes_of_the_specification() {
-        let bytes = [1, 0, 1, 1, 0, 3, 1, 2, 3, 4, 5, 6, 7, 8, 4, b'b', b'u', b'l', b'k'];
+        let bytes = [1, 0, 2, 1, 0, 3, 1, 2, 3, 4, 5, 6, 7, 8, 4, b'b', b'u', b'l', b'k'];
         assert_eq!(Message::Hello(hello()).encode(), bytes);
         assert_eq!(Message::decode(&bytes), Ok(Message::Hello(hello())));
     }
@@ -343,7 +348,7 @@ mod tests {
             instance: 0xfeed_0000_0000_0001,
             lane_group: "tcp".to_owned(),
         });
-        let bytes = [2, 0, 1, 0, 0, 0, 0xfe, 0xed, 0, 0, 0, 0, 0, 1, 3, b't', b'c', b'p'];
+        let bytes = [2, 0, 2, 0, 0, 0, 0xfe, 0xed, 0, 0, 0, 0, 0, 1, 3, b't', b'c', b'p'];
         assert_eq!(welcome.encode(), bytes);
         assert_eq!(Message::decode(&bytes), Ok(welcome));
     }
@@ -351,7 +356,7 @@ mod tests {
     #[test]
     fn a_refusal_is_the_bytes_of_the_specification() {
         let refusal = Refusal { reason: RefusalReason::UnknownLaneGroup, text: "no".to_owned() };
-        let bytes = [3, 0, 1, 2, 2, b'n', b'o'];
+        let bytes = [3, 0, 2, 2, 2, b'n', b'o'];
         assert_eq!(Message::Refusal(refusal.clone()).encode(), bytes);
         assert_eq!(Message::decode(&bytes), Ok(Message::Refusal(refusal)));
     }
@@ -386,7 +391,7 @@ mod tests {
 
     #[test]
     fn another_version_is_named_whatever_follows_it() {
-        assert_eq!(Message::decode(&[1, 0, 2]), Err(MessageError::UnknownVersion { theirs: 2 }));
+        assert_eq!(Message::decode(&[1, 0, 3]), Err(MessageError::UnknownVersion { theirs: 3 }));
         let mut bytes = Message::Hello(hello()).encode();
         bytes[1..3].copy_from_slice(&9u16.to_be_bytes());
         assert_eq!(Message::decode(&bytes), Err(MessageError::UnknownVersion { theirs: 9 }));

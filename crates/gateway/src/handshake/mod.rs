@@ -33,7 +33,6 @@ pub use error::{Fault, HandshakeError};
 pub use message::{
     Hello, MAX_LANE_GROUP_BYTES, MAX_TEXT_BYTES, Message, MessageError, Refusal, RefusalReason, VERSION,
 };
-pub use tls::ALPN;
 
 use self::connection::Tls;
 use crate::keys::{PublicKey, SecretKey};
@@ -48,6 +47,7 @@ pub struct Identity {
     provider: Arc<CryptoProvider>,
     key: Arc<CertifiedKey>,
     public: PublicKey,
+    version: u16,
 }
 
 impl Identity {
@@ -57,7 +57,8 @@ impl Identity {
     /// [`HandshakeError::Setup`] if the TLS library does not accept the key.
     pub fn new(secret: &SecretKey) -> Result<Self, HandshakeError> {
         let key = tls::certified_key(secret).map_err(HandshakeError::Setup)?;
-        Ok(Self { provider: Arc::new(tls::provider()), key: Arc::new(key), public: secret.public() })
+        let provider = Arc::new(tls::provider());
+        Ok(Self { provider, key: Arc::new(key), public: secret.public(), version: VERSION })
     }
 
     /// The same identity with this cipher only. Without this call the site offers all three: AES-256-GCM first if the
@@ -66,6 +67,12 @@ impl Identity {
     pub fn with_only(self, cipher: Cipher) -> Self {
         let provider = CryptoProvider { cipher_suites: vec![tls::suite(cipher)], ..tls::provider() };
         Self { provider: Arc::new(provider), ..self }
+    }
+
+    /// The same identity with no higher version of the protocol than this one, as older peers have.
+    #[must_use]
+    pub fn with_version(self, version: u16) -> Self {
+        Self { version, ..self }
     }
 
     /// The public key of this site.
@@ -92,7 +99,7 @@ impl Acceptor {
     /// # Errors
     /// [`HandshakeError::Setup`].
     pub fn new(identity: &Identity, admit: Admit) -> Result<Self, HandshakeError> {
-        let config = tls::server_config(&identity.provider, &identity.key, admit);
+        let config = tls::server_config(identity, admit);
         Ok(Self { config: Arc::new(config.map_err(HandshakeError::Setup)?) })
     }
 
@@ -119,7 +126,7 @@ impl Dialer {
     /// # Errors
     /// [`HandshakeError::Setup`].
     pub fn new(identity: &Identity, peer: PublicKey) -> Result<Self, HandshakeError> {
-        let config = tls::client_config(&identity.provider, &identity.key, peer);
+        let config = tls::client_config(identity, peer);
         Ok(Self { config: Arc::new(config.map_err(HandshakeError::Setup)?) })
     }
 

@@ -22,12 +22,19 @@ use rustls::{
 };
 use zeroize::Zeroize as _;
 
-use super::Admit;
+use super::{Admit, Identity};
 use crate::keys::{KEY_BYTES, PublicKey, SecretKey};
 use crate::record::Cipher;
 
-/// The name of this protocol inside TLS (RFC 7301).
-pub const ALPN: &[u8] = b"trunkline/1";
+/// The names of this protocol inside TLS (RFC 7301): one for each version up to this one, the highest first.
+pub(super) fn protocols(version: u16) -> Vec<Vec<u8>> {
+    (1..=version).rev().map(|version| format!("trunkline/{version}").into_bytes()).collect()
+}
+
+/// The version that a protocol's name stands for.
+pub(super) fn version(protocol: &[u8]) -> Option<u16> {
+    std::str::from_utf8(protocol).ok()?.strip_prefix("trunkline/")?.parse().ok()
+}
 
 /// The bytes before an Ed25519 key in a `SubjectPublicKeyInfo` (RFC 8410 §4).
 const SPKI_PREFIX: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
@@ -83,17 +90,14 @@ pub(super) fn presented_key(certificate: &CertificateDer<'_>) -> Option<PublicKe
 }
 
 /// The TLS configuration of an acceptor.
-pub(super) fn server_config(
-    provider: &Arc<CryptoProvider>,
-    key: &Arc<CertifiedKey>,
-    admit: Admit,
-) -> Result<ServerConfig, Error> {
+pub(super) fn server_config(identity: &Identity, admit: Admit) -> Result<ServerConfig, Error> {
+    let Identity { provider, key, version, .. } = identity;
     let verifier = CallerVerifier { admit, algorithms: provider.signature_verification_algorithms };
     let mut config = ServerConfig::builder_with_provider(Arc::clone(provider))
         .with_protocol_versions(&[&TLS13])?
         .with_client_cert_verifier(Arc::new(verifier))
         .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(Arc::clone(key))));
-    config.alpn_protocols = vec![ALPN.to_vec()];
+    config.alpn_protocols = protocols(*version);
     // The dialer's order of ciphers counts, unless this processor is slow at AES.
     config.ignore_client_order = !has_aes_instructions();
     config.session_storage = Arc::new(NoServerSessionStorage {});
@@ -104,18 +108,15 @@ pub(super) fn server_config(
 }
 
 /// The TLS configuration of a dialer.
-pub(super) fn client_config(
-    provider: &Arc<CryptoProvider>,
-    key: &Arc<CertifiedKey>,
-    peer: PublicKey,
-) -> Result<ClientConfig, Error> {
+pub(super) fn client_config(identity: &Identity, peer: PublicKey) -> Result<ClientConfig, Error> {
+    let Identity { provider, key, version, .. } = identity;
     let verifier = PeerVerifier { peer, algorithms: provider.signature_verification_algorithms };
     let mut config = ClientConfig::builder_with_provider(Arc::clone(provider))
         .with_protocol_versions(&[&TLS13])?
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(verifier))
         .with_client_cert_resolver(Arc::new(AlwaysResolvesClientRawPublicKeys::new(Arc::clone(key))));
-    config.alpn_protocols = vec![ALPN.to_vec()];
+    config.alpn_protocols = protocols(*version);
     config.enable_sni = false;
     config.resumption = Resumption::disabled();
     config.enable_early_data = false;

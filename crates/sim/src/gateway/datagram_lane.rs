@@ -208,7 +208,7 @@ impl DatagramLane {
                 self.limited = true;
                 break;
             }
-            self.control.handle_written(packet.length().into());
+            self.control.handle_written(net.now, packet.length().into());
             transmitter.handle_transmitted(self.lane, self.control.written());
             self.send(net, packet);
         }

@@ -234,9 +234,12 @@ impl Trunks {
             let own = &mut self.halves[half as usize];
             for frame in frames.drain(..) {
                 let Some(Carrier::Tcp(tcp)) = own.lanes.get_mut(lane as usize) else { break };
-                if let Some(packet) = tcp.restore(frame) {
+                if let Some(packet) = tcp.handle_frame(net.now, frame, &mut own.paths) {
                     own.pass_on(net, packet);
                 }
+            }
+            if let Some(Carrier::Tcp(tcp)) = own.lanes.get_mut(lane as usize) {
+                tcp.handle_arrived(net.now, arrived);
             }
             if let Some(Carrier::Tcp(sender)) = self.halves[other(half) as usize].lanes.get_mut(lane as usize)
             {

@@ -4,11 +4,12 @@
 use std::collections::VecDeque;
 
 use trunkline_packet::Offload;
+use trunkline_trunk::ArrivalReport;
 use trunkline_trunk::compress::{
     CompressError, Compression, Compressor, CompressorStats, Decompressor, MAX_FIELDS, MAX_FRAMED,
     MAX_HEADER, Single,
 };
-use trunkline_trunk::frame::{Frame, FrameHead};
+use trunkline_trunk::frame::{Frame, FrameHead, REPORT_BYTES};
 
 use crate::Packet;
 
@@ -18,10 +19,20 @@ const RECORD_CONTENT: u64 = 16_384;
 
 /// A frame on its way.
 #[derive(Debug)]
-pub(crate) struct Framed {
-    packet: Packet,
-    /// What stands for its head where headers are compressed: bytes, and how many of the packet's they replace.
-    head: Option<Box<([u8; MAX_FRAMED], u8, u8)>>,
+pub(crate) enum Framed {
+    Packet {
+        packet: Packet,
+        /// What stands for its head where headers are compressed: bytes, and how many of the packet's they replace.
+        head: Option<Box<([u8; MAX_FRAMED], u8, u8)>>,
+    },
+    Report(ArrivalReport),
+}
+
+/// What a frame holds.
+#[derive(Debug)]
+pub(crate) enum Content {
+    Packet(Packet),
+    Report(ArrivalReport),
 }
 
 /// The sending end of a lane's stream.
@@ -68,7 +79,7 @@ impl Stream {
         if !self.compresses {
             let head = FrameHead { packet_len: packet.length() as usize, offload: Offload::None };
             self.position += head.encoded_len() as u64 + len;
-            self.frames.push_back((self.position, Framed { packet, head: None }));
+            self.frames.push_back((self.position, Framed::Packet { packet, head: None }));
             return;
         }
         // Compression asks for the checksums that a real packet would have.
@@ -78,7 +89,15 @@ impl Stream {
         let framed = self.compressor.frame(&single, &mut out);
         self.position += len + framed.len as u64 - framed.replaced as u64;
         let head = Some(Box::new((out, framed.len as u8, framed.replaced as u8)));
-        self.frames.push_back((self.position, Framed { packet, head }));
+        self.frames.push_back((self.position, Framed::Packet { packet, head }));
+    }
+
+    /// Adds a report, in a record of its own.
+    pub(crate) fn push_report(&mut self, report: ArrivalReport) {
+        let from = self.position;
+        self.position += REPORT_BYTES as u64;
+        self.frames.push_back((self.position, Framed::Report(report)));
+        self.seal(from);
     }
 
     /// Ends a batch: what was pushed since `from` is sealed, if the lane is.
@@ -111,10 +130,22 @@ impl Stream {
     }
 }
 
-/// A packet of a frame, as the receiving end puts it together.
-pub(crate) fn restore(framed: Framed, decompressor: &mut Decompressor) -> Result<Packet, CompressError> {
-    let Framed { packet, head } = framed;
-    let Some(head) = head else { return Ok(packet) };
+/// What a frame holds, as the receiving end puts it together.
+pub(crate) fn restore(framed: Framed, decompressor: &mut Decompressor) -> Result<Content, CompressError> {
+    match framed {
+        Framed::Packet { packet, head: None } => Ok(Content::Packet(packet)),
+        Framed::Packet { packet, head: Some(head) } => {
+            restore_packet(packet, &head, decompressor).map(Content::Packet)
+        }
+        Framed::Report(report) => Ok(Content::Report(report)),
+    }
+}
+
+fn restore_packet(
+    packet: Packet,
+    head: &([u8; MAX_FRAMED], u8, u8),
+    decompressor: &mut Decompressor,
+) -> Result<Packet, CompressError> {
     let (bytes, len, replaced) = (&head.0, usize::from(head.1), usize::from(head.2));
     let Ok(Some((frame, head_len))) = Frame::decode(&bytes[..len]) else {
         unreachable!("the compressor writes a whole head: {:?}", &bytes[..len])
@@ -139,5 +170,6 @@ pub(crate) fn restore(framed: Framed, decompressor: &mut Decompressor) -> Result
             debug_assert_eq!(restored.header_len, replaced, "what was left out is what is put back");
             Ok(packet.rebuilt(&header[..restored.header_len], restored.head.packet_len as u32))
         }
+        Frame::Report { .. } => unreachable!("a compressor makes no reports"),
     }
 }

@@ -9,10 +9,13 @@ use std::time::Duration;
 
 use trunkline_tcp::{Endpoint, Settings, State, Stats};
 use trunkline_trunk::compress::Decompressor;
-use trunkline_trunk::{LaneAction, LaneControl, LaneId, LaneSnapshot, PathMode, Paths, Poll, Transmitter};
-use trunkline_units::Rate;
+use trunkline_trunk::{
+    ArrivalReport, LaneAction, LaneControl, LaneId, LaneSnapshot, PathMode, Paths, Poll, Reporting,
+    Transmitter,
+};
+use trunkline_units::{Instant, Rate};
 
-use super::stream::{Framed, Stream, restore};
+use super::stream::{Content, Framed, Stream, restore};
 use super::{LaneReport, TrunkSettings, congestion_control, timer};
 use crate::agenda::Kind;
 use crate::connection::{ConnectionId, Role};
@@ -48,6 +51,11 @@ pub(super) struct TcpLane {
     pub(super) stream: Stream,
     decompressor: Decompressor,
     control: LaneControl,
+    reporting: Reporting,
+    /// Bytes and packets that have arrived.
+    arrived: (u64, u64),
+    /// What the far end is to be told of them.
+    report: Option<ArrivalReport>,
     frames: u64,
     past: Past,
 }
@@ -71,6 +79,7 @@ impl TcpLane {
         let plan = &settings.plans[side];
         let mut control = LaneControl::default();
         control.configure(plan, lane);
+        control.expect_reports();
         TcpLane {
             end,
             lane,
@@ -78,6 +87,9 @@ impl TcpLane {
             stream: Stream::new(plan.group_of(lane).0.compression, settings.sealed, seed),
             decompressor: Decompressor::new(),
             control,
+            reporting: Reporting::default(),
+            arrived: (0, 0),
+            report: None,
             frames: 0,
             past: Past::default(),
         }
@@ -106,10 +118,28 @@ impl TcpLane {
         if there > 0 { endpoint.read(there) } else { 0 }
     }
 
-    pub(super) fn restore(&mut self, framed: Framed) -> Option<Packet> {
+    /// A frame is complete: its packet, if it has one.
+    pub(super) fn handle_frame(&mut self, now: Instant, framed: Framed, paths: &mut Paths) -> Option<Packet> {
         let restored = restore(framed, &mut self.decompressor);
         debug_assert!(restored.is_ok(), "both ends of a lane are ours: {restored:?}");
-        restored.ok()
+        match restored.ok()? {
+            Content::Packet(packet) => {
+                self.arrived.1 += 1;
+                Some(packet)
+            }
+            Content::Report(report) => {
+                self.control.handle_report(now, self.lane, paths, report);
+                None
+            }
+        }
+    }
+
+    /// All frames of what the endpoint has got are handled.
+    pub(super) fn handle_arrived(&mut self, now: Instant, bytes: u64) {
+        self.arrived.0 += bytes;
+        if let Some(report) = self.reporting.handle_received(now, self.arrived.0, self.arrived.1) {
+            self.report = Some(report);
+        }
     }
 
     pub(super) fn report_delivered(&mut self, net: &NetworkState, transmitter: &mut Transmitter<Packet>) {
@@ -168,9 +198,15 @@ impl TcpLane {
             return;
         }
         let mut wrote = self.write(net);
+        if self.stream.position() == self.control.written()
+            && let Some(report) = self.report.take()
+        {
+            self.stream.push_report(report);
+            wrote |= self.write(net);
+        }
         while self.stream.position() == self.control.written() && transmitter.has_backlog(self.lane) {
             let unsent = net.connections[self.end.0 as usize].endpoint.unsent() as usize;
-            let Some(mut room) = self.control.room(unsent) else { break };
+            let Some(mut room) = self.control.room(net.now, unsent) else { break };
             let from = self.stream.position();
             let mut held = None;
             loop {
@@ -209,7 +245,7 @@ impl TcpLane {
             return false;
         }
         let taken = net.connections[self.end.0 as usize].endpoint.write(waiting);
-        self.control.handle_written(taken);
+        self.control.handle_written(net.now, taken);
         taken > 0
     }
 

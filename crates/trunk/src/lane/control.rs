@@ -3,10 +3,10 @@ use std::time::Duration;
 
 use trunkline_units::{Instant, Rate};
 
-use super::LaneSnapshot;
 use super::path_loss::PathLoss;
 use super::progress::Progress;
-use crate::path::{Arrival, LaneDemand, Paths};
+use super::{ArrivalReport, LaneSnapshot};
+use crate::path::{Arrival, Departures, LaneDemand, Paths, Signal};
 use crate::{CongestionControl, LaneId, Packet, Transmitter, TrunkPlan};
 
 /// A setting that the owner of a lane is to change on its connection.
@@ -46,6 +46,8 @@ pub enum CongestionControlCause {
 ///   wait, and how many bytes. All bytes that the connection has taken go to [`handle_written`](Self::handle_written).
 /// - A snapshot also goes to the [`Paths`] to the lane's peer. While they [have changed](Paths::take_changed), the owner gives each
 ///   lane its [grant](Paths::grant) by [`handle_grant`](Self::handle_grant).
+/// - If the far end reports what arrives: its reports to [`handle_report`](Self::handle_report), from
+///   [`expect_reports`](Self::expect_reports) on.
 /// - After each of these, and after [`configure`](Self::configure): [`poll_action`](Self::poll_action) until it gives
 ///   nothing.
 #[derive(Debug, Clone, Default)]
@@ -66,6 +68,8 @@ pub struct LaneControl {
     grant: Option<Rate>,
     /// The place in the stream up to which the far end had everything at the last snapshot.
     arrived: u64,
+    /// When the bytes left that the far end has not reported yet, if it reports any.
+    departures: Option<Departures>,
     path: Option<PathLoss>,
     chosen: Option<&'static str>,
     congestion_control_due: Option<(Arc<str>, CongestionControlCause)>,
@@ -165,7 +169,10 @@ impl LaneControl {
     /// How many bytes the lane may take from the edge while its connection has `unsent` bytes; `None` until the
     /// connection has sent half of its depth.
     #[inline]
-    pub fn room(&mut self, unsent: usize) -> Option<usize> {
+    pub fn room(&mut self, now: Instant, unsent: usize) -> Option<usize> {
+        if let Some(departures) = &mut self.departures {
+            departures.handle_sent(now, self.written.saturating_sub(unsent as u64));
+        }
         // Linux reports a socket writable once its unsent part is below half the low-water mark.
         let room = (unsent * 2 < self.depth).then(|| (self.depth - unsent).min(Self::MAX_BATCH));
         self.filled |= room.is_none();
@@ -180,8 +187,30 @@ impl LaneControl {
 
     /// The connection has taken so many bytes.
     #[inline]
-    pub const fn handle_written(&mut self, bytes: u64) {
+    pub fn handle_written(&mut self, now: Instant, bytes: u64) {
         self.written += bytes;
+        if let Some(departures) = &mut self.departures {
+            departures.handle_written(now, self.written);
+        }
+    }
+
+    /// The far end reports what arrives from now on; before the connection has taken any byte.
+    pub fn expect_reports(&mut self) {
+        self.departures = Some(Departures::default());
+    }
+
+    /// Takes a report of the far end, and tells the lane's path. One that cannot be true changes nothing.
+    pub fn handle_report(&mut self, now: Instant, lane: LaneId, paths: &mut Paths, report: ArrivalReport) {
+        let Some(departures) = self.departures.as_mut().filter(|_| self.edge_pacing) else { return };
+        let Some(departed) = departures.take(report.bytes) else { return };
+        let arrival = Arrival {
+            signal: Signal::OneWay,
+            at: Instant::from_nanos(report.at.saturating_mul(1000)),
+            bytes: report.bytes,
+            delay: Some((report.at as u32).wrapping_sub((departed.as_nanos() / 1000) as u32)),
+            age: Some(now.saturating_since(departed)),
+        };
+        paths.handle_arrival(now, lane, arrival);
     }
 
     /// Takes a snapshot of the lane's connection, and tells the transmitter and the lane's path.
@@ -199,6 +228,9 @@ impl LaneControl {
             snapshot.delivery_rate = snapshot.delivery_rate.max(self.snapshot.delivery_rate);
         }
         self.snapshot = snapshot;
+        if let Some(departures) = &mut self.departures {
+            departures.handle_sent(now, self.written.saturating_sub(snapshot.unsent as u64));
+        }
         transmitter.handle_lane(now, lane, &snapshot, self.delivered(snapshot.held()));
         let waiting = transmitter.has_backlog(lane);
         if waiting {
@@ -293,6 +325,7 @@ impl LaneControl {
             (self.paced, self.pacing_rate_due) = (true, true);
         }
         paths.handle_demand(
+            now,
             lane,
             LaneDemand {
                 waiting,
@@ -306,7 +339,8 @@ impl LaneControl {
         let bytes = self.delivered(snapshot.held());
         let news = std::mem::replace(&mut self.arrived, bytes) != bytes;
         let delay = snapshot.srtt.filter(|_| news).map(|srtt| srtt.as_micros() as u32);
-        paths.handle_arrival(now, lane, Arrival { at: now, bytes, delay });
+        let arrival = Arrival { signal: Signal::RoundTrip, at: now, bytes, delay, age: snapshot.srtt };
+        paths.handle_arrival(now, lane, arrival);
     }
 
     fn update_congestion_control(&mut self, now: Instant) {

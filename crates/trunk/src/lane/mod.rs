@@ -4,6 +4,7 @@ mod control;
 mod path_loss;
 mod progress;
 mod receive_window;
+mod reporting;
 
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use trunkline_units::Rate;
 
 pub use control::{CongestionControlCause, LaneAction, LaneControl};
 pub use receive_window::ReceiveWindow;
+pub use reporting::{ArrivalReport, Reporting};
 
 /// The state of a lane's connection, as its owner reports it.
 ///

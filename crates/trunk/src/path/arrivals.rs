@@ -5,44 +5,46 @@ use std::time::Duration;
 
 use trunkline_units::Instant;
 
+/// What an arrival was learnt from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Signal {
+    /// Acknowledgements: the delay is a round-trip time, with whatever queue there is on the way back.
+    RoundTrip,
+    /// An [`ArrivalReport`](crate::ArrivalReport) of the far end: the delay is that of the way there.
+    OneWay,
+}
+
 /// What the far end of a lane had received at one time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arrival {
-    /// When, by the clock of whoever observed it: the same clock for all arrivals of a lane.
+    /// Who observed it.
+    pub signal: Signal,
+    /// When, by the clock of whoever observed it: the same clock for all arrivals of a lane by one signal.
     pub at: Instant,
     /// Bytes that the lane's connection has delivered in all.
     pub bytes: u64,
     /// The delay of bytes that arrived lately, microseconds modulo 2^32, with an offset that is unknown and the same for all lanes
-    /// of a path; `None` if none was measured since the arrival before.
+    /// of a path and one signal; `None` if none was measured since the arrival before.
     pub delay: Option<u32>,
+    /// How long ago these bytes were sent.
+    pub age: Option<Duration>,
 }
 
-/// The arrivals of one lane.
+/// The arrivals of one lane by one signal.
 #[derive(Debug, Clone, Default)]
-pub(super) struct LaneArrivals {
+struct SignalArrivals {
     last: Option<Arrival>,
     /// The arrival at which the present window of the rate began.
     window: Option<Arrival>,
     /// Delays of late, seconds: when they were reported by our clock, and how long.
     delays: VecDeque<(Instant, f64)>,
-    /// bit/s over the last window.
-    rate: f64,
-    /// The same over about the last four windows.
-    mean_rate: f64,
 }
 
-impl LaneArrivals {
+impl SignalArrivals {
     /// More delays than any window has.
     const MAX_DELAYS: usize = 64;
 
-    /// Takes an arrival. `unwrapped` turns its delay into seconds. An arrival that is older than the last one, or that has fewer bytes,
-    /// changes nothing.
-    pub(super) fn update(
-        &mut self,
-        now: Instant,
-        arrival: Arrival,
-        unwrapped: impl FnOnce(u32) -> f64,
-    ) -> Option<f64> {
+    fn update(&mut self, now: Instant, arrival: Arrival, unwrapped: impl FnOnce(u32) -> f64) -> Option<f64> {
         if self.last.is_some_and(|last| arrival.at <= last.at || arrival.bytes < last.bytes) {
             return None;
         }
@@ -56,38 +58,101 @@ impl LaneArrivals {
         Some(delay)
     }
 
-    /// The least delay that was reported after `since`, seconds.
-    pub(super) fn min_delay(&mut self, since: Instant) -> Option<f64> {
+    fn min_delay(&mut self, since: Instant) -> Option<f64> {
         while self.delays.front().is_some_and(|(at, _)| *at <= since) {
             self.delays.pop_front();
         }
         self.delays.iter().map(|(_, delay)| *delay).reduce(f64::min)
     }
 
-    /// What has arrived in the present window, bits.
-    pub(super) fn window_bits(&self) -> f64 {
+    fn window_bits(&self) -> f64 {
         match (self.window, self.last) {
             (Some(from), Some(to)) => (to.bytes - from.bytes) as f64 * 8.0,
             _ => 0.0,
         }
     }
 
-    /// Ends the window of the rate: bit/s in it, 0 if nothing arrived.
-    pub(super) fn end_window(&mut self) -> f64 {
-        self.rate = match (self.window, self.last) {
+    /// Ends the window: bit/s in it, 0 if nothing arrived.
+    fn end_window(&mut self) -> f64 {
+        let rate = match (self.window, self.last) {
             (Some(from), Some(to)) if to.at > from.at => {
                 self.window_bits() / to.at.saturating_since(from.at).as_secs_f64()
             }
             _ => 0.0,
         };
         self.window = self.last;
-        self.mean_rate += (self.rate - self.mean_rate) / 4.0;
-        self.rate
+        rate
+    }
+}
+
+/// The arrivals of one lane. Its rate is that of the far end's reports, if it makes any: acknowledgements may be held up on the way back.
+#[derive(Debug, Clone, Default)]
+pub(super) struct LaneArrivals {
+    signals: [SignalArrivals; 2],
+    /// bit/s over about the last four windows.
+    mean_rate: f64,
+}
+
+impl LaneArrivals {
+    /// Takes an arrival. `unwrapped` turns its delay into seconds. An arrival that is older than the last one, or that has fewer bytes,
+    /// changes nothing.
+    pub(super) fn update(
+        &mut self,
+        now: Instant,
+        arrival: Arrival,
+        unwrapped: impl FnOnce(u32) -> f64,
+    ) -> Option<f64> {
+        self.signals[arrival.signal as usize].update(now, arrival, unwrapped)
+    }
+
+    /// The least delay by a signal that was reported after `since`, seconds.
+    pub(super) fn min_delay(&mut self, signal: Signal, since: Instant) -> Option<f64> {
+        self.signals[signal as usize].min_delay(since)
+    }
+
+    /// What has arrived in the present window, bits.
+    pub(super) fn window_bits(&self) -> f64 {
+        let [round_trip, one_way] = self.signals.each_ref().map(SignalArrivals::window_bits);
+        if one_way > 0.0 { one_way } else { round_trip }
+    }
+
+    /// Ends the window of the rate: bit/s in it, 0 if nothing arrived.
+    pub(super) fn end_window(&mut self) -> f64 {
+        let [round_trip, one_way] = self.signals.each_mut().map(SignalArrivals::end_window);
+        let rate = if one_way > 0.0 { one_way } else { round_trip };
+        self.mean_rate += (rate - self.mean_rate) / 4.0;
+        rate
     }
 
     /// bit/s over the last windows.
     pub(super) const fn mean_rate(&self) -> f64 {
         self.mean_rate
+    }
+}
+
+/// The delay of a path by one signal.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct PathDelay {
+    unwrap: Unwrap,
+    pub(super) base: Option<BaseDelay>,
+    /// When it was measured last.
+    pub(super) measured: Option<Instant>,
+}
+
+impl PathDelay {
+    /// A longer delay than this, in seconds, is no queue: a clock was set.
+    const MAX_QUEUE: f64 = 60.0;
+
+    /// Takes an arrival of a lane by this signal.
+    pub(super) fn update(&mut self, now: Instant, lane: &mut LaneArrivals, arrival: Arrival) {
+        if let Some(delay) = lane.update(now, arrival, |micros| self.unwrap.seconds(micros)) {
+            let base = self.base.get_or_insert_with(|| BaseDelay::new(now));
+            if delay - base.get() > Self::MAX_QUEUE {
+                *base = BaseDelay::new(now);
+            }
+            base.update(now, delay);
+            self.measured = Some(now);
+        }
     }
 }
 
@@ -179,8 +244,10 @@ mod tests {
     #[test]
     fn a_rate_is_taken_by_the_clock_of_the_far_end_and_old_arrivals_change_nothing() {
         let mut lane = LaneArrivals::default();
+        let arrival =
+            |there, bytes, delay| Arrival { signal: Signal::OneWay, at: at(there), bytes, delay, age: None };
         let mut arrive = |now, there, bytes, delay| {
-            lane.update(at(now), Arrival { at: at(there), bytes, delay }, |micros| f64::from(micros) / 1e6)
+            lane.update(at(now), arrival(there, bytes, delay), |micros| f64::from(micros) / 1e6)
         };
         assert_eq!(arrive(1000, 5000, 0, Some(100)), Some(0.0001));
         // What was said later by our clock counts by the far end's.
@@ -189,7 +256,26 @@ mod tests {
         assert_eq!(arrive(1092, 5060, 40_000, Some(1)), None, "bytes do not become fewer");
         assert_eq!(lane.end_window() as u64, 8_000_000);
         assert_eq!(lane.end_window() as u64, 0, "nothing arrived since");
-        assert_eq!((lane.min_delay(at(999)), lane.min_delay(at(1000))), (Some(0.0001), None));
+        let mut since = |ms| lane.min_delay(Signal::OneWay, at(ms));
+        assert_eq!((since(999), since(1000)), (Some(0.0001), None));
+    }
+
+    #[test]
+    fn the_rate_of_reports_counts_before_that_of_acknowledgements() {
+        let mut lane = LaneArrivals::default();
+        let mut arrive = |signal, ms, bytes| {
+            let arrival = Arrival { signal, at: at(ms), bytes, delay: None, age: None };
+            lane.update(at(ms), arrival, |_| 0.0)
+        };
+        for (signal, more) in [(Signal::RoundTrip, 1000), (Signal::OneWay, 5000)] {
+            arrive(signal, 0, 0);
+            arrive(signal, 80, more);
+        }
+        arrive(Signal::RoundTrip, 160, 3000);
+        assert_eq!((lane.window_bits(), lane.end_window()), (40_000.0, 500_000.0));
+        let later = Arrival { signal: Signal::RoundTrip, at: at(240), bytes: 4000, delay: None, age: None };
+        lane.update(at(240), later, |_| 0.0);
+        assert_eq!((lane.window_bits(), lane.end_window()), (8000.0, 100_000.0));
     }
 
     #[test]

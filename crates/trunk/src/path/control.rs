@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use trunkline_units::{Instant, Rate};
 
-use super::arrivals::{Arrival, BaseDelay, LaneArrivals, Unwrap};
+use super::arrivals::{Arrival, BaseDelay, LaneArrivals, PathDelay, Signal};
 use super::division::{Demand, divide};
 
 /// The bound on what a trunk sends over a path.
@@ -86,6 +86,8 @@ pub struct PathStatus {
     pub queue: Option<Duration>,
     /// The queue that the controller lets stand.
     pub target: Duration,
+    /// What the queue is measured by.
+    pub signal: Signal,
 }
 
 #[derive(Debug, Clone)]
@@ -181,8 +183,12 @@ impl Losses {
 #[derive(Debug, Clone)]
 pub struct PathControl {
     lanes: Vec<Option<Lane>>,
-    unwrap: Unwrap,
-    base: Option<BaseDelay>,
+    /// By [`Signal`].
+    delays: [PathDelay; 2],
+    /// How long after bytes were sent their arrival is known, without the queue on the way there, seconds.
+    age: f64,
+    /// When a lane was last seen to repair a loss.
+    repaired: Option<Instant>,
     mode: PathMode,
     /// bit/s; used while held.
     rate: f64,
@@ -228,8 +234,9 @@ impl Default for PathControl {
     fn default() -> Self {
         PathControl {
             lanes: Vec::new(),
-            unwrap: Unwrap::default(),
-            base: None,
+            delays: [PathDelay::default(); 2],
+            age: 0.0,
+            repaired: None,
             mode: PathMode::Free,
             rate: 0.0,
             capacity: 0.0,
@@ -286,6 +293,10 @@ impl PathControl {
     const MAX_WINDOW: Duration = Duration::from_secs(3);
     /// The path is no longer the one that was measured when it carries so many times what it did.
     const WIDER: f64 = 3.0;
+    /// Reports that have not come for so long no longer count.
+    const MAX_SILENCE: Duration = Duration::from_secs(1);
+    /// The longest time, in seconds, for which an effect of the rate is waited for.
+    const MAX_AGE: f64 = 2.0;
     /// How old an arrival may be when the owner reports it, beside the round trip.
     const REPORT_AGE: Duration = Duration::from_millis(20);
     /// By how much the rate is lowered to see the path empty.
@@ -317,7 +328,7 @@ impl PathControl {
     const MIN_PART: f64 = 0.1;
 
     /// Takes the weight of a lane among those for which packets wait, and what the owner knows of it. It is on the path from then on.
-    pub fn handle_demand(&mut self, lane: PathLane, weight: f64, demand: LaneDemand) {
+    pub fn handle_demand(&mut self, now: Instant, lane: PathLane, weight: f64, demand: LaneDemand) {
         let at = lane.0 as usize;
         if self.lanes.len() <= at {
             self.lanes.resize_with(at + 1, || None);
@@ -336,6 +347,9 @@ impl PathControl {
         // The counters of another connection begin anew.
         if sent <= u32::MAX / 2 && lost <= sent {
             self.losses.add(Losses { sent, lost });
+            if lost > 0 {
+                self.repaired = Some(now);
+            }
         }
         state.waited |= demand.waiting;
     }
@@ -350,14 +364,19 @@ impl PathControl {
         if let Some(state) = self.lanes.get_mut(lane.0 as usize) {
             *state = None;
         }
+        if self.lanes.iter().flatten().next().is_none() {
+            // The far end may have started again, with another clock.
+            self.delays[Signal::OneWay as usize] = PathDelay::default();
+        }
     }
 
     /// Takes an arrival of a lane. Whether grants may have changed.
     pub fn handle_arrival(&mut self, now: Instant, lane: PathLane, arrival: Arrival) -> bool {
         let Some(Some(state)) = self.lanes.get_mut(lane.0 as usize) else { return false };
-        let unwrap = &mut self.unwrap;
-        if let Some(delay) = state.arrivals.update(now, arrival, |micros| unwrap.seconds(micros)) {
-            self.base.get_or_insert_with(|| BaseDelay::new(now)).update(now, delay);
+        self.delays[arrival.signal as usize].update(now, &mut state.arrivals, arrival);
+        if let Some(age) = arrival.age.filter(|_| arrival.signal == self.signal(now)) {
+            let path = age.as_secs_f64() - self.queue.unwrap_or(0.0).max(0.0);
+            self.age += (path.clamp(0.0, Self::MAX_AGE) - self.age) / 8.0;
         }
         self.measure_queue(now);
         self.update_window(now);
@@ -386,6 +405,7 @@ impl PathControl {
             capacity: rate(self.capacity),
             queue: self.queue.map(|queue| Duration::from_secs_f64(queue.max(0.0))),
             target: Duration::from_secs_f64(self.target()),
+            signal: self.updated.map_or(Signal::RoundTrip, |at| self.signal(at)),
         }
     }
 
@@ -415,7 +435,14 @@ impl PathControl {
 
     /// The time from a change of the rate to its first effect on the measured queue.
     fn lag(&self) -> Duration {
-        self.min_rtt() + self.filter() + Self::REPORT_AGE
+        self.min_rtt().max(Duration::from_secs_f64(self.age)) + self.filter() + Self::REPORT_AGE
+    }
+
+    /// What the queue is measured by: reports of the far end, while they come.
+    fn signal(&self, now: Instant) -> Signal {
+        let come = |at| now.saturating_since(at) <= Self::MAX_SILENCE;
+        let reported = self.delays[Signal::OneWay as usize].measured.is_some_and(come);
+        if reported { Signal::OneWay } else { Signal::RoundTrip }
     }
 
     /// The time constant with which a queue drains: three times the lag leaves a phase margin of 71 degrees.
@@ -430,18 +457,26 @@ impl PathControl {
         (Self::MIN_TARGET + packets).max(self.noise * Self::NOISE_MARGIN).min(Self::MAX_TARGET.max(packets))
     }
 
-    fn measure_queue(&mut self, now: Instant) {
-        let Some(base) = self.base.map(|base| base.get()) else { return };
+    /// The queue by one signal, seconds; `None` if nothing was measured of late.
+    fn queue_by(&mut self, now: Instant, signal: Signal) -> Option<f64> {
+        let base = self.delays[signal as usize].base.map(|base| base.get())?;
         let since = Instant::from_nanos(now.as_nanos().saturating_sub(self.filter().as_nanos() as u64));
         let total: f64 = self.lanes.iter().flatten().map(|lane| lane.arrivals.mean_rate()).sum();
-        let mut queue: Option<f64> = None;
-        for lane in self.lanes.iter_mut().flatten() {
-            if lane.arrivals.mean_rate() < total * Self::MIN_PART {
-                continue;
-            }
-            if let Some(delay) = lane.arrivals.min_delay(since) {
-                queue = Some(queue.unwrap_or(0.0).max(delay - base));
-            }
+        let lanes = self.lanes.iter_mut().flatten();
+        let heard = lanes.filter(|lane| lane.arrivals.mean_rate() >= total * Self::MIN_PART);
+        let delays = heard.filter_map(|lane| lane.arrivals.min_delay(signal, since));
+        delays.map(|delay| (delay - base).max(0.0)).reduce(f64::max)
+    }
+
+    fn measure_queue(&mut self, now: Instant) {
+        let signal = self.signal(now);
+        let mut queue = self.queue_by(now, signal);
+        // Data behind a loss waits at the far end for the repair, and is reported late; acknowledgements are not.
+        let repairs =
+            self.repaired.is_some_and(|at| now.saturating_since(at) <= self.filter() + self.min_rtt());
+        if signal == Signal::OneWay && repairs {
+            let other = self.queue_by(now, Signal::RoundTrip);
+            queue = queue.into_iter().chain(other).reduce(f64::min);
         }
         let Some(queue) = queue else { return };
         if let Some(before) = self.queue {
@@ -451,6 +486,11 @@ impl PathControl {
         if let Some(drain) = &mut self.draining {
             drain.shortest = drain.shortest.min(queue);
         }
+    }
+
+    /// The base delays, by all signals.
+    fn bases(&mut self) -> impl Iterator<Item = &mut BaseDelay> {
+        self.delays.iter_mut().filter_map(|delay| delay.base.as_mut())
     }
 
     /// Ends the window of the rate if it is long enough.
@@ -512,9 +552,7 @@ impl PathControl {
 
     /// Without a bound: whether the core gets a queue.
     fn watch(&mut self, now: Instant, queue: f64, busy: bool) {
-        if let Some(base) = &mut self.base {
-            base.handle_drained();
-        }
+        self.bases().for_each(BaseDelay::handle_drained);
         self.queued = if busy && queue > 2.0 * self.target() { self.queued + 1 } else { 0 };
         if self.queued >= Self::MIN_QUEUED {
             // Either of them may have seen a machine stand still; what the path carries is not less.
@@ -609,9 +647,7 @@ impl PathControl {
         });
         if longer && lossless(losses) && peak - shortest <= still {
             // The rate fell and the delay did not change at all: no queue does that.
-            if let Some(base) = &mut self.base {
-                base.raise(now, queue);
-            }
+            self.bases().for_each(|base| base.raise(now, queue));
             self.queue = Some(0.0);
             self.capacity = capacity;
             self.competition = None;
@@ -659,18 +695,17 @@ impl PathControl {
     /// behind a queue that stays short. What is left of the queue then is no queue.
     fn drain(&mut self, now: Instant, queue: f64) {
         let (target, lag) = (self.target(), self.lag());
-        let Some(base) = &mut self.base else { return };
         let (ended, capacity) = self.drained;
-        match &mut self.draining {
+        match self.draining {
             Some(drain) if now >= drain.seen => {
                 let left = drain.shortest;
                 if (target / 2.0..=2.0 * target).contains(&left) {
-                    base.raise(now, left);
+                    self.bases().for_each(|base| base.raise(now, left));
                     self.queue = Some(queue - left);
                     self.capacity = self.capacity.max(capacity);
                     self.excess = None;
                 }
-                base.handle_drained();
+                self.bases().for_each(BaseDelay::handle_drained);
                 self.draining = None;
                 self.drained = (now, self.capacity);
             }
@@ -679,7 +714,9 @@ impl PathControl {
             None => {
                 let less = self.capacity < capacity * Self::LESS;
                 let due = now.saturating_since(ended) >= Self::MIN_EXCESS;
-                if queue <= 2.0 * target && (base.wants_drain(now) || (less && due)) {
+                let base = self.delays[self.signal(now) as usize].base;
+                let wanted = base.is_some_and(|base| base.wants_drain(now));
+                if queue <= 2.0 * target && (wanted || (less && due)) {
                     let until =
                         now + Duration::from_secs_f64(2.0 * target / Self::DRAIN_CUT) + Self::FILTER.0;
                     self.draining = Some(Drain { until, seen: until + lag, shortest: f64::INFINITY });

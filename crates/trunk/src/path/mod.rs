@@ -7,9 +7,11 @@
 
 mod arrivals;
 mod control;
+mod departures;
 mod division;
 mod paths;
 
-pub use arrivals::Arrival;
+pub use arrivals::{Arrival, Signal};
 pub use control::{LaneDemand, PathChange, PathControl, PathLane, PathMode, PathStatus};
+pub(crate) use departures::Departures;
 pub use paths::Paths;

@@ -48,9 +48,9 @@ impl Paths {
     }
 
     /// Takes what is known of a lane; its weight is that of the plan.
-    pub(crate) fn handle_demand(&mut self, lane: LaneId, demand: LaneDemand) {
+    pub(crate) fn handle_demand(&mut self, now: Instant, lane: LaneId, demand: LaneDemand) {
         if let Some((path, weight)) = self.lanes.get(lane.index()) {
-            self.by_dscp[*path].1.handle_demand(number(lane), *weight, demand);
+            self.by_dscp[*path].1.handle_demand(now, number(lane), *weight, demand);
         }
     }
 

@@ -234,7 +234,7 @@ fn the_key_exchange_is_the_hybrid_one() {
         let (_, other) = connect(&Pair::new(), we_dial);
         let group = other.tls.negotiated_key_exchange_group().unwrap().name();
         assert_eq!(group, NamedGroup::X25519MLKEM768);
-        assert_eq!(other.tls.alpn_protocol(), Some(ALPN));
+        assert_eq!(other.tls.alpn_protocol(), Some(&b"trunkline/2"[..]));
         assert_eq!(other.tls.peer_certificates().unwrap().len(), 1);
         assert_eq!(other.tls.negotiated_cipher_suite(), tls::provider().cipher_suites.first().copied());
     }

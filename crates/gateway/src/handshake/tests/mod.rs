@@ -268,15 +268,30 @@ fn a_refusal_arrives_with_its_reason() {
 fn another_version_is_declined_in_words() {
     let pair = Pair::new();
     let (a, b) = streams();
-    let (dialer, acceptor) = run(pair.dial(a, Hello { version: 2, ..hello() }), pair.accept(b), welcome);
+    let (dialer, acceptor) = run(pair.dial(a, Hello { version: 1, ..hello() }), pair.accept(b), welcome);
     let acceptor = acceptor.unwrap_err();
     assert!(
-        matches!(acceptor, HandshakeError::Message(MessageError::UnknownVersion { theirs: 2 })),
+        matches!(acceptor, HandshakeError::Message(MessageError::UnknownVersion { theirs: 1 })),
         "{acceptor}"
     );
     let dialer = dialer.unwrap_err();
     let HandshakeError::Refused(refusal) = &dialer else { panic!("{dialer}") };
     assert_eq!(refusal.reason, RefusalReason::UnsupportedVersion);
+}
+
+#[test]
+fn two_ends_agree_on_the_highest_version_that_both_have() {
+    for versions in [[1, 1], [1, 2], [2, 1], [2, 2]] {
+        let Pair { dialer, acceptor } = Pair::new();
+        let pair =
+            Pair { dialer: dialer.with_version(versions[0]), acceptor: acceptor.with_version(versions[1]) };
+        let (a, b) = streams();
+        let (dialer, acceptor) = run(pair.dial(a, hello()), pair.accept(b), welcome);
+        for end in [dialer, acceptor] {
+            let established = end.unwrap().expect("no refusal");
+            assert_eq!(established.hello.version, versions[0].min(versions[1]), "{versions:?}");
+        }
+    }
 }
 
 #[test]

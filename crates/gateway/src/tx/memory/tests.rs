@@ -71,8 +71,13 @@ impl Scene {
         near.set_nonblocking(true).expect("a socket option");
         self.far.push(listener.accept().expect("a connection").0);
         self.serial += 1;
-        let lane =
-            LaneTx::new(self.serial, Arc::new(near.into()), None, Compressor::new(Compression::Off, 1));
+        let lane = LaneTx::new(
+            self.serial,
+            Arc::new(near.into()),
+            None,
+            Compressor::new(Compression::Off, 1),
+            false,
+        );
         let vacancy = self.sender.vacancy(&key(peer), "all", 0);
         vacancy.unwrap_or_else(|taken| panic!("{taken}")).fill(lane);
     }

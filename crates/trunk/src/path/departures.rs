@@ -1,0 +1,128 @@
+//! When the bytes of a lane were sent.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use trunkline_units::Instant;
+
+/// The number of bytes for which something was so at one time, in the order of both.
+#[derive(Debug, Clone, Default)]
+struct Progress {
+    samples: VecDeque<(Instant, u64)>,
+}
+
+impl Progress {
+    /// Samples closer together than this are one.
+    const SPACING: Duration = Duration::from_micros(500);
+    /// The longest record: two seconds of a lane that is served all the time.
+    const MAX_SAMPLES: usize = 4096;
+
+    fn update(&mut self, now: Instant, bytes: u64) {
+        if let Some((at, last)) = self.samples.back_mut() {
+            if now.saturating_since(*at) < Self::SPACING || bytes <= *last {
+                *last = bytes.max(*last);
+                return;
+            }
+            if self.samples.len() == Self::MAX_SAMPLES {
+                self.samples.pop_front();
+            }
+        }
+        self.samples.push_back((now, bytes));
+    }
+}
+
+/// When a lane's connection took its bytes and when it sent them, as far as the far end has not reported their arrival.
+///
+/// The kernel keeps no such record. It says how much is unsent when the owner asks, and the owner asks whenever it serves the lane.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Departures {
+    written: Progress,
+    sent: Progress,
+}
+
+impl Departures {
+    /// The connection has taken so many bytes so far.
+    pub(crate) fn handle_written(&mut self, now: Instant, written: u64) {
+        self.written.update(now, written);
+    }
+
+    /// It has sent so many of them.
+    pub(crate) fn handle_sent(&mut self, now: Instant, sent: u64) {
+        self.sent.update(now, sent);
+    }
+
+    /// The earliest time at which the byte before `position` can have been sent; `None` if that is not known. The record before it is
+    /// dropped.
+    ///
+    /// A time too late would make a delay too short, and the shortest one counts as that of an empty path.
+    pub(crate) fn take(&mut self, position: u64) -> Option<Instant> {
+        let written = &mut self.written.samples;
+        while written.front().is_some_and(|(_, bytes)| *bytes < position) && written.len() > 1 {
+            written.pop_front();
+        }
+        let (at, _) = *written.front().filter(|(_, bytes)| *bytes >= position)?;
+        // It was still unsent at the last of these.
+        let sent = &mut self.sent.samples;
+        while sent.get(1).is_some_and(|(_, bytes)| *bytes < position) {
+            sent.pop_front();
+        }
+        let unsent = sent.front().filter(|(_, bytes)| *bytes < position);
+        Some(unsent.map_or(at, |(unsent, _)| at.max(*unsent)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Instant {
+        Instant::from_millis(ms)
+    }
+
+    #[test]
+    fn a_byte_leaves_after_the_last_look_at_which_it_was_unsent() {
+        let mut departures = Departures::default();
+        for (ms, written, sent) in
+            [(10, 10_000, 0), (20, 10_000, 5000), (30, 20_000, 10_000), (40, 20_000, 20_000)]
+        {
+            departures.handle_written(at(ms), written);
+            departures.handle_sent(at(ms), sent);
+        }
+        let times = [1, 5000, 5001, 10_000, 10_001, 20_000, 20_001].map(|place| departures.take(place));
+        let expected = [10, 10, 20, 20, 30, 30].map(|ms| Some(at(ms)));
+        assert_eq!((&times[..6], times[6]), (&expected[..], None), "the last one was never written");
+    }
+
+    #[test]
+    fn a_byte_does_not_leave_before_it_was_written_and_may_leave_at_once() {
+        let mut departures = Departures::default();
+        departures.handle_sent(at(0), 0);
+        departures.handle_written(at(0), 1000);
+        // It goes at once, and is looked at much later, after more was written.
+        departures.handle_written(at(5), 1500);
+        departures.handle_sent(at(900), 1500);
+        departures.handle_written(at(950), 2000);
+        let times = [1000, 1500, 2000].map(|place| departures.take(place));
+        assert_eq!(times, [0, 5, 950].map(|ms| Some(at(ms))));
+    }
+
+    #[test]
+    fn the_record_stays_short() {
+        let mut departures = Departures::default();
+        let look = |departures: &mut Departures, micros: u64, bytes: u64| {
+            let now = Instant::from_nanos(micros * 1000);
+            departures.handle_written(now, bytes);
+            departures.handle_sent(now, bytes - 50);
+        };
+        let len =
+            |departures: &Departures| departures.written.samples.len().max(departures.sent.samples.len());
+        (1..20_000).for_each(|n| look(&mut departures, n * 600, n * 100));
+        assert_eq!(len(&departures), Progress::MAX_SAMPLES);
+        assert!(departures.take(1_999_900 - 50).is_some());
+        assert!(len(&departures) <= 2, "{}", len(&departures));
+        // Looks in quick succession are one, and those that find nothing new none.
+        (0..100).for_each(|n| look(&mut departures, 13_000_000 + n, 3_000_000 + n));
+        (0..100).for_each(|n| look(&mut departures, 14_000_000 + n * 1000, 3_000_099));
+        assert!(len(&departures) <= 4, "{}", len(&departures));
+    }
+}
