@@ -14,6 +14,7 @@ use trunkline_trunk::frame::{Frame, FrameError, MAX_HEAD};
 use trunkline_trunk::{ArrivalReport, ReceiveWindow, Receiver, Reporting};
 use trunkline_units::Instant;
 
+use crate::clock;
 use crate::record::{HEADER_BYTES, Opened, Opener, RecordError};
 use crate::sys::{self, Ring};
 use crate::tun::{TunWrite, TunWriter};
@@ -168,6 +169,8 @@ impl LaneRx {
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return Ok(Reports::default()),
             Err(error) => return Err(RxError::Network(error.into())),
         };
+        // Some of these bytes may have come since `now`. In a report they must not seem to have come earlier than they did.
+        let read_at = clock::now();
         self.end += read;
         self.stats.bytes += read as u64;
         let fd = &self.fd;
@@ -186,7 +189,7 @@ impl LaneRx {
             self.end = 0;
         }
         let LaneRxStats { bytes, frames, .. } = self.stats;
-        let due = self.reporting.as_mut().and_then(|it| it.handle_received(now, bytes, frames));
+        let due = self.reporting.as_mut().and_then(|it| it.handle_received(read_at, bytes, frames));
         Ok(Reports { received: self.received.take(), due })
     }
 

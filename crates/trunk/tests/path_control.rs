@@ -37,6 +37,9 @@ struct Path {
     reported_there: bool,
     /// The queue on the way back, seconds.
     way_back: f64,
+    /// In a millisecond, the chance that our machine stops to serve the lanes, for up to 20 ms.
+    preempted: f64,
+    pause: u64,
 
     control: PathControl,
     time: u64,
@@ -106,6 +109,8 @@ impl Path {
             stall: 0,
             reported_there: false,
             way_back: 0.0,
+            preempted: 0.0,
+            pause: 0,
             control: PathControl::default(),
             time: 0,
             waiting: [0.0; 2],
@@ -141,6 +146,12 @@ impl Path {
         if self.control.mode() == PathMode::Held {
             self.window = rate * round;
         }
+        if self.pause == 0 && self.rng.chance(self.preempted) {
+            self.pause = 1 + self.rng.below(20);
+        }
+        // Nothing is sent meanwhile, and nothing is made up for.
+        let rate = if self.pause > 0 { 0.0 } else { rate };
+        self.pause = self.pause.saturating_sub(1);
         let others: f64 = self.rivals.iter().map(|window| window / round).sum::<f64>() + self.inelastic;
         self.waiting[0] += rate * MS;
         self.sent += rate * MS / 12_000.0;
@@ -287,6 +298,26 @@ fn a_queue_on_the_way_back_costs_nothing_where_the_far_end_reports() {
         std::mem::swap(&mut log, &mut path.log);
         let what = format!("{low} to {high}: use {}, queue {} ms", log.utilisation(), log.queue_ms(0.99));
         assert!(log.utilisation() >= 0.99 && log.queue_ms(0.99) <= 15.0 && log.competing() == 0.0, "{what}");
+    }
+}
+
+/// A machine whose processors others take for a third of the time sends less than it may. That is not the capacity.
+#[test]
+fn a_machine_that_is_busy_with_other_things_gets_what_it_has_time_for() {
+    for (preempted, jitter) in [(0.03, 0.004), (0.06, 0.010)] {
+        for reports in [false, true] {
+            let mut path = settled_with(50.0, 30.0, reports);
+            (path.preempted, path.jitter) = (preempted, jitter);
+            let _ = path.run(5000);
+            let log = path.run(60_000);
+            // The mean pause is 10.5 ms.
+            let awake = 1.0 / (1.0 + preempted * 10.5);
+            let (used, mode) = (log.utilisation(), path.control.mode());
+            let capacity = path.control.status().capacity.map_or(0.0, |rate| rate.as_mbit());
+            let what =
+                format!("{preempted}, {reports}: use {used:.3} of {awake:.3}, C {capacity:.1}, {mode:?}");
+            assert!(used >= 0.85 * awake && capacity >= 40.0 && log.competing() == 0.0, "{what}");
+        }
     }
 }
 

@@ -108,6 +108,10 @@ struct Window {
     /// Whether packets waited at the edge: the path could have carried more if it had had room.
     waited: bool,
     queue: f64,
+    /// When it ended.
+    at: Instant,
+    /// What the trunk might send then, bit/s.
+    bound: f64,
 }
 
 /// The window under way.
@@ -139,6 +143,19 @@ struct Excess {
     /// How much shorter the queue should have become by now, seconds.
     drained: f64,
     losses: Losses,
+}
+
+impl Excess {
+    fn new(now: Instant, capacity: f64, queue: f64) -> Self {
+        Excess {
+            since: now,
+            capacity,
+            peak: queue,
+            shortest: f64::INFINITY,
+            drained: 0.0,
+            losses: Losses::default(),
+        }
+    }
 }
 
 /// A time since which others have kept a queue, probes that found them included.
@@ -203,6 +220,8 @@ pub struct PathControl {
     noise: f64,
     updated: Option<Instant>,
     current: Option<CurrentWindow>,
+    /// The mean time between two arrivals.
+    spacing: Duration,
     windows: VecDeque<Window>,
     /// By how much the rate exceeds the capacity while there is no queue.
     growth: f64,
@@ -246,6 +265,7 @@ impl Default for PathControl {
             noise: 0.0,
             updated: None,
             current: None,
+            spacing: Duration::ZERO,
             windows: VecDeque::with_capacity(Self::WINDOWS),
             growth: Self::MIN_GROWTH,
             queued: 0,
@@ -299,6 +319,17 @@ impl PathControl {
     const MAX_AGE: f64 = 2.0;
     /// How old an arrival may be when the owner reports it, beside the round trip.
     const REPORT_AGE: Duration = Duration::from_millis(20);
+    /// The lanes use a rate of which they send this part.
+    const USED: f64 = 0.95;
+    /// A queue of so many times the target does not come from late service alone, if it lasts.
+    const LONG: f64 = 3.0;
+    /// The bottleneck is busy if the queue changes by more than this part of the time.
+    const MIN_MOVE: f64 = 0.02;
+    /// The path carries what the trunk sends if this part of it arrives.
+    const CARRIED: f64 = 0.9;
+    /// A window in which nothing arrives for this time, and for so many times as long as between two arrivals, is left out.
+    const MIN_GAP: Duration = Duration::from_millis(25);
+    const GAP_FACTOR: u32 = 4;
     /// By how much the rate is lowered to see the path empty.
     const DRAIN_CUT: f64 = 0.2;
     /// A capacity that has become less than this part of what it was behind a short queue asks for a look at the empty path.
@@ -475,7 +506,7 @@ impl PathControl {
         let repairs =
             self.repaired.is_some_and(|at| now.saturating_since(at) <= self.filter() + self.min_rtt());
         if signal == Signal::OneWay && repairs {
-            let other = self.queue_by(now, Signal::RoundTrip);
+            let other = self.queue_by(now, Signal::RoundTrip).or(self.queue);
             queue = queue.into_iter().chain(other).reduce(f64::min);
         }
         let Some(queue) = queue else { return };
@@ -497,8 +528,10 @@ impl PathControl {
     fn update_window(&mut self, now: Instant) {
         let busy = self.lanes.iter().flatten().any(|lane| lane.demand.waiting || lane.demand.busy);
         let window = self.current.get_or_insert(CurrentWindow::new(now));
-        window.gap = window.gap.max(now.saturating_since(window.latest));
+        let gap = now.saturating_since(window.latest);
+        window.gap = window.gap.max(gap);
         window.latest = now;
+        self.spacing = (self.spacing * 15 + gap.min(Self::MAX_WINDOW)) / 16;
         window.busy &= busy;
         let CurrentWindow { since, gap, busy, .. } = *window;
         let (elapsed, shortest) = (now.saturating_since(since), self.window());
@@ -511,7 +544,8 @@ impl PathControl {
         }
         self.current = Some(CurrentWindow::new(now));
         // A time without arrivals is no window: the lanes were idle, or one of the machines stood still.
-        let whole = arrived >= Self::WINDOW_BITS / 2.0 && gap <= (shortest * 2).max(elapsed / 2);
+        let usual = Self::MIN_GAP.max(self.spacing * Self::GAP_FACTOR);
+        let whole = arrived >= Self::WINDOW_BITS / 2.0 && gap <= usual;
         self.end_window(now, whole, busy);
     }
 
@@ -530,7 +564,8 @@ impl PathControl {
         if self.windows.len() == Self::WINDOWS {
             self.windows.pop_front();
         }
-        self.windows.push_back(Window { rate, waited, queue });
+        let bound = if self.mode == PathMode::Held { self.rate } else { f64::INFINITY };
+        self.windows.push_back(Window { rate, waited, queue, at: now, bound });
         match self.mode {
             PathMode::Free => self.watch(now, queue, busy),
             PathMode::Held => self.estimate(now, (rate, waited), queue, losses),
@@ -582,7 +617,7 @@ impl PathControl {
         let target = self.target();
         let (recent, longer) = (self.median_rate(3), self.median_rate(Self::WINDOWS));
         // What arrives is never more than the capacity, and while the bottleneck has a queue it is the capacity.
-        if queue > target / 2.0 && waited && self.windows.iter().all(|window| window.waited) {
+        if queue > target / 2.0 && waited && self.is_bottleneck_busy(target) {
             self.capacity = (self.capacity + (longer - self.capacity) / 2.0).max(Self::MIN_RATE);
             self.full = self.capacity;
         } else {
@@ -593,7 +628,8 @@ impl PathControl {
             self.change = Some(PathChange::Wider { capacity: Self::rate(self.capacity) });
             return;
         }
-        let grows = queue < target / 2.0 && waited && rate >= self.rate * 0.9 && self.draining.is_none();
+        let carried = rate >= self.rate.min(self.capacity) * Self::CARRIED;
+        let grows = queue < target / 2.0 && waited && carried && self.draining.is_none();
         self.growth = if grows { (self.growth * 2.0).min(Self::MAX_GROWTH) } else { Self::MIN_GROWTH };
         if queue <= target * 1.5 {
             self.settled = self.capacity;
@@ -611,17 +647,28 @@ impl PathControl {
         self.drain(now, queue);
     }
 
+    /// Whether the last windows show what the bottleneck carries. They do if the lanes sent what they were granted, if the queue
+    /// changed, or if it was long all the time. Otherwise one of the machines may have served the lanes too late, and a delay need not
+    /// be a queue.
+    fn is_bottleneck_busy(&self, target: f64) -> bool {
+        let (Some(first), Some(last)) = (self.windows.front(), self.windows.back()) else { return false };
+        if !self.windows.iter().all(|window| window.waited) {
+            return false;
+        }
+        let change = last.queue - first.queue;
+        let span = last.at.saturating_since(first.at).as_secs_f64();
+        // Bytes whose delay has become longer were sent in a shorter time than that in which they arrived.
+        let sent = self.median_rate(Self::WINDOWS) * span / (span - change).max(span / 4.0);
+        let granted = self.windows.iter().map(|window| window.bound).fold(f64::INFINITY, f64::min);
+        let long = self.windows.iter().all(|window| window.queue > target * Self::LONG);
+        long || sent >= granted * Self::USED || change.abs() > (span * Self::MIN_MOVE).max(target)
+    }
+
     /// A queue beyond the target: does it drain as it should?
     fn judge(&mut self, now: Instant, queue: f64, losses: Losses) {
-        let Some(excess) = &mut self.excess else {
-            self.excess = Some(Excess {
-                since: now,
-                capacity: self.capacity,
-                peak: queue,
-                shortest: f64::INFINITY,
-                drained: 0.0,
-                losses: Losses::default(),
-            });
+        let Some(excess) = self.excess.as_mut().filter(|excess| queue > excess.peak / 2.0) else {
+            // What is left of a longer one is judged anew: it may have been that of a moment.
+            self.excess = Some(Excess::new(now, self.capacity, queue));
             return;
         };
         excess.shortest = excess.shortest.min(queue);
@@ -631,7 +678,7 @@ impl PathControl {
         let due = now.saturating_since(since) >= Self::MIN_EXCESS.max(self.lag() * 4) && drained >= peak;
         // It drains, if late.
         let falls = self.windows.front().is_some_and(|first| first.queue - queue > Self::MIN_TARGET);
-        if !due || falls || queue <= peak / 2.0 {
+        if !due || falls {
             return;
         }
         self.excess = None;
