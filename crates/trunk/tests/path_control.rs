@@ -422,6 +422,20 @@ fn a_path_that_becomes_longer_is_no_queue() {
     }
 }
 
+/// A handover of a satellite: a moment without any packet, whose queue drains, and then a longer path.
+#[test]
+fn a_longer_path_is_seen_behind_a_burst() {
+    for reports in [false, true] {
+        let mut path = settled_with(50.0, 30.0, reports);
+        path.rtt = 0.050;
+        path.waiting[1] = path.capacity * 0.050;
+        let _ = path.run(3000);
+        let log = path.run(4000);
+        let what = format!("reports {reports}: use {}, queue {} ms", log.utilisation(), log.mean_queue_ms());
+        assert!(log.utilisation() >= 0.98 && log.mean_queue_ms() <= 4.0 && log.competing() == 0.0, "{what}");
+    }
+}
+
 /// A delay that is added for good, shorter than any queue that would be judged: delayed acknowledgements, or longer packets.
 #[test]
 fn a_delay_of_a_few_milliseconds_that_stays_costs_no_capacity() {

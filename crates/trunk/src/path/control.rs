@@ -134,12 +134,12 @@ impl CurrentWindow {
 /// A time in which the queue is longer than the target.
 #[derive(Debug, Clone, Copy)]
 struct Excess {
-    since: Instant,
     /// The capacity when it began, bit/s.
     capacity: f64,
     peak: f64,
-    /// The shortest one after the first window.
-    shortest: f64,
+    /// Since when it has not fallen, and the shortest and the longest one since then.
+    still_since: Instant,
+    still: (f64, f64),
     /// How much shorter the queue should have become by now, seconds.
     drained: f64,
     losses: Losses,
@@ -148,10 +148,10 @@ struct Excess {
 impl Excess {
     fn new(now: Instant, capacity: f64, queue: f64) -> Self {
         Excess {
-            since: now,
             capacity,
             peak: queue,
-            shortest: f64::INFINITY,
+            still_since: now,
+            still: (f64::INFINITY, 0.0),
             drained: 0.0,
             losses: Losses::default(),
         }
@@ -666,33 +666,41 @@ impl PathControl {
 
     /// A queue beyond the target: does it drain as it should?
     fn judge(&mut self, now: Instant, queue: f64, losses: Losses) {
-        let Some(excess) = self.excess.as_mut().filter(|excess| queue > excess.peak / 2.0) else {
-            // What is left of a longer one is judged anew: it may have been that of a moment.
+        let Some(excess) = &mut self.excess else {
             self.excess = Some(Excess::new(now, self.capacity, queue));
             return;
         };
-        excess.shortest = excess.shortest.min(queue);
+        if queue <= excess.peak / 2.0 {
+            // It drains, or it was that of a moment: what is left is judged anew.
+            *excess = Excess::new(now, self.capacity, queue);
+            return;
+        }
+        let falls = self.windows.front().is_some_and(|first| first.queue - queue > Self::MIN_TARGET);
+        if falls {
+            (excess.still_since, excess.still) = (now, (f64::INFINITY, 0.0));
+        } else {
+            excess.still = (excess.still.0.min(queue), excess.still.1.max(queue));
+        }
         excess.losses.add(losses);
         excess.peak = excess.peak.max(queue);
-        let Excess { since, capacity, peak, shortest, drained, losses } = *excess;
-        let due = now.saturating_since(since) >= Self::MIN_EXCESS.max(self.lag() * 4) && drained >= peak;
-        // It drains, if late.
-        let falls = self.windows.front().is_some_and(|first| first.queue - queue > Self::MIN_TARGET);
-        if !due || falls {
+        let Excess { still_since, still: (low, high), capacity, peak, drained, losses, .. } = *excess;
+        let due =
+            now.saturating_since(still_since) >= Self::MIN_EXCESS.max(self.lag() * 4) && drained >= peak;
+        if !due {
             return;
         }
         self.excess = None;
         let lossless =
             |losses: Losses| f64::from(losses.lost) <= f64::from(losses.sent) * 2.0 * self.usual_loss + 1.0;
-        let still = self.target() + (3.0 * self.noise).max(0.0015);
+        let unmoved = self.target() + (3.0 * self.noise).max(0.0015);
         // What was there when a probe began is rarely path.
         let longer = self.competition.is_none_or(|competition| {
             let (low, high) = competition.queues;
             now.saturating_since(competition.since) >= Self::LONGER
-                && high - low <= still
+                && high - low <= unmoved
                 && lossless(competition.losses)
         });
-        if longer && lossless(losses) && peak - shortest <= still {
+        if longer && lossless(losses) && high - low <= unmoved {
             // The rate fell and the delay did not change at all: no queue does that.
             self.bases().for_each(|base| base.raise(now, queue));
             self.queue = Some(0.0);
