@@ -383,7 +383,7 @@ fn a_path_that_was_very_slow_is_not_kept_slow() {
         assert_eq!(path.control.mode(), PathMode::Held, "{slow} Mbit/s");
         path.buffer = 0.050;
         path.capacity = fast * 1e6;
-        let step = path.run(12_000);
+        let step = path.run(15_000);
         let log = path.run(3000);
         let what = format!("{slow} to {fast} Mbit/s: {} at first", step.utilisation());
         assert!(log.utilisation() >= 0.98 && log.queue_ms(0.9) <= 12.0, "{what}, then {}", log.utilisation());

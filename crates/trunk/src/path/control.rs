@@ -294,7 +294,7 @@ impl PathControl {
     const MIN_TARGET: f64 = 0.002;
     const TARGET_BITS: f64 = 2.0 * 12_000.0;
     /// And this many times the noise of the measurement, up to the maximum.
-    const NOISE_MARGIN: f64 = 2.0;
+    const NOISE_MARGIN: f64 = 3.0;
     const MAX_TARGET: f64 = 0.015;
     /// The largest part by which the rate is below the capacity.
     const MAX_CUT: f64 = 0.3;
@@ -617,7 +617,7 @@ impl PathControl {
         let target = self.target();
         let (recent, longer) = (self.median_rate(3), self.median_rate(Self::WINDOWS));
         // What arrives is never more than the capacity, and while the bottleneck has a queue it is the capacity.
-        if queue > target / 2.0 && waited && self.is_bottleneck_busy(target) {
+        if queue > target && waited && self.is_bottleneck_busy(target) {
             self.capacity = (self.capacity + (longer - self.capacity) / 2.0).max(Self::MIN_RATE);
             self.full = self.capacity;
         } else {
@@ -628,9 +628,12 @@ impl PathControl {
             self.change = Some(PathChange::Wider { capacity: Self::rate(self.capacity) });
             return;
         }
-        let carried = rate >= self.rate.min(self.capacity) * Self::CARRIED;
-        let grows = queue < target / 2.0 && waited && carried && self.draining.is_none();
-        self.growth = if grows { (self.growth * 2.0).min(Self::MAX_GROWTH) } else { Self::MIN_GROWTH };
+        let carried = rate.max(recent) >= self.rate.min(self.capacity) * Self::CARRIED;
+        if queue > target || !waited || !carried || self.draining.is_some() {
+            self.growth = Self::MIN_GROWTH;
+        } else if queue < target / 2.0 {
+            self.growth = (self.growth * 2.0).min(Self::MAX_GROWTH);
+        }
         if queue <= target * 1.5 {
             self.settled = self.capacity;
             self.excess = None;
