@@ -108,10 +108,6 @@ struct Window {
     /// Whether packets waited at the edge: the path could have carried more if it had had room.
     waited: bool,
     queue: f64,
-    /// When it ended.
-    at: Instant,
-    /// What the trunk might send then, bit/s.
-    bound: f64,
 }
 
 /// The window under way.
@@ -319,12 +315,8 @@ impl PathControl {
     const MAX_AGE: f64 = 2.0;
     /// How old an arrival may be when the owner reports it, beside the round trip.
     const REPORT_AGE: Duration = Duration::from_millis(20);
-    /// The lanes use a rate of which they send this part.
-    const USED: f64 = 0.95;
-    /// A queue of so many times the target does not come from late service alone, if it lasts.
-    const LONG: f64 = 3.0;
-    /// The bottleneck is busy if the queue changes by more than this part of the time.
-    const MIN_MOVE: f64 = 0.02;
+    /// A queue stands if it is longer than the target in so many windows in a row.
+    const STANDING: usize = 3;
     /// The path carries what the trunk sends if this part of it arrives.
     const CARRIED: f64 = 0.9;
     /// A window in which nothing arrives for this time, and for so many times as long as between two arrivals, is left out.
@@ -564,11 +556,10 @@ impl PathControl {
         if self.windows.len() == Self::WINDOWS {
             self.windows.pop_front();
         }
-        let bound = if self.mode == PathMode::Held { self.rate } else { f64::INFINITY };
-        self.windows.push_back(Window { rate, waited, queue, at: now, bound });
+        self.windows.push_back(Window { rate, waited, queue });
         match self.mode {
             PathMode::Free => self.watch(now, queue, busy),
-            PathMode::Held => self.estimate(now, (rate, waited), queue, losses),
+            PathMode::Held => self.estimate(now, waited, queue, losses),
             PathMode::Competing => self.compete(now, rate, queue, losses),
         }
     }
@@ -613,12 +604,13 @@ impl PathControl {
     }
 
     /// With a bound: what the capacity is, and whose the queue.
-    fn estimate(&mut self, now: Instant, (rate, waited): (f64, bool), queue: f64, losses: Losses) {
+    fn estimate(&mut self, now: Instant, waited: bool, queue: f64, losses: Losses) {
         let target = self.target();
-        let (recent, longer) = (self.median_rate(3), self.median_rate(Self::WINDOWS));
-        // What arrives is never more than the capacity, and while the bottleneck has a queue it is the capacity.
-        if queue > target && waited && self.is_bottleneck_busy(target) {
-            self.capacity = (self.capacity + (longer - self.capacity) / 2.0).max(Self::MIN_RATE);
+        let recent = self.median_rate(3);
+        // What arrives is never more than the capacity, and behind a standing queue it is the capacity. A machine that serves the lanes
+        // late lowers the one and adds to the delay, but not in all windows.
+        if let Some(rate) = self.rate_behind_queue(target) {
+            self.capacity = (self.capacity + (rate - self.capacity) / 2.0).max(Self::MIN_RATE);
             self.full = self.capacity;
         } else {
             self.capacity = self.capacity.max(recent);
@@ -628,7 +620,7 @@ impl PathControl {
             self.change = Some(PathChange::Wider { capacity: Self::rate(self.capacity) });
             return;
         }
-        let carried = rate.max(recent) >= self.rate.min(self.capacity) * Self::CARRIED;
+        let carried = self.high_rate() >= self.rate.min(self.capacity) * Self::CARRIED;
         if queue > target || !waited || !carried || self.draining.is_some() {
             self.growth = Self::MIN_GROWTH;
         } else if queue < target / 2.0 {
@@ -650,21 +642,21 @@ impl PathControl {
         self.drain(now, queue);
     }
 
-    /// Whether the last windows show what the bottleneck carries. They do if the lanes sent what they were granted, if the queue
-    /// changed, or if it was long all the time. Otherwise one of the machines may have served the lanes too late, and a delay need not
-    /// be a queue.
-    fn is_bottleneck_busy(&self, target: f64) -> bool {
-        let (Some(first), Some(last)) = (self.windows.front(), self.windows.back()) else { return false };
-        if !self.windows.iter().all(|window| window.waited) {
-            return false;
+    /// The rate at which the bottleneck served the trunk, if there was a queue in all of the last windows, bit/s.
+    fn rate_behind_queue(&self, target: f64) -> Option<f64> {
+        let latest = self.windows.iter().rev().take(Self::STANDING);
+        let stands = self.windows.len() >= Self::STANDING
+            && latest.clone().all(|window| window.waited && window.queue > target);
+        stands.then(|| latest.map(|window| window.rate).fold(0.0, f64::max))
+    }
+
+    /// The second highest rate of the last windows: the highest may be that of a burst after a pause.
+    fn high_rate(&self) -> f64 {
+        let mut high = [0.0_f64; 2];
+        for window in &self.windows {
+            high = [high[0].max(window.rate), high[1].max(high[0].min(window.rate))];
         }
-        let change = last.queue - first.queue;
-        let span = last.at.saturating_since(first.at).as_secs_f64();
-        // Bytes whose delay has become longer were sent in a shorter time than that in which they arrived.
-        let sent = self.median_rate(Self::WINDOWS) * span / (span - change).max(span / 4.0);
-        let granted = self.windows.iter().map(|window| window.bound).fold(f64::INFINITY, f64::min);
-        let long = self.windows.iter().all(|window| window.queue > target * Self::LONG);
-        long || sent >= granted * Self::USED || change.abs() > (span * Self::MIN_MOVE).max(target)
+        high[1]
     }
 
     /// A queue beyond the target: does it drain as it should?
