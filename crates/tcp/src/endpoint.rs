@@ -164,7 +164,6 @@ impl Endpoint {
             SendHalf::Idle(idle) => idle.max_pacing_rate = MaxPacingRate::new(max),
             SendHalf::Active(sender) => sender.max_pacing_rate = MaxPacingRate::new(max),
         }
-        self.slots.pacing = Instant::FAR_FUTURE;
     }
 
     /// Changes the congestion control algorithm, as `TCP_CONGESTION` does. The new one begins with the window of the old
