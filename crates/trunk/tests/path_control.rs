@@ -193,7 +193,7 @@ impl Path {
             let of = signal as usize;
             self.least[of] = self.least[of].min(delay);
             // A gateway looks at a lane when it can send: two segments at a time, if the rate is low.
-            let (interval, bits) = if of == 0 { (20, 2.0 * 12_000.0) } else { (10, 36_000.0) };
+            let (interval, bits) = if of == 0 { (20, 2.0 * 12_000.0) } else { (10, 72_000.0) };
             let due = self.time.is_multiple_of(interval) && self.arrived - self.reported[of] >= bits;
             if !due || self.stall > 0 || (signal == Signal::OneWay && !self.reported_there) {
                 continue;
@@ -313,7 +313,7 @@ fn a_machine_that_is_busy_with_other_things_gets_what_it_has_time_for() {
             // The mean pause is 10.5 ms.
             let awake = 1.0 / (1.0 + preempted * 10.5);
             let (used, mode) = (log.utilisation(), path.control.mode());
-            let capacity = path.control.status().capacity.map_or(0.0, |rate| rate.as_mbit());
+            let capacity = path.control.status().capacity.map_or(0.0, Rate::as_mbit);
             let what =
                 format!("{preempted}, {reports}: use {used:.3} of {awake:.3}, C {capacity:.1}, {mode:?}");
             assert!(used >= 0.85 * awake && capacity >= 40.0 && log.competing() == 0.0, "{what}");

@@ -44,8 +44,8 @@ pub struct Reporting {
 impl Reporting {
     /// The shortest time between two reports.
     pub const INTERVAL: Duration = Duration::from_millis(10);
-    /// A report comes after so many bytes: it costs about 90 of them on the way back.
-    pub const BYTES: u64 = 4500;
+    /// A report comes after so many bytes: it costs about 90 on the way back.
+    pub const BYTES: u64 = 9000;
     /// Or after this time, if a packet has come.
     pub const MAX_INTERVAL: Duration = Duration::from_millis(250);
 
@@ -91,11 +91,11 @@ mod tests {
             |ms, bytes, packets| reporting.handle_received(at(ms), bytes, packets).map(|r| (r.at, r.bytes));
         assert_eq!(due(5, 19, 0), None, "a report");
         assert_eq!(due(6, 1500, 1), Some((6000, 1500)));
-        assert_eq!(due(15, 9000, 6), None, "too early");
-        assert_eq!(due(16, 9000, 6), Some((16_000, 9000)));
-        assert_eq!(due(40, 12_000, 8), None, "too few");
-        assert_eq!(due(266, 12_000, 8), Some((266_000, 12_000)));
-        assert_eq!(due(60_000, 112_000, 8), None, "reports only");
-        assert_eq!(due(60_001, 112_060, 9), Some((60_001_000, 112_060)));
+        assert_eq!(due(15, 12_000, 8), None, "too early");
+        assert_eq!(due(16, 12_000, 8), Some((16_000, 12_000)));
+        assert_eq!(due(40, 20_000, 13), None, "too few");
+        assert_eq!(due(266, 20_000, 13), Some((266_000, 20_000)));
+        assert_eq!(due(60_000, 112_000, 13), None, "reports only");
+        assert_eq!(due(60_001, 112_060, 14), Some((60_001_000, 112_060)));
     }
 }
