@@ -36,7 +36,7 @@ pub use aim::Aim;
 pub struct Options {
     /// What carries out the runs.
     pub engine: Engine,
-    /// Runs of each variant to begin with; 2 at least. Up to [`MOST_TIMES`] as many where they do not tell.
+    /// Runs of each variant to begin with; 2 at least. Up to [`MAX_TIMES`] as many where they do not tell.
     pub runs: u32,
     /// Runs at a time.
     pub jobs: usize,
@@ -49,7 +49,7 @@ impl Default for Options {
 }
 
 /// How many times the runs that a comparison begins with it may take.
-pub const MOST_TIMES: u32 = 4;
+pub const MAX_TIMES: u32 = 4;
 
 /// Why there is no advice.
 #[derive(Debug, Error)]

@@ -12,7 +12,7 @@ use trunkline_units::Rng;
 
 use super::aim::worth;
 use super::variant::Variant;
-use super::{AdviseError, Evidence, GroupAim, MOST_TIMES, Options, Progress, Trial, TrialOutcome};
+use super::{AdviseError, Evidence, GroupAim, MAX_TIMES, Options, Progress, Trial, TrialOutcome};
 use crate::document::Document;
 use crate::experiment::Experiment;
 use crate::results::Outcome;
@@ -148,7 +148,7 @@ impl<'a, F: FnMut(Progress)> Race<'a, F> {
     }
 
     fn most(&self) -> usize {
-        self.runs() * MOST_TIMES as usize
+        self.runs() * MAX_TIMES as usize
     }
 
     /// What the second has over the first, run by run, as far as both were run.

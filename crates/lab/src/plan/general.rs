@@ -6,7 +6,7 @@ use crate::experiment::Experiment;
 use trunkline_schema::At;
 
 /// The most runs of a point.
-const MOST_RUNS: u32 = 10_000;
+const MAX_RUNS: u32 = 10_000;
 /// The longest run.
 const LONGEST: Duration = Duration::from_secs(10_000_000);
 
@@ -25,8 +25,8 @@ pub(super) fn check(experiment: &Experiment, root: &At<'_>) {
         root.key("title").refuse("one line");
     }
     let runs = |at: &At<'_>, runs: u32| {
-        if !(1..=MOST_RUNS).contains(&runs) {
-            at.key("runs").refuse(format!("1 to {MOST_RUNS}"));
+        if !(1..=MAX_RUNS).contains(&runs) {
+            at.key("runs").refuse(format!("1 to {MAX_RUNS}"));
         }
     };
     runs(root, experiment.runs);

@@ -25,9 +25,9 @@ use trunkline_engine::scenario::Scenario;
 use trunkline_schema::{Finding, Findings, KeyPath, read};
 
 /// The most points of a sweep.
-pub const MOST_POINTS: usize = 100_000;
+pub const MAX_POINTS: usize = 100_000;
 /// Points with mistakes after which no more are looked at.
-const MOST_BAD: usize = 20;
+const MAX_BAD: usize = 20;
 
 /// A point of an experiment.
 #[derive(Debug, Clone, PartialEq)]
@@ -66,7 +66,7 @@ pub(crate) fn plan(experiment: &Experiment, tree: &Table) -> Result<Vec<Planned>
             Ok(scenario) => planned.push(Planned { point, scenario }),
             Err(found) => bad.add(&point, found, || mistakes_of(tree)),
         }
-        if bad.points >= MOST_BAD {
+        if bad.points >= MAX_BAD {
             break;
         }
     }

@@ -14,9 +14,9 @@ use trunkline_engine::scenario::{Load, Node, Scenario, Traffic};
 use trunkline_schema::{At, Finding, Findings};
 
 /// The most nodes. The simulator's routes take four bytes for each two of them.
-pub(super) const MOST_NODES: usize = 4096;
+pub(super) const MAX_NODES: usize = 4096;
 /// The most links, sources, trunks: more than these nodes need.
-const MOST_PARTS: usize = 16_384;
+const MAX_PARTS: usize = 16_384;
 
 /// What parts of an experiment refer to.
 pub(super) struct Context<'e> {
@@ -42,11 +42,11 @@ pub(super) struct Resolved {
 
 fn resolve(experiment: &Experiment, root: &At<'_>) -> Option<Scenario> {
     let bounds = [
-        ("nodes", experiment.nodes.len(), MOST_NODES),
-        ("links", experiment.links.len(), MOST_PARTS),
-        ("traffic", experiment.traffic.len(), MOST_PARTS),
-        ("trunks", experiment.trunks.len(), MOST_PARTS),
-        ("tcp", experiment.tcp.len(), MOST_PARTS),
+        ("nodes", experiment.nodes.len(), MAX_NODES),
+        ("links", experiment.links.len(), MAX_PARTS),
+        ("traffic", experiment.traffic.len(), MAX_PARTS),
+        ("trunks", experiment.trunks.len(), MAX_PARTS),
+        ("tcp", experiment.tcp.len(), MAX_PARTS),
     ];
     if let Some((key, count, most)) = bounds.into_iter().find(|(_, count, most)| count > most) {
         root.key(key).report(format!("are {count}"), format!("up to {most}"));

@@ -4,7 +4,7 @@ use indexmap::IndexSet;
 use toml::{Table, Value};
 use trunkline_units::random;
 
-use super::{MOST_POINTS, finding, names};
+use super::{MAX_POINTS, finding, names};
 use crate::experiment::{Axis, Experiment, Range, Spacing, expand};
 use crate::language;
 use crate::results::Point;
@@ -12,7 +12,7 @@ use crate::swept::name;
 use trunkline_schema::{Astray, At, Finding, Findings, KeyPath, put};
 
 /// The most values of an axis.
-const MOST_VALUES: u32 = 10_000;
+const MAX_VALUES: u32 = 10_000;
 
 /// What a value of an axis is called, and what it sets.
 struct Step {
@@ -85,8 +85,8 @@ impl Axes<'_> {
     pub(super) fn points(&self, findings: &Findings<'_>) -> usize {
         let sizes = self.0.iter().map(|(_, steps)| steps.len());
         let points = sizes.fold(1_usize, usize::saturating_mul);
-        if points > MOST_POINTS {
-            let allowed = format!("up to {MOST_POINTS} points");
+        if points > MAX_POINTS {
+            let allowed = format!("up to {MAX_POINTS} points");
             findings.root().key("sweep").report(format!("has {points} points"), allowed);
             return 0;
         }
@@ -210,8 +210,8 @@ impl Reader<'_> {
     fn range(&self, range: &Range) -> Vec<Value> {
         let at = self.at.key("range");
         let Range { from, to, count, .. } = *range;
-        if !(2..=MOST_VALUES).contains(&count) {
-            at.key("count").refuse(format!("2 to {MOST_VALUES}"));
+        if !(2..=MAX_VALUES).contains(&count) {
+            at.key("count").refuse(format!("2 to {MAX_VALUES}"));
             return Vec::new();
         }
         if !(from.is_finite() && to.is_finite()) || from.total_cmp(&to).is_eq() {

@@ -7,27 +7,27 @@ use trunkline_units::Instant;
 
 /// The number of bytes for which something was so at one time, in the order of both.
 #[derive(Debug, Clone, Default)]
-struct Progress {
-    samples: VecDeque<(Instant, u64)>,
+struct Samples {
+    all: VecDeque<(Instant, u64)>,
 }
 
-impl Progress {
+impl Samples {
     /// Samples closer together than this are one.
     const SPACING: Duration = Duration::from_micros(500);
     /// The longest record: two seconds of a lane that is served all the time.
     const MAX_SAMPLES: usize = 4096;
 
     fn update(&mut self, now: Instant, bytes: u64) {
-        if let Some((at, last)) = self.samples.back_mut() {
+        if let Some((at, last)) = self.all.back_mut() {
             if now.saturating_since(*at) < Self::SPACING || bytes <= *last {
                 *last = bytes.max(*last);
                 return;
             }
-            if self.samples.len() == Self::MAX_SAMPLES {
-                self.samples.pop_front();
+            if self.all.len() == Self::MAX_SAMPLES {
+                self.all.pop_front();
             }
         }
-        self.samples.push_back((now, bytes));
+        self.all.push_back((now, bytes));
     }
 }
 
@@ -36,8 +36,8 @@ impl Progress {
 /// The kernel keeps no such record. It says how much is unsent when the owner asks, and the owner asks whenever it serves the lane.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Departures {
-    written: Progress,
-    sent: Progress,
+    written: Samples,
+    sent: Samples,
 }
 
 impl Departures {
@@ -56,13 +56,13 @@ impl Departures {
     ///
     /// A time too late would make a delay too short, and the shortest one counts as that of an empty path.
     pub(crate) fn take(&mut self, position: u64) -> Option<Instant> {
-        let written = &mut self.written.samples;
+        let written = &mut self.written.all;
         while written.front().is_some_and(|(_, bytes)| *bytes < position) && written.len() > 1 {
             written.pop_front();
         }
         let (at, _) = *written.front().filter(|(_, bytes)| *bytes >= position)?;
         // It was still unsent at the last of these.
-        let sent = &mut self.sent.samples;
+        let sent = &mut self.sent.all;
         while sent.get(1).is_some_and(|(_, bytes)| *bytes < position) {
             sent.pop_front();
         }
@@ -114,10 +114,9 @@ mod tests {
             departures.handle_written(now, bytes);
             departures.handle_sent(now, bytes - 50);
         };
-        let len =
-            |departures: &Departures| departures.written.samples.len().max(departures.sent.samples.len());
+        let len = |departures: &Departures| departures.written.all.len().max(departures.sent.all.len());
         (1..20_000).for_each(|n| look(&mut departures, n * 600, n * 100));
-        assert_eq!(len(&departures), Progress::MAX_SAMPLES);
+        assert_eq!(len(&departures), Samples::MAX_SAMPLES);
         assert!(departures.take(1_999_900 - 50).is_some());
         assert!(len(&departures) <= 2, "{}", len(&departures));
         // Looks in quick succession are one, and those that find nothing new none.

@@ -35,8 +35,8 @@ struct Path {
 struct Seen {
     delivered: u64,
     min_flight: u32,
-    most_flight: u32,
-    most_wait: Duration,
+    max_flight: u32,
+    max_wait: Duration,
 }
 
 impl Path {
@@ -75,11 +75,11 @@ impl Path {
                 self.send();
                 continue;
             }
-            seen.most_flight = seen.most_flight.max(in_flight / MSS);
+            seen.max_flight = seen.max_flight.max(in_flight / MSS);
             seen.min_flight = seen.min_flight.min(in_flight / MSS);
             let Some(head) = self.flight.pop_front() else { break };
             self.now = self.now.max(head.acknowledged);
-            seen.most_wait = seen.most_wait.max((self.now - head.at).saturating_sub(self.rtt));
+            seen.max_wait = seen.max_wait.max((self.now - head.at).saturating_sub(self.rtt));
             self.delivered += u64::from(MSS);
             let bytes = self.delivered - head.delivered;
             let span = (self.now - head.delivered_at).as_nanos().max(1);
@@ -137,11 +137,11 @@ fn startup_finds_the_bandwidth_and_drain_empties_the_queue_that_it_made() {
     let start = path.run(Duration::from_millis(1500));
     assert!(matches!(path.bbr.mode, Mode::ProbeBandwidth { .. }), "{:?}", path.bbr.mode);
     assert!((19.8..20.3).contains(&path.mbit()), "{}", path.mbit());
-    assert!(start.most_flight > 2 * path.inflight_target(), "{start:?}");
+    assert!(start.max_flight > 2 * path.inflight_target(), "{start:?}");
     let later = path.run(Duration::from_secs(5));
     let product = path.inflight_target();
-    assert!(later.most_flight < product * 3 / 2 && later.most_flight >= product, "{later:?}");
-    assert!(later.most_wait < Duration::from_millis(20), "{later:?}");
+    assert!(later.max_flight < product * 3 / 2 && later.max_flight >= product, "{later:?}");
+    assert!(later.max_wait < Duration::from_millis(20), "{later:?}");
     assert!(share(&later, &path, 5) > 0.95, "{later:?}");
 }
 

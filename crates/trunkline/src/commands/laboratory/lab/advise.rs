@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use trunkline_engine::{Engine, EngineError};
-use trunkline_lab::advise::{self, AdviseError, MOST_TIMES, Options, Progress as Tried};
+use trunkline_lab::advise::{self, AdviseError, MAX_TIMES, Options, Progress as Tried};
 use trunkline_testbed::interrupt;
 
 use super::{jobs, read};
@@ -55,7 +55,7 @@ fn introduction(progress: &Tried, options: &Options) -> String {
          estimate of the time follows the first setting",
         progress.total,
         options.runs,
-        options.runs * MOST_TIMES
+        options.runs * MAX_TIMES
     )
 }
 
