@@ -177,7 +177,7 @@ impl<'a> Live<'a> {
     }
 }
 
-/// A bar of [`BAR`] cells.
+/// A share as a bar of eight cells.
 fn bar(share: f64) -> String {
     const BAR: usize = 8;
     let full = (share.clamp(0.0, 1.0) * BAR as f64).round() as usize;
