@@ -279,8 +279,7 @@ impl LaneTx {
         let Some(report) = self.report.take() else { return Ok(false) };
         let frame = encode_report(&report);
         // Without a block the next report has to do.
-        let Some(mut block) = pool.head() else { return Ok(false) };
-        block.content_mut()[..frame.len()].copy_from_slice(&frame);
+        let Some(block) = pool.copy(&frame) else { return Ok(false) };
         if self.sealer.is_some() {
             self.seal(block, frame.len(), pool)?;
         } else {

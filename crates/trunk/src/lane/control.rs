@@ -170,9 +170,7 @@ impl LaneControl {
     /// connection has sent half of its depth.
     #[inline]
     pub fn room(&mut self, now: Instant, unsent: usize) -> Option<usize> {
-        if let Some(departures) = &mut self.departures {
-            departures.handle_sent(now, self.written.saturating_sub(unsent as u64));
-        }
+        self.record_sent(now, unsent);
         // Linux reports a socket writable once its unsent part is below half the low-water mark.
         let room = (unsent * 2 < self.depth).then(|| (self.depth - unsent).min(Self::MAX_BATCH));
         self.filled |= room.is_none();
@@ -201,8 +199,9 @@ impl LaneControl {
 
     /// Takes a report of the far end, and tells the lane's path. One that cannot be true changes nothing.
     pub fn handle_report(&mut self, now: Instant, lane: LaneId, paths: &mut Paths, report: ArrivalReport) {
-        let Some(departures) = self.departures.as_mut().filter(|_| self.edge_pacing) else { return };
-        let Some(departed) = departures.take(report.bytes) else { return };
+        // Without edge pacing too: what has arrived leaves the record.
+        let departed = self.departures.as_mut().and_then(|departures| departures.take(report.bytes));
+        let Some(departed) = departed.filter(|_| self.edge_pacing) else { return };
         let arrival = Arrival {
             signal: Signal::OneWay,
             at: Instant::from_nanos(report.at.saturating_mul(1000)),
@@ -228,9 +227,7 @@ impl LaneControl {
             snapshot.delivery_rate = snapshot.delivery_rate.max(self.snapshot.delivery_rate);
         }
         self.snapshot = snapshot;
-        if let Some(departures) = &mut self.departures {
-            departures.handle_sent(now, self.written.saturating_sub(snapshot.unsent as u64));
-        }
+        self.record_sent(now, snapshot.unsent);
         transmitter.handle_lane(now, lane, &snapshot, self.delivered(snapshot.held()));
         let waiting = transmitter.has_backlog(lane);
         if waiting {
@@ -293,6 +290,13 @@ impl LaneControl {
         }
         let due = std::mem::take(&mut self.pacing_rate_due);
         due.then(|| LaneAction::SetMaxPacingRate(self.grant.or(self.paced.then_some(Rate::MAX))))
+    }
+
+    #[inline]
+    fn record_sent(&mut self, now: Instant, unsent: usize) {
+        if let Some(departures) = &mut self.departures {
+            departures.handle_sent(now, self.written.saturating_sub(unsent as u64));
+        }
     }
 
     const fn congestion_control(lossy: bool) -> &'static str {

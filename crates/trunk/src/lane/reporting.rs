@@ -17,20 +17,13 @@ impl ArrivalReport {
 
     /// Its fields as they stand on the wire.
     pub fn encode(&self) -> [u8; Self::BYTES] {
-        let mut bytes = [0; Self::BYTES];
-        bytes[..8].copy_from_slice(&self.at.to_be_bytes());
-        bytes[8..].copy_from_slice(&self.bytes.to_be_bytes());
-        bytes
+        (u128::from(self.at) << 64 | u128::from(self.bytes)).to_be_bytes()
     }
 
     /// Reads them.
     pub fn decode(bytes: &[u8; Self::BYTES]) -> Self {
-        let number = |from: usize| {
-            let mut number = [0; 8];
-            number.copy_from_slice(&bytes[from..from + 8]);
-            u64::from_be_bytes(number)
-        };
-        ArrivalReport { at: number(0), bytes: number(8) }
+        let both = u128::from_be_bytes(*bytes);
+        ArrivalReport { at: (both >> 64) as u64, bytes: both as u64 }
     }
 }
 
