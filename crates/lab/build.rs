@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// The crates that results come of: this one and those below it.
-const SOURCES: [&str; 13] = [
+const SOURCES: [&str; 14] = [
     "../lab",
     "../engine",
     "../schema",
@@ -20,6 +20,7 @@ const SOURCES: [&str; 13] = [
     "../link",
     "../trunk",
     "../tcp",
+    "../congestion",
     "../queue",
     "../packet",
     "../units",

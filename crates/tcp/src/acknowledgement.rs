@@ -6,10 +6,10 @@ use std::time::Duration;
 use trunkline_units::Seq;
 
 use crate::SackBlocks;
-use crate::congestion::Ack;
 use crate::scoreboard::Progress;
 use crate::sender::{Context, Sender};
 use crate::timers::{Clock, Wakeup};
+use trunkline_congestion::Ack;
 
 /// The acknowledgement in a segment.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
-use crate::settings::{Counting, Settings, SlowStart};
+use crate::{Counting, Settings, SlowStart};
 
 /// A setting of a TCP with a value that is not allowed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -11,7 +11,6 @@
 mod acknowledgement;
 mod arming;
 mod check;
-mod congestion;
 mod delivery;
 mod endpoint;
 mod getters;
@@ -35,15 +34,11 @@ mod timers;
 mod transmission;
 
 pub use check::SettingsError;
-pub use congestion::{Ack, Congestion, CongestionSignal};
 pub use endpoint::Endpoint;
-pub use names::UnknownName;
 pub use presets::Preset;
 pub use segment::{Options, SackBlocks, Segment, SegmentError};
-pub use settings::{
-    CongestionAlgorithm, Counting, DelayedAck, Recovery, RtoRule, Settings, SlowStart, SpuriousDetection,
-    Timers,
-};
+pub use settings::{DelayedAck, Recovery, RtoRule, Settings, SpuriousDetection, Timers};
 pub use state::{Event, ResetReason, State};
 pub use stats::{RttStats, Stats};
 pub use timers::Wakeup;
+pub use trunkline_congestion::{CongestionAlgorithm, Counting, SlowStart, UnknownName};

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use trunkline_units::{Instant, Seq};
 
-use crate::congestion::{Congestion, CongestionSignal};
 use crate::delivery::Delivery;
 use crate::recovery::{Phase, Rack, Repair};
 use crate::rtt::Rtt;
@@ -14,6 +13,7 @@ use crate::stats::Counters;
 use crate::stream::Origin;
 use crate::timers::Slots;
 use crate::{Recovery, Settings};
+use trunkline_congestion::{Congestion, CongestionSignal};
 
 const SYN_LOSS_RTO: Duration = Duration::from_secs(3);
 
@@ -95,7 +95,7 @@ impl Sender {
     /// The sender of an open connection. A SYN that had to be retransmitted leaves a timeout of 3 s (RFC 6298 §5.7), and a
     /// window of one segment (RFC 5681 §3.1); as in Linux, one repetition alone leaves the window as it is.
     pub(crate) fn new(settings: &Settings, idle: &IdleSender) -> Self {
-        let mut congestion = Congestion::new(settings, u32::from(idle.mss));
+        let mut congestion = Congestion::new(&settings.congestion(), u32::from(idle.mss));
         let mut rtt = Rtt::new(&settings.timers);
         if idle.syn_rtt > 0 {
             let sample = Duration::from_nanos(idle.syn_rtt);

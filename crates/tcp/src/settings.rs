@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use trunkline_congestion::{self as congestion, CongestionAlgorithm, Counting, SlowStart};
+
 /// How the sender detects and repairs losses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Recovery {
@@ -16,71 +18,6 @@ pub enum Recovery {
     /// By the time since a segment was sent (RACK), with tail loss probes (RFC 8985) and proportional rate reduction
     /// (RFC 6937).
     RackTlp,
-}
-
-/// The congestion control algorithm: the growth of the window beyond slow start, and its reduction after a loss.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum CongestionAlgorithm {
-    /// A segment each round trip, half after a loss (RFC 5681 §3.1).
-    Reno,
-    /// Binary search (Xu, Harfoush and Rhee 2004).
-    Bic,
-    /// RFC 9438.
-    Cubic,
-    /// Reno's window and a delay-based one beside it (Tan et al. 2006, draft-sridharan-tcpm-ctcp).
-    Compound,
-    /// Delay-based (Brakmo and Peterson 1995).
-    Vegas,
-    /// Based on a model of the path, its bandwidth and its round-trip time (Cardwell et al. 2016; version 1). Its startup
-    /// replaces slow start.
-    Bbr,
-}
-
-/// How the window grows until the first loss.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum SlowStart {
-    /// By the acknowledged bytes (RFC 5681 §3.1).
-    Classic,
-    /// At most half of `max_ssthresh` a round trip once the window is above it, in segments (RFC 3742).
-    Limited {
-        /// `max_ssthresh`.
-        max_ssthresh: u32,
-    },
-    /// Grows more slowly once the round-trip time rises, and then ends (RFC 9406).
-    HyStartPlusPlus,
-    /// Ends at once when the round-trip time or the length of an acknowledgement train rises (Ha and Rhee 2008), as in
-    /// Linux's CUBIC.
-    HyStart,
-}
-
-/// How much an acknowledgement counts for the growth of the window.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Counting {
-    /// One segment, however much it acknowledges.
-    Acks,
-    /// The bytes that it acknowledges (RFC 3465).
-    Bytes {
-        /// L: the largest number of segments in slow start.
-        limit: Option<u8>,
-    },
-}
-
-impl Counting {
-    #[inline]
-    pub(crate) fn of(self, acked: u32, mss: u32) -> u32 {
-        match self {
-            Counting::Acks => mss,
-            Counting::Bytes { .. } => acked,
-        }
-    }
-
-    #[inline]
-    pub(crate) fn in_slow_start(self, counted: u32, mss: u32) -> u32 {
-        match self {
-            Counting::Bytes { limit: Some(limit) } => counted.min(u32::from(limit) * mss),
-            Counting::Bytes { limit: None } | Counting::Acks => counted,
-        }
-    }
 }
 
 /// How the sender detects and undoes a spurious timeout or recovery.
@@ -204,4 +141,19 @@ pub struct Settings {
     /// Bytes that the window offers at first. It widens by two segments for each that comes, and while it does, every
     /// segment is acknowledged at once (Linux's `tcp_grow_window`). `None`: all of the buffer.
     pub initial_receive_window: Option<u64>,
+}
+
+impl Settings {
+    /// The part of them that the congestion controller has.
+    pub const fn congestion(&self) -> congestion::Settings {
+        congestion::Settings {
+            algorithm: self.congestion_control,
+            slow_start: self.slow_start,
+            initial_window: self.initial_window,
+            initial_ssthresh: self.initial_ssthresh,
+            counting: self.counting,
+            restart_after_idle: self.restart_after_idle,
+            cwnd_validation: self.cwnd_validation,
+        }
+    }
 }

@@ -13,13 +13,14 @@ use serde_json::Value;
 use sources::sources;
 
 /// Crates that are a function of their arguments.
-const PURE: [&str; 8] = [
+const PURE: [&str; 9] = [
     "trunkline-units",
     "trunkline-packet",
     "trunkline-queue",
     "trunkline-link",
     "trunkline-trunk",
     "trunkline-workload",
+    "trunkline-congestion",
     "trunkline-tcp",
     "trunkline-sim",
 ];
@@ -54,7 +55,8 @@ const OUTSIDE_WORLD: [&str; 24] = [
 ];
 
 /// Crates that run a trunk, by what its lanes are made of, or that measure one.
-const ABOVE_THE_TRUNK: [&str; 8] = [
+const ABOVE_THE_TRUNK: [&str; 9] = [
+    "trunkline-congestion",
     "trunkline-tcp",
     "trunkline-sim",
     "trunkline-engine",
@@ -74,7 +76,7 @@ struct Rule {
     because: &'static str,
 }
 
-const RULES: [Rule; 14] = [
+const RULES: [Rule; 15] = [
     Rule {
         who: &["trunkline-units"],
         never_on: &["*"],
@@ -150,6 +152,18 @@ const RULES: [Rule; 14] = [
             "trunkline-testbed",
         ],
         because: "it says what is sent, and neither how nor over what: simulated and real hosts send the same",
+    },
+    Rule {
+        who: &["trunkline-congestion"],
+        never_on: &[
+            "trunkline-packet",
+            "trunkline-queue",
+            "trunkline-trunk",
+            "trunkline-tcp",
+            "trunkline-sim",
+        ],
+        because: "the window of a sender is the same for segments of a modelled TCP and datagrams of a real lane: it knows \
+                  bytes and times, and no protocol",
     },
     Rule {
         who: &["trunkline-tcp"],

@@ -12,10 +12,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use trunkline_congestion::{DatagramControl, Departure};
 use trunkline_packet::protocol;
-use trunkline_tcp::{Congestion, Settings};
+use trunkline_tcp::Settings;
 use trunkline_trunk::{LaneAction, LaneControl, LaneId, LaneSnapshot, Paths, Poll, Transmitter, TrunkPlan};
-use trunkline_units::{Instant, Rate};
+use trunkline_units::Instant;
 
 use super::datagram_arrivals::{ACK, ACK_FRONT, Arrivals, MASK};
 use super::{LaneReport, congestion_control, timer};
@@ -68,19 +69,8 @@ const PORT: u16 = 7_100;
 struct Sent {
     number: u32,
     bytes: u32,
-    at: Instant,
-    /// Bytes that had been delivered then.
-    delivered: u64,
+    departure: Departure,
     done: bool,
-}
-
-/// A reduction of the window that is not over: bytes that were under way, that have arrived or were lost since, and that have been
-/// sent since.
-#[derive(Debug, Clone, Copy)]
-struct Reduction {
-    flight: u32,
-    settled: u32,
-    sent: u32,
 }
 
 pub(super) struct DatagramLane {
@@ -88,26 +78,16 @@ pub(super) struct DatagramLane {
     node: NodeId,
     addressing: Addressing,
     settings: DatagramLaneSettings,
-    congestion: Congestion,
+    window: DatagramControl,
     sent: VecDeque<Sent>,
     next: u32,
-    in_flight: u32,
-    /// Of a round trip: the first number that was sent after the last reduction, or the last round's end.
-    recovered: u32,
-    round: u32,
     srtt: Option<Duration>,
     variation: Duration,
     min_rtt: Option<Duration>,
-    rate: Option<Rate>,
     heard: Instant,
     backoff: u32,
-    delivered: u64,
-    limited: bool,
-    reduction: Option<Reduction>,
     /// The next packet, for which the window had no room.
     next_packet: Option<Packet>,
-    /// The maximum of bytes in flight in this round trip.
-    peak: u32,
     marks_seen: u32,
     control: LaneControl,
     /// Numbers found lost that may come late.
@@ -137,23 +117,15 @@ impl DatagramLane {
                 node: here.0,
                 addressing: Addressing::new(protocol::UDP, address(here), address(there), dscp[side]),
                 settings: settings.clone(),
-                congestion: Congestion::new(&settings.tcp, settings.segment),
+                window: DatagramControl::new(&settings.tcp.congestion(), settings.segment),
                 sent: VecDeque::new(),
                 next: 0,
-                in_flight: 0,
-                recovered: 0,
-                round: 0,
                 srtt: None,
                 variation: Duration::ZERO,
                 min_rtt: None,
-                rate: None,
                 heard: Instant::ZERO,
                 backoff: 0,
-                delivered: 0,
-                limited: false,
-                reduction: None,
                 next_packet: None,
-                peak: 0,
                 marks_seen: 0,
                 control: LaneControl::default(),
                 lost: VecDeque::new(),
@@ -172,11 +144,11 @@ impl DatagramLane {
     pub(super) fn flush(&mut self, net: &mut NetworkState, half: u32, transmitter: &mut Transmitter<Packet>) {
         if self.control.snapshot_due(net.now) {
             let snapshot = LaneSnapshot {
-                unacknowledged: self.in_flight as usize,
+                unacknowledged: self.window.in_flight() as usize,
                 srtt: self.srtt,
                 min_rtt: self.min_rtt,
-                window: self.congestion.cwnd() as usize,
-                delivery_rate: self.rate,
+                window: self.window.cwnd() as usize,
+                delivery_rate: self.window.delivery_rate(),
                 segments_sent: self.stats.sent as u32,
                 retransmissions: self.stats.lost as u32,
                 ..LaneSnapshot::default()
@@ -186,7 +158,7 @@ impl DatagramLane {
             self.control.handle_snapshot(net.now, self.lane, place, snapshot);
             while let Some(action) = self.control.poll_action() {
                 if let LaneAction::SetCongestionControl { name, .. } = action {
-                    self.congestion.set_algorithm(congestion_control(&name));
+                    self.window.set_algorithm(congestion_control(&name));
                 }
             }
         }
@@ -203,9 +175,9 @@ impl DatagramLane {
                     Poll::Nothing => break,
                 },
             };
-            if !self.has_room(packet.length()) {
+            if !self.window.has_room(packet.length()) {
                 self.next_packet = Some(packet);
-                self.limited = true;
+                self.window.handle_blocked();
                 break;
             }
             self.control.handle_written(net.now, packet.length().into());
@@ -223,19 +195,6 @@ impl DatagramLane {
         }
     }
 
-    /// Whether a packet of so many bytes may leave. After a reduction packets leave in proportion to what arrives until the window is
-    /// reached, so that half a round trip of silence is not followed by a half at the old rate (RFC 6937).
-    fn has_room(&self, bytes: u32) -> bool {
-        let cwnd = self.congestion.cwnd();
-        if self.in_flight == 0 || self.in_flight + bytes <= cwnd {
-            return true;
-        }
-        self.reduction.is_some_and(|reduction| {
-            let due = u64::from(reduction.settled) * u64::from(cwnd) / u64::from(reduction.flight.max(1));
-            u64::from(reduction.sent + bytes) <= due
-        })
-    }
-
     fn send(&mut self, net: &mut NetworkState, packet: Packet) {
         let (now, number) = (net.now, self.next);
         let mut front = [0; DATA_FRONT];
@@ -245,13 +204,9 @@ impl DatagramLane {
         if self.sent.is_empty() {
             self.heard = now;
         }
-        self.sent.push_back(Sent { number, bytes, at: now, delivered: self.delivered, done: false });
+        let departure = self.window.handle_sent(now, bytes);
+        self.sent.push_back(Sent { number, bytes, departure, done: false });
         self.next = number.wrapping_add(1);
-        self.in_flight += bytes;
-        if let Some(reduction) = &mut self.reduction {
-            reduction.sent += bytes;
-        }
-        self.peak = self.peak.max(self.in_flight);
         self.stats.sent += 1;
         self.transmit(net, &front, Some(packet));
     }

@@ -11,10 +11,10 @@
 //! Only `NewReno` keeps it for losses found by duplicates; the others may halve twice in one window.
 
 use crate::acknowledgement::Arrival;
-use crate::congestion::CongestionSignal;
 use crate::recovery::{AckOutcome, Phase};
 use crate::sender::{Context, Sender};
 use crate::{Recovery, RtoRule};
+use trunkline_congestion::CongestionSignal;
 
 impl Sender {
     #[inline]

@@ -7,11 +7,11 @@
 
 use crate::Recovery;
 use crate::acknowledgement::Arrival;
-use crate::congestion::CongestionSignal;
 use crate::recovery::Phase;
 use crate::recovery::rack::SLACK;
 use crate::sender::{Context, Outgoing, Sender};
 use crate::timers::{Wakeup, after, nanos, since};
+use trunkline_congestion::CongestionSignal;
 
 impl Sender {
     /// Sets the shared timer to a probe if there may be one; `acknowledged` if the retransmission timer would begin anew.

@@ -18,8 +18,8 @@ use trunkline_units::Instant;
 
 use crate::Recovery;
 use crate::acknowledgement::Arrival;
-use crate::congestion::CongestionSignal;
 use crate::sender::{Context, Sender};
+use trunkline_congestion::CongestionSignal;
 
 /// The state of loss recovery (Linux `tcp_ca_state`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

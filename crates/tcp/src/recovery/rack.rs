@@ -20,10 +20,10 @@ use std::time::Duration;
 use trunkline_units::Instant;
 
 use crate::acknowledgement::Arrival;
-use crate::congestion::CongestionSignal;
 use crate::recovery::{AckOutcome, Phase};
 use crate::sender::{Context, Sender};
 use crate::timers::{Wakeup, since};
+use trunkline_congestion::CongestionSignal;
 
 /// Two ticks of a kernel of 250 Hz: what Linux adds to its short timers (`TCP_TIMEOUT_MIN`).
 pub(super) const SLACK: Duration = Duration::from_millis(8);

@@ -9,9 +9,9 @@
 //! window is the limit.
 
 use crate::acknowledgement::Arrival;
-use crate::congestion::CongestionSignal;
 use crate::recovery::{AckOutcome, Phase};
 use crate::sender::{Context, Outgoing, Sender};
+use trunkline_congestion::CongestionSignal;
 
 impl Sender {
     #[inline]

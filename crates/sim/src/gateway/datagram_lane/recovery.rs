@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use trunkline_tcp::{Ack, CongestionSignal};
-use trunkline_units::{Instant, Rate};
+use trunkline_congestion::{Departure, Feedback};
+use trunkline_units::Instant;
 
-use super::{DatagramLane, MASK, MAX_LOST, REORDERING, Reduction};
+use super::{DatagramLane, MASK, MAX_LOST, REORDERING};
 use crate::state::NetworkState;
 
 impl DatagramLane {
@@ -15,8 +15,8 @@ impl DatagramLane {
             self.srtt.map_or(timers.initial_rto, |srtt| (srtt + self.variation * 4).max(timers.min_rto));
         (base * (1 << self.backoff.min(6))).min(timers.max_rto)
     }
+
     pub(super) fn handle_ack(&mut self, now: Instant, (largest, mask): (u32, u64), marks: u32) {
-        let before = self.in_flight;
         let named = |number: u32| {
             let behind = largest.wrapping_sub(number).cast_signed();
             behind == 0 || ((1..=MASK).contains(&behind) && mask >> (behind - 1) & 1 == 1)
@@ -37,88 +37,51 @@ impl DatagramLane {
             if !sent.done && named(sent.number) {
                 sent.done = true;
                 acked += sent.bytes;
-                newest = Some(*sent);
+                newest = Some(sent.departure);
             }
         }
         let Some(newest) = newest else { return };
         (self.heard, self.backoff) = (now, 0);
-        self.in_flight -= acked;
-        self.delivered += u64::from(acked);
-        let rtt = now.saturating_since(newest.at);
-        self.sample(rtt);
-        let elapsed = rtt.as_nanos().max(1);
-        let bits = u128::from(self.delivered - newest.delivered) * 8_000_000_000 / elapsed;
-        self.rate = Some(Rate::from_bits_per_second(bits as u64));
-
+        self.sample(now.saturating_since(newest.at));
         let lost = self.find_lost(now, largest);
         // An acknowledgement that was overtaken tells of fewer.
         let marked = marks.wrapping_sub(self.marks_seen).cast_signed() > 0;
         if marked {
             self.marks_seen = marks;
         }
-        // What was sent before the last reduction is no reason for another, also where its loss is found later.
-        let after_reduction = |number: u32| number.wrapping_sub(self.recovered).cast_signed() >= 0;
-        let since_reduction = after_reduction(newest.number);
-        let lost_since = lost.is_some_and(after_reduction);
-        if lost_since || (marked && since_reduction) {
-            self.stats.reductions += 1;
-            let signal = if lost_since { CongestionSignal::Loss } else { CongestionSignal::EcnMark };
-            self.congestion.reduce(before, signal);
-            self.recovered = self.next;
-            self.reduction = Some(Reduction { flight: before, settled: before - self.in_flight, sent: 0 });
-        } else if !since_reduction {
-            if let Some(reduction) = &mut self.reduction {
-                reduction.settled += before - self.in_flight;
-            }
-        } else {
-            self.reduction = None;
-            let round_ended = newest.number.wrapping_sub(self.round).cast_signed() >= 0;
-            // In slow start a window of twice what is used is no more than the next round trip may need.
-            let slow_start =
-                self.congestion.in_slow_start() && self.congestion.cwnd() < self.peak.saturating_mul(2);
-            let limited = std::mem::take(&mut self.limited) || slow_start;
-            if round_ended {
-                self.round = self.next;
-                self.peak = self.in_flight;
-            }
-            self.congestion.handle_ack(&Ack {
-                now,
-                acked,
-                rtt: Some(rtt),
-                srtt: self.srtt.unwrap_or(rtt),
-                min_rtt: self.min_rtt.unwrap_or(rtt),
-                in_flight: before,
-                round_ended,
-                window_limited: limited,
-                delivered: self.rate.map(|rate| (rate, !limited)),
-            });
-        }
+        let reduced = self.window.handle_feedback(&Feedback {
+            now,
+            acked: Some((acked, newest)),
+            lost,
+            marked,
+            srtt: self.srtt.unwrap_or_default(),
+            min_rtt: self.min_rtt.unwrap_or_default(),
+        });
+        self.stats.reductions += u64::from(reduced);
         while self.sent.front().is_some_and(|sent| sent.done) {
             self.sent.pop_front();
         }
     }
 
-    /// Takes what is lost out of the window; the last number of it.
-    fn find_lost(&mut self, now: Instant, largest: u32) -> Option<u32> {
+    /// Finds what is lost: its bytes, and the last of it.
+    fn find_lost(&mut self, now: Instant, largest: u32) -> Option<(u32, Departure)> {
         let reordering_timeout = self.srtt.unwrap_or_default() * 9 / 8;
-        let (mut lost, mut last) = (0, None);
+        let mut lost: Option<(u32, Departure)> = None;
         for sent in &mut self.sent {
             let behind = largest.wrapping_sub(sent.number).cast_signed();
             if behind <= 0 {
                 break;
             }
-            let overtaken =
-                behind >= REORDERING.cast_signed() || now.saturating_since(sent.at) > reordering_timeout;
+            let overtaken = behind >= REORDERING.cast_signed()
+                || now.saturating_since(sent.departure.at) > reordering_timeout;
             if !sent.done && overtaken {
                 sent.done = true;
-                lost += sent.bytes;
-                last = Some(sent.number);
+                lost = Some((lost.map_or(0, |(bytes, _)| bytes) + sent.bytes, sent.departure));
                 self.stats.lost += 1;
                 self.lost.push_back(sent.number);
             }
         }
-        self.in_flight -= lost;
-        last
+        lost
     }
 
     fn sample(&mut self, rtt: Duration) {
@@ -142,11 +105,8 @@ impl DatagramLane {
         self.stats.lost += (self.lost.len() - before) as u64;
         let beyond = self.lost.len().saturating_sub(MAX_LOST);
         self.lost.drain(..beyond);
-        self.congestion.reduce(self.in_flight, CongestionSignal::Timeout);
+        self.window.handle_timeout();
         self.sent.clear();
-        self.in_flight = 0;
-        self.recovered = self.next;
-        self.reduction = None;
         self.heard = net.now;
         self.backoff += 1;
     }

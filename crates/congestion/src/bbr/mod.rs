@@ -17,8 +17,8 @@ use std::time::Duration;
 
 use trunkline_units::{Instant, Rate};
 
-use super::Ack;
-use super::window::Window;
+use crate::Ack;
+use crate::window::Window;
 use max_filter::MaxFilter;
 
 /// Gains are in 1/256.
@@ -55,7 +55,7 @@ enum Mode {
 
 /// BBR's state.
 #[derive(Debug, Clone)]
-pub(super) struct Bbr {
+pub(crate) struct Bbr {
     mode: Mode,
     bandwidth: MaxFilter,
     round: u32,
@@ -75,7 +75,7 @@ pub(super) struct Bbr {
 }
 
 impl Bbr {
-    pub(super) fn new(initial_window: u32) -> Self {
+    pub(crate) fn new(initial_window: u32) -> Self {
         Bbr {
             mode: Mode::Startup,
             bandwidth: MaxFilter::default(),
@@ -93,7 +93,7 @@ impl Bbr {
     }
 
     /// Updates the model of the path, not the window: during recovery the recovery sets it.
-    pub(super) fn observe(&mut self, window: &mut Window, ack: &Ack) {
+    pub(crate) fn observe(&mut self, window: &mut Window, ack: &Ack) {
         self.acknowledged = self.acknowledged.saturating_add(ack.acked).min(self.initial_window);
         self.round = self.round.wrapping_add(u32::from(ack.round_ended));
         if let Some((rate, limited)) = ack.delivered
@@ -114,7 +114,7 @@ impl Bbr {
         self.set_pacing(ack);
     }
 
-    pub(super) fn pacing_rate(&self, srtt: Option<Duration>) -> Rate {
+    pub(crate) fn pacing_rate(&self, srtt: Option<Duration>) -> Rate {
         let rate = if self.pacing > 0 {
             self.pacing
         } else {
@@ -127,7 +127,7 @@ impl Bbr {
     }
 
     /// A congestion signal leaves the window as it is; the recovery returns to it.
-    pub(super) fn reduce(&mut self, window: &Window) -> u32 {
+    pub(crate) fn reduce(&mut self, window: &Window) -> u32 {
         self.loss_in_phase = true;
         window.cwnd
     }
@@ -244,7 +244,7 @@ impl Bbr {
         }
     }
 
-    pub(super) fn set_window(&self, window: &mut Window, ack: &Ack) {
+    pub(crate) fn set_window(&self, window: &mut Window, ack: &Ack) {
         let gain = match self.mode {
             Mode::Startup | Mode::Drain => HIGH_GAIN,
             Mode::ProbeBandwidth { .. } | Mode::ProbeRtt { .. } => WINDOW_GAIN,

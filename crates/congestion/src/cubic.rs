@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use trunkline_units::Instant;
 
-use super::window::{Window, scaled};
-use super::{Ack, CongestionSignal};
+use crate::window::{Window, scaled};
+use crate::{Ack, CongestionSignal};
 
 /// 0.7 (§4.6).
 const BETA: u32 = 717;
@@ -58,7 +58,7 @@ struct Epoch {
 
 /// CUBIC's state.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Cubic {
+pub(crate) struct Cubic {
     curve: Curve,
     /// Before the last reduction (§4.9).
     saved: Curve,
@@ -67,14 +67,14 @@ pub(super) struct Cubic {
 }
 
 impl Cubic {
-    pub(super) fn observe(&mut self, ack: &Ack) {
+    pub(crate) fn observe(&mut self, ack: &Ack) {
         let settled = self.curve.epoch.is_none_or(|epoch| ack.now - epoch.start >= DRAIN_TIME);
         if let Some(rtt) = ack.rtt.filter(|_| settled) {
             self.delay_min = Some(self.delay_min.map_or(rtt, |smallest| smallest.min(rtt)));
         }
     }
 
-    pub(super) fn on_congestion_avoidance(&mut self, window: &mut Window, now: Instant, acked: u32) {
+    pub(crate) fn on_congestion_avoidance(&mut self, window: &mut Window, now: Instant, acked: u32) {
         self.last_ack = now;
         let cwnd = window.segments();
         let curve = &mut self.curve;
@@ -91,13 +91,13 @@ impl Cubic {
     }
 
     /// Application-limited time does not count on the curve (§5.8).
-    pub(super) fn on_app_limited(&mut self, now: Instant) {
+    pub(crate) fn on_app_limited(&mut self, now: Instant) {
         let gap = now - self.last_ack;
         self.last_ack = now;
         self.shift(now, gap);
     }
 
-    pub(super) fn on_idle(&mut self, now: Instant, idle: Duration) {
+    pub(crate) fn on_idle(&mut self, now: Instant, idle: Duration) {
         self.last_ack = now;
         self.shift(now, idle);
     }
@@ -109,7 +109,7 @@ impl Cubic {
     }
 
     /// §4.6; `W_max` with fast convergence (§4.7): a flow whose window shrinks leaves room for new flows.
-    pub(super) fn reduce(&mut self, window: &Window, signal: CongestionSignal) -> u32 {
+    pub(crate) fn reduce(&mut self, window: &Window, signal: CongestionSignal) -> u32 {
         self.saved = self.curve;
         let cwnd = window.segments();
         if signal == CongestionSignal::Timeout {
@@ -124,7 +124,7 @@ impl Cubic {
         scaled(window.cwnd, BETA)
     }
 
-    pub(super) fn undo(&mut self) {
+    pub(crate) fn undo(&mut self) {
         self.curve = self.saved;
     }
 }
@@ -184,5 +184,4 @@ fn cube_root(value: u64) -> u64 {
 }
 
 #[cfg(test)]
-#[path = "cubic_tests.rs"]
 mod tests;

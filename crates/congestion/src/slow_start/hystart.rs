@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use trunkline_units::Instant;
 
-use super::super::Ack;
-use super::super::window::Window;
+use crate::Ack;
+use crate::window::Window;
 
 /// Segments.
 const LOW_WINDOW: u32 = 16;
@@ -25,7 +25,7 @@ const MAX_BURSTS: Duration = Duration::from_millis(1);
 
 /// What it has seen of the round, and of the connection.
 #[derive(Debug, Clone, Default)]
-pub(in super::super) struct HyStart {
+pub(crate) struct HyStart {
     found: bool,
     began: bool,
     round_start: Instant,

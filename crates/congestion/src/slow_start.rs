@@ -7,14 +7,13 @@
 mod hystart;
 mod hystart_pp;
 
-use super::Ack;
-use super::window::Window;
-use crate::SlowStart;
+use crate::window::Window;
+use crate::{Ack, SlowStart};
 use hystart::HyStart;
 use hystart_pp::HyStartPp;
 
 #[derive(Debug, Clone)]
-pub(super) enum SlowStartState {
+pub(crate) enum SlowStartState {
     Classic,
     Limited { max_ssthresh: u32 },
     HyStartPp(Box<HyStartPp>),
@@ -22,7 +21,7 @@ pub(super) enum SlowStartState {
 }
 
 impl SlowStartState {
-    pub(super) fn new(kind: SlowStart) -> Self {
+    pub(crate) fn new(kind: SlowStart) -> Self {
         match kind {
             SlowStart::Classic => SlowStartState::Classic,
             SlowStart::Limited { max_ssthresh } => SlowStartState::Limited { max_ssthresh },
@@ -32,7 +31,7 @@ impl SlowStartState {
     }
 
     /// Updates the state by an acknowledgement; may lower ssthresh to the window.
-    pub(super) fn observe(&mut self, window: &mut Window, ack: &Ack) {
+    pub(crate) fn observe(&mut self, window: &mut Window, ack: &Ack) {
         match self {
             SlowStartState::Classic | SlowStartState::Limited { .. } => {}
             SlowStartState::HyStartPp(start) => start.observe(window, ack),
@@ -41,7 +40,7 @@ impl SlowStartState {
     }
 
     /// Grows the window by `acked` bytes up to ssthresh, and returns the bytes beyond it.
-    pub(super) fn grow(&mut self, window: &mut Window, acked: u32) -> u32 {
+    pub(crate) fn grow(&mut self, window: &mut Window, acked: u32) -> u32 {
         let wanted = match self {
             SlowStartState::Classic | SlowStartState::HyStart(_) => acked,
             SlowStartState::Limited { max_ssthresh } => limited(window, acked, *max_ssthresh),
@@ -53,7 +52,7 @@ impl SlowStartState {
     }
 
     /// A timeout: slow start begins again.
-    pub(super) fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         match self {
             SlowStartState::Classic | SlowStartState::Limited { .. } => {}
             SlowStartState::HyStartPp(start) => start.restart(),

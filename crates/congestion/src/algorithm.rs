@@ -4,18 +4,17 @@ use std::time::Duration;
 
 use trunkline_units::{Instant, Rate};
 
-use super::bbr::Bbr;
-use super::bic::Bic;
-use super::compound::Compound;
-use super::cubic::Cubic;
-use super::vegas::Vegas;
-use super::window::Window;
-use super::{Ack, CongestionSignal, reno};
-use crate::CongestionAlgorithm;
+use crate::bbr::Bbr;
+use crate::bic::Bic;
+use crate::compound::Compound;
+use crate::cubic::Cubic;
+use crate::vegas::Vegas;
+use crate::window::Window;
+use crate::{Ack, CongestionAlgorithm, CongestionSignal, reno};
 
 /// The state of one algorithm, boxed: an endpoint stays small, and most runs have many with Reno, which has no state.
 #[derive(Debug, Clone)]
-pub(super) enum Algorithm {
+pub(crate) enum Algorithm {
     Reno,
     Bic(Box<Bic>),
     Cubic(Box<Cubic>),
@@ -25,7 +24,7 @@ pub(super) enum Algorithm {
 }
 
 impl Algorithm {
-    pub(super) fn new(kind: CongestionAlgorithm, initial_window: u32) -> Self {
+    pub(crate) fn new(kind: CongestionAlgorithm, initial_window: u32) -> Self {
         match kind {
             CongestionAlgorithm::Reno => Algorithm::Reno,
             CongestionAlgorithm::Bic => Algorithm::Bic(Box::default()),
@@ -37,7 +36,7 @@ impl Algorithm {
     }
 
     /// Updates the state by an acknowledgement, before the window grows. A delay-based algorithm may leave slow start.
-    pub(super) fn observe(&mut self, window: &mut Window, ack: &Ack) {
+    pub(crate) fn observe(&mut self, window: &mut Window, ack: &Ack) {
         match self {
             Algorithm::Reno | Algorithm::Bic(_) => {}
             Algorithm::Cubic(cubic) => cubic.observe(ack),
@@ -49,13 +48,13 @@ impl Algorithm {
 
     /// The window follows a model of the path, in slow start too.
     #[inline]
-    pub(super) fn models_path(&self) -> bool {
+    pub(crate) fn models_path(&self) -> bool {
         matches!(self, Algorithm::Bbr(_))
     }
 
     /// The pacing rate, if the algorithm paces.
     #[inline]
-    pub(super) fn pacing_rate(&self, srtt: Option<Duration>) -> Option<Rate> {
+    pub(crate) fn pacing_rate(&self, srtt: Option<Duration>) -> Option<Rate> {
         match self {
             Algorithm::Bbr(bbr) => Some(bbr.pacing_rate(srtt)),
             _ => None,
@@ -63,7 +62,7 @@ impl Algorithm {
     }
 
     /// Grows the window in congestion avoidance by `acked` bytes.
-    pub(super) fn on_congestion_avoidance(&mut self, window: &mut Window, ack: &Ack, acked: u32) {
+    pub(crate) fn on_congestion_avoidance(&mut self, window: &mut Window, ack: &Ack, acked: u32) {
         match self {
             Algorithm::Reno => reno::on_congestion_avoidance(window, acked),
             Algorithm::Bic(bic) => bic.on_congestion_avoidance(window, ack.now, acked),
@@ -75,14 +74,14 @@ impl Algorithm {
     }
 
     /// An acknowledgement that does not grow the window, because the sender did not use it.
-    pub(super) fn on_app_limited(&mut self, now: Instant) {
+    pub(crate) fn on_app_limited(&mut self, now: Instant) {
         if let Algorithm::Cubic(cubic) = self {
             cubic.on_app_limited(now);
         }
     }
 
     /// The ssthresh after a congestion signal, bytes.
-    pub(super) fn reduce(&mut self, window: &Window, in_flight: u32, signal: CongestionSignal) -> u32 {
+    pub(crate) fn reduce(&mut self, window: &Window, in_flight: u32, signal: CongestionSignal) -> u32 {
         match self {
             Algorithm::Reno | Algorithm::Vegas(_) => reno::ssthresh(window, in_flight),
             Algorithm::Bic(bic) => bic.reduce(window, signal),
@@ -92,7 +91,7 @@ impl Algorithm {
         }
     }
 
-    pub(super) fn undo(&mut self) {
+    pub(crate) fn undo(&mut self) {
         match self {
             Algorithm::Reno | Algorithm::Vegas(_) | Algorithm::Bbr(_) => {}
             Algorithm::Bic(bic) => bic.undo(),
@@ -101,7 +100,7 @@ impl Algorithm {
         }
     }
 
-    pub(super) fn on_idle(&mut self, now: Instant, idle: Duration) {
+    pub(crate) fn on_idle(&mut self, now: Instant, idle: Duration) {
         if let Algorithm::Cubic(cubic) = self {
             cubic.on_idle(now, idle);
         }

@@ -11,8 +11,8 @@
 
 use std::time::Duration;
 
-use super::window::Window;
-use super::{Ack, CongestionSignal, reno};
+use crate::window::Window;
+use crate::{Ack, CongestionSignal, reno};
 
 /// Segments queued at which the path counts as full.
 const GAMMA: u64 = 30;
@@ -22,7 +22,7 @@ const ZETA: u64 = 1;
 
 /// Compound's state.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Compound {
+pub(crate) struct Compound {
     /// The delay window, bytes: a part of cwnd.
     dwnd: u32,
     saved: u32,
@@ -33,7 +33,7 @@ pub(super) struct Compound {
 }
 
 impl Compound {
-    pub(super) fn observe(&mut self, ack: &Ack) {
+    pub(crate) fn observe(&mut self, ack: &Ack) {
         if let Some(rtt) = ack.rtt {
             self.base_rtt = Some(self.base_rtt.map_or(rtt, |base| base.min(rtt)));
             self.rtt_sum = self.rtt_sum.saturating_add(rtt.as_nanos().min(u128::from(u64::MAX)) as u64);
@@ -41,7 +41,7 @@ impl Compound {
         }
     }
 
-    pub(super) fn on_congestion_avoidance(&mut self, window: &mut Window, ack: &Ack, acked: u32) {
+    pub(crate) fn on_congestion_avoidance(&mut self, window: &mut Window, ack: &Ack, acked: u32) {
         reno::on_congestion_avoidance(window, acked);
         if !ack.round_ended {
             return;
@@ -61,7 +61,7 @@ impl Compound {
         window.set(loss_window.saturating_add(self.dwnd));
     }
 
-    pub(super) fn reduce(&mut self, window: &Window, in_flight: u32, signal: CongestionSignal) -> u32 {
+    pub(crate) fn reduce(&mut self, window: &Window, in_flight: u32, signal: CongestionSignal) -> u32 {
         self.saved = self.dwnd;
         // β is a half, as Reno's: what the whole keeps less what Reno's keeps.
         self.dwnd =
@@ -70,7 +70,7 @@ impl Compound {
         reno::ssthresh(window, in_flight)
     }
 
-    pub(super) fn undo(&mut self) {
+    pub(crate) fn undo(&mut self) {
         self.dwnd = self.saved;
     }
 }

@@ -1,28 +1,13 @@
 //! The congestion controller: the window, a slow start and a congestion control algorithm.
-//!
-//! The controller owns cwnd and ssthresh, in bytes. During loss recovery the recovery sets the window
-//! ([`Congestion::set_cwnd`]). The algorithm says how much an acknowledgement adds and how much a loss leaves.
-
-mod algorithm;
-mod bbr;
-mod bic;
-mod compound;
-mod cubic;
-mod reno;
-mod slow_start;
-#[cfg(test)]
-mod tests;
-mod vegas;
-mod window;
 
 use std::time::Duration;
 
 use trunkline_units::{Instant, Rate};
 
+use crate::algorithm::Algorithm;
+use crate::slow_start::SlowStartState;
+use crate::window::Window;
 use crate::{CongestionAlgorithm, Counting, Settings};
-use algorithm::Algorithm;
-use slow_start::SlowStartState;
-use window::Window;
 
 /// An acknowledgement of new data.
 #[derive(Debug, Clone, Copy)]
@@ -82,7 +67,7 @@ impl Congestion {
         let initial_window = settings.initial_window.saturating_mul(mss);
         Congestion {
             window: Window::new(initial_window, ssthresh, mss),
-            algorithm: Algorithm::new(settings.congestion_control, initial_window),
+            algorithm: Algorithm::new(settings.algorithm, initial_window),
             start: SlowStartState::new(settings.slow_start),
             prior: (0, 0),
             counting: settings.counting,
@@ -231,3 +216,6 @@ impl Congestion {
         self.algorithm.pacing_rate(srtt)
     }
 }
+
+#[cfg(test)]
+mod tests;

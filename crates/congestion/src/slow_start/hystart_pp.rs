@@ -7,8 +7,8 @@
 
 use std::time::Duration;
 
-use super::super::Ack;
-use super::super::window::Window;
+use crate::Ack;
+use crate::window::Window;
 
 const MIN_RTT_THRESH: Duration = Duration::from_millis(4);
 const MAX_RTT_THRESH: Duration = Duration::from_millis(16);
@@ -31,7 +31,7 @@ enum Phase {
 
 /// What it has seen of this round and the last.
 #[derive(Debug, Clone, Default)]
-pub(in super::super) struct HyStartPp {
+pub(crate) struct HyStartPp {
     phase: Phase,
     last_round: Option<Duration>,
     this_round: Option<Duration>,

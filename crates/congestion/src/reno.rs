@@ -1,14 +1,14 @@
 //! Reno (RFC 5681 §3.1, with the counting of RFC 3465 §2.1): one segment each round trip, half after a loss.
 
-use super::window::Window;
+use crate::window::Window;
 
-pub(super) fn on_congestion_avoidance(window: &mut Window, acked: u32) {
+pub(crate) fn on_congestion_avoidance(window: &mut Window, acked: u32) {
     window.grow_one_in(window.segments(), acked);
 }
 
 /// Half of the flight size (equation 4), but at most half of the window: segments that limited transmit sent beyond
 /// it do not count (RFC 5681 §3.2 step 2).
-pub(super) fn ssthresh(window: &Window, in_flight: u32) -> u32 {
+pub(crate) fn ssthresh(window: &Window, in_flight: u32) -> u32 {
     in_flight.min(window.cwnd) / 2
 }
 

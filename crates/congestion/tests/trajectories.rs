@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::fmt::Write;
 use std::time::Duration;
 
-use trunkline_tcp::{Ack, Congestion, CongestionAlgorithm, CongestionSignal, Preset, Settings, SlowStart};
+use trunkline_congestion::{Ack, Congestion, CongestionAlgorithm, CongestionSignal, Settings, SlowStart};
 use trunkline_units::Instant;
 
 const MSS: u32 = 1448;
@@ -109,10 +109,9 @@ fn run(settings: &Settings, buffer: u32) -> Outcome {
 }
 
 fn all() -> Vec<(&'static str, Outcome)> {
-    let base = Preset::Linux6Reno.settings();
-    let with = |growth, slow_start| {
-        run(&base.clone().with_congestion_control(growth).with_slow_start(slow_start), BUFFER)
-    };
+    let base = Settings::new(CongestionAlgorithm::Reno);
+    let with =
+        |growth, slow_start| run(&base.with_congestion_control(growth).with_slow_start(slow_start), BUFFER);
     let classic = SlowStart::Classic;
     vec![
         ("reno", with(CongestionAlgorithm::Reno, classic)),
@@ -172,7 +171,7 @@ fn the_sawtooth_has_the_period_that_theory_gives() {
 #[test]
 fn an_early_exit_from_slow_start_spares_what_an_overshoot_loses() {
     let first = |slow_start, buffer| {
-        let outcome = run(&Preset::Linux6Reno.settings().with_slow_start(slow_start), buffer);
+        let outcome = run(&Settings::new(CongestionAlgorithm::Reno).with_slow_start(slow_start), buffer);
         (outcome.most, outcome.lost)
     };
     let limited = SlowStart::Limited { max_ssthresh: 30 };

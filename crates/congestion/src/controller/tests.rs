@@ -1,12 +1,12 @@
 use trunkline_units::Rng;
 
 use super::*;
-use crate::{CongestionAlgorithm, Preset, SlowStart};
+use crate::{CongestionAlgorithm, SlowStart};
 
 const MSS: u32 = 1448;
 
 fn settings() -> Settings {
-    Preset::Linux6Reno.settings()
+    Settings::new(CongestionAlgorithm::Reno)
 }
 
 fn ack(now: Instant, acked: u32, congestion: &Congestion) -> Ack {
@@ -137,7 +137,7 @@ fn every_controller_keeps_its_bounds_under_any_operations() {
 
 fn operations(settings: &Settings, seed: u64) {
     let by_loss = !matches!(
-        settings.congestion_control,
+        settings.algorithm,
         CongestionAlgorithm::Vegas | CongestionAlgorithm::Compound | CongestionAlgorithm::Bbr
     );
     let mut rng = Rng::new(seed, "congestion");

@@ -5,45 +5,45 @@ const MAX_CWND: u32 = 1 << 30;
 
 /// Congestion window and threshold, bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Window {
-    pub(super) cwnd: u32,
-    pub(super) ssthresh: u32,
-    pub(super) mss: u32,
+pub(crate) struct Window {
+    pub(crate) cwnd: u32,
+    pub(crate) ssthresh: u32,
+    pub(crate) mss: u32,
     /// Acknowledged bytes that have not yet grown the window.
     credit: u64,
 }
 
 impl Window {
-    pub(super) fn new(cwnd: u32, ssthresh: u32, mss: u32) -> Self {
+    pub(crate) fn new(cwnd: u32, ssthresh: u32, mss: u32) -> Self {
         Window { cwnd: cwnd.clamp(mss, MAX_CWND), ssthresh, mss, credit: 0 }
     }
 
-    pub(super) const fn in_slow_start(&self) -> bool {
+    pub(crate) const fn in_slow_start(&self) -> bool {
         self.cwnd < self.ssthresh
     }
 
     /// The window in whole segments, at least one.
-    pub(super) const fn segments(&self) -> u32 {
+    pub(crate) const fn segments(&self) -> u32 {
         let segments = self.cwnd / self.mss;
         if segments == 0 { 1 } else { segments }
     }
 
-    pub(super) fn set(&mut self, cwnd: u32) {
+    pub(crate) fn set(&mut self, cwnd: u32) {
         self.cwnd = cwnd.clamp(self.mss, MAX_CWND);
     }
 
     /// Sets ssthresh to whole segments, at least two (RFC 5681 §3.1 equation 4).
-    pub(super) fn set_ssthresh(&mut self, bytes: u32) {
+    pub(crate) fn set_ssthresh(&mut self, bytes: u32) {
         self.ssthresh = (bytes / self.mss * self.mss).max(2 * self.mss);
     }
 
-    pub(super) fn grow(&mut self, bytes: u32) {
+    pub(crate) fn grow(&mut self, bytes: u32) {
         self.set(self.cwnd.saturating_add(bytes));
     }
 
     /// Grows by one segment for each `count` acknowledged segments. Credit from a slower growth is worth at most one
     /// segment.
-    pub(super) fn grow_one_in(&mut self, count: u32, acked: u32) {
+    pub(crate) fn grow_one_in(&mut self, count: u32, acked: u32) {
         let price = u64::from(count.max(1)) * u64::from(self.mss);
         if self.credit >= price {
             self.credit = 0;
@@ -55,13 +55,13 @@ impl Window {
         self.grow((segments.min(u64::from(MAX_CWND)) as u32).saturating_mul(self.mss));
     }
 
-    pub(super) fn forget_credit(&mut self) {
+    pub(crate) fn forget_credit(&mut self) {
         self.credit = 0;
     }
 }
 
 /// `bytes` × `numerator` / 1024.
-pub(super) fn scaled(bytes: u32, numerator: u32) -> u32 {
+pub(crate) fn scaled(bytes: u32, numerator: u32) -> u32 {
     (u64::from(bytes) * u64::from(numerator) / 1024) as u32
 }
 

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use trunkline_units::Instant;
 
-use super::CongestionSignal;
-use super::window::{Window, scaled};
+use crate::CongestionSignal;
+use crate::window::{Window, scaled};
 
 /// Up to this many segments BIC is Reno.
 const LOW_WINDOW: u32 = 14;
@@ -41,14 +41,14 @@ struct Search {
 
 /// BIC's state.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Bic {
+pub(crate) struct Bic {
     search: Search,
     /// Before the last reduction.
     saved: Search,
 }
 
 impl Bic {
-    pub(super) fn on_congestion_avoidance(&mut self, window: &mut Window, now: Instant, acked: u32) {
+    pub(crate) fn on_congestion_avoidance(&mut self, window: &mut Window, now: Instant, acked: u32) {
         let cwnd = window.segments();
         let search = &mut self.search;
         if search.count == 0 || search.last_cwnd != cwnd || now - search.last_time > UPDATE_INTERVAL {
@@ -60,7 +60,7 @@ impl Bic {
     }
 
     /// Fast convergence: if the maximum is below the last one, it moves half of the way to the reduced window.
-    pub(super) fn reduce(&mut self, window: &Window, signal: CongestionSignal) -> u32 {
+    pub(crate) fn reduce(&mut self, window: &Window, signal: CongestionSignal) -> u32 {
         self.saved = self.search;
         let cwnd = window.segments();
         self.search.count = 0;
@@ -72,7 +72,7 @@ impl Bic {
         if cwnd <= LOW_WINDOW { window.cwnd / 2 } else { scaled(window.cwnd, BETA) }
     }
 
-    pub(super) fn undo(&mut self) {
+    pub(crate) fn undo(&mut self) {
         self.search = self.saved;
     }
 }

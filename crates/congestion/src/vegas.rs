@@ -10,8 +10,8 @@
 
 use std::time::Duration;
 
-use super::window::Window;
-use super::{Ack, reno};
+use crate::window::Window;
+use crate::{Ack, reno};
 
 /// Segments queued below which the window grows, and above which it shrinks.
 const ALPHA: u128 = 2;
@@ -34,7 +34,7 @@ enum RoundOutcome {
 
 /// Vegas's state.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Vegas {
+pub(crate) struct Vegas {
     base_rtt: Option<Duration>,
     /// Smallest of the round.
     round_rtt: Option<Duration>,
@@ -43,7 +43,7 @@ pub(super) struct Vegas {
 }
 
 impl Vegas {
-    pub(super) fn observe(&mut self, window: &mut Window, ack: &Ack) {
+    pub(crate) fn observe(&mut self, window: &mut Window, ack: &Ack) {
         if let Some(rtt) = ack.rtt {
             self.base_rtt = Some(self.base_rtt.map_or(rtt, |base| base.min(rtt)));
             self.round_rtt = Some(self.round_rtt.map_or(rtt, |smallest| smallest.min(rtt)));
@@ -70,7 +70,7 @@ impl Vegas {
         };
     }
 
-    pub(super) fn on_congestion_avoidance(&mut self, window: &mut Window, acked: u32) {
+    pub(crate) fn on_congestion_avoidance(&mut self, window: &mut Window, acked: u32) {
         match std::mem::take(&mut self.outcome) {
             RoundOutcome::Unknown => reno::on_congestion_avoidance(window, acked),
             RoundOutcome::Excess(excess) if excess > BETA => {
