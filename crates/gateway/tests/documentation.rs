@@ -9,6 +9,7 @@ use trunkline_gateway::metrics::prometheus;
 use trunkline_gateway::status::Status;
 use trunkline_queue::DropReason;
 use trunkline_trunk::compress::Compression;
+use trunkline_trunk::datagram::{HEAD_BYTES, Packer};
 use trunkline_trunk::{ArrivalReport, CongestionControl};
 use trunkline_units::Rate;
 
@@ -292,6 +293,20 @@ fn the_vectors_of_the_wire_format_are_what_is_sent() {
         let bytes = bytes(label);
         let decoded = trunkline_trunk::frame::Frame::decode(&bytes).expect("a head").expect("all of it");
         assert_eq!((decoded.0.content_len(), decoded.1, bytes.len()), (len, expected, expected), "{label}");
+    }
+    let mut packer = Packer::new(1200);
+    for length in [20, 20, 1300, 20, 3500] {
+        packer.put(&[&[0; 3], &vec![0; length]]);
+    }
+    let mut pieces = Vec::new();
+    let datagrams = packer.take(&mut pieces);
+    for (number, label) in [
+        (0, "| number 0, begins with"),
+        (1, "| number 1, the first frame begins after 155"),
+        (3, "| number 3, no frame"),
+    ] {
+        let start = pieces[number].start;
+        assert_eq!(bytes(label), datagrams[start..start + HEAD_BYTES], "{label}");
     }
     let report = ArrivalReport { at: 1_000_000, bytes: 65_536 };
     assert_eq!(bytes("| report: 1 000 000"), trunkline_trunk::frame::encode_report(&report));

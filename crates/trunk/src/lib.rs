@@ -11,6 +11,7 @@
 mod admission;
 mod class;
 pub mod compress;
+pub mod datagram;
 mod flow;
 pub mod frame;
 mod in_transit;

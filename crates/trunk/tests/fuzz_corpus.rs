@@ -1,8 +1,10 @@
-//! Runs the bodies of the fuzz targets `frame_decoder` and `header_decompressor` over their committed corpora and over
-//! streams near them.
+//! Runs the bodies of the fuzz targets `frame_decoder`, `header_decompressor` and `datagram_reassembler` over their committed
+//! corpora and over streams near them.
 
 #![allow(clippy::disallowed_methods, reason = "the corpus is in files; the crate under test reads none")]
 
+#[path = "../../../fuzz/bodies/datagram_reassembler.rs"]
+mod datagram_reassembler;
 #[path = "../../../fuzz/bodies/frame_decoder.rs"]
 mod frame_decoder;
 #[path = "../../../fuzz/bodies/header_decompressor.rs"]
@@ -14,6 +16,7 @@ use std::{fs, io};
 use trunkline_packet::build::{self, Ip, Tcp};
 use trunkline_packet::{Offload, TcpFlags};
 use trunkline_trunk::compress::{Compression, Compressor, MAX_FRAMED, Single};
+use trunkline_trunk::datagram::Packer;
 use trunkline_trunk::frame::{FrameHead, MAX_HEAD};
 use trunkline_units::Rng;
 
@@ -97,10 +100,38 @@ fn compressed(compressor: &mut Compressor, (packet, offload): &(Vec<u8>, Offload
     [&out[..framed.len], &packet[framed.replaced..]].concat()
 }
 
+/// Datagrams in order, out of order, and with one missing or late.
+fn datagram_entries() -> Vec<(String, Vec<u8>)> {
+    let mut packer = Packer::new(1200);
+    for length in [100, 1500, 900, 4000, 20, 3000, 1160] {
+        let packet = build::udp(&Ip::v4(), (5, 6), &vec![7; length]);
+        packer.put(&[&frame((packet, Offload::None))]);
+    }
+    let mut pieces = Vec::new();
+    let bytes = packer.take(&mut pieces);
+    let datagrams: Vec<&[u8]> = pieces.iter().map(|piece| &bytes[piece.start..piece.end]).collect();
+    let stream = |order: &[usize], wait: u8| {
+        let one =
+            |at: &usize| [&(datagrams[*at].len() as u16).to_be_bytes()[..], &[wait], datagrams[*at]].concat();
+        order.iter().flat_map(one).collect::<Vec<u8>>()
+    };
+    let all: Vec<usize> = (0..datagrams.len()).collect();
+    let backwards: Vec<usize> = all.iter().rev().copied().collect();
+    let swapped: Vec<usize> = all.iter().map(|at| (at ^ 1).min(datagrams.len() - 1)).collect();
+    vec![
+        ("in_order".to_owned(), stream(&all, 1)),
+        ("backwards".to_owned(), stream(&backwards, 0)),
+        ("swapped".to_owned(), stream(&swapped, 2)),
+        ("one_missing".to_owned(), stream(&[&all[..2], &all[3..]].concat(), 1)),
+        ("late".to_owned(), stream(&all, 100)),
+    ]
+}
+
 /// A target's name, its body, and what its corpus is made of.
 type Target = (&'static str, fn(&[u8]), fn() -> Vec<(String, Vec<u8>)>);
 
-const TARGETS: [Target; 2] = [
+const TARGETS: [Target; 3] = [
+    ("datagram_reassembler", datagram_reassembler::run, datagram_entries),
     ("frame_decoder", frame_decoder::run, entries),
     ("header_decompressor", header_decompressor::run, compressed_entries),
 ];
