@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use trunkline_queue::Histogram;
 
-use crate::status::{Class, EdgePacing, Lane, LaneState, Path, Peer, Status};
+use crate::status::{Class, EdgePacing, Lane, LaneState, Path, PathShare, Peer, Status};
 
 struct Page(String);
 
@@ -111,6 +111,24 @@ const PATH_FAMILIES: &[Family<Path>] = &[
     ("trunkline_path_reported", "gauge", "1 while the far gateway's reports measure the queue.", |p| {
         Some(f64::from(u8::from(p.reported)))
     }),
+    (
+        "trunkline_path_left_out_seconds_total",
+        "counter",
+        "Time without arrivals, left out of what is measured.",
+        |p| Some(seconds(p.left_out_us)),
+    ),
+];
+
+const PATH_SHARE_FAMILIES: &[Family<PathShare>] = &[
+    (
+        "trunkline_path_granted_bytes_per_second",
+        "gauge",
+        "What the lanes of the group may send together.",
+        |s| s.granted.map(bytes_per_second),
+    ),
+    ("trunkline_path_delivered_bytes_per_second", "gauge", "What arrives of the group's lanes.", |s| {
+        Some(bytes_per_second(s.delivered))
+    }),
 ];
 
 const LANE_FAMILIES: &[Family<Lane>] = &[
@@ -201,6 +219,7 @@ pub fn prometheus(status: &Status) -> String {
     sojourn(&mut page, status);
     lanes(&mut page, status);
     paths(&mut page, status);
+    path_shares(&mut page, status);
     flow_tables(&mut page, status);
     received(&mut page, status);
     callers(&mut page, status);
@@ -284,9 +303,26 @@ fn paths(page: &mut Page, status: &Status) {
         page.family(name, kind, help);
         for peer in &status.peers {
             for path in &peer.paths {
-                let (shard, dscp) = (path.shard.to_string(), path.dscp.to_string());
                 if let Some(value) = value(path) {
-                    page.sample(name, &[("peer", &peer.name), ("shard", &shard), ("dscp", &dscp)], value);
+                    page.sample(name, &[("peer", &peer.name), ("dscp", &path.dscp.to_string())], value);
+                }
+            }
+        }
+    }
+}
+
+fn path_shares(page: &mut Page, status: &Status) {
+    for (name, kind, help, value) in PATH_SHARE_FAMILIES {
+        page.family(name, kind, help);
+        for (peer, path) in
+            status.peers.iter().flat_map(|peer| peer.paths.iter().map(move |path| (peer, path)))
+        {
+            let dscp = path.dscp.to_string();
+            for share in &path.lane_groups {
+                if let Some(value) = value(share) {
+                    let labels =
+                        [("peer", peer.name.as_str()), ("dscp", &dscp), ("lane_group", &share.lane_group)];
+                    page.sample(name, &labels, value);
                 }
             }
         }

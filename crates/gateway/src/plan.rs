@@ -1,15 +1,17 @@
 //! What the workers need of a configuration: classes, peers, routes. Plain values, made anew at each reload.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use ipnet::IpNet;
+use trunkline_trunk::path::SharedPaths;
 use trunkline_trunk::{PeerId, RouteTable, TrunkPlan};
 
 use crate::config::{Config, PeerConfig};
 use crate::keys::PublicKey;
 
 /// The workers' view of a configuration.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug)]
 pub(crate) struct Plan {
     /// Classes and groups of lanes, the same towards every peer.
     pub(crate) trunk: TrunkPlan,
@@ -23,16 +25,29 @@ pub(crate) struct Plan {
 }
 
 /// One peer in a [`Plan`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct PeerPlan {
     pub(crate) key: PublicKey,
+    /// For the log.
+    pub(crate) name: Arc<str>,
+    /// The paths to it, which all shards share.
+    pub(crate) paths: Arc<SharedPaths>,
 }
 
+/// The paths to each peer, with what was learnt of them: they outlive a plan.
+pub(crate) type KnownPaths = HashMap<PublicKey, Arc<SharedPaths>>;
+
 impl Plan {
-    pub(crate) fn new(config: &Config, seed: u64) -> Arc<Plan> {
+    pub(crate) fn new(config: &Config, seed: u64, known: &mut KnownPaths) -> Arc<Plan> {
+        known.retain(|key, _| config.peers.iter().any(|peer| peer.public_key == *key));
+        let mut peer = |peer: &PeerConfig| PeerPlan {
+            key: peer.public_key,
+            name: peer.name.as_str().into(),
+            paths: Arc::clone(known.entry(peer.public_key).or_default()),
+        };
         Arc::new(Plan {
             trunk: config.trunk.clone(),
-            peers: config.peers.iter().map(|peer| PeerPlan { key: peer.public_key }).collect(),
+            peers: config.peers.iter().map(&mut peer).collect(),
             owners: Arc::new(owners(config)),
             addresses: config.tun.addresses.clone(),
             seed,

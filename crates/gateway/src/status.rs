@@ -106,7 +106,7 @@ pub struct Peer {
     /// The lanes, by lane group and shard. Several classes may ride on one.
     #[serde(default)]
     pub lanes: Vec<Lane>,
-    /// The paths that its lanes take, by shard; none without edge pacing.
+    /// The paths that its lanes take, one for each DSCP; none without edge pacing.
     #[serde(default)]
     pub paths: Vec<Path>,
     /// The busiest flows towards it, at most [`FLOWS`], those that have sent most first; empty unless asked for.
@@ -289,12 +289,10 @@ impl fmt::Display for LaneState {
     }
 }
 
-/// A path to a peer, as one shard controls it.
+/// A path to a peer, which all shards share.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Path {
-    /// The shard.
-    pub shard: u16,
     /// The DSCP of its lanes' packets.
     pub dscp: u8,
     /// What bounds it.
@@ -310,6 +308,25 @@ pub struct Path {
     /// Whether the queue is measured by the far gateway's reports, or else by round-trip times, which also have the queue on the way
     /// back.
     pub reported: bool,
+    /// What was found out last, in words.
+    pub cause: Option<String>,
+    /// How long measurements were left out in all, µs: nothing arrived though the lanes were busy, since a machine or the network stood
+    /// still.
+    pub left_out_us: u64,
+    /// What each lane group has of it.
+    pub lane_groups: Vec<PathShare>,
+}
+
+/// What a lane group has of a path, over all shards.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PathShare {
+    /// The lane group.
+    pub lane_group: String,
+    /// What its lanes may send together, bit/s, while the path is held and packets wait for them.
+    pub granted: Option<u64>,
+    /// What arrives of them, bit/s.
+    pub delivered: u64,
 }
 
 /// What edge pacing does to a path.

@@ -1,7 +1,7 @@
 //! The sending half of a worker: reads the device, lets the transmitter queue what it read, and keeps the lanes busy.
 //!
 //! It owns one queue of the device, its own transmitter for each peer, and the sending half of its lanes, so no packet
-//! ever meets a lock. The device is drained whether or not a lane has room: what cannot be sent waits in the edge
+//! ever meets a lock. The shards share what they know of the paths to a peer, behind a lock that is taken for reports only. The device is drained whether or not a lane has room: what cannot be sent waits in the edge
 //! queues, which are bounded and drop, and never in the device's own queue, which nobody manages.
 
 mod memory;
@@ -11,12 +11,10 @@ mod report;
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
 use trunkline_packet::{Headers, Offload};
 use trunkline_trunk::{
-    ArrivalReport, LaneId, Offered, Packet as _, PathChange, Paths, PeerId, RouteTable, Transmitter,
-    TrunkPlan,
+    ArrivalReport, LaneId, Offered, Packet as _, Paths, PeerId, RouteTable, Transmitter, TrunkPlan,
 };
 use trunkline_units::Instant;
 
@@ -35,6 +33,7 @@ const READ_PACKETS: usize = 64;
 const READ_BYTES: usize = 256 << 10;
 struct Peer {
     key: PublicKey,
+    name: Arc<str>,
     transmitter: Transmitter<PacketBuf>,
     paths: Paths,
     /// By the transmitter's lane ids.
@@ -51,7 +50,7 @@ impl Peer {
             return;
         }
         while let Some((dscp, change)) = self.paths.poll_change() {
-            log(&self.key, dscp, change);
+            tracing::info!("the path to {}, DSCP {dscp}: {change}", self.name);
         }
         for (id, slot) in (0..).map(LaneId).zip(&mut self.lanes) {
             if let Some(slot) = slot
@@ -60,37 +59,6 @@ impl Peer {
                 requests.push(LaneRequest::End { serial: slot.lane.serial, reason: error.to_string() });
             }
         }
-    }
-}
-
-/// Says what a path is taken for now, and why.
-fn log(peer: &PublicKey, dscp: u8, change: PathChange) {
-    let ms = |time: Duration| time.as_secs_f64() * 1e3;
-    match change {
-        PathChange::Queue { queue, capacity } => tracing::info!(
-            "the path to {peer}, DSCP {dscp}, has a queue of {:.1} ms in the core: held near {:.2} Mbit/s",
-            ms(queue),
-            capacity.as_mbit()
-        ),
-        PathChange::Rivals { queue, probe_after } => tracing::info!(
-            "the queue of {:.1} ms on the path to {peer}, DSCP {dscp}, does not drain at a lower rate: others fill \
-             it, and the lanes compete with them; next probe within {} s",
-            ms(queue),
-            probe_after.as_secs()
-        ),
-        PathChange::Alone { capacity } => tracing::info!(
-            "nobody else keeps a queue on the path to {peer}, DSCP {dscp}, any more: held near {:.2} Mbit/s",
-            capacity.as_mbit()
-        ),
-        PathChange::Longer { delay } => tracing::info!(
-            "the path to {peer}, DSCP {dscp}, has become longer by {:.1} ms: its delay does not change with the rate",
-            ms(delay)
-        ),
-        PathChange::Wider { capacity } => tracing::info!(
-            "the path to {peer}, DSCP {dscp}, carries {:.2} Mbit/s without a queue, far more than before: not held until \
-             it has a queue",
-            capacity.as_mbit()
-        ),
     }
 }
 
@@ -110,6 +78,7 @@ impl LaneSlot {
 const _: () = assert!(TrunkPlan::MAX_LANES <= u32::BITS as usize);
 
 pub(crate) struct Sender {
+    shard: u16,
     reader: TunReader,
     pool: Pool,
     peers: Vec<Peer>,
@@ -137,13 +106,15 @@ pub(crate) enum LaneRequest {
 }
 
 impl Sender {
-    pub(crate) fn new(queue: TunQueue) -> Self {
-        Sender::with_memory(queue, memory::POOL_BYTES)
+    /// The sender of the shard with this number.
+    pub(crate) fn new(shard: u16, queue: TunQueue) -> Self {
+        Sender::with_memory(shard, queue, memory::POOL_BYTES)
     }
 
-    fn with_memory(queue: TunQueue, bytes: usize) -> Self {
+    fn with_memory(shard: u16, queue: TunQueue, bytes: usize) -> Self {
         let mut pool = Pool::new(bytes);
         Sender {
+            shard,
             refusals: Refusals::new(queue.clone()),
             reader: TunReader::new(queue, &mut pool),
             pool,

@@ -89,6 +89,7 @@ pub(crate) struct Worker {
 
 impl Worker {
     pub(crate) fn new(
+        shard: u16,
         queue: TunQueue,
         commands: Mailbox<Command>,
         events: Mailbox<WorkerEvent>,
@@ -102,7 +103,7 @@ impl Worker {
             commands,
             events,
             beat,
-            sender: Sender::new(queue.clone()),
+            sender: Sender::new(shard, queue.clone()),
             receivers: Receivers::new(queue.clone()),
             device: queue,
             requests: Vec::new(),

@@ -4,10 +4,15 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use trunkline_trunk::path::{Arrival, LaneDemand, PathControl, PathLane, PathMode, Signal};
+use trunkline_trunk::LaneId;
+use trunkline_trunk::path::{Arrival, GroupShare, LaneDemand, PathControl, PathLane, PathMode, Signal};
 use trunkline_units::{Instant, Rate, Rng};
 
-const LANE: PathLane = PathLane(0);
+const LANE: PathLane = lane(0);
+
+const fn lane(number: u8) -> PathLane {
+    PathLane::new(0, LaneId(number))
+}
 
 fn acknowledged(at: Instant, bytes: u64, delay: Option<u32>) -> Arrival {
     Arrival { signal: Signal::RoundTrip, at, bytes, delay, age: None }
@@ -218,7 +223,7 @@ impl Path {
             self.control.handle_demand(
                 now,
                 LANE,
-                1.0,
+                GroupShare::weighted(0, 1.0),
                 LaneDemand {
                     waiting: !self.idle,
                     busy: !self.idle,
@@ -520,21 +525,21 @@ fn lanes_share_by_weight_and_one_with_little_to_send_leaves_the_rest() {
     for tick in 0..1000_u64 {
         let now = Instant::from_millis(tick * 20);
         for (number, weight) in (0..).zip([30.0, 70.0, 10.0]) {
-            let lane = PathLane(number);
-            control.handle_demand(now, lane, weight, demand(number < 2));
+            let lane = lane(number);
+            let share = GroupShare::weighted(number.into(), weight);
+            control.handle_demand(now, lane, share, demand(number < 2));
             let granted = control.grant(lane).map_or(50e6, |rate| rate.bits_per_second() as f64);
-            sent[number as usize] += 0.020 * if number == 2 { 5e6 } else { granted };
+            sent[usize::from(number)] += 0.020 * if number == 2 { 5e6 } else { granted };
             let delay = Some((queue * 1e6) as u32);
-            let arrival = acknowledged(now, (sent[number as usize] / 8.0) as u64, delay);
+            let arrival = acknowledged(now, (sent[usize::from(number)] / 8.0) as u64, delay);
             let _ = control.handle_arrival(now, lane, arrival);
         }
-        let rate =
-            |lane: u32| control.grant(PathLane(lane)).map_or(50e6, |rate| rate.bits_per_second() as f64);
+        let rate = |number| control.grant(lane(number)).map_or(50e6, |rate| rate.bits_per_second() as f64);
         queue = (queue + (rate(0) + rate(1) + 5e6 - 100e6) * 0.020 / 100e6).clamp(0.0, 0.050);
         // The first delays are those of an empty path.
         queue = if tick < 3 { 0.0 } else { queue };
     }
-    let grants = [0, 1].map(|lane| control.grant(PathLane(lane)).expect("held").bits_per_second() as f64);
+    let grants = [0, 1].map(|number| control.grant(lane(number)).expect("held").bits_per_second() as f64);
     assert!((grants[0] / (grants[0] + grants[1]) - 0.3).abs() < 0.005, "{grants:?}");
     assert!((90e6..100e6).contains(&(grants[0] + grants[1])), "{grants:?}");
 }
@@ -545,8 +550,8 @@ fn a_lane_that_was_slow_is_not_kept_slow() {
     let mut control = PathControl::default();
     let mut sent = [0.0_f64; 2];
     let mut queue = 0.0_f64;
-    let rate = |control: &PathControl, lane: u32| {
-        control.grant(PathLane(lane)).map_or(12e6, |rate| rate.bits_per_second() as f64)
+    let rate = |control: &PathControl, number| {
+        control.grant(lane(number)).map_or(12e6, |rate| rate.bits_per_second() as f64)
     };
     for tick in 0..500_u64 {
         let now = Instant::from_millis(tick * 20);
@@ -561,18 +566,18 @@ fn a_lane_that_was_slow_is_not_kept_slow() {
                 segments_sent: 0,
                 retransmissions: 0,
             };
-            control.handle_demand(now, PathLane(number), 1.0, demand);
+            control.handle_demand(now, lane(number), GroupShare::weighted(number.into(), 1.0), demand);
             let sends = if small { rate(&control, number).min(0.5e6) } else { rate(&control, number) };
-            sent[number as usize] += 0.020 * sends;
+            sent[usize::from(number)] += 0.020 * sends;
             queue = if tick < 3 { 0.0 } else { (queue + (sends - 5e6) * 0.020 / 10e6).clamp(0.0, 0.084) };
-            let bytes = (sent[number as usize] / 8.0) as u64;
+            let bytes = (sent[usize::from(number)] / 8.0) as u64;
             let _ = control.handle_arrival(
                 now,
-                PathLane(number),
+                lane(number),
                 acknowledged(now, bytes, Some((queue * 1e6) as u32)),
             );
         }
-        let shares = [0, 1].map(|lane| rate(&control, lane));
+        let shares = [0, 1].map(|number| rate(&control, number));
         match tick {
             200..250 => assert!(shares[0] > 9.0 * shares[1], "the rest is the first one's: {shares:?}"),
             300.. => assert!((shares[0] - shares[1]).abs() < 1e6, "{tick}: {shares:?}"),
@@ -590,14 +595,20 @@ fn any_reports_are_survived() {
         for _ in 0..3000 {
             let most = if rng.chance(0.01) { 10_000_000 } else { 30_000 };
             now += rng.below(most);
-            let lane = PathLane(rng.below(4) as u32);
+            let number = rng.below(4) as u8;
+            let lane = PathLane::new(rng.below(2) as u16, LaneId(number));
             let now_at = Instant::from_nanos(now * 1000);
             match rng.below(10) {
                 0 => control.remove_lane(lane),
                 1..=3 => control.handle_demand(
                     now_at,
                     lane,
-                    1.0 + rng.uniform() * 100.0,
+                    GroupShare {
+                        group: u32::from(number) / 2,
+                        weight: 1.0 + rng.uniform() * 100.0,
+                        guarantee: rng.chance(0.2).then(|| Rate::from_bits_per_second(rng.next_u64() >> 30)),
+                        priority: rng.chance(0.2),
+                    },
                     LaneDemand {
                         waiting: rng.chance(0.7),
                         busy: rng.chance(0.5),
@@ -624,7 +635,7 @@ fn any_reports_are_survived() {
                 }
             }
             for number in 0..5 {
-                let grant = control.grant(PathLane(number));
+                let grant = control.grant(PathLane::new(rng.below(2) as u16, LaneId(number)));
                 assert!(grant.is_none_or(|rate| rate.bits_per_second() >= 64_000), "seed {seed}: {grant:?}");
             }
             assert!(control.status().queue.is_none_or(|queue| queue >= Duration::ZERO));

@@ -23,15 +23,15 @@ pub(super) fn of(config: &Config) -> Vec<String> {
     warnings
 }
 
-/// What only decides between classes, of a class that has its lanes to itself. Path control divides among lanes by weight.
+/// What only decides between classes, of a class that has its lanes to itself. Path control divides among lane groups by all three.
 fn alone(config: &Config, class: &ClassSettings) -> impl Iterator<Item = String> {
     let dscp = config.lane_group(class).dscp;
     let divided =
         config.trunk.edge_pacing && config.trunk.groups.iter().filter(|group| group.dscp == dscp).count() > 1;
     [
         ("weight", class.share.weight != 1 && !divided),
-        ("guarantee", class.share.guarantee.is_some()),
-        ("priority", class.share.priority),
+        ("guarantee", class.share.guarantee.is_some() && !divided),
+        ("priority", class.share.priority && !divided),
     ]
     .into_iter()
     .filter(|(_, given)| *given)

@@ -46,6 +46,7 @@ use crate::handshake::{Acceptor, Identity};
 use crate::keys::PublicKey;
 use crate::life::{Life, Serial, Site};
 use crate::log::Log;
+use crate::plan::KnownPaths;
 use crate::preflight::{self, Accepted};
 use crate::privilege::{Keep, drop_privileges};
 use crate::status::Callers;
@@ -81,6 +82,7 @@ pub struct Daemon {
     instance: u64,
     /// The key of hashes. Unlike `instance`, which peers receive, it is secret.
     seed: u64,
+    paths: KnownPaths,
     epoll: OwnedFd,
     sources: BTreeMap<u64, Source>,
     next_token: u64,
@@ -168,6 +170,7 @@ impl Daemon {
             admitted,
             instance,
             seed,
+            paths: KnownPaths::default(),
             life,
             lane_sockets: BTreeMap::new(),
             request_warnings: BTreeMap::new(),

@@ -71,7 +71,7 @@ impl Daemon {
             tracing::warn!("{warning}");
         }
         network::warn_of_strict_filters(&self.config);
-        self.workers.apply_plan(&Plan::new(&self.config, self.seed));
+        self.workers.apply_plan(&Plan::new(&self.config, self.seed, &mut self.paths));
         self.apply_lanes();
     }
 

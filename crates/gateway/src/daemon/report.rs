@@ -5,7 +5,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use trunkline_packet::protocol;
 use trunkline_queue::Histogram;
-use trunkline_trunk::{ClassReport, ClassSettings, PathMode, ReceiverStats, Signal};
+use trunkline_trunk::path::GroupStatus;
+use trunkline_trunk::{ClassReport, ClassSettings, LaneGroup, PathMode, PathStatus, ReceiverStats, Signal};
 use trunkline_units::{Instant, Rate};
 
 use super::Daemon;
@@ -15,8 +16,8 @@ use crate::lane_rx::LaneRxStats;
 use crate::life::{LaneKey, Serial, State};
 use crate::rx::RxReport;
 use crate::status::{
-    Callers, Class, EdgePacing, FLOWS, Flow, FlowTable, Lane, LaneState, LogStatus, Path, Peer, Received,
-    Sojourn, Status, Tun,
+    Callers, Class, EdgePacing, FLOWS, Flow, FlowTable, Lane, LaneState, LogStatus, Path, PathShare, Peer,
+    Received, Sojourn, Status, Tun,
 };
 use crate::tx::{LaneTxReport, PeerTxReport, TxReport};
 
@@ -146,7 +147,7 @@ impl Daemon {
                 classes: classes.collect(),
                 flow_table,
                 lanes: lanes.collect(),
-                paths: path_status(sent),
+                paths: path_status(sent, &self.config.trunk.groups),
                 flows: self.flow_status(sent),
             });
         }
@@ -299,21 +300,31 @@ impl Daemon {
     }
 }
 
-/// The paths to one peer, as its shards report them.
-fn path_status(shards: &[&PeerTxReport]) -> Vec<Path> {
-    let paths = (0..).zip(shards).flat_map(|(shard, report)| {
-        report.paths.iter().map(move |(dscp, path)| Path {
-            shard,
-            dscp: *dscp,
-            mode: edge_pacing(path.mode),
-            rate: path.rate.map(Rate::bits_per_second),
-            capacity: path.capacity.map(Rate::bits_per_second),
-            queue_us: path.queue.map(|queue| queue.as_micros() as u64),
-            target_us: path.target.as_micros() as u64,
-            reported: path.signal == Signal::OneWay,
-        })
-    });
-    paths.collect()
+/// The paths to one peer. All shards share them, so the report of any of them has all.
+fn path_status(shards: &[&PeerTxReport], groups: &[LaneGroup]) -> Vec<Path> {
+    let paths = shards.first().into_iter().flat_map(|report| &report.paths);
+    let path = |(dscp, path): &(u8, PathStatus)| Path {
+        dscp: *dscp,
+        mode: edge_pacing(path.mode),
+        rate: path.rate.map(Rate::bits_per_second),
+        capacity: path.capacity.map(Rate::bits_per_second),
+        queue_us: path.queue.map(|queue| queue.as_micros() as u64),
+        target_us: path.target.as_micros() as u64,
+        reported: path.signal == Signal::OneWay,
+        cause: path.change.map(|change| change.to_string()),
+        left_out_us: path.left_out.as_micros() as u64,
+        lane_groups: path.groups.iter().filter_map(|share| path_share(share, groups)).collect(),
+    };
+    paths.map(path).collect()
+}
+
+/// None of a group that a reload has just taken away.
+fn path_share(share: &GroupStatus, groups: &[LaneGroup]) -> Option<PathShare> {
+    Some(PathShare {
+        lane_group: groups.get(share.group as usize)?.name.to_string(),
+        granted: share.granted.map(Rate::bits_per_second),
+        delivered: share.delivered.bits_per_second(),
+    })
 }
 
 const fn edge_pacing(mode: PathMode) -> EdgePacing {

@@ -44,10 +44,11 @@ impl Workers {
     /// Starts a worker for each queue. `watchdog` is the service manager's limit, if it set one.
     pub(super) fn start(queues: Vec<TunQueue>, watchdog: Option<Duration>) -> io::Result<Self> {
         let mut workers = Workers::none(watchdog)?;
-        for queue in queues {
+        for (shard, queue) in (0..).zip(queues) {
             let commands = Mailbox::new()?;
             let beat = Arc::new(AtomicU64::new(0));
-            let worker = Worker::new(queue, commands.clone(), workers.events.clone(), Arc::clone(&beat))?;
+            let events = workers.events.clone();
+            let worker = Worker::new(shard, queue, commands.clone(), events, Arc::clone(&beat))?;
             workers.spawn(commands, beat, move || worker.run())?;
         }
         Ok(workers)

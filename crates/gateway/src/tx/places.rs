@@ -91,12 +91,12 @@ impl Sender {
         let lane_count = plan.trunk.lane_count() as u8;
         for planned in &plan.peers {
             let mut lanes: Vec<Option<LaneSlot>> = (0..lane_count).map(|_| None).collect();
-            let mut paths = Paths::default();
+            let mut paths = None;
             let transmitter = match old.iter().position(|peer| peer.key == planned.key) {
                 Some(at) => {
                     let Peer { mut transmitter, paths: old_paths, lanes: old_slots, .. } =
                         old.swap_remove(at);
-                    paths = old_paths;
+                    paths = Some(old_paths);
                     let places: Vec<(Arc<str>, u8)> = (0..old_slots.len() as u8)
                         .map(|lane| transmitter.plan().group_of(LaneId(lane)))
                         .map(|(group, number)| (Arc::clone(&group.name), number))
@@ -116,9 +116,11 @@ impl Sender {
                 }
                 None => Transmitter::new(plan.trunk.clone(), ABSENT_FLOWS, plan.seed),
             };
+            let mut paths = paths.unwrap_or_else(|| Paths::new(Arc::clone(&planned.paths), self.shard));
             paths.configure(&plan.trunk);
             self.peers.push(Peer {
                 key: planned.key,
+                name: Arc::clone(&planned.name),
                 transmitter,
                 paths,
                 lanes,

@@ -64,7 +64,7 @@ impl Sender {
         let peers = self.peers.iter_mut().map(|peer| PeerTxReport {
             key: peer.key,
             classes: peer.transmitter.report(now),
-            paths: peer.paths.all().map(|(dscp, path)| (dscp, path.status())).collect(),
+            paths: peer.paths.status(),
             flow_table: peer.transmitter.flow_table(),
             flows: if flows > 0 { peer.transmitter.busiest_flows(now, LATELY, flows) } else { Vec::new() },
         });

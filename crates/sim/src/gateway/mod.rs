@@ -305,7 +305,7 @@ impl Trunks {
                 .zip(&own.lanes)
                 .map(|(lane, carrier)| carrier.report(net, own.paths.mode(lane)))
                 .collect(),
-            paths: own.paths.all().map(|(dscp, path)| (dscp, path.status())).collect(),
+            paths: own.paths.status(),
             receiver: *own.receiver.stats(),
             refused: own.refused,
         }

@@ -10,8 +10,12 @@ mod control;
 mod departures;
 mod division;
 mod paths;
+mod status;
+mod windows;
 
 pub use arrivals::{Arrival, Signal};
-pub use control::{LaneDemand, PathChange, PathControl, PathLane, PathMode, PathStatus};
+pub use control::{LaneDemand, PathControl, PathLane};
 pub(crate) use departures::Departures;
-pub use paths::Paths;
+pub use division::GroupShare;
+pub use paths::{Paths, SharedPaths};
+pub use status::{GroupStatus, PathChange, PathMode, PathStatus};

@@ -1,94 +1,370 @@
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+
 use trunkline_units::{Instant, Rate};
 
-use super::{Arrival, LaneDemand, PathChange, PathControl, PathLane, PathMode};
+use super::division::GroupShare;
+use super::{Arrival, LaneDemand, PathChange, PathControl, PathLane, PathMode, PathStatus};
 use crate::{LaneId, TrunkPlan};
 
-/// The paths to one peer: one for each DSCP, since a network may treat each in its own way.
-#[derive(Debug, Clone, Default)]
+/// The paths to one peer, which the shards of a gateway share: one for each DSCP, since a network may treat each in its own way.
+#[derive(Debug, Default)]
+pub struct SharedPaths {
+    by_dscp: Mutex<ByDscp>,
+    /// How often grants have changed.
+    version: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct ByDscp {
+    paths: Vec<SharedPath>,
+    /// The latest time that any shard has named: each has looked at the clock for itself.
+    now: Instant,
+}
+
+#[derive(Debug)]
+struct SharedPath {
+    dscp: u8,
+    control: PathControl,
+    /// The shards whose plan has lanes on it.
+    shards: BTreeSet<u16>,
+}
+
+impl ByDscp {
+    fn get(&mut self, dscp: u8) -> Option<&mut PathControl> {
+        self.paths.iter_mut().find(|path| path.dscp == dscp).map(|path| &mut path.control)
+    }
+
+    /// The shard has lanes on the path of this DSCP.
+    fn join(&mut self, dscp: u8, shard: u16) {
+        let known = self.paths.iter().position(|path| path.dscp == dscp);
+        let at = known.unwrap_or_else(|| {
+            self.paths.push(SharedPath { dscp, control: PathControl::default(), shards: BTreeSet::new() });
+            self.paths.len() - 1
+        });
+        self.paths[at].shards.insert(shard);
+    }
+
+    /// The shard's lanes are on no path.
+    fn leave(&mut self, shard: u16) {
+        for path in &mut self.paths {
+            path.control.remove_shard(shard);
+            path.shards.remove(&shard);
+        }
+    }
+
+    /// Forgets paths that no shard has lanes on.
+    fn forget(&mut self) {
+        self.paths.retain(|path| !path.shards.is_empty());
+    }
+
+    /// The time of a report, which is never before that of another shard's last one.
+    fn advance(&mut self, now: Instant) -> Instant {
+        self.now = self.now.max(now);
+        self.now
+    }
+}
+
+impl SharedPaths {
+    /// The shards hold it for some microseconds each time, and none of them waits inside.
+    fn lock(&self) -> MutexGuard<'_, ByDscp> {
+        self.by_dscp.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn try_lock(&self) -> Option<MutexGuard<'_, ByDscp>> {
+        match self.by_dscp.try_lock() {
+            Ok(paths) => Some(paths),
+            Err(TryLockError::Poisoned(paths)) => Some(paths.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    fn handle_changed(&self) {
+        self.version.fetch_add(1, Ordering::Release);
+    }
+}
+
+/// The paths to one peer as one shard sees them.
+///
+/// What a shard reports, and the grants that it reads, are behind a lock that it never waits for while it serves lanes: if another
+/// shard holds it, the report is left out, since the next one says all that it said, or the grants are read a little later. No packet
+/// comes near it: a busy lane reports some hundred times a second (docs/decisions/0018).
+#[derive(Debug, Default)]
 pub struct Paths {
-    by_dscp: Vec<(u8, PathControl)>,
-    /// Of each lane, its path and its weight. Empty without edge pacing.
-    lanes: Vec<(usize, f64)>,
-    changed: bool,
+    shared: Arc<SharedPaths>,
+    shard: u16,
+    /// By lane; empty without edge pacing.
+    lanes: Vec<Lane>,
+    /// The version of the shared grants that this shard has read.
+    version: Option<u64>,
+}
+
+#[derive(Debug)]
+struct Lane {
+    dscp: u8,
+    share: GroupShare,
+    grant: Option<Rate>,
 }
 
 impl Paths {
-    /// Takes a plan. A path that stays keeps what it has learnt; its lanes are as new, since they may have other numbers.
+    /// The paths as the shard of this number sees them. Its lanes are on them until this is dropped.
+    pub fn new(shared: Arc<SharedPaths>, shard: u16) -> Self {
+        Paths { shared, shard, lanes: Vec::new(), version: None }
+    }
+
+    /// Takes a plan. A path that stays keeps what it has learnt; the shard's lanes are as new, since they may have other numbers.
     pub fn configure(&mut self, plan: &TrunkPlan) {
         self.lanes.clear();
-        self.changed = true;
-        for (_, path) in &mut self.by_dscp {
-            path.remove_lanes();
+        self.version = None;
+        if plan.edge_pacing {
+            for (number, group) in plan.groups.iter().enumerate() {
+                let share = GroupShare::of(plan, number);
+                let lane = || Lane { dscp: group.dscp, share, grant: None };
+                self.lanes.extend((0..group.lanes).map(|_| lane()));
+            }
         }
-        if !plan.edge_pacing {
-            self.by_dscp.clear();
-            return;
+        let mut shared = self.shared.lock();
+        shared.leave(self.shard);
+        for Lane { dscp, .. } in &self.lanes {
+            shared.join(*dscp, self.shard);
         }
-        self.by_dscp.retain(|(dscp, _)| plan.groups.iter().any(|group| group.dscp == *dscp));
-        for (number, group) in plan.groups.iter().enumerate() {
-            let at = self.by_dscp.iter().position(|(dscp, _)| *dscp == group.dscp).unwrap_or_else(|| {
-                self.by_dscp.push((group.dscp, PathControl::default()));
-                self.by_dscp.len() - 1
-            });
-            let classes = plan.classes.iter().filter(|class| class.group == number);
-            let weight: u32 = classes.map(|class| class.share.weight.max(1)).sum();
-            let weight = f64::from(weight.max(1)) / f64::from(group.lanes.max(1));
-            self.lanes.extend((0..group.lanes).map(|_| (at, weight)));
-        }
+        shared.forget();
     }
 
-    /// The path of a lane; `None` without edge pacing.
-    fn of(&self, lane: LaneId) -> Option<&PathControl> {
-        self.lanes.get(lane.index()).map(|(path, _)| &self.by_dscp[*path].1)
+    /// The DSCP and the state of each path, all shards' lanes included.
+    pub fn status(&self) -> Vec<(u8, PathStatus)> {
+        self.shared.lock().paths.iter().map(|path| (path.dscp, path.control.status())).collect()
     }
 
-    /// The DSCP and the controller of each path.
-    pub fn all(&self) -> impl Iterator<Item = (u8, &PathControl)> {
-        self.by_dscp.iter().map(|(dscp, path)| (*dscp, path))
-    }
-
-    /// Takes what is known of a lane; its weight is that of the plan.
+    /// Takes what is known of a lane; what it is promised is that of the plan.
     pub(crate) fn handle_demand(&mut self, now: Instant, lane: LaneId, demand: LaneDemand) {
-        if let Some((path, weight)) = self.lanes.get(lane.index()) {
-            self.by_dscp[*path].1.handle_demand(now, number(lane), *weight, demand);
+        let Some(Lane { dscp, share, .. }) = self.lanes.get(lane.index()) else { return };
+        let Some(mut shared) = self.shared.try_lock() else { return };
+        let now = shared.advance(now);
+        if let Some(path) = shared.get(*dscp) {
+            path.handle_demand(now, self.path_lane(lane), *share, demand);
         }
     }
 
     /// Takes an arrival of a lane.
     pub(crate) fn handle_arrival(&mut self, now: Instant, lane: LaneId, arrival: Arrival) {
-        if let Some((path, _)) = self.lanes.get(lane.index()) {
-            self.changed |= self.by_dscp[*path].1.handle_arrival(now, number(lane), arrival);
+        let Some(Lane { dscp, .. }) = self.lanes.get(lane.index()) else { return };
+        let Some(mut shared) = self.shared.try_lock() else { return };
+        let now = shared.advance(now);
+        if shared.get(*dscp).is_some_and(|path| path.handle_arrival(now, self.path_lane(lane), arrival)) {
+            self.shared.handle_changed();
         }
     }
 
     /// The lane's connection has ended.
     pub fn remove_lane(&mut self, lane: LaneId) {
-        if let Some((path, _)) = self.lanes.get(lane.index()) {
-            self.by_dscp[*path].1.remove_lane(number(lane));
+        if let Some(Lane { dscp, .. }) = self.lanes.get(lane.index())
+            && let Some(path) = self.shared.lock().get(*dscp)
+        {
+            path.remove_lane(self.path_lane(lane));
         }
     }
 
-    /// Whether grants have changed since this was asked last: the owner then passes [`Paths::grant`] on to the control of each lane.
+    /// Reads what the lanes may send. Whether it may have changed since this was asked last: the owner then passes
+    /// [`Paths::grant`] on to the control of each lane.
     pub fn take_changed(&mut self) -> bool {
-        std::mem::take(&mut self.changed)
+        let version = Some(self.shared.version.load(Ordering::Acquire));
+        if version == self.version {
+            return false;
+        }
+        let Some(mut shared) = self.shared.try_lock() else { return false };
+        self.version = version;
+        for (number, lane) in (0..).map(LaneId).zip(&mut self.lanes) {
+            let path_lane = PathLane::new(self.shard, number);
+            lane.grant = shared.get(lane.dscp).and_then(|path| path.grant(path_lane));
+        }
+        true
     }
 
-    /// The DSCP of a path that its controller takes for something else now, and what for.
+    /// The DSCP of a path that its controller takes for something else now, and what for. One shard of all gets to know.
     pub fn poll_change(&mut self) -> Option<(u8, PathChange)> {
-        self.by_dscp.iter_mut().find_map(|(dscp, path)| Some((*dscp, path.take_change()?)))
+        let mut shared = self.shared.try_lock()?;
+        shared.paths.iter_mut().find_map(|path| Some((path.dscp, path.control.take_change()?)))
     }
 
-    /// The rate at which a lane may send; `None` without a bound.
+    /// The rate at which a lane may send, when grants were read last; `None` without a bound.
     pub fn grant(&self, lane: LaneId) -> Option<Rate> {
-        self.of(lane)?.grant(number(lane))
+        self.lanes.get(lane.index())?.grant
     }
 
     /// The bound in force on the path of a lane; `None` without edge pacing.
     pub fn mode(&self, lane: LaneId) -> Option<PathMode> {
-        self.of(lane).map(PathControl::mode)
+        let Lane { dscp, .. } = self.lanes.get(lane.index())?;
+        self.shared.lock().get(*dscp).map(|path| path.mode())
+    }
+
+    const fn path_lane(&self, lane: LaneId) -> PathLane {
+        PathLane::new(self.shard, lane)
     }
 }
 
-fn number(lane: LaneId) -> PathLane {
-    PathLane(u32::from(lane.0))
+impl Drop for Paths {
+    fn drop(&mut self) {
+        let mut shared = self.shared.lock();
+        shared.leave(self.shard);
+        shared.forget();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::path::Signal;
+    use crate::{ClassSettings, LaneGroup, Rule};
+    use trunkline_queue::Settings;
+
+    /// Two groups of one lane with weights 30 and 70, and one with a guarantee of 20 Mbit/s and the least weight.
+    fn plan() -> TrunkPlan {
+        let weights = [30, 70, 1];
+        let class = |(group, weight)| {
+            let mut class = ClassSettings::new("class", vec![Rule::default()], Settings::default(), group);
+            class.share.weight = weight;
+            class.share.guarantee = (group == 2).then(|| Rate::from_mbit(20.0));
+            class
+        };
+        let classes = weights.into_iter().enumerate().map(class).collect();
+        let groups = ["a", "b", "c"].map(|name| LaneGroup::new(name, 1)).to_vec();
+        TrunkPlan { edge_pacing: true, ..TrunkPlan::new(classes, groups) }
+    }
+
+    /// Shards of one gateway whose lanes send what they are granted over a path of 100 Mbit/s with 50 ms of buffer.
+    struct Shards {
+        all: Vec<Paths>,
+        /// Bits that each lane of each shard has sent.
+        sent: Vec<[f64; 3]>,
+        queue: f64,
+        tick: u64,
+    }
+
+    impl Shards {
+        fn new(count: u16) -> Self {
+            let shared = Arc::new(SharedPaths::default());
+            let mut all: Vec<Paths> =
+                (0..count).map(|shard| Paths::new(Arc::clone(&shared), shard)).collect();
+            all.iter_mut().for_each(|paths| paths.configure(&plan()));
+            Shards { sent: vec![[0.0; 3]; all.len()], all, queue: 0.0, tick: 0 }
+        }
+
+        /// Five seconds in which the lanes named have a backlog. What each lane may send at the end, Mbit/s.
+        fn run(&mut self, busy: impl Fn(usize, u8) -> bool) -> Vec<[f64; 3]> {
+            for _ in 0..250 {
+                let now = Instant::from_millis(self.tick * 20);
+                let mut total = 0.0;
+                for (shard, paths) in self.all.iter_mut().enumerate() {
+                    let _ = paths.take_changed();
+                    for number in 0..3 {
+                        let (lane, waiting) = (LaneId(number), busy(shard, number));
+                        let granted = paths.grant(lane).map_or(26e6, |rate| rate.bits_per_second() as f64);
+                        let rate = if waiting { granted } else { 0.0 };
+                        total += rate;
+                        let sent = &mut self.sent[shard][usize::from(number)];
+                        *sent += 0.020 * rate;
+                        let min_rtt = Some(Duration::from_millis(30));
+                        let demand = LaneDemand {
+                            waiting,
+                            busy: waiting,
+                            min_rtt,
+                            window_rate: None,
+                            segments_sent: 0,
+                            retransmissions: 0,
+                        };
+                        paths.handle_demand(now, lane, demand);
+                        let arrival = Arrival {
+                            signal: Signal::OneWay,
+                            at: now,
+                            bytes: (*sent / 8.0) as u64,
+                            delay: waiting.then_some((self.queue * 1e6) as u32),
+                            age: Some(Duration::from_millis(15)),
+                        };
+                        paths.handle_arrival(now, lane, arrival);
+                    }
+                }
+                self.queue = (self.queue + (total - 100e6) * 0.020 / 100e6).clamp(0.0, 0.050);
+                self.queue = if self.tick < 3 { 0.0 } else { self.queue };
+                self.tick += 1;
+            }
+            let of = |paths: &Paths| {
+                [0, 1, 2].map(|lane| paths.grant(LaneId(lane)).map_or(f64::NAN, Rate::as_mbit))
+            };
+            self.all.iter().map(of).collect()
+        }
+    }
+
+    fn close(got: f64, wanted: f64) -> bool {
+        (got / wanted - 1.0).abs() < 0.06
+    }
+
+    #[test]
+    fn promises_hold_over_all_shards_whichever_lanes_are_busy() {
+        let mut shards = Shards::new(2);
+        let grants = shards.run(|_, lane| lane < 2);
+        for grants in &grants {
+            assert!(close(grants[0], 15.0) && close(grants[1], 35.0), "{grants:?}");
+        }
+        // One group uses a lane of one shard only, the other lanes of both.
+        let grants = shards.run(|shard, lane| lane == 1 || lane == 0 && shard == 1);
+        assert!(close(grants[1][0], 30.0) && close(grants[0][1], 35.0), "{grants:?}");
+        // The guarantee is one for all shards.
+        let grants = shards.run(|_, lane| lane != 0);
+        let guaranteed = grants[0][2] + grants[1][2];
+        assert!(close(guaranteed, 20.0 + 80.0 / 71.0), "{grants:?}");
+        assert_eq!(shards.all[0].status(), shards.all[1].status());
+        // A shard that is gone leaves its part to the others.
+        let gone = shards.all.pop();
+        drop(gone);
+        let grants = shards.run(|_, lane| lane < 2);
+        assert!(close(grants[0][0], 30.0) && close(grants[0][1], 70.0), "{grants:?}");
+    }
+
+    #[test]
+    fn a_shard_waits_for_no_other_one_and_a_report_that_is_left_out_is_made_up_for() {
+        let mut shards = Shards::new(2);
+        let before = shards.run(|_, lane| lane < 2);
+        let shared = Arc::clone(&shards.all[0].shared);
+        let holder = shared.lock();
+        // These would never return if they waited.
+        let during = {
+            let paths = &mut shards.all[0];
+            let now = Instant::from_millis(shards.tick * 20);
+            let arrival =
+                Arrival { signal: Signal::OneWay, at: now, bytes: u64::MAX / 16, delay: None, age: None };
+            paths.handle_arrival(now, LaneId(0), arrival);
+            paths.version = None;
+            assert!(!paths.take_changed(), "it cannot know");
+            assert_eq!(paths.poll_change(), None);
+            paths.grant(LaneId(0)).map(Rate::as_mbit)
+        };
+        assert_eq!(during, Some(before[0][0]));
+        drop(holder);
+        assert!(shards.all[0].take_changed(), "it asks again");
+        let after = shards.run(|_, lane| lane < 2);
+        assert!(close(after[0][0], before[0][0]), "{before:?} {after:?}");
+    }
+
+    #[test]
+    fn a_plan_reaches_the_shards_one_after_the_other() {
+        let mut shards = Shards::new(2);
+        let _ = shards.run(|_, lane| lane < 2);
+        let dscps =
+            |shards: &Shards| shards.all[0].status().iter().map(|(dscp, _)| *dscp).collect::<Vec<_>>();
+        let mut moved = plan();
+        moved.groups.iter_mut().for_each(|group| group.dscp = 46);
+        shards.all[0].configure(&moved);
+        assert_eq!(dscps(&shards), [0, 46], "the other shard's lanes are still there");
+        assert!(shards.all[1].mode(LaneId(0)).is_some());
+        shards.all[1].configure(&moved);
+        assert_eq!(dscps(&shards), [46]);
+        shards.all[0].configure(&TrunkPlan { edge_pacing: false, ..moved.clone() });
+        assert_eq!((dscps(&shards), shards.all[0].mode(LaneId(0))), (vec![46], None));
+        shards.all[1].configure(&TrunkPlan { edge_pacing: false, ..moved });
+        assert_eq!(dscps(&shards), []);
+    }
 }

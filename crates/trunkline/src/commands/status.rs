@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use trunkline_gateway::config::Encryption;
 use trunkline_gateway::control::{Answer, Request, ask};
-use trunkline_gateway::status::{EdgePacing, LaneState, Peer, Status};
+use trunkline_gateway::status::{EdgePacing, LaneState, PathShare, Peer, Status};
 
 use super::control::{control_failure, socket};
 use super::rates::{Between, LaneRates, earlier};
@@ -198,8 +198,8 @@ fn lanes(table: &mut Table, peer: &Peer, last: Option<(&Peer, Between)>) {
 /// The paths that are bounded, or that others fill.
 fn paths(table: &mut Table, peer: &Peer) {
     for path in &peer.paths {
-        let (shard, dscp, queue) = (path.shard, path.dscp, millis(path.queue_us));
-        let place = format!("  path of shard {shard}, DSCP {dscp}:");
+        let (dscp, queue) = (path.dscp, millis(path.queue_us));
+        let place = format!("  path, DSCP {dscp}:");
         match path.mode {
             EdgePacing::Held => table.line(&format!(
                 "{place} held at {} Mbit/s, capacity {} Mbit/s, {queue} ms of queue in the core",
@@ -210,7 +210,16 @@ fn paths(table: &mut Table, peer: &Peer) {
                 table
                     .line(&format!("{place} others keep {queue} ms of queue in the core; the lanes compete"));
             }
-            EdgePacing::Off | EdgePacing::Free => {}
+            EdgePacing::Off | EdgePacing::Free => continue,
+        }
+        if let [_, _, ..] = &path.lane_groups[..] {
+            let share = |share: &PathShare| {
+                let granted =
+                    share.granted.map_or_else(String::new, |rate| format!(" of {}", mbit(Some(rate as f64))));
+                format!("{} {}{granted}", share.lane_group, mbit(Some(share.delivered as f64)))
+            };
+            let shares: Vec<String> = path.lane_groups.iter().map(share).collect();
+            table.line(&format!("    Mbit/s that arrive, of those granted: {}", shares.join(", ")));
         }
     }
 }
@@ -256,8 +265,13 @@ mod tests {
     #[test]
     fn paths_that_are_bounded_or_filled_by_others_have_a_line() {
         let mut status = state(10.0, 0);
-        let path = |shard, mode| Path {
-            shard,
+        let share = |lane_group: &str, granted, delivered| PathShare {
+            lane_group: lane_group.to_owned(),
+            granted,
+            delivered,
+        };
+        let path = |dscp, mode| Path {
+            dscp,
             mode,
             rate: Some(48_100_000),
             capacity: Some(48_000_000),
@@ -265,14 +279,18 @@ mod tests {
             ..Path::default()
         };
         let modes = [EdgePacing::Held, EdgePacing::Competing, EdgePacing::Free];
-        status.peers[0].paths = (0..).zip(modes).map(|(shard, mode)| path(shard, mode)).collect();
+        status.peers[0].paths = (0..).zip(modes).map(|(dscp, mode)| path(dscp, mode)).collect();
+        status.peers[0].paths[0].lane_groups =
+            vec![share("bulk", Some(40_000_000), 39_000_000), share("voice", None, 1_500_000)];
         let table = table(&status.clone(), &status);
-        let lines: Vec<&str> = table.lines().filter(|line| line.contains("path of")).collect();
+        let lines: Vec<&str> =
+            table.lines().filter(|line| line.contains("path,") || line.contains("granted")).collect();
         assert_eq!(
             lines,
             [
-                "  path of shard 0, DSCP 0: held at 48.1 Mbit/s, capacity 48.0 Mbit/s, 2.50 ms of queue in the core",
-                "  path of shard 1, DSCP 0: others keep 2.50 ms of queue in the core; the lanes compete",
+                "  path, DSCP 0: held at 48.1 Mbit/s, capacity 48.0 Mbit/s, 2.50 ms of queue in the core",
+                "    Mbit/s that arrive, of those granted: bulk 39.0 of 40.0, voice 1.5",
+                "  path, DSCP 1: others keep 2.50 ms of queue in the core; the lanes compete",
             ]
         );
     }

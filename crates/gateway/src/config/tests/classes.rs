@@ -316,8 +316,8 @@ fn what_decides_among_classes_is_doubted_in_a_class_alone() {
     let keys = |warnings: &[String]| -> Vec<String> {
         warnings.iter().map(|warning| warning.split(": ").next().unwrap().to_owned()).collect()
     };
-    // Path control divides among lanes by weight.
-    assert_eq!(keys(&config.warnings()), ["classes.a.guarantee", "classes.a.priority"]);
+    // Path control divides among lane groups by all three.
+    assert_eq!(keys(&config.warnings()), Vec::<String>::new());
     config.trunk.edge_pacing = false;
     let warnings = config.warnings();
     assert_eq!(keys(&warnings), ["classes.a.weight", "classes.a.guarantee", "classes.a.priority"]);

@@ -15,7 +15,7 @@ use super::*;
 use crate::config::Config;
 use crate::keys::PublicKey;
 use crate::lane_tx::LaneTx;
-use crate::plan::Plan;
+use crate::plan::{KnownPaths, Plan};
 use crate::tun::TunQueue;
 
 struct Scene {
@@ -49,7 +49,7 @@ fn plan(peers: usize, classes: &str) -> Arc<Plan> {
         writeln!(text, "{head}\nroutes = [\"{a}.{b}.{c}.0/24\"]").expect("memory");
     }
     let config = Config::parse(&text, Path::new("/etc/trunkline/site.toml"));
-    Plan::new(&config.unwrap_or_else(|errors| panic!("{errors}")), 1)
+    Plan::new(&config.unwrap_or_else(|errors| panic!("{errors}")), 1, &mut KnownPaths::default())
 }
 
 impl Scene {
@@ -58,7 +58,7 @@ impl Scene {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let (near, device) =
             socketpair(AddressFamily::UNIX, SocketType::DGRAM, flags, None).expect("a pair of sockets");
-        let mut sender = Sender::with_memory(TunQueue::on(near), pool_bytes);
+        let mut sender = Sender::with_memory(0, TunQueue::on(near), pool_bytes);
         let now = Instant::from_millis(1_000_000);
         sender.reconfigure(now, &plan(peers, classes));
         Scene { sender, device, far: Vec::new(), now, serial: 0 }
