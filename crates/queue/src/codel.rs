@@ -8,7 +8,7 @@ use crate::ledger::Ledger;
 use crate::parameter::{
     CONTROL_TIME, Conflict, Describe, Description, Field, Range, control_law, parameters,
 };
-use crate::{Control, Discard, DropReason, Item, Limits, Settings};
+use crate::{Conditions, Control, Discard, DropReason, Item, Limits, Settings};
 
 /// A pause between two spells of dropping that is shorter than this many intervals is no new start (RFC 8289 §5).
 const MEMORY_INTERVALS: u32 = 16;
@@ -142,9 +142,10 @@ impl Law {
 pub struct CoDelSettings {
     /// Never more than this.
     pub limits: Limits,
-    /// Acceptable standing sojourn time, `TARGET`.
+    /// Acceptable standing sojourn time, `TARGET`, while no round trip is longer than the interval.
     pub target: Duration,
-    /// A worst-case round-trip time, `INTERVAL`.
+    /// A worst-case round-trip time, `INTERVAL`. Where the owner of the queue knows a longer one ([`Conditions::rtt_up`]), that one is in
+    /// force, and the target grows by the same factor.
     pub interval: Duration,
     /// ECN-capable packets are marked instead of dropped.
     pub ecn: bool,
@@ -162,11 +163,25 @@ impl Default for CoDelSettings {
     }
 }
 
+impl CoDelSettings {
+    /// The largest factor by which the target and the interval grow.
+    const MAX_FACTOR: f64 = 10.0;
+
+    /// The law for flows whose round-trip times go up to `rtt_up`. `INTERVAL` is to be at least as long (RFC 8289 §4.3), and `TARGET` a
+    /// part of it (§4.4): on a longer path both grow by the same factor.
+    pub(crate) fn for_rtt(self, rtt_up: Duration) -> CoDelSettings {
+        let factor = (rtt_up.as_secs_f64() / self.interval.as_secs_f64()).clamp(1.0, Self::MAX_FACTOR);
+        CoDelSettings { target: self.target.mul_f64(factor), interval: self.interval.mul_f64(factor), ..self }
+    }
+}
+
 /// Controlled delay (RFC 8289): first in, first out, and drops at the head, at a growing rate, while what leaves has
 /// waited longer than a target for at least an interval.
 #[derive(Debug)]
 pub(crate) struct CoDel<T> {
     settings: CoDelSettings,
+    /// Those in force on the path as it is.
+    in_force: CoDelSettings,
     pub(crate) fifo: Fifo<T>,
     law: Law,
     /// The longest segment seen: `MAXPACKET`.
@@ -180,8 +195,8 @@ impl Describe for CoDel<()> {
         word: "codel",
         meaning: "controlled delay, RFC 8289",
         parameters: parameters! { CoDel:
-            "target", CONTROL_TIME, |codel| Field::Time(&mut codel.target), "acceptable standing sojourn time";
-            "interval", CONTROL_TIME, |codel| Field::Time(&mut codel.interval), "a worst-case round-trip time";
+            "target", CONTROL_TIME, |codel| Field::Time(&mut codel.target), "acceptable standing sojourn time; grows with the interval";
+            "interval", CONTROL_TIME, |codel| Field::Time(&mut codel.interval), "a worst-case round-trip time; at the edge a longer one that was measured, up to ten times as long, takes its place";
             "ecn", Range::Switch, |codel| Field::Switch(&mut codel.ecn), "ECN-capable packets are marked instead of dropped";
         },
         reasons: &[DropReason::SegmentLimit, DropReason::ByteLimit, DropReason::Sojourn],
@@ -201,12 +216,16 @@ impl<T: Item> Rules<T> for CoDel<T> {
     type Settings = CoDelSettings;
 
     fn new(settings: CoDelSettings, _seed: u64) -> Self {
-        CoDel { settings, fifo: Fifo::new(), law: Law::default(), longest: 0, delay: Duration::ZERO }
+        CoDel { settings, in_force: settings, fifo: Fifo::new(), law: Law::default(), longest: 0, delay: Duration::ZERO }
     }
 
     fn set(&mut self, settings: CoDelSettings) -> bool {
-        self.settings = settings;
+        (self.settings, self.in_force) = (settings, settings);
         true
+    }
+
+    fn observe(&mut self, conditions: &Conditions) {
+        self.in_force = self.settings.for_rtt(conditions.rtt_up);
     }
 
     fn held(&self) -> Held {
@@ -234,7 +253,7 @@ impl<T: Item> Rules<T> for CoDel<T> {
     where
         F: Discard<T>,
     {
-        let stamped = self.law.dequeue(now, &mut self.fifo, self.longest, &self.settings, ledger);
+        let stamped = self.law.dequeue(now, &mut self.fifo, self.longest, &self.in_force, ledger);
         self.delay = stamped.as_ref().map_or(Duration::ZERO, |stamped| now.saturating_since(stamped.since));
         stamped
     }

@@ -4,7 +4,8 @@ use trunkline_units::Rate;
 
 use crate::Limits;
 
-/// What the owner of a queue knows about the path behind it. Only [`Settings::Trunk`](crate::Settings::Trunk) asks.
+/// What the owner of a queue knows about the path behind it. [`Settings::Trunk`](crate::Settings::Trunk) asks for all of it, `CoDel` and
+/// FQ-CoDel for the round-trip time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Conditions {
     /// `RTT_up`: an upper estimate of the round-trip times of the flows in the queue.

@@ -7,7 +7,7 @@ use crate::ledger::Ledger;
 use crate::parameter::{
     CONTROL_TIME, Conflict, Describe, Description, Field, Range, control_law, parameters,
 };
-use crate::{CoDelSettings, Control, Discard, DropReason, Item, Limits, Settings};
+use crate::{CoDelSettings, Conditions, Control, Discard, DropReason, Item, Limits, Settings};
 
 /// What an overflow takes from the fattest queue at once, at most; or half of it, if that is less (RFC 8290 §4.1).
 const BATCH_SEGMENTS: u64 = 64;
@@ -50,6 +50,8 @@ impl Default for FqCoDelSettings {
 #[derive(Debug)]
 pub(crate) struct FqCoDel<T> {
     settings: FqCoDelSettings,
+    /// Those of `CoDel` that are in force on the path as it is.
+    in_force: CoDelSettings,
     pool: Pool<T>,
     queues: Box<[FlowQueue]>,
     /// Bytes in each queue, side by side for the search.
@@ -206,8 +208,8 @@ impl Describe for FqCoDel<()> {
         word: "fq-codel",
         meaning: "flow queueing with controlled delay, RFC 8290",
         parameters: parameters! { FqCoDel:
-            "target", CONTROL_TIME, |fq| Field::Time(&mut fq.codel.target), "acceptable standing sojourn time";
-            "interval", CONTROL_TIME, |fq| Field::Time(&mut fq.codel.interval), "a worst-case round-trip time";
+            "target", CONTROL_TIME, |fq| Field::Time(&mut fq.codel.target), "acceptable standing sojourn time; grows with the interval";
+            "interval", CONTROL_TIME, |fq| Field::Time(&mut fq.codel.interval), "a worst-case round-trip time; at the edge a longer one that was measured, up to ten times as long, takes its place";
             "queues", Range::Count(1, MAX_QUEUES), |fq| Field::Count(&mut fq.queues),
                 "queues that flows are hashed into, rounded up to a power of two";
             "quantum", Range::Bytes(MIN_QUANTUM, MAX_QUANTUM), |fq| Field::Bytes(&mut fq.quantum), "what a queue may send in its turn";
@@ -232,6 +234,7 @@ impl<T: Item> Rules<T> for FqCoDel<T> {
     fn new(settings: FqCoDelSettings, _seed: u64) -> Self {
         FqCoDel {
             settings,
+            in_force: settings.codel,
             pool: Pool { slots: Vec::new(), free: NONE, held: Held::default() },
             queues: Box::default(),
             backlogs: Box::default(),
@@ -247,8 +250,12 @@ impl<T: Item> Rules<T> for FqCoDel<T> {
         if settings.queues != self.settings.queues {
             return false;
         }
-        self.settings = settings;
+        (self.settings, self.in_force) = (settings, settings.codel);
         true
+    }
+
+    fn observe(&mut self, conditions: &Conditions) {
+        self.in_force = self.settings.codel.for_rtt(conditions.rtt_up);
     }
 
     fn held(&self) -> Held {
@@ -314,7 +321,7 @@ impl<T: Item> Rules<T> for FqCoDel<T> {
                 chain: &mut queue.chain,
                 backlog: &mut self.backlogs[index as usize],
             };
-            let sent = queue.law.dequeue(now, &mut lane, self.longest, &self.settings.codel, ledger);
+            let sent = queue.law.dequeue(now, &mut lane, self.longest, &self.in_force, ledger);
             if let Some(stamped) = sent {
                 queue.deficit = queue.deficit.saturating_sub_unsigned(stamped.item.bytes() as u32);
                 return Some(stamped);
@@ -369,7 +376,8 @@ impl<T: Item> Rules<T> for FqCoDel<T> {
             }
         }
         if left == 0 {
-            *self = FqCoDel { longest: self.longest, ..FqCoDel::new(self.settings, 0) };
+            let (longest, in_force) = (self.longest, self.in_force);
+            *self = FqCoDel { longest, in_force, ..FqCoDel::new(self.settings, 0) };
         } else if is_too_large(self.pool.slots.capacity(), left) {
             self.move_slots(left);
         }

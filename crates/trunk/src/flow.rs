@@ -47,8 +47,8 @@ pub(crate) struct Flow {
     used: u16,
     /// The second in which it was last counted as active, modulo 256.
     epoch: u8,
-    /// Its edge queue of the transmitter.
-    pub(crate) edge_queue: u8,
+    /// Its edge queue of the transmitter, once it has one.
+    edge_queue: u8,
     flags: u8,
     /// Repeats filtered, at most 255.
     pub(crate) filtered: u8,
@@ -60,6 +60,7 @@ const BULK: u8 = 4;
 const CLOSED: u8 = 8;
 const HAS_SENT_ACK: u8 = 16;
 const SACKS: u8 = 32;
+const PLACED: u8 = 64;
 
 impl Flow {
     fn has(self, flag: u8) -> bool {
@@ -82,6 +83,16 @@ impl Flow {
     pub(crate) fn is_another(self, seq: Seq) -> bool {
         let known = self.sent_high == seq + 1 || self.in_transit.missing(seq, seq + 1) == 0;
         self.has(CLOSED) || !known
+    }
+
+    /// The edge queue that its last packet went to; `None` before the first.
+    pub(crate) fn edge_queue(self) -> Option<usize> {
+        self.has(PLACED).then_some(usize::from(self.edge_queue))
+    }
+
+    pub(crate) fn set_edge_queue(&mut self, index: usize) {
+        self.edge_queue = index as u8;
+        self.set(PLACED, true);
     }
 
     /// Whether its receiver reports what it has by SACK.
@@ -225,6 +236,7 @@ const fn bit(class: ClassId) -> u16 {
 }
 
 const _: () = assert!(TrunkPlan::MAX_CLASSES <= u16::BITS as usize);
+const _: () = assert!(TrunkPlan::MAX_EDGE_QUEUES <= 1 << u8::BITS);
 
 fn micros(now: Instant) -> u32 {
     (now.as_nanos() / 1000) as u32
@@ -266,6 +278,11 @@ impl ActiveFlows {
     pub(crate) fn number(&mut self, now: Instant) -> u32 {
         self.turn(now);
         self.running.max(self.before)
+    }
+
+    /// Orders lanes by how many flows they have: where those of the second before are as many, those of this one decide.
+    pub(crate) fn load(&mut self, now: Instant) -> (u32, u32) {
+        (self.number(now), self.running)
     }
 }
 

@@ -80,6 +80,8 @@ impl TrunkPlan {
     pub const MAX_CLASSES: usize = 16;
     /// The maximum number of lanes of all groups together.
     pub const MAX_LANES: usize = 32;
+    /// The maximum number of edge queues: the lanes of each class, those that it shares included.
+    pub const MAX_EDGE_QUEUES: usize = 256;
 
     /// A plan without edge pacing.
     pub const fn new(classes: Vec<ClassSettings>, groups: Vec<LaneGroup>) -> Self {
@@ -97,6 +99,11 @@ impl TrunkPlan {
     pub fn lanes(&self, group: usize) -> std::ops::Range<u8> {
         let before: u8 = self.groups[..group].iter().map(|group| group.lanes).sum();
         before..before + self.groups[group].lanes
+    }
+
+    /// Edge queues of all classes together.
+    pub fn edge_queue_count(&self) -> usize {
+        self.classes.iter().map(|class| self.groups.get(class.group).map_or(0, |group| usize::from(group.lanes))).sum()
     }
 
     /// Lanes of all groups together.
@@ -124,6 +131,7 @@ impl TrunkPlan {
         assert!(
             (1..=Self::MAX_CLASSES).contains(&self.classes.len())
                 && (1..=Self::MAX_LANES).contains(&lanes)
+                && self.edge_queue_count() <= Self::MAX_EDGE_QUEUES
                 && self.groups.iter().all(|group| group.lanes > 0)
                 && self.classes.iter().all(|class| class.group < self.groups.len())
                 && self.classes.iter().filter_map(|class| class.admission).all(|admission| {

@@ -7,7 +7,7 @@
 use std::fmt::Display;
 
 use trunkline_trunk::compress::Compression;
-use trunkline_trunk::{CongestionControl, LaneGroup};
+use trunkline_trunk::{CongestionControl, LaneGroup, TrunkPlan};
 
 use super::{MAX_LANES, Resolver};
 use crate::words::CongestionControlName;
@@ -43,6 +43,13 @@ impl Resolver<'_> {
                     format!("at most {MAX_LANES} in all classes together"),
                 );
             }
+        }
+        let queues: usize = memberships.iter().map(|group| usize::from(resolved[*group].lanes)).sum();
+        if total <= MAX_LANES && queues > TrunkPlan::MAX_EDGE_QUEUES {
+            at.report(
+                format!("make {queues} edge queues, one for each class and each lane that it rides on"),
+                format!("at most {}: fewer classes on a lane group of many lanes", TrunkPlan::MAX_EDGE_QUEUES),
+            );
         }
         (resolved, memberships)
     }

@@ -62,7 +62,7 @@ impl<P: Packet> Transmitter<P> {
         let acknowledges = segment.flags.contains(TcpFlags::ACK);
         if acknowledges {
             if let Some(rtt) = flow.acknowledged(now, segment.ack)
-                && let Some(edge_queue) = self.edge_queues.get_mut(usize::from(flow.edge_queue))
+                && let Some(edge_queue) = flow.edge_queue().and_then(|index| self.edge_queues.get_mut(index))
             {
                 edge_queue.rtt.sample(rtt);
             }

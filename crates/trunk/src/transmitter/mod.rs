@@ -77,17 +77,40 @@ struct ClassState {
 }
 
 impl ClassState {
-    /// The edge queue for a flow of this hash.
-    fn edge_queue(&self, hash: u64) -> usize {
+    /// The edge queue for a packet of a flow: the one that it has, or else that of the lane with the fewest active flows. Among equals
+    /// the flow's hash decides.
+    #[inline]
+    fn edge_queue<P>(
+        &self,
+        now: Instant,
+        hash: u64,
+        flow: Option<&mut Flow>,
+        edge_queues: &mut [EdgeQueue<P>],
+    ) -> usize {
+        if self.lanes == 1 {
+            return self.first;
+        }
+        let known = flow.as_ref().and_then(|flow| flow.edge_queue());
+        if let Some(index) = known.filter(|index| (self.first..self.first + self.lanes).contains(index)) {
+            return index;
+        }
         // The table takes the lower bits, the queues' buckets the middle ones.
-        self.first + if self.lanes > 1 { (hash >> 48) as usize % self.lanes } else { 0 }
+        let offset = (hash >> 48) as usize;
+        let lanes = (0..self.lanes).map(|lane| self.first + (offset + lane) % self.lanes);
+        let index = lanes.min_by_key(|index| edge_queues[*index].active.load(now)).unwrap_or(self.first);
+        if let Some(flow) = flow {
+            // The next one is to find it here, though it may not have sent data yet.
+            edge_queues[index].active.count(now, flow);
+        }
+        index
     }
 }
 
 /// The sending half of a trunk: classifies packets, filters retransmissions, keeps each class in an edge queue until its
 /// lane has room, and shares lanes among classes.
 ///
-/// A *class* has one edge queue for each lane of its group; a flow keeps to one of the lanes.
+/// A *class* has one edge queue for each lane of its group. A flow keeps to one of the lanes: the one that had the fewest active flows
+/// of the class when it began.
 ///
 /// Polling order, for each lane: after any number of [`handle_packet`](Transmitter::handle_packet) calls, and
 /// whenever the lane reports room, [`handle_lane`](Transmitter::handle_lane) with a snapshot if one is at hand;
@@ -176,11 +199,12 @@ impl<P: Packet> Transmitter<P> {
 
         let wanted = self.classifier.classify(headers, behaviour);
         let Some(class) = self.admit(now, wanted, index) else {
-            let edge_queue = self.classes[wanted.index()].edge_queue(hash);
-            self.edge_queues[edge_queue].stats.refused += u64::from(packet.segments());
+            self.edge_queues[self.classes[wanted.index()].first].stats.refused += u64::from(packet.segments());
             return Offered::Refused(packet);
         };
-        let edge_queue_index = self.classes[class.index()].edge_queue(hash);
+        let flow = self.flows.get_mut(index);
+        let edge_queue_index =
+            self.classes[class.index()].edge_queue(now, hash, flow, &mut self.edge_queues);
         let edge_queue = &mut self.edge_queues[edge_queue_index];
         if class != wanted {
             edge_queue.stats.moved += u64::from(packet.segments());
@@ -188,7 +212,7 @@ impl<P: Packet> Transmitter<P> {
         let filters = self.plan.classes[class.index()].filters_retransmissions;
         let mut range = segment.and_then(|segment| SequenceRange::of(&segment, packet.segments()));
         if let Some(flow) = self.flows.get_mut(index) {
-            flow.edge_queue = edge_queue_index as u8;
+            flow.set_edge_queue(edge_queue_index);
             if segment.is_none_or(|segment| segment.payload > 0) {
                 edge_queue.active.count(now, flow);
             }

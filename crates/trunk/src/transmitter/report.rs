@@ -108,7 +108,7 @@ impl<P: Packet> Transmitter<P> {
             .flows
             .iter_seen(now, lately)
             .filter_map(|(key, flow, idle)| {
-                let edge_queue = self.edge_queues.get(usize::from(flow.edge_queue))?;
+                let edge_queue = self.edge_queues.get(flow.edge_queue()?)?;
                 Some(FlowReport {
                     key: *key,
                     class: ClassId(edge_queue.class as u8),
