@@ -216,7 +216,14 @@ impl<T: Item> Rules<T> for CoDel<T> {
     type Settings = CoDelSettings;
 
     fn new(settings: CoDelSettings, _seed: u64) -> Self {
-        CoDel { settings, in_force: settings, fifo: Fifo::new(), law: Law::default(), longest: 0, delay: Duration::ZERO }
+        CoDel {
+            settings,
+            in_force: settings,
+            fifo: Fifo::new(),
+            law: Law::default(),
+            longest: 0,
+            delay: Duration::ZERO,
+        }
     }
 
     fn set(&mut self, settings: CoDelSettings) -> bool {

@@ -103,7 +103,10 @@ impl TrunkPlan {
 
     /// Edge queues of all classes together.
     pub fn edge_queue_count(&self) -> usize {
-        self.classes.iter().map(|class| self.groups.get(class.group).map_or(0, |group| usize::from(group.lanes))).sum()
+        self.classes
+            .iter()
+            .map(|class| self.groups.get(class.group).map_or(0, |group| usize::from(group.lanes)))
+            .sum()
     }
 
     /// Lanes of all groups together.

@@ -48,7 +48,10 @@ impl Resolver<'_> {
         if total <= MAX_LANES && queues > TrunkPlan::MAX_EDGE_QUEUES {
             at.report(
                 format!("make {queues} edge queues, one for each class and each lane that it rides on"),
-                format!("at most {}: fewer classes on a lane group of many lanes", TrunkPlan::MAX_EDGE_QUEUES),
+                format!(
+                    "at most {}: fewer classes on a lane group of many lanes",
+                    TrunkPlan::MAX_EDGE_QUEUES
+                ),
             );
         }
         (resolved, memberships)

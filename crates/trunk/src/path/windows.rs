@@ -94,3 +94,30 @@ impl Windows {
         stands.then(|| self.max_rate(Self::STANDING))
     }
 }
+
+/// What the lanes were allowed to send at the end of each window of late.
+#[derive(Debug, Clone)]
+pub(super) struct Allowed(VecDeque<(Instant, f64)>);
+
+impl Default for Allowed {
+    fn default() -> Self {
+        Allowed(VecDeque::with_capacity(Self::COUNT))
+    }
+}
+
+impl Allowed {
+    /// As many are kept: two seconds of the shortest windows.
+    const COUNT: usize = 50;
+
+    pub(super) fn push(&mut self, now: Instant, rate: f64) {
+        if self.0.len() == Self::COUNT {
+            self.0.pop_front();
+        }
+        self.0.push_back((now, rate));
+    }
+
+    /// bit/s at this time; `None` if it is longer ago than what is kept.
+    pub(super) fn at(&self, time: Instant) -> Option<f64> {
+        self.0.iter().rev().find(|(at, _)| *at <= time).map(|(_, rate)| *rate)
+    }
+}

@@ -199,12 +199,12 @@ impl<P: Packet> Transmitter<P> {
 
         let wanted = self.classifier.classify(headers, behaviour);
         let Some(class) = self.admit(now, wanted, index) else {
-            self.edge_queues[self.classes[wanted.index()].first].stats.refused += u64::from(packet.segments());
+            self.edge_queues[self.classes[wanted.index()].first].stats.refused +=
+                u64::from(packet.segments());
             return Offered::Refused(packet);
         };
         let flow = self.flows.get_mut(index);
-        let edge_queue_index =
-            self.classes[class.index()].edge_queue(now, hash, flow, &mut self.edge_queues);
+        let edge_queue_index = self.classes[class.index()].edge_queue(now, hash, flow, &mut self.edge_queues);
         let edge_queue = &mut self.edge_queues[edge_queue_index];
         if class != wanted {
             edge_queue.stats.moved += u64::from(packet.segments());

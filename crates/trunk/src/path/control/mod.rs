@@ -7,7 +7,7 @@ use trunkline_units::{Instant, Rate};
 use super::arrivals::{Arrival, BaseDelay, LaneArrivals, PathDelay, Signal};
 use super::division::{Division, GroupShare, LaneRequest};
 use super::status::{GroupStatus, PathChange, PathMode, PathStatus};
-use super::windows::{CurrentWindow, Window, Windows};
+use super::windows::{Allowed, CurrentWindow, Window, Windows};
 use crate::LaneId;
 use rivals::{Competition, Drain, Excess, Losses};
 
@@ -84,6 +84,7 @@ pub struct PathControl {
     /// The mean time between two arrivals.
     spacing: Duration,
     windows: Windows,
+    allowed: Allowed,
     /// By how much the rate exceeds the capacity while there is no queue.
     growth: f64,
     /// Consecutive windows with a queue, while free.
@@ -133,6 +134,7 @@ impl Default for PathControl {
             current: None,
             spacing: Duration::ZERO,
             windows: Windows::default(),
+            allowed: Allowed::default(),
             growth: Self::MIN_GROWTH,
             queued: 0,
             excess: None,
@@ -426,6 +428,7 @@ impl PathControl {
             return;
         };
         self.windows.push(Window { rate, waited, queue });
+        self.allowed.push(now, self.rate);
         match self.mode {
             PathMode::Free => self.watch(now, queue, busy),
             PathMode::Held => self.estimate(now, waited, queue, losses),

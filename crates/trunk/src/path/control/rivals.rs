@@ -20,11 +20,17 @@ pub(super) struct Excess {
     /// How much shorter the queue should have become by now, seconds.
     pub(super) drained: f64,
     pub(super) losses: Losses,
+    /// What the lanes were allowed to send when the queue fell last, bit/s.
+    pub(super) allowed: f64,
+    /// Consecutive windows in which as much arrived as they were allowed.
+    pub(super) followed: u32,
 }
 
 impl Excess {
-    pub(super) fn new(now: Instant, capacity: f64, queue: f64) -> Self {
+    pub(super) fn new(now: Instant, capacity: f64, queue: f64, allowed: f64) -> Self {
         Excess {
+            allowed,
+            followed: 0,
             capacity,
             peak: queue,
             still_since: now,
@@ -77,6 +83,12 @@ impl PathControl {
     const LESS: f64 = 0.9;
     /// The shortest time after which a queue that does not drain counts as others', or the path as longer.
     pub(super) const MIN_EXCESS: Duration = Duration::from_millis(500);
+    /// Others share a queue that has not fallen when the rate is down to this part of what it was, and for so many windows as much arrives
+    /// as is sent.
+    const SHARED: f64 = 0.35;
+    const FOLLOWED: u32 = 3;
+    /// A delay that changes by no more than this, in seconds, or three times the noise, has not changed.
+    const UNMOVED: f64 = 0.002;
     /// The first and the longest time between two probes of a queue of others.
     pub(super) const PROBE_BACKOFF: Duration = Duration::from_secs(5);
     const MAX_PROBE_BACKOFF: Duration = Duration::from_secs(20);
@@ -93,32 +105,47 @@ impl PathControl {
     /// A queue beyond the target: does it drain as it should?
     pub(super) fn judge(&mut self, now: Instant, queue: f64, losses: Losses) {
         let Some(excess) = &mut self.excess else {
-            self.excess = Some(Excess::new(now, self.capacity, queue));
+            self.excess = Some(Excess::new(now, self.capacity, queue, self.rate));
             return;
         };
         if queue <= excess.peak / 2.0 {
             // It drains, or it was that of a moment: what is left is judged anew.
-            *excess = Excess::new(now, self.capacity, queue);
+            *excess = Excess::new(now, self.capacity, queue, self.rate);
             return;
         }
+        // What arrives now was sent before it waited in the queue.
+        let age = Duration::from_secs_f64(self.age + queue);
+        let sent_at = Instant::from_nanos(now.as_nanos().saturating_sub(age.as_nanos() as u64));
+        let then = self.allowed.at(sent_at).unwrap_or(f64::INFINITY);
+        let follows = self.windows.max_rate(1) >= then * Self::CARRIED;
         let falls = self.windows.first().is_some_and(|first| first.queue - queue > Self::MIN_TARGET);
         if falls {
             (excess.still_since, excess.still) = (now, (f64::INFINITY, 0.0));
+            (excess.allowed, excess.followed) = (self.rate, 0);
         } else {
             excess.still = (excess.still.0.min(queue), excess.still.1.max(queue));
+            excess.followed = if follows { excess.followed + 1 } else { 0 };
         }
         excess.losses.add(losses);
         excess.peak = excess.peak.max(queue);
-        let Excess { still_since, still: (low, high), capacity, peak, drained, losses, .. } = *excess;
+        let Excess { still_since, still: (low, high), capacity, peak, drained, losses, allowed, followed } =
+            *excess;
         let due =
             now.saturating_since(still_since) >= Self::MIN_EXCESS.max(self.lag() * 4) && drained >= peak;
-        if !due {
+        // Behind a queue of ours the path carries what it carries, however fast we send. If what arrives follows what we send all the way
+        // down, others take the rest.
+        let shared = followed >= Self::FOLLOWED && then <= allowed * Self::SHARED;
+        if !due && !shared {
+            return;
+        }
+        let lossless =
+            |losses: Losses| f64::from(losses.lost) <= f64::from(losses.sent) * 2.0 * self.usual_loss + 1.0;
+        let unmoved = Self::UNMOVED.max(3.0 * self.noise);
+        if !due && lossless(losses) && high - low <= unmoved {
+            // The path may have become longer.
             return;
         }
         self.excess = None;
-        let lossless =
-            |losses: Losses| f64::from(losses.lost) <= f64::from(losses.sent) * 2.0 * self.usual_loss + 1.0;
-        let unmoved = self.target() + (3.0 * self.noise).max(0.0015);
         // What was there when a probe began is rarely path.
         let longer = self.competition.is_none_or(|competition| {
             let (low, high) = competition.queues;
