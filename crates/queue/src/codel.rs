@@ -332,6 +332,26 @@ mod tests {
     }
 
     #[test]
+    fn on_a_longer_path_the_interval_is_its_round_trip_and_the_target_grows_with_it() {
+        let on_path = |rtt_ms| {
+            let mut q = full(5000, settings(), packet(0));
+            q.observe(&Conditions {
+                rtt_up: Duration::from_millis(rtt_ms),
+                bandwidth: trunkline_units::Rate::from_mbit(10.0),
+                window_bytes: 100_000,
+                segment_bytes: 1500,
+                flows: 1,
+            });
+            let (_, dropped) = drain(&mut q, 1, 3000);
+            dropped[..2].iter().map(|(ms, _)| *ms).collect::<Vec<_>>()
+        };
+        // One leaves each millisecond: above target from `target` on, first drop an interval later, the next one an interval after it.
+        assert_eq!(on_path(30), [105, 205]);
+        assert_eq!(on_path(250), [263, 513], "12.5 ms, 250 ms");
+        assert_eq!(on_path(60_000), [1050, 2050], "ten times as long at most");
+    }
+
+    #[test]
     fn the_dropped_packet_is_the_one_at_the_head_and_its_successor_is_sent() {
         let mut q = full(500, settings(), packet(0));
         let (out, dropped) = drain(&mut q, 10, 120);

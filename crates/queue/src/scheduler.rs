@@ -96,6 +96,19 @@ impl Scheduler {
         Scheduler { classes, cursor: 0 }
     }
 
+    /// Changes the guarantee and the ceiling of a class that has them already; what it has earned or owes by them stays.
+    pub fn set_rates(&mut self, now: Instant, class: usize, share: &Share) {
+        let class = &mut self.classes[class];
+        let buckets = [(&mut class.guarantee, share.guarantee), (&mut class.ceiling, share.ceiling)];
+        for (bucket, rate) in buckets {
+            if let (Some(bucket), Some(rate)) = (bucket, rate)
+                && bucket.rate != rate
+            {
+                bucket.set_rate(now, rate);
+            }
+        }
+    }
+
     /// Selects one of the classes for which `backlogged` holds. If it sends, call [`Scheduler::charge`] with the bytes.
     #[inline]
     pub fn select(&mut self, now: Instant, backlogged: impl Fn(usize) -> bool) -> Selection {
@@ -202,6 +215,12 @@ impl Bucket {
         Bucket { rate, depth, tokens: depth, since: None }
     }
 
+    fn set_rate(&mut self, now: Instant, rate: Rate) {
+        self.fill(now);
+        let Bucket { depth, .. } = Bucket::new(rate);
+        (self.rate, self.depth, self.tokens) = (rate, depth, self.tokens.min(depth));
+    }
+
     fn fill(&mut self, now: Instant) {
         let since = *self.since.get_or_insert(now);
         let earned = self.rate.bytes_in(now.saturating_since(since));
@@ -284,6 +303,37 @@ mod tests {
         for (have, want) in percent(&sent).iter().zip([10.0, 30.0, 60.0]) {
             assert!((have - want).abs() < 0.3, "{sent:?}");
         }
+    }
+
+    #[test]
+    fn a_ceiling_that_changes_holds_from_then_on() {
+        let ceiling = |mbit| Share { ceiling: Some(Rate::from_mbit(mbit)), ..Share::default() };
+        let mut scheduler = Scheduler::new(&[ceiling(80.0)]);
+        let sent = |scheduler: &mut Scheduler, from: u64| {
+            let (mut now, mut bytes) = (Instant::from_millis(from), 0);
+            while now < Instant::from_millis(from + 1000) {
+                match scheduler.select(now, |_| true) {
+                    Selection::Class(_) => {
+                        scheduler.charge(now, 0, PACKET);
+                        bytes += PACKET;
+                    }
+                    Selection::WaitUntil(at) => now = at,
+                    Selection::Nothing => unreachable!("there is a backlog"),
+                }
+            }
+            bytes as f64 * 8.0 / 1e6
+        };
+        for (from, mbit) in [(0, 80.0), (1000, 20.0), (2000, 40.0)] {
+            scheduler.set_rates(Instant::from_millis(from), 0, &ceiling(mbit));
+            let sent = sent(&mut scheduler, from);
+            // The bucket holds what is sent in 5 ms.
+            assert!((mbit - 0.1..mbit * 1.006 + 0.1).contains(&sent), "{sent} of {mbit}");
+        }
+        scheduler.set_rates(Instant::from_millis(3000), 0, &Share::default());
+        assert!(
+            scheduler.select(Instant::from_millis(3000), |_| true) != Selection::Nothing,
+            "it keeps what it has"
+        );
     }
 
     #[test]

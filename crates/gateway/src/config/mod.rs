@@ -41,7 +41,7 @@ pub const DEFAULT_TX_QUEUE_LEN: u32 = 128;
 /// Where the control socket lies unless given: `<name>.sock` in here.
 pub const RUN_DIRECTORY: &str = "/run/trunkline";
 /// The maximum number of lanes to a peer in a shard under one name.
-pub const MAX_LANES_PER_GROUP: u8 = 8;
+pub const MAX_LANES_PER_GROUP: u8 = TrunkPlan::MAX_LANES as u8;
 /// The maximum number of queues of the TUN.
 pub const MAX_QUEUES: u16 = 16;
 

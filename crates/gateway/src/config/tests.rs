@@ -232,7 +232,7 @@ fn all_mistakes_are_told_at_once_in_the_order_of_lines() {
 fn a_mistake_in_a_peer_or_a_class_hides_no_other() {
     let all = errors(&format!(
         "private_key_file = \"k\"\nlisten = [\"here\", \"0.0.0.0:1\", \"0.0.0.0:1\"]\n{}{}{}{}\
-         [[classes]]\nname = \"a\"\nmatch = [{{ protocol = \"udp\" }}]\nweight = \"heavy\"\nlanes = 9\n[[classes]]\nname = \"a\"\n",
+         [[classes]]\nname = \"a\"\nmatch = [{{ protocol = \"udp\" }}]\nweight = \"heavy\"\nlanes = 33\n[[classes]]\nname = \"a\"\n",
         peer("wrong", "key", "[\"10.9.0.0/16\"]"),
         peer("b", KEY_B, "[\"10.0.0.0/33\", \"10.1.0.0/16\", \"10.1.0.0/16\"]"),
         peer("c", KEY_B, "[\"10.2.0.0/16\"]").replace("c:4600", "nowhere"),

@@ -72,7 +72,7 @@ impl Resolver<'_> {
         let compresses = members.iter().all(|(_, spec)| spec.header_compression != Some(false));
         LaneGroup {
             name: members[0].1.lane_group().into(),
-            lanes: lanes.unwrap_or(1).clamp(1, self.max_lanes.into()) as u8,
+            lanes: lanes.filter(|lanes| (1..=self.max_lanes.into()).contains(lanes)).unwrap_or(1) as u8,
             congestion_control: control
                 .map_or_else(|| default.clone(), |name| named(&CongestionControlName(name))),
             dscp: dscp.unwrap_or(0),

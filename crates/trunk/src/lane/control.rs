@@ -229,6 +229,8 @@ impl LaneControl {
         self.snapshot = snapshot;
         self.record_sent(now, snapshot.unsent);
         transmitter.handle_lane(now, lane, &snapshot, self.delivered(snapshot.held()));
+        transmitter
+            .divide_class_rates(now, lane, |class, demand| paths.handle_edge_queue(now, lane, class, demand));
         let waiting = transmitter.has_backlog(lane);
         if waiting {
             self.update_congestion_control(now);

@@ -50,9 +50,9 @@ pub(super) struct LaneRequest {
 
 /// Its part among others that want more, and what it can use, bit/s.
 #[derive(Debug, Clone, Copy)]
-struct Demand {
-    weight: f64,
-    rate: f64,
+pub(super) struct Demand {
+    pub(super) weight: f64,
+    pub(super) rate: f64,
 }
 
 /// A group while the rate is divided.
@@ -122,7 +122,7 @@ impl Division {
 }
 
 /// Weighted max-min shares of `rate`: nobody gets more than its demand, and what one does not use goes to the others by weight.
-fn max_min(rate: f64, demands: &[Demand], shares: &mut Vec<f64>) {
+pub(super) fn max_min(rate: f64, demands: &[Demand], shares: &mut Vec<f64>) {
     shares.clear();
     shares.resize(demands.len(), f64::NAN);
     let mut left = rate;

@@ -6,6 +6,7 @@
 //! has the equations, their parameters and sources.
 
 mod arrivals;
+mod class_rates;
 mod control;
 mod departures;
 mod division;
@@ -14,6 +15,7 @@ mod status;
 mod windows;
 
 pub use arrivals::{Arrival, Signal};
+pub use class_rates::EdgeQueueDemand;
 pub use control::{LaneDemand, PathControl, PathLane};
 pub(crate) use departures::Departures;
 pub use division::GroupShare;

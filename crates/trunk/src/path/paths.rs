@@ -2,23 +2,27 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
+use trunkline_queue::Share;
 use trunkline_units::{Instant, Rate};
 
+use super::class_rates::{ClassRates, EdgeQueueDemand};
 use super::division::GroupShare;
 use super::{Arrival, LaneDemand, PathChange, PathControl, PathLane, PathMode, PathStatus};
-use crate::{LaneId, TrunkPlan};
+use crate::{ClassSettings, LaneId, TrunkPlan};
 
-/// The paths to one peer, which the shards of a gateway share: one for each DSCP, since a network may treat each in its own way.
+/// What the shards of a gateway share about one peer: the paths to it, one for each DSCP, since a network may treat each in its own way,
+/// and what classes with ceilings and guarantees send.
 #[derive(Debug, Default)]
 pub struct SharedPaths {
-    by_dscp: Mutex<ByDscp>,
+    shared: Mutex<Shared>,
     /// How often grants have changed.
     version: AtomicU64,
 }
 
 #[derive(Debug, Default)]
-struct ByDscp {
+struct Shared {
     paths: Vec<SharedPath>,
+    classes: ClassRates,
     /// The latest time that any shard has named: each has looked at the clock for itself.
     now: Instant,
 }
@@ -31,7 +35,7 @@ struct SharedPath {
     shards: BTreeSet<u16>,
 }
 
-impl ByDscp {
+impl Shared {
     fn get(&mut self, dscp: u8) -> Option<&mut PathControl> {
         self.paths.iter_mut().find(|path| path.dscp == dscp).map(|path| &mut path.control)
     }
@@ -48,6 +52,7 @@ impl ByDscp {
 
     /// The shard's lanes are on no path.
     fn leave(&mut self, shard: u16) {
+        self.classes.remove_shard(shard);
         for path in &mut self.paths {
             path.control.remove_shard(shard);
             path.shards.remove(&shard);
@@ -68,12 +73,12 @@ impl ByDscp {
 
 impl SharedPaths {
     /// The shards hold it for some microseconds each time, and none of them waits inside.
-    fn lock(&self) -> MutexGuard<'_, ByDscp> {
-        self.by_dscp.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn try_lock(&self) -> Option<MutexGuard<'_, ByDscp>> {
-        match self.by_dscp.try_lock() {
+    fn try_lock(&self) -> Option<MutexGuard<'_, Shared>> {
+        match self.shared.try_lock() {
             Ok(paths) => Some(paths),
             Err(TryLockError::Poisoned(paths)) => Some(paths.into_inner()),
             Err(TryLockError::WouldBlock) => None,
@@ -157,10 +162,26 @@ impl Paths {
         }
     }
 
+    /// Takes what the edge queue of a class on a lane does. What this edge queue may have of the ceiling and the guarantee of the class,
+    /// which hold over all lanes of all shards; `None` if that is to stay as it is.
+    pub(crate) fn handle_edge_queue(
+        &mut self,
+        now: Instant,
+        lane: LaneId,
+        class: &ClassSettings,
+        demand: EdgeQueueDemand,
+    ) -> Option<Share> {
+        let mut shared = self.shared.try_lock()?;
+        let now = shared.advance(now);
+        Some(shared.classes.handle_demand(now, self.path_lane(lane), &class.name, class.share, demand))
+    }
+
     /// The lane's connection has ended.
     pub fn remove_lane(&mut self, lane: LaneId) {
+        let mut shared = self.shared.lock();
+        shared.classes.remove_lane(self.path_lane(lane));
         if let Some(Lane { dscp, .. }) = self.lanes.get(lane.index())
-            && let Some(path) = self.shared.lock().get(*dscp)
+            && let Some(path) = shared.get(*dscp)
         {
             path.remove_lane(self.path_lane(lane));
         }
@@ -218,7 +239,7 @@ mod tests {
 
     use super::*;
     use crate::path::Signal;
-    use crate::{ClassSettings, LaneGroup, Rule};
+    use crate::{LaneGroup, Rule};
     use trunkline_queue::Settings;
 
     /// Two groups of one lane with weights 30 and 70, and one with a guarantee of 20 Mbit/s and the least weight.

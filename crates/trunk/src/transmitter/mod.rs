@@ -9,14 +9,15 @@ mod retired;
 mod undelivered;
 
 use trunkline_packet::{FlowHasher, Headers};
-use trunkline_queue::{FlowIndex, Item, Scheduler, Selection, Touched};
+use trunkline_queue::{FlowIndex, Item, Scheduler, Selection, Share, Touched};
 use trunkline_units::Instant;
 
 use crate::admission::Admission;
 use crate::flow::{self, Flow, FlowTable};
 use crate::lane::LaneSnapshot;
+use crate::path::EdgeQueueDemand;
 use crate::segment::Segment;
-use crate::{ClassId, Classifier, LaneId, Over, TrunkPlan};
+use crate::{ClassId, ClassSettings, Classifier, LaneId, Over, TrunkPlan};
 use edge_queue::{Dropping, EdgeQueue, Entry, SequenceRange};
 use retired::RetiredStats;
 use undelivered::Undelivered;
@@ -278,6 +279,28 @@ impl<P: Packet> Transmitter<P> {
         for index in &state.edge_queues {
             let promised = weight(&edge_queues[*index]) / total;
             edge_queues[*index].observe(now, snapshot, promised);
+        }
+    }
+
+    /// Has each class on a lane that has a ceiling or a guarantee get its part of it: `part` takes the class and what its edge queue
+    /// does, and gives what that edge queue may have.
+    pub(crate) fn divide_class_rates(
+        &mut self,
+        now: Instant,
+        lane: LaneId,
+        mut part: impl FnMut(&ClassSettings, EdgeQueueDemand) -> Option<Share>,
+    ) {
+        let state = &mut self.lanes[lane.index()];
+        for (place, index) in state.edge_queues.iter().enumerate() {
+            let EdgeQueue { class, queue, .. } = &self.edge_queues[*index];
+            let settings = &self.plan.classes[*class];
+            if settings.share.ceiling.is_none() && settings.share.guarantee.is_none() {
+                continue;
+            }
+            let demand = EdgeQueueDemand { sent: queue.stats().bytes_out, backlogged: !queue.is_empty() };
+            if let Some(share) = part(settings, demand) {
+                state.scheduler.set_rates(now, place, &share);
+            }
         }
     }
 

@@ -232,10 +232,10 @@ fn classes_on_one_lane_agree_on_what_belongs_to_it() {
 
 #[test]
 fn there_are_at_most_32_lanes_to_a_peer_in_a_shard() {
-    assert_eq!(ok(&two("lanes = 8", "lanes = 1")).trunk.groups[0].lanes, 8);
-    for wrong in [0, 9] {
+    assert_eq!(ok(&two("lanes = 31", "lanes = 1")).trunk.groups[0].lanes, 31);
+    for wrong in [0, 33] {
         let error = error(&two(&format!("lanes = {wrong}"), ""));
-        assert!(error.contains(&format!("classes.a.lanes: is {wrong}; allowed: 1 to 8")));
+        assert!(error.contains(&format!("classes.a.lanes: is {wrong}; allowed: 1 to 32")));
     }
     let classes = |last: u8| {
         (1..=4).fold(String::new(), |text, number| {

@@ -23,6 +23,10 @@ impl PathLane {
     pub const fn new(shard: u16, number: LaneId) -> Self {
         PathLane { shard, number }
     }
+
+    pub(super) const fn shard(self) -> u16 {
+        self.shard
+    }
 }
 
 /// What a lane's owner knows of it.
