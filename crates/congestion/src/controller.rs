@@ -88,6 +88,11 @@ impl Congestion {
         }
     }
 
+    /// Changes the bytes of data in a segment.
+    pub fn set_mss(&mut self, mss: u32) {
+        self.window.mss = mss.max(1);
+    }
+
     /// Congestion window, bytes.
     #[inline]
     pub const fn cwnd(&self) -> u32 {

@@ -103,6 +103,16 @@ impl DatagramControl {
         self.in_flight
     }
 
+    /// Corrects the bytes in flight, for an owner that keeps count itself.
+    pub const fn set_in_flight(&mut self, bytes: u32) {
+        self.in_flight = bytes;
+    }
+
+    /// Changes the bytes of the largest datagrams: the path's MTU is another.
+    pub fn set_segment(&mut self, bytes: u32) {
+        self.congestion.set_mss(bytes);
+    }
+
     /// Delivery rate of the last acknowledgement's datagrams, over the time since the latest of them left.
     pub const fn delivery_rate(&self) -> Option<Rate> {
         self.rate
@@ -113,16 +123,19 @@ impl DatagramControl {
         self.congestion.pacing_rate(srtt)
     }
 
+    /// How many bytes may be in flight now: the window, or more while what a reduction left in flight drains.
+    pub fn send_window(&self) -> u32 {
+        let cwnd = self.congestion.cwnd();
+        let allowance = self.reduction.map_or(0, |reduction| {
+            let due = u64::from(reduction.settled) * u64::from(cwnd) / u64::from(reduction.flight.max(1));
+            due.saturating_sub(reduction.sent.into()) as u32
+        });
+        if allowance == 0 { cwnd } else { cwnd.max(self.in_flight.saturating_add(allowance)) }
+    }
+
     /// Whether a datagram of `bytes` may leave. One may whenever none is under way.
     pub fn has_room(&self, bytes: u32) -> bool {
-        let cwnd = self.congestion.cwnd();
-        if self.in_flight == 0 || self.in_flight + bytes <= cwnd {
-            return true;
-        }
-        self.reduction.is_some_and(|reduction| {
-            let due = u64::from(reduction.settled) * u64::from(cwnd) / u64::from(reduction.flight.max(1));
-            u64::from(reduction.sent + bytes) <= due
-        })
+        self.in_flight == 0 || self.in_flight + bytes <= self.send_window()
     }
 
     /// A datagram waits because the window has no room: the window is in use and may grow.
@@ -146,7 +159,8 @@ impl DatagramControl {
     pub fn handle_feedback(&mut self, feedback: &Feedback) -> bool {
         let before = self.in_flight;
         let bytes = |of: Option<(u32, Departure)>| of.map_or(0, |(bytes, _)| bytes);
-        self.in_flight -= bytes(feedback.acked) + bytes(feedback.lost);
+        // An owner may report more than was counted here: see `set_in_flight`.
+        self.in_flight = before.saturating_sub(bytes(feedback.acked) + bytes(feedback.lost));
         if let Some((acked, newest)) = feedback.acked {
             self.delivered += u64::from(acked);
             let elapsed = feedback.now.saturating_since(newest.at).as_nanos().max(1);

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use rustix::net::{RecvFlags, recv};
 use trunkline_packet::{Headers, protocol};
 use trunkline_trunk::compress::{CompressError, Decompressor, DecompressorStats, MAX_FIELDS, MAX_HEADER};
+use trunkline_trunk::datagram::DatagramError;
 use trunkline_trunk::frame::{Frame, FrameError, MAX_HEAD};
 use trunkline_trunk::{ArrivalReport, ReceiveWindow, Receiver, Reporting};
 use trunkline_units::Instant;
@@ -41,6 +42,8 @@ pub(crate) enum RxError {
     Record(#[from] RecordError),
     #[error("{0}")]
     Frame(#[from] FrameError),
+    #[error("{0}")]
+    Datagram(#[from] DatagramError),
     #[error("{0}")]
     Compress(#[from] CompressError),
     #[error("a frame in more than {MAX_PARTS} records, or in records too small to hold it")]
@@ -409,7 +412,7 @@ fn add_part(parts: &mut VecDeque<Part>, at: usize, len: usize) {
     }
 }
 
-fn count_write(device: &mut DeviceWriteStats, outcome: TunWrite, packets: u32) {
+pub(crate) fn count_write(device: &mut DeviceWriteStats, outcome: TunWrite, packets: u32) {
     match outcome {
         TunWrite::Written => device.writes += 1,
         TunWrite::Refused => device.refused += u64::from(packets),

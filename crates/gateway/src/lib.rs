@@ -24,6 +24,7 @@ mod life;
 mod mailbox;
 mod plan;
 mod pool;
+mod quic;
 mod refusals;
 mod rx;
 mod sys;

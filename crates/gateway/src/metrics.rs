@@ -285,6 +285,7 @@ fn lanes(page: &mut Page, status: &Status) {
     for_lanes(status, |labels, lane| {
         let mut labels = labels.to_vec();
         let dscp = lane.dscp.to_string();
+        labels.push(("transport", lane.transport.as_str()));
         labels.extend([("congestion_control", lane.congestion_control.as_str()), ("dscp", &dscp)]);
         page.sample("trunkline_lane_info", &labels, 1);
     });

@@ -15,9 +15,10 @@ use std::path::Path;
 use rustix::net::{AddressFamily, SocketType, socket};
 use rustix::thread::{CapabilitySet, capabilities};
 
-use trunkline_trunk::LaneGroup;
+use trunkline_congestion::CongestionAlgorithm;
+use trunkline_trunk::{LaneGroup, Transport};
 
-use crate::config::Config;
+use crate::config::{Config, Encryption};
 use crate::keys::{KeyError, SecretKey};
 use crate::sys;
 
@@ -38,6 +39,28 @@ pub enum Refusal {
         name: String,
         /// The congestion controls that the kernel offers.
         offered: String,
+    },
+    /// The congestion control of a lane group over QUIC.
+    #[error(
+        "congestion control {name:?} of lane group {lane_group:?}: lanes over QUIC have none of this name; allowed: {offered}, auto"
+    )]
+    QuicCongestionControl {
+        /// The lane group.
+        lane_group: String,
+        /// The name.
+        name: String,
+        /// The congestion controls of lanes over QUIC.
+        offered: String,
+    },
+    /// A peer whose lanes are to be in clear.
+    #[error(
+        "encryption is \"none\" for {peer:?}: lanes over QUIC, as of lane group {lane_group:?}, are always encrypted; allowed: \"tls\""
+    )]
+    QuicInClear {
+        /// The peer.
+        peer: String,
+        /// The first lane group over QUIC.
+        lane_group: String,
     },
 }
 
@@ -77,7 +100,7 @@ pub struct Accepted {
 pub fn check(config: &Config) -> Result<Accepted, Refusals> {
     let identity = config.identity().map_err(Refusal::Key);
     let controls = config.trunk.groups.iter().filter_map(|group| congestion_control(group).err());
-    let mut refusals: Vec<Refusal> = controls.collect();
+    let mut refusals: Vec<Refusal> = controls.chain(in_clear(config)).collect();
     match identity {
         Ok(identity) if refusals.is_empty() => {
             let mut warnings = config.warnings();
@@ -92,10 +115,32 @@ pub fn check(config: &Config) -> Result<Accepted, Refusals> {
     }
 }
 
+/// The peers that want their lanes in clear although some ride on QUIC.
+fn in_clear(config: &Config) -> Vec<Refusal> {
+    let Some(group) = config.trunk.groups.iter().find(|group| group.transport == Transport::Quic) else {
+        return Vec::new();
+    };
+    let peers = config.peers.iter().filter(|peer| peer.encryption == Encryption::None);
+    let refusal = |peer: &crate::config::PeerConfig| Refusal::QuicInClear {
+        peer: peer.name.clone(),
+        lane_group: group.name.to_string(),
+    };
+    peers.map(refusal).collect()
+}
+
 /// Checks that connections can use the congestion control of a lane group, by setting it on a socket: the kernel loads
 /// the module on first use, if the process has `CAP_NET_ADMIN`, as the gateway has.
 fn congestion_control(group: &LaneGroup) -> Result<(), Refusal> {
     let name = group.congestion_control.initial();
+    if group.transport == Transport::Quic {
+        return name.parse::<CongestionAlgorithm>().map(drop).map_err(|unknown| {
+            Refusal::QuicCongestionControl {
+                lane_group: group.name.to_string(),
+                name: name.to_owned(),
+                offered: unknown.allowed.join(", "),
+            }
+        });
+    }
     let tried = || -> io::Result<()> {
         let probe = socket(AddressFamily::INET, SocketType::STREAM, None)?;
         sys::set_congestion_control(probe.as_fd(), name)

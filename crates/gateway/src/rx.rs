@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 use trunkline_packet::Headers;
 use trunkline_trunk::{PeerId, Receiver, ReceiverStats};
@@ -14,6 +15,7 @@ use trunkline_units::Instant;
 use crate::keys::PublicKey;
 use crate::lane_rx::{DeviceWriteStats, LaneRx, LaneRxStats, Reports, RxError, Sink};
 use crate::plan::Plan;
+use crate::quic::QuicRx;
 use crate::tun::{TunQueue, TunWriter};
 
 /// A receiving half's state at one instant.
@@ -34,6 +36,8 @@ pub(crate) struct Receivers {
     stats: DeviceWriteStats,
     peers: Vec<RxPeer>,
     lanes: HashMap<u64, (usize, LaneRx)>,
+    /// Lanes over QUIC.
+    quic: HashMap<u64, (usize, QuicRx)>,
 }
 
 impl Receivers {
@@ -43,6 +47,7 @@ impl Receivers {
             stats: DeviceWriteStats::default(),
             peers: Vec::new(),
             lanes: HashMap::new(),
+            quic: HashMap::new(),
         }
     }
 
@@ -67,6 +72,30 @@ impl Receivers {
         lane.receive(now, &mut self.peers[peer].receiver, &mut sink)
     }
 
+    /// Takes a datagram of a lane over QUIC, as [`serve`](Self::serve) reads one over TCP. `round_trip` is that of its
+    /// connection.
+    #[inline]
+    pub(crate) fn handle_datagram(
+        &mut self,
+        now: Instant,
+        serial: u64,
+        (datagram, round_trip): (&[u8], Duration),
+        mut observe: impl FnMut(usize, &Headers, &[u8]),
+    ) -> Result<(), RxError> {
+        let Some((peer, lane)) = self.quic.get_mut(&serial) else { return Ok(()) };
+        let peer = *peer;
+        let mut observe = |headers: &Headers, prefix: &[u8]| observe(peer, headers, prefix);
+        let mut sink = Sink { writer: &mut self.writer, device: &mut self.stats, observe: &mut observe };
+        lane.receive(now, (datagram, round_trip), &mut self.peers[peer].receiver, &mut sink)
+    }
+
+    /// Puts a lane over QUIC in its place. Whether its peer is there.
+    pub(crate) fn quic_lane_up(&mut self, peer: &PublicKey, serial: u64) -> bool {
+        let Some(index) = self.peers.iter().position(|p| p.key == *peer) else { return false };
+        self.quic.insert(serial, (index, QuicRx::default()));
+        true
+    }
+
     /// Puts a lane in its place. Whether its peer is there.
     pub(crate) fn lane_up(&mut self, peer: &PublicKey, lane: LaneRx) -> bool {
         let Some(index) = self.peers.iter().position(|p| p.key == *peer) else { return false };
@@ -81,6 +110,7 @@ impl Receivers {
 
     /// Takes a lane away.
     pub(crate) fn take_lane(&mut self, serial: u64) -> Option<LaneRx> {
+        self.quic.remove(&serial);
         self.lanes.remove(&serial).map(|(_, lane)| lane)
     }
 
@@ -101,18 +131,19 @@ impl Receivers {
             self.peers.push(peer);
         }
         let peers = &self.peers;
-        self.lanes.retain(|_, (index, _)| {
+        let follow = |index: &mut usize| {
             let key = old_keys[*index];
-            if let Some(at) = peers.iter().position(|peer| peer.key == key) {
-                *index = at;
-                return true;
-            }
-            false
-        });
+            let found = peers.iter().position(|peer| peer.key == key);
+            *index = found.unwrap_or(*index);
+            found.is_some()
+        };
+        self.lanes.retain(|_, (index, _)| follow(index));
+        self.quic.retain(|_, (index, _)| follow(index));
     }
 
     pub(crate) fn report(&self) -> RxReport {
         let mut lanes: Vec<_> = self.lanes.values().map(|(_, lane)| (lane.serial, lane.stats())).collect();
+        lanes.extend(self.quic.iter().map(|(serial, (_, lane))| (*serial, lane.stats())));
         lanes.sort_unstable_by_key(|(serial, _)| *serial);
         RxReport {
             device: self.stats,

@@ -366,6 +366,9 @@ pub struct Lane {
     pub established: u64,
     /// Why it last ended, or could not be made.
     pub last_error: Option<String>,
+    /// What it is: `tcp` or `quic`.
+    #[serde(default)]
+    pub transport: String,
     /// Its congestion control.
     pub congestion_control: String,
     /// DSCP of its packets.

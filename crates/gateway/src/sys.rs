@@ -5,6 +5,8 @@
 
 #![allow(unsafe_code, reason = "system calls without a safe wrapper; each block says why it is sound")]
 
+pub(crate) mod udp;
+
 use std::ffi::c_void;
 use std::io;
 use std::mem;

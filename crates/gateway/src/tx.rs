@@ -7,6 +7,7 @@
 mod memory;
 mod places;
 mod report;
+mod sending;
 
 use std::collections::HashMap;
 use std::io;
@@ -19,7 +20,7 @@ use trunkline_trunk::{
 use trunkline_units::Instant;
 
 use crate::keys::PublicKey;
-use crate::lane_tx::{Flushed, LaneTx};
+use crate::lane_tx::Flushed;
 use crate::pool::{PacketBuf, Pool};
 use crate::refusals::Refusals;
 use crate::tun::{ReadDrop, TunQueue, TunRead, TunReader};
@@ -27,6 +28,7 @@ use memory::{AbsentPackets, Presence};
 
 pub(crate) use places::NoVacancy;
 pub(crate) use report::{DeviceReadStats, LaneTxReport, PeerTxReport, TxReport};
+pub(crate) use sending::Sending;
 
 /// Packets, and bytes, read from the device before the lanes are served.
 const READ_PACKETS: usize = 64;
@@ -56,21 +58,21 @@ impl Peer {
             if let Some(slot) = slot
                 && let Err(error) = slot.lane.handle_grant(self.paths.grant(id))
             {
-                requests.push(LaneRequest::End { serial: slot.lane.serial, reason: error.to_string() });
+                requests.push(LaneRequest::End { serial: slot.lane.serial(), reason: error.to_string() });
             }
         }
     }
 }
 
 struct LaneSlot {
-    lane: LaneTx,
+    lane: Sending,
     full: bool,
     /// Whether it is among the [`Sender::watched`].
     watched: bool,
 }
 
 impl LaneSlot {
-    fn new(lane: LaneTx) -> Self {
+    fn new(lane: Sending) -> Self {
         LaneSlot { lane, full: false, watched: false }
     }
 }
@@ -265,7 +267,7 @@ impl Sender {
     }
 
     /// Does something with a lane, and has it served.
-    fn with_lane(&mut self, serial: u64, act: impl FnOnce(&mut LaneTx, LaneId, &mut Paths)) {
+    fn with_lane(&mut self, serial: u64, act: impl FnOnce(&mut Sending, LaneId, &mut Paths)) {
         let Some(&(index, lane)) = self.lanes.get(&serial) else { return };
         let peer = &mut self.peers[index];
         if let Some(slot) = &mut peer.lanes[lane.index()] {
@@ -286,7 +288,7 @@ impl Sender {
                 dirty &= dirty - 1;
                 let Peer { transmitter, paths, lanes, .. } = &mut self.peers[index];
                 let Some(slot) = &mut lanes[lane.index()] else { continue };
-                let serial = slot.lane.serial;
+                let serial = slot.lane.serial();
                 match slot.lane.flush(now, lane, (&mut *transmitter, &mut *paths), &mut self.pool) {
                     Ok(Flushed::Idle) => {}
                     Ok(Flushed::Full) => {
@@ -310,7 +312,11 @@ impl Sender {
 
     /// Every lane there is.
     pub(crate) fn serials(&self) -> Vec<u64> {
-        self.peers.iter().flat_map(|peer| peer.lanes.iter().flatten()).map(|slot| slot.lane.serial).collect()
+        self.peers
+            .iter()
+            .flat_map(|peer| peer.lanes.iter().flatten())
+            .map(|slot| slot.lane.serial())
+            .collect()
     }
 }
 

@@ -21,8 +21,10 @@ use crate::clock::now;
 use crate::keys::PublicKey;
 use crate::lane_rx::{LaneRx, Reports, RxError};
 use crate::lane_tx::LaneTx;
+use crate::life::Failure;
 use crate::mailbox::Mailbox;
 use crate::plan::Plan;
+use crate::quic::{self, Change, Quic, QuicTx};
 use crate::rx::{Receivers, RxReport};
 use crate::tun::TunQueue;
 use crate::tx::{LaneRequest, NoVacancy, Sender, TxReport};
@@ -31,6 +33,8 @@ use crate::tx::{LaneRequest, NoVacancy, Sender, TxReport};
 pub(crate) enum Command {
     /// A lane is there. One that had its place must have been ended by a [`Command::LaneDown`] before.
     LaneUp(Box<NewLane>),
+    /// Something about connections over QUIC.
+    Quic(Box<QuicCommand>),
     /// The lane is to end.
     LaneDown { serial: u64 },
     /// Classes, peers and routes from now on.
@@ -45,6 +49,20 @@ pub(crate) enum Command {
     Stop,
 }
 
+/// What the control thread tells a worker about connections over QUIC.
+pub(crate) enum QuicCommand {
+    /// Callers are accepted with these settings from now on.
+    Accept(quic::Acceptor),
+    /// Callers come by this socket too.
+    Listen(OwnedFd),
+    /// A connection is to be made.
+    Dial(quic::Dial),
+    /// A dial that was welcomed becomes the lane in this place, as [`Command::LaneUp`].
+    Install { serial: u64, place: Place },
+    /// The answer to a caller; the place of its lane, if it is welcome.
+    Answer { number: u64, answer: quic::Answer, place: Option<Place> },
+}
+
 /// How a worker ended that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
@@ -52,11 +70,17 @@ pub(crate) enum Ending {
     Stopped,
 }
 
-/// Both halves of a lane and its place: number `place` of a group to a peer.
-pub(crate) struct NewLane {
+/// A lane's place: number `index` of a group to a peer.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
     pub(crate) peer: PublicKey,
     pub(crate) group: Arc<str>,
-    pub(crate) place: u8,
+    pub(crate) index: u8,
+}
+
+/// Both halves of a lane and its place.
+pub(crate) struct NewLane {
+    pub(crate) place: Place,
     pub(crate) sending: LaneTx,
     pub(crate) receiving: LaneRx,
 }
@@ -66,6 +90,8 @@ pub(crate) struct NewLane {
 pub(crate) enum WorkerEvent {
     /// A lane ended, and why; `clean` if the peer closed it of its own will.
     LaneEnded { serial: u64, reason: String, clean: bool },
+    /// Something happened to a connection over QUIC that is no lane.
+    Quic { shard: u16, event: quic::Event },
     /// The device was removed: the worker carries nothing until it is given another.
     DeviceLost,
     /// The worker of this shard ended without having been told to.
@@ -74,8 +100,23 @@ pub(crate) enum WorkerEvent {
 
 const TUN: u64 = u64::MAX;
 const MAILBOX: u64 = u64::MAX - 1;
+/// The sockets of lanes over QUIC, by their places. Serials of connections stay far below.
+const PORTS: u64 = 1 << 62;
 
+/// What a worker begins with.
 pub(crate) struct Worker {
+    shard: u16,
+    shards: u16,
+    epoll: OwnedFd,
+    commands: Mailbox<Command>,
+    events: Mailbox<WorkerEvent>,
+    beat: Arc<AtomicU64>,
+    device: TunQueue,
+}
+
+/// A worker at work, which never leaves its thread.
+struct Running {
+    shard: u16,
     epoll: OwnedFd,
     commands: Mailbox<Command>,
     events: Mailbox<WorkerEvent>,
@@ -85,11 +126,16 @@ pub(crate) struct Worker {
     sender: Sender,
     receivers: Receivers,
     requests: Vec<LaneRequest>,
+    quic: Quic,
+    changes: Vec<Change>,
+    /// Sockets of lanes over QUIC that may have more than was read.
+    unread: Vec<usize>,
 }
 
 impl Worker {
+    /// A worker of a shard, of so many.
     pub(crate) fn new(
-        shard: u16,
+        (shard, shards): (u16, u16),
         queue: TunQueue,
         commands: Mailbox<Command>,
         events: Mailbox<WorkerEvent>,
@@ -98,31 +144,45 @@ impl Worker {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, &queue, epoll::EventData::new_u64(TUN), epoll::EventFlags::IN)?;
         epoll::add(&epoll, &commands, epoll::EventData::new_u64(MAILBOX), epoll::EventFlags::IN)?;
-        Ok(Worker {
-            epoll,
-            commands,
-            events,
-            beat,
-            sender: Sender::new(shard, queue.clone()),
-            receivers: Receivers::new(queue.clone()),
-            device: queue,
-            requests: Vec::new(),
-        })
+        Ok(Worker { shard, shards, epoll, commands, events, beat, device: queue })
     }
 
     /// Works until told to stop.
     ///
     /// # Errors
     /// The device's or the system's, after which it cannot go on.
-    pub(crate) fn run(mut self) -> io::Result<Ending> {
+    pub(crate) fn run(self) -> io::Result<Ending> {
+        let Worker { shard, shards, epoll, commands, events, beat, device } = self;
+        let running = Running {
+            shard,
+            epoll,
+            commands,
+            events,
+            beat,
+            sender: Sender::new(shard, device.clone()),
+            receivers: Receivers::new(device.clone()),
+            device,
+            requests: Vec::new(),
+            quic: Quic::new(shard, shards),
+            changes: Vec::new(),
+            unread: Vec::new(),
+        };
+        running.run()
+    }
+}
+
+impl Running {
+    fn run(mut self) -> io::Result<Ending> {
         let mut ready: Vec<epoll::Event> = Vec::with_capacity(64);
         let mut device_ready = false;
         let zero = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
         loop {
             ready.clear();
             // With packets left in the device, look at the lanes and go on at once.
-            let wake = self.sender.next_wake().map(|at| timespec(at.saturating_since(now())));
-            let timeout = if device_ready { Some(&zero) } else { wake.as_ref() };
+            let wake = self.sender.next_wake().into_iter().chain(self.quic.next_wake()).min();
+            let wake = wake.map(|at| timespec(at.saturating_since(now())));
+            let more = device_ready || !self.unread.is_empty();
+            let timeout = if more { Some(&zero) } else { wake.as_ref() };
             match epoll::wait(&self.epoll, spare_capacity(&mut ready), timeout) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
@@ -137,9 +197,11 @@ impl Worker {
                             return Ok(Ending::Stopped);
                         }
                     }
+                    port if port >= PORTS => self.handle_port_event((port - PORTS) as usize, flags),
                     serial => self.handle_lane_event(now, serial, flags),
                 }
             }
+            self.advance_quic(now);
             if device_ready {
                 device_ready = match self.sender.read_device(now) {
                     Ok(more) => more,
@@ -213,6 +275,7 @@ impl Worker {
             let _ = epoll::delete(&self.epoll, lane.fd());
         }
         self.sender.take_lane(serial, goodbye);
+        self.quic.close(now(), serial, goodbye);
     }
 
     /// Does what the control thread asked. Whether to go on.
@@ -220,6 +283,7 @@ impl Worker {
         for command in self.commands.take() {
             match command {
                 Command::LaneUp(lane) => self.lane_up(*lane),
+                Command::Quic(command) => self.handle_quic_command(now(), *command)?,
                 Command::LaneDown { serial } => self.take_lane(serial, true),
                 Command::Plan(plan) => {
                     for serial in self.sender.reconfigure(now(), &plan) {
@@ -236,6 +300,7 @@ impl Worker {
                     for serial in self.sender.serials() {
                         self.take_lane(serial, true);
                     }
+                    self.quic.close_all(now());
                     return Ok(false);
                 }
             }
@@ -254,12 +319,12 @@ impl Worker {
 
     /// Puts a lane in its place. Whatever keeps it from there ends this lane and no other.
     fn lane_up(&mut self, lane: NewLane) {
-        let NewLane { peer, group, place, sending, receiving } = lane;
+        let NewLane { place: Place { peer, group, index }, sending, receiving } = lane;
         let serial = sending.serial;
-        match self.sender.vacancy(&peer, &group, place) {
-            Ok(vacancy) => vacancy.fill(sending),
+        match self.sender.vacancy(&peer, &group, index) {
+            Ok(vacancy) => vacancy.fill(sending.into()),
             Err(error) => {
-                self.sender.discard(sending);
+                self.sender.discard(sending.into());
                 let clean = error == NoVacancy::NotConfigured;
                 self.events.post(WorkerEvent::LaneEnded { serial, reason: error.to_string(), clean });
                 return;
@@ -270,6 +335,118 @@ impl Worker {
         {
             self.end(serial, format!("cannot be waited for: {}", io::Error::from(error)), false);
         } else if !self.receivers.lane_up(&peer, receiving) {
+            self.end(serial, NoVacancy::NotConfigured.to_string(), true);
+        }
+    }
+}
+
+// ---------------------------------------------------------------- QUIC
+
+impl Running {
+    fn handle_port_event(&mut self, port: usize, flags: epoll::EventFlags) {
+        if flags.contains(epoll::EventFlags::OUT) && self.quic.handle_writable(port) {
+            self.arm_port(port, epoll::EventFlags::IN);
+        }
+        if flags.intersects(epoll::EventFlags::IN | epoll::EventFlags::ERR) && !self.unread.contains(&port) {
+            self.unread.push(port);
+        }
+    }
+
+    /// Reads what has come, and looks after the connections that it concerns, or whose time has come.
+    fn advance_quic(&mut self, now: Instant) {
+        let (quic, changes) = (&mut self.quic, &mut self.changes);
+        self.unread.retain(|port| quic.receive(now, *port, changes));
+        let (sender, receivers) = (&mut self.sender, &mut self.receivers);
+        quic.advance(now, changes, |serial, round_trip, datagram| {
+            let observe = |peer, headers: &Headers, prefix: &[u8]| {
+                sender.handle_returning(now, peer, headers, prefix);
+            };
+            receivers.handle_datagram(now, serial, (datagram, round_trip), observe)
+        });
+        let mut changes = std::mem::take(&mut self.changes);
+        for change in changes.drain(..) {
+            match change {
+                Change::Writable { serial } => self.sender.lane_writable(serial),
+                Change::Ended { serial, reason, clean } => self.end(serial, reason, clean),
+                Change::Event(event) => {
+                    self.events.post(WorkerEvent::Quic { shard: self.shard, event });
+                }
+            }
+        }
+        self.changes = changes;
+        for port in 0..self.quic.ports() {
+            if self.quic.is_full(port) {
+                self.arm_port(port, epoll::EventFlags::IN | epoll::EventFlags::OUT);
+            }
+        }
+    }
+
+    fn arm_port(&self, port: usize, flags: epoll::EventFlags) {
+        let data = epoll::EventData::new_u64(PORTS + port as u64);
+        let _ = self.quic.with_port(port, |fd| epoll::modify(&self.epoll, fd, data, flags));
+    }
+
+    fn watch_port(&self, port: usize) -> io::Result<()> {
+        let data = epoll::EventData::new_u64(PORTS + port as u64);
+        let watched =
+            self.quic.with_port(port, |fd| epoll::add(&self.epoll, fd, data, epoll::EventFlags::IN));
+        watched.unwrap_or(Ok(())).map_err(io::Error::from)
+    }
+
+    fn handle_quic_command(&mut self, now: Instant, command: QuicCommand) -> io::Result<()> {
+        match command {
+            QuicCommand::Accept(acceptor) => self.quic.set_acceptor(acceptor),
+            QuicCommand::Listen(socket) => {
+                let port = self.quic.add_port(socket);
+                self.watch_port(port)?;
+            }
+            QuicCommand::Dial(dial) => {
+                let (serial, remote) = (dial.serial, dial.remote);
+                if let Err(reason) = self.dial(now, dial) {
+                    let reason = format!("cannot connect to {remote}: {reason}");
+                    let event = quic::Event::DialFailed { serial, failure: Failure::Path, reason };
+                    self.events.post(WorkerEvent::Quic { shard: self.shard, event });
+                }
+            }
+            QuicCommand::Install { serial, place } => {
+                let sending = self.quic.install(serial);
+                self.quic_lane_up(serial, sending, &place);
+            }
+            QuicCommand::Answer { number, answer, place } => {
+                let serial =
+                    if let quic::Answer::Welcome { serial, .. } = &answer { Some(*serial) } else { None };
+                let sending = self.quic.answer(now, number, answer);
+                if let (Some(serial), Some(place)) = (serial, place) {
+                    self.quic_lane_up(serial, sending, &place);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn dial(&mut self, now: Instant, dial: quic::Dial) -> Result<(), String> {
+        let made = self.quic.dial_port(dial.remote, dial.options.mark);
+        let (port, is_new) = made.map_err(|error| error.to_string())?;
+        if is_new {
+            self.watch_port(port).map_err(|error| error.to_string())?;
+        }
+        self.quic.dial(now, dial, port)
+    }
+
+    /// Puts a lane in its place, unless its connection has ended meanwhile.
+    fn quic_lane_up(&mut self, serial: u64, sending: Option<QuicTx>, place: &Place) {
+        let Some(sending) = sending else {
+            return self.end(serial, "the connection ended before the lane was up".to_owned(), false);
+        };
+        let Place { peer, group, index } = place;
+        match self.sender.vacancy(peer, group, *index) {
+            Ok(vacancy) => vacancy.fill(sending.into()),
+            Err(error) => {
+                let clean = error == NoVacancy::NotConfigured;
+                return self.end(serial, error.to_string(), clean);
+            }
+        }
+        if !self.receivers.quic_lane_up(peer, serial) {
             self.end(serial, NoVacancy::NotConfigured.to_string(), true);
         }
     }

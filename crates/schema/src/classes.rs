@@ -97,6 +97,9 @@ pub struct ClassSpec {
     /// How many lanes the group has to each peer in each shard; 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lanes: Option<u32>,
+    /// What the group's lanes are: "tcp", or "quic" for datagrams that are never retransmitted; "tcp".
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transport: Option<Transport>,
     /// The congestion control of the group's lanes; that of `[lanes]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub congestion_control: Option<CongestionControlName>,
@@ -136,6 +139,25 @@ impl ClassSpec {
     /// The group of lanes that it rides on.
     pub fn lane_group(&self) -> &str {
         &self.lane_group.as_ref().unwrap_or(&self.name).0
+    }
+}
+
+/// What lanes are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Transport {
+    /// Connections over TCP: nothing is lost, and a loss delays what comes after it.
+    Tcp,
+    /// Connections over QUIC: datagrams, congestion-controlled; what is lost stays lost, and delays nothing.
+    Quic,
+}
+
+impl From<Transport> for trunkline_trunk::Transport {
+    fn from(transport: Transport) -> Self {
+        match transport {
+            Transport::Tcp => Self::Tcp,
+            Transport::Quic => Self::Quic,
+        }
     }
 }
 

@@ -17,7 +17,7 @@ mod reader;
 mod resolve;
 mod words;
 
-pub use classes::{Behaviour, ClassSpec, Classes, FlowsSpec, LanesSpec, RuleSpec};
+pub use classes::{Behaviour, ClassSpec, Classes, FlowsSpec, LanesSpec, RuleSpec, Transport};
 pub use either::Either;
 pub use encryption::Encryption;
 pub use json::{json_schema, json_schema_text};

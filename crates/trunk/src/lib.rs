@@ -32,7 +32,7 @@ pub use lane::{
     ArrivalReport, CongestionControlCause, LaneAction, LaneControl, LaneSnapshot, ReceiveWindow, Reporting,
 };
 pub use path::{PathChange, PathMode, PathStatus, Paths, Signal};
-pub use plan::{CongestionControl, LaneGroup, LaneId, TrunkPlan};
+pub use plan::{CongestionControl, LaneGroup, LaneId, Transport, TrunkPlan};
 pub use receiver::{Receiver, ReceiverStats, Refusal};
 pub use routes::{PeerId, RouteTable};
 pub use transmitter::{

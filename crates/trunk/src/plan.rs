@@ -36,6 +36,25 @@ impl fmt::Display for CongestionControl {
     }
 }
 
+/// What the lanes of a group are. Crate `trunk` passes it on to their owner.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum Transport {
+    /// A byte stream that repairs losses and keeps order (TCP).
+    #[default]
+    Tcp,
+    /// Datagrams that are congestion-controlled and never retransmitted (QUIC, RFC 9221).
+    Quic,
+}
+
+impl fmt::Display for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Transport::Tcp => "tcp",
+            Transport::Quic => "quic",
+        })
+    }
+}
+
 /// Lanes that classes share: a number of connections with the same settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LaneGroup {
@@ -49,6 +68,8 @@ pub struct LaneGroup {
     pub dscp: u8,
     /// Whether the lanes compress headers.
     pub compression: Compression,
+    /// What the lanes are.
+    pub transport: Transport,
 }
 
 impl LaneGroup {
@@ -60,6 +81,7 @@ impl LaneGroup {
             congestion_control: CongestionControl::default(),
             dscp: 0,
             compression: Compression::Off,
+            transport: Transport::Tcp,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use trunkline_queue::{Limits, Settings, Share};
 use trunkline_trunk::compress::Compression;
-use trunkline_trunk::{AdmissionSettings, ClassId, CongestionControl, Over, Protocol, Rule};
+use trunkline_trunk::{AdmissionSettings, ClassId, CongestionControl, Over, Protocol, Rule, Transport};
 
 use super::*;
 
@@ -178,6 +178,7 @@ listen = "unix:/tmp/a.metrics"
             congestion_control: named("bbr"),
             dscp: 46,
             compression: Compression::Off,
+            transport: Transport::Tcp,
         }
     );
     assert_eq!(config.peers[0].encryption, Encryption::Tls);

@@ -6,13 +6,14 @@ use std::os::fd::AsFd as _;
 use std::time::Duration;
 
 use rustix::event::epoll;
+use trunkline_trunk::Transport;
 
 use super::connection::{Connection, Phase, SocketOptions};
 use super::half_open::{self, Evicted, Reason};
 use super::rejections::Outcome;
 use super::{Daemon, Source, warn};
 use crate::clock::now;
-use crate::handshake::{Handshake, HandshakeError, Hello, Progress, RefusalReason};
+use crate::handshake::{Handshake, HandshakeError, Hello, Progress, Refusal, RefusalReason};
 use crate::keys::PublicKey;
 use crate::life::{Declined, Failure, Request};
 
@@ -194,16 +195,26 @@ impl Daemon {
         hello: &Hello,
         peer: PublicKey,
     ) -> Result<(), HandshakeError> {
-        let (reason, text) = match self.life.find_lane(now(), request(hello, peer)) {
+        let found = self.life.find_lane(now(), request(hello, peer));
+        let found = found.map_err(|declined| self.refusal(declined, hello, peer));
+        let found = found.and_then(|key| self.check_transport(&key, Transport::Tcp).map(|()| key));
+        match found {
             Ok(key) => {
                 let encryption = self.peer_config(&key.peer).map_or(hello.encryption, |peer| peer.encryption);
-                return handshake.welcome(self.instance, encryption);
+                handshake.welcome(self.instance, encryption)
             }
-            Err(Declined::UnknownPeer) => (RefusalReason::NotWanted, "no longer configured".to_owned()),
-            Err(Declined::Crossed) => {
+            Err(Refusal { reason, text }) => handshake.refuse(reason, &text),
+        }
+    }
+
+    /// What a peer is told whose request is declined; what is worth a warning here is logged.
+    pub(super) fn refusal(&mut self, declined: Declined, hello: &Hello, peer: PublicKey) -> Refusal {
+        let (reason, text) = match declined {
+            Declined::UnknownPeer => (RefusalReason::NotWanted, "no longer configured".to_owned()),
+            Declined::Crossed => {
                 (RefusalReason::NotWanted, "both sites dialled; the other connection stays".to_owned())
             }
-            Err(Declined::UnknownLaneGroup) => {
+            Declined::UnknownLaneGroup => {
                 let known: Vec<&str> = self.config.trunk.groups.iter().map(|group| &*group.name).collect();
                 let text = format!(
                     "there is no lane group {:?} here; there are: {}",
@@ -213,7 +224,7 @@ impl Daemon {
                 self.warn_of_request(peer, &text);
                 (RefusalReason::UnknownLaneGroup, text.chars().take(150).collect())
             }
-            Err(Declined::UnknownNumber { lanes }) => {
+            Declined::UnknownNumber { lanes } => {
                 let queues = self.config.tun.queues;
                 let text =
                     format!("tun.queues is {queues} here, and {} has {lanes} lanes in all", hello.lane_group);
@@ -224,7 +235,7 @@ impl Daemon {
                 (RefusalReason::UnknownLane, text)
             }
         };
-        handshake.refuse(reason, &text)
+        Refusal { reason, text }
     }
 
     /// Logs a warning about a peer's request, at a limited rate: the peer decides how often it sends requests.

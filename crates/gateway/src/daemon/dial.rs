@@ -2,6 +2,7 @@
 
 use std::net::{SocketAddr, SocketAddrV6};
 
+use trunkline_trunk::Transport;
 use trunkline_units::Instant;
 
 use super::connection::{Connection, Dialled, SocketOptions};
@@ -39,6 +40,10 @@ impl Daemon {
             instance: self.instance,
             lane_group: key.lane_group.to_string(),
         };
+        if group.transport == Transport::Quic {
+            let timeout = deadline.saturating_since(now());
+            return self.dial_quic(dialled, hello, remote, timeout).map_err(|error| text(&error));
+        }
         let options = SocketOptions {
             congestion_control: Some(group.congestion_control.initial()),
             dscp: group.dscp,

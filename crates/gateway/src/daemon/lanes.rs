@@ -23,7 +23,7 @@ use crate::life::{
 };
 use crate::record::SessionKeys;
 use crate::sys;
-use crate::worker::{Command, NewLane, WorkerEvent};
+use crate::worker::{Command, NewLane, Place, WorkerEvent};
 
 impl Daemon {
     pub(super) fn peer_config(&self, key: &PublicKey) -> Option<&PeerConfig> {
@@ -46,7 +46,7 @@ impl Daemon {
         }
     }
 
-    fn label(&self, key: &LaneKey) -> String {
+    pub(super) fn label(&self, key: &LaneKey) -> String {
         format!("lane {} to {}", self.lane_name(key), self.peer_name(&key.peer))
     }
 
@@ -70,6 +70,7 @@ impl Daemon {
             tracing::warn!("{}: down: {}", self.label(&lane.key), lane.reason);
             self.close_lane(lane.key.shard, lane.serial);
         }
+        self.apply_quic();
         for listener in self.sources.values() {
             if let Source::Listener(listener) = listener
                 && let Err(error) = sys::set_mark(listener.as_fd(), self.config.fwmark.unwrap_or(0))
@@ -86,9 +87,10 @@ impl Daemon {
                 continue;
             };
             // The workers set the congestion control, since they may choose it by the path.
-            let _ = sys::set_dscp(socket.fd.as_fd(), group.dscp);
+            let Some(fd) = &socket.fd else { continue };
+            let _ = sys::set_dscp(fd.as_fd(), group.dscp);
             // A new default route would lead the packets of a lane without the mark into the trunk.
-            let _ = sys::set_mark(socket.fd.as_fd(), self.config.fwmark.unwrap_or(0));
+            let _ = sys::set_mark(fd.as_fd(), self.config.fwmark.unwrap_or(0));
         }
     }
 
@@ -123,8 +125,9 @@ impl Daemon {
         for (_, lane) in self.life.lanes_of(peer) {
             if let State::Up(up) = &lane.state
                 && let Some(socket) = self.lane_sockets.get(&up.serial)
+                && let Some(fd) = &socket.fd
             {
-                let _ = liveness.apply(socket.fd.as_fd());
+                let _ = liveness.apply(fd.as_fd());
             }
         }
     }
@@ -169,7 +172,7 @@ impl Daemon {
             self.close_lane(key.shard, old);
         }
         let local = rustix::net::getsockname(&fd).ok().and_then(|address| address.try_into().ok());
-        self.lane_sockets.insert(serial, LaneSocket { fd, local, remote });
+        self.lane_sockets.insert(serial, LaneSocket { fd: Some(fd), local, remote });
         self.workers.shards[usize::from(key.shard)].commands.post(Command::LaneUp(Box::new(new)));
         let how = if dialled.is_some() { "dialled" } else { "accepted from" };
         self.known.handle_lane(key.peer, remote.ip());
@@ -194,11 +197,12 @@ impl Daemon {
         let compressor = Compressor::new(group.compression, self.seed);
         let sending = LaneTx::new(serial, Arc::clone(fd), sealer, compressor, reports);
         let lane_group = Arc::clone(&key.lane_group);
-        Ok(NewLane { peer: key.peer, group: lane_group, place: key.index, sending, receiving })
+        let place = Place { peer: key.peer, group: lane_group, index: key.index };
+        Ok(NewLane { place, sending, receiving })
     }
 
     /// Tells the worker to close a lane's connection.
-    fn close_lane(&mut self, shard: u16, serial: Serial) {
+    pub(super) fn close_lane(&mut self, shard: u16, serial: Serial) {
         self.lane_sockets.remove(&serial);
         self.workers.shards[usize::from(shard)].commands.post(Command::LaneDown { serial });
     }
@@ -230,6 +234,7 @@ impl Daemon {
                         self.verify(key.peer);
                     }
                 }
+                WorkerEvent::Quic { shard, event } => self.handle_quic_event(shard, event),
                 WorkerEvent::DeviceLost => self.device_changed(),
                 WorkerEvent::Ended { shard, reason } => {
                     self.failed = Some(DaemonError::Worker { shard, reason });

@@ -18,6 +18,7 @@ mod limit;
 mod listen;
 mod names;
 mod network;
+mod quic;
 mod rejections;
 mod reload;
 mod report;
@@ -67,7 +68,8 @@ use workers::Workers;
 
 /// The connection of a lane that is up; its worker reads and writes it.
 struct LaneSocket {
-    fd: Arc<OwnedFd>,
+    /// `None` over QUIC: the worker has its socket.
+    fd: Option<Arc<OwnedFd>>,
     local: Option<SocketAddr>,
     remote: SocketAddr,
 }
@@ -99,6 +101,7 @@ pub struct Daemon {
     rejections: Rejections,
     life: Life,
     lane_sockets: BTreeMap<Serial, LaneSocket>,
+    quic: quic::QuicState,
     /// The last warning about declined requests of each peer.
     request_warnings: BTreeMap<PublicKey, RateLimit>,
     accept_warnings: RateLimit,
@@ -131,6 +134,7 @@ impl Daemon {
         for address in &config.listen {
             listeners.push(listen::tcp(*address, config.fwmark)?);
         }
+        let quic_listeners = quic::open_listeners(&config)?;
         let metrics = match config.metrics.as_ref().map(|metrics| &metrics.listen) {
             Some(MetricsListen::Tcp(address)) => Some(Source::MetricsTcp(listen::tcp(*address, None)?)),
             Some(MetricsListen::Unix(path)) => {
@@ -173,6 +177,7 @@ impl Daemon {
             paths: KnownPaths::default(),
             life,
             lane_sockets: BTreeMap::new(),
+            quic: quic::QuicState::default(),
             request_warnings: BTreeMap::new(),
             accept_warnings: RateLimit::default(),
             epoll,
@@ -205,6 +210,8 @@ impl Daemon {
         for source in listeners.into_iter().map(Source::Listener).chain(metrics) {
             daemon.add(source).map_err(system("epoll"))?;
         }
+        daemon.listen_quic(quic_listeners);
+        daemon.accept_quic();
         daemon.apply_config(&warnings);
         Ok(daemon)
     }

@@ -186,7 +186,8 @@ impl Daemon {
     /// Ends the lanes with a removed local address at once: they cannot receive an answer.
     fn address_removed(&mut self, address: IpAddr) {
         let is_gone = |socket: &LaneSocket| {
-            let local = rustix::net::getsockname(&socket.fd).ok();
+            // A lane over QUIC goes on from another address.
+            let local = socket.fd.as_ref().and_then(|fd| rustix::net::getsockname(fd).ok());
             let local = local.and_then(|local| SocketAddr::try_from(local).ok());
             local.is_some_and(|local| local.ip().to_canonical() == address)
         };

@@ -92,6 +92,8 @@ impl Daemon {
                 self.dial_failed(dialled, Failure::Lane, REASON);
             }
         }
+        self.end_quic_dials(REASON);
+        self.accept_quic();
         let up: Vec<Serial> = self.life.up().map(|(serial, _)| serial).collect();
         for serial in up {
             self.end_lane(serial, REASON);

@@ -241,6 +241,7 @@ impl Daemon {
             lane_group: key.lane_group.to_string(),
             index: key.index.into(),
             shard: key.shard,
+            transport: group.map_or_else(String::new, |group| group.transport.to_string()),
             dscp: group.map_or(0, |group| group.dscp),
             congestion_control: group.map_or_else(String::new, |group| group.congestion_control.to_string()),
             for_s: now().saturating_since(lane.since).as_secs_f64(),

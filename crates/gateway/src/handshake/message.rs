@@ -90,6 +90,9 @@ pub enum RefusalReason {
     /// The acceptor is about to end.
     #[error("shutting down")]
     ShuttingDown,
+    /// The lane group rides on another transport at the acceptor.
+    #[error("transport mismatch")]
+    TransportMismatch,
     /// A reason of a later version.
     #[error("reason {0}")]
     Other(u8),
@@ -105,6 +108,7 @@ impl RefusalReason {
             Self::TooManyLanes => 5,
             Self::NotWanted => 6,
             Self::ShuttingDown => 7,
+            Self::TransportMismatch => 8,
             Self::Other(code) => code,
         }
     }
@@ -118,6 +122,7 @@ impl RefusalReason {
             5 => Self::TooManyLanes,
             6 => Self::NotWanted,
             7 => Self::ShuttingDown,
+            8 => Self::TransportMismatch,
             other => Self::Other(other),
         }
     }

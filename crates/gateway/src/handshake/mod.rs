@@ -33,6 +33,7 @@ pub use error::{Fault, HandshakeError};
 pub use message::{
     Hello, MAX_LANE_GROUP_BYTES, MAX_TEXT_BYTES, Message, MessageError, Refusal, RefusalReason, VERSION,
 };
+pub(crate) use tls::presented_key;
 
 use self::connection::Tls;
 use crate::keys::{PublicKey, SecretKey};
@@ -73,6 +74,20 @@ impl Identity {
     #[must_use]
     pub fn with_version(self, version: u16) -> Self {
         Self { version, ..self }
+    }
+
+    /// The TLS settings with which QUIC dials the peer with this key.
+    pub(crate) fn quic_client(&self, peer: PublicKey) -> Result<ClientConfig, rustls::Error> {
+        let mut config = tls::client_config(self, peer)?;
+        config.alpn_protocols = vec![tls::QUIC_PROTOCOL.to_vec()];
+        Ok(config)
+    }
+
+    /// The TLS settings with which QUIC accepts callers whose key `admit` admits.
+    pub(crate) fn quic_server(&self, admit: Admit) -> Result<ServerConfig, rustls::Error> {
+        let mut config = tls::server_config(self, admit)?;
+        config.alpn_protocols = vec![tls::QUIC_PROTOCOL.to_vec()];
+        Ok(config)
     }
 
     /// The public key of this site.

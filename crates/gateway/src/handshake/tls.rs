@@ -26,6 +26,9 @@ use super::{Admit, Identity};
 use crate::keys::{KEY_BYTES, PublicKey, SecretKey};
 use crate::record::Cipher;
 
+/// The name of this protocol over QUIC: version 2 of the greetings and frames, which are datagrams there.
+pub(super) const QUIC_PROTOCOL: &[u8] = b"trunkline-quic/2";
+
 /// The names of this protocol inside TLS (RFC 7301): one for each version up to this one, the highest first.
 pub(super) fn protocols(version: u16) -> Vec<Vec<u8>> {
     (1..=version).rev().map(|version| format!("trunkline/{version}").into_bytes()).collect()
@@ -84,7 +87,7 @@ pub(super) fn certified_key(secret: &SecretKey) -> Result<CertifiedKey, Error> {
 }
 
 /// The Ed25519 key that a peer presents in place of a certificate.
-pub(super) fn presented_key(certificate: &CertificateDer<'_>) -> Option<PublicKey> {
+pub(crate) fn presented_key(certificate: &CertificateDer<'_>) -> Option<PublicKey> {
     let key: [u8; KEY_BYTES] = certificate.as_ref().strip_prefix(&SPKI_PREFIX)?.try_into().ok()?;
     Some(PublicKey::from_bytes(key))
 }

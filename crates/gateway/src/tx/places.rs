@@ -6,9 +6,8 @@ use trunkline_trunk::{LaneId, Paths, Transmitter};
 use trunkline_units::Instant;
 
 use super::memory::{ABSENT_FLOWS, Presence};
-use super::{LaneSlot, Peer, Sender, mark};
+use super::{LaneSlot, Peer, Sender, Sending, mark};
 use crate::keys::PublicKey;
-use crate::lane_tx::LaneTx;
 use crate::plan::Plan;
 use crate::pool::Pool;
 
@@ -20,9 +19,9 @@ pub(crate) struct Vacancy<'a> {
 }
 
 impl Vacancy<'_> {
-    pub(crate) fn fill(self, mut lane: LaneTx) {
+    pub(crate) fn fill(self, mut lane: Sending) {
         let Vacancy { sender, index, id } = self;
-        sender.lanes.insert(lane.serial, (index, id));
+        sender.lanes.insert(lane.serial(), (index, id));
         lane.configure(sender.peers[index].transmitter.plan(), id);
         sender.peers[index].lanes[id.index()] = Some(LaneSlot::new(lane));
         mark(&mut sender.dirty_peers, &mut sender.peers[index], index, id);
@@ -67,13 +66,13 @@ impl Sender {
         let index = self.peers.iter().position(|p| p.key == *peer).ok_or(NoVacancy::NotConfigured)?;
         let id = self.peers[index].transmitter.lane(group, place).ok_or(NoVacancy::NotConfigured)?;
         match &self.peers[index].lanes[id.index()] {
-            Some(slot) => Err(NoVacancy::Taken { serial: slot.lane.serial }),
+            Some(slot) => Err(NoVacancy::Taken { serial: slot.lane.serial() }),
             None => Ok(Vacancy { sender: self, index, id }),
         }
     }
 
     /// Closes a lane that could not be put in its place.
-    pub(crate) fn discard(&mut self, lane: LaneTx) {
+    pub(crate) fn discard(&mut self, lane: Sending) {
         lane.close(&mut self.pool);
     }
 
@@ -135,7 +134,7 @@ impl Sender {
         for (index, peer) in self.peers.iter_mut().enumerate() {
             for id in (0..peer.lanes.len() as u8).map(LaneId) {
                 if let Some(slot) = &mut peer.lanes[id.index()] {
-                    self.lanes.insert(slot.lane.serial, (index, id));
+                    self.lanes.insert(slot.lane.serial(), (index, id));
                     mark(&mut self.dirty_peers, peer, index, id);
                 }
             }
@@ -147,6 +146,6 @@ impl Sender {
 }
 
 fn retire(slot: LaneSlot, pool: &mut Pool, closed: &mut Vec<u64>) {
-    closed.push(slot.lane.serial);
+    closed.push(slot.lane.serial());
     slot.lane.close(pool);
 }

@@ -73,7 +73,7 @@ impl Sender {
             (0..).map(LaneId).zip(&peer.lanes).filter_map(|(id, slot)| {
                 let lane = &slot.as_ref()?.lane;
                 let stats = LaneTxStats { pacing: peer.paths.mode(id), ..lane.stats() };
-                Some((lane.serial, stats, lane.inspect().ok()))
+                Some((lane.serial(), stats, lane.inspect().ok()))
             })
         });
         let lanes = lanes.collect();

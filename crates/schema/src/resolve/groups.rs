@@ -7,7 +7,7 @@
 use std::fmt::Display;
 
 use trunkline_trunk::compress::Compression;
-use trunkline_trunk::{CongestionControl, LaneGroup, TrunkPlan};
+use trunkline_trunk::{CongestionControl, LaneGroup, Transport, TrunkPlan};
 
 use super::{MAX_LANES, Resolver};
 use crate::words::CongestionControlName;
@@ -68,15 +68,46 @@ impl Resolver<'_> {
             spec.congestion_control.as_ref().map(|name| name.0.clone())
         });
         let dscp = agreed(at, members, "dscp", |spec| spec.dscp.map(|dscp| dscp.0));
+        let transport = agreed(at, members, "transport", |spec| spec.transport.map(Transport::from));
+        let transport = transport.unwrap_or_default();
+        if transport == Transport::Quic {
+            self.check_datagrams(at, members);
+        }
         // Lanes compress headers unless a class that rides on them is not to have it.
-        let compresses = members.iter().all(|(_, spec)| spec.header_compression != Some(false));
+        let compresses = transport == Transport::Tcp
+            && members.iter().all(|(_, spec)| spec.header_compression != Some(false));
         LaneGroup {
             name: members[0].1.lane_group().into(),
             lanes: lanes.filter(|lanes| (1..=self.max_lanes.into()).contains(lanes)).unwrap_or(1) as u8,
             congestion_control: control
                 .map_or_else(|| default.clone(), |name| named(&CongestionControlName(name))),
             dscp: dscp.unwrap_or(0),
+            transport,
             compression: if compresses { Compression::On } else { Compression::Off },
+        }
+    }
+}
+
+impl Resolver<'_> {
+    /// A lane that loses packets neither compresses their headers nor drops what is sent again because of that.
+    fn check_datagrams(&self, at: &At<'_>, members: &[(usize, &ClassSpec)]) {
+        for (place, spec) in members {
+            let at = at.index(*place);
+            if !self.quic {
+                if spec.transport.is_some() {
+                    at.key("transport").report("is \"quic\"", "\"tcp\"");
+                }
+                continue;
+            }
+            for (key, value) in [
+                ("header_compression", spec.header_compression),
+                ("retransmission_filter", spec.retransmission_filter),
+            ] {
+                if value == Some(true) {
+                    at.key(key)
+                        .report("is true", "false: the class's lanes are datagrams (transport = \"quic\")");
+                }
+            }
         }
     }
 }

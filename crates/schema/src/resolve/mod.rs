@@ -7,7 +7,9 @@ mod tests;
 
 use ipnet::IpNet;
 use trunkline_queue::{CoDelSettings, FqCoDelSettings, Settings, Share, TrunkSettings};
-use trunkline_trunk::{AdmissionSettings, ClassId, ClassSettings, CongestionControl, Over, Rule, TrunkPlan};
+use trunkline_trunk::{
+    AdmissionSettings, ClassId, ClassSettings, CongestionControl, Over, Rule, Transport, TrunkPlan,
+};
 use trunkline_units::Rate;
 
 use crate::{At, ClassSpec, Classes, FlowsSpec, LanesSpec, QueuePlace};
@@ -36,6 +38,8 @@ pub struct Resolver<'r> {
     pub retransmission_filter: bool,
     /// How many lanes a group may have.
     pub max_lanes: u8,
+    /// Whether lanes may ride on QUIC.
+    pub quic: bool,
 }
 
 impl Resolver<'_> {
@@ -60,7 +64,10 @@ impl Resolver<'_> {
             names(&at, specs, place);
             let rules = self.rules(&at, spec);
             let class = self.class(&at, spec, rules);
-            ClassSettings { group: memberships[place], admission: overs[place], ..class }
+            let group = memberships[place];
+            let filters_retransmissions =
+                class.filters_retransmissions && groups[group].transport == Transport::Tcp;
+            ClassSettings { group, admission: overs[place], filters_retransmissions, ..class }
         });
         let settings: Vec<_> = settings.collect();
         catch_all(&at, all, &overs);

@@ -34,6 +34,7 @@ fn plan(text: &str) -> Result<TrunkPlan, Mistakes> {
         congestion_control: CongestionControl::ByPath,
         retransmission_filter: true,
         max_lanes: 8,
+        quic: true,
     };
     let plan = resolver.plan(&findings.root(), &trunk.lanes, &trunk.classes);
     let (found, misplaced) = findings.into_found();

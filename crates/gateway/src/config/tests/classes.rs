@@ -46,7 +46,7 @@ fn presets_are_classes_by_one_word() {
     assert_eq!(
         error("classes = \"spilt\""),
         "/etc/trunkline/site.toml:2:1: classes: is \"spilt\"; allowed: \"interactive\", \"split\", \"single\", \
-         or a list, each a table with name, match, queue, lane_group, lanes, congestion_control, dscp, weight, guarantee, \
+         or a list, each a table with name, match, queue, lane_group, lanes, transport, congestion_control, dscp, weight, guarantee, \
          ceiling, priority, flows, retransmission_filter, header_compression"
     );
 }
@@ -65,6 +65,7 @@ fn classes_of_a_preset_have_a_lane_each_and_no_bounds() {
             congestion_control: CongestionControl::Named("bbr".into()),
             dscp: 0,
             compression: Compression::On,
+            transport: trunkline_trunk::Transport::Tcp,
         };
         assert_eq!(*group, expected);
     }
@@ -194,6 +195,7 @@ fn classes_that_name_the_same_lane_share_it() {
             congestion_control: CongestionControl::ByPath,
             dscp: 18,
             compression: Compression::On,
+            transport: trunkline_trunk::Transport::Tcp,
         }]
     );
     assert!(named.warnings().is_empty());
@@ -409,4 +411,21 @@ fn the_word_for_refusing_names_no_class() {
         error.contains("classes.refuse.name: is the word for refusing in flows.over; allowed: another name"),
         "{error}"
     );
+}
+
+#[test]
+fn lanes_over_quic_have_neither_compression_nor_filter_and_take_no_others() {
+    let config = ok(&two("transport = \"quic\"", ""));
+    let [quic, tcp] = &config.trunk.groups[..] else { panic!("{:?}", config.trunk.groups) };
+    assert_eq!((quic.transport, quic.compression), (trunkline_trunk::Transport::Quic, Compression::Off));
+    assert_eq!((tcp.transport, tcp.compression), (trunkline_trunk::Transport::Tcp, Compression::On));
+    assert!(
+        !config.trunk.classes[0].filters_retransmissions && config.trunk.classes[1].filters_retransmissions
+    );
+    for key in ["header_compression", "retransmission_filter"] {
+        let error = error(&two(&format!("transport = \"quic\"\n{key} = true"), ""));
+        assert!(error.contains(key) && error.contains("are datagrams"), "{error}");
+    }
+    let error = error(&two("transport = \"quic\"", "lane_group = \"a\"\ntransport = \"tcp\""));
+    assert!(error.contains("is tcp, but class \"a\" on the same lanes has quic"), "{error}");
 }

@@ -79,7 +79,7 @@ impl Scene {
             false,
         );
         let vacancy = self.sender.vacancy(&key(peer), "all", 0);
-        vacancy.unwrap_or_else(|taken| panic!("{taken}")).fill(lane);
+        vacancy.unwrap_or_else(|taken| panic!("{taken}")).fill(lane.into());
     }
 
     /// A datagram of this length to a peer, of the flow of `port`, comes out of the device, and lanes are served.

@@ -1,0 +1,261 @@
+//! Lanes over QUIC, as [`crate::life::Life`] decides. The workers have their connections and sockets.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use trunkline_schema::Encryption;
+use trunkline_trunk::{LaneGroup, Transport};
+
+use super::accept::request;
+use super::connection::Dialled;
+use super::{Daemon, DaemonError, LaneSocket, warn};
+use crate::clock::now;
+use crate::config::Config;
+use crate::handshake::{HandshakeError, Hello, Refusal, RefusalReason};
+use crate::keys::PublicKey;
+use crate::life::{Candidate, Failure, Installed, LaneKey, Serial};
+use crate::quic::{Acceptor, Answer, Dial, Dialer, Event, Options, algorithm};
+use crate::sys;
+use crate::worker::{Command, Place, QuicCommand};
+
+/// What the control thread knows of connections over QUIC that are no lanes, and of the sockets that callers come by.
+#[derive(Default)]
+pub(super) struct QuicState {
+    dials: BTreeMap<Serial, (Dialled, SocketAddr)>,
+    /// Duplicates of the workers' descriptors.
+    listeners: Vec<OwnedFd>,
+}
+
+/// For each listening address, the sockets of the workers in their order.
+pub(super) type Listeners = Vec<Vec<OwnedFd>>;
+
+/// Opens the sockets that callers come by, if a lane group rides on QUIC.
+pub(super) fn open_listeners(config: &Config) -> Result<Listeners, DaemonError> {
+    if !is_used(config) {
+        return Ok(Vec::new());
+    }
+    let open = |address: &SocketAddr| {
+        let shards = config.tun.queues;
+        let sockets: std::io::Result<Vec<OwnedFd>> =
+            (0..shards).map(|_| sys::udp::open(*address, config.fwmark, true)).collect();
+        let sockets = sockets?;
+        if let Some(first) = sockets.first() {
+            sys::udp::steer(first.as_fd(), shards)?;
+        }
+        Ok(sockets)
+    };
+    let listen = |address| {
+        open(address).map_err(|source| DaemonError::Listen { address: format!("{address} (UDP)"), source })
+    };
+    config.listen.iter().map(listen).collect()
+}
+
+fn is_used(config: &Config) -> bool {
+    config.trunk.groups.iter().any(|group| group.transport == Transport::Quic)
+}
+
+impl Daemon {
+    fn tell(&self, shard: usize, command: QuicCommand) {
+        self.workers.shards[shard].commands.post(Command::Quic(Box::new(command)));
+    }
+
+    /// Gives the workers their sockets.
+    pub(super) fn listen_quic(&mut self, listeners: Listeners) {
+        for sockets in listeners {
+            for (shard, socket) in sockets.into_iter().enumerate() {
+                self.quic.listeners.extend(socket.try_clone());
+                self.tell(shard, QuicCommand::Listen(socket));
+            }
+        }
+    }
+
+    /// Gives the workers what they accept callers with.
+    pub(super) fn accept_quic(&self) {
+        for shard in 0..self.workers.shards.len() {
+            match Acceptor::new(&self.identity, super::reload::admit(&self.admitted)) {
+                Ok(acceptor) => self.tell(shard, QuicCommand::Accept(acceptor)),
+                Err(error) => tracing::error!("lanes over QUIC cannot be accepted: {error}"),
+            }
+        }
+    }
+
+    /// Applies a configuration: its first lane group over QUIC needs sockets, and lanes that ride on another transport from
+    /// now on end.
+    pub(super) fn apply_quic(&mut self) {
+        let transport = |serial| match self.lane_sockets.get(&serial)?.fd {
+            Some(_) => Some(Transport::Tcp),
+            None => Some(Transport::Quic),
+        };
+        let changed = self.life.up().filter(|(serial, key)| {
+            let ours = self.group_config(&key.lane_group).map(|group| group.transport);
+            ours.is_some() && ours != transport(*serial)
+        });
+        let changed: Vec<Serial> = changed.map(|(serial, _)| serial).collect();
+        for serial in changed {
+            self.end_lane(serial, "the transport of its lane group was changed");
+        }
+        for socket in &self.quic.listeners {
+            let _ = sys::set_mark(socket.as_fd(), self.config.fwmark.unwrap_or(0));
+        }
+        if is_used(&self.config) && self.quic.listeners.is_empty() {
+            match open_listeners(&self.config) {
+                Ok(listeners) => self.listen_quic(listeners),
+                Err(error) => tracing::error!("{error}; callers over QUIC need a restart"),
+            }
+        }
+    }
+
+    /// Ends the dials, since the key with which they were made is no longer ours.
+    pub(super) fn end_quic_dials(&mut self, reason: &str) {
+        for (serial, (dialled, _)) in std::mem::take(&mut self.quic.dials) {
+            self.close_lane(dialled.key.shard, serial);
+            self.dial_failed(&dialled, Failure::Lane, reason);
+        }
+    }
+
+    fn options(&self, group: &LaneGroup) -> Options {
+        Options {
+            dscp: group.dscp,
+            mark: self.config.fwmark,
+            congestion_control: algorithm(&group.congestion_control),
+        }
+    }
+
+    /// Has the worker of a lane dial it.
+    pub(super) fn dial_quic(
+        &mut self,
+        dialled: &Dialled,
+        hello: Hello,
+        remote: SocketAddr,
+        timeout: Duration,
+    ) -> Result<(), HandshakeError> {
+        let key = &dialled.key;
+        let dialer = Dialer::new(&self.identity, key.peer)?;
+        let Some(options) = self.group_config(&key.lane_group).map(|group| self.options(group)) else {
+            return Err(HandshakeError::Over);
+        };
+        let serial = self.life.next_serial();
+        self.quic.dials.insert(serial, (dialled.clone(), remote));
+        let dial = Dial { serial, remote, dialer, hello, timeout, options };
+        self.tell(usize::from(key.shard), QuicCommand::Dial(dial));
+        Ok(())
+    }
+
+    pub(super) fn handle_quic_event(&mut self, shard: u16, event: Event) {
+        match event {
+            Event::Welcomed { serial, hello } => self.handle_welcomed(serial, &hello),
+            Event::DialFailed { serial, failure, reason } => {
+                if let Some((dialled, remote)) = self.quic.dials.remove(&serial) {
+                    let reason = match failure {
+                        Failure::Path => format!("cannot connect to {remote} (UDP): {reason}"),
+                        Failure::Lane => reason,
+                    };
+                    self.dial_failed(&dialled, failure, &reason);
+                }
+            }
+            Event::Asked { number, peer, hello, remote } => {
+                self.callers.accepted += 1;
+                let (answer, place) = match self.admit_quic(shard, peer, &hello, remote) {
+                    Ok((serial, key, options)) => {
+                        let hello = Hello { instance: self.instance, ..hello };
+                        (Answer::Welcome { serial, hello, options }, Some(place(&key)))
+                    }
+                    Err(refusal) => (Answer::Refuse(refusal), None),
+                };
+                self.tell(usize::from(shard), QuicCommand::Answer { number, answer, place });
+            }
+            Event::CallerFailed { remote, key, reason } => {
+                self.callers.accepted += 1;
+                match key {
+                    Some(_) => self.callers.unknown_key += 1,
+                    None => self.callers.failed += 1,
+                }
+                let reason = key.map_or(reason, |key| HandshakeError::UnknownKey { key }.to_string());
+                warn(self.rejections.handle_failed(now(), remote, key, &reason));
+            }
+        }
+    }
+
+    fn handle_welcomed(&mut self, serial: Serial, hello: &Hello) {
+        let Some((dialled, remote)) = self.quic.dials.remove(&serial) else { return };
+        let now = now();
+        self.life.handle_connected(now, dialled.attempt);
+        let key = dialled.key;
+        let candidate = Candidate {
+            key: key.clone(),
+            serial,
+            attempt: Some(dialled.attempt),
+            instance: hello.instance,
+            encryption: Encryption::Tls,
+        };
+        match self.life.handle_up(now, candidate) {
+            Ok(installed) => {
+                self.quic_lane_up(&key, serial, installed, remote);
+                let place = place(&key);
+                self.tell(usize::from(key.shard), QuicCommand::Install { serial, place });
+                tracing::info!("{}: up, dialled {remote} over QUIC", self.label(&key));
+            }
+            Err(_) => self.close_lane(key.shard, serial),
+        }
+    }
+
+    /// Decides about a caller that has proved the key of a peer.
+    fn admit_quic(
+        &mut self,
+        shard: u16,
+        peer: PublicKey,
+        hello: &Hello,
+        remote: SocketAddr,
+    ) -> Result<(Serial, LaneKey, Options), Refusal> {
+        let now = now();
+        let found = self.life.find_lane(now, request(hello, peer));
+        let key = found.map_err(|declined| self.refusal(declined, hello, peer))?;
+        self.check_transport(&key, Transport::Quic)?;
+        if key.shard != shard {
+            // The kernel led it to another worker than its first packet asked for.
+            let text = format!("lane {} belongs to worker {}, not {shard}", hello.lane, key.shard);
+            return Err(Refusal { reason: RefusalReason::UnknownLane, text });
+        }
+        let gone = || Refusal { reason: RefusalReason::NotWanted, text: "no longer configured".to_owned() };
+        let options = self.group_config(&key.lane_group).map(|group| self.options(group)).ok_or_else(gone)?;
+        let serial = self.life.next_serial();
+        let candidate = Candidate {
+            key: key.clone(),
+            serial,
+            attempt: None,
+            instance: hello.instance,
+            encryption: hello.encryption,
+        };
+        let installed = self.life.handle_up(now, candidate).map_err(|_| gone())?;
+        self.quic_lane_up(&key, serial, installed, remote);
+        tracing::info!("{}: up, accepted from {remote} over QUIC", self.label(&key));
+        Ok((serial, key, options))
+    }
+
+    /// Notes a lane's new connection, and ends the one before.
+    fn quic_lane_up(&mut self, key: &LaneKey, serial: Serial, installed: Installed, remote: SocketAddr) {
+        if let Some(old) = installed.replaced {
+            self.close_lane(key.shard, old);
+        }
+        self.lane_sockets.insert(serial, LaneSocket { fd: None, local: None, remote });
+        self.known.handle_lane(key.peer, remote.ip());
+    }
+
+    /// Refuses a request for a lane that rides on something else here.
+    pub(super) fn check_transport(&mut self, key: &LaneKey, asked: Transport) -> Result<(), Refusal> {
+        let ours = self.group_config(&key.lane_group).map_or(asked, |group| group.transport);
+        if ours == asked {
+            return Ok(());
+        }
+        let text = format!("transport of lane group {} is {ours} here, and {asked} there", key.lane_group);
+        self.warn_of_request(key.peer, &text);
+        Err(Refusal { reason: RefusalReason::TransportMismatch, text })
+    }
+}
+
+fn place(key: &LaneKey) -> Place {
+    Place { peer: key.peer, group: Arc::clone(&key.lane_group), index: key.index }
+}

@@ -1,0 +1,278 @@
+//! One connection: its handshake, its greetings, and the datagrams of its lane.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant as StdInstant};
+
+use bytes::Bytes;
+use quinn_proto::{Connection, ConnectionHandle, Datagram, Dir, ReadError, Side, StreamId, VarInt};
+use rustls::pki_types::CertificateDer;
+use trunkline_congestion::CongestionAlgorithm;
+use trunkline_trunk::datagram::Piece;
+use trunkline_units::Instant;
+
+use super::control::Signals;
+use super::port::Port;
+use super::settings::SEND_BUFFER;
+use crate::handshake::{HandshakeError, Hello, Message, MessageError, Refusal, presented_key};
+use crate::keys::PublicKey;
+use crate::sys::TcpInfo;
+use crate::sys::udp::Outgoing;
+
+/// The code with which a lane is closed that is no longer wanted.
+pub(super) const CLOSED: VarInt = VarInt::from_u32(0);
+/// The code with which a connection is closed that did not become a lane.
+pub(super) const FAILED: VarInt = VarInt::from_u32(1);
+/// The longest greeting.
+const MAX_GREETING: usize = 512;
+
+/// What the connections of a worker share.
+pub(super) struct Shared {
+    pub(super) ports: RefCell<Vec<Port>>,
+    /// Connections to look after: their timers may have changed, or they have something to say.
+    pub(super) touched: RefCell<Vec<u64>>,
+    clock: (StdInstant, Instant),
+}
+
+impl Shared {
+    pub(super) fn new() -> Rc<Self> {
+        Rc::new(Shared {
+            ports: RefCell::default(),
+            touched: RefCell::default(),
+            clock: (StdInstant::now(), crate::clock::now()),
+        })
+    }
+
+    /// The library's clock is the standard library's, which counts as ours does.
+    pub(super) fn to_std(&self, now: Instant) -> StdInstant {
+        self.clock.0 + now.saturating_since(self.clock.1)
+    }
+
+    pub(super) fn to_units(&self, at: StdInstant) -> Instant {
+        self.clock.1 + at.saturating_duration_since(self.clock.0)
+    }
+}
+
+/// How far a connection is.
+#[derive(Debug)]
+pub(super) enum Stage {
+    /// We dialled; the handshake is in progress, or our hello is not answered.
+    Dialling { serial: u64, hello: Hello, asked: bool },
+    /// A peer's or a stranger's; the handshake is in progress, or the hello has not come.
+    Accepting,
+    /// Welcomed or asked: the control thread decides.
+    Deciding,
+    /// It carries this lane.
+    Lane { serial: u64 },
+    /// Nothing more comes of it.
+    Over,
+}
+
+pub(super) struct Link {
+    pub(super) number: u64,
+    pub(super) handle: ConnectionHandle,
+    pub(super) inner: Connection,
+    pub(super) stage: Stage,
+    pub(super) port: usize,
+    /// The end of the time for the handshake and the greetings.
+    pub(super) deadline: Option<StdInstant>,
+    /// Its place in the order of timers.
+    pub(super) timer: Option<StdInstant>,
+    is_touched: bool,
+    /// DSCP, in the bits that it has in the IP header.
+    traffic_class: u8,
+    signals: Arc<Signals>,
+    greeting: Vec<u8>,
+    buffer: Vec<u8>,
+    pub(super) bytes_received: u64,
+    bytes_sent: u64,
+    refused: u64,
+}
+
+impl Link {
+    pub(super) fn new(
+        number: u64,
+        (handle, inner): (ConnectionHandle, Connection),
+        stage: Stage,
+        port: usize,
+        signals: Arc<Signals>,
+    ) -> Self {
+        Link {
+            number,
+            handle,
+            inner,
+            stage,
+            port,
+            deadline: None,
+            timer: None,
+            is_touched: false,
+            traffic_class: 0,
+            signals,
+            greeting: Vec::new(),
+            buffer: Vec::new(),
+            bytes_received: 0,
+            bytes_sent: 0,
+            refused: 0,
+        }
+    }
+
+    /// Has the owner look after it.
+    pub(super) fn touch(&mut self, shared: &Shared) {
+        if !self.is_touched {
+            self.is_touched = true;
+            shared.touched.borrow_mut().push(self.number);
+        }
+    }
+
+    pub(super) const fn take_touched(&mut self) -> bool {
+        std::mem::replace(&mut self.is_touched, false)
+    }
+
+    pub(super) const fn set_dscp(&mut self, dscp: u8) {
+        self.traffic_class = dscp << 2;
+    }
+
+    pub(super) fn set_algorithm(&self, algorithm: CongestionAlgorithm) {
+        self.signals.set_algorithm(algorithm);
+    }
+
+    // ------------------------------------------------------------ greetings
+
+    /// The key that the other end has proved.
+    pub(super) fn peer(&self) -> Option<PublicKey> {
+        let shown = self.inner.crypto_session().peer_identity()?.downcast::<Vec<CertificateDer<'static>>>();
+        presented_key(shown.ok()?.first()?)
+    }
+
+    /// The stream of the greetings: the first that the dialer opens.
+    fn stream() -> StreamId {
+        StreamId::new(Side::Client, Dir::Bi, 0)
+    }
+
+    /// Sends a greeting, which is all that this end sends in the stream.
+    pub(super) fn send_greeting(&mut self, message: &Message) {
+        if self.inner.side().is_client() {
+            let _ = self.inner.streams().open(Dir::Bi);
+        }
+        let id = Self::stream();
+        let mut stream = self.inner.send_stream(id);
+        // A new stream has room for a greeting; one that the other end has stopped makes no difference any more.
+        let _ = stream.write(&message.encode());
+        let _ = stream.finish();
+    }
+
+    /// The other end's greeting, once all of it is there.
+    pub(super) fn receive_greeting(&mut self) -> Result<Option<Message>, HandshakeError> {
+        if self.inner.side().is_server() {
+            let _ = self.inner.streams().accept(Dir::Bi);
+        }
+        let id = Self::stream();
+        let mut stream = self.inner.recv_stream(id);
+        let Ok(mut chunks) = stream.read(true) else { return Ok(None) };
+        let finished = loop {
+            match chunks.next(MAX_GREETING) {
+                Ok(Some(chunk)) => self.greeting.extend_from_slice(&chunk.bytes),
+                Ok(None) => break Ok(true),
+                Err(ReadError::Blocked) => break Ok(false),
+                Err(ReadError::Reset(_)) => break Err(HandshakeError::Disconnected),
+            }
+            if self.greeting.len() > MAX_GREETING {
+                break Err(MessageError::Trailing { extra: self.greeting.len() - MAX_GREETING }.into());
+            }
+        };
+        let _ = chunks.finalize();
+        if finished? { Ok(Some(Message::decode(&self.greeting)?)) } else { Ok(None) }
+    }
+
+    /// Refuses what the other end asks for. It closes the connection once it has read that.
+    pub(super) fn refuse(&mut self, now: StdInstant, refusal: Refusal) {
+        self.send_greeting(&Message::Refusal(refusal));
+        self.stage = Stage::Over;
+        self.deadline = Some(now + Duration::from_secs(2));
+    }
+
+    pub(super) fn close(&mut self, now: StdInstant, code: VarInt, reason: &str) {
+        self.stage = Stage::Over;
+        self.deadline = None;
+        self.inner.close(now, code, Bytes::copy_from_slice(reason.as_bytes()));
+    }
+
+    // ------------------------------------------------------------ data
+
+    /// Bytes that were handed over, and are in no packet yet.
+    pub(super) fn unsent(&mut self) -> usize {
+        SEND_BUFFER.saturating_sub(self.inner.datagrams().send_buffer_space() + size_of::<Datagram>())
+    }
+
+    /// Bytes of the largest datagram that it takes; `None` until the handshake is over.
+    pub(super) fn max_datagram(&mut self) -> Option<usize> {
+        self.inner.datagrams().max_size()
+    }
+
+    /// Hands datagrams over.
+    pub(super) fn hand_over(&mut self, bytes: Vec<u8>, pieces: &[Piece]) {
+        let bytes = Bytes::from(bytes);
+        for piece in pieces {
+            // It fails if the MTU has become smaller meanwhile: the next ones are made for it.
+            let datagram = bytes.slice(piece.start..piece.end);
+            self.refused += u64::from(self.inner.datagrams().send(datagram, false).is_err());
+        }
+    }
+
+    /// Sends what it may send now. The owner looks after the connection then: its timers may have changed.
+    pub(super) fn transmit(&mut self, shared: &Shared, now: StdInstant) {
+        let mut ports = shared.ports.borrow_mut();
+        let Some(port) = ports.get_mut(self.port) else { return };
+        let eliciting = self.unsent() > 0 || self.inner.is_handshaking();
+        self.signals.set_eliciting(eliciting);
+        while !port.is_full() {
+            self.buffer.clear();
+            let Some(transmit) = self.inner.poll_transmit(now, port.max_segments(), &mut self.buffer) else {
+                break;
+            };
+            let headers = Outgoing {
+                to: transmit.destination,
+                from: transmit.src_ip,
+                traffic_class: self.traffic_class | transmit.ecn.map_or(0, |ecn| ecn as u8),
+                segment: transmit.segment_size.map(|size| size as u16),
+            };
+            self.bytes_sent += transmit.size as u64;
+            port.send(headers, &self.buffer[..transmit.size]);
+        }
+        if self.unsent() > 0 && !port.is_full() {
+            self.signals.handle_blocked();
+        }
+    }
+
+    pub(super) const fn bytes_sent(&self) -> u64 {
+        self.bytes_sent
+    }
+
+    /// Bytes sent, and neither acknowledged nor lost.
+    pub(super) fn in_flight(&self) -> usize {
+        self.signals.in_flight()
+    }
+
+    /// What the kernel would say of a connection over TCP. Segments are packets; those that were lost count as
+    /// retransmitted, though they are not.
+    pub(super) fn info(&mut self) -> TcpInfo {
+        let stats = self.inner.stats();
+        let mtu = u32::from(self.inner.current_mtu());
+        let micros = |time: Duration| u32::try_from(time.as_micros()).unwrap_or(u32::MAX);
+        TcpInfo {
+            rtt_us: micros(self.inner.rtt()),
+            min_rtt_us: micros(self.inner.min_rtt()),
+            cwnd: self.signals.window() as u32 / mtu,
+            ssthresh: 0,
+            snd_mss: mtu,
+            retransmits: stats.path.lost_packets as u32,
+            segments_out: stats.path.sent_packets as u32,
+            data_segments_out: stats.path.sent_packets as u32,
+            delivery_rate: self.signals.delivery_rate().map_or(0, |rate| rate.bits_per_second() / 8),
+            app_limited: false,
+            pacing_rate: u64::MAX,
+            notsent: self.unsent() as u32,
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! The settings of connections: keys, limits and timers.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
+use quinn_proto::{
+    ClientConfig, EndpointConfig, IdleTimeout, MtuDiscoveryConfig, ServerConfig, TransportConfig, VarInt,
+};
+
+use super::cid::{self, Generator};
+use super::control::{Factory, Signals};
+use crate::handshake::{Admit, HandshakeError, Identity};
+use crate::keys::PublicKey;
+
+/// A connection from which nothing comes for so long is dead, as one over TCP is.
+const IDLE_TIMEOUT_MS: u32 = 8_000;
+/// Each end sends something at least so often, so that a dead connection is noticed, and NATs keep its address.
+const KEEP_ALIVE: Duration = Duration::from_millis(2_500);
+/// Callers that a worker remembers before it has decided about them.
+const MAX_INCOMING: usize = 16;
+/// Bytes of packets that one of them, and all, may have sent beyond the first.
+const INCOMING_BYTES: u64 = 8 << 10;
+/// Bytes of datagrams that wait to be sent: a lane hands over what may leave soon, and nothing is dropped there.
+pub(super) const SEND_BUFFER: usize = 1 << 20;
+/// Bytes of datagrams that wait to be read, which happens after each batch.
+const RECEIVE_BUFFER: usize = 4 << 20;
+/// The largest greeting, with room for those of other versions.
+const GREETING_BYTES: u32 = 1024;
+
+/// What dials one peer; its copies share the TLS settings.
+#[derive(Clone)]
+pub(crate) struct Dialer(Arc<QuicClientConfig>);
+
+impl Dialer {
+    pub(crate) fn new(identity: &Identity, peer: PublicKey) -> Result<Self, HandshakeError> {
+        let tls = identity.quic_client(peer).map_err(HandshakeError::Setup)?;
+        let tls = QuicClientConfig::try_from(tls).map_err(|_| HandshakeError::NoProtocol)?;
+        Ok(Dialer(Arc::new(tls)))
+    }
+
+    /// The settings of a dial for the lane of this number.
+    pub(super) fn client(&self, lane: u16, signals: &Arc<Signals>) -> ClientConfig {
+        let mut config = ClientConfig::new(Arc::clone(&self.0) as _);
+        config.transport_config(transport(signals));
+        config.initial_dst_cid_provider(Arc::new(move || cid::initial(lane)));
+        config
+    }
+}
+
+/// What accepts callers; its copies share the TLS settings, and the key of the tokens that prove addresses.
+#[derive(Clone)]
+pub(crate) struct Acceptor {
+    config: Arc<ServerConfig>,
+    /// The last key that was not admitted: the library's errors do not have it.
+    refused: Arc<Mutex<Option<PublicKey>>>,
+}
+
+impl Acceptor {
+    pub(crate) fn new(identity: &Identity, admit: Admit) -> Result<Self, HandshakeError> {
+        let refused: Arc<Mutex<Option<PublicKey>>> = Arc::default();
+        let noted = Arc::clone(&refused);
+        let admit: Admit = Arc::new(move |key| {
+            let admitted = admit(key);
+            if !admitted {
+                *noted.lock().unwrap_or_else(PoisonError::into_inner) = Some(*key);
+            }
+            admitted
+        });
+        let tls = identity.quic_server(admit).map_err(HandshakeError::Setup)?;
+        let tls = QuicServerConfig::try_from(tls).map_err(|_| HandshakeError::NoProtocol)?;
+        let mut config = ServerConfig::with_crypto(Arc::new(tls));
+        config.max_incoming(MAX_INCOMING);
+        config.incoming_buffer_size(INCOMING_BYTES);
+        config.incoming_buffer_size_total(MAX_INCOMING as u64 * INCOMING_BYTES);
+        Ok(Acceptor { config: Arc::new(config), refused })
+    }
+
+    pub(super) fn server(&self) -> Arc<ServerConfig> {
+        Arc::clone(&self.config)
+    }
+
+    /// The key that was not admitted since this was asked last, if there is one.
+    pub(super) fn take_refused(&self) -> Option<PublicKey> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// The same for one caller, whose controller hears these signals.
+    pub(super) fn for_caller(&self, signals: &Arc<Signals>) -> Arc<ServerConfig> {
+        let mut config = ServerConfig::clone(&self.config);
+        config.transport_config(transport(signals));
+        Arc::new(config)
+    }
+}
+
+/// The settings of a worker's connections in common.
+pub(super) fn endpoint(shard: u16, shards: u16) -> EndpointConfig {
+    let mut config = EndpointConfig::default();
+    config.cid_generator(move || Box::new(Generator { shard, shards }));
+    config
+}
+
+fn transport(signals: &Arc<Signals>) -> Arc<TransportConfig> {
+    let mut config = TransportConfig::default();
+    config.max_concurrent_bidi_streams(VarInt::from_u32(1));
+    config.max_concurrent_uni_streams(VarInt::from_u32(0));
+    config.stream_receive_window(VarInt::from_u32(GREETING_BYTES));
+    config.receive_window(VarInt::from_u32(GREETING_BYTES));
+    config.max_idle_timeout(Some(IdleTimeout::from(VarInt::from_u32(IDLE_TIMEOUT_MS))));
+    config.keep_alive_interval(Some(KEEP_ALIVE));
+    config.datagram_receive_buffer_size(Some(RECEIVE_BUFFER));
+    config.datagram_send_buffer_size(SEND_BUFFER);
+    config.mtu_discovery_config(Some(MtuDiscoveryConfig::default()));
+    config.congestion_controller_factory(Arc::new(Factory(Arc::clone(signals))));
+    Arc::new(config)
+}

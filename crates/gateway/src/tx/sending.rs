@@ -1,0 +1,125 @@
+//! The sending half of a lane, over TCP or over QUIC.
+
+use std::io;
+
+use trunkline_trunk::{ArrivalReport, LaneId, LaneSnapshot, Paths, Transmitter, TrunkPlan};
+use trunkline_units::{Instant, Rate};
+
+use crate::lane_tx::{Flushed, LaneError, LaneTx, LaneTxStats};
+use crate::pool::{PacketBuf, Pool};
+use crate::quic::QuicTx;
+use crate::sys::TcpInfo;
+
+/// The sending half of a lane.
+pub(crate) enum Sending {
+    Tcp(LaneTx),
+    Quic(QuicTx),
+}
+
+impl From<LaneTx> for Sending {
+    fn from(lane: LaneTx) -> Self {
+        Sending::Tcp(lane)
+    }
+}
+
+impl From<QuicTx> for Sending {
+    fn from(lane: QuicTx) -> Self {
+        Sending::Quic(lane)
+    }
+}
+
+impl Sending {
+    pub(crate) const fn serial(&self) -> u64 {
+        match self {
+            Sending::Tcp(lane) => lane.serial,
+            Sending::Quic(lane) => lane.serial,
+        }
+    }
+
+    pub(super) fn stats(&self) -> LaneTxStats {
+        match self {
+            Sending::Tcp(lane) => lane.stats(),
+            Sending::Quic(lane) => lane.stats(),
+        }
+    }
+
+    pub(super) fn inspect(&self) -> io::Result<(TcpInfo, LaneSnapshot)> {
+        match self {
+            Sending::Tcp(lane) => lane.inspect(),
+            Sending::Quic(lane) => Ok(lane.inspect()),
+        }
+    }
+
+    pub(super) fn configure(&mut self, plan: &TrunkPlan, lane: LaneId) {
+        match self {
+            Sending::Tcp(it) => it.configure(plan, lane),
+            Sending::Quic(it) => it.configure(plan, lane),
+        }
+    }
+
+    /// A lane over QUIC is on no path.
+    pub(super) fn handle_grant(&mut self, grant: Option<Rate>) -> io::Result<()> {
+        match self {
+            Sending::Tcp(lane) => lane.handle_grant(grant),
+            Sending::Quic(_) => Ok(()),
+        }
+    }
+
+    pub(super) fn report_delivered(
+        &mut self,
+        now: Instant,
+        lane: LaneId,
+        transmitter: &mut Transmitter<PacketBuf>,
+    ) {
+        match self {
+            Sending::Tcp(it) => it.report_delivered(now, lane, transmitter),
+            Sending::Quic(it) => it.report_delivered(now, lane, transmitter),
+        }
+    }
+
+    /// QUIC acknowledges; its lanes report nothing beside that.
+    pub(super) fn report(&mut self, report: ArrivalReport) {
+        if let Sending::Tcp(lane) = self {
+            lane.report(report);
+        }
+    }
+
+    pub(super) fn handle_report(
+        &mut self,
+        now: Instant,
+        lane: LaneId,
+        paths: &mut Paths,
+        report: ArrivalReport,
+    ) {
+        if let Sending::Tcp(it) = self {
+            it.handle_report(now, lane, paths, report);
+        }
+    }
+
+    #[inline]
+    pub(super) fn flush(
+        &mut self,
+        now: Instant,
+        lane: LaneId,
+        place: (&mut Transmitter<PacketBuf>, &mut Paths),
+        pool: &mut Pool,
+    ) -> Result<Flushed, LaneError> {
+        match self {
+            Sending::Tcp(it) => it.flush(now, lane, place, pool),
+            Sending::Quic(it) => Ok(it.flush(now, lane, place, pool)),
+        }
+    }
+
+    /// Says goodbye as far as that needs no waiting. Of a lane over QUIC the worker closes the connection.
+    pub(super) fn close(self, pool: &mut Pool) {
+        if let Sending::Tcp(lane) = self {
+            lane.close(pool);
+        }
+    }
+
+    pub(super) fn release(self, pool: &mut Pool) {
+        if let Sending::Tcp(lane) = self {
+            lane.release(pool);
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Lanes over QUIC on real kernels: they carry packets of every length, live through restarts, reloads and changes of the
+//! address, and refuse strangers.
+
+mod common;
+
+use std::net::UdpSocket;
+use std::time::Duration;
+
+use common::{check_stream, edit, lane, lanes_up, peer, plans, setup, sites, wait_for};
+use serde_json::Value;
+use trunkline_testbed::scene::{Encryption, Gateway, GatewaySetup, Plan, Wan};
+
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// One class over TCP, for TCP, and one over QUIC for the rest.
+const CLASSES: &str = "
+[[classes]]
+name = \"tcp\"
+match = [{ protocol = \"tcp\" }]
+
+[[classes]]
+name = \"rest\"
+transport = \"quic\"
+";
+/// Everything over QUIC.
+const ALL: &str = "
+[[classes]]
+name = \"rest\"
+transport = \"quic\"
+";
+
+fn quic(classes: &str) -> GatewaySetup {
+    GatewaySetup { classes: Some(classes.to_owned()), ..setup(Encryption::Tls) }
+}
+
+fn count(lane: &Value, name: &str) -> u64 {
+    lane[name].as_u64().unwrap_or_else(|| panic!("no {name}: {lane}"))
+}
+
+/// Datagrams of every length arrive once and unchanged, those that are longer than a datagram of the lane too.
+fn exchange(from: &trunkline_testbed::namespace::Host, to: &trunkline_testbed::namespace::Host, plan: Plan) {
+    let sink = to.run(|| UdpSocket::bind((plan.x, 0))).expect("a socket");
+    sink.set_read_timeout(Some(Duration::from_secs(5))).expect("a time-out");
+    let address = sink.local_addr().expect("its address");
+    let source = from.run(|| UdpSocket::bind((plan.a, 0))).expect("a socket");
+    let mut buffer = vec![0; 70_000];
+    for (number, len) in (4..1472).step_by(7).chain([1473, 3000, 20_000, 60_000]).enumerate() {
+        let mut bytes = vec![number as u8; len];
+        bytes[..4].copy_from_slice(&(number as u32).to_be_bytes());
+        source.send_to(&bytes, address).expect("sent");
+        let (read, _) = sink.recv_from(&mut buffer).unwrap_or_else(|error| panic!("{len} bytes: {error}"));
+        assert_eq!(buffer[..read], bytes, "{len} bytes");
+    }
+    sink.set_read_timeout(Some(Duration::from_millis(100))).expect("a time-out");
+    assert!(sink.recv_from(&mut buffer).is_err(), "nothing arrives twice");
+}
+
+#[test]
+fn a_lane_over_quic_carries_packets_of_every_length_beside_one_over_tcp() {
+    let test = "a_lane_over_quic_carries_packets_of_every_length_beside_one_over_tcp";
+    let Some((scene, gateways)) = sites(test, Wan::Veth, &quic(CLASSES)) else { return };
+    for plan in plans(&scene) {
+        exchange(&scene.a, &scene.x, plan);
+        check_stream(&scene.a, &scene.x, plan.x, 1_000_000);
+    }
+    for gateway in Gateway::BOTH {
+        let (tcp, rest) = (lane(&gateways, gateway, "tcp"), lane(&gateways, gateway, "rest"));
+        assert_eq!((&tcp["transport"], &rest["transport"]), (&"tcp".into(), &"quic".into()));
+        assert!(count(&rest, "rtt_us") > 0 && count(&rest, "mss") > 1200, "{rest}");
+    }
+    let rest = lane(&gateways, Gateway::T1, "rest");
+    assert!(count(&rest, "frames_sent") > 200 && count(&rest, "bytes_sent") > 200_000, "{rest}");
+    let received = peer(&gateways, Gateway::T2)["received"].clone();
+    for refused in ["refused_malformed", "refused_bad_offload", "refused_forged_source"] {
+        assert_eq!(received[refused], 0, "{received}");
+    }
+}
+
+/// TCP with all its offloads: super-packets are segmented on their way in, and what the lane loses TCP repairs.
+#[test]
+fn tcp_is_carried_intact_by_datagrams() {
+    let test = "tcp_is_carried_intact_by_datagrams";
+    let Some((scene, gateways)) = sites(test, Wan::Veth, &quic(ALL)) else { return };
+    for plan in plans(&scene) {
+        check_stream(&scene.a, &scene.x, plan.x, 20_000_000);
+        check_stream(&scene.x, &scene.a, plan.a, 20_000_000);
+    }
+    assert!(count(&lane(&gateways, Gateway::T1, "rest"), "frames_sent") > 10_000);
+}
+
+/// Each shard has a lane of its own, which the first packet reaches, at a site with two workers as at one with three.
+#[test]
+fn lanes_of_several_shards_reach_their_workers() {
+    let test = "lanes_of_several_shards_reach_their_workers";
+    let setup = GatewaySetup { tun: Some("queues = 3".to_owned()), ..quic(ALL) };
+    let Some((scene, gateways)) = sites(test, Wan::Veth, &setup) else { return };
+    assert_eq!((lanes_up(&gateways, Gateway::T1), lanes_up(&gateways, Gateway::T2)), (3, 3));
+    for plan in plans(&scene) {
+        exchange(&scene.a, &scene.x, plan);
+    }
+}
+
+#[test]
+fn a_lane_comes_back_after_its_peer_was_killed() {
+    let test = "a_lane_comes_back_after_its_peer_was_killed";
+    let Some((scene, mut gateways)) = sites(test, Wan::Veth, &quic(ALL)) else { return };
+    gateways.kill9(Gateway::T2);
+    gateways.restart(Gateway::T2).expect("T2 starts again");
+    gateways.wait_until_up(LIMIT).expect("lanes");
+    exchange(&scene.a, &scene.x, Plan::IPV4);
+    gateways.kill9(Gateway::T1);
+    gateways.restart(Gateway::T1).expect("T1 starts again");
+    gateways.wait_until_up(LIMIT).expect("lanes");
+    exchange(&scene.a, &scene.x, Plan::IPV4);
+}
+
+#[test]
+fn a_reload_changes_the_transport_of_a_class() {
+    let test = "a_reload_changes_the_transport_of_a_class";
+    let Some((scene, gateways)) = sites(test, Wan::Veth, &quic(ALL)) else { return };
+    let change = |from: &str, to: &str| {
+        for gateway in Gateway::BOTH {
+            edit(&gateways, gateway, |text| text.replace(from, to));
+            gateways.reload(gateway).expect("a reload");
+        }
+        let is = |gateway| {
+            let lane = lane(&gateways, gateway, "rest");
+            lane["state"] == "up" && to.contains(lane["transport"].as_str().expect("a word"))
+        };
+        wait_for(to, LIMIT, &gateways, || Gateway::BOTH.into_iter().all(is));
+        exchange(&scene.a, &scene.x, Plan::IPV4);
+    };
+    change("transport = \"quic\"", "transport = \"tcp\"");
+    change("transport = \"tcp\"", "transport = \"quic\"");
+}
+
+#[test]
+fn sites_with_different_transports_say_so() {
+    let test = "sites_with_different_transports_say_so";
+    let Some((_scene, gateways)) = sites(test, Wan::Veth, &quic(ALL)) else { return };
+    edit(&gateways, Gateway::T1, |text| text.replace("transport = \"quic\"", "transport = \"tcp\""));
+    gateways.reload(Gateway::T1).expect("a reload");
+    wait_for("the refusal", LIMIT, &gateways, || {
+        let error = lane(&gateways, Gateway::T1, "rest")["last_error"].to_string();
+        error.contains("transport mismatch") && error.contains("quic here, and tcp there")
+    });
+    wait_for("T2 has no lane either", LIMIT, &gateways, || lanes_up(&gateways, Gateway::T2) == 0);
+}
+
+#[test]
+fn a_stranger_is_refused_and_counted() {
+    let test = "a_stranger_is_refused_and_counted";
+    let Some((_scene, mut gateways)) = sites(test, Wan::Veth, &quic(ALL)) else { return };
+    // T1 comes back with a key that T2 does not know.
+    gateways.kill9(Gateway::T1);
+    let key = gateways.configuration_file(Gateway::T1).with_file_name("t1.key");
+    let other = std::process::Command::new(env!("CARGO_BIN_EXE_trunkline")).arg("genkey").output();
+    std::fs::write(key, other.expect("genkey runs").stdout).expect("its key");
+    gateways.restart(Gateway::T1).expect("T1 starts again");
+    wait_for("T1 answers", LIMIT, &gateways, || gateways.status(Gateway::T1).is_ok());
+    wait_for("T1 is told", LIMIT, &gateways, || {
+        let error = lane(&gateways, Gateway::T1, "rest")["last_error"].to_string();
+        error.contains("does not know our public key")
+    });
+    let callers = gateways.status(Gateway::T2).expect("a status")["callers"].clone();
+    assert!(callers["unknown_key"].as_u64().is_some_and(|count| count >= 1), "{callers}");
+    wait_for("T2 gives the dead connection up", LIMIT, &gateways, || lanes_up(&gateways, Gateway::T2) == 0);
+}
