@@ -377,7 +377,7 @@ impl<T: Item> Rules<T> for FqCoDel<T> {
         }
         if left == 0 {
             let (longest, in_force) = (self.longest, self.in_force);
-            *self = FqCoDel { longest, in_force, ..FqCoDel::new(self.settings, 0) };
+            *self = FqCoDel { in_force, longest, ..FqCoDel::new(self.settings, 0) };
         } else if is_too_large(self.pool.slots.capacity(), left) {
             self.move_slots(left);
         }

@@ -28,8 +28,7 @@ impl GroupShare {
     pub(super) fn of(plan: &TrunkPlan, group: usize) -> Self {
         let classes = || plan.classes.iter().filter(|class| class.group == group).map(|class| &class.share);
         let weight: u32 = classes().map(|share| share.weight.max(1)).sum();
-        let guarantee: u64 =
-            classes().filter_map(|share| share.guarantee).map(|rate| rate.bits_per_second()).sum();
+        let guarantee: u64 = classes().filter_map(|share| share.guarantee).map(Rate::bits_per_second).sum();
         GroupShare {
             group: group as u32,
             weight: f64::from(weight.max(1)),
