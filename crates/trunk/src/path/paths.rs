@@ -278,16 +278,23 @@ mod tests {
         fn run(&mut self, busy: impl Fn(usize, u8) -> bool) -> Vec<[f64; 3]> {
             for _ in 0..250 {
                 let now = Instant::from_millis(self.tick * 20);
-                let mut total = 0.0;
+                let mut rates = vec![[0.0; 3]; self.all.len()];
                 for (shard, paths) in self.all.iter_mut().enumerate() {
                     let _ = paths.take_changed();
+                    for number in (0..3).filter(|number| busy(shard, *number)) {
+                        let granted =
+                            paths.grant(LaneId(number)).map_or(26e6, |rate| rate.bits_per_second() as f64);
+                        rates[shard][usize::from(number)] = granted;
+                    }
+                }
+                let total: f64 = rates.iter().flatten().sum();
+                // No more arrives than the path carries, each lane's part of it.
+                let part = (100e6 / total).min(1.0);
+                for (shard, paths) in self.all.iter_mut().enumerate() {
                     for number in 0..3 {
                         let (lane, waiting) = (LaneId(number), busy(shard, number));
-                        let granted = paths.grant(lane).map_or(26e6, |rate| rate.bits_per_second() as f64);
-                        let rate = if waiting { granted } else { 0.0 };
-                        total += rate;
                         let sent = &mut self.sent[shard][usize::from(number)];
-                        *sent += 0.020 * rate;
+                        *sent += 0.020 * rates[shard][usize::from(number)] * part;
                         let min_rtt = Some(Duration::from_millis(30));
                         let demand = LaneDemand {
                             waiting,

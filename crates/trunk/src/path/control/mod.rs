@@ -57,6 +57,24 @@ struct Lane {
     grant: f64,
 }
 
+impl Lane {
+    /// A lane that uses this part of what it may send, while packets wait for it, is bounded by it.
+    const USED: f64 = 0.85;
+
+    /// Behind a queue in the core what arrives says nothing of what the lane could send.
+    fn is_bounded(&self, queue: bool) -> bool {
+        let used = self.arrivals.mean_rate() >= self.grant * Self::USED;
+        self.demand.waiting && (used || queue || !self.grant.is_finite())
+    }
+
+    /// What a lane for which packets wait can use of `rate`, bit/s: its own congestion control may hold it below that.
+    fn wanted(&self, rate: f64) -> f64 {
+        let window = self.demand.window_rate.map_or(f64::INFINITY, |rate| rate.bits_per_second() as f64);
+        let rise = self.arrivals.mean_rate() * PathControl::MAX_RISE + rate * PathControl::MIN_RISE;
+        (window * PathControl::HEADROOM).min(rise)
+    }
+}
+
 /// The controller of what one trunk sends over one path.
 ///
 /// The owner reports what each lane has delivered ([`handle_arrival`](Self::handle_arrival)) and whether packets wait for it
@@ -536,18 +554,13 @@ impl PathControl {
             }
             return changed;
         }
+        let queue = self.queue.is_some_and(|queue| queue > self.target());
         self.requests.clear();
         self.requests.extend(self.lanes.iter().map(|lane| {
+            // A lane that does not use what it may send needs no more than that, though packets wait for it at times.
             let delivered = lane.arrivals.mean_rate();
-            let rate = if lane.demand.waiting {
-                // A lane whose own congestion control holds it below its share does not need all of it, nor does one for which packets
-                // wait only at times.
-                let window =
-                    lane.demand.window_rate.map_or(f64::INFINITY, |rate| rate.bits_per_second() as f64);
-                (window * Self::HEADROOM).min(delivered * Self::MAX_RISE + self.rate * Self::MIN_RISE)
-            } else {
-                delivered * Self::HEADROOM
-            };
+            let rate =
+                if lane.is_bounded(queue) { lane.wanted(self.rate) } else { delivered * Self::HEADROOM };
             LaneRequest { share: lane.share, rate }
         }));
         self.division.divide(self.rate, &self.requests, &mut self.shares);
@@ -557,7 +570,12 @@ impl PathControl {
         let mut changed = false;
         for (lane, share) in self.lanes.iter_mut().zip(&self.shares) {
             // A lane that wakes up need not wait for the next division.
-            let grant = if lane.demand.waiting { share + left * share / waiting } else { self.rate };
+            let grant = match lane.demand.waiting {
+                false => self.rate,
+                true if lane.is_bounded(queue) => share + left * share / waiting,
+                // Nor one that has more to send than before.
+                true => (share + left * share / waiting).max(lane.wanted(self.rate).min(self.rate)),
+            };
             if !lane.grant.is_finite() || (grant - lane.grant).abs() > lane.grant * Self::MIN_CHANGE {
                 lane.grant = grant;
                 changed = true;
