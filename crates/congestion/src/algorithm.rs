@@ -27,7 +27,7 @@ impl Algorithm {
     pub(crate) fn new(kind: CongestionAlgorithm, initial_window: u32) -> Self {
         match kind {
             CongestionAlgorithm::Reno => Algorithm::Reno,
-            CongestionAlgorithm::Bic => Algorithm::Bic(Box::default()),
+            CongestionAlgorithm::Bic(version) => Algorithm::Bic(Box::new(Bic::new(version))),
             CongestionAlgorithm::Cubic => Algorithm::Cubic(Box::default()),
             CongestionAlgorithm::Compound => Algorithm::Compound(Box::default()),
             CongestionAlgorithm::Vegas => Algorithm::Vegas(Box::default()),

@@ -1,33 +1,73 @@
-//! BIC: binary increase (Xu, Harfoush and Rhee, INFOCOM 2004).
+//! BIC: binary increase (Xu, Harfoush and Rhee, INFOCOM 2004), in three versions ([`BicVersion`]).
 //!
 //! The window searches for the window at which the last loss came: half of the way each round trip, no faster than
-//! `S_MAX`, and in small steps once it is near. Beyond that window it grows slowly at first and then faster, to
+//! `S_max`, and in small steps once it is near. Beyond that window it grows slowly at first and then faster, to
 //! find a new maximum.
 //!
-//! Deviation, as in the Linux kernel: a step goes a quarter of the way and not half; the last step takes five round
-//! trips for a segment instead of the paper's `S_min`; before the first loss the window grows by at least 5 % a
-//! round trip. BIC counts acknowledged bytes, where Linux corrects for delayed acknowledgements with an estimate of
-//! them.
+//! Deviation, as in the Linux kernel: a step goes a quarter of the way and not half; the last step takes several round
+//! trips for a segment instead of the paper's `S_min`; before the first loss today's version grows by at least 5 % a
+//! round trip. BIC counts what the settings count ([`crate::Counting`]), where Linux since 2.6.13 corrects for delayed
+//! acknowledgements with an estimate of them.
 
 use std::time::Duration;
 
 use trunkline_units::Instant;
 
-use crate::CongestionSignal;
 use crate::window::{Window, scaled};
+use crate::{BicVersion, CongestionSignal};
 
 /// Up to this many segments BIC is Reno.
 const LOW_WINDOW: u32 = 14;
-/// The largest increase in a round trip, segments.
-const S_MAX: u32 = 16;
 /// A step is the distance divided by this.
 const B: u32 = 4;
-/// Round trips that the last step takes, and the first beyond the maximum, times `B`.
-const SMOOTH: u32 = 20;
-/// 0.8.
-const BETA: u32 = 819;
 /// How long an update holds while the window is the same.
 const UPDATE_INTERVAL: Duration = Duration::from_micros(31_250);
+
+/// In which the versions differ. Fractions are of 1024.
+#[derive(Debug)]
+struct Constants {
+    /// The largest increase in a round trip, segments.
+    s_max: u32,
+    /// Round trips that the last step takes, and the first beyond the maximum, times `B`.
+    smooth: u32,
+    /// What a loss leaves of the window.
+    beta: u32,
+    /// The maximum that a flow aims at after a loss below the last maximum, of its window (fast convergence).
+    converged: u32,
+    /// Round trips in which the window grows by its own size, at most, before the first loss.
+    first_growth: Option<u32>,
+    /// A timeout forgets the maximum.
+    forgets: bool,
+}
+
+/// Linux 2.6.15 and later.
+const LINUX: Constants = Constants {
+    s_max: 16,
+    smooth: 20,
+    beta: 819,
+    converged: u32::midpoint(1024, 819),
+    first_growth: Some(20),
+    forgets: true,
+};
+/// The authors' patch: the window falls by an eighth, and fast convergence moves the maximum half of that way.
+const ORIGINAL: Constants = Constants {
+    s_max: 32,
+    smooth: 11,
+    beta: 1024 - 1024 / 8,
+    converged: 1024 - 1024 / 16,
+    first_growth: None,
+    forgets: false,
+};
+/// A factor of 15/4 where 15/16 was meant: a flow that should yield aims at nearly four times its window.
+const LINUX_2_6_6: Constants = Constants { converged: 1024 * 15 / 4, ..ORIGINAL };
+
+const fn constants(version: BicVersion) -> &'static Constants {
+    match version {
+        BicVersion::Original => &ORIGINAL,
+        BicVersion::Linux266 => &LINUX_2_6_6,
+        BicVersion::Linux => &LINUX,
+    }
+}
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Search {
@@ -40,36 +80,41 @@ struct Search {
 }
 
 /// BIC's state.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Bic {
+    constants: &'static Constants,
     search: Search,
     /// Before the last reduction.
     saved: Search,
 }
 
 impl Bic {
+    pub(crate) fn new(version: BicVersion) -> Self {
+        Bic { constants: constants(version), search: Search::default(), saved: Search::default() }
+    }
+
     pub(crate) fn on_congestion_avoidance(&mut self, window: &mut Window, now: Instant, acked: u32) {
         let cwnd = window.segments();
         let search = &mut self.search;
         if search.count == 0 || search.last_cwnd != cwnd || now - search.last_time > UPDATE_INTERVAL {
             search.last_cwnd = cwnd;
             search.last_time = now;
-            search.count = count(cwnd, search.w_max);
+            search.count = self.constants.count(cwnd, search.w_max);
         }
         window.grow_one_in(search.count, acked);
     }
 
     /// Fast convergence: if the maximum is below the last one, it moves half of the way to the reduced window.
     pub(crate) fn reduce(&mut self, window: &Window, signal: CongestionSignal) -> u32 {
+        let Constants { beta, converged, forgets, .. } = *self.constants;
         self.saved = self.search;
         let cwnd = window.segments();
         self.search.count = 0;
-        self.search.w_max =
-            if cwnd < self.search.w_max { scaled(cwnd, u32::midpoint(1024, BETA)) } else { cwnd };
-        if signal == CongestionSignal::Timeout {
+        self.search.w_max = if cwnd < self.search.w_max { scaled(cwnd, converged) } else { cwnd };
+        if forgets && signal == CongestionSignal::Timeout {
             self.search = Search::default();
         }
-        if cwnd <= LOW_WINDOW { window.cwnd / 2 } else { scaled(window.cwnd, BETA) }
+        if cwnd <= LOW_WINDOW { window.cwnd / 2 } else { scaled(window.cwnd, beta) }
     }
 
     pub(crate) fn undo(&mut self) {
@@ -77,24 +122,28 @@ impl Bic {
     }
 }
 
-fn count(cwnd: u32, w_max: u32) -> u32 {
-    if cwnd <= LOW_WINDOW {
-        return cwnd;
+impl Constants {
+    /// Acknowledged segments for one segment of growth.
+    fn count(&self, cwnd: u32, w_max: u32) -> u32 {
+        if cwnd <= LOW_WINDOW {
+            return cwnd;
+        }
+        let slow = cwnd.saturating_mul(self.smooth) / B;
+        let count = if cwnd < w_max {
+            match (w_max - cwnd) / B {
+                0 | 1 => slow,
+                step => cwnd / step.min(self.s_max),
+            }
+        } else {
+            match cwnd - w_max {
+                0..B => slow,
+                beyond if beyond < self.s_max * (B - 1) => cwnd.saturating_mul(B - 1) / beyond,
+                _ => cwnd / self.s_max,
+            }
+        };
+        let bound = self.first_growth.filter(|_| w_max == 0).unwrap_or(u32::MAX);
+        count.min(bound).max(1)
     }
-    let slow = cwnd.saturating_mul(SMOOTH) / B;
-    let count = if cwnd < w_max {
-        match (w_max - cwnd) / B {
-            0 | 1 => slow,
-            step => cwnd / step.min(S_MAX),
-        }
-    } else {
-        match cwnd - w_max {
-            0..B => slow,
-            beyond if beyond < S_MAX * (B - 1) => cwnd.saturating_mul(B - 1) / beyond,
-            _ => cwnd / S_MAX,
-        }
-    };
-    if w_max == 0 { count.min(20) } else { count }.max(1)
 }
 
 #[cfg(test)]
@@ -103,7 +152,7 @@ mod tests {
 
     /// Segments that a round trip adds to a window of `cwnd`.
     fn a_round(cwnd: u32, w_max: u32) -> f64 {
-        f64::from(cwnd) / f64::from(count(cwnd, w_max))
+        f64::from(cwnd) / f64::from(LINUX.count(cwnd, w_max))
     }
 
     #[test]
@@ -137,7 +186,7 @@ mod tests {
     #[test]
     fn a_small_window_is_renos() {
         assert!((a_round(14, 500) - 1.0).abs() < 1e-9);
-        let mut bic = Bic::default();
+        let mut bic = Bic::new(BicVersion::Linux);
         assert_eq!(bic.reduce(&Window::new(14_000, 2000, 1000), CongestionSignal::Loss), 7000);
         assert_eq!(bic.reduce(&Window::new(100_000, 2000, 1000), CongestionSignal::Loss), 79_980);
     }
@@ -150,7 +199,7 @@ mod tests {
 
     #[test]
     fn a_flow_that_shrinks_gives_more_and_a_timeout_forgets() {
-        let mut bic = Bic::default();
+        let mut bic = Bic::new(BicVersion::Linux);
         let window = |segments: u32| Window::new(segments * 1000, 2000, 1000);
         bic.reduce(&window(100), CongestionSignal::Loss);
         assert_eq!(bic.search.w_max, 100);
@@ -162,5 +211,49 @@ mod tests {
         assert_eq!(bic.search.w_max, 80);
         bic.reduce(&window(95), CongestionSignal::Timeout);
         assert_eq!(bic.search.w_max, 0);
+    }
+
+    /// What the second of two losses, at 100 and at 90 segments, leaves of the window and as the maximum.
+    fn second_loss(version: BicVersion) -> (u32, u32) {
+        let mut bic = Bic::new(version);
+        let window = |segments: u32| Window::new(segments * 1000, 2000, 1000);
+        bic.reduce(&window(100), CongestionSignal::Loss);
+        let left = bic.reduce(&window(90), CongestionSignal::Loss);
+        (left, bic.search.w_max)
+    }
+
+    #[test]
+    fn the_original_gives_up_an_eighth_and_yields_half_of_that() {
+        assert_eq!(second_loss(BicVersion::Original), (78_750, 84));
+        assert_eq!(second_loss(BicVersion::Linux), (71_982, 80));
+    }
+
+    #[test]
+    fn from_2_6_6_to_2_6_10_a_flow_that_should_yield_aims_at_four_times_its_window() {
+        assert_eq!(second_loss(BicVersion::Linux266), (78_750, 337));
+        // So it grows by S_max where the original is about its maximum and adds 4/11 of a segment.
+        let growth = |version: BicVersion| {
+            let (left, w_max) = second_loss(version);
+            let cwnd = left / 1000;
+            f64::from(cwnd) / f64::from(constants(version).count(cwnd, w_max))
+        };
+        assert!((38.0..40.0).contains(&growth(BicVersion::Linux266)), "{}", growth(BicVersion::Linux266));
+        assert!((0.36..0.37).contains(&growth(BicVersion::Original)), "{}", growth(BicVersion::Original));
+    }
+
+    #[test]
+    fn the_original_grows_by_32_segments_a_round_trip_and_has_no_other_bound_at_first() {
+        let step = |cwnd: u32, w_max| f64::from(cwnd) / f64::from(ORIGINAL.count(cwnd, w_max));
+        assert!((31.9..32.5).contains(&step(1000, 2000)), "{}", step(1000, 2000));
+        assert!((31.9..32.5).contains(&step(1000, 0)), "{}", step(1000, 0));
+    }
+
+    #[test]
+    fn a_timeout_leaves_the_originals_maximum() {
+        for (version, maximum) in [(BicVersion::Original, 100), (BicVersion::Linux, 0)] {
+            let mut bic = Bic::new(version);
+            bic.reduce(&Window::new(100_000, 2000, 1000), CongestionSignal::Timeout);
+            assert_eq!(bic.search.w_max, maximum, "{version:?}");
+        }
     }
 }

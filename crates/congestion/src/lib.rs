@@ -24,4 +24,4 @@ mod window;
 pub use controller::{Ack, Congestion, CongestionSignal};
 pub use datagram::{DatagramControl, Departure, Feedback};
 pub use names::UnknownName;
-pub use settings::{CongestionAlgorithm, Counting, Settings, SlowStart};
+pub use settings::{BicVersion, CongestionAlgorithm, Counting, Settings, SlowStart};

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-use crate::{CongestionAlgorithm, SlowStart};
+use crate::{BicVersion, CongestionAlgorithm, SlowStart};
 
 /// A name that is none of the choices.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -36,9 +36,11 @@ impl UnknownName {
 
 impl CongestionAlgorithm {
     /// All of them.
-    pub const ALL: [CongestionAlgorithm; 6] = [
+    pub const ALL: [CongestionAlgorithm; 8] = [
         CongestionAlgorithm::Reno,
-        CongestionAlgorithm::Bic,
+        CongestionAlgorithm::Bic(BicVersion::Linux),
+        CongestionAlgorithm::Bic(BicVersion::Original),
+        CongestionAlgorithm::Bic(BicVersion::Linux266),
         CongestionAlgorithm::Cubic,
         CongestionAlgorithm::Compound,
         CongestionAlgorithm::Vegas,
@@ -49,7 +51,9 @@ impl CongestionAlgorithm {
     pub const fn name(self) -> &'static str {
         match self {
             CongestionAlgorithm::Reno => "reno",
-            CongestionAlgorithm::Bic => "bic",
+            CongestionAlgorithm::Bic(BicVersion::Linux) => "bic",
+            CongestionAlgorithm::Bic(BicVersion::Original) => "bic-1.0",
+            CongestionAlgorithm::Bic(BicVersion::Linux266) => "bic-2.6.6",
             CongestionAlgorithm::Cubic => "cubic",
             CongestionAlgorithm::Compound => "compound",
             CongestionAlgorithm::Vegas => "vegas",

@@ -6,7 +6,7 @@ pub enum CongestionAlgorithm {
     /// A segment each round trip, half after a loss (RFC 5681 §3.1).
     Reno,
     /// Binary search (Xu, Harfoush and Rhee 2004).
-    Bic,
+    Bic(BicVersion),
     /// RFC 9438.
     Cubic,
     /// Reno's window and a delay-based one beside it (Tan et al. 2006, draft-sridharan-tcpm-ctcp).
@@ -16,6 +16,17 @@ pub enum CongestionAlgorithm {
     /// Based on a model of the path, its bandwidth and its round-trip time (Cardwell et al. 2016; version 1). Its startup
     /// replaces slow start.
     Bbr,
+}
+
+/// BIC differs from year to year. docs/models/bic.md has the source of each version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum BicVersion {
+    /// The authors' patch for Linux 2.4 ("BIC 1.0"), with the constants of the paper.
+    Original,
+    /// Linux 2.6.6 to 2.6.10: the same with a fault in fast convergence.
+    Linux266,
+    /// Linux since 2.6.15.
+    Linux,
 }
 
 /// How the window grows until the first loss.

@@ -6,7 +6,9 @@ use std::collections::VecDeque;
 use std::fmt::Write;
 use std::time::Duration;
 
-use trunkline_congestion::{Ack, Congestion, CongestionAlgorithm, CongestionSignal, Settings, SlowStart};
+use trunkline_congestion::{
+    Ack, BicVersion, Congestion, CongestionAlgorithm, CongestionSignal, Settings, SlowStart,
+};
 use trunkline_units::Instant;
 
 const MSS: u32 = 1448;
@@ -115,7 +117,9 @@ fn all() -> Vec<(&'static str, Outcome)> {
     let classic = SlowStart::Classic;
     vec![
         ("reno", with(CongestionAlgorithm::Reno, classic)),
-        ("bic", with(CongestionAlgorithm::Bic, classic)),
+        ("bic", with(CongestionAlgorithm::Bic(BicVersion::Linux), classic)),
+        ("bic-1.0", with(CongestionAlgorithm::Bic(BicVersion::Original), classic)),
+        ("bic-2.6.6", with(CongestionAlgorithm::Bic(BicVersion::Linux266), classic)),
         ("cubic", with(CongestionAlgorithm::Cubic, classic)),
         ("compound", with(CongestionAlgorithm::Compound, classic)),
         ("vegas", with(CongestionAlgorithm::Vegas, classic)),
@@ -152,7 +156,9 @@ fn every_one_fills_the_path_and_no_more_than_path_and_queue() {
         let used = f64::from(outcome.arrived) / f64::from(SECONDS / 2 * 1000);
         assert!((0.94..1.001).contains(&used), "{name}: {used}");
         let late = outcome.windows[SECONDS as usize / 2..].iter().max().copied().unwrap_or_default();
-        assert!(late <= PATH + BUFFER + 20, "{name}: {late}");
+        // A maximum of nearly four times the window is never near: S_max segments a round trip, into a full queue.
+        let over = if name == "bic-2.6.6" { 32 } else { 20 };
+        assert!(late <= PATH + BUFFER + over, "{name}: {late}");
     }
 }
 

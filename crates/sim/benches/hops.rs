@@ -9,7 +9,7 @@ use std::time::{Duration, Instant as Clock};
 use trunkline_link::LinkSettings;
 use trunkline_queue::{Limits, Settings as QueueSettings};
 use trunkline_sim::{AcrossTrunk, Dumbbell, SourceId};
-use trunkline_tcp::{CongestionAlgorithm, Preset, Settings};
+use trunkline_tcp::{BicVersion, CongestionAlgorithm, Preset, Settings};
 use trunkline_units::{Instant, Rate};
 
 struct Case {
@@ -62,7 +62,7 @@ fn wide(flows: u32) -> (Dumbbell, Vec<SourceId>) {
 fn yardstick() -> (Dumbbell, Vec<SourceId>) {
     let link = LinkSettings::new(Rate::from_mbit(100.0), Duration::from_millis(50)).queue(packets(833));
     let mut dumbbell = Dumbbell::new(1, 10, &link);
-    let growths = [CongestionAlgorithm::Bic, CongestionAlgorithm::Reno].map(linux);
+    let growths = [CongestionAlgorithm::Bic(BicVersion::Linux), CongestionAlgorithm::Reno].map(linux);
     let sources = (0..10)
         .map(|pair| dumbbell.bulk(pair, 1, &growths[pair % 2], (Duration::ZERO, Duration::ZERO)))
         .collect();

@@ -41,4 +41,4 @@ pub use settings::{DelayedAck, Recovery, RtoRule, Settings, SpuriousDetection, T
 pub use state::{Event, ResetReason, State};
 pub use stats::{RttStats, Stats};
 pub use timers::Wakeup;
-pub use trunkline_congestion::{CongestionAlgorithm, Counting, SlowStart, UnknownName};
+pub use trunkline_congestion::{BicVersion, CongestionAlgorithm, Counting, SlowStart, UnknownName};

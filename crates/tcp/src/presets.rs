@@ -303,6 +303,7 @@ const fn linux_6() -> Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::BicVersion;
 
     #[test]
     fn a_preset_is_found_by_its_name_and_prints_it() {
@@ -351,7 +352,7 @@ mod tests {
     fn the_builder_changes_what_it_names() {
         let settings = Preset::Linux6
             .settings()
-            .with_congestion_control(CongestionAlgorithm::Bic)
+            .with_congestion_control(CongestionAlgorithm::Bic(BicVersion::Linux))
             .with_slow_start(SlowStart::Classic)
             .with_recovery(Recovery::NewReno)
             .with_mss(536)

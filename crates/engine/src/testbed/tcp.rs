@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::time::Duration;
 
-use trunkline_tcp::{CongestionAlgorithm, Preset, Recovery, RtoRule, Settings, SlowStart, SpuriousDetection};
+use trunkline_tcp::{
+    BicVersion, CongestionAlgorithm, Preset, Recovery, RtoRule, Settings, SlowStart, SpuriousDetection,
+};
 use trunkline_testbed::kernel::Kernel;
 
 /// The kernel's settings for a TCP: of the host, of its routes, and of its sockets.
@@ -83,7 +85,11 @@ pub(super) fn kernel_tcp(settings: &Settings, kernel: &Kernel) -> Result<KernelT
         CongestionAlgorithm::Reno => "reno",
         CongestionAlgorithm::Cubic => "cubic",
         CongestionAlgorithm::Bbr => "bbr",
-        CongestionAlgorithm::Bic => "bic",
+        CongestionAlgorithm::Bic(BicVersion::Linux) => "bic",
+        CongestionAlgorithm::Bic(BicVersion::Original | BicVersion::Linux266) => {
+            let name = settings.congestion_control.name();
+            return Err(format!("asks for congestion control {name}, which no Linux of today has"));
+        }
         CongestionAlgorithm::Vegas => "vegas",
         CongestionAlgorithm::Compound => {
             return Err("asks for congestion control compound, which Linux does not have".to_owned());
@@ -237,8 +243,10 @@ mod tests {
         assert_eq!(clock, "asks for clock granularity 500ms; this kernel has 10ms or finer only");
         let tahoe = refused(&|tcp| tcp.recovery = Recovery::Tahoe);
         assert_eq!(tahoe, "asks for recovery tahoe, which Linux does not have");
-        let bic = refused(&|tcp| tcp.congestion_control = CongestionAlgorithm::Bic);
+        let bic = refused(&|tcp| tcp.congestion_control = CongestionAlgorithm::Bic(BicVersion::Linux));
         assert_eq!(bic, "asks for congestion control bic; this kernel has reno, bbr, cubic");
+        let old = refused(&|tcp| tcp.congestion_control = CongestionAlgorithm::Bic(BicVersion::Original));
+        assert_eq!(old, "asks for congestion control bic-1.0, which no Linux of today has");
     }
 
     #[test]
