@@ -234,7 +234,7 @@
           // Bins seldom begin at a round value: a label there would lie upon the next one.
           Object.assign(made.axisLabel, { showMinLabel: false, showMaxLabel: false });
           if (Number((min / (max - min)).toFixed(6)) % 0.05 === 0) made.axisLabel.showMinLabel = true;
-        } else if (this.timed()) {
+        } else if (this.timed() && !axis.log) {
           [made.min, made.max] = [min >= 0 && min < 0.05 * max ? 0 : min, max];
           made.axisLabel.showMaxLabel = Number.isInteger(max) && max % 10 === 0;
           made.axisLabel.showMinLabel = Number.isInteger(made.min);
@@ -312,6 +312,7 @@
           const data = line.points.map((dot) => [dot[0], dot[1]]);
           const style = line.dash ? { color: "none", borderColor: colour, borderWidth: 1.5 } : { color: colour, opacity: 0.75 };
           made.push({ type: "scatter", name: line.name, data, symbol: "circle", symbolSize: 6, itemStyle: style, emphasis: { disabled: true }, z: 3 });
+          if (line.paper) made.push(this.level(line.paper));
           continue;
         }
         const marks = chart.kind === "line" && line.points.length <= MAX_MARKS;
@@ -333,6 +334,11 @@
         if (line.paper) made.push(this.paper(line.paper, colour, () => 0));
       }
       return made;
+    }
+
+    // What the paper has wherever ours lies.
+    level(dots) {
+      return { type: "line", name: "the paper", data: dots.map((dot) => [dot[0], dot[1]]), symbol: "none", silent: true, lineStyle: { color: theme().ink, width: 1.5, type: "dashed" }, z: 2 };
     }
 
     bars() {

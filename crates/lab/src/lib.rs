@@ -14,6 +14,7 @@ pub mod agree;
 pub mod campaign;
 pub mod document;
 pub mod experiment;
+pub mod explain;
 pub mod language;
 pub mod number;
 pub mod plan;

@@ -211,6 +211,12 @@ fn compare(published: &Published, cell: &Cell, point: &Point, result: Option<&Po
     }
 }
 
+/// The verdict on one value of ours, without an interval.
+pub(crate) fn within(ours: f64, paper: f64, within: Option<f64>) -> Verdict {
+    let alone = Estimate { mean: ours, ci95: None, min: ours, max: ours, runs: None, paper: None };
+    confirmed(alone, paper, within.unwrap_or(WITHIN))
+}
+
 fn confirmed(ours: Estimate, paper: f64, within: f64) -> Verdict {
     let factor = (ours.mean / paper).max(paper / ours.mean);
     // Signs that differ make no factor.

@@ -501,5 +501,50 @@ fn a_scorecard_has_a_line_for_each_guideline_and_a_column_for_each_congestion_co
     // What the files say of the one they have is not said of another.
     assert!(!text.contains("BIC"), "{text}");
     let unknown = temporary.lab(&["scorecard", "renno"]);
-    assert_ends_with(&unknown, 2, "[possible values: reno, bic, cubic, compound, vegas, bbr]");
+    assert_ends_with(&unknown, 2, "[possible values: reno, bic, bic-1.0, bic-2.6.6, cubic, compound, vegas, bbr]");
+}
+
+/// The sample with a rate that its paper does not give, and a value that only half of it could have.
+fn with_unknown() -> String {
+    let unknown = r#"
+[unknown.buffers]
+label = "windows"
+paths = ["links.core.delay"]
+range = { from = 1, to = 400, unit = "ms", scale = "log" }
+why = "Not said."
+[[claims]]
+text = "Of 4 Mbit/s less than a half is used."
+holds = "tcp.goodput[rate=\"4 Mbit/s\"] < 2 Mbit/s"
+"#;
+    fs::read_to_string(Temporary::new().0.join("sample.toml")).expect("the sample") + unknown
+}
+
+#[test]
+fn an_explanation_says_which_set_ups_bear_a_claim_out() {
+    let temporary = Temporary::new();
+    fs::write(temporary.0.join("open.toml"), with_unknown()).expect("a file");
+    let few = ["explain", "open.toml", "--settings", "8"];
+    let output = temporary.lab(&few);
+    assert_ends_with(&output, 0, "");
+    let text = String::from_utf8(output.stdout).expect("text");
+    for part in [
+        "8 settings of 1 unknown, seed 1",
+        "for some        Of 4 Mbit/s less than a half is used.: ",
+        ", not with the file's",
+        "page: explained/sample/explanation.html",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(temporary.0.join("explained/sample/explanation.html").is_file());
+    assert_ends_with(&temporary.lab(&few), 2, "there are results here already");
+    let again = temporary.lab(&[&few[..], &["--resume", "--json"]].concat());
+    assert_ends_with(&again, 0, "");
+    let answer: Value = serde_json::from_slice(&again.stdout).expect("JSON");
+    assert_eq!((&answer["settings"], &answer["claims"][1]["set_up"]), (&8.into(), &"some".into()));
+    assert_ends_with(&temporary.lab(&["report", "explained"]), 0, "");
+    let index = temporary.lab(&["report", "explained", "--explained", "explained"]);
+    assert_ends_with(&index, 0, "");
+    assert_ends_with(&temporary.lab(&["explain", "sample.toml"]), 2, "has no [unknown]");
+    assert_ends_with(&temporary.lab(&["explain", "open.toml", "--budget", "soon"]), 2, "such as 30 min");
+    assert_ends_with(&temporary.lab(&["explain", "none.toml"]), 2, "none.toml");
 }

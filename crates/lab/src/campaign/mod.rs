@@ -169,7 +169,7 @@ pub fn run_watched(
 }
 
 /// What makes an outcome of a scenario and a seed.
-type Runner<'a> = dyn Fn(&Scenario, u64) -> Result<Outcome, EngineError> + Sync + 'a;
+pub(crate) type Runner<'a> = dyn Fn(&Scenario, u64) -> Result<Outcome, EngineError> + Sync + 'a;
 
 /// A run that is to be made.
 #[derive(Debug, Clone, Copy)]
@@ -191,7 +191,8 @@ struct Open {
     left: usize,
 }
 
-fn run_with(
+/// Runs all experiments by what makes their outcomes.
+pub(crate) fn run_with(
     engine: &Runner<'_>,
     studies: &[Study],
     options: &Options,

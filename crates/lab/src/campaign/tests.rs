@@ -319,6 +319,6 @@ fn a_point_that_is_not_on_the_engine_is_not_run_and_fails_no_claim() {
     let report = fs::read_to_string(complete.directory.path().join(crate::report::MARKDOWN)).unwrap();
     assert!(report.contains("Not on this engine:") && report.contains(why), "{report}");
     assert!(report.contains(&machine.date) && report.contains(&machine.kernel), "{report}");
-    let index = crate::report::index(&[entry], &[], VERSION).markdown();
+    let index = crate::report::index(&[entry], &[], &[], VERSION).markdown();
     assert!(index.contains("1 point is not on this engine") && index.contains(&machine.kernel), "{index}");
 }

@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use toml::{Table, Value};
-use trunkline_schema::{Astray, Finding, KeyPath, Source, put, read};
+use trunkline_schema::{Astray, Finding, Findings, KeyPath, Source, put, read};
 
 use crate::experiment::{Experiment, expand};
-use crate::plan::{self, Asked, Planned};
+use crate::explain::UnknownAnswer;
+use crate::plan::{self, Asked, Planned, Setting, Space};
 use trunkline_engine::Engine;
 
 pub use trunkline_schema::{MAX_FILE, Mistake, Mistakes};
@@ -152,6 +153,41 @@ impl Document {
     pub fn points(&self) -> Result<Vec<Planned>, Mistakes> {
         let planned = plan::plan(&self.experiment, &self.tree);
         planned.map_err(|found| self.explained(found, Vec::new()))
+    }
+
+    /// What it leaves open.
+    pub(crate) fn space(&self) -> Space {
+        plan::space(&self.experiment, &self.tree, &Findings::new(&self.tree))
+    }
+
+    /// The same as people read it.
+    pub(crate) fn about(&self, space: &Space) -> Vec<UnknownAnswer> {
+        space.about(&self.tree)
+    }
+
+    /// Says that its results are of settings that are drawn with this seed.
+    ///
+    /// # Errors
+    /// As [`Document::set`].
+    pub(crate) fn sample_by(&mut self, seed: u64) -> Result<(), Mistakes> {
+        let value = Value::Integer(seed.cast_signed());
+        self.change(&[("explained.seed", &value)], &format!("at settings of its unknowns by seed {seed}"))
+    }
+
+    /// Every point at a setting of its unknowns.
+    ///
+    /// # Errors
+    /// All that is wrong with them.
+    pub(crate) fn plan_at(&self, setting: &Setting) -> Result<Vec<Planned>, Mistakes> {
+        let drawn = setting.drawn.iter().zip(self.experiment.unknown.keys());
+        let drawn: Vec<String> = drawn.map(|(drawn, name)| format!("{name} = {}", drawn.value)).collect();
+        let origin = format!("where {}", drawn.join(", "));
+        let tree = setting.apply(&self.tree).map_err(|found| self.told(found, &origin))?;
+        let experiment: Experiment = read(&tree).map_err(|found| self.told(found, &origin))?;
+        plan::plan(&experiment, &tree).map_err(|found| {
+            let all = |at: Option<String>| Some(at.map_or(origin.clone(), |at| format!("{origin}; {at}")));
+            self.source.mistakes(&tree, found.into_iter().map(|(finding, at)| (finding, all(at))))
+        })
     }
 
     /// Where mistakes are, and what brings them about.

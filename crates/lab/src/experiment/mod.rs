@@ -11,6 +11,7 @@ mod sweep;
 mod tcp;
 mod traffic;
 mod trunk;
+mod unknown;
 
 use indexmap::IndexMap;
 use schemars::JsonSchema;
@@ -31,6 +32,7 @@ pub use traffic::{
 };
 pub use trunk::TrunkSpec;
 pub use trunkline_engine::scenario::{Carrier, End, NodeKind};
+pub use unknown::{Between, Explained, Unknown};
 
 /// An experiment, or a user's network.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -90,6 +92,11 @@ pub struct Experiment {
     pub sweep: IndexMap<String, Axis>,
     /// What is different in a quick run.
     pub quick: Option<Quick>,
+    /// What the paper leaves open, by name.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub unknown: IndexMap<String, Unknown>,
+    /// In the file that is kept beside the results of `lab explain`: how its settings were drawn.
+    pub explained: Option<Explained>,
 
     /// What is recorded over time.
     pub series: Option<Series>,

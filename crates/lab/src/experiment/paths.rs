@@ -11,10 +11,10 @@ pub(crate) fn expand(path: &str, tree: &Table) -> Result<Vec<KeyPath>, Astray> {
 /// Whether the keys of a table are names of the file's, which a path cannot make up. Lists by path (`zip`) it can.
 fn has_names(keys: &[&str], last: bool) -> bool {
     match keys {
-        ["links" | "tcp" | "traffic" | "trunks" | "proxies" | "sweep" | "nodes"]
+        ["links" | "tcp" | "traffic" | "trunks" | "proxies" | "sweep" | "nodes" | "unknown"]
         | ["trunks", _, "classes"]
         | ["proxies", _, "cells"] => true,
-        ["sweep", _, "zip" | "variants"] => !last,
+        ["sweep", _, "zip" | "variants"] | ["unknown", _, "variants"] => !last,
         _ => false,
     }
 }

@@ -13,6 +13,7 @@ mod sweep;
 mod tcp;
 mod traffic;
 mod trunk;
+mod unknown;
 mod way;
 
 use toml::Table;
@@ -23,6 +24,8 @@ use resolve::Resolved;
 use trunkline_engine::catalogue;
 use trunkline_engine::scenario::Scenario;
 use trunkline_schema::{Finding, Findings, KeyPath, read};
+
+pub(crate) use unknown::{MAX_SETTINGS, Setting, Space, space};
 
 /// The most points of a sweep.
 pub const MAX_POINTS: usize = 100_000;
@@ -46,6 +49,7 @@ pub(crate) fn plan(experiment: &Experiment, tree: &Table) -> Result<Vec<Planned>
     let findings = Findings::new(tree);
     general::check(experiment, &findings.root());
     let axes = sweep::axes(experiment, tree, &findings);
+    space(experiment, tree, &findings);
     let points = axes.points(&findings);
     let mut planned = Vec::with_capacity(points);
     let mut bad = Bad::default();

@@ -162,24 +162,8 @@ impl Reader<'_> {
         steps
     }
 
-    /// All that a path stands for.
     fn paths(&self, at: &At<'_>, path: &str) -> Vec<KeyPath> {
-        let found = expand(path, self.tree).unwrap_or_else(|Astray { problem, allowed }| {
-            at.report(problem, allowed);
-            Vec::new()
-        });
-        let swept = |path: &&KeyPath| {
-            let first = path.keys().next().unwrap_or_default();
-            ["id", "paper", "sweep", "quick", "runs", "seed", "published", "claims", "tables", "figures"]
-                .contains(&first)
-        };
-        if let Some(path) = found.iter().find(swept) {
-            at.report(
-                format!("{path} is the same at all points"),
-                "what describes the network, traffic and trunks",
-            );
-        }
-        found
+        paths(self.tree, at, path)
     }
 
     fn by_path(&self, axis: &Axis) -> Vec<Step> {
@@ -267,6 +251,38 @@ impl Reader<'_> {
     }
 }
 
+/// What is the same at all points of an experiment.
+const THE_SAME: [&str; 12] = [
+    "id",
+    "paper",
+    "sweep",
+    "quick",
+    "unknown",
+    "explained",
+    "runs",
+    "seed",
+    "published",
+    "claims",
+    "tables",
+    "figures",
+];
+
+/// All that a path stands for, of what may vary.
+pub(super) fn paths(tree: &Table, at: &At<'_>, path: &str) -> Vec<KeyPath> {
+    let found = expand(path, tree).unwrap_or_else(|Astray { problem, allowed }| {
+        at.report(problem, allowed);
+        Vec::new()
+    });
+    let is_the_same = |path: &&KeyPath| THE_SAME.contains(&path.keys().next().unwrap_or_default());
+    if let Some(path) = found.iter().find(is_the_same) {
+        at.report(
+            format!("{path} is the same at all points"),
+            "what describes the network, traffic and trunks",
+        );
+    }
+    found
+}
+
 /// One of a range's values, with six significant digits.
 fn value_of(range: &Range, number: u32) -> Value {
     let Range { from, to, count, .. } = *range;
@@ -277,8 +293,13 @@ fn value_of(range: &Range, number: u32) -> Value {
         (_, Spacing::Linear) => from + (to - from) * part,
         (_, Spacing::Log) => from * random::power(to / from, part),
     };
+    quantity(value, range.unit.as_deref())
+}
+
+/// A number with six significant digits as a file has it.
+pub(super) fn quantity(value: f64, unit: Option<&str>) -> Value {
     let rounded: f64 = format!("{value:.5e}").parse().unwrap_or(value);
-    match &range.unit {
+    match unit {
         Some(unit) => Value::String(format!("{rounded} {unit}")),
         None if rounded.fract() == 0.0 && rounded.abs() < 1e15 => Value::Integer(rounded as i64),
         None => Value::Float(rounded),

@@ -4,10 +4,15 @@ use std::path::Path;
 
 use thiserror::Error;
 
-use super::{Entry, INDEX, INDEX_MARKDOWN, MARKDOWN, Material, PAGE, TcpInUse, index, report};
+use super::{
+    Answered, EXPLANATION_JSON, EXPLANATION_MARKDOWN, EXPLANATION_PAGE, Entry, INDEX, INDEX_MARKDOWN,
+    MARKDOWN, Material, PAGE, TcpInUse, explanation, index, report,
+};
 use crate::VERSION;
 use crate::campaign::settle;
 use crate::document::{Document, Mistakes};
+use crate::explain::{self, Explanation};
+use crate::results::Run;
 use crate::store::{Directory, StoreError, replace};
 
 /// Why there is no report.
@@ -55,6 +60,10 @@ fn with(
     let document = Document::parse(&name, &text).map_err(ReportError::Document)?;
     let planned = document.points().map_err(ReportError::Document)?;
     let mut runs = directory.runs()?;
+    // Of settings of unknowns, those that the file chooses are what it says itself.
+    if document.experiment().explained.is_some() {
+        runs = runs.into_iter().filter_map(chosen).collect();
+    }
     let machine = directory.machine()?;
     let refused = machine.as_ref().map_or(&[][..], |machine| &machine.refused);
     let (results, judgement) = settle(document.experiment(), &planned, &mut runs, refused);
@@ -76,9 +85,39 @@ fn with(
     Ok(Entry::of(&material))
 }
 
-/// Writes the index over experiments whose directories are in `out`, with the verdicts of another engine beside theirs.
-pub fn write_index(out: &Path, entries: &[Entry], beside: &[Entry]) -> Result<(), ReportError> {
-    let index = index(entries, beside, VERSION);
+/// A run of what the file chooses, as an ordinary one; none of another setting.
+fn chosen(mut run: Run) -> Option<Run> {
+    let setting = run.point.shift_remove(explain::AXIS);
+    setting.is_none_or(|setting| setting == "0").then_some(run)
+}
+
+/// What came of an experiment's settings; none if there are none.
+pub fn answered(directory: &Directory) -> Result<Option<Answered>, ReportError> {
+    let found = explain::explanation(directory)?;
+    Ok(found.map(|(document, answer)| Answered { experiment: document.experiment().clone(), answer }))
+}
+
+/// Writes what came of an experiment's settings beside its results: as a page, as Markdown, as JSON. None if there are no settings.
+pub fn write_explanation(directory: &Directory) -> Result<Option<Explanation>, ReportError> {
+    let Some(Answered { experiment, answer }) = answered(directory)? else { return Ok(None) };
+    let page = explanation(&experiment, &answer);
+    directory.write(EXPLANATION_PAGE, page.page_html().as_bytes())?;
+    directory.write(EXPLANATION_MARKDOWN, page.markdown().as_bytes())?;
+    // Plain data with keys that are texts: there is nothing in it that JSON does not know.
+    let json = serde_json::to_string(&answer).unwrap_or_default() + "\n";
+    directory.write(EXPLANATION_JSON, json.as_bytes())?;
+    Ok(Some(answer))
+}
+
+/// Writes the index over experiments whose directories are in `out`, with the verdicts of another engine beside theirs, and what settings
+/// of their unknowns say.
+pub fn write_index(
+    out: &Path,
+    entries: &[Entry],
+    beside: &[Entry],
+    explained: &[Answered],
+) -> Result<(), ReportError> {
+    let index = index(entries, beside, explained, VERSION);
     replace(&out.join(INDEX), index.page_html().as_bytes())?;
     replace(&out.join(INDEX_MARKDOWN), index.markdown().as_bytes())?;
     Ok(())

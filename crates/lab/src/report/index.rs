@@ -8,6 +8,7 @@ use indexmap::IndexMap;
 
 use super::document::{Align, Document, inline, plain, table};
 use super::material::Material;
+use super::open::{self, Answered, Open};
 use super::page::{bullet, time};
 use super::{PAGE, QUICK, Shortfall, TALLIES, Whose, machine, paper, shortfalls, sign};
 use crate::results::Verdict;
@@ -121,9 +122,10 @@ fn quick(entries: &[Entry]) -> Option<String> {
 /// The report over all experiments: the verdicts by paper, then each experiment's, then what does not hold and why. The page lies in the
 /// directory that has theirs, and leads to them. The Markdown has no links, so that it may lie anywhere. Beside them may stand the same
 /// experiments by another engine, whose verdicts have a column of their own.
-pub fn index(entries: &[Entry], beside: &[Entry], version: &str) -> Document {
+pub fn index(entries: &[Entry], beside: &[Entry], explained: &[Answered], version: &str) -> Document {
     let papers = by_paper(entries);
     let other = Beside { entries: beside };
+    let open = Open(explained);
     let mut index = Document::new(TITLE);
     index.add(&format!("{} experiments, {}, Trunkline {version}.", entries.len(), runs(entries)));
     if let Some(took) = entries.iter().filter_map(|entry| entry.took).reduce(|sum, took| sum + took) {
@@ -142,6 +144,7 @@ pub fn index(entries: &[Entry], beside: &[Entry], version: &str) -> Document {
     }
     index.add(MEANING);
     index.add(&table_of_papers(&papers, &other));
+    open.introduce(&mut index, entries);
     if let Some(remark) = other.remark() {
         index.add(&remark);
     }
@@ -159,6 +162,12 @@ pub fn index(entries: &[Entry], beside: &[Entry], version: &str) -> Document {
             index.add("All of it holds.");
         } else {
             index.add("### What does not hold, and why");
+            index.add(&bullets.join("\n"));
+        }
+        let bullets: Vec<String> =
+            entries.iter().filter_map(|entry| open.of(entry)).map(open::bullet).collect();
+        if !bullets.is_empty() {
+            index.add("### What the paper leaves open");
             index.add(&bullets.join("\n"));
         }
         let bullets: Vec<String> = entries.iter().flat_map(|entry| other.shortfalls(entry)).collect();

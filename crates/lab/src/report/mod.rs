@@ -12,9 +12,11 @@ mod axes;
 mod chart;
 mod directory;
 mod document;
+mod explanation;
 mod figure;
 mod index;
 mod material;
+mod open;
 mod page;
 mod paper;
 mod shortfall;
@@ -25,10 +27,15 @@ mod tests;
 mod unit;
 
 pub use chart::{Along, Chart, Dot, Kind, Line, Text};
-pub use directory::{ReportError, entry, write, write_index};
+pub use directory::{ReportError, answered, entry, write, write_explanation, write_index};
 pub use document::{Align, Document, fenced, plain, table};
+pub use explanation::{
+    EXPLANATION_JSON, EXPLANATION_MARKDOWN, EXPLANATION_PAGE, explanation, robustness_word, set_up_counts,
+    set_up_word, share, value_name,
+};
 pub use index::{Entry, index};
 pub use material::Material;
+pub use open::Answered;
 pub use page::report;
 pub use shortfall::{Shortfall, Whose, shortfalls};
 pub use table::is_asked_first;

@@ -11,7 +11,7 @@ use super::{
     DOCUMENT, Directory, MACHINE, METRICS_TABLE, RESULTS, RUNS, RUNS_TABLE, SERIES_TABLE, StoreError, TIMES,
     Time, columns, lines, replace,
 };
-use crate::report::{MARKDOWN, PAGE};
+use crate::report::{EXPLANATION_JSON, EXPLANATION_MARKDOWN, EXPLANATION_PAGE, MARKDOWN, PAGE};
 use crate::results::{Machine, PointResult, Run};
 
 /// What is done with results that are there already.
@@ -154,9 +154,21 @@ fn lock(path: &Path) -> Result<File, StoreError> {
 
 /// Removes the results of another time; a report made of them, too.
 fn clear(path: &Path) -> Result<(), StoreError> {
-    for name in
-        [RESULTS, RUNS, RUNS_TABLE, METRICS_TABLE, SERIES_TABLE, MACHINE, TIMES, DOCUMENT, PAGE, MARKDOWN]
-    {
+    for name in [
+        RESULTS,
+        RUNS,
+        RUNS_TABLE,
+        METRICS_TABLE,
+        SERIES_TABLE,
+        MACHINE,
+        TIMES,
+        DOCUMENT,
+        PAGE,
+        MARKDOWN,
+        EXPLANATION_PAGE,
+        EXPLANATION_MARKDOWN,
+        EXPLANATION_JSON,
+    ] {
         match fs::remove_file(path.join(name)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(StoreError::io("remove", &path.join(name), error));

@@ -16,11 +16,11 @@ fn markdown(material: &Material) -> String {
 }
 
 fn index_page(entries: &[Entry]) -> String {
-    index(entries, &[], "0.1.0").page_html()
+    index(entries, &[], &[], "0.1.0").page_html()
 }
 
 fn index_markdown(entries: &[Entry]) -> String {
-    index(entries, &[], "0.1.0").markdown()
+    index(entries, &[], &[], "0.1.0").markdown()
 }
 
 /// A page without what never changes in it: style and scripts.
@@ -247,14 +247,14 @@ fn the_verdicts_of_a_kernel_stand_in_a_column_beside_the_simulators() {
     sample.judgement.claims[0].verdict = Verdict::Fails;
     sample.judgement.claims[0].why = "4 < 7".to_owned();
     let there = Entry::of(&Material { machine: Some(&machine), ..sample.material() });
-    let alone = index(from_ref(&here), &[], "0.1.0").markdown();
+    let alone = index(from_ref(&here), &[], &[], "0.1.0").markdown();
     assert!(!alone.contains("kernel"), "{alone}");
-    let both = index(from_ref(&here), from_ref(&there), "0.1.0").markdown();
+    let both = index(from_ref(&here), from_ref(&there), &[], "0.1.0").markdown();
     assert!(both.contains("on a kernel: claims · values · ours"), "{both}");
     assert!(both.contains("on Linux 6.18.1, 2 CPUs, 2026-11-23"), "{both}");
     let (_, differently) = both.split_once("comes out differently on a kernel").expect("a list of them");
     assert!(differently.contains(&text) && differently.contains("4 < 7"), "{both}");
-    assert!(index(from_ref(&here), from_ref(&here), "0.1.0").markdown().contains(" · "), "a column");
+    assert!(index(from_ref(&here), from_ref(&here), &[], "0.1.0").markdown().contains(" · "), "a column");
 }
 
 #[test]
@@ -428,7 +428,7 @@ fn a_directory_of_results_gets_its_pages_and_an_index() {
     std::fs::write(directory.join("results.jsonl"), lines(results)).unwrap();
     std::fs::write(directory.join("runs.jsonl"), lines(runs)).unwrap();
     let [only] = Directory::all_in(&out).unwrap().try_into().expect("one");
-    let written = write(&only).and_then(|entry| write_index(&out, &[entry], &[]));
+    let written = write(&only).and_then(|entry| write_index(&out, &[entry], &[], &[]));
     let read = |path: std::path::PathBuf| std::fs::read_to_string(path).unwrap_or_default();
     let (page, index) = (read(directory.join(PAGE)), read(out.join(INDEX)));
     let (text, table) = (read(directory.join(MARKDOWN)), read(out.join(INDEX_MARKDOWN)));

@@ -1,11 +1,13 @@
 //! `trunkline lab`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use trunkline_engine::Engine;
 use trunkline_lab::CongestionAlgorithm;
+use trunkline_lab::quantity::Time;
 
 #[derive(Debug, Args)]
 pub(crate) struct LabArguments {
@@ -21,6 +23,8 @@ pub(crate) enum LabCommand {
     Agree(AgreeArguments),
     /// Run the measurements of six papers with today's code, and check the papers' claims.
     Papers(PapersArguments),
+    /// Sample what papers leave open, and tell which of their values and claims follow from any plausible set-up.
+    Explain(ExplainArguments),
     /// Try other settings of a network's trunks, and print which to choose and what they gain.
     Advise(AdviseArguments),
     /// Evaluate congestion controls by the nine guidelines of RFC 5033, now RFC 9743.
@@ -108,6 +112,55 @@ pub(crate) struct Execution {
 }
 
 #[derive(Debug, Args)]
+#[command(
+    after_help = "The exit code is 0 if all was run, whatever the answers; 1 if a run failed; 2 if what was asked makes no \
+sense; 130 if it was interrupted, and --resume goes on."
+)]
+pub(crate) struct ExplainArguments {
+    /// Experiments with [unknown]: files, or the ids of experiments that come with the program; or a paper, for all of its experiments that have unknowns.
+    #[arg(required = true, value_name = "FILE|ID|PAPER")]
+    pub(crate) files: Vec<PathBuf>,
+    /// Settings of the unknowns to run beside the file's own: 4 to 65535.
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(4..=65_535))]
+    pub(crate) settings: u32,
+    /// Runs of each setting at each point. Settings that an answer rests on are run as often as the file says.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) runs: u32,
+    /// The seed of the settings.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u32,
+    /// The longest that all of it may take, such as "30 min": if need be, fewer settings are run.
+    #[arg(long, value_name = "TIME", value_parser = budget)]
+    pub(crate) budget: Option<Duration>,
+    /// Set a value of the files, such as links.core.rate="5 Mbit/s"; may occur several times.
+    #[arg(long, value_name = "PATH=VALUE", value_parser = setting)]
+    pub(crate) set: Vec<(String, String)>,
+    /// Use the files' settings for a quick run.
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// The directory for results and pages: one subdirectory for each experiment.
+    #[arg(long, value_name = "DIR", default_value = "explained")]
+    pub(crate) out: PathBuf,
+    /// Print a line of JSON for each experiment instead, and progress on standard error.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Runs at a time. [default: one for each CPU]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) jobs: Option<u16>,
+    /// Continue: run what is missing of these settings.
+    #[arg(long)]
+    pub(crate) resume: bool,
+    /// Remove existing results of these experiments first.
+    #[arg(long, conflicts_with = "resume")]
+    pub(crate) force: bool,
+}
+
+fn budget(text: &str) -> Result<Duration, String> {
+    let time: Time = text.parse().map_err(|_| "allowed: a time with its unit, such as 30 min".to_owned())?;
+    if time.0 < Duration::from_secs(1) { Err("allowed: 1 s or more".to_owned()) } else { Ok(time.0) }
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct AdviseArguments {
     /// The network: an experiment with at least one trunk, by its file or the id of one that comes with the program.
     #[arg(value_name = "FILE|ID")]
@@ -161,6 +214,9 @@ pub(crate) struct ReportArguments {
     /// Show the verdicts of these results, by another engine, in a column of the index.
     #[arg(long, value_name = "DIR")]
     pub(crate) beside: Option<PathBuf>,
+    /// Show in the index what `lab explain` found out, from its results.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) explained: Option<PathBuf>,
 }
 
 pub(super) fn engine(text: &str) -> Result<Engine, String> {

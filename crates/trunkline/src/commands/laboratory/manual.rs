@@ -5,7 +5,7 @@ use crate::commands::manual::{Extra, File};
 const RESULTS: File =
     File { path: "results/ID/report.html", about: "an experiment's report; its results are beside it" };
 
-pub(in crate::commands) const EXTRAS: [Extra; 11] = [
+pub(in crate::commands) const EXTRAS: [Extra; 12] = [
     Extra {
         page: "trunkline-demo",
         files: &[File { path: "trunkline-demo/bench-demo/report.html", about: "the report, with plots" }],
@@ -58,6 +58,20 @@ pub(in crate::commands) const EXTRAS: [Extra; 11] = [
         page: "trunkline-lab-papers",
         files: &[RESULTS],
         examples: &[("trunkline lab papers kung1998 --quick", "a quick run of one paper's experiments")],
+    },
+    Extra {
+        page: "trunkline-lab-explain",
+        files: &[File {
+            path: "explained/ID/explanation.html",
+            about: "what came of an experiment's settings; the same as .md and .json, and the results beside it",
+        }],
+        examples: &[
+            ("trunkline lab explain lee2002-table1", "64 settings of what a table's paper leaves open"),
+            (
+                "trunkline lab explain lee2002 kung1998 --budget \"30 min\"",
+                "all experiments of two papers that have unknowns, as many settings as half an hour allows",
+            ),
+        ],
     },
     Extra {
         page: "trunkline-lab-advise",

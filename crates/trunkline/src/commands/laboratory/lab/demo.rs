@@ -106,7 +106,7 @@ fn finish(campaign: &Campaign, arguments: &DemoArguments) -> Result<(), Failure>
     }
     for complete in &campaign.complete {
         let entry = reports::write(&complete.directory).map_err(run::failure)?;
-        reports::write_index(&arguments.out, &[entry], &[]).map_err(run::failure)?;
+        reports::write_index(&arguments.out, &[entry], &[], &[]).map_err(run::failure)?;
         if !arguments.json {
             let page = complete.directory.path().join(PAGE);
             print(&format!("{}\n{}", table(complete), verdicts::of_experiment(complete, &page)))?;

@@ -4,6 +4,7 @@ mod advise;
 mod agree;
 mod check;
 mod demo;
+mod explain;
 mod papers;
 mod progress;
 mod report;
@@ -32,6 +33,7 @@ pub(crate) fn lab(command: &LabCommand) -> Result<(), Failure> {
         LabCommand::Run(arguments) => run::run(arguments),
         LabCommand::Agree(arguments) => agree::agree(arguments),
         LabCommand::Papers(arguments) => papers::papers(arguments),
+        LabCommand::Explain(arguments) => explain::explain(arguments),
         LabCommand::Advise(arguments) => advise::advise(arguments),
         LabCommand::Scorecard(arguments) => scorecard::scorecard(arguments),
         LabCommand::Check(arguments) => check::check(arguments),

@@ -166,16 +166,7 @@ pub(super) fn print_failures(campaign: &Campaign, execution: &Execution) -> Resu
             remark(&format_args!("trunkline: {id}: not on this engine, {points}: {why}"));
         }
     }
-    for failure in &campaign.failures {
-        let whose = if failure.panicked { " (the engine panicked: please report it)" } else { "" };
-        remark(&format_args!(
-            "trunkline: {}{}, seed {}: {}{whose}",
-            failure.experiment,
-            at(&failure.point),
-            failure.seed,
-            failure.why
-        ));
-    }
+    report_failures(&campaign.failures);
     if campaign.interrupted {
         remark(&format_args!(
             "trunkline: finished runs are kept in {}; the same command with --resume continues",
@@ -190,6 +181,20 @@ pub(super) fn print_failures(campaign: &Campaign, execution: &Execution) -> Resu
         0 => Ok(()),
         1 => Err(Failure::Other("1 run failed; --resume tries it again".to_owned())),
         count => Err(Failure::Other(format!("{count} runs failed; --resume tries them again"))),
+    }
+}
+
+/// Says which runs failed, and why.
+pub(super) fn report_failures(failures: &[trunkline_lab::campaign::Failure]) {
+    for failure in failures {
+        let whose = if failure.panicked { " (the engine panicked: please report it)" } else { "" };
+        remark(&format_args!(
+            "trunkline: {}{}, seed {}: {}{whose}",
+            failure.experiment,
+            at(&failure.point),
+            failure.seed,
+            failure.why
+        ));
     }
 }
 

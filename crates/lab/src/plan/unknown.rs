@@ -1,0 +1,459 @@
+//! What a paper leaves open, and settings that are drawn of it.
+//!
+//! Setting *n* is point *n* − 1 of a Sobol sequence with Owen's scrambling, one dimension for each unknown: any number of the first ones
+//! fills the space evenly, so that more of them can be added to those that were run. It depends on the file, the seed and *n* alone.
+//! Setting 0 is what the file says.
+
+use toml::{Table, Value};
+use trunkline_schema::{At, Finding, Findings, KeyPath, put};
+use trunkline_units::random;
+
+use super::{finding, names, sweep};
+use crate::experiment::{Between, Experiment, Spacing, Unknown};
+use crate::explain::{AXIS, UnknownAnswer};
+use crate::swept;
+
+/// The most unknowns of an experiment.
+const MAX_UNKNOWNS: usize = 64;
+/// The most settings: the length of the sequence.
+pub(crate) const MAX_SETTINGS: u32 = 65_536;
+
+/// What may have been, of all unknowns.
+pub(crate) struct Space(Vec<Dimension>);
+
+struct Dimension {
+    name: String,
+    label: String,
+    why: String,
+    plausible: Plausible,
+}
+
+enum Plausible {
+    /// Equally plausible ones.
+    Choices(Vec<Choice>),
+    Between {
+        paths: Vec<KeyPath>,
+        range: Between,
+    },
+}
+
+struct Choice {
+    name: String,
+    sets: Vec<(KeyPath, Value)>,
+}
+
+/// A value of an unknown.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Drawn {
+    /// As the file would have it, or the name of a variant.
+    pub(crate) value: String,
+    /// In the base unit, or the number of the choice.
+    pub(crate) position: f64,
+}
+
+/// A value for each unknown.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Setting {
+    pub(crate) number: u32,
+    /// In the order of the unknowns; none of setting 0.
+    pub(crate) drawn: Vec<Drawn>,
+    sets: Vec<(KeyPath, Value)>,
+}
+
+impl Setting {
+    /// The document with it.
+    pub(crate) fn apply(&self, tree: &Table) -> Result<Table, Vec<Finding>> {
+        let mut changed = tree.clone();
+        for (path, value) in &self.sets {
+            put(&mut changed, path, value.clone())
+                .map_err(|astray| vec![finding(path.clone(), astray.problem, astray.allowed)])?;
+        }
+        Ok(changed)
+    }
+}
+
+/// The unknowns of an experiment.
+pub(crate) fn space(experiment: &Experiment, tree: &Table, findings: &Findings<'_>) -> Space {
+    let root = findings.root().key("unknown");
+    if experiment.unknown.len() > MAX_UNKNOWNS {
+        root.report(format!("are {}", experiment.unknown.len()), format!("up to {MAX_UNKNOWNS}"));
+    }
+    if experiment.sweep.contains_key(AXIS) && !experiment.unknown.is_empty() {
+        let at = findings.root().key("sweep").key(AXIS);
+        at.report("is what settings of unknowns are called", "another name");
+    }
+    let axes = sweep::axes(experiment, tree, &Findings::new(tree));
+    let mut space = Space(Vec::new());
+    for (name, unknown) in &experiment.unknown {
+        let at = root.key(name);
+        names::check(&at, name);
+        if unknown.why.trim().is_empty() {
+            at.key("why").refuse("why these values are plausible");
+        }
+        let Some(plausible) = (Reader { tree, at: at.clone() }).plausible(unknown) else { continue };
+        for path in plausible.paths() {
+            if let Some(axis) = axes.always_sets(path) {
+                at.report(
+                    format!("{path} is swept by axis {axis}"),
+                    "what no axis sets at all of its values",
+                );
+            }
+            if let Some(other) = space.0.iter().find(|other| other.plausible.paths().any(|own| own == path)) {
+                at.report(format!("sets {path}, and so does {}", other.name), "what no other unknown sets");
+            }
+        }
+        let label = unknown.label.clone().unwrap_or_else(|| name.replace(['_', '-'], " "));
+        space.0.push(Dimension { name: name.clone(), label, why: unknown.why.clone(), plausible });
+    }
+    space
+}
+
+impl Space {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// What each is.
+    pub(crate) fn about(&self, tree: &Table) -> Vec<UnknownAnswer> {
+        let about = |dimension: &Dimension| UnknownAnswer {
+            name: dimension.name.clone(),
+            label: dimension.label.clone(),
+            why: dimension.why.clone(),
+            plausible: dimension.plausible.in_words(),
+            choices: dimension.plausible.choices(),
+            chosen: dimension.plausible.chosen(tree),
+        };
+        self.0.iter().map(about).collect()
+    }
+
+    /// Setting 0, or one that is drawn.
+    pub(crate) fn setting(&self, number: u32, seed: u64) -> Setting {
+        let mut setting = Setting { number, drawn: Vec::new(), sets: Vec::new() };
+        let Some(index) = number.checked_sub(1) else { return setting };
+        for (place, dimension) in self.0.iter().enumerate() {
+            let part = f64::from(sobol_burley::sample(index % MAX_SETTINGS, place as u32, seed as u32));
+            let (drawn, sets) = dimension.plausible.at(part);
+            setting.drawn.push(drawn);
+            setting.sets.extend(sets);
+        }
+        setting
+    }
+
+    /// Settings that together have each choice and both ends of each range: where all of these can be run, the others nearly always can.
+    pub(crate) fn corners(&self) -> Vec<Setting> {
+        let max = self.0.iter().map(|dimension| dimension.plausible.corners()).max().unwrap_or(0);
+        let corner = |number: usize| {
+            let mut setting = Setting { number: 0, drawn: Vec::new(), sets: Vec::new() };
+            for dimension in &self.0 {
+                let corners = dimension.plausible.corners();
+                let part = match dimension.plausible {
+                    Plausible::Choices(_) => (number % corners) as f64 / corners as f64,
+                    Plausible::Between { .. } => (number % 2) as f64,
+                };
+                let (drawn, sets) = dimension.plausible.at(part);
+                setting.drawn.push(drawn);
+                setting.sets.extend(sets);
+            }
+            setting
+        };
+        (0..max).map(corner).collect()
+    }
+}
+
+impl Plausible {
+    fn paths(&self) -> impl Iterator<Item = &KeyPath> {
+        let (choices, paths): (&[Choice], &[KeyPath]) = match self {
+            Plausible::Choices(choices) => (choices, &[]),
+            Plausible::Between { paths, .. } => (&[], paths),
+        };
+        choices.iter().flat_map(|choice| &choice.sets).map(|(path, _)| path).chain(paths)
+    }
+
+    const fn corners(&self) -> usize {
+        match self {
+            Plausible::Choices(choices) => choices.len(),
+            Plausible::Between { .. } => 2,
+        }
+    }
+
+    /// The value at a part of the way, from 0 to 1.
+    fn at(&self, part: f64) -> (Drawn, Vec<(KeyPath, Value)>) {
+        match self {
+            Plausible::Choices(choices) => {
+                let number = ((part * choices.len() as f64) as usize).min(choices.len().saturating_sub(1));
+                let choice = &choices[number];
+                let position = match swept::numbers(choices.iter().map(|choice| choice.name.as_str())) {
+                    Some((_, numbers)) => numbers[number],
+                    None => number as f64,
+                };
+                (Drawn { value: choice.name.clone(), position }, choice.sets.clone())
+            }
+            Plausible::Between { paths, range } => {
+                let Between { from, to, scale, whole, .. } = *range;
+                let value = match scale {
+                    Spacing::Linear => from + (to - from) * part,
+                    Spacing::Log => from * random::power(to / from, part),
+                };
+                let value = if whole { value.round() } else { value };
+                let value = sweep::quantity(value, range.unit.as_deref());
+                let name = swept::name(&value);
+                let position = swept::number(&name).map_or(part, |(_, number)| number);
+                (
+                    Drawn { value: name, position },
+                    paths.iter().map(|path| (path.clone(), value.clone())).collect(),
+                )
+            }
+        }
+    }
+
+    fn in_words(&self) -> String {
+        match self {
+            Plausible::Choices(choices) => {
+                choices.iter().map(|choice| choice.name.as_str()).collect::<Vec<_>>().join(", ")
+            }
+            Plausible::Between { range, .. } => {
+                let unit = range.unit.as_ref().map(|unit| format!(" {unit}")).unwrap_or_default();
+                let scale = if range.scale == Spacing::Log { ", by ratio" } else { "" };
+                format!("{} to {}{unit}{scale}", range.from, range.to)
+            }
+        }
+    }
+
+    /// The names of choices that are no numbers.
+    fn choices(&self) -> Option<Vec<String>> {
+        let Plausible::Choices(choices) = self else { return None };
+        let names = || choices.iter().map(|choice| choice.name.as_str());
+        swept::numbers(names()).is_none().then(|| names().map(str::to_owned).collect())
+    }
+
+    fn chosen(&self, tree: &Table) -> Option<String> {
+        match self {
+            Plausible::Choices(choices) => {
+                let is = |(path, value): &(KeyPath, Value)| path.find(tree) == Some(value);
+                let same =
+                    choices.iter().find(|choice| !choice.sets.is_empty() && choice.sets.iter().all(is));
+                let stays = || choices.iter().find(|choice| choice.sets.is_empty());
+                same.or_else(stays).map(|choice| choice.name.clone()).or_else(|| value(self.paths(), tree))
+            }
+            Plausible::Between { paths, .. } => value(paths.iter(), tree),
+        }
+    }
+}
+
+/// What the document has at all of some paths, if that is one value.
+fn value<'p>(paths: impl Iterator<Item = &'p KeyPath>, tree: &Table) -> Option<String> {
+    let mut values = paths.map(|path| path.find(tree).filter(|value| !value.is_table()).map(swept::name));
+    let first = values.next()??;
+    values.all(|value| value.as_ref() == Some(&first)).then_some(first)
+}
+
+/// Reads an unknown.
+struct Reader<'r> {
+    tree: &'r Table,
+    at: At<'r>,
+}
+
+impl Reader<'_> {
+    fn plausible(&self, unknown: &Unknown) -> Option<Plausible> {
+        let ways = [!unknown.values.is_empty(), unknown.range.is_some(), !unknown.variants.is_empty()];
+        let by_path = !unknown.paths.is_empty();
+        if ways.iter().filter(|way| **way).count() != 1 || by_path == ways[2] {
+            let problem = "does not say in one way what is plausible";
+            self.at.report(problem, "one of paths with values, paths with a range, and variants");
+            return None;
+        }
+        let paths = unknown.paths.iter().enumerate();
+        let paths: Vec<KeyPath> = paths
+            .flat_map(|(number, path)| sweep::paths(self.tree, &self.at.key("paths").index(number), path))
+            .collect();
+        let plausible = match &unknown.range {
+            Some(range) => {
+                self.check(range)?;
+                Plausible::Between { paths, range: range.clone() }
+            }
+            None if by_path => {
+                let choice = |value: &Value| Choice {
+                    name: swept::name(value),
+                    sets: paths.iter().map(|path| (path.clone(), value.clone())).collect(),
+                };
+                Plausible::Choices(unknown.values.iter().map(choice).collect())
+            }
+            None => Plausible::Choices(self.variants(unknown)),
+        };
+        if plausible.corners() < 2 {
+            self.at.report("has one plausible value", "at least two; what is known is no unknown");
+            return None;
+        }
+        Some(plausible)
+    }
+
+    fn check(&self, range: &Between) -> Option<()> {
+        let at = self.at.key("range");
+        let Between { from, to, scale, .. } = *range;
+        let problem = if !(from.is_finite() && to.is_finite() && from < to) {
+            ("has no values between its ends", "from below to")
+        } else if scale == Spacing::Log && from <= 0.0 {
+            ("begins at or below 0, where there are no ratios", "from above 0")
+        } else {
+            return Some(());
+        };
+        at.report(problem.0, problem.1);
+        None
+    }
+
+    fn variants(&self, unknown: &Unknown) -> Vec<Choice> {
+        let at = self.at.key("variants");
+        let choice = |(name, sets): (&String, &indexmap::IndexMap<String, Value>)| {
+            let at = at.key(name);
+            let sets = sets.iter().flat_map(|(path, value)| {
+                let paths = sweep::paths(self.tree, &at.key(path), path);
+                paths.into_iter().map(move |path| (path, value.clone()))
+            });
+            Choice { name: name.clone(), sets: sets.collect() }
+        };
+        unknown.variants.iter().map(choice).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = r#"
+        id = "sample"
+        title = "Sample"
+        duration = "1 s"
+        nodes = { a = "host", b = "host" }
+        links.core = { ends = ["a", "b"], rate = "1 Mbit/s", delay = "5 ms" }
+        traffic.web = { kind = "web", from = "a", to = "b", flows = 3 }
+        sweep.flows = { paths = ["traffic.web.flows"], values = [10, 60] }
+        [unknown.delay]
+        paths = ["links.core.delay"]
+        range = { from = 1, to = 100, unit = "ms", scale = "log" }
+        why = "Nobody knows."
+        [unknown.rate]
+        paths = ["links.core.rate"]
+        values = ["1 Mbit/s", "2 Mbit/s", "4 Mbit/s"]
+        why = "Modems."
+        [unknown.tcp]
+        variants = { old = { "traffic.web.tcp" = "linux-2.2" }, new = {} }
+        why = "Kernels."
+    "#;
+
+    fn read(text: &str) -> (Space, Table, Vec<Finding>) {
+        let tree: Table = text.parse().unwrap();
+        let experiment: Experiment = toml::from_str(text).unwrap();
+        let findings = Findings::new(&tree);
+        let space = space(&experiment, &tree, &findings);
+        let found = findings.into_found().0;
+        (space, tree, found)
+    }
+
+    #[test]
+    fn settings_are_the_same_for_the_same_seed_and_fill_the_space_evenly() {
+        let (space, _, found) = read(FILE);
+        assert!(found.is_empty(), "{found:?}");
+        assert_eq!(space.setting(7, 1), space.setting(7, 1));
+        assert_ne!(space.setting(7, 1), space.setting(7, 2));
+        assert_eq!(space.setting(0, 1).drawn, []);
+        // Of any 2^k first points, each half of each dimension has half.
+        for seed in 1..20 {
+            let first: Vec<Setting> = (1..=16).map(|number| space.setting(number, seed)).collect();
+            let low = first.iter().filter(|setting| setting.drawn[0].position < 0.01).count();
+            assert_eq!(low, 8, "10 ms is half of the way from 1 to 100 by ratio");
+            let old = first.iter().filter(|setting| setting.drawn[2].value == "old").count();
+            assert_eq!(old, 8);
+        }
+    }
+
+    #[test]
+    fn a_setting_changes_what_its_unknowns_say_and_the_first_changes_nothing() {
+        let (space, tree, _) = read(FILE);
+        assert_eq!(space.setting(0, 1).apply(&tree).unwrap(), tree);
+        let setting = space.setting(3, 1);
+        let changed = setting.apply(&tree).unwrap();
+        assert_eq!(changed["links"]["core"]["delay"].as_str(), Some(setting.drawn[0].value.as_str()));
+        assert_eq!(changed["links"]["core"]["rate"].as_str(), Some(setting.drawn[1].value.as_str()));
+        let rate = setting.drawn[1].position;
+        assert!([1e6, 2e6, 4e6].contains(&rate), "{rate}");
+    }
+
+    #[test]
+    fn an_unknown_says_what_is_plausible_and_what_was_chosen() {
+        let (space, tree, _) = read(FILE);
+        let about = space.about(&tree);
+        let words: Vec<_> =
+            about.iter().map(|one| (one.plausible.as_str(), one.chosen.as_deref().unwrap_or("-"))).collect();
+        assert_eq!(
+            words,
+            [
+                ("1 to 100 ms, by ratio", "5 ms"),
+                ("1 Mbit/s, 2 Mbit/s, 4 Mbit/s", "1 Mbit/s"),
+                ("old, new", "new")
+            ]
+        );
+        assert_eq!(about[2].choices.as_deref(), Some(&["old".to_owned(), "new".to_owned()][..]));
+        assert_eq!(about[1].choices, None, "numbers");
+    }
+
+    #[test]
+    fn corners_have_each_choice_and_both_ends() {
+        let (space, _, _) = read(FILE);
+        let corners = space.corners();
+        let values = |place: usize| corners.iter().map(move |setting| setting.drawn[place].value.clone());
+        assert_eq!(values(0).collect::<Vec<_>>(), ["1 ms", "100 ms", "1 ms"]);
+        assert_eq!(values(1).collect::<Vec<_>>(), ["1 Mbit/s", "2 Mbit/s", "4 Mbit/s"]);
+        assert_eq!(values(2).collect::<Vec<_>>(), ["old", "new", "old"]);
+    }
+
+    #[test]
+    fn mistakes_are_told_at_their_keys() {
+        for (wrong, key, problem) in [
+            (
+                "[unknown.x]\npaths = [\"traffic.web.flows\"]\nvalues = [1, 2]\nwhy = \"x\"",
+                "unknown.x",
+                "swept by axis flows",
+            ),
+            (
+                "[unknown.x]\npaths = [\"links.core.delay\"]\nvalues = [\"1 ms\", \"2 ms\"]\nwhy = \"x\"",
+                "unknown.x",
+                "so does delay",
+            ),
+            (
+                "[unknown.x]\npaths = [\"links.other.delay\"]\nvalues = [\"1 ms\", \"2 ms\"]\nwhy = \"x\"",
+                "unknown.x.paths[0]",
+                "there is no other",
+            ),
+            (
+                "[unknown.x]\npaths = [\"runs\"]\nvalues = [1, 2]\nwhy = \"x\"",
+                "unknown.x.paths[0]",
+                "the same at all points",
+            ),
+            ("[unknown.x]\npaths = [\"duration\"]\nwhy = \"x\"", "unknown.x", "does not say in one way"),
+            (
+                "[unknown.x]\npaths = [\"duration\"]\nvalues = [\"1 s\"]\nwhy = \"x\"",
+                "unknown.x",
+                "one plausible value",
+            ),
+            (
+                "[unknown.x]\npaths = [\"duration\"]\nrange = { from = 2, to = 1, unit = \"s\" }\nwhy = \"x\"",
+                "unknown.x.range",
+                "no values",
+            ),
+            (
+                "[unknown.x]\npaths = [\"duration\"]\nrange = { from = 0, to = 1, unit = \"s\", scale = \"log\" }\nwhy = \"x\"",
+                "unknown.x.range",
+                "no ratios",
+            ),
+            (
+                "[unknown.x]\npaths = [\"duration\"]\nvalues = [\"1 s\", \"2 s\"]\nwhy = \" \"",
+                "unknown.x.why",
+                "is \" \"",
+            ),
+        ] {
+            let (_, _, found) = read(&format!("{FILE}\n{wrong}"));
+            let told: Vec<_> = found.iter().map(|one| (one.path.to_string(), one.problem.clone())).collect();
+            assert!(told.len() == 1 && told[0].0 == key && told[0].1.contains(problem), "{wrong}: {told:?}");
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! `lab explain`: whether a paper's values and claims follow from any plausible set-up.
+
+use std::path::{Path, PathBuf};
+
+use trunkline_engine::Engine;
+use trunkline_lab::document::Document;
+use trunkline_lab::explain::{self, ExplainError, Explained, Explanation, Options, SetUp};
+use trunkline_lab::number::count;
+use trunkline_lab::report::{
+    self as reports, EXPLANATION_PAGE, robustness_word, set_up_counts, set_up_word, share,
+};
+use trunkline_lab::store::Begin;
+use trunkline_testbed::interrupt;
+
+use super::progress::Bar;
+use super::run::{failure, report_failures};
+use super::{Errors, jobs, named, papers, read, set};
+use crate::cli::laboratory::ExplainArguments;
+use crate::failure::Failure;
+use crate::output::{print, print_line, remark};
+
+pub(super) fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
+    let mut errors = Errors::default();
+    let documents = documents(arguments, &mut errors);
+    errors.finish("nothing was run")?;
+    let options = Options {
+        settings: arguments.settings,
+        runs: arguments.runs,
+        seed: arguments.seed.into(),
+        budget: arguments.budget,
+        jobs: jobs(arguments.jobs, &Engine::Sim),
+        out: arguments.out.clone(),
+        begin: match (arguments.resume, arguments.force) {
+            (true, _) => Begin::Resume,
+            (_, true) => Begin::Force,
+            _ => Begin::Fresh,
+        },
+    };
+    let stop = interrupt::watch().map_err(Failure::doing("cannot wait for interrupts"))?;
+    let mut all: Vec<Explained> = Vec::new();
+    let mut bar = Bar::new();
+    let ran = explain::run(
+        &documents,
+        &options,
+        stop.flag(),
+        |_, progress| bar.show(&progress),
+        |explained| all.push(explained),
+    );
+    drop(bar);
+    ran.map_err(|error| match error {
+        ExplainError::Store(error) => error.into(),
+        other => Failure::Input(other.to_string()),
+    })?;
+    let mut printed = Ok(());
+    for explained in &all {
+        let Some(answer) = reports::write_explanation(&explained.directory).map_err(failure)? else {
+            continue;
+        };
+        if printed.is_err() {
+            continue;
+        }
+        printed = if arguments.json {
+            let line = serde_json::to_string(&answer).map_err(Failure::doing("cannot print"))?;
+            print_line(&line)
+        } else {
+            print(&text(&answer, &explained.directory.path().join(EXPLANATION_PAGE)))
+        };
+    }
+    let interrupted = all.iter().any(|explained| explained.interrupted);
+    if interrupted {
+        remark(&format_args!(
+            "trunkline: finished runs are kept in {}; the same command with --resume continues",
+            arguments.out.display()
+        ));
+    }
+    let failures: Vec<_> = all.into_iter().flat_map(|explained| explained.failures).collect();
+    report_failures(&failures);
+    match failures.len() {
+        _ if interrupted => Err(Failure::Interrupted),
+        0 => printed,
+        some => Err(Failure::Other(format!("{} failed; --resume tries again", count(some, "run")))),
+    }
+}
+
+/// Those that are asked for: a file, an experiment of the program by its id, or all of a paper that have unknowns.
+fn documents(arguments: &ExplainArguments, errors: &mut Errors) -> Vec<Document> {
+    let quick = arguments.quick.then_some(&Engine::Sim);
+    let mut documents = Vec::new();
+    for file in &arguments.files {
+        let of_paper = papers_experiments(file, errors);
+        if of_paper.is_empty() {
+            documents.extend(errors.check(read(file, quick, &arguments.set)));
+        }
+        for document in of_paper {
+            documents.extend(errors.check(set(document, quick, &arguments.set)));
+        }
+    }
+    let mut ids: Vec<&str> = documents.iter().map(|document| document.experiment().id.as_str()).collect();
+    ids.sort_unstable();
+    if let Some((id, _)) = ids.iter().zip(ids.iter().skip(1)).find(|(one, next)| one == next) {
+        errors.add(format!("two experiments have the id {id:?}: their results would be in one place"));
+    }
+    documents
+}
+
+fn papers_experiments(name: &Path, errors: &mut Errors) -> Vec<Document> {
+    if name.exists() {
+        return Vec::new();
+    }
+    let of = |document: &Document| {
+        let experiment = document.experiment();
+        experiment.paper.as_deref().map(PathBuf::from).as_deref() == Some(name)
+            && !experiment.unknown.is_empty()
+    };
+    papers::all(errors).into_iter().filter(of).collect()
+}
+
+/// What came of an experiment: what does not hold with the file's set-up, and all claims.
+fn text(answer: &Explanation, page: &Path) -> String {
+    let [values, claims] = answer.counts();
+    let settings = count(answer.settings as usize, "setting");
+    let unknowns = count(answer.unknowns.len(), "unknown");
+    let mut lines = vec![
+        format!("{}  {}", answer.experiment, answer.title),
+        format!("  {settings} of {unknowns}, seed {}", answer.seed),
+    ];
+    if !answer.values.is_empty() {
+        lines.push(format!("  published values: {}", set_up_counts(values)));
+    }
+    for value in answer.values.iter().filter(|value| value.set_up != SetUp::Holds) {
+        let at = if value.point.is_empty() { String::new() } else { format!(" at {}", named(&value.point)) };
+        let (word, share) = (set_up_word(value.set_up), share(&value.share));
+        lines.push(format!("    {word:<15} {}{at}: {share} of the settings", value.metric));
+    }
+    if claims.iter().sum::<usize>() > 0 {
+        lines.push(format!("  claims of the paper: {}", set_up_counts(claims)));
+    }
+    for claim in &answer.claims {
+        let holds = claim.robustness.map_or("undecided", robustness_word);
+        let with = if claim.set_up == SetUp::Holds { "" } else { ", not with the file's" };
+        lines.push(format!("    {holds:<15} {}: {}{with}", claim.text, share(&claim.share)));
+    }
+    if let Some(best) = answer.together.first() {
+        let all = answer.values.len();
+        lines.push(format!("  together: setting {} has {} of {all} values", best.setting, best.holding));
+    }
+    lines.push(format!("  page: {}\n\n", page.display()));
+    lines.join("\n")
+}
