@@ -146,7 +146,9 @@
         return button;
       });
       if (lines.some((line) => line.paper)) {
-        const mark = this.svg(`<path d="M11 2l5 5-5 5-5-5z" fill="none" stroke="currentColor" stroke-width="2"/>`);
+        const level = `<path d="M0 7h22" stroke="currentColor" stroke-width="1.5" stroke-dasharray="5 3"/>`;
+        const point = `<path d="M11 2l5 5-5 5-5-5z" fill="none" stroke="currentColor" stroke-width="2"/>`;
+        const mark = this.svg(this.chart.kind === "points" ? level : point);
         entries.push(element("span", {}, mark, "the paper"));
       }
       if (shared) entries.unshift(element("span", { class: "shared" }, `${shared}:`));

@@ -501,7 +501,11 @@ fn a_scorecard_has_a_line_for_each_guideline_and_a_column_for_each_congestion_co
     // What the files say of the one they have is not said of another.
     assert!(!text.contains("BIC"), "{text}");
     let unknown = temporary.lab(&["scorecard", "renno"]);
-    assert_ends_with(&unknown, 2, "[possible values: reno, bic, bic-1.0, bic-2.6.6, cubic, compound, vegas, bbr]");
+    assert_ends_with(
+        &unknown,
+        2,
+        "[possible values: reno, bic, bic-1.0, bic-2.6.6, cubic, compound, vegas, bbr]",
+    );
 }
 
 /// The sample with a rate that its paper does not give, and a value that only half of it could have.

@@ -40,6 +40,8 @@ pub const AXIS: &str = "setting";
 const ROUNDS: usize = 3;
 /// Settings of the first batch where there is a budget.
 const FIRST_BATCH: u32 = 8;
+/// About how many settings answers rest on.
+const CONFIRMED: u32 = 6;
 
 /// How much is run.
 #[derive(Debug, Clone)]
@@ -50,7 +52,7 @@ pub struct Options {
     pub runs: u32,
     /// The seed of the settings.
     pub seed: u64,
-    /// How long all of it may take; the settings that can be run in it are then fewer.
+    /// How long all of it may take, about: the settings that can be run in it are then fewer, but never fewer than a first batch.
     pub budget: Option<Duration>,
     /// Runs at a time.
     pub jobs: usize,
@@ -160,10 +162,11 @@ fn one(
         let batch = match budget {
             None => wanted,
             Some(_) if known == 0 => wanted.min(FIRST_BATCH),
-            // A tenth is for the settings that are run more often.
             Some(budget) => {
                 let pace = began.elapsed().as_secs_f64() / f64::from(known);
-                let left = 0.9 * budget.as_secs_f64() - began.elapsed().as_secs_f64();
+                // The rest is for the settings that are run as often as the file says.
+                let more = f64::from(CONFIRMED) * f64::from(full) / f64::from(options.runs.min(full));
+                let left = budget.as_secs_f64() - began.elapsed().as_secs_f64() - more * pace;
                 wanted.min(known).min((left / pace).max(0.0) as u32)
             }
         };

@@ -137,7 +137,8 @@ impl Chart {
             Kind::Line => "Line chart",
             Kind::Bar => "Bar chart",
             Kind::Histogram => "Histogram",
-            Kind::Series | Kind::Points => "Plot over time",
+            Kind::Series => "Plot over time",
+            Kind::Points => "Plot of points",
         };
         let lines: Vec<&str> = self.lines.iter().map(|line| line.name.as_str()).collect();
         format!("{kind}: {}. {} over {}. {}", self.text.title, self.y.title, self.x.title, lines.join("; "))

@@ -244,10 +244,17 @@ impl Writer<'_> {
             }
         }
         let mut html = rendered(events.into_iter());
-        for word in ["holds", "differs", "fails", "undecided"] {
+        for (word, class) in [
+            ("holds", "holds"),
+            ("differs", "differs"),
+            ("fails", "fails"),
+            ("undecided", "undecided"),
+            ("for some set-up", "differs"),
+            ("for none", "fails"),
+        ] {
             html = html.replace(
                 &format!("<strong>{word}</strong>"),
-                &format!("<strong class=\"{word}\">{word}</strong>"),
+                &format!("<strong class=\"{class}\">{word}</strong>"),
             );
         }
         html

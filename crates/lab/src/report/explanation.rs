@@ -70,6 +70,8 @@ pub fn share(share: &Share) -> String {
 pub fn value_name(experiment: &Experiment, value: &ValueAnswer) -> String {
     let rows = || experiment.tables.iter().flat_map(|table| &table.metrics);
     let label = rows().find(|row| row.metric == value.metric).and_then(|row| row.label.clone());
+    // Such a label continues that of the row above it.
+    let label = label.filter(|label| !label.starts_with('…'));
     let label = label.unwrap_or_else(|| value.metric.clone());
     if value.point.is_empty() {
         return label;

@@ -129,7 +129,7 @@ pub(crate) struct ExplainArguments {
     /// The seed of the settings.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u32,
-    /// The longest that all of it may take, such as "30 min": if need be, fewer settings are run.
+    /// About the longest that all of it may take, such as "30 min": if need be, fewer settings are run, but 8 or more of each experiment.
     #[arg(long, value_name = "TIME", value_parser = budget)]
     pub(crate) budget: Option<Duration>,
     /// Set a value of the files, such as links.core.rate="5 Mbit/s"; may occur several times.

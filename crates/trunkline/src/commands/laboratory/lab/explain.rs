@@ -7,7 +7,7 @@ use trunkline_lab::document::Document;
 use trunkline_lab::explain::{self, ExplainError, Explained, Explanation, Options, SetUp};
 use trunkline_lab::number::count;
 use trunkline_lab::report::{
-    self as reports, EXPLANATION_PAGE, robustness_word, set_up_counts, set_up_word, share,
+    self as reports, EXPLANATION_PAGE, ReportError, robustness_word, set_up_counts, set_up_word, share,
 };
 use trunkline_lab::store::Begin;
 use trunkline_testbed::interrupt;
@@ -37,14 +37,15 @@ pub(super) fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
         },
     };
     let stop = interrupt::watch().map_err(Failure::doing("cannot wait for interrupts"))?;
-    let mut all: Vec<Explained> = Vec::new();
+    let mut all: Vec<(Result<Option<Explanation>, ReportError>, Explained)> = Vec::new();
     let mut bar = Bar::new();
     let ran = explain::run(
         &documents,
         &options,
         stop.flag(),
         |_, progress| bar.show(&progress),
-        |explained| all.push(explained),
+        // Its page is there as soon as it is done.
+        |explained| all.push((reports::write_explanation(&explained.directory), explained)),
     );
     drop(bar);
     ran.map_err(|error| match error {
@@ -52,10 +53,11 @@ pub(super) fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
         other => Failure::Input(other.to_string()),
     })?;
     let mut printed = Ok(());
-    for explained in &all {
-        let Some(answer) = reports::write_explanation(&explained.directory).map_err(failure)? else {
-            continue;
-        };
+    let (mut interrupted, mut failures) = (false, Vec::new());
+    for (answer, explained) in all {
+        interrupted |= explained.interrupted;
+        failures.extend(explained.failures);
+        let Some(answer) = answer.map_err(failure)? else { continue };
         if printed.is_err() {
             continue;
         }
@@ -66,14 +68,12 @@ pub(super) fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
             print(&text(&answer, &explained.directory.path().join(EXPLANATION_PAGE)))
         };
     }
-    let interrupted = all.iter().any(|explained| explained.interrupted);
     if interrupted {
         remark(&format_args!(
             "trunkline: finished runs are kept in {}; the same command with --resume continues",
             arguments.out.display()
         ));
     }
-    let failures: Vec<_> = all.into_iter().flat_map(|explained| explained.failures).collect();
     report_failures(&failures);
     match failures.len() {
         _ if interrupted => Err(Failure::Interrupted),
