@@ -11,7 +11,7 @@ use trunkline_units::random;
 use super::{finding, names, sweep};
 use crate::experiment::{Between, Experiment, Spacing, Unknown};
 use crate::explain::{AXIS, UnknownAnswer};
-use crate::swept;
+use crate::{language, swept};
 
 /// The most unknowns of an experiment.
 const MAX_UNKNOWNS: usize = 64;
@@ -194,8 +194,9 @@ impl Plausible {
                     Spacing::Linear => from + (to - from) * part,
                     Spacing::Log => from * random::power(to / from, part),
                 };
-                let value = if whole { value.round() } else { value };
-                let value = sweep::quantity(value, range.unit.as_deref());
+                let unit = range.unit.as_deref();
+                let value = if whole { value.round() } else { whole_in_base(value, unit) };
+                let value = sweep::quantity(value, unit);
                 let name = swept::name(&value);
                 let position = swept::number(&name).map_or(part, |(_, number)| number);
                 (
@@ -238,6 +239,19 @@ impl Plausible {
             Plausible::Between { paths, .. } => value(paths.iter(), tree),
         }
     }
+}
+
+/// The next value that is a whole number of ns, B or bit/s: others are no quantities.
+fn whole_in_base(value: f64, unit: Option<&str>) -> f64 {
+    let Some((base, factor)) = unit.and_then(language::base) else { return value };
+    let finest = match base {
+        "s" => 1e-9,
+        "B" | "bit/s" => 1.0,
+        _ => return value,
+    };
+    let steps = finest / factor;
+    // Divided, since that is exact where a product with the inverse is not.
+    if steps < 1.0 { (value / steps).round() / (1.0 / steps) } else { (value / steps).round() * steps }
 }
 
 /// What the document has at all of some paths, if that is one value.
@@ -376,6 +390,20 @@ mod tests {
         assert_eq!(changed["links"]["core"]["rate"].as_str(), Some(setting.drawn[1].value.as_str()));
         let rate = setting.drawn[1].position;
         assert!([1e6, 2e6, 4e6].contains(&rate), "{rate}");
+    }
+
+    #[test]
+    fn a_value_that_is_drawn_is_one_that_a_file_may_have() {
+        for (value, unit, expected) in [
+            (0.054_952_34, "ms", 0.054_952),
+            (12.395_64, "ms", 12.395_64),
+            (0.123_456_7, "KiB", 126.0 / 1024.0),
+            (1.234_56, "kbit/s", 1.235),
+            (0.5, "%", 0.5),
+        ] {
+            assert_eq!(whole_in_base(value, Some(unit)), expected, "{value} {unit}");
+        }
+        assert_eq!(whole_in_base(0.123, None), 0.123);
     }
 
     #[test]

@@ -48,10 +48,6 @@ pub(super) fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
         |explained| all.push((reports::write_explanation(&explained.directory), explained)),
     );
     drop(bar);
-    ran.map_err(|error| match error {
-        ExplainError::Store(error) => error.into(),
-        other => Failure::Input(other.to_string()),
-    })?;
     let mut printed = Ok(());
     let (mut interrupted, mut failures) = (false, Vec::new());
     for (answer, explained) in all {
@@ -68,6 +64,11 @@ pub(super) fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
             print(&text(&answer, &explained.directory.path().join(EXPLANATION_PAGE)))
         };
     }
+    // What was done before is told first.
+    ran.map_err(|error| match error {
+        ExplainError::Store(error) => error.into(),
+        other => Failure::Input(other.to_string()),
+    })?;
     if interrupted {
         remark(&format_args!(
             "trunkline: finished runs are kept in {}; the same command with --resume continues",
