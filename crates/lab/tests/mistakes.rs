@@ -88,7 +88,7 @@ bad.toml:22:46: links.core.queue.max: "tail-drop" has no such parameter; allowed
     (r#"preset = "linux-2.2""#, r#"preset = "linux-2.3""#, r#"bad.toml:41:1: tcp.old.preset: there is no TCP "linux-2.3"; allowed: bsd-4.4, linux-2.2, linux-2.4, opnet-reno, ns2-reno, linux-6, linux-6-reno, old"#),
     (r#"preset = "linux-2.2""#, r#"preset = "old""#, "bad.toml:41:1: tcp.old.preset: goes in a circle: old, old; allowed: bsd-4.4, linux-2.2, linux-2.4, opnet-reno, ns2-reno, linux-6, linux-6-reno"),
     (r#"preset = "linux-2.2""#, r#"preset = "linux-2.2"
-growth = "cubics""#, r#"bad.toml:42:1: tcp.old.growth: "cubics" is no growth; allowed: reno, bic, cubic, compound, vegas, bbr"#),
+growth = "cubics""#, r#"bad.toml:42:1: tcp.old.growth: "cubics" is no growth; allowed: reno, bic, bic-1.0, bic-2.6.6, cubic, compound, vegas, bbr"#),
     (r#"preset = "linux-2.2""#, r#"preset = "linux-2.2"
 mss = "10 B""#, r#"bad.toml:42:1: tcp.old.mss: is "10 B"; allowed: 64 to 65495 bytes"#),
     (r#"preset = "linux-2.2""#, r#"preset = "linux-2.2"

@@ -113,7 +113,7 @@ fn trunks_are_checked() {
     let hybla = CongestionControl::Named("hybla".into());
     refused(
         trunk(&|t| t.plans[0].groups[0].congestion_control = hybla.clone()),
-        "plans[0].groups[0].congestion_control is \"hybla\"; allowed: reno, bic, cubic",
+        "plans[0].groups[0].congestion_control is \"hybla\"; allowed: reno, bic, bic-1.0",
     );
     refused(trunk(&|t| t.plans[1].groups[0].lanes = 2), "plans is [1, 2]");
     refused(trunk(&|t| t.plans.iter_mut().for_each(|p| p.groups[0].lanes = 33)), "plans[0].groups is 33");
