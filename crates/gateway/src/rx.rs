@@ -72,20 +72,24 @@ impl Receivers {
         lane.receive(now, &mut self.peers[peer].receiver, &mut sink)
     }
 
-    /// Takes a datagram of a lane over QUIC, as [`serve`](Self::serve) reads one over TCP. `round_trip` is that of its
-    /// connection.
+    /// Takes a datagram of a lane over QUIC, as [`serve`](Self::serve) reads one over TCP; `None` behind the last that is
+    /// there. `round_trip` is that of its connection.
     #[inline]
     pub(crate) fn handle_datagram(
         &mut self,
         now: Instant,
         serial: u64,
-        (datagram, round_trip): (&[u8], Duration),
+        (datagram, round_trip): (Option<&[u8]>, Duration),
         mut observe: impl FnMut(usize, &Headers, &[u8]),
     ) -> Result<(), RxError> {
         let Some((peer, lane)) = self.quic.get_mut(&serial) else { return Ok(()) };
         let peer = *peer;
         let mut observe = |headers: &Headers, prefix: &[u8]| observe(peer, headers, prefix);
         let mut sink = Sink { writer: &mut self.writer, device: &mut self.stats, observe: &mut observe };
+        let Some(datagram) = datagram else {
+            lane.finish(&mut sink);
+            return Ok(());
+        };
         lane.receive(now, (datagram, round_trip), &mut self.peers[peer].receiver, &mut sink)
     }
 

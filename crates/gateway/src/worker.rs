@@ -53,6 +53,8 @@ pub(crate) enum Command {
 pub(crate) enum QuicCommand {
     /// Callers are accepted with these settings from now on.
     Accept(quic::Acceptor),
+    /// Addresses or routes of this machine have changed.
+    NetworkChanged,
     /// Callers come by this socket too.
     Listen(OwnedFd),
     /// A connection is to be made.
@@ -396,6 +398,7 @@ impl Running {
     fn handle_quic_command(&mut self, now: Instant, command: QuicCommand) -> io::Result<()> {
         match command {
             QuicCommand::Accept(acceptor) => self.quic.set_acceptor(acceptor),
+            QuicCommand::NetworkChanged => self.quic.handle_network_changed(),
             QuicCommand::Listen(socket) => {
                 let port = self.quic.add_port(socket);
                 self.watch_port(port)?;

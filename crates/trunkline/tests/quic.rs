@@ -166,3 +166,27 @@ fn a_stranger_is_refused_and_counted() {
     assert!(callers["unknown_key"].as_u64().is_some_and(|count| count >= 1), "{callers}");
     wait_for("T2 gives the dead connection up", LIMIT, &gateways, || lanes_up(&gateways, Gateway::T2) == 0);
 }
+
+/// The machine's address changes under a flow: the lane goes on, on the same connection.
+#[test]
+fn a_lane_goes_on_from_another_address() {
+    let test = "a_lane_goes_on_from_another_address";
+    let Some((scene, gateways)) = sites(test, Wan::Veth, &quic(ALL)) else { return };
+    exchange(&scene.a, &scene.x, Plan::IPV4);
+    let ip = |arguments: &str| {
+        let mut command = std::process::Command::new("ip");
+        command.args(arguments.split_whitespace());
+        let output = scene.t1.run(|| command.output()).expect("ip runs");
+        assert!(output.status.success(), "ip {arguments}: {}", String::from_utf8_lossy(&output.stderr));
+    };
+    let old = Plan::IPV4.t1_wan.to_string();
+    let (network, _) = old.rsplit_once('.').expect("an IPv4 address");
+    // With the first address of a network the kernel removes all others of it.
+    ip(&format!("address del {old}/24 dev wan"));
+    ip(&format!("address add {network}.77/24 dev wan"));
+    exchange(&scene.a, &scene.x, Plan::IPV4);
+    for gateway in Gateway::BOTH {
+        let lane = lane(&gateways, gateway, "rest");
+        assert_eq!((&lane["state"], &lane["established"]), (&"up".into(), &1.into()), "{lane}");
+    }
+}

@@ -98,6 +98,7 @@ impl Daemon {
     pub(super) fn network_changed(&mut self) {
         let now = now();
         self.life.handle_network_changed(now);
+        self.quic_network_changed();
         // A lane whose local address is gone is dead. Any other lane is verified.
         let mut gone: BTreeMap<SocketAddr, bool> = BTreeMap::new();
         let up: Vec<(Serial, LaneKey)> = self.life.up().map(|(serial, key)| (serial, key.clone())).collect();

@@ -108,6 +108,15 @@ impl Daemon {
         }
     }
 
+    /// Addresses or routes of this machine have changed: lanes that it dialled go on from another address.
+    pub(super) fn quic_network_changed(&self) {
+        if self.lane_sockets.values().any(|socket| socket.fd.is_none()) {
+            for shard in 0..self.workers.shards.len() {
+                self.tell(shard, QuicCommand::NetworkChanged);
+            }
+        }
+    }
+
     /// Ends the dials, since the key with which they were made is no longer ours.
     pub(super) fn end_quic_dials(&mut self, reason: &str) {
         for (serial, (dialled, _)) in std::mem::take(&mut self.quic.dials) {

@@ -5,7 +5,7 @@ use std::io::IoSlice;
 use std::rc::Rc;
 use std::time::Duration;
 
-use trunkline_packet::{Headers, Offload, Segmenter, protocol};
+use trunkline_packet::{Headers, Offload, Segmenter, UdpRun, protocol};
 use trunkline_trunk::compress::{Compression, Compressor};
 use trunkline_trunk::datagram::{MIN_DATAGRAM, Packer, Piece, Reassembler};
 use trunkline_trunk::frame::{Frame, FrameHead, MAX_HEAD, MAX_PACKET};
@@ -218,6 +218,7 @@ fn snapshot(link: &mut Link) -> LaneSnapshot {
 #[derive(Default)]
 pub(crate) struct QuicRx {
     reassembler: Reassembler,
+    run: Run,
     stats: LaneRxStats,
 }
 
@@ -237,24 +238,79 @@ impl QuicRx {
     ) -> Result<(), RxError> {
         self.stats.bytes += datagram.len() as u64;
         self.reassembler.set_round_trip(round_trip);
-        let stats = &mut self.stats;
+        let (stats, run) = (&mut self.stats, &mut self.run);
         self.reassembler.handle_datagram(now, datagram, |frame, content| {
             if let Frame::Packet { head, .. } = frame {
                 stats.frames += 1;
-                pass_on(&head, content, receiver, sink);
+                pass_on(&head, content, receiver, (sink, run));
             }
             Ok(())
         })
     }
+
+    /// Writes what was gathered of the datagrams that came: no more come now.
+    pub(crate) fn finish(&mut self, sink: &mut Sink<'_>) {
+        self.run.finish(sink);
+    }
 }
 
-fn pass_on(head: &FrameHead, packet: &[u8], receiver: &mut Receiver, sink: &mut Sink<'_>) {
+fn pass_on(head: &FrameHead, packet: &[u8], receiver: &mut Receiver, (sink, run): (&mut Sink<'_>, &mut Run)) {
     let prefix = &packet[..packet.len().min(PREFIX)];
     let Ok((headers, offload)) = receiver.handle_frame(head, prefix) else { return };
     if headers.protocol == protocol::TCP {
         (sink.observe)(&headers, prefix);
     }
+    if headers.protocol == protocol::UDP && sink.writer.takes_udp_super_packets() {
+        if run.push(packet, &headers, offload) {
+            return;
+        }
+        run.finish(sink);
+        if run.start(packet, headers, offload) {
+            return;
+        }
+    } else {
+        run.finish(sink);
+    }
     let vnet = offload.to_vnet();
     let slices = [IoSlice::new(&vnet), IoSlice::new(packet)];
     count_write(sink.device, sink.writer.write(&slices, &headers, offload), 1);
+}
+
+/// UDP datagrams of one flow that arrived in a row, which go to the device in one write. Their data is copied: what they came
+/// in does not outlive them.
+#[derive(Default)]
+struct Run {
+    merged: Option<(UdpRun, Headers)>,
+    payload: Vec<u8>,
+}
+
+impl Run {
+    fn start(&mut self, packet: &[u8], headers: Headers, offload: Offload) -> bool {
+        let Some(merged) = UdpRun::start([packet, &[]], &headers, offload) else { return false };
+        self.payload.clear();
+        self.payload.extend_from_slice(&packet[merged.header_len()..]);
+        self.merged = Some((merged, headers));
+        true
+    }
+
+    fn push(&mut self, packet: &[u8], headers: &Headers, offload: Offload) -> bool {
+        let Some((merged, _)) = &mut self.merged else { return false };
+        if !merged.push([packet, &[]], headers, offload) {
+            return false;
+        }
+        self.payload.extend_from_slice(&packet[merged.header_len()..]);
+        true
+    }
+
+    fn finish(&mut self, sink: &mut Sink<'_>) {
+        let Some((mut merged, headers)) = self.merged.take() else { return };
+        let datagrams = merged.count();
+        let (header, offload) = merged.finish();
+        let vnet = offload.to_vnet();
+        let slices = [IoSlice::new(&vnet), IoSlice::new(header), IoSlice::new(&self.payload)];
+        if datagrams > 1 {
+            sink.device.coalesced += u64::from(datagrams);
+        }
+        count_write(sink.device, sink.writer.write(&slices, &headers, offload), datagrams);
+    }
 }

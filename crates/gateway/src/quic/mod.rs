@@ -303,6 +303,18 @@ impl Quic {
         link.touch(&self.shared);
     }
 
+    /// Addresses or routes of this machine have changed: the connections that it dialled show the other ends where it is now
+    /// (RFC 9000 §9), whether or not they have something to send.
+    pub(crate) fn handle_network_changed(&mut self) {
+        for link in self.links.values() {
+            let mut link = link.borrow_mut();
+            if link.inner.side().is_client() {
+                link.inner.local_address_changed();
+                link.touch(&self.shared);
+            }
+        }
+    }
+
     /// Closes all connections.
     pub(crate) fn close_all(&mut self, now: Instant) {
         let at = self.shared.to_std(now);
@@ -427,12 +439,12 @@ impl Quic {
     }
 
     /// Looks after the connections that have something to say or to do. `deliver` gets the datagrams of lanes, by their
-    /// serials; an error ends the lane.
+    /// serials, and `None` behind the last that is there; an error ends the lane.
     pub(crate) fn advance(
         &mut self,
         now: Instant,
         changes: &mut Vec<Change>,
-        mut deliver: impl FnMut(u64, Duration, &[u8]) -> Result<(), RxError>,
+        mut deliver: impl FnMut(u64, Duration, Option<&[u8]>) -> Result<(), RxError>,
     ) {
         let at = self.shared.to_std(now);
         while let Some((_, number)) = self.timers.first().copied().filter(|(time, _)| *time <= at) {
@@ -491,7 +503,7 @@ impl Quic {
         at: StdInstant,
         link: &mut Link,
         changes: &mut Vec<Change>,
-        deliver: &mut impl FnMut(u64, Duration, &[u8]) -> Result<(), RxError>,
+        deliver: &mut impl FnMut(u64, Duration, Option<&[u8]>) -> Result<(), RxError>,
     ) {
         if link.deadline.is_some_and(|deadline| deadline <= at) {
             self.fail(at, link, Failure::Path, "no answer", changes);
@@ -506,13 +518,22 @@ impl Quic {
         }
         let Stage::Lane { serial } = link.stage else { return };
         let round_trip = link.inner.rtt();
+        let mut any = false;
         while let Some(datagram) = link.inner.datagrams().recv() {
-            if let Err(error) = deliver(serial, round_trip, &datagram) {
+            any = true;
+            if let Err(error) = deliver(serial, round_trip, Some(&datagram)) {
                 link.close(at, FAILED, "");
                 self.lanes.remove(&serial);
                 changes.push(Change::Ended { serial, reason: error.to_string(), clean: false });
-                return;
+                break;
             }
+        }
+        if any {
+            // What came before a mistake is delivered.
+            let _ = deliver(serial, round_trip, None);
+        }
+        if !matches!(link.stage, Stage::Lane { .. }) {
+            return;
         }
         changes.push(Change::Writable { serial });
     }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::net::UdpSocket;
 use std::time::Instant as Wall;
 
-use trunkline_trunk::datagram::Packer;
+use trunkline_trunk::datagram::{HEAD_BYTES, Packer};
 
 use super::*;
 use crate::clock::now;
@@ -36,7 +36,7 @@ impl End {
         self.quic.receive(now(), self.port, &mut changes);
         let got = &mut self.got;
         self.quic.advance(now(), &mut changes, |serial, _, datagram| {
-            got.push_back((serial, datagram.to_vec()));
+            got.extend(datagram.map(|datagram| (serial, datagram.to_vec())));
             Ok(())
         });
         self.changes.extend(changes.into_iter().filter(|change| !matches!(change, Change::Writable { .. })));
@@ -299,4 +299,34 @@ fn forged_and_replayed_datagrams_change_nothing() {
     lanes[0].link.borrow_mut().hand_over(bytes, &pieces);
     lanes[0].link.borrow_mut().touch(&lanes[0].shared);
     pair.until("the lane goes on", |ends| ends[1].got.pop_front());
+}
+
+/// The dialer's packets come from another port from now on, as when a NAT forgets it or the machine moves. The other end has
+/// something to say, the dialer has not: it shows where it is when it is told.
+#[test]
+fn a_lane_goes_on_when_its_dialers_address_changes() {
+    let (mut pair, lanes) = Pair::lane();
+    let moved = End::new();
+    std::mem::swap(
+        &mut *pair.ends[0].quic.shared.ports.borrow_mut(),
+        &mut *moved.quic.shared.ports.borrow_mut(),
+    );
+    // Nobody listens at the old address any more.
+    drop(moved);
+    pair.ends[0].quic.handle_network_changed();
+    let start = Wall::now();
+    for number in 0..10 {
+        for (from, lane) in lanes.iter().enumerate().rev() {
+            let mut packer = Packer::new(1160);
+            packer.put(&[&[number; 100]]);
+            let mut pieces = Vec::new();
+            let bytes = packer.take(&mut pieces);
+            lane.link.borrow_mut().hand_over(bytes, &pieces);
+            lane.link.borrow_mut().touch(&lane.shared);
+            let got = pair.until("the datagram", |ends| ends[1 - from].got.pop_front());
+            assert_eq!(got.1[HEAD_BYTES], number);
+        }
+    }
+    assert!(start.elapsed() < Duration::from_secs(2), "it takes round trips and no timeout");
+    assert!(pair.ends.iter().all(|end| end.changes.is_empty()));
 }
