@@ -103,3 +103,49 @@ fn the_verdicts_in_the_readme_and_in_the_documentation_are_of_the_claims_in_the_
     }
     assert_eq!(row(&readme, "| all ", 1, listed), all);
 }
+
+/// `17 hold, 48 for some set-up, 8 for none`, `17, 48, 8`, or `–`.
+fn set_ups(cell: &str) -> Vec<usize> {
+    let numbers = cell.split(',').filter_map(|part| part.split_whitespace().next()?.parse().ok());
+    let numbers: Vec<usize> = numbers.collect();
+    if numbers.is_empty() { vec![0; 3] } else { numbers }
+}
+
+/// The README says of the settings of unknowns what the verdicts say, and each experiment that these explain has unknowns.
+#[test]
+fn the_set_ups_in_the_readme_are_those_of_the_verdicts_and_of_experiments_with_unknowns() {
+    let (readme, verdicts) = (page("README.md"), page("docs/verdicts.md"));
+    let after = |page: &str, head: &str| -> String {
+        page[page.find(head).unwrap_or_else(|| panic!("no {head}"))..].to_owned()
+    };
+    let readme = after(&readme, "for some set-up, for none |");
+    let table = after(&verdicts, "over all set-ups");
+    let documents: Vec<Document> =
+        files().iter().map(|file| Document::read(file).expect("a sound file")).collect();
+    let cells = |page: &str, begins: &str, skip: usize| -> [Vec<usize>; 2] {
+        let line =
+            page.lines().find(|line| line.starts_with(begins)).unwrap_or_else(|| panic!("no row {begins}"));
+        let cells: Vec<&str> = line.trim_matches('|').split('|').skip(skip).map(str::trim).collect();
+        [set_ups(cells[0]), set_ups(cells[1])]
+    };
+    for (name, paper) in [
+        ("| Lee et al.", "lee2002"),
+        ("| Kung and Wang", "kung1998"),
+        ("| Honda et al.", "honda2005"),
+        ("| Damjanovic et al.", "damjanovic2007"),
+        ("| Bosau", "bosau2004"),
+    ] {
+        let [claims, values] = cells(&table, &format!("| {paper} "), 2);
+        assert_eq!(cells(&readme, name, 1), [claims.clone(), values.clone()], "{paper}");
+        let explained: Vec<_> = documents
+            .iter()
+            .map(Document::experiment)
+            .filter(|experiment| experiment.paper.as_deref() == Some(paper) && !experiment.unknown.is_empty())
+            .collect();
+        let all = explained.iter().flat_map(|experiment| &experiment.claims);
+        let own = all.filter(|claim| claim.kind == ClaimKind::Paper).count();
+        let published = explained.iter().flat_map(|experiment| &experiment.published);
+        let cells: usize = published.map(|published| published.values.len()).sum();
+        assert_eq!([claims.iter().sum::<usize>(), values.iter().sum()], [own, cells], "{paper}");
+    }
+}
