@@ -270,7 +270,9 @@ mod tests {
             let shared = Arc::new(SharedPaths::default());
             let mut all: Vec<Paths> =
                 (0..count).map(|shard| Paths::new(Arc::clone(&shared), shard)).collect();
-            all.iter_mut().for_each(|paths| paths.configure(&plan()));
+            for paths in &mut all {
+                paths.configure(&plan());
+            }
             Shards { sent: vec![[0.0; 3]; all.len()], all, queue: 0.0, tick: 0 }
         }
 

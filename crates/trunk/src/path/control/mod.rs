@@ -440,7 +440,7 @@ impl PathControl {
     fn end_window(&mut self, now: Instant, whole: bool, busy: bool) {
         let mut rate = 0.0;
         let mut waited = false;
-        for lane in self.lanes.iter_mut() {
+        for lane in &mut self.lanes {
             rate += lane.arrivals.end_window();
             waited |= std::mem::replace(&mut lane.waited, lane.demand.waiting);
         }
@@ -548,7 +548,7 @@ impl PathControl {
     fn divide(&mut self) -> bool {
         if self.mode != PathMode::Held {
             let mut changed = false;
-            for lane in self.lanes.iter_mut() {
+            for lane in &mut self.lanes {
                 changed |= lane.grant.is_finite();
                 lane.grant = f64::INFINITY;
             }
