@@ -77,6 +77,7 @@ fn round(settings: Settings, flows: u64, leave: u64) -> f64 {
     let mut queue = Queue::new(settings, 1);
     queue.observe(&Conditions {
         rtt_up: std::time::Duration::from_millis(20),
+        measured_rtt: None,
         bandwidth: Rate::from_mbit(1000.0),
         window_bytes: 2_500_000,
         segment_bytes: 1500,

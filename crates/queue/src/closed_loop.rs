@@ -139,6 +139,7 @@ mod tests {
     fn conditions(path: &ClosedLoop) -> Conditions {
         Conditions {
             rtt_up: path.rtt,
+            measured_rtt: Some(path.rtt),
             bandwidth: path.rate,
             window_bytes: path.rate.bytes_in(path.rtt),
             segment_bytes: ClosedLoop::PACKET_BYTES as u32,

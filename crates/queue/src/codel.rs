@@ -144,7 +144,7 @@ pub struct CoDelSettings {
     pub limits: Limits,
     /// Acceptable standing sojourn time, `TARGET`, while no round trip is longer than the interval.
     pub target: Duration,
-    /// A worst-case round-trip time, `INTERVAL`. Where the owner of the queue knows a longer one ([`Conditions::rtt_up`]), that one is in
+    /// A worst-case round-trip time, `INTERVAL`. Where the owner of the queue knows a longer one ([`Conditions::measured_rtt`]), that one is in
     /// force, and the target grows by the same factor.
     pub interval: Duration,
     /// ECN-capable packets are marked instead of dropped.
@@ -167,10 +167,11 @@ impl CoDelSettings {
     /// The largest factor by which the target and the interval grow.
     const MAX_FACTOR: f64 = 10.0;
 
-    /// The law for flows whose round-trip times go up to `rtt_up`. `INTERVAL` is to be at least as long (RFC 8289 §4.3), and `TARGET` a
+    /// The law for flows whose round-trip times go up to `rtt`, if that was measured. `INTERVAL` is to be at least as long (RFC 8289 §4.3), and `TARGET` a
     /// part of it (§4.4): on a longer path both grow by the same factor.
-    pub(crate) fn for_rtt(self, rtt_up: Duration) -> CoDelSettings {
-        let factor = (rtt_up.as_secs_f64() / self.interval.as_secs_f64()).clamp(1.0, Self::MAX_FACTOR);
+    pub(crate) fn for_rtt(self, rtt: Option<Duration>) -> CoDelSettings {
+        let Some(rtt) = rtt else { return self };
+        let factor = (rtt.as_secs_f64() / self.interval.as_secs_f64()).clamp(1.0, Self::MAX_FACTOR);
         CoDelSettings { target: self.target.mul_f64(factor), interval: self.interval.mul_f64(factor), ..self }
     }
 }
@@ -232,7 +233,7 @@ impl<T: Item> Rules<T> for CoDel<T> {
     }
 
     fn observe(&mut self, conditions: &Conditions) {
-        self.in_force = self.settings.for_rtt(conditions.rtt_up);
+        self.in_force = self.settings.for_rtt(conditions.measured_rtt);
     }
 
     fn held(&self) -> Held {
@@ -333,10 +334,11 @@ mod tests {
 
     #[test]
     fn on_a_longer_path_the_interval_is_its_round_trip_and_the_target_grows_with_it() {
-        let on_path = |rtt_ms| {
+        let on_path = |rtt_ms: Option<u64>| {
             let mut q = full(5000, settings(), packet(0));
             q.observe(&Conditions {
-                rtt_up: Duration::from_millis(rtt_ms),
+                rtt_up: Duration::from_millis(1000),
+                measured_rtt: rtt_ms.map(Duration::from_millis),
                 bandwidth: trunkline_units::Rate::from_mbit(10.0),
                 window_bytes: 100_000,
                 segment_bytes: 1500,
@@ -346,9 +348,10 @@ mod tests {
             dropped[..2].iter().map(|(ms, _)| *ms).collect::<Vec<_>>()
         };
         // One leaves each millisecond: above target from `target` on, first drop an interval later, the next one an interval after it.
-        assert_eq!(on_path(30), [105, 205]);
-        assert_eq!(on_path(250), [263, 513], "12.5 ms, 250 ms");
-        assert_eq!(on_path(60_000), [1050, 2050], "ten times as long at most");
+        assert_eq!(on_path(Some(30)), [105, 205]);
+        assert_eq!(on_path(Some(250)), [263, 513], "12.5 ms, 250 ms");
+        assert_eq!(on_path(Some(60_000)), [1050, 2050], "ten times as long at most");
+        assert_eq!(on_path(None), [105, 205], "whose round trip is unknown may not answer to drops at all");
     }
 
     #[test]

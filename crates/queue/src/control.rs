@@ -10,6 +10,8 @@ use crate::Limits;
 pub struct Conditions {
     /// `RTT_up`: an upper estimate of the round-trip times of the flows in the queue.
     pub rtt_up: Duration,
+    /// The same, once the round trip of a flow has been measured; `None` of flows that are not acknowledged, such as voice.
+    pub measured_rtt: Option<Duration>,
     /// What the queue is emptied at.
     pub bandwidth: Rate,
     /// W: the congestion window of the lane.

@@ -255,7 +255,7 @@ impl<T: Item> Rules<T> for FqCoDel<T> {
     }
 
     fn observe(&mut self, conditions: &Conditions) {
-        self.in_force = self.settings.codel.for_rtt(conditions.rtt_up);
+        self.in_force = self.settings.codel.for_rtt(conditions.measured_rtt);
     }
 
     fn held(&self) -> Held {

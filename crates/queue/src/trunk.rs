@@ -304,6 +304,7 @@ mod tests {
     fn conditions() -> Conditions {
         Conditions {
             rtt_up: Duration::from_millis(100),
+            measured_rtt: None,
             bandwidth: Rate::from_mbit(20.0),
             window_bytes: 100_000,
             segment_bytes: 1000,
@@ -478,6 +479,7 @@ mod tests {
         let product = path.rate.bytes_in(path.rtt);
         let conditions = Conditions {
             rtt_up: path.rtt,
+            measured_rtt: Some(path.rtt),
             bandwidth: path.rate,
             window_bytes: product,
             segment_bytes: ClosedLoop::PACKET_BYTES as u32,

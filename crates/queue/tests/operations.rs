@@ -192,6 +192,7 @@ impl Run {
                 let bandwidth = Rate::from_mbit(1.0 + self.rng.below(40) as f64);
                 self.queue.observe(&Conditions {
                     rtt_up: Duration::from_millis(5),
+                    measured_rtt: self.rng.chance(0.5).then(|| Duration::from_millis(self.rng.below(2000))),
                     bandwidth,
                     window_bytes: self.rng.below(100_000),
                     segment_bytes: 300,

@@ -121,6 +121,7 @@ impl<P: Packet> EdgeQueue<P> {
             stats: EdgeQueueStats::default(),
             conditions: Conditions {
                 rtt_up: Duration::ZERO,
+                measured_rtt: None,
                 bandwidth: Rate::from_bits_per_second(0),
                 window_bytes: 0,
                 segment_bytes: 1500,
@@ -212,9 +213,10 @@ impl<P: Packet> EdgeQueue<P> {
         let bandwidth = Rate::from_bits_per_second(part.max(measured).min(delivery.bits_per_second()));
         let stats = self.queue.stats();
         // Before any flow was measured: the lane's own round trip, and as much again for what lies behind it.
-        let rtt_up = self.rtt.upper().unwrap_or(srtt * 2).max(srtt);
+        let measured_rtt = self.rtt.upper().map(|rtt| rtt.max(srtt));
         self.conditions = Conditions {
-            rtt_up,
+            rtt_up: measured_rtt.unwrap_or(srtt * 2),
+            measured_rtt,
             bandwidth,
             window_bytes: bandwidth.bytes_in(srtt),
             segment_bytes: segment_bytes(stats.bytes_in, stats.segments_in),

@@ -68,7 +68,7 @@ pub(in crate::commands) const EXTRAS: [Extra; 12] = [
         examples: &[
             ("trunkline lab explain lee2002-table1", "64 settings of what a table's paper leaves open"),
             (
-                "trunkline lab explain lee2002 kung1998 --budget \"30 min\"",
+                "trunkline lab explain lee2002 kung1998 --budget 30min",
                 "all experiments of two papers that have unknowns, as many settings as half an hour allows",
             ),
         ],
