@@ -337,7 +337,7 @@ mod tests {
         let on_path = |rtt_ms: Option<u64>| {
             let mut q = full(5000, settings(), packet(0));
             q.observe(&Conditions {
-                rtt_up: Duration::from_millis(1000),
+                rtt_up: Duration::from_secs(1),
                 measured_rtt: rtt_ms.map(Duration::from_millis),
                 bandwidth: trunkline_units::Rate::from_mbit(10.0),
                 window_bytes: 100_000,
