@@ -117,7 +117,7 @@ pub(crate) struct Execution {
 sense; 130 if it was interrupted, and --resume goes on."
 )]
 pub(crate) struct ExplainArguments {
-    /// Experiments with [unknown]: files, or the ids of experiments that come with the program; or a paper, for all of its experiments that have unknowns.
+    /// Experiments with a table `unknown`: files, or the ids of experiments that come with the program; or a paper, for all of its experiments that have unknowns.
     #[arg(required = true, value_name = "FILE|ID|PAPER")]
     pub(crate) files: Vec<PathBuf>,
     /// Settings of the unknowns to run beside the file's own: 4 to 65535.
