@@ -423,7 +423,8 @@ impl LaneTx {
     }
 }
 
-fn fill(info: &TcpInfo, unsent: usize, total: usize) -> LaneSnapshot {
+/// A snapshot of a connection that holds `total` bytes, of which it has not sent `unsent`.
+pub(crate) fn fill(info: &TcpInfo, unsent: usize, total: usize) -> LaneSnapshot {
     LaneSnapshot {
         unsent,
         unacknowledged: total.saturating_sub(unsent),

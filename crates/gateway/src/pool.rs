@@ -256,6 +256,16 @@ impl PacketBuf {
         self.len.min(HEAD_CONTENT)
     }
 
+    /// What of the packet is behind the head block, in order.
+    pub(crate) fn body_parts(&self) -> impl Iterator<Item = &[u8]> {
+        let mut rest = self.len - self.head_len();
+        self.bodies.iter().flatten().map(move |block| {
+            let len = rest.min(BODY_CONTENT);
+            rest -= len;
+            &block.bytes()[FRONT..FRONT + len]
+        })
+    }
+
     /// Writes what the lane has to say before the packet, in place of what it leaves out of it, and gives the range
     /// of the head block to send.
     #[inline]

@@ -10,14 +10,14 @@ use trunkline_trunk::compress::{Compression, Compressor};
 use trunkline_trunk::datagram::{MIN_DATAGRAM, Packer, Piece, Reassembler};
 use trunkline_trunk::frame::{Frame, FrameHead, MAX_HEAD, MAX_PACKET};
 use trunkline_trunk::{
-    LaneAction, LaneControl, LaneId, LaneSnapshot, Paths, Poll, Receiver, Transmitter, TrunkPlan,
+    LaneAction, LaneControl, LaneId, LaneSnapshot, Packet as _, Paths, Poll, Receiver, Transmitter, TrunkPlan,
 };
-use trunkline_units::{Instant, Rate};
+use trunkline_units::Instant;
 
 use super::link::{Link, Shared};
 use crate::lane_rx::{LaneRxStats, RxError, Sink, count_write};
-use crate::lane_tx::{Flushed, LaneTxStats};
-use crate::pool::{BODY_CONTENT, FRONT, PacketBuf, Pool};
+use crate::lane_tx::{Flushed, LaneTxStats, fill};
+use crate::pool::{PacketBuf, Pool};
 use crate::sys::TcpInfo;
 
 /// The part of a packet that holds its headers, whatever extensions it has.
@@ -163,11 +163,8 @@ impl QuicTx {
             let frame = packet.frame(&mut self.compressor);
             let mut parts: [&[u8]; 1 + crate::pool::BODIES] = [&[]; 1 + crate::pool::BODIES];
             parts[0] = &packet.head.bytes()[frame];
-            let mut rest = packet.len - packet.head_len();
-            for (part, block) in parts[1..].iter_mut().zip(packet.bodies.iter().flatten()) {
-                let len = rest.min(BODY_CONTENT);
-                *part = &block.bytes()[FRONT..FRONT + len];
-                rest -= len;
+            for (part, body) in parts[1..].iter_mut().zip(packet.body_parts()) {
+                *part = body;
             }
             self.frames += 1;
             self.packer.put(&parts);
@@ -176,13 +173,10 @@ impl QuicTx {
     }
 
     fn put_segments(&mut self, packet: &PacketBuf) {
-        let mut rest = packet.len - packet.head_len();
         self.whole.clear();
-        self.whole.extend_from_slice(&packet.head.bytes()[FRONT..FRONT + packet.head_len()]);
-        for block in packet.bodies.iter().flatten() {
-            let len = rest.min(BODY_CONTENT);
-            self.whole.extend_from_slice(&block.bytes()[FRONT..FRONT + len]);
-            rest -= len;
+        self.whole.extend_from_slice(packet.prefix());
+        for body in packet.body_parts() {
+            self.whole.extend_from_slice(body);
         }
         self.segment.resize(MAX_PACKET, 0);
         // The offload was checked when the packet was read.
@@ -199,19 +193,8 @@ impl QuicTx {
 }
 
 fn snapshot(link: &mut Link) -> LaneSnapshot {
-    let info = link.info();
-    LaneSnapshot {
-        unsent: link.unsent(),
-        unacknowledged: link.in_flight(),
-        srtt: info.srtt(),
-        min_rtt: info.min_rtt(),
-        window: info.cwnd as usize * info.snd_mss as usize,
-        delivery_rate: (info.delivery_rate > 0)
-            .then(|| Rate::from_bits_per_second(info.delivery_rate.saturating_mul(8))),
-        app_limited: info.app_limited,
-        segments_sent: info.data_segments_out,
-        retransmissions: info.retransmits,
-    }
+    let unsent = link.unsent();
+    fill(&link.info(), unsent, unsent + link.in_flight())
 }
 
 /// The receiving half: datagrams into packets for the device.

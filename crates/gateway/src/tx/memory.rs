@@ -129,7 +129,7 @@ impl Sender {
         if self.absent.next_sweep.is_none_or(|at| now < at) {
             return;
         }
-        let oldest = Instant::from_nanos(now.as_nanos().saturating_sub(MAX_WAIT.as_nanos() as u64));
+        let oldest = now - MAX_WAIT;
         for index in 0..self.peers.len() {
             let (peer, pool) = (&mut self.peers[index], &mut self.pool);
             peer.presence.sweeps = if peer.has_lane() { 0 } else { peer.presence.sweeps.saturating_add(1) };

@@ -376,7 +376,7 @@ impl PathControl {
     /// The queue by one signal, seconds; `None` if nothing was measured of late.
     fn queue_by(&mut self, now: Instant, signal: Signal) -> Option<f64> {
         let base = self.delays[signal as usize].base.map(|base| base.get())?;
-        let since = Instant::from_nanos(now.as_nanos().saturating_sub(self.filter().as_nanos() as u64));
+        let since = now - self.filter();
         let total: f64 = self.lanes.iter().map(|lane| lane.arrivals.mean_rate()).sum();
         let lanes = self.lanes.iter_mut();
         let heard = lanes.filter(|lane| lane.arrivals.mean_rate() >= total * Self::MIN_PART);
@@ -570,12 +570,14 @@ impl PathControl {
         let mut changed = false;
         for (lane, share) in self.lanes.iter_mut().zip(&self.shares) {
             // A lane that wakes up need not wait for the next division.
-            let grant = match lane.demand.waiting {
-                false => self.rate,
-                true if lane.is_bounded(queue) => share + left * share / waiting,
-                // Nor one that has more to send than before.
-                true => (share + left * share / waiting).max(lane.wanted(self.rate).min(self.rate)),
-            };
+            let mut grant = self.rate;
+            if lane.demand.waiting {
+                grant = share + left * share / waiting;
+                if !lane.is_bounded(queue) {
+                    // Nor one that has more to send than before.
+                    grant = grant.max(lane.wanted(self.rate).min(self.rate));
+                }
+            }
             if !lane.grant.is_finite() || (grant - lane.grant).abs() > lane.grant * Self::MIN_CHANGE {
                 lane.grant = grant;
                 changed = true;

@@ -114,8 +114,7 @@ impl PathControl {
             return;
         }
         // What arrives now was sent before it waited in the queue.
-        let age = Duration::from_secs_f64(self.age + queue);
-        let sent_at = Instant::from_nanos(now.as_nanos().saturating_sub(age.as_nanos() as u64));
+        let sent_at = now - Duration::from_secs_f64(self.age + queue);
         let then = self.allowed.at(sent_at).unwrap_or(f64::INFINITY);
         let follows = self.windows.max_rate(1) >= then * Self::CARRIED;
         let falls = self.windows.first().is_some_and(|first| first.queue - queue > Self::MIN_TARGET);
@@ -141,8 +140,9 @@ impl PathControl {
         let lossless =
             |losses: Losses| f64::from(losses.lost) <= f64::from(losses.sent) * 2.0 * self.usual_loss + 1.0;
         let unmoved = Self::UNMOVED.max(3.0 * self.noise);
-        if !due && lossless(losses) && high - low <= unmoved {
-            // The path may have become longer.
+        // The path may have become longer.
+        let steady = lossless(losses) && high - low <= unmoved;
+        if !due && steady {
             return;
         }
         self.excess = None;
@@ -153,7 +153,7 @@ impl PathControl {
                 && high - low <= unmoved
                 && lossless(competition.losses)
         });
-        if longer && lossless(losses) && high - low <= unmoved {
+        if longer && steady {
             // The rate fell and the delay did not change at all: no queue does that.
             self.bases().for_each(|base| base.raise(now, queue));
             self.queue = Some(0.0);
