@@ -20,6 +20,7 @@ use std::time::Duration;
 use thiserror::Error;
 use trunkline_sim::SettingsError;
 pub use trunkline_testbed::kernel::release as kernel_release;
+pub use trunkline_testbed::tunnel::Adapter;
 
 use crate::outcome::Outcome;
 use crate::scenario::Scenario;
@@ -34,10 +35,17 @@ pub enum Engine {
     Testbed {
         /// The program of gateways, `trunkline`; a scenario with trunks needs it.
         program: Option<PathBuf>,
+        /// How often a run is made, at most, while the machine disturbs it; at least once.
+        attempts: u32,
     },
 }
 
 impl Engine {
+    /// The testbed without a program for gateways.
+    pub const TESTBED: Engine = Engine::Testbed { program: None, attempts: Engine::ATTEMPTS };
+    /// How often a run is made, at most, unless somebody says otherwise.
+    pub const ATTEMPTS: u32 = 3;
+
     /// Its name on the command line and in results.
     pub const fn name(&self) -> &'static str {
         match self {
@@ -93,7 +101,7 @@ impl FromStr for Engine {
     fn from_str(text: &str) -> Result<Self, EngineError> {
         match text {
             "sim" => Ok(Engine::Sim),
-            "testbed" => Ok(Engine::Testbed { program: None }),
+            "testbed" => Ok(Engine::TESTBED),
             other => Err(EngineError::Unknown(other.to_owned())),
         }
     }
@@ -144,7 +152,7 @@ pub fn guarded(run: impl FnOnce() -> Result<Outcome, EngineError>) -> Result<Out
 /// Whether an engine can carry out a scenario: [`EngineError::Misfit`] names the part that it cannot be.
 pub fn check(engine: &Engine, scenario: &Scenario) -> Result<(), EngineError> {
     match engine {
-        Engine::Sim => Ok(()),
+        Engine::Sim => sim::check(scenario),
         Engine::Testbed { .. } => testbed::check(scenario),
     }
 }
@@ -198,7 +206,9 @@ pub fn run_watched(
 ) -> Result<Outcome, EngineError> {
     match engine {
         Engine::Sim => sim::run(scenario, seed, control),
-        Engine::Testbed { program } => testbed::run(scenario, seed, program.as_deref(), control),
+        Engine::Testbed { program, attempts } => {
+            testbed::run(scenario, seed, (program.as_deref(), *attempts), control)
+        }
     }
 }
 

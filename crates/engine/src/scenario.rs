@@ -32,7 +32,9 @@ pub struct Scenario {
     pub traffic: Vec<Traffic>,
     /// Trunks, those that are enabled.
     pub trunks: Vec<Trunk>,
-    /// Names of trunks that are not enabled: they have metrics too, so that points can be compared.
+    /// Tunnels of other programs in the place of trunks.
+    pub tunnels: Vec<Tunnel>,
+    /// Names of trunks that are not enabled or are other programs' tunnels: they have metrics too, so that points can be compared.
     pub disabled: Vec<String>,
     /// What is recorded over time: the interval and the names.
     pub series: Option<(Duration, Vec<String>)>,
@@ -125,6 +127,19 @@ pub struct Trunk {
     pub sealed: bool,
     /// The same classes and lanes as a gateway's file has them; rules name nodes by their names.
     pub site: SiteTrunks,
+}
+
+/// A tunnel of another program.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tunnel {
+    /// Name of the trunk in whose place it is.
+    pub name: String,
+    /// Gateways. The first dials.
+    pub gateways: [usize; 2],
+    /// Nodes behind each.
+    pub sites: [Vec<usize>; 2],
+    /// Name of the program's [adapter](crate::Adapter).
+    pub program: String,
 }
 
 /// A proxy.

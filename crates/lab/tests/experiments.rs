@@ -26,7 +26,7 @@ fn every_experiment_can_be_planned() {
     for file in &files {
         let planned = Document::read(file).and_then(|mut document| {
             let points = document.plan()?.len();
-            document.clone().quicken_for(&Engine::Testbed { program: None })?;
+            document.clone().quicken_for(&Engine::TESTBED)?;
             document.quicken()?;
             Ok((points, document.plan()?.len()))
         });

@@ -147,6 +147,12 @@ compression = true"#, "bad.toml:57:1: trunks.t.compression: unknown key; write h
 edge_pacing = true"#, "bad.toml:57:1: trunks.t.edge_pacing: unknown key; write lanes.edge_pacing"),
     (r#"encryption = "none""#, r#"carrier = "datagrams"
 encryption = "tls""#, r#"bad.toml:59:1: trunks.t.encryption: is "tls"; allowed: "none": lanes of datagrams carry no TLS records"#),
+    (r#"gateways = ["g", "h"]"#, r#"gateways = ["g", "h"]
+program = "openvpn""#, r#"bad.toml:57:1: trunks.t.program: is "openvpn"; allowed: openvpn-tcp, openvpn-udp, wireguard, wireguard-go
+bad.toml:58:1: trunks.t.tcp: has no meaning for openvpn; allowed: not beside program: that is a trunk's
+bad.toml:59:1: trunks.t.encryption: has no meaning for openvpn; allowed: not beside program: that is a trunk's
+bad.toml:60:1: trunks.t.lanes: has no meaning for openvpn; allowed: not beside program: that is a trunk's
+bad.toml:62:12: trunks.t.classes: has no meaning for openvpn; allowed: not beside program: that is a trunk's"#),
     (r#"match = [{ protocol = "udp" }]"#, "match = [{}]", "bad.toml:63:10: trunks.t.classes.voice.match[0]: is an empty rule; allowed: at least one of protocol, dscp, source, destination, source_port, destination_port, port, length, behaviour"),
     (r#"match = [{ protocol = "udp" }]"#, r#"match = [{ protocol = "igmp" }]"#, r#"bad.toml:63:12: trunks.t.classes.voice.match[0].protocol: unknown protocol "igmp"; allowed: "tcp", "udp", "icmp", "sctp" or 0 to 255"#),
     (r#"match = [{ protocol = "udp" }]"#, r#"match = [{ source = "g" }]"#, "bad.toml:63:12: trunks.t.classes.voice.match[0].source: g is no host, but a gateway; allowed: a, b, m"),

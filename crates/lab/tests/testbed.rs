@@ -10,7 +10,7 @@ use trunkline_lab::plan::Planned;
 use trunkline_lab::results::Outcome;
 use trunkline_testbed::privilege;
 
-const TESTBED: Engine = Engine::Testbed { program: None };
+const TESTBED: Engine = Engine::TESTBED;
 
 /// Two hosts behind a router each, joined by a link of 10 Mbit/s, and what is added.
 fn experiment(more: &str) -> Document {
@@ -219,8 +219,31 @@ fn what_a_kernel_cannot_be_is_refused_by_name() {
         run(&document, &TESTBED).expect_err("refused").to_string()
     };
     assert_eq!(gateways(""), "trunks need gateways, and the program of one was not given");
-    let text = gateways("carrier = \"datagrams\"\nclasses = \"single\"");
-    assert!(text.starts_with("trunks.edge has lanes of datagrams; allowed on this engine"), "{text}");
+}
+
+#[test]
+fn a_tunnel_of_another_program_is_refused_by_the_simulator_and_where_it_is_not_installed() {
+    let tunnel = r#"
+        [trunks.edge]
+        gateways = ["left", "right"]
+        program = "wireguard-go"
+    "#;
+    let network = experiment(BULK).to_toml().expect("TOML").replace("\"router\"", "\"gateway\"");
+    let document = Document::parse("tunnel.toml", &[&network, tunnel].concat()).expect("it can be read");
+    let refused = |engine: &Engine| {
+        let planned = document.plan().expect("it makes sense");
+        trunkline_engine::check(engine, &planned[0].scenario).map_err(|error| error.to_string())
+    };
+    let why = "trunks.edge.program is \"wireguard-go\"; allowed on this engine: none (other programs need a kernel)";
+    assert_eq!(refused(&Engine::Sim), Err(why.to_owned()));
+    let adapter = trunkline_engine::Adapter::named("wireguard-go").expect("known");
+    match (refused(&TESTBED), adapter.missing().as_slice()) {
+        (outcome, []) => assert_eq!(outcome, Ok(())),
+        (outcome, missing) => {
+            let needs = format!("which needs {}; allowed on this machine", missing.join(" and "));
+            assert!(outcome.as_ref().is_err_and(|text| text.contains(&needs)), "{outcome:?}");
+        }
+    }
 }
 
 #[test]

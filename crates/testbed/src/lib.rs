@@ -10,6 +10,7 @@
 //! - [`dumbbell`]: flows of one kind through one bottleneck, and all that can be known of them;
 //! - [`procfs`]: what processes cost;
 //! - [`gateway`]: a gateway as a process in a host;
+//! - [`tunnel`]: a tunnel of another program, such as that of a VPN, between two hosts;
 //! - [`scene`]: two sites with a gateway each, direct or over trunks;
 //! - [`interrupt`]: ending in order on Ctrl-C;
 //! - [`statistics`]: percentiles, fairness, series over time;
@@ -19,6 +20,7 @@
 //! are held by threads and file descriptors, devices live in namespaces, and children die with the thread that
 //! started them. So however a run ends, SIGKILL included, the kernel has nothing left to keep.
 
+mod awake;
 pub mod clock;
 pub mod dumbbell;
 pub mod gateway;
@@ -34,3 +36,4 @@ pub mod scene;
 pub mod statistics;
 mod sys;
 pub mod traffic;
+pub mod tunnel;

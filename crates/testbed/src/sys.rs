@@ -55,6 +55,13 @@ pub(crate) fn schedule_real_time() -> io::Result<()> {
     .map(drop)
 }
 
+/// Gives the calling thread only the time that no other wants.
+pub(crate) fn schedule_idle() -> io::Result<()> {
+    let parameter = libc::sched_param { sched_priority: 0 };
+    // SAFETY: as above.
+    check(unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameter) }).map(drop)
+}
+
 /// What signals stop.
 static AT_SIGNAL: OnceLock<Stop> = OnceLock::new();
 

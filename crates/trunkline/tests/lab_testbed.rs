@@ -132,3 +132,62 @@ fn both_engines_are_compared_on_one_page() {
     assert_eq!(json[0]["engines"], serde_json::json!(["sim", "testbed"]));
     assert_eq!(json[0]["points"], 1);
 }
+
+/// The same network without classes, and with lanes of datagrams, or with the tunnel of another program.
+fn instead(of_trunk: &str) -> String {
+    let (network, rest) = FILE.split_once("[trunks.site]").expect("a trunk");
+    let (_, rest) = rest.split_once("[series]").expect("series");
+    let (_, claims) = rest.split_once("[[claims]]").expect("claims");
+    assert!(claims.contains("site.drops"));
+    format!("{network}[trunks.site]\ngateways = [\"left\", \"right\"]\n{of_trunk}\n")
+}
+
+/// The metrics of one run of a network by the testbed.
+fn measured(directory: &Directory, text: &str) -> Value {
+    fs::write(directory.0.join("instead.toml"), text).expect("a file");
+    let output = lab(directory, &["run", "instead.toml", "--engine", "testbed", "--json", "--out", "out"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let line: Value = serde_json::from_slice(&output.stdout).expect("a line of JSON");
+    line["metrics"].clone()
+}
+
+#[test]
+fn lanes_of_datagrams_are_those_of_a_gateway_over_quic() {
+    if !privilege::available("lanes_of_datagrams_are_those_of_a_gateway_over_quic") {
+        return;
+    }
+    let directory = Directory::new();
+    let metrics = measured(&directory, &instead("carrier = \"datagrams\"\nclasses = \"single\""));
+    let metric = |name: &str| metrics[name]["mean"].as_f64().unwrap_or_else(|| panic!("{name}: {metrics}"));
+    assert!(metric("site.delivered") > 1e6 && metric("site.delivered") < 10e6);
+    assert!(metric("flood.goodput") > 1e6);
+}
+
+#[test]
+fn another_programs_tunnel_carries_the_traffic_in_a_trunks_place() {
+    let test = "another_programs_tunnel_carries_the_traffic_in_a_trunks_place";
+    if !privilege::available(test) {
+        return;
+    }
+    let before = directories();
+    let directory = Directory::new();
+    for program in ["openvpn-udp", "openvpn-tcp", "wireguard-go"] {
+        let adapter = trunkline_engine::Adapter::named(program).expect("known");
+        let missing = adapter.missing();
+        if !missing.is_empty() {
+            eprintln!("SKIPPED {test}, {program}: {} not installed", missing.join(", "));
+            continue;
+        }
+        let metrics = measured(&directory, &instead(&format!("program = \"{program}\"")));
+        let metric =
+            |name: &str| metrics[name]["mean"].as_f64().unwrap_or_else(|| panic!("{name}: {metrics}"));
+        // What it adds to each packet makes what arrives less than what the WAN carries.
+        let (inside, outside) =
+            (metric("flood.throughput") + metric("bulk.throughput"), metric("wan.throughput"));
+        assert!(inside > 2e6 && inside < 0.99 * outside, "{program}: {inside} of {outside} bit/s");
+        assert!(metric("site.drops") < 0.5, "{program} has no edge queue of ours");
+        fs::remove_dir_all(directory.0.join("out")).expect("results");
+    }
+    assert!(directories().is_subset(&before), "a directory is left");
+}

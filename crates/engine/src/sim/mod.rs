@@ -31,7 +31,22 @@ struct Run<'a> {
     stop: &'a AtomicBool,
 }
 
+/// Whether the simulator has all of a scenario's parts.
+pub(super) fn check(scenario: &Scenario) -> Result<(), EngineError> {
+    let tunnel = scenario.tunnels.first();
+    tunnel.map_or(Ok(()), |tunnel| {
+        Err(EngineError::Misfit {
+            part: format!("trunks.{}.program", tunnel.name),
+            problem: format!(
+                "is {:?}; allowed on this engine: none (other programs need a kernel)",
+                tunnel.program
+            ),
+        })
+    })
+}
+
 pub(super) fn run(scenario: &Scenario, seed: u64, control: Control<'_>) -> Result<Outcome, EngineError> {
+    check(scenario)?;
     let built = build(scenario, seed)?;
     let step = (scenario.duration / LOOKS).max(Duration::from_nanos(1));
     measure(scenario, &mut Run { built, step, stop: control.stop }, control.watch)
@@ -307,6 +322,7 @@ mod tests {
                 sealed: true,
                 site: SiteTrunks::default(),
             }],
+            tunnels: Vec::new(),
             disabled: Vec::new(),
             series: Some((
                 Duration::from_secs(1),

@@ -13,7 +13,7 @@ use trunkline_testbed::network::{LinkBetween, NetworkSettings, NodeSettings, Rou
 use super::Misfit;
 use super::sources::sockets;
 use super::tcp::{KernelTcp, kernel_tcp};
-use crate::scenario::{Load, NodeKind, ProxyMode, Scenario};
+use crate::scenario::{Carrier, Load, NodeKind, ProxyMode, Scenario};
 
 /// The address of a node: the one that it has in the simulator.
 pub(super) fn address(node: usize) -> Ipv4Addr {
@@ -72,14 +72,21 @@ pub(super) fn plan(scenario: &Scenario, kernel: &Kernel, seed: u64) -> Result<Pl
     let mut lanes = Vec::new();
     for trunk in &scenario.trunks {
         let part = format!("trunks.{}", trunk.name);
-        let tcp = [Arc::clone(&trunk.tcp), Arc::clone(&trunk.tcp)];
-        let [near, _] = planner.connection(&part, trunk.gateways, &tcp)?;
+        let congestion_control = match trunk.carrier {
+            Carrier::Tcp => {
+                let tcp = [Arc::clone(&trunk.tcp), Arc::clone(&trunk.tcp)];
+                let [near, _] = planner.connection(&part, trunk.gateways, &tcp)?;
+                near.congestion_control
+            }
+            // That of a gateway's QUIC lanes is not the kernel's but the simulator's.
+            Carrier::Datagrams => trunk.tcp.congestion_control.name(),
+        };
         let is_named = trunk
             .plan
             .groups
             .iter()
             .all(|group| group.congestion_control != trunkline_trunk::CongestionControl::AsOpened);
-        lanes.push((!is_named).then_some(near.congestion_control));
+        lanes.push((!is_named).then_some(congestion_control));
     }
     let Planner { sysctls, routes, substitutions, .. } = planner;
     let nodes = scenario.nodes.iter().zip(sysctls).enumerate();
@@ -104,11 +111,13 @@ pub(super) fn plan(scenario: &Scenario, kernel: &Kernel, seed: u64) -> Result<Pl
     })
 }
 
-/// Nodes that a gateway reaches by its trunks.
+/// Nodes that a gateway reaches by its trunks and tunnels.
 fn beyond(scenario: &Scenario, gateway: usize) -> BTreeSet<usize> {
-    let sides = scenario.trunks.iter().flat_map(|trunk| [0, 1].map(|side| (trunk, side)));
-    let own = sides.filter(|(trunk, side)| trunk.gateways[*side] == gateway);
-    own.flat_map(|(trunk, side)| trunk.sites[1 - side].iter().copied()).collect()
+    let trunks = scenario.trunks.iter().map(|trunk| (&trunk.gateways, &trunk.sites));
+    let tunnels = scenario.tunnels.iter().map(|tunnel| (&tunnel.gateways, &tunnel.sites));
+    let sides = trunks.chain(tunnels).flat_map(|ends| [0, 1].map(|side| (ends, side)));
+    let own = sides.filter(|((gateways, _), side)| gateways[*side] == gateway);
+    own.flat_map(|((_, sites), side)| sites[1 - side].iter().copied()).collect()
 }
 
 impl Planner<'_> {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::Value;
 use trunkline_queue::{DropReason, Histogram, Stats};
-use trunkline_schema::{Classes, CongestionControlName, Encryption, LanesSpec};
+use trunkline_schema::{Classes, CongestionControlName, Encryption, LanesSpec, Transport};
 use trunkline_testbed::clock;
 use trunkline_testbed::gateway::{Directory, GatewayError, GatewayProcess, Keys};
 use trunkline_testbed::namespace::Host;
@@ -74,10 +74,6 @@ pub(super) struct Gateways {
 pub(super) fn check(scenario: &Scenario) -> Result<(), Misfit> {
     for (number, trunk) in scenario.trunks.iter().enumerate() {
         let part = format!("trunks.{}", trunk.name);
-        if trunk.carrier == Carrier::Datagrams {
-            let problem = "has lanes of datagrams; allowed on this engine: carrier = \"tcp\" (a gateway's lanes are TCP)";
-            return Err(Misfit::new(part, problem));
-        }
         let before = &scenario.trunks[..number];
         let same = |other: &&Trunk| trunk.gateways.iter().all(|gateway| other.gateways.contains(gateway));
         if let Some(other) = before.iter().find(same) {
@@ -88,7 +84,8 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), Misfit> {
             return Err(Misfit::new(part, problem));
         }
         let shared = |other: &Trunk| trunk.gateways.iter().any(|gateway| other.gateways.contains(gateway));
-        let other = before.iter().find(|other| shared(other) && other.site != trunk.site);
+        let differs = |other: &Trunk| other.site != trunk.site || other.carrier != trunk.carrier;
+        let other = before.iter().find(|other| shared(other) && differs(other));
         if let Some(other) = other {
             let problem = format!(
                 "has other classes, lanes or encryption than {}, with which it shares a gateway; allowed on this engine: the same (a gateway has one list for all its peers)",
@@ -193,6 +190,9 @@ impl Site {
         if own.lanes.congestion_control.is_none() {
             own.lanes.congestion_control =
                 congestion_control.map(|name| CongestionControlName(name.to_owned()));
+        }
+        if trunk.carrier == Carrier::Datagrams {
+            own.carry_by(Transport::Quic);
         }
         (self.encryption, self.classes, self.lanes) = (own.encryption, own.classes, own.lanes);
         let socket = format!("{}:{PORT}", address(trunk.gateways[1]));

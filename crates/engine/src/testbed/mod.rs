@@ -1,12 +1,13 @@
 //! This machine's kernel as an engine: hosts are network namespaces, links are emulated, gateways are processes, time is real.
 //!
 //! What disturbs a run is measured in the run: packets that the emulator delivered late, and CPU time that the hypervisor took away.
-//! A run that was disturbed beyond a bound is made again, up to [`ATTEMPTS`] times.
+//! A run that was disturbed beyond a bound is made again, as often as the engine says.
 
 mod build;
 mod gateway;
 mod sources;
 mod tcp;
+mod tunnels;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,6 +18,7 @@ use trunkline_testbed::generator::Generator;
 use trunkline_testbed::kernel::Kernel;
 use trunkline_testbed::link::Direction;
 use trunkline_testbed::network;
+use trunkline_testbed::tunnel::TunnelError;
 use trunkline_testbed::{clock, procfs};
 use trunkline_units::Instant;
 
@@ -27,9 +29,8 @@ use crate::outcome::Outcome;
 use crate::scenario::Scenario;
 use build::Plan;
 use gateway::{Gateways, PeerStatus, Status};
+use tunnels::Tunnels;
 
-/// How often a run is made again that was disturbed.
-const ATTEMPTS: u32 = 3;
 /// Packets that may be delivered more than 1 ms late, of all.
 const MAX_LATE: f64 = 0.02;
 /// CPU time that the hypervisor may take away, of all.
@@ -68,17 +69,19 @@ fn machine(error: impl std::fmt::Display) -> EngineError {
 pub(super) fn check(scenario: &Scenario) -> Result<(), EngineError> {
     let kernel = Kernel::read().map_err(machine)?;
     gateway::check(scenario)?;
+    tunnels::check(scenario)?;
     build::plan(scenario, &kernel, 0).map(|_| ()).map_err(EngineError::from)
 }
 
 pub(super) fn run(
     scenario: &Scenario,
     seed: u64,
-    program: Option<&Path>,
+    (program, attempts): (Option<&Path>, u32),
     control: Control<'_>,
 ) -> Result<Outcome, EngineError> {
     let kernel = Kernel::read().map_err(machine)?;
     gateway::check(scenario)?;
+    tunnels::check(scenario)?;
     let plan = build::plan(scenario, &kernel, seed)?;
     let mut discarded = 0;
     loop {
@@ -89,7 +92,7 @@ pub(super) fn run(
         run.end()?;
         let mut outcome = outcome?;
         discarded += 1;
-        if discarded == ATTEMPTS || !is_disturbed(&disturbance) {
+        if discarded >= attempts || !is_disturbed(&disturbance) {
             outcome.substitutions = plan.substitutions.iter().cloned().collect();
             return Ok(outcome);
         }
@@ -109,6 +112,7 @@ struct Run<'s> {
     // In the order in which they are to go.
     generator: Generator,
     gateways: Option<Gateways>,
+    tunnels: Tunnels,
     network: network::Network,
     statuses: Statuses,
     /// When it began, by the machine's clock.
@@ -138,6 +142,10 @@ impl<'s> Run<'s> {
                 Gateways::start(scenario, network.hosts(), program, &plan.lanes, stop).map_err(machine)?,
             ),
         };
+        let tunnels = Tunnels::start(scenario, network.hosts(), stop).map_err(|error| match error {
+            TunnelError::Interrupted => EngineError::Stopped,
+            error => machine(error),
+        })?;
         if stop.load(Ordering::Relaxed) {
             return Err(EngineError::Stopped);
         }
@@ -150,6 +158,7 @@ impl<'s> Run<'s> {
             scenario,
             generator,
             gateways,
+            tunnels,
             network,
             statuses: scenario.nodes.iter().map(|_| None).collect(),
             begin,
@@ -163,6 +172,7 @@ impl<'s> Run<'s> {
     /// Ends it in order.
     fn end(mut self) -> Result<(), EngineError> {
         drop(self.generator);
+        self.tunnels.end().map_err(machine)?;
         self.gateways.as_mut().map_or(Ok(()), Gateways::end).map_err(machine)
     }
 
@@ -233,6 +243,7 @@ impl Network for Run<'_> {
             if let Some(gateways) = &mut self.gateways {
                 gateways.check_alive().map_err(machine)?;
             }
+            self.tunnels.check_alive().map_err(machine)?;
             let now = clock::now();
             if now >= end {
                 return Ok(false);

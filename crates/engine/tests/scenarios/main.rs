@@ -116,7 +116,7 @@ fn a_run_that_is_told_to_stop_has_no_outcome() {
     let stopped = trunkline_engine::run(&Engine::Sim, &scenario, 1, &AtomicBool::new(true));
     assert_eq!(stopped, Err(EngineError::Stopped));
     assert_eq!("sim".parse(), Ok(Engine::Sim));
-    assert_eq!("testbed".parse(), Ok(Engine::Testbed { program: None }));
+    assert_eq!("testbed".parse(), Ok(Engine::TESTBED));
     for other in ["ns3", "Sim"] {
         assert!(other.parse::<Engine>().unwrap_err().to_string().contains("allowed: sim, testbed"));
     }

@@ -58,6 +58,7 @@ pub(crate) fn scene(pairs: usize, core: &LinkSettings, seconds: u64) -> Scenario
         links,
         traffic: Vec::new(),
         trunks: Vec::new(),
+        tunnels: Vec::new(),
         disabled: Vec::new(),
         series: None,
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use indexmap::IndexMap;
-use trunkline_schema::CongestionControlName;
+use trunkline_schema::{CongestionControlName, Transport};
 
 use crate::experiment::{Carrier, Experiment, TrunkSpec};
 
@@ -37,10 +37,10 @@ pub(super) fn gateway(experiment: &Experiment) -> String {
 
 fn of_trunk(trunk: &TrunkSpec) -> String {
     let mut notes = String::new();
-    if trunk.carrier == Carrier::Datagrams {
-        notes += "# The gateway's lanes are TCP: lanes of datagrams are the simulator's.\n";
-    }
     let mut site = trunk.site();
+    if trunk.carrier == Carrier::Datagrams {
+        site.carry_by(Transport::Quic);
+    }
     if site.lanes.congestion_control.is_none() {
         let named = |name: &str| Some(CongestionControlName(name.to_owned()));
         site.lanes.congestion_control = match trunk.tcp.as_deref() {

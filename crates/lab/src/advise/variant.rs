@@ -21,7 +21,12 @@ impl Variant {
     }
 
     pub(super) fn as_is(network: &Experiment) -> Self {
-        Variant::new("the trunk as it is written", network, &|trunk| trunk.enabled = true)
+        let change = |trunk: &mut TrunkSpec| {
+            trunk.enabled = true;
+            // Another program has nothing to advise on.
+            trunk.program = None;
+        };
+        Variant::new("the trunk as it is written", network, &change)
     }
 
     fn new(name: &str, from: &Experiment, change: &dyn Fn(&mut TrunkSpec)) -> Self {

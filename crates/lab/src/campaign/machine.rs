@@ -24,7 +24,7 @@ mod tests {
 
     #[test]
     fn the_day_is_written_as_in_iso_8601_and_the_simulator_has_no_machine() {
-        let machine = this(&Engine::Testbed { program: None }, &[]).expect("a machine");
+        let machine = this(&Engine::TESTBED, &[]).expect("a machine");
         let parts: Vec<u32> = machine.date.split('-').map(|part| part.parse().expect("a number")).collect();
         let [year, month, day] = parts[..] else { panic!("{}", machine.date) };
         assert!(year > 2020 && (1..=12).contains(&month) && (1..=31).contains(&day), "{}", machine.date);

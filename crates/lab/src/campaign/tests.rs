@@ -286,7 +286,7 @@ const PARTLY: &str = r#"
 fn a_point_that_is_not_on_the_engine_is_not_run_and_fails_no_claim() {
     let temporary = Temporary::new();
     let studies = [Study::new(&Document::parse("sample.toml", PARTLY).unwrap()).unwrap()];
-    let options = Options { engine: Engine::Testbed { program: None }, ..temporary.options(2, Begin::Fresh) };
+    let options = Options { engine: Engine::TESTBED, ..temporary.options(2, Begin::Fresh) };
     let ran = Mutex::new(0);
     let mut totals = Vec::new();
     let engine = |scenario: &Scenario, seed| {

@@ -23,6 +23,9 @@ pub struct TrunkSpec {
     /// Without it, the gateways only route.
     #[serde(default = "yes")]
     pub enabled: bool,
+    /// Another program's tunnel in the place of the trunk, on the engine `testbed`: "openvpn-tcp", "openvpn-udp", "wireguard",
+    /// "wireguard-go". It has no classes, lanes or encryption to choose.
+    pub program: Option<String>,
     /// TCP of the lanes, whose congestion control they have unless another is named; or whose congestion control lanes of datagrams
     /// follow. Without it, `linux-6` under the congestion control that `lanes` or a class names, or "auto".
     pub tcp: Option<String>,

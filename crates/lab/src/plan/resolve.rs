@@ -59,7 +59,7 @@ fn resolve(experiment: &Experiment, root: &At<'_>) -> Option<Scenario> {
     let links = link::all(&context, &root.key("links"));
     let nodes = nodes(&context, root);
     let traffic = traffic::all(&context, &links, &root.key("traffic"));
-    let (trunks, disabled) = trunk::all(&context, &root.key("trunks"));
+    let trunk::Trunks { own: trunks, tunnels, disabled } = trunk::all(&context, &root.key("trunks"));
     connections(&traffic, &root.key("traffic"));
     Some(Scenario {
         duration: experiment.duration.0,
@@ -69,6 +69,7 @@ fn resolve(experiment: &Experiment, root: &At<'_>) -> Option<Scenario> {
         links,
         traffic,
         trunks,
+        tunnels,
         disabled,
         series: experiment.series.as_ref().map(|series| (series.every.0, series.of.clone())),
     })

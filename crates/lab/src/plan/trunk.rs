@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use trunkline_engine::scenario::Trunk;
-use trunkline_schema::{At, Classes, Encryption, Resolver, RuleSpec};
+use trunkline_engine::Adapter;
+use trunkline_engine::scenario::{Trunk, Tunnel};
+use trunkline_schema::{At, Classes, Encryption, LanesSpec, Resolver, RuleSpec};
 use trunkline_sim::gateway::DatagramLaneSettings;
 use trunkline_sim::{Lanes, NodeId, TrunkSettings};
 use trunkline_trunk::compress::Compression;
@@ -16,38 +17,55 @@ use super::resolve::Context;
 use super::way::queue_key;
 use crate::experiment::{Carrier, NodeKind, TrunkSpec};
 
-/// Trunks that are enabled, and the names of the others.
-pub(super) fn all(context: &Context<'_>, at: &At<'_>) -> (Vec<Trunk>, Vec<String>) {
-    let (mut trunks, mut disabled) = (Vec::new(), Vec::new());
-    for (place, (name, spec)) in context.experiment.trunks.iter().enumerate() {
-        let trunk = trunk(context, &at.key(name), (place, name, spec));
-        if spec.enabled {
-            trunks.extend(trunk);
-        } else {
-            disabled.push(name.clone());
-        }
-    }
-    disjoint(context, at, &trunks);
-    (trunks, disabled)
+/// The trunks of an experiment.
+#[derive(Default)]
+pub(super) struct Trunks {
+    /// Those of gateways of ours.
+    pub(super) own: Vec<Trunk>,
+    pub(super) tunnels: Vec<Tunnel>,
+    /// Names of those that have no gateways of ours.
+    pub(super) disabled: Vec<String>,
 }
 
-fn trunk(
-    context: &Context<'_>,
-    at: &At<'_>,
-    (place, name, spec): (usize, &str, &TrunkSpec),
-) -> Option<Trunk> {
+/// Trunks that are enabled, tunnels in their place, and the names of the others.
+pub(super) fn all(context: &Context<'_>, at: &At<'_>) -> Trunks {
+    let mut all = Trunks::default();
+    for (place, (name, spec)) in context.experiment.trunks.iter().enumerate() {
+        let at = at.key(name);
+        if let Some(program) = &spec.program {
+            let tunnel = tunnel(context, &at, (name, spec, program));
+            all.tunnels.extend(tunnel.filter(|_| spec.enabled));
+            all.disabled.push(name.clone());
+            continue;
+        }
+        let trunk = trunk(context, &at, (place, name, spec));
+        if spec.enabled {
+            all.own.extend(trunk);
+        } else {
+            all.disabled.push(name.clone());
+        }
+    }
+    disjoint(context, at, &all);
+    all
+}
+
+/// The places of both gateways.
+fn gateways(context: &Context<'_>, at: &At<'_>, spec: &TrunkSpec) -> [Option<usize>; 2] {
     let ends = at.key("gateways");
     let [near, far] = &spec.gateways;
     let near = context.node_of_kind(&ends.index(0), near, NodeKind::Gateway);
     let far = context.node_of_kind(&ends.index(1), far, NodeKind::Gateway);
-    let tcp = context.tcp(&at.key("tcp"), spec.tcp.as_deref());
-    let before = at.mistakes();
-    let (plan, hosts) = plan(context, at, spec);
-    let is_right = at.mistakes() == before;
-    if spec.carrier == Carrier::Datagrams {
-        check_datagrams(at, spec);
-    }
-    let gateways = [near?, far?];
+    [near, far]
+}
+
+/// Both gateways and the hosts behind each, if that makes sense.
+fn places(
+    context: &Context<'_>,
+    at: &At<'_>,
+    spec: &TrunkSpec,
+    gateways: [usize; 2],
+) -> Option<[Vec<usize>; 2]> {
+    let ends = at.key("gateways");
     if gateways[0] == gateways[1] {
         ends.report("has the same gateway twice", "two gateways");
         return None;
@@ -59,7 +77,50 @@ fn trunk(
         ends.report("there is no way from one to the other", "gateways that links join");
         return None;
     }
-    let sites = sites(context, at, spec, gateways)?;
+    sites(context, at, spec, gateways)
+}
+
+/// A tunnel of another program.
+fn tunnel(
+    context: &Context<'_>,
+    at: &At<'_>,
+    (name, spec, program): (&str, &TrunkSpec, &str),
+) -> Option<Tunnel> {
+    let is_known = Adapter::named(program).is_some();
+    if !is_known {
+        at.key("program").report(format!("is {program:?}"), keys::listed(Adapter::names()));
+    }
+    let of_ours = [
+        ("tcp", spec.tcp.is_some()),
+        ("carrier", spec.carrier != Carrier::default()),
+        ("encryption", spec.encryption.is_some()),
+        ("lanes", spec.lanes != LanesSpec::default()),
+        ("classes", spec.classes != Classes::default()),
+    ];
+    for (key, _) in of_ours.into_iter().filter(|(_, said)| *said) {
+        at.key(key).report(format!("has no meaning for {program}"), "not beside program: that is a trunk's");
+    }
+    let [near, far] = gateways(context, at, spec);
+    let gateways = [near?, far?];
+    let sites = places(context, at, spec, gateways)?;
+    is_known.then(|| Tunnel { name: name.to_owned(), gateways, sites, program: program.to_owned() })
+}
+
+fn trunk(
+    context: &Context<'_>,
+    at: &At<'_>,
+    (place, name, spec): (usize, &str, &TrunkSpec),
+) -> Option<Trunk> {
+    let [near, far] = gateways(context, at, spec);
+    let tcp = context.tcp(&at.key("tcp"), spec.tcp.as_deref());
+    let before = at.mistakes();
+    let (plan, hosts) = plan(context, at, spec);
+    let is_right = at.mistakes() == before;
+    if spec.carrier == Carrier::Datagrams {
+        check_datagrams(at, spec);
+    }
+    let gateways = [near?, far?];
+    let sites = places(context, at, spec, gateways)?;
     let tcp = tcp?;
     let lanes = match spec.carrier {
         Carrier::Tcp => Lanes::Tcp([Arc::clone(&tcp), Arc::clone(&tcp)]),
@@ -139,17 +200,19 @@ fn sites(
 }
 
 /// A gateway has one trunk to each host.
-fn disjoint(context: &Context<'_>, at: &At<'_>, trunks: &[Trunk]) {
+fn disjoint(context: &Context<'_>, at: &At<'_>, all: &Trunks) {
     let mut toward: BTreeMap<(usize, usize), &str> = BTreeMap::new();
-    for trunk in trunks {
+    let trunks = all.own.iter().map(|trunk| (&trunk.name, &trunk.gateways, &trunk.sites));
+    let tunnels = all.tunnels.iter().map(|tunnel| (&tunnel.name, &tunnel.gateways, &tunnel.sites));
+    for (name, gateways, sites) in trunks.chain(tunnels) {
         for side in 0..2 {
-            for &host in &trunk.sites[1 - side] {
-                let gateway = trunk.gateways[side];
-                let first = *toward.entry((gateway, host)).or_insert(&trunk.name);
-                if first != trunk.name {
+            for &host in &sites[1 - side] {
+                let gateway = gateways[side];
+                let first = *toward.entry((gateway, host)).or_insert(name);
+                if first != name {
                     let [gateway, host] = [gateway, host].map(|node| context.graph.name(node));
                     let problem = format!("takes packets from {gateway} to {host}, as {first} does");
-                    let at = at.key(&trunk.name).key("sites");
+                    let at = at.key(name).key("sites");
                     at.report(problem, "sites that keep trunks of one gateway apart");
                     return;
                 }

@@ -21,6 +21,7 @@ use super::control::{Bell, Control, LinkHandle, Wanted, lock};
 use super::model::{Packet, Wire};
 use super::tun::Tun;
 use super::{Direction, DuplexSettings};
+use crate::awake::Awake;
 use crate::clock::{self, Scheduling};
 
 /// Packets read from one device before the others get their turn.
@@ -53,6 +54,7 @@ struct Orders {
 pub(super) struct Forwarder {
     inbox: Arc<Inbox>,
     thread: Option<JoinHandle<()>>,
+    _awake: Awake,
 }
 
 impl Forwarder {
@@ -64,7 +66,7 @@ impl Forwarder {
             scheduling.apply();
             run.run();
         })?;
-        Ok(Self { inbox, thread: Some(thread) })
+        Ok(Self { inbox, thread: Some(thread), _awake: Awake::new() })
     }
 
     /// Carries packets between two devices from now on.

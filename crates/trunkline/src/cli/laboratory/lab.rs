@@ -54,6 +54,8 @@ pub(crate) struct AgreeArguments {
     #[arg(required = true, value_name = "FILE|ID")]
     pub(crate) files: Vec<PathBuf>,
     #[command(flatten)]
+    pub(crate) attempts: Attempts,
+    #[command(flatten)]
     pub(crate) execution: Execution,
 }
 
@@ -76,7 +78,35 @@ pub(crate) struct PapersArguments {
 pub(crate) struct EngineArguments {
     /// The engine that runs them: sim, in virtual time; testbed, on this machine's kernel, in real time.
     #[arg(long, value_name = "ENGINE", default_value = "sim", value_parser = engine)]
-    pub(crate) engine: Engine,
+    engine: Engine,
+    #[command(flatten)]
+    attempts: Attempts,
+}
+
+impl EngineArguments {
+    /// The engine, with the attempts it may make.
+    pub(crate) fn engine(&self) -> Engine {
+        self.attempts.of(&self.engine)
+    }
+}
+
+/// How often a disturbed run is made.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct Attempts {
+    /// On the testbed, make a run that the machine disturbs again, up to N times in all; 1 keeps every run as it is.
+    #[arg(long, value_name = "N", default_value_t = Engine::ATTEMPTS, value_parser = clap::value_parser!(u32).range(1..=20))]
+    attempts: u32,
+}
+
+impl Attempts {
+    pub(crate) fn of(self, engine: &Engine) -> Engine {
+        match engine {
+            Engine::Testbed { program, .. } => {
+                Engine::Testbed { program: program.clone(), attempts: self.attempts }
+            }
+            Engine::Sim => Engine::Sim,
+        }
+    }
 }
 
 /// Options for running experiments.

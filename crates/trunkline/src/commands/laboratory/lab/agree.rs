@@ -22,7 +22,7 @@ pub(super) fn agree(arguments: &AgreeArguments) -> Result<(), Failure> {
     let mut errors = Errors::default();
     let sets = execution.sets();
     // Both engines make what the slower can make quickly.
-    let testbed = Engine::Testbed { program: None };
+    let testbed = arguments.attempts.of(&Engine::TESTBED);
     let quick = execution.quick.then_some(&testbed);
     let documents: Vec<Document> =
         arguments.files.iter().filter_map(|file| errors.check(read(file, quick, &sets))).collect();

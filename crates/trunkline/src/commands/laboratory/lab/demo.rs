@@ -37,6 +37,9 @@ const PACKET_BYTES: u64 = 1500;
 /// part in each.
 const FILE_TIME: Duration = Duration::from_micros(409_600);
 
+/// The part of the CPU time that may be missing before the demo says so.
+const STOLEN: f64 = 0.05;
+
 pub(crate) fn demo(arguments: &DemoArguments) -> Result<(), Failure> {
     let mistaken = |mistakes: Mistakes| Failure::Other(format!("the demo's experiment: {mistakes}"));
     let study = document(arguments).and_then(|document| Study::new(&document)).map_err(mistaken)?;
@@ -79,10 +82,14 @@ fn document(arguments: &DemoArguments) -> Result<Document, Mistakes> {
 /// The engine that was asked for; otherwise the testbed, or the simulator where this machine lacks what the testbed needs. Call it
 /// before the first thread starts.
 fn engine(arguments: &DemoArguments) -> Result<Engine, Failure> {
-    if let Some(engine) = &arguments.engine {
-        return ready(engine);
+    // Somebody waits for it: a run that the machine disturbs is shown as it is.
+    let once = Engine::Testbed { program: None, attempts: 1 };
+    match &arguments.engine {
+        Some(Engine::Sim) => return ready(&Engine::Sim),
+        Some(Engine::Testbed { .. }) => return ready(&once),
+        None => {}
     }
-    match ready(&Engine::Testbed { program: None }) {
+    match ready(&once) {
         Err(Failure::Lacking(why)) => {
             remark(&format_args!(
                 "trunkline: {why}; so this demo is a simulation, not this machine's kernel"
@@ -111,8 +118,21 @@ fn finish(campaign: &Campaign, arguments: &DemoArguments) -> Result<(), Failure>
             let page = complete.directory.path().join(PAGE);
             print(&format!("{}\n{}", table(complete), verdicts::of_experiment(complete, &page)))?;
         }
+        print_disturbed(complete);
     }
     if arguments.json { print(&run::json(campaign)?) } else { Ok(()) }
+}
+
+/// Says if the machine had so little time for the runs that they may show the machine rather than the trunk.
+fn print_disturbed(complete: &Complete) {
+    let stolen = complete.results.iter().filter_map(|result| result.metrics.get("run.stolen"));
+    let most = stolen.map(|value| value.mean).fold(0.0, f64::max);
+    if most > STOLEN {
+        remark(&format_args!(
+            "trunkline: the machine's host took up to {:.0} % of the CPU time away: on a quieter machine delays are shorter",
+            100.0 * most
+        ));
+    }
 }
 
 /// The experiment has one axis.

@@ -78,10 +78,10 @@ fn jobs(given: Option<u16>, engine: &Engine) -> usize {
 fn ready(engine: &Engine) -> Result<Engine, Failure> {
     match engine {
         Engine::Sim => Ok(Engine::Sim),
-        Engine::Testbed { .. } => {
+        Engine::Testbed { attempts, .. } => {
             privilege::acquire().map_err(|missing| Failure::Lacking(format!("the testbed: {missing}")))?;
             let program = std::env::current_exe().map_err(Failure::doing("cannot find this program"))?;
-            Ok(Engine::Testbed { program: Some(program) })
+            Ok(Engine::Testbed { program: Some(program), attempts: *attempts })
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::output::print;
 const EXPERIMENTS: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/experiments.rs"));
 
 pub(super) fn papers(arguments: &PapersArguments) -> Result<(), Failure> {
-    let engine = &arguments.on.engine;
+    let engine = &arguments.on.engine();
     let mut execution = arguments.execution.clone();
     // Most of these paths are slow.
     let cpus = available_parallelism().map_or(1, usize::from);

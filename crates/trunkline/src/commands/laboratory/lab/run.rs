@@ -23,7 +23,7 @@ pub(super) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let execution = &arguments.execution;
     let mut errors = Errors::default();
     let sets = execution.sets();
-    let engine = &arguments.on.engine;
+    let engine = &arguments.on.engine();
     let quick = execution.quick.then_some(engine);
     let documents: Vec<Document> =
         arguments.files.iter().filter_map(|file| errors.check(read(file, quick, &sets))).collect();

@@ -33,11 +33,11 @@ pub(super) fn scorecard(arguments: &ScorecardArguments) -> Result<(), Failure> {
         for guideline in &guidelines {
             let prepared = prepare(guideline.clone(), name);
             documents.extend(errors.check(
-                prepared.and_then(|document| arguments.execution.apply(document, &arguments.on.engine)),
+                prepared.and_then(|document| arguments.execution.apply(document, &arguments.on.engine())),
             ));
         }
     }
-    let entries = run_all(&documents, errors, &arguments.execution, &arguments.on.engine)?;
+    let entries = run_all(&documents, errors, &arguments.execution, &arguments.on.engine())?;
     if arguments.execution.json { Ok(()) } else { print(&table(&guidelines, &names, &entries)) }
 }
 
