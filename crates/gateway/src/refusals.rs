@@ -4,7 +4,7 @@ use std::io::IoSlice;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use trunkline_packet::{Headers, Offload, prohibited};
+use trunkline_packet::{Headers, Offload, Unreachable, unreachable};
 use trunkline_units::Instant;
 
 use crate::tun::{TunQueue, TunWriter};
@@ -44,7 +44,7 @@ impl Refusals {
         }
         let same_version = |source: &&IpAddr| source.is_ipv4() == headers.source.is_ipv4();
         let Some(source) = self.sources.iter().find(same_version) else { return };
-        let Some(answer) = prohibited(prefix, headers, *source) else { return };
+        let Some(answer) = unreachable(Unreachable::Prohibited, prefix, headers, *source) else { return };
         let Ok(answer_headers) = Headers::parse(&answer, answer.len()) else { return };
         if self.left > 0 {
             self.left -= 1;

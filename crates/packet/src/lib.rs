@@ -1,7 +1,7 @@
 //! IP packets of a Linux TUN device: header views, checksums, and the super-packets of segmentation offload
 //! (`IFF_VNET_HDR`) with the operations of a gateway on them: check, split, trim, merge.
 //!
-//! The crate is pure: no sockets, clock, files or environment, and nothing but [`build`] and [`prohibited`] allocates.
+//! The crate is pure: no sockets, clock, files or environment, and nothing but [`build`] and [`unreachable()`] allocates.
 //!
 //! # The no-panic contract
 //!
@@ -17,11 +17,11 @@ mod flow;
 mod flow_hash;
 mod headers;
 mod offload;
-mod prohibited;
 mod rewrite;
 mod segment;
 mod transport;
 mod trim;
+mod unreachable;
 mod vnet;
 
 pub mod build;
@@ -36,8 +36,8 @@ pub use flow::FlowKey;
 pub use flow_hash::FlowHasher;
 pub use headers::{Fragment, Headers, Version};
 pub use offload::{Offload, SegmentKind, Segmentation};
-pub use prohibited::prohibited;
 pub use segment::{Segmenter, complete_checksum};
 pub use transport::{IcmpView, TcpFlags, TcpView, UdpView};
 pub use trim::{Trimmed, trim};
+pub use unreachable::{Unreachable, unreachable};
 pub use vnet::VNET_LEN;

@@ -1,7 +1,6 @@
-//! The ICMP answer to a packet that policy forbids: destination unreachable, communication administratively
-//! prohibited.
+//! The ICMP answer to a packet that does not get through: destination unreachable.
 //!
-//! ICMP type 3 code 13 (RFC 1812 §5.2.7.1), `ICMPv6` type 1 code 1 (RFC 4443 §3.1). RFC 1812 §4.3.2.7 and RFC 4443
+//! ICMP type 3 (RFC 792, codes in RFC 1812 §5.2.7.1), `ICMPv6` type 1 (RFC 4443 §3.1). RFC 1812 §4.3.2.7 and RFC 4443
 //! §2.4(e) say which packets may be answered.
 
 use std::net::IpAddr;
@@ -14,10 +13,32 @@ const HOP_LIMIT: u8 = 64;
 /// Internetwork control, as RFC 1812 §4.3.2.5 has it for ICMP errors.
 const PRECEDENCE: u8 = 0xc0;
 
-/// The packet that tells the sender of another one, of which `prefix` is the start, that it is prohibited; it comes
+/// Why a packet does not get through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unreachable {
+    /// There is no route to its destination.
+    Network,
+    /// Its destination does not answer on its link.
+    Host,
+    /// Policy forbids it: communication administratively prohibited.
+    Prohibited,
+}
+
+impl Unreachable {
+    /// The codes of ICMP and of `ICMPv6`.
+    const fn codes(self) -> [u8; 2] {
+        match self {
+            Self::Network => [0, 0],
+            Self::Host => [1, 3],
+            Self::Prohibited => [13, 1],
+        }
+    }
+}
+
+/// The packet that tells the sender of another one, of which `prefix` is the start, why it does not get through; it comes
 /// from `source`. `None` where no answer may be given: to an ICMP error, a later fragment, multicast, an unspecified
 /// or loopback address, or where `source` is of another IP version.
-pub fn prohibited(prefix: &[u8], headers: &Headers, source: IpAddr) -> Option<Vec<u8>> {
+pub fn unreachable(why: Unreachable, prefix: &[u8], headers: &Headers, source: IpAddr) -> Option<Vec<u8>> {
     let askable = |address: IpAddr| {
         !address.is_multicast()
             && !address.is_unspecified()
@@ -49,7 +70,7 @@ pub fn prohibited(prefix: &[u8], headers: &Headers, source: IpAddr) -> Option<Ve
     let mut answer = Vec::with_capacity(header_len + message.len());
     match (source, headers.source) {
         (IpAddr::V4(from), IpAddr::V4(to)) => {
-            (message[0], message[1]) = (3, 13);
+            (message[0], message[1]) = (3, why.codes()[0]);
             let sum = !checksum::fold(checksum::sum(&message));
             message[2..4].copy_from_slice(&sum.to_be_bytes());
             let total = (header_len + message.len()) as u16;
@@ -62,7 +83,7 @@ pub fn prohibited(prefix: &[u8], headers: &Headers, source: IpAddr) -> Option<Ve
             answer[10..12].copy_from_slice(&sum.to_be_bytes());
         }
         (IpAddr::V6(from), IpAddr::V6(to)) => {
-            (message[0], message[1]) = (1, 1);
+            (message[0], message[1]) = (1, why.codes()[1]);
             let pseudo =
                 checksum::pseudo_header(source, headers.source, protocol::ICMPV6, message.len() as u32);
             let sum = !checksum::fold(pseudo + checksum::sum(&message));
@@ -94,7 +115,9 @@ mod tests {
             [(build::Ip::v4(), "10.0.0.1", (3, 13), 20, 576), (build::Ip::v6(), "fd00::1", (1, 1), 40, 1280)]
         {
             let packet = build::udp(&ip, (7, 8), &[1; 1400]);
-            let answer = prohibited(&packet, &parse(&packet), source.parse().unwrap()).unwrap();
+            let answer =
+                unreachable(Unreachable::Prohibited, &packet, &parse(&packet), source.parse().unwrap())
+                    .unwrap();
             let headers = parse(&answer);
             assert_eq!((headers.destination, headers.source.to_string()), (ip.source, source.to_owned()));
             assert_eq!(headers.icmp, Some(kind));
@@ -113,12 +136,26 @@ mod tests {
     }
 
     #[test]
+    fn each_reason_has_its_codes() {
+        for (why, codes) in [(Unreachable::Network, [0, 0]), (Unreachable::Host, [1, 3])] {
+            for (ip, source, code) in
+                [(build::Ip::v4(), "10.0.0.1", codes[0]), (build::Ip::v6(), "fd00::1", codes[1])]
+            {
+                let packet = build::udp(&ip, (7, 8), b"data");
+                let answer = unreachable(why, &packet, &parse(&packet), source.parse().unwrap()).unwrap();
+                assert_eq!(parse(&answer).icmp.map(|(_, code)| code), Some(code));
+            }
+        }
+    }
+
+    #[test]
     fn errors_and_packets_to_or_from_no_single_host_are_not_answered() {
         let us: IpAddr = "10.0.0.1".parse().unwrap();
-        let refused = |packet: &[u8]| prohibited(packet, &parse(packet), us).is_none();
+        let refused =
+            |packet: &[u8]| unreachable(Unreachable::Prohibited, packet, &parse(packet), us).is_none();
         let echo = build::icmp_echo(&build::Ip::v4(), 1, 2, b"ping");
         assert!(!refused(&echo), "a question may be answered");
-        let error = prohibited(&echo, &parse(&echo), us).unwrap();
+        let error = unreachable(Unreachable::Prohibited, &echo, &parse(&echo), us).unwrap();
         assert!(refused(&error));
         let multicast = build::Ip { destination: "224.0.0.5".parse().unwrap(), ..build::Ip::v4() };
         assert!(refused(&build::udp(&multicast, (1, 2), b"")));
