@@ -17,11 +17,9 @@ pub mod record;
 pub mod request;
 pub mod status;
 
-mod clock;
 mod lane_rx;
 mod lane_tx;
 mod life;
-mod mailbox;
 mod plan;
 mod pool;
 mod quic;
@@ -31,3 +29,5 @@ mod sys;
 mod tun;
 mod tx;
 mod worker;
+
+use trunkline_linux::{clock, mailbox};

@@ -1,0 +1,11 @@
+//! What the daemons need of Linux beyond safe wrappers: TUN devices, options of sockets, signals as a descriptor; the clock, and mailboxes
+//! between threads.
+
+pub mod clock;
+pub mod mailbox;
+mod sys;
+
+pub use sys::{
+    TunOffloads, is_at_urgent_byte, next_signal, open_tun_queue, set_mark, set_transparent, set_tun_offloads,
+    signal_descriptor,
+};
