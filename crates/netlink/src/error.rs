@@ -223,6 +223,23 @@ pub enum Request {
     DeleteRule(Rule),
     /// List the rules of a family.
     ListRules(Family),
+    /// Make a table of the packet filter in place of the one of its name.
+    ReplaceFilter {
+        /// Its name.
+        table: String,
+        /// The part that the kernel refused.
+        part: String,
+    },
+    /// Remove a table of the packet filter.
+    DeleteFilter {
+        /// Its name.
+        table: String,
+    },
+    /// Look for a table of the packet filter.
+    FindFilter {
+        /// Its name.
+        table: String,
+    },
     /// Ask which route a packet would take.
     FindRoute {
         /// The packet's destination.
@@ -285,6 +302,11 @@ impl fmt::Display for Request {
             Self::AddRule(rule) => write!(f, "add the rule {rule}"),
             Self::DeleteRule(rule) => write!(f, "delete the rule {rule}"),
             Self::ListRules(family) => write!(f, "list the rules of {family}"),
+            Self::ReplaceFilter { table, part } => {
+                write!(f, "make the packet filter's table {table} ({part})")
+            }
+            Self::DeleteFilter { table } => write!(f, "delete the packet filter's table {table}"),
+            Self::FindFilter { table } => write!(f, "look for the packet filter's table {table}"),
             Self::FindRoute { destination } => write!(f, "find the route to {destination}"),
             Self::SetQdisc { device, discipline } => write!(f, "put {discipline} on link {device}"),
             Self::DeleteQdisc { device } => write!(f, "delete the queue discipline of link {device}"),

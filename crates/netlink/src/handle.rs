@@ -137,7 +137,7 @@ pub(crate) struct Message<'a> {
     pub(crate) kind: u16,
     pub(crate) body: &'a [u8],
     flags: u16,
-    sequence: u32,
+    pub(crate) sequence: u32,
 }
 
 /// The messages of a datagram, up to the first malformed one.

@@ -44,6 +44,8 @@ pub enum RouteKind {
     Blackhole,
     /// The kernel drops it and answers with ICMP unreachable.
     Unreachable,
+    /// It is delivered to this host, whatever its destination. The kernel's own such routes are in the table "local".
+    Local,
 }
 
 /// What a request does if the object exists.
@@ -160,6 +162,7 @@ impl fmt::Display for Route {
             RouteKind::Unicast => {}
             RouteKind::Blackhole => write!(f, "blackhole ")?,
             RouteKind::Unreachable => write!(f, "unreachable ")?,
+            RouteKind::Local => write!(f, "local ")?,
         }
         write!(f, "{}", self.destination)?;
         if let Some(via) = self.via {
@@ -269,10 +272,15 @@ fn describe(route: &Route) -> RouteMessage {
         RouteKind::Unicast => RouteType::Unicast,
         RouteKind::Blackhole => RouteType::BlackHole,
         RouteKind::Unreachable => RouteType::Unreachable,
+        RouteKind::Local => RouteType::Local,
     };
     let on_link =
         route.kind == RouteKind::Unicast && route.via.is_none() && route.destination.addr().is_ipv4();
-    header.scope = if on_link { RouteScope::Link } else { RouteScope::Universe };
+    header.scope = match route.kind {
+        RouteKind::Local => RouteScope::Host,
+        _ if on_link => RouteScope::Link,
+        _ => RouteScope::Universe,
+    };
 
     let attributes = &mut message.attributes;
     attributes.push(RouteAttribute::Destination(RouteAddress::from(route.destination.trunc().addr())));
@@ -317,9 +325,10 @@ pub(crate) fn parse_any(reply: &Reply) -> Option<Route> {
     let mut route = Route::to(any);
     route.table = u32::from(reply.byte(4)?);
     route.protocol = reply.byte(5)?;
-    // The kinds of `rtnetlink.h`: local and broadcast routes are deliveries of this host, shown as unicast.
+    // The kinds of `rtnetlink.h`: broadcast routes are deliveries of this host, shown as unicast.
     route.kind = match reply.byte(7)? {
-        1..=3 => RouteKind::Unicast,
+        1 | 3 => RouteKind::Unicast,
+        2 => RouteKind::Local,
         6 => RouteKind::Blackhole,
         7 => RouteKind::Unreachable,
         _ => return None,

@@ -54,6 +54,15 @@ impl fmt::Display for Family {
     }
 }
 
+/// Which packets a rule applies to, by their mark (`SO_MARK`, or a packet filter's).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RuleMark {
+    /// Those with this mark.
+    Is(u32),
+    /// All others.
+    IsNot(u32),
+}
+
 /// A rule that sends packets to a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
@@ -63,8 +72,8 @@ pub struct Rule {
     pub priority: u32,
     /// The table where the route is looked up.
     pub table: u32,
-    /// For packets that do not have this mark; `None`: for all.
-    pub unless_mark: Option<u32>,
+    /// By the packet's mark; `None`: all packets.
+    pub mark: Option<RuleMark>,
     /// Routes of the table with prefixes of this length or less do not count.
     pub suppress_prefix_len: Option<u32>,
     /// Who made it, as in [`Route::protocol`](crate::Route::protocol).
@@ -74,8 +83,10 @@ pub struct Rule {
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}:", self.family, self.priority)?;
-        if let Some(mark) = self.unless_mark {
-            write!(f, " not fwmark {mark:#x}")?;
+        match self.mark {
+            Some(RuleMark::Is(mark)) => write!(f, " fwmark {mark:#x}")?,
+            Some(RuleMark::IsNot(mark)) => write!(f, " not fwmark {mark:#x}")?,
+            None => {}
         }
         write!(f, " lookup {}", self.table)?;
         if let Some(len) = self.suppress_prefix_len {
@@ -119,9 +130,13 @@ fn describe(rule: &Rule) -> RuleMessage {
     let attributes = &mut message.attributes;
     attributes.push(RuleAttribute::Priority(rule.priority));
     attributes.push(RuleAttribute::Table(rule.table));
-    if let Some(mark) = rule.unless_mark {
-        message.header.flags = RuleFlags::Invert;
-        attributes.push(RuleAttribute::FwMark(mark));
+    match rule.mark {
+        Some(RuleMark::Is(mark)) => attributes.push(RuleAttribute::FwMark(mark)),
+        Some(RuleMark::IsNot(mark)) => {
+            message.header.flags = RuleFlags::Invert;
+            attributes.push(RuleAttribute::FwMark(mark));
+        }
+        None => {}
     }
     attributes.extend(rule.suppress_prefix_len.map(RuleAttribute::SuppressPrefixLen));
     attributes.push(RuleAttribute::Protocol(rule.protocol.into()));
@@ -137,7 +152,7 @@ fn parse(reply: &Reply, family: Family) -> Option<Rule> {
         // The kernel leaves a priority of 0 out.
         priority: 0,
         table: u32::from(reply.byte(4)?),
-        unless_mark: None,
+        mark: None,
         suppress_prefix_len: None,
         protocol: 0,
     };
@@ -147,7 +162,8 @@ fn parse(reply: &Reply, family: Family) -> Option<Rule> {
         match attribute.kind() {
             FRA_PRIORITY => rule.priority = word(value)?,
             FRA_TABLE => rule.table = word(value)?,
-            FRA_FWMARK if inverted => rule.unless_mark = word(value),
+            FRA_FWMARK if inverted => rule.mark = word(value).map(RuleMark::IsNot),
+            FRA_FWMARK => rule.mark = word(value).map(RuleMark::Is),
             FRA_SUPPRESS_PREFIXLEN => {
                 rule.suppress_prefix_len = word(value).filter(|len| *len != NO_SUPPRESSION);
             }

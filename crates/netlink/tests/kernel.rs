@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use trunkline_netlink::{
-    Event, Existing, Family, Handle, Monitor, NetlinkError, Request, Route, RouteFilter, RouteKind, Rule,
-    TokenBucket,
+    Condition, Event, Existing, Family, FilterChain, FilterRule, FilterTable, Handle, Hook, Monitor,
+    NetlinkError, Owner, PacketFilter, Request, Route, RouteFilter, RouteKind, Rule, RuleMark, TokenBucket,
+    Tproxy,
 };
 
 /// Runs `body` in a thread with a network namespace of its own.
@@ -306,6 +307,37 @@ fn an_unreachable_route_of_high_metric_takes_over_when_the_link_goes() {
 }
 
 #[test]
+fn a_local_route_delivers_what_takes_it_to_this_host() {
+    in_new_namespace("a_local_route_delivers_what_takes_it_to_this_host", |handle| {
+        let lo = handle.link_index("lo").expect("lo");
+        handle.set_up(lo).expect("up");
+        for (any, elsewhere, family) in
+            [("0.0.0.0/0", "192.0.2.1", Family::V4), ("::/0", "2001:db8::1", Family::V6)]
+        {
+            let local = Route { kind: RouteKind::Local, ..Route::to(net(any)).device(lo).table(70_001) };
+            handle.add_route(&local, Existing::Keep).expect("route");
+            let found = handle.routes(70_001).expect("routes");
+            assert!(found.iter().any(|route| route.kind == RouteKind::Local), "{found:?}");
+            let rule = Rule {
+                family,
+                priority: 9,
+                table: 70_001,
+                mark: None,
+                suppress_prefix_len: None,
+                protocol: 9,
+            };
+            assert!(handle.route_to(address(elsewhere)).is_err());
+            handle.add_rule(&rule).expect("rule");
+            let route = handle.route_to(address(elsewhere)).expect("a route");
+            assert_eq!((route.kind, route.device), (RouteKind::Local, Some(lo)));
+            handle.delete_rule(&rule).expect("delete");
+            handle.delete_route(&local).expect("delete");
+            assert_eq!(handle.routes(70_001).expect("routes"), []);
+        }
+    });
+}
+
+#[test]
 fn rules_are_made_listed_and_removed() {
     in_new_namespace("rules_are_made_listed_and_removed", |handle| {
         for family in Family::BOTH {
@@ -314,18 +346,19 @@ fn rules_are_made_listed_and_removed() {
                 family,
                 priority: 30_001,
                 table: 70_000,
-                unless_mark: Some(0x746c),
+                mark: Some(RuleMark::IsNot(0x746c)),
                 suppress_prefix_len: None,
                 protocol: 116,
             };
             let main_first = Rule {
                 priority: 30_000,
                 table: 254,
-                unless_mark: None,
+                mark: None,
                 suppress_prefix_len: Some(0),
                 ..to_table.clone()
             };
-            for rule in [&to_table, &main_first] {
+            let marked = Rule { priority: 30_002, mark: Some(RuleMark::Is(7)), ..to_table.clone() };
+            for rule in [&to_table, &main_first, &marked] {
                 handle.add_rule(rule).expect("rule");
                 assert!(handle.add_rule(rule).expect_err("it is there").is_already_there());
             }
@@ -333,8 +366,8 @@ fn rules_are_made_listed_and_removed() {
                 let rules = handle.rules(family).expect("rules");
                 rules.into_iter().filter(|rule| rule.protocol == 116).collect()
             };
-            assert_eq!(ours(handle), [main_first.clone(), to_table.clone()]);
-            for rule in [&to_table, &main_first] {
+            assert_eq!(ours(handle), [main_first.clone(), to_table.clone(), marked.clone()]);
+            for rule in [&to_table, &main_first, &marked] {
                 handle.delete_rule(rule).expect("delete");
                 assert!(handle.delete_rule(rule).expect_err("it is gone").is_not_found());
             }
@@ -387,11 +420,88 @@ fn a_monitor_tells_what_changes() {
                 family: Family::V4,
                 priority: 30_000,
                 table: 99,
-                unless_mark: None,
+                mark: None,
                 suppress_prefix_len: None,
                 protocol: 116,
             })
             .expect("rule");
         assert_eq!(monitor.read(1000), [Event::Rules]);
     });
+}
+
+#[test]
+fn a_table_of_the_packet_filter_is_made_replaced_and_removed() {
+    in_new_namespace("a_table_of_the_packet_filter_is_made_replaced_and_removed", |_| {
+        let mut filter = PacketFilter::open().expect("a socket");
+        match filter.exists("test") {
+            Err(error) => {
+                println!("SKIPPED: lacks the packet filter nf_tables ({error})");
+                return;
+            }
+            Ok(there) => assert!(!there),
+        }
+        let mut table = filter_table(Owner::Socket);
+        filter.replace(&table).expect("a table");
+        filter.replace(&table).expect("another in its place");
+        assert!(filter.exists("test").expect("an answer"));
+
+        let mut other = PacketFilter::open().expect("a socket");
+        assert_eq!(other.replace(&table).expect_err("it has an owner").errno(), Some(1), "EPERM");
+        drop(filter);
+        assert!(!other.exists("test").expect("an answer"), "it went with its owner");
+        assert!(!other.delete("test").expect("an answer"));
+
+        table.owner = Owner::Nobody;
+        other.replace(&table).expect("a table");
+        drop(other);
+        let mut filter = PacketFilter::open().expect("a socket");
+        assert!(filter.exists("test").expect("an answer"), "it stays");
+        assert!(filter.delete("test").expect("an answer"));
+        assert!(!filter.exists("test").expect("an answer"));
+    });
+}
+
+#[test]
+fn a_refused_rule_is_named_and_changes_nothing() {
+    in_new_namespace("a_refused_rule_is_named_and_changes_nothing", |_| {
+        let mut filter = PacketFilter::open().expect("a socket");
+        if filter.exists("test").is_err() {
+            println!("SKIPPED: lacks the packet filter nf_tables");
+            return;
+        }
+        let mut table = filter_table(Owner::Socket);
+        // There is nothing to give a packet to where it is sent.
+        table.chains[1].rules.push(FilterRule {
+            conditions: vec![Condition::Family(Family::V4), Condition::Protocol(6)],
+            mark: None,
+            tproxy: Some(Tproxy("127.0.0.1:1".parse().expect("an address"))),
+        });
+        let error = filter.replace(&table).expect_err("it cannot be");
+        assert!(error.to_string().contains("rule nfproto IPv4 l4proto 6 tproxy to 127.0.0.1:1"), "{error}");
+        assert!(!filter.exists("test").expect("an answer"));
+    });
+}
+
+/// A table with every condition and every action.
+fn filter_table(owner: Owner) -> FilterTable {
+    let rule = |conditions: Vec<Condition>| FilterRule { conditions, mark: Some(7), tproxy: None };
+    let rules = vec![
+        rule(vec![Condition::Link("lo".to_owned()), Condition::Mark(9)]),
+        rule(vec![Condition::OtherLink("lo".to_owned()), Condition::Source(net("10.1.0.0/16"))]),
+        rule(vec![Condition::Destination(net("2001:db8::/33")), Condition::DestinationPort(80..=90)]),
+        rule(vec![Condition::TcpFlags { mask: 0x17, value: 2 }]),
+        rule(vec![Condition::Icmp { protocol: 1, kind: 3 }]),
+        rule(vec![Condition::Protocol(6), Condition::TransparentSocket, Condition::SocketMark(8)]),
+        FilterRule {
+            conditions: vec![Condition::Family(Family::V6), Condition::Protocol(6)],
+            mark: None,
+            tproxy: Some(Tproxy("[::1]:4600".parse().expect("an address"))),
+        },
+    ];
+    let chain = |name: &str, hook, rules| FilterChain { name: name.to_owned(), hook, priority: -150, rules };
+    let chains = vec![
+        chain("in", Hook::Prerouting, rules),
+        chain("out", Hook::Output, vec![rule(vec![Condition::Mark(9)])]),
+    ];
+    FilterTable { name: "test".to_owned(), owner, chains }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use common::site::Directory;
 use common::{check_stream, edit, lanes_up, setup, sites, wait_for};
-use trunkline_netlink::{Existing, Family, Route, RouteKind, Rule};
+use trunkline_netlink::{Existing, Family, Route, RouteKind, Rule, RuleMark};
 use trunkline_testbed::namespace::Task;
 use trunkline_testbed::scene::{Encryption, Gateway, GatewaySetup, Plan, Scene, Wan};
 
@@ -111,7 +111,7 @@ fn a_reload_of_fwmark_marks_the_sockets_that_listen() {
         family: Family::V4,
         priority: 100,
         table: 77,
-        unless_mark: Some(7),
+        mark: Some(RuleMark::IsNot(7)),
         suppress_prefix_len: None,
         protocol: 4,
     };

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use ipnet::IpNet;
-use trunkline_netlink::{Event, Family, Route, RouteKind, Rule};
+use trunkline_netlink::{Event, Family, Route, RouteKind, Rule, RuleMark};
 
 use crate::config::{Config, DefaultRouting, MAIN_TABLE, OnExit};
 
@@ -104,14 +104,14 @@ fn rules(family: Family, routing: DefaultRouting) -> [Rule; 2] {
         family,
         priority: PRIORITY_OWN,
         table: routing.table,
-        unless_mark: Some(routing.mark),
+        mark: Some(RuleMark::IsNot(routing.mark)),
         suppress_prefix_len: None,
         protocol: PROTOCOL,
     };
     let main = Rule {
         priority: PRIORITY_MAIN,
         table: MAIN_TABLE,
-        unless_mark: None,
+        mark: None,
         suppress_prefix_len: Some(0),
         ..own.clone()
     };
