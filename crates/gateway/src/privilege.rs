@@ -3,7 +3,7 @@
 //! A gateway parses packets of unauthenticated hosts and can configure the network. So it limits the damage of a bug before
 //! the first packet arrives:
 //!
-//! - **Capabilities**: all but `CAP_NET_ADMIN` leave the permitted, effective, inheritable, bounding and ambient sets.
+//! - **Capabilities**: all but `CAP_NET_ADMIN` (and, for a proxy, `CAP_NET_BIND_SERVICE`) leave the permitted, effective, inheritable, bounding and ambient sets.
 //!   A reload needs `CAP_NET_ADMIN` (routes, congestion controls outside `tcp_allowed_congestion_control`, `SO_MARK`). It
 //!   stays in the permitted, effective and bounding sets only, so no program would inherit it; the daemon runs none.
 //! - **`no_new_privs`**: a set-user-ID program cannot regain privileges.
@@ -44,6 +44,15 @@ pub struct Keep {
     pub write: Vec<PathBuf>,
     /// Device nodes that the process may open and configure.
     pub devices: Vec<PathBuf>,
+    /// Whether sockets may be bound to ports below 1024 (`CAP_NET_BIND_SERVICE`).
+    pub low_ports: bool,
+}
+
+impl Keep {
+    fn capabilities(&self) -> CapabilitySet {
+        let low_ports = if self.low_ports { CapabilitySet::NET_BIND_SERVICE } else { CapabilitySet::empty() };
+        CapabilitySet::NET_ADMIN | low_ports
+    }
 }
 
 /// The result of dropping privileges.
@@ -93,7 +102,7 @@ pub enum PrivilegeError {
     Landlock(#[from] RulesetError),
 }
 
-/// Drops all privileges except `CAP_NET_ADMIN` and the paths in `keep`, for this thread and the threads that it starts
+/// Drops all privileges except `CAP_NET_ADMIN` and what is in `keep`, for this thread and the threads that it starts
 /// later. This cannot be undone.
 ///
 /// It works as root and as a user with `CAP_NET_ADMIN` alone. On a kernel without Landlock it logs a warning, and does the
@@ -107,7 +116,7 @@ pub fn drop_privileges(keep: &Keep) -> Result<Report, PrivilegeError> {
     if file_system == FileSystem::Open {
         tracing::warn!("the kernel has no Landlock: the file system stays accessible");
     }
-    let (net_admin, bounding_reduced) = drop_capabilities()?;
+    let (net_admin, bounding_reduced) = drop_capabilities(keep.capabilities())?;
     Ok(Report { net_admin, bounding_reduced, file_system })
 }
 
@@ -171,24 +180,24 @@ fn refused(step: &'static str) -> impl Fn(Errno) -> PrivilegeError {
 }
 
 /// Returns whether the process still has `CAP_NET_ADMIN`, and whether the bounding set was reduced.
-fn drop_capabilities() -> Result<(bool, bool), PrivilegeError> {
+fn drop_capabilities(keep: CapabilitySet) -> Result<(bool, bool), PrivilegeError> {
     let had = thread::capabilities(None).map_err(refused("read the capabilities"))?;
     let bounding_reduced = had.effective.contains(CapabilitySet::SETPCAP);
     if bounding_reduced {
-        reduce_bounding_set()?;
+        reduce_bounding_set(keep)?;
     }
     thread::clear_ambient_capability_set().map_err(refused("clear the ambient capabilities"))?;
-    let left = had.permitted & CapabilitySet::NET_ADMIN;
+    let left = had.permitted & keep;
     let sets = CapabilitySets { effective: left, permitted: left, inheritable: CapabilitySet::empty() };
     thread::set_capabilities(None, sets).map_err(refused("drop capabilities"))?;
-    Ok((!left.is_empty(), bounding_reduced))
+    Ok((left.contains(CapabilitySet::NET_ADMIN), bounding_reduced))
 }
 
-/// Removes all capabilities that the kernel knows except `CAP_NET_ADMIN`, including those that this code does not know.
-fn reduce_bounding_set() -> Result<(), PrivilegeError> {
+/// Removes all capabilities that the kernel knows except those in `keep`, including those that this code does not know.
+fn reduce_bounding_set(keep: CapabilitySet) -> Result<(), PrivilegeError> {
     for bit in 0..u64::BITS {
         let capability = CapabilitySet::from_bits_retain(1 << bit);
-        if capability == CapabilitySet::NET_ADMIN {
+        if keep.contains(capability) {
             continue;
         }
         match thread::remove_capability_from_bounding_set(capability) {

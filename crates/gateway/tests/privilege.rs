@@ -62,6 +62,7 @@ fn keep(directory: &Path) -> Keep {
         read: vec![directory.join("read"), "/proc".into()],
         write: vec![directory.join("write")],
         devices: vec![],
+        low_ports: false,
     }
 }
 

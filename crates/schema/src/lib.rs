@@ -11,6 +11,7 @@ mod either;
 mod encryption;
 mod json;
 mod presets;
+mod proxy;
 pub mod quantity;
 mod queue;
 mod reader;
@@ -22,6 +23,7 @@ pub use either::Either;
 pub use encryption::Encryption;
 pub use json::{json_schema, json_schema_text};
 pub use presets::Preset;
+pub use proxy::{FailMode, LinkName, MAX_PROXY_RULES, Prefix, ProxyFile, ProxyMode, ProxySpec};
 pub use queue::{Discipline, QueuePlace, QueueSpec};
 pub use reader::{
     Astray, At, Finding, Findings, Format, KeyPath, Leaf, MAX_FILE, Mistake, Mistakes, Partly, Source,

@@ -40,6 +40,8 @@ pub(crate) enum Command {
     Down(InstanceArguments),
     /// Remove the routes with which an ended gateway blocks packets to peers (`tun.on_exit`).
     Unblock(UnblockArguments),
+    /// Run transparent TCP proxies in the foreground, for hosts behind this one, until a signal ends them.
+    Proxy(ProxyArguments),
     #[cfg(feature = "laboratory")]
     #[command(flatten)]
     Laboratory(laboratory::LaboratoryCommand),
@@ -95,6 +97,21 @@ pub(crate) struct UnblockArguments {
     /// All sites of this machine.
     #[arg(long)]
     pub(crate) all: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ProxyArguments {
+    /// The proxies' configuration file.
+    pub(crate) file: PathBuf,
+    /// Check the file, print what it means, and do nothing else.
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// Print one JSON object: with --check what the file means, otherwise the counts at the end.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The format of the log.
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = LogFormat::Text)]
+    pub(crate) log_format: LogFormat,
 }
 
 #[derive(Debug, Args)]

@@ -14,10 +14,10 @@ use serde_json::Value;
 use trunkline_gateway::control::Answer;
 use trunkline_gateway::status::{Peer, Status};
 
-/// Commands that are not tried against a full device. `up` writes a log and no result; `unblock` changes the
+/// Commands that are not tried against a full device. `up` and `proxy` write a log and no result; `unblock` changes the
 /// machine; the others measure for seconds
 /// in namespaces of their own, and print by the same function as all.
-const NOT_TRIED: [&str; 5] = ["up", "unblock", "demo", "bench", "help"];
+const NOT_TRIED: [&str; 6] = ["up", "proxy", "unblock", "demo", "bench", "help"];
 
 const EXPERIMENT: &str = r#"
 id = "sample"

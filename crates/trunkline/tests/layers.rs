@@ -55,21 +55,27 @@ const OUTSIDE_WORLD: [&str; 24] = [
 ];
 
 /// Crates that run a trunk, by what its lanes are made of, or that measure one.
-const ABOVE_THE_TRUNK: [&str; 9] = [
+const ABOVE_THE_TRUNK: [&str; 11] = [
     "trunkline-congestion",
     "trunkline-tcp",
     "trunkline-sim",
     "trunkline-engine",
     "trunkline-lab",
     "trunkline-testbed",
+    "trunkline-linux",
     "trunkline-netlink",
+    "trunkline-proxy",
     "trunkline-gateway",
     "trunkline",
 ];
 
-/// Where `unsafe` may stand: the modules of system calls of two crates.
-const UNSAFE_MODULES: [&str; 3] =
-    ["crates/gateway/src/sys.rs", "crates/gateway/src/sys/udp.rs", "crates/testbed/src/sys.rs"];
+/// Where `unsafe` may stand: the modules of system calls of three crates.
+const UNSAFE_MODULES: [&str; 4] = [
+    "crates/gateway/src/sys.rs",
+    "crates/gateway/src/sys/udp.rs",
+    "crates/linux/src/sys.rs",
+    "crates/testbed/src/sys.rs",
+];
 
 struct Rule {
     who: &'static [&'static str],
@@ -77,7 +83,7 @@ struct Rule {
     because: &'static str,
 }
 
-const RULES: [Rule; 15] = [
+const RULES: [Rule; 17] = [
     Rule {
         who: &["trunkline-units"],
         never_on: &["*"],
@@ -128,6 +134,33 @@ const RULES: [Rule; 15] = [
         ],
         because: "the daemon parses bytes of unauthenticated hosts and can configure the network, and ships no simulator and \
                   no experiments beside that",
+    },
+    Rule {
+        who: &["trunkline-proxy"],
+        never_on: &[
+            "trunkline-gateway",
+            "trunkline-congestion",
+            "trunkline-tcp",
+            "trunkline-sim",
+            "trunkline-engine",
+            "trunkline-lab",
+            "trunkline-testbed",
+        ],
+        because: "it ends the connections of hosts without any trunk, and its TCP is the kernel's",
+    },
+    Rule {
+        who: &["trunkline-linux"],
+        never_on: &[
+            "trunkline-packet",
+            "trunkline-queue",
+            "trunkline-trunk",
+            "trunkline-schema",
+            "trunkline-netlink",
+            "trunkline-proxy",
+            "trunkline-gateway",
+            "trunkline-testbed",
+        ],
+        because: "it has the system calls that daemons share, and knows nothing of what they are for",
     },
     Rule {
         who: &["trunkline-testbed"],

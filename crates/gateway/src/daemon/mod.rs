@@ -305,7 +305,7 @@ fn give_up_privileges(config: &Config) -> Result<(), DaemonError> {
     read.retain(|path| path.exists());
     // To create the device again if another program removes it.
     let devices = vec![PathBuf::from("/dev/net/tun")];
-    drop_privileges(&Keep { read, write, devices })?;
+    drop_privileges(&Keep { read, write, devices, low_ports: false })?;
     Ok(())
 }
 

@@ -26,7 +26,7 @@ const SITE: File = File { path: "/etc/trunkline/NAME.toml", about: "a site's fil
 const SOCKET: File =
     File { path: "/run/trunkline/NAME.sock", about: "the control socket of a running gateway" };
 
-const EXTRAS: [Extra; 13] = [
+const EXTRAS: [Extra; 14] = [
     Extra {
         page: "trunkline",
         files: &[SITE, SOCKET],
@@ -75,6 +75,17 @@ const EXTRAS: [Extra; 13] = [
         page: "trunkline-reload",
         files: &[SITE, SOCKET],
         examples: &[("trunkline reload a", "makes the gateway of site a read its file again")],
+    },
+    Extra {
+        page: "trunkline-proxy",
+        files: &[File { path: "/etc/trunkline/proxy.toml", about: "the proxies' file" }],
+        examples: &[
+            (
+                "trunkline proxy --check proxy.toml",
+                "prints what the file means, or its mistakes and where they are",
+            ),
+            ("trunkline proxy proxy.toml", "runs its proxies"),
+        ],
     },
     Extra {
         page: "trunkline-down",

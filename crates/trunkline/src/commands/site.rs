@@ -15,7 +15,7 @@ use crate::cli::{LogFormat, UpArguments};
 use crate::failure::Failure;
 
 /// The time for which a gateway that ends waits until its log is written.
-const LOG_GRACE: Duration = Duration::from_secs(1);
+pub(super) const LOG_GRACE: Duration = Duration::from_secs(1);
 
 pub(crate) fn up(arguments: &UpArguments) -> Result<(), Failure> {
     let config = Config::load(&arguments.file).map_err(|error| Failure::Input(error.to_string()))?;
@@ -42,7 +42,7 @@ pub(crate) fn up(arguments: &UpArguments) -> Result<(), Failure> {
 
 /// Sends the gateway's log through the queue of `log`. Under systemd a text line has no time, since the journal records
 /// it; a JSON line always has it, for programs that process the lines further.
-fn send_log_to(log: &Log, format: LogFormat) {
+pub(super) fn send_log_to(log: &Log, format: LogFormat) {
     let filter = std::env::var("TRUNKLINE_LOG").ok().and_then(|text| text.parse::<Targets>().ok());
     let filter = filter.unwrap_or_else(|| Targets::new().with_default(LevelFilter::INFO));
     let writer = log.clone();

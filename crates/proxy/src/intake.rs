@@ -1,0 +1,379 @@
+//! The thread that opens connections: it reads diverted SYNs, connects to servers, lets the kernel accept, and hands both sockets to a
+//! worker.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::buffer::spare_capacity;
+use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
+use rustix::io::Errno;
+use rustix::net::{SocketFlags, acceptfrom_with, getsockname, sockopt};
+use trunkline_linux::clock;
+use trunkline_linux::mailbox::Mailbox;
+use trunkline_packet::VNET_LEN;
+use trunkline_units::Instant;
+
+use crate::answer::{self, Answer};
+use crate::counters::Counters;
+use crate::error_message::ErrorMessage;
+use crate::opening::{Openings, SynAction};
+use crate::plan::Plan;
+use crate::relay::Relay;
+use crate::routing::Routing;
+use crate::sockets::{RawSender, TcpSettings};
+use crate::syn::{Connection, Syn};
+use crate::worker::{FromWorker, ToWorker};
+
+const DEVICE: u64 = u64::MAX;
+const MAILBOX: u64 = u64::MAX - 1;
+const STOP: u64 = u64::MAX - 2;
+const LISTENER: u64 = u64::MAX - 3;
+const MAX_EVENTS: usize = 256;
+/// Packets and connections that are taken at a time: then others have their turn.
+const MAX_BATCH: usize = 64;
+const MAX_PACKET: usize = 65_535;
+
+/// A connection to a server that the client has not confirmed.
+#[derive(Debug)]
+struct Pending {
+    syn: Syn,
+    /// The SYN itself, until it has gone to the kernel.
+    packet: Vec<u8>,
+    socket: OwnedFd,
+    connected: bool,
+}
+
+/// What the thread is made of.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    pub(crate) routing: Routing,
+    /// The listening sockets.
+    pub(crate) listeners: Vec<OwnedFd>,
+    /// Sends SYNs to them.
+    pub(crate) deliver: RawSender,
+    /// Sends answers, and what passes.
+    pub(crate) forward: RawSender,
+    pub(crate) workers: Vec<Mailbox<ToWorker>>,
+    pub(crate) from_workers: Mailbox<FromWorker>,
+    pub(crate) counters: Arc<Counters>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Intake {
+    parts: Parts,
+    epoll: OwnedFd,
+    tcp: TcpSettings,
+    openings: Openings,
+    pending: Vec<Option<Pending>>,
+    vacant: Vec<usize>,
+    by_connection: HashMap<Connection, usize>,
+    /// Connections of each worker.
+    loads: Vec<usize>,
+    /// Connections beyond which idle ones are closed, and how many at a time.
+    crowded: usize,
+    evict: usize,
+    /// Workers that have not been asked to close idle connections, while one is.
+    unasked: Option<usize>,
+    /// A descriptor to spare, so that there is one to accept and refuse with.
+    reserve: Option<OwnedFd>,
+    buffer: Vec<u8>,
+}
+
+impl Intake {
+    pub(crate) fn new(plan: &Plan, parts: Parts) -> io::Result<Intake> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let evict = (plan.limits.connections / 64).max(1);
+        let intake = Intake {
+            tcp: plan.into(),
+            openings: Openings::new(plan.limits),
+            pending: Vec::new(),
+            vacant: Vec::new(),
+            by_connection: HashMap::new(),
+            loads: vec![0; parts.workers.len()],
+            crowded: plan.limits.connections - evict,
+            evict,
+            unasked: None,
+            reserve: reserve(),
+            buffer: vec![0; VNET_LEN + MAX_PACKET],
+            parts,
+            epoll,
+        };
+        intake.watch(intake.parts.routing.device(), DEVICE)?;
+        intake.watch(&intake.parts.from_workers, MAILBOX)?;
+        for (index, listener) in intake.parts.listeners.iter().enumerate() {
+            intake.watch(listener, LISTENER - index as u64)?;
+        }
+        Ok(intake)
+    }
+
+    fn watch(&self, fd: impl AsFd, token: u64) -> io::Result<()> {
+        Ok(epoll::add(&self.epoll, fd, epoll::EventData::new_u64(token), epoll::EventFlags::IN)?)
+    }
+
+    /// Works until `stop` is readable.
+    pub(crate) fn run(&mut self, stop: &OwnedFd) -> io::Result<()> {
+        self.watch(stop, STOP)?;
+        let mut events: Vec<epoll::Event> = Vec::with_capacity(MAX_EVENTS);
+        loop {
+            events.clear();
+            let wait = self.openings.next_timeout().map(|at| timespec(at.saturating_since(clock::now())));
+            match epoll::wait(&self.epoll, spare_capacity(&mut events), wait.as_ref()) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            let now = clock::now();
+            for event in &events {
+                match event.data.u64() {
+                    DEVICE => self.read_device(now)?,
+                    MAILBOX => self.read_mail()?,
+                    STOP => return Ok(()),
+                    token if token > LISTENER - self.parts.listeners.len() as u64 => {
+                        self.accept(now, (LISTENER - token) as usize);
+                    }
+                    slot => self.handle_socket(now, slot as usize),
+                }
+            }
+            while let Some(connection) = self.openings.poll_timeout(now) {
+                self.parts.counters.timed_out.add(1);
+                self.take(connection);
+            }
+            self.parts.counters.opening.set(self.openings.opening() as u64);
+        }
+    }
+
+    fn read_device(&mut self, now: Instant) -> io::Result<()> {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let mut outcome = Ok(());
+        for _ in 0..MAX_BATCH {
+            match rustix::io::read(self.parts.routing.device(), &mut buffer) {
+                Ok(len) => self.handle_packet(now, buffer.get(VNET_LEN..len).unwrap_or_default()),
+                Err(Errno::AGAIN | Errno::INTR) => break,
+                Err(error) => {
+                    outcome = Err(io::Error::from(error));
+                    break;
+                }
+            }
+        }
+        self.buffer = buffer;
+        outcome
+    }
+
+    fn handle_packet(&mut self, now: Instant, packet: &[u8]) {
+        let Ok(syn) = Syn::parse(packet) else {
+            match ErrorMessage::parse(packet) {
+                Some(message) => self.handle_error(message, packet),
+                // The kernel also announces the device to routers and multicast listeners.
+                None => self.parts.counters.ignored.add(1),
+            }
+            return;
+        };
+        self.make_room();
+        match self.openings.handle_syn(now, &syn) {
+            SynAction::Connect => self.connect(syn, packet.to_vec()),
+            SynAction::Wait => {}
+            SynAction::Deliver => self.parts.deliver.send(packet, syn.connection.server.ip()),
+            SynAction::Pass(_) => {
+                self.parts.counters.passed.add(1);
+                self.parts.forward.send(packet, syn.connection.server.ip());
+            }
+            SynAction::Loop => {
+                self.parts.counters.loops.add(1);
+                if let Some(pending) = self.take(syn.connection) {
+                    tracing::warn!("{} leads back to the proxy", syn.connection.server);
+                    self.answer(&pending.syn, &pending.packet, Errno::NETUNREACH);
+                }
+            }
+        }
+    }
+
+    /// This host cannot reach a destination: the server of a connection that is being opened, or somebody else's.
+    fn handle_error(&mut self, message: ErrorMessage, packet: &[u8]) {
+        let slot = message.connection.and_then(|connection| self.by_connection.get(&connection).copied());
+        let asked = slot.and_then(|slot| self.pending[slot].as_ref()).filter(|pending| !pending.connected);
+        let Some(connection) = asked.map(|pending| pending.syn.connection) else {
+            self.parts.forward.send(packet, message.destination);
+            return;
+        };
+        self.openings.remove(connection);
+        if let Some(pending) = self.take(connection) {
+            self.tell(&pending.syn, &pending.packet, Answer::Unreachable(message.why));
+        }
+    }
+
+    /// Has idle connections closed if there are almost as many as there may be.
+    fn make_room(&mut self) {
+        if self.unasked.is_some() || self.openings.len() < self.crowded {
+            return;
+        }
+        let busiest = self.loads.iter().enumerate().max_by_key(|(_, load)| **load);
+        if let Some((worker, _)) = busiest {
+            self.unasked = Some(self.loads.len() - 1);
+            self.parts.workers[worker].post(ToWorker::Evict(self.evict));
+        }
+    }
+
+    fn connect(&mut self, syn: Syn, packet: Vec<u8>) {
+        let opened = self.tcp.connect(&syn).and_then(|socket| {
+            let slot = self.vacant.pop().unwrap_or_else(|| {
+                self.pending.push(None);
+                self.pending.len() - 1
+            });
+            let data = epoll::EventData::new_u64(slot as u64);
+            if let Err(error) = epoll::add(&self.epoll, &socket, data, epoll::EventFlags::OUT) {
+                self.vacant.push(slot);
+                return Err(error);
+            }
+            Ok((slot, socket))
+        });
+        match opened {
+            Ok((slot, socket)) => {
+                self.by_connection.insert(syn.connection, slot);
+                self.pending[slot] = Some(Pending { syn, packet, socket, connected: false });
+            }
+            Err(error) => {
+                self.openings.remove(syn.connection);
+                self.answer(&syn, &packet, error);
+            }
+        }
+    }
+
+    /// The connection to a server has succeeded or failed.
+    fn handle_socket(&mut self, now: Instant, slot: usize) {
+        let Some(pending) = self.pending.get_mut(slot).and_then(Option::as_mut) else { return };
+        let connection = pending.syn.connection;
+        let error = match sockopt::socket_error(&pending.socket) {
+            Ok(Ok(())) if !pending.connected => {
+                pending.connected = true;
+                let packet = std::mem::take(&mut pending.packet);
+                // From now on only failures matter, which epoll reports without being asked.
+                let data = epoll::EventData::new_u64(slot as u64);
+                let _ = epoll::modify(&self.epoll, &pending.socket, data, epoll::EventFlags::empty());
+                if self.openings.handle_connected(now, connection) {
+                    self.parts.deliver.send(&packet, connection.server.ip());
+                }
+                return;
+            }
+            Ok(Ok(())) => Errno::CONNRESET,
+            Ok(Err(error)) | Err(error) => error,
+        };
+        self.openings.remove(connection);
+        if let Some(pending) = self.take(connection) {
+            if pending.connected {
+                // The kernel accepts nevertheless, and then finds no connection to the server.
+                self.parts.counters.reset.add(1);
+            } else {
+                self.answer(&pending.syn, &pending.packet, error);
+            }
+        }
+    }
+
+    fn accept(&mut self, now: Instant, listener: usize) {
+        for _ in 0..MAX_BATCH {
+            let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+            let (socket, peer) = match acceptfrom_with(&self.parts.listeners[listener], flags) {
+                Ok((socket, peer)) => (socket, peer),
+                Err(Errno::MFILE | Errno::NFILE) => {
+                    // It would be ready for ever: refuse one with the descriptor to spare.
+                    self.parts.counters.without_means.add(1);
+                    self.reserve = None;
+                    drop(acceptfrom_with(&self.parts.listeners[listener], flags));
+                    self.reserve = reserve();
+                    return;
+                }
+                Err(_) => return,
+            };
+            let client = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
+            let server = getsockname(&socket).ok().and_then(|name| SocketAddr::try_from(name).ok());
+            let (Some(client), Some(server)) = (client, server) else { continue };
+            let connection = Connection { client: plain(client), server: plain(server) };
+            // Dropped, a socket that is no connection of ours is reset.
+            if !self.openings.handle_accepted(connection) {
+                continue;
+            }
+            let Some(pending) = self.take(connection) else { continue };
+            let _ = epoll::delete(&self.epoll, &pending.socket);
+            let least = self.loads.iter().enumerate().min_by_key(|(_, load)| **load);
+            let worker = least.map_or(0, |(worker, _)| worker);
+            self.loads[worker] += 1;
+            self.parts.counters.opened.add(1);
+            let relay = Relay::new(now, connection, [socket, pending.socket]);
+            self.parts.workers[worker].post(ToWorker::Adopt(Box::new(relay)));
+        }
+    }
+
+    fn read_mail(&mut self) -> io::Result<()> {
+        for message in self.parts.from_workers.take() {
+            match message {
+                FromWorker::Ended { worker, connection } => {
+                    self.loads[worker] = self.loads[worker].saturating_sub(1);
+                    self.openings.remove(connection);
+                }
+                // One that had none to close leaves it to the next.
+                FromWorker::Evicted { worker, count: 0 } if self.unasked.is_some_and(|left| left > 0) => {
+                    self.unasked = self.unasked.map(|left| left - 1);
+                    let next = (worker + 1) % self.parts.workers.len();
+                    self.parts.workers[next].post(ToWorker::Evict(self.evict));
+                }
+                FromWorker::Evicted { .. } => self.unasked = None,
+                // Its connections are lost, and nobody would take new ones.
+                FromWorker::Gone => return Err(io::Error::other("a worker has ended")),
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, connection: Connection) -> Option<Pending> {
+        let slot = self.by_connection.remove(&connection)?;
+        self.vacant.push(slot);
+        self.pending[slot].take()
+    }
+
+    /// Tells a client what has become of its SYN.
+    fn answer(&mut self, syn: &Syn, packet: &[u8], error: Errno) {
+        match answer::of(error) {
+            Answer::Silence if error == Errno::TIMEDOUT => self.parts.counters.timed_out.add(1),
+            Answer::Silence => {
+                self.parts.counters.without_means.add(1);
+                tracing::debug!("cannot connect to {}: {error}", syn.connection.server);
+            }
+            answer => self.tell(syn, packet, answer),
+        }
+    }
+
+    fn tell(&mut self, syn: &Syn, packet: &[u8], answer: Answer) {
+        let counters = &self.parts.counters;
+        let client = syn.connection.client.ip();
+        match answer {
+            Answer::Reset => {
+                counters.refused.add(1);
+                self.parts.forward.send(&answer::reset(syn), client);
+            }
+            Answer::Unreachable(why) => {
+                counters.unreachable.add(1);
+                let source = self.parts.routing.source_towards(client);
+                if let Some(message) = source.and_then(|source| answer::icmp(why, packet, source)) {
+                    self.parts.forward.send(&message, client);
+                }
+            }
+            Answer::Silence => {}
+        }
+    }
+}
+
+/// Without scope and flow label, which a SYN does not have.
+fn plain(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip(), address.port())
+}
+
+fn reserve() -> Option<OwnedFd> {
+    eventfd(0, EventfdFlags::CLOEXEC).ok()
+}
+
+fn timespec(duration: Duration) -> Timespec {
+    // Rounded up, so that what is waited for has come.
+    Timespec { tv_sec: duration.as_secs().cast_signed(), tv_nsec: i64::from(duration.subsec_nanos()) }
+}

@@ -1,0 +1,129 @@
+//! A connection that has been accepted on both sides: data, closes and resets go from each socket to the other.
+//!
+//! Data moves by splice(2) through a pipe, so it is not copied. Only an urgent byte and what comes before it are copied: splice does not
+//! move them. A close in one direction leaves the other open (RFC 9293 §3.6). If a socket fails, both are reset: sockets of a
+//! proxy have `SO_LINGER` with no time, so whatever ends without having been closed in both directions ends with a reset, the death of
+//! the process included.
+
+mod direction;
+mod pipes;
+
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use rustix::event::epoll::EventFlags;
+use rustix::net::sockopt;
+use trunkline_units::Instant;
+
+use crate::syn::Connection;
+use direction::{Direction, Visit};
+pub(crate) use pipes::{PIPE_BYTES, Pipes};
+
+/// A socket of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// Towards who opened the connection.
+    Client,
+    /// Towards whom it was opened to.
+    Server,
+}
+
+impl Side {
+    pub(crate) const fn index(self) -> usize {
+        match self {
+            Side::Client => 0,
+            Side::Server => 1,
+        }
+    }
+}
+
+/// What a connection needs next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// An event of a socket.
+    Event,
+    /// Another turn.
+    Turn,
+    /// Nothing: it has been closed in both directions.
+    Closed,
+    /// Nothing: a socket has failed.
+    Broken,
+}
+
+#[derive(Debug)]
+pub(crate) struct Relay {
+    pub(crate) connection: Connection,
+    /// The sockets, by [`Side`].
+    sockets: [OwnedFd; 2],
+    /// From each socket to the other.
+    directions: [Direction; 2],
+    active: Instant,
+}
+
+impl Relay {
+    /// `sockets` are those towards client and server.
+    pub(crate) fn new(now: Instant, connection: Connection, sockets: [OwnedFd; 2]) -> Self {
+        Relay { connection, sockets, directions: Default::default(), active: now }
+    }
+
+    pub(crate) fn socket(&self, side: Side) -> &OwnedFd {
+        &self.sockets[side.index()]
+    }
+
+    /// For how long nothing has happened.
+    pub(crate) fn idle(&self, now: Instant) -> Duration {
+        now.saturating_since(self.active)
+    }
+
+    /// What epoll says of a socket.
+    pub(crate) fn handle_event(&mut self, now: Instant, side: Side, flags: EventFlags) {
+        self.active = now;
+        let [from, to] = [side.index(), 1 - side.index()];
+        if flags.contains(EventFlags::PRI) {
+            self.directions[from].set_urgent();
+        }
+        // What failed shows when it is read or written.
+        let failed = EventFlags::ERR | EventFlags::HUP;
+        if flags.intersects(EventFlags::IN | EventFlags::RDHUP | EventFlags::PRI | failed) {
+            self.directions[from].set_readable();
+        }
+        if flags.intersects(EventFlags::OUT | failed) {
+            self.directions[to].set_writable();
+        }
+    }
+
+    /// Moves what can be moved.
+    pub(crate) fn turn(&mut self, pipes: &mut Pipes) -> Next {
+        let mut next = Next::Event;
+        for from in 0..2 {
+            match self.directions[from].visit(&self.sockets[from], &self.sockets[1 - from], pipes) {
+                Visit::Waits => {}
+                Visit::Unfinished => next = Next::Turn,
+                Visit::Broken => return Next::Broken,
+            }
+        }
+        if self.directions.iter().all(Direction::is_closed) { Next::Closed } else { next }
+    }
+
+    /// Bytes moved since the last call: of the client, and of the server.
+    pub(crate) fn take_moved(&mut self) -> [u64; 2] {
+        let [client, server] = &mut self.directions;
+        [client.take_moved(), server.take_moved()]
+    }
+
+    /// Ends it. Without `in_order` both sockets are reset.
+    pub(crate) fn end(mut self, pipes: &mut Pipes, in_order: bool) {
+        for direction in &mut self.directions {
+            direction.end(pipes);
+        }
+        if in_order {
+            for socket in &self.sockets {
+                // The kernel goes on sending what it holds.
+                let _ = sockopt::set_socket_linger(socket, None);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

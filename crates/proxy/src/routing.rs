@@ -1,0 +1,243 @@
+//! What leads connections to the proxy: a device that diverts their SYNs, routes, rules and a table of the packet filter.
+//!
+//! In the order of a connection:
+//!
+//! 1. Its SYN comes in. A rule of the packet filter marks it ([`DIVERT`]), and by the mark it is routed into the proxy's TUN device.
+//! 2. The proxy connects to the server from the client's address (`IP_TRANSPARENT`). What the server sends belongs to that socket: the
+//!    packet filter finds the socket and marks the packet ([`LOCAL`]), and a rule of the routing makes its delivery local.
+//! 3. The proxy sends the SYN again, with a mark ([`DELIVER`]) by which it is routed to the loopback device. There the packet filter gives
+//!    it to the proxy's listening socket. The kernel answers as the server.
+//! 4. What the client sends belongs to the accepted socket, as in 2. So do ICMP errors about what these sockets send.
+//!
+//! What this host itself says of a server on one of its links that does not answer, it says to the client, in whose name the proxy has
+//! asked: the message names a sequence number that the client does not know. So such messages are diverted to the proxy too ([`ERROR`]),
+//! which forwards those about others. What it sends itself has a mark of its own ([`FORWARD`]).
+//!
+//! Packets never come in by the TUN device, so no filter of source addresses (`rp_filter`) is in the way. What is not marked is routed as
+//! without a proxy. Packets to this host itself are delivered before any of these rules counts, since the rule for the table "local"
+//! comes first.
+//!
+//! If the process dies, the kernel removes the device and the routes through it, and, with `fail = "open"`, the table of the packet
+//! filter, without which nothing is marked. With `fail = "closed"` the marks stay and lead to an unreachable route. The next start removes
+//! what is left.
+
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use trunkline_linux::open_tun_queue;
+use trunkline_netlink::{
+    Condition, Existing, Family, FilterChain, FilterRule, FilterTable, Handle, Hook, NetlinkError, Owner,
+    PacketFilter, Route, RouteFilter, RouteKind, Rule, RuleMark, Tproxy,
+};
+use trunkline_packet::protocol;
+use trunkline_schema::FailMode;
+
+use crate::plan::Plan;
+
+/// Marks of packets: a SYN on its way to the proxy; on its way from there to the listening socket; a packet to one of its sockets; one
+/// that the proxy sends; an error of this host on its way to the proxy.
+const DIVERT: u32 = 0x746c_5001;
+pub(crate) const DELIVER: u32 = 0x746c_5002;
+const LOCAL: u32 = 0x746c_5003;
+pub(crate) const FORWARD: u32 = 0x746c_5004;
+const ERROR: u32 = 0x746c_5005;
+
+/// The TUN device.
+pub(crate) const DEVICE: &str = "tl-proxy";
+/// The table of the packet filter.
+pub(crate) const FILTER: &str = "trunkline-proxy";
+/// Who made routes and rules, as `rtnetlink.h` has it; the gateway's are 116.
+const PROTOCOL: u8 = 112;
+/// Routing tables: everything is delivered here; everything goes into the device; the same while there is one.
+const HERE: u32 = 0x746c_5001;
+const ASIDE: u32 = 0x746c_5002;
+const ASIDE_OR_ON: u32 = 0x746c_5003;
+/// Before the rules of administrators and of the gateway, after that of the table "local".
+const PRIORITY: u32 = 91;
+/// The loopback interface has this index in every namespace.
+const LOOPBACK: u32 = 1;
+const MTU: u32 = 65_521;
+const QUEUE_LEN: u32 = 4096;
+/// nft's `mangle`.
+const MANGLE: i32 = -150;
+const EBUSY: i32 = 16;
+const EPERM: i32 = 1;
+
+/// Why the way to the proxy could not be made.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RoutingError {
+    /// Another process has the device, or the table.
+    #[error("another proxy runs in this network namespace")]
+    Running,
+    /// The device cannot be opened.
+    #[error("cannot open the TUN device {DEVICE}: {0}")]
+    Device(std::io::Error),
+    /// The kernel refused.
+    #[error("{0}")]
+    Netlink(#[from] NetlinkError),
+}
+
+/// The way to the proxy. It is there while this value is.
+#[derive(Debug)]
+pub(crate) struct Routing {
+    device: OwnedFd,
+    handle: Handle,
+    filter: PacketFilter,
+}
+
+impl Routing {
+    /// Makes the way for what `plan` treats, to the sockets that listen on `listeners`.
+    pub(crate) fn new(plan: &Plan, listeners: &[SocketAddr]) -> Result<Self, RoutingError> {
+        let device = open_tun_queue(DEVICE, false).map_err(|error| match error.raw_os_error() {
+            Some(EBUSY) => RoutingError::Running,
+            _ => RoutingError::Device(error),
+        })?;
+        let mut routing = Routing { device, handle: Handle::open()?, filter: PacketFilter::open()? };
+        routing.remove_left()?;
+        routing.set_up(plan, listeners)?;
+        Ok(routing)
+    }
+
+    /// The device, from which diverted packets are read, each behind a virtio header.
+    pub(crate) fn device(&self) -> &OwnedFd {
+        &self.device
+    }
+
+    /// The address from which this host answers `client`.
+    pub(crate) fn source_towards(&mut self, client: std::net::IpAddr) -> Option<std::net::IpAddr> {
+        self.handle.route_to(client).ok()?.source
+    }
+
+    fn set_up(&mut self, plan: &Plan, listeners: &[SocketAddr]) -> Result<(), RoutingError> {
+        let device = self.handle.link_index(DEVICE)?;
+        self.handle.set_mtu(device, MTU)?;
+        self.handle.set_tx_queue_len(device, QUEUE_LEN)?;
+        self.handle.set_up(device)?;
+        for family in families(listeners) {
+            let route = || Route { protocol: PROTOCOL, ..Route::to(any(family)) };
+            let here = Route { kind: RouteKind::Local, ..route().device(LOOPBACK).table(HERE) };
+            self.handle.add_route(&here, Existing::Replace)?;
+            for table in [ASIDE, ASIDE_OR_ON] {
+                self.handle.add_route(&route().device(device).table(table), Existing::Replace)?;
+            }
+            if plan.fail == FailMode::Closed {
+                let unreachable = route().table(ASIDE).metric(u32::MAX - 1);
+                let unreachable = Route { kind: RouteKind::Unreachable, ..unreachable };
+                self.handle.add_route(&unreachable, Existing::Replace)?;
+            }
+            for (mark, table) in [(DIVERT, ASIDE), (ERROR, ASIDE_OR_ON), (DELIVER, HERE), (LOCAL, HERE)] {
+                self.handle.add_rule(&rule(family, mark, table))?;
+            }
+        }
+        self.filter.replace(&filter_table(plan, listeners)).map_err(|error| match error.errno() {
+            // It belongs to the socket of another process.
+            Some(EPERM) if self.filter.exists(FILTER).unwrap_or(false) => RoutingError::Running,
+            _ => error.into(),
+        })
+    }
+
+    /// Removes what a proxy has left that could not end in order, or this one.
+    fn remove_left(&mut self) -> Result<(), NetlinkError> {
+        for family in Family::BOTH {
+            for rule in self.handle.rules(family)?.into_iter().filter(|rule| rule.protocol == PROTOCOL) {
+                gone(self.handle.delete_rule(&rule))?;
+            }
+        }
+        for table in [HERE, ASIDE, ASIDE_OR_ON] {
+            let left = RouteFilter { table: Some(table), protocol: Some(PROTOCOL), device: None };
+            for route in self.handle.routes_where(left)? {
+                gone(self.handle.delete_route(&route))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Routing {
+    fn drop(&mut self) {
+        // First what leads packets to the others.
+        if let Err(error) = self.filter.delete(FILTER) {
+            tracing::warn!("{error}");
+        }
+        if let Err(error) = self.remove_left() {
+            tracing::warn!("{error}");
+        }
+    }
+}
+
+fn gone(outcome: Result<(), NetlinkError>) -> Result<(), NetlinkError> {
+    match outcome {
+        Err(error) if !error.is_not_found() => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn any(family: Family) -> IpNet {
+    match family {
+        Family::V4 => Ipv4Net::default().into(),
+        Family::V6 => Ipv6Net::default().into(),
+    }
+}
+
+/// The versions of IP that sockets listen on.
+fn families(listeners: &[SocketAddr]) -> Vec<Family> {
+    let has =
+        |family: &Family| listeners.iter().any(|listener| listener.is_ipv4() == (*family == Family::V4));
+    Family::BOTH.into_iter().filter(has).collect()
+}
+
+fn rule(family: Family, mark: u32, table: u32) -> Rule {
+    Rule {
+        family,
+        priority: PRIORITY,
+        table,
+        mark: Some(RuleMark::Is(mark)),
+        suppress_prefix_len: None,
+        protocol: PROTOCOL,
+    }
+}
+
+fn filter_table(plan: &Plan, listeners: &[SocketAddr]) -> FilterTable {
+    let mut rules = Vec::new();
+    for listener in listeners {
+        let family = if listener.is_ipv4() { Family::V4 } else { Family::V6 };
+        rules.push(FilterRule {
+            conditions: vec![
+                Condition::Link("lo".to_owned()),
+                Condition::Mark(DELIVER),
+                Condition::Family(family),
+                Condition::Protocol(protocol::TCP),
+            ],
+            mark: None,
+            tproxy: Some(Tproxy(*listener)),
+        });
+    }
+    // SYNs come before packets of sockets: one for a connection in TIME-WAIT opens another, and must not go to the old socket.
+    for treatment in &plan.treatments {
+        rules.extend(treatment.rules(DIVERT));
+    }
+    for protocol in [protocol::TCP, protocol::ICMP, protocol::ICMPV6] {
+        rules.push(FilterRule {
+            conditions: vec![Condition::Protocol(protocol), Condition::TransparentSocket],
+            mark: Some(LOCAL),
+            tproxy: None,
+        });
+    }
+    let incoming =
+        FilterChain { name: "prerouting".to_owned(), hook: Hook::Prerouting, priority: MANGLE, rules };
+    let mut rules = vec![FilterRule { conditions: vec![Condition::Mark(FORWARD)], ..FilterRule::default() }];
+    for (protocol, kind) in [(protocol::ICMP, 3), (protocol::ICMPV6, 1)] {
+        rules.push(FilterRule {
+            conditions: vec![Condition::Icmp { protocol, kind }],
+            mark: Some(ERROR),
+            tproxy: None,
+        });
+    }
+    let outgoing = FilterChain { name: "output".to_owned(), hook: Hook::Output, priority: MANGLE, rules };
+    let owner = match plan.fail {
+        FailMode::Open => Owner::Socket,
+        FailMode::Closed => Owner::Nobody,
+    };
+    FilterTable { name: FILTER.to_owned(), owner, chains: vec![incoming, outgoing] }
+}

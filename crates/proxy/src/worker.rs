@@ -1,0 +1,243 @@
+//! A worker: one epoll loop that moves the data of its connections.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::buffer::spare_capacity;
+use rustix::event::{Timespec, epoll};
+use trunkline_linux::clock;
+use trunkline_linux::mailbox::Mailbox;
+use trunkline_units::Instant;
+
+use crate::counters::Counters;
+use crate::relay::{Next, Pipes, Relay, Side};
+use crate::syn::Connection;
+
+/// A connection that has been idle for less is never closed to make room.
+const MIN_IDLE: Duration = Duration::from_secs(10);
+const MAILBOX: u64 = u64::MAX;
+/// A connection's key has the number of its slot in the lower half, and the generation above it: of so many bits that epoll's data has
+/// room for the side.
+const SLOTS: u64 = u32::MAX as u64;
+const GENERATIONS: u32 = u32::MAX >> 2;
+const MAX_EVENTS: usize = 256;
+
+/// What a worker is told.
+#[derive(Debug)]
+pub(crate) enum ToWorker {
+    /// A connection to move data of.
+    Adopt(Box<Relay>),
+    /// Close so many of the connections that have been idle for longest.
+    Evict(usize),
+    /// End.
+    Stop,
+}
+
+/// What a worker tells.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum FromWorker {
+    /// A connection is over.
+    Ended {
+        /// The worker's number.
+        worker: usize,
+        /// Which one.
+        connection: Connection,
+    },
+    /// It has closed so many idle connections.
+    Evicted {
+        /// The worker's number.
+        worker: usize,
+        /// How many.
+        count: usize,
+    },
+    /// It works no more.
+    Gone,
+}
+
+/// Tells of the end of a worker, however it comes.
+struct Alarm(Mailbox<FromWorker>);
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        self.0.post(FromWorker::Gone);
+    }
+}
+
+/// What a worker needs.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    number: usize,
+    epoll: OwnedFd,
+    inbox: Mailbox<ToWorker>,
+    outbox: Mailbox<FromWorker>,
+    counters: Arc<Counters>,
+    pipes: Pipes,
+    slots: Vec<Slot>,
+    vacant: Vec<u32>,
+    /// Connections that have more to do at once.
+    ready: Vec<u64>,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    /// So that an event of a connection that has ended is not taken for one of its successor.
+    generation: u32,
+    relay: Option<Box<Relay>>,
+    /// Whether it is in `ready`.
+    queued: bool,
+}
+
+impl Worker {
+    pub(crate) fn new(
+        number: usize,
+        (inbox, outbox): (Mailbox<ToWorker>, Mailbox<FromWorker>),
+        counters: Arc<Counters>,
+        pipes: Pipes,
+    ) -> std::io::Result<Worker> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        epoll::add(&epoll, &inbox, epoll::EventData::new_u64(MAILBOX), epoll::EventFlags::IN)?;
+        Ok(Worker {
+            number,
+            epoll,
+            inbox,
+            outbox,
+            counters,
+            pipes,
+            slots: Vec::new(),
+            vacant: Vec::new(),
+            ready: Vec::new(),
+        })
+    }
+
+    /// Works until it is told to end, or its epoll descriptor fails. Its connections are reset then.
+    pub(crate) fn run(mut self) -> std::io::Result<()> {
+        let _alarm = Alarm(self.outbox.clone());
+        let mut events: Vec<epoll::Event> = Vec::with_capacity(MAX_EVENTS);
+        loop {
+            events.clear();
+            let nothing = Timespec { tv_sec: 0, tv_nsec: 0 };
+            let wait = if self.ready.is_empty() { None } else { Some(&nothing) };
+            match epoll::wait(&self.epoll, spare_capacity(&mut events), wait) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            let now = clock::now();
+            for ready in std::mem::take(&mut self.ready) {
+                self.turn(ready);
+            }
+            let mut has_mail = false;
+            for event in &events {
+                let token = event.data.u64();
+                if token == MAILBOX {
+                    has_mail = true;
+                } else if let Some(relay) = self.slot(token >> 1).and_then(|slot| slot.relay.as_deref_mut()) {
+                    let side = if token & 1 == 0 { Side::Client } else { Side::Server };
+                    relay.handle_event(now, side, event.flags);
+                    self.turn(token >> 1);
+                }
+            }
+            if has_mail && !self.read_mail(now) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Whether to go on.
+    fn read_mail(&mut self, now: Instant) -> bool {
+        for message in self.inbox.take() {
+            match message {
+                ToWorker::Adopt(relay) => self.adopt(relay),
+                ToWorker::Evict(count) => self.evict(now, count),
+                ToWorker::Stop => return false,
+            }
+        }
+        true
+    }
+
+    fn adopt(&mut self, relay: Box<Relay>) {
+        let slot = self.vacant.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::default());
+            self.slots.len() as u32 - 1
+        });
+        let key = u64::from(self.slots[slot as usize].generation) << 32 | u64::from(slot);
+        let flags = epoll::EventFlags::IN
+            | epoll::EventFlags::OUT
+            | epoll::EventFlags::RDHUP
+            | epoll::EventFlags::PRI
+            | epoll::EventFlags::ET;
+        let mut watched = Ok(());
+        for side in [Side::Client, Side::Server] {
+            let data = epoll::EventData::new_u64(key << 1 | side.index() as u64);
+            watched = watched.and_then(|()| epoll::add(&self.epoll, relay.socket(side), data, flags));
+        }
+        self.counters.open.add(1);
+        self.slots[slot as usize].relay = Some(relay);
+        if watched.is_err() {
+            self.counters.without_means.add(1);
+            self.end(key, false);
+        }
+    }
+
+    fn slot(&mut self, key: u64) -> Option<&mut Slot> {
+        let slot = self.slots.get_mut((key & SLOTS) as usize)?;
+        (u64::from(slot.generation) == key >> 32).then_some(slot)
+    }
+
+    fn turn(&mut self, key: u64) {
+        let slot =
+            self.slots.get_mut((key & SLOTS) as usize).filter(|slot| u64::from(slot.generation) == key >> 32);
+        let Some(slot) = slot else { return };
+        slot.queued = false;
+        let Some(relay) = slot.relay.as_deref_mut() else { return };
+        let next = relay.turn(&mut self.pipes);
+        let [from_client, from_server] = relay.take_moved();
+        if from_client > 0 {
+            self.counters.bytes_from_clients.add(from_client);
+        }
+        if from_server > 0 {
+            self.counters.bytes_from_servers.add(from_server);
+        }
+        match next {
+            Next::Event => {}
+            Next::Turn => {
+                if !std::mem::replace(&mut slot.queued, true) {
+                    self.ready.push(key);
+                }
+            }
+            Next::Closed => self.end(key, true),
+            Next::Broken => {
+                self.counters.reset.add(1);
+                self.end(key, false);
+            }
+        }
+    }
+
+    fn end(&mut self, key: u64, in_order: bool) {
+        let Some(slot) = self.slot(key) else { return };
+        slot.generation = (slot.generation + 1) & GENERATIONS;
+        slot.queued = false;
+        let Some(relay) = slot.relay.take() else { return };
+        self.vacant.push((key & SLOTS) as u32);
+        let connection = relay.connection;
+        relay.end(&mut self.pipes, in_order);
+        self.counters.open.subtract(1);
+        self.outbox.post(FromWorker::Ended { worker: self.number, connection });
+    }
+
+    fn evict(&mut self, now: Instant, count: usize) {
+        let idle = |(index, slot): (usize, &Slot)| {
+            let relay = slot.relay.as_deref()?;
+            let idle = relay.idle(now);
+            (idle >= MIN_IDLE).then(|| (idle, u64::from(slot.generation) << 32 | index as u64))
+        };
+        let mut idle: Vec<(Duration, u64)> = self.slots.iter().enumerate().filter_map(idle).collect();
+        idle.sort_unstable_by(|a, b| b.cmp(a));
+        let count = count.min(idle.len());
+        for (_, key) in idle.into_iter().take(count) {
+            self.counters.evicted.add(1);
+            self.end(key, false);
+        }
+        self.outbox.post(FromWorker::Evicted { worker: self.number, count });
+    }
+}

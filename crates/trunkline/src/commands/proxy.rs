@@ -1,0 +1,138 @@
+//! `proxy`.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use serde::Serialize;
+use trunkline_gateway::log::Log;
+use trunkline_gateway::privilege::{Keep, drop_privileges};
+use trunkline_proxy::{Plan, Proxy, ProxyError, Status};
+use trunkline_schema::{FailMode, Mistakes, ProxyFile, ProxyMode, Source};
+
+use super::site::{LOG_GRACE, send_log_to};
+use crate::cli::{LogFormat, ProxyArguments};
+use crate::failure::Failure;
+use crate::output::{print, print_line};
+
+pub(crate) fn proxy(arguments: &ProxyArguments) -> Result<(), Failure> {
+    let file = Source::open(&arguments.file).and_then(|source| ProxyFile::of(&source));
+    if arguments.check {
+        return check(&arguments.file, file, arguments.json);
+    }
+    let file = file.map_err(|mistakes| Failure::Input(mistakes.to_string()))?;
+    let log = Log::stderr();
+    send_log_to(&log, arguments.log_format);
+    let outcome = run(&file, &log);
+    if let Err(failure) = &outcome {
+        match arguments.log_format {
+            LogFormat::Text => log.line(format!("trunkline: {failure}\n").as_bytes()),
+            LogFormat::Json => tracing::error!("{failure}"),
+        }
+    }
+    log.finish(LOG_GRACE);
+    let status = outcome.map_err(|failure| Failure::Reported(Box::new(failure)))?;
+    if arguments.json {
+        print_line(&json(&status)?)?;
+    }
+    Ok(())
+}
+
+fn run(file: &ProxyFile, log: &Log) -> Result<Status, Failure> {
+    let proxy = Proxy::start(&Plan::from(file)).map_err(|error| match error {
+        ProxyError::Routing(_) | ProxyError::System { .. } => Failure::Lacking(error.to_string()),
+    })?;
+    // A connection from a port below 1024 goes on from there.
+    let keep = Keep { low_ports: true, ..Keep::default() };
+    drop_privileges(&keep).map_err(|error| Failure::Other(error.to_string()))?;
+    log.start().map_err(Failure::doing("cannot start a thread"))?;
+    for proxy in &file.proxies {
+        tracing::info!("proxy {}: {}", proxy.name.0, mode(proxy.mode));
+    }
+    tracing::info!("ready");
+    let status = proxy.run().map_err(|error| Failure::Other(error.to_string()))?;
+    tracing::info!("ended, after {} connections", status.opened);
+    Ok(status)
+}
+
+/// What `--check --json` prints.
+#[derive(Debug, Serialize)]
+struct Report<'a> {
+    file: String,
+    result: &'static str,
+    mistakes: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    meaning: Option<&'a ProxyFile>,
+}
+
+fn check(path: &Path, file: Result<ProxyFile, Mistakes>, as_json: bool) -> Result<(), Failure> {
+    if as_json {
+        let mistakes =
+            file.as_ref().err().map(|mistakes| mistakes.0.iter().map(ToString::to_string).collect());
+        let report = Report {
+            file: path.display().to_string(),
+            result: if file.is_ok() { "fine" } else { "refused" },
+            mistakes: mistakes.unwrap_or_default(),
+            meaning: file.as_ref().ok(),
+        };
+        print_line(&json(&report)?)?;
+    }
+    let file = file.map_err(|mistakes| Failure::Input(mistakes.to_string()))?;
+    if as_json { Ok(()) } else { print(&format!("{}: fine\n{}", path.display(), meaning(&file))) }
+}
+
+fn json<T: Serialize>(value: &T) -> Result<String, Failure> {
+    serde_json::to_string_pretty(value).map_err(Failure::doing("cannot print"))
+}
+
+const fn mode(mode: ProxyMode) -> &'static str {
+    match mode {
+        ProxyMode::None => "connections pass",
+        ProxyMode::Split => "connections are split",
+    }
+}
+
+fn meaning(file: &ProxyFile) -> String {
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let mut line = |name: &str, what: String| {
+        let _ = writeln!(text, "  {name:<11} {what}");
+    };
+    let fail = match file.fail {
+        FailMode::Open => "new connections pass",
+        FailMode::Closed => "new connections are unreachable",
+    };
+    line("if it dies", fail.to_owned());
+    let (connections, opening) = (file.connections, file.opening);
+    line(
+        "at most",
+        format!("{connections} connections, {opening} of them being opened; {} in pipes", file.memory),
+    );
+    let buffer = file.buffer.map_or_else(|| "as the kernel chooses".to_owned(), |size| size.to_string());
+    line("buffers", format!("{buffer}, for each socket and direction"));
+    line("threads", file.threads.to_string());
+    for proxy in &file.proxies {
+        let list = |prefixes: &[trunkline_schema::Prefix]| {
+            prefixes.iter().map(|prefix| prefix.0.to_string()).collect::<Vec<_>>().join(", ")
+        };
+        let mut what = format!("{:<12} {} behind", proxy.name.0, list(&proxy.behind));
+        if let Some(link) = &proxy.interface {
+            let _ = write!(what, " {}", link.0);
+        }
+        if !proxy.remote.is_empty() {
+            let _ = write!(what, ", with {}", list(&proxy.remote));
+        }
+        let ports: Vec<String> = proxy
+            .port_ranges()
+            .iter()
+            .map(|range| match (range.start(), range.end()) {
+                (first, last) if first == last => first.to_string(),
+                (first, last) => format!("{first}-{last}"),
+            })
+            .collect();
+        if !ports.is_empty() {
+            let _ = write!(what, ", ports {}", ports.join(", "));
+        }
+        line("proxy", format!("{what}: {}", mode(proxy.mode)));
+    }
+    text
+}

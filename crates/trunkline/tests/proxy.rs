@@ -1,0 +1,452 @@
+//! Proxies on this machine's kernel: a client, the host with the proxy, a server; in namespaces.
+
+mod common;
+
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsFd as _;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::site::{Directory, PROGRAM, until};
+use common::{Checker, send};
+use rustix::net::sockopt;
+use rustix::process::Signal;
+use serde_json::Value;
+use trunkline_netlink::{Family, PacketFilter};
+use trunkline_testbed::namespace::{Host, Process, Task, veth};
+use trunkline_testbed::privilege;
+
+/// The client is behind the proxy. IPv4, then IPv6.
+const CLIENT: [&str; 2] = ["10.1.0.2", "fd00:1::2"];
+const SERVER: [&str; 2] = ["10.2.0.2", "fd00:2::2"];
+const CELL: &str =
+    "[[proxies]]\nname = \"cell\"\nbehind = [\"10.1.0.0/16\", \"fd00:1::/64\"]\nmode = \"split\"\n";
+
+struct Scene {
+    client: Host,
+    router: Host,
+    server: Host,
+    directory: Directory,
+    versions: usize,
+}
+
+impl Scene {
+    /// `None`, with a message, if the machine lacks a requirement.
+    fn new(test: &str) -> Option<Scene> {
+        if !privilege::available(test) {
+            return None;
+        }
+        let router = Host::new("router").expect("a host");
+        if let Err(error) = router.run(|| PacketFilter::open().and_then(|mut filter| filter.exists("none"))) {
+            println!("SKIPPED {test}: lacks the packet filter nf_tables ({error})");
+            return None;
+        }
+        let client = Host::new("client").expect("a host");
+        let server = Host::new("server").expect("a host");
+        veth(&client, "up", &router, "inside").expect("a link");
+        veth(&server, "up", &router, "outside").expect("a link");
+        router.forwarding().expect("forwarding");
+        // As most distributions have it.
+        for name in ["all", "inside", "outside"] {
+            router.sysctl(&format!("net.ipv4.conf.{name}.rp_filter"), "1").expect("a filter");
+        }
+        let versions = if std::path::Path::new("/proc/net/if_inet6").exists() { 2 } else { 1 };
+        for version in 0..versions {
+            let (mask, zero) = [("24", "0.0.0.0/0"), ("64", "::/0")][version];
+            for (host, device, ip) in [
+                (&client, "up", CLIENT[version]),
+                (&router, "inside", ["10.1.0.1", "fd00:1::1"][version]),
+                (&router, "outside", ["10.2.0.1", "fd00:2::1"][version]),
+                (&server, "up", SERVER[version]),
+            ] {
+                host.address(device, format!("{ip}/{mask}").parse().expect("an address"), None).expect("set");
+            }
+            for (host, gateway) in
+                [(&client, ["10.1.0.1", "fd00:1::1"][version]), (&server, ["10.2.0.1", "fd00:2::1"][version])]
+            {
+                host.route(zero.parse().expect("a prefix"), ip(gateway)).expect("a route");
+            }
+        }
+        for version in 0..versions {
+            for (host, address) in [(&client, CLIENT[version]), (&server, SERVER[version])] {
+                // One of IPv6 is tentative at first.
+                until("an address", || host.run(|| UdpSocket::bind((ip(address), 0))).is_ok());
+            }
+        }
+        Some(Scene { client, router, server, directory: Directory::new(), versions })
+    }
+
+    fn file(&self) -> std::path::PathBuf {
+        self.directory.0.join("proxy.toml")
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.directory.0.join("log")).unwrap_or_default()
+    }
+
+    /// Starts the proxy and waits until it is ready.
+    fn start(&self, settings: &str) -> Process {
+        fs::write(self.file(), settings).expect("a file");
+        let mut process = self.launch();
+        until("the proxy is ready", || {
+            assert_eq!(process.try_wait().expect("its state"), None, "it ended: {}", self.log());
+            self.log().contains("ready")
+        });
+        process
+    }
+
+    fn launch(&self) -> Process {
+        let log = File::create(self.directory.0.join("log")).expect("a log");
+        let out = File::create(self.directory.0.join("out")).expect("a file");
+        let mut command = Command::new(PROGRAM);
+        command.arg("proxy").arg("--json").arg(self.file()).stderr(log).stdout(out).stdin(Stdio::null());
+        self.router.command(command).expect("it starts")
+    }
+
+    /// Ends the proxy; its counts.
+    fn end(&self, mut process: Process) -> Value {
+        let ended = process.terminate(Duration::from_secs(10)).expect("its end");
+        assert_eq!(ended.code(), Some(0), "{}", self.log());
+        serde_json::from_str(&fs::read_to_string(self.directory.0.join("out")).expect("its counts"))
+            .expect("JSON")
+    }
+
+    /// A server that takes one connection.
+    fn listen(&self, version: usize) -> (SocketAddr, TcpListener) {
+        listen(&self.server, SERVER[version])
+    }
+
+    /// What the proxy has left in the router: rules, and the table of the packet filter.
+    fn left(&self) -> (usize, bool) {
+        let rules = self.router.netlink(|handle| {
+            let mut ours = 0;
+            for family in Family::BOTH {
+                ours += handle.rules(family)?.iter().filter(|rule| rule.protocol == 112).count();
+            }
+            Ok(ours)
+        });
+        let table =
+            self.router.run(|| PacketFilter::open().and_then(|mut filter| filter.exists("trunkline-proxy")));
+        (rules.expect("rules"), table.expect("an answer"))
+    }
+}
+
+fn ip(text: &str) -> IpAddr {
+    text.parse().expect("an address")
+}
+
+fn listen(host: &Host, address: &str) -> (SocketAddr, TcpListener) {
+    let listener = host.run(|| TcpListener::bind((ip(address), 0))).expect("a listener");
+    (listener.local_addr().expect("its address"), listener)
+}
+
+fn connect(host: &Host, to: SocketAddr) -> std::io::Result<TcpStream> {
+    let stream = host.run(|| TcpStream::connect_timeout(&to, Duration::from_secs(20)))?;
+    stream.set_read_timeout(Some(Duration::from_secs(20)))?;
+    stream.set_write_timeout(Some(Duration::from_secs(20)))?;
+    Ok(stream)
+}
+
+/// A connection with both its ends.
+fn connection(from: &Host, to: SocketAddr, listener: &TcpListener) -> (TcpStream, TcpStream) {
+    let near = connect(from, to).expect("a connection");
+    let (far, _) = listener.accept().expect("a connection");
+    far.set_read_timeout(Some(Duration::from_secs(20))).expect("a limit");
+    (near, far)
+}
+
+fn number(status: &Value, name: &str) -> u64 {
+    status[name].as_u64().unwrap_or_else(|| panic!("no {name}: {status}"))
+}
+
+#[test]
+fn both_ends_keep_the_addresses_and_ports_of_each_other_whoever_opens() {
+    let test = "both_ends_keep_the_addresses_and_ports_of_each_other_whoever_opens";
+    let Some(scene) = Scene::new(test) else { return };
+    let proxy = scene.start(CELL);
+    for version in 0..scene.versions {
+        for (from, to, address) in
+            [(&scene.client, &scene.server, SERVER[version]), (&scene.server, &scene.client, CLIENT[version])]
+        {
+            let (address, listener) = listen(to, address);
+            let (mut near, mut far) = connection(from, address, &listener);
+            assert_eq!(far.peer_addr().expect("it"), near.local_addr().expect("it"));
+            assert_eq!(near.peer_addr().expect("it"), far.local_addr().expect("it"));
+            near.write_all(b"question").expect("sent");
+            let mut seen = [0; 8];
+            far.read_exact(&mut seen).expect("received");
+            far.write_all(b"answer").expect("sent");
+            drop(far);
+            let mut answer = String::new();
+            near.read_to_string(&mut answer).expect("received");
+            assert_eq!((&seen, answer.as_str()), (b"question", "answer"));
+        }
+    }
+    let status = scene.end(proxy);
+    assert_eq!(number(&status, "opened"), 2 * scene.versions as u64, "{status}");
+    assert_eq!(number(&status, "bytes_from_clients"), 16 * scene.versions as u64, "{status}");
+    assert_eq!(scene.left(), (0, false));
+}
+
+#[test]
+fn streams_arrive_intact_and_half_closes_are_kept() {
+    let Some(scene) = Scene::new("streams_arrive_intact_and_half_closes_are_kept") else { return };
+    let proxy = scene.start(CELL);
+    for server in &SERVER[..scene.versions] {
+        // The server answers after the client has closed.
+        let tasks: Vec<_> = (0..8)
+            .map(|_| {
+                let checker = Checker::start(&scene.server, ip(server));
+                (send(&scene.client, checker.address, 5_000_000, None), checker)
+            })
+            .collect();
+        for (sender, checker) in tasks {
+            sender.join().expect("the stream is sent");
+            assert_eq!(checker.finish(), 5_000_000);
+        }
+    }
+    let status = scene.end(proxy);
+    assert_eq!(number(&status, "bytes_from_clients"), 40_000_000 * scene.versions as u64, "{status}");
+    assert_eq!(number(&status, "reset"), 0, "{status}");
+}
+
+#[test]
+fn a_server_that_refuses_or_is_not_there_looks_so() {
+    let Some(scene) = Scene::new("a_server_that_refuses_or_is_not_there_looks_so") else { return };
+    let fails =
+        |to: &str| connect(&scene.client, SocketAddr::new(ip(to), 9)).expect_err("nobody listens").kind();
+    let cases: Vec<(&str, ErrorKind)> = [
+        ("10.2.0.2", ErrorKind::ConnectionRefused),
+        ("203.0.113.1", ErrorKind::NetworkUnreachable),
+        ("10.2.0.77", ErrorKind::HostUnreachable),
+        ("fd00:2::2", ErrorKind::ConnectionRefused),
+        ("2001:db8::1", ErrorKind::NetworkUnreachable),
+        ("fd00:2::77", ErrorKind::HostUnreachable),
+    ]
+    .into_iter()
+    .take(3 * scene.versions)
+    .collect();
+    let direct: Vec<ErrorKind> = cases.iter().map(|(to, _)| fails(to)).collect();
+    let proxy = scene.start(CELL);
+    let proxied: Vec<ErrorKind> = cases.iter().map(|(to, _)| fails(to)).collect();
+    assert_eq!(proxied, direct);
+    assert_eq!(proxied, cases.iter().map(|(_, kind)| *kind).collect::<Vec<_>>());
+    let status = scene.end(proxy);
+    assert_eq!(number(&status, "refused"), scene.versions as u64, "{status}");
+    // A SYN that is retransmitted after the answer has left asks once more.
+    assert!(number(&status, "unreachable") >= 2 * scene.versions as u64, "{status}");
+    assert_eq!(number(&status, "opened"), 0, "{status}");
+}
+
+#[test]
+fn a_server_that_never_answers_is_never_accepted() {
+    let Some(scene) = Scene::new("a_server_that_never_answers_is_never_accepted") else { return };
+    let proxy = scene.start(CELL);
+    // Its SYN arrives, and no answer comes back.
+    let hole = trunkline_netlink::Route {
+        kind: trunkline_netlink::RouteKind::Blackhole,
+        ..trunkline_netlink::Route::to("10.1.0.0/16".parse().expect("a prefix"))
+    };
+    scene
+        .server
+        .netlink(|handle| handle.add_route(&hole, trunkline_netlink::Existing::Keep))
+        .expect("a route");
+    let (address, _listener) = scene.listen(0);
+    let start = Instant::now();
+    let outcome = scene.client.run(|| TcpStream::connect_timeout(&address, Duration::from_secs(3)));
+    assert_eq!(outcome.expect_err("nobody answers").kind(), ErrorKind::TimedOut);
+    assert!(start.elapsed() >= Duration::from_secs(3), "the client was told something");
+    assert_eq!(number(&scene.end(proxy), "opened"), 0);
+}
+
+#[test]
+fn a_reset_reaches_the_other_end() {
+    let Some(scene) = Scene::new("a_reset_reaches_the_other_end") else { return };
+    let proxy = scene.start(CELL);
+    let (address, listener) = scene.listen(0);
+    for client_resets in [true, false] {
+        let (near, far) = connection(&scene.client, address, &listener);
+        let (resets, mut other) = if client_resets { (near, far) } else { (far, near) };
+        // Not before both halves are there.
+        (&resets).write_all(b"x").expect("sent");
+        other.read_exact(&mut [0]).expect("received");
+        sockopt::set_socket_linger(resets.as_fd(), Some(Duration::ZERO)).expect("a reset");
+        drop(resets);
+        let error = other.read(&mut [0]).expect_err("a reset");
+        assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{client_resets}");
+    }
+    assert_eq!(number(&scene.end(proxy), "reset"), 2);
+}
+
+#[test]
+fn a_killed_proxy_resets_its_connections_and_lets_new_ones_pass() {
+    let Some(scene) = Scene::new("a_killed_proxy_resets_its_connections_and_lets_new_ones_pass") else {
+        return;
+    };
+    let mut proxy = scene.start(CELL);
+    let (address, listener) = scene.listen(0);
+    let (mut near, mut far) = connection(&scene.client, address, &listener);
+    near.write_all(b"x").expect("sent");
+    far.read_exact(&mut [0]).expect("received");
+    proxy.signal(Signal::KILL).expect("killed");
+    assert!(proxy.wait(Duration::from_secs(10)).expect("its end").is_some());
+    for end in [&mut near, &mut far] {
+        let start = Instant::now();
+        assert_eq!(end.read(&mut [0]).expect_err("a reset").kind(), ErrorKind::ConnectionReset);
+        assert!(start.elapsed() < Duration::from_secs(1), "not at once");
+    }
+    assert!(!scene.left().1, "the kernel has removed the table of the packet filter");
+    drop(connection(&scene.client, address, &listener));
+
+    // The next one removes what is left, and leaves nothing when it is told to end.
+    let proxy = scene.start(CELL);
+    drop(connection(&scene.client, address, &listener));
+    assert_eq!(number(&scene.end(proxy), "opened"), 1);
+    assert_eq!(scene.left(), (0, false));
+}
+
+#[test]
+fn with_fail_closed_nothing_passes_a_killed_proxy() {
+    let Some(scene) = Scene::new("with_fail_closed_nothing_passes_a_killed_proxy") else { return };
+    let settings = format!("fail = \"closed\"\n{CELL}");
+    let mut proxy = scene.start(&settings);
+    let (address, listener) = scene.listen(0);
+    drop(connection(&scene.client, address, &listener));
+    proxy.signal(Signal::KILL).expect("killed");
+    assert!(proxy.wait(Duration::from_secs(10)).expect("its end").is_some());
+    let error = connect(&scene.client, address).expect_err("it is closed");
+    assert_eq!(error.kind(), ErrorKind::HostUnreachable, "{error}");
+    let proxy = scene.start(&settings);
+    drop(connection(&scene.client, address, &listener));
+    assert_eq!(number(&scene.end(proxy), "opened"), 1);
+    assert_eq!(scene.left(), (0, false));
+    drop(connection(&scene.client, address, &listener));
+}
+
+#[test]
+fn a_second_proxy_is_refused_and_disturbs_nothing() {
+    let Some(scene) = Scene::new("a_second_proxy_is_refused_and_disturbs_nothing") else { return };
+    let proxy = scene.start(CELL);
+    let mut second = Command::new(PROGRAM);
+    second.arg("proxy").arg(scene.file());
+    let output = scene.router.run(|| second.output()).expect("it runs");
+    assert_eq!(output.status.code(), Some(4));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("another proxy runs in this network namespace"), "{said}");
+    let (address, listener) = scene.listen(0);
+    drop(connection(&scene.client, address, &listener));
+    assert_eq!(number(&scene.end(proxy), "opened"), 1);
+}
+
+#[test]
+fn exempt_traffic_and_connections_to_the_host_itself_pass() {
+    let Some(scene) = Scene::new("exempt_traffic_and_connections_to_the_host_itself_pass") else { return };
+    let (address, listener) = scene.listen(0);
+    let exempt = format!(
+        "[[proxies]]\nname = \"exempt\"\nbehind = [\"10.1.0.0/16\"]\nports = {}\nmode = \"none\"\n{CELL}",
+        address.port()
+    );
+    let proxy = scene.start(&exempt);
+    drop(connection(&scene.client, address, &listener));
+    let (own, listener) = listen(&scene.router, "10.1.0.1");
+    drop(connection(&scene.client, own, &listener));
+    let (other, listener) = scene.listen(0);
+    drop(connection(&scene.client, other, &listener));
+    assert_eq!(number(&scene.end(proxy), "opened"), 1, "only the last");
+}
+
+#[test]
+fn a_route_back_into_the_proxy_is_found_and_refused() {
+    let Some(scene) = Scene::new("a_route_back_into_the_proxy_is_found_and_refused") else { return };
+    // Behind the client there is another host; the router believes that the server's network is there as well.
+    let far = Host::new("far").expect("a host");
+    veth(&far, "up", &scene.client, "down").expect("a link");
+    scene.client.forwarding().expect("forwarding");
+    far.address("up", "10.1.9.2/24".parse().expect("it"), None).expect("set");
+    scene.client.address("down", "10.1.9.1/24".parse().expect("it"), None).expect("set");
+    far.route("0.0.0.0/0".parse().expect("it"), ip("10.1.9.1")).expect("a route");
+    scene.router.route("10.1.9.0/24".parse().expect("it"), ip("10.1.0.2")).expect("a route");
+    scene.router.route("198.51.100.0/24".parse().expect("it"), ip("10.1.0.2")).expect("a route");
+    let proxy = scene.start(CELL);
+    let error = connect(&far, "198.51.100.1:80".parse().expect("it")).expect_err("it leads nowhere");
+    assert_eq!(error.kind(), ErrorKind::NetworkUnreachable, "{error}");
+    let status = scene.end(proxy);
+    assert_eq!((number(&status, "loops"), number(&status, "opened")), (1, 0), "{status}");
+}
+
+#[test]
+fn urgent_data_stays_urgent() {
+    let Some(scene) = Scene::new("urgent_data_stays_urgent") else { return };
+    let proxy = scene.start(CELL);
+    let (address, listener) = scene.listen(0);
+    let (mut near, mut far) = connection(&scene.client, address, &listener);
+    near.write_all(b"before").expect("sent");
+    rustix::net::send(near.as_fd(), b"!", rustix::net::SendFlags::OOB).expect("sent");
+    near.write_all(b"after").expect("sent");
+    drop(near);
+    // Without SO_OOBINLINE the urgent byte is not in the stream.
+    let mut text = String::new();
+    std::thread::sleep(Duration::from_millis(500));
+    let mut urgent = [0; 1];
+    rustix::net::recv(far.as_fd(), &mut urgent, rustix::net::RecvFlags::OOB).expect("an urgent byte");
+    far.read_to_string(&mut text).expect("received");
+    assert_eq!((&urgent, text.as_str()), (b"!", "beforeafter"));
+    scene.end(proxy);
+}
+
+#[test]
+fn beyond_the_limit_the_longest_idle_is_closed_and_without_one_connections_pass() {
+    let test = "beyond_the_limit_the_longest_idle_is_closed_and_without_one_connections_pass";
+    let Some(scene) = Scene::new(test) else { return };
+    let proxy = scene.start(&format!("connections = 4\n{CELL}"));
+    let (address, listener) = scene.listen(0);
+    let mut open: Vec<_> = (0..4).map(|_| connection(&scene.client, address, &listener)).collect();
+    // None has been idle for long: the fifth passes.
+    let mut fifth = connection(&scene.client, address, &listener);
+    fifth.0.write_all(b"x").expect("sent");
+    fifth.1.read_exact(&mut [0]).expect("received");
+    std::thread::sleep(Duration::from_secs(11));
+    // All but the first are in use.
+    for (near, far) in &mut open[1..] {
+        near.write_all(b"x").expect("sent");
+        far.read_exact(&mut [0]).expect("received");
+    }
+    let sixth = connection(&scene.client, address, &listener);
+    let (near, far) = &mut open[0];
+    for end in [near, far] {
+        assert_eq!(end.read(&mut [0]).expect_err("a reset").kind(), ErrorKind::ConnectionReset);
+    }
+    drop(sixth);
+    let status = scene.end(proxy);
+    assert_eq!(number(&status, "evicted"), 1, "{status}");
+    assert!(number(&status, "passed") >= 1, "{status}");
+}
+
+/// Resident memory of a process, bytes.
+fn resident(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("its status");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its memory");
+    line.trim().trim_end_matches(" kB").trim().parse::<u64>().expect("a number") * 1024
+}
+
+#[test]
+fn an_idle_connection_costs_little_memory() {
+    const CONNECTIONS: u64 = 400;
+    let Some(scene) = Scene::new("an_idle_connection_costs_little_memory") else { return };
+    let proxy = scene.start(CELL);
+    let (address, listener) = scene.listen(0);
+    let far: Task<Vec<TcpStream>> = scene.server.spawn("acceptor", move || {
+        (0..=CONNECTIONS).map(|_| listener.accept().expect("a connection").0).collect()
+    });
+    let mut near = vec![connect(&scene.client, address).expect("a connection")];
+    let before = resident(proxy.pid());
+    near.extend((0..CONNECTIONS).map(|_| connect(&scene.client, address).expect("a connection")));
+    let far = far.join();
+    let each = resident(proxy.pid()).saturating_sub(before) / CONNECTIONS;
+    assert!(each <= 4096, "{each} bytes for each of {CONNECTIONS} idle connections");
+    drop((near, far));
+    let status = scene.end(proxy);
+    assert_eq!(number(&status, "opened"), CONNECTIONS + 1, "{status}");
+}
