@@ -5,66 +5,49 @@
 //! and runs their handshakes in its own loop. The control thread decides, as it does for connections over TCP: it asks for
 //! dials, and is asked about each caller that has proved a peer's key ([`Event`]).
 //!
-//! - [`port`]: a socket, batches of datagrams.
+//! - [`port`], [`sockets`]: a socket, batches of datagrams; the sockets of a worker.
 //! - [`cid`]: connection IDs lead packets to the worker of their lane.
 //! - [`settings`]: keys, limits and timers.
+//! - [`callers`]: who may begin a handshake.
+//! - [`greetings`]: the way of a connection from its handshake to a lane.
 //! - [`control`]: the congestion control.
 //! - [`link`]: one connection.
 //! - [`lane`]: the two halves of a lane, between a connection and the edge queues or the device.
-//!
-//! **Strangers.** A caller must prove its address by a Retry before anything is kept of it (RFC 9000 §8.1.2). Then a worker
-//! begins at most [`HANDSHAKES_PER_SECOND`] handshakes a second with callers that are not known to be peers' lanes, and has
-//! at most [`MAX_HALF_OPEN`] at a time. Further callers are not answered; they ask again.
 
+mod callers;
 mod cid;
 mod control;
+mod greetings;
 mod lane;
 mod link;
 mod port;
 mod settings;
+mod sockets;
 #[cfg(test)]
 mod tests;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd as _, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant as StdInstant};
 
-use bytes::BytesMut;
-use quinn_proto::{
-    Connection, ConnectionError, ConnectionHandle, DatagramEvent, EcnCodepoint, Endpoint, Incoming, Transmit,
-};
+use quinn_proto::{Connection, ConnectionHandle, Endpoint};
 use trunkline_congestion::CongestionAlgorithm;
-use trunkline_schema::Encryption;
 use trunkline_trunk::CongestionControl;
 use trunkline_units::Instant;
 
+use self::callers::HANDSHAKES_PER_SECOND;
 use self::control::Signals;
 use self::link::{CLOSED, FAILED, Link, Shared, Stage};
-use self::port::Port;
-use crate::handshake::{HandshakeError, Hello, Message, MessageError, Refusal, RefusalReason, VERSION};
+use crate::handshake::{Hello, Message, Refusal};
 use crate::keys::PublicKey;
 use crate::lane_rx::RxError;
 use crate::life::Failure;
-use crate::sys::udp::{self, Outgoing};
 
 pub(crate) use self::lane::{QuicRx, QuicTx};
 pub(crate) use self::settings::{Acceptor, Dialer};
-
-/// The maximum of handshakes with callers that a worker has at a time.
-const MAX_HALF_OPEN: usize = 16;
-/// And that it begins in a second, as a token bucket of one second.
-const HANDSHAKES_PER_SECOND: u32 = 10;
-/// The time from a caller's first packet to the end of the greetings, as over TCP.
-const CALLER_TIMEOUT: Duration = Duration::from_secs(5);
-/// Batches read from a socket before lanes and device are looked at again.
-const MAX_READS: usize = 16;
-/// The longest batch that the kernel makes.
-const READ_BYTES: usize = 1 << 16;
 
 /// A connection that the worker is to make.
 pub(crate) struct Dial {
@@ -154,66 +137,6 @@ impl Quic {
             buffer: Vec::new(),
         }
     }
-
-    // ------------------------------------------------------------ sockets
-
-    /// Accepts callers with these settings from now on.
-    pub(crate) fn set_acceptor(&mut self, acceptor: Acceptor) {
-        self.endpoint.set_server_config(Some(acceptor.server()));
-        self.acceptor = Some(acceptor);
-    }
-
-    /// Adds a socket; its place, by which events of it are told apart.
-    pub(crate) fn add_port(&mut self, fd: OwnedFd) -> usize {
-        let mut ports = self.shared.ports.borrow_mut();
-        ports.push(Port::new(fd));
-        ports.len() - 1
-    }
-
-    /// How many sockets there are.
-    pub(crate) fn ports(&self) -> usize {
-        self.shared.ports.borrow().len()
-    }
-
-    /// Does something with the descriptor of a socket.
-    pub(crate) fn with_port<T>(
-        &self,
-        place: usize,
-        act: impl FnOnce(std::os::fd::BorrowedFd<'_>) -> T,
-    ) -> Option<T> {
-        self.shared.ports.borrow().get(place).map(|port| act(port.as_fd()))
-    }
-
-    /// The socket for dials to this address with this mark. It is opened if there is none; then it is new.
-    pub(crate) fn dial_port(&mut self, remote: SocketAddr, mark: Option<u32>) -> io::Result<(usize, bool)> {
-        let key = (remote.is_ipv4(), mark.unwrap_or(0));
-        if let Some(place) = self.dial_ports.get(&key) {
-            return Ok((*place, false));
-        }
-        let any = if remote.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
-        let address = any.parse().map_err(io::Error::other)?;
-        let place = self.add_port(udp::open(address, mark, false)?);
-        self.dial_ports.insert(key, place);
-        Ok((place, true))
-    }
-
-    /// Whether a socket waits for room, so that it is to be watched for it.
-    pub(crate) fn is_full(&self, place: usize) -> bool {
-        self.shared.ports.borrow().get(place).is_some_and(Port::is_full)
-    }
-
-    /// A socket has room again. Whether all that waited for it went.
-    pub(crate) fn handle_writable(&mut self, place: usize) -> bool {
-        let done = self.shared.ports.borrow_mut().get_mut(place).is_none_or(Port::flush);
-        if done {
-            for link in self.links.values().filter(|link| link.borrow().port == place) {
-                link.borrow_mut().touch(&self.shared);
-            }
-        }
-        done
-    }
-
-    // ------------------------------------------------------------ connections
 
     /// Begins a connection over the socket at this place.
     pub(crate) fn dial(&mut self, now: Instant, dial: Dial, port: usize) -> Result<(), String> {
@@ -333,111 +256,6 @@ impl Quic {
         self.timers.first().map(|(at, _)| self.shared.to_units(*at))
     }
 
-    /// Reads what a socket has, up to a bound. Whether there may be more.
-    pub(crate) fn receive(&mut self, now: Instant, place: usize, events: &mut Vec<Change>) -> bool {
-        let at = self.shared.to_std(now);
-        for _ in 0..MAX_READS {
-            let mut batch = BytesMut::zeroed(READ_BYTES);
-            let received = match self.with_port(place, |fd| udp::receive(fd, &mut batch)) {
-                Some(Ok(received)) => received,
-                Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => return false,
-                // What an ICMP error says of one connection is no concern of the others; its own timers find out.
-                Some(Err(_)) => continue,
-                None => return false,
-            };
-            batch.truncate(received.len);
-            let ecn = EcnCodepoint::from_bits(received.ecn);
-            while !batch.is_empty() {
-                let datagram = batch.split_to(received.segment.min(batch.len()));
-                let (len, mut response) = (datagram.len(), std::mem::take(&mut self.buffer));
-                response.clear();
-                let event =
-                    self.endpoint.handle(at, received.from, received.to, ecn, datagram, &mut response);
-                match event {
-                    Some(DatagramEvent::ConnectionEvent(handle, event)) => {
-                        if let Some(link) = self.numbers.get(&handle).and_then(|n| self.links.get(n)) {
-                            let mut link = link.borrow_mut();
-                            link.inner.handle_event(event);
-                            link.bytes_received += len as u64;
-                            link.touch(&self.shared);
-                        }
-                    }
-                    Some(DatagramEvent::NewConnection(incoming)) => {
-                        self.handle_caller(at, place, incoming, &mut response, events);
-                    }
-                    Some(DatagramEvent::Response(transmit)) => self.respond(place, &transmit, &response),
-                    None => {}
-                }
-                self.buffer = response;
-            }
-        }
-        true
-    }
-
-    fn respond(&self, place: usize, transmit: &Transmit, bytes: &[u8]) {
-        let headers =
-            Outgoing { to: transmit.destination, from: transmit.src_ip, traffic_class: 0, segment: None };
-        if let Some(port) = self.shared.ports.borrow_mut().get_mut(place)
-            && !port.is_full()
-        {
-            port.send(headers, &bytes[..transmit.size]);
-        }
-    }
-
-    /// Decides about the first packet of a caller.
-    fn handle_caller(
-        &mut self,
-        at: StdInstant,
-        place: usize,
-        incoming: Incoming,
-        response: &mut Vec<u8>,
-        events: &mut Vec<Change>,
-    ) {
-        if !incoming.remote_address_validated() {
-            match self.endpoint.retry(incoming, response) {
-                Ok(transmit) => self.respond(place, &transmit, response),
-                Err(error) => self.endpoint.ignore(error.into_incoming()),
-            }
-            return;
-        }
-        let Some(acceptor) = self.acceptor.clone().filter(|_| self.may_begin(at)) else {
-            return self.endpoint.ignore(incoming);
-        };
-        let remote = incoming.remote_address();
-        let signals = Signals::new(CongestionAlgorithm::Cubic);
-        match self.endpoint.accept(incoming, at, response, Some(acceptor.for_caller(&signals))) {
-            Ok(made) => {
-                self.half_open += 1;
-                let link = self.insert(made, Stage::Accepting, place, signals);
-                let mut link = link.borrow_mut();
-                link.deadline = Some(at + CALLER_TIMEOUT);
-                link.touch(&self.shared);
-            }
-            Err(error) => {
-                if let Some(transmit) = &error.response {
-                    self.respond(place, transmit, response);
-                }
-                let (key, reason) = (acceptor.take_refused(), error.cause.to_string());
-                events.push(Change::Event(Event::CallerFailed { remote, key, reason }));
-            }
-        }
-    }
-
-    /// Whether a handshake with a caller may begin.
-    fn may_begin(&mut self, at: StdInstant) -> bool {
-        let (tokens, since) = &mut self.tokens;
-        let interval = Duration::from_secs(1) / HANDSHAKES_PER_SECOND;
-        let earned = at.saturating_duration_since(*since).as_nanos() / interval.as_nanos();
-        if earned > 0 {
-            *tokens =
-                HANDSHAKES_PER_SECOND.min(tokens.saturating_add(u32::try_from(earned).unwrap_or(u32::MAX)));
-            *since = at;
-        }
-        let may = *tokens > 0 && self.half_open < MAX_HALF_OPEN;
-        *tokens -= u32::from(may);
-        may
-    }
-
     /// Looks after the connections that have something to say or to do. `deliver` gets the datagrams of lanes, by their
     /// serials, and `None` behind the last that is there; an error ends the lane.
     pub(crate) fn advance(
@@ -537,161 +355,6 @@ impl Quic {
         }
         changes.push(Change::Writable { serial });
     }
-
-    /// Continues with the greetings, as far as the handshake and the other end are.
-    fn advance_greetings(
-        &mut self,
-        at: StdInstant,
-        link: &mut Link,
-        changes: &mut Vec<Change>,
-    ) -> Result<(), HandshakeError> {
-        if link.inner.is_handshaking() || link.inner.is_closed() {
-            return Ok(());
-        }
-        match &mut link.stage {
-            Stage::Dialling { hello, asked: asked @ false, .. } => {
-                *asked = true;
-                let hello = Message::Hello(hello.clone());
-                link.send_greeting(&hello);
-            }
-            Stage::Dialling { serial, hello, asked: true } => {
-                let (serial, ours) = (*serial, hello.clone());
-                let theirs = match link.receive_greeting()? {
-                    None => return Ok(()),
-                    Some(Message::Welcome(hello)) => hello,
-                    Some(Message::Refusal(refusal)) => return Err(HandshakeError::Refused(refusal)),
-                    Some(other) => return Err(MessageError::UnexpectedKind(other.kind()).into()),
-                };
-                check_version(&theirs)?;
-                if (&theirs.lane_group, theirs.lane) != (&ours.lane_group, ours.lane) {
-                    let Hello { lane_group, lane, .. } = theirs;
-                    return Err(HandshakeError::WrongAnswer { lane_group, lane });
-                }
-                link.deadline = None;
-                link.stage = Stage::Deciding;
-                changes.push(Change::Event(Event::Welcomed { serial, hello: theirs }));
-            }
-            Stage::Accepting => {
-                let hello = match link.receive_greeting() {
-                    Ok(None) => return Ok(()),
-                    Ok(Some(Message::Hello(hello))) => hello,
-                    Ok(Some(other)) => return Err(MessageError::UnexpectedKind(other.kind()).into()),
-                    Err(HandshakeError::Message(error @ MessageError::UnknownVersion { .. })) => {
-                        let reason = RefusalReason::UnsupportedVersion;
-                        self.half_open = self.half_open.saturating_sub(1);
-                        link.refuse(at, Refusal { reason, text: error.to_string() });
-                        return Ok(());
-                    }
-                    Err(error) => return Err(error),
-                };
-                check_version(&hello)?;
-                let peer = link.peer().ok_or(HandshakeError::NoProtocol)?;
-                let (number, remote) = (link.number, link.inner.remote_address());
-                link.stage = Stage::Deciding;
-                changes.push(Change::Event(Event::Asked { number, peer, hello, remote }));
-            }
-            Stage::Deciding | Stage::Lane { .. } | Stage::Over => {}
-        }
-        Ok(())
-    }
-
-    /// A connection is lost.
-    fn handle_lost(&mut self, link: &mut Link, error: &ConnectionError, changes: &mut Vec<Change>) {
-        link.deadline = None;
-        let clean = matches!(error, ConnectionError::ApplicationClosed(close) if close.error_code == CLOSED);
-        let reason = match error {
-            _ if clean => RxError::Closed.to_string(),
-            ConnectionError::TimedOut => "nothing came from the other end any more".to_owned(),
-            other => other.to_string(),
-        };
-        // How an acceptor of ours says that it knows no peer by our key.
-        let not_admitted = matches!(
-            error,
-            ConnectionError::ConnectionClosed(close)
-                if is_alert(close.error_code, 46) || is_alert(close.error_code, 49)
-        );
-        match std::mem::replace(&mut link.stage, Stage::Over) {
-            Stage::Lane { serial } => {
-                self.lanes.remove(&serial);
-                changes.push(Change::Ended { serial, reason, clean });
-            }
-            Stage::Dialling { serial, .. } => {
-                self.lanes.remove(&serial);
-                let failure = if link.inner.is_handshaking() || matches!(error, ConnectionError::TimedOut) {
-                    Failure::Path
-                } else {
-                    Failure::Lane
-                };
-                let (failure, reason) = if not_admitted {
-                    (Failure::Lane, HandshakeError::NotAdmitted.to_string())
-                } else {
-                    (failure, reason)
-                };
-                changes.push(Change::Event(Event::DialFailed { serial, failure, reason }));
-            }
-            Stage::Accepting => {
-                self.half_open = self.half_open.saturating_sub(1);
-                let remote = link.inner.remote_address();
-                let key = self.acceptor.as_ref().and_then(Acceptor::take_refused);
-                changes.push(Change::Event(Event::CallerFailed { remote, key, reason }));
-            }
-            // The control thread's answer finds it over.
-            Stage::Deciding if link.inner.side().is_server() => {
-                self.half_open = self.half_open.saturating_sub(1);
-            }
-            Stage::Deciding | Stage::Over => {}
-        }
-    }
-
-    /// Closes a connection that does not become a lane.
-    fn fail(
-        &mut self,
-        at: StdInstant,
-        link: &mut Link,
-        failure: Failure,
-        reason: &str,
-        changes: &mut Vec<Change>,
-    ) {
-        match std::mem::replace(&mut link.stage, Stage::Over) {
-            Stage::Dialling { serial, .. } => {
-                self.lanes.remove(&serial);
-                // A handshake that began shows that there is a path.
-                let failure = if link.inner.is_handshaking() { failure } else { Failure::Lane };
-                let reason = reason.to_owned();
-                changes.push(Change::Event(Event::DialFailed { serial, failure, reason }));
-            }
-            Stage::Accepting => {
-                self.half_open = self.half_open.saturating_sub(1);
-                let (remote, reason) = (link.inner.remote_address(), reason.to_owned());
-                changes.push(Change::Event(Event::CallerFailed { remote, key: None, reason }));
-            }
-            Stage::Deciding if link.inner.side().is_server() => {
-                self.half_open = self.half_open.saturating_sub(1);
-            }
-            Stage::Lane { serial } => link.stage = Stage::Lane { serial },
-            Stage::Deciding | Stage::Over => {}
-        }
-        if !matches!(link.stage, Stage::Lane { .. }) {
-            link.close(at, FAILED, "");
-        }
-    }
-}
-
-/// Whether an error of a connection is this alert of TLS (RFC 9001 §4.8).
-fn is_alert(code: quinn_proto::TransportErrorCode, alert: u8) -> bool {
-    code == quinn_proto::TransportErrorCode::crypto(alert)
-}
-
-/// A lane over QUIC has the version that its ALPN names, and TLS.
-fn check_version(hello: &Hello) -> Result<(), HandshakeError> {
-    if hello.version != VERSION {
-        return Err(MessageError::UnknownVersion { theirs: hello.version }.into());
-    }
-    if hello.encryption != Encryption::Tls {
-        let (ours, theirs) = (Encryption::Tls, hello.encryption);
-        return Err(HandshakeError::EncryptionMismatch { ours, theirs });
-    }
-    Ok(())
 }
 
 /// The algorithm of a lane group's connections. One that goes by its path, or that no code of ours has, gets CUBIC.

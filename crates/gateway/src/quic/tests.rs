@@ -4,12 +4,15 @@ use std::collections::VecDeque;
 use std::net::UdpSocket;
 use std::time::Instant as Wall;
 
+use trunkline_schema::Encryption;
 use trunkline_trunk::datagram::{HEAD_BYTES, Packer};
 
+use super::callers::MAX_HALF_OPEN;
 use super::*;
 use crate::clock::now;
-use crate::handshake::{Admit, Identity};
+use crate::handshake::{Admit, HandshakeError, Identity, RefusalReason, VERSION};
 use crate::keys::SecretKey;
+use crate::sys::udp::{self, Outgoing};
 
 const LIMIT: Duration = Duration::from_secs(10);
 

@@ -1,0 +1,121 @@
+//! The sockets of a worker: what is read from them, and what they send beside the connections.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+
+use bytes::BytesMut;
+use quinn_proto::{DatagramEvent, EcnCodepoint, Transmit};
+use trunkline_units::Instant;
+
+use super::port::Port;
+use super::{Change, Quic};
+use crate::sys::udp::{self, Outgoing};
+
+/// Batches read from a socket before lanes and device are looked at again.
+const MAX_READS: usize = 16;
+/// The longest batch that the kernel makes.
+const READ_BYTES: usize = 1 << 16;
+
+impl Quic {
+    /// Adds a socket; its place, by which events of it are told apart.
+    pub(crate) fn add_port(&mut self, fd: OwnedFd) -> usize {
+        let mut ports = self.shared.ports.borrow_mut();
+        ports.push(Port::new(fd));
+        ports.len() - 1
+    }
+
+    /// How many sockets there are.
+    pub(crate) fn ports(&self) -> usize {
+        self.shared.ports.borrow().len()
+    }
+
+    /// Does something with the descriptor of a socket.
+    pub(crate) fn with_port<T>(
+        &self,
+        place: usize,
+        act: impl FnOnce(BorrowedFd<'_>) -> T,
+    ) -> Option<T> {
+        self.shared.ports.borrow().get(place).map(|port| act(port.as_fd()))
+    }
+
+    /// The socket for dials to this address with this mark. It is opened if there is none; then it is new.
+    pub(crate) fn dial_port(&mut self, remote: SocketAddr, mark: Option<u32>) -> io::Result<(usize, bool)> {
+        let key = (remote.is_ipv4(), mark.unwrap_or(0));
+        if let Some(place) = self.dial_ports.get(&key) {
+            return Ok((*place, false));
+        }
+        let any = if remote.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+        let address = any.parse().map_err(io::Error::other)?;
+        let place = self.add_port(udp::open(address, mark, false)?);
+        self.dial_ports.insert(key, place);
+        Ok((place, true))
+    }
+
+    /// Whether a socket waits for room, so that it is to be watched for it.
+    pub(crate) fn is_full(&self, place: usize) -> bool {
+        self.shared.ports.borrow().get(place).is_some_and(Port::is_full)
+    }
+
+    /// A socket has room again. Whether all that waited for it went.
+    pub(crate) fn handle_writable(&mut self, place: usize) -> bool {
+        let done = self.shared.ports.borrow_mut().get_mut(place).is_none_or(Port::flush);
+        if done {
+            for link in self.links.values().filter(|link| link.borrow().port == place) {
+                link.borrow_mut().touch(&self.shared);
+            }
+        }
+        done
+    }
+
+    /// Reads what a socket has, up to a bound. Whether there may be more.
+    pub(crate) fn receive(&mut self, now: Instant, place: usize, events: &mut Vec<Change>) -> bool {
+        let at = self.shared.to_std(now);
+        for _ in 0..MAX_READS {
+            let mut batch = BytesMut::zeroed(READ_BYTES);
+            let received = match self.with_port(place, |fd| udp::receive(fd, &mut batch)) {
+                Some(Ok(received)) => received,
+                Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => return false,
+                // What an ICMP error says of one connection is no concern of the others; its own timers find out.
+                Some(Err(_)) => continue,
+                None => return false,
+            };
+            batch.truncate(received.len);
+            let ecn = EcnCodepoint::from_bits(received.ecn);
+            while !batch.is_empty() {
+                let datagram = batch.split_to(received.segment.min(batch.len()));
+                let (len, mut response) = (datagram.len(), std::mem::take(&mut self.buffer));
+                response.clear();
+                let event =
+                    self.endpoint.handle(at, received.from, received.to, ecn, datagram, &mut response);
+                match event {
+                    Some(DatagramEvent::ConnectionEvent(handle, event)) => {
+                        if let Some(link) = self.numbers.get(&handle).and_then(|n| self.links.get(n)) {
+                            let mut link = link.borrow_mut();
+                            link.inner.handle_event(event);
+                            link.bytes_received += len as u64;
+                            link.touch(&self.shared);
+                        }
+                    }
+                    Some(DatagramEvent::NewConnection(incoming)) => {
+                        self.handle_caller(at, place, incoming, &mut response, events);
+                    }
+                    Some(DatagramEvent::Response(transmit)) => self.respond(place, &transmit, &response),
+                    None => {}
+                }
+                self.buffer = response;
+            }
+        }
+        true
+    }
+
+    pub(super) fn respond(&self, place: usize, transmit: &Transmit, bytes: &[u8]) {
+        let headers =
+            Outgoing { to: transmit.destination, from: transmit.src_ip, traffic_class: 0, segment: None };
+        if let Some(port) = self.shared.ports.borrow_mut().get_mut(place)
+            && !port.is_full()
+        {
+            port.send(headers, &bytes[..transmit.size]);
+        }
+    }
+}
