@@ -4,8 +4,8 @@
 //! Input: a vnet header of 10 bytes, one byte that says how many segments to keep, the packet.
 
 use trunkline_packet::{
-    Fragment, Headers, IcmpView, Offload, Segmenter, TcpView, UdpRun, UdpView, VNET_LEN, Version,
-    complete_checksum, pcap, trim,
+    Fragment, Headers, IcmpView, Offload, SegmentHeaders, Segmenter, TcpRun, TcpView, UdpRun, UdpView,
+    VNET_LEN, Version, complete_checksum, pcap, trim,
 };
 
 /// Runs the whole crate over `data` and asserts that the parts agree.
@@ -36,6 +36,8 @@ pub(crate) fn run(data: &[u8]) {
         assert_eq!(of_segment.transport_offset, headers.transport_offset);
     }
     trimmed(packet, &headers, offload, &segments, u32::from(*keep));
+    shorter(packet, &headers, offload, usize::from(*keep) * 8);
+    run_of_segments(&segments, headers.transport_offset);
 }
 
 fn capture(data: &[u8]) {
@@ -116,5 +118,43 @@ fn run_of_datagrams(packet: &[u8], headers: &Headers, offload: Offload) {
     let datagram = &split(packet, headers, offload)[0];
     for segment in split(&whole, &whole_headers, merged) {
         assert_eq!(segment[headers.transport_offset..], datagram[headers.transport_offset..]);
+    }
+}
+
+/// Headers of shorter segments cover the data once and in order.
+fn shorter(packet: &[u8], headers: &Headers, offload: Offload, max: usize) {
+    let Offload::Segments(segmentation) = offload else { return };
+    let segments = SegmentHeaders::new(packet, headers, segmentation).expect("the offload was checked");
+    let mut segments = segments.within(max);
+    let mut header = vec![0; usize::from(segmentation.header_len)];
+    let mut at = header.len();
+    while let Some(segment) = segments.next_into(&mut header) {
+        assert!(segment.packet_len() <= segmentation.longest(packet.len()));
+        assert_eq!((segment.header_len, segment.data.start), (header.len(), at));
+        at = segment.data.end;
+    }
+    assert_eq!((segments.remaining(), at), (0, packet.len()));
+}
+
+fn run_of_segments(segments: &[Vec<u8>], transport_offset: usize) {
+    let of = |segment: &[u8]| Headers::parse(segment, segment.len()).expect("a segment is a packet");
+    let Some((first, others)) = segments.split_first() else { return };
+    let Some(mut run) = TcpRun::start([first, &[]], &of(first), Offload::None) else { return };
+    let (header_len, mut merged) = (run.header_len(), 1);
+    let mut payload = first[header_len..].to_vec();
+    for segment in others {
+        if !run.push([segment, &[]], &of(segment), Offload::None) {
+            break;
+        }
+        payload.extend_from_slice(&segment[header_len..]);
+        merged += 1;
+    }
+    assert_eq!(run.count() as usize, merged);
+    let (header, offload) = run.finish();
+    let whole = [header, &payload].concat();
+    let again = split(&whole, &of(&whole), offload);
+    assert_eq!(again.len(), merged);
+    for (again, segment) in again.iter().zip(segments) {
+        assert_eq!(again[transport_offset..], segment[transport_offset..]);
     }
 }

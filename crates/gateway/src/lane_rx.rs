@@ -347,7 +347,7 @@ impl LaneRx {
         if headers.protocol == protocol::TCP {
             (sink.observe)(&headers, prefix);
         }
-        if contiguous && headers.protocol == protocol::UDP && sink.writer.takes_udp_super_packets() {
+        if contiguous && headers.protocol == protocol::UDP && sink.writer.takes_super_packets(protocol::UDP) {
             let packet = if restored.is_empty() { [content, &[]] } else { [restored, &content[skip..]] };
             let end = first.at + len;
             if run.push(packet, &headers, offload, end) {

@@ -266,6 +266,18 @@ impl PacketBuf {
         })
     }
 
+    /// Calls `each` with the parts of a stretch of the packet, in order.
+    pub(crate) fn for_parts<'a>(&'a self, stretch: std::ops::Range<usize>, mut each: impl FnMut(&'a [u8])) {
+        let mut at = 0;
+        for part in std::iter::once(self.prefix()).chain(self.body_parts()) {
+            let (start, end) = (stretch.start.max(at), stretch.end.min(at + part.len()));
+            if start < end {
+                each(&part[start - at..end - at]);
+            }
+            at += part.len();
+        }
+    }
+
     /// Writes what the lane has to say before the packet, in place of what it leaves out of it, and gives the range
     /// of the head block to send.
     #[inline]
@@ -391,6 +403,35 @@ mod tests {
         let mut packet = PacketBuf::new(head, [None, None, None, None], outer.len(), offload);
         assert!(packet.close_checksum());
         assert_eq!(&packet.head.bytes()[FRONT..FRONT + outer.len()], closed);
+    }
+
+    #[test]
+    fn a_stretch_of_a_packet_is_in_the_parts_that_it_touches() {
+        let mut pool = Pool::new(1 << 20);
+        let bytes: Vec<u8> = (0..HEAD_CONTENT + BODY_CONTENT + 100).map(|at| (at % 251) as u8).collect();
+        let mut head = pool.head().expect("memory");
+        head.content_mut().copy_from_slice(&bytes[..HEAD_CONTENT]);
+        let mut body = pool.body().expect("memory");
+        body.content_mut().copy_from_slice(&bytes[HEAD_CONTENT..HEAD_CONTENT + BODY_CONTENT]);
+        let last = pool.copy(&bytes[HEAD_CONTENT + BODY_CONTENT..]).expect("memory");
+        let packet = PacketBuf::new(head, [Some(body), Some(last), None, None], bytes.len(), Offload::None);
+        let border = HEAD_CONTENT + BODY_CONTENT;
+        for (stretch, parts) in [
+            (0..10, 1),
+            (HEAD_CONTENT - 1..HEAD_CONTENT, 1),
+            (HEAD_CONTENT..HEAD_CONTENT + 5, 1),
+            (HEAD_CONTENT - 5..HEAD_CONTENT + 5, 2),
+            (0..bytes.len(), 3),
+            (border..bytes.len(), 1),
+            (7..7, 0),
+        ] {
+            let (mut got, mut count) = (Vec::new(), 0);
+            packet.for_parts(stretch.clone(), |part| {
+                got.extend_from_slice(part);
+                count += 1;
+            });
+            assert_eq!((&got[..], count), (&bytes[stretch], parts));
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::io::{readv, write, writev};
-use trunkline_packet::{Headers, Offload, Segmenter, VNET_LEN};
+use trunkline_packet::{Headers, Offload, Segmenter, VNET_LEN, protocol};
 
 use crate::pool::{BODIES, BODY_CONTENT, Block, HEAD_CONTENT, PacketBuf, Pool, Size};
 use crate::sys::{self, TunOffloads};
@@ -202,9 +202,13 @@ impl TunWriter {
         self.queue = queue;
     }
 
-    /// Whether UDP super-packets may be written.
-    pub(crate) const fn takes_udp_super_packets(&self) -> bool {
-        self.queue.offloads.udp
+    /// Whether super-packets of this transport protocol may be written.
+    pub(crate) const fn takes_super_packets(&self, protocol: u8) -> bool {
+        match protocol {
+            protocol::TCP => self.queue.offloads.tcp,
+            protocol::UDP => self.queue.offloads.udp,
+            _ => false,
+        }
     }
 
     fn takes(&self, offload: Offload) -> bool {

@@ -217,6 +217,7 @@ impl Running {
                 };
             }
             self.sender.serve_lanes(now, &mut self.requests);
+            self.quic.settle_sent();
             self.handle_requests();
         }
     }

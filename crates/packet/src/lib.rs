@@ -29,14 +29,14 @@ pub mod checksum;
 pub mod pcap;
 pub mod protocol;
 
-pub use coalesce::UdpRun;
+pub use coalesce::{Run, TcpRun, UdpRun};
 pub use ecn::mark_ce;
 pub use error::{Layer, OffloadError, PacketError};
 pub use flow::FlowKey;
 pub use flow_hash::FlowHasher;
 pub use headers::{Fragment, Headers, Version};
 pub use offload::{Offload, SegmentKind, Segmentation};
-pub use segment::{Segmenter, complete_checksum};
+pub use segment::{Segment, SegmentHeaders, Segmenter, complete_checksum};
 pub use transport::{IcmpView, TcpFlags, TcpView, UdpView};
 pub use trim::{Trimmed, trim};
 pub use unreachable::{Unreachable, unreachable};

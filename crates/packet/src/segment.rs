@@ -6,17 +6,26 @@
 //! replaced, and not from the addresses: behind an IPv6 routing header the sum is over the final destination, which
 //! the IP header does not have (RFC 8200 §8.1).
 
-use crate::rewrite::{read_u16, set_ip_length, write_u16};
-use crate::{Headers, Offload, OffloadError, SegmentKind, Segmentation, TcpFlags, Version, checksum};
+mod headers;
+
+use crate::rewrite::write_u16;
+use crate::{Headers, Offload, OffloadError, checksum};
+
+pub use headers::{Segment, SegmentHeaders};
 
 /// Splits one packet into the finished packets it stands for.
 #[derive(Debug, Clone)]
 pub struct Segmenter<'a> {
     packet: &'a [u8],
-    version: Version,
-    offload: Offload,
-    next: u32,
-    count: u32,
+    rest: Rest<'a>,
+}
+
+#[derive(Debug, Clone)]
+enum Rest<'a> {
+    /// The packet itself.
+    One(Offload),
+    Segments(SegmentHeaders<'a>),
+    Nothing,
 }
 
 impl<'a> Segmenter<'a> {
@@ -25,21 +34,29 @@ impl<'a> Segmenter<'a> {
         if packet.len() != headers.packet_len {
             return Err(OffloadError::Truncated { need: headers.packet_len, have: packet.len() });
         }
-        let offload = offload.normalise(packet, headers)?;
-        let count = offload.segments(packet.len());
-        Ok(Self { packet, version: headers.version, offload, next: 0, count })
+        let rest = match offload {
+            Offload::Segments(segmentation) => {
+                Rest::Segments(SegmentHeaders::new(packet, headers, segmentation)?)
+            }
+            offload => Rest::One(offload.normalise(packet, headers)?),
+        };
+        Ok(Self { packet, rest })
     }
 
     /// Packets still to come.
     pub fn remaining(&self) -> u32 {
-        self.count - self.next
+        match &self.rest {
+            Rest::One(_) => 1,
+            Rest::Segments(headers) => headers.remaining(),
+            Rest::Nothing => 0,
+        }
     }
 
     /// Bytes that the longest of them needs.
     pub fn longest(&self) -> usize {
-        match self.offload {
-            Offload::Segments(segmentation) => segmentation.longest(self.packet.len()),
-            _ => self.packet.len(),
+        match &self.rest {
+            Rest::Segments(headers) => headers.segmentation.longest(self.packet.len()),
+            Rest::One(_) | Rest::Nothing => self.packet.len(),
         }
     }
 
@@ -47,58 +64,23 @@ impl<'a> Segmenter<'a> {
     /// `out` is too short for it, which [`Segmenter::longest`] guards against and [`Segmenter::remaining`] shows.
     #[inline]
     pub fn next_into(&mut self, out: &mut [u8]) -> Option<usize> {
-        if self.next == self.count {
-            return None;
-        }
-        let len = match self.offload {
-            Offload::Segments(segmentation) => self.segment_into(segmentation, out)?,
-            offload => {
+        match &mut self.rest {
+            Rest::Nothing => None,
+            Rest::One(offload) => {
                 let out = out.get_mut(..self.packet.len())?;
                 out.copy_from_slice(self.packet);
-                complete_checksum(out, offload).ok()?;
-                out.len()
+                complete_checksum(out, *offload).ok()?;
+                self.rest = Rest::Nothing;
+                Some(out.len())
             }
-        };
-        self.next += 1;
-        Some(len)
-    }
-
-    fn segment_into(&self, segmentation: Segmentation, out: &mut [u8]) -> Option<usize> {
-        let header_len = usize::from(segmentation.header_len);
-        let start = usize::from(segmentation.checksum_start);
-        let (header, payload) = self.packet.split_at_checked(header_len)?;
-        let at = self.next as usize * usize::from(segmentation.size);
-        let data = payload.get(at..payload.len().min(at + usize::from(segmentation.size)))?;
-        let len = header_len + data.len();
-        let out = out.get_mut(..len)?;
-        out[..header_len].copy_from_slice(header);
-        out[header_len..].copy_from_slice(data);
-
-        if self.version == Version::V4 {
-            let id = read_u16(out, 4).wrapping_add(self.next as u16);
-            write_u16(out, 4, id);
-        }
-        set_ip_length(out, self.version, start, len);
-        match segmentation.kind {
-            SegmentKind::Udp => write_u16(out, start + 4, (len - start) as u16),
-            SegmentKind::Tcp4 | SegmentKind::Tcp6 => {
-                let seq = [out[start + 4], out[start + 5], out[start + 6], out[start + 7]];
-                let seq = u32::from_be_bytes(seq).wrapping_add(at as u32);
-                out[start + 4..start + 8].copy_from_slice(&seq.to_be_bytes());
-                if self.next > 0 {
-                    out[start + 13] &= !TcpFlags::CWR.0;
-                }
-                if self.next + 1 < self.count {
-                    out[start + 13] &= !(TcpFlags::FIN | TcpFlags::PSH).0;
-                }
+            Rest::Segments(headers) => {
+                let out = out.get_mut(..headers.next_len())?;
+                let segment = headers.next_into(out)?;
+                out[segment.header_len..].copy_from_slice(self.packet.get(segment.data)?);
+                complete_checksum(out, segment.offload).ok()?;
+                Some(out.len())
             }
         }
-        let field = start + usize::from(segmentation.checksum_offset);
-        let old_len = (self.packet.len() - start) as u16;
-        let partial = checksum::replace(read_u16(out, field), old_len, (len - start) as u16);
-        write_u16(out, field, partial);
-        complete(out, start, field);
-        Some(len)
     }
 }
 

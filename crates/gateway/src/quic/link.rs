@@ -32,6 +32,8 @@ pub(super) struct Shared {
     pub(super) ports: RefCell<Vec<Port>>,
     /// Connections to look after: their timers may have changed, or they have something to say.
     pub(super) touched: RefCell<Vec<u64>>,
+    /// Connections that have sent: their timers may have changed.
+    pub(super) unsettled: RefCell<Vec<u64>>,
     clock: (StdInstant, Instant),
 }
 
@@ -40,6 +42,7 @@ impl Shared {
         Rc::new(Shared {
             ports: RefCell::default(),
             touched: RefCell::default(),
+            unsettled: RefCell::default(),
             clock: (StdInstant::now(), crate::clock::now()),
         })
     }
@@ -80,6 +83,7 @@ pub(super) struct Link {
     /// Its place in the order of timers.
     pub(super) timer: Option<StdInstant>,
     is_touched: bool,
+    pub(super) is_unsettled: bool,
     /// DSCP, in the bits that it has in the IP header.
     traffic_class: u8,
     signals: Arc<Signals>,
@@ -107,6 +111,7 @@ impl Link {
             deadline: None,
             timer: None,
             is_touched: false,
+            is_unsettled: false,
             traffic_class: 0,
             signals,
             greeting: Vec::new(),
@@ -122,6 +127,14 @@ impl Link {
         if !self.is_touched {
             self.is_touched = true;
             shared.touched.borrow_mut().push(self.number);
+        }
+    }
+
+    /// Has the owner look after its timers.
+    pub(super) fn unsettle(&mut self, shared: &Shared) {
+        if !self.is_unsettled {
+            self.is_unsettled = true;
+            shared.unsettled.borrow_mut().push(self.number);
         }
     }
 

@@ -12,17 +12,18 @@
 //! - [`greetings`]: the way of a connection from its handshake to a lane.
 //! - [`control`]: the congestion control.
 //! - [`link`]: one connection.
-//! - [`lane`]: the two halves of a lane, between a connection and the edge queues or the device.
+//! - [`tx`], [`rx`]: the two halves of a lane, between a connection and the edge queues or the device.
 
 mod callers;
 mod cid;
 mod control;
 mod greetings;
-mod lane;
 mod link;
 mod port;
+mod rx;
 mod settings;
 mod sockets;
+mod tx;
 #[cfg(test)]
 mod tests;
 
@@ -33,6 +34,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant as StdInstant};
 
+use bytes::BytesMut;
 use quinn_proto::{Connection, ConnectionHandle, Endpoint};
 use trunkline_congestion::CongestionAlgorithm;
 use trunkline_trunk::CongestionControl;
@@ -46,8 +48,9 @@ use crate::keys::PublicKey;
 use crate::lane_rx::RxError;
 use crate::life::Failure;
 
-pub(crate) use self::lane::{QuicRx, QuicTx};
+pub(crate) use self::rx::QuicRx;
 pub(crate) use self::settings::{Acceptor, Dialer};
+pub(crate) use self::tx::QuicTx;
 
 /// A connection that the worker is to make.
 pub(crate) struct Dial {
@@ -118,6 +121,8 @@ pub(crate) struct Quic {
     tokens: (u32, StdInstant),
     half_open: usize,
     buffer: Vec<u8>,
+    /// What is received goes here.
+    arena: BytesMut,
 }
 
 impl Quic {
@@ -135,6 +140,7 @@ impl Quic {
             tokens: (HANDSHAKES_PER_SECOND, StdInstant::now()),
             half_open: 0,
             buffer: Vec::new(),
+            arena: BytesMut::with_capacity(sockets::ROUND_BYTES),
         }
     }
 
@@ -286,6 +292,18 @@ impl Quic {
             self.advance_one(at, &mut link, changes, &mut deliver);
             link.transmit(&self.shared, at);
             self.settle(&mut link);
+        }
+    }
+
+    /// Looks after the timers of the connections whose lanes have sent something.
+    pub(crate) fn settle_sent(&mut self) {
+        let unsettled = std::mem::take(&mut *self.shared.unsettled.borrow_mut());
+        for number in unsettled {
+            if let Some(link) = self.links.get(&number).map(Rc::clone) {
+                let mut link = link.borrow_mut();
+                link.is_unsettled = false;
+                self.settle(&mut link);
+            }
         }
     }
 

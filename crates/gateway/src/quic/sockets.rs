@@ -4,7 +4,6 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
-use bytes::BytesMut;
 use quinn_proto::{DatagramEvent, EcnCodepoint, Transmit};
 use trunkline_units::Instant;
 
@@ -12,10 +11,13 @@ use super::port::Port;
 use super::{Change, Quic};
 use crate::sys::udp::{self, Outgoing};
 
-/// Batches read from a socket before lanes and device are looked at again.
-const MAX_READS: usize = 16;
+/// Bytes read from a socket before lanes and device are looked at again: so many stay in the processor's cache until they are
+/// opened and written to the device, and are acknowledged together.
+pub(super) const ROUND_BYTES: usize = 256 << 10;
+/// And batches, if they are short.
+const ROUND_BATCHES: usize = 16;
 /// The longest batch that the kernel makes.
-const READ_BYTES: usize = 1 << 16;
+const BATCH_BYTES: usize = 1 << 16;
 
 impl Quic {
     /// Adds a socket; its place, by which events of it are told apart.
@@ -71,16 +73,21 @@ impl Quic {
     /// Reads what a socket has, up to a bound. Whether there may be more.
     pub(crate) fn receive(&mut self, now: Instant, place: usize, events: &mut Vec<Change>) -> bool {
         let at = self.shared.to_std(now);
-        for _ in 0..MAX_READS {
-            let mut batch = BytesMut::zeroed(READ_BYTES);
-            let received = match self.with_port(place, |fd| udp::receive(fd, &mut batch)) {
+        let mut bytes = 0;
+        for _ in 0..ROUND_BATCHES {
+            // Takes the memory back whose contents have been passed on.
+            self.arena.reserve(BATCH_BYTES);
+            let mut arena = std::mem::take(&mut self.arena);
+            let received = self.with_port(place, |fd| udp::receive(fd, &mut arena));
+            let mut batch = arena.split();
+            self.arena = arena;
+            let received = match received {
                 Some(Ok(received)) => received,
                 Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => return false,
                 // What an ICMP error says of one connection is no concern of the others; its own timers find out.
                 Some(Err(_)) => continue,
                 None => return false,
             };
-            batch.truncate(received.len);
             let ecn = EcnCodepoint::from_bits(received.ecn);
             while !batch.is_empty() {
                 let datagram = batch.split_to(received.segment.min(batch.len()));
@@ -104,6 +111,10 @@ impl Quic {
                     None => {}
                 }
                 self.buffer = response;
+            }
+            bytes += received.len;
+            if bytes >= ROUND_BYTES {
+                break;
             }
         }
         true

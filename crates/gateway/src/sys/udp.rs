@@ -8,6 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr;
 
+use bytes::BytesMut;
 use libc::{c_int, socklen_t};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with, sockopt};
 
@@ -173,16 +174,17 @@ fn push<T: Copy>(message: &libc::msghdr, used: &mut usize, level: c_int, kind: c
     }
 }
 
-/// Receives a batch of datagrams of one sender.
+/// Receives a batch of datagrams of one sender, and adds it to `buffer`, as much as this has capacity for.
 ///
 /// # Errors
 /// `WouldBlock` if there is none.
-pub(crate) fn receive(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Incoming> {
+pub(crate) fn receive(fd: BorrowedFd<'_>, buffer: &mut BytesMut) -> io::Result<Incoming> {
     const UDP_GRO: c_int = 104;
     // SAFETY: an all-zero address storage and msghdr are valid values.
     let (mut storage, mut message): (libc::sockaddr_storage, libc::msghdr) =
         unsafe { (mem::zeroed(), mem::zeroed()) };
-    let mut vector = libc::iovec { iov_base: buffer.as_mut_ptr().cast::<c_void>(), iov_len: buffer.len() };
+    let room = buffer.spare_capacity_mut();
+    let mut vector = libc::iovec { iov_base: room.as_mut_ptr().cast::<c_void>(), iov_len: room.len() };
     let mut control = Control([0; CONTROL_BYTES]);
     message.msg_name = (&raw mut storage).cast::<c_void>();
     message.msg_namelen = mem::size_of::<libc::sockaddr_storage>() as socklen_t;
@@ -193,6 +195,8 @@ pub(crate) fn receive(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Incom
     // SAFETY: all that `message` points to is alive, writable, and of the lengths it says.
     let received = unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT) };
     let len = check(received as c_int)? as usize;
+    // SAFETY: the kernel has written so many bytes behind the buffer's length, and no more than there is capacity for.
+    unsafe { buffer.set_len(buffer.len() + len) };
     let from = from_sockaddr(&storage).ok_or_else(|| io::Error::from_raw_os_error(libc::EAFNOSUPPORT))?;
     let mut incoming = Incoming { len, from, to: None, ecn: 0, segment: len };
     // SAFETY: the kernel has written well-formed control messages of `msg_controllen` bytes in all; each value is read with the
@@ -286,11 +290,14 @@ mod tests {
         rustix::net::getsockname(fd).expect("its address").try_into().expect("an IP address")
     }
 
-    fn wait(fd: &OwnedFd, buffer: &mut [u8]) -> Incoming {
-        let start = Instant::now();
+    fn wait(fd: &OwnedFd) -> (Incoming, BytesMut) {
+        let (start, mut buffer) = (Instant::now(), BytesMut::with_capacity(1000));
         loop {
-            match receive(fd.as_fd(), buffer) {
-                Ok(incoming) => return incoming,
+            match receive(fd.as_fd(), &mut buffer) {
+                Ok(incoming) => {
+                    assert_eq!(buffer.len(), incoming.len);
+                    return (incoming, buffer);
+                }
                 Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
             }
             assert!(start.elapsed() < Duration::from_secs(5), "nothing came");
@@ -311,13 +318,13 @@ mod tests {
                 Outgoing { to, from: Some(local.ip()), traffic_class: 46 << 2 | 1, segment: Some(100) };
             let bytes: Vec<u8> = (0..250).collect();
             send(sender.as_fd(), &headers, &bytes).expect("loopback has room");
-            let (mut buffer, mut got) = ([0; 1000], Vec::new());
+            let mut got = Vec::new();
             while got.len() < bytes.len() {
-                let incoming = wait(&receiver, &mut buffer);
+                let (incoming, buffer) = wait(&receiver);
                 assert_eq!((incoming.from, incoming.to), (address(&sender), Some(local.ip())));
                 assert_eq!(incoming.ecn, 1);
                 assert!(incoming.segment <= 100);
-                got.extend_from_slice(&buffer[..incoming.len]);
+                got.extend_from_slice(&buffer);
             }
             assert_eq!(got, bytes);
         }
@@ -336,9 +343,7 @@ mod tests {
             let [high, low] = id.to_be_bytes();
             for packet in [&[0xc0, 0, 0, 0, 1, 8, high, low, 9][..], &[0x40, high, low, 7]] {
                 send(sender.as_fd(), &headers, packet).expect("loopback has room");
-                let mut buffer = [0; 100];
-                let incoming = wait(sockets[usize::from(id % 3)], &mut buffer);
-                assert_eq!(&buffer[..incoming.len], packet);
+                assert_eq!(&wait(sockets[usize::from(id % 3)]).1[..], packet);
             }
         }
     }

@@ -2,9 +2,10 @@ use std::net::IpAddr;
 
 use proptest::prelude::*;
 
+use super::headers::MIN_TCP_DATA;
 use super::*;
 use crate::build::{self, Ip, Tcp};
-use crate::{TcpView, UdpView};
+use crate::{Segmentation, TcpFlags, TcpView, UdpView};
 
 pub(crate) fn split(packet: &[u8], offload: Offload) -> Vec<Vec<u8>> {
     let headers = Headers::parse(packet, packet.len()).unwrap();
@@ -115,6 +116,58 @@ fn a_checksum_beyond_the_packet_is_refused() {
     assert_eq!(complete_checksum(&mut packet, offload), Err(OffloadError::NotOnePacket));
     let expected = Err(OffloadError::Truncated { need: 292, have: 290 });
     assert_eq!(complete_checksum(&mut packet, Offload::Checksum { start: 284, offset: 6 }), expected);
+}
+
+/// The packets that the headers and the data make, once their checksums are complete.
+fn joined(packet: &[u8], offload: Offload, max: usize) -> Vec<Vec<u8>> {
+    let Offload::Segments(segmentation) = offload else { panic!("not a super-packet") };
+    let headers = Headers::parse(packet, packet.len()).unwrap();
+    // The start of the packet is enough.
+    let prefix = &packet[..usize::from(segmentation.header_len)];
+    let mut headers = SegmentHeaders::new(prefix, &headers, segmentation).unwrap().within(max);
+    let mut packets = Vec::new();
+    let mut header = [0; 120];
+    while let Some(segment) = headers.next_into(&mut header) {
+        let mut joined = [&header[..segment.header_len], &packet[segment.data.clone()]].concat();
+        assert_eq!(joined.len(), segment.packet_len());
+        complete_checksum(&mut joined, segment.offload).unwrap();
+        packets.push(joined);
+    }
+    assert_eq!(headers.remaining(), 0);
+    packets
+}
+
+#[test]
+fn headers_alone_and_the_data_are_the_same_packets() {
+    for ip in [Ip::v4(), Ip::v6()] {
+        let tcp = Tcp { options: &[1; 12], ..Tcp::default() };
+        let (packet, offload) = build::tcp_offloaded(&ip, &tcp, &data(10_000), 1448);
+        assert_eq!(joined(&packet, offload, usize::MAX), split(&packet, offload));
+        let (packet, offload) = build::udp_offloaded(&ip, (5, 6), &data(3001), 1000);
+        assert_eq!(joined(&packet, offload, usize::MAX), split(&packet, offload));
+    }
+}
+
+#[test]
+fn tcp_that_nobody_fragments_is_cut_into_shorter_segments() {
+    let tcp = Tcp { flags: TcpFlags::ACK | TcpFlags::PSH | TcpFlags::CWR, ..Tcp::default() };
+    for ip in [Ip::v4(), Ip::v6()] {
+        let (packet, offload) = build::tcp_offloaded(&ip, &tcp, &data(10_000), 1460);
+        let header_len = packet.len() - 10_000;
+        assert_eq!(
+            joined(&packet, offload, header_len + 1300),
+            sent_one_by_one(&ip, &tcp, &data(10_000), 1300)
+        );
+        // Longer ones than the sender's are not made, and very short ones neither.
+        for max in [header_len + 1461, header_len + MIN_TCP_DATA - 1, 10] {
+            assert_eq!(joined(&packet, offload, max), split(&packet, offload));
+        }
+    }
+    let ip = Ip { dont_fragment: false, ..Ip::v4() };
+    let (packet, offload) = build::tcp_offloaded(&ip, &tcp, &data(10_000), 1460);
+    assert_eq!(joined(&packet, offload, 1300), split(&packet, offload));
+    let (packet, offload) = build::udp_offloaded(&Ip::v4(), (5, 6), &data(3001), 1000);
+    assert_eq!(joined(&packet, offload, 900), split(&packet, offload), "datagrams have their lengths");
 }
 
 #[test]

@@ -47,6 +47,11 @@ impl Packer {
         self.max
     }
 
+    /// Bytes of the longest frame that fits into one datagram.
+    pub const fn longest_whole(&self) -> usize {
+        self.max - HEAD_BYTES
+    }
+
     /// Whether nothing waits to be taken.
     pub const fn is_empty(&self) -> bool {
         self.bytes.is_empty()
@@ -57,10 +62,10 @@ impl Packer {
         self.bytes.len()
     }
 
-    /// Adds a frame, which is given in parts. The first part has all of the frame's head.
+    /// Adds a frame, which is given in parts.
     pub fn put(&mut self, frame: &[&[u8]]) {
         let length: usize = frame.iter().map(|part| part.len()).sum();
-        let fits_into_one = length <= self.max - HEAD_BYTES;
+        let fits_into_one = length <= self.longest_whole();
         if length > self.room() && (fits_into_one || self.room() < MIN_START) {
             self.close();
         }

@@ -1,27 +1,21 @@
-//! The two halves of a lane over QUIC: packets into datagrams, and datagrams into packets.
+//! The sending half of a lane over QUIC: packets into datagrams.
 
 use std::cell::RefCell;
-use std::io::IoSlice;
 use std::rc::Rc;
-use std::time::Duration;
 
-use trunkline_packet::{Headers, Offload, Segmenter, UdpRun, protocol};
+use trunkline_packet::{Headers, Offload, SegmentHeaders, Segmentation};
 use trunkline_trunk::compress::{Compression, Compressor};
-use trunkline_trunk::datagram::{MIN_DATAGRAM, Packer, Piece, Reassembler};
-use trunkline_trunk::frame::{Frame, FrameHead, MAX_HEAD, MAX_PACKET};
+use trunkline_trunk::datagram::{MIN_DATAGRAM, Packer, Piece};
+use trunkline_trunk::frame::{FrameHead, MAX_HEAD};
 use trunkline_trunk::{
-    LaneAction, LaneControl, LaneId, LaneSnapshot, Packet as _, Paths, Poll, Receiver, Transmitter, TrunkPlan,
+    LaneAction, LaneControl, LaneId, LaneSnapshot, Packet as _, Paths, Poll, Transmitter, TrunkPlan,
 };
 use trunkline_units::Instant;
 
 use super::link::{Link, Shared};
-use crate::lane_rx::{LaneRxStats, RxError, Sink, count_write};
 use crate::lane_tx::{Flushed, LaneTxStats, fill};
-use crate::pool::{PacketBuf, Pool};
+use crate::pool::{BODIES, HEAD_CONTENT, PacketBuf, Pool};
 use crate::sys::TcpInfo;
-
-/// The part of a packet that holds its headers, whatever extensions it has.
-const PREFIX: usize = 256;
 
 /// The sending half: packets from the edge into datagrams, as many as the connection can send soon.
 pub(crate) struct QuicTx {
@@ -33,9 +27,8 @@ pub(crate) struct QuicTx {
     pieces: Vec<Piece>,
     /// A lane that loses packets compresses no headers.
     compressor: Compressor,
-    /// A super-packet in one piece, and one of its segments.
-    whole: Vec<u8>,
-    segment: Vec<u8>,
+    /// A frame head and the headers of one segment of a super-packet.
+    head: Box<[u8; MAX_HEAD + HEAD_CONTENT]>,
     /// Bytes of datagrams handed over.
     position: u64,
     frames: u64,
@@ -51,8 +44,7 @@ impl QuicTx {
             packer: Packer::new(MIN_DATAGRAM),
             pieces: Vec::new(),
             compressor: Compressor::new(Compression::Off, 0),
-            whole: Vec::new(),
-            segment: Vec::new(),
+            head: Box::new([0; MAX_HEAD + HEAD_CONTENT]),
             position: 0,
             frames: 0,
         }
@@ -105,7 +97,7 @@ impl QuicTx {
         }
     }
 
-    /// Sends what waits for it at the edge, until the connection takes no more.
+    /// Sends what waits for it at the edge, until the connection takes no more, and what else the connection has to say.
     pub(crate) fn flush(
         &mut self,
         now: Instant,
@@ -121,6 +113,26 @@ impl QuicTx {
             self.apply();
         }
         let at = self.shared.to_std(now);
+        loop {
+            let flushed = self.fill(now, lane, transmitter, (&mut link, pool));
+            let unsent = link.unsent();
+            link.transmit(&self.shared, at);
+            // What has left makes room for more.
+            if flushed != Flushed::Full || link.unsent() == unsent {
+                link.unsettle(&self.shared);
+                return flushed;
+            }
+        }
+    }
+
+    /// Hands over what waits, until the connection has as much as it sends soon.
+    fn fill(
+        &mut self,
+        now: Instant,
+        lane: LaneId,
+        transmitter: &mut Transmitter<PacketBuf>,
+        (link, pool): (&mut Link, &mut Pool),
+    ) -> Flushed {
         loop {
             if !transmitter.has_backlog(lane) {
                 return Flushed::Idle;
@@ -145,8 +157,6 @@ impl QuicTx {
                 self.position += bytes.len() as u64;
                 self.control.handle_written(now, bytes.len() as u64);
                 link.hand_over(bytes, &self.pieces);
-                link.transmit(&self.shared, at);
-                link.touch(&self.shared);
             }
             transmitter.handle_transmitted(lane, self.position);
             if let Some(until) = held {
@@ -157,11 +167,11 @@ impl QuicTx {
 
     /// Frames a packet. A super-packet is segmented first: a lost datagram must not cost all of it.
     fn put(&mut self, mut packet: PacketBuf, pool: &mut Pool) {
-        if let Offload::Segments(_) = packet.offload {
-            self.put_segments(&packet);
+        if let Offload::Segments(segmentation) = packet.offload {
+            self.put_segments(&packet, segmentation);
         } else {
             let frame = packet.frame(&mut self.compressor);
-            let mut parts: [&[u8]; 1 + crate::pool::BODIES] = [&[]; 1 + crate::pool::BODIES];
+            let mut parts: [&[u8]; 1 + BODIES] = [&[]; 1 + BODIES];
             parts[0] = &packet.head.bytes()[frame];
             for (part, body) in parts[1..].iter_mut().zip(packet.body_parts()) {
                 *part = body;
@@ -172,22 +182,31 @@ impl QuicTx {
         pool.release(packet);
     }
 
-    fn put_segments(&mut self, packet: &PacketBuf) {
-        self.whole.clear();
-        self.whole.extend_from_slice(packet.prefix());
-        for body in packet.body_parts() {
-            self.whole.extend_from_slice(body);
-        }
-        self.segment.resize(MAX_PACKET, 0);
+    /// Frames the segments of a super-packet, each of TCP short enough for a datagram of its own, so that a lost datagram
+    /// costs one and nothing has to be put together. Their checksums are left to the receiver's kernel: the connection proves
+    /// that they arrive as they left.
+    fn put_segments(&mut self, packet: &PacketBuf, segmentation: Segmentation) {
+        let prefix = packet.prefix();
         // The offload was checked when the packet was read.
-        let Ok(headers) = Headers::parse(&self.whole, self.whole.len()) else { return };
-        let Ok(mut segmenter) = Segmenter::new(&self.whole, &headers, packet.offload) else { return };
-        while let Some(len) = segmenter.next_into(&mut self.segment) {
-            let mut head = [0; MAX_HEAD];
-            let start =
-                MAX_HEAD - FrameHead { packet_len: len, offload: Offload::None }.encode_before(&mut head);
+        let Ok(headers) = Headers::parse(prefix, packet.len) else { return };
+        let Ok(segments) = SegmentHeaders::new(prefix, &headers, segmentation) else { return };
+        let open = Offload::Checksum { start: 0, offset: 0 };
+        let frame_head = FrameHead { packet_len: 0, offload: open }.encoded_len();
+        let mut segments = segments.within(self.packer.longest_whole() - frame_head);
+        let (room, header) = self.head.split_first_chunk_mut::<MAX_HEAD>().expect("an array of this length and more");
+        while let Some(segment) = segments.next_into(header) {
+            let head = FrameHead { packet_len: segment.packet_len(), offload: segment.offload };
+            let head_len = head.encode_before(room);
+            let mut parts: [&[u8]; 3 + BODIES] = [&[]; 3 + BODIES];
+            parts[0] = &room[MAX_HEAD - head_len..];
+            parts[1] = &header[..segment.header_len];
+            let mut next = 2;
+            packet.for_parts(segment.data, |part| {
+                parts[next] = part;
+                next += 1;
+            });
             self.frames += 1;
-            self.packer.put(&[&head[start..], &self.segment[..len]]);
+            self.packer.put(&parts[..next]);
         }
     }
 }
@@ -195,105 +214,4 @@ impl QuicTx {
 fn snapshot(link: &mut Link) -> LaneSnapshot {
     let unsent = link.unsent();
     fill(&link.info(), unsent, unsent + link.in_flight())
-}
-
-/// The receiving half: datagrams into packets for the device.
-#[derive(Default)]
-pub(crate) struct QuicRx {
-    reassembler: Reassembler,
-    run: Run,
-    stats: LaneRxStats,
-}
-
-impl QuicRx {
-    /// What it has done so far.
-    pub(crate) const fn stats(&self) -> LaneRxStats {
-        self.stats
-    }
-
-    /// Passes on the packets that a datagram completes.
-    pub(crate) fn receive(
-        &mut self,
-        now: Instant,
-        (datagram, round_trip): (&[u8], Duration),
-        receiver: &mut Receiver,
-        sink: &mut Sink<'_>,
-    ) -> Result<(), RxError> {
-        self.stats.bytes += datagram.len() as u64;
-        self.reassembler.set_round_trip(round_trip);
-        let (stats, run) = (&mut self.stats, &mut self.run);
-        self.reassembler.handle_datagram(now, datagram, |frame, content| {
-            if let Frame::Packet { head, .. } = frame {
-                stats.frames += 1;
-                pass_on(&head, content, receiver, (sink, run));
-            }
-            Ok(())
-        })
-    }
-
-    /// Writes what was gathered of the datagrams that came: no more come now.
-    pub(crate) fn finish(&mut self, sink: &mut Sink<'_>) {
-        self.run.finish(sink);
-    }
-}
-
-fn pass_on(head: &FrameHead, packet: &[u8], receiver: &mut Receiver, (sink, run): (&mut Sink<'_>, &mut Run)) {
-    let prefix = &packet[..packet.len().min(PREFIX)];
-    let Ok((headers, offload)) = receiver.handle_frame(head, prefix) else { return };
-    if headers.protocol == protocol::TCP {
-        (sink.observe)(&headers, prefix);
-    }
-    if headers.protocol == protocol::UDP && sink.writer.takes_udp_super_packets() {
-        if run.push(packet, &headers, offload) {
-            return;
-        }
-        run.finish(sink);
-        if run.start(packet, headers, offload) {
-            return;
-        }
-    } else {
-        run.finish(sink);
-    }
-    let vnet = offload.to_vnet();
-    let slices = [IoSlice::new(&vnet), IoSlice::new(packet)];
-    count_write(sink.device, sink.writer.write(&slices, &headers, offload), 1);
-}
-
-/// UDP datagrams of one flow that arrived in a row, which go to the device in one write. Their data is copied: what they came
-/// in does not outlive them.
-#[derive(Default)]
-struct Run {
-    merged: Option<(UdpRun, Headers)>,
-    payload: Vec<u8>,
-}
-
-impl Run {
-    fn start(&mut self, packet: &[u8], headers: Headers, offload: Offload) -> bool {
-        let Some(merged) = UdpRun::start([packet, &[]], &headers, offload) else { return false };
-        self.payload.clear();
-        self.payload.extend_from_slice(&packet[merged.header_len()..]);
-        self.merged = Some((merged, headers));
-        true
-    }
-
-    fn push(&mut self, packet: &[u8], headers: &Headers, offload: Offload) -> bool {
-        let Some((merged, _)) = &mut self.merged else { return false };
-        if !merged.push([packet, &[]], headers, offload) {
-            return false;
-        }
-        self.payload.extend_from_slice(&packet[merged.header_len()..]);
-        true
-    }
-
-    fn finish(&mut self, sink: &mut Sink<'_>) {
-        let Some((mut merged, headers)) = self.merged.take() else { return };
-        let datagrams = merged.count();
-        let (header, offload) = merged.finish();
-        let vnet = offload.to_vnet();
-        let slices = [IoSlice::new(&vnet), IoSlice::new(header), IoSlice::new(&self.payload)];
-        if datagrams > 1 {
-            sink.device.coalesced += u64::from(datagrams);
-        }
-        count_write(sink.device, sink.writer.write(&slices, &headers, offload), datagrams);
-    }
 }
