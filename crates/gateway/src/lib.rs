@@ -17,6 +17,7 @@ pub mod record;
 pub mod request;
 pub mod status;
 
+mod known;
 mod lane_rx;
 mod lane_tx;
 mod life;

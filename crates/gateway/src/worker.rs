@@ -19,6 +19,7 @@ use trunkline_units::Instant;
 
 use crate::clock::now;
 use crate::keys::PublicKey;
+use crate::known::KnownAddresses;
 use crate::lane_rx::{LaneRx, Reports, RxError};
 use crate::lane_tx::LaneTx;
 use crate::life::Failure;
@@ -51,8 +52,10 @@ pub(crate) enum Command {
 
 /// What the control thread tells a worker about connections over QUIC.
 pub(crate) enum QuicCommand {
-    /// Callers are accepted with these settings from now on.
-    Accept(quic::Acceptor),
+    /// Callers are accepted with these settings from now on, those at known addresses on places of their own.
+    Accept(quic::Acceptor, KnownAddresses),
+    /// Packets are marked from now on (`SO_MARK`).
+    Mark(Option<u32>),
     /// Addresses or routes of this machine have changed.
     NetworkChanged,
     /// Callers come by this socket too.
@@ -398,7 +401,8 @@ impl Running {
 
     fn handle_quic_command(&mut self, now: Instant, command: QuicCommand) -> io::Result<()> {
         match command {
-            QuicCommand::Accept(acceptor) => self.quic.set_acceptor(acceptor),
+            QuicCommand::Accept(acceptor, known) => self.quic.set_acceptor(acceptor, known),
+            QuicCommand::Mark(mark) => self.quic.set_mark(mark),
             QuicCommand::NetworkChanged => self.quic.handle_network_changed(),
             QuicCommand::Listen(socket) => {
                 let port = self.quic.add_port(socket);
@@ -429,7 +433,7 @@ impl Running {
     }
 
     fn dial(&mut self, now: Instant, dial: quic::Dial) -> Result<(), String> {
-        let made = self.quic.dial_port(dial.remote, dial.options.mark);
+        let made = self.quic.dial_port(dial.remote);
         let (port, is_new) = made.map_err(|error| error.to_string())?;
         if is_new {
             self.watch_port(port).map_err(|error| error.to_string())?;

@@ -14,10 +14,12 @@
 //! cannot block a site.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::time::Duration;
 
 use trunkline_units::Instant;
+
+use crate::known::{Caller, source};
 
 /// The maximum number of waiting connections of each kind.
 pub(super) const MAX_WAITING: usize = 128;
@@ -29,15 +31,6 @@ pub(super) const TIMEOUT: Duration = Duration::from_secs(5);
 const CPU_SHARE: [f64; 2] = [0.4, 0.1];
 /// The maximum burst of processor time, after a time without handshakes.
 const BURST: Duration = Duration::from_millis(50);
-
-/// Whether a caller has the address of a peer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Caller {
-    /// The address is a peer's endpoint, or a lane came from it before.
-    Known,
-    /// Any other address.
-    Unknown,
-}
 
 /// The stage of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,14 +95,6 @@ pub(super) struct HalfOpen {
     /// The number of the last turn of each source that has connections.
     turns: BTreeMap<IpAddr, u64>,
     turn: u64,
-}
-
-/// The source of an address for limits: the address itself, for IPv6 its /64, since one host can have all addresses of that.
-pub(super) fn source(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V4(address) => address.into(),
-        IpAddr::V6(address) => Ipv6Addr::from(u128::from(address) & !u128::from(u64::MAX)).into(),
-    }
 }
 
 impl HalfOpen {

@@ -25,8 +25,8 @@ use crate::worker::{Command, Place, QuicCommand};
 #[derive(Default)]
 pub(super) struct QuicState {
     dials: BTreeMap<Serial, (Dialled, SocketAddr)>,
-    /// Duplicates of the workers' descriptors.
-    listeners: Vec<OwnedFd>,
+    /// Whether the workers have sockets for callers.
+    listens: bool,
 }
 
 /// For each listening address, the sockets of the workers in their order.
@@ -65,8 +65,8 @@ impl Daemon {
     /// Gives the workers their sockets.
     pub(super) fn listen_quic(&mut self, listeners: Listeners) {
         for sockets in listeners {
+            self.quic.listens = true;
             for (shard, socket) in sockets.into_iter().enumerate() {
-                self.quic.listeners.extend(socket.try_clone());
                 self.tell(shard, QuicCommand::Listen(socket));
             }
         }
@@ -76,7 +76,7 @@ impl Daemon {
     pub(super) fn accept_quic(&self) {
         for shard in 0..self.workers.shards.len() {
             match Acceptor::new(&self.identity, super::reload::admit(&self.admitted)) {
-                Ok(acceptor) => self.tell(shard, QuicCommand::Accept(acceptor)),
+                Ok(acceptor) => self.tell(shard, QuicCommand::Accept(acceptor, self.known.clone())),
                 Err(error) => tracing::error!("lanes over QUIC cannot be accepted: {error}"),
             }
         }
@@ -97,10 +97,10 @@ impl Daemon {
         for serial in changed {
             self.end_lane(serial, "the transport of its lane group was changed");
         }
-        for socket in &self.quic.listeners {
-            let _ = sys::set_mark(socket.as_fd(), self.config.fwmark.unwrap_or(0));
+        for shard in 0..self.workers.shards.len() {
+            self.tell(shard, QuicCommand::Mark(self.config.fwmark));
         }
-        if is_used(&self.config) && self.quic.listeners.is_empty() {
+        if is_used(&self.config) && !self.quic.listens {
             match open_listeners(&self.config) {
                 Ok(listeners) => self.listen_quic(listeners),
                 Err(error) => tracing::error!("{error}; callers over QUIC need a restart"),
@@ -128,7 +128,6 @@ impl Daemon {
     fn options(&self, group: &LaneGroup) -> Options {
         Options {
             dscp: group.dscp,
-            mark: self.config.fwmark,
             congestion_control: algorithm(&group.congestion_control),
         }
     }

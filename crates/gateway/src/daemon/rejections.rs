@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use trunkline_units::Instant;
 
-use super::half_open::source;
 use crate::keys::PublicKey;
 use crate::status::Rejected;
 

@@ -53,7 +53,7 @@ impl Quic {
                     Ok(Some(other)) => return Err(MessageError::UnexpectedKind(other.kind()).into()),
                     Err(HandshakeError::Message(error @ MessageError::UnknownVersion { .. })) => {
                         let reason = RefusalReason::UnsupportedVersion;
-                        self.half_open = self.half_open.saturating_sub(1);
+                        self.callers.release(link);
                         link.refuse(at, Refusal { reason, text: error.to_string() });
                         return Ok(());
                     }
@@ -105,14 +105,14 @@ impl Quic {
                 changes.push(Change::Event(Event::DialFailed { serial, failure, reason }));
             }
             Stage::Accepting => {
-                self.half_open = self.half_open.saturating_sub(1);
+                self.callers.release(link);
                 let remote = link.inner.remote_address();
                 let key = self.acceptor.as_ref().and_then(Acceptor::take_refused);
                 changes.push(Change::Event(Event::CallerFailed { remote, key, reason }));
             }
             // The control thread's answer finds it over.
             Stage::Deciding if link.inner.side().is_server() => {
-                self.half_open = self.half_open.saturating_sub(1);
+                self.callers.release(link);
             }
             Stage::Deciding | Stage::Over => {}
         }
@@ -136,12 +136,12 @@ impl Quic {
                 changes.push(Change::Event(Event::DialFailed { serial, failure, reason }));
             }
             Stage::Accepting => {
-                self.half_open = self.half_open.saturating_sub(1);
+                self.callers.release(link);
                 let (remote, reason) = (link.inner.remote_address(), reason.to_owned());
                 changes.push(Change::Event(Event::CallerFailed { remote, key: None, reason }));
             }
             Stage::Deciding if link.inner.side().is_server() => {
-                self.half_open = self.half_open.saturating_sub(1);
+                self.callers.release(link);
             }
             Stage::Lane { serial } => link.stage = Stage::Lane { serial },
             Stage::Deciding | Stage::Over => {}

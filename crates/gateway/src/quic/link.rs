@@ -17,6 +17,7 @@ use super::port::Port;
 use super::settings::SEND_BUFFER;
 use crate::handshake::{HandshakeError, Hello, Message, MessageError, Refusal, presented_key};
 use crate::keys::PublicKey;
+use crate::known::Caller;
 use crate::sys::TcpInfo;
 use crate::sys::udp::Outgoing;
 
@@ -78,6 +79,8 @@ pub(super) struct Link {
     pub(super) inner: Connection,
     pub(super) stage: Stage,
     pub(super) port: usize,
+    /// Whose place it has while its handshake is in progress.
+    pub(super) caller: Option<Caller>,
     /// The end of the time for the handshake and the greetings.
     pub(super) deadline: Option<StdInstant>,
     /// Its place in the order of timers.
@@ -108,6 +111,7 @@ impl Link {
             inner,
             stage,
             port,
+            caller: None,
             deadline: None,
             timer: None,
             is_touched: false,

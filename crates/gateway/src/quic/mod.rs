@@ -40,7 +40,7 @@ use trunkline_congestion::CongestionAlgorithm;
 use trunkline_trunk::CongestionControl;
 use trunkline_units::Instant;
 
-use self::callers::HANDSHAKES_PER_SECOND;
+use self::callers::Callers;
 use self::control::Signals;
 use self::link::{CLOSED, FAILED, Link, Shared, Stage};
 use crate::handshake::{Hello, Message, Refusal};
@@ -68,7 +68,6 @@ pub(crate) struct Dial {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Options {
     pub(crate) dscp: u8,
-    pub(crate) mark: Option<u32>,
     pub(crate) congestion_control: CongestionAlgorithm,
 }
 
@@ -110,16 +109,15 @@ pub(crate) struct Quic {
     endpoint: Endpoint,
     acceptor: Option<Acceptor>,
     shared: Rc<Shared>,
-    /// Sockets for dials, by address family (IPv4, IPv6) and mark: their places.
-    dial_ports: BTreeMap<(bool, u32), usize>,
+    /// Sockets for dials, by whether they are of IPv4: their places.
+    dial_ports: BTreeMap<bool, usize>,
+    mark: Option<u32>,
     links: BTreeMap<u64, Rc<RefCell<Link>>>,
     numbers: HashMap<ConnectionHandle, u64>,
     lanes: HashMap<u64, u64>,
     last_number: u64,
     timers: BTreeSet<(StdInstant, u64)>,
-    /// Handshakes that callers may begin, and since when it is so many.
-    tokens: (u32, StdInstant),
-    half_open: usize,
+    callers: Callers,
     buffer: Vec<u8>,
     /// What is received goes here.
     arena: BytesMut,
@@ -132,13 +130,13 @@ impl Quic {
             acceptor: None,
             shared: Shared::new(),
             dial_ports: BTreeMap::new(),
+            mark: None,
             links: BTreeMap::new(),
             numbers: HashMap::new(),
             lanes: HashMap::new(),
             last_number: 0,
             timers: BTreeSet::new(),
-            tokens: (HANDSHAKES_PER_SECOND, StdInstant::now()),
-            half_open: 0,
+            callers: Callers::new(),
             buffer: Vec::new(),
             arena: BytesMut::with_capacity(sockets::ROUND_BYTES),
         }
@@ -185,7 +183,7 @@ impl Quic {
         if !matches!(it.stage, Stage::Deciding) {
             return None;
         }
-        self.half_open = self.half_open.saturating_sub(1);
+        self.callers.release(&mut it);
         match answer {
             Answer::Refuse(refusal) => {
                 it.refuse(at, refusal);

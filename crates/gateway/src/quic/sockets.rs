@@ -9,6 +9,7 @@ use trunkline_units::Instant;
 
 use super::port::Port;
 use super::{Change, Quic};
+use crate::sys;
 use crate::sys::udp::{self, Outgoing};
 
 /// Bytes read from a socket before lanes and device are looked at again: so many stay in the processor's cache until they are
@@ -41,17 +42,30 @@ impl Quic {
         self.shared.ports.borrow().get(place).map(|port| act(port.as_fd()))
     }
 
-    /// The socket for dials to this address with this mark. It is opened if there is none; then it is new.
-    pub(crate) fn dial_port(&mut self, remote: SocketAddr, mark: Option<u32>) -> io::Result<(usize, bool)> {
-        let key = (remote.is_ipv4(), mark.unwrap_or(0));
-        if let Some(place) = self.dial_ports.get(&key) {
+    /// The socket for dials to this address. It is opened if there is none; then it is new.
+    pub(crate) fn dial_port(&mut self, remote: SocketAddr) -> io::Result<(usize, bool)> {
+        let is_v4 = remote.is_ipv4();
+        if let Some(place) = self.dial_ports.get(&is_v4) {
             return Ok((*place, false));
         }
-        let any = if remote.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+        let any = if is_v4 { "0.0.0.0:0" } else { "[::]:0" };
         let address = any.parse().map_err(io::Error::other)?;
-        let place = self.add_port(udp::open(address, mark, false)?);
-        self.dial_ports.insert(key, place);
+        let place = self.add_port(udp::open(address, self.mark, false)?);
+        self.dial_ports.insert(is_v4, place);
         Ok((place, true))
+    }
+
+    /// Marks all packets from now on, also of connections that are up (`SO_MARK`).
+    pub(crate) fn set_mark(&mut self, mark: Option<u32>) {
+        if self.mark == mark {
+            return;
+        }
+        self.mark = mark;
+        for port in &*self.shared.ports.borrow() {
+            if let Err(error) = sys::set_mark(port.as_fd(), mark.unwrap_or(0)) {
+                tracing::warn!("cannot mark a socket of lanes over QUIC: {error}");
+            }
+        }
     }
 
     /// Whether a socket waits for room, so that it is to be watched for it.

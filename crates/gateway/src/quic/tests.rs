@@ -7,11 +7,11 @@ use std::time::Instant as Wall;
 use trunkline_schema::Encryption;
 use trunkline_trunk::datagram::{HEAD_BYTES, Packer};
 
-use super::callers::MAX_HALF_OPEN;
 use super::*;
 use crate::clock::now;
 use crate::handshake::{Admit, HandshakeError, Identity, RefusalReason, VERSION};
 use crate::keys::SecretKey;
+use crate::known::KnownAddresses;
 use crate::sys::udp::{self, Outgoing};
 
 const LIMIT: Duration = Duration::from_secs(10);
@@ -72,7 +72,7 @@ fn hello() -> Hello {
 }
 
 fn options() -> Options {
-    Options { dscp: 46, mark: None, congestion_control: CongestionAlgorithm::Reno }
+    Options { dscp: 46, congestion_control: CongestionAlgorithm::Reno }
 }
 
 /// Site 1 dials site 2, which admits the keys that `admits` says.
@@ -85,7 +85,7 @@ impl Pair {
         let mut ends = [End::new(), End::new()];
         let admitted = secret(admits).public();
         let admit: Admit = Arc::new(move |key| *key == admitted);
-        ends[1].quic.set_acceptor(Acceptor::new(&identity(2), admit).expect("an acceptor"));
+        ends[1].quic.set_acceptor(Acceptor::new(&identity(2), admit).expect("an acceptor"), KnownAddresses::default());
         Pair { ends }
     }
 
@@ -175,7 +175,7 @@ fn a_refusal_reaches_the_dialer_with_its_reason() {
     };
     assert!(reason.contains("unknown lane group (none such)"), "{reason}");
     pair.until("nothing is left", |ends| ends.iter().all(|end| end.quic.links.is_empty()).then_some(()));
-    assert_eq!(pair.ends[1].quic.half_open, 0);
+    assert_eq!(pair.ends[1].quic.callers.taken(), 0);
 }
 
 #[test]
@@ -262,23 +262,11 @@ fn an_address_that_is_not_proved_gets_little_and_leaves_nothing() {
     }
     assert!(received > 0, "it is asked to prove its address");
     assert!(received <= 3 * sent, "{received} for {sent}");
-    assert!(pair.ends[1].quic.links.is_empty() && pair.ends[1].quic.half_open == 0);
+    assert!(pair.ends[1].quic.links.is_empty() && pair.ends[1].quic.callers.taken() == 0);
     assert_eq!(pair.ends[1].quic.endpoint.open_connections(), 0);
     // Whoever can prove its address is served.
     pair.dial(2);
     pair.until("a request", |ends| ends[1].event());
-}
-
-#[test]
-fn handshakes_with_callers_are_bounded_in_number_and_rate() {
-    let mut quic = Quic::new(0, 1);
-    let start = StdInstant::now();
-    let mut begun = |at: StdInstant| (0..100).filter(|_| quic.may_begin(at)).count() as u32;
-    assert_eq!(begun(start), HANDSHAKES_PER_SECOND);
-    assert_eq!(begun(start + Duration::from_millis(350)), 3);
-    assert_eq!(begun(start + Duration::from_secs(100)), HANDSHAKES_PER_SECOND);
-    quic.half_open = MAX_HALF_OPEN;
-    assert!(!quic.may_begin(start + Duration::from_secs(200)));
 }
 
 /// Datagrams that somebody else sends from the peer's port are no part of the lane.
