@@ -18,7 +18,7 @@ const INTERRUPTED: i32 = 130;
 
 /// Each key with its allowed range: wide enough for a debug build on a busy machine, narrow enough to find a wrong unit or a
 /// test that measured nothing.
-const OF_A_CARRIER: [(&str, f64, f64); 9] = [
+const OF_A_CARRIER: [(&str, f64, f64); 10] = [
     ("tcp1_mbit", 50.0, 200_000.0),
     ("tcp10_mbit", 50.0, 400_000.0),
     ("idle_p50_us", 5.0, 50_000.0),
@@ -26,11 +26,13 @@ const OF_A_CARRIER: [(&str, f64, f64); 9] = [
     ("load_p50_us", 5.0, 500_000.0),
     ("load_p99_us", 5.0, 2_000_000.0),
     ("pps64", 500.0, 20_000_000.0),
+    ("udp1400_mbit", 5.0, 100_000.0),
     ("ratio_tcp1", 0.001, 2.0),
     ("ratio_tcp10", 0.001, 2.0),
 ];
-const OF_A_TRUNK: [(&str, f64, f64); 4] = [
+const OF_A_TRUNK: [(&str, f64, f64); 5] = [
     ("ratio_pps64", 0.001, 10.0),
+    ("ratio_udp1400", 0.001, 10.0),
     ("cpu_s_per_gb", 0.05, 100.0),
     ("rss_mb", 2.0, 1000.0),
     ("rss_idle_mb", 2.0, 1000.0),
@@ -116,13 +118,13 @@ fn the_json_has_every_figure_of_every_carrier_and_nothing_is_left() {
     }
     assert!(output.status.success(), "{}: {said}", output.status);
     let result: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    for carrier in ["direct", "plain", "encrypted"] {
+    for carrier in ["direct", "plain", "encrypted", "quic"] {
         assert_between(&result, carrier, &OF_A_CARRIER);
     }
-    for carrier in ["plain", "encrypted"] {
+    for carrier in ["plain", "encrypted", "quic"] {
         assert_between(&result, carrier, &OF_A_TRUNK);
     }
-    for key in ["ratio_tcp1", "ratio_tcp10", "ratio_pps64"] {
+    for key in ["ratio_tcp1", "ratio_tcp10", "ratio_pps64", "ratio_udp1400"] {
         assert_eq!(result["direct"][key], 1.0);
     }
     for key in ["cpu_s_per_gb", "rss_mb"] {

@@ -12,6 +12,7 @@ use std::time::Duration;
 use trunkline_units::Instant;
 
 use crate::keys::PublicKey;
+use crate::known::source;
 use crate::status::Rejected;
 
 /// The maximum number of callers in the list.

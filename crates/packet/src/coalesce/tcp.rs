@@ -71,7 +71,9 @@ impl TcpRun {
         if self.closed || self.count == COUNT_LIMIT || headers.version != self.version {
             return false;
         }
-        let Some(Parsed { header_len, payload_len, seq, push }) = parse(packet, headers) else { return false };
+        let Some(Parsed { header_len, payload_len, seq, push }) = parse(packet, headers) else {
+            return false;
+        };
         if header_len != self.header_len
             || seq != self.next_seq
             || payload_len > self.size
@@ -162,12 +164,7 @@ fn parse(packet: [&[u8]; 2], headers: &Headers) -> Option<Parsed> {
     }
     let payload_len = len(packet) - header_len;
     let seq = u32::from_be_bytes([tcp[4], tcp[5], tcp[6], tcp[7]]);
-    (payload_len > 0).then_some(Parsed {
-        header_len,
-        payload_len,
-        seq,
-        push: tcp[13] & TcpFlags::PSH.0 != 0,
-    })
+    (payload_len > 0).then_some(Parsed { header_len, payload_len, seq, push: tcp[13] & TcpFlags::PSH.0 != 0 })
 }
 
 #[cfg(test)]

@@ -13,16 +13,19 @@ pub(super) enum Carrier {
     Plain,
     /// A trunk over TLS.
     Encrypted,
+    /// A trunk over QUIC.
+    Quic,
 }
 
 impl Carrier {
-    pub(super) const ALL: [Self; 3] = [Self::Direct, Self::Plain, Self::Encrypted];
+    pub(super) const ALL: [Self; 4] = [Self::Direct, Self::Plain, Self::Encrypted, Self::Quic];
 
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Direct => "direct",
             Self::Plain => "plain",
             Self::Encrypted => "encrypted",
+            Self::Quic => "quic",
         }
     }
 }
@@ -44,6 +47,8 @@ pub(super) enum Figure {
     LoadP99,
     /// Datagrams with 64 bytes of payload received per second of an unpaced flood.
     Pps64,
+    /// Payload received of an unpaced flood of datagrams with 1400 bytes of payload, Mbit/s.
+    Udp1400,
     /// CPU seconds of both gateways per 10⁹ bytes of one flow's goodput.
     CpuPerGb,
     /// The same with ten flows.
@@ -55,7 +60,7 @@ pub(super) enum Figure {
 }
 
 impl Figure {
-    pub(super) const ALL: [Self; 11] = [
+    pub(super) const ALL: [Self; 12] = [
         Self::Tcp1,
         Self::Tcp10,
         Self::IdleP50,
@@ -63,6 +68,7 @@ impl Figure {
         Self::LoadP50,
         Self::LoadP99,
         Self::Pps64,
+        Self::Udp1400,
         Self::CpuPerGb,
         Self::CpuPerGb10,
         Self::RssIdle,
@@ -79,6 +85,7 @@ impl Figure {
             Self::LoadP50 => "load_p50_us",
             Self::LoadP99 => "load_p99_us",
             Self::Pps64 => "pps64",
+            Self::Udp1400 => "udp1400_mbit",
             Self::CpuPerGb => "cpu_s_per_gb",
             Self::CpuPerGb10 => "cpu_s_per_gb_10",
             Self::RssIdle => "rss_idle_mb",
@@ -92,6 +99,7 @@ impl Figure {
             Self::Tcp1 => Some("ratio_tcp1"),
             Self::Tcp10 => Some("ratio_tcp10"),
             Self::Pps64 => Some("ratio_pps64"),
+            Self::Udp1400 => Some("ratio_udp1400"),
             _ => None,
         }
     }

@@ -32,6 +32,10 @@ const LOAD_LEAD: Duration = Duration::from_millis(700);
 const REACH_LIMIT: Duration = Duration::from_secs(10);
 const BIN: Duration = Duration::from_millis(10);
 const SMALL_PAYLOAD_BYTES: usize = 64;
+/// A long datagram that no ordinary path fragments.
+const LARGE_PAYLOAD_BYTES: usize = 1400;
+/// All classes of a trunk over QUIC ride on it.
+const QUIC_CLASSES: &str = "[[classes]]\nname = \"all\"\ntransport = \"quic\"\n";
 /// Datagrams that the flood hands to the kernel at once, so that the sender's system calls are not the bottleneck.
 const FLOOD_BATCH: usize = 32;
 /// The share of lost round trips from which a message reports them: the percentiles omit them.
@@ -45,11 +49,18 @@ pub(super) enum Test {
     Tcp10,
     LoadLatency,
     SmallPackets,
+    LargePackets,
 }
 
 impl Test {
-    pub(super) const ALL: [Self; 5] =
-        [Self::IdleLatency, Self::Tcp1, Self::Tcp10, Self::LoadLatency, Self::SmallPackets];
+    pub(super) const ALL: [Self; 6] = [
+        Self::IdleLatency,
+        Self::Tcp1,
+        Self::Tcp10,
+        Self::LoadLatency,
+        Self::SmallPackets,
+        Self::LargePackets,
+    ];
 
     pub(super) const fn title(self) -> &'static str {
         match self {
@@ -58,6 +69,7 @@ impl Test {
             Self::Tcp10 => "ten TCP flows",
             Self::LoadLatency => "round trips beside a TCP flow",
             Self::SmallPackets => "small datagrams",
+            Self::LargePackets => "large datagrams",
         }
     }
 
@@ -66,7 +78,7 @@ impl Test {
         match self {
             Self::IdleLatency => ping_time(seconds),
             Self::LoadLatency => LOAD_LEAD + ping_time(seconds),
-            Self::Tcp1 | Self::Tcp10 | Self::SmallPackets => seconds,
+            Self::Tcp1 | Self::Tcp10 | Self::SmallPackets | Self::LargePackets => seconds,
         }
     }
 }
@@ -96,10 +108,11 @@ impl Site {
         let encryption = match carrier {
             Carrier::Direct => None,
             Carrier::Plain => Some(Encryption::None),
-            Carrier::Encrypted => Some(Encryption::Tls),
+            Carrier::Encrypted | Carrier::Quic => Some(Encryption::Tls),
         };
         let start = |encryption| {
-            let setup = GatewaySetup::new(binary, encryption);
+            let classes = (carrier == Carrier::Quic).then(|| QUIC_CLASSES.to_owned());
+            let setup = GatewaySetup { classes, ..GatewaySetup::new(binary, encryption) };
             scene.start_gateways_until(&setup, stop).map_err(failure)
         };
         let gateways = encryption.map(start).transpose()?;
@@ -130,8 +143,14 @@ impl Site {
             }
             Test::LoadLatency => self.load_latency(run),
             Test::SmallPackets => {
-                self.small_packets(run)?;
+                let rate = self.flood(SMALL_PAYLOAD_BYTES)?;
+                run.insert((self.carrier, Figure::Pps64), rate);
                 // A trunk that the flood has broken would make the next tests meaningless.
+                self.check_reach("after the flood")
+            }
+            Test::LargePackets => {
+                let rate = self.flood(LARGE_PAYLOAD_BYTES)?;
+                run.insert((self.carrier, Figure::Udp1400), rate * LARGE_PAYLOAD_BYTES as f64 * 8.0 / 1e6);
                 self.check_reach("after the flood")
             }
         }
@@ -166,11 +185,12 @@ impl Site {
         self.record_round_trips(&report, [Figure::LoadP50, Figure::LoadP99], run)
     }
 
-    fn small_packets(&self, run: &mut Run) -> Result<(), Failure> {
+    /// Floods the sink; the datagrams that arrive in a second.
+    fn flood(&self, payload_bytes: usize) -> Result<f64, Failure> {
         let sink = UdpSink::start(&self.scene.x, server_address(), BIN).map_err(traffic)?;
         let settings = FloodSettings {
             target: sink.address(),
-            payload_bytes: SMALL_PAYLOAD_BYTES,
+            payload_bytes,
             pace: Pace::Unpaced,
             batch: FLOOD_BATCH,
             time: self.seconds,
@@ -181,11 +201,7 @@ impl Site {
         let received = sink.finish();
         let margin = (sent.end - sent.begin) / 4;
         let (begin, end) = (sent.begin + margin, sent.begin + margin * 3);
-        run.insert(
-            (self.carrier, Figure::Pps64),
-            received.datagrams_per_second(begin, end, SMALL_PAYLOAD_BYTES),
-        );
-        Ok(())
+        Ok(received.datagrams_per_second(begin, end, payload_bytes))
     }
 
     fn start_bulk(&self, flows: u32, time: Duration) -> Result<(TcpSink, Task<BulkReport>), Failure> {

@@ -1,7 +1,7 @@
 //! `bench`: the cost of a trunk on this machine, compared with plain routing in the same minute.
 //!
-//! There are three copies of the same two sites, one for each carrier. Each test runs over all three before the next test
-//! begins. So other load on the machine affects all three alike, and the ratios vary less than the figures.
+//! There are copies of the same two sites, one for each carrier. Each test runs over all of them before the next test
+//! begins. So other load on the machine affects all alike, and the ratios vary less than the figures.
 //!
 //! What a trunk does for traffic is a matter of experiments: `experiments/bench/`.
 

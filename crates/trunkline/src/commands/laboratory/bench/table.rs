@@ -5,10 +5,11 @@ use std::fmt;
 use super::figure::{Carrier, Figure, Results};
 
 /// The rows: figure, title and decimals.
-const ROWS: [(Figure, &str, usize); 11] = [
+const ROWS: [(Figure, &str, usize); 12] = [
     (Figure::Tcp1, "TCP, 1 flow        Mbit/s", 0),
     (Figure::Tcp10, "TCP, 10 flows      Mbit/s", 0),
     (Figure::Pps64, "64-byte datagrams  per s", 0),
+    (Figure::Udp1400, "1400-byte datagrams Mbit/s", 0),
     (Figure::IdleP50, "round trip, idle   p50 µs", 0),
     (Figure::IdleP99, "                   p99 µs", 0),
     (Figure::LoadP50, "  beside a flow    p50 µs", 0),
@@ -24,12 +25,12 @@ pub(super) struct Table<'r>(pub(super) &'r Results);
 
 impl fmt::Display for Table<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:<26}", "")?;
+        write!(f, "{:<27}", "")?;
         for carrier in Carrier::ALL {
             write!(f, "{:>10}{:8}", carrier.name(), "")?;
         }
         for (figure, title, decimals) in ROWS {
-            write!(f, "\n{title:<26}")?;
+            write!(f, "\n{title:<27}")?;
             for carrier in Carrier::ALL {
                 let has_it = carrier != Carrier::Direct || self.0.ratio(carrier, figure).is_some();
                 let value = self.0.value(carrier, figure);
