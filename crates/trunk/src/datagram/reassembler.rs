@@ -46,6 +46,20 @@ impl Kept {
     }
 }
 
+/// A frame whose pieces have come in order so far, the usual case: they are put together as they come.
+#[derive(Debug)]
+struct Open {
+    at: Instant,
+    /// The datagram in which it begins, and the one in which it goes on.
+    first: u64,
+    next: u64,
+    /// Its length.
+    need: usize,
+    bytes: Vec<u8>,
+    /// Where its pieces end in `bytes`.
+    ends: Vec<usize>,
+}
+
 /// Takes datagrams, and gives frames. Each datagram must be given at most once.
 #[derive(Debug)]
 pub struct Reassembler {
@@ -54,6 +68,9 @@ pub struct Reassembler {
     highest: Option<u64>,
     kept: BTreeMap<u64, Kept>,
     kept_bytes: usize,
+    open: Option<Open>,
+    /// The memory of the last one.
+    spare: (Vec<u8>, Vec<usize>),
     frame: Vec<u8>,
     stats: ReassemblerStats,
 }
@@ -65,6 +82,8 @@ impl Default for Reassembler {
             highest: None,
             kept: BTreeMap::new(),
             kept_bytes: 0,
+            open: None,
+            spare: (Vec::new(), Vec::new()),
             frame: Vec::new(),
             stats: ReassemblerStats::default(),
         }
@@ -83,8 +102,8 @@ impl Reassembler {
     }
 
     /// Bytes that wait for the rest of their frames.
-    pub const fn kept_bytes(&self) -> usize {
-        self.kept_bytes
+    pub fn kept_bytes(&self) -> usize {
+        self.kept_bytes + self.open.as_ref().map_or(0, |open| open.bytes.len())
     }
 
     /// Takes a datagram, and calls `each` with every frame that it completes, and the bytes behind the frame's head.
@@ -118,21 +137,85 @@ impl Reassembler {
         };
         self.forget_old(now);
         if !front.is_empty() {
-            self.keep(number, Kept { at: now, front: front.to_vec(), through, tail: Vec::new() });
-            self.complete(number, &mut each)?;
+            if self.open.as_ref().is_some_and(|open| open.next == number) {
+                self.go_on(front, through, &mut each)?;
+            } else {
+                self.spill();
+                self.keep(number, Kept { at: now, front: front.to_vec(), through, tail: Vec::new() });
+                self.complete(number, &mut each)?;
+            }
         }
         let tail = pass_on(frames, &mut each)?;
         if !tail.is_empty() {
-            if let Some(kept) = self.kept.get_mut(&number) {
-                kept.tail = tail.to_vec();
-                self.kept_bytes += tail.len();
+            self.spill();
+            if self.kept.contains_key(&number) || self.kept.contains_key(&(number + 1)) {
+                self.keep_tail(now, number, tail);
+                self.complete(number, &mut each)?;
             } else {
-                let kept = Kept { at: now, front: Vec::new(), through: false, tail: tail.to_vec() };
-                self.keep(number, kept);
+                self.begin(now, number, tail)?;
             }
-            self.complete(number, &mut each)?;
         }
         Ok(())
+    }
+
+    /// Begins a frame that goes on in the next datagram.
+    fn begin(&mut self, now: Instant, number: u64, tail: &[u8]) -> Result<(), DatagramError> {
+        let need = frame_len(tail)?;
+        let (mut bytes, mut ends) = std::mem::take(&mut self.spare);
+        bytes.clear();
+        bytes.extend_from_slice(tail);
+        ends.clear();
+        ends.push(tail.len());
+        self.open = Some(Open { at: now, first: number, next: number + 1, need, bytes, ends });
+        Ok(())
+    }
+
+    /// Adds the next piece to the open frame, and passes it on if it is the last.
+    fn go_on<E: From<DatagramError>>(
+        &mut self,
+        piece: &[u8],
+        through: bool,
+        each: &mut impl FnMut(Frame, &[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let Some(mut open) = self.open.take() else { return Ok(()) };
+        open.bytes.extend_from_slice(piece);
+        open.ends.push(open.bytes.len());
+        open.next += 1;
+        let (need, have) = (open.need, open.bytes.len());
+        // A frame may end with the datagram's last byte, and then none begins in it.
+        if through && have < need {
+            self.open = Some(open);
+            return Ok(());
+        }
+        let result = if need == have {
+            self.stats.reassembled += 1;
+            pass_on(&open.bytes, each).map(|_| ())
+        } else {
+            Err(DatagramError::Mismatch { need, have }.into())
+        };
+        self.spare = (open.bytes, open.ends);
+        result
+    }
+
+    /// The pieces of the open frame wait like those that came out of order.
+    fn spill(&mut self) {
+        let Some(Open { at, first, bytes, ends, .. }) = self.open.take() else { return };
+        self.keep_tail(at, first, &bytes[..ends[0]]);
+        for (number, ends) in (first + 1..).zip(ends.windows(2)) {
+            let front = bytes[ends[0]..ends[1]].to_vec();
+            self.keep(number, Kept { at, front, through: true, tail: Vec::new() });
+        }
+        self.spare = (bytes, ends);
+    }
+
+    /// Keeps the start of a frame.
+    fn keep_tail(&mut self, at: Instant, number: u64, tail: &[u8]) {
+        if let Some(kept) = self.kept.get_mut(&number) {
+            kept.tail = tail.to_vec();
+            self.kept_bytes += tail.len();
+        } else {
+            self.keep(number, Kept { at, front: Vec::new(), through: false, tail: tail.to_vec() });
+        }
     }
 
     /// The number in full of a datagram: the one that is nearest to the highest.
@@ -166,13 +249,20 @@ impl Reassembler {
         if let Some(old) = self.kept.insert(number, kept) {
             self.kept_bytes -= old.bytes();
         }
-        while self.kept_bytes > MAX_BYTES {
+        while self.kept_bytes() > MAX_BYTES && !self.kept.is_empty() {
             self.forget_first();
         }
     }
 
     fn forget_old(&mut self, now: Instant) {
         let highest = self.highest.unwrap_or_default();
+        let wait = self.wait;
+        let is_old =
+            |open: &mut Open| open.first + MAX_NUMBERS <= highest || now.saturating_since(open.at) > wait;
+        if let Some(open) = self.open.take_if(is_old) {
+            self.stats.dropped += open.ends.len() as u64;
+            self.spare = (open.bytes, open.ends);
+        }
         while let Some((number, kept)) = self.kept.first_key_value()
             && (number + MAX_NUMBERS <= highest || now.saturating_since(kept.at) > self.wait)
         {
