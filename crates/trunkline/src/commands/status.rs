@@ -158,8 +158,8 @@ fn classes(table: &mut Table, peer: &Peer) {
 
 fn lanes(table: &mut Table, peer: &Peer, last: Option<(&Peer, Between)>) {
     table.line(&format!(
-        "  {:<14} {:<14} {:>10} {:>12} {:>8} {:>8} {:>10} {:>9} {:>8}",
-        "lane", "state", "cwnd", "rtt ms", "core ms", "retrans", "out Mbit/s", "in Mbit/s", "headers"
+        "  {:<14} {:<9} {:<4} {:>10} {:>12} {:>8} {:>8} {:>10} {:>9} {:>8}",
+        "lane", "state", "over", "cwnd", "rtt ms", "core ms", "retrans", "out Mbit/s", "in Mbit/s", "headers"
     ));
     for lane in &peer.lanes {
         let name = match (lane.shard, lane.index) {
@@ -169,8 +169,9 @@ fn lanes(table: &mut Table, peer: &Peer, last: Option<(&Peer, Between)>) {
         };
         if lane.state != LaneState::Up {
             table.line(&format!(
-                "  {name:<14} {:<14} {}",
+                "  {name:<14} {:<9} {:<4} {}",
                 lane.state,
+                lane.transport,
                 lane.last_error.as_deref().unwrap_or("")
             ));
             continue;
@@ -183,8 +184,9 @@ fn lanes(table: &mut Table, peer: &Peer, last: Option<(&Peer, Between)>) {
             "-".to_owned()
         };
         table.line(&format!(
-            "  {name:<14} {:<14} {:>10} {:>12.2} {:>8} {:>8} {:>10} {:>9} {headers:>8}",
+            "  {name:<14} {:<9} {:<4} {:>10} {:>12.2} {:>8} {:>8} {:>10} {:>9} {headers:>8}",
             lane.state,
+            lane.transport,
             lane.cwnd,
             f64::from(lane.rtt_us) / 1e3,
             millis(rates.core_queue_us.map(u64::from)),

@@ -76,6 +76,7 @@ pub(super) struct ClassView {
 pub(super) struct LaneView {
     pub(super) name: String,
     pub(super) state: LaneState,
+    pub(super) transport: String,
     pub(super) congestion_control: String,
     /// `None` while it is down.
     pub(super) numbers: Option<LaneNumbers>,
@@ -267,6 +268,7 @@ impl LaneView {
         LaneView {
             name,
             state: now.state,
+            transport: now.transport.clone(),
             congestion_control: now.congestion_control.clone(),
             numbers: up.then_some(numbers),
             remark: remark.clone().unwrap_or_default(),

@@ -79,8 +79,9 @@ const LANE_COLUMNS: &[Column<LaneView>] = &[
     column("headers", 7, 7, |l| lane(l, |n| or_dash(n.compression, |ratio| format!("1/{}", number(ratio))))),
     column("pace Mbit/s", 11, 11, |l| lane(l, |n| or_dash(n.pacing_rate, |rate| mbit(rate as f64)))),
     column("unsent kB", 9, 10, |l| lane(l, |n| number(n.unsent_bytes as f64 / 1e3))),
+    words("over", 4, 12, |l| l.transport.clone().into()),
     words("control", 8, 9, |l| l.congestion_control.clone().into()),
-    words("to", 28, 12, |l| l.remark.clone().into()),
+    words("to", 28, 13, |l| l.remark.clone().into()),
 ];
 
 const FLOW_COLUMNS: &[Column<FlowView>] = &[

@@ -50,6 +50,7 @@ fn lane(group: &str, ten_seconds: u64) -> Lane {
         for_s: 3600.0,
         remote: Some("192.0.2.1:4600".to_owned()),
         established: 1,
+        transport: "tcp".to_owned(),
         congestion_control: "bbr".to_owned(),
         bytes_sent: 1_000_000 + 59_000_000 * ten_seconds,
         bytes_received: 500_000 + 1_250_000 * ten_seconds,
