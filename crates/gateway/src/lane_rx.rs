@@ -77,7 +77,7 @@ pub(crate) struct DeviceWriteStats {
     pub(crate) writes: u64,
     /// Packets the device's kernel refused.
     pub(crate) refused: u64,
-    /// UDP datagrams that shared a write with others.
+    /// Packets that shared a write with others.
     pub(crate) coalesced: u64,
 }
 

@@ -351,7 +351,7 @@ fn tun(page: &mut Page, status: &Status) {
         ("trunkline_tun_read_total", "Packets and super-packets read from the device.", tun.super_read),
         ("trunkline_tun_read_bytes_total", "Bytes read from the device.", tun.read_bytes),
         ("trunkline_tun_written_total", "Packets and super-packets written.", tun.super_written),
-        ("trunkline_tun_coalesced_total", "UDP datagrams merged for writing.", tun.coalesced),
+        ("trunkline_tun_coalesced_total", "Packets merged for writing.", tun.coalesced),
         ("trunkline_tun_write_refused_total", "Packets the kernel did not take.", tun.write_refused),
     ] {
         page.family(name, "counter", help);

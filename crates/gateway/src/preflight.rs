@@ -117,7 +117,7 @@ pub fn check(config: &Config) -> Result<Accepted, Refusals> {
 
 /// The peers that want their lanes in clear although some ride on QUIC.
 fn in_clear(config: &Config) -> Vec<Refusal> {
-    let Some(group) = config.trunk.groups.iter().find(|group| group.transport == Transport::Quic) else {
+    let Some(group) = config.trunk.groups.iter().find(|group| group.transport != Transport::Tcp) else {
         return Vec::new();
     };
     let peers = config.peers.iter().filter(|peer| peer.encryption == Encryption::None);
@@ -132,14 +132,15 @@ fn in_clear(config: &Config) -> Vec<Refusal> {
 /// the module on first use, if the process has `CAP_NET_ADMIN`, as the gateway has.
 fn congestion_control(group: &LaneGroup) -> Result<(), Refusal> {
     let name = group.congestion_control.initial();
+    if group.transport != Transport::Tcp {
+        name.parse::<CongestionAlgorithm>().map_err(|unknown| Refusal::QuicCongestionControl {
+            lane_group: group.name.to_string(),
+            name: name.to_owned(),
+            offered: unknown.allowed.join(", "),
+        })?;
+    }
     if group.transport == Transport::Quic {
-        return name.parse::<CongestionAlgorithm>().map(drop).map_err(|unknown| {
-            Refusal::QuicCongestionControl {
-                lane_group: group.name.to_string(),
-                name: name.to_owned(),
-                offered: unknown.allowed.join(", "),
-            }
-        });
+        return Ok(());
     }
     let tried = || -> io::Result<()> {
         let probe = socket(AddressFamily::INET, SocketType::STREAM, None)?;

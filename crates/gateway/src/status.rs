@@ -65,7 +65,7 @@ pub struct Tun {
     pub read_bytes: u64,
     /// Packets and super-packets written.
     pub super_written: u64,
-    /// UDP datagrams that were merged into super-packets for writing.
+    /// Packets that were merged into super-packets for writing.
     pub coalesced: u64,
     /// Packets the kernel refused to take.
     pub write_refused: u64,

@@ -4,6 +4,7 @@
 //! acknowledgement or an answer is in the device before the write that caused it returns, and is read without
 //! another thread having to wake (docs/decisions/0002).
 
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -38,6 +39,8 @@ pub(crate) enum Command {
     Quic(Box<QuicCommand>),
     /// The lane is to end.
     LaneDown { serial: u64 },
+    /// Another connection takes the lane's place: nothing more is sent in this one, and what comes is still passed on.
+    LaneRetired { serial: u64 },
     /// Classes, peers and routes from now on.
     Plan(Arc<Plan>),
     /// The device was made anew: its queue from now on.
@@ -108,6 +111,9 @@ const MAILBOX: u64 = u64::MAX - 1;
 /// The sockets of lanes over QUIC, by their places. Serials of connections stay far below.
 const PORTS: u64 = 1 << 62;
 
+/// The maximum of lanes whose places others have taken and from which something may still come.
+const MAX_RETIRED: usize = 32;
+
 /// What a worker begins with.
 pub(crate) struct Worker {
     shard: u16,
@@ -135,6 +141,8 @@ struct Running {
     changes: Vec<Change>,
     /// Sockets of lanes over QUIC that may have more than was read.
     unread: Vec<usize>,
+    /// Lanes over TCP whose places others have taken, the oldest first; of those that have ended too.
+    retired: VecDeque<u64>,
 }
 
 impl Worker {
@@ -171,6 +179,7 @@ impl Worker {
             quic: Quic::new(shard, shards),
             changes: Vec::new(),
             unread: Vec::new(),
+            retired: VecDeque::new(),
         };
         running.run()
     }
@@ -284,6 +293,20 @@ impl Running {
         self.quic.close(now(), serial, goodbye);
     }
 
+    /// Ends the sending half of a lane. The other half passes on what still comes, until the far end closes it too.
+    fn retire(&mut self, serial: u64) {
+        self.sender.take_lane(serial, true);
+        if let Some(fd) = self.receivers.fd(serial) {
+            let _ = rustix::net::shutdown(fd, rustix::net::Shutdown::Write);
+            self.retired.push_back(serial);
+        }
+        if self.retired.len() > MAX_RETIRED
+            && let Some(oldest) = self.retired.pop_front()
+        {
+            self.take_lane(oldest, false);
+        }
+    }
+
     /// Does what the control thread asked. Whether to go on.
     fn handle_commands(&mut self) -> io::Result<bool> {
         for command in self.commands.take() {
@@ -291,6 +314,7 @@ impl Running {
                 Command::LaneUp(lane) => self.lane_up(*lane),
                 Command::Quic(command) => self.handle_quic_command(now(), *command)?,
                 Command::LaneDown { serial } => self.take_lane(serial, true),
+                Command::LaneRetired { serial } => self.retire(serial),
                 Command::Plan(plan) => {
                     for serial in self.sender.reconfigure(now(), &plan) {
                         self.end(serial, "no longer configured".to_owned(), true);

@@ -97,7 +97,8 @@ pub struct ClassSpec {
     /// How many lanes the group has to each peer in each shard; 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lanes: Option<u32>,
-    /// What the group's lanes are: "tcp", or "quic" for datagrams that are never retransmitted; "tcp".
+    /// What the group's lanes are: "tcp", "quic" for datagrams that are never retransmitted, or "auto" for "quic" where the path
+    /// carries UDP and "tcp" elsewhere; "tcp".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transport: Option<Transport>,
     /// The congestion control of the group's lanes; that of `[lanes]`.
@@ -150,6 +151,8 @@ pub enum Transport {
     Tcp,
     /// Connections over QUIC: datagrams, congestion-controlled; what is lost stays lost, and delays nothing.
     Quic,
+    /// QUIC where the path carries it, else TCP.
+    Auto,
 }
 
 impl From<Transport> for trunkline_trunk::Transport {
@@ -157,6 +160,7 @@ impl From<Transport> for trunkline_trunk::Transport {
         match transport {
             Transport::Tcp => Self::Tcp,
             Transport::Quic => Self::Quic,
+            Transport::Auto => Self::Auto,
         }
     }
 }

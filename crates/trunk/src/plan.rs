@@ -44,6 +44,8 @@ pub enum Transport {
     Tcp,
     /// Datagrams that are congestion-controlled and never retransmitted (QUIC, RFC 9221).
     Quic,
+    /// Either: QUIC where the path carries it, else TCP.
+    Auto,
 }
 
 impl fmt::Display for Transport {
@@ -51,6 +53,7 @@ impl fmt::Display for Transport {
         f.write_str(match self {
             Transport::Tcp => "tcp",
             Transport::Quic => "quic",
+            Transport::Auto => "auto",
         })
     }
 }

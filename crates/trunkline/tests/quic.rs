@@ -6,7 +6,7 @@ mod common;
 use std::net::UdpSocket;
 use std::time::Duration;
 
-use common::{check_stream, edit, lane, lanes_up, peer, plans, setup, sites, wait_for};
+use common::{check_stream, edit, ip, lane, lanes_up, peer, plans, setup, sites, wait_for};
 use serde_json::Value;
 use trunkline_testbed::scene::{Encryption, Gateway, GatewaySetup, Plan, Wan};
 
@@ -86,6 +86,28 @@ fn tcp_is_carried_intact_by_datagrams() {
         check_stream(&scene.x, &scene.a, plan.a, 20_000_000);
     }
     assert!(count(&lane(&gateways, Gateway::T1, "rest"), "frames_sent") > 10_000);
+    for gateway in Gateway::BOTH {
+        let tun = gateways.status(gateway).expect("a status")["tun"].clone();
+        let (merged, offloads) = (count(&tun, "coalesced"), tun["offloads"].to_string());
+        println!("{gateway:?}: {merged} segments were merged for writing");
+        assert!(merged > 5_000 || !offloads.contains("tcp"), "{tun}");
+    }
+}
+
+/// A mark that a reload changes is that of lanes that are up: here its packets go nowhere.
+#[test]
+fn a_mark_reaches_lanes_that_are_up() {
+    let test = "a_mark_reaches_lanes_that_are_up";
+    let Some((scene, gateways)) = sites(test, Wan::Veth, &quic(ALL)) else { return };
+    ip(&scene.t1, "rule add pref 40 fwmark 7 prohibit");
+    exchange(&scene.a, &scene.x, Plan::IPV4);
+    edit(&gateways, Gateway::T1, |text| text.replace("[control]", "[lanes]\nfwmark = 7\n[control]"));
+    gateways.reload(Gateway::T1).expect("a reload");
+    wait_for("T2 hears nothing more", LIMIT, &gateways, || lanes_up(&gateways, Gateway::T2) == 0);
+    edit(&gateways, Gateway::T1, |text| text.replace("fwmark = 7", "fwmark = 8"));
+    gateways.reload(Gateway::T1).expect("a reload");
+    wait_for("another mark", LIMIT, &gateways, || lanes_up(&gateways, Gateway::T2) == 1);
+    exchange(&scene.a, &scene.x, Plan::IPV4);
 }
 
 /// Each shard has a lane of its own, which the first packet reaches, at a site with two workers as at one with three.
@@ -173,17 +195,11 @@ fn a_lane_goes_on_from_another_address() {
     let test = "a_lane_goes_on_from_another_address";
     let Some((scene, gateways)) = sites(test, Wan::Veth, &quic(ALL)) else { return };
     exchange(&scene.a, &scene.x, Plan::IPV4);
-    let ip = |arguments: &str| {
-        let mut command = std::process::Command::new("ip");
-        command.args(arguments.split_whitespace());
-        let output = scene.t1.run(|| command.output()).expect("ip runs");
-        assert!(output.status.success(), "ip {arguments}: {}", String::from_utf8_lossy(&output.stderr));
-    };
     let old = Plan::IPV4.t1_wan.to_string();
     let (network, _) = old.rsplit_once('.').expect("an IPv4 address");
     // With the first address of a network the kernel removes all others of it.
-    ip(&format!("address del {old}/24 dev wan"));
-    ip(&format!("address add {network}.77/24 dev wan"));
+    ip(&scene.t1, &format!("address del {old}/24 dev wan"));
+    ip(&scene.t1, &format!("address add {network}.77/24 dev wan"));
     exchange(&scene.a, &scene.x, Plan::IPV4);
     for gateway in Gateway::BOTH {
         let lane = lane(&gateways, gateway, "rest");

@@ -140,10 +140,12 @@ impl Daemon {
             && let Some(dialled) = connection.dialled.clone()
         {
             if let Err(reason) = connection.handle_connected() {
-                self.dial_failed(&dialled, Failure::Path, &reason);
+                self.candidate_failed(&dialled, Transport::Tcp, Failure::Path, &reason);
                 return None;
             }
-            self.life.handle_connected(now(), dialled.attempt);
+            if let Some(attempt) = dialled.attempt {
+                self.life.handle_connected(now(), attempt);
+            }
             connection.deadline = now() + HANDSHAKE_TIMEOUT;
         }
         let Phase::Handshake(handshake) = &mut connection.phase else { return None };
@@ -178,7 +180,7 @@ impl Daemon {
 
     fn handshake_failed(&mut self, connection: &Connection, error: &HandshakeError) {
         if let Some(dialled) = &connection.dialled {
-            return self.dial_failed(dialled, Failure::Lane, &error.to_string());
+            return self.candidate_failed(dialled, Transport::Tcp, Failure::Lane, &error.to_string());
         }
         let key = if let HandshakeError::UnknownKey { key } = error { Some(*key) } else { None };
         match key {
@@ -198,6 +200,7 @@ impl Daemon {
         let found = self.life.find_lane(now(), request(hello, peer));
         let found = found.map_err(|declined| self.refusal(declined, hello, peer));
         let found = found.and_then(|key| self.check_transport(&key, Transport::Tcp).map(|()| key));
+        let found = found.and_then(|key| self.check_crossing(&key, hello).map(|()| key));
         match found {
             Ok(key) => {
                 let encryption = self.peer_config(&key.peer).map_or(hello.encryption, |peer| peer.encryption);

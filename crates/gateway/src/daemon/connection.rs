@@ -25,7 +25,8 @@ pub(super) enum Phase {
 /// The dial of a connection, and its lane.
 #[derive(Debug, Clone)]
 pub(super) struct Dialled {
-    pub(super) attempt: Attempt,
+    /// `None` if the lane is up over another transport.
+    pub(super) attempt: Option<Attempt>,
     pub(super) key: LaneKey,
 }
 

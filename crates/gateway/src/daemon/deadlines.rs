@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use trunkline_trunk::Transport;
+
 use super::connection::{Connection, Liveness, Phase};
 use super::rejections::Outcome;
 use super::{Daemon, Source, warn};
@@ -31,13 +33,14 @@ impl Daemon {
         while let Some(dial) = self.life.poll_dial(now) {
             self.dial(dial);
         }
+        let auto = self.handle_auto_deadlines(now);
         while let Some(peer) = self.life.poll_verified(now) {
             self.set_liveness(peer, Liveness::Usual);
         }
         self.look_up_names(now);
         warn(self.rejections.poll_line(now));
         let due = self.life.poll_timeout().map(|(at, _)| at);
-        let due = due.into_iter().chain(self.names.poll_timeout());
+        let due = due.into_iter().chain(auto).chain(self.names.poll_timeout());
         let due = due.chain(self.rejections.poll_timeout()).chain(self.half_open.poll_timeout());
         let next = due.chain(self.deadlines.first().map(|(at, _)| *at)).min();
         let next = next.map_or(Duration::from_secs(60), |at| at.saturating_since(now));
@@ -58,6 +61,6 @@ impl Daemon {
             }
             _ => (Failure::Lane, format!("{}: no answer in time", connection.remote)),
         };
-        self.dial_failed(dialled, failure, &reason);
+        self.candidate_failed(dialled, Transport::Tcp, failure, &reason);
     }
 }

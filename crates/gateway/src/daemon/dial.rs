@@ -5,6 +5,7 @@ use std::net::{SocketAddr, SocketAddrV6};
 use trunkline_trunk::Transport;
 use trunkline_units::Instant;
 
+use super::auto::Begun;
 use super::connection::{Connection, Dialled, SocketOptions};
 use super::names::{NameEvent, Target};
 use super::resolver::Answered;
@@ -13,7 +14,7 @@ use crate::clock::now;
 use crate::config::{Host, Zone};
 use crate::handshake::{Dialer, Hello, VERSION};
 use crate::keys::PublicKey;
-use crate::life::{Dial, Failure};
+use crate::life::{Attempt, Dial, Failure};
 
 impl Daemon {
     pub(super) fn dial(&mut self, dial: Dial) {
@@ -22,13 +23,25 @@ impl Daemon {
         let Some(remote) = self.address_of(&key.peer, now) else {
             return self.life.handle_no_address(now, attempt);
         };
-        let dialled = Dialled { attempt, key };
-        if let Err(reason) = self.connect(&dialled, remote, now + connect_timeout) {
-            self.dial_failed(&dialled, Failure::Path, &format!("cannot connect to {remote}: {reason}"));
+        let transport = self.group_config(&key.lane_group).map(|group| group.transport).unwrap_or_default();
+        let (dialled, deadline) = (Dialled { attempt: Some(attempt), key }, now + connect_timeout);
+        if transport == Transport::Auto {
+            return self.dial_either(&dialled, remote, deadline);
+        }
+        if let Err(reason) = self.connect(&dialled, transport, remote, deadline) {
+            let reason = format!("cannot connect to {remote}: {reason}");
+            self.dial_failed(&dialled, attempt, Failure::Path, &reason);
         }
     }
 
-    fn connect(&mut self, dialled: &Dialled, remote: SocketAddr, deadline: Instant) -> Result<(), String> {
+    /// Begins a connection over one transport.
+    pub(super) fn connect(
+        &mut self,
+        dialled: &Dialled,
+        transport: Transport,
+        remote: SocketAddr,
+        deadline: Instant,
+    ) -> Result<Begun, String> {
         let text = |error: &dyn std::fmt::Display| error.to_string();
         let key = &dialled.key;
         let peer = self.peer_config(&key.peer).ok_or("no such peer")?;
@@ -40,7 +53,7 @@ impl Daemon {
             instance: self.instance,
             lane_group: key.lane_group.to_string(),
         };
-        if group.transport == Transport::Quic {
+        if transport == Transport::Quic {
             let timeout = deadline.saturating_since(now());
             return self.dial_quic(dialled, hello, remote, timeout).map_err(|error| text(&error));
         }
@@ -52,13 +65,19 @@ impl Daemon {
         let dialer = Dialer::new(&self.identity, key.peer).map_err(|error| text(&error))?;
         let connection = Connection::dial((dialer, hello), dialled.clone(), remote, &options, deadline)
             .map_err(|error| text(&error))?;
-        self.add(Source::Connection(Box::new(connection))).map_err(|error| text(&error))?;
-        Ok(())
+        let token = self.add(Source::Connection(Box::new(connection))).map_err(|error| text(&error))?;
+        Ok(Begun::Tcp(token))
     }
 
     /// Handles a failed dial. The log has each reason once for all lanes of a peer; repetitions are at debug level.
-    pub(super) fn dial_failed(&mut self, dialled: &Dialled, failure: Failure, reason: &str) {
-        let Some(retry) = self.life.handle_dial_failed(now(), dialled.attempt, failure, reason) else {
+    pub(super) fn dial_failed(
+        &mut self,
+        dialled: &Dialled,
+        attempt: Attempt,
+        failure: Failure,
+        reason: &str,
+    ) {
+        let Some(retry) = self.life.handle_dial_failed(now(), attempt, failure, reason) else {
             return;
         };
         let (peer, wait) = (self.peer_name(&dialled.key.peer), retry.wait);

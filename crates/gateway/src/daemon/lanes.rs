@@ -6,8 +6,8 @@ use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 
-use trunkline_trunk::LaneGroup;
 use trunkline_trunk::compress::Compressor;
+use trunkline_trunk::{LaneGroup, Transport};
 
 use super::accept::request;
 use super::connection::{Dialled, Liveness};
@@ -70,6 +70,7 @@ impl Daemon {
             tracing::warn!("{}: down: {}", self.label(&lane.key), lane.reason);
             self.close_lane(lane.key.shard, lane.serial);
         }
+        self.apply_auto();
         self.apply_quic();
         for listener in self.sources.values() {
             if let Source::Listener(listener) = listener
@@ -99,6 +100,7 @@ impl Daemon {
         let now = now();
         self.life.handle_network_changed(now);
         self.quic_network_changed();
+        self.auto_network_changed();
         // A lane whose local address is gone is dead. Any other lane is verified.
         let mut gone: BTreeMap<SocketAddr, bool> = BTreeMap::new();
         let up: Vec<(Serial, LaneKey)> = self.life.up().map(|(serial, key)| (serial, key.clone())).collect();
@@ -152,22 +154,29 @@ impl Daemon {
         let serial = self.life.next_serial();
         let fd = Arc::new(OwnedFd::from(made.stream));
         let encryption = if made.keys.is_some() { Encryption::Tls } else { Encryption::None };
-        let attempt = dialled.map(|dialled| dialled.attempt);
+        let attempt = dialled.and_then(|dialled| dialled.attempt);
         // Before the old lane is replaced, so that a failure here does not end it.
         let new = match self.new_lane(&key, serial, &fd, (made.keys, made.hello.has_reports())) {
             Ok(new) => new,
             Err(error) => {
                 let reason = format!("{remote}: cannot set up the lane: {error}");
                 match dialled {
-                    Some(dialled) => self.dial_failed(dialled, Failure::Lane, &reason),
+                    Some(dialled) => self.candidate_failed(dialled, Transport::Tcp, Failure::Lane, &reason),
                     None => self.warn_of_request(key.peer, &reason),
                 }
                 return;
             }
         };
         let instance = made.hello.instance;
-        let candidate = Candidate { key: key.clone(), serial, attempt, instance, encryption };
-        let Ok(Installed { replaced }) = self.life.handle_up(now, candidate) else { return };
+        let dialled_by_us = dialled.is_some();
+        let candidate =
+            Candidate { key: key.clone(), serial, attempt, dialled: dialled_by_us, instance, encryption };
+        let Ok(Installed { replaced }) = self.life.handle_up(now, candidate) else {
+            if let Some(dialled) = dialled {
+                self.candidate_not_wanted(dialled);
+            }
+            return;
+        };
         // The worker gets the end of the old connection first: a lane is one connection at a time there too.
         if let Some(old) = replaced {
             self.close_lane(key.shard, old);
@@ -175,9 +184,12 @@ impl Daemon {
         let local = rustix::net::getsockname(&fd).ok().and_then(|address| address.try_into().ok());
         self.lane_sockets.insert(serial, LaneSocket { fd: Some(fd), local, remote });
         self.workers.shards[usize::from(key.shard)].commands.post(Command::LaneUp(Box::new(new)));
-        let how = if dialled.is_some() { "dialled" } else { "accepted from" };
+        let how = if dialled_by_us { "dialled" } else { "accepted from" };
         self.known.handle_lane(key.peer, remote.ip());
         tracing::info!("{}: up, {how} {remote}", self.label(&key));
+        if let Some(dialled) = dialled {
+            self.candidate_up(dialled, Transport::Tcp);
+        }
     }
 
     /// Creates both directions of a lane, for its worker.
@@ -206,6 +218,12 @@ impl Daemon {
     pub(super) fn close_lane(&mut self, shard: u16, serial: Serial) {
         self.lane_sockets.remove(&serial);
         self.workers.shards[usize::from(shard)].commands.post(Command::LaneDown { serial });
+    }
+
+    /// Another connection has taken the place of this one over TCP, which works: what is in it still arrives.
+    pub(super) fn retire_lane(&mut self, shard: u16, serial: Serial) {
+        self.lane_sockets.remove(&serial);
+        self.workers.shards[usize::from(shard)].commands.post(Command::LaneRetired { serial });
     }
 
     /// Ends a lane, for a reason of this site.

@@ -5,6 +5,7 @@
 //! unauthenticated callers is bounded.
 
 mod accept;
+mod auto;
 mod clients;
 mod connection;
 mod deadlines;
@@ -101,6 +102,7 @@ pub struct Daemon {
     life: Life,
     lane_sockets: BTreeMap<Serial, LaneSocket>,
     quic: quic::QuicState,
+    auto: auto::AutoState,
     /// The last warning about declined requests of each peer.
     request_warnings: BTreeMap<PublicKey, RateLimit>,
     accept_warnings: RateLimit,
@@ -177,6 +179,7 @@ impl Daemon {
             life,
             lane_sockets: BTreeMap::new(),
             quic: quic::QuicState::default(),
+            auto: auto::AutoState::default(),
             request_warnings: BTreeMap::new(),
             accept_warnings: RateLimit::default(),
             epoll,

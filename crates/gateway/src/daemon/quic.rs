@@ -10,6 +10,7 @@ use trunkline_schema::Encryption;
 use trunkline_trunk::{LaneGroup, Transport};
 
 use super::accept::request;
+use super::auto::Begun;
 use super::connection::Dialled;
 use super::{Daemon, DaemonError, LaneSocket, warn};
 use crate::clock::now;
@@ -54,7 +55,7 @@ pub(super) fn open_listeners(config: &Config) -> Result<Listeners, DaemonError> 
 }
 
 fn is_used(config: &Config) -> bool {
-    config.trunk.groups.iter().any(|group| group.transport == Transport::Quic)
+    config.trunk.groups.iter().any(|group| group.transport != Transport::Tcp)
 }
 
 impl Daemon {
@@ -85,13 +86,9 @@ impl Daemon {
     /// Applies a configuration: its first lane group over QUIC needs sockets, and lanes that ride on another transport from
     /// now on end.
     pub(super) fn apply_quic(&mut self) {
-        let transport = |serial| match self.lane_sockets.get(&serial)?.fd {
-            Some(_) => Some(Transport::Tcp),
-            None => Some(Transport::Quic),
-        };
         let changed = self.life.up().filter(|(serial, key)| {
             let ours = self.group_config(&key.lane_group).map(|group| group.transport);
-            ours.is_some() && ours != transport(*serial)
+            ours.is_some_and(|ours| ours != Transport::Auto && Some(ours) != self.transport_of(*serial))
         });
         let changed: Vec<Serial> = changed.map(|(serial, _)| serial).collect();
         for serial in changed {
@@ -121,14 +118,21 @@ impl Daemon {
     pub(super) fn end_quic_dials(&mut self, reason: &str) {
         for (serial, (dialled, _)) in std::mem::take(&mut self.quic.dials) {
             self.close_lane(dialled.key.shard, serial);
-            self.dial_failed(&dialled, Failure::Lane, reason);
+            self.candidate_failed(&dialled, Transport::Quic, Failure::Lane, reason);
         }
     }
 
-    fn options(&self, group: &LaneGroup) -> Options {
-        Options {
-            dscp: group.dscp,
-            congestion_control: algorithm(&group.congestion_control),
+    /// Gives a dial up.
+    pub(super) fn end_quic_dial(&mut self, serial: Serial, shard: u16) {
+        if self.quic.dials.remove(&serial).is_some() {
+            self.close_lane(shard, serial);
+        }
+    }
+
+    /// A dial goes on beside a lane that is up over TCP.
+    pub(super) fn quic_dial_is_change(&mut self, serial: Serial) {
+        if let Some((dialled, _)) = self.quic.dials.get_mut(&serial) {
+            dialled.attempt = None;
         }
     }
 
@@ -139,17 +143,17 @@ impl Daemon {
         hello: Hello,
         remote: SocketAddr,
         timeout: Duration,
-    ) -> Result<(), HandshakeError> {
+    ) -> Result<Begun, HandshakeError> {
         let key = &dialled.key;
         let dialer = Dialer::new(&self.identity, key.peer)?;
-        let Some(options) = self.group_config(&key.lane_group).map(|group| self.options(group)) else {
+        let Some(options) = self.group_config(&key.lane_group).map(options) else {
             return Err(HandshakeError::Over);
         };
         let serial = self.life.next_serial();
         self.quic.dials.insert(serial, (dialled.clone(), remote));
         let dial = Dial { serial, remote, dialer, hello, timeout, options };
         self.tell(usize::from(key.shard), QuicCommand::Dial(dial));
-        Ok(())
+        Ok(Begun::Quic(serial, key.shard))
     }
 
     pub(super) fn handle_quic_event(&mut self, shard: u16, event: Event) {
@@ -161,7 +165,7 @@ impl Daemon {
                         Failure::Path => format!("cannot connect to {remote} (UDP): {reason}"),
                         Failure::Lane => reason,
                     };
-                    self.dial_failed(&dialled, failure, &reason);
+                    self.candidate_failed(&dialled, Transport::Quic, failure, &reason);
                 }
             }
             Event::Asked { number, peer, hello, remote } => {
@@ -175,6 +179,8 @@ impl Daemon {
                 };
                 self.tell(usize::from(shard), QuicCommand::Answer { number, answer, place });
             }
+            Event::Failing { serial, reason } => self.handle_failing(serial, reason),
+            Event::Recovered { serial } => self.handle_recovered(serial),
             Event::CallerFailed { remote, key, reason } => {
                 self.callers.accepted += 1;
                 match key {
@@ -190,24 +196,26 @@ impl Daemon {
     fn handle_welcomed(&mut self, serial: Serial, hello: &Hello) {
         let Some((dialled, remote)) = self.quic.dials.remove(&serial) else { return };
         let now = now();
-        self.life.handle_connected(now, dialled.attempt);
-        let key = dialled.key;
+        if let Some(attempt) = dialled.attempt {
+            self.life.handle_connected(now, attempt);
+        }
+        let key = dialled.key.clone();
         let candidate = Candidate {
             key: key.clone(),
             serial,
-            attempt: Some(dialled.attempt),
+            attempt: dialled.attempt,
+            dialled: true,
             instance: hello.instance,
             encryption: Encryption::Tls,
         };
-        match self.life.handle_up(now, candidate) {
-            Ok(installed) => {
-                self.quic_lane_up(&key, serial, installed, remote);
-                let place = place(&key);
-                self.tell(usize::from(key.shard), QuicCommand::Install { serial, place });
-                tracing::info!("{}: up, dialled {remote} over QUIC", self.label(&key));
-            }
-            Err(_) => self.close_lane(key.shard, serial),
-        }
+        let Ok(installed) = self.life.handle_up(now, candidate) else {
+            self.close_lane(key.shard, serial);
+            return self.candidate_not_wanted(&dialled);
+        };
+        self.quic_lane_up(&key, serial, installed, remote);
+        self.tell(usize::from(key.shard), QuicCommand::Install { serial, place: place(&key) });
+        tracing::info!("{}: up, dialled {remote} over QUIC", self.label(&key));
+        self.candidate_up(&dialled, Transport::Quic);
     }
 
     /// Decides about a caller that has proved the key of a peer.
@@ -228,12 +236,13 @@ impl Daemon {
             return Err(Refusal { reason: RefusalReason::UnknownLane, text });
         }
         let gone = || Refusal { reason: RefusalReason::NotWanted, text: "no longer configured".to_owned() };
-        let options = self.group_config(&key.lane_group).map(|group| self.options(group)).ok_or_else(gone)?;
+        let options = self.group_config(&key.lane_group).map(options).ok_or_else(gone)?;
         let serial = self.life.next_serial();
         let candidate = Candidate {
             key: key.clone(),
             serial,
             attempt: None,
+            dialled: false,
             instance: hello.instance,
             encryption: hello.encryption,
         };
@@ -245,8 +254,10 @@ impl Daemon {
 
     /// Notes a lane's new connection, and ends the one before.
     fn quic_lane_up(&mut self, key: &LaneKey, serial: Serial, installed: Installed, remote: SocketAddr) {
-        if let Some(old) = installed.replaced {
-            self.close_lane(key.shard, old);
+        match installed.replaced {
+            Some(old) if self.transport_of(old) == Some(Transport::Tcp) => self.retire_lane(key.shard, old),
+            Some(old) => self.close_lane(key.shard, old),
+            None => {}
         }
         self.lane_sockets.insert(serial, LaneSocket { fd: None, local: None, remote });
         self.known.handle_lane(key.peer, remote.ip());
@@ -255,7 +266,7 @@ impl Daemon {
     /// Refuses a request for a lane that rides on something else here.
     pub(super) fn check_transport(&mut self, key: &LaneKey, asked: Transport) -> Result<(), Refusal> {
         let ours = self.group_config(&key.lane_group).map_or(asked, |group| group.transport);
-        if ours == asked {
+        if ours == asked || ours == Transport::Auto {
             return Ok(());
         }
         let text = format!("transport of lane group {} is {ours} here, and {asked} there", key.lane_group);
@@ -266,4 +277,8 @@ impl Daemon {
 
 fn place(key: &LaneKey) -> Place {
     Place { peer: key.peer, group: Arc::clone(&key.lane_group), index: key.index }
+}
+
+fn options(group: &LaneGroup) -> Options {
+    Options { dscp: group.dscp, congestion_control: algorithm(&group.congestion_control) }
 }

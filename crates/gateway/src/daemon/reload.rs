@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError, RwLock};
 
+use trunkline_trunk::Transport;
+
 use super::{Daemon, Source, network};
 use crate::clock::now;
 use crate::config::{Config, Encryption, LoadError};
@@ -89,7 +91,7 @@ impl Daemon {
             if let Some(Source::Connection(connection)) = self.sources.remove(&token)
                 && let Some(dialled) = &connection.dialled
             {
-                self.dial_failed(dialled, Failure::Lane, REASON);
+                self.candidate_failed(dialled, Transport::Tcp, Failure::Lane, REASON);
             }
         }
         self.end_quic_dials(REASON);

@@ -261,6 +261,9 @@ impl Daemon {
             State::Up(up) => up,
         };
         status.state = LaneState::Up;
+        if let Some(transport) = self.transport_of(up.serial) {
+            status.transport = transport.to_string();
+        }
         status.remote = self.lane_sockets.get(&up.serial).map(|socket| socket.remote.to_string());
         status.dialled = up.dialled;
         if let Some(stats) = reports.lanes_received.get(&up.serial) {

@@ -26,6 +26,7 @@ mod peer;
 mod reload;
 #[cfg(test)]
 mod tests;
+mod transports;
 mod types;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,6 +40,7 @@ use self::peer::Peer;
 use crate::keys::PublicKey;
 
 pub(crate) use self::lane::{Attempt, Cause, Lane, LaneKey, Serial, State, Up};
+pub(crate) use self::transports::{Next, Transports};
 pub(crate) use self::types::{
     Candidate, Declined, Dial, Ended, Failure, Installed, NotInstalled, Request, Retry, Site, Wake, Wanted,
     WantedLaneGroup, WantedPeer,
@@ -123,9 +125,12 @@ impl Life {
     }
 
     /// The lane of this connection.
-    #[cfg(test)]
     pub(crate) fn key_of(&self, serial: Serial) -> Option<&LaneKey> {
         self.serials.get(&serial)
+    }
+
+    pub(crate) fn lane(&self, key: &LaneKey) -> Option<&Lane> {
+        self.lanes.get(key)
     }
 
     /// The number of lanes of a lane group to each peer, over all shards.
@@ -220,11 +225,11 @@ impl Life {
         now: Instant,
         candidate: Candidate,
     ) -> Result<Installed, NotInstalled> {
-        let Candidate { key, serial, attempt, instance, encryption } = candidate;
+        let Candidate { key, serial, dialled, attempt, instance, encryption } = candidate;
         if let Some(attempt) = attempt {
             self.end_attempt(attempt);
         }
-        let result = self.install(now, &key, Up { serial, instance, encryption, dialled: attempt.is_some() });
+        let result = self.install(now, &key, Up { serial, instance, encryption, dialled });
         if result == Err(NotInstalled::Encryption)
             && let Some(attempt) = attempt
             && self.lanes.get(&key).is_some_and(|lane| lane.state == State::Dialling { attempt })
@@ -232,7 +237,7 @@ impl Life {
             self.set_waiting(now, &key, now + MIN_WAIT, Cause::Lane);
         }
         // A peer that has dialled one lane is about to dial the others.
-        let delay = if attempt.is_some() { Duration::ZERO } else { self.cross_dial_delay(key.peer) };
+        let delay = if dialled { Duration::ZERO } else { self.cross_dial_delay(key.peer) };
         self.open_path(now, key.peer, delay);
         result
     }

@@ -107,7 +107,9 @@ pub(crate) struct Candidate {
     pub(crate) key: LaneKey,
     /// A new serial.
     pub(crate) serial: Serial,
-    /// Our dial; `None` if the peer dialled.
+    /// Whether this site dialled.
+    pub(crate) dialled: bool,
+    /// Our dial; `None` if the peer dialled, or if the lane is up over another transport.
     pub(crate) attempt: Option<Attempt>,
     /// The peer's instance.
     pub(crate) instance: u64,

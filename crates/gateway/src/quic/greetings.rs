@@ -71,7 +71,12 @@ impl Quic {
     }
 
     /// A connection is lost.
-    pub(super) fn handle_lost(&mut self, link: &mut Link, error: &ConnectionError, changes: &mut Vec<Change>) {
+    pub(super) fn handle_lost(
+        &mut self,
+        link: &mut Link,
+        error: &ConnectionError,
+        changes: &mut Vec<Change>,
+    ) {
         link.deadline = None;
         let clean = matches!(error, ConnectionError::ApplicationClosed(close) if close.error_code == CLOSED);
         let reason = match error {

@@ -15,6 +15,7 @@ use trunkline_units::Instant;
 use super::control::Signals;
 use super::port::Port;
 use super::settings::SEND_BUFFER;
+use super::watch::{Finding, Packets, Watch};
 use crate::handshake::{HandshakeError, Hello, Message, MessageError, Refusal, presented_key};
 use crate::keys::PublicKey;
 use crate::known::Caller;
@@ -85,6 +86,10 @@ pub(super) struct Link {
     pub(super) deadline: Option<StdInstant>,
     /// Its place in the order of timers.
     pub(super) timer: Option<StdInstant>,
+    /// Looks whether the path still carries UDP, if the lane may ride on TCP instead.
+    pub(super) watch: Option<Watch>,
+    /// Frames received when it last looked.
+    heard: u64,
     is_touched: bool,
     pub(super) is_unsettled: bool,
     /// DSCP, in the bits that it has in the IP header.
@@ -114,6 +119,8 @@ impl Link {
             caller: None,
             deadline: None,
             timer: None,
+            watch: None,
+            heard: 0,
             is_touched: false,
             is_unsettled: false,
             traffic_class: 0,
@@ -215,6 +222,38 @@ impl Link {
         self.inner.close(now, code, Bytes::copy_from_slice(reason.as_bytes()));
     }
 
+    // ------------------------------------------------------------ the path
+
+    /// Begins or ends to watch the path.
+    pub(super) fn set_watched(&mut self, now: StdInstant, watched: bool) {
+        if watched != self.watch.is_some() {
+            self.watch = watched.then(|| Watch::new(now));
+        }
+    }
+
+    /// Looks at the path after something may have come, or at its time. What the lane's owner is to hear.
+    pub(super) fn look(&mut self, now: StdInstant, got_data: bool) -> Option<Finding> {
+        let watch = self.watch.as_mut()?;
+        let stats = self.inner.stats();
+        let frames = &stats.frame_rx;
+        let heard = frames.acks + frames.datagram + frames.ping + frames.stream;
+        let mut finding = None;
+        if std::mem::replace(&mut self.heard, heard) != heard {
+            let packets = Packets { sent: stats.path.sent_packets, lost: stats.path.lost_packets };
+            finding = watch.handle_received(now, || packets);
+        }
+        if got_data {
+            watch.handle_data(now);
+        }
+        match finding.or_else(|| watch.poll(now, self.inner.rtt())) {
+            Some(Finding::Ask) => {
+                self.inner.ping();
+                None
+            }
+            other => other,
+        }
+    }
+
     // ------------------------------------------------------------ data
 
     /// Bytes that were handed over, and are in no packet yet.
@@ -241,7 +280,11 @@ impl Link {
     pub(super) fn transmit(&mut self, shared: &Shared, now: StdInstant) {
         let mut ports = shared.ports.borrow_mut();
         let Some(port) = ports.get_mut(self.port) else { return };
-        let eliciting = self.unsent() > 0 || self.inner.is_handshaking();
+        let has_data = self.unsent() > 0;
+        if let Some(watch) = self.watch.as_mut().filter(|_| has_data) {
+            watch.handle_data(now);
+        }
+        let eliciting = has_data || self.inner.is_handshaking();
         self.signals.set_eliciting(eliciting);
         while !port.is_full() {
             self.buffer.clear();

@@ -12,6 +12,7 @@
 //! - [`greetings`]: the way of a connection from its handshake to a lane.
 //! - [`control`]: the congestion control.
 //! - [`link`]: one connection.
+//! - [`watch`]: whether the path still carries UDP.
 //! - [`tx`], [`rx`]: the two halves of a lane, between a connection and the edge queues or the device.
 
 mod callers;
@@ -23,9 +24,10 @@ mod port;
 mod rx;
 mod settings;
 mod sockets;
-mod tx;
 #[cfg(test)]
 mod tests;
+mod tx;
+mod watch;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -43,6 +45,7 @@ use trunkline_units::Instant;
 use self::callers::Callers;
 use self::control::Signals;
 use self::link::{CLOSED, FAILED, Link, Shared, Stage};
+use self::watch::Finding;
 use crate::handshake::{Hello, Message, Refusal};
 use crate::keys::PublicKey;
 use crate::lane_rx::RxError;
@@ -84,13 +87,37 @@ pub(crate) enum Answer {
 #[derive(Debug)]
 pub(crate) enum Event {
     /// A dial was welcomed: the control thread gives the lane its place, or closes it.
-    Welcomed { serial: u64, hello: Hello },
+    Welcomed {
+        serial: u64,
+        hello: Hello,
+    },
     /// A dial failed.
-    DialFailed { serial: u64, failure: Failure, reason: String },
+    DialFailed {
+        serial: u64,
+        failure: Failure,
+        reason: String,
+    },
     /// A caller that has proved a peer's key asks for a lane.
-    Asked { number: u64, peer: PublicKey, hello: Hello, remote: SocketAddr },
+    Asked {
+        number: u64,
+        peer: PublicKey,
+        hello: Hello,
+        remote: SocketAddr,
+    },
+    /// The path of a lane fails, while it can ride on TCP instead; and it does not any more.
+    Failing {
+        serial: u64,
+        reason: &'static str,
+    },
+    Recovered {
+        serial: u64,
+    },
     /// A caller's handshake failed; with its key, if that was the reason.
-    CallerFailed { remote: SocketAddr, key: Option<PublicKey>, reason: String },
+    CallerFailed {
+        remote: SocketAddr,
+        key: Option<PublicKey>,
+        reason: String,
+    },
 }
 
 /// What a look after the connections finds, for their worker.
@@ -322,7 +349,8 @@ impl Quic {
                 return;
             }
         }
-        let timer = link.inner.poll_timeout().into_iter().chain(link.deadline).min();
+        let watch = link.watch.as_ref().and_then(|watch| watch.next(link.inner.rtt()));
+        let timer = link.inner.poll_timeout().into_iter().chain(link.deadline).chain(watch).min();
         if timer != link.timer {
             if let Some(at) = link.timer {
                 self.timers.remove(&(at, link.number));
@@ -368,6 +396,11 @@ impl Quic {
         }
         if !matches!(link.stage, Stage::Lane { .. }) {
             return;
+        }
+        match link.look(at, any) {
+            Some(Finding::Failing(reason)) => changes.push(Change::Event(Event::Failing { serial, reason })),
+            Some(Finding::Recovered) => changes.push(Change::Event(Event::Recovered { serial })),
+            Some(Finding::Ask) | None => {}
         }
         changes.push(Change::Writable { serial });
     }

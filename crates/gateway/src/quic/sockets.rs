@@ -34,11 +34,7 @@ impl Quic {
     }
 
     /// Does something with the descriptor of a socket.
-    pub(crate) fn with_port<T>(
-        &self,
-        place: usize,
-        act: impl FnOnce(BorrowedFd<'_>) -> T,
-    ) -> Option<T> {
+    pub(crate) fn with_port<T>(&self, place: usize, act: impl FnOnce(BorrowedFd<'_>) -> T) -> Option<T> {
         self.shared.ports.borrow().get(place).map(|port| act(port.as_fd()))
     }
 

@@ -85,7 +85,10 @@ impl Pair {
         let mut ends = [End::new(), End::new()];
         let admitted = secret(admits).public();
         let admit: Admit = Arc::new(move |key| *key == admitted);
-        ends[1].quic.set_acceptor(Acceptor::new(&identity(2), admit).expect("an acceptor"), KnownAddresses::default());
+        ends[1].quic.set_acceptor(
+            Acceptor::new(&identity(2), admit).expect("an acceptor"),
+            KnownAddresses::default(),
+        );
         Pair { ends }
     }
 

@@ -8,7 +8,8 @@ use trunkline_trunk::compress::{Compression, Compressor};
 use trunkline_trunk::datagram::{MIN_DATAGRAM, Packer, Piece};
 use trunkline_trunk::frame::{FrameHead, MAX_HEAD};
 use trunkline_trunk::{
-    LaneAction, LaneControl, LaneId, LaneSnapshot, Packet as _, Paths, Poll, Transmitter, TrunkPlan,
+    LaneAction, LaneControl, LaneId, LaneSnapshot, Packet as _, Paths, Poll, Transmitter, Transport,
+    TrunkPlan,
 };
 use trunkline_units::Instant;
 
@@ -69,6 +70,9 @@ impl QuicTx {
         let mut link = self.link.borrow_mut();
         link.set_dscp(group.dscp);
         link.set_algorithm(super::algorithm(&group.congestion_control));
+        // The site that dialled can dial it over TCP.
+        let may_change = group.transport == Transport::Auto && link.inner.side().is_client();
+        link.set_watched(self.shared.to_std(crate::clock::now()), may_change);
         drop(link);
         self.apply();
     }
@@ -193,7 +197,8 @@ impl QuicTx {
         let open = Offload::Checksum { start: 0, offset: 0 };
         let frame_head = FrameHead { packet_len: 0, offload: open }.encoded_len();
         let mut segments = segments.within(self.packer.longest_whole() - frame_head);
-        let (room, header) = self.head.split_first_chunk_mut::<MAX_HEAD>().expect("an array of this length and more");
+        let (room, header) =
+            self.head.split_first_chunk_mut::<MAX_HEAD>().expect("an array of this length and more");
         while let Some(segment) = segments.next_into(header) {
             let head = FrameHead { packet_len: segment.packet_len(), offload: segment.offload };
             let head_len = head.encode_before(room);

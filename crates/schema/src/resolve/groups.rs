@@ -70,7 +70,7 @@ impl Resolver<'_> {
         let dscp = agreed(at, members, "dscp", |spec| spec.dscp.map(|dscp| dscp.0));
         let transport = agreed(at, members, "transport", |spec| spec.transport.map(Transport::from));
         let transport = transport.unwrap_or_default();
-        if transport == Transport::Quic {
+        if transport != Transport::Tcp {
             self.check_datagrams(at, members);
         }
         // Lanes compress headers unless a class that rides on them is not to have it.
@@ -95,7 +95,7 @@ impl Resolver<'_> {
             let at = at.index(*place);
             if !self.quic {
                 if spec.transport.is_some() {
-                    at.key("transport").report("is \"quic\"", "\"tcp\"");
+                    at.key("transport").report("is not \"tcp\"", "\"tcp\"");
                 }
                 continue;
             }
@@ -104,8 +104,10 @@ impl Resolver<'_> {
                 ("retransmission_filter", spec.retransmission_filter),
             ] {
                 if value == Some(true) {
-                    at.key(key)
-                        .report("is true", "false: the class's lanes are datagrams (transport = \"quic\")");
+                    at.key(key).report(
+                        "is true",
+                        "false: the class's lanes may be datagrams (transport is not \"tcp\")",
+                    );
                 }
             }
         }

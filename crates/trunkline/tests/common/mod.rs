@@ -8,6 +8,7 @@ pub(crate) mod stream;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -69,6 +70,14 @@ pub(crate) fn lane(gateways: &Gateways, gateway: Gateway, class_name: &str) -> V
 pub(crate) fn lanes_up(gateways: &Gateways, gateway: Gateway) -> usize {
     let Ok(status) = gateways.status(gateway) else { return 0 };
     lanes(&status["peers"][0]).iter().filter(|lane| lane["state"] == "up").count()
+}
+
+/// Runs `ip` at a host.
+pub(crate) fn ip(host: &Host, arguments: &str) {
+    let mut command = Command::new("ip");
+    command.args(arguments.split_whitespace());
+    let output = host.run(|| command.output()).expect("ip runs");
+    assert!(output.status.success(), "ip {arguments}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
 /// Changes a gateway's file.

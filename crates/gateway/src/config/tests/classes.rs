@@ -423,9 +423,15 @@ fn lanes_over_quic_have_neither_compression_nor_filter_and_take_no_others() {
         !config.trunk.classes[0].filters_retransmissions && config.trunk.classes[1].filters_retransmissions
     );
     for key in ["header_compression", "retransmission_filter"] {
-        let error = error(&two(&format!("transport = \"quic\"\n{key} = true"), ""));
-        assert!(error.contains(key) && error.contains("are datagrams"), "{error}");
+        for transport in ["quic", "auto"] {
+            let error = error(&two(&format!("transport = \"{transport}\"\n{key} = true"), ""));
+            assert!(error.contains(key) && error.contains("may be datagrams"), "{error}");
+        }
     }
+    let config = ok(&two("transport = \"auto\"", ""));
+    let group = &config.trunk.groups[0];
+    assert_eq!((group.transport, group.compression), (trunkline_trunk::Transport::Auto, Compression::Off));
+    assert!(!config.trunk.classes[0].filters_retransmissions);
     let error = error(&two("transport = \"quic\"", "lane_group = \"a\"\ntransport = \"tcp\""));
     assert!(error.contains("is tcp, but class \"a\" on the same lanes has quic"), "{error}");
 }

@@ -46,6 +46,7 @@ fn dials(life: &mut Life, seconds: u64, mut outcome: impl FnMut() -> Outcome) ->
                     let candidate = Candidate {
                         key: dial.key,
                         serial,
+                        dialled: true,
                         attempt: Some(dial.attempt),
                         instance: 1,
                         encryption: Encryption::Tls,

@@ -21,7 +21,7 @@ fn life(lanes: u8) -> Life {
 fn candidate(life: &mut Life, dial: &Dial) -> Candidate {
     let serial = life.next_serial();
     let (key, attempt) = (dial.key.clone(), Some(dial.attempt));
-    Candidate { key, serial, attempt, instance: 7, encryption: Encryption::Tls }
+    Candidate { key, serial, dialled: true, attempt, instance: 7, encryption: Encryption::Tls }
 }
 
 fn all_up(life: &mut Life, now: Instant) {
@@ -185,8 +185,14 @@ fn a_connection_that_replaces_another_names_the_one_to_end() {
     all_up(&mut life, at(0));
     let (old, key) = life.up().map(|(serial, key)| (serial, key.clone())).next().expect("a lane");
     let serial = life.next_serial();
-    let again =
-        Candidate { key: key.clone(), serial, attempt: None, instance: 8, encryption: Encryption::Tls };
+    let again = Candidate {
+        key: key.clone(),
+        serial,
+        dialled: false,
+        attempt: None,
+        instance: 8,
+        encryption: Encryption::Tls,
+    };
     assert_eq!(life.handle_up(at(20_000), again), Ok(Installed { replaced: Some(old) }));
     assert_eq!(life.handle_ended(at(20_001), old, "closed"), None, "it is no longer a lane");
     assert_eq!(life.key_of(serial), Some(&key));

@@ -198,8 +198,14 @@ impl World {
         };
         let this = &mut self.sites[site];
         let serial = this.life.next_serial();
-        let candidate =
-            Candidate { key: key.clone(), serial, attempt, instance, encryption: Encryption::Tls };
+        let candidate = Candidate {
+            key: key.clone(),
+            serial,
+            dialled: attempt.is_some(),
+            attempt,
+            instance,
+            encryption: Encryption::Tls,
+        };
         let Ok(Installed { replaced }) = this.life.handle_up(self.now, candidate) else { return false };
         assert!(this.installed.insert(serial), "a serial is drawn once");
         if let Some(old) = replaced {
