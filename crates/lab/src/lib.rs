@@ -15,6 +15,7 @@ pub mod campaign;
 pub mod document;
 pub mod experiment;
 pub mod explain;
+pub mod import;
 pub mod language;
 pub mod number;
 pub mod plan;

@@ -8,6 +8,7 @@ use clap::{Args, Subcommand};
 use trunkline_engine::Engine;
 use trunkline_lab::CongestionAlgorithm;
 use trunkline_lab::quantity::Time;
+use trunkline_units::Rate;
 
 #[derive(Debug, Args)]
 pub(crate) struct LabArguments {
@@ -29,6 +30,8 @@ pub(crate) enum LabCommand {
     Advise(AdviseArguments),
     /// Evaluate congestion controls by the nine guidelines of RFC 5033, now RFC 9743.
     Scorecard(ScorecardArguments),
+    /// Make an experiment out of a recording of a link, and print it.
+    Import(ImportArguments),
     /// Check experiments and print what they mean.
     Check(CheckArguments),
     /// Write the reports of existing results again.
@@ -183,6 +186,36 @@ pub(crate) struct ExplainArguments {
     /// Remove existing results of these experiments first.
     #[arg(long, conflicts_with = "resume")]
     pub(crate) force: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ImportArguments {
+    /// The recording of the link there: mahimahi's format, or CSV with the columns time_s and rate_mbps, rate_kbps or rate_bps, delay_ms, loss.
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// The recording of the way back. [default: that of the way there]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) back: Option<PathBuf>,
+    /// The format. [default: csv for files that end so, else mahimahi]
+    #[arg(long, value_name = "FORMAT", value_parser = ["mahimahi", "csv"])]
+    pub(crate) format: Option<String>,
+    /// The time over which mahimahi's moments become one rate.
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = some_time)]
+    pub(crate) interval: Duration,
+    /// The delay of each way, where the recording has none.
+    #[arg(long, value_name = "TIME", default_value = "20ms", value_parser = some_time)]
+    pub(crate) delay: Duration,
+    /// The link's rate, where the recording has none.
+    #[arg(long, value_name = "RATE", default_value = "10mbit")]
+    pub(crate) rate: Rate,
+    /// How long the link's queue is, at its mean rate.
+    #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = some_time)]
+    pub(crate) queue: Duration,
+}
+
+fn some_time(text: &str) -> Result<Duration, String> {
+    let time: Time = text.parse().map_err(|_| "allowed: a time with its unit, such as 100ms".to_owned())?;
+    if time.0.is_zero() { Err("allowed: more than 0".to_owned()) } else { Ok(time.0) }
 }
 
 fn budget(text: &str) -> Result<Duration, String> {

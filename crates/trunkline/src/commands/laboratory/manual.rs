@@ -5,7 +5,7 @@ use crate::commands::manual::{Extra, File};
 const RESULTS: File =
     File { path: "results/ID/report.html", about: "an experiment's report; its results are beside it" };
 
-pub(in crate::commands) const EXTRAS: [Extra; 12] = [
+pub(in crate::commands) const EXTRAS: [Extra; 13] = [
     Extra {
         page: "trunkline-demo",
         files: &[File { path: "trunkline-demo/bench-demo/report.html", about: "the report, with plots" }],
@@ -70,6 +70,17 @@ pub(in crate::commands) const EXTRAS: [Extra; 12] = [
             (
                 "trunkline lab explain lee2002 kung1998 --budget 30min",
                 "all experiments of two papers that have unknowns, as many settings as half an hour allows",
+            ),
+        ],
+    },
+    Extra {
+        page: "trunkline-lab-import",
+        files: &[],
+        examples: &[
+            ("trunkline lab import uplink.trace", "prints an experiment with the link of a mahimahi trace"),
+            (
+                "trunkline lab import up.csv --back down.csv --delay 30ms",
+                "both ways of a link, from tables of rates over time",
             ),
         ],
     },

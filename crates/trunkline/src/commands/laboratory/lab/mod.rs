@@ -5,6 +5,7 @@ mod agree;
 mod check;
 mod demo;
 mod explain;
+mod import;
 mod papers;
 mod progress;
 mod report;
@@ -36,6 +37,7 @@ pub(crate) fn lab(command: &LabCommand) -> Result<(), Failure> {
         LabCommand::Explain(arguments) => explain::explain(arguments),
         LabCommand::Advise(arguments) => advise::advise(arguments),
         LabCommand::Scorecard(arguments) => scorecard::scorecard(arguments),
+        LabCommand::Import(arguments) => import::import(arguments),
         LabCommand::Check(arguments) => check::check(arguments),
         LabCommand::Report(arguments) => report::report(arguments),
         LabCommand::Schema => print(&trunkline_lab::schema::text()),
