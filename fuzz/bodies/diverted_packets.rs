@@ -1,10 +1,12 @@
 //! What holds for any bytes that the kernel hands to a proxy as a diverted packet. Run by the fuzz target of this name and, over the
 //! committed corpus, by the tests of `trunkline-proxy`.
 
+use trunkline_proxy::tail::TcpPacket;
 use trunkline_proxy::{ErrorMessage, Syn};
 
 /// Reads `data` as a SYN and as an error, of which it is at most one.
 pub(crate) fn run(data: &[u8]) {
+    change(&mut data.to_vec());
     let syn = Syn::parse(data).ok();
     let error = ErrorMessage::parse(data);
     assert!(syn.is_none() || error.is_none());
@@ -15,4 +17,20 @@ pub(crate) fn run(data: &[u8]) {
     if let Some(connection) = error.and_then(|error| error.connection) {
         assert_eq!(connection.client.is_ipv4(), connection.server.is_ipv4());
     }
+}
+
+/// What is changed in a packet changes neither its length nor its connection, and options that are removed are gone.
+fn change(bytes: &mut [u8]) {
+    let len = bytes.len();
+    let Ok(Some(mut packet)) = TcpPacket::parse(bytes) else { return };
+    let (ports, scale, payload) = (packet.headers().ports, packet.window_scale(), packet.payload_len());
+    assert!(scale.is_none_or(|scale| scale <= 14) && payload as usize <= len);
+    packet.remove_options();
+    let (ack, window) = (packet.ack() + 1, !packet.window());
+    packet.set_ack(ack, window);
+    assert_eq!((packet.ack(), packet.window(), packet.len()), (ack, window, len));
+    assert_eq!(
+        (packet.headers().ports, packet.window_scale(), packet.payload_len()),
+        (ports, scale, payload)
+    );
 }

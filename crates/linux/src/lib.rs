@@ -7,5 +7,5 @@ mod sys;
 
 pub use sys::{
     TunOffloads, is_at_urgent_byte, next_signal, open_tun_queue, set_mark, set_transparent, set_tun_offloads,
-    signal_descriptor,
+    signal_descriptor, tcp_state,
 };

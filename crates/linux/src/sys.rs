@@ -134,6 +134,24 @@ pub fn is_at_urgent_byte(fd: BorrowedFd<'_>) -> io::Result<bool> {
     Ok(value != 0)
 }
 
+/// The state of a TCP socket, by the kernel's number (`TCP_INFO`, `tcpi_state`): 1 established, 4 and 5 FIN-WAIT-1 and -2, 6 TIME-WAIT,
+/// 7 closed.
+pub fn tcp_state(fd: BorrowedFd<'_>) -> io::Result<u8> {
+    let mut info = [0_u8; 8];
+    let mut len = info.len() as socklen_t;
+    // SAFETY: the kernel writes at most `len` bytes into `info`.
+    check(unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            info.as_mut_ptr().cast::<c_void>(),
+            &raw mut len,
+        )
+    })?;
+    Ok(info[0])
+}
+
 // ------------------------------------------------------------------ signals
 
 /// Blocks these signals for this thread and the threads that it will start, and returns a descriptor that reports them.

@@ -48,6 +48,12 @@ counters! {
     evicted,
     /// Connections that ended with a reset of one end, or its silence.
     reset,
+    /// Segments whose acknowledgements waited for an emulated link.
+    tail_held,
+    /// Acknowledgements that left when they were due.
+    tail_released,
+    /// Segments that an emulated link had no room for.
+    tail_dropped,
     /// Packets that were diverted to the proxy and are none of its own.
     ignored,
     /// Connections that the system had no means for: descriptors, memory, a free address.

@@ -15,17 +15,19 @@ use rustix::net::{SocketFlags, acceptfrom_with, getsockname, sockopt};
 use trunkline_linux::clock;
 use trunkline_linux::mailbox::Mailbox;
 use trunkline_packet::VNET_LEN;
+use trunkline_trunk::path_tail::CellId;
 use trunkline_units::Instant;
 
 use crate::answer::{self, Answer};
 use crate::counters::Counters;
 use crate::error_message::ErrorMessage;
 use crate::opening::{Openings, SynAction};
-use crate::plan::Plan;
-use crate::relay::Relay;
-use crate::routing::Routing;
+use crate::plan::{Plan, Treatment};
+use crate::relay::{Relay, Side};
+use crate::routing::{Routing, TAIL};
 use crate::sockets::{RawSender, TcpSettings};
 use crate::syn::{Connection, Syn};
+use crate::tail::{Path, TailAction, Tails, TcpPacket};
 use crate::worker::{FromWorker, ToWorker};
 
 const DEVICE: u64 = u64::MAX;
@@ -45,6 +47,8 @@ struct Pending {
     packet: Vec<u8>,
     socket: OwnedFd,
     connected: bool,
+    /// The end behind the proxy, if the tail of the other is emulated.
+    tail: Option<Side>,
 }
 
 /// What the thread is made of.
@@ -53,10 +57,12 @@ pub(crate) struct Parts {
     pub(crate) routing: Routing,
     /// The listening sockets.
     pub(crate) listeners: Vec<OwnedFd>,
-    /// Sends SYNs to them.
-    pub(crate) deliver: RawSender,
+    /// Send SYNs to them: to plain ones, and to those whose tail is emulated.
+    pub(crate) deliver: [RawSender; 2],
     /// Sends answers, and what passes.
     pub(crate) forward: RawSender,
+    /// Sends to the proxy's own sockets.
+    pub(crate) local: RawSender,
     pub(crate) workers: Vec<Mailbox<ToWorker>>,
     pub(crate) from_workers: Mailbox<FromWorker>,
     pub(crate) counters: Arc<Counters>,
@@ -67,6 +73,10 @@ pub(crate) struct Intake {
     parts: Parts,
     epoll: OwnedFd,
     tcp: TcpSettings,
+    plan: Plan,
+    tails: Tails,
+    /// The cell of each treatment that has one.
+    cells: Vec<Option<CellId>>,
     openings: Openings,
     pending: Vec<Option<Pending>>,
     vacant: Vec<usize>,
@@ -87,8 +97,15 @@ impl Intake {
     pub(crate) fn new(plan: &Plan, parts: Parts) -> io::Result<Intake> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let evict = (plan.limits.connections / 64).max(1);
+        let mut tails = Tails::new();
+        let cell =
+            |treatment: &Treatment| treatment.tail.map(|(estimate, limit)| tails.add_cell(estimate, limit));
+        let cells = plan.treatments.iter().map(cell).collect();
         let intake = Intake {
             tcp: plan.into(),
+            plan: plan.clone(),
+            tails,
+            cells,
             openings: Openings::new(plan.limits),
             pending: Vec::new(),
             vacant: Vec::new(),
@@ -120,7 +137,8 @@ impl Intake {
         let mut events: Vec<epoll::Event> = Vec::with_capacity(MAX_EVENTS);
         loop {
             events.clear();
-            let wait = self.openings.next_timeout().map(|at| timespec(at.saturating_since(clock::now())));
+            let next = [self.openings.next_timeout(), self.tails.next_release()].into_iter().flatten().min();
+            let wait = next.map(|at| timespec(at.saturating_since(clock::now())));
             match epoll::wait(&self.epoll, spare_capacity(&mut events), wait.as_ref()) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
@@ -140,6 +158,10 @@ impl Intake {
             while let Some(connection) = self.openings.poll_timeout(now) {
                 self.parts.counters.timed_out.add(1);
                 self.take(connection);
+                self.close_tail(connection);
+            }
+            while let Some((path, packet)) = self.tails.poll_release(now) {
+                self.parts.forward.send(&packet, path.network.ip());
             }
             self.parts.counters.opening.set(self.openings.opening() as u64);
         }
@@ -150,7 +172,7 @@ impl Intake {
         let mut outcome = Ok(());
         for _ in 0..MAX_BATCH {
             match rustix::io::read(self.parts.routing.device(), &mut buffer) {
-                Ok(len) => self.handle_packet(now, buffer.get(VNET_LEN..len).unwrap_or_default()),
+                Ok(len) => self.handle_packet(now, buffer.get_mut(VNET_LEN..len).unwrap_or_default()),
                 Err(Errno::AGAIN | Errno::INTR) => break,
                 Err(error) => {
                     outcome = Err(io::Error::from(error));
@@ -162,8 +184,11 @@ impl Intake {
         outcome
     }
 
-    fn handle_packet(&mut self, now: Instant, packet: &[u8]) {
+    fn handle_packet(&mut self, now: Instant, packet: &mut [u8]) {
         let Ok(syn) = Syn::parse(packet) else {
+            if self.plan.has_tails() && self.handle_segment(now, packet) {
+                return;
+            }
             match ErrorMessage::parse(packet) {
                 Some(message) => self.handle_error(message, packet),
                 // The kernel also announces the device to routers and multicast listeners.
@@ -171,11 +196,15 @@ impl Intake {
             }
             return;
         };
+        if self.is_own(&syn) {
+            self.handle_segment(now, packet);
+            return;
+        }
         self.make_room();
         match self.openings.handle_syn(now, &syn) {
             SynAction::Connect => self.connect(syn, packet.to_vec()),
             SynAction::Wait => {}
-            SynAction::Deliver => self.parts.deliver.send(packet, syn.connection.server.ip()),
+            SynAction::Deliver => self.deliver(now, syn.connection, packet),
             SynAction::Pass(_) => {
                 self.parts.counters.passed.add(1);
                 self.parts.forward.send(packet, syn.connection.server.ip());
@@ -183,10 +212,70 @@ impl Intake {
             SynAction::Loop => {
                 self.parts.counters.loops.add(1);
                 if let Some(pending) = self.take(syn.connection) {
+                    self.close_tail(syn.connection);
                     tracing::warn!("{} leads back to the proxy", syn.connection.server);
                     self.answer(&pending.syn, &pending.packet, Errno::NETUNREACH);
                 }
             }
+        }
+    }
+
+    /// Whether a SYN is that of the proxy's own socket, whose tail is emulated, and not its client's.
+    fn is_own(&self, syn: &Syn) -> bool {
+        let slot = self.by_connection.get(&syn.connection);
+        let pending = slot.and_then(|slot| self.pending[*slot].as_ref());
+        pending.is_some_and(|pending| pending.tail == Some(Side::Client) && pending.syn.isn != syn.isn)
+    }
+
+    /// A packet from or to a socket whose tail is emulated. Whether it is one.
+    fn handle_segment(&mut self, now: Instant, packet: &mut [u8]) -> bool {
+        let Ok(Some(mut packet)) = TcpPacket::parse(packet) else { return false };
+        let headers = *packet.headers();
+        let Some((source, destination)) = headers.ports else { return false };
+        let from = SocketAddr::new(headers.source, source);
+        let to = SocketAddr::new(headers.destination, destination);
+        let (incoming, outgoing) = (Path { network: from, behind: to }, Path { network: to, behind: from });
+        let goes_out = self.tails.knows(outgoing)
+            || !self.tails.knows(incoming) && self.is_behind(from) && !self.is_behind(to);
+        let action = if goes_out {
+            self.tails.handle_outgoing(outgoing, &mut packet)
+        } else {
+            self.tails.handle_incoming(now, incoming, &mut packet)
+        };
+        let sender = if goes_out { &self.parts.forward } else { &self.parts.local };
+        match action {
+            TailAction::Pass => sender.send(packet.bytes(), headers.destination),
+            TailAction::PassAndSend(answer) => {
+                sender.send(packet.bytes(), headers.destination);
+                self.parts.forward.send(&answer, headers.source);
+            }
+            TailAction::Swallow | TailAction::Drop(_) => {}
+        }
+        let stats = self.tails.stats();
+        self.parts.counters.tail_held.set(stats.held);
+        self.parts.counters.tail_released.set(stats.released);
+        self.parts.counters.tail_dropped.set(stats.dropped);
+        true
+    }
+
+    fn is_behind(&self, address: SocketAddr) -> bool {
+        let tails = self.plan.treatments.iter().filter(|treatment| treatment.tail.is_some());
+        tails.flat_map(|treatment| &treatment.behind).any(|net| net.contains(&address.ip()))
+    }
+
+    /// Gives a SYN to the listening socket of its kind.
+    fn deliver(&mut self, now: Instant, connection: Connection, packet: &mut [u8]) {
+        let path = path(connection, Side::Server);
+        let tail = self.tails.knows(path);
+        if tail && let Ok(Some(mut packet)) = TcpPacket::parse(packet) {
+            self.tails.handle_incoming(now, path, &mut packet);
+        }
+        self.parts.deliver[usize::from(tail)].send(packet, connection.server.ip());
+    }
+
+    fn close_tail(&mut self, connection: Connection) {
+        for behind in [Side::Client, Side::Server] {
+            self.tails.close(path(connection, behind));
         }
     }
 
@@ -199,6 +288,7 @@ impl Intake {
             return;
         };
         self.openings.remove(connection);
+        self.close_tail(connection);
         if let Some(pending) = self.take(connection) {
             self.tell(&pending.syn, &pending.packet, Answer::Unreachable(message.why));
         }
@@ -217,7 +307,14 @@ impl Intake {
     }
 
     fn connect(&mut self, syn: Syn, packet: Vec<u8>) {
-        let opened = self.tcp.connect(&syn).and_then(|socket| {
+        let treatment = self.plan.treatment(syn.connection);
+        let tail = treatment.and_then(|(index, side)| Some((self.cells[index]?, side)));
+        if let Some((cell, behind)) = tail {
+            self.tails.open(path(syn.connection, behind), cell);
+        }
+        let tail = tail.map(|(_, behind)| behind);
+        let mark = (tail == Some(Side::Client)).then_some(TAIL);
+        let opened = self.tcp.connect(&syn, mark).and_then(|socket| {
             let slot = self.vacant.pop().unwrap_or_else(|| {
                 self.pending.push(None);
                 self.pending.len() - 1
@@ -232,10 +329,11 @@ impl Intake {
         match opened {
             Ok((slot, socket)) => {
                 self.by_connection.insert(syn.connection, slot);
-                self.pending[slot] = Some(Pending { syn, packet, socket, connected: false });
+                self.pending[slot] = Some(Pending { syn, packet, socket, connected: false, tail });
             }
             Err(error) => {
                 self.openings.remove(syn.connection);
+                self.close_tail(syn.connection);
                 self.answer(&syn, &packet, error);
             }
         }
@@ -248,12 +346,12 @@ impl Intake {
         let error = match sockopt::socket_error(&pending.socket) {
             Ok(Ok(())) if !pending.connected => {
                 pending.connected = true;
-                let packet = std::mem::take(&mut pending.packet);
+                let mut packet = std::mem::take(&mut pending.packet);
                 // From now on only failures matter, which epoll reports without being asked.
                 let data = epoll::EventData::new_u64(slot as u64);
                 let _ = epoll::modify(&self.epoll, &pending.socket, data, epoll::EventFlags::empty());
                 if self.openings.handle_connected(now, connection) {
-                    self.parts.deliver.send(&packet, connection.server.ip());
+                    self.deliver(now, connection, &mut packet);
                 }
                 return;
             }
@@ -261,6 +359,7 @@ impl Intake {
             Ok(Err(error)) | Err(error) => error,
         };
         self.openings.remove(connection);
+        self.close_tail(connection);
         if let Some(pending) = self.take(connection) {
             if pending.connected {
                 // The kernel accepts nevertheless, and then finds no connection to the server.
@@ -300,7 +399,8 @@ impl Intake {
             let worker = least.map_or(0, |(worker, _)| worker);
             self.loads[worker] += 1;
             self.parts.counters.opened.add(1);
-            let relay = Relay::new(now, connection, [socket, pending.socket]);
+            let mut relay = Relay::new(now, connection, [socket, pending.socket]);
+            relay.delivers_to = pending.tail;
             self.parts.workers[worker].post(ToWorker::Adopt(Box::new(relay)));
         }
     }
@@ -311,6 +411,15 @@ impl Intake {
                 FromWorker::Ended { worker, connection } => {
                     self.loads[worker] = self.loads[worker].saturating_sub(1);
                     self.openings.remove(connection);
+                    self.close_tail(connection);
+                }
+                FromWorker::Delivered(connection) => {
+                    for behind in [Side::Client, Side::Server] {
+                        let path = path(connection, behind);
+                        if let Some(packet) = self.tails.handle_delivered(path) {
+                            self.parts.forward.send(&packet, path.network.ip());
+                        }
+                    }
                 }
                 // One that had none to close leaves it to the next.
                 FromWorker::Evicted { worker, count: 0 } if self.unasked.is_some_and(|left| left > 0) => {
@@ -361,6 +470,13 @@ impl Intake {
             }
             Answer::Silence => {}
         }
+    }
+}
+
+const fn path(connection: Connection, behind: Side) -> Path {
+    match behind {
+        Side::Client => Path { network: connection.server, behind: connection.client },
+        Side::Server => Path { network: connection.client, behind: connection.server },
     }
 }
 

@@ -19,6 +19,7 @@ mod routing;
 mod service;
 mod sockets;
 mod syn;
+pub mod tail;
 mod tcp_packet;
 mod worker;
 

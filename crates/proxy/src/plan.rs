@@ -7,9 +7,12 @@ use ipnet::IpNet;
 use trunkline_netlink::{Condition, FilterRule};
 use trunkline_packet::TcpFlags;
 use trunkline_schema::{FailMode, ProxyFile, ProxyMode, ProxySpec};
+use trunkline_trunk::path_tail::{Estimate, Limit};
+use trunkline_units::Rate;
 
 use crate::opening::Limits;
-use crate::relay::PIPE_BYTES;
+use crate::relay::{PIPE_BYTES, Side};
+use crate::syn::Connection;
 
 /// What all proxies of a process do, resolved.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,6 +48,8 @@ pub struct Treatment {
     pub ports: Vec<RangeInclusive<u16>>,
     /// How.
     pub mode: ProxyMode,
+    /// The emulated link of `path-tail`.
+    pub tail: Option<(Estimate, Limit)>,
 }
 
 impl From<&ProxyFile> for Plan {
@@ -73,11 +78,35 @@ impl From<&ProxySpec> for Treatment {
             remote: spec.remote.iter().map(|prefix| prefix.0).collect(),
             ports: spec.port_ranges(),
             mode: spec.mode,
+            tail: spec.rate.filter(|_| spec.mode == ProxyMode::PathTail).map(|rate| {
+                let recovery = spec.recovery.map_or(Duration::ZERO, |time| time.0);
+                let bytes = spec.queue.map_or_else(|| default_queue(rate.0), |queue| queue.0);
+                (Estimate { rate: rate.0, recovery }, Limit { segments: u32::MAX, bytes })
+            }),
         }
     }
 }
 
+/// Bytes of an emulated link's queue.
+fn default_queue(rate: Rate) -> u64 {
+    (rate.bits_per_second() / 8 / 2).max(64_000)
+}
+
 impl Plan {
+    /// Whether any treatment emulates a tail.
+    pub(crate) fn has_tails(&self) -> bool {
+        self.treatments.iter().any(|treatment| treatment.tail.is_some())
+    }
+
+    /// The treatment of a connection that was diverted, and which of its ends is behind. The packet does not tell its interface.
+    pub(crate) fn treatment(&self, connection: Connection) -> Option<(usize, Side)> {
+        self.treatments
+            .iter()
+            .enumerate()
+            .filter(|(_, treatment)| treatment.mode != ProxyMode::None)
+            .find_map(|(index, treatment)| Some((index, treatment.side_behind(connection)?)))
+    }
+
     /// Pipes that a worker may fill at a time.
     pub(crate) fn pipes_per_worker(&self) -> usize {
         (self.memory / PIPE_BYTES as u64 / self.threads.max(1) as u64) as usize
@@ -85,6 +114,21 @@ impl Plan {
 }
 
 impl Treatment {
+    fn side_behind(&self, Connection { client, server }: Connection) -> Option<Side> {
+        let port = self.ports.is_empty() || self.ports.iter().any(|ports| ports.contains(&server.port()));
+        let is = |nets: &[IpNet], ip| nets.iter().any(|net| net.contains(&ip));
+        let remote = |ip| self.remote.is_empty() || is(&self.remote, ip);
+        if !port {
+            None
+        } else if is(&self.behind, client.ip()) && remote(server.ip()) {
+            Some(Side::Client)
+        } else if is(&self.behind, server.ip()) && remote(client.ip()) {
+            Some(Side::Server)
+        } else {
+            None
+        }
+    }
+
     /// The rules that take the SYNs of its connections, those from behind and those to there. They get `mark`, unless they pass.
     pub(crate) fn rules(&self, mark: u32) -> Vec<FilterRule> {
         let opening = TcpFlags::SYN | TcpFlags::ACK | TcpFlags::RST | TcpFlags::FIN;
@@ -133,7 +177,20 @@ mod tests {
             remote: vec!["192.0.2.0/24".parse().unwrap()],
             ports: vec![80..=80, 8000..=8999],
             mode: ProxyMode::Split,
+            tail: None,
         }
+    }
+
+    #[test]
+    fn the_side_behind_follows_from_the_addresses() {
+        let side = |client: &str, server: &str| {
+            let connection = Connection { client: client.parse().unwrap(), server: server.parse().unwrap() };
+            treatment().side_behind(connection)
+        };
+        assert_eq!(side("10.1.0.1:5", "192.0.2.1:80"), Some(Side::Client));
+        assert_eq!(side("192.0.2.1:5", "10.1.0.1:8080"), Some(Side::Server));
+        assert_eq!(side("10.1.0.1:5", "192.0.2.1:443"), None, "another port");
+        assert_eq!(side("10.1.0.1:5", "192.0.3.1:80"), None, "another network");
     }
 
     #[test]

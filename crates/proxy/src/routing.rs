@@ -17,10 +17,16 @@
 //! without a proxy. Packets to this host itself are delivered before any of these rules counts, since the rule for the table "local"
 //! comes first.
 //!
+//! Where a tail is emulated, the socket that faces the network has a mark of its own ([`TAIL`]), by which all that it sends is routed into
+//! the device, and what comes for it is diverted there. The proxy judges both, sends the one to the network ([`FORWARD`]) and the other to
+//! the socket ([`LOCAL`]).
+//!
 //! If the process dies, the kernel removes the device and the routes through it, and, with `fail = "open"`, the table of the packet
 //! filter, without which nothing is marked. With `fail = "closed"` the marks stay and lead to an unreachable route. The next start removes
 //! what is left.
 
+use std::fs::{File, OpenOptions};
+use std::io::{self, Seek as _, Write as _};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
@@ -39,9 +45,12 @@ use crate::plan::Plan;
 /// that the proxy sends; an error of this host on its way to the proxy.
 const DIVERT: u32 = 0x746c_5001;
 pub(crate) const DELIVER: u32 = 0x746c_5002;
-const LOCAL: u32 = 0x746c_5003;
+pub(crate) const LOCAL: u32 = 0x746c_5003;
 pub(crate) const FORWARD: u32 = 0x746c_5004;
 const ERROR: u32 = 0x746c_5005;
+/// Of sockets whose tail is emulated: all that they send goes into the device. And of a SYN on its way to such a listening socket.
+pub(crate) const TAIL: u32 = 0x746c_5006;
+pub(crate) const DELIVER_TO_TAIL: u32 = 0x746c_5007;
 
 /// The TUN device.
 pub(crate) const DEVICE: &str = "tl-proxy";
@@ -53,6 +62,9 @@ const PROTOCOL: u8 = 112;
 const HERE: u32 = 0x746c_5001;
 const ASIDE: u32 = 0x746c_5002;
 const ASIDE_OR_ON: u32 = 0x746c_5003;
+/// Of sockets whose tail is emulated: into the device, in segments that the networks beyond take, each acknowledged at once.
+const TAILS: u32 = 0x746c_5004;
+const TAIL_MTU: u32 = 1500;
 /// Before the rules of administrators and of the gateway, after that of the table "local".
 const PRIORITY: u32 = 91;
 /// The loopback interface has this index in every namespace.
@@ -72,10 +84,20 @@ pub(crate) enum RoutingError {
     Running,
     /// The device cannot be opened.
     #[error("cannot open the TUN device {DEVICE}: {0}")]
-    Device(std::io::Error),
+    Device(io::Error),
+    /// The setting cannot be changed.
+    #[error("cannot set net.ipv4.tcp_early_demux to 0: {0}")]
+    EarlyDemux(io::Error),
     /// The kernel refused.
     #[error("{0}")]
     Netlink(#[from] NetlinkError),
+}
+
+/// A listening socket: where, and the mark of the SYNs for it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Listener {
+    pub(crate) address: SocketAddr,
+    pub(crate) mark: u32,
 }
 
 /// The way to the proxy. It is there while this value is.
@@ -84,16 +106,49 @@ pub(crate) struct Routing {
     device: OwnedFd,
     handle: Handle,
     filter: PacketFilter,
+    _early_demux: Option<EarlyDemux>,
+}
+
+/// The kernel looks up the socket of a packet before its route, and drops what then is to be forwarded: what is diverted from sockets
+/// whose tail is emulated. So that is switched off while this value is there.
+#[derive(Debug)]
+struct EarlyDemux {
+    /// Opened before the process gives up its access to files.
+    setting: File,
+    before: Vec<u8>,
+}
+
+impl EarlyDemux {
+    const PATH: &str = "/proc/sys/net/ipv4/tcp_early_demux";
+
+    fn switch_off() -> io::Result<Self> {
+        let before = std::fs::read(Self::PATH)?;
+        let mut setting = OpenOptions::new().write(true).open(Self::PATH)?;
+        setting.write_all(b"0")?;
+        Ok(EarlyDemux { setting, before })
+    }
+}
+
+impl Drop for EarlyDemux {
+    fn drop(&mut self) {
+        let restored = self.setting.rewind().and_then(|()| self.setting.write_all(&self.before));
+        if let Err(error) = restored {
+            tracing::warn!("cannot restore {}: {error}", Self::PATH);
+        }
+    }
 }
 
 impl Routing {
     /// Makes the way for what `plan` treats, to the sockets that listen on `listeners`.
-    pub(crate) fn new(plan: &Plan, listeners: &[SocketAddr]) -> Result<Self, RoutingError> {
+    pub(crate) fn new(plan: &Plan, listeners: &[Listener]) -> Result<Self, RoutingError> {
         let device = open_tun_queue(DEVICE, false).map_err(|error| match error.raw_os_error() {
             Some(EBUSY) => RoutingError::Running,
             _ => RoutingError::Device(error),
         })?;
-        let mut routing = Routing { device, handle: Handle::open()?, filter: PacketFilter::open()? };
+        let (handle, filter) = (Handle::open()?, PacketFilter::open()?);
+        let early_demux = plan.has_tails().then(EarlyDemux::switch_off).transpose();
+        let early_demux = early_demux.map_err(RoutingError::EarlyDemux)?;
+        let mut routing = Routing { device, handle, filter, _early_demux: early_demux };
         routing.remove_left()?;
         routing.set_up(plan, listeners)?;
         Ok(routing)
@@ -109,7 +164,7 @@ impl Routing {
         self.handle.route_to(client).ok()?.source
     }
 
-    fn set_up(&mut self, plan: &Plan, listeners: &[SocketAddr]) -> Result<(), RoutingError> {
+    fn set_up(&mut self, plan: &Plan, listeners: &[Listener]) -> Result<(), RoutingError> {
         let device = self.handle.link_index(DEVICE)?;
         self.handle.set_mtu(device, MTU)?;
         self.handle.set_tx_queue_len(device, QUEUE_LEN)?;
@@ -125,6 +180,12 @@ impl Routing {
                 let unreachable = route().table(ASIDE).metric(u32::MAX - 1);
                 let unreachable = Route { kind: RouteKind::Unreachable, ..unreachable };
                 self.handle.add_route(&unreachable, Existing::Replace)?;
+            }
+            let tails =
+                Route { mtu: Some(TAIL_MTU), quick_acks: true, ..route().device(device).table(TAILS) };
+            self.handle.add_route(&tails, Existing::Replace)?;
+            for (mark, table) in [(TAIL, TAILS), (DELIVER_TO_TAIL, HERE)] {
+                self.handle.add_rule(&rule(family, mark, table))?;
             }
             for (mark, table) in [(DIVERT, ASIDE), (ERROR, ASIDE_OR_ON), (DELIVER, HERE), (LOCAL, HERE)] {
                 self.handle.add_rule(&rule(family, mark, table))?;
@@ -144,7 +205,7 @@ impl Routing {
                 gone(self.handle.delete_rule(&rule))?;
             }
         }
-        for table in [HERE, ASIDE, ASIDE_OR_ON] {
+        for table in [HERE, ASIDE, ASIDE_OR_ON, TAILS] {
             let left = RouteFilter { table: Some(table), protocol: Some(PROTOCOL), device: None };
             for route in self.handle.routes_where(left)? {
                 gone(self.handle.delete_route(&route))?;
@@ -181,9 +242,10 @@ fn any(family: Family) -> IpNet {
 }
 
 /// The versions of IP that sockets listen on.
-fn families(listeners: &[SocketAddr]) -> Vec<Family> {
-    let has =
-        |family: &Family| listeners.iter().any(|listener| listener.is_ipv4() == (*family == Family::V4));
+fn families(listeners: &[Listener]) -> Vec<Family> {
+    let has = |family: &Family| {
+        listeners.iter().any(|listener| listener.address.is_ipv4() == (*family == Family::V4))
+    };
     Family::BOTH.into_iter().filter(has).collect()
 }
 
@@ -198,24 +260,36 @@ fn rule(family: Family, mark: u32, table: u32) -> Rule {
     }
 }
 
-fn filter_table(plan: &Plan, listeners: &[SocketAddr]) -> FilterTable {
+fn filter_table(plan: &Plan, listeners: &[Listener]) -> FilterTable {
     let mut rules = Vec::new();
     for listener in listeners {
-        let family = if listener.is_ipv4() { Family::V4 } else { Family::V6 };
+        let family = if listener.address.is_ipv4() { Family::V4 } else { Family::V6 };
         rules.push(FilterRule {
             conditions: vec![
                 Condition::Link("lo".to_owned()),
-                Condition::Mark(DELIVER),
+                Condition::Mark(listener.mark),
                 Condition::Family(family),
                 Condition::Protocol(protocol::TCP),
             ],
             mark: None,
-            tproxy: Some(Tproxy(*listener)),
+            tproxy: Some(Tproxy(listener.address)),
         });
     }
     // SYNs come before packets of sockets: one for a connection in TIME-WAIT opens another, and must not go to the old socket.
     for treatment in &plan.treatments {
         rules.extend(treatment.rules(DIVERT));
+    }
+    if plan.has_tails() {
+        rules.push(FilterRule {
+            conditions: vec![
+                Condition::OtherLink("lo".to_owned()),
+                Condition::Protocol(protocol::TCP),
+                Condition::TransparentSocket,
+                Condition::SocketMark(TAIL),
+            ],
+            mark: Some(DIVERT),
+            tproxy: None,
+        });
     }
     for protocol in [protocol::TCP, protocol::ICMP, protocol::ICMPV6] {
         rules.push(FilterRule {

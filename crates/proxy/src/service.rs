@@ -16,7 +16,7 @@ use crate::counters::{Counters, Status};
 use crate::intake::{Intake, Parts};
 use crate::plan::Plan;
 use crate::relay::Pipes;
-use crate::routing::{self, Routing, RoutingError};
+use crate::routing::{self, Listener, Routing, RoutingError};
 use crate::sockets::{RawSender, TcpSettings};
 use crate::worker::{ToWorker, Worker};
 
@@ -79,16 +79,18 @@ impl Proxy {
             workers.push(worker.map_err(system("make an epoll descriptor"))?);
             to_workers.push(inbox);
         }
-        let (listeners, addresses) = listen(plan)?;
+        let (sockets, listeners) = listen(plan)?;
         let raw = |mark| RawSender::new(mark).map_err(system("open a raw socket"));
-        let (deliver, forward) = (raw(routing::DELIVER)?, raw(routing::FORWARD)?);
+        let deliver = [raw(routing::DELIVER)?, raw(routing::DELIVER_TO_TAIL)?];
+        let (forward, local) = (raw(routing::FORWARD)?, raw(routing::LOCAL)?);
         // Last, so that nothing is diverted that nobody would take.
-        let routing = Routing::new(plan, &addresses)?;
+        let routing = Routing::new(plan, &listeners)?;
         let parts = Parts {
             routing,
-            listeners,
+            listeners: sockets,
             deliver,
             forward,
+            local,
             workers: to_workers.clone(),
             from_workers,
             counters: Arc::clone(&counters),
@@ -126,14 +128,20 @@ impl Proxy {
 }
 
 /// Sockets that listen in each version of IP that there is.
-fn listen(plan: &Plan) -> Result<(Vec<OwnedFd>, Vec<std::net::SocketAddr>), ProxyError> {
+fn listen(plan: &Plan) -> Result<(Vec<OwnedFd>, Vec<Listener>), ProxyError> {
     let settings = TcpSettings::from(plan);
     let mut listeners = (Vec::new(), Vec::new());
-    for family in Family::BOTH {
-        match settings.listen(family) {
+    // What the accepted sockets send has the mark of the listening one, from their first answer on.
+    let mut kinds = vec![(None, routing::DELIVER)];
+    if plan.has_tails() {
+        kinds.push((Some(routing::TAIL), routing::DELIVER_TO_TAIL));
+    }
+    let wanted = Family::BOTH.into_iter().flat_map(|family| kinds.iter().map(move |kind| (family, *kind)));
+    for (family, (own, mark)) in wanted {
+        match settings.listen(family, own) {
             Ok((socket, address)) => {
                 listeners.0.push(socket);
-                listeners.1.push(address);
+                listeners.1.push(Listener { address, mark });
             }
             // The kernel has no IPv6, or it is switched off on the loopback.
             Err(Errno::AFNOSUPPORT | Errno::ADDRNOTAVAIL) if family == Family::V6 => {

@@ -36,11 +36,14 @@ impl From<&Plan> for TcpSettings {
 
 impl TcpSettings {
     /// A socket that may have addresses of others. What ends without having been closed in both directions is reset.
-    fn socket(&self, ip: IpAddr) -> rustix::io::Result<OwnedFd> {
+    fn socket(&self, ip: IpAddr, mark: Option<u32>) -> rustix::io::Result<OwnedFd> {
         let family = if ip.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let socket = socket_with(family, SocketType::STREAM, flags, None)?;
         set_transparent(socket.as_fd(), ip.is_ipv6()).map_err(|error| errno(&error))?;
+        if let Some(mark) = mark {
+            set_mark(socket.as_fd(), mark).map_err(|error| errno(&error))?;
+        }
         sockopt::set_socket_reuseaddr(&socket, true)?;
         sockopt::set_socket_linger(&socket, Some(Duration::ZERO))?;
         sockopt::set_socket_oobinline(&socket, true)?;
@@ -60,9 +63,9 @@ impl TcpSettings {
 
     /// A socket that connects to the server of a SYN as its client. Its packets have the hops that the SYN has left, so that a loop
     /// through proxies ends as one through routers does.
-    pub(crate) fn connect(&self, syn: &Syn) -> rustix::io::Result<OwnedFd> {
+    pub(crate) fn connect(&self, syn: &Syn, mark: Option<u32>) -> rustix::io::Result<OwnedFd> {
         let (client, server) = (syn.connection.client, syn.connection.server);
-        let socket = self.socket(client.ip())?;
+        let socket = self.socket(client.ip(), mark)?;
         // The lower two bits are the TCP's own (RFC 3168).
         let traffic_class = syn.traffic_class & 0xfc;
         let hops = syn.hops.max(1);
@@ -81,12 +84,16 @@ impl TcpSettings {
     }
 
     /// A socket that listens on the loopback for what the packet filter gives it, with its address. Accepted ones inherit its options.
-    pub(crate) fn listen(&self, family: Family) -> rustix::io::Result<(OwnedFd, SocketAddr)> {
+    pub(crate) fn listen(
+        &self,
+        family: Family,
+        mark: Option<u32>,
+    ) -> rustix::io::Result<(OwnedFd, SocketAddr)> {
         let ip: IpAddr = match family {
             Family::V4 => Ipv4Addr::LOCALHOST.into(),
             Family::V6 => Ipv6Addr::LOCALHOST.into(),
         };
-        let socket = self.socket(ip)?;
+        let socket = self.socket(ip, mark)?;
         bind(&socket, &SocketAddr::new(ip, 0))?;
         listen(&socket, BACKLOG)?;
         let address = SocketAddr::try_from(getsockname(&socket)?)?;

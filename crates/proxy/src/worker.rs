@@ -11,7 +11,7 @@ use trunkline_linux::mailbox::Mailbox;
 use trunkline_units::Instant;
 
 use crate::counters::Counters;
-use crate::relay::{Next, Pipes, Relay, Side};
+use crate::relay::{Delivery, Next, Pipes, Relay, Side};
 use crate::syn::Connection;
 
 /// A connection that has been idle for less is never closed to make room.
@@ -22,6 +22,9 @@ const MAILBOX: u64 = u64::MAX;
 const SLOTS: u64 = u32::MAX as u64;
 const GENERATIONS: u32 = u32::MAX >> 2;
 const MAX_EVENTS: usize = 256;
+/// How often ends are asked whether they have acknowledged everything.
+const DELIVERY_INTERVAL: Duration = Duration::from_millis(20);
+const DELIVERY_CHECK: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 
 /// What a worker is told.
 #[derive(Debug)]
@@ -44,6 +47,8 @@ pub(crate) enum FromWorker {
         /// Which one.
         connection: Connection,
     },
+    /// The end behind the proxy has acknowledged everything, the close included.
+    Delivered(Connection),
     /// It has closed so many idle connections.
     Evicted {
         /// The worker's number.
@@ -77,6 +82,10 @@ pub(crate) struct Worker {
     vacant: Vec<u32>,
     /// Connections that have more to do at once.
     ready: Vec<u64>,
+    /// Connections with an end that has not acknowledged all of a closed direction. Nothing reports when it has.
+    undelivered: Vec<u64>,
+    /// When these were looked at.
+    checked: Instant,
 }
 
 #[derive(Debug, Default)]
@@ -86,6 +95,8 @@ struct Slot {
     relay: Option<Box<Relay>>,
     /// Whether it is in `ready`.
     queued: bool,
+    /// Whether it is in `undelivered`.
+    watched: bool,
 }
 
 impl Worker {
@@ -107,6 +118,8 @@ impl Worker {
             slots: Vec::new(),
             vacant: Vec::new(),
             ready: Vec::new(),
+            undelivered: Vec::new(),
+            checked: Instant::ZERO,
         })
     }
 
@@ -117,7 +130,11 @@ impl Worker {
         loop {
             events.clear();
             let nothing = Timespec { tv_sec: 0, tv_nsec: 0 };
-            let wait = if self.ready.is_empty() { None } else { Some(&nothing) };
+            let wait = match (self.ready.is_empty(), self.undelivered.is_empty()) {
+                (true, true) => None,
+                (true, false) => Some(&DELIVERY_CHECK),
+                (false, _) => Some(&nothing),
+            };
             match epoll::wait(&self.epoll, spare_capacity(&mut events), wait) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
@@ -137,6 +154,7 @@ impl Worker {
                     self.turn(token >> 1);
                 }
             }
+            self.check_delivery(now);
             if has_mail && !self.read_mail(now) {
                 return Ok(());
             }
@@ -198,6 +216,14 @@ impl Worker {
         if from_server > 0 {
             self.counters.bytes_from_servers.add(from_server);
         }
+        if relay.waits_for_delivery() && next != Next::Broken {
+            if !std::mem::replace(&mut slot.watched, true) {
+                self.undelivered.push(key);
+            }
+            if next == Next::Closed {
+                return;
+            }
+        }
         match next {
             Next::Event => {}
             Next::Turn => {
@@ -216,13 +242,38 @@ impl Worker {
     fn end(&mut self, key: u64, in_order: bool) {
         let Some(slot) = self.slot(key) else { return };
         slot.generation = (slot.generation + 1) & GENERATIONS;
-        slot.queued = false;
+        (slot.queued, slot.watched) = (false, false);
         let Some(relay) = slot.relay.take() else { return };
         self.vacant.push((key & SLOTS) as u32);
         let connection = relay.connection;
         relay.end(&mut self.pipes, in_order);
         self.counters.open.subtract(1);
         self.outbox.post(FromWorker::Ended { worker: self.number, connection });
+    }
+
+    fn check_delivery(&mut self, now: Instant) {
+        if self.undelivered.is_empty() || now.saturating_since(self.checked) < DELIVERY_INTERVAL {
+            return;
+        }
+        self.checked = now;
+        for key in std::mem::take(&mut self.undelivered) {
+            let Some(slot) = self.slot(key) else { continue };
+            let Some(relay) = slot.relay.as_deref_mut() else { continue };
+            match relay.delivery() {
+                Delivery::Waits => self.undelivered.push(key),
+                Delivery::Done => {
+                    slot.watched = false;
+                    relay.delivers_to = None;
+                    let connection = relay.connection;
+                    self.outbox.post(FromWorker::Delivered(connection));
+                    self.turn(key);
+                }
+                Delivery::Failed => {
+                    self.counters.reset.add(1);
+                    self.end(key, false);
+                }
+            }
+        }
     }
 
     fn evict(&mut self, now: Instant, count: usize) {

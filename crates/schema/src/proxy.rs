@@ -8,7 +8,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserializer};
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::quantity::{Size, Time};
+use crate::quantity::{Rate, Size, Time};
 use crate::reader::{At, Format, Leaf, Mistakes, Partly, Source, read_partly};
 use crate::words::{Name, OneOrMany, Ports};
 
@@ -95,6 +95,12 @@ pub struct ProxySpec {
     pub ports: Option<OneOrMany<Ports>>,
     /// How it treats them.
     pub mode: ProxyMode,
+    /// What the way to the hosts behind carries: all of them together. For `path-tail`.
+    pub rate: Option<Rate>,
+    /// What a segment takes on that way beside its length, on average; nothing. For `path-tail`.
+    pub recovery: Option<Time>,
+    /// Bytes that the emulated link holds; what it sends in half a second, and 64 kB at the least. For `path-tail`.
+    pub queue: Option<Size>,
 }
 
 /// How a proxy treats connections.
@@ -105,6 +111,8 @@ pub enum ProxyMode {
     None,
     /// It ends them, with a TCP of its own towards each end.
     Split,
+    /// It ends them, and acknowledges to the network as a steady link to the hosts behind would.
+    PathTail,
 }
 
 /// The name of a network interface.
@@ -221,6 +229,7 @@ impl ProxySpec {
         if self.behind.is_empty() {
             at.key("behind").report("is empty", PREFIX);
         }
+        self.check_tail(at);
         let link_local = |net: &IpNet| match net.addr() {
             IpAddr::V6(address) => address.segments()[0] & 0xffc0 == 0xfe80,
             IpAddr::V4(address) => address.is_link_local(),
@@ -244,6 +253,28 @@ impl ProxySpec {
         }
     }
 
+    fn check_tail(&self, at: &At<'_>) {
+        if self.mode != ProxyMode::PathTail {
+            for key in ["rate", "recovery", "queue"] {
+                if at.key(key).is_given() {
+                    at.key(key)
+                        .misplaced("is of no use here".to_owned(), "with mode = \"path-tail\"".to_owned());
+                }
+            }
+            return;
+        }
+        match self.rate {
+            None => at
+                .key("rate")
+                .report("is missing", "what the way to the hosts behind carries, such as \"20 Mbit/s\""),
+            Some(Rate(rate)) if rate.bits_per_second() < 1000 => at.key("rate").refuse("at least 1 kbit/s"),
+            Some(_) => {}
+        }
+        if self.queue.is_some_and(|queue| queue.0 < 3000) {
+            at.key("queue").refuse("at least 3 kB: two segments");
+        }
+    }
+
     /// Ranges of ports; none for all.
     pub fn port_ranges(&self) -> Vec<std::ops::RangeInclusive<u16>> {
         self.ports.iter().flat_map(|ports| ports.0.iter().map(|ports| ports.0.clone())).collect()
@@ -263,6 +294,23 @@ mod tests {
         Source::parse("lte.toml", text)
             .and_then(|source| ProxyFile::of(&source))
             .map_err(|mistakes| mistakes.0.iter().map(ToString::to_string).collect())
+    }
+
+    #[test]
+    fn a_path_tail_has_a_rate_and_others_have_none() {
+        let tail =
+            |lines: &str| read(&CELL.replace("mode = \"split\"", &format!("mode = \"path-tail\"\n{lines}")));
+        assert!(tail("rate = \"20 Mbit/s\"\nqueue = \"100 kB\"").is_ok());
+        for (lines, expected) in [
+            ("", "rate: is missing; allowed: what the way"),
+            ("rate = \"10 bit/s\"", "rate: is \"10 bit/s\"; allowed: at least 1 kbit/s"),
+            ("rate = \"1 Mbit/s\"\nqueue = \"1 kB\"", "queue: is \"1 kB\"; allowed: at least 3 kB"),
+        ] {
+            let told = tail(lines).unwrap_err();
+            assert!(told.len() == 1 && told[0].contains(expected), "{told:?}");
+        }
+        let told = read(&format!("{CELL}rate = \"1 Mbit/s\"\n")).unwrap_err();
+        assert!(told[0].contains("rate: is of no use here; allowed: with mode"), "{told:?}");
     }
 
     const CELL: &str =

@@ -14,7 +14,7 @@ use common::{Checker, send};
 use rustix::net::sockopt;
 use rustix::process::Signal;
 use serde_json::Value;
-use trunkline_netlink::{Family, PacketFilter};
+use trunkline_netlink::{Existing, Family, PacketFilter, Route, RouteKind};
 use trunkline_testbed::namespace::{Host, Process, Task, veth};
 use trunkline_testbed::privilege;
 
@@ -422,6 +422,87 @@ fn beyond_the_limit_the_longest_idle_is_closed_and_without_one_connections_pass(
     let status = scene.end(proxy);
     assert_eq!(number(&status, "evicted"), 1, "{status}");
     assert!(number(&status, "passed") >= 1, "{status}");
+}
+
+/// A cell of 8 Mbit/s whose queue holds 64 kB.
+fn tail() -> String {
+    CELL.replace("\"split\"", "\"path-tail\"\nrate = \"8 Mbit/s\"\nqueue = \"64 kB\"")
+}
+
+/// Sends `bytes` and closes; how long the other end took to have everything.
+fn transfer(mut from: TcpStream, mut to: TcpStream, bytes: usize) -> Duration {
+    let start = Instant::now();
+    let data: Vec<u8> = (0..bytes).map(|n| (n % 251) as u8).collect();
+    let expected = data.clone();
+    let writer = std::thread::spawn(move || {
+        from.write_all(&data).expect("sent");
+        from.shutdown(std::net::Shutdown::Write).expect("closed");
+        from
+    });
+    let mut received = Vec::new();
+    to.read_to_end(&mut received).expect("received");
+    assert!(received == expected, "{} bytes of {bytes}, or others", received.len());
+    let took = start.elapsed();
+    drop(writer.join().expect("it is sent"));
+    took
+}
+
+#[test]
+fn with_a_path_tail_the_sender_keeps_the_rate_of_the_emulated_link() {
+    let Some(scene) = Scene::new("with_a_path_tail_the_sender_keeps_the_rate_of_the_emulated_link") else {
+        return;
+    };
+    let proxy = scene.start(&tail());
+    for (version, client) in CLIENT.iter().enumerate().take(scene.versions) {
+        // To the host behind, whoever opens; and from there, where nothing is emulated.
+        let (address, listener) = scene.listen(version);
+        let (near, far) = connection(&scene.client, address, &listener);
+        let down = transfer(far, near, 2_000_000);
+        let (near, far) = connection(&scene.client, address, &listener);
+        let up = transfer(near, far, 2_000_000);
+        let (address, listener) = listen(&scene.client, client);
+        let (near, far) = connection(&scene.server, address, &listener);
+        let opened_by_server = transfer(near, far, 2_000_000);
+        println!("{version}: down {down:?}, up {up:?}, opened by the server {opened_by_server:?}");
+        for took in [down, opened_by_server] {
+            assert!(took >= Duration::from_millis(1800) && took <= Duration::from_secs(6), "{took:?}");
+        }
+        assert!(up < Duration::from_secs(1), "{up:?}");
+    }
+    let status = scene.end(proxy);
+    println!("{status}");
+    for name in ["tail_held", "tail_released", "tail_dropped"] {
+        assert!(number(&status, name) > 0, "{name}: {status}");
+    }
+    assert_eq!(number(&status, "reset"), 0, "{status}");
+    assert_eq!(scene.left(), (0, false));
+}
+
+#[test]
+fn with_a_path_tail_a_close_is_acknowledged_by_the_host_behind_alone() {
+    let Some(scene) = Scene::new("with_a_path_tail_a_close_is_acknowledged_by_the_host_behind_alone") else {
+        return;
+    };
+    let proxy = scene.start(&tail());
+    let (address, listener) = scene.listen(0);
+    let (mut near, mut far) = connection(&scene.client, address, &listener);
+    near.write_all(b"x").expect("sent");
+    far.read_exact(&mut [0]).expect("received");
+    // The host behind is out of reach for a while.
+    let hole = Route { kind: RouteKind::Blackhole, ..Route::to("10.1.0.2/32".parse().expect("it")) };
+    scene.router.netlink(|handle| handle.add_route(&hole, Existing::Keep)).expect("a route");
+    far.write_all(b"answer").expect("sent");
+    far.shutdown(std::net::Shutdown::Write).expect("closed");
+    // FIN-WAIT-1: the FIN is not acknowledged, while its data is.
+    std::thread::sleep(Duration::from_millis(700));
+    assert_eq!(trunkline_linux::tcp_state(far.as_fd()).expect("a state"), 4);
+    scene.router.netlink(|handle| handle.delete_route(&hole)).expect("no route");
+    let mut answer = String::new();
+    near.read_to_string(&mut answer).expect("received");
+    assert_eq!(answer, "answer");
+    until("the FIN is acknowledged", || trunkline_linux::tcp_state(far.as_fd()).expect("a state") == 5);
+    drop(near);
+    scene.end(proxy);
 }
 
 /// Resident memory of a process, bytes.

@@ -8,11 +8,12 @@
 mod direction;
 mod pipes;
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::Duration;
 
 use rustix::event::epoll::EventFlags;
 use rustix::net::sockopt;
+use trunkline_linux::tcp_state;
 use trunkline_units::Instant;
 
 use crate::syn::Connection;
@@ -50,6 +51,17 @@ pub(crate) enum Next {
     Broken,
 }
 
+/// How far the end is whose FIN waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Delivery {
+    /// It has not acknowledged everything.
+    Waits,
+    /// It has.
+    Done,
+    /// It will not.
+    Failed,
+}
+
 #[derive(Debug)]
 pub(crate) struct Relay {
     pub(crate) connection: Connection,
@@ -58,12 +70,14 @@ pub(crate) struct Relay {
     /// From each socket to the other.
     directions: [Direction; 2],
     active: Instant,
+    /// The side whose other one has its tail emulated, until it has acknowledged everything.
+    pub(crate) delivers_to: Option<Side>,
 }
 
 impl Relay {
     /// `sockets` are those towards client and server.
     pub(crate) fn new(now: Instant, connection: Connection, sockets: [OwnedFd; 2]) -> Self {
-        Relay { connection, sockets, directions: Default::default(), active: now }
+        Relay { connection, sockets, directions: Default::default(), active: now, delivers_to: None }
     }
 
     pub(crate) fn socket(&self, side: Side) -> &OwnedFd {
@@ -103,6 +117,23 @@ impl Relay {
             }
         }
         if self.directions.iter().all(Direction::is_closed) { Next::Closed } else { next }
+    }
+
+    /// Whether what goes to that side has all been moved, the close included, and waits to be acknowledged.
+    pub(crate) fn waits_for_delivery(&self) -> bool {
+        self.delivers_to.is_some_and(|side| self.directions[1 - side.index()].is_closed())
+    }
+
+    /// Whether the end on that side has acknowledged everything.
+    pub(crate) fn delivery(&self) -> Delivery {
+        let Some(side) = self.delivers_to else { return Delivery::Done };
+        let socket = self.socket(side);
+        match (sockopt::socket_error(socket), tcp_state(socket.as_fd())) {
+            // FIN-WAIT-2, TIME-WAIT, closed.
+            (Ok(Ok(())), Ok(5..=7)) => Delivery::Done,
+            (Ok(Ok(())), Ok(_)) => Delivery::Waits,
+            _ => Delivery::Failed,
+        }
     }
 
     /// Bytes moved since the last call: of the client, and of the server.

@@ -88,6 +88,7 @@ const fn mode(mode: ProxyMode) -> &'static str {
     match mode {
         ProxyMode::None => "connections pass",
         ProxyMode::Split => "connections are split",
+        ProxyMode::PathTail => "connections are split, and acknowledged as by a link",
     }
 }
 
@@ -132,7 +133,8 @@ fn meaning(file: &ProxyFile) -> String {
         if !ports.is_empty() {
             let _ = write!(what, ", ports {}", ports.join(", "));
         }
-        line("proxy", format!("{what}: {}", mode(proxy.mode)));
+        let rate = proxy.rate.map_or_else(String::new, |rate| format!(" of {rate}"));
+        line("proxy", format!("{what}: {}{rate}", mode(proxy.mode)));
     }
     text
 }
