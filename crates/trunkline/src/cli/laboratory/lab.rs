@@ -189,8 +189,12 @@ pub(crate) struct ExplainArguments {
 }
 
 #[derive(Debug, Args)]
+#[command(
+    after_help = "A trace of mahimahi has a line for each packet of 1504 bytes that the link could carry: a time in milliseconds. \
+A table has a header with time_s and any of rate_mbps (or rate_kbps, rate_bps), delay_ms and loss."
+)]
 pub(crate) struct ImportArguments {
-    /// The recording of the link there: mahimahi's format, or CSV with the columns time_s and rate_mbps, rate_kbps or rate_bps, delay_ms, loss.
+    /// The recording of the link there: a trace of mahimahi, or a table (CSV).
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
     /// The recording of the way back. [default: that of the way there]
