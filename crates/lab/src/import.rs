@@ -281,8 +281,8 @@ pub fn experiment(there: &Recording, back: Option<&Recording>, around: &Surround
 
 /// The keys of one direction.
 fn way(recording: &Recording, around: &Surroundings<'_>) -> String {
-    let mut now = first_of(recording, around);
-    let initial = settings(&now).join("\n");
+    let mut now = beginning(recording, around);
+    let begins = settings(&now);
     let mut changes = String::new();
     for step in &recording.steps[1..] {
         let changed = Step {
@@ -303,13 +303,14 @@ fn way(recording: &Recording, around: &Surroundings<'_>) -> String {
             loss: changed.loss.or(now.loss),
         };
     }
-    // It begins anew with what it began with.
-    let begins = settings(&Step { at: recording.length, ..first_of(recording, around) }).join(", ");
+    // After its end it is as it was in the beginning.
+    let (initial, again) = (begins.join("\n"), begins.join(", "));
     let end = seconds(recording.length);
-    format!("{initial}\nchanges = [\n{changes}    {{ at = \"{end}\", {begins} }},\n]\nrepeat = \"{end}\"\n")
+    format!("{initial}\nchanges = [\n{changes}    {{ at = \"{end}\", {again} }},\n]\nrepeat = \"{end}\"\n")
 }
 
-fn first_of(recording: &Recording, around: &Surroundings<'_>) -> Step {
+/// What holds at the beginning, with what the recording lacks.
+fn beginning(recording: &Recording, around: &Surroundings<'_>) -> Step {
     let first = recording.steps[0];
     Step {
         at: Duration::ZERO,

@@ -10,6 +10,9 @@ use super::GatewayError;
 /// A socket's path may have 107 bytes; so many are left for the directory.
 const PATH_LIMIT_BYTES: usize = 80;
 
+/// Lines of a log that an error quotes.
+const LOG_TAIL_LINES: usize = 12;
+
 /// What the names of these directories begin with; the id of the process that made one follows.
 const PREFIX: &str = "trunkline-scene-";
 
@@ -75,9 +78,21 @@ fn remove_abandoned(parent: &Path) {
 }
 
 /// Opens a file for what is to be appended.
-pub(super) fn append(path: &Path) -> Result<fs::File, GatewayError> {
+pub(crate) fn append(path: &Path) -> Result<fs::File, GatewayError> {
     let open = OpenOptions::new().append(true).create(true).mode(0o600).open(path);
     open.map_err(|source| file_error(path, source))
+}
+
+/// What a log has; nothing if it cannot be read.
+pub(super) fn read_log(path: &Path) -> String {
+    fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+}
+
+/// The last lines of a log, as an error quotes them.
+pub(crate) fn log_tail(path: &Path) -> String {
+    let log = read_log(path);
+    let lines: Vec<&str> = log.lines().collect();
+    lines[lines.len().saturating_sub(LOG_TAIL_LINES)..].join("\n")
 }
 
 impl Drop for Directory {

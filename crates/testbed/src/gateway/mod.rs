@@ -19,13 +19,12 @@ use crate::clock;
 use crate::namespace::{Host, Process};
 
 pub use directory::Directory;
+pub(crate) use directory::{append, log_tail};
 pub use error::GatewayError;
 
 /// How long a gateway may take to end by itself.
 const STOP_GRACE: Duration = Duration::from_secs(5);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// Lines of a log that an error quotes.
-const LOG_TAIL_LINES: usize = 12;
 
 /// A key pair, as `trunkline genkey` and `trunkline pubkey` print it.
 #[derive(Debug, Clone)]
@@ -109,7 +108,7 @@ impl GatewayProcess {
         let mut command = Command::new(&self.program);
         command.arg("up").arg(&self.configuration);
         command.stdin(Stdio::null()).stdout(Stdio::null());
-        command.stderr(directory::append(&self.log)?);
+        command.stderr(append(&self.log)?);
         // An interrupt from the terminal is for us, who end the gateways in order.
         command.process_group(0);
         self.process = Some(self.host.command(command)?);
@@ -207,14 +206,12 @@ impl GatewayProcess {
 
     /// Everything it has logged.
     pub fn log(&self) -> String {
-        std::fs::read(&self.log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+        directory::read_log(&self.log)
     }
 
     /// The last lines that it has logged.
     pub fn log_tail(&self) -> String {
-        let log = self.log();
-        let lines: Vec<&str> = log.lines().collect();
-        lines[lines.len().saturating_sub(LOG_TAIL_LINES)..].join("\n")
+        log_tail(&self.log)
     }
 }
 

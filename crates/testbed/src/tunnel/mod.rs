@@ -28,7 +28,7 @@ use trunkline_netlink::{Existing, Route};
 use trunkline_units::Instant;
 
 use crate::clock;
-use crate::gateway::{Directory, GatewayError};
+use crate::gateway::{Directory, GatewayError, append, log_tail};
 use crate::namespace::{Host, HostError, Process};
 pub use adapter::Adapter;
 use adapter::{End, Step, find};
@@ -43,8 +43,6 @@ const STOP_GRACE: Duration = Duration::from_secs(3);
 const FIRST_PORT: u16 = 4700;
 /// Nobody listens there.
 const CLOSED_PORT: u16 = 9;
-/// Lines of a log that an error quotes.
-const LOG_TAIL_LINES: usize = 12;
 
 /// Why a tunnel is not there.
 #[derive(Debug, thiserror::Error)]
@@ -228,11 +226,7 @@ impl Tunnel {
         let end = &mut self.ends[side];
         let Some((program, arguments)) = end.words.split_first() else { return Ok(()) };
         let mut command = Command::new(find(program).unwrap_or_else(|| program.into()));
-        let log = || File::options().append(true).create(true).open(&end.log);
-        let (out, err) = log()
-            .and_then(|out| Ok((out, log()?)))
-            .map_err(|source| GatewayError::File { path: end.log.display().to_string(), source })?;
-        command.args(arguments).stdin(Stdio::null()).stdout(out).stderr(err);
+        command.args(arguments).stdin(Stdio::null()).stdout(append(&end.log)?).stderr(append(&end.log)?);
         // An interrupt from the terminal is for us, who end the programs in order.
         command.process_group(0);
         let started = end.host.command(command);
@@ -340,13 +334,6 @@ fn unique() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     format!("{:x}-{:x}", std::process::id(), number & 0xff)
-}
-
-fn log_tail(path: &PathBuf) -> String {
-    let text = std::fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-    let text = text.unwrap_or_default();
-    let lines: Vec<&str> = text.lines().collect();
-    lines[lines.len().saturating_sub(LOG_TAIL_LINES)..].join("\n")
 }
 
 /// What the words of an end's commands contain.
