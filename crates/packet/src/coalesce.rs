@@ -19,8 +19,8 @@ pub use udp::UdpRun;
 
 /// The largest number of packets in a run: every kernel with `UDP_L4` takes it.
 const COUNT_LIMIT: u32 = 64;
-/// The longest super-packet, in bytes.
-const LEN_LIMIT: usize = 65_000;
+/// The longest super-packet, in bytes: that of the IPv4 header, as hosts send them.
+const LEN_LIMIT: usize = 65_535;
 
 /// A run of packets of one flow, of either protocol that can be merged.
 #[derive(Debug, Clone)]

@@ -1,5 +1,8 @@
 //! Runs of TCP segments, by the rules of Linux's receive offload (GRO): segments that follow each other in the stream and
-//! differ in nothing but their sequence number, their data and PSH of the last.
+//! differ in nothing but their sequence number, their data and PSH of the last. A segment that is one byte shorter than the
+//! first is not the last as in GRO: whoever cuts a super-packet anew makes such ones
+//! ([`SegmentHeaders::within`](crate::SegmentHeaders::within)). The kernel then cuts what is merged in other places again,
+//! which is nothing to TCP: no segment is longer than the longest was.
 
 use super::{COUNT_LIMIT, LEN_LIMIT, address_sum, checksums_right, ip_len, is_plain, len, same_ip_header};
 use crate::rewrite::{set_ip_length, write_u16};
@@ -21,7 +24,7 @@ pub struct TcpRun {
     size: usize,
     packet_len: usize,
     count: u32,
-    /// A segment was taken that is shorter than the first, or has PSH: it is the last.
+    /// A segment was taken that is shorter than the first by two bytes or more, or has PSH: it is the last.
     closed: bool,
     next_seq: u32,
     /// The first segment's.
@@ -89,7 +92,7 @@ impl TcpRun {
         if push {
             self.header[ip_len(self.version) + 13] |= TcpFlags::PSH.0;
         }
-        self.closed = push || payload_len < self.size;
+        self.closed = push || payload_len + 1 < self.size;
         self.next_seq = seq.wrapping_add(payload_len as u32);
         self.packet_len += payload_len;
         self.count += 1;

@@ -154,9 +154,10 @@ fn tcp_that_nobody_fragments_is_cut_into_shorter_segments() {
     for ip in [Ip::v4(), Ip::v6()] {
         let (packet, offload) = build::tcp_offloaded(&ip, &tcp, &data(10_000), 1460);
         let header_len = packet.len() - 10_000;
+        // Eight of at most 1300 bytes, of one length.
         assert_eq!(
             joined(&packet, offload, header_len + 1300),
-            sent_one_by_one(&ip, &tcp, &data(10_000), 1300)
+            sent_one_by_one(&ip, &tcp, &data(10_000), 1250)
         );
         // Longer ones than the sender's are not made, and very short ones neither.
         for max in [header_len + 1461, header_len + MIN_TCP_DATA - 1, 10] {
@@ -168,6 +169,32 @@ fn tcp_that_nobody_fragments_is_cut_into_shorter_segments() {
     assert_eq!(joined(&packet, offload, 1300), split(&packet, offload));
     let (packet, offload) = build::udp_offloaded(&Ip::v4(), (5, 6), &data(3001), 1000);
     assert_eq!(joined(&packet, offload, 900), split(&packet, offload), "datagrams have their lengths");
+}
+
+#[test]
+fn shorter_segments_differ_by_a_byte_at_most_and_are_the_whole_stream() {
+    for ip in [Ip::v4(), Ip::v6()] {
+        for (len, max) in [(10_003, 1300), (65_160, 1377), (2896, 1400), (1461, 1000), (12_345, 1459)] {
+            let (packet, offload) = build::tcp_offloaded(&ip, &Tcp::default(), &data(len), 1460);
+            let header_len = packet.len() - len;
+            let packets = joined(&packet, offload, header_len + max);
+            assert_eq!(packets.len(), len.div_ceil(max));
+            let lens: Vec<usize> = packets.iter().map(|packet| packet.len() - header_len).collect();
+            let (longest, shortest) = (lens[0], *lens.last().unwrap());
+            assert!(
+                longest <= max && longest - shortest <= 1 && lens.is_sorted_by(|a, b| a >= b),
+                "{lens:?}"
+            );
+            let mut stream = Vec::new();
+            for packet in &packets {
+                let seq = packet[header_len - 16..header_len - 12].try_into().unwrap();
+                let at = u32::from_be_bytes(seq).wrapping_sub(Tcp::default().seq) as usize;
+                assert_eq!(at, stream.len());
+                stream.extend_from_slice(&packet[header_len..]);
+            }
+            assert_eq!(stream, data(len));
+        }
+    }
 }
 
 #[test]

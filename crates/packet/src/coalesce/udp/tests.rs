@@ -174,8 +174,8 @@ fn without_dont_fragment_the_ids_must_count_up() {
 }
 
 #[test]
-fn a_run_ends_at_64_datagrams_and_at_65000_bytes() {
-    for (len, max) in [(10, 64), (1400, (65_000 - 28) / 1400)] {
+fn a_run_ends_at_64_datagrams_and_at_65535_bytes() {
+    for (len, max) in [(10, 64), (1400, (65_535 - 28) / 1400)] {
         let mut run = start(&datagram(len), Offload::None).unwrap();
         while push(&mut run, &datagram(len)) {}
         assert_eq!(run.count(), max);
