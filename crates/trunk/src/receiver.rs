@@ -1,3 +1,4 @@
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use thiserror::Error;
@@ -17,7 +18,7 @@ pub enum Refusal {
     BadOffload(#[from] OffloadError),
     /// Its source address does not belong to the peer that sent it.
     #[error("source address {0} does not belong to the peer")]
-    ForgedSource(std::net::IpAddr),
+    ForgedSource(IpAddr),
 }
 
 /// What a receiver has passed on and refused.
@@ -47,18 +48,20 @@ pub struct ReceiverStats {
 pub struct Receiver {
     peer: PeerId,
     owners: Arc<RouteTable<PeerId>>,
+    /// The source of the last packet that was accepted: most come in runs from one, and are not looked up again.
+    last_source: Option<IpAddr>,
     stats: ReceiverStats,
 }
 
 impl Receiver {
     /// A receiver of what `peer` sends. `owners` says to whom each address belongs; all receivers of a site share it.
     pub fn new(peer: PeerId, owners: Arc<RouteTable<PeerId>>) -> Self {
-        Receiver { peer, owners, stats: ReceiverStats::default() }
+        Receiver { peer, owners, last_source: None, stats: ReceiverStats::default() }
     }
 
     /// Takes a new table, and the place that the peer has in it, and keeps the counts.
     pub fn set_owners(&mut self, peer: PeerId, owners: Arc<RouteTable<PeerId>>) {
-        (self.peer, self.owners) = (peer, owners);
+        (self.peer, self.owners, self.last_source) = (peer, owners, None);
     }
 
     /// What has come so far.
@@ -89,11 +92,14 @@ impl Receiver {
     }
 
     #[inline]
-    fn judge(&self, head: &FrameHead, prefix: &[u8]) -> Result<(Headers, Offload), Refusal> {
+    fn judge(&mut self, head: &FrameHead, prefix: &[u8]) -> Result<(Headers, Offload), Refusal> {
         let headers = Headers::parse(prefix, head.packet_len)?;
         let offload = head.offload.normalise(prefix, &headers)?;
-        if self.owners.lookup(headers.source) != Some(&self.peer) {
-            return Err(Refusal::ForgedSource(headers.source));
+        if self.last_source != Some(headers.source) {
+            if self.owners.lookup(headers.source) != Some(&self.peer) {
+                return Err(Refusal::ForgedSource(headers.source));
+            }
+            self.last_source = Some(headers.source);
         }
         Ok((headers, offload))
     }

@@ -208,6 +208,35 @@ fn a_plan_without_edge_pacing_takes_the_bound_away_once() {
     assert_eq!((actions(&mut control), control.grant()), (vec![], None));
 }
 
+#[test]
+fn a_lane_whose_connection_does_not_pace_takes_what_its_path_grants_and_waits_meanwhile() {
+    let (mut control, mut transmitter, mut paths) = (LaneControl::default(), waiting(), Paths::default());
+    let plan = plan(CongestionControl::AsOpened, true);
+    paths.configure(&plan);
+    control.configure(&plan, LANE);
+    control.handle_snapshot(at(0), LANE, (&mut transmitter, &mut paths), snapshot(0, 0));
+    let grant = Some(Rate::from_mbit(8.0));
+    control.handle_grant(grant);
+    control.handle_written(at(0), 100_000);
+    assert_eq!(control.paced_until(at(0)), None, "its connection paces");
+    control.pace();
+    let mut taken = 0;
+    for ms in 0..1000 {
+        while control.paced_until(at(ms)).is_none() {
+            let room = control.room(at(ms), 0).expect("nothing is unsent");
+            assert!((1..=3000).contains(&room), "{room}");
+            control.handle_written(at(ms), 500);
+            taken += 500;
+        }
+    }
+    // A byte a microsecond, and the bucket.
+    assert!((999_000..=1_003_500).contains(&taken), "{taken}");
+    let until = control.paced_until(at(999)).expect("it has just taken what it may");
+    assert!(until > at(999) && until <= at(1003), "{until:?}");
+    control.handle_grant(None);
+    assert_eq!((control.paced_until(at(999)), control.room(at(999), 0)), (None, Some(10_000)));
+}
+
 /// What happens to a lane in the random runs.
 #[derive(Debug, Clone)]
 enum Operation {
@@ -349,6 +378,7 @@ impl Model {
                     app_limited: *limited,
                     segments_sent: self.counters.0,
                     retransmissions: self.counters.1,
+                    lost_bytes: 0,
                 };
                 self.report();
                 handle(control, self.now, transmitter, snapshot);

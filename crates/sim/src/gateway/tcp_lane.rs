@@ -280,5 +280,6 @@ fn snapshot(endpoint: &Endpoint) -> LaneSnapshot {
         app_limited: endpoint.delivery_rate().is_some_and(|(_, limited)| limited),
         segments_sent: stats.data_segments_sent as u32,
         retransmissions: stats.retransmitted_segments as u32,
+        lost_bytes: 0,
     }
 }

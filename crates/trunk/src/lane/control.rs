@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use trunkline_units::{Instant, Rate};
 
+use super::pacer::Pacer;
 use super::path_loss::PathLoss;
 use super::progress::Progress;
 use super::{ArrivalReport, LaneSnapshot};
@@ -42,10 +43,12 @@ pub enum CongestionControlCause {
 ///   [`handle_snapshot`](Self::handle_snapshot). While [`delivery_due`](Self::delivery_due) and the lane holds data
 ///   that the retransmission filter covers: the bytes that the connection holds to [`handle_held`](Self::handle_held).
 ///   Both pass on to the transmitter what the lane has delivered, and that a lane which stalls may have lost the rest.
-/// - [`stalled_until`](Self::stalled_until) and [`room`](Self::room) say whether the lane may take packets that
-///   wait, and how many bytes. All bytes that the connection has taken go to [`handle_written`](Self::handle_written).
+/// - [`stalled_until`](Self::stalled_until), [`paced_until`](Self::paced_until) and [`room`](Self::room) say whether the lane may
+///   take packets that wait, and how many bytes. All bytes that the connection has taken go to
+///   [`handle_written`](Self::handle_written).
 /// - A snapshot also goes to the [`Paths`] to the lane's peer. While they [have changed](Paths::take_changed), the owner gives each
-///   lane its [grant](Paths::grant) by [`handle_grant`](Self::handle_grant).
+///   lane its [grant](Paths::grant) by [`handle_grant`](Self::handle_grant). A connection that does not pace gets no more than
+///   that from the edge, from [`pace`](Self::pace) on.
 /// - If the far end reports what arrives: its reports to [`handle_report`](Self::handle_report), from
 ///   [`expect_reports`](Self::expect_reports) on.
 /// - After each of these, and after [`configure`](Self::configure): [`poll_action`](Self::poll_action) until it gives
@@ -66,6 +69,8 @@ pub struct LaneControl {
     /// Whether segments are paced on this path. Once set it stays: Linux does not turn pacing off again.
     paced: bool,
     grant: Option<Rate>,
+    /// If the connection does not pace.
+    pacer: Option<Pacer>,
     /// The place in the stream up to which the far end had everything at the last snapshot.
     arrived: u64,
     /// When the bytes left that the far end has not reported yet, if it reports any.
@@ -166,6 +171,21 @@ impl LaneControl {
         self.progress.is_stalled().then(|| now + Self::STALL_INTERVAL)
     }
 
+    /// The connection does not pace what it sends: from now on the room that the lane is given does, by its grant.
+    pub fn pace(&mut self) {
+        self.pacer = Some(Pacer::default());
+    }
+
+    /// When the pacing of a lane lets it take packets again, for which packets wait; `None` if it may take some now. See
+    /// [`pace`](Self::pace).
+    #[inline]
+    pub fn paced_until(&mut self, now: Instant) -> Option<Instant> {
+        let (pacer, grant) = (self.pacer?, self.grant?);
+        let until = pacer.held_until(now, grant);
+        self.filled |= until.is_some();
+        until
+    }
+
     /// How many bytes the lane may take from the edge while its connection has `unsent` bytes; `None` until the
     /// connection has sent half of its depth.
     #[inline]
@@ -173,6 +193,10 @@ impl LaneControl {
         self.record_sent(now, unsent);
         // Linux reports a socket writable once its unsent part is below half the low-water mark.
         let room = (unsent * 2 < self.depth).then(|| (self.depth - unsent).min(Self::MAX_BATCH));
+        let room = match (&self.pacer, self.grant) {
+            (Some(pacer), Some(grant)) => room.map(|room| room.min(pacer.room(now, grant))),
+            _ => room,
+        };
         self.filled |= room.is_none();
         room
     }
@@ -187,6 +211,9 @@ impl LaneControl {
     #[inline]
     pub fn handle_written(&mut self, now: Instant, bytes: u64) {
         self.written += bytes;
+        if let (Some(pacer), Some(grant)) = (&mut self.pacer, self.grant) {
+            pacer.take(now, grant, bytes);
+        }
         if let Some(departures) = &mut self.departures {
             departures.handle_written(now, self.written);
         }
@@ -342,7 +369,7 @@ impl LaneControl {
                 retransmissions: snapshot.retransmissions,
             },
         );
-        let bytes = self.delivered(snapshot.held());
+        let bytes = self.delivered(snapshot.held()).saturating_sub(snapshot.lost_bytes);
         let news = std::mem::replace(&mut self.arrived, bytes) != bytes;
         let delay = snapshot.srtt.filter(|_| news).map(|srtt| srtt.as_micros() as u32);
         let arrival = Arrival { signal: Signal::RoundTrip, at: now, bytes, delay, age: snapshot.srtt };

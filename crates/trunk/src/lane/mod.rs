@@ -1,6 +1,7 @@
 //! Lanes: what their owner reports of them, and how they are served.
 
 mod control;
+mod pacer;
 mod path_loss;
 mod progress;
 mod receive_window;
@@ -36,8 +37,10 @@ pub struct LaneSnapshot {
     pub app_limited: bool,
     /// Data segments sent, retransmissions included, modulo 2^32.
     pub segments_sent: u32,
-    /// Segments retransmitted, modulo 2^32.
+    /// Segments retransmitted, modulo 2^32; lost, where none is retransmitted.
     pub retransmissions: u32,
+    /// Bytes that were lost and are not retransmitted, in all; 0 of a connection that delivers all that it takes.
+    pub lost_bytes: u64,
 }
 
 impl LaneSnapshot {

@@ -1,0 +1,124 @@
+//! The pacing of a lane whose connection does not pace.
+//!
+//! A lane over TCP is paced by the kernel, packet by packet. A connection in user space has a timer of its own instead, which
+//! is late whenever its thread is busy. So what it may take is metered where packets leave the edge queue, by a bucket of what
+//! was taken and has not left at the rate (a leaky bucket as a meter, as in ITU-T I.371). It holds what leaves in one visit
+//! of the owner: a late visit makes up for that much and no more, so the burst is bounded. It counts bytes and not time, so
+//! that what was taken at a low rate does not hold the lane once the rate is higher.
+
+use std::time::Duration;
+
+use trunkline_units::{Instant, Rate};
+
+use super::LaneControl;
+
+/// When a lane may take packets so that it sends no faster than a rate.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Pacer {
+    /// Bytes that were taken, and would not have left yet at the rate.
+    ahead: f64,
+    /// As of this time.
+    at: Instant,
+}
+
+impl Pacer {
+    /// Bytes that may always be ahead: at some Mbit/s and less, one visit is less than a packet.
+    const MIN_BYTES: f64 = 3000.0;
+    /// The longest time until the owner is to look again: the rate may have changed.
+    const MAX_HOLD: Duration = LaneControl::SNAPSHOT_INTERVAL;
+
+    /// The lane takes so many bytes.
+    pub(super) fn take(&mut self, now: Instant, rate: Rate, bytes: u64) {
+        self.ahead = self.ahead_at(now, rate) + bytes as f64;
+        self.at = self.at.max(now);
+    }
+
+    /// How many bytes the lane may take now; one at least, unless it is held.
+    pub(super) fn room(&self, now: Instant, rate: Rate) -> usize {
+        (Self::size(rate) - self.ahead_at(now, rate)).max(0.0) as usize
+    }
+
+    /// When the lane may take packets again; `None` if it may now. It waits until half of the bucket has left, so that it does
+    /// not wake up for each packet.
+    pub(super) fn held_until(&self, now: Instant, rate: Rate) -> Option<Instant> {
+        let (ahead, size) = (self.ahead_at(now, rate), Self::size(rate));
+        let wait = || rate.time_for((ahead - size / 2.0) as u64 + 1, &mut 0);
+        (ahead + 1.0 > size).then(|| now + wait().min(Self::MAX_HOLD))
+    }
+
+    fn ahead_at(&self, now: Instant, rate: Rate) -> f64 {
+        (self.ahead - per_second(rate) * now.saturating_since(self.at).as_secs_f64()).max(0.0)
+    }
+
+    fn size(rate: Rate) -> f64 {
+        Self::MIN_BYTES.max(per_second(rate) * LaneControl::VISIT.as_secs_f64())
+    }
+}
+
+fn per_second(rate: Rate) -> f64 {
+    rate.bits_per_second() as f64 / 8.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Serves a lane with packets of 1500 bytes for two seconds, `late` after each time that the pacer names. Bytes taken, how
+    /// often it was served, and the most that was ahead.
+    fn serve(rate: Rate, late: Duration) -> (f64, u32, f64) {
+        let (mut pacer, mut now) = (Pacer::default(), Instant::from_millis(5));
+        let end = now + Duration::from_secs(2);
+        let (mut taken, mut visits, mut most) = (0.0, 0, 0.0_f64);
+        while now < end {
+            visits += 1;
+            while pacer.room(now, rate) > 0 {
+                pacer.take(now, rate, 1500);
+                taken += 1500.0;
+            }
+            most = most.max(pacer.ahead_at(now, rate));
+            now = pacer.held_until(now, rate).expect("it has taken what it may") + late;
+        }
+        (taken, visits, most)
+    }
+
+    #[test]
+    fn a_lane_takes_its_rate_and_no_more_in_few_visits() {
+        for mbit in [0.2, 1.0, 10.0, 50.0, 1000.0] {
+            let rate = Rate::from_mbit(mbit);
+            let (taken, visits, most) = serve(rate, Duration::ZERO);
+            let whole = per_second(rate) * 2.0;
+            // What is ahead at the end has been taken too.
+            let bounds = whole * 0.99..=whole * 1.001 + Pacer::size(rate) + 1500.0;
+            assert!(bounds.contains(&taken), "{mbit} Mbit/s: {taken} of {whole}");
+            assert!(visits <= 2001, "{mbit} Mbit/s: {visits} visits");
+            assert!(most <= Pacer::size(rate) + 1500.0, "{mbit} Mbit/s: {most} bytes ahead");
+        }
+    }
+
+    #[test]
+    fn a_visit_up_to_a_millisecond_late_costs_nothing_and_what_a_later_one_missed_is_not_made_up_for() {
+        let rate = Rate::from_mbit(100.0);
+        let whole = per_second(rate) * 2.0;
+        let (taken, ..) = serve(rate, Duration::from_micros(900));
+        assert!((0.99..1.01).contains(&(taken / whole)), "{taken}");
+        let (taken, _, most) = serve(rate, Duration::from_millis(20));
+        assert!((0.08..0.15).contains(&(taken / whole)), "{taken}");
+        assert!(most <= Pacer::size(rate) + 1500.0, "{most}");
+    }
+
+    #[test]
+    fn a_super_packet_passes_whole_and_is_paid_for_afterwards_at_the_rate_of_then() {
+        let (slow, fast, now) = (Rate::from_mbit(1.0), Rate::from_mbit(50.0), Instant::from_millis(5));
+        let mut pacer = Pacer::default();
+        assert_eq!(pacer.room(now, slow), 3000);
+        pacer.take(now, slow, 65_000);
+        assert_eq!(pacer.room(now, slow), 0);
+        assert_eq!(pacer.held_until(now, slow), Some(now + Pacer::MAX_HOLD));
+        // The half of 12.5 kB may be ahead: the rest takes 9.4 ms.
+        let until = pacer.held_until(now, fast).expect("it waits");
+        let wait = until.saturating_since(now);
+        assert!((Duration::from_micros(9390)..Duration::from_micros(9410)).contains(&wait), "{wait:?}");
+        assert!((6249..=6251).contains(&pacer.room(until, fast)), "{}", pacer.room(until, fast));
+        assert_eq!(pacer.held_until(until, fast), None);
+    }
+}
