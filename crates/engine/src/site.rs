@@ -20,7 +20,8 @@ fn is_default(lanes: &LanesSpec) -> bool {
 }
 
 impl SiteTrunks {
-    /// Has lanes of this transport carry all classes. Lanes over QUIC are always encrypted.
+    /// Has lanes of this transport carry all classes. Lanes over QUIC are always encrypted, and here without edge pacing, as
+    /// simulated lanes of datagrams are.
     pub fn carry_by(&mut self, transport: Transport) {
         let mut classes = self.classes.list();
         for class in &mut classes {
@@ -29,6 +30,7 @@ impl SiteTrunks {
         self.classes = Classes::List(classes);
         if transport == Transport::Quic {
             self.encryption = None;
+            self.lanes.edge_pacing = Some(false);
         }
     }
 

@@ -18,6 +18,7 @@ use trunkline_trunk::{
 use trunkline_units::{Instant, Rate};
 
 use crate::pool::{BODY_CONTENT, Block, FRONT, PacketBuf, Pool};
+use crate::quic::Circuit;
 use crate::record::{HEADER_BYTES, RecordError, Sealer, TRAILER_BYTES};
 use crate::sys::{self, TcpInfo};
 
@@ -65,6 +66,8 @@ pub(crate) struct LaneTxStats {
     pub(crate) pacing: Option<PathMode>,
     /// The congestion control chosen by its path, if it goes by its path.
     pub(crate) chosen: Option<&'static str>,
+    /// What stands in for the congestion control of a lane that has none.
+    pub(crate) circuit: Option<Circuit>,
 }
 
 pub(crate) struct LaneTx {
@@ -436,6 +439,7 @@ pub(crate) fn fill(info: &TcpInfo, unsent: usize, total: usize) -> LaneSnapshot 
         app_limited: info.app_limited,
         segments_sent: info.data_segments_out,
         retransmissions: info.retransmits,
+        lost_bytes: 0,
     }
 }
 

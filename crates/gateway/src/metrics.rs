@@ -164,6 +164,15 @@ const LANE_FAMILIES: &[Family<Lane>] = &[
     ("trunkline_lane_pacing_rate_bytes_per_second", "gauge", "Pacing rate.", |l| {
         l.pacing_rate.map(bytes_per_second)
     }),
+    (
+        "trunkline_lane_circuit_open",
+        "gauge",
+        "1 while the circuit breaker of a lane without congestion control gives it a window.",
+        |l| l.circuit_open.map(|open| f64::from(u8::from(open))),
+    ),
+    ("trunkline_lane_circuit_trips_total", "counter", "Times that the circuit breaker opened.", |l| {
+        l.circuit_open.and_then(|_| count(l.circuit_trips))
+    }),
     ("trunkline_lane_retransmitted_segments_total", "counter", "Segments retransmitted.", |l| {
         count(l.retransmits)
     }),

@@ -20,6 +20,7 @@ use trunkline_trunk::{LaneGroup, Transport};
 
 use crate::config::{Config, Encryption};
 use crate::keys::{KeyError, SecretKey};
+use crate::quic::NO_CONTROL;
 use crate::sys;
 
 /// Why a gateway refuses to start with a configuration, or to reload it.
@@ -42,7 +43,7 @@ pub enum Refusal {
     },
     /// The congestion control of a lane group over QUIC.
     #[error(
-        "congestion control {name:?} of lane group {lane_group:?}: lanes over QUIC have none of this name; allowed: {offered}, auto"
+        "congestion control {name:?} of lane group {lane_group:?}: lanes that may be over QUIC have none of this name; allowed: {offered}, auto; and none if transport is \"quic\""
     )]
     QuicCongestionControl {
         /// The lane group.
@@ -132,6 +133,9 @@ fn in_clear(config: &Config) -> Vec<Refusal> {
 /// the module on first use, if the process has `CAP_NET_ADMIN`, as the gateway has.
 fn congestion_control(group: &LaneGroup) -> Result<(), Refusal> {
     let name = group.congestion_control.initial();
+    if group.transport == Transport::Quic && name == NO_CONTROL {
+        return Ok(());
+    }
     if group.transport != Transport::Tcp {
         name.parse::<CongestionAlgorithm>().map_err(|unknown| Refusal::QuicCongestionControl {
             lane_group: group.name.to_string(),
@@ -211,6 +215,21 @@ mod tests {
         assert!(refused[0].contains("/nonexistent/none.key"), "{refused:#?}");
         assert!(refused[1].contains("\"nosuch\"") && refused[1].contains("allowed: "), "{refused:#?}");
         assert!(refused[1].contains("cubic") || refused[1].contains("reno"), "{refused:#?}");
+    }
+
+    #[test]
+    fn lanes_that_may_be_over_tcp_have_a_congestion_control() {
+        let text = |transport: &str| {
+            format!(
+                "private_key = \"{}\"\n[[classes]]\nname = \"rest\"\ntransport = \"{transport}\"\ncongestion_control = \"none\"\n",
+                *key().to_base64()
+            )
+        };
+        assert!(check(&config(&text("quic"))).is_ok());
+        for transport in ["tcp", "auto"] {
+            let refused = refusals(&text(transport));
+            assert!(refused[0].contains("congestion control \"none\""), "{refused:#?}");
+        }
     }
 
     #[test]

@@ -371,6 +371,12 @@ pub struct Lane {
     pub transport: String,
     /// Its congestion control.
     pub congestion_control: String,
+    /// Of a lane without congestion control (`none`): whether its circuit breaker has opened, and it has a congestion window now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub circuit_open: Option<bool>,
+    /// How often it has opened.
+    #[serde(default)]
+    pub circuit_trips: u64,
     /// DSCP of its packets.
     pub dscp: u8,
     /// Frames sent.

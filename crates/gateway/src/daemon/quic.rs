@@ -18,7 +18,7 @@ use crate::config::Config;
 use crate::handshake::{HandshakeError, Hello, Refusal, RefusalReason};
 use crate::keys::PublicKey;
 use crate::life::{Candidate, Failure, Installed, LaneKey, Serial};
-use crate::quic::{Acceptor, Answer, Dial, Dialer, Event, Options, algorithm};
+use crate::quic::{Acceptor, Answer, Control, Dial, Dialer, Event, Options};
 use crate::sys;
 use crate::worker::{Command, Place, QuicCommand};
 
@@ -280,5 +280,5 @@ fn place(key: &LaneKey) -> Place {
 }
 
 fn options(group: &LaneGroup) -> Options {
-    Options { dscp: group.dscp, congestion_control: algorithm(&group.congestion_control) }
+    Options { dscp: group.dscp, control: Control::of(&group.congestion_control) }
 }

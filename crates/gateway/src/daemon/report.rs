@@ -277,6 +277,8 @@ impl Daemon {
             if let Some(chosen) = stats.chosen {
                 chosen.clone_into(&mut status.congestion_control);
             }
+            status.circuit_open = stats.circuit.map(|circuit| circuit.is_open);
+            status.circuit_trips = stats.circuit.map_or(0, |circuit| circuit.trips.into());
             status.edge_pacing = stats.pacing.map_or(EdgePacing::Off, edge_pacing);
             status.bytes_sent = stats.bytes;
             status.compressed = stats.compression.compressed;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant as StdInstant};
 use quinn_proto::Incoming;
 use trunkline_congestion::CongestionAlgorithm;
 
-use super::control::Signals;
+use super::control::{Control, Signals};
 use super::link::{Link, Stage};
 use super::{Acceptor, Change, Event, Quic};
 use crate::known::{Caller, KnownAddresses};
@@ -132,7 +132,7 @@ impl Quic {
         let remote = incoming.remote_address();
         let Some(acceptor) = self.acceptor.clone() else { return self.endpoint.ignore(incoming) };
         let Some(caller) = self.callers.take(at, remote.ip()) else { return self.endpoint.ignore(incoming) };
-        let signals = Signals::new(CongestionAlgorithm::Cubic);
+        let signals = Signals::new(Control::Window(CongestionAlgorithm::Cubic));
         match self.endpoint.accept(incoming, at, response, Some(acceptor.for_caller(&signals))) {
             Ok(made) => {
                 let link = self.insert(made, Stage::Accepting, place, signals);

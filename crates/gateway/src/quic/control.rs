@@ -3,6 +3,9 @@
 //! The library finds losses and keeps count of what is in flight. It asks for a window, and reports packets by the time at
 //! which they left. A lane takes no more from the edge than it can send, so the library's notion of a sender without data says
 //! nothing here; whether the window is in use is what the lane itself saw ([`Signals::handle_blocked`]).
+//!
+//! A lane may go without a window ([`Control::Breaker`]). The bookkeeping of one goes on beside it, and its window holds when
+//! the [circuit breaker](super::breaker) opens.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -13,17 +16,80 @@ use std::time::{Duration, Instant as StdInstant};
 use quinn_proto::RttEstimator;
 use quinn_proto::congestion::{Controller, ControllerFactory};
 use trunkline_congestion::{CongestionAlgorithm, DatagramControl, Departure, Feedback, Settings, SlowStart};
+use trunkline_trunk::CongestionControl;
 use trunkline_units::{Instant, Rate};
+
+use super::breaker::Breaker;
 
 /// The maximum of departures that it remembers: of many more batches than can be in flight, as a rule.
 const MAX_DEPARTURES: usize = 8192;
+/// A window that bounds nothing. The library does not pace one above 4 GiB.
+const NO_WINDOW: u64 = 1 << 40;
+/// The name of [`Control::Breaker`] in settings.
+pub(crate) const NO_CONTROL: &str = "none";
+
+/// What bounds what a connection has in flight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Control {
+    /// A congestion window.
+    Window(CongestionAlgorithm),
+    /// Nothing but a circuit breaker: the senders of what the lane carries control themselves.
+    Breaker,
+}
+
+impl Control {
+    /// That of a lane group's connections. One that goes by its path, or that no code of ours has, gets CUBIC.
+    pub(crate) fn of(wanted: &CongestionControl) -> Self {
+        match wanted {
+            CongestionControl::Named(name) if &**name == NO_CONTROL => Control::Breaker,
+            CongestionControl::Named(name) => {
+                Control::Window(name.parse().unwrap_or(CongestionAlgorithm::Cubic))
+            }
+            CongestionControl::ByPath | CongestionControl::AsOpened => {
+                Control::Window(CongestionAlgorithm::Cubic)
+            }
+        }
+    }
+
+    /// The congestion control of the window, which a lane without one has while its circuit is open.
+    const fn algorithm(self) -> CongestionAlgorithm {
+        match self {
+            Control::Window(algorithm) => algorithm,
+            Control::Breaker => CongestionAlgorithm::Reno,
+        }
+    }
+
+    /// Its place among all, as [`Signals`] has it.
+    fn place(self) -> u8 {
+        let all = CongestionAlgorithm::ALL.iter();
+        match self {
+            Control::Window(algorithm) => {
+                all.clone().position(|one| *one == algorithm).unwrap_or_default() as u8
+            }
+            Control::Breaker => all.len() as u8,
+        }
+    }
+
+    fn at(place: u8) -> Self {
+        CongestionAlgorithm::ALL.get(usize::from(place)).map_or(Control::Breaker, |it| Control::Window(*it))
+    }
+}
+
+/// What the circuit breaker of a lane has done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Circuit {
+    /// Whether it is open: the lane has a congestion window now.
+    pub(crate) is_open: bool,
+    /// How often it has opened.
+    pub(crate) trips: u32,
+}
 
 /// What the owner of a connection and its controller, which belongs to the library, tell each other. Both run in one
 /// thread.
 #[derive(Debug)]
 pub(super) struct Signals {
-    /// The place of the wanted algorithm in [`CongestionAlgorithm::ALL`].
-    algorithm: AtomicU8,
+    /// [`Control::place`] of what is wanted.
+    control: AtomicU8,
     /// Data waits that the window or the pacing keeps back.
     blocked: AtomicBool,
     /// What is sent next is to be acknowledged: more than acknowledgements.
@@ -32,23 +98,42 @@ pub(super) struct Signals {
     in_flight: AtomicU32,
     /// Bit/s; 0 before the first acknowledgement.
     delivery_rate: AtomicU64,
+    circuit_open: AtomicBool,
+    circuit_trips: AtomicU32,
 }
 
 impl Signals {
-    pub(super) fn new(algorithm: CongestionAlgorithm) -> Arc<Self> {
+    pub(super) fn new(control: Control) -> Arc<Self> {
         Arc::new(Signals {
-            algorithm: AtomicU8::new(place(algorithm)),
+            control: AtomicU8::new(control.place()),
             blocked: AtomicBool::new(false),
             eliciting: AtomicBool::new(true),
             window: AtomicU32::new(0),
             in_flight: AtomicU32::new(0),
             delivery_rate: AtomicU64::new(0),
+            circuit_open: AtomicBool::new(false),
+            circuit_trips: AtomicU32::new(0),
         })
     }
 
-    /// Changes the algorithm, from the next acknowledgement on.
-    pub(super) fn set_algorithm(&self, algorithm: CongestionAlgorithm) {
-        self.algorithm.store(place(algorithm), Relaxed);
+    /// Changes what bounds the connection, from the next acknowledgement on.
+    pub(super) fn set_control(&self, control: Control) {
+        self.control.store(control.place(), Relaxed);
+    }
+
+    fn control(&self) -> Control {
+        Control::at(self.control.load(Relaxed))
+    }
+
+    /// Whether nothing of the connection answers to marks: its packets are not to ask for them (RFC 3168 §6.1).
+    pub(super) fn ignores_marks(&self) -> bool {
+        self.control() == Control::Breaker && !self.circuit_open.load(Relaxed)
+    }
+
+    /// The circuit breaker; `None` of a connection that has a window at any time.
+    pub(super) fn circuit(&self) -> Option<Circuit> {
+        let (is_open, trips) = (self.circuit_open.load(Relaxed), self.circuit_trips.load(Relaxed));
+        (self.control() == Control::Breaker).then_some(Circuit { is_open, trips })
     }
 
     /// Data waits although the connection was asked to send: the window is in use.
@@ -77,8 +162,9 @@ impl Signals {
     }
 }
 
-fn place(algorithm: CongestionAlgorithm) -> u8 {
-    CongestionAlgorithm::ALL.iter().position(|one| *one == algorithm).unwrap_or_default() as u8
+/// At most once a minute and lane: see [`Breaker`].
+fn warn_open(why: &str) {
+    tracing::warn!("a lane without congestion control has a congestion window for now: {why}");
 }
 
 /// Makes the controllers of one connection: one for each path that it takes.
@@ -94,8 +180,10 @@ impl ControllerFactory for Factory {
 #[derive(Debug, Clone)]
 struct Adaptor {
     signals: Arc<Signals>,
-    algorithm: u8,
+    wanted: Control,
     control: DatagramControl,
+    /// Of a lane that goes without a window.
+    breaker: Option<Breaker>,
     mtu: u16,
     initial_window: u64,
     /// Instants of the control count from here.
@@ -111,15 +199,15 @@ struct Adaptor {
 
 impl Adaptor {
     fn new(signals: Arc<Signals>, now: StdInstant, mtu: u16) -> Self {
-        let algorithm = signals.algorithm.load(Relaxed);
-        let settings = Settings::new(CongestionAlgorithm::ALL[usize::from(algorithm)])
-            .with_slow_start(SlowStart::HyStartPlusPlus);
+        let wanted = signals.control();
+        let settings = Settings::new(wanted.algorithm()).with_slow_start(SlowStart::HyStartPlusPlus);
         let control = DatagramControl::new(&settings, mtu.into());
         let initial_window = control.cwnd().into();
         let adaptor = Adaptor {
             signals,
-            algorithm,
+            wanted,
             control,
+            breaker: (wanted == Control::Breaker).then(|| Breaker::new(now)),
             mtu,
             initial_window,
             start: now,
@@ -129,7 +217,7 @@ impl Adaptor {
             srtt: Duration::ZERO,
             min_rtt: Duration::ZERO,
         };
-        adaptor.publish();
+        adaptor.publish(now);
         adaptor
     }
 
@@ -143,11 +231,29 @@ impl Adaptor {
         self.departures.get(behind.checked_sub(1)?).map(|(_, departure)| *departure)
     }
 
-    fn publish(&self) {
-        self.signals.window.store(self.control.cwnd(), Relaxed);
+    /// Whether the lane goes without a window.
+    fn is_free(&self) -> bool {
+        self.breaker.is_some() && !self.signals.circuit_open.load(Relaxed)
+    }
+
+    fn publish(&self, now: StdInstant) {
+        if let Some(breaker) = &self.breaker {
+            self.signals.circuit_open.store(breaker.is_open(now), Relaxed);
+            self.signals.circuit_trips.store(breaker.trips(), Relaxed);
+        }
+        let window = if self.is_free() { u32::MAX } else { self.control.cwnd() };
+        self.signals.window.store(window, Relaxed);
         self.signals.in_flight.store(self.control.in_flight(), Relaxed);
         let rate = self.control.delivery_rate().map_or(0, Rate::bits_per_second);
         self.signals.delivery_rate.store(rate, Relaxed);
+    }
+
+    fn check_circuit(&mut self, now: StdInstant, feedback: (u64, u64)) {
+        if let Some(breaker) = &mut self.breaker
+            && breaker.handle_feedback(now, feedback, self.srtt)
+        {
+            warn_open("more than a tenth of its packets are lost");
+        }
     }
 
     fn feedback(&self, now: StdInstant) -> Feedback {
@@ -166,6 +272,13 @@ impl Controller for Adaptor {
     fn on_sent(&mut self, now: StdInstant, bytes: u64, _last_packet_number: u64) {
         if !self.signals.eliciting.load(Relaxed) {
             return;
+        }
+        if let Some(breaker) = &mut self.breaker
+            && breaker.handle_sent(now, self.srtt)
+        {
+            warn_open("nothing is acknowledged");
+            self.control.handle_timeout();
+            self.publish(now);
         }
         let departure = self.control.handle_sent(self.instant(now), bytes as u32);
         if self.departures.len() == MAX_DEPARTURES {
@@ -195,15 +308,17 @@ impl Controller for Adaptor {
         _app_limited: bool,
         _largest_packet_num_acked: Option<u64>,
     ) {
-        let wanted = self.signals.algorithm.load(Relaxed);
-        if wanted != self.algorithm {
-            self.algorithm = wanted;
-            self.control.set_algorithm(CongestionAlgorithm::ALL[usize::from(wanted)]);
+        let wanted = self.signals.control();
+        if wanted != self.wanted {
+            self.wanted = wanted;
+            self.control.set_algorithm(wanted.algorithm());
+            self.breaker = (wanted == Control::Breaker).then(|| Breaker::new(now));
         }
         if self.signals.blocked.swap(false, Relaxed) {
             self.control.handle_blocked();
         }
         let acked = std::mem::take(&mut self.acked);
+        self.check_circuit(now, (acked.into(), 0));
         let departure = self.newest.take().and_then(|sent| self.departure(sent));
         if let Some(departure) = departure.filter(|_| acked > 0) {
             let feedback = self.feedback(now);
@@ -211,7 +326,7 @@ impl Controller for Adaptor {
         }
         // The library has the exact count: packets that are not acknowledged ones do not count there.
         self.control.set_in_flight(in_flight as u32);
-        self.publish();
+        self.publish(now);
     }
 
     fn on_congestion_event(
@@ -221,6 +336,7 @@ impl Controller for Adaptor {
         is_persistent_congestion: bool,
         lost_bytes: u64,
     ) {
+        self.check_circuit(now, (0, lost_bytes));
         let Some(departure) = self.departure(sent) else { return };
         let feedback = self.feedback(now);
         if lost_bytes == 0 {
@@ -234,7 +350,7 @@ impl Controller for Adaptor {
         if is_persistent_congestion {
             self.control.handle_timeout();
         }
-        self.publish();
+        self.publish(now);
     }
 
     fn on_mtu_update(&mut self, new_mtu: u16) {
@@ -243,6 +359,9 @@ impl Controller for Adaptor {
     }
 
     fn window(&self) -> u64 {
+        if self.is_free() {
+            return NO_WINDOW;
+        }
         // The library sends only if a packet more leaves the window unfilled, so less than two packets would stop it.
         u64::from(self.control.send_window()).max(2 * u64::from(self.mtu) + 1)
     }
@@ -276,7 +395,11 @@ mod tests {
 
     impl Path {
         fn new() -> Self {
-            let signals = Signals::new(CongestionAlgorithm::Reno);
+            Self::with(Control::Window(CongestionAlgorithm::Reno))
+        }
+
+        fn with(control: Control) -> Self {
+            let signals = Signals::new(control);
             let now = StdInstant::now();
             let controller = Arc::new(Factory(Arc::clone(&signals))).build(now, MTU);
             Path { signals, controller, now, in_flight: 0 }
@@ -296,7 +419,7 @@ mod tests {
         }
 
         fn ack(&mut self, sent: StdInstant) {
-            self.in_flight -= u64::from(MTU);
+            self.in_flight = self.in_flight.saturating_sub(MTU.into());
             // The library's estimator cannot be made outside of it: times are not needed here.
             let Path { now, in_flight, controller, .. } = self;
             let any: &mut dyn Controller = controller.as_mut();
@@ -330,6 +453,44 @@ mod tests {
         path.controller.on_congestion_event(path.now, sent[8], true, 9 * u64::from(MTU));
         assert_eq!(path.signals.window(), usize::from(MTU));
         assert!(path.controller.window() > 2 * u64::from(MTU));
+    }
+
+    #[test]
+    fn a_lane_without_a_window_gets_one_while_its_circuit_is_open() {
+        let mut path = Path::with(Control::Breaker);
+        assert_eq!((path.controller.window(), path.signals.ignores_marks()), (NO_WINDOW, true));
+        // Everything is lost, second after second.
+        let mut seconds = 0;
+        while path.signals.circuit().is_some_and(|circuit| !circuit.is_open) {
+            seconds += 1;
+            assert!(seconds < 10, "it never opens");
+            for _ in 0..100 {
+                path.now += Duration::from_millis(10);
+                path.controller.on_sent(path.now, 1000, 0);
+                let at = path.now;
+                path.controller.on_congestion_event(at, at, false, 1000);
+                path.in_flight = 0;
+                path.ack(at);
+            }
+        }
+        assert_eq!(seconds, 3);
+        assert_eq!(path.signals.circuit(), Some(Circuit { is_open: true, trips: 1 }));
+        assert!(path.controller.window() < 10 * u64::from(MTU), "{}", path.controller.window());
+        assert!(!path.signals.ignores_marks());
+        // Another plan takes the breaker away.
+        path.signals.set_control(Control::Window(CongestionAlgorithm::Cubic));
+        path.ack(path.now);
+        assert_eq!(path.signals.circuit(), None);
+    }
+
+    #[test]
+    fn every_control_has_a_place_of_its_own() {
+        let all = CongestionAlgorithm::ALL.map(Control::Window).into_iter().chain([Control::Breaker]);
+        for control in all {
+            assert_eq!(Control::at(control.place()), control);
+        }
+        assert_eq!(Control::of(&CongestionControl::Named("none".into())), Control::Breaker);
+        assert_eq!(Control::of(&CongestionControl::ByPath), Control::Window(CongestionAlgorithm::Cubic));
     }
 
     #[test]

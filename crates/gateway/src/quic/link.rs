@@ -8,11 +8,10 @@ use std::time::{Duration, Instant as StdInstant};
 use bytes::Bytes;
 use quinn_proto::{Connection, ConnectionHandle, Datagram, Dir, ReadError, Side, StreamId, VarInt};
 use rustls::pki_types::CertificateDer;
-use trunkline_congestion::CongestionAlgorithm;
 use trunkline_trunk::datagram::Piece;
 use trunkline_units::Instant;
 
-use super::control::Signals;
+use super::control::{Circuit, Control, Signals};
 use super::port::Port;
 use super::settings::SEND_BUFFER;
 use super::watch::{Finding, Packets, Watch};
@@ -157,8 +156,13 @@ impl Link {
         self.traffic_class = dscp << 2;
     }
 
-    pub(super) fn set_algorithm(&self, algorithm: CongestionAlgorithm) {
-        self.signals.set_algorithm(algorithm);
+    pub(super) fn set_control(&self, control: Control) {
+        self.signals.set_control(control);
+    }
+
+    /// The circuit breaker, of a lane without congestion control.
+    pub(super) fn circuit(&self) -> Option<Circuit> {
+        self.signals.circuit()
     }
 
     // ------------------------------------------------------------ greetings
@@ -286,6 +290,7 @@ impl Link {
         }
         let eliciting = has_data || self.inner.is_handshaking();
         self.signals.set_eliciting(eliciting);
+        let ignores_marks = self.signals.ignores_marks();
         while !port.is_full() {
             self.buffer.clear();
             let Some(transmit) = self.inner.poll_transmit(now, port.max_segments(), &mut self.buffer) else {
@@ -294,7 +299,8 @@ impl Link {
             let headers = Outgoing {
                 to: transmit.destination,
                 from: transmit.src_ip,
-                traffic_class: self.traffic_class | transmit.ecn.map_or(0, |ecn| ecn as u8),
+                traffic_class: self.traffic_class
+                    | transmit.ecn.filter(|_| !ignores_marks).map_or(0, |ecn| ecn as u8),
                 segment: transmit.segment_size.map(|size| size as u16),
             };
             self.bytes_sent += transmit.size as u64;
@@ -303,6 +309,11 @@ impl Link {
         if self.unsent() > 0 && !port.is_full() {
             self.signals.handle_blocked();
         }
+    }
+
+    /// Bytes of packets that were lost.
+    pub(super) fn bytes_lost(&self) -> u64 {
+        self.inner.stats().path.lost_bytes
     }
 
     pub(super) const fn bytes_sent(&self) -> u64 {

@@ -10,11 +10,12 @@
 //! - [`settings`]: keys, limits and timers.
 //! - [`callers`]: who may begin a handshake.
 //! - [`greetings`]: the way of a connection from its handshake to a lane.
-//! - [`control`]: the congestion control.
+//! - [`control`], [`breaker`]: the congestion control, and what stands in for it.
 //! - [`link`]: one connection.
 //! - [`watch`]: whether the path still carries UDP.
 //! - [`tx`], [`rx`]: the two halves of a lane, between a connection and the edge queues or the device.
 
+mod breaker;
 mod callers;
 mod cid;
 mod control;
@@ -38,8 +39,6 @@ use std::time::{Duration, Instant as StdInstant};
 
 use bytes::BytesMut;
 use quinn_proto::{Connection, ConnectionHandle, Endpoint};
-use trunkline_congestion::CongestionAlgorithm;
-use trunkline_trunk::CongestionControl;
 use trunkline_units::Instant;
 
 use self::callers::Callers;
@@ -51,6 +50,7 @@ use crate::keys::PublicKey;
 use crate::lane_rx::RxError;
 use crate::life::Failure;
 
+pub(crate) use self::control::{Circuit, Control, NO_CONTROL};
 pub(crate) use self::rx::QuicRx;
 pub(crate) use self::settings::{Acceptor, Dialer};
 pub(crate) use self::tx::QuicTx;
@@ -71,7 +71,7 @@ pub(crate) struct Dial {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Options {
     pub(crate) dscp: u8,
-    pub(crate) congestion_control: CongestionAlgorithm,
+    pub(crate) control: Control,
 }
 
 /// The control thread's answer to [`Event::Asked`].
@@ -172,7 +172,7 @@ impl Quic {
     /// Begins a connection over the socket at this place.
     pub(crate) fn dial(&mut self, now: Instant, dial: Dial, port: usize) -> Result<(), String> {
         let at = self.shared.to_std(now);
-        let signals = Signals::new(dial.options.congestion_control);
+        let signals = Signals::new(dial.options.control);
         let config = dial.dialer.client(dial.hello.lane, &signals);
         let made = self.endpoint.connect(at, config, dial.remote, "0.0.0.0").map_err(|e| e.to_string())?;
         let stage = Stage::Dialling { serial: dial.serial, hello: dial.hello, asked: false };
@@ -219,7 +219,7 @@ impl Quic {
             }
             Answer::Welcome { serial, hello, options } => {
                 it.set_dscp(options.dscp);
-                it.set_algorithm(options.congestion_control);
+                it.set_control(options.control);
                 it.send_greeting(&Message::Welcome(hello));
                 it.stage = Stage::Lane { serial };
                 it.deadline = None;
@@ -403,13 +403,5 @@ impl Quic {
             Some(Finding::Ask) | None => {}
         }
         changes.push(Change::Writable { serial });
-    }
-}
-
-/// The algorithm of a lane group's connections. One that goes by its path, or that no code of ours has, gets CUBIC.
-pub(crate) fn algorithm(wanted: &CongestionControl) -> CongestionAlgorithm {
-    match wanted {
-        CongestionControl::Named(name) => name.parse().unwrap_or(CongestionAlgorithm::Cubic),
-        CongestionControl::ByPath | CongestionControl::AsOpened => CongestionAlgorithm::Cubic,
     }
 }

@@ -62,11 +62,12 @@ fn pass_on(
 ) {
     let prefix = &packet[..packet.len().min(PREFIX)];
     let Ok((headers, offload)) = receiver.handle_frame(head, prefix) else { return };
-    if headers.protocol == protocol::TCP {
-        (sink.observe)(&headers, prefix);
-    }
+    // It acknowledges what the first of its run does.
     if merging.push(packet, &headers, offload) {
         return;
+    }
+    if headers.protocol == protocol::TCP {
+        (sink.observe)(&headers, prefix);
     }
     merging.finish(sink);
     if sink.writer.takes_super_packets(headers.protocol) && merging.start(packet, headers, offload) {

@@ -1,12 +1,15 @@
 //! The sockets of a worker: what is read from them, and what they send beside the connections.
 
+use std::cell::RefCell;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::rc::Rc;
 
-use quinn_proto::{DatagramEvent, EcnCodepoint, Transmit};
+use quinn_proto::{ConnectionHandle, DatagramEvent, EcnCodepoint, Transmit};
 use trunkline_units::Instant;
 
+use super::link::Link;
 use super::port::Port;
 use super::{Change, Quic};
 use crate::sys;
@@ -84,6 +87,8 @@ impl Quic {
     pub(crate) fn receive(&mut self, now: Instant, place: usize, events: &mut Vec<Change>) -> bool {
         let at = self.shared.to_std(now);
         let mut bytes = 0;
+        // A batch is of one connection, as a rule.
+        let mut last: Option<(ConnectionHandle, Rc<RefCell<Link>>)> = None;
         for _ in 0..ROUND_BATCHES {
             // Takes the memory back whose contents have been passed on.
             self.arena.reserve(BATCH_BYTES);
@@ -107,7 +112,11 @@ impl Quic {
                     self.endpoint.handle(at, received.from, received.to, ecn, datagram, &mut response);
                 match event {
                     Some(DatagramEvent::ConnectionEvent(handle, event)) => {
-                        if let Some(link) = self.numbers.get(&handle).and_then(|n| self.links.get(n)) {
+                        if last.as_ref().is_none_or(|(known, _)| *known != handle) {
+                            let link = self.numbers.get(&handle).and_then(|n| self.links.get(n));
+                            last = link.map(|link| (handle, Rc::clone(link)));
+                        }
+                        if let Some((_, link)) = &last {
                             let mut link = link.borrow_mut();
                             link.inner.handle_event(event);
                             link.bytes_received += len as u64;

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::net::UdpSocket;
 use std::time::Instant as Wall;
 
+use trunkline_congestion::CongestionAlgorithm;
 use trunkline_schema::Encryption;
 use trunkline_trunk::datagram::{HEAD_BYTES, Packer};
 
@@ -72,7 +73,7 @@ fn hello() -> Hello {
 }
 
 fn options() -> Options {
-    Options { dscp: 46, congestion_control: CongestionAlgorithm::Reno }
+    Options { dscp: 46, control: Control::Window(CongestionAlgorithm::Reno) }
 }
 
 /// Site 1 dials site 2, which admits the keys that `admits` says.

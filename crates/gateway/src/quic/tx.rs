@@ -11,8 +11,9 @@ use trunkline_trunk::{
     LaneAction, LaneControl, LaneId, LaneSnapshot, Packet as _, Paths, Poll, Transmitter, Transport,
     TrunkPlan,
 };
-use trunkline_units::Instant;
+use trunkline_units::{Instant, Rate};
 
+use super::control::Control;
 use super::link::{Link, Shared};
 use crate::lane_tx::{Flushed, LaneTxStats, fill};
 use crate::pool::{BODIES, HEAD_CONTENT, PacketBuf, Pool};
@@ -37,11 +38,13 @@ pub(crate) struct QuicTx {
 
 impl QuicTx {
     pub(super) fn new(serial: u64, link: Rc<RefCell<Link>>, shared: Rc<Shared>) -> Self {
+        let mut control = LaneControl::default();
+        control.pace();
         QuicTx {
             serial,
             link,
             shared,
-            control: LaneControl::default(),
+            control,
             packer: Packer::new(MIN_DATAGRAM),
             pieces: Vec::new(),
             compressor: Compressor::new(Compression::Off, 0),
@@ -53,23 +56,25 @@ impl QuicTx {
 
     /// What it has done so far.
     pub(crate) fn stats(&self) -> LaneTxStats {
-        LaneTxStats { frames: self.frames, bytes: self.link.borrow().bytes_sent(), ..LaneTxStats::default() }
+        let link = self.link.borrow();
+        let (bytes, circuit) = (link.bytes_sent(), link.circuit());
+        LaneTxStats { frames: self.frames, bytes, circuit, ..LaneTxStats::default() }
     }
 
     /// What the connection says of itself, in the terms of one over TCP.
     pub(crate) fn inspect(&self) -> (TcpInfo, LaneSnapshot) {
         let mut link = self.link.borrow_mut();
-        (link.info(), snapshot(&mut link))
+        let granted = self.control.grant().map_or(u64::MAX, |rate| rate.bits_per_second() / 8);
+        (TcpInfo { pacing_rate: granted, ..link.info() }, snapshot(&mut link))
     }
 
-    /// Takes the settings of a plan for its place. Its connection's congestion control is the bound on it: it takes no part in
-    /// path control.
+    /// Takes the settings of a plan for its place.
     pub(crate) fn configure(&mut self, plan: &TrunkPlan, lane: LaneId) {
         let group = plan.group_of(lane).0;
-        self.control.configure(&TrunkPlan { edge_pacing: false, ..plan.clone() }, lane);
+        self.control.configure(plan, lane);
         let mut link = self.link.borrow_mut();
         link.set_dscp(group.dscp);
-        link.set_algorithm(super::algorithm(&group.congestion_control));
+        link.set_control(Control::of(&group.congestion_control));
         // The site that dialled can dial it over TCP.
         let may_change = group.transport == Transport::Auto && link.inner.side().is_client();
         link.set_watched(self.shared.to_std(crate::clock::now()), may_change);
@@ -77,7 +82,13 @@ impl QuicTx {
         self.apply();
     }
 
-    /// The connection's settings do not go by its path: what the control asks for is set by the plan.
+    /// Takes the rate that the lane's path grants it.
+    pub(crate) fn handle_grant(&mut self, grant: Option<Rate>) {
+        self.control.handle_grant(grant);
+        self.apply();
+    }
+
+    /// The connection's congestion control does not go by its path, and pacing is done where packets leave the edge.
     fn apply(&mut self) {
         while let Some(action) = self.control.poll_action() {
             match action {
@@ -140,6 +151,9 @@ impl QuicTx {
         loop {
             if !transmitter.has_backlog(lane) {
                 return Flushed::Idle;
+            }
+            if let Some(until) = self.control.paced_until(now) {
+                return Flushed::Held(until);
             }
             let Some(max) = link.max_datagram() else { return Flushed::Full };
             let Some(mut room) = self.control.room(now, link.unsent()) else { return Flushed::Full };
@@ -218,5 +232,6 @@ impl QuicTx {
 
 fn snapshot(link: &mut Link) -> LaneSnapshot {
     let unsent = link.unsent();
-    fill(&link.info(), unsent, unsent + link.in_flight())
+    let lost_bytes = link.bytes_lost();
+    LaneSnapshot { lost_bytes, ..fill(&link.info(), unsent, unsent + link.in_flight()) }
 }

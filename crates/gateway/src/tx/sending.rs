@@ -57,11 +57,14 @@ impl Sending {
         }
     }
 
-    /// A lane over QUIC is on no path.
+    /// Takes the rate that the lane's path grants it.
     pub(super) fn handle_grant(&mut self, grant: Option<Rate>) -> io::Result<()> {
         match self {
             Sending::Tcp(lane) => lane.handle_grant(grant),
-            Sending::Quic(_) => Ok(()),
+            Sending::Quic(lane) => {
+                lane.handle_grant(grant);
+                Ok(())
+            }
         }
     }
 
