@@ -4,11 +4,13 @@
 mod common;
 
 use std::net::UdpSocket;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use common::{check_stream, edit, ip, lane, lanes_up, peer, plans, setup, sites, wait_for};
+use common::{Checker, check_stream, edit, ip, lane, lanes_up, peer, plans, send, setup, sites, wait_for};
 use serde_json::Value;
+use trunkline_testbed::link::DuplexSettings;
 use trunkline_testbed::scene::{Encryption, Gateway, GatewaySetup, Plan, Wan};
+use trunkline_units::Rate;
 
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -187,6 +189,56 @@ fn a_stranger_is_refused_and_counted() {
     let callers = gateways.status(Gateway::T2).expect("a status")["callers"].clone();
     assert!(callers["unknown_key"].as_u64().is_some_and(|count| count >= 1), "{callers}");
     wait_for("T2 gives the dead connection up", LIMIT, &gateways, || lanes_up(&gateways, Gateway::T2) == 0);
+}
+
+/// What a lane over QUIC sends is held near the rate of its path, as of lanes over TCP.
+#[test]
+fn a_lane_over_quic_takes_part_in_path_control() {
+    let test = "a_lane_over_quic_takes_part_in_path_control";
+    let rate = Rate::from_mbit(20.0);
+    let wan = DuplexSettings::wide_area(rate, Duration::from_millis(20), Duration::from_millis(400));
+    let Some((scene, gateways)) = sites(test, Wan::Emulated(wan), &quic(ALL)) else { return };
+    let checker = Checker::start(&scene.x, Plan::IPV4.x);
+    let sending = send(&scene.a, checker.address, 40_000_000, None);
+    let mut granted = 0;
+    wait_for("the path is held", LIMIT, &gateways, || {
+        let lane = lane(&gateways, Gateway::T1, "rest");
+        granted = lane["pacing_rate"].as_u64().filter(|_| lane["edge_pacing"] == "held").unwrap_or(0);
+        granted > 0
+    });
+    // A machine that stands still makes it slower, and nothing makes it faster.
+    assert!(granted < 30_000_000, "{granted}");
+    sending.join().expect("the stream is sent");
+    assert_eq!(checker.finish(), 40_000_000);
+}
+
+/// Without congestion control a lane passes on what it gets, and losses with it; where that goes on, it gets a window.
+#[test]
+fn the_circuit_breaker_of_a_lane_without_congestion_control_opens() {
+    let test = "the_circuit_breaker_of_a_lane_without_congestion_control_opens";
+    let wan =
+        DuplexSettings::wide_area(Rate::from_mbit(4.0), Duration::from_millis(10), Duration::from_millis(50));
+    let classes = format!("{ALL}congestion_control = \"none\"\n");
+    let setup = GatewaySetup { lanes: Some("edge_pacing = false".to_owned()), ..quic(&classes) };
+    let Some((scene, gateways)) = sites(test, Wan::Emulated(wan), &setup) else { return };
+    let before = lane(&gateways, Gateway::T1, "rest");
+    assert_eq!((&before["congestion_control"], &before["circuit_open"]), (&"none".into(), &false.into()));
+    let sink = scene.x.run(|| UdpSocket::bind((Plan::IPV4.x, 0))).expect("a socket");
+    let to = sink.local_addr().expect("its address");
+    let source = scene.a.run(|| UdpSocket::bind((Plan::IPV4.a, 0))).expect("a socket");
+    // 10 to 20 Mbit/s, of which at least half is lost.
+    wait_for("the circuit opens", LIMIT, &gateways, || {
+        let end = Instant::now() + Duration::from_millis(500);
+        while Instant::now() < end {
+            for _ in 0..4 {
+                let _ = source.send_to(&[7; 1200], to);
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        lane(&gateways, Gateway::T1, "rest")["circuit_open"] == true
+    });
+    assert_eq!(count(&lane(&gateways, Gateway::T1, "rest"), "circuit_trips"), 1);
+    assert_eq!(lane(&gateways, Gateway::T2, "rest")["circuit_open"], false, "the other way loses nothing");
 }
 
 /// The machine's address changes under a flow: the lane goes on, on the same connection.
