@@ -25,7 +25,7 @@ impl Histogram {
 
     /// Counts `weight` events that took `time`.
     pub fn record(&mut self, time: Duration, weight: u64) {
-        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let nanos = time.as_secs().saturating_mul(1_000_000_000).saturating_add(time.subsec_nanos().into());
         let micros = nanos.div_ceil(1000).max(1);
         let bucket = ((u64::BITS - (micros - 1).leading_zeros()) as usize).min(Self::BUCKETS - 1);
         self.counts[bucket] += weight;

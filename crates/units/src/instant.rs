@@ -40,8 +40,10 @@ impl Instant {
     }
 }
 
-fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+/// The nanoseconds of a duration, at most what 64 bits hold. Simulations do this several times for each packet, so it does
+/// without the 128 bits of [`Duration::as_nanos`].
+const fn nanos(duration: Duration) -> u64 {
+    duration.as_secs().saturating_mul(1_000_000_000).saturating_add(duration.subsec_nanos() as u64)
 }
 
 impl Add<Duration> for Instant {
@@ -86,6 +88,16 @@ mod tests {
         assert_eq!(Instant::FAR_FUTURE + Duration::from_secs(1), Instant::FAR_FUTURE);
         assert_eq!(Instant::ZERO - Duration::from_secs(1), Instant::ZERO);
         assert_eq!(Instant::from_nanos(5) - Instant::from_nanos(9), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_duration_beyond_64_bits_of_nanoseconds_saturates() {
+        let most = Duration::from_nanos(u64::MAX);
+        assert_eq!(nanos(most), u64::MAX);
+        for beyond in [most + Duration::from_nanos(1), Duration::MAX] {
+            assert_eq!(nanos(beyond), u64::MAX);
+        }
+        assert_eq!(nanos(Duration::new(3, 7)), 3_000_000_007);
     }
 
     #[test]

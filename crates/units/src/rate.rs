@@ -5,6 +5,9 @@ use std::time::Duration;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Rate(u64);
 
+/// Bits of a byte times nanoseconds of a second.
+const NANOBITS: u64 = 8_000_000_000;
+
 impl Rate {
     /// The largest: nothing takes any time.
     pub const MAX: Rate = Rate(u64::MAX);
@@ -36,14 +39,20 @@ impl Rate {
         if self.0 == 0 {
             return Duration::MAX;
         }
-        let numerator = u128::from(bytes) * 8_000_000_000 + u128::from(*carry);
+        // What a packet takes fits into 64 bits, whose division is several times as fast as that of 128.
+        let narrow = bytes.checked_mul(NANOBITS).and_then(|numerator| numerator.checked_add(*carry));
+        if let Some(numerator) = narrow {
+            *carry = numerator % self.0;
+            return Duration::from_nanos(numerator / self.0);
+        }
+        let numerator = u128::from(bytes) * u128::from(NANOBITS) + u128::from(*carry);
         *carry = (numerator % u128::from(self.0)) as u64;
         Duration::from_nanos(u64::try_from(numerator / u128::from(self.0)).unwrap_or(u64::MAX))
     }
 
     /// The bytes that pass in `time` at this rate, rounded down.
     pub fn bytes_in(self, time: Duration) -> u64 {
-        u64::try_from(u128::from(self.0) * time.as_nanos() / 8_000_000_000).unwrap_or(u64::MAX)
+        u64::try_from(u128::from(self.0) * time.as_nanos() / u128::from(NANOBITS)).unwrap_or(u64::MAX)
     }
 }
 
@@ -98,6 +107,20 @@ mod tests {
         let mut carry = 0;
         let total: Duration = (0..7).map(|_| rate.time_for(1, &mut carry)).sum();
         assert_eq!(total, Duration::from_secs(8));
+        assert_eq!(carry, 0);
+    }
+
+    #[test]
+    fn times_beyond_64_bits_are_as_exact() {
+        let (rate, bytes) = (Rate::from_bits_per_second(3_000_000_001), u64::MAX / 3);
+        let mut carry = 5;
+        let time = rate.time_for(bytes, &mut carry);
+        let numerator = u128::from(bytes) * 8_000_000_000 + 5;
+        assert_eq!(time.as_nanos(), numerator / 3_000_000_001);
+        assert_eq!(u128::from(carry), numerator % 3_000_000_001);
+        let (rate, bytes) = (Rate::from_bits_per_second(40_000_000_000), 4_000_000_000);
+        let mut carry = 0;
+        assert_eq!(rate.time_for(bytes, &mut carry), Duration::from_millis(800));
         assert_eq!(carry, 0);
     }
 
