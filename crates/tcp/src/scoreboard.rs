@@ -17,6 +17,9 @@ use crate::delivery::Stamp;
 use record::{EVER_RETRANSMITTED, FIN, LOST, RETRANSMITTED, SACKED};
 pub(crate) use record::{Progress, Sent};
 
+/// Room for so many records stays, however few there are.
+const WORTH_KEEPING: usize = 16;
+
 #[derive(Debug, Default)]
 struct Extra {
     blocks: [(u64, u64); 4],
@@ -122,6 +125,16 @@ impl Scoreboard {
             }
             progress.take(&sent, self.highest_sacked);
         }
+        let (room, used) = (self.records.capacity(), self.records.len());
+        if room > WORTH_KEEPING && room / 4 > used {
+            self.give_back(used);
+        }
+    }
+
+    /// Gives back the room of a window that has become much smaller: of ten thousand flows, each once had its largest.
+    #[cold]
+    fn give_back(&mut self, used: usize) {
+        self.records.shrink_to((2 * used).max(WORTH_KEEPING));
     }
 
     /// A segment was acknowledged in part.
