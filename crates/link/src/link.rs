@@ -34,9 +34,17 @@ pub trait Owner<T> {
     /// Sets a timer, and forgets the time it was set to before. It runs out once.
     fn set(&mut self, timer: Timer, at: Instant);
 
-    /// Looks at a packet that begins to be sent.
+    /// Looks at a packet that begins to be sent, and how long it waited.
     #[inline]
-    fn sent(&mut self, _now: Instant, _packet: &T) {}
+    fn sent(&mut self, _now: Instant, _packet: &T, _waited: Duration) {}
+
+    /// Looks at a packet that the queue drops, whole.
+    #[inline]
+    fn dropped(&mut self, _now: Instant, _packet: &T, _reason: DropReason) {}
+
+    /// Looks at a packet that is lost on the way, when it would have arrived.
+    #[inline]
+    fn lost(&mut self, _packet: &T) {}
 }
 
 /// A packet at the far end of a link.
@@ -173,8 +181,7 @@ impl<T: Payload> Link<T> {
     /// Enqueues a packet.
     #[inline]
     pub fn offer(&mut self, now: Instant, packet: T, owner: &mut impl Owner<T>) {
-        // The queue counts what it drops.
-        self.queue.enqueue(now, packet, &mut |_, _: DropReason| {});
+        self.queue.enqueue(now, packet, &mut |packet, reason| owner.dropped(now, &packet, reason));
         if self.free_at <= now {
             self.begin(now, owner);
         } else {
@@ -189,8 +196,9 @@ impl<T: Payload> Link<T> {
         if self.free_at > now || self.serialiser.rate().bits_per_second() == 0 {
             return;
         }
-        let Some(next) = self.queue.dequeue(now, &mut |_, _: DropReason| {}) else { return };
-        owner.sent(now, &next.item);
+        let dropped = &mut |packet, reason| owner.dropped(now, &packet, reason);
+        let Some(next) = self.queue.dequeue(now, dropped) else { return };
+        owner.sent(now, &next.item, next.sojourn);
         let sending = self.serialiser.send(now, next.item.bytes() as u32);
         self.free_at = now + sending.busy;
         let mut arrival = self.free_at + sending.late + self.delay;
@@ -223,6 +231,7 @@ impl<T: Payload> Link<T> {
             if fate.lost {
                 self.stats.lost += 1;
                 self.stats.lost_bytes += packet.bytes() as u64;
+                owner.lost(&packet);
                 return None;
             }
             if fate.corrupted {

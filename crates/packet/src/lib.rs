@@ -1,7 +1,7 @@
 //! IP packets of a Linux TUN device: header views, checksums, and the super-packets of segmentation offload
 //! (`IFF_VNET_HDR`) with the operations of a gateway on them: check, split, trim, merge.
 //!
-//! The crate is pure: no sockets, clock, files or environment, and nothing but [`build`] and [`unreachable()`] allocates.
+//! The crate is pure: no sockets, clock, files or environment, and nothing but [`build`], [`pcapng`] and [`unreachable()`] allocates.
 //!
 //! # The no-panic contract
 //!
@@ -27,6 +27,7 @@ mod vnet;
 pub mod build;
 pub mod checksum;
 pub mod pcap;
+pub mod pcapng;
 pub mod protocol;
 
 pub use coalesce::{Run, TcpRun, UdpRun};

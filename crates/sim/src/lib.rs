@@ -24,7 +24,7 @@ mod sockets;
 mod state;
 pub mod traffic;
 
-pub use capture::CapturePoint;
+pub use capture::{CapturePoint, CapturedLink};
 pub use check::SettingsError;
 pub use connection::ConnectionId;
 pub use digest::Digest;

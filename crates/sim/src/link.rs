@@ -1,10 +1,13 @@
 //! A link of a network: the state machine of crate `link`, with its ends, its timers in the agenda, and captures.
 
+use std::time::Duration;
+
 use trunkline_link::{Arrival, Link as Machine, LinkSettings, Owner, Payload, Timer};
+use trunkline_queue::DropReason;
 use trunkline_units::{Instant, Rng};
 
 use crate::agenda::{Agenda, Kind};
-use crate::capture::{Capture, CapturePoint};
+use crate::capture::{Capture, Happening};
 use crate::{NodeId, Packet};
 
 /// A link of a network.
@@ -23,6 +26,7 @@ pub(crate) struct Link {
 /// A link's places in the agenda, and its captures.
 struct Places<'a> {
     id: LinkId,
+    now: Instant,
     agenda: &'a mut Agenda,
     captures: &'a mut Vec<Capture>,
 }
@@ -39,10 +43,18 @@ impl Owner<Packet> for Places<'_> {
     }
 
     #[inline]
-    fn sent(&mut self, now: Instant, packet: &Packet) {
+    fn sent(&mut self, now: Instant, packet: &Packet, waited: Duration) {
         if !self.captures.is_empty() {
-            record(self.captures, now, CapturePoint::Sent, packet);
+            record(self.captures, now, packet, Happening::Sent { waited });
         }
+    }
+
+    fn dropped(&mut self, now: Instant, packet: &Packet, reason: DropReason) {
+        record(self.captures, now, packet, Happening::Dropped(reason));
+    }
+
+    fn lost(&mut self, packet: &Packet) {
+        record(self.captures, self.now, packet, Happening::Lost);
     }
 }
 
@@ -53,9 +65,9 @@ impl Payload for Packet {
 }
 
 #[cold]
-fn record(captures: &mut [Capture], now: Instant, point: CapturePoint, packet: &Packet) {
-    for capture in captures.iter_mut().filter(|capture| capture.point == point) {
-        capture.take(now, packet);
+fn record(captures: &mut [Capture], now: Instant, packet: &Packet, happening: Happening) {
+    for capture in captures {
+        capture.take(now, packet, happening);
     }
 }
 
@@ -66,19 +78,19 @@ impl Link {
 
     /// Asks to be called for the first change.
     pub(crate) fn start(&mut self, now: Instant, id: LinkId, agenda: &mut Agenda) {
-        self.machine.start(now, &mut Places { id, agenda, captures: &mut self.captures });
+        self.machine.start(now, &mut Places { id, now, agenda, captures: &mut self.captures });
     }
 
     /// Enqueues a packet.
     #[inline]
     pub(crate) fn offer(&mut self, now: Instant, id: LinkId, packet: Packet, agenda: &mut Agenda) {
-        self.machine.offer(now, packet, &mut Places { id, agenda, captures: &mut self.captures });
+        self.machine.offer(now, packet, &mut Places { id, now, agenda, captures: &mut self.captures });
     }
 
     /// Begins to send the next packet, if there is one.
     #[inline]
     pub(crate) fn begin(&mut self, now: Instant, id: LinkId, agenda: &mut Agenda) {
-        self.machine.begin(now, &mut Places { id, agenda, captures: &mut self.captures });
+        self.machine.begin(now, &mut Places { id, now, agenda, captures: &mut self.captures });
     }
 
     /// The packet that is at the far end now, unless it was lost on the way.
@@ -89,16 +101,16 @@ impl Link {
         id: LinkId,
         agenda: &mut Agenda,
     ) -> Option<Arrival<Packet>> {
-        let arrival = self.machine.arrive(&mut Places { id, agenda, captures: &mut self.captures })?;
+        let arrival = self.machine.arrive(&mut Places { id, now, agenda, captures: &mut self.captures })?;
         if !self.captures.is_empty() {
-            record(&mut self.captures, now, CapturePoint::Received, &arrival.packet);
+            record(&mut self.captures, now, &arrival.packet, Happening::Received);
         }
         Some(arrival)
     }
 
     /// Makes the change that is due, and asks to be called for the next.
     pub(crate) fn change(&mut self, now: Instant, id: LinkId, agenda: &mut Agenda) {
-        self.machine.change(now, &mut Places { id, agenda, captures: &mut self.captures });
+        self.machine.change(now, &mut Places { id, now, agenda, captures: &mut self.captures });
     }
 
     pub(crate) fn capture(&mut self, capture: Capture) {

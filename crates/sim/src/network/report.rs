@@ -10,7 +10,7 @@ use trunkline_workload::Datagrams;
 
 use super::{Network, Source};
 use crate::Packet;
-use crate::capture::{Capture, CapturePoint};
+use crate::capture::{Capture, CapturePoint, CapturedLink};
 use crate::connection::ConnectionId;
 use crate::digest::Digest;
 use crate::gateway::{TrunkId, TrunkReport};
@@ -41,7 +41,28 @@ impl Network {
         point: CapturePoint,
         out: Box<dyn Write + Send>,
     ) -> io::Result<()> {
-        self.net.links[link.0 as usize].capture(Capture::new(point, out)?);
+        self.net.links[link.0 as usize].capture(Capture::pcap(point, out)?);
+        Ok(())
+    }
+
+    /// Captures the packets of some links from now on, as one pcapng file: of each link an interface with what it sends and
+    /// one with what it drops and loses, each packet with a comment on why. The texts are about all of it: the program that
+    /// runs the network, and comments.
+    ///
+    /// # Errors
+    /// Those of the output.
+    pub fn capture_links(
+        &mut self,
+        links: &[CapturedLink],
+        about: (&str, &[String]),
+        out: Box<dyn Write + Send>,
+    ) -> io::Result<()> {
+        let rate = |link: &CapturedLink| self.net.links[link.link.0 as usize].machine.rate();
+        let rated: Vec<_> = links.iter().map(|link| (link.clone(), rate(link))).collect();
+        let captures = Capture::pcapng(&rated, about, out)?;
+        for (link, capture) in links.iter().zip(captures) {
+            self.net.links[link.link.0 as usize].capture(capture);
+        }
         Ok(())
     }
 
