@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use trunkline_packet::TcpFlags;
 use trunkline_tcp::Segment;
+use trunkline_trunk::path_tail::WindowClamp;
 use trunkline_units::{Instant, Seq};
 
 use super::{FlowKey, ProxyStats};
@@ -21,31 +22,10 @@ pub(super) enum Change {
     Freeze(Duration),
 }
 
-/// How the windows that the mobile node offers are scaled (RFC 7323 §2).
-#[derive(Debug, Default)]
-struct Scale {
-    offered: Option<u8>,
-    understood: bool,
-}
-
-impl Scale {
-    fn note(&mut self, inward: bool, syn: &Segment) {
-        if inward {
-            self.understood = syn.options.window_scale.is_some();
-        } else {
-            self.offered = syn.options.window_scale;
-        }
-    }
-
-    fn shift(&self) -> u8 {
-        if self.understood { self.offered.unwrap_or(0) } else { 0 }
-    }
-}
-
 /// A connection as seen from the side.
 #[derive(Debug, Default)]
 struct Inspected {
-    scale: Scale,
+    clamp: WindowClamp,
     /// Behind the highest byte that the network's side has sent.
     sent: Option<Seq>,
     /// The mobile side's last segment that only acknowledges, as it came.
@@ -136,7 +116,8 @@ impl Inspected {
         let syn = segment.flags.contains(TcpFlags::SYN);
         self.closed[usize::from(!inward)] |= segment.flags.contains(TcpFlags::FIN);
         if syn {
-            self.scale.note(inward, segment);
+            let scale = segment.options.window_scale;
+            if inward { self.clamp.handle_syn_of_sender(scale) } else { self.clamp.handle_syn_of_host(scale) }
         }
         if inward {
             // After a loss there may be nothing to answer: then the sender's timer is to run.
@@ -154,13 +135,13 @@ impl Inspected {
     }
 
     fn clamp(&self, packet: Packet, segment: &Segment, max: u64, stats: &mut ProxyStats) -> Packet {
-        // The window of a SYN is never scaled.
-        let shift = if segment.flags.contains(TcpFlags::SYN) { 0 } else { self.scale.shift() };
-        if u64::from(segment.window) << shift <= max {
-            return packet;
+        match self.clamp.lowered(segment.window, segment.flags.contains(TcpFlags::SYN), max) {
+            Some(window) => {
+                stats.clamped += 1;
+                packet.with_window(window)
+            }
+            None => packet,
         }
-        stats.clamped += 1;
-        packet.with_window((max >> shift).clamp(1, u64::from(u16::MAX)) as u16)
     }
 
     /// Passes an acknowledgement but for its last byte.

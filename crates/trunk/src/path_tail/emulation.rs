@@ -107,6 +107,14 @@ impl Emulation {
         self.estimate = estimate;
     }
 
+    pub(super) fn set_limit(&mut self, limit: Limit) {
+        self.limit = limit;
+    }
+
+    pub(super) fn is_busy(&self, now: Instant) -> bool {
+        self.queue.back().is_some_and(|last| last.at > now)
+    }
+
     /// Segments at the front that have been sent and not been asked for.
     fn due(&self, now: Instant) -> usize {
         self.queue.partition_point(|waiting| waiting.at <= now)

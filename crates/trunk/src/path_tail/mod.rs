@@ -14,7 +14,9 @@
 //! backwards.
 
 mod accepted;
+mod clamp;
 mod emulation;
+mod meter;
 #[cfg(test)]
 mod tests;
 
@@ -23,8 +25,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use trunkline_units::{Instant, Seq};
 
 use accepted::Accepted;
+pub use clamp::WindowClamp;
 use emulation::Emulation;
 pub use emulation::{Estimate, Limit};
+pub use meter::{RateMeter, Reading};
 
 /// A cell, or the profile of one flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -156,6 +160,18 @@ impl PathTail {
             emulation.set_estimate(now, estimate);
             self.reschedule(cell, head);
         }
+    }
+
+    /// What a cell's emulated link holds from now on. What it holds already stays.
+    pub fn set_limit(&mut self, cell: CellId, limit: Limit) {
+        if let Some(emulation) = self.cells.get_mut(&cell) {
+            emulation.set_limit(limit);
+        }
+    }
+
+    /// Whether a cell's emulated link is sending.
+    pub fn is_busy(&self, now: Instant, cell: CellId) -> bool {
+        self.cells.get(&cell).is_some_and(|emulation| emulation.is_busy(now))
     }
 
     /// Judges a segment.
