@@ -14,10 +14,11 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::{self, NonNull};
 use std::time::Duration;
 
-use libc::{c_int, c_ulong, socklen_t};
+use libc::{c_int, socklen_t};
 
 pub(crate) use trunkline_linux::{
-    TunOffloads, next_signal, open_tun_queue, set_mark, set_tun_offloads, signal_descriptor,
+    TunOffloads, next_signal, open_tun_queue, send_queue, send_queue_unsent, set_mark, set_tun_offloads,
+    signal_descriptor,
 };
 
 fn check(result: c_int) -> io::Result<c_int> {
@@ -100,23 +101,6 @@ pub(crate) fn tcp_info(fd: BorrowedFd<'_>) -> io::Result<TcpInfo> {
         app_limited: raw[7] & 1 != 0,
         pacing_rate: u64_at(104),
     })
-}
-
-fn queue_ioctl(fd: BorrowedFd<'_>, request: c_ulong) -> io::Result<usize> {
-    let mut value: c_int = 0;
-    // SAFETY: both requests write one int.
-    check(unsafe { libc::ioctl(fd.as_raw_fd(), request as _, &raw mut value) })?;
-    Ok(value.max(0) as usize)
-}
-
-/// Bytes in the send queue: unsent and unacknowledged (`SIOCOUTQ`).
-pub(crate) fn send_queue(fd: BorrowedFd<'_>) -> io::Result<usize> {
-    queue_ioctl(fd, 0x5411)
-}
-
-/// Bytes in the send queue that were never sent (`SIOCOUTQNSD`).
-pub(crate) fn send_queue_unsent(fd: BorrowedFd<'_>) -> io::Result<usize> {
-    queue_ioctl(fd, 0x894b)
 }
 
 fn set_option<T>(fd: BorrowedFd<'_>, level: c_int, name: c_int, value: &T) -> io::Result<()> {

@@ -6,6 +6,6 @@ pub mod mailbox;
 mod sys;
 
 pub use sys::{
-    TunOffloads, is_at_urgent_byte, next_signal, open_tun_queue, set_mark, set_transparent, set_tun_offloads,
-    signal_descriptor, tcp_state,
+    TcpState, TunOffloads, is_at_urgent_byte, next_signal, open_tun_queue, receive_queue, send_queue,
+    send_queue_unsent, set_mark, set_transparent, set_tun_offloads, signal_descriptor, tcp_state,
 };

@@ -10,6 +10,7 @@ use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr;
+use std::time::Duration;
 
 use libc::{c_char, c_int, c_short, c_uint, c_ulong, socklen_t};
 
@@ -128,16 +129,23 @@ pub fn set_transparent(fd: BorrowedFd<'_>, ipv6: bool) -> io::Result<()> {
 /// Whether the next byte of a TCP socket is the urgent one (`SIOCATMARK`).
 pub fn is_at_urgent_byte(fd: BorrowedFd<'_>) -> io::Result<bool> {
     const SIOCATMARK: c_ulong = 0x8905;
-    let mut value: c_int = 0;
-    // SAFETY: the request writes one int.
-    check(unsafe { libc::ioctl(fd.as_raw_fd(), SIOCATMARK as _, &raw mut value) })?;
-    Ok(value != 0)
+    queue_ioctl(fd, SIOCATMARK).map(|value| value != 0)
 }
 
-/// The state of a TCP socket, by the kernel's number (`TCP_INFO`, `tcpi_state`): 1 established, 4 and 5 FIN-WAIT-1 and -2, 6 TIME-WAIT,
-/// 7 closed.
-pub fn tcp_state(fd: BorrowedFd<'_>) -> io::Result<u8> {
-    let mut info = [0_u8; 8];
+/// What the kernel says of a TCP socket (`TCP_INFO`), as far as a proxy needs it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TcpState {
+    /// The state, by the kernel's number: 1 established, 4 and 5 FIN-WAIT-1 and -2, 6 TIME-WAIT, 7 closed.
+    pub state: u8,
+    /// Bytes that the other end has acknowledged.
+    pub bytes_acked: u64,
+    /// The shortest round trip; `None` before the first.
+    pub min_rtt: Option<Duration>,
+}
+
+/// Reads it. What an older kernel does not say is zero.
+pub fn tcp_state(fd: BorrowedFd<'_>) -> io::Result<TcpState> {
+    let mut info = [0_u8; 152];
     let mut len = info.len() as socklen_t;
     // SAFETY: the kernel writes at most `len` bytes into `info`.
     check(unsafe {
@@ -149,7 +157,36 @@ pub fn tcp_state(fd: BorrowedFd<'_>) -> io::Result<u8> {
             &raw mut len,
         )
     })?;
-    Ok(info[0])
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(&info[120..128]);
+    let min_rtt = u32::from_ne_bytes([info[148], info[149], info[150], info[151]]);
+    Ok(TcpState {
+        state: info[0],
+        bytes_acked: u64::from_ne_bytes(bytes),
+        min_rtt: (min_rtt != u32::MAX).then(|| Duration::from_micros(min_rtt.into())),
+    })
+}
+
+fn queue_ioctl(fd: BorrowedFd<'_>, request: c_ulong) -> io::Result<usize> {
+    let mut value: c_int = 0;
+    // SAFETY: the requests of the callers write one int.
+    check(unsafe { libc::ioctl(fd.as_raw_fd(), request as _, &raw mut value) })?;
+    Ok(value.max(0) as usize)
+}
+
+/// Bytes in a TCP socket's send queue: unsent and unacknowledged (`SIOCOUTQ`).
+pub fn send_queue(fd: BorrowedFd<'_>) -> io::Result<usize> {
+    queue_ioctl(fd, 0x5411)
+}
+
+/// Bytes in the send queue that were never sent (`SIOCOUTQNSD`).
+pub fn send_queue_unsent(fd: BorrowedFd<'_>) -> io::Result<usize> {
+    queue_ioctl(fd, 0x894b)
+}
+
+/// Bytes that a TCP socket has received in order and nobody has read (`SIOCINQ`).
+pub fn receive_queue(fd: BorrowedFd<'_>) -> io::Result<usize> {
+    queue_ioctl(fd, 0x541b)
 }
 
 // ------------------------------------------------------------------ signals

@@ -1,6 +1,6 @@
-//! The ICMP answer to a packet that does not get through: destination unreachable.
+//! The ICMP answer to a packet that does not get through: destination unreachable, or a packet that is too long.
 //!
-//! ICMP type 3 (RFC 792, codes in RFC 1812 §5.2.7.1), `ICMPv6` type 1 (RFC 4443 §3.1). RFC 1812 §4.3.2.7 and RFC 4443
+//! ICMP type 3 (RFC 792, codes in RFC 1812 §5.2.7.1), `ICMPv6` types 1 and 2 (RFC 4443 §3.1, §3.2). RFC 1812 §4.3.2.7 and RFC 4443
 //! §2.4(e) say which packets may be answered.
 
 use std::net::IpAddr;
@@ -22,15 +22,26 @@ pub enum Unreachable {
     Host,
     /// Policy forbids it: communication administratively prohibited.
     Prohibited,
+    /// It is longer than the next link takes, bytes: fragmentation needed (RFC 1191 §4), packet too big.
+    TooLong(u16),
 }
 
 impl Unreachable {
-    /// The codes of ICMP and of `ICMPv6`.
-    const fn codes(self) -> [u8; 2] {
+    /// Type and code of ICMP and of `ICMPv6`.
+    const fn kinds(self) -> [[u8; 2]; 2] {
         match self {
-            Self::Network => [0, 0],
-            Self::Host => [1, 3],
-            Self::Prohibited => [13, 1],
+            Self::Network => [[3, 0], [1, 0]],
+            Self::Host => [[3, 1], [1, 3]],
+            Self::Prohibited => [[3, 13], [1, 1]],
+            Self::TooLong(_) => [[3, 4], [2, 0]],
+        }
+    }
+
+    /// The length that the next link takes, where the message says one.
+    const fn mtu(self) -> u16 {
+        match self {
+            Self::TooLong(mtu) => mtu,
+            Self::Network | Self::Host | Self::Prohibited => 0,
         }
     }
 }
@@ -66,11 +77,13 @@ pub fn unreachable(why: Unreachable, prefix: &[u8], headers: &Headers, source: I
     };
     let quoted = &prefix[..prefix.len().min(longest - header_len - 8)];
     let mut message = vec![0; 8];
+    // In both versions the last two bytes of the header; RFC 4443 has two more before them, which are zero.
+    message[6..8].copy_from_slice(&why.mtu().to_be_bytes());
     message.extend_from_slice(quoted);
     let mut answer = Vec::with_capacity(header_len + message.len());
     match (source, headers.source) {
         (IpAddr::V4(from), IpAddr::V4(to)) => {
-            (message[0], message[1]) = (3, why.codes()[0]);
+            message[..2].copy_from_slice(&why.kinds()[0]);
             let sum = !checksum::fold(checksum::sum(&message));
             message[2..4].copy_from_slice(&sum.to_be_bytes());
             let total = (header_len + message.len()) as u16;
@@ -83,7 +96,7 @@ pub fn unreachable(why: Unreachable, prefix: &[u8], headers: &Headers, source: I
             answer[10..12].copy_from_slice(&sum.to_be_bytes());
         }
         (IpAddr::V6(from), IpAddr::V6(to)) => {
-            (message[0], message[1]) = (1, why.codes()[1]);
+            message[..2].copy_from_slice(&why.kinds()[1]);
             let pseudo =
                 checksum::pseudo_header(source, headers.source, protocol::ICMPV6, message.len() as u32);
             let sum = !checksum::fold(pseudo + checksum::sum(&message));
@@ -145,6 +158,18 @@ mod tests {
                 let answer = unreachable(why, &packet, &parse(&packet), source.parse().unwrap()).unwrap();
                 assert_eq!(parse(&answer).icmp.map(|(_, code)| code), Some(code));
             }
+        }
+    }
+
+    #[test]
+    fn a_packet_that_is_too_long_is_told_the_length() {
+        for (ip, source, kind, at) in
+            [(build::Ip::v4(), "10.0.0.1", (3, 4), 26), (build::Ip::v6(), "fd00::1", (2, 0), 46)]
+        {
+            let packet = build::udp(&ip, (7, 8), &[1; 1400]);
+            let why = Unreachable::TooLong(1280);
+            let answer = unreachable(why, &packet, &parse(&packet), source.parse().unwrap()).unwrap();
+            assert_eq!((parse(&answer).icmp, &answer[at..at + 2]), (Some(kind), &[5, 0][..]));
         }
     }
 

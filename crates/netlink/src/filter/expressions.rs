@@ -1,6 +1,7 @@
 //! Rules as expressions: small instructions over registers, which end a rule where a comparison fails.
 
 use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
 
 use ipnet::IpNet;
 
@@ -61,12 +62,8 @@ fn check(at: &mut Attributes, condition: &Condition) {
         Condition::Protocol(number) => protocol(at, *number),
         Condition::Source(net) => prefix(at, *net, [12, 8]),
         Condition::Destination(net) => prefix(at, *net, [16, 24]),
-        Condition::DestinationPort(ports) => {
-            protocol(at, TCP);
-            payload(at, TRANSPORT_HEADER, 2, 2);
-            compare(at, Comparison::AtLeast, &ports.start().to_be_bytes());
-            compare(at, Comparison::AtMost, &ports.end().to_be_bytes());
-        }
+        Condition::SourcePort(ports) => port(at, 0, ports),
+        Condition::DestinationPort(ports) => port(at, 2, ports),
         Condition::TcpFlags { mask, value } => {
             protocol(at, TCP);
             payload(at, TRANSPORT_HEADER, 13, 1);
@@ -99,6 +96,14 @@ fn link(at: &mut Attributes, how: Comparison, name: &str) {
     bytes[..len].copy_from_slice(&name.as_bytes()[..len]);
     meta(at, META_IIFNAME);
     compare(at, how, &bytes);
+}
+
+/// The port at this offset of a TCP header.
+fn port(at: &mut Attributes, offset: u32, ports: &RangeInclusive<u16>) {
+    protocol(at, TCP);
+    payload(at, TRANSPORT_HEADER, offset, 2);
+    compare(at, Comparison::AtLeast, &ports.start().to_be_bytes());
+    compare(at, Comparison::AtMost, &ports.end().to_be_bytes());
 }
 
 fn family_is(at: &mut Attributes, family: Family) {

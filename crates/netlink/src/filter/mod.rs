@@ -111,7 +111,9 @@ pub enum Condition {
     Source(IpNet),
     /// Its destination is in the prefix.
     Destination(IpNet),
-    /// Its destination port is in the range.
+    /// It is TCP, and its source port is in the range.
+    SourcePort(RangeInclusive<u16>),
+    /// It is TCP, and its destination port is in the range.
     DestinationPort(RangeInclusive<u16>),
     /// Its TCP flags, under `mask`, are `value`.
     TcpFlags {
@@ -144,6 +146,7 @@ impl fmt::Display for Condition {
             Self::Protocol(number) => write!(f, "l4proto {number}"),
             Self::Source(net) => write!(f, "saddr {net}"),
             Self::Destination(net) => write!(f, "daddr {net}"),
+            Self::SourcePort(ports) => write!(f, "sport {}-{}", ports.start(), ports.end()),
             Self::DestinationPort(ports) => write!(f, "dport {}-{}", ports.start(), ports.end()),
             Self::TcpFlags { mask, value } => write!(f, "tcp flags & {mask:#x} == {value:#x}"),
             Self::Icmp { protocol, kind } => write!(f, "l4proto {protocol} type {kind}"),
