@@ -1,12 +1,15 @@
 //! What holds for any bytes that the kernel hands to a proxy as a diverted packet. Run by the fuzz target of this name and, over the
 //! committed corpus, by the tests of `trunkline-proxy`.
 
-use trunkline_proxy::tail::TcpPacket;
+use trunkline_proxy::clamp::{Clamped, Clamps};
+use trunkline_proxy::tail::{Path, TcpPacket};
 use trunkline_proxy::{ErrorMessage, Syn};
+use trunkline_units::Instant;
 
 /// Reads `data` as a SYN and as an error, of which it is at most one.
 pub(crate) fn run(data: &[u8]) {
     change(&mut data.to_vec());
+    clamp(&mut data.to_vec());
     let syn = Syn::parse(data).ok();
     let error = ErrorMessage::parse(data);
     assert!(syn.is_none() || error.is_none());
@@ -33,4 +36,22 @@ fn change(bytes: &mut [u8]) {
         (packet.headers().ports, packet.window_scale(), packet.payload_len()),
         (ports, scale, payload)
     );
+}
+
+/// A window that is lowered is no longer than it may be, and nothing else of the packet changes.
+fn clamp(bytes: &mut [u8]) {
+    const MAX: u64 = 5000;
+    let Ok(Some(mut packet)) = TcpPacket::parse(bytes) else { return };
+    let headers = *packet.headers();
+    let Some((source, destination)) = headers.ports else { return };
+    let path =
+        Path { network: (headers.destination, destination).into(), behind: (headers.source, source).into() };
+    let mut clamps = Clamps::new(1);
+    clamps.open(Instant::ZERO, path, (0, MAX));
+    let (before, flags, len) = (packet.window(), packet.flags(), packet.len());
+    let clamped = clamps.handle_host(Instant::ZERO, path, &mut packet);
+    // Only one SYN has been seen, so no window is scaled.
+    assert_eq!(clamped == Clamped::Lowered(0), u64::from(before) > MAX);
+    assert!(u64::from(packet.window()) <= MAX && packet.window() <= before);
+    assert_eq!((packet.flags(), packet.len(), packet.headers().ports), (flags, len, headers.ports));
 }

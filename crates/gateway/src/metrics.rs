@@ -1,27 +1,9 @@
 //! Metrics in the Prometheus text format, made from a [`Status`].
 
-use std::fmt::Write as _;
-
 use trunkline_queue::Histogram;
+use trunkline_service::Page;
 
 use crate::status::{Class, EdgePacing, Lane, LaneState, Path, PathShare, Peer, Status};
-
-struct Page(String);
-
-impl Page {
-    fn family(&mut self, name: &str, kind: &str, help: &str) {
-        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
-    }
-
-    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl std::fmt::Display) {
-        self.0.push_str(name);
-        for (index, (key, text)) in labels.iter().enumerate() {
-            let text = text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-            let _ = write!(self.0, "{}{key}=\"{text}\"", if index == 0 { '{' } else { ',' });
-        }
-        let _ = writeln!(self.0, "{} {value}", if labels.is_empty() { "" } else { "}" });
-    }
-}
 
 /// One family over all classes or lanes: its name, type, help and value; without a value there is no sample.
 type Family<T> = (&'static str, &'static str, &'static str, fn(&T) -> Option<f64>);
@@ -218,7 +200,7 @@ fn seconds(micros: u64) -> f64 {
 
 /// The whole page.
 pub fn prometheus(status: &Status) -> String {
-    let mut page = Page(String::with_capacity(8192));
+    let mut page = Page::default();
     page.family("trunkline_info", "gauge", "The daemon.");
     page.sample("trunkline_info", &[("site", &status.name), ("version", &status.version)], 1);
     page.family("trunkline_uptime_seconds", "gauge", "Time since the start.");
@@ -233,6 +215,9 @@ pub fn prometheus(status: &Status) -> String {
     received(&mut page, status);
     callers(&mut page, status);
     health(&mut page, status);
+    if let Some(proxies) = &status.proxies {
+        trunkline_proxy::write_metrics(&mut page, proxies);
+    }
     page.0
 }
 

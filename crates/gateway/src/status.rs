@@ -37,6 +37,9 @@ pub struct Status {
     /// Lines of the log that were lost.
     #[serde(default)]
     pub log: LogStatus,
+    /// The transparent proxies beside the trunks, if there are any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxies: Option<trunkline_proxy::Status>,
 }
 
 /// Lines of the log that were lost.

@@ -37,13 +37,16 @@ fn documented(page: &str, heading: &str) -> BTreeSet<String> {
 #[test]
 fn every_key_is_documented_and_no_other() {
     let base = "private_key_file = \"k\"\n";
-    let tables = ["tun", "lanes", "classes", "peers", "control", "metrics"].map(str::to_owned);
+    let tables =
+        ["tun", "lanes", "classes", "peers", "control", "metrics", "proxy", "proxies"].map(str::to_owned);
     let site: BTreeSet<_> = known_keys("___ = 1\n").into_iter().filter(|key| !tables.contains(key)).collect();
     assert_eq!(documented(CONFIGURATION, "The site"), site);
     for (heading, text) in [
         ("`[tun]`: the device", "[tun]\n___ = 1\n"),
         ("`[lanes]`: what all lanes have in common", "[lanes]\n___ = 1\n"),
         ("`[[peers]]`: the other sites", "[[peers]]\n___ = 1\n"),
+        ("`[[proxies]]`: transparent TCP proxies", "[[proxies]]\n___ = 1\n"),
+        ("`[proxy]`: what they have in common", "[proxy]\n___ = 1\n"),
     ] {
         assert_eq!(documented(CONFIGURATION, heading), known_keys(&format!("{base}{text}")), "{heading}");
     }
@@ -100,6 +103,7 @@ fn defaults_of_tables_are_those_of_the_types() {
         ("The site", "", &schema["properties"]),
         ("`[tun]`: the device", "", section("tun")),
         ("`[control]` and `[metrics]`", "metrics.", section("metrics")),
+        ("`[proxy]`: what they have in common", "", section("proxy")),
     ] {
         for (key, documented) in defaults(heading) {
             let Some(key) = key.strip_prefix(prefix) else { continue };

@@ -1,33 +1,37 @@
-//! What the proxy has done, for people and programs.
+//! Counts of all threads.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 
 macro_rules! counters {
-    ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// Counts of all threads.
+    ($(#[$counters_doc:meta])* $counters:ident, $(#[$counts_doc:meta])* $counts:ident, $($(#[$doc:meta])* $name:ident,)*) => {
+        $(#[$counters_doc])*
         #[derive(Debug, Default)]
-        pub(crate) struct Counters {
+        pub(crate) struct $counters {
             $($(#[$doc])* pub(crate) $name: Counter,)*
         }
 
-        /// The state of a proxy.
+        $(#[$counts_doc])*
         #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-        pub struct Status {
+        pub struct $counts {
             $($(#[$doc])* pub $name: u64,)*
         }
 
-        impl Counters {
+        impl $counters {
             /// All of them.
-            pub(crate) fn read(&self) -> Status {
-                Status { $($name: self.$name.0.load(Ordering::Relaxed),)* }
+            pub(crate) fn read(&self) -> $counts {
+                $counts { $($name: self.$name.read(),)* }
             }
         }
     };
 }
 
 counters! {
+    /// Of a process.
+    TotalCounters,
+    /// What a process has done.
+    Totals,
     /// Connections that are open on both sides.
     open,
     /// Connections to servers that have not answered, or of clients that have not confirmed.
@@ -48,12 +52,16 @@ counters! {
     evicted,
     /// Connections that ended with a reset of one end, or its silence.
     reset,
-    /// Segments whose acknowledgements waited for an emulated link.
+    /// Segments whose acknowledgements waited for an emulated link. This and the next three are the sums of the proxies'.
     tail_held,
     /// Acknowledgements that left when they were due.
     tail_released,
     /// Segments that an emulated link had no room for.
     tail_dropped,
+    /// Packets whose window was lowered.
+    clamped,
+    /// Packets that were longer than the next link takes.
+    too_long,
     /// Packets that were diverted to the proxy and are none of its own.
     ignored,
     /// Connections that the system had no means for: descriptors, memory, a free address.
@@ -62,6 +70,73 @@ counters! {
     bytes_from_clients,
     /// Bytes from servers to clients.
     bytes_from_servers,
+}
+
+counters! {
+    /// Of one of `[[proxies]]`.
+    ProxyCounters,
+    /// What one of `[[proxies]]` has done.
+    ProxyCounts,
+    /// Its connections that are open, or known where their windows are lowered.
+    open,
+    /// Connections that were opened, or seen.
+    opened,
+    /// Bytes that the hosts behind have acknowledged.
+    delivered,
+    /// Bytes for the hosts behind that they have not acknowledged.
+    held,
+    /// The maximum of `held` since the start.
+    held_max,
+    /// The shortest round trip to a host behind that data waits for, microseconds; 0 if unknown.
+    min_rtt_us,
+    /// The emulated link's rate, bits per second; 0 if there is none, or none has been measured.
+    rate,
+    /// Segments whose acknowledgements waited for the emulated link.
+    tail_held,
+    /// Acknowledgements that left when they were due.
+    tail_released,
+    /// Segments that the emulated link had no room for.
+    tail_dropped,
+    /// Packets whose window was lowered.
+    clamped,
+}
+
+/// Of a process and its proxies.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) totals: TotalCounters,
+    /// In the order of the plan.
+    pub(crate) proxies: Vec<ProxyCounters>,
+}
+
+impl Counters {
+    pub(crate) fn new(proxies: usize) -> Self {
+        Counters {
+            totals: TotalCounters::default(),
+            proxies: (0..proxies).map(|_| ProxyCounters::default()).collect(),
+        }
+    }
+
+    /// Of the process, with the sums of what its proxies count.
+    pub(crate) fn totals(&self) -> Totals {
+        let sum = |of: fn(&ProxyCounters) -> &Counter| self.proxies.iter().map(|one| of(one).read()).sum();
+        Totals {
+            tail_held: sum(|proxy| &proxy.tail_held),
+            tail_released: sum(|proxy| &proxy.tail_released),
+            tail_dropped: sum(|proxy| &proxy.tail_dropped),
+            clamped: sum(|proxy| &proxy.clamped),
+            ..self.totals.read()
+        }
+    }
+}
+
+impl ProxyCounters {
+    /// What a connection had held has become something else.
+    pub(crate) fn hold(&self, before: u64, now: u64) {
+        // Of several workers each adds its own, and a sum may be short of what another has just subtracted.
+        let sum = self.held.0.fetch_add(now.wrapping_sub(before), Ordering::Relaxed);
+        self.held_max.0.fetch_max(sum.wrapping_add(now).wrapping_sub(before), Ordering::Relaxed);
+    }
 }
 
 /// A count.
@@ -79,5 +154,24 @@ impl Counter {
 
     pub(crate) fn set(&self, count: u64) {
         self.0.store(count, Ordering::Relaxed);
+    }
+
+    pub(crate) fn read(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_held_is_summed_over_connections_and_its_maximum_kept() {
+        let counters = ProxyCounters::default();
+        counters.hold(0, 700);
+        counters.hold(0, 300);
+        counters.hold(700, 100);
+        counters.hold(300, 0);
+        assert_eq!((counters.read().held, counters.read().held_max), (100, 1000));
     }
 }

@@ -6,9 +6,12 @@
 //! reached looks so to the client ([`opening`] decides, `intake` does it). Then a worker moves data between the two sockets until both
 //! have closed (`relay`).
 //!
-//! [`Proxy`] is the entry point.
+//! Where windows are lowered (`clamp`) connections stay those of their ends, and packets of the hosts behind pass the process.
+//!
+//! [`Proxy`] is the entry point. It runs in a thread of its owner, or in one of its own ([`ProxyThread`]).
 
 mod answer;
+pub mod clamp;
 mod counters;
 mod error_message;
 mod intake;
@@ -18,13 +21,15 @@ mod relay;
 mod routing;
 mod service;
 mod sockets;
+mod status;
 mod syn;
 pub mod tail;
 mod tcp_packet;
 mod worker;
 
-pub use counters::Status;
+pub use counters::{ProxyCounts, Totals};
 pub use error_message::ErrorMessage;
-pub use plan::{Plan, Treatment};
-pub use service::{Proxy, ProxyError};
+pub use plan::{Plan, Tail, Treatment};
+pub use service::{Proxy, ProxyError, ProxyThread};
+pub use status::{ProxyStatus, Status, write_metrics};
 pub use syn::{Connection, Syn, SynError};

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use trunkline_netlink::{Condition, FilterRule};
-use trunkline_packet::TcpFlags;
-use trunkline_schema::{FailMode, ProxyFile, ProxyMode, ProxySpec};
+use trunkline_packet::{TcpFlags, protocol};
+use trunkline_schema::{FailMode, ProxyMode, ProxySettings, ProxySpec, RateSource};
 use trunkline_trunk::path_tail::{Estimate, Limit};
 use trunkline_units::Rate;
 
@@ -29,6 +29,8 @@ pub struct Plan {
     pub memory: u64,
     /// After how long a silent end is asked whether it is there.
     pub keepalive: Duration,
+    /// After how long an idle connection may be closed to make room.
+    pub evict_after: Duration,
     /// Which connections are treated how: the first that fits.
     pub treatments: Vec<Treatment>,
 }
@@ -49,22 +51,57 @@ pub struct Treatment {
     /// How.
     pub mode: ProxyMode,
     /// The emulated link of `path-tail`.
-    pub tail: Option<(Estimate, Limit)>,
+    pub tail: Option<Tail>,
+    /// The maximum window of `clamp-window`, bytes.
+    pub window: Option<u64>,
 }
 
-impl From<&ProxyFile> for Plan {
-    fn from(file: &ProxyFile) -> Self {
+/// An emulated link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tail {
+    /// What the operator says of the network behind; `None` if it is measured.
+    pub estimate: Option<Estimate>,
+    /// Bytes that the link holds, if not what it sends in half a second.
+    pub queue: Option<u64>,
+    /// Segments that it holds, if they are bounded.
+    pub packets: Option<u32>,
+}
+
+/// Of a link whose rate has not been measured: it delays nothing.
+const UNKNOWN: Estimate =
+    Estimate { rate: Rate::from_bits_per_second(1_000_000_000_000), recovery: Duration::ZERO };
+
+impl Tail {
+    /// The link at the start.
+    pub(crate) fn link(&self) -> (Estimate, Limit) {
+        let estimate = self.estimate.unwrap_or(UNKNOWN);
+        (estimate, self.limit(estimate.rate))
+    }
+
+    /// What the link holds at a rate: by default what it sends in half a second.
+    pub(crate) fn limit(&self, rate: Rate) -> Limit {
+        let half_a_second = (rate.bits_per_second() / 8 / 2).max(MIN_QUEUE);
+        Limit { segments: self.packets.unwrap_or(u32::MAX), bytes: self.queue.unwrap_or(half_a_second) }
+    }
+}
+
+const MIN_QUEUE: u64 = 64_000;
+
+impl Plan {
+    /// What `[proxy]` and `[[proxies]]` of a file come to.
+    pub fn new(settings: &ProxySettings, proxies: &[ProxySpec]) -> Self {
         Plan {
-            fail: file.fail,
-            threads: usize::from(file.threads),
+            fail: settings.fail,
+            threads: usize::from(settings.threads),
             limits: Limits {
-                connections: file.connections as usize,
-                opening: file.opening.min(file.connections) as usize,
+                connections: settings.connections as usize,
+                opening: settings.opening.min(settings.connections) as usize,
             },
-            buffer: file.buffer.map(|size| size.0 as usize),
-            memory: file.memory.0,
-            keepalive: file.keepalive.0,
-            treatments: file.proxies.iter().map(Treatment::from).collect(),
+            buffer: settings.buffer.map(|size| size.0 as usize),
+            memory: settings.memory.0,
+            keepalive: settings.keepalive.0,
+            evict_after: settings.evict_after.0,
+            treatments: proxies.iter().map(Treatment::from).collect(),
         }
     }
 }
@@ -78,18 +115,20 @@ impl From<&ProxySpec> for Treatment {
             remote: spec.remote.iter().map(|prefix| prefix.0).collect(),
             ports: spec.port_ranges(),
             mode: spec.mode,
-            tail: spec.rate.filter(|_| spec.mode == ProxyMode::PathTail).map(|rate| {
-                let recovery = spec.recovery.map_or(Duration::ZERO, |time| time.0);
-                let bytes = spec.queue.map_or_else(|| default_queue(rate.0), |queue| queue.0);
-                (Estimate { rate: rate.0, recovery }, Limit { segments: u32::MAX, bytes })
+            tail: spec.rate.filter(|_| spec.mode == ProxyMode::PathTail).map(|rate| Tail {
+                estimate: match rate.0 {
+                    RateSource::Given(rate) => {
+                        let recovery = spec.recovery.map_or(Duration::ZERO, |time| time.0);
+                        Some(Estimate { rate: rate.0, recovery })
+                    }
+                    RateSource::Measured => None,
+                },
+                queue: spec.queue.map(|queue| queue.0),
+                packets: spec.packets,
             }),
+            window: spec.window.filter(|_| spec.mode == ProxyMode::ClampWindow).map(|window| window.0),
         }
     }
-}
-
-/// Bytes of an emulated link's queue.
-fn default_queue(rate: Rate) -> u64 {
-    (rate.bits_per_second() / 8 / 2).max(64_000)
 }
 
 impl Plan {
@@ -98,13 +137,19 @@ impl Plan {
         self.treatments.iter().any(|treatment| treatment.tail.is_some())
     }
 
-    /// The treatment of a connection that was diverted, and which of its ends is behind. The packet does not tell its interface.
-    pub(crate) fn treatment(&self, connection: Connection) -> Option<(usize, Side)> {
+    /// Whether any treatment lowers windows.
+    pub(crate) fn has_clamps(&self) -> bool {
+        self.treatments.iter().any(|treatment| treatment.window.is_some())
+    }
+
+    /// The treatments that a connection may be of which was diverted, and which of its ends is behind. The packet does not tell its
+    /// interface.
+    pub(crate) fn candidates(&self, connection: Connection) -> impl Iterator<Item = (usize, Side)> {
         self.treatments
             .iter()
             .enumerate()
             .filter(|(_, treatment)| treatment.mode != ProxyMode::None)
-            .find_map(|(index, treatment)| Some((index, treatment.side_behind(connection)?)))
+            .filter_map(move |(index, treatment)| Some((index, treatment.side_behind(connection)?)))
     }
 
     /// Pipes that a worker may fill at a time.
@@ -133,31 +178,60 @@ impl Treatment {
     pub(crate) fn rules(&self, mark: u32) -> Vec<FilterRule> {
         let opening = TcpFlags::SYN | TcpFlags::ACK | TcpFlags::RST | TcpFlags::FIN;
         let syn = Condition::TcpFlags { mask: opening.0, value: TcpFlags::SYN.0 };
-        let remotes: Vec<Option<IpNet>> = or_any(&self.remote);
-        let ports: Vec<Option<RangeInclusive<u16>>> = or_any(&self.ports);
+        let mark = (self.mode != ProxyMode::None).then_some(mark);
         let mut rules = Vec::new();
-        for behind in &self.behind {
-            let same = |net: &IpNet| net.addr().is_ipv4() == behind.addr().is_ipv4();
-            for remote in remotes.iter().filter(|remote| remote.as_ref().is_none_or(same)) {
-                for port in &ports {
-                    let from = [self.link.clone().map(Condition::Link), Some(Condition::Source(*behind))]
-                        .into_iter()
-                        .chain([remote.map(Condition::Destination)]);
-                    let to =
-                        [self.link.clone().map(Condition::OtherLink), Some(Condition::Destination(*behind))]
-                            .into_iter()
-                            .chain([remote.map(Condition::Source)]);
-                    for ends in [from.collect::<Vec<_>>(), to.collect()] {
-                        let port = port.clone().map(Condition::DestinationPort);
-                        let conditions =
-                            ends.into_iter().chain([port, Some(syn.clone())]).flatten().collect();
-                        let mark = (self.mode != ProxyMode::None).then_some(mark);
-                        rules.push(FilterRule { conditions, mark, tproxy: None });
-                    }
-                }
+        for (ends, ports) in self.ends() {
+            let port = ports.map(Condition::DestinationPort);
+            for ends in ends {
+                let conditions = ends.into_iter().chain(port.clone()).chain([syn.clone()]).collect();
+                rules.push(FilterRule { conditions, mark, tproxy: None });
             }
         }
         rules
+    }
+
+    /// The rules that take what decides about windows: all that the hosts behind send, and the answers to their SYNs. They come after
+    /// those for packets of sockets.
+    pub(crate) fn window_rules(&self, mark: u32) -> Vec<FilterRule> {
+        let answer = Condition::TcpFlags { mask: TcpFlags::SYN.0, value: TcpFlags::SYN.0 };
+        let tcp = Condition::Protocol(protocol::TCP);
+        let mut rules = Vec::new();
+        for ([from, to], ports) in self.ends() {
+            // Who opened a connection has no port of the list: of the host behind it may be either.
+            let client = ports.clone().map(Condition::DestinationPort);
+            let server = ports.map(Condition::SourcePort);
+            let mut take = |ends: &[Condition], rest: [Option<Condition>; 2]| {
+                let conditions = ends.iter().cloned().chain(rest.into_iter().flatten()).collect();
+                rules.push(FilterRule { conditions, mark: Some(mark), tproxy: None });
+            };
+            take(&from, [Some(tcp.clone()), client.clone()]);
+            if server.is_some() {
+                take(&from, [Some(tcp.clone()), server.clone()]);
+            }
+            take(&to, [Some(answer.clone()), server]);
+        }
+        rules
+    }
+
+    /// What holds of its packets' ends, from behind and to there, with the ports that connections are opened to.
+    fn ends(&self) -> Vec<([Vec<Condition>; 2], Option<RangeInclusive<u16>>)> {
+        let remotes: Vec<Option<IpNet>> = or_any(&self.remote);
+        let ports: Vec<Option<RangeInclusive<u16>>> = or_any(&self.ports);
+        let mut all = Vec::new();
+        for behind in &self.behind {
+            let same = |net: &IpNet| net.addr().is_ipv4() == behind.addr().is_ipv4();
+            for remote in remotes.iter().filter(|remote| remote.as_ref().is_none_or(same)) {
+                let from = [self.link.clone().map(Condition::Link), Some(Condition::Source(*behind))]
+                    .into_iter()
+                    .chain([remote.map(Condition::Destination)]);
+                let to = [self.link.clone().map(Condition::OtherLink), Some(Condition::Destination(*behind))]
+                    .into_iter()
+                    .chain([remote.map(Condition::Source)]);
+                let ends: [Vec<Condition>; 2] = [from.flatten().collect(), to.flatten().collect()];
+                all.extend(ports.iter().map(|port| (ends.clone(), port.clone())));
+            }
+        }
+        all
     }
 }
 
@@ -178,6 +252,7 @@ mod tests {
             ports: vec![80..=80, 8000..=8999],
             mode: ProxyMode::Split,
             tail: None,
+            window: None,
         }
     }
 
@@ -211,5 +286,38 @@ mod tests {
         let rules =
             Treatment { mode: ProxyMode::None, link: None, ports: Vec::new(), ..treatment() }.rules(7);
         assert!(rules.iter().all(|rule| rule.mark.is_none()) && rules.len() == 2, "{rules:?}");
+    }
+
+    #[test]
+    fn what_decides_about_windows_is_all_from_behind_and_the_answers_to_it() {
+        let clamp = Treatment {
+            mode: ProxyMode::ClampWindow,
+            behind: vec!["10.1.0.0/16".parse().unwrap()],
+            link: None,
+            remote: Vec::new(),
+            ports: vec![80..=80],
+            ..treatment()
+        };
+        let rules: Vec<String> = clamp.window_rules(7).iter().map(ToString::to_string).collect();
+        assert_eq!(
+            rules,
+            [
+                "saddr 10.1.0.0/16 l4proto 6 dport 80-80 mark set 0x7 accept",
+                "saddr 10.1.0.0/16 l4proto 6 sport 80-80 mark set 0x7 accept",
+                "daddr 10.1.0.0/16 tcp flags & 0x2 == 0x2 sport 80-80 mark set 0x7 accept",
+            ]
+        );
+        assert_eq!(Treatment { ports: Vec::new(), ..clamp }.window_rules(7).len(), 2);
+    }
+
+    #[test]
+    fn a_link_whose_rate_is_not_known_delays_nothing_and_holds_what_half_a_second_brings() {
+        let tail = Tail { estimate: None, queue: None, packets: None };
+        let (estimate, limit) = tail.link();
+        assert!(estimate.rate.time_for(1500, &mut 0) < Duration::from_nanos(100));
+        assert!(limit.bytes > 1 << 30);
+        assert_eq!(tail.limit(Rate::from_mbit(8.0)).bytes, 500_000);
+        assert_eq!(tail.limit(Rate::from_mbit(0.1)).bytes, 64_000);
+        assert_eq!(Tail { queue: Some(9000), ..tail }.limit(Rate::from_mbit(8.0)).bytes, 9000);
     }
 }

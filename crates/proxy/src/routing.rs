@@ -21,13 +21,16 @@
 //! the device, and what comes for it is diverted there. The proxy judges both, sends the one to the network ([`FORWARD`]) and the other to
 //! the socket ([`LOCAL`]).
 //!
+//! Where windows are lowered, connections stay those of their ends: what hosts behind send, and the SYNs of the others, is diverted, and
+//! the proxy forwards it ([`FORWARD`]).
+//!
 //! If the process dies, the kernel removes the device and the routes through it, and, with `fail = "open"`, the table of the packet
 //! filter, without which nothing is marked. With `fail = "closed"` the marks stay and lead to an unreachable route. The next start removes
 //! what is left.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek as _, Write as _};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
@@ -160,8 +163,22 @@ impl Routing {
     }
 
     /// The address from which this host answers `client`.
-    pub(crate) fn source_towards(&mut self, client: std::net::IpAddr) -> Option<std::net::IpAddr> {
+    pub(crate) fn source_towards(&mut self, client: IpAddr) -> Option<IpAddr> {
         self.handle.route_to(client).ok()?.source
+    }
+
+    /// The longest packet that the link towards a host takes, and the address from which this host answers there.
+    pub(crate) fn next_link(&mut self, to: IpAddr) -> Option<(u16, IpAddr)> {
+        let route = self.handle.route_to(to).ok()?;
+        let link = self.handle.link(route.device?).ok()?.mtu;
+        let mtu = route.mtu.map_or(link, |mtu| mtu.min(link));
+        Some((u16::try_from(mtu).unwrap_or(u16::MAX), route.source?))
+    }
+
+    /// Whether the way to a host begins with the link of this name.
+    pub(crate) fn leads_to(&mut self, to: IpAddr, link: &str) -> bool {
+        let device = self.handle.route_to(to).ok().and_then(|route| route.device);
+        device.is_some_and(|device| self.handle.link_index(link).is_ok_and(|index| index == device))
     }
 
     fn set_up(&mut self, plan: &Plan, listeners: &[Listener]) -> Result<(), RoutingError> {
@@ -297,6 +314,9 @@ fn filter_table(plan: &Plan, listeners: &[Listener]) -> FilterTable {
             mark: Some(LOCAL),
             tproxy: None,
         });
+    }
+    for treatment in plan.treatments.iter().filter(|treatment| treatment.window.is_some()) {
+        rules.extend(treatment.window_rules(DIVERT));
     }
     let incoming =
         FilterChain { name: "prerouting".to_owned(), hook: Hook::Prerouting, priority: MANGLE, rules };

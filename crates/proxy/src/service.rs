@@ -1,23 +1,27 @@
 //! The process: sockets, threads, and the way to them.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
+use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use trunkline_linux::mailbox::Mailbox;
-use trunkline_linux::{next_signal, signal_descriptor};
+use trunkline_linux::{clock, signal_descriptor};
 use trunkline_netlink::Family;
 use trunkline_schema::ProxyMode;
+use trunkline_service::Server;
+use trunkline_units::Instant;
 
-use crate::counters::{Counters, Status};
+use crate::counters::Counters;
 use crate::intake::{Intake, Parts};
 use crate::plan::Plan;
 use crate::relay::Pipes;
 use crate::routing::{self, Listener, Routing, RoutingError};
 use crate::sockets::{RawSender, TcpSettings};
+use crate::status::Status;
 use crate::worker::{ToWorker, Worker};
 
 /// Why a proxy does not start, or has ended.
@@ -54,20 +58,34 @@ pub struct Proxy {
     intake: Intake,
     workers: Vec<Worker>,
     to_workers: Vec<Mailbox<ToWorker>>,
+    report: Report,
+}
+
+/// From where the state of a proxy is read.
+#[derive(Debug, Clone)]
+struct Report {
+    name: String,
+    started: Instant,
+    plan: Plan,
     counters: Arc<Counters>,
-    signals: OwnedFd,
+}
+
+impl Report {
+    fn status(&self) -> Status {
+        let uptime = clock::now().saturating_since(self.started).as_secs_f64();
+        Status::new(&self.name, uptime, &self.plan, &self.counters)
+    }
 }
 
 impl Proxy {
-    /// Opens sockets and device, and makes the way to them. Blocks SIGTERM and SIGINT for this thread and those that it starts.
+    /// Opens sockets and device, and makes the way to them. `name` is what the status says, and `server` has the clients that this
+    /// proxy answers itself.
     ///
     /// # Errors
     /// [`ProxyError`]. What was made is removed again.
-    pub fn start(plan: &Plan) -> Result<Proxy, ProxyError> {
+    pub fn start(name: &str, plan: &Plan, server: Option<Server>) -> Result<Proxy, ProxyError> {
         warn_of_limits(plan);
-        let signals = signal_descriptor(&[Signal::TERM.as_raw(), Signal::INT.as_raw()])
-            .map_err(system("receive signals"))?;
-        let counters = Arc::new(Counters::default());
+        let counters = Arc::new(Counters::new(plan.treatments.len()));
         let from_workers = Mailbox::new().map_err(system("make a mailbox"))?;
         let mut workers = Vec::new();
         let mut to_workers = Vec::new();
@@ -75,7 +93,7 @@ impl Proxy {
             let inbox: Mailbox<ToWorker> = Mailbox::new().map_err(system("make a mailbox"))?;
             let pipes = Pipes::new(plan.pipes_per_worker());
             let mail = (inbox.clone(), from_workers.clone());
-            let worker = Worker::new(number, mail, Arc::clone(&counters), pipes);
+            let worker = Worker::new(number, mail, Arc::clone(&counters), (pipes, plan.evict_after));
             workers.push(worker.map_err(system("make an epoll descriptor"))?);
             to_workers.push(inbox);
         }
@@ -94,23 +112,34 @@ impl Proxy {
             workers: to_workers.clone(),
             from_workers,
             counters: Arc::clone(&counters),
+            name: name.to_owned(),
+            server,
         };
         let intake = Intake::new(plan, parts).map_err(system("make an epoll descriptor"))?;
-        Ok(Proxy { intake, workers, to_workers, counters, signals })
+        let report = Report { name: name.to_owned(), started: clock::now(), plan: plan.clone(), counters };
+        Ok(Proxy { intake, workers, to_workers, report })
     }
 
-    /// Runs until SIGTERM or SIGINT. Connections that are open then are reset, and what led new ones here is removed.
+    /// A descriptor that is readable once SIGTERM or SIGINT has come, which are blocked for this thread and those that it starts.
+    ///
+    /// # Errors
+    /// [`ProxyError::System`].
+    pub fn signals() -> Result<OwnedFd, ProxyError> {
+        signal_descriptor(&[Signal::TERM.as_raw(), Signal::INT.as_raw()]).map_err(system("receive signals"))
+    }
+
+    /// Runs until `stop` is readable, or a client says so. Connections that are open then are reset, and what led new ones here is
+    /// removed.
     ///
     /// # Errors
     /// [`ProxyError::System`], if the proxy cannot go on.
-    pub fn run(mut self) -> Result<Status, ProxyError> {
+    pub fn run(mut self, stop: &OwnedFd) -> Result<Status, ProxyError> {
         let mut threads: Vec<JoinHandle<io::Result<()>>> = Vec::new();
         for (number, worker) in self.workers.drain(..).enumerate() {
-            let thread = thread::Builder::new().name(format!("worker {number}")).spawn(move || worker.run());
+            let thread = thread::Builder::new().name(format!("proxy {number}")).spawn(move || worker.run());
             threads.push(thread.map_err(system("start a thread"))?);
         }
-        let outcome = self.intake.run(&self.signals);
-        while next_signal(std::os::fd::AsFd::as_fd(&self.signals)).is_some() {}
+        let outcome = self.intake.run(stop);
         // First the way to the proxy, so that no connection comes that nobody would take.
         drop(self.intake);
         for worker in &self.to_workers {
@@ -123,7 +152,84 @@ impl Proxy {
             }
         }
         outcome.map_err(system("open connections"))?;
-        Ok(self.counters.read())
+        Ok(self.report.status())
+    }
+
+    /// Runs in threads of its own, until the value is ended.
+    ///
+    /// # Errors
+    /// [`ProxyError::System`].
+    pub fn spawn(self) -> Result<ProxyThread, ProxyError> {
+        let event = || eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+        let make =
+            |made: rustix::io::Result<OwnedFd>| made.map_err(|error| system("make an event")(error.into()));
+        let (stop, over) = (Arc::new(make(event())?), Arc::new(make(event())?));
+        let report = self.report.clone();
+        let (told, alarm) = (Arc::clone(&stop), Alarm(Arc::clone(&over)));
+        let run = move || {
+            let _alarm = alarm;
+            self.run(&told)
+        };
+        let thread = thread::Builder::new().name("proxy".to_owned()).spawn(run);
+        Ok(ProxyThread { thread: Some(thread.map_err(system("start a thread"))?), stop, over, report })
+    }
+}
+
+/// Tells of the end of a thread, however it comes.
+struct Alarm(Arc<OwnedFd>);
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
+    }
+}
+
+/// A proxy that runs beside something else. Dropping it ends it in order.
+#[derive(Debug)]
+pub struct ProxyThread {
+    thread: Option<JoinHandle<Result<Status, ProxyError>>>,
+    stop: Arc<OwnedFd>,
+    /// Readable once it has ended.
+    over: Arc<OwnedFd>,
+    report: Report,
+}
+
+impl ProxyThread {
+    /// Its state.
+    pub fn status(&self) -> Status {
+        self.report.status()
+    }
+
+    /// Ends it, if it has not ended by itself. Its last state.
+    ///
+    /// # Errors
+    /// Why it has ended by itself.
+    pub fn end(mut self) -> Result<Status, ProxyError> {
+        self.stop()
+    }
+
+    fn stop(&mut self) -> Result<Status, ProxyError> {
+        let _ = rustix::io::write(&self.stop, &1_u64.to_ne_bytes());
+        match self.thread.take().map(JoinHandle::join) {
+            Some(Ok(outcome)) => outcome,
+            Some(Err(_)) => Err(system("open connections")(io::Error::other("a thread panicked"))),
+            None => Ok(self.report.status()),
+        }
+    }
+}
+
+impl Drop for ProxyThread {
+    fn drop(&mut self) {
+        if let Err(error) = self.stop() {
+            tracing::error!("proxies: {error}");
+        }
+    }
+}
+
+impl AsFd for ProxyThread {
+    /// Readable once it has ended.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.over.as_fd()
     }
 }
 

@@ -125,16 +125,20 @@ impl RawSender {
     }
 
     /// Sends a packet to its destination. What the kernel refuses is lost, as on any link.
-    pub(crate) fn send(&self, packet: &[u8], to: IpAddr) {
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub(crate) fn send(&self, packet: &[u8], to: IpAddr) -> Result<(), Errno> {
         let socket = match to {
             IpAddr::V4(_) => Some(&self.v4),
             IpAddr::V6(_) => self.v6.as_ref(),
         };
-        if let Some(socket) = socket
-            && let Err(error) = sendto(socket, packet, SendFlags::DONTWAIT, &SocketAddr::new(to, 0))
-        {
+        let socket = socket.ok_or(Errno::AFNOSUPPORT)?;
+        let sent = sendto(socket, packet, SendFlags::DONTWAIT, &SocketAddr::new(to, 0));
+        if let Err(error) = &sent {
             tracing::debug!("a packet to {to} was not sent: {error}");
         }
+        sent.map(drop)
     }
 }
 

@@ -11,11 +11,9 @@ use trunkline_linux::mailbox::Mailbox;
 use trunkline_units::Instant;
 
 use crate::counters::Counters;
-use crate::relay::{Delivery, Next, Pipes, Relay, Side};
+use crate::relay::{Delivery, Next, Pipes, Place, Progress, Relay, Side};
 use crate::syn::Connection;
 
-/// A connection that has been idle for less is never closed to make room.
-const MIN_IDLE: Duration = Duration::from_secs(10);
 const MAILBOX: u64 = u64::MAX;
 /// A connection's key has the number of its slot in the lower half, and the generation above it: of so many bits that epoll's data has
 /// room for the side.
@@ -24,7 +22,10 @@ const GENERATIONS: u32 = u32::MAX >> 2;
 const MAX_EVENTS: usize = 256;
 /// How often ends are asked whether they have acknowledged everything.
 const DELIVERY_INTERVAL: Duration = Duration::from_millis(20);
-const DELIVERY_CHECK: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+/// How often connections in use are asked what they hold, and so many of them: of more each is asked less often, since each takes three
+/// system calls.
+const MEASURE_INTERVAL: Duration = Duration::from_millis(20);
+const MEASURED_AT_A_TIME: u32 = 64;
 
 /// What a worker is told.
 #[derive(Debug)]
@@ -86,6 +87,12 @@ pub(crate) struct Worker {
     undelivered: Vec<u64>,
     /// When these were looked at.
     checked: Instant,
+    /// Connections that have been in use since they were measured, or held something then.
+    busy: Vec<u64>,
+    /// When these were measured.
+    measured: Instant,
+    /// A connection that has been idle for less is never closed to make room.
+    evict_after: Duration,
 }
 
 #[derive(Debug, Default)]
@@ -97,6 +104,8 @@ struct Slot {
     queued: bool,
     /// Whether it is in `undelivered`.
     watched: bool,
+    /// Whether it is in `busy`.
+    busy: bool,
 }
 
 impl Worker {
@@ -104,7 +113,7 @@ impl Worker {
         number: usize,
         (inbox, outbox): (Mailbox<ToWorker>, Mailbox<FromWorker>),
         counters: Arc<Counters>,
-        pipes: Pipes,
+        (pipes, evict_after): (Pipes, Duration),
     ) -> std::io::Result<Worker> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, &inbox, epoll::EventData::new_u64(MAILBOX), epoll::EventFlags::IN)?;
@@ -120,6 +129,9 @@ impl Worker {
             ready: Vec::new(),
             undelivered: Vec::new(),
             checked: Instant::ZERO,
+            busy: Vec::new(),
+            measured: Instant::ZERO,
+            evict_after,
         })
     }
 
@@ -129,13 +141,11 @@ impl Worker {
         let mut events: Vec<epoll::Event> = Vec::with_capacity(MAX_EVENTS);
         loop {
             events.clear();
-            let nothing = Timespec { tv_sec: 0, tv_nsec: 0 };
-            let wait = match (self.ready.is_empty(), self.undelivered.is_empty()) {
-                (true, true) => None,
-                (true, false) => Some(&DELIVERY_CHECK),
-                (false, _) => Some(&nothing),
-            };
-            match epoll::wait(&self.epoll, spare_capacity(&mut events), wait) {
+            let wait = self.wait().map(|wait| Timespec {
+                tv_sec: wait.as_secs().cast_signed(),
+                tv_nsec: i64::from(wait.subsec_nanos()),
+            });
+            match epoll::wait(&self.epoll, spare_capacity(&mut events), wait.as_ref()) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -155,9 +165,53 @@ impl Worker {
                 }
             }
             self.check_delivery(now);
+            if !self.busy.is_empty() && now.saturating_since(self.measured) >= self.measure_interval() {
+                self.measured = now;
+                self.measure();
+            }
             if has_mail && !self.read_mail(now) {
                 return Ok(());
             }
+        }
+    }
+
+    fn measure_interval(&self) -> Duration {
+        MEASURE_INTERVAL * (1 + self.busy.len() as u32 / MEASURED_AT_A_TIME)
+    }
+
+    /// How long to wait for events.
+    fn wait(&self) -> Option<Duration> {
+        if !self.ready.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        let measure = (!self.busy.is_empty()).then(|| self.measure_interval());
+        let check = (!self.undelivered.is_empty()).then_some(DELIVERY_INTERVAL);
+        measure.into_iter().chain(check).min()
+    }
+
+    /// Measures the connections in use.
+    fn measure(&mut self) {
+        for key in std::mem::take(&mut self.busy) {
+            let Some(slot) = self.slot(key) else { continue };
+            slot.busy = false;
+            let Some(relay) = slot.relay.as_deref_mut() else { continue };
+            let (before, place) = (relay.progress, relay.place);
+            relay.progress = relay.measure();
+            let after = relay.progress;
+            slot.busy = after.held > 0;
+            if slot.busy {
+                self.busy.push(key);
+            }
+            self.count(place, before, after);
+        }
+    }
+
+    fn count(&self, place: Place, before: Progress, after: Progress) {
+        let Some(proxy) = self.counters.proxies.get(place.proxy) else { return };
+        proxy.delivered.add(after.delivered.saturating_sub(before.delivered));
+        proxy.hold(before.held, after.held);
+        if let Some(rtt) = after.min_rtt.filter(|_| after.held > 0) {
+            proxy.min_rtt_us.set(rtt.as_micros() as u64);
         }
     }
 
@@ -189,10 +243,14 @@ impl Worker {
             let data = epoll::EventData::new_u64(key << 1 | side.index() as u64);
             watched = watched.and_then(|()| epoll::add(&self.epoll, relay.socket(side), data, flags));
         }
-        self.counters.open.add(1);
+        self.counters.totals.open.add(1);
+        if let Some(proxy) = self.counters.proxies.get(relay.place.proxy) {
+            proxy.open.add(1);
+            proxy.opened.add(1);
+        }
         self.slots[slot as usize].relay = Some(relay);
         if watched.is_err() {
-            self.counters.without_means.add(1);
+            self.counters.totals.without_means.add(1);
             self.end(key, false);
         }
     }
@@ -211,10 +269,13 @@ impl Worker {
         let next = relay.turn(&mut self.pipes);
         let [from_client, from_server] = relay.take_moved();
         if from_client > 0 {
-            self.counters.bytes_from_clients.add(from_client);
+            self.counters.totals.bytes_from_clients.add(from_client);
         }
         if from_server > 0 {
-            self.counters.bytes_from_servers.add(from_server);
+            self.counters.totals.bytes_from_servers.add(from_server);
+        }
+        if from_client + from_server > 0 && !std::mem::replace(&mut slot.busy, true) {
+            self.busy.push(key);
         }
         if relay.waits_for_delivery() && next != Next::Broken {
             if !std::mem::replace(&mut slot.watched, true) {
@@ -233,7 +294,7 @@ impl Worker {
             }
             Next::Closed => self.end(key, true),
             Next::Broken => {
-                self.counters.reset.add(1);
+                self.counters.totals.reset.add(1);
                 self.end(key, false);
             }
         }
@@ -242,12 +303,19 @@ impl Worker {
     fn end(&mut self, key: u64, in_order: bool) {
         let Some(slot) = self.slot(key) else { return };
         slot.generation = (slot.generation + 1) & GENERATIONS;
-        (slot.queued, slot.watched) = (false, false);
+        (slot.queued, slot.watched, slot.busy) = (false, false, false);
         let Some(relay) = slot.relay.take() else { return };
         self.vacant.push((key & SLOTS) as u32);
-        let connection = relay.connection;
+        let (connection, place, before) = (relay.connection, relay.place, relay.progress);
+        // What the kernel still sends of a connection that ended in order is counted as delivered.
+        let last = relay.measure();
+        let delivered = if in_order { last.delivered + last.held } else { last.delivered };
         relay.end(&mut self.pipes, in_order);
-        self.counters.open.subtract(1);
+        self.counters.totals.open.subtract(1);
+        self.count(place, before, Progress { delivered, held: 0, min_rtt: None });
+        if let Some(proxy) = self.counters.proxies.get(place.proxy) {
+            proxy.open.subtract(1);
+        }
         self.outbox.post(FromWorker::Ended { worker: self.number, connection });
     }
 
@@ -269,7 +337,7 @@ impl Worker {
                     self.turn(key);
                 }
                 Delivery::Failed => {
-                    self.counters.reset.add(1);
+                    self.counters.totals.reset.add(1);
                     self.end(key, false);
                 }
             }
@@ -280,13 +348,13 @@ impl Worker {
         let idle = |(index, slot): (usize, &Slot)| {
             let relay = slot.relay.as_deref()?;
             let idle = relay.idle(now);
-            (idle >= MIN_IDLE).then(|| (idle, u64::from(slot.generation) << 32 | index as u64))
+            (idle >= self.evict_after).then(|| (idle, u64::from(slot.generation) << 32 | index as u64))
         };
         let mut idle: Vec<(Duration, u64)> = self.slots.iter().enumerate().filter_map(idle).collect();
         idle.sort_unstable_by(|a, b| b.cmp(a));
         let count = count.min(idle.len());
         for (_, key) in idle.into_iter().take(count) {
-            self.counters.evicted.add(1);
+            self.counters.totals.evicted.add(1);
             self.end(key, false);
         }
         self.outbox.post(FromWorker::Evicted { worker: self.number, count });

@@ -6,6 +6,7 @@
 //!
 //! [`quantity`] has the numbers with units.
 
+mod answers;
 mod classes;
 mod either;
 mod encryption;
@@ -16,14 +17,22 @@ pub mod quantity;
 mod queue;
 mod reader;
 mod resolve;
+mod text;
 mod words;
 
+pub use answers::{
+    ControlTable, METRICS_LISTEN, MetricsAddress, MetricsListen, MetricsTable, SOCKET_PATH, SocketPath,
+    listen_address,
+};
 pub use classes::{Behaviour, ClassSpec, Classes, FlowsSpec, LanesSpec, RuleSpec, Transport};
 pub use either::Either;
 pub use encryption::Encryption;
 pub use json::{json_schema, json_schema_text};
 pub use presets::Preset;
-pub use proxy::{FailMode, LinkName, MAX_PROXY_RULES, Prefix, ProxyFile, ProxyMode, ProxySpec};
+pub use proxy::{
+    CellRate, FailMode, LinkName, MAX_PROXY_RULES, Prefix, ProxyFile, ProxyMode, ProxySettings, ProxySpec,
+    RateSource, check_proxies,
+};
 pub use queue::{Discipline, QueuePlace, QueueSpec};
 pub use reader::{
     Astray, At, Finding, Findings, Format, KeyPath, Leaf, MAX_FILE, Mistake, Mistakes, Partly, Source,

@@ -9,11 +9,13 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
-use trunkline_schema::{Classes, Format, LanesSpec, Leaf};
+use trunkline_schema::{
+    CellRate, Classes, ControlTable, Format, LanesSpec, Leaf, LinkName, MetricsAddress, MetricsTable,
+    ProxySettings, ProxySpec, SocketPath,
+};
 
 use super::values::{
-    InterfaceAddress, InterfaceName, ListenAddress, MetricsAddress, PeerEndpoint, PeerKey, Prefix, SiteName,
-    SocketPath, Table,
+    InterfaceAddress, InterfaceName, ListenAddress, PeerEndpoint, PeerKey, Prefix, SiteName, Table,
 };
 use super::{DEFAULT_TUN_MTU, DEFAULT_TUN_NAME, DEFAULT_TX_QUEUE_LEN, Encryption, OnExit};
 
@@ -52,6 +54,12 @@ pub(super) struct SiteFile {
     pub(super) control: ControlTable,
     /// Where metrics are served; nowhere without it.
     pub(super) metrics: Option<MetricsTable>,
+    /// What all proxies have in common.
+    #[serde(default)]
+    pub(super) proxy: ProxySettings,
+    /// Transparent TCP proxies beside the trunks. The first one that a connection is of treats it.
+    #[serde(default)]
+    pub(super) proxies: Vec<ProxySpec>,
 }
 
 impl Format for SiteFile {
@@ -66,9 +74,13 @@ impl Format for SiteFile {
         Leaf::new::<Prefix>("prefix"),
         Leaf::new::<SocketPath>("socket_path"),
         Leaf::new::<MetricsAddress>("metrics_address"),
+        Leaf::new::<LinkName>("link"),
+        Leaf::new::<trunkline_schema::Prefix>("network"),
+        Leaf::new::<CellRate>("cell_rate"),
     ];
-    // The last class takes what no other does, and flows of one may pass to another.
-    const TOGETHER: &'static [&'static str] = &["classes"];
+    // The last class takes what no other does, and flows of one may pass to another. Which proxy a connection is of depends on those
+    // before.
+    const TOGETHER: &'static [&'static str] = &["classes", "proxies"];
 }
 
 /// The device that user packets come from and go to.
@@ -161,23 +173,4 @@ pub(super) struct PeerTable {
     pub(super) routes: Vec<Prefix>,
     /// What protects the data between this site and it (default: the site's).
     pub(super) encryption: Option<Encryption>,
-}
-
-/// How the command line reaches the daemon.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ControlTable {
-    /// The path of the Unix socket (default: /run/trunkline/NAME.sock).
-    pub(super) socket: Option<SocketPath>,
-}
-
-/// Where metrics are served.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct MetricsTable {
-    /// A loopback address and port, or the path of a Unix socket behind `unix:`.
-    pub(super) listen: MetricsAddress,
-    /// Whether an address that other machines can reach is meant.
-    #[serde(default)]
-    pub(super) allow_remote: bool,
 }

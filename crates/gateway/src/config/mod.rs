@@ -26,8 +26,8 @@ use zeroize::Zeroizing;
 
 pub use error::LoadError;
 pub use routing::{AUTO_TABLE, DefaultRouting, MAIN_TABLE, OnExit, RoutingTable};
-pub use trunkline_schema::Encryption;
-pub use trunkline_schema::{MAX_CLASSES, MAX_LANES, Mistake, Mistakes};
+use trunkline_proxy::Plan;
+pub use trunkline_schema::{Encryption, MAX_CLASSES, MAX_LANES, MetricsListen, Mistake, Mistakes};
 use trunkline_trunk::{ClassSettings, LaneGroup, TrunkPlan};
 
 use crate::keys::{self, KeyError, PublicKey, SecretKey};
@@ -75,6 +75,8 @@ pub struct Config {
     pub control: ControlConfig,
     /// Where metrics are served, if anywhere.
     pub metrics: Option<MetricsConfig>,
+    /// The transparent proxies beside the trunks, if any.
+    pub proxies: Option<Plan>,
 }
 
 /// Where a site's private key is.
@@ -187,15 +189,6 @@ pub struct MetricsConfig {
     pub allow_remote: bool,
 }
 
-/// Where metrics are served.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum MetricsListen {
-    /// On a TCP address; of this machine only unless `allow_remote`.
-    Tcp(SocketAddr),
-    /// On a Unix socket.
-    Unix(PathBuf),
-}
-
 impl Config {
     /// Reads and checks a file.
     ///
@@ -271,6 +264,7 @@ impl Config {
             ("tun.offloads", self.tun.offloads != new.tun.offloads),
             ("control.socket", self.control.socket != new.control.socket),
             ("metrics.listen", metrics(self) != metrics(new)),
+            ("proxies", self.proxies != new.proxies),
         ]
         .into_iter()
         .filter_map(|(key, differs)| differs.then_some(key))

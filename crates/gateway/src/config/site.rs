@@ -4,15 +4,16 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use trunkline_schema::{At, Mistakes, Partly, Resolver, Source, read_partly};
+use trunkline_proxy::Plan;
+use trunkline_schema::{At, Mistakes, Partly, Resolver, Source, check_proxies, read_partly};
 use trunkline_trunk::CongestionControl;
 use zeroize::Zeroizing;
 
-use super::file::{MetricsTable, SiteFile, TunTable};
-use super::values::{self, MetricsAddress, PREFIX, SITE_NAME, SocketPath};
+use super::file::{SiteFile, TunTable};
+use super::values::{self, PREFIX, SITE_NAME};
 use super::{
-    Config, ControlConfig, MAX_LANES_PER_GROUP, MetricsConfig, MetricsListen, PeerConfig, PrivateKeySource,
-    RUN_DIRECTORY, TunConfig, peers, secret,
+    Config, ControlConfig, MAX_LANES_PER_GROUP, MetricsConfig, PeerConfig, PrivateKeySource, RUN_DIRECTORY,
+    TunConfig, peers, secret,
 };
 use crate::keys::SecretKey;
 
@@ -49,8 +50,14 @@ fn config(file: SiteFile, secret: Option<&Zeroizing<String>>, path: &Path, at: &
     let peers = peers::resolve(file.peers, &site, &at.key("peers"));
     check_tun(&file.tun, &peers, &at.key("tun"));
     let trunk = resolver().plan(at, &file.lanes.spec, &file.classes);
-    let metrics = file.metrics.map(|metrics| metrics_config(metrics, &at.key("metrics")));
-    let socket = file.control.socket.map(|SocketPath(path)| path);
+    if let Some(metrics) = &file.metrics {
+        metrics.check(&at.key("metrics"));
+    }
+    check_proxies(&file.proxy, &file.proxies, at);
+    if file.proxies.is_empty() && at.key("proxy").is_given() {
+        at.key("proxy").report("is of no use here", "with at least one [[proxies]]");
+    }
+    let socket = file.control.socket.map(|path| PathBuf::from(path.0));
     let name = name?;
     let mut config = Config {
         file: path.to_owned(),
@@ -65,7 +72,10 @@ fn config(file: SiteFile, secret: Option<&Zeroizing<String>>, path: &Path, at: &
         fwmark: file.lanes.fwmark,
         trunk,
         peers,
-        metrics,
+        metrics: file
+            .metrics
+            .map(|table| MetricsConfig { listen: table.listen.0, allow_remote: table.allow_remote }),
+        proxies: (!file.proxies.is_empty()).then(|| Plan::new(&file.proxy, &file.proxies)),
     };
     config.fwmark = config.fwmark.or(config.default_routing().map(|routing| routing.mark));
     Some(config)
@@ -170,18 +180,4 @@ fn resolver() -> Resolver<'static> {
         max_lanes: MAX_LANES_PER_GROUP,
         quic: true,
     }
-}
-
-fn metrics_config(table: MetricsTable, at: &At<'_>) -> MetricsConfig {
-    let MetricsTable { listen: MetricsAddress(listen), allow_remote } = table;
-    if let MetricsListen::Tcp(address) = &listen
-        && !values::is_local(address)
-        && !allow_remote
-    {
-        at.key("listen").report(
-            format!("{address} can be reached from other machines, and metrics are neither encrypted nor protected"),
-            "a loopback address, or allow_remote = true",
-        );
-    }
-    MetricsConfig { listen, allow_remote }
 }

@@ -3,24 +3,24 @@
 
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use std::path::PathBuf;
 
 use ipnet::IpNet;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde::de::{self, Deserializer};
 use toml::Value;
+use trunkline_schema::listen_address;
 
 use super::leaf::{leaf, wrong_type};
 use super::routing::MAIN_TABLE;
-use super::{Endpoint, Host, MetricsListen, RoutingTable, Zone};
+use super::{Endpoint, Host, RoutingTable, Zone};
 use crate::keys::PublicKey;
 
 /// What [`site_name`] takes.
 pub(super) const SITE_NAME: &str = "1 to 64 of A-Z a-z 0-9 . _ -, not starting with a dot";
 /// What [`interface_name`] takes.
 pub(super) const INTERFACE_NAME: &str = "1 to 15 bytes without white space, '/', ':' or '%'";
-/// What [`listen_address`] takes.
+/// What [`ListenAddress`] takes.
 pub(super) const LISTEN_ADDRESS: &str = "an address and a port, such as \"0.0.0.0:4600\" or \"[::]:4600\"";
 /// What [`endpoint`] takes.
 pub(super) const ENDPOINT: &str = "a host and a port, such as \"b.example.net:4600\", \"192.0.2.1:4600\", \"[2001:db8::1]:4600\" or \"[fe80::1%eth0]:4600\"";
@@ -30,17 +30,10 @@ pub(super) const PREFIX: &str =
 /// What [`interface_address`] takes.
 pub(super) const INTERFACE_ADDRESS: &str =
     "an address and a prefix length, such as \"10.255.0.1/24\" or \"2001:db8::1/64\"";
-/// What [`metrics_listen`] takes.
-pub(super) const METRICS_LISTEN: &str =
-    "an address and a port, such as \"127.0.0.1:9460\", or \"unix:\" and an absolute path";
 /// What [`routing_table`] takes.
 const TABLE: &str = "\"auto\", \"main\", or a table's number, 1 to 4294967295 without 253 and 255";
 /// The kernel's tables `default` and `local`.
 const KERNEL_TABLES: [u32; 2] = [253, 255];
-/// What [`socket_path`] takes.
-pub(super) const SOCKET_PATH: &str = "an absolute path of at most 107 bytes";
-/// The room for a path in a Unix socket's address, less the closing zero.
-const MAX_SOCKET_PATH_BYTES: usize = 107;
 /// What a public key is.
 pub(super) const PUBLIC_KEY: &str = "the 44 characters `trunkline pubkey` prints at the peer";
 
@@ -67,14 +60,6 @@ leaf!(
 leaf!(
     /// An address of the device with its network.
     InterfaceAddress(IpNet) = "interface_address", interface_address, INTERFACE_ADDRESS
-);
-leaf!(
-    /// Where metrics are served.
-    MetricsAddress(MetricsListen) = "metrics_address", metrics_listen, METRICS_LISTEN
-);
-leaf!(
-    /// The path of a Unix socket.
-    SocketPath(PathBuf) = "socket_path", socket_path, SOCKET_PATH
 );
 leaf!(
     /// The key of a peer.
@@ -128,18 +113,6 @@ fn public_key(text: &str) -> Result<PublicKey, String> {
     text.parse().map_err(|error| format!("{error}"))
 }
 
-fn socket_path(text: &str) -> Result<PathBuf, String> {
-    if is_socket_path(text) { Ok(text.into()) } else { Err(format!("{text:?} cannot be a socket's path")) }
-}
-
-/// Whether a Unix socket's address has room for it.
-fn is_socket_path(text: &str) -> bool {
-    text.starts_with('/')
-        && !text.ends_with('/')
-        && !text.contains('\0')
-        && text.len() <= MAX_SOCKET_PATH_BYTES
-}
-
 pub(super) fn site_name(text: &str) -> Result<String, String> {
     let fits = (1..=64).contains(&text.len())
         && !text.starts_with('.')
@@ -153,17 +126,6 @@ pub(super) fn interface_name(text: &str) -> Result<String, String> {
         && text != ".."
         && !text.chars().any(|c| c.is_whitespace() || c.is_control() || matches!(c, '/' | ':' | '%'));
     if fits { Ok(text.to_owned()) } else { Err(format!("{text:?} cannot name an interface")) }
-}
-
-pub(super) fn listen_address(text: &str) -> Result<SocketAddr, String> {
-    match text.parse::<SocketAddr>() {
-        Ok(address) if address.port() == 0 => Err(format!("{text} has port 0")),
-        Ok(SocketAddr::V6(address)) if is_link_local((*address.ip()).into()) && address.scope_id() == 0 => {
-            Err(format!("{text} belongs to an interface; give its index, such as [{}%2]", address.ip()))
-        }
-        Ok(address) => Ok(address),
-        Err(_) => Err(format!("{text:?} is no address and port")),
-    }
 }
 
 pub(super) fn endpoint(text: &str) -> Result<Endpoint, String> {
@@ -243,25 +205,6 @@ pub(super) fn interface_address(text: &str) -> Result<IpNet, String> {
     }
 }
 
-pub(super) fn metrics_listen(text: &str) -> Result<MetricsListen, String> {
-    match text.strip_prefix("unix:") {
-        Some(path) if !path.starts_with('/') => Err(format!("{path:?} is no absolute path")),
-        Some(path) if path.len() > MAX_SOCKET_PATH_BYTES => {
-            Err(format!("is too long for a socket's path, which has at most {MAX_SOCKET_PATH_BYTES} bytes"))
-        }
-        Some(path) => socket_path(path).map(MetricsListen::Unix),
-        None => listen_address(text).map(MetricsListen::Tcp),
-    }
-}
-
-/// Whether only this machine can reach the address.
-pub(super) fn is_local(address: &SocketAddr) -> bool {
-    match address.ip() {
-        IpAddr::V4(v4) => v4.is_loopback(),
-        IpAddr::V6(v6) => v6.is_loopback() || v6.to_ipv4_mapped().is_some_and(|v4| v4.is_loopback()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -326,16 +269,6 @@ mod tests {
         }
         for wrong in ["", ".a", "a/b", "a b", "ä"] {
             assert!(site_name(wrong).is_err(), "{wrong:?}");
-        }
-    }
-
-    #[test]
-    fn only_loopback_is_local() {
-        for local in ["127.0.0.1:1", "127.9.9.9:1", "[::1]:1", "[::ffff:127.0.0.1]:1"] {
-            assert!(is_local(&local.parse().unwrap()), "{local}");
-        }
-        for remote in ["0.0.0.0:1", "[::]:1", "192.168.1.1:1", "10.0.0.1:1"] {
-            assert!(!is_local(&remote.parse().unwrap()), "{remote}");
         }
     }
 }

@@ -2,43 +2,33 @@
 
 use std::io;
 use std::os::fd::AsFd as _;
-use std::time::Duration;
 
 use rustix::event::epoll;
 
-use super::service::{self, Client, NextStep, Stream};
+use trunkline_service::{Client, MAX_CLIENTS, NextStep, Stream, evict};
+
 use super::{Daemon, Source};
 use crate::clock::now;
 use crate::control::{Answer, Request};
 use crate::metrics;
 use crate::request::{self, Protocol};
 
-/// The maximum number of concurrent clients of the control socket, and of the metrics. Each kind has its own limit, so that
-/// neither can block the other.
-const MAX_CLIENTS: usize = 16;
-/// The time limit of a client.
-const CLIENT_TIMEOUT: Duration = Duration::from_secs(5);
-
 impl Daemon {
     pub(super) fn accept_clients(&mut self, accept: impl Fn() -> io::Result<Stream>, protocol: Protocol) {
         // Bounded, so that a flood of connections leaves time for other events.
         for _ in 0..MAX_CLIENTS {
             let Ok(stream) = accept() else { return };
-            let nonblocking = match &stream {
-                Stream::Unix(stream) => stream.set_nonblocking(true),
-                Stream::Tcp(stream) => stream.set_nonblocking(true),
-            };
-            if nonblocking.is_err() {
+            if stream.set_nonblocking().is_err() {
                 continue;
             }
             let clients = self.sources.iter().filter_map(|(token, source)| match source {
                 Source::Client(client) if client.protocol == protocol => Some((*token, client.is_idle())),
                 _ => None,
             });
-            if let Some(token) = service::evict(clients, MAX_CLIENTS) {
+            if let Some(token) = evict(clients, MAX_CLIENTS) {
                 self.sources.remove(&token);
             }
-            let client = Client::new(stream, protocol, now() + CLIENT_TIMEOUT);
+            let client = Client::new(stream, protocol, now());
             // An error drops the client, which closes its connection.
             let _ = self.add(Source::Client(Box::new(client)));
         }

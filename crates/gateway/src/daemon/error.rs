@@ -3,6 +3,9 @@
 use std::io;
 use std::path::PathBuf;
 
+use trunkline_proxy::ProxyError;
+use trunkline_service::ListenError;
+
 use crate::device::DeviceError;
 use crate::handshake::HandshakeError;
 use crate::preflight::Refusals;
@@ -28,6 +31,9 @@ pub enum DaemonError {
     /// Another daemon answers on the control socket.
     #[error("another daemon answers on {0}: `trunkline down` ends it")]
     Running(PathBuf),
+    /// The proxies cannot start, or have ended.
+    #[error("proxies: {0}")]
+    Proxies(#[from] ProxyError),
     /// The cryptographic library failed.
     #[error(transparent)]
     Handshake(#[from] HandshakeError),
@@ -56,6 +62,15 @@ pub enum DaemonError {
         /// Why.
         reason: String,
     },
+}
+
+impl From<ListenError> for DaemonError {
+    fn from(error: ListenError) -> Self {
+        match error {
+            ListenError::Running(path) => DaemonError::Running(path),
+            ListenError::Listen { address, source } => DaemonError::Listen { address, source },
+        }
+    }
 }
 
 pub(super) fn system(what: &'static str) -> impl Fn(io::Error) -> DaemonError {

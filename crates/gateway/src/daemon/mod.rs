@@ -15,7 +15,6 @@ mod half_open;
 mod heartbeat;
 mod lanes;
 mod limit;
-mod listen;
 mod names;
 mod network;
 mod quic;
@@ -23,7 +22,6 @@ mod rejections;
 mod reload;
 mod report;
 mod resolver;
-mod service;
 mod source;
 mod workers;
 
@@ -38,6 +36,8 @@ use std::sync::{Arc, RwLock};
 
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll;
+use trunkline_proxy::{Proxy, ProxyThread};
+use trunkline_service::{SocketFile, listen};
 use trunkline_units::Instant;
 
 use crate::clock::now;
@@ -57,7 +57,6 @@ pub use error::DaemonError;
 use error::system;
 use half_open::HalfOpen;
 use limit::RateLimit;
-use listen::SocketFile;
 use names::Names;
 use network::Network;
 use rejections::Rejections;
@@ -94,6 +93,8 @@ pub struct Daemon {
     network: Network,
     offloads: sys::TunOffloads,
     workers: Workers,
+    /// The transparent proxies beside the trunks.
+    proxies: Option<ProxyThread>,
     resolver: Resolver,
     names: Names,
     half_open: HalfOpen,
@@ -149,6 +150,9 @@ impl Daemon {
         let network = Network::open()?;
         let (device, queues) = Device::open(&config)?;
         let offloads = queues[0].offloads();
+        // After the device, into which the proxies' connections may be routed.
+        let proxies =
+            config.proxies.as_ref().map(|plan| Proxy::start(&config.name, plan, None)).transpose()?;
         let identity = Identity::new(&secret)?;
         let admitted: Arc<RwLock<BTreeSet<PublicKey>>> = Arc::default();
         let acceptor = Acceptor::new(&identity, admit(&admitted))?;
@@ -167,6 +171,7 @@ impl Daemon {
             .map(|part| part.iter().fold(0_u64, |sum, byte| sum << 8 | u64::from(*byte)));
         let watchdog = sd_notify::watchdog_enabled();
         let workers = Workers::start(queues, watchdog).map_err(system("cannot start the workers"))?;
+        let proxies = proxies.map(Proxy::spawn).transpose()?;
         let life = Life::new(Site { key: identity.public(), shards: config.tun.queues, seed: jitter });
         let mut daemon = Daemon {
             path: config.file.clone(),
@@ -190,6 +195,7 @@ impl Daemon {
             network,
             offloads,
             workers,
+            proxies,
             resolver,
             names: Names::default(),
             half_open: HalfOpen::new(now()),
@@ -208,6 +214,7 @@ impl Daemon {
         daemon.add(Source::WorkerEvents).map_err(system("epoll"))?;
         daemon.add(Source::Resolved).map_err(system("epoll"))?;
         daemon.add(Source::Network).map_err(system("epoll"))?;
+        daemon.add(Source::Proxies).map_err(system("epoll"))?;
         daemon.add(Source::Control(control)).map_err(system("epoll"))?;
         for source in listeners.into_iter().map(Source::Listener).chain(metrics) {
             daemon.add(source).map_err(system("epoll"))?;
@@ -232,6 +239,8 @@ impl Daemon {
         let result = catch_unwind(AssertUnwindSafe(|| self.event_loop()))
             .unwrap_or_else(|panic| Err(DaemonError::Control { reason: panic_reason(&*panic) }));
         let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
+        // First what leads connections to the proxies.
+        drop(self.proxies.take());
         self.workers.stop();
         self.device.close();
         self.socket_files.clear();
@@ -307,7 +316,8 @@ fn give_up_privileges(config: &Config) -> Result<(), DaemonError> {
     read.retain(|path| path.exists());
     // To create the device again if another program removes it.
     let devices = vec![PathBuf::from("/dev/net/tun")];
-    drop_privileges(&Keep { read, write, devices, low_ports: false })?;
+    // A proxied connection from a port below 1024 goes on from there.
+    drop_privileges(&Keep { read, write, devices, low_ports: config.proxies.is_some() })?;
     Ok(())
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 use trunkline_packet::protocol;
+use trunkline_proxy::ProxyThread;
 use trunkline_queue::Histogram;
 use trunkline_trunk::path::GroupStatus;
 use trunkline_trunk::{ClassReport, ClassSettings, LaneGroup, PathMode, PathStatus, ReceiverStats, Signal};
@@ -71,6 +72,7 @@ impl Daemon {
             },
             unresponsive_workers: self.workers.unresponsive(),
             log: LogStatus { lost_queue_full: losses.queue_full, lost_failed: losses.failed },
+            proxies: self.proxies.as_ref().map(ProxyThread::status),
         }
     }
 

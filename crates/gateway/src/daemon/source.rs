@@ -6,11 +6,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 
 use rustix::event::epoll;
+use trunkline_service::{Client, Stream};
 use trunkline_units::Instant;
 
-use super::Daemon;
 use super::connection::Connection;
-use super::service::{Client, Stream};
+use super::{Daemon, DaemonError};
 use crate::request::Protocol;
 use crate::sys;
 
@@ -25,6 +25,8 @@ pub(super) enum Source {
     MetricsUnix(UnixListener),
     Connection(Box<Connection>),
     Client(Box<Client>),
+    /// Tells of the end of the proxies.
+    Proxies,
 }
 
 impl Source {
@@ -49,6 +51,7 @@ impl Daemon {
             Source::Control(listener) | Source::MetricsUnix(listener) => listener.as_fd(),
             Source::Connection(connection) => return connection.fd(),
             Source::Client(client) => client.stream.as_fd(),
+            Source::Proxies => return self.proxies.as_ref().map(AsFd::as_fd),
         })
     }
 
@@ -114,10 +117,20 @@ impl Daemon {
                 None
             }
             Source::Client(client) => self.handle_client_event(token, client),
+            Source::Proxies => {
+                self.handle_end_of_proxies();
+                None
+            }
         };
         if let Some(source) = keep {
             self.sources.insert(token, source);
         }
+    }
+
+    /// The proxies have ended by themselves: connections of hosts would wait for nobody.
+    fn handle_end_of_proxies(&mut self) {
+        self.failed = self.proxies.take().and_then(|proxies| proxies.end().err()).map(DaemonError::from);
+        self.stopping = true;
     }
 
     fn handle_signal(&mut self, signal: i32) {

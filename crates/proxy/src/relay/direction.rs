@@ -65,6 +65,11 @@ impl Direction {
         self.closed
     }
 
+    /// Bytes in the pipe.
+    pub(crate) fn held(&self) -> u64 {
+        self.held as u64
+    }
+
     /// Bytes moved since the last call.
     pub(crate) fn take_moved(&mut self) -> u64 {
         std::mem::take(&mut self.moved)

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use rustix::event::epoll::EventFlags;
 use rustix::net::sockopt;
-use trunkline_linux::tcp_state;
+use trunkline_linux::{TcpState, receive_queue, send_queue, tcp_state};
 use trunkline_units::Instant;
 
 use crate::syn::Connection;
@@ -36,6 +36,32 @@ impl Side {
             Side::Server => 1,
         }
     }
+
+    pub(crate) const fn other(self) -> Side {
+        match self {
+            Side::Client => Side::Server,
+            Side::Server => Side::Client,
+        }
+    }
+}
+
+/// Which proxy a connection is of, and which of its ends is behind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The number of the proxy in the plan.
+    pub(crate) proxy: usize,
+    pub(crate) behind: Side,
+}
+
+/// What has gone to the end behind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Progress {
+    /// Bytes that it has acknowledged.
+    pub(crate) delivered: u64,
+    /// Bytes that are here, or on their way to it.
+    pub(crate) held: u64,
+    /// The shortest round trip to it.
+    pub(crate) min_rtt: Option<Duration>,
 }
 
 /// What a connection needs next.
@@ -70,14 +96,33 @@ pub(crate) struct Relay {
     /// From each socket to the other.
     directions: [Direction; 2],
     active: Instant,
+    pub(crate) place: Place,
+    /// What has gone to the end behind, when it was asked last.
+    pub(crate) progress: Progress,
     /// The side whose other one has its tail emulated, until it has acknowledged everything.
     pub(crate) delivers_to: Option<Side>,
 }
 
 impl Relay {
     /// `sockets` are those towards client and server.
-    pub(crate) fn new(now: Instant, connection: Connection, sockets: [OwnedFd; 2]) -> Self {
-        Relay { connection, sockets, directions: Default::default(), active: now, delivers_to: None }
+    pub(crate) fn new(now: Instant, connection: Connection, sockets: [OwnedFd; 2], place: Place) -> Self {
+        let progress = Progress::default();
+        let directions = Default::default();
+        Relay { connection, sockets, directions, active: now, place, progress, delivers_to: None }
+    }
+
+    /// What has gone to the end behind until now. What the kernel does not say any more is as it was.
+    pub(crate) fn measure(&self) -> Progress {
+        let (towards, from) = (self.socket(self.place.behind), self.socket(self.place.behind.other()));
+        let Ok(state) = tcp_state(towards.as_fd()) else { return Progress { held: 0, ..self.progress } };
+        // A socket that is closed has nothing to say of its queues.
+        let bytes = |queue: std::io::Result<usize>| queue.map_or(0, |bytes| bytes as u64);
+        let in_pipe = self.directions[self.place.behind.other().index()].held();
+        Progress {
+            delivered: state.bytes_acked,
+            held: bytes(receive_queue(from.as_fd())) + in_pipe + bytes(send_queue(towards.as_fd())),
+            min_rtt: state.min_rtt,
+        }
     }
 
     pub(crate) fn socket(&self, side: Side) -> &OwnedFd {
@@ -130,7 +175,7 @@ impl Relay {
         let socket = self.socket(side);
         match (sockopt::socket_error(socket), tcp_state(socket.as_fd())) {
             // FIN-WAIT-2, TIME-WAIT, closed.
-            (Ok(Ok(())), Ok(5..=7)) => Delivery::Done,
+            (Ok(Ok(())), Ok(TcpState { state: 5..=7, .. })) => Delivery::Done,
             (Ok(Ok(())), Ok(_)) => Delivery::Waits,
             _ => Delivery::Failed,
         }

@@ -27,7 +27,8 @@ fn joined(pipes: usize) -> (TcpStream, TcpStream, Joined) {
     let ((client, near), (server, far)) = (pair(), pair());
     let connection =
         Connection { client: client.local_addr().unwrap(), server: server.local_addr().unwrap() };
-    let relay = Relay::new(Instant::ZERO, connection, [near.into(), far.into()]);
+    let place = Place { proxy: 0, behind: Side::Client };
+    let relay = Relay::new(Instant::ZERO, connection, [near.into(), far.into()], place);
     (client, server, Joined { relay, pipes: Pipes::new(pipes) })
 }
 
@@ -169,4 +170,28 @@ fn an_urgent_byte_stays_urgent_and_in_its_place() {
 fn joined_closed(server: &TcpStream) -> bool {
     let mut poll = [rustix::event::PollFd::new(server, rustix::event::PollFlags::RDHUP)];
     rustix::event::poll(&mut poll, Some(&rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap() > 0
+}
+
+#[test]
+fn what_the_end_behind_has_not_acknowledged_is_held() {
+    let (mut client, mut server, mut joined) = joined(4);
+    server.write_all(&[7; 5000]).unwrap();
+    joined.until(|_| joined_received(&client) == 5000);
+    // The loopback acknowledges at once what it delivers.
+    let measured = joined.relay.measure();
+    assert_eq!(measured.held, 0);
+    assert!((5000..5002).contains(&measured.delivered), "the SYN may count: {measured:?}");
+    // Nobody reads: the rest waits in the buffers of the proxy.
+    server.set_nonblocking(true).unwrap();
+    let mut written = 0_u64;
+    while joined.relay.measure().held == 0 {
+        written += server.write(&[7; 65_536]).unwrap_or(0) as u64;
+        joined.turn();
+        assert!(written < 1 << 30, "the client's buffer has an end");
+    }
+    client.read_exact(&mut [0; 5000]).unwrap();
+}
+
+fn joined_received(socket: &TcpStream) -> usize {
+    trunkline_linux::receive_queue(socket.as_fd()).unwrap()
 }

@@ -104,7 +104,7 @@ pub struct Tails {
     emulation: PathTail,
     entries: HashMap<Path, Entry>,
     paths: HashMap<FlowId, Path>,
-    stats: TailStats,
+    stats: HashMap<CellId, TailStats>,
 }
 
 impl Tails {
@@ -118,9 +118,15 @@ impl Tails {
         self.emulation.add_cell(estimate, limit)
     }
 
-    /// The cell has another rate.
-    pub fn set_estimate(&mut self, now: Instant, cell: CellId, estimate: Estimate) {
+    /// The cell has another rate, and its link holds something else.
+    pub fn set_link(&mut self, now: Instant, cell: CellId, (estimate, limit): (Estimate, Limit)) {
         self.emulation.set_estimate(now, cell, estimate);
+        self.emulation.set_limit(cell, limit);
+    }
+
+    /// Whether the emulated link of a cell is sending.
+    pub fn is_busy(&self, now: Instant, cell: CellId) -> bool {
+        self.emulation.is_busy(now, cell)
     }
 
     /// Begins a connection, before its first packet.
@@ -137,9 +143,9 @@ impl Tails {
         }
     }
 
-    /// Counts so far.
-    pub const fn stats(&self) -> &TailStats {
-        &self.stats
+    /// Counts of a cell so far.
+    pub fn stats(&self, cell: CellId) -> TailStats {
+        self.stats.get(&cell).copied().unwrap_or_default()
     }
 
     /// Whether a connection is known.
@@ -151,6 +157,7 @@ impl Tails {
     pub fn handle_incoming(&mut self, now: Instant, path: Path, packet: &mut TcpPacket<'_>) -> TailAction {
         let Some(entry) = self.entries.get_mut(&path) else { return TailAction::Pass };
         let flags = packet.flags();
+        let stats = self.stats.entry(entry.cell).or_default();
         if flags.contains(TcpFlags::SYN) {
             packet.remove_options();
             if let Stage::Opening(handshake) = &mut entry.stage {
@@ -170,11 +177,11 @@ impl Tails {
             let arrival = Arrival { seq, end, bytes: packet.len() as u32, fin: false };
             match self.emulation.handle_segment(now, flow.id, arrival) {
                 SegmentAction::Accept => {
-                    self.stats.held += 1;
+                    stats.held += 1;
                     flow.waiting += 1;
                 }
                 SegmentAction::Drop(reason) => {
-                    self.stats.dropped += 1;
+                    stats.dropped += 1;
                     return TailAction::Drop(reason);
                 }
                 SegmentAction::Duplicate(again) => answer = again,
@@ -243,7 +250,7 @@ impl Tails {
     pub fn poll_release(&mut self, now: Instant) -> Option<(Path, Vec<u8>)> {
         while let Some(release) = self.emulation.poll_release(now) {
             let Some(path) = self.paths.get(&release.flow).copied() else { continue };
-            let Some(Entry { stage: Stage::Established(flow), .. }) = self.entries.get_mut(&path) else {
+            let Some(Entry { cell, stage: Stage::Established(flow) }) = self.entries.get_mut(&path) else {
                 continue;
             };
             flow.waiting = flow.waiting.saturating_sub(1);
@@ -252,7 +259,7 @@ impl Tails {
             if flow.allowed() == release.ack
                 && let Some(packet) = flow.acknowledge(path)
             {
-                self.stats.released += 1;
+                self.stats.entry(*cell).or_default().released += 1;
                 return Some((path, packet));
             }
         }

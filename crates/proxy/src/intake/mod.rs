@@ -1,5 +1,8 @@
 //! The thread that opens connections: it reads diverted SYNs, connects to servers, lets the kernel accept, and hands both sockets to a
-//! worker.
+//! worker. It also carries the packets that are judged one by one (`segments`), follows what cells carry (`cells`), and answers clients.
+
+mod cells;
+mod segments;
 
 use std::collections::HashMap;
 use std::io;
@@ -15,25 +18,29 @@ use rustix::net::{SocketFlags, acceptfrom_with, getsockname, sockopt};
 use trunkline_linux::clock;
 use trunkline_linux::mailbox::Mailbox;
 use trunkline_packet::VNET_LEN;
-use trunkline_trunk::path_tail::CellId;
+use trunkline_service::{Response, Server, request::Protocol};
 use trunkline_units::Instant;
 
 use crate::answer::{self, Answer};
+use crate::clamp::Clamps;
 use crate::counters::Counters;
 use crate::error_message::ErrorMessage;
 use crate::opening::{Openings, SynAction};
-use crate::plan::{Plan, Treatment};
-use crate::relay::{Relay, Side};
+use crate::plan::Plan;
+use crate::relay::{Place, Relay, Side};
 use crate::routing::{Routing, TAIL};
 use crate::sockets::{RawSender, TcpSettings};
+use crate::status::{self, Status};
 use crate::syn::{Connection, Syn};
-use crate::tail::{Path, TailAction, Tails, TcpPacket};
+use crate::tail::{Path, Tails, TcpPacket};
 use crate::worker::{FromWorker, ToWorker};
+use cells::Cells;
 
 const DEVICE: u64 = u64::MAX;
 const MAILBOX: u64 = u64::MAX - 1;
 const STOP: u64 = u64::MAX - 2;
-const LISTENER: u64 = u64::MAX - 3;
+const SERVER: u64 = u64::MAX - 3;
+const LISTENER: u64 = u64::MAX - 4;
 const MAX_EVENTS: usize = 256;
 /// Packets and connections that are taken at a time: then others have their turn.
 const MAX_BATCH: usize = 64;
@@ -47,8 +54,9 @@ struct Pending {
     packet: Vec<u8>,
     socket: OwnedFd,
     connected: bool,
-    /// The end behind the proxy, if the tail of the other is emulated.
-    tail: Option<Side>,
+    place: Place,
+    /// Whether the tail of the end in the network is emulated.
+    has_tail: bool,
 }
 
 /// What the thread is made of.
@@ -66,6 +74,10 @@ pub(crate) struct Parts {
     pub(crate) workers: Vec<Mailbox<ToWorker>>,
     pub(crate) from_workers: Mailbox<FromWorker>,
     pub(crate) counters: Arc<Counters>,
+    /// The name that the status says.
+    pub(crate) name: String,
+    /// Its clients, unless another thread answers them.
+    pub(crate) server: Option<Server>,
 }
 
 #[derive(Debug)]
@@ -75,8 +87,8 @@ pub(crate) struct Intake {
     tcp: TcpSettings,
     plan: Plan,
     tails: Tails,
-    /// The cell of each treatment that has one.
-    cells: Vec<Option<CellId>>,
+    cells: Cells,
+    clamps: Clamps,
     openings: Openings,
     pending: Vec<Option<Pending>>,
     vacant: Vec<usize>,
@@ -91,6 +103,7 @@ pub(crate) struct Intake {
     /// A descriptor to spare, so that there is one to accept and refuse with.
     reserve: Option<OwnedFd>,
     buffer: Vec<u8>,
+    started: Instant,
 }
 
 impl Intake {
@@ -98,14 +111,14 @@ impl Intake {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let evict = (plan.limits.connections / 64).max(1);
         let mut tails = Tails::new();
-        let cell =
-            |treatment: &Treatment| treatment.tail.map(|(estimate, limit)| tails.add_cell(estimate, limit));
-        let cells = plan.treatments.iter().map(cell).collect();
+        let cells = Cells::new(plan, &mut tails);
         let intake = Intake {
             tcp: plan.into(),
             plan: plan.clone(),
             tails,
             cells,
+            clamps: Clamps::new(plan.limits.connections),
+            started: clock::now(),
             openings: Openings::new(plan.limits),
             pending: Vec::new(),
             vacant: Vec::new(),
@@ -124,6 +137,10 @@ impl Intake {
         for (index, listener) in intake.parts.listeners.iter().enumerate() {
             intake.watch(listener, LISTENER - index as u64)?;
         }
+        if let Some(server) = &intake.parts.server {
+            intake.watch(server, SERVER)?;
+        }
+        intake.cells.publish_rates(&intake.parts.counters);
         Ok(intake)
     }
 
@@ -131,14 +148,13 @@ impl Intake {
         Ok(epoll::add(&self.epoll, fd, epoll::EventData::new_u64(token), epoll::EventFlags::IN)?)
     }
 
-    /// Works until `stop` is readable.
+    /// Works until `stop` is readable, or a client says so.
     pub(crate) fn run(&mut self, stop: &OwnedFd) -> io::Result<()> {
         self.watch(stop, STOP)?;
         let mut events: Vec<epoll::Event> = Vec::with_capacity(MAX_EVENTS);
         loop {
             events.clear();
-            let next = [self.openings.next_timeout(), self.tails.next_release()].into_iter().flatten().min();
-            let wait = next.map(|at| timespec(at.saturating_since(clock::now())));
+            let wait = self.next_timeout().map(|at| timespec(at.saturating_since(clock::now())));
             match epoll::wait(&self.epoll, spare_capacity(&mut events), wait.as_ref()) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
@@ -149,6 +165,11 @@ impl Intake {
                     DEVICE => self.read_device(now)?,
                     MAILBOX => self.read_mail()?,
                     STOP => return Ok(()),
+                    SERVER => {
+                        if self.answer_clients(now) {
+                            return Ok(());
+                        }
+                    }
                     token if token > LISTENER - self.parts.listeners.len() as u64 => {
                         self.accept(now, (LISTENER - token) as usize);
                     }
@@ -156,15 +177,46 @@ impl Intake {
                 }
             }
             while let Some(connection) = self.openings.poll_timeout(now) {
-                self.parts.counters.timed_out.add(1);
+                self.parts.counters.totals.timed_out.add(1);
                 self.take(connection);
                 self.close_tail(connection);
             }
             while let Some((path, packet)) = self.tails.poll_release(now) {
-                self.parts.forward.send(&packet, path.network.ip());
+                self.forward(&packet, path.network.ip());
             }
-            self.parts.counters.opening.set(self.openings.opening() as u64);
+            self.cells.follow(now, &mut self.tails, &self.parts.counters);
+            self.cells.publish(&self.tails, &self.parts.counters);
+            if self.parts.server.as_ref().and_then(Server::next_timeout).is_some_and(|at| at <= now) {
+                self.answer_clients(now);
+            }
+            self.parts.counters.totals.opening.set(self.openings.opening() as u64);
         }
+    }
+
+    fn next_timeout(&self) -> Option<Instant> {
+        let server = self.parts.server.as_ref().and_then(Server::next_timeout);
+        let cells = self.cells.next_reading(&self.parts.counters);
+        [self.openings.next_timeout(), self.tails.next_release(), server, cells].into_iter().flatten().min()
+    }
+
+    /// Answers clients. Whether one has said that the process is to end.
+    fn answer_clients(&mut self, now: Instant) -> bool {
+        let Some(server) = &mut self.parts.server else { return false };
+        let uptime = now.saturating_since(self.started).as_secs_f64();
+        let (plan, counters, name) = (&self.plan, &self.parts.counters, &self.parts.name);
+        let mut is_over = false;
+        server.handle(now, |protocol, request| {
+            let status = || Status::new(name, uptime, plan, counters);
+            match protocol {
+                Protocol::Control => {
+                    let (answer, ends) = status::answer(request, status);
+                    is_over |= ends;
+                    Response::Line(answer)
+                }
+                Protocol::Http => status::page(request, status),
+            }
+        });
+        is_over
     }
 
     fn read_device(&mut self, now: Instant) -> io::Result<()> {
@@ -186,13 +238,13 @@ impl Intake {
 
     fn handle_packet(&mut self, now: Instant, packet: &mut [u8]) {
         let Ok(syn) = Syn::parse(packet) else {
-            if self.plan.has_tails() && self.handle_segment(now, packet) {
+            if self.handle_segment(now, packet) {
                 return;
             }
             match ErrorMessage::parse(packet) {
                 Some(message) => self.handle_error(message, packet),
                 // The kernel also announces the device to routers and multicast listeners.
-                None => self.parts.counters.ignored.add(1),
+                None => self.parts.counters.totals.ignored.add(1),
             }
             return;
         };
@@ -200,17 +252,25 @@ impl Intake {
             self.handle_segment(now, packet);
             return;
         }
+        let place = self.place(syn.connection);
+        if let Some(place) = place
+            && let Some(max) = self.plan.treatments[place.proxy].window
+        {
+            self.open_clamp(now, path(syn.connection, place.behind), (place.proxy, max));
+            self.handle_segment(now, packet);
+            return;
+        }
         self.make_room();
         match self.openings.handle_syn(now, &syn) {
-            SynAction::Connect => self.connect(syn, packet.to_vec()),
+            SynAction::Connect => self.connect(syn, packet.to_vec(), place),
             SynAction::Wait => {}
             SynAction::Deliver => self.deliver(now, syn.connection, packet),
             SynAction::Pass(_) => {
-                self.parts.counters.passed.add(1);
-                self.parts.forward.send(packet, syn.connection.server.ip());
+                self.parts.counters.totals.passed.add(1);
+                self.forward(packet, syn.connection.server.ip());
             }
             SynAction::Loop => {
-                self.parts.counters.loops.add(1);
+                self.parts.counters.totals.loops.add(1);
                 if let Some(pending) = self.take(syn.connection) {
                     self.close_tail(syn.connection);
                     tracing::warn!("{} leads back to the proxy", syn.connection.server);
@@ -220,47 +280,34 @@ impl Intake {
         }
     }
 
+    /// Which proxy a connection is of: the first whose prefixes and ports fit, and whose interface leads to the host behind. Where there
+    /// is one alone, the packet filter has looked at the interface.
+    fn place(&mut self, connection: Connection) -> Option<Place> {
+        let plan = &self.plan;
+        let place = |(proxy, behind)| Place { proxy, behind };
+        let mut candidates = plan.candidates(connection).map(place).peekable();
+        let first = candidates.next()?;
+        if candidates.peek().is_none() {
+            return Some(first);
+        }
+        let routing = &mut self.parts.routing;
+        std::iter::once(first).chain(candidates).find(|place| {
+            let Some(link) = &plan.treatments[place.proxy].link else { return true };
+            let behind = match place.behind {
+                Side::Client => connection.client,
+                Side::Server => connection.server,
+            };
+            routing.leads_to(behind.ip(), link)
+        })
+    }
+
     /// Whether a SYN is that of the proxy's own socket, whose tail is emulated, and not its client's.
     fn is_own(&self, syn: &Syn) -> bool {
         let slot = self.by_connection.get(&syn.connection);
         let pending = slot.and_then(|slot| self.pending[*slot].as_ref());
-        pending.is_some_and(|pending| pending.tail == Some(Side::Client) && pending.syn.isn != syn.isn)
-    }
-
-    /// A packet from or to a socket whose tail is emulated. Whether it is one.
-    fn handle_segment(&mut self, now: Instant, packet: &mut [u8]) -> bool {
-        let Ok(Some(mut packet)) = TcpPacket::parse(packet) else { return false };
-        let headers = *packet.headers();
-        let Some((source, destination)) = headers.ports else { return false };
-        let from = SocketAddr::new(headers.source, source);
-        let to = SocketAddr::new(headers.destination, destination);
-        let (incoming, outgoing) = (Path { network: from, behind: to }, Path { network: to, behind: from });
-        let goes_out = self.tails.knows(outgoing)
-            || !self.tails.knows(incoming) && self.is_behind(from) && !self.is_behind(to);
-        let action = if goes_out {
-            self.tails.handle_outgoing(outgoing, &mut packet)
-        } else {
-            self.tails.handle_incoming(now, incoming, &mut packet)
-        };
-        let sender = if goes_out { &self.parts.forward } else { &self.parts.local };
-        match action {
-            TailAction::Pass => sender.send(packet.bytes(), headers.destination),
-            TailAction::PassAndSend(answer) => {
-                sender.send(packet.bytes(), headers.destination);
-                self.parts.forward.send(&answer, headers.source);
-            }
-            TailAction::Swallow | TailAction::Drop(_) => {}
-        }
-        let stats = self.tails.stats();
-        self.parts.counters.tail_held.set(stats.held);
-        self.parts.counters.tail_released.set(stats.released);
-        self.parts.counters.tail_dropped.set(stats.dropped);
-        true
-    }
-
-    fn is_behind(&self, address: SocketAddr) -> bool {
-        let tails = self.plan.treatments.iter().filter(|treatment| treatment.tail.is_some());
-        tails.flat_map(|treatment| &treatment.behind).any(|net| net.contains(&address.ip()))
+        pending.is_some_and(|pending| {
+            pending.has_tail && pending.place.behind == Side::Client && pending.syn.isn != syn.isn
+        })
     }
 
     /// Gives a SYN to the listening socket of its kind.
@@ -270,7 +317,7 @@ impl Intake {
         if tail && let Ok(Some(mut packet)) = TcpPacket::parse(packet) {
             self.tails.handle_incoming(now, path, &mut packet);
         }
-        self.parts.deliver[usize::from(tail)].send(packet, connection.server.ip());
+        let _ = self.parts.deliver[usize::from(tail)].send(packet, connection.server.ip());
     }
 
     fn close_tail(&mut self, connection: Connection) {
@@ -284,7 +331,7 @@ impl Intake {
         let slot = message.connection.and_then(|connection| self.by_connection.get(&connection).copied());
         let asked = slot.and_then(|slot| self.pending[slot].as_ref()).filter(|pending| !pending.connected);
         let Some(connection) = asked.map(|pending| pending.syn.connection) else {
-            self.parts.forward.send(packet, message.destination);
+            self.forward(packet, message.destination);
             return;
         };
         self.openings.remove(connection);
@@ -306,14 +353,20 @@ impl Intake {
         }
     }
 
-    fn connect(&mut self, syn: Syn, packet: Vec<u8>) {
-        let treatment = self.plan.treatment(syn.connection);
-        let tail = treatment.and_then(|(index, side)| Some((self.cells[index]?, side)));
-        if let Some((cell, behind)) = tail {
-            self.tails.open(path(syn.connection, behind), cell);
+    fn connect(&mut self, syn: Syn, packet: Vec<u8>, place: Option<Place>) {
+        let Some(place) = place else {
+            // It was diverted by a rule that this plan does not have, or by an interface that does not lead back.
+            self.openings.remove(syn.connection);
+            self.parts.counters.totals.passed.add(1);
+            self.forward(&packet, syn.connection.server.ip());
+            return;
+        };
+        let cell = self.cells.of(place.proxy);
+        if let Some(cell) = cell {
+            self.tails.open(path(syn.connection, place.behind), cell);
         }
-        let tail = tail.map(|(_, behind)| behind);
-        let mark = (tail == Some(Side::Client)).then_some(TAIL);
+        let has_tail = cell.is_some();
+        let mark = (has_tail && place.behind == Side::Client).then_some(TAIL);
         let opened = self.tcp.connect(&syn, mark).and_then(|socket| {
             let slot = self.vacant.pop().unwrap_or_else(|| {
                 self.pending.push(None);
@@ -329,7 +382,7 @@ impl Intake {
         match opened {
             Ok((slot, socket)) => {
                 self.by_connection.insert(syn.connection, slot);
-                self.pending[slot] = Some(Pending { syn, packet, socket, connected: false, tail });
+                self.pending[slot] = Some(Pending { syn, packet, socket, connected: false, place, has_tail });
             }
             Err(error) => {
                 self.openings.remove(syn.connection);
@@ -363,7 +416,7 @@ impl Intake {
         if let Some(pending) = self.take(connection) {
             if pending.connected {
                 // The kernel accepts nevertheless, and then finds no connection to the server.
-                self.parts.counters.reset.add(1);
+                self.parts.counters.totals.reset.add(1);
             } else {
                 self.answer(&pending.syn, &pending.packet, error);
             }
@@ -377,7 +430,7 @@ impl Intake {
                 Ok((socket, peer)) => (socket, peer),
                 Err(Errno::MFILE | Errno::NFILE) => {
                     // It would be ready for ever: refuse one with the descriptor to spare.
-                    self.parts.counters.without_means.add(1);
+                    self.parts.counters.totals.without_means.add(1);
                     self.reserve = None;
                     drop(acceptfrom_with(&self.parts.listeners[listener], flags));
                     self.reserve = reserve();
@@ -398,9 +451,9 @@ impl Intake {
             let least = self.loads.iter().enumerate().min_by_key(|(_, load)| **load);
             let worker = least.map_or(0, |(worker, _)| worker);
             self.loads[worker] += 1;
-            self.parts.counters.opened.add(1);
-            let mut relay = Relay::new(now, connection, [socket, pending.socket]);
-            relay.delivers_to = pending.tail;
+            self.parts.counters.totals.opened.add(1);
+            let mut relay = Relay::new(now, connection, [socket, pending.socket], pending.place);
+            relay.delivers_to = pending.has_tail.then_some(pending.place.behind);
             self.parts.workers[worker].post(ToWorker::Adopt(Box::new(relay)));
         }
     }
@@ -417,7 +470,7 @@ impl Intake {
                     for behind in [Side::Client, Side::Server] {
                         let path = path(connection, behind);
                         if let Some(packet) = self.tails.handle_delivered(path) {
-                            self.parts.forward.send(&packet, path.network.ip());
+                            self.forward(&packet, path.network.ip());
                         }
                     }
                 }
@@ -444,9 +497,9 @@ impl Intake {
     /// Tells a client what has become of its SYN.
     fn answer(&mut self, syn: &Syn, packet: &[u8], error: Errno) {
         match answer::of(error) {
-            Answer::Silence if error == Errno::TIMEDOUT => self.parts.counters.timed_out.add(1),
+            Answer::Silence if error == Errno::TIMEDOUT => self.parts.counters.totals.timed_out.add(1),
             Answer::Silence => {
-                self.parts.counters.without_means.add(1);
+                self.parts.counters.totals.without_means.add(1);
                 tracing::debug!("cannot connect to {}: {error}", syn.connection.server);
             }
             answer => self.tell(syn, packet, answer),
@@ -454,18 +507,17 @@ impl Intake {
     }
 
     fn tell(&mut self, syn: &Syn, packet: &[u8], answer: Answer) {
-        let counters = &self.parts.counters;
         let client = syn.connection.client.ip();
         match answer {
             Answer::Reset => {
-                counters.refused.add(1);
-                self.parts.forward.send(&answer::reset(syn), client);
+                self.parts.counters.totals.refused.add(1);
+                self.forward(&answer::reset(syn), client);
             }
             Answer::Unreachable(why) => {
-                counters.unreachable.add(1);
+                self.parts.counters.totals.unreachable.add(1);
                 let source = self.parts.routing.source_towards(client);
                 if let Some(message) = source.and_then(|source| answer::icmp(why, packet, source)) {
-                    self.parts.forward.send(&message, client);
+                    self.forward(&message, client);
                 }
             }
             Answer::Silence => {}

@@ -7,15 +7,29 @@ use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 use trunkline_units::Instant;
 
 use crate::request::{self, Parsed, Protocol};
 
+/// The connection of a client.
 #[derive(Debug)]
-pub(super) enum Stream {
+pub enum Stream {
+    /// To a Unix socket.
     Unix(UnixStream),
+    /// To a TCP address.
     Tcp(TcpStream),
+}
+
+impl Stream {
+    /// Makes reads and writes return at once.
+    pub fn set_nonblocking(&self) -> io::Result<()> {
+        match self {
+            Stream::Unix(stream) => stream.set_nonblocking(true),
+            Stream::Tcp(stream) => stream.set_nonblocking(true),
+        }
+    }
 }
 
 impl AsFd for Stream {
@@ -29,10 +43,13 @@ impl AsFd for Stream {
 
 /// A client.
 #[derive(Debug)]
-pub(super) struct Client {
-    pub(super) stream: Stream,
-    pub(super) protocol: Protocol,
-    pub(super) deadline: Instant,
+pub struct Client {
+    /// Its connection.
+    pub stream: Stream,
+    /// What it speaks.
+    pub protocol: Protocol,
+    /// When it is closed, however far it is.
+    pub deadline: Instant,
     input: Vec<u8>,
     output: Vec<u8>,
     sent: usize,
@@ -40,7 +57,7 @@ pub(super) struct Client {
 
 /// The next step for a client.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum NextStep {
+pub enum NextStep {
     /// Wait until it is readable: the request is incomplete.
     Read,
     /// Answer the complete request. For HTTP, it is the path.
@@ -51,18 +68,25 @@ pub(super) enum NextStep {
     Close,
 }
 
+/// The maximum number of concurrent clients of each protocol, so that neither can block the other.
+pub const MAX_CLIENTS: usize = 16;
+/// The time limit of a client.
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(5);
+
 impl Client {
-    pub(super) fn new(stream: Stream, protocol: Protocol, deadline: Instant) -> Self {
+    /// One that has connected now. Its stream does not block.
+    pub fn new(stream: Stream, protocol: Protocol, now: Instant) -> Self {
+        let deadline = now + CLIENT_TIMEOUT;
         Client { stream, protocol, deadline, input: Vec::new(), output: Vec::new(), sent: 0 }
     }
 
     /// Whether its request is incomplete.
-    pub(super) fn is_idle(&self) -> bool {
+    pub fn is_idle(&self) -> bool {
         self.output.is_empty()
     }
 
     /// Reads the data that has arrived.
-    pub(super) fn read(&mut self) -> NextStep {
+    pub fn read(&mut self) -> NextStep {
         let mut chunk = [0; 1024];
         loop {
             let read = match &mut self.stream {
@@ -88,7 +112,7 @@ impl Client {
     }
 
     /// Answers in HTTP.
-    pub(super) fn answer_http(&mut self, code: u16, kind: &str, body: &str) -> NextStep {
+    pub fn answer_http(&mut self, code: u16, kind: &str, body: &str) -> NextStep {
         let reason = match code {
             200 => "OK",
             404 => "Not Found",
@@ -102,13 +126,13 @@ impl Client {
     }
 
     /// Answers with these bytes.
-    pub(super) fn answer(&mut self, text: String) -> NextStep {
+    pub fn answer(&mut self, text: String) -> NextStep {
         self.output = text.into_bytes();
         self.write()
     }
 
     /// Writes as much of the answer as the socket takes.
-    pub(super) fn write(&mut self) -> NextStep {
+    pub fn write(&mut self) -> NextStep {
         while self.sent < self.output.len() {
             let rest = &self.output[self.sent..];
             let written = match &mut self.stream {
@@ -128,7 +152,7 @@ impl Client {
 
 /// The client to close before a new one, if there are `limit` already: the oldest idle one, or the oldest if none is idle.
 /// `clients` has each client's token and whether it is idle, the oldest first.
-pub(super) fn evict(clients: impl Iterator<Item = (u64, bool)>, limit: usize) -> Option<u64> {
+pub fn evict(clients: impl Iterator<Item = (u64, bool)>, limit: usize) -> Option<u64> {
     let (mut count, mut oldest, mut oldest_idle) = (0, None, None);
     for (token, idle) in clients {
         count += 1;

@@ -8,12 +8,29 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
-use super::DaemonError;
+use trunkline_linux::set_mark;
+
 use crate::control::{Probe, probe};
-use crate::sys;
+
+/// Why a daemon cannot listen.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// A daemon listens on that socket already.
+    #[error("another daemon answers on {}: `trunkline down` ends it", .0.display())]
+    Running(PathBuf),
+    /// The address is taken, or not this machine's, or the socket's file cannot be made.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// Where.
+        address: String,
+        /// The system's answer.
+        source: io::Error,
+    },
+}
 
 /// The file of a Unix socket. Dropping it removes the file, unless another socket has taken its place.
-pub(super) struct SocketFile {
+#[derive(Debug)]
+pub struct SocketFile {
     path: PathBuf,
     device: u64,
     inode: u64,
@@ -29,7 +46,7 @@ impl Drop for SocketFile {
 }
 
 /// Listens on a TCP address. The listening socket needs the mark, since it sends the SYN-ACK.
-pub(super) fn tcp(address: SocketAddr, mark: Option<u32>) -> Result<TcpListener, DaemonError> {
+pub fn tcp(address: SocketAddr, mark: Option<u32>) -> Result<TcpListener, ListenError> {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
     let open = || -> io::Result<TcpListener> {
         let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
@@ -41,20 +58,20 @@ pub(super) fn tcp(address: SocketAddr, mark: Option<u32>) -> Result<TcpListener,
             sockopt::set_ipv6_v6only(&socket, true)?;
         }
         if let Some(mark) = mark {
-            sys::set_mark(socket.as_fd(), mark)?;
+            set_mark(socket.as_fd(), mark)?;
         }
         bind(&socket, &address)?;
         listen(&socket, 256)?;
         Ok(TcpListener::from(socket))
     };
-    open().map_err(|source| DaemonError::Listen { address: address.to_string(), source })
+    open().map_err(|source| ListenError::Listen { address: address.to_string(), source })
 }
 
 /// Listens on a Unix socket that only the user of this process may write to. It replaces a socket that a dead process has
 /// left at the path.
-pub(super) fn unix(path: &Path) -> Result<(UnixListener, SocketFile), DaemonError> {
+pub fn unix(path: &Path) -> Result<(UnixListener, SocketFile), ListenError> {
     if probe(path) == Probe::Listens {
-        return Err(DaemonError::Running(path.to_owned()));
+        return Err(ListenError::Running(path.to_owned()));
     }
     let open = || -> io::Result<(UnixListener, SocketFile)> {
         if let Some(directory) = path.parent() {
@@ -77,7 +94,7 @@ pub(super) fn unix(path: &Path) -> Result<(UnixListener, SocketFile), DaemonErro
         fs::rename(&temporary.path, path)?;
         Ok((listener, file(path.to_owned())))
     };
-    open().map_err(|source| DaemonError::Listen { address: path.display().to_string(), source })
+    open().map_err(|source| ListenError::Listen { address: path.display().to_string(), source })
 }
 
 #[cfg(test)]
@@ -101,7 +118,7 @@ mod tests {
         let (listener, file) = unix(&path).expect("it is replaced");
         assert!(UnixStream::connect(&path).is_ok());
         assert_eq!(fs::metadata(&path).expect("its mode").permissions().mode() & 0o777, 0o600);
-        assert!(matches!(unix(&path), Err(DaemonError::Running(_))), "somebody listens");
+        assert!(matches!(unix(&path), Err(ListenError::Running(_))), "somebody listens");
         assert_eq!(fs::read_dir(&directory).expect("its files").count(), 1, "nothing else is left");
         drop((listener, file));
         assert!(!path.exists());
