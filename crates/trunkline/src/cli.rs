@@ -30,13 +30,13 @@ pub(crate) enum Command {
     Up(UpArguments),
     /// Check whether a gateway starts with a configuration file, and print what the file means.
     Check(FileReportArguments),
-    /// Show the state of a running gateway: peers, classes, lanes, drops.
+    /// Show the state of a running gateway: peers, classes, lanes, drops; or of running proxies.
     Status(StatusArguments),
     /// Watch a running gateway: classes, lanes and the busiest flows, live.
     Top(TopArguments),
     /// Make a running gateway read its file again. It does not touch lanes whose configuration stays the same.
     Reload(InstanceArguments),
-    /// End a running gateway.
+    /// End a running gateway, or running proxies.
     Down(InstanceArguments),
     /// Remove the routes with which an ended gateway blocks packets to peers (`tun.on_exit`).
     Unblock(UnblockArguments),
@@ -85,7 +85,7 @@ pub(crate) struct FileReportArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct InstanceArguments {
-    /// The site: its configuration file, its control socket, or its name. Optional if only one gateway runs.
+    /// The site, or the proxies: the configuration file, the control socket, or the name. Optional if only one daemon runs.
     pub(crate) site: Option<PathBuf>,
 }
 

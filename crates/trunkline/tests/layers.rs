@@ -55,7 +55,7 @@ const OUTSIDE_WORLD: [&str; 24] = [
 ];
 
 /// Crates that run a trunk, by what its lanes are made of, or that measure one.
-const ABOVE_THE_TRUNK: [&str; 11] = [
+const ABOVE_THE_TRUNK: [&str; 12] = [
     "trunkline-congestion",
     "trunkline-tcp",
     "trunkline-sim",
@@ -64,6 +64,7 @@ const ABOVE_THE_TRUNK: [&str; 11] = [
     "trunkline-testbed",
     "trunkline-linux",
     "trunkline-netlink",
+    "trunkline-service",
     "trunkline-proxy",
     "trunkline-gateway",
     "trunkline",
@@ -83,7 +84,7 @@ struct Rule {
     because: &'static str,
 }
 
-const RULES: [Rule; 17] = [
+const RULES: [Rule; 18] = [
     Rule {
         who: &["trunkline-units"],
         never_on: &["*"],
@@ -149,6 +150,20 @@ const RULES: [Rule; 17] = [
         because: "it ends the connections of hosts without any trunk, and its TCP is the kernel's",
     },
     Rule {
+        who: &["trunkline-service"],
+        never_on: &[
+            "trunkline-packet",
+            "trunkline-queue",
+            "trunkline-trunk",
+            "trunkline-schema",
+            "trunkline-netlink",
+            "trunkline-proxy",
+            "trunkline-gateway",
+            "trunkline-testbed",
+        ],
+        because: "it carries questions and answers of daemons, and knows nothing of what they say",
+    },
+    Rule {
         who: &["trunkline-linux"],
         never_on: &[
             "trunkline-packet",
@@ -156,6 +171,7 @@ const RULES: [Rule; 17] = [
             "trunkline-trunk",
             "trunkline-schema",
             "trunkline-netlink",
+            "trunkline-service",
             "trunkline-proxy",
             "trunkline-gateway",
             "trunkline-testbed",

@@ -1,165 +1,19 @@
-//! Proxies on this machine's kernel: a client, the host with the proxy, a server; in namespaces.
+//! Proxies that split connections, on this machine's kernel.
 
 mod common;
 
-use std::fs::{self, File};
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd as _;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use common::site::{Directory, PROGRAM, until};
+use common::proxy::{CELL, CLIENT, SERVER, Scene, connect, connection, ip, listen, number, resident};
+use common::site::PROGRAM;
 use common::{Checker, send};
 use rustix::net::sockopt;
 use rustix::process::Signal;
-use serde_json::Value;
-use trunkline_netlink::{Existing, Family, PacketFilter, Route, RouteKind};
-use trunkline_testbed::namespace::{Host, Process, Task, veth};
-use trunkline_testbed::privilege;
-
-/// The client is behind the proxy. IPv4, then IPv6.
-const CLIENT: [&str; 2] = ["10.1.0.2", "fd00:1::2"];
-const SERVER: [&str; 2] = ["10.2.0.2", "fd00:2::2"];
-const CELL: &str =
-    "[[proxies]]\nname = \"cell\"\nbehind = [\"10.1.0.0/16\", \"fd00:1::/64\"]\nmode = \"split\"\n";
-
-struct Scene {
-    client: Host,
-    router: Host,
-    server: Host,
-    directory: Directory,
-    versions: usize,
-}
-
-impl Scene {
-    /// `None`, with a message, if the machine lacks a requirement.
-    fn new(test: &str) -> Option<Scene> {
-        if !privilege::available(test) {
-            return None;
-        }
-        let router = Host::new("router").expect("a host");
-        if let Err(error) = router.run(|| PacketFilter::open().and_then(|mut filter| filter.exists("none"))) {
-            println!("SKIPPED {test}: lacks the packet filter nf_tables ({error})");
-            return None;
-        }
-        let client = Host::new("client").expect("a host");
-        let server = Host::new("server").expect("a host");
-        veth(&client, "up", &router, "inside").expect("a link");
-        veth(&server, "up", &router, "outside").expect("a link");
-        router.forwarding().expect("forwarding");
-        // As most distributions have it.
-        for name in ["all", "inside", "outside"] {
-            router.sysctl(&format!("net.ipv4.conf.{name}.rp_filter"), "1").expect("a filter");
-        }
-        let versions = if std::path::Path::new("/proc/net/if_inet6").exists() { 2 } else { 1 };
-        for version in 0..versions {
-            let (mask, zero) = [("24", "0.0.0.0/0"), ("64", "::/0")][version];
-            for (host, device, ip) in [
-                (&client, "up", CLIENT[version]),
-                (&router, "inside", ["10.1.0.1", "fd00:1::1"][version]),
-                (&router, "outside", ["10.2.0.1", "fd00:2::1"][version]),
-                (&server, "up", SERVER[version]),
-            ] {
-                host.address(device, format!("{ip}/{mask}").parse().expect("an address"), None).expect("set");
-            }
-            for (host, gateway) in
-                [(&client, ["10.1.0.1", "fd00:1::1"][version]), (&server, ["10.2.0.1", "fd00:2::1"][version])]
-            {
-                host.route(zero.parse().expect("a prefix"), ip(gateway)).expect("a route");
-            }
-        }
-        for version in 0..versions {
-            for (host, address) in [(&client, CLIENT[version]), (&server, SERVER[version])] {
-                // One of IPv6 is tentative at first.
-                until("an address", || host.run(|| UdpSocket::bind((ip(address), 0))).is_ok());
-            }
-        }
-        Some(Scene { client, router, server, directory: Directory::new(), versions })
-    }
-
-    fn file(&self) -> std::path::PathBuf {
-        self.directory.0.join("proxy.toml")
-    }
-
-    fn log(&self) -> String {
-        fs::read_to_string(self.directory.0.join("log")).unwrap_or_default()
-    }
-
-    /// Starts the proxy and waits until it is ready.
-    fn start(&self, settings: &str) -> Process {
-        fs::write(self.file(), settings).expect("a file");
-        let mut process = self.launch();
-        until("the proxy is ready", || {
-            assert_eq!(process.try_wait().expect("its state"), None, "it ended: {}", self.log());
-            self.log().contains("ready")
-        });
-        process
-    }
-
-    fn launch(&self) -> Process {
-        let log = File::create(self.directory.0.join("log")).expect("a log");
-        let out = File::create(self.directory.0.join("out")).expect("a file");
-        let mut command = Command::new(PROGRAM);
-        command.arg("proxy").arg("--json").arg(self.file()).stderr(log).stdout(out).stdin(Stdio::null());
-        self.router.command(command).expect("it starts")
-    }
-
-    /// Ends the proxy; its counts.
-    fn end(&self, mut process: Process) -> Value {
-        let ended = process.terminate(Duration::from_secs(10)).expect("its end");
-        assert_eq!(ended.code(), Some(0), "{}", self.log());
-        serde_json::from_str(&fs::read_to_string(self.directory.0.join("out")).expect("its counts"))
-            .expect("JSON")
-    }
-
-    /// A server that takes one connection.
-    fn listen(&self, version: usize) -> (SocketAddr, TcpListener) {
-        listen(&self.server, SERVER[version])
-    }
-
-    /// What the proxy has left in the router: rules, and the table of the packet filter.
-    fn left(&self) -> (usize, bool) {
-        let rules = self.router.netlink(|handle| {
-            let mut ours = 0;
-            for family in Family::BOTH {
-                ours += handle.rules(family)?.iter().filter(|rule| rule.protocol == 112).count();
-            }
-            Ok(ours)
-        });
-        let table =
-            self.router.run(|| PacketFilter::open().and_then(|mut filter| filter.exists("trunkline-proxy")));
-        (rules.expect("rules"), table.expect("an answer"))
-    }
-}
-
-fn ip(text: &str) -> IpAddr {
-    text.parse().expect("an address")
-}
-
-fn listen(host: &Host, address: &str) -> (SocketAddr, TcpListener) {
-    let listener = host.run(|| TcpListener::bind((ip(address), 0))).expect("a listener");
-    (listener.local_addr().expect("its address"), listener)
-}
-
-fn connect(host: &Host, to: SocketAddr) -> std::io::Result<TcpStream> {
-    let stream = host.run(|| TcpStream::connect_timeout(&to, Duration::from_secs(20)))?;
-    stream.set_read_timeout(Some(Duration::from_secs(20)))?;
-    stream.set_write_timeout(Some(Duration::from_secs(20)))?;
-    Ok(stream)
-}
-
-/// A connection with both its ends.
-fn connection(from: &Host, to: SocketAddr, listener: &TcpListener) -> (TcpStream, TcpStream) {
-    let near = connect(from, to).expect("a connection");
-    let (far, _) = listener.accept().expect("a connection");
-    far.set_read_timeout(Some(Duration::from_secs(20))).expect("a limit");
-    (near, far)
-}
-
-fn number(status: &Value, name: &str) -> u64 {
-    status[name].as_u64().unwrap_or_else(|| panic!("no {name}: {status}"))
-}
+use trunkline_testbed::namespace::{Host, Task, veth};
 
 #[test]
 fn both_ends_keep_the_addresses_and_ports_of_each_other_whoever_opens() {
@@ -310,7 +164,7 @@ fn a_killed_proxy_resets_its_connections_and_lets_new_ones_pass() {
 #[test]
 fn with_fail_closed_nothing_passes_a_killed_proxy() {
     let Some(scene) = Scene::new("with_fail_closed_nothing_passes_a_killed_proxy") else { return };
-    let settings = format!("fail = \"closed\"\n{CELL}");
+    let settings = format!("[proxy]\nfail = \"closed\"\n{CELL}");
     let mut proxy = scene.start(&settings);
     let (address, listener) = scene.listen(0);
     drop(connection(&scene.client, address, &listener));
@@ -400,14 +254,14 @@ fn urgent_data_stays_urgent() {
 fn beyond_the_limit_the_longest_idle_is_closed_and_without_one_connections_pass() {
     let test = "beyond_the_limit_the_longest_idle_is_closed_and_without_one_connections_pass";
     let Some(scene) = Scene::new(test) else { return };
-    let proxy = scene.start(&format!("connections = 4\n{CELL}"));
+    let proxy = scene.start(&format!("[proxy]\nconnections = 4\nevict_after = \"3 s\"\n{CELL}"));
     let (address, listener) = scene.listen(0);
     let mut open: Vec<_> = (0..4).map(|_| connection(&scene.client, address, &listener)).collect();
     // None has been idle for long: the fifth passes.
     let mut fifth = connection(&scene.client, address, &listener);
     fifth.0.write_all(b"x").expect("sent");
     fifth.1.read_exact(&mut [0]).expect("received");
-    std::thread::sleep(Duration::from_secs(11));
+    std::thread::sleep(Duration::from_millis(3100));
     // All but the first are in use.
     for (near, far) in &mut open[1..] {
         near.write_all(b"x").expect("sent");
@@ -422,94 +276,6 @@ fn beyond_the_limit_the_longest_idle_is_closed_and_without_one_connections_pass(
     let status = scene.end(proxy);
     assert_eq!(number(&status, "evicted"), 1, "{status}");
     assert!(number(&status, "passed") >= 1, "{status}");
-}
-
-/// A cell of 8 Mbit/s whose queue holds 64 kB.
-fn tail() -> String {
-    CELL.replace("\"split\"", "\"path-tail\"\nrate = \"8 Mbit/s\"\nqueue = \"64 kB\"")
-}
-
-/// Sends `bytes` and closes; how long the other end took to have everything.
-fn transfer(mut from: TcpStream, mut to: TcpStream, bytes: usize) -> Duration {
-    let start = Instant::now();
-    let data: Vec<u8> = (0..bytes).map(|n| (n % 251) as u8).collect();
-    let expected = data.clone();
-    let writer = std::thread::spawn(move || {
-        from.write_all(&data).expect("sent");
-        from.shutdown(std::net::Shutdown::Write).expect("closed");
-        from
-    });
-    let mut received = Vec::new();
-    to.read_to_end(&mut received).expect("received");
-    assert!(received == expected, "{} bytes of {bytes}, or others", received.len());
-    let took = start.elapsed();
-    drop(writer.join().expect("it is sent"));
-    took
-}
-
-#[test]
-fn with_a_path_tail_the_sender_keeps_the_rate_of_the_emulated_link() {
-    let Some(scene) = Scene::new("with_a_path_tail_the_sender_keeps_the_rate_of_the_emulated_link") else {
-        return;
-    };
-    let proxy = scene.start(&tail());
-    for (version, client) in CLIENT.iter().enumerate().take(scene.versions) {
-        // To the host behind, whoever opens; and from there, where nothing is emulated.
-        let (address, listener) = scene.listen(version);
-        let (near, far) = connection(&scene.client, address, &listener);
-        let down = transfer(far, near, 2_000_000);
-        let (near, far) = connection(&scene.client, address, &listener);
-        let up = transfer(near, far, 2_000_000);
-        let (address, listener) = listen(&scene.client, client);
-        let (near, far) = connection(&scene.server, address, &listener);
-        let opened_by_server = transfer(near, far, 2_000_000);
-        println!("{version}: down {down:?}, up {up:?}, opened by the server {opened_by_server:?}");
-        for took in [down, opened_by_server] {
-            assert!(took >= Duration::from_millis(1800) && took <= Duration::from_secs(6), "{took:?}");
-        }
-        assert!(up < Duration::from_secs(1), "{up:?}");
-    }
-    let status = scene.end(proxy);
-    println!("{status}");
-    for name in ["tail_held", "tail_released", "tail_dropped"] {
-        assert!(number(&status, name) > 0, "{name}: {status}");
-    }
-    assert_eq!(number(&status, "reset"), 0, "{status}");
-    assert_eq!(scene.left(), (0, false));
-}
-
-#[test]
-fn with_a_path_tail_a_close_is_acknowledged_by_the_host_behind_alone() {
-    let Some(scene) = Scene::new("with_a_path_tail_a_close_is_acknowledged_by_the_host_behind_alone") else {
-        return;
-    };
-    let proxy = scene.start(&tail());
-    let (address, listener) = scene.listen(0);
-    let (mut near, mut far) = connection(&scene.client, address, &listener);
-    near.write_all(b"x").expect("sent");
-    far.read_exact(&mut [0]).expect("received");
-    // The host behind is out of reach for a while.
-    let hole = Route { kind: RouteKind::Blackhole, ..Route::to("10.1.0.2/32".parse().expect("it")) };
-    scene.router.netlink(|handle| handle.add_route(&hole, Existing::Keep)).expect("a route");
-    far.write_all(b"answer").expect("sent");
-    far.shutdown(std::net::Shutdown::Write).expect("closed");
-    // FIN-WAIT-1: the FIN is not acknowledged, while its data is.
-    std::thread::sleep(Duration::from_millis(700));
-    assert_eq!(trunkline_linux::tcp_state(far.as_fd()).expect("a state"), 4);
-    scene.router.netlink(|handle| handle.delete_route(&hole)).expect("no route");
-    let mut answer = String::new();
-    near.read_to_string(&mut answer).expect("received");
-    assert_eq!(answer, "answer");
-    until("the FIN is acknowledged", || trunkline_linux::tcp_state(far.as_fd()).expect("a state") == 5);
-    drop(near);
-    scene.end(proxy);
-}
-
-/// Resident memory of a process, bytes.
-fn resident(pid: u32) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("its status");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its memory");
-    line.trim().trim_end_matches(" kB").trim().parse::<u64>().expect("a number") * 1024
 }
 
 #[test]

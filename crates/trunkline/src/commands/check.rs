@@ -78,6 +78,7 @@ struct Site {
     lanes: Vec<String>,
     classes: Vec<String>,
     peers: Vec<String>,
+    proxies: Vec<String>,
     control_socket: String,
 }
 
@@ -167,6 +168,12 @@ fn site(config: &Config, public_key: Option<String>) -> Site {
         lanes: config.trunk.groups.iter().map(|group| group.name.to_string()).collect(),
         classes: config.trunk.classes.iter().map(|class| class.name.to_string()).collect(),
         peers: config.peers.iter().map(|peer| peer.name.clone()).collect(),
+        proxies: config
+            .proxies
+            .iter()
+            .flat_map(|plan| &plan.treatments)
+            .map(|one| one.name.clone())
+            .collect(),
         control_socket: config.control.socket.display().to_string(),
     }
 }
@@ -199,6 +206,11 @@ fn meaning(config: &Config, public_key: &str) -> String {
         let endpoint = peer.endpoint.as_ref().map_or("dials us".to_owned(), |e| format!("dialled at {e}"));
         let (encryption, routes) = (peer.encryption.as_str(), list(texts(&peer.routes)));
         line("peer", format!("{:<12} {endpoint}, encryption {encryption}, routes {routes}", peer.name));
+    }
+    for proxy in config.proxies.iter().flat_map(|plan| &plan.treatments) {
+        let behind = list(texts(&proxy.behind));
+        let link = proxy.link.as_ref().map_or_else(String::new, |link| format!(" behind {link}"));
+        line("proxy", format!("{:<12} {}, for {behind}{link}", proxy.name, proxy.mode.name()));
     }
     text
 }

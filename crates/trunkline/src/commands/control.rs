@@ -5,17 +5,22 @@ use std::path::PathBuf;
 
 use trunkline_gateway::config::{Config, RUN_DIRECTORY};
 use trunkline_gateway::control::{Answer, ControlError, Request, ask, remove_stale};
+use trunkline_schema::{ProxyFile, Source};
 
+use super::proxy::control_socket;
 use crate::cli::InstanceArguments;
 use crate::failure::Failure;
 use crate::output::print_line;
 
-/// The control socket of the named gateway, or of the only one that runs.
+/// The control socket of the named gateway or proxies, or of the only ones that run.
 pub(super) fn socket(arguments: &InstanceArguments) -> Result<PathBuf, Failure> {
     let Some(site) = &arguments.site else { return only_socket() };
     if site.extension().is_some_and(|extension| extension == "toml") {
-        let config = Config::load(site).map_err(|error| Failure::Input(error.to_string()))?;
-        return Ok(config.control.socket);
+        return Config::load(site).map(|config| config.control.socket).or_else(|error| {
+            // A file of proxies alone is no site's.
+            let proxies = Source::open(site).and_then(|source| ProxyFile::of(&source));
+            proxies.map(|file| control_socket(site, &file)).map_err(|_| Failure::Input(error.to_string()))
+        });
     }
     if site.exists() {
         return Ok(site.clone());
@@ -60,7 +65,7 @@ fn command(arguments: &InstanceArguments, command: Request) -> Result<(), Failur
     match request(arguments, command)? {
         Answer::Done { message } => print_line(&message),
         Answer::Refused { message } => Err(Failure::Input(message)),
-        Answer::Status(_) => {
+        Answer::Status(_) | Answer::Proxies(_) => {
             Err(Failure::Other("the daemon answered with its status, which was not the request".to_owned()))
         }
     }

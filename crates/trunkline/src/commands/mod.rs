@@ -7,6 +7,7 @@ pub(crate) mod keys;
 #[cfg(feature = "laboratory")]
 pub(crate) mod laboratory;
 mod manual;
+mod proxies;
 pub(crate) mod proxy;
 mod rates;
 mod reference;

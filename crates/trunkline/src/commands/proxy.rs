@@ -1,13 +1,15 @@
 //! `proxy`.
 
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use trunkline_gateway::config::RUN_DIRECTORY;
 use trunkline_gateway::log::Log;
 use trunkline_gateway::privilege::{Keep, drop_privileges};
 use trunkline_proxy::{Plan, Proxy, ProxyError, Status};
-use trunkline_schema::{FailMode, Mistakes, ProxyFile, ProxyMode, Source};
+use trunkline_schema::{FailMode, MetricsListen, Mistakes, ProxyFile, ProxyMode, RateSource, Source};
+use trunkline_service::{MetricsAt, Server};
 
 use super::site::{LOG_GRACE, send_log_to};
 use crate::cli::{LogFormat, ProxyArguments};
@@ -22,7 +24,7 @@ pub(crate) fn proxy(arguments: &ProxyArguments) -> Result<(), Failure> {
     let file = file.map_err(|mistakes| Failure::Input(mistakes.to_string()))?;
     let log = Log::stderr();
     send_log_to(&log, arguments.log_format);
-    let outcome = run(&file, &log);
+    let outcome = run(&arguments.file, &file, &log);
     if let Err(failure) = &outcome {
         match arguments.log_format {
             LogFormat::Text => log.line(format!("trunkline: {failure}\n").as_bytes()),
@@ -37,21 +39,44 @@ pub(crate) fn proxy(arguments: &ProxyArguments) -> Result<(), Failure> {
     Ok(())
 }
 
-fn run(file: &ProxyFile, log: &Log) -> Result<Status, Failure> {
-    let proxy = Proxy::start(&Plan::from(file)).map_err(|error| match error {
-        ProxyError::Routing(_) | ProxyError::System { .. } => Failure::Lacking(error.to_string()),
-    })?;
+fn run(path: &Path, file: &ProxyFile, log: &Log) -> Result<Status, Failure> {
+    let socket = control_socket(path, file);
+    let metrics = file.metrics.as_ref().map(|metrics| match &metrics.listen.0 {
+        MetricsListen::Tcp(address) => MetricsAt::Tcp(*address),
+        MetricsListen::Unix(path) => MetricsAt::Unix(path),
+    });
+    let server = Server::new(&socket, metrics).map_err(|error| Failure::Other(error.to_string()))?;
+    let lacking = |error: ProxyError| Failure::Lacking(error.to_string());
+    let signals = Proxy::signals().map_err(lacking)?;
+    let plan = Plan::new(&file.proxy, &file.proxies);
+    let proxy = Proxy::start(&name(path), &plan, Some(server)).map_err(lacking)?;
+    let directory = |path: &Path| path.parent().map(Path::to_owned);
+    let mut keep = Keep { write: directory(&socket).into_iter().collect(), ..Keep::default() };
+    if let Some(MetricsAt::Unix(path)) = metrics {
+        keep.write.extend(directory(path));
+    }
     // A connection from a port below 1024 goes on from there.
-    let keep = Keep { low_ports: true, ..Keep::default() };
+    keep.low_ports = true;
     drop_privileges(&keep).map_err(|error| Failure::Other(error.to_string()))?;
     log.start().map_err(Failure::doing("cannot start a thread"))?;
     for proxy in &file.proxies {
         tracing::info!("proxy {}: {}", proxy.name.0, mode(proxy.mode));
     }
     tracing::info!("ready");
-    let status = proxy.run().map_err(|error| Failure::Other(error.to_string()))?;
-    tracing::info!("ended, after {} connections", status.opened);
+    let status = proxy.run(&signals).map_err(|error| Failure::Other(error.to_string()))?;
+    tracing::info!("ended, after {} connections", status.totals.opened);
     Ok(status)
+}
+
+/// The name of a file's proxies: the file's, without .toml.
+fn name(path: &Path) -> String {
+    path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// Where the process of a file answers.
+pub(super) fn control_socket(path: &Path, file: &ProxyFile) -> PathBuf {
+    let given = file.control.socket.as_ref().map(|socket| PathBuf::from(&socket.0));
+    given.unwrap_or_else(|| PathBuf::from(format!("{RUN_DIRECTORY}/{}.sock", name(path))))
 }
 
 /// What `--check --json` prints.
@@ -89,29 +114,30 @@ const fn mode(mode: ProxyMode) -> &'static str {
         ProxyMode::None => "connections pass",
         ProxyMode::Split => "connections are split",
         ProxyMode::PathTail => "connections are split, and acknowledged as by a link",
+        ProxyMode::ClampWindow => "windows of the hosts behind are lowered",
     }
 }
 
-fn meaning(file: &ProxyFile) -> String {
+fn meaning(ProxyFile { proxy: settings, proxies, .. }: &ProxyFile) -> String {
     let mut text = String::new();
     // Writing to a string cannot fail.
     let mut line = |name: &str, what: String| {
         let _ = writeln!(text, "  {name:<11} {what}");
     };
-    let fail = match file.fail {
+    let fail = match settings.fail {
         FailMode::Open => "new connections pass",
         FailMode::Closed => "new connections are unreachable",
     };
     line("if it dies", fail.to_owned());
-    let (connections, opening) = (file.connections, file.opening);
+    let (connections, opening) = (settings.connections, settings.opening);
     line(
         "at most",
-        format!("{connections} connections, {opening} of them being opened; {} in pipes", file.memory),
+        format!("{connections} connections, {opening} of them being opened; {} in pipes", settings.memory),
     );
-    let buffer = file.buffer.map_or_else(|| "as the kernel chooses".to_owned(), |size| size.to_string());
+    let buffer = settings.buffer.map_or_else(|| "as the kernel chooses".to_owned(), |size| size.to_string());
     line("buffers", format!("{buffer}, for each socket and direction"));
-    line("threads", file.threads.to_string());
-    for proxy in &file.proxies {
+    line("threads", settings.threads.to_string());
+    for proxy in proxies {
         let list = |prefixes: &[trunkline_schema::Prefix]| {
             prefixes.iter().map(|prefix| prefix.0.to_string()).collect::<Vec<_>>().join(", ")
         };
@@ -133,8 +159,13 @@ fn meaning(file: &ProxyFile) -> String {
         if !ports.is_empty() {
             let _ = write!(what, ", ports {}", ports.join(", "));
         }
-        let rate = proxy.rate.map_or_else(String::new, |rate| format!(" of {rate}"));
-        line("proxy", format!("{what}: {}{rate}", mode(proxy.mode)));
+        let bound = match (proxy.rate.map(|rate| rate.0), proxy.window) {
+            (Some(RateSource::Given(rate)), _) => format!(" of {rate}"),
+            (Some(RateSource::Measured), _) => " of the measured rate".to_owned(),
+            (None, Some(window)) => format!(" to {window}"),
+            (None, None) => String::new(),
+        };
+        line("proxy", format!("{what}: {}{bound}", mode(proxy.mode)));
     }
     text
 }

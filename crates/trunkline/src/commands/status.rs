@@ -10,6 +10,7 @@ use trunkline_gateway::control::{Answer, Request, ask};
 use trunkline_gateway::status::{EdgePacing, LaneState, PathShare, Peer, Status};
 
 use super::control::{control_failure, socket};
+use super::proxies;
 use super::rates::{Between, LaneRates, earlier};
 use crate::cli::StatusArguments;
 use crate::failure::Failure;
@@ -19,16 +20,31 @@ pub(crate) fn status(arguments: &StatusArguments) -> Result<(), Failure> {
     let socket = socket(&arguments.instance)?;
     let first = state(&socket)?;
     if arguments.json {
-        let json = serde_json::to_string_pretty(&first).map_err(Failure::doing("cannot print"))?;
-        return print_line(&json);
+        let json = match &first {
+            State::Gateway(status) => serde_json::to_string_pretty(status),
+            State::Proxies(status) => serde_json::to_string_pretty(status),
+        };
+        return print_line(&json.map_err(Failure::doing("cannot print"))?);
     }
     thread::sleep(Duration::from_secs_f64(arguments.interval));
-    print(&table(&first, &state(&socket)?))
+    match (first, state(&socket)?) {
+        (State::Gateway(before), State::Gateway(now)) => print(&table(&before, &now)),
+        (State::Proxies(before), State::Proxies(now)) => print(&proxies::table(&before, &now)),
+        _ => Err(Failure::Other("another daemon took the socket in between".to_owned())),
+    }
 }
 
-fn state(socket: &Path) -> Result<Status, Failure> {
+/// The state of a daemon.
+enum State {
+    Gateway(Box<Status>),
+    /// Of a process that runs proxies alone.
+    Proxies(Box<trunkline_proxy::Status>),
+}
+
+fn state(socket: &Path) -> Result<State, Failure> {
     match ask(socket, Request::Status).map_err(|error| control_failure(&error))? {
-        Answer::Status(status) => Ok(*status),
+        Answer::Status(status) => Ok(State::Gateway(status)),
+        Answer::Proxies(status) => Ok(State::Proxies(status)),
         Answer::Refused { message } | Answer::Done { message } => Err(Failure::Other(message)),
     }
 }
@@ -72,6 +88,10 @@ fn table(before: &Status, now: &Status) -> String {
         paths(&mut table, peer);
     }
     rejected(&mut table, status);
+    if let (Some(proxies), Some((before, _))) = (&status.proxies, last) {
+        table.line("");
+        table.0 += &proxies::rows(before.proxies.as_ref(), proxies);
+    }
     let rates = match last {
         Some((_, between)) => format!("Rates and core ms are of the last {:.1} s.", between.seconds()),
         None => "No rates: the gateway restarted in between.".to_owned(),

@@ -120,13 +120,15 @@ fn every_example_fits_the_schema_and_is_read() {
 }
 
 /// Tables of a file with a place for one more key, and where they are in the schema.
-const TABLES: [(&str, &str); 10] = [
+const TABLES: [(&str, &str); 12] = [
     ("{key}\n", ""),
     ("[tun]\n{key}\n", "/properties/tun"),
     ("[lanes]\n{key}\n", "/properties/lanes"),
     ("[control]\n{key}\n", "/properties/control"),
     ("[metrics]\n{key}\n", "/properties/metrics"),
     ("[[peers]]\n{key}\n", "/properties/peers/items"),
+    ("[proxy]\n{key}\n", "/properties/proxy"),
+    ("[[proxies]]\n{key}\n", "/properties/proxies/items"),
     ("[[classes]]\n{key}\n", "/properties/classes/anyOf/1/items"),
     ("[[classes]]\nmatch = [{ {key} }]\n", "/properties/classes/anyOf/1/items/properties/match/items"),
     ("[[classes]]\nqueue = { {key} }\n", "/properties/classes/anyOf/1/items/properties/queue"),

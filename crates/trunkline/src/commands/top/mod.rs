@@ -110,6 +110,10 @@ impl Drop for Restore {
 fn state(socket: &Path) -> Result<Status, Failure> {
     match ask(socket, Request::Flows).map_err(|error| control_failure(&error))? {
         Answer::Status(status) => Ok(*status),
+        Answer::Proxies(status) => Err(Failure::Input(format!(
+            "{} runs proxies without a trunk: `trunkline status` shows them",
+            status.name
+        ))),
         Answer::Refused { message } | Answer::Done { message } => Err(Failure::Other(message)),
     }
 }

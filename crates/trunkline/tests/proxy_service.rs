@@ -1,0 +1,239 @@
+//! What proxies say of themselves, proxies beside a gateway, and their bad days; on this machine's kernel.
+
+mod common;
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use common::proxy::{CELL, SERVER, Scene, connect, connection, ip, number, transfer};
+use common::site::{PROGRAM, ask, status, until};
+use rustix::net::sockopt;
+use serde_json::Value;
+use trunkline_netlink::{Existing, Route, RouteKind};
+use trunkline_testbed::namespace::{Host, Task, veth};
+
+/// What a command prints.
+fn prints(scene: &Scene, arguments: &[&str]) -> String {
+    let mut command = Command::new(PROGRAM);
+    command.args(arguments).arg(scene.file());
+    let output = scene.router.run(|| command.output()).expect("it runs");
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text")
+}
+
+#[test]
+fn status_metrics_and_down_are_those_of_a_gateway() {
+    let Some(scene) = Scene::new("status_metrics_and_down_are_those_of_a_gateway") else { return };
+    let metrics = scene.directory.0.join("metrics.sock");
+    let mut proxy = scene.start(&format!("[metrics]\nlisten = \"unix:{}\"\n{CELL}", metrics.display()));
+    let (address, listener) = scene.listen(0);
+    let (near, far) = connection(&scene.client, address, &listener);
+    transfer(far, near, 400_000);
+    let open = connection(&scene.client, address, &listener);
+    until("both are counted", || {
+        number(&scene.status(), "opened") == 2 && number(&scene.status(), "open") == 1
+    });
+    let state = scene.status();
+    assert_eq!((&state["answer"], &state["name"]), (&"proxies".into(), &"proxy".into()), "{state}");
+    let cell = &state["proxies"][0];
+    assert_eq!((&cell["name"], &cell["mode"]), (&"cell".into(), &"split".into()), "{state}");
+    // The SYN and the FIN count as bytes that are acknowledged.
+    let delivered = cell["delivered"].as_u64().expect("a count");
+    assert!((400_000..400_010).contains(&delivered), "{state}");
+    assert_eq!(cell["held"], 0, "{state}");
+
+    let json: Value = serde_json::from_str(&prints(&scene, &["status", "--json"])).expect("JSON");
+    assert_eq!((&json["opened"], &json["proxies"][0]["open"]), (&2.into(), &1.into()), "{json}");
+    let table = prints(&scene, &["status", "--interval", "0.1"]);
+    assert!(table.contains("connections: 1 open, 0 being opened, 2 opened"), "{table}");
+
+    let mut stream = UnixStream::connect(&metrics).expect("a connection");
+    stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").expect("sent");
+    let mut page = String::new();
+    stream.read_to_string(&mut page).expect("received");
+    assert!(page.contains("\ntrunkline_proxy_open{proxy=\"cell\",mode=\"split\"} 1\n"), "{page}");
+
+    drop(open);
+    assert!(ask(&scene.socket(), "reload").is_err(), "it is refused");
+    prints(&scene, &["down"]);
+    assert!(proxy.wait(Duration::from_secs(10)).expect("its end").is_some_and(|status| status.success()));
+    assert_eq!(scene.left(), (0, false));
+    assert!(!scene.socket().exists() && !metrics.exists());
+}
+
+#[test]
+fn a_site_runs_proxies_beside_its_trunks() {
+    let Some(scene) = Scene::new("a_site_runs_proxies_beside_its_trunks") else { return };
+    scene.directory.key("a");
+    let peer = scene.directory.key("b");
+    let text = format!(
+        "[[peers]]\nname = \"b\"\npublic_key = \"{peer}\"\nendpoint = \"10.2.0.77:4600\"\nroutes = [\"10.9.0.0/16\"]\n{CELL}"
+    );
+    let file = scene.directory.file("a", &text);
+    let log = std::fs::File::create(scene.directory.0.join("log")).expect("a log");
+    let mut gateway = scene.directory.start(&scene.router, "a", log);
+    let (address, listener) = scene.listen(0);
+    let (near, far) = connection(&scene.client, address, &listener);
+    transfer(far, near, 400_000);
+    let socket = scene.directory.socket("a");
+    until("it is counted", || status(&socket)["proxies"]["proxies"][0]["opened"] == 1);
+    let mut command = Command::new(PROGRAM);
+    command.args(["status", "--interval", "0.1"]).arg(&file);
+    let output = scene.router.run(|| command.output()).expect("it runs");
+    let table = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(table.contains("peer b") && table.contains("cell           split"), "{table}");
+    // Another mode needs a restart, which the reload says.
+    std::fs::write(&file, std::fs::read_to_string(&file).expect("it").replace("\"split\"", "\"none\""))
+        .expect("it");
+    let refused = ask(&socket, "reload").expect_err("it is refused").to_string();
+    assert!(refused.contains("proxies"), "{refused}");
+    let ended = gateway.terminate(Duration::from_secs(10)).expect("its end");
+    assert_eq!(ended.code(), Some(0), "{}", scene.log());
+    assert_eq!(scene.left(), (0, false));
+    drop(connection(&scene.client, address, &listener));
+}
+
+#[test]
+fn a_client_that_opens_more_than_the_tables_hold_keeps_nobody_out() {
+    const MANY: usize = 400;
+    let Some(scene) = Scene::new("a_client_that_opens_more_than_the_tables_hold_keeps_nobody_out") else {
+        return;
+    };
+    let proxy = scene.start(&format!("[proxy]\nconnections = 100\nopening = 50\n{CELL}"));
+    let (address, listener) = scene.listen(0);
+    let far: Task<Vec<TcpStream>> = scene
+        .server
+        .spawn("acceptor", move || (0..MANY).map(|_| listener.accept().expect("a connection").0).collect());
+    let near: Vec<TcpStream> =
+        (0..MANY).map(|_| connect(&scene.client, address).expect("a connection")).collect();
+    let far = far.join();
+    let state = scene.status();
+    assert!(number(&state, "open") + number(&state, "opening") <= 100, "{state}");
+    assert!(number(&state, "passed") >= (MANY - 100) as u64 && number(&state, "evicted") == 0, "{state}");
+    // Those with a proxy and those without carry data.
+    for (stream, byte) in near.iter().zip(0_u8..=255).chain(near.iter().rev().zip(0..10)) {
+        (&*stream).write_all(&[byte]).expect("sent");
+    }
+    let received = far.iter().map(|mut stream| {
+        stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a limit");
+        stream.read(&mut [0; 2]).expect("received")
+    });
+    assert!(received.take(256).all(|bytes| bytes > 0));
+    drop((near, far));
+    scene.end(proxy);
+}
+
+#[test]
+fn servers_that_never_answer_take_only_their_share_of_the_table() {
+    let Some(scene) = Scene::new("servers_that_never_answer_take_only_their_share_of_the_table") else {
+        return;
+    };
+    let proxy = scene.start(&format!("[proxy]\nopening = 20\n{CELL}"));
+    // Their SYNs arrive, and no answer comes back.
+    let hole = Route { kind: RouteKind::Blackhole, ..Route::to("10.1.0.0/16".parse().expect("it")) };
+    scene.server.netlink(|handle| handle.add_route(&hole, Existing::Keep)).expect("a route");
+    let (address, listener) = scene.listen(0);
+    let silent: Vec<Task<()>> = (0..30)
+        .map(|_| {
+            scene.client.spawn("client", move || {
+                let outcome = TcpStream::connect_timeout(&address, Duration::from_secs(3));
+                assert_eq!(outcome.expect_err("nobody answers").kind(), ErrorKind::TimedOut);
+            })
+        })
+        .collect();
+    until("the table is full", || {
+        number(&scene.status(), "opening") == 20 && number(&scene.status(), "passed") >= 10
+    });
+    // Who finds no place there is served without a proxy.
+    scene.server.netlink(|handle| handle.delete_route(&hole)).expect("no route");
+    let (other, others) = scene.listen(0);
+    let (near, far) = connection(&scene.client, other, &others);
+    transfer(near, far, 100_000);
+    drop(listener);
+    silent.into_iter().for_each(Task::join);
+    scene.end(proxy);
+}
+
+#[test]
+fn a_peer_that_reads_a_byte_at_a_time_costs_others_nothing_and_memory_is_bounded() {
+    let test = "a_peer_that_reads_a_byte_at_a_time_costs_others_nothing_and_memory_is_bounded";
+    let Some(scene) = Scene::new(test) else { return };
+    // Four pipes in all.
+    let proxy =
+        scene.start(&format!("[proxy]\nbuffer = \"64 KiB\"\nmemory = \"1 MiB\"\nthreads = 1\n{CELL}"));
+    let (address, listener) = scene.listen(0);
+    let mut slow: Vec<(TcpStream, TcpStream)> =
+        (0..12).map(|_| connection(&scene.client, address, &listener)).collect();
+    for (near, far) in &mut slow {
+        far.set_nonblocking(true).expect("set");
+        sockopt::set_socket_recv_buffer_size(&*near, 4096).expect("a small buffer");
+        let start = Instant::now();
+        // Until the proxy takes no more.
+        let mut written = 0;
+        while start.elapsed() < Duration::from_millis(300) {
+            match far.write(&[7; 65_536]) {
+                Ok(bytes) => written += bytes,
+                Err(_) => std::thread::sleep(Duration::from_millis(5)),
+            }
+        }
+        assert!(written < 16 << 20, "{written} bytes found room: bounded by buffers alone");
+        near.read_exact(&mut [0]).expect("a byte");
+    }
+    let (near, far) = connection(&scene.client, address, &listener);
+    let took = transfer(far, near, 2_000_000);
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    let held = scene.status()["proxies"][0]["held"].as_u64().expect("a count");
+    // Two sockets of 64 KiB, which the kernel doubles, and a pipe, for each of twelve.
+    assert!(held > 0 && held < 12 * (4 * (64 << 10) + (256 << 10)), "{held}");
+    drop(slow);
+    scene.end(proxy);
+}
+
+#[test]
+fn an_interface_that_vanishes_ends_its_connections_alone() {
+    let Some(scene) = Scene::new("an_interface_that_vanishes_ends_its_connections_alone") else { return };
+    let other = Host::new("other").expect("a host");
+    veth(&other, "up", &scene.router, "outside2").expect("a link");
+    other.address("up", "10.3.0.2/24".parse().expect("it"), None).expect("set");
+    scene.router.address("outside2", "10.3.0.1/24".parse().expect("it"), None).expect("set");
+    other.route("0.0.0.0/0".parse().expect("it"), ip("10.3.0.1")).expect("a route");
+    let proxy = scene.start(&format!("[proxy]\nkeepalive = \"1 s\"\n{CELL}"));
+    let (address, listener) = scene.listen(0);
+    let (stays_near, stays_far) = connection(&scene.client, address, &listener);
+    let listener = other.run(|| std::net::TcpListener::bind("10.3.0.2:0")).expect("a listener");
+    let (mut near, _far) = connection(&scene.client, listener.local_addr().expect("it"), &listener);
+    scene
+        .router
+        .netlink(|handle| {
+            let device = handle.link_index("outside2")?;
+            handle.delete_link(device)
+        })
+        .expect("it vanishes");
+    // The keep-alive finds nobody, which the client is told.
+    let error = near.read(&mut [0]).expect_err("it ends");
+    assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{error}");
+    let nowhere: SocketAddr = "10.3.0.2:9".parse().expect("it");
+    let error = connect(&scene.client, nowhere).expect_err("there is no way");
+    assert_eq!(error.kind(), ErrorKind::NetworkUnreachable, "{error}");
+    transfer(stays_near, stays_far, 100_000);
+    let status = scene.end(proxy);
+    assert_eq!(number(&status, "reset"), 1, "{status}");
+}
+
+#[test]
+fn a_proxy_without_ipv6_serves_ipv4() {
+    let Some(scene) = Scene::new("a_proxy_without_ipv6_serves_ipv4") else { return };
+    if scene.versions < 2 {
+        return;
+    }
+    scene.router.sysctl("net.ipv6.conf.all.disable_ipv6", "1").expect("no IPv6");
+    let proxy = scene.start(CELL);
+    let address = SocketAddr::new(ip(SERVER[0]), 0);
+    let listener = scene.server.run(|| std::net::TcpListener::bind(address)).expect("a listener");
+    let (near, far) = connection(&scene.client, listener.local_addr().expect("it"), &listener);
+    transfer(near, far, 100_000);
+    assert_eq!(number(&scene.end(proxy), "opened"), 1);
+}
