@@ -11,7 +11,7 @@ use trunkline_testbed::kernel::Kernel;
 use trunkline_testbed::network::{LinkBetween, NetworkSettings, NodeSettings, RouteTcp};
 
 use super::Misfit;
-use super::sources::sockets;
+use super::sources::{bounded, sockets};
 use super::tcp::{KernelTcp, kernel_tcp};
 use crate::scenario::{Carrier, Load, NodeKind, ProxyMode, Scenario};
 
@@ -28,6 +28,8 @@ pub(super) struct Plan {
     pub(super) loads: Vec<generator::Load>,
     /// For each trunk: the congestion control of its lanes, if not the gateway's own choice.
     pub(super) lanes: Vec<Option<&'static str>>,
+    /// For each node: the bytes that the sockets of its proxy hold in each direction, if they are bounded.
+    pub(super) proxy_buffers: Vec<Option<u64>>,
     /// What is different from what the scenario asks for.
     pub(super) substitutions: BTreeSet<String>,
 }
@@ -45,12 +47,6 @@ struct Planner<'s> {
 
 /// Decides how this machine carries a scenario out, or says what of it it cannot be.
 pub(super) fn plan(scenario: &Scenario, kernel: &Kernel, seed: u64) -> Result<Plan, Misfit> {
-    for node in &scenario.nodes {
-        if node.proxy.as_ref().is_some_and(|proxy| proxy.mode != ProxyMode::None) {
-            let problem = "does something; allowed on this engine: mode = \"none\"";
-            return Err(Misfit::new(format!("proxies.{}", node.name), problem));
-        }
-    }
     let mut planner = Planner {
         scenario,
         kernel,
@@ -68,6 +64,10 @@ pub(super) fn plan(scenario: &Scenario, kernel: &Kernel, seed: u64) -> Result<Pl
             }
             Load::Udp { data, timing } => generator::Load::Udp { data: *data, timing: timing.clone() },
         });
+    }
+    let mut proxy_buffers = vec![None; scenario.nodes.len()];
+    for (node, buffer) in proxy_buffers.iter_mut().enumerate() {
+        *buffer = planner.proxy(node)?;
     }
     let mut lanes = Vec::new();
     for trunk in &scenario.trunks {
@@ -107,6 +107,7 @@ pub(super) fn plan(scenario: &Scenario, kernel: &Kernel, seed: u64) -> Result<Pl
         },
         loads,
         lanes,
+        proxy_buffers,
         substitutions,
     })
 }
@@ -121,6 +122,75 @@ fn beyond(scenario: &Scenario, gateway: usize) -> BTreeSet<usize> {
 }
 
 impl Planner<'_> {
+    /// Sets up the node of a proxy for its connections, to hosts behind and to those that talk with them.
+    fn proxy(&mut self, node: usize) -> Result<Option<u64>, Misfit> {
+        let settings = &self.scenario.nodes[node];
+        let (ProxyMode::Split(tcps) | ProxyMode::PathTail(tcps, _)) =
+            settings.proxy.as_ref().map_or(&ProxyMode::None, |proxy| &proxy.mode)
+        else {
+            return Ok(None);
+        };
+        let part = format!("proxies.{}", settings.name);
+        let behind = settings.proxy.as_ref().map_or(&[][..], |proxy| &proxy.behind);
+        let mut buffer = None;
+        for (towards_behind, tcp) in tcps.iter().enumerate().map(|(side, tcp)| (side == 1, tcp)) {
+            let own = kernel_tcp(tcp, self.kernel).map_err(|problem| Misfit::new(&*part, problem))?;
+            let control = ("tcp_congestion_control", own.congestion_control.to_owned());
+            for (sysctl, value) in
+                own.sysctls.iter().map(|(name, value)| (*name, value.clone())).chain([control])
+            {
+                self.sysctl(node, (sysctl, value), &part)?;
+            }
+            let peers = self.scenario.traffic.iter().flat_map(|traffic| traffic.ends);
+            let peers: BTreeSet<usize> =
+                peers.filter(|peer| behind.contains(peer) == towards_behind).collect();
+            for peer in peers {
+                self.route((node, peer), &own, &part)?;
+            }
+            let bounded = bounded(own.send_buffer.min(own.receive_window)).map(u64::from);
+            buffer = buffer.into_iter().chain(bounded).min();
+            let segments = format!("{}: a proxy's segments are as long as the path takes", tcp.name);
+            self.substitutions.insert(segments);
+            self.substitutions.extend(own.substitutions);
+        }
+        Ok(buffer.map(|bytes: u64| bytes.max(MIN_BUFFER)))
+    }
+
+    fn sysctl(
+        &mut self,
+        node: usize,
+        (sysctl, value): (&'static str, String),
+        part: &str,
+    ) -> Result<(), Misfit> {
+        let name = &self.scenario.nodes[node].name;
+        let entry = (value.clone(), part.to_owned());
+        let (known, by) = &*self.sysctls[node].entry(sysctl).or_insert(entry);
+        if *known != value {
+            let problem = format!(
+                "needs {sysctl} = {value} at {name}, where {by} needs {known}; allowed on this engine: one value for each host (give it a host of its own)"
+            );
+            return Err(Misfit::new(part, problem));
+        }
+        Ok(())
+    }
+
+    fn route(&mut self, ends: (usize, usize), tcp: &KernelTcp, part: &str) -> Result<(), Misfit> {
+        let route = RouteTcp {
+            initial_window: Some(tcp.initial_window),
+            initial_ssthresh: tcp.initial_ssthresh,
+            quick_acks: tcp.quick_acks,
+        };
+        let (known, by) = &*self.routes.entry(ends).or_insert((route, part.to_owned()));
+        if *known != route {
+            let problem = format!(
+                "needs another initial window, initial ssthresh or delay of acknowledgements from {} than {by}; allowed on this engine: one for each pair of hosts",
+                self.scenario.nodes[ends.0].name
+            );
+            return Err(Misfit::new(part, problem));
+        }
+        Ok(())
+    }
+
     /// Sets up two nodes for connections between them.
     fn connection(
         &mut self,
@@ -132,32 +202,15 @@ impl Planner<'_> {
         let both = [own(&tcp[0])?, own(&tcp[1])?];
         for (side, tcp) in both.iter().enumerate() {
             let (node, peer) = (ends[side], ends[1 - side]);
-            let name = &self.scenario.nodes[node].name;
             for (sysctl, value) in &tcp.sysctls {
-                let entry = (value.clone(), part.to_owned());
-                let (known, by) = &*self.sysctls[node].entry(sysctl).or_insert(entry);
-                if known != value {
-                    let problem = format!(
-                        "needs {sysctl} = {value} at {name}, where {by} needs {known}; allowed on this engine: one value for each host (give it a host of its own)"
-                    );
-                    return Err(Misfit::new(part, problem));
-                }
+                self.sysctl(node, (*sysctl, value.clone()), part)?;
             }
-            let route = RouteTcp {
-                initial_window: Some(tcp.initial_window),
-                initial_ssthresh: tcp.initial_ssthresh,
-                quick_acks: tcp.quick_acks,
-            };
-            let entry = (route, part.to_owned());
-            let (known, by) = &*self.routes.entry((node, peer)).or_insert(entry);
-            if *known != route {
-                let problem = format!(
-                    "needs another initial window, initial ssthresh or delay of acknowledgements from {name} than {by}; allowed on this engine: one for each pair of hosts"
-                );
-                return Err(Misfit::new(part, problem));
-            }
+            self.route((node, peer), tcp, part)?;
             self.substitutions.extend(tcp.substitutions.iter().cloned());
         }
         Ok(both)
     }
 }
+
+/// What a proxy's buffers are at the least.
+const MIN_BUFFER: u64 = 16 << 10;

@@ -5,6 +5,7 @@
 
 mod build;
 mod gateway;
+mod proxies;
 mod sources;
 mod tcp;
 mod tunnels;
@@ -29,6 +30,7 @@ use crate::outcome::Outcome;
 use crate::scenario::Scenario;
 use build::Plan;
 use gateway::{Gateways, PeerStatus, Status};
+use proxies::Proxies;
 use tunnels::Tunnels;
 
 /// Packets that may be delivered more than 1 ms late, of all.
@@ -69,6 +71,7 @@ fn machine(error: impl std::fmt::Display) -> EngineError {
 pub(super) fn check(scenario: &Scenario) -> Result<(), EngineError> {
     let kernel = Kernel::read().map_err(machine)?;
     gateway::check(scenario)?;
+    proxies::check(scenario)?;
     tunnels::check(scenario)?;
     build::plan(scenario, &kernel, 0).map(|_| ()).map_err(EngineError::from)
 }
@@ -81,6 +84,7 @@ pub(super) fn run(
 ) -> Result<Outcome, EngineError> {
     let kernel = Kernel::read().map_err(machine)?;
     gateway::check(scenario)?;
+    proxies::check(scenario)?;
     tunnels::check(scenario)?;
     let plan = build::plan(scenario, &kernel, seed)?;
     let mut discarded = 0;
@@ -112,6 +116,7 @@ struct Run<'s> {
     // In the order in which they are to go.
     generator: Generator,
     gateways: Option<Gateways>,
+    proxies: Option<Proxies>,
     tunnels: Tunnels,
     network: network::Network,
     statuses: Statuses,
@@ -142,6 +147,17 @@ impl<'s> Run<'s> {
                 Gateways::start(scenario, network.hosts(), program, &plan.lanes, stop).map_err(machine)?,
             ),
         };
+        let proxies = match (proxies::any(scenario), program) {
+            (false, _) => None,
+            (true, None) => {
+                let problem = "need processes, and the program of one was not given";
+                return Err(Misfit::new("proxies", problem).into());
+            }
+            (true, Some(program)) => {
+                let what = (program, &plan.proxy_buffers[..]);
+                Some(Proxies::start(scenario, network.hosts(), what, stop).map_err(machine)?)
+            }
+        };
         let tunnels = Tunnels::start(scenario, network.hosts(), stop).map_err(|error| match error {
             TunnelError::Interrupted => EngineError::Stopped,
             error => machine(error),
@@ -158,6 +174,7 @@ impl<'s> Run<'s> {
             scenario,
             generator,
             gateways,
+            proxies,
             tunnels,
             network,
             statuses: scenario.nodes.iter().map(|_| None).collect(),
@@ -173,6 +190,7 @@ impl<'s> Run<'s> {
     fn end(mut self) -> Result<(), EngineError> {
         drop(self.generator);
         self.tunnels.end().map_err(machine)?;
+        self.proxies.as_mut().map_or(Ok(()), Proxies::end).map_err(machine)?;
         self.gateways.as_mut().map_or(Ok(()), Gateways::end).map_err(machine)
     }
 
@@ -243,6 +261,9 @@ impl Network for Run<'_> {
             if let Some(gateways) = &mut self.gateways {
                 gateways.check_alive().map_err(machine)?;
             }
+            if let Some(proxies) = &mut self.proxies {
+                proxies.check_alive().map_err(machine)?;
+            }
             self.tunnels.check_alive().map_err(machine)?;
             let now = clock::now();
             if now >= end {
@@ -288,12 +309,16 @@ impl Network for Run<'_> {
                 trunks.push(trunk.gateways.map(side));
             }
         }
+        let proxies = match &self.proxies {
+            Some(proxies) => proxies.stats().map_err(machine)?,
+            None => vec![ProxyStats::default(); self.scenario.nodes.len()],
+        };
         let counters = Counters {
             at,
             sources: self.generator.reading().sources.iter().map(sources::counters).collect(),
             links,
             trunks,
-            proxies: vec![ProxyStats::default(); self.scenario.nodes.len()],
+            proxies,
             nodes: self.nodes()?,
         };
         self.disturbance = self.disturbed()?;

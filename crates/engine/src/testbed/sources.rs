@@ -42,17 +42,19 @@ pub(super) fn generator(
     Generator::new(&sources.collect::<Vec<_>>(), Scheduling::RealTime)
 }
 
+/// A size of a buffer to set, unless the kernel is to choose.
+pub(super) fn bounded(bytes: u64) -> Option<u32> {
+    u32::try_from(bytes).ok().filter(|_| bytes < TUNED)
+}
+
 /// The socket options of both ends.
 pub(super) fn sockets(tcp: &[KernelTcp; 2]) -> [SocketOptions; 2] {
-    tcp.each_ref().map(|tcp| {
-        let bounded = |bytes: u64| u32::try_from(bytes).ok().filter(|_| bytes < TUNED);
-        SocketOptions {
-            mss: Some(tcp.mss),
-            nagle: tcp.nagle,
-            send_buffer: bounded(tcp.send_buffer),
-            window_clamp: bounded(tcp.receive_window),
-            ..SocketOptions::new(tcp.congestion_control)
-        }
+    tcp.each_ref().map(|tcp| SocketOptions {
+        mss: Some(tcp.mss),
+        nagle: tcp.nagle,
+        send_buffer: bounded(tcp.send_buffer),
+        window_clamp: bounded(tcp.receive_window),
+        ..SocketOptions::new(tcp.congestion_control)
     })
 }
 

@@ -51,6 +51,8 @@ pub struct GatewayProcess {
     name: String,
     host: Arc<Host>,
     program: PathBuf,
+    /// The program's command: `up`, or `proxy`.
+    command: &'static str,
     configuration: PathBuf,
     socket: PathBuf,
     log: PathBuf,
@@ -76,11 +78,23 @@ impl GatewayProcess {
             name: name.to_owned(),
             host,
             program: program.to_owned(),
+            command: "up",
             configuration: directory.write(&format!("{name}.toml"), text)?,
             socket: Self::socket(directory, name),
             log: directory.join(&format!("{name}.log")),
             process: None,
         })
+    }
+
+    /// As [`GatewayProcess::new`], of a file of proxies alone.
+    pub fn proxies(
+        name: &str,
+        host: Arc<Host>,
+        program: &Path,
+        directory: &Directory,
+        text: &str,
+    ) -> Result<Self, GatewayError> {
+        Self::new(name, host, program, directory, text).map(|process| Self { command: "proxy", ..process })
     }
 
     /// Its name.
@@ -106,7 +120,7 @@ impl GatewayProcess {
     /// Starts it. Does not wait for lanes: see [`GatewayProcess::wait_until_up`].
     pub fn start(&mut self) -> Result<(), GatewayError> {
         let mut command = Command::new(&self.program);
-        command.arg("up").arg(&self.configuration);
+        command.arg(self.command).arg(&self.configuration);
         command.stdin(Stdio::null()).stdout(Stdio::null());
         command.stderr(append(&self.log)?);
         // An interrupt from the terminal is for us, who end the gateways in order.
@@ -115,11 +129,13 @@ impl GatewayProcess {
         Ok(())
     }
 
-    /// Waits until all its lanes are up; an error at `end`, or at once if it ended or was `stopped`.
+    /// Waits until it answers and all its lanes are up; an error at `end`, or at once if it ended or was `stopped`.
     pub fn wait_until_up(&mut self, end: Instant, stopped: impl Fn() -> bool) -> Result<(), GatewayError> {
         let begin = clock::now();
         loop {
             let state = match control::ask(&self.socket, "status") {
+                // Proxies have no lanes.
+                Ok(_) if self.command == "proxy" => Vec::new(),
                 Ok(status) => control::lanes_not_up(&status),
                 Err(error) => vec![error.to_string()],
             };
