@@ -214,7 +214,7 @@ impl Treatment {
     }
 
     /// What holds of its packets' ends, from behind and to there, with the ports that connections are opened to.
-    fn ends(&self) -> Vec<([Vec<Condition>; 2], Option<RangeInclusive<u16>>)> {
+    fn ends(&self) -> Vec<Ends> {
         let remotes: Vec<Option<IpNet>> = or_any(&self.remote);
         let ports: Vec<Option<RangeInclusive<u16>>> = or_any(&self.ports);
         let mut all = Vec::new();
@@ -234,6 +234,9 @@ impl Treatment {
         all
     }
 }
+
+/// Conditions on packets from behind and on those to there, and the ports that connections are opened to.
+type Ends = ([Vec<Condition>; 2], Option<RangeInclusive<u16>>);
 
 fn or_any<T: Clone>(list: &[T]) -> Vec<Option<T>> {
     if list.is_empty() { vec![None] } else { list.iter().cloned().map(Some).collect() }

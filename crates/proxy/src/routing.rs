@@ -320,7 +320,9 @@ fn filter_table(plan: &Plan, listeners: &[Listener]) -> FilterTable {
     }
     let incoming =
         FilterChain { name: "prerouting".to_owned(), hook: Hook::Prerouting, priority: MANGLE, rules };
-    let mut rules = vec![FilterRule { conditions: vec![Condition::Mark(FORWARD)], ..FilterRule::default() }];
+    // What the proxy sends itself, errors among it, has found its way already.
+    let own = |mark| FilterRule { conditions: vec![Condition::Mark(mark)], ..FilterRule::default() };
+    let mut rules: Vec<FilterRule> = [FORWARD, LOCAL].into_iter().map(own).collect();
     for (protocol, kind) in [(protocol::ICMP, 3), (protocol::ICMPV6, 1)] {
         rules.push(FilterRule {
             conditions: vec![Condition::Icmp { protocol, kind }],

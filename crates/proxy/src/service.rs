@@ -242,7 +242,11 @@ fn listen(plan: &Plan) -> Result<(Vec<OwnedFd>, Vec<Listener>), ProxyError> {
     if plan.has_tails() {
         kinds.push((Some(routing::TAIL), routing::DELIVER_TO_TAIL));
     }
-    let wanted = Family::BOTH.into_iter().flat_map(|family| kinds.iter().map(move |kind| (family, *kind)));
+    // Where IPv6 is switched off on the loopback, a transparent socket can still be bound to it, and gets nothing.
+    let is_off = std::fs::read_to_string("/proc/sys/net/ipv6/conf/lo/disable_ipv6");
+    let is_off = is_off.is_ok_and(|text| text.trim() == "1");
+    let families = Family::BOTH.into_iter().filter(|family| *family == Family::V4 || !is_off);
+    let wanted = families.flat_map(|family| kinds.iter().map(move |kind| (family, *kind)));
     for (family, (own, mark)) in wanted {
         match settings.listen(family, own) {
             Ok((socket, address)) => {

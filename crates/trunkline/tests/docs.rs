@@ -127,20 +127,25 @@ fn has(program: &str) -> bool {
         .is_ok_and(|o| o.status.success())
 }
 
-#[test]
-fn the_tutorial_on_one_machine_does_what_it_says() {
-    const TEST: &str = "the_tutorial_on_one_machine_does_what_it_says";
-    if !privilege::available(TEST) {
-        return;
+/// Runs the commands of a section of the tutorial, at least so many blocks, in namespaces of their own. What they say, and where they ran;
+/// `None`, with a message, if the machine lacks something.
+fn run_section(
+    test: &str,
+    heading: &str,
+    tools: &[&str],
+    blocks_at_least: usize,
+) -> Option<(String, Temporary)> {
+    if !privilege::available(test) {
+        return None;
     }
-    if let Some(lacks) = ["ip", "ping", "sysctl", "unshare", "mount"].into_iter().find(|tool| !has(tool)) {
-        println!("SKIPPED {TEST}: lacks {lacks}");
-        return;
+    if let Some(lacks) = tools.iter().find(|tool| !has(tool)) {
+        println!("SKIPPED {test}: lacks {lacks}");
+        return None;
     }
     let tutorial = page("docs/tutorial.md");
     let mut script = "set -eu\nmount -t tmpfs tmpfs /run\n".to_owned();
     let mut blocks_run = 0;
-    for Block { language, text } in blocks(section(&tutorial, "## On one machine")) {
+    for Block { language, text } in blocks(section(&tutorial, heading)) {
         // The reader becomes root; the namespace's user is.
         if language != "sh" || text.contains("sudo") || text.contains("iperf3") && !has("iperf3") {
             continue;
@@ -148,20 +153,48 @@ fn the_tutorial_on_one_machine_does_what_it_says() {
         script += &[text, "\n"].concat();
         blocks_run += 1;
     }
-    assert!(blocks_run >= 7, "{blocks_run} blocks found");
-    let temporary = Temporary::new("tutorial");
+    assert!(blocks_run >= blocks_at_least, "{blocks_run} blocks found");
+    let temporary = Temporary::new(test);
     fs::write(temporary.0.join("script"), script).expect("the script");
     // Processes that a step leaves in the background end with the namespace of processes.
     let namespaces = ["-Urnm", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "script"];
     let output = temporary.run("timeout", &[&["120", "unshare"][..], &namespaces].concat());
-    let (said, log) = (String::from_utf8_lossy(&output.stdout), temporary.0.join("a.log"));
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let complaint = String::from_utf8_lossy(&output.stderr);
     if complaint.starts_with("unshare:") {
-        println!("SKIPPED {TEST}: {complaint}");
-        return;
+        println!("SKIPPED {test}: {complaint}");
+        return None;
     }
-    let log = fs::read_to_string(log).unwrap_or_default();
-    assert!(output.status.success(), "{complaint}\n{said}\n{log}");
+    let log = |name| fs::read_to_string(temporary.0.join(name)).unwrap_or_default();
+    assert!(output.status.success(), "{complaint}\n{said}\n{}{}", log("a.log"), log("proxy.log"));
+    Some((said, temporary))
+}
+
+#[test]
+fn the_tutorials_proxy_does_what_it_says() {
+    const TEST: &str = "the_tutorials_proxy_does_what_it_says";
+    let tools = ["ip", "tc", "ss", "curl", "python3", "sysctl", "unshare", "mount"];
+    let Some((said, _temporary)) = run_section(TEST, "## A proxy on one machine", &tools, 5) else { return };
+    let tutorial = page("docs/tutorial.md");
+    let shown = blocks(section(&tutorial, "## A proxy on one machine"));
+    let shown = shown.iter().find(|block| block.language == "console").expect("what the check prints");
+    let (_, shown) = shown.text.split_once('\n').expect("the command, and what it prints");
+    assert!(said.contains(shown.trim_end()), "{said}");
+    assert!(said.contains("connections: 0 open, 0 being opened, 1 opened"), "{said}");
+    assert!(said.contains("the copy is whole") && said.contains("it passes"), "{said}");
+    // How much shorter the round trip is depends on the machine; that it is, does not.
+    let times: Vec<f64> =
+        said.lines().filter_map(|line| line.trim().strip_prefix("rtt:")?.parse().ok()).collect();
+    assert!(times.len() == 2 && times[1] < 0.6 * times[0], "{times:?}");
+}
+
+#[test]
+fn the_tutorial_on_one_machine_does_what_it_says() {
+    const TEST: &str = "the_tutorial_on_one_machine_does_what_it_says";
+    let tools = ["ip", "ping", "sysctl", "unshare", "mount"];
+    let Some((said, temporary)) = run_section(TEST, "## On one machine", &tools, 7) else { return };
+    let tutorial = page("docs/tutorial.md");
+    let log = fs::read_to_string(temporary.0.join("a.log")).unwrap_or_default();
     assert!(said.contains("no route, as it should be"), "{said}");
     assert!(said.contains("3 packets transmitted, 3 received"), "{said}");
     assert!(said.contains("b goes down") && said.contains("a goes down"), "{said}");

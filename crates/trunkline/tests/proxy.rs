@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::fs;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd as _;
@@ -183,8 +184,12 @@ fn with_fail_closed_nothing_passes_a_killed_proxy() {
 fn a_second_proxy_is_refused_and_disturbs_nothing() {
     let Some(scene) = Scene::new("a_second_proxy_is_refused_and_disturbs_nothing") else { return };
     let proxy = scene.start(CELL);
+    // One with the same control socket finds that out first.
     let mut second = Command::new(PROGRAM);
-    second.arg("proxy").arg(scene.file());
+    let file = scene.directory.0.join("second.toml");
+    let text = fs::read_to_string(scene.file()).expect("the file").replace("proxy.sock", "second.sock");
+    fs::write(&file, text).expect("a file");
+    second.arg("proxy").arg(&file);
     let output = scene.router.run(|| second.output()).expect("it runs");
     assert_eq!(output.status.code(), Some(4));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -208,7 +208,8 @@ impl Download {
         let (address, listener) = scene.listen(0);
         let (mut near, mut far) = connection(&scene.client, address, &listener);
         let stop = near.try_clone().expect("a handle");
-        let writer = std::thread::spawn(move || while far.write_all(&[7; 65_536]).is_ok() {});
+        let data = vec![7; 65_536];
+        let writer = std::thread::spawn(move || while far.write_all(&data).is_ok() {});
         let reader = std::thread::spawn(move || {
             let mut buffer = vec![0; 65_536];
             while near.read(&mut buffer).is_ok_and(|bytes| bytes > 0) {}

@@ -23,6 +23,9 @@ use crate::scenario::{Cell, Proxy, ProxyMode, Scenario};
 /// How long a proxy may take to be ready.
 const START_LIMIT: Duration = Duration::from_secs(30);
 
+/// Bytes that an emulated link holds whose queue has no bound.
+const MAX_QUEUE: u64 = 1_000_000_000_000;
+
 /// The proxies of a scenario.
 #[derive(Debug)]
 pub(super) struct Proxies {
@@ -156,7 +159,7 @@ fn specs(proxy: &Proxy) -> Vec<ProxySpec> {
             let cell = |(number, cell): (usize, &Cell)| ProxySpec {
                 rate: Some(CellRate(RateSource::Given(Rate(cell.rate)))),
                 recovery: (!cell.recovery.is_zero()).then_some(Time(cell.recovery)),
-                queue: Some(Size(cell.bytes.min(i64::MAX as u64))),
+                queue: Some(Size(cell.bytes.min(MAX_QUEUE))),
                 packets: Some(cell.packets.max(2)),
                 ..spec(format!("cell-{number}"), &cell.hosts, Mode::PathTail)
             };

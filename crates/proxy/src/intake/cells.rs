@@ -24,7 +24,7 @@ struct Cell {
 /// What follows a cell's rate, if that is measured.
 #[derive(Debug)]
 struct Meter {
-    meter: RateMeter,
+    rule: RateMeter,
     /// What hosts behind had acknowledged at the last reading.
     delivered: u64,
     /// Whether the emulated link was busy then.
@@ -45,7 +45,7 @@ impl Cells {
     pub(super) fn new(plan: &Plan, tails: &mut Tails) -> Self {
         let mut cell = |tail: Tail| {
             let (estimate, limit) = tail.link();
-            let meter = Meter { meter: RateMeter::new(), delivered: 0, was_busy: false, rate: 0 };
+            let meter = Meter { rule: RateMeter::new(), delivered: 0, was_busy: false, rate: 0 };
             Cell { id: tails.add_cell(estimate, limit), tail, meter }
         };
         let cells = plan.treatments.iter().map(|treatment| treatment.tail.map(&mut cell)).collect();
@@ -117,7 +117,7 @@ impl Meter {
             paced: is_busy && self.was_busy,
         };
         (self.delivered, self.was_busy) = (counts.delivered, is_busy);
-        let rate = self.meter.handle(now, reading)?;
+        let rate = self.rule.handle(now, reading)?;
         let change = rate.bits_per_second().abs_diff(self.rate) as f64;
         if change <= CHANGE * self.rate as f64 {
             return None;

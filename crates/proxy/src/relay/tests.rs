@@ -185,7 +185,7 @@ fn what_the_end_behind_has_not_acknowledged_is_held() {
     server.set_nonblocking(true).unwrap();
     let mut written = 0_u64;
     while joined.relay.measure().held == 0 {
-        written += server.write(&[7; 65_536]).unwrap_or(0) as u64;
+        written += server.write(&vec![7; 65_536]).unwrap_or(0) as u64;
         joined.turn();
         assert!(written < 1 << 30, "the client's buffer has an end");
     }
