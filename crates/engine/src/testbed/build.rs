@@ -135,10 +135,16 @@ impl Planner<'_> {
         let mut buffer = None;
         for (towards_behind, tcp) in tcps.iter().enumerate().map(|(side, tcp)| (side == 1, tcp)) {
             let own = kernel_tcp(tcp, self.kernel).map_err(|problem| Misfit::new(&*part, problem))?;
-            let control = ("tcp_congestion_control", own.congestion_control.to_owned());
-            for (sysctl, value) in
-                own.sysctls.iter().map(|(name, value)| (*name, value.clone())).chain([control])
-            {
+            // A network namespace may have another algorithm by default only if every user may choose it.
+            let control = own.congestion_control;
+            let default = (control == UNRESTRICTED).then(|| ("tcp_congestion_control", control.to_owned()));
+            if default.is_none() {
+                let kernel =
+                    format!("{}: a proxy has the congestion control that this host has by default", tcp.name);
+                self.substitutions.insert(kernel);
+            }
+            let sysctls = own.sysctls.iter().map(|(name, value)| (*name, value.clone()));
+            for (sysctl, value) in sysctls.chain(default) {
                 self.sysctl(node, (sysctl, value), &part)?;
             }
             let peers = self.scenario.traffic.iter().flat_map(|traffic| traffic.ends);
@@ -211,6 +217,9 @@ impl Planner<'_> {
         Ok(both)
     }
 }
+
+/// The congestion control that every user may choose, whatever the machine allows.
+const UNRESTRICTED: &str = "reno";
 
 /// What a proxy's buffers are at the least.
 const MIN_BUFFER: u64 = 16 << 10;
