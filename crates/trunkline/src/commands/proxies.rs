@@ -9,10 +9,12 @@ pub(super) fn table(before: &Status, now: &Status) -> String {
     let mut text = format!("{}: up for {:.0} s, version {}\n", now.name, now.uptime_s, now.version);
     let same = before.pid == now.pid && before.uptime_s < now.uptime_s;
     text += &rows(same.then_some(before), now);
-    text += &match same {
-        true => format!("\nRates are of the last {:.1} s.\n", now.uptime_s - before.uptime_s),
-        false => "\nNo rates: the process restarted in between.\n".to_owned(),
-    };
+    if same {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "\nRates are of the last {:.1} s.", now.uptime_s - before.uptime_s);
+    } else {
+        text += "\nNo rates: the process restarted in between.\n";
+    }
     text
 }
 
