@@ -5,13 +5,11 @@
 //! which is unique, so no two events are equal.
 //!
 //! A time that is put off, as each acknowledgement puts off a retransmission timer, costs nothing until it would
-//! have come: the entry in the heap stays, and is moved then. So does the entry of one who is called, since most set
-//! their next time at once: one move down the heap in place of a removal and an insertion. Links have a heap of
-//! their own: they are few and busy, and should not pay for the timers of ten thousand connections.
+//! have come: the entry in the heap stays, and is moved then. Links have a heap of their own: they are few and
+//! busy, and should not pay for the timers of ten thousand connections.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::collections::binary_heap::PeekMut;
 
 use trunkline_units::Instant;
 
@@ -67,39 +65,16 @@ struct Place {
     entered: u64,
 }
 
-/// A time in nanoseconds and who waits for it, in one number that orders as both do: two comparisons less in
-/// each step through a heap.
-type Entry = u128;
-
-/// The entry of an empty heap: at no time.
-const EMPTY: Entry = Entry::MAX;
-
-const fn entry(at: u64, who: u32) -> Entry {
-    (at as Entry) << u32::BITS | who as Entry
-}
-
-const fn time(entry: Entry) -> u64 {
-    (entry >> u32::BITS) as u64
-}
-
 #[derive(Debug)]
 pub(crate) struct Agenda {
     /// Of links, and of all others.
-    heaps: [BinaryHeap<Reverse<Entry>>; 2],
-    /// The earliest entry of each heap that counts, where `settled` says that it is known.
-    earliest: [Entry; 2],
-    settled: [bool; 2],
+    heaps: [BinaryHeap<Reverse<(u64, u32)>>; 2],
     places: [Vec<Place>; KINDS],
 }
 
 impl Agenda {
     pub(crate) fn new() -> Self {
-        Agenda {
-            heaps: Default::default(),
-            earliest: [EMPTY; 2],
-            settled: [true; 2],
-            places: Default::default(),
-        }
+        Agenda { heaps: Default::default(), places: Default::default() }
     }
 
     /// Calls `who` at `at`, and not when it was to be called before.
@@ -113,16 +88,13 @@ impl Agenda {
         }
         let place = &mut places[index as usize];
         place.due = at;
-        let (heap, who) = (kind.heap(), (kind as u32) << INDEX_BITS | index);
         if at < place.entered {
             place.entered = at;
+            let heap = kind.heap();
             if self.heaps[heap].len() == self.heaps[heap].capacity() {
                 self.make_room(heap);
             }
-            self.heaps[heap].push(Reverse(entry(at, who)));
-            self.earliest[heap] = self.earliest[heap].min(entry(at, who));
-        } else if self.earliest[heap] as u32 == who {
-            self.settled[heap] = false;
+            self.heaps[heap].push(Reverse((at, (kind as u32) << INDEX_BITS | index)));
         }
     }
 
@@ -130,10 +102,12 @@ impl Agenda {
     /// that is.
     #[cold]
     fn make_room(&mut self, heap: usize) {
-        let Agenda { heaps, places, .. } = self;
+        let Agenda { heaps, places } = self;
         let heap = &mut heaps[heap];
         let before = heap.len();
-        heap.retain(|Reverse(entry)| place(places, *entry).entered == time(*entry));
+        heap.retain(|Reverse((at, who))| {
+            places[(who >> INDEX_BITS) as usize][(who & INDEX) as usize].entered == *at
+        });
         // With less than that gained it would be called again too soon.
         if heap.len() > before / 2 {
             heap.reserve(before.max(16));
@@ -145,65 +119,54 @@ impl Agenda {
     pub(crate) fn cancel(&mut self, kind: Kind, index: u32) {
         if let Some(place) = self.places[kind as usize].get_mut(index as usize) {
             place.due = NEVER;
-            if self.earliest[kind.heap()] as u32 == (kind as u32) << INDEX_BITS | index {
-                self.settled[kind.heap()] = false;
-            }
         }
     }
 
     /// The next to call, not after `until`.
     #[inline]
     pub(crate) fn next(&mut self, until: Instant) -> Option<(Instant, Who)> {
-        for heap in 0..self.heaps.len() {
-            if !self.settled[heap] {
-                self.settle(heap);
-            }
-        }
-        let [links, others] = self.earliest;
-        let first = links.min(others);
-        let at = time(first);
+        let [links, others] = [self.earliest(0), self.earliest(1)];
+        let heap = usize::from(others < links);
+        let (at, who) = links.min(others);
         if at > until.as_nanos() || at == NEVER {
             return None;
         }
-        assert!(links != others, "two events are due and neither is first");
-        // Its entry stays, for the time that it probably sets next.
-        place(&mut self.places, first).due = NEVER;
-        self.settled[usize::from(others < links)] = false;
-        let who = first as u32;
+        assert!(links.1 != others.1, "two events are due and neither is first");
+        self.heaps[heap].pop();
+        let place = self.place(who);
+        (place.entered, place.due) = (NEVER, NEVER);
         let (kind, index) = (Kind::ALL[(who >> INDEX_BITS) as usize], who & INDEX);
         Some((Instant::from_nanos(at), Who { kind, index }))
     }
 
-    /// Finds the earliest entry of a heap that counts. Those before it that do not are removed or moved.
-    fn settle(&mut self, heap: usize) {
-        let Agenda { heaps, earliest, settled, places } = self;
-        settled[heap] = true;
-        earliest[heap] = loop {
-            let Some(mut top) = heaps[heap].peek_mut() else { break EMPTY };
-            let Reverse(first) = *top;
-            let place = place(places, first);
-            if place.entered != time(first) {
-                PeekMut::pop(top);
+    #[inline]
+    fn place(&mut self, who: u32) -> &mut Place {
+        &mut self.places[(who >> INDEX_BITS) as usize][(who & INDEX) as usize]
+    }
+
+    /// The earliest entry of a heap that counts, once those before it that do not are gone or moved.
+    #[inline]
+    fn earliest(&mut self, heap: usize) -> (u64, u32) {
+        loop {
+            let Some(Reverse((at, who))) = self.heaps[heap].peek().copied() else { return (NEVER, u32::MAX) };
+            let place = self.place(who);
+            if place.entered == at && place.due == at {
+                return (at, who);
+            }
+            if place.entered == at && place.due != NEVER {
+                place.entered = place.due;
+                let later = place.due;
+                if let Some(mut top) = self.heaps[heap].peek_mut() {
+                    *top = Reverse((later, who));
+                }
                 continue;
             }
-            if place.due == time(first) {
-                break first;
+            if place.entered == at {
+                place.entered = NEVER;
             }
-            place.entered = place.due;
-            if place.due == NEVER {
-                PeekMut::pop(top);
-            } else {
-                *top = Reverse(entry(place.due, first as u32));
-            }
-        };
+            self.heaps[heap].pop();
+        }
     }
-}
-
-/// The place of who an entry is of.
-#[inline]
-fn place(places: &mut [Vec<Place>; KINDS], entry: Entry) -> &mut Place {
-    let who = entry as u32;
-    &mut places[(who >> INDEX_BITS) as usize][(who & INDEX) as usize]
 }
 
 #[cfg(test)]

@@ -2,10 +2,7 @@
 //!
 //! The headers are bytes, because crate `trunk`, its classifier and its header compression read bytes, and because
 //! a capture then needs nothing invented. The data is all zeros, which nobody stores.
-//!
-//! What links, queues and routers ask on the way stands beside the pointer to the headers. A packet that waited long is no
-//! longer in the processor's caches, and with ten thousand flows most have. docs/decisions/0011-simulated-packets.md
-//! has the cost.
+//! docs/decisions/0011-simulated-packets.md has the cost.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -13,8 +10,6 @@ use trunkline_packet::{checksum, protocol};
 use trunkline_queue::Item;
 use trunkline_tcp::Segment;
 use trunkline_units::{Instant, Seq};
-
-use crate::NodeId;
 
 /// Bytes of an IPv4 header without options: the only kind there is here.
 pub(crate) const IP: usize = 20;
@@ -24,29 +19,16 @@ const HOPS: u8 = 64;
 const MORE_FRAGMENTS: u16 = 0x2000;
 const DONT_FRAGMENT: u16 = 0x4000;
 const OFFSET: u16 = 0x1fff;
-/// Where the TTL stands in an IPv4 header.
-const TTL: usize = 8;
-/// The bits of the ECN field, and its value CE.
-const ECN: u8 = 3;
 
 /// A packet.
 #[derive(Debug, Clone)]
-pub struct Packet {
-    /// When its first sender sent it.
-    sent: Instant,
-    length: u32,
-    /// The receiver's node, as its address says.
-    to: u16,
-    /// The header's ECN field; both are the same at all times.
-    ecn: u8,
-    /// TTL. The header has it from [`Packet::settle`] on.
-    ttl: u8,
-    body: Box<Body>,
-}
+pub struct Packet(Box<Body>);
 
 #[derive(Debug, Clone)]
 struct Body {
     flow: u64,
+    sent: Instant,
+    length: u32,
     header_len: u8,
     corrupted: bool,
     /// The connection that probably receives it, to look up first.
@@ -54,7 +36,7 @@ struct Body {
     /// Which duplication it came of, from 1; 0: none.
     duplication: u32,
     header: [u8; MAX_HEADERS],
-    inner: Option<Box<Packet>>,
+    inner: Option<Packet>,
 }
 
 /// What tells the packets of one flow from others, worked out once.
@@ -117,10 +99,9 @@ impl Packet {
     pub(crate) fn carrying(addressing: &Addressing, id: u16, front: &[u8], inner: Option<Packet>) -> Self {
         let data = front.len() as u32 + inner.as_ref().map_or(0, Packet::length);
         let mut packet = Self::udp(addressing, id, data);
-        let body = &mut *packet.body;
-        body.header[IP + UDP..IP + UDP + front.len()].copy_from_slice(front);
-        body.header_len += front.len() as u8;
-        body.inner = inner.map(Box::new);
+        packet.0.header[IP + UDP..IP + UDP + front.len()].copy_from_slice(front);
+        packet.0.header_len += front.len() as u8;
+        packet.0.inner = inner;
         packet
     }
 
@@ -137,39 +118,35 @@ impl Packet {
         header[4..6].copy_from_slice(&id.to_be_bytes());
         let flags = if addressing.dont_fragment { DONT_FRAGMENT } else { 0 };
         header[6..8].copy_from_slice(&flags.to_be_bytes());
-        header[TTL] = HOPS;
+        header[8] = HOPS;
         header[9] = protocol;
         header[12..16].copy_from_slice(&addressing.source.octets());
         header[16..20].copy_from_slice(&addressing.destination.octets());
-        Packet {
-            sent: Instant::ZERO,
+        let (flow, sent) = (addressing.hash, Instant::ZERO);
+        Packet(Box::new(Body {
+            flow,
+            sent,
             length,
-            to: NodeId::of(addressing.destination).0 as u16,
-            ecn,
-            ttl: HOPS,
-            body: Box::new(Body {
-                flow: addressing.hash,
-                header_len: header_len as u8,
-                corrupted: false,
-                hint: u32::MAX,
-                duplication: 0,
-                header,
-                inner: None,
-            }),
-        }
+            header_len: header_len as u8,
+            corrupted: false,
+            hint: u32::MAX,
+            duplication: 0,
+            header,
+            inner: None,
+        }))
     }
 
     /// Bytes of the whole packet.
     #[inline]
     pub fn length(&self) -> u32 {
-        self.length
+        self.0.length
     }
 
     /// The same packet, sent by its first sender at this time.
     #[inline]
     #[must_use]
     pub(crate) fn sent_at(mut self, now: Instant) -> Self {
-        self.sent = now;
+        self.0.sent = now;
         self
     }
 
@@ -177,68 +154,56 @@ impl Packet {
     #[inline]
     #[must_use]
     pub(crate) fn hinted(mut self, hint: u32) -> Self {
-        self.body.hint = hint;
+        self.0.hint = hint;
         self
     }
 
     #[inline]
     pub(crate) fn hint(&self) -> u32 {
-        self.body.hint
+        self.0.hint
     }
 
     /// Which duplication it came of, from 1; 0: none.
     #[inline]
     pub(crate) fn duplication(&self) -> u32 {
-        self.body.duplication
+        self.0.duplication
     }
 
     pub(crate) fn set_duplication(&mut self, duplication: u32) {
-        self.body.duplication = duplication;
+        self.0.duplication = duplication;
     }
 
     /// When its first sender sent it.
     #[inline]
     pub fn sent(&self) -> Instant {
-        self.sent
+        self.0.sent
     }
 
-    /// The node that it is for.
-    #[inline]
-    pub(crate) fn to(&self) -> NodeId {
-        NodeId(self.to.into())
-    }
-
-    /// Brings its headers up to date, for a node that passes them on.
-    #[inline]
-    pub(crate) fn settle(&mut self) {
-        self.body.header[TTL] = self.ttl;
-    }
-
-    /// Its headers. The TTL is that of the last gateway.
+    /// Its headers.
     #[inline]
     pub fn header(&self) -> &[u8] {
-        &self.body.header[..usize::from(self.body.header_len)]
+        &self.0.header[..usize::from(self.0.header_len)]
     }
 
     /// The headers behind the IP header.
     #[inline]
     pub(crate) fn transport(&self) -> &[u8] {
-        &self.body.header[IP..usize::from(self.body.header_len)]
+        &self.0.header[IP..usize::from(self.0.header_len)]
     }
 
     /// The first bytes of a datagram's data, where it [carries](Packet::carrying) another packet.
     pub(crate) fn front(&self) -> &[u8] {
-        &self.body.header[IP + UDP..usize::from(self.body.header_len)]
+        &self.0.header[IP + UDP..usize::from(self.0.header_len)]
     }
 
     /// The packet that this one carries.
     pub(crate) fn into_inner(self) -> Option<Packet> {
-        self.body.inner.map(|inner| *inner)
+        self.0.inner
     }
 
     /// The same packet with its headers put together again.
     pub(crate) fn rebuilt(mut self, bytes: &[u8], length: u32) -> Self {
-        let body = &mut *self.body;
+        let body = &mut *self.0;
         body.header[..bytes.len()].copy_from_slice(bytes);
         // Checksums are not kept: they are worked out where somebody looks.
         body.header[10..12].fill(0);
@@ -247,80 +212,78 @@ impl Packet {
             protocol::UDP => body.header[IP + 6..IP + 8].fill(0),
             _ => {}
         }
-        (self.ecn, self.ttl) = (body.header[1] & ECN, body.header[TTL]);
         // Behind the headers there may be the front of a datagram.
-        debug_assert!(self.length == length && usize::from(self.body.header_len) >= bytes.len());
-        debug_assert_eq!(self.to(), NodeId::of(self.destination()));
+        debug_assert!(body.length == length && usize::from(body.header_len) >= bytes.len());
         self
     }
 
     /// The same segment with another acknowledgement number.
     pub(crate) fn with_ack(mut self, ack: Seq) -> Self {
-        self.body.header[IP + 8..IP + 12].copy_from_slice(&ack.0.to_be_bytes());
+        self.0.header[IP + 8..IP + 12].copy_from_slice(&ack.0.to_be_bytes());
         self
     }
 
     /// The same segment with another window field.
     pub(crate) fn with_window(mut self, window: u16) -> Self {
-        self.body.header[IP + 14..IP + 16].copy_from_slice(&window.to_be_bytes());
+        self.0.header[IP + 14..IP + 16].copy_from_slice(&window.to_be_bytes());
         self
     }
 
     pub(crate) fn set_ecn_capable(&mut self) {
-        self.body.header[1] |= 2;
-        self.ecn |= 2;
+        self.0.header[1] |= 2;
     }
 
     /// Sender's address.
     #[inline]
     pub fn source(&self) -> Ipv4Addr {
-        Ipv4Addr::new(self.body.header[12], self.body.header[13], self.body.header[14], self.body.header[15])
+        Ipv4Addr::new(self.0.header[12], self.0.header[13], self.0.header[14], self.0.header[15])
     }
 
     /// Receiver's address.
     #[inline]
     pub fn destination(&self) -> Ipv4Addr {
-        Ipv4Addr::new(self.body.header[16], self.body.header[17], self.body.header[18], self.body.header[19])
+        Ipv4Addr::new(self.0.header[16], self.0.header[17], self.0.header[18], self.0.header[19])
     }
 
     /// Protocol behind the IP header.
     #[inline]
     pub fn protocol(&self) -> u8 {
-        self.body.header[9]
+        self.0.header[9]
     }
 
     /// Source and destination port; of a first fragment too.
     #[inline]
     pub fn ports(&self) -> (u16, u16) {
-        let at = |at: usize| u16::from_be_bytes([self.body.header[at], self.body.header[at + 1]]);
+        let at = |at: usize| u16::from_be_bytes([self.0.header[at], self.0.header[at + 1]]);
         (at(IP), at(IP + 2))
     }
 
     /// Whether it is marked CE.
     #[inline]
     pub fn congestion_experienced(&self) -> bool {
-        self.ecn == ECN
+        self.0.header[1] & 3 == 3
     }
 
     /// Whether its data was damaged on the way, which its receiver finds out.
     #[inline]
     pub fn is_corrupted(&self) -> bool {
-        self.body.corrupted
+        self.0.corrupted
     }
 
     pub(crate) fn set_corrupted(&mut self) {
-        self.body.corrupted = true;
+        self.0.corrupted = true;
     }
 
     /// Decrements the TTL; `false` if it expired.
     #[inline]
     pub(crate) fn take_hop(&mut self) -> bool {
-        self.ttl = self.ttl.saturating_sub(1);
-        self.ttl > 0
+        let left = &mut self.0.header[8];
+        *left = left.saturating_sub(1);
+        *left > 0
     }
 
     fn word(&self, at: usize) -> u16 {
-        u16::from_be_bytes([self.body.header[at], self.body.header[at + 1]])
+        u16::from_be_bytes([self.0.header[at], self.0.header[at + 1]])
     }
 
     /// IPv4 identification.
@@ -330,7 +293,7 @@ impl Packet {
 
     #[cfg(test)]
     pub(crate) fn set_id(&mut self, id: u16) {
-        self.body.header[4..6].copy_from_slice(&id.to_be_bytes());
+        self.0.header[4..6].copy_from_slice(&id.to_be_bytes());
     }
 
     /// Whether it is a fragment.
@@ -347,7 +310,7 @@ impl Packet {
     /// Where a fragment's data begins in the whole, its length, and whether more follows.
     pub(crate) fn fragment(&self) -> (u32, u32, bool) {
         let field = self.word(6);
-        (u32::from(field & OFFSET) * 8, self.length - IP as u32, field & MORE_FRAGMENTS != 0)
+        (u32::from(field & OFFSET) * 8, self.0.length - IP as u32, field & MORE_FRAGMENTS != 0)
     }
 
     /// A fragment of it (RFC 791 §3.2) with the data from `start` on, `len` bytes, of which the last fragment of a
@@ -355,8 +318,8 @@ impl Packet {
     pub(crate) fn cut(&self, start: u32, len: u32) -> Self {
         let (offset, data, more) = self.fragment();
         let mut fragment = self.clone();
-        fragment.length = IP as u32 + len;
-        let body = &mut *fragment.body;
+        let body = &mut *fragment.0;
+        body.length = IP as u32 + len;
         if start > 0 {
             // What of the transport header lies beyond this place is not kept apart from data.
             body.header_len = IP as u8;
@@ -364,16 +327,16 @@ impl Packet {
         }
         let more = more || start + len < data;
         let field = ((offset + start) / 8) as u16 | if more { MORE_FRAGMENTS } else { 0 };
-        body.header[2..4].copy_from_slice(&(fragment.length as u16).to_be_bytes());
+        body.header[2..4].copy_from_slice(&(body.length as u16).to_be_bytes());
         body.header[6..8].copy_from_slice(&field.to_be_bytes());
         fragment
     }
 
     /// The whole of `data` bytes that this first fragment is the start of.
     pub(crate) fn whole(mut self, data: u32) -> Self {
-        self.length = IP as u32 + data;
-        let body = &mut *self.body;
-        body.header[2..4].copy_from_slice(&(self.length as u16).to_be_bytes());
+        let body = &mut *self.0;
+        body.length = IP as u32 + data;
+        body.header[2..4].copy_from_slice(&(body.length as u16).to_be_bytes());
         body.header[6..8].fill(0);
         self
     }
@@ -382,7 +345,6 @@ impl Packet {
     pub fn checksummed(&self, out: &mut Vec<u8>) {
         out.clear();
         out.extend_from_slice(self.header());
-        out[TTL] = self.ttl;
         let sum = checksum::ipv4_header_checksum(&out[..IP]);
         out[10..12].copy_from_slice(&sum.to_be_bytes());
         let at = match self.protocol() {
@@ -390,10 +352,10 @@ impl Packet {
             protocol::UDP if out.len() >= IP + UDP => IP + 6,
             _ => return,
         };
-        if self.is_fragment() || self.body.inner.is_some() {
+        if self.is_fragment() || self.0.inner.is_some() {
             return;
         }
-        let length = self.length - IP as u32;
+        let length = self.0.length - IP as u32;
         let addresses = (IpAddr::V4(self.source()), IpAddr::V4(self.destination()));
         // The data is zeros, which add nothing.
         let total = checksum::pseudo_header(addresses.0, addresses.1, self.protocol(), length)
@@ -406,22 +368,21 @@ impl Packet {
 impl Item for Packet {
     #[inline]
     fn bytes(&self) -> usize {
-        self.length as usize
+        self.0.length as usize
     }
 
     #[inline]
     fn flow(&self) -> u64 {
-        self.body.flow
+        self.0.flow
     }
 
     #[inline]
     fn is_ecn_capable(&self) -> bool {
-        self.ecn != 0
+        self.0.header[1] & 3 != 0
     }
 
     fn mark(&mut self) {
-        self.ecn = ECN;
-        self.body.header[1] |= ECN;
+        self.0.header[1] |= 3;
     }
 }
 

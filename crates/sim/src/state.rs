@@ -71,7 +71,7 @@ impl NetworkState {
     /// Sends a packet from a node towards its destination.
     #[inline]
     pub(crate) fn send(&mut self, from: NodeId, packet: Packet) {
-        let to = packet.to();
+        let to = NodeId::of(packet.destination());
         let node = &mut self.nodes[from.index()];
         let link = node.routes.get(to.index()).copied().unwrap_or(NO_ROUTE);
         if link == NO_ROUTE {
@@ -290,7 +290,7 @@ impl NetworkState {
 
     /// Tells the sender of a packet that it is prohibited: a connection that is being opened fails.
     pub(crate) fn prohibit(&mut self, packet: &Packet) {
-        let (from, to) = (NodeId::of(packet.source()), packet.to());
+        let (from, to) = (NodeId::of(packet.source()), NodeId::of(packet.destination()));
         let (source, destination) = packet.ports();
         if let Some(Socket::Connection(id)) = self.sockets.get(&socket_key(from, to, (destination, source))) {
             let id = *id;

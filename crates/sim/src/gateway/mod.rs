@@ -169,7 +169,7 @@ impl Trunks {
         (at, gateway): (NodeId, u32),
         mut packet: Packet,
     ) {
-        let to = packet.to();
+        let to = NodeId::of(packet.destination());
         let half = self.toward[gateway as usize].get(to.index()).copied().unwrap_or(NO_TRUNK);
         if half == NO_TRUNK || !self.is_behind(half, NodeId::of(packet.source())) {
             net.forward(at, packet);
@@ -179,7 +179,6 @@ impl Trunks {
             net.nodes[at.index()].stats.ttl_expired += 1;
             return;
         }
-        packet.settle();
         let Ok(headers) = Headers::parse(packet.header(), packet.length() as usize) else {
             net.nodes[at.index()].stats.malformed += 1;
             return;

@@ -128,7 +128,7 @@ impl Network {
     /// A packet arrives at a node.
     #[inline]
     fn receive(&mut self, at: NodeId, packet: Packet) {
-        let here = packet.to() == at;
+        let here = NodeId::of(packet.destination()) == at;
         match self.net.nodes[at.index()].kind {
             _ if here => {
                 if let Some((half, lane, datagram)) = self.net.deliver(at, packet) {

@@ -158,7 +158,7 @@ impl Proxy {
 
     /// A packet that came to the proxy and is not for it.
     pub(crate) fn handle_packet(&mut self, net: &mut NetworkState, index: u32, packet: Packet) {
-        let (from, to) = (NodeId::of(packet.source()), packet.to());
+        let (from, to) = (NodeId::of(packet.source()), NodeId::of(packet.destination()));
         let inward = self.behind.contains(to);
         if packet.protocol() != protocol::TCP || packet.is_fragment() || inward == self.behind.contains(from)
         {
