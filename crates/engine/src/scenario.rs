@@ -60,6 +60,9 @@ pub struct Link {
     pub ends: [usize; 2],
     /// There and back.
     pub ways: [LinkSettings; 2],
+    /// In front of each way: a kernel's queueing discipline and its options, as `tc qdisc` takes them, in place of the queue of
+    /// `ways`.
+    pub kernel_queues: [Option<String>; 2],
 }
 
 /// A source of traffic.

@@ -77,12 +77,13 @@ repeat = "1 s""#, "bad.toml:17:1: links.near.repeat: there are no changes to rep
 like = "far"
 "#, "bad.toml:19:1: links.core.like: goes in a circle: far, core, far; allowed: a link that is not like this one
 bad.toml:26:1: links.far.like: goes in a circle: core, far, core; allowed: a link that is not like this one"),
-    ("min = 5,", "min = 5, minimum = 5,", "bad.toml:22:40: links.core.queue.minimum: unknown key; allowed: discipline, packets, bytes, min, max, max_p, weight, gentle, ecn, min_flow, target, interval, queues, quantum, update, burst, auto_size, early_drop, drop_holdoff, threshold, holdoff"),
+    ("min = 5,", "min = 5, minimum = 5,", "bad.toml:22:40: links.core.queue.minimum: unknown key; allowed: discipline, packets, bytes, min, max, max_p, weight, gentle, ecn, min_flow, target, interval, queues, quantum, update, burst, auto_size, early_drop, drop_holdoff, threshold, holdoff, kernel"),
     ("min = 5,", r#"min = "5 kB","#, "bad.toml:22:31: links.core.queue.min: is in another unit than max; allowed: both in packets, or both in bytes"),
     ("min = 5,", "min = 20,", "bad.toml:22:1: links.core.queue: min 20 is not below max 15; allowed: a min below max"),
     ("min = 5,", "", "bad.toml:22:1: links.core.queue.min: is missing; allowed: min and max where one of them is in packets"),
     ("min = 5,", r#"min = 5, target = "5 ms","#, r#"bad.toml:22:40: links.core.queue.target: "red" has no such parameter; allowed: with discipline "codel", "fq-codel", "pie""#),
     (r#"discipline = "red""#, r#"discipline = "blue""#, r#"bad.toml:22:11: links.core.queue.discipline: is "blue"; allowed: "tail-drop", "fair-tail-drop", "red", "fred", "codel", "fq-codel", "pie", "trunk""#),
+    (r#"discipline = "red""#, r#"kernel = "fq_codel", discipline = "red""#, r#"bad.toml:22:11: links.core.queue.kernel: is given beside keys of our own disciplines; allowed: kernel alone, with the options in its text, such as "fq_codel limit 1000""#),
     (r#"discipline = "red""#, r#"discipline = "tail-drop""#, r#"bad.toml:22:37: links.core.queue.min: "tail-drop" has no such parameter; allowed: with discipline "red", "fred"
 bad.toml:22:46: links.core.queue.max: "tail-drop" has no such parameter; allowed: with discipline "red", "fred""#),
     (r#"preset = "linux-2.2""#, r#"preset = "linux-2.3""#, r#"bad.toml:41:1: tcp.old.preset: there is no TCP "linux-2.3"; allowed: bsd-4.4, linux-2.2, linux-2.4, opnet-reno, ns2-reno, linux-6, linux-6-reno, old"#),

@@ -14,7 +14,15 @@ const TESTBED: Engine = Engine::TESTBED;
 
 /// Two hosts behind a router each, joined by a link of 10 Mbit/s, and what is added.
 fn experiment(more: &str) -> Document {
-    let text = format!(
+    parsed(&text(more))
+}
+
+fn parsed(text: &str) -> Document {
+    Document::parse("kernel.toml", text).expect("it can be read")
+}
+
+fn text(more: &str) -> String {
+    format!(
         r#"
         id = "kernel"
         title = "on a kernel"
@@ -37,8 +45,7 @@ fn experiment(more: &str) -> Document {
         like = "near"
         {more}
         "#
-    );
-    Document::parse("kernel.toml", &text).expect("it can be read")
+    )
 }
 
 fn run(document: &Document, engine: &Engine) -> Result<Outcome, EngineError> {
@@ -81,6 +88,37 @@ fn bulk_flows_fill_the_link_and_nothing_is_invented() {
     assert!(metric(&outcome, "run.late.max") >= 0.0);
     assert_eq!(outcome.substitutions, Vec::<String>::new());
     assert_eq!(outcome.digest, "");
+}
+
+#[test]
+fn a_queue_of_the_kernel_stands_in_front_of_a_link_and_has_no_counts_but_its_own() {
+    let name = "a_queue_of_the_kernel_stands_in_front_of_a_link_and_has_no_counts_but_its_own";
+    let ours = r#"{ discipline = "tail-drop", packets = 40 }"#;
+    let document = parsed(&text(BULK).replace(ours, r#"{ kernel = "pfifo limit 40" }"#));
+    let refused = run(&document, &Engine::Sim).expect_err("it needs a kernel").to_string();
+    assert!(
+        refused.starts_with(r#"links.core.queue.kernel is "pfifo limit 40"; allowed on this engine"#),
+        "{refused}"
+    );
+    if !privilege::available(name) {
+        return;
+    }
+    let outcome = match run(&document, &TESTBED) {
+        Err(error @ EngineError::Misfit { .. }) => {
+            println!("SKIPPED {name}: {error}");
+            return;
+        }
+        outcome => outcome.expect("an outcome"),
+    };
+    let most = 10e6 * 1448.0 / 1500.0;
+    let goodput = metric(&outcome, "bulk.goodput");
+    // The bucket lets a burst of two packets through at the start.
+    assert!(goodput > 0.5 * most && goodput <= most * 1.01, "{goodput}");
+    assert!(metric(&outcome, "core.drops") > 0.0);
+    assert!((1.0..=40.0).contains(&metric(&outcome, "core.queue.packets.mean")));
+    for unknown in ["core.sojourn.mean", "core.marks", "core.queue.bytes.mean", "core.drops.segment_limit"] {
+        assert!(!outcome.metrics.contains_key(unknown), "{unknown}");
+    }
 }
 
 #[test]

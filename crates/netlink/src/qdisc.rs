@@ -13,6 +13,10 @@ use crate::handle::Handle;
 use crate::reply::{Reply, attributes, double_word, text, word};
 
 const HEADER_BYTES: usize = 20;
+/// Where `struct tcmsg` has the device, the discipline's handle and its parent.
+const INDEX: usize = 4;
+const HANDLE: usize = 8;
+const PARENT: usize = 12;
 const RTM_NEWQDISC: u16 = 36;
 const TCA_KIND: u16 = 1;
 const TCA_OPTIONS: u16 = 2;
@@ -108,19 +112,33 @@ impl Handle {
 
     /// The counters of the link's root discipline.
     pub fn qdisc_stats(&mut self, device: u32) -> Result<QdiscStats, NetlinkError> {
+        let root = u32::from(TcHandle::ROOT);
+        self.stats_where(device, "a root discipline with counters", |reply| reply.word(PARENT) == Some(root))
+    }
+
+    /// The counters of the link's discipline with the handle `major:`, at the root or below it.
+    pub fn qdisc_stats_of(&mut self, device: u32, major: u16) -> Result<QdiscStats, NetlinkError> {
+        let handle = u32::from(major) << 16;
+        let missing = "a discipline of this handle with counters";
+        self.stats_where(device, missing, |reply| reply.word(HANDLE) == Some(handle))
+    }
+
+    /// The counters of the link's first discipline of which this holds.
+    fn stats_where(
+        &mut self,
+        device: u32,
+        missing: &'static str,
+        wanted: impl Fn(&Reply) -> bool,
+    ) -> Result<QdiscStats, NetlinkError> {
         let request = Request::ReadQdisc { device };
         let replies =
             self.list(request.clone(), RouteNetlinkMessage::GetQueueDiscipline(TcMessage::default()))?;
-        let root = u32::from(TcHandle::ROOT);
         replies
             .iter()
-            .filter(|reply| reply.kind == RTM_NEWQDISC)
-            .find(|reply| reply.word(4) == Some(device) && reply.word(12) == Some(root))
+            .filter(|reply| reply.kind == RTM_NEWQDISC && reply.word(INDEX) == Some(device))
+            .find(|reply| wanted(reply))
             .and_then(parse)
-            .ok_or_else(|| NetlinkError::Malformed {
-                request: Box::new(request),
-                missing: "a root discipline with counters",
-            })
+            .ok_or_else(|| NetlinkError::Malformed { request: Box::new(request), missing })
     }
 
     fn set_qdisc(

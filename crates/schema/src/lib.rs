@@ -11,6 +11,7 @@ mod classes;
 mod either;
 mod encryption;
 mod json;
+mod link_queue;
 mod presets;
 mod proxy;
 pub mod quantity;
@@ -28,6 +29,7 @@ pub use classes::{Behaviour, ClassSpec, Classes, FlowsSpec, LanesSpec, RuleSpec,
 pub use either::Either;
 pub use encryption::Encryption;
 pub use json::{json_schema, json_schema_text};
+pub use link_queue::LinkQueue;
 pub use presets::Preset;
 pub use proxy::{
     CellRate, FailMode, LinkName, MAX_PROXY_RULES, Prefix, ProxyFile, ProxyMode, ProxySettings, ProxySpec,

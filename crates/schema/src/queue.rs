@@ -147,6 +147,22 @@ impl QueueSpec {
         is_right.then_some(settings)
     }
 
+    /// Reads the value of a key.
+    pub(crate) fn read<'de, A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
+        match key {
+            "discipline" => self.discipline = Some(map.next_value()?),
+            "packets" => self.packets = Some(map.next_value()?),
+            "bytes" => self.bytes = Some(map.next_value()?),
+            key => {
+                let Some(parameter) = parameters().into_iter().find(|one| one.key == key) else {
+                    return Err(de::Error::custom(format!("unknown key {key}")));
+                };
+                self.parameters.push((parameter.key, value(parameter.range, map)?));
+            }
+        }
+        Ok(())
+    }
+
     fn limits(&self, place: QueuePlace, default: Limits) -> Limits {
         let bytes = self.bytes.map(|size| size.0);
         if place == QueuePlace::Link && (self.packets.is_some() || bytes.is_some()) {
@@ -252,17 +268,7 @@ impl<'de> Visitor<'de> for Reader {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<QueueSpec, A::Error> {
         let mut spec = QueueSpec::default();
         while let Some(key) = map.next_key::<String>()? {
-            match key.as_str() {
-                "discipline" => spec.discipline = Some(map.next_value()?),
-                "packets" => spec.packets = Some(map.next_value()?),
-                "bytes" => spec.bytes = Some(map.next_value()?),
-                key => {
-                    let Some(parameter) = parameters().into_iter().find(|one| one.key == key) else {
-                        return Err(de::Error::custom(format!("unknown key {key}")));
-                    };
-                    spec.parameters.push((parameter.key, value(parameter.range, &mut map)?));
-                }
-            }
+            spec.read(&key, &mut map)?;
         }
         Ok(spec)
     }

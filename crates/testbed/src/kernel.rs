@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 
+use crate::congestion::Loadable;
+
 /// The kernel's release, and what of its TCP can be chosen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kernel {
@@ -11,6 +13,8 @@ pub struct Kernel {
     pub release: (u32, u32),
     /// Congestion controls that a socket may be given.
     pub congestion_controls: Vec<String>,
+    /// What this machine lacks to give it [others](crate::congestion); nothing if it can be tried.
+    pub lacks_for_loading: Vec<String>,
     /// Names of its settings of TCP, such as `tcp_sack`, under `net.ipv4`.
     pub tcp_sysctls: BTreeSet<String>,
 }
@@ -37,6 +41,7 @@ impl Kernel {
         Ok(Self {
             release,
             congestion_controls: available.split_whitespace().map(str::to_owned).collect(),
+            lacks_for_loading: Loadable::missing(),
             tcp_sysctls: names.into_iter().filter(|name| name.starts_with("tcp_")).collect(),
         })
     }

@@ -4,6 +4,7 @@
 //! - [`namespace`]: a [`Host`](namespace::Host) is a network namespace that lives as long as the value does;
 //! - [`network`]: hosts and links as an experiment describes them;
 //! - [`kernel`]: what this machine's kernel offers;
+//! - [`congestion`]: congestion controls that it can be given;
 //! - [`link`]: emulated links between hosts, which run the model of a link that the simulator runs;
 //! - [`traffic`]: bulk TCP, UDP floods and request-response load, with the receiver's view of each;
 //! - [`generator`]: the traffic of an experiment: thousands of connections and flows of datagrams from one thread;
@@ -22,6 +23,7 @@
 
 mod awake;
 pub mod clock;
+pub mod congestion;
 pub mod dumbbell;
 pub mod gateway;
 pub mod generator;
@@ -35,5 +37,8 @@ pub mod procfs;
 pub mod scene;
 pub mod statistics;
 mod sys;
+mod tool;
 pub mod traffic;
 pub mod tunnel;
+
+pub use tool::ToolError;

@@ -326,7 +326,8 @@ impl Link {
 #[derive(Debug, Clone)]
 pub(crate) struct QueueReading {
     pub(crate) stats: Stats,
-    pub(crate) occupancy: Occupancy,
+    /// None of a kernel's discipline, which counts no more than packets, and bytes that it sent.
+    pub(crate) occupancy: Option<Occupancy>,
     /// Whether the peaks are those of the time counted.
     pub(crate) has_peaks: bool,
 }
@@ -345,10 +346,6 @@ pub(crate) struct Queue {
 impl Queue {
     fn difference(&self, of: impl Fn(&Stats) -> u64) -> u64 {
         of(&self.to.stats) - of(&self.from.stats)
-    }
-
-    pub(super) fn count(&self, of: fn(&Stats) -> u64) -> Option<f64> {
-        count(self.difference(of))
     }
 
     pub(crate) fn offered(&self) -> u64 {
@@ -373,9 +370,24 @@ impl Queue {
         self.to.has_peaks.then(|| of(&self.to.stats) as f64)
     }
 
-    /// Packets and bytes in it, averaged over time.
-    pub(crate) fn mean(&self) -> (f64, f64) {
-        self.to.occupancy.mean_since(self.from.occupancy, self.time)
+    /// Packets in it, averaged over time, or over the samples if that is all there is.
+    pub(crate) fn mean_packets(&self) -> Option<f64> {
+        let samples = || ratio(self.samples.iter().sum(), self.samples.len() as f64);
+        self.occupied().map_or_else(samples, |(packets, _)| Some(packets))
+    }
+
+    /// Bytes in it, averaged over time.
+    pub(super) fn mean_bytes(&self) -> Option<f64> {
+        self.occupied().map(|(_, bytes)| bytes)
+    }
+
+    fn occupied(&self) -> Option<(f64, f64)> {
+        Some(self.to.occupancy?.mean_since(self.from.occupancy?, self.time))
+    }
+
+    /// What only our own disciplines count.
+    pub(super) fn own_count(&self, of: fn(&Stats) -> u64) -> Option<f64> {
+        self.to.occupancy.and(count(self.difference(of)))
     }
 
     pub(super) fn sojourn_mean(&self) -> Option<f64> {

@@ -247,10 +247,10 @@ table! {
             |queue| queue.dropped_for(DropReason::Forced);
         "drops.sojourn" Count Always "CoDel, FQ-CoDel: drops because the sojourn time stayed above the target"
             |queue| queue.dropped_for(DropReason::Sojourn);
-        "drops.bytes" Byte Always "bytes dropped, for any reason" |queue| queue.count(|stats| stats.bytes_dropped);
+        "drops.bytes" Byte Always "bytes dropped, for any reason" |queue| queue.own_count(|stats| stats.bytes_dropped);
         "marks" Count Always "packets marked instead of dropped (ECN)"
-            |queue| queue.count(trunkline_queue::Stats::marked_total);
-        "queue.packets.mean" Count Always "packets in the queue, averaged over time" |queue| Some(queue.mean().0);
+            |queue| queue.own_count(trunkline_queue::Stats::marked_total);
+        "queue.packets.mean" Count Always "packets in the queue, averaged over time" |queue| queue.mean_packets();
         "queue.packets.max" Count Always
             "maximum number of packets in the queue (of a class with several lanes, the sum of the lanes' maxima)"
             |queue| queue.peak(|stats| stats.peak_segments);
@@ -258,7 +258,7 @@ table! {
             "2.5th percentile of samples at equal distances (1000 of them, or 1000 to 2000 where transfers end the run)"
             |queue| quantile(&queue.samples, 0.025);
         "queue.packets.p97_5" Count Sometimes "their 97.5th percentile" |queue| quantile(&queue.samples, 0.975);
-        "queue.bytes.mean" Byte Always "bytes in the queue, averaged over time" |queue| Some(queue.mean().1);
+        "queue.bytes.mean" Byte Always "bytes in the queue, averaged over time" |queue| queue.mean_bytes();
         "queue.bytes.max" Byte Always "maximum number of bytes in the queue" |queue| queue.peak(|stats| stats.peak_bytes);
         "sojourn.mean" Second Sometimes "mean sojourn time of the packets that left the queue" |queue| queue.sojourn_mean();
         "sojourn.p50" Second Sometimes "its median, rounded up to a power of two of microseconds"

@@ -87,6 +87,6 @@ impl Transfer {
 impl QueueReading {
     /// A queue's counters at `now`.
     pub(crate) fn new(stats: &Stats, now: Instant) -> Self {
-        QueueReading { stats: stats.clone(), occupancy: stats.occupancy(now), has_peaks: true }
+        QueueReading { stats: stats.clone(), occupancy: Some(stats.occupancy(now)), has_peaks: true }
     }
 }

@@ -17,8 +17,9 @@ pub(super) fn write(scenario: &Scenario, readings: Readings<'_>, metrics: &mut I
             let sent_for = to.sent_for.saturating_sub(from.sent_for);
             let measured = Link { stats: Span { from: from.stats, to: to.stats }, sent_for, time };
             LINK.write(&name, &measured, metrics);
+            let is_ours = link.kernel_queues[side].is_none();
             let queue = Queue {
-                reasons: link.ways[side].queue.description().reasons,
+                reasons: if is_ours { link.ways[side].queue.description().reasons } else { &[] },
                 from: from.queue.clone(),
                 to: to.queue.clone(),
                 time,
@@ -78,7 +79,7 @@ impl Readings<'_> {
             all.offered += queue.offered();
             all.drops += queue.drops();
             all.filtered += filtered;
-            all.waiting += queue.mean().0;
+            all.waiting += queue.mean_packets().unwrap_or_default();
             all.carried_bytes += queue.bytes_out();
         }
         all.delivered_bytes = delivered[1] - delivered[0];

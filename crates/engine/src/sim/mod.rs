@@ -33,16 +33,27 @@ struct Run<'a> {
 
 /// Whether the simulator has all of a scenario's parts.
 pub(super) fn check(scenario: &Scenario) -> Result<(), EngineError> {
-    let tunnel = scenario.tunnels.first();
-    tunnel.map_or(Ok(()), |tunnel| {
-        Err(EngineError::Misfit {
+    if let Some(tunnel) = scenario.tunnels.first() {
+        return Err(EngineError::Misfit {
             part: format!("trunks.{}.program", tunnel.name),
             problem: format!(
                 "is {:?}; allowed on this engine: none (other programs need a kernel)",
                 tunnel.program
             ),
-        })
-    })
+        });
+    }
+    for link in &scenario.links {
+        for (side, queue) in link.kernel_queues.iter().enumerate() {
+            if let Some(queue) = queue {
+                let back = if side == 1 { ".back" } else { "" };
+                return Err(EngineError::Misfit {
+                    part: format!("links.{}{back}.queue.kernel", link.name),
+                    problem: format!("is {queue:?}; allowed on this engine: our own disciplines"),
+                });
+            }
+        }
+    }
+    Ok(())
 }
 
 pub(super) fn run(scenario: &Scenario, seed: u64, control: Control<'_>) -> Result<Outcome, EngineError> {
@@ -272,7 +283,7 @@ mod tests {
         let tail_drop = |segments| QueueSettings::TailDrop(Limits { segments, bytes: u64::MAX });
         let link = |name: &str, ends, rate, delay, packets| {
             let way = LinkSettings::new(rate, Duration::from_millis(delay)).queue(tail_drop(packets));
-            Link { name: name.to_owned(), ends, ways: [way.clone(), way] }
+            Link { name: name.to_owned(), ends, ways: [way.clone(), way], kernel_queues: [None, None] }
         };
         let node = |(name, kind): (&str, _)| Node { name: name.to_owned(), kind, proxy: None };
         let nodes = [

@@ -4,16 +4,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
+use trunkline_queue::Limits;
 use trunkline_sim::NodeId;
 use trunkline_tcp::Settings;
+use trunkline_testbed::congestion::Loadable;
 use trunkline_testbed::generator;
 use trunkline_testbed::kernel::Kernel;
-use trunkline_testbed::network::{LinkBetween, NetworkSettings, NodeSettings, RouteTcp};
+use trunkline_testbed::network::{KernelQueue, LinkBetween, NetworkSettings, NodeSettings, RouteTcp};
+use trunkline_units::Rate;
 
 use super::Misfit;
 use super::sources::{bounded, sockets};
 use super::tcp::{KernelTcp, kernel_tcp};
-use crate::scenario::{Carrier, Load, NodeKind, ProxyMode, Scenario};
+use crate::scenario::{Carrier, Link, Load, NodeKind, ProxyMode, Scenario};
 
 /// The address of a node: the one that it has in the simulator.
 pub(super) fn address(node: usize) -> Ipv4Addr {
@@ -27,9 +30,11 @@ pub(super) struct Plan {
     /// What each source sends, and with which sockets.
     pub(super) loads: Vec<generator::Load>,
     /// For each trunk: the congestion control of its lanes, if not the gateway's own choice.
-    pub(super) lanes: Vec<Option<&'static str>>,
+    pub(super) lanes: Vec<Option<String>>,
     /// For each node: the bytes that the sockets of its proxy hold in each direction, if they are bounded.
     pub(super) proxy_buffers: Vec<Option<u64>>,
+    /// Congestion controls that are to be loaded into the kernel.
+    pub(super) to_load: BTreeSet<Loadable>,
     /// What is different from what the scenario asks for.
     pub(super) substitutions: BTreeSet<String>,
 }
@@ -42,6 +47,7 @@ struct Planner<'s> {
     kernel: &'s Kernel,
     sysctls: Vec<Sysctls>,
     routes: BTreeMap<(usize, usize), (RouteTcp, String)>,
+    to_load: BTreeSet<Loadable>,
     substitutions: BTreeSet<String>,
 }
 
@@ -52,6 +58,7 @@ pub(super) fn plan(scenario: &Scenario, kernel: &Kernel, seed: u64) -> Result<Pl
         kernel,
         sysctls: vec![Sysctls::new(); scenario.nodes.len()],
         routes: BTreeMap::new(),
+        to_load: BTreeSet::new(),
         substitutions: BTreeSet::new(),
     };
     let mut loads = Vec::new();
@@ -76,10 +83,18 @@ pub(super) fn plan(scenario: &Scenario, kernel: &Kernel, seed: u64) -> Result<Pl
             Carrier::Tcp => {
                 let tcp = [Arc::clone(&trunk.tcp), Arc::clone(&trunk.tcp)];
                 let [near, _] = planner.connection(&part, trunk.gateways, &tcp)?;
+                if near.loads.is_some() {
+                    let problem = format!(
+                        "asks for congestion control {} on its lanes; allowed on this engine: one of the kernel's own ({})",
+                        trunk.tcp.congestion_control.name(),
+                        kernel.congestion_controls.join(", ")
+                    );
+                    return Err(Misfit::new(part, problem));
+                }
                 near.congestion_control
             }
             // That of a gateway's QUIC lanes is not the kernel's but the simulator's.
-            Carrier::Datagrams => trunk.tcp.congestion_control.name(),
+            Carrier::Datagrams => trunk.tcp.congestion_control.name().to_owned(),
         };
         let is_named = trunk
             .plan
@@ -88,7 +103,7 @@ pub(super) fn plan(scenario: &Scenario, kernel: &Kernel, seed: u64) -> Result<Pl
             .all(|group| group.congestion_control != trunkline_trunk::CongestionControl::AsOpened);
         lanes.push((!is_named).then_some(congestion_control));
     }
-    let Planner { sysctls, routes, substitutions, .. } = planner;
+    let Planner { sysctls, routes, to_load, substitutions, .. } = planner;
     let nodes = scenario.nodes.iter().zip(sysctls).enumerate();
     let nodes = nodes.map(|(node, (settings, sysctls))| NodeSettings {
         name: settings.name.clone(),
@@ -97,7 +112,7 @@ pub(super) fn plan(scenario: &Scenario, kernel: &Kernel, seed: u64) -> Result<Pl
         sysctls: sysctls.into_iter().map(|(name, (value, _))| (name.to_owned(), value)).collect(),
         without_route_to: beyond(scenario, node),
     });
-    let links = scenario.links.iter().map(|link| LinkBetween { ends: link.ends, ways: link.ways.clone() });
+    let links = scenario.links.iter().map(link_between);
     Ok(Plan {
         network: NetworkSettings {
             nodes: nodes.collect(),
@@ -108,8 +123,26 @@ pub(super) fn plan(scenario: &Scenario, kernel: &Kernel, seed: u64) -> Result<Pl
         loads,
         lanes,
         proxy_buffers,
+        to_load,
         substitutions,
     })
+}
+
+/// A link whose queues are the emulator's, or the kernel's with the link's rate: what then follows has no limit.
+fn link_between(link: &Link) -> LinkBetween {
+    let mut ways = link.ways.clone();
+    let kernel_queues = [0, 1].map(|side| kernel_queue(link, side));
+    for (way, _) in ways.iter_mut().zip(&kernel_queues).filter(|(_, queue)| queue.is_some()) {
+        way.rate = Rate::MAX;
+        way.queue = way.queue.with_limits(Limits { segments: u32::MAX, bytes: u64::MAX });
+    }
+    LinkBetween { ends: link.ends, ways, kernel_queues }
+}
+
+/// The kernel's discipline in front of one way of a link.
+pub(super) fn kernel_queue(link: &Link, side: usize) -> Option<KernelQueue> {
+    let discipline = link.kernel_queues[side].clone()?;
+    Some(KernelQueue { discipline, rate: link.ways[side].rate, mtu: link.ways[side].mtu })
 }
 
 /// Nodes that a gateway reaches by its trunks and tunnels.
@@ -212,6 +245,7 @@ impl Planner<'_> {
                 self.sysctl(node, (*sysctl, value.clone()), part)?;
             }
             self.route((node, peer), tcp, part)?;
+            self.to_load.extend(tcp.loads);
             self.substitutions.extend(tcp.substitutions.iter().cloned());
         }
         Ok(both)

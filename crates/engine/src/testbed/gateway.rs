@@ -104,7 +104,7 @@ impl Gateways {
         scenario: &Scenario,
         hosts: &[Arc<Host>],
         program: &Path,
-        congestion_control: &[Option<&str>],
+        congestion_control: &[Option<String>],
         stop: &AtomicBool,
     ) -> Result<Self, GatewayError> {
         let directory = Directory::new()?;
@@ -125,7 +125,7 @@ impl Gateways {
                 let Some(side) = trunk.gateways.iter().position(|gateway| *gateway == node) else { continue };
                 let far = trunk.gateways[1 - side];
                 let public_key = keys[far].as_ref().map_or_else(String::new, |keys| keys.public.clone());
-                site.add(scenario, (trunk, side), public_key, congestion_control[number]);
+                site.add(scenario, (trunk, side), public_key, congestion_control[number].as_deref());
             }
             let text = toml::to_string(&site).unwrap_or_default();
             let host = Arc::clone(&hosts[node]);
@@ -302,7 +302,7 @@ fn class_counters(class: &Value, has_peaks: bool) -> ClassCounters {
         segment_nanos: nanos("backlog_packet_seconds"),
         byte_nanos: nanos("backlog_byte_seconds"),
     };
-    let queue = QueueReading { stats, occupancy, has_peaks };
+    let queue = QueueReading { stats, occupancy: Some(occupancy), has_peaks };
     ClassCounters { queue, filtered: integer(&class["filtered"]) }
 }
 

@@ -11,10 +11,13 @@ mod tcp;
 mod tunnels;
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use trunkline_queue::{DropReason, Stats};
 use trunkline_sim::ProxyStats;
+use trunkline_testbed::congestion::Loaded;
 use trunkline_testbed::generator::Generator;
 use trunkline_testbed::kernel::Kernel;
 use trunkline_testbed::link::Direction;
@@ -26,6 +29,7 @@ use trunkline_units::Instant;
 use super::measure::{Counters, LinkCounters, Network, TrunkCounters, measure};
 use super::{Control, EngineError};
 use crate::catalogue::measured::{ClassState, Disturbance, Lane, LinkState, NodeCounts, QueueReading, User};
+use crate::catalogue::way;
 use crate::outcome::Outcome;
 use crate::scenario::Scenario;
 use build::Plan;
@@ -73,7 +77,23 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), EngineError> {
     gateway::check(scenario)?;
     proxies::check(scenario)?;
     tunnels::check(scenario)?;
+    check_kernel_queues(scenario)?;
     build::plan(scenario, &kernel, 0).map(|_| ()).map_err(EngineError::from)
+}
+
+/// Whether this machine's kernel has the disciplines that are asked for.
+fn check_kernel_queues(scenario: &Scenario) -> Result<(), Misfit> {
+    for link in &scenario.links {
+        for side in 0..2 {
+            let Some(queue) = build::kernel_queue(link, side) else { continue };
+            queue.check().map_err(|error| {
+                let part = format!("links.{}.queue.kernel", way(&link.name, side));
+                let allowed = "allowed: what tc and the kernel of this machine have";
+                Misfit::new(part, format!("is {:?}: {error}; {allowed}", queue.discipline))
+            })?;
+        }
+    }
+    Ok(())
 }
 
 pub(super) fn run(
@@ -86,6 +106,7 @@ pub(super) fn run(
     gateway::check(scenario)?;
     proxies::check(scenario)?;
     tunnels::check(scenario)?;
+    check_kernel_queues(scenario)?;
     let plan = build::plan(scenario, &kernel, seed)?;
     let mut discarded = 0;
     loop {
@@ -119,6 +140,7 @@ struct Run<'s> {
     proxies: Option<Proxies>,
     tunnels: Tunnels,
     network: network::Network,
+    _loaded: Vec<Arc<Loaded>>,
     statuses: Statuses,
     /// When it began, by the machine's clock.
     begin: Instant,
@@ -136,6 +158,8 @@ impl<'s> Run<'s> {
         (program, seed): (Option<&Path>, u64),
         stop: &'s AtomicBool,
     ) -> Result<Self, EngineError> {
+        let loaded = plan.to_load.iter().map(|which| Loaded::get(*which).map_err(machine));
+        let loaded = loaded.collect::<Result<_, _>>()?;
         let network = network::Network::new(&plan.network).map_err(machine)?;
         let gateways = match (scenario.trunks.is_empty(), program) {
             (true, _) => None,
@@ -177,6 +201,7 @@ impl<'s> Run<'s> {
             proxies,
             tunnels,
             network,
+            _loaded: loaded,
             statuses: scenario.nodes.iter().map(|_| None).collect(),
             begin,
             cpu: procfs::machine_stolen().map_err(machine)?,
@@ -205,6 +230,28 @@ impl<'s> Run<'s> {
             *known = Some((now, status));
         }
         known.as_ref().map(|(_, status)| status.peer(&trunk.name))
+    }
+
+    /// One way of a link. A kernel's discipline says how much it has in it, and not for how long.
+    fn link_counters(&self, link: usize, way: Direction) -> Result<LinkCounters, EngineError> {
+        let reading = self.network.links()[link].reading(way);
+        let Some(queue) = self.network.kernel_queue(link, way) else {
+            let now = clock::now().max(reading.at);
+            let queue = QueueReading::new(&reading.queue, now);
+            return Ok(LinkCounters { queue, stats: reading.link, sent_for: reading.busy });
+        };
+        let counters = queue.counters().map_err(machine)?;
+        let mut stats = Stats::default();
+        stats.segments_out = counters.packets_out;
+        stats.bytes_out = counters.bytes_out;
+        stats.segments_in = counters.packets_out + counters.dropped + counters.backlog_packets;
+        // For which reason it does not say.
+        stats.dropped[DropReason::SegmentLimit as usize] = counters.dropped;
+        Ok(LinkCounters {
+            queue: QueueReading { stats, occupancy: None, has_peaks: false },
+            stats: reading.link,
+            sent_for: queue.time_to_send(counters.bytes_out),
+        })
     }
 
     fn nodes(&self) -> Result<Vec<NodeCounts>, EngineError> {
@@ -287,18 +334,11 @@ impl Network for Run<'_> {
 
     fn counters(&mut self) -> Result<Counters, EngineError> {
         let at = self.now();
-        let links = self.network.links().iter().map(|link| {
-            Direction::BOTH.map(|way| {
-                let reading = link.reading(way);
-                let now = clock::now().max(reading.at);
-                LinkCounters {
-                    queue: QueueReading::new(&reading.queue, now),
-                    stats: reading.link,
-                    sent_for: reading.busy,
-                }
-            })
+        let links = (0..self.network.links().len()).map(|link| -> Result<_, EngineError> {
+            let [there, back] = Direction::BOTH.map(|way| self.link_counters(link, way));
+            Ok([there?, back?])
         });
-        let links = links.collect();
+        let links = links.collect::<Result<_, _>>()?;
         let mut trunks: Vec<[TrunkCounters; 2]> = Vec::new();
         if let Some(gateways) = &self.gateways {
             // Once for each gateway, however many trunks it has.
@@ -326,7 +366,13 @@ impl Network for Run<'_> {
     }
 
     fn link_backlog(&self, link: usize, side: usize) -> u32 {
-        self.network.links()[link].counters(Direction::BOTH[side]).backlog_packets as u32
+        let way = Direction::BOTH[side];
+        // A kernel that does not answer now is asked again at the end, which then fails.
+        let kernel = self.network.kernel_queue(link, way).and_then(|queue| queue.counters().ok());
+        kernel.map_or_else(
+            || self.network.links()[link].counters(way).backlog_packets,
+            |counters| counters.backlog_packets,
+        ) as u32
     }
 
     fn class_backlog(&mut self, trunk: usize, side: usize, class: usize) -> u32 {
@@ -342,14 +388,23 @@ impl Network for Run<'_> {
     }
 
     fn link(&self, link: usize, side: usize) -> LinkState {
-        let reading = self.network.links()[link].reading(Direction::BOTH[side]);
-        LinkState {
+        let way = Direction::BOTH[side];
+        let reading = self.network.links()[link].reading(way);
+        let mut state = LinkState {
             packets: reading.queue.backlog_segments,
             bytes: reading.queue.backlog_bytes,
             sent_for: reading.busy,
             delivered_bytes: reading.link.delivered_bytes,
             drops: reading.queue.dropped_total(),
+        };
+        let kernel = self.network.kernel_queue(link, way);
+        if let Some((queue, counters)) = kernel.and_then(|queue| Some((queue, queue.counters().ok()?))) {
+            state.packets = counters.backlog_packets;
+            state.bytes = counters.backlog_bytes;
+            state.sent_for = queue.time_to_send(counters.bytes_out);
+            state.drops = counters.dropped;
         }
+        state
     }
 
     fn class(&mut self, trunk: usize, side: usize, class: usize) -> ClassState {

@@ -54,7 +54,7 @@ pub(super) fn sockets(tcp: &[KernelTcp; 2]) -> [SocketOptions; 2] {
         nagle: tcp.nagle,
         send_buffer: bounded(tcp.send_buffer),
         window_clamp: bounded(tcp.receive_window),
-        ..SocketOptions::new(tcp.congestion_control)
+        ..SocketOptions::new(&tcp.congestion_control)
     })
 }
 

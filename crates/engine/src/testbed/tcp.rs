@@ -10,6 +10,7 @@ use std::time::Duration;
 use trunkline_tcp::{
     BicVersion, CongestionAlgorithm, Preset, Recovery, RtoRule, Settings, SlowStart, SpuriousDetection,
 };
+use trunkline_testbed::congestion::Loadable;
 use trunkline_testbed::kernel::Kernel;
 
 /// The kernel's settings for a TCP: of the host, of its routes, and of its sockets.
@@ -24,7 +25,9 @@ pub(super) struct KernelTcp {
     /// Of the same: whether every segment is acknowledged at once.
     pub(super) quick_acks: bool,
     /// The kernel's name of the congestion control.
-    pub(super) congestion_control: &'static str,
+    pub(super) congestion_control: String,
+    /// The same, if it has to be loaded into the kernel first.
+    pub(super) loads: Option<Loadable>,
     /// The MSS option.
     pub(super) mss: u16,
     /// The largest window that the receiver offers, bytes.
@@ -81,23 +84,10 @@ pub(super) fn kernel_tcp(settings: &Settings, kernel: &Kernel) -> Result<KernelT
     };
     let switch = |on: bool| u8::from(on);
 
-    let congestion_control = match settings.congestion_control {
-        CongestionAlgorithm::Reno => "reno",
-        CongestionAlgorithm::Cubic => "cubic",
-        CongestionAlgorithm::Bbr => "bbr",
-        CongestionAlgorithm::Bic(BicVersion::Linux) => "bic",
-        CongestionAlgorithm::Bic(BicVersion::Original | BicVersion::Linux266) => {
-            let name = settings.congestion_control.name();
-            return Err(format!("asks for congestion control {name}, which no Linux of today has"));
-        }
-        CongestionAlgorithm::Vegas => "vegas",
-        CongestionAlgorithm::Compound => {
-            return Err("asks for congestion control compound, which Linux does not have".to_owned());
-        }
-    };
-    if !kernel.congestion_controls.iter().any(|known| known == congestion_control) {
-        let known = kernel.congestion_controls.join(", ");
-        return Err(format!("asks for congestion control {congestion_control}; this kernel has {known}"));
+    let (congestion_control, loads) = congestion_control(settings.congestion_control, kernel)?;
+    if loads.is_some() {
+        let name = settings.congestion_control.name();
+        compared.substitutions.push(format!("{}: {name} by a BPF program of ours", settings.name));
     }
 
     let has_rack_only = kernel.release >= RACK_ONLY;
@@ -182,12 +172,46 @@ pub(super) fn kernel_tcp(settings: &Settings, kernel: &Kernel) -> Result<KernelT
         initial_ssthresh: settings.initial_ssthresh,
         quick_acks: settings.delayed_ack.is_none(),
         congestion_control,
+        loads,
         mss: settings.mss,
         receive_window: settings.receive_buffer,
         send_buffer: settings.send_buffer,
         nagle: settings.nagle,
         substitutions: compared.substitutions,
     })
+}
+
+/// The kernel's name of a congestion control, and what is to be loaded for it.
+fn congestion_control(
+    wanted: CongestionAlgorithm,
+    kernel: &Kernel,
+) -> Result<(String, Option<Loadable>), String> {
+    let name = wanted.name();
+    // Linux has had one BIC since 2.6.15, and calls it so.
+    let own = match wanted {
+        CongestionAlgorithm::Compound => {
+            return Err("asks for congestion control compound, which Linux does not have".to_owned());
+        }
+        CongestionAlgorithm::Bic(BicVersion::Original | BicVersion::Linux266) => None,
+        _ => Some(name),
+    };
+    if let Some(own) = own.filter(|own| kernel.congestion_controls.iter().any(|known| known == own)) {
+        return Ok((own.to_owned(), None));
+    }
+    let known = kernel.congestion_controls.join(", ");
+    let loadable = match wanted {
+        CongestionAlgorithm::Bic(BicVersion::Linux) => Loadable::Bic,
+        CongestionAlgorithm::Bic(BicVersion::Original) => Loadable::BicOriginal,
+        CongestionAlgorithm::Bic(BicVersion::Linux266) => Loadable::Bic266,
+        _ => return Err(format!("asks for congestion control {name}; this kernel has {known}")),
+    };
+    if !kernel.lacks_for_loading.is_empty() {
+        let lacks = kernel.lacks_for_loading.join(", ");
+        return Err(format!(
+            "asks for congestion control {name}; this kernel has {known}, and to load it this machine lacks {lacks}"
+        ));
+    }
+    Ok((loadable.name(), Some(loadable)))
 }
 
 #[cfg(test)]
@@ -201,6 +225,7 @@ mod tests {
         Kernel {
             release: (6, 18),
             congestion_controls: names(&["reno", "bbr", "cubic"]),
+            lacks_for_loading: names(&["clang"]),
             tcp_sysctls: names(&["tcp_rto_min_us", "tcp_rto_max_ms"]),
         }
     }
@@ -244,9 +269,31 @@ mod tests {
         let tahoe = refused(&|tcp| tcp.recovery = Recovery::Tahoe);
         assert_eq!(tahoe, "asks for recovery tahoe, which Linux does not have");
         let bic = refused(&|tcp| tcp.congestion_control = CongestionAlgorithm::Bic(BicVersion::Linux));
-        assert_eq!(bic, "asks for congestion control bic; this kernel has reno, bbr, cubic");
+        assert_eq!(
+            bic,
+            "asks for congestion control bic; this kernel has reno, bbr, cubic, and to load it this machine lacks clang"
+        );
         let old = refused(&|tcp| tcp.congestion_control = CongestionAlgorithm::Bic(BicVersion::Original));
-        assert_eq!(old, "asks for congestion control bic-1.0, which no Linux of today has");
+        assert!(
+            old.starts_with("asks for congestion control bic-1.0; this kernel has reno, bbr, cubic, and")
+        );
+        let vegas = refused(&|tcp| tcp.congestion_control = CongestionAlgorithm::Vegas);
+        assert_eq!(vegas, "asks for congestion control vegas; this kernel has reno, bbr, cubic");
+    }
+
+    #[test]
+    fn bic_is_the_kernels_where_it_has_one_and_else_loaded() {
+        let with = |version, kernel: &Kernel| {
+            let congestion_control = CongestionAlgorithm::Bic(version);
+            let settings = Settings { congestion_control, ..Preset::Linux6Reno.settings() };
+            let tcp = kernel_tcp(&settings, kernel).expect("there");
+            (tcp.congestion_control, tcp.loads, tcp.substitutions.len())
+        };
+        let equipped = Kernel { lacks_for_loading: Vec::new(), ..kernel() };
+        assert_eq!(with(BicVersion::Linux, &equipped), (Loadable::Bic.name(), Some(Loadable::Bic), 1));
+        let native = Kernel { congestion_controls: vec!["bic".to_owned()], ..equipped };
+        assert_eq!(with(BicVersion::Linux, &native), ("bic".to_owned(), None, 0));
+        assert_eq!(with(BicVersion::Linux266, &native).1, Some(Loadable::Bic266));
     }
 
     #[test]

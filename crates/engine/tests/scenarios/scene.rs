@@ -37,7 +37,8 @@ pub(crate) fn tail_drop(segments: u32) -> QueueSettings {
 pub(crate) fn scene(pairs: usize, core: &LinkSettings, seconds: u64) -> Scenario {
     let node = |name: &str, kind| Node { name: name.to_owned(), kind, proxy: None };
     let mut nodes = vec![node("left", NodeKind::Gateway), node("right", NodeKind::Gateway)];
-    let mut links = vec![Link { name: "core".to_owned(), ends: [0, 1], ways: [core.clone(), core.clone()] }];
+    let ways = [core.clone(), core.clone()];
+    let mut links = vec![Link { name: "core".to_owned(), ends: [0, 1], ways, kernel_queues: [None, None] }];
     let fast = LinkSettings::new(mbit(1000.0), ms(0)).queue(tail_drop(100_000));
     for pair in 0..pairs {
         for (side, letter) in ["a", "b"].into_iter().enumerate() {
@@ -46,6 +47,7 @@ pub(crate) fn scene(pairs: usize, core: &LinkSettings, seconds: u64) -> Scenario
                 name: format!("to-{name}"),
                 ends: [nodes.len(), side],
                 ways: [fast.clone(), fast.clone()],
+                kernel_queues: [None, None],
             });
             nodes.push(node(&name, NodeKind::Host));
         }

@@ -5,7 +5,7 @@ use serde::de::Deserializer;
 use serde::{Deserialize, Serialize};
 
 use crate::quantity::{Rate, Share, Size, Time};
-use trunkline_schema::{Either, QueueSpec};
+use trunkline_schema::{Either, LinkQueue};
 
 /// A link between two nodes, or, as `back`, what its way back has that is different.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
@@ -20,7 +20,7 @@ pub struct LinkSpec {
     /// One-way delay; none.
     pub delay: Option<Time>,
     /// Where packets wait for it; tail drop, 1000 packets.
-    pub queue: Option<QueueSpec>,
+    pub queue: Option<LinkQueue>,
     /// The longest packet; 1500 B.
     pub mtu: Option<Size>,
     /// Packets that are lost on the way.

@@ -15,7 +15,8 @@ pub(super) fn all(context: &Context<'_>, at: &At<'_>) -> Vec<Link> {
         let here = at.key(name);
         let ends = ends(context, &here, spec);
         let ways = ways(context, at, name);
-        Some(Link { name: name.clone(), ends: ends?, ways: ways? })
+        let (ways, kernel_queues) = ways?;
+        Some(Link { name: name.clone(), ends: ends?, ways, kernel_queues })
     };
     if links.is_empty() {
         at.report("there are none", "at least one");
@@ -63,7 +64,10 @@ fn ancestry<'e>(context: &'e Context<'_>, at: &At<'_>, name: &'e str) -> Option<
     Some(chain)
 }
 
-fn ways(context: &Context<'_>, at: &At<'_>, name: &str) -> Option<[LinkSettings; 2]> {
+/// Both ways, and the kernel's discipline in front of each.
+type Ways = ([LinkSettings; 2], [Option<String>; 2]);
+
+fn ways(context: &Context<'_>, at: &At<'_>, name: &str) -> Option<Ways> {
     let links = &context.experiment.links;
     let chain = ancestry(context, at, name)?;
     let there: Vec<_> = chain.iter().map(|name| (at.key(name), &links[*name])).collect();
@@ -75,9 +79,10 @@ fn ways(context: &Context<'_>, at: &At<'_>, name: &str) -> Option<[LinkSettings;
     let backs = there.iter().filter_map(|(at, spec)| Some((at.key("back"), spec.back.as_deref()?)));
     let back: Vec<_> = backs.chain(there.iter().cloned()).collect();
     let differs = back.len() > there.len();
+    let kernel_queues = [&there, &back].map(|layers| Layers(layers).kernel_queue());
     let there = Layers(&there).settings();
     let back = if differs { Layers(&back).settings() } else { there.clone() };
-    Some([there?, back?])
+    Some(([there?, back?], kernel_queues))
 }
 
 /// What a way back may have of its own.

@@ -8,8 +8,8 @@ use trunkline_link::{Impairments, Jitter as Wobble, LinkChange, LinkSettings, Lo
 use super::check::Check;
 use crate::experiment::{Change, Jitter, LinkSpec, LossSpec, Mobile};
 use trunkline_queue::{Limits, Settings};
-use trunkline_schema::{At, QueuePlace};
-use trunkline_units::SettingsError;
+use trunkline_schema::At;
+use trunkline_units::{Rate, SettingsError};
 
 /// One way of a link: what holds is what the first says that says anything.
 pub(super) struct Layers<'l, 'f>(pub(super) &'l [(At<'f>, &'l LinkSpec)]);
@@ -29,7 +29,12 @@ impl<'f> Layers<'_, 'f> {
     fn queue(&self) -> Option<Settings> {
         let default = || Settings::default().with_limits(Limits { bytes: u64::MAX, ..Limits::default() });
         let said = self.0.iter().find_map(|(_, spec)| spec.queue.as_ref());
-        said.map_or_else(|| Some(default()), |spec| spec.resolve(&self.place("queue"), QueuePlace::Link))
+        said.map_or_else(|| Some(default()), |spec| spec.resolve(&self.place("queue")))
+    }
+
+    /// A kernel's discipline in its place, with its options.
+    pub(super) fn kernel_queue(&self) -> Option<String> {
+        self.0.iter().find_map(|(_, spec)| spec.queue.as_ref())?.kernel.clone()
     }
 
     pub(super) fn settings(&self) -> Option<LinkSettings> {
@@ -61,6 +66,9 @@ impl<'f> Layers<'_, 'f> {
         if settings.repeat.is_some() && said.is_empty() {
             self.place("repeat").report_plain("there are no changes to repeat");
         }
+        if self.kernel_queue().is_some() && !self.suits_a_shaper(&settings) {
+            return None;
+        }
         match settings.check() {
             Ok(()) => Some(settings),
             Err(error) => {
@@ -70,6 +78,29 @@ impl<'f> Layers<'_, 'f> {
                 None
             }
         }
+    }
+}
+
+impl Layers<'_, '_> {
+    /// Whether a shaper of a kernel can have the link's rate: it is given, and it stays.
+    fn suits_a_shaper(&self, settings: &LinkSettings) -> bool {
+        let place = self.place("queue").key("kernel");
+        if settings.rate == Rate::MAX {
+            place.report("is given for a link without a limit of its rate", "links with a rate");
+            return false;
+        }
+        if settings.mobile.is_some() {
+            place.report("is given for a radio link, which makes its own times", "links without mobile");
+            return false;
+        }
+        if settings.changes.iter().any(|(_, change)| matches!(change, LinkChange::Rate(_))) {
+            place.report(
+                "is given for a link whose rate changes",
+                "links whose changes leave the rate as it is",
+            );
+            return false;
+        }
+        true
     }
 }
 

@@ -3,6 +3,8 @@
 //! Each node is a network namespace with one address, which all its devices share; each link is a pair of TUN devices and a thread
 //! that carries packets through a model of the link. Routes are static, along the path with the fewest links.
 
+mod kernel_queue;
+
 use std::collections::BTreeSet;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -15,8 +17,10 @@ use trunkline_netlink::{Existing, Route};
 use trunkline_units::Instant;
 
 use crate::clock::Scheduling;
-use crate::link::{self, DuplexSettings, End, LinkError, LinkHandle};
+use crate::link::{self, Direction, DuplexSettings, End, LinkError, LinkHandle};
 use crate::namespace::{Host, HostError};
+
+pub use kernel_queue::{InstalledQueue, KernelQueue, KernelQueueCounters, KernelQueueError};
 
 /// A node.
 #[derive(Debug, Clone)]
@@ -40,6 +44,8 @@ pub struct LinkBetween {
     pub ends: [usize; 2],
     /// There and back.
     pub ways: [LinkSettings; 2],
+    /// The kernel's discipline in front of each way, which has its rate; the way in `ways` has then no limit of its own.
+    pub kernel_queues: [Option<KernelQueue>; 2],
 }
 
 /// What the TCP connections from one node to another begin with.
@@ -78,6 +84,14 @@ pub enum NetworkError {
     /// The thread that serves the links could not be started.
     #[error("cannot start the thread of the links: {0}")]
     Forwarder(io::Error),
+    /// A queueing discipline of the kernel could not be set up.
+    #[error("link {link}: {source}")]
+    KernelQueue {
+        /// The link's place.
+        link: usize,
+        /// Why.
+        source: KernelQueueError,
+    },
 }
 
 /// A network. Dropping it removes all of it.
@@ -85,6 +99,7 @@ pub enum NetworkError {
 pub struct Network {
     // Links before hosts: their devices are in the hosts.
     links: link::Network,
+    kernel_queues: Vec<[Option<InstalledQueue>; 2]>,
     hosts: Vec<Arc<Host>>,
 }
 
@@ -95,6 +110,7 @@ impl Network {
         let hosts: Vec<Arc<Host>> = hosts.collect::<Result<_, _>>()?;
         let devices: Vec<String> = (0..settings.links.len()).map(|link| format!("link{link}")).collect();
         let mut links = link::Network::new(Scheduling::RealTime).map_err(NetworkError::Forwarder)?;
+        let mut kernel_queues = Vec::new();
         for (number, (link, device)) in settings.links.iter().zip(&devices).enumerate() {
             let addresses = link.ends.map(|node| [IpAddr::V4(settings.nodes[node].address)]);
             let [a, b] =
@@ -110,8 +126,15 @@ impl Network {
                     handle.set_gso_max_segments(index, 1)
                 })?;
             }
+            let install = |side: usize| {
+                let queue = link.kernel_queues[side].as_ref();
+                let installed =
+                    queue.map(|queue| InstalledQueue::install(&hosts[link.ends[side]], device, queue));
+                installed.transpose().map_err(|source| NetworkError::KernelQueue { link: number, source })
+            };
+            kernel_queues.push([install(0)?, install(1)?]);
         }
-        let network = Self { links, hosts };
+        let network = Self { links, kernel_queues, hosts };
         network.make_routes(settings, &devices)?;
         Ok(network)
     }
@@ -158,6 +181,11 @@ impl Network {
     /// The links.
     pub fn links(&self) -> &[LinkHandle] {
         self.links.links()
+    }
+
+    /// The kernel's discipline in front of one way of a link, if it has one.
+    pub fn kernel_queue(&self, link: usize, way: Direction) -> Option<&InstalledQueue> {
+        self.kernel_queues[link][way as usize].as_ref()
     }
 
     /// Counts the peaks of all queues of links from now on.

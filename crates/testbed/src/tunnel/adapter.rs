@@ -1,14 +1,14 @@
 //! What is known of a tunnel program: a file of `tunnels/` for each, which names its programs and its commands.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::LazyLock;
 use std::time::Duration;
 
 use serde::Deserialize;
 
 use crate::namespace::Host;
+use crate::tool::{self, find};
 
 /// How a tunnel of another program is set up.
 #[derive(Debug, Deserialize)]
@@ -103,31 +103,13 @@ impl Adapter {
 
 /// Whether the kernel makes devices of a type: tried in a namespace of its own.
 fn has_devices(kind: &str) -> bool {
-    let (Some(ip), Ok(host)) = (find("ip"), Host::new("probe")) else { return false };
-    let mut command = Command::new(ip);
-    command.args(["link", "add", "probe", "type", kind]).stdin(Stdio::null()).stderr(Stdio::null());
-    let made = host.command(command).map(|mut process| process.wait(PROBE_LIMIT).ok().flatten());
-    made.is_ok_and(|status| status.is_some_and(|status| status.success()))
+    let words = ["ip", "link", "add", "probe", "type", kind].map(str::to_owned);
+    let silent = (Stdio::null(), Stdio::null());
+    Host::new("probe").is_ok_and(|host| tool::run(&host, &words, silent, PROBE_LIMIT).is_ok())
 }
 
 /// How long the kernel may take for that: it may have to load a module.
 const PROBE_LIMIT: Duration = Duration::from_secs(5);
-
-/// Directories of programs for administrators, which a user's `PATH` may lack.
-const MORE_DIRECTORIES: [&str; 2] = ["/usr/sbin", "/sbin"];
-
-/// The file of a program.
-pub(super) fn find(program: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let listed = std::env::split_paths(&path);
-    let mut directories = listed.chain(MORE_DIRECTORIES.map(PathBuf::from));
-    directories.find_map(|directory| Some(directory.join(program)).filter(|file| is_program(file)))
-}
-
-fn is_program(file: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt as _;
-    std::fs::metadata(file).is_ok_and(|known| known.is_file() && known.permissions().mode() & 0o111 != 0)
-}
 
 #[cfg(test)]
 mod tests {
@@ -151,8 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_is_found_beyond_the_path_and_a_missing_one_is_named() {
-        assert!(find("sh").is_some_and(|file| file.is_absolute()));
+    fn a_missing_program_is_named() {
         let text = "title = 't'\nneeds = ['sh', 'no-such-program']\nmtu = 1500\n[near]\n[far]\n";
         let adapter: Adapter = toml::from_str(text).expect("an adapter");
         assert_eq!(adapter.missing(), ["no-such-program"]);

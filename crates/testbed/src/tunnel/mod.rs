@@ -30,8 +30,9 @@ use trunkline_units::Instant;
 use crate::clock;
 use crate::gateway::{Directory, GatewayError, append, log_tail};
 use crate::namespace::{Host, HostError, Process};
+use crate::tool::{self, ToolError, find};
 pub use adapter::Adapter;
-use adapter::{End, Step, find};
+use adapter::{End, Step};
 
 /// How long a tunnel may take to carry packets.
 const START_LIMIT: Duration = Duration::from_secs(30);
@@ -382,32 +383,20 @@ impl Words<'_> {
     /// Runs a command in the namespace of the end, and waits for its end.
     fn run(&self, step: &Step) -> Result<(), TunnelError> {
         let words = step.run.iter().map(|word| self.fill(word)).collect::<Result<Vec<_>, _>>()?;
-        let line = words.join(" ");
-        let failed = |error: &dyn std::fmt::Display| self.failed(&line, error);
-        let program = find(&words[0]).ok_or_else(|| failed(&"it is not installed"))?;
-        let mut command = Command::new(program);
-        command
-            .args(&words[1..])
-            .process_group(0)
-            .stderr(self.file("step.err").map_err(|error| failed(&error))?);
-        command.stdin(match &step.input {
+        let failed = |error: &dyn std::fmt::Display| self.failed(&words.join(" "), error);
+        let input = match &step.input {
             Some(name) => File::open(self.directory.join(name)).map_err(|error| failed(&error))?.into(),
             None => Stdio::null(),
-        });
-        command.stdout(match &step.output {
+        };
+        let output = match &step.output {
             Some(name) => self.file(name).map_err(|error| failed(&error))?.into(),
             None => Stdio::null(),
-        });
+        };
         let host = self.settings.hosts[self.side];
-        let mut process = host.command(command).map_err(|error| failed(&error))?;
-        match process.wait(STEP_LIMIT).map_err(|error| failed(&error))? {
-            Some(status) if status.success() => Ok(()),
-            Some(status) => {
-                let said = log_tail(&self.directory.join("step.err"));
-                Err(failed(&format!("{status}: {said}")))
-            }
-            None => Err(failed(&format!("it ran for more than {} s", STEP_LIMIT.as_secs()))),
-        }
+        tool::run(host, &words, (input, output), STEP_LIMIT).map_err(|error| match error {
+            ToolError::Failed { reason, .. } => failed(&reason),
+            missing @ ToolError::Missing { .. } => failed(&missing),
+        })
     }
 
     /// An empty file of the directory that only this user can read.
