@@ -36,6 +36,10 @@ struct search {
 	__u32 prior_ssthresh;
 	__u32 prior_w_max;
 	__u32 ssthresh;
+	/* Packets that arrived since the reduction began. */
+	__u32 delivered;
+	/* Up to where data was acknowledged in order at the last acknowledgement. */
+	__u32 una;
 	__u64 last_time;
 };
 
@@ -90,6 +94,7 @@ static void reduce(struct search *search, struct tcp_sock *tp, __u32 cwnd, int i
 		search->w_max = 0;
 	search->count = 0;
 	search->ssthresh = reduced(cwnd);
+	search->delivered = 0;
 	search->is_reducing = 1;
 }
 
@@ -106,6 +111,8 @@ void BPF_PROG(bic_init, struct sock *sk)
 	search->prior_ssthresh = 0;
 	search->prior_w_max = 0;
 	search->ssthresh = INFINITE;
+	search->delivered = 0;
+	search->una = 0;
 	search->last_time = 0;
 }
 
@@ -124,23 +131,38 @@ __u32 BPF_PROG(bic_undo, struct sock *sk)
 	return tp->snd_cwnd > prior ? tp->snd_cwnd : prior;
 }
 
-/* While losses are repaired the packets in flight follow those that arrive, down to the threshold (RFC 6937 without its counters). */
-static void repair(struct search *search, struct tcp_sock *tp, __u32 acked)
+/* While losses are repaired: proportional rate reduction (RFC 6937), with slow start only where no more losses appear. The kernel
+ * counts what is sent in that time (`prr_out`), and leaves the count of what arrives to us.
+ */
+static void repair(struct search *search, struct tcp_sock *tp, __u32 acked, int is_good)
 {
 	__u32 away = tp->sacked_out + tp->lost_out;
 	__u32 in_flight = tp->packets_out + tp->retrans_out;
-	__u32 send;
+	__u32 sent = tp->prr_out;
+	__u32 send = 0;
 
 	in_flight = in_flight > away ? in_flight - away : 0;
+	search->delivered += acked;
 	if (in_flight > search->ssthresh) {
 		__u32 prior = search->prior_cwnd ? search->prior_cwnd : 1;
+		__u64 allowed = ((__u64)search->ssthresh * search->delivered + prior - 1) / prior;
 
-		send = acked * search->ssthresh / prior;
+		if (allowed > sent)
+			send = allowed - sent;
 	} else {
-		send = search->ssthresh - in_flight;
-		if (send > acked + 1)
-			send = acked + 1;
+		__u32 room = search->ssthresh - in_flight;
+
+		send = search->delivered > sent ? search->delivered - sent : 0;
+		if (send < acked)
+			send = acked;
+		if (is_good)
+			send++;
+		if (send > room)
+			send = room;
 	}
+	/* The first retransmission leaves at once. */
+	if (!send && !sent)
+		send = 1;
 	in_flight += send;
 	tp->snd_cwnd = in_flight ? in_flight : 1;
 }
@@ -150,6 +172,8 @@ static void grow(struct search *search, struct tcp_sock *tp, __u32 acked)
 	__u32 cwnd = tp->snd_cwnd;
 	__u64 now = bpf_ktime_get_ns();
 
+	if (COUNTS_ACKS)
+		acked = 1;
 	if (cwnd < tp->snd_ssthresh) {
 		if (cwnd >= 2 * tp->max_packets_out)
 			return;
@@ -165,7 +189,7 @@ static void grow(struct search *search, struct tcp_sock *tp, __u32 acked)
 		search->last_time = now;
 		search->count = count_of(cwnd, search->w_max);
 	}
-	tcp_cong_avoid_ai(tp, search->count, COUNTS_ACKS ? 1 : acked);
+	tcp_cong_avoid_ai(tp, search->count, acked);
 }
 
 /* As the kernel paces what has no `cong_control`: twice the window's rate in slow start below half of the threshold, else 1.2 times.
@@ -181,19 +205,21 @@ static void pace(struct sock *sk, struct tcp_sock *tp)
 		sk->sk_pacing_rate = rate / tp->srtt_us;
 }
 
-static void on_ack(struct sock *sk, __u32 acked)
+static void on_ack(struct sock *sk, __u32 acked, __s32 lost)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
 	struct search *search = search_of(sk);
 	__u32 state = ((struct inet_connection_sock *)sk)->icsk_ca_state;
+	int advances = tp->snd_una != search->una;
 
+	search->una = tp->snd_una;
 	if (tp->snd_cwnd > ABSURD)
 		tp->snd_cwnd = search->prior_cwnd ? search->prior_cwnd : 2;
 	if (state == TCP_CA_CWR || state == TCP_CA_Recovery) {
 		if (!search->is_reducing)
 			reduce(search, tp, tp->snd_cwnd, 0);
 		tp->snd_ssthresh = search->ssthresh;
-		repair(search, tp, acked);
+		repair(search, tp, acked, advances && lost <= 0);
 		return;
 	}
 	if (state == TCP_CA_Loss) {
@@ -218,7 +244,8 @@ static void on_ack(struct sock *sk, __u32 acked)
 	}
 	if (tp->snd_ssthresh > ABSURD && search->ssthresh <= ABSURD)
 		tp->snd_ssthresh = search->ssthresh;
-	if (acked)
+	/* Selective acknowledgements alone may be the first sign of a loss. */
+	if (acked && advances)
 		grow(search, tp, acked);
 }
 
@@ -229,7 +256,7 @@ void BPF_PROG(bic_cong_control, struct sock *sk, __u32 ack, int flag, const stru
 void BPF_PROG(bic_cong_control, struct sock *sk, const struct rate_sample *rs)
 #endif
 {
-	on_ack(sk, rs->acked_sacked > 0 ? rs->acked_sacked : 0);
+	on_ack(sk, rs->acked_sacked > 0 ? rs->acked_sacked : 0, rs->losses);
 	pace(sk, (struct tcp_sock *)sk);
 }
 

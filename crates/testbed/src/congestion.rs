@@ -28,15 +28,24 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// What the names of ours begin with; the version's number, `_` and the id of the process follow. A name has at most 15 bytes.
 const PREFIX: &str = "tlbic";
 
+/// A version of BIC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Bic {
+    /// Of Linux since 2.6.15.
+    Linux,
+    /// As its authors published it.
+    Original,
+    /// Of Linux 2.6.6 to 2.6.10, with its fault.
+    Linux266,
+}
+
 /// A congestion control that a kernel can be given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Loadable {
-    /// BIC of Linux since 2.6.15.
-    Bic,
-    /// BIC as its authors published it.
-    BicOriginal,
-    /// BIC of Linux 2.6.6 to 2.6.10, with its fault.
-    Bic266,
+pub struct Loadable {
+    /// Which.
+    pub version: Bic,
+    /// Whether an acknowledgement counts as one segment, however much it acknowledges.
+    pub counts_acks: bool,
 }
 
 /// Why one cannot be loaded.
@@ -64,7 +73,8 @@ pub enum LoadError {
 impl Loadable {
     /// The name under which this process loads it.
     pub fn name(self) -> String {
-        format!("{PREFIX}{}_{}", self as u8, std::process::id())
+        let number = 2 * self.version as u8 + u8::from(self.counts_acks);
+        format!("{PREFIX}{number}_{}", std::process::id())
     }
 
     /// What this machine lacks for it; nothing if it can be tried.
@@ -81,36 +91,21 @@ impl Loadable {
     }
 
     /// The definitions of the version, of the table in docs/models/bic.md. Fractions are of 1024.
-    const fn definitions(self) -> [&'static str; 7] {
-        match self {
-            Loadable::Bic => [
-                "S_MAX=16",
-                "SMOOTH=20",
-                "BETA=819",
-                "CONVERGED=921",
-                "FIRST_GROWTH=20",
-                "FORGETS=1",
-                "COUNTS_ACKS=0",
-            ],
-            Loadable::BicOriginal => [
-                "S_MAX=32",
-                "SMOOTH=11",
-                "BETA=896",
-                "CONVERGED=960",
-                "FIRST_GROWTH=0",
-                "FORGETS=0",
-                "COUNTS_ACKS=1",
-            ],
-            Loadable::Bic266 => [
-                "S_MAX=32",
-                "SMOOTH=11",
-                "BETA=896",
-                "CONVERGED=3840",
-                "FIRST_GROWTH=0",
-                "FORGETS=0",
-                "COUNTS_ACKS=1",
-            ],
-        }
+    fn definitions(self) -> [String; 7] {
+        let [s_max, smooth, beta, converged, first_growth, forgets] = match self.version {
+            Bic::Linux => [16, 20, 819, 921, 20, 1],
+            Bic::Original => [32, 11, 896, 960, 0, 0],
+            Bic::Linux266 => [32, 11, 896, 3840, 0, 0],
+        };
+        [
+            format!("S_MAX={s_max}"),
+            format!("SMOOTH={smooth}"),
+            format!("BETA={beta}"),
+            format!("CONVERGED={converged}"),
+            format!("FIRST_GROWTH={first_growth}"),
+            format!("FORGETS={forgets}"),
+            format!("COUNTS_ACKS={}", u8::from(self.counts_acks)),
+        ]
     }
 }
 
@@ -216,23 +211,35 @@ fn words(words: &[&str]) -> Vec<String> {
 mod tests {
     use super::*;
 
+    const ALL: [Loadable; 6] = {
+        const fn of(version: Bic, counts_acks: bool) -> Loadable {
+            Loadable { version, counts_acks }
+        }
+        [
+            of(Bic::Linux, false),
+            of(Bic::Linux, true),
+            of(Bic::Original, false),
+            of(Bic::Original, true),
+            of(Bic::Linux266, false),
+            of(Bic::Linux266, true),
+        ]
+    };
+
     #[test]
     fn a_name_fits_and_tells_whose_it_is() {
-        let names = [Loadable::Bic, Loadable::BicOriginal, Loadable::Bic266].map(Loadable::name);
+        let names = ALL.map(Loadable::name);
         assert!(names.iter().all(|name| name.len() <= 15 && !is_abandoned(name)), "{names:?}");
+        assert!(names.is_sorted_by(|one, other| one < other), "no two are the same: {names:?}");
         // No process has so high an id.
         assert!(is_abandoned("tlbic0_4294967295"));
         assert!(!is_abandoned("cubic") && !is_abandoned("tlbic0"));
     }
 
     #[test]
-    fn a_version_has_each_definition_once() {
-        for which in [Loadable::Bic, Loadable::BicOriginal, Loadable::Bic266] {
-            let names = which.definitions().map(|definition| definition.split_once('=').expect("a value").0);
-            for name in names {
-                assert!(SOURCE.contains(name), "{name}");
-                assert_eq!(names.iter().filter(|other| **other == name).count(), 1, "{name}");
-            }
+    fn each_definition_of_a_version_is_one_that_the_program_asks_for() {
+        for definition in ALL.iter().flat_map(|which| which.definitions()) {
+            let name = definition.split_once('=').expect("a value").0;
+            assert!(SOURCE.contains(name), "{name}");
         }
     }
 }
