@@ -1,7 +1,9 @@
 /* BIC (Xu, Harfoush and Rhee, INFOCOM 2004) for a kernel that is built without it.
  *
  * The versions and the rules are those of docs/models/bic.md. What differs between versions comes from the compiler's command
- * line: S_MAX, SMOOTH, BETA, CONVERGED, FIRST_GROWTH, FORGETS, COUNTS_ACKS, and VARIABLE, the name under which it is loaded.
+ * line: S_MAX, SMOOTH, BETA, CONVERGED, FIRST_GROWTH, FORGETS, and VARIABLE, the name under which it is loaded.
+ *
+ * An acknowledgement counts what it acknowledges, as with the kernel's own congestion controls.
  *
  * All arithmetic is in `cong_control`, whose result is the window itself. Some kernels (seen with 6.18) now and then take
  * another value than the one that `ssthresh` returns, so the threshold is written again with the next acknowledgement.
@@ -172,8 +174,6 @@ static void grow(struct search *search, struct tcp_sock *tp, __u32 acked)
 	__u32 cwnd = tp->snd_cwnd;
 	__u64 now = bpf_ktime_get_ns();
 
-	if (COUNTS_ACKS)
-		acked = 1;
 	if (cwnd < tp->snd_ssthresh) {
 		if (cwnd >= 2 * tp->max_packets_out)
 			return;

@@ -28,24 +28,15 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// What the names of ours begin with; the version's number, `_` and the id of the process follow. A name has at most 15 bytes.
 const PREFIX: &str = "tlbic";
 
-/// A version of BIC.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Bic {
-    /// Of Linux since 2.6.15.
-    Linux,
-    /// As its authors published it.
-    Original,
-    /// Of Linux 2.6.6 to 2.6.10, with its fault.
-    Linux266,
-}
-
 /// A congestion control that a kernel can be given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Loadable {
-    /// Which.
-    pub version: Bic,
-    /// Whether an acknowledgement counts as one segment, however much it acknowledges.
-    pub counts_acks: bool,
+pub enum Loadable {
+    /// BIC of Linux since 2.6.15.
+    Bic,
+    /// BIC as its authors published it.
+    BicOriginal,
+    /// BIC of Linux 2.6.6 to 2.6.10, with its fault.
+    Bic266,
 }
 
 /// Why one cannot be loaded.
@@ -73,8 +64,7 @@ pub enum LoadError {
 impl Loadable {
     /// The name under which this process loads it.
     pub fn name(self) -> String {
-        let number = 2 * self.version as u8 + u8::from(self.counts_acks);
-        format!("{PREFIX}{number}_{}", std::process::id())
+        format!("{PREFIX}{}_{}", self as u8, std::process::id())
     }
 
     /// What this machine lacks for it; nothing if it can be tried.
@@ -91,11 +81,11 @@ impl Loadable {
     }
 
     /// The definitions of the version, of the table in docs/models/bic.md. Fractions are of 1024.
-    fn definitions(self) -> [String; 7] {
-        let [s_max, smooth, beta, converged, first_growth, forgets] = match self.version {
-            Bic::Linux => [16, 20, 819, 921, 20, 1],
-            Bic::Original => [32, 11, 896, 960, 0, 0],
-            Bic::Linux266 => [32, 11, 896, 3840, 0, 0],
+    fn definitions(self) -> [String; 6] {
+        let [s_max, smooth, beta, converged, first_growth, forgets] = match self {
+            Loadable::Bic => [16, 20, 819, 921, 20, 1],
+            Loadable::BicOriginal => [32, 11, 896, 960, 0, 0],
+            Loadable::Bic266 => [32, 11, 896, 3840, 0, 0],
         };
         [
             format!("S_MAX={s_max}"),
@@ -104,7 +94,6 @@ impl Loadable {
             format!("CONVERGED={converged}"),
             format!("FIRST_GROWTH={first_growth}"),
             format!("FORGETS={forgets}"),
-            format!("COUNTS_ACKS={}", u8::from(self.counts_acks)),
         ]
     }
 }
@@ -211,19 +200,7 @@ fn words(words: &[&str]) -> Vec<String> {
 mod tests {
     use super::*;
 
-    const ALL: [Loadable; 6] = {
-        const fn of(version: Bic, counts_acks: bool) -> Loadable {
-            Loadable { version, counts_acks }
-        }
-        [
-            of(Bic::Linux, false),
-            of(Bic::Linux, true),
-            of(Bic::Original, false),
-            of(Bic::Original, true),
-            of(Bic::Linux266, false),
-            of(Bic::Linux266, true),
-        ]
-    };
+    const ALL: [Loadable; 3] = [Loadable::Bic, Loadable::BicOriginal, Loadable::Bic266];
 
     #[test]
     fn a_name_fits_and_tells_whose_it_is() {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::net::sockopt;
 use trunkline_link::LinkSettings;
 use trunkline_queue::{Limits, Settings as QueueSettings};
-use trunkline_testbed::congestion::{Bic, Loadable, Loaded};
+use trunkline_testbed::congestion::{Loadable, Loaded};
 use trunkline_testbed::link::{Direction, DuplexSettings};
 use trunkline_testbed::privilege;
 use trunkline_units::Rate;
@@ -32,8 +32,7 @@ fn a_loaded_bic_carries_data_while_it_is_held_and_then_goes() {
         println!("SKIPPED {name}: this machine lacks {}", missing.join(", "));
         return;
     }
-    for (version, counts_acks) in [(Bic::Linux, false), (Bic::Original, true), (Bic::Linux266, true)] {
-        let which = Loadable { version, counts_acks };
+    for which in [Loadable::Bic, Loadable::BicOriginal, Loadable::Bic266] {
         let loaded = Loaded::get(which).expect("loaded");
         let shared = Loaded::get(which).expect("shared");
         assert!(available().contains(&which.name()), "{}", available());

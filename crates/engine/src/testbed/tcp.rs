@@ -11,7 +11,7 @@ use trunkline_tcp::{
     BicVersion, CongestionAlgorithm, Counting, Preset, Recovery, RtoRule, Settings, SlowStart,
     SpuriousDetection,
 };
-use trunkline_testbed::congestion::{Bic, Loadable};
+use trunkline_testbed::congestion::Loadable;
 use trunkline_testbed::kernel::Kernel;
 
 /// The kernel's settings for a TCP: of the host, of its routes, and of its sockets.
@@ -85,7 +85,7 @@ pub(super) fn kernel_tcp(settings: &Settings, kernel: &Kernel) -> Result<KernelT
     };
     let switch = |on: bool| u8::from(on);
 
-    let (congestion_control, loads) = congestion_control(settings, kernel)?;
+    let (congestion_control, loads) = congestion_control(settings.congestion_control, kernel)?;
     if loads.is_some() {
         let name = settings.congestion_control.name();
         compared.substitutions.push(format!("{}: {name} by a BPF program of ours", settings.name));
@@ -122,6 +122,9 @@ pub(super) fn kernel_tcp(settings: &Settings, kernel: &Kernel) -> Result<KernelT
             other => name(other),
         };
         compared.substitute(|tcp| tcp.slow_start, "slow start", wanted, name(kernels_slow_start))?;
+    }
+    if settings.counting == Counting::Acks {
+        compared.substitute(|tcp| tcp.counting, "counting", "acks", "bytes")?;
     }
     if !settings.limited_transmit {
         compared.substitute(|tcp| tcp.limited_transmit, "limited transmit", "off", "on")?;
@@ -183,8 +186,10 @@ pub(super) fn kernel_tcp(settings: &Settings, kernel: &Kernel) -> Result<KernelT
 }
 
 /// The kernel's name of a congestion control, and what is to be loaded for it.
-fn congestion_control(settings: &Settings, kernel: &Kernel) -> Result<(String, Option<Loadable>), String> {
-    let wanted = settings.congestion_control;
+fn congestion_control(
+    wanted: CongestionAlgorithm,
+    kernel: &Kernel,
+) -> Result<(String, Option<Loadable>), String> {
     let name = wanted.name();
     // Linux has had one BIC since 2.6.15, and calls it so.
     let own = match wanted {
@@ -198,10 +203,10 @@ fn congestion_control(settings: &Settings, kernel: &Kernel) -> Result<(String, O
         return Ok((own.to_owned(), None));
     }
     let known = kernel.congestion_controls.join(", ");
-    let version = match wanted {
-        CongestionAlgorithm::Bic(BicVersion::Linux) => Bic::Linux,
-        CongestionAlgorithm::Bic(BicVersion::Original) => Bic::Original,
-        CongestionAlgorithm::Bic(BicVersion::Linux266) => Bic::Linux266,
+    let loadable = match wanted {
+        CongestionAlgorithm::Bic(BicVersion::Linux) => Loadable::Bic,
+        CongestionAlgorithm::Bic(BicVersion::Original) => Loadable::BicOriginal,
+        CongestionAlgorithm::Bic(BicVersion::Linux266) => Loadable::Bic266,
         _ => return Err(format!("asks for congestion control {name}; this kernel has {known}")),
     };
     if !kernel.lacks_for_loading.is_empty() {
@@ -210,7 +215,6 @@ fn congestion_control(settings: &Settings, kernel: &Kernel) -> Result<(String, O
             "asks for congestion control {name}; this kernel has {known}, and to load it this machine lacks {lacks}"
         ));
     }
-    let loadable = Loadable { version, counts_acks: settings.counting == Counting::Acks };
     Ok((loadable.name(), Some(loadable)))
 }
 
@@ -245,6 +249,7 @@ mod tests {
             tcp.substitutions,
             [
                 "bsd-4.4: recovery newreno instead of reno",
+                "bsd-4.4: counting bytes instead of acks",
                 "bsd-4.4: limited transmit on instead of off",
                 "bsd-4.4: RTO rule linux instead of rfc6298",
                 "bsd-4.4: initial RTO 1s instead of 6s",
@@ -290,12 +295,10 @@ mod tests {
             (tcp.congestion_control, tcp.loads, tcp.substitutions.len())
         };
         let equipped = Kernel { lacks_for_loading: Vec::new(), ..kernel() };
-        let today = Loadable { version: Bic::Linux, counts_acks: false };
-        assert_eq!(with(BicVersion::Linux, &equipped), (today.name(), Some(today), 1));
+        assert_eq!(with(BicVersion::Linux, &equipped), (Loadable::Bic.name(), Some(Loadable::Bic), 1));
         let native = Kernel { congestion_controls: vec!["bic".to_owned()], ..equipped };
         assert_eq!(with(BicVersion::Linux, &native), ("bic".to_owned(), None, 0));
-        let faulty = with(BicVersion::Linux266, &native).1.map(|loadable| loadable.version);
-        assert_eq!(faulty, Some(Bic::Linux266));
+        assert_eq!(with(BicVersion::Linux266, &native).1, Some(Loadable::Bic266));
     }
 
     #[test]
