@@ -169,8 +169,8 @@ impl Planner<'_> {
         for (towards_behind, tcp) in tcps.iter().enumerate().map(|(side, tcp)| (side == 1, tcp)) {
             let own = kernel_tcp(tcp, self.kernel).map_err(|problem| Misfit::new(&*part, problem))?;
             // A network namespace may have another algorithm by default only if every user may choose it.
-            let control = own.congestion_control;
-            let default = (control == UNRESTRICTED).then(|| ("tcp_congestion_control", control.to_owned()));
+            let control = &own.congestion_control;
+            let default = (control == UNRESTRICTED).then(|| ("tcp_congestion_control", control.clone()));
             if default.is_none() {
                 let kernel =
                     format!("{}: a proxy has the congestion control that this host has by default", tcp.name);
