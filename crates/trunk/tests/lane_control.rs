@@ -235,6 +235,11 @@ fn a_lane_whose_connection_does_not_pace_takes_what_its_path_grants_and_waits_me
     assert!(until > at(999) && until <= at(1003), "{until:?}");
     control.handle_grant(None);
     assert_eq!((control.paced_until(at(999)), control.room(at(999), 0)), (None, Some(10_000)));
+    // On a path of less than a millisecond the controller's signal is the machine's scheduling.
+    let short = LaneSnapshot { min_rtt: Some(Duration::from_micros(900)), ..snapshot(0, 0) };
+    control.handle_snapshot(at(1000), LANE, (&mut transmitter, &mut paths), short);
+    control.handle_grant(grant);
+    assert_eq!((control.grant(), control.paced_until(at(1000))), (None, None));
 }
 
 /// What happens to a lane in the random runs.

@@ -293,7 +293,9 @@ impl LaneControl {
 
     /// Takes the rate that the lane's path grants it; `None` without a bound.
     pub fn handle_grant(&mut self, grant: Option<Rate>) {
-        let grant = grant.filter(|_| self.edge_pacing);
+        // A connection that does not pace makes no reports either. On a short path its round trips are the machine's scheduling.
+        let is_short = self.snapshot.min_rtt.is_some_and(|rtt| rtt < Self::MIN_PACED_RTT);
+        let grant = grant.filter(|_| self.edge_pacing && !(self.pacer.is_some() && is_short));
         if grant != self.grant {
             self.grant = grant;
             self.pacing_rate_due = true;
