@@ -11,6 +11,7 @@ mod sim;
 pub mod site;
 mod testbed;
 
+use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -210,6 +211,31 @@ pub fn run_watched(
             testbed::run(scenario, seed, (program.as_deref(), *attempts), control)
         }
     }
+}
+
+/// Which packets of a run are written to a file.
+pub struct Captured<'a> {
+    /// Names of links, captured in both directions; all, if it is empty.
+    pub links: &'a [String],
+    /// The program that makes the capture.
+    pub program: &'a str,
+    /// What the capture says of itself.
+    pub comments: &'a [String],
+    /// The file.
+    pub out: Box<dyn Write + Send>,
+}
+
+/// Carries out a scenario in the simulator, as [`run`] does, and writes the packets of its links as a pcapng file with comments.
+///
+/// # Errors
+/// As [`run`]; [`EngineError::Misfit`] if there is no link of a name, [`EngineError::Machine`] if the file cannot be written.
+pub fn capture(
+    scenario: &Scenario,
+    seed: u64,
+    captured: Captured<'_>,
+    stop: &AtomicBool,
+) -> Result<Outcome, EngineError> {
+    sim::capture(scenario, seed, captured, stop)
 }
 
 #[cfg(test)]

@@ -352,6 +352,21 @@ fn a_forged_source_is_refused_by_name_and_counted() {
 }
 
 #[test]
+fn a_forged_source_behind_one_that_belongs_to_the_peer_is_refused_all_the_same() {
+    let (own, mut forged) = (udp(1, 2, 100), udp(1, 2, 100));
+    forged.bytes[15] ^= 1;
+    assert_ne!(own.headers().source, forged.headers().source);
+    let mut receiver = receiver_for(&own);
+    for _ in 0..2 {
+        for (packet, accepted) in [(&own, true), (&forged, false)] {
+            let head = FrameHead { packet_len: packet.bytes.len(), offload: packet.offload };
+            assert_eq!(receiver.handle_frame(&head, &packet.bytes).is_ok(), accepted);
+        }
+    }
+    assert_eq!((receiver.stats().frames, receiver.stats().forged_source), (2, 2));
+}
+
+#[test]
 fn a_peer_with_a_short_prefix_cannot_send_as_one_with_a_longer_prefix_inside_it() {
     let packet = udp(1, 2, 100);
     let head = FrameHead { packet_len: packet.bytes.len(), offload: packet.offload };

@@ -552,3 +552,81 @@ fn an_explanation_says_which_set_ups_bear_a_claim_out() {
     assert_ends_with(&temporary.lab(&["explain", "open.toml", "--budget", "soon"]), 2, "such as 30 min");
     assert_ends_with(&temporary.lab(&["explain", "none.toml"]), 2, "none.toml");
 }
+
+#[test]
+fn results_are_exported_beside_themselves_or_elsewhere() {
+    let dir = Temporary::new();
+    assert!(dir.run("out", &["--quick"]).status.success());
+    let exported = dir.lab(&["export", "out"]);
+    assert!(exported.status.success(), "{}", String::from_utf8_lossy(&exported.stderr));
+    let said = String::from_utf8_lossy(&exported.stdout).into_owned();
+    assert_eq!(said, "out/sample/runs.csv\nout/sample/metrics.csv\nout/sample/columns.csv\n");
+    let runs = fs::read_to_string(dir.0.join("out/sample/runs.csv")).expect("a table");
+    assert_eq!(runs.lines().count(), 4, "names, and a run at each of three rates: {runs}");
+    assert!(runs.starts_with("experiment,engine,point.rate,label.rate,seed,"), "{runs}");
+    assert!(runs.contains("\nsample,sim,4000000,4 Mbit/s,"), "{runs}");
+
+    let arrow = dir.lab(&["export", "out/sample", "--format", "arrow", "--out", "tables", "--json"]);
+    let lines: Vec<Value> = String::from_utf8_lossy(&arrow.stdout)
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    let files: Vec<_> = lines.iter().map(|line| line["file"].as_str().expect("a path")).collect();
+    assert_eq!(files, ["tables/sample/runs.arrow", "tables/sample/metrics.arrow"]);
+    assert!(files.iter().all(|file| fs::read(dir.0.join(file)).expect("a file").starts_with(b"ARROW1")));
+
+    let nothing = dir.lab(&["export", "nowhere"]);
+    assert_eq!(nothing.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&nothing.stderr).contains("there are no results here"));
+}
+
+#[test]
+fn a_capture_is_of_the_run_that_results_have() {
+    let dir = Temporary::new();
+    assert!(dir.run("out", &["--quick"]).status.success());
+    let runs = fs::read_to_string(dir.0.join("out/sample/runs.jsonl")).expect("results");
+    let runs: Vec<Value> = runs.lines().map(|line| serde_json::from_str(line).expect("a run")).collect();
+    let run = runs.iter().find(|run| run["point"]["rate"] == "2 Mbit/s").expect("a point");
+
+    let arguments = ["capture", "sample.toml", "--quick", "--at", "rate=2 Mbit/s", "--json"];
+    let captured = dir.lab(&arguments);
+    assert!(captured.status.success(), "{}", String::from_utf8_lossy(&captured.stderr));
+    let report: Value = serde_json::from_slice(&captured.stdout).expect("JSON");
+    assert_eq!((&report["digest"], &report["seed"]), (&run["digest"], &run["seed"]));
+    let bytes = fs::read(dir.0.join("capture.pcapng")).expect("a capture");
+    assert!(bytes.starts_with(&[0x0a, 0x0d, 0x0d, 0x0a]), "a section header");
+    let has = |text: &str| bytes.windows(text.len()).any(|window| window == text.as_bytes());
+    for text in
+        ["sample at rate=2 Mbit/s, seed", "core.back lost", "a to b, 2 Mbit/s, 5ms, tail-drop of", "waited "]
+    {
+        assert!(has(text), "{text}");
+    }
+    // Half a file is never seen, and what is there is not replaced unasked.
+    let left: Vec<_> =
+        fs::read_dir(&dir.0).expect("a directory").map(|entry| entry.expect("a file").file_name()).collect();
+    assert!(left.iter().all(|name| !name.to_string_lossy().starts_with(".capture")), "{left:?}");
+    let again = dir.lab(&arguments);
+    assert_eq!(again.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&again.stderr).contains("capture.pcapng exists; --force replaces it"));
+    assert!(dir.lab(&[&arguments[..], &["--force"]].concat()).status.success());
+}
+
+#[test]
+fn what_a_capture_cannot_be_of_is_named_with_what_can_be() {
+    let dir = Temporary::new();
+    for (more, said) in [
+        (
+            ["--at", "rate=3 Mbit/s"],
+            "--at rate=3 Mbit/s: not in the sweep; allowed: 1 Mbit/s, 2 Mbit/s, 4 Mbit/s",
+        ),
+        (["--at", "delay=3 ms"], "--at delay=3 ms: not in the sweep; allowed: rate"),
+        (["--link", "edge"], "\"edge\" is no link; allowed: core"),
+        (["--out", "no/such/place.pcapng"], "cannot write no/such/place.pcapng"),
+    ] {
+        let refused = dir.lab(&[&["capture", "sample.toml"], &more[..]].concat());
+        let stderr = String::from_utf8_lossy(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(2), "{stderr}");
+        assert!(stderr.contains(said), "{stderr}");
+        assert!(!dir.0.join("capture.pcapng").exists());
+    }
+}

@@ -1,6 +1,7 @@
 //! The simulator as an engine.
 
 mod build;
+mod capture;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -59,9 +60,14 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), EngineError> {
 pub(super) fn run(scenario: &Scenario, seed: u64, control: Control<'_>) -> Result<Outcome, EngineError> {
     check(scenario)?;
     let built = build(scenario, seed)?;
-    let step = (scenario.duration / LOOKS).max(Duration::from_nanos(1));
-    measure(scenario, &mut Run { built, step, stop: control.stop }, control.watch)
+    measure(scenario, &mut Run { built, step: step(scenario), stop: control.stop }, control.watch)
 }
+
+fn step(scenario: &Scenario) -> Duration {
+    (scenario.duration / LOOKS).max(Duration::from_nanos(1))
+}
+
+pub(super) use capture::capture;
 
 impl Run<'_> {
     fn report(&mut self, trunk: usize, side: usize) -> TrunkReport {

@@ -76,7 +76,10 @@ impl Drop for Temporary {
 }
 
 fn ran(options: &Options, stop: &AtomicBool) -> Explained {
-    let document = Document::parse("sample.toml", FILE).unwrap();
+    ran_of(Document::parse("sample.toml", FILE).unwrap(), options, stop)
+}
+
+fn ran_of(document: Document, options: &Options, stop: &AtomicBool) -> Explained {
     let mut all = Vec::new();
     run(&[document], options, stop, |_, _| {}, |explained| all.push(explained)).unwrap();
     all.pop().expect("one")
@@ -171,6 +174,23 @@ fn a_page_is_made_of_the_directory_alone_and_an_ordinary_report_is_of_our_choice
     let answered = report::answered(&directory).unwrap().unwrap();
     let index = report::index(&[entry], &[], &[answered], "0.1.0").markdown();
     for part in ["| lee2002 ", "2 hold, 1 for some set-up, 1 for none", "“It is a gigabit.” (0 of 16)"] {
+        assert!(index.contains(part), "{part}:\n{index}");
+    }
+}
+
+#[test]
+fn the_index_says_which_answers_are_of_quick_runs() {
+    let temporary = Temporary::new();
+    let mut document = Document::parse("sample.toml", &format!("{FILE}\n[quick]\nruns = 1\n")).unwrap();
+    document.quicken().unwrap();
+    let options = Options { settings: 4, ..temporary.options() };
+    let directory = ran_of(document, &options, &AtomicBool::new(false)).directory;
+    let entry = report::write(&directory).unwrap();
+    let answered = report::answered(&directory).unwrap().unwrap();
+    let index = report::index(&[entry], &[], &[answered], "0.1.0").markdown();
+    for part in
+        ["What is said of `sample` is of quick runs", "- `sample` (quick run), 4 settings of 2 unknowns."]
+    {
         assert!(index.contains(part), "{part}:\n{index}");
     }
 }

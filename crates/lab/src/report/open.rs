@@ -2,7 +2,7 @@
 
 use super::document::{Align, Document, plain, table};
 use super::explanation::{drawn, set_up_counts, value_name};
-use super::{Entry, number};
+use super::{Entry, QUICK, number};
 use crate::experiment::{ClaimKind, Experiment};
 use crate::explain::{Explanation, SetUp};
 
@@ -51,9 +51,27 @@ impl Open<'_> {
         let mut rows: Vec<Vec<String>> = papers.iter().map(|paper| row(paper, &of(paper))).collect();
         rows.push(row("**all**", &all.iter().map(|(_, answered)| *answered).collect::<Vec<_>>()));
         index.add(MEANING);
+        if let Some(quick) = quick(&all) {
+            index.add(&quick);
+        }
         let heads = ["paper", "explained", "the paper’s claims, over all set-ups", "the paper’s values"];
         index.add(&table(&heads, &rows, &[Align::Left, Align::Right, Align::Left, Align::Left]));
     }
+}
+
+/// What is said where some were explained by quick runs.
+fn quick(all: &[(&Entry, &Answered)]) -> Option<String> {
+    let quick: Vec<String> = all
+        .iter()
+        .filter(|(_, answered)| answered.experiment.is_quick())
+        .map(|(entry, _)| format!("`{}`", entry.id))
+        .collect();
+    let (runs, them) = match quick.len() {
+        0 => return None,
+        1 => ("is of quick runs, shorter or at fewer points", "its file"),
+        _ => ("are of quick runs, shorter or at fewer points", "their files"),
+    };
+    Some(format!("What is said of {} {runs} than {them} ask for.", quick.join(", ")))
 }
 
 fn cell(counts: [usize; 4]) -> String {
@@ -73,8 +91,12 @@ pub(super) fn bullet(answered: &Answered) -> String {
     }
     let (settings, unknowns) =
         (number::count(answer.settings as usize, "setting"), number::count(answer.unknowns.len(), "unknown"));
-    let mut lines =
-        vec![format!("- `{}`, {settings} of {unknowns}. {}.", answer.experiment, upper(&counts.join("; ")))];
+    let quick = if experiment.is_quick() { format!(" ({QUICK})") } else { String::new() };
+    let mut lines = vec![format!(
+        "- `{}`{quick}, {settings} of {unknowns}. {}.",
+        answer.experiment,
+        upper(&counts.join("; "))
+    )];
     let papers = || answer.claims.iter().filter(|claim| claim.kind == ClaimKind::Paper);
     for (set_up, head) in [(SetUp::Some, "For some set-up"), (SetUp::None, "For none")] {
         let claims = papers()

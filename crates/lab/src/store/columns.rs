@@ -1,52 +1,67 @@
-//! Results as Parquet tables.
+//! Results as tables of columns, which a file of [any format](super::Format) holds.
 //!
 //! A row for each run (wide), for each metric of a run (long), or for each value of a series. Axes of the sweep are columns of their own, so that whoever
-//! reads a table can group by them, and numbers where their values are. The file's metadata says what each column is in. Written by the crate's
-//! low-level writer: columns are few kinds of plain values.
+//! reads a table can group by them, and numbers where their values are.
 
-use std::io;
-use std::path::Path;
 use std::sync::Arc;
 
 use indexmap::{IndexMap, IndexSet};
-use parquet::basic::{Compression, LogicalType, Repetition, Type as Physical};
-use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
-use parquet::errors::ParquetError;
-use parquet::file::metadata::KeyValue;
-use parquet::file::properties::WriterProperties;
-use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
-use parquet::schema::types::Type;
 use trunkline_engine::catalogue::{self, Unit};
 
-use super::StoreError;
-use crate::VERSION;
 use crate::results::Run;
 use crate::swept;
 
 /// Rows of a group, about: what a reader holds at a time.
 const GROUP: usize = 500_000;
 
-/// The key of the file's metadata under which the units are: a JSON object of columns and what they are in.
-const UNITS: &str = "units";
+/// A table: groups of rows that have the same columns. There is one at least, since it says what the columns are.
+pub(super) struct Table {
+    pub(super) name: &'static str,
+    pub(super) groups: Vec<Vec<Column>>,
+}
 
-/// Values of a column; all columns of a table have the same number of rows.
-enum Values {
-    Text(Vec<ByteArray>),
+/// Values of a column; all columns of a group have the same number of rows.
+pub(super) enum Values {
+    /// Those that are the same share their memory.
+    Text(Vec<Arc<str>>),
     Unsigned(Vec<u64>),
     /// A value that is not there is null.
     Nullable(Vec<Option<f64>>),
 }
 
+impl Values {
+    /// Rows.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Values::Text(values) => values.len(),
+            Values::Unsigned(values) => values.len(),
+            Values::Nullable(values) => values.len(),
+        }
+    }
+}
+
 /// A column of a table.
-struct Column {
-    name: String,
+pub(super) struct Column {
+    pub(super) name: String,
     /// What its numbers are in, if it has any: `s`, `B`, `bit/s`, `1`.
-    unit: Option<&'static str>,
-    values: Values,
+    pub(super) unit: Option<&'static str>,
+    pub(super) values: Values,
+}
+
+impl Table {
+    /// Its columns, with the values of the first group.
+    pub(super) fn columns(&self) -> &[Column] {
+        self.groups.first().map_or(&[], Vec::as_slice)
+    }
+
+    /// By column, what its numbers are in.
+    pub(super) fn units(&self) -> IndexMap<&str, &'static str> {
+        self.columns().iter().filter_map(|column| Some((column.name.as_str(), column.unit?))).collect()
+    }
 }
 
 impl Column {
-    fn new(name: impl Into<String>, values: Values) -> Self {
+    pub(super) fn new(name: impl Into<String>, values: Values) -> Self {
         Column { name: name.into(), unit: None, values }
     }
 
@@ -58,8 +73,8 @@ impl Column {
 /// Runs with the rows that each has in a table.
 type Rows<'a> = [(&'a Run, usize)];
 
-/// `runs.parquet`: a row for each run, a column for each metric.
-pub(super) fn runs(runs: &[Run]) -> Result<Vec<u8>, StoreError> {
+/// `runs`: a row for each run, a column for each metric.
+pub(super) fn runs(runs: &[Run]) -> Table {
     let each: Vec<(&Run, usize)> = runs.iter().map(|run| (run, 1)).collect();
     let mut columns = parameters(&each, &axes(runs));
     columns.push(Column::new("version", text(&each, |run| &run.version)));
@@ -70,26 +85,27 @@ pub(super) fn runs(runs: &[Run]) -> Result<Vec<u8>, StoreError> {
         columns
             .push(Column::new(metric, Values::Nullable(values)).of(catalogue::unit(metric).map(Unit::name)));
     }
-    write("runs", &[columns])
+    Table { name: "runs", groups: vec![columns] }
 }
 
-/// `metrics.parquet`: the same in long form, a row for each metric of each run.
-pub(super) fn metrics(runs: &[Run]) -> Result<Vec<u8>, StoreError> {
+/// `metrics`: the same in long form, a row for each metric of each run.
+pub(super) fn metrics(runs: &[Run]) -> Table {
     let axes = axes(runs);
     let groups = groups(runs, |run| run.outcome.metrics.len(), |group| group_of_metrics(group, &axes));
-    write("metrics", &groups)
+    Table { name: "metrics", groups }
 }
 
-/// `series.parquet`; none if nothing was recorded.
-pub(super) fn series(runs: &[Run]) -> Result<Option<Vec<u8>>, StoreError> {
+/// `series`; none if nothing was recorded.
+pub(super) fn series(runs: &[Run]) -> Option<Table> {
     let rows = |run: &Run| {
         run.outcome.series.as_ref().map_or(0, |series| series.columns.values().map(Vec::len).sum::<usize>())
     };
     if runs.iter().all(|run| rows(run) == 0) {
-        return Ok(None);
+        return None;
     }
     let axes = axes(runs);
-    write("series", &groups(runs, rows, |group| group_of_series(group, &axes))).map(Some)
+    let groups = groups(runs, rows, |group| group_of_series(group, &axes));
+    Some(Table { name: "series", groups })
 }
 
 /// Groups of about so many rows, of runs that have any. There is always one, since it says what the columns are.
@@ -119,7 +135,7 @@ fn groups<'a>(
 fn group_of_metrics(runs: &Rows<'_>, axes: &[Axis]) -> Vec<Column> {
     let mut columns = parameters(runs, axes);
     let metrics = || runs.iter().flat_map(|(run, _)| &run.outcome.metrics);
-    let names = metrics().map(|(name, _)| ByteArray::from(name.as_str())).collect();
+    let names = metrics().map(|(name, _)| Arc::from(name.as_str())).collect();
     let values = metrics().map(|(_, value)| Some(*value)).collect();
     let units = metrics().map(|(name, _)| unit_of(name)).collect();
     columns.push(Column::new("metric", Values::Text(names)));
@@ -133,7 +149,7 @@ fn group_of_series(runs: &Rows<'_>, axes: &[Axis]) -> Vec<Column> {
     let (mut times, mut names, mut values, mut units) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for series in runs.iter().filter_map(|(run, _)| run.outcome.series.as_ref()) {
         for (name, column) in &series.columns {
-            let (name, unit) = (ByteArray::from(name.as_str()), unit_of(name));
+            let (name, unit) = (Arc::<str>::from(name.as_str()), unit_of(name));
             names.extend(column.iter().map(|_| name.clone()));
             units.extend(column.iter().map(|_| unit.clone()));
             times.extend((0..column.len()).map(|row| series.times.get(row).copied()));
@@ -148,8 +164,8 @@ fn group_of_series(runs: &Rows<'_>, axes: &[Axis]) -> Vec<Column> {
 }
 
 /// The unit of a metric or a series as a text; empty if nobody knows it.
-fn unit_of(name: &str) -> ByteArray {
-    ByteArray::from(catalogue::unit(name).map_or("", Unit::name))
+fn unit_of(name: &str) -> Arc<str> {
+    Arc::from(catalogue::unit(name).map_or("", Unit::name))
 }
 
 /// An axis of the sweep, and what its values are in, if they are numbers.
@@ -189,81 +205,5 @@ fn parameters(runs: &Rows<'_>, axes: &[Axis]) -> Vec<Column> {
 }
 
 fn text<'a>(runs: &Rows<'a>, of: impl Fn(&'a Run) -> &'a str) -> Values {
-    Values::Text(runs.iter().flat_map(|(run, rows)| vec![ByteArray::from(of(run)); *rows]).collect())
-}
-
-/// The units of a table's columns, as the file's metadata has them.
-fn units(columns: &[Column]) -> KeyValue {
-    let units: IndexMap<&str, &str> =
-        columns.iter().filter_map(|column| Some((column.name.as_str(), column.unit?))).collect();
-    // Texts as keys and values: there is nothing in it that JSON does not know.
-    KeyValue::new(UNITS.to_owned(), serde_json::to_string(&units).unwrap_or_default())
-}
-
-/// A table of groups of rows that have the same columns.
-fn write(name: &str, groups: &[Vec<Column>]) -> Result<Vec<u8>, StoreError> {
-    let write = || -> Result<Vec<u8>, ParquetError> {
-        let first = groups.first().map_or(&[][..], Vec::as_slice);
-        let fields: Result<Vec<_>, _> = first.iter().map(Column::field).collect();
-        let schema = Type::group_type_builder(name).with_fields(fields?).build()?;
-        let properties = WriterProperties::builder()
-            .set_compression(Compression::SNAPPY)
-            .set_created_by(format!("trunkline {VERSION}"))
-            .set_key_value_metadata(Some(vec![units(first)]))
-            .build();
-        let mut writer = SerializedFileWriter::new(Vec::new(), Arc::new(schema), Arc::new(properties))?;
-        for group in groups {
-            let mut rows = writer.next_row_group()?;
-            for column in group {
-                column.write(&mut rows)?;
-            }
-            rows.close()?;
-        }
-        writer.into_inner()
-    };
-    write().map_err(|error| StoreError::io("make", Path::new(name), io::Error::other(error)))
-}
-
-impl Column {
-    fn field(&self) -> Result<Arc<Type>, ParquetError> {
-        let (physical, repetition, logical) = match &self.values {
-            Values::Text(_) => (Physical::BYTE_ARRAY, Repetition::REQUIRED, Some(LogicalType::String)),
-            Values::Unsigned(_) => {
-                (Physical::INT64, Repetition::REQUIRED, Some(LogicalType::integer(64, false)))
-            }
-            Values::Nullable(_) => (Physical::DOUBLE, Repetition::OPTIONAL, None),
-        };
-        Type::primitive_type_builder(&self.name, physical)
-            .with_repetition(repetition)
-            .with_logical_type(logical)
-            .build()
-            .map(Arc::new)
-    }
-
-    fn write(&self, rows: &mut SerializedRowGroupWriter<'_, Vec<u8>>) -> Result<(), ParquetError> {
-        match &self.values {
-            Values::Text(values) => put::<ByteArrayType>(rows, values, None),
-            Values::Unsigned(values) => {
-                let values: Vec<i64> = values.iter().map(|value| value.cast_signed()).collect();
-                put::<Int64Type>(rows, &values, None)
-            }
-            Values::Nullable(values) => {
-                let there: Vec<f64> = values.iter().copied().flatten().collect();
-                let levels: Vec<i16> = values.iter().map(|value| i16::from(value.is_some())).collect();
-                put::<DoubleType>(rows, &there, Some(&levels))
-            }
-        }
-    }
-}
-
-fn put<T: DataType>(
-    rows: &mut SerializedRowGroupWriter<'_, Vec<u8>>,
-    values: &[T::T],
-    levels: Option<&[i16]>,
-) -> Result<(), ParquetError> {
-    let Some(mut column) = rows.next_column()? else {
-        return Err(ParquetError::General("more columns than the schema has".to_owned()));
-    };
-    column.typed::<T>().write_batch(values, levels, None)?;
-    column.close()
+    Values::Text(runs.iter().flat_map(|(run, rows)| vec![Arc::from(of(run)); *rows]).collect())
 }

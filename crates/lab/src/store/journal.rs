@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::columns::Table;
 use super::{
-    DOCUMENT, Directory, MACHINE, METRICS_TABLE, RESULTS, RUNS, RUNS_TABLE, SERIES_TABLE, StoreError, TIMES,
-    Time, columns, lines, replace,
+    DOCUMENT, Directory, Format, MACHINE, METRICS_TABLE, RESULTS, RUNS, RUNS_TABLE, SERIES_TABLE, StoreError,
+    TIMES, Time, columns, export, lines, remove, replace,
 };
 use crate::report::{EXPLANATION_JSON, EXPLANATION_MARKDOWN, EXPLANATION_PAGE, MARKDOWN, PAGE};
 use crate::results::{Machine, PointResult, Run};
@@ -118,10 +119,11 @@ impl Journal {
     pub fn finish(self, runs: &[Run], results: &[PointResult]) -> Result<Directory, StoreError> {
         let path = &self.directory.path;
         replace(&path.join(RUNS), &runs.iter().flat_map(line).collect::<Vec<_>>())?;
-        replace(&path.join(RUNS_TABLE), &columns::runs(runs)?)?;
-        replace(&path.join(METRICS_TABLE), &columns::metrics(runs)?)?;
-        if let Some(series) = columns::series(runs)? {
-            replace(&path.join(SERIES_TABLE), &series)?;
+        let parquet = |table: &Table| Format::Parquet.encode(table);
+        replace(&path.join(RUNS_TABLE), &parquet(&columns::runs(runs))?)?;
+        replace(&path.join(METRICS_TABLE), &parquet(&columns::metrics(runs))?)?;
+        if let Some(series) = columns::series(runs) {
+            replace(&path.join(SERIES_TABLE), &parquet(&series)?)?;
         }
         // Last, because it says that all is there.
         replace(&path.join(RESULTS), &results.iter().flat_map(line).collect::<Vec<_>>())?;
@@ -169,14 +171,9 @@ fn clear(path: &Path) -> Result<(), StoreError> {
         EXPLANATION_MARKDOWN,
         EXPLANATION_JSON,
     ] {
-        match fs::remove_file(path.join(name)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(StoreError::io("remove", &path.join(name), error));
-            }
-            _ => {}
-        }
+        remove(&path.join(name))?;
     }
-    Ok(())
+    export::clear(path)
 }
 
 /// A file up to the end of its last line, and how many bytes that is.

@@ -17,6 +17,8 @@
 
 mod columns;
 mod error;
+mod export;
+mod format;
 mod journal;
 #[cfg(test)]
 mod tests;
@@ -30,6 +32,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 pub use error::StoreError;
+pub use format::Format;
 pub use journal::{Begin, Hold, Identity, Journal, is_taken};
 
 use crate::results::{Machine, Point, Run};
@@ -136,6 +139,14 @@ fn lines<T: DeserializeOwned>(path: &Path, text: &str) -> Result<Vec<T>, StoreEr
         })
     };
     text.lines().enumerate().map(read).collect()
+}
+
+/// Removes a file, if there is one.
+fn remove(path: &Path) -> Result<(), StoreError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(StoreError::io("remove", path, error)),
+        _ => Ok(()),
+    }
 }
 
 /// Writes a file beside its place and puts it there, so that at any time there is a whole one or none.

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::record::RowAccessor as _;
 
+use super::columns::Table;
 use super::*;
 use crate::results::{Outcome, Point, SeriesOutcome};
 
@@ -184,8 +185,8 @@ fn a_path_that_can_be_no_directory_is_the_fault_of_who_named_it() {
     assert!(!read.is_input());
 }
 
-fn table(bytes: Vec<u8>) -> SerializedFileReader<bytes::Bytes> {
-    SerializedFileReader::new(bytes::Bytes::from(bytes)).unwrap()
+fn table(table: &Table) -> SerializedFileReader<bytes::Bytes> {
+    SerializedFileReader::new(bytes::Bytes::from(Format::Parquet.encode(table).unwrap())).unwrap()
 }
 
 fn names(reader: &SerializedFileReader<bytes::Bytes>) -> Vec<String> {
@@ -210,7 +211,7 @@ fn owned(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
 #[test]
 fn tables_have_a_row_for_each_run_and_each_value_with_null_for_what_is_not_there() {
     let runs = [run(1), run(2)];
-    let reader = table(columns::runs(&runs).unwrap());
+    let reader = table(&columns::runs(&runs));
     assert_eq!(
         names(&reader),
         [
@@ -230,7 +231,7 @@ fn tables_have_a_row_for_each_run_and_each_value_with_null_for_what_is_not_there
     assert_eq!((rows[1].get_ulong(4).unwrap(), rows[0].get_double(7).unwrap()), (2, 1.0 / 3.0));
     assert!(rows[0].get_double(8).is_err(), "null");
     assert!((rows[1].get_double(8).unwrap() - 0.25).abs() < 1e-12);
-    let reader = table(columns::series(&runs).unwrap().unwrap());
+    let reader = table(&columns::series(&runs).unwrap());
     let rows: Vec<_> = reader.get_row_iter(None).unwrap().map(Result::unwrap).collect();
     assert_eq!(rows.len(), 4);
     assert_eq!(
@@ -240,7 +241,7 @@ fn tables_have_a_row_for_each_run_and_each_value_with_null_for_what_is_not_there
     assert!(rows[2].get_double(7).is_ok() && rows[3].get_double(7).is_err());
     assert_eq!(units(&reader), owned(&[("point.delay", "s"), ("time", "s")]));
     let plain = Run { outcome: Outcome { series: None, ..run(1).outcome }, ..run(1) };
-    assert!(columns::series(&[plain]).unwrap().is_none());
+    assert!(columns::series(&[plain]).is_none());
 }
 
 #[test]
@@ -259,7 +260,7 @@ fn swept_values_are_numbers_and_the_metadata_says_what_every_column_is_in() {
             ],
         ),
     ];
-    let reader = table(columns::runs(&runs).unwrap());
+    let reader = table(&columns::runs(&runs));
     let names = names(&reader);
     let column = |name: &str| names.iter().position(|known| known == name).unwrap();
     let rows: Vec<_> = reader.get_row_iter(None).unwrap().map(Result::unwrap).collect();
@@ -292,7 +293,7 @@ fn swept_values_are_numbers_and_the_metadata_says_what_every_column_is_in() {
 #[test]
 fn the_long_form_has_a_row_for_each_metric_of_each_run() {
     let runs = [run(1), run(2)];
-    let reader = table(columns::metrics(&runs).unwrap());
+    let reader = table(&columns::metrics(&runs));
     assert_eq!(
         names(&reader),
         ["experiment", "engine", "point.delay", "label.delay", "seed", "metric", "value", "unit"]
@@ -316,5 +317,88 @@ fn the_long_form_has_a_row_for_each_metric_of_each_run() {
     assert_eq!(read, [goodput(1), goodput(2), delay]);
     assert_eq!(units(&reader), owned(&[("point.delay", "s")]));
     // Without any run there are the columns all the same.
-    assert_eq!(table(columns::metrics(&[]).unwrap()).get_row_iter(None).unwrap().count(), 0);
+    assert_eq!(table(&columns::metrics(&[])).get_row_iter(None).unwrap().count(), 0);
+}
+
+/// A directory with two finished runs.
+fn finished(temporary: &Temporary) -> Directory {
+    let (mut journal, _) = begin(&temporary.0, Begin::Fresh).unwrap();
+    let runs = [run(1), run(2)];
+    runs.iter().for_each(|run| journal.append(run).unwrap());
+    journal.finish(&runs, &[]).unwrap()
+}
+
+#[test]
+fn exported_csv_has_the_rows_of_the_other_tables_and_says_what_columns_are_in() {
+    let temporary = Temporary::new();
+    let directory = finished(&temporary);
+    let files = directory.export(Format::Csv, &temporary.0).unwrap();
+    let names: Vec<_> = files.iter().map(|file| file.file_name().unwrap().to_str().unwrap()).collect();
+    assert_eq!(names, ["runs.csv", "metrics.csv", "series.csv", "columns.csv"]);
+    let text = |name: &str| fs::read_to_string(temporary.0.join(name)).unwrap();
+    assert_eq!(
+        text("runs.csv"),
+        "experiment,engine,point.delay,label.delay,seed,version,digest,tcp.goodput,tcp.delay.mean\n\
+         x,sim,0.005,5 ms,1,0.1.0,0000000000000001,0.3333333333333333,\n\
+         x,sim,0.005,5 ms,2,0.1.0,0000000000000002,0.6666666666666666,0.25\n"
+    );
+    assert_eq!(
+        text("metrics.csv"),
+        "experiment,engine,point.delay,label.delay,seed,metric,value,unit\n\
+         x,sim,0.005,5 ms,1,tcp.goodput,0.3333333333333333,bit/s\n\
+         x,sim,0.005,5 ms,2,tcp.goodput,0.6666666666666666,bit/s\n\
+         x,sim,0.005,5 ms,2,tcp.delay.mean,0.25,s\n"
+    );
+    assert_eq!(text("series.csv").lines().nth(2), Some("x,sim,0.005,5 ms,1,0.5,core.queue.packets,,1"));
+    let columns = text("columns.csv");
+    for line in ["table,column,unit", "runs,tcp.goodput,bit/s", "runs,digest,", "series,time,s"] {
+        assert!(columns.lines().any(|known| known == line), "{line}: {columns}");
+    }
+}
+
+#[test]
+fn a_text_with_a_comma_or_a_quote_stays_one_value() {
+    let named = Run { point: owned(&[("trunk", "with \"a\", b")]).into_iter().collect(), ..run(1) };
+    let encoded = Format::Csv.encode(&columns::runs(&[named])).unwrap();
+    let mut reader = csv::Reader::from_reader(encoded.as_slice());
+    let place = reader.headers().unwrap().iter().position(|name| name == "point.trunk").unwrap();
+    assert_eq!(&reader.records().next().unwrap().unwrap()[place], "with \"a\", b");
+}
+
+#[test]
+fn an_exported_arrow_file_has_types_nulls_and_units() {
+    use arrow_array::cast::AsArray as _;
+    use arrow_array::types::{Float64Type, UInt64Type};
+
+    let temporary = Temporary::new();
+    finished(&temporary).export(Format::Arrow, &temporary.0).unwrap();
+    let file = fs::File::open(temporary.0.join("runs.arrow")).unwrap();
+    let mut reader = arrow_ipc::reader::FileReader::try_new(file, None).unwrap();
+    let schema = reader.schema();
+    assert_eq!(
+        schema.metadata()["units"],
+        r#"{"point.delay":"s","tcp.goodput":"bit/s","tcp.delay.mean":"s"}"#
+    );
+    assert_eq!(schema.field_with_name("tcp.goodput").unwrap().metadata()["unit"], "bit/s");
+    let batch = reader.next().unwrap().unwrap();
+    assert!(reader.next().is_none());
+    let column = |name: &str| batch.column_by_name(name).unwrap();
+    assert_eq!(column("label.delay").as_string::<i32>().iter().collect::<Vec<_>>(), [Some("5 ms"); 2]);
+    assert_eq!(column("seed").as_primitive::<UInt64Type>().values().as_ref(), [1, 2]);
+    let delay: Vec<_> = column("tcp.delay.mean").as_primitive::<Float64Type>().iter().collect();
+    assert_eq!(delay, [None, Some(0.25)]);
+}
+
+#[test]
+fn what_an_export_of_other_results_left_is_removed() {
+    let temporary = Temporary::new();
+    let directory = finished(&temporary);
+    let into = temporary.0.join("tables");
+    assert_eq!(directory.export(Format::Csv, &into).unwrap().len(), 4);
+    let plain: Vec<Run> =
+        [run(1), run(2)].map(|run| Run { outcome: Outcome { series: None, ..run.outcome }, ..run }).into();
+    let (journal, _) = begin(&temporary.0, Begin::Force).unwrap();
+    let directory = journal.finish(&plain, &[]).unwrap();
+    assert_eq!(directory.export(Format::Csv, &into).unwrap().len(), 3);
+    assert!(!into.join("series.csv").exists());
 }

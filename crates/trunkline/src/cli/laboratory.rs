@@ -10,8 +10,9 @@ use trunkline_engine::Engine;
 use trunkline_units::Rate;
 
 pub(crate) use lab::{
-    AdviseArguments, AgreeArguments, CheckArguments, Execution, ExplainArguments, ImportArguments,
-    LabArguments, LabCommand, PapersArguments, ReportArguments, RunArguments, ScorecardArguments,
+    AdviseArguments, AgreeArguments, CaptureArguments, CheckArguments, Execution, ExplainArguments,
+    ExportArguments, ImportArguments, LabArguments, LabCommand, PapersArguments, ReportArguments,
+    RunArguments, ScorecardArguments,
 };
 
 #[derive(Debug, Subcommand)]

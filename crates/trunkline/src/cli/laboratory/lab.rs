@@ -32,6 +32,10 @@ pub(crate) enum LabCommand {
     Scorecard(ScorecardArguments),
     /// Make an experiment out of a recording of a link, and print it.
     Import(ImportArguments),
+    /// Run one point of an experiment in the simulator, and write the packets of its links to a file.
+    Capture(CaptureArguments),
+    /// Write the tables of results for other programs: CSV or Arrow.
+    Export(ExportArguments),
     /// Check experiments and print what they mean.
     Check(CheckArguments),
     /// Write the reports of existing results again.
@@ -215,6 +219,66 @@ pub(crate) struct ImportArguments {
     /// How long the link's queue is, at its mean rate.
     #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = some_time)]
     pub(crate) queue: Duration,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The file is pcapng, which Wireshark, tshark and tcpdump read. Each link has an interface for what it sends in \
+each direction, and one for what it drops or loses there. Comments say how long a packet waited, or why it was lost."
+)]
+pub(crate) struct CaptureArguments {
+    /// The experiment: a file, or the id of one that comes with the program.
+    #[arg(value_name = "FILE|ID")]
+    pub(crate) file: PathBuf,
+    /// The value of an axis; may occur several times. The first point of the sweep that has all of them is run.
+    #[arg(long, value_name = "AXIS=VALUE", value_parser = axis_value)]
+    pub(crate) at: Vec<(String, String)>,
+    /// The seed. [default: the file's first]
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// A link to capture, in both directions; may occur several times. [default: all]
+    #[arg(long = "link", value_name = "NAME")]
+    pub(crate) links: Vec<String>,
+    /// Set a value of the file, such as links.core.rate="5 Mbit/s"; may occur several times.
+    #[arg(long, value_name = "PATH=VALUE", value_parser = setting)]
+    pub(crate) set: Vec<(String, String)>,
+    /// Use the file's settings for a quick run.
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// The file to write.
+    #[arg(long, value_name = "FILE", default_value = "capture.pcapng")]
+    pub(crate) out: PathBuf,
+    /// Replace the file if it exists.
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Print a line of JSON instead.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+fn axis_value(text: &str) -> Result<(String, String), String> {
+    let (axis, value) = text.split_once('=').ok_or("allowed: AXIS=VALUE")?;
+    Ok((axis.trim().to_owned(), value.trim().to_owned()))
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Writes runs, metrics and, where the experiment records any, series: the tables that are there as Parquet. Numbers \
+are in base units (s, B, bit/s, 1). An Arrow file has them in its metadata, and beside the CSV files columns.csv lists them."
+)]
+pub(crate) struct ExportArguments {
+    /// Directories of results, or directories that have such.
+    #[arg(required = true, value_name = "DIR")]
+    pub(crate) directories: Vec<PathBuf>,
+    /// The format of the tables.
+    #[arg(long, value_name = "FORMAT", default_value = "csv", value_parser = ["csv", "arrow"])]
+    pub(crate) format: String,
+    /// The directory for the tables: one subdirectory for each experiment. [default: beside the results]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Print a line of JSON for each file instead.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 fn some_time(text: &str) -> Result<Duration, String> {

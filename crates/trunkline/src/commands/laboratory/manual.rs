@@ -5,7 +5,7 @@ use crate::commands::manual::{Extra, File};
 const RESULTS: File =
     File { path: "results/ID/report.html", about: "an experiment's report; its results are beside it" };
 
-pub(in crate::commands) const EXTRAS: [Extra; 13] = [
+pub(in crate::commands) const EXTRAS: [Extra; 15] = [
     Extra {
         page: "trunkline-demo",
         files: &[File { path: "trunkline-demo/bench-demo/report.html", about: "the report, with plots" }],
@@ -81,6 +81,31 @@ pub(in crate::commands) const EXTRAS: [Extra; 13] = [
             (
                 "trunkline lab import up.csv --back down.csv --delay 30ms",
                 "both ways of a link, from tables of rates over time",
+            ),
+        ],
+    },
+    Extra {
+        page: "trunkline-lab-capture",
+        files: &[],
+        examples: &[
+            ("trunkline lab capture office.toml", "writes the packets of all links to capture.pcapng"),
+            (
+                "trunkline lab capture office.toml --at flows=10 --link core --out core.pcapng",
+                "those of one link, at a point of the sweep",
+            ),
+        ],
+    },
+    Extra {
+        page: "trunkline-lab-export",
+        files: &[File {
+            path: "results/ID/runs.csv",
+            about: "a row for each run; also metrics.csv, series.csv and columns.csv, or the same as .arrow",
+        }],
+        examples: &[
+            ("trunkline lab export results", "writes the tables of all results as CSV beside them"),
+            (
+                "trunkline lab export results/office --format arrow --out tables",
+                "those of one experiment as Arrow files, elsewhere",
             ),
         ],
     },

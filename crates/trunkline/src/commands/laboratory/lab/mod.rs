@@ -2,9 +2,11 @@
 
 mod advise;
 mod agree;
+mod capture;
 mod check;
 mod demo;
 mod explain;
+mod export;
 mod import;
 mod papers;
 mod progress;
@@ -38,6 +40,8 @@ pub(crate) fn lab(command: &LabCommand) -> Result<(), Failure> {
         LabCommand::Advise(arguments) => advise::advise(arguments),
         LabCommand::Scorecard(arguments) => scorecard::scorecard(arguments),
         LabCommand::Import(arguments) => import::import(arguments),
+        LabCommand::Capture(arguments) => capture::capture(arguments),
+        LabCommand::Export(arguments) => export::export(arguments),
         LabCommand::Check(arguments) => check::check(arguments),
         LabCommand::Report(arguments) => report::report(arguments),
         LabCommand::Schema => print(&trunkline_lab::schema::text()),

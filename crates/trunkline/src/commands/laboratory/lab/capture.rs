@@ -1,0 +1,104 @@
+//! `lab capture`: the packets of one run.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::BufWriter;
+use std::path::Path;
+
+use serde::Serialize;
+use trunkline_engine::{Captured, Engine, EngineError};
+use trunkline_lab::VERSION;
+use trunkline_lab::campaign::Study;
+use trunkline_lab::plan::Planned;
+use trunkline_lab::results::Point;
+use trunkline_testbed::interrupt;
+
+use super::{Errors, named, read};
+use crate::cli::laboratory::CaptureArguments;
+use crate::failure::Failure;
+use crate::output::print_line;
+
+/// What was captured, for programs.
+#[derive(Serialize)]
+struct Report<'a> {
+    file: &'a Path,
+    experiment: &'a str,
+    point: &'a Point,
+    seed: u64,
+    digest: &'a str,
+}
+
+pub(super) fn capture(arguments: &CaptureArguments) -> Result<(), Failure> {
+    let mut errors = Errors::default();
+    let document =
+        errors.check(read(&arguments.file, arguments.quick.then_some(&Engine::Sim), &arguments.set));
+    let study = document.and_then(|document| errors.check(Study::new(&document)));
+    errors.finish("nothing was captured")?;
+    let Some(study) = study else { return Ok(()) };
+    let planned = point(&study, &arguments.at)?;
+    let seed = arguments.seed.unwrap_or(study.experiment.seed);
+    let at = if planned.point.is_empty() { String::new() } else { format!(" at {}", named(&planned.point)) };
+    let what = format!("{}{at}, seed {seed}", study.experiment.id);
+    let comments = [what.clone(), study.experiment.title.clone()];
+    let stop = interrupt::watch().map_err(Failure::doing("cannot wait for interrupts"))?;
+    let out = arguments.out.as_path();
+    if out.exists() && !arguments.force {
+        return Err(Failure::Input(format!("{} exists; --force replaces it", out.display())));
+    }
+    let cannot = |error: std::io::Error| Failure::Input(format!("cannot write {}: {error}", out.display()));
+    // Half a capture is of no use: the file is put in its place when it is whole.
+    let name = out.file_name().unwrap_or_default().to_string_lossy();
+    let beside = out.with_file_name(format!(".{name}.{}", std::process::id()));
+    let captured = Captured {
+        links: &arguments.links,
+        program: &format!("trunkline {VERSION}"),
+        comments: &comments,
+        out: Box::new(BufWriter::new(File::create(&beside).map_err(cannot)?)),
+    };
+    let outcome =
+        trunkline_engine::capture(&planned.scenario, seed, captured, stop.flag()).map_err(|error| {
+            let _ = fs::remove_file(&beside);
+            match error {
+                EngineError::Stopped => Failure::Interrupted,
+                EngineError::Settings { .. } | EngineError::Misfit { .. } => {
+                    Failure::Input(error.to_string())
+                }
+                other => Failure::Other(other.to_string()),
+            }
+        })?;
+    fs::rename(&beside, out).map_err(cannot)?;
+    if arguments.json {
+        let report = Report {
+            file: out,
+            experiment: &study.experiment.id,
+            point: &planned.point,
+            seed,
+            digest: &outcome.digest,
+        };
+        return print_line(&serde_json::to_string(&report).map_err(Failure::doing("cannot print"))?);
+    }
+    print_line(&format!("{}: {what}", out.display()))
+}
+
+/// The first point of the sweep with these values.
+fn point<'a>(study: &'a Study, at: &[(String, String)]) -> Result<&'a Planned, Failure> {
+    for (axis, value) in at {
+        let values: BTreeSet<&str> =
+            study.points.iter().filter_map(|planned| planned.point.get(axis)).map(String::as_str).collect();
+        let allowed: Vec<&str> = if values.is_empty() {
+            study.experiment.sweep.keys().map(String::as_str).collect()
+        } else if values.contains(value.as_str()) {
+            continue;
+        } else {
+            values.into_iter().collect()
+        };
+        let allowed =
+            if allowed.is_empty() { "no --at: it has no sweep".to_owned() } else { allowed.join(", ") };
+        return Err(Failure::Input(format!("--at {axis}={value}: not in the sweep; allowed: {allowed}")));
+    }
+    let has = |planned: &&Planned| at.iter().all(|(axis, value)| planned.point.get(axis) == Some(value));
+    study.points.iter().find(has).ok_or_else(|| {
+        let wanted: Vec<_> = at.iter().map(|(axis, value)| format!("{axis}={value}")).collect();
+        Failure::Input(format!("no point of the sweep is at {}", wanted.join(", ")))
+    })
+}
