@@ -82,6 +82,12 @@ fn no_share(given: String) -> QuantityError {
 impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bytes = self.0;
+        // What is whole in a binary unit and not in a decimal one was written so.
+        for (unit, name) in [(1_u64 << 30, "GiB"), (1 << 20, "MiB")] {
+            if bytes >= unit && bytes.is_multiple_of(unit) && !bytes.is_multiple_of(1000) {
+                return write!(f, "{} {name}", bytes / unit);
+            }
+        }
         for (unit, name) in [(1_000_000_000, "GB"), (1_000_000, "MB"), (1000, "kB")] {
             if bytes >= unit && bytes.is_multiple_of(unit / 1000) {
                 return write!(f, "{} {name}", bytes as f64 / unit as f64);
