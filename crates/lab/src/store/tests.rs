@@ -324,7 +324,9 @@ fn the_long_form_has_a_row_for_each_metric_of_each_run() {
 fn finished(temporary: &Temporary) -> Directory {
     let (mut journal, _) = begin(&temporary.0, Begin::Fresh).unwrap();
     let runs = [run(1), run(2)];
-    runs.iter().for_each(|run| journal.append(run).unwrap());
+    for run in &runs {
+        journal.append(run).unwrap();
+    }
     journal.finish(&runs, &[]).unwrap()
 }
 
