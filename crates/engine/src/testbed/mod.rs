@@ -73,12 +73,17 @@ fn machine(error: impl std::fmt::Display) -> EngineError {
 
 /// Whether this machine can carry out a scenario.
 pub(super) fn check(scenario: &Scenario) -> Result<(), EngineError> {
+    plan(scenario, 0).map(drop)
+}
+
+/// How this machine carries a scenario out, or what of it it cannot be.
+fn plan(scenario: &Scenario, seed: u64) -> Result<Plan, EngineError> {
     let kernel = Kernel::read().map_err(machine)?;
     gateway::check(scenario)?;
     proxies::check(scenario)?;
     tunnels::check(scenario)?;
     check_kernel_queues(scenario)?;
-    build::plan(scenario, &kernel, 0).map(|_| ()).map_err(EngineError::from)
+    Ok(build::plan(scenario, &kernel, seed)?)
 }
 
 /// Whether this machine's kernel has the disciplines that are asked for.
@@ -102,12 +107,7 @@ pub(super) fn run(
     (program, attempts): (Option<&Path>, u32),
     control: Control<'_>,
 ) -> Result<Outcome, EngineError> {
-    let kernel = Kernel::read().map_err(machine)?;
-    gateway::check(scenario)?;
-    proxies::check(scenario)?;
-    tunnels::check(scenario)?;
-    check_kernel_queues(scenario)?;
-    let plan = build::plan(scenario, &kernel, seed)?;
+    let plan = plan(scenario, seed)?;
     let mut discarded = 0;
     loop {
         let mut run = Run::start(scenario, &plan, (program, seed), control.stop)?;
