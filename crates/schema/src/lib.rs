@@ -41,4 +41,5 @@ pub use reader::{
     expand, put, read, read_partly,
 };
 pub use resolve::{MAX_CLASSES, MAX_LANES, MAX_WEIGHT, Resolver, default_queue};
+pub use text::{read_text, wrong_type};
 pub use words::{CongestionControlName, Dscp, Lengths, Name, OneOrMany, Ports, Protocol};

@@ -1,15 +1,15 @@
 //! Values that are one text in a file, each with what it may be.
 
+use serde::Deserialize;
+use serde::de::{self, Deserializer};
+use toml::Value;
+
 /// Reading, writing and schema of a type around one value, which a function reads from a text and which is displayed as that text.
 macro_rules! text {
     ($type:ty, $schema:literal, $parse:path, $allowed:expr) => {
         impl<'de> serde::Deserialize<'de> for $type {
             fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-                let value = toml::Value::deserialize(from)?;
-                let read = value.as_str().map_or_else(|| Err($crate::text::wrong_type(&value)), $parse);
-                read.map_err(|problem| {
-                    serde::de::Error::custom(format!("{problem}; allowed: {}", $allowed))
-                })
+                $crate::text::read_text(from, $allowed, $parse)
             }
         }
 
@@ -32,11 +32,28 @@ macro_rules! text {
 }
 pub(crate) use text;
 
+/// Reads a text that `parse` takes. What it says of another text, or of what is no text, comes before what is `allowed`.
+///
+/// # Errors
+/// With both.
+pub fn read_text<'de, D: Deserializer<'de>, T>(
+    from: D,
+    allowed: &str,
+    parse: impl FnOnce(&str) -> Result<T, String>,
+) -> Result<T, D::Error> {
+    let value = Value::deserialize(from)?;
+    let read = match value.as_str() {
+        Some(text) => parse(text),
+        None => Err(wrong_type(&value)),
+    };
+    read.map_err(|problem| de::Error::custom(format!("{problem}; allowed: {allowed}")))
+}
+
 /// What is wrong with a value that is of another type.
-pub(crate) fn wrong_type(value: &toml::Value) -> String {
+pub fn wrong_type(value: &Value) -> String {
     match value {
-        toml::Value::Table(_) => "is a table".to_owned(),
-        toml::Value::Array(_) => "is a list".to_owned(),
+        Value::Table(_) => "is a table".to_owned(),
+        Value::Array(_) => "is a list".to_owned(),
         other => format!("is {other}"),
     }
 }

@@ -9,9 +9,9 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde::de::{self, Deserializer};
 use toml::Value;
-use trunkline_schema::listen_address;
+use trunkline_schema::{listen_address, wrong_type};
 
-use super::leaf::{leaf, wrong_type};
+use super::leaf::leaf;
 use super::routing::MAIN_TABLE;
 use super::{Endpoint, Host, RoutingTable, Zone};
 use crate::keys::PublicKey;
