@@ -200,11 +200,7 @@ fn seconds(micros: u64) -> f64 {
 
 /// The whole page.
 pub fn prometheus(status: &Status) -> String {
-    let mut page = Page::default();
-    page.family("trunkline_info", "gauge", "The daemon.");
-    page.sample("trunkline_info", &[("site", &status.name), ("version", &status.version)], 1);
-    page.family("trunkline_uptime_seconds", "gauge", "Time since the start.");
-    page.sample("trunkline_uptime_seconds", &[], status.uptime_s);
+    let mut page = Page::of_daemon(&status.name, &status.version, status.uptime_s);
     tun(&mut page, status);
     classes(&mut page, status);
     sojourn(&mut page, status);

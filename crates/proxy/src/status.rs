@@ -155,11 +155,7 @@ pub fn write_metrics(page: &mut Page, status: &Status) {
 
 /// The whole page of a process that runs proxies alone.
 pub(crate) fn prometheus(status: &Status) -> String {
-    let mut page = Page::default();
-    page.family("trunkline_info", "gauge", "The daemon.");
-    page.sample("trunkline_info", &[("site", &status.name), ("version", &status.version)], 1);
-    page.family("trunkline_uptime_seconds", "gauge", "Time since the start.");
-    page.sample("trunkline_uptime_seconds", &[], status.uptime_s);
+    let mut page = Page::of_daemon(&status.name, &status.version, status.uptime_s);
     write_metrics(&mut page, status);
     page.0
 }
@@ -200,14 +196,7 @@ pub(crate) fn answer(line: &str, status: impl Fn() -> Status) -> (String, bool) 
 
 /// The answer to a collector of metrics.
 pub(crate) fn page(path: &str, status: impl Fn() -> Status) -> Response {
-    let (code, kind, body) = match path {
-        "/metrics" | "/" => (200, "text/plain; version=0.0.4", prometheus(&status())),
-        "/status" | "/metrics.json" => {
-            (200, "application/json", serde_json::to_string(&status()).unwrap_or_default())
-        }
-        _ => (404, "text/plain", "available: /metrics and /metrics.json\n".to_owned()),
-    };
-    Response::Page { code, kind, body }
+    Response::metrics(path, status, prometheus)
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use trunkline_units::Instant;
 
+use crate::Response;
 use crate::request::{self, Parsed, Protocol};
 
 /// The connection of a client.
@@ -108,6 +109,14 @@ impl Client {
                 }
                 Parsed::Malformed => return NextStep::Close,
             }
+        }
+    }
+
+    /// Answers.
+    pub fn respond(&mut self, response: Response) -> NextStep {
+        match response {
+            Response::Line(line) => self.answer(line + "\n"),
+            Response::Page { code, kind, body } => self.answer_http(code, kind, &body),
         }
     }
 

@@ -7,6 +7,16 @@ use std::fmt::Write as _;
 pub struct Page(pub String);
 
 impl Page {
+    /// A page that begins with what each daemon says of itself: its name, its version, and how long it has run, in seconds.
+    pub fn of_daemon(name: &str, version: &str, uptime_s: f64) -> Self {
+        let mut page = Page::default();
+        page.family("trunkline_info", "gauge", "The daemon.");
+        page.sample("trunkline_info", &[("site", name), ("version", version)], 1);
+        page.family("trunkline_uptime_seconds", "gauge", "Time since the start.");
+        page.sample("trunkline_uptime_seconds", &[], uptime_s);
+        page
+    }
+
     /// Begins a family; its samples follow. `kind` is `counter`, `gauge` or `histogram`.
     pub fn family(&mut self, name: &str, kind: &str, help: &str) {
         let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");

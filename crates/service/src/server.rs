@@ -12,6 +12,7 @@ use std::path::Path;
 
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
+use serde::Serialize;
 use trunkline_units::Instant;
 
 use crate::client::{Client, MAX_CLIENTS, NextStep, Stream, evict};
@@ -37,6 +38,24 @@ pub enum Response {
         /// The body.
         body: String,
     },
+}
+
+impl Response {
+    /// The answer to a collector of metrics that asks for `path`: the state as a page for Prometheus, or as JSON.
+    pub fn metrics<S: Serialize>(
+        path: &str,
+        status: impl FnOnce() -> S,
+        prometheus: impl FnOnce(&S) -> String,
+    ) -> Self {
+        let (code, kind, body) = match path {
+            "/metrics" | "/" => (200, "text/plain; version=0.0.4", prometheus(&status())),
+            "/status" | "/metrics.json" => {
+                (200, "application/json", serde_json::to_string(&status()).unwrap_or_default())
+            }
+            _ => (404, "text/plain", "available: /metrics and /metrics.json\n".to_owned()),
+        };
+        Response::Page { code, kind, body }
+    }
 }
 
 #[derive(Debug)]
@@ -162,10 +181,7 @@ impl Server {
         let Some(client) = self.clients.get_mut(&token) else { return };
         let mut next = if client.is_idle() { client.read() } else { client.write() };
         if let NextStep::Answer(request) = next {
-            next = match answer(client.protocol, &request) {
-                Response::Line(line) => client.answer(line + "\n"),
-                Response::Page { code, kind, body } => client.answer_http(code, kind, &body),
-            };
+            next = client.respond(answer(client.protocol, &request));
         }
         let flags = match next {
             NextStep::Read => epoll::EventFlags::IN,

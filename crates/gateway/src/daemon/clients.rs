@@ -5,7 +5,7 @@ use std::os::fd::AsFd as _;
 
 use rustix::event::epoll;
 
-use trunkline_service::{Client, MAX_CLIENTS, NextStep, Stream, evict};
+use trunkline_service::{Client, MAX_CLIENTS, NextStep, Response, Stream, evict};
 
 use super::{Daemon, Source};
 use crate::clock::now;
@@ -40,24 +40,13 @@ impl Daemon {
             next = client.read();
         }
         if let NextStep::Answer(request) = next {
-            next = match client.protocol {
+            next = client.respond(match client.protocol {
                 Protocol::Control => {
                     let answer = self.answer(&request);
-                    let text = serde_json::to_string(&answer).unwrap_or_default() + "\n";
-                    client.answer(text)
+                    Response::Line(serde_json::to_string(&answer).unwrap_or_default())
                 }
-                Protocol::Http => match request.as_str() {
-                    "/metrics" | "/" => {
-                        let page = metrics::prometheus(&self.status(false));
-                        client.answer_http(200, "text/plain; version=0.0.4", &page)
-                    }
-                    "/status" | "/metrics.json" => {
-                        let page = serde_json::to_string(&self.status(false)).unwrap_or_default();
-                        client.answer_http(200, "application/json", &page)
-                    }
-                    _ => client.answer_http(404, "text/plain", "available: /metrics and /metrics.json\n"),
-                },
-            };
+                Protocol::Http => Response::metrics(&request, || self.status(false), metrics::prometheus),
+            });
         }
         let flags = match next {
             NextStep::Read => epoll::EventFlags::IN,
