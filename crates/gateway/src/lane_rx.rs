@@ -12,6 +12,7 @@ use trunkline_packet::{Headers, protocol};
 use trunkline_trunk::compress::{CompressError, Decompressor, DecompressorStats, MAX_FIELDS, MAX_HEADER};
 use trunkline_trunk::datagram::DatagramError;
 use trunkline_trunk::frame::{Frame, FrameError, MAX_HEAD};
+use trunkline_trunk::streams::StreamError;
 use trunkline_trunk::{ArrivalReport, ReceiveWindow, Receiver, Reporting};
 use trunkline_units::Instant;
 
@@ -44,6 +45,10 @@ pub(crate) enum RxError {
     Frame(#[from] FrameError),
     #[error("{0}")]
     Datagram(#[from] DatagramError),
+    #[error("{0}")]
+    Stream(#[from] StreamError),
+    #[error("a datagram in a lane of streams, or a stream in one of datagrams")]
+    Mixed,
     #[error("{0}")]
     Compress(#[from] CompressError),
     #[error("a frame in more than {MAX_PARTS} records, or in records too small to hold it")]

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use trunkline_trunk::compress::{Compressor, CompressorStats};
 use trunkline_trunk::frame::encode_report;
+use trunkline_trunk::streams::StreamError;
 use trunkline_trunk::{
     ArrivalReport, CongestionControlCause, LaneAction, LaneControl, LaneId, LaneSnapshot, PathMode, Paths,
     Poll, Transmitter, TrunkPlan,
@@ -38,6 +39,10 @@ pub(crate) enum LaneError {
     Network(#[from] io::Error),
     #[error("{0}")]
     Record(#[from] RecordError),
+    #[error("{0}")]
+    Stream(#[from] StreamError),
+    #[error("the peer has taken nothing, or acknowledged nothing, for too long")]
+    Lifeless,
 }
 
 /// What a flush left behind.
@@ -439,6 +444,7 @@ pub(crate) fn fill(info: &TcpInfo, unsent: usize, total: usize) -> LaneSnapshot 
         app_limited: info.app_limited,
         segments_sent: info.data_segments_out,
         retransmissions: info.retransmits,
+        out_of_order: 0,
         lost_bytes: 0,
     }
 }

@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use trunkline_packet::Headers;
-use trunkline_trunk::{PeerId, Receiver, ReceiverStats};
+use trunkline_trunk::{Delivery, PeerId, Receiver, ReceiverStats};
 use trunkline_units::Instant;
 
 use crate::keys::PublicKey;
 use crate::lane_rx::{DeviceWriteStats, LaneRx, LaneRxStats, Reports, RxError, Sink};
 use crate::plan::Plan;
-use crate::quic::QuicRx;
+use crate::quic::{Arrived, QuicRx};
 use crate::tun::{TunQueue, TunWriter};
 
 /// A receiving half's state at one instant.
@@ -72,31 +72,27 @@ impl Receivers {
         lane.receive(now, &mut self.peers[peer].receiver, &mut sink)
     }
 
-    /// Takes a datagram of a lane over QUIC, as [`serve`](Self::serve) reads one over TCP; `None` behind the last that is
-    /// there. `round_trip` is that of its connection.
+    /// Takes what has arrived in a lane over QUIC, as [`serve`](Self::serve) reads one over TCP. `round_trip` is that of its
+    /// connection.
     #[inline]
-    pub(crate) fn handle_datagram(
+    pub(crate) fn handle_arrived(
         &mut self,
         now: Instant,
         serial: u64,
-        (datagram, round_trip): (Option<&[u8]>, Duration),
+        (arrived, round_trip): (Arrived<'_>, Duration),
         mut observe: impl FnMut(usize, &Headers, &[u8]),
     ) -> Result<(), RxError> {
         let Some((peer, lane)) = self.quic.get_mut(&serial) else { return Ok(()) };
         let peer = *peer;
         let mut observe = |headers: &Headers, prefix: &[u8]| observe(peer, headers, prefix);
         let mut sink = Sink { writer: &mut self.writer, device: &mut self.stats, observe: &mut observe };
-        let Some(datagram) = datagram else {
-            lane.finish(&mut sink);
-            return Ok(());
-        };
-        lane.receive(now, (datagram, round_trip), &mut self.peers[peer].receiver, &mut sink)
+        lane.receive(now, (arrived, round_trip), &mut self.peers[peer].receiver, &mut sink)
     }
 
     /// Puts a lane over QUIC in its place. Whether its peer is there.
-    pub(crate) fn quic_lane_up(&mut self, peer: &PublicKey, serial: u64) -> bool {
+    pub(crate) fn quic_lane_up(&mut self, peer: &PublicKey, serial: u64, delivery: Delivery) -> bool {
         let Some(index) = self.peers.iter().position(|p| p.key == *peer) else { return false };
-        self.quic.insert(serial, (index, QuicRx::default()));
+        self.quic.insert(serial, (index, QuicRx::new(delivery)));
         true
     }
 

@@ -372,6 +372,9 @@ pub struct Lane {
     /// What it is: `tcp` or `quic`.
     #[serde(default)]
     pub transport: String,
+    /// How it delivers, while up over QUIC: `datagram` or `reliable`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delivery: Option<String>,
     /// Its congestion control.
     pub congestion_control: String,
     /// Of a lane without congestion control (`none`): whether its circuit breaker has opened, and it has a congestion window now.

@@ -387,11 +387,11 @@ impl Running {
         let (quic, changes) = (&mut self.quic, &mut self.changes);
         self.unread.retain(|port| quic.receive(now, *port, changes));
         let (sender, receivers) = (&mut self.sender, &mut self.receivers);
-        quic.advance(now, changes, |serial, round_trip, datagram| {
+        quic.advance(now, changes, |serial, round_trip, arrived| {
             let observe = |peer, headers: &Headers, prefix: &[u8]| {
                 sender.handle_returning(now, peer, headers, prefix);
             };
-            receivers.handle_datagram(now, serial, (datagram, round_trip), observe)
+            receivers.handle_arrived(now, serial, (arrived, round_trip), observe)
         });
         let mut changes = std::mem::take(&mut self.changes);
         for change in changes.drain(..) {
@@ -471,6 +471,7 @@ impl Running {
             return self.end(serial, "the connection ended before the lane was up".to_owned(), false);
         };
         let Place { peer, group, index } = place;
+        let delivery = sending.delivery();
         match self.sender.vacancy(peer, group, *index) {
             Ok(vacancy) => vacancy.fill(sending.into()),
             Err(error) => {
@@ -478,7 +479,7 @@ impl Running {
                 return self.end(serial, error.to_string(), clean);
             }
         }
-        if !self.receivers.quic_lane_up(peer, serial) {
+        if !self.receivers.quic_lane_up(peer, serial, delivery) {
             self.end(serial, NoVacancy::NotConfigured.to_string(), true);
         }
     }

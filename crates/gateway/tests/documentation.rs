@@ -10,6 +10,7 @@ use trunkline_gateway::status::Status;
 use trunkline_queue::DropReason;
 use trunkline_trunk::compress::Compression;
 use trunkline_trunk::datagram::{HEAD_BYTES, Packer};
+use trunkline_trunk::streams::{Deframer, StreamError};
 use trunkline_trunk::{ArrivalReport, CongestionControl};
 use trunkline_units::Rate;
 
@@ -312,6 +313,13 @@ fn the_vectors_of_the_wire_format_are_what_is_sent() {
         let start = pieces[number].start;
         assert_eq!(bytes(label), datagrams[start..start + HEAD_BYTES], "{label}");
     }
+    let stream = bytes("| an IPv4 packet of 20 bytes, plain");
+    let mut packets = Vec::new();
+    let deframed = Deframer::default().handle_bytes(&stream, |_, content| {
+        packets.push(content.to_vec());
+        Ok::<(), StreamError>(())
+    });
+    assert_eq!((deframed, &packets[..]), (Ok(()), &[stream[3..].to_vec()][..]));
     let report = ArrivalReport { at: 1_000_000, bytes: 65_536 };
     assert_eq!(bytes("| report: 1 000 000"), trunkline_trunk::frame::encode_report(&report));
 }

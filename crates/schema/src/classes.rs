@@ -97,10 +97,12 @@ pub struct ClassSpec {
     /// How many lanes the group has to each peer in each shard; 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lanes: Option<u32>,
-    /// What the group's lanes are: "tcp", "quic" for datagrams that are never retransmitted, or "auto" for "quic" where the path
-    /// carries UDP and "tcp" elsewhere; "tcp".
+    /// What the group's lanes are: "tcp", "quic", or "auto" for "quic" where the path carries UDP and "tcp" elsewhere; "tcp".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transport: Option<Transport>,
+    /// How the group's lanes over QUIC deliver: "datagram", which loses what the path loses, or "reliable"; "datagram".
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delivery: Option<Delivery>,
     /// The congestion control of the group's lanes; that of `[lanes]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub congestion_control: Option<CongestionControlName>,
@@ -123,10 +125,10 @@ pub struct ClassSpec {
     /// How many flows it takes at a time; any number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flows: Option<FlowsSpec>,
-    /// Whether retransmissions of data that is still in transit in the trunk are dropped; yes, for lanes of TCP.
+    /// Whether retransmissions of data that is still in transit in the trunk are dropped; yes, for lanes that lose nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retransmission_filter: Option<bool>,
-    /// Whether headers are compressed where that pays; yes.
+    /// Whether headers are compressed where that pays; yes, for lanes of TCP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub header_compression: Option<bool>,
 }
@@ -149,7 +151,7 @@ impl ClassSpec {
 pub enum Transport {
     /// Connections over TCP: nothing is lost, and a loss delays what comes after it.
     Tcp,
-    /// Connections over QUIC: datagrams, congestion-controlled; what is lost stays lost, and delays nothing.
+    /// Connections over QUIC: congestion-controlled, and a loss delays its own flow at most.
     Quic,
     /// QUIC where the path carries it, else TCP.
     Auto,
@@ -161,6 +163,25 @@ impl From<Transport> for trunkline_trunk::Transport {
             Transport::Tcp => Self::Tcp,
             Transport::Quic => Self::Quic,
             Transport::Auto => Self::Auto,
+        }
+    }
+}
+
+/// How lanes over QUIC deliver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Delivery {
+    /// In datagrams: what is lost stays lost, and delays nothing.
+    Datagram,
+    /// In streams: nothing is lost, and a loss delays its own flow only.
+    Reliable,
+}
+
+impl From<Delivery> for trunkline_trunk::Delivery {
+    fn from(delivery: Delivery) -> Self {
+        match delivery {
+            Delivery::Datagram => Self::Datagram,
+            Delivery::Reliable => Self::Reliable,
         }
     }
 }

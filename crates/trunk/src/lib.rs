@@ -23,6 +23,7 @@ mod receiver;
 mod routes;
 mod rtt;
 mod segment;
+pub mod streams;
 mod transmitter;
 
 pub use class::{
@@ -32,7 +33,7 @@ pub use lane::{
     ArrivalReport, CongestionControlCause, LaneAction, LaneControl, LaneSnapshot, ReceiveWindow, Reporting,
 };
 pub use path::{PathChange, PathMode, PathStatus, Paths, Signal};
-pub use plan::{CongestionControl, LaneGroup, LaneId, Transport, TrunkPlan};
+pub use plan::{CongestionControl, Delivery, LaneGroup, LaneId, Transport, TrunkPlan};
 pub use receiver::{Receiver, ReceiverStats, Refusal};
 pub use routes::{PeerId, RouteTable};
 pub use transmitter::{

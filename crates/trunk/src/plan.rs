@@ -42,7 +42,7 @@ pub enum Transport {
     /// A byte stream that repairs losses and keeps order (TCP).
     #[default]
     Tcp,
-    /// Datagrams that are congestion-controlled and never retransmitted (QUIC, RFC 9221).
+    /// Congestion-controlled datagrams or streams (QUIC, RFC 9221, RFC 9000), as [`Delivery`] says.
     Quic,
     /// Either: QUIC where the path carries it, else TCP.
     Auto,
@@ -54,6 +54,25 @@ impl fmt::Display for Transport {
             Transport::Tcp => "tcp",
             Transport::Quic => "quic",
             Transport::Auto => "auto",
+        })
+    }
+}
+
+/// How lanes over QUIC deliver what they take.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum Delivery {
+    /// In datagrams that are never retransmitted: what is lost stays lost, and delays nothing.
+    #[default]
+    Datagram,
+    /// In streams: nothing is lost, and a loss delays its own flow only.
+    Reliable,
+}
+
+impl fmt::Display for Delivery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Delivery::Datagram => "datagram",
+            Delivery::Reliable => "reliable",
         })
     }
 }
@@ -73,6 +92,8 @@ pub struct LaneGroup {
     pub compression: Compression,
     /// What the lanes are.
     pub transport: Transport,
+    /// How those over QUIC deliver.
+    pub delivery: Delivery,
 }
 
 impl LaneGroup {
@@ -85,7 +106,13 @@ impl LaneGroup {
             dscp: 0,
             compression: Compression::Off,
             transport: Transport::Tcp,
+            delivery: Delivery::Datagram,
         }
+    }
+
+    /// Whether its lanes deliver all that they take, whichever transport they ride on.
+    pub fn is_reliable(&self) -> bool {
+        self.transport == Transport::Tcp || self.delivery == Delivery::Reliable
     }
 }
 

@@ -1,4 +1,4 @@
-//! Runs the bodies of the fuzz targets `frame_decoder`, `header_decompressor` and `datagram_reassembler` over their committed
+//! Runs the bodies of the fuzz targets `frame_decoder`, `header_decompressor`, `datagram_reassembler` and `stream_deframer` over their committed
 //! corpora and over streams near them.
 
 #![allow(clippy::disallowed_methods, reason = "the corpus is in files; the crate under test reads none")]
@@ -9,6 +9,8 @@ mod datagram_reassembler;
 mod frame_decoder;
 #[path = "../../../fuzz/bodies/header_decompressor.rs"]
 mod header_decompressor;
+#[path = "../../../fuzz/bodies/stream_deframer.rs"]
+mod stream_deframer;
 
 use std::path::PathBuf;
 use std::{fs, io};
@@ -127,13 +129,27 @@ fn datagram_entries() -> Vec<(String, Vec<u8>)> {
     ]
 }
 
+/// Streams of frames that depend on no other, and the length of the pieces that they come in.
+fn stream_entries() -> Vec<(String, Vec<u8>)> {
+    let packets = [100, 1500, 20, 9000, 1160].map(|length| build::udp(&Ip::v4(), (5, 6), &vec![7; length]));
+    let stream: Vec<u8> = packets.iter().flat_map(|packet| frame((packet.clone(), Offload::None))).collect();
+    let cut = |piece: u16| [&piece.to_be_bytes()[..], &stream].concat();
+    vec![
+        ("bytes".to_owned(), cut(1)),
+        ("heads".to_owned(), cut(7)),
+        ("packets".to_owned(), cut(1400)),
+        ("dependent".to_owned(), [&cut(500)[..], &[0, 20, 0x80]].concat()),
+    ]
+}
+
 /// A target's name, its body, and what its corpus is made of.
 type Target = (&'static str, fn(&[u8]), fn() -> Vec<(String, Vec<u8>)>);
 
-const TARGETS: [Target; 3] = [
+const TARGETS: [Target; 4] = [
     ("datagram_reassembler", datagram_reassembler::run, datagram_entries),
     ("frame_decoder", frame_decoder::run, entries),
     ("header_decompressor", header_decompressor::run, compressed_entries),
+    ("stream_deframer", stream_deframer::run, stream_entries),
 ];
 
 #[test]

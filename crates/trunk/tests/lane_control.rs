@@ -383,6 +383,7 @@ impl Model {
                     app_limited: *limited,
                     segments_sent: self.counters.0,
                     retransmissions: self.counters.1,
+                    out_of_order: 0,
                     lost_bytes: 0,
                 };
                 self.report();

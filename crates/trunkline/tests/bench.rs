@@ -118,10 +118,10 @@ fn the_json_has_every_figure_of_every_carrier_and_nothing_is_left() {
     }
     assert!(output.status.success(), "{}: {said}", output.status);
     let result: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    for carrier in ["direct", "plain", "encrypted", "quic"] {
+    for carrier in ["direct", "plain", "encrypted", "quic", "streams"] {
         assert_between(&result, carrier, &OF_A_CARRIER);
     }
-    for carrier in ["plain", "encrypted", "quic"] {
+    for carrier in ["plain", "encrypted", "quic", "streams"] {
         assert_between(&result, carrier, &OF_A_TRUNK);
     }
     for key in ["ratio_tcp1", "ratio_tcp10", "ratio_pps64", "ratio_udp1400"] {

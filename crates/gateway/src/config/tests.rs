@@ -179,6 +179,7 @@ listen = "unix:/tmp/a.metrics"
             dscp: 46,
             compression: Compression::Off,
             transport: Transport::Tcp,
+            delivery: trunkline_trunk::Delivery::Datagram,
         }
     );
     assert_eq!(config.peers[0].encryption, Encryption::Tls);

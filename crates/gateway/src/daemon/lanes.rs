@@ -182,7 +182,7 @@ impl Daemon {
             self.close_lane(key.shard, old);
         }
         let local = rustix::net::getsockname(&fd).ok().and_then(|address| address.try_into().ok());
-        self.lane_sockets.insert(serial, LaneSocket { fd: Some(fd), local, remote });
+        self.lane_sockets.insert(serial, LaneSocket { fd: Some(fd), local, remote, delivery: None });
         self.workers.shards[usize::from(key.shard)].commands.post(Command::LaneUp(Box::new(new)));
         let how = if dialled_by_us { "dialled" } else { "accepted from" };
         self.known.handle_lane(key.peer, remote.ip());

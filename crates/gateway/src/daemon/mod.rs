@@ -38,6 +38,7 @@ use rustix::buffer::spare_capacity;
 use rustix::event::epoll;
 use trunkline_proxy::{Proxy, ProxyThread};
 use trunkline_service::{SocketFile, listen};
+use trunkline_trunk::Delivery;
 use trunkline_units::Instant;
 
 use crate::clock::now;
@@ -71,6 +72,8 @@ struct LaneSocket {
     fd: Option<Arc<OwnedFd>>,
     local: Option<SocketAddr>,
     remote: SocketAddr,
+    /// How it delivers, over QUIC.
+    delivery: Option<Delivery>,
 }
 
 /// A running daemon.

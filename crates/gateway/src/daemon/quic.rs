@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use trunkline_schema::Encryption;
-use trunkline_trunk::{LaneGroup, Transport};
+use trunkline_trunk::{Delivery, LaneGroup, Transport};
 
 use super::accept::request;
 use super::auto::Begun;
@@ -25,9 +25,16 @@ use crate::worker::{Command, Place, QuicCommand};
 /// What the control thread knows of connections over QUIC that are no lanes, and of the sockets that callers come by.
 #[derive(Default)]
 pub(super) struct QuicState {
-    dials: BTreeMap<Serial, (Dialled, SocketAddr)>,
+    dials: BTreeMap<Serial, Dialling>,
     /// Whether the workers have sockets for callers.
     listens: bool,
+}
+
+/// A dial that a worker makes.
+struct Dialling {
+    dialled: Dialled,
+    remote: SocketAddr,
+    delivery: Delivery,
 }
 
 /// For each listening address, the sockets of the workers in their order.
@@ -94,6 +101,15 @@ impl Daemon {
         for serial in changed {
             self.end_lane(serial, "the transport of its lane group was changed");
         }
+        let changed = self.life.up().filter(|(serial, key)| {
+            let ours = self.group_config(&key.lane_group).map(|group| group.delivery);
+            let delivery = self.lane_sockets.get(serial).and_then(|socket| socket.delivery);
+            delivery.is_some() && ours.is_some() && delivery != ours
+        });
+        let changed: Vec<Serial> = changed.map(|(serial, _)| serial).collect();
+        for serial in changed {
+            self.end_lane(serial, "the delivery of its lane group was changed");
+        }
         for shard in 0..self.workers.shards.len() {
             self.tell(shard, QuicCommand::Mark(self.config.fwmark));
         }
@@ -116,7 +132,7 @@ impl Daemon {
 
     /// Ends the dials, since the key with which they were made is no longer ours.
     pub(super) fn end_quic_dials(&mut self, reason: &str) {
-        for (serial, (dialled, _)) in std::mem::take(&mut self.quic.dials) {
+        for (serial, Dialling { dialled, .. }) in std::mem::take(&mut self.quic.dials) {
             self.close_lane(dialled.key.shard, serial);
             self.candidate_failed(&dialled, Transport::Quic, Failure::Lane, reason);
         }
@@ -131,8 +147,8 @@ impl Daemon {
 
     /// A dial goes on beside a lane that is up over TCP.
     pub(super) fn quic_dial_is_change(&mut self, serial: Serial) {
-        if let Some((dialled, _)) = self.quic.dials.get_mut(&serial) {
-            dialled.attempt = None;
+        if let Some(dialling) = self.quic.dials.get_mut(&serial) {
+            dialling.dialled.attempt = None;
         }
     }
 
@@ -145,12 +161,13 @@ impl Daemon {
         timeout: Duration,
     ) -> Result<Begun, HandshakeError> {
         let key = &dialled.key;
-        let dialer = Dialer::new(&self.identity, key.peer)?;
-        let Some(options) = self.group_config(&key.lane_group).map(options) else {
+        let Some(options) = self.group_config(&key.lane_group).map(|group| self.options(group)) else {
             return Err(HandshakeError::Over);
         };
+        let dialer = Dialer::new(&self.identity, key.peer, options.delivery)?;
         let serial = self.life.next_serial();
-        self.quic.dials.insert(serial, (dialled.clone(), remote));
+        let dialling = Dialling { dialled: dialled.clone(), remote, delivery: options.delivery };
+        self.quic.dials.insert(serial, dialling);
         let dial = Dial { serial, remote, dialer, hello, timeout, options };
         self.tell(usize::from(key.shard), QuicCommand::Dial(dial));
         Ok(Begun::Quic(serial, key.shard))
@@ -160,7 +177,7 @@ impl Daemon {
         match event {
             Event::Welcomed { serial, hello } => self.handle_welcomed(serial, &hello),
             Event::DialFailed { serial, failure, reason } => {
-                if let Some((dialled, remote)) = self.quic.dials.remove(&serial) {
+                if let Some(Dialling { dialled, remote, .. }) = self.quic.dials.remove(&serial) {
                     let reason = match failure {
                         Failure::Path => format!("cannot connect to {remote} (UDP): {reason}"),
                         Failure::Lane => reason,
@@ -168,9 +185,9 @@ impl Daemon {
                     self.candidate_failed(&dialled, Transport::Quic, failure, &reason);
                 }
             }
-            Event::Asked { number, peer, hello, remote } => {
+            Event::Asked { number, peer, hello, delivery, remote } => {
                 self.callers.accepted += 1;
-                let (answer, place) = match self.admit_quic(shard, peer, &hello, remote) {
+                let (answer, place) = match self.admit_quic(shard, peer, (&hello, delivery), remote) {
                     Ok((serial, key, options)) => {
                         let hello = Hello { instance: self.instance, ..hello };
                         (Answer::Welcome { serial, hello, options }, Some(place(&key)))
@@ -194,7 +211,7 @@ impl Daemon {
     }
 
     fn handle_welcomed(&mut self, serial: Serial, hello: &Hello) {
-        let Some((dialled, remote)) = self.quic.dials.remove(&serial) else { return };
+        let Some(Dialling { dialled, remote, delivery }) = self.quic.dials.remove(&serial) else { return };
         let now = now();
         if let Some(attempt) = dialled.attempt {
             self.life.handle_connected(now, attempt);
@@ -208,11 +225,13 @@ impl Daemon {
             instance: hello.instance,
             encryption: Encryption::Tls,
         };
-        let Ok(installed) = self.life.handle_up(now, candidate) else {
+        let is_wanted = self.group_config(&key.lane_group).is_some_and(|group| group.delivery == delivery);
+        let installed = is_wanted.then(|| self.life.handle_up(now, candidate).ok()).flatten();
+        let Some(installed) = installed else {
             self.close_lane(key.shard, serial);
             return self.candidate_not_wanted(&dialled);
         };
-        self.quic_lane_up(&key, serial, installed, remote);
+        self.quic_lane_up(&key, serial, installed, (remote, delivery));
         self.tell(usize::from(key.shard), QuicCommand::Install { serial, place: place(&key) });
         tracing::info!("{}: up, dialled {remote} over QUIC", self.label(&key));
         self.candidate_up(&dialled, Transport::Quic);
@@ -223,20 +242,21 @@ impl Daemon {
         &mut self,
         shard: u16,
         peer: PublicKey,
-        hello: &Hello,
+        (hello, delivery): (&Hello, Delivery),
         remote: SocketAddr,
     ) -> Result<(Serial, LaneKey, Options), Refusal> {
         let now = now();
         let found = self.life.find_lane(now, request(hello, peer));
         let key = found.map_err(|declined| self.refusal(declined, hello, peer))?;
         self.check_transport(&key, Transport::Quic)?;
+        self.check_delivery(&key, delivery)?;
         if key.shard != shard {
             // The kernel led it to another worker than its first packet asked for.
             let text = format!("lane {} belongs to worker {}, not {shard}", hello.lane, key.shard);
             return Err(Refusal { reason: RefusalReason::UnknownLane, text });
         }
         let gone = || Refusal { reason: RefusalReason::NotWanted, text: "no longer configured".to_owned() };
-        let options = self.group_config(&key.lane_group).map(options).ok_or_else(gone)?;
+        let options = self.group_config(&key.lane_group).map(|group| self.options(group)).ok_or_else(gone)?;
         let serial = self.life.next_serial();
         let candidate = Candidate {
             key: key.clone(),
@@ -247,19 +267,26 @@ impl Daemon {
             encryption: hello.encryption,
         };
         let installed = self.life.handle_up(now, candidate).map_err(|_| gone())?;
-        self.quic_lane_up(&key, serial, installed, remote);
+        self.quic_lane_up(&key, serial, installed, (remote, delivery));
         tracing::info!("{}: up, accepted from {remote} over QUIC", self.label(&key));
         Ok((serial, key, options))
     }
 
     /// Notes a lane's new connection, and ends the one before.
-    fn quic_lane_up(&mut self, key: &LaneKey, serial: Serial, installed: Installed, remote: SocketAddr) {
+    fn quic_lane_up(
+        &mut self,
+        key: &LaneKey,
+        serial: Serial,
+        installed: Installed,
+        (remote, delivery): (SocketAddr, Delivery),
+    ) {
         match installed.replaced {
             Some(old) if self.transport_of(old) == Some(Transport::Tcp) => self.retire_lane(key.shard, old),
             Some(old) => self.close_lane(key.shard, old),
             None => {}
         }
-        self.lane_sockets.insert(serial, LaneSocket { fd: None, local: None, remote });
+        self.lane_sockets
+            .insert(serial, LaneSocket { fd: None, local: None, remote, delivery: Some(delivery) });
         self.known.handle_lane(key.peer, remote.ip());
     }
 
@@ -273,12 +300,29 @@ impl Daemon {
         self.warn_of_request(key.peer, &text);
         Err(Refusal { reason: RefusalReason::TransportMismatch, text })
     }
+
+    /// Refuses a request for a lane that delivers in another way here.
+    fn check_delivery(&mut self, key: &LaneKey, asked: Delivery) -> Result<(), Refusal> {
+        let ours = self.group_config(&key.lane_group).map_or(asked, |group| group.delivery);
+        if ours == asked {
+            return Ok(());
+        }
+        let text = format!("delivery of lane group {} is {ours} here, and {asked} there", key.lane_group);
+        self.warn_of_request(key.peer, &text);
+        Err(Refusal { reason: RefusalReason::TransportMismatch, text })
+    }
+
+    /// What a lane group asks of its connections.
+    fn options(&self, group: &LaneGroup) -> Options {
+        Options {
+            dscp: group.dscp,
+            control: Control::of(&group.congestion_control),
+            delivery: group.delivery,
+            seed: self.seed,
+        }
+    }
 }
 
 fn place(key: &LaneKey) -> Place {
     Place { peer: key.peer, group: Arc::clone(&key.lane_group), index: key.index }
-}
-
-fn options(group: &LaneGroup) -> Options {
-    Options { dscp: group.dscp, control: Control::of(&group.congestion_control) }
 }

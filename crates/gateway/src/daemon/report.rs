@@ -266,7 +266,10 @@ impl Daemon {
         if let Some(transport) = self.transport_of(up.serial) {
             status.transport = transport.to_string();
         }
-        status.remote = self.lane_sockets.get(&up.serial).map(|socket| socket.remote.to_string());
+        if let Some(socket) = self.lane_sockets.get(&up.serial) {
+            status.remote = Some(socket.remote.to_string());
+            status.delivery = socket.delivery.map(|delivery| delivery.to_string());
+        }
         status.dialled = up.dialled;
         if let Some(stats) = reports.lanes_received.get(&up.serial) {
             status.frames_received = stats.frames;

@@ -27,13 +27,14 @@ use rustls::crypto::CryptoProvider;
 use rustls::server::UnbufferedServerConnection;
 use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, ServerConfig};
+use trunkline_trunk::Delivery;
 
 pub use driver::Handshake;
 pub use error::{Fault, HandshakeError};
 pub use message::{
     Hello, MAX_LANE_GROUP_BYTES, MAX_TEXT_BYTES, Message, MessageError, Refusal, RefusalReason, VERSION,
 };
-pub(crate) use tls::presented_key;
+pub(crate) use tls::{presented_key, quic_delivery};
 
 use self::connection::Tls;
 use crate::keys::{PublicKey, SecretKey};
@@ -76,17 +77,22 @@ impl Identity {
         Self { version, ..self }
     }
 
-    /// The TLS settings with which QUIC dials the peer with this key.
-    pub(crate) fn quic_client(&self, peer: PublicKey) -> Result<ClientConfig, rustls::Error> {
+    /// The TLS settings with which QUIC dials the peer with this key, for a lane that delivers like this.
+    pub(crate) fn quic_client(
+        &self,
+        peer: PublicKey,
+        delivery: Delivery,
+    ) -> Result<ClientConfig, rustls::Error> {
         let mut config = tls::client_config(self, peer)?;
-        config.alpn_protocols = vec![tls::QUIC_PROTOCOL.to_vec()];
+        config.alpn_protocols = vec![tls::quic_protocol(delivery).to_vec()];
         Ok(config)
     }
 
     /// The TLS settings with which QUIC accepts callers whose key `admit` admits.
     pub(crate) fn quic_server(&self, admit: Admit) -> Result<ServerConfig, rustls::Error> {
         let mut config = tls::server_config(self, admit)?;
-        config.alpn_protocols = vec![tls::QUIC_PROTOCOL.to_vec()];
+        let deliveries = [Delivery::Datagram, Delivery::Reliable];
+        config.alpn_protocols = deliveries.map(|it| tls::quic_protocol(it).to_vec()).into();
         Ok(config)
     }
 

@@ -20,14 +20,25 @@ use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, Error, OtherError,
     PeerIncompatible, ServerConfig, SignatureScheme, SupportedCipherSuite,
 };
+use trunkline_trunk::Delivery;
 use zeroize::Zeroize as _;
 
 use super::{Admit, Identity};
 use crate::keys::{KEY_BYTES, PublicKey, SecretKey};
 use crate::record::Cipher;
 
-/// The name of this protocol over QUIC: version 2 of the greetings and frames, which are datagrams there.
-pub(super) const QUIC_PROTOCOL: &[u8] = b"trunkline-quic/2";
+/// The name of this protocol over QUIC, by how the lane delivers: version 2 of the greetings and frames.
+pub(super) const fn quic_protocol(delivery: Delivery) -> &'static [u8] {
+    match delivery {
+        Delivery::Datagram => b"trunkline-quic/2",
+        Delivery::Reliable => b"trunkline-quic-streams/2",
+    }
+}
+
+/// How a lane delivers whose dialer has chosen the protocol of this name.
+pub(crate) fn quic_delivery(protocol: &[u8]) -> Option<Delivery> {
+    [Delivery::Datagram, Delivery::Reliable].into_iter().find(|it| quic_protocol(*it) == protocol)
+}
 
 /// The names of this protocol inside TLS (RFC 7301): one for each version up to this one, the highest first.
 pub(super) fn protocols(version: u16) -> Vec<Vec<u8>> {

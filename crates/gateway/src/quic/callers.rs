@@ -11,8 +11,9 @@ use std::time::{Duration, Instant as StdInstant};
 use quinn_proto::Incoming;
 use trunkline_congestion::CongestionAlgorithm;
 
-use super::control::{Control, Signals};
+use super::control::Control;
 use super::link::{Link, Stage};
+use super::signals::Signals;
 use super::{Acceptor, Change, Event, Quic};
 use crate::known::{Caller, KnownAddresses};
 

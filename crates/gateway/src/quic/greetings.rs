@@ -61,9 +61,10 @@ impl Quic {
                 };
                 check_version(&hello)?;
                 let peer = link.peer().ok_or(HandshakeError::NoProtocol)?;
+                let delivery = link.delivery().ok_or(HandshakeError::NoProtocol)?;
                 let (number, remote) = (link.number, link.inner.remote_address());
                 link.stage = Stage::Deciding;
-                changes.push(Change::Event(Event::Asked { number, peer, hello, remote }));
+                changes.push(Change::Event(Event::Asked { number, peer, hello, delivery, remote }));
             }
             Stage::Deciding | Stage::Lane { .. } | Stage::Over => {}
         }

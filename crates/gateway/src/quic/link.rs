@@ -6,18 +6,25 @@ use std::sync::Arc;
 use std::time::{Duration, Instant as StdInstant};
 
 use bytes::Bytes;
+use quinn_proto::crypto::rustls::HandshakeData;
 use quinn_proto::{Connection, ConnectionHandle, Datagram, Dir, ReadError, Side, StreamId, VarInt};
 use rustls::pki_types::CertificateDer;
+use trunkline_trunk::Delivery;
 use trunkline_trunk::datagram::Piece;
 use trunkline_units::Instant;
 
-use super::control::{Circuit, Control, Signals};
+use super::Options;
+use super::control::{Circuit, Control};
 use super::port::Port;
+use super::rx::Arrived;
 use super::settings::SEND_BUFFER;
+use super::signals::Signals;
+use super::streams::Streams;
 use super::watch::{Finding, Packets, Watch};
-use crate::handshake::{HandshakeError, Hello, Message, MessageError, Refusal, presented_key};
+use crate::handshake::{HandshakeError, Hello, Message, MessageError, Refusal, presented_key, quic_delivery};
 use crate::keys::PublicKey;
 use crate::known::Caller;
+use crate::lane_rx::RxError;
 use crate::sys::TcpInfo;
 use crate::sys::udp::Outgoing;
 
@@ -78,6 +85,8 @@ pub(super) struct Link {
     pub(super) handle: ConnectionHandle,
     pub(super) inner: Connection,
     pub(super) stage: Stage,
+    /// What its lane group asks of it, once that is known.
+    pub(super) options: Options,
     pub(super) port: usize,
     /// Whose place it has while its handshake is in progress.
     pub(super) caller: Option<Caller>,
@@ -93,7 +102,9 @@ pub(super) struct Link {
     pub(super) is_unsettled: bool,
     /// DSCP, in the bits that it has in the IP header.
     traffic_class: u8,
-    signals: Arc<Signals>,
+    pub(super) signals: Arc<Signals>,
+    /// Of a lane that delivers everything.
+    pub(super) streams: Option<Box<Streams>>,
     greeting: Vec<u8>,
     buffer: Vec<u8>,
     pub(super) bytes_received: u64,
@@ -114,6 +125,7 @@ impl Link {
             handle,
             inner,
             stage,
+            options: Options { dscp: 0, control: signals.control(), delivery: Delivery::Datagram, seed: 0 },
             port,
             caller: None,
             deadline: None,
@@ -124,6 +136,7 @@ impl Link {
             is_unsettled: false,
             traffic_class: 0,
             signals,
+            streams: None,
             greeting: Vec::new(),
             buffer: Vec::new(),
             bytes_received: 0,
@@ -152,6 +165,13 @@ impl Link {
         std::mem::replace(&mut self.is_touched, false)
     }
 
+    /// Takes what its lane group asks of it.
+    pub(super) fn set_options(&mut self, options: Options) {
+        self.options = options;
+        self.set_dscp(options.dscp);
+        self.set_control(options.control);
+    }
+
     pub(super) const fn set_dscp(&mut self, dscp: u8) {
         self.traffic_class = dscp << 2;
     }
@@ -171,6 +191,12 @@ impl Link {
     pub(super) fn peer(&self) -> Option<PublicKey> {
         let shown = self.inner.crypto_session().peer_identity()?.downcast::<Vec<CertificateDer<'static>>>();
         presented_key(shown.ok()?.first()?)
+    }
+
+    /// How the lane is to deliver, as the protocol's name says that the dialer chose (RFC 7301).
+    pub(super) fn delivery(&self) -> Option<Delivery> {
+        let data = self.inner.crypto_session().handshake_data()?.downcast::<HandshakeData>().ok()?;
+        quic_delivery(data.protocol.as_deref()?)
     }
 
     /// The stream of the greetings: the first that the dialer opens.
@@ -260,8 +286,31 @@ impl Link {
 
     // ------------------------------------------------------------ data
 
+    /// Passes on what has arrived for its lane. Whether there was anything, and the mistake behind which nothing is read.
+    pub(super) fn read(
+        &mut self,
+        now: Instant,
+        mut deliver: impl FnMut(Arrived<'_>) -> Result<(), RxError>,
+    ) -> (bool, Result<(), RxError>) {
+        let mut any = false;
+        while let Some(datagram) = self.inner.datagrams().recv() {
+            any = true;
+            if let Err(error) = deliver(Arrived::Datagram(&datagram)) {
+                return (any, Err(error));
+            }
+        }
+        let result = self.read_streams(now, |stream, bytes| {
+            any = true;
+            deliver(Arrived::Stream(stream, bytes))
+        });
+        (any, result)
+    }
+
     /// Bytes that were handed over, and are in no packet yet.
     pub(super) fn unsent(&mut self) -> usize {
+        if self.streams.is_some() {
+            return self.unsent_in_streams();
+        }
         SEND_BUFFER.saturating_sub(self.inner.datagrams().send_buffer_space() + size_of::<Datagram>())
     }
 
@@ -291,6 +340,7 @@ impl Link {
         let eliciting = has_data || self.inner.is_handshaking();
         self.signals.set_eliciting(eliciting);
         let ignores_marks = self.signals.ignores_marks();
+        let mut sent = (0, 0);
         while !port.is_full() {
             self.buffer.clear();
             let Some(transmit) = self.inner.poll_transmit(now, port.max_segments(), &mut self.buffer) else {
@@ -304,11 +354,21 @@ impl Link {
                 segment: transmit.segment_size.map(|size| size as u16),
             };
             self.bytes_sent += transmit.size as u64;
+            let packets = transmit.segment_size.map_or(1, |size| transmit.size.div_ceil(size));
+            sent = (sent.0 + transmit.size as u64, sent.1 + packets as u64);
             port.send(headers, &self.buffer[..transmit.size]);
         }
-        if self.unsent() > 0 && !port.is_full() {
+        let is_full = port.is_full();
+        drop(ports);
+        self.handle_streams_sent(now, sent, is_full);
+        if self.unsent() > 0 && !is_full {
             self.signals.handle_blocked();
         }
+    }
+
+    /// Of a lane that delivers everything: the far end has all that was handed over before this, in bytes.
+    pub(super) fn acknowledged(&self) -> Option<u64> {
+        self.streams.as_ref().map(|_| self.signals.acknowledged())
     }
 
     /// Bytes of packets that were lost.

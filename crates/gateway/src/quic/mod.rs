@@ -10,8 +10,8 @@
 //! - [`settings`]: keys, limits and timers.
 //! - [`callers`]: who may begin a handshake.
 //! - [`greetings`]: the way of a connection from its handshake to a lane.
-//! - [`control`], [`breaker`]: the congestion control, and what stands in for it.
-//! - [`link`]: one connection.
+//! - [`control`], [`breaker`]: the congestion control, and what stands in for it; [`signals`]: what it and the lane tell each other.
+//! - [`link`]: one connection; [`streams`]: its streams.
 //! - [`watch`]: whether the path still carries UDP.
 //! - [`tx`], [`rx`]: the two halves of a lane, between a connection and the edge queues or the device.
 
@@ -24,7 +24,9 @@ mod link;
 mod port;
 mod rx;
 mod settings;
+mod signals;
 mod sockets;
+mod streams;
 #[cfg(test)]
 mod tests;
 mod tx;
@@ -39,11 +41,12 @@ use std::time::{Duration, Instant as StdInstant};
 
 use bytes::BytesMut;
 use quinn_proto::{Connection, ConnectionHandle, Endpoint};
+use trunkline_trunk::Delivery;
 use trunkline_units::Instant;
 
 use self::callers::Callers;
-use self::control::Signals;
 use self::link::{CLOSED, FAILED, Link, Shared, Stage};
+use self::signals::Signals;
 use self::watch::Finding;
 use crate::handshake::{Hello, Message, Refusal};
 use crate::keys::PublicKey;
@@ -51,7 +54,7 @@ use crate::lane_rx::RxError;
 use crate::life::Failure;
 
 pub(crate) use self::control::{Circuit, Control, NO_CONTROL};
-pub(crate) use self::rx::QuicRx;
+pub(crate) use self::rx::{Arrived, QuicRx};
 pub(crate) use self::settings::{Acceptor, Dialer};
 pub(crate) use self::tx::QuicTx;
 
@@ -72,6 +75,9 @@ pub(crate) struct Dial {
 pub(crate) struct Options {
     pub(crate) dscp: u8,
     pub(crate) control: Control,
+    pub(crate) delivery: Delivery,
+    /// Keys the hash by which flows find their streams.
+    pub(crate) seed: u64,
 }
 
 /// The control thread's answer to [`Event::Asked`].
@@ -102,6 +108,8 @@ pub(crate) enum Event {
         number: u64,
         peer: PublicKey,
         hello: Hello,
+        /// How the lane is to deliver.
+        delivery: Delivery,
         remote: SocketAddr,
     },
     /// The path of a lane fails, while it can ride on TCP instead; and it does not any more.
@@ -178,7 +186,7 @@ impl Quic {
         let stage = Stage::Dialling { serial: dial.serial, hello: dial.hello, asked: false };
         let link = self.insert(made, stage, port, signals);
         let mut link = link.borrow_mut();
-        link.set_dscp(dial.options.dscp);
+        link.set_options(dial.options);
         link.deadline = Some(at + dial.timeout);
         link.touch(&self.shared);
         Ok(())
@@ -218,15 +226,12 @@ impl Quic {
                 None
             }
             Answer::Welcome { serial, hello, options } => {
-                it.set_dscp(options.dscp);
-                it.set_control(options.control);
+                it.set_options(options);
                 it.send_greeting(&Message::Welcome(hello));
-                it.stage = Stage::Lane { serial };
                 it.deadline = None;
-                it.touch(&self.shared);
                 drop(it);
                 self.lanes.insert(serial, number);
-                Some(QuicTx::new(serial, link, Rc::clone(&self.shared)))
+                Some(self.begin_lane(serial, link))
             }
         }
     }
@@ -238,12 +243,21 @@ impl Quic {
             self.lanes.remove(&serial);
             return None;
         };
+        Some(self.begin_lane(serial, link))
+    }
+
+    /// The connection carries this lane from now on: its sending half.
+    fn begin_lane(&self, serial: u64, link: Rc<RefCell<Link>>) -> QuicTx {
         let mut it = link.borrow_mut();
         it.stage = Stage::Lane { serial };
+        let Options { delivery, seed, .. } = it.options;
+        if delivery == Delivery::Reliable {
+            it.begin_streams();
+        }
         // Datagrams may have come since the welcome.
         it.touch(&self.shared);
         drop(it);
-        Some(QuicTx::new(serial, link, Rc::clone(&self.shared)))
+        QuicTx::new(serial, (link, Rc::clone(&self.shared)), delivery, seed)
     }
 
     /// Closes the connection of this serial, whatever it is.
@@ -287,13 +301,13 @@ impl Quic {
         self.timers.first().map(|(at, _)| self.shared.to_units(*at))
     }
 
-    /// Looks after the connections that have something to say or to do. `deliver` gets the datagrams of lanes, by their
-    /// serials, and `None` behind the last that is there; an error ends the lane.
+    /// Looks after the connections that have something to say or to do. `deliver` gets what has arrived in lanes, by their
+    /// serials, with their round-trip times; an error ends the lane.
     pub(crate) fn advance(
         &mut self,
         now: Instant,
         changes: &mut Vec<Change>,
-        mut deliver: impl FnMut(u64, Duration, Option<&[u8]>) -> Result<(), RxError>,
+        mut deliver: impl FnMut(u64, Duration, Arrived<'_>) -> Result<(), RxError>,
     ) {
         let at = self.shared.to_std(now);
         while let Some((_, number)) = self.timers.first().copied().filter(|(time, _)| *time <= at) {
@@ -365,14 +379,16 @@ impl Quic {
         at: StdInstant,
         link: &mut Link,
         changes: &mut Vec<Change>,
-        deliver: &mut impl FnMut(u64, Duration, Option<&[u8]>) -> Result<(), RxError>,
+        deliver: &mut impl FnMut(u64, Duration, Arrived<'_>) -> Result<(), RxError>,
     ) {
         if link.deadline.is_some_and(|deadline| deadline <= at) {
             self.fail(at, link, Failure::Path, "no answer", changes);
         }
         while let Some(event) = link.inner.poll() {
-            if let quinn_proto::Event::ConnectionLost { reason } = event {
-                self.handle_lost(link, &reason, changes);
+            match event {
+                quinn_proto::Event::ConnectionLost { reason } => self.handle_lost(link, &reason, changes),
+                quinn_proto::Event::Stream(event) => link.handle_stream_event(&event),
+                _ => {}
             }
         }
         if let Err(error) = self.advance_greetings(at, link, changes) {
@@ -380,21 +396,16 @@ impl Quic {
         }
         let Stage::Lane { serial } = link.stage else { return };
         let round_trip = link.inner.rtt();
-        let mut any = false;
-        while let Some(datagram) = link.inner.datagrams().recv() {
-            any = true;
-            if let Err(error) = deliver(serial, round_trip, Some(&datagram)) {
-                link.close(at, FAILED, "");
-                self.lanes.remove(&serial);
-                changes.push(Change::Ended { serial, reason: error.to_string(), clean: false });
-                break;
-            }
-        }
+        let (any, result) =
+            link.read(self.shared.to_units(at), |arrived| deliver(serial, round_trip, arrived));
         if any {
             // What came before a mistake is delivered.
-            let _ = deliver(serial, round_trip, None);
+            let _ = deliver(serial, round_trip, Arrived::Nothing);
         }
-        if !matches!(link.stage, Stage::Lane { .. }) {
+        if let Err(error) = result {
+            link.close(at, FAILED, "");
+            self.lanes.remove(&serial);
+            changes.push(Change::Ended { serial, reason: error.to_string(), clean: false });
             return;
         }
         match link.look(at, any) {

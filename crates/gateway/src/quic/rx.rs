@@ -1,12 +1,13 @@
-//! The receiving half of a lane over QUIC: datagrams into packets.
+//! The receiving half of a lane over QUIC: datagrams or streams into packets.
 
 use std::io::IoSlice;
 use std::time::Duration;
 
 use trunkline_packet::{Headers, Offload, Run, protocol};
-use trunkline_trunk::Receiver;
 use trunkline_trunk::datagram::Reassembler;
 use trunkline_trunk::frame::{Frame, FrameHead};
+use trunkline_trunk::streams::{Deframer, MAX_STREAMS};
+use trunkline_trunk::{Delivery, Receiver};
 use trunkline_units::Instant;
 
 use crate::lane_rx::{LaneRxStats, RxError, Sink, count_write};
@@ -14,43 +15,79 @@ use crate::lane_rx::{LaneRxStats, RxError, Sink, count_write};
 /// The part of a packet that holds its headers, whatever extensions it has.
 const PREFIX: usize = 256;
 
-/// The receiving half: datagrams into packets for the device.
-#[derive(Default)]
+/// What a connection has for its lane.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Arrived<'a> {
+    /// A datagram.
+    Datagram(&'a [u8]),
+    /// The next bytes of the stream of this number.
+    Stream(u16, &'a [u8]),
+    /// Nothing more for now.
+    Nothing,
+}
+
+/// How packets stand in the connection.
+enum Framing {
+    Datagrams(Box<Reassembler>),
+    Streams(Vec<Deframer>),
+}
+
+/// The receiving half: from the connection into packets for the device.
 pub(crate) struct QuicRx {
-    reassembler: Reassembler,
+    framing: Framing,
     merging: Merging,
     stats: LaneRxStats,
 }
 
 impl QuicRx {
+    pub(crate) fn new(delivery: Delivery) -> Self {
+        let framing = match delivery {
+            Delivery::Datagram => Framing::Datagrams(Box::default()),
+            Delivery::Reliable => {
+                Framing::Streams(std::iter::repeat_with(Deframer::default).take(MAX_STREAMS).collect())
+            }
+        };
+        QuicRx { framing, merging: Merging::default(), stats: LaneRxStats::default() }
+    }
+
     /// What it has done so far.
     pub(crate) const fn stats(&self) -> LaneRxStats {
         self.stats
     }
 
-    /// Passes on the packets that a datagram completes.
+    /// Passes on the packets that are complete with what has arrived.
     pub(crate) fn receive(
         &mut self,
         now: Instant,
-        (datagram, round_trip): (&[u8], Duration),
+        (arrived, round_trip): (Arrived<'_>, Duration),
         receiver: &mut Receiver,
         sink: &mut Sink<'_>,
     ) -> Result<(), RxError> {
-        self.stats.bytes += datagram.len() as u64;
-        self.reassembler.set_round_trip(round_trip);
-        let (stats, merging) = (&mut self.stats, &mut self.merging);
-        self.reassembler.handle_datagram(now, datagram, |frame, content| {
+        let QuicRx { framing, merging, stats } = self;
+        let mut deliver = |frame: &Frame, content: &[u8]| {
             if let Frame::Packet { head, .. } = frame {
                 stats.frames += 1;
-                pass_on(&head, content, receiver, (sink, merging));
+                pass_on(head, content, receiver, (&mut *sink, &mut *merging));
             }
-            Ok(())
-        })
-    }
-
-    /// Writes what was gathered of the datagrams that came: no more come now.
-    pub(crate) fn finish(&mut self, sink: &mut Sink<'_>) {
-        self.merging.finish(sink);
+            Ok::<(), RxError>(())
+        };
+        match (arrived, framing) {
+            (Arrived::Datagram(datagram), Framing::Datagrams(reassembler)) => {
+                reassembler.set_round_trip(round_trip);
+                reassembler.handle_datagram(now, datagram, |frame, content| deliver(&frame, content))?;
+                stats.bytes += datagram.len() as u64;
+            }
+            (Arrived::Stream(stream, bytes), Framing::Streams(deframers)) => {
+                let deframer = deframers.get_mut(usize::from(stream)).ok_or(RxError::Mixed)?;
+                deframer.handle_bytes(bytes, deliver)?;
+                stats.bytes += bytes.len() as u64;
+            }
+            (Arrived::Nothing, _) => merging.finish(sink),
+            (Arrived::Datagram(_), Framing::Streams(_)) | (Arrived::Stream(..), Framing::Datagrams(_)) => {
+                return Err(RxError::Mixed);
+            }
+        }
+        Ok(())
     }
 }
 

@@ -8,13 +8,19 @@ use quinn_proto::{
     ClientConfig, EndpointConfig, IdleTimeout, MtuDiscoveryConfig, ServerConfig, TransportConfig, VarInt,
 };
 
+use trunkline_trunk::Delivery;
+
 use super::cid::{self, Generator};
-use super::control::{Factory, Signals};
+use super::control::Factory;
+use super::signals::Signals;
+use super::streams::{SEND_WINDOW, STREAM_WINDOW};
 use crate::handshake::{Admit, HandshakeError, Identity};
 use crate::keys::PublicKey;
 
 /// A connection from which nothing comes for so long is dead, as one over TCP is.
 const IDLE_TIMEOUT_MS: u32 = 8_000;
+/// So is a lane of streams whose other end sends, and acknowledges nothing.
+pub(super) const LIFELESS: Duration = Duration::from_secs(8);
 /// Each end sends something at least so often, so that a dead connection is noticed, and NATs keep its address.
 const KEEP_ALIVE: Duration = Duration::from_millis(2_500);
 /// Callers that a worker remembers before it has decided about them.
@@ -37,8 +43,12 @@ const GREETING_BYTES: u32 = 1024;
 pub(crate) struct Dialer(Arc<QuicClientConfig>);
 
 impl Dialer {
-    pub(crate) fn new(identity: &Identity, peer: PublicKey) -> Result<Self, HandshakeError> {
-        let tls = identity.quic_client(peer).map_err(HandshakeError::Setup)?;
+    pub(crate) fn new(
+        identity: &Identity,
+        peer: PublicKey,
+        delivery: Delivery,
+    ) -> Result<Self, HandshakeError> {
+        let tls = identity.quic_client(peer, delivery).map_err(HandshakeError::Setup)?;
         let tls = QuicClientConfig::try_from(tls).map_err(|_| HandshakeError::NoProtocol)?;
         Ok(Dialer(Arc::new(tls)))
     }
@@ -108,8 +118,12 @@ fn transport(signals: &Arc<Signals>) -> Arc<TransportConfig> {
     let mut config = TransportConfig::default();
     config.max_concurrent_bidi_streams(VarInt::from_u32(1));
     config.max_concurrent_uni_streams(VarInt::from_u32(0));
-    config.stream_receive_window(VarInt::from_u32(GREETING_BYTES));
+    // Until the connection is a lane of streams, its own window bounds what they take.
+    config.stream_receive_window(VarInt::from_u32(STREAM_WINDOW));
     config.receive_window(VarInt::from_u32(GREETING_BYTES));
+    config.send_window(SEND_WINDOW);
+    // What the lane hands over first leaves first: the edge queue has decided about the order.
+    config.send_fairness(false);
     config.max_idle_timeout(Some(IdleTimeout::from(VarInt::from_u32(IDLE_TIMEOUT_MS))));
     config.keep_alive_interval(Some(KEEP_ALIVE));
     config.datagram_receive_buffer_size(Some(RECEIVE_BUFFER));

@@ -5,14 +5,19 @@ use std::net::UdpSocket;
 use std::time::Instant as Wall;
 
 use trunkline_congestion::CongestionAlgorithm;
+use trunkline_packet::{Headers, Offload, build};
+use trunkline_queue::Settings;
 use trunkline_schema::Encryption;
 use trunkline_trunk::datagram::{HEAD_BYTES, Packer};
+use trunkline_trunk::{LaneId, Paths, Transmitter, TrunkPlan};
 
 use super::*;
 use crate::clock::now;
 use crate::handshake::{Admit, HandshakeError, Identity, RefusalReason, VERSION};
 use crate::keys::SecretKey;
 use crate::known::KnownAddresses;
+use crate::lane_tx::{Flushed, LaneError};
+use crate::pool::{PacketBuf, Pool};
 use crate::sys::udp::{self, Outgoing};
 
 const LIMIT: Duration = Duration::from_secs(10);
@@ -23,6 +28,8 @@ struct End {
     address: SocketAddr,
     /// Datagrams of lanes: serial and bytes.
     got: VecDeque<(u64, Vec<u8>)>,
+    /// What came in the streams of lanes, by their numbers.
+    streams: BTreeMap<u16, Vec<u8>>,
     changes: VecDeque<Change>,
 }
 
@@ -32,15 +39,19 @@ impl End {
         let fd = udp::open("127.0.0.1:0".parse().expect("an address"), None, false).expect("a socket");
         let address = rustix::net::getsockname(&fd).expect("its address").try_into().expect("an IP address");
         let port = quic.add_port(fd);
-        End { quic, port, address, got: VecDeque::new(), changes: VecDeque::new() }
+        End { quic, port, address, got: VecDeque::new(), streams: BTreeMap::new(), changes: VecDeque::new() }
     }
 
     fn step(&mut self) {
         let mut changes = Vec::new();
         self.quic.receive(now(), self.port, &mut changes);
-        let got = &mut self.got;
-        self.quic.advance(now(), &mut changes, |serial, _, datagram| {
-            got.extend(datagram.map(|datagram| (serial, datagram.to_vec())));
+        let (got, streams) = (&mut self.got, &mut self.streams);
+        self.quic.advance(now(), &mut changes, |serial, _, arrived| {
+            match arrived {
+                Arrived::Datagram(datagram) => got.push_back((serial, datagram.to_vec())),
+                Arrived::Stream(number, bytes) => streams.entry(number).or_default().extend(bytes),
+                Arrived::Nothing => {}
+            }
             Ok(())
         });
         self.changes.extend(changes.into_iter().filter(|change| !matches!(change, Change::Writable { .. })));
@@ -72,8 +83,8 @@ fn hello() -> Hello {
     }
 }
 
-fn options() -> Options {
-    Options { dscp: 46, control: Control::Window(CongestionAlgorithm::Reno) }
+fn options(delivery: Delivery) -> Options {
+    Options { dscp: 46, control: Control::Window(CongestionAlgorithm::Reno), delivery, seed: 1 }
 }
 
 /// Site 1 dials site 2, which admits the keys that `admits` says.
@@ -94,9 +105,13 @@ impl Pair {
     }
 
     fn dial(&mut self, expected: u8) {
-        let dialer = Dialer::new(&identity(1), secret(expected).public()).expect("a dialer");
-        let remote = self.ends[1].address;
-        let dial = Dial { serial: 1, remote, dialer, hello: hello(), timeout: LIMIT, options: options() };
+        self.dial_for(expected, Delivery::Datagram);
+    }
+
+    fn dial_for(&mut self, expected: u8, delivery: Delivery) {
+        let dialer = Dialer::new(&identity(1), secret(expected).public(), delivery).expect("a dialer");
+        let (remote, options) = (self.ends[1].address, options(delivery));
+        let dial = Dial { serial: 1, remote, dialer, hello: hello(), timeout: LIMIT, options };
         let port = self.ends[0].port;
         self.ends[0].quic.dial(now(), dial, port).expect("it begins");
     }
@@ -116,13 +131,17 @@ impl Pair {
 
     /// Both ends of a lane.
     fn lane() -> (Self, [QuicTx; 2]) {
+        Self::lane_of(Delivery::Datagram)
+    }
+
+    fn lane_of(expected: Delivery) -> (Self, [QuicTx; 2]) {
         let mut pair = Pair::new(1);
-        pair.dial(2);
+        pair.dial_for(2, expected);
         let asked = pair.until("a request", |ends| ends[1].event());
-        let Event::Asked { number, peer, hello, .. } = asked else { panic!("{asked:?}") };
-        assert_eq!((peer, &hello), (secret(1).public(), &super::tests::hello()));
+        let Event::Asked { number, peer, hello, delivery, .. } = asked else { panic!("{asked:?}") };
+        assert_eq!((peer, &hello, delivery), (secret(1).public(), &super::tests::hello(), expected));
         let welcome = Hello { instance: 8, ..hello };
-        let answer = Answer::Welcome { serial: 5, hello: welcome, options: options() };
+        let answer = Answer::Welcome { serial: 5, hello: welcome, options: options(expected) };
         let far = pair.ends[1].quic.answer(now(), number, answer).expect("it is there");
         let welcomed = pair.until("a welcome", |ends| ends[0].event());
         let Event::Welcomed { serial: 1, hello } = welcomed else { panic!("{welcomed:?}") };
@@ -205,10 +224,12 @@ fn a_stranger_fails_with_its_key_and_a_wrong_host_is_found_out() {
 fn a_dial_that_nobody_answers_fails_at_its_time() {
     let silent = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let mut pair = Pair::new(1);
-    let dialer = Dialer::new(&identity(1), secret(2).public()).expect("a dialer");
+    let delivery = Delivery::Datagram;
+    let dialer = Dialer::new(&identity(1), secret(2).public(), delivery).expect("a dialer");
     let remote = silent.local_addr().expect("its address");
     let timeout = Duration::from_millis(200);
-    let dial = Dial { serial: 1, remote, dialer, hello: hello(), timeout, options: options() };
+    let options = options(delivery);
+    let dial = Dial { serial: 1, remote, dialer, hello: hello(), timeout, options };
     let start = Wall::now();
     pair.ends[0].quic.dial(now(), dial, 0).expect("it begins");
     let failed = pair.until("the failure", |ends| ends[0].event());
@@ -228,9 +249,9 @@ fn an_address_that_is_not_proved_gets_little_and_leaves_nothing() {
     for _ in 0..100 {
         let mut dialer = End::new();
         let to = stranger.local_addr().expect("its address");
-        let of = Dialer::new(&identity(1), secret(2).public()).expect("a dialer");
-        let dial =
-            Dial { serial: 1, remote: to, dialer: of, hello: hello(), timeout: LIMIT, options: options() };
+        let options = options(Delivery::Datagram);
+        let of = Dialer::new(&identity(1), secret(2).public(), options.delivery).expect("a dialer");
+        let dial = Dial { serial: 1, remote: to, dialer: of, hello: hello(), timeout: LIMIT, options };
         dialer.quic.dial(now(), dial, dialer.port).expect("it begins");
         dialer.step();
         let mut buffer = [0; 2000];
@@ -324,4 +345,123 @@ fn a_lane_goes_on_when_its_dialers_address_changes() {
     }
     assert!(start.elapsed() < Duration::from_secs(2), "it takes round trips and no timeout");
     assert!(pair.ends.iter().all(|end| end.changes.is_empty()));
+}
+
+fn write(lane: &QuicTx, stream: u16, bytes: &[u8]) -> usize {
+    let mut link = lane.link.borrow_mut();
+    let mut left = bytes::Bytes::copy_from_slice(bytes);
+    link.open_streams();
+    link.write(stream, &mut left).expect("the stream is open");
+    link.touch(&lane.shared);
+    bytes.len() - left.len()
+}
+
+#[test]
+fn all_streams_of_a_lane_carry_their_bytes_in_order_both_ways() {
+    let (mut pair, lanes) = Pair::lane_of(Delivery::Reliable);
+    for lane in &lanes {
+        pair.until("streams", |_| (lane.link.borrow_mut().open_streams() == 256).then_some(()));
+    }
+    let bytes = |from: usize, stream: u16| vec![(usize::from(stream) * 2 + from) as u8; 3000];
+    for (from, lane) in lanes.iter().enumerate() {
+        for stream in 0..256 {
+            assert_eq!(write(lane, stream, &bytes(from, stream)), 3000);
+        }
+    }
+    for from in 0..2 {
+        let whole = |end: &End| end.streams.len() == 256 && end.streams.values().all(|got| got.len() == 3000);
+        pair.until("all bytes", |ends| whole(&ends[1 - from]).then_some(()));
+        for (stream, got) in &pair.ends[1 - from].streams {
+            assert_eq!(*got, bytes(from, *stream), "stream {stream}");
+        }
+        pair.until("all is acknowledged", |_| (lanes[from].link.borrow().in_flight() == 0).then_some(()));
+        assert_eq!(lanes[from].link.borrow_mut().unsent(), 0);
+    }
+}
+
+/// The far end of a lane bounds what it keeps: what it has not read, it lets nobody send more of.
+#[test]
+fn a_lane_whose_peer_reads_nothing_takes_no_more_than_a_window() {
+    let (mut pair, lanes) = Pair::lane_of(Delivery::Reliable);
+    pair.until("streams", |_| (lanes[0].link.borrow_mut().open_streams() == 256).then_some(()));
+    let window = 4 << 20;
+    let mut taken = 0;
+    for stream in 0..256 {
+        taken += write(&lanes[0], stream, &vec![1; window]);
+    }
+    // The greeting has used some of it.
+    assert!(taken <= window && taken > window - 1024, "{taken}");
+    // What is read makes room.
+    let mut more = 0;
+    pair.until("room", |ends| {
+        let got: usize = ends[1].streams.values().map(Vec::len).sum();
+        more += write(&lanes[0], 7, &[2; 1000]);
+        (got > window / 2 && more > 0).then_some(())
+    });
+}
+
+#[test]
+fn a_stream_that_ends_ends_the_lane() {
+    for reset in [false, true] {
+        let (mut pair, lanes) = Pair::lane_of(Delivery::Reliable);
+        pair.until("streams", |_| (lanes[0].link.borrow_mut().open_streams() == 256).then_some(()));
+        write(&lanes[0], 3, &[1; 100]);
+        {
+            let mut link = lanes[0].link.borrow_mut();
+            let id = quinn_proto::StreamId::new(link.inner.side(), quinn_proto::Dir::Uni, 3);
+            let mut stream = link.inner.send_stream(id);
+            if reset {
+                stream.reset(CLOSED).expect("open");
+            } else {
+                stream.finish().expect("open");
+            }
+            link.touch(&lanes[0].shared);
+        }
+        let ended = pair.until("the end", |ends| ends[1].changes.pop_front());
+        let Change::Ended { serial: 5, reason, clean: false } = &ended else { panic!("{ended:?}") };
+        assert_eq!(reason, "the peer ended a stream of the lane");
+    }
+}
+
+#[test]
+fn a_lane_of_datagrams_lets_nobody_open_streams() {
+    let (mut pair, lanes) = Pair::lane();
+    for lane in &lanes {
+        for _ in 0..10 {
+            pair.ends.iter_mut().for_each(End::step);
+        }
+        assert!(lane.link.borrow_mut().inner.streams().open(quinn_proto::Dir::Uni).is_none());
+    }
+}
+
+/// Whoever sends and acknowledges nothing keeps a lane alive for QUIC, and gets no more than what it holds already.
+#[test]
+fn a_lane_of_streams_whose_peer_acknowledges_nothing_stalls_and_ends() {
+    let (mut pair, [mut near, _far]) = Pair::lane_of(Delivery::Reliable);
+    pair.until("streams", |_| (near.link.borrow_mut().open_streams() == 256).then_some(()));
+    let classes = vec![trunkline_trunk::ClassSettings::new("rest", Vec::new(), Settings::default(), 0)];
+    let plan = TrunkPlan::one_lane_per_class(classes);
+    let mut transmitter: Transmitter<PacketBuf> = Transmitter::new(plan.clone(), 64, 1);
+    let (mut paths, mut pool) = (Paths::default(), Pool::new(1 << 20));
+    near.configure(&plan, LaneId(0));
+    let start = now();
+    let mut flush = |after: Duration| {
+        let bytes = build::udp(&build::Ip::v4(), (1, 2), &[7; 100]);
+        let headers = Headers::parse(&bytes, bytes.len()).expect("a sound packet");
+        let head = pool.copy(&bytes).expect("memory");
+        let packet = PacketBuf::new(head, Default::default(), bytes.len(), Offload::None);
+        let at = start + after;
+        let _ = transmitter.handle_packet(at, &headers, packet, |packet| pool.release(packet));
+        let flushed = near.flush(at, LaneId(0), (&mut transmitter, &mut paths), &mut pool);
+        (flushed, near.stats().frames)
+    };
+    assert!(matches!(flush(Duration::ZERO), (Ok(Flushed::Idle), 1)));
+    assert!(matches!(flush(Duration::from_millis(500)), (Ok(Flushed::Idle), 2)));
+    // From now on what comes waits at the edge.
+    for seconds in 2..9 {
+        let (flushed, frames) = flush(Duration::from_secs(seconds));
+        assert!(matches!(flushed, Ok(Flushed::Held(_))) && frames == 2, "{seconds} s: {flushed:?}, {frames}");
+    }
+    let (ended, _) = flush(Duration::from_secs(11));
+    assert!(matches!(ended, Err(LaneError::Lifeless)), "{ended:?}");
 }

@@ -1,56 +1,102 @@
-//! The sending half of a lane over QUIC: packets into datagrams.
+//! The sending half of a lane over QUIC: packets into datagrams or streams.
+
+mod datagrams;
+mod streams;
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use trunkline_packet::{Headers, Offload, SegmentHeaders, Segmentation};
-use trunkline_trunk::compress::{Compression, Compressor};
-use trunkline_trunk::datagram::{MIN_DATAGRAM, Packer, Piece};
-use trunkline_trunk::frame::{FrameHead, MAX_HEAD};
 use trunkline_trunk::{
-    LaneAction, LaneControl, LaneId, LaneSnapshot, Packet as _, Paths, Poll, Transmitter, Transport,
-    TrunkPlan,
+    CongestionControl, Delivery, LaneAction, LaneControl, LaneId, LaneSnapshot, Paths, Poll, Transmitter,
+    Transport, TrunkPlan,
 };
 use trunkline_units::{Instant, Rate};
 
+use self::datagrams::Datagrams;
+use self::streams::Streams;
 use super::control::Control;
 use super::link::{Link, Shared};
-use crate::lane_tx::{Flushed, LaneTxStats, fill};
-use crate::pool::{BODIES, HEAD_CONTENT, PacketBuf, Pool};
+use super::settings::LIFELESS;
+use crate::lane_tx::{Flushed, LaneError, LaneTxStats, fill};
+use crate::pool::{PacketBuf, Pool};
 use crate::sys::TcpInfo;
 
-/// The sending half: packets from the edge into datagrams, as many as the connection can send soon.
+/// How packets stand in the connection.
+enum Framing {
+    Datagrams(Datagrams),
+    Streams(Streams),
+}
+
+impl Framing {
+    /// Whether the connection takes something.
+    fn prepare(&mut self, link: &mut Link) -> Result<bool, LaneError> {
+        match self {
+            Framing::Datagrams(it) => Ok(it.prepare(link)),
+            Framing::Streams(it) => it.prepare(link),
+        }
+    }
+
+    /// Bytes that wait to be handed over.
+    fn len(&self) -> usize {
+        match self {
+            Framing::Datagrams(it) => it.len(),
+            Framing::Streams(it) => it.len(),
+        }
+    }
+
+    /// Frames a packet. How many frames it has become.
+    fn put(&mut self, now: Instant, packet: PacketBuf, link: &Link, pool: &mut Pool) -> u64 {
+        match self {
+            Framing::Datagrams(it) => it.put(packet, pool),
+            Framing::Streams(it) => it.put(now, packet, link, pool),
+        }
+    }
+
+    /// Hands over what waits. How many bytes it was.
+    fn hand_over(&mut self, link: &mut Link) -> Result<usize, LaneError> {
+        match self {
+            Framing::Datagrams(it) => Ok(it.hand_over(link)),
+            Framing::Streams(it) => it.hand_over(link),
+        }
+    }
+}
+
+/// The sending half: packets from the edge into the connection, as many as it can send soon.
 pub(crate) struct QuicTx {
     pub(crate) serial: u64,
     pub(super) link: Rc<RefCell<Link>>,
     pub(super) shared: Rc<Shared>,
     control: LaneControl,
-    packer: Packer,
-    pieces: Vec<Piece>,
-    /// A lane that loses packets compresses no headers.
-    compressor: Compressor,
-    /// A frame head and the headers of one segment of a super-packet.
-    head: Box<[u8; MAX_HEAD + HEAD_CONTENT]>,
-    /// Bytes of datagrams handed over.
+    framing: Framing,
+    /// Bytes handed over.
     position: u64,
     frames: u64,
+    /// Since when the lane has delivered nothing of what it holds.
+    stalled_since: Option<Instant>,
 }
 
 impl QuicTx {
-    pub(super) fn new(serial: u64, link: Rc<RefCell<Link>>, shared: Rc<Shared>) -> Self {
+    /// `seed` keys the hash by which flows find their streams.
+    pub(super) fn new(
+        serial: u64,
+        (link, shared): (Rc<RefCell<Link>>, Rc<Shared>),
+        delivery: Delivery,
+        seed: u64,
+    ) -> Self {
         let mut control = LaneControl::default();
         control.pace();
-        QuicTx {
-            serial,
-            link,
-            shared,
-            control,
-            packer: Packer::new(MIN_DATAGRAM),
-            pieces: Vec::new(),
-            compressor: Compressor::new(Compression::Off, 0),
-            head: Box::new([0; MAX_HEAD + HEAD_CONTENT]),
-            position: 0,
-            frames: 0,
+        let framing = match delivery {
+            Delivery::Datagram => Framing::Datagrams(Datagrams::new()),
+            Delivery::Reliable => Framing::Streams(Streams::new(seed)),
+        };
+        QuicTx { serial, link, shared, control, framing, position: 0, frames: 0, stalled_since: None }
+    }
+
+    /// How it delivers.
+    pub(crate) const fn delivery(&self) -> Delivery {
+        match self.framing {
+            Framing::Datagrams(_) => Delivery::Datagram,
+            Framing::Streams(_) => Delivery::Reliable,
         }
     }
 
@@ -58,40 +104,53 @@ impl QuicTx {
     pub(crate) fn stats(&self) -> LaneTxStats {
         let link = self.link.borrow();
         let (bytes, circuit) = (link.bytes_sent(), link.circuit());
-        LaneTxStats { frames: self.frames, bytes, circuit, ..LaneTxStats::default() }
+        let chosen = self.chosen_congestion_control();
+        LaneTxStats { frames: self.frames, bytes, circuit, chosen, ..LaneTxStats::default() }
     }
 
     /// What the connection says of itself, in the terms of one over TCP.
     pub(crate) fn inspect(&self) -> (TcpInfo, LaneSnapshot) {
         let mut link = self.link.borrow_mut();
         let granted = self.control.grant().map_or(u64::MAX, |rate| rate.bits_per_second() / 8);
-        (TcpInfo { pacing_rate: granted, ..link.info() }, snapshot(&mut link))
+        let snapshot = snapshot(&mut link, self.position);
+        (TcpInfo { pacing_rate: granted, ..link.info() }, snapshot)
     }
 
     /// Takes the settings of a plan for its place.
     pub(crate) fn configure(&mut self, plan: &TrunkPlan, lane: LaneId) {
         let group = plan.group_of(lane).0;
         self.control.configure(plan, lane);
-        let mut link = self.link.borrow_mut();
+        let link = Rc::clone(&self.link);
+        let mut link = link.borrow_mut();
         link.set_dscp(group.dscp);
-        link.set_control(Control::of(&group.congestion_control));
+        // What its path has chosen for it stays.
+        let chosen = self.chosen_congestion_control().map(|name| CongestionControl::Named(name.into()));
+        link.set_control(Control::of(chosen.as_ref().unwrap_or(&group.congestion_control)));
         // The site that dialled can dial it over TCP.
         let may_change = group.transport == Transport::Auto && link.inner.side().is_client();
         link.set_watched(self.shared.to_std(crate::clock::now()), may_change);
-        drop(link);
-        self.apply();
+        self.apply(&link);
+    }
+
+    /// The congestion control that its path has chosen: lanes that repair losses go by their path as lanes over TCP do.
+    fn chosen_congestion_control(&self) -> Option<&'static str> {
+        self.control.chosen_congestion_control().filter(|_| self.delivery() == Delivery::Reliable)
     }
 
     /// Takes the rate that the lane's path grants it.
     pub(crate) fn handle_grant(&mut self, grant: Option<Rate>) {
         self.control.handle_grant(grant);
-        self.apply();
+        let link = Rc::clone(&self.link);
+        self.apply(&link.borrow());
     }
 
-    /// The connection's congestion control does not go by its path, and pacing is done where packets leave the edge.
-    fn apply(&mut self) {
+    /// Pacing is done where packets leave the edge, and the connection has no low-water mark.
+    fn apply(&mut self, link: &Link) {
         while let Some(action) = self.control.poll_action() {
             match action {
+                LaneAction::SetCongestionControl { name, .. } if self.delivery() == Delivery::Reliable => {
+                    link.set_control(Control::of(&CongestionControl::Named(name)));
+                }
                 LaneAction::SetCongestionControl { .. }
                 | LaneAction::SetLowWaterMark(_)
                 | LaneAction::SetMaxPacingRate(_) => {}
@@ -107,7 +166,7 @@ impl QuicTx {
         transmitter: &mut Transmitter<PacketBuf>,
     ) {
         if self.control.delivery_due(now) {
-            let held = snapshot(&mut self.link.borrow_mut()).held();
+            let held = snapshot(&mut self.link.borrow_mut(), self.position).held();
             self.control.handle_held(now, lane, transmitter, held);
         }
     }
@@ -119,25 +178,42 @@ impl QuicTx {
         lane: LaneId,
         (transmitter, paths): (&mut Transmitter<PacketBuf>, &mut Paths),
         pool: &mut Pool,
-    ) -> Flushed {
+    ) -> Result<Flushed, LaneError> {
         let link = Rc::clone(&self.link);
         let mut link = link.borrow_mut();
         if self.control.snapshot_due(now) {
-            let snapshot = snapshot(&mut link);
+            let snapshot = snapshot(&mut link, self.position);
             self.control.handle_snapshot(now, lane, (&mut *transmitter, paths), snapshot);
-            self.apply();
+            self.apply(&link);
         }
         let at = self.shared.to_std(now);
+        if let Some(until) = self.stalled_until(now)? {
+            link.transmit(&self.shared, at);
+            link.unsettle(&self.shared);
+            return Ok(if transmitter.has_backlog(lane) { Flushed::Held(until) } else { Flushed::Idle });
+        }
         loop {
-            let flushed = self.fill(now, lane, transmitter, (&mut link, pool));
+            let flushed = self.fill(now, lane, transmitter, (&mut link, pool))?;
             let unsent = link.unsent();
             link.transmit(&self.shared, at);
             // What has left makes room for more.
             if flushed != Flushed::Full || link.unsent() == unsent {
                 link.unsettle(&self.shared);
-                return flushed;
+                return Ok(flushed);
             }
         }
+    }
+
+    /// Of a lane of streams that has stalled: when to look at it again. What it holds is not lost as long as it is up, so a lane
+    /// whose far end stays silent about it ends, as one over TCP does.
+    fn stalled_until(&mut self, now: Instant) -> Result<Option<Instant>, LaneError> {
+        let stalled = self.control.stalled_until(now);
+        if matches!(self.framing, Framing::Datagrams(_)) || stalled.is_none() {
+            self.stalled_since = None;
+            return Ok(None);
+        }
+        let since = *self.stalled_since.get_or_insert(now);
+        if now.saturating_since(since) >= LIFELESS { Err(LaneError::Lifeless) } else { Ok(stalled) }
     }
 
     /// Hands over what waits, until the connection has as much as it sends soon.
@@ -147,21 +223,25 @@ impl QuicTx {
         lane: LaneId,
         transmitter: &mut Transmitter<PacketBuf>,
         (link, pool): (&mut Link, &mut Pool),
-    ) -> Flushed {
+    ) -> Result<Flushed, LaneError> {
         loop {
+            // What was left over before leaves before anything else.
+            let ready = self.framing.prepare(link)?;
             if !transmitter.has_backlog(lane) {
-                return Flushed::Idle;
+                return Ok(Flushed::Idle);
             }
             if let Some(until) = self.control.paced_until(now) {
-                return Flushed::Held(until);
+                return Ok(Flushed::Held(until));
             }
-            let Some(max) = link.max_datagram() else { return Flushed::Full };
-            let Some(mut room) = self.control.room(now, link.unsent()) else { return Flushed::Full };
-            self.packer.set_max(max);
+            if !ready {
+                self.control.handle_full();
+                return Ok(Flushed::Full);
+            }
+            let Some(mut room) = self.control.room(now, link.unsent()) else { return Ok(Flushed::Full) };
             let mut held = None;
-            while self.packer.len() < LaneControl::MAX_BATCH {
+            while self.framing.len() < LaneControl::MAX_BATCH {
                 match transmitter.poll_transmit(now, lane, &mut room, |packet| pool.release(packet)) {
-                    Poll::Packet(packet) => self.put(packet, pool),
+                    Poll::Packet(packet) => self.frames += self.framing.put(now, packet, link, pool),
                     Poll::Wait(until) => {
                         held = Some(until);
                         break;
@@ -169,69 +249,27 @@ impl QuicTx {
                     Poll::Nothing => break,
                 }
             }
-            if !self.packer.is_empty() {
-                self.pieces.clear();
-                let bytes = self.packer.take(&mut self.pieces);
-                self.position += bytes.len() as u64;
-                self.control.handle_written(now, bytes.len() as u64);
-                link.hand_over(bytes, &self.pieces);
+            let bytes = self.framing.hand_over(link)? as u64;
+            if bytes > 0 {
+                self.position += bytes;
+                self.control.handle_written(now, bytes);
             }
             transmitter.handle_transmitted(lane, self.position);
             if let Some(until) = held {
-                return Flushed::Held(until);
+                return Ok(Flushed::Held(until));
             }
-        }
-    }
-
-    /// Frames a packet. A super-packet is segmented first: a lost datagram must not cost all of it.
-    fn put(&mut self, mut packet: PacketBuf, pool: &mut Pool) {
-        if let Offload::Segments(segmentation) = packet.offload {
-            self.put_segments(&packet, segmentation);
-        } else {
-            let frame = packet.frame(&mut self.compressor);
-            let mut parts: [&[u8]; 1 + BODIES] = [&[]; 1 + BODIES];
-            parts[0] = &packet.head.bytes()[frame];
-            for (part, body) in parts[1..].iter_mut().zip(packet.body_parts()) {
-                *part = body;
-            }
-            self.frames += 1;
-            self.packer.put(&parts);
-        }
-        pool.release(packet);
-    }
-
-    /// Frames the segments of a super-packet, each of TCP short enough for a datagram of its own, so that a lost datagram
-    /// costs one and nothing has to be put together. Their checksums are left to the receiver's kernel: the connection proves
-    /// that they arrive as they left.
-    fn put_segments(&mut self, packet: &PacketBuf, segmentation: Segmentation) {
-        let prefix = packet.prefix();
-        // The offload was checked when the packet was read.
-        let Ok(headers) = Headers::parse(prefix, packet.len) else { return };
-        let Ok(segments) = SegmentHeaders::new(prefix, &headers, segmentation) else { return };
-        let open = Offload::Checksum { start: 0, offset: 0 };
-        let frame_head = FrameHead { packet_len: 0, offload: open }.encoded_len();
-        let mut segments = segments.within(self.packer.longest_whole() - frame_head);
-        let (room, header) =
-            self.head.split_first_chunk_mut::<MAX_HEAD>().expect("an array of this length and more");
-        while let Some(segment) = segments.next_into(header) {
-            let head = FrameHead { packet_len: segment.packet_len(), offload: segment.offload };
-            let head_len = head.encode_before(room);
-            let mut parts: [&[u8]; 3 + BODIES] = [&[]; 3 + BODIES];
-            parts[0] = &room[MAX_HEAD - head_len..];
-            parts[1] = &header[..segment.header_len];
-            let mut next = 2;
-            packet.for_parts(segment.data, |part| {
-                parts[next] = part;
-                next += 1;
-            });
-            self.frames += 1;
-            self.packer.put(&parts[..next]);
         }
     }
 }
 
-fn snapshot(link: &mut Link) -> LaneSnapshot {
-    let unsent = link.unsent();
-    let lost_bytes = link.bytes_lost();
-    LaneSnapshot { lost_bytes, ..fill(&link.info(), unsent, unsent + link.in_flight()) }
+/// The state of a connection whose lane has handed over so many bytes.
+fn snapshot(link: &mut Link, handed_over: u64) -> LaneSnapshot {
+    let (info, unsent, in_flight) = (link.info(), link.unsent(), link.in_flight());
+    let Some(acknowledged) = link.acknowledged() else {
+        let lost_bytes = link.bytes_lost();
+        return LaneSnapshot { lost_bytes, ..fill(&info, unsent, unsent + in_flight) };
+    };
+    let held = handed_over.saturating_sub(acknowledged) as usize;
+    let out_of_order = held.saturating_sub(unsent + in_flight);
+    LaneSnapshot { out_of_order, ..fill(&info, unsent.min(held), held) }
 }

@@ -109,7 +109,7 @@ impl Sending {
     ) -> Result<Flushed, LaneError> {
         match self {
             Sending::Tcp(it) => it.flush(now, lane, place, pool),
-            Sending::Quic(it) => Ok(it.flush(now, lane, place, pool)),
+            Sending::Quic(it) => it.flush(now, lane, place, pool),
         }
     }
 

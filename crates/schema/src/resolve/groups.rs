@@ -7,7 +7,7 @@
 use std::fmt::Display;
 
 use trunkline_trunk::compress::Compression;
-use trunkline_trunk::{CongestionControl, LaneGroup, Transport, TrunkPlan};
+use trunkline_trunk::{CongestionControl, Delivery, LaneGroup, Transport, TrunkPlan};
 
 use super::{MAX_LANES, Resolver};
 use crate::words::CongestionControlName;
@@ -70,8 +70,11 @@ impl Resolver<'_> {
         let dscp = agreed(at, members, "dscp", |spec| spec.dscp.map(|dscp| dscp.0));
         let transport = agreed(at, members, "transport", |spec| spec.transport.map(Transport::from));
         let transport = transport.unwrap_or_default();
-        if transport != Transport::Tcp {
-            self.check_datagrams(at, members);
+        let delivery = agreed(at, members, "delivery", |spec| spec.delivery.map(Delivery::from));
+        if transport == Transport::Tcp {
+            refuse_delivery(at, members);
+        } else {
+            self.check_quic(at, members, delivery.unwrap_or_default());
         }
         // Lanes compress headers unless a class that rides on them is not to have it.
         let compresses = transport == Transport::Tcp
@@ -83,14 +86,15 @@ impl Resolver<'_> {
                 .map_or_else(|| default.clone(), |name| named(&CongestionControlName(name))),
             dscp: dscp.unwrap_or(0),
             transport,
+            delivery: delivery.unwrap_or_default(),
             compression: if compresses { Compression::On } else { Compression::Off },
         }
     }
 }
 
 impl Resolver<'_> {
-    /// A lane that loses packets neither compresses their headers nor drops what is sent again because of that.
-    fn check_datagrams(&self, at: &At<'_>, members: &[(usize, &ClassSpec)]) {
+    /// Lanes over QUIC compress no headers, and those that lose packets must not drop what is sent again because of that.
+    fn check_quic(&self, at: &At<'_>, members: &[(usize, &ClassSpec)], delivery: Delivery) {
         for (place, spec) in members {
             let at = at.index(*place);
             if !self.quic {
@@ -99,17 +103,30 @@ impl Resolver<'_> {
                 }
                 continue;
             }
-            for (key, value) in [
-                ("header_compression", spec.header_compression),
-                ("retransmission_filter", spec.retransmission_filter),
-            ] {
-                if value == Some(true) {
-                    at.key(key).report(
-                        "is true",
-                        "false: the class's lanes may be datagrams (transport is not \"tcp\")",
-                    );
-                }
+            if spec.header_compression == Some(true) {
+                at.key("header_compression").report(
+                    "is true",
+                    "false: lanes over QUIC compress no headers (transport is not \"tcp\")",
+                );
             }
+            if spec.retransmission_filter == Some(true) && delivery == Delivery::Datagram {
+                at.key("retransmission_filter").report(
+                    "is true",
+                    "false: the class's lanes may be datagrams (transport is not \"tcp\"); or delivery = \"reliable\"",
+                );
+            }
+        }
+    }
+}
+
+/// Only lanes over QUIC deliver in one way or another.
+fn refuse_delivery(at: &At<'_>, members: &[(usize, &ClassSpec)]) {
+    for (place, spec) in members {
+        if spec.delivery.is_some() {
+            at.index(*place).key("delivery").report(
+                "is set, and the class's lanes are over TCP, which delivers everything",
+                "no delivery, or transport = \"quic\" or \"auto\"",
+            );
         }
     }
 }

@@ -7,9 +7,7 @@ mod tests;
 
 use ipnet::IpNet;
 use trunkline_queue::{CoDelSettings, FqCoDelSettings, Settings, Share, TrunkSettings};
-use trunkline_trunk::{
-    AdmissionSettings, ClassId, ClassSettings, CongestionControl, Over, Rule, Transport, TrunkPlan,
-};
+use trunkline_trunk::{AdmissionSettings, ClassId, ClassSettings, CongestionControl, Over, Rule, TrunkPlan};
 use trunkline_units::Rate;
 
 use crate::{At, ClassSpec, Classes, FlowsSpec, LanesSpec, QueuePlace};
@@ -65,8 +63,7 @@ impl Resolver<'_> {
             let rules = self.rules(&at, spec);
             let class = self.class(&at, spec, rules);
             let group = memberships[place];
-            let filters_retransmissions =
-                class.filters_retransmissions && groups[group].transport == Transport::Tcp;
+            let filters_retransmissions = class.filters_retransmissions && groups[group].is_reliable();
             ClassSettings { group, admission: overs[place], filters_retransmissions, ..class }
         });
         let settings: Vec<_> = settings.collect();

@@ -371,7 +371,8 @@ impl LaneControl {
                 retransmissions: snapshot.retransmissions,
             },
         );
-        let bytes = self.delivered(snapshot.held()).saturating_sub(snapshot.lost_bytes);
+        let arrived = self.delivered(snapshot.held()) + snapshot.out_of_order as u64;
+        let bytes = arrived.saturating_sub(snapshot.lost_bytes);
         let news = std::mem::replace(&mut self.arrived, bytes) != bytes;
         let delay = snapshot.srtt.filter(|_| news).map(|srtt| srtt.as_micros() as u32);
         let arrival = Arrival { signal: Signal::RoundTrip, at: now, bytes, delay, age: snapshot.srtt };

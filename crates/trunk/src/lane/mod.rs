@@ -39,6 +39,8 @@ pub struct LaneSnapshot {
     pub segments_sent: u32,
     /// Segments retransmitted, modulo 2^32; lost, where none is retransmitted.
     pub retransmissions: u32,
+    /// Bytes of the unacknowledged ones that the far end has, behind others that it lacks; 0 where that is not known.
+    pub out_of_order: usize,
     /// Bytes that were lost and are not retransmitted, in all; 0 of a connection that delivers all that it takes.
     pub lost_bytes: u64,
 }

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use trunkline_trunk::Delivery;
+
 use super::*;
 
 /// Two classes: `a` for UDP with these lines, and `b` for the rest with these.
@@ -46,7 +48,7 @@ fn presets_are_classes_by_one_word() {
     assert_eq!(
         error("classes = \"spilt\""),
         "/etc/trunkline/site.toml:2:1: classes: is \"spilt\"; allowed: \"interactive\", \"split\", \"single\", \
-         or a list, each a table with name, match, queue, lane_group, lanes, transport, congestion_control, dscp, weight, guarantee, \
+         or a list, each a table with name, match, queue, lane_group, lanes, transport, delivery, congestion_control, dscp, weight, guarantee, \
          ceiling, priority, flows, retransmission_filter, header_compression"
     );
 }
@@ -66,6 +68,7 @@ fn classes_of_a_preset_have_a_lane_each_and_no_bounds() {
             dscp: 0,
             compression: Compression::On,
             transport: trunkline_trunk::Transport::Tcp,
+            delivery: Delivery::Datagram,
         };
         assert_eq!(*group, expected);
     }
@@ -196,6 +199,7 @@ fn classes_that_name_the_same_lane_share_it() {
             dscp: 18,
             compression: Compression::On,
             transport: trunkline_trunk::Transport::Tcp,
+            delivery: Delivery::Datagram,
         }]
     );
     assert!(named.warnings().is_empty());
@@ -425,7 +429,11 @@ fn lanes_over_quic_have_neither_compression_nor_filter_and_take_no_others() {
     for key in ["header_compression", "retransmission_filter"] {
         for transport in ["quic", "auto"] {
             let error = error(&two(&format!("transport = \"{transport}\"\n{key} = true"), ""));
-            assert!(error.contains(key) && error.contains("may be datagrams"), "{error}");
+            let reason = match key {
+                "header_compression" => "compress no headers",
+                _ => "may be datagrams",
+            };
+            assert!(error.contains(key) && error.contains(reason), "{error}");
         }
     }
     let config = ok(&two("transport = \"auto\"", ""));
@@ -434,4 +442,33 @@ fn lanes_over_quic_have_neither_compression_nor_filter_and_take_no_others() {
     assert!(!config.trunk.classes[0].filters_retransmissions);
     let error = error(&two("transport = \"quic\"", "lane_group = \"a\"\ntransport = \"tcp\""));
     assert!(error.contains("is tcp, but class \"a\" on the same lanes has quic"), "{error}");
+}
+
+#[test]
+fn lanes_of_streams_filter_retransmissions_and_only_lanes_over_quic_deliver_in_one_way_or_another() {
+    for transport in ["quic", "auto"] {
+        let config = ok(&two(&format!("transport = \"{transport}\"\ndelivery = \"reliable\""), ""));
+        let group = &config.trunk.groups[0];
+        assert_eq!((group.delivery, group.compression), (Delivery::Reliable, Compression::Off));
+        assert!(config.trunk.classes[0].filters_retransmissions);
+        let text =
+            format!("transport = \"{transport}\"\ndelivery = \"reliable\"\nretransmission_filter = false");
+        assert!(!ok(&two(&text, "")).trunk.classes[0].filters_retransmissions);
+        let config = ok(&two(&format!("transport = \"{transport}\"\ndelivery = \"datagram\""), ""));
+        assert_eq!(config.trunk.groups[0].delivery, Delivery::Datagram);
+        assert!(!config.trunk.classes[0].filters_retransmissions);
+    }
+    for transport in ["", "transport = \"tcp\"\n"] {
+        let error = error(&two(&format!("{transport}delivery = \"reliable\""), ""));
+        assert!(
+            error.contains("delivery") && error.contains("over TCP, which delivers everything"),
+            "{error}"
+        );
+    }
+    let error = error(&two("transport = \"quic\"\ndelivery = \"sometimes\"", ""));
+    assert!(error.contains("datagram") && error.contains("reliable"), "{error}");
+    let (first, second) =
+        ("transport = \"quic\"\ndelivery = \"reliable\"", "lane_group = \"a\"\ndelivery = \"datagram\"");
+    let error = super::error(&two(first, second));
+    assert!(error.contains("is datagram, but class \"a\" on the same lanes has reliable"), "{error}");
 }

@@ -13,12 +13,14 @@ pub(super) enum Carrier {
     Plain,
     /// A trunk over TLS.
     Encrypted,
-    /// A trunk over QUIC.
+    /// A trunk over QUIC, in datagrams.
     Quic,
+    /// A trunk over QUIC that delivers everything.
+    Streams,
 }
 
 impl Carrier {
-    pub(super) const ALL: [Self; 4] = [Self::Direct, Self::Plain, Self::Encrypted, Self::Quic];
+    pub(super) const ALL: [Self; 5] = [Self::Direct, Self::Plain, Self::Encrypted, Self::Quic, Self::Streams];
 
     pub(super) const fn name(self) -> &'static str {
         match self {
@@ -26,6 +28,7 @@ impl Carrier {
             Self::Plain => "plain",
             Self::Encrypted => "encrypted",
             Self::Quic => "quic",
+            Self::Streams => "streams",
         }
     }
 }

@@ -108,10 +108,15 @@ impl Site {
         let encryption = match carrier {
             Carrier::Direct => None,
             Carrier::Plain => Some(Encryption::None),
-            Carrier::Encrypted | Carrier::Quic => Some(Encryption::Tls),
+            Carrier::Encrypted | Carrier::Quic | Carrier::Streams => Some(Encryption::Tls),
         };
         let start = |encryption| {
-            let classes = (carrier == Carrier::Quic).then(|| QUIC_CLASSES.to_owned());
+            let delivery = match carrier {
+                Carrier::Quic => Some("datagram"),
+                Carrier::Streams => Some("reliable"),
+                Carrier::Direct | Carrier::Plain | Carrier::Encrypted => None,
+            };
+            let classes = delivery.map(|delivery| format!("{QUIC_CLASSES}delivery = \"{delivery}\"\n"));
             let setup = GatewaySetup { classes, ..GatewaySetup::new(binary, encryption) };
             scene.start_gateways_until(&setup, stop).map_err(failure)
         };
