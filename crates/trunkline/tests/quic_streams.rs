@@ -193,18 +193,16 @@ fn sites_with_different_deliveries_say_so_and_a_reload_changes_it() {
 }
 
 /// What a hundred TCP flows get over a path that loses 1 % and has a round trip of 50 ms, and how long requests beside them take:
-/// directly, over a lane of each kind.
+/// directly, over a lane of each kind. `TRUNKLINE_MBIT` is the rate of the link, 100 without it.
 #[test]
 #[ignore = "a measurement of minutes: docs/benchmarks.md"]
 fn a_hundred_tcp_flows_and_requests_beside_them() {
     const LEAD: Duration = Duration::from_secs(5);
     const REST: Duration = Duration::from_secs(15);
+    let mbit = std::env::var("TRUNKLINE_MBIT").ok().and_then(|mbit| mbit.parse().ok()).unwrap_or(100.0);
+    let rate = Rate::from_mbit(mbit);
     let way = || {
-        let way = DuplexSettings::wide_area(
-            Rate::from_mbit(100.0),
-            Duration::from_millis(50),
-            Duration::from_millis(50),
-        );
+        let way = DuplexSettings::wide_area(rate, Duration::from_millis(50), Duration::from_millis(50));
         Wan::Emulated(DuplexSettings { forward: way.forward.loss(Loss::Uniform(0.01)), ..way })
     };
     let classes = |lines: &str| format!("[[classes]]\nname = \"rest\"\n{lines}");
