@@ -73,6 +73,13 @@ impl Algorithm {
         }
     }
 
+    /// Sets the window during recovery, where that is the algorithm's own affair.
+    pub(crate) fn on_recovery(&mut self, window: &mut Window, ack: &Ack, in_flight: u32, lost: u32) {
+        if let Algorithm::Bbr(bbr) = self {
+            bbr.set_window_in_recovery(window, ack, in_flight, lost);
+        }
+    }
+
     /// An acknowledgement that does not grow the window, because the sender did not use it.
     pub(crate) fn on_app_limited(&mut self, now: Instant) {
         if let Algorithm::Cubic(cubic) = self {

@@ -144,16 +144,19 @@ impl Congestion {
     }
 
     /// Whether the window follows a model of the path, as BBR's does. Such a controller also learns from the
-    /// acknowledgements of a recovery ([`Congestion::handle_recovery_ack`]), and [`Ack::delivered`] is its input.
+    /// acknowledgements of a recovery ([`Congestion::handle_recovery_ack`]) and has a window of its own in it, and
+    /// [`Ack::delivered`] is its input.
     #[inline]
     pub fn models_path(&self) -> bool {
         self.algorithm.models_path()
     }
 
-    /// Updates the model of the path during recovery, if there is one. The window belongs to the recovery.
-    pub fn handle_recovery_ack(&mut self, ack: &Ack) {
+    /// Updates the model of the path during recovery, if there is one, and its window: `in_flight` bytes are left after the
+    /// acknowledgement, and `lost` were found lost by it. Other algorithms leave the window to the recovery.
+    pub fn handle_recovery_ack(&mut self, ack: &Ack, in_flight: u32, lost: u32) {
         if self.models_path() {
             self.algorithm.observe(&mut self.window, ack);
+            self.algorithm.on_recovery(&mut self.window, ack, in_flight, lost);
         }
     }
 

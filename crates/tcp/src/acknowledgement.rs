@@ -83,7 +83,7 @@ impl Sender {
             self.congestion.handle_ack(&ack);
         } else if self.congestion.models_path() && arrival.progress.delivered > 0 {
             let ack = self.ack(cx, &arrival, rtt);
-            self.congestion.handle_recovery_ack(&ack);
+            self.congestion.handle_recovery_ack(&ack, self.pipe(), outcome.lost);
         }
         if self.board.is_empty() {
             self.board.settle();
@@ -169,11 +169,18 @@ impl Sender {
 
     #[inline]
     fn ack(&mut self, cx: &Context<'_>, arrival: &Arrival, rtt: Option<Duration>) -> Ack {
-        let round_ended = self.una > self.round_end;
+        let models_path = self.congestion.models_path();
+        // A model counts rounds by what was delivered, which goes on while a repair holds the cumulative acknowledgement.
+        let (at, next) = if models_path {
+            (self.delivery.prior(), self.delivery.delivered)
+        } else {
+            (self.una, self.next)
+        };
+        let round_ended = at > self.round_end;
         if round_ended {
-            self.round_end = self.next;
+            self.round_end = next;
         }
-        let delivered = if self.congestion.models_path() { self.delivery.rate() } else { None };
+        let delivered = if models_path { self.delivery.rate() } else { None };
         let srtt = self.rtt.srtt().unwrap_or_default();
         Ack {
             now: cx.now,

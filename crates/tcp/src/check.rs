@@ -80,7 +80,8 @@ impl Settings {
             ensure(holds, key, value, "a segment of mss, up to 2^40 bytes")
         };
         buffer("send_buffer", self.send_buffer)?;
-        buffer("receive_buffer", self.receive_buffer)
+        buffer("receive_buffer", self.receive_buffer)?;
+        self.initial_receive_buffer.map_or(Ok(()), |bytes| buffer("initial_receive_buffer", bytes))
     }
 }
 

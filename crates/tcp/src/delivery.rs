@@ -34,6 +34,8 @@ pub(crate) struct Delivery {
     app_limited_until: u64,
     bytes: u32,
     micros: u32,
+    /// `delivered` when the segment was sent that was delivered last.
+    prior: u32,
     limited: bool,
 }
 
@@ -50,6 +52,7 @@ impl Delivery {
             app_limited_until: 0,
             bytes: 0,
             micros: 0,
+            prior: 0,
             limited: false,
         }
     }
@@ -89,6 +92,7 @@ impl Delivery {
         }
         let Some((sent, stamp)) = newest else { return };
         self.first_sent = sent;
+        self.prior = stamp.delivered;
         let micros = stamp.send_span.max(span(sent, now).saturating_add(stamp.ack_span >> 1));
         if micros == 0 || u128::from(micros) < min_rtt.as_micros() {
             return;
@@ -98,6 +102,12 @@ impl Delivery {
         if !stamp.app_limited() || faster {
             (self.bytes, self.micros, self.limited) = (bytes, micros, stamp.app_limited());
         }
+    }
+
+    /// Bytes that had been delivered when the segment was sent that was delivered last.
+    #[inline]
+    pub(crate) fn prior(&self) -> u64 {
+        self.delivered - u64::from((self.delivered as u32).wrapping_sub(self.prior))
     }
 
     /// The last sample that counted, and whether the sender's lack of data bounded it.

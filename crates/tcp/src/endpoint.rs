@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use trunkline_units::{Instant, Rate, Seq};
 
+use crate::delayed_ack::AckDelay;
 use crate::receiver::Receiver;
 use crate::send_half::{IdleSender, MaxPacingRate, SendHalf};
 use crate::sender::{Context, Sender};
@@ -36,6 +37,7 @@ pub struct Endpoint {
     writer_waits: bool,
     /// The end of a write has arrived and is not yet acknowledged.
     pub(crate) pushed: bool,
+    pub(crate) ack_delay: AckDelay,
 }
 
 impl Endpoint {
@@ -55,6 +57,7 @@ impl Endpoint {
             scaled: false,
             writer_waits: false,
             pushed: false,
+            ack_delay: AckDelay::default(),
             settings: Arc::clone(settings),
         }
     }
@@ -124,7 +127,7 @@ impl Endpoint {
     #[inline]
     pub fn read(&mut self, bytes: u64) -> u64 {
         let (taken, opens) = self.receiver.read(bytes, &self.settings);
-        let ends = self.pushed && self.receiver.readable() == 0 && !self.sending.is_active();
+        let ends = self.pushed && self.receiver.readable() == 0 && self.acknowledges_ends();
         self.receiver.ack_now |= (opens || ends) && self.state.takes_data();
         taken
     }
@@ -187,8 +190,7 @@ impl Endpoint {
             self.slots.pacing = Instant::FAR_FUTURE;
         }
         if self.slots.delayed_ack <= now {
-            self.slots.delayed_ack = Instant::FAR_FUTURE;
-            self.receiver.ack_now = true;
+            self.handle_delayed_ack();
         }
         match self.slots.expired(now) {
             None | Some(Wakeup::DelayedAck | Wakeup::Pacing) => {}

@@ -8,7 +8,7 @@ use crate::acknowledgement::Incoming;
 use crate::endpoint::Endpoint;
 use crate::send_half::SendHalf;
 use crate::state::{Event, ResetReason, State};
-use crate::timers::{nanos, since};
+use crate::timers::Clock;
 
 impl Endpoint {
     /// A segment has arrived.
@@ -162,19 +162,21 @@ impl Endpoint {
             return;
         }
         let place = (start, start + u64::from(segment.payload), segment.flags.contains(TcpFlags::FIN));
-        self.note_silence(now);
+        self.note_arrival(now);
+        self.measure_round_trip(now, segment);
         let taken = self.receiver.take(place, now, &self.settings, &mut self.counters);
+        if taken.duplicate {
+            self.note_duplicate();
+        }
         if taken.advanced && self.receiver.readable() > 0 {
             self.events.raise(Event::Readable);
         }
         if taken.delay
             && let Some(delayed) = self.settings.delayed_ack
         {
-            self.slots.delay_ack(now, delayed);
-        }
-        if taken.delay && self.settings.delayed_ack.is_some_and(|delayed| delayed.pushed) {
             let short = self.receiver.is_short(segment.payload);
-            self.pushed |= short || segment.flags.contains(TcpFlags::PSH);
+            self.pushed |= delayed.pushed && (short || segment.flags.contains(TcpFlags::PSH));
+            self.delay_ack(now, delayed, short);
         }
         if taken.finished {
             self.events.raise(Event::RemoteClosed);
@@ -187,16 +189,16 @@ impl Endpoint {
         }
     }
 
-    /// After a silence of more than a retransmission timeout segments are acknowledged at once again, as in Linux: the
-    /// peer may have begun with a small window.
+    /// The receiver's own estimate of the round trip, which the growth of its buffer needs.
     #[inline]
-    fn note_silence(&mut self, now: Instant) {
-        let silence = since(now, self.receiver.last_data);
-        if silence > nanos(self.settings.timers.min_rto)
-            && self.receiver.last_data > Instant::ZERO
-            && silence > nanos(self.sending.rto(&self.settings))
-        {
-            self.receiver.enter_quickack_mode(&self.settings);
+    fn measure_round_trip(&mut self, now: Instant, segment: &Segment) {
+        if self.settings.initial_receive_buffer.is_none() {
+            return;
         }
+        let echo = segment.options.timestamps.filter(|_| self.timestamps).map(|(_, echo)| {
+            let clock = Clock::of(&self.settings.timers);
+            (echo, clock.nanos(clock.timestamp(now).wrapping_sub(echo)))
+        });
+        self.receiver.measure(now, echo, segment.payload, &self.settings);
     }
 }

@@ -10,7 +10,9 @@
 
 mod acknowledgement;
 mod arming;
+mod autotuning;
 mod check;
+mod delayed_ack;
 mod delivery;
 mod endpoint;
 mod getters;

@@ -112,6 +112,7 @@ impl Settings {
             send_buffer,
             receive_buffer,
             initial_receive_window,
+            initial_receive_buffer,
         } = self;
         let slow_start = match slow_start {
             SlowStart::Limited { max_ssthresh } => format!("limited above {max_ssthresh} segments"),
@@ -124,11 +125,14 @@ impl Settings {
         };
         let delayed_ack = match delayed_ack {
             None => "none".to_owned(),
-            Some(DelayedAck { timeout, ticks, every, quick, pushed }) => {
+            Some(DelayedAck { timeout, ticks, every, quick, pushed, adaptive }) => {
                 let ticks = if *ticks { " of a clock" } else { "" };
                 let pushed = if *pushed { ", and what ends a write" } else { "" };
+                let adaptive = if *adaptive { " and more, by the times between arrivals" } else { "" };
                 let timeout = seconds(*timeout);
-                format!("{timeout}{ticks}, every {every} segments, the first {quick} at once{pushed}")
+                format!(
+                    "{timeout}{ticks}{adaptive}, every {every} segments, the first {quick} at once{pushed}"
+                )
             }
         };
         let counting = match counting {
@@ -170,6 +174,10 @@ impl Settings {
             (
                 "initial_receive_window",
                 initial_receive_window.map_or("none".to_owned(), |bytes| bytes.to_string()),
+            ),
+            (
+                "initial_receive_buffer",
+                initial_receive_buffer.map_or("none".to_owned(), |bytes| bytes.to_string()),
             ),
         ]
     }

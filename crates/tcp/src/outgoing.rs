@@ -52,6 +52,7 @@ impl Endpoint {
     #[inline]
     pub(crate) fn header(&mut self, now: Instant, place: u64, mut flags: TcpFlags, stamped: bool) -> Segment {
         let shift = if flags.contains(TcpFlags::SYN) { 0 } else { self.receiver.shift };
+        self.note_acknowledged();
         let window = self.receiver.offer(&self.settings, shift);
         self.slots.delayed_ack = Instant::FAR_FUTURE;
         self.pushed = false;
@@ -88,6 +89,7 @@ impl Endpoint {
         if outgoing.reduced {
             flags = flags | TcpFlags::CWR;
         }
+        self.note_answer(now);
         let mut segment = self.header(now, outgoing.start, flags, self.timestamps);
         segment.payload = u32::from(outgoing.len);
         // RFC 3168 §6.1.5: not on what is sent again.

@@ -94,6 +94,7 @@ const fn bsd_44() -> Settings {
             every: 2,
             quick: 0,
             pushed: false,
+            adaptive: false,
         }),
         mss: 1460,
         initial_window: 1,
@@ -111,6 +112,7 @@ const fn bsd_44() -> Settings {
         send_buffer: 16_384,
         receive_buffer: 16_384,
         initial_receive_window: None,
+        initial_receive_buffer: None,
     }
 }
 
@@ -137,6 +139,7 @@ const fn linux_22() -> Settings {
             every: 2,
             quick: 8,
             pushed: false,
+            adaptive: false,
         }),
         mss: 1460,
         initial_window: 2,
@@ -154,6 +157,7 @@ const fn linux_22() -> Settings {
         send_buffer: 65_535,
         receive_buffer: 65_535,
         initial_receive_window: None,
+        initial_receive_buffer: None,
     }
 }
 
@@ -167,6 +171,7 @@ const fn linux_24() -> Settings {
             every: 2,
             quick: 16,
             pushed: false,
+            adaptive: false,
         }),
         initial_window: 3,
         limited_transmit: true,
@@ -199,6 +204,7 @@ const fn opnet_reno() -> Settings {
             every: 2,
             quick: 0,
             pushed: false,
+            adaptive: false,
         }),
         mss: 1460,
         initial_window: 2,
@@ -216,6 +222,7 @@ const fn opnet_reno() -> Settings {
         send_buffer: 640_000,
         receive_buffer: 640_000,
         initial_receive_window: None,
+        initial_receive_buffer: None,
     }
 }
 
@@ -254,6 +261,7 @@ const fn ns2_reno() -> Settings {
         send_buffer: 20_000,
         receive_buffer: 20_000,
         initial_receive_window: None,
+        initial_receive_buffer: None,
     }
 }
 
@@ -280,6 +288,7 @@ const fn linux_6() -> Settings {
             every: 2,
             quick: 16,
             pushed: true,
+            adaptive: true,
         }),
         mss: 1460,
         initial_window: 10,
@@ -297,6 +306,8 @@ const fn linux_6() -> Settings {
         send_buffer: 4_194_304,
         receive_buffer: 3_145_728,
         initial_receive_window: Some(65_535),
+        // 128 KiB (`tcp_rmem`), five eighths of which is data where a segment of 1448 bytes takes 2304 of memory.
+        initial_receive_buffer: Some(81_920),
     }
 }
 

@@ -6,15 +6,17 @@
 //!
 //! A receiver with an initial window offers only that at first, and widens it by two segments for each segment that
 //! arrives, up to the buffer. It acknowledges each segment that widens the window at once, as in Linux
-//! (`tcp_grow_window`): the sender then sees finely spaced acknowledgements in slow start, which `HyStart` needs.
+//! (`tcp_grow_window`): the sender then sees finely spaced acknowledgements in slow start, which `HyStart` needs. The buffer
+//! itself may begin small and grow with the rate ([`Autotuning`]).
 //!
 //! The receiver acknowledges at once (RFC 5681 §4.2, RFC 9293 §3.8.6.3): a segment that is out of order, fills a
 //! gap or is a duplicate; FIN; every `every`-th full segment; and the first `quick` segments. Otherwise it
-//! acknowledges within `timeout`. As in Linux, more than `every − 1` segments' worth of bytes count, by the longest
-//! segment seen; and after a silence of more than an RTO the quick acknowledgements begin again.
+//! may wait (`delayed_ack.rs`). As in Linux, more than `every − 1` segments' worth of bytes count, by the longest segment seen.
 
 use trunkline_units::Instant;
 
+use crate::autotuning::{Autotuning, Held};
+use crate::delayed_ack::Quick;
 use crate::stats::Counters;
 use crate::stream::Origin;
 use crate::{SackBlocks, Settings};
@@ -22,9 +24,11 @@ use crate::{SackBlocks, Settings};
 /// A segment of less data does not widen the window.
 const MIN_WIDENING_SEGMENT: u64 = 128;
 
-/// What is held beyond a gap, and what to report.
+/// What a receiver needs beside the next place once its buffer grows or something is held beyond a gap.
 #[derive(Debug, Default)]
-struct OutOfOrder {
+struct Buffer {
+    /// Where the buffer grows, from the first data on.
+    autotuning: Option<Autotuning>,
     /// In the order of the stream, apart from each other.
     ranges: Vec<(u64, u64)>,
     /// A place in each of the blocks reported last, the newest first.
@@ -47,14 +51,14 @@ pub(crate) struct Receiver {
     pub(crate) acknowledged: u64,
     /// The place of FIN; 0 until it has come.
     fin_at: u64,
-    out_of_order: Option<Box<OutOfOrder>>,
+    buffer: Option<Box<Buffer>>,
     /// When data came last.
     pub(crate) last_data: Instant,
     pub(crate) ts_recent: u32,
     largest: u16,
     /// Times that the window was widened.
     widened: u16,
-    quick: u8,
+    pub(crate) quick: Quick,
     pub(crate) shift: u8,
     pub(crate) ack_now: bool,
     /// ECE goes out until CWR comes (RFC 3168 §6.1.3).
@@ -62,8 +66,10 @@ pub(crate) struct Receiver {
 }
 
 /// What became of a segment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Taken {
+    /// Nothing of it is new.
+    pub(crate) duplicate: bool,
     /// Bytes or FIN that are new and in order.
     pub(crate) advanced: bool,
     /// FIN has been reached.
@@ -81,12 +87,12 @@ impl Receiver {
             edge: 1,
             acknowledged: 1,
             fin_at: 0,
-            out_of_order: None,
+            buffer: None,
             last_data: Instant::ZERO,
             ts_recent: 0,
             largest: 0,
             widened: 0,
-            quick: settings.delayed_ack.map_or(0, |delayed| delayed.quick),
+            quick: Quick::new(settings),
             shift: 0,
             ack_now: false,
             echo_ce: false,
@@ -113,11 +119,11 @@ impl Receiver {
 
     #[inline]
     pub(crate) fn has_gaps(&self) -> bool {
-        self.out_of_order.as_ref().is_some_and(|held| !held.ranges.is_empty())
+        self.buffer.as_ref().is_some_and(|held| !held.ranges.is_empty())
     }
 
-    fn out_of_order(&mut self) -> &mut OutOfOrder {
-        self.out_of_order.get_or_insert_default()
+    fn held(&mut self) -> &mut Buffer {
+        self.buffer.get_or_insert_default()
     }
 
     /// Takes data from `start` to `end`, and FIN behind it if `fin`; the caller has tested that it touches the window.
@@ -131,7 +137,6 @@ impl Receiver {
     ) -> Taken {
         let len = end - start;
         let had_gaps = self.has_gaps();
-        let taken = |advanced, finished, delay| Taken { advanced, finished, delay };
         if len > 0 {
             counters.data_segments_received += 1;
             self.largest = self.largest.max(len as u16);
@@ -141,13 +146,13 @@ impl Receiver {
         if end + u64::from(fin) <= known_to {
             counters.duplicates += u32::from(len > 0);
             counters.duplicate_bytes += len;
-            self.out_of_order().duplicate = Some((start, end + u64::from(fin)));
+            self.held().duplicate = Some((start, end + u64::from(fin)));
             self.ack_now = true;
-            return taken(false, false, false);
+            return Taken { duplicate: true, ..Taken::default() };
         }
         if start < self.next {
             let next = self.next;
-            self.out_of_order().duplicate = Some((start, next));
+            self.held().duplicate = Some((start, next));
         }
         let data_end = end.min(self.edge.max(self.next));
         let fin = fin && data_end == end;
@@ -155,15 +160,15 @@ impl Receiver {
             self.fin_at = data_end;
         }
         let before = self.next;
-        if len >= MIN_WIDENING_SEGMENT && self.window(settings) < settings.receive_buffer {
+        if len >= MIN_WIDENING_SEGMENT && self.window(settings) < self.limit(settings) {
             self.widened = self.widened.saturating_add(1);
-            self.quick |= 1;
+            self.quick.at_least(1);
         }
         if start > before {
             counters.out_of_order += u32::from(len > 0);
             self.insert(start, data_end + u64::from(fin));
             self.ack_now = true;
-            return taken(false, false, false);
+            return Taken::default();
         }
         self.next = before.max(data_end + u64::from(fin));
         if had_gaps {
@@ -173,12 +178,29 @@ impl Receiver {
         let finished = advanced && self.finished();
         let delay = advanced && !finished && !had_gaps && self.may_wait(settings);
         self.ack_now |= !delay;
-        taken(advanced, finished, delay)
+        Taken { duplicate: false, advanced, finished, delay }
     }
 
-    /// The next segments are acknowledged at once each.
-    pub(crate) fn enter_quickack_mode(&mut self, settings: &Settings) {
-        self.quick = settings.delayed_ack.map_or(0, |delayed| delayed.quick);
+    /// Takes what a data segment tells of the round trip, where the buffer grows with the rate. `echo`: the timestamp that it
+    /// echoes, and its age in ns.
+    #[inline]
+    pub(crate) fn measure(&mut self, now: Instant, echo: Option<(u32, u64)>, len: u32, settings: &Settings) {
+        let Some(first) = settings.initial_receive_buffer.filter(|first| *first < settings.receive_buffer)
+        else {
+            return;
+        };
+        let (waits, full) = (self.readable() > 0, len >= u32::from(self.largest));
+        let (read, next, edge) = (self.read, self.next, self.edge);
+        let tuning = self.held().autotuning.get_or_insert_with(|| {
+            let flight = 10 * u64::from(settings.mss);
+            let flight = settings.initial_receive_window.map_or(flight, |window| window.min(flight));
+            Autotuning::new(now, read, first, flight)
+        });
+        match echo {
+            Some((echo, age)) if full => tuning.sample_echo(echo, age, waits),
+            Some(_) => {}
+            None => tuning.sample_window(now, next, edge),
+        }
     }
 
     /// Whether a segment of `len` bytes of data is shorter than others.
@@ -186,18 +208,29 @@ impl Receiver {
         len < u32::from(self.largest)
     }
 
+    /// The window that the buffer allows.
+    #[inline]
+    fn limit(&self, settings: &Settings) -> u64 {
+        let Some(first) = settings.initial_receive_buffer else { return settings.receive_buffer };
+        let tuned = self.buffer.as_ref().and_then(|buffer| buffer.autotuning.as_ref());
+        tuned.map_or(first.min(settings.receive_buffer), Autotuning::limit)
+    }
+
     /// What may be offered beyond `next`.
     #[inline]
     fn window(&self, settings: &Settings) -> u64 {
-        settings.initial_receive_window.map_or(settings.receive_buffer, |first| {
-            (first + 2 * u64::from(self.widened) * u64::from(self.largest)).min(settings.receive_buffer)
-        })
+        let limit = self.limit(settings);
+        settings
+            .initial_receive_window
+            .map_or(limit, |first| (first + 2 * u64::from(self.widened) * u64::from(self.largest)).min(limit))
     }
 
     fn may_wait(&mut self, settings: &Settings) -> bool {
         let Some(delayed) = settings.delayed_ack else { return false };
-        if self.quick > 0 {
-            self.quick -= 1;
+        if self.quick.is_due() {
+            if !delayed.adaptive {
+                self.quick.take();
+            }
             return false;
         }
         let limit = u64::from(delayed.every.max(1) - 1) * u64::from(self.largest);
@@ -206,13 +239,13 @@ impl Receiver {
 
     /// The end of what is held from `place` on, or `place`.
     fn known_from(&self, place: u64) -> u64 {
-        let Some(out_of_order) = &self.out_of_order else { return place };
+        let Some(out_of_order) = &self.buffer else { return place };
         let index = out_of_order.ranges.partition_point(|range| range.1 <= place);
         out_of_order.ranges.get(index).filter(|range| range.0 <= place).map_or(place, |range| range.1)
     }
 
     fn insert(&mut self, mut start: u64, mut end: u64) {
-        let out_of_order = self.out_of_order();
+        let out_of_order = self.held();
         let ranges = &mut out_of_order.ranges;
         let first = ranges.partition_point(|range| range.1 < start);
         let last = ranges.partition_point(|range| range.0 <= end);
@@ -233,7 +266,7 @@ impl Receiver {
     /// What was beyond a gap may now be in order.
     fn join(&mut self) {
         let next = self.next;
-        let ranges = &mut self.out_of_order().ranges;
+        let ranges = &mut self.held().ranges;
         let joined = ranges.partition_point(|range| range.0 <= next);
         if joined > 0 {
             let end = ranges[joined - 1].1;
@@ -246,7 +279,7 @@ impl Receiver {
     pub(crate) fn sack_blocks(&mut self, max_blocks: usize) -> SackBlocks {
         let mut blocks = SackBlocks::default();
         let origin = self.origin;
-        let Some(out_of_order) = &mut self.out_of_order else { return blocks };
+        let Some(out_of_order) = &mut self.buffer else { return blocks };
         let mut room = max_blocks;
         let mut push = |(start, end)| {
             if room > 0 {
@@ -277,7 +310,7 @@ impl Receiver {
     #[inline]
     pub(crate) fn offer(&mut self, settings: &Settings, shift: u8) -> u16 {
         let goal = self.goal(settings, shift);
-        let step = u64::from(settings.mss).min(settings.receive_buffer / 2);
+        let step = u64::from(settings.mss).min(self.limit(settings) / 2);
         // RFC 5681 §2 counts a duplicate only if it offers the window of the one before: a little more can wait.
         let duplicate = self.next == self.acknowledged;
         let step = if duplicate { step.max(self.edge.saturating_sub(self.next) / 2) } else { step };
@@ -294,7 +327,7 @@ impl Receiver {
     }
 
     fn goal(&self, settings: &Settings, shift: u8) -> u64 {
-        let goal = (self.read + settings.receive_buffer).min(self.next + self.window(settings));
+        let goal = (self.read + self.limit(settings)).min(self.next + self.window(settings));
         goal.min(self.next + (u64::from(u16::MAX) << shift))
     }
 
@@ -304,9 +337,15 @@ impl Receiver {
     pub(crate) fn read(&mut self, bytes: u64, settings: &Settings) -> (u64, bool) {
         let taken = bytes.min(self.readable());
         self.read += taken;
+        if let Some(Buffer { autotuning: Some(tuning), ranges, .. }) = self.buffer.as_deref_mut() {
+            let end = ranges.last().map_or(self.next, |last| last.1);
+            let held = Held { read: self.read, next: self.next, end };
+            tuning.adjust(self.last_data, held, settings.receive_buffer);
+        }
         let room = self.edge.saturating_sub(self.next);
-        let opens = 2 * room <= settings.receive_buffer && {
-            let step = u64::from(settings.mss).min(settings.receive_buffer / 2);
+        let limit = self.limit(settings);
+        let opens = 2 * room <= limit && {
+            let step = u64::from(settings.mss).min(limit / 2);
             let goal = self.goal(settings, self.shift).saturating_sub(self.next);
             goal >= 2 * room && goal >= room + step
         };

@@ -77,6 +77,17 @@ impl Scoreboard {
         self.lost
     }
 
+    /// Bytes of retransmissions in flight.
+    #[inline]
+    pub(crate) fn retransmitting(&self) -> u32 {
+        self.retransmitting
+    }
+
+    /// A retransmission is in flight, or was needed for what is first in flight (`tcp_any_retrans_done`).
+    pub(crate) fn repeats(&self) -> bool {
+        self.retransmitting > 0 || self.front().is_some_and(|sent| sent.has(EVER_RETRANSMITTED))
+    }
+
     #[inline]
     pub(crate) fn push(&mut self, now: Instant, start: u64, len: u16, fin: bool, stamp: Stamp) {
         let marks = if fin { FIN } else { 0 };

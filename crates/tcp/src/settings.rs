@@ -34,7 +34,7 @@ pub enum SpuriousDetection {
 /// Delayed acknowledgements (RFC 1122 §4.2.3.2, RFC 5681 §4.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct DelayedAck {
-    /// The longest delay.
+    /// The longest delay; the shortest if it is `adaptive`.
     pub timeout: Duration,
     /// The timeout is the period of a clock of the whole host, and a segment waits for its next tick: 0 to `timeout` (4.4BSD's
     /// `tcp_fasttimo`; Wright and Stevens 1995).
@@ -46,6 +46,9 @@ pub struct DelayedAck {
     /// What ends a write, by PSH or by being short, is acknowledged once all has been read, by a side that only receives
     /// (Linux's `tcp_cleanup_rbuf`; full segments with PSH since 6.6).
     pub pushed: bool,
+    /// The delay follows the times between arrivals, from `timeout` to 200 ms, and a side that answers soon leaves its
+    /// acknowledgements to its answers, quick ones too (Linux's `ato` and ping-pong mode, `tcp_event_data_recv`).
+    pub adaptive: bool,
 }
 
 /// How the retransmission timeout follows from round-trip samples, and when its timer begins anew.
@@ -141,6 +144,9 @@ pub struct Settings {
     /// Bytes that the window offers at first. It widens by two segments for each that comes, and while it does, every
     /// segment is acknowledged at once (Linux's `tcp_grow_window`). `None`: all of the buffer.
     pub initial_receive_window: Option<u64>,
+    /// The window that the receive buffer allows at first, bytes, where it grows up to `receive_buffer` with the rate of what is
+    /// read (dynamic right-sizing; Linux's `tcp_rmem`). `None`: all of the buffer.
+    pub initial_receive_buffer: Option<u64>,
 }
 
 impl Settings {

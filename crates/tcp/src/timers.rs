@@ -143,6 +143,9 @@ fn next_tick(now: Instant, period: Duration, phase: Duration) -> Instant {
     Instant::from_nanos(ticks * tick + phase)
 }
 
+/// In nanoseconds.
+const MILLISECOND: u64 = 1_000_000;
+
 /// A clock that ticks.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {
@@ -159,13 +162,18 @@ impl Clock {
     /// Time stamps are milliseconds, or ticks of a coarser clock; never 0.
     #[inline]
     pub(crate) fn timestamp(self, now: Instant) -> u32 {
-        const MILLISECOND: u64 = 1_000_000;
         let passed = if self.tick <= MILLISECOND {
             now.as_nanos() / MILLISECOND
         } else {
             ticks(now.as_nanos(), self.tick, self.phase)
         };
         (passed as u32).wrapping_add(1)
+    }
+
+    /// The time of so many units of time stamps, ns.
+    #[inline]
+    pub(crate) fn nanos(self, units: u32) -> u64 {
+        u64::from(units) * self.tick.max(MILLISECOND)
     }
 }
 

@@ -36,7 +36,13 @@ const KERNEL: [(u64, u32, u32, u64, u64); 18] = [
 
 /// A path whose bottleneck holds so many packets, with the one that is being sent.
 fn over_a_queue(rate: Rate, round_trip: u64, packets: u32) -> Pair {
-    let settings = Settings { send_buffer: 4 << 20, receive_buffer: 3 << 20, ..Preset::Linux6.settings() };
+    let settings = Settings {
+        send_buffer: 4 << 20,
+        receive_buffer: 3 << 20,
+        // The kernel had a buffer of fixed size.
+        initial_receive_buffer: None,
+        ..Preset::Linux6.settings()
+    };
     let mut pair = Pair::new(settings.clone(), settings, common::ms(round_trip / 2));
     pair.keeps_trace = false;
     let each = rate.time_for(1500, &mut 0);

@@ -5,6 +5,7 @@ mod common;
 use common::{CLIENT_ISS, End, MSS, Pair, PathAction, SERVER_ISS, delayed, ms, plain};
 use trunkline_packet::TcpFlags;
 use trunkline_tcp::{Recovery, Segment, Settings, Wakeup};
+use trunkline_units::Rate;
 
 const DELAY: std::time::Duration = std::time::Duration::from_millis(50);
 
@@ -342,4 +343,73 @@ fn a_long_write_is_pushed_at_every_half_of_the_largest_window() {
         .collect();
     // Where twenty segments end, and the last.
     assert_eq!(pushed, [19, 39, 59, 79, 99]);
+}
+
+/// Requests of 100 bytes each `gap`, and responses of two segments to each; acknowledgements alone that the client sent.
+fn acks_of_responses(settings: Settings, gap: u64, requests: usize) -> usize {
+    let mut pair = Pair::connected(settings, ms(20));
+    let mut answered = 0;
+    for request in 1..=requests {
+        pair.client.write(100);
+        let until = pair.now + ms(gap);
+        while pair.now < until {
+            pair.run_for(ms(1));
+            if answered < request && pair.server.received() as usize >= 100 * request {
+                answered = request;
+                pair.server.write(1500);
+            }
+        }
+    }
+    assert_eq!(pair.client.received() as usize, 1500 * requests);
+    pair.sent_by(End::Client).filter(|trace| trace.segment.payload == 0).count()
+}
+
+#[test]
+fn a_side_that_answers_soon_leaves_its_acknowledgements_to_its_answers() {
+    let adaptive = |adaptive, quick| Settings {
+        delayed_ack: Some(trunkline_tcp::DelayedAck { pushed: true, adaptive, ..delayed(40, 2, quick) }),
+        ..plain()
+    };
+    // Two segments are acknowledged with the second, whatever comes next.
+    assert_eq!(acks_of_responses(adaptive(true, 0), 60, 20), 20);
+    // Quick acknowledgements double that until the client's requests are answers to responses.
+    let held = acks_of_responses(adaptive(true, 16), 60, 20);
+    let eager = acks_of_responses(adaptive(false, 16), 60, 20);
+    assert!(held <= 22 && eager >= held + 6, "{held} and {eager} acknowledgements");
+}
+
+#[test]
+fn a_buffer_that_grows_lets_the_window_follow_the_rate() {
+    let settings = |timestamps| Settings {
+        delayed_ack: Some(delayed(40, 2, 0)),
+        receive_buffer: 3 << 20,
+        initial_receive_window: Some(65_535),
+        initial_receive_buffer: Some(81_920),
+        timestamps,
+        ..plain()
+    };
+    for timestamps in [true, false] {
+        let mut pair = Pair::connected(settings(timestamps), ms(50));
+        pair.keeps_trace = false;
+        pair.rate = Some(Rate::from_mbit(20.0));
+        let mut largest = 0;
+        for _ in 0..400 {
+            pair.client.write(u64::MAX / 2);
+            pair.run_for(ms(10));
+            largest = largest.max(pair.client.peer_window());
+        }
+        // A round trip of 100 ms holds 250 kB.
+        assert!((400_000..3 << 20).contains(&largest), "timestamps {timestamps}: {largest}");
+        assert!(pair.server.received() > 8_000_000, "timestamps {timestamps}: {}", pair.server.received());
+        // Once the window has widened, two segments have one acknowledgement.
+        let (acks, segments) = (pair.server.stats().acks_sent, pair.server.stats().data_segments_received);
+        assert!(acks < segments * 3 / 4, "timestamps {timestamps}: {acks} for {segments}");
+    }
+    // A reader that never reads keeps the buffer that it began with.
+    let mut pair = Pair::connected(settings(true), ms(50));
+    pair.reads = false;
+    pair.client.write(1 << 20);
+    pair.run_for(ms(3000));
+    // What is offered is rounded up to a multiple of 64 bytes, with each acknowledgement.
+    assert!(pair.server.received() <= 85_000, "{}", pair.server.received());
 }

@@ -5,8 +5,8 @@ mod common;
 use std::time::Duration;
 
 use common::{End, MSS, Pair, PathAction, ms, plain};
-use trunkline_tcp::{Counting, Recovery, RtoRule, Settings, SpuriousDetection};
-use trunkline_units::{Rate, Seq};
+use trunkline_tcp::{Counting, Preset, Recovery, RtoRule, Settings, SpuriousDetection};
+use trunkline_units::{Rate, Rng, Seq};
 
 /// Round trip of all scripts: 100 ms.
 const DELAY: Duration = Duration::from_millis(50);
@@ -409,4 +409,28 @@ fn an_acknowledgement_in_order_and_by_sack_goes_by_the_round_trip_of_what_is_in_
     let retransmissions: Vec<_> =
         pair.data_sent().iter().filter(|sent| sent.1 == 1).map(|sent| sent.0 - begin).collect();
     assert_eq!(retransmissions, [ms(0), ms(140)]);
+}
+
+/// Nothing is delayed or reordered, so every loss is one, and no reduction is to be taken back: not either when a recovery begins
+/// with retransmissions of the one before in flight.
+#[test]
+fn no_reduction_is_spurious_on_a_path_that_only_loses() {
+    for seed in 0..40 {
+        let mut rng = Rng::new(seed, "losses");
+        let settings = Settings { initial_receive_buffer: None, ..Preset::Linux6Reno.settings() };
+        let mut pair = Pair::connected(settings, ms(40));
+        pair.keeps_trace = false;
+        pair.rate = Some(Rate::from_mbit(10.0));
+        pair.impair(move |trace| {
+            let data = trace.from == End::Client && trace.segment.payload > 0;
+            if data && rng.below(25) == 0 { PathAction::Drop } else { PathAction::Deliver }
+        });
+        for _ in 0..500 {
+            pair.client.write(u64::MAX / 2);
+            pair.run_for(ms(10));
+        }
+        let stats = pair.client.stats();
+        assert!(stats.fast_recoveries > 5, "seed {seed}: {}", stats.fast_recoveries);
+        assert_eq!(stats.undone_reductions, 0, "seed {seed}");
+    }
 }

@@ -7,10 +7,12 @@
 //! bandwidth* sends a quarter more in one of eight round trips and a quarter less in the next. *Probe RTT* empties
 //! the path to measure its round-trip time again.
 //!
-//! Deviation: there is no detection of policed rates and no allowance for aggregated acknowledgements. The kernel's
-//! random start of the cycle is a function of the time. During loss recovery the recovery sets the window and
-//! returns to the window of before.
+//! In the first round trip of a loss recovery the sender sends as much as is delivered (packet conservation). Then the window grows
+//! towards its target again, less what is found lost; the recovery ends with the window of before at least.
+//!
+//! Deviation: there is no detection of policed rates. The kernel's random start of the cycle is a function of the time.
 
+mod aggregation;
 mod max_filter;
 
 use std::time::Duration;
@@ -19,6 +21,7 @@ use trunkline_units::{Instant, Rate};
 
 use crate::Ack;
 use crate::window::Window;
+use aggregation::Aggregation;
 use max_filter::MaxFilter;
 
 /// Gains are in 1/256.
@@ -35,6 +38,8 @@ const PROBE_RTT: Duration = Duration::from_millis(200);
 const MIN_WINDOW_SEGMENTS: u32 = 4;
 /// Segments beyond the BDP, because segments are sent and acknowledged in groups.
 const EXTRA_SEGMENTS: u32 = 6;
+/// Segments beyond these in the round trip that sends more.
+const PROBE_SEGMENTS: u32 = 2;
 /// The pipe is full once the bandwidth has not grown by a quarter for this many rounds.
 const FULL_ROUNDS: u8 = 3;
 
@@ -53,6 +58,17 @@ enum Mode {
     },
 }
 
+/// The first round trip of a loss recovery.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RecoveryStart {
+    /// It is over, or there is no recovery.
+    Over,
+    /// The loss has just been found.
+    Due,
+    /// Packet conservation.
+    Conserving,
+}
+
 /// BBR's state.
 #[derive(Debug, Clone)]
 pub(crate) struct Bbr {
@@ -65,6 +81,9 @@ pub(crate) struct Bbr {
     full_rounds: u8,
     /// A congestion signal came since the phase began.
     loss_in_phase: bool,
+    aggregation: Aggregation,
+    /// A loss recovery has begun, and its first round trip is not over.
+    recovery: RecoveryStart,
     /// The window before probe RTT.
     prior_cwnd: u32,
     initial_window: u32,
@@ -85,6 +104,8 @@ impl Bbr {
             full_bandwidth: 0,
             full_rounds: 0,
             loss_in_phase: false,
+            aggregation: Aggregation::default(),
+            recovery: RecoveryStart::Over,
             prior_cwnd: 0,
             initial_window,
             acknowledged: 0,
@@ -92,7 +113,7 @@ impl Bbr {
         }
     }
 
-    /// Updates the model of the path, not the window: during recovery the recovery sets it.
+    /// Updates the model of the path, not the window.
     pub(crate) fn observe(&mut self, window: &mut Window, ack: &Ack) {
         self.acknowledged = self.acknowledged.saturating_add(ack.acked).min(self.initial_window);
         self.round = self.round.wrapping_add(u32::from(ack.round_ended));
@@ -100,6 +121,14 @@ impl Bbr {
             && (!limited || rate.bits_per_second() >= self.bandwidth.best())
         {
             self.bandwidth.update(self.round, rate.bits_per_second(), BANDWIDTH_ROUNDS);
+        }
+        if ack.round_ended {
+            self.recovery =
+                if self.recovery == RecoveryStart::Due { self.recovery } else { RecoveryStart::Over };
+        }
+        if ack.acked > 0 {
+            let best = self.bandwidth.best();
+            self.aggregation.update(ack.now, ack.acked, ack.round_ended, best, window.cwnd);
         }
         let in_flight = ack.in_flight.saturating_sub(ack.acked);
         self.update_cycle_phase(window, ack.now, in_flight);
@@ -129,7 +158,33 @@ impl Bbr {
     /// A congestion signal leaves the window as it is; the recovery returns to it.
     pub(crate) fn reduce(&mut self, window: &Window) -> u32 {
         self.loss_in_phase = true;
+        self.recovery = RecoveryStart::Due;
         window.cwnd
+    }
+
+    /// Sets the window after an acknowledgement during recovery, of which `in_flight` bytes are left and `lost` were found lost.
+    pub(crate) fn set_window_in_recovery(
+        &mut self,
+        window: &mut Window,
+        ack: &Ack,
+        in_flight: u32,
+        lost: u32,
+    ) {
+        let conserved = in_flight.saturating_add(ack.acked);
+        let mut cwnd = window.cwnd.saturating_sub(lost).max(window.mss);
+        if self.recovery == RecoveryStart::Due {
+            self.recovery = RecoveryStart::Conserving;
+            cwnd = conserved;
+        }
+        if self.recovery == RecoveryStart::Conserving {
+            window.set(cwnd.max(conserved));
+            if matches!(self.mode, Mode::ProbeRtt { .. }) {
+                window.set(window.cwnd.min(MIN_WINDOW_SEGMENTS * window.mss));
+            }
+        } else {
+            window.set(cwnd);
+            self.set_window(window, ack);
+        }
     }
 
     fn is_pipe_full(&self) -> bool {
@@ -147,13 +202,21 @@ impl Bbr {
 
     /// Bandwidth × round-trip time × gain, bytes, and some more; the initial window while they are unknown.
     fn inflight_target(&self, window: &Window, gain: u64) -> u32 {
+        self.inflight_with(window, gain, 0)
+    }
+
+    /// The same with an allowance, bytes.
+    fn inflight_with(&self, window: &Window, gain: u64, allowance: u32) -> u32 {
         let Some(rtt) = self.min_rtt.filter(|_| self.bandwidth.best() > 0) else {
             return self.initial_window;
         };
         let bits = u128::from(self.bandwidth.best()) * rtt.as_nanos() * u128::from(gain);
         let bytes = u32::try_from(bits / (u128::from(UNIT) * 8_000_000_000)).unwrap_or(u32::MAX);
+        let bytes = bytes.saturating_add(allowance);
         let segments = bytes.div_ceil(window.mss).saturating_add(EXTRA_SEGMENTS);
-        segments.saturating_add(segments % 2).saturating_mul(window.mss)
+        let probes = matches!(self.mode, Mode::ProbeBandwidth { phase: 0, .. });
+        let segments = segments.saturating_add(segments % 2 + if probes { PROBE_SEGMENTS } else { 0 });
+        segments.saturating_mul(window.mss)
     }
 
     fn enter_probe_bandwidth(&mut self, now: Instant) {
@@ -249,9 +312,11 @@ impl Bbr {
             Mode::Startup | Mode::Drain => HIGH_GAIN,
             Mode::ProbeBandwidth { .. } | Mode::ProbeRtt { .. } => WINDOW_GAIN,
         };
-        let target = self.inflight_target(window, gain);
+        let full = self.is_pipe_full();
+        let allowance = if full { self.aggregation.allowance(self.bandwidth.best()) } else { 0 };
+        let target = self.inflight_with(window, gain, allowance);
         let grown = window.cwnd.saturating_add(ack.acked);
-        if self.is_pipe_full() {
+        if full {
             window.set(grown.min(target));
         } else if window.cwnd < target || self.acknowledged < self.initial_window {
             window.set(grown);

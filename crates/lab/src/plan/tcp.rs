@@ -139,6 +139,8 @@ fn delayed(spec: DelayedAckSpec, usual: Option<DelayedAck>) -> Option<DelayedAck
         every: spec.every,
         quick: usual.map_or(0, |usual| usual.quick),
         pushed: usual.is_some_and(|usual| usual.pushed),
+        // A delay that the file gives is fixed.
+        adaptive: spec.timeout.is_none() && usual.is_some_and(|usual| usual.adaptive),
     })
 }
 

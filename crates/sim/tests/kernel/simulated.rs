@@ -45,6 +45,7 @@ fn network(point: &Point, seed: u64) -> (Network, SourceId, trunkline_sim::LinkI
     let tcp = Settings {
         initial_receive_window: Some(part(FIRST_WINDOW)),
         receive_buffer: part(RECEIVE_BUFFER),
+        initial_receive_buffer: None,
         send_buffer: part(preset.send_buffer),
         timestamps: point.timestamps,
         ..preset

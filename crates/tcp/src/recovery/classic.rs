@@ -22,7 +22,7 @@ impl Sender {
         if arrival.advanced > 0 {
             self.duplicates = 0;
             if self.phase == Phase::Open {
-                return AckOutcome { grows: true, rearms: true };
+                return AckOutcome { grows: true, rearms: true, lost: 0 };
             }
             return self.classic_new_ack(cx, arrival);
         }
@@ -33,11 +33,11 @@ impl Sender {
             self.duplicates = self.duplicates.saturating_add(1);
             self.classic_duplicate(cx);
         }
-        AckOutcome { grows: false, rearms: false }
+        AckOutcome { grows: false, rearms: false, lost: 0 }
     }
 
     fn classic_new_ack(&mut self, cx: &mut Context<'_>, arrival: &Arrival) -> AckOutcome {
-        let grows = AckOutcome { grows: true, rearms: true };
+        let grows = AckOutcome { grows: true, rearms: true, lost: 0 };
         match self.phase {
             Phase::Open | Phase::Cwr => grows,
             Phase::Loss => {
@@ -46,7 +46,9 @@ impl Sender {
                 }
                 grows
             }
-            Phase::Recovery => AckOutcome { grows: false, rearms: self.partial_or_full_ack(cx, arrival) },
+            Phase::Recovery => {
+                AckOutcome { grows: false, rearms: self.partial_or_full_ack(cx, arrival), lost: 0 }
+            }
         }
     }
 

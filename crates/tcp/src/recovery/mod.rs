@@ -33,7 +33,7 @@ pub(crate) enum Phase {
 /// The state that only a sender that has met a loss needs.
 #[derive(Debug, Default)]
 pub(crate) struct Repair {
-    /// first retransmission since the window was reduced.
+    /// The first retransmission since the window was reduced, or since before if that is still in flight.
     first_retransmission: Option<Instant>,
     /// `una` at the last reduction, while undo is still possible.
     undo_from: Option<u64>,
@@ -68,6 +68,8 @@ pub(crate) struct AckOutcome {
     pub(crate) grows: bool,
     /// The retransmission timer restarts.
     pub(crate) rearms: bool,
+    /// Bytes found lost by their age.
+    pub(crate) lost: u32,
 }
 
 impl Sender {
@@ -87,13 +89,17 @@ impl Sender {
         repair.undo_retransmissions += 1;
     }
 
-    /// Begins to track whether a new reduction is spurious.
+    /// Begins to track whether a new reduction is spurious. What answers a retransmission that is still in flight is older than
+    /// the first retransmission from now on, and no sign of it: the time of that one stays (`tcp_retrans_stamp_cleanup`).
     fn track_undo(&mut self) {
         let una = self.una;
+        let repeats = self.board.repeats();
         let repair = self.repair();
         repair.undo_from = Some(una);
         repair.undo_retransmissions = 0;
-        repair.first_retransmission = None;
+        if !repeats {
+            repair.first_retransmission = None;
+        }
         repair.partial = false;
         repair.rescue = 0;
     }

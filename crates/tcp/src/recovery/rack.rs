@@ -61,7 +61,7 @@ impl Sender {
             self.rack.rtt_micros = (since(cx.now, at) / 1000) as u32;
         }
         let rearms = arrival.advanced > 0 || self.sacks_older_than_front(arrival);
-        let mut outcome = AckOutcome { grows: true, rearms };
+        let mut outcome = AckOutcome { grows: true, rearms, lost: 0 };
         let quiet = self.phase == Phase::Open
             && self.board.sacked() == 0
             && self.board.lost() == 0
@@ -79,7 +79,9 @@ impl Sender {
         match self.phase {
             Phase::Open | Phase::Cwr => self.undo_by_dsack(cx, arrival),
             Phase::Recovery => {
-                if arrival.advanced > 0 && self.undo_by_eifel(cx, arrival) {
+                // A partial acknowledgement takes nothing back while retransmissions are in flight (`tcp_try_undo_partial`).
+                let settled = arrival.advanced > 0 && self.board.retransmitting() == 0;
+                if settled && self.undo_by_eifel(cx, arrival) {
                     return AckOutcome { grows: false, ..outcome };
                 }
                 self.undo_by_dsack(cx, arrival);
@@ -96,7 +98,10 @@ impl Sender {
             self.enter_rack_recovery(cx);
             outcome.rearms &= !waits;
         }
-        if matches!(self.phase, Phase::Recovery | Phase::Cwr) {
+        outcome.lost = lost;
+        if self.congestion.models_path() {
+            outcome.grows = self.phase != Phase::Recovery;
+        } else if matches!(self.phase, Phase::Recovery | Phase::Cwr) {
             self.apply_prr(arrival.progress.delivered, lost == 0 && arrival.advanced > 0);
             outcome.grows = false;
         }
@@ -126,8 +131,11 @@ impl Sender {
     }
 
     pub(super) fn end_reduction(&mut self) {
-        let ssthresh = self.congestion.ssthresh();
-        self.congestion.set_cwnd(ssthresh);
+        let mut window = self.congestion.ssthresh();
+        if self.congestion.models_path() {
+            window = window.max(self.congestion.cwnd());
+        }
+        self.congestion.set_cwnd(window);
         self.phase = Phase::Open;
     }
 
@@ -137,6 +145,9 @@ impl Sender {
             self.phase = Phase::Recovery;
         } else {
             self.begin_reduction(CongestionSignal::Loss, Phase::Recovery);
+            if self.congestion.models_path() {
+                self.round_end = self.delivery.delivered;
+            }
         }
     }
 
@@ -188,8 +199,10 @@ impl Sender {
                 // The timeout's own rules hold until it is over.
             } else {
                 self.enter_rack_recovery(cx);
-                let mss = self.mss();
-                self.apply_prr(mss, false);
+                if !self.congestion.models_path() {
+                    let mss = self.mss();
+                    self.apply_prr(mss, false);
+                }
             }
         }
         if !waits {

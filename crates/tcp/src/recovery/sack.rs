@@ -26,31 +26,31 @@ impl Sender {
         match self.phase {
             Phase::Recovery => {
                 if advanced && self.undo_by_eifel(cx, arrival) {
-                    return AckOutcome { grows: false, rearms };
+                    return AckOutcome { grows: false, rearms, lost: 0 };
                 }
                 if self.una >= self.recover {
                     self.phase = Phase::Open;
                 } else {
                     self.count_losses(cx);
                 }
-                AckOutcome { grows: false, rearms }
+                AckOutcome { grows: false, rearms, lost: 0 }
             }
             Phase::Loss => {
                 if !self.detect_spurious_timeout(cx, arrival) && self.una >= self.recover {
                     self.phase = Phase::Open;
                 }
                 self.count_losses(cx);
-                AckOutcome { grows: true, rearms }
+                AckOutcome { grows: true, rearms, lost: 0 }
             }
             Phase::Open | Phase::Cwr => {
                 if self.board.sacked() == 0 {
-                    return AckOutcome { grows: true, rearms };
+                    return AckOutcome { grows: true, rearms, lost: 0 };
                 }
                 self.count_losses(cx);
                 if self.duplicates >= cx.settings.duplicate_threshold || self.board.lost() > 0 {
                     self.enter_sack_recovery(cx);
                 }
-                AckOutcome { grows: self.phase != Phase::Recovery, rearms }
+                AckOutcome { grows: self.phase != Phase::Recovery, rearms, lost: 0 }
             }
         }
     }

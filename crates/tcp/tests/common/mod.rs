@@ -54,11 +54,12 @@ pub fn plain() -> Settings {
         send_buffer: 1 << 20,
         receive_buffer: 65_535,
         initial_receive_window: None,
+        initial_receive_buffer: None,
     }
 }
 
 pub fn delayed(timeout: u64, every: u8, quick: u8) -> DelayedAck {
-    DelayedAck { timeout: ms(timeout), ticks: false, every, quick, pushed: false }
+    DelayedAck { timeout: ms(timeout), ticks: false, every, quick, pushed: false, adaptive: false }
 }
 
 /// What the link does with a segment.

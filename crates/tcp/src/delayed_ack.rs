@@ -1,0 +1,272 @@
+//! When an acknowledgement that may wait is sent (RFC 1122 §4.2.3.2, RFC 5681 §4.2), and how Linux adapts that.
+//!
+//! With a fixed delay the timer runs `timeout` from the first segment that is not acknowledged. Adaptive delays are those of
+//! Linux (`tcp_event_data_recv`, `tcp_event_data_sent`, `tcp_send_delayed_ack`, `tcp_delack_timer_handler`):
+//!
+//! - The delay follows the times between arrivals. It doubles when the timer runs out, up to the RTO, and begins anew with
+//!   `timeout`, its minimum, when the quick acknowledgements have been used up.
+//! - A side that sends data within the delay after an arrival is in ping-pong mode: its answers carry its acknowledgements, and
+//!   quick ones wait too. The timer's running out ends the mode, and so does a duplicate.
+
+use std::time::Duration;
+
+use trunkline_units::Instant;
+
+use crate::endpoint::Endpoint;
+use crate::settings::{DelayedAck, Settings};
+use crate::timers::{after, nanos, since};
+
+const MILLISECOND: u64 = 1_000_000;
+
+/// The longest delay (`TCP_DELACK_MAX`, less than the least RTO), ms.
+const LONGEST: u64 = 199;
+
+/// The longest delay of a full segment to a side that does not answer, ms.
+const LONGEST_ONE_WAY: u64 = 500;
+
+/// How many segments are still to be acknowledged at once, and whether the side is in ping-pong mode.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Quick(u8);
+
+impl Quick {
+    const PING_PONG: u8 = 1 << 7;
+
+    pub(crate) fn new(settings: &Settings) -> Self {
+        let mut quick = Quick(0);
+        quick.begin(settings);
+        quick
+    }
+
+    /// The next segments are acknowledged at once each.
+    pub(crate) fn begin(&mut self, settings: &Settings) {
+        self.at_least(settings.delayed_ack.map_or(0, |delayed| delayed.quick));
+    }
+
+    /// So many at least.
+    pub(crate) fn at_least(&mut self, segments: u8) {
+        self.0 = self.0 & Self::PING_PONG | self.left().max(segments.min(!Self::PING_PONG));
+    }
+
+    fn left(self) -> u8 {
+        self.0 & !Self::PING_PONG
+    }
+
+    /// The next segment is acknowledged at once.
+    #[inline]
+    pub(crate) fn is_due(self) -> bool {
+        (1..=!Self::PING_PONG).contains(&self.0)
+    }
+
+    /// One has been acknowledged. Returns whether it was the last.
+    #[inline]
+    pub(crate) fn take(&mut self) -> bool {
+        self.0 -= u8::from(self.left() > 0);
+        self.left() == 0
+    }
+
+    /// This side's answers carry its acknowledgements.
+    #[inline]
+    fn is_ping_pong(self) -> bool {
+        self.0 & Self::PING_PONG != 0
+    }
+
+    #[inline]
+    fn set_ping_pong(&mut self, on: bool) {
+        self.0 = self.left() | if on { Self::PING_PONG } else { 0 };
+    }
+}
+
+/// An adaptive delay, ms; 0 before the first data.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct AckDelay(u16);
+
+impl AckDelay {
+    /// Data has come `gap` ns after the last. Returns whether it is the first, or the peer has been silent for longer than the
+    /// RTO.
+    fn arrival(&mut self, gap: u64, rto: u64, shortest: u16) -> bool {
+        let (gap, rto, delay) = (gap / MILLISECOND, rto / MILLISECOND, u64::from(self.0));
+        if delay == 0 {
+            self.0 = shortest;
+            return true;
+        }
+        if gap <= u64::from(shortest / 2) {
+            self.0 = self.0 / 2 + shortest / 2;
+        } else if gap < delay {
+            self.0 = (delay / 2 + gap).min(rto) as u16;
+        }
+        gap > rto
+    }
+
+    /// The delay of a segment's acknowledgement, ns. A round trip bounds a delay beyond the shortest. `answers`: the side is in
+    /// ping-pong mode, or the segment ends a write.
+    fn delay(self, answers: bool, srtt: Option<Duration>, shortest: u16) -> u64 {
+        let (mut delay, shortest) = (u64::from(self.0), u64::from(shortest));
+        if delay > shortest {
+            let longest = if answers { LONGEST } else { LONGEST_ONE_WAY };
+            let trip = srtt.map_or(longest, |srtt| (nanos(srtt) / MILLISECOND).max(shortest));
+            delay = delay.min(longest).min(trip);
+        }
+        delay.min(LONGEST) * MILLISECOND
+    }
+
+    /// The timer has run out.
+    fn double(&mut self, rto: u64) {
+        self.0 = (2 * u64::from(self.0)).min(rto / MILLISECOND).min(u64::from(u16::MAX)) as u16;
+    }
+}
+
+fn millis(duration: Duration) -> u16 {
+    u16::try_from(duration.as_millis()).unwrap_or(u16::MAX)
+}
+
+impl Endpoint {
+    /// The shortest of adaptive delays, ms.
+    #[inline]
+    fn shortest_delay(&self) -> Option<u16> {
+        self.settings.delayed_ack.filter(|delayed| delayed.adaptive).map(|delayed| millis(delayed.timeout))
+    }
+
+    /// Data arrives. After a silence of more than a retransmission timeout segments are acknowledged at once again, as in
+    /// Linux: the peer may have begun with a small window.
+    #[inline]
+    pub(crate) fn note_arrival(&mut self, now: Instant) {
+        let silence = since(now, self.receiver.last_data);
+        let begins = if let Some(shortest) = self.shortest_delay() {
+            let rto = nanos(self.sending.rto(&self.settings));
+            self.ack_delay.arrival(silence, rto, shortest)
+        } else {
+            silence > nanos(self.settings.timers.min_rto)
+                && self.receiver.last_data > Instant::ZERO
+                && silence > nanos(self.sending.rto(&self.settings))
+        };
+        if begins {
+            self.receiver.quick.begin(&self.settings);
+        }
+    }
+
+    /// The acknowledgement of what has arrived may wait. `ends`: it ends a write.
+    pub(crate) fn delay_ack(&mut self, now: Instant, delayed: DelayedAck, ends: bool) {
+        let Some(shortest) = self.shortest_delay() else { return self.slots.delay_ack(now, delayed) };
+        let answers = ends || self.receiver.quick.is_ping_pong();
+        let delay = self.ack_delay.delay(answers, self.srtt(), shortest);
+        let pending = self.slots.delayed_ack;
+        if pending <= after(now, delay / 4) {
+            self.receiver.ack_now = true;
+        } else {
+            self.slots.delayed_ack = pending.min(after(now, delay));
+        }
+    }
+
+    /// The timer of a delayed acknowledgement has run out.
+    pub(crate) fn handle_delayed_ack(&mut self) {
+        self.slots.delayed_ack = Instant::FAR_FUTURE;
+        self.receiver.ack_now = true;
+        let Some(shortest) = self.shortest_delay() else { return };
+        if self.receiver.quick.is_ping_pong() {
+            self.receiver.quick.set_ping_pong(false);
+            self.ack_delay = AckDelay(shortest);
+        } else {
+            self.ack_delay.double(nanos(self.sending.rto(&self.settings)));
+        }
+    }
+
+    /// A duplicate has come: the peer may have missed acknowledgements.
+    pub(crate) fn note_duplicate(&mut self) {
+        if let Some(shortest) = self.shortest_delay() {
+            self.receiver.quick.set_ping_pong(false);
+            self.receiver.quick.begin(&self.settings);
+            self.ack_delay = AckDelay(shortest);
+        }
+    }
+
+    /// A segment leaves that acknowledges what has come.
+    #[inline]
+    pub(crate) fn note_acknowledged(&mut self) {
+        if let Some(shortest) = self.shortest_delay()
+            && (self.receiver.ack_now || self.receiver.next > self.receiver.acknowledged)
+            && self.receiver.quick.left() > 0
+            && self.receiver.quick.take()
+        {
+            self.ack_delay = AckDelay(shortest);
+        }
+    }
+
+    /// Data leaves: an answer, if something has just come.
+    #[inline]
+    pub(crate) fn note_answer(&mut self, now: Instant) {
+        if since(now, self.receiver.last_data) < u64::from(self.ack_delay.0) * MILLISECOND {
+            self.receiver.quick.set_ping_pong(true);
+        }
+    }
+
+    /// Whether a reader that has read all acknowledges the end of a write at once.
+    #[inline]
+    pub(crate) fn acknowledges_ends(&self) -> bool {
+        match self.shortest_delay() {
+            Some(_) => !self.receiver.quick.is_ping_pong(),
+            None => !self.sending.is_active(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Preset;
+
+    const RTO: u64 = 300 * MILLISECOND;
+
+    #[test]
+    fn the_delay_follows_the_times_between_arrivals() {
+        let mut delay = AckDelay::default();
+        assert!(delay.arrival(0, RTO, 40), "the first segment begins the quick acknowledgements");
+        let delays: Vec<u16> = [30, 35, 45, 5, 5, 5, 5, 5]
+            .into_iter()
+            .map(|gap| {
+                delay.arrival(gap * MILLISECOND, RTO, 40);
+                delay.0
+            })
+            .collect();
+        assert_eq!(delays, [50, 60, 75, 57, 48, 44, 42, 41]);
+        assert!(delay.arrival(RTO + MILLISECOND, RTO, 40), "a silence of more than an RTO");
+        assert_eq!(delay, AckDelay(41));
+    }
+
+    #[test]
+    fn a_timer_that_runs_out_doubles_the_delay_up_to_the_rto() {
+        let mut delay = AckDelay(40);
+        let delays: Vec<u16> = (0..4)
+            .map(|_| {
+                delay.double(RTO);
+                delay.0
+            })
+            .collect();
+        assert_eq!(delays, [80, 160, 300, 300]);
+    }
+
+    #[test]
+    fn a_round_trip_bounds_a_long_delay() {
+        let delay = |srtt: Option<u64>, delay| {
+            AckDelay(delay).delay(false, srtt.map(Duration::from_millis), 40) / MILLISECOND
+        };
+        assert_eq!(delay(None, 400), 199);
+        assert_eq!(delay(Some(90), 400), 90);
+        assert_eq!(delay(Some(3), 400), 40);
+        assert_eq!(delay(Some(3), 30), 30);
+    }
+
+    #[test]
+    fn ping_pong_mode_holds_quick_acknowledgements_back_and_keeps_them() {
+        let mut quick = Quick::new(&Preset::Linux6.settings());
+        assert!(quick.is_due());
+        quick.set_ping_pong(true);
+        assert!(!quick.is_due() && quick.left() == 16);
+        assert!(!quick.take());
+        quick.set_ping_pong(false);
+        assert!(quick.is_due() && quick.left() == 15);
+        for _ in 0..14 {
+            assert!(!quick.take());
+        }
+        assert!(quick.take() && !quick.is_due());
+    }
+}
