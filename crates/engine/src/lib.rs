@@ -76,12 +76,11 @@ impl Engine {
 const PACKETS_PER_CPU: f64 = 30_000.0;
 
 impl Engine {
-    /// Runs at a time where many are slow: as many as their packets leave [room](Engine::capacity) for. With three times as many two
-    /// CPUs had so little time for gateways that trunks used half of their link, though links were rarely late.
+    /// Runs at a time where many are slow: as many as what they cost leaves [room](Engine::capacity) for.
     pub const fn many(&self, cpus: usize) -> usize {
         match self {
             Engine::Sim => cpus,
-            Engine::Testbed { .. } => 4 * cpus,
+            Engine::Testbed { .. } => 12 * cpus,
         }
     }
 
