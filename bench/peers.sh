@@ -6,11 +6,9 @@
 #
 #   A (client) -- veth -- T1 (gateway) == WAN == T2 (gateway) -- veth -- X (server)
 #
-# The WAN is a veth pair, as fast as the CPU, and then a shaped one.  There a
-# fifth box, W, stands in its middle: a bridge whose port towards T2 has the tbf.
-# (A tbf on T1's own device would not do: TCP small queues hold back the data of
-# a local socket before a local qdisc fills, so a tunnel that ends its TCP on T1
-# would never meet that queue or its drops.)
+# The WAN is a veth pair, as fast as the CPU: what is measured is what a tunnel
+# costs.  What tunnels do on links with a rate, a queue and losses is measured by
+# the experiment bench-tunnels (trunkline lab run bench-tunnels --engine testbed).
 #
 # The hosts are network namespaces that this script makes and removes.  Nothing
 # leads out of them: no default route, no device in the machine's own namespace,
@@ -30,8 +28,6 @@
 #   T       seconds of each TCP throughput test (10)
 #   TU      seconds of each small-packet flood (5)
 #   CC      congestion control inside all namespaces (cubic)
-#   WANS    which WANs: "fast shaped", or one of them
-#   RATE, QMS   the shaped WAN: tbf rate and queue in ms (100mbit, 50)
 #   TRUNKLINE   the trunkline binary (target/release/trunkline of this checkout)
 #   OUT     directory for the CSV files and logs (a new one under /tmp)
 #   EXTRA   a file to source with more start_NAME functions, for further peers
@@ -46,7 +42,6 @@
 # the peers (--install).  netem, RED and fq are not needed.
 #
 # What is measured, per peer and run
-#   fast WAN (unshaped veth, i.e. CPU-bound):
 #     tcp1, tcp10   goodput at the receiver, 1 and 10 parallel flows, Mbit/s
 #     cpu_gb        CPU seconds of the tunnel processes (both ends, user+system,
 #                   /proc/PID/stat) per GB (1e9 bytes) of goodput, during tcp1
@@ -59,8 +54,6 @@
 #     rss           VmRSS of the tunnel processes, both ends summed, after tcp10, kB
 #     idle50/idle99 ping RTT, us, idle;   load50/load99: under one bulk TCP flow
 #     jain10, retr10  Jain's fairness index over the 10 flows; their retransmits
-#   shaped WAN (tbf in W, T1->T2 direction): s_ + the same names, and
-#     s_drops1, s_drops10   packets that the tbf dropped during s_tcp1, s_tcp10
 #   foreign         most CPU, in % of the machine, that processes not of this
 #                   script used during any test that was kept;  steal   % in tcp1
 #
@@ -72,7 +65,6 @@ set -uo pipefail
 export LC_ALL=C
 
 RUNS=${RUNS:-3}; T=${T:-10}; TU=${TU:-5}; CC=${CC:-cubic}
-WANS=${WANS:-fast shaped}; RATE=${RATE:-100mbit}; QMS=${QMS:-50}
 FMAX=${FMAX:-10}; TRIES=${TRIES:-3}; QUIET=${QUIET:-60}
 WG_GO_NEW=${WG_GO_NEW:-}; EXTRA=${EXTRA:-}
 TRUNKLINE=${TRUNKLINE:-$(dirname "$(readlink -f "$0")")/../target/release/trunkline}
@@ -98,7 +90,7 @@ for c in ip tc jq awk ping iperf3 ethtool; do
 [ -c /dev/net/tun ] || die "/dev/net/tun is missing"
 
 P=tpb$$                                # prefix of everything that is ours
-NA=$P-A NT1=$P-T1 NT2=$P-T2 NX=$P-X NW=$P-W
+NA=$P-A NT1=$P-T1 NT2=$P-T2 NX=$P-X
 A_IP=198.18.1.2  A_GW=198.18.1.1       # A -- T1
 W1=198.18.2.1    W2=198.18.2.2         # T1 == T2, the WAN
 X_GW=198.18.3.1  X_IP=198.18.3.2       # T2 -- X
@@ -123,7 +115,7 @@ ns_kill() {
 }
 teardown() {
   local n
-  for n in $NA $NT1 $NT2 $NX $NW; do
+  for n in $NA $NT1 $NT2 $NX; do
     ip netns list | awk '{print $1}' | grep -qx "$n" || continue
     ns_kill "$n"; ip netns del "$n"
   done
@@ -151,7 +143,7 @@ for n in $(ip netns list | awk '$1 ~ /^tpb[0-9]+-(A|T1|T2|X|W)$/ {print $1}'); d
 done
 
 in_() { local n=$1; shift; ip netns exec "$n" "$@"; }
-build() {     # fast|shaped
+build() {
   local n
   for n in $NA $NT1 $NT2 $NX; do
     ip netns add "$n" && in_ "$n" ip link set lo up &&
@@ -160,19 +152,7 @@ build() {     # fast|shaped
       net.ipv4.conf.default.rp_filter=0 || die "cannot set up $n"
   done
   ip -n $NA  link add eth0 type veth peer name lan netns $NT1
-  if [ "$1" = fast ]; then
-    ip -n $NT1 link add wan type veth peer name wan netns $NT2
-  else
-    ip netns add $NW || die "cannot add $NW"
-    in_ $NW sysctl -qw net.ipv6.conf.all.disable_ipv6=1
-    ip -n $NT1 link add wan type veth peer name w1 netns $NW
-    ip -n $NT2 link add wan type veth peer name w2 netns $NW
-    ip -n $NW link add br0 type bridge stp_state 0 forward_delay 0 || die "no bridge"
-    for n in w1 w2; do ip -n $NW link set $n master br0 up; done
-    ip -n $NW link set br0 up
-    # the small burst makes tbf split GSO packets, so it queues and drops as a wire would
-    in_ $NW tc qdisc add dev w2 root tbf rate $RATE burst 5kb latency ${QMS}ms || die "tbf"
-  fi
+  ip -n $NT1 link add wan type veth peer name wan netns $NT2
   ip -n $NX  link add eth0 type veth peer name lan netns $NT2
   ip -n $NA  addr add $A_IP/24 dev eth0; ip -n $NT1 addr add $A_GW/24 dev lan
   ip -n $NT1 addr add $W1/24 dev wan;    ip -n $NT2 addr add $W2/24 dev wan
@@ -419,25 +399,20 @@ iperf() {     # NAME OPTIONS...: a server of its own for each test; JSON in $D/N
   kill $sp 2>/dev/null; wait $sp 2>/dev/null
   return 0
 }
-# NAME PREFIX -P n: a TCP test with everything that belongs to it
+# NAME -P n: a TCP test with everything that belongs to it
 tcp_test() {
-  local m=$1 pre=$2 n=$3 c1 c2 d1 d2 b0 b1 j=$D/tcp.json bytes bps
-  local x0=0 x1=0
-  [ "$pre" = s_ ] && x0=$(in_ $NW tc -s -j qdisc show dev w2 | jq '.[0].drops // 0')
+  local m=$1 n=$2 c1 c2 d1 d2 b0 b1 j=$D/tcp.json bytes bps
   c1=$(ns_cpu $NT1); c2=$(ns_cpu $NT2); b0=$(busy)
   iperf tcp -t $T -P "$n"
   d1=$(ns_cpu $NT1); d2=$(ns_cpu $NT2); b1=$(busy)
   bps=$(jq -r '.end.sum_received.bits_per_second // empty' $j 2>/dev/null)
   bytes=$(jq -r '.end.sum_received.bytes // empty' $j 2>/dev/null)
   if [ -z "$bps" ]; then
-    say "  $PEER $pre$m: no result ($(jq -r '.error // "no answer in time"' $j 2>/dev/null))"; return
+    say "  $PEER $m: no result ($(jq -r '.error // "no answer in time"' $j 2>/dev/null))"; return
   fi
-  rec $pre$m "$(calc "$bps/1e6")"
-  rec ${pre}retr${m#tcp} "$(jq -r '.end.sum_sent.retransmits // 0' $j)"
-  [ "$n" -gt 1 ] && rec ${pre}jain$n "$(jq -r '[.end.streams[].receiver.bytes] | (add*add)/(length*(map(.*.)|add)) ' $j)"
-  if [ "$pre" = s_ ]; then
-    x1=$(in_ $NW tc -s -j qdisc show dev w2 | jq '.[0].drops // 0'); rec s_drops${m#tcp} $((x1 - x0)); return
-  fi
+  rec $m "$(calc "$bps/1e6")"
+  rec retr${m#tcp} "$(jq -r '.end.sum_sent.retransmits // 0' $j)"
+  [ "$n" -gt 1 ] && rec jain$n "$(jq -r '[.end.streams[].receiver.bytes] | (add*add)/(length*(map(.*.)|add)) ' $j)"
   [ "$(calc "($bytes>1000000)")" = 1 ] || return
   set -- $b0 $b1
   if [ "$m" = tcp1 ]; then
@@ -482,33 +457,25 @@ load_test() { # PREFIX: ping under one bulk TCP flow
 }
 reach() { local i; for i in $(seq 40); do in_ $NA ping -n -c1 -W1 $X_IP >/dev/null 2>&1 && return 0; sleep 0.25; done; return 1; }
 
-up() {        # fast|shaped: builds the hosts and starts the peer
-  build $1
+up() {        # builds the hosts and starts the peer
+  build
   start_$PEER && reach && return 0
-  say "  $PEER: no tunnel on the $1 WAN; the ends' logs, if any:"; tail -n 5 "$D"/*.log >&2 2>/dev/null
+  say "  $PEER: no tunnel; the ends' logs, if any:"; tail -n 5 "$D"/*.log >&2 2>/dev/null
   teardown; rm -f "$D"/*.log; return 1
 }
 measure() {
-  local w; RUN=$1 PEER=$2 FWORST=0
-  for w in $WANS; do
-    up $w || continue
-    if [ $w = fast ]; then
-      guard ping_test idle 0.002 1000
-      guard tcp_test tcp1 '' 1
-      guard tcp_test tcp10 '' 10
-      rec rss $(($(ns_rss $NT1) + $(ns_rss $NT2)))
-      guard load_test load
-      guard pps_test
-      # let a flooded tunnel drain, then see whether it lives
-      sleep 1; reach || { say "  $PEER: dead after the tests"; rec dead 1; }
-    else
-      guard ping_test s_idle 0.002 1000
-      guard tcp_test tcp1 s_ 1
-      guard tcp_test tcp10 s_ 10
-      guard load_test s_load
-    fi
+  RUN=$1 PEER=$2 FWORST=0
+  if up; then
+    guard ping_test idle 0.002 1000
+    guard tcp_test tcp1 1
+    guard tcp_test tcp10 10
+    rec rss $(($(ns_rss $NT1) + $(ns_rss $NT2)))
+    guard load_test load
+    guard pps_test
+    # let a flooded tunnel drain, then see whether it lives
+    sleep 1; reach || { say "  $PEER: dead after the tests"; rec dead 1; }
     teardown; rm -f "$D"/*.log
-  done
+  fi
   rec foreign $FWORST
 }
 
@@ -537,7 +504,7 @@ table() {
     function ad(p,x,fmt,sc){return ((p,x) in df)&&df[p,x]!=""?sprintf(fmt,df[p,x]*sc):"-"}
     function pm(p,x){return ((p,x) in m)&&m[p,x]>0?sprintf("%.0f",50*(hi[p,x]-lo[p,x])/m[p,x]):"-"}
     END{
-      print "Fast WAN (unshaped veth). (x) = ratio to direct in the same run; +-% = half the range over the runs"
+      print "(x) = ratio to direct in the same run; +-% = half the range over the runs"
       h="%-18s %16s %4s %16s %4s %15s %4s %8s %8s %8s %8s %7s\n"
       printf h,"peer","tcp1 Mbit/s","+-%","tcp10 Mbit/s","+-%","kpps 64B","+-%","CPUs/GB","T1 s/GB","T2 s/GB","us/pkt","RSS MB"
       for(i=1;i<=k;i++){p=o[i];printf h,p,fr(p,"tcp1","%.0f",1),pm(p,"tcp1"),fr(p,"tcp10","%.0f",1),pm(p,"tcp10"),fr(p,"pps","%.1f",.001),pm(p,"pps"),f(p,"cpu_gb","%.2f",1),f(p,"cpu_t1_gb","%.2f",1),f(p,"cpu_t2_gb","%.2f",1),f(p,"pps_cpu","%.1f",1),f(p,"rss","%.1f",1/1024)}
@@ -545,10 +512,6 @@ table() {
       h="%-18s %9s %9s %10s %10s | %9s %9s %10s %10s\n"
       printf h,"peer","idle50","idle99","+idle50","+idle99","load50","load99","+load50","+load99"
       for(i=1;i<=k;i++){p=o[i];printf h,p,f(p,"idle50","%.0f",1),f(p,"idle99","%.0f",1),ad(p,"idle50","%.0f",1),ad(p,"idle99","%.0f",1),f(p,"load50","%.0f",1),f(p,"load99","%.0f",1),ad(p,"load50","%.0f",1),ad(p,"load99","%.0f",1)}
-      print ""; print "Shaped WAN (tbf '"$RATE, ${QMS}"' ms queue, T1->T2). load50/99: ping ms under one bulk flow"
-      h="%-18s %15s %4s %15s %4s %8s %8s %9s %9s %8s %8s %8s\n"
-      printf h,"peer","tcp1 Mbit/s","+-%","tcp10 Mbit/s","+-%","jain10","retr10","drops10","idle50us","load50","load99","loss%"
-      for(i=1;i<=k;i++){p=o[i];printf h,p,fr(p,"s_tcp1","%.1f",1),pm(p,"s_tcp1"),fr(p,"s_tcp10","%.1f",1),pm(p,"s_tcp10"),f(p,"s_jain10","%.3f",1),f(p,"s_retr10","%.0f",1),f(p,"s_drops10","%.0f",1),f(p,"s_idle50","%.0f",1),f(p,"s_load50","%.1f",.001),f(p,"s_load99","%.1f",.001),f(p,"s_loadloss","%.1f",1)}
     }' "$SUM"
 }
 
