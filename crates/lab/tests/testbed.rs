@@ -160,7 +160,7 @@ fn every_pattern_of_traffic_runs_beside_the_others() {
         from = "a"
         to = "b"
         flows = 2
-        bytes = "200 kB"
+        bytes = "50 kB"
         tcp = "linux-6"
         [traffic.pages]
         kind = "web"
