@@ -185,6 +185,9 @@ impl Adaptor {
     /// Tells the lane how far the far end has everything.
     fn pass_over_acknowledged(&mut self) {
         self.acknowledged.advance();
+        if self.control.in_flight() == 0 {
+            self.acknowledged.handle_nothing_in_flight();
+        }
         self.signals.set_acknowledged(self.acknowledged.position());
     }
 
@@ -202,6 +205,8 @@ impl Adaptor {
 
 impl Controller for Adaptor {
     fn on_sent(&mut self, now: StdInstant, bytes: u64, _last_packet_number: u64) {
+        self.acknowledged.forget_stale(self.instant(now), self.srtt.max(MIN_RTT) * 2);
+        self.signals.set_acknowledged(self.acknowledged.position());
         if !self.signals.is_eliciting() {
             return;
         }
@@ -219,9 +224,7 @@ impl Controller for Adaptor {
         self.departures.push_back((now, departure));
         let handed_over = self.signals.handed_over();
         if handed_over > 0 {
-            let (at, limit) = (self.instant(now), self.srtt.max(MIN_RTT) * 2);
-            self.acknowledged.handle_sent(at, bytes, handed_over, limit);
-            self.signals.set_acknowledged(self.acknowledged.position());
+            self.acknowledged.handle_sent(self.instant(now), bytes, handed_over);
         }
         self.publish(now);
     }
@@ -281,7 +284,6 @@ impl Controller for Adaptor {
     ) {
         self.check_circuit(now, (0, lost_bytes));
         self.acknowledged.handle_lost(self.instant(now), self.instant(sent), lost_bytes);
-        self.pass_over_acknowledged();
         let Some(departure) = self.departure(sent) else { return };
         let feedback = self.feedback(now);
         if lost_bytes == 0 {
@@ -295,6 +297,7 @@ impl Controller for Adaptor {
         if is_persistent_congestion {
             self.control.handle_timeout();
         }
+        self.pass_over_acknowledged();
         self.publish(now);
     }
 

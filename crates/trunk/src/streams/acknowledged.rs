@@ -48,16 +48,27 @@ impl Acknowledged {
         self.position
     }
 
-    /// Packets of so many bytes leave, and the lane has taken everything before `position`. What has waited for longer than
-    /// `limit` while later ones were acknowledged is no packet that would be: pass two round-trip times (a lost one is found after
-    /// 9/8, RFC 9002 §6.1.2).
-    pub fn handle_sent(&mut self, now: Instant, bytes: u64, position: u64, limit: Duration) {
+    /// What has waited for longer than `limit` while later ones were acknowledged is no packet that would be: pass two round-trip
+    /// times (a lost one is found after 9/8, RFC 9002 §6.1.2). The owner calls it before it sends something.
+    pub fn forget_stale(&mut self, now: Instant, limit: Duration) {
         let newest = self.newest;
         let stale = |batch: &Batch| newest > Some(batch.at) && now.saturating_since(batch.at) > limit;
         for batch in self.batches.iter_mut().take_while(|batch| stale(batch)) {
             batch.outstanding = 0;
         }
         self.advance();
+    }
+
+    /// Nothing is in flight: all that has left is acknowledged, or leaves again at once.
+    pub fn handle_nothing_in_flight(&mut self) {
+        if let Some(last) = self.batches.back() {
+            self.position = self.position.max(last.position);
+            self.batches.clear();
+        }
+    }
+
+    /// Packets of so many bytes leave, and the lane has taken everything before `position`.
+    pub fn handle_sent(&mut self, now: Instant, bytes: u64, position: u64) {
         let is_full = self.batches.len() == MAX_BATCHES;
         match self.batches.back_mut() {
             Some(last) if last.at == now || is_full => {
@@ -134,8 +145,8 @@ mod tests {
     fn sent(batches: u64) -> Acknowledged {
         let mut it = Acknowledged::default();
         for n in 1..=batches {
-            it.handle_sent(at(n), 400, n * 1000 - 600, LIMIT);
-            it.handle_sent(at(n), 600, n * 1000, LIMIT);
+            it.handle_sent(at(n), 400, n * 1000 - 600);
+            it.handle_sent(at(n), 600, n * 1000);
         }
         it
     }
@@ -167,8 +178,8 @@ mod tests {
         it.handle_lost(at(60), at(1), 600);
         it.advance();
         assert_eq!(it.position(), 0, "the repair has not left");
-        it.handle_sent(at(60), 600, 4000, LIMIT);
-        it.handle_sent(at(61), 1000, 5000, LIMIT);
+        it.handle_sent(at(60), 600, 4000);
+        it.handle_sent(at(61), 1000, 5000);
         assert_eq!(acknowledge(&mut it, 61, 1000), 0);
         assert_eq!(acknowledge(&mut it, 60, 600), 5000);
     }
@@ -177,10 +188,10 @@ mod tests {
     fn a_repair_that_is_lost_is_waited_for_again() {
         let mut it = sent(1);
         it.handle_lost(at(60), at(1), 1000);
-        it.handle_sent(at(60), 1000, 1000, Duration::from_secs(10));
+        it.handle_sent(at(60), 1000, 1000);
         it.handle_lost(at(120), at(60), 1000);
         it.advance();
-        it.handle_sent(at(121), 1000, 1000, Duration::from_secs(10));
+        it.handle_sent(at(121), 1000, 1000);
         it.advance();
         assert_eq!(it.position(), 0);
         assert_eq!(acknowledge(&mut it, 121, 1000), 1000);
@@ -201,13 +212,16 @@ mod tests {
         // Of the first batch 50 bytes were no packet that is acknowledged.
         acknowledge(&mut it, 1, 950);
         assert_eq!(acknowledge(&mut it, 2, 1000), 0);
-        it.handle_sent(at(90), 1000, 3000, LIMIT);
+        it.forget_stale(at(90), LIMIT);
+        it.handle_sent(at(90), 1000, 3000);
         assert_eq!(it.position(), 0);
-        it.handle_sent(at(110), 1000, 4000, LIMIT);
+        it.forget_stale(at(110), LIMIT);
         assert_eq!(it.position(), 2000);
-        // Without a sign of anything later it waits.
-        it.handle_sent(at(900), 1000, 5000, LIMIT);
+        // Without a sign of anything later it waits, unless nothing is in flight.
+        it.forget_stale(at(900), LIMIT);
         assert_eq!(it.position(), 2000);
+        it.handle_nothing_in_flight();
+        assert_eq!((it.position(), it.batches.len()), (3000, 0));
     }
 
     #[test]

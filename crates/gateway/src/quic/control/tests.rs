@@ -122,3 +122,17 @@ fn acknowledgements_alone_are_not_in_flight() {
     path.controller.on_sent(path.now, 1200, 1);
     assert_eq!(path.signals.in_flight(), 1200);
 }
+
+/// What counts as sent and is never acknowledged, such as an acknowledgement that left while data waited, holds nothing up.
+#[test]
+fn all_is_delivered_once_nothing_is_in_flight() {
+    let mut path = Path::new();
+    path.signals.set_handed_over(5000);
+    path.controller.on_sent(path.now, 1200, 0);
+    path.controller.on_sent(path.now, 40, 1);
+    path.now += RTT;
+    path.controller.on_end_acks(path.now, 600, false, Some(0));
+    assert_eq!(path.signals.acknowledged(), 0);
+    path.controller.on_end_acks(path.now, 0, false, Some(0));
+    assert_eq!(path.signals.acknowledged(), 5000);
+}
