@@ -7,10 +7,12 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use trunkline_trunk::compress::{Compressor, CompressorStats};
 use trunkline_trunk::frame::encode_report;
+use trunkline_trunk::path::LaneSign;
 use trunkline_trunk::streams::StreamError;
 use trunkline_trunk::{
     ArrivalReport, CongestionControlCause, LaneAction, LaneControl, LaneId, LaneSnapshot, PathMode, Paths,
@@ -176,6 +178,13 @@ impl LaneTx {
         let total = sys::send_queue(self.fd())?;
         let unsent = sys::send_queue_unsent(self.fd())?;
         Ok((info, fill(&info, unsent, total)))
+    }
+
+    /// What the kernel knows of the lane's path.
+    pub(crate) fn sign(&self, now: Instant) -> io::Result<LaneSign> {
+        let info = sys::tcp_info(self.fd())?;
+        let heard = now - Duration::from_millis(info.last_ack_ms.into());
+        Ok(LaneSign { outstanding: info.unacked > 0, heard, srtt: info.srtt() })
     }
 
     /// Takes the rate that the lane's path grants it.

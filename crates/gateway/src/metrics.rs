@@ -3,7 +3,7 @@
 use trunkline_queue::Histogram;
 use trunkline_service::Page;
 
-use crate::status::{Class, EdgePacing, Lane, LaneState, Path, PathShare, Peer, Status};
+use crate::status::{Class, EdgePacing, Lane, LaneState, Path, PathShare, Peer, Status, Uplink, UplinkState};
 
 /// One family over all classes or lanes: its name, type, help and value; without a value there is no sample.
 type Family<T> = (&'static str, &'static str, &'static str, fn(&T) -> Option<f64>);
@@ -99,6 +99,23 @@ const PATH_FAMILIES: &[Family<Path>] = &[
         "Time without arrivals, left out of what is measured.",
         |p| Some(seconds(p.left_out_us)),
     ),
+];
+
+const UPLINK_FAMILIES: &[Family<Uplink>] = &[
+    ("trunkline_uplink_up", "gauge", "1 while the path works, of several to a peer.", |u| {
+        Some(f64::from(u8::from(u.state == UplinkState::Up)))
+    }),
+    ("trunkline_uplink_silent", "gauge", "1 while its lanes are up and nothing is heard of the peer.", |u| {
+        Some(f64::from(u8::from(u.state == UplinkState::Silent)))
+    }),
+    ("trunkline_uplink_silences_total", "counter", "Number of times that it has become silent.", |u| {
+        count(u.silences)
+    }),
+    ("trunkline_uplink_lanes_up", "gauge", "Lanes on it that are up.", |u| Some(u.lanes_up.into())),
+    ("trunkline_uplink_flows", "gauge", "Flows that take it from this site.", |u| Some(u.flows.into())),
+    ("trunkline_uplink_rtt_seconds", "gauge", "Shortest smoothed round-trip time of its lanes.", |u| {
+        u.rtt_us.map(seconds)
+    }),
 ];
 
 const PATH_SHARE_FAMILIES: &[Family<PathShare>] = &[
@@ -207,6 +224,7 @@ pub fn prometheus(status: &Status) -> String {
     lanes(&mut page, status);
     paths(&mut page, status);
     path_shares(&mut page, status);
+    uplinks(&mut page, status);
     flow_tables(&mut page, status);
     received(&mut page, status);
     callers(&mut page, status);
@@ -295,7 +313,9 @@ fn paths(page: &mut Page, status: &Status) {
         for peer in &status.peers {
             for path in &peer.paths {
                 if let Some(value) = value(path) {
-                    page.sample(name, &[("peer", &peer.name), ("dscp", &path.dscp.to_string())], value);
+                    let dscp = path.dscp.to_string();
+                    let labels = [("peer", peer.name.as_str()), ("dscp", &dscp)];
+                    page.sample(name, &with_path(&path.path, &labels), value);
                 }
             }
         }
@@ -313,11 +333,29 @@ fn path_shares(page: &mut Page, status: &Status) {
                 if let Some(value) = value(share) {
                     let labels =
                         [("peer", peer.name.as_str()), ("dscp", &dscp), ("lane_group", &share.lane_group)];
-                    page.sample(name, &labels, value);
+                    page.sample(name, &with_path(&path.path, &labels), value);
                 }
             }
         }
     }
+}
+
+fn uplinks(page: &mut Page, status: &Status) {
+    for (name, kind, help, value) in UPLINK_FAMILIES {
+        page.family(name, kind, help);
+        for peer in &status.peers {
+            for uplink in &peer.uplinks {
+                if let Some(value) = value(uplink) {
+                    page.sample(name, &[("peer", &peer.name), ("path", &uplink.name)], value);
+                }
+            }
+        }
+    }
+}
+
+/// Labels, and the name of the path if there are several.
+fn with_path<'l>(path: &'l str, labels: &[(&'l str, &'l str)]) -> Vec<(&'l str, &'l str)> {
+    labels.iter().copied().chain((!path.is_empty()).then_some(("path", path))).collect()
 }
 
 fn for_lanes(status: &Status, mut each: impl FnMut(&[(&str, &str)], &Lane)) {
@@ -330,7 +368,7 @@ fn for_lanes(status: &Status, mut each: impl FnMut(&[(&str, &str)], &Lane)) {
                 ("shard", &shard),
                 ("lane", &index),
             ];
-            each(&labels, lane);
+            each(&with_path(&lane.path, &labels), lane);
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 use trunkline_trunk::path::SharedPaths;
-use trunkline_trunk::{PeerId, RouteTable, TrunkPlan};
+use trunkline_trunk::{PathSettings, PeerId, RouteTable, TrunkPlan};
 
 use crate::config::{Config, PeerConfig};
 use crate::keys::PublicKey;
@@ -13,8 +13,6 @@ use crate::keys::PublicKey;
 /// The workers' view of a configuration.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// Classes and groups of lanes, the same towards every peer.
-    pub(crate) trunk: TrunkPlan,
     pub(crate) peers: Vec<PeerPlan>,
     /// To which peer each address belongs: where packets to it go, and the only peer they may come from.
     pub(crate) owners: Arc<RouteTable<PeerId>>,
@@ -30,7 +28,9 @@ pub(crate) struct PeerPlan {
     pub(crate) key: PublicKey,
     /// For the log.
     pub(crate) name: Arc<str>,
-    /// The paths to it, which all shards share.
+    /// Classes, the same towards every peer, and groups of lanes on the paths to this one.
+    pub(crate) trunk: TrunkPlan,
+    /// What all shards share of the paths to it.
     pub(crate) paths: Arc<SharedPaths>,
 }
 
@@ -38,16 +38,22 @@ pub(crate) struct PeerPlan {
 pub(crate) type KnownPaths = HashMap<PublicKey, Arc<SharedPaths>>;
 
 impl Plan {
-    pub(crate) fn new(config: &Config, seed: u64, known: &mut KnownPaths) -> Arc<Plan> {
+    /// The plan of a configuration, with the paths to each of its peers; none where there is one.
+    pub(crate) fn new(
+        config: &Config,
+        seed: u64,
+        known: &mut KnownPaths,
+        paths: Vec<Vec<PathSettings>>,
+    ) -> Arc<Plan> {
         known.retain(|key, _| config.peers.iter().any(|peer| peer.public_key == *key));
-        let mut peer = |peer: &PeerConfig| PeerPlan {
+        let mut peer = |(peer, paths): (&PeerConfig, Vec<PathSettings>)| PeerPlan {
             key: peer.public_key,
             name: peer.name.as_str().into(),
+            trunk: config.trunk.on_paths(paths),
             paths: Arc::clone(known.entry(peer.public_key).or_default()),
         };
         Arc::new(Plan {
-            trunk: config.trunk.clone(),
-            peers: config.peers.iter().map(&mut peer).collect(),
+            peers: config.peers.iter().zip(paths).map(&mut peer).collect(),
             owners: Arc::new(owners(config)),
             addresses: config.tun.addresses.clone(),
             seed,

@@ -109,9 +109,12 @@ pub struct Peer {
     /// The lanes, by lane group and shard. Several classes may ride on one.
     #[serde(default)]
     pub lanes: Vec<Lane>,
-    /// The paths that its lanes take, one for each DSCP; none without edge pacing.
+    /// What path control knows of the paths that its lanes take, each once for each DSCP; none without edge pacing.
     #[serde(default)]
     pub paths: Vec<Path>,
+    /// The paths to it, if there are several, in their order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub uplinks: Vec<Uplink>,
     /// The busiest flows towards it, at most [`FLOWS`], those that have sent most first; empty unless asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flows: Vec<Flow>,
@@ -292,10 +295,62 @@ impl fmt::Display for LaneState {
     }
 }
 
-/// A path to a peer, which all shards share.
+/// How well one of several paths to a peer works.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum UplinkState {
+    /// It works.
+    Up,
+    /// Its lanes hold data, and nothing is heard of the peer: flows take other paths.
+    Silent,
+    /// It has no lane.
+    #[default]
+    Down,
+}
+
+impl fmt::Display for UplinkState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Up => "up",
+            Self::Silent => "silent",
+            Self::Down => "down",
+        })
+    }
+}
+
+/// One of several paths to a peer, over all shards and lane groups.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Uplink {
+    /// Its name; its number from 1, if the peer dials it and this site has no name for it.
+    pub name: String,
+    /// Where this site dials the peer on it, if it does.
+    pub endpoint: Option<String>,
+    /// What its connections are bound to, if anything: interface, address, mark.
+    pub via: Option<String>,
+    /// Whether it is used while no other works.
+    pub backup: bool,
+    /// How well it works.
+    pub state: UplinkState,
+    /// Lanes on it.
+    pub lanes: u32,
+    /// Those of them that are up.
+    pub lanes_up: u32,
+    /// Flows that take it from this site.
+    pub flows: u32,
+    /// The shortest smoothed round-trip time of its lanes, µs, once it has been measured.
+    pub rtt_us: Option<u64>,
+    /// How often it has become silent; of several shards the one that has seen it most often.
+    pub silences: u64,
+}
+
+/// A path to a peer for packets of one DSCP, which all shards share.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Path {
+    /// Its name, if there are several.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub path: String,
     /// The DSCP of its lanes' packets.
     pub dscp: u8,
     /// What bounds it.
@@ -353,7 +408,10 @@ pub enum EdgePacing {
 pub struct Lane {
     /// The lane group it belongs to: [`Class::lane_group`].
     pub lane_group: String,
-    /// Its place among the lanes of its lane group and shard, from 0.
+    /// The name of its path, if there are several.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub path: String,
+    /// Its place among the lanes of its lane group on its path and shard, from 0.
     pub index: u16,
     /// Which shard it serves.
     pub shard: u16,

@@ -54,6 +54,10 @@ pub(crate) struct TcpInfo {
     pub(crate) pacing_rate: u64,
     /// Bytes in the send queue and not yet sent.
     pub(crate) notsent: u32,
+    /// Segments sent and not yet acknowledged.
+    pub(crate) unacked: u32,
+    /// The time since an acknowledgement came last, ms.
+    pub(crate) last_ack_ms: u32,
 }
 
 impl TcpInfo {
@@ -88,6 +92,8 @@ pub(crate) fn tcp_info(fd: BorrowedFd<'_>) -> io::Result<TcpInfo> {
     let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
     Ok(TcpInfo {
         snd_mss: u32_at(16),
+        unacked: u32_at(24),
+        last_ack_ms: u32_at(56),
         rtt_us: u32_at(68),
         ssthresh: u32_at(76),
         cwnd: u32_at(80),
@@ -115,6 +121,42 @@ fn set_option<T>(fd: BorrowedFd<'_>, level: c_int, name: c_int, value: &T) -> io
         )
     })?;
     Ok(())
+}
+
+/// Has a socket send through one interface, and receive from it alone (`SO_BINDTODEVICE`).
+pub(crate) fn bind_to_interface(fd: BorrowedFd<'_>, name: &str) -> io::Result<()> {
+    // The kernel takes a name that fills its buffer without the closing zero.
+    let mut raw = [0_u8; libc::IFNAMSIZ];
+    let bytes = name.as_bytes();
+    if bytes.len() >= raw.len() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    raw[..bytes.len()].copy_from_slice(bytes);
+    set_option(fd, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, &raw)
+}
+
+/// The interface that a socket is bound to; an error if it no longer exists.
+pub(crate) fn interface_of(fd: BorrowedFd<'_>) -> io::Result<String> {
+    let mut raw = [0_u8; libc::IFNAMSIZ];
+    let mut len = raw.len() as socklen_t;
+    // SAFETY: the kernel writes at most `len` bytes into `raw`.
+    check(unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_BINDTODEVICE,
+            raw.as_mut_ptr().cast::<c_void>(),
+            &raw mut len,
+        )
+    })?;
+    let name = raw.split(|byte| *byte == 0).next().unwrap_or_default();
+    Ok(String::from_utf8_lossy(name).into_owned())
+}
+
+/// Leaves the choice of the port of a bound socket to its connection, so that many can have one address
+/// (`IP_BIND_ADDRESS_NO_PORT`, for IPv6 too).
+pub(crate) fn set_port_late(fd: BorrowedFd<'_>) -> io::Result<()> {
+    set_option(fd, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, &1_i32)
 }
 
 /// Limits the unsent bytes at which a socket is writable (`TCP_NOTSENT_LOWAT`).

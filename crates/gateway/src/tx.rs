@@ -8,6 +8,7 @@ mod memory;
 mod places;
 mod report;
 mod sending;
+mod watch;
 
 use std::collections::HashMap;
 use std::io;
@@ -25,10 +26,12 @@ use crate::pool::{PacketBuf, Pool};
 use crate::refusals::Refusals;
 use crate::tun::{ReadDrop, TunQueue, TunRead, TunReader};
 use memory::{AbsentPackets, Presence};
+use watch::Watch;
 
 pub(crate) use places::NoVacancy;
 pub(crate) use report::{DeviceReadStats, LaneTxReport, PeerTxReport, TxReport};
 pub(crate) use sending::Sending;
+pub(crate) use watch::WatchedPath;
 
 /// Packets, and bytes, read from the device before the lanes are served.
 const READ_PACKETS: usize = 64;
@@ -43,6 +46,8 @@ struct Peer {
     /// Lanes that have something to send and are not known to be full, a bit each.
     dirty: u32,
     presence: Presence,
+    /// Where there are several paths.
+    watch: Watch,
 }
 
 impl Peer {
@@ -51,8 +56,9 @@ impl Peer {
         if !self.paths.take_changed() {
             return;
         }
-        while let Some((dscp, change)) = self.paths.poll_change() {
-            tracing::info!("the path to {}, DSCP {dscp}: {change}", self.name);
+        while let Some((id, change)) = self.paths.poll_change() {
+            let path = self.path_name(id.path).map_or_else(String::new, |name| format!(" {name}"));
+            tracing::info!("path{path} to {}, DSCP {}: {change}", self.name, id.dscp);
         }
         for (id, slot) in (0..).map(LaneId).zip(&mut self.lanes) {
             if let Some(slot) = slot
@@ -85,6 +91,8 @@ pub(crate) struct Sender {
     pool: Pool,
     peers: Vec<Peer>,
     routes: Arc<RouteTable<PeerId>>,
+    /// Peers with several paths.
+    on_several_paths: Vec<usize>,
     /// Peers with a dirty class, each once.
     dirty_peers: Vec<usize>,
     /// Where the lane of this serial is.
@@ -121,6 +129,7 @@ impl Sender {
             reader: TunReader::new(queue, &mut pool),
             pool,
             peers: Vec::new(),
+            on_several_paths: Vec::new(),
             routes: Arc::default(),
             dirty_peers: Vec::new(),
             lanes: HashMap::new(),
@@ -230,7 +239,8 @@ impl Sender {
 
     /// When a held lane is to be served, or the next sweep of the packets for absent peers is due.
     pub(crate) fn next_wake(&self) -> Option<Instant> {
-        self.held.iter().map(|(at, ..)| *at).chain(self.absent.next_sweep()).min()
+        let watches = self.on_several_paths.iter().filter_map(|index| self.peers[*index].watch.next());
+        self.held.iter().map(|(at, ..)| *at).chain(self.absent.next_sweep()).chain(watches).min()
     }
 
     /// Has the lanes served whose time has come.
@@ -281,6 +291,7 @@ impl Sender {
     pub(crate) fn serve_lanes(&mut self, now: Instant, requests: &mut Vec<LaneRequest>) {
         self.release_held(now);
         self.sweep_absent(now);
+        self.watch_paths(now);
         while let Some(index) = self.dirty_peers.pop() {
             let mut dirty = std::mem::take(&mut self.peers[index].dirty);
             while dirty != 0 {
@@ -307,6 +318,7 @@ impl Sender {
                 }
             }
             self.peers[index].grant(requests);
+            self.peers[index].watch.handle_served(now);
         }
     }
 

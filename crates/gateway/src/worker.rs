@@ -78,10 +78,11 @@ pub(crate) enum Ending {
     Stopped,
 }
 
-/// A lane's place: number `index` of a group to a peer.
+/// A lane's place: number `index` of a group on a path to a peer.
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
     pub(crate) peer: PublicKey,
+    pub(crate) path: u8,
     pub(crate) group: Arc<str>,
     pub(crate) index: u8,
 }
@@ -349,9 +350,9 @@ impl Running {
 
     /// Puts a lane in its place. Whatever keeps it from there ends this lane and no other.
     fn lane_up(&mut self, lane: NewLane) {
-        let NewLane { place: Place { peer, group, index }, sending, receiving } = lane;
+        let NewLane { place, sending, receiving } = lane;
         let serial = sending.serial;
-        match self.sender.vacancy(&peer, &group, index) {
+        match self.sender.vacancy(&place) {
             Ok(vacancy) => vacancy.fill(sending.into()),
             Err(error) => {
                 self.sender.discard(sending.into());
@@ -364,7 +365,7 @@ impl Running {
         if let Err(error) = epoll::add(&self.epoll, receiving.fd(), epoll::EventData::new_u64(serial), flags)
         {
             self.end(serial, format!("cannot be waited for: {}", io::Error::from(error)), false);
-        } else if !self.receivers.lane_up(&peer, receiving) {
+        } else if !self.receivers.lane_up(&place.peer, receiving) {
             self.end(serial, NoVacancy::NotConfigured.to_string(), true);
         }
     }
@@ -457,7 +458,7 @@ impl Running {
     }
 
     fn dial(&mut self, now: Instant, dial: quic::Dial) -> Result<(), String> {
-        let made = self.quic.dial_port(dial.remote);
+        let made = self.quic.dial_port(dial.remote, &dial.via);
         let (port, is_new) = made.map_err(|error| error.to_string())?;
         if is_new {
             self.watch_port(port).map_err(|error| error.to_string())?;
@@ -470,16 +471,15 @@ impl Running {
         let Some(sending) = sending else {
             return self.end(serial, "the connection ended before the lane was up".to_owned(), false);
         };
-        let Place { peer, group, index } = place;
         let delivery = sending.delivery();
-        match self.sender.vacancy(peer, group, *index) {
+        match self.sender.vacancy(place) {
             Ok(vacancy) => vacancy.fill(sending.into()),
             Err(error) => {
                 let clean = error == NoVacancy::NotConfigured;
                 return self.end(serial, error.to_string(), clean);
             }
         }
-        if !self.receivers.quic_lane_up(peer, serial, delivery) {
+        if !self.receivers.quic_lane_up(&place.peer, serial, delivery) {
             self.end(serial, NoVacancy::NotConfigured.to_string(), true);
         }
     }

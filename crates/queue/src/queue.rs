@@ -111,6 +111,15 @@ impl<T: Item> Queue<T> {
         self.stats.settle(self.discipline.held());
     }
 
+    /// Takes an item out again, as if it had never been offered: its owner offers it to another queue. `None` if nothing waits.
+    pub fn withdraw(&mut self, now: Instant) -> Option<T> {
+        self.stats.integrate(now);
+        let stamped = self.discipline.pop()?;
+        self.stats.count_withdrawn(&stamped.item);
+        self.stats.settle(self.discipline.held());
+        Some(stamped.item)
+    }
+
     /// Drops what came before `oldest`, and gives back memory that what is left does not need. For a queue that nobody empties
     /// at the moment: an owner calls it now and then.
     pub fn expire(&mut self, now: Instant, oldest: Instant, on_drop: &mut impl FnMut(T, DropReason)) {

@@ -182,6 +182,12 @@ impl Stats {
         self.bytes_in += item.bytes() as u64;
     }
 
+    /// An item leaves that is offered elsewhere. What was cut off it or dropped for it here stays counted here.
+    pub(crate) fn count_withdrawn<T: Item>(&mut self, item: &T) {
+        self.segments_in -= u64::from(item.segments());
+        self.bytes_in -= item.bytes() as u64;
+    }
+
     pub(crate) fn count_drop(&mut self, reason: DropReason, segments: u32, bytes: usize) {
         self.dropped[reason as usize] += u64::from(segments);
         self.bytes_dropped += bytes as u64;

@@ -388,3 +388,30 @@ fn what_stays_when_old_packets_expire_leaves_in_order() {
         run.finish();
     }
 }
+
+#[test]
+fn what_is_withdrawn_was_never_offered_and_comes_out_in_the_order_of_its_flow() {
+    for settings in disciplines() {
+        let mut run = Run::new(settings, 1);
+        for id in 0..40 {
+            let packet = random_packet(&mut run.rng, id);
+            run.enqueue(packet);
+        }
+        run.dequeue();
+        let before = run.queue.stats().clone();
+        let mut last: BTreeMap<u64, u32> = BTreeMap::new();
+        let (mut segments, mut bytes) = (0, 0);
+        while let Some(item) = run.queue.withdraw(run.now()) {
+            assert!(run.waiting.remove(&item.id).is_some());
+            assert!(last.insert(item.flow, item.id).is_none_or(|earlier| earlier < item.id), "{settings:?}");
+            segments += u64::from(item.segments);
+            bytes += item.bytes() as u64;
+        }
+        assert_eq!((segments, bytes), (before.backlog_segments, before.backlog_bytes));
+        let after = run.queue.stats();
+        assert_eq!(before.segments_in - after.segments_in, segments);
+        assert_eq!(before.bytes_in - after.bytes_in, bytes);
+        assert_eq!((after.segments_out, after.dropped), (before.segments_out, before.dropped));
+        assert!(run.queue.is_empty() && run.waiting.is_empty());
+    }
+}

@@ -109,6 +109,10 @@ pub struct ClassSpec {
     /// The code point of the group's outer packets; 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dscp: Option<Dscp>,
+    /// Which paths to a peer that has several it takes: "spread", "lowest-delay", "most-capacity", or names of paths, the first
+    /// that works; "spread".
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paths: Option<OneOrMany<Name>>,
     /// Its share among the classes of its lanes, 1 to 1000; 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1000))]

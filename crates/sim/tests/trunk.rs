@@ -139,6 +139,7 @@ fn weights_hold_while_the_capacity_changes() {
     let plan = TrunkPlan {
         classes: vec![class("a", 5001, 30), class("b", 5002, 70)],
         groups: vec![LaneGroup::new("all", 1)],
+        paths: Vec::new(),
         edge_pacing: true,
     };
     let changes = [20.0, 8.0, 14.0]

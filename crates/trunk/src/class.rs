@@ -5,6 +5,8 @@ use ipnet::IpNet;
 use trunkline_packet::{Headers, protocol};
 use trunkline_queue::{Settings, Share};
 
+use crate::path::PathPolicy;
+
 /// The place of a class in its [`Classifier`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClassId(pub u8);
@@ -126,6 +128,8 @@ pub struct ClassSettings {
     /// Whether retransmissions of data that is still in transit in the trunk are dropped. For lanes that deliver all
     /// they take.
     pub filters_retransmissions: bool,
+    /// Which paths its flows take, where there are several.
+    pub paths: PathPolicy,
 }
 
 impl ClassSettings {
@@ -139,6 +143,7 @@ impl ClassSettings {
             share: Share::default(),
             admission: None,
             filters_retransmissions: true,
+            paths: PathPolicy::default(),
         }
     }
 }

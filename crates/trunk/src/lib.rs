@@ -32,10 +32,11 @@ pub use class::{
 pub use lane::{
     ArrivalReport, CongestionControlCause, LaneAction, LaneControl, LaneSnapshot, ReceiveWindow, Reporting,
 };
-pub use path::{PathChange, PathMode, PathStatus, Paths, Signal};
+pub use path::{PathChange, PathId, PathMode, PathPolicy, PathSettings, PathStatus, Paths, Signal};
 pub use plan::{CongestionControl, Delivery, LaneGroup, LaneId, Transport, TrunkPlan};
 pub use receiver::{Receiver, ReceiverStats, Refusal};
 pub use routes::{PeerId, RouteTable};
 pub use transmitter::{
-    ClassReport, EdgeQueueReport, EdgeQueueStats, FlowReport, Offered, Packet, Poll, Transmitter,
+    ClassReport, EdgeQueueReport, EdgeQueueStats, FlowReport, Offered, Packet, PathConditions, Poll,
+    Transmitter,
 };

@@ -2,6 +2,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::compress::Compression;
+use crate::path::PathSettings;
 use crate::{ClassSettings, LaneControl, Over};
 
 /// Who chooses the congestion control of a group's lanes.
@@ -82,7 +83,7 @@ impl fmt::Display for Delivery {
 pub struct LaneGroup {
     /// The name both sites know it by.
     pub name: Arc<str>,
-    /// Lanes in it; each flow keeps to one of them.
+    /// Lanes in it, on all paths; each flow keeps to one of them.
     pub lanes: u8,
     /// The congestion control of each lane.
     pub congestion_control: CongestionControl,
@@ -121,8 +122,11 @@ impl LaneGroup {
 pub struct TrunkPlan {
     /// The classes, in the order in which they are tried; 1 to 16.
     pub classes: Vec<ClassSettings>,
-    /// The groups of lanes; 1 to 32 lanes in all.
+    /// The groups of lanes; 1 to 32 lanes in all. The lanes of a group are those on the first path, then as many on the second, and
+    /// so on.
     pub groups: Vec<LaneGroup>,
+    /// The paths, if there are several; empty: one.
+    pub paths: Vec<PathSettings>,
     /// Whether a ceiling on each lane's pacing keeps its queue at the edge.
     pub edge_pacing: bool,
 }
@@ -134,10 +138,51 @@ impl TrunkPlan {
     pub const MAX_LANES: usize = 32;
     /// The maximum number of edge queues: the lanes of each class, those that it shares included.
     pub const MAX_EDGE_QUEUES: usize = 256;
+    /// The maximum number of paths to a peer.
+    pub const MAX_PATHS: usize = 4;
 
-    /// A plan without edge pacing.
+    /// A plan for one path without edge pacing.
     pub const fn new(classes: Vec<ClassSettings>, groups: Vec<LaneGroup>) -> Self {
-        TrunkPlan { classes, groups, edge_pacing: false }
+        TrunkPlan { classes, groups, paths: Vec::new(), edge_pacing: false }
+    }
+
+    /// The same, of a plan for one path, on several: each group has on each of them as many lanes as it has here.
+    #[must_use]
+    pub fn on_paths(&self, paths: Vec<PathSettings>) -> Self {
+        let mut plan = TrunkPlan { paths, ..self.clone() };
+        let count = plan.path_count() as u8;
+        plan.groups.iter_mut().for_each(|group| group.lanes = group.lanes.saturating_mul(count));
+        plan
+    }
+
+    /// Whether a plan for one path can have so many.
+    pub fn fits_paths(&self, count: usize) -> bool {
+        count <= Self::MAX_PATHS
+            && self.lane_count() * count <= Self::MAX_LANES
+            && self.edge_queue_count() * count <= Self::MAX_EDGE_QUEUES
+    }
+
+    /// How many paths there are; at least one.
+    pub fn path_count(&self) -> usize {
+        self.paths.len().max(1)
+    }
+
+    /// The path of a lane, and its place among the lanes of its group on this path.
+    ///
+    /// # Panics
+    /// If no group has the lane.
+    pub fn path_of(&self, lane: LaneId) -> (u8, u8) {
+        let (group, number) = self.group_of(lane);
+        let on_each = group.lanes / self.path_count() as u8;
+        (number / on_each, number % on_each)
+    }
+
+    /// The lane of a group, by the group's name, in this place on a path.
+    pub fn lane(&self, group: &str, path: u8, place: u8) -> Option<LaneId> {
+        let at = self.groups.iter().position(|candidate| &*candidate.name == group)?;
+        let on_each = self.groups[at].lanes / self.path_count() as u8;
+        let exists = usize::from(path) < self.path_count() && place < on_each;
+        exists.then(|| LaneId(self.lanes(at).start + path * on_each + place))
     }
 
     /// Each class with lanes of its own, one each.
@@ -187,7 +232,10 @@ impl TrunkPlan {
             (1..=Self::MAX_CLASSES).contains(&self.classes.len())
                 && (1..=Self::MAX_LANES).contains(&lanes)
                 && self.edge_queue_count() <= Self::MAX_EDGE_QUEUES
-                && self.groups.iter().all(|group| group.lanes > 0)
+                && self.path_count() <= Self::MAX_PATHS
+                && self.groups.iter().all(|group| {
+                    group.lanes > 0 && usize::from(group.lanes).is_multiple_of(self.path_count())
+                })
                 && self.classes.iter().all(|class| class.group < self.groups.len())
                 && self.classes.iter().filter_map(|class| class.admission).all(|admission| {
                     !matches!(admission.over, Over::Class(class) if class.index() >= self.classes.len())

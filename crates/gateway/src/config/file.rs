@@ -10,12 +10,13 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use trunkline_schema::{
-    CellRate, Classes, ControlTable, Format, LanesSpec, Leaf, LinkName, MetricsAddress, MetricsTable,
+    CellRate, Classes, ControlTable, Format, LanesSpec, Leaf, LinkName, MetricsAddress, MetricsTable, Name,
     ProxySettings, ProxySpec, SocketPath,
 };
 
 use super::values::{
-    InterfaceAddress, InterfaceName, ListenAddress, PeerEndpoint, PeerKey, Prefix, SiteName, Table,
+    InterfaceAddress, InterfaceName, ListenAddress, LocalAddress, PeerEndpoint, PeerKey, Prefix, SiteName,
+    Table,
 };
 use super::{DEFAULT_TUN_MTU, DEFAULT_TUN_NAME, DEFAULT_TX_QUEUE_LEN, Encryption, OnExit};
 
@@ -72,6 +73,7 @@ impl Format for SiteFile {
         Leaf::new::<PeerKey>("public_key"),
         Leaf::new::<PeerEndpoint>("endpoint"),
         Leaf::new::<Prefix>("prefix"),
+        Leaf::new::<LocalAddress>("local_address"),
         Leaf::new::<SocketPath>("socket_path"),
         Leaf::new::<MetricsAddress>("metrics_address"),
         Leaf::new::<LinkName>("link"),
@@ -173,4 +175,27 @@ pub(super) struct PeerTable {
     pub(super) routes: Vec<Prefix>,
     /// What protects the data between this site and it (default: the site's).
     pub(super) encryption: Option<Encryption>,
+    /// The paths to it, if there are several.
+    #[serde(default)]
+    pub(super) paths: Vec<PathTable>,
+}
+
+/// One of several paths to a peer.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PathTable {
+    /// Its name in logs, status and `paths` of classes.
+    pub(super) name: Name,
+    /// Where to dial the peer on it (default: the peer's endpoint).
+    pub(super) endpoint: Option<PeerEndpoint>,
+    /// The local interface that its connections go out of (`SO_BINDTODEVICE`).
+    pub(super) interface: Option<InterfaceName>,
+    /// The local address of its connections.
+    pub(super) address: Option<LocalAddress>,
+    /// The mark (`SO_MARK`) of its connections, for policy routing (default: that of `[lanes]`).
+    #[schemars(range(min = 1))]
+    pub(super) fwmark: Option<u32>,
+    /// Whether it is used while no other path works.
+    #[serde(default)]
+    pub(super) backup: bool,
 }

@@ -10,6 +10,7 @@
 mod error;
 mod file;
 mod leaf;
+mod paths;
 mod peers;
 mod routing;
 mod secret;
@@ -123,6 +124,58 @@ pub struct PeerConfig {
     pub routes: Vec<IpNet>,
     /// What protects data between us and it.
     pub encryption: Encryption,
+    /// The paths to it, at most [`TrunkPlan::MAX_PATHS`]; empty: one, without a name.
+    pub paths: Vec<PathConfig>,
+}
+
+impl PeerConfig {
+    /// The endpoint to dial on a path.
+    pub fn endpoint_on(&self, path: u8) -> Option<&Endpoint> {
+        self.path(path).and_then(|path| path.endpoint.as_ref()).or(self.endpoint.as_ref())
+    }
+
+    /// Whether there is anything to dial.
+    pub fn is_dialled(&self) -> bool {
+        self.endpoint.is_some() || self.paths.iter().any(|path| path.endpoint.is_some())
+    }
+
+    /// One of several paths to it.
+    pub fn path(&self, path: u8) -> Option<&PathConfig> {
+        self.paths.get(usize::from(path))
+    }
+}
+
+/// One of `[[peers.paths]]`: a path to a peer that has several.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PathConfig {
+    /// Its name in logs, status and `paths` of classes.
+    pub name: String,
+    /// Where to dial the peer on it, if not at the peer's endpoint.
+    pub endpoint: Option<Endpoint>,
+    /// What its connections are bound to.
+    pub via: Via,
+    /// Whether it is used while no other path works.
+    pub backup: bool,
+}
+
+/// The way that the connections of a path take from this machine.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Via {
+    /// The interface that they go out of (`SO_BINDTODEVICE`).
+    pub interface: Option<String>,
+    /// Their local address.
+    pub address: Option<IpAddr>,
+    /// Their mark (`SO_MARK`), if it is not that of all lanes.
+    pub fwmark: Option<u32>,
+}
+
+impl std::fmt::Display for Via {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let interface = self.interface.clone();
+        let parts = interface.into_iter().chain(self.address.map(|address| address.to_string()));
+        let parts = parts.chain(self.fwmark.map(|mark| format!("mark {mark}")));
+        f.write_str(&parts.collect::<Vec<_>>().join(", "))
+    }
 }
 
 /// Where a peer can be dialled.

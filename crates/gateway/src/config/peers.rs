@@ -7,7 +7,7 @@ use trunkline_schema::At;
 
 use super::file::PeerTable;
 use super::values::PUBLIC_KEY;
-use super::{Encryption, PeerConfig};
+use super::{Encryption, PeerConfig, paths};
 use crate::keys::PublicKey;
 
 const ROUTES: &str = "a list of prefixes, such as [\"10.2.0.0/16\", \"2001:db8:2::/48\"]";
@@ -40,12 +40,15 @@ fn peer(table: PeerTable, owners: &mut Owners<'_>, at: &At<'_>) -> PeerConfig {
     let name = table.name.0;
     owners.claim_name(&name, &at.key("name"));
     owners.claim_key(table.public_key.0, &name, &at.key("public_key"));
-    if table.endpoint.is_none() && !owners.site.listens {
+    let is_dialled = table.endpoint.is_some() || table.paths.iter().any(|path| path.endpoint.is_some());
+    if !is_dialled && !owners.site.listens {
         at.report(
             "can neither be dialled nor dial: it has no endpoint and this site has no listen",
             "an endpoint for the peer, or a listen for this site",
         );
     }
+    let endpoint = table.endpoint.map(|endpoint| endpoint.0);
+    let paths = paths::resolve(table.paths, endpoint.as_ref(), &at.key("paths"));
     let routes: Vec<IpNet> = table.routes.into_iter().map(|prefix| prefix.0).collect();
     if routes.is_empty() {
         at.key("routes").report("is empty: nothing would be sent to the peer or accepted from it", ROUTES);
@@ -56,9 +59,10 @@ fn peer(table: PeerTable, owners: &mut Owners<'_>, at: &At<'_>) -> PeerConfig {
     PeerConfig {
         name,
         public_key: table.public_key.0,
-        endpoint: table.endpoint.map(|endpoint| endpoint.0),
+        endpoint,
         routes,
         encryption: table.encryption.unwrap_or(owners.site.encryption),
+        paths,
     }
 }
 

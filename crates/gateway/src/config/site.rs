@@ -77,6 +77,7 @@ fn config(file: SiteFile, secret: Option<&Zeroizing<String>>, path: &Path, at: &
             .map(|table| MetricsConfig { listen: table.listen.0, allow_remote: table.allow_remote }),
         proxies: (!file.proxies.is_empty()).then(|| Plan::new(&file.proxy, &file.proxies)),
     };
+    super::paths::check_classes(&config, at);
     config.fwmark = config.fwmark.or(config.default_routing().map(|routing| routing.mark));
     Some(config)
 }
@@ -179,5 +180,6 @@ fn resolver() -> Resolver<'static> {
         retransmission_filter: true,
         max_lanes: MAX_LANES_PER_GROUP,
         quic: true,
+        paths: true,
     }
 }

@@ -4,11 +4,14 @@ use std::path::Path;
 
 use trunkline_queue::{Limits, Settings, Share};
 use trunkline_trunk::compress::Compression;
-use trunkline_trunk::{AdmissionSettings, ClassId, CongestionControl, Over, Protocol, Rule, Transport};
+use trunkline_trunk::{
+    AdmissionSettings, ClassId, CongestionControl, Over, PathPolicy, Protocol, Rule, Transport,
+};
 
 use super::*;
 
 mod classes;
+mod paths;
 mod queues;
 mod routing;
 
@@ -163,6 +166,7 @@ listen = "unix:/tmp/a.metrics"
             },
             admission: Some(AdmissionSettings { limit: 100, over: Over::Class(ClassId(2)) }),
             filters_retransmissions: false,
+            paths: PathPolicy::Spread,
         }
     );
     assert_eq!(config.lane_group(ping).congestion_control, named("reno"));

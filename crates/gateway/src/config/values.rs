@@ -27,6 +27,8 @@ pub(super) const ENDPOINT: &str = "a host and a port, such as \"b.example.net:46
 /// What [`prefix`] takes.
 pub(super) const PREFIX: &str =
     "an address and a prefix length, such as \"10.2.0.0/16\" or \"2001:db8:2::/48\"";
+/// What [`local_address`] takes.
+pub(super) const LOCAL_ADDRESS: &str = "an address of this machine, such as \"192.0.2.7\" or \"2001:db8::7\"";
 /// What [`interface_address`] takes.
 pub(super) const INTERFACE_ADDRESS: &str =
     "an address and a prefix length, such as \"10.255.0.1/24\" or \"2001:db8::1/64\"";
@@ -56,6 +58,10 @@ leaf!(
 leaf!(
     /// What lies behind a peer.
     Prefix(IpNet) = "prefix", prefix, PREFIX
+);
+leaf!(
+    /// An address of this machine.
+    LocalAddress(IpAddr) = "local_address", local_address, LOCAL_ADDRESS
 );
 leaf!(
     /// An address of the device with its network.
@@ -193,6 +199,17 @@ pub(super) fn prefix(text: &str) -> Result<IpNet, String> {
     } else {
         Err(format!("{text} has bits set behind its prefix; {} is meant", net.trunc()))
     }
+}
+
+pub(super) fn local_address(text: &str) -> Result<IpAddr, String> {
+    let address = text.parse::<IpAddr>().map_err(|_| format!("{text} is no address"))?;
+    if is_link_local(address) {
+        return Err(format!("{address} belongs to an interface; name that instead"));
+    }
+    if address.is_unspecified() || address.is_multicast() {
+        return Err(format!("{address} cannot be the source of a connection"));
+    }
+    Ok(address)
 }
 
 pub(super) fn interface_address(text: &str) -> Result<IpNet, String> {

@@ -98,7 +98,7 @@ impl Daemon {
         mut connection: Box<Connection>,
     ) -> io::Result<Box<Connection>> {
         if let Phase::Accepted(stream) = std::mem::replace(&mut connection.phase, Phase::Over) {
-            SocketOptions { congestion_control: None, dscp: 0, mark: self.config.fwmark }
+            SocketOptions { congestion_control: None, dscp: 0, via: self.common_via() }
                 .apply(stream.as_fd())?;
             let data = epoll::EventData::new_u64(token);
             epoll::add(&self.epoll, &stream, data, epoll::EventFlags::IN)?;
@@ -197,6 +197,7 @@ impl Daemon {
         hello: &Hello,
         peer: PublicKey,
     ) -> Result<(), HandshakeError> {
+        self.learn_path(now(), peer, hello);
         let found = self.life.find_lane(now(), request(hello, peer));
         let found = found.map_err(|declined| self.refusal(declined, hello, peer));
         let found = found.and_then(|key| self.check_transport(&key, Transport::Tcp).map(|()| key));
@@ -229,11 +230,14 @@ impl Daemon {
             }
             Declined::UnknownNumber { lanes } => {
                 let queues = self.config.tun.queues;
-                let text =
-                    format!("tun.queues is {queues} here, and {} has {lanes} lanes in all", hello.lane_group);
+                let paths = self.peer_config(&peer).map_or(1, |peer| self.paths_to(peer).len().max(1));
+                let text = format!(
+                    "tun.queues is {queues} here, and {} has {lanes} lanes on each path, of which there are {paths}",
+                    hello.lane_group
+                );
                 self.warn_of_request(
                     peer,
-                    &format!("it requests lane {} of {}; {text}", hello.lane, hello.lane_group),
+                    &format!("it requests lane {} of {}; {text}", hello.number(), hello.lane_group),
                 );
                 (RefusalReason::UnknownLane, text)
             }
@@ -250,5 +254,5 @@ impl Daemon {
 }
 
 pub(super) fn request(hello: &Hello, peer: PublicKey) -> Request<'_> {
-    Request { peer, lane_group: &hello.lane_group, number: hello.lane, instance: hello.instance }
+    Request { peer, lane_group: &hello.lane_group, number: hello.number(), instance: hello.instance }
 }

@@ -15,8 +15,7 @@ use super::connection::{Dialled, Phase};
 use super::{Daemon, Source};
 use crate::clock::now;
 use crate::handshake::{Hello, Refusal, RefusalReason};
-use crate::keys::PublicKey;
-use crate::life::{Attempt, Failure, LaneKey, Next, Serial, State, Transports};
+use crate::life::{Attempt, Failure, LaneKey, Next, PathKey, Serial, State, Transports};
 
 /// The time in which a connection that changes the transport of a lane must connect.
 const CHANGE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -53,7 +52,7 @@ impl Daemon {
     /// Dials a lane that rides on either transport.
     pub(super) fn dial_either(&mut self, dialled: &Dialled, remote: SocketAddr, deadline: Instant) {
         let Some(attempt) = dialled.attempt else { return };
-        let first = self.auto.transports.begin(now(), attempt, dialled.key.peer);
+        let first = self.auto.transports.begin(now(), attempt, dialled.key.path_key());
         let candidates = Candidates { dialled: dialled.clone(), remote, deadline, begun: Vec::new() };
         self.auto.candidates.insert(attempt, candidates);
         self.dial_candidate(attempt, first);
@@ -88,7 +87,7 @@ impl Daemon {
         let Some(attempt) = dialled.attempt else {
             return self.change_failed(&dialled.key, transport, reason);
         };
-        match self.auto.transports.handle_failed(attempt, dialled.key.peer, transport) {
+        match self.auto.transports.handle_failed(attempt, dialled.key.path_key(), transport) {
             Next::Failed => {
                 self.auto.candidates.remove(&attempt);
                 self.dial_failed(dialled, attempt, failure, reason);
@@ -123,11 +122,11 @@ impl Daemon {
         } else {
             self.auto.changes.remove(key);
             if transport == Transport::Tcp {
-                self.auto.transports.handle_blocked(now, key.peer);
+                self.auto.transports.handle_blocked(now, key.path_key());
             }
         }
-        if transport == Transport::Quic && self.auto.transports.handle_open(now, key.peer) {
-            for (key, remote) in self.lanes_over_tcp(key.peer) {
+        if transport == Transport::Quic && self.auto.transports.handle_open(now, key.path_key()) {
+            for (key, remote) in self.lanes_over_tcp(key.path_key()) {
                 self.change(&key, Transport::Quic, remote);
             }
         }
@@ -154,7 +153,7 @@ impl Daemon {
         self.auto.changes.remove(key);
         tracing::debug!("{}: it stays, {transport}: {reason}", self.label(key));
         if transport == Transport::Quic && self.is_over(key, Transport::Tcp) {
-            self.auto.transports.handle_blocked(now(), key.peer);
+            self.auto.transports.handle_blocked(now(), key.path_key());
         }
     }
 
@@ -183,9 +182,9 @@ impl Daemon {
         Some(if socket.fd.is_some() { Transport::Tcp } else { Transport::Quic })
     }
 
-    /// The lanes to a peer that this site dialled over TCP and that may ride on QUIC.
-    fn lanes_over_tcp(&self, peer: PublicKey) -> Vec<(LaneKey, SocketAddr)> {
-        let lanes = self.life.lanes_of(peer).filter_map(|(key, lane)| {
+    /// The lanes on a path that this site dialled over TCP and that may ride on QUIC.
+    fn lanes_over_tcp(&self, path: PathKey) -> Vec<(LaneKey, SocketAddr)> {
+        let lanes = self.life.lanes_on(path).filter_map(|(key, lane)| {
             let State::Up(up) = lane.state else { return None };
             let group = self.group_config(&key.lane_group)?;
             let over_tcp = self.transport_of(up.serial) == Some(Transport::Tcp);
@@ -226,7 +225,7 @@ impl Daemon {
     /// Applies a configuration.
     pub(super) fn apply_auto(&mut self) {
         let peers = &self.config.peers;
-        self.auto.transports.retain(|key| peers.iter().any(|peer| peer.public_key == *key));
+        self.auto.transports.retain(|path| peers.iter().any(|peer| peer.public_key == path.peer));
     }
 
     /// Dials what is due. The time of the next.
@@ -234,10 +233,10 @@ impl Daemon {
         while let Some(attempt) = self.auto.transports.poll_second(now) {
             self.dial_candidate(attempt, Transport::Tcp);
         }
-        while let Some(peer) = self.auto.transports.poll_retry(now) {
-            match self.lanes_over_tcp(peer).into_iter().next() {
+        while let Some(path) = self.auto.transports.poll_retry(now) {
+            match self.lanes_over_tcp(path).into_iter().next() {
                 Some((key, remote)) => self.change(&key, Transport::Quic, remote),
-                None => self.auto.transports.forget(&peer),
+                None => self.auto.transports.forget(&path),
             }
         }
         self.auto.transports.poll_timeout()

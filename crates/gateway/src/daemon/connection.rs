@@ -4,9 +4,10 @@ use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 
-use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, sockopt};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with, sockopt};
 use trunkline_units::Instant;
 
+use crate::config::Via;
 use crate::handshake::{Dialer, Handshake, Hello};
 use crate::life::{Attempt, LaneKey};
 use crate::sys;
@@ -51,6 +52,7 @@ impl Connection {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let socket = socket_with(family, SocketType::STREAM, flags, None)?;
         options.apply(socket.as_fd())?;
+        options.bind(socket.as_fd())?;
         match connect(&socket, &remote) {
             Ok(()) | Err(rustix::io::Errno::INPROGRESS) => {}
             Err(error) => return Err(error.into()),
@@ -92,7 +94,8 @@ pub(super) struct SocketOptions<'a> {
     pub(super) congestion_control: Option<&'a str>,
     /// The DSCP of its packets.
     pub(super) dscp: u8,
-    pub(super) mark: Option<u32>,
+    /// What it is bound to.
+    pub(super) via: Via,
 }
 
 /// The maximum time that data may stay unacknowledged, ms (`TCP_USER_TIMEOUT`).
@@ -131,7 +134,7 @@ impl SocketOptions<'_> {
         Liveness::Usual.apply(fd)?;
         // Ignored on older kernels, which double the timeout without this bound.
         let _ = sys::set_rto_max(fd, MAX_RTO_MS);
-        if let Some(mark) = self.mark {
+        if let Some(mark) = self.via.fwmark {
             sys::set_mark(fd, mark)?;
         }
         if self.dscp != 0 {
@@ -141,6 +144,21 @@ impl SocketOptions<'_> {
             sys::set_congestion_control(fd, name).map_err(|error| {
                 io::Error::new(error.kind(), format!("congestion control {name:?}: {error}"))
             })?;
+        }
+        Ok(())
+    }
+
+    /// Binds a socket that is to connect to the interface and the address of its path.
+    fn bind(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
+        if let Some(interface) = &self.via.interface {
+            sys::bind_to_interface(fd, interface)
+                .map_err(|error| io::Error::new(error.kind(), format!("interface {interface}: {error}")))?;
+        }
+        if let Some(address) = self.via.address {
+            sys::set_port_late(fd)?;
+            bind(fd, &SocketAddr::new(address, 0))
+                .map_err(io::Error::from)
+                .map_err(|error| io::Error::new(error.kind(), format!("address {address}: {error}")))?;
         }
         Ok(())
     }

@@ -11,16 +11,15 @@ use super::names::{NameEvent, Target};
 use super::resolver::Answered;
 use super::{Daemon, Source};
 use crate::clock::now;
-use crate::config::{Host, Zone};
+use crate::config::{Endpoint, Host, Zone};
 use crate::handshake::{Dialer, Hello, VERSION};
-use crate::keys::PublicKey;
-use crate::life::{Attempt, Dial, Failure};
+use crate::life::{Attempt, Dial, Failure, PathKey};
 
 impl Daemon {
     pub(super) fn dial(&mut self, dial: Dial) {
         let Dial { attempt, key, connect_timeout } = dial;
         let now = now();
-        let Some(remote) = self.address_of(&key.peer, now) else {
+        let Some(remote) = self.address_of(key.path_key(), now) else {
             return self.life.handle_no_address(now, attempt);
         };
         let transport = self.group_config(&key.lane_group).map(|group| group.transport).unwrap_or_default();
@@ -49,7 +48,7 @@ impl Daemon {
         let hello = Hello {
             version: VERSION,
             encryption: peer.encryption,
-            lane: self.life.number(key),
+            lane: self.lane_on_wire(key),
             instance: self.instance,
             lane_group: key.lane_group.to_string(),
         };
@@ -60,7 +59,7 @@ impl Daemon {
         let options = SocketOptions {
             congestion_control: Some(group.congestion_control.initial()),
             dscp: group.dscp,
-            mark: self.config.fwmark,
+            via: self.via_of(&key.path_key()),
         };
         let dialer = Dialer::new(&self.identity, key.peer).map_err(|error| text(&error))?;
         let connection = Connection::dial((dialer, hello), dialled.clone(), remote, &options, deadline)
@@ -80,7 +79,7 @@ impl Daemon {
         let Some(retry) = self.life.handle_dial_failed(now(), attempt, failure, reason) else {
             return;
         };
-        let (peer, wait) = (self.peer_name(&dialled.key.peer), retry.wait);
+        let (peer, wait) = (self.path_label(&dialled.key.path_key()), retry.wait);
         let lane = match failure {
             Failure::Path => String::new(),
             Failure::Lane => format!("lane {}: ", self.lane_name(&dialled.key)),
@@ -92,9 +91,9 @@ impl Daemon {
         }
     }
 
-    /// An address of the peer to dial; `None` if the peer has no endpoint, or its name is not resolved yet.
-    fn address_of(&mut self, key: &PublicKey, now: Instant) -> Option<SocketAddr> {
-        let endpoint = self.peer_config(key)?.endpoint.clone()?;
+    /// An address to dial on a path; `None` if it has no endpoint, or its name is not resolved yet.
+    fn address_of(&mut self, path: PathKey, now: Instant) -> Option<SocketAddr> {
+        let endpoint = self.peer_config(&path.peer)?.endpoint_on(path.path)?.clone();
         match endpoint.host {
             Host::Address(address) => return Some(SocketAddr::new(address, endpoint.port)),
             // The interface may appear later, and with another index each time.
@@ -107,24 +106,33 @@ impl Daemon {
             }
             Host::Name(_) => {}
         }
-        let address = self.names.address(now, *key);
+        let address = self.names.address(now, path);
         self.look_up_names(now);
         address
     }
 
     /// Applies the names and addresses of the configured endpoints.
     pub(super) fn apply_endpoints(&mut self) {
-        let targets = self.config.peers.iter().filter_map(|peer| {
-            let endpoint = peer.endpoint.as_ref()?;
+        let targets = self.endpoints().filter_map(|(path, endpoint)| {
             let Host::Name(host) = &endpoint.host else { return None };
-            Some((peer.public_key, Target { host: host.clone(), port: endpoint.port }))
+            Some((path, Target { host: host.clone(), port: endpoint.port }))
         });
-        self.names.set_targets(now(), targets.collect());
+        let targets = targets.collect();
+        self.names.set_targets(now(), targets);
         self.update_known_endpoints();
     }
 
+    /// The endpoint of each path to each peer that has one.
+    fn endpoints(&self) -> impl Iterator<Item = (PathKey, &Endpoint)> {
+        self.config.peers.iter().flat_map(|peer| {
+            let paths = 0..peer.paths.len().max(1) as u8;
+            let key = |path| PathKey { peer: peer.public_key, path };
+            paths.filter_map(move |path| Some((key(path), peer.endpoint_on(path)?)))
+        })
+    }
+
     fn update_known_endpoints(&mut self) {
-        let fixed = self.config.peers.iter().filter_map(|peer| match peer.endpoint.as_ref()?.host {
+        let fixed = self.endpoints().filter_map(|(_, endpoint)| match endpoint.host {
             Host::Address(address) => Some(address),
             Host::LinkLocal(address, _) => Some(address.into()),
             Host::Name(_) => None,
@@ -153,12 +161,12 @@ impl Daemon {
 
     fn handle_name_event(&mut self, now: Instant, news: NameEvent) {
         match news {
-            NameEvent::Resolved(peer) => {
+            NameEvent::Resolved(path) => {
                 self.update_known_endpoints();
-                self.life.handle_resolved(now, peer);
+                self.life.handle_resolved(now, path);
             }
-            NameEvent::Failed(peer, reason) => {
-                if self.life.handle_unresolved(peer, &reason) {
+            NameEvent::Failed(path, reason) => {
+                if self.life.handle_unresolved(path, &reason) {
                     tracing::warn!("{reason}");
                 }
             }

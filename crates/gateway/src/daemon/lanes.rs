@@ -18,9 +18,7 @@ use crate::handshake::Established;
 use crate::keys::PublicKey;
 use crate::lane_rx::LaneRx;
 use crate::lane_tx::LaneTx;
-use crate::life::{
-    Candidate, Failure, Installed, LaneKey, Serial, State, Wanted, WantedLaneGroup, WantedPeer,
-};
+use crate::life::{Candidate, Failure, Installed, LaneKey, PathKey, Serial, State, Wanted, WantedLaneGroup};
 use crate::record::SessionKeys;
 use crate::sys;
 use crate::worker::{Command, NewLane, Place, WorkerEvent};
@@ -42,18 +40,18 @@ impl Daemon {
     pub(super) fn lane_name(&self, key: &LaneKey) -> String {
         match self.life.lane_count(&key.lane_group) {
             1 => key.lane_group.to_string(),
-            _ => format!("{}/{}", key.lane_group, self.life.number(key)),
+            _ => format!("{}/{}", key.lane_group, key.number_on_path(self.config.tun.queues)),
         }
     }
 
     pub(super) fn label(&self, key: &LaneKey) -> String {
-        format!("lane {} to {}", self.lane_name(key), self.peer_name(&key.peer))
+        format!("lane {} to {}", self.lane_name(key), self.path_label(&key.path_key()))
     }
 
     /// Applies the configuration of peers and lane groups. Lanes that it still has stay up.
     pub(super) fn apply_lanes(&mut self) {
         let wanted = Wanted {
-            peers: self.config.peers.iter().map(wanted_peer).collect(),
+            peers: self.config.peers.iter().flat_map(|peer| self.wanted_paths(peer)).collect(),
             lane_groups: self
                 .config
                 .trunk
@@ -62,7 +60,7 @@ impl Daemon {
                 .map(|group| WantedLaneGroup { name: Arc::clone(&group.name), lanes: group.lanes })
                 .collect(),
         };
-        let configured = |key: &PublicKey| wanted.peers.iter().any(|peer| peer.key == *key);
+        let configured = |key: &PublicKey| wanted.peers.iter().any(|path| path.key.peer == *key);
         self.known.retain(configured);
         self.request_warnings.retain(|key, _| configured(key));
         self.apply_endpoints();
@@ -91,7 +89,7 @@ impl Daemon {
             let Some(fd) = &socket.fd else { continue };
             let _ = sys::set_dscp(fd.as_fd(), group.dscp);
             // A new default route would lead the packets of a lane without the mark into the trunk.
-            let _ = sys::set_mark(fd.as_fd(), self.config.fwmark.unwrap_or(0));
+            let _ = sys::set_mark(fd.as_fd(), self.via_of(&key.path_key()).fwmark.unwrap_or(0));
         }
     }
 
@@ -112,20 +110,20 @@ impl Daemon {
             if *gone.entry(local).or_insert_with(|| is_gone(local)) {
                 self.end_lane(serial, &format!("its local address {} is not on this machine", local.ip()));
             } else {
-                self.verify(key.peer);
+                self.verify(key.path_key());
             }
         }
     }
 
-    /// Probes the lanes to a peer at once. Dead ones end within seconds; lanes on a working path stay.
-    fn verify(&mut self, peer: PublicKey) {
-        if self.life.handle_suspect(now(), peer) {
-            self.set_liveness(peer, Liveness::Verify);
+    /// Probes the lanes on a path at once. Dead ones end within seconds; lanes on a working path stay.
+    fn verify(&mut self, path: PathKey) {
+        if self.life.handle_suspect(now(), path) {
+            self.set_liveness(path, Liveness::Verify);
         }
     }
 
-    pub(super) fn set_liveness(&self, peer: PublicKey, liveness: Liveness) {
-        for (_, lane) in self.life.lanes_of(peer) {
+    pub(super) fn set_liveness(&self, path: PathKey, liveness: Liveness) {
+        for (_, lane) in self.life.lanes_on(path) {
             if let State::Up(up) = &lane.state
                 && let Some(socket) = self.lane_sockets.get(&up.serial)
                 && let Some(fd) = &socket.fd
@@ -210,7 +208,7 @@ impl Daemon {
         let compressor = Compressor::new(group.compression, self.seed);
         let sending = LaneTx::new(serial, Arc::clone(fd), sealer, compressor, reports);
         let lane_group = Arc::clone(&key.lane_group);
-        let place = Place { peer: key.peer, group: lane_group, index: key.index };
+        let place = Place { peer: key.peer, path: key.path, group: lane_group, index: key.index };
         Ok(NewLane { place, sending, receiving })
     }
 
@@ -249,8 +247,8 @@ impl Daemon {
                     // `None` if the connection was replaced or closed meanwhile.
                     let key = self.handle_lane_ended(serial, &reason);
                     if let Some(key) = key.filter(|_| !clean) {
-                        // The other lanes to the peer may be dead for the same reason.
-                        self.verify(key.peer);
+                        // The other lanes on the path may be dead for the same reason.
+                        self.verify(key.path_key());
                     }
                 }
                 WorkerEvent::Quic { shard, event } => self.handle_quic_event(shard, event),
@@ -267,9 +265,4 @@ impl Daemon {
 /// Whether this machine no longer has the address.
 fn is_gone(address: SocketAddr) -> bool {
     UdpSocket::bind(address).is_err_and(|error| error.kind() == io::ErrorKind::AddrNotAvailable)
-}
-
-fn wanted_peer(peer: &PeerConfig) -> WantedPeer {
-    let endpoint = peer.endpoint.as_ref().map(|endpoint| endpoint.to_string().into());
-    WantedPeer { key: peer.public_key, endpoint, encryption: peer.encryption }
 }

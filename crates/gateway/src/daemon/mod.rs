@@ -17,6 +17,7 @@ mod lanes;
 mod limit;
 mod names;
 mod network;
+mod paths;
 mod quic;
 mod rejections;
 mod reload;
@@ -87,6 +88,8 @@ pub struct Daemon {
     /// The key of hashes. Unlike `instance`, which peers receive, it is secret.
     seed: u64,
     paths: KnownPaths,
+    /// The paths on which peers dial of which the configuration has none.
+    learnt_paths: BTreeMap<PublicKey, paths::LearntPaths>,
     epoll: OwnedFd,
     sources: BTreeMap<u64, Source>,
     next_token: u64,
@@ -184,6 +187,7 @@ impl Daemon {
             instance,
             seed,
             paths: KnownPaths::default(),
+            learnt_paths: BTreeMap::new(),
             life,
             lane_sockets: BTreeMap::new(),
             quic: quic::QuicState::default(),

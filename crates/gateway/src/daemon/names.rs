@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use trunkline_units::Instant;
 
-use crate::keys::PublicKey;
+use crate::life::PathKey;
 
 /// The time after which a request starts another look-up: the known addresses did not lead to a connection.
 const ADDRESS_LIFETIME: Duration = Duration::from_secs(30);
@@ -50,9 +50,9 @@ pub(super) type Answer = Result<Vec<SocketAddr>, String>;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NameEvent {
     /// It has addresses.
-    Resolved(PublicKey),
+    Resolved(PathKey),
     /// The look-up failed, for this reason.
-    Failed(PublicKey, String),
+    Failed(PathKey, String),
 }
 
 #[derive(Debug)]
@@ -77,17 +77,17 @@ enum State {
 
 #[derive(Debug)]
 struct UnderWay {
-    peer: PublicKey,
+    peer: PathKey,
     target: Target,
     since: Instant,
     timed_out: bool,
 }
 
-/// The names of peers.
+/// The names at the ends of the paths to peers.
 #[derive(Debug, Default)]
 pub(super) struct Names {
-    peers: BTreeMap<PublicKey, Name>,
-    due: BTreeSet<(Instant, PublicKey)>,
+    peers: BTreeMap<PathKey, Name>,
+    due: BTreeSet<(Instant, PathKey)>,
     /// Look-ups by number, which is the order of their age.
     under_way: BTreeMap<u64, UnderWay>,
     last_number: u64,
@@ -95,7 +95,7 @@ pub(super) struct Names {
 
 impl Names {
     /// Replaces the names. A new or changed name has no addresses yet.
-    pub(super) fn set_targets(&mut self, now: Instant, targets: BTreeMap<PublicKey, Target>) {
+    pub(super) fn set_targets(&mut self, now: Instant, targets: BTreeMap<PathKey, Target>) {
         self.peers.retain(|peer, name| targets.get(peer) == Some(&name.target));
         for (peer, target) in targets {
             let new = || Name {
@@ -116,7 +116,7 @@ impl Names {
 
     /// An address of the peer, the next of its list at each call. Starts a look-up if the addresses are old. `None` if there is
     /// none yet.
-    pub(super) fn address(&mut self, now: Instant, peer: PublicKey) -> Option<SocketAddr> {
+    pub(super) fn address(&mut self, now: Instant, peer: PathKey) -> Option<SocketAddr> {
         let name = self.peers.get_mut(&peer)?;
         name.asked_at = now;
         if let State::Idle { not_before } = name.state {
@@ -209,11 +209,11 @@ impl Names {
         active < MAX_ACTIVE && self.under_way.len() < MAX_THREADS
     }
 
-    fn threads_of(&self, peer: &PublicKey) -> usize {
+    fn threads_of(&self, peer: &PathKey) -> usize {
         self.under_way.values().filter(|under_way| under_way.peer == *peer).count()
     }
 
-    fn failed(&mut self, now: Instant, peer: PublicKey, reason: &str) -> NameEvent {
+    fn failed(&mut self, now: Instant, peer: PathKey, reason: &str) -> NameEvent {
         let mut host = String::new();
         if let Some(name) = self.peers.get_mut(&peer) {
             host.clone_from(&name.target.host);
@@ -234,15 +234,16 @@ mod tests {
     use trunkline_units::Rng;
 
     use super::*;
+    use crate::keys::PublicKey;
 
     fn at(seconds: u64) -> Instant {
         Instant::from_nanos(seconds * 1_000_000_000)
     }
 
-    fn peer(number: u16) -> PublicKey {
+    fn peer(number: u16) -> PathKey {
         let mut bytes = [0; 32];
         bytes[..2].copy_from_slice(&number.to_be_bytes());
-        PublicKey::from_bytes(bytes)
+        PublicKey::from_bytes(bytes).into()
     }
 
     fn names(count: u16) -> Names {

@@ -99,6 +99,7 @@ impl Daemon {
                 Event::Link(link) if link.up && link.carrier && !self.device.is_own(Some(link.index)) => {
                     self.path_changed(now);
                 }
+                Event::Link(link) if !self.device.is_own(Some(link.index)) => self.interface_down(&link.name),
                 Event::Route(route) if !self.device.is_own(route.device) => self.path_changed(now),
                 Event::Missed => self.path_changed(now),
                 _ => {}

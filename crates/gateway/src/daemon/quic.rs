@@ -168,7 +168,8 @@ impl Daemon {
         let serial = self.life.next_serial();
         let dialling = Dialling { dialled: dialled.clone(), remote, delivery: options.delivery };
         self.quic.dials.insert(serial, dialling);
-        let dial = Dial { serial, remote, dialer, hello, timeout, options };
+        let via = self.own_via_of(&key.path_key());
+        let dial = Dial { serial, remote, via, dialer, hello, timeout, options };
         self.tell(usize::from(key.shard), QuicCommand::Dial(dial));
         Ok(Begun::Quic(serial, key.shard))
     }
@@ -246,6 +247,7 @@ impl Daemon {
         remote: SocketAddr,
     ) -> Result<(Serial, LaneKey, Options), Refusal> {
         let now = now();
+        self.learn_path(now, peer, hello);
         let found = self.life.find_lane(now, request(hello, peer));
         let key = found.map_err(|declined| self.refusal(declined, hello, peer))?;
         self.check_transport(&key, Transport::Quic)?;
@@ -324,5 +326,5 @@ impl Daemon {
 }
 
 fn place(key: &LaneKey) -> Place {
-    Place { peer: key.peer, group: Arc::clone(&key.lane_group), index: key.index }
+    Place { peer: key.peer, path: key.path, group: Arc::clone(&key.lane_group), index: key.index }
 }

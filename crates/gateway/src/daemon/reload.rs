@@ -11,7 +11,6 @@ use crate::config::{Config, Encryption, LoadError};
 use crate::handshake::{Acceptor, Admit, HandshakeError, Identity};
 use crate::keys::{PublicKey, SecretKey};
 use crate::life::{Failure, Serial};
-use crate::plan::Plan;
 use crate::preflight;
 
 impl Daemon {
@@ -73,7 +72,9 @@ impl Daemon {
             tracing::warn!("{warning}");
         }
         network::warn_of_strict_filters(&self.config);
-        self.workers.apply_plan(&Plan::new(&self.config, self.seed, &mut self.paths));
+        let peers = &self.config.peers;
+        self.learnt_paths.retain(|key, _| peers.iter().any(|peer| peer.public_key == *key));
+        self.apply_plan();
         self.apply_lanes();
     }
 

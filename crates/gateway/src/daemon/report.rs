@@ -7,20 +7,23 @@ use trunkline_packet::protocol;
 use trunkline_proxy::ProxyThread;
 use trunkline_queue::Histogram;
 use trunkline_trunk::path::GroupStatus;
-use trunkline_trunk::{ClassReport, ClassSettings, LaneGroup, PathMode, PathStatus, ReceiverStats, Signal};
+use trunkline_trunk::{
+    ClassReport, ClassSettings, LaneGroup, PathId, PathMode, PathSettings, PathStatus, ReceiverStats, Signal,
+};
 use trunkline_units::{Instant, Rate};
 
 use super::Daemon;
 use crate::clock::now;
+use crate::config::PeerConfig;
 use crate::keys::PublicKey;
 use crate::lane_rx::LaneRxStats;
-use crate::life::{LaneKey, Serial, State};
+use crate::life::{LaneKey, PathKey, Serial, State};
 use crate::rx::RxReport;
 use crate::status::{
     Callers, Class, EdgePacing, FLOWS, Flow, FlowTable, Lane, LaneState, LogStatus, Path, PathShare, Peer,
-    Received, Sojourn, Status, Tun,
+    Received, Sojourn, Status, Tun, Uplink, UplinkState,
 };
-use crate::tx::{LaneTxReport, PeerTxReport, TxReport};
+use crate::tx::{LaneTxReport, PeerTxReport, TxReport, WatchedPath};
 
 /// The reports of the workers, indexed by peer and by lane, so that the cost stays linear with many peers.
 struct Reports<'a> {
@@ -136,9 +139,12 @@ impl Daemon {
             // In the order of the configuration file.
             let groups = &self.config.trunk.groups;
             lanes.sort_by_key(|(key, _)| groups.iter().position(|group| *group.name == *key.lane_group));
-            let lanes = lanes
-                .into_iter()
-                .map(|(key, lane)| self.lane_status(key, lane, config.endpoint.is_some(), &reports));
+            let paths = self.paths_to(config);
+            let name = |path: u8| paths.get(usize::from(path)).map_or("", |path| &path.name).to_owned();
+            let lanes = lanes.into_iter().map(|(key, lane)| Lane {
+                path: name(key.path),
+                ..self.lane_status(key, lane, config.endpoint_on(key.path).is_some(), &reports)
+            });
             peers.push(Peer {
                 name: config.name.clone(),
                 public_key: config.public_key.to_string(),
@@ -149,11 +155,47 @@ impl Daemon {
                 classes: classes.collect(),
                 flow_table,
                 lanes: lanes.collect(),
-                paths: path_status(sent, &self.config.trunk.groups),
+                paths: path_status(sent, &self.config.trunk.groups, name),
+                uplinks: self.uplinks(config, &paths, sent),
                 flows: self.flow_status(sent),
             });
         }
         peers
+    }
+
+    /// The status of the paths to one peer, if there are several.
+    fn uplinks(&self, peer: &PeerConfig, paths: &[PathSettings], shards: &[&PeerTxReport]) -> Vec<Uplink> {
+        if paths.len() < 2 {
+            return Vec::new();
+        }
+        let uplink = |(number, settings): (u8, &PathSettings)| {
+            let key = PathKey { peer: peer.public_key, path: number };
+            let is_up = |lane: &crate::life::Lane| matches!(lane.state, State::Up(_));
+            let lanes = self.life.lanes_on(key).count() as u32;
+            let lanes_up = self.life.lanes_on(key).filter(|(_, lane)| is_up(lane)).count() as u32;
+            let watched: Vec<&WatchedPath> =
+                shards.iter().filter_map(|shard| shard.watched.get(usize::from(number))).collect();
+            let state = match lanes_up {
+                0 => UplinkState::Down,
+                _ if watched.iter().any(|path| path.is_silent) => UplinkState::Silent,
+                _ => UplinkState::Up,
+            };
+            let via = self.own_via_of(&key).to_string();
+            let configured = peer.path(number).is_some() || number == 0;
+            Uplink {
+                name: settings.name.to_string(),
+                endpoint: peer.endpoint_on(number).filter(|_| configured).map(ToString::to_string),
+                via: (!via.is_empty()).then_some(via),
+                backup: settings.backup,
+                state,
+                lanes,
+                lanes_up,
+                flows: watched.iter().map(|path| path.flows).sum(),
+                rtt_us: watched.iter().filter_map(|path| path.delay).min().map(|rtt| rtt.as_micros() as u64),
+                silences: watched.iter().map(|path| path.silences).max().unwrap_or_default(),
+            }
+        };
+        (0..).zip(paths).map(uplink).collect()
     }
 
     /// The status of one class to one peer, summed over the shards.
@@ -312,10 +354,11 @@ impl Daemon {
 }
 
 /// The paths to one peer. All shards share them, so the report of any of them has all.
-fn path_status(shards: &[&PeerTxReport], groups: &[LaneGroup]) -> Vec<Path> {
+fn path_status(shards: &[&PeerTxReport], groups: &[LaneGroup], name: impl Fn(u8) -> String) -> Vec<Path> {
     let paths = shards.first().into_iter().flat_map(|report| &report.paths);
-    let path = |(dscp, path): &(u8, PathStatus)| Path {
-        dscp: *dscp,
+    let path = |(id, path): &(PathId, PathStatus)| Path {
+        path: name(id.path),
+        dscp: id.dscp,
         mode: edge_pacing(path.mode),
         rate: path.rate.map(Rate::bits_per_second),
         capacity: path.capacity.map(Rate::bits_per_second),

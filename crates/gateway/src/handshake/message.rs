@@ -40,7 +40,7 @@ pub struct Hello {
     pub version: u16,
     /// What shall protect the lane's data; both ends must say the same.
     pub encryption: Encryption,
-    /// The number of the lane in its lane group, over all shards.
+    /// The number of the lane in its lane group, over all shards and paths; of further paths perhaps with [`Hello::BACKUP`].
     pub lane: u16,
     /// A number drawn when the process started, by which a restarted peer is told from a second connection.
     pub instance: u64,
@@ -243,6 +243,20 @@ impl Message {
 }
 
 impl Hello {
+    /// The bit of [`lane`](Self::lane) by which the dialer says that it uses the lane's path while no other works. Only lanes on
+    /// further paths have it, whose numbers acceptors that know of one path refuse.
+    pub const BACKUP: u16 = 1 << 15;
+
+    /// The number of the lane alone.
+    pub const fn number(&self) -> u16 {
+        self.lane & !Self::BACKUP
+    }
+
+    /// Whether the dialer uses the lane's path while no other works.
+    pub const fn is_backup(&self) -> bool {
+        self.lane & Self::BACKUP != 0
+    }
+
     /// Whether both ends report what arrives.
     pub const fn has_reports(&self) -> bool {
         self.version >= 2

@@ -4,14 +4,13 @@ use std::time::Duration;
 
 use trunkline_units::Instant;
 
-use super::{Attempt, AttemptState, Cause, Failure, LaneKey, Life, Retry, State};
-use crate::keys::PublicKey;
+use super::{Attempt, AttemptState, Cause, Failure, Life, PathKey, Retry, State, first_lane};
 
 impl Life {
     /// The dial has connected, without the handshake. So the path to the peer is open, and the lanes that wait for it are
     /// due.
     pub(crate) fn handle_connected(&mut self, now: Instant, attempt: Attempt) {
-        if let Some(key) = self.attempts.get(&attempt).map(|state| state.key.peer) {
+        if let Some(key) = self.attempts.get(&attempt).map(|state| state.key.path_key()) {
             if let Some(peer) = self.peers.get_mut(&key) {
                 peer.connecting.remove(&attempt);
             }
@@ -32,7 +31,7 @@ impl Life {
         let current = self.lanes.get(&key).is_some_and(|lane| lane.state == State::Dialling { attempt });
         let retry = current.then(|| {
             let at = match failure {
-                Failure::Path => self.close_path(now, key.peer, since),
+                Failure::Path => self.close_path(now, key.path_key(), since),
                 Failure::Lane => {
                     let lane = self.lanes.get_mut(&key)?;
                     Some(now + lane.backoff.next(&mut self.rng))
@@ -44,10 +43,10 @@ impl Life {
             };
             self.set_waiting(now, &key, at, cause);
             self.lanes.get_mut(&key)?.last_error = Some(reason.to_owned());
-            let first_report = self.peers.get_mut(&key.peer)?.is_first_report(reason);
+            let first_report = self.peers.get_mut(&key.path_key())?.is_first_report(reason);
             Some(Retry { wait: at.saturating_since(now), first_report })
         });
-        self.schedule(key.peer);
+        self.schedule(key.path_key());
         retry.flatten()
     }
 
@@ -56,31 +55,31 @@ impl Life {
         let Some(AttemptState { key, since }) = self.end_attempt(attempt) else { return };
         if self.lanes.get(&key).is_some_and(|lane| lane.state == State::Dialling { attempt }) {
             // The next dial asks for an address again, even if the resolver never answers.
-            let at = self.close_path(now, key.peer, since).unwrap_or(now) + Duration::from_secs(1);
-            if let Some(peer) = self.peers.get_mut(&key.peer) {
+            let at = self.close_path(now, key.path_key(), since).unwrap_or(now) + Duration::from_secs(1);
+            if let Some(peer) = self.peers.get_mut(&key.path_key()) {
                 peer.probe_at = at;
             }
             self.set_waiting(now, &key, now, Cause::Path);
         }
-        self.schedule(key.peer);
+        self.schedule(key.path_key());
     }
 
-    /// The peer's name has addresses.
-    pub(crate) fn handle_resolved(&mut self, now: Instant, peer: PublicKey) {
-        if let Some(state) = self.peers.get_mut(&peer) {
+    /// The name at the end of the path has addresses.
+    pub(crate) fn handle_resolved(&mut self, now: Instant, path: PathKey) {
+        if let Some(state) = self.peers.get_mut(&path) {
             state.probe_at = now;
-            self.schedule(peer);
+            self.schedule(path);
         }
     }
 
-    /// The peer's name cannot be resolved. Whether this is the first report of the reason since a lane of the peer was up.
-    pub(crate) fn handle_unresolved(&mut self, peer: PublicKey, reason: &str) -> bool {
-        let first = LaneKey { peer, lane_group: "".into(), shard: 0, index: 0 };
-        for (_, lane) in self.lanes.range_mut(first..).take_while(|(key, _)| key.peer == peer) {
+    /// The name at the end of the path cannot be resolved. Whether this is the first report of the reason since a lane on it was up.
+    pub(crate) fn handle_unresolved(&mut self, path: PathKey, reason: &str) -> bool {
+        let of_path = self.lanes.range_mut(first_lane(path)..).take_while(|(key, _)| key.path_key() == path);
+        for (_, lane) in of_path {
             if matches!(lane.state, State::Waiting { .. }) {
                 lane.last_error = Some(reason.to_owned());
             }
         }
-        self.peers.get_mut(&peer).is_some_and(|peer| peer.is_first_report(reason))
+        self.peers.get_mut(&path).is_some_and(|state| state.is_first_report(reason))
     }
 }

@@ -8,25 +8,65 @@ use trunkline_units::Instant;
 use super::backoff::Backoff;
 use crate::keys::PublicKey;
 use trunkline_schema::Encryption;
+use trunkline_trunk::TrunkPlan;
+
+/// One of the paths to a peer. Each is dialled, waited for and verified on its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct PathKey {
+    pub(crate) peer: PublicKey,
+    /// Its number among the paths to the peer; both sites number them alike.
+    pub(crate) path: u8,
+}
+
+impl From<PublicKey> for PathKey {
+    /// The first path.
+    fn from(peer: PublicKey) -> Self {
+        PathKey { peer, path: 0 }
+    }
+}
+
+/// In the number of a lane on the wire: its place on its path is below this.
+const PLACES: u16 = 64;
+const _: () = assert!(TrunkPlan::MAX_LANES <= PLACES as usize);
 
 /// The key of a lane. It names the same lane of the same worker while the process runs, even if a reload changes the
 /// number of lanes, since the number of shards needs a restart.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct LaneKey {
     pub(crate) peer: PublicKey,
+    /// The number of its path.
+    pub(crate) path: u8,
     /// The name of its lane group.
     pub(crate) lane_group: Arc<str>,
     /// The worker it belongs to.
     pub(crate) shard: u16,
-    /// Its index among the lanes of its lane group in the shard.
+    /// Its index among the lanes of its lane group on its path in the shard.
     pub(crate) index: u8,
 }
 
 impl LaneKey {
+    /// Its path.
+    pub(crate) fn path_key(&self) -> PathKey {
+        PathKey { peer: self.peer, path: self.path }
+    }
+
     /// The number of the lane on the wire, at a site with so many shards. It does not depend on the number of lanes in the
-    /// group. So a reload of that number, at one site first, does not renumber the lanes that stay.
+    /// group. So a reload of that number, at one site first, does not renumber the lanes that stay. On the first path it is as it
+    /// was before there were others.
     pub(crate) fn number(&self, shards: u16) -> u16 {
+        (u16::from(self.path) * PLACES + u16::from(self.index)) * shards + self.shard
+    }
+
+    /// Its number among the lanes of its group on its path.
+    pub(crate) fn number_on_path(&self, shards: u16) -> u16 {
         u16::from(self.index) * shards + self.shard
+    }
+
+    /// The path, shard and index of a number.
+    pub(crate) fn of_number(number: u16, shards: u16) -> (u8, u16, u8) {
+        let place = number / shards;
+        let path = u8::try_from(place / PLACES).unwrap_or(u8::MAX);
+        (path, number % shards, (place % PLACES) as u8)
     }
 }
 
@@ -159,14 +199,21 @@ mod tests {
 
     #[test]
     fn a_lanes_number_does_not_depend_on_how_many_there_are() {
-        let key = |shard, index| LaneKey {
+        let key = |path, shard, index| LaneKey {
             peer: PublicKey::from_bytes([1; 32]),
+            path,
             lane_group: "tcp".into(),
             shard,
             index,
         };
         let numbers: Vec<u16> =
-            [(0, 0), (1, 0), (0, 1), (1, 1)].map(|(shard, index)| key(shard, index).number(2)).into();
+            [(0, 0), (1, 0), (0, 1), (1, 1)].map(|(shard, index)| key(0, shard, index).number(2)).into();
         assert_eq!(numbers, [0, 1, 2, 3], "those of one lane a shard, then those that a second adds");
+        let second = [(0, 0), (1, 0), (0, 1)].map(|(shard, index)| key(1, shard, index).number(2));
+        assert_eq!(second, [128, 129, 130], "behind all that the first path may have");
+        for number in [0, 3, 63, 128, 131, 511, 4095] {
+            let (path, shard, index) = LaneKey::of_number(number, 3);
+            assert_eq!(key(path, shard, index).number(3), number);
+        }
     }
 }

@@ -11,7 +11,8 @@
 //! **Invariants.**
 //! - A lane is in one [`State`]. A lane that is up has one serial, and the index from serials to lanes has exactly these
 //!   entries. A connection that replaces another returns the old serial, which the caller must end ([`Installed`]).
-//! - A waiting lane is in its peer's `waiting`. The peer is in `due`, at the time when its first lane may be dialled. So a
+//! - A peer has one path or several ([`PathKey`]), each with lanes, dials, back-off and verification of its own.
+//! - A waiting lane is in its path's `waiting`. The path is in `due`, at the time when its first lane may be dialled. So a
 //!   wake-up costs O(log n) in the number of peers and lanes, however many wait.
 //! - Dials are bounded. A failure to connect closes the path to the peer: then one lane at a time probes it, at most once
 //!   in the wait of [`backoff`], and at most [`CLOSED_DIALS_PER_SECOND`] times a second over all closed paths. If a
@@ -39,7 +40,7 @@ use self::lane::{Decision, on_accept, on_dialled};
 use self::peer::Peer;
 use crate::keys::PublicKey;
 
-pub(crate) use self::lane::{Attempt, Cause, Lane, LaneKey, Serial, State, Up};
+pub(crate) use self::lane::{Attempt, Cause, Lane, LaneKey, PathKey, Serial, State, Up};
 pub(crate) use self::transports::{Next, Transports};
 pub(crate) use self::types::{
     Candidate, Declined, Dial, Ended, Failure, Installed, NotInstalled, Request, Retry, Site, Wake, Wanted,
@@ -76,20 +77,21 @@ pub(crate) struct Life {
     site: Site,
     rng: Rng,
     lane_groups: BTreeMap<Arc<str>, u8>,
-    peers: BTreeMap<PublicKey, Peer>,
+    /// One entry for each path to each peer.
+    peers: BTreeMap<PathKey, Peer>,
     lanes: BTreeMap<LaneKey, Lane>,
     /// The lanes that are up, by the serials of their connections.
     serials: BTreeMap<Serial, LaneKey>,
     attempts: BTreeMap<Attempt, AttemptState>,
-    /// Peers with a lane to dial, and when it may be dialled.
-    due: BTreeSet<(Instant, PublicKey)>,
-    /// The number of peers whose path is closed.
+    /// Paths with a lane to dial, and when it may be dialled.
+    due: BTreeSet<(Instant, PathKey)>,
+    /// The number of paths that are closed.
     closed: u32,
     last_serial: Serial,
     last_attempt: u64,
     network_changed: Option<Instant>,
-    /// Peers whose lanes are being verified, with the end of the verification.
-    verifying: BTreeSet<(Instant, PublicKey)>,
+    /// Paths whose lanes are being verified, with the end of the verification.
+    verifying: BTreeSet<(Instant, PathKey)>,
 }
 
 impl Life {
@@ -113,10 +115,14 @@ impl Life {
 
     // ------------------------------------------------------------ getters
 
-    /// The lanes to a peer.
+    /// The lanes to a peer, path by path.
     pub(crate) fn lanes_of(&self, peer: PublicKey) -> impl Iterator<Item = (&LaneKey, &Lane)> {
-        let first = LaneKey { peer, lane_group: "".into(), shard: 0, index: 0 };
-        self.lanes.range(first..).take_while(move |(key, _)| key.peer == peer)
+        self.lanes.range(first_lane(peer.into())..).take_while(move |(key, _)| key.peer == peer)
+    }
+
+    /// The lanes to a peer on one path.
+    pub(crate) fn lanes_on(&self, path: PathKey) -> impl Iterator<Item = (&LaneKey, &Lane)> {
+        self.lanes.range(first_lane(path)..).take_while(move |(key, _)| key.path_key() == path)
     }
 
     /// The lanes that are up.
@@ -133,7 +139,7 @@ impl Life {
         self.lanes.get(key)
     }
 
-    /// The number of lanes of a lane group to each peer, over all shards.
+    /// The number of lanes of a lane group to each peer on each path, over all shards.
     pub(crate) fn lane_count(&self, lane_group: &str) -> u16 {
         self.lane_groups.get(lane_group).map_or(0, |lanes| u16::from(*lanes) * self.site.shards)
     }
@@ -175,13 +181,13 @@ impl Life {
         dial.into_iter().chain(verified).min_by_key(|(at, _)| *at)
     }
 
-    /// Returns a peer whose verification has ended: its lanes get their usual liveness settings again.
-    pub(crate) fn poll_verified(&mut self, now: Instant) -> Option<PublicKey> {
-        let (_, peer) = *self.verifying.first().filter(|(at, _)| *at <= now)?;
+    /// Returns a path whose verification has ended: its lanes get their usual liveness settings again.
+    pub(crate) fn poll_verified(&mut self, now: Instant) -> Option<PathKey> {
+        let (_, path) = *self.verifying.first().filter(|(at, _)| *at <= now)?;
         self.verifying.pop_first();
-        let peer_state = self.peers.get_mut(&peer)?;
-        peer_state.verifying = false;
-        Some(peer)
+        let state = self.peers.get_mut(&path)?;
+        state.verifying = false;
+        Some(path)
     }
 
     /// Draws a serial. Each is unique.
@@ -194,19 +200,19 @@ impl Life {
 
     /// The lane that a peer requests, or why the site declines the request.
     pub(crate) fn find_lane(&self, now: Instant, request: Request<'_>) -> Result<LaneKey, Declined> {
-        if !self.peers.contains_key(&request.peer) {
+        if !self.peers.contains_key(&request.peer.into()) {
             return Err(Declined::UnknownPeer);
         }
         let Some((lane_group, _)) = self.lane_groups.get_key_value(request.lane_group) else {
             return Err(Declined::UnknownLaneGroup);
         };
         let lanes = self.lane_count(lane_group);
-        if request.number >= lanes {
+        let shards = self.site.shards;
+        let (path, shard, index) = LaneKey::of_number(request.number, shards);
+        let key = LaneKey { peer: request.peer, path, lane_group: Arc::clone(lane_group), shard, index };
+        if u16::from(index) * shards >= lanes || !self.peers.contains_key(&key.path_key()) {
             return Err(Declined::UnknownNumber { lanes });
         }
-        let shards = self.site.shards;
-        let (shard, index) = (request.number % shards, (request.number / shards) as u8);
-        let key = LaneKey { peer: request.peer, lane_group: Arc::clone(lane_group), shard, index };
         if let Some(lane) = self.lanes.get(&key)
             && let State::Up(up) = &lane.state
         {
@@ -238,13 +244,13 @@ impl Life {
         }
         // A peer that has dialled one lane is about to dial the others.
         let delay = if dialled { Duration::ZERO } else { self.cross_dial_delay(key.peer) };
-        self.open_path(now, key.peer, delay);
+        self.open_path(now, key.path_key(), delay);
         result
     }
 
     fn install(&mut self, now: Instant, key: &LaneKey, up: Up) -> Result<Installed, NotInstalled> {
         let smaller = self.site.key < key.peer;
-        let (Some(lane), Some(peer)) = (self.lanes.get_mut(key), self.peers.get_mut(&key.peer)) else {
+        let (Some(lane), Some(peer)) = (self.lanes.get_mut(key), self.peers.get_mut(&key.path_key())) else {
             return Err(NotInstalled::NotConfigured);
         };
         if peer.encryption != up.encryption {
@@ -285,18 +291,18 @@ impl Life {
         let at = now + lane.backoff.next(&mut self.rng) + cross_dial_delay;
         lane.last_error = Some(reason.to_owned());
         self.set_waiting(now, &key, at, if was_stable { Cause::Path } else { Cause::Lane });
-        self.schedule(key.peer);
+        self.schedule(key.path_key());
         Some(key)
     }
 
     // ------------------------------------------------------------ verification and identity
 
-    /// The lanes to a peer may be dead, since one of them has died or the network has changed. Whether to verify those that
+    /// The lanes on a path may be dead, since one of them has died or the network has changed. Whether to verify those that
     /// are up: not if a verification is in progress.
-    pub(crate) fn handle_suspect(&mut self, now: Instant, peer: PublicKey) -> bool {
-        let Some(state) = self.peers.get_mut(&peer).filter(|peer| !peer.verifying) else { return false };
+    pub(crate) fn handle_suspect(&mut self, now: Instant, path: PathKey) -> bool {
+        let Some(state) = self.peers.get_mut(&path).filter(|state| !state.verifying) else { return false };
         state.verifying = true;
-        self.verifying.insert((now + VERIFY_TIME, peer));
+        self.verifying.insert((now + VERIFY_TIME, path));
         true
     }
 
@@ -313,7 +319,7 @@ impl Life {
 
     fn end_attempt(&mut self, attempt: Attempt) -> Option<AttemptState> {
         let state = self.attempts.remove(&attempt)?;
-        if let Some(peer) = self.peers.get_mut(&state.key.peer) {
+        if let Some(peer) = self.peers.get_mut(&state.key.path_key()) {
             peer.under_way.remove(&attempt);
             peer.connecting.remove(&attempt);
         }
@@ -324,13 +330,13 @@ impl Life {
     fn set_waiting(&mut self, now: Instant, key: &LaneKey, dial_at: Instant, cause: Cause) {
         let Some(lane) = self.lanes.get_mut(key) else { return };
         (lane.state, lane.since) = (State::Waiting { dial_at, cause }, now);
-        if let Some(peer) = self.peers.get_mut(&key.peer) {
+        if let Some(peer) = self.peers.get_mut(&key.path_key()) {
             peer.waiting.insert((dial_at, key.clone()));
         }
     }
 
-    /// Updates the peer's entry in `due`.
-    fn schedule(&mut self, key: PublicKey) {
+    /// Updates the path's entry in `due`.
+    fn schedule(&mut self, key: PathKey) {
         let Some(peer) = self.peers.get_mut(&key) else { return };
         let due = peer.due();
         if peer.scheduled != due {
@@ -341,4 +347,9 @@ impl Life {
             peer.scheduled = due;
         }
     }
+}
+
+/// No lane on a path comes before this.
+fn first_lane(path: PathKey) -> LaneKey {
+    LaneKey { peer: path.peer, path: path.path, lane_group: "".into(), shard: 0, index: 0 }
 }

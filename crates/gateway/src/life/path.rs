@@ -1,13 +1,12 @@
-//! The path to each peer, as far as dials show it: open or closed, and when the next dial may go out.
+//! The paths to each peer, as far as dials show it: open or closed, and when the next dial may go out.
 
 use std::time::Duration;
 
 use trunkline_units::Instant;
 
-use super::lane::{Cause, LaneKey, State};
+use super::lane::{Cause, LaneKey, PathKey, State};
 use super::peer::Path;
 use super::{CLOSED_DIALS_PER_SECOND, Life, MIN_NETWORK_CHANGE_INTERVAL, MIN_WAIT};
-use crate::keys::PublicKey;
 
 impl Life {
     /// Addresses or routes of this machine have changed, so closed paths may be open now: probes them at once.
@@ -16,7 +15,7 @@ impl Life {
             return;
         }
         self.network_changed = Some(now);
-        let closed: Vec<PublicKey> =
+        let closed: Vec<PathKey> =
             self.peers.iter().filter(|(_, peer)| peer.path == Path::Closed).map(|(key, _)| *key).collect();
         // Spread over time, so that the limit holds with many closed paths too.
         for (order, key) in closed.into_iter().enumerate() {
@@ -29,9 +28,9 @@ impl Life {
         }
     }
 
-    /// Closes the path to the peer, since an attempt that began at `since` could not connect. Returns the time of the next
+    /// Closes the path, since an attempt that began at `since` could not connect. Returns the time of the next
     /// probe.
-    pub(super) fn close_path(&mut self, now: Instant, peer: PublicKey, since: Instant) -> Option<Instant> {
+    pub(super) fn close_path(&mut self, now: Instant, peer: PathKey, since: Instant) -> Option<Instant> {
         let peer = self.peers.get_mut(&peer)?;
         if peer.path == Path::Open {
             peer.path = Path::Closed;
@@ -47,8 +46,8 @@ impl Life {
         Some(peer.probe_at)
     }
 
-    /// Opens the path to the peer, since a connection was made. The lanes that wait for the path are due after `delay`.
-    pub(super) fn open_path(&mut self, now: Instant, peer_key: PublicKey, delay: Duration) {
+    /// Opens the path, since a connection was made. The lanes that wait for the path are due after `delay`.
+    pub(super) fn open_path(&mut self, now: Instant, peer_key: PathKey, delay: Duration) {
         let Some(peer) = self.peers.get_mut(&peer_key) else { return };
         if peer.path == Path::Closed {
             peer.path = Path::Open;

@@ -1,4 +1,4 @@
-//! The state of a peer: whether its path is open, and which of its lanes wait.
+//! The state of a path to a peer: whether it is open, and which of its lanes wait.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use trunkline_units::Instant;
 
+use super::WantedPeer;
 use super::backoff::Backoff;
 use super::lane::{Attempt, LaneKey};
 use trunkline_schema::Encryption;
@@ -32,10 +33,13 @@ pub(super) enum Path {
     Closed,
 }
 
+/// A path to a peer, and what is known of the peer on it.
 #[derive(Debug)]
 pub(super) struct Peer {
     /// The endpoint to dial; `None` if only the peer dials.
     pub(super) endpoint: Option<Arc<str>>,
+    /// The way that connections take to it.
+    pub(super) via: Arc<str>,
     pub(super) encryption: Encryption,
     pub(super) path: Path,
     /// The back-off of probes.
@@ -55,10 +59,11 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    pub(super) fn new(endpoint: Option<Arc<str>>, encryption: Encryption) -> Self {
+    pub(super) fn new(wanted: &WantedPeer) -> Self {
         Peer {
-            endpoint,
-            encryption,
+            endpoint: wanted.endpoint.clone(),
+            via: Arc::clone(&wanted.via),
+            encryption: wanted.encryption,
             path: Path::Open,
             backoff: Backoff::new(FIRST_WAIT, MAX_WAIT),
             probe_at: Instant::ZERO,

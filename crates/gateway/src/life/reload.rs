@@ -5,26 +5,25 @@ use std::sync::Arc;
 
 use trunkline_units::Instant;
 
-use super::lane::{Cause, Lane, LaneKey, State};
+use super::lane::{Cause, Lane, LaneKey, PathKey, State};
 use super::peer::Peer;
 use super::{Ended, Life, Wanted, WantedPeer};
-use crate::keys::PublicKey;
 
 impl Life {
-    /// Applies a configuration: one lane for each peer, lane group, shard and index. Lanes whose configuration stays the same
+    /// Applies a configuration: one lane for each path to each peer, lane group, shard and index. Lanes whose configuration stays the same
     /// are not touched. Returns the lanes that end.
     pub(crate) fn reload(&mut self, now: Instant, wanted: &Wanted) -> Vec<Ended> {
         let mut ended = Vec::new();
         self.lane_groups =
             wanted.lane_groups.iter().map(|group| (Arc::clone(&group.name), group.lanes)).collect();
-        let peers: BTreeMap<PublicKey, &WantedPeer> =
+        let peers: BTreeMap<PathKey, &WantedPeer> =
             wanted.peers.iter().map(|peer| (peer.key, peer)).collect();
         let gone: Vec<LaneKey> = self
             .lanes
             .keys()
             .filter(|key| {
                 let lanes = self.lane_groups.get(&key.lane_group).copied().unwrap_or(0);
-                !peers.contains_key(&key.peer) || key.index >= lanes
+                !peers.contains_key(&key.path_key()) || key.index >= lanes
             })
             .cloned()
             .collect();
@@ -36,7 +35,7 @@ impl Life {
                     ended.push(Ended { key, serial: up.serial, reason: "no longer configured" });
                 }
                 State::Waiting { dial_at, .. } => {
-                    if let Some(peer) = self.peers.get_mut(&key.peer) {
+                    if let Some(peer) = self.peers.get_mut(&key.path_key()) {
                         peer.waiting.remove(&(dial_at, key));
                     }
                 }
@@ -53,45 +52,44 @@ impl Life {
         ended
     }
 
-    fn reload_peer(
-        &mut self,
-        now: Instant,
-        peer_key: PublicKey,
-        wanted: &WantedPeer,
-        ended: &mut Vec<Ended>,
-    ) {
-        let new = || Peer::new(wanted.endpoint.clone(), wanted.encryption);
-        let peer = self.peers.entry(peer_key).or_insert_with(new);
+    fn reload_peer(&mut self, now: Instant, path: PathKey, wanted: &WantedPeer, ended: &mut Vec<Ended>) {
+        let peer = self.peers.entry(path).or_insert_with(|| Peer::new(wanted));
         if peer.endpoint != wanted.endpoint {
             peer.endpoint.clone_from(&wanted.endpoint);
             peer.probe_at = now;
             peer.backoff.reset();
         }
-        let changed = peer.encryption != wanted.encryption;
-        peer.encryption = wanted.encryption;
-        let dial_at = now + self.cross_dial_delay(peer_key);
+        let changed = if peer.encryption != wanted.encryption {
+            Some("its encryption was changed")
+        } else if peer.via != wanted.via {
+            Some("the way of its path was changed")
+        } else {
+            None
+        };
+        (peer.encryption, peer.via) = (wanted.encryption, Arc::clone(&wanted.via));
+        let dial_at = now + self.cross_dial_delay(path.peer);
         let groups: Vec<(Arc<str>, u8)> =
             self.lane_groups.iter().map(|(name, lanes)| (Arc::clone(name), *lanes)).collect();
         for (group, lanes) in groups {
             for (shard, index) in
                 (0..self.site.shards).flat_map(|shard| (0..lanes).map(move |index| (shard, index)))
             {
-                let key = LaneKey { peer: peer_key, lane_group: Arc::clone(&group), shard, index };
-                match self.lanes.get(&key).map(|lane| lane.state) {
-                    None => {
+                let lane_group = Arc::clone(&group);
+                let key = LaneKey { peer: path.peer, path: path.path, lane_group, shard, index };
+                match (self.lanes.get(&key).map(|lane| lane.state), changed) {
+                    (None, _) => {
                         self.lanes.insert(key.clone(), Lane::new(now));
                         self.set_waiting(now, &key, dial_at, Cause::Path);
                     }
-                    // The lane comes back with the new encryption.
-                    Some(State::Up(up)) if changed => {
-                        let reason = "its encryption was changed";
+                    // The lane comes back with the new settings.
+                    (Some(State::Up(up)), Some(reason)) => {
                         self.handle_ended(now, up.serial, reason);
                         ended.push(Ended { key, serial: up.serial, reason });
                     }
-                    Some(_) => {}
+                    (Some(_), _) => {}
                 }
             }
         }
-        self.schedule(peer_key);
+        self.schedule(path);
     }
 }

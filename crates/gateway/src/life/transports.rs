@@ -2,7 +2,7 @@
 //!
 //! QUIC is dialled first, and TCP too if QUIC has not answered after [`SECOND_DELAY`] or has failed (RFC 8305 §5 for two
 //! address families). The first that is welcomed serves; QUIC, welcomed later, takes over. Where TCP connects and QUIC does
-//! not, something on the path drops UDP, or the peer does not listen: that is remembered of the peer. Its lanes are then
+//! not, something on the path drops UDP, or the peer does not listen: that is remembered of the path to the peer. Its lanes are then
 //! dialled over TCP alone, and QUIC is tried with one of them at most [`MAX_RETRY_WAIT`] apart. One that is welcomed brings
 //! the others.
 //!
@@ -14,8 +14,7 @@ use std::time::Duration;
 use trunkline_trunk::Transport;
 use trunkline_units::Instant;
 
-use super::Attempt;
-use crate::keys::PublicKey;
+use super::{Attempt, PathKey};
 
 /// How long TCP waits for QUIC: the connection attempt delay of RFC 8305 §5.
 const SECOND_DELAY: Duration = Duration::from_millis(250);
@@ -37,7 +36,7 @@ enum Udp {
 /// The candidates of one attempt.
 #[derive(Debug, Clone, Copy)]
 struct Race {
-    peer: PublicKey,
+    peer: PathKey,
     /// When TCP is dialled too; `None` once it has been.
     second_at: Option<Instant>,
     quic: bool,
@@ -59,16 +58,16 @@ pub(crate) enum Next {
 
 #[derive(Debug, Default)]
 pub(crate) struct Transports {
-    peers: BTreeMap<PublicKey, Udp>,
+    peers: BTreeMap<PathKey, Udp>,
     races: BTreeMap<Attempt, Race>,
     /// Attempts for which TCP is to be dialled too, and peers to which QUIC is to be tried again.
     seconds: BTreeSet<(Instant, Attempt)>,
-    retries: BTreeSet<(Instant, PublicKey)>,
+    retries: BTreeSet<(Instant, PathKey)>,
 }
 
 impl Transports {
     /// The transport that an attempt begins with.
-    pub(crate) fn begin(&mut self, now: Instant, attempt: Attempt, peer: PublicKey) -> Transport {
+    pub(crate) fn begin(&mut self, now: Instant, attempt: Attempt, peer: PathKey) -> Transport {
         if matches!(self.peers.get(&peer), Some(Udp::Blocked { .. })) {
             return Transport::Tcp;
         }
@@ -95,7 +94,7 @@ impl Transports {
     }
 
     /// A candidate of an attempt has failed.
-    pub(crate) fn handle_failed(&mut self, attempt: Attempt, peer: PublicKey, transport: Transport) -> Next {
+    pub(crate) fn handle_failed(&mut self, attempt: Attempt, peer: PathKey, transport: Transport) -> Next {
         let Some(race) = self.races.get_mut(&attempt) else {
             // TCP alone, because QUIC did not come through: perhaps only QUIC does now.
             if transport == Transport::Tcp {
@@ -131,7 +130,7 @@ impl Transports {
     }
 
     /// QUIC does not come through to a peer to which TCP does.
-    pub(crate) fn handle_blocked(&mut self, now: Instant, peer: PublicKey) {
+    pub(crate) fn handle_blocked(&mut self, now: Instant, peer: PathKey) {
         let wait = match self.peers.get(&peer) {
             Some(Udp::Open { since, wait }) if now.saturating_since(*since) < RESET_AFTER => *wait,
             // Several lanes find it out at once.
@@ -144,7 +143,7 @@ impl Transports {
     }
 
     /// A lane to the peer is up over QUIC. Whether that is news.
-    pub(crate) fn handle_open(&mut self, now: Instant, peer: PublicKey) -> bool {
+    pub(crate) fn handle_open(&mut self, now: Instant, peer: PathKey) -> bool {
         let Some(Udp::Blocked { wait, .. }) = self.peers.get(&peer).copied() else { return false };
         self.note(peer, Udp::Open { since: now, wait });
         true
@@ -162,7 +161,7 @@ impl Transports {
 
     /// A peer to which QUIC is to be tried again with one lane. If there is none to try it with, call
     /// [`forget`](Self::forget).
-    pub(crate) fn poll_retry(&mut self, now: Instant) -> Option<PublicKey> {
+    pub(crate) fn poll_retry(&mut self, now: Instant) -> Option<PathKey> {
         let (_, peer) = *self.retries.first().filter(|(at, _)| *at <= now)?;
         if let Some(Udp::Blocked { wait, .. }) = self.peers.get(&peer).copied() {
             // In case nobody says how the attempt ends.
@@ -172,14 +171,14 @@ impl Transports {
         Some(peer)
     }
 
-    pub(crate) fn forget(&mut self, peer: &PublicKey) {
+    pub(crate) fn forget(&mut self, peer: &PathKey) {
         if let Some(Udp::Blocked { retry_at, .. }) = self.peers.remove(peer) {
             self.retries.remove(&(retry_at, *peer));
         }
     }
 
     /// Removes peers that are no longer configured.
-    pub(crate) fn retain(&mut self, is_peer: impl Fn(&PublicKey) -> bool) {
+    pub(crate) fn retain(&mut self, is_peer: impl Fn(&PathKey) -> bool) {
         self.peers.retain(|peer, _| is_peer(peer));
         self.retries.retain(|(_, peer)| is_peer(peer));
     }
@@ -190,7 +189,7 @@ impl Transports {
         second.into_iter().chain(self.retries.first().map(|(at, _)| *at)).min()
     }
 
-    fn note(&mut self, peer: PublicKey, udp: Udp) {
+    fn note(&mut self, peer: PathKey, udp: Udp) {
         self.forget(&peer);
         if let Udp::Blocked { retry_at, .. } = udp {
             self.retries.insert((retry_at, peer));
@@ -202,6 +201,7 @@ impl Transports {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::keys::PublicKey;
 
     const ATTEMPT: Attempt = Attempt(1);
 
@@ -209,8 +209,8 @@ mod tests {
         Instant::ZERO + Duration::from_secs(1000) + Duration::from_millis(ms)
     }
 
-    fn peer() -> PublicKey {
-        PublicKey::from_bytes([1; 32])
+    fn peer() -> PathKey {
+        PublicKey::from_bytes([1; 32]).into()
     }
 
     #[test]

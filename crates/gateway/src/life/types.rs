@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::lane::{Attempt, LaneKey, Serial};
+use super::lane::{Attempt, LaneKey, PathKey, Serial};
 use crate::keys::PublicKey;
 use trunkline_schema::Encryption;
 
@@ -20,14 +20,17 @@ pub(crate) struct Site {
 /// The peers and lane groups of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Wanted {
+    /// One for each path to each peer. Each peer has the first.
     pub(crate) peers: Vec<WantedPeer>,
     pub(crate) lane_groups: Vec<WantedLaneGroup>,
 }
 
-/// A configured peer.
+/// A path to a configured peer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WantedPeer {
-    pub(crate) key: PublicKey,
+    pub(crate) key: PathKey,
+    /// The way that connections take to the endpoint, in any words: lanes come anew when it changes.
+    pub(crate) via: Arc<str>,
     /// The endpoint to dial; `None` if only the peer dials.
     pub(crate) endpoint: Option<Arc<str>>,
     pub(crate) encryption: Encryption,

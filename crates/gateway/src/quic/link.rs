@@ -371,6 +371,11 @@ impl Link {
         self.streams.as_ref().map(|_| self.signals.acknowledged())
     }
 
+    /// Frames of acknowledgements that have come.
+    pub(super) fn acknowledgements(&self) -> u64 {
+        self.inner.stats().frame_rx.acks
+    }
+
     /// Bytes of packets that were lost.
     pub(super) fn bytes_lost(&self) -> u64 {
         self.inner.stats().path.lost_bytes
@@ -404,6 +409,8 @@ impl Link {
             app_limited: false,
             pacing_rate: u64::MAX,
             notsent: self.unsent() as u32,
+            unacked: self.in_flight() as u32 / mtu,
+            last_ack_ms: 0,
         }
     }
 }

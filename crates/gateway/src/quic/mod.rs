@@ -48,6 +48,7 @@ use self::callers::Callers;
 use self::link::{CLOSED, FAILED, Link, Shared, Stage};
 use self::signals::Signals;
 use self::watch::Finding;
+use crate::config::Via;
 use crate::handshake::{Hello, Message, Refusal};
 use crate::keys::PublicKey;
 use crate::lane_rx::RxError;
@@ -63,6 +64,8 @@ pub(crate) struct Dial {
     /// Names the connection, and the lane that it becomes.
     pub(crate) serial: u64,
     pub(crate) remote: SocketAddr,
+    /// What its socket is bound to.
+    pub(crate) via: Via,
     pub(crate) dialer: Dialer,
     pub(crate) hello: Hello,
     /// The time until the other end must have answered.
@@ -144,8 +147,8 @@ pub(crate) struct Quic {
     endpoint: Endpoint,
     acceptor: Option<Acceptor>,
     shared: Rc<Shared>,
-    /// Sockets for dials, by whether they are of IPv4: their places.
-    dial_ports: BTreeMap<bool, usize>,
+    /// Sockets for dials, by whether they are of IPv4 and what they are bound to: their places.
+    dial_ports: BTreeMap<(bool, Via), usize>,
     mark: Option<u32>,
     links: BTreeMap<u64, Rc<RefCell<Link>>>,
     numbers: HashMap<ConnectionHandle, u64>,
@@ -181,7 +184,7 @@ impl Quic {
     pub(crate) fn dial(&mut self, now: Instant, dial: Dial, port: usize) -> Result<(), String> {
         let at = self.shared.to_std(now);
         let signals = Signals::new(dial.options.control);
-        let config = dial.dialer.client(dial.hello.lane, &signals);
+        let config = dial.dialer.client(dial.hello.number(), &signals);
         let made = self.endpoint.connect(at, config, dial.remote, "0.0.0.0").map_err(|e| e.to_string())?;
         let stage = Stage::Dialling { serial: dial.serial, hello: dial.hello, asked: false };
         let link = self.insert(made, stage, port, signals);

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 
@@ -12,6 +12,7 @@ use trunkline_units::Instant;
 use super::link::Link;
 use super::port::Port;
 use super::{Change, Quic};
+use crate::config::Via;
 use crate::sys;
 use crate::sys::udp::{self, Outgoing};
 
@@ -41,26 +42,45 @@ impl Quic {
         self.shared.ports.borrow().get(place).map(|port| act(port.as_fd()))
     }
 
-    /// The socket for dials to this address. It is opened if there is none; then it is new.
-    pub(crate) fn dial_port(&mut self, remote: SocketAddr) -> io::Result<(usize, bool)> {
-        let is_v4 = remote.is_ipv4();
-        if let Some(place) = self.dial_ports.get(&is_v4) {
-            return Ok((*place, false));
+    /// The socket for dials to this address that is bound so. It is opened if there is none; then it is new.
+    pub(crate) fn dial_port(&mut self, remote: SocketAddr, via: &Via) -> io::Result<(usize, bool)> {
+        let key = (remote.is_ipv4(), via.clone());
+        let known = self.dial_ports.get(&key).copied();
+        if let Some(place) = known
+            && self.with_port(place, |fd| is_bound(fd, via)).unwrap_or_default()
+        {
+            return Ok((place, false));
         }
-        let any = if is_v4 { "0.0.0.0:0" } else { "[::]:0" };
-        let address = any.parse().map_err(io::Error::other)?;
-        let place = self.add_port(udp::open(address, self.mark, false)?);
-        self.dial_ports.insert(is_v4, place);
+        let any: IpAddr = if key.0 { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        let local = SocketAddr::new(via.address.unwrap_or(any), 0);
+        let socket = udp::open(local, via.fwmark.or(self.mark), false)?;
+        if let Some(interface) = &via.interface {
+            sys::bind_to_interface(socket.as_fd(), interface)
+                .map_err(|error| io::Error::new(error.kind(), format!("interface {interface}: {error}")))?;
+        }
+        let Some(place) = known else {
+            let place = self.add_port(socket);
+            self.dial_ports.insert(key, place);
+            return Ok((place, true));
+        };
+        // The interface was made anew: what was bound to the one before reaches nobody.
+        self.shared.ports.borrow_mut()[place] = Port::new(socket);
         Ok((place, true))
     }
 
-    /// Marks all packets from now on, also of connections that are up (`SO_MARK`).
+    /// Marks all packets from now on, also of connections that are up (`SO_MARK`), but for those of paths with marks of their own.
     pub(crate) fn set_mark(&mut self, mark: Option<u32>) {
         if self.mark == mark {
             return;
         }
         self.mark = mark;
-        for port in &*self.shared.ports.borrow() {
+        let has_own = |place: usize| {
+            self.dial_ports.iter().any(|((_, via), known)| *known == place && via.fwmark.is_some())
+        };
+        for (place, port) in self.shared.ports.borrow().iter().enumerate() {
+            if has_own(place) {
+                continue;
+            }
             if let Err(error) = sys::set_mark(port.as_fd(), mark.unwrap_or(0)) {
                 tracing::warn!("cannot mark a socket of lanes over QUIC: {error}");
             }
@@ -148,4 +168,9 @@ impl Quic {
             port.send(headers, &bytes[..transmit.size]);
         }
     }
+}
+
+/// Whether a socket is still bound to the interface that it was bound to.
+fn is_bound(fd: BorrowedFd<'_>, via: &Via) -> bool {
+    via.interface.as_ref().is_none_or(|name| sys::interface_of(fd).is_ok_and(|bound| bound == *name))
 }

@@ -13,6 +13,7 @@ use trunkline_trunk::{LaneId, Paths, Transmitter, TrunkPlan};
 
 use super::*;
 use crate::clock::now;
+use crate::config::Via;
 use crate::handshake::{Admit, HandshakeError, Identity, RefusalReason, VERSION};
 use crate::keys::SecretKey;
 use crate::known::KnownAddresses;
@@ -111,7 +112,8 @@ impl Pair {
     fn dial_for(&mut self, expected: u8, delivery: Delivery) {
         let dialer = Dialer::new(&identity(1), secret(expected).public(), delivery).expect("a dialer");
         let (remote, options) = (self.ends[1].address, options(delivery));
-        let dial = Dial { serial: 1, remote, dialer, hello: hello(), timeout: LIMIT, options };
+        let dial =
+            Dial { serial: 1, remote, via: Via::default(), dialer, hello: hello(), timeout: LIMIT, options };
         let port = self.ends[0].port;
         self.ends[0].quic.dial(now(), dial, port).expect("it begins");
     }
@@ -229,7 +231,7 @@ fn a_dial_that_nobody_answers_fails_at_its_time() {
     let remote = silent.local_addr().expect("its address");
     let timeout = Duration::from_millis(200);
     let options = options(delivery);
-    let dial = Dial { serial: 1, remote, dialer, hello: hello(), timeout, options };
+    let dial = Dial { serial: 1, remote, via: Via::default(), dialer, hello: hello(), timeout, options };
     let start = Wall::now();
     pair.ends[0].quic.dial(now(), dial, 0).expect("it begins");
     let failed = pair.until("the failure", |ends| ends[0].event());
@@ -251,7 +253,15 @@ fn an_address_that_is_not_proved_gets_little_and_leaves_nothing() {
         let to = stranger.local_addr().expect("its address");
         let options = options(Delivery::Datagram);
         let of = Dialer::new(&identity(1), secret(2).public(), options.delivery).expect("a dialer");
-        let dial = Dial { serial: 1, remote: to, dialer: of, hello: hello(), timeout: LIMIT, options };
+        let dial = Dial {
+            serial: 1,
+            remote: to,
+            via: Via::default(),
+            dialer: of,
+            hello: hello(),
+            timeout: LIMIT,
+            options,
+        };
         dialer.quic.dial(now(), dial, dialer.port).expect("it begins");
         dialer.step();
         let mut buffer = [0; 2000];

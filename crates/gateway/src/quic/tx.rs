@@ -6,6 +6,7 @@ mod streams;
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use trunkline_trunk::path::LaneSign;
 use trunkline_trunk::{
     CongestionControl, Delivery, LaneAction, LaneControl, LaneId, LaneSnapshot, Paths, Poll, Transmitter,
     Transport, TrunkPlan,
@@ -73,6 +74,8 @@ pub(crate) struct QuicTx {
     frames: u64,
     /// Since when the lane has delivered nothing of what it holds.
     stalled_since: Option<Instant>,
+    /// Acknowledgements that have come, and when that was first seen.
+    heard: (u64, Instant),
 }
 
 impl QuicTx {
@@ -89,7 +92,17 @@ impl QuicTx {
             Delivery::Datagram => Framing::Datagrams(Datagrams::new()),
             Delivery::Reliable => Framing::Streams(Streams::new(seed)),
         };
-        QuicTx { serial, link, shared, control, framing, position: 0, frames: 0, stalled_since: None }
+        QuicTx {
+            serial,
+            link,
+            shared,
+            control,
+            framing,
+            position: 0,
+            frames: 0,
+            stalled_since: None,
+            heard: (0, crate::clock::now()),
+        }
     }
 
     /// How it delivers.
@@ -114,6 +127,16 @@ impl QuicTx {
         let granted = self.control.grant().map_or(u64::MAX, |rate| rate.bits_per_second() / 8);
         let snapshot = snapshot(&mut link, self.position);
         (TcpInfo { pacing_rate: granted, ..link.info() }, snapshot)
+    }
+
+    /// What the connection knows of the lane's path.
+    pub(crate) fn sign(&mut self, now: Instant) -> LaneSign {
+        let link = self.link.borrow();
+        let acknowledgements = link.acknowledgements();
+        if acknowledgements != self.heard.0 {
+            self.heard = (acknowledgements, now);
+        }
+        LaneSign { outstanding: link.in_flight() > 0, heard: self.heard.1, srtt: Some(link.inner.rtt()) }
     }
 
     /// Takes the settings of a plan for its place.

@@ -180,7 +180,7 @@ impl Sender {
         }
     }
 
-    fn recount(&mut self, index: usize) {
+    pub(super) fn recount(&mut self, index: usize) {
         for lane in (0..self.peers[index].lanes.len() as u8).map(LaneId) {
             self.recount_lane(index, lane);
         }

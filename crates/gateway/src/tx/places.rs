@@ -6,10 +6,11 @@ use trunkline_trunk::{LaneId, Paths, Transmitter};
 use trunkline_units::Instant;
 
 use super::memory::{ABSENT_FLOWS, Presence};
+use super::watch::Watch;
 use super::{LaneSlot, Peer, Sender, Sending, mark};
-use crate::keys::PublicKey;
 use crate::plan::Plan;
 use crate::pool::Pool;
+use crate::worker::Place;
 
 /// A lane's place that no lane has: the only way to put one there, so that none is replaced without being ended.
 pub(crate) struct Vacancy<'a> {
@@ -26,6 +27,7 @@ impl Vacancy<'_> {
         sender.peers[index].lanes[id.index()] = Some(LaneSlot::new(lane));
         mark(&mut sender.dirty_peers, &mut sender.peers[index], index, id);
         sender.lane_present(index);
+        sender.peers[index].watch.lanes_changed();
     }
 }
 
@@ -53,18 +55,15 @@ impl Sender {
                 slot.lane.release(&mut self.pool);
             }
             self.lane_absent(index);
+            self.peers[index].watch.lanes_changed();
         }
     }
 
-    /// The free place number `place` of a group to a peer.
-    pub(crate) fn vacancy(
-        &mut self,
-        peer: &PublicKey,
-        group: &str,
-        place: u8,
-    ) -> Result<Vacancy<'_>, NoVacancy> {
-        let index = self.peers.iter().position(|p| p.key == *peer).ok_or(NoVacancy::NotConfigured)?;
-        let id = self.peers[index].transmitter.lane(group, place).ok_or(NoVacancy::NotConfigured)?;
+    /// A place, if it is free.
+    pub(crate) fn vacancy(&mut self, place: &Place) -> Result<Vacancy<'_>, NoVacancy> {
+        let index = self.peers.iter().position(|p| p.key == place.peer).ok_or(NoVacancy::NotConfigured)?;
+        let plan = self.peers[index].transmitter.plan();
+        let id = plan.lane(&place.group, place.path, place.index).ok_or(NoVacancy::NotConfigured)?;
         match &self.peers[index].lanes[id.index()] {
             Some(slot) => Err(NoVacancy::Taken { serial: slot.lane.serial() }),
             None => Ok(Vacancy { sender: self, index, id }),
@@ -87,23 +86,21 @@ impl Sender {
         self.held.clear();
         self.refusals.set_sources(&plan.addresses);
         let pool = &mut self.pool;
-        let lane_count = plan.trunk.lane_count() as u8;
         for planned in &plan.peers {
-            let mut lanes: Vec<Option<LaneSlot>> = (0..lane_count).map(|_| None).collect();
+            let trunk = &planned.trunk;
+            let mut lanes: Vec<Option<LaneSlot>> = (0..trunk.lane_count()).map(|_| None).collect();
             let mut paths = None;
             let transmitter = match old.iter().position(|peer| peer.key == planned.key) {
                 Some(at) => {
                     let Peer { mut transmitter, paths: old_paths, lanes: old_slots, .. } =
                         old.swap_remove(at);
                     paths = Some(old_paths);
-                    let places: Vec<(Arc<str>, u8)> = (0..old_slots.len() as u8)
-                        .map(|lane| transmitter.plan().group_of(LaneId(lane)))
-                        .map(|(group, number)| (Arc::clone(&group.name), number))
-                        .collect();
-                    transmitter.reconfigure(now, plan.trunk.clone(), |packet| pool.release(packet));
-                    for ((group, number), slot) in places.iter().zip(old_slots) {
+                    let old_plan = transmitter.plan().clone();
+                    transmitter.reconfigure(now, trunk.clone(), |packet| pool.release(packet));
+                    for (id, slot) in (0..).map(LaneId).zip(old_slots) {
                         let Some(mut slot) = slot else { continue };
-                        match transmitter.lane(group, *number) {
+                        let (path, place) = old_plan.path_of(id);
+                        match trunk.lane(&old_plan.group_of(id).0.name, path, place) {
                             Some(lane) => {
                                 slot.lane.configure(transmitter.plan(), lane);
                                 lanes[lane.index()] = Some(LaneSlot::new(slot.lane));
@@ -113,10 +110,10 @@ impl Sender {
                     }
                     transmitter
                 }
-                None => Transmitter::new(plan.trunk.clone(), ABSENT_FLOWS, plan.seed),
+                None => Transmitter::new(trunk.clone(), ABSENT_FLOWS, plan.seed),
             };
             let mut paths = paths.unwrap_or_else(|| Paths::new(Arc::clone(&planned.paths), self.shard));
-            paths.configure(&plan.trunk);
+            paths.configure(trunk);
             self.peers.push(Peer {
                 key: planned.key,
                 name: Arc::clone(&planned.name),
@@ -125,6 +122,7 @@ impl Sender {
                 lanes,
                 dirty: 0,
                 presence: Presence::default(),
+                watch: Watch::new(trunk.path_count()),
             });
         }
         for mut gone in old {
@@ -140,6 +138,8 @@ impl Sender {
             }
         }
         self.routes = Arc::clone(&plan.owners);
+        let watched = self.peers.iter().enumerate().filter(|(_, peer)| peer.watch.next().is_some());
+        self.on_several_paths = watched.map(|(index, _)| index).collect();
         self.count_absent();
         closed
     }

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use trunkline_trunk::{ClassReport, FlowReport, LaneId, LaneSnapshot, PathStatus};
+use trunkline_trunk::{ClassReport, FlowReport, LaneId, LaneSnapshot, PathId, PathStatus};
 use trunkline_units::Instant;
 
 use super::Sender;
+use super::watch::WatchedPath;
 use crate::keys::PublicKey;
 use crate::lane_tx::LaneTxStats;
 use crate::sys::TcpInfo;
@@ -50,8 +51,10 @@ pub(crate) type LaneTxReport = (u64, LaneTxStats, Option<Kernel>);
 pub(crate) struct PeerTxReport {
     pub(crate) key: PublicKey,
     pub(crate) classes: Vec<ClassReport>,
-    /// The DSCP and the state of each path to it.
-    pub(crate) paths: Vec<(u8, PathStatus)>,
+    /// What path control knows of each path to it.
+    pub(crate) paths: Vec<(PathId, PathStatus)>,
+    /// The paths to it, where there are several.
+    pub(crate) watched: Vec<WatchedPath>,
     /// Flows known, the maximum, and those forgotten to make room.
     pub(crate) flow_table: (usize, usize, u64),
     /// The busiest flows, if they were asked for.
@@ -65,6 +68,7 @@ impl Sender {
             key: peer.key,
             classes: peer.transmitter.report(now),
             paths: peer.paths.status(),
+            watched: peer.watched_paths(now),
             flow_table: peer.transmitter.flow_table(),
             flows: if flows > 0 { peer.transmitter.busiest_flows(now, LATELY, flows) } else { Vec::new() },
         });

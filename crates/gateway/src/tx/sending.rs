@@ -2,6 +2,7 @@
 
 use std::io;
 
+use trunkline_trunk::path::LaneSign;
 use trunkline_trunk::{ArrivalReport, LaneId, LaneSnapshot, Paths, Transmitter, TrunkPlan};
 use trunkline_units::{Instant, Rate};
 
@@ -47,6 +48,14 @@ impl Sending {
         match self {
             Sending::Tcp(lane) => lane.inspect(),
             Sending::Quic(lane) => Ok(lane.inspect()),
+        }
+    }
+
+    /// What it knows of its path; `None` of one that is about to end.
+    pub(super) fn sign(&mut self, now: Instant) -> Option<LaneSign> {
+        match self {
+            Sending::Tcp(lane) => lane.sign(now).ok(),
+            Sending::Quic(lane) => Some(lane.sign(now)),
         }
     }
 

@@ -234,6 +234,7 @@ fn plan(context: &Context<'_>, at: &At<'_>, spec: &TrunkSpec) -> (TrunkPlan, Vec
         retransmission_filter: !datagrams,
         max_lanes: TrunkPlan::MAX_LANES as u8,
         quic: false,
+        paths: false,
     };
     let mut plan = resolver.plan(at, &spec.lanes, &spec.classes);
     if datagrams {

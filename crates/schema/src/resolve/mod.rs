@@ -7,9 +7,12 @@ mod tests;
 
 use ipnet::IpNet;
 use trunkline_queue::{CoDelSettings, FqCoDelSettings, Settings, Share, TrunkSettings};
-use trunkline_trunk::{AdmissionSettings, ClassId, ClassSettings, CongestionControl, Over, Rule, TrunkPlan};
+use trunkline_trunk::{
+    AdmissionSettings, ClassId, ClassSettings, CongestionControl, Over, PathPolicy, Rule, TrunkPlan,
+};
 use trunkline_units::Rate;
 
+use crate::words::{Name, OneOrMany};
 use crate::{At, ClassSpec, Classes, FlowsSpec, LanesSpec, QueuePlace};
 
 /// Classes of a trunk.
@@ -24,6 +27,7 @@ const MIN_RATE: Rate = Rate::from_bits_per_second(8_000);
 const MAX_RATE: Rate = Rate::from_bits_per_second(1_000_000_000_000);
 /// The word for refusing in `flows.over`, which therefore names no class.
 const REFUSE: &str = "refuse";
+const PATHS: &str = "\"spread\", \"lowest-delay\", \"most-capacity\", or a list of names of paths";
 const OVER: &str = "\"refuse\" or the name of another class";
 
 /// What differs between a site and an experiment.
@@ -38,6 +42,8 @@ pub struct Resolver<'r> {
     pub max_lanes: u8,
     /// Whether lanes may ride on QUIC.
     pub quic: bool,
+    /// Whether there may be several paths to a peer.
+    pub paths: bool,
 }
 
 impl Resolver<'_> {
@@ -68,7 +74,12 @@ impl Resolver<'_> {
         });
         let settings: Vec<_> = settings.collect();
         catch_all(&at, all, &overs);
-        TrunkPlan { classes: settings, groups, edge_pacing: lanes.edge_pacing.unwrap_or(true) }
+        TrunkPlan {
+            classes: settings,
+            groups,
+            paths: Vec::new(),
+            edge_pacing: lanes.edge_pacing.unwrap_or(true),
+        }
     }
 
     fn class(&self, at: &At<'_>, spec: &ClassSpec, rules: Vec<Rule>) -> ClassSettings {
@@ -103,8 +114,43 @@ impl Resolver<'_> {
                 priority: spec.priority.unwrap_or(false),
             },
             filters_retransmissions: spec.retransmission_filter.unwrap_or(self.retransmission_filter),
+            paths: self.paths(&at.key("paths"), spec),
             ..ClassSettings::new(&spec.name.0, rules, queue, 0)
         }
+    }
+}
+
+/// The words for ways to choose among paths, which therefore name none.
+pub const PATH_POLICIES: [(&str, PathPolicy); 3] = [
+    ("spread", PathPolicy::Spread),
+    ("lowest-delay", PathPolicy::LowestDelay),
+    ("most-capacity", PathPolicy::MostCapacity),
+];
+
+impl Resolver<'_> {
+    fn paths(&self, at: &At<'_>, spec: &ClassSpec) -> PathPolicy {
+        let Some(OneOrMany(words)) = &spec.paths else { return PathPolicy::default() };
+        if !self.paths {
+            at.report("is given, and there is one path here", "no paths");
+        }
+        let policy = |word: &Name| PATH_POLICIES.into_iter().find(|(known, _)| *known == word.0);
+        if let [word] = &words[..]
+            && let Some((_, policy)) = policy(word)
+        {
+            return policy;
+        }
+        if words.is_empty() {
+            at.report("is an empty list", PATHS);
+        }
+        for (place, word) in words.iter().enumerate() {
+            if policy(word).is_some() {
+                at.index(place).report(format!("{:?} stands alone", word.0), PATHS);
+            } else if words[..place].contains(word) {
+                at.index(place).report_plain(format!("{:?} is there twice", word.0));
+            }
+        }
+        let names = words.iter().filter(|word| policy(word).is_none());
+        PathPolicy::Named(names.map(|word| word.0.as_str().into()).collect())
     }
 }
 

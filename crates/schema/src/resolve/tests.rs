@@ -35,6 +35,7 @@ fn plan(text: &str) -> Result<TrunkPlan, Mistakes> {
         retransmission_filter: true,
         max_lanes: 8,
         quic: true,
+        paths: true,
     };
     let plan = resolver.plan(&findings.root(), &trunk.lanes, &trunk.classes);
     let (found, misplaced) = findings.into_found();

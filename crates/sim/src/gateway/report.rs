@@ -1,7 +1,7 @@
 //! What one side of a trunk reports about itself.
 
 use trunkline_trunk::compress::CompressorStats;
-use trunkline_trunk::{ClassReport, LaneSnapshot, PathMode, PathStatus, ReceiverStats};
+use trunkline_trunk::{ClassReport, LaneSnapshot, PathId, PathMode, PathStatus, ReceiverStats};
 use trunkline_units::Rate;
 
 use super::DatagramLaneStats;
@@ -37,7 +37,7 @@ pub struct TrunkReport {
     /// Its lanes.
     pub lanes: Vec<LaneReport>,
     /// The DSCP and the state of each path that its lanes take, if its queue is kept at the edge.
-    pub paths: Vec<(u8, PathStatus)>,
+    pub paths: Vec<(PathId, PathStatus)>,
     /// What it got from the other side.
     pub receiver: ReceiverStats,
     /// Packets of flows that were refused.

@@ -4,6 +4,9 @@
 //! discipline of the edge can manage it. A rate just under the capacity of the path keeps the queue at the edge. The capacity is unknown and
 //! changes, so [`PathControl`] goes by what arrives at the far end: how fast, and how long it takes. docs/models/path-control.md
 //! has the equations, their parameters and sources.
+//!
+//! Where there are several paths to a peer, [`Placement`] decides which of them the flows of a class take, and [`Silence`] finds out
+//! that nothing is heard on one any more.
 
 mod arrivals;
 mod class_rates;
@@ -11,6 +14,8 @@ mod control;
 mod departures;
 mod division;
 mod paths;
+mod placement;
+mod silence;
 mod status;
 mod windows;
 
@@ -19,5 +24,7 @@ pub use class_rates::EdgeQueueDemand;
 pub use control::{LaneDemand, PathControl, PathLane};
 pub(crate) use departures::Departures;
 pub use division::GroupShare;
-pub use paths::{Paths, SharedPaths};
+pub use paths::{PathId, Paths, SharedPaths};
+pub use placement::{PathHealth, PathPolicy, PathSet, PathSettings, PathView, Placement};
+pub use silence::{LaneSign, Silence};
 pub use status::{GroupStatus, PathChange, PathMode, PathStatus};

@@ -10,8 +10,8 @@ use super::division::GroupShare;
 use super::{Arrival, LaneDemand, PathChange, PathControl, PathLane, PathMode, PathStatus};
 use crate::{ClassSettings, LaneId, TrunkPlan};
 
-/// What the shards of a gateway share about one peer: the paths to it, one for each DSCP, since a network may treat each in its own way,
-/// and what classes with ceilings and guarantees send.
+/// What the shards of a gateway share about one peer: the paths to it, each once for each DSCP, since a network may treat each in its
+/// own way, and what classes with ceilings and guarantees send.
 #[derive(Debug, Default)]
 pub struct SharedPaths {
     shared: Mutex<Shared>,
@@ -27,24 +27,33 @@ struct Shared {
     now: Instant,
 }
 
+/// One of several paths to a peer, for packets of one DSCP.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PathId {
+    /// Its number among the paths to the peer.
+    pub path: u8,
+    /// The DSCP of the lanes' packets.
+    pub dscp: u8,
+}
+
 #[derive(Debug)]
 struct SharedPath {
-    dscp: u8,
+    id: PathId,
     control: PathControl,
     /// The shards whose plan has lanes on it.
     shards: BTreeSet<u16>,
 }
 
 impl Shared {
-    fn get(&mut self, dscp: u8) -> Option<&mut PathControl> {
-        self.paths.iter_mut().find(|path| path.dscp == dscp).map(|path| &mut path.control)
+    fn get(&mut self, id: PathId) -> Option<&mut PathControl> {
+        self.paths.iter_mut().find(|path| path.id == id).map(|path| &mut path.control)
     }
 
-    /// The shard has lanes on the path of this DSCP.
-    fn join(&mut self, dscp: u8, shard: u16) {
-        let known = self.paths.iter().position(|path| path.dscp == dscp);
+    /// The shard has lanes on this path.
+    fn join(&mut self, id: PathId, shard: u16) {
+        let known = self.paths.iter().position(|path| path.id == id);
         let at = known.unwrap_or_else(|| {
-            self.paths.push(SharedPath { dscp, control: PathControl::default(), shards: BTreeSet::new() });
+            self.paths.push(SharedPath { id, control: PathControl::default(), shards: BTreeSet::new() });
             self.paths.len() - 1
         });
         self.paths[at].shards.insert(shard);
@@ -107,7 +116,7 @@ pub struct Paths {
 
 #[derive(Debug)]
 struct Lane {
-    dscp: u8,
+    id: PathId,
     share: GroupShare,
     grant: Option<Rate>,
 }
@@ -125,39 +134,52 @@ impl Paths {
         if plan.edge_pacing {
             for (number, group) in plan.groups.iter().enumerate() {
                 let share = GroupShare::of(plan, number);
-                let lane = || Lane { dscp: group.dscp, share, grant: None };
-                self.lanes.extend((0..group.lanes).map(|_| lane()));
+                let lane = |lane: u8| {
+                    let id = PathId { path: plan.path_of(LaneId(lane)).0, dscp: group.dscp };
+                    Lane { id, share, grant: None }
+                };
+                self.lanes.extend(plan.lanes(number).map(lane));
             }
         }
         let mut shared = self.shared.lock();
         shared.leave(self.shard);
-        for Lane { dscp, .. } in &self.lanes {
-            shared.join(*dscp, self.shard);
+        for Lane { id, .. } in &self.lanes {
+            shared.join(*id, self.shard);
         }
         shared.forget();
     }
 
-    /// The DSCP and the state of each path, all shards' lanes included.
-    pub fn status(&self) -> Vec<(u8, PathStatus)> {
-        self.shared.lock().paths.iter().map(|path| (path.dscp, path.control.status())).collect()
+    /// The state of each path, all shards' lanes included.
+    pub fn status(&self) -> Vec<(PathId, PathStatus)> {
+        let mut all: Vec<(PathId, PathStatus)> =
+            self.shared.lock().paths.iter().map(|path| (path.id, path.control.status())).collect();
+        all.sort_by_key(|(id, _)| id.path);
+        all
+    }
+
+    /// The largest capacity that has been estimated on a path; `None` before the first estimate, or while another shard is at it.
+    pub fn capacity(&self, path: u8) -> Option<Rate> {
+        let shared = self.shared.try_lock()?;
+        let of_path = shared.paths.iter().filter(|known| known.id.path == path);
+        of_path.filter_map(|known| known.control.status().capacity).max()
     }
 
     /// Takes what is known of a lane; what it is promised is that of the plan.
     pub(crate) fn handle_demand(&mut self, now: Instant, lane: LaneId, demand: LaneDemand) {
-        let Some(Lane { dscp, share, .. }) = self.lanes.get(lane.index()) else { return };
+        let Some(Lane { id, share, .. }) = self.lanes.get(lane.index()) else { return };
         let Some(mut shared) = self.shared.try_lock() else { return };
         let now = shared.advance(now);
-        if let Some(path) = shared.get(*dscp) {
+        if let Some(path) = shared.get(*id) {
             path.handle_demand(now, self.path_lane(lane), *share, demand);
         }
     }
 
     /// Takes an arrival of a lane.
     pub(crate) fn handle_arrival(&mut self, now: Instant, lane: LaneId, arrival: Arrival) {
-        let Some(Lane { dscp, .. }) = self.lanes.get(lane.index()) else { return };
+        let Some(Lane { id, .. }) = self.lanes.get(lane.index()) else { return };
         let Some(mut shared) = self.shared.try_lock() else { return };
         let now = shared.advance(now);
-        if shared.get(*dscp).is_some_and(|path| path.handle_arrival(now, self.path_lane(lane), arrival)) {
+        if shared.get(*id).is_some_and(|path| path.handle_arrival(now, self.path_lane(lane), arrival)) {
             self.shared.handle_changed();
         }
     }
@@ -180,8 +202,8 @@ impl Paths {
     pub fn remove_lane(&mut self, lane: LaneId) {
         let mut shared = self.shared.lock();
         shared.classes.remove_lane(self.path_lane(lane));
-        if let Some(Lane { dscp, .. }) = self.lanes.get(lane.index())
-            && let Some(path) = shared.get(*dscp)
+        if let Some(Lane { id, .. }) = self.lanes.get(lane.index())
+            && let Some(path) = shared.get(*id)
         {
             path.remove_lane(self.path_lane(lane));
         }
@@ -198,15 +220,15 @@ impl Paths {
         self.version = version;
         for (number, lane) in (0..).map(LaneId).zip(&mut self.lanes) {
             let path_lane = PathLane::new(self.shard, number);
-            lane.grant = shared.get(lane.dscp).and_then(|path| path.grant(path_lane));
+            lane.grant = shared.get(lane.id).and_then(|path| path.grant(path_lane));
         }
         true
     }
 
-    /// The DSCP of a path that its controller takes for something else now, and what for. One shard of all gets to know.
-    pub fn poll_change(&mut self) -> Option<(u8, PathChange)> {
+    /// A path that its controller takes for something else now, and what for. One shard of all gets to know.
+    pub fn poll_change(&mut self) -> Option<(PathId, PathChange)> {
         let mut shared = self.shared.try_lock()?;
-        shared.paths.iter_mut().find_map(|path| Some((path.dscp, path.control.take_change()?)))
+        shared.paths.iter_mut().find_map(|path| Some((path.id, path.control.take_change()?)))
     }
 
     /// The rate at which a lane may send, when grants were read last; `None` without a bound.
@@ -216,8 +238,8 @@ impl Paths {
 
     /// The bound in force on the path of a lane; `None` without edge pacing.
     pub fn mode(&self, lane: LaneId) -> Option<PathMode> {
-        let Lane { dscp, .. } = self.lanes.get(lane.index())?;
-        self.shared.lock().get(*dscp).map(|path| path.mode())
+        let Lane { id, .. } = self.lanes.get(lane.index())?;
+        self.shared.lock().get(*id).map(|path| path.mode())
     }
 
     const fn path_lane(&self, lane: LaneId) -> PathLane {
@@ -384,7 +406,7 @@ mod tests {
         let mut shards = Shards::new(2);
         let _ = shards.run(|_, lane| lane < 2);
         let dscps =
-            |shards: &Shards| shards.all[0].status().iter().map(|(dscp, _)| *dscp).collect::<Vec<_>>();
+            |shards: &Shards| shards.all[0].status().iter().map(|(id, _)| id.dscp).collect::<Vec<_>>();
         let mut moved = plan();
         moved.groups.iter_mut().for_each(|group| group.dscp = 46);
         shards.all[0].configure(&moved);

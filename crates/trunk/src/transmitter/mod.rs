@@ -3,6 +3,7 @@
 mod edge_queue;
 mod flow_record;
 mod memory;
+mod paths;
 mod reconfiguration;
 mod report;
 mod retired;
@@ -19,10 +20,12 @@ use crate::path::EdgeQueueDemand;
 use crate::segment::Segment;
 use crate::{ClassId, ClassSettings, Classifier, LaneId, Over, TrunkPlan};
 use edge_queue::{Dropping, EdgeQueue, Entry, SequenceRange};
+use paths::ClassPaths;
 use retired::RetiredStats;
 use undelivered::Undelivered;
 
 pub use edge_queue::EdgeQueueStats;
+pub use paths::PathConditions;
 pub use report::{ClassReport, EdgeQueueReport, FlowReport};
 
 /// A packet in the owner's buffers, as the transmitter handles it.
@@ -72,14 +75,16 @@ struct ClassState {
     /// Its edge queues: one for each lane of its group, from `first` on.
     first: usize,
     lanes: usize,
+    /// Which of several paths its flows take.
+    paths: Option<ClassPaths>,
     admission: Option<Admission>,
     /// What edge queues counted that a new plan took away.
     retired: RetiredStats,
 }
 
 impl ClassState {
-    /// The edge queue for a packet of a flow: the one that it has, or else that of the lane with the fewest active flows. Among equals
-    /// the flow's hash decides.
+    /// The edge queue for a packet of a flow: the one that it has, if its path is open to the class, or else that of the lane with the
+    /// fewest active flows. Among equals the flow's hash decides.
     #[inline]
     fn edge_queue<P>(
         &self,
@@ -91,13 +96,20 @@ impl ClassState {
         if self.lanes == 1 {
             return self.first;
         }
-        let known = flow.as_ref().and_then(|flow| flow.edge_queue());
-        if let Some(index) = known.filter(|index| (self.first..self.first + self.lanes).contains(index)) {
+        let own = self.first..self.first + self.lanes;
+        let known = flow.as_ref().and_then(|flow| flow.edge_queue()).filter(|index| own.contains(index));
+        let is_open =
+            |index: usize| self.paths.as_ref().is_none_or(|paths| paths.is_open(index - self.first));
+        if let Some(index) = known.filter(|index| is_open(*index)) {
             return index;
         }
         // The table takes the lower bits, the queues' buckets the middle ones.
         let offset = (hash >> 48) as usize;
-        let lanes = (0..self.lanes).map(|lane| self.first + (offset + lane) % self.lanes);
+        let among = self.paths.as_ref().map_or(own, |paths| {
+            let of = paths.choose(offset, |place| edge_queues[self.first + place].active.number(now));
+            self.first + of.start..self.first + of.end
+        });
+        let lanes = (0..among.len()).map(|lane| among.start + (offset + lane) % among.len());
         let index = lanes.min_by_key(|index| edge_queues[*index].active.load(now)).unwrap_or(self.first);
         if let Some(flow) = flow {
             // The next one is to find it here, though it may not have sent data yet.
@@ -111,7 +123,8 @@ impl ClassState {
 /// lane has room, and shares lanes among classes.
 ///
 /// A *class* has one edge queue for each lane of its group. A flow keeps to one of the lanes: the one that had the fewest active flows
-/// of the class when it began.
+/// of the class when it began. Where there are several paths, a path is chosen first
+/// ([`Placement`](crate::path::Placement)), and a flow keeps to its lane while its path is open to the class.
 ///
 /// Polling order, for each lane: after any number of [`handle_packet`](Transmitter::handle_packet) calls, and
 /// whenever the lane reports room, [`handle_lane`](Transmitter::handle_lane) with a snapshot if one is at hand;
@@ -366,12 +379,6 @@ impl<P: Packet> Transmitter<P> {
         for edge_queue in &mut self.edge_queues {
             edge_queue.flush(now, &mut self.flows, &mut discard);
         }
-    }
-
-    /// The lane of a group by the group's name and its number in it.
-    pub fn lane(&self, group: &str, number: u8) -> Option<LaneId> {
-        let at = self.plan.groups.iter().position(|candidate| &*candidate.name == group)?;
-        self.plan.lanes(at).nth(usize::from(number)).map(LaneId)
     }
 }
 

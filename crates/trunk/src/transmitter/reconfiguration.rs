@@ -4,14 +4,15 @@ use trunkline_queue::{Queue, Scheduler};
 use trunkline_units::Instant;
 
 use super::edge_queue::EdgeQueue;
+use super::paths::ClassPaths;
 use super::{ClassState, Lane, Packet, Transmitter};
 use crate::admission::Admission;
-use crate::{ClassId, Classifier, TrunkPlan};
+use crate::{ClassId, Classifier, LaneId, TrunkPlan};
 
 impl<P: Packet> Transmitter<P> {
     /// Applies a new plan. A class with the same name keeps its counts and the places of its flows and, if its discipline stays, its
-    /// backlog. Packets of classes and lanes that are gone are dropped and go to `discard`. A lane whose group and number in the
-    /// group stay keeps its data in transit.
+    /// backlog. Packets of classes and lanes that are gone are dropped and go to `discard`. A lane whose group, path and place on the
+    /// path stay keeps its data in transit.
     ///
     /// # Panics
     /// As [`Transmitter::new`].
@@ -30,21 +31,27 @@ impl<P: Packet> Transmitter<P> {
         for (_, admission) in &old_admissions {
             admission.unmark(&mut self.flows);
         }
+        let mut placements: Vec<Option<ClassPaths>> =
+            old_classes.iter_mut().map(|class| class.paths.take()).collect();
         let mut retired = |name: &str| {
             let at = old_plan.classes.iter().position(|old| *old.name == *name);
             at.and_then(|at| old_classes.get_mut(at))
                 .map(|old| std::mem::take(&mut old.retired))
                 .unwrap_or_default()
         };
+        let mut old_paths = |name: &str| {
+            let at = old_plan.classes.iter().position(|old| *old.name == *name);
+            at.and_then(|at| placements.get_mut(at)?.take())
+        };
         for (number, class) in self.plan.classes.iter().enumerate() {
             let lanes = self.plan.lanes(class.group);
             let first = self.edge_queues.len();
-            for (of_class, lane) in lanes.clone().enumerate() {
+            for lane in lanes.clone() {
                 let seed = self.seed ^ ((number as u64) << 32 | u64::from(lane) << 16);
+                let place = self.plan.path_of(LaneId(lane));
                 let known = old_edge_queues.iter().position(|edge_queue| {
-                    let old = &old_plan.classes[edge_queue.class];
-                    old.name == class.name
-                        && edge_queue.lane - usize::from(old_plan.lanes(old.group).start) == of_class
+                    old_plan.classes[edge_queue.class].name == class.name
+                        && old_plan.path_of(LaneId(edge_queue.lane as u8)) == place
                 });
                 let lane = usize::from(lane);
                 let edge_queue = match known {
@@ -68,9 +75,14 @@ impl<P: Packet> Transmitter<P> {
                     None => Admission::new(id, settings.limit),
                 }
             });
+            let mut paths = ClassPaths::new(&self.plan, class);
+            if let (Some(paths), Some(old)) = (&mut paths, old_paths(&class.name)) {
+                paths.inherit(&old);
+            }
             self.classes.push(ClassState {
                 first,
                 lanes: lanes.len(),
+                paths,
                 admission,
                 retired: retired(&class.name),
             });
@@ -84,7 +96,7 @@ impl<P: Packet> Transmitter<P> {
         }
         for (number, group) in self.plan.groups.iter().enumerate() {
             for lane in self.plan.lanes(number) {
-                let of_group = lane - self.plan.lanes(number).start;
+                let (path, place) = self.plan.path_of(LaneId(lane));
                 let edge_queues: Vec<usize> = (0..self.edge_queues.len())
                     .filter(|m| self.edge_queues[*m].lane == usize::from(lane))
                     .collect();
@@ -93,13 +105,9 @@ impl<P: Packet> Transmitter<P> {
                 }
                 let shares: Vec<_> =
                     edge_queues.iter().map(|m| self.plan.classes[self.edge_queues[*m].class].share).collect();
-                let old_group = old_plan.groups.iter().position(|old| old.name == group.name);
-                let undelivered = old_group
-                    .map(|old| old_plan.lanes(old))
-                    .filter(|lanes| of_group < lanes.len() as u8)
-                    .map(|lanes| {
-                        std::mem::take(&mut old_lanes[usize::from(lanes.start + of_group)].undelivered)
-                    });
+                let undelivered = old_plan
+                    .lane(&group.name, path, place)
+                    .map(|old| std::mem::take(&mut old_lanes[old.index()].undelivered));
                 self.lanes.push(Lane {
                     edge_queues,
                     scheduler: Scheduler::new(&shares),

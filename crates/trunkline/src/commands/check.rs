@@ -204,8 +204,22 @@ fn meaning(config: &Config, public_key: &str) -> String {
     }
     for peer in &config.peers {
         let endpoint = peer.endpoint.as_ref().map_or("dials us".to_owned(), |e| format!("dialled at {e}"));
+        let endpoint = if peer.endpoint.is_none() && peer.is_dialled() {
+            "dialled on its paths".to_owned()
+        } else {
+            endpoint
+        };
         let (encryption, routes) = (peer.encryption.as_str(), list(texts(&peer.routes)));
         line("peer", format!("{:<12} {endpoint}, encryption {encryption}, routes {routes}", peer.name));
+        for (number, path) in (0..).zip(&peer.paths) {
+            let endpoint = peer
+                .endpoint_on(number)
+                .map_or("dialled by the peer".to_owned(), |e| format!("dialled at {e}"));
+            let via = path.via.to_string();
+            let via = if via.is_empty() { via } else { format!(" via {via}") };
+            let backup = if path.backup { ", backup" } else { "" };
+            line("", format!("{:<12} path {}: {endpoint}{via}{backup}", "", path.name));
+        }
     }
     for proxy in config.proxies.iter().flat_map(|plan| &plan.treatments) {
         let behind = list(texts(&proxy.behind));

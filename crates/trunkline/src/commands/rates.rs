@@ -72,7 +72,8 @@ impl LaneRates {
 /// The same connection in an earlier state.
 pub(super) fn earlier<'s>(lanes: &'s [Lane], now: &Lane) -> Option<&'s Lane> {
     let place = |lane: &Lane| (lane.shard, lane.index);
-    let same = |old: &&Lane| old.lane_group == now.lane_group && place(old) == place(now);
+    let same =
+        |old: &&Lane| old.lane_group == now.lane_group && old.path == now.path && place(old) == place(now);
     // The counters are those of one connection.
     lanes.iter().find(same).filter(|old| old.established == now.established)
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use trunkline_gateway::config::Encryption;
 use trunkline_gateway::control::{Answer, Request, ask};
-use trunkline_gateway::status::{EdgePacing, LaneState, PathShare, Peer, Status};
+use trunkline_gateway::status::{EdgePacing, Lane, LaneState, PathShare, Peer, Status};
 
 use super::control::{control_failure, socket};
 use super::proxies;
@@ -85,6 +85,7 @@ fn table(before: &Status, now: &Status) -> String {
             Some((before.peers.iter().find(|old| old.public_key == peer.public_key)?, between))
         });
         lanes(&mut table, peer, last);
+        uplinks(&mut table, peer);
         paths(&mut table, peer);
     }
     rejected(&mut table, status);
@@ -176,20 +177,27 @@ fn classes(table: &mut Table, peer: &Peer) {
     }
 }
 
+/// The name of a lane among those of its peer.
+fn lane_name(lane: &Lane) -> String {
+    let place = match (lane.shard, lane.index) {
+        (0, 0) => lane.lane_group.clone(),
+        (shard, 0) => format!("{}/{shard}", lane.lane_group),
+        (shard, index) => format!("{}/{shard}.{index}", lane.lane_group),
+    };
+    if lane.path.is_empty() { place } else { format!("{place}@{}", lane.path) }
+}
+
 fn lanes(table: &mut Table, peer: &Peer, last: Option<(&Peer, Between)>) {
+    let names: Vec<String> = peer.lanes.iter().map(lane_name).collect();
+    let width = names.iter().map(String::len).fold(14, usize::max);
     table.line(&format!(
-        "  {:<14} {:<9} {:<4} {:>10} {:>12} {:>8} {:>8} {:>10} {:>9} {:>8}",
+        "  {:<width$} {:<9} {:<4} {:>10} {:>12} {:>8} {:>8} {:>10} {:>9} {:>8}",
         "lane", "state", "over", "cwnd", "rtt ms", "core ms", "retrans", "out Mbit/s", "in Mbit/s", "headers"
     ));
-    for lane in &peer.lanes {
-        let name = match (lane.shard, lane.index) {
-            (0, 0) => lane.lane_group.clone(),
-            (shard, 0) => format!("{}/{shard}", lane.lane_group),
-            (shard, index) => format!("{}/{shard}.{index}", lane.lane_group),
-        };
+    for (name, lane) in names.iter().zip(&peer.lanes) {
         if lane.state != LaneState::Up {
             table.line(&format!(
-                "  {name:<14} {:<9} {:<4} {}",
+                "  {name:<width$} {:<9} {:<4} {}",
                 lane.state,
                 lane.transport,
                 lane.last_error.as_deref().unwrap_or("")
@@ -204,7 +212,7 @@ fn lanes(table: &mut Table, peer: &Peer, last: Option<(&Peer, Between)>) {
             "-".to_owned()
         };
         table.line(&format!(
-            "  {name:<14} {:<9} {:<4} {:>10} {:>12.2} {:>8} {:>8} {:>10} {:>9} {headers:>8}",
+            "  {name:<width$} {:<9} {:<4} {:>10} {:>12.2} {:>8} {:>8} {:>10} {:>9} {headers:>8}",
             lane.state,
             lane.transport,
             lane.cwnd,
@@ -217,11 +225,37 @@ fn lanes(table: &mut Table, peer: &Peer, last: Option<(&Peer, Between)>) {
     }
 }
 
+/// The paths, if there are several.
+fn uplinks(table: &mut Table, peer: &Peer) {
+    if peer.uplinks.is_empty() {
+        return;
+    }
+    table.line(&format!(
+        "  {:<14} {:<9} {:>7} {:>6} {:>9} {:>8}  by",
+        "path", "state", "lanes", "flows", "rtt ms", "silences"
+    ));
+    for uplink in &peer.uplinks {
+        let endpoint = uplink.endpoint.as_deref().map_or("dialled by the peer".to_owned(), str::to_owned);
+        let via = uplink.via.as_ref().map_or_else(String::new, |via| format!(" via {via}"));
+        let backup = if uplink.backup { ", backup" } else { "" };
+        table.line(&format!(
+            "  {:<14} {:<9} {:>7} {:>6} {:>9} {:>8}  {endpoint}{via}{backup}",
+            uplink.name,
+            uplink.state,
+            format!("{}/{}", uplink.lanes_up, uplink.lanes),
+            uplink.flows,
+            millis(uplink.rtt_us),
+            uplink.silences,
+        ));
+    }
+}
+
 /// The paths that are bounded, or that others fill.
 fn paths(table: &mut Table, peer: &Peer) {
     for path in &peer.paths {
         let (dscp, queue) = (path.dscp, millis(path.queue_us));
-        let place = format!("  path, DSCP {dscp}:");
+        let name = if path.path.is_empty() { String::new() } else { format!(" {}", path.path) };
+        let place = format!("  path{name}, DSCP {dscp}:");
         match path.mode {
             EdgePacing::Held => table.line(&format!(
                 "{place} held at {} Mbit/s, capacity {} Mbit/s, {queue} ms of queue in the core",
@@ -248,7 +282,7 @@ fn paths(table: &mut Table, peer: &Peer) {
 
 #[cfg(test)]
 mod tests {
-    use trunkline_gateway::status::{Lane, Path};
+    use trunkline_gateway::status::{Path, Uplink, UplinkState};
 
     use super::*;
 
@@ -315,6 +349,35 @@ mod tests {
                 "  path, DSCP 1: others keep 2.50 ms of queue in the core; the lanes compete",
             ]
         );
+    }
+
+    #[test]
+    fn several_paths_have_a_line_each_and_lanes_name_theirs() {
+        let mut status = state(10.0, 0);
+        assert!(!table(&status.clone(), &status).contains("silences"));
+        status.peers[0].lanes[0].path = "dsl".to_owned();
+        let uplink = |name: &str, state, lanes_up, backup| Uplink {
+            name: name.to_owned(),
+            state,
+            lanes: 3,
+            lanes_up,
+            backup,
+            ..Uplink::default()
+        };
+        let dsl = Uplink {
+            endpoint: Some("192.0.2.1:4600".to_owned()),
+            via: Some("eth0".to_owned()),
+            flows: 7,
+            rtt_us: Some(20_500),
+            ..uplink("dsl", UplinkState::Up, 3, false)
+        };
+        status.peers[0].uplinks = vec![dsl, uplink("lte", UplinkState::Silent, 1, true)];
+        let table = table(&status.clone(), &status);
+        assert!(table.contains("busy@dsl"), "{table}");
+        let words = ["dsl", "up", "3/3", "7", "20.50", "0", "192.0.2.1:4600", "via", "eth0"];
+        assert_eq!(row(&table, "dsl"), words, "{table}");
+        let words = ["lte", "silent", "1/3", "0", "-", "0", "dialled", "by", "the", "peer,", "backup"];
+        assert_eq!(row(&table, "lte"), words, "{table}");
     }
 
     #[test]

@@ -48,7 +48,7 @@ fn presets_are_classes_by_one_word() {
     assert_eq!(
         error("classes = \"spilt\""),
         "/etc/trunkline/site.toml:2:1: classes: is \"spilt\"; allowed: \"interactive\", \"split\", \"single\", \
-         or a list, each a table with name, match, queue, lane_group, lanes, transport, delivery, congestion_control, dscp, weight, guarantee, \
+         or a list, each a table with name, match, queue, lane_group, lanes, transport, delivery, congestion_control, dscp, paths, weight, guarantee, \
          ceiling, priority, flows, retransmission_filter, header_compression"
     );
 }

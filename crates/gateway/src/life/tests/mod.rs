@@ -17,8 +17,9 @@ fn key_of(site: usize) -> PublicKey {
 }
 
 fn wanted(peers: impl IntoIterator<Item = PublicKey>, lanes: u8, dials: bool) -> Wanted {
-    let peer = |key| WantedPeer {
-        key,
+    let peer = |key: PublicKey| WantedPeer {
+        key: key.into(),
+        via: "".into(),
         endpoint: dials.then(|| "192.0.2.1:4600".into()),
         encryption: Encryption::Tls,
     };

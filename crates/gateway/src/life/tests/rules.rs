@@ -112,7 +112,7 @@ fn a_name_without_an_address_is_dialled_when_it_has_one_and_asked_for_each_secon
         life.handle_no_address(at(0), dial.attempt);
     }
     assert_eq!(dials(&mut life, at(900)), []);
-    life.handle_resolved(at(950), key_of(1));
+    life.handle_resolved(at(950), key_of(1).into());
     let probes = dials(&mut life, at(950));
     assert_eq!(probes.len(), 1);
     life.handle_no_address(at(950), probes[0].attempt);
@@ -140,14 +140,14 @@ fn a_change_of_the_network_probes_closed_paths_at_once_and_at_most_once_a_second
 fn suspect_lanes_are_verified_once_at_a_time() {
     let mut life = life(1);
     all_up(&mut life, at(0));
-    assert!(life.handle_suspect(at(10), key_of(1)));
-    assert!(!life.handle_suspect(at(20), key_of(1)), "a verification is in progress");
+    assert!(life.handle_suspect(at(10), key_of(1).into()));
+    assert!(!life.handle_suspect(at(20), key_of(1).into()), "a verification is in progress");
     let (end, why) = life.poll_timeout().expect("an end of it");
     assert_eq!(why, Wake::Verified);
     assert_eq!(life.poll_verified(at(11)), None);
-    assert_eq!(life.poll_verified(end), Some(key_of(1)));
+    assert_eq!(life.poll_verified(end), Some(key_of(1).into()));
     assert_eq!(life.poll_verified(end), None);
-    assert!(life.handle_suspect(end, key_of(1)));
+    assert!(life.handle_suspect(end, key_of(1).into()));
 }
 
 #[test]
@@ -196,4 +196,74 @@ fn a_connection_that_replaces_another_names_the_one_to_end() {
     assert_eq!(life.handle_up(at(20_000), again), Ok(Installed { replaced: Some(old) }));
     assert_eq!(life.handle_ended(at(20_001), old, "closed"), None, "it is no longer a lane");
     assert_eq!(life.key_of(serial), Some(&key));
+}
+
+/// Two paths to the one peer.
+fn two_paths(via: &str) -> Wanted {
+    let mut all = wanted([key_of(1), key_of(1)], 1, true);
+    all.peers[1].key.path = 1;
+    all.peers[1].via = via.into();
+    all
+}
+
+#[test]
+fn each_path_has_lanes_dials_and_a_back_off_of_its_own() {
+    let mut life = Life::new(Site { key: key_of(0), shards: SHARDS, seed: 1 });
+    life.reload(at(0), &two_paths("eth1"));
+    let first = dials(&mut life, at(0));
+    let paths: Vec<u8> = first.iter().map(|dial| dial.key.path).collect();
+    assert_eq!(paths, [0, 0, 1, 1]);
+    for dial in &first {
+        if dial.key.path == 0 {
+            life.handle_connected(at(10), dial.attempt);
+            let candidate = candidate(&mut life, dial);
+            assert!(life.handle_up(at(10), candidate).is_ok());
+        } else {
+            life.handle_dial_failed(at(10), dial.attempt, Failure::Path, "unreachable");
+        }
+    }
+    assert_eq!(life.up().count(), 2);
+    let probes = dials(&mut life, at(1_500));
+    assert_eq!(probes.len(), 1, "one lane probes the second path, though the first is open");
+    assert_eq!(probes[0].key.path, 1);
+    let second = PathKey { peer: key_of(1), path: 1 };
+    assert_eq!((life.lanes_of(key_of(1)).count(), life.lanes_on(second).count()), (4, 2));
+    assert!(life.handle_suspect(at(1_500), second) && life.handle_suspect(at(1_500), key_of(1).into()));
+}
+
+#[test]
+fn a_lane_on_a_path_that_is_not_known_is_declined() {
+    let mut dialler = Life::new(Site { key: key_of(0), shards: SHARDS, seed: 1 });
+    dialler.reload(at(0), &two_paths("eth1"));
+    let mut acceptor = Life::new(Site { key: key_of(1), shards: SHARDS, seed: 2 });
+    acceptor.reload(at(0), &wanted([key_of(0)], 1, false));
+    let all = dials(&mut dialler, at(0));
+    let find = |acceptor: &Life, dial: &Dial| {
+        let number = dialler.number(&dial.key);
+        acceptor.find_lane(at(0), Request { peer: key_of(0), lane_group: "tcp", number, instance: 7 })
+    };
+    for dial in &all {
+        let expected = if dial.key.path == 0 { None } else { Some(Declined::UnknownNumber { lanes: 2 }) };
+        assert_eq!(find(&acceptor, dial).err(), expected);
+    }
+    let mut both = wanted([key_of(0), key_of(0)], 1, false);
+    both.peers[1].key.path = 1;
+    assert_eq!(acceptor.reload(at(10), &both), [], "nothing changes for the first");
+    for dial in &all {
+        let found = find(&acceptor, dial).expect("a lane");
+        assert_eq!((found.path, found.shard, found.index), (dial.key.path, dial.key.shard, dial.key.index));
+    }
+}
+
+#[test]
+fn a_path_that_takes_another_way_has_its_lanes_made_anew_and_the_other_keeps_its_own() {
+    let mut life = Life::new(Site { key: key_of(0), shards: SHARDS, seed: 1 });
+    life.reload(at(0), &two_paths("eth1"));
+    all_up(&mut life, at(0));
+    assert_eq!(life.reload(at(10), &two_paths("eth1")), []);
+    let ended = life.reload(at(20), &two_paths("eth2"));
+    assert_eq!(ended.len(), 2);
+    assert!(ended.iter().all(|lane| lane.key.path == 1 && lane.reason.contains("path")), "{ended:?}");
+    assert_eq!(life.reload(at(30), &wanted([key_of(1)], 1, true)), [], "they wait still");
+    assert_eq!(life.up().count(), 2);
 }

@@ -17,6 +17,7 @@ use crate::keys::PublicKey;
 use crate::lane_tx::LaneTx;
 use crate::plan::{KnownPaths, Plan};
 use crate::tun::TunQueue;
+use crate::worker::Place;
 
 struct Scene {
     sender: Sender,
@@ -49,7 +50,12 @@ fn plan(peers: usize, classes: &str) -> Arc<Plan> {
         writeln!(text, "{head}\nroutes = [\"{a}.{b}.{c}.0/24\"]").expect("memory");
     }
     let config = Config::parse(&text, Path::new("/etc/trunkline/site.toml"));
-    Plan::new(&config.unwrap_or_else(|errors| panic!("{errors}")), 1, &mut KnownPaths::default())
+    Plan::new(
+        &config.unwrap_or_else(|errors| panic!("{errors}")),
+        1,
+        &mut KnownPaths::default(),
+        vec![Vec::new(); peers],
+    )
 }
 
 impl Scene {
@@ -78,7 +84,8 @@ impl Scene {
             Compressor::new(Compression::Off, 1),
             false,
         );
-        let vacancy = self.sender.vacancy(&key(peer), "all", 0);
+        let place = Place { peer: key(peer), path: 0, group: "all".into(), index: 0 };
+        let vacancy = self.sender.vacancy(&place);
         vacancy.unwrap_or_else(|taken| panic!("{taken}")).fill(lane.into());
     }
 

@@ -179,7 +179,8 @@ impl PeerView {
             let last = last.and_then(|(peer, between)| Some((earlier(&peer.lanes, lane)?, between)));
             let shard = if shards { format!("/{}", lane.shard) } else { String::new() };
             let index = if indices { format!(".{}", lane.index) } else { String::new() };
-            LaneView::new(format!("{}{shard}{index}", lane.lane_group), last, lane)
+            let path = if lane.path.is_empty() { String::new() } else { format!("@{}", lane.path) };
+            LaneView::new(format!("{}{shard}{index}{path}", lane.lane_group), last, lane)
         });
         let old_flows: HashMap<_, _> =
             last.iter().flat_map(|(peer, _)| &peer.flows).map(|flow| (flow_key(flow), flow)).collect();

@@ -1,0 +1,153 @@
+//! Several paths to the peer: which of them flows take, and what moves when one fails.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use trunkline_units::{Instant, Rate};
+
+use super::edge_queue::Dropping;
+use super::{Packet, Transmitter};
+use crate::path::{PathHealth, PathView, Placement};
+use crate::{ClassSettings, LaneId, TrunkPlan};
+
+/// What the owner of a transmitter knows of a path.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct PathConditions {
+    /// Whether nothing is heard of the other end ([`Silence`](crate::path::Silence)).
+    pub is_silent: bool,
+    /// Its capacity for the trunk, once it has been measured.
+    pub capacity: Option<Rate>,
+    /// The round-trip time of its lanes, once it has been measured.
+    pub delay: Option<Duration>,
+}
+
+/// The paths of a class.
+#[derive(Debug)]
+pub(super) struct ClassPaths {
+    placement: Placement,
+    views: Vec<PathView>,
+    /// Lanes of the class on each path.
+    on_each: usize,
+}
+
+impl ClassPaths {
+    /// `None` where there is one path.
+    pub(super) fn new(plan: &TrunkPlan, class: &ClassSettings) -> Option<Self> {
+        let count = plan.path_count();
+        (count > 1).then(|| ClassPaths {
+            placement: Placement::new(&class.paths, &plan.paths),
+            views: vec![PathView::default(); count],
+            on_each: usize::from(plan.groups[class.group].lanes) / count,
+        })
+    }
+
+    /// Takes on what was decided before a new plan.
+    pub(super) fn inherit(&mut self, old: &ClassPaths) {
+        self.placement.inherit(&old.placement);
+    }
+
+    /// Whether flows of the lane in this place of the class stay there.
+    #[inline]
+    pub(super) fn is_open(&self, place: usize) -> bool {
+        self.placement.is_open(place / self.on_each)
+    }
+
+    /// The lanes among which a flow without one gets its lane; `flows` gives the active flows of a lane.
+    pub(super) fn choose(&self, offset: usize, mut flows: impl FnMut(usize) -> u32) -> Range<usize> {
+        let lanes = |path: usize| path * self.on_each..(path + 1) * self.on_each;
+        let mut on = [0; TrunkPlan::MAX_PATHS];
+        for (path, flows_on) in on.iter_mut().enumerate().take(self.views.len()) {
+            *flows_on = lanes(path).map(&mut flows).sum();
+        }
+        lanes(self.placement.place(&self.views, offset, |path| on[path]))
+    }
+}
+
+impl<P: Packet> Transmitter<P> {
+    /// Takes how the paths are, by their numbers; `up` has a bit for each lane that is up. Of a path that a class leaves, the flows
+    /// move to another one at once, and what waits for it moves with them. Returns the lanes for which packets wait now that came from
+    /// others, a bit each.
+    ///
+    /// Call it when a lane comes or goes and when a path becomes silent or is heard again; and now and then, since capacities and delays
+    /// change.
+    pub fn handle_paths(
+        &mut self,
+        now: Instant,
+        up: u32,
+        paths: &[PathConditions],
+        mut release: impl FnMut(P),
+    ) -> u32 {
+        let mut moved = 0;
+        for class in 0..self.classes.len() {
+            let first = self.plan.lanes(self.plan.classes[class].group).start;
+            let state = &mut self.classes[class];
+            let (own, Some(of_class)) = (state.first..state.first + state.lanes, &mut state.paths) else {
+                continue;
+            };
+            for (path, (view, known)) in of_class.views.iter_mut().zip(paths).enumerate() {
+                let lanes = path * of_class.on_each..(path + 1) * of_class.on_each;
+                let is_up = lanes.into_iter().any(|lane| up & 1 << (usize::from(first) + lane) != 0);
+                let health = match (is_up, known.is_silent) {
+                    (false, _) => PathHealth::Down,
+                    (true, true) => PathHealth::Silent,
+                    (true, false) => PathHealth::Up,
+                };
+                *view = PathView { health, capacity: known.capacity, delay: known.delay };
+            }
+            if of_class.placement.update(now, &of_class.views) {
+                for edge_queue in own {
+                    moved |= self.move_backlog(now, class, edge_queue, &mut release);
+                }
+            }
+        }
+        moved
+    }
+
+    /// Flows that sent something in the last second or two, of all classes, on each path.
+    pub fn path_flows(&mut self, now: Instant) -> Vec<u32> {
+        let mut flows = vec![0; self.plan.path_count()];
+        for edge_queue in &mut self.edge_queues {
+            let (path, _) = self.plan.path_of(LaneId(edge_queue.lane as u8));
+            flows[usize::from(path)] += edge_queue.active.number(now);
+        }
+        flows
+    }
+
+    /// The data that the lanes of a path hold may be lost: users' retransmissions of it are worth carrying.
+    pub fn handle_path_silent(&mut self, path: u8) {
+        for lane in (0..self.lanes.len() as u8).map(LaneId) {
+            if self.plan.path_of(lane).0 == path {
+                self.handle_lane_lost(lane);
+            }
+        }
+    }
+
+    /// Moves what waits in an edge queue, if its path is closed to the class, to the edge queues that its flows have now. The lanes of
+    /// these, a bit each.
+    fn move_backlog(&mut self, now: Instant, class: usize, from: usize, release: &mut impl FnMut(P)) -> u32 {
+        let state = &self.classes[class];
+        if state.paths.as_ref().is_none_or(|paths| paths.is_open(from - state.first)) {
+            return 0;
+        }
+        let mut moved = 0;
+        while let Some(entry) = self.edge_queues[from].queue.withdraw(now) {
+            self.edge_queues[from].held_bytes -= entry.packet.memory_bytes();
+            let to = self.classes[class].edge_queue(
+                now,
+                entry.hash,
+                self.flows.get_mut(entry.flow),
+                &mut self.edge_queues,
+            );
+            if let Some(flow) = self.flows.get_mut(entry.flow) {
+                flow.set_edge_queue(to);
+            }
+            let edge_queue = &mut self.edge_queues[to];
+            edge_queue.held_bytes += entry.packet.memory_bytes();
+            moved |= 1 << edge_queue.lane;
+            let on_drop =
+                &mut Dropping { flows: &mut self.flows, held_bytes: &mut edge_queue.held_bytes, release };
+            edge_queue.queue.enqueue_into(now, entry, on_drop);
+        }
+        moved
+    }
+}

@@ -1,0 +1,283 @@
+//! Two paths to a peer, on real kernels: flows on both, and what becomes of them when one fails and comes back.
+
+mod common;
+
+use std::net::UdpSocket;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use common::{Checker, edit, ip, peer, send, setup, wait_for};
+use serde_json::Value;
+use trunkline_testbed::link::{Direction, DuplexSettings, End, Link};
+use trunkline_testbed::namespace::{Host, Task, veth};
+use trunkline_testbed::privilege;
+use trunkline_testbed::scene::{Encryption, Gateway, GatewaySetup, Gateways, Plan, Scene, Wan};
+use trunkline_testbed::traffic::{BulkSettings, Stop, TcpSink, bulk};
+use trunkline_units::Rate;
+
+const LIMIT: Duration = Duration::from_secs(20);
+/// The far end of the second link, and the near one.
+const SECOND: [&str; 2] = ["198.18.4.2", "198.18.4.1"];
+/// What [`Calls`] may go without on a machine that does other things too. The faults that this is to find take eight seconds.
+const GAP: Duration = Duration::from_secs(2);
+
+/// The first gateway reaches the second by two links, bound to their interfaces. The second gateway says nothing of paths.
+const PATHS: &str = "
+[[peers.paths]]
+name = \"first\"
+interface = \"wan\"
+[[peers.paths]]
+name = \"second\"
+interface = \"wan2\"
+";
+
+fn over(transport: &str) -> GatewaySetup {
+    let classes = format!("[[classes]]\nname = \"all\"\ntransport = \"{transport}\"\n");
+    GatewaySetup { classes: Some(classes), ..setup(Encryption::Tls) }
+}
+
+fn emulated(mbit: f64) -> DuplexSettings {
+    DuplexSettings::wide_area(Rate::from_mbit(mbit), Duration::from_millis(20), Duration::from_millis(50))
+}
+
+/// A second link between the gateways of a scene, by which the first reaches the second's one address too.
+fn second_link(scene: &Scene, settings: &DuplexSettings) -> Link {
+    let addresses = SECOND.map(|address| [address.parse().expect("an address")]);
+    let t1 = End { host: &scene.t1, device: "wan2", addresses: &addresses[1] };
+    let t2 = End { host: &scene.t2, device: "wan2", addresses: &addresses[0] };
+    let link = Link::new(t1, t2, settings).expect("a link");
+    ip(&scene.t1, &format!("route add {} dev wan2 metric 500", Plan::IPV4.t2_wan));
+    link
+}
+
+/// Gives the first gateway its paths, and waits until both gateways have all lanes on both.
+fn use_both(gateways: &Gateways, paths: &str) {
+    edit(gateways, Gateway::T1, |text| text + paths);
+    gateways.reload(Gateway::T1).expect("a reload");
+    wait_for("both paths", LIMIT, gateways, || {
+        Gateway::BOTH.into_iter().all(|gateway| states(gateways, gateway) == ["up", "up"])
+    });
+}
+
+fn uplinks(gateways: &Gateways, gateway: Gateway) -> Vec<Value> {
+    peer(gateways, gateway)["uplinks"].as_array().cloned().unwrap_or_default()
+}
+
+fn states(gateways: &Gateways, gateway: Gateway) -> Vec<String> {
+    let state = |uplink: &Value| uplink["state"].as_str().unwrap_or_default().to_owned();
+    uplinks(gateways, gateway).iter().map(state).collect()
+}
+
+/// Flows of datagrams from A to X, one datagram of each every 10 ms.
+struct Calls {
+    stop: Arc<AtomicBool>,
+    sending: Task<()>,
+    receiving: Task<Vec<(usize, Instant)>>,
+}
+
+impl Calls {
+    const FLOWS: usize = 8;
+
+    fn start(scene: &Scene) -> Self {
+        let sink = scene.x.run(|| UdpSocket::bind((Plan::IPV4.x, 0))).expect("a socket");
+        sink.set_read_timeout(Some(Duration::from_millis(50))).expect("a time-out");
+        let to = sink.local_addr().expect("its address");
+        let source = |_| scene.a.run(|| UdpSocket::bind((Plan::IPV4.a, 0))).expect("a socket");
+        let sources: Vec<UdpSocket> = (0..Self::FLOWS).map(source).collect();
+        let stop = Arc::new(AtomicBool::new(false));
+        let [ended, stopped] = [(); 2].map(|()| Arc::clone(&stop));
+        let sending = scene.a.spawn("calls", move || {
+            while !ended.load(Ordering::Relaxed) {
+                for (flow, source) in sources.iter().enumerate() {
+                    let _ = source.send_to(&[flow as u8; 160], to);
+                }
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        });
+        let receiving = scene.x.spawn("calls", move || {
+            let (mut arrivals, mut buffer) = (Vec::new(), [0; 200]);
+            loop {
+                match sink.recv(&mut buffer) {
+                    Ok(_) => arrivals.push((usize::from(buffer[0]), Instant::now())),
+                    Err(_) if stopped.load(Ordering::Relaxed) => return arrivals,
+                    Err(_) => {}
+                }
+            }
+        });
+        Calls { stop, sending, receiving }
+    }
+
+    /// The longest time that each flow went without a datagram.
+    fn gaps(self) -> Vec<Duration> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.sending.join();
+        let arrivals = self.receiving.join();
+        let gap = |flow| {
+            let of: Vec<Instant> =
+                arrivals.iter().filter(|(other, _)| *other == flow).map(|(_, at)| *at).collect();
+            assert!(of.len() > 50, "{} datagrams of flow {flow} arrived", of.len());
+            of.windows(2).map(|pair| pair[1] - pair[0]).max().expect("several")
+        };
+        (0..Self::FLOWS).map(gap).collect()
+    }
+}
+
+/// Transfers from A to X that are checked byte for byte.
+struct Transfers(Vec<(Checker, Task<Result<Duration, String>>)>);
+
+impl Transfers {
+    const BYTES: u64 = 1_500_000;
+
+    fn start(from: &Host, to: &Host) -> Self {
+        let transfer = |_| {
+            let checker = Checker::start(to, Plan::IPV4.x);
+            let address = checker.address;
+            (checker, send(from, address, Self::BYTES, None))
+        };
+        Transfers((0..4).map(transfer).collect())
+    }
+
+    fn finish(self) {
+        for (checker, sending) in self.0 {
+            sending.join().expect("all is sent");
+            assert_eq!(checker.finish(), Self::BYTES);
+        }
+    }
+}
+
+/// Cuts the first of two links, of 50 and 20 Mbit/s, under load, without a word to either gateway.
+fn cut_under_load(test: &str, transport: &str) {
+    if !privilege::available(test) {
+        return;
+    }
+    let scene = Scene::new(Wan::Emulated(emulated(50.0))).expect("a scene");
+    let _second = second_link(&scene, &emulated(20.0));
+    let gateways = scene.start_gateways(&over(transport)).expect("gateways");
+    use_both(&gateways, PATHS);
+    let names: Vec<Value> =
+        uplinks(&gateways, Gateway::T2).iter().map(|uplink| uplink["name"].clone()).collect();
+    assert_eq!(names, ["1", "2"], "the second gateway has learnt of them");
+    let (calls, transfers) = (Calls::start(&scene), Transfers::start(&scene.a, &scene.x));
+    wait_for("flows on both paths", LIMIT, &gateways, || {
+        uplinks(&gateways, Gateway::T1).iter().all(|uplink| uplink["flows"].as_u64() >= Some(2))
+    });
+    std::thread::sleep(Duration::from_millis(500));
+    let made = || -> Vec<Value> {
+        let peer = peer(&gateways, Gateway::T1);
+        let lanes = peer["lanes"].as_array().expect("lanes");
+        lanes.iter().map(|lane| lane["established"].clone()).collect()
+    };
+    let before = made();
+    let link = scene.link().expect("an emulated link");
+    link.cut();
+    wait_for("silence", LIMIT, &gateways, || states(&gateways, Gateway::T1) == ["silent", "up"]);
+    std::thread::sleep(Duration::from_millis(500));
+    link.restore();
+    wait_for("both paths again", LIMIT, &gateways, || states(&gateways, Gateway::T1) == ["up", "up"]);
+    transfers.finish();
+    let gaps = calls.gaps();
+    println!("{transport}: longest time without a datagram of each flow: {gaps:.0?}");
+    assert!(gaps.iter().all(|gap| *gap < GAP), "{gaps:?}");
+    assert_eq!(made(), before, "the lanes have survived");
+    let silences = uplinks(&gateways, Gateway::T1)[0]["silences"].as_u64();
+    assert!(silences >= Some(1), "{silences:?}");
+}
+
+#[test]
+fn flows_over_tcp_move_when_their_path_falls_silent_and_the_path_is_used_again() {
+    cut_under_load("flows_over_tcp_move_when_their_path_falls_silent_and_the_path_is_used_again", "tcp");
+}
+
+#[test]
+fn flows_over_quic_move_when_their_path_falls_silent_and_the_path_is_used_again() {
+    cut_under_load("flows_over_quic_move_when_their_path_falls_silent_and_the_path_is_used_again", "quic");
+}
+
+/// The second path is a backup. The interface of the first goes down and comes up again.
+#[test]
+fn a_backup_serves_while_the_interface_of_the_first_path_is_down() {
+    if !privilege::available("a_backup_serves_while_the_interface_of_the_first_path_is_down") {
+        return;
+    }
+    let scene = Scene::new(Wan::Veth).expect("a scene");
+    veth(&scene.t1, "wan2", &scene.t2, "wan2").expect("a second link");
+    for (gateway, address) in [(&scene.t1, SECOND[1]), (&scene.t2, SECOND[0])] {
+        ip(gateway, &format!("address add {address}/24 dev wan2"));
+    }
+    ip(&scene.t1, &format!("route add {} via {} dev wan2 metric 500", Plan::IPV4.t2_wan, SECOND[0]));
+    let gateways = scene.start_gateways(&over("tcp")).expect("gateways");
+    use_both(&gateways, &format!("{PATHS}backup = true\n"));
+    assert_eq!(uplinks(&gateways, Gateway::T2)[1]["backup"], true, "the second gateway knows");
+    let calls = Calls::start(&scene);
+    let flows = |gateways: &Gateways| {
+        let of = |uplink: &Value| uplink["flows"].as_u64().unwrap_or_default();
+        uplinks(gateways, Gateway::T1).iter().map(of).collect::<Vec<_>>()
+    };
+    let all = Calls::FLOWS as u64;
+    wait_for("flows on the first path", LIMIT, &gateways, || flows(&gateways) == [all, 0]);
+    ip(&scene.t1, "link set wan down");
+    wait_for("flows on the second path", LIMIT, &gateways, || flows(&gateways) == [0, all]);
+    assert_eq!(states(&gateways, Gateway::T1), ["down", "up"]);
+    let error = peer(&gateways, Gateway::T1)["lanes"][0]["last_error"].clone();
+    let told = error.as_str().unwrap_or_default();
+    assert!(told.contains("wan is down") || told.contains("cannot connect"), "{error}");
+    ip(&scene.t1, "link set wan up");
+    wait_for("flows back on the first path", LIMIT, &gateways, || flows(&gateways) == [all, 0]);
+    let gaps = calls.gaps();
+    println!("longest time without a datagram of each flow: {gaps:.0?}");
+    assert!(gaps.iter().all(|gap| *gap < GAP), "{gaps:?}");
+}
+
+/// What docs/benchmarks.md has of two uplinks of 50 and 20 Mbit/s: the use of their sum by 40 flows, and the longest time without a
+/// datagram of flows whose path is cut under load.
+#[test]
+#[ignore = "a measurement for a quiet machine"]
+fn two_uplinks_measured() {
+    for transport in ["tcp", "quic"] {
+        let scene = Scene::new(Wan::Emulated(emulated(50.0))).expect("a scene");
+        let second = second_link(&scene, &emulated(20.0));
+        let links = [scene.link().expect("an emulated link"), second.handle()];
+        let gateways = scene.start_gateways(&over(transport)).expect("gateways");
+        use_both(&gateways, PATHS);
+        let stop = Stop::new();
+        let load = |flows: u32, seconds: u64| {
+            let sink = TcpSink::start(&scene.x, (Plan::IPV4.x, 0).into(), Duration::from_millis(100));
+            let sink = sink.expect("a sink");
+            let settings = BulkSettings::new(sink.address(), "cubic", flows, Duration::from_secs(seconds));
+            let stop = stop.clone();
+            (sink, scene.a.spawn("bulk", move || bulk(&settings, &stop)))
+        };
+        let (sink, sending) = load(40, 20);
+        let carried = || links.each_ref().map(|link| link.counters(Direction::Forward).bytes_out);
+        std::thread::sleep(Duration::from_secs(8));
+        let (from, before) = (trunkline_testbed::clock::now(), carried());
+        std::thread::sleep(Duration::from_secs(10));
+        let (to, after) = (trunkline_testbed::clock::now(), carried());
+        sending.join();
+        let goodput = sink.finish().goodput(from, to).as_mbit();
+        let seconds = to.saturating_since(from).as_secs_f64();
+        let use_of: Vec<f64> =
+            (0..2).map(|link| (after[link] - before[link]) as f64 * 8e-6 / seconds).collect();
+        println!(
+            "{transport}: 40 flows: {goodput:.1} Mbit/s of goodput; on the links {:.1} and {:.1} Mbit/s, {:.3} of the sum",
+            use_of[0],
+            use_of[1],
+            (use_of[0] + use_of[1]) / 70.0
+        );
+        for round in 0..6 {
+            let (sink, sending) = load(8, 8);
+            let calls = Calls::start(&scene);
+            std::thread::sleep(Duration::from_secs(3));
+            let link = &links[round % 2];
+            link.cut();
+            std::thread::sleep(Duration::from_millis(1500));
+            link.restore();
+            sending.join();
+            sink.finish();
+            let mut gaps = calls.gaps();
+            gaps.sort();
+            println!("{transport}: path {} cut: without a datagram for {gaps:.0?}", round % 2 + 1);
+        }
+    }
+}
