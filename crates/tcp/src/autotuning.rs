@@ -50,13 +50,15 @@ impl Autotuning {
         self.limit
     }
 
-    /// A full segment has arrived with the echo of a timestamp that this side sent `age` ns ago. The smallest sample counts at
+    /// A full segment has arrived with the echo of a timestamp that this side sent `age()` ns ago. The smallest sample counts at
     /// once; larger ones, which include what the sender waited for, are averaged in, and not while data waits to be read.
-    pub(crate) fn sample_echo(&mut self, echo: u32, age: u64, waits: bool) {
+    #[inline]
+    pub(crate) fn sample_echo(&mut self, echo: u32, age: impl Fn() -> u64, waits: bool) {
         if echo == self.echo {
             return;
         }
         self.echo = echo;
+        let age = age();
         if age > 0 && (self.rtt == 0 || age < self.rtt) {
             self.rtt = age;
         } else if age > 0 && !waits {
@@ -80,7 +82,7 @@ impl Autotuning {
     /// The application has read. The window may grow up to `max` bytes.
     pub(crate) fn adjust(&mut self, now: Instant, held: Held, max: u64) {
         let (from, began) = self.from;
-        if self.rtt == 0 || since(now, began) < self.rtt {
+        if self.limit >= max || self.rtt == 0 || since(now, began) < self.rtt {
             return;
         }
         let copied = (held.read - from).saturating_sub(held.next - held.read);
@@ -108,7 +110,7 @@ mod tests {
 
     fn tuned() -> Autotuning {
         let mut tuning = Autotuning::new(Instant::from_millis(0), 1, 81_920, 14_480);
-        tuning.sample_echo(1, RTT * 1_000_000, false);
+        tuning.sample_echo(1, || RTT * 1_000_000, false);
         tuning
     }
 
@@ -161,11 +163,11 @@ mod tests {
     #[test]
     fn larger_samples_count_an_eighth_and_none_twice() {
         let mut tuning = tuned();
-        tuning.sample_echo(2, 2 * RTT * 1_000_000, true);
+        tuning.sample_echo(2, || 2 * RTT * 1_000_000, true);
         assert_eq!(tuning.rtt, RTT * 1_000_000, "data waited to be read");
-        tuning.sample_echo(3, 2 * RTT * 1_000_000, false);
+        tuning.sample_echo(3, || 2 * RTT * 1_000_000, false);
         assert_eq!(tuning.rtt, 112_500_000);
-        tuning.sample_echo(3, 9 * RTT * 1_000_000, false);
+        tuning.sample_echo(3, || 9 * RTT * 1_000_000, false);
         assert_eq!(tuning.rtt, 112_500_000);
     }
 }

@@ -83,18 +83,22 @@ pub(crate) struct AckDelay(u16);
 impl AckDelay {
     /// Data has come `gap` ns after the last. Returns whether it is the first, or the peer has been silent for longer than the
     /// RTO.
-    fn arrival(&mut self, gap: u64, rto: u64, shortest: u16) -> bool {
-        let (gap, rto, delay) = (gap / MILLISECOND, rto / MILLISECOND, u64::from(self.0));
-        if delay == 0 {
+    #[inline]
+    fn arrival(&mut self, gap: u64, rto: impl Fn() -> u64, shortest: u16) -> bool {
+        if self.0 == 0 {
             self.0 = shortest;
             return true;
         }
-        if gap <= u64::from(shortest / 2) {
+        if gap <= u64::from(shortest / 2) * MILLISECOND {
             self.0 = self.0 / 2 + shortest / 2;
-        } else if gap < delay {
-            self.0 = (delay / 2 + gap).min(rto) as u16;
+            return false;
         }
-        gap > rto
+        let delay = u64::from(self.0);
+        if gap < delay * MILLISECOND {
+            self.0 = (delay / 2 + gap / MILLISECOND).min(rto() / MILLISECOND) as u16;
+            return false;
+        }
+        gap > rto()
     }
 
     /// The delay of a segment's acknowledgement, ns. A round trip bounds a delay beyond the shortest. `answers`: the side is in
@@ -132,7 +136,7 @@ impl Endpoint {
     pub(crate) fn note_arrival(&mut self, now: Instant) {
         let silence = since(now, self.receiver.last_data);
         let begins = if let Some(shortest) = self.shortest_delay() {
-            let rto = nanos(self.sending.rto(&self.settings));
+            let rto = || nanos(self.sending.rto(&self.settings));
             self.ack_delay.arrival(silence, rto, shortest)
         } else {
             silence > nanos(self.settings.timers.min_rto)
@@ -182,9 +186,9 @@ impl Endpoint {
     /// A segment leaves that acknowledges what has come.
     #[inline]
     pub(crate) fn note_acknowledged(&mut self) {
-        if let Some(shortest) = self.shortest_delay()
+        if self.receiver.quick.left() > 0
             && (self.receiver.ack_now || self.receiver.next > self.receiver.acknowledged)
-            && self.receiver.quick.left() > 0
+            && let Some(shortest) = self.shortest_delay()
             && self.receiver.quick.take()
         {
             self.ack_delay = AckDelay(shortest);
@@ -194,7 +198,9 @@ impl Endpoint {
     /// Data leaves: an answer, if something has just come.
     #[inline]
     pub(crate) fn note_answer(&mut self, now: Instant) {
-        if since(now, self.receiver.last_data) < u64::from(self.ack_delay.0) * MILLISECOND {
+        if self.ack_delay.0 > 0
+            && since(now, self.receiver.last_data) < u64::from(self.ack_delay.0) * MILLISECOND
+        {
             self.receiver.quick.set_ping_pong(true);
         }
     }
@@ -219,16 +225,16 @@ mod tests {
     #[test]
     fn the_delay_follows_the_times_between_arrivals() {
         let mut delay = AckDelay::default();
-        assert!(delay.arrival(0, RTO, 40), "the first segment begins the quick acknowledgements");
+        assert!(delay.arrival(0, || RTO, 40), "the first segment begins the quick acknowledgements");
         let delays: Vec<u16> = [30, 35, 45, 5, 5, 5, 5, 5]
             .into_iter()
             .map(|gap| {
-                delay.arrival(gap * MILLISECOND, RTO, 40);
+                delay.arrival(gap * MILLISECOND, || RTO, 40);
                 delay.0
             })
             .collect();
         assert_eq!(delays, [50, 60, 75, 57, 48, 44, 42, 41]);
-        assert!(delay.arrival(RTO + MILLISECOND, RTO, 40), "a silence of more than an RTO");
+        assert!(delay.arrival(RTO + MILLISECOND, || RTO, 40), "a silence of more than an RTO");
         assert_eq!(delay, AckDelay(41));
     }
 

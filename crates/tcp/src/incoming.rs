@@ -195,10 +195,9 @@ impl Endpoint {
         if self.settings.initial_receive_buffer.is_none() {
             return;
         }
-        let echo = segment.options.timestamps.filter(|_| self.timestamps).map(|(_, echo)| {
-            let clock = Clock::of(&self.settings.timers);
-            (echo, clock.nanos(clock.timestamp(now).wrapping_sub(echo)))
-        });
-        self.receiver.measure(now, echo, segment.payload, &self.settings);
+        let clock = Clock::of(&self.settings.timers);
+        let echo = segment.options.timestamps.filter(|_| self.timestamps).map(|(_, echo)| echo);
+        let age = |echo: u32| clock.nanos(clock.timestamp(now).wrapping_sub(echo));
+        self.receiver.measure(now, echo, segment.payload, &self.settings, age);
     }
 }

@@ -181,11 +181,19 @@ impl Receiver {
         Taken { duplicate: false, advanced, finished, delay }
     }
 
-    /// Takes what a data segment tells of the round trip, where the buffer grows with the rate. `echo`: the timestamp that it
-    /// echoes, and its age in ns.
+    /// Takes what a data segment tells of the round trip, where the buffer grows with the rate: `echo` is the timestamp that it
+    /// echoes, `age` gives the age of that in ns.
     #[inline]
-    pub(crate) fn measure(&mut self, now: Instant, echo: Option<(u32, u64)>, len: u32, settings: &Settings) {
-        let Some(first) = settings.initial_receive_buffer.filter(|first| *first < settings.receive_buffer)
+    pub(crate) fn measure(
+        &mut self,
+        now: Instant,
+        echo: Option<u32>,
+        len: u32,
+        settings: &Settings,
+        age: impl Fn(u32) -> u64,
+    ) {
+        let Some(first) =
+            settings.initial_receive_buffer.filter(|_| self.limit(settings) < settings.receive_buffer)
         else {
             return;
         };
@@ -197,7 +205,7 @@ impl Receiver {
             Autotuning::new(now, read, first, flight)
         });
         match echo {
-            Some((echo, age)) if full => tuning.sample_echo(echo, age, waits),
+            Some(echo) if full => tuning.sample_echo(echo, || age(echo), waits),
             Some(_) => {}
             None => tuning.sample_window(now, next, edge),
         }
