@@ -7,12 +7,15 @@ use super::work;
 use trunkline_engine::Engine;
 use trunkline_engine::scenario::Scenario;
 
-/// Packets a second that a run costs without any: it opens sockets and takes samples.
-const EACH: f64 = 2500.0;
+/// Packets a second that a run costs without any: it starts processes and takes samples.
+const EACH: f64 = 1500.0;
 
-/// What gateways and proxies cost on top, as packets a second: they are processes that have to get a CPU at once. With 12 such runs for
-/// each CPU, gateways left half of their link idle.
-const PROGRAMS: f64 = 3500.0;
+/// What a run takes at least, as packets a second: a twelfth of a CPU.
+const LEAST: f64 = 2500.0;
+
+/// What a run with gateways or proxies takes at least: these are processes that have to get a CPU at once. With 12 such runs for each
+/// CPU, gateways left half of their link idle.
+const LEAST_WITH_PROGRAMS: f64 = 7500.0;
 
 pub(super) struct Room {
     /// None if runs do not disturb each other.
@@ -32,7 +35,7 @@ pub(super) fn load(scenario: &Scenario) -> f64 {
     let proxies = scenario.nodes.iter().any(|node| node.proxy.is_some());
     let programs = proxies || !scenario.trunks.is_empty() || !scenario.tunnels.is_empty();
     let packets = work::packets(scenario) / work::seconds(scenario).max(1e-3);
-    packets + EACH + if programs { PROGRAMS } else { 0.0 }
+    (packets + EACH).max(if programs { LEAST_WITH_PROGRAMS } else { LEAST })
 }
 
 impl Room {
