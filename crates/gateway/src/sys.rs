@@ -123,16 +123,18 @@ fn set_option<T>(fd: BorrowedFd<'_>, level: c_int, name: c_int, value: &T) -> io
     Ok(())
 }
 
-/// Has a socket send through one interface, and receive from it alone (`SO_BINDTODEVICE`).
+/// Has a socket send through one interface, and receive from it alone (`SO_BINDTODEVICE`). An error names the interface.
 pub(crate) fn bind_to_interface(fd: BorrowedFd<'_>, name: &str) -> io::Result<()> {
     // The kernel takes a name that fills its buffer without the closing zero.
     let mut raw = [0_u8; libc::IFNAMSIZ];
     let bytes = name.as_bytes();
-    if bytes.len() >= raw.len() {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    raw[..bytes.len()].copy_from_slice(bytes);
-    set_option(fd, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, &raw)
+    let set = if bytes.len() < raw.len() {
+        raw[..bytes.len()].copy_from_slice(bytes);
+        set_option(fd, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, &raw)
+    } else {
+        Err(io::ErrorKind::InvalidInput.into())
+    };
+    set.map_err(|error| io::Error::new(error.kind(), format!("interface {name}: {error}")))
 }
 
 /// The interface that a socket is bound to; an error if it no longer exists.

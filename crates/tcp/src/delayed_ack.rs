@@ -14,9 +14,7 @@ use trunkline_units::Instant;
 
 use crate::endpoint::Endpoint;
 use crate::settings::{DelayedAck, Settings};
-use crate::timers::{after, nanos, since};
-
-const MILLISECOND: u64 = 1_000_000;
+use crate::timers::{MILLISECOND, after, nanos, since};
 
 /// The longest delay (`TCP_DELACK_MAX`, less than the least RTO), ms.
 const LONGEST: u64 = 199;

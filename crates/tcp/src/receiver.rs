@@ -122,7 +122,7 @@ impl Receiver {
         self.buffer.as_ref().is_some_and(|held| !held.ranges.is_empty())
     }
 
-    fn held(&mut self) -> &mut Buffer {
+    fn buffer_mut(&mut self) -> &mut Buffer {
         self.buffer.get_or_insert_default()
     }
 
@@ -146,13 +146,13 @@ impl Receiver {
         if end + u64::from(fin) <= known_to {
             counters.duplicates += u32::from(len > 0);
             counters.duplicate_bytes += len;
-            self.held().duplicate = Some((start, end + u64::from(fin)));
+            self.buffer_mut().duplicate = Some((start, end + u64::from(fin)));
             self.ack_now = true;
             return Taken { duplicate: true, ..Taken::default() };
         }
         if start < self.next {
             let next = self.next;
-            self.held().duplicate = Some((start, next));
+            self.buffer_mut().duplicate = Some((start, next));
         }
         let data_end = end.min(self.edge.max(self.next));
         let fin = fin && data_end == end;
@@ -199,7 +199,7 @@ impl Receiver {
         };
         let (waits, full) = (self.readable() > 0, len >= u32::from(self.largest));
         let (read, next, edge) = (self.read, self.next, self.edge);
-        let tuning = self.held().autotuning.get_or_insert_with(|| {
+        let tuning = self.buffer_mut().autotuning.get_or_insert_with(|| {
             let flight = 10 * u64::from(settings.mss);
             let flight = settings.initial_receive_window.map_or(flight, |window| window.min(flight));
             Autotuning::new(now, read, first, flight)
@@ -253,7 +253,7 @@ impl Receiver {
     }
 
     fn insert(&mut self, mut start: u64, mut end: u64) {
-        let out_of_order = self.held();
+        let out_of_order = self.buffer_mut();
         let ranges = &mut out_of_order.ranges;
         let first = ranges.partition_point(|range| range.1 < start);
         let last = ranges.partition_point(|range| range.0 <= end);
@@ -274,7 +274,7 @@ impl Receiver {
     /// What was beyond a gap may now be in order.
     fn join(&mut self) {
         let next = self.next;
-        let ranges = &mut self.held().ranges;
+        let ranges = &mut self.buffer_mut().ranges;
         let joined = ranges.partition_point(|range| range.0 <= next);
         if joined > 0 {
             let end = ranges[joined - 1].1;

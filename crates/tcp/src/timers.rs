@@ -144,7 +144,7 @@ fn next_tick(now: Instant, period: Duration, phase: Duration) -> Instant {
 }
 
 /// In nanoseconds.
-const MILLISECOND: u64 = 1_000_000;
+pub(crate) const MILLISECOND: u64 = 1_000_000;
 
 /// A clock that ticks.
 #[derive(Debug, Clone, Copy)]

@@ -5,16 +5,12 @@ use std::time::Duration;
 
 use trunkline_units::Instant;
 
+use super::{UNIT, delivered};
+
 /// The excess of so many round trips is kept twice: the window of the largest is five to ten.
 const ROUNDS: u8 = 5;
 /// The window grows by no more than what the bandwidth delivers in this time.
 const LONGEST: Duration = Duration::from_millis(100);
-
-/// Bytes that the bandwidth, bit/s, delivers in a time.
-fn delivered(bandwidth: u64, time: Duration) -> u32 {
-    let bytes = u128::from(bandwidth) * time.as_nanos() / 8_000_000_000;
-    u32::try_from(bytes).unwrap_or(u32::MAX)
-}
 
 /// The largest excess of the last round trips.
 #[derive(Debug, Clone, Default)]
@@ -37,7 +33,7 @@ impl Aggregation {
                 self.largest = [0, self.largest[0]];
             }
         }
-        let mut expected = delivered(bandwidth, now - self.since);
+        let mut expected = delivered(bandwidth, now - self.since, UNIT);
         if self.acked <= expected {
             (self.since, self.acked, expected) = (now, 0, 0);
         }
@@ -47,7 +43,7 @@ impl Aggregation {
 
     /// By how much the window is to be larger, bytes.
     pub(super) fn allowance(&self, bandwidth: u64) -> u32 {
-        self.largest[0].max(self.largest[1]).min(delivered(bandwidth, LONGEST))
+        self.largest[0].max(self.largest[1]).min(delivered(bandwidth, LONGEST, UNIT))
     }
 }
 

@@ -43,6 +43,12 @@ const PROBE_SEGMENTS: u32 = 2;
 /// The pipe is full once the bandwidth has not grown by a quarter for this many rounds.
 const FULL_ROUNDS: u8 = 3;
 
+/// Bytes that a bandwidth, bit/s, delivers in a time, with a gain.
+fn delivered(bandwidth: u64, time: Duration, gain: u64) -> u32 {
+    let bits = u128::from(bandwidth) * time.as_nanos() * u128::from(gain);
+    u32::try_from(bits / (u128::from(UNIT) * 8_000_000_000)).unwrap_or(u32::MAX)
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Startup,
@@ -122,9 +128,8 @@ impl Bbr {
         {
             self.bandwidth.update(self.round, rate.bits_per_second(), BANDWIDTH_ROUNDS);
         }
-        if ack.round_ended {
-            self.recovery =
-                if self.recovery == RecoveryStart::Due { self.recovery } else { RecoveryStart::Over };
+        if ack.round_ended && self.recovery == RecoveryStart::Conserving {
+            self.recovery = RecoveryStart::Over;
         }
         if ack.acked > 0 {
             let best = self.bandwidth.best();
@@ -210,9 +215,7 @@ impl Bbr {
         let Some(rtt) = self.min_rtt.filter(|_| self.bandwidth.best() > 0) else {
             return self.initial_window;
         };
-        let bits = u128::from(self.bandwidth.best()) * rtt.as_nanos() * u128::from(gain);
-        let bytes = u32::try_from(bits / (u128::from(UNIT) * 8_000_000_000)).unwrap_or(u32::MAX);
-        let bytes = bytes.saturating_add(allowance);
+        let bytes = delivered(self.bandwidth.best(), rtt, gain).saturating_add(allowance);
         let segments = bytes.div_ceil(window.mss).saturating_add(EXTRA_SEGMENTS);
         let probes = matches!(self.mode, Mode::ProbeBandwidth { phase: 0, .. });
         let segments = segments.saturating_add(segments % 2 + if probes { PROBE_SEGMENTS } else { 0 });

@@ -129,9 +129,13 @@ pub struct PeerConfig {
 }
 
 impl PeerConfig {
-    /// The endpoint to dial on a path.
+    /// The endpoint to dial on a path; none on further paths than those of the configuration, which the peer dials.
     pub fn endpoint_on(&self, path: u8) -> Option<&Endpoint> {
-        self.path(path).and_then(|path| path.endpoint.as_ref()).or(self.endpoint.as_ref())
+        if path == 0 || self.path(path).is_some() {
+            self.path(path).and_then(|path| path.endpoint.as_ref()).or(self.endpoint.as_ref())
+        } else {
+            None
+        }
     }
 
     /// Whether there is anything to dial.

@@ -151,8 +151,7 @@ impl SocketOptions<'_> {
     /// Binds a socket that is to connect to the interface and the address of its path.
     fn bind(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
         if let Some(interface) = &self.via.interface {
-            sys::bind_to_interface(fd, interface)
-                .map_err(|error| io::Error::new(error.kind(), format!("interface {interface}: {error}")))?;
+            sys::bind_to_interface(fd, interface)?;
         }
         if let Some(address) = self.via.address {
             sys::set_port_late(fd)?;

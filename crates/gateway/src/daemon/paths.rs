@@ -83,11 +83,10 @@ impl Daemon {
     pub(super) fn wanted_paths(&self, peer: &PeerConfig) -> Vec<WantedPeer> {
         let wanted = |path: u8| {
             let key = PathKey { peer: peer.public_key, path };
-            let endpoint = peer.endpoint_on(path).filter(|_| path == 0 || peer.path(path).is_some());
             WantedPeer {
                 key,
                 via: self.own_via_of(&key).to_string().into(),
-                endpoint: endpoint.map(|endpoint| endpoint.to_string().into()),
+                endpoint: peer.endpoint_on(path).map(|endpoint| endpoint.to_string().into()),
                 encryption: peer.encryption,
             }
         };

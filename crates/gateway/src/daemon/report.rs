@@ -181,10 +181,9 @@ impl Daemon {
                 _ => UplinkState::Up,
             };
             let via = self.own_via_of(&key).to_string();
-            let configured = peer.path(number).is_some() || number == 0;
             Uplink {
                 name: settings.name.to_string(),
-                endpoint: peer.endpoint_on(number).filter(|_| configured).map(ToString::to_string),
+                endpoint: peer.endpoint_on(number).map(ToString::to_string),
                 via: (!via.is_empty()).then_some(via),
                 backup: settings.backup,
                 state,

@@ -55,8 +55,7 @@ impl Quic {
         let local = SocketAddr::new(via.address.unwrap_or(any), 0);
         let socket = udp::open(local, via.fwmark.or(self.mark), false)?;
         if let Some(interface) = &via.interface {
-            sys::bind_to_interface(socket.as_fd(), interface)
-                .map_err(|error| io::Error::new(error.kind(), format!("interface {interface}: {error}")))?;
+            sys::bind_to_interface(socket.as_fd(), interface)?;
         }
         let Some(place) = known else {
             let place = self.add_port(socket);

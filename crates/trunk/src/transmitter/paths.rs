@@ -52,14 +52,18 @@ impl ClassPaths {
         self.placement.is_open(place / self.on_each)
     }
 
+    /// The lanes on a path, by their places in the class.
+    const fn lanes(&self, path: usize) -> Range<usize> {
+        path * self.on_each..(path + 1) * self.on_each
+    }
+
     /// The lanes among which a flow without one gets its lane; `flows` gives the active flows of a lane.
     pub(super) fn choose(&self, offset: usize, mut flows: impl FnMut(usize) -> u32) -> Range<usize> {
-        let lanes = |path: usize| path * self.on_each..(path + 1) * self.on_each;
         let mut on = [0; TrunkPlan::MAX_PATHS];
         for (path, flows_on) in on.iter_mut().enumerate().take(self.views.len()) {
-            *flows_on = lanes(path).map(&mut flows).sum();
+            *flows_on = self.lanes(path).map(&mut flows).sum();
         }
-        lanes(self.placement.place(&self.views, offset, |path| on[path]))
+        self.lanes(self.placement.place(&self.views, offset, |path| on[path]))
     }
 }
 
@@ -84,15 +88,14 @@ impl<P: Packet> Transmitter<P> {
             let (own, Some(of_class)) = (state.first..state.first + state.lanes, &mut state.paths) else {
                 continue;
             };
-            for (path, (view, known)) in of_class.views.iter_mut().zip(paths).enumerate() {
-                let lanes = path * of_class.on_each..(path + 1) * of_class.on_each;
-                let is_up = lanes.into_iter().any(|lane| up & 1 << (usize::from(first) + lane) != 0);
+            for (path, known) in paths.iter().enumerate().take(of_class.views.len()) {
+                let is_up = of_class.lanes(path).any(|lane| up & 1 << (usize::from(first) + lane) != 0);
                 let health = match (is_up, known.is_silent) {
                     (false, _) => PathHealth::Down,
                     (true, true) => PathHealth::Silent,
                     (true, false) => PathHealth::Up,
                 };
-                *view = PathView { health, capacity: known.capacity, delay: known.delay };
+                of_class.views[path] = PathView { health, capacity: known.capacity, delay: known.delay };
             }
             if of_class.placement.update(now, &of_class.views) {
                 for edge_queue in own {

@@ -203,11 +203,10 @@ fn meaning(config: &Config, public_key: &str) -> String {
         line("", format!("{:<12} {}", "", treatment(config, class)));
     }
     for peer in &config.peers {
-        let endpoint = peer.endpoint.as_ref().map_or("dials us".to_owned(), |e| format!("dialled at {e}"));
-        let endpoint = if peer.endpoint.is_none() && peer.is_dialled() {
-            "dialled on its paths".to_owned()
-        } else {
-            endpoint
+        let endpoint = match &peer.endpoint {
+            Some(endpoint) => format!("dialled at {endpoint}"),
+            None if peer.is_dialled() => "dialled on its paths".to_owned(),
+            None => "dials us".to_owned(),
         };
         let (encryption, routes) = (peer.encryption.as_str(), list(texts(&peer.routes)));
         line("peer", format!("{:<12} {endpoint}, encryption {encryption}, routes {routes}", peer.name));
