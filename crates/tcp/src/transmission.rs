@@ -7,6 +7,9 @@ use crate::sender::{Context, Outgoing, Sender};
 use crate::timers::Wakeup;
 use crate::{Recovery, Settings};
 
+/// Segments at the start of a connection after which none is waited for (Linux's `tcp_update_skb_after_send`).
+const UNPACED_SEGMENTS: u32 = 10;
+
 impl Sender {
     /// The rate that segments leave at: the congestion controller's or, with a maximum pacing rate, the window's, and no
     /// more than that maximum. `None`: segments are not paced.
@@ -206,6 +209,9 @@ impl Sender {
 
     #[inline]
     fn pace(&mut self, cx: &mut Context<'_>, len: u32) {
+        if cx.counters.data_segments_sent < UNPACED_SEGMENTS {
+            return;
+        }
         if let Some(rate) = self.pacing_rate() {
             cx.slots.pacing = cx.now + rate.time_for(u64::from(len), &mut 0);
         }

@@ -294,11 +294,11 @@ impl Bbr {
     }
 
     fn set_pacing(&mut self, ack: &Ack) {
+        // Startup never goes below the rate that it began with.
+        if self.pacing == 0 && !ack.srtt.is_zero() {
+            self.pacing = self.pacing_rate(Some(ack.srtt)).bits_per_second();
+        }
         if self.bandwidth.best() == 0 {
-            if !ack.srtt.is_zero() {
-                self.pacing = 0;
-                self.pacing = self.pacing_rate(Some(ack.srtt)).bits_per_second();
-            }
             return;
         }
         // A hundredth less, so that what is sent does not stay in the queue.

@@ -199,3 +199,14 @@ fn before_the_first_round_trip_the_initial_window_is_sent_within_a_millisecond()
     let rate = bbr.pacing_rate(None).as_mbit();
     assert!((rate / (10.0 * 8.0 * 2.885) - 1.0).abs() < 0.01, "{rate}");
 }
+
+/// The first acknowledgement reports one segment in a round trip.
+#[test]
+fn startup_is_paced_by_the_initial_window_until_the_path_is_known_to_be_faster() {
+    let mut path = Path::new(10.0, 120);
+    let rate = |path: &Path| path.bbr.pacing_rate(Some(path.rtt)).as_mbit();
+    let before = rate(&path);
+    path.run(path.rtt + Duration::from_millis(3));
+    assert!(path.mbit() * 2.885 < before, "{} Mbit/s were delivered", path.mbit());
+    assert!((rate(&path) / before - 1.0).abs() < 0.05, "{} of {before}", rate(&path));
+}
