@@ -45,8 +45,13 @@ fn web(users: u32) -> Pattern {
 /// Gives up soon and forgets soon.
 fn impatient() -> Settings {
     let linux = Preset::Linux6.settings();
-    let (max_retransmissions, time_wait) = (3, Duration::from_secs(1));
-    Settings { timers: Timers { max_retransmissions, time_wait, ..linux.timers }, ..linux }
+    let timers = Timers {
+        max_retransmissions: 3,
+        max_syn_retransmissions: 3,
+        time_wait: Duration::from_secs(1),
+        ..linux.timers
+    };
+    Settings { timers, ..linux }
 }
 
 fn seconds(seconds: u64) -> Instant {

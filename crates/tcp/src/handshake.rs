@@ -34,7 +34,10 @@ impl Endpoint {
     pub(crate) fn retransmit_syn(&mut self, now: Instant) -> bool {
         self.counters.timeouts += 1;
         let SendHalf::Idle(idle) = &mut self.sending else { return true };
-        if idle.syn_retransmissions >= self.settings.timers.max_retransmissions {
+        let timers = &self.settings.timers;
+        let max =
+            if idle.answers { timers.max_syn_ack_retransmissions } else { timers.max_syn_retransmissions };
+        if idle.syn_retransmissions >= max {
             return false;
         }
         idle.syn_retransmissions += 1;
@@ -112,6 +115,9 @@ impl Endpoint {
         } else if segment.flags.contains(TcpFlags::SYN) {
             self.agree(segment);
             self.state = State::SynReceived;
+            if let SendHalf::Idle(idle) = &mut self.sending {
+                idle.answers = true;
+            }
             self.send_syn(now);
         }
     }

@@ -86,6 +86,9 @@ const fn bsd_44() -> Settings {
             granularity: Duration::from_millis(500),
             phase: Duration::ZERO,
             max_retransmissions: 12,
+            max_syn_retransmissions: 3,
+            max_syn_ack_retransmissions: 3,
+            linear_syn_retransmissions: 0,
             time_wait: Duration::from_secs(60),
         },
         delayed_ack: Some(DelayedAck {
@@ -131,6 +134,9 @@ const fn linux_22() -> Settings {
             granularity: Duration::from_millis(10),
             phase: Duration::ZERO,
             max_retransmissions: 15,
+            max_syn_retransmissions: 10,
+            max_syn_ack_retransmissions: 7,
+            linear_syn_retransmissions: 0,
             time_wait: Duration::from_secs(60),
         },
         delayed_ack: Some(DelayedAck {
@@ -165,6 +171,7 @@ const fn linux_24() -> Settings {
     Settings {
         name: Preset::Linux24.name(),
         spurious: SpuriousDetection::Eifel,
+        timers: Timers { max_syn_retransmissions: 5, max_syn_ack_retransmissions: 5, ..linux_22().timers },
         delayed_ack: Some(DelayedAck {
             timeout: Duration::from_millis(40),
             ticks: false,
@@ -196,6 +203,9 @@ const fn opnet_reno() -> Settings {
             granularity: Duration::from_millis(500),
             phase: Duration::ZERO,
             max_retransmissions: 6,
+            max_syn_retransmissions: 3,
+            max_syn_ack_retransmissions: 3,
+            linear_syn_retransmissions: 0,
             time_wait: Duration::from_secs(60),
         },
         delayed_ack: Some(DelayedAck {
@@ -242,6 +252,9 @@ const fn ns2_reno() -> Settings {
             phase: Duration::ZERO,
             // It never gives up; a simulation ends before these do.
             max_retransmissions: u8::MAX,
+            max_syn_retransmissions: u8::MAX,
+            max_syn_ack_retransmissions: u8::MAX,
+            linear_syn_retransmissions: 0,
             time_wait: Duration::from_secs(60),
         },
         delayed_ack: None,
@@ -280,6 +293,9 @@ const fn linux_6() -> Settings {
             granularity: Duration::from_micros(1),
             phase: Duration::ZERO,
             max_retransmissions: 15,
+            max_syn_retransmissions: 10,
+            max_syn_ack_retransmissions: 5,
+            linear_syn_retransmissions: 4,
             time_wait: Duration::from_secs(60),
         },
         delayed_ack: Some(DelayedAck {

@@ -173,6 +173,9 @@ mod tests {
             granularity,
             phase: Duration::ZERO,
             max_retransmissions: 15,
+            max_syn_retransmissions: 6,
+            max_syn_ack_retransmissions: 5,
+            linear_syn_retransmissions: 0,
             time_wait: MS(60_000),
         }
     }

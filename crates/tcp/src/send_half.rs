@@ -45,6 +45,8 @@ pub(crate) struct IdleSender {
     pub(crate) kind: Recovery,
     /// SYNs retransmitted.
     pub(crate) syn_retransmissions: u8,
+    /// Its SYN answers that of the peer.
+    pub(crate) answers: bool,
     pub(crate) fin_written: bool,
     pub(crate) ecn: bool,
 }
@@ -71,15 +73,18 @@ impl IdleSender {
             shift: 0,
             kind: settings.recovery,
             syn_retransmissions: 0,
+            answers: false,
             fin_written: false,
             ecn: false,
         }
     }
 
-    /// The timeout of a SYN.
+    /// The timeout of a SYN, or of a SYN-ACK.
     pub(crate) fn rto(&self, settings: &Settings) -> Duration {
         let timers = &settings.timers;
-        (timers.initial_rto * (1 << self.syn_retransmissions.min(16))).min(timers.max_rto)
+        let linear = if self.answers { 0 } else { timers.linear_syn_retransmissions };
+        let doubled = self.syn_retransmissions.saturating_sub(linear).min(16);
+        (timers.initial_rto * (1 << doubled)).min(timers.max_rto)
     }
 
     /// RFC 9293 §3.10.7.4.

@@ -90,6 +90,13 @@ pub struct Timers {
     pub phase: Duration,
     /// Timeouts of one segment after which the endpoint gives the connection up.
     pub max_retransmissions: u8,
+    /// Retransmissions of a SYN after which the side that opens the connection gives it up.
+    pub max_syn_retransmissions: u8,
+    /// Retransmissions of a SYN-ACK after which the side that listens forgets the connection.
+    pub max_syn_ack_retransmissions: u8,
+    /// Retransmissions of a SYN that come `initial_rto` apart, before the timeout doubles with each (Linux's
+    /// `tcp_syn_linear_timeouts`). RFC 6298 §5.5 has none.
+    pub linear_syn_retransmissions: u8,
     /// How long the side that closed first stays in TIME-WAIT.
     pub time_wait: Duration,
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use common::{CLIENT_ISS, End, Pair, PathAction, SERVER_ISS, ms, plain};
 use trunkline_packet::TcpFlags;
-use trunkline_tcp::{Endpoint, Event, Options, ResetReason, Segment, Settings, State};
+use trunkline_tcp::{Endpoint, Event, Options, Preset, ResetReason, Segment, Settings, State, Timers};
 use trunkline_units::{Instant, Seq};
 
 const DELAY: std::time::Duration = std::time::Duration::from_millis(50);
@@ -88,13 +88,46 @@ fn a_lost_answer_and_a_lost_acknowledgement_do_not_matter() {
 #[test]
 fn a_syn_that_nobody_answers_is_given_up() {
     let mut settings = plain();
-    settings.timers.max_retransmissions = 2;
+    settings.timers.max_syn_retransmissions = 2;
     let mut pair = Pair::new(settings.clone(), settings, DELAY);
     pair.impair(|_| PathAction::Drop);
     pair.run_for(ms(20_000));
     assert_eq!(pair.client.state(), State::Closed);
     assert_eq!(pair.events.last().unwrap().2, Event::Reset(ResetReason::TimedOut));
     assert_eq!(pair.trace.len(), 3);
+}
+
+#[test]
+fn a_syn_ack_that_nobody_answers_is_given_up_earlier_than_a_syn() {
+    let mut settings = plain();
+    settings.timers.max_syn_ack_retransmissions = 1;
+    settings.timers.max_syn_retransmissions = 5;
+    let mut pair = Pair::new(settings.clone(), settings, DELAY);
+    let mut syns = 0;
+    pair.impair(move |trace| {
+        syns += u32::from(trace.from == End::Client);
+        if trace.from == End::Client && syns == 1 { PathAction::Deliver } else { PathAction::Drop }
+    });
+    pair.run_for(ms(4000));
+    assert_eq!((pair.client.state(), pair.server.state()), (State::SynSent, State::Closed));
+}
+
+/// The times of a client's SYNs, seconds, if nothing comes back.
+fn syns_of(settings: Settings) -> Vec<u64> {
+    let mut pair = Pair::new(settings.clone(), settings, DELAY);
+    let begin = pair.now;
+    pair.impair(|_| PathAction::Drop);
+    pair.run_for(ms(140_000));
+    assert_eq!(pair.client.state(), State::Closed);
+    pair.trace.iter().map(|sent| (sent.at - begin).as_secs()).collect()
+}
+
+#[test]
+fn the_first_repetitions_of_a_linux_syn_come_a_second_apart() {
+    let linux = Preset::Linux6.settings();
+    assert_eq!(syns_of(linux.clone()), [0, 1, 2, 3, 4, 5, 7, 11, 19, 35, 67]);
+    let timers = Timers { linear_syn_retransmissions: 0, max_syn_retransmissions: 5, ..linux.timers };
+    assert_eq!(syns_of(Settings { timers, ..linux }), [0, 1, 3, 7, 15, 31]);
 }
 
 #[test]

@@ -45,6 +45,8 @@ pub(super) struct KernelTcp {
 const RACK_ONLY: (u32, u32) = (6, 17);
 /// Milliseconds; the shortest that `tcp_rto_max_ms` takes.
 const SHORTEST_MAX_RTO: Duration = Duration::from_secs(1);
+/// The most that `tcp_syn_retries` takes.
+const MAX_SYN_RETRIES: u8 = 127;
 /// Kernel's own, which has no switch.
 const INITIAL_RTO: Duration = Duration::from_secs(1);
 /// The tick of a kernel with the lowest timer frequency in use (100 Hz): clocks that are finer than this are the kernel's.
@@ -112,6 +114,27 @@ pub(super) fn kernel_tcp(settings: &Settings, kernel: &Kernel) -> Result<KernelT
     set("tcp_frto", &(if settings.spurious == SpuriousDetection::None { 0 } else { 2 }));
     set("tcp_retries2", &settings.timers.max_retransmissions);
 
+    let timers = &settings.timers;
+    let linear = timers.linear_syn_retransmissions.min(MAX_SYN_RETRIES);
+    if kernel.has("tcp_syn_linear_timeouts") {
+        set("tcp_syn_linear_timeouts", &linear);
+    } else if linear > 0 {
+        compared.substitute(
+            |tcp| tcp.timers.linear_syn_retransmissions,
+            "linear SYN retransmissions",
+            linear,
+            0,
+        )?;
+    }
+    let wanted = timers.max_syn_retransmissions;
+    let retries = wanted.saturating_sub(linear).clamp(1, MAX_SYN_RETRIES);
+    if retries + linear != wanted {
+        let what = "SYN retransmissions";
+        compared.substitute(|tcp| tcp.timers.max_syn_retransmissions, what, wanted, retries + linear)?;
+    }
+    set("tcp_syn_retries", &retries);
+    set("tcp_synack_retries", &timers.max_syn_ack_retransmissions);
+
     let kernels_slow_start =
         if congestion_control == "cubic" { SlowStart::HyStart } else { SlowStart::Classic };
     if settings.slow_start != kernels_slow_start && congestion_control != "bbr" {
@@ -130,7 +153,6 @@ pub(super) fn kernel_tcp(settings: &Settings, kernel: &Kernel) -> Result<KernelT
         compared.substitute(|tcp| tcp.limited_transmit, "limited transmit", "off", "on")?;
     }
 
-    let timers = &settings.timers;
     if timers.rto != RtoRule::Linux {
         compared.substitute(|tcp| tcp.timers.rto, "RTO rule", "rfc6298", "linux")?;
     }
@@ -230,7 +252,7 @@ mod tests {
             release: (6, 18),
             congestion_controls: names(&["reno", "bbr", "cubic"]),
             lacks_for_loading: names(&["clang"]),
-            tcp_sysctls: names(&["tcp_rto_min_us", "tcp_rto_max_ms"]),
+            tcp_sysctls: names(&["tcp_rto_min_us", "tcp_rto_max_ms", "tcp_syn_linear_timeouts"]),
         }
     }
 
@@ -239,6 +261,9 @@ mod tests {
         for preset in [Preset::Linux6, Preset::Linux6Reno] {
             let tcp = kernel_tcp(&preset.settings(), &kernel()).expect("the kernel is Linux");
             assert_eq!(tcp.substitutions, Vec::<String>::new(), "{}", preset.name());
+            let retries = ["tcp_syn_retries", "tcp_syn_linear_timeouts", "tcp_synack_retries"]
+                .map(|key| &tcp.sysctls[key]);
+            assert_eq!(retries, ["6", "4", "5"], "the kernel's own defaults");
         }
     }
 

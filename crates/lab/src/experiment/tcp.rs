@@ -52,6 +52,12 @@ pub struct TcpSpec {
     pub limited_transmit: Option<bool>,
     /// Timeouts of one segment after which the connection is given up.
     pub max_retransmissions: Option<u8>,
+    /// Retransmissions of a SYN after which the connection is given up.
+    pub max_syn_retransmissions: Option<u8>,
+    /// Retransmissions of a SYN-ACK after which the connection is forgotten.
+    pub max_syn_ack_retransmissions: Option<u8>,
+    /// Retransmissions of a SYN before its timeout doubles with each.
+    pub linear_syn_retransmissions: Option<u8>,
 }
 
 /// When acknowledgements leave.

@@ -99,6 +99,9 @@ fn build(at: &At<'_>, spec: &TcpSpec, mut settings: Settings) -> Option<Settings
     set(&mut settings.timers.max_rto, spec.max_rto.map(|time| time.0));
     set(&mut settings.timers.granularity, spec.granularity.map(|time| time.0));
     set(&mut settings.timers.max_retransmissions, spec.max_retransmissions);
+    set(&mut settings.timers.max_syn_retransmissions, spec.max_syn_retransmissions);
+    set(&mut settings.timers.max_syn_ack_retransmissions, spec.max_syn_ack_retransmissions);
+    set(&mut settings.timers.linear_syn_retransmissions, spec.linear_syn_retransmissions);
     settings.delayed_ack =
         spec.delayed_ack.map_or(settings.delayed_ack, |spec| delayed(spec, settings.delayed_ack));
     set(&mut settings.sack, spec.sack);
