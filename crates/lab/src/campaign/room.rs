@@ -8,14 +8,13 @@ use trunkline_engine::Engine;
 use trunkline_engine::scenario::Scenario;
 
 /// Packets a second that a run costs without any: it starts processes and takes samples.
-const EACH: f64 = 1500.0;
+const EACH: f64 = 1000.0;
 
-/// What a run takes at least, as packets a second: a twelfth of a CPU.
-const LEAST: f64 = 2500.0;
+/// How many times a packet over a link costs where gateways or proxies carry it.
+const WITH_PROGRAMS: f64 = 2.7;
 
-/// What a run with gateways or proxies takes at least: these are processes that have to get a CPU at once. With 12 such runs for each
-/// CPU, gateways left half of their link idle.
-const LEAST_WITH_PROGRAMS: f64 = 7500.0;
+/// What a run with gateways or proxies takes at least: these are processes that have to get a CPU at once.
+const LEAST_WITH_PROGRAMS: f64 = 2500.0;
 
 pub(super) struct Room {
     /// None if runs do not disturb each other.
@@ -33,9 +32,12 @@ pub(super) struct Taken<'a> {
 /// Packets over links a second of a run.
 pub(super) fn load(scenario: &Scenario) -> f64 {
     let proxies = scenario.nodes.iter().any(|node| node.proxy.is_some());
-    let programs = proxies || !scenario.trunks.is_empty() || !scenario.tunnels.is_empty();
     let packets = work::packets(scenario) / work::seconds(scenario).max(1e-3);
-    (packets + EACH).max(if programs { LEAST_WITH_PROGRAMS } else { LEAST })
+    if proxies || !scenario.trunks.is_empty() || !scenario.tunnels.is_empty() {
+        WITH_PROGRAMS.mul_add(packets, EACH).max(LEAST_WITH_PROGRAMS)
+    } else {
+        packets + EACH
+    }
 }
 
 impl Room {
