@@ -16,6 +16,18 @@ const CLASS_FAMILIES: &[Family<Class>] = &[
     ("trunkline_class_ceiling_bytes_per_second", "gauge", "Maximum rate.", |c| {
         c.ceiling.map(bytes_per_second)
     }),
+    (
+        "trunkline_class_guarantee_missed",
+        "gauge",
+        "1 while it misses its guarantee, on several paths.",
+        |c| c.handover.as_ref().map(|handover| f64::from(u8::from(handover.missed))),
+    ),
+    ("trunkline_class_handed_over", "gauge", "1 while another path has it, for its guarantee.", |c| {
+        c.handover.as_ref().map(|handover| f64::from(u8::from(handover.path.is_some())))
+    }),
+    ("trunkline_class_handovers_total", "counter", "Times that it was handed to another path.", |c| {
+        c.handover.as_ref().and_then(|handover| count(handover.count))
+    }),
     ("trunkline_class_packets_total", "counter", "Packets offered to the edge queue.", |c| count(c.packets)),
     ("trunkline_class_bytes_total", "counter", "Bytes offered to the edge queue.", |c| count(c.bytes)),
     ("trunkline_class_sent_packets_total", "counter", "Packets handed to lanes.", |c| count(c.packets_sent)),

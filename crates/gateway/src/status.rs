@@ -163,6 +163,9 @@ pub struct Class {
     pub guarantee: Option<u64>,
     /// The rate it never goes above.
     pub ceiling: Option<u64>,
+    /// Of a class with a guarantee to a peer with several paths.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub handover: Option<ClassHandover>,
     /// Packets offered to the edge queue.
     pub packets: u64,
     /// Bytes offered.
@@ -218,6 +221,18 @@ pub struct Class {
     pub bandwidth: Option<u64>,
     /// Time spent in the edge queue.
     pub sojourn: Sojourn,
+}
+
+/// What becomes of the guarantee of a class on several paths.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ClassHandover {
+    /// Whether it misses its guarantee: over the last seconds less left, though packets waited.
+    pub missed: bool,
+    /// The path that it is handed to, since those of its policy did not hold the guarantee.
+    pub path: Option<String>,
+    /// How often it was handed to another path for that.
+    pub count: u64,
 }
 
 /// How full the tables of flows are.

@@ -32,7 +32,10 @@ pub use class::{
 pub use lane::{
     ArrivalReport, CongestionControlCause, LaneAction, LaneControl, LaneSnapshot, ReceiveWindow, Reporting,
 };
-pub use path::{PathChange, PathId, PathMode, PathPolicy, PathSettings, PathStatus, Paths, Signal};
+pub use path::{
+    ClassOnPaths, ClassPathStatus, Handover, PathChange, PathId, PathMode, PathPolicy, PathSettings,
+    PathStatus, Paths, Signal,
+};
 pub use plan::{CongestionControl, Delivery, LaneGroup, LaneId, Transport, TrunkPlan};
 pub use receiver::{Receiver, ReceiverStats, Refusal};
 pub use routes::{PeerId, RouteTable};

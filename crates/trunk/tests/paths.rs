@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use common::{Whole, class, next, offer, segment, transmitter};
 use trunkline_trunk::{
-    ClassId, LaneGroup, LaneId, Offered, PathConditions, PathPolicy, PathSettings, Transmitter, TrunkPlan,
+    ClassId, ClassOnPaths, ClassSettings, LaneGroup, LaneId, Offered, PathConditions, PathPolicy,
+    PathSettings, Transmitter, TrunkPlan,
 };
 use trunkline_units::{Instant, Rate};
 
@@ -28,6 +29,11 @@ fn conditions(silent: [bool; 2]) -> [PathConditions; 2] {
         capacity: Some(Rate::from_mbit([50.0, 20.0][path])),
         delay: Some(Duration::from_millis([30, 20][path])),
     })
+}
+
+/// Leaves every class on the paths of its policy.
+fn own(_: &ClassSettings, _: ClassOnPaths) -> Option<u8> {
+    None
 }
 
 fn at(ms: u64) -> Instant {
@@ -69,7 +75,7 @@ fn the_lanes_of_a_group_are_those_of_the_first_path_then_those_of_the_second() {
 #[test]
 fn flows_are_spread_by_capacity_and_stay() {
     let mut transmitter = transmitter(plan(2, PathPolicy::Spread));
-    assert_eq!(transmitter.handle_paths(at(0), 0b1111, &conditions([false; 2]), drop), 0);
+    assert_eq!(transmitter.handle_paths(at(0), 0b1111, &conditions([false; 2]), own, drop), 0);
     let lanes: Vec<LaneId> = (0..70).map(|port| queued(&mut transmitter, at(0), port, 1)).collect();
     let on_second = lanes.iter().filter(|lane| lane.0 >= 2).count();
     assert!((19..=21).contains(&on_second), "{on_second} of 70");
@@ -77,7 +83,7 @@ fn flows_are_spread_by_capacity_and_stay() {
         let flows = lanes.iter().filter(|known| known.0 == lane).count();
         assert!((9..=26).contains(&flows), "{flows} on lane {lane}");
     }
-    transmitter.handle_paths(at(50), 0b1111, &conditions([false; 2]), drop);
+    transmitter.handle_paths(at(50), 0b1111, &conditions([false; 2]), own, drop);
     for (port, lane) in (0..).zip(&lanes) {
         assert_eq!(queued(&mut transmitter, at(100), port, 1001), *lane);
     }
@@ -87,7 +93,7 @@ fn flows_are_spread_by_capacity_and_stay() {
 fn what_waits_for_a_path_that_fails_moves_in_order_and_is_counted_once() {
     for (up, silent) in [(0b10, [false, false]), (0b11, [true, false])] {
         let mut transmitter = transmitter(plan(1, PathPolicy::Spread));
-        transmitter.handle_paths(at(0), 0b11, &conditions([false; 2]), drop);
+        transmitter.handle_paths(at(0), 0b11, &conditions([false; 2]), own, drop);
         let mut on_first = 0;
         for seq in 0..5 {
             for port in 0..7 {
@@ -96,7 +102,8 @@ fn what_waits_for_a_path_that_fails_moves_in_order_and_is_counted_once() {
             }
         }
         assert!(on_first >= 20, "{on_first}");
-        let moved = transmitter.handle_paths(at(10), up, &conditions(silent), |packet| panic!("{packet:?}"));
+        let moved =
+            transmitter.handle_paths(at(10), up, &conditions(silent), own, |packet| panic!("{packet:?}"));
         assert_eq!(moved, 0b10);
         assert!(!transmitter.has_backlog(LaneId(0)) && transmitter.has_backlog(LaneId(1)));
         let report = &transmitter.report(at(10))[0];
@@ -108,21 +115,67 @@ fn what_waits_for_a_path_that_fails_moves_in_order_and_is_counted_once() {
         }
         assert_eq!(queued(&mut transmitter, at(20), 0, 5001), LaneId(1), "and its next packets follow");
         // Nothing moves back when the path works again.
-        assert_eq!(transmitter.handle_paths(at(30), 0b11, &conditions([false; 2]), drop), 0);
+        assert_eq!(transmitter.handle_paths(at(30), 0b11, &conditions([false; 2]), own, drop), 0);
         assert_eq!(queued(&mut transmitter, at(40), 0, 6001), LaneId(1));
     }
 }
 
 #[test]
+fn a_class_with_a_guarantee_is_asked_for_and_moves_in_order_when_it_is_handed_over() {
+    let mut plan = plan(1, PathPolicy::Named(vec!["dsl".into(), "lte".into()]));
+    let mut asked = Vec::new();
+    transmitter(plan.clone()).handle_paths(
+        at(0),
+        0b11,
+        &conditions([false; 2]),
+        |_, on| {
+            asked.push(on);
+            None
+        },
+        drop,
+    );
+    assert_eq!(asked, [], "it has no guarantee");
+    plan.classes[0].share.guarantee = Some(Rate::from_mbit(4.0));
+    let mut transmitter = transmitter(plan);
+    for seq in [1, 1001] {
+        assert_eq!(queued(&mut transmitter, at(0), 5, seq), LaneId(0));
+    }
+    assert!(next(&mut transmitter, at(0), LaneId(0)).is_some());
+    let mut hand_over = |class: &ClassSettings, on: ClassOnPaths| {
+        assert_eq!(&*class.name, "all");
+        asked.push(on);
+        Some(1)
+    };
+    let moved = transmitter.handle_paths(at(10), 0b11, &conditions([false; 2]), &mut hand_over, drop);
+    assert_eq!(moved, 0b10);
+    assert_eq!(queued(&mut transmitter, at(20), 5, 2001), LaneId(1));
+    assert_eq!(seqs(&mut transmitter, LaneId(1))[&5], [1001, 2001]);
+    transmitter.handle_paths(at(30), 0b11, &conditions([false; 2]), &mut hand_over, drop);
+    let sent = asked[0].sent[0];
+    assert!(sent >= 1000, "{sent}");
+    let before = ClassOnPaths {
+        sent: [sent, 0, 0, 0],
+        waiting: 0b01,
+        target: 0b01,
+        preferred: 0b01,
+        allowed: 0b11,
+        assigned: None,
+    };
+    let after =
+        ClassOnPaths { sent: [sent, 2 * sent, 0, 0], waiting: 0, target: 0b10, assigned: Some(1), ..before };
+    assert_eq!(asked, [before, after]);
+}
+
+#[test]
 fn a_silent_path_lets_retransmissions_pass_and_another_path_carries_them() {
     let mut transmitter = transmitter(plan(1, PathPolicy::Named(vec!["dsl".into(), "lte".into()])));
-    transmitter.handle_paths(at(0), 0b11, &conditions([false; 2]), drop);
+    transmitter.handle_paths(at(0), 0b11, &conditions([false; 2]), own, drop);
     assert_eq!(queued(&mut transmitter, at(0), 5, 1), LaneId(0));
     assert!(next(&mut transmitter, at(0), LaneId(0)).is_some());
     transmitter.handle_transmitted(LaneId(0), 1040);
     assert_eq!(offer(&mut transmitter, at(200), segment(5, 1, 1000)), Offered::Dropped, "it is in transit");
     transmitter.handle_path_silent(0);
-    transmitter.handle_paths(at(210), 0b11, &conditions([true, false]), drop);
+    transmitter.handle_paths(at(210), 0b11, &conditions([true, false]), own, drop);
     assert_eq!(queued(&mut transmitter, at(220), 5, 1), LaneId(1));
 }
 
@@ -132,12 +185,12 @@ fn a_path_that_is_learnt_later_leaves_the_first_as_it_is() {
     let mut transmitter = transmitter(one.clone());
     let lanes: Vec<LaneId> = (0..10).map(|port| queued(&mut transmitter, at(0), port, 1)).collect();
     transmitter.reconfigure(at(10), one.on_paths(two()), |packet| panic!("{packet:?}"));
-    transmitter.handle_paths(at(10), 0b0011, &conditions([false; 2]), drop);
+    transmitter.handle_paths(at(10), 0b0011, &conditions([false; 2]), own, drop);
     for (port, lane) in (0..).zip(&lanes) {
         assert_eq!(queued(&mut transmitter, at(20), port, 1001), *lane);
     }
     // And one that is forgotten.
-    transmitter.handle_paths(at(30), 0b1111, &conditions([false; 2]), drop);
+    transmitter.handle_paths(at(30), 0b1111, &conditions([false; 2]), own, drop);
     transmitter.reconfigure(at(40), one, |packet| panic!("{packet:?}"));
     assert_eq!(transmitter.backlog(ClassId(0)).0, 20);
 }

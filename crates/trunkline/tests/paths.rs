@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{Checker, edit, ip, peer, send, setup, wait_for};
-use serde_json::Value;
+use common::{Checker, class, edit, ip, peer, send, setup, wait_for};
+use serde_json::{Value, json};
 use trunkline_testbed::link::{Direction, DuplexSettings, End, Link};
 use trunkline_testbed::namespace::{Host, Task, veth};
 use trunkline_testbed::privilege;
@@ -227,6 +227,31 @@ fn a_backup_serves_while_the_interface_of_the_first_path_is_down() {
     let gaps = calls.gaps();
     println!("longest time without a datagram of each flow: {gaps:.0?}");
     assert!(gaps.iter().all(|gap| *gap < GAP), "{gaps:?}");
+}
+
+/// The first path is too slow for the guarantee of the class.
+#[test]
+fn a_class_whose_path_does_not_hold_its_guarantee_is_handed_to_the_other() {
+    if !privilege::available("a_class_whose_path_does_not_hold_its_guarantee_is_handed_to_the_other") {
+        return;
+    }
+    let scene = Scene::new(Wan::Emulated(emulated(2.0))).expect("a scene");
+    let _second = second_link(&scene, &emulated(40.0));
+    let classes =
+        "[[classes]]\nname = \"all\"\nguarantee = \"4mbit\"\npaths = \"most-capacity\"\n".to_owned();
+    let sites = GatewaySetup { classes: Some(classes), ..setup(Encryption::Tls) };
+    let gateways = scene.start_gateways(&sites).expect("gateways");
+    use_both(&gateways, PATHS);
+    let handover = || class(&gateways, Gateway::T1, "all")["handover"].clone();
+    assert_eq!(handover(), json!({ "missed": false, "path": null, "count": 0 }));
+    let (start, transfers) = (Instant::now(), Transfers::start(&scene.a, &scene.x));
+    wait_for("the other path", LIMIT, &gateways, || handover()["path"] == "second");
+    println!("handed over after {:.1?}", start.elapsed());
+    assert!(start.elapsed() >= Duration::from_secs(2), "{:?}", start.elapsed());
+    transfers.finish();
+    assert_eq!(handover(), json!({ "missed": false, "path": "second", "count": 1 }));
+    let log = gateways.log(Gateway::T1);
+    assert!(log.contains("class all to t2: handed from path first to second: for 3 s "), "{log}");
 }
 
 /// What docs/benchmarks.md has of two uplinks of 50 and 20 Mbit/s: the use of their sum by 40 flows, and the longest time without a

@@ -12,7 +12,7 @@ pub(super) fn of(config: &Config) -> Vec<String> {
         let shares = config.trunk.classes.iter().filter(|other| other.group == class.group).count() > 1;
         if shares {
             warnings.extend(unbounded_priority(config, class));
-            warnings.extend(beside_priority(class));
+            warnings.extend(beside_priority(config, class));
         } else {
             warnings.extend(alone(config, class));
         }
@@ -23,14 +23,15 @@ pub(super) fn of(config: &Config) -> Vec<String> {
     warnings
 }
 
-/// What only decides between classes, of a class that has its lanes to itself. Path control divides among lane groups by all three.
+/// What only decides between classes, of a class that has its lanes to itself. Path control divides among lane groups by all three, and of
+/// several paths a class takes one that holds its guarantee.
 fn alone(config: &Config, class: &ClassSettings) -> impl Iterator<Item = String> {
     let dscp = config.lane_group(class).dscp;
     let divided =
         config.trunk.edge_pacing && config.trunk.groups.iter().filter(|group| group.dscp == dscp).count() > 1;
     [
         ("weight", class.share.weight != 1 && !divided),
-        ("guarantee", class.share.guarantee.is_some() && !divided),
+        ("guarantee", class.share.guarantee.is_some() && !divided && !has_several_paths(config)),
         ("priority", class.share.priority && !divided),
     ]
     .into_iter()
@@ -42,6 +43,10 @@ fn alone(config: &Config, class: &ClassSettings) -> impl Iterator<Item = String>
             class.name, class.name
         )
     })
+}
+
+fn has_several_paths(config: &Config) -> bool {
+    config.peers.iter().any(|peer| peer.paths.len() > 1)
 }
 
 fn unbounded_priority(config: &Config, class: &ClassSettings) -> Option<String> {
@@ -56,8 +61,9 @@ fn unbounded_priority(config: &Config, class: &ClassSettings) -> Option<String> 
 }
 
 /// What a class that goes first anyway does not need.
-fn beside_priority(class: &ClassSettings) -> impl Iterator<Item = String> {
-    [("weight", class.share.weight != 1), ("guarantee", class.share.guarantee.is_some())]
+fn beside_priority(config: &Config, class: &ClassSettings) -> impl Iterator<Item = String> {
+    let guarantee = class.share.guarantee.is_some() && !has_several_paths(config);
+    [("weight", class.share.weight != 1), ("guarantee", guarantee)]
         .into_iter()
         .filter(|(_, given)| class.share.priority && *given)
         .map(|(key, _)| {

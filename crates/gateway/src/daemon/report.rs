@@ -20,8 +20,8 @@ use crate::lane_rx::LaneRxStats;
 use crate::life::{LaneKey, PathKey, Serial, State};
 use crate::rx::RxReport;
 use crate::status::{
-    Callers, Class, EdgePacing, FLOWS, Flow, FlowTable, Lane, LaneState, LogStatus, Path, PathShare, Peer,
-    Received, Sojourn, Status, Tun, Uplink, UplinkState,
+    Callers, Class, ClassHandover, EdgePacing, FLOWS, Flow, FlowTable, Lane, LaneState, LogStatus, Path,
+    PathShare, Peer, Received, Sojourn, Status, Tun, Uplink, UplinkState,
 };
 use crate::tx::{LaneTxReport, PeerTxReport, TxReport, WatchedPath};
 
@@ -128,19 +128,20 @@ impl Daemon {
                 flow_table.limit += limit as u64;
                 flow_table.forgotten += forgotten;
             }
+            let paths = self.paths_to(config);
+            let name = |path: u8| paths.get(usize::from(path)).map_or("", |path| &path.name).to_owned();
             let classes = self.config.trunk.classes.iter().enumerate().map(|(index, class_config)| {
                 let shards: Vec<&ClassReport> =
                     sent.iter().filter_map(|peer| peer.classes.get(index)).collect();
                 let mut class = self.class_status(at, class_config, &shards);
                 class.mean_backlog_packets = class.backlog_packet_seconds / uptime_s;
+                class.handover = class_handover(sent, &class.name, name);
                 class
             });
             let mut lanes: Vec<_> = self.life.lanes_of(config.public_key).collect();
             // In the order of the configuration file.
             let groups = &self.config.trunk.groups;
             lanes.sort_by_key(|(key, _)| groups.iter().position(|group| *group.name == *key.lane_group));
-            let paths = self.paths_to(config);
-            let name = |path: u8| paths.get(usize::from(path)).map_or("", |path| &path.name).to_owned();
             let lanes = lanes.into_iter().map(|(key, lane)| Lane {
                 path: name(key.path),
                 ..self.lane_status(key, lane, config.endpoint_on(key.path).is_some(), &reports)
@@ -369,6 +370,17 @@ fn path_status(shards: &[&PeerTxReport], groups: &[LaneGroup], name: impl Fn(u8)
         lane_groups: path.groups.iter().filter_map(|share| path_share(share, groups)).collect(),
     };
     paths.map(path).collect()
+}
+
+/// What becomes of the guarantee of a class. All shards share it, as the paths.
+fn class_handover(
+    shards: &[&PeerTxReport],
+    class: &str,
+    name: impl Fn(u8) -> String,
+) -> Option<ClassHandover> {
+    let known = shards.first()?.class_paths.iter().find(|known| *known.class == *class)?;
+    let path = known.assigned.map(name);
+    Some(ClassHandover { missed: known.misses, path, count: known.handovers })
 }
 
 /// None of a group that a reload has just taken away.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use trunkline_trunk::{ClassReport, FlowReport, LaneId, LaneSnapshot, PathId, PathStatus};
+use trunkline_trunk::{ClassPathStatus, ClassReport, FlowReport, LaneId, LaneSnapshot, PathId, PathStatus};
 use trunkline_units::Instant;
 
 use super::Sender;
@@ -53,6 +53,8 @@ pub(crate) struct PeerTxReport {
     pub(crate) classes: Vec<ClassReport>,
     /// What path control knows of each path to it.
     pub(crate) paths: Vec<(PathId, PathStatus)>,
+    /// The classes with a guarantee, where there are several paths.
+    pub(crate) class_paths: Vec<ClassPathStatus>,
     /// The paths to it, where there are several.
     pub(crate) watched: Vec<WatchedPath>,
     /// Flows known, the maximum, and those forgotten to make room.
@@ -68,6 +70,7 @@ impl Sender {
             key: peer.key,
             classes: peer.transmitter.report(now),
             paths: peer.paths.status(),
+            class_paths: peer.paths.class_paths(),
             watched: peer.watched_paths(now),
             flow_table: peer.transmitter.flow_table(),
             flows: if flows > 0 { peer.transmitter.busiest_flows(now, LATELY, flows) } else { Vec::new() },

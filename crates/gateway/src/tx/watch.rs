@@ -6,8 +6,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use trunkline_trunk::path::{LaneSign, Silence};
-use trunkline_trunk::{LaneId, PathConditions};
+use trunkline_trunk::path::{LaneSign, PathSet, Silence};
+use trunkline_trunk::{ClassSettings, Handover, LaneId, PathConditions};
 use trunkline_units::{Instant, Rate};
 
 use super::{Peer, Sender, mark};
@@ -117,6 +117,23 @@ impl Peer {
         is_busy
     }
 
+    /// Says which classes were handed to another path, and why.
+    fn log_handovers(&self) {
+        while let Some(Handover { class, from, to, missed }) = self.paths.poll_handover() {
+            let names: Vec<Arc<str>> = (0..PathSet::BITS as u8)
+                .filter(|path| from & 1 << path != 0)
+                .filter_map(|path| self.path_name(path))
+                .collect();
+            let from = names.join(" and ");
+            let (to, name) = (to.and_then(|path| self.path_name(path)), &self.name);
+            if let (Some(to), Some(missed)) = (to, missed) {
+                tracing::warn!("class {class} to {name}: handed from path {from} to {to}: {missed}");
+            } else {
+                tracing::info!("class {class} to {name}: back from path {from} to those that it prefers");
+            }
+        }
+    }
+
     /// The lanes that are up, a bit each.
     fn lanes_up(&self) -> u32 {
         self.lanes.iter().enumerate().filter(|(_, slot)| slot.is_some()).map(|(at, _)| 1 << at).sum()
@@ -148,7 +165,11 @@ impl Sender {
                 })
                 .collect();
             let (up, pool) = (peer.lanes_up(), &mut self.pool);
-            let moved = peer.transmitter.handle_paths(now, up, &conditions, |packet| pool.release(packet));
+            let Peer { transmitter, paths, .. } = &mut *peer;
+            let hand_over = |class: &ClassSettings, on| paths.handle_class(now, class, on);
+            let release = |packet| pool.release(packet);
+            let moved = transmitter.handle_paths(now, up, &conditions, hand_over, release);
+            peer.log_handovers();
             if moved == 0 {
                 continue;
             }

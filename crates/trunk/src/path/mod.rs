@@ -6,13 +6,14 @@
 //! has the equations, their parameters and sources.
 //!
 //! Where there are several paths to a peer, [`Placement`] decides which of them the flows of a class take, and [`Silence`] finds out
-//! that nothing is heard on one any more.
+//! that nothing is heard on one any more. A class whose paths do not hold its guarantee is handed to another ([`Handover`]).
 
 mod arrivals;
 mod class_rates;
 mod control;
 mod departures;
 mod division;
+mod handover;
 mod paths;
 mod placement;
 mod silence;
@@ -24,7 +25,8 @@ pub use class_rates::EdgeQueueDemand;
 pub use control::{LaneDemand, PathControl, PathLane};
 pub(crate) use departures::Departures;
 pub use division::GroupShare;
+pub use handover::{ClassOnPaths, ClassPathStatus, Handover, Missed};
 pub use paths::{PathId, Paths, SharedPaths};
-pub use placement::{PathHealth, PathPolicy, PathSet, PathSettings, PathView, Placement};
+pub use placement::{PathChoice, PathHealth, PathPolicy, PathSet, PathSettings, PathView, Placement};
 pub use silence::{LaneSign, Silence};
 pub use status::{GroupStatus, PathChange, PathMode, PathStatus};

@@ -7,7 +7,11 @@ use trunkline_units::{Instant, Rate};
 
 use super::class_rates::{ClassRates, EdgeQueueDemand};
 use super::division::GroupShare;
-use super::{Arrival, LaneDemand, PathChange, PathControl, PathLane, PathMode, PathStatus};
+use super::handover::Handovers;
+use super::{
+    Arrival, ClassOnPaths, ClassPathStatus, Handover, LaneDemand, PathChange, PathControl, PathLane,
+    PathMode, PathStatus,
+};
 use crate::{ClassSettings, LaneId, TrunkPlan};
 
 /// What the shards of a gateway share about one peer: the paths to it, each once for each DSCP, since a network may treat each in its
@@ -23,6 +27,9 @@ pub struct SharedPaths {
 struct Shared {
     paths: Vec<SharedPath>,
     classes: ClassRates,
+    handovers: Handovers,
+    /// The paths of the last plan, by their names.
+    path_names: Vec<Arc<str>>,
     /// The latest time that any shard has named: each has looked at the clock for itself.
     now: Instant,
 }
@@ -62,6 +69,7 @@ impl Shared {
     /// The shard's lanes are on no path.
     fn leave(&mut self, shard: u16) {
         self.classes.remove_shard(shard);
+        self.handovers.remove_shard(shard);
         for path in &mut self.paths {
             path.control.remove_shard(shard);
             path.shards.remove(&shard);
@@ -71,6 +79,23 @@ impl Shared {
     /// Forgets paths that no shard has lanes on.
     fn forget(&mut self) {
         self.paths.retain(|path| !path.shards.is_empty());
+    }
+
+    /// The capacity of a path for packets of a DSCP, or if that is unknown the largest that is known for others.
+    fn capacity(&self, path: u8, dscp: Option<u8>) -> Option<Rate> {
+        let of_path = || self.paths.iter().filter(|known| known.id.path == path);
+        let own =
+            of_path().find(|known| Some(known.id.dscp) == dscp).and_then(|known| known.control.capacity());
+        own.or_else(|| of_path().filter_map(|known| known.control.capacity()).max())
+    }
+
+    /// Takes a plan, of which each shard tells.
+    fn configure(&mut self, plan: &TrunkPlan) {
+        let same_paths = plan.paths.iter().map(|path| &path.name).eq(&self.path_names);
+        self.handovers.configure(plan, same_paths);
+        if !same_paths {
+            self.path_names = plan.paths.iter().map(|path| Arc::clone(&path.name)).collect();
+        }
     }
 
     /// The time of a report, which is never before that of another shard's last one.
@@ -110,6 +135,8 @@ pub struct Paths {
     shard: u16,
     /// By lane; empty without edge pacing.
     lanes: Vec<Lane>,
+    /// The DSCP of each lane group.
+    dscps: Vec<u8>,
     /// The version of the shared grants that this shard has read.
     version: Option<u64>,
 }
@@ -124,12 +151,13 @@ struct Lane {
 impl Paths {
     /// The paths as the shard of this number sees them. Its lanes are on them until this is dropped.
     pub fn new(shared: Arc<SharedPaths>, shard: u16) -> Self {
-        Paths { shared, shard, lanes: Vec::new(), version: None }
+        Paths { shared, shard, lanes: Vec::new(), dscps: Vec::new(), version: None }
     }
 
     /// Takes a plan. A path that stays keeps what it has learnt; the shard's lanes are as new, since they may have other numbers.
     pub fn configure(&mut self, plan: &TrunkPlan) {
         self.lanes.clear();
+        self.dscps = plan.groups.iter().map(|group| group.dscp).collect();
         self.version = None;
         if plan.edge_pacing {
             for (number, group) in plan.groups.iter().enumerate() {
@@ -143,6 +171,7 @@ impl Paths {
         }
         let mut shared = self.shared.lock();
         shared.leave(self.shard);
+        shared.configure(plan);
         for Lane { id, .. } in &self.lanes {
             shared.join(*id, self.shard);
         }
@@ -159,9 +188,29 @@ impl Paths {
 
     /// The largest capacity that has been estimated on a path; `None` before the first estimate, or while another shard is at it.
     pub fn capacity(&self, path: u8) -> Option<Rate> {
-        let shared = self.shared.try_lock()?;
-        let of_path = shared.paths.iter().filter(|known| known.id.path == path);
-        of_path.filter_map(|known| known.control.status().capacity).max()
+        self.shared.try_lock()?.capacity(path, None)
+    }
+
+    /// Takes what a class does on several paths. The path that it is handed to, since its own do not hold its guarantee, which holds
+    /// over all shards; `None`: those of its policy.
+    pub fn handle_class(&self, now: Instant, class: &ClassSettings, on: ClassOnPaths) -> Option<u8> {
+        let Some(mut shared) = self.shared.try_lock() else { return on.assigned };
+        let now = shared.advance(now);
+        let mut handovers = std::mem::take(&mut shared.handovers);
+        let dscp = self.dscps.get(class.group).copied();
+        let assigned = handovers.handle_class(now, self.shard, class, on, |path| shared.capacity(path, dscp));
+        shared.handovers = handovers;
+        assigned
+    }
+
+    /// A class that was handed to another path. One shard of all gets to know.
+    pub fn poll_handover(&self) -> Option<Handover> {
+        self.shared.try_lock()?.handovers.poll()
+    }
+
+    /// The classes with a guarantee, where there are several paths.
+    pub fn class_paths(&self) -> Vec<ClassPathStatus> {
+        self.shared.lock().handovers.status()
     }
 
     /// Takes what is known of a lane; what it is promised is that of the plan.

@@ -7,6 +7,8 @@
 //! - A path of the target is open at once.
 //! - A path that still works and is no longer in the target stays open for `HOLD`. So a preference that comes and goes does not
 //!   move flows to and fro: each move may reorder their packets.
+//! - A class that is handed to a path, since its present one does not hold its guarantee ([`Handover`](super::Handover)), has no other
+//!   target, and no other path open.
 //!
 //! While no path works nothing changes: what waits stays where it is.
 
@@ -80,8 +82,19 @@ pub struct Placement {
     backups: PathSet,
     open: PathSet,
     target: PathSet,
+    /// The path that the class is handed to, in place of those that the policy prefers.
+    assigned: Option<u8>,
     /// Since when the target, as it is, lacks a path that is open and works.
     narrow_since: Option<Instant>,
+}
+
+/// What the policy of a class makes of its paths.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PathChoice {
+    /// Those that it prefers.
+    pub preferred: PathSet,
+    /// Those that it allows: backups only while no other works.
+    pub allowed: PathSet,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -93,7 +106,7 @@ enum Rule {
     First,
 }
 
-const fn bit(path: usize) -> PathSet {
+pub(super) const fn bit(path: usize) -> PathSet {
     1 << path
 }
 
@@ -117,7 +130,7 @@ impl Placement {
         let backups =
             paths.iter().enumerate().filter(|(_, path)| path.backup).map(|(path, _)| bit(path)).sum();
         let first = bit(order[0]);
-        Placement { order, rule, backups, open: first, target: first, narrow_since: None }
+        Placement { order, rule, backups, open: first, target: first, assigned: None, narrow_since: None }
     }
 
     /// Takes on what another placement of the same class has decided, as far as its paths are the same.
@@ -125,26 +138,46 @@ impl Placement {
         let ours: PathSet = self.order.iter().map(|path| bit(*path)).sum();
         if old.open & old.target & ours != 0 {
             (self.open, self.target) = (old.open & ours, old.target & ours);
+            self.assigned = old.assigned.filter(|path| ours & bit((*path).into()) != 0);
         }
     }
 
-    /// Takes what is known of the paths now, by their numbers. Whether a path was closed: its flows, and what waits for it, are to
-    /// move.
-    pub fn update(&mut self, now: Instant, views: &[PathView]) -> bool {
+    /// What the policy makes of the paths, of which this is known by their numbers; `None` while none works.
+    pub fn choice(&self, views: &[PathView]) -> Option<PathChoice> {
+        let working = self.working(views)?;
+        let first_choice: Vec<usize> =
+            working.iter().copied().filter(|path| self.backups & bit(*path) == 0).collect();
+        let allowed =
+            if first_choice.is_empty() || self.rule == Rule::First { &working } else { &first_choice };
+        let all = allowed.iter().map(|path| bit(*path)).sum();
+        Some(PathChoice { preferred: self.preferred(allowed, views), allowed: all })
+    }
+
+    /// The paths that work best of all that the class may take, the preferred first; `None` while none works.
+    fn working(&self, views: &[PathView]) -> Option<Vec<usize>> {
         let health = |path: usize| views.get(path).map_or(PathHealth::Down, |view| view.health);
         let best = self.order.iter().map(|path| health(*path)).max().unwrap_or_default();
-        if best == PathHealth::Down {
+        let working = || self.order.iter().copied().filter(|path| health(*path) == best).collect();
+        (best != PathHealth::Down).then(working)
+    }
+
+    /// Takes what is known of the paths now, by their numbers, and the path that the class is handed to. Whether a path was closed: its
+    /// flows, and what waits for it, are to move.
+    pub fn update(&mut self, now: Instant, views: &[PathView], assigned: Option<u8>) -> bool {
+        let (Some(working), Some(choice)) = (self.working(views), self.choice(views)) else {
             self.narrow_since = None;
             return false;
-        }
-        let working: Vec<usize> = self.order.iter().copied().filter(|path| health(*path) == best).collect();
-        let target = self.wanted(&working, views);
+        };
+        let assigned = assigned.filter(|path| choice.allowed & bit((*path).into()) != 0);
+        let is_handed_over = assigned.is_some() && assigned != self.assigned;
+        self.assigned = assigned;
+        let target = assigned.map_or(choice.preferred, |path| bit(path.into()));
         if target != self.target {
             (self.target, self.narrow_since) = (target, None);
         }
         let works: PathSet = working.iter().map(|path| bit(*path)).sum();
         let before = self.open;
-        self.open = self.open & works | self.target;
+        self.open = if is_handed_over { self.target } else { self.open & works | self.target };
         if self.open == self.target {
             self.narrow_since = None;
         } else if now.saturating_since(*self.narrow_since.get_or_insert(now)) >= HOLD {
@@ -154,16 +187,23 @@ impl Placement {
         before & !self.open != 0
     }
 
-    /// What the policy wants of paths that work equally well; not empty.
-    fn wanted(&self, working: &[usize], views: &[PathView]) -> PathSet {
-        let first_choice: Vec<usize> =
-            working.iter().copied().filter(|path| self.backups & bit(*path) == 0).collect();
-        let choice = if first_choice.is_empty() { working } else { &first_choice };
+    /// The paths that new flows take.
+    pub const fn target(&self) -> PathSet {
+        self.target
+    }
+
+    /// The path that the class is handed to.
+    pub const fn assigned(&self) -> Option<u8> {
+        self.assigned
+    }
+
+    /// What the policy prefers of paths that it allows; not empty.
+    fn preferred(&self, choice: &[usize], views: &[PathView]) -> PathSet {
         let current = choice.iter().copied().find(|path| self.target == bit(*path));
         let view = |path: usize| views.get(path).copied().unwrap_or_default();
         match self.rule {
             Rule::All => choice.iter().map(|path| bit(*path)).sum(),
-            Rule::First => bit(working[0]),
+            Rule::First => bit(choice[0]),
             Rule::LowestDelay => {
                 let delay = |path: usize| view(path).delay.unwrap_or(Duration::MAX);
                 let lowest = choice.iter().copied().min_by_key(|path| delay(*path)).unwrap_or(choice[0]);
@@ -248,7 +288,7 @@ mod tests {
     fn flows_are_spread_in_proportion_to_capacity() {
         let views = [view(Up, 50.0, 20), view(Up, 20.0, 20)];
         let mut placement = placement(&PathPolicy::Spread, &[false, false]);
-        assert!(!placement.update(at(0), &views));
+        assert!(!placement.update(at(0), &views, None));
         for (known, wanted) in [(views, [29, 11]), ([view(Up, 0.0, 20); 2], [20, 20])] {
             let mut flows = [0; 2];
             for offset in 0..40 {
@@ -266,12 +306,15 @@ mod tests {
     fn a_path_that_fails_is_closed_at_once_and_one_that_returns_moves_no_flow() {
         for failed in [Down, Silent] {
             let mut placement = placement(&PathPolicy::Spread, &[false, false]);
-            placement.update(at(0), &[view(Up, 50.0, 20); 2]);
+            placement.update(at(0), &[view(Up, 50.0, 20); 2], None);
             assert_eq!(set(&placement), [0, 1]);
             let without = [view(failed, 50.0, 20), view(Up, 20.0, 20)];
-            assert!(placement.update(at(10), &without), "its flows move");
+            assert!(placement.update(at(10), &without, None), "its flows move");
             assert_eq!((set(&placement), placement.place(&without, 0, |_| 0)), (vec![1], 1));
-            assert!(!placement.update(at(20), &[view(Up, 50.0, 20); 2]), "the flows stay where they are");
+            assert!(
+                !placement.update(at(20), &[view(Up, 50.0, 20); 2], None),
+                "the flows stay where they are"
+            );
             assert_eq!(set(&placement), [0, 1], "it takes new ones");
         }
     }
@@ -279,11 +322,14 @@ mod tests {
     #[test]
     fn while_no_path_works_what_waits_stays() {
         let mut placement = placement(&PathPolicy::Spread, &[false, false]);
-        placement.update(at(0), &[view(Up, 50.0, 20), view(Down, 20.0, 20)]);
-        assert!(!placement.update(at(10), &[view(Down, 50.0, 20); 2]));
+        placement.update(at(0), &[view(Up, 50.0, 20), view(Down, 20.0, 20)], None);
+        assert!(!placement.update(at(10), &[view(Down, 50.0, 20); 2], None));
         assert_eq!(set(&placement), [0]);
-        assert!(!placement.update(at(20), &[view(Silent, 50.0, 20), view(Down, 20.0, 20)]), "none is better");
-        assert!(placement.update(at(30), &[view(Silent, 50.0, 20), view(Up, 20.0, 20)]));
+        assert!(
+            !placement.update(at(20), &[view(Silent, 50.0, 20), view(Down, 20.0, 20)], None),
+            "none is better"
+        );
+        assert!(placement.update(at(30), &[view(Silent, 50.0, 20), view(Up, 20.0, 20)], None));
         assert_eq!(set(&placement), [1]);
     }
 
@@ -291,45 +337,45 @@ mod tests {
     fn a_backup_serves_while_no_other_works_and_gives_its_flows_back_after_a_while() {
         let mut placement = placement(&PathPolicy::Spread, &[false, true]);
         let both = [view(Up, 5.0, 20), view(Up, 100.0, 5)];
-        placement.update(at(0), &both);
+        placement.update(at(0), &both, None);
         assert_eq!(set(&placement), [0]);
-        assert!(placement.update(at(10), &[view(Silent, 5.0, 20), both[1]]));
+        assert!(placement.update(at(10), &[view(Silent, 5.0, 20), both[1]], None));
         assert_eq!(set(&placement), [1]);
-        assert!(!placement.update(at(20), &both), "a path that has just come back may go again");
+        assert!(!placement.update(at(20), &both, None), "a path that has just come back may go again");
         assert_eq!((set(&placement), placement.place(&both, 1, |_| 0)), (vec![0, 1], 0), "new flows go back");
-        assert!(!placement.update(at(2_900), &both));
-        assert!(placement.update(at(3_100), &both));
+        assert!(!placement.update(at(2_900), &both, None));
+        assert!(placement.update(at(3_100), &both, None));
         assert_eq!(set(&placement), [0]);
     }
 
     #[test]
     fn the_lowest_delay_wins_when_it_is_clearly_lower_for_a_while() {
         let mut placement = placement(&PathPolicy::LowestDelay, &[false, false, false]);
-        placement.update(at(0), &[view(Up, 1.0, 40), view(Up, 1.0, 20), view(Up, 1.0, 60)]);
+        placement.update(at(0), &[view(Up, 1.0, 40), view(Up, 1.0, 20), view(Up, 1.0, 60)], None);
         assert_eq!(placement.place(&[], 0, |_| 0), 1);
-        placement.update(at(5_000), &[view(Up, 1.0, 40), view(Up, 1.0, 20), view(Up, 1.0, 18)]);
+        placement.update(at(5_000), &[view(Up, 1.0, 40), view(Up, 1.0, 20), view(Up, 1.0, 18)], None);
         assert_eq!(set(&placement), [1], "18 ms is hardly better");
         let now = [view(Up, 1.0, 40), view(Up, 1.0, 50), view(Up, 1.0, 18)];
-        assert!(!placement.update(at(6_000), &now));
+        assert!(!placement.update(at(6_000), &now, None));
         assert_eq!((set(&placement), placement.place(&now, 0, |_| 0)), (vec![1, 2], 2));
-        assert!(!placement.update(at(8_900), &now) && placement.update(at(9_000), &now));
+        assert!(!placement.update(at(8_900), &now, None) && placement.update(at(9_000), &now, None));
         assert_eq!(set(&placement), [2]);
         // Back and forth within the time does not move anything.
         for step in 0..20 {
             let delay = if step % 2 == 0 { 5 } else { 50 };
             let views = [view(Up, 1.0, delay), view(Up, 1.0, 50), view(Up, 1.0, 18)];
-            assert!(!placement.update(at(10_000 + step * 1_000), &views), "step {step}");
+            assert!(!placement.update(at(10_000 + step * 1_000), &views, None), "step {step}");
         }
     }
 
     #[test]
     fn the_largest_capacity_wins_and_an_unknown_one_is_the_smallest() {
         let mut placement = placement(&PathPolicy::MostCapacity, &[false, false]);
-        placement.update(at(0), &[view(Up, 0.0, 20); 2]);
+        placement.update(at(0), &[view(Up, 0.0, 20); 2], None);
         assert_eq!(placement.place(&[], 0, |_| 0), 0);
-        placement.update(at(10), &[view(Up, 10.0, 20), view(Up, 12.0, 20)]);
+        placement.update(at(10), &[view(Up, 10.0, 20), view(Up, 12.0, 20)], None);
         assert_eq!(placement.place(&[], 0, |_| 0), 0, "hardly better");
-        placement.update(at(20), &[view(Up, 10.0, 20), view(Up, 50.0, 20)]);
+        placement.update(at(20), &[view(Up, 10.0, 20), view(Up, 50.0, 20)], None);
         assert_eq!(placement.place(&[], 0, |_| 0), 1);
     }
 
@@ -338,18 +384,36 @@ mod tests {
         let named = PathPolicy::Named(vec!["lte".into(), "dsl".into()]);
         let mut placement = placement(&named, &[false, true, false]);
         let mut views = [view(Up, 1.0, 20); 3];
-        placement.update(at(0), &views);
+        placement.update(at(0), &views, None);
         assert_eq!(placement.place(&views, 5, |_| 0), 1, "though it is a backup");
         views[1].health = Down;
-        assert!(placement.update(at(10), &views));
+        assert!(placement.update(at(10), &views, None));
         assert_eq!(set(&placement), [0]);
         views[0].health = Down;
-        assert!(!placement.update(at(20), &views), "the third is not among them");
+        assert!(!placement.update(at(20), &views, None), "the third is not among them");
         assert_eq!(set(&placement), [0]);
         let unknown = PathPolicy::Named(vec!["fibre".into()]);
         let mut placement = Placement::new(&unknown, &settings(&[false, false]));
-        placement.update(at(0), &[view(Up, 1.0, 20); 2]);
+        placement.update(at(0), &[view(Up, 1.0, 20); 2], None);
         assert_eq!(set(&placement), [0, 1]);
+    }
+
+    #[test]
+    fn a_class_that_is_handed_over_leaves_at_once_and_goes_back_after_a_while() {
+        let mut placement = placement(&PathPolicy::Spread, &[false, false, true]);
+        let mut views = [view(Up, 5.0, 20); 3];
+        placement.update(at(0), &views, None);
+        assert!(placement.update(at(10), &views, Some(1)), "its path works, and does not hold it");
+        assert_eq!((set(&placement), placement.place(&views, 0, |_| 0)), (vec![1], 1));
+        assert!(!placement.update(at(20), &views, None));
+        assert_eq!(set(&placement), [0, 1], "nothing moves back");
+        // Not to a backup, nor to a path that fails.
+        assert!(!placement.update(at(30), &views, Some(2)));
+        assert_eq!((set(&placement), placement.assigned()), (vec![0, 1], None));
+        placement.update(at(40), &views, Some(1));
+        views[1].health = Silent;
+        assert!(placement.update(at(50), &views, Some(1)));
+        assert_eq!((set(&placement), placement.assigned()), (vec![0], None));
     }
 
     #[test]
@@ -372,7 +436,8 @@ mod tests {
                     })
                     .collect();
                 let before = set(&placement);
-                let closed = placement.update(at(step * 700), &views);
+                let assigned = rng.chance(0.3).then(|| rng.below(3) as u8);
+                let closed = placement.update(at(step * 700), &views, assigned);
                 let after = set(&placement);
                 assert_eq!(closed, before.iter().any(|path| !after.contains(path)), "seed {seed}");
                 let best = views.iter().map(|view| view.health).max().unwrap_or_default();

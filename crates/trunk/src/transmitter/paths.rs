@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use trunkline_units::{Instant, Rate};
 
-use super::edge_queue::Dropping;
+use super::edge_queue::{Dropping, EdgeQueue};
 use super::{Packet, Transmitter};
-use crate::path::{PathHealth, PathView, Placement};
+use crate::path::{ClassOnPaths, PathHealth, PathView, Placement};
 use crate::{ClassSettings, LaneId, TrunkPlan};
 
 /// What the owner of a transmitter knows of a path.
@@ -67,10 +67,32 @@ impl ClassPaths {
     }
 }
 
+/// What a class does on its paths, while any of them works; `own` are its edge queues.
+fn on_paths<P: Packet>(paths: &ClassPaths, own: &[EdgeQueue<P>]) -> Option<ClassOnPaths> {
+    let choice = paths.placement.choice(&paths.views)?;
+    let mut on = ClassOnPaths {
+        target: paths.placement.target(),
+        preferred: choice.preferred,
+        allowed: choice.allowed,
+        assigned: paths.placement.assigned(),
+        ..ClassOnPaths::default()
+    };
+    for path in 0..paths.views.len() {
+        for edge_queue in &own[paths.lanes(path)] {
+            on.sent[path] += edge_queue.queue.stats().bytes_out;
+            on.waiting |= u8::from(!edge_queue.queue.is_empty()) << path;
+        }
+    }
+    Some(on)
+}
+
 impl<P: Packet> Transmitter<P> {
     /// Takes how the paths are, by their numbers; `up` has a bit for each lane that is up. Of a path that a class leaves, the flows
     /// move to another one at once, and what waits for it moves with them. Returns the lanes for which packets wait now that came from
     /// others, a bit each.
+    ///
+    /// `hand_over` takes a class with a guarantee or priority and what it does, and gives the path that it is handed to
+    /// ([`Paths::handle_class`](crate::Paths::handle_class)).
     ///
     /// Call it when a lane comes or goes and when a path becomes silent or is heard again; and now and then, since capacities and delays
     /// change.
@@ -79,11 +101,13 @@ impl<P: Packet> Transmitter<P> {
         now: Instant,
         up: u32,
         paths: &[PathConditions],
+        mut hand_over: impl FnMut(&ClassSettings, ClassOnPaths) -> Option<u8>,
         mut release: impl FnMut(P),
     ) -> u32 {
         let mut moved = 0;
         for class in 0..self.classes.len() {
-            let first = self.plan.lanes(self.plan.classes[class].group).start;
+            let settings = &self.plan.classes[class];
+            let first = self.plan.lanes(settings.group).start;
             let state = &mut self.classes[class];
             let (own, Some(of_class)) = (state.first..state.first + state.lanes, &mut state.paths) else {
                 continue;
@@ -97,7 +121,11 @@ impl<P: Packet> Transmitter<P> {
                 };
                 of_class.views[path] = PathView { health, capacity: known.capacity, delay: known.delay };
             }
-            if of_class.placement.update(now, &of_class.views) {
+            let on = (settings.share.guarantee.is_some() || settings.share.priority)
+                .then(|| on_paths(of_class, &self.edge_queues[own.clone()]))
+                .flatten();
+            let assigned = on.and_then(|on| hand_over(settings, on));
+            if of_class.placement.update(now, &of_class.views, assigned) {
                 for edge_queue in own {
                     moved |= self.move_backlog(now, class, edge_queue, &mut release);
                 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use trunkline_gateway::config::Encryption;
 use trunkline_gateway::control::{Answer, Request, ask};
-use trunkline_gateway::status::{EdgePacing, Lane, LaneState, PathShare, Peer, Status};
+use trunkline_gateway::status::{Class, EdgePacing, Lane, LaneState, PathShare, Peer, Status};
 
 use super::control::{control_failure, socket};
 use super::proxies;
@@ -174,6 +174,22 @@ fn classes(table: &mut Table, peer: &Peer) {
         if !drops.is_empty() {
             table.line(&format!("  {:<14} dropped: {}", "", drops.join(", ")));
         }
+        handover(table, class);
+    }
+}
+
+/// A guarantee that the class's path does not hold, or did not.
+fn handover(table: &mut Table, class: &Class) {
+    let Some(handover) = &class.handover else { return };
+    if handover.missed {
+        table.line(&format!(
+            "  {:<14} its guarantee of {} Mbit/s is missed",
+            "",
+            mbit(class.guarantee.map(|rate| rate as f64))
+        ));
+    }
+    if let Some(path) = &handover.path {
+        table.line(&format!("  {:<14} handed to path {path}, which holds its guarantee", ""));
     }
 }
 
@@ -282,7 +298,7 @@ fn paths(table: &mut Table, peer: &Peer) {
 
 #[cfg(test)]
 mod tests {
-    use trunkline_gateway::status::{Path, Uplink, UplinkState};
+    use trunkline_gateway::status::{ClassHandover, Path, Uplink, UplinkState};
 
     use super::*;
 
@@ -378,6 +394,19 @@ mod tests {
         assert_eq!(row(&table, "dsl"), words, "{table}");
         let words = ["lte", "silent", "1/3", "0", "-", "0", "dialled", "by", "the", "peer,", "backup"];
         assert_eq!(row(&table, "lte"), words, "{table}");
+    }
+
+    #[test]
+    fn a_missed_guarantee_and_a_class_that_was_handed_over_have_a_line() {
+        let mut status = state(10.0, 0);
+        let mut class = Class { name: "video".to_owned(), guarantee: Some(4_000_000), ..Class::default() };
+        for (missed, path) in [(false, None), (true, None), (false, Some("lte"))] {
+            class.handover = Some(ClassHandover { missed, path: path.map(str::to_owned), count: 1 });
+            status.peers[0].classes = vec![class.clone()];
+            let table = table(&status.clone(), &status);
+            assert_eq!(table.contains("its guarantee of 4.0 Mbit/s is missed"), missed, "{table}");
+            assert_eq!(table.contains("handed to path lte"), path.is_some(), "{table}");
+        }
     }
 
     #[test]

@@ -48,6 +48,18 @@ fn a_site_that_is_dialled_may_name_the_paths_and_nothing_else() {
 }
 
 #[test]
+fn a_guarantee_has_an_effect_where_there_are_several_paths() {
+    let class = "[[classes]]\nname = \"a\"\nguarantee = \"4mbit\"\n";
+    let beside = "[[classes]]\nname = \"a\"\npriority = true\nceiling = \"9mbit\"\nguarantee = \"4mbit\"\nmatch = [{ dscp = \"ef\" }]\n\
+                  [[classes]]\nname = \"b\"\nlane_group = \"a\"\n";
+    for classes in [class, beside] {
+        let warns = |paths: &str| ok(&format!("{}{classes}", with(paths))).warnings();
+        assert!(warns("").iter().any(|line| line.contains("a.guarantee: has no effect")), "{:?}", warns(""));
+        assert!(!warns(TWO).iter().any(|line| line.contains("guarantee")), "{:?}", warns(TWO));
+    }
+}
+
+#[test]
 fn mistakes_in_paths_are_told_with_their_place() {
     let path = |keys: &str| format!("[[peers.paths]]\n{keys}\n");
     let dsl = path("name = \"dsl\"");

@@ -289,13 +289,18 @@ impl PathControl {
         self.mode
     }
 
+    /// The estimated capacity for the trunk, once the core has had a queue.
+    pub fn capacity(&self) -> Option<Rate> {
+        (self.capacity > 0.0).then(|| Self::rate(self.capacity))
+    }
+
     /// Its state.
     pub fn status(&self) -> PathStatus {
         let rate = |bits: f64| (bits > 0.0).then(|| Self::rate(bits));
         PathStatus {
             mode: self.mode,
             rate: rate(self.rate).filter(|_| self.mode == PathMode::Held),
-            capacity: rate(self.capacity),
+            capacity: self.capacity(),
             queue: self.queue.map(|queue| Duration::from_secs_f64(queue.max(0.0))),
             target: Duration::from_secs_f64(self.target()),
             signal: self.updated.map_or(Signal::RoundTrip, |at| self.signal(at)),
