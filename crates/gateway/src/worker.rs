@@ -59,6 +59,8 @@ pub(crate) enum QuicCommand {
     Accept(quic::Acceptor, KnownAddresses),
     /// Packets are marked from now on (`SO_MARK`).
     Mark(Option<u32>),
+    /// The longest silence of an idle lane from now on.
+    Keepalive(Duration),
     /// Addresses or routes of this machine have changed.
     NetworkChanged,
     /// Callers come by this socket too.
@@ -428,7 +430,8 @@ impl Running {
         match command {
             QuicCommand::Accept(acceptor, known) => self.quic.set_acceptor(acceptor, known),
             QuicCommand::Mark(mark) => self.quic.set_mark(mark),
-            QuicCommand::NetworkChanged => self.quic.handle_network_changed(),
+            QuicCommand::Keepalive(max) => self.quic.set_keepalive(max),
+            QuicCommand::NetworkChanged => self.quic.handle_network_changed(now),
             QuicCommand::Listen(socket) => {
                 let port = self.quic.add_port(socket);
                 self.watch_port(port)?;

@@ -139,6 +139,7 @@ fn defaults_of_lanes_and_classes_are_those_of_a_file_without_them() {
     let have = [
         ("congestion_control", auto(&group.congestion_control)),
         ("fwmark", config.fwmark.map_or("none".to_owned(), |mark| mark.to_string())),
+        ("keepalive", format!("\"{} s\"", config.keepalive.as_secs())),
         ("edge_pacing", config.trunk.edge_pacing.to_string()),
         ("lanes", group.lanes.to_string()),
         ("dscp", group.dscp.to_string()),

@@ -31,8 +31,10 @@ name = \"rest\"
 transport = \"quic\"
 ";
 
+/// Idle lanes speak so often that the end of a peer is found out soon.
 fn quic(classes: &str) -> GatewaySetup {
-    GatewaySetup { classes: Some(classes.to_owned()), ..setup(Encryption::Tls) }
+    let lanes = Some("keepalive = \"1 s\"".to_owned());
+    GatewaySetup { lanes, classes: Some(classes.to_owned()), ..setup(Encryption::Tls) }
 }
 
 fn count(lane: &Value, name: &str) -> u64 {
@@ -103,7 +105,7 @@ fn a_mark_reaches_lanes_that_are_up() {
     let Some((scene, gateways)) = sites(test, Wan::Veth, &quic(ALL)) else { return };
     ip(&scene.t1, "rule add pref 40 fwmark 7 prohibit");
     exchange(&scene.a, &scene.x, Plan::IPV4);
-    edit(&gateways, Gateway::T1, |text| text.replace("[control]", "[lanes]\nfwmark = 7\n[control]"));
+    edit(&gateways, Gateway::T1, |text| text.replace("[lanes]", "[lanes]\nfwmark = 7"));
     gateways.reload(Gateway::T1).expect("a reload");
     wait_for("T2 hears nothing more", LIMIT, &gateways, || lanes_up(&gateways, Gateway::T2) == 0);
     edit(&gateways, Gateway::T1, |text| text.replace("fwmark = 7", "fwmark = 8"));

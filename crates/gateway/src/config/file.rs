@@ -9,6 +9,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
+use trunkline_schema::quantity::Time;
 use trunkline_schema::{
     CellRate, Classes, ControlTable, Format, LanesSpec, Leaf, LinkName, MetricsAddress, MetricsTable, Name,
     ProxySettings, ProxySpec, SocketPath,
@@ -130,14 +131,20 @@ impl Default for TunTable {
 pub(super) struct LanesTable {
     pub(super) spec: LanesSpec,
     pub(super) fwmark: Option<u32>,
+    pub(super) keepalive: Option<Time>,
 }
 
 impl<'de> Deserialize<'de> for LanesTable {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let mut table = toml::Table::deserialize(from)?;
         let fwmark = table.remove("fwmark").map(u32::deserialize).transpose();
+        let keepalive = table.remove("keepalive").map(Time::deserialize).transpose();
         let spec = LanesSpec::deserialize(table);
-        Ok(LanesTable { spec: spec.map_err(D::Error::custom)?, fwmark: fwmark.map_err(D::Error::custom)? })
+        Ok(LanesTable {
+            spec: spec.map_err(D::Error::custom)?,
+            fwmark: fwmark.map_err(D::Error::custom)?,
+            keepalive: keepalive.map_err(D::Error::custom)?,
+        })
     }
 }
 
@@ -154,8 +161,12 @@ impl JsonSchema for LanesTable {
             "minimum": 1,
             "maximum": u32::MAX,
         });
+        let mut keepalive = generator.subschema_for::<Time>();
+        keepalive
+            .insert("description".to_owned(), "The longest silence of an idle lane over QUIC; 30 s.".into());
         if let Some(Value::Object(properties)) = schema.get_mut("properties") {
             properties.insert("fwmark".to_owned(), fwmark.to_value());
+            properties.insert("keepalive".to_owned(), keepalive.to_value());
         }
         schema
     }

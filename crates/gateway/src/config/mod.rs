@@ -21,6 +21,7 @@ mod warnings;
 use std::fs;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use ipnet::IpNet;
 use zeroize::Zeroizing;
@@ -39,6 +40,8 @@ pub const DEFAULT_TUN_NAME: &str = "trunk0";
 pub const DEFAULT_TUN_MTU: u32 = 1500;
 /// `tun.tx_queue_len` unless given. Short, since the edge queues manage the backlog, not the device's queue.
 pub const DEFAULT_TX_QUEUE_LEN: u32 = 128;
+/// `lanes.keepalive` unless given: what most middleboxes bear (RFC 9000 §10.1.2).
+pub const DEFAULT_KEEPALIVE: Duration = Duration::from_secs(30);
 /// Where the control socket lies unless given: `<name>.sock` in here.
 pub const RUN_DIRECTORY: &str = "/run/trunkline";
 /// The maximum number of lanes to a peer in a shard under one name.
@@ -68,6 +71,8 @@ pub struct Config {
     pub tun: TunConfig,
     /// The mark (`SO_MARK`) on the packets of lanes: as given, or as default routes of peers need it.
     pub fwmark: Option<u32>,
+    /// The longest silence of an idle lane over QUIC.
+    pub keepalive: Duration,
     /// The classes of traffic, and the lane groups that they ride on.
     pub trunk: TrunkPlan,
     /// The other sites.

@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use trunkline_proxy::Plan;
+use trunkline_schema::quantity::Time;
 use trunkline_schema::{At, Mistakes, Partly, Resolver, Source, check_proxies, read_partly};
 use trunkline_trunk::CongestionControl;
 use zeroize::Zeroizing;
@@ -12,13 +14,16 @@ use zeroize::Zeroizing;
 use super::file::{SiteFile, TunTable};
 use super::values::{self, PREFIX, SITE_NAME};
 use super::{
-    Config, ControlConfig, MAX_LANES_PER_GROUP, MetricsConfig, PeerConfig, PrivateKeySource, RUN_DIRECTORY,
-    TunConfig, peers, secret,
+    Config, ControlConfig, DEFAULT_KEEPALIVE, MAX_LANES_PER_GROUP, MetricsConfig, PeerConfig,
+    PrivateKeySource, RUN_DIRECTORY, TunConfig, peers, secret,
 };
 use crate::keys::SecretKey;
 
 /// RFC 8200 §5: what every IPv6 link must carry.
 const MIN_MTU_IPV6: u32 = 1280;
+/// The bounds of `lanes.keepalive`.
+const MIN_KEEPALIVE: Duration = Duration::from_secs(1);
+const MAX_KEEPALIVE: Duration = Duration::from_secs(600);
 const PRIVATE_KEY: &str = "exactly one of private_key_file and private_key";
 
 pub(super) fn parse(text: &str, path: &Path) -> Result<Config, Mistakes> {
@@ -49,6 +54,7 @@ fn config(file: SiteFile, secret: Option<&Zeroizing<String>>, path: &Path, at: &
     let site = peers::Site { listens: at.key("listen").is_given(), encryption: file.encryption, own_key };
     let peers = peers::resolve(file.peers, &site, &at.key("peers"));
     check_tun(&file.tun, &peers, &at.key("tun"));
+    let keepalive = keepalive(file.lanes.keepalive, &at.key("lanes").key("keepalive"));
     let trunk = resolver().plan(at, &file.lanes.spec, &file.classes);
     if let Some(metrics) = &file.metrics {
         metrics.check(&at.key("metrics"));
@@ -70,6 +76,7 @@ fn config(file: SiteFile, secret: Option<&Zeroizing<String>>, path: &Path, at: &
         encryption: file.encryption,
         tun: tun(file.tun),
         fwmark: file.lanes.fwmark,
+        keepalive,
         trunk,
         peers,
         metrics: file
@@ -80,6 +87,14 @@ fn config(file: SiteFile, secret: Option<&Zeroizing<String>>, path: &Path, at: &
     super::paths::check_classes(&config, at);
     config.fwmark = config.fwmark.or(config.default_routing().map(|routing| routing.mark));
     Some(config)
+}
+
+fn keepalive(given: Option<Time>, at: &At<'_>) -> Duration {
+    let max = given.map_or(DEFAULT_KEEPALIVE, |time| time.0);
+    if !(MIN_KEEPALIVE..=MAX_KEEPALIVE).contains(&max) {
+        at.refuse("1 s to 10 min");
+    }
+    max
 }
 
 fn name(file: &SiteFile, path: &Path, at: &At<'_>) -> Option<String> {

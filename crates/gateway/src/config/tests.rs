@@ -94,6 +94,7 @@ tx_queue_len = 7
 congestion_control = "reno"
 fwmark = 0x51
 edge_pacing = false
+keepalive = "2 min"
 [[classes]]
 name = "voice"
 match = [{{ dscp = ["ef", 44] }}, {{ protocol = "udp", port = [53, "5060-5061"], source = "10.1.0.0/16", destination = "10.2.0.0/16" }}, {{ length = ["40-200", 1500], behaviour = "interactive" }}]
@@ -138,6 +139,7 @@ listen = "unix:/tmp/a.metrics"
     assert!(!config.tun.offloads);
     assert_eq!(config.tun.addresses[1].to_string(), "fd00::1/64");
     assert_eq!((config.fwmark, config.trunk.edge_pacing), (Some(0x51), false));
+    assert_eq!(config.keepalive, std::time::Duration::from_secs(120));
     let [voice, ping, rest] = config.trunk.classes.as_slice() else { panic!() };
     let named = |name: &str| CongestionControl::Named(name.into());
     let rules = [
@@ -217,7 +219,7 @@ fn columns_count_characters_not_bytes() {
 #[test]
 fn all_mistakes_are_told_at_once_in_the_order_of_lines() {
     let all = errors(
-        "encryption = \"tsl\"\n[tun]\nmtu = 10\nqueues = 17\nnmae = 1\n[lanes]\nfwmark = 0\n[metrics]\n",
+        "encryption = \"tsl\"\n[tun]\nmtu = 10\nqueues = 17\nnmae = 1\n[lanes]\nfwmark = 0\nkeepalive = \"1 h\"\n[metrics]\n",
     );
     let places: Vec<_> = all.iter().map(|error| error.split(": ").nth(1).unwrap_or_default()).collect();
     assert_eq!(
@@ -229,6 +231,7 @@ fn all_mistakes_are_told_at_once_in_the_order_of_lines() {
             "tun.queues",
             "tun.nmae",
             "lanes.fwmark",
+            "lanes.keepalive",
             "metrics.listen"
         ]
     );

@@ -112,6 +112,7 @@ impl Daemon {
         }
         for shard in 0..self.workers.shards.len() {
             self.tell(shard, QuicCommand::Mark(self.config.fwmark));
+            self.tell(shard, QuicCommand::Keepalive(self.config.keepalive));
         }
         if is_used(&self.config) && !self.quic.listens {
             match open_listeners(&self.config) {

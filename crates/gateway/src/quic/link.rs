@@ -15,6 +15,7 @@ use trunkline_units::Instant;
 
 use super::Options;
 use super::control::{Circuit, Control};
+use super::keepalive::{Bindings, Due, Keepalive, Role};
 use super::port::Port;
 use super::rx::Arrived;
 use super::settings::SEND_BUFFER;
@@ -42,6 +43,8 @@ pub(super) struct Shared {
     pub(super) touched: RefCell<Vec<u64>>,
     /// Connections that have sent: their timers may have changed.
     pub(super) unsettled: RefCell<Vec<u64>>,
+    /// What is known of NATs on the ways to other ends.
+    pub(super) bindings: RefCell<Bindings>,
     clock: (StdInstant, Instant),
 }
 
@@ -51,6 +54,7 @@ impl Shared {
             ports: RefCell::default(),
             touched: RefCell::default(),
             unsettled: RefCell::default(),
+            bindings: RefCell::default(),
             clock: (StdInstant::now(), crate::clock::now()),
         })
     }
@@ -96,6 +100,10 @@ pub(super) struct Link {
     pub(super) timer: Option<StdInstant>,
     /// Looks whether the path still carries UDP, if the lane may ride on TCP instead.
     pub(super) watch: Option<Watch>,
+    /// When it says something though it is idle, and when the other end is gone; of a lane.
+    pub(super) keepalive: Option<Keepalive>,
+    /// It has been asked to send a PING.
+    asks: bool,
     /// Frames received when it last looked.
     heard: u64,
     is_touched: bool,
@@ -131,6 +139,8 @@ impl Link {
             deadline: None,
             timer: None,
             watch: None,
+            keepalive: None,
+            asks: false,
             heard: 0,
             is_touched: false,
             is_unsettled: false,
@@ -261,27 +271,77 @@ impl Link {
         }
     }
 
+    /// Sends a PING with its next packet.
+    pub(super) fn ping(&mut self) {
+        self.inner.ping();
+        self.asks = true;
+    }
+
+    /// Shows the other end where this one is now (RFC 9000 §9).
+    pub(super) fn show_address(&mut self, now: StdInstant) {
+        self.inner.local_address_changed();
+        self.asks = true;
+        if let Some(keepalive) = &mut self.keepalive {
+            keepalive.handle_network_changed(now);
+        }
+    }
+
+    /// Begins to keep a lane alive, with the longest silence that is configured.
+    pub(super) fn begin_keepalive(&mut self, now: StdInstant, max: Duration, bindings: &mut Bindings) {
+        let role = if self.inner.side().is_client() { Role::Dialer } else { Role::Acceptor };
+        let way = (self.port, self.inner.remote_address(), role);
+        self.keepalive.get_or_insert_with(|| Keepalive::new(now, self.number, way, max, bindings));
+    }
+
     /// Looks at the path after something may have come, or at its time. What the lane's owner is to hear.
-    pub(super) fn look(&mut self, now: StdInstant, got_data: bool) -> Option<Finding> {
-        let watch = self.watch.as_mut()?;
+    pub(super) fn look(
+        &mut self,
+        now: StdInstant,
+        got_data: bool,
+        bindings: &mut Bindings,
+    ) -> Option<Finding> {
         let stats = self.inner.stats();
         let frames = &stats.frame_rx;
-        let heard = frames.acks + frames.datagram + frames.ping + frames.stream;
+        let heard = frames.acks
+            + frames.datagram
+            + frames.ping
+            + frames.stream
+            + frames.path_challenge
+            + frames.path_response;
+        let has_heard = std::mem::replace(&mut self.heard, heard) != heard;
+        let rtt = self.inner.rtt();
+        if let Some(keepalive) = self.keepalive.as_mut().filter(|_| has_heard) {
+            keepalive.handle_heard(now, self.inner.remote_address(), rtt, bindings);
+        }
+        let watch = self.watch.as_mut()?;
         let mut finding = None;
-        if std::mem::replace(&mut self.heard, heard) != heard {
+        if has_heard {
             let packets = Packets { sent: stats.path.sent_packets, lost: stats.path.lost_packets };
             finding = watch.handle_received(now, || packets);
         }
         if got_data {
             watch.handle_data(now);
         }
-        match finding.or_else(|| watch.poll(now, self.inner.rtt())) {
+        match finding.or_else(|| watch.poll(now, rtt)) {
             Some(Finding::Ask) => {
-                self.inner.ping();
+                self.ping();
                 None
             }
             other => other,
         }
+    }
+
+    /// What is due of an idle lane.
+    pub(super) fn poll_keepalive(&mut self, now: StdInstant) -> Option<Due> {
+        self.keepalive.as_mut()?.poll(now)
+    }
+
+    /// When to look after it at the latest.
+    pub(super) fn next_timeout(&mut self) -> Option<StdInstant> {
+        let watch = self.watch.as_ref().and_then(|watch| watch.next(self.inner.rtt()));
+        let is_lane = matches!(self.stage, Stage::Lane { .. });
+        let keepalive = self.keepalive.as_ref().filter(|_| is_lane).map(Keepalive::next);
+        self.inner.poll_timeout().into_iter().chain(self.deadline).chain(watch).chain(keepalive).min()
     }
 
     // ------------------------------------------------------------ data
@@ -360,6 +420,12 @@ impl Link {
         }
         let is_full = port.is_full();
         drop(ports);
+        if sent.1 > 0 {
+            let asks = std::mem::take(&mut self.asks) || has_data;
+            if let Some(keepalive) = &mut self.keepalive {
+                keepalive.handle_sent(now, asks, self.inner.rtt());
+            }
+        }
         self.handle_streams_sent(now, sent, is_full);
         if self.unsent() > 0 && !is_full {
             self.signals.handle_blocked();

@@ -10,6 +10,7 @@
 //! - [`settings`]: keys, limits and timers.
 //! - [`callers`]: who may begin a handshake.
 //! - [`greetings`]: the way of a connection from its handshake to a lane.
+//! - [`keepalive`]: when an idle connection speaks, and when the other end is gone.
 //! - [`control`], [`breaker`]: the congestion control, and what stands in for it; [`signals`]: what it and the lane tell each other.
 //! - [`link`]: one connection; [`streams`]: its streams.
 //! - [`watch`]: whether the path still carries UDP.
@@ -20,6 +21,7 @@ mod callers;
 mod cid;
 mod control;
 mod greetings;
+mod keepalive;
 mod link;
 mod port;
 mod rx;
@@ -40,15 +42,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant as StdInstant};
 
 use bytes::BytesMut;
-use quinn_proto::{Connection, ConnectionHandle, Endpoint};
+use quinn_proto::{Connection, ConnectionError, ConnectionHandle, Endpoint};
 use trunkline_trunk::Delivery;
 use trunkline_units::Instant;
 
 use self::callers::Callers;
+use self::keepalive::Due;
 use self::link::{CLOSED, FAILED, Link, Shared, Stage};
 use self::signals::Signals;
 use self::watch::Finding;
-use crate::config::Via;
+use crate::config::{DEFAULT_KEEPALIVE, Via};
 use crate::handshake::{Hello, Message, Refusal};
 use crate::keys::PublicKey;
 use crate::lane_rx::RxError;
@@ -150,6 +153,8 @@ pub(crate) struct Quic {
     /// Sockets for dials, by whether they are of IPv4 and what they are bound to: their places.
     dial_ports: BTreeMap<(bool, Via), usize>,
     mark: Option<u32>,
+    /// The longest silence of an idle lane.
+    keepalive: Duration,
     links: BTreeMap<u64, Rc<RefCell<Link>>>,
     numbers: HashMap<ConnectionHandle, u64>,
     lanes: HashMap<u64, u64>,
@@ -169,6 +174,7 @@ impl Quic {
             shared: Shared::new(),
             dial_ports: BTreeMap::new(),
             mark: None,
+            keepalive: DEFAULT_KEEPALIVE,
             links: BTreeMap::new(),
             numbers: HashMap::new(),
             lanes: HashMap::new(),
@@ -274,13 +280,26 @@ impl Quic {
         link.touch(&self.shared);
     }
 
+    /// The longest silence of an idle lane is this from now on.
+    pub(crate) fn set_keepalive(&mut self, max: Duration) {
+        if std::mem::replace(&mut self.keepalive, max) == max {
+            return;
+        }
+        for link in self.links.values() {
+            let mut link = link.borrow_mut();
+            link.keepalive = None;
+            link.touch(&self.shared);
+        }
+    }
+
     /// Addresses or routes of this machine have changed: the connections that it dialled show the other ends where it is now
     /// (RFC 9000 §9), whether or not they have something to send.
-    pub(crate) fn handle_network_changed(&mut self) {
+    pub(crate) fn handle_network_changed(&mut self, now: Instant) {
+        let at = self.shared.to_std(now);
         for link in self.links.values() {
             let mut link = link.borrow_mut();
             if link.inner.side().is_client() {
-                link.inner.local_address_changed();
+                link.show_address(at);
                 link.touch(&self.shared);
             }
         }
@@ -366,14 +385,28 @@ impl Quic {
                 return;
             }
         }
-        let watch = link.watch.as_ref().and_then(|watch| watch.next(link.inner.rtt()));
-        let timer = link.inner.poll_timeout().into_iter().chain(link.deadline).chain(watch).min();
+        let timer = link.next_timeout();
         if timer != link.timer {
             if let Some(at) = link.timer {
                 self.timers.remove(&(at, link.number));
             }
             self.timers.extend(timer.map(|at| (at, link.number)));
             link.timer = timer;
+        }
+    }
+
+    /// An idle lane speaks, and with it those on the same way that soon would.
+    fn keepalive(&self, at: StdInstant, link: &mut Link) {
+        link.ping();
+        let Some(keepalive) = &link.keepalive else { return };
+        keepalive.retain(|number| self.links.contains_key(&number));
+        for number in keepalive.beside().into_iter().filter(|number| *number != link.number) {
+            let Some(other) = self.links.get(&number) else { continue };
+            let mut other = other.borrow_mut();
+            if other.keepalive.as_ref().is_some_and(|keepalive| keepalive.is_nearly_due(at)) {
+                other.ping();
+                other.touch(&self.shared);
+            }
         }
     }
 
@@ -411,7 +444,20 @@ impl Quic {
             changes.push(Change::Ended { serial, reason: error.to_string(), clean: false });
             return;
         }
-        match link.look(at, any) {
+        let finding = {
+            let mut bindings = self.shared.bindings.borrow_mut();
+            link.begin_keepalive(at, self.keepalive, &mut bindings);
+            link.look(at, any, &mut bindings)
+        };
+        match link.poll_keepalive(at) {
+            Some(Due::Ping) => self.keepalive(at, link),
+            Some(Due::Dead) => {
+                self.handle_lost(link, &ConnectionError::TimedOut, changes);
+                return link.close(at, FAILED, "");
+            }
+            None => {}
+        }
+        match finding {
             Some(Finding::Failing(reason)) => changes.push(Change::Event(Event::Failing { serial, reason })),
             Some(Finding::Recovered) => changes.push(Change::Event(Event::Recovered { serial })),
             Some(Finding::Ask) | None => {}

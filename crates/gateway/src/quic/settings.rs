@@ -17,12 +17,11 @@ use super::streams::{SEND_WINDOW, STREAM_WINDOW};
 use crate::handshake::{Admit, HandshakeError, Identity};
 use crate::keys::PublicKey;
 
-/// A connection from which nothing comes for so long is dead, as one over TCP is.
-const IDLE_TIMEOUT_MS: u32 = 8_000;
+/// A connection from which nothing comes for so long is dead. Lanes are found dead long before ([`super::keepalive`]), and connections that
+/// are no lanes have deadlines.
+const IDLE_TIMEOUT_MS: u32 = 900_000;
 /// So is a lane of streams whose other end sends, and acknowledges nothing.
 pub(super) const LIFELESS: Duration = Duration::from_secs(8);
-/// Each end sends something at least so often, so that a dead connection is noticed, and NATs keep its address.
-const KEEP_ALIVE: Duration = Duration::from_millis(2_500);
 /// Callers that a worker remembers before it has decided about them.
 const MAX_INCOMING: usize = 16;
 /// Bytes of packets that one of them, and all, may have sent beyond the first.
@@ -125,7 +124,6 @@ fn transport(signals: &Arc<Signals>) -> Arc<TransportConfig> {
     // What the lane hands over first leaves first: the edge queue has decided about the order.
     config.send_fairness(false);
     config.max_idle_timeout(Some(IdleTimeout::from(VarInt::from_u32(IDLE_TIMEOUT_MS))));
-    config.keep_alive_interval(Some(KEEP_ALIVE));
     config.datagram_receive_buffer_size(Some(RECEIVE_BUFFER));
     config.datagram_send_buffer_size(SEND_BUFFER);
     config.mtu_discovery_config(Some(MtuDiscoveryConfig::default()));

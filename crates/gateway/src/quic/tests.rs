@@ -339,7 +339,7 @@ fn a_lane_goes_on_when_its_dialers_address_changes() {
     );
     // Nobody listens at the old address any more.
     drop(moved);
-    pair.ends[0].quic.handle_network_changed();
+    pair.ends[0].quic.handle_network_changed(now());
     let start = Wall::now();
     for number in 0..10 {
         for (from, lane) in lanes.iter().enumerate().rev() {
