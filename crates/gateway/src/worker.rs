@@ -63,6 +63,8 @@ pub(crate) enum QuicCommand {
     Keepalive(Duration),
     /// Addresses or routes of this machine have changed.
     NetworkChanged,
+    /// The other end of a lane may be gone: the lane ends unless it answers soon.
+    Prove { serial: u64 },
     /// Callers come by this socket too.
     Listen(OwnedFd),
     /// A connection is to be made.
@@ -432,6 +434,7 @@ impl Running {
             QuicCommand::Mark(mark) => self.quic.set_mark(mark),
             QuicCommand::Keepalive(max) => self.quic.set_keepalive(max),
             QuicCommand::NetworkChanged => self.quic.handle_network_changed(now),
+            QuicCommand::Prove { serial } => self.quic.prove(now, serial),
             QuicCommand::Listen(socket) => {
                 let port = self.quic.add_port(socket);
                 self.watch_port(port)?;

@@ -1,11 +1,21 @@
-//! The clock of daemons.
+//! The clocks of daemons.
 
 use rustix::time::{ClockId, clock_gettime};
 use trunkline_units::Instant;
 
-/// The monotonic clock.
+/// The monotonic clock. It stands still while the machine sleeps.
 #[inline]
 pub fn now() -> Instant {
-    let time = clock_gettime(ClockId::Monotonic);
+    read(ClockId::Monotonic)
+}
+
+/// The time since the machine was started, sleep included.
+pub fn since_boot() -> Instant {
+    read(ClockId::Boottime)
+}
+
+#[inline]
+fn read(clock: ClockId) -> Instant {
+    let time = clock_gettime(clock);
     Instant::from_nanos(time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned())
 }

@@ -249,6 +249,7 @@ impl Daemon {
                     if let Some(key) = key.filter(|_| !clean) {
                         // The other lanes on the path may be dead for the same reason.
                         self.verify(key.path_key());
+                        self.prove_quic(Some(key.path_key()));
                     }
                 }
                 WorkerEvent::Quic { shard, event } => self.handle_quic_event(shard, event),

@@ -23,6 +23,7 @@ mod rejections;
 mod reload;
 mod report;
 mod resolver;
+mod sleep;
 mod source;
 mod workers;
 
@@ -64,6 +65,7 @@ use network::Network;
 use rejections::Rejections;
 use reload::admit;
 use resolver::{Resolver, ResolverError};
+use sleep::{Sleep, wake_timer};
 use source::Source;
 use workers::Workers;
 
@@ -97,6 +99,7 @@ pub struct Daemon {
     deadlines: BTreeSet<(Instant, u64)>,
     device: Device,
     network: Network,
+    sleep: Sleep,
     offloads: sys::TunOffloads,
     workers: Workers,
     /// The transparent proxies beside the trunks.
@@ -200,6 +203,7 @@ impl Daemon {
             deadlines: BTreeSet::new(),
             device,
             network,
+            sleep: Sleep::default(),
             offloads,
             workers,
             proxies,
@@ -218,6 +222,9 @@ impl Daemon {
             config,
         };
         daemon.add(Source::Signals(signals)).map_err(system("epoll"))?;
+        daemon.look_for_sleep();
+        let timer = wake_timer().map_err(system("cannot create a timer"))?;
+        daemon.add(Source::WakeTimer(timer)).map_err(system("epoll"))?;
         daemon.add(Source::WorkerEvents).map_err(system("epoll"))?;
         daemon.add(Source::Resolved).map_err(system("epoll"))?;
         daemon.add(Source::Network).map_err(system("epoll"))?;

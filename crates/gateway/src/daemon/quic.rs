@@ -17,7 +17,7 @@ use crate::clock::now;
 use crate::config::Config;
 use crate::handshake::{HandshakeError, Hello, Refusal, RefusalReason};
 use crate::keys::PublicKey;
-use crate::life::{Candidate, Failure, Installed, LaneKey, Serial};
+use crate::life::{Candidate, Failure, Installed, LaneKey, PathKey, Serial};
 use crate::quic::{Acceptor, Answer, Control, Dial, Dialer, Event, Options};
 use crate::sys;
 use crate::worker::{Command, Place, QuicCommand};
@@ -128,6 +128,14 @@ impl Daemon {
             for shard in 0..self.workers.shards.len() {
                 self.tell(shard, QuicCommand::NetworkChanged);
             }
+        }
+    }
+
+    /// Lanes over QUIC, on one path or all, may be dead: has them prove that they are not.
+    pub(super) fn prove_quic(&self, path: Option<PathKey>) {
+        let lanes = self.life.up().filter(|(_, key)| path.is_none_or(|path| key.path_key() == path));
+        for (serial, key) in lanes.filter(|(serial, _)| self.transport_of(*serial) == Some(Transport::Quic)) {
+            self.tell(usize::from(key.shard), QuicCommand::Prove { serial });
         }
     }
 

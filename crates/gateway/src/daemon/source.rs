@@ -27,6 +27,8 @@ pub(super) enum Source {
     Client(Box<Client>),
     /// Tells of the end of the proxies.
     Proxies,
+    /// Has the thread look whether the machine has slept.
+    WakeTimer(OwnedFd),
 }
 
 impl Source {
@@ -43,7 +45,7 @@ impl Source {
 impl Daemon {
     fn fd_of<'a>(&'a self, source: &'a Source) -> Option<BorrowedFd<'a>> {
         Some(match source {
-            Source::Signals(fd) => fd.as_fd(),
+            Source::Signals(fd) | Source::WakeTimer(fd) => fd.as_fd(),
             Source::WorkerEvents => self.workers.events.as_fd(),
             Source::Resolved => self.resolver.answers.as_fd(),
             Source::Network => self.network.as_fd(),
@@ -117,6 +119,11 @@ impl Daemon {
                 None
             }
             Source::Client(client) => self.handle_client_event(token, client),
+            Source::WakeTimer(fd) => {
+                let _ = rustix::io::read(&fd, &mut [0; 8]);
+                self.look_for_sleep();
+                Some(Source::WakeTimer(fd))
+            }
             Source::Proxies => {
                 self.handle_end_of_proxies();
                 None

@@ -286,6 +286,14 @@ impl Link {
         }
     }
 
+    /// Asks the other end whether it is still there: the lane ends unless it answers soon.
+    pub(super) fn prove(&mut self, now: StdInstant) {
+        self.ping();
+        if let Some(keepalive) = &mut self.keepalive {
+            keepalive.expect_proof(now, self.inner.rtt());
+        }
+    }
+
     /// Begins to keep a lane alive, with the longest silence that is configured.
     pub(super) fn begin_keepalive(&mut self, now: StdInstant, max: Duration, bindings: &mut Bindings) {
         let role = if self.inner.side().is_client() { Role::Dialer } else { Role::Acceptor };

@@ -305,6 +305,16 @@ impl Quic {
         }
     }
 
+    /// The other end of this lane may be gone: the lane ends unless it answers soon.
+    pub(crate) fn prove(&mut self, now: Instant, serial: u64) {
+        let link = self.lanes.get(&serial).and_then(|number| self.links.get(number));
+        if let Some(link) = link {
+            let mut link = link.borrow_mut();
+            link.prove(self.shared.to_std(now));
+            link.touch(&self.shared);
+        }
+    }
+
     /// Closes all connections.
     pub(crate) fn close_all(&mut self, now: Instant) {
         let at = self.shared.to_std(now);

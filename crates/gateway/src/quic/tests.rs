@@ -187,6 +187,37 @@ fn a_lane_that_is_closed_ends_cleanly_at_the_other_end() {
 }
 
 #[test]
+fn a_lane_that_is_doubted_stays_if_it_answers_and_ends_if_not() {
+    let (mut pair, _lanes) = Pair::lane();
+    let doubts = |end: &End| {
+        end.quic.links.values().any(|link| {
+            link.borrow()
+                .keepalive
+                .as_ref()
+                .is_some_and(|keepalive| keepalive.next() < StdInstant::now() + LIMIT / 2)
+        })
+    };
+    let is_kept = |ends: &mut [End; 2]| (!ends.iter().any(doubts)).then_some(());
+    pair.until("both are idle", is_kept);
+    pair.ends[0].quic.prove(now(), 1);
+    assert!(doubts(&pair.ends[0]), "it is asked");
+    pair.until("an answer", is_kept);
+    assert!(pair.ends.iter().all(|end| end.changes.is_empty()));
+    // The other end does nothing any more.
+    let [near, _] = &mut pair.ends;
+    near.quic.prove(now(), 1);
+    let asked = Wall::now();
+    while near.changes.is_empty() {
+        near.step();
+        assert!(asked.elapsed() < LIMIT, "it does not end");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let ended = near.changes.pop_front();
+    assert!(matches!(&ended, Some(Change::Ended { serial: 1, clean: false, .. })), "{ended:?}");
+    assert!(asked.elapsed() >= Duration::from_secs(2), "{:?}", asked.elapsed());
+}
+
+#[test]
 fn a_refusal_reaches_the_dialer_with_its_reason() {
     let mut pair = Pair::new(1);
     pair.dial(2);
