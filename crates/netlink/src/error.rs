@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use ipnet::IpNet;
 
@@ -245,6 +245,22 @@ pub enum Request {
         /// The packet's destination.
         destination: IpAddr,
     },
+    /// List the connections in TIME-WAIT.
+    ListTimeWaits(Family),
+    /// Look for a connection in TIME-WAIT.
+    FindTimeWait {
+        /// This host's end.
+        local: SocketAddr,
+        /// The other end.
+        remote: SocketAddr,
+    },
+    /// Have the kernel forget a connection in TIME-WAIT.
+    ForgetTimeWait {
+        /// This host's end.
+        local: SocketAddr,
+        /// The other end.
+        remote: SocketAddr,
+    },
     /// Set a link's queue discipline.
     SetQdisc {
         /// The link's index.
@@ -308,6 +324,13 @@ impl fmt::Display for Request {
             Self::DeleteFilter { table } => write!(f, "delete the packet filter's table {table}"),
             Self::FindFilter { table } => write!(f, "look for the packet filter's table {table}"),
             Self::FindRoute { destination } => write!(f, "find the route to {destination}"),
+            Self::ListTimeWaits(family) => write!(f, "list the connections of {family} in TIME-WAIT"),
+            Self::FindTimeWait { local, remote } => {
+                write!(f, "look for the connection of {local} with {remote} in TIME-WAIT")
+            }
+            Self::ForgetTimeWait { local, remote } => {
+                write!(f, "forget the connection of {local} with {remote} in TIME-WAIT")
+            }
             Self::SetQdisc { device, discipline } => write!(f, "put {discipline} on link {device}"),
             Self::DeleteQdisc { device } => write!(f, "delete the queue discipline of link {device}"),
             Self::ReadQdisc { device } => write!(f, "read the queue discipline of link {device}"),

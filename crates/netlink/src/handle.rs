@@ -27,11 +27,16 @@ pub struct Handle {
 impl Handle {
     /// Opens a socket in the calling thread's network namespace, to which it stays bound.
     pub fn open() -> Result<Self, NetlinkError> {
-        Self::open_socket().map_err(|source| NetlinkError::Open { source })
+        Self::open_protocol(NETLINK_ROUTE)
     }
 
-    fn open_socket() -> io::Result<Self> {
-        let mut socket = Socket::new(NETLINK_ROUTE)?;
+    /// Opens a socket to another part of the kernel.
+    pub(crate) fn open_protocol(protocol: isize) -> Result<Self, NetlinkError> {
+        Self::open_socket(protocol).map_err(|source| NetlinkError::Open { source })
+    }
+
+    fn open_socket(protocol: isize) -> io::Result<Self> {
+        let mut socket = Socket::new(protocol)?;
         socket.bind_auto()?;
         socket.connect(&SocketAddr::new(0, 0))?;
         // The explanation is optional: every kernel reports the errno.
@@ -89,7 +94,8 @@ impl Handle {
         found
     }
 
-    fn exchange(&mut self, message: &[u8], until: Until) -> Result<Vec<Reply>, Failure> {
+    /// Sends a message, with a sequence number of its own, and collects the answer.
+    pub(crate) fn exchange(&mut self, message: &[u8], until: Until) -> Result<Vec<Reply>, Failure> {
         self.sequence = self.sequence.wrapping_add(1);
         let mut message = message.to_vec();
         message[8..12].copy_from_slice(&self.sequence.to_ne_bytes());
@@ -159,13 +165,14 @@ pub(crate) fn messages(datagram: &[u8]) -> impl Iterator<Item = Message<'_>> {
 
 /// When an answer is complete. An error ends every answer.
 #[derive(Clone, Copy)]
-enum Until {
+pub(crate) enum Until {
     Acknowledged,
     FirstReply,
     Done,
 }
 
-enum Failure {
+/// Why an exchange failed.
+pub(crate) enum Failure {
     Socket(io::Error),
     Refused { errno: i32, message: Option<String> },
 }
@@ -181,7 +188,7 @@ impl Failure {
         Self::Refused { errno: code.wrapping_neg(), message }
     }
 
-    fn of(self, request: Request) -> NetlinkError {
+    pub(crate) fn of(self, request: Request) -> NetlinkError {
         let request = Box::new(request);
         match self {
             Self::Socket(source) => NetlinkError::Socket { request, source },

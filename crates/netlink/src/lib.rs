@@ -10,6 +10,8 @@
 //! Requests are built with `netlink-packet-route`. Replies are read attribute by attribute and only as far as
 //! they are needed, so an attribute that a newer kernel changed cannot fail a call that does not use it.
 //!
+//! [`TimeWaits`] is a socket to the table of closed TCP connections.
+//!
 //! A [`PacketFilter`] is a socket to `nf_tables`: it makes, replaces and removes whole tables.
 //!
 //! Links are named by their index, as the kernel does it; [`Handle::link_index`] finds one by name.
@@ -24,6 +26,7 @@ mod qdisc;
 mod reply;
 mod route;
 mod rule;
+mod time_wait;
 
 pub use address::Address;
 pub use error::{NetlinkError, Request};
@@ -34,3 +37,4 @@ pub use monitor::{Event, Monitor};
 pub use qdisc::{QdiscStats, TokenBucket};
 pub use route::{Existing, Route, RouteFilter, RouteKind};
 pub use rule::{Family, Rule, RuleMark};
+pub use time_wait::{TimeWait, TimeWaits};

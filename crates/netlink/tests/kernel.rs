@@ -1,7 +1,8 @@
 //! Every call, against the running kernel, in network namespaces that live as long as the test's threads.
 
 use std::fs::File;
-use std::net::IpAddr;
+use std::io::Read as _;
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::thread;
 use std::time::Duration;
@@ -9,8 +10,8 @@ use std::time::Duration;
 use ipnet::IpNet;
 use trunkline_netlink::{
     Condition, Event, Existing, Family, FilterChain, FilterRule, FilterTable, Handle, Hook, Monitor,
-    NetlinkError, Owner, PacketFilter, Request, Route, RouteFilter, RouteKind, Rule, RuleMark, TokenBucket,
-    Tproxy,
+    NetlinkError, Owner, PacketFilter, Request, Route, RouteFilter, RouteKind, Rule, RuleMark, TimeWaits,
+    TokenBucket, Tproxy,
 };
 
 /// Runs `body` in a thread with a network namespace of its own.
@@ -427,6 +428,46 @@ fn a_monitor_tells_what_changes() {
             .expect("rule");
         assert_eq!(monitor.read(1000), [Event::Rules]);
     });
+}
+
+#[test]
+fn a_connection_in_time_wait_is_listed_found_and_forgotten() {
+    in_new_namespace("a_connection_in_time_wait_is_listed_found_and_forgotten", |handle| {
+        let device = handle.link_index("lo").expect("lo");
+        handle.set_up(device).expect("up");
+        let mut ended = TimeWaits::open().expect("a socket");
+        for (family, ip) in [(Family::V4, "127.0.0.1"), (Family::V6, "::1")] {
+            let Ok(listener) = TcpListener::bind((address(ip), 0)) else {
+                println!("SKIPPED {family}");
+                continue;
+            };
+            let (local, remote) = close_first(&listener);
+            let other = close_first(&listener);
+            let listed = ended.list(family).expect("a list");
+            for ends in [(local, remote), other] {
+                assert!(listed.iter().any(|one| (one.local, one.remote) == ends), "{ends:?}: {listed:?}");
+            }
+            assert_eq!(ended.find(remote, local).expect("an answer"), None, "the other end has forgotten it");
+            let found = ended.find(local, remote).expect("an answer").expect("it");
+            assert!(ended.forget(&found).expect("an answer"));
+            assert!(!ended.forget(&found).expect("an answer"), "twice");
+            assert_eq!(ended.find(local, remote).expect("an answer"), None);
+            assert!(ended.find(other.0, other.1).expect("an answer").is_some(), "the other one stays");
+            drop(listener);
+        }
+    });
+}
+
+/// Opens a connection that its opener closes first. The addresses of its ends, the opener's first.
+fn close_first(listener: &TcpListener) -> (SocketAddr, SocketAddr) {
+    let mut near = TcpStream::connect(listener.local_addr().expect("it")).expect("a connection");
+    let (mut far, _) = listener.accept().expect("a connection");
+    let ends = (near.local_addr().expect("it"), near.peer_addr().expect("it"));
+    near.shutdown(Shutdown::Write).expect("closed");
+    far.read_to_end(&mut Vec::new()).expect("the end");
+    drop(far);
+    near.read_to_end(&mut Vec::new()).expect("the end");
+    ends
 }
 
 #[test]

@@ -6,6 +6,10 @@
 //! A SYN for a connection that is being opened, with another sequence number, is the proxy's own: it has come back by a route that leads
 //! through the proxy again. The connection is refused, since each turn would open another one.
 //!
+//! A SYN with another sequence number for a connection that is open begins it anew. Most often the old one is over, and the news has not
+//! come yet: the SYN is dropped, since the kernel would accept it without anybody having asked the server. If the old one is still there
+//! when the SYN is retransmitted, the client has forgotten it; the kernel gets the SYN, and finds that out (RFC 9293 §3.10.7.4).
+//!
 //! The owner has sockets and clock. `now` does not go backwards.
 
 use std::collections::{BTreeSet, HashMap};
@@ -20,7 +24,7 @@ use crate::syn::{Connection, Syn};
 pub enum SynAction {
     /// Keep it, and connect to the server.
     Connect,
-    /// Drop it: its connection is being opened.
+    /// Drop it: its connection is being opened, or the one before it may be over in a moment.
     Wait,
     /// Give it to the kernel.
     Deliver,
@@ -57,21 +61,20 @@ const ACCEPT_TIMEOUT: Duration = Duration::from_secs(64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     /// The server has been asked.
-    Connecting {
-        until: Instant,
-    },
+    Connecting { until: Instant },
     /// The server has accepted, and the kernel has the SYN.
-    Accepting {
-        until: Instant,
+    Accepting { until: Instant },
+    Open {
+        /// The sequence number of a SYN that begins it anew.
+        anew: Option<u32>,
     },
-    Open,
 }
 
 impl Stage {
     const fn deadline(self) -> Option<Instant> {
         match self {
             Stage::Connecting { until } | Stage::Accepting { until } => Some(until),
-            Stage::Open => None,
+            Stage::Open { .. } => None,
         }
     }
 }
@@ -114,9 +117,10 @@ impl Openings {
     /// Judges a SYN.
     pub fn handle_syn(&mut self, now: Instant, syn: &Syn) -> SynAction {
         let connection = syn.connection;
-        match self.entries.get(&connection) {
-            None if self.opening() >= self.limits.opening => SynAction::Pass(Full::Opening),
-            None if self.len() >= self.limits.connections => SynAction::Pass(Full::Connections),
+        let (all, opening) = (self.len(), self.opening());
+        match self.entries.get_mut(&connection) {
+            None if opening >= self.limits.opening => SynAction::Pass(Full::Opening),
+            None if all >= self.limits.connections => SynAction::Pass(Full::Connections),
             None => {
                 self.set(connection, syn.isn, Stage::Connecting { until: now + CONNECT_TIMEOUT });
                 SynAction::Connect
@@ -126,7 +130,10 @@ impl Openings {
                 self.remove(connection);
                 SynAction::Loop
             }
-            // If the client has forgotten the connection and begins anew, the kernel finds it out (RFC 9293 §3.10.7.4).
+            Some(Entry { isn, stage: Stage::Open { anew } }) if *isn != syn.isn && *anew != Some(syn.isn) => {
+                *anew = Some(syn.isn);
+                SynAction::Wait
+            }
             Some(_) => SynAction::Deliver,
         }
     }
@@ -148,7 +155,7 @@ impl Openings {
         match self.entries.get(&connection) {
             Some(Entry { isn, stage: Stage::Accepting { .. } }) => {
                 let isn = *isn;
-                self.set(connection, isn, Stage::Open);
+                self.set(connection, isn, Stage::Open { anew: None });
                 true
             }
             _ => false,
@@ -212,7 +219,10 @@ mod tests {
         assert_eq!(openings.handle_syn(NOW, &one), SynAction::Deliver);
         assert!(openings.handle_accepted(one.connection));
         assert_eq!((openings.len(), openings.opening(), openings.next_timeout()), (1, 0, None));
+        assert_eq!(openings.handle_syn(NOW, &one), SynAction::Deliver, "the kernel answers it again");
+        assert_eq!(openings.handle_syn(NOW, &syn(1, 8)), SynAction::Wait, "the old one may be over");
         assert_eq!(openings.handle_syn(NOW, &syn(1, 8)), SynAction::Deliver, "the kernel finds it out");
+        assert_eq!(openings.handle_syn(NOW, &syn(1, 9)), SynAction::Wait);
         openings.remove(one.connection);
         assert_eq!(openings.handle_syn(NOW, &syn(1, 8)), SynAction::Connect);
     }

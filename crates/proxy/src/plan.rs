@@ -137,6 +137,13 @@ impl Plan {
         self.treatments.iter().any(|treatment| treatment.tail.is_some())
     }
 
+    /// Whether any treatment ends connections, in sockets of the proxy.
+    pub(crate) fn ends_connections(&self) -> bool {
+        self.treatments
+            .iter()
+            .any(|treatment| matches!(treatment.mode, ProxyMode::Split | ProxyMode::PathTail))
+    }
+
     /// Whether any treatment lowers windows.
     pub(crate) fn has_clamps(&self) -> bool {
         self.treatments.iter().any(|treatment| treatment.window.is_some())

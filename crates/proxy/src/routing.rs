@@ -24,10 +24,16 @@
 //! Where windows are lowered, connections stay those of their ends: what hosts behind send, and the SYNs of the others, is diverted, and
 //! the proxy forwards it ([`FORWARD`]).
 //!
+//! The kernel keeps the sockets of connections that ended a moment ago (TIME-WAIT), with the addresses of both ends. It looks up the
+//! socket of a packet before its route, and drops what has one and is to be forwarded: a SYN on its way to the device, if an end opens
+//! the same connection again, and everything between the ends once the proxy has gone. So that look-up is off while the proxy runs
+//! ([`EarlyDemux`]), and the proxy has the kernel forget those sockets: one that is in the way of a new connection, and all at its end.
+//!
 //! If the process dies, the kernel removes the device and the routes through it, and, with `fail = "open"`, the table of the packet
 //! filter, without which nothing is marked. With `fail = "closed"` the marks stay and lead to an unreachable route. The next start removes
 //! what is left.
 
+use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek as _, Write as _};
 use std::net::{IpAddr, SocketAddr};
@@ -37,12 +43,13 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use trunkline_linux::open_tun_queue;
 use trunkline_netlink::{
     Condition, Existing, Family, FilterChain, FilterRule, FilterTable, Handle, Hook, NetlinkError, Owner,
-    PacketFilter, Route, RouteFilter, RouteKind, Rule, RuleMark, Tproxy,
+    PacketFilter, Route, RouteFilter, RouteKind, Rule, RuleMark, TimeWait, TimeWaits, Tproxy,
 };
 use trunkline_packet::protocol;
 use trunkline_schema::FailMode;
 
 use crate::plan::Plan;
+use crate::syn::Connection;
 
 /// Marks of packets: a SYN on its way to the proxy; on its way from there to the listening socket; a packet to one of its sockets; one
 /// that the proxy sends; an error of this host on its way to the proxy.
@@ -109,11 +116,13 @@ pub(crate) struct Routing {
     device: OwnedFd,
     handle: Handle,
     filter: PacketFilter,
-    _early_demux: Option<EarlyDemux>,
+    time_waits: TimeWaits,
+    plan: Plan,
+    early_demux: Option<EarlyDemux>,
 }
 
-/// The kernel looks up the socket of a packet before its route, and drops what then is to be forwarded: what is diverted from sockets
-/// whose tail is emulated. So that is switched off while this value is there.
+/// The kernel's look-up of a packet's socket before its route: off while this value is there. Besides packets for sockets in TIME-WAIT,
+/// it would cost those that are diverted from sockets whose tail is emulated.
 #[derive(Debug)]
 struct EarlyDemux {
     /// Opened before the process gives up its access to files.
@@ -124,11 +133,38 @@ struct EarlyDemux {
 impl EarlyDemux {
     const PATH: &str = "/proc/sys/net/ipv4/tcp_early_demux";
 
-    fn switch_off() -> io::Result<Self> {
+    /// `None` if it is off already.
+    fn switch_off() -> io::Result<Option<Self>> {
         let before = std::fs::read(Self::PATH)?;
+        if before.trim_ascii() == b"0" {
+            return Ok(None);
+        }
         let mut setting = OpenOptions::new().write(true).open(Self::PATH)?;
         setting.write_all(b"0")?;
-        Ok(EarlyDemux { setting, before })
+        Ok(Some(EarlyDemux { setting, before }))
+    }
+
+    /// What `plan` needs. Without it a plan with tails does not work, and others do but for connections that are opened again.
+    fn of(plan: &Plan) -> Result<Option<Self>, RoutingError> {
+        if !plan.ends_connections() {
+            return Ok(None);
+        }
+        match Self::switch_off() {
+            Ok(switched) => Ok(switched),
+            Err(error) if plan.has_tails() => Err(RoutingError::EarlyDemux(error)),
+            Err(error) => {
+                tracing::warn!(
+                    "{}; connections between the addresses and ports of one that ended within a minute may fail",
+                    RoutingError::EarlyDemux(error)
+                );
+                Ok(None)
+            }
+        }
+    }
+
+    /// Leaves it off.
+    fn stay_off(&mut self) {
+        self.before = b"0".to_vec();
     }
 }
 
@@ -149,9 +185,8 @@ impl Routing {
             _ => RoutingError::Device(error),
         })?;
         let (handle, filter) = (Handle::open()?, PacketFilter::open()?);
-        let early_demux = plan.has_tails().then(EarlyDemux::switch_off).transpose();
-        let early_demux = early_demux.map_err(RoutingError::EarlyDemux)?;
-        let mut routing = Routing { device, handle, filter, _early_demux: early_demux };
+        let (time_waits, early_demux) = (TimeWaits::open()?, EarlyDemux::of(plan)?);
+        let mut routing = Routing { device, handle, filter, time_waits, plan: plan.clone(), early_demux };
         routing.remove_left()?;
         routing.set_up(plan, listeners)?;
         Ok(routing)
@@ -179,6 +214,41 @@ impl Routing {
     pub(crate) fn leads_to(&mut self, to: IpAddr, link: &str) -> bool {
         let device = self.handle.route_to(to).ok().and_then(|route| route.device);
         device.is_some_and(|device| self.handle.link_index(link).is_ok_and(|index| index == device))
+    }
+
+    /// Has the kernel forget the proxy's connection in TIME-WAIT that is in the way of a new one to the server. Whether there was one.
+    pub(crate) fn make_way(&mut self, connection: Connection) -> bool {
+        let found = self.time_waits.find(connection.client, connection.server);
+        match found.and_then(|found| found.map_or(Ok(false), |old| self.time_waits.forget(&old))) {
+            Ok(forgotten) => forgotten,
+            Err(error) => {
+                tracing::debug!("{error}");
+                false
+            }
+        }
+    }
+
+    /// Has the kernel forget all connections of the proxy in TIME-WAIT.
+    fn forget_ended(&mut self) -> Result<(), NetlinkError> {
+        // Unlike those of this host's own connections, their addresses are not this host's.
+        let mut is_here: HashMap<IpAddr, bool> = HashMap::new();
+        for family in Family::BOTH {
+            let listed = match self.time_waits.list(family) {
+                // The kernel has no IPv6.
+                Err(error) if family == Family::V6 && error.is_not_found() => continue,
+                listed => listed?,
+            };
+            for ended in listed.into_iter().filter(|ended| treats(&self.plan, ended)) {
+                let handle = &mut self.handle;
+                let here = *is_here.entry(ended.local.ip()).or_insert_with_key(|ip| {
+                    handle.route_to(*ip).is_ok_and(|route| route.kind == RouteKind::Local)
+                });
+                if !here {
+                    self.time_waits.forget(&ended)?;
+                }
+            }
+        }
+        Ok(())
     }
 
     fn set_up(&mut self, plan: &Plan, listeners: &[Listener]) -> Result<(), RoutingError> {
@@ -241,7 +311,24 @@ impl Drop for Routing {
         if let Err(error) = self.remove_left() {
             tracing::warn!("{error}");
         }
+        if self.plan.ends_connections()
+            && let Err(error) = self.forget_ended()
+        {
+            tracing::warn!(
+                "{error}: tcp_early_demux stays as it is, so that ended connections can be opened again"
+            );
+            if let Some(early_demux) = &mut self.early_demux {
+                early_demux.stay_off();
+            }
+        }
     }
+}
+
+/// Whether a connection in TIME-WAIT is one that a plan treats.
+fn treats(plan: &Plan, &TimeWait { local, remote, .. }: &TimeWait) -> bool {
+    let connections =
+        [Connection { client: local, server: remote }, Connection { client: remote, server: local }];
+    connections.into_iter().any(|connection| plan.candidates(connection).next().is_some())
 }
 
 fn gone(outcome: Result<(), NetlinkError>) -> Result<(), NetlinkError> {

@@ -4,7 +4,7 @@ mod common;
 
 use std::fs;
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd as _;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use common::proxy::{CELL, CLIENT, SERVER, Scene, connect, connection, ip, listen, number, resident};
 use common::site::PROGRAM;
 use common::{Checker, send};
-use rustix::net::sockopt;
+use rustix::net::{AddressFamily, SocketType, sockopt};
 use rustix::process::Signal;
 use trunkline_testbed::namespace::{Host, Task, veth};
 
@@ -160,6 +160,67 @@ fn a_killed_proxy_resets_its_connections_and_lets_new_ones_pass() {
     drop(connection(&scene.client, address, &listener));
     assert_eq!(number(&scene.end(proxy), "opened"), 1);
     assert_eq!(scene.left(), (0, false));
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Closer {
+    Client,
+    Server,
+}
+
+/// Opens a connection from the client's port of this number, and closes it in both directions, one end first.
+fn open_and_close(
+    scene: &Scene,
+    port: u16,
+    server: (SocketAddr, &TcpListener),
+    first: Closer,
+) -> std::io::Result<()> {
+    let near = scene.client.run(|| -> std::io::Result<TcpStream> {
+        let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None)?;
+        // The client knows that it may.
+        sockopt::set_socket_reuseaddr(&socket, true)?;
+        sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(Duration::from_secs(5)))?;
+        sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(Duration::from_secs(20)))?;
+        rustix::net::bind(&socket, &SocketAddr::new(ip(CLIENT[0]), port))?;
+        rustix::net::connect(&socket, &server.0)?;
+        Ok(TcpStream::from(socket))
+    })?;
+    let (far, _) = server.1.accept()?;
+    far.set_read_timeout(Some(Duration::from_secs(20)))?;
+    let (mut closes, mut follows) = if first == Closer::Client { (near, far) } else { (far, near) };
+    closes.shutdown(Shutdown::Write)?;
+    follows.read_to_end(&mut Vec::new())?;
+    drop(follows);
+    closes.read_to_end(&mut Vec::new())?;
+    Ok(())
+}
+
+#[test]
+fn what_was_closed_is_opened_again_between_the_same_ports_with_the_proxy_and_after_it() {
+    let test = "what_was_closed_is_opened_again_between_the_same_ports_with_the_proxy_and_after_it";
+    let Some(scene) = Scene::new(test) else { return };
+    let setting =
+        || scene.router.run(|| fs::read_to_string("/proc/sys/net/ipv4/tcp_early_demux")).expect("it");
+    let before = setting();
+    // One of the two ends, and the proxy's socket towards the other, are in TIME-WAIT for a minute.
+    let (address, listener) = scene.listen(0);
+    let both = [(4001, Closer::Client), (4002, Closer::Server)];
+    for (mode, ports) in [("\"split\"", 0), ("\"path-tail\"\nrate = \"50 Mbit/s\"", 10)] {
+        let again = |when: &str| {
+            for (port, first) in both {
+                let opened = open_and_close(&scene, port + ports, (address, &listener), first);
+                assert!(opened.is_ok(), "{when}, {mode}, {first:?} closes first: {opened:?}");
+            }
+        };
+        again("before");
+        let proxy = scene.start(&CELL.replace("\"split\"", mode));
+        again("with a proxy");
+        again("with a proxy, again");
+        let status = scene.end(proxy);
+        assert_eq!(number(&status, "opened"), 4, "{status}");
+        again("after it");
+    }
+    assert_eq!(setting(), before);
 }
 
 #[test]

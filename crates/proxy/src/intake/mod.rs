@@ -367,7 +367,14 @@ impl Intake {
         }
         let has_tail = cell.is_some();
         let mark = (has_tail && place.behind == Side::Client).then_some(TAIL);
-        let opened = self.tcp.connect(&syn, mark).and_then(|socket| {
+        let mut opened = self.tcp.connect(&syn, mark);
+        // The kernel refuses a connection that ended a moment ago, unless both ends' time stamps tell the old one's packets apart.
+        if opened.as_ref().is_err_and(|error| *error == Errno::ADDRNOTAVAIL)
+            && self.parts.routing.make_way(syn.connection)
+        {
+            opened = self.tcp.connect(&syn, mark);
+        }
+        let opened = opened.and_then(|socket| {
             let slot = self.vacant.pop().unwrap_or_else(|| {
                 self.pending.push(None);
                 self.pending.len() - 1
