@@ -32,7 +32,7 @@ pub(crate) enum Command {
     Check(FileReportArguments),
     /// Show the state of a running gateway: peers, classes, lanes, drops; or of running proxies.
     Status(StatusArguments),
-    /// Watch a running gateway: classes, lanes and the busiest flows, live.
+    /// Watch a running gateway, live: classes, lanes, the busiest flows, proxies; or running proxies.
     Top(TopArguments),
     /// Make a running gateway read its file again. It does not touch lanes whose configuration stays the same.
     Reload(InstanceArguments),

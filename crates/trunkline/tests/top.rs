@@ -17,6 +17,7 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 use trunkline_gateway::control::Answer;
 use trunkline_gateway::status::{Class, Peer, Status};
+use trunkline_proxy::{ProxyCounts, ProxyStatus};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_trunkline");
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -32,6 +33,10 @@ struct Daemon {
 
 impl Daemon {
     fn start(test: &str) -> Self {
+        Self::answering(test, |age| Answer::Status(Box::new(status(age))))
+    }
+
+    fn answering(test: &str, answer: impl Fn(u64) -> Answer + Send + 'static) -> Self {
         let socket = std::env::temp_dir().join(format!("trunkline-top-{}-{test}.sock", std::process::id()));
         let _ = std::fs::remove_file(&socket);
         let listener = UnixListener::bind(&socket).expect("a socket");
@@ -46,7 +51,7 @@ impl Daemon {
                 let mut request = String::new();
                 BufReader::new(&stream).read_line(&mut request).expect("a request");
                 assert_eq!(request, "{\"request\":\"flows\"}\n");
-                let answer = serde_json::to_string(&Answer::Status(Box::new(status(age)))).expect("json");
+                let answer = serde_json::to_string(&answer(age)).expect("json");
                 let _ = writeln!(stream, "{answer}");
             }
         });
@@ -191,7 +196,7 @@ fn q_ends_it_and_the_terminal_is_as_it_was() {
     terminal.wait_for("10.0");
     assert!(terminal.is_raw());
     terminal.press("?");
-    terminal.wait_for("keys and columns");
+    terminal.wait_for("and columns");
     terminal.press("q");
     assert_eq!(terminal.ended(), Some(0));
 }
@@ -253,7 +258,7 @@ fn a_gateway_that_ends_is_reported_and_one_that_comes_back_is_shown() {
     let terminal = Terminal::start(&daemon, &[]);
     terminal.wait_for("testsite");
     daemon.stop();
-    terminal.wait_for("gateway gone, retrying");
+    terminal.wait_for("daemon gone, retrying");
     terminal.output.lock().expect("the output").clear();
     let _again = Daemon::start("gone");
     terminal.wait_for("device");
@@ -285,6 +290,38 @@ fn once_prints_one_frame_without_any_control_sequence() {
     assert!(text.starts_with("trunkline testsite   up 2 s   1 peer"), "{text}");
     assert!(text.lines().any(|line| line.starts_with("tcp") && line.contains(" 10.0 ")), "{text}");
     assert!(!text.contains('\u{1b}'), "{text:?}");
+}
+
+#[test]
+fn proxies_without_a_trunk_are_shown() {
+    let daemon = Daemon::answering("proxies", |age| {
+        let counts = ProxyCounts { open: 3, delivered: age * 1_250_000, ..ProxyCounts::default() };
+        let cell = ProxyStatus {
+            name: "cell".to_owned(),
+            mode: "split".to_owned(),
+            counts,
+            ..ProxyStatus::default()
+        };
+        Answer::Proxies(Box::new(trunkline_proxy::Status {
+            name: "lte".to_owned(),
+            uptime_s: age as f64,
+            proxies: vec![cell],
+            ..trunkline_proxy::Status::default()
+        }))
+    });
+    let output = Command::new(PROGRAM)
+        .args(["top", "--once", "--interval", "0.1"])
+        .arg(&daemon.socket)
+        .output()
+        .expect("it runs");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.starts_with("trunkline lte   up 2 s   1 proxy"), "{text}");
+    assert!(text.lines().any(|line| line.starts_with("cell") && line.contains(" 10.0 ")), "{text}");
+    let terminal = Terminal::start(&daemon, &[]);
+    terminal.wait_for("proxies");
+    terminal.press("q");
+    assert_eq!(terminal.ended(), Some(0));
 }
 
 #[test]

@@ -1,10 +1,11 @@
 //! Requests to a running gateway: its socket, `reload` and `down`.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use trunkline_gateway::config::{Config, RUN_DIRECTORY};
 use trunkline_gateway::control::{Answer, ControlError, Request, ask, remove_stale};
+use trunkline_gateway::status::Status;
 use trunkline_schema::{ProxyFile, Source};
 
 use super::proxy::control_socket;
@@ -58,6 +59,23 @@ pub(super) fn control_failure(error: &ControlError) -> Failure {
     match error {
         ControlError::Connect { .. } | ControlError::Silent { .. } => Failure::NotRunning(error.to_string()),
         ControlError::Talk { .. } => Failure::Other(error.to_string()),
+    }
+}
+
+/// The state of a daemon.
+#[derive(Debug)]
+pub(super) enum State {
+    Gateway(Box<Status>),
+    /// Of a process that runs proxies alone.
+    Proxies(Box<trunkline_proxy::Status>),
+}
+
+/// Requests the state of a daemon, with its flows or without.
+pub(super) fn state(socket: &Path, request: Request) -> Result<State, Failure> {
+    match ask(socket, request).map_err(|error| control_failure(&error))? {
+        Answer::Status(status) => Ok(State::Gateway(status)),
+        Answer::Proxies(status) => Ok(State::Proxies(status)),
+        Answer::Refused { message } | Answer::Done { message } => Err(Failure::Other(message)),
     }
 }
 

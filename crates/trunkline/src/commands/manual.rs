@@ -67,7 +67,7 @@ const EXTRAS: [Extra; 14] = [
         page: "trunkline-top",
         files: &[SOCKET],
         examples: &[
-            ("trunkline top a", "watches the gateway of site a"),
+            ("trunkline top a", "watches the gateway of site a, or the proxies of a.toml"),
             ("trunkline top --once --interval 5 a", "prints one frame with rates over 5 seconds"),
         ],
     },

@@ -2,30 +2,26 @@
 
 use std::fmt::Write as _;
 
-use trunkline_proxy::{ProxyStatus, Status};
+use trunkline_proxy::{ProxyStatus, Status, Totals};
+
+use super::rates::Between;
 
 /// The state `now` of a process that runs proxies alone, with rates since `before`.
 pub(super) fn table(before: &Status, now: &Status) -> String {
     let mut text = format!("{}: up for {:.0} s, version {}\n", now.name, now.uptime_s, now.version);
-    let same = before.pid == now.pid && before.uptime_s < now.uptime_s;
-    text += &rows(same.then_some(before), now);
-    if same {
+    text += &rows(Some(before), now);
+    if let Some(between) = Between::proxies(before, now) {
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "\nRates are of the last {:.1} s.", now.uptime_s - before.uptime_s);
+        let _ = writeln!(text, "\nRates are of the last {:.1} s.", between.seconds());
     } else {
         text += "\nNo rates: the process restarted in between.\n";
     }
     text
 }
 
-/// What all proxies have done, and a line for each of them.
-pub(super) fn rows(before: Option<&Status>, now: &Status) -> String {
-    let totals = &now.totals;
-    let mut text = format!(
-        "connections: {} open, {} being opened, {} opened since the start\n",
-        totals.open, totals.opening, totals.opened
-    );
-    let endings: Vec<String> = [
+/// How connections were refused or ended for want of something, each with its count.
+pub(super) fn endings(totals: &Totals) -> [(&'static str, u64); 8] {
+    [
         ("refused", totals.refused),
         ("unreachable", totals.unreachable),
         ("timed out", totals.timed_out),
@@ -35,10 +31,29 @@ pub(super) fn rows(before: Option<&Status>, now: &Status) -> String {
         ("idle, closed for others", totals.evicted),
         ("reset", totals.reset),
     ]
-    .iter()
-    .filter(|(_, count)| *count > 0)
-    .map(|(what, count)| format!("{count} {what}"))
-    .collect();
+}
+
+/// The rate of an emulated link in Mbit/s, with a star if it is measured; `-` if there is none.
+pub(super) fn link_rate(proxy_rate: u64, is_measured: bool) -> String {
+    match (proxy_rate, is_measured) {
+        (0, true) => "unknown".to_owned(),
+        (0, false) => "-".to_owned(),
+        (rate, is_measured) => format!("{:.2}{}", rate as f64 / 1e6, if is_measured { "*" } else { "" }),
+    }
+}
+
+/// What all proxies have done, and a line for each of them.
+pub(super) fn rows(before: Option<&Status>, now: &Status) -> String {
+    let totals = &now.totals;
+    let mut text = format!(
+        "connections: {} open, {} being opened, {} opened since the start\n",
+        totals.open, totals.opening, totals.opened
+    );
+    let endings: Vec<String> = endings(totals)
+        .iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(what, count)| format!("{count} {what}"))
+        .collect();
     if !endings.is_empty() {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "  {}", endings.join(", "));
@@ -58,28 +73,26 @@ pub(super) fn rows(before: Option<&Status>, now: &Status) -> String {
         "dropped",
         "clamped"
     );
+    let last = before.and_then(|before| Some((before, Between::proxies(before, now)?)));
     for proxy in &now.proxies {
-        let earlier = before.and_then(|status| status.proxies.iter().find(|old| old.name == proxy.name));
-        let seconds = before.map_or(0.0, |before| now.uptime_s - before.uptime_s);
-        row(&mut text, earlier, proxy, seconds);
+        let earlier = last.and_then(|(status, between)| Some((earlier(status, proxy)?, between)));
+        row(&mut text, earlier, proxy);
     }
     text
 }
 
-fn row(text: &mut String, before: Option<&ProxyStatus>, now: &ProxyStatus, seconds: f64) {
+/// The same proxy in an earlier state.
+pub(super) fn earlier<'s>(status: &'s Status, now: &ProxyStatus) -> Option<&'s ProxyStatus> {
+    status.proxies.iter().find(|old| old.name == now.name)
+}
+
+fn row(text: &mut String, last: Option<(&ProxyStatus, Between)>, now: &ProxyStatus) {
     let counts = &now.counts;
-    let delivered = before.filter(|_| seconds > 0.0).map_or_else(
+    let delivered = last.map_or_else(
         || "-".to_owned(),
-        |old| {
-            let bytes = counts.delivered.saturating_sub(old.counts.delivered);
-            format!("{:.1}", bytes as f64 * 8.0 / 1e6 / seconds)
-        },
+        |(old, between)| format!("{:.1}", between.rate(old.counts.delivered, counts.delivered) * 8.0 / 1e6),
     );
-    let link = match (counts.rate, now.is_measured) {
-        (0, true) => "unknown".to_owned(),
-        (0, false) => "-".to_owned(),
-        (rate, is_measured) => format!("{:.2}{}", rate as f64 / 1e6, if is_measured { "*" } else { "" }),
-    };
+    let link = link_rate(counts.rate, now.is_measured);
     let kilobytes = |bytes: u64| format!("{:.0}", bytes as f64 / 1e3);
     let _ = writeln!(
         text,

@@ -18,8 +18,18 @@ pub(super) struct Between(f64);
 impl Between {
     /// `None` unless both are of one daemon, in this order.
     pub(super) fn states(before: &Status, now: &Status) -> Option<Self> {
-        let seconds = now.uptime_s - before.uptime_s;
-        (before.pid == now.pid && seconds > 0.0).then_some(Between(seconds))
+        Between::readings((before.pid, before.uptime_s), (now.pid, now.uptime_s))
+    }
+
+    /// The same of proxies.
+    pub(super) fn proxies(before: &trunkline_proxy::Status, now: &trunkline_proxy::Status) -> Option<Self> {
+        Between::readings((before.pid, before.uptime_s), (now.pid, now.uptime_s))
+    }
+
+    /// From the process and its age at each of them, seconds.
+    fn readings(before: (u32, f64), now: (u32, f64)) -> Option<Self> {
+        let seconds = now.1 - before.1;
+        (before.0 == now.0 && seconds > 0.0).then_some(Between(seconds))
     }
 
     pub(super) const fn seconds(self) -> f64 {

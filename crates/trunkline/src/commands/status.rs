@@ -1,15 +1,14 @@
 //! `status`: the state of a running gateway as a table or as JSON.
 
 use std::fmt::Write as _;
-use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
 use trunkline_gateway::config::Encryption;
-use trunkline_gateway::control::{Answer, Request, ask};
+use trunkline_gateway::control::Request;
 use trunkline_gateway::status::{Class, EdgePacing, Lane, LaneState, PathShare, Peer, Status};
 
-use super::control::{control_failure, socket};
+use super::control::{State, socket, state};
 use super::proxies;
 use super::rates::{Between, LaneRates, earlier};
 use crate::cli::StatusArguments;
@@ -18,7 +17,7 @@ use crate::output::{print, print_line};
 
 pub(crate) fn status(arguments: &StatusArguments) -> Result<(), Failure> {
     let socket = socket(&arguments.instance)?;
-    let first = state(&socket)?;
+    let first = state(&socket, Request::Status)?;
     if arguments.json {
         let json = match &first {
             State::Gateway(status) => serde_json::to_string_pretty(status),
@@ -27,25 +26,10 @@ pub(crate) fn status(arguments: &StatusArguments) -> Result<(), Failure> {
         return print_line(&json.map_err(Failure::doing("cannot print"))?);
     }
     thread::sleep(Duration::from_secs_f64(arguments.interval));
-    match (first, state(&socket)?) {
+    match (first, state(&socket, Request::Status)?) {
         (State::Gateway(before), State::Gateway(now)) => print(&table(&before, &now)),
         (State::Proxies(before), State::Proxies(now)) => print(&proxies::table(&before, &now)),
         _ => Err(Failure::Other("another daemon took the socket in between".to_owned())),
-    }
-}
-
-/// The state of a daemon.
-enum State {
-    Gateway(Box<Status>),
-    /// Of a process that runs proxies alone.
-    Proxies(Box<trunkline_proxy::Status>),
-}
-
-fn state(socket: &Path) -> Result<State, Failure> {
-    match ask(socket, Request::Status).map_err(|error| control_failure(&error))? {
-        Answer::Status(status) => Ok(State::Gateway(status)),
-        Answer::Proxies(status) => Ok(State::Proxies(status)),
-        Answer::Refused { message } | Answer::Done { message } => Err(Failure::Other(message)),
     }
 }
 

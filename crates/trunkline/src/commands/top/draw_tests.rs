@@ -10,6 +10,10 @@ fn view() -> View {
     View::new(Some(&sample::status(0)), &sample::status(1))
 }
 
+fn proxies() -> View {
+    View::of_proxies(Some(&sample::proxies(0)), &sample::proxies(1))
+}
+
 fn frame(width: u16, height: u16, view: &View, ui: &mut Ui, notice: Option<&str>) -> Terminal<TestBackend> {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a terminal");
     let screen = Screen { view, notice, interval: INTERVAL, colour: true, keys: true };
@@ -44,6 +48,36 @@ fn a_frame_of_140_by_40_is_this() {
 }
 
 #[test]
+fn a_frame_of_proxies_alone_is_this() {
+    let frame = |width, height| lines(&frame(width, height, &proxies(), &mut Ui::new(), None));
+    same(&frame(80, 8), include_str!("frames/proxies-80x8.txt"));
+    same(&frame(120, 8), include_str!("frames/proxies-120x8.txt"));
+}
+
+#[test]
+fn a_gateway_with_proxies_has_a_fourth_pane() {
+    let with = |step| {
+        let proxies = Some(sample::proxies(step));
+        trunkline_gateway::status::Status { proxies, ..sample::status(step) }
+    };
+    let view = View::new(Some(&with(0)), &with(1));
+    let text = plain(&view, INTERVAL, 100);
+    let place = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what} is missing in {text}"));
+    assert!(place("\nflows ") < place("\nproxies ") && place("\nproxies ") < place("\ncell "), "{text}");
+    assert!(text.contains("1 peer   2 of 3 lanes up") && text.contains("device trunk0"), "{text}");
+    let keys = lines(&frame(100, 40, &view, &mut Ui::new(), None));
+    assert!(keys.contains("f flows  x proxies"), "{keys}");
+}
+
+#[test]
+fn proxies_are_sorted_by_what_they_hold() {
+    let mut ui = Ui { focus: Pane::Proxies, order: [0, 0, 0, 2], ..Ui::new() };
+    let text = lines(&frame(80, 24, &proxies(), &mut ui, None));
+    let place = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what} is missing in {text}"));
+    assert!(place("\ncell ") < place("\nssh "), "{text}");
+}
+
+#[test]
 fn the_help_is_this() {
     let mut ui = Ui { help: true, ..Ui::new() };
     same(&text(80, 24, &mut ui), include_str!("frames/help.txt"));
@@ -66,14 +100,16 @@ fn once_shows_every_row_in_plain_text() {
 
 #[test]
 fn the_pane_in_focus_is_cut_last() {
-    assert_eq!(heights([5, 4, 4], Pane::Classes, 21), [5, 4, 4]);
-    assert_eq!(heights([9, 9, 33], Pane::Flows, 21), [4, 4, 13]);
-    assert_eq!(heights([9, 9, 33], Pane::Classes, 21), [9, 8, 4]);
-    assert_eq!(heights([9, 9, 33], Pane::Lanes, 7), [2, 3, 2]);
+    assert_eq!(heights([5, 4, 4, 0], Pane::Classes, 21), [5, 4, 4, 0]);
+    assert_eq!(heights([9, 9, 33, 0], Pane::Flows, 21), [4, 4, 13, 0]);
+    assert_eq!(heights([9, 9, 33, 0], Pane::Classes, 21), [9, 8, 4, 0]);
+    assert_eq!(heights([9, 9, 33, 0], Pane::Lanes, 7), [2, 3, 2, 0]);
+    assert_eq!(heights([9, 9, 33, 6], Pane::Proxies, 21), [7, 4, 4, 6]);
+    assert_eq!(heights([0, 0, 0, 30], Pane::Proxies, 21), [0, 0, 0, 21]);
     for room in 0..60 {
         for focus in Pane::ALL {
-            let heights = heights([9, 9, 33], focus, room);
-            assert_eq!(heights.iter().sum::<u16>(), room.min(51), "{focus:?} {room}");
+            let heights = heights([9, 9, 33, 6], focus, room);
+            assert_eq!(heights.iter().sum::<u16>(), room.min(57), "{focus:?} {room}");
         }
     }
 }
@@ -83,8 +119,9 @@ fn any_size_is_drawn() {
     for width in [0, 1, 7, 33, 79, 300] {
         for height in [0, 1, 2, 3, 4, 9, 100] {
             for help in [false, true] {
-                let mut ui = Ui { help, scroll: [50; 3], ..Ui::new() };
+                let mut ui = Ui { help, scroll: [50; 4], ..Ui::new() };
                 text(width, height, &mut ui);
+                frame(width, height, &proxies(), &mut ui, None);
             }
         }
     }
@@ -92,14 +129,14 @@ fn any_size_is_drawn() {
 
 #[test]
 fn a_notice_takes_the_place_of_the_device() {
-    let text = lines(&frame(80, 24, &view(), &mut Ui::new(), Some("gateway gone, retrying: no daemon")));
-    assert!(text.lines().nth(1).is_some_and(|line| line.starts_with("gateway gone, retrying")), "{text}");
+    let text = lines(&frame(80, 24, &view(), &mut Ui::new(), Some("daemon gone, retrying: no daemon")));
+    assert!(text.lines().nth(1).is_some_and(|line| line.starts_with("daemon gone, retrying")), "{text}");
     assert!(text.contains("interactive"), "what was last known stays: {text}");
 }
 
 #[test]
 fn sorting_puts_the_most_first() {
-    let mut ui = Ui { focus: Pane::Classes, order: [1, 0, 3], ..Ui::new() };
+    let mut ui = Ui { focus: Pane::Classes, order: [1, 0, 3, 0], ..Ui::new() };
     let text = text(140, 40, &mut ui);
     let place = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what} is missing in {text}"));
     assert!(place("\ntcp ") < place("\ninteractive "), "by rate: {text}");

@@ -1,4 +1,4 @@
-//! `trunkline top`: shows a running gateway, live.
+//! `trunkline top`: shows a running gateway, or running proxies, live.
 //!
 //! One thread requests the daemon's state at intervals; the main thread draws it and reads keys. So a daemon that does
 //! not answer never delays the response to a key. [`model`] computes the view from two states, and [`mod@draw`] draws a
@@ -29,10 +29,9 @@ use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use ratatui::layout::Rect;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
-use trunkline_gateway::control::{Answer, Request, ask};
-use trunkline_gateway::status::Status;
+use trunkline_gateway::control::Request;
 
-use super::control::{control_failure, socket};
+use super::control::{State, socket, state};
 use crate::cli::TopArguments;
 use crate::failure::Failure;
 use crate::output::print;
@@ -60,8 +59,8 @@ pub(crate) fn top(arguments: &TopArguments) -> Result<(), Failure> {
         let instead = "`trunkline top --once` or `trunkline status --json`";
         return Err(Failure::Input(format!("top needs a terminal; without one, use {instead}")));
     }
-    // If the gateway does not run, a message says so, not an empty screen.
-    let first = state(&socket)?;
+    // If no daemon runs, a message says so, not an empty screen.
+    let first = state(&socket, Request::Flows)?;
     let stop = stop_at_signals().map_err(Failure::doing("cannot wait for signals"))?;
     let answers = poll(socket, interval);
     let mut live = Live::new(first, interval);
@@ -106,27 +105,15 @@ impl Drop for Restore {
     }
 }
 
-/// Requests the state with the busiest flows.
-fn state(socket: &Path) -> Result<Status, Failure> {
-    match ask(socket, Request::Flows).map_err(|error| control_failure(&error))? {
-        Answer::Status(status) => Ok(*status),
-        Answer::Proxies(status) => Err(Failure::Input(format!(
-            "{} runs proxies without a trunk: `trunkline status` shows them",
-            status.name
-        ))),
-        Answer::Refused { message } | Answer::Done { message } => Err(Failure::Other(message)),
-    }
-}
-
-/// Requests the state every `interval`, until the receiver is dropped.
-fn poll(socket: PathBuf, interval: Duration) -> Receiver<Result<Status, Failure>> {
+/// Requests the state with the busiest flows every `interval`, until the receiver is dropped.
+fn poll(socket: PathBuf, interval: Duration) -> Receiver<Result<State, Failure>> {
     let (sender, answers) = sync_channel(1);
     thread::spawn(move || {
         let mut due = Instant::now();
         loop {
             due = (due + interval).max(Instant::now());
             thread::sleep(due.saturating_duration_since(Instant::now()));
-            if sender.send(state(&socket)).is_err() {
+            if sender.send(state(&socket, Request::Flows)).is_err() {
                 break;
             }
         }
@@ -136,9 +123,9 @@ fn poll(socket: PathBuf, interval: Duration) -> Receiver<Result<Status, Failure>
 
 /// Prints one frame as text, with the rates of one interval.
 fn once(socket: &Path, interval: Duration) -> Result<(), Failure> {
-    let before = state(socket)?;
+    let before = state(socket, Request::Flows)?;
     thread::sleep(interval);
-    let view = View::new(Some(&before), &state(socket)?);
+    let view = View::of(Some(&before), &state(socket, Request::Flows)?);
     let width = if io::stdout().is_terminal() {
         ratatui::crossterm::terminal::size().map_or(PLAIN_WIDTH, |(columns, _)| columns)
     } else {
@@ -160,20 +147,20 @@ fn plain(view: &View, interval: Duration, width: u16) -> String {
 
 /// The state of the live display.
 struct Live {
-    last: Status,
+    last: State,
     answered: Instant,
     view: View,
     ui: Ui,
-    /// Why the gateway's state is not current.
+    /// Why the daemon's state is not current.
     notice: Option<String>,
     interval: Duration,
     colour: bool,
 }
 
 impl Live {
-    fn new(first: Status, interval: Duration) -> Self {
+    fn new(first: State, interval: Duration) -> Self {
         Live {
-            view: View::new(None, &first),
+            view: View::of(None, &first),
             last: first,
             answered: Instant::now(),
             ui: Ui::new(),
@@ -187,7 +174,7 @@ impl Live {
     fn run(
         &mut self,
         terminal: &mut DefaultTerminal,
-        answers: &Receiver<Result<Status, Failure>>,
+        answers: &Receiver<Result<State, Failure>>,
         stopped: impl Fn() -> bool,
     ) -> io::Result<()> {
         let mut redraw = true;
@@ -195,7 +182,7 @@ impl Live {
             redraw |= self.handle_answer(answers);
             let had_notice = self.notice.is_some();
             if self.notice.is_none() && self.answered.elapsed() > self.interval + ANSWER_TIMEOUT {
-                self.notice = Some("gateway does not answer, waiting".to_owned());
+                self.notice = Some("the daemon does not answer, waiting".to_owned());
             }
             redraw |= had_notice != self.notice.is_some();
             if redraw {
@@ -217,16 +204,16 @@ impl Live {
     }
 
     /// Handles an answer of the daemon. Whether there was one.
-    fn handle_answer(&mut self, answers: &Receiver<Result<Status, Failure>>) -> bool {
+    fn handle_answer(&mut self, answers: &Receiver<Result<State, Failure>>) -> bool {
         match answers.try_recv() {
             Ok(Ok(status)) => {
                 if !self.ui.paused {
-                    self.view = View::new(Some(&self.last), &status);
+                    self.view = View::of(Some(&self.last), &status);
                 }
                 self.last = status;
                 self.notice = None;
             }
-            Ok(Err(failure)) => self.notice = Some(format!("gateway gone, retrying: {failure}")),
+            Ok(Err(failure)) => self.notice = Some(format!("daemon gone, retrying: {failure}")),
             Err(_) => return false,
         }
         self.answered = Instant::now();

@@ -9,7 +9,11 @@ use std::time::Duration;
 
 use trunkline_gateway::config::Encryption;
 use trunkline_gateway::status::{Class, Flow, Lane, LaneState, Peer, Status, Tun};
+use trunkline_proxy::ProxyStatus;
 
+use super::ui::Pane;
+use crate::commands::control::State;
+use crate::commands::proxies;
 use crate::commands::rates::{Between, LaneRates, earlier, growth};
 
 /// Everything that a frame shows.
@@ -17,8 +21,44 @@ use crate::commands::rates::{Between, LaneRates, earlier, growth};
 pub(super) struct View {
     pub(super) site: String,
     pub(super) uptime: Duration,
-    pub(super) device: DeviceView,
+    /// `None` for a process that runs proxies alone.
+    pub(super) device: Option<DeviceView>,
     pub(super) peers: Vec<PeerView>,
+    pub(super) proxies: Option<ProxiesView>,
+}
+
+/// The proxies of a daemon. Rates are in connections/s and bit/s.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct ProxiesView {
+    pub(super) open: u64,
+    pub(super) opening: u64,
+    pub(super) opened: Option<f64>,
+    /// Connections that were not opened, passed, or ended for want of something.
+    pub(super) failed: Option<f64>,
+    /// How most of them failed between the two states.
+    pub(super) main_failure: Option<&'static str>,
+    pub(super) from_clients: Option<f64>,
+    pub(super) from_servers: Option<f64>,
+    pub(super) proxies: Vec<ProxyView>,
+}
+
+/// One of `[[proxies]]`. Rates are in bit/s, and of connections, segments and packets per second.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct ProxyView {
+    pub(super) name: String,
+    pub(super) mode: String,
+    pub(super) open: u64,
+    pub(super) opened: Option<f64>,
+    /// What the hosts behind have acknowledged.
+    pub(super) delivered: Option<f64>,
+    pub(super) delivered_bytes: u64,
+    pub(super) held: u64,
+    pub(super) held_max: u64,
+    /// The emulated link's rate, as text.
+    pub(super) link: String,
+    pub(super) delayed: Option<f64>,
+    pub(super) dropped: Option<f64>,
+    pub(super) clamped: Option<f64>,
 }
 
 /// The TUN device. Rates are in bit/s and packets/s.
@@ -113,7 +153,31 @@ pub(super) struct FlowView {
 }
 
 impl View {
-    /// The state `now`, with rates since `before`.
+    /// The state `now` of a daemon, with rates since `before`.
+    pub(super) fn of(before: Option<&State>, now: &State) -> Self {
+        match (before, now) {
+            (Some(State::Gateway(before)), State::Gateway(now)) => View::new(Some(before), now),
+            (_, State::Gateway(now)) => View::new(None, now),
+            (Some(State::Proxies(before)), State::Proxies(now)) => View::of_proxies(Some(before), now),
+            (_, State::Proxies(now)) => View::of_proxies(None, now),
+        }
+    }
+
+    /// That of a process that runs proxies alone.
+    pub(super) fn of_proxies(
+        before: Option<&trunkline_proxy::Status>,
+        now: &trunkline_proxy::Status,
+    ) -> Self {
+        View {
+            site: now.name.clone(),
+            uptime: seconds(now.uptime_s),
+            device: None,
+            peers: Vec::new(),
+            proxies: Some(ProxiesView::new(before, now)),
+        }
+    }
+
+    /// That of a gateway.
     pub(super) fn new(before: Option<&Status>, now: &Status) -> Self {
         let last = before.and_then(|before| Some((before, Between::states(before, now)?)));
         let peers = now.peers.iter().map(|peer| {
@@ -125,8 +189,21 @@ impl View {
         View {
             site: now.name.clone(),
             uptime: seconds(now.uptime_s),
-            device: DeviceView::new(last.map(|(status, between)| (&status.tun, between)), &now.tun),
+            device: Some(DeviceView::new(last.map(|(status, between)| (&status.tun, between)), &now.tun)),
             peers: peers.collect(),
+            proxies: now
+                .proxies
+                .as_ref()
+                .map(|proxies| ProxiesView::new(before.and_then(|before| before.proxies.as_ref()), proxies)),
+        }
+    }
+
+    /// The panes that have something to show.
+    pub(super) fn panes(&self) -> &'static [Pane] {
+        match (&self.device, &self.proxies) {
+            (Some(_), None) => &[Pane::Classes, Pane::Lanes, Pane::Flows],
+            (Some(_), Some(_)) => &Pane::ALL,
+            (None, _) => &[Pane::Proxies],
         }
     }
 
@@ -159,6 +236,59 @@ impl DeviceView {
             main_reason: main.map(|(name, _)| *name),
             drops: drops.map(|drops| drops.iter().map(|(_, rate)| rate).sum()),
             pool_bytes: now.pool_bytes,
+        }
+    }
+}
+
+impl ProxiesView {
+    fn new(before: Option<&trunkline_proxy::Status>, now: &trunkline_proxy::Status) -> Self {
+        let last = before.and_then(|before| Some((before, Between::proxies(before, now)?)));
+        let totals = &now.totals;
+        let rate = |count: fn(&trunkline_proxy::Totals) -> u64| {
+            last.map(|(before, between)| between.rate(count(&before.totals), count(totals)))
+        };
+        let failures = last.map(|(before, between)| {
+            let growth = proxies::endings(&before.totals).into_iter().zip(proxies::endings(totals));
+            growth.map(|((how, before), (_, now))| (how, between.rate(before, now))).collect::<Vec<_>>()
+        });
+        let main =
+            failures.iter().flatten().filter(|(_, rate)| *rate > 0.0).max_by(|a, b| a.1.total_cmp(&b.1));
+        let proxies = now.proxies.iter().map(|proxy| {
+            let last = last.and_then(|(before, between)| Some((proxies::earlier(before, proxy)?, between)));
+            ProxyView::new(last, proxy)
+        });
+        ProxiesView {
+            open: totals.open,
+            opening: totals.opening,
+            opened: rate(|totals| totals.opened),
+            main_failure: main.map(|(how, _)| *how),
+            failed: failures.map(|failures| failures.iter().map(|(_, rate)| rate).sum()),
+            from_clients: rate(|totals| totals.bytes_from_clients).map(|bytes| bytes * 8.0),
+            from_servers: rate(|totals| totals.bytes_from_servers).map(|bytes| bytes * 8.0),
+            proxies: proxies.collect(),
+        }
+    }
+}
+
+impl ProxyView {
+    fn new(last: Option<(&ProxyStatus, Between)>, now: &ProxyStatus) -> Self {
+        let counts = &now.counts;
+        let rate = |count: fn(&trunkline_proxy::ProxyCounts) -> u64| {
+            last.map(|(before, between)| between.rate(count(&before.counts), count(counts)))
+        };
+        ProxyView {
+            name: now.name.clone(),
+            mode: now.mode.clone(),
+            open: counts.open,
+            opened: rate(|counts| counts.opened),
+            delivered: rate(|counts| counts.delivered).map(|bytes| bytes * 8.0),
+            delivered_bytes: counts.delivered,
+            held: counts.held,
+            held_max: counts.held_max,
+            link: proxies::link_rate(counts.rate, now.is_measured),
+            delayed: rate(|counts| counts.tail_held),
+            dropped: rate(|counts| counts.tail_dropped),
+            clamped: rate(|counts| counts.clamped),
         }
     }
 }

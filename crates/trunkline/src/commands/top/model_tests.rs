@@ -22,7 +22,7 @@ fn counters_become_rates_by_the_daemons_own_clock() {
     about(tcp.filtered, 0.3);
     about(tcp.mean_backlog, 125.0);
     about(view.peers[0].received, 1e6);
-    about(view.device.read, 48.4e6);
+    about(view.device.as_ref().expect("it").read, 48.4e6);
     let lane = view.peers[0].lanes[1].numbers.expect("it is up");
     about(lane.sent, 47.2e6);
     about(lane.retransmits, 0.5);
@@ -127,4 +127,31 @@ fn a_flow_has_the_rate_of_the_interval_and_none_at_first_or_when_it_starts_anew(
     let mut back = now.clone();
     back.peers[0].flows[1].bytes = 1;
     assert_eq!(rate(&View::new(Some(&before), &back), 1), None);
+}
+
+#[test]
+fn proxies_have_rates_of_the_interval_and_the_failure_that_most_connections_met() {
+    let (before, now) = (sample::proxies(0), sample::proxies(1));
+    let view = View::of_proxies(Some(&before), &now);
+    let all = view.proxies.expect("they");
+    about(all.opened, 2.3);
+    about(all.failed, 0.3);
+    about(all.from_servers, 11.36e6);
+    assert_eq!((all.open, all.opening, all.main_failure), (41, 2, Some("refused")));
+    let cell = &all.proxies[1];
+    about(cell.delivered, 11.3e6);
+    about(cell.delayed, 1025.0);
+    about(cell.dropped, 2.0);
+    assert_eq!((cell.link.as_str(), cell.held, all.proxies[0].link.as_str()), ("11.90*", 212_000, "-"));
+}
+
+#[test]
+fn proxies_of_another_process_or_a_gateway_before_have_no_rates() {
+    let (before, now) = (sample::proxies(0), sample::proxies(1));
+    let other = trunkline_proxy::Status { pid: 1, ..before };
+    let view = View::of_proxies(Some(&other), &now).proxies.expect("they");
+    assert_eq!((view.opened, view.failed, view.proxies[1].delivered), (None, None, None));
+    let gateway = State::Gateway(Box::new(sample::status(0)));
+    let view = View::of(Some(&gateway), &State::Proxies(Box::new(now))).proxies.expect("they");
+    assert_eq!(view.proxies[1].delivered, None);
 }

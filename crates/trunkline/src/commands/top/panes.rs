@@ -1,7 +1,7 @@
-//! The three tables: their columns, and the order of their rows.
+//! The tables: their columns, and the order of their rows.
 
 use super::format::{bar, mbit, millis, number, or_dash};
-use super::model::{ClassView, FlowView, LaneNumbers, LaneView, PeerView, View};
+use super::model::{ClassView, FlowView, LaneNumbers, LaneView, PeerView, ProxiesView, ProxyView, View};
 use super::table::{Align, Cell, Column, Row, Table, Tone};
 
 /// The queue in the core from which it counts as not kept at the edge: `CoDel`'s target (RFC 8289 §4.3).
@@ -93,6 +93,20 @@ const FLOW_COLUMNS: &[Column<FlowView>] = &[
     column("idle s", 6, 6, |f| number(f.idle.as_secs_f64()).into()),
 ];
 
+const PROXY_COLUMNS: &[Column<ProxyView>] = &[
+    words("mode", 12, 8, |p| p.mode.clone().into()),
+    column("open", 6, 1, |p| p.open.to_string().into()),
+    column("new/s", 6, 7, |p| or_dash(p.opened, number).into()),
+    column("Mbit/s", 6, 2, |p| or_dash(p.delivered, mbit).into()),
+    column("MB", 6, 10, |p| number(p.delivered_bytes as f64 / 1e6).into()),
+    column("held kB", 7, 3, |p| number(p.held as f64 / 1e3).into()),
+    column("max kB", 6, 6, |p| number(p.held_max as f64 / 1e3).into()),
+    column("link Mb/s", 9, 4, |p| p.link.clone().into()),
+    column("ACK/s", 6, 5, |p| or_dash(p.delayed, number).into()),
+    column("drop/s", 6, 9, |p| events(p.dropped, Tone::Plain)),
+    column("clamp/s", 7, 11, |p| events(p.clamped, Tone::Plain)),
+];
+
 /// Sorts the largest first and rows without a value last; equal rows keep their order.
 fn sort<T>(rows: &mut [T], key: impl Fn(&T) -> Option<f64>) {
     rows.sort_by(|a, b| key(b).unwrap_or(-1.0).total_cmp(&key(a).unwrap_or(-1.0)));
@@ -176,4 +190,32 @@ pub(super) fn flows<'a>(view: &'a View, order: &str) -> Table<'a, FlowView> {
         name_width: 42,
         rows: flows.into_iter().map(row).collect(),
     }
+}
+
+/// What all proxies of a daemon do together.
+fn connections(proxies: &ProxiesView) -> Cell {
+    let opened = or_dash(proxies.opened, number);
+    let text = format!("{} open, {} being opened, {opened} opened/s", proxies.open, proxies.opening);
+    match (proxies.failed, proxies.main_failure) {
+        (Some(rate), Some(how)) => {
+            Cell::new(format!("{text}, {} failed/s, mostly: {how}", number(rate)), Tone::Warn)
+        }
+        _ => Cell::new(text, Tone::Strong),
+    }
+}
+
+pub(super) fn proxies<'a>(view: &'a View, order: &str) -> Table<'a, ProxyView> {
+    let mut rows = Vec::new();
+    if let Some(all) = &view.proxies {
+        rows.push(Row::Heading(connections(all)));
+        let mut proxies: Vec<&ProxyView> = all.proxies.iter().collect();
+        match order {
+            "rate" => sort(&mut proxies, |proxy| proxy.delivered),
+            "held" => sort(&mut proxies, |proxy| Some(proxy.held as f64)),
+            "open" => sort(&mut proxies, |proxy| Some(proxy.open as f64)),
+            _ => {}
+        }
+        rows.extend(proxies.into_iter().map(|proxy| Row::Values { name: proxy.name.clone(), of: proxy }));
+    }
+    Table { title: "proxies", columns: PROXY_COLUMNS, name_width: 12, rows }
 }

@@ -1,7 +1,8 @@
-//! Two states of a gateway, ten seconds apart, for the tests.
+//! Two states of a gateway, and of proxies, ten seconds apart, for the tests.
 
 use trunkline_gateway::config::Encryption;
 use trunkline_gateway::status::{Class, Flow, Lane, LaneState, Peer, Received, Sojourn, Status, Tun};
+use trunkline_proxy::{ProxyCounts, ProxyStatus, Totals};
 
 fn sojourn(at_1_ms: u64, at_16_ms: u64) -> Sojourn {
     let mut buckets = vec![0; 26];
@@ -139,5 +140,44 @@ pub(super) fn status(ten_seconds: u64) -> Status {
             ..Peer::default()
         }],
         ..Status::default()
+    }
+}
+
+/// Proxies, after `ten_seconds` times ten seconds.
+pub(super) fn proxies(ten_seconds: u64) -> trunkline_proxy::Status {
+    let proxy = |name: &str, mode: &str, counts| ProxyStatus {
+        name: name.to_owned(),
+        mode: mode.to_owned(),
+        is_measured: mode == "path-tail",
+        counts,
+    };
+    let cell = ProxyCounts {
+        open: 41,
+        opened: 880 + 23 * ten_seconds,
+        delivered: 1_000_000_000 + 14_125_000 * ten_seconds,
+        held: 212_000,
+        held_max: 1_480_000,
+        rate: 11_900_000,
+        tail_held: 11_240_000 + 10_250 * ten_seconds,
+        tail_dropped: 8_100 + 20 * ten_seconds,
+        ..ProxyCounts::default()
+    };
+    let totals = Totals {
+        open: 41,
+        opening: 2,
+        opened: 880 + 23 * ten_seconds,
+        refused: 5 + 2 * ten_seconds,
+        timed_out: 1 + ten_seconds,
+        bytes_from_clients: 90_000_000 + 1_250_000 * ten_seconds,
+        bytes_from_servers: 1_000_000_000 + 14_200_000 * ten_seconds,
+        ..Totals::default()
+    };
+    trunkline_proxy::Status {
+        name: "lte".to_owned(),
+        version: "0.1.0".to_owned(),
+        pid: 4712,
+        uptime_s: 802.0 + 10.0 * ten_seconds as f64,
+        totals,
+        proxies: vec![proxy("ssh", "none", ProxyCounts::default()), proxy("cell", "path-tail", cell)],
     }
 }

@@ -8,10 +8,11 @@ pub(super) enum Pane {
     Classes,
     Lanes,
     Flows,
+    Proxies,
 }
 
 impl Pane {
-    pub(super) const ALL: [Pane; 3] = [Pane::Classes, Pane::Lanes, Pane::Flows];
+    pub(super) const ALL: [Pane; 4] = [Pane::Classes, Pane::Lanes, Pane::Flows, Pane::Proxies];
 
     /// The orders of its rows; the first is the default.
     pub(super) const fn orders(self) -> &'static [&'static str] {
@@ -19,6 +20,7 @@ impl Pane {
             Pane::Classes => &["file", "rate", "waiting", "drops"],
             Pane::Lanes => &["file", "rate", "core queue", "retransmits"],
             Pane::Flows => &["rate", "bytes", "rtt", "filtered"],
+            Pane::Proxies => &["file", "rate", "held", "open"],
         }
     }
 }
@@ -26,11 +28,13 @@ impl Pane {
 /// The user's choices. [`Pane`] indexes the arrays.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Ui {
+    /// The panes that there are; the first has the focus at the start.
+    pub(super) panes: &'static [Pane],
     pub(super) focus: Pane,
     /// Indices into [`Pane::orders`].
-    pub(super) order: [usize; 3],
+    pub(super) order: [usize; 4],
     /// Rows scrolled past.
-    pub(super) scroll: [usize; 3],
+    pub(super) scroll: [usize; 4],
     pub(super) paused: bool,
     pub(super) help: bool,
 }
@@ -47,7 +51,24 @@ const PAGE: usize = 10;
 
 impl Ui {
     pub(super) const fn new() -> Self {
-        Ui { focus: Pane::Classes, order: [0; 3], scroll: [0; 3], paused: false, help: false }
+        Ui {
+            panes: &Pane::ALL,
+            focus: Pane::Classes,
+            order: [0; 4],
+            scroll: [0; 4],
+            paused: false,
+            help: false,
+        }
+    }
+
+    /// Says which panes there are. The focus leaves one that is not there.
+    pub(super) fn show(&mut self, panes: &'static [Pane]) {
+        self.panes = panes;
+        if let Some(first) = panes.first()
+            && !panes.contains(&self.focus)
+        {
+            self.focus = *first;
+        }
     }
 
     /// The order of the rows of `pane`.
@@ -66,7 +87,8 @@ impl Ui {
             KeyCode::Char('c') => self.focus(Pane::Classes),
             KeyCode::Char('l') => self.focus(Pane::Lanes),
             KeyCode::Char('f') => self.focus(Pane::Flows),
-            KeyCode::Tab => self.focus = Pane::ALL[(self.focus as usize + 1) % Pane::ALL.len()],
+            KeyCode::Char('x') => self.focus(Pane::Proxies),
+            KeyCode::Tab => self.focus_next(),
             KeyCode::Up | KeyCode::Char('k') => self.scroll_by(|row| row.saturating_sub(1)),
             KeyCode::Down | KeyCode::Char('j') => self.scroll_by(|row| row + 1),
             KeyCode::PageUp => self.scroll_by(|row| row.saturating_sub(PAGE)),
@@ -80,11 +102,21 @@ impl Ui {
 
     /// Moves the focus to `pane`. If it has the focus already, selects its next order.
     fn focus(&mut self, pane: Pane) {
+        if !self.panes.contains(&pane) {
+            return;
+        }
         if self.focus == pane {
             let order = &mut self.order[pane as usize];
             *order = (*order + 1) % pane.orders().len();
         }
         self.focus = pane;
+    }
+
+    fn focus_next(&mut self) {
+        let at = self.panes.iter().position(|pane| *pane == self.focus).unwrap_or(0);
+        if let Some(next) = self.panes.iter().cycle().nth(at + 1) {
+            self.focus = *next;
+        }
     }
 
     /// Drawing limits the result, since it knows the number of rows.
@@ -118,6 +150,22 @@ mod tests {
     }
 
     #[test]
+    fn the_focus_stays_among_the_panes_that_there_are() {
+        let mut ui = Ui::new();
+        ui.show(&[Pane::Classes, Pane::Lanes]);
+        press(&mut ui, KeyCode::Char('x'));
+        assert_eq!(ui.focus, Pane::Classes);
+        press(&mut ui, KeyCode::Tab);
+        press(&mut ui, KeyCode::Tab);
+        assert_eq!(ui.focus, Pane::Classes);
+        ui.show(&[Pane::Proxies]);
+        press(&mut ui, KeyCode::Tab);
+        assert_eq!(ui.focus, Pane::Proxies);
+        press(&mut ui, KeyCode::Char('x'));
+        assert_eq!(ui.order_of(Pane::Proxies), "rate");
+    }
+
+    #[test]
     fn q_escape_and_control_c_quit_and_c_alone_does_not() {
         let mut ui = Ui::new();
         assert_eq!(press(&mut ui, KeyCode::Char('c')), Next::Stay);
@@ -141,9 +189,9 @@ mod tests {
         press(&mut ui, KeyCode::Down);
         press(&mut ui, KeyCode::Down);
         press(&mut ui, KeyCode::Up);
-        assert_eq!(ui.scroll, [0, 1, 0]);
+        assert_eq!(ui.scroll, [0, 1, 0, 0]);
         press(&mut ui, KeyCode::Home);
         press(&mut ui, KeyCode::Up);
-        assert_eq!(ui.scroll, [0, 0, 0]);
+        assert_eq!(ui.scroll, [0; 4]);
     }
 }
