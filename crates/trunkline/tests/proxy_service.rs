@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use common::proxy::{CELL, SERVER, Scene, connect, connection, ip, number, transfer};
+use common::proxy::{CELL, SERVER, Scene, connect, connection, ip, number, resident, transfer};
 use common::site::{PROGRAM, ask, status, until};
 use rustix::net::sockopt;
 use serde_json::Value;
@@ -128,6 +128,92 @@ fn a_client_that_opens_more_than_the_tables_hold_keeps_nobody_out() {
     assert!(received.take(256).all(|bytes| bytes > 0));
     drop((near, far));
     scene.end(proxy);
+}
+
+/// One client opens `many` connections through a proxy for `limit` of them, and closes none.
+fn flood(test: &str, many: usize, limit: u64) {
+    let Some(scene) = Scene::new(test) else { return };
+    let settings = format!("[proxy]\nconnections = {limit}\nopening = 200\nevict_after = \"1 s\"\n{CELL}");
+    let proxy = scene.start(&settings);
+    // The server's kernel opens them, and its application takes the first alone.
+    scene.server.sysctl("net.core.somaxconn", "65535").expect("a long queue");
+    let (address, listener) = scene.listen(0);
+    rustix::net::listen(&listener, 65_535).expect("a long queue");
+    let (mut first, _far) = connection(&scene.client, address, &listener);
+    let before = resident(proxy.pid());
+    let mut open: Vec<TcpStream> = Vec::new();
+    for number in 0..many {
+        if number as u64 == limit / 2 {
+            std::thread::sleep(Duration::from_millis(1100));
+        }
+        open.push(connect(&scene.client, address).expect("a connection, by the proxy or past it"));
+        if number % 1000 == 999 {
+            // What the proxy has closed needs no descriptor.
+            open.retain(|stream| sockopt::socket_error(stream).is_ok_and(|error| error.is_ok()));
+        }
+    }
+    let state = scene.status();
+    println!("{} bytes in use before, {} after {many} connections: {state}", before, resident(proxy.pid()));
+    assert!(number(&state, "open") + number(&state, "opening") <= limit, "{state}");
+    assert!(number(&state, "evicted") > 0, "{state}");
+    assert!(number(&state, "evicted") + number(&state, "passed") >= many as u64 + 1 - limit, "{state}");
+    let grown = resident(proxy.pid()).saturating_sub(before);
+    assert!(grown <= limit * 4096 + (4 << 20), "{grown} bytes for {limit} connections");
+    let error = first.read(&mut [0]).expect_err("the one that was idle for longest");
+    assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+    // Others are served, and by the proxy once one of them has been idle for long enough.
+    std::thread::sleep(Duration::from_millis(1100));
+    let opened = number(&scene.status(), "opened");
+    let (other, others) = scene.listen(0);
+    until("a connection is the proxy's", || {
+        let (near, far) = connection(&scene.client, other, &others);
+        transfer(near, far, 100_000);
+        number(&scene.status(), "opened") > opened
+    });
+    drop(open);
+    scene.end(proxy);
+}
+
+#[test]
+fn a_client_that_opens_2000_connections_costs_bounded_memory_and_the_oldest_idle_ones() {
+    flood("a_client_that_opens_2000_connections_costs_bounded_memory_and_the_oldest_idle_ones", 2000, 500);
+}
+
+#[test]
+#[ignore = "takes ten seconds"]
+fn a_client_that_opens_20000_connections_costs_bounded_memory_and_the_oldest_idle_ones() {
+    flood(
+        "a_client_that_opens_20000_connections_costs_bounded_memory_and_the_oldest_idle_ones",
+        20_000,
+        4000,
+    );
+}
+
+#[test]
+fn peers_that_send_a_byte_now_and_then_are_served_at_once_and_hold_nothing() {
+    let test = "peers_that_send_a_byte_now_and_then_are_served_at_once_and_hold_nothing";
+    let Some(scene) = Scene::new(test) else { return };
+    // Four pipes in all.
+    let proxy = scene.start(&format!("[proxy]\nmemory = \"1 MiB\"\nthreads = 1\n{CELL}"));
+    let (address, listener) = scene.listen(0);
+    let mut slow: Vec<(TcpStream, TcpStream)> =
+        (0..20).map(|_| connection(&scene.client, address, &listener)).collect();
+    for byte in 0..5 {
+        for (near, far) in &mut slow {
+            let mut received = [0xff];
+            near.write_all(&[byte]).expect("sent");
+            far.read_exact(&mut received).expect("received");
+            assert_eq!(received, [byte]);
+        }
+        std::thread::sleep(Duration::from_millis(50));
+        let (near, far) = connection(&scene.client, address, &listener);
+        transfer(far, near, 200_000);
+    }
+    until("nothing is held", || scene.status()["proxies"][0]["held"] == 0);
+    drop(slow);
+    let status = scene.end(proxy);
+    assert_eq!(number(&status, "bytes_from_clients"), 100, "{status}");
+    assert_eq!(number(&status, "without_means"), 0, "{status}");
 }
 
 #[test]
