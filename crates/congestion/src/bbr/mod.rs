@@ -264,6 +264,10 @@ impl Bbr {
     }
 
     fn update_min_rtt(&mut self, window: &mut Window, ack: &Ack, in_flight: u32) {
+        if self.min_rtt.is_none() && !ack.min_rtt.is_zero() {
+            // That of the handshake too.
+            (self.min_rtt, self.min_rtt_at) = (Some(ack.min_rtt), ack.now);
+        }
         let expired = self.min_rtt.is_some() && ack.now - self.min_rtt_at > RTT_WINDOW;
         if let Some(rtt) = ack.rtt
             && (expired || self.min_rtt.is_none_or(|min_rtt| rtt <= min_rtt))

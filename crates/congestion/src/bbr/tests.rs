@@ -210,3 +210,23 @@ fn startup_is_paced_by_the_initial_window_until_the_path_is_known_to_be_faster()
     assert!(path.mbit() * 2.885 < before, "{} Mbit/s were delivered", path.mbit());
     assert!((rate(&path) / before - 1.0).abs() < 0.05, "{} of {before}", rate(&path));
 }
+
+/// The round trip of the handshake was shorter than any since.
+#[test]
+fn the_smallest_round_trip_is_known_from_the_handshake_on() {
+    let (mut bbr, mut window) = (Bbr::new(10 * MSS), Window::new(10 * MSS, u32::MAX, MSS));
+    let (handshake, rtt) = (Duration::from_millis(40), Duration::from_millis(90));
+    let ack = Ack {
+        now: Instant::from_millis(130),
+        acked: MSS,
+        rtt: Some(rtt),
+        srtt: rtt,
+        min_rtt: handshake,
+        in_flight: 10 * MSS,
+        round_ended: true,
+        window_limited: true,
+        delivered: Some((Rate::from_mbit(1.0), false)),
+    };
+    bbr.observe(&mut window, &ack);
+    assert_eq!(bbr.min_rtt, Some(handshake));
+}
