@@ -182,6 +182,7 @@ impl<T: Item> Discipline<T> {
         each!(self, queue => queue.control())
     }
 
+    #[inline]
     pub(crate) fn enqueue<F>(&mut self, now: Instant, item: T, ledger: &mut Ledger<'_, F>) -> u32
     where
         F: Discard<T>,
@@ -189,6 +190,7 @@ impl<T: Item> Discipline<T> {
         each!(self, queue => queue.enqueue(now, item, ledger))
     }
 
+    #[inline]
     pub(crate) fn dequeue<F>(&mut self, now: Instant, ledger: &mut Ledger<'_, F>) -> Option<Stamped<T>>
     where
         F: Discard<T>,

@@ -22,8 +22,9 @@ use trunkline_tcp::Preset;
 use trunkline_units::{Instant, Rate};
 
 /// A case, and the largest number of instructions that a packet-hop may take in it. Reports of arrivals, which path control takes a
-/// hundred times a second from each lane, took the trunk from below 2600 to 2670.
-const BOUNDS: [(&str, f64); 2] = [("dumbbell", 1780.0), ("trunk", 2720.0)];
+/// hundred times a second from each lane, took the trunk from below 2600 to 2670. What the compiler inlines, which
+/// changes anywhere can decide anew, makes 3 %.
+const BOUNDS: [(&str, f64); 2] = [("dumbbell", 1820.0), ("trunk", 2720.0)];
 /// A bound that is further than this above what is counted has become useless.
 const SLACK: f64 = 1.15;
 const MILLIS: [u64; 2] = [300, 1300];

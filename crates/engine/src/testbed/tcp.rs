@@ -115,19 +115,16 @@ pub(super) fn kernel_tcp(settings: &Settings, kernel: &Kernel) -> Result<KernelT
     set("tcp_retries2", &settings.timers.max_retransmissions);
 
     let timers = &settings.timers;
-    let linear = timers.linear_syn_retransmissions.min(MAX_SYN_RETRIES);
+    let mut linear = timers.linear_syn_retransmissions.min(MAX_SYN_RETRIES);
     if kernel.has("tcp_syn_linear_timeouts") {
         set("tcp_syn_linear_timeouts", &linear);
     } else if linear > 0 {
-        compared.substitute(
-            |tcp| tcp.timers.linear_syn_retransmissions,
-            "linear SYN retransmissions",
-            linear,
-            0,
-        )?;
+        let what = "linear SYN retransmissions";
+        compared.substitute(|tcp| tcp.timers.linear_syn_retransmissions, what, linear, 0)?;
+        linear = 0;
     }
     let wanted = timers.max_syn_retransmissions;
-    let retries = wanted.saturating_sub(linear).clamp(1, MAX_SYN_RETRIES);
+    let retries = wanted.saturating_sub(timers.linear_syn_retransmissions).clamp(1, MAX_SYN_RETRIES);
     if retries + linear != wanted {
         let what = "SYN retransmissions";
         compared.substitute(|tcp| tcp.timers.max_syn_retransmissions, what, wanted, retries + linear)?;

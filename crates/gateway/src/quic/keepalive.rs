@@ -122,6 +122,11 @@ impl Binding {
         }
     }
 
+    /// The silence before the question that is open, or else the one until now.
+    fn tested(&self, now: StdInstant) -> Duration {
+        self.asked.map_or_else(|| self.silence(now), |(_, silence)| silence)
+    }
+
     /// After a silence packets did not arrive, or came from another port of a NAT.
     fn handle_lost(&mut self, now: StdInstant, silence: Duration) {
         if silence < self.held.mul_f64(0.9) {
@@ -152,7 +157,12 @@ impl Bindings {
             self.0.insert(way, Rc::downgrade(&binding));
             binding
         });
-        binding.borrow_mut().links.push(link);
+        {
+            let links = &mut binding.borrow_mut().links;
+            if !links.contains(&link) {
+                links.push(link);
+            }
+        }
         binding
     }
 }
@@ -196,8 +206,8 @@ impl Keepalive {
     pub(super) fn handle_sent(&mut self, now: StdInstant, asks: bool, rtt: Duration) {
         let mut binding = self.binding.borrow_mut();
         if asks && self.dead_at.is_none() {
-            // If a NAT has forgotten the dialer, the dialer is heard of again after its own interval.
-            let silence = if self.way.2 == Role::Acceptor { binding.silence(now) } else { Duration::ZERO };
+            // If a NAT has forgotten the dialer, the dialer is heard of again after its own interval. All lanes of a way ask at once.
+            let silence = if self.way.2 == Role::Acceptor { binding.tested(now) } else { Duration::ZERO };
             self.dead_at = Some(now + DEAD_AFTER.max(rtt * ROUND_TRIPS) + silence);
             self.pinged = false;
         }
@@ -225,11 +235,13 @@ impl Keepalive {
         let (port, before, role) = self.way;
         let mut known = self.binding.borrow().clone();
         if remote.ip() == before.ip() {
-            let silence = known.asked.take().map_or_else(|| known.silence(now), |(_, silence)| silence);
+            let silence = known.tested(now);
+            known.asked = None;
             known.handle_lost(now, silence);
         } else {
             known = Binding::new(now, role, self.max);
         }
+        self.binding.borrow_mut().links.retain(|link| *link != self.link);
         self.way = (port, remote, role);
         self.binding = bindings.join(self.way, self.link, || known);
     }
@@ -243,7 +255,8 @@ impl Keepalive {
 
     /// It is asked whether it is there, by a PING that leaves now: it has little time to answer.
     pub(super) fn expect_proof(&mut self, now: StdInstant, rtt: Duration) {
-        (self.dead_at, self.pinged) = (Some(now + PROOF.max(rtt * ROUND_TRIPS)), true);
+        let at = now + PROOF.max(rtt * ROUND_TRIPS);
+        (self.dead_at, self.pinged) = (Some(self.dead_at.map_or(at, |dead| dead.min(at))), true);
     }
 
     /// The connections on the same way, and some that are gone.

@@ -429,7 +429,7 @@ impl Link {
         let is_full = port.is_full();
         drop(ports);
         if sent.1 > 0 {
-            let asks = std::mem::take(&mut self.asks) || has_data;
+            let asks = std::mem::take(&mut self.asks) || has_data || self.in_flight() > 0;
             if let Some(keepalive) = &mut self.keepalive {
                 keepalive.handle_sent(now, asks, self.inner.rtt());
             }

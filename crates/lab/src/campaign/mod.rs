@@ -218,9 +218,10 @@ pub(crate) fn run_with(
             complete.push((study, done));
         }
     }
-    // Taken from the end.
+    // Taken from the end. In real time the largest loads go first, since the others have room beside them.
+    let size = |job: &Job| if room.is_bounded() { job.work * job.load } else { job.work };
     jobs.sort_by(|a, b| {
-        a.work.total_cmp(&b.work).then_with(|| (b.study, b.point, b.seed).cmp(&(a.study, a.point, a.seed)))
+        size(a).total_cmp(&size(b)).then_with(|| (b.study, b.point, b.seed).cmp(&(a.study, a.point, a.seed)))
     });
     let work = |job: Job| {
         let _taken = room.take(job.load);

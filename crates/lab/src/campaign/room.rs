@@ -18,15 +18,30 @@ const LEAST_WITH_PROGRAMS: f64 = 2500.0;
 
 pub(super) struct Room {
     /// None if runs do not disturb each other.
-    capacity: Option<f64>,
-    taken: Mutex<f64>,
+    capacity: Option<u64>,
+    loads: Mutex<Loads>,
     changed: Condvar,
+}
+
+/// Whole packets a second: sums of fractions would leave a little behind, and a run that needs all of the room would wait for ever.
+#[derive(Default)]
+struct Loads {
+    taken: u64,
+    waiting: Vec<u64>,
+}
+
+impl Loads {
+    /// Whether there is room for a run of this load, and for none that waits with a larger one: else the largest would wait for all others.
+    fn admit(&self, load: u64, capacity: u64) -> bool {
+        let fits = |load: u64| self.taken + load <= capacity;
+        fits(load) && !self.waiting.iter().any(|other| *other > load && fits(*other))
+    }
 }
 
 /// A part of it, until it is dropped.
 pub(super) struct Taken<'a> {
     room: &'a Room,
-    load: f64,
+    load: u64,
 }
 
 /// Packets over links a second of a run.
@@ -45,17 +60,30 @@ impl Room {
         Self::new(engine.capacity(available_parallelism().map_or(1, usize::from)))
     }
 
+    /// Whether runs may have to wait for room.
+    pub(super) fn is_bounded(&self) -> bool {
+        self.capacity.is_some()
+    }
+
     fn new(capacity: Option<f64>) -> Self {
-        Room { capacity, taken: Mutex::new(0.0), changed: Condvar::new() }
+        let capacity = capacity.map(|packets| packets as u64);
+        Room { capacity, loads: Mutex::default(), changed: Condvar::new() }
     }
 
     /// Waits until there is room. What is more than all of it gets all of it.
     pub(super) fn take(&self, load: f64) -> Taken<'_> {
-        let Some(capacity) = self.capacity else { return Taken { room: self, load: 0.0 } };
-        let load = load.min(capacity);
-        let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        let wait = self.changed.wait_while(taken, |taken| *taken > 0.0 && *taken + load > capacity);
-        *wait.unwrap_or_else(PoisonError::into_inner) += load;
+        let Some(capacity) = self.capacity else { return Taken { room: self, load: 0 } };
+        let load = (load.round() as u64).min(capacity);
+        let mut loads = self.loads.lock().unwrap_or_else(PoisonError::into_inner);
+        loads.waiting.push(load);
+        let wait = self.changed.wait_while(loads, |loads| !loads.admit(load, capacity));
+        let mut loads = wait.unwrap_or_else(PoisonError::into_inner);
+        loads.taken += load;
+        if let Some(mine) = loads.waiting.iter().position(|waiting| *waiting == load) {
+            loads.waiting.swap_remove(mine);
+        }
+        // Those that let this one go first.
+        self.changed.notify_all();
         Taken { room: self, load }
     }
 
@@ -63,15 +91,15 @@ impl Room {
     pub(super) fn at_a_time(&self, runs: impl Iterator<Item = (f64, f64)>) -> f64 {
         let Some(capacity) = self.capacity else { return f64::INFINITY };
         let (seconds, loads) = runs.fold((0.0, 0.0), |(seconds, loads), (time, load)| {
-            (seconds + time, loads + time * load.min(capacity))
+            (seconds + time, loads + time * load.min(capacity as f64))
         });
-        if loads > 0.0 { (seconds * capacity / loads).max(1.0) } else { f64::INFINITY }
+        if loads > 0.0 { (seconds * capacity as f64 / loads).max(1.0) } else { f64::INFINITY }
     }
 }
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        *self.room.taken.lock().unwrap_or_else(PoisonError::into_inner) -= self.load;
+        self.room.loads.lock().unwrap_or_else(PoisonError::into_inner).taken -= self.load;
         self.room.changed.notify_all();
     }
 }
@@ -102,6 +130,9 @@ mod tests {
             }
         });
         assert!(most.load(Ordering::SeqCst) <= 2);
+        let loads = Loads { taken: 4, waiting: vec![6, 8, 1] };
+        assert!(!loads.admit(1, 10) && loads.admit(6, 10), "the largest that there is room for");
+        assert!(!loads.admit(8, 10) && loads.admit(1, 5));
         let at_a_time = |runs: &[(f64, f64)]| room.at_a_time(runs.iter().copied());
         assert!((at_a_time(&[(1.0, 4.0), (1.0, 1.0)]) - 4.0).abs() < 1e-9);
         assert!((at_a_time(&[(1.0, 99.0)]) - 1.0).abs() < 1e-9, "it gets all of it");

@@ -258,3 +258,29 @@ fn another_address_is_another_way_and_so_is_a_changed_network() {
     dialer.handle_network_changed(connection.now);
     assert_eq!((dialer.interval(), dialer.beside()), (START * 2, vec![1]));
 }
+
+/// Both wait as long, though the first has just spoken when the second does.
+#[test]
+fn all_lanes_of_a_way_wait_for_a_dialer_that_a_nat_has_forgotten() {
+    let (start, mut bindings) = (StdInstant::now(), Bindings::default());
+    let way = (0, remote(1), Role::Acceptor);
+    let mut lanes = [1, 2].map(|link| Keepalive::new(start, link, way, secs(120), &mut bindings));
+    let asked = start + secs(15);
+    for lane in &mut lanes {
+        assert_eq!(lane.poll(asked), Some(Due::Ping));
+        lane.handle_sent(asked, true, RTT);
+    }
+    for lane in &lanes {
+        assert!(lane.dead_at >= Some(asked + secs(8 + 15)), "{lane:?}");
+    }
+    assert_eq!(lanes[0].beside(), [1, 2]);
+}
+
+#[test]
+fn a_lane_that_is_about_to_be_given_up_is_not_given_more_time() {
+    let (start, mut bindings) = (StdInstant::now(), Bindings::default());
+    let mut lane = Keepalive::new(start, 1, (0, remote(1), Role::Dialer), secs(30), &mut bindings);
+    lane.handle_sent(start, true, RTT);
+    lane.expect_proof(start + secs(7), RTT);
+    assert_eq!(lane.next(), start + secs(8));
+}

@@ -148,8 +148,12 @@ impl Handovers {
         state.assigned = state.assigned.filter(|_| state.guarantee.is_some());
         if is_over {
             match state.missed() {
-                Some(missed) => self.hand_over(now, at, &on, missed, capacity),
-                None => self.hand_back(now, at, &on, capacity),
+                Some(missed) => {
+                    if !self.hand_over(now, at, &on, missed, &capacity) {
+                        self.hand_back(now, at, &on, &capacity);
+                    }
+                }
+                None => self.hand_back(now, at, &on, &capacity),
             }
         }
         self.classes[at].assigned
@@ -168,21 +172,22 @@ impl Handovers {
         (spare >= self.classes[class].guarantee? * MARGIN).then_some(Room::Spare(spare))
     }
 
+    /// Hands a class to the best path that can hold its guarantee; `false` if there is none.
     fn hand_over(
         &mut self,
         now: Instant,
         at: usize,
         on: &ClassOnPaths,
         (achieved, waited): (f64, PathSet),
-        capacity: impl Fn(u8) -> Option<Rate>,
-    ) {
+        capacity: &impl Fn(u8) -> Option<Rate>,
+    ) -> bool {
         let class = &self.classes[at];
         let allowed = class.reports(now).fold(on.allowed, |all, on| all & on.allowed);
         let rooms = (0..PATHS)
             .filter(|path| allowed & !waited & bit(*path) != 0 && !class.is_barred(now, *path))
             .filter_map(|path| Some((path, self.room(at, path, capacity(path as u8))?)));
         let best = rooms.max_by(|(_, a), (_, b)| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
-        let Some((path, room)) = best else { return };
+        let Some((path, room)) = best else { return false };
         let class = &mut self.classes[at];
         for left in (0..PATHS).filter(|left| waited & bit(*left) != 0) {
             class.bar(now, left);
@@ -202,15 +207,17 @@ impl Handovers {
             other.judge_from(now);
         }
         self.note(Handover { class: name, from, to, missed });
+        true
     }
 
-    /// Hands a class back to the paths that its policy prefers, once none of them is barred and each may hold it.
+    /// Hands a class back to the paths that its policy prefers, once none of them is barred and each may hold it. What is known of
+    /// the capacity of a path that nothing waits for may be old, so a class that misses its guarantee elsewhere too tries it again.
     fn hand_back(
         &mut self,
         now: Instant,
         at: usize,
         on: &ClassOnPaths,
-        capacity: impl Fn(u8) -> Option<Rate>,
+        capacity: &impl Fn(u8) -> Option<Rate>,
     ) {
         let class = &self.classes[at];
         let Some(assigned) = class.assigned else { return };
@@ -231,6 +238,9 @@ impl Handovers {
         }
         let class = &mut self.classes[at];
         let name = Arc::clone(&class.name);
+        if class.missed().is_some() {
+            class.bar(now, usize::from(assigned));
+        }
         class.assigned = None;
         class.judge_from(now + SETTLING);
         if on.preferred != bit(assigned.into()) {
@@ -255,10 +265,12 @@ impl Handovers {
         self.classes.iter_mut().for_each(|class| class.remove_shard(shard));
     }
 
-    /// Forgets the classes that a plan does not have, and all of them if it has other paths.
+    /// Forgets the classes that a plan does not have, or not with a guarantee or priority, and all of them if it has other paths.
     pub(super) fn configure(&mut self, plan: &TrunkPlan, same_paths: bool) {
-        self.classes
-            .retain(|class| same_paths && plan.classes.iter().any(|planned| planned.name == class.name));
+        self.classes.retain(|class| {
+            let mut planned = plan.classes.iter().filter(|planned| planned.name == class.name);
+            same_paths && planned.any(|planned| planned.share.guarantee.is_some() || planned.share.priority)
+        });
     }
 
     /// The classes with a guarantee.

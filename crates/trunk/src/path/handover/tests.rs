@@ -198,6 +198,28 @@ fn two_bad_paths_of_unknown_capacity_do_not_make_it_flap() {
     assert!((4..=14).contains(&changes.len()), "{} changes in an hour: {changes:?}", changes.len());
 }
 
+/// What was known of B was wrong, and A's own estimate is too low for the guarantee.
+#[test]
+fn a_class_that_misses_its_guarantee_on_the_other_path_too_goes_back() {
+    let mut paths = Paths::new([Some(1.0), Some(20.0)], [1.0, 0.3]);
+    let mut classes = [Traffic::new("video", 4.0)];
+    let changes = paths.run(90, &mut classes);
+    let to: Vec<_> = changes.iter().map(|(_, change)| change.to).collect();
+    assert_eq!(to, [Some(1), None], "{changes:?}");
+    assert_eq!(classes[0].target(), A);
+}
+
+#[test]
+fn a_class_without_a_guarantee_reserves_nothing() {
+    let mut paths = Paths::new([Some(5.0), Some(20.0)], [5.0, 10.0]);
+    let mut video = Traffic { preferred: B, ..Traffic::new("video", 16.0) };
+    paths.run(10, std::slice::from_mut(&mut video));
+    assert_eq!(paths.handovers.status().len(), 1);
+    paths.handovers.configure(&TrunkPlan::one_lane_per_class(vec![class("video", 0.0)]), true);
+    assert_eq!(paths.handovers.status(), []);
+    assert!(paths.handovers.classes.is_empty());
+}
+
 #[test]
 fn of_two_classes_that_miss_one_leaves_and_the_other_has_the_room() {
     let mut paths = Paths::new([Some(5.0), Some(20.0)], [2.5, 8.0]);
