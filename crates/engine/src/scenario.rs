@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use trunkline_link::LinkSettings;
 use trunkline_tcp::Settings as TcpSettings;
 use trunkline_trunk::TrunkPlan;
-use trunkline_units::Rate;
+use trunkline_trunk::path_tail::CellLink;
 use trunkline_workload::{Pattern, Timing};
 
 use crate::site::SiteTrunks;
@@ -176,14 +176,8 @@ pub enum ProxyMode {
 pub struct Cell {
     /// Hosts in it.
     pub hosts: Vec<usize>,
-    /// Estimated throughput.
-    pub rate: Rate,
-    /// Estimated time for repairs of a packet.
-    pub recovery: Duration,
-    /// Packets of its queue.
-    pub packets: u32,
-    /// Bytes of its queue.
-    pub bytes: u64,
+    /// Its rate, given or measured, and its queue.
+    pub link: CellLink,
     /// Bytes buffered for a connection.
     pub buffer: u64,
     /// Each connection by itself.

@@ -29,7 +29,7 @@ mod worker;
 
 pub use counters::{ProxyCounts, Totals};
 pub use error_message::ErrorMessage;
-pub use plan::{Plan, Tail, Treatment};
+pub use plan::{Plan, Treatment};
 pub use service::{Proxy, ProxyError, ProxyThread};
 pub use status::{ProxyStatus, Status, write_metrics};
 pub use syn::{Connection, Syn, SynError};

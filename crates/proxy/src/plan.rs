@@ -7,8 +7,7 @@ use ipnet::IpNet;
 use trunkline_netlink::{Condition, FilterRule};
 use trunkline_packet::{TcpFlags, protocol};
 use trunkline_schema::{FailMode, ProxyMode, ProxySettings, ProxySpec, RateSource};
-use trunkline_trunk::path_tail::{Estimate, Limit};
-use trunkline_units::Rate;
+use trunkline_trunk::path_tail::{CellLink, Estimate};
 
 use crate::opening::Limits;
 use crate::relay::{PIPE_BYTES, Side};
@@ -51,41 +50,10 @@ pub struct Treatment {
     /// How.
     pub mode: ProxyMode,
     /// The emulated link of `path-tail`.
-    pub tail: Option<Tail>,
+    pub tail: Option<CellLink>,
     /// The maximum window of `clamp-window`, bytes.
     pub window: Option<u64>,
 }
-
-/// An emulated link.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Tail {
-    /// What the operator says of the network behind; `None` if it is measured.
-    pub estimate: Option<Estimate>,
-    /// Bytes that the link holds, if not what it sends in half a second.
-    pub queue: Option<u64>,
-    /// Segments that it holds, if they are bounded.
-    pub packets: Option<u32>,
-}
-
-/// Of a link whose rate has not been measured: it delays nothing.
-const UNKNOWN: Estimate =
-    Estimate { rate: Rate::from_bits_per_second(1_000_000_000_000), recovery: Duration::ZERO };
-
-impl Tail {
-    /// The link at the start.
-    pub(crate) fn link(&self) -> (Estimate, Limit) {
-        let estimate = self.estimate.unwrap_or(UNKNOWN);
-        (estimate, self.limit(estimate.rate))
-    }
-
-    /// What the link holds at a rate: by default what it sends in half a second.
-    pub(crate) fn limit(&self, rate: Rate) -> Limit {
-        let half_a_second = (rate.bits_per_second() / 8 / 2).max(MIN_QUEUE);
-        Limit { segments: self.packets.unwrap_or(u32::MAX), bytes: self.queue.unwrap_or(half_a_second) }
-    }
-}
-
-const MIN_QUEUE: u64 = 64_000;
 
 impl Plan {
     /// What `[proxy]` and `[[proxies]]` of a file come to.
@@ -115,7 +83,7 @@ impl From<&ProxySpec> for Treatment {
             remote: spec.remote.iter().map(|prefix| prefix.0).collect(),
             ports: spec.port_ranges(),
             mode: spec.mode,
-            tail: spec.rate.filter(|_| spec.mode == ProxyMode::PathTail).map(|rate| Tail {
+            tail: spec.rate.filter(|_| spec.mode == ProxyMode::PathTail).map(|rate| CellLink {
                 estimate: match rate.0 {
                     RateSource::Given(rate) => {
                         let recovery = spec.recovery.map_or(Duration::ZERO, |time| time.0);
@@ -318,16 +286,5 @@ mod tests {
             ]
         );
         assert_eq!(Treatment { ports: Vec::new(), ..clamp }.window_rules(7).len(), 2);
-    }
-
-    #[test]
-    fn a_link_whose_rate_is_not_known_delays_nothing_and_holds_what_half_a_second_brings() {
-        let tail = Tail { estimate: None, queue: None, packets: None };
-        let (estimate, limit) = tail.link();
-        assert!(estimate.rate.time_for(1500, &mut 0) < Duration::from_nanos(100));
-        assert!(limit.bytes > 1 << 30);
-        assert_eq!(tail.limit(Rate::from_mbit(8.0)).bytes, 500_000);
-        assert_eq!(tail.limit(Rate::from_mbit(0.1)).bytes, 64_000);
-        assert_eq!(Tail { queue: Some(9000), ..tail }.limit(Rate::from_mbit(8.0)).bytes, 9000);
     }
 }

@@ -7,7 +7,7 @@ use trunkline_link::LinkSettings;
 use trunkline_link::mobile::{Mobile, Pareto};
 use trunkline_sim::{Cell, Network, ProxyMode, ProxySettings, Recorder, TcpTraffic, both};
 use trunkline_tcp::{Preset, Settings};
-use trunkline_trunk::path_tail::{Estimate, Limit};
+use trunkline_trunk::path_tail::{CellLink, Estimate};
 use trunkline_units::{Instant, Rate};
 use trunkline_workload::{Distribution, Pattern, TransferState};
 
@@ -17,10 +17,10 @@ const SEEDS: u64 = 9;
 
 fn modes(tcp: &Settings, node: trunkline_sim::NodeId) -> Vec<(&'static str, ProxyMode)> {
     let large = both(Settings { send_buffer: 1 << 20, receive_buffer: 1 << 20, ..tcp.clone() });
+    let estimate = Estimate { rate: Rate::from_mbit(1.0), recovery: RADIO.mean.mul_f64(RADIO.share) };
     let cell = Cell {
         nodes: vec![node],
-        estimate: Estimate { rate: Rate::from_mbit(1.0), recovery: RADIO.mean.mul_f64(RADIO.share) },
-        limit: Limit { segments: 1000, bytes: u64::MAX },
+        link: CellLink { estimate: Some(estimate), queue: Some(u64::MAX), packets: Some(1000) },
         buffer: u64::MAX,
         each_alone: false,
     };

@@ -12,7 +12,6 @@ use trunkline_sim::{
     TrunkSettings, UdpTraffic,
 };
 use trunkline_trunk::TrunkPlan;
-use trunkline_trunk::path_tail::{Estimate, Limit};
 
 use super::EngineError;
 use crate::scenario::{self, Carrier, Load, NodeKind, Scenario};
@@ -98,8 +97,7 @@ fn proxy_settings(proxy: &scenario::Proxy) -> Option<ProxySettings> {
     let some = |nodes: &[usize]| nodes.iter().map(|node| NodeId::nth(*node)).collect::<Vec<_>>();
     let cell = |cell: &scenario::Cell| Cell {
         nodes: some(&cell.hosts),
-        estimate: Estimate { rate: cell.rate, recovery: cell.recovery },
-        limit: Limit { segments: cell.packets, bytes: cell.bytes },
+        link: cell.link,
         buffer: cell.buffer,
         each_alone: cell.each_alone,
     };

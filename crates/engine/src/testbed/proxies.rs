@@ -157,10 +157,17 @@ fn specs(proxy: &Proxy) -> Vec<ProxySpec> {
         }
         ProxyMode::PathTail(_, cells) => {
             let cell = |(number, cell): (usize, &Cell)| ProxySpec {
-                rate: Some(CellRate(RateSource::Given(Rate(cell.rate)))),
-                recovery: (!cell.recovery.is_zero()).then_some(Time(cell.recovery)),
-                queue: Some(Size(cell.bytes.min(MAX_QUEUE))),
-                packets: Some(cell.packets.max(2)),
+                rate: Some(CellRate(match cell.link.estimate {
+                    Some(estimate) => RateSource::Given(Rate(estimate.rate)),
+                    None => RateSource::Measured,
+                })),
+                recovery: cell
+                    .link
+                    .estimate
+                    .filter(|estimate| !estimate.recovery.is_zero())
+                    .map(|estimate| Time(estimate.recovery)),
+                queue: cell.link.queue.map(|bytes| Size(bytes.min(MAX_QUEUE))),
+                packets: cell.link.packets.map(|packets| packets.max(2)),
                 ..spec(format!("cell-{number}"), &cell.hosts, Mode::PathTail)
             };
             let mut specs: Vec<ProxySpec> = cells.iter().enumerate().map(cell).collect();
@@ -201,29 +208,26 @@ fn stats(status: &Value) -> ProxyStats {
 mod tests {
     use serde_json::json;
     use trunkline_schema::Source;
+    use trunkline_trunk::path_tail::{CellLink, Estimate};
 
     use super::*;
 
-    fn cell(hosts: Vec<usize>) -> Cell {
-        Cell {
-            hosts,
-            rate: trunkline_units::Rate::from_mbit(1.0),
-            recovery: Duration::from_millis(75),
-            packets: 20,
-            bytes: u64::MAX,
-            buffer: u64::MAX,
-            each_alone: false,
-        }
+    fn cell(hosts: Vec<usize>, link: CellLink) -> Cell {
+        Cell { hosts, link, buffer: u64::MAX, each_alone: false }
     }
 
     #[test]
     fn a_file_that_is_printed_is_one_that_a_proxy_reads() {
         let tcp = std::sync::Arc::new(trunkline_tcp::Preset::Linux6.settings());
         let tcps = [tcp.clone(), tcp];
+        let estimate =
+            Estimate { rate: trunkline_units::Rate::from_mbit(1.0), recovery: Duration::from_millis(75) };
+        let given = CellLink { estimate: Some(estimate), queue: Some(u64::MAX), packets: Some(20) };
+        let measured = CellLink { estimate: None, queue: None, packets: None };
         for (mode, count) in [
             (ProxyMode::Split(tcps.clone()), 1),
             (ProxyMode::ClampWindow(5000), 1),
-            (ProxyMode::PathTail(tcps, vec![cell(vec![1]), cell(vec![2])]), 3),
+            (ProxyMode::PathTail(tcps, vec![cell(vec![1], given), cell(vec![2], measured)]), 3),
         ] {
             let proxies = specs(&Proxy { behind: vec![1, 2, 3], mode });
             let file = ProxyFile { proxies, ..ProxyFile::default() };

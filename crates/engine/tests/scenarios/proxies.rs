@@ -4,6 +4,7 @@ use trunkline_engine::scenario::{Cell, Node, NodeKind, Proxy, ProxyMode, Scenari
 use trunkline_link::LinkSettings;
 use trunkline_sim::both;
 use trunkline_tcp::{Preset, Settings};
+use trunkline_trunk::path_tail::{CellLink, Estimate};
 
 use crate::scene::{bulk, linux, mbit, ms, of, run, scene, tail_drop, traffic, within};
 
@@ -20,12 +21,10 @@ fn mobile(mode: ProxyMode) -> Scenario {
 
 #[test]
 fn each_mode_does_what_it_is_there_for() {
+    let estimate = Estimate { rate: mbit(1.0), recovery: ms(0) };
     let cell = Cell {
         hosts: vec![3],
-        rate: mbit(1.0),
-        recovery: ms(0),
-        packets: 50,
-        bytes: u64::MAX,
+        link: CellLink { estimate: Some(estimate), queue: Some(u64::MAX), packets: Some(50) },
         buffer: u64::MAX,
         each_alone: false,
     };

@@ -31,7 +31,7 @@ fn alone(config: &Config, class: &ClassSettings) -> impl Iterator<Item = String>
         config.trunk.edge_pacing && config.trunk.groups.iter().filter(|group| group.dscp == dscp).count() > 1;
     [
         ("weight", class.share.weight != 1 && !divided),
-        ("guarantee", class.share.guarantee.is_some() && !divided && !has_several_paths(config)),
+        ("guarantee", class.share.guarantee.is_some() && !divided && !may_have_several_paths(config)),
         ("priority", class.share.priority && !divided),
     ]
     .into_iter()
@@ -45,8 +45,9 @@ fn alone(config: &Config, class: &ClassSettings) -> impl Iterator<Item = String>
     })
 }
 
-fn has_several_paths(config: &Config) -> bool {
-    config.peers.iter().any(|peer| peer.paths.len() > 1)
+/// Who is dialled learns the paths from the site that dials.
+fn may_have_several_paths(config: &Config) -> bool {
+    config.peers.iter().any(|peer| peer.paths.len() > 1 || peer.endpoint.is_none())
 }
 
 fn unbounded_priority(config: &Config, class: &ClassSettings) -> Option<String> {
@@ -62,7 +63,7 @@ fn unbounded_priority(config: &Config, class: &ClassSettings) -> Option<String> 
 
 /// What a class that goes first anyway does not need.
 fn beside_priority(config: &Config, class: &ClassSettings) -> impl Iterator<Item = String> {
-    let guarantee = class.share.guarantee.is_some() && !has_several_paths(config);
+    let guarantee = class.share.guarantee.is_some() && !may_have_several_paths(config);
     [("weight", class.share.weight != 1), ("guarantee", guarantee)]
         .into_iter()
         .filter(|(_, given)| class.share.priority && *given)

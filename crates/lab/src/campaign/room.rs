@@ -10,11 +10,14 @@ use trunkline_engine::scenario::Scenario;
 /// Packets a second that a run costs without any: it starts processes and takes samples.
 const EACH: f64 = 1000.0;
 
+/// Packets a second beyond which one more costs half.
+const FEW: f64 = 10_000.0;
+
 /// How many times a packet over a link costs where gateways or proxies carry it.
 const WITH_PROGRAMS: f64 = 2.7;
 
 /// What a run with gateways or proxies takes at least: these are processes that have to get a CPU at once.
-const LEAST_WITH_PROGRAMS: f64 = 2500.0;
+const LEAST_WITH_PROGRAMS: f64 = 1500.0;
 
 pub(super) struct Room {
     /// None if runs do not disturb each other.
@@ -48,6 +51,8 @@ pub(super) struct Taken<'a> {
 pub(super) fn load(scenario: &Scenario) -> f64 {
     let proxies = scenario.nodes.iter().any(|node| node.proxy.is_some());
     let packets = work::packets(scenario) / work::seconds(scenario).max(1e-3);
+    // Of many packets each wakeup carries several.
+    let packets = packets.min(FEW.midpoint(packets));
     if proxies || !scenario.trunks.is_empty() || !scenario.tunnels.is_empty() {
         WITH_PROGRAMS.mul_add(packets, EACH).max(LEAST_WITH_PROGRAMS)
     } else {

@@ -4,7 +4,9 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::quantity::{Rate, Size, Time};
+use trunkline_schema::CellRate;
+
+use crate::quantity::{Size, Time};
 
 /// What a node that is a proxy does. Every parameter is a key whatever the mode; those of other modes are refused by name.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -53,17 +55,17 @@ pub enum ProxyModeName {
 pub struct CellSpec {
     /// Hosts in it; all that are behind the proxy.
     pub hosts: Option<Vec<String>>,
-    /// The operator's estimate of its throughput.
-    pub rate: Rate,
+    /// The operator's estimate of its throughput; or "measured", from what its hosts acknowledge.
+    pub rate: CellRate,
     /// The operator's estimate of the time that repairs add to a packet; none.
     pub recovery: Option<Time>,
-    /// Packets of its emulated queue; 1000.
+    /// Packets of its emulated queue; 1000, or no bound where the rate is measured.
     pub packets: Option<u32>,
-    /// Bytes of its emulated queue; no bound.
+    /// Bytes of its emulated queue; no bound, or what half a second brings where the rate is measured.
     pub bytes: Option<Size>,
     /// Bytes that the proxy holds of a connection at the most; no bound.
     pub buffer: Option<Size>,
-    /// Each connection has an emulated link of its own (a quality of service with a fixed rate).
+    /// Each connection has an emulated link of its own (a quality of service with a fixed rate, which is given).
     #[serde(default)]
     pub each_alone: bool,
 }

@@ -1,14 +1,14 @@
 //! Proxies.
 
 use trunkline_sim as sim;
-use trunkline_trunk::path_tail::{Estimate, Limit};
+use trunkline_trunk::path_tail::{CellLink, Estimate};
 
 use super::check::Check;
 use super::keys;
 use super::resolve::Context;
 use crate::experiment::{CellSpec, ProxyModeName, ProxySpec};
 use trunkline_engine::scenario::{Cell, Proxy, ProxyMode};
-use trunkline_schema::At;
+use trunkline_schema::{At, RateSource};
 
 /// Keys of each mode, and its name. A proxy that does nothing may keep its keys, so that a sweep can switch it off.
 const fn has(mode: ProxyModeName) -> Option<(&'static str, &'static [&'static str])> {
@@ -104,23 +104,29 @@ fn emulated(context: &Context<'_>, at: &At<'_>, spec: &CellSpec, behind: &[usize
         }
         None => behind.to_vec(),
     };
-    Cell {
-        hosts,
-        rate: spec.rate.0,
-        recovery: spec.recovery.unwrap_or_default().0,
-        packets: spec.packets.unwrap_or(1000),
-        bytes: spec.bytes.map_or(u64::MAX, |bytes| bytes.0),
-        buffer: spec.buffer.map_or(u64::MAX, |bytes| bytes.0),
-        each_alone: spec.each_alone,
-    }
+    let (bytes, packets) = (spec.bytes.map(|bytes| bytes.0), spec.packets);
+    let link = match spec.rate.0 {
+        RateSource::Given(rate) => CellLink {
+            estimate: Some(Estimate { rate: rate.0, recovery: spec.recovery.unwrap_or_default().0 }),
+            queue: bytes.or(Some(u64::MAX)),
+            packets: packets.or(Some(1000)),
+        },
+        RateSource::Measured => {
+            if spec.recovery.is_some() {
+                let problem = "is of no use here: a measured rate has the repairs in it";
+                at.key("recovery").report(problem, "with a rate that is given");
+            }
+            CellLink { estimate: None, queue: bytes, packets }
+        }
+    };
+    Cell { hosts, link, buffer: spec.buffer.map_or(u64::MAX, |bytes| bytes.0), each_alone: spec.each_alone }
 }
 
 /// As the simulator has it.
 fn cell(cell: &Cell) -> sim::Cell {
     sim::Cell {
         nodes: cell.hosts.iter().map(|host| sim::NodeId::nth(*host)).collect(),
-        estimate: Estimate { rate: cell.rate, recovery: cell.recovery },
-        limit: Limit { segments: cell.packets, bytes: cell.bytes },
+        link: cell.link,
         buffer: cell.buffer,
         each_alone: cell.each_alone,
     }
@@ -133,9 +139,9 @@ fn key(place: &str, spec: &ProxySpec) -> String {
     let name = number.parse().ok().and_then(|number: usize| spec.cells.get_index(number));
     let name = name.map_or("", |(name, _)| name.as_str());
     let key = match rest.trim_start_matches('.') {
-        "estimate.rate" => "rate",
-        "limit.segments" => "packets",
-        "limit.bytes" => "bytes",
+        "link.estimate.rate" => "rate",
+        "link.packets" => "packets",
+        "link.queue" => "bytes",
         "" => "hosts",
         other => other,
     };

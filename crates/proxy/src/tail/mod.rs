@@ -19,7 +19,7 @@ use std::net::SocketAddr;
 
 use trunkline_packet::TcpFlags;
 use trunkline_trunk::path_tail::{
-    Arrival, CellId, DropReason, Estimate, FlowId, Limit, PathTail, SegmentAction,
+    Arrival, CellId, CellLink, DropReason, Estimate, FlowId, Limit, OfferedEdge, PathTail, SegmentAction,
 };
 use trunkline_units::{Instant, Seq};
 
@@ -73,6 +73,9 @@ struct Flow {
     front: Seq,
     /// Of the windows that the kernel offers.
     shift: u8,
+    /// The largest window, if it is bounded, and what has been offered.
+    window: Option<u64>,
+    offered: OfferedEdge,
     /// The network's FIN has this sequence number.
     fin: Option<Seq>,
     /// The host behind has everything.
@@ -113,15 +116,14 @@ impl Tails {
         Tails::default()
     }
 
-    /// Adds a cell, whose connections share an emulated link.
-    pub fn add_cell(&mut self, estimate: Estimate, limit: Limit) -> CellId {
-        self.emulation.add_cell(estimate, limit)
+    /// Adds a cell, whose connections share this emulated link.
+    pub fn add_link(&mut self, link: &CellLink) -> CellId {
+        self.emulation.add_link(link)
     }
 
     /// The cell has another rate, and its link holds something else.
-    pub fn set_link(&mut self, now: Instant, cell: CellId, (estimate, limit): (Estimate, Limit)) {
-        self.emulation.set_estimate(now, cell, estimate);
-        self.emulation.set_limit(cell, limit);
+    pub fn set_link(&mut self, now: Instant, cell: CellId, link: (Estimate, Limit)) {
+        self.emulation.set_link(now, cell, link);
     }
 
     /// Whether the emulated link of a cell is sending.
@@ -187,6 +189,7 @@ impl Tails {
                 SegmentAction::Duplicate(again) => answer = again,
                 SegmentAction::Forward => {}
             }
+            flow.window = self.emulation.window(flow.id);
         }
         if flags.contains(TcpFlags::FIN) {
             flow.fin = Some(end);
@@ -254,7 +257,7 @@ impl Tails {
                 continue;
             };
             flow.waiting = flow.waiting.saturating_sub(1);
-            flow.due = release.ack;
+            (flow.due, flow.window) = (release.ack, self.emulation.window(release.flow));
             // If the kernel is behind, its own acknowledgement will leave at once.
             if flow.allowed() == release.ack
                 && let Some(packet) = flow.acknowledge(path)
@@ -278,6 +281,8 @@ impl Flow {
             sent: first,
             front: handshake.front.unwrap_or(Seq(0)),
             shift,
+            window: None,
+            offered: OfferedEdge::default(),
             fin: None,
             delivered: false,
         }
@@ -294,8 +299,9 @@ impl Flow {
         if self.sent.before(ack) { ack } else { self.sent }
     }
 
-    fn window(&self, ack: Seq) -> u16 {
+    fn window(&mut self, ack: Seq) -> u16 {
         let edge = self.kernel.map_or(ack, |(_, edge)| edge);
+        let edge = if self.delivered { edge } else { self.offered.bound(ack, edge, self.window) };
         let room = if ack.before(edge) { edge - ack } else { 0 };
         (room >> self.shift).min(u32::from(u16::MAX)) as u16
     }
@@ -305,7 +311,8 @@ impl Flow {
         self.kernel?;
         let ack = self.allowed();
         self.sent = ack;
-        Some(packet::acknowledgement(path, self.front, ack, self.window(ack)))
+        let window = self.window(ack);
+        Some(packet::acknowledgement(path, self.front, ack, window))
     }
 }
 

@@ -23,6 +23,8 @@ struct Harness {
     tails: Tails,
     cell: CellId,
     path: Path,
+    /// That the kernel writes.
+    window: u16,
 }
 
 /// What a packet says, the checksum being right.
@@ -52,14 +54,19 @@ impl Harness {
 
     /// A connection that the host behind has opened, both sides scaling windows; the kernel by 2^3.
     fn new(limit: Limit) -> Self {
+        let estimate = Estimate { rate: Rate::from_bits_per_second(1_000_000), recovery: Duration::ZERO };
+        let (queue, packets) = (Some(limit.bytes), Some(limit.segments));
+        Self::with(&CellLink { estimate: Some(estimate), queue, packets })
+    }
+
+    fn with(link: &CellLink) -> Self {
         let ip = Ip::v4();
         let path =
             Path { network: SocketAddr::new(ip.destination, 80), behind: SocketAddr::new(ip.source, 1234) };
         let mut tails = Tails::new();
-        let estimate = Estimate { rate: Rate::from_bits_per_second(1_000_000), recovery: Duration::ZERO };
-        let cell = tails.add_cell(estimate, limit);
+        let cell = tails.add_link(link);
         tails.open(path, cell);
-        let mut harness = Harness { tails, cell, path };
+        let mut harness = Harness { tails, cell, path, window: 1000 };
         let options = [2, 4, 5, 180, 4, 2, 8, 10, 1, 2, 3, 4, 0, 0, 0, 0, 1, 3, 3, 3];
         let (action, syn) = harness.outgoing(TcpFlags::SYN, KERNEL, 0, &options);
         assert_eq!((action, see(&syn, ip.source).flags), (TailAction::Pass, TcpFlags::SYN));
@@ -90,7 +97,7 @@ impl Harness {
     }
 
     fn outgoing(&mut self, flags: TcpFlags, seq: u32, ack: u32, options: &[u8]) -> (TailAction, Vec<u8>) {
-        let tcp = Tcp { ports: (1234, 80), seq, ack, flags, window: 1000, options };
+        let tcp = Tcp { ports: (1234, 80), seq, ack, flags, window: self.window, options };
         let mut bytes = build::tcp(&Ip::v4(), &tcp, b"");
         let mut packet = TcpPacket::parse(&mut bytes).unwrap().unwrap();
         let action = self.tails.handle_outgoing(self.path, &mut packet);
@@ -218,4 +225,31 @@ fn a_connection_that_is_forgotten_passes() {
     assert!(!harness.tails.knows(harness.path));
     assert_eq!(harness.kernel(1).0, TailAction::Pass);
     assert_eq!(harness.data(at(100), 1), TailAction::Pass);
+}
+
+#[test]
+fn at_a_measured_rate_windows_are_bounded_and_nothing_is_dropped() {
+    let measured = CellLink { estimate: None, queue: Some(20_000), packets: None };
+    let mut harness = Harness::with(&measured);
+    // The kernel has room for 64 kB.
+    harness.window = 8000;
+    let estimate = Estimate { rate: Rate::from_mbit(1.0), recovery: Duration::ZERO };
+    harness.tails.set_link(at(0), harness.cell, (estimate, measured.limit(estimate.rate)));
+    for number in 0..40 {
+        assert_eq!(harness.data(at(0), number), TailAction::Pass);
+        assert_eq!(harness.kernel(number + 1).0, TailAction::Swallow);
+    }
+    let mut edge = offset(0);
+    let mut left = 40;
+    while let Some(now) = harness.tails.next_release() {
+        let (_, packet) = harness.tails.poll_release(now).expect("it is due");
+        let seen = see(&packet, Ip::v4().source);
+        let offered = seen.ack + (u32::from(seen.window) << 3);
+        assert!(!offered.before(edge), "it never goes back");
+        assert!((19_990..=20_000).contains(&(offered - seen.ack)), "{}", offered - seen.ack);
+        (edge, left) = (offered, left - 1);
+    }
+    assert_eq!((left, harness.stats().dropped), (0, 0));
+    let seen = harness.kernel(40).1;
+    assert_eq!(u32::from(seen.window) << 3, 20_000, "the kernel's own too");
 }

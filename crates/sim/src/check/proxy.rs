@@ -2,6 +2,7 @@
 
 use super::{Checked, SettingsError, ensure, tcp};
 use crate::{Cell, ProxyMode, ProxySettings};
+use trunkline_trunk::path_tail::{CellLink, Estimate};
 
 impl ProxySettings {
     /// Whether a proxy can be like this.
@@ -42,9 +43,13 @@ fn cells(cells: &[Cell]) -> Checked {
 }
 
 fn check_cell(cell: &Cell) -> Checked {
-    let rate = cell.estimate.rate;
-    ensure(rate.bits_per_second() > 0, "estimate.rate", rate, "1 bit/s or more")?;
-    ensure(cell.limit.segments > 0, "limit.segments", cell.limit.segments, "1 or more")?;
-    ensure(cell.limit.bytes > 0, "limit.bytes", cell.limit.bytes, "1 or more bytes")?;
+    let CellLink { estimate, queue, packets } = cell.link;
+    if let Some(Estimate { rate, .. }) = estimate {
+        ensure(rate.bits_per_second() > 0, "link.estimate.rate", rate, "1 bit/s or more")?;
+    }
+    ensure(packets != Some(0), "link.packets", 0, "1 or more")?;
+    ensure(queue != Some(0), "link.queue", 0, "1 or more bytes")?;
+    let fits = estimate.is_some() || !cell.each_alone;
+    ensure(fits, "each_alone", true, "false where the rate is measured")?;
     ensure(cell.buffer > 0, "buffer", cell.buffer, "1 or more bytes")
 }

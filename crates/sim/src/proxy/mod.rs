@@ -107,7 +107,7 @@ type FlowKey = (u32, u32, u16, u16);
 
 #[derive(Debug)]
 enum Work {
-    Split(Split),
+    Split(Box<Split>),
     Inspect(Inspection),
     /// By the link to the mobile node.
     Regulate(u32, BTreeMap<LinkId, Regulator>),
@@ -125,8 +125,8 @@ impl Proxy {
     pub(crate) fn new(node: NodeId, settings: ProxySettings) -> Self {
         let behind = settings.behind.iter().copied().collect();
         let work = match settings.mode {
-            ProxyMode::Split(tcp) => Work::Split(Split::new(node, tcp, None)),
-            ProxyMode::PathTail(tcp, cells) => Work::Split(Split::new(node, tcp, Some(&cells))),
+            ProxyMode::Split(tcp) => Work::Split(Box::new(Split::new(node, tcp, None))),
+            ProxyMode::PathTail(tcp, cells) => Work::Split(Box::new(Split::new(node, tcp, Some(&cells)))),
             ProxyMode::ClampWindow(max) => Work::Inspect(Inspection::new(Change::Clamp(max))),
             ProxyMode::Freeze { after } => Work::Inspect(Inspection::new(Change::Freeze(after))),
             ProxyMode::RegulateAcks { room } => Work::Regulate(room, BTreeMap::new()),

@@ -6,10 +6,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use trunkline_packet::{TcpFlags, protocol};
 use trunkline_tcp::{Segment, Settings, State};
-use trunkline_trunk::path_tail::Estimate;
+use trunkline_trunk::path_tail::{Estimate, Totals};
 use trunkline_units::Instant;
 
 use super::tail::{Action, Paced, Tail, facing_network};
@@ -32,6 +33,10 @@ struct Flow {
     paced: Option<Paced>,
     /// What of the proxy's bytes it has been counted with.
     counted: u64,
+    /// The number of the mobile node's cell.
+    cell: Option<usize>,
+    /// What of the cell's bytes that were delivered it has been counted with.
+    delivered: u64,
 }
 
 /// Whether a half that faces the network may acknowledge of itself.
@@ -50,6 +55,8 @@ pub(super) struct Split {
     vacant: Vec<u32>,
     by_key: BTreeMap<FlowKey, u32>,
     tail: Option<Tail>,
+    /// Bytes that mobile nodes have acknowledged, by the number of the cell.
+    delivered: Vec<u64>,
 }
 
 impl Split {
@@ -58,11 +65,13 @@ impl Split {
             tcp[0] = Arc::new(facing_network(&tcp[0]));
         }
         let tail = cells.map(Tail::new);
-        Split { node, tcp, flows: Vec::new(), vacant: Vec::new(), by_key: BTreeMap::new(), tail }
+        let delivered = vec![0; cells.map_or(0, <[Cell]>::len)];
+        Split { node, tcp, flows: Vec::new(), vacant: Vec::new(), by_key: BTreeMap::new(), tail, delivered }
     }
 
     pub(super) fn next(&self) -> Option<Instant> {
-        self.tail.as_ref()?.emulation.next_release()
+        let tail = self.tail.as_ref()?;
+        [tail.emulation.next_release(), tail.next_reading()].into_iter().flatten().min()
     }
 
     pub(super) fn set_estimate(&mut self, now: Instant, cell: usize, estimate: Estimate) {
@@ -71,13 +80,32 @@ impl Split {
         }
     }
 
-    /// Sends the acknowledgements whose time has come.
+    /// What the proxy counts of a cell.
+    fn totals(net: &NetworkState, flows: &[Option<Flow>], (cell, delivered): (usize, u64)) -> Totals {
+        let mut totals = Totals { delivered, held: 0, min_rtt: Duration::ZERO, is_busy: false };
+        for flow in flows.iter().flatten().filter(|flow| flow.cell == Some(cell)) {
+            let held = flow.deliverable(net);
+            let min_rtt = net.connections[flow.ends[1].0 as usize].endpoint.min_rtt();
+            if let Some(rtt) = min_rtt.filter(|_| held > 0)
+                && (totals.min_rtt.is_zero() || rtt < totals.min_rtt)
+            {
+                totals.min_rtt = rtt;
+            }
+            totals.held += held;
+        }
+        totals
+    }
+
+    /// Measures the rates of cells, and sends the acknowledgements whose time has come.
     pub(super) fn release(&mut self, net: &mut NetworkState, stats: &mut ProxyStats) {
         let Some(tail) = &mut self.tail else { return };
+        let (flows, delivered) = (&self.flows, &self.delivered);
+        tail.measure(net.now, |cell| Self::totals(net, flows, (cell, delivered[cell])));
         while let Some(release) = tail.emulation.poll_release(net.now) {
             let flow = tail.flow(release.flow).and_then(|flow| self.flows[flow as usize].as_mut());
             let Some(Flow { paced: Some(paced), ends, .. }) = flow else { continue };
-            if let Some(segment) = paced.release(release.ack) {
+            let window = tail.emulation.window(release.flow);
+            if let Some(segment) = paced.release(release.ack, window) {
                 stats.released += 1;
                 send(net, ends[0], &segment);
             }
@@ -128,7 +156,8 @@ impl Split {
         if inward {
             flow.flush(net, 0, acks);
             if let (Some(paced), Some(ack)) = (&mut flow.paced, answer)
-                && let Some(segment) = paced.release(ack)
+                && let Some(segment) =
+                    paced.release(ack, self.tail.as_ref().and_then(|tail| tail.emulation.window(paced.id)))
             {
                 send(net, flow.ends[0], &segment);
             }
@@ -161,7 +190,17 @@ impl Split {
                 net.place(Connection::passive(&self.tcp[1], iss ^ 1, far)),
             ]
         };
-        let flow = Flow { key, ends, closing: [false; 2], offered: None, paced: None, counted: 0 };
+        let cell = self.tail.as_ref().and_then(|tail| tail.cell_of(NodeId::of(key.1.into())));
+        let flow = Flow {
+            key,
+            ends,
+            closing: [false; 2],
+            offered: None,
+            paced: None,
+            counted: 0,
+            cell,
+            delivered: 0,
+        };
         self.flows[number as usize] = Some(flow);
         self.by_key.insert(key, number);
         number
@@ -186,6 +225,11 @@ impl Split {
             if broken[1 - side] && !broken[side] {
                 net.connections[flow.ends[side].0 as usize].endpoint.abort();
             }
+        }
+        if let Some(cell) = flow.cell {
+            let delivered = net.connections[flow.ends[1].0 as usize].endpoint.acknowledged();
+            self.delivered[cell] += delivered - flow.delivered;
+            flow.delivered = delivered;
         }
         let buffered = flow.buffered(net);
         stats.recount(&mut flow.counted, buffered);
@@ -233,13 +277,18 @@ impl Flow {
         action
     }
 
+    /// Bytes that the mobile node has not acknowledged and the proxy can deliver: they have no gap before them.
+    fn deliverable(&self, net: &NetworkState) -> u64 {
+        let [near, far] = self.ends.map(|end| &net.connections[end.0 as usize].endpoint);
+        near.readable() + far.unsent() + far.unacknowledged()
+    }
+
     /// Bytes that the proxy has for the mobile node and that the mobile node has not acknowledged. What came beyond a gap
     /// is known of paced connections only.
     fn buffered(&self, net: &NetworkState) -> u64 {
-        let [near, far] = self.ends.map(|end| &net.connections[end.0 as usize].endpoint);
+        let far = &net.connections[self.ends[1].0 as usize].endpoint;
         let accepted = self.paced.as_ref().filter(|paced| !paced.over).map_or(0, |paced| paced.accepted);
-        (near.readable() + far.unsent() + far.unacknowledged())
-            .max(accepted.saturating_sub(far.acknowledged()))
+        self.deliverable(net).max(accepted.saturating_sub(far.acknowledged()))
     }
 
     /// Moves bytes from one half to the other, and its close when there are no more.

@@ -12,7 +12,9 @@ use std::collections::BTreeMap;
 
 use trunkline_packet::TcpFlags;
 use trunkline_tcp::{Recovery, Segment, Settings};
-use trunkline_trunk::path_tail::{Arrival, CellId, Estimate, FlowId, Limit, PathTail, SegmentAction};
+use trunkline_trunk::path_tail::{
+    Arrival, CellId, CellLink, Estimate, FlowId, Follower, OfferedEdge, PathTail, SegmentAction, Totals,
+};
 use trunkline_units::{Instant, Seq};
 
 use crate::NodeId;
@@ -22,14 +24,12 @@ use crate::NodeId;
 pub struct Cell {
     /// The nodes in it.
     pub nodes: Vec<NodeId>,
-    /// What the operator says it carries.
-    pub estimate: Estimate,
-    /// What its emulated link holds.
-    pub limit: Limit,
+    /// Its emulated link.
+    pub link: CellLink,
     /// Bytes of a connection that the proxy holds for the mobile node at the most; a segment beyond them is dropped as one beyond
     /// the limit is. The windows of the two TCPs should be larger, or it is they that bound the sender.
     pub buffer: u64,
-    /// Whether each connection has an emulated link of its own: a profile with a fixed rate.
+    /// Whether each connection has an emulated link of its own: a profile with a fixed rate, which is given.
     pub each_alone: bool,
 }
 
@@ -64,6 +64,9 @@ pub(super) struct Paced {
     pub(super) over: bool,
     /// Bytes that were accepted, those beyond a gap too.
     pub(super) accepted: u64,
+    /// The largest window, if it is bounded, and what has been offered.
+    window: Option<u64>,
+    offered: OfferedEdge,
 }
 
 /// What the proxy does with a segment from the network's side.
@@ -98,6 +101,7 @@ impl Paced {
                 SegmentAction::Drop(_) => return Action::Drop,
             };
         }
+        self.window = emulation.window(self.id);
         if segment.flags.contains(TcpFlags::FIN) {
             self.fin = Some(Segment { seq: segment.seq + segment.payload, payload: 0, ..*segment });
             segment.flags = TcpFlags(segment.flags.0 & !TcpFlags::FIN.0);
@@ -130,19 +134,22 @@ impl Paced {
     }
 
     /// An acknowledgement whose time has come.
-    pub(super) fn release(&mut self, ack: Seq) -> Option<Segment> {
-        self.released = ack;
+    pub(super) fn release(&mut self, ack: Seq, window: Option<u64>) -> Option<Segment> {
+        (self.released, self.window) = (ack, window);
         let last_ack = self.last_ack?;
         Some(Segment { seq: self.front.unwrap_or(last_ack.seq), ..self.holding_back(last_ack, ack) })
     }
 
-    /// The same segment, acknowledging no more than `ack`, with the window's right edge where it was.
-    fn holding_back(&self, segment: Segment, ack: Seq) -> Segment {
-        let early = segment.flags.contains(TcpFlags::ACK) && ack.before(segment.ack);
-        if self.over || !early || segment.flags.contains(TcpFlags::SYN) {
+    /// The same segment, acknowledging no more than `ack`, with the window's right edge where it was, unless the window is bounded.
+    fn holding_back(&mut self, segment: Segment, ack: Seq) -> Segment {
+        let plain = !segment.flags.contains(TcpFlags::ACK) || segment.flags.contains(TcpFlags::SYN);
+        let early = ack.before(segment.ack);
+        if self.over || plain || !(early || self.window.is_some()) {
             return segment;
         }
+        let ack = if early { ack } else { segment.ack };
         let edge = segment.ack + (u32::from(segment.window) << self.shift);
+        let edge = self.offered.bound(ack, edge, self.window);
         let window = ((edge - ack) >> self.shift).min(u32::from(u16::MAX)) as u16;
         Segment { ack, window, ..segment }
     }
@@ -153,15 +160,19 @@ impl Paced {
 pub(super) struct Tail {
     pub(super) emulation: PathTail,
     cells: Vec<(Cell, CellId)>,
+    /// By the number of the cell, if its rate is measured.
+    followers: Vec<Option<Follower>>,
+    /// When they read next.
+    reading: Instant,
     flows: BTreeMap<FlowId, u32>,
 }
 
 impl Tail {
     pub(super) fn new(cells: &[Cell]) -> Self {
         let mut emulation = PathTail::new();
-        let cells =
-            cells.iter().map(|cell| (cell.clone(), emulation.add_cell(cell.estimate, cell.limit))).collect();
-        Tail { emulation, cells, flows: BTreeMap::new() }
+        let followers = cells.iter().map(|cell| Follower::new(cell.link)).collect();
+        let cells = cells.iter().map(|cell| (cell.clone(), emulation.add_link(&cell.link))).collect();
+        Tail { emulation, cells, followers, reading: Instant::ZERO, flows: BTreeMap::new() }
     }
 
     /// Begins the emulation of a connection to `mobile`, if that is in a cell, with the network's SYN.
@@ -175,7 +186,8 @@ impl Tail {
         let (cell, id) = self.cells.iter().find(|(cell, _)| cell.nodes.contains(&mobile))?;
         let first = syn.seq + 1;
         let id = if cell.each_alone {
-            self.emulation.open_with_profile(cell.estimate, cell.limit, first)
+            let (estimate, limit) = cell.link.initial();
+            self.emulation.open_with_profile(estimate, limit, first)
         } else {
             self.emulation.open(*id, first)
         };
@@ -192,6 +204,8 @@ impl Tail {
             fin: None,
             over: false,
             accepted: 0,
+            window: None,
+            offered: OfferedEdge::default(),
         };
         paced.offer(offered);
         Some(paced)
@@ -203,10 +217,36 @@ impl Tail {
         cell.map_or(u64::MAX, |(cell, _)| cell.buffer)
     }
 
+    /// The number of the cell that `mobile` is in.
+    pub(super) fn cell_of(&self, mobile: NodeId) -> Option<usize> {
+        self.cells.iter().position(|(cell, _)| cell.nodes.contains(&mobile))
+    }
+
+    /// When rates are to be measured next; `None` while no connection is open.
+    pub(super) fn next_reading(&self) -> Option<Instant> {
+        let measured = self.followers.iter().any(Option::is_some);
+        (measured && !self.flows.is_empty()).then_some(self.reading)
+    }
+
+    /// Measures, if it is time, the rates of cells whose counts are these, and tells the emulation. `is_busy` is the emulation's to say.
+    pub(super) fn measure(&mut self, now: Instant, totals: impl Fn(usize) -> Totals) {
+        if self.next_reading().is_none_or(|at| now < at) {
+            return;
+        }
+        self.reading = now + Follower::INTERVAL;
+        for (number, follower) in self.followers.iter_mut().enumerate() {
+            let (Some(follower), (_, id)) = (follower, &self.cells[number]) else { continue };
+            let totals = Totals { is_busy: self.emulation.is_busy(now, *id), ..totals(number) };
+            if let Some(link) = follower.handle(now, totals) {
+                self.emulation.set_link(now, *id, link);
+            }
+        }
+    }
+
     /// The operator says something else of a cell, or of each connection there.
     pub(super) fn set_estimate(&mut self, now: Instant, number: usize, estimate: Estimate) {
         let (cell, id) = &mut self.cells[number];
-        cell.estimate = estimate;
+        cell.link.estimate = Some(estimate);
         self.emulation.set_estimate(now, *id, estimate);
         if !cell.each_alone {
             return;

@@ -6,7 +6,7 @@ use trunkline_link::LinkSettings;
 use trunkline_link::mobile::{Mobile, Pareto};
 use trunkline_sim::{Cell, ProxyMode, Transfer, both};
 use trunkline_tcp::{Preset, Settings};
-use trunkline_trunk::path_tail::{Estimate, Limit};
+use trunkline_trunk::path_tail::{CellLink, Estimate};
 use trunkline_units::Rate;
 use trunkline_workload::TransferState;
 
@@ -22,8 +22,8 @@ fn figure_3(seed: u64, radio: Pareto, tcp: &Settings, paced: bool) -> (f64, Tran
             return idle(nodes);
         }
         let estimate = Estimate { rate: Rate::from_mbit(1.0), recovery };
-        let limit = Limit { segments: 1000, bytes: u64::MAX };
-        let cell = Cell { estimate, limit, ..cell(nodes, 0) };
+        let link = CellLink { estimate: Some(estimate), queue: Some(u64::MAX), packets: Some(1000) };
+        let cell = Cell { link, ..cell(nodes, 0) };
         let facing = Settings { receive_buffer: 1 << 20, send_buffer: 1 << 20, ..tcp.clone() };
         ProxyMode::PathTail(both(facing), vec![cell])
     });

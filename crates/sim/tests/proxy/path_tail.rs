@@ -5,9 +5,9 @@ use std::time::Duration;
 use trunkline_packet::{Headers, TcpFlags, TcpView, pcap};
 
 use trunkline_link::{LinkChange, LinkSettings};
-use trunkline_sim::{CapturePoint, Cell, NodeId, ProxyMode, SourceId};
-use trunkline_tcp::State;
-use trunkline_trunk::path_tail::Estimate;
+use trunkline_sim::{CapturePoint, Cell, NodeId, ProxyMode, SourceId, both};
+use trunkline_tcp::{Settings, State};
+use trunkline_trunk::path_tail::{CellLink, Estimate};
 use trunkline_units::Rate;
 use trunkline_workload::TransferState;
 
@@ -137,8 +137,7 @@ fn connections_share_a_cell_and_not_two_and_a_profile_keeps_its_rate() {
     assert!(near(apart[0], 1.0, 0.03), "alone in its cell: {apart:?}");
     assert!(near(apart[1] + apart[2], 1.0, 0.03), "two in the other: {apart:?}");
     let profile = |nodes: &[NodeId]| {
-        let estimate = Estimate { rate: Rate::from_mbit(0.2), recovery: Duration::ZERO };
-        let alone = Cell { estimate, each_alone: true, ..cell(&nodes[..1], 20) };
+        let alone = Cell { link: given(0.2, 20), each_alone: true, ..cell(&nodes[..1], 20) };
         ProxyMode::PathTail(emulating(), vec![alone, cell(&nodes[1..], 40)])
     };
     let kept = run(&[0, 0, 1], &profile);
@@ -159,5 +158,33 @@ fn a_new_estimate_is_the_new_pace() {
         let rate = (bytes - had) as f64 * 8.0 / 40e6;
         assert!((rate / (wanted * 0.973) - 1.0).abs() < 0.12, "{rate}, not {wanted}");
         had = bytes;
+    }
+}
+
+#[test]
+fn a_measured_rate_follows_the_radio_link_and_holds_little() {
+    const PHASE: Duration = Duration::from_secs(20);
+    let rates = [4.0, 1.0, 4.0];
+    let changes =
+        rates.iter().zip(0..).map(|(mbit, n)| (PHASE * n, LinkChange::Rate(Rate::from_mbit(*mbit))));
+    let radio = LinkSettings { changes: changes.collect(), ..link(4.0, 1) };
+    let measured = |nodes: &[NodeId]| {
+        let link = CellLink { estimate: None, queue: None, packets: None };
+        let tcp = both(Settings { receive_buffer: 1_000_000, send_buffer: 1_000_000, ..linux() });
+        ProxyMode::PathTail(tcp, vec![Cell { link, ..cell(nodes, 0) }])
+    };
+    let mut scene = Scene::new(4, &link(100.0, 20), &[radio], measured);
+    let source = scene.transfer(0, linux(), None);
+    for mbit in rates {
+        // What was held at the rate before leaves first.
+        scene.network.run_for(PHASE.mul_f64(0.4));
+        scene.network.reset_peaks();
+        let before = scene.only(source).bytes;
+        scene.network.run_for(PHASE.mul_f64(0.6));
+        let rate = (scene.only(source).bytes - before) as f64 * 8.0 / PHASE.mul_f64(0.6).as_secs_f64() / 1e6;
+        assert!((rate / (mbit * 0.96) - 1.0).abs() < 0.05, "{rate} of {mbit} Mbit/s");
+        // What the emulated link holds, half a second or 64 kB, and what is on its way.
+        let held = scene.network.proxy_stats(scene.proxy).peak_buffered;
+        assert!(held < (mbit * 1e6 / 8.0 * 0.5) as u64 + 50_000, "{held} bytes at {mbit} Mbit/s");
     }
 }

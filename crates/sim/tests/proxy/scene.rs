@@ -8,7 +8,7 @@ use trunkline_sim::{
     Cell, LinkId, Network, NodeId, ProxyId, ProxyMode, ProxySettings, SourceId, TcpTraffic, Transfer, both,
 };
 use trunkline_tcp::{Preset, Recovery, Settings, SpuriousDetection, Timers};
-use trunkline_trunk::path_tail::{Estimate, Limit};
+use trunkline_trunk::path_tail::{CellLink, Estimate};
 use trunkline_units::{Instant, Rate};
 use trunkline_workload::{Distribution, Pattern};
 
@@ -102,15 +102,15 @@ pub(crate) fn emulating() -> [Arc<Settings>; 2] {
     [Arc::new(Settings { receive_buffer: 120_000, ..forgets(&plain()) }), Arc::new(linux())]
 }
 
+/// An emulated link of so many Mbit/s with room for so many segments.
+pub(crate) fn given(mbit: f64, segments: u32) -> CellLink {
+    let estimate = Estimate { rate: Rate::from_mbit(mbit), recovery: Duration::ZERO };
+    CellLink { estimate: Some(estimate), queue: Some(u64::MAX), packets: Some(segments) }
+}
+
 /// A cell of 1 Mbit/s with room for so many segments.
 pub(crate) fn cell(nodes: &[NodeId], segments: u32) -> Cell {
-    Cell {
-        nodes: nodes.to_vec(),
-        estimate: Estimate { rate: Rate::from_mbit(1.0), recovery: Duration::ZERO },
-        limit: Limit { segments, bytes: u64::MAX },
-        buffer: u64::MAX,
-        each_alone: false,
-    }
+    Cell { nodes: nodes.to_vec(), link: given(1.0, segments), buffer: u64::MAX, each_alone: false }
 }
 
 pub(crate) fn split(_: &[NodeId]) -> ProxyMode {

@@ -53,11 +53,23 @@ pub(super) struct Emulation {
     bytes: u64,
     /// Rounded off so far in the busy period.
     carry: u64,
+    /// It drops nothing, since windows are to bound what comes.
+    pub(super) bounds_windows: bool,
+    /// Flows for which something waits.
+    pub(super) active: u32,
 }
 
 impl Emulation {
     pub(super) fn new(estimate: Estimate, limit: Limit) -> Self {
-        Emulation { estimate, limit, queue: VecDeque::new(), bytes: 0, carry: 0 }
+        Emulation {
+            estimate,
+            limit,
+            queue: VecDeque::new(),
+            bytes: 0,
+            carry: 0,
+            bounds_windows: false,
+            active: 0,
+        }
     }
 
     /// Whether a segment of so many bytes fits.
@@ -66,6 +78,10 @@ impl Emulation {
         let gone: u64 = self.queue.iter().take(due).map(|waiting| u64::from(waiting.bytes)).sum();
         self.queue.len() - due < self.limit.segments as usize
             && self.bytes - gone + u64::from(bytes) <= self.limit.bytes
+    }
+
+    pub(super) const fn limit(&self) -> Limit {
+        self.limit
     }
 
     /// Appends a segment.

@@ -16,7 +16,9 @@
 mod accepted;
 mod clamp;
 mod emulation;
+mod follower;
 mod meter;
+mod offered;
 #[cfg(test)]
 mod tests;
 
@@ -28,7 +30,12 @@ use accepted::Accepted;
 pub use clamp::WindowClamp;
 use emulation::Emulation;
 pub use emulation::{Estimate, Limit};
+pub use follower::{CellLink, Follower, Totals};
 pub use meter::{RateMeter, Reading};
+pub use offered::OfferedEdge;
+
+/// The least window, bytes: what a sender begins with (RFC 6928).
+const MIN_WINDOW: u64 = 14_600;
 
 /// A cell, or the profile of one flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -123,6 +130,31 @@ impl PathTail {
         cell
     }
 
+    /// Adds a cell with this link.
+    ///
+    /// A link whose rate is measured bounds [windows](PathTail::window) and drops nothing: its rate changes under the senders, and what
+    /// they have sent at the rate before may exceed its limit by thousands of segments, of which a sender without SACK repairs one in a
+    /// round trip while the hosts behind wait for it.
+    pub fn add_link(&mut self, link: &CellLink) -> CellId {
+        let (estimate, limit) = link.initial();
+        let cell = self.add_cell(estimate, limit);
+        if link.estimate.is_none()
+            && let Some(emulation) = self.cells.get_mut(&cell)
+        {
+            emulation.bounds_windows = true;
+        }
+        cell
+    }
+
+    /// Bytes of window that the sender of a flow is to be offered; `None` where the emulated link drops what is too much. Flows for which
+    /// something waits share what the link holds.
+    pub fn window(&self, flow: FlowId) -> Option<u64> {
+        let flow = self.flows.get(&flow)?;
+        let emulation = self.cells.get(&flow.cell).filter(|emulation| emulation.bounds_windows)?;
+        let active = emulation.active + u32::from(flow.waiting == 0);
+        Some((emulation.limit().bytes / u64::from(active.max(1))).max(MIN_WINDOW))
+    }
+
     /// Begins a flow in a cell, once its connection is established; `first` is the first byte of data.
     ///
     /// # Panics
@@ -149,7 +181,10 @@ impl PathTail {
         if let Some(flow) = self.flows.get_mut(&flow).filter(|flow| !flow.alone)
             && self.cells.contains_key(&cell)
         {
-            flow.cell = cell;
+            let before = std::mem::replace(&mut flow.cell, cell);
+            if flow.waiting > 0 {
+                self.count_active(before, cell);
+            }
         }
     }
 
@@ -167,6 +202,12 @@ impl PathTail {
         if let Some(emulation) = self.cells.get_mut(&cell) {
             emulation.set_limit(limit);
         }
+    }
+
+    /// A cell's emulated link is another one from now on.
+    pub fn set_link(&mut self, now: Instant, cell: CellId, (estimate, limit): (Estimate, Limit)) {
+        self.set_estimate(now, cell, estimate);
+        self.set_limit(cell, limit);
     }
 
     /// Whether a cell's emulated link is sending.
@@ -188,12 +229,13 @@ impl PathTail {
             return SegmentAction::Duplicate(again.then_some(flow.released));
         }
         let Some(emulation) = self.cells.get_mut(&flow.cell) else { return SegmentAction::Forward };
-        if !emulation.has_room(now, arrival.bytes) {
+        if !emulation.bounds_windows && !emulation.has_room(now, arrival.bytes) {
             return SegmentAction::Drop(DropReason::QueueFull);
         }
         if flow.accepted.insert(arrival.seq, arrival.end).is_err() {
             return SegmentAction::Drop(DropReason::TooManyGaps);
         }
+        emulation.active += u32::from(flow.waiting == 0);
         flow.waiting += 1;
         let (cell, ack, head) = (flow.cell, flow.accepted.next(), emulation.head());
         emulation.push(now, id, ack, arrival.bytes);
@@ -216,6 +258,11 @@ impl PathTail {
             self.reschedule(cell, head);
             let Some(flow) = self.flows.get_mut(&waiting.flow) else { continue };
             flow.waiting -= 1;
+            if flow.waiting == 0
+                && let Some(emulation) = self.cells.get_mut(&flow.cell)
+            {
+                emulation.active -= 1;
+            }
             // One that was overtaken by another cell's says nothing new.
             if waiting.ack.before(flow.released) {
                 continue;
@@ -227,11 +274,28 @@ impl PathTail {
 
     /// Forgets a flow, and its acknowledgements. Their time on the emulated link stays taken.
     pub fn close(&mut self, flow: FlowId) {
-        if let Some(Flow { cell, alone: true, .. }) = self.flows.remove(&flow)
+        let Some(flow) = self.flows.remove(&flow) else { return };
+        if flow.waiting > 0
+            && let Some(emulation) = self.cells.get_mut(&flow.cell)
+        {
+            emulation.active -= 1;
+        }
+        let cell = flow.cell;
+        if flow.alone
             && let Some(emulation) = self.cells.remove(&cell)
             && let Some(at) = emulation.head()
         {
             self.due.remove(&(at, cell));
+        }
+    }
+
+    /// A flow for which something waits has gone from one cell to another.
+    fn count_active(&mut self, from: CellId, to: CellId) {
+        if let Some(emulation) = self.cells.get_mut(&from) {
+            emulation.active -= 1;
+        }
+        if let Some(emulation) = self.cells.get_mut(&to) {
+            emulation.active += 1;
         }
     }
 
@@ -242,9 +306,15 @@ impl PathTail {
 
     fn insert(&mut self, cell: CellId, alone: bool, first: Seq) -> FlowId {
         let flow = FlowId(self.id());
-        let accepted = Accepted::new(first);
-        self.flows
-            .insert(flow, Flow { cell, alone, accepted, released: first, waiting: 0, established: true });
+        let begun = Flow {
+            cell,
+            alone,
+            accepted: Accepted::new(first),
+            released: first,
+            waiting: 0,
+            established: true,
+        };
+        self.flows.insert(flow, begun);
         flow
     }
 

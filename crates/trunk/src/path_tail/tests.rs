@@ -78,6 +78,35 @@ fn what_does_not_fit_is_dropped_and_those_behind_send_the_acknowledgement_again(
 }
 
 #[test]
+fn a_measured_link_drops_nothing_and_bounds_windows_by_what_it_holds() {
+    let mut tail = PathTail::new();
+    let measured = CellLink { estimate: None, queue: Some(100_000), packets: None };
+    let cells = [tail.add_link(&measured), tail.add_link(&measured)];
+    for cell in cells {
+        tail.set_estimate(Instant::ZERO, cell, kbit(1000));
+    }
+    let flows = [0, 1, 2].map(|_| tail.open(cells[0], first()));
+    assert_eq!(tail.window(flows[0]), Some(100_000), "it would be the only one");
+    for number in 0..100 {
+        for flow in &flows[..2] {
+            assert_eq!(tail.handle_segment(Instant::ZERO, *flow, data(number)), SegmentAction::Accept);
+        }
+    }
+    assert_eq!(flows.map(|flow| tail.window(flow)), [Some(50_000), Some(50_000), Some(33_333)]);
+    tail.move_to(flows[1], cells[1]);
+    assert_eq!(flows.map(|flow| tail.window(flow)), [Some(100_000), Some(100_000), Some(50_000)]);
+    assert_eq!(released(&mut tail, Instant::from_millis(60_000)).len(), 200);
+    assert_eq!(tail.window(flows[2]), Some(100_000), "nothing waits for the others");
+    tail.handle_segment(Instant::from_millis(60_000), flows[0], data(100));
+    tail.close(flows[0]);
+    assert_eq!(tail.window(flows[2]), Some(100_000));
+    let given = CellLink { estimate: Some(kbit(1000)), ..measured };
+    let given = tail.add_link(&given);
+    let dropping = tail.open(given, first());
+    assert_eq!(tail.window(dropping), None, "it drops");
+}
+
+#[test]
 fn flows_of_a_cell_share_it_and_cells_do_not_meet() {
     let mut tail = PathTail::new();
     let (shared, other) = (tail.add_cell(kbit(1000), ROOMY), tail.add_cell(kbit(1000), ROOMY));
