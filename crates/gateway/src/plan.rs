@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use ipnet::IpNet;
 use trunkline_trunk::path::SharedPaths;
 use trunkline_trunk::{PathSettings, PeerId, RouteTable, TrunkPlan};
 
@@ -16,8 +15,6 @@ pub(crate) struct Plan {
     pub(crate) peers: Vec<PeerPlan>,
     /// To which peer each address belongs: where packets to it go, and the only peer they may come from.
     pub(crate) owners: Arc<RouteTable<PeerId>>,
-    /// The addresses of the device.
-    pub(crate) addresses: Vec<IpNet>,
     /// What the queues' chance and the key of the flows' hash follow from: another one in each process, which nobody is told.
     pub(crate) seed: u64,
 }
@@ -55,7 +52,6 @@ impl Plan {
         Arc::new(Plan {
             peers: config.peers.iter().zip(paths).map(&mut peer).collect(),
             owners: Arc::new(owners(config)),
-            addresses: config.tun.addresses.clone(),
             seed,
         })
     }

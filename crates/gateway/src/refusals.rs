@@ -1,9 +1,7 @@
 //! Answers to the senders of refused flows (ICMP: communication administratively prohibited).
 
 use std::io::IoSlice;
-use std::net::IpAddr;
 
-use ipnet::IpNet;
 use trunkline_packet::{Headers, Offload, Unreachable, unreachable};
 use trunkline_units::Instant;
 
@@ -15,42 +13,37 @@ const PER_SECOND: u32 = 100;
 
 pub(crate) struct Refusals {
     writer: TunWriter,
-    /// The device's addresses, which are the sources of the answers.
-    sources: Vec<IpAddr>,
     second: u64,
     left: u32,
 }
 
 impl Refusals {
     pub(crate) fn new(queue: TunQueue) -> Self {
-        Refusals { writer: TunWriter::new(queue), sources: Vec::new(), second: 0, left: PER_SECOND }
+        Refusals { writer: TunWriter::new(queue), second: 0, left: PER_SECOND }
     }
 
     pub(crate) fn set_device(&mut self, queue: TunQueue) {
         self.writer.set_queue(queue);
     }
 
-    pub(crate) fn set_sources(&mut self, addresses: &[IpNet]) {
-        self.sources = addresses.iter().map(IpNet::addr).collect();
-    }
-
-    /// Answers the packet that begins with `prefix`, if the rate limit and the rules of ICMP allow, and the device has an
-    /// address of its IP version.
+    /// Answers the packet that begins with `prefix`, if the rate limit and the rules of ICMP allow. Its source is the destination of that
+    /// packet: a kernel drops what comes from a device with an address of its own host as the source.
     #[cold]
     pub(crate) fn answer(&mut self, now: Instant, prefix: &[u8], headers: &Headers) {
         let second = now.as_nanos() / 1_000_000_000;
         if second != self.second {
             (self.second, self.left) = (second, PER_SECOND);
         }
-        let same_version = |source: &&IpAddr| source.is_ipv4() == headers.source.is_ipv4();
-        let Some(source) = self.sources.iter().find(same_version) else { return };
-        let Some(answer) = unreachable(Unreachable::Prohibited, prefix, headers, *source) else { return };
-        let Ok(answer_headers) = Headers::parse(&answer, answer.len()) else { return };
-        if self.left > 0 {
-            self.left -= 1;
-            let vnet = Offload::None.to_vnet();
-            let slices = [IoSlice::new(&vnet), IoSlice::new(&answer)];
-            let _ = self.writer.write(&slices, &answer_headers, Offload::None);
+        if self.left == 0 {
+            return;
         }
+        let Some(answer) = unreachable(Unreachable::Prohibited, prefix, headers, headers.destination) else {
+            return;
+        };
+        let Ok(answer_headers) = Headers::parse(&answer, answer.len()) else { return };
+        self.left -= 1;
+        let vnet = Offload::None.to_vnet();
+        let slices = [IoSlice::new(&vnet), IoSlice::new(&answer)];
+        let _ = self.writer.write(&slices, &answer_headers, Offload::None);
     }
 }

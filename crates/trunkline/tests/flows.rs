@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::io::ErrorKind;
 use std::net::UdpSocket;
 use std::time::Duration;
 
@@ -33,11 +34,14 @@ fn limits_hold_over_reloads_and_for_flows_that_overflow() {
     let to = sink.local_addr().expect("its address");
     let sources: Vec<UdpSocket> =
         (0..8).map(|_| scene.a.run(|| UdpSocket::bind((Plan::IPV4.a, 0))).expect("a socket")).collect();
+    for source in &sources {
+        source.connect(to).expect("connected");
+    }
     let refused = || class(&gateways, Gateway::T1, "calls")["refused"].as_u64().expect("a count");
     let mut buffer = [0; 100];
     for round in 1..=3_u8 {
         for (number, source) in (0..).zip(&sources) {
-            source.send_to(&[round, number], to).expect("sent");
+            source.send(&[round, number]).expect("sent");
         }
         let mut arrived: Vec<u8> = (0..5)
             .map(|_| {
@@ -50,6 +54,13 @@ fn limits_hold_over_reloads_and_for_flows_that_overflow() {
         assert_eq!(arrived, [0, 1, 2, 3, 4], "two in the class and three in the one it overflows to");
         wait_for("the others are refused", Duration::from_secs(20), &gateways, || {
             refused() == u64::from(round) * 3
+        });
+        // Their senders hear of it, by ICMP.
+        let mut told = 0;
+        wait_for("three senders are told", Duration::from_secs(20), &gateways, || {
+            let errors = sources.iter().filter_map(|source| source.take_error().expect("a socket"));
+            told += errors.inspect(|error| assert_eq!(error.kind(), ErrorKind::HostUnreachable)).count();
+            told == 3
         });
         edit(&gateways, Gateway::T1, |text| match round {
             1 => text.replace("name = \"rest\"", "name = \"rest\"\nweight = 2"),

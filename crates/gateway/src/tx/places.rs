@@ -84,7 +84,6 @@ impl Sender {
         self.lanes.clear();
         self.watched.clear();
         self.held.clear();
-        self.refusals.set_sources(&plan.addresses);
         let pool = &mut self.pool;
         for planned in &plan.peers {
             let trunk = &planned.trunk;
