@@ -15,11 +15,11 @@ const RUNS: u64 = 10;
 /// engines, of the median point and of the worst. At the worst point the kernel's runs may be unusual: three of them at
 /// one point with requests beside BBR have medians of 44, 44 and 273 ms.
 const BOUNDS: [(&str, f64, f64, f64); 5] = [
-    ("bulk.goodput", 1e3, 1.02, 1.35),
+    ("bulk.goodput", 1e3, 1.02, 1.15),
     ("requests.delay.p50", 1e-3, 1.03, 5.5),
-    ("core.queue.packets.mean", 1.0, 1.08, 3.6),
-    ("bulk.retransmitted.packets", 20.0, 1.18, 3.0),
-    ("core.drops", 20.0, 1.2, 4.5),
+    ("core.queue.packets.mean", 1.0, 1.08, 2.0),
+    ("bulk.retransmitted.packets", 20.0, 1.15, 2.5),
+    ("core.drops", 20.0, 1.2, 3.3),
 ];
 
 /// Path, TCP and bottleneck of each point, and its metrics.

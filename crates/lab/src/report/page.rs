@@ -313,7 +313,11 @@ fn again(report: &mut Document, material: &Material) {
         let _ = write!(options, " --seed {first}");
     }
     report.add(&fenced("sh", &format!("trunkline lab run {id}/experiment.toml {options} --out again")));
-    report.page("*The simulator gives the same numbers for the same file and seed.*");
+    report.page(if material.machine.is_some() {
+        "*In real time the numbers are others in each run and on each machine.*"
+    } else {
+        "*The simulator gives the same numbers for the same file and seed.*"
+    });
     if !material.files.is_empty() {
         report.page("### For programs");
         for file in material.files {
