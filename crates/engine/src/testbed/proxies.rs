@@ -157,15 +157,17 @@ fn specs(proxy: &Proxy) -> Vec<ProxySpec> {
         }
         ProxyMode::PathTail(_, cells) => {
             let cell = |(number, cell): (usize, &Cell)| ProxySpec {
-                rate: Some(CellRate(match cell.link.estimate {
-                    Some(estimate) => RateSource::Given(Rate(estimate.rate)),
-                    None => RateSource::Measured,
-                })),
+                rate: Some(CellRate(
+                    cell.link
+                        .estimate
+                        .map_or(RateSource::Measured, |said| RateSource::Given(Rate(said.rate))),
+                )),
                 recovery: cell
                     .link
                     .estimate
-                    .filter(|estimate| !estimate.recovery.is_zero())
-                    .map(|estimate| Time(estimate.recovery)),
+                    .map(|said| said.recovery)
+                    .filter(|time| !time.is_zero())
+                    .map(Time),
                 queue: cell.link.queue.map(|bytes| Size(bytes.min(MAX_QUEUE))),
                 packets: cell.link.packets.map(|packets| packets.max(2)),
                 ..spec(format!("cell-{number}"), &cell.hosts, Mode::PathTail)

@@ -104,8 +104,7 @@ impl Split {
         while let Some(release) = tail.emulation.poll_release(net.now) {
             let flow = tail.flow(release.flow).and_then(|flow| self.flows[flow as usize].as_mut());
             let Some(Flow { paced: Some(paced), ends, .. }) = flow else { continue };
-            let window = tail.emulation.window(release.flow);
-            if let Some(segment) = paced.release(release.ack, window) {
+            if let Some(segment) = paced.release(&tail.emulation, release.ack) {
                 stats.released += 1;
                 send(net, ends[0], &segment);
             }
@@ -155,9 +154,8 @@ impl Split {
         net.poll_events(end);
         if inward {
             flow.flush(net, 0, acks);
-            if let (Some(paced), Some(ack)) = (&mut flow.paced, answer)
-                && let Some(segment) =
-                    paced.release(ack, self.tail.as_ref().and_then(|tail| tail.emulation.window(paced.id)))
+            if let (Some(tail), Some(paced), Some(ack)) = (&self.tail, &mut flow.paced, answer)
+                && let Some(segment) = paced.release(&tail.emulation, ack)
             {
                 send(net, flow.ends[0], &segment);
             }

@@ -134,8 +134,8 @@ impl Paced {
     }
 
     /// An acknowledgement whose time has come.
-    pub(super) fn release(&mut self, ack: Seq, window: Option<u64>) -> Option<Segment> {
-        (self.released, self.window) = (ack, window);
+    pub(super) fn release(&mut self, emulation: &PathTail, ack: Seq) -> Option<Segment> {
+        (self.released, self.window) = (ack, emulation.window(self.id));
         let last_ack = self.last_ack?;
         Some(Segment { seq: self.front.unwrap_or(last_ack.seq), ..self.holding_back(last_ack, ack) })
     }
@@ -183,7 +183,7 @@ impl Tail {
         syn: &Segment,
         offered: Option<u8>,
     ) -> Option<Paced> {
-        let (cell, id) = self.cells.iter().find(|(cell, _)| cell.nodes.contains(&mobile))?;
+        let (cell, id) = &self.cells[self.cell_of(mobile)?];
         let first = syn.seq + 1;
         let id = if cell.each_alone {
             let (estimate, limit) = cell.link.initial();
@@ -213,8 +213,7 @@ impl Tail {
 
     /// Bytes that may be held for a connection to `mobile`.
     pub(super) fn buffer(&self, mobile: NodeId) -> u64 {
-        let cell = self.cells.iter().find(|(cell, _)| cell.nodes.contains(&mobile));
-        cell.map_or(u64::MAX, |(cell, _)| cell.buffer)
+        self.cell_of(mobile).map_or(u64::MAX, |cell| self.cells[cell].0.buffer)
     }
 
     /// The number of the cell that `mobile` is in.

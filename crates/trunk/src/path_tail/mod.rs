@@ -183,7 +183,8 @@ impl PathTail {
         {
             let before = std::mem::replace(&mut flow.cell, cell);
             if flow.waiting > 0 {
-                self.count_active(before, cell);
+                self.count_active(before, -1);
+                self.count_active(cell, 1);
             }
         }
     }
@@ -275,12 +276,10 @@ impl PathTail {
     /// Forgets a flow, and its acknowledgements. Their time on the emulated link stays taken.
     pub fn close(&mut self, flow: FlowId) {
         let Some(flow) = self.flows.remove(&flow) else { return };
-        if flow.waiting > 0
-            && let Some(emulation) = self.cells.get_mut(&flow.cell)
-        {
-            emulation.active -= 1;
-        }
         let cell = flow.cell;
+        if flow.waiting > 0 {
+            self.count_active(cell, -1);
+        }
         if flow.alone
             && let Some(emulation) = self.cells.remove(&cell)
             && let Some(at) = emulation.head()
@@ -289,13 +288,10 @@ impl PathTail {
         }
     }
 
-    /// A flow for which something waits has gone from one cell to another.
-    fn count_active(&mut self, from: CellId, to: CellId) {
-        if let Some(emulation) = self.cells.get_mut(&from) {
-            emulation.active -= 1;
-        }
-        if let Some(emulation) = self.cells.get_mut(&to) {
-            emulation.active += 1;
+    /// There is one more flow in a cell for which something waits, or one less.
+    fn count_active(&mut self, cell: CellId, change: i32) {
+        if let Some(emulation) = self.cells.get_mut(&cell) {
+            emulation.active = emulation.active.saturating_add_signed(change);
         }
     }
 
