@@ -9,7 +9,7 @@ use super::division::{Division, GroupShare, LaneRequest};
 use super::status::{GroupStatus, PathChange, PathMode, PathStatus};
 use super::windows::{Allowed, CurrentWindow, Window, Windows};
 use crate::LaneId;
-use rivals::{Competition, Drain, Excess, Losses};
+use rivals::{Competition, Drain, Excess, Losses, Probe};
 
 /// A lane on its path: its shard, and its number there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -125,7 +125,7 @@ pub struct PathControl {
     /// When to probe whether others still keep a queue, and how long to wait after a probe that finds one.
     probe_at: Instant,
     probe_backoff: Duration,
-    probing: bool,
+    probe: Option<Probe>,
     /// Consecutive windows in which others seemed to have gone.
     alone: u32,
     change: Option<PathChange>,
@@ -168,7 +168,7 @@ impl Default for PathControl {
             held_at: Instant::ZERO,
             probe_at: Instant::ZERO,
             probe_backoff: Self::PROBE_BACKOFF / 2,
-            probing: false,
+            probe: None,
             alone: 0,
             change: None,
             last_change: None,
@@ -501,7 +501,7 @@ impl PathControl {
         } else {
             self.capacity = self.capacity.max(recent);
         }
-        if self.capacity > self.full * Self::WIDER && !self.probing {
+        if self.capacity > self.full * Self::WIDER && self.probe.is_none() {
             self.mode = PathMode::Free;
             self.set_change(PathChange::Wider { capacity: Self::rate(self.capacity) });
             return;
@@ -518,7 +518,7 @@ impl PathControl {
             if losses.sent > 0 {
                 self.usual_loss += (f64::from(losses.lost) / f64::from(losses.sent) - self.usual_loss) / 32.0;
             }
-            if std::mem::take(&mut self.probing) {
+            if self.probe.take().is_some() {
                 self.competition = None;
                 self.set_change(PathChange::Alone { capacity: Self::rate(self.capacity) });
             }
@@ -540,7 +540,8 @@ impl PathControl {
         if self.draining.is_some_and(|drain| now < drain.until) {
             factor = factor.min(1.0 - Self::DRAIN_CUT);
         }
-        self.rate = (self.capacity * factor).max(Self::MIN_RATE);
+        let rate = self.probe.map_or(self.capacity * factor, |probe| probe.rate);
+        self.rate = rate.max(Self::MIN_RATE);
         let arrives = self.windows.median_rate(3);
         if let Some(excess) = &mut self.excess
             && self.rate < arrives

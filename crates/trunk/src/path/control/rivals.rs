@@ -52,6 +52,15 @@ pub(super) struct Competition {
     pub(super) rate: f64,
 }
 
+/// A time in which the trunk sends less than it carried among others. If they have gone, the queue drains.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Probe {
+    /// bit/s.
+    pub(super) rate: f64,
+    /// When the queue must have drained.
+    pub(super) until: Instant,
+}
+
 /// A time in which the rate is lowered to see the path empty.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Drain {
@@ -89,6 +98,8 @@ impl PathControl {
     const FOLLOWED: u32 = 3;
     /// A delay that changes by no more than this, in seconds, or three times the noise, has not changed.
     const UNMOVED: f64 = 0.002;
+    /// By how much a probe lowers the rate. A queue of ours drains by so many seconds in a second.
+    const PROBE_CUT: f64 = 0.3;
     /// The first and the longest time between two probes of a queue of others.
     pub(super) const PROBE_BACKOFF: Duration = Duration::from_secs(5);
     const MAX_PROBE_BACKOFF: Duration = Duration::from_secs(20);
@@ -129,11 +140,15 @@ impl PathControl {
         excess.peak = excess.peak.max(queue);
         let Excess { still_since, still: (low, high), capacity, peak, drained, losses, allowed, followed } =
             *excess;
-        let due =
-            now.saturating_since(still_since) >= Self::MIN_EXCESS.max(self.lag() * 4) && drained >= peak;
+        let due = match self.probe {
+            Some(probe) => now >= probe.until,
+            None => {
+                now.saturating_since(still_since) >= Self::MIN_EXCESS.max(self.lag() * 4) && drained >= peak
+            }
+        };
         // Behind a queue of ours the path carries what it carries, however fast we send. If what arrives follows what we send all the way
         // down, others take the rest.
-        let shared = followed >= Self::FOLLOWED && then <= allowed * Self::SHARED;
+        let shared = self.probe.is_none() && followed >= Self::FOLLOWED && then <= allowed * Self::SHARED;
         if !due && !shared {
             return;
         }
@@ -158,16 +173,15 @@ impl PathControl {
             self.bases().for_each(|base| base.raise(now, queue));
             self.queue = Some(0.0);
             self.capacity = capacity;
-            self.competition = None;
-            self.probing = false;
+            (self.competition, self.probe) = (None, None);
             self.set_change(PathChange::Longer { delay: Duration::from_secs_f64(queue) });
             return;
         }
         self.mode = PathMode::Competing;
-        let rested = !self.probing && now.saturating_since(self.held_at) >= Self::REST;
+        let rested = self.probe.is_none() && now.saturating_since(self.held_at) >= Self::REST;
         self.probe_backoff =
             if rested { Self::PROBE_BACKOFF } else { (self.probe_backoff * 2).min(Self::MAX_PROBE_BACKOFF) };
-        if !std::mem::take(&mut self.probing) {
+        if self.probe.take().is_none() {
             let (queue, probe_after) = (Duration::from_secs_f64(queue), self.probe_backoff);
             self.set_change(PathChange::Rivals { queue, probe_after });
         }
@@ -195,7 +209,11 @@ impl PathControl {
         self.alone = if queue <= self.target() || whole || gained { self.alone + 1 } else { 0 };
         if self.window() * self.alone >= Self::ALONE || now >= self.probe_at {
             self.hold(now, self.windows.median_rate(3));
-            self.probing = true;
+            let drained = Duration::from_secs_f64(queue.max(0.0) / Self::PROBE_CUT);
+            self.probe = Some(Probe {
+                rate: self.capacity * (1.0 - Self::PROBE_CUT),
+                until: now + self.lag() * 2 + drained + drained / 2,
+            });
         }
     }
 
