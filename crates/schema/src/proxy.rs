@@ -178,6 +178,16 @@ impl ProxyMode {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CellRate(pub RateSource);
 
+impl CellRate {
+    /// Refuses a `recovery` beside a rate that is measured.
+    pub fn check_recovery(self, at: &At<'_>) {
+        if self.0 == RateSource::Measured && at.key("recovery").is_given() {
+            let problem = "is of no use here: a measured rate has the repairs in it";
+            at.key("recovery").report(problem, "with a rate that is given");
+        }
+    }
+}
+
 /// Where the rate of a cell is from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RateSource {
@@ -365,11 +375,10 @@ impl ProxySpec {
             Some(RateSource::Given(Rate(rate))) if rate.bits_per_second() < 1000 => {
                 at.key("rate").refuse("at least 1 kbit/s");
             }
-            Some(RateSource::Measured) if at.key("recovery").is_given() => at.key("recovery").report(
-                "is of no use here: a measured rate has the repairs in it",
-                "with a rate that is given",
-            ),
             Some(_) => {}
+        }
+        if let Some(rate) = self.rate {
+            rate.check_recovery(at);
         }
         if self.queue.is_some_and(|queue| queue.0 < 3000) {
             at.key("queue").refuse("at least 3 kB: two segments");

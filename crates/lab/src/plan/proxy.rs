@@ -104,6 +104,7 @@ fn emulated(context: &Context<'_>, at: &At<'_>, spec: &CellSpec, behind: &[usize
         }
         None => behind.to_vec(),
     };
+    spec.rate.check_recovery(at);
     let (bytes, packets) = (spec.bytes.map(|bytes| bytes.0), spec.packets);
     let link = match spec.rate.0 {
         RateSource::Given(rate) => CellLink {
@@ -111,13 +112,7 @@ fn emulated(context: &Context<'_>, at: &At<'_>, spec: &CellSpec, behind: &[usize
             queue: bytes.or(Some(u64::MAX)),
             packets: packets.or(Some(1000)),
         },
-        RateSource::Measured => {
-            if spec.recovery.is_some() {
-                let problem = "is of no use here: a measured rate has the repairs in it";
-                at.key("recovery").report(problem, "with a rate that is given");
-            }
-            CellLink { estimate: None, queue: bytes, packets }
-        }
+        RateSource::Measured => CellLink { estimate: None, queue: bytes, packets },
     };
     Cell { hosts, link, buffer: spec.buffer.map_or(u64::MAX, |bytes| bytes.0), each_alone: spec.each_alone }
 }
