@@ -14,6 +14,11 @@ use trunkline_units::{Instant, Rate};
 
 use crate::{Ack, Congestion, CongestionAlgorithm, CongestionSignal, Settings};
 
+/// Packets of a lane that may overtake one before it counts as lost; by time it does after 9/8 of a round trip (RFC 9002 §6.1.2).
+/// RFC 9002 §6.1.1 recommends no fewer than three. Batches of a machine with several processors overtake each other, and three
+/// packets are a part of a batch. The receiver of the gateway's library does not take a packet that 128 have overtaken.
+pub const PACKET_THRESHOLD: u32 = 128;
+
 /// What the control has to know of a datagram again when it is acknowledged or lost. The owner keeps it beside the
 /// datagram's number.
 #[derive(Debug, Clone, Copy)]

@@ -110,6 +110,11 @@ impl Settings {
         }
     }
 
+    /// What the connections of lanes have whose packets the gateway numbers itself (QUIC).
+    pub const fn of_lane(algorithm: CongestionAlgorithm) -> Self {
+        Settings::new(algorithm).with_slow_start(SlowStart::HyStartPlusPlus)
+    }
+
     /// These, with another algorithm.
     #[must_use]
     pub const fn with_congestion_control(self, algorithm: CongestionAlgorithm) -> Self {

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant as StdInstant};
 
 use quinn_proto::RttEstimator;
 use quinn_proto::congestion::{Controller, ControllerFactory};
-use trunkline_congestion::{CongestionAlgorithm, DatagramControl, Departure, Feedback, Settings, SlowStart};
+use trunkline_congestion::{CongestionAlgorithm, DatagramControl, Departure, Feedback, Settings};
 use trunkline_trunk::CongestionControl;
 use trunkline_trunk::streams::Acknowledged;
 use trunkline_units::Instant;
@@ -127,7 +127,7 @@ struct Adaptor {
 impl Adaptor {
     fn new(signals: Arc<Signals>, now: StdInstant, mtu: u16) -> Self {
         let wanted = signals.control();
-        let settings = Settings::new(wanted.algorithm()).with_slow_start(SlowStart::HyStartPlusPlus);
+        let settings = Settings::of_lane(wanted.algorithm());
         let control = DatagramControl::new(&settings, mtu.into());
         let initial_window = control.cwnd().into();
         let acknowledged = Acknowledged::new(signals.handed_over());

@@ -8,6 +8,7 @@ use quinn_proto::{
     ClientConfig, EndpointConfig, IdleTimeout, MtuDiscoveryConfig, ServerConfig, TransportConfig, VarInt,
 };
 
+use trunkline_congestion::PACKET_THRESHOLD;
 use trunkline_trunk::Delivery;
 
 use super::cid::{self, Generator};
@@ -30,10 +31,6 @@ const INCOMING_BYTES: u64 = 8 << 10;
 pub(super) const SEND_BUFFER: usize = 1 << 20;
 /// Bytes of datagrams that wait to be read, which happens after each batch.
 const RECEIVE_BUFFER: usize = 4 << 20;
-/// Packets that may overtake one before it counts as lost; by time it does after 9/8 of a round trip (RFC 9002 §6.1.2). Batches
-/// of a machine with several processors overtake each other, and three packets are a part of a batch. The library's receiver
-/// does not take a packet that 128 have overtaken.
-const PACKET_THRESHOLD: u32 = 128;
 /// The largest greeting, with room for those of other versions.
 const GREETING_BYTES: u32 = 1024;
 

@@ -288,11 +288,10 @@ impl QuicTx {
 /// The state of a connection whose lane has handed over so many bytes.
 fn snapshot(link: &mut Link, handed_over: u64) -> LaneSnapshot {
     let (info, unsent, in_flight) = (link.info(), link.unsent(), link.in_flight());
-    let Some(acknowledged) = link.acknowledged() else {
-        let lost_bytes = link.bytes_lost();
-        return LaneSnapshot { lost_bytes, ..fill(&info, unsent, unsent + in_flight) };
-    };
-    let held = handed_over.saturating_sub(acknowledged) as usize;
-    let out_of_order = held.saturating_sub(unsent + in_flight);
-    LaneSnapshot { out_of_order, ..fill(&info, unsent.min(held), held) }
+    let undelivered =
+        link.acknowledged().map(|acknowledged| handed_over.saturating_sub(acknowledged) as usize);
+    // What is lost of streams leaves again.
+    let lost_bytes = if undelivered.is_none() { link.bytes_lost() } else { 0 };
+    let snapshot = fill(&info, unsent, unsent).of_packets(unsent, in_flight, undelivered);
+    LaneSnapshot { lost_bytes, ..snapshot }
 }

@@ -49,6 +49,21 @@ impl LaneSnapshot {
     /// The bounds of [`LaneSnapshot::depth`], bytes.
     pub const DEPTH: std::ops::RangeInclusive<usize> = 6_000..=1_048_576;
 
+    /// The same, of a connection whose acknowledgements name packets and not bytes of a stream: `unsent` bytes are in no packet
+    /// yet, and packets of `in_flight` bytes are neither acknowledged nor lost. One that delivers all that it takes has taken
+    /// `undelivered` bytes more than the far end has in order; of another it is `None`.
+    #[must_use]
+    pub fn of_packets(self, unsent: usize, in_flight: usize, undelivered: Option<usize>) -> Self {
+        let held = undelivered.unwrap_or(unsent + in_flight);
+        let unsent_of_held = unsent.min(held);
+        LaneSnapshot {
+            unsent: unsent_of_held,
+            unacknowledged: held - unsent_of_held,
+            out_of_order: held.saturating_sub(unsent + in_flight),
+            ..self
+        }
+    }
+
     /// Bytes that the connection holds: written and not yet acknowledged.
     pub const fn held(&self) -> usize {
         self.unsent + self.unacknowledged
@@ -95,6 +110,19 @@ mod tests {
         assert_eq!(lane(450_000, 36).depth(visit, None), 25_000);
         // A path that grants it 50 Mbit/s lets it send half of that.
         assert_eq!(lane(450_000, 36).depth(visit, Some(Rate::from_mbit(50.0))), 12_500);
+    }
+
+    #[test]
+    fn what_the_far_end_has_behind_a_gap_is_neither_unsent_nor_in_flight() {
+        let holds = |unsent, in_flight, undelivered| {
+            let lane = lane(20_000, 40).of_packets(unsent, in_flight, undelivered);
+            (lane.unsent, lane.unacknowledged, lane.out_of_order, lane.window)
+        };
+        assert_eq!(holds(2000, 9000, None), (2000, 9000, 0, 20_000));
+        assert_eq!(holds(2000, 9000, Some(15_000)), (2000, 13_000, 4000, 20_000));
+        // Heads of packets are in flight, and no bytes of streams.
+        assert_eq!(holds(2000, 9000, Some(10_500)), (2000, 8500, 0, 20_000));
+        assert_eq!(holds(2000, 0, Some(500)), (500, 0, 0, 20_000));
     }
 
     #[test]

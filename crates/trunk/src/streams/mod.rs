@@ -1,8 +1,8 @@
 //! Streams: how frames stand in a lane that delivers everything and in which a loss delays its own flow only.
 //!
 //! Such a lane is a bundle of byte streams, each in order, none of which waits for another (QUIC, RFC 9000 §2). A stream holds
-//! frames as a lane over TCP does. The sender [lends](Lending) each flow a stream, so that its packets stay in order; the
-//! receiver has a [`Deframer`] for each.
+//! frames as a lane over TCP does. The sender [lends](Lending) each flow a stream, so that its packets stay in order, and
+//! [gathers](Framing) the frames of each stream; the receiver has a [`Deframer`] for each.
 //!
 //! What is in transit is known by the acknowledgements of packets, which come in any order ([`Acknowledged`]).
 //!
@@ -11,10 +11,12 @@
 
 mod acknowledged;
 mod deframer;
+mod framing;
 mod lending;
 
 pub use acknowledged::Acknowledged;
 pub use deframer::Deframer;
+pub use framing::Framing;
 pub use lending::{Lending, MAX_STREAMS};
 
 use thiserror::Error;
