@@ -36,7 +36,6 @@ struct Body {
     /// Which duplication it came of, from 1; 0: none.
     duplication: u32,
     header: [u8; MAX_HEADERS],
-    inner: Option<Packet>,
 }
 
 /// What tells the packets of one flow from others, worked out once.
@@ -95,13 +94,12 @@ impl Packet {
         Self::with(addressing, protocol::UDP, (header, IP + UDP), (length, id, 0))
     }
 
-    /// A datagram that carries another packet behind `front`, the first bytes of its data.
-    pub(crate) fn carrying(addressing: &Addressing, id: u16, front: &[u8], inner: Option<Packet>) -> Self {
-        let data = front.len() as u32 + inner.as_ref().map_or(0, Packet::length);
+    /// A datagram with so many bytes of data, which begin with `front`.
+    pub(crate) fn carrying(addressing: &Addressing, id: u16, front: &[u8], data: u32) -> Self {
+        debug_assert!(front.len() <= data as usize);
         let mut packet = Self::udp(addressing, id, data);
         packet.0.header[IP + UDP..IP + UDP + front.len()].copy_from_slice(front);
         packet.0.header_len += front.len() as u8;
-        packet.0.inner = inner;
         packet
     }
 
@@ -132,7 +130,6 @@ impl Packet {
             hint: u32::MAX,
             duplication: 0,
             header,
-            inner: None,
         }))
     }
 
@@ -191,14 +188,9 @@ impl Packet {
         &self.0.header[IP..usize::from(self.0.header_len)]
     }
 
-    /// The first bytes of a datagram's data, where it [carries](Packet::carrying) another packet.
+    /// The first bytes of a datagram's data, where it was [made](Packet::carrying) with some.
     pub(crate) fn front(&self) -> &[u8] {
         &self.0.header[IP + UDP..usize::from(self.0.header_len)]
-    }
-
-    /// The packet that this one carries.
-    pub(crate) fn into_inner(self) -> Option<Packet> {
-        self.0.inner
     }
 
     /// The same packet with its headers put together again.
@@ -323,7 +315,6 @@ impl Packet {
         if start > 0 {
             // What of the transport header lies beyond this place is not kept apart from data.
             body.header_len = IP as u8;
-            body.inner = None;
         }
         let more = more || start + len < data;
         let field = ((offset + start) / 8) as u16 | if more { MORE_FRAGMENTS } else { 0 };
@@ -352,7 +343,7 @@ impl Packet {
             protocol::UDP if out.len() >= IP + UDP => IP + 6,
             _ => return,
         };
-        if self.is_fragment() || self.0.inner.is_some() {
+        if self.is_fragment() {
             return;
         }
         let length = self.0.length - IP as u32;

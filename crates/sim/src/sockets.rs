@@ -35,7 +35,7 @@ pub(crate) enum Socket {
     Connection(ConnectionId),
     /// A flow of datagrams.
     Datagrams(u32),
-    /// The datagrams of a gateway's unreliable lane.
+    /// A gateway's lane over QUIC.
     Lane {
         gateway: u32,
         lane: u32,

@@ -1,16 +1,14 @@
 //! Networks that are hard to get right: paths that lose, duplicate and reorder at once, tiny packets, trunks within trunks,
 //! more connections than ports, parts that are added late.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use trunkline_link::{Impairments, Jitter, LinkChange, LinkSettings, Loss};
 use trunkline_queue::{Limits, RedSettings, Settings as QueueSettings};
-use trunkline_sim::gateway::DatagramLaneSettings;
-use trunkline_sim::{Lanes, Network, NodeId, TcpTraffic, TrunkSettings, UdpTraffic};
+use trunkline_sim::{Network, NodeId, TcpTraffic, TrunkSettings, UdpTraffic};
 use trunkline_tcp::{Preset, Settings};
 use trunkline_trunk::compress::Compression;
-use trunkline_trunk::{ClassSettings, LaneGroup, TrunkPlan};
+use trunkline_trunk::{ClassSettings, LaneGroup, Transport, TrunkPlan};
 use trunkline_units::{Instant, Rate};
 use trunkline_workload::{Distribution, Pattern, Timing, TransferState};
 
@@ -24,7 +22,8 @@ fn linux() -> Settings {
 
 fn compressing(mut settings: TrunkSettings) -> TrunkSettings {
     for group in settings.plans.iter_mut().flat_map(|plan| &mut plan.groups) {
-        group.compression = Compression::On;
+        group.compression =
+            if group.transport == Transport::Tcp { Compression::On } else { Compression::Off };
     }
     settings
 }
@@ -55,8 +54,9 @@ fn bulk(client: NodeId, server: NodeId, bytes: u64) -> TcpTraffic {
 }
 
 fn over_datagrams(sites: [Vec<NodeId>; 2]) -> TrunkSettings {
-    let lanes = Lanes::Datagrams(DatagramLaneSettings { tcp: Arc::new(linux()), segment: 1500 });
-    TrunkSettings { lanes, ..TrunkSettings::new(sites, lane_each(false), linux()) }
+    let mut plan = lane_each(false);
+    plan.groups.iter_mut().for_each(|group| group.transport = Transport::Quic);
+    TrunkSettings::new(sites, plan, linux())
 }
 
 #[test]
@@ -77,17 +77,17 @@ fn a_lane_of_datagrams_delivers_each_packet_once_over_a_path_that_duplicates_and
     let flow = *network.datagrams(flow).expect("a flow of datagrams");
     let [near, far] = [0, 1].map(|side| network.trunk_report(trunk, side));
     let dropped = near.classes[0].queue.dropped_total();
-    let (near, far) = (near.lanes[0].datagrams.expect("one"), far.lanes[0].datagrams.expect("one"));
-    assert_eq!(near.sent, flow.sent - dropped);
-    assert_eq!(flow.received, far.received - far.doubled, "each is passed on once");
-    let missing = 1.0 - flow.received as f64 / near.sent as f64;
+    let frames = near.lanes[0].frames;
+    let (near, far) = (near.lanes[0].quic.expect("one"), far.lanes[0].quic.expect("one"));
+    assert_eq!((frames, flow.duplicated), (flow.sent - dropped, 0), "each is passed on once at most");
+    let missing = 1.0 - flow.received as f64 / frames as f64;
     assert!((0.008..0.015).contains(&missing), "{missing} of the datagrams missing");
     let duplicated = far.doubled as f64 / far.received as f64;
     assert!((0.035..0.065).contains(&duplicated), "{duplicated} of the datagrams duplicated");
-    // What was overtaken by three was taken for lost, and was not.
-    let truly = near.sent - flow.received;
-    assert!(near.late > 0 && near.late <= near.lost, "{near:?}");
-    assert!(near.lost - near.late <= truly + 5 && near.lost >= truly, "{near:?}, {truly} are missing");
+    // Those that are lost are found, and with them some that only took three milliseconds more than others, both ways.
+    let truly = near.sent + far.doubled - far.received;
+    assert!((1..=near.lost / 2).contains(&near.late), "{near:?}");
+    assert!((near.lost - near.late).abs_diff(truly) <= 5, "{near:?}, {truly} are missing");
 }
 
 #[test]

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use trunkline_link::{Impairments, LinkChange, LinkSettings, Loss};
 use trunkline_queue::{Limits, Settings as QueueSettings};
-use trunkline_sim::gateway::{DatagramLaneSettings, LaneReport};
-use trunkline_sim::{Lanes, Network, NodeId, SourceId, TcpTraffic, TrunkId, TrunkSettings};
+use trunkline_sim::gateway::LaneReport;
+use trunkline_sim::{Network, NodeId, SourceId, TcpTraffic, TrunkId, TrunkSettings};
 use trunkline_tcp::{CongestionAlgorithm, Preset, Settings};
-use trunkline_trunk::{ClassSettings, CongestionControl, TrunkPlan};
+use trunkline_trunk::{ClassSettings, CongestionControl, Delivery, Transport, TrunkPlan};
 use trunkline_units::{Instant, Rate};
 use trunkline_workload::{Distribution, Pattern};
 
@@ -31,7 +31,7 @@ struct Scene {
 
 impl Scene {
     /// Four flows from one site to the other over a lane on this path.
-    fn new(path: &LinkSettings, congestion_control: CongestionControl, datagrams: bool) -> Self {
+    fn new(path: &LinkSettings, congestion_control: CongestionControl, quic: Option<Delivery>) -> Self {
         let mut network = Network::new(1);
         let hosts = [network.host("a"), network.host("b")];
         let gateways = [network.gateway("left"), network.gateway("right")];
@@ -42,17 +42,16 @@ impl Scene {
         network.connect(gateways[0], gateways[1], path, path);
         let queue = QueueSettings::TailDrop(Limits { segments: 400, bytes: u64::MAX });
         let class = ClassSettings {
-            filters_retransmissions: !datagrams,
+            filters_retransmissions: quic != Some(Delivery::Datagram),
             ..ClassSettings::new("all", Vec::new(), queue, 0)
         };
         let mut plan = TrunkPlan::one_lane_per_class(vec![class]);
         plan.groups[0].congestion_control = congestion_control;
         let tcp = linux(CongestionAlgorithm::Cubic);
-        let mut settings = TrunkSettings::new(hosts.map(|host| vec![host]), plan, tcp.clone());
-        if datagrams {
-            settings.lanes =
-                Lanes::Datagrams(DatagramLaneSettings { tcp: Arc::new(tcp.clone()), segment: 1500 });
+        if let Some(delivery) = quic {
+            (plan.groups[0].transport, plan.groups[0].delivery) = (Transport::Quic, delivery);
         }
+        let settings = TrunkSettings::new(hosts.map(|host| vec![host]), plan, tcp.clone());
         let trunk = network.trunk(gateways, settings);
         let source = network.tcp(bulk(hosts, &Arc::new(tcp)));
         Scene { network, trunk, source }
@@ -91,7 +90,7 @@ fn bulk([client, server]: [NodeId; 2], tcp: &Arc<Settings>) -> TcpTraffic {
 fn a_lane_by_its_path_goes_to_bbr_where_packets_are_lost_and_nowhere_else() {
     let lossy = path().loss(Loss::Uniform(0.01));
     let run = |path: &LinkSettings, control: CongestionControl| {
-        let mut scene = Scene::new(path, control, false);
+        let mut scene = Scene::new(path, control, None);
         scene.network.run_for(SECOND * 10);
         let rate = scene.mbit(40);
         (rate, scene.lane().chosen_congestion_control)
@@ -108,7 +107,7 @@ fn a_lane_by_its_path_goes_to_bbr_where_packets_are_lost_and_nowhere_else() {
 #[test]
 fn a_plan_that_names_what_the_lanes_were_opened_with_changes_nothing() {
     let digest = |control: CongestionControl| {
-        let mut scene = Scene::new(&path().loss(Loss::Uniform(0.001)), control, false);
+        let mut scene = Scene::new(&path().loss(Loss::Uniform(0.001)), control, None);
         scene.network.run_for(SECOND * 5);
         scene.network.digest()
     };
@@ -117,14 +116,22 @@ fn a_plan_that_names_what_the_lanes_were_opened_with_changes_nothing() {
     assert_ne!(digest(CongestionControl::Named("vegas".into())), as_opened);
 }
 
+/// A lane of datagrams takes each loss for congestion, whoever chooses (docs/decisions/0028).
 #[test]
-fn lanes_of_datagrams_go_by_their_path_too() {
-    let mut scene = Scene::new(&path().loss(Loss::Uniform(0.02)), CongestionControl::ByPath, true);
-    scene.network.run_for(SECOND * 20);
-    assert_eq!(scene.lane().chosen_congestion_control, Some("bbr"));
-    let mut clean = Scene::new(&path(), CongestionControl::ByPath, true);
-    clean.network.run_for(SECOND * 20);
-    assert_eq!(clean.lane().chosen_congestion_control, Some("cubic"));
+fn lanes_of_streams_go_by_their_path_too_and_lanes_of_datagrams_do_not() {
+    let lossy = path().loss(Loss::Uniform(0.02));
+    let run = |path: &LinkSettings, delivery| {
+        let mut scene = Scene::new(path, CongestionControl::ByPath, Some(delivery));
+        scene.network.run_for(SECOND * 20);
+        (scene.lane().chosen_congestion_control, scene.mbit(20))
+    };
+    let (chosen, rate) = run(&lossy, Delivery::Reliable);
+    assert_eq!(chosen, Some("bbr"));
+    assert!(rate > 12.0, "{rate} Mbit/s of 20");
+    assert_eq!(run(&path(), Delivery::Reliable).0, Some("cubic"));
+    let (chosen, rate) = run(&lossy, Delivery::Datagram);
+    assert_eq!(chosen, None);
+    assert!(rate < 4.0, "{rate} Mbit/s");
 }
 
 /// What a lane holds when its path fails may be lost with it, so users may send that again; the rest waits at the edge.
@@ -135,7 +142,7 @@ fn a_lane_whose_path_fails_takes_nothing_more_and_lets_retransmissions_wait_at_t
         (SECOND * 5, LinkChange::Impairments(down)),
         (SECOND * 12, LinkChange::Impairments(Impairments::default())),
     ];
-    let mut scene = Scene::new(&LinkSettings { changes, ..path() }, CongestionControl::AsOpened, false);
+    let mut scene = Scene::new(&LinkSettings { changes, ..path() }, CongestionControl::AsOpened, None);
     let at = |scene: &mut Scene, ms: u64| {
         scene.network.run_until(Instant::from_millis(ms));
         let report = scene.network.trunk_report(scene.trunk, 0);

@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use trunkline_link::LinkSettings;
 use trunkline_queue::{Limits, Settings as QueueSettings};
-use trunkline_sim::gateway::DatagramLaneSettings;
 use trunkline_sim::{
-    Lanes, Network, NodeId, ProxyMode, ProxySettings, SettingsError, TcpTraffic, TrunkSettings, UdpTraffic,
-    both,
+    Network, NodeId, ProxyMode, ProxySettings, SettingsError, TcpTraffic, TrunkSettings, UdpTraffic, both,
 };
 use trunkline_tcp::{Preset, Settings};
-use trunkline_trunk::{ClassSettings, CongestionControl, TrunkPlan};
+use trunkline_trunk::compress::Compression;
+use trunkline_trunk::{ClassSettings, CongestionControl, Delivery, Transport, TrunkPlan};
 use trunkline_units::Rate;
 use trunkline_workload::{Assignment, Distribution, Pattern, Timing};
 
@@ -121,16 +120,25 @@ fn trunks_are_checked() {
     refused(trunk(&|t| t.plans[1].classes[0].share.weight = 0), "plans[1].classes[0].share.weight is 0");
     let none = QueueSettings::TailDrop(Limits { segments: 1, bytes: 0 });
     refused(trunk(&|t| t.plans[0].classes[0].queue = none), "plans[0].classes[0].queue.limits.bytes is 0");
-    let lanes = |segment| {
-        Lanes::Datagrams(DatagramLaneSettings { tcp: Arc::new(Preset::Linux6.settings()), segment })
+    let quic = |t: &mut TrunkSettings| {
+        t.plans.iter_mut().for_each(|plan| plan.groups[0].transport = Transport::Quic);
     };
-    refused(trunk(&|t| t.lanes = lanes(1500)), "plans[0].classes[0].filters_retransmissions is true");
+    refused(trunk(&quic), "plans[0].classes[0].filters_retransmissions is true");
     refused(
         trunk(&|t| {
-            t.lanes = lanes(0);
+            quic(t);
             t.plans.iter_mut().for_each(|plan| plan.classes[0].filters_retransmissions = false);
+            t.plans[1].groups[0].delivery = Delivery::Reliable;
         }),
-        "lanes.segment is 0",
+        "plans is [[(1, Quic, Datagram)], [(1, Quic, Reliable)]]",
+    );
+    refused(
+        trunk(&|t| {
+            quic(t);
+            t.plans.iter_mut().for_each(|plan| plan.groups[0].delivery = Delivery::Reliable);
+            t.plans.iter_mut().for_each(|plan| plan.groups[0].compression = Compression::On);
+        }),
+        "plans[0].classes[0].group is 0",
     );
 }
 

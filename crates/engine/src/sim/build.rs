@@ -6,12 +6,11 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use trunkline_sim::gateway::DatagramLaneSettings;
 use trunkline_sim::{
-    Cell, Lanes, LinkId, Network, NodeId, ProxyId, ProxyMode, ProxySettings, SourceId, TcpTraffic, TrunkId,
+    Cell, LinkId, Network, NodeId, ProxyId, ProxyMode, ProxySettings, SourceId, TcpTraffic, TrunkId,
     TrunkSettings, UdpTraffic,
 };
-use trunkline_trunk::TrunkPlan;
+use trunkline_trunk::{Transport, TrunkPlan};
 
 use super::EngineError;
 use crate::scenario::{self, Carrier, Load, NodeKind, Scenario};
@@ -26,9 +25,6 @@ pub(super) struct Built {
     pub(super) sources: Vec<SourceId>,
     pub(super) trunks: Vec<TrunkId>,
 }
-
-/// Bytes of the longest packet that a lane of datagrams carries.
-const LONGEST: u32 = 1500;
 
 pub(super) fn build(scenario: &Scenario, seed: u64) -> Result<Built, EngineError> {
     let mut network = Network::new(seed);
@@ -181,13 +177,10 @@ impl Built {
 
     fn trunk_settings(&self, scenario: &Scenario, trunk: &scenario::Trunk) -> TrunkSettings {
         let tcp = &trunk.tcp;
-        let lanes = match trunk.carrier {
-            Carrier::Tcp => Lanes::Tcp([Arc::clone(tcp), Arc::clone(tcp)]),
-            Carrier::Datagrams => {
-                Lanes::Datagrams(DatagramLaneSettings { tcp: Arc::clone(tcp), segment: LONGEST })
-            }
-        };
-        let plan = self.plan(trunk);
+        let mut plan = self.plan(trunk);
+        if trunk.carrier == Carrier::Datagrams {
+            plan.groups.iter_mut().for_each(|group| group.transport = Transport::Quic);
+        }
         let users = |traffic: &scenario::Traffic| match &traffic.load {
             Load::Tcp { pattern, .. } => pattern.users() as usize,
             Load::Udp { .. } => 1,
@@ -196,7 +189,7 @@ impl Built {
         TrunkSettings {
             sites: trunk.sites.each_ref().map(|site| site.iter().map(|node| self.nodes[*node]).collect()),
             plans: [plan.clone(), plan],
-            lanes,
+            tcp: [Arc::clone(tcp), Arc::clone(tcp)],
             sealed: trunk.sealed,
             // Both directions of each, and as many again that are over.
             flows: (flows * 4).clamp(1 << 12, 1 << 20),

@@ -231,7 +231,7 @@ fn lane_counts(lane: &LaneReport) -> LaneCounts {
     let tcp = lane.tcp.unwrap_or_default();
     LaneCounts {
         retransmitted: Some(tcp.retransmitted_segments),
-        timeouts: Some(tcp.timeouts + lane.datagrams.map_or(0, |datagrams| datagrams.timeouts)),
+        timeouts: Some(tcp.timeouts + lane.quic.map_or(0, |quic| quic.timeouts)),
         rtt_samples: Some(tcp.rtt.samples),
         rtt_ns: Some(tcp.rtt.sum_ns),
         bytes: Some(lane.bytes),

@@ -1,13 +1,11 @@
 //! Trunks: sites, classes, lanes.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use trunkline_engine::Adapter;
 use trunkline_engine::scenario::{Trunk, Tunnel};
 use trunkline_schema::{At, Classes, Encryption, LanesSpec, Resolver, RuleSpec};
-use trunkline_sim::gateway::DatagramLaneSettings;
-use trunkline_sim::{Lanes, NodeId, TrunkSettings};
+use trunkline_sim::{NodeId, TrunkSettings};
 use trunkline_trunk::compress::Compression;
 use trunkline_trunk::{CongestionControl, TrunkPlan};
 
@@ -122,12 +120,8 @@ fn trunk(
     let gateways = [near?, far?];
     let sites = places(context, at, spec, gateways)?;
     let tcp = tcp?;
-    let lanes = match spec.carrier {
-        Carrier::Tcp => Lanes::Tcp([Arc::clone(&tcp), Arc::clone(&tcp)]),
-        Carrier::Datagrams => Lanes::Datagrams(DatagramLaneSettings { tcp: Arc::clone(&tcp), segment: 1500 }),
-    };
     let nodes = sites.each_ref().map(|site| site.iter().map(|node| NodeId::nth(*node)).collect());
-    let settings = TrunkSettings { lanes, ..TrunkSettings::new(nodes, plan.clone(), (*tcp).clone()) };
+    let settings = TrunkSettings::new(nodes, plan.clone(), (*tcp).clone());
     if !is_right {
         return None;
     }

@@ -3,10 +3,11 @@
 use trunkline_link::check::queue;
 use trunkline_queue::Share;
 use trunkline_tcp::CongestionAlgorithm;
-use trunkline_trunk::{ClassSettings, CongestionControl, TrunkPlan};
+use trunkline_trunk::compress::Compression;
+use trunkline_trunk::{ClassSettings, CongestionControl, Transport, TrunkPlan};
 
 use super::{Checked, SettingsError, dscp, ensure, tcp};
-use crate::{Lanes, TrunkSettings};
+use crate::TrunkSettings;
 
 impl TrunkSettings {
     /// Whether a trunk can be like this.
@@ -17,17 +18,17 @@ impl TrunkSettings {
         for (side, plan) in self.plans.iter().enumerate() {
             self.check_plan(plan).map_err(|error| error.within(&format!("plans[{side}]")))?;
         }
-        match &self.lanes {
-            Lanes::Tcp(ends) => {
-                tcp("lanes.tcp[0]", &ends[0])?;
-                tcp("lanes.tcp[1]", &ends[1])?;
-            }
-            Lanes::Datagrams(datagrams) => {
-                tcp("lanes.tcp", &datagrams.tcp)?;
-                let segment = datagrams.segment;
-                ensure((68..=65_535).contains(&segment), "lanes.segment", segment, "68 to 65535 bytes")?;
-            }
-        }
+        let carriers = self.plans.each_ref().map(|plan| {
+            plan.groups.iter().map(|group| (group.lanes, group.transport, group.delivery)).collect::<Vec<_>>()
+        });
+        ensure(
+            carriers[0] == carriers[1],
+            "plans",
+            &carriers,
+            "groups with the same lanes, transport and delivery in both directions",
+        )?;
+        tcp("tcp[0]", &self.tcp[0])?;
+        tcp("tcp[1]", &self.tcp[1])?;
         ensure((1..=1 << 24).contains(&self.flows), "flows", self.flows, "1 to 16777216")
     }
 
@@ -85,12 +86,15 @@ impl TrunkSettings {
             let bits = rate.map_or(1, trunkline_units::Rate::bits_per_second);
             ensure(bits > 0, place, bits, "1 bit/s or more")?;
         }
-        let drops_only_copies = matches!(self.lanes, Lanes::Datagrams(_)) && class.filters_retransmissions;
+        let drops_only_copies = !plan.groups[class.group].is_reliable() && class.filters_retransmissions;
         ensure(
             !drops_only_copies,
             "filters_retransmissions",
             class.filters_retransmissions,
             "false on lanes of datagrams",
-        )
+        )?;
+        let compresses = plan.groups[class.group].compression == Compression::On
+            && plan.groups[class.group].transport != Transport::Tcp;
+        ensure(!compresses, "group", class.group, "one over TCP, or one that compresses no headers")
     }
 }

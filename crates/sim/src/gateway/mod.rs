@@ -1,11 +1,10 @@
 //! Trunk gateways: crate `trunk`, as a gateway runs it, over modelled lanes.
 //!
 //! A trunk joins two gateways. Each has a half: the very transmitter and receiver of the gateway for Linux, and its end
-//! of every lane. What the transmitter is told of a lane is what Linux tells (`TCP_INFO`, `SIOCOUTQ`), and as
-//! rarely as a gateway asks: see `tcp_lane.rs`.
+//! of every lane. What the transmitter is told of a lane is what Linux tells (`TCP_INFO`, `SIOCOUTQ`), or the gateway's library
+//! for QUIC, and as rarely as a gateway asks: see `tcp_lane.rs` and `quic/`.
 
-mod datagram_arrivals;
-mod datagram_lane;
+mod quic;
 mod report;
 mod settings;
 mod stream;
@@ -17,17 +16,19 @@ use ipnet::IpNet;
 use trunkline_packet::{Headers, Offload, TcpFlags, protocol};
 use trunkline_tcp::CongestionAlgorithm;
 use trunkline_trunk::frame::FrameHead;
-use trunkline_trunk::{ClassId, LaneId, Offered, PathMode, Paths, PeerId, Receiver, Transmitter, TrunkPlan};
+use trunkline_trunk::{
+    ClassId, LaneId, Offered, PathMode, Paths, PeerId, Receiver, Transmitter, Transport, TrunkPlan,
+};
 
 use crate::node::NodeSet;
 use crate::state::{NetworkState, flags_of};
 use crate::{NodeId, Packet};
-use datagram_lane::DatagramLane;
+use quic::QuicLane;
 use tcp_lane::TcpLane;
 
-pub use datagram_lane::{DatagramLaneSettings, DatagramLaneStats};
+pub use quic::QuicLaneStats;
 pub use report::{LaneReport, TrunkReport};
-pub use settings::{Lanes, TrunkSettings};
+pub use settings::TrunkSettings;
 
 /// A trunk between two gateways.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -48,7 +49,7 @@ pub(crate) struct Half {
 
 enum Carrier {
     Tcp(Box<TcpLane>),
-    Datagrams(Box<DatagramLane>),
+    Quic(Box<QuicLane>),
 }
 
 impl std::fmt::Debug for Half {
@@ -138,22 +139,20 @@ impl Trunks {
             let nodes = [near, other(near)].map(|half| self.halves[half as usize].node);
             let lanes = settings.plans[0].lane_count() as u8;
             for lane in (0..lanes).map(LaneId) {
-                let dscp = settings.dscp(lane);
-                match &settings.lanes {
-                    Lanes::Tcp(tcp) => {
-                        let ends = tcp_lane::open(net, (nodes, near), (lane, dscp), tcp);
-                        for (side, end) in ends.into_iter().enumerate() {
-                            let own = &mut self.halves[near as usize + side];
-                            let tcp = TcpLane::new(end, lane, (settings, side), own.seed);
-                            own.lanes.push(Carrier::Tcp(Box::new(tcp)));
-                        }
+                if settings.transport(lane) == Transport::Tcp {
+                    let dscp = settings.dscp(lane);
+                    let ends = tcp_lane::open(net, (nodes, near), (lane, dscp), &settings.tcp);
+                    for (side, end) in ends.into_iter().enumerate() {
+                        let own = &mut self.halves[near as usize + side];
+                        let tcp = TcpLane::new(end, lane, (settings, side), own.seed);
+                        own.lanes.push(Carrier::Tcp(Box::new(tcp)));
                     }
-                    Lanes::Datagrams(datagrams) => {
-                        let ends = DatagramLane::pair(net, (nodes, near), (lane, dscp), datagrams);
-                        for (side, mut new) in ends.into_iter().enumerate() {
-                            new.configure(&settings.plans[side]);
-                            self.halves[near as usize + side].lanes.push(Carrier::Datagrams(Box::new(new)));
-                        }
+                } else {
+                    let seeds = [near, other(near)].map(|half| self.halves[half as usize].seed);
+                    let place = (&settings.plans, &settings.tcp);
+                    let ends = QuicLane::pair(net, (nodes, near), lane, place, seeds);
+                    for (side, end) in ends.into_iter().enumerate() {
+                        self.halves[near as usize + side].lanes.push(Carrier::Quic(Box::new(end)));
                     }
                 }
             }
@@ -207,19 +206,19 @@ impl Trunks {
     fn flush(&mut self, net: &mut NetworkState, half: u32, lane: LaneId) {
         let own = &mut self.halves[half as usize];
         match own.lanes.get_mut(lane.index()) {
-            Some(Carrier::Tcp(tcp)) => {
-                tcp.flush(net, half, (&mut own.transmitter, &mut own.paths));
-                if !own.paths.take_changed() {
-                    return;
-                }
-                for (lane, carrier) in (0..).map(LaneId).zip(&mut own.lanes) {
-                    if let Carrier::Tcp(tcp) = carrier {
-                        tcp.handle_grant(net, own.paths.grant(lane));
-                    }
-                }
+            Some(Carrier::Tcp(tcp)) => tcp.flush(net, half, (&mut own.transmitter, &mut own.paths)),
+            Some(Carrier::Quic(quic)) => quic.flush(net, half, (&mut own.transmitter, &mut own.paths)),
+            None => return,
+        }
+        if !own.paths.take_changed() {
+            return;
+        }
+        for (lane, carrier) in (0..).map(LaneId).zip(&mut own.lanes) {
+            let grant = own.paths.grant(lane);
+            match carrier {
+                Carrier::Tcp(tcp) => tcp.handle_grant(net, grant),
+                Carrier::Quic(quic) => quic.handle_grant(grant),
             }
-            Some(Carrier::Datagrams(datagrams)) => datagrams.flush(net, half, &mut own.transmitter),
-            None => {}
         }
     }
 
@@ -254,7 +253,6 @@ impl Trunks {
         let near = half & !1;
         let nodes = [near, other(near)].map(|half| self.halves[half as usize].node);
         let settings = &self.settings[near as usize / 2];
-        let Lanes::Tcp(tcp) = &settings.lanes else { return };
         for side in [near, other(near)] {
             if let Some(Carrier::Tcp(old)) = self.halves[side as usize].lanes.get_mut(lane as usize) {
                 let end = old.end();
@@ -264,7 +262,7 @@ impl Trunks {
             }
         }
         let id = LaneId(lane as u8);
-        let ends = tcp_lane::open(net, (nodes, near), (id, settings.dscp(id)), tcp);
+        let ends = tcp_lane::open(net, (nodes, near), (id, settings.dscp(id)), &settings.tcp);
         for (side, end) in ends.into_iter().enumerate() {
             let own = &mut self.halves[near as usize + side];
             own.transmitter.handle_lane_lost(id);
@@ -275,22 +273,24 @@ impl Trunks {
         }
     }
 
-    /// A datagram of a lane has come.
+    /// A packet of a lane over QUIC has come.
     pub(crate) fn handle_datagram(&mut self, net: &mut NetworkState, half: u32, lane: u32, datagram: Packet) {
-        let own = &mut self.halves[half as usize];
-        let Some(Carrier::Datagrams(lane_end)) = own.lanes.get_mut(lane as usize) else { return };
-        if let Some(packet) = lane_end.handle_datagram(net, datagram) {
+        let (here, there) = (half as usize, other(half) as usize);
+        let Ok([own, far]) = self.halves.get_disjoint_mut([here, there]) else { return };
+        let ends = (own.lanes.get_mut(lane as usize), far.lanes.get_mut(lane as usize));
+        let (Some(Carrier::Quic(end)), Some(Carrier::Quic(sender))) = ends else { return };
+        for packet in end.handle_packet(net.now, &datagram, sender) {
             own.pass_on(net, packet);
         }
         self.flush(net, half, LaneId(lane as u8));
     }
 
-    /// What a lane waited for has come: the end of a ceiling, or a timer of a lane of datagrams.
+    /// What a lane waited for has come: the end of a ceiling, or a timer of a connection.
     pub(crate) fn run_timer(&mut self, net: &mut NetworkState, index: u32) {
         let (half, lane) = (index / TrunkPlan::MAX_LANES as u32, index % TrunkPlan::MAX_LANES as u32);
         let own = &mut self.halves[half as usize];
-        if let Some(Carrier::Datagrams(datagrams)) = own.lanes.get_mut(lane as usize) {
-            datagrams.handle_timeout(net);
+        if let Some(Carrier::Quic(quic)) = own.lanes.get_mut(lane as usize) {
+            quic.handle_timeout(net.now);
         }
         self.flush(net, half, LaneId(lane as u8));
     }
@@ -329,7 +329,7 @@ impl Trunks {
     pub(crate) fn lane_end(&self, trunk: TrunkId, side: usize, lane: usize) -> Option<crate::ConnectionId> {
         match self.halves.get(trunk.0 as usize * 2 + side)?.lanes.get(lane)? {
             Carrier::Tcp(tcp) => Some(tcp.end()),
-            Carrier::Datagrams(_) => None,
+            Carrier::Quic(_) => None,
         }
     }
 }
@@ -348,15 +348,16 @@ impl Half {
 
 impl Carrier {
     fn report_delivered(&mut self, net: &NetworkState, transmitter: &mut Transmitter<Packet>) {
-        if let Carrier::Tcp(tcp) = self {
-            tcp.report_delivered(net, transmitter);
+        match self {
+            Carrier::Tcp(tcp) => tcp.report_delivered(net, transmitter),
+            Carrier::Quic(quic) => quic.report_delivered(net.now, transmitter),
         }
     }
 
     fn report(&self, net: &NetworkState, mode: Option<PathMode>) -> LaneReport {
         match self {
             Carrier::Tcp(tcp) => tcp.report(net, mode),
-            Carrier::Datagrams(datagrams) => datagrams.report(),
+            Carrier::Quic(quic) => quic.report(mode),
         }
     }
 }

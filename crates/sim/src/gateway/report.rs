@@ -4,7 +4,7 @@ use trunkline_trunk::compress::CompressorStats;
 use trunkline_trunk::{ClassReport, LaneSnapshot, PathId, PathMode, PathStatus, ReceiverStats};
 use trunkline_units::Rate;
 
-use super::DatagramLaneStats;
+use super::QuicLaneStats;
 
 /// One lane as one side of it sees it.
 #[derive(Debug, Clone)]
@@ -17,14 +17,14 @@ pub struct LaneReport {
     pub chosen_congestion_control: Option<&'static str>,
     /// Packets that it was handed.
     pub frames: u64,
-    /// Bytes that they took in its stream, heads and records and all.
+    /// Bytes that they took in its stream, heads and records and all; bytes of UDP data of a lane over QUIC.
     pub bytes: u64,
     /// What header compression did, over TCP since the lane was opened last.
     pub compression: CompressorStats,
-    /// What its TCP did, over all its connections; `None` of a lane of datagrams.
+    /// What its TCP did, over all its connections; `None` of a lane over QUIC.
     pub tcp: Option<trunkline_tcp::Stats>,
-    /// What a lane of datagrams did.
-    pub datagrams: Option<DatagramLaneStats>,
+    /// What a lane over QUIC did.
+    pub quic: Option<QuicLaneStats>,
     /// How often it broke and was opened again.
     pub broken: u64,
 }

@@ -3,30 +3,20 @@
 use std::sync::Arc;
 
 use trunkline_tcp::Settings;
-use trunkline_trunk::{LaneId, TrunkPlan};
+use trunkline_trunk::{LaneId, Transport, TrunkPlan};
 
-use super::DatagramLaneSettings;
 use crate::NodeId;
-
-/// What carries the lanes of a trunk.
-#[derive(Debug, Clone)]
-pub enum Lanes {
-    /// TCP: the first gateway's, which opens them, and the second's.
-    Tcp([Arc<Settings>; 2]),
-    /// Datagrams under congestion control, which are never retransmitted.
-    Datagrams(DatagramLaneSettings),
-}
 
 /// What a trunk is.
 #[derive(Debug, Clone)]
 pub struct TrunkSettings {
     /// The nodes behind each gateway. Packets from those of one to those of the other go through the trunk.
     pub sites: [Vec<NodeId>; 2],
-    /// Classes and lanes of each direction; both have the same lanes. Lanes of datagrams have neither header compression nor edge
-    /// pacing.
+    /// Classes and lanes of each direction; both have the same lanes. Every path carries UDP: [`Transport::Auto`] is QUIC.
     pub plans: [TrunkPlan; 2],
-    /// What carries them.
-    pub lanes: Lanes,
+    /// TCP of its lanes: the first gateway's, which opens them, and the second's. Of these settings lanes over QUIC have the
+    /// congestion control, unless the plan names one.
+    pub tcp: [Arc<Settings>; 2],
     /// Whether the bytes of TLS records are added to what a TCP lane carries.
     pub sealed: bool,
     /// Flows that each side remembers.
@@ -34,18 +24,23 @@ pub struct TrunkSettings {
 }
 
 impl TrunkSettings {
-    /// A trunk over TCP lanes with the same TCP and plan on both sides, not sealed. With a plan whose groups are as
-    /// [`LaneGroup::new`](trunkline_trunk::LaneGroup::new) makes them, it is what the founding papers describe, but for the retransmission filter,
-    /// which the plan's classes may switch off.
+    /// A trunk with the same TCP and plan on both sides, not sealed. With a plan whose groups are as
+    /// [`LaneGroup::new`](trunkline_trunk::LaneGroup::new) makes them, it is what the founding papers describe, but for the
+    /// retransmission filter, which the plan's classes may switch off.
     pub fn new(sites: [Vec<NodeId>; 2], plan: TrunkPlan, tcp: Settings) -> Self {
         let tcp = Arc::new(tcp);
         TrunkSettings {
             sites,
             plans: [plan.clone(), plan],
-            lanes: Lanes::Tcp([tcp.clone(), tcp]),
+            tcp: [tcp.clone(), tcp],
             sealed: false,
             flows: 1 << 12,
         }
+    }
+
+    /// What a lane is, in both directions.
+    pub(super) fn transport(&self, lane: LaneId) -> Transport {
+        self.plans[0].group_of(lane).0.transport
     }
 
     /// DSCP of the packets of a lane in each direction.

@@ -260,7 +260,7 @@ impl TcpLane {
             bytes: self.past.written + self.control.written(),
             compression: *self.stream.compression(),
             tcp: Some(tcp),
-            datagrams: None,
+            quic: None,
             broken: self.past.broken,
         }
     }

@@ -8,7 +8,7 @@ use trunkline_tcp::Settings;
 use trunkline_units::Rng;
 
 use super::{Network, Source};
-use crate::gateway::{Lanes, TrunkId, TrunkSettings};
+use crate::gateway::{TrunkId, TrunkSettings};
 use crate::link::{Link, LinkId};
 use crate::node::{Node, NodeId, NodeKind};
 use crate::proxy::{Proxy, ProxyId, ProxyMode, ProxySettings};
@@ -59,12 +59,10 @@ impl Network {
     pub fn trunk(&mut self, ends: [NodeId; 2], mut settings: TrunkSettings) -> TrunkId {
         settings.check().unwrap_or_else(|error| panic!("trunk between {}: {error}", self.names(ends)));
         assert_ne!(ends[0], ends[1], "a trunk has two ends");
-        if let Lanes::Tcp(tcp) = &mut settings.lanes {
-            for (node, tcp) in ends.iter().zip(tcp) {
-                self.set_clock(*node, tcp);
-                // As the gateway's sockets (TCP_NODELAY): it hands over all it has, and what is left over is not to wait.
-                Arc::make_mut(tcp).nagle = false;
-            }
+        for (node, tcp) in ends.iter().zip(&mut settings.tcp) {
+            self.set_clock(*node, tcp);
+            // As the gateway's sockets (TCP_NODELAY): it hands over all it has, and what is left over is not to wait.
+            Arc::make_mut(tcp).nagle = false;
         }
         let ends = ends.map(|node| match self.net.nodes[node.index()].kind {
             NodeKind::Gateway(gateway) => (node, gateway),
