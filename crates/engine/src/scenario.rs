@@ -120,8 +120,6 @@ pub struct Trunk {
     pub sites: [Vec<usize>; 2],
     /// Of the lanes.
     pub tcp: Arc<TcpSettings>,
-    /// What carries them.
-    pub carrier: Carrier,
     /// Classes and lanes. Rules that name hosts have `None` for their prefixes here and the hosts in `hosts`.
     pub plan: TrunkPlan,
     /// For each class, for each rule, source and destination host.
@@ -207,15 +205,4 @@ pub enum NodeKind {
     Gateway,
     /// A router that looks at what it passes on, as `proxies` says.
     Proxy,
-}
-
-/// What carries the lanes of a trunk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Carrier {
-    /// TCP: all that is taken arrives, in order.
-    #[default]
-    Tcp,
-    /// Datagrams under congestion control, which are never retransmitted.
-    Datagrams,
 }

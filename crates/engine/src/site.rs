@@ -1,7 +1,7 @@
 //! A trunk of an experiment as a gateway's file has it.
 
 use serde::Serialize;
-use trunkline_schema::{Classes, Encryption, LanesSpec, Transport};
+use trunkline_schema::{Classes, Encryption, LanesSpec};
 
 /// What a site's file says of trunks.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
@@ -20,20 +20,6 @@ fn is_default(lanes: &LanesSpec) -> bool {
 }
 
 impl SiteTrunks {
-    /// Has lanes of this transport carry all classes. Lanes over QUIC are always encrypted, and here without edge pacing, as
-    /// simulated lanes of datagrams are.
-    pub fn carry_by(&mut self, transport: Transport) {
-        let mut classes = self.classes.list();
-        for class in &mut classes {
-            class.transport = Some(transport);
-        }
-        self.classes = Classes::List(classes);
-        if transport == Transport::Quic {
-            self.encryption = None;
-            self.lanes.edge_pacing = Some(false);
-        }
-    }
-
     /// Puts a prefix in place of each host that a rule names, given the class, the rule's key, and the host.
     pub fn name_hosts(&mut self, mut prefix: impl FnMut(&str, &str, &str) -> String) {
         let Classes::List(classes) = &mut self.classes else { return };

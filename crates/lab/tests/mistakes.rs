@@ -146,8 +146,14 @@ sealed = true"#, r#"bad.toml:57:1: trunks.t.sealed: unknown key; write encryptio
 compression = true"#, "bad.toml:57:1: trunks.t.compression: unknown key; write header_compression in each class"),
     (r#"gateways = ["g", "h"]"#, r#"gateways = ["g", "h"]
 edge_pacing = true"#, "bad.toml:57:1: trunks.t.edge_pacing: unknown key; write lanes.edge_pacing"),
-    (r#"encryption = "none""#, r#"carrier = "datagrams"
-encryption = "tls""#, r#"bad.toml:59:1: trunks.t.encryption: is "tls"; allowed: "none": lanes of datagrams carry no TLS records"#),
+    (r#"gateways = ["g", "h"]"#, r#"gateways = ["g", "h"]
+carrier = "datagrams""#, r#"bad.toml:57:1: trunks.t.carrier: unknown key; write transport = "quic" in each class, and delivery"#),
+    (r#"name = "rest""#, r#"name = "rest"
+transport = "quic""#, r#"bad.toml:58:1: trunks.t.encryption: is "none", and some lanes are over QUIC, which are always encrypted; allowed: "tls""#),
+    (r#"name = "rest""#, r#"name = "rest"
+transport = "auto""#, r#"bad.toml:69:1: trunks.t.classes.rest.transport: is "auto"; allowed: "tcp" or "quic": each path here carries UDP"#),
+    (r#"name = "rest""#, r#"name = "rest"
+delivery = "reliable""#, r#"bad.toml:69:1: trunks.t.classes.rest.delivery: is set, and the class's lanes are over TCP, which delivers everything; allowed: no delivery, or transport = "quic" or "auto""#),
     (r#"gateways = ["g", "h"]"#, r#"gateways = ["g", "h"]
 program = "openvpn""#, r#"bad.toml:57:1: trunks.t.program: is "openvpn"; allowed: openvpn-tcp, openvpn-udp, wireguard, wireguard-go
 bad.toml:58:1: trunks.t.tcp: has no meaning for openvpn; allowed: not beside program: that is a trunk's

@@ -25,7 +25,7 @@ pub use answers::{
     ControlTable, METRICS_LISTEN, MetricsAddress, MetricsListen, MetricsTable, SOCKET_PATH, SocketPath,
     listen_address,
 };
-pub use classes::{Behaviour, ClassSpec, Classes, FlowsSpec, LanesSpec, RuleSpec, Transport};
+pub use classes::{Behaviour, ClassSpec, Classes, Delivery, FlowsSpec, LanesSpec, RuleSpec, Transport};
 pub use either::Either;
 pub use encryption::Encryption;
 pub use json::{json_schema, json_schema_text};

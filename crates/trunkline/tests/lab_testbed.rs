@@ -164,7 +164,8 @@ fn lanes_of_datagrams_are_those_of_a_gateway_over_quic() {
         return;
     }
     let directory = Directory::new();
-    let metrics = measured(&directory, &instead("carrier = \"datagrams\"\nclasses = \"single\""));
+    let class = "[[trunks.site.classes]]\nname = \"all\"\ntransport = \"quic\"\n";
+    let metrics = measured(&directory, &instead(class));
     let metric = |name: &str| metrics[name]["mean"].as_f64().unwrap_or_else(|| panic!("{name}: {metrics}"));
     assert!(metric("site.delivered") > 1e6 && metric("site.delivered") < 10e6);
     assert!(metric("flood.goodput") > 1e6);

@@ -280,13 +280,13 @@ table! {
         "delivered" BitPerSecond Always "user packets that left it, with their IP headers"
             |trunk| ratio(trunk.delivered_bytes as f64 * 8.0, trunk.time.as_secs_f64());
         "refused" Count Always "packets of flows that were refused" |trunk| count(trunk.refused);
-        "lane.retransmitted.packets" Count Always "segments that its lanes' TCPs retransmitted; 0 of datagrams"
+        "lane.retransmitted.packets" Count Always "segments that its lanes retransmitted; of a lane of streams lost packets, of a lane of datagrams 0"
             |trunk| count(trunk.lanes.retransmitted);
         "lane.timeouts" Count Always "retransmission timeouts of its lanes" |trunk| count(trunk.lanes.timeouts);
-        "lane.rtt.mean" Second Sometimes "mean RTT that its lanes' TCPs measured; none of datagrams"
+        "lane.rtt.mean" Second Sometimes "mean RTT that its lanes' TCPs measured; none over QUIC"
             |trunk| ratio(trunk.lanes.rtt_ns? as f64 / 1e9, trunk.lanes.rtt_samples? as f64);
         "lane.overhead" Count Sometimes
-            "bytes given to lanes over bytes of user packets: framing, header compression and TLS records, without the lanes' own TCP and IP headers"
+            "bytes given to lanes over bytes of user packets: framing, header compression and TLS records, without the lanes' own TCP and IP headers; over QUIC all that is in UDP datagrams"
             |trunk| count_ratio(trunk.lanes.bytes, Some(trunk.carried_bytes));
     }
 }

@@ -10,10 +10,10 @@ use trunkline_sim::{
     Cell, LinkId, Network, NodeId, ProxyId, ProxyMode, ProxySettings, SourceId, TcpTraffic, TrunkId,
     TrunkSettings, UdpTraffic,
 };
-use trunkline_trunk::{Transport, TrunkPlan};
+use trunkline_trunk::TrunkPlan;
 
 use super::EngineError;
-use crate::scenario::{self, Carrier, Load, NodeKind, Scenario};
+use crate::scenario::{self, Load, NodeKind, Scenario};
 
 /// A network, and where in it the parts of its scenario are.
 pub(super) struct Built {
@@ -177,10 +177,7 @@ impl Built {
 
     fn trunk_settings(&self, scenario: &Scenario, trunk: &scenario::Trunk) -> TrunkSettings {
         let tcp = &trunk.tcp;
-        let mut plan = self.plan(trunk);
-        if trunk.carrier == Carrier::Datagrams {
-            plan.groups.iter_mut().for_each(|group| group.transport = Transport::Quic);
-        }
+        let plan = self.plan(trunk);
         let users = |traffic: &scenario::Traffic| match &traffic.load {
             Load::Tcp { pattern, .. } => pattern.users() as usize,
             Load::Udp { .. } => 1,

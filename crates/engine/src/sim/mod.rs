@@ -230,7 +230,7 @@ fn node_counts(stats: &NodeStats) -> NodeCounts {
 fn lane_counts(lane: &LaneReport) -> LaneCounts {
     let tcp = lane.tcp.unwrap_or_default();
     LaneCounts {
-        retransmitted: Some(tcp.retransmitted_segments),
+        retransmitted: Some(tcp.retransmitted_segments + lane.quic.map_or(0, |quic| quic.repaired)),
         timeouts: Some(tcp.timeouts + lane.quic.map_or(0, |quic| quic.timeouts)),
         rtt_samples: Some(tcp.rtt.samples),
         rtt_ns: Some(tcp.rtt.sum_ns),
@@ -281,7 +281,7 @@ mod tests {
     use trunkline_workload::{Distribution, Pattern};
 
     use super::*;
-    use crate::scenario::{Carrier, End, Link, Load, Node, NodeKind, Traffic, Trunk};
+    use crate::scenario::{End, Link, Load, Node, NodeKind, Traffic, Trunk};
     use crate::site::SiteTrunks;
 
     /// A network whose link has a rate, with so many flows over a trunk.
@@ -328,7 +328,6 @@ mod tests {
                 gateways: [1, 2],
                 sites: [vec![0], vec![3]],
                 tcp: Arc::new(tcp),
-                carrier: Carrier::Tcp,
                 plan: TrunkPlan::one_lane_per_class(vec![ClassSettings::new(
                     "all",
                     Vec::new(),

@@ -11,12 +11,13 @@ use trunkline_testbed::congestion::Loadable;
 use trunkline_testbed::generator;
 use trunkline_testbed::kernel::Kernel;
 use trunkline_testbed::network::{KernelQueue, LinkBetween, NetworkSettings, NodeSettings, RouteTcp};
+use trunkline_trunk::Transport;
 use trunkline_units::Rate;
 
 use super::Misfit;
 use super::sources::{bounded, sockets};
 use super::tcp::{KernelTcp, kernel_tcp};
-use crate::scenario::{Carrier, Link, Load, NodeKind, ProxyMode, Scenario};
+use crate::scenario::{Link, Load, NodeKind, ProxyMode, Scenario};
 
 /// The address of a node: the one that it has in the simulator.
 pub(super) fn address(node: usize) -> Ipv4Addr {
@@ -79,22 +80,22 @@ pub(super) fn plan(scenario: &Scenario, kernel: &Kernel, seed: u64) -> Result<Pl
     let mut lanes = Vec::new();
     for trunk in &scenario.trunks {
         let part = format!("trunks.{}", trunk.name);
-        let congestion_control = match trunk.carrier {
-            Carrier::Tcp => {
-                let tcp = [Arc::clone(&trunk.tcp), Arc::clone(&trunk.tcp)];
-                let [near, _] = planner.connection(&part, trunk.gateways, &tcp)?;
-                if near.loads.is_some() {
-                    let problem = format!(
-                        "asks for congestion control {} on its lanes; allowed on this engine: one of the kernel's own ({})",
-                        trunk.tcp.congestion_control.name(),
-                        kernel.congestion_controls.join(", ")
-                    );
-                    return Err(Misfit::new(part, problem));
-                }
-                near.congestion_control
+        let over_tcp = trunk.plan.groups.iter().any(|group| group.transport == Transport::Tcp);
+        let congestion_control = if over_tcp {
+            let tcp = [Arc::clone(&trunk.tcp), Arc::clone(&trunk.tcp)];
+            let [near, _] = planner.connection(&part, trunk.gateways, &tcp)?;
+            if near.loads.is_some() {
+                let problem = format!(
+                    "asks for congestion control {} on its lanes; allowed on this engine: one of the kernel's own ({})",
+                    trunk.tcp.congestion_control.name(),
+                    kernel.congestion_controls.join(", ")
+                );
+                return Err(Misfit::new(part, problem));
             }
+            near.congestion_control
+        } else {
             // That of a gateway's QUIC lanes is not the kernel's but the simulator's.
-            Carrier::Datagrams => trunk.tcp.congestion_control.name().to_owned(),
+            trunk.tcp.congestion_control.name().to_owned()
         };
         let is_named = trunk
             .plan

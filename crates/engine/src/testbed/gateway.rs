@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::Value;
 use trunkline_queue::{DropReason, Histogram, Stats};
-use trunkline_schema::{Classes, CongestionControlName, Encryption, LanesSpec, Transport};
+use trunkline_schema::{Classes, CongestionControlName, Encryption, LanesSpec};
 use trunkline_testbed::clock;
 use trunkline_testbed::gateway::{Directory, GatewayError, GatewayProcess, Keys};
 use trunkline_testbed::namespace::Host;
@@ -19,7 +19,7 @@ use super::Misfit;
 use super::build::address;
 use crate::catalogue::measured::{ClassState, Lane, LaneCounts, QueueReading};
 use crate::measure::{ClassCounters, TrunkCounters};
-use crate::scenario::{Carrier, Scenario, Trunk};
+use crate::scenario::{Scenario, Trunk};
 use crate::site::SiteTrunks;
 
 const PORT: u16 = 4600;
@@ -84,7 +84,7 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), Misfit> {
             return Err(Misfit::new(part, problem));
         }
         let shared = |other: &Trunk| trunk.gateways.iter().any(|gateway| other.gateways.contains(gateway));
-        let differs = |other: &Trunk| other.site != trunk.site || other.carrier != trunk.carrier;
+        let differs = |other: &Trunk| other.site != trunk.site;
         let other = before.iter().find(|other| shared(other) && differs(other));
         if let Some(other) = other {
             let problem = format!(
@@ -190,9 +190,6 @@ impl Site {
         if own.lanes.congestion_control.is_none() {
             own.lanes.congestion_control =
                 congestion_control.map(|name| CongestionControlName(name.to_owned()));
-        }
-        if trunk.carrier == Carrier::Datagrams {
-            own.carry_by(Transport::Quic);
         }
         (self.encryption, self.classes, self.lanes) = (own.encryption, own.classes, own.lanes);
         let socket = format!("{}:{PORT}", address(trunk.gateways[1]));
@@ -307,8 +304,10 @@ fn class_counters(class: &Value, has_peaks: bool) -> ClassCounters {
 }
 
 fn lane_counts(lane: &Value) -> LaneCounts {
+    // Of a lane of datagrams the gateway counts what was lost.
+    let repairs = lane["delivery"] != "datagram";
     LaneCounts {
-        retransmitted: Some(integer(&lane["retransmits"])),
+        retransmitted: Some(if repairs { integer(&lane["retransmits"]) } else { 0 }),
         timeouts: None,
         rtt_samples: None,
         rtt_ns: None,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use trunkline_engine::Engine;
 use trunkline_engine::catalogue::{Present, known};
 use trunkline_engine::outcome::Outcome;
-use trunkline_engine::scenario::{Carrier, End, Link, Load, Node, NodeKind, Scenario, Traffic, Trunk};
+use trunkline_engine::scenario::{End, Link, Load, Node, NodeKind, Scenario, Traffic, Trunk};
 use trunkline_engine::site::SiteTrunks;
 use trunkline_link::LinkSettings;
 use trunkline_queue::{Limits, Settings as QueueSettings};
@@ -104,7 +104,6 @@ pub(crate) fn trunk(scenario: &Scenario, classes: Vec<ClassSettings>) -> Trunk {
         gateways: [0, 1],
         sites: [side(0), side(1)],
         tcp: Arc::new(linux()),
-        carrier: Carrier::Tcp,
         plan: TrunkPlan::one_lane_per_class(classes),
         hosts,
         sealed: false,

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use trunkline_engine::scenario::{Carrier, Load};
+use trunkline_engine::scenario::Load;
 use trunkline_link::{Impairments, LinkChange, LinkSettings, Loss};
 use trunkline_queue::{Settings as QueueSettings, TrunkSettings};
 use trunkline_tcp::Preset;
 use trunkline_trunk::compress::Compression;
-use trunkline_trunk::{AdmissionSettings, ClassSettings, LaneGroup, Over, Protocol, Rule, TrunkPlan};
+use trunkline_trunk::{
+    AdmissionSettings, ClassSettings, Delivery, LaneGroup, Over, Protocol, Rule, Transport, TrunkPlan,
+};
 use trunkline_workload::{Distribution, Pattern, Timing};
 
 use crate::scene::{bulk, mbit, ms, of, run, scene, tail_drop, tcp, traffic, trunk, udp, within};
@@ -110,15 +112,20 @@ fn flows_beyond_what_is_admitted_are_refused_and_fail() {
 fn lanes_of_datagrams_repeat_nothing_and_lanes_of_tcp_do() {
     let lossy = LinkSettings::new(mbit(10.0), ms(40)).loss(Loss::Uniform(0.01));
     let mut scenario = scene(1, &lossy, 30);
-    // With what a lane adds they are no longer than the path takes.
-    let voice = Load::Udp { data: 472, timing: Timing::Constant(mbit(0.2)) };
+    // What is under way of it fits into the smallest window of a lane.
+    let voice = Load::Udp { data: 472, timing: Timing::Constant(mbit(0.1)) };
     scenario.traffic.push(traffic("voice", 0, voice));
     let mut class = ClassSettings::new("all", Vec::new(), tail_drop(200), 0);
     class.filters_retransmissions = false;
     scenario.trunks.push(trunk(&scenario, vec![class]));
     let reliable = run(&scenario, 1);
-    scenario.trunks[0].carrier = Carrier::Datagrams;
+    scenario.trunks[0].plan.groups[0].transport = Transport::Quic;
     let plain = run(&scenario, 1);
+    scenario.trunks[0].plan.groups[0].delivery = Delivery::Reliable;
+    let streams = run(&scenario, 1);
+    within(&streams, "voice.lost.ratio", 0.0, 0.005);
+    within(&streams, "edge.lane.retransmitted.packets", 3.0, 100.0);
+    within(&streams, "voice.delay.max", 0.115, 1.0);
     within(&reliable, "voice.lost.ratio", 0.0, 0.005);
     within(&plain, "voice.lost.ratio", 0.004, 0.02);
     within(&reliable, "edge.lane.retransmitted.packets", 3.0, 100.0);

@@ -194,7 +194,7 @@ fn resolver() -> Resolver<'static> {
         congestion_control: CongestionControl::ByPath,
         retransmission_filter: true,
         max_lanes: MAX_LANES_PER_GROUP,
-        quic: true,
+        either_transport: true,
         paths: true,
     }
 }

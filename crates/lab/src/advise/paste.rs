@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use indexmap::IndexMap;
-use trunkline_schema::{CongestionControlName, Transport};
+use trunkline_schema::CongestionControlName;
 
-use crate::experiment::{Carrier, Experiment, TrunkSpec};
+use crate::experiment::{Experiment, TrunkSpec};
 
 /// `[trunks…]` of an experiment.
 pub(super) fn experiment(experiment: &Experiment) -> String {
@@ -38,9 +38,6 @@ pub(super) fn gateway(experiment: &Experiment) -> String {
 fn of_trunk(trunk: &TrunkSpec) -> String {
     let mut notes = String::new();
     let mut site = trunk.site();
-    if trunk.carrier == Carrier::Datagrams {
-        site.carry_by(Transport::Quic);
-    }
     if site.lanes.congestion_control.is_none() {
         let named = |name: &str| Some(CongestionControlName(name.to_owned()));
         site.lanes.congestion_control = match trunk.tcp.as_deref() {

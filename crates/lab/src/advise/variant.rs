@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use trunkline_schema::{Behaviour, ClassSpec, Classes, Name, Protocol, QueueSpec, RuleSpec};
+use trunkline_schema::{
+    Behaviour, ClassSpec, Classes, Delivery, Name, Protocol, QueueSpec, RuleSpec, Transport,
+};
 use trunkline_trunk::TrunkPlan;
 
-use crate::experiment::{Carrier, Experiment, TrunkSpec};
+use crate::experiment::{Experiment, TrunkSpec};
 
 /// A network with certain settings of its trunks.
 #[derive(Debug, Clone)]
@@ -81,8 +83,9 @@ impl Stage {
         match self {
             Stage::Classes => "the classes as they are".to_owned(),
             Stage::Queue => "the queues as they are".to_owned(),
-            Stage::Carrier if trunk.carrier == Carrier::Datagrams => DATAGRAMS.to_owned(),
-            Stage::Carrier => TCP.to_owned(),
+            Stage::Carrier => {
+                carried(trunk).map_or_else(|| "what carries them now".to_owned(), str::to_owned)
+            }
             Stage::Lanes => "as many lanes as there are".to_owned(),
             Stage::Shares => "the shares as they are".to_owned(),
             Stage::Pacing => format!("edge pacing {}", on(is_paced(trunk))),
@@ -98,7 +101,6 @@ impl Stage {
     pub(super) fn variants(self, best: &Variant) -> Vec<Variant> {
         let experiment = &best.experiment;
         let Some(trunk) = experiment.trunks.values().next() else { return Vec::new() };
-        let tcp = trunk.carrier == Carrier::Tcp;
         let vary = |name: &str, change: &dyn Fn(&mut TrunkSpec)| Variant::new(name, experiment, change);
         let all = match self {
             Stage::Classes => vec![
@@ -123,8 +125,11 @@ impl Stage {
                 vary("queues of fq-codel", &|trunk| queues(trunk, "fq-codel")),
                 vary("queues of the discipline trunk (P1, P2 and P3)", &|trunk| queues(trunk, "trunk")),
             ],
-            Stage::Carrier if tcp => vec![vary(DATAGRAMS, &|trunk| carry(trunk, Carrier::Datagrams))],
-            Stage::Carrier => vec![vary(TCP, &|trunk| carry(trunk, Carrier::Tcp))],
+            Stage::Carrier => CARRIERS
+                .iter()
+                .filter(|(name, _)| carried(trunk) != Some(*name))
+                .map(|(name, delivery)| vary(name, &|trunk| carry(trunk, *delivery)))
+                .collect(),
             Stage::Shares => favoured(trunk)
                 .iter()
                 .flat_map(|name| {
@@ -145,8 +150,9 @@ impl Stage {
                 .into_iter()
                 .filter(|variant| variant.experiment.trunks.values().all(has_lanes_enough))
                 .collect(),
-            // A lane of datagrams has neither of these.
-            Stage::Pacing | Stage::Filter | Stage::Compression if !tcp => Vec::new(),
+            // A lane of datagrams has no filter, and one over QUIC no header compression.
+            Stage::Filter if carried(trunk) == Some(DATAGRAMS) => Vec::new(),
+            Stage::Compression if trunk.has_quic() => Vec::new(),
             Stage::Pacing => {
                 let other = !is_paced(trunk);
                 let name = format!("edge pacing {}", on(other));
@@ -178,8 +184,22 @@ const MAX_FAVOURED: usize = 4;
 const MAX_LANES_OF_A_CLASS: u32 = 8;
 
 const TCP: &str = "TCP lanes, which retransmit what is lost";
-const DATAGRAMS: &str =
-    "lanes of datagrams, which retransmit nothing (in the simulator alone: the gateway's lanes are TCP)";
+const DATAGRAMS: &str = "lanes of datagrams over QUIC, which retransmit nothing";
+const STREAMS: &str = "lanes of streams over QUIC, in which a loss delays its own flow only";
+const CARRIERS: [(&str, Option<Delivery>); 3] =
+    [(TCP, None), (DATAGRAMS, Some(Delivery::Datagram)), (STREAMS, Some(Delivery::Reliable))];
+
+/// What carries all classes, if it is the same.
+fn carried(trunk: &TrunkSpec) -> Option<&'static str> {
+    let of = |class: &ClassSpec| match (class.transport, class.delivery) {
+        (None | Some(Transport::Tcp), _) => TCP,
+        (_, Some(Delivery::Reliable)) => STREAMS,
+        (_, None | Some(Delivery::Datagram)) => DATAGRAMS,
+    };
+    let classes = trunk.classes.list();
+    let first = of(classes.first()?);
+    classes.iter().all(|class| of(class) == first).then_some(first)
+}
 
 fn datagrams() -> RuleSpec {
     RuleSpec { protocol: Some(Protocol::UDP), ..RuleSpec::default() }
@@ -220,6 +240,8 @@ fn lay_out(trunk: &mut TrunkSpec, layout: &[(&str, Option<Vec<RuleSpec>>)]) {
         queue: last.queue.clone(),
         retransmission_filter: last.retransmission_filter,
         header_compression: last.header_compression,
+        transport: last.transport,
+        delivery: last.delivery,
         ..ClassSpec::new(name)
     };
     trunk.classes = Classes::List(layout.iter().map(class).collect());
@@ -284,10 +306,17 @@ fn queues(trunk: &mut TrunkSpec, discipline: &str) {
     each(trunk, |class| class.queue = QueueSpec::of(discipline));
 }
 
-fn carry(trunk: &mut TrunkSpec, carrier: Carrier) {
-    trunk.carrier = carrier;
-    if carrier == Carrier::Datagrams {
-        each(trunk, |class| (class.retransmission_filter, class.header_compression) = (None, None));
-        (trunk.lanes.edge_pacing, trunk.encryption) = (None, None);
+fn carry(trunk: &mut TrunkSpec, quic: Option<Delivery>) {
+    each(trunk, |class| {
+        (class.transport, class.delivery) = (quic.map(|_| Transport::Quic), quic);
+        if quic.is_some() {
+            class.header_compression = None;
+        }
+        if quic == Some(Delivery::Datagram) {
+            class.retransmission_filter = None;
+        }
+    });
+    if quic.is_some() {
+        trunk.encryption = None;
     }
 }

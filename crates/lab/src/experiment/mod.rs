@@ -31,7 +31,7 @@ pub use traffic::{
     AssignmentName, DistributionSpec, LoadOf, LoadSpec, Shape, TimingName, TrafficKind, TrafficSpec,
 };
 pub use trunk::TrunkSpec;
-pub use trunkline_engine::scenario::{Carrier, End, NodeKind};
+pub use trunkline_engine::scenario::{End, NodeKind};
 pub use unknown::{Between, Explained, Unknown};
 
 /// An experiment, or a user's network.

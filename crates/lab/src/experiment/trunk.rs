@@ -2,9 +2,8 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use trunkline_engine::scenario::Carrier;
 use trunkline_engine::site::SiteTrunks;
-use trunkline_schema::{Classes, Encryption, LanesSpec};
+use trunkline_schema::{Classes, Encryption, LanesSpec, Transport};
 
 /// A trunk between two gateways. What is not said is as a gateway ships it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -14,6 +13,7 @@ use trunkline_schema::{Classes, Encryption, LanesSpec};
     "compression": "write header_compression in each class",
     "edge_pacing": "write lanes.edge_pacing",
     "dscp": "write dscp in each class",
+    "carrier": "write transport = \"quic\" in each class, and delivery",
 }))]
 pub struct TrunkSpec {
     /// Its gateways.
@@ -26,13 +26,9 @@ pub struct TrunkSpec {
     /// Another program's tunnel in the place of the trunk, on the engine `testbed`: "openvpn-tcp", "openvpn-udp", "wireguard",
     /// "wireguard-go". It has no classes, lanes or encryption to choose.
     pub program: Option<String>,
-    /// TCP of the lanes, whose congestion control they have unless another is named; or whose congestion control lanes of datagrams
-    /// follow. Without it, `linux-6` under the congestion control that `lanes` or a class names, or "auto".
+    /// TCP of the lanes, whose congestion control they have unless another is named; lanes over QUIC have only that of it. Without it, `linux-6` under the congestion control that `lanes` or a class names, or "auto".
     pub tcp: Option<String>,
-    /// What carries the lanes.
-    #[serde(default)]
-    pub carrier: Carrier,
-    /// Whether lanes of TCP carry TLS records; "tls".
+    /// Whether lanes over TCP carry TLS records; "tls". Those over QUIC are always encrypted.
     pub encryption: Option<Encryption>,
     /// What all lanes have.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -53,10 +49,16 @@ fn is_default(lanes: &LanesSpec) -> bool {
 impl TrunkSpec {
     /// The same classes and lanes as a gateway's file has them. Rules name hosts where a site's file has prefixes.
     pub(crate) fn site(&self) -> SiteTrunks {
+        let in_clear = |encryption: &Encryption| *encryption == Encryption::None && !self.has_quic();
         SiteTrunks {
-            encryption: self.encryption.filter(|encryption| *encryption == Encryption::None),
+            encryption: self.encryption.filter(in_clear),
             classes: self.classes.clone(),
             lanes: self.lanes.clone(),
         }
+    }
+
+    /// Whether any lanes are over QUIC.
+    pub(crate) fn has_quic(&self) -> bool {
+        self.classes.list().iter().any(|class| class.transport == Some(Transport::Quic))
     }
 }

@@ -6,14 +6,13 @@ use trunkline_engine::Adapter;
 use trunkline_engine::scenario::{Trunk, Tunnel};
 use trunkline_schema::{At, Classes, Encryption, LanesSpec, Resolver, RuleSpec};
 use trunkline_sim::{NodeId, TrunkSettings};
-use trunkline_trunk::compress::Compression;
-use trunkline_trunk::{CongestionControl, TrunkPlan};
+use trunkline_trunk::{CongestionControl, LaneGroup, Transport, TrunkPlan};
 
 use super::check::Check;
 use super::keys;
 use super::resolve::Context;
 use super::way::queue_key;
-use crate::experiment::{Carrier, NodeKind, TrunkSpec};
+use crate::experiment::{NodeKind, TrunkSpec};
 
 /// The trunks of an experiment.
 #[derive(Default)]
@@ -90,7 +89,6 @@ fn tunnel(
     }
     let of_ours = [
         ("tcp", spec.tcp.is_some()),
-        ("carrier", spec.carrier != Carrier::default()),
         ("encryption", spec.encryption.is_some()),
         ("lanes", spec.lanes != LanesSpec::default()),
         ("classes", spec.classes != Classes::default()),
@@ -114,9 +112,6 @@ fn trunk(
     let before = at.mistakes();
     let (plan, hosts) = plan(context, at, spec);
     let is_right = at.mistakes() == before;
-    if spec.carrier == Carrier::Datagrams {
-        check_datagrams(at, spec);
-    }
     let gateways = [near?, far?];
     let sites = places(context, at, spec, gateways)?;
     let tcp = tcp?;
@@ -134,11 +129,10 @@ fn trunk(
         gateways,
         sites,
         tcp,
-        carrier: spec.carrier,
         plan,
         hosts,
         site: spec.site(),
-        sealed: spec.carrier == Carrier::Tcp && spec.encryption != Some(Encryption::None),
+        sealed: spec.encryption != Some(Encryption::None),
     })
 }
 
@@ -217,7 +211,6 @@ fn disjoint(context: &Context<'_>, at: &At<'_>, all: &Trunks) {
 
 /// The plan of the trunk, and the hosts that each rule of each class names.
 fn plan(context: &Context<'_>, at: &At<'_>, spec: &TrunkSpec) -> (TrunkPlan, Vec<Vec<[Option<usize>; 2]>>) {
-    let datagrams = spec.carrier == Carrier::Datagrams;
     let resolver = Resolver {
         // A rule names hosts, whose addresses are known once the network is built.
         prefix: &|_, _| None,
@@ -225,15 +218,16 @@ fn plan(context: &Context<'_>, at: &At<'_>, spec: &TrunkSpec) -> (TrunkPlan, Vec
             Some(_) => CongestionControl::AsOpened,
             None => CongestionControl::ByPath,
         },
-        retransmission_filter: !datagrams,
+        retransmission_filter: true,
         max_lanes: TrunkPlan::MAX_LANES as u8,
-        quic: false,
+        either_transport: false,
         paths: false,
     };
-    let mut plan = resolver.plan(at, &spec.lanes, &spec.classes);
-    if datagrams {
-        plan.edge_pacing = false;
-        plan.groups.iter_mut().for_each(|group| group.compression = Compression::Off);
+    let plan = resolver.plan(at, &spec.lanes, &spec.classes);
+    let over_tcp = |group: &LaneGroup| group.transport == Transport::Tcp;
+    if spec.encryption == Some(Encryption::None) && spec.has_quic() && plan.groups.iter().any(over_tcp) {
+        let problem = "is \"none\", and some lanes are over QUIC, which are always encrypted";
+        at.key("encryption").report(problem, "\"tls\"");
     }
     let at = at.key("classes");
     let classes = spec.classes.list();
@@ -251,31 +245,13 @@ fn hosts(context: &Context<'_>, at: &At<'_>, rule: &RuleSpec) -> [Option<usize>;
     [host("source", rule.source.as_ref()), host("destination", rule.destination.as_ref())]
 }
 
-/// Lanes of datagrams have neither records nor a sequence that headers could be compressed by, and a pacing of their own.
-fn check_datagrams(at: &At<'_>, spec: &TrunkSpec) {
-    if spec.encryption == Some(Encryption::Tls) {
-        at.key("encryption").report("is \"tls\"", "\"none\": lanes of datagrams carry no TLS records");
-    }
-    if spec.lanes.edge_pacing == Some(true) {
-        at.key("lanes").key("edge_pacing").report("is true", "false: lanes of datagrams have none");
-    }
-    if let Classes::List(classes) = &spec.classes {
-        for (place, _) in
-            classes.iter().enumerate().filter(|(_, class)| class.header_compression == Some(true))
-        {
-            let at = at.key("classes").index(place).key("header_compression");
-            at.report("is true", "false: lanes of datagrams have none");
-        }
-    }
-}
-
 /// The file's key for a place in a trunk's settings.
 fn key(place: &str, spec: &TrunkSpec) -> String {
     let place = place
         .split_once("].")
         .filter(|(first, _)| first.starts_with("plans["))
         .map_or(place, |(_, rest)| rest);
-    if place.starts_with("lanes.") {
+    if place.starts_with("tcp[") {
         return "tcp".to_owned();
     }
     let numbered = place.strip_prefix("classes[").and_then(|rest| rest.split_once("]."));

@@ -97,11 +97,9 @@ impl Resolver<'_> {
     fn check_quic(&self, at: &At<'_>, members: &[(usize, &ClassSpec)], delivery: Delivery) {
         for (place, spec) in members {
             let at = at.index(*place);
-            if !self.quic {
-                if spec.transport.is_some() {
-                    at.key("transport").report("is not \"tcp\"", "\"tcp\"");
-                }
-                continue;
+            if !self.either_transport && spec.transport == Some(crate::Transport::Auto) {
+                let allowed = "\"tcp\" or \"quic\": each path here carries UDP";
+                at.key("transport").report("is \"auto\"", allowed);
             }
             if spec.header_compression == Some(true) {
                 at.key("header_compression").report(

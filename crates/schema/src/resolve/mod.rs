@@ -40,8 +40,8 @@ pub struct Resolver<'r> {
     pub retransmission_filter: bool,
     /// How many lanes a group may have.
     pub max_lanes: u8,
-    /// Whether lanes may ride on QUIC.
-    pub quic: bool,
+    /// Whether lanes may ride on either transport: there are paths that carry no UDP.
+    pub either_transport: bool,
     /// Whether there may be several paths to a peer.
     pub paths: bool,
 }

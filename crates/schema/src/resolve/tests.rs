@@ -34,7 +34,7 @@ fn plan(text: &str) -> Result<TrunkPlan, Mistakes> {
         congestion_control: CongestionControl::ByPath,
         retransmission_filter: true,
         max_lanes: 8,
-        quic: true,
+        either_transport: true,
         paths: true,
     };
     let plan = resolver.plan(&findings.root(), &trunk.lanes, &trunk.classes);

@@ -16,7 +16,7 @@ impl TrunkSettings {
         let lanes = self.plans.each_ref().map(TrunkPlan::lane_count);
         ensure(lanes[0] == lanes[1], "plans", lanes, "as many lanes in one direction as in the other")?;
         for (side, plan) in self.plans.iter().enumerate() {
-            self.check_plan(plan).map_err(|error| error.within(&format!("plans[{side}]")))?;
+            Self::check_plan(plan).map_err(|error| error.within(&format!("plans[{side}]")))?;
         }
         let carriers = self.plans.each_ref().map(|plan| {
             plan.groups.iter().map(|group| (group.lanes, group.transport, group.delivery)).collect::<Vec<_>>()
@@ -45,7 +45,7 @@ impl TrunkSettings {
         Ok(())
     }
 
-    fn check_plan(&self, plan: &TrunkPlan) -> Checked {
+    fn check_plan(plan: &TrunkPlan) -> Checked {
         ensure(
             (1..=TrunkPlan::MAX_CLASSES).contains(&plan.classes.len()),
             "classes",
@@ -72,12 +72,12 @@ impl TrunkSettings {
             }
         }
         for (number, class) in plan.classes.iter().enumerate() {
-            self.check_class(plan, class).map_err(|error| error.within(&format!("classes[{number}]")))?;
+            Self::check_class(plan, class).map_err(|error| error.within(&format!("classes[{number}]")))?;
         }
         Ok(())
     }
 
-    fn check_class(&self, plan: &TrunkPlan, class: &ClassSettings) -> Checked {
+    fn check_class(plan: &TrunkPlan, class: &ClassSettings) -> Checked {
         ensure(class.group < plan.groups.len(), "group", class.group, "the place of a group of the plan")?;
         queue(&class.queue).map_err(|error| error.within("queue"))?;
         let Share { weight, guarantee, ceiling, .. } = class.share;

@@ -274,12 +274,18 @@ impl Trunks {
     }
 
     /// A packet of a lane over QUIC has come.
-    pub(crate) fn handle_datagram(&mut self, net: &mut NetworkState, half: u32, lane: u32, datagram: Packet) {
+    pub(crate) fn handle_datagram(
+        &mut self,
+        net: &mut NetworkState,
+        half: u32,
+        lane: u32,
+        datagram: &Packet,
+    ) {
         let (here, there) = (half as usize, other(half) as usize);
         let Ok([own, far]) = self.halves.get_disjoint_mut([here, there]) else { return };
         let ends = (own.lanes.get_mut(lane as usize), far.lanes.get_mut(lane as usize));
         let (Some(Carrier::Quic(end)), Some(Carrier::Quic(sender))) = ends else { return };
-        for packet in end.handle_packet(net.now, &datagram, sender) {
+        for packet in end.handle_packet(net.now, datagram, sender) {
             own.pass_on(net, packet);
         }
         self.flush(net, half, LaneId(lane as u8));

@@ -132,7 +132,7 @@ impl Network {
         match self.net.nodes[at.index()].kind {
             _ if here => {
                 if let Some((half, lane, datagram)) = self.net.deliver(at, packet) {
-                    self.trunks.handle_datagram(&mut self.net, half, lane, datagram);
+                    self.trunks.handle_datagram(&mut self.net, half, lane, &datagram);
                 }
             }
             NodeKind::Router => self.net.forward(at, packet),

@@ -242,7 +242,9 @@ impl Connection {
 
     pub(super) fn retransmit(&mut self, chunks: Vec<Chunk>) {
         if let Pending::Streams(streams) = &mut self.pending {
-            chunks.into_iter().for_each(|chunk| streams.retransmit(chunk));
+            for chunk in chunks {
+                streams.retransmit(chunk);
+            }
         }
     }
 

@@ -46,6 +46,8 @@ pub struct QuicLaneStats {
     pub sent: u64,
     /// Of those, how many were found lost.
     pub lost: u64,
+    /// Of the lost, how many had parts of streams, which leave again.
+    pub repaired: u64,
     /// Of the lost, how many came late after all.
     pub late: u64,
     /// Packets that came and are to be acknowledged.
@@ -286,7 +288,9 @@ impl QuicLane {
                 let Ok(headers) = Headers::parse(packet.header(), packet_len) else { return };
                 let delivered = self.connection.acknowledged.position();
                 framing.put(now, &headers.flow(), delivered, |piece| {
-                    parts.iter().for_each(|part| piece.extend_from_slice(part));
+                    for part in parts {
+                        piece.extend_from_slice(part);
+                    }
                 });
             }
         }

@@ -92,6 +92,7 @@ impl Connection {
             sent.fate = Fate::Lost;
             lost_bytes += sent.bytes;
             last = Some((sent.at, sent.departure));
+            self.stats.repaired += u64::from(!sent.repairs.is_empty());
             repairs.append(&mut sent.repairs);
             self.in_flight = (self.in_flight.0 - 1, self.in_flight.1 - sent.bytes);
             self.stats.lost += 1;

@@ -34,7 +34,7 @@ impl Rtt {
         };
         self.min = self.min.min(sample);
         let ack_delay = ack_delay.min(MAX_ACK_DELAY);
-        let adjusted = if sample >= self.min + ack_delay { sample - ack_delay } else { sample };
+        let adjusted = sample.checked_sub(ack_delay).filter(|rtt| *rtt >= self.min).unwrap_or(sample);
         self.variation = (self.variation * 3 + smoothed.abs_diff(adjusted)) / 4;
         self.smoothed = Some((smoothed * 7 + adjusted) / 8);
     }

@@ -182,7 +182,7 @@ mod tests {
         for step in 0..20_000 {
             if step < 10_000 && rng.below(3) == 0 {
                 let stream = rng.below(3) as u16;
-                let bytes: Vec<u8> = (0..1 + rng.below(2000)).map(|_| rng.below(256) as u8).collect();
+                let bytes: Vec<u8> = (0..=rng.below(2000)).map(|_| rng.below(256) as u8).collect();
                 sender.write(stream, &bytes);
                 written[usize::from(stream)].extend(bytes);
             }
