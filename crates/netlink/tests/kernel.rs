@@ -514,8 +514,8 @@ fn a_refused_rule_is_named_and_changes_nothing() {
         // There is nothing to give a packet to where it is sent.
         table.chains[1].rules.push(FilterRule {
             conditions: vec![Condition::Family(Family::V4), Condition::Protocol(6)],
-            mark: None,
             tproxy: Some(Tproxy("127.0.0.1:1".parse().expect("an address"))),
+            ..FilterRule::default()
         });
         let error = filter.replace(&table).expect_err("it cannot be");
         assert!(error.to_string().contains("rule nfproto IPv4 l4proto 6 tproxy to 127.0.0.1:1"), "{error}");
@@ -525,7 +525,7 @@ fn a_refused_rule_is_named_and_changes_nothing() {
 
 /// A table with every condition and every action.
 fn filter_table(owner: Owner) -> FilterTable {
-    let rule = |conditions: Vec<Condition>| FilterRule { conditions, mark: Some(7), tproxy: None };
+    let rule = |conditions: Vec<Condition>| FilterRule { conditions, mark: Some(7), ..FilterRule::default() };
     let rules = vec![
         rule(vec![Condition::Link("lo".to_owned()), Condition::Mark(9)]),
         rule(vec![Condition::OtherLink("lo".to_owned()), Condition::Source(net("10.1.0.0/16"))]),
@@ -535,14 +535,20 @@ fn filter_table(owner: Owner) -> FilterTable {
         rule(vec![Condition::Protocol(6), Condition::TransparentSocket, Condition::SocketMark(8)]),
         FilterRule {
             conditions: vec![Condition::Family(Family::V6), Condition::Protocol(6)],
-            mark: None,
             tproxy: Some(Tproxy("[::1]:4600".parse().expect("an address"))),
+            ..FilterRule::default()
         },
     ];
+    let masquerade = FilterRule {
+        conditions: vec![Condition::Source(net("10.1.0.1/32")), Condition::Protocol(17)],
+        masquerade: true,
+        ..FilterRule::default()
+    };
     let chain = |name: &str, hook, rules| FilterChain { name: name.to_owned(), hook, priority: -150, rules };
     let chains = vec![
         chain("in", Hook::Prerouting, rules),
         chain("out", Hook::Output, vec![rule(vec![Condition::Mark(9)])]),
+        chain("leave", Hook::Postrouting, vec![masquerade]),
     ];
     FilterTable { name: "test".to_owned(), owner, chains }
 }

@@ -159,7 +159,7 @@ impl Treatment {
             let port = ports.map(Condition::DestinationPort);
             for ends in ends {
                 let conditions = ends.into_iter().chain(port.clone()).chain([syn.clone()]).collect();
-                rules.push(FilterRule { conditions, mark, tproxy: None });
+                rules.push(FilterRule { conditions, mark, ..FilterRule::default() });
             }
         }
         rules
@@ -177,7 +177,7 @@ impl Treatment {
             let server = ports.map(Condition::SourcePort);
             let mut take = |ends: &[Condition], rest: [Option<Condition>; 2]| {
                 let conditions = ends.iter().cloned().chain(rest.into_iter().flatten()).collect();
-                rules.push(FilterRule { conditions, mark: Some(mark), tproxy: None });
+                rules.push(FilterRule { conditions, mark: Some(mark), ..FilterRule::default() });
             };
             take(&from, [Some(tcp.clone()), client.clone()]);
             if server.is_some() {

@@ -375,8 +375,8 @@ fn filter_table(plan: &Plan, listeners: &[Listener]) -> FilterTable {
                 Condition::Family(family),
                 Condition::Protocol(protocol::TCP),
             ],
-            mark: None,
             tproxy: Some(Tproxy(listener.address)),
+            ..FilterRule::default()
         });
     }
     // SYNs come before packets of sockets: one for a connection in TIME-WAIT opens another, and must not go to the old socket.
@@ -392,14 +392,14 @@ fn filter_table(plan: &Plan, listeners: &[Listener]) -> FilterTable {
                 Condition::SocketMark(TAIL),
             ],
             mark: Some(DIVERT),
-            tproxy: None,
+            ..FilterRule::default()
         });
     }
     for protocol in [protocol::TCP, protocol::ICMP, protocol::ICMPV6] {
         rules.push(FilterRule {
             conditions: vec![Condition::Protocol(protocol), Condition::TransparentSocket],
             mark: Some(LOCAL),
-            tproxy: None,
+            ..FilterRule::default()
         });
     }
     for treatment in plan.treatments.iter().filter(|treatment| treatment.window.is_some()) {
@@ -414,7 +414,7 @@ fn filter_table(plan: &Plan, listeners: &[Listener]) -> FilterTable {
         rules.push(FilterRule {
             conditions: vec![Condition::Icmp { protocol, kind }],
             mark: Some(ERROR),
-            tproxy: None,
+            ..FilterRule::default()
         });
     }
     let outgoing = FilterChain { name: "output".to_owned(), hook: Hook::Output, priority: MANGLE, rules };

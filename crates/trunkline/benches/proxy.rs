@@ -158,6 +158,7 @@ impl Relay {
             ],
             mark: Some(RELAY),
             tproxy: Some(Tproxy(listens)),
+            ..FilterRule::default()
         };
         let chain = FilterChain {
             name: "in".to_owned(),

@@ -73,6 +73,7 @@ impl Batch {
         let (hook, kind) = match chain.hook {
             Hook::Prerouting => (0, "filter"),
             Hook::Output => (3, "route"),
+            Hook::Postrouting => (4, "nat"),
         };
         let mut attributes = Attributes::default();
         attributes.text(1, table);

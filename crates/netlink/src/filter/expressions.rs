@@ -20,6 +20,8 @@ const META_NFPROTO: u32 = 15;
 const META_L4PROTO: u32 = 16;
 const SOCKET_TRANSPARENT: u32 = 0;
 const SOCKET_MARK: u32 = 1;
+/// `NF_NAT_RANGE_PROTO_RANDOM_FULLY`.
+const RANDOM_PORT: u32 = 16;
 const NETWORK_HEADER: u32 = 1;
 const TRANSPORT_HEADER: u32 = 2;
 /// The longest name of a link, with the zero behind it.
@@ -47,6 +49,9 @@ pub(super) fn write(at: &mut Attributes, rule: &FilterRule) {
             data.number(2, META_MARK);
             data.number(3, FIRST);
         });
+    }
+    if rule.masquerade {
+        expression(at, "masq", |data| data.number(1, RANDOM_PORT));
     }
     expression(at, "immediate", |data| {
         data.number(1, VERDICT);

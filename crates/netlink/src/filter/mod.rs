@@ -55,6 +55,8 @@ pub enum Hook {
     Prerouting,
     /// As this host sends them. Their route is looked up again if a rule changes their mark.
     Output,
+    /// As they leave. Rules see the first packet of a connection only, and what they do holds for all of it.
+    Postrouting,
 }
 
 /// A table for IPv4 and IPv6.
@@ -90,6 +92,9 @@ pub struct FilterRule {
     pub mark: Option<u32>,
     /// Gives the packet to a listening socket of this host.
     pub tproxy: Option<Tproxy>,
+    /// Gives the connection, at [`Hook::Postrouting`], the address of the link that it leaves by and a port at random
+    /// (`masquerade fully-random`).
+    pub masquerade: bool,
 }
 
 /// A socket with `IP_TRANSPARENT` that listens on an address of this host.
@@ -167,6 +172,9 @@ impl fmt::Display for FilterRule {
         }
         if let Some(mark) = self.mark {
             write!(f, "mark set {mark:#x} ")?;
+        }
+        if self.masquerade {
+            f.write_str("masquerade fully-random ")?;
         }
         f.write_str("accept")
     }
