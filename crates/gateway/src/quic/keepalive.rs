@@ -30,6 +30,8 @@ const PROOF: Duration = Duration::from_millis(2_500);
 /// An answer at once comes within this time, or so many round trips: a lost PING is sent again.
 const AT_ONCE: Duration = Duration::from_secs(1);
 const ROUND_TRIPS: u32 = 6;
+/// A silence up to this part beyond one that held is the same: timers are late. The next that is tried is half as long again.
+const SAME: f64 = 1.25;
 
 /// The end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -133,7 +135,7 @@ impl Binding {
             // Longer ones did no harm: something else was the reason.
             return;
         }
-        if silence <= self.held {
+        if silence <= self.held.mul_f64(SAME) {
             self.held = (silence / 2).max(MIN.min(self.max));
         }
         (self.test, self.failed) = (self.held, Some(now));
