@@ -259,4 +259,8 @@ fn a_lane_goes_on_from_another_address() {
         let lane = lane(&gateways, gateway, "rest");
         assert_eq!((&lane["state"], &lane["established"]), (&"up".into(), &1.into()), "{lane}");
     }
+    let shown = || lane(&gateways, Gateway::T2, "rest")["remote"].clone();
+    wait_for("the new address in status", LIMIT, &gateways, || {
+        shown().as_str().is_some_and(|remote| remote.starts_with(&format!("{network}.77:")))
+    });
 }

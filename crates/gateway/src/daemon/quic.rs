@@ -208,6 +208,12 @@ impl Daemon {
             }
             Event::Failing { serial, reason } => self.handle_failing(serial, reason),
             Event::Recovered { serial } => self.handle_recovered(serial),
+            Event::Moved { serial, remote } => {
+                if let Some(socket) = self.lane_sockets.get_mut(&serial) {
+                    tracing::debug!("lane {serial}: {} is at {remote} now", socket.remote);
+                    socket.remote = remote;
+                }
+            }
             Event::CallerFailed { remote, key, reason } => {
                 self.callers.accepted += 1;
                 match key {

@@ -1,6 +1,7 @@
 //! One connection: its handshake, its greetings, and the datagrams of its lane.
 
 use std::cell::RefCell;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant as StdInstant};
@@ -33,6 +34,8 @@ use crate::sys::udp::Outgoing;
 pub(super) const CLOSED: VarInt = VarInt::from_u32(0);
 /// The code with which a connection is closed that did not become a lane.
 pub(super) const FAILED: VarInt = VarInt::from_u32(1);
+/// Another address of the other end is told at most so often.
+const MOVES: Duration = Duration::from_secs(1);
 /// The longest greeting.
 const MAX_GREETING: usize = 512;
 
@@ -102,6 +105,8 @@ pub(super) struct Link {
     pub(super) watch: Option<Watch>,
     /// When it says something though it is idle, and when the other end is gone; of a lane.
     pub(super) keepalive: Option<Keepalive>,
+    /// The other end's address as it was told last, and when.
+    told: (SocketAddr, StdInstant),
     /// It has been asked to send a PING.
     asks: bool,
     /// Frames received when it last looked.
@@ -128,6 +133,7 @@ impl Link {
         port: usize,
         signals: Arc<Signals>,
     ) -> Self {
+        let told = (inner.remote_address(), StdInstant::now());
         Link {
             number,
             handle,
@@ -140,6 +146,7 @@ impl Link {
             timer: None,
             watch: None,
             keepalive: None,
+            told,
             asks: false,
             heard: 0,
             is_touched: false,
@@ -337,6 +344,17 @@ impl Link {
             }
             other => other,
         }
+    }
+
+    /// The other end's address, if it is not the one that was told last.
+    pub(super) fn poll_moved(&mut self, now: StdInstant) -> Option<SocketAddr> {
+        let remote = self.inner.remote_address();
+        let (before, at) = self.told;
+        if remote == before || now.saturating_duration_since(at) < MOVES {
+            return None;
+        }
+        self.told = (remote, now);
+        Some(remote)
     }
 
     /// What is due of an idle lane.

@@ -126,6 +126,11 @@ pub(crate) enum Event {
     Recovered {
         serial: u64,
     },
+    /// The other end of a lane has another address.
+    Moved {
+        serial: u64,
+        remote: SocketAddr,
+    },
     /// A caller's handshake failed; with its key, if that was the reason.
     CallerFailed {
         remote: SocketAddr,
@@ -466,6 +471,9 @@ impl Quic {
                 return link.close(at, FAILED, "");
             }
             None => {}
+        }
+        if let Some(remote) = link.poll_moved(at) {
+            changes.push(Change::Event(Event::Moved { serial, remote }));
         }
         match finding {
             Some(Finding::Failing(reason)) => changes.push(Change::Event(Event::Failing { serial, reason })),
