@@ -99,7 +99,7 @@ fn write_corpus() -> io::Result<()> {
         port = [53, \"1000-2000\"], length = [\"40-200\", 1500], behaviour = \"interactive\" }]\n\
         queue = { discipline = \"tail-drop\", packets = 10, bytes = \"64KiB\" }\nlane_group = \"l\"\nlanes = 2\n\
         congestion_control = \"reno\"\ndscp = \"ef\"\nweight = 3\nguarantee = \"1mbit\"\nceiling = \"2mbit\"\n\
-        priority = true\nflows = { limit = 5, over = \"rest\" }\nretransmission_filter = false\nheader_compression = false\n\
+        priority = true\nmax_wait = \"1s\"\nflows = { limit = 5, over = \"rest\" }\nretransmission_filter = false\nheader_compression = false\n\
         [[classes]]\nname = \"r\"\nmatch = [{ dscp = 1 }]\nqueue = { discipline = \"red\", \
         min = 5, max = 50, max_p = 0.1, weight = 0.01, gentle = true, ecn = false }\n\
         [[classes]]\nname = \"f\"\nmatch = [{ dscp = 2 }]\nqueue = { discipline = \"fred\", min = 5, max = 50, \

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use trunkline_units::Instant;
 
 use crate::discipline::Discipline;
@@ -13,6 +15,7 @@ pub struct Queue<T> {
     settings: Settings,
     seed: u64,
     discipline: Discipline<T>,
+    max_wait: Option<Duration>,
     stats: Stats,
 }
 
@@ -20,12 +23,17 @@ impl<T: Item> Queue<T> {
     /// An empty queue. What is random in it follows from `seed`.
     pub fn new(settings: Settings, seed: u64) -> Self {
         let discipline = Discipline::new(settings, seed);
-        Queue { settings, seed, discipline, stats: Stats::default() }
+        Queue { settings, seed, discipline, max_wait: None, stats: Stats::default() }
     }
 
     /// The settings in force.
     pub const fn settings(&self) -> Settings {
         self.settings
+    }
+
+    /// Items that have waited for longer are dropped when it is their turn, whatever the discipline.
+    pub const fn set_max_wait(&mut self, max_wait: Option<Duration>) {
+        self.max_wait = max_wait;
     }
 
     /// What the queue has seen.
@@ -81,12 +89,19 @@ impl<T: Item> Queue<T> {
     #[inline]
     pub fn dequeue_into(&mut self, now: Instant, on_drop: &mut impl Discard<T>) -> Option<Dequeued<T>> {
         self.stats.integrate(now);
-        let next = self.discipline.dequeue(now, &mut Ledger { stats: &mut self.stats, on_drop });
-        let dequeued = next.map(|stamped| {
+        let mut dequeued = None;
+        while let Some(stamped) =
+            self.discipline.dequeue(now, &mut Ledger { stats: &mut self.stats, on_drop })
+        {
             let sojourn = now.saturating_since(stamped.since);
+            if self.max_wait.is_some_and(|max| sojourn > max) {
+                Ledger { stats: &mut self.stats, on_drop }.drop(stamped.item, DropReason::Expired);
+                continue;
+            }
             self.stats.count_out(&stamped.item, sojourn);
-            Dequeued { item: stamped.item, sojourn }
-        });
+            dequeued = Some(Dequeued { item: stamped.item, sojourn });
+            break;
+        }
         self.stats.settle(self.discipline.held());
         dequeued
     }

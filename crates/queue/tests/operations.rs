@@ -389,6 +389,43 @@ fn what_stays_when_old_packets_expire_leaves_in_order() {
     }
 }
 
+/// Whatever the discipline would send, what has waited for longer than allowed is dropped when it is its turn, and nothing else is for
+/// that reason.
+#[test]
+fn what_has_waited_too_long_is_dropped_when_it_is_its_turn() {
+    let max = Duration::from_millis(3);
+    for settings in disciplines() {
+        let mut run = Run::new(settings, 7);
+        run.queue.set_max_wait(Some(max));
+        for id in 0..2000 {
+            run.now += run.rng.below(100_000);
+            let packet = random_packet(&mut run.rng, id);
+            run.enqueue(packet);
+            if !run.rng.chance(0.2) {
+                continue;
+            }
+            let came: BTreeMap<u32, Instant> =
+                run.waiting.iter().map(|(id, (.., came))| (*id, *came)).collect();
+            let before = run.log.len();
+            run.dequeue();
+            for event in &run.log[before..] {
+                let (packet, is_late) = match event {
+                    Event::Sent(packet) => (packet, false),
+                    Event::Dropped(packet, DropReason::Expired) => (packet, true),
+                    Event::Dropped(..) | Event::Queued(..) => continue,
+                };
+                let waited = run.now().saturating_since(came[&packet.id]);
+                assert_eq!(waited > max, is_late, "{waited:?} {settings:?}");
+            }
+        }
+        let expired = run.queue.stats().dropped_for(DropReason::Expired);
+        // CoDel's and PIE's own drops may keep all delays short.
+        let short = matches!(settings, Settings::CoDel(_) | Settings::FqCoDel(_) | Settings::Pie(_));
+        assert!(expired > 0 || short, "{settings:?}");
+        run.finish();
+    }
+}
+
 #[test]
 fn what_is_withdrawn_was_never_offered_and_comes_out_in_the_order_of_its_flow() {
     for settings in disciplines() {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::QueueSpec;
 use crate::presets::Preset;
-use crate::quantity::Rate;
+use crate::quantity::{Rate, Time};
 use crate::words::{CongestionControlName, Dscp, Lengths, Name, OneOrMany, Ports, Protocol};
 
 /// The classes of a trunk: a word for some, or a list.
@@ -126,6 +126,9 @@ pub struct ClassSpec {
     /// Whether it is served before the classes of its lanes without priority; no.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<bool>,
+    /// Packets that have waited for longer are dropped, 1 ms to 1 min; none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_wait: Option<Time>,
     /// How many flows it takes at a time; any number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flows: Option<FlowsSpec>,

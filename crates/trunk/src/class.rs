@@ -1,5 +1,6 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ipnet::IpNet;
 use trunkline_packet::{Headers, protocol};
@@ -128,6 +129,8 @@ pub struct ClassSettings {
     /// Whether retransmissions of data that is still in transit in the trunk are dropped. For lanes that deliver all
     /// they take.
     pub filters_retransmissions: bool,
+    /// Packets that have waited at the edge for longer are dropped.
+    pub max_wait: Option<Duration>,
     /// Which paths its flows take, where there are several.
     pub paths: PathPolicy,
 }
@@ -143,6 +146,7 @@ impl ClassSettings {
             share: Share::default(),
             admission: None,
             filters_retransmissions: true,
+            max_wait: None,
             paths: PathPolicy::default(),
         }
     }

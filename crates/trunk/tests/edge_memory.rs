@@ -2,7 +2,9 @@
 
 mod common;
 
-use common::{Whole, class, next, offer, segment, super_packet, tail_drop, transmitter, udp};
+use std::time::Duration;
+
+use common::{Whole, class, next, offer, protocol, segment, super_packet, tail_drop, transmitter, udp};
 use trunkline_packet::{Headers, build};
 use trunkline_queue::{CoDelSettings, DropReason, FqCoDelSettings, Item, Limits, Settings, TrunkSettings};
 use trunkline_trunk::{
@@ -173,6 +175,36 @@ fn what_waits_for_a_lane_that_stays_down_expires_and_says_so() {
     assert_eq!((report.dropped_for(DropReason::Expired), report.backlog_segments), (7, 3));
     let first = next(&mut transmitter, at(9_500), LANE).expect("those that came later");
     assert_eq!(first, udp(1, 7, 100));
+}
+
+/// Late packets of a class with `max_wait` make room for fresh ones as soon as the lane has room, and another class keeps its own.
+#[test]
+fn late_packets_of_a_class_are_dropped_in_place_of_being_sent() {
+    let plan = |max_wait| {
+        let calls = ClassSettings { max_wait, ..class("calls", vec![protocol(17)], 50) };
+        TrunkPlan::one_lane_per_class(vec![calls, class("rest", vec![], 50)])
+    };
+    let mut transmitter: Transmitter<Whole> =
+        Transmitter::new(plan(Some(Duration::from_millis(100))), 1024, 1);
+    let rest = LaneId(1);
+    for step in 0..10 {
+        assert_eq!(offer(&mut transmitter, at(step * 20), udp(1, step as u16, 100)), Offered::Queued(LANE));
+        assert_eq!(
+            offer(&mut transmitter, at(step * 20), segment(1, 1 + step as u32 * 100, 100)),
+            Offered::Queued(rest)
+        );
+    }
+    assert_eq!(next(&mut transmitter, at(201), LANE), Some(udp(1, 6, 100)), "it came at 120 ms");
+    let report = &transmitter.report(at(201))[0].queue;
+    assert_eq!((report.dropped_for(DropReason::Expired), report.backlog_segments), (6, 3));
+    assert_eq!(
+        next(&mut transmitter, at(10_000), rest),
+        Some(segment(1, 1, 100)),
+        "it may wait for as long as it takes"
+    );
+    // A reload takes the bound away.
+    transmitter.reconfigure(at(10_000), plan(None), drop);
+    assert_eq!(next(&mut transmitter, at(10_000), LANE), Some(udp(1, 7, 100)));
 }
 
 /// Lanes and disciplines of a class may change: what it has counted stays counted.

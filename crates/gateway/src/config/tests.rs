@@ -107,6 +107,7 @@ weight = 30
 guarantee = "2mbit"
 ceiling = "2.5 Mbit/s"
 priority = true
+max_wait = "150 ms"
 flows = {{ limit = 100, over = "rest" }}
 retransmission_filter = false
 header_compression = false
@@ -168,6 +169,7 @@ listen = "unix:/tmp/a.metrics"
             },
             admission: Some(AdmissionSettings { limit: 100, over: Over::Class(ClassId(2)) }),
             filters_retransmissions: false,
+            max_wait: Some(Duration::from_millis(150)),
             paths: PathPolicy::Spread,
         }
     );

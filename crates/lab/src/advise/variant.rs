@@ -238,6 +238,7 @@ fn lay_out(trunk: &mut TrunkSpec, layout: &[(&str, Option<Vec<RuleSpec>>)]) {
     let class = |(name, rules): &(&str, Option<Vec<RuleSpec>>)| ClassSpec {
         rules: rules.clone(),
         queue: last.queue.clone(),
+        max_wait: last.max_wait,
         retransmission_filter: last.retransmission_filter,
         header_compression: last.header_compression,
         transport: last.transport,

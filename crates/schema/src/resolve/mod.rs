@@ -5,6 +5,9 @@ mod rules;
 #[cfg(test)]
 mod tests;
 
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
 use ipnet::IpNet;
 use trunkline_queue::{CoDelSettings, FqCoDelSettings, Settings, Share, TrunkSettings};
 use trunkline_trunk::{
@@ -24,6 +27,7 @@ pub const MAX_WEIGHT: u32 = 1000;
 const MAX_FLOWS: u32 = 1_000_000;
 /// A packet of full size still takes less than two seconds.
 const MIN_RATE: Rate = Rate::from_bits_per_second(8_000);
+const MAX_WAIT: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(60);
 const MAX_RATE: Rate = Rate::from_bits_per_second(1_000_000_000_000);
 /// The word for refusing in `flows.over`, which therefore names no class.
 const REFUSE: &str = "refuse";
@@ -101,6 +105,10 @@ impl Resolver<'_> {
             let problem = format!("guarantee {guarantee} is above ceiling {ceiling}");
             at.report(problem, "a guarantee of at most the ceiling");
         }
+        let max_wait = spec.max_wait.map(|time| time.0);
+        if let Some(wait) = max_wait.filter(|wait| !MAX_WAIT.contains(wait)) {
+            at.key("max_wait").report(format!("{wait:?} is out of range"), "1 ms to 1 min");
+        }
         let default = default_queue(&rules);
         let queue = match &spec.queue {
             Some(queue) => queue.resolve(&at.key("queue"), QueuePlace::Edge(default)).unwrap_or(default),
@@ -114,6 +122,7 @@ impl Resolver<'_> {
                 priority: spec.priority.unwrap_or(false),
             },
             filters_retransmissions: spec.retransmission_filter.unwrap_or(self.retransmission_filter),
+            max_wait,
             paths: self.paths(&at.key("paths"), spec),
             ..ClassSettings::new(&spec.name.0, rules, queue, 0)
         }

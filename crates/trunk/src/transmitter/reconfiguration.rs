@@ -54,7 +54,7 @@ impl<P: Packet> Transmitter<P> {
                         && old_plan.path_of(LaneId(edge_queue.lane as u8)) == place
                 });
                 let lane = usize::from(lane);
-                let edge_queue = match known {
+                let mut edge_queue = match known {
                     Some(at) => {
                         let mut edge_queue = old_edge_queues.swap_remove(at);
                         edge_queue.reconfigure(now, class.queue, &mut self.flows, &mut discard);
@@ -63,6 +63,7 @@ impl<P: Packet> Transmitter<P> {
                     }
                     None => EdgeQueue::new(number, lane, 0, Queue::new(class.queue, seed)),
                 };
+                edge_queue.queue.set_max_wait(class.max_wait);
                 self.edge_queues.push(edge_queue);
             }
             let id = ClassId(number as u8);

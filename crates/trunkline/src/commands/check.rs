@@ -274,6 +274,7 @@ fn treatment(config: &Config, class: &ClassSettings) -> String {
         };
         parts.push(format!("at most {} flows in each shard, more are {over}", admission.limit));
     }
+    parts.extend(class.max_wait.map(|wait| format!("dropped after {wait:?}")));
     parts.extend((!class.filters_retransmissions).then(|| "retransmissions not filtered".to_owned()));
     let compresses = config.lane_group(class).compression == Compression::On;
     parts.extend((!compresses).then(|| "headers not compressed".to_owned()));

@@ -49,7 +49,7 @@ fn presets_are_classes_by_one_word() {
         error("classes = \"spilt\""),
         "/etc/trunkline/site.toml:2:1: classes: is \"spilt\"; allowed: \"interactive\", \"split\", \"single\", \
          or a list, each a table with name, match, queue, lane_group, lanes, transport, delivery, congestion_control, dscp, paths, weight, guarantee, \
-         ceiling, priority, flows, retransmission_filter, header_compression"
+         ceiling, priority, max_wait, flows, retransmission_filter, header_compression"
     );
 }
 
@@ -301,6 +301,8 @@ fn weights_and_rates_have_limits() {
             "guarantee = \"11mbit\"\nceiling = \"10mbit\"",
             "classes.a: guarantee 11 Mbit/s is above ceiling 10 Mbit/s; allowed: a guarantee of at most the ceiling",
         ),
+        ("max_wait = \"0.5 ms\"", "classes.a.max_wait: 500µs is out of range; allowed: 1 ms to 1 min"),
+        ("max_wait = 20", "classes.a.max_wait: is 20; allowed: "),
         ("priority = 1", "classes.a.priority: is 1; allowed: true or false"),
         (
             "retransmission_filter = \"no\"",
