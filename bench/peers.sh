@@ -68,7 +68,7 @@ RUNS=${RUNS:-3}; T=${T:-10}; TU=${TU:-5}; CC=${CC:-cubic}
 FMAX=${FMAX:-10}; TRIES=${TRIES:-3}; QUIET=${QUIET:-60}
 WG_GO_NEW=${WG_GO_NEW:-}; EXTRA=${EXTRA:-}
 TRUNKLINE=${TRUNKLINE:-$(dirname "$(readlink -f "$0")")/../target/release/trunkline}
-ALL="direct direct_nogso trunkline_none trunkline_tls openvpn_tcp_none openvpn_tcp_gcm openvpn_udp_gcm vtun vtun_aes ssh_gcm tinc_tcp wireguard_go wireguard_go_new socat_tun"
+ALL="direct direct_nogso trunkline_none trunkline_tls trunkline_quic trunkline_streams openvpn_tcp_none openvpn_tcp_gcm openvpn_udp_gcm vtun vtun_aes ssh_gcm tinc_tcp wireguard_go wireguard_go_new socat_tun"
 PEERS=${PEERS:-$ALL}
 PKGS="iperf3 openvpn vtun tinc wireguard-go wireguard-tools socat openssh-server openssh-client ethtool jq iputils-ping iproute2 openssl"
 
@@ -198,7 +198,7 @@ start_direct_nogso() {   # the same with every packet a wire-size packet
   for n in "$NA eth0" "$NX eth0" "$NT1 lan" "$NT1 wan" "$NT2 lan" "$NT2 wan"; do
     set -- $n; in_ $1 ethtool -K $2 tso off gso off gro off >/dev/null 2>&1; done
 }
-trunkline_() { # tls|none.  The gateways make routes and set the MTU: no tun_up
+trunkline_() { # tls|none [KEYS of one class for everything].  The gateways make routes and set the MTU: no tun_up
   [ -x "$TRUNKLINE" ] || { say "  no program $TRUNKLINE (TRUNKLINE=path, or build it): skipped"; return 1; }
   local i o pub=()
   for i in 1 2; do
@@ -213,6 +213,7 @@ trunkline_() { # tls|none.  The gateways make routes and set the MTU: no tun_up
       echo "encryption = \"$1\""
       [ $i = 2 ] && echo "listen = [\"$W2:4600\"]"
       printf '[tun]\nname = "tunp"\n[control]\nsocket = "%s"\n' "$D/trunk$i.sock"
+      [ -z "${2:-}" ] || printf '[[classes]]\nname = "all"\n%s\n' "$2"
       printf '[[peers]]\nname = "t%s"\npublic_key = "%s"\n' $o "${pub[o]}"
       if [ $i = 1 ]; then
         printf 'endpoint = "%s:4600"\nroutes = ["%s"]\n' $W2 $X_NET
@@ -228,6 +229,8 @@ trunkline_() { # tls|none.  The gateways make routes and set the MTU: no tun_up
 }
 start_trunkline_none() { trunkline_ none; }
 start_trunkline_tls() { trunkline_ tls; }
+start_trunkline_quic() { trunkline_ tls 'transport = "quic"'; }
+start_trunkline_streams() { trunkline_ tls $'transport = "quic"\ndelivery = "reliable"'; }
 
 ovpn() {      # udp|tcp, then options of both ends; T1_OPTS and T2_OPTS of one end
   local proto=$1 p1 p2; shift
