@@ -4,7 +4,7 @@ mod common;
 
 use std::collections::VecDeque;
 use std::io::{Read as _, Write as _};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,7 +17,7 @@ use trunkline_gateway::config::Encryption;
 use trunkline_gateway::handshake::{Dialer, Hello, Identity, VERSION};
 use trunkline_gateway::keys::SecretKey;
 use trunkline_testbed::link::{DuplexSettings, End, Link};
-use trunkline_testbed::namespace::{Host, veth};
+use trunkline_testbed::namespace::{Host, Process, veth};
 use trunkline_testbed::privilege;
 use trunkline_units::Rate;
 
@@ -40,6 +40,11 @@ fn ip(subnet: u8, last: u8) -> IpAddr {
 }
 
 fn scene(test: &str) -> Option<Scene> {
+    scene_with(test, "")
+}
+
+/// As [`scene`], with more in both sites' files.
+fn scene_with(test: &str, more: &str) -> Option<Scene> {
     if !privilege::available(test) {
         return None;
     }
@@ -65,7 +70,7 @@ fn scene(test: &str) -> Option<Scene> {
     let file = |own: &str, tun: u8, peer: &str, rest: &str| {
         let key = &keys[usize::from(peer == "b")];
         let text = format!(
-            "{own}\n[tun]\naddress = [\"198.19.{tun}.1/32\"]\n[[peers]]\nname = \"{peer}\"\npublic_key = \"{key}\"\n{rest}\n"
+            "{own}\n[tun]\naddress = [\"198.19.{tun}.1/32\"]\n[[peers]]\nname = \"{peer}\"\npublic_key = \"{key}\"\n{rest}\n{more}"
         );
         directory.file(if peer == "b" { "a" } else { "b" }, &text);
     };
@@ -138,6 +143,76 @@ fn a_distant_peer_connects_during_a_flood_of_unauthenticated_callers() {
     let evicted = |reason: &str| status["callers"][reason].as_u64().unwrap_or(0);
     let evicted = evicted("over_address_limit") + evicted("over_total_limit");
     assert!(evicted > 1_000, "it was a flood: {}", status["callers"]);
+}
+
+/// The first packet of a handshake over QUIC as a site sends it, taken at the address that it dials.
+fn first_packet(scene: &Scene) -> Vec<u8> {
+    let socket = scene.listener.run(|| UdpSocket::bind((ip(1, 1), 4600))).expect("a socket");
+    socket.set_read_timeout(Some(Duration::from_secs(10))).expect("a time-out");
+    let mut dialer = scene.directory.start(&scene.peer, "b", Stdio::null());
+    let mut packet = vec![0; 2000];
+    let len = socket.recv(&mut packet).expect("a first packet");
+    dialer.terminate(Duration::from_secs(20)).expect("it ends");
+    packet.truncate(len);
+    packet
+}
+
+/// Sends a first packet some 5000 times a second, each from another address and port than the one before.
+fn flood_of_handshakes(packet: &[u8], stop: &AtomicBool, sent: &AtomicU64) {
+    let from = |source| UdpSocket::bind((ip(2, 10 + source), 0)).expect("a socket");
+    let sockets: Vec<UdpSocket> = (0..8).flat_map(|_| (0..SOURCES).map(from)).collect();
+    let start = Instant::now();
+    for number in 0..5 * MAX_CONNECTIONS {
+        if stop.load(Ordering::Relaxed) {
+            return;
+        }
+        let _ = sockets[number as usize % sockets.len()].send_to(packet, (ip(2, 1), 4600));
+        sent.fetch_add(1, Ordering::Relaxed);
+        std::thread::sleep((Duration::from_micros(200) * number as u32).saturating_sub(start.elapsed()));
+    }
+}
+
+/// First packets of handshakes from many addresses, which never prove theirs: lanes stay, and a peer gets through.
+#[test]
+fn lanes_over_quic_stay_and_come_back_during_a_flood_of_handshakes() {
+    let test = "lanes_over_quic_stay_and_come_back_during_a_flood_of_handshakes";
+    let more = "[lanes]\nkeepalive = \"1 s\"\n[[classes]]\nname = \"all\"\ntransport = \"quic\"\n";
+    let Some(scene) = scene_with(test, more) else { return };
+    let packet = first_packet(&scene);
+    let mut a = scene.directory.start(&scene.listener, "a", Stdio::null());
+    let _b = scene.directory.start(&scene.peer, "b", Stdio::null());
+    until("the lane is up", || scene.lanes_up() == 1);
+    let (stop, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let flooding = {
+        let (stop, sent) = (Arc::clone(&stop), Arc::clone(&sent));
+        scene.callers.spawn("flood", move || flood_of_handshakes(&packet, &stop, &sent))
+    };
+    until("the flood is under way", || sent.load(Ordering::Relaxed) > 5_000);
+    // Longer than an idle lane is believed to be there without a sign of it.
+    std::thread::sleep(Duration::from_secs(11));
+    let lane = scene.status()["peers"][0]["lanes"][0].clone();
+    assert_eq!(
+        (&lane["state"], &lane["established"]),
+        (&"up".into(), &1.into()),
+        "it was never down: {lane}"
+    );
+    scene.path.handle().cut();
+    until("the lane is down", || scene.lanes_up() == 0);
+    scene.path.handle().restore();
+    until("the lane is up again", || scene.lanes_up() == 1);
+    assert!(!flooding.is_finished(), "the flood was still under way");
+    stop.store(true, Ordering::Relaxed);
+    flooding.join();
+    let memory = memory_of(&a);
+    assert!(memory < 60 << 20, "nothing is kept of them: {memory} bytes");
+    a.terminate(Duration::from_secs(20)).expect("it ends in order");
+}
+
+/// Resident bytes of a process.
+fn memory_of(process: &Process) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", process.pid())).expect("it runs");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its memory");
+    line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") << 10
 }
 
 #[test]
