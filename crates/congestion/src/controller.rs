@@ -189,6 +189,11 @@ impl Congestion {
         }
     }
 
+    /// The last reduction stands: [`Congestion::undo`] restores nothing.
+    pub fn confirm_reduction(&mut self) {
+        self.prior = (0, 0);
+    }
+
     /// Sets the window, during loss recovery.
     #[inline]
     pub fn set_cwnd(&mut self, cwnd: u32) {

@@ -77,7 +77,7 @@ repeat = "1 s""#, "bad.toml:17:1: links.near.repeat: there are no changes to rep
 like = "far"
 "#, "bad.toml:19:1: links.core.like: goes in a circle: far, core, far; allowed: a link that is not like this one
 bad.toml:26:1: links.far.like: goes in a circle: core, far, core; allowed: a link that is not like this one"),
-    ("min = 5,", "min = 5, minimum = 5,", "bad.toml:22:40: links.core.queue.minimum: unknown key; allowed: discipline, packets, bytes, min, max, max_p, weight, gentle, ecn, min_flow, target, interval, queues, quantum, update, burst, auto_size, early_drop, drop_holdoff, threshold, holdoff, kernel"),
+    ("min = 5,", "min = 5, minimum = 5,", "bad.toml:22:40: links.core.queue.minimum: unknown key; allowed: discipline, packets, bytes, min, max, max_p, weight, gentle, ecn, harddrop, min_flow, target, interval, queues, quantum, update, burst, auto_size, early_drop, drop_holdoff, threshold, holdoff, kernel"),
     ("min = 5,", r#"min = "5 kB","#, "bad.toml:22:31: links.core.queue.min: is in another unit than max; allowed: both in packets, or both in bytes"),
     ("min = 5,", "min = 20,", "bad.toml:22:1: links.core.queue: min 20 is not below max 15; allowed: a min below max"),
     ("min = 5,", "", "bad.toml:22:1: links.core.queue.min: is missing; allowed: min and max where one of them is in packets"),

@@ -42,6 +42,8 @@ pub struct RedSettings {
     pub gentle: bool,
     /// ECN-capable packets are marked where the average asks for a drop below `max`.
     pub ecn: bool,
+    /// Above `max` they are dropped as others are (RFC 3168 §7). Off: marked there too, as by Linux's `red` without `harddrop`.
+    pub harddrop: bool,
 }
 
 impl Default for RedSettings {
@@ -56,6 +58,7 @@ impl Default for RedSettings {
             weight: 0.002,
             gentle: false,
             ecn: true,
+            harddrop: true,
         }
     }
 }
@@ -100,6 +103,8 @@ impl Describe for Red<()> {
             "gentle", Range::Switch, |red| Field::Switch(&mut red.gentle),
                 "from max to twice max the probability rises to 1, instead of at once";
             "ecn", Range::Switch, |red| Field::Switch(&mut red.ecn), "ECN-capable packets are marked instead of dropped";
+            "harddrop", Range::Switch, |red| Field::Switch(&mut red.harddrop),
+                "above max ECN-capable packets are dropped as others are; off: marked";
         },
         reasons: &[DropReason::SegmentLimit, DropReason::ByteLimit, DropReason::Early, DropReason::Forced],
         default: || Settings::Red(RedSettings::default()),
@@ -178,7 +183,8 @@ impl<T: Item> Rules<T> for Red<T> {
             Verdict::Forced(p) => {
                 self.count = 0.0;
                 let lost = losses(&mut self.rng, p, item.segments());
-                ledger.lose(item, lost, DropReason::Forced)
+                let ecn = self.settings.ecn && !self.settings.harddrop;
+                if lost > 0 { ledger.signal(item, lost, DropReason::Forced, ecn) } else { Some(item) }
             }
         };
         let admitted = passed.and_then(|item| self.settings.limits.admit(self.fifo.held(), item, ledger));
@@ -342,5 +348,21 @@ mod tests {
         assert!(q.stats().dropped_for(DropReason::Forced) > 1000);
         let (q, dropped) = offer(RedSettings { ecn: false, ..settings() }, 100, 10_000, able);
         assert!(q.stats().marked_total() == 0 && dropped.len() > 300);
+    }
+
+    #[test]
+    fn without_harddrop_what_can_be_marked_is_marked_above_max_too() {
+        let soft = RedSettings { weight: 1.0, harddrop: false, ..settings() };
+        let able = Packet { ecn: true, ..packet(0) };
+        let (q, dropped) = offer(soft, 1000, 2000, able);
+        assert!(dropped.is_empty());
+        // All but those that found fewer than `max`, of which few were marked.
+        assert!((1850..1900).contains(&q.stats().marked[DropReason::Forced as usize]), "{:?}", q.stats());
+        let (q, dropped) = offer(soft, 1000, 2000, packet(0));
+        assert!(q.stats().marked_total() == 0 && dropped.len() > 1500, "others are dropped");
+        let (q, dropped) = offer(RedSettings { gentle: true, ..soft }, 225, 10_000, able);
+        let marked = q.stats().marked[DropReason::Forced as usize];
+        // The average is 224: 0.1 + 0.9 · 74 / 150.
+        assert!(dropped.is_empty() && (5_000..5_700).contains(&marked), "{marked}");
     }
 }

@@ -2,12 +2,13 @@
 //!
 //!     cargo run --release -p trunkline-sim --example kernel -- measure 4 8 > kernel.json
 //!     cargo run --release -p trunkline-sim --example kernel -- without-sack 2 5 > without-sack.json
+//!     cargo run --release -p trunkline-sim --example kernel -- ecn 3 6 > ecn.json
 //!     cargo run --release -p trunkline-sim --example kernel -- seam 3 6 > seam.json
 //!     cargo run --release -p trunkline-sim --example kernel -- compare kernel.json
 //!     cargo run --release -p trunkline-sim --example kernel -- trace cubic 10 40 33 0.1 1 30
 //!
 //! `measure` runs each point of the grid so many times, so many points at once, on the kernel; it needs root or a user
-//! namespace. `without-sack` does the same with `net.ipv4.tcp_sack = 0`. `seam` does the same with a few of them, and prints what a lane's owner would be reported. `compare` runs what a file of measurements has in the simulator, as often, and prints both. `trace`
+//! namespace. `without-sack` does the same with `net.ipv4.tcp_sack = 0`, `ecn` with `net.ipv4.tcp_ecn = 1` and queues that mark. `seam` does the same with a few of them, and prints what a lane's owner would be reported. `compare` runs what a file of measurements has in the simulator, as often, and prints both. `trace`
 //! prints how a connection goes in the simulator, in the form of testbed's example `dumbbell`, with the same arguments.
 
 #![allow(clippy::disallowed_methods, reason = "an example has arguments and files; the simulator has not")]
@@ -34,7 +35,7 @@ use trunkline_testbed::traffic::Stop;
 use trunkline_testbed::{interrupt, kernel, privilege};
 use trunkline_units::Rate;
 
-const USAGE: &str = "usage: kernel measure|without-sack|seam <runs> <at a time> | compare <file> | \
+const USAGE: &str = "usage: kernel measure|without-sack|ecn|seam <runs> <at a time> | compare <file> | \
                      trace <reno|cubic> <Mbit/s> <ms> <packets> <loss %> <flows> <seconds> [no-sack]";
 
 /// Of each point in the simulator: it costs little, and chance less.
@@ -44,10 +45,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
-        [grid @ ("measure" | "without-sack"), runs, at_a_time] => {
+        [grid @ ("measure" | "without-sack" | "ecn"), runs, at_a_time] => {
             privilege::acquire()?;
             let (runs, at_a_time) = (runs.parse()?, at_a_time.parse()?);
-            let points = if grid == "measure" { points::grid() } else { points::without_sack() };
+            let points = match grid {
+                "measure" => points::grid(),
+                "ecn" => points::ecn(),
+                _ => points::without_sack(),
+            };
             print(&measure(points, (runs, at_a_time), &interrupt::watch()?, |run| run.0)?)
         }
         ["seam", runs, at_a_time] => {
@@ -138,6 +143,8 @@ fn trace(congestion_control: &str, numbers: &[&str], sack: bool) -> Result<(), B
         window_s,
         sack,
         timestamps: true,
+        discipline: points::Discipline::TailDrop,
+        ecn: false,
     };
     println!("flow    time   cwnd ssthresh srtt_ms  min_ms  unacked  rate_mbit retrans timeouts");
     let outcome = simulated::run(&point, 1, |time, flow, sender| {

@@ -250,6 +250,12 @@ impl Packet {
         (at(IP), at(IP + 2))
     }
 
+    /// Whether a queue may mark it, or has.
+    #[inline]
+    pub(crate) fn ecn_capable(&self) -> bool {
+        self.0.header[1] & 3 != 0
+    }
+
     /// Whether it is marked CE.
     #[inline]
     pub fn congestion_experienced(&self) -> bool {
@@ -369,7 +375,7 @@ impl Item for Packet {
 
     #[inline]
     fn is_ecn_capable(&self) -> bool {
-        self.0.header[1] & 3 != 0
+        self.ecn_capable()
     }
 
     fn mark(&mut self) {

@@ -130,6 +130,7 @@ impl NetworkState {
                     node.stats.malformed += 1;
                     return None;
                 };
+                segment.ecn_capable = packet.ecn_capable();
                 segment.congestion_experienced = packet.congestion_experienced();
                 self.deliver_segment(id, &packet, &segment);
                 self.serve(id);

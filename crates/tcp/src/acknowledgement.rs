@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use trunkline_units::Seq;
 
-use crate::SackBlocks;
 use crate::scoreboard::Progress;
 use crate::sender::{Context, Sender};
 use crate::timers::{Clock, Wakeup};
+use crate::{Recovery, SackBlocks};
 use trunkline_congestion::Ack;
 
 /// The acknowledgement in a segment.
@@ -37,6 +37,8 @@ pub(crate) struct Arrival {
     pub(crate) prior_pipe: u32,
     pub(crate) duplicate: bool,
     pub(crate) dsack: bool,
+    /// The peer says that something was marked.
+    pub(crate) marked: bool,
     pub(crate) echo: Option<u32>,
 }
 
@@ -71,12 +73,17 @@ impl Sender {
             self.delivery.deliver(cx.now, progress.delivered, newest, min_rtt);
         }
         let rtt = self.sample(cx, &progress, advanced > 0, incoming.echo);
-        let arrival = Arrival { progress, advanced, prior_pipe, duplicate, dsack, echo: incoming.echo };
+        let marked = incoming.marked && self.ecn;
+        if marked {
+            self.congestion.confirm_reduction();
+        }
+        let arrival =
+            Arrival { progress, advanced, prior_pipe, duplicate, dsack, marked, echo: incoming.echo };
         let outcome = self.handle_recovery(cx, &arrival);
         if outcome.rearms {
             self.rearm_after(cx);
         }
-        if incoming.marked && self.ecn {
+        if marked && self.kind != Recovery::RackTlp {
             self.handle_mark(cx);
         } else if outcome.grows && advanced > 0 {
             let ack = self.ack(cx, &arrival, rtt);

@@ -181,6 +181,15 @@ impl Endpoint {
         }
     }
 
+    /// The next two segments are acknowledged at once each.
+    pub(crate) fn acknowledge_soon(&mut self) {
+        if let Some(shortest) = self.shortest_delay() {
+            self.receiver.quick.set_ping_pong(false);
+            self.receiver.quick.at_least(2);
+            self.ack_delay = AckDelay(shortest);
+        }
+    }
+
     /// A segment leaves that acknowledges what has come.
     #[inline]
     pub(crate) fn note_acknowledged(&mut self) {

@@ -51,7 +51,9 @@ impl Endpoint {
     pub(crate) fn syn(&mut self, now: Instant) -> Segment {
         let settings = &self.settings;
         let answer = self.state == State::SynReceived;
-        let ecn = if answer { self.sending.ecn() } else { settings.ecn };
+        // A SYN that was lost may have been taken for what it offered (RFC 3168 §6.1.1.1).
+        let repeated = matches!(&self.sending, SendHalf::Idle(idle) if idle.syn_retransmissions > 0);
+        let ecn = if answer { self.sending.ecn() } else { settings.ecn && !repeated };
         let scaling = if answer { self.scaled } else { settings.window_scaling };
         let flags = match (answer, ecn) {
             (false, false) => TcpFlags::SYN,

@@ -6,6 +6,7 @@ use trunkline_units::Instant;
 use crate::Segment;
 use crate::acknowledgement::Incoming;
 use crate::endpoint::Endpoint;
+use crate::receiver::Marking;
 use crate::send_half::SendHalf;
 use crate::state::{Event, ResetReason, State};
 use crate::timers::Clock;
@@ -147,13 +148,7 @@ impl Endpoint {
             return;
         }
         if self.sending.ecn() {
-            if segment.flags.contains(TcpFlags::CWR) {
-                self.receiver.echo_ce = false;
-            }
-            if segment.congestion_experienced {
-                self.receiver.ack_now |= !self.receiver.echo_ce;
-                self.receiver.echo_ce = true;
-            }
+            self.handle_codepoint(segment, start);
         }
         if start >= self.receiver.edge && self.receiver.edge > self.receiver.next
             || start == self.receiver.edge && segment.payload > 0
@@ -186,6 +181,35 @@ impl Endpoint {
                 State::FinWait2 => self.enter_time_wait(now),
                 _ => {}
             }
+        }
+    }
+
+    /// ECE goes out from a mark to the peer's CWR (RFC 3168 §6.1.3). As in Linux, a mark that is not of old data, the answer to one
+    /// and a retransmission, which cannot be marked, are acknowledged soon: the peer's window may be very small
+    /// (`tcp_data_ecn_check`, `tcp_ecn_accept_cwr`).
+    fn handle_codepoint(&mut self, segment: &Segment, start: u64) {
+        let soon = self.settings.delayed_ack.is_some_and(|delayed| delayed.adaptive);
+        let receiver = &mut self.receiver;
+        if segment.flags.contains(TcpFlags::CWR) {
+            if receiver.marking == Marking::Echoed {
+                receiver.marking = Marking::Unmarked;
+            }
+            receiver.ack_now |= soon;
+        }
+        if start + u64::from(segment.sequence_len()) <= receiver.next {
+            return;
+        }
+        let before = receiver.marking;
+        if segment.congestion_experienced {
+            receiver.marking = Marking::Echoed;
+            receiver.ack_now |= before != Marking::Echoed && !soon;
+        } else if segment.ecn_capable && before == Marking::Unable {
+            receiver.marking = Marking::Unmarked;
+        }
+        let first = segment.congestion_experienced && before != Marking::Echoed;
+        let repeated = !segment.ecn_capable && !segment.congestion_experienced && before != Marking::Unable;
+        if soon && (first || repeated) {
+            self.acknowledge_soon();
         }
     }
 

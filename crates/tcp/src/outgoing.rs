@@ -4,6 +4,7 @@ use trunkline_packet::TcpFlags;
 use trunkline_units::Instant;
 
 use crate::endpoint::Endpoint;
+use crate::receiver::Marking;
 use crate::sender::Outgoing;
 use crate::state::State;
 use crate::timers::Clock;
@@ -56,7 +57,7 @@ impl Endpoint {
         let window = self.receiver.offer(&self.settings, shift);
         self.slots.delayed_ack = Instant::FAR_FUTURE;
         self.pushed = false;
-        if self.receiver.echo_ce {
+        if self.receiver.marking == Marking::Echoed {
             flags = flags | TcpFlags::ECE;
         }
         let mut segment = Segment {

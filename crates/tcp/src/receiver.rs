@@ -61,8 +61,18 @@ pub(crate) struct Receiver {
     pub(crate) quick: Quick,
     pub(crate) shift: u8,
     pub(crate) ack_now: bool,
+    pub(crate) marking: Marking,
+}
+
+/// What the peer's segments told of marks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Marking {
+    /// None could have been marked.
+    Unable,
+    /// None is marked since CWR.
+    Unmarked,
     /// ECE goes out until CWR comes (RFC 3168 §6.1.3).
-    pub(crate) echo_ce: bool,
+    Echoed,
 }
 
 /// What became of a segment.
@@ -95,7 +105,7 @@ impl Receiver {
             quick: Quick::new(settings),
             shift: 0,
             ack_now: false,
-            echo_ce: false,
+            marking: Marking::Unable,
         }
     }
 

@@ -192,13 +192,21 @@ impl Sender {
         self.rtt.rto_nanos(&settings.timers)
     }
 
-    /// A mark came back (RFC 3168 §6.1.2): one reduction for a window of data.
+    /// A mark came back (RFC 3168 §6.1.2): one reduction for a window of data, and none while another is under way. It can
+    /// never be taken back.
     pub(crate) fn handle_mark(&mut self, cx: &mut Context<'_>) {
-        if self.phase != Phase::Open || self.una <= self.recover {
+        // Linux asks its state alone (`tcp_enter_cwr`).
+        let once = self.kind == Recovery::RackTlp || self.una > self.recover;
+        if self.phase != Phase::Open || !once {
+            return;
+        }
+        self.reduced = true;
+        if self.congestion.models_path() {
+            // The peer hears of it, and the model does not.
+            (self.phase, self.recover) = (Phase::Cwr, self.next);
             return;
         }
         cx.counters.ecn_reductions += 1;
-        self.reduced = true;
         if self.kind == Recovery::RackTlp {
             self.begin_reduction(CongestionSignal::EcnMark, Phase::Cwr);
         } else {
@@ -206,5 +214,6 @@ impl Sender {
             self.congestion.reduce(flight, CongestionSignal::EcnMark);
             self.recover = self.next;
         }
+        self.forbid_undo();
     }
 }

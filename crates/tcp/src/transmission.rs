@@ -167,7 +167,7 @@ impl Sender {
         } else if !self.schedule_probe(cx, false) && (first || cx.slots.armed().is_none()) {
             self.arm_retransmission(cx);
         }
-        let reduced = std::mem::take(&mut self.reduced);
+        let reduced = len > 0 && std::mem::take(&mut self.reduced);
         Outgoing { start, len: len as u16, fin, retransmission: false, push: self.pushes(start), reduced }
     }
 

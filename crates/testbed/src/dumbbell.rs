@@ -67,6 +67,8 @@ pub struct DumbbellSettings {
     pub sack: bool,
     /// Timestamps (RFC 7323), at both hosts.
     pub timestamps: bool,
+    /// Explicit congestion notification (RFC 3168), at both hosts.
+    pub ecn: bool,
 }
 
 impl DumbbellSettings {
@@ -88,6 +90,7 @@ impl DumbbellSettings {
             seed: 1,
             sack: true,
             timestamps: true,
+            ecn: false,
         }
     }
 
@@ -219,7 +222,7 @@ fn host(name: &str, settings: &DumbbellSettings) -> Result<Host, HostError> {
         ("net.ipv4.tcp_sack", switch(settings.sack)),
         ("net.ipv4.tcp_timestamps", switch(settings.timestamps)),
         ("net.ipv4.tcp_window_scaling", "1"),
-        ("net.ipv4.tcp_ecn", "0"),
+        ("net.ipv4.tcp_ecn", switch(settings.ecn)),
         ("net.ipv4.tcp_recovery", "1"),
         ("net.ipv4.tcp_early_retrans", "3"),
         ("net.ipv4.tcp_slow_start_after_idle", "1"),

@@ -136,6 +136,7 @@ impl Split {
         let Some(flow) = &mut self.flows[number as usize] else { return };
         let length = packet.length() as usize - IP;
         let Ok((mut segment, _)) = Segment::parse(packet.transport(), length) else { return };
+        segment.ecn_capable = packet.ecn_capable();
         segment.congestion_experienced = packet.congestion_experienced();
         let (end, bytes) = (flow.ends[usize::from(!inward)], packet.length());
         let mut acks = AckPolicy::Forward;

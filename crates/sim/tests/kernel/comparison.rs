@@ -19,6 +19,7 @@ struct Mean {
     bytes: f64,
     retransmissions: f64,
     timeouts: f64,
+    marks: f64,
     srtt_ms: f64,
     cwnd: f64,
 }
@@ -31,6 +32,7 @@ impl Mean {
             bytes: mean(|run| run.bytes as f64),
             retransmissions: median(runs.iter().map(|run| run.retransmissions as f64)),
             timeouts: mean(|run| run.timeouts as f64),
+            marks: mean(|run| run.marks as f64),
             srtt_ms: mean(|run| run.srtt_ms),
             cwnd: mean(|run| run.cwnd),
         }
@@ -71,15 +73,23 @@ impl Comparison {
 
     /// Retransmissions, the larger over the smaller.
     pub(crate) fn retransmission_factor(&self) -> f64 {
-        let (kernel, model) = (self.kernel.retransmissions, self.model.retransmissions);
-        kernel.max(model) / kernel.min(model).max(1.0)
+        factor(self.kernel.retransmissions, self.model.retransmissions)
     }
+
+    /// The same of marks.
+    pub(crate) fn mark_factor(&self) -> f64 {
+        factor(self.kernel.marks, self.model.marks)
+    }
+}
+
+fn factor(kernel: f64, model: f64) -> f64 {
+    kernel.max(model) / kernel.min(model).max(1.0)
 }
 
 /// Above the lines of comparisons.
 pub(crate) const HEADER: &str = "\
-                                               goodput Mbit/s            retransmissions        timeouts      srtt ms          cwnd
-point                                        kernel  model  error     kernel  model  factor  kernel model  kernel  model  kernel model";
+                                               goodput Mbit/s            retransmissions        timeouts      srtt ms          cwnd           marks
+point                                        kernel  model  error     kernel  model  factor  kernel model  kernel  model  kernel model   kernel  model";
 
 impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -87,7 +97,7 @@ impl fmt::Display for Comparison {
         let mbit = |bytes: f64| bytes * 8.0 / 1e6 / self.seconds;
         write!(
             f,
-            "{:44} {:6.3} {:6.3} {:+5.1} %   {:7.1} {:6.1} {:7.2} {:7.1} {:5.1}  {:6.1} {:6.1}  {:6.1} {:5.1}",
+            "{:44} {:6.3} {:6.3} {:+5.1} %   {:7.1} {:6.1} {:7.2} {:7.1} {:5.1}  {:6.1} {:6.1}  {:6.1} {:5.1}   {:6.1} {:6.1}",
             self.name,
             mbit(kernel.bytes),
             mbit(model.bytes),
@@ -101,6 +111,8 @@ impl fmt::Display for Comparison {
             model.srtt_ms,
             kernel.cwnd,
             model.cwnd,
+            kernel.marks,
+            model.marks,
         )
     }
 }
@@ -116,6 +128,8 @@ pub(crate) struct Summary {
     pub(crate) median_factor: f64,
     /// The worst.
     pub(crate) worst_factor: f64,
+    /// The worst of marks.
+    pub(crate) worst_mark_factor: f64,
 }
 
 impl Summary {
@@ -128,12 +142,14 @@ impl Summary {
         };
         let errors = sorted(&|comparison| comparison.goodput_error().abs());
         let factors = sorted(&Comparison::retransmission_factor);
+        let marks = sorted(&Comparison::mark_factor);
         let last = errors.len() - 1;
         Summary {
             median_error: errors[errors.len() / 2],
             worst_error: errors[last],
             median_factor: factors[factors.len() / 2],
             worst_factor: factors[last],
+            worst_mark_factor: marks[last],
         }
     }
 }
@@ -142,11 +158,13 @@ impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "goodput: error {:.1} % at the median, {:.1} % at the worst; retransmissions: factor {:.2} and {:.2}",
+            "goodput: error {:.1} % at the median, {:.1} % at the worst; retransmissions: factor {:.2} and {:.2}; \
+             marks: {:.2} at the worst",
             self.median_error * 100.0,
             self.worst_error * 100.0,
             self.median_factor,
-            self.worst_factor
+            self.worst_factor,
+            self.worst_mark_factor
         )
     }
 }

@@ -1,6 +1,6 @@
 //! The simulator's `linux-6` against real Linux: what was recorded of it, and a few points measured now.
 //!
-//! `data/kernel.json`, `data/without-sack.json` and `data/seam.json` are of Linux 6.18, 250 Hz, November 2026, by `examples/kernel.rs`, which says how to
+//! `data/kernel.json`, `data/without-sack.json`, `data/ecn.json` and `data/seam.json` are of Linux 6.18, 250 Hz, November 2026, by `examples/kernel.rs`, which says how to
 //! make them anew. The grid is in `points.rs`.
 
 mod comparison;
@@ -50,6 +50,25 @@ fn newreno_does_what_a_kernel_without_sack_was_recorded_to_do() {
     println!("{summary}");
     assert!(summary.median_error <= 0.01 && summary.worst_error <= 0.03, "{summary}");
     assert!(summary.median_factor <= 1.05 && summary.worst_factor <= 1.15, "{summary}");
+}
+
+#[test]
+fn marks_do_what_a_kernel_was_recorded_to_make_of_them() {
+    let recording: Recording<Outcome> =
+        serde_json::from_str(include_str!("../data/ecn.json")).expect("the recording");
+    let measured: Vec<_> = recording.points.iter().map(|measured| measured.point.clone()).collect();
+    assert_eq!(measured, points::ecn());
+    let comparisons: Vec<_> =
+        recording.points.iter().map(|measured| comparison::of(measured, RUNS)).collect();
+    println!("{}\n{}", recording.machine, comparison::HEADER);
+    for comparison in &comparisons {
+        println!("{comparison}");
+    }
+    let summary = Summary::of(&comparisons);
+    println!("{summary}");
+    assert!(summary.median_error <= 0.01 && summary.worst_error <= 0.05, "{summary}");
+    assert!(summary.median_factor <= 1.1 && summary.worst_factor <= 1.4, "{summary}");
+    assert!(summary.worst_mark_factor <= 1.25, "{summary}");
 }
 
 #[test]

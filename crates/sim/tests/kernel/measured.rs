@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use trunkline_queue::{Limits, Settings as QueueSettings};
 use trunkline_testbed::dumbbell::{DumbbellError, DumbbellReport, DumbbellSettings, measure};
 use trunkline_testbed::traffic::Stop;
 use trunkline_units::{Rate, Rng};
@@ -13,7 +12,6 @@ use super::points::Point;
 /// Runs it.
 pub(crate) fn run(point: &Point, seed: u64, stop: &Stop) -> Result<(Outcome, Snapshot), DumbbellError> {
     let seconds = Duration::from_secs_f64;
-    let queue = QueueSettings::TailDrop(Limits { segments: point.queue_packets, bytes: u64::MAX });
     let settings = DumbbellSettings {
         loss: point.loss_percent / 100.0,
         flows: point.flows,
@@ -23,11 +21,12 @@ pub(crate) fn run(point: &Point, seed: u64, stop: &Stop) -> Result<(Outcome, Sna
         seed: Rng::new(seed, &point.name()).next_u64(),
         sack: point.sack,
         timestamps: point.timestamps,
+        ecn: point.ecn,
         buffer_bytes: point.buffer_bytes(),
         ..DumbbellSettings::new(
             Rate::from_mbit(point.rate_mbit),
             seconds(point.round_trip_ms / 1e3),
-            queue,
+            point.queue(),
             &point.congestion_control,
         )
     };
@@ -69,6 +68,7 @@ fn outcome(report: &DumbbellReport, lead_in: Duration) -> Outcome {
         window_retransmissions: sum(&|flow| flows[flow].window.retransmissions.into()),
         timeouts: sum(&|flow| flows[flow].whole.timeouts.into()),
         refused: link.dropped.queue,
+        marks: link.marked,
         lost: link.dropped.loss,
         srtt_ms: mean(&|sample| millis(samples[sample].srtt.unwrap_or_default())),
         cwnd: mean(&|sample| f64::from(samples[sample].cwnd)),

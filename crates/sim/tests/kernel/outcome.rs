@@ -19,6 +19,9 @@ pub(crate) struct Outcome {
     pub(crate) timeouts: u64,
     /// Packets that the queue refused.
     pub(crate) refused: u64,
+    /// Packets that it marked.
+    #[serde(default)]
+    pub(crate) marks: u64,
     /// Packets lost behind the bottleneck.
     pub(crate) lost: u64,
     /// Mean over the samples of the window and the flows, ms.

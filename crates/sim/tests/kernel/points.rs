@@ -1,6 +1,7 @@
 //! What is compared: dumbbells, named by what they are.
 
 use serde::{Deserialize, Serialize};
+use trunkline_queue::{CoDelSettings, FqCoDelSettings, Limits, RedSettings, Settings, TrunkSettings, Unit};
 
 /// A dumbbell.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -11,8 +12,11 @@ pub(crate) struct Point {
     pub(crate) rate_mbit: f64,
     /// Propagation there and back.
     pub(crate) round_trip_ms: f64,
-    /// Tail drop in front of the bottleneck.
+    /// Room in front of the bottleneck.
     pub(crate) queue_packets: u32,
+    /// What fills it.
+    #[serde(default)]
+    pub(crate) discipline: Discipline,
     /// Behind the bottleneck.
     pub(crate) loss_percent: f64,
     /// A tenth of a second from the start of one to that of the next.
@@ -27,6 +31,47 @@ pub(crate) struct Point {
     /// Timestamps.
     #[serde(default = "on")]
     pub(crate) timestamps: bool,
+    /// Explicit congestion notification.
+    #[serde(default)]
+    pub(crate) ecn: bool,
+}
+
+/// A queue discipline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Discipline {
+    #[default]
+    TailDrop,
+    /// The average may be 15 to 45 packets.
+    Red,
+    Codel,
+    FqCodel,
+    /// P2 and P3.
+    Trunk,
+}
+
+impl Discipline {
+    fn settings(self, limits: Limits) -> Settings {
+        match self {
+            Discipline::TailDrop => Settings::TailDrop(limits),
+            Discipline::Red => Settings::Red(RedSettings {
+                limits,
+                unit: Unit::Segments,
+                min: 15,
+                max: 45,
+                max_p: 0.05,
+                ..RedSettings::default()
+            }),
+            Discipline::Codel => Settings::CoDel(CoDelSettings { limits, ..CoDelSettings::default() }),
+            Discipline::FqCodel => Settings::FqCoDel(FqCoDelSettings {
+                codel: CoDelSettings { limits, ..CoDelSettings::default() },
+                ..FqCoDelSettings::default()
+            }),
+            Discipline::Trunk => {
+                Settings::Trunk(TrunkSettings { limits, auto_size: false, ..TrunkSettings::default() })
+            }
+        }
+    }
 }
 
 fn on() -> bool {
@@ -40,12 +85,22 @@ impl Point {
         if self.sack { 6 << 20 } else { 60 << 20 }
     }
 
+    /// The queue in front of the bottleneck.
+    pub(crate) fn queue(&self) -> Settings {
+        self.discipline.settings(Limits { segments: self.queue_packets, bytes: u64::MAX })
+    }
+
     /// As people read it.
     pub(crate) fn name(&self) -> String {
         let sack = if self.sack { "" } else { " no SACK" };
         let timestamps = if self.timestamps { "" } else { " no timestamps" };
+        let ecn = if self.ecn { " ECN" } else { "" };
+        let discipline = match self.discipline {
+            Discipline::TailDrop => String::new(),
+            other => format!(" {}", other.settings(Limits::default()).description().word),
+        };
         format!(
-            "{} {} Mbit/s {} ms {} packets {} % x{}{sack}{timestamps}",
+            "{} {} Mbit/s {} ms {} packets {} % x{}{sack}{timestamps}{discipline}{ecn}",
             self.congestion_control,
             self.rate_mbit,
             self.round_trip_ms,
@@ -103,6 +158,18 @@ pub(crate) fn without_sack() -> Vec<Point> {
     delays.into_iter().flat_map(|delay| [(delay, true), (delay, false)]).map(one).collect()
 }
 
+/// Marks in place of losses: each discipline that can mark, one flow and four.
+pub(crate) fn ecn() -> Vec<Point> {
+    let paths = [(10.0, 40.0, 100, 0.0, 1), (10.0, 40.0, 100, 0.0, 4), (30.0, 100.0, 300, 0.0, 4)];
+    let disciplines = [Discipline::Red, Discipline::Codel, Discipline::FqCodel, Discipline::Trunk];
+    let of = |path, discipline, name| Point { discipline, ecn: true, window_s: 45.0, ..point(name, path) };
+    paths
+        .into_iter()
+        .flat_map(|path| disciplines.map(|discipline| (path, discipline)))
+        .flat_map(|(path, discipline)| ["cubic", "reno"].map(|name| of(path, discipline, name)))
+        .collect()
+}
+
 fn point(congestion_control: &str, path: (f64, f64, u32, f64, u32)) -> Point {
     let (rate_mbit, round_trip_ms, queue_packets, loss_percent, flows) = path;
     Point {
@@ -110,6 +177,7 @@ fn point(congestion_control: &str, path: (f64, f64, u32, f64, u32)) -> Point {
         rate_mbit,
         round_trip_ms,
         queue_packets,
+        discipline: Discipline::TailDrop,
         loss_percent,
         flows,
         lead_in_s: 5.0,
@@ -117,5 +185,6 @@ fn point(congestion_control: &str, path: (f64, f64, u32, f64, u32)) -> Point {
         window_s: if loss_percent > 0.0 { 100.0 } else { 25.0 },
         sack: true,
         timestamps: true,
+        ecn: false,
     }
 }

@@ -28,9 +28,7 @@ fn packets(segments: u32) -> QueueSettings {
 fn network(point: &Point, seed: u64) -> (Network, SourceId, trunkline_sim::LinkId) {
     let delay = Duration::from_secs_f64(point.round_trip_ms / 2e3);
     let loss = if point.loss_percent > 0.0 { Loss::Uniform(point.loss_percent / 100.0) } else { Loss::None };
-    let there = LinkSettings::new(Rate::from_mbit(point.rate_mbit), delay)
-        .queue(packets(point.queue_packets))
-        .loss(loss);
+    let there = LinkSettings::new(Rate::from_mbit(point.rate_mbit), delay).queue(point.queue()).loss(loss);
     let back = LinkSettings::new(Rate::from_mbit(10_000.0), delay).queue(packets(u32::MAX));
     let mut network = Network::new(seed);
     let (client, server) = (network.host("sender"), network.host("receiver"));
@@ -48,6 +46,7 @@ fn network(point: &Point, seed: u64) -> (Network, SourceId, trunkline_sim::LinkI
         initial_receive_buffer: None,
         send_buffer: part(preset.send_buffer),
         timestamps: point.timestamps,
+        ecn: point.ecn,
         ..preset
     };
     let flows = network.tcp(TcpTraffic {
@@ -95,6 +94,7 @@ pub(crate) fn run(point: &Point, seed: u64, mut look: impl FnMut(Duration, u32, 
         window_bytes: outcome.bytes - before.bytes,
         window_retransmissions: outcome.retransmissions - before.retransmissions,
         refused: link.queue().dropped_total(),
+        marks: link.queue().marked_total(),
         lost: link.stats().lost,
         srtt_ms: outcome.srtt_ms / samples.max(1) as f64,
         cwnd: outcome.cwnd / samples.max(1) as f64,

@@ -129,7 +129,7 @@ impl Sender {
         // RFC 5681 §3.1: once for a segment. Linux: once for a window, whatever the loss was first found by.
         let again = match self.kind {
             Recovery::RackTlp => {
-                matches!(self.phase, Phase::Recovery | Phase::Loss)
+                self.phase != Phase::Open
                     && self.una < self.recover
                     && !(self.phase == Phase::Loss && self.retries == 0)
             }

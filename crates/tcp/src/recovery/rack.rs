@@ -66,6 +66,7 @@ impl Sender {
             && self.board.sacked() == 0
             && self.board.lost() == 0
             && !arrival.dsack
+            && !arrival.marked
             && !arrival.progress.reordered
             && self.repair.as_ref().is_none_or(|repair| repair.probe_end == 0);
         if quiet {
@@ -96,7 +97,12 @@ impl Sender {
         outcome.rearms &= !waits;
         if self.board.lost() > 0 && matches!(self.phase, Phase::Open | Phase::Cwr) {
             self.enter_rack_recovery(cx);
+            if arrival.marked {
+                self.congestion.confirm_reduction();
+            }
             outcome.rearms &= !waits;
+        } else if arrival.marked {
+            self.handle_mark(cx);
         }
         outcome.lost = lost;
         if self.congestion.models_path() {
@@ -125,7 +131,13 @@ impl Sender {
                     self.end_reduction();
                 }
             }
-            Phase::Cwr if self.una > self.recover => self.end_reduction(),
+            Phase::Cwr if self.una > self.recover => {
+                if self.congestion.models_path() {
+                    self.phase = Phase::Open;
+                } else {
+                    self.end_reduction();
+                }
+            }
             _ => {}
         }
     }
@@ -141,8 +153,11 @@ impl Sender {
 
     fn enter_rack_recovery(&mut self, cx: &mut Context<'_>) {
         cx.counters.fast_recoveries += 1;
-        if self.phase == Phase::Cwr {
+        if self.phase == Phase::Cwr && !self.congestion.models_path() {
+            // The window shrinks already, and that is not taken back (`tcp_enter_recovery`).
             self.phase = Phase::Recovery;
+            self.track_undo();
+            self.congestion.confirm_reduction();
         } else {
             self.begin_reduction(CongestionSignal::Loss, Phase::Recovery);
             if self.congestion.models_path() {

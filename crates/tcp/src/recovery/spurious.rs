@@ -97,8 +97,18 @@ impl Sender {
         }
     }
 
+    /// No later sign takes the last reduction back.
+    pub(crate) fn forbid_undo(&mut self) {
+        self.congestion.confirm_reduction();
+        self.repair().undo_from = None;
+    }
+
     fn undo(&mut self, cx: &mut Context<'_>) {
         self.board.clear_losses();
+        if self.congestion.prior_cwnd().is_some() {
+            // The peer need not hear of it either (`tcp_ecn_withdraw_cwr`).
+            self.reduced = false;
+        }
         self.congestion.undo();
         cx.counters.undone_reductions += 1;
         self.repair().undo_from = None;

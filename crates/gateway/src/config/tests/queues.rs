@@ -46,7 +46,7 @@ fn every_parameter_arrives() {
     assert_eq!(with("discipline = \"fair-tail-drop\""), Settings::FairTailDrop(LIMITS));
     assert_eq!(
         with(
-            "discipline = \"red\", min = \"10kB\", max = \"50000 B\", max_p = 0.1, weight = 1, gentle = true, ecn = false"
+            "discipline = \"red\", min = \"10kB\", max = \"50000 B\", max_p = 0.1, weight = 1, gentle = true, ecn = false, harddrop = false"
         ),
         Settings::Red(RedSettings {
             limits: LIMITS,
@@ -57,6 +57,7 @@ fn every_parameter_arrives() {
             weight: 1.0,
             gentle: true,
             ecn: false,
+            harddrop: false,
         })
     );
     assert_eq!(

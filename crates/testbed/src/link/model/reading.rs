@@ -45,6 +45,8 @@ pub struct Counters {
     pub corrupted: u64,
     /// Packets that arrived twice.
     pub duplicated: u64,
+    /// Packets that the queue marked (ECN).
+    pub marked: u64,
     /// Packets that did not arrive.
     pub dropped: Drops,
     /// Packets in the queue.

@@ -115,6 +115,7 @@ impl Wire {
         Counters {
             corrupted: stats.corrupted,
             duplicated: stats.duplicated,
+            marked: queue.marked_total(),
             dropped: Drops {
                 queue: queue.dropped_total() - self.cut.0,
                 loss: stats.lost,
