@@ -2,13 +2,15 @@
 //!
 //!     cargo run --release -p trunkline-sim --example kernel -- measure 4 8 > kernel.json
 //!     cargo run --release -p trunkline-sim --example kernel -- without-sack 2 5 > without-sack.json
-//!     cargo run --release -p trunkline-sim --example kernel -- ecn 3 6 > ecn.json
+//!     cargo run --release -p trunkline-sim --example kernel -- ecn 3 8 > ecn.json
+//!     cargo run --release -p trunkline-sim --example kernel -- tso 3 4 > tso.json
+//!     cargo run --release -p trunkline-sim --example kernel -- fast-tso 1 1 > fast-tso.json
 //!     cargo run --release -p trunkline-sim --example kernel -- seam 3 6 > seam.json
 //!     cargo run --release -p trunkline-sim --example kernel -- compare kernel.json
 //!     cargo run --release -p trunkline-sim --example kernel -- trace cubic 10 40 33 0.1 1 30
 //!
 //! `measure` runs each point of the grid so many times, so many points at once, on the kernel; it needs root or a user
-//! namespace. `without-sack` does the same with `net.ipv4.tcp_sack = 0`, `ecn` with `net.ipv4.tcp_ecn = 1` and queues that mark. `seam` does the same with a few of them, and prints what a lane's owner would be reported. `compare` runs what a file of measurements has in the simulator, as often, and prints both. `trace`
+//! namespace. `without-sack` does the same with `net.ipv4.tcp_sack = 0`, `ecn` with `net.ipv4.tcp_ecn = 1` and queues that mark, `tso` and `fast-tso` with super-packets and without. `seam` does the same with a few of them, and prints what a lane's owner would be reported. `compare` runs what a file of measurements has in the simulator, as often, and prints both. `trace`
 //! prints how a connection goes in the simulator, in the form of testbed's example `dumbbell`, with the same arguments.
 
 #![allow(clippy::disallowed_methods, reason = "an example has arguments and files; the simulator has not")]
@@ -35,8 +37,8 @@ use trunkline_testbed::traffic::Stop;
 use trunkline_testbed::{interrupt, kernel, privilege};
 use trunkline_units::Rate;
 
-const USAGE: &str = "usage: kernel measure|without-sack|ecn|seam <runs> <at a time> | compare <file> | \
-                     trace <reno|cubic> <Mbit/s> <ms> <packets> <loss %> <flows> <seconds> [no-sack]";
+const USAGE: &str = "usage: kernel measure|without-sack|ecn|tso|fast-tso|seam <runs> <at a time> | compare <file> | \
+                     trace <reno|cubic> <Mbit/s> <ms> <packets> <loss %> <flows> <seconds> [no-sack|tso]";
 
 /// Of each point in the simulator: it costs little, and chance less.
 const RUNS: u64 = 12;
@@ -45,12 +47,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
-        [grid @ ("measure" | "without-sack" | "ecn"), runs, at_a_time] => {
+        [grid @ ("measure" | "without-sack" | "ecn" | "tso" | "fast-tso"), runs, at_a_time] => {
             privilege::acquire()?;
             let (runs, at_a_time) = (runs.parse()?, at_a_time.parse()?);
             let points = match grid {
                 "measure" => points::grid(),
                 "ecn" => points::ecn(),
+                "tso" => points::tso(),
+                "fast-tso" => points::fast_tso(),
                 _ => points::without_sack(),
             };
             print(&measure(points, (runs, at_a_time), &interrupt::watch()?, |run| run.0)?)
@@ -64,8 +68,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             compare(&serde_json::from_str(&std::fs::read_to_string(file)?)?);
             Ok(())
         }
-        ["trace", ref rest @ .., "no-sack"] if !rest.is_empty() => trace(rest[0], &rest[1..], false),
-        ["trace", congestion_control, ref numbers @ ..] => trace(congestion_control, numbers, true),
+        ["trace", ref rest @ .., "tso"] if !rest.is_empty() => trace(rest[0], &rest[1..], (true, true)),
+        ["trace", ref rest @ .., "no-sack"] if !rest.is_empty() => trace(rest[0], &rest[1..], (false, false)),
+        ["trace", congestion_control, ref numbers @ ..] => trace(congestion_control, numbers, (true, false)),
         _ => Err(USAGE.into()),
     }
 }
@@ -127,7 +132,11 @@ fn compare(recording: &Recording<Outcome>) {
     println!("\n{}", comparison::Summary::of(&comparisons));
 }
 
-fn trace(congestion_control: &str, numbers: &[&str], sack: bool) -> Result<(), Box<dyn std::error::Error>> {
+fn trace(
+    congestion_control: &str,
+    numbers: &[&str],
+    (sack, tso): (bool, bool),
+) -> Result<(), Box<dyn std::error::Error>> {
     let numbers = numbers.iter().map(|text| text.parse()).collect::<Result<Vec<f64>, _>>()?;
     let [rate_mbit, round_trip_ms, packets, loss_percent, flows, window_s] = numbers[..] else {
         return Err(USAGE.into());
@@ -145,6 +154,7 @@ fn trace(congestion_control: &str, numbers: &[&str], sack: bool) -> Result<(), B
         timestamps: true,
         discipline: points::Discipline::TailDrop,
         ecn: false,
+        tso,
     };
     println!("flow    time   cwnd ssthresh srtt_ms  min_ms  unacked  rate_mbit retrans timeouts");
     let outcome = simulated::run(&point, 1, |time, flow, sender| {

@@ -42,6 +42,8 @@ impl Settings {
             ensure(within, "delayed_ack.timeout", delayed.timeout, "up to 1 s")?;
             ensure(delayed.every > 0, "delayed_ack.every", delayed.every, "1 or more")?;
         }
+        let gathers = self.gro.is_none_or(|time| time <= Duration::from_millis(10));
+        ensure(gathers, "gro", self.gro, "up to 10 ms")?;
         ensure(self.duplicate_threshold > 0, "duplicate_threshold", self.duplicate_threshold, "1 or more")?;
         if let SlowStart::Limited { max_ssthresh } = self.slow_start {
             ensure(max_ssthresh > 0, "slow_start.max_ssthresh", max_ssthresh, "1 or more segments")?;

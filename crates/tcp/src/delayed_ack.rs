@@ -163,6 +163,9 @@ impl Endpoint {
     pub(crate) fn handle_delayed_ack(&mut self) {
         self.slots.delayed_ack = Instant::FAR_FUTURE;
         self.receiver.ack_now = true;
+        if self.gathers {
+            return;
+        }
         let Some(shortest) = self.shortest_delay() else { return };
         if self.receiver.quick.is_ping_pong() {
             self.receiver.quick.set_ping_pong(false);

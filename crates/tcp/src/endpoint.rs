@@ -37,6 +37,8 @@ pub struct Endpoint {
     writer_waits: bool,
     /// The end of a write has arrived and is not yet acknowledged.
     pub(crate) pushed: bool,
+    /// The acknowledgement that is due waits for more segments (GRO).
+    pub(crate) gathers: bool,
     pub(crate) ack_delay: AckDelay,
 }
 
@@ -57,6 +59,7 @@ impl Endpoint {
             scaled: false,
             writer_waits: false,
             pushed: false,
+            gathers: false,
             ack_delay: AckDelay::default(),
             settings: Arc::clone(settings),
         }

@@ -159,6 +159,7 @@ impl Endpoint {
         let place = (start, start + u64::from(segment.payload), segment.flags.contains(TcpFlags::FIN));
         self.note_arrival(now);
         self.measure_round_trip(now, segment);
+        let due = self.receiver.ack_now || self.receiver.has_gaps();
         let taken = self.receiver.take(place, now, &self.settings, &mut self.counters);
         if taken.duplicate {
             self.note_duplicate();
@@ -172,6 +173,15 @@ impl Endpoint {
             let short = self.receiver.is_short(segment.payload);
             self.pushed |= delayed.pushed && (short || segment.flags.contains(TcpFlags::PSH));
             self.delay_ack(now, delayed, short);
+        }
+        if let Some(time) = self.settings.gro
+            && !due
+            && taken.advanced
+            && !taken.finished
+        {
+            let ends =
+                segment.congestion_experienced || segment.flags.intersects(TcpFlags::PSH | TcpFlags::CWR);
+            self.coalesce(now, time, ends);
         }
         if taken.finished {
             self.events.raise(Event::RemoteClosed);

@@ -121,6 +121,8 @@ impl Settings {
             window_scaling,
             ecn,
             nagle,
+            tso,
+            gro,
             send_buffer,
             receive_buffer,
             initial_receive_window,
@@ -184,6 +186,8 @@ impl Settings {
             ("window_scaling", window_scaling.to_string()),
             ("ecn", ecn.to_string()),
             ("nagle", nagle.to_string()),
+            ("tso", tso.to_string()),
+            ("gro", gro.map_or("none".to_owned(), seconds)),
             ("send_buffer", send_buffer.to_string()),
             ("receive_buffer", receive_buffer.to_string()),
             (

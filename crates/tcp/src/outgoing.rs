@@ -57,6 +57,7 @@ impl Endpoint {
         let window = self.receiver.offer(&self.settings, shift);
         self.slots.delayed_ack = Instant::FAR_FUTURE;
         self.pushed = false;
+        self.gathers = false;
         if self.receiver.marking == Marking::Echoed {
             flags = flags | TcpFlags::ECE;
         }

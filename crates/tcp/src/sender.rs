@@ -89,6 +89,8 @@ pub(crate) struct Sender {
     pub(crate) cwnd_limited: bool,
     pub(crate) ecn: bool,
     pub(crate) reduced: bool,
+    /// Segments of the super-packet that is leaving.
+    pub(crate) burst: u8,
 }
 
 impl Sender {
@@ -142,6 +144,7 @@ impl Sender {
             cwnd_limited: false,
             ecn: idle.ecn,
             reduced: false,
+            burst: 0,
         }
     }
 

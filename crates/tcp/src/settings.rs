@@ -144,6 +144,10 @@ pub struct Settings {
     pub ecn: bool,
     /// Small segments wait for acknowledgements (RFC 896).
     pub nagle: bool,
+    /// New data leaves in super-packets, whose segments follow each other without a gap (`segmentation.rs`).
+    pub tso: bool,
+    /// So long the receiver gathers segments in order, and acknowledges them as one (`coalescing.rs`).
+    pub gro: Option<Duration>,
     /// The largest number of bytes written and not acknowledged.
     pub send_buffer: u64,
     /// The largest number of bytes received and not read: the largest window that the receiver offers.

@@ -13,7 +13,7 @@ const UNPACED_SEGMENTS: u32 = 10;
 impl Sender {
     /// The rate that segments leave at: the congestion controller's or, with a maximum pacing rate, the window's, and no
     /// more than that maximum. `None`: segments are not paced.
-    fn pacing_rate(&self) -> Option<Rate> {
+    pub(crate) fn pacing_rate(&self) -> Option<Rate> {
         let max = self.max_pacing_rate.rate();
         // A maximum makes Linux space segments by the window too (`tcp_update_pacing_rate`).
         let rate =
@@ -25,7 +25,7 @@ impl Sender {
     }
 
     /// The window in half a round trip while it is below half the slow-start threshold, in five sixths of one after.
-    fn window_rate(&self) -> Option<Rate> {
+    pub(crate) fn window_rate(&self) -> Option<Rate> {
         let rtt = self.rtt.srtt()?.as_nanos().max(1);
         let window = self.congestion.cwnd().max(self.outstanding() as u32);
         let percent = if self.congestion.cwnd() < self.congestion.ssthresh() / 2 { 200 } else { 120 };
@@ -39,6 +39,11 @@ impl Sender {
         if self.probe_due {
             self.probe_due = false;
             return self.probe(cx);
+        }
+        if self.burst > 0
+            && let Some(next) = self.poll_super_packet(cx)
+        {
+            return Some(next);
         }
         if cx.slots.pacing != Instant::FAR_FUTURE {
             if cx.now < cx.slots.pacing {
@@ -65,8 +70,13 @@ impl Sender {
             self.validate_cwnd(true);
             return None;
         }
-        if let Some(new) = self.poll_new(cx, self.congestion.cwnd()) {
-            return Some(new);
+        let new = if cx.settings.tso {
+            self.poll_super_packet(cx)
+        } else {
+            self.poll_new(cx, self.congestion.cwnd())
+        };
+        if new.is_some() {
+            return new;
         }
         if self.kind == Recovery::Sack && self.phase == Phase::Recovery {
             self.poll_next_seg(cx)
@@ -134,7 +144,7 @@ impl Sender {
         }
     }
 
-    fn restart(&mut self, cx: &Context<'_>) {
+    pub(crate) fn restart(&mut self, cx: &Context<'_>) {
         let idle = cx.now - self.last_sent;
         if self.last_sent > Instant::ZERO && idle > self.rto(cx.settings) && self.phase == Phase::Open {
             let initial = cx.settings.initial_window * self.mss();
@@ -213,13 +223,16 @@ impl Sender {
             return;
         }
         if let Some(rate) = self.pacing_rate() {
-            cx.slots.pacing = cx.now + rate.time_for(u64::from(len), &mut 0);
+            // The segments of a super-packet wait together, behind it.
+            let waits = cx.settings.tso && cx.slots.pacing != Instant::FAR_FUTURE;
+            let from = if waits { cx.slots.pacing.max(cx.now) } else { cx.now };
+            cx.slots.pacing = from + rate.time_for(u64::from(len), &mut 0);
         }
     }
 
     /// Whether the congestion window is what limits the sender, for a round trip as in Linux (`tcp_cwnd_validate`).
     #[inline]
-    fn validate_cwnd(&mut self, limited: bool) {
+    pub(crate) fn validate_cwnd(&mut self, limited: bool) {
         let out = self.outstanding() as u32;
         if self.una >= self.validation_end || limited || (!self.cwnd_limited && out > self.max_outstanding) {
             (self.cwnd_limited, self.max_outstanding, self.validation_end) = (limited, out, self.next);

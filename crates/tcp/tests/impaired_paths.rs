@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::time::Duration;
+
 use common::{End, Pair, PathAction, delayed, ms, plain};
 use trunkline_tcp::{
     CongestionAlgorithm, Counting, Preset, Recovery, Settings, SlowStart, SpuriousDetection, State,
@@ -45,6 +47,8 @@ fn random_settings(rng: &mut Rng) -> Settings {
         window_scaling: rng.chance(0.5),
         ecn: rng.chance(0.5),
         nagle: rng.chance(0.5),
+        tso: rng.chance(0.5),
+        gro: pick(rng, &[None, Some(Duration::from_micros(50)), Some(ms(5))]),
         send_buffer: pick(rng, &[3000, 20_000, 300_000]),
         receive_buffer: pick(rng, &[1500, 20_000, 300_000]),
         ..plain()

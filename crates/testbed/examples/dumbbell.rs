@@ -13,14 +13,15 @@ use trunkline_testbed::{interrupt, privilege};
 use trunkline_units::Rate;
 
 const USAGE: &str =
-    "usage: dumbbell <reno|cubic|bbr> <Mbit/s> <ms> <packets> <loss %> <flows> <seconds> [no-sack]";
+    "usage: dumbbell <reno|cubic|bbr> <Mbit/s> <ms> <packets> <loss %> <flows> <seconds> [no-sack|tso]";
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     privilege::acquire()?;
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let (arguments, sack) = match arguments.as_slice() {
-        [rest @ .., last] if last == "no-sack" => (rest, false),
-        all => (all, true),
+    let (arguments, sack, super_packets) = match arguments.as_slice() {
+        [rest @ .., last] if last == "no-sack" => (rest, false, false),
+        [rest @ .., last] if last == "tso" => (rest, true, true),
+        all => (all, true, false),
     };
     let [congestion_control, numbers @ ..] = arguments else { return Err(USAGE.into()) };
     let numbers = numbers.iter().map(|text| text.parse()).collect::<Result<Vec<f64>, _>>()?;
@@ -29,6 +30,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let settings = DumbbellSettings {
         loss: loss / 100.0,
         sack,
+        super_packets,
         flows: flows as u32,
         lead_in: Duration::ZERO,
         window: Duration::from_secs_f64(seconds),

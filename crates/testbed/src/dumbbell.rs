@@ -2,8 +2,8 @@
 //!
 //! Everything that decides the outcome and that a model can be told is in [`DumbbellSettings`]; the rest is fixed here:
 //!
-//! - the sender makes single segments (`gso_max_segs` 1), as a wire carries them. Turning the offloads off would only
-//!   move the cutting: a TCP that builds super-packets sends in bursts and grows in steps;
+//! - the sender makes single segments (`gso_max_segs` 1), as a wire carries them, unless super-packets are asked for. Turning the
+//!   offloads off would only move the cutting: a TCP that builds super-packets sends in bursts and grows in steps;
 //! - both buffers are fixed and far above the path's product, so that neither end tunes or bounds anything. How long
 //!   they did anyway is in each sample;
 //! - nothing is remembered from one connection to the next (`tcp_no_metrics_save`);
@@ -69,6 +69,8 @@ pub struct DumbbellSettings {
     pub timestamps: bool,
     /// Explicit congestion notification (RFC 3168), at both hosts.
     pub ecn: bool,
+    /// Senders build super-packets, which are cut before they come onto the link.
+    pub super_packets: bool,
 }
 
 impl DumbbellSettings {
@@ -91,6 +93,7 @@ impl DumbbellSettings {
             sack: true,
             timestamps: true,
             ecn: false,
+            super_packets: false,
         }
     }
 
@@ -175,7 +178,7 @@ pub fn measure(settings: &DumbbellSettings, stop: &Stop) -> Result<DumbbellRepor
         End { host: &receiver, device: DEVICE, addresses: &[RECEIVER] },
         &settings.link(),
     )?;
-    for host in [&sender, &receiver] {
+    for host in [&sender, &receiver].into_iter().filter(|_| !settings.super_packets) {
         host.netlink(|handle| {
             let device = handle.link_index(DEVICE)?;
             handle.set_gso_max_segments(device, 1)

@@ -30,6 +30,7 @@ fn network(discipline: &str) -> Network {
         forwards,
         sysctls: Vec::new(),
         without_route_to: [].into(),
+        super_packets: false,
     };
     let way = LinkSettings::new(Rate::MAX, Duration::from_millis(1));
     let link =

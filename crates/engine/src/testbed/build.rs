@@ -48,6 +48,8 @@ struct Planner<'s> {
     kernel: &'s Kernel,
     sysctls: Vec<Sysctls>,
     routes: BTreeMap<(usize, usize), (RouteTcp, String)>,
+    /// For each node that sends: whether its TCP builds super-packets, and the part that asked.
+    super_packets: BTreeMap<usize, (bool, String)>,
     to_load: BTreeSet<Loadable>,
     substitutions: BTreeSet<String>,
 }
@@ -59,6 +61,7 @@ pub(super) fn plan(scenario: &Scenario, kernel: &Kernel, seed: u64) -> Result<Pl
         kernel,
         sysctls: vec![Sysctls::new(); scenario.nodes.len()],
         routes: BTreeMap::new(),
+        super_packets: BTreeMap::new(),
         to_load: BTreeSet::new(),
         substitutions: BTreeSet::new(),
     };
@@ -104,7 +107,7 @@ pub(super) fn plan(scenario: &Scenario, kernel: &Kernel, seed: u64) -> Result<Pl
             .all(|group| group.congestion_control != trunkline_trunk::CongestionControl::AsOpened);
         lanes.push((!is_named).then_some(congestion_control));
     }
-    let Planner { sysctls, routes, to_load, substitutions, .. } = planner;
+    let Planner { sysctls, routes, super_packets, to_load, substitutions, .. } = planner;
     let nodes = scenario.nodes.iter().zip(sysctls).enumerate();
     let nodes = nodes.map(|(node, (settings, sysctls))| NodeSettings {
         name: settings.name.clone(),
@@ -112,6 +115,7 @@ pub(super) fn plan(scenario: &Scenario, kernel: &Kernel, seed: u64) -> Result<Pl
         forwards: settings.kind != NodeKind::Host,
         sysctls: sysctls.into_iter().map(|(name, (value, _))| (name.to_owned(), value)).collect(),
         without_route_to: beyond(scenario, node),
+        super_packets: super_packets.get(&node).is_some_and(|(builds, _)| *builds),
     });
     let links = scenario.links.iter().map(link_between);
     Ok(Plan {
@@ -214,6 +218,18 @@ impl Planner<'_> {
         Ok(())
     }
 
+    fn super_packets(&mut self, node: usize, builds: bool, part: &str) -> Result<(), Misfit> {
+        let (known, by) = &*self.super_packets.entry(node).or_insert((builds, part.to_owned()));
+        if *known != builds {
+            let problem = format!(
+                "needs tso = {builds} at {}, where {by} needs {known}; allowed on this engine: one value for each host (give it a host of its own)",
+                self.scenario.nodes[node].name
+            );
+            return Err(Misfit::new(part, problem));
+        }
+        Ok(())
+    }
+
     fn route(&mut self, ends: (usize, usize), tcp: &KernelTcp, part: &str) -> Result<(), Misfit> {
         let route = RouteTcp {
             initial_window: Some(tcp.initial_window),
@@ -246,6 +262,7 @@ impl Planner<'_> {
                 self.sysctl(node, (*sysctl, value.clone()), part)?;
             }
             self.route((node, peer), tcp, part)?;
+            self.super_packets(node, tcp.super_packets, part)?;
             self.to_load.extend(tcp.loads);
             self.substitutions.extend(tcp.substitutions.iter().cloned());
         }

@@ -37,6 +37,8 @@ pub(super) struct KernelTcp {
     pub(super) send_buffer: u64,
     /// Whether small segments wait for acknowledgements.
     pub(super) nagle: bool,
+    /// Whether the host's TCP builds super-packets, which are cut before they come onto a link.
+    pub(super) super_packets: bool,
     /// What is different from the TCP that the experiment asks for.
     pub(super) substitutions: Vec<String>,
 }
@@ -174,6 +176,10 @@ pub(super) fn kernel_tcp(settings: &Settings, kernel: &Kernel) -> Result<KernelT
         compared.substitute(|tcp| tcp.timers.max_rto, "maximum RTO", wanted, "120s")?;
     }
 
+    if let Some(time) = settings.gro {
+        // Packets come out of a TUN device one by one.
+        compared.substitute(|tcp| tcp.gro, "receive offload", format!("of {time:?}"), "none")?;
+    }
     if let Some(delayed) = settings.delayed_ack {
         if delayed.every != 2 {
             let wanted = format!("every {} segments", delayed.every);
@@ -200,6 +206,7 @@ pub(super) fn kernel_tcp(settings: &Settings, kernel: &Kernel) -> Result<KernelT
         receive_window: settings.receive_buffer,
         send_buffer: settings.send_buffer,
         nagle: settings.nagle,
+        super_packets: settings.tso,
         substitutions: compared.substitutions,
     })
 }
@@ -293,6 +300,8 @@ mod tests {
         };
         let clock = refused(&|tcp| tcp.timers.granularity = Duration::from_millis(500));
         assert_eq!(clock, "asks for clock granularity 500ms; this kernel has 10ms or finer only");
+        let gro = refused(&|tcp| tcp.gro = Some(Duration::from_micros(20)));
+        assert_eq!(gro, "asks for receive offload of 20µs; this kernel has none only");
         let tahoe = refused(&|tcp| tcp.recovery = Recovery::Tahoe);
         assert_eq!(tahoe, "asks for recovery tahoe, which Linux does not have");
         let bic = refused(&|tcp| tcp.congestion_control = CongestionAlgorithm::Bic(BicVersion::Linux));

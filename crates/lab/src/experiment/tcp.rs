@@ -48,6 +48,10 @@ pub struct TcpSpec {
     pub window_scaling: Option<bool>,
     /// Offers ECN.
     pub ecn: Option<bool>,
+    /// New data leaves in super-packets, whose segments follow each other without a gap, as from Linux with segmentation offload.
+    pub tso: Option<bool>,
+    /// The receiver acknowledges segments that come within this time as one, as Linux does with receive offload; `"0 s"`: each.
+    pub gro: Option<Time>,
     /// New data for the first two duplicate acknowledgements.
     pub limited_transmit: Option<bool>,
     /// Timeouts of one segment after which the connection is given up.

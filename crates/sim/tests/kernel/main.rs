@@ -1,6 +1,6 @@
 //! The simulator's `linux-6` against real Linux: what was recorded of it, and a few points measured now.
 //!
-//! `data/kernel.json`, `data/without-sack.json`, `data/ecn.json` and `data/seam.json` are of Linux 6.18, 250 Hz, November 2026, by `examples/kernel.rs`, which says how to
+//! `data/kernel.json`, `data/without-sack.json`, `data/ecn.json`, `data/tso.json`, `data/fast-tso.json` and `data/seam.json` are of Linux 6.18, 250 Hz, November 2026, by `examples/kernel.rs`, which says how to
 //! make them anew. The grid is in `points.rs`.
 
 mod comparison;
@@ -69,6 +69,31 @@ fn marks_do_what_a_kernel_was_recorded_to_make_of_them() {
     assert!(summary.median_error <= 0.01 && summary.worst_error <= 0.05, "{summary}");
     assert!(summary.median_factor <= 1.1 && summary.worst_factor <= 1.4, "{summary}");
     assert!(summary.worst_mark_factor <= 1.25, "{summary}");
+}
+
+#[test]
+fn super_packets_do_what_a_kernel_was_recorded_to_do_with_them() {
+    let recordings = [
+        (include_str!("../data/tso.json"), points::tso(), (0.03, 1.6)),
+        // In one of three runs the machine looked away.
+        (include_str!("../data/fast-tso.json"), points::fast_tso(), (0.07, 1.2)),
+    ];
+    for (text, points, (worst_error, worst_factor)) in recordings {
+        let recording: Recording<Outcome> = serde_json::from_str(text).expect("the recording");
+        let measured: Vec<_> = recording.points.iter().map(|measured| measured.point.clone()).collect();
+        assert_eq!(measured, points);
+        // Nothing in these points is random.
+        let comparisons: Vec<_> =
+            recording.points.iter().map(|measured| comparison::of(measured, 1)).collect();
+        println!("{}\n{}", recording.machine, comparison::HEADER);
+        for comparison in &comparisons {
+            println!("{comparison}");
+        }
+        let summary = Summary::of(&comparisons);
+        println!("{summary}");
+        assert!(summary.median_error <= 0.01 && summary.worst_error <= worst_error, "{summary}");
+        assert!(summary.median_factor <= 1.2 && summary.worst_factor <= worst_factor, "{summary}");
+    }
 }
 
 #[test]

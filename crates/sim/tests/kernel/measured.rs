@@ -22,6 +22,7 @@ pub(crate) fn run(point: &Point, seed: u64, stop: &Stop) -> Result<(Outcome, Sna
         sack: point.sack,
         timestamps: point.timestamps,
         ecn: point.ecn,
+        super_packets: point.tso,
         buffer_bytes: point.buffer_bytes(),
         ..DumbbellSettings::new(
             Rate::from_mbit(point.rate_mbit),

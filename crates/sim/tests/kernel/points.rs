@@ -34,6 +34,9 @@ pub(crate) struct Point {
     /// Explicit congestion notification.
     #[serde(default)]
     pub(crate) ecn: bool,
+    /// Super-packets.
+    #[serde(default)]
+    pub(crate) tso: bool,
 }
 
 /// A queue discipline.
@@ -95,12 +98,13 @@ impl Point {
         let sack = if self.sack { "" } else { " no SACK" };
         let timestamps = if self.timestamps { "" } else { " no timestamps" };
         let ecn = if self.ecn { " ECN" } else { "" };
+        let tso = if self.tso { " TSO" } else { "" };
         let discipline = match self.discipline {
             Discipline::TailDrop => String::new(),
             other => format!(" {}", other.settings(Limits::default()).description().word),
         };
         format!(
-            "{} {} Mbit/s {} ms {} packets {} % x{}{sack}{timestamps}{discipline}{ecn}",
+            "{} {} Mbit/s {} ms {} packets {} % x{}{sack}{timestamps}{discipline}{ecn}{tso}",
             self.congestion_control,
             self.rate_mbit,
             self.round_trip_ms,
@@ -170,6 +174,25 @@ pub(crate) fn ecn() -> Vec<Point> {
         .collect()
 }
 
+/// With segmentation offload and without, where a super-packet is two or three segments.
+pub(crate) fn tso() -> Vec<Point> {
+    with_and_without(&[(10.0, 40.0, 33, 0.0, 1), (30.0, 40.0, 50, 0.0, 4)], 25.0)
+}
+
+/// The same where one is ten, for a machine that does nothing else.
+pub(crate) fn fast_tso() -> Vec<Point> {
+    with_and_without(&[(100.0, 40.0, 100, 0.0, 1), (100.0, 40.0, 333, 0.0, 1)], 10.0)
+}
+
+fn with_and_without(paths: &[(f64, f64, u32, f64, u32)], window_s: f64) -> Vec<Point> {
+    let of = |path, name, tso| Point { tso, window_s, ..point(name, path) };
+    paths
+        .iter()
+        .flat_map(|path| ["cubic", "reno"].map(|name| (*path, name)))
+        .flat_map(|(path, name)| [false, true].map(|tso| of(path, name, tso)))
+        .collect()
+}
+
 fn point(congestion_control: &str, path: (f64, f64, u32, f64, u32)) -> Point {
     let (rate_mbit, round_trip_ms, queue_packets, loss_percent, flows) = path;
     Point {
@@ -186,5 +209,6 @@ fn point(congestion_control: &str, path: (f64, f64, u32, f64, u32)) -> Point {
         sack: true,
         timestamps: true,
         ecn: false,
+        tso: false,
     }
 }

@@ -47,6 +47,7 @@ fn network(point: &Point, seed: u64) -> (Network, SourceId, trunkline_sim::LinkI
         send_buffer: part(preset.send_buffer),
         timestamps: point.timestamps,
         ecn: point.ecn,
+        tso: point.tso,
         ..preset
     };
     let flows = network.tcp(TcpTraffic {

@@ -54,6 +54,8 @@ pub fn plain() -> Settings {
         window_scaling: true,
         ecn: false,
         nagle: false,
+        tso: false,
+        gro: None,
         send_buffer: 1 << 20,
         receive_buffer: 65_535,
         initial_receive_window: None,

@@ -35,6 +35,8 @@ pub struct NodeSettings {
     pub sysctls: Vec<(String, String)>,
     /// Destinations to which it gets no route here: something that runs on it makes them.
     pub without_route_to: BTreeSet<usize>,
+    /// Whether its TCP builds super-packets, which are cut before they come onto a link.
+    pub super_packets: bool,
 }
 
 /// A link between two nodes.
@@ -119,7 +121,7 @@ impl Network {
             let seed = settings.seed.wrapping_add(number as u64);
             let duplex = DuplexSettings { backward, seed, ..DuplexSettings::symmetric(forward) };
             links.connect(a, b, &duplex)?;
-            for node in link.ends {
+            for node in link.ends.into_iter().filter(|node| !settings.nodes[*node].super_packets) {
                 // Single segments, as a wire carries them: a TCP that builds super-packets sends in bursts and grows in steps.
                 hosts[node].netlink(|handle| {
                     let index = handle.link_index(device)?;
