@@ -93,6 +93,19 @@ impl Congestion {
         self.window.mss = mss.max(1);
     }
 
+    /// Changes the bytes of data in a segment during a connection, for a path that takes shorter ones: the window and the threshold
+    /// stay as many segments, as in Linux (`tcp_simple_retransmit`).
+    pub fn rescale(&mut self, mss: u32) {
+        let (old, new) = (self.window.mss, mss.max(1));
+        let scaled = |bytes: u32| (u64::from(bytes) * u64::from(new) / u64::from(old)) as u32;
+        self.window.mss = new;
+        self.window.set(scaled(self.window.cwnd));
+        if self.window.ssthresh != u32::MAX {
+            self.window.ssthresh = scaled(self.window.ssthresh).max(2 * new);
+        }
+        self.prior = (0, 0);
+    }
+
     /// Congestion window, bytes.
     #[inline]
     pub const fn cwnd(&self) -> u32 {

@@ -13,6 +13,7 @@ mod dumbbell;
 mod duplication;
 mod fragmentation;
 pub mod gateway;
+mod icmp;
 mod link;
 mod network;
 mod node;

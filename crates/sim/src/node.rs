@@ -1,5 +1,6 @@
 //! The nodes that links join: hosts, routers, gateways and proxies.
 
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use crate::reassembly::Reassembly;
@@ -84,6 +85,8 @@ pub struct NodeStats {
     pub corrupted: u64,
     /// No listener: nobody at this node receives their flow.
     pub no_listener: u64,
+    /// Errors that it reported to senders (ICMP).
+    pub errors_reported: u64,
     /// Malformed headers.
     pub malformed: u64,
     /// Packets that could not be reassembled, because fragments were missing.
@@ -98,6 +101,8 @@ pub(crate) struct Node {
     /// IPv4 identification of the next packet.
     pub(crate) next_id: u16,
     pub(crate) next_port: u16,
+    /// The longest packet that a path takes, by its destination, where a router has said so.
+    pub(crate) path_mtus: BTreeMap<NodeId, u32>,
     pub(crate) reassembly: Option<Box<Reassembly>>,
     /// The link to each destination, by its number.
     pub(crate) routes: Vec<u32>,
@@ -114,6 +119,7 @@ impl Node {
             stats: NodeStats::default(),
             next_id: 1,
             next_port: 10_000,
+            path_mtus: BTreeMap::new(),
             reassembly: None,
             routes: Vec::new(),
         }

@@ -14,6 +14,9 @@ use trunkline_units::{Instant, Seq};
 /// Bytes of an IPv4 header without options: the only kind there is here.
 pub(crate) const IP: usize = 20;
 const UDP: usize = 8;
+pub(crate) const ICMP: usize = 8;
+/// Bytes of a packet in an error about it: no error is longer than 576 bytes (RFC 1812 §4.3.2.3).
+const MAX_QUOTED: u32 = 548;
 const MAX_HEADERS: usize = IP + Segment::MAX_HEADER_LEN;
 const HOPS: u8 = 64;
 const MORE_FRAGMENTS: u16 = 0x2000;
@@ -101,6 +104,23 @@ impl Packet {
         packet.0.header[IP + UDP..IP + UDP + front.len()].copy_from_slice(front);
         packet.0.header_len += front.len() as u8;
         packet
+    }
+
+    /// An ICMP error about `original`, whose headers it quotes: type, code, and the last of its rest (RFC 792).
+    pub(crate) fn icmp(
+        addressing: &Addressing,
+        id: u16,
+        (kind, code, rest): (u8, u8, u16),
+        original: &Packet,
+    ) -> Self {
+        let mut header = [0; MAX_HEADERS];
+        (header[IP], header[IP + 1]) = (kind, code);
+        header[IP + 6..IP + 8].copy_from_slice(&rest.to_be_bytes());
+        let quoted = &original.header()[..(IP + 8).min(original.header().len())];
+        let begins = IP + ICMP;
+        header[begins..begins + quoted.len()].copy_from_slice(quoted);
+        let length = begins as u32 + original.length().min(MAX_QUOTED);
+        Self::with(addressing, protocol::ICMP, (header, begins + quoted.len()), (length, id, 0))
     }
 
     #[inline]
@@ -347,6 +367,11 @@ impl Packet {
         let at = match self.protocol() {
             protocol::TCP if out.len() >= IP + 18 => IP + 16,
             protocol::UDP if out.len() >= IP + UDP => IP + 6,
+            protocol::ICMP => {
+                let sum = !checksum::fold(checksum::sum(&out[IP..]));
+                out[IP + 2..IP + 4].copy_from_slice(&sum.to_be_bytes());
+                return;
+            }
             _ => return,
         };
         if self.is_fragment() {

@@ -13,6 +13,7 @@ use crate::connection::{Connection, ConnectionId, NO_TRANSFER, Role, Upcall};
 use crate::digest::Digest;
 use crate::duplication::DuplicateTracker;
 use crate::fragmentation::fragment;
+use crate::icmp::Error;
 use crate::link::{Link, LinkId};
 use crate::node::{NO_ROUTE, Node, NodeId};
 use crate::packet::Addressing;
@@ -40,7 +41,7 @@ pub(crate) struct NetworkState {
     pub(crate) nodes: Vec<Node>,
     pub(crate) connections: Vec<Connection>,
     vacant: Vec<ConnectionId>,
-    sockets: SocketTable,
+    pub(crate) sockets: SocketTable,
     pub(crate) datagrams: Vec<Datagrams>,
     pub(crate) upcalls: Vec<Upcall>,
     pub(crate) digest: Digest,
@@ -76,6 +77,7 @@ impl NetworkState {
         let link = node.routes.get(to.index()).copied().unwrap_or(NO_ROUTE);
         if link == NO_ROUTE {
             node.stats.unreachable += 1;
+            self.report(from, &packet, Error::NoRoute);
             return;
         }
         let (id, link) = (LinkId(link), &mut self.links[link as usize]);
@@ -83,6 +85,8 @@ impl NetworkState {
             link.offer(self.now, id, packet, &mut self.agenda);
         } else if packet.dont_fragment() {
             link.machine.count_too_big();
+            let mtu = link.machine.mtu();
+            self.report(from, &packet, Error::TooLong { mtu });
         } else {
             link.machine.count_fragmented();
             let (now, mtu) = (self.now, link.machine.mtu());
@@ -97,6 +101,7 @@ impl NetworkState {
             self.send(at, packet);
         } else {
             self.nodes[at.index()].stats.ttl_expired += 1;
+            self.report(at, &packet, Error::HopsExpired);
         }
     }
 
@@ -123,7 +128,11 @@ impl NetworkState {
             _ => self.sockets.get(&socket_key(at, NodeId::of(packet.source()), packet.ports())).copied(),
         };
         match socket {
-            None => node.stats.no_listener += 1,
+            None if packet.protocol() == protocol::ICMP => self.handle_icmp(at, &packet),
+            None => {
+                node.stats.no_listener += 1;
+                self.report(at, &packet, Error::NoListener);
+            }
             Some(Socket::Connection(id)) => {
                 let data = packet.length() as usize - crate::packet::IP;
                 let Ok((mut segment, _)) = Segment::parse(packet.transport(), data) else {
@@ -272,8 +281,10 @@ impl NetworkState {
         let (client, server) = (opening.client, opening.server);
         let local = self.free_port(client, server, opening.port);
         let (near, far) = ((client.address(), local), (server.address(), opening.port));
-        let there = Addressing::new(protocol::TCP, near, far, opening.dscp[0]);
-        let back = Addressing::new(protocol::TCP, far, near, opening.dscp[1]);
+        let mut there = Addressing::new(protocol::TCP, near, far, opening.dscp[0]);
+        let mut back = Addressing::new(protocol::TCP, far, near, opening.dscp[1]);
+        there.dont_fragment = opening.settings[0].path_mtu_discovery;
+        back.dont_fragment = opening.settings[1].path_mtu_discovery;
         let [near_iss, far_iss] = [self.numbers.next_u64() as u32, self.numbers.next_u64() as u32];
         let [near_role, far_role] = opening.roles;
         let passive = Connection::passive(opening.settings[1], far_iss, (back, server, far_role));
@@ -285,6 +296,8 @@ impl NetworkState {
         self.connections[far.0 as usize].peer = near.0;
         self.sockets.insert(socket_key(client, server, (opening.port, local)), Socket::Connection(near));
         self.sockets.insert(socket_key(server, client, (local, opening.port)), Socket::Connection(far));
+        self.apply_path_mtu(near);
+        self.apply_path_mtu(far);
         self.flush(near);
         [near, far]
     }

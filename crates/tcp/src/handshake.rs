@@ -98,7 +98,7 @@ impl Endpoint {
         let offers = segment.flags.contains(TcpFlags::CWR);
         idle.ecn = settings.ecn && echoes && (offers != (self.state == State::SynSent));
         // RFC 9293 §3.7.1: 536 if the peer does not say; options count as data.
-        let mss = settings.mss.min(options.mss.unwrap_or(536)).max(64);
+        let mss = idle.mss.min(options.mss.unwrap_or(536)).max(64);
         idle.mss = mss - if self.timestamps { 12 } else { 0 };
         if !self.sack && matches!(settings.recovery, Recovery::Sack | Recovery::RackTlp) {
             idle.kind = Recovery::NewReno;

@@ -21,6 +21,7 @@ mod handshake;
 mod incoming;
 mod names;
 mod outgoing;
+mod path_error;
 mod presets;
 mod receiver;
 mod recovery;
@@ -39,6 +40,7 @@ mod transmission;
 
 pub use check::SettingsError;
 pub use endpoint::Endpoint;
+pub use path_error::PathError;
 pub use presets::Preset;
 pub use segment::{Options, SackBlocks, Segment, SegmentError};
 pub use settings::{DelayedAck, Recovery, RtoRule, Settings, SpuriousDetection, Timers};

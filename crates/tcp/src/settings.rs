@@ -142,6 +142,10 @@ pub struct Settings {
     pub window_scaling: bool,
     /// Offers ECN (RFC 3168).
     pub ecn: bool,
+    /// Routers may not fragment its packets; where one says that they are too long for a link, they become shorter (RFC 1191).
+    pub path_mtu_discovery: bool,
+    /// A connection that is being opened ends when a router says that it knows no way (RFC 5461 §4).
+    pub fails_on_soft_errors: bool,
     /// Small segments wait for acknowledgements (RFC 896).
     pub nagle: bool,
     /// New data leaves in super-packets, whose segments follow each other without a gap (`segmentation.rs`).

@@ -55,6 +55,8 @@ impl State {
 pub enum ResetReason {
     /// The peer answered a SYN with RST.
     Refused,
+    /// A router knows no way to the peer (ICMP).
+    Unreachable,
     /// The peer sent RST.
     Peer,
     /// This side aborted it.

@@ -213,3 +213,14 @@ fn another_algorithm_begins_with_the_window_of_the_one_before() {
     congestion.set_algorithm(CongestionAlgorithm::Reno);
     assert_eq!((congestion.cwnd(), congestion.pacing_rate(None)), (20 * MSS, None));
 }
+
+#[test]
+fn a_path_of_shorter_segments_leaves_the_window_as_many_segments() {
+    let mut congestion = Congestion::new(&settings(), MSS);
+    congestion.reduce(20 * MSS, CongestionSignal::Loss);
+    let before = (congestion.cwnd() / MSS, congestion.ssthresh() / MSS);
+    congestion.rescale(MSS / 2);
+    assert_eq!((congestion.cwnd() / (MSS / 2), congestion.ssthresh() / (MSS / 2)), before);
+    congestion.undo();
+    assert_eq!(congestion.cwnd() / (MSS / 2), before.0, "what was before is of other segments");
+}

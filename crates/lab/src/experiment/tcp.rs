@@ -48,6 +48,8 @@ pub struct TcpSpec {
     pub window_scaling: Option<bool>,
     /// Offers ECN.
     pub ecn: Option<bool>,
+    /// Routers may not fragment its packets, which become shorter where one is too long for a link.
+    pub path_mtu_discovery: Option<bool>,
     /// New data leaves in super-packets, whose segments follow each other without a gap, as from Linux with segmentation offload.
     pub tso: Option<bool>,
     /// The receiver acknowledges segments that come within this time as one, as Linux does with receive offload; `"0 s"`: each.

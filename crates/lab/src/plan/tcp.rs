@@ -108,6 +108,7 @@ fn build(at: &At<'_>, spec: &TcpSpec, mut settings: Settings) -> Option<Settings
     set(&mut settings.timestamps, spec.timestamps);
     set(&mut settings.window_scaling, spec.window_scaling);
     set(&mut settings.ecn, spec.ecn);
+    set(&mut settings.path_mtu_discovery, spec.path_mtu_discovery);
     set(&mut settings.tso, spec.tso);
     set(&mut settings.gro, spec.gro.map(|time| (!time.0.is_zero()).then_some(time.0)));
     set(&mut settings.limited_transmit, spec.limited_transmit);

@@ -44,7 +44,7 @@ pub(crate) struct Repair {
     prr_delivered: u32,
     prr_out: u32,
     /// The next place when the probe left; 0: no probe.
-    probe_end: u64,
+    pub(crate) probe_end: u64,
     /// RFC 6675 `RescueRxt`.
     rescue: u64,
     /// The next place when the reordering window was last widened.
@@ -56,7 +56,7 @@ pub(crate) struct Repair {
     reordering_seen: bool,
     probe_retransmits: bool,
     /// F-RTO has not decided yet.
-    frto: bool,
+    pub(crate) frto: bool,
     /// RFC 6582: a partial acknowledgement has come.
     partial: bool,
 }

@@ -1,11 +1,12 @@
 //! Marks losses by the rule of each recovery, and selects the next retransmission.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use trunkline_units::Instant;
 
 use super::Scoreboard;
-use super::record::{EVER_RETRANSMITTED, LOST, RETRANSMITTED, SACKED, Sent};
+use super::record::{EVER_RETRANSMITTED, FIN, LOST, RETRANSMITTED, SACKED, Sent};
 
 impl Scoreboard {
     fn mark_lost(&mut self, index: usize) {
@@ -38,6 +39,30 @@ impl Scoreboard {
             }
         }
         self.searched = 0;
+    }
+
+    /// Splits segments of more than `mss` bytes of data, which do not get through and are lost. Whether there are any.
+    pub(crate) fn split(&mut self, mss: u16) -> bool {
+        let too_long = |sent: &Sent| sent.len > mss && !sent.has(SACKED);
+        if !self.records.iter().any(too_long) {
+            return false;
+        }
+        for index in 0..self.records.len() {
+            if too_long(&self.records[index]) {
+                self.mark_lost(index);
+            }
+        }
+        let mut records = VecDeque::with_capacity(2 * self.records.len());
+        for mut sent in std::mem::take(&mut self.records) {
+            while too_long(&sent) {
+                records.push_back(Sent { len: mss, marks: sent.marks & !FIN, ..sent });
+                sent.start += u64::from(mss);
+                sent.len -= mss;
+            }
+            records.push_back(sent);
+        }
+        self.records = records;
+        true
     }
 
     /// A receiver that reported the first segment but does not acknowledge it has discarded reported data

@@ -53,6 +53,8 @@ pub fn plain() -> Settings {
         timestamps: false,
         window_scaling: true,
         ecn: false,
+        path_mtu_discovery: false,
+        fails_on_soft_errors: false,
         nagle: false,
         tso: false,
         gro: None,
