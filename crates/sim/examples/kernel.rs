@@ -38,7 +38,7 @@ use trunkline_testbed::{interrupt, kernel, privilege};
 use trunkline_units::Rate;
 
 const USAGE: &str = "usage: kernel measure|without-sack|ecn|tso|fast-tso|seam <runs> <at a time> | compare <file> | \
-                     trace <reno|cubic> <Mbit/s> <ms> <packets> <loss %> <flows> <seconds> [no-sack|tso]";
+                     trace <reno|cubic|bbr> <Mbit/s> <ms> <packets> <loss %> <flows> <seconds> [no-sack] [ecn] [tso] [<discipline>]";
 
 /// Of each point in the simulator: it costs little, and chance less.
 const RUNS: u64 = 12;
@@ -68,9 +68,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             compare(&serde_json::from_str(&std::fs::read_to_string(file)?)?);
             Ok(())
         }
-        ["trace", ref rest @ .., "tso"] if !rest.is_empty() => trace(rest[0], &rest[1..], (true, true)),
-        ["trace", ref rest @ .., "no-sack"] if !rest.is_empty() => trace(rest[0], &rest[1..], (false, false)),
-        ["trace", congestion_control, ref numbers @ ..] => trace(congestion_control, numbers, (true, false)),
+        ["trace", congestion_control, ref rest @ ..] => {
+            let words = rest.iter().position(|word| word.parse::<f64>().is_err()).unwrap_or(rest.len());
+            trace(congestion_control, &rest[..words], &rest[words..])
+        }
         _ => Err(USAGE.into()),
     }
 }
@@ -135,13 +136,13 @@ fn compare(recording: &Recording<Outcome>) {
 fn trace(
     congestion_control: &str,
     numbers: &[&str],
-    (sack, tso): (bool, bool),
+    words: &[&str],
 ) -> Result<(), Box<dyn std::error::Error>> {
     let numbers = numbers.iter().map(|text| text.parse()).collect::<Result<Vec<f64>, _>>()?;
     let [rate_mbit, round_trip_ms, packets, loss_percent, flows, window_s] = numbers[..] else {
         return Err(USAGE.into());
     };
-    let point = Point {
+    let mut point = Point {
         congestion_control: congestion_control.to_owned(),
         rate_mbit,
         round_trip_ms,
@@ -150,12 +151,20 @@ fn trace(
         flows: flows as u32,
         lead_in_s: 0.0,
         window_s,
-        sack,
+        sack: true,
         timestamps: true,
         discipline: points::Discipline::TailDrop,
         ecn: false,
-        tso,
+        tso: false,
     };
+    for word in words {
+        match *word {
+            "no-sack" => point.sack = false,
+            "ecn" => point.ecn = true,
+            "tso" => point.tso = true,
+            discipline => point.discipline = serde_json::from_value(discipline.into())?,
+        }
+    }
     println!("flow    time   cwnd ssthresh srtt_ms  min_ms  unacked  rate_mbit retrans timeouts");
     let outcome = simulated::run(&point, 1, |time, flow, sender| {
         let mss = sender.mss();

@@ -6,7 +6,7 @@ use trunkline_queue::{CoDelSettings, FqCoDelSettings, Limits, RedSettings, Setti
 /// A dumbbell.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Point {
-    /// `reno` or `cubic`.
+    /// `reno`, `cubic` or `bbr`.
     pub(crate) congestion_control: String,
     /// Of the bottleneck.
     pub(crate) rate_mbit: f64,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use trunkline_link::{LinkSettings, Loss};
 use trunkline_queue::{Limits, Settings as QueueSettings};
 use trunkline_sim::{Network, SourceId, TcpTraffic, both};
-use trunkline_tcp::{Endpoint, Preset, Recovery, Settings};
+use trunkline_tcp::{CongestionAlgorithm, Endpoint, Preset, Recovery, Settings};
 use trunkline_units::Rate;
 use trunkline_workload::{Distribution, Pattern};
 
@@ -34,11 +34,11 @@ fn network(point: &Point, seed: u64) -> (Network, SourceId, trunkline_sim::LinkI
     let (client, server) = (network.host("sender"), network.host("receiver"));
     let [bottleneck, _] = network.connect(client, server, &there, &back);
     let preset = match point.congestion_control.as_str() {
-        "reno" => Preset::Linux6Reno,
-        _ => Preset::Linux6,
+        "reno" => Preset::Linux6Reno.settings(),
+        "bbr" => Preset::Linux6.settings().with_congestion_control(CongestionAlgorithm::Bbr),
+        _ => Preset::Linux6.settings(),
     };
-    let preset =
-        if point.sack { preset.settings() } else { preset.settings().with_recovery(Recovery::NewReno) };
+    let preset = if point.sack { preset } else { preset.with_recovery(Recovery::NewReno) };
     let part = |of_six_mebibytes: u64| of_six_mebibytes * (point.buffer_bytes() >> 20) / 6;
     let tcp = Settings {
         initial_receive_window: Some(part(FIRST_WINDOW)),
