@@ -37,6 +37,9 @@ const KINDS: usize = 7;
 const INDEX_BITS: u32 = 28;
 const INDEX: u32 = (1 << INDEX_BITS) - 1;
 const NEVER: u64 = u64::MAX;
+/// The two heaps.
+const LINKS: usize = 0;
+const OTHERS: usize = 1;
 
 impl Kind {
     const ALL: [Kind; KINDS] =
@@ -44,8 +47,8 @@ impl Kind {
 
     const fn heap(self) -> usize {
         match self {
-            Kind::Arrival | Kind::Free | Kind::Change => 0,
-            Kind::Connection | Kind::Gateway | Kind::Proxy | Kind::Source => 1,
+            Kind::Arrival | Kind::Free | Kind::Change => LINKS,
+            Kind::Connection | Kind::Gateway | Kind::Proxy | Kind::Source => OTHERS,
         }
     }
 }
@@ -55,6 +58,26 @@ impl Kind {
 pub(crate) struct Who {
     pub(crate) kind: Kind,
     pub(crate) index: u32,
+}
+
+/// In place of an entry: there is none.
+const NONE: u128 = u128::MAX;
+
+/// A time, and behind it who waits for it: the order of events is that of these numbers, which compare without a branch.
+#[inline]
+fn entry(at: u64, kind: Kind, index: u32) -> u128 {
+    u128::from(at) << 32 | u128::from((kind as u32) << INDEX_BITS | index)
+}
+
+#[inline]
+fn time_of(entry: u128) -> u64 {
+    (entry >> 32) as u64
+}
+
+#[inline]
+fn who_of(entry: u128) -> Who {
+    let who = entry as u32;
+    Who { kind: Kind::ALL[(who >> INDEX_BITS) as usize], index: who & INDEX }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -68,13 +91,15 @@ struct Place {
 #[derive(Debug)]
 pub(crate) struct Agenda {
     /// Of links, and of all others.
-    heaps: [BinaryHeap<Reverse<(u64, u32)>>; 2],
+    heaps: [BinaryHeap<Reverse<u128>>; 2],
+    /// The first entry of the second heap, if it is known to count: most events are those of links, and leave it as it is.
+    first_other: Option<u128>,
     places: [Vec<Place>; KINDS],
 }
 
 impl Agenda {
     pub(crate) fn new() -> Self {
-        Agenda { heaps: Default::default(), places: Default::default() }
+        Agenda { heaps: Default::default(), first_other: None, places: Default::default() }
     }
 
     /// Calls `who` at `at`, and not when it was to be called before.
@@ -88,13 +113,26 @@ impl Agenda {
         }
         let place = &mut places[index as usize];
         place.due = at;
+        let (heap, entry) = (kind.heap(), entry(at, kind, index));
         if at < place.entered {
             place.entered = at;
-            let heap = kind.heap();
             if self.heaps[heap].len() == self.heaps[heap].capacity() {
                 self.make_room(heap);
             }
-            self.heaps[heap].push(Reverse((at, (kind as u32) << INDEX_BITS | index)));
+            self.heaps[heap].push(Reverse(entry));
+            if heap == OTHERS {
+                self.first_other = self.first_other.map(|first| first.min(entry));
+            }
+        } else if heap == OTHERS {
+            self.look_again(entry);
+        }
+    }
+
+    /// The part that this entry is of has another time: if it was first, it may not be any more.
+    #[inline]
+    fn look_again(&mut self, entry: u128) {
+        if self.first_other.is_some_and(|first| first as u32 == entry as u32) {
+            self.first_other = None;
         }
     }
 
@@ -102,11 +140,12 @@ impl Agenda {
     /// that is.
     #[cold]
     fn make_room(&mut self, heap: usize) {
-        let Agenda { heaps, places } = self;
+        let Agenda { heaps, places, .. } = self;
         let heap = &mut heaps[heap];
         let before = heap.len();
-        heap.retain(|Reverse((at, who))| {
-            places[(who >> INDEX_BITS) as usize][(who & INDEX) as usize].entered == *at
+        heap.retain(|Reverse(entry)| {
+            let Who { kind, index } = who_of(*entry);
+            places[kind as usize][index as usize].entered == time_of(*entry)
         });
         // With less than that gained it would be called again too soon.
         if heap.len() > before / 2 {
@@ -119,45 +158,55 @@ impl Agenda {
     pub(crate) fn cancel(&mut self, kind: Kind, index: u32) {
         if let Some(place) = self.places[kind as usize].get_mut(index as usize) {
             place.due = NEVER;
+            self.look_again(entry(NEVER, kind, index));
         }
     }
 
     /// The next to call, not after `until`.
     #[inline]
     pub(crate) fn next(&mut self, until: Instant) -> Option<(Instant, Who)> {
-        let [links, others] = [self.earliest(0), self.earliest(1)];
-        let heap = usize::from(others < links);
-        let (at, who) = links.min(others);
+        let link = self.earliest(LINKS);
+        let other = match self.first_other {
+            Some(first) => first,
+            None => self.earliest(OTHERS),
+        };
+        self.first_other = Some(other);
+        let entry = link.min(other);
+        let at = time_of(entry);
         if at > until.as_nanos() || at == NEVER {
             return None;
         }
-        assert!(links.1 != others.1, "two events are due and neither is first");
-        self.heaps[heap].pop();
-        let place = self.place(who);
-        (place.entered, place.due) = (NEVER, NEVER);
-        let (kind, index) = (Kind::ALL[(who >> INDEX_BITS) as usize], who & INDEX);
-        Some((Instant::from_nanos(at), Who { kind, index }))
+        if other < link {
+            self.heaps[OTHERS].pop();
+            self.first_other = None;
+        } else {
+            self.heaps[LINKS].pop();
+        }
+        let who = who_of(entry);
+        *self.place(who) = Place { due: NEVER, entered: NEVER };
+        Some((Instant::from_nanos(at), who))
     }
 
     #[inline]
-    fn place(&mut self, who: u32) -> &mut Place {
-        &mut self.places[(who >> INDEX_BITS) as usize][(who & INDEX) as usize]
+    fn place(&mut self, who: Who) -> &mut Place {
+        &mut self.places[who.kind as usize][who.index as usize]
     }
 
     /// The earliest entry of a heap that counts, once those before it that do not are gone or moved.
     #[inline]
-    fn earliest(&mut self, heap: usize) -> (u64, u32) {
+    fn earliest(&mut self, heap: usize) -> u128 {
         loop {
-            let Some(Reverse((at, who))) = self.heaps[heap].peek().copied() else { return (NEVER, u32::MAX) };
+            let Some(Reverse(first)) = self.heaps[heap].peek().copied() else { return NONE };
+            let (at, who) = (time_of(first), who_of(first));
             let place = self.place(who);
             if place.entered == at && place.due == at {
-                return (at, who);
+                return first;
             }
             if place.entered == at && place.due != NEVER {
                 place.entered = place.due;
-                let later = place.due;
+                let later = entry(place.due, who.kind, who.index);
                 if let Some(mut top) = self.heaps[heap].peek_mut() {
-                    *top = Reverse((later, who));
+                    *top = Reverse(later);
                 }
                 continue;
             }
