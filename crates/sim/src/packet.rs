@@ -41,6 +41,28 @@ struct Body {
     header: [u8; MAX_HEADERS],
 }
 
+/// Packets that were received, for those to come: the memory that was used last is still in the processor's caches.
+#[derive(Debug, Default)]
+pub(crate) struct SparePackets(Vec<Packet>);
+
+impl SparePackets {
+    /// More than these are given back.
+    const MAX: usize = 64;
+
+    #[inline]
+    fn take(&mut self) -> Packet {
+        self.0.pop().unwrap_or_else(Packet::blank)
+    }
+
+    /// Keeps the memory of a packet that nobody needs any more.
+    #[inline]
+    pub(crate) fn keep(&mut self, packet: Packet) {
+        if self.0.len() < SparePackets::MAX {
+            self.0.push(packet);
+        }
+    }
+}
+
 /// What tells the packets of one flow from others, worked out once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Addressing {
@@ -76,25 +98,55 @@ fn mix(a: u64, b: u64) -> u64 {
 }
 
 impl Packet {
+    #[cold]
+    fn blank() -> Self {
+        Packet(Box::new(Body {
+            flow: 0,
+            sent: Instant::ZERO,
+            length: 0,
+            header_len: 0,
+            corrupted: false,
+            hint: 0,
+            duplication: 0,
+            header: [0; MAX_HEADERS],
+        }))
+    }
+
     /// A TCP segment; `id` is the IPv4 identification.
     #[inline]
     pub fn tcp(addressing: &Addressing, id: u16, segment: &Segment) -> Self {
-        let mut header = [0; MAX_HEADERS];
-        let transport = segment.write(addressing.ports, &mut header[IP..]);
+        Self::blank().into_tcp(addressing, id, segment)
+    }
+
+    /// The same in memory that was used before.
+    #[inline]
+    pub(crate) fn tcp_reusing(
+        spare: &mut SparePackets,
+        addressing: &Addressing,
+        id: u16,
+        segment: &Segment,
+    ) -> Self {
+        spare.take().into_tcp(addressing, id, segment)
+    }
+
+    #[inline]
+    fn into_tcp(mut self, addressing: &Addressing, id: u16, segment: &Segment) -> Self {
+        let transport = segment.write(addressing.ports, &mut self.0.header[IP..]);
         let length = IP + transport + segment.payload as usize;
         let ecn = if segment.ecn_capable { 2 } else { 0 };
-        Self::with(addressing, protocol::TCP, (header, IP + transport), (length as u32, id, ecn))
+        self.with(addressing, (protocol::TCP, IP + transport), (length as u32, id, ecn))
     }
 
     /// A UDP datagram with so many bytes of data.
     #[inline]
     pub fn udp(addressing: &Addressing, id: u16, data: u32) -> Self {
-        let mut header = [0; MAX_HEADERS];
+        let mut packet = Self::blank();
+        let header = &mut packet.0.header;
         header[IP..IP + 2].copy_from_slice(&addressing.ports.0.to_be_bytes());
         header[IP + 2..IP + 4].copy_from_slice(&addressing.ports.1.to_be_bytes());
         header[IP + 4..IP + 6].copy_from_slice(&((UDP as u32 + data) as u16).to_be_bytes());
         let length = (IP + UDP) as u32 + data;
-        Self::with(addressing, protocol::UDP, (header, IP + UDP), (length, id, 0))
+        packet.with(addressing, (protocol::UDP, IP + UDP), (length, id, 0))
     }
 
     /// A datagram with so many bytes of data, which begin with `front`.
@@ -113,23 +165,27 @@ impl Packet {
         (kind, code, rest): (u8, u8, u16),
         original: &Packet,
     ) -> Self {
-        let mut header = [0; MAX_HEADERS];
+        let mut packet = Self::blank();
+        let header = &mut packet.0.header;
         (header[IP], header[IP + 1]) = (kind, code);
         header[IP + 6..IP + 8].copy_from_slice(&rest.to_be_bytes());
         let quoted = &original.header()[..(IP + 8).min(original.header().len())];
         let begins = IP + ICMP;
         header[begins..begins + quoted.len()].copy_from_slice(quoted);
         let length = begins as u32 + original.length().min(MAX_QUOTED);
-        Self::with(addressing, protocol::ICMP, (header, begins + quoted.len()), (length, id, 0))
+        packet.with(addressing, (protocol::ICMP, begins + quoted.len()), (length, id, 0))
     }
 
+    /// The packet whose transport header it has; all else in it is an older one's.
     #[inline]
     fn with(
+        mut self,
         addressing: &Addressing,
-        protocol: u8,
-        (mut header, header_len): ([u8; MAX_HEADERS], usize),
+        (protocol, header_len): (u8, usize),
         (length, id, ecn): (u32, u16, u8),
     ) -> Self {
+        let body = &mut *self.0;
+        let header = &mut body.header;
         header[0] = 0x45;
         header[1] = addressing.dscp << 2 | ecn;
         header[2..4].copy_from_slice(&(length as u16).to_be_bytes());
@@ -138,19 +194,13 @@ impl Packet {
         header[6..8].copy_from_slice(&flags.to_be_bytes());
         header[8] = HOPS;
         header[9] = protocol;
+        header[10..12].fill(0);
         header[12..16].copy_from_slice(&addressing.source.octets());
         header[16..20].copy_from_slice(&addressing.destination.octets());
-        let (flow, sent) = (addressing.hash, Instant::ZERO);
-        Packet(Box::new(Body {
-            flow,
-            sent,
-            length,
-            header_len: header_len as u8,
-            corrupted: false,
-            hint: u32::MAX,
-            duplication: 0,
-            header,
-        }))
+        (body.flow, body.sent) = (addressing.hash, Instant::ZERO);
+        (body.length, body.header_len) = (length, header_len as u8);
+        (body.corrupted, body.hint, body.duplication) = (false, u32::MAX, 0);
+        self
     }
 
     /// Bytes of the whole packet.

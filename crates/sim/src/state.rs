@@ -16,7 +16,7 @@ use crate::fragmentation::fragment;
 use crate::icmp::Error;
 use crate::link::{Link, LinkId};
 use crate::node::{NO_ROUTE, Node, NodeId};
-use crate::packet::Addressing;
+use crate::packet::{Addressing, SparePackets};
 use crate::sockets::{Socket, SocketTable, socket_key};
 
 /// The first port of those that flows begin from.
@@ -47,6 +47,7 @@ pub(crate) struct NetworkState {
     pub(crate) digest: Digest,
     pub(crate) duplicates: DuplicateTracker,
     pub(crate) hops: u64,
+    spare: SparePackets,
     numbers: Rng,
 }
 
@@ -65,6 +66,7 @@ impl NetworkState {
             digest: Digest::new(seed),
             duplicates: DuplicateTracker::default(),
             hops: 0,
+            spare: SparePackets::default(),
             numbers: Rng::new(seed, "initial sequence numbers"),
         }
     }
@@ -142,6 +144,7 @@ impl NetworkState {
                 segment.ecn_capable = packet.ecn_capable();
                 segment.congestion_experienced = packet.congestion_experienced();
                 self.deliver_segment(id, &packet, &segment);
+                self.spare.keep(packet);
                 self.serve(id);
             }
             Some(Socket::Datagrams(flow)) => {
@@ -261,8 +264,9 @@ impl NetworkState {
             let Some(segment) = connection.endpoint.poll_transmit(now) else { break };
             let node = connection.node;
             let number = self.nodes[node.index()].take_id();
-            let packet =
-                Packet::tcp(&connection.addressing, number, &segment).sent_at(now).hinted(connection.peer);
+            let packet = Packet::tcp_reusing(&mut self.spare, &connection.addressing, number, &segment)
+                .sent_at(now)
+                .hinted(connection.peer);
             self.send(node, packet);
         }
         match self.connections[id.0 as usize].endpoint.next_wakeup() {
