@@ -349,8 +349,8 @@ impl NetworkState {
             return id;
         }
         if self.connections.len() == self.connections.capacity() {
-            // By a quarter: ten thousand of them should not pay for as many that never come.
-            self.connections.reserve_exact(self.connections.len() / 4 + 16);
+            // By an eighth: ten thousand of them should not pay for as many that never come.
+            self.connections.reserve_exact(self.connections.len() / 8 + 16);
         }
         self.connections.push(connection);
         ConnectionId(self.connections.len() as u32 - 1)

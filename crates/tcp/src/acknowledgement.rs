@@ -92,9 +92,6 @@ impl Sender {
             let ack = self.ack(cx, &arrival, rtt);
             self.congestion.handle_recovery_ack(&ack, self.pipe(), outcome.lost);
         }
-        if self.board.is_empty() {
-            self.board.settle();
-        }
         #[cfg(debug_assertions)]
         self.board.check(self.una, self.next);
     }

@@ -136,9 +136,21 @@ impl Scoreboard {
             }
             progress.take(&sent, self.highest_sacked);
         }
+        if self.extra.is_some() && self.retransmitting == 0 {
+            self.forget_repairs(place);
+        }
         let (room, used) = (self.records.capacity(), self.records.len());
         if room > WORTH_KEEPING && room / 4 > used {
             self.give_back(used);
+        }
+    }
+
+    /// Gives back what losses needed, if everything before `place` has arrived and no retransmission is in flight: once no block of
+    /// the last SACK can meet one of the next.
+    #[cold]
+    fn forget_repairs(&mut self, place: u64) {
+        if self.extra.as_ref().is_some_and(|extra| extra.blocks.iter().all(|(_, end)| *end <= place)) {
+            self.extra = None;
         }
     }
 
@@ -247,17 +259,6 @@ impl Scoreboard {
         retransmissions.push_back((now, start));
     }
 
-    /// Forgets retransmissions of which nothing is outstanding.
-    #[inline]
-    pub(crate) fn settle(&mut self) {
-        if let Some(extra) = &mut self.extra
-            && self.records.is_empty()
-        {
-            extra.retransmissions.clear();
-            extra.blocks = [(0, 0); 4];
-        }
-    }
-
     #[cfg(any(test, debug_assertions))]
     pub(crate) fn check(&self, una: u64, next: u64) {
         let mut sums = [0; 4];
@@ -350,5 +351,21 @@ mod tests {
         let retransmissions = board.extra.as_ref().map_or(0, |extra| extra.retransmissions.len());
         assert!(retransmissions <= 2, "{retransmissions}");
         board.check(place(1000), place(1020));
+    }
+
+    #[test]
+    fn memory_for_losses_is_given_back_once_all_are_repaired() {
+        let mut board = board();
+        sack(&mut board, &[(1, 3), (5, 7)]);
+        board.mark_front_lost();
+        board.retransmit(0, Instant::from_millis(2), Stamp::default());
+        board.acknowledge(place(3), &mut progress());
+        assert!(board.extra.is_some(), "a block is above what is acknowledged");
+        board.retransmit(0, Instant::from_millis(3), Stamp::default());
+        board.acknowledge(place(4), &mut progress());
+        assert!(board.extra.is_some());
+        board.acknowledge(place(7), &mut progress());
+        assert!(board.extra.is_none());
+        board.check(place(7), place(20));
     }
 }
