@@ -75,7 +75,9 @@ pub(crate) enum Upcall {
     Split { proxy: u32, flow: u32 },
 }
 
+/// It fills whole lines of a cache, so that none is read for its neighbour's sake.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(crate) struct Connection {
     pub(crate) endpoint: Endpoint,
     pub(crate) addressing: Addressing,
