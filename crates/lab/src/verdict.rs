@@ -12,6 +12,7 @@ use trunkline_engine::catalogue;
 
 use crate::experiment::{Cell, Claim, ClaimKind, Experiment, Published};
 use crate::language::{self, ConditionError, Table, factor};
+use crate::plan::Planned;
 use crate::results::{ClaimOutcome, Estimate, Point, PointResult, Refusal, Verdict};
 use crate::swept;
 
@@ -148,6 +149,22 @@ pub fn judge<'p>(
     judgement
 }
 
+/// The points that a value or a claim of the paper is about, or a claim of ours where there is nothing of a paper; all of them if a
+/// condition cannot be read.
+pub(crate) fn read<'p>(experiment: &Experiment, planned: &'p [Planned]) -> Vec<&'p Point> {
+    let axes = language::axes(planned.iter().map(|planned| &planned.point));
+    let is_papers = |claim: &&Claim| claim.kind == ClaimKind::Paper;
+    let any = !experiment.published.is_empty() || experiment.claims.iter().any(|claim| is_papers(&claim));
+    let claims = || experiment.claims.iter().filter(|claim| !any || is_papers(claim));
+    let by_claim = |point: &Point| {
+        let conditions = claims().flat_map(|claim| [Some(&claim.holds), claim.differs.as_ref()]).flatten();
+        conditions.into_iter().any(|text| language::reads(text, &axes, point).unwrap_or(true))
+    };
+    let cells = || experiment.published.iter().flat_map(|published| &published.values);
+    let is_read = |point: &&Point| cells().any(|cell| is_at(point, cell)) || by_claim(point);
+    planned.iter().map(|planned| &planned.point).filter(is_read).collect()
+}
+
 /// Puts the published values beside ours and the claims' outcomes behind.
 pub fn annotate(results: &mut [PointResult], judgement: &Judgement) {
     for result in results {
@@ -234,6 +251,7 @@ fn confirmed(ours: Estimate, paper: f64, within: f64) -> Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::document::Document;
 
     fn ours(mean: f64, ci95: Option<f64>) -> Estimate {
         Estimate { mean, ci95, min: mean, max: mean, runs: None, paper: None }
@@ -385,6 +403,26 @@ mod tests {
         assert!(full.claims[1].why.ends_with("It is not.") && !quick.claims[1].why.contains("It is not."));
         assert!(quick.claims[1].why.starts_with("410 ms ≥ 400 ms"), "its numbers are there");
         assert!(full.comparisons[1].why.is_some() && quick.comparisons[1].why.is_none());
+    }
+
+    #[test]
+    fn points_are_read_by_the_papers_values_and_claims_and_by_ours_where_there_are_none() {
+        let read_of = |text: &str| -> Vec<String> {
+            let document = Document::parse("sample.toml", text).unwrap();
+            let planned = document.points().unwrap();
+            read(document.experiment(), &planned).into_iter().map(|point| point["flows"].clone()).collect()
+        };
+        let axis = "sweep.flows = { paths = [\"traffic.web.flows\"], values = [10, 60, 90, 95] }";
+        let swept = FILE.replace("sweep.flows.values = [10, 60]", axis);
+        assert_eq!(read_of(&swept), ["10", "60", "90", "95"], "all() is about every point");
+        let at_90 = swept.replace("all(web.delay.mean < 500 ms)", "web.delay.mean[flows=90] < 500 ms");
+        let at_90 = at_90.replace("all(web.delay.mean < 400 ms)", "web.delay.mean[flows=10] < 400 ms");
+        let at_90 = at_90.replace("any(web.delay.mean < 400 ms)", "web.delay.mean[flows=10] < 401 ms");
+        let at_90 = at_90.replace("all(core.drops <= 0)", "core.drops[flows=10] <= 0");
+        assert_eq!(read_of(&at_90), ["10", "60", "90"], "values at 10 and 60, and ours does not count");
+        let ours = at_90.split("        [[published]]").next().unwrap().to_owned()
+            + "[[claims]]\ntext = \"x\"\nkind = \"ours\"\nholds = \"core.drops[flows=95] <= 0\"\n";
+        assert_eq!(read_of(&ours), ["95"]);
     }
 
     #[test]

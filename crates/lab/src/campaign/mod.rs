@@ -13,7 +13,7 @@ mod summary;
 mod tests;
 mod work;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -43,23 +43,29 @@ pub struct Study {
     pub text: String,
     /// Every point.
     pub points: Vec<Planned>,
+    /// Runs at each point, where these are not the experiment's at all of them.
+    pub each: Option<Vec<u32>>,
 }
 
 impl Study {
     /// Plans every point.
     pub fn new(document: &Document) -> Result<Self, Mistakes> {
         let points = document.plan()?;
-        Ok(Study { experiment: document.experiment().clone(), text: document.to_toml()?, points })
+        Ok(Study { experiment: document.experiment().clone(), text: document.to_toml()?, points, each: None })
     }
 
     /// How many runs it has.
     pub fn runs(&self) -> usize {
-        self.points.len() * self.experiment.runs as usize
+        (0..self.points.len()).map(|point| self.runs_at(point) as usize).sum()
     }
 
-    fn seeds(&self) -> impl Iterator<Item = u64> {
+    fn runs_at(&self, point: usize) -> u32 {
+        self.each.as_ref().and_then(|each| each.get(point).copied()).unwrap_or(self.experiment.runs)
+    }
+
+    fn seeds(&self, point: usize) -> impl Iterator<Item = u64> {
         let first = self.experiment.seed;
-        (0..u64::from(self.experiment.runs)).map(move |run| first.wrapping_add(run))
+        (0..u64::from(self.runs_at(point))).map(move |run| first.wrapping_add(run))
     }
 }
 
@@ -202,11 +208,7 @@ pub(crate) fn run_with(
     let (mut open, mut jobs) = begin(studies, options)?;
     let room = Room::of(&options.engine);
     let at_a_time = room.at_a_time(jobs.iter().map(|job| (job.work, job.load))).min(options.jobs as f64);
-    let refused = |(study, open): (&Study, &Option<Open>)| {
-        open.as_ref().map_or(0, |open| open.refused.len()) * study.experiment.runs as usize
-    };
-    let refused: usize = studies.iter().zip(&open).map(refused).sum();
-    let total = studies.iter().map(Study::runs).sum::<usize>() - refused;
+    let total = studies.iter().zip(&open).map(|(study, open)| possible(study, open.as_ref())).sum();
     let mut counter = Counter::new(studies.len(), total, &jobs, at_a_time);
     let mut campaign = Campaign::default();
     let mut complete: Vec<(usize, Complete)> = Vec::new();
@@ -289,6 +291,14 @@ pub(crate) fn run_with(
     Ok(campaign)
 }
 
+/// The runs of an experiment without those of points that the engine cannot be.
+fn possible(study: &Study, open: Option<&Open>) -> usize {
+    let refused = open.map_or(&[][..], |open| open.refused.as_slice());
+    let places = study.points.iter().enumerate();
+    let possible = places.filter(|(_, planned)| refused.iter().all(|refusal| refusal.point != planned.point));
+    possible.map(|(point, _)| study.runs_at(point) as usize).sum()
+}
+
 /// Takes every directory, before anything is run, and says what is to be run.
 fn begin(studies: &[Study], options: &Options) -> Result<(Vec<Option<Open>>, Vec<Job>), StoreError> {
     let path = |study: &Study| options.out.join(&study.experiment.id);
@@ -308,22 +318,27 @@ fn begin(studies: &[Study], options: &Options) -> Result<(Vec<Option<Open>>, Vec
         if let Some(machine) = machine::this(&options.engine, &refused) {
             journal.machine(&machine)?;
         }
-        let seeds: BTreeSet<u64> = study.seeds().collect();
+        let mut there: HashMap<Vec<(&String, &String)>, BTreeSet<u64>> = HashMap::new();
+        for run in &runs {
+            there.entry(run.point.iter().collect()).or_default().insert(run.seed);
+        }
         let mut left = 0;
         for (point, planned) in study.points.iter().enumerate() {
             if refused.iter().any(|refusal| refusal.point == planned.point) {
                 continue;
             }
-            let there: BTreeSet<u64> =
-                runs.iter().filter(|run| run.point == planned.point).map(|run| run.seed).collect();
+            let made = there.get(&planned.point.iter().collect::<Vec<_>>());
             let work = work(&planned.scenario, &options.engine);
             let load = room::load(&planned.scenario);
-            let missing =
-                seeds.difference(&there).map(|seed| Job { study: number, point, seed: *seed, work, load });
+            let missing = study
+                .seeds(point)
+                .filter(|seed| made.is_none_or(|made| !made.contains(seed)))
+                .map(|seed| Job { study: number, point, seed, work, load });
             let before = jobs.len();
             jobs.extend(missing);
             left += jobs.len() - before;
         }
+        drop(there);
         open.push(Some(Open { journal, runs, refused, left }));
     }
     Ok((open, jobs))
@@ -366,8 +381,9 @@ pub(crate) fn settle(
     runs: &mut [Run],
     refused: &[Refusal],
 ) -> (Vec<PointResult>, Judgement) {
-    let place = |run: &Run| points.iter().position(|planned| planned.point == run.point);
-    runs.sort_by_cached_key(|run| (place(run), run.seed));
+    let places: HashMap<Vec<(&String, &String)>, usize> =
+        points.iter().enumerate().map(|(place, planned)| (planned.point.iter().collect(), place)).collect();
+    runs.sort_by_cached_key(|run| (places.get(&run.point.iter().collect::<Vec<_>>()).copied(), run.seed));
     let mut results = summarise(runs);
     let judgement =
         verdict::judge(experiment, points.iter().map(|planned| &planned.point), &results, refused);

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use statrs::distribution::{Beta, ContinuousCDF as _};
 
 use super::influence::{self, Influence};
-use super::judged::Judged;
+use super::judged::{Judged, best};
 use crate::document::Document;
 use crate::experiment::{ClaimKind, Experiment};
 use crate::plan::{Setting, Space};
@@ -233,53 +233,6 @@ fn interval(found: u32, of: u32) -> (f64, f64) {
     (end(found, of - found + 1.0, 0.025, 0.0), end(found + 1.0, of - found, 0.975, 1.0))
 }
 
-/// The settings that answers rest on and that are to be run as often as the file says: the file's; for each value and claim that does not
-/// hold with it one for which it does by the runs there are, the closest; and those that have most values.
-pub(super) fn to_confirm(experiment: &Experiment, judged: &[Judged]) -> Vec<u32> {
-    let full = experiment.runs;
-    let mut wanted: Vec<u32> = Vec::new();
-    let Some(chosen) = judged.iter().find(|one| one.number == 0) else { return vec![0] };
-    if chosen.runs < full {
-        wanted.push(0);
-    }
-    let best = best(judged);
-    wanted.extend(best.iter().take(CLOSEST).filter(|one| one.runs < full).map(|one| one.number));
-    let mut confirm = |holding: Vec<&Judged>| {
-        if holding.iter().any(|one| one.runs >= full || wanted.contains(&one.number)) {
-            return;
-        }
-        wanted.extend(holding.first().map(|one| one.number));
-    };
-    for value in 0..chosen.judgement.comparisons.len() {
-        if chosen.judgement.comparisons[value].verdict != Verdict::Holds {
-            let holds = |one: &&Judged| one.judgement.comparisons[value].verdict == Verdict::Holds;
-            let mut holding: Vec<&Judged> = judged.iter().filter(holds).collect();
-            holding.sort_by(|a, b| a.distance(value).total_cmp(&b.distance(value)));
-            confirm(holding);
-        }
-    }
-    for claim in 0..chosen.judgement.claims.len() {
-        if chosen.judgement.claims[claim].verdict != Verdict::Holds {
-            let holds = |one: &&&Judged| one.judgement.claims[claim].verdict == Verdict::Holds;
-            confirm(best.iter().filter(holds).copied().collect());
-        }
-    }
-    wanted.sort_unstable();
-    wanted.dedup();
-    wanted
-}
-
-/// Settings that were drawn, those with most values first.
-fn best(judged: &[Judged]) -> Vec<&Judged> {
-    let mut best: Vec<&Judged> = judged.iter().filter(|one| one.number > 0).collect();
-    best.sort_by(|a, b| {
-        b.values_holding()
-            .cmp(&a.values_holding())
-            .then_with(|| a.distance_of_all().total_cmp(&b.distance_of_all()))
-    });
-    best
-}
-
 pub(super) fn answer(
     document: &Document,
     space: &Space,
@@ -329,18 +282,18 @@ impl Answers<'_> {
         self.judged.iter().find(|one| one.number == 0)
     }
 
-    fn drawn(&self) -> impl Iterator<Item = (&Judged, &Setting)> {
+    fn drawn(&self) -> impl Iterator<Item = (&Judged, &Setting)> + Clone {
         self.judged.iter().zip(self.settings).filter(|(one, _)| one.number > 0)
     }
 
     /// Of a verdict that each setting has.
     fn set_up(&self, verdict: impl Fn(&Judged) -> Verdict) -> SetUp {
-        let mut decided = self.judged.iter().filter(|one| verdict(one) != Verdict::Undecided).peekable();
+        let mut drawn = self.drawn().map(|(one, _)| one);
         if self.chosen().is_some_and(|one| verdict(one) == Verdict::Holds) {
             SetUp::Holds
-        } else if decided.peek().is_none() {
+        } else if drawn.clone().all(|one| verdict(one) == Verdict::Undecided) {
             SetUp::Undecided
-        } else if decided.any(|one| verdict(one) == Verdict::Holds && one.runs >= self.experiment.runs) {
+        } else if drawn.any(|one| verdict(one) == Verdict::Holds && one.runs >= self.experiment.runs) {
             SetUp::Some
         } else {
             SetUp::None

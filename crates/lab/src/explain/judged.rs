@@ -1,12 +1,7 @@
 //! Each setting as an experiment of its own.
 
-use std::collections::BTreeMap;
-
-use super::AXIS;
-use crate::campaign::settle;
-use crate::experiment::Experiment;
-use crate::plan::Planned;
-use crate::results::{Run, Verdict};
+use crate::experiment::{ClaimKind, Experiment};
+use crate::results::Verdict;
 use crate::verdict::Judgement;
 
 /// A setting with all of its points.
@@ -18,10 +13,28 @@ pub(super) struct Judged {
     pub(super) judgement: Judgement,
 }
 
+/// Something that a setting may bear out, by its place among the experiment's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Said {
+    Value(usize),
+    Claim(usize),
+}
+
 impl Judged {
     /// How many published values hold.
     pub(super) fn values_holding(&self) -> usize {
         self.judgement.cells().count(Verdict::Holds)
+    }
+
+    pub(super) fn verdict(&self, said: Said) -> Verdict {
+        match said {
+            Said::Value(place) => self.judgement.comparisons[place].verdict,
+            Said::Claim(place) => self.judgement.claims[place].verdict,
+        }
+    }
+
+    pub(super) fn holds(&self, said: Said) -> bool {
+        self.verdict(said) == Verdict::Holds
     }
 
     /// How far ours is from a published value, by ratio: 0 if they are the same.
@@ -36,19 +49,23 @@ impl Judged {
     }
 }
 
-/// The settings that have a run at each point, in their order.
-pub(super) fn settings(experiment: &Experiment, planned: &[Planned], runs: Vec<Run>) -> Vec<Judged> {
-    let mut by_number: BTreeMap<u32, Vec<Run>> = BTreeMap::new();
-    for mut run in runs {
-        let number = run.point.shift_remove(AXIS).and_then(|number| number.parse().ok());
-        if let Some(number) = number {
-            by_number.entry(number).or_default().push(run);
-        }
-    }
-    let judged = |(number, mut runs): (u32, Vec<Run>)| {
-        let (results, judgement) = settle(experiment, planned, &mut runs, &[]);
-        let runs = results.iter().map(|result| result.runs).min().unwrap_or(0);
-        (results.len() == planned.len()).then_some(Judged { number, runs, judgement })
-    };
-    by_number.into_iter().filter_map(judged).collect()
+/// Settings that were drawn, those with most values first.
+pub(super) fn best(judged: &[Judged]) -> Vec<&Judged> {
+    let mut best: Vec<&Judged> = judged.iter().filter(|one| one.number > 0).collect();
+    best.sort_by(|a, b| {
+        b.values_holding()
+            .cmp(&a.values_holding())
+            .then_with(|| a.distance_of_all().total_cmp(&b.distance_of_all()))
+    });
+    best
+}
+
+/// Whether each value and each claim of the paper has a setting that bears it out with all runs: more settings only sharpen shares then.
+pub(super) fn is_decided(experiment: &Experiment, judged: &[Judged]) -> bool {
+    let Some(first) = judged.first() else { return false };
+    let values = (0..first.judgement.comparisons.len()).map(Said::Value);
+    let claims = experiment.claims.iter().enumerate();
+    let claims =
+        claims.filter(|(_, claim)| claim.kind == ClaimKind::Paper).map(|(place, _)| Said::Claim(place));
+    values.chain(claims).all(|said| judged.iter().any(|one| one.runs >= experiment.runs && one.holds(said)))
 }

@@ -26,7 +26,9 @@ pub(crate) use dimension::base;
 pub use dimension::factor;
 pub use error::ConditionError;
 pub use table::Table;
+pub(crate) use table::axes;
 
+use crate::results::Point;
 use error::Problem;
 use evaluation::Evaluation;
 use trunkline_engine::catalogue::Unit;
@@ -50,6 +52,16 @@ pub struct Answer {
 pub fn check(text: &str, axes: &Axes, metrics: &Metrics<'_>) -> Result<(), ConditionError> {
     let check = || typing::check(&parser::parse(text)?, axes, metrics);
     check().map_err(|problem: Problem| problem.within(text))
+}
+
+/// Whether a condition reads a metric at a point.
+pub(crate) fn reads(text: &str, axes: &Axes, point: &Point) -> Result<bool, ConditionError> {
+    let read = || part::read(&parser::parse(text)?, axes);
+    let read = read().map_err(|problem: Problem| problem.within(text))?;
+    let is_at = |((axis, values), place): ((&String, &Vec<String>), &Option<usize>)| {
+        place.is_none_or(|place| point.get(axis) == values.get(place))
+    };
+    Ok(read.iter().any(|pins| axes.iter().zip(pins).all(is_at)))
 }
 
 /// How a condition comes out. An error if it means nothing for these results, or if a metric has no value in them.

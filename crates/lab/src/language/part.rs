@@ -1,10 +1,10 @@
 //! Which metrics of a condition are of a part of the runs only.
 
-use super::Table;
 use super::error::Problem;
-use super::evaluation::Evaluation;
+use super::evaluation::{Evaluation, Pins};
 use super::expression::{Expression, Node, Selector};
 use super::typing::select;
+use super::{Axes, Table};
 
 /// `web.delay.p99 is of 2 of 5 runs at flows=10`: of each metric that some runs do not have, where the fewest do.
 pub(super) fn parts(root: &Node, table: &Table<'_>) -> Result<Vec<String>, Problem> {
@@ -25,6 +25,11 @@ pub(super) fn parts(root: &Node, table: &Table<'_>) -> Result<Vec<String>, Probl
         }
     }
     Ok(said)
+}
+
+/// Of each metric, the values of axes at which it is read; none where all are.
+pub(super) fn read(root: &Node, axes: &Axes) -> Result<Vec<Pins>, Problem> {
+    metrics(root).into_iter().map(|(_, selectors)| select(axes, selectors)).collect()
 }
 
 /// Every metric with its selectors.

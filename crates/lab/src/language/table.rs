@@ -24,13 +24,7 @@ impl<'a> Table<'a> {
         results: &'a [PointResult],
         units: &'a Metrics<'a>,
     ) -> Self {
-        let mut axes = Axes::new();
-        for (axis, value) in points.into_iter().flatten() {
-            let values = axes.entry(axis.clone()).or_default();
-            if !values.contains(value) {
-                values.push(value.clone());
-            }
-        }
+        let axes = axes(points);
         let points = results.iter().map(|result| (place(&axes, &result.point), result)).collect();
         Table { axes, points, refused: IndexMap::new(), units }
     }
@@ -80,6 +74,18 @@ impl<'a> Table<'a> {
         let names: Vec<_> = self.axes.iter().zip(places).filter_map(name).collect();
         if names.is_empty() { String::new() } else { format!(" at {}", names.join(", ")) }
     }
+}
+
+/// The axes of points that are in the order of their sweep.
+pub(crate) fn axes<'p>(points: impl IntoIterator<Item = &'p Point>) -> Axes {
+    let mut axes = Axes::new();
+    for (axis, value) in points.into_iter().flatten() {
+        let values = axes.entry(axis.clone()).or_default();
+        if !values.contains(value) {
+            values.push(value.clone());
+        }
+    }
+    axes
 }
 
 /// A point's place on each axis.

@@ -24,7 +24,7 @@ const MAX_PLOTS: usize = 24;
 /// The most influences that are named of an outcome.
 const MAX_INFLUENCES: usize = 3;
 
-const MEANING: &str = "A value or a claim *holds* if it does with the set-up of the experiment’s file. It holds *for some set-up* if it does at another setting of the unknowns that was run as often as the file says, and *for none* if no setting that was run bears it out. The share is of all settings that were drawn; its interval is that of the part of all plausible settings (95 %).";
+const MEANING: &str = "A value or a claim *holds* if it does with the set-up of the experiment’s file. It holds *for some set-up* if it does at another setting of the unknowns that was run as often as the file says, and *for none* if no setting that was run bears it out. The share is of all settings that were drawn; its interval is that of the part of all plausible settings (95 %). Settings are run at the points that the paper’s values and claims are about; claims of ours are undecided there if they are about others.";
 const CORRELATION: &str = "Spearman’s rank correlation over all settings, with its 95 % interval: 1 or −1 if the outcome only rises or only falls with the unknown. Only those whose sign is certain are shown.";
 
 /// How something came out over set-ups, in words.
@@ -380,7 +380,7 @@ impl Page<'_> {
         report.heading("To run it again");
         report.add(&fenced(
             "sh",
-            &format!("trunkline lab explain {experiment} --settings {settings} --runs {runs} --seed {seed}"),
+            &format!("trunkline lab explain {experiment} --settings {settings} --at-least {settings} --runs {runs} --seed {seed}"),
         ));
     }
 }

@@ -116,11 +116,21 @@ impl Directory {
 
     /// How long all runs took, one after another; none if nobody wrote it down.
     pub fn took(&self) -> Result<Option<Duration>, StoreError> {
-        let (text, _) = journal::complete_lines(&self.path.join(TIMES))?;
-        // A time that cannot be read is no reason to have no report.
-        let times: Vec<Time> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        let times = self.times()?;
         let seconds: f64 = times.iter().map(|time| time.seconds).sum();
         Ok((!times.is_empty()).then(|| Duration::try_from_secs_f64(seconds).ok()).flatten())
+    }
+
+    /// How long a run took on average; none if nobody wrote it down.
+    pub(crate) fn pace(&self) -> Result<Option<Duration>, StoreError> {
+        let runs = u32::try_from(self.times()?.len()).unwrap_or(u32::MAX);
+        Ok(self.took()?.and_then(|took| took.checked_div(runs)))
+    }
+
+    fn times(&self) -> Result<Vec<Time>, StoreError> {
+        let (text, _) = journal::complete_lines(&self.path.join(TIMES))?;
+        // A time that cannot be read is no reason to have no report.
+        Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
     }
 
     /// Puts a file among them, such as a report.

@@ -157,9 +157,12 @@ pub(crate) struct ExplainArguments {
     /// Experiments with a table `unknown`: files, or the ids of experiments that come with the program; or a paper, for all of its experiments that have unknowns.
     #[arg(required = true, value_name = "FILE|ID|PAPER")]
     pub(crate) files: Vec<PathBuf>,
-    /// Settings of the unknowns to run beside the file's own: 4 to 65535.
+    /// Settings of the unknowns to run beside the file's own, at most: 4 to 65535.
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(4..=65_535))]
     pub(crate) settings: u32,
+    /// Settings after which an experiment gets no more, if each value and each claim of its paper holds at one of them.
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(4..=65_535))]
+    pub(crate) at_least: u32,
     /// Runs of each setting at each point. Settings that an answer rests on are run as often as the file says.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) runs: u32,

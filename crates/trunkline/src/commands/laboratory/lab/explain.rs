@@ -25,6 +25,7 @@ pub(super) fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
     errors.finish("nothing was run")?;
     let options = Options {
         settings: arguments.settings,
+        least: arguments.at_least,
         runs: arguments.runs,
         seed: arguments.seed.into(),
         budget: arguments.budget,
@@ -43,7 +44,7 @@ pub(super) fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
         &documents,
         &options,
         stop.flag(),
-        |_, progress| bar.show(&progress),
+        |progress| bar.show(&progress),
         // Its page is there as soon as it is done.
         |explained| all.push((reports::write_explanation(&explained.directory), explained)),
     );
