@@ -149,3 +149,20 @@ fn path_control_keeps_the_queue_of_the_lane_at_the_edge() {
     assert!(free > 17.0 && paced > 16.0, "{free} and {paced} Mbit/s of 20");
     assert!(long > MS * 45 && short < MS * 40, "{long:?} and {short:?}");
 }
+
+/// Packets that leave the edge one by one need two of the connection's each.
+#[test]
+fn a_lane_that_its_path_holds_fills_its_packets() {
+    let path = LinkSettings::new(Rate::from_mbit(100.0), MS * 15).queue(packets(500));
+    let mut scene = scene(&path, Transport::Quic, true);
+    scene.bulk(8, None);
+    let mut at = |seconds: u32| {
+        scene.network.run_for(SECOND * seconds);
+        let lane = scene.network.trunk_report(scene.trunk, 0).lanes.remove(0);
+        assert!(lane.pacing.is_some_and(|(_, grant)| grant.is_some()), "{:?}", lane.pacing);
+        (lane.frames as f64, lane.quic.expect("it is one over QUIC").sent as f64)
+    };
+    let (before, after) = (at(10), at(5));
+    let packets = (after.1 - before.1) / (after.0 - before.0);
+    assert!((1.0..1.25).contains(&packets), "{packets} packets for each frame");
+}

@@ -180,7 +180,7 @@ impl LaneControl {
     /// [`pace`](Self::pace).
     #[inline]
     pub fn paced_until(&mut self, now: Instant) -> Option<Instant> {
-        let (pacer, grant) = (self.pacer?, self.grant?);
+        let (Some(pacer), Some(grant)) = (&mut self.pacer, self.grant) else { return None };
         let until = pacer.held_until(now, grant);
         self.filled |= until.is_some();
         until

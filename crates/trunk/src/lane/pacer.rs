@@ -19,6 +19,8 @@ pub(super) struct Pacer {
     ahead: f64,
     /// As of this time.
     at: Instant,
+    /// It has been full, and half of it has not left yet.
+    held: bool,
 }
 
 impl Pacer {
@@ -31,19 +33,22 @@ impl Pacer {
     pub(super) fn take(&mut self, now: Instant, rate: Rate, bytes: u64) {
         self.ahead = self.ahead_at(now, rate) + bytes as f64;
         self.at = self.at.max(now);
+        self.held |= self.ahead + 1.0 > Self::size(rate);
     }
 
-    /// How many bytes the lane may take now; one at least, unless it is held.
+    /// How many bytes the lane may take now, unless it is held.
     pub(super) fn room(&self, now: Instant, rate: Rate) -> usize {
         (Self::size(rate) - self.ahead_at(now, rate)).max(0.0) as usize
     }
 
-    /// When the lane may take packets again; `None` if it may now. It waits until half of the bucket has left, so that it does
-    /// not wake up for each packet.
-    pub(super) fn held_until(&self, now: Instant, rate: Rate) -> Option<Instant> {
-        let (ahead, size) = (self.ahead_at(now, rate), Self::size(rate));
-        let wait = || rate.time_for((ahead - size / 2.0) as u64 + 1, &mut 0);
-        (ahead + 1.0 > size).then(|| now + wait().min(Self::MAX_HOLD))
+    /// When the lane may take packets again; `None` if it may now. Once the bucket is full the lane waits until half of it has left,
+    /// whatever wakes its owner meanwhile: it does not wake up for each packet, and takes several at a time, which fill the
+    /// connection's packets and make batches of them.
+    pub(super) fn held_until(&mut self, now: Instant, rate: Rate) -> Option<Instant> {
+        let (ahead, half) = (self.ahead_at(now, rate), Self::size(rate) / 2.0);
+        self.held &= ahead > half;
+        let wait = || rate.time_for((ahead - half) as u64 + 1, &mut 0);
+        self.held.then(|| now + wait().min(Self::MAX_HOLD))
     }
 
     fn ahead_at(&self, now: Instant, rate: Rate) -> f64 {
@@ -96,6 +101,27 @@ mod tests {
     }
 
     #[test]
+    fn a_lane_that_is_visited_all_the_time_takes_half_a_bucket_at_a_time() {
+        let (rate, mut now) = (Rate::from_mbit(100.0), Instant::from_millis(5));
+        let (mut pacer, mut turns, mut taken) = (Pacer::default(), 0, 0.0);
+        let end = now + Duration::from_secs(1);
+        while now < end {
+            if pacer.held_until(now, rate).is_none() {
+                turns += 1;
+                while pacer.room(now, rate) > 0 {
+                    pacer.take(now, rate, 1500);
+                    taken += 1500.0;
+                }
+            }
+            now += Duration::from_micros(10);
+        }
+        let whole = per_second(rate);
+        assert!((0.99..=1.002).contains(&(taken / whole)), "{taken}");
+        // Half of 25 kB, and what a packet is more.
+        assert!((whole / 14_000.0..whole / 12_000.0).contains(&f64::from(turns)), "{turns}");
+    }
+
+    #[test]
     fn a_visit_up_to_a_millisecond_late_costs_nothing_and_what_a_later_one_missed_is_not_made_up_for() {
         let rate = Rate::from_mbit(100.0);
         let whole = per_second(rate) * 2.0;
@@ -120,5 +146,9 @@ mod tests {
         assert!((Duration::from_micros(9390)..Duration::from_micros(9410)).contains(&wait), "{wait:?}");
         assert!((6249..=6251).contains(&pacer.room(until, fast)), "{}", pacer.room(until, fast));
         assert_eq!(pacer.held_until(until, fast), None);
+        // At a higher rate it may go on at once.
+        pacer.take(until, fast, 7000);
+        assert!(pacer.held_until(until, fast).is_some());
+        assert_eq!(pacer.held_until(until, Rate::from_mbit(500.0)), None);
     }
 }
