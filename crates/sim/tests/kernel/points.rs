@@ -185,7 +185,7 @@ pub(crate) fn fast_tso() -> Vec<Point> {
 }
 
 fn with_and_without(paths: &[(f64, f64, u32, f64, u32)], window_s: f64) -> Vec<Point> {
-    let of = |path, name, tso| Point { tso, window_s, ..point(name, path) };
+    let of = |path, name, tso| Point { window_s, tso, ..point(name, path) };
     paths
         .iter()
         .flat_map(|path| ["cubic", "reno"].map(|name| (*path, name)))
