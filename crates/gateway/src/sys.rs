@@ -123,6 +123,17 @@ fn set_option<T>(fd: BorrowedFd<'_>, level: c_int, name: c_int, value: &T) -> io
     Ok(())
 }
 
+/// The value of an option that is a number.
+fn get_option(fd: BorrowedFd<'_>, level: c_int, name: c_int) -> io::Result<c_int> {
+    let mut value: c_int = 0;
+    let mut len = mem::size_of::<c_int>() as socklen_t;
+    // SAFETY: the kernel writes at most `len` bytes into `value`.
+    check(unsafe {
+        libc::getsockopt(fd.as_raw_fd(), level, name, (&raw mut value).cast::<c_void>(), &raw mut len)
+    })?;
+    Ok(value)
+}
+
 /// Has a socket send through one interface, and receive from it alone (`SO_BINDTODEVICE`). An error names the interface.
 pub(crate) fn bind_to_interface(fd: BorrowedFd<'_>, name: &str) -> io::Result<()> {
     // The kernel takes a name that fills its buffer without the closing zero.

@@ -234,7 +234,7 @@ impl Running {
                 };
             }
             self.sender.serve_lanes(now, &mut self.requests);
-            self.quic.settle_sent();
+            self.quic.settle_sent(now);
             self.handle_requests();
         }
     }

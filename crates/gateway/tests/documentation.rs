@@ -310,7 +310,7 @@ fn the_vectors_of_the_wire_format_are_what_is_sent() {
         packer.put(&[&[0; 3], &vec![0; length]]);
     }
     let mut pieces = Vec::new();
-    let datagrams = packer.take(&mut pieces);
+    let datagrams = packer.take(&mut pieces, Vec::new());
     for (number, label) in [
         (0, "| number 0, begins with"),
         (1, "| number 1, the first frame begins after 155"),

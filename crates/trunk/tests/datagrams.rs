@@ -26,7 +26,7 @@ fn put(packer: &mut Packer, packet: &[u8]) {
 
 fn datagrams(packer: &mut Packer) -> Vec<Vec<u8>> {
     let mut pieces = Vec::new();
-    let bytes = packer.take(&mut pieces);
+    let bytes = packer.take(&mut pieces, Vec::new());
     pieces.iter().map(|piece| bytes[piece.start..piece.end].to_vec()).collect()
 }
 

@@ -110,7 +110,7 @@ fn datagram_entries() -> Vec<(String, Vec<u8>)> {
         packer.put(&[&frame((packet, Offload::None))]);
     }
     let mut pieces = Vec::new();
-    let bytes = packer.take(&mut pieces);
+    let bytes = packer.take(&mut pieces, Vec::new());
     let datagrams: Vec<&[u8]> = pieces.iter().map(|piece| &bytes[piece.start..piece.end]).collect();
     let stream = |order: &[usize], wait: u8| {
         let one =

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use common::{Checker, check_stream, edit, ip, lane, lanes_up, peer, plans, send, setup, sites, wait_for};
 use serde_json::Value;
-use trunkline_testbed::link::DuplexSettings;
+use trunkline_link::LinkSettings;
+use trunkline_testbed::link::{Direction, DuplexSettings};
 use trunkline_testbed::scene::{Encryption, Gateway, GatewaySetup, Plan, Wan};
 use trunkline_units::Rate;
 
@@ -263,4 +264,47 @@ fn a_lane_goes_on_from_another_address() {
     wait_for("the new address in status", LIMIT, &gateways, || {
         shown().as_str().is_some_and(|remote| remote.starts_with(&format!("{network}.77:")))
     });
+}
+
+/// Packets are as long as the path takes, and shorter once it takes no more than that: it says nothing, so losses tell. Traffic goes on
+/// within seconds.
+#[test]
+fn packets_follow_the_mtu_of_the_path_under_load() {
+    let test = "packets_follow_the_mtu_of_the_path_under_load";
+    for (reliable, classes) in [(false, ALL.to_owned()), (true, format!("{ALL}delivery = \"reliable\"\n"))] {
+        let wan = DuplexSettings::wide_area(
+            Rate::from_mbit(50.0),
+            Duration::from_millis(10),
+            Duration::from_millis(100),
+        );
+        let long = |way: LinkSettings| LinkSettings { mtu: 9000, ..way };
+        let wan = DuplexSettings { forward: long(wan.forward), backward: long(wan.backward), ..wan };
+        let Some((scene, gateways)) = sites(test, Wan::Emulated(wan), &quic(&classes)) else { return };
+        let mss = || count(&lane(&gateways, Gateway::T1, "rest"), "mss");
+        wait_for("packets fill the path", LIMIT, &gateways, || mss() == 9000 - 28);
+        let checker = Checker::start(&scene.x, Plan::IPV4.x);
+        let sending = send(&scene.a, checker.address, 30_000_000, None);
+        let frames = || count(&lane(&gateways, Gateway::T2, "rest"), "frames_received");
+        let wait_for_more = |what: &str| {
+            let before = frames();
+            wait_for(what, LIMIT, &gateways, || frames() > before + 300);
+        };
+        wait_for_more("the stream is under way");
+        let link = scene.link().expect("an emulated link");
+        for way in [Direction::Forward, Direction::Backward] {
+            link.change(way, |settings| settings.mtu = 1500).expect("sound settings");
+        }
+        let start = Instant::now();
+        // What was under way before may still come.
+        std::thread::sleep(Duration::from_millis(200));
+        wait_for_more("the stream goes on");
+        let silence = start.elapsed();
+        println!("reliable {reliable}: {silence:.0?} until the stream went on, packets of {} bytes", mss());
+        assert!(silence < Duration::from_secs(5), "{silence:?}");
+        assert!(mss() <= 1472);
+        wait_for("packets grow to what the path takes now", LIMIT * 2, &gateways, || mss() > 1400);
+        sending.join().expect("the stream is sent");
+        assert_eq!(checker.finish(), 30_000_000);
+        assert_eq!(lane(&gateways, Gateway::T1, "rest")["established"], 1, "the lane is the same");
+    }
 }

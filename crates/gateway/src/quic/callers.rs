@@ -134,7 +134,8 @@ impl Quic {
         let Some(acceptor) = self.acceptor.clone() else { return self.endpoint.ignore(incoming) };
         let Some(caller) = self.callers.take(at, remote.ip()) else { return self.endpoint.ignore(incoming) };
         let signals = Signals::new(Control::Window(CongestionAlgorithm::Cubic));
-        match self.endpoint.accept(incoming, at, response, Some(acceptor.for_caller(&signals))) {
+        let config = acceptor.for_caller(self.longest_packet(place, remote), &signals);
+        match self.endpoint.accept(incoming, at, response, Some(config)) {
             Ok(made) => {
                 let link = self.insert(made, Stage::Accepting, place, signals);
                 let mut link = link.borrow_mut();

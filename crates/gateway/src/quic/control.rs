@@ -146,6 +146,8 @@ impl Adaptor {
             srtt: Duration::ZERO,
             min_rtt: Duration::ZERO,
         };
+        // What is in flight on another path is not bounded here.
+        adaptor.signals.set_probe(0);
         adaptor.publish(now);
         adaptor
     }
@@ -303,6 +305,7 @@ impl Controller for Adaptor {
 
     fn on_mtu_update(&mut self, new_mtu: u16) {
         self.mtu = new_mtu;
+        self.signals.set_probe(0);
         self.control.set_segment(new_mtu.into());
     }
 
@@ -310,8 +313,10 @@ impl Controller for Adaptor {
         if self.is_free() {
             return NO_WINDOW;
         }
-        // The library sends only if a packet more leaves the window unfilled, so less than two packets would stop it.
-        u64::from(self.control.send_window()).max(2 * u64::from(self.mtu) + 1)
+        // The library sends only if a packet more leaves the window unfilled, so less than two packets would stop it. A probe for the
+        // path's MTU is in flight for it, and may be longer than the window: data does not wait until it is acknowledged or lost.
+        let window = u64::from(self.control.send_window()).max(2 * u64::from(self.mtu) + 1);
+        window + u64::from(self.signals.probe())
     }
 
     fn clone_box(&self) -> Box<dyn Controller> {

@@ -113,6 +113,8 @@ pub(super) struct Link {
     heard: u64,
     is_touched: bool,
     pub(super) is_unsettled: bool,
+    /// It may have something to say, and has not been asked.
+    has_news: bool,
     /// DSCP, in the bits that it has in the IP header.
     traffic_class: u8,
     pub(super) signals: Arc<Signals>,
@@ -123,6 +125,8 @@ pub(super) struct Link {
     pub(super) bytes_received: u64,
     bytes_sent: u64,
     refused: u64,
+    /// Probes for the path's MTU that were lost, when it was looked at last.
+    lost_probes: u64,
 }
 
 impl Link {
@@ -151,6 +155,7 @@ impl Link {
             heard: 0,
             is_touched: false,
             is_unsettled: false,
+            has_news: false,
             traffic_class: 0,
             signals,
             streams: None,
@@ -159,6 +164,7 @@ impl Link {
             bytes_received: 0,
             bytes_sent: 0,
             refused: 0,
+            lost_probes: 0,
         }
     }
 
@@ -175,6 +181,19 @@ impl Link {
         if !self.is_unsettled {
             self.is_unsettled = true;
             shared.unsettled.borrow_mut().push(self.number);
+        }
+    }
+
+    /// Something has come for its lane, which is served next: what the connection has to say leaves with the lane's data.
+    pub(super) fn defer(&mut self, shared: &Shared) {
+        self.has_news = true;
+        self.unsettle(shared);
+    }
+
+    /// Sends what it has to say, if nothing has sent it meanwhile.
+    pub(super) fn transmit_deferred(&mut self, shared: &Shared, now: StdInstant) {
+        if self.has_news {
+            self.transmit(shared, now);
         }
     }
 
@@ -293,6 +312,14 @@ impl Link {
         }
     }
 
+    /// The route to the other end takes packets of at most `longest` bytes now. If that is less than what is sent, the path is another
+    /// one: what is known of it begins anew (RFC 9000 §9.4).
+    pub(super) fn handle_route(&mut self, now: StdInstant, longest: u16) {
+        if longest < self.inner.current_mtu() {
+            self.inner.path_changed(now);
+        }
+    }
+
     /// Asks the other end whether it is still there: the lane ends unless it answers soon.
     pub(super) fn prove(&mut self, now: StdInstant) {
         self.ping();
@@ -406,8 +433,7 @@ impl Link {
     }
 
     /// Hands datagrams over.
-    pub(super) fn hand_over(&mut self, bytes: Vec<u8>, pieces: &[Piece]) {
-        let bytes = Bytes::from(bytes);
+    pub(super) fn hand_over(&mut self, bytes: &Bytes, pieces: &[Piece]) {
         for piece in pieces {
             // It fails if the MTU has become smaller meanwhile: the next ones are made for it.
             let datagram = bytes.slice(piece.start..piece.end);
@@ -417,6 +443,13 @@ impl Link {
 
     /// Sends what it may send now. The owner looks after the connection then: its timers may have changed.
     pub(super) fn transmit(&mut self, shared: &Shared, now: StdInstant) {
+        self.has_news = false;
+        if self.signals.probe() > 0 {
+            let lost = self.inner.stats().path.lost_plpmtud_probes;
+            if std::mem::replace(&mut self.lost_probes, lost) != lost {
+                self.signals.set_probe(0);
+            }
+        }
         let mut ports = shared.ports.borrow_mut();
         let Some(port) = ports.get_mut(self.port) else { return };
         let has_data = self.unsent() > 0;
@@ -429,9 +462,9 @@ impl Link {
         let mut sent = (0, 0);
         while !port.is_full() {
             self.buffer.clear();
-            let Some(transmit) = self.inner.poll_transmit(now, port.max_segments(), &mut self.buffer) else {
-                break;
-            };
+            let mtu = self.inner.current_mtu();
+            let batch = port.max_segments(mtu);
+            let Some(transmit) = self.inner.poll_transmit(now, batch, &mut self.buffer) else { break };
             let headers = Outgoing {
                 to: transmit.destination,
                 from: transmit.src_ip,
@@ -439,6 +472,9 @@ impl Link {
                     | transmit.ecn.filter(|_| !ignores_marks).map_or(0, |ecn| ecn as u8),
                 segment: transmit.segment_size.map(|size| size as u16),
             };
+            if transmit.segment_size.is_none() && transmit.size > usize::from(mtu) {
+                self.signals.set_probe(transmit.size as u32);
+            }
             self.bytes_sent += transmit.size as u64;
             let packets = transmit.segment_size.map_or(1, |size| transmit.size.div_ceil(size));
             sent = (sent.0 + transmit.size as u64, sent.1 + packets as u64);

@@ -195,7 +195,8 @@ impl Quic {
     pub(crate) fn dial(&mut self, now: Instant, dial: Dial, port: usize) -> Result<(), String> {
         let at = self.shared.to_std(now);
         let signals = Signals::new(dial.options.control);
-        let config = dial.dialer.client(dial.hello.number(), &signals);
+        let longest = self.longest_packet(port, dial.remote);
+        let config = dial.dialer.client(dial.hello.number(), longest, &signals);
         let made = self.endpoint.connect(at, config, dial.remote, "0.0.0.0").map_err(|e| e.to_string())?;
         let stage = Stage::Dialling { serial: dial.serial, hello: dial.hello, asked: false };
         let link = self.insert(made, stage, port, signals);
@@ -297,16 +298,18 @@ impl Quic {
         }
     }
 
-    /// Addresses or routes of this machine have changed: the connections that it dialled show the other ends where it is now
-    /// (RFC 9000 §9), whether or not they have something to send.
+    /// Addresses, routes or interfaces of this machine have changed: the connections that it dialled show the other ends where it is
+    /// now (RFC 9000 §9), whether or not they have something to send. None sends packets longer than its route takes.
     pub(crate) fn handle_network_changed(&mut self, now: Instant) {
         let at = self.shared.to_std(now);
         for link in self.links.values() {
             let mut link = link.borrow_mut();
+            let longest = self.longest_packet(link.port, link.inner.remote_address());
+            link.handle_route(at, longest);
             if link.inner.side().is_client() {
                 link.show_address(at);
-                link.touch(&self.shared);
             }
+            link.touch(&self.shared);
         }
     }
 
@@ -338,7 +341,8 @@ impl Quic {
         self.timers.first().map(|(at, _)| self.shared.to_units(*at))
     }
 
-    /// Looks after the connections that have something to say or to do. `deliver` gets what has arrived in lanes, by their
+    /// Looks after the connections that have something to say or to do. What those of lanes have to say leaves when the lane is served,
+    /// or with [`settle_sent`](Self::settle_sent). `deliver` gets what has arrived in lanes, by their
     /// serials, with their round-trip times; an error ends the lane.
     pub(crate) fn advance(
         &mut self,
@@ -366,18 +370,24 @@ impl Quic {
                 continue;
             }
             self.advance_one(at, &mut link, changes, &mut deliver);
-            link.transmit(&self.shared, at);
-            self.settle(&mut link);
+            if matches!(link.stage, Stage::Lane { .. }) {
+                link.defer(&self.shared);
+            } else {
+                link.transmit(&self.shared, at);
+                self.settle(&mut link);
+            }
         }
     }
 
-    /// Looks after the timers of the connections whose lanes have sent something.
-    pub(crate) fn settle_sent(&mut self) {
+    /// Sends what lanes have to say that were not served, and looks after the timers of those that have sent something.
+    pub(crate) fn settle_sent(&mut self, now: Instant) {
+        let at = self.shared.to_std(now);
         let unsettled = std::mem::take(&mut *self.shared.unsettled.borrow_mut());
         for number in unsettled {
             if let Some(link) = self.links.get(&number).map(Rc::clone) {
                 let mut link = link.borrow_mut();
                 link.is_unsettled = false;
+                link.transmit_deferred(&self.shared, at);
                 self.settle(&mut link);
             }
         }

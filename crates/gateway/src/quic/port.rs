@@ -9,6 +9,11 @@ use crate::sys::udp::{self, Outgoing};
 /// The maximum of batches that wait while the socket has no room. One for each connection that was being served is enough.
 const MAX_WAITING: usize = 64;
 
+/// The maximum of bytes in a batch: with the headers of IPv6 and UDP they are a packet of 64 KiB.
+const BATCH_BYTES: usize = (1 << 16) - 1 - 48;
+/// And of datagrams (`UDP_MAX_SEGMENTS`).
+const MAX_SEGMENTS: usize = 64;
+
 pub(super) struct Port {
     fd: OwnedFd,
     /// Whether the kernel cuts batches into datagrams.
@@ -26,9 +31,9 @@ impl Port {
         !self.waiting.is_empty()
     }
 
-    /// The maximum of datagrams in a batch.
-    pub(super) const fn max_segments(&self) -> usize {
-        if self.segmentation { 44 } else { 1 }
+    /// The maximum of datagrams of so many bytes in a batch.
+    pub(super) fn max_segments(&self, length: u16) -> usize {
+        if self.segmentation { (BATCH_BYTES / usize::from(length)).clamp(1, MAX_SEGMENTS) } else { 1 }
     }
 
     /// Sends a batch, or lets it wait. What the kernel refuses is lost, as it might be on its way.
@@ -55,22 +60,29 @@ impl Port {
         let Some(segment) = batch else {
             return self.try_send_one(&Outgoing { segment: None, ..*headers }, bytes);
         };
+        let mut refused = None;
         if self.segmentation {
             match udp::send(self.fd.as_fd(), headers, bytes) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Sent::Full,
-                // The device under the route cannot cut them, or checksum them.
                 Err(error) if matches!(error.raw_os_error(), Some(libc::EIO | libc::EINVAL)) => {
-                    tracing::info!("sending without UDP segmentation: {error}");
-                    self.segmentation = false;
+                    refused = Some(error);
                 }
                 Ok(()) | Err(_) => return Sent::Done,
             }
         }
         for datagram in bytes.chunks(segment.into()) {
-            // Part of a batch that finds no room is lost, and found to be.
-            if self.try_send_one(&Outgoing { segment: None, ..*headers }, datagram) == Sent::Full {
-                break;
+            match self.try_send_one(&Outgoing { segment: None, ..*headers }, datagram) {
+                Sent::Done => {}
+                // Part of a batch that finds no room is lost, and found to be.
+                Sent::Full => break,
+                // The kernel refuses a batch of them as it does one that cannot be cut.
+                Sent::TooLong => return Sent::Done,
             }
+        }
+        if let Some(error) = refused {
+            // The device under the route cannot cut them, or checksum them.
+            tracing::info!("sending without UDP segmentation: {error}");
+            self.segmentation = false;
         }
         Sent::Done
     }
@@ -78,6 +90,7 @@ impl Port {
     fn try_send_one(&self, headers: &Outgoing, bytes: &[u8]) -> Sent {
         match udp::send(self.fd.as_fd(), headers, bytes) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Sent::Full,
+            Err(error) if error.raw_os_error() == Some(libc::EMSGSIZE) => Sent::TooLong,
             _ => Sent::Done,
         }
     }
@@ -87,6 +100,8 @@ impl Port {
 enum Sent {
     Done,
     Full,
+    /// Longer than the route takes.
+    TooLong,
 }
 
 impl AsFd for Port {

@@ -31,6 +31,14 @@ const INCOMING_BYTES: u64 = 8 << 10;
 pub(super) const SEND_BUFFER: usize = 1 << 20;
 /// Bytes of datagrams that wait to be read, which happens after each batch.
 const RECEIVE_BUFFER: usize = 4 << 20;
+/// The bounds on a packet, bytes of UDP data: every path of QUIC takes the one (RFC 9000 §14), no header says more than the other.
+pub(super) const MIN_PACKET: u16 = 1200;
+pub(super) const MAX_PACKET: u16 = 65_527;
+/// One that any Ethernet takes, over IPv4 and IPv6.
+pub(super) const USUAL_PACKET: u16 = 1452;
+/// How long packets have the shortest length after the path has swallowed longer ones, before longer ones are tried again (RFC 8899
+/// §5.2). A burst of other losses may look the same, and short packets cost processor time.
+const BLACK_HOLE_COOLDOWN: Duration = Duration::from_secs(10);
 /// The largest greeting, with room for those of other versions.
 const GREETING_BYTES: u32 = 1024;
 
@@ -49,10 +57,10 @@ impl Dialer {
         Ok(Dialer(Arc::new(tls)))
     }
 
-    /// The settings of a dial for the lane of this number.
-    pub(super) fn client(&self, lane: u16, signals: &Arc<Signals>) -> ClientConfig {
+    /// The settings of a dial for the lane of this number, on a path that takes packets of at most `longest` bytes.
+    pub(super) fn client(&self, lane: u16, longest: u16, signals: &Arc<Signals>) -> ClientConfig {
         let mut config = ClientConfig::new(Arc::clone(&self.0) as _);
-        config.transport_config(transport(signals));
+        config.transport_config(transport(longest, signals));
         config.initial_dst_cid_provider(Arc::new(move || cid::initial(lane)));
         config
     }
@@ -95,10 +103,10 @@ impl Acceptor {
         self.refused.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// The same for one caller, whose controller hears these signals.
-    pub(super) fn for_caller(&self, signals: &Arc<Signals>) -> Arc<ServerConfig> {
+    /// The same for one caller, on a path that takes packets of at most `longest` bytes, whose controller hears these signals.
+    pub(super) fn for_caller(&self, longest: u16, signals: &Arc<Signals>) -> Arc<ServerConfig> {
         let mut config = ServerConfig::clone(&self.config);
-        config.transport_config(transport(signals));
+        config.transport_config(transport(longest, signals));
         Arc::new(config)
     }
 }
@@ -107,10 +115,13 @@ impl Acceptor {
 pub(super) fn endpoint(shard: u16, shards: u16) -> EndpointConfig {
     let mut config = EndpointConfig::default();
     config.cid_generator(move || Box::new(Generator { shard, shards }));
+    // The path bounds what comes, and the buffers hold whatever comes.
+    config.max_udp_payload_size(MAX_PACKET).expect("QUIC allows it");
     config
 }
 
-fn transport(signals: &Arc<Signals>) -> Arc<TransportConfig> {
+/// `longest`: the longest packet, in bytes of UDP data, that the way to the path's first interface takes.
+fn transport(longest: u16, signals: &Arc<Signals>) -> Arc<TransportConfig> {
     let mut config = TransportConfig::default();
     config.max_concurrent_bidi_streams(VarInt::from_u32(1));
     config.max_concurrent_uni_streams(VarInt::from_u32(0));
@@ -123,7 +134,9 @@ fn transport(signals: &Arc<Signals>) -> Arc<TransportConfig> {
     config.max_idle_timeout(Some(IdleTimeout::from(VarInt::from_u32(IDLE_TIMEOUT_MS))));
     config.datagram_receive_buffer_size(Some(RECEIVE_BUFFER));
     config.datagram_send_buffer_size(SEND_BUFFER);
-    config.mtu_discovery_config(Some(MtuDiscoveryConfig::default()));
+    let mut discovery = MtuDiscoveryConfig::default();
+    discovery.upper_bound(longest).black_hole_cooldown(BLACK_HOLE_COOLDOWN);
+    config.mtu_discovery_config(Some(discovery));
     config.packet_threshold(PACKET_THRESHOLD);
     config.congestion_controller_factory(Arc::new(Factory(Arc::clone(signals))));
     Arc::new(config)

@@ -30,6 +30,8 @@ pub(super) struct Signals {
     acknowledged: AtomicU64,
     circuit_open: AtomicBool,
     circuit_trips: AtomicU32,
+    /// Bytes of the probe for the path's MTU that is in flight; 0 without one.
+    probe: AtomicU32,
 }
 
 impl Signals {
@@ -47,6 +49,7 @@ impl Signals {
             acknowledged: AtomicU64::new(0),
             circuit_open: AtomicBool::new(false),
             circuit_trips: AtomicU32::new(0),
+            probe: AtomicU32::new(0),
         })
     }
 
@@ -103,6 +106,15 @@ impl Signals {
     /// Whether the library had nothing more to send when it was asked last, as an acknowledgement has told since.
     pub(super) fn take_drained(&self) -> bool {
         self.drained.swap(false, Relaxed)
+    }
+
+    /// A probe for the path's MTU of so many bytes is in flight; 0: none is any more.
+    pub(super) fn set_probe(&self, bytes: u32) {
+        self.probe.store(bytes, Relaxed);
+    }
+
+    pub(super) fn probe(&self) -> u32 {
+        self.probe.load(Relaxed)
     }
 
     /// The lane has handed over so many bytes in all.

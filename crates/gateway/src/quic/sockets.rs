@@ -11,6 +11,7 @@ use trunkline_units::Instant;
 
 use super::link::Link;
 use super::port::Port;
+use super::settings::{MAX_PACKET, MIN_PACKET, USUAL_PACKET};
 use super::{Change, Quic};
 use crate::config::Via;
 use crate::sys;
@@ -65,6 +66,14 @@ impl Quic {
         // The interface was made anew: what was bound to the one before reaches nobody.
         self.shared.ports.borrow_mut()[place] = Port::new(socket);
         Ok((place, true))
+    }
+
+    /// The longest packet, bytes of UDP data, that this machine sends to an address from the socket at this place; one that any
+    /// Ethernet takes if the kernel does not say.
+    pub(super) fn longest_packet(&self, place: usize, remote: SocketAddr) -> u16 {
+        let known = self.with_port(place, |fd| udp::longest_datagram(fd, remote)).and_then(Result::ok);
+        let longest = known.map_or(USUAL_PACKET, |bytes| u16::try_from(bytes).unwrap_or(MAX_PACKET));
+        longest.clamp(MIN_PACKET, MAX_PACKET)
     }
 
     /// Marks all packets from now on, also of connections that are up (`SO_MARK`), but for those of paths with marks of their own.
@@ -151,7 +160,8 @@ impl Quic {
                 self.buffer = response;
             }
             bytes += received.len;
-            if bytes >= ROUND_BYTES {
+            // A batch more would take more memory.
+            if bytes + BATCH_BYTES > ROUND_BYTES {
                 break;
             }
         }

@@ -8,7 +8,7 @@ use trunkline_congestion::CongestionAlgorithm;
 use trunkline_packet::{Headers, Offload, build};
 use trunkline_queue::Settings;
 use trunkline_schema::Encryption;
-use trunkline_trunk::datagram::{HEAD_BYTES, Packer};
+use trunkline_trunk::datagram::{HEAD_BYTES, MIN_DATAGRAM, Packer};
 use trunkline_trunk::{LaneId, Paths, Transmitter, TrunkPlan};
 
 use super::*;
@@ -55,6 +55,7 @@ impl End {
             }
             Ok(())
         });
+        self.quic.settle_sent(now());
         self.changes.extend(changes.into_iter().filter(|change| !matches!(change, Change::Writable { .. })));
     }
 
@@ -157,14 +158,14 @@ impl Pair {
 fn a_dial_becomes_a_lane_whose_datagrams_arrive_both_ways() {
     let (mut pair, lanes) = Pair::lane();
     for (from, lane) in lanes.iter().enumerate() {
-        let mut packer = Packer::new(1160);
+        let mut packer = Packer::new(1150);
         packer.put(&[&[from as u8; 3000]]);
         let mut pieces = Vec::new();
-        let bytes = packer.take(&mut pieces);
+        let bytes = packer.take(&mut pieces, Vec::new());
         let expected: Vec<Vec<u8>> = pieces.iter().map(|it| bytes[it.start..it.end].to_vec()).collect();
         {
             let mut link = lane.link.borrow_mut();
-            link.hand_over(bytes, &pieces);
+            link.hand_over(&bytes.into(), &pieces);
             link.touch(&lane.shared);
         }
         let to = 1 - from;
@@ -349,11 +350,11 @@ fn forged_and_replayed_datagrams_change_nothing() {
         pair.ends[1].step();
     }
     assert!(pair.ends[1].changes.is_empty() && pair.ends[1].got.is_empty());
-    let mut packer = Packer::new(1160);
+    let mut packer = Packer::new(1150);
     packer.put(&[&[3; 100]]);
     let mut pieces = Vec::new();
-    let bytes = packer.take(&mut pieces);
-    lanes[0].link.borrow_mut().hand_over(bytes, &pieces);
+    let bytes = packer.take(&mut pieces, Vec::new());
+    lanes[0].link.borrow_mut().hand_over(&bytes.into(), &pieces);
     lanes[0].link.borrow_mut().touch(&lanes[0].shared);
     pair.until("the lane goes on", |ends| ends[1].got.pop_front());
 }
@@ -374,11 +375,11 @@ fn a_lane_goes_on_when_its_dialers_address_changes() {
     let start = Wall::now();
     for number in 0..10 {
         for (from, lane) in lanes.iter().enumerate().rev() {
-            let mut packer = Packer::new(1160);
+            let mut packer = Packer::new(1150);
             packer.put(&[&[number; 100]]);
             let mut pieces = Vec::new();
-            let bytes = packer.take(&mut pieces);
-            lane.link.borrow_mut().hand_over(bytes, &pieces);
+            let bytes = packer.take(&mut pieces, Vec::new());
+            lane.link.borrow_mut().hand_over(&bytes.into(), &pieces);
             lane.link.borrow_mut().touch(&lane.shared);
             let got = pair.until("the datagram", |ends| ends[1 - from].got.pop_front());
             assert_eq!(got.1[HEAD_BYTES], number);
@@ -418,6 +419,44 @@ fn all_streams_of_a_lane_carry_their_bytes_in_order_both_ways() {
         pair.until("all is acknowledged", |_| (lanes[from].link.borrow().in_flight() == 0).then_some(()));
         assert_eq!(lanes[from].link.borrow_mut().unsent(), 0);
     }
+}
+
+/// Packets grow to what the loopback interface takes, and what the lane hands over follows them.
+#[test]
+fn packets_grow_to_what_the_interface_takes() {
+    let (mut pair, lanes) = Pair::lane();
+    let mtu = std::fs::read_to_string("/sys/class/net/lo/mtu").expect("the loopback interface");
+    let expected = mtu.trim().parse::<usize>().expect("a number").min(65_535) - 28;
+    let size = |lane: &QuicTx| usize::from(lane.link.borrow().inner.current_mtu());
+    pair.until("the longest packets", |_| {
+        for lane in &lanes {
+            lane.link.borrow_mut().touch(&lane.shared);
+        }
+        lanes.iter().all(|lane| size(lane) == expected).then_some(())
+    });
+    let longest = lanes[0].link.borrow_mut().max_datagram().expect("it takes datagrams");
+    assert!((expected - 60..expected).contains(&longest), "{longest} of {expected}");
+    let mut packer = Packer::new(longest);
+    (0..20).for_each(|number| packer.put(&[&vec![number; longest / 2]]));
+    let mut pieces = Vec::new();
+    let bytes = packer.take(&mut pieces, Vec::new());
+    let sent = pieces.len();
+    {
+        let mut link = lanes[0].link.borrow_mut();
+        link.hand_over(&bytes.into(), &pieces);
+        link.touch(&lanes[0].shared);
+    }
+    let got = pair.until("all datagrams", |ends| (ends[1].got.len() == sent).then(|| ends[1].got.clone()));
+    assert!(got.iter().all(|(_, bytes)| bytes.len() > longest / 2));
+    // The route takes shorter ones from now on: they leave before any loss tells.
+    {
+        let mut link = lanes[0].link.borrow_mut();
+        link.handle_route(pair.ends[0].quic.shared.to_std(now()), 1472);
+        assert_eq!(link.inner.current_mtu(), 1200);
+        let shortest = link.max_datagram().expect("it takes datagrams");
+        assert!((MIN_DATAGRAM..1200).contains(&shortest), "{shortest}");
+    }
+    assert_eq!(size(&lanes[1]), expected);
 }
 
 /// The far end of a lane bounds what it keeps: what it has not read, it lets nobody send more of.

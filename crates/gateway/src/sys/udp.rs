@@ -12,7 +12,7 @@ use bytes::BytesMut;
 use libc::{c_int, socklen_t};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with, sockopt};
 
-use super::{check, set_option};
+use super::{check, get_option, set_option};
 
 /// Bytes of the kernel's receive buffer that a socket asks for: what comes while the worker does something else.
 const RECEIVE_BUFFER: c_int = 8 << 20;
@@ -101,6 +101,36 @@ pub(crate) fn steer(fd: BorrowedFd<'_>, sockets: u16) -> io::Result<()> {
     let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
     // The kernel copies the program, which outlives the call.
     set_option(fd, libc::SOL_SOCKET, libc::SO_ATTACH_REUSEPORT_CBPF, &filter)
+}
+
+/// The length of the longest datagram to `remote` that this machine sends whole the way that the packets of a socket go: by its
+/// mark, its interface and its address. The route and the interface say.
+///
+/// # Errors
+/// The kernel's: there is no route, or no socket for the question.
+pub(crate) fn longest_datagram(fd: BorrowedFd<'_>, remote: SocketAddr) -> io::Result<usize> {
+    const IP_MTU: c_int = 14;
+    const IPV6_MTU: c_int = 24;
+    const UDP_HEADER: usize = 8;
+    let mut local: SocketAddr = rustix::net::getsockname(fd)?.try_into()?;
+    local.set_port(0);
+    let mark: c_int = get_option(fd, libc::SOL_SOCKET, libc::SO_MARK)?;
+    // A socket that is connected has a route, and is asked for nothing else.
+    let asked = open(local, (mark != 0).then_some(mark.cast_unsigned()), false)?;
+    let asked = std::os::fd::AsFd::as_fd(&asked);
+    let interface = super::interface_of(fd)?;
+    if !interface.is_empty() {
+        super::bind_to_interface(asked, &interface)?;
+    }
+    rustix::net::connect(asked, &remote)?;
+    let (mtu, header, longest): (c_int, _, _) = if remote.is_ipv4() {
+        (get_option(asked, libc::IPPROTO_IP, IP_MTU)?, 20, usize::from(u16::MAX))
+    } else {
+        // The length in the header does not count the header (RFC 8200 §3).
+        (get_option(asked, libc::IPPROTO_IPV6, IPV6_MTU)?, 40, usize::from(u16::MAX) + 40)
+    };
+    let packet = usize::try_from(mtu).unwrap_or(0).min(longest);
+    Ok(packet.saturating_sub(header + UDP_HEADER))
 }
 
 /// Sends a batch.
@@ -328,6 +358,23 @@ mod tests {
             }
             assert_eq!(got, bytes);
         }
+    }
+
+    #[test]
+    fn the_route_says_how_long_a_datagram_may_be() {
+        for (local, header) in [("127.0.0.1:0", 28), ("[::1]:0", 48)] {
+            let local: SocketAddr = local.parse().expect("an address");
+            let Ok(socket) = open(local, None, false) else { continue };
+            let mtu = std::fs::read_to_string("/sys/class/net/lo/mtu").expect("the loopback interface");
+            let mtu: usize = mtu.trim().parse().expect("a number");
+            let longest = if local.is_ipv4() { 65_535 } else { 65_575 };
+            let known = longest_datagram(socket.as_fd(), local).expect("a route");
+            assert_eq!(known, mtu.min(longest) - header, "{local}");
+        }
+        // Nothing leads from the loopback address to another machine.
+        let socket = open("127.0.0.1:0".parse().expect("an address"), None, false).expect("a socket");
+        let other = "192.0.2.1:1".parse().expect("an address");
+        assert!(longest_datagram(socket.as_fd(), other).is_err());
     }
 
     #[test]

@@ -28,8 +28,9 @@ use crate::frame::FrameError;
 /// Bytes before the piece of the stream.
 pub const HEAD_BYTES: usize = 6;
 
-/// The shortest datagram that a path must carry: QUIC's minimum (RFC 9000 §14) less 40 bytes of headers.
-pub const MIN_DATAGRAM: usize = 1160;
+/// The length of a datagram that every path carries: QUIC's minimum of 1200 bytes (RFC 9000 §14) less the packet's head with the
+/// longest connection ID and packet number, the tag, and the frame's head of 9 bytes at most.
+pub const MIN_DATAGRAM: usize = 1200 - (1 + 20 + 4) - 16 - 9;
 
 const KIND: u8 = 1;
 /// In place of the first frame's position: no frame begins in this datagram.

@@ -90,12 +90,13 @@ impl Packer {
     }
 
     /// Ends the datagram that is being filled, and takes all of them: returns their bytes, and adds to `pieces` where each is
-    /// in them.
-    pub fn take(&mut self, pieces: &mut Vec<Piece>) -> Vec<u8> {
+    /// in them. The next ones are packed into `spare`, whose contents are dropped.
+    pub fn take(&mut self, pieces: &mut Vec<Piece>, mut spare: Vec<u8>) -> Vec<u8> {
         self.close();
         pieces.append(&mut self.done);
-        let next = Vec::with_capacity(self.bytes.len());
-        std::mem::replace(&mut self.bytes, next)
+        spare.clear();
+        spare.reserve(self.bytes.len());
+        std::mem::replace(&mut self.bytes, spare)
     }
 
     /// Bytes that the open datagram has room for, or a new one.
@@ -131,7 +132,7 @@ mod tests {
 
     fn sizes(packer: &mut Packer) -> Vec<usize> {
         let mut pieces = Vec::new();
-        packer.take(&mut pieces);
+        packer.take(&mut pieces, Vec::new());
         pieces.iter().map(|piece| piece.end - piece.start).collect()
     }
 
@@ -166,7 +167,7 @@ mod tests {
         packer.put(&[&[9; 3000]]);
         packer.put(&[&[8; 100]]);
         let mut pieces = Vec::new();
-        let bytes = packer.take(&mut pieces);
+        let bytes = packer.take(&mut pieces, Vec::new());
         let heads: Vec<[u8; 6]> =
             pieces.iter().map(|piece| *bytes[piece.start..].first_chunk().expect("a head")).collect();
         // The frame leaves 612 bytes to the third datagram.

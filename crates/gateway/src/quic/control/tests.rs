@@ -136,3 +136,19 @@ fn all_is_delivered_once_nothing_is_in_flight() {
     path.controller.on_end_acks(path.now, 0, false, Some(0));
     assert_eq!(path.signals.acknowledged(), 5000);
 }
+
+/// The library counts a probe for the path's MTU as in flight, and sends nothing beside one that is longer than the window; after a
+/// `CONNECTION_CLOSE` it hears of no acknowledgement any more, and would not even send that.
+#[test]
+fn a_probe_for_the_mtu_takes_nothing_from_the_window() {
+    let mut path = Path::new();
+    let before = path.controller.window();
+    path.signals.set_probe(33_000);
+    path.in_flight = 33_000;
+    assert_eq!(path.fill().len(), 9, "as many as without the probe");
+    // It was acknowledged, and packets have its length from now on.
+    path.controller.on_mtu_update(33_000);
+    assert_eq!(path.controller.window(), 2 * 33_000 + 1, "two of them at least");
+    path.controller.on_mtu_update(MTU);
+    assert_eq!(path.controller.window(), before);
+}

@@ -1,5 +1,8 @@
 //! Packets into datagrams.
 
+use std::collections::VecDeque;
+
+use bytes::Bytes;
 use trunkline_packet::{Headers, Offload, SegmentHeaders, Segmentation};
 use trunkline_trunk::Packet as _;
 use trunkline_trunk::compress::{Compression, Compressor};
@@ -9,10 +12,15 @@ use trunkline_trunk::frame::{FrameHead, MAX_HEAD};
 use super::super::link::Link;
 use crate::pool::{BODIES, HEAD_CONTENT, PacketBuf, Pool};
 
+/// The maximum of batches whose memory is kept until they have left: as many as are handed over before they leave, as a rule.
+const MAX_KEPT: usize = 4;
+
 /// Fills the datagrams of a lane.
 pub(super) struct Datagrams {
     packer: Packer,
     pieces: Vec<Piece>,
+    /// What was handed over last, whose memory is used again once all of it has left.
+    handed_over: VecDeque<Bytes>,
     /// A lane that loses packets compresses no headers.
     compressor: Compressor,
     /// A frame head and the headers of one segment of a super-packet.
@@ -24,6 +32,7 @@ impl Datagrams {
         Datagrams {
             packer: Packer::new(MIN_DATAGRAM),
             pieces: Vec::new(),
+            handed_over: VecDeque::new(),
             compressor: Compressor::new(Compression::Off, 0),
             head: Box::new([0; MAX_HEAD + HEAD_CONTENT]),
         }
@@ -47,10 +56,27 @@ impl Datagrams {
             return 0;
         }
         self.pieces.clear();
-        let bytes = self.packer.take(&mut self.pieces);
+        let spare = self.spare();
+        let bytes = Bytes::from(self.packer.take(&mut self.pieces, spare));
+        link.hand_over(&bytes, &self.pieces);
         let len = bytes.len();
-        link.hand_over(bytes, &self.pieces);
+        if self.handed_over.len() == MAX_KEPT {
+            self.handed_over.pop_front();
+        }
+        self.handed_over.push_back(bytes);
         len
+    }
+
+    /// Memory for the next datagrams: that of earlier ones that have left, if there are such.
+    fn spare(&mut self) -> Vec<u8> {
+        if !self.handed_over.front().is_some_and(Bytes::is_unique) {
+            return Vec::new();
+        }
+        let left = self.handed_over.pop_front().and_then(|bytes| bytes.try_into_mut().ok());
+        left.map_or_else(Vec::new, |mut bytes| {
+            bytes.clear();
+            bytes.into()
+        })
     }
 
     /// Frames a packet. A super-packet is segmented first: a lost datagram must not cost all of it.

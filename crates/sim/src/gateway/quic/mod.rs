@@ -310,7 +310,7 @@ impl QuicLane {
         match &mut self.sending {
             Sending::Datagrams { packer, .. } if packer.is_empty() => 0,
             Sending::Datagrams { packer, pieces } => {
-                let bytes = packer.take(pieces);
+                let bytes = packer.take(pieces, Vec::new());
                 for piece in pieces.drain(..) {
                     self.connection.send_datagram(bytes[piece.start..piece.end].to_vec());
                 }
