@@ -344,10 +344,11 @@ fn beside_each_other(later: Duration) -> (f64, f64) {
 /// Two flows through a full tail-drop queue keep time with each other, so one beginning tells little.
 #[test]
 fn a_lane_of_datagrams_shares_a_link_with_tcp() {
-    let runs = (0..8).map(|run| beside_each_other(Duration::from_millis(run * 7)));
+    let runs = (0..16).map(|run| beside_each_other(Duration::from_millis(run * 7)));
     let shares: Vec<(f64, f64)> = runs.collect();
     let (lane, tcp) = shares.iter().fold((0.0, 0.0), |sum, share| (sum.0 + share.0, sum.1 + share.1));
-    assert!((0.5..=1.5).contains(&(lane / tcp)), "lane {lane}, TCP {tcp}: {shares:?}");
+    // A lane over TCP gets 0.92 here: the users' packets have heads.
+    assert!((0.8..=1.1).contains(&(lane / tcp)), "lane {lane}, TCP {tcp}: {shares:?}");
     let used = (lane + tcp) * 8.0 / 120.0 / 20e6 / shares.len() as f64;
     assert!((0.85..=1.0).contains(&used), "{used}");
 }

@@ -30,7 +30,8 @@ pub use class::{
     AdmissionSettings, Behaviour, ClassId, ClassSettings, Classifier, DscpSet, Over, Protocol, Rule,
 };
 pub use lane::{
-    ArrivalReport, CongestionControlCause, LaneAction, LaneControl, LaneSnapshot, ReceiveWindow, Reporting,
+    ArrivalReport, CongestionControlCause, LaneAction, LaneControl, LaneSnapshot, LaneWindow, ReceiveWindow,
+    Reporting,
 };
 pub use path::{
     ClassOnPaths, ClassPathStatus, Handover, PathChange, PathId, PathMode, PathPolicy, PathSettings,

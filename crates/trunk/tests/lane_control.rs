@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use common::{Whole, class, next, offer, segment, transmitter};
 use trunkline_trunk::{
-    CongestionControl, CongestionControlCause, LaneAction, LaneControl, LaneId, LaneSnapshot, PathMode,
-    Paths, Transmitter, TrunkPlan,
+    CongestionControl, CongestionControlCause, LaneAction, LaneControl, LaneId, LaneSnapshot, LaneWindow,
+    PathMode, Paths, Transmitter, TrunkPlan,
 };
 use trunkline_units::{Instant, Rate, Rng};
 
@@ -240,6 +240,54 @@ fn a_lane_whose_connection_does_not_pace_takes_what_its_path_grants_and_waits_me
     control.handle_snapshot(at(1000), LANE, (&mut transmitter, &mut paths), short);
     control.handle_grant(grant);
     assert_eq!((control.grant(), control.paced_until(at(1000))), (None, None));
+}
+
+#[test]
+fn a_window_leaves_in_four_fifths_of_a_round_trip_in_short_bursts_and_nothing_waits_beyond_it() {
+    let (mut control, mut transmitter, mut paths) = (LaneControl::default(), waiting(), Paths::default());
+    let plan = plan(CongestionControl::AsOpened, true);
+    paths.configure(&plan);
+    control.configure(&plan, LANE);
+    control.handle_snapshot(at(0), LANE, (&mut transmitter, &mut paths), snapshot(0, 0));
+    let window = |bytes, available, srtt_ms| LaneWindow {
+        bytes,
+        available,
+        srtt: Some(Duration::from_millis(srtt_ms)),
+    };
+    control.handle_window(window(50_000, 50_000, 50));
+    assert_eq!(
+        (control.paced_until(at(0)), control.is_window_limited()),
+        (None, false),
+        "its connection paces"
+    );
+    control.pace();
+    control.handle_window(window(50_000, 50_000, 50));
+    assert!(control.is_window_limited());
+    let mut taken = 0;
+    for ms in 0..1000 {
+        let before = taken;
+        while control.paced_until(at(ms)).is_none() {
+            assert!(control.room(at(ms), 0).is_some_and(|room| (1..=3000).contains(&room)));
+            control.handle_written(at(ms), 500);
+            taken += 500;
+        }
+        assert!(taken - before <= 3000, "{} bytes at once", taken - before);
+    }
+    // 1.25 bytes a microsecond, and the bucket.
+    assert!((1_249_000..=1_253_500).contains(&taken), "{taken}");
+    // What the window has room for, less what waits in the connection.
+    control.handle_window(window(50_000, 2904, 50));
+    assert_eq!([0, 2000, 2904].map(|unsent| control.room(at(2000), unsent)), [Some(2904), Some(904), None]);
+    // At a lower grant it is not the window that holds the lane, unless nothing fits into that.
+    control.handle_grant(Some(Rate::from_mbit(8.0)));
+    assert!(!control.is_window_limited());
+    control.handle_window(window(50_000, 0, 50));
+    assert!(control.is_window_limited() && control.room(at(3000), 0).is_none());
+    // The connection's own bursts are no longer than a visit at 60 Mbit/s; and a short path is not paced.
+    for not_paced in [window(300_000, 0, 50), window(5000, 0, 0)] {
+        control.handle_window(not_paced);
+        assert!(!control.is_window_limited() && control.room(at(4000), 0).is_some());
+    }
 }
 
 /// What happens to a lane in the random runs.

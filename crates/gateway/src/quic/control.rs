@@ -313,9 +313,10 @@ impl Controller for Adaptor {
         if self.is_free() {
             return NO_WINDOW;
         }
-        // The library sends only if a packet more leaves the window unfilled, so less than two packets would stop it. A probe for the
-        // path's MTU is in flight for it, and may be longer than the window: data does not wait until it is acknowledged or lost.
-        let window = u64::from(self.control.send_window()).max(2 * u64::from(self.mtu) + 1);
+        // The library sends only if a full packet leaves the window unfilled. Without the byte more, one packet of each window would
+        // stay at home (RFC 9002 §7). A window of one packet is taken for two. A probe for the path's MTU is in flight for the library,
+        // and may be longer than the window: data does not wait until it is acknowledged or lost.
+        let window = u64::from(self.control.send_window()).max(2 * u64::from(self.mtu)) + 1;
         window + u64::from(self.signals.probe())
     }
 

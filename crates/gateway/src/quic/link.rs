@@ -10,8 +10,8 @@ use bytes::Bytes;
 use quinn_proto::crypto::rustls::HandshakeData;
 use quinn_proto::{Connection, ConnectionHandle, Datagram, Dir, ReadError, Side, StreamId, VarInt};
 use rustls::pki_types::CertificateDer;
-use trunkline_trunk::Delivery;
 use trunkline_trunk::datagram::Piece;
+use trunkline_trunk::{Delivery, LaneWindow};
 use trunkline_units::Instant;
 
 use super::Options;
@@ -492,6 +492,21 @@ impl Link {
         if self.unsent() > 0 && !is_full {
             self.signals.handle_blocked();
         }
+    }
+
+    /// The window as it is now.
+    pub(super) fn window(&self) -> LaneWindow {
+        let packet = usize::from(self.inner.current_mtu());
+        LaneWindow {
+            bytes: self.signals.window() as u64,
+            available: self.signals.available() / packet * packet,
+            srtt: Some(self.inner.rtt()),
+        }
+    }
+
+    /// Something waits for the pacing of the window.
+    pub(super) fn handle_blocked(&self) {
+        self.signals.handle_blocked();
     }
 
     /// Of a lane that delivers everything: the far end has all that was handed over before this, in bytes.

@@ -98,6 +98,12 @@ impl Signals {
         (rate > 0).then(|| Rate::from_bits_per_second(rate))
     }
 
+    /// Bytes that fit into the window beside what is in flight. The library is told of one more, and of a probe's.
+    pub(super) fn available(&self) -> usize {
+        let window = self.send_window.load(Relaxed).saturating_sub(1 + u64::from(self.probe()));
+        usize::try_from(window).unwrap_or(usize::MAX).saturating_sub(self.in_flight())
+    }
+
     /// Whether the library refused to send for want of window when so many bytes more were to leave.
     pub(super) fn is_window_full(&self, bytes: usize) -> bool {
         (self.in_flight() + bytes) as u64 >= self.send_window.load(Relaxed)

@@ -6,6 +6,7 @@ mod streams;
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use trunkline_trunk::datagram::Rest;
 use trunkline_trunk::path::LaneSign;
 use trunkline_trunk::{
     CongestionControl, Delivery, LaneAction, LaneControl, LaneId, LaneSnapshot, Paths, Poll, Transmitter,
@@ -54,9 +55,9 @@ impl Framing {
     }
 
     /// Hands over what waits. How many bytes it was.
-    fn hand_over(&mut self, link: &mut Link) -> Result<usize, LaneError> {
+    fn hand_over(&mut self, link: &mut Link, rest: Rest) -> Result<usize, LaneError> {
         match self {
-            Framing::Datagrams(it) => Ok(it.hand_over(link)),
+            Framing::Datagrams(it) => Ok(it.hand_over(link, rest)),
             Framing::Streams(it) => it.hand_over(link),
         }
     }
@@ -247,20 +248,33 @@ impl QuicTx {
         transmitter: &mut Transmitter<PacketBuf>,
         (link, pool): (&mut Link, &mut Pool),
     ) -> Result<Flushed, LaneError> {
+        self.control.handle_window(link.window());
         loop {
             // What was left over before leaves before anything else.
             let ready = self.framing.prepare(link)?;
             if !transmitter.has_backlog(lane) {
+                self.hand_over(now, link, Rest::Leaves)?;
                 return Ok(Flushed::Idle);
             }
             if let Some(until) = self.control.paced_until(now) {
+                if until.saturating_since(now) > Rest::MAX_WAIT {
+                    self.hand_over(now, link, Rest::Leaves)?;
+                }
+                if self.control.is_window_limited() {
+                    link.handle_blocked();
+                }
                 return Ok(Flushed::Held(until));
             }
             if !ready {
                 self.control.handle_full();
                 return Ok(Flushed::Full);
             }
-            let Some(mut room) = self.control.room(now, link.unsent()) else { return Ok(Flushed::Full) };
+            let Some(mut room) = self.control.room(now, link.unsent()) else {
+                if self.control.is_window_limited() {
+                    link.handle_blocked();
+                }
+                return Ok(Flushed::Full);
+            };
             let mut held = None;
             while self.framing.len() < LaneControl::MAX_BATCH {
                 match transmitter.poll_transmit(now, lane, &mut room, |packet| pool.release(packet)) {
@@ -272,16 +286,26 @@ impl QuicTx {
                     Poll::Nothing => break,
                 }
             }
-            let bytes = self.framing.hand_over(link)? as u64;
-            if bytes > 0 {
-                self.position += bytes;
-                self.control.handle_written(now, bytes);
-            }
+            let more_follows = held.is_none() && transmitter.has_backlog(lane);
+            self.hand_over(now, link, if more_follows { Rest::Waits } else { Rest::Leaves })?;
             transmitter.handle_transmitted(lane, self.position);
             if let Some(until) = held {
                 return Ok(Flushed::Held(until));
             }
         }
+    }
+
+    /// Hands over what waits.
+    fn hand_over(&mut self, now: Instant, link: &mut Link, rest: Rest) -> Result<(), LaneError> {
+        if self.framing.len() == 0 {
+            return Ok(());
+        }
+        let bytes = self.framing.hand_over(link, rest)? as u64;
+        if bytes > 0 {
+            self.position += bytes;
+            self.control.handle_written(now, bytes);
+        }
+        Ok(())
     }
 }
 

@@ -18,7 +18,7 @@
 mod packer;
 mod reassembler;
 
-pub use packer::{Packer, Piece};
+pub use packer::{Packer, Piece, Rest};
 pub use reassembler::{Reassembler, ReassemblerStats};
 
 use thiserror::Error;

@@ -1,5 +1,7 @@
 //! The sending side: frames into datagrams.
 
+use std::time::Duration;
+
 use super::{HEAD_BYTES, KIND, MIN_DATAGRAM, NO_FRAME, NUMBER_BITS};
 use crate::frame::MAX_HEAD;
 
@@ -15,6 +17,20 @@ pub struct Piece {
     pub start: usize,
     /// Behind its end.
     pub end: usize,
+}
+
+/// What becomes of a datagram that has nothing but the rest of a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rest {
+    /// It leaves as it is.
+    Leaves,
+    /// It waits for the frames that follow at once, and fill it.
+    Waits,
+}
+
+impl Rest {
+    /// The longest that it waits where the pacing of its lane holds those back.
+    pub const MAX_WAIT: Duration = Duration::from_millis(5);
 }
 
 /// Packs frames into datagrams, which stand one after another in one stretch of memory.
@@ -70,10 +86,9 @@ impl Packer {
             self.close();
         }
         let start = self.open();
-        let first = start + 4..start + HEAD_BYTES;
-        if self.bytes[first.clone()] == NO_FRAME.to_be_bytes() {
+        if self.has_only_a_rest(start) {
             let at = (self.bytes.len() - start - HEAD_BYTES) as u16;
-            self.bytes[first].copy_from_slice(&at.to_be_bytes());
+            self.bytes[start + 4..start + HEAD_BYTES].copy_from_slice(&at.to_be_bytes());
         }
         for part in frame {
             let mut part = *part;
@@ -97,6 +112,24 @@ impl Packer {
         spare.clear();
         spare.reserve(self.bytes.len());
         std::mem::replace(&mut self.bytes, spare)
+    }
+
+    /// The same, but the datagram that is being filled may stay open. A frame that is whole in it does not wait.
+    pub fn take_with(&mut self, pieces: &mut Vec<Piece>, rest: Rest, mut spare: Vec<u8>) -> Vec<u8> {
+        let open = self.open.filter(|start| rest == Rest::Waits && self.has_only_a_rest(*start));
+        let Some(start) = open else { return self.take(pieces, spare) };
+        pieces.append(&mut self.done);
+        spare.clear();
+        spare.reserve(self.bytes.len());
+        spare.extend_from_slice(&self.bytes[start..]);
+        self.bytes.truncate(start);
+        self.open = Some(0);
+        std::mem::replace(&mut self.bytes, spare)
+    }
+
+    /// Whether no frame begins in the datagram that begins here.
+    fn has_only_a_rest(&self, start: usize) -> bool {
+        self.bytes[start + 4..start + HEAD_BYTES] == NO_FRAME.to_be_bytes()
     }
 
     /// Bytes that the open datagram has room for, or a new one.
@@ -158,6 +191,28 @@ mod tests {
         packer.put(&[&[0; 1194 - 63]]);
         packer.put(&[&[0; 1500]]);
         assert_eq!(sizes(&mut packer), [1200 - 63, 1200, 6 + 1500 - 1194]);
+    }
+
+    #[test]
+    fn the_rest_of_a_frame_waits_for_the_next_frames_and_whole_frames_wait_for_nothing() {
+        let filled = |packer: &mut Packer| {
+            let mut pieces = Vec::new();
+            let bytes = packer.take_with(&mut pieces, Rest::Waits, Vec::new());
+            assert_eq!(bytes.len(), pieces.last().map_or(0, |piece| piece.end));
+            pieces.iter().map(|piece| piece.end - piece.start).collect::<Vec<usize>>()
+        };
+        let mut packer = Packer::new(1200);
+        packer.put(&[&[1; 1500]]);
+        assert_eq!(filled(&mut packer), [1200]);
+        assert_eq!((packer.len(), filled(&mut packer)), (6 + 306, vec![]));
+        packer.put(&[&[2; 1500]]);
+        // 306 bytes of the first and 888 of the second, of which 612 are left.
+        assert_eq!(filled(&mut packer), [1200]);
+        packer.put(&[&[3; 100]]);
+        let mut pieces = Vec::new();
+        let last = packer.take_with(&mut pieces, Rest::Waits, Vec::new());
+        assert_eq!((last.len(), &last[..6]), (6 + 612 + 100, &b"\x01\0\0\x02\x02\x64"[..]));
+        assert!(packer.is_empty());
     }
 
     #[test]

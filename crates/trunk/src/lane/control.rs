@@ -26,6 +26,17 @@ pub enum LaneAction {
     SetMaxPacingRate(Option<Rate>),
 }
 
+/// The window of a connection, as it is now.
+#[derive(Debug, Clone, Copy)]
+pub struct LaneWindow {
+    /// Its congestion window, bytes.
+    pub bytes: u64,
+    /// Bytes that it may send at once: whole packets that fit into the window beside what is in flight.
+    pub available: usize,
+    /// Smoothed round-trip time; `None` before the first sample.
+    pub srtt: Option<Duration>,
+}
+
 /// Why the congestion control of a lane changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CongestionControlCause {
@@ -46,6 +57,7 @@ pub enum CongestionControlCause {
 /// - [`stalled_until`](Self::stalled_until), [`paced_until`](Self::paced_until) and [`room`](Self::room) say whether the lane may
 ///   take packets that wait, and how many bytes. All bytes that the connection has taken go to
 ///   [`handle_written`](Self::handle_written).
+/// - Before a connection that does not pace is served: its window to [`handle_window`](Self::handle_window).
 /// - A snapshot also goes to the [`Paths`] to the lane's peer. While they [have changed](Paths::take_changed), the owner gives each
 ///   lane its [grant](Paths::grant) by [`handle_grant`](Self::handle_grant). A connection that does not pace gets no more than
 ///   that from the edge, from [`pace`](Self::pace) on.
@@ -71,6 +83,8 @@ pub struct LaneControl {
     grant: Option<Rate>,
     /// If the connection does not pace.
     pacer: Option<Pacer>,
+    /// The rate at which a window is spread over its round trip, of such a connection, and the bytes that may leave at once.
+    spacing: Option<(Rate, usize)>,
     /// The place in the stream up to which the far end had everything at the last snapshot.
     arrived: u64,
     /// When the bytes left that the far end has not reported yet, if it reports any.
@@ -102,6 +116,8 @@ impl LaneControl {
 
     /// The shortest round-trip time of a path that is paced. On a shorter one a window is small and timers cost much.
     const MIN_PACED_RTT: Duration = Duration::from_millis(1);
+    /// A connection in user space paces by its window, in bursts of so many bytes at least: ten packets (RFC 9002 §7.7).
+    const CONNECTION_BURST: u64 = 10 * 1452;
     /// A lane with so many bytes in flight is busy though no packet waits for it.
     const BUSY_BYTES: usize = 16 * 1448;
 
@@ -176,12 +192,35 @@ impl LaneControl {
         self.pacer = Some(Pacer::default());
     }
 
+    /// Takes the window of a connection that [does not pace](Self::pace). The lane gets 5/4 of a window in a round trip (RFC 9002
+    /// §7.7) in bursts of a [visit](Self::VISIT), and no more than may leave at once: what waits in the connection would leave with
+    /// the next acknowledgement, unpaced. Above the rate at which the connection's own bursts are as short, it is left to them.
+    #[inline]
+    pub fn handle_window(&mut self, window: LaneWindow) {
+        let srtt = window.srtt.filter(|srtt| self.pacer.is_some() && *srtt >= Self::MIN_PACED_RTT);
+        self.spacing = srtt.and_then(|srtt| {
+            let bits = u128::from(window.bytes) * 10 * 1_000_000_000 / srtt.as_nanos();
+            let rate = Rate::from_bits_per_second(u64::try_from(bits).unwrap_or(u64::MAX));
+            (rate.bytes_in(Self::VISIT) < Self::CONNECTION_BURST).then_some((rate, window.available))
+        });
+    }
+
+    /// The rate at which the lane takes packets at most, if its connection does not pace.
+    fn pace_rate(&self) -> Option<Rate> {
+        [self.grant, self.spacing.map(|(rate, _)| rate)].into_iter().flatten().min()
+    }
+
+    /// Whether the lane gets no more for the sake of the window, and not of the grant: the window is in use.
+    pub fn is_window_limited(&self) -> bool {
+        self.spacing.is_some_and(|(rate, available)| available == 0 || Some(rate) == self.pace_rate())
+    }
+
     /// When the pacing of a lane lets it take packets again, for which packets wait; `None` if it may take some now. See
     /// [`pace`](Self::pace).
     #[inline]
     pub fn paced_until(&mut self, now: Instant) -> Option<Instant> {
-        let (Some(pacer), Some(grant)) = (&mut self.pacer, self.grant) else { return None };
-        let until = pacer.held_until(now, grant);
+        let rate = self.pace_rate()?;
+        let until = self.pacer.as_mut()?.held_until(now, rate);
         self.filled |= until.is_some();
         until
     }
@@ -193,9 +232,15 @@ impl LaneControl {
         self.record_sent(now, unsent);
         // Linux reports a socket writable once its unsent part is below half the low-water mark.
         let room = (unsent * 2 < self.depth).then(|| (self.depth - unsent).min(Self::MAX_BATCH));
-        let room = match (&self.pacer, self.grant) {
-            (Some(pacer), Some(grant)) => room.map(|room| room.min(pacer.room(now, grant))),
+        let room = match (&self.pacer, self.pace_rate()) {
+            (Some(pacer), Some(rate)) => room.map(|room| room.min(pacer.room(now, rate))),
             _ => room,
+        };
+        let room = match self.spacing {
+            Some((_, available)) => {
+                room.map(|room| room.min(available.saturating_sub(unsent))).filter(|room| *room > 0)
+            }
+            None => room,
         };
         self.filled |= room.is_none();
         room
@@ -211,8 +256,9 @@ impl LaneControl {
     #[inline]
     pub fn handle_written(&mut self, now: Instant, bytes: u64) {
         self.written += bytes;
-        if let (Some(pacer), Some(grant)) = (&mut self.pacer, self.grant) {
-            pacer.take(now, grant, bytes);
+        let rate = self.pace_rate();
+        if let (Some(pacer), Some(rate)) = (&mut self.pacer, rate) {
+            pacer.take(now, rate, bytes);
         }
         if let Some(departures) = &mut self.departures {
             departures.handle_written(now, self.written);

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use trunkline_units::Rate;
 
-pub use control::{CongestionControlCause, LaneAction, LaneControl};
+pub use control::{CongestionControlCause, LaneAction, LaneControl, LaneWindow};
 pub use receive_window::ReceiveWindow;
 pub use reporting::{ArrivalReport, Reporting};
 

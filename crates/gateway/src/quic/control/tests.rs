@@ -50,17 +50,17 @@ impl Path {
 #[test]
 fn the_window_is_that_of_the_algorithm_and_a_loss_halves_it_once() {
     let mut path = Path::new();
-    assert_eq!(path.controller.window(), 10 * u64::from(MTU));
+    assert_eq!(path.controller.window(), 10 * u64::from(MTU) + 1);
     let sent = path.fill();
-    assert_eq!(sent.len(), 9, "the library leaves the window unfilled");
+    assert_eq!(sent.len(), 10, "all of the window");
     path.now += RTT;
     for at in &sent[..3] {
         path.in_flight -= u64::from(MTU);
         path.controller.on_congestion_event(path.now, *at, false, MTU.into());
     }
-    assert_eq!(path.signals.window(), 4 * usize::from(MTU), "half of the nine in flight");
+    assert_eq!(path.signals.window(), 5 * usize::from(MTU), "half of the ten in flight");
     path.ack(sent[3]);
-    assert_eq!(path.signals.in_flight(), 5 * usize::from(MTU));
+    assert_eq!(path.signals.in_flight(), 6 * usize::from(MTU));
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn a_mark_reduces_too_and_persistent_congestion_leaves_what_the_library_can_send
     let mut path = Path::new();
     let sent = path.fill();
     path.controller.on_congestion_event(path.now, sent[0], false, 0);
-    assert_eq!(path.signals.window(), 4 * usize::from(MTU));
+    assert_eq!(path.signals.window(), 5 * usize::from(MTU));
     path.controller.on_congestion_event(path.now, sent[8], true, 9 * u64::from(MTU));
     assert_eq!(path.signals.window(), usize::from(MTU));
     assert!(path.controller.window() > 2 * u64::from(MTU));

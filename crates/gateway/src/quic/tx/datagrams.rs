@@ -6,7 +6,7 @@ use bytes::Bytes;
 use trunkline_packet::{Headers, Offload, SegmentHeaders, Segmentation};
 use trunkline_trunk::Packet as _;
 use trunkline_trunk::compress::{Compression, Compressor};
-use trunkline_trunk::datagram::{MIN_DATAGRAM, Packer, Piece};
+use trunkline_trunk::datagram::{MIN_DATAGRAM, Packer, Piece, Rest};
 use trunkline_trunk::frame::{FrameHead, MAX_HEAD};
 
 use super::super::link::Link;
@@ -18,6 +18,8 @@ const MAX_KEPT: usize = 4;
 /// Fills the datagrams of a lane.
 pub(super) struct Datagrams {
     packer: Packer,
+    /// Whether it makes the longest datagrams that the connection takes now.
+    is_max: bool,
     pieces: Vec<Piece>,
     /// What was handed over last, whose memory is used again once all of it has left.
     handed_over: VecDeque<Bytes>,
@@ -31,6 +33,7 @@ impl Datagrams {
     pub(super) fn new() -> Self {
         Datagrams {
             packer: Packer::new(MIN_DATAGRAM),
+            is_max: false,
             pieces: Vec::new(),
             handed_over: VecDeque::new(),
             compressor: Compressor::new(Compression::Off, 0),
@@ -41,7 +44,10 @@ impl Datagrams {
     /// Whether the connection takes datagrams.
     pub(super) fn prepare(&mut self, link: &mut Link) -> bool {
         let Some(max) = link.max_datagram() else { return false };
-        self.packer.set_max(max);
+        if self.packer.is_empty() {
+            self.packer.set_max(max);
+        }
+        self.is_max = max == self.packer.max();
         true
     }
 
@@ -51,13 +57,14 @@ impl Datagrams {
     }
 
     /// Hands over what waits. How many bytes it was.
-    pub(super) fn hand_over(&mut self, link: &mut Link) -> usize {
+    pub(super) fn hand_over(&mut self, link: &mut Link, rest: Rest) -> usize {
         if self.packer.is_empty() {
             return 0;
         }
         self.pieces.clear();
+        let rest = if self.is_max { rest } else { Rest::Leaves };
         let spare = self.spare();
-        let bytes = Bytes::from(self.packer.take(&mut self.pieces, spare));
+        let bytes = Bytes::from(self.packer.take_with(&mut self.pieces, rest, spare));
         link.hand_over(&bytes, &self.pieces);
         let len = bytes.len();
         if self.handed_over.len() == MAX_KEPT {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use trunkline_congestion::{CongestionAlgorithm, DatagramControl, Departure, Feedback, Settings};
 use trunkline_trunk::streams::Acknowledged;
-use trunkline_trunk::{Delivery, LaneSnapshot};
+use trunkline_trunk::{Delivery, LaneSnapshot, LaneWindow};
 use trunkline_units::Instant;
 
 use super::QuicLaneStats;
@@ -264,10 +264,20 @@ impl Connection {
 
     // ------------------------------------------------------------ what leaves
 
-    /// Bytes that may be in flight. The gateway's library sends only if a full packet leaves the window unfilled, so less than two
-    /// packets would stop it.
+    /// Bytes that may be in flight, and one more: the gateway's library sends only if a full packet leaves the window unfilled. A
+    /// window of one packet is taken for two.
     fn window(&self) -> u32 {
-        self.control.send_window().max(2 * MAX_BYTES + 1)
+        self.control.send_window().max(2 * MAX_BYTES) + 1
+    }
+
+    /// The window as it is now.
+    pub(super) fn lane_window(&self) -> LaneWindow {
+        let free = (self.window() - 1).saturating_sub(self.in_flight.1);
+        LaneWindow {
+            bytes: self.control.cwnd().into(),
+            available: (free / MAX_BYTES * MAX_BYTES) as usize,
+            srtt: self.rtt.sampled(),
+        }
     }
 
     /// Whether window and pacing let a packet leave.
@@ -350,8 +360,13 @@ impl Connection {
     /// All that may leave has left. What has not shows that window or pacing are in use.
     pub(super) fn handle_drained(&mut self) {
         if self.unsent() > 0 {
-            self.control.handle_blocked();
+            self.handle_blocked();
         }
+    }
+
+    /// Something waits because of window or pacing.
+    pub(super) const fn handle_blocked(&mut self) {
+        self.control.handle_blocked();
     }
 
     /// When the next packet may leave or something is found out without one that comes.

@@ -21,7 +21,7 @@ use std::time::Duration;
 use trunkline_congestion::CongestionAlgorithm;
 use trunkline_packet::{Headers, Offload, protocol};
 use trunkline_tcp::Settings;
-use trunkline_trunk::datagram::{DatagramError, Packer, Piece, Reassembler};
+use trunkline_trunk::datagram::{DatagramError, Packer, Piece, Reassembler, Rest};
 use trunkline_trunk::frame::{Frame, FrameHead, MAX_HEAD};
 use trunkline_trunk::streams::{Deframer, Framing, MAX_STREAMS, StreamError};
 use trunkline_trunk::{
@@ -233,14 +233,25 @@ impl QuicLane {
 
     /// Hands over what waits, until the connection has as much as it sends soon.
     fn fill(&mut self, now: Instant, transmitter: &mut Transmitter<Packet>) -> Filled {
+        self.control.handle_window(self.connection.lane_window());
         loop {
             if !transmitter.has_backlog(self.lane) {
+                self.hand_over(now, Rest::Leaves);
                 return Filled::Idle;
             }
             if let Some(until) = self.control.paced_until(now) {
+                if until.saturating_since(now) > Rest::MAX_WAIT {
+                    self.hand_over(now, Rest::Leaves);
+                }
+                if self.control.is_window_limited() {
+                    self.connection.handle_blocked();
+                }
                 return Filled::Held(until);
             }
             let Some(mut room) = self.control.room(now, self.connection.unsent()) else {
+                if self.control.is_window_limited() {
+                    self.connection.handle_blocked();
+                }
                 return Filled::Full;
             };
             let mut held = None;
@@ -254,11 +265,8 @@ impl QuicLane {
                     Poll::Nothing => break,
                 }
             }
-            let bytes = self.hand_over();
-            if bytes > 0 {
-                self.position += bytes as u64;
-                self.control.handle_written(now, bytes as u64);
-            }
+            let more_follows = held.is_none() && transmitter.has_backlog(self.lane);
+            self.hand_over(now, if more_follows { Rest::Waits } else { Rest::Leaves });
             transmitter.handle_transmitted(self.lane, self.position);
             if let Some(until) = held {
                 return Filled::Held(until);
@@ -305,12 +313,12 @@ impl QuicLane {
         }
     }
 
-    /// Hands over what waits. How many bytes it was.
-    fn hand_over(&mut self) -> usize {
-        match &mut self.sending {
+    /// Hands over what waits.
+    fn hand_over(&mut self, now: Instant, rest: Rest) {
+        let bytes = match &mut self.sending {
             Sending::Datagrams { packer, .. } if packer.is_empty() => 0,
             Sending::Datagrams { packer, pieces } => {
-                let bytes = packer.take(pieces, Vec::new());
+                let bytes = packer.take_with(pieces, rest, Vec::new());
                 for piece in pieces.drain(..) {
                     self.connection.send_datagram(bytes[piece.start..piece.end].to_vec());
                 }
@@ -322,6 +330,10 @@ impl QuicLane {
                 framing.take().for_each(|(stream, bytes)| self.connection.write(stream, &bytes));
                 len
             }
+        };
+        if bytes > 0 {
+            self.position += bytes as u64;
+            self.control.handle_written(now, bytes as u64);
         }
     }
 

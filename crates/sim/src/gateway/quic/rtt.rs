@@ -43,6 +43,11 @@ impl Rtt {
         self.smoothed.unwrap_or(INITIAL)
     }
 
+    /// The smoothed round-trip time, once there is a sample.
+    pub(super) const fn sampled(&self) -> Option<Duration> {
+        self.smoothed
+    }
+
     pub(super) const fn min(&self) -> Duration {
         self.min
     }
