@@ -302,7 +302,7 @@ fn weights_and_rates_have_limits() {
             "classes.a: guarantee 11 Mbit/s is above ceiling 10 Mbit/s; allowed: a guarantee of at most the ceiling",
         ),
         ("max_wait = \"0.5 ms\"", "classes.a.max_wait: 500µs is out of range; allowed: 1 ms to 1 min"),
-        ("max_wait = 20", "classes.a.max_wait: is 20; allowed: "),
+        ("max_wait = 20", "classes.a.max_wait: 20 is no time; allowed: "),
         ("priority = 1", "classes.a.priority: is 1; allowed: true or false"),
         (
             "retransmission_filter = \"no\"",

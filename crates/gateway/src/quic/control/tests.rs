@@ -145,7 +145,7 @@ fn a_probe_for_the_mtu_takes_nothing_from_the_window() {
     let before = path.controller.window();
     path.signals.set_probe(33_000);
     path.in_flight = 33_000;
-    assert_eq!(path.fill().len(), 9, "as many as without the probe");
+    assert_eq!(path.fill().len(), 10, "as many as without the probe");
     // It was acknowledged, and packets have its length from now on.
     path.controller.on_mtu_update(33_000);
     assert_eq!(path.controller.window(), 2 * 33_000 + 1, "two of them at least");
