@@ -194,10 +194,12 @@ impl LaneControl {
 
     /// Takes the window of a connection that [does not pace](Self::pace). The lane gets 5/4 of a window in a round trip (RFC 9002
     /// §7.7) in bursts of a [visit](Self::VISIT), and no more than may leave at once: what waits in the connection would leave with
-    /// the next acknowledgement, unpaced. Above the rate at which the connection's own bursts are as short, it is left to them.
+    /// the next acknowledgement, unpaced. Above the rate at which the connection's own bursts are as short, it is left to them, and so
+    /// is a window that is no longer than one of them: acknowledgements clock it, and a stream of small packets waits for no more.
     #[inline]
     pub fn handle_window(&mut self, window: LaneWindow) {
-        let srtt = window.srtt.filter(|srtt| self.pacer.is_some() && *srtt >= Self::MIN_PACED_RTT);
+        let paces = self.pacer.is_some() && window.bytes > Self::CONNECTION_BURST;
+        let srtt = window.srtt.filter(|srtt| paces && *srtt >= Self::MIN_PACED_RTT);
         self.spacing = srtt.and_then(|srtt| {
             let bits = u128::from(window.bytes) * 10 * 1_000_000_000 / srtt.as_nanos();
             let rate = Rate::from_bits_per_second(u64::try_from(bits).unwrap_or(u64::MAX));
