@@ -27,8 +27,9 @@ pub const MAX_WEIGHT: u32 = 1000;
 const MAX_FLOWS: u32 = 1_000_000;
 /// A packet of full size still takes less than two seconds.
 const MIN_RATE: Rate = Rate::from_bits_per_second(8_000);
-const MAX_WAIT: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(60);
 const MAX_RATE: Rate = Rate::from_bits_per_second(1_000_000_000_000);
+/// The bounds of `max_wait`.
+const MAX_WAIT: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(60);
 /// The word for refusing in `flows.over`, which therefore names no class.
 const REFUSE: &str = "refuse";
 const PATHS: &str = "\"spread\", \"lowest-delay\", \"most-capacity\", or a list of names of paths";

@@ -17,19 +17,25 @@ use trunkline_testbed::traffic::Stop;
 /// Runs of each point in the simulator.
 const RUNS: u64 = 12;
 
-#[test]
-fn linux_6_does_what_a_kernel_was_recorded_to_do() {
-    let recording: Recording<Outcome> =
-        serde_json::from_str(include_str!("../data/kernel.json")).expect("the recording");
-    assert_eq!(recording.points.len(), points::grid().len());
+/// Each point of a recording beside so many runs in the simulator, printed.
+fn compared(recording: &Recording<Outcome>, runs: u64) -> Summary {
     let comparisons: Vec<_> =
-        recording.points.iter().map(|measured| comparison::of(measured, RUNS)).collect();
+        recording.points.iter().map(|measured| comparison::of(measured, runs)).collect();
     println!("{}\n{}", recording.machine, comparison::HEADER);
     for comparison in &comparisons {
         println!("{comparison}");
     }
     let summary = Summary::of(&comparisons);
     println!("{summary}");
+    summary
+}
+
+#[test]
+fn linux_6_does_what_a_kernel_was_recorded_to_do() {
+    let recording: Recording<Outcome> =
+        serde_json::from_str(include_str!("../data/kernel.json")).expect("the recording");
+    assert_eq!(recording.points.len(), points::grid().len());
+    let summary = compared(&recording, RUNS);
     assert!(summary.median_error <= 0.05 && summary.worst_error <= 0.15, "{summary}");
     assert!(summary.median_factor <= 1.1 && summary.worst_factor <= 1.3, "{summary}");
 }
@@ -41,13 +47,7 @@ fn newreno_does_what_a_kernel_without_sack_was_recorded_to_do() {
     let measured: Vec<_> = recording.points.iter().map(|measured| measured.point.clone()).collect();
     assert_eq!(measured, points::without_sack());
     // Nothing in these points is random.
-    let comparisons: Vec<_> = recording.points.iter().map(|measured| comparison::of(measured, 1)).collect();
-    println!("{}\n{}", recording.machine, comparison::HEADER);
-    for comparison in &comparisons {
-        println!("{comparison}");
-    }
-    let summary = Summary::of(&comparisons);
-    println!("{summary}");
+    let summary = compared(&recording, 1);
     assert!(summary.median_error <= 0.01 && summary.worst_error <= 0.03, "{summary}");
     assert!(summary.median_factor <= 1.05 && summary.worst_factor <= 1.15, "{summary}");
 }
@@ -58,14 +58,7 @@ fn marks_do_what_a_kernel_was_recorded_to_make_of_them() {
         serde_json::from_str(include_str!("../data/ecn.json")).expect("the recording");
     let measured: Vec<_> = recording.points.iter().map(|measured| measured.point.clone()).collect();
     assert_eq!(measured, points::ecn());
-    let comparisons: Vec<_> =
-        recording.points.iter().map(|measured| comparison::of(measured, RUNS)).collect();
-    println!("{}\n{}", recording.machine, comparison::HEADER);
-    for comparison in &comparisons {
-        println!("{comparison}");
-    }
-    let summary = Summary::of(&comparisons);
-    println!("{summary}");
+    let summary = compared(&recording, RUNS);
     assert!(summary.median_error <= 0.01 && summary.worst_error <= 0.05, "{summary}");
     assert!(summary.median_factor <= 1.1 && summary.worst_factor <= 1.4, "{summary}");
     assert!(summary.worst_mark_factor <= 1.25, "{summary}");
@@ -83,14 +76,7 @@ fn super_packets_do_what_a_kernel_was_recorded_to_do_with_them() {
         let measured: Vec<_> = recording.points.iter().map(|measured| measured.point.clone()).collect();
         assert_eq!(measured, points);
         // Nothing in these points is random.
-        let comparisons: Vec<_> =
-            recording.points.iter().map(|measured| comparison::of(measured, 1)).collect();
-        println!("{}\n{}", recording.machine, comparison::HEADER);
-        for comparison in &comparisons {
-            println!("{comparison}");
-        }
-        let summary = Summary::of(&comparisons);
-        println!("{summary}");
+        let summary = compared(&recording, 1);
         assert!(summary.median_error <= 0.01 && summary.worst_error <= worst_error, "{summary}");
         assert!(summary.median_factor <= 1.2 && summary.worst_factor <= worst_factor, "{summary}");
     }
