@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use common::proxy::resident;
 use common::site::{Directory, PROGRAM, status, until};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
 use serde_json::Value;
@@ -17,7 +18,7 @@ use trunkline_gateway::config::Encryption;
 use trunkline_gateway::handshake::{Dialer, Hello, Identity, VERSION};
 use trunkline_gateway::keys::SecretKey;
 use trunkline_testbed::link::{DuplexSettings, End, Link};
-use trunkline_testbed::namespace::{Host, Process, veth};
+use trunkline_testbed::namespace::{Host, veth};
 use trunkline_testbed::privilege;
 use trunkline_units::Rate;
 
@@ -203,16 +204,9 @@ fn lanes_over_quic_stay_and_come_back_during_a_flood_of_handshakes() {
     assert!(!flooding.is_finished(), "the flood was still under way");
     stop.store(true, Ordering::Relaxed);
     flooding.join();
-    let memory = memory_of(&a);
+    let memory = resident(a.pid());
     assert!(memory < 60 << 20, "nothing is kept of them: {memory} bytes");
     a.terminate(Duration::from_secs(20)).expect("it ends in order");
-}
-
-/// Resident bytes of a process.
-fn memory_of(process: &Process) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", process.pid())).expect("it runs");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its memory");
-    line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") << 10
 }
 
 #[test]
