@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use trunkline_units::{Instant, Rate};
+use trunkline_units::{Instant, Rate, prefetch};
 
 use crate::bbr::Bbr;
 use crate::bic::Bic;
@@ -43,6 +43,19 @@ impl Algorithm {
             Algorithm::Compound(compound) => compound.observe(ack),
             Algorithm::Vegas(vegas) => vegas.observe(window, ack),
             Algorithm::Bbr(bbr) => bbr.observe(window, ack),
+        }
+    }
+
+    /// Begins to load its state into the processor's caches.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        match self {
+            Algorithm::Reno => {}
+            Algorithm::Bic(bic) => prefetch(&**bic),
+            Algorithm::Cubic(cubic) => prefetch(&**cubic),
+            Algorithm::Compound(compound) => prefetch(&**compound),
+            Algorithm::Vegas(vegas) => prefetch(&**vegas),
+            Algorithm::Bbr(bbr) => prefetch(&**bbr),
         }
     }
 

@@ -106,6 +106,12 @@ impl Congestion {
         self.prior = (0, 0);
     }
 
+    /// Begins to load the state of the algorithm into the processor's caches.
+    #[inline]
+    pub fn prefetch(&self) {
+        self.algorithm.prefetch();
+    }
+
     /// Congestion window, bytes.
     #[inline]
     pub const fn cwnd(&self) -> u32 {

@@ -150,6 +150,12 @@ impl<T: Payload> Link<T> {
         self.busy().saturating_sub(self.free_at.saturating_since(now))
     }
 
+    /// The packet that arrives behind `ahead` others, if there is one and packets keep their order.
+    #[inline]
+    pub fn upcoming(&self, ahead: usize) -> Option<&T> {
+        self.pipe.upcoming(ahead)
+    }
+
     /// Packets between its serialiser and its far end.
     pub fn in_flight(&self) -> usize {
         self.pipe.len()

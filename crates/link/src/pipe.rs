@@ -4,7 +4,12 @@
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
 
-use trunkline_units::Instant;
+use trunkline_units::{Instant, prefetch};
+
+/// The places of at most so many packets stay in the processor's caches.
+const LONG: usize = 512;
+/// Of more, the place behind so many others is loaded into them at each arrival.
+const LATER: usize = 32;
 
 /// Packets on their way.
 #[derive(Debug)]
@@ -94,8 +99,22 @@ impl<T> Pipe<T> {
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<T> {
         match self {
-            Pipe::InOrder(packets) => packets.pop_front().map(|(_, packet)| packet),
+            Pipe::InOrder(packets) => {
+                if packets.len() > LONG {
+                    prefetch(&packets[LATER]);
+                }
+                packets.pop_front().map(|(_, packet)| packet)
+            }
             Pipe::AnyOrder(packets, _) => packets.pop().map(|in_flight| in_flight.packet),
+        }
+    }
+
+    /// The packet behind `ahead` others, where they keep their order.
+    #[inline]
+    pub(crate) fn upcoming(&self, ahead: usize) -> Option<&T> {
+        match self {
+            Pipe::InOrder(packets) => packets.get(ahead).map(|(_, packet)| packet),
+            Pipe::AnyOrder(..) => None,
         }
     }
 

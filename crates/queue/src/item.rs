@@ -26,6 +26,10 @@ pub trait Item {
     /// Sets CE. Only called if it can be marked.
     fn mark(&mut self) {}
 
+    /// Begins to load what it refers to into the processor's caches, since it leaves the queue soon.
+    #[inline]
+    fn prefetch(&self) {}
+
     /// Keeps the first `keep` segments: at least one, fewer than [`Item::segments`]. Only called for items of more
     /// than one segment.
     fn trim(&mut self, keep: u32) {

@@ -11,7 +11,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use trunkline_units::Instant;
+use trunkline_units::{Instant, prefetch};
 
 /// Kinds of those who wait, in the order in which they come at one instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -125,6 +125,14 @@ impl Agenda {
             }
         } else if heap == OTHERS {
             self.look_again(entry);
+        }
+    }
+
+    /// Begins to load the place of one who waits into the processor's caches.
+    #[inline]
+    pub(crate) fn prefetch(&self, kind: Kind, index: u32) {
+        if let Some(place) = self.places[kind as usize].get(index as usize) {
+            prefetch(place);
         }
     }
 

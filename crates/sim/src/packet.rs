@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use trunkline_packet::{checksum, protocol};
 use trunkline_queue::Item;
 use trunkline_tcp::Segment;
-use trunkline_units::{Instant, Seq};
+use trunkline_units::{Instant, Seq, prefetch};
 
 /// Bytes of an IPv4 header without options: the only kind there is here.
 pub(crate) const IP: usize = 20;
@@ -455,6 +455,11 @@ impl Item for Packet {
 
     fn mark(&mut self) {
         self.0.header[1] |= 3;
+    }
+
+    #[inline]
+    fn prefetch(&self) {
+        prefetch(&*self.0);
     }
 }
 

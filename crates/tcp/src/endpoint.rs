@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use trunkline_units::{Instant, Rate, Seq};
+use trunkline_units::{Instant, Rate, Seq, prefetch};
 
 use crate::delayed_ack::AckDelay;
 use crate::receiver::Receiver;
@@ -98,6 +98,24 @@ impl Endpoint {
             }
         }
         taken
+    }
+
+    /// Begins to load the state of its sender and of its receiver into the processor's caches, for a segment that arrives soon. The
+    /// endpoint itself should be there.
+    #[inline]
+    pub fn prefetch(&self) {
+        if let SendHalf::Active(sender) = &self.sending {
+            prefetch(&**sender);
+        }
+        self.receiver.prefetch();
+    }
+
+    /// The same for what the sender's state refers to, which should be there: the segments in flight and the congestion control.
+    #[inline]
+    pub fn prefetch_flight(&self) {
+        if let SendHalf::Active(sender) = &self.sending {
+            sender.prefetch();
+        }
     }
 
     /// Creates the sender, once there is data or FIN to send and the connection is open.

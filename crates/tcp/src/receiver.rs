@@ -13,7 +13,7 @@
 //! gap or is a duplicate; FIN; every `every`-th full segment; and the first `quick` segments. Otherwise it
 //! may wait (`delayed_ack.rs`). As in Linux, more than `every − 1` segments' worth of bytes count, by the longest segment seen.
 
-use trunkline_units::Instant;
+use trunkline_units::{Instant, prefetch};
 
 use crate::autotuning::{Autotuning, Held};
 use crate::delayed_ack::Quick;
@@ -130,6 +130,14 @@ impl Receiver {
     #[inline]
     pub(crate) fn has_gaps(&self) -> bool {
         self.buffer.as_ref().is_some_and(|held| !held.ranges.is_empty())
+    }
+
+    /// Begins to load what it refers to into the processor's caches.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        if let Some(buffer) = &self.buffer {
+            prefetch(&**buffer);
+        }
     }
 
     fn buffer_mut(&mut self) -> &mut Buffer {

@@ -11,7 +11,7 @@ mod record;
 
 use std::collections::VecDeque;
 
-use trunkline_units::Instant;
+use trunkline_units::{Instant, prefetch};
 
 use crate::delivery::Stamp;
 use record::{EVER_RETRANSMITTED, FIN, LOST, RETRANSMITTED, SACKED};
@@ -19,6 +19,8 @@ pub(crate) use record::{Progress, Sent};
 
 /// Room for so many records stays, however few there are.
 const WORTH_KEEPING: usize = 16;
+/// Records that an acknowledgement may need at once.
+const PREFETCHED: usize = 16;
 
 #[derive(Debug, Default)]
 struct Extra {
@@ -48,6 +50,14 @@ impl Scoreboard {
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.records.is_empty()
+    }
+
+    /// Begins to load the first records into the processor's caches.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        let (front, back) = self.records.as_slices();
+        prefetch(&front[..front.len().min(PREFETCHED)]);
+        prefetch(&back[..back.len().min(PREFETCHED / 2)]);
     }
 
     /// Segments outstanding.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use trunkline_units::{Instant, Seq};
+use trunkline_units::{Instant, Seq, prefetch};
 
 use crate::delivery::Delivery;
 use crate::recovery::{Phase, Rack, Repair};
@@ -145,6 +145,16 @@ impl Sender {
             ecn: idle.ecn,
             reduced: false,
             burst: 0,
+        }
+    }
+
+    /// Begins to load what it refers to into the processor's caches.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        self.congestion.prefetch();
+        self.board.prefetch();
+        if let Some(repair) = &self.repair {
+            prefetch(&**repair);
         }
     }
 

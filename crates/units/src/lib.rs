@@ -7,6 +7,7 @@
 mod bytes;
 pub mod check;
 mod instant;
+mod prefetch;
 mod quantity;
 pub mod random;
 mod rate;
@@ -16,6 +17,7 @@ mod seq;
 pub use bytes::Bytes;
 pub use check::SettingsError;
 pub use instant::Instant;
+pub use prefetch::prefetch;
 pub use quantity::{QuantityError, Time, unit_bytes};
 pub use rate::Rate;
 pub use rng::Rng;

@@ -97,6 +97,7 @@ impl Network {
                     link.arrive(at, LinkId(who.index), &mut self.net.agenda)
                 {
                     self.net.hops += 1;
+                    self.net.look_ahead(LinkId(who.index));
                     self.net.digest.add(packet.sent().as_nanos(), u64::from(packet.length()));
                     if duplicated {
                         self.net.duplicates.mark(&mut packet);
