@@ -26,6 +26,10 @@ pub struct Unknown {
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     #[schemars(with = "IndexMap<String, IndexMap<String, serde_json::Value>>")]
     pub variants: IndexMap<String, IndexMap<String, toml::Value>>,
+    /// It was the same, as far as one can tell, in the paper's experiments that share an unknown of this name. It has `values` or
+    /// `variants`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shared: bool,
     /// Why these are plausible: what the paper says, and what systems and books of its time had.
     pub why: String,
 }

@@ -61,6 +61,9 @@ pub struct UnknownAnswer {
     pub chosen: Option<String>,
     /// Why that is plausible.
     pub why: String,
+    /// The paper's other experiments that have it had the same.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shared: bool,
 }
 
 /// Whether a set-up bears something out.
@@ -191,6 +194,10 @@ pub struct Sample {
     pub positions: Vec<f64>,
     /// Ours for each published value.
     pub ours: Vec<Option<f64>>,
+    /// How each published value came out.
+    pub values: Vec<Verdict>,
+    /// How each claim came out.
+    pub claims: Vec<Verdict>,
     /// Runs at each point.
     pub runs: u32,
 }
@@ -250,6 +257,8 @@ pub(super) fn answer(
         drawn: setting.drawn.iter().map(|drawn| drawn.value.clone()).collect(),
         positions: setting.drawn.iter().map(|drawn| drawn.position).collect(),
         ours: one.judgement.comparisons.iter().map(|cell| cell.ours.map(|ours| ours.mean)).collect(),
+        values: one.judgement.comparisons.iter().map(|cell| cell.verdict).collect(),
+        claims: one.judgement.claims.iter().map(|claim| claim.verdict).collect(),
         runs: one.runs,
     };
     Explanation {

@@ -17,6 +17,7 @@ mod answer;
 mod confirm;
 mod division;
 mod influence;
+mod joint;
 mod judged;
 mod replay;
 mod rounds;
@@ -43,6 +44,7 @@ pub use answer::{
     ClaimAnswer, Explanation, Near, Robustness, Sample, SetUp, Share, Together, UnknownAnswer, ValueAnswer,
 };
 pub use influence::Influence;
+pub use joint::{Given, Joint, JointSetUp, joint};
 
 /// The axis of results along which settings lie.
 pub const AXIS: &str = "setting";

@@ -25,6 +25,7 @@ struct Dimension {
     name: String,
     label: String,
     why: String,
+    shared: bool,
     plausible: Plausible,
 }
 
@@ -91,6 +92,9 @@ pub(crate) fn space(experiment: &Experiment, tree: &Table, findings: &Findings<'
             at.key("why").refuse("why these values are plausible");
         }
         let Some(plausible) = (Reader { tree, at: at.clone() }).plausible(unknown) else { continue };
+        if unknown.shared {
+            check_shared(&at.key("shared"), experiment, &plausible);
+        }
         for path in plausible.paths() {
             if let Some(axis) = axes.always_sets(path) {
                 at.report(
@@ -103,9 +107,20 @@ pub(crate) fn space(experiment: &Experiment, tree: &Table, findings: &Findings<'
             }
         }
         let label = unknown.label.clone().unwrap_or_else(|| name.replace(['_', '-'], " "));
-        space.0.push(Dimension { name: name.clone(), label, why: unknown.why.clone(), plausible });
+        let (name, why, shared) = (name.clone(), unknown.why.clone(), unknown.shared);
+        space.0.push(Dimension { name, label, why, shared, plausible });
     }
     space
+}
+
+/// An unknown that experiments of a paper share has choices, of which two experiments can have the same one.
+fn check_shared(at: &At<'_>, experiment: &Experiment, plausible: &Plausible) {
+    if experiment.paper.is_none() {
+        at.report("is about the experiments of a paper, and this one has no paper", "false, or a paper");
+    }
+    if matches!(plausible, Plausible::Between { .. }) {
+        at.report("is about a range, of which no two settings have the same value", "values or variants");
+    }
 }
 
 impl Space {
@@ -119,6 +134,7 @@ impl Space {
             name: dimension.name.clone(),
             label: dimension.label.clone(),
             why: dimension.why.clone(),
+            shared: dimension.shared,
             plausible: dimension.plausible.in_words(),
             choices: dimension.plausible.choices(),
             chosen: dimension.plausible.chosen(tree),
@@ -436,6 +452,22 @@ mod tests {
     }
 
     #[test]
+    fn only_choices_can_be_shared() {
+        let file = format!("paper = \"lee2002\"\n{FILE}");
+        for (shared, refused) in [("rate", false), ("tcp", false), ("delay", true)] {
+            let head = format!("[unknown.{shared}]");
+            let (space, tree, found) = read(&file.replace(&head, &format!("{head}\nshared = true")));
+            let told: Vec<_> = found.iter().map(|one| one.path.to_string()).collect();
+            assert_eq!(
+                told,
+                if refused { vec![format!("unknown.{shared}.shared")] } else { vec![] },
+                "{found:?}"
+            );
+            assert!(space.about(&tree).iter().all(|one| one.shared == (one.name == shared)));
+        }
+    }
+
+    #[test]
     fn mistakes_are_told_at_their_keys() {
         for (wrong, key, problem) in [
             (
@@ -478,6 +510,11 @@ mod tests {
                 "[unknown.x]\npaths = [\"duration\"]\nvalues = [\"1 s\", \"2 s\"]\nwhy = \" \"",
                 "unknown.x.why",
                 "is \" \"",
+            ),
+            (
+                "[unknown.x]\nshared = true\npaths = [\"duration\"]\nvalues = [\"1 s\", \"2 s\"]\nwhy = \"x\"",
+                "unknown.x.shared",
+                "has no paper",
             ),
         ] {
             let (_, _, found) = read(&format!("{FILE}\n{wrong}"));

@@ -4,7 +4,7 @@ use super::document::{Align, Document, plain, table};
 use super::explanation::{drawn, set_up_counts, value_name};
 use super::{Entry, QUICK, number};
 use crate::experiment::{ClaimKind, Experiment};
-use crate::explain::{Explanation, SetUp};
+use crate::explain::{Explanation, Given, Joint, JointSetUp, SetUp, joint};
 
 /// An experiment and what came of its settings.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,7 +56,59 @@ impl Open<'_> {
         }
         let heads = ["paper", "explained", "the paper’s claims, over all set-ups", "the paper’s values"];
         index.add(&table(&heads, &rows, &[Align::Left, Align::Right, Align::Left, Align::Left]));
+        let answers: Vec<&Explanation> = all.iter().map(|(_, answered)| &answered.answer).collect();
+        add_joint(index, &joint(&answers));
     }
+}
+
+const JOINT: &str = "Experiments of a paper that share unknowns were made with one set-up. These counts are of the claims and values of such experiments, by the runs there are: with a set-up of its own for each; with the one set-up that gives most, where what an experiment alone leaves open may be something else for each of its claims and values; and the same with one setting for each experiment.";
+
+/// What one set-up for all experiments of a paper gives.
+fn add_joint(index: &mut Document, all: &[Joint]) {
+    if all.is_empty() {
+        return;
+    }
+    let row = |joint: &Joint| {
+        let of = |given: Given| {
+            let part =
+                |count: usize, of: usize, what: &str| (of > 0).then(|| format!("{count} of {of} {what}"));
+            let parts =
+                [part(given.claims, joint.claims, "claims"), part(given.values, joint.values, "values")];
+            parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+        };
+        let best = |given: fn(&JointSetUp) -> Given| {
+            joint.set_ups.first().map_or_else(|| "–".to_owned(), |best| of(given(best)))
+        };
+        vec![
+            joint.paper.clone(),
+            joint.experiments.len().to_string(),
+            joint.run.to_string(),
+            of(joint.apart),
+            best(|best| best.given),
+            best(|best| best.at_once),
+            plain(&joint.set_ups.first().map(|best| in_words(joint, best)).unwrap_or_default()),
+        ]
+    };
+    let rows: Vec<Vec<String>> = all.iter().map(row).collect();
+    let heads = [
+        "paper",
+        "experiments",
+        "set-ups run",
+        "each its own",
+        "one for all",
+        "and one setting each",
+        "which",
+    ];
+    let mut aligns = [Align::Left; 7];
+    (aligns[1], aligns[2]) = (Align::Right, Align::Right);
+    index.add(JOINT);
+    index.add(&table(&heads, &rows, &aligns));
+}
+
+/// The values of what experiments share: `windows of the hosts 16 KiB, windows of the lanes 64 KiB`.
+pub fn in_words(joint: &Joint, set_up: &JointSetUp) -> String {
+    let each = joint.unknowns.iter().zip(&set_up.shared);
+    each.map(|(unknown, value)| format!("{unknown} {value}")).collect::<Vec<_>>().join(", ")
 }
 
 /// What is said where some were explained by quick runs.

@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 
 use trunkline_engine::Engine;
 use trunkline_lab::document::Document;
-use trunkline_lab::explain::{self, ExplainError, Explained, Explanation, Options, SetUp};
+use trunkline_lab::explain::{self, ExplainError, Explained, Explanation, Given, Joint, Options, SetUp};
 use trunkline_lab::number::count;
 use trunkline_lab::report::{
-    self as reports, EXPLANATION_PAGE, ReportError, robustness_word, set_up_counts, set_up_word, share,
+    self as reports, EXPLANATION_PAGE, ReportError, in_words, robustness_word, set_up_counts, set_up_word,
+    share,
 };
 use trunkline_lab::store::Begin;
 use trunkline_testbed::interrupt;
@@ -50,7 +51,7 @@ pub(super) fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
     );
     drop(bar);
     let mut printed = Ok(());
-    let (mut interrupted, mut failures) = (false, Vec::new());
+    let (mut interrupted, mut failures, mut answers) = (false, Vec::new(), Vec::new());
     for (answer, explained) in all {
         interrupted |= explained.interrupted;
         failures.extend(explained.failures);
@@ -64,6 +65,12 @@ pub(super) fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
         } else {
             print(&text(&answer, &explained.directory.path().join(EXPLANATION_PAGE)))
         };
+        answers.push(answer);
+    }
+    for joint in explain::joint(&answers.iter().collect::<Vec<_>>()) {
+        if printed.is_ok() {
+            printed = print_joint(&joint, arguments.json);
+        }
     }
     // What was done before is told first.
     ran.map_err(|error| match error {
@@ -147,5 +154,32 @@ fn text(answer: &Explanation, page: &Path) -> String {
         lines.push(format!("  together: setting {} has {} of {all} values", best.setting, best.holding));
     }
     lines.push(format!("  page: {}\n\n", page.display()));
+    lines.join("\n")
+}
+
+fn print_joint(joint: &Joint, json: bool) -> Result<(), Failure> {
+    if json {
+        let line = serde_json::to_string(joint).map_err(Failure::doing("cannot print"))?;
+        return print_line(&line);
+    }
+    print(&joint_text(joint))
+}
+
+/// What the experiments of a paper say together.
+fn joint_text(joint: &Joint) -> String {
+    let given = |given: Given| {
+        format!("{} of {} claims, {} of {} values", given.claims, joint.claims, given.values, joint.values)
+    };
+    let mut lines = vec![
+        format!("{}  one set-up for {}", joint.paper, joint.experiments.join(", ")),
+        format!("  {} were run in all of them", count(joint.run, "set-up")),
+        format!("  each with a set-up of its own: {}", given(joint.apart)),
+    ];
+    for set_up in &joint.set_ups {
+        lines.push(format!("  {}", in_words(joint, set_up)));
+        lines.push(format!("    {}; at once {}", given(set_up.given), given(set_up.at_once)));
+        lines.push(format!("    by {} of an experiment at least", count(set_up.settings, "setting")));
+    }
+    lines.push("\n".to_owned());
     lines.join("\n")
 }
