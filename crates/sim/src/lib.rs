@@ -38,3 +38,4 @@ pub use packet::{Addressing, Packet};
 pub use probe::{Column, Recorder};
 pub use proxy::{Cell, ProxyId, ProxyMode, ProxySettings, ProxyStats};
 pub use traffic::{SourceId, TcpTraffic, Transfer, UdpTraffic};
+pub use trunkline_packet::Version;

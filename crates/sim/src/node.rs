@@ -1,7 +1,9 @@
 //! The nodes that links join: hosts, routers, gateways and proxies.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
+
+use trunkline_packet::Version;
 
 use crate::reassembly::Reassembly;
 
@@ -22,15 +24,35 @@ impl NodeId {
         NodeId(place as u32)
     }
 
-    /// Its address, in 10.0.0.0/8: each node has 256 of them, of which it uses the first.
+    /// The first half of all IPv6 addresses: `fd00::/64`.
+    pub(crate) const PREFIX: u64 = 0xfd00 << 48;
+
+    /// Its IPv4 address, in 10.0.0.0/8: each node has 256 of them, of which it uses the first.
     pub fn address(self) -> Ipv4Addr {
-        Ipv4Addr::from(0x0a00_0001 | self.0 << 8)
+        Ipv4Addr::from(self.ipv4())
     }
 
-    /// The node with this address.
+    /// Its address of a version of IP. The last four bytes of its IPv6 address, in `fd00::/96`, are its IPv4 address.
+    pub fn ip(self, version: Version) -> IpAddr {
+        match version {
+            Version::V4 => IpAddr::V4(self.address()),
+            Version::V6 => IpAddr::V6(self.ipv6().into()),
+        }
+    }
+
+    /// The node whose IPv4 address this is, or the end of whose IPv6 address.
+    pub(crate) fn of(address: u32) -> NodeId {
+        NodeId(address >> 8 & (Self::MAX - 1))
+    }
+
     #[inline]
-    pub fn of(address: Ipv4Addr) -> NodeId {
-        NodeId(u32::from(address) >> 8 & (Self::MAX - 1))
+    pub(crate) const fn ipv4(self) -> u32 {
+        0x0a00_0001 | self.0 << 8
+    }
+
+    #[inline]
+    pub(crate) const fn ipv6(self) -> u128 {
+        (Self::PREFIX as u128) << 64 | self.ipv4() as u128
     }
 
     /// Its number, from 0 in the order in which nodes were added.
@@ -79,7 +101,7 @@ pub(crate) enum NodeKind {
 pub struct NodeStats {
     /// No route to their destination.
     pub unreachable: u64,
-    /// TTL expired.
+    /// TTL or hop limit expired.
     pub ttl_expired: u64,
     /// Corrupted data.
     pub corrupted: u64,
@@ -101,8 +123,8 @@ pub(crate) struct Node {
     /// IPv4 identification of the next packet.
     pub(crate) next_id: u16,
     pub(crate) next_port: u16,
-    /// The longest packet that a path takes, by its destination, where a router has said so.
-    pub(crate) path_mtus: BTreeMap<NodeId, u32>,
+    /// The longest packet that a path takes, by its destination and version of IP, where a router has said so.
+    pub(crate) path_mtus: BTreeMap<(NodeId, Version), u32>,
     pub(crate) reassembly: Option<Box<Reassembly>>,
     /// The link to each destination, by its number.
     pub(crate) routes: Vec<u32>,

@@ -4,42 +4,25 @@
 //! a capture then needs nothing invented. The data is all zeros, which nobody stores.
 //! docs/decisions/0011-simulated-packets.md has the cost.
 
-use std::net::{IpAddr, Ipv4Addr};
+mod addressing;
+mod body;
+#[cfg(test)]
+mod tests;
 
-use trunkline_packet::{checksum, protocol};
+use trunkline_packet::{Version, checksum, protocol};
 use trunkline_queue::Item;
 use trunkline_tcp::Segment;
 use trunkline_units::{Instant, Seq, prefetch};
 
-/// Bytes of an IPv4 header without options: the only kind there is here.
-pub(crate) const IP: usize = 20;
-const UDP: usize = 8;
-pub(crate) const ICMP: usize = 8;
-/// Bytes of a packet in an error about it: no error is longer than 576 bytes (RFC 1812 §4.3.2.3).
-const MAX_QUOTED: u32 = 548;
-const MAX_HEADERS: usize = IP + Segment::MAX_HEADER_LEN;
-const HOPS: u8 = 64;
-const MORE_FRAGMENTS: u16 = 0x2000;
-const DONT_FRAGMENT: u16 = 0x4000;
-const OFFSET: u16 = 0x1fff;
+use crate::NodeId;
+use body::{BEGIN_IPV4, Body, DONT_FRAGMENT, MAX_HEADERS, MORE_FRAGMENTS, OFFSET, TRANSPORT, UDP};
+
+pub use addressing::Addressing;
+pub(crate) use body::{ICMP, IPV4, IPV6, MIN_MTU_IPV6};
 
 /// A packet.
 #[derive(Debug, Clone)]
 pub struct Packet(Box<Body>);
-
-#[derive(Debug, Clone)]
-struct Body {
-    flow: u64,
-    sent: Instant,
-    length: u32,
-    header_len: u8,
-    corrupted: bool,
-    /// The connection that probably receives it, to look up first.
-    hint: u32,
-    /// Which duplication it came of, from 1; 0: none.
-    duplication: u32,
-    header: [u8; MAX_HEADERS],
-}
 
 /// Packets that were received, for those to come: the memory that was used last is still in the processor's caches.
 #[derive(Debug, Default)]
@@ -63,52 +46,17 @@ impl SparePackets {
     }
 }
 
-/// What tells the packets of one flow from others, worked out once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Addressing {
-    /// Sender's address.
-    pub source: Ipv4Addr,
-    /// Receiver's address.
-    pub destination: Ipv4Addr,
-    /// Source and destination port.
-    pub ports: (u16, u16),
-    /// Differentiated services code point.
-    pub dscp: u8,
-    /// Whether routers may not fragment.
-    pub dont_fragment: bool,
-    hash: u64,
-}
-
-impl Addressing {
-    /// Of packets of a protocol from one address and port to another.
-    pub fn new(protocol: u8, source: (Ipv4Addr, u16), destination: (Ipv4Addr, u16), dscp: u8) -> Self {
-        let ports = (source.1, destination.1);
-        let addresses = (u64::from(u32::from(source.0)), u64::from(u32::from(destination.0)));
-        let ends = u64::from(ports.0) << 32 | u64::from(ports.1) << 16 | u64::from(protocol);
-        let hash = mix(mix(addresses.0, addresses.1), ends);
-        Addressing { source: source.0, destination: destination.0, ports, dscp, dont_fragment: false, hash }
-    }
-}
-
-/// Mixes two numbers into one, by which the queues of links tell flows apart. It needs no key: nobody in a simulation
-/// chooses its ports to meet somebody else.
-fn mix(a: u64, b: u64) -> u64 {
-    let product = u128::from(a ^ 0x9e37_79b9_7f4a_7c15) * u128::from(b ^ 0xbf58_476d_1ce4_e5b9);
-    (product >> 64) as u64 ^ product as u64
-}
-
 impl Packet {
     #[cold]
     fn blank() -> Self {
         Packet(Box::new(Body {
-            flow: 0,
             sent: Instant::ZERO,
-            length: 0,
-            header_len: 0,
-            corrupted: false,
             hint: 0,
             duplication: 0,
-            header: [0; MAX_HEADERS],
+            length: 0,
+            end: 0,
+            corrupted: false,
+            bytes: [0; MAX_HEADERS],
         }))
     }
 
@@ -131,82 +79,96 @@ impl Packet {
 
     #[inline]
     fn into_tcp(mut self, addressing: &Addressing, id: u16, segment: &Segment) -> Self {
-        let transport = segment.write(addressing.ports, &mut self.0.header[IP..]);
-        let length = IP + transport + segment.payload as usize;
-        let ecn = if segment.ecn_capable { 2 } else { 0 };
-        self.with(addressing, (protocol::TCP, IP + transport), (length as u32, id, ecn))
+        let header_len = segment.write(addressing.ports, &mut self.0.bytes[TRANSPORT..]);
+        let transport = (protocol::TCP, header_len, header_len as u32 + segment.payload);
+        self.with(addressing, transport, (id, if segment.ecn_capable { 2 } else { 0 }))
     }
 
     /// A UDP datagram with so many bytes of data.
     #[inline]
     pub fn udp(addressing: &Addressing, id: u16, data: u32) -> Self {
         let mut packet = Self::blank();
-        let header = &mut packet.0.header;
-        header[IP..IP + 2].copy_from_slice(&addressing.ports.0.to_be_bytes());
-        header[IP + 2..IP + 4].copy_from_slice(&addressing.ports.1.to_be_bytes());
-        header[IP + 4..IP + 6].copy_from_slice(&((UDP as u32 + data) as u16).to_be_bytes());
-        let length = (IP + UDP) as u32 + data;
-        packet.with(addressing, (protocol::UDP, IP + UDP), (length, id, 0))
+        let header = &mut packet.0.bytes[TRANSPORT..];
+        let length = UDP as u32 + data;
+        header[..2].copy_from_slice(&addressing.ports.0.to_be_bytes());
+        header[2..4].copy_from_slice(&addressing.ports.1.to_be_bytes());
+        header[4..6].copy_from_slice(&(length as u16).to_be_bytes());
+        packet.with(addressing, (protocol::UDP, UDP, length), (id, 0))
     }
 
     /// A datagram with so many bytes of data, which begin with `front`.
     pub(crate) fn carrying(addressing: &Addressing, id: u16, front: &[u8], data: u32) -> Self {
         debug_assert!(front.len() <= data as usize);
         let mut packet = Self::udp(addressing, id, data);
-        packet.0.header[IP + UDP..IP + UDP + front.len()].copy_from_slice(front);
-        packet.0.header_len += front.len() as u8;
+        packet.0.bytes[TRANSPORT + UDP..][..front.len()].copy_from_slice(front);
+        packet.0.end += front.len() as u8;
         packet
     }
 
-    /// An ICMP error about `original`, whose headers it quotes: type, code, and the last of its rest (RFC 792).
+    /// An ICMP error about `original`, whose headers it quotes: type, code, and the four bytes behind its checksum.
     pub(crate) fn icmp(
         addressing: &Addressing,
         id: u16,
-        (kind, code, rest): (u8, u8, u16),
+        (kind, code, rest): (u8, u8, [u8; 4]),
         original: &Packet,
     ) -> Self {
         let mut packet = Self::blank();
-        let header = &mut packet.0.header;
-        (header[IP], header[IP + 1]) = (kind, code);
-        header[IP + 6..IP + 8].copy_from_slice(&rest.to_be_bytes());
-        let quoted = &original.header()[..(IP + 8).min(original.header().len())];
-        let begins = IP + ICMP;
-        header[begins..begins + quoted.len()].copy_from_slice(quoted);
-        let length = begins as u32 + original.length().min(MAX_QUOTED);
-        packet.with(addressing, (protocol::ICMP, begins + quoted.len()), (length, id, 0))
+        let message = &mut packet.0.bytes[TRANSPORT..];
+        (message[0], message[1]) = (kind, code);
+        message[4..ICMP].copy_from_slice(&rest);
+        let (protocol, ip, max_length) = match addressing.version {
+            // RFC 1812 §4.3.2.3
+            Version::V4 => (protocol::ICMP, IPV4, 576),
+            // RFC 4443 §2.4(c)
+            Version::V6 => (protocol::ICMPV6, IPV6, MIN_MTU_IPV6),
+        };
+        let quoted = &original.header()[..(ip + 8).min(original.header().len())];
+        message[ICMP..][..quoted.len()].copy_from_slice(quoted);
+        let length = (ICMP as u32 + original.length()).min(max_length - ip as u32);
+        packet.with(addressing, (protocol, ICMP + quoted.len(), length), (id, 0))
     }
 
-    /// The packet whose transport header it has; all else in it is an older one's.
+    /// The packet whose transport header it has, of which so many bytes are kept and so many are behind the IP header; all else in it is
+    /// an older one's.
     #[inline]
     fn with(
         mut self,
         addressing: &Addressing,
-        (protocol, header_len): (u8, usize),
-        (length, id, ecn): (u32, u16, u8),
+        (protocol, header_len, length): (u8, usize, u32),
+        (id, ecn): (u16, u8),
     ) -> Self {
         let body = &mut *self.0;
-        let header = &mut body.header;
-        header[0] = 0x45;
-        header[1] = addressing.dscp << 2 | ecn;
-        header[2..4].copy_from_slice(&(length as u16).to_be_bytes());
-        header[4..6].copy_from_slice(&id.to_be_bytes());
-        let flags = if addressing.dont_fragment { DONT_FRAGMENT } else { 0 };
-        header[6..8].copy_from_slice(&flags.to_be_bytes());
-        header[8] = HOPS;
-        header[9] = protocol;
-        header[10..12].fill(0);
-        header[12..16].copy_from_slice(&addressing.source.octets());
-        header[16..20].copy_from_slice(&addressing.destination.octets());
-        (body.flow, body.sent) = (addressing.hash, Instant::ZERO);
-        (body.length, body.header_len) = (length, header_len as u8);
+        body.sent = Instant::ZERO;
+        body.end = (TRANSPORT + header_len) as u8;
         (body.corrupted, body.hint, body.duplication) = (false, u32::MAX, 0);
+        let traffic_class = addressing.dscp << 2 | ecn;
+        match addressing.version {
+            Version::V4 => body.write_ipv4(addressing, (protocol, length as u16), (id, traffic_class)),
+            Version::V6 => body.write_ipv6(addressing, (protocol, length as u16), traffic_class),
+        }
         self
     }
 
     /// Bytes of the whole packet.
     #[inline]
     pub fn length(&self) -> u32 {
-        self.0.length
+        self.0.length.into()
+    }
+
+    #[inline]
+    fn is_ipv6(&self) -> bool {
+        self.0.is_ipv6()
+    }
+
+    /// Version of IP.
+    pub fn version(&self) -> Version {
+        if self.is_ipv6() { Version::V6 } else { Version::V4 }
+    }
+
+    /// Bytes behind its IP header.
+    #[inline]
+    pub(crate) fn transport_len(&self) -> usize {
+        usize::from(self.0.length) - if self.is_ipv6() { IPV6 } else { IPV4 }
     }
 
     /// The same packet, sent by its first sender at this time.
@@ -249,87 +211,110 @@ impl Packet {
     /// Its headers.
     #[inline]
     pub fn header(&self) -> &[u8] {
-        &self.0.header[..usize::from(self.0.header_len)]
+        &self.0.bytes[self.0.begin()..usize::from(self.0.end)]
     }
 
     /// The headers behind the IP header.
     #[inline]
     pub(crate) fn transport(&self) -> &[u8] {
-        &self.0.header[IP..usize::from(self.0.header_len)]
+        &self.0.bytes[TRANSPORT..usize::from(self.0.end)]
     }
 
     /// The first bytes of a datagram's data, where it was [made](Packet::carrying) with some.
     pub(crate) fn front(&self) -> &[u8] {
-        &self.0.header[IP + UDP..usize::from(self.0.header_len)]
+        &self.transport()[UDP..]
     }
 
     /// The same packet with its headers put together again.
     pub(crate) fn rebuilt(mut self, bytes: &[u8], length: u32) -> Self {
         let body = &mut *self.0;
-        body.header[..bytes.len()].copy_from_slice(bytes);
+        // Behind the headers there may be the front of a datagram.
+        debug_assert!(
+            u32::from(body.length) == length && usize::from(body.end) >= body.begin() + bytes.len()
+        );
+        let begin = body.begin();
+        body.bytes[begin..begin + bytes.len()].copy_from_slice(bytes);
         // Checksums are not kept: they are worked out where somebody looks.
-        body.header[10..12].fill(0);
-        match body.header[9] {
-            protocol::TCP => body.header[IP + 16..IP + 18].fill(0),
-            protocol::UDP => body.header[IP + 6..IP + 8].fill(0),
+        if !body.is_ipv6() {
+            body.bytes[BEGIN_IPV4 + 10..BEGIN_IPV4 + 12].fill(0);
+        }
+        match body.protocol() {
+            protocol::TCP => body.bytes[TRANSPORT + 16..TRANSPORT + 18].fill(0),
+            protocol::UDP => body.bytes[TRANSPORT + 6..TRANSPORT + 8].fill(0),
             _ => {}
         }
-        // Behind the headers there may be the front of a datagram.
-        debug_assert!(body.length == length && usize::from(body.header_len) >= bytes.len());
         self
     }
 
     /// The same segment with another acknowledgement number.
     pub(crate) fn with_ack(mut self, ack: Seq) -> Self {
-        self.0.header[IP + 8..IP + 12].copy_from_slice(&ack.0.to_be_bytes());
+        self.0.bytes[TRANSPORT + 8..TRANSPORT + 12].copy_from_slice(&ack.0.to_be_bytes());
         self
     }
 
     /// The same segment with another window field.
     pub(crate) fn with_window(mut self, window: u16) -> Self {
-        self.0.header[IP + 14..IP + 16].copy_from_slice(&window.to_be_bytes());
+        self.0.bytes[TRANSPORT + 14..TRANSPORT + 16].copy_from_slice(&window.to_be_bytes());
         self
     }
 
     pub(crate) fn set_ecn_capable(&mut self) {
-        self.0.header[1] |= 2;
+        self.0.set_ecn(2);
     }
 
-    /// Sender's address.
+    /// Sender.
     #[inline]
-    pub fn source(&self) -> Ipv4Addr {
-        Ipv4Addr::new(self.0.header[12], self.0.header[13], self.0.header[14], self.0.header[15])
+    pub fn source(&self) -> NodeId {
+        self.0.source()
     }
 
-    /// Receiver's address.
+    /// Receiver.
     #[inline]
-    pub fn destination(&self) -> Ipv4Addr {
-        Ipv4Addr::new(self.0.header[16], self.0.header[17], self.0.header[18], self.0.header[19])
+    pub fn destination(&self) -> NodeId {
+        self.0.destination()
     }
 
     /// Protocol behind the IP header.
     #[inline]
     pub fn protocol(&self) -> u8 {
-        self.0.header[9]
+        self.0.protocol()
+    }
+
+    /// Whether it is an ICMP message of its version of IP.
+    #[inline]
+    pub(crate) fn is_icmp(&self) -> bool {
+        self.protocol() == if self.is_ipv6() { protocol::ICMPV6 } else { protocol::ICMP }
     }
 
     /// Source and destination port; of a first fragment too.
     #[inline]
     pub fn ports(&self) -> (u16, u16) {
-        let at = |at: usize| u16::from_be_bytes([self.0.header[at], self.0.header[at + 1]]);
-        (at(IP), at(IP + 2))
+        self.0.ports()
+    }
+
+    /// The ECN field.
+    #[inline]
+    fn ecn(&self) -> u8 {
+        if self.is_ipv6() { self.0.bytes[1] >> 4 & 3 } else { self.0.bytes[BEGIN_IPV4 + 1] & 3 }
     }
 
     /// Whether a queue may mark it, or has.
     #[inline]
     pub(crate) fn ecn_capable(&self) -> bool {
-        self.0.header[1] & 3 != 0
+        self.ecn() != 0
+    }
+
+    /// Whether a queue may mark it, or has, and whether it is marked CE.
+    #[inline]
+    pub(crate) fn ecn_of_segment(&self) -> (bool, bool) {
+        let ecn = self.ecn();
+        (ecn != 0, ecn == 3)
     }
 
     /// Whether it is marked CE.
     #[inline]
     pub fn congestion_experienced(&self) -> bool {
-        self.0.header[1] & 3 == 3
+        self.ecn() == 3
     }
 
     /// Whether its data was damaged on the way, which its receiver finds out.
@@ -342,69 +327,66 @@ impl Packet {
         self.0.corrupted = true;
     }
 
-    /// Decrements the TTL; `false` if it expired.
+    /// Decrements the TTL or hop limit; `false` if it expired.
     #[inline]
     pub(crate) fn take_hop(&mut self) -> bool {
-        let left = &mut self.0.header[8];
+        let at = if self.is_ipv6() { 7 } else { BEGIN_IPV4 + 8 };
+        let left = &mut self.0.bytes[at];
         *left = left.saturating_sub(1);
         *left > 0
     }
 
-    fn word(&self, at: usize) -> u16 {
-        u16::from_be_bytes([self.0.header[at], self.0.header[at + 1]])
-    }
-
     /// IPv4 identification.
     pub(crate) fn id(&self) -> u16 {
-        self.word(4)
+        self.0.word(BEGIN_IPV4 + 4)
     }
 
     #[cfg(test)]
     pub(crate) fn set_id(&mut self, id: u16) {
-        self.0.header[4..6].copy_from_slice(&id.to_be_bytes());
+        self.0.bytes[BEGIN_IPV4 + 4..BEGIN_IPV4 + 6].copy_from_slice(&id.to_be_bytes());
+    }
+
+    /// Flags and offset of an IPv4 packet. No IPv6 packet is a fragment here.
+    #[inline]
+    fn fragment_field(&self) -> u16 {
+        if self.is_ipv6() { DONT_FRAGMENT } else { self.0.word(BEGIN_IPV4 + 6) }
     }
 
     /// Whether it is a fragment.
     #[inline]
     pub(crate) fn is_fragment(&self) -> bool {
-        self.word(6) & (MORE_FRAGMENTS | OFFSET) != 0
+        self.fragment_field() & (MORE_FRAGMENTS | OFFSET) != 0
     }
 
-    /// Whether it may not be fragmented.
+    /// Whether routers may not fragment it.
     pub(crate) fn dont_fragment(&self) -> bool {
-        self.word(6) & DONT_FRAGMENT != 0
+        self.fragment_field() & DONT_FRAGMENT != 0
     }
 
     /// Where a fragment's data begins in the whole, its length, and whether more follows.
     pub(crate) fn fragment(&self) -> (u32, u32, bool) {
-        let field = self.word(6);
-        (u32::from(field & OFFSET) * 8, self.0.length - IP as u32, field & MORE_FRAGMENTS != 0)
+        let field = self.fragment_field();
+        (u32::from(field & OFFSET) * 8, self.transport_len() as u32, field & MORE_FRAGMENTS != 0)
     }
 
-    /// A fragment of it (RFC 791 §3.2) with the data from `start` on, `len` bytes, of which the last fragment of a
+    /// A fragment of an IPv4 packet (RFC 791 §3.2) with the data from `start` on, `len` bytes, of which the last fragment of a
     /// whole packet has whatever is left. A fragment of a fragment is one of the whole.
     pub(crate) fn cut(&self, start: u32, len: u32) -> Self {
         let (offset, data, more) = self.fragment();
         let mut fragment = self.clone();
-        let body = &mut *fragment.0;
-        body.length = IP as u32 + len;
         if start > 0 {
             // What of the transport header lies beyond this place is not kept apart from data.
-            body.header_len = IP as u8;
+            fragment.0.end = TRANSPORT as u8;
         }
         let more = more || start + len < data;
         let field = ((offset + start) / 8) as u16 | if more { MORE_FRAGMENTS } else { 0 };
-        body.header[2..4].copy_from_slice(&(body.length as u16).to_be_bytes());
-        body.header[6..8].copy_from_slice(&field.to_be_bytes());
+        fragment.0.set_fragment(len, field);
         fragment
     }
 
     /// The whole of `data` bytes that this first fragment is the start of.
     pub(crate) fn whole(mut self, data: u32) -> Self {
-        let body = &mut *self.0;
-        body.length = IP as u32 + data;
-        body.header[2..4].copy_from_slice(&(body.length as u16).to_be_bytes());
-        body.header[6..8].fill(0);
+        self.0.set_fragment(data, 0);
         self
     }
 
@@ -412,27 +394,34 @@ impl Packet {
     pub fn checksummed(&self, out: &mut Vec<u8>) {
         out.clear();
         out.extend_from_slice(self.header());
-        let sum = checksum::ipv4_header_checksum(&out[..IP]);
-        out[10..12].copy_from_slice(&sum.to_be_bytes());
-        let at = match self.protocol() {
-            protocol::TCP if out.len() >= IP + 18 => IP + 16,
-            protocol::UDP if out.len() >= IP + UDP => IP + 6,
-            protocol::ICMP => {
-                let sum = !checksum::fold(checksum::sum(&out[IP..]));
-                out[IP + 2..IP + 4].copy_from_slice(&sum.to_be_bytes());
-                return;
-            }
+        let (ip, protocol) = (TRANSPORT - self.0.begin(), self.protocol());
+        if !self.is_ipv6() {
+            let sum = checksum::ipv4_header_checksum(&out[..ip]);
+            out[10..12].copy_from_slice(&sum.to_be_bytes());
+        }
+        let (at, has_pseudo_header) = match protocol {
+            protocol::TCP if out.len() >= ip + 18 => (ip + 16, true),
+            protocol::UDP if out.len() >= ip + UDP => (ip + 6, true),
+            protocol::ICMPV6 => (ip + 2, true),
+            protocol::ICMP => (ip + 2, false),
             _ => return,
         };
-        if self.is_fragment() {
+        if self.is_fragment() && has_pseudo_header {
             return;
         }
-        let length = self.0.length - IP as u32;
-        let addresses = (IpAddr::V4(self.source()), IpAddr::V4(self.destination()));
+        let pseudo_header = if has_pseudo_header {
+            let [source, destination] =
+                [self.source(), self.destination()].map(|node| node.ip(self.version()));
+            checksum::pseudo_header(source, destination, protocol, self.transport_len() as u32)
+        } else {
+            0
+        };
         // The data is zeros, which add nothing.
-        let total = checksum::pseudo_header(addresses.0, addresses.1, self.protocol(), length)
-            + checksum::sum(&out[IP..]);
-        let sum = !checksum::fold(total);
+        let mut sum = !checksum::fold(pseudo_header + checksum::sum(&out[ip..]));
+        if sum == 0 && protocol == protocol::UDP && self.is_ipv6() {
+            // Zero would say that there is none (RFC 8200 §8.1).
+            sum = u16::MAX;
+        }
         out[at..at + 2].copy_from_slice(&sum.to_be_bytes());
     }
 }
@@ -440,12 +429,12 @@ impl Packet {
 impl Item for Packet {
     #[inline]
     fn bytes(&self) -> usize {
-        self.0.length as usize
+        self.0.length.into()
     }
 
     #[inline]
     fn flow(&self) -> u64 {
-        self.0.flow
+        if self.is_ipv6() { self.0.flow_ipv6() } else { self.0.flow_ipv4() }
     }
 
     #[inline]
@@ -454,12 +443,14 @@ impl Item for Packet {
     }
 
     fn mark(&mut self) {
-        self.0.header[1] |= 3;
+        self.0.set_ecn(3);
     }
 
     #[inline]
     fn prefetch(&self) {
-        prefetch(&*self.0);
+        // What is behind the fixed part of the transport header and timestamps is rarely there.
+        prefetch(&self.0.sent);
+        prefetch(&self.0.bytes[TRANSPORT..TRANSPORT + 32]);
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use trunkline_units::Instant;
 
-use crate::Packet;
+use crate::{NodeId, Packet};
 
 /// How long a packet's fragments wait for the others: Linux's `ipfrag_time`.
 const REASSEMBLY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -28,14 +28,14 @@ struct Partial {
 #[derive(Debug, Default)]
 pub(crate) struct Reassembly {
     /// By source, protocol and identification.
-    partial: BTreeMap<(u32, u8, u16), Partial>,
+    partial: BTreeMap<(NodeId, u8, u16), Partial>,
     pub(crate) failures: u64,
 }
 
 impl Reassembly {
     /// Takes a fragment; the whole packet if nothing of it is missing now.
     pub(crate) fn handle(&mut self, now: Instant, fragment: Packet) -> Option<Packet> {
-        let key = (u32::from(fragment.source()), fragment.protocol(), fragment.id());
+        let key = (fragment.source(), fragment.protocol(), fragment.id());
         let (start, len, more) = fragment.fragment();
         if self.partial.get(&key).is_none_or(|partial| partial.is_stale(now)) {
             // Numbers come round: what is left of an old packet is no part of a new one.
@@ -100,16 +100,14 @@ impl Partial {
 
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv4Addr;
-
-    use trunkline_packet::protocol;
+    use trunkline_packet::{Version, protocol};
 
     use super::*;
     use crate::packet::Addressing;
 
     fn datagram(data: u32) -> Packet {
-        let at = |last| (Ipv4Addr::new(10, 0, 0, last), 9);
-        Packet::udp(&Addressing::new(protocol::UDP, at(1), at(2), 0), 77, data)
+        let at = |node| (NodeId(node), 9);
+        Packet::udp(&Addressing::new((Version::V4, protocol::UDP), at(1), at(2), 0), 77, data)
     }
 
     /// As a router with this MTU cuts it.

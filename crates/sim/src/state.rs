@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use trunkline_packet::{TcpFlags, protocol};
+use trunkline_packet::{TcpFlags, Version, protocol};
 use trunkline_queue::Item;
 use trunkline_tcp::{Segment, Settings, State};
 use trunkline_units::{Instant, Rng, prefetch};
@@ -14,11 +14,12 @@ use crate::connection::{Connection, ConnectionId, NO_TRANSFER, Role, Upcall};
 use crate::digest::Digest;
 use crate::duplication::DuplicateTracker;
 use crate::fragmentation::fragment;
-use crate::icmp::Error;
+use crate::icmp::{Error, mss_over};
 use crate::link::{Link, LinkId};
 use crate::node::{NO_ROUTE, Node, NodeId};
-use crate::packet::{Addressing, SparePackets};
+use crate::packet::{Addressing, MIN_MTU_IPV6, SparePackets};
 use crate::sockets::{Socket, SocketTable, socket_key};
+use crate::traffic::headers;
 
 /// The first port of those that flows begin from.
 const LOWEST_PORT: u16 = 10_000;
@@ -31,6 +32,7 @@ pub(crate) struct Opening<'a> {
     pub(crate) client: NodeId,
     pub(crate) server: NodeId,
     pub(crate) port: u16,
+    pub(crate) version: Version,
     /// Of the client's packets, and of the server's.
     pub(crate) dscp: [u8; 2],
     pub(crate) settings: [&'a Arc<Settings>; 2],
@@ -78,7 +80,7 @@ impl NetworkState {
     /// Sends a packet from a node towards its destination.
     #[inline]
     pub(crate) fn send(&mut self, from: NodeId, packet: Packet) {
-        let to = NodeId::of(packet.destination());
+        let to = packet.destination();
         let node = &mut self.nodes[from.index()];
         let link = node.routes.get(to.index()).copied().unwrap_or(NO_ROUTE);
         if link == NO_ROUTE {
@@ -89,14 +91,22 @@ impl NetworkState {
         let (id, link) = (LinkId(link), &mut self.links[link as usize]);
         if packet.length() <= link.machine.mtu() {
             link.offer(self.now, id, packet, &mut self.agenda);
-        } else if packet.dont_fragment() {
+        } else {
+            self.send_too_long(from, id, &packet);
+        }
+    }
+
+    /// Sends a packet in fragments over a link that it is too long for, or reports it.
+    #[cold]
+    fn send_too_long(&mut self, from: NodeId, id: LinkId, packet: &Packet) {
+        let link = &mut self.links[id.0 as usize];
+        let (now, mtu) = (self.now, link.machine.mtu());
+        if packet.dont_fragment() {
             link.machine.count_too_big();
-            let mtu = link.machine.mtu();
-            self.report(from, &packet, Error::TooLong { mtu });
+            self.report(from, packet, Error::TooLong { mtu });
         } else {
             link.machine.count_fragmented();
-            let (now, mtu) = (self.now, link.machine.mtu());
-            fragment(&packet, mtu, &mut |piece| link.offer(now, id, piece, &mut self.agenda));
+            fragment(packet, mtu, &mut |piece| link.offer(now, id, piece, &mut self.agenda));
         }
     }
 
@@ -115,11 +125,7 @@ impl NetworkState {
     #[inline]
     pub(crate) fn deliver(&mut self, at: NodeId, mut packet: Packet) -> Option<(u32, u32, Packet)> {
         if packet.is_fragment() {
-            let node = &mut self.nodes[at.index()];
-            let reassembly = node.reassembly.get_or_insert_default();
-            let whole = reassembly.handle(self.now, packet);
-            node.stats.reassembly_failures = reassembly.failures;
-            packet = whole?;
+            packet = self.reassemble(at, packet)?;
         }
         let node = &mut self.nodes[at.index()];
         if packet.is_corrupted() {
@@ -131,40 +137,25 @@ impl NetworkState {
             Some(connection) if connection.is_for(at, &packet) => {
                 Some(Socket::Connection(ConnectionId(hint)))
             }
-            _ => self.sockets.get(&socket_key(at, NodeId::of(packet.source()), packet.ports())).copied(),
+            _ => self.sockets.get(&socket_key(at, packet.source(), packet.ports())).copied(),
         };
         match socket {
-            None if packet.protocol() == protocol::ICMP => self.handle_icmp(at, &packet),
+            None if packet.is_icmp() => self.handle_icmp(at, &packet),
             None => {
                 node.stats.no_listener += 1;
                 self.report(at, &packet, Error::NoListener);
             }
             Some(Socket::Connection(id)) => {
-                let data = packet.length() as usize - crate::packet::IP;
-                let Ok((mut segment, _)) = Segment::parse(packet.transport(), data) else {
+                let Ok((mut segment, _)) = Segment::parse(packet.transport(), packet.transport_len()) else {
                     node.stats.malformed += 1;
                     return None;
                 };
-                segment.ecn_capable = packet.ecn_capable();
-                segment.congestion_experienced = packet.congestion_experienced();
+                (segment.ecn_capable, segment.congestion_experienced) = packet.ecn_of_segment();
                 self.deliver_segment(id, &packet, &segment);
                 self.spare.keep(packet);
                 self.serve(id);
             }
-            Some(Socket::Datagrams(flow)) => {
-                let first = self.duplicates.is_first(&packet);
-                let flow = &mut self.datagrams[flow as usize];
-                if first {
-                    flow.handle_arrival(&Arrival {
-                        sent: packet.sent(),
-                        at: self.now,
-                        bytes: packet.length().into(),
-                        marked: packet.congestion_experienced(),
-                    });
-                } else {
-                    flow.duplicated += 1;
-                }
-            }
+            Some(Socket::Datagrams(flow)) => self.deliver_datagram(flow, &packet),
             Some(Socket::Lane { gateway, lane }) => return Some((gateway, lane, packet)),
         }
         None
@@ -194,6 +185,33 @@ impl NetworkState {
         }
         if let Some((_, connection)) = receiver(2) {
             connection.endpoint.prefetch_flight();
+        }
+    }
+
+    /// The packet that is whole with this fragment.
+    #[cold]
+    fn reassemble(&mut self, at: NodeId, fragment: Packet) -> Option<Packet> {
+        let node = &mut self.nodes[at.index()];
+        let reassembly = node.reassembly.get_or_insert_default();
+        let whole = reassembly.handle(self.now, fragment);
+        node.stats.reassembly_failures = reassembly.failures;
+        whole
+    }
+
+    #[inline(never)]
+    fn deliver_datagram(&mut self, flow: u32, packet: &Packet) {
+        let first = self.duplicates.is_first(packet);
+        let flow = &mut self.datagrams[flow as usize];
+        if first {
+            flow.handle_arrival(&Arrival {
+                sent: packet.sent(),
+                at: self.now,
+                bytes: packet.length().into(),
+                headers: headers(packet.version()),
+                marked: packet.congestion_experienced(),
+            });
+        } else {
+            flow.duplicated += 1;
         }
     }
 
@@ -273,7 +291,7 @@ impl NetworkState {
         let Connection { addressing, node, .. } = &self.connections[id.0 as usize];
         let (near, far) = addressing.ports;
         let Socket::Connection(peer) =
-            *self.sockets.get(&socket_key(NodeId::of(addressing.destination), *node, (near, far)))?
+            *self.sockets.get(&socket_key(addressing.destination, *node, (near, far)))?
         else {
             return None;
         };
@@ -315,11 +333,12 @@ impl NetworkState {
     pub(crate) fn open(&mut self, opening: &Opening) -> [ConnectionId; 2] {
         let (client, server) = (opening.client, opening.server);
         let local = self.free_port(client, server, opening.port);
-        let (near, far) = ((client.address(), local), (server.address(), opening.port));
-        let mut there = Addressing::new(protocol::TCP, near, far, opening.dscp[0]);
-        let mut back = Addressing::new(protocol::TCP, far, near, opening.dscp[1]);
-        there.dont_fragment = opening.settings[0].path_mtu_discovery;
-        back.dont_fragment = opening.settings[1].path_mtu_discovery;
+        let (near, far) = ((client, local), (server, opening.port));
+        let protocol = (opening.version, protocol::TCP);
+        let mut there = Addressing::new(protocol, near, far, opening.dscp[0]);
+        let mut back = Addressing::new(protocol, far, near, opening.dscp[1]);
+        there.dont_fragment |= opening.settings[0].path_mtu_discovery;
+        back.dont_fragment |= opening.settings[1].path_mtu_discovery;
         let [near_iss, far_iss] = [self.numbers.next_u64() as u32, self.numbers.next_u64() as u32];
         let [near_role, far_role] = opening.roles;
         let passive = Connection::passive(opening.settings[1], far_iss, (back, server, far_role));
@@ -337,9 +356,26 @@ impl NetworkState {
         [near, far]
     }
 
+    /// The TCP of a node's connections to another over a version of IP. Over IPv6 it discovers the MTU of the path, and its segments
+    /// fit the link that they leave by, as those of Linux do.
+    pub(crate) fn tcp_over(
+        &self,
+        version: Version,
+        (from, to): (NodeId, NodeId),
+        settings: &Arc<Settings>,
+    ) -> Arc<Settings> {
+        if version == Version::V4 {
+            return Arc::clone(settings);
+        }
+        let link = self.nodes[from.index()].routes.get(to.index()).copied().unwrap_or(NO_ROUTE);
+        let mtu = self.links.get(link as usize).map_or(MIN_MTU_IPV6, |link| link.machine.mtu());
+        let mss = settings.mss.min(mss_over(version, mtu));
+        Arc::new(Settings { mss, path_mtu_discovery: true, ..(**settings).clone() })
+    }
+
     /// Tells the sender of a packet that it is prohibited: a connection that is being opened fails.
     pub(crate) fn prohibit(&mut self, packet: &Packet) {
-        let (from, to) = (NodeId::of(packet.source()), NodeId::of(packet.destination()));
+        let (from, to) = (packet.source(), packet.destination());
         let (source, destination) = packet.ports();
         if let Some(Socket::Connection(id)) = self.sockets.get(&socket_key(from, to, (destination, source))) {
             let id = *id;
@@ -397,11 +433,8 @@ impl NetworkState {
         };
         connection.role = Role::Vacant { was };
         let addressing = &connection.addressing;
-        let key = socket_key(
-            connection.node,
-            NodeId::of(addressing.destination),
-            (addressing.ports.1, addressing.ports.0),
-        );
+        let key =
+            socket_key(connection.node, addressing.destination, (addressing.ports.1, addressing.ports.0));
         if self.sockets.get(&key) == Some(&Socket::Connection(id)) {
             self.sockets.remove(&key);
         }

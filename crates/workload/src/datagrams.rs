@@ -4,8 +4,6 @@ use std::time::Duration;
 
 use trunkline_units::Instant;
 
-use crate::Timing;
-
 /// A datagram at its receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arrival {
@@ -15,6 +13,8 @@ pub struct Arrival {
     pub at: Instant,
     /// Its bytes, IP header and all.
     pub bytes: u64,
+    /// How many of them are headers.
+    pub headers: u32,
     /// Whether it arrived with CE.
     pub marked: bool,
 }
@@ -48,6 +48,8 @@ pub struct Datagrams {
     pub variations: u64,
     /// Arrived with CE.
     pub marked: u64,
+    /// Bytes of headers that arrived.
+    received_headers: u64,
     last_delay: Option<Duration>,
     /// When [`Datagrams::sent_before_reset`] began to count, if anything had been sent.
     since: Option<Instant>,
@@ -56,7 +58,7 @@ pub struct Datagrams {
 impl Datagrams {
     /// Bytes of data that arrived, without headers.
     pub const fn received_data(&self) -> u64 {
-        self.received_bytes - self.received * Timing::HEADERS as u64
+        self.received_bytes - self.received_headers
     }
 
     /// Starts the minimum and maximum delay and [`Datagrams::sent_before_reset`] anew.
@@ -73,10 +75,11 @@ impl Datagrams {
 
     /// One arrives, the first of its copies.
     pub fn handle_arrival(&mut self, arrival: &Arrival) {
-        let Arrival { sent, at, bytes, marked } = *arrival;
+        let Arrival { sent, at, bytes, headers, marked } = *arrival;
         let delay = at.saturating_since(sent);
         self.received += 1;
         self.received_bytes += bytes;
+        self.received_headers += u64::from(headers);
         self.sent_before_reset += u64::from(self.since.is_some_and(|since| sent <= since));
         self.marked += u64::from(marked);
         self.delay_sum += delay;
@@ -98,7 +101,7 @@ mod tests {
 
     fn arrival(sent: u64, at: u64) -> Arrival {
         let [sent, at] = [sent, at].map(Instant::from_millis);
-        Arrival { sent, at, bytes: 128, marked: false }
+        Arrival { sent, at, bytes: 128, headers: 28, marked: false }
     }
 
     #[test]

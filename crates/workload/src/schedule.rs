@@ -21,8 +21,8 @@ pub struct Datagram {
 #[derive(Debug, Clone)]
 pub struct Schedule {
     timing: Timing,
-    /// Bytes of data in a datagram; a trace has its own.
-    data: u32,
+    /// Bytes of data in a datagram, of which a trace has its own, and of its headers.
+    sizes: (u32, u32),
     stop: Option<Instant>,
     rng: Rng,
     next: Option<Instant>,
@@ -34,15 +34,20 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Datagrams from `start` on, and none from `stop` on.
-    pub fn new(timing: Timing, data: u32, (start, stop): (Instant, Option<Instant>), mut rng: Rng) -> Self {
+    /// Datagrams of so many bytes of data and of headers, from `start` on, and none from `stop` on.
+    pub fn new(
+        timing: Timing,
+        sizes: (u32, u32),
+        (start, stop): (Instant, Option<Instant>),
+        mut rng: Rng,
+    ) -> Self {
         let (mut next, mut on_until) = (Some(start), start);
         match &timing {
             Timing::OnOff { on, .. } => on_until += seconds(on.draw(&mut rng)),
             Timing::Trace { datagrams, .. } => next = datagrams.first().map(|(after, _)| start + *after),
             Timing::Constant(_) | Timing::Poisson(_) => {}
         }
-        Schedule { timing, data, stop, rng, next, carry: 0, on_until, place: (0, start) }
+        Schedule { timing, sizes, stop, rng, next, carry: 0, on_until, place: (0, start) }
     }
 
     /// Delays a datagram that was due before to `now`, for an owner that begins after the start.
@@ -64,14 +69,14 @@ impl Schedule {
         }
         let data = match &self.timing {
             Timing::Trace { datagrams, .. } => datagrams[self.place.0].1,
-            _ => self.data,
+            _ => self.sizes.0,
         };
         self.next = self.after(at);
         Some(Datagram { at, data })
     }
 
     fn after(&mut self, at: Instant) -> Option<Instant> {
-        let bytes = u64::from(self.data + Timing::HEADERS);
+        let bytes = u64::from(self.sizes.0 + self.sizes.1);
         Some(match &self.timing {
             Timing::Constant(rate) => at + rate.time_for(bytes, &mut self.carry),
             Timing::Poisson(rate) => {
@@ -109,7 +114,7 @@ mod tests {
 
     fn times(timing: &Timing, stop: Instant, late: Duration) -> Vec<(Instant, u32)> {
         let times = (Instant::ZERO, Some(stop));
-        let mut schedule = Schedule::new(timing.clone(), 1222, times, stream(1, 0));
+        let mut schedule = Schedule::new(timing.clone(), (1222, 28), times, stream(1, 0));
         let mut all = Vec::new();
         while let Some(next) = schedule.poll_time() {
             let now = next + late;

@@ -39,6 +39,8 @@ impl Timing {
     pub const MAX_DATA: u32 = 65_507;
     /// Bytes of an IPv4 and a UDP header, which rates include.
     pub const HEADERS: u32 = 28;
+    /// The same of an IPv6 and a UDP header.
+    pub const HEADERS_IPV6: u32 = 48;
 
     /// Whether a datagram can have so many bytes of data.
     pub fn check_data(place: &str, bytes: u32) -> Result<(), SettingsError> {

@@ -13,7 +13,7 @@ mod tcp_lane;
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use trunkline_packet::{Headers, Offload, TcpFlags, protocol};
+use trunkline_packet::{Headers, Offload, TcpFlags, Version, protocol};
 use trunkline_tcp::CongestionAlgorithm;
 use trunkline_trunk::frame::FrameHead;
 use trunkline_trunk::{
@@ -71,6 +71,8 @@ const fn other(half: u32) -> u32 {
 pub(crate) struct Trunks {
     halves: Vec<Half>,
     settings: Vec<TrunkSettings>,
+    /// Of the lanes of each trunk.
+    versions: Vec<Version>,
     /// Trunks whose lanes are open or being opened.
     opened: usize,
     /// For each gateway, the half that packets to a node go into.
@@ -87,7 +89,13 @@ impl Trunks {
 
     /// # Panics
     /// If a gateway has a trunk to one of the nodes already.
-    pub(crate) fn add(&mut self, ends: [(NodeId, u32); 2], settings: TrunkSettings, seed: u64) -> TrunkId {
+    pub(crate) fn add(
+        &mut self,
+        ends: [(NodeId, u32); 2],
+        version: Version,
+        settings: TrunkSettings,
+        seed: u64,
+    ) -> TrunkId {
         let lanes = settings.plans[0].lane_count();
         for (side, (node, gateway)) in ends.into_iter().enumerate() {
             let half = self.halves.len() as u32;
@@ -105,7 +113,8 @@ impl Trunks {
                 toward[behind.index()] = half;
             }
             // A half has one peer: the other one.
-            let owners = settings.sites[1 - side].iter().map(|node| (prefix(*node), PeerId(0))).collect();
+            let far = settings.sites[1 - side].iter();
+            let owners = far.flat_map(|node| prefixes(*node)).map(|prefix| (prefix, PeerId(0))).collect();
             let mut paths = Paths::default();
             paths.configure(&settings.plans[side]);
             self.halves.push(Half {
@@ -124,6 +133,7 @@ impl Trunks {
             });
         }
         self.settings.push(settings);
+        self.versions.push(version);
         TrunkId(self.settings.len() as u32 - 1)
     }
 
@@ -132,16 +142,25 @@ impl Trunks {
         self.halves.chunks_exact(2).map(|halves| [halves[0].node, halves[1].node])
     }
 
+    /// Whether the lanes of one are over IPv6.
+    pub(crate) fn have_ipv6(&self) -> bool {
+        self.versions.contains(&Version::V6)
+    }
+
     /// Opens the lanes of trunks that were added.
     pub(crate) fn begin(&mut self, net: &mut NetworkState) {
-        while let Some(settings) = self.settings.get(self.opened) {
+        while let Some(settings) = self.settings.get_mut(self.opened) {
             let near = self.opened as u32 * 2;
             let nodes = [near, other(near)].map(|half| self.halves[half as usize].node);
+            let version = self.versions[self.opened];
+            for (side, tcp) in settings.tcp.iter_mut().enumerate() {
+                *tcp = net.tcp_over(version, (nodes[side], nodes[1 - side]), tcp);
+            }
             let lanes = settings.plans[0].lane_count() as u8;
             for lane in (0..lanes).map(LaneId) {
                 if settings.transport(lane) == Transport::Tcp {
                     let dscp = settings.dscp(lane);
-                    let ends = tcp_lane::open(net, (nodes, near), (lane, dscp), &settings.tcp);
+                    let ends = tcp_lane::open(net, (nodes, near), (version, lane, dscp), &settings.tcp);
                     for (side, end) in ends.into_iter().enumerate() {
                         let own = &mut self.halves[near as usize + side];
                         let tcp = TcpLane::new(end, lane, (settings, side), own.seed);
@@ -150,7 +169,7 @@ impl Trunks {
                 } else {
                     let seeds = [near, other(near)].map(|half| self.halves[half as usize].seed);
                     let place = (&settings.plans, &settings.tcp);
-                    let ends = QuicLane::pair(net, (nodes, near), lane, place, seeds);
+                    let ends = QuicLane::pair(net, (nodes, near), (version, lane), place, seeds);
                     for (side, end) in ends.into_iter().enumerate() {
                         self.halves[near as usize + side].lanes.push(Carrier::Quic(Box::new(end)));
                     }
@@ -168,9 +187,9 @@ impl Trunks {
         (at, gateway): (NodeId, u32),
         mut packet: Packet,
     ) {
-        let to = NodeId::of(packet.destination());
+        let to = packet.destination();
         let half = self.toward[gateway as usize].get(to.index()).copied().unwrap_or(NO_TRUNK);
-        if half == NO_TRUNK || !self.is_behind(half, NodeId::of(packet.source())) {
+        if half == NO_TRUNK || !self.is_behind(half, packet.source()) {
             net.forward(at, packet);
             return;
         }
@@ -253,6 +272,7 @@ impl Trunks {
         let near = half & !1;
         let nodes = [near, other(near)].map(|half| self.halves[half as usize].node);
         let settings = &self.settings[near as usize / 2];
+        let version = self.versions[near as usize / 2];
         for side in [near, other(near)] {
             if let Some(Carrier::Tcp(old)) = self.halves[side as usize].lanes.get_mut(lane as usize) {
                 let end = old.end();
@@ -262,7 +282,7 @@ impl Trunks {
             }
         }
         let id = LaneId(lane as u8);
-        let ends = tcp_lane::open(net, (nodes, near), (id, settings.dscp(id)), &settings.tcp);
+        let ends = tcp_lane::open(net, (nodes, near), (version, id, settings.dscp(id)), &settings.tcp);
         for (side, end) in ends.into_iter().enumerate() {
             let own = &mut self.halves[near as usize + side];
             own.transmitter.handle_lane_lost(id);
@@ -369,9 +389,9 @@ impl Carrier {
 }
 
 /// A node's addresses.
-fn prefix(node: NodeId) -> IpNet {
-    let network = std::net::Ipv4Addr::from(u32::from(node.address()) & !0xff);
-    IpNet::new_assert(network.into(), 24)
+fn prefixes(node: NodeId) -> [IpNet; 2] {
+    [(Version::V4, 24), (Version::V6, 120)]
+        .map(|(version, len)| IpNet::new_assert(node.ip(version), len).trunc())
 }
 
 /// The algorithm of this name: settings with others are refused.

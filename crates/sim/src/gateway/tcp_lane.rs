@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use trunkline_packet::Version;
 use trunkline_tcp::{Endpoint, Settings, State, Stats};
 use trunkline_trunk::compress::Decompressor;
 use trunkline_trunk::{
@@ -29,7 +30,7 @@ const PORT: u16 = 7_000;
 pub(super) fn open(
     net: &mut NetworkState,
     (nodes, near): ([NodeId; 2], u32),
-    (lane, dscp): (LaneId, [u8; 2]),
+    (version, lane, dscp): (Version, LaneId, [u8; 2]),
     tcp: &[Arc<Settings>; 2],
 ) -> [ConnectionId; 2] {
     let role = |half| Role::Lane { gateway: half, lane: u32::from(lane.0) };
@@ -37,6 +38,7 @@ pub(super) fn open(
         client: nodes[0],
         server: nodes[1],
         port: PORT + u16::from(lane.0),
+        version,
         dscp,
         settings: [&tcp[0], &tcp[1]],
         roles: [role(near), role(super::other(near))],

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use trunkline_link::LinkSettings;
+use trunkline_packet::Version;
 use trunkline_tcp::Settings;
 use trunkline_units::Rng;
 
@@ -17,6 +18,12 @@ use crate::traffic::{DatagramSource, SourceId, TcpTraffic, TransferSource, UdpTr
 impl Network {
     /// Nanoseconds from which on a clock's ticks are far apart.
     const COARSE: u64 = 1_000_000;
+
+    /// Over which version of IP sources that are added from now on send, and trunks have their lanes: IPv4 unless this says otherwise.
+    /// Every node has an address of both.
+    pub fn set_version(&mut self, version: Version) {
+        self.version = version;
+    }
 
     /// Adds a host.
     pub fn host(&mut self, name: &str) -> NodeId {
@@ -70,7 +77,7 @@ impl Network {
         });
         let seed = self.stream("trunk", self.numbers.trunks).next_u64();
         self.numbers.trunks += 1;
-        self.trunks.add(ends, settings, seed)
+        self.trunks.add(ends, self.version, settings, seed)
     }
 
     /// Adds a node.
@@ -140,7 +147,7 @@ impl Network {
         );
         nodes.iter().zip(&mut traffic.tcp).for_each(|(node, tcp)| self.set_clock(*node, tcp));
         let rng = self.source_stream();
-        self.add(Source::Transfers(Box::new(TransferSource::new(traffic, rng))))
+        self.add(Source::Transfers(Box::new(TransferSource::new(self.version, traffic, rng))))
     }
 
     /// Adds a source of datagrams.
@@ -151,7 +158,7 @@ impl Network {
         let nodes = [traffic.from, traffic.to];
         traffic.check().unwrap_or_else(|error| panic!("UDP between {}: {error}", self.names(nodes)));
         let rng = self.source_stream();
-        let source = DatagramSource::new(&mut self.net, traffic, rng);
+        let source = DatagramSource::new(&mut self.net, self.version, traffic, rng);
         self.add(Source::Datagrams(Box::new(source)))
     }
 

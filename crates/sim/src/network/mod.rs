@@ -12,6 +12,8 @@ mod run;
 
 use std::sync::Arc;
 
+use trunkline_packet::Version;
+
 use crate::gateway::Trunks;
 use crate::proxy::Proxy;
 use crate::state::NetworkState;
@@ -24,6 +26,13 @@ enum Source {
 }
 
 impl Source {
+    const fn version(&self) -> Version {
+        match self {
+            Source::Transfers(source) => source.version,
+            Source::Datagrams(source) => source.version(),
+        }
+    }
+
     /// The source that a connection belongs to.
     fn transfers(&mut self) -> &mut TransferSource {
         match self {
@@ -49,6 +58,8 @@ pub struct Network {
     begun: (usize, usize),
     numbers: Numbers,
     routed: bool,
+    /// Of what is added next.
+    version: Version,
 }
 
 /// Of the parts that are added next, those that were left out included.
@@ -71,6 +82,7 @@ impl Network {
             begun: (0, 0),
             numbers: Numbers::default(),
             routed: false,
+            version: Version::V4,
         }
     }
 }

@@ -1,8 +1,12 @@
 //! Shortest paths between the nodes of a network.
 
+use trunkline_packet::Version;
+use trunkline_units::check;
+
 use super::{Network, Source};
 use crate::SettingsError;
 use crate::node::{NO_ROUTE, NodeKind};
+use crate::packet::MIN_MTU_IPV6;
 
 impl Network {
     /// Finds the path with the fewest links between all nodes; of equal ones, the path by the link that was added first.
@@ -19,8 +23,8 @@ impl Network {
         }
     }
 
-    /// Checks that the packets of every source, their answers, and every trunk have a route. Routes that were set by hand
-    /// may lead elsewhere.
+    /// Checks that the packets of every source, their answers, and every trunk have a route, and that links take what IPv6 needs where
+    /// something sends it. Routes that were set by hand may lead elsewhere.
     pub fn check(&mut self) -> Result<(), SettingsError> {
         self.find_routes();
         let sources = self.sources.iter().enumerate().flat_map(|(number, source)| {
@@ -40,6 +44,13 @@ impl Network {
             if self.net.nodes[from.index()].routes[to.index()] == NO_ROUTE {
                 let problem = "has no way to where it sends; allowed: nodes that links join";
                 return Err(SettingsError::Node { place, node: from, problem });
+            }
+        }
+        if self.sources.iter().any(|source| source.version() == Version::V6) || self.trunks.have_ipv6() {
+            for (number, link) in self.net.links.iter().enumerate() {
+                let (mtu, place) = (link.machine.mtu(), format!("link {number}.mtu"));
+                let allowed = "1280 or more bytes where something sends IPv6 (RFC 8200 §5)";
+                check::ensure(mtu >= MIN_MTU_IPV6, &place, mtu, allowed)?;
             }
         }
         Ok(())

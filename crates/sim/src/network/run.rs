@@ -25,7 +25,10 @@ impl Network {
         }
         for number in sources..self.sources.len() {
             match &mut self.sources[number] {
-                Source::Transfers(source) => source.begin(&mut self.net, number as u32),
+                Source::Transfers(source) => {
+                    source.adapt(&self.net);
+                    source.begin(&mut self.net, number as u32);
+                }
                 Source::Datagrams(source) => source.begin(&mut self.net, number as u32),
             }
         }
@@ -129,7 +132,7 @@ impl Network {
     /// A packet arrives at a node.
     #[inline]
     fn receive(&mut self, at: NodeId, packet: Packet) {
-        let here = NodeId::of(packet.destination()) == at;
+        let here = packet.destination() == at;
         match self.net.nodes[at.index()].kind {
             _ if here => {
                 if let Some((half, lane, datagram)) = self.net.deliver(at, packet) {

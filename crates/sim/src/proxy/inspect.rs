@@ -10,7 +10,6 @@ use trunkline_units::{Instant, Seq};
 
 use super::{FlowKey, ProxyStats};
 use crate::Packet;
-use crate::packet::IP;
 use crate::state::flags_of;
 
 /// What is changed.
@@ -66,7 +65,7 @@ impl Inspection {
             self.flows.insert(key, Inspected::default());
         }
         let Some(flow) = self.flows.get_mut(&key) else { return packet };
-        let Ok((segment, _)) = Segment::parse(packet.transport(), packet.length() as usize - IP) else {
+        let Ok((segment, _)) = Segment::parse(packet.transport(), packet.transport_len()) else {
             return packet;
         };
         let passes = flow.handle(now, self.change, (inward, packet), &segment, stats);

@@ -102,8 +102,8 @@ impl ProxyStats {
     }
 }
 
-/// A connection as the proxy names it: addresses and ports, the side of the network first.
-type FlowKey = (u32, u32, u16, u16);
+/// A connection as the proxy names it: nodes and ports, the side of the network first.
+type FlowKey = (NodeId, NodeId, u16, u16);
 
 #[derive(Debug)]
 enum Work {
@@ -158,7 +158,7 @@ impl Proxy {
 
     /// A packet that came to the proxy and is not for it.
     pub(crate) fn handle_packet(&mut self, net: &mut NetworkState, index: u32, packet: Packet) {
-        let (from, to) = (NodeId::of(packet.source()), NodeId::of(packet.destination()));
+        let (from, to) = (packet.source(), packet.destination());
         let inward = self.behind.contains(to);
         if packet.protocol() != protocol::TCP || packet.is_fragment() || inward == self.behind.contains(from)
         {
@@ -166,11 +166,7 @@ impl Proxy {
             return;
         }
         let (source, destination) = packet.ports();
-        let key = if inward {
-            (u32::from(packet.source()), u32::from(packet.destination()), source, destination)
-        } else {
-            (u32::from(packet.destination()), u32::from(packet.source()), destination, source)
-        };
+        let key = if inward { (from, to, source, destination) } else { (to, from, destination, source) };
         let (node, now, stats) = (self.node, net.now, &mut self.stats);
         match &mut self.work {
             // An end would find it out; who only looks does not.

@@ -19,7 +19,6 @@ use trunkline_units::{Instant, Seq};
 
 use super::{FlowKey, ProxyStats};
 use crate::Packet;
-use crate::packet::IP;
 use crate::state::flags_of;
 
 /// How often it looks whether there is room.
@@ -84,7 +83,7 @@ impl Regulator {
             self.flows.insert(key, Watched::default());
         }
         let Some(flow) = self.flows.get_mut(&key) else { return Some(packet) };
-        let Ok((segment, _)) = Segment::parse(packet.transport(), packet.length() as usize - IP) else {
+        let Ok((segment, _)) = Segment::parse(packet.transport(), packet.transport_len()) else {
             return Some(packet);
         };
         flow.closed[usize::from(!inward)] |= flags.contains(TcpFlags::FIN);

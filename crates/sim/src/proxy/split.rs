@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use trunkline_packet::{TcpFlags, protocol};
+use trunkline_packet::{TcpFlags, Version, protocol};
 use trunkline_tcp::{Segment, Settings, State};
 use trunkline_trunk::path_tail::{Estimate, Totals};
 use trunkline_units::Instant;
@@ -17,7 +17,7 @@ use super::tail::{Action, Paced, Tail, facing_network};
 use super::{Cell, FlowKey, ProxyStats};
 use crate::agenda::Kind;
 use crate::connection::{Connection, ConnectionId, Role};
-use crate::packet::{Addressing, IP};
+use crate::packet::Addressing;
 use crate::state::{NetworkState, flags_of};
 use crate::{NodeId, Packet};
 
@@ -51,6 +51,8 @@ enum AckPolicy {
 pub(super) struct Split {
     node: NodeId,
     tcp: [Arc<Settings>; 2],
+    /// The same over IPv6, for each length of segments.
+    tcp_ipv6: [Vec<Arc<Settings>>; 2],
     flows: Vec<Option<Flow>>,
     vacant: Vec<u32>,
     by_key: BTreeMap<FlowKey, u32>,
@@ -66,7 +68,16 @@ impl Split {
         }
         let tail = cells.map(Tail::new);
         let delivered = vec![0; cells.map_or(0, <[Cell]>::len)];
-        Split { node, tcp, flows: Vec::new(), vacant: Vec::new(), by_key: BTreeMap::new(), tail, delivered }
+        Split {
+            node,
+            tcp,
+            tcp_ipv6: Default::default(),
+            flows: Vec::new(),
+            vacant: Vec::new(),
+            by_key: BTreeMap::new(),
+            tail,
+            delivered,
+        }
     }
 
     pub(super) fn next(&self) -> Option<Instant> {
@@ -125,7 +136,7 @@ impl Split {
             (Some(flow), _) => flow,
             (None, true) => {
                 stats.flows += 1;
-                self.begin(net, index, key, inward)
+                self.begin(net, index, (key, inward), packet.version())
             }
             // Of a connection that began before the proxy, or is over.
             (None, false) => {
@@ -134,10 +145,8 @@ impl Split {
             }
         };
         let Some(flow) = &mut self.flows[number as usize] else { return };
-        let length = packet.length() as usize - IP;
-        let Ok((mut segment, _)) = Segment::parse(packet.transport(), length) else { return };
-        segment.ecn_capable = packet.ecn_capable();
-        segment.congestion_experienced = packet.congestion_experienced();
+        let Ok((mut segment, _)) = Segment::parse(packet.transport(), packet.transport_len()) else { return };
+        (segment.ecn_capable, segment.congestion_experienced) = packet.ecn_of_segment();
         let (end, bytes) = (flow.ends[usize::from(!inward)], packet.length());
         let mut acks = AckPolicy::Forward;
         let mut answer = None;
@@ -164,14 +173,22 @@ impl Split {
         self.relay(net, number, acks, stats);
     }
 
-    fn begin(&mut self, net: &mut NetworkState, index: u32, key: FlowKey, inward: bool) -> u32 {
+    fn begin(
+        &mut self,
+        net: &mut NetworkState,
+        index: u32,
+        (key, inward): (FlowKey, bool),
+        version: Version,
+    ) -> u32 {
         let number = self.vacant.pop().unwrap_or_else(|| {
             self.flows.push(None);
             self.flows.len() as u32 - 1
         });
-        let (network, mobile) = ((key.0.into(), key.2), (key.1.into(), key.3));
-        let to_network = Addressing::new(protocol::TCP, mobile, network, 0);
-        let to_mobile = Addressing::new(protocol::TCP, network, mobile, 0);
+        let (network, mobile) = ((key.0, key.2), (key.1, key.3));
+        let protocol = (version, protocol::TCP);
+        let to_network = Addressing::new(protocol, mobile, network, 0);
+        let to_mobile = Addressing::new(protocol, network, mobile, 0);
+        let tcp = [(0, key.0), (1, key.1)].map(|(side, to)| self.tcp(net, (version, to), side));
         let role = Role::Split { proxy: index, flow: number };
         let now = net.now;
         let iss = net.initial_sequence();
@@ -180,16 +197,16 @@ impl Split {
         // The half that faces who asks waits for its SYN, the other one asks.
         let ends = if inward {
             [
-                net.place(Connection::passive(&self.tcp[0], iss, near)),
-                net.place(Connection::active(&self.tcp[1], (now, iss ^ 1), far)),
+                net.place(Connection::passive(&tcp[0], iss, near)),
+                net.place(Connection::active(&tcp[1], (now, iss ^ 1), far)),
             ]
         } else {
             [
-                net.place(Connection::active(&self.tcp[0], (now, iss), near)),
-                net.place(Connection::passive(&self.tcp[1], iss ^ 1, far)),
+                net.place(Connection::active(&tcp[0], (now, iss), near)),
+                net.place(Connection::passive(&tcp[1], iss ^ 1, far)),
             ]
         };
-        let cell = self.tail.as_ref().and_then(|tail| tail.cell_of(NodeId::of(key.1.into())));
+        let cell = self.tail.as_ref().and_then(|tail| tail.cell_of(key.1));
         let flow = Flow {
             key,
             ends,
@@ -203,6 +220,21 @@ impl Split {
         self.flows[number as usize] = Some(flow);
         self.by_key.insert(key, number);
         number
+    }
+
+    /// The TCP of a half that faces this node.
+    fn tcp(&mut self, net: &NetworkState, (version, to): (Version, NodeId), side: usize) -> Arc<Settings> {
+        let usual = &self.tcp[side];
+        if version == Version::V4 {
+            return Arc::clone(usual);
+        }
+        let own = net.tcp_over(version, (self.node, to), usual);
+        let known = &mut self.tcp_ipv6[side];
+        if let Some(same) = known.iter().find(|known| known.mss == own.mss) {
+            return Arc::clone(same);
+        }
+        known.push(Arc::clone(&own));
+        own
     }
 
     /// Something has happened to a half by itself.
@@ -257,7 +289,7 @@ impl Flow {
         (segment, bytes): (&mut Segment, u32),
         stats: &mut ProxyStats,
     ) -> Action {
-        let mobile = NodeId::of(self.key.1.into());
+        let mobile = self.key.1;
         if segment.flags.contains(TcpFlags::SYN) {
             if self.paced.is_none() {
                 self.paced = tail.open(number, mobile, segment, self.offered);

@@ -1,10 +1,10 @@
 //! A source of datagrams.
 
-use trunkline_packet::protocol;
+use trunkline_packet::{Version, protocol};
 use trunkline_units::{Instant, Rng};
 use trunkline_workload::{Datagrams, Schedule};
 
-use super::UdpTraffic;
+use super::{UdpTraffic, headers};
 use crate::Packet;
 use crate::agenda::Kind;
 use crate::packet::Addressing;
@@ -21,17 +21,22 @@ pub(crate) struct DatagramSource {
 }
 
 impl DatagramSource {
-    pub(crate) fn new(net: &mut NetworkState, traffic: UdpTraffic, rng: Rng) -> Self {
+    pub(crate) fn new(net: &mut NetworkState, version: Version, traffic: UdpTraffic, rng: Rng) -> Self {
         let local = net.free_port(traffic.from, traffic.to, traffic.port);
         let flow = net.datagrams.len() as u32;
         net.datagrams.push(Datagrams::default());
         net.bind((traffic.to, traffic.port), (traffic.from, local), Socket::Datagrams(flow));
-        let (from, to) = ((traffic.from.address(), local), (traffic.to.address(), traffic.port));
-        let addressing = Addressing::new(protocol::UDP, from, to, traffic.dscp);
+        let (from, to) = ((traffic.from, local), (traffic.to, traffic.port));
+        let addressing = Addressing::new((version, protocol::UDP), from, to, traffic.dscp);
         let at = |time| Instant::ZERO + time;
         let times = (at(traffic.start), traffic.stop.map(at));
-        let schedule = Schedule::new(traffic.timing.clone(), traffic.data, times, rng);
+        let sizes = (traffic.data, headers(version));
+        let schedule = Schedule::new(traffic.timing.clone(), sizes, times, rng);
         DatagramSource { traffic, addressing, flow, schedule }
+    }
+
+    pub(crate) const fn version(&self) -> Version {
+        self.addressing.version
     }
 
     /// Asks for the first call.

@@ -7,6 +7,7 @@ mod transfers;
 use std::sync::Arc;
 use std::time::Duration;
 
+use trunkline_packet::Version;
 use trunkline_tcp::Settings;
 use trunkline_workload::{Pattern, Timing};
 
@@ -19,6 +20,14 @@ pub(crate) use transfers::TransferSource;
 /// A source of traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SourceId(pub(crate) u32);
+
+/// Bytes of the headers of a datagram, which the rates of its source include.
+pub(crate) const fn headers(version: Version) -> u32 {
+    match version {
+        Version::V4 => Timing::HEADERS,
+        Version::V6 => Timing::HEADERS_IPV6,
+    }
+}
 
 /// Transfers over TCP between two hosts.
 #[derive(Debug, Clone)]

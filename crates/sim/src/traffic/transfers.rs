@@ -2,6 +2,7 @@
 
 mod accounting;
 
+use trunkline_packet::Version;
 use trunkline_units::{Instant, Rng};
 use trunkline_workload::{Beginning, TransferState, Users};
 
@@ -31,6 +32,7 @@ struct User {
 #[derive(Debug)]
 pub(crate) struct TransferSource {
     pub(crate) traffic: TcpTraffic,
+    pub(crate) version: Version,
     decisions: Users,
     users: Vec<User>,
     records: Vec<Record>,
@@ -40,12 +42,21 @@ pub(crate) struct TransferSource {
 }
 
 impl TransferSource {
-    pub(crate) fn new(traffic: TcpTraffic, rng: Rng) -> Self {
+    pub(crate) fn new(version: Version, traffic: TcpTraffic, rng: Rng) -> Self {
         let at = |time| Instant::ZERO + time;
         let times = (at(traffic.start), traffic.stop.map(at));
         let decisions = Users::new(traffic.pattern.clone(), times, rng);
         let users = vec![User::default(); decisions.count() as usize];
-        TransferSource { traffic, decisions, users, records: Vec::new(), index: 0, running: 0 }
+        TransferSource { traffic, version, decisions, users, records: Vec::new(), index: 0, running: 0 }
+    }
+
+    /// Makes its TCPs those of its version of IP.
+    pub(crate) fn adapt(&mut self, net: &NetworkState) {
+        let (client, server) = (self.traffic.client, self.traffic.server);
+        let ways = [(client, server), (server, client)];
+        for (way, tcp) in ways.into_iter().zip(&mut self.traffic.tcp) {
+            *tcp = net.tcp_over(self.version, way, tcp);
+        }
     }
 
     /// Asks for the next call.
@@ -116,6 +127,7 @@ impl TransferSource {
             client: self.traffic.client,
             server: self.traffic.server,
             port: self.traffic.port,
+            version: self.version,
             dscp: [self.traffic.dscp; 2],
             settings: [&self.traffic.tcp[0], &self.traffic.tcp[1]],
             roles: [Role::App(client), Role::App(server)],

@@ -10,7 +10,7 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use trunkline_units::Instant;
-use trunkline_workload::{Pattern, Schedule, Users};
+use trunkline_workload::{Pattern, Schedule, Timing, Users};
 
 use super::Generator;
 use super::engine::{Engine, Part, timer};
@@ -124,8 +124,9 @@ impl Build {
                 let (socket, own) = opened.map_err(failed(source.client, action))?;
                 self.receivers[receiver].1.flows.insert(own, self.flows.len());
                 self.parts.push(Part::Flow(self.flows.len()));
-                let schedule = Schedule::new(timing.clone(), *data, times, source.rng.clone());
-                self.flows.push(Flow::new(schedule, socket));
+                let headers = if address.is_ipv4() { Timing::HEADERS } else { Timing::HEADERS_IPV6 };
+                let schedule = Schedule::new(timing.clone(), (*data, headers), times, source.rng.clone());
+                self.flows.push(Flow::new(schedule, socket, headers));
             }
         }
         Ok(())

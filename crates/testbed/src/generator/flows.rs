@@ -28,14 +28,17 @@ const TURN: usize = 64;
 pub(super) struct Flow {
     schedule: Schedule,
     socket: OwnedFd,
+    /// Bytes of headers of a datagram.
+    headers: u32,
     next: u32,
     seen: Seen,
     reading: DatagramReading,
 }
 
 impl Flow {
-    pub(super) fn new(schedule: Schedule, socket: OwnedFd) -> Self {
-        Flow { schedule, socket, next: 0, seen: Seen::default(), reading: DatagramReading::default() }
+    pub(super) fn new(schedule: Schedule, socket: OwnedFd, headers: u32) -> Self {
+        let (seen, reading) = (Seen::default(), DatagramReading::default());
+        Flow { schedule, socket, headers, next: 0, seen, reading }
     }
 
     fn send(&mut self, data: u32, buffer: &mut [u8], zero: Instant) {
@@ -44,7 +47,7 @@ impl Flow {
         let now = clock::now().saturating_since(zero).as_nanos() as u64;
         datagram[4..DATAGRAM_HEAD as usize].copy_from_slice(&now.to_be_bytes());
         self.next = self.next.wrapping_add(1);
-        self.reading.counts.handle_sent(u64::from(data + Timing::HEADERS));
+        self.reading.counts.handle_sent(u64::from(data + self.headers));
         let send = |datagram: &[u8]| rustix::net::send(&self.socket, datagram, SendFlags::NOSIGNAL);
         // What an earlier datagram met is reported once (ICMP): it says nothing of this one.
         let sent = match send(datagram) {
@@ -115,12 +118,15 @@ impl Flows {
                 // How long ago the kernel got it, by the clock that it notes.
                 let ago = received.at.map_or(Duration::ZERO, |at| realtime.saturating_sub(at));
                 let at = Instant::ZERO + now.saturating_since(zero).saturating_sub(ago);
-                self.all[*flow].take(
+                let flow = &mut self.all[*flow];
+                let headers = flow.headers;
+                flow.take(
                     number,
                     &Arrival {
                         sent: Instant::from_nanos(time),
                         at,
-                        bytes: received.bytes as u64 + u64::from(Timing::HEADERS),
+                        bytes: received.bytes as u64 + u64::from(headers),
+                        headers,
                         marked: received.traffic_class & 3 == 3,
                     },
                 );

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use trunkline_congestion::CongestionAlgorithm;
-use trunkline_packet::{Headers, Offload, protocol};
+use trunkline_packet::{Headers, Offload, Version, protocol};
 use trunkline_tcp::Settings;
 use trunkline_trunk::datagram::{DatagramError, Packer, Piece, Reassembler, Rest};
 use trunkline_trunk::frame::{Frame, FrameHead, MAX_HEAD};
@@ -115,7 +115,7 @@ impl QuicLane {
     pub(super) fn pair(
         net: &mut NetworkState,
         (nodes, near): ([NodeId; 2], u32),
-        lane: LaneId,
+        (version, lane): (Version, LaneId),
         (plans, tcp): (&[TrunkPlan; 2], &[Arc<Settings>; 2]),
         seeds: [u64; 2],
     ) -> [Self; 2] {
@@ -127,7 +127,6 @@ impl QuicLane {
             let half = near + side as u32;
             net.bind(here, there, Socket::Lane { gateway: half, lane: u32::from(lane.0) });
             net.agenda.set(Kind::Gateway, timer(half, lane), net.now);
-            let address = |(node, port): (NodeId, u16)| (node.address(), port);
             let group = plans[side].group_of(lane).0;
             let algorithm = algorithm(&group.congestion_control, &tcp[side]);
             let mut control = LaneControl::default();
@@ -135,7 +134,7 @@ impl QuicLane {
             let mut new = QuicLane {
                 lane,
                 node: here.0,
-                addressing: Addressing::new(protocol::UDP, address(here), address(there), group.dscp),
+                addressing: Addressing::new((version, protocol::UDP), here, there, group.dscp),
                 delivery: group.delivery,
                 control,
                 connection: Connection::new(group.delivery, algorithm),
