@@ -8,6 +8,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trunkline_link::LinkSettings;
+use trunkline_sim::Version;
 use trunkline_tcp::Settings as TcpSettings;
 use trunkline_trunk::TrunkPlan;
 use trunkline_trunk::path_tail::CellLink;
@@ -78,6 +79,8 @@ pub struct Traffic {
     pub ends: [usize; 2],
     /// Port.
     pub port: u16,
+    /// Version of IP.
+    pub family: Family,
     /// Code point.
     pub dscp: u8,
     /// When it begins.
@@ -118,6 +121,8 @@ pub struct Trunk {
     pub gateways: [usize; 2],
     /// Nodes behind each.
     pub sites: [Vec<usize>; 2],
+    /// Version of IP of the lanes.
+    pub family: Family,
     /// Of the lanes.
     pub tcp: Arc<TcpSettings>,
     /// Classes and lanes. Rules that name hosts have `None` for their prefixes here and the hosts in `hosts`.
@@ -180,6 +185,39 @@ pub struct Cell {
     pub buffer: u64,
     /// Each connection by itself.
     pub each_alone: bool,
+}
+
+/// A version of IP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Family {
+    /// IPv4.
+    #[default]
+    Ipv4,
+    /// IPv6.
+    Ipv6,
+}
+
+impl Family {
+    /// In the words of the crates below.
+    pub const fn version(self) -> Version {
+        match self {
+            Family::Ipv4 => Version::V4,
+            Family::Ipv6 => Version::V6,
+        }
+    }
+}
+
+impl Scenario {
+    /// Whether sources of traffic send packets of this version of IP.
+    pub fn sends(&self, family: Family) -> bool {
+        self.traffic.iter().any(|traffic| traffic.family == family)
+    }
+
+    /// Whether any packet is of this version of IP, those of lanes included.
+    pub fn has(&self, family: Family) -> bool {
+        self.sends(family) || self.trunks.iter().any(|trunk| trunk.family == family)
+    }
 }
 
 /// What ends a run.

@@ -20,6 +20,16 @@ fn is_default(lanes: &LanesSpec) -> bool {
 }
 
 impl SiteTrunks {
+    /// Adds to each class those rules of the same class in `other` that name a source or destination.
+    pub fn add_rules(&mut self, other: &SiteTrunks) {
+        let (Classes::List(own), Classes::List(other)) = (&mut self.classes, &other.classes) else { return };
+        for (own, other) in own.iter_mut().zip(other) {
+            let (Some(own), Some(other)) = (&mut own.rules, &other.rules) else { continue };
+            let named = other.iter().filter(|rule| rule.source.is_some() || rule.destination.is_some());
+            own.extend(named.cloned());
+        }
+    }
+
     /// Puts a prefix in place of each host that a rule names, given the class, the rule's key, and the host.
     pub fn name_hosts(&mut self, mut prefix: impl FnMut(&str, &str, &str) -> String) {
         let Classes::List(classes) = &mut self.classes else { return };

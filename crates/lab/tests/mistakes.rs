@@ -23,7 +23,7 @@ const BAD: &[(&str, &str, &str)] = &[
     (r#"id = "base""#, r#"id = "Base!""#, r#"bad.toml:1:1: id: is "Base!"; allowed: 1 to 64 of a-z 0-9 -"#),
     (r#"id = "base""#, "", "bad.toml:1:1: id: is missing; allowed: a text in quotes"),
     (r#"title = "A dumbbell""#, r#"titel = "A dumbbell""#, "bad.toml:1:1: title: is missing; allowed: a text in quotes
-bad.toml:2:1: titel: unknown key, did you mean title?; allowed: id, aliases, title, paper, source, description, notes, duration, end, warm_up, runs, seed, nodes, links, tcp, traffic, trunks, proxies, sweep, quick, unknown, explained, series, published, claims, tables, figures"),
+bad.toml:2:1: titel: unknown key, did you mean title?; allowed: id, aliases, title, paper, source, description, notes, duration, end, warm_up, runs, seed, family, nodes, links, tcp, traffic, trunks, proxies, sweep, quick, unknown, explained, series, published, claims, tables, figures"),
     (r#"duration = "10 s""#, "duration = 10", r#"bad.toml:3:1: duration: 10 is no time; allowed: a number with ns, us, ms, s, min or h, such as "211 ms""#),
     (r#"duration = "10 s""#, r#"duration = "10 parsec""#, r#"bad.toml:3:1: duration: "10 parsec" is no time; allowed: a number with ns, us, ms, s, min or h, such as "211 ms""#),
     (r#"duration = "10 s""#, r#"duration = "0 s""#, r#"bad.toml:3:1: duration: is "0 s"; allowed: more than no time, up to 10000000 s"#),
@@ -191,11 +191,36 @@ bad.toml:72:10: proxies.q: there is no node "q"; allowed: a, g, r, h, p, b, m"#)
     ("values = [1, 10]", r#"range = { from = 0, to = 2, count = 3, spacing = "log" }"#, "bad.toml:78:1: sweep.flows.range: begins or ends at or below 0, where there are no ratios; allowed: from and to above 0"),
     ("values = [1, 10]", "range = { from = 1, to = 1e9, count = 4294967295 }", "bad.toml:78:31: sweep.flows.range.count: is 4294967295; allowed: 2 to 10000"),
     (r#"paths = ["traffic.bulk.flows"]"#, r#"paths = ["traffic.bluk.flows"]"#, "bad.toml:77:10: sweep.flows.paths[0]: traffic.bluk.flows: there is no bluk in traffic; allowed: bulk, voice"),
-    (r#"paths = ["traffic.bulk.flows"]"#, r#"paths = ["traffic.bulk.flow"]"#, "bad.toml:43:10: traffic.bulk.flow: unknown key, did you mean flows?; allowed: kind, from, to, enabled, group, port, dscp, start, stop, tcp, tcp_to, flows, bytes, stagger, request, response, objects, gap, think, load, assign, rate, packet, timing, on, off (at flows = 1, trunk = with)"),
+    (r#"paths = ["traffic.bulk.flows"]"#, r#"paths = ["traffic.bulk.flow"]"#, "bad.toml:43:10: traffic.bulk.flow: unknown key, did you mean flows?; allowed: kind, from, to, enabled, group, port, family, dscp, start, stop, tcp, tcp_to, flows, bytes, stagger, request, response, objects, gap, think, load, assign, rate, packet, timing, on, off (at flows = 1, trunk = with)"),
     (r#"paths = ["traffic.bulk.flows"]"#, r#"paths = ["runs"]"#, "bad.toml:77:10: sweep.flows.paths[0]: runs is the same at all points; allowed: what describes the network, traffic and trunks"),
     (r#"paths = ["traffic.bulk.flows"]"#, r#"zip = { "traffic.bulk.flows" = [1] }"#, "bad.toml:76:8: sweep.flows: says in several ways what varies; allowed: one of paths with values or a range, zip, and variants"),
     (r#"without = { "trunks.*.enabled" = false }"#, r#"without = { "proxies.*.cells.*.rate" = "1 bit/s" }"#, r#"bad.toml:82:13: sweep.trunk.variants.without."proxies.*.cells.*.rate": proxies.*.cells.*.rate: * matches nothing: there is nothing in proxies.p.cells; allowed: there is none"#),
 ];
+
+#[test]
+fn what_ipv6_cannot_have_is_told_where_it_is_said() {
+    let of = |old: &str, new: &str| {
+        let family = "duration = \"10 s\"\nfamily = \"ipv6\"";
+        told(&with(old, new).replacen("duration = \"10 s\"", family, 1))
+    };
+    assert_eq!(of("id", "id"), "", "the base may be IPv6");
+    let narrow = of("rate = \"100 Mbit/s\"", "rate = \"100 Mbit/s\"\nmtu = \"1279 B\"");
+    let allowed = "allowed: 1280 to 65535 bytes where something sends IPv6 (RFC 8200 §5)";
+    assert!(narrow.contains(&format!("links.near.mtu: is 1279 B; {allowed}")), "{narrow}");
+    let datagrams = |more: &str| {
+        let udp = "[traffic.six]\nkind = \"udp\"\nfrom = \"a\"\nto = \"b\"\nrate = \"1 Mbit/s\"\nfamily = \"ipv6\"\n";
+        told(&[BASE, udp, more].concat())
+    };
+    assert_eq!(datagrams(""), "");
+    let long = datagrams("packet = \"1501 B\"");
+    let why = "traffic.six.packet: is 1501 B, longer than any link of its host takes; allowed: up to 1500 B: no packet of IPv6 is fragmented";
+    assert!(long.ends_with(why), "{long}");
+    let short = datagrams("packet = \"47 B\"");
+    assert!(short.ends_with("allowed: 48 to 65535 bytes, of which 48 are headers"), "{short}");
+    let word =
+        datagrams("dscp = 0").is_empty() && !told(&with("duration", "family = \"v6\"\nduration")).is_empty();
+    assert!(word, "a word that is no version is refused");
+}
 
 #[test]
 fn each_mistake_is_told_with_file_line_key_and_what_is_allowed() {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use trunkline_engine::scenario::{Load, ProxyMode, Scenario};
+use trunkline_engine::scenario::{Family, Load, ProxyMode, Scenario};
 use trunkline_lab::document::Document;
 use trunkline_link::{LinkChange, Loss};
 use trunkline_queue::{Limits, Settings, Unit};
@@ -40,6 +40,32 @@ fn document(text: &str) -> Document {
 fn scenarios(document: &Document) -> Vec<Scenario> {
     let planned = document.plan().unwrap_or_else(|mistakes| panic!("{mistakes}"));
     planned.into_iter().map(|planned| planned.scenario).collect()
+}
+
+#[test]
+fn traffic_and_lanes_have_the_version_of_ip_that_they_say_or_that_of_the_experiment() {
+    let network = |family: &str, more: &str| {
+        let text = small(more).replace("nodes =", &format!("{family} nodes ="));
+        let scenario = scenarios(&document(&text)).remove(0);
+        let sizes = scenario.traffic.iter().map(|traffic| match traffic.load {
+            Load::Udp { data, .. } => data,
+            Load::Tcp { .. } => 0,
+        });
+        let sizes = sizes.collect::<Vec<_>>();
+        (scenario.traffic.iter().map(|traffic| traffic.family).collect::<Vec<_>>(), sizes)
+    };
+    let (six, four) = (Family::Ipv6, Family::Ipv4);
+    let udp = |more: &str| {
+        format!("[traffic.udp]\nkind = \"udp\"\nfrom = \"a\"\nto = \"b\"\nrate = \"1 Mbit/s\"\n{more}")
+    };
+    assert_eq!(network("", &udp("")), (vec![four, four], vec![0, 1472]));
+    assert_eq!(network("family = \"ipv6\"\n", &udp("")), (vec![six, six], vec![0, 1452]));
+    let other = udp("family = \"ipv6\"\npacket = \"48 B\"");
+    assert_eq!(network("", &other), (vec![four, six], vec![0, 0]));
+    let swept = "[sweep.family]\npaths = [\"family\"]\nvalues = [\"ipv4\", \"ipv6\"]";
+    let families: Vec<Family> =
+        scenarios(&document(&small(swept))).iter().map(|scenario| scenario.traffic[0].family).collect();
+    assert_eq!(families, [four, six]);
 }
 
 #[test]

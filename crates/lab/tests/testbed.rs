@@ -90,6 +90,46 @@ fn bulk_flows_fill_the_link_and_nothing_is_invented() {
     assert_eq!(outcome.digest, "");
 }
 
+/// A path of 1400 bytes behind links of 1500: the kernel's TCP and the simulator's find it out, send as much and retransmit alike.
+#[test]
+fn a_kernel_and_the_simulator_agree_over_ipv6() {
+    if !privilege::available("a_kernel_and_the_simulator_agree_over_ipv6") {
+        return;
+    }
+    let more = r#"
+        [traffic.bulk]
+        kind = "bulk"
+        from = "a"
+        to = "b"
+        flows = 2
+        [traffic.calls]
+        kind = "udp"
+        from = "b"
+        to = "a"
+        rate = "100 kbit/s"
+        packet = "248 B"
+    "#;
+    let file = text(more).replacen("duration", "family = \"ipv6\"\nduration", 1).replacen(
+        "delay = \"10 ms\"",
+        "delay = \"10 ms\"\nmtu = \"1400 B\"",
+        1,
+    );
+    let document = parsed(&file);
+    let [ours, kernel] = [Engine::Sim, TESTBED].map(|engine| run(&document, &engine).expect("an outcome"));
+    let both = |name: &str| [metric(&ours, name), metric(&kernel, name)];
+    let most = 10e6 * 1328.0 / 1400.0;
+    let [goodput, of_kernel] = both("bulk.goodput");
+    println!("goodput {goodput}, kernel {of_kernel}, {:?}", both("bulk.retransmitted.packets"));
+    assert!(goodput <= most && of_kernel <= most, "{goodput} {of_kernel}");
+    assert!((of_kernel / goodput - 1.0).abs() < 0.1, "{goodput} {of_kernel}");
+    assert!(both("core.fragmented").iter().all(|count| *count < 1.0));
+    // Two initial windows of ten, each as two.
+    assert!(both("bulk.retransmitted.packets").iter().all(|count| *count >= 40.0));
+    let [sent, of_kernel] = both("calls.sent.packets");
+    assert!((sent - of_kernel).abs() <= 1.0, "100 kbit/s of 248 bytes: {sent} {of_kernel}");
+    assert!(both("calls.lost.ratio").iter().all(|lost| *lost < 0.02), "those under way at the end");
+}
+
 #[test]
 fn a_queue_of_the_kernel_stands_in_front_of_a_link_and_has_no_counts_but_its_own() {
     let name = "a_queue_of_the_kernel_stands_in_front_of_a_link_and_has_no_counts_but_its_own";
@@ -281,6 +321,28 @@ fn a_tunnel_of_another_program_is_refused_by_the_simulator_and_where_it_is_not_i
             let needs = format!("which needs {}; allowed on this machine", missing.join(" and "));
             assert!(outcome.as_ref().is_err_and(|text| text.contains(&needs)), "{outcome:?}");
         }
+    }
+}
+
+#[test]
+fn the_simulator_refuses_lanes_over_quic_and_ipv6_where_a_full_packet_does_not_pass() {
+    let network = experiment(BULK).to_toml().expect("TOML").replace("\"router\"", "\"gateway\"");
+    let outcome = |mtu: u32, transport: &str, family: &str| {
+        let trunk = format!(
+            "[trunks.edge]\ngateways = [\"left\", \"right\"]\nfamily = \"{family}\"\n[[trunks.edge.classes]]\nname = \"all\"\ntransport = \"{transport}\"\n"
+        );
+        let mut document =
+            Document::parse("quic.toml", &[&network, &*trunk].concat()).expect("it can be read");
+        document.set("links.core.mtu", &format!("{mtu} B")).expect("a link has an MTU");
+        let planned = document.plan().expect("it makes sense");
+        trunkline_engine::check(&Engine::Sim, &planned[0].scenario).map_err(|error| error.to_string())
+    };
+    assert_eq!(
+        outcome(1499, "quic", "ipv6").expect_err("refused"),
+        "trunks.edge has lanes over QUIC and IPv6, whose packets have 1500 bytes, and links.core takes fewer; allowed on this engine: an mtu of 1500 B or more (or lanes over TCP)"
+    );
+    for (mtu, transport, family) in [(1500, "quic", "ipv6"), (1499, "tcp", "ipv6"), (1499, "quic", "ipv4")] {
+        assert_eq!(outcome(mtu, transport, family), Ok(()), "{mtu} {transport} {family}");
     }
 }
 

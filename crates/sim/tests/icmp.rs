@@ -1,6 +1,6 @@
 //! What routers say of packets that they cannot pass on, and what TCP makes of it.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use trunkline_link::LinkSettings;
@@ -164,17 +164,12 @@ fn a_datagram_that_is_too_long_is_fragmented_and_causes_no_error() {
     assert_eq!(path.network.node_stats(path.router).errors_reported, 0);
 }
 
-/// The same path on this machine's kernel, whose router is the kernel too: segments retransmitted and the length of segments, of
-/// one transfer after the other.
-#[test]
-fn a_kernel_learns_it_the_same_way() {
-    if !privilege::available("a_kernel_learns_it_the_same_way") {
-        return;
-    }
-    let address = |last| Ipv4Addr::new(198, 18, 7, last);
+/// The same path on this machine's kernel, whose router is the kernel too: segments retransmitted, timeouts and the length of segments,
+/// of one transfer after the other.
+fn of_kernel(address: impl Fn(u8) -> IpAddr, mtu: u32) -> [(u64, u64, u32); 2] {
     let node = |name: &str, last, forwards| NodeSettings {
         name: name.to_owned(),
-        address: address(last),
+        addresses: vec![address(last)],
         forwards,
         sysctls: Vec::new(),
         without_route_to: [].into(),
@@ -189,25 +184,48 @@ fn a_kernel_learns_it_the_same_way() {
             node("r2", 4, true),
             node("server", 3, false),
         ],
-        links: vec![between([0, 1], 1500), between([1, 2], 1000), between([2, 3], 1500)],
+        links: vec![between([0, 1], 1500), between([1, 2], mtu), between([2, 3], 1500)],
         tcp: Vec::new(),
         seed: 1,
     })
     .expect("a network");
-    let server = SocketAddr::new(IpAddr::V4(address(3)), 0);
+    let server = SocketAddr::new(address(3), 0);
     let sink = TcpSink::scheduled(&network.hosts()[3], server, Duration::from_millis(10), Scheduling::Shared)
         .expect("a sink");
-    let outcomes: Vec<_> = (0..2)
-        .map(|_| {
-            let settings = BulkSettings {
-                watch: Some(Duration::from_millis(5)),
-                ..BulkSettings::new(sink.address(), "cubic", 1, Duration::from_secs(1))
-            };
-            let report = network.hosts()[0].run(|| bulk(&settings, &Stop::new()));
-            let last = *report.flows[0].samples.last().expect("samples");
-            (last.retransmissions, last.timeouts, last.mss)
-        })
-        .collect();
+    let outcomes = [(); 2].map(|()| {
+        let settings = BulkSettings {
+            watch: Some(Duration::from_millis(5)),
+            ..BulkSettings::new(sink.address(), "cubic", 1, Duration::from_secs(1))
+        };
+        let report = network.hosts()[0].run(|| bulk(&settings, &Stop::new()));
+        let last = *report.flows[0].samples.last().expect("samples");
+        (last.retransmissions.into(), last.timeouts.into(), last.mss)
+    });
     println!("{outcomes:?}");
+    outcomes
+}
+
+#[test]
+fn a_kernel_learns_it_the_same_way() {
+    if !privilege::available("a_kernel_learns_it_the_same_way") {
+        return;
+    }
+    let outcomes = of_kernel(|last| IpAddr::V4(Ipv4Addr::new(198, 18, 7, last)), 1000);
     assert_eq!(outcomes, [(20, 0, 948), (0, 0, 948)], "as in the simulator");
+}
+
+/// What `tests/ipv6.rs` counts in the simulator.
+#[test]
+fn a_kernel_learns_it_the_same_way_over_ipv6() {
+    let name = "a_kernel_learns_it_the_same_way_over_ipv6";
+    if !privilege::available(name) {
+        return;
+    }
+    if !trunkline_testbed::network::has_ipv6() {
+        println!("SKIPPED {name}: this kernel has no IPv6");
+        return;
+    }
+    let address = |last: u8| IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 7, last.into()));
+    let outcomes = of_kernel(address, 1300);
+    assert_eq!(outcomes, [(20, 0, 1228), (0, 0, 1228)], "as in the simulator");
 }

@@ -62,7 +62,10 @@ pub struct DiscardCounters {
 pub fn discard_counters() -> io::Result<DiscardCounters> {
     // `/proc/net` is that of the process's first thread.
     let read = |file| fs::read_to_string(format!("/proc/thread-self/net/{file}"));
-    parse_discards(&read("snmp")?, &read("netstat")?).ok_or_else(|| unexpected("net/snmp or net/netstat"))
+    // A kernel without IPv6 has no file for it.
+    let snmp6 = read("snmp6").unwrap_or_default();
+    parse_discards(&read("snmp")?, &snmp6, &read("netstat")?)
+        .ok_or_else(|| unexpected("net/snmp or net/netstat"))
 }
 
 /// CPU time of a process, all its threads, ended ones too; to 10 ms.
@@ -124,17 +127,30 @@ fn parse_machine(text: &str) -> Option<Duration> {
     Some(ticks(busy))
 }
 
-fn parse_discards(snmp: &str, netstat: &str) -> Option<DiscardCounters> {
+fn parse_discards(snmp: &str, snmp6: &str, netstat: &str) -> Option<DiscardCounters> {
     let extended = |name| counter(netstat, "IpExt:", name);
     let damaged = ["Tcp:", "Udp:", "Icmp:"].map(|kind| counter(snmp, kind, "InCsumErrors"));
+    // TCP has one counter for both versions of IP.
+    let ipv6 = |names: &[&str]| names.iter().map(|name| counter_ipv6(snmp6, name)).sum::<u64>();
     Some(DiscardCounters {
-        unreachable: counter(snmp, "Ip:", "OutNoRoutes")? + extended("InNoRoutes")?,
-        header_errors: counter(snmp, "Ip:", "InHdrErrors")?,
-        corrupted: damaged.into_iter().sum::<Option<u64>>()? + extended("InCsumErrors")?,
-        no_listener: counter(snmp, "Udp:", "NoPorts")?,
-        truncated: extended("InTruncatedPkts")?,
-        reassembly_failures: counter(snmp, "Ip:", "ReasmFails")?,
+        unreachable: counter(snmp, "Ip:", "OutNoRoutes")?
+            + extended("InNoRoutes")?
+            + ipv6(&["Ip6OutNoRoutes", "Ip6InNoRoutes"]),
+        header_errors: counter(snmp, "Ip:", "InHdrErrors")? + ipv6(&["Ip6InHdrErrors"]),
+        corrupted: damaged.into_iter().sum::<Option<u64>>()?
+            + extended("InCsumErrors")?
+            + ipv6(&["Udp6InCsumErrors", "Icmp6InCsumErrors"]),
+        no_listener: counter(snmp, "Udp:", "NoPorts")? + ipv6(&["Udp6NoPorts"]),
+        truncated: extended("InTruncatedPkts")? + ipv6(&["Ip6InTruncatedPkts"]),
+        reassembly_failures: counter(snmp, "Ip:", "ReasmFails")? + ipv6(&["Ip6ReasmFails"]),
     })
+}
+
+/// A counter of IPv6: a line has a name and a value. A kernel without IPv6 has none of them.
+fn counter_ipv6(text: &str, name: &str) -> u64 {
+    let mut lines = text.lines().map(str::split_whitespace);
+    let line = lines.find_map(|mut words| (words.next() == Some(name)).then(|| words.next()).flatten());
+    line.and_then(|value| value.parse().ok()).unwrap_or_default()
 }
 
 /// The counter `name` of a file in which a line of names is followed by one of values, both with the same first word.
@@ -172,6 +188,8 @@ mod tests {
         assert_eq!(counter(snmp, "Ip:", "OutSegs"), Some(7));
         assert_eq!((counter(snmp, "Tcp:", "InSegs"), counter(snmp, "Udp:", "OutSegs")), (None, None));
         assert!(discard_counters().is_ok());
+        let snmp6 = "Ip6InReceives                   \t12\nUdp6NoPorts                     \t5\n";
+        assert_eq!((counter_ipv6(snmp6, "Udp6NoPorts"), counter_ipv6(snmp6, "Udp6InErrors")), (5, 0));
     }
 
     #[test]

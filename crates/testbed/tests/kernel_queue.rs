@@ -1,6 +1,6 @@
 //! A queueing discipline of the kernel in front of a link: its shaper, its limit, and its counters.
 
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use trunkline_link::LinkSettings;
@@ -26,7 +26,7 @@ fn queue(discipline: &str) -> KernelQueue {
 fn network(discipline: &str) -> Network {
     let node = |name: &str, address, forwards| NodeSettings {
         name: name.to_owned(),
-        address,
+        addresses: vec![IpAddr::V4(address)],
         forwards,
         sysctls: Vec::new(),
         without_route_to: [].into(),

@@ -117,6 +117,31 @@ fn a_trunk_of_an_experiment_is_two_gateways_that_run() {
     assert!(directories().is_subset(&before), "a directory is left");
 }
 
+/// Packets of hosts that a rule names go into its class whatever their version of IP, by both engines, and lanes of either version carry
+/// them.
+#[test]
+fn a_trunk_of_an_experiment_carries_ipv6_over_either_version() {
+    let name = "a_trunk_of_an_experiment_carries_ipv6_over_either_version";
+    let has_testbed = privilege::available(name);
+    for (engine, lanes) in [("sim", "ipv4"), ("sim", "ipv6"), ("testbed", "ipv4"), ("testbed", "ipv6")] {
+        if engine == "testbed" && !has_testbed {
+            continue;
+        }
+        let directory = Directory::new();
+        let lanes = format!("trunks.site.family={lanes}");
+        let arguments =
+            ["--engine", engine, "--set", "family=ipv6", "--set", &lanes, "--json", "--out", "out"];
+        let output = lab(&directory, &[&["run", "edge.toml"], &arguments[..]].concat());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{engine}, {lanes}: {said}");
+        let line: Value = serde_json::from_slice(&output.stdout).expect("a line of JSON");
+        let metric = |name: &str| line["metrics"][name]["mean"].as_f64().expect(name);
+        assert!(metric("site.rest.drops") > 100.0, "{engine}, {lanes}: the flood is in its class");
+        assert!(metric("bulk.goodput") > 0.5e6 && metric("flood.received.packets") > 500.0);
+        assert!(metric("wan.fragmented") < 1.0, "{engine}, {lanes}");
+    }
+}
+
 #[test]
 fn both_engines_are_compared_on_one_page() {
     if !privilege::available("both_engines_are_compared_on_one_page") {

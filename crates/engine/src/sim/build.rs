@@ -3,17 +3,16 @@
 //! Parts are added in the scenario's order, and those of the file that are not enabled are left out by their place, so that what is random
 //! in a part is the same whether others are enabled or not.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use trunkline_sim::{
     Cell, LinkId, Network, NodeId, ProxyId, ProxyMode, ProxySettings, SourceId, TcpTraffic, TrunkId,
     TrunkSettings, UdpTraffic,
 };
-use trunkline_trunk::TrunkPlan;
+use trunkline_trunk::{Rule, Transport, TrunkPlan};
 
 use super::EngineError;
-use crate::scenario::{self, Load, NodeKind, Scenario};
+use crate::scenario::{self, Family, Load, NodeKind, Scenario};
 
 /// A network, and where in it the parts of its scenario are.
 pub(super) struct Built {
@@ -128,6 +127,7 @@ impl Built {
         let part = format!("traffic.{}", traffic.name);
         let [from, to] = traffic.ends.map(|end| self.nodes[end]);
         let scenario::Traffic { port, dscp, start, stop, .. } = *traffic;
+        self.network.set_version(traffic.family.version());
         let id = match &traffic.load {
             Load::Tcp { tcp, pattern } => {
                 let (tcp, pattern) = (tcp.clone(), pattern.clone());
@@ -171,13 +171,14 @@ impl Built {
         let ends = trunk.gateways.map(|gateway| self.nodes[gateway]);
         let own = self.trunk_settings(scenario, trunk);
         own.check().map_err(|error| settings(&part, error))?;
+        self.network.set_version(trunk.family.version());
         self.trunks.push(self.network.trunk(ends, own));
         Ok(())
     }
 
     fn trunk_settings(&self, scenario: &Scenario, trunk: &scenario::Trunk) -> TrunkSettings {
         let tcp = &trunk.tcp;
-        let plan = self.plan(trunk);
+        let plan = self.plan(scenario, trunk);
         let users = |traffic: &scenario::Traffic| match &traffic.load {
             Load::Tcp { pattern, .. } => pattern.users() as usize,
             Load::Udp { .. } => 1,
@@ -193,23 +194,55 @@ impl Built {
         }
     }
 
-    /// The trunk's plan, with prefixes for the hosts that its rules name.
-    fn plan(&self, trunk: &scenario::Trunk) -> TrunkPlan {
+    /// The trunk's plan, with prefixes for the hosts that its rules name, of each version of IP that hosts send.
+    fn plan(&self, scenario: &Scenario, trunk: &scenario::Trunk) -> TrunkPlan {
         let mut plan = trunk.plan.clone();
-        let address = |node: usize| IpAddr::V4(self.nodes[node].address()).into();
+        let families = [Some(Family::Ipv4), scenario.sends(Family::Ipv6).then_some(Family::Ipv6)];
         for (class, hosts) in plan.classes.iter_mut().zip(&trunk.hosts) {
-            for (rule, [source, destination]) in class.rules.iter_mut().zip(hosts) {
-                if let Some(node) = source {
-                    rule.source = Some(address(*node));
+            let mut rules = Vec::with_capacity(class.rules.len());
+            let hosts = hosts.iter().copied().chain(std::iter::repeat([None; 2]));
+            for (rule, hosts) in class.rules.drain(..).zip(hosts) {
+                if hosts == [None, None] {
+                    rules.push(rule);
+                    continue;
                 }
-                if let Some(node) = destination {
-                    rule.destination = Some(address(*node));
+                for family in families.into_iter().flatten() {
+                    let [source, destination] =
+                        hosts.map(|host| host.map(|node| self.nodes[node].ip(family.version()).into()));
+                    rules.push(Rule {
+                        source: source.or(rule.source),
+                        destination: destination.or(rule.destination),
+                        ..rule.clone()
+                    });
                 }
             }
+            class.rules = rules;
         }
         plan
     }
 }
+
+/// Lanes over QUIC do not look for what the path takes, and nothing fragments their packets over IPv6.
+pub(super) fn check_quic(scenario: &Scenario) -> Result<(), EngineError> {
+    let is_narrow = |link: &&scenario::Link| link.ways.iter().any(|way| way.mtu < QUIC_PACKET);
+    let over_quic = |trunk: &&scenario::Trunk| {
+        let mut groups = trunk.plan.groups.iter();
+        trunk.family == Family::Ipv6 && groups.any(|group| group.transport != Transport::Tcp)
+    };
+    let (Some(trunk), Some(link)) =
+        (scenario.trunks.iter().find(over_quic), scenario.links.iter().find(is_narrow))
+    else {
+        return Ok(());
+    };
+    let problem = format!(
+        "has lanes over QUIC and IPv6, whose packets have {QUIC_PACKET} bytes, and links.{} takes fewer; allowed on this engine: an mtu of {QUIC_PACKET} B or more (or lanes over TCP)",
+        link.name
+    );
+    Err(misfit(&format!("trunks.{}", trunk.name), problem))
+}
+
+/// Bytes of a full packet of a lane over QUIC and IPv6.
+const QUIC_PACKET: u32 = 1500;
 
 /// A gateway sends the packets for a node into one trunk.
 fn check_apart(scenario: &Scenario, trunk: &scenario::Trunk, part: &str) -> Result<(), EngineError> {

@@ -54,7 +54,7 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), EngineError> {
             }
         }
     }
-    Ok(())
+    build::check_quic(scenario)
 }
 
 pub(super) fn run(scenario: &Scenario, seed: u64, control: Control<'_>) -> Result<Outcome, EngineError> {
@@ -281,7 +281,7 @@ mod tests {
     use trunkline_workload::{Distribution, Pattern};
 
     use super::*;
-    use crate::scenario::{End, Link, Load, Node, NodeKind, Traffic, Trunk};
+    use crate::scenario::{End, Family, Link, Load, Node, NodeKind, Traffic, Trunk};
     use crate::site::SiteTrunks;
 
     /// A network whose link has a rate, with so many flows over a trunk.
@@ -317,6 +317,7 @@ mod tests {
                 group: "bulk".to_owned(),
                 ends: [0, 3],
                 port: 80,
+                family: Family::Ipv4,
                 dscp: 0,
                 start: Duration::ZERO,
                 stop: None,
@@ -327,6 +328,7 @@ mod tests {
                 place: 0,
                 gateways: [1, 2],
                 sites: [vec![0], vec![3]],
+                family: Family::Ipv4,
                 tcp: Arc::new(tcp),
                 plan: TrunkPlan::one_lane_per_class(vec![ClassSettings::new(
                     "all",

@@ -1,7 +1,7 @@
 //! A scenario as a network of namespaces: what each host's kernel, each route and each socket is set to.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use trunkline_queue::Limits;
@@ -17,11 +17,22 @@ use trunkline_units::Rate;
 use super::Misfit;
 use super::sources::{bounded, sockets};
 use super::tcp::{KernelTcp, kernel_tcp};
-use crate::scenario::{Link, Load, NodeKind, ProxyMode, Scenario};
+use crate::scenario::{Family, Link, Load, NodeKind, ProxyMode, Scenario};
 
 /// The address of a node: the one that it has in the simulator.
-pub(super) fn address(node: usize) -> Ipv4Addr {
-    NodeId::nth(node).address()
+pub(super) fn address(node: usize, family: Family) -> IpAddr {
+    NodeId::nth(node).ip(family.version())
+}
+
+/// The addresses of a node in a scenario.
+pub(super) fn addresses(scenario: &Scenario, node: usize) -> Vec<IpAddr> {
+    let families = [Some(Family::Ipv4), scenario.has(Family::Ipv6).then_some(Family::Ipv6)];
+    families.into_iter().flatten().map(|family| address(node, family)).collect()
+}
+
+/// A host's address as a prefix.
+pub(super) fn prefix(address: IpAddr) -> String {
+    format!("{address}/{}", if address.is_ipv4() { 32 } else { 128 })
 }
 
 /// A scenario as this machine is to carry it out.
@@ -111,7 +122,7 @@ pub(super) fn plan(scenario: &Scenario, kernel: &Kernel, seed: u64) -> Result<Pl
     let nodes = scenario.nodes.iter().zip(sysctls).enumerate();
     let nodes = nodes.map(|(node, (settings, sysctls))| NodeSettings {
         name: settings.name.clone(),
-        address: address(node),
+        addresses: addresses(scenario, node),
         forwards: settings.kind != NodeKind::Host,
         sysctls: sysctls.into_iter().map(|(name, (value, _))| (name.to_owned(), value)).collect(),
         without_route_to: beyond(scenario, node),

@@ -1,5 +1,6 @@
 //! The gateways of a scenario as processes: their files, and their counters.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,10 +17,10 @@ use trunkline_trunk::LaneSnapshot;
 use trunkline_units::Rate;
 
 use super::Misfit;
-use super::build::address;
+use super::build::{address, addresses, prefix};
 use crate::catalogue::measured::{ClassState, Lane, LaneCounts, QueueReading};
 use crate::measure::{ClassCounters, TrunkCounters};
-use crate::scenario::{Scenario, Trunk};
+use crate::scenario::{Family, Scenario, Trunk};
 use crate::site::SiteTrunks;
 
 const PORT: u16 = 4600;
@@ -182,17 +183,24 @@ impl Site {
         public_key: String,
         congestion_control: Option<&str>,
     ) {
-        let mut own: SiteTrunks = trunk.site.clone();
-        own.name_hosts(|_, _, host| {
-            let node = scenario.nodes.iter().position(|node| node.name == host);
-            node.map_or_else(String::new, |node| format!("{}/32", address(node)))
-        });
+        let of_family = |family| {
+            let mut site: SiteTrunks = trunk.site.clone();
+            site.name_hosts(|_, _, host| {
+                let node = scenario.nodes.iter().position(|node| node.name == host);
+                node.map_or_else(String::new, |node| prefix(address(node, family)))
+            });
+            site
+        };
+        let mut own = of_family(Family::Ipv4);
+        if scenario.sends(Family::Ipv6) {
+            own.add_rules(&of_family(Family::Ipv6));
+        }
         if own.lanes.congestion_control.is_none() {
             own.lanes.congestion_control =
                 congestion_control.map(|name| CongestionControlName(name.to_owned()));
         }
         (self.encryption, self.classes, self.lanes) = (own.encryption, own.classes, own.lanes);
-        let socket = format!("{}:{PORT}", address(trunk.gateways[1]));
+        let socket = SocketAddr::new(address(trunk.gateways[1], trunk.family), PORT).to_string();
         if side == 1 && self.listen.is_empty() {
             self.listen.push(socket.clone());
         }
@@ -200,7 +208,11 @@ impl Site {
             name: trunk.name.clone(),
             public_key,
             endpoint: (side == 0).then_some(socket),
-            routes: trunk.sites[1 - side].iter().map(|host| format!("{}/32", address(*host))).collect(),
+            routes: trunk.sites[1 - side]
+                .iter()
+                .flat_map(|host| addresses(scenario, *host))
+                .map(prefix)
+                .collect(),
         });
     }
 }

@@ -31,7 +31,7 @@ use super::{Control, EngineError};
 use crate::catalogue::measured::{ClassState, Disturbance, Lane, LinkState, NodeCounts, QueueReading, User};
 use crate::catalogue::way;
 use crate::outcome::Outcome;
-use crate::scenario::Scenario;
+use crate::scenario::{Family, Scenario};
 use build::Plan;
 use gateway::{Gateways, PeerStatus, Status};
 use proxies::Proxies;
@@ -79,6 +79,10 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), EngineError> {
 /// How this machine carries a scenario out, or what of it it cannot be.
 fn plan(scenario: &Scenario, seed: u64) -> Result<Plan, EngineError> {
     let kernel = Kernel::read().map_err(machine)?;
+    if scenario.has(Family::Ipv6) && !network::has_ipv6() {
+        let problem = "is \"ipv6\", which the kernel of this machine does not have; allowed: \"ipv4\"";
+        return Err(Misfit::new("family", problem).into());
+    }
     gateway::check(scenario)?;
     proxies::check(scenario)?;
     tunnels::check(scenario)?;

@@ -1,5 +1,6 @@
 //! The proxies of a scenario as processes: their files, and their counters.
 
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +18,7 @@ use trunkline_testbed::gateway::{Directory, GatewayError, GatewayProcess};
 use trunkline_testbed::namespace::Host;
 
 use super::Misfit;
-use super::build::address;
+use super::build::addresses;
 use crate::scenario::{Cell, Proxy, ProxyMode, Scenario};
 
 /// How long a proxy may take to be ready.
@@ -98,7 +99,7 @@ impl Proxies {
                 control: ControlTable { socket: Some(SocketPath(socket.display().to_string())) },
                 metrics: None,
                 proxy: ProxySettings { buffer: buffers[node].map(Size), ..ProxySettings::default() },
-                proxies: specs(proxy),
+                proxies: specs(proxy, |host| addresses(scenario, host)),
             };
             let text = toml::to_string(&file).unwrap_or_default();
             let host = Arc::clone(&hosts[node]);
@@ -135,10 +136,10 @@ impl Proxies {
 }
 
 /// What a proxy's file says of it.
-fn specs(proxy: &Proxy) -> Vec<ProxySpec> {
+fn specs(proxy: &Proxy, addresses: impl Fn(usize) -> Vec<IpAddr>) -> Vec<ProxySpec> {
     let spec = |name: String, hosts: &[usize], mode| ProxySpec {
         name: Name(name),
-        behind: hosts.iter().map(|host| Prefix(std::net::IpAddr::V4(address(*host)).into())).collect(),
+        behind: hosts.iter().flat_map(|host| addresses(*host)).map(|at| Prefix(at.into())).collect(),
         interface: None,
         remote: Vec::new(),
         ports: None,
@@ -212,7 +213,9 @@ mod tests {
     use trunkline_schema::Source;
     use trunkline_trunk::path_tail::{CellLink, Estimate};
 
+    use super::super::build::address;
     use super::*;
+    use crate::scenario::Family;
 
     fn cell(hosts: Vec<usize>, link: CellLink) -> Cell {
         Cell { hosts, link, buffer: u64::MAX, each_alone: false }
@@ -231,7 +234,8 @@ mod tests {
             (ProxyMode::ClampWindow(5000), 1),
             (ProxyMode::PathTail(tcps, vec![cell(vec![1], given), cell(vec![2], measured)]), 3),
         ] {
-            let proxies = specs(&Proxy { behind: vec![1, 2, 3], mode });
+            let proxies =
+                specs(&Proxy { behind: vec![1, 2, 3], mode }, |host| vec![address(host, Family::Ipv6)]);
             let file = ProxyFile { proxies, ..ProxyFile::default() };
             let text = toml::to_string(&file).expect("a file");
             let read = Source::parse("proxy.toml", &text).and_then(|source| ProxyFile::of(&source));

@@ -1,6 +1,6 @@
 //! The traffic of a scenario with real sockets.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use trunkline_testbed::clock::Scheduling;
@@ -31,7 +31,7 @@ pub(super) fn generator(
         Source {
             client: &hosts[client],
             server: &hosts[server],
-            address: SocketAddr::new(IpAddr::V4(address(server)), traffic.port),
+            address: SocketAddr::new(address(server, traffic.family), traffic.port),
             dscp: traffic.dscp,
             start: traffic.start,
             stop: traffic.stop,

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use trunkline_sim::NodeId;
 use trunkline_testbed::namespace::Host;
 use trunkline_testbed::tunnel::{Adapter, Tunnel, TunnelError, TunnelSettings};
 
 use super::Misfit;
-use super::build::address;
-use crate::scenario::Scenario;
+use crate::scenario::{Family, Scenario};
 
 /// The tunnels of a scenario.
 #[derive(Debug)]
@@ -16,6 +16,10 @@ pub(super) struct Tunnels(Vec<Tunnel>);
 
 /// Whether this machine has the programs of all.
 pub(super) fn check(scenario: &Scenario) -> Result<(), Misfit> {
+    if let (Some(tunnel), true) = (scenario.tunnels.first(), scenario.sends(Family::Ipv6)) {
+        let problem = "is beside traffic over IPv6, which tunnels of other programs do not carry here; allowed: family = \"ipv4\"";
+        return Err(Misfit::new(format!("trunks.{}.program", tunnel.name), problem));
+    }
     for tunnel in &scenario.tunnels {
         let part = format!("trunks.{}.program", tunnel.name);
         let Some(adapter) = Adapter::named(&tunnel.program) else {
@@ -49,8 +53,11 @@ impl Tunnels {
                 name: &tunnel.name,
                 number,
                 hosts: tunnel.gateways.map(|gateway| &hosts[gateway]),
-                addresses: tunnel.gateways.map(address),
-                sites: tunnel.sites.each_ref().map(|site| site.iter().map(|host| address(*host)).collect()),
+                addresses: tunnel.gateways.map(|gateway| NodeId::nth(gateway).address()),
+                sites: tunnel
+                    .sites
+                    .each_ref()
+                    .map(|site| site.iter().map(|host| NodeId::nth(*host).address()).collect()),
                 probe: &hosts[tunnel.sites[0][0]],
             };
             tunnels.push(Tunnel::start(adapter, &settings, stop)?);

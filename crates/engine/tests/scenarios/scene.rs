@@ -7,7 +7,7 @@ use std::time::Duration;
 use trunkline_engine::Engine;
 use trunkline_engine::catalogue::{Present, known};
 use trunkline_engine::outcome::Outcome;
-use trunkline_engine::scenario::{End, Link, Load, Node, NodeKind, Scenario, Traffic, Trunk};
+use trunkline_engine::scenario::{End, Family, Link, Load, Node, NodeKind, Scenario, Traffic, Trunk};
 use trunkline_engine::site::SiteTrunks;
 use trunkline_link::LinkSettings;
 use trunkline_queue::{Limits, Settings as QueueSettings};
@@ -74,6 +74,7 @@ pub(crate) fn traffic(name: &str, pair: usize, load: Load) -> Traffic {
         group: name.to_owned(),
         ends: [2 + 2 * pair, 3 + 2 * pair],
         port: 80,
+        family: Family::Ipv4,
         dscp: 0,
         start: Duration::ZERO,
         stop: None,
@@ -103,6 +104,7 @@ pub(crate) fn trunk(scenario: &Scenario, classes: Vec<ClassSettings>) -> Trunk {
         place: 0,
         gateways: [0, 1],
         sites: [side(0), side(1)],
+        family: Family::Ipv4,
         tcp: Arc::new(linux()),
         plan: TrunkPlan::one_lane_per_class(classes),
         hosts,

@@ -31,7 +31,7 @@ pub use traffic::{
     AssignmentName, DistributionSpec, LoadOf, LoadSpec, Shape, TimingName, TrafficKind, TrafficSpec,
 };
 pub use trunk::TrunkSpec;
-pub use trunkline_engine::scenario::{End, NodeKind};
+pub use trunkline_engine::scenario::{End, Family, NodeKind};
 pub use unknown::{Between, Explained, Unknown};
 
 /// An experiment, or a user's network.
@@ -71,6 +71,8 @@ pub struct Experiment {
     #[serde(default = "one")]
     pub seed: u64,
 
+    /// Version of IP of all traffic and lanes that say no other; "ipv4". Every node has an address of both.
+    pub family: Option<Family>,
     /// Hosts, routers, gateways and proxies, by name.
     pub nodes: IndexMap<String, NodeKind>,
     /// Links, by name; each is two ways.

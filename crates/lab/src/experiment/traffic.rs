@@ -5,6 +5,7 @@ use serde::de::Deserializer;
 use serde::{Deserialize, Serialize};
 
 use crate::quantity::{Rate, Share, Size, Time};
+use trunkline_engine::scenario::Family;
 use trunkline_schema::Either;
 
 /// A source of traffic. Every parameter is a key whatever the kind; those of other kinds are refused by name.
@@ -24,6 +25,8 @@ pub struct TrafficSpec {
     pub group: Option<String>,
     /// Port of `to`; TCP 80, UDP 9.
     pub port: Option<u16>,
+    /// Version of IP; that of the experiment.
+    pub family: Option<Family>,
     /// Code point, 0 to 63; 0.
     pub dscp: Option<u8>,
     /// When it begins; at once.

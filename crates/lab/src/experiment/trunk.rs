@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use trunkline_engine::scenario::Family;
 use trunkline_engine::site::SiteTrunks;
 use trunkline_schema::{Classes, Encryption, LanesSpec, Transport};
 
@@ -26,6 +27,8 @@ pub struct TrunkSpec {
     /// Another program's tunnel in the place of the trunk, on the engine `testbed`: "openvpn-tcp", "openvpn-udp", "wireguard",
     /// "wireguard-go". It has no classes, lanes or encryption to choose.
     pub program: Option<String>,
+    /// Version of IP of the lanes; that of the experiment. They carry packets of both.
+    pub family: Option<Family>,
     /// TCP of the lanes, whose congestion control they have unless another is named; lanes over QUIC have only that of it. Without it, `linux-6` under the congestion control that `lanes` or a class names, or "auto".
     pub tcp: Option<String>,
     /// Whether lanes over TCP carry TLS records; "tls". Those over QUIC are always encrypted.

@@ -8,6 +8,9 @@ use trunkline_engine::scenario::Link;
 use trunkline_link::LinkSettings;
 use trunkline_schema::At;
 
+/// What every link of an IPv6 path takes, bytes (RFC 8200 §5).
+const MIN_MTU_IPV6: u32 = 1280;
+
 /// The links, those that are like another in their own places.
 pub(super) fn all(context: &Context<'_>, at: &At<'_>) -> Vec<Link> {
     let links = &context.experiment.links;
@@ -22,6 +25,20 @@ pub(super) fn all(context: &Context<'_>, at: &At<'_>) -> Vec<Link> {
         at.report("there are none", "at least one");
     }
     links.iter().filter_map(link).collect()
+}
+
+/// Checks that links are what IPv6 needs.
+pub(super) fn check_ipv6(links: &[Link], at: &At<'_>) {
+    for link in links {
+        for (side, way) in link.ways.iter().enumerate() {
+            if way.mtu < MIN_MTU_IPV6 {
+                let problem = format!("is {} B{}", way.mtu, if side == 1 { " on the way back" } else { "" });
+                let allowed = "1280 to 65535 bytes where something sends IPv6 (RFC 8200 §5)";
+                at.key(&link.name).key("mtu").report(problem, allowed);
+                break;
+            }
+        }
+    }
 }
 
 fn ends(context: &Context<'_>, at: &At<'_>, spec: &LinkSpec) -> Option<[usize; 2]> {

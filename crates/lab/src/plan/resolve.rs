@@ -9,7 +9,7 @@ use trunkline_tcp::Settings;
 
 use super::graph::Graph;
 use super::{general, keys, link, names, proxy, tcp, traffic, trunk};
-use crate::experiment::{Experiment, NodeKind};
+use crate::experiment::{Experiment, Family, NodeKind};
 use trunkline_engine::scenario::{Load, Node, Scenario, Traffic};
 use trunkline_schema::{At, Finding, Findings};
 
@@ -61,7 +61,7 @@ fn resolve(experiment: &Experiment, root: &At<'_>) -> Option<Scenario> {
     let traffic = traffic::all(&context, &links, &root.key("traffic"));
     let trunk::Trunks { own: trunks, tunnels, disabled } = trunk::all(&context, &root.key("trunks"));
     connections(&traffic, &root.key("traffic"));
-    Some(Scenario {
+    let scenario = Scenario {
         duration: experiment.duration.0,
         end: experiment.end,
         warm_up: experiment.warm_up.0,
@@ -72,7 +72,11 @@ fn resolve(experiment: &Experiment, root: &At<'_>) -> Option<Scenario> {
         tunnels,
         disabled,
         series: experiment.series.as_ref().map(|series| (series.every.0, series.of.clone())),
-    })
+    };
+    if scenario.has(Family::Ipv6) {
+        link::check_ipv6(&scenario.links, &root.key("links"));
+    }
+    Some(scenario)
 }
 
 impl Context<'_> {
@@ -117,6 +121,11 @@ impl Context<'_> {
             }
         }
         places
+    }
+
+    /// A version of IP, which is the experiment's if nothing else is said.
+    pub(super) fn family(&self, own: Option<Family>) -> Family {
+        own.or(self.experiment.family).unwrap_or_default()
     }
 
     /// A TCP by its name, which is this file's or a preset's; `linux-6` without a name.

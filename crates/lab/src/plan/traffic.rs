@@ -9,7 +9,7 @@ use super::check::Check;
 use super::keys;
 use super::resolve::Context;
 use crate::experiment::{
-    AssignmentName, DistributionSpec, LoadSpec, NodeKind, Shape, TimingName, TrafficKind, TrafficSpec,
+    AssignmentName, DistributionSpec, Family, LoadSpec, NodeKind, Shape, TimingName, TrafficKind, TrafficSpec,
 };
 use crate::quantity::{Size, Time};
 use trunkline_engine::scenario::{Link, Load, Traffic};
@@ -78,7 +78,7 @@ fn source(
     let (kind, has) = has(spec.kind);
     keys::only(at, kind, has, &given(spec));
     let load = match spec.kind {
-        TrafficKind::Udp => udp(at, spec),
+        TrafficKind::Udp => udp((context, links), at, spec),
         _ => tcp((context, links), at, spec),
     };
     let port = spec.port.unwrap_or(if spec.kind == TrafficKind::Udp { 9 } else { 80 });
@@ -108,6 +108,7 @@ fn source(
         group: spec.group.clone().unwrap_or_else(|| name.to_owned()),
         ends,
         port,
+        family: context.family(spec.family),
         dscp,
         start,
         stop,
@@ -246,7 +247,7 @@ fn requests(at: &At<'_>, spec: &TrafficSpec, connections: u32) -> Option<Pattern
     Some(Pattern::RequestResponse { connections, request, response, interval })
 }
 
-fn udp(at: &At<'_>, spec: &TrafficSpec) -> Option<Load> {
+fn udp((context, links): (&Context<'_>, &[Link]), at: &At<'_>, spec: &TrafficSpec) -> Option<Load> {
     let timing = spec.timing.unwrap_or(TimingName::Constant);
     let on_off = timing == TimingName::OnOff;
     for (key, given) in [("on", spec.on.is_some()), ("off", spec.off.is_some())] {
@@ -260,12 +261,20 @@ fn udp(at: &At<'_>, spec: &TrafficSpec) -> Option<Load> {
         }
     }
     let packet = spec.packet.map_or(1500, |packet| packet.0);
+    let family = context.family(spec.family);
+    let headers = match family {
+        Family::Ipv4 => Timing::HEADERS,
+        Family::Ipv6 => Timing::HEADERS_IPV6,
+    };
     let data = packet
-        .checked_sub(u64::from(Timing::HEADERS))
+        .checked_sub(u64::from(headers))
         .and_then(|data| u32::try_from(data).ok())
         .filter(|_| packet <= 65_535);
     if data.is_none() {
-        at.key("packet").refuse("28 to 65535 bytes, of which 28 are headers");
+        at.key("packet").refuse(format!("{headers} to 65535 bytes, of which {headers} are headers"));
+    }
+    if family == Family::Ipv6 {
+        fits(links, &at.key("packet"), (context.experiment.nodes.get_index_of(&spec.from)?, packet));
     }
     if spec.rate.is_none() {
         missing(at, "rate", "a rate, such as \"1 Mbit/s\"");
@@ -284,6 +293,16 @@ fn udp(at: &At<'_>, spec: &TrafficSpec) -> Option<Load> {
     let holds = checked.is_ok();
     at.check(checked, key);
     Some(Load::Udp { data: data?, timing }).filter(|_| holds)
+}
+
+/// Checks that a link of the host takes packets of this length: hosts do not fragment IPv6 here.
+fn fits(links: &[Link], at: &At<'_>, (from, packet): (usize, u64)) {
+    let own = links.iter().flat_map(|link| link.ends.iter().zip(&link.ways));
+    let longest = own.filter(|(end, _)| **end == from).map(|(_, way)| way.mtu).max();
+    if let Some(mtu) = longest.filter(|mtu| u64::from(*mtu) < packet) {
+        let problem = format!("is {packet} B, longer than any link of its host takes");
+        at.report(problem, format!("up to {mtu} B: no packet of IPv6 is fragmented"));
+    }
 }
 
 fn missing(at: &At<'_>, key: &str, allowed: &str) {

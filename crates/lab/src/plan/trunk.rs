@@ -88,6 +88,7 @@ fn tunnel(
         at.key("program").report(format!("is {program:?}"), keys::listed(Adapter::names()));
     }
     let of_ours = [
+        ("family", spec.family.is_some()),
         ("tcp", spec.tcp.is_some()),
         ("encryption", spec.encryption.is_some()),
         ("lanes", spec.lanes != LanesSpec::default()),
@@ -128,6 +129,7 @@ fn trunk(
         place,
         gateways,
         sites,
+        family: context.family(spec.family),
         tcp,
         plan,
         hosts,

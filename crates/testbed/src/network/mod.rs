@@ -1,13 +1,13 @@
 //! A network of hosts and emulated links, as an experiment describes it.
 //!
-//! Each node is a network namespace with one address, which all its devices share; each link is a pair of TUN devices and a thread
+//! Each node is a network namespace with one address of each version of IP, which all its devices share; each link is a pair of TUN devices and a thread
 //! that carries packets through a model of the link. Routes are static, along the path with the fewest links.
 
 mod kernel_queue;
 
 use std::collections::BTreeSet;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -27,8 +27,8 @@ pub use kernel_queue::{InstalledQueue, KernelQueue, KernelQueueCounters, KernelQ
 pub struct NodeSettings {
     /// Its name, for errors and threads.
     pub name: String,
-    /// Its address.
-    pub address: Ipv4Addr,
+    /// Its addresses, one of each version of IP that the network has.
+    pub addresses: Vec<IpAddr>,
     /// Whether it forwards packets of others.
     pub forwards: bool,
     /// Settings under `net.ipv4`, such as `tcp_sack`.
@@ -114,9 +114,9 @@ impl Network {
         let mut links = link::Network::new(Scheduling::RealTime).map_err(NetworkError::Forwarder)?;
         let mut kernel_queues = Vec::new();
         for (number, (link, device)) in settings.links.iter().zip(&devices).enumerate() {
-            let addresses = link.ends.map(|node| [IpAddr::V4(settings.nodes[node].address)]);
+            let addresses = link.ends.map(|node| &settings.nodes[node].addresses[..]);
             let [a, b] =
-                [0, 1].map(|side| End { host: &hosts[link.ends[side]], device, addresses: &addresses[side] });
+                [0, 1].map(|side| End { host: &hosts[link.ends[side]], device, addresses: addresses[side] });
             let [forward, backward] = link.ways.clone();
             let seed = settings.seed.wrapping_add(number as u64);
             let duplex = DuplexSettings { backward, seed, ..DuplexSettings::symmetric(forward) };
@@ -157,17 +157,19 @@ impl Network {
                         continue;
                     };
                     let device = handle.link_index(&devices[way / 2])?;
-                    let to = IpNet::from(IpAddr::V4(settings.nodes[destination].address));
                     let tcp = settings.tcp.iter().find(|(ends, _)| *ends == (node, destination));
                     let tcp = tcp.map(|(_, tcp)| *tcp).unwrap_or_default();
-                    let route = Route {
-                        source: Some(own.address.into()),
-                        initial_cwnd: tcp.initial_window,
-                        initial_ssthresh: tcp.initial_ssthresh,
-                        quick_acks: tcp.quick_acks,
-                        ..Route::to(to).device(device)
-                    };
-                    handle.add_route(&route, Existing::Replace)?;
+                    let far = &settings.nodes[destination].addresses;
+                    for (source, to) in own.addresses.iter().zip(far) {
+                        let route = Route {
+                            source: Some(*source),
+                            initial_cwnd: tcp.initial_window,
+                            initial_ssthresh: tcp.initial_ssthresh,
+                            quick_acks: tcp.quick_acks,
+                            ..Route::to(IpNet::from(*to)).device(device)
+                        };
+                        handle.add_route(&route, Existing::Replace)?;
+                    }
                 }
                 Ok(())
             })?;
@@ -201,6 +203,11 @@ impl Network {
     }
 }
 
+/// Whether this machine's kernel has IPv6.
+pub fn has_ipv6() -> bool {
+    Path::new("/proc/sys/net/ipv6").exists()
+}
+
 fn host(settings: &NodeSettings) -> Result<Host, HostError> {
     let host = Host::new(&settings.name)?;
     for (path, value) in [
@@ -214,8 +221,19 @@ fn host(settings: &NodeSettings) -> Result<Host, HostError> {
     ] {
         host.sysctl(path, value)?;
     }
-    // Packets that IPv6 sends by itself would be counted on the links. A kernel may lack it.
-    if Path::new("/proc/sys/net/ipv6").exists() {
+    // Packets that IPv6 sends by itself would be counted on the links.
+    if settings.addresses.iter().any(IpAddr::is_ipv6) {
+        for (path, value) in [
+            ("net.ipv6.conf.all.forwarding", if settings.forwards { "1" } else { "0" }),
+            // A link has no address of its own, which routers would be asked for, and which would be announced.
+            ("net.ipv6.conf.default.addr_gen_mode", "1"),
+            ("net.ipv6.conf.default.accept_dad", "0"),
+            ("net.ipv6.conf.default.accept_ra", "0"),
+            ("net.ipv6.conf.default.router_solicitations", "0"),
+        ] {
+            host.sysctl(path, value)?;
+        }
+    } else if has_ipv6() {
         host.sysctl("net.ipv6.conf.all.disable_ipv6", "1")?;
         host.sysctl("net.ipv6.conf.default.disable_ipv6", "1")?;
     }
