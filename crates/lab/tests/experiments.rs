@@ -1,5 +1,6 @@
 //! The files under experiments/ can be run, in full and quickly.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -155,4 +156,28 @@ fn the_set_ups_in_the_readme_are_those_of_the_verdicts_and_of_experiments_with_u
         let cells: usize = published.map(|published| published.values.len()).sum();
         assert_eq!([claims.iter().sum::<usize>(), values.iter().sum()], [own, cells], "{paper}");
     }
+}
+
+/// Two experiments can share a value only if both write it in the same way.
+#[test]
+fn shared_unknowns_of_a_paper_have_the_same_choices_or_some_of_them() {
+    type Choices = Vec<(String, BTreeSet<String>)>;
+    let mut seen: BTreeMap<(String, String), Choices> = BTreeMap::new();
+    for file in files() {
+        let document = Document::read(&file).expect("it can be read");
+        let experiment = document.experiment();
+        for (name, unknown) in experiment.unknown.iter().filter(|(_, unknown)| unknown.shared) {
+            let values = unknown.values.iter().map(ToString::to_string);
+            let choices: BTreeSet<String> = values.chain(unknown.variants.keys().cloned()).collect();
+            let paper = experiment.paper.clone().expect("a shared unknown is of a paper");
+            let others = seen.entry((paper, name.clone())).or_default();
+            for (other, theirs) in &*others {
+                let id = &experiment.id;
+                assert!(choices.is_subset(theirs) || theirs.is_subset(&choices), "{id} and {other}: {name}");
+            }
+            others.push((experiment.id.clone(), choices));
+        }
+    }
+    assert!(seen.values().all(|experiments| experiments.len() > 1), "one alone shares nothing: {seen:?}");
+    assert!(seen.len() > 10, "{seen:?}");
 }

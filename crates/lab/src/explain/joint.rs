@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::answer::{Explanation, Sample, SetUp};
+use super::answer::{Explanation, Sample};
 use crate::experiment::ClaimKind;
 use crate::results::Verdict;
 
@@ -28,11 +28,13 @@ pub struct Joint {
     pub values: usize,
     /// The paper's claims of all of them.
     pub claims: usize,
-    /// What some set-up gives, where each value and claim may have another one.
+    /// What some setting gives, each value and claim one of its own.
     pub apart: Given,
     /// Set-ups at which each experiment was run.
     pub run: usize,
-    /// Those that give most, the best first.
+    /// The most that one of them gives, each value and claim with some setting of what its experiment alone leaves open.
+    pub most: Given,
+    /// Those that give most at once, the best first.
     pub set_ups: Vec<JointSetUp>,
 }
 
@@ -72,7 +74,8 @@ pub fn joint(answers: &[&Explanation]) -> Vec<Joint> {
     let papers: BTreeSet<&str> = answers.iter().filter_map(|answer| answer.paper.as_deref()).collect();
     let of = |paper: &str| {
         let own = answers.iter().filter(|answer| answer.paper.as_deref() == Some(paper));
-        let parts: Vec<Part<'_>> = own.filter_map(|answer| Part::of(answer)).collect();
+        let mut parts: Vec<Part<'_>> = own.filter_map(|answer| Part::of(answer)).collect();
+        parts.sort_by(|a, b| a.answer.experiment.cmp(&b.answer.experiment));
         (parts.len() > 1).then(|| of_paper(paper, &parts))
     };
     papers.into_iter().filter_map(of).collect()
@@ -101,15 +104,14 @@ fn of_paper(paper: &str, parts: &[Part<'_>]) -> Joint {
         set_up
     };
     let mut set_ups: Vec<JointSetUp> = combinations(parts).iter().map(set_up).collect();
-    let worth = |set_up: &JointSetUp| (set_up.given.sum(), set_up.at_once.sum());
+    let worth = |set_up: &JointSetUp| (set_up.at_once.sum(), set_up.given.sum());
     set_ups.sort_by(|a, b| worth(b).cmp(&worth(a)).then_with(|| a.shared.cmp(&b.shared)));
     let run = set_ups.len();
+    let most = set_ups.iter().map(|set_up| set_up.given).max_by_key(|given| given.sum()).unwrap_or_default();
     set_ups.truncate(NAMED);
     let mut apart = Given::default();
     for part in parts {
-        let borne_out = |set_up: SetUp| matches!(set_up, SetUp::Holds | SetUp::Some);
-        let values = part.answer.values.iter().filter(|value| borne_out(value.set_up)).count();
-        apart += Given { values, claims: part.claims().filter(|(_, set_up)| borne_out(*set_up)).count() };
+        apart += part.given_by_any(&part.answer.samples.iter().collect::<Vec<_>>());
     }
     Joint {
         paper: paper.to_owned(),
@@ -119,6 +121,7 @@ fn of_paper(paper: &str, parts: &[Part<'_>]) -> Joint {
         claims: parts.iter().map(|part| part.claims().count()).sum(),
         apart,
         run,
+        most,
         set_ups,
     }
 }
@@ -169,9 +172,9 @@ impl<'a> Part<'a> {
     }
 
     /// The paper's claims, by place.
-    fn claims(&self) -> impl Iterator<Item = (usize, SetUp)> {
+    fn claims(&self) -> impl Iterator<Item = usize> {
         let claims = self.answer.claims.iter().enumerate();
-        claims.filter(|(_, claim)| claim.kind == ClaimKind::Paper).map(|(place, claim)| (place, claim.set_up))
+        claims.filter(|(_, claim)| claim.kind == ClaimKind::Paper).map(|(place, _)| place)
     }
 
     fn given(&self, sample: &Sample) -> Given {
@@ -183,7 +186,7 @@ impl<'a> Part<'a> {
             samples.iter().any(|sample| verdict(sample) == Some(Verdict::Holds))
         };
         let value = |place: &usize| any(&|sample| sample.values.get(*place).copied());
-        let claim = |(place, _): &(usize, SetUp)| any(&|sample| sample.claims.get(*place).copied());
+        let claim = |place: &usize| any(&|sample| sample.claims.get(*place).copied());
         Given {
             values: (0..self.answer.values.len()).filter(value).count(),
             claims: self.claims().filter(claim).count(),
@@ -192,8 +195,23 @@ impl<'a> Part<'a> {
 }
 
 impl Given {
+    /// Of how much: `3 of 5 claims, 2 of 4 values`, without what there is none of.
+    pub fn of(self, joint: &Joint) -> String {
+        let part = |count: usize, of: usize, what: &str| (of > 0).then(|| format!("{count} of {of} {what}"));
+        let parts = [part(self.claims, joint.claims, "claims"), part(self.values, joint.values, "values")];
+        parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    }
+
     const fn sum(self) -> usize {
         self.values + self.claims
+    }
+}
+
+impl Joint {
+    /// A set-up in words: `windows of the hosts: 16 KiB; windows of the lanes: 64 KiB`.
+    pub fn in_words(&self, set_up: &JointSetUp) -> String {
+        let each = self.unknowns.iter().zip(&set_up.shared);
+        each.map(|(unknown, value)| format!("{unknown}: {value}")).collect::<Vec<_>>().join("; ")
     }
 }
 
@@ -207,7 +225,7 @@ impl std::ops::AddAssign for Given {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::explain::{ClaimAnswer, Share, UnknownAnswer, ValueAnswer};
+    use crate::explain::{ClaimAnswer, SetUp, Share, UnknownAnswer, ValueAnswer};
     use crate::results::Point;
 
     const NOT_MANY: Share = Share { holding: 1, of: 2, low: 0.0, high: 1.0 };
@@ -308,6 +326,7 @@ mod tests {
         assert_eq!(joint.unknowns, ["the window"]);
         // 8 KiB was run in one of them alone; the files have 16 KiB.
         assert_eq!(joint.run, 2);
+        assert_eq!(joint.most, Given { values: 1, claims: 2 });
         let best = &joint.set_ups[0];
         assert_eq!((best.shared.as_slice(), best.settings), (&["64 KiB".to_owned()][..], 1));
         assert_eq!(best.given, Given { values: 1, claims: 2 });
@@ -342,6 +361,8 @@ mod tests {
         assert_eq!(joint.run, 1);
         assert_eq!(joint.set_ups[0].shared, ["16 KiB", "0.2 s"]);
         assert_eq!(joint.set_ups[0].given, Given { values: 2, claims: 1 });
+        assert_eq!(joint.set_ups[0].given.of(joint), "1 of 2 claims, 2 of 2 values");
+        assert_eq!(joint.in_words(&joint.set_ups[0]), "the window: 16 KiB; the timer: 0.2 s");
         assert!(super::joint(&[&one, &alone]).is_empty(), "one experiment alone shares nothing");
     }
 }

@@ -235,6 +235,33 @@ fn the_index_says_which_answers_are_of_quick_runs() {
 }
 
 #[test]
+fn the_index_says_what_one_set_up_gives_of_all_experiments_of_a_paper() {
+    let temporary = Temporary::new();
+    let shared = FILE.replace("[unknown.queue]", "[unknown.queue]\n    shared = true");
+    let documents = ["sample-b", "sample-a"].map(|id| {
+        let text = shared.replace("id = \"sample\"", &format!("id = \"{id}\""));
+        Document::parse("sample.toml", &text).unwrap()
+    });
+    let mut directories = Vec::new();
+    let done = |explained: Explained| directories.push(explained.directory);
+    run(&documents, &temporary.options(), &AtomicBool::new(false), |_| {}, done).unwrap();
+    let entries: Vec<_> = directories.iter().map(|one| report::write(one).unwrap()).collect();
+    let answered: Vec<_> = directories.iter().map(|one| report::answered(one).unwrap().unwrap()).collect();
+    let [joint] = &joint(&answered.iter().map(|one| &one.answer).collect::<Vec<_>>())[..] else {
+        panic!("one paper")
+    };
+    assert_eq!(joint.experiments, ["sample-a", "sample-b"]);
+    // Each value of the queue, which both have with equal settings.
+    assert_eq!((joint.run, joint.values, joint.claims), (3, 6, 8));
+    assert!(joint.set_ups.iter().all(|set_up| set_up.settings >= 5 && set_up.at_once <= set_up.given));
+    let index = report::index(&entries, &[], &answered, "0.1.0").markdown();
+    let row = format!("{} | queue: ", joint.set_ups[0].at_once.of(joint));
+    let mut lines = index.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
+    let line = lines.find(|line| line.starts_with("| lee2002 | 2 | 3 |"));
+    assert!(line.is_some_and(|line| line.contains(&row)), "{row}:\n{index}");
+}
+
+#[test]
 fn a_budget_bounds_the_settings_and_an_interrupt_keeps_what_was_run() {
     let temporary = Temporary::new();
     let brief = Options { settings: 4000, budget: Some(Duration::from_millis(300)), ..temporary.options() };

@@ -35,7 +35,7 @@ pub use explanation::{
 };
 pub use index::{Entry, index};
 pub use material::Material;
-pub use open::{Answered, in_words};
+pub use open::Answered;
 pub use page::report;
 pub use shortfall::{Shortfall, Whose, shortfalls};
 pub use table::is_asked_first;

@@ -4,7 +4,7 @@ use super::document::{Align, Document, plain, table};
 use super::explanation::{drawn, set_up_counts, value_name};
 use super::{Entry, QUICK, number};
 use crate::experiment::{ClaimKind, Experiment};
-use crate::explain::{Explanation, Given, Joint, JointSetUp, SetUp, joint};
+use crate::explain::{Explanation, Joint, SetUp, joint};
 
 /// An experiment and what came of its settings.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,7 +61,7 @@ impl Open<'_> {
     }
 }
 
-const JOINT: &str = "Experiments of a paper that share unknowns were made with one set-up. These counts are of the claims and values of such experiments, by the runs there are: with a set-up of its own for each; with the one set-up that gives most, where what an experiment alone leaves open may be something else for each of its claims and values; and the same with one setting for each experiment.";
+const JOINT: &str = "Experiments of a paper that share unknowns were made with one set-up, as far as one can tell. How much is given, by the runs there are, single ones included: where each claim and value may have a setting of its own; the most where all have one set-up, and what an experiment alone leaves open may be something else for each of its claims and values; and with one set-up and one setting of each experiment, for the set-up that gives most so.";
 
 /// What one set-up for all experiments of a paper gives.
 fn add_joint(index: &mut Document, all: &[Joint]) {
@@ -69,24 +69,15 @@ fn add_joint(index: &mut Document, all: &[Joint]) {
         return;
     }
     let row = |joint: &Joint| {
-        let of = |given: Given| {
-            let part =
-                |count: usize, of: usize, what: &str| (of > 0).then(|| format!("{count} of {of} {what}"));
-            let parts =
-                [part(given.claims, joint.claims, "claims"), part(given.values, joint.values, "values")];
-            parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
-        };
-        let best = |given: fn(&JointSetUp) -> Given| {
-            joint.set_ups.first().map_or_else(|| "–".to_owned(), |best| of(given(best)))
-        };
+        let best = joint.set_ups.first();
         vec![
             joint.paper.clone(),
             joint.experiments.len().to_string(),
             joint.run.to_string(),
-            of(joint.apart),
-            best(|best| best.given),
-            best(|best| best.at_once),
-            plain(&joint.set_ups.first().map(|best| in_words(joint, best)).unwrap_or_default()),
+            joint.apart.of(joint),
+            joint.most.of(joint),
+            best.map_or_else(|| "–".to_owned(), |best| best.at_once.of(joint)),
+            plain(&best.map(|best| joint.in_words(best)).unwrap_or_default()),
         ]
     };
     let rows: Vec<Vec<String>> = all.iter().map(row).collect();
@@ -94,21 +85,15 @@ fn add_joint(index: &mut Document, all: &[Joint]) {
         "paper",
         "experiments",
         "set-ups run",
-        "each its own",
-        "one for all",
-        "and one setting each",
+        "each its own setting",
+        "one set-up",
+        "one setting of each",
         "which",
     ];
     let mut aligns = [Align::Left; 7];
     (aligns[1], aligns[2]) = (Align::Right, Align::Right);
     index.add(JOINT);
     index.add(&table(&heads, &rows, &aligns));
-}
-
-/// The values of what experiments share: `windows of the hosts 16 KiB, windows of the lanes 64 KiB`.
-pub fn in_words(joint: &Joint, set_up: &JointSetUp) -> String {
-    let each = joint.unknowns.iter().zip(&set_up.shared);
-    each.map(|(unknown, value)| format!("{unknown} {value}")).collect::<Vec<_>>().join(", ")
 }
 
 /// What is said where some were explained by quick runs.

@@ -4,11 +4,10 @@ use std::path::{Path, PathBuf};
 
 use trunkline_engine::Engine;
 use trunkline_lab::document::Document;
-use trunkline_lab::explain::{self, ExplainError, Explained, Explanation, Given, Joint, Options, SetUp};
+use trunkline_lab::explain::{self, ExplainError, Explained, Explanation, Joint, Options, SetUp};
 use trunkline_lab::number::count;
 use trunkline_lab::report::{
-    self as reports, EXPLANATION_PAGE, ReportError, in_words, robustness_word, set_up_counts, set_up_word,
-    share,
+    self as reports, EXPLANATION_PAGE, ReportError, robustness_word, set_up_counts, set_up_word, share,
 };
 use trunkline_lab::store::Begin;
 use trunkline_testbed::interrupt;
@@ -167,18 +166,20 @@ fn print_joint(joint: &Joint, json: bool) -> Result<(), Failure> {
 
 /// What the experiments of a paper say together.
 fn joint_text(joint: &Joint) -> String {
-    let given = |given: Given| {
-        format!("{} of {} claims, {} of {} values", given.claims, joint.claims, given.values, joint.values)
-    };
     let mut lines = vec![
         format!("{}  one set-up for {}", joint.paper, joint.experiments.join(", ")),
         format!("  {} were run in all of them", count(joint.run, "set-up")),
-        format!("  each with a set-up of its own: {}", given(joint.apart)),
+        format!("  each claim and value with a setting of its own: {}", joint.apart.of(joint)),
+        format!("  with one set-up: {}", joint.most.of(joint)),
+        "  with one set-up and one setting of each experiment:".to_owned(),
     ];
     for set_up in &joint.set_ups {
-        lines.push(format!("  {}", in_words(joint, set_up)));
-        lines.push(format!("    {}; at once {}", given(set_up.given), given(set_up.at_once)));
-        lines.push(format!("    by {} of an experiment at least", count(set_up.settings, "setting")));
+        let settings = count(set_up.settings, "setting");
+        lines.push(format!("    {}: {}", joint.in_words(set_up), set_up.at_once.of(joint)));
+        lines.push(format!(
+            "      with another setting for each: {}; {settings} or more",
+            set_up.given.of(joint)
+        ));
     }
     lines.push("\n".to_owned());
     lines.join("\n")
