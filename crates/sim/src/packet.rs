@@ -448,9 +448,7 @@ impl Item for Packet {
 
     #[inline]
     fn prefetch(&self) {
-        // What is behind the fixed part of the transport header and timestamps is rarely there.
-        prefetch(&self.0.sent);
-        prefetch(&self.0.bytes[TRANSPORT..TRANSPORT + 32]);
+        prefetch(&*self.0);
     }
 }
 
