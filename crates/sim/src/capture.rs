@@ -1,4 +1,4 @@
-//! Captures of links' packets, as files that Wireshark, tcpdump and tcptrace read.
+//! Captures of links' packets, as files that Wireshark and tshark read.
 //!
 //! Headers are real and have their checksums. Data is zeros, of which the capture keeps nothing, as with a short
 //! snap length. A pcap file has one point of one link. A pcapng file has any number of links: for each an interface with

@@ -226,7 +226,7 @@ pub(crate) struct ImportArguments {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The file is pcapng, which Wireshark, tshark and tcpdump read. Each link has an interface for what it sends in \
+    after_help = "The file is pcapng, which Wireshark and tshark read. Each link has an interface for what it sends in \
 each direction, and one for what it drops or loses there. Comments say how long a packet waited, or why it was lost."
 )]
 pub(crate) struct CaptureArguments {
