@@ -4,12 +4,7 @@
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
 
-use trunkline_units::{Instant, prefetch};
-
-/// The places of at most so many packets stay in the processor's caches.
-const LONG: usize = 512;
-/// Of more, the place behind so many others is loaded into them at each arrival.
-const LATER: usize = 32;
+use trunkline_units::{Instant, prefetch_later};
 
 /// Packets on their way.
 #[derive(Debug)]
@@ -100,9 +95,7 @@ impl<T> Pipe<T> {
     pub(crate) fn pop(&mut self) -> Option<T> {
         match self {
             Pipe::InOrder(packets) => {
-                if packets.len() > LONG {
-                    prefetch(&packets[LATER]);
-                }
+                prefetch_later(packets);
                 packets.pop_front().map(|(_, packet)| packet)
             }
             Pipe::AnyOrder(packets, _) => packets.pop().map(|in_flight| in_flight.packet),

@@ -1,16 +1,12 @@
 use std::collections::VecDeque;
 
-use trunkline_units::{Instant, prefetch};
+use trunkline_units::{Instant, prefetch_later};
 
 use crate::ledger::Ledger;
 use crate::{Discard, DropReason, Item, Limits};
 
-/// The items of a queue with at most so many stay in the processor's caches.
-const LONG: usize = 512;
-/// Of a longer queue, the item behind so many others is loaded into them at each dequeue.
+/// Of a queue whose items do not stay in the caches, the item behind so many others is loaded at each dequeue.
 const SOON: usize = 8;
-/// The same of the place of an item.
-const LATER: usize = 32;
 
 /// How much waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -76,9 +72,8 @@ impl<T: Item> Fifo<T> {
     /// Begins to load an item that leaves soon, and the place of a later one.
     #[inline]
     fn prefetch(&self) {
-        if self.items.len() > LONG {
+        if prefetch_later(&self.items) {
             self.items[SOON].item.prefetch();
-            prefetch(&self.items[LATER]);
         }
     }
 

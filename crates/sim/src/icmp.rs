@@ -183,10 +183,8 @@ impl NetworkState {
         let connection = &mut self.connections[id.0 as usize];
         let Addressing { destination, version, .. } = connection.addressing;
         let known = self.nodes[connection.node.index()].path_mtus.get(&(destination, version));
-        if let Some(mtu) = known.filter(|_| connection.addressing.dont_fragment)
-            && let PathError::TooLong { mss } = (Error::TooLong { mtu: *mtu }).of_path(version)
-        {
-            connection.endpoint.limit_mss(self.now, mss);
+        if let Some(mtu) = known.filter(|_| connection.addressing.dont_fragment) {
+            connection.endpoint.limit_mss(self.now, mss_over(version, *mtu));
         }
     }
 }

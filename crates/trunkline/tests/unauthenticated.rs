@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use common::proxy::resident;
 use common::site::{Directory, PROGRAM, status, until};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
 use serde_json::Value;
@@ -19,7 +18,7 @@ use trunkline_gateway::handshake::{Dialer, Hello, Identity, VERSION};
 use trunkline_gateway::keys::SecretKey;
 use trunkline_testbed::link::{DuplexSettings, End, Link};
 use trunkline_testbed::namespace::{Host, veth};
-use trunkline_testbed::privilege;
+use trunkline_testbed::{privilege, procfs};
 use trunkline_units::Rate;
 
 /// Addresses that the flood comes from.
@@ -204,7 +203,7 @@ fn lanes_over_quic_stay_and_come_back_during_a_flood_of_handshakes() {
     assert!(!flooding.is_finished(), "the flood was still under way");
     stop.store(true, Ordering::Relaxed);
     flooding.join();
-    let memory = resident(a.pid());
+    let memory = procfs::memory(a.pid()).expect("its memory").resident_bytes;
     assert!(memory < 60 << 20, "nothing is kept of them: {memory} bytes");
     a.terminate(Duration::from_secs(20)).expect("it ends in order");
 }

@@ -17,7 +17,7 @@ mod seq;
 pub use bytes::Bytes;
 pub use check::SettingsError;
 pub use instant::Instant;
-pub use prefetch::prefetch;
+pub use prefetch::{prefetch, prefetch_later};
 pub use quantity::{QuantityError, Time, unit_bytes};
 pub use rate::Rate;
 pub use rng::Rng;

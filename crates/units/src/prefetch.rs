@@ -1,5 +1,12 @@
 //! A hint to the processor.
 
+use std::collections::VecDeque;
+
+/// The places of a queue with at most so many items stay in the caches.
+const LONG: usize = 512;
+/// Of a longer one, the place behind so many others is loaded.
+const LATER: usize = 32;
+
 /// Begins to load `value` into the processor's caches, for a caller who needs it soon and has other work until then. It
 /// reads nothing and changes nothing. Where the processor has no such hint in stable Rust, it does nothing.
 #[inline]
@@ -22,4 +29,15 @@ pub fn prefetch<T: ?Sized>(value: &T) {
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = value;
+}
+
+/// Begins to load a later place of a queue, for a caller who takes an item from its front, if the queue is so long that its places do
+/// not stay in the caches. Whether it is.
+#[inline]
+pub fn prefetch_later<T>(queue: &VecDeque<T>) -> bool {
+    let is_long = queue.len() > LONG;
+    if is_long {
+        prefetch(&queue[LATER]);
+    }
+    is_long
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use trunkline_netlink::{Family, PacketFilter};
 use trunkline_testbed::namespace::{Host, Process, veth};
-use trunkline_testbed::privilege;
+use trunkline_testbed::{privilege, procfs};
 
 use super::site::{Directory, PROGRAM, status, until};
 
@@ -190,7 +190,5 @@ pub(crate) fn transfer(mut from: TcpStream, mut to: TcpStream, bytes: usize) -> 
 
 /// Resident memory of a process, bytes.
 pub(crate) fn resident(pid: u32) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("its status");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its memory");
-    line.trim().trim_end_matches(" kB").trim().parse::<u64>().expect("a number") * 1024
+    procfs::memory(pid).expect("its memory").resident_bytes
 }
