@@ -6,7 +6,7 @@ use std::io;
 
 use rustix::process::{getegid, geteuid};
 
-use crate::sys;
+use crate::{machine, sys};
 
 const CAP_NET_ADMIN: u32 = 12;
 const CAP_SYS_ADMIN: u32 = 21;
@@ -101,9 +101,14 @@ pub fn check() -> Result<(), Missing> {
     if lacks.is_empty() { Ok(()) } else { Err(Missing { lacks }) }
 }
 
-/// For tests: whether `test` can run here. If not, prints `SKIPPED <test>: lacks <what>`.
+/// For tests: whether `test` can run here. If so, it holds the [machine](crate::machine) from now on. If not, prints
+/// `SKIPPED <test>: lacks <what>`.
 pub fn available(test: &str) -> bool {
-    check().inspect_err(|missing| println!("SKIPPED {test}: {missing}")).is_ok()
+    let can = check().inspect_err(|missing| println!("SKIPPED {test}: {missing}")).is_ok();
+    if can {
+        machine::hold().expect("a lock on the TUN device's node, which opened a moment ago");
+    }
+    can
 }
 
 fn has_capabilities() -> bool {

@@ -5,7 +5,7 @@ mod common;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use common::{B, Pair, alone, ip, pair};
+use common::{B, Pair, ip, pair};
 use trunkline_link::{LinkSettings, Loss};
 use trunkline_testbed::clock::{self, Scheduling};
 use trunkline_testbed::generator::{
@@ -112,7 +112,6 @@ fn assert_complete(transfer: &Transfer) {
 
 #[test]
 fn bulk_flows_deliver_their_bytes_and_no_more() {
-    let _alone = alone();
     if !ready("bulk_flows_deliver_their_bytes_and_no_more") {
         return;
     }
@@ -129,7 +128,6 @@ fn bulk_flows_deliver_their_bytes_and_no_more() {
 
 #[test]
 fn a_stop_ends_endless_flows_in_order_with_every_byte_delivered() {
-    let _alone = alone();
     if !ready("a_stop_ends_endless_flows_in_order_with_every_byte_delivered") {
         return;
     }
@@ -156,7 +154,6 @@ fn a_stop_ends_endless_flows_in_order_with_every_byte_delivered() {
 
 #[test]
 fn web_users_fetch_objects_one_after_the_other() {
-    let _alone = alone();
     if !ready("web_users_fetch_objects_one_after_the_other") {
         return;
     }
@@ -188,7 +185,6 @@ fn web_users_fetch_objects_one_after_the_other() {
 
 #[test]
 fn a_thousand_connections_ask_from_one_thread() {
-    let _alone = alone();
     if !ready("a_thousand_connections_ask_from_one_thread") {
         return;
     }
@@ -214,7 +210,6 @@ fn a_thousand_connections_ask_from_one_thread() {
 
 #[test]
 fn a_server_that_is_gone_gives_failed_transfers() {
-    let _alone = alone();
     if !ready("a_server_that_is_gone_gives_failed_transfers") {
         return;
     }
@@ -242,7 +237,6 @@ fn a_server_that_is_gone_gives_failed_transfers() {
 
 #[test]
 fn datagrams_leave_as_they_are_to_and_arrive_in_time() {
-    let _alone = alone();
     if !ready("datagrams_leave_as_they_are_to_and_arrive_in_time") {
         return;
     }
@@ -277,7 +271,6 @@ fn datagrams_leave_as_they_are_to_and_arrive_in_time() {
 
 #[test]
 fn a_hundred_megabits_a_second_are_sent_however_late_the_thread_is() {
-    let _alone = alone();
     if !ready("a_hundred_megabits_a_second_are_sent_however_late_the_thread_is") {
         return;
     }
@@ -298,7 +291,6 @@ fn a_hundred_megabits_a_second_are_sent_however_late_the_thread_is() {
 
 #[test]
 fn lost_datagrams_are_missing_by_number() {
-    let _alone = alone();
     if !ready("lost_datagrams_are_missing_by_number") {
         return;
     }
@@ -322,7 +314,6 @@ fn lost_datagrams_are_missing_by_number() {
 
 #[test]
 fn options_reach_both_ends_and_what_is_wrong_is_named() {
-    let _alone = alone();
     if !ready("options_reach_both_ends_and_what_is_wrong_is_named") {
         return;
     }
@@ -365,7 +356,6 @@ fn options_reach_both_ends_and_what_is_wrong_is_named() {
 
 #[test]
 fn a_generator_that_is_dropped_leaves_no_thread_and_no_descriptor() {
-    let _alone = alone();
     if !ready("a_generator_that_is_dropped_leaves_no_thread_and_no_descriptor") {
         return;
     }

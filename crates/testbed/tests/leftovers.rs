@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{alone, any_port, pair};
+use common::{any_port, pair};
 use trunkline_link::LinkSettings;
 use trunkline_testbed::link::DuplexSettings;
 use trunkline_testbed::namespace::{Host, veth};
@@ -56,7 +56,6 @@ fn experiment() -> (BTreeSet<PathBuf>, u32) {
 
 #[test]
 fn a_finished_experiment_leaves_nothing() {
-    let _alone = alone();
     if !privilege::available("a_finished_experiment_leaves_nothing") {
         return;
     }
@@ -72,7 +71,6 @@ fn a_finished_experiment_leaves_nothing() {
 
 #[test]
 fn dropping_the_host_before_the_child_kills_it() {
-    let _alone = alone();
     if !privilege::available("dropping_the_host_before_the_child_kills_it") {
         return;
     }
@@ -101,7 +99,6 @@ fn victim() {
 #[test]
 fn a_killed_experiment_leaves_nothing() {
     use std::io::{BufRead, BufReader};
-    let _alone = alone();
     if !privilege::available("a_killed_experiment_leaves_nothing") {
         return;
     }

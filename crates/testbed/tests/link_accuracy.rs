@@ -4,7 +4,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{alone, any_port, pair, within_attempts, within_three_attempts};
+use common::{any_port, pair, within_attempts, within_three_attempts};
 use trunkline_link::LinkSettings;
 use trunkline_queue::{Limits, Settings as QueueSettings};
 use trunkline_testbed::link::{DuplexSettings, Scheduling};
@@ -29,7 +29,6 @@ fn the_rate_is_within_one_percent() {
     if !privilege::available("the_rate_is_within_one_percent") {
         return;
     }
-    let _alone = alone();
     for (mbit, seconds) in [(1.0, 3), (10.0, 2), (100.0, 2), (200.0, 2)] {
         within_three_attempts("rate", || {
             let pair = pair(&settings(mbit));
@@ -59,7 +58,6 @@ fn the_delay_is_within_three_tenths_of_a_millisecond() {
     if !privilege::available("the_delay_is_within_three_tenths_of_a_millisecond") {
         return;
     }
-    let _alone = alone();
     for (mbit, load) in [(1.0, 0.0), (10.0, 0.0), (100.0, 0.0), (200.0, 0.0), (100.0, 0.5), (200.0, 0.5)] {
         within_attempts(6, "delay", || round_trip(mbit, load));
     }

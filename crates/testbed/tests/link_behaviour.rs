@@ -4,7 +4,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{alone, any_port, pair};
+use common::{any_port, pair};
 use trunkline_link::{Impairments, LinkSettings, Loss};
 use trunkline_queue::{Limits, Settings as QueueSettings};
 use trunkline_testbed::clock::{self, Scheduling};
@@ -24,7 +24,6 @@ fn losses_and_bit_errors_are_as_asked() {
     if !privilege::available("losses_and_bit_errors_are_as_asked") {
         return;
     }
-    let _alone = alone();
     let clean = LinkSettings::new(Rate::MAX, Duration::ZERO);
     let impairments = Impairments { loss: Loss::Uniform(0.05), corruption: 0.03, ..Impairments::default() };
     let direction = LinkSettings { impairments, ..clean.clone() };
@@ -60,7 +59,6 @@ fn the_queue_holds_what_it_may_and_delays_by_it() {
     if !privilege::available("the_queue_holds_what_it_may_and_delays_by_it") {
         return;
     }
-    let _alone = alone();
     // 10 Mbit/s with 50 ms of queue, and 20 ms there and back.
     let settings = DuplexSettings::wide_area(
         Rate::from_mbit(10.0),
@@ -96,7 +94,6 @@ fn a_bandwidth_delay_product_beyond_the_buffer_still_fills_the_link() {
     if !privilege::available("a_bandwidth_delay_product_beyond_the_buffer_still_fills_the_link") {
         return;
     }
-    let _alone = alone();
     // 20 Mbit/s × 200 ms are 333 packets on the wire; the queue takes 20.
     let queue = QueueSettings::TailDrop(Limits { segments: 20, bytes: u64::MAX });
     let direction = LinkSettings::new(Rate::from_mbit(20.0), Duration::from_millis(200)).queue(queue);
@@ -124,7 +121,6 @@ fn a_cut_is_total_and_mended_at_once_and_a_connection_survives_it() {
     if !privilege::available("a_cut_is_total_and_mended_at_once_and_a_connection_survives_it") {
         return;
     }
-    let _alone = alone();
     let direction = LinkSettings::new(Rate::MAX, Duration::from_millis(5));
     let pair = pair(&DuplexSettings::symmetric(direction));
     let handle = pair.link.handle();
@@ -165,7 +161,6 @@ fn parameters_change_under_way() {
     if !privilege::available("parameters_change_under_way") {
         return;
     }
-    let _alone = alone();
     let direction = LinkSettings::new(Rate::from_mbit(50.0), Duration::from_millis(2));
     let pair = pair(&DuplexSettings::symmetric(direction));
     let handle = pair.link.handle();

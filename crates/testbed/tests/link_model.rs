@@ -6,7 +6,7 @@ mod common;
 use std::net::UdpSocket;
 use std::time::Duration;
 
-use common::{alone, any_port, ip, pair};
+use common::{any_port, ip, pair};
 use trunkline_link::{Impairments, Jitter, LinkChange, LinkSettings, Loss};
 use trunkline_testbed::clock;
 use trunkline_testbed::link::{Direction, DuplexSettings, End, Network, Scheduling};
@@ -74,7 +74,6 @@ fn losses_come_in_bursts_of_the_length_that_is_set() {
     if !privilege::available("losses_come_in_bursts_of_the_length_that_is_set") {
         return;
     }
-    let _alone = alone();
     let loss = Loss::Bursts { to_bad: 0.02, to_good: 0.2, good: 0.0, bad: 1.0 };
     let (arrived, pair) = through(clean(Duration::ZERO).loss(loss), 20_000, Duration::from_micros(50));
     let counters = pair.link.counters(Direction::Forward);
@@ -99,7 +98,6 @@ fn jitter_reorders_if_it_may_and_only_then() {
     if !privilege::available("jitter_reorders_if_it_may_and_only_then") {
         return;
     }
-    let _alone = alone();
     for reorders in [false, true] {
         let jitter = Jitter::Uniform { max: 20 * MILLISECOND, reorders };
         let impairments = Impairments { jitter, ..Impairments::default() };
@@ -122,7 +120,6 @@ fn duplicates_are_copies_and_are_counted() {
     if !privilege::available("duplicates_are_copies_and_are_counted") {
         return;
     }
-    let _alone = alone();
     let impairments = Impairments { duplication: 0.1, ..Impairments::default() };
     let way = LinkSettings { impairments, ..clean(Duration::ZERO) };
     let (arrived, pair) = through(way, 5000, Duration::from_micros(100));
@@ -145,7 +142,6 @@ fn a_scheduled_rate_holds_from_its_time_on_and_again_in_each_round() {
     if !privilege::available("a_scheduled_rate_holds_from_its_time_on_and_again_in_each_round") {
         return;
     }
-    let _alone = alone();
     // 228 bytes on the link: 18.24 ms at 100 kbit/s. Slow in the second half of each second, unlimited in the first.
     let slow = Rate::from_bits_per_second(100_000);
     let way = LinkSettings {
@@ -185,7 +181,6 @@ fn one_thread_serves_many_links_and_each_counts_for_itself() {
     if !privilege::available("one_thread_serves_many_links_and_each_counts_for_itself") {
         return;
     }
-    let _alone = alone();
     let (a, b) = (Host::new("a").expect("host"), Host::new("b").expect("host"));
     let mut network = Network::new(Scheduling::Shared).expect("a network");
     let threads = || std::fs::read_dir("/proc/self/task").expect("tasks").count();

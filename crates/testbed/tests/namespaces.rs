@@ -6,7 +6,7 @@ use std::io::Read;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{alone, any_port};
+use common::any_port;
 use trunkline_testbed::clock::Scheduling;
 use trunkline_testbed::namespace::{Host, Offloads, veth};
 use trunkline_testbed::privilege;
@@ -33,7 +33,6 @@ fn one_flow_over_veth_is_fast_and_every_byte_is_counted() {
     if !privilege::available("one_flow_over_veth_is_fast_and_every_byte_is_counted") {
         return;
     }
-    let _alone = alone();
     let (a, b) = joined();
     let sink = TcpSink::start(&b, any_port(common::B), Duration::from_millis(50)).expect("sink");
     let settings = BulkSettings::new(sink.address(), "cubic", 1, 2 * SECOND);
@@ -51,7 +50,6 @@ fn transfers_complete_at_the_receiver_on_both_families() {
     if !privilege::available("transfers_complete_at_the_receiver_on_both_families") {
         return;
     }
-    let _alone = alone();
     let (a, b) = joined();
     for address in [common::B, "fd00::2"] {
         let sink = TcpSink::start(&b, any_port(address), Duration::from_millis(10)).expect("sink");
@@ -124,7 +122,6 @@ fn a_flood_is_counted_without_duplicates() {
     if !privilege::available("a_flood_is_counted_without_duplicates") {
         return;
     }
-    let _alone = alone();
     let (a, b) = joined();
     let sink = UdpSink::start(&b, any_port(common::B), Duration::from_millis(10)).expect("sink");
     let rate = trunkline_units::Rate::from_mbit(50.0);
@@ -162,7 +159,6 @@ fn round_trips_over_veth_take_microseconds() {
     if !privilege::available("round_trips_over_veth_take_microseconds") {
         return;
     }
-    let _alone = alone();
     let (a, b) = joined();
     let echo = EchoServer::start(&b, any_port(common::B), Scheduling::Shared).expect("echo");
     let settings = PingSettings::new(echo.address(), Duration::from_millis(2), 200);
@@ -178,7 +174,6 @@ fn requests_are_answered_and_the_pace_is_kept() {
     if !privilege::available("requests_are_answered_and_the_pace_is_kept") {
         return;
     }
-    let _alone = alone();
     let (a, b) = joined();
     let server = RpcServer::start(&b, any_port(common::B), "cubic").expect("server");
     let settings = RpcSettings {

@@ -5,7 +5,7 @@ mod common;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use common::{alone, within_three_attempts};
+use common::within_three_attempts;
 use trunkline_testbed::clock;
 use trunkline_testbed::gateway::GatewayError;
 use trunkline_testbed::link::{DuplexSettings, Scheduling};
@@ -31,7 +31,6 @@ fn plans(scene: &Scene) -> Vec<Plan> {
 
 #[test]
 fn sites_reach_each_other_only_while_there_is_a_route() {
-    let _alone = alone();
     if !privilege::available("sites_reach_each_other_only_while_there_is_a_route") {
         return;
     }
@@ -48,7 +47,6 @@ fn sites_reach_each_other_only_while_there_is_a_route() {
 
 #[test]
 fn an_emulated_wan_has_its_delay_and_its_rate_in_both_families() {
-    let _alone = alone();
     if !privilege::available("an_emulated_wan_has_its_delay_and_its_rate_in_both_families") {
         return;
     }
@@ -79,7 +77,6 @@ fn an_emulated_wan_has_its_delay_and_its_rate_in_both_families() {
 
 #[test]
 fn a_program_that_is_no_gateway_is_an_error_that_says_what_it_said() {
-    let _alone = alone();
     if !privilege::available("a_program_that_is_no_gateway_is_an_error_that_says_what_it_said") {
         return;
     }

@@ -3,15 +3,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use trunkline_testbed::machine;
 
-/// Each test that loads the machine holds it.
-static MACHINE: Mutex<()> = Mutex::new(());
 /// The exit code of "this machine lacks something".
 const LACKING: i32 = 4;
 const INTERRUPTED: i32 = 130;
@@ -38,8 +36,9 @@ const OF_A_TRUNK: [(&str, f64, f64); 5] = [
     ("rss_idle_mb", 2.0, 1000.0),
 ];
 
-fn alone() -> MutexGuard<'static, ()> {
-    MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
+/// Waits for its turn to measure. A machine without a TUN device runs the simulator, which needs no turn.
+fn wait_for_the_machine() {
+    machine::hold().ok();
 }
 
 /// A directory for the temporary files of one bench, which must be empty afterwards.
@@ -108,7 +107,7 @@ fn assert_between(result: &Value, carrier: &str, limits: &[(&str, f64, f64)]) {
 
 #[test]
 fn the_json_has_every_figure_of_every_carrier_and_nothing_is_left() {
-    let _alone = alone();
+    wait_for_the_machine();
     let (temporary, before) = (Temporary::new("json"), interfaces());
     let output = temporary.bench(&["--json", "--seconds", "1"]).wait_with_output().expect("wait");
     let said = String::from_utf8_lossy(&output.stderr);
@@ -138,7 +137,7 @@ fn the_json_has_every_figure_of_every_carrier_and_nothing_is_left() {
 
 #[test]
 fn an_interrupt_ends_it_in_order() {
-    let _alone = alone();
+    wait_for_the_machine();
     let (temporary, before) = (Temporary::new("interrupt"), interfaces());
     let mut child = temporary.bench(&["--seconds", "60"]);
     let begin = Instant::now();

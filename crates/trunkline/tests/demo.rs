@@ -4,21 +4,20 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use trunkline_testbed::machine;
 
-/// Demos measure, and so run one at a time.
-static MACHINE: Mutex<()> = Mutex::new(());
 const LACKING: i32 = 4;
 const INTERRUPTED: i32 = 130;
 /// The results of a demo, below its directory.
 const RESULTS: &str = "trunkline-demo/bench-demo";
 
-fn alone() -> MutexGuard<'static, ()> {
-    MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
+/// Waits for its turn to measure. A machine without a TUN device runs the simulator, which needs no turn.
+fn wait_for_the_machine() {
+    machine::hold().ok();
 }
 
 /// The working directory, which is also the directory for the demo's temporary files.
@@ -146,7 +145,7 @@ const SHIPPED: &str = "as shipped";
 
 #[test]
 fn trunks_protect_tcp_and_only_results_are_left() {
-    let _alone = alone();
+    wait_for_the_machine();
     // The machine may be busy with other things.
     for attempt in 1..=3 {
         let place = Place::new(&format!("json-{attempt}"));
@@ -172,7 +171,7 @@ fn trunks_protect_tcp_and_only_results_are_left() {
 
 #[test]
 fn a_report_is_written_and_a_table_printed_and_the_next_demo_replaces_them() {
-    let _alone = alone();
+    wait_for_the_machine();
     let place = Place::new("report");
     for rate in ["5mbit", "10mbit"] {
         let output =
@@ -205,7 +204,7 @@ struct Interruption {
 impl Interruption {
     /// Interrupts a demo, and checks that it leaves nothing behind; a killed one at least no process and no namespace.
     fn check(&self, expected: Option<i32>) {
-        let _alone = alone();
+        wait_for_the_machine();
         let place = Place::new(self.signal);
         let mut child = place.demo(&["--seconds", "5", "--engine", "testbed"]).spawn().expect("start");
         // Nobody reads what it prints meanwhile; a pipe holds it all.

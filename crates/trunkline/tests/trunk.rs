@@ -8,13 +8,11 @@ mod common;
 
 use std::fs;
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
 
 use common::site::{Directory, PROGRAM};
 use serde_json::Value;
+use trunkline_testbed::machine;
 
-/// Held by each test that loads the machine.
-static MACHINE: Mutex<()> = Mutex::new(());
 /// The exit code of "this machine lacks something".
 const LACKING: i32 = 4;
 
@@ -62,7 +60,7 @@ fn assert_run(test: &str, id: &str, sets: &[&str], bounds: impl Fn(&Results) -> 
 
 /// The results of an experiment, run alone. `None`, with a message, if the machine lacks a requirement.
 fn run(test: &str, id: &str, sets: &[&str]) -> Option<Results> {
-    let _alone = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
+    machine::hold().ok();
     let directory = Directory::new();
     let mut command = Command::new(PROGRAM);
     command

@@ -3,17 +3,9 @@
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses a part of it")]
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use trunkline_testbed::link::{DuplexSettings, End, Link};
 use trunkline_testbed::namespace::Host;
-
-/// Held by each test that measures, so that the tests of a binary do not disturb each other.
-static MACHINE: Mutex<()> = Mutex::new(());
-
-pub fn alone() -> MutexGuard<'static, ()> {
-    MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 pub const A: &str = "198.18.2.1";
 pub const B: &str = "198.18.2.2";
