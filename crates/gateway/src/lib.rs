@@ -17,6 +17,7 @@ pub mod record;
 pub mod request;
 pub mod status;
 
+mod half_open;
 mod known;
 mod lane_rx;
 mod lane_tx;

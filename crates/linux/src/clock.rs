@@ -1,5 +1,7 @@
 //! The clocks of daemons.
 
+use std::time::Duration;
+
 use rustix::time::{ClockId, clock_gettime};
 use trunkline_units::Instant;
 
@@ -12,6 +14,11 @@ pub fn now() -> Instant {
 /// The time since the machine was started, sleep included.
 pub fn since_boot() -> Instant {
     read(ClockId::Boottime)
+}
+
+/// The processor time that this thread has taken. What the machine does meanwhile for others is no part of it.
+pub fn thread_time() -> Duration {
+    read(ClockId::ThreadCPUTime).saturating_since(Instant::ZERO)
 }
 
 #[inline]

@@ -9,14 +9,17 @@ use rustix::event::epoll;
 use trunkline_trunk::Transport;
 
 use super::connection::{Connection, Phase, SocketOptions};
-use super::half_open::{self, Evicted, Reason};
 use super::rejections::Outcome;
 use super::{Daemon, Source, warn};
-use crate::clock::now;
+use crate::clock::{now, thread_time};
+use crate::half_open::{self, Evicted, Limits, Reason};
 use crate::handshake::{Handshake, HandshakeError, Hello, Progress, Refusal, RefusalReason};
 use crate::keys::PublicKey;
 use crate::life::{Declined, Failure, Request};
 
+/// The bounds on the callers of each kind.
+pub(super) const LIMITS: Limits =
+    Limits { waiting: 128, answered: 256, cpu_share: [0.4, 0.1], burst: Duration::from_millis(50) };
 /// The time limit for the handshake of a dial.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(8);
 /// The minimum interval between warnings about declined requests of one peer.
@@ -63,14 +66,18 @@ impl Daemon {
 
     fn evict(&mut self, evicted: Option<Evicted>) {
         let Some(Evicted { token, reason }) = evicted else { return };
+        if let Some(Source::Connection(connection)) = self.sources.remove(&token) {
+            self.handle_evicted(connection.remote, reason);
+        }
+    }
+
+    /// A caller was closed to make room for another.
+    pub(super) fn handle_evicted(&mut self, remote: SocketAddr, reason: Reason) {
         match reason {
             Reason::LargestSource => self.callers.over_address_limit += 1,
             Reason::Oldest => self.callers.over_total_limit += 1,
         }
-        if let Some(Source::Connection(connection)) = self.sources.remove(&token) {
-            let line = self.rejections.handle_closed(now(), connection.remote, Outcome::Displaced);
-            warn(line);
-        }
+        warn(self.rejections.handle_closed(now(), remote, Outcome::Displaced));
     }
 
     /// Starts the handshakes of callers that are next in turn.
@@ -123,9 +130,9 @@ impl Daemon {
             self.sources.insert(token, Source::Connection(connection));
             return;
         }
-        let start = now();
+        let start = thread_time();
         let keep = self.advance(token, connection);
-        self.half_open.charge(token, now().saturating_since(start));
+        self.half_open.charge(token, thread_time() - start);
         match keep {
             Some(source) => {
                 self.sources.insert(token, source);

@@ -11,7 +11,6 @@ mod connection;
 mod deadlines;
 mod dial;
 mod error;
-mod half_open;
 mod heartbeat;
 mod lanes;
 mod limit;
@@ -46,6 +45,7 @@ use trunkline_units::Instant;
 use crate::clock::now;
 use crate::config::{Config, MetricsListen};
 use crate::device::Device;
+use crate::half_open::HalfOpen;
 use crate::handshake::{Acceptor, Identity};
 use crate::keys::PublicKey;
 use crate::known::KnownAddresses;
@@ -58,7 +58,6 @@ use crate::status::Callers;
 use crate::sys;
 pub use error::DaemonError;
 use error::system;
-use half_open::HalfOpen;
 use limit::RateLimit;
 use names::Names;
 use network::Network;
@@ -209,7 +208,7 @@ impl Daemon {
             proxies,
             resolver,
             names: Names::default(),
-            half_open: HalfOpen::new(now()),
+            half_open: HalfOpen::new(now(), accept::LIMITS),
             known: KnownAddresses::default(),
             rejections: Rejections::default(),
             callers: Callers::default(),

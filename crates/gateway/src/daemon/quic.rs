@@ -214,6 +214,10 @@ impl Daemon {
                     socket.remote = remote;
                 }
             }
+            Event::CallerEvicted { remote, reason } => {
+                self.callers.accepted += 1;
+                self.handle_evicted(remote, reason);
+            }
             Event::CallerFailed { remote, key, reason } => {
                 self.callers.accepted += 1;
                 match key {

@@ -25,7 +25,6 @@ use super::streams::Streams;
 use super::watch::{Finding, Packets, Watch};
 use crate::handshake::{HandshakeError, Hello, Message, MessageError, Refusal, presented_key, quic_delivery};
 use crate::keys::PublicKey;
-use crate::known::Caller;
 use crate::lane_rx::RxError;
 use crate::sys::TcpInfo;
 use crate::sys::udp::Outgoing;
@@ -95,8 +94,8 @@ pub(super) struct Link {
     /// What its lane group asks of it, once that is known.
     pub(super) options: Options,
     pub(super) port: usize,
-    /// Whose place it has while its handshake is in progress.
-    pub(super) caller: Option<Caller>,
+    /// Its number among the callers while its handshake is in progress.
+    pub(super) caller: Option<u64>,
     /// The end of the time for the handshake and the greetings.
     pub(super) deadline: Option<StdInstant>,
     /// Its place in the order of timers.

@@ -52,6 +52,7 @@ use self::link::{CLOSED, FAILED, Link, Shared, Stage};
 use self::signals::Signals;
 use self::watch::Finding;
 use crate::config::{DEFAULT_KEEPALIVE, Via};
+use crate::half_open::Reason;
 use crate::handshake::{Hello, Message, Refusal};
 use crate::keys::PublicKey;
 use crate::lane_rx::RxError;
@@ -130,6 +131,11 @@ pub(crate) enum Event {
     Moved {
         serial: u64,
         remote: SocketAddr,
+    },
+    /// A caller was closed while its handshake was in progress, to make room for another.
+    CallerEvicted {
+        remote: SocketAddr,
+        reason: Reason,
     },
     /// A caller's handshake failed; with its key, if that was the reason.
     CallerFailed {
@@ -338,7 +344,8 @@ impl Quic {
         if !self.shared.touched.borrow().is_empty() {
             return Some(Instant::ZERO);
         }
-        self.timers.first().map(|(at, _)| self.shared.to_units(*at))
+        let timer = self.timers.first().map(|(at, _)| self.shared.to_units(*at));
+        timer.into_iter().chain(self.callers.poll_timeout()).min()
     }
 
     /// Looks after the connections that have something to say or to do. What those of lanes have to say leaves when the lane is served,
@@ -351,6 +358,7 @@ impl Quic {
         mut deliver: impl FnMut(u64, Duration, Arrived<'_>) -> Result<(), RxError>,
     ) {
         let at = self.shared.to_std(now);
+        self.begin_handshake(at, changes);
         while let Some((_, number)) = self.timers.first().copied().filter(|(time, _)| *time <= at) {
             self.timers.pop_first();
             let Some(link) = self.links.get(&number) else { continue };

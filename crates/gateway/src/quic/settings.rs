@@ -11,6 +11,7 @@ use quinn_proto::{
 use trunkline_congestion::PACKET_THRESHOLD;
 use trunkline_trunk::Delivery;
 
+use super::callers::LIMITS;
 use super::cid::{self, Generator};
 use super::control::Factory;
 use super::signals::Signals;
@@ -23,8 +24,10 @@ use crate::keys::PublicKey;
 const IDLE_TIMEOUT_MS: u32 = 900_000;
 /// So is a lane of streams whose other end sends, and acknowledges nothing.
 pub(super) const LIFELESS: Duration = Duration::from_secs(8);
-/// Callers that a worker remembers before it has decided about them.
-const MAX_INCOMING: usize = 16;
+/// First packets of callers that a worker keeps until their turn, and the one that it looks at.
+const MAX_INCOMING: usize = 2 * LIMITS.waiting + 1;
+/// How long after a Retry its token serves.
+pub(super) const TOKEN_LIFETIME: Duration = Duration::from_secs(15);
 /// Bytes of packets that one of them, and all, may have sent beyond the first.
 const INCOMING_BYTES: u64 = 8 << 10;
 /// Bytes of datagrams that wait to be sent: a lane hands over what may leave soon, and nothing is dropped there.
@@ -89,6 +92,7 @@ impl Acceptor {
         let tls = QuicServerConfig::try_from(tls).map_err(|_| HandshakeError::NoProtocol)?;
         let mut config = ServerConfig::with_crypto(Arc::new(tls));
         config.max_incoming(MAX_INCOMING);
+        config.retry_token_lifetime(TOKEN_LIFETIME);
         config.incoming_buffer_size(INCOMING_BYTES);
         config.incoming_buffer_size_total(MAX_INCOMING as u64 * INCOMING_BYTES);
         Ok(Acceptor { config: Arc::new(config), refused })

@@ -13,6 +13,7 @@ use super::link::Link;
 use super::port::Port;
 use super::settings::{MAX_PACKET, MIN_PACKET, USUAL_PACKET};
 use super::{Change, Quic};
+use crate::clock::thread_time;
 use crate::config::Via;
 use crate::sys;
 use crate::sys::udp::{self, Outgoing};
@@ -146,7 +147,11 @@ impl Quic {
                         }
                         if let Some((_, link)) = &last {
                             let mut link = link.borrow_mut();
+                            let start = link.caller.map(|caller| (caller, thread_time()));
                             link.inner.handle_event(event);
+                            if let Some((caller, start)) = start {
+                                self.callers.charge(caller, thread_time() - start);
+                            }
                             link.bytes_received += len as u64;
                             link.touch(&self.shared);
                         }

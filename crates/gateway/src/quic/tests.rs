@@ -36,8 +36,12 @@ struct End {
 
 impl End {
     fn new() -> Self {
+        Self::at([127, 0, 0, 1])
+    }
+
+    fn at(address: [u8; 4]) -> Self {
         let mut quic = Quic::new(0, 1);
-        let fd = udp::open("127.0.0.1:0".parse().expect("an address"), None, false).expect("a socket");
+        let fd = udp::open((address, 0).into(), None, false).expect("a socket");
         let address = rustix::net::getsockname(&fd).expect("its address").try_into().expect("an IP address");
         let port = quic.add_port(fd);
         End { quic, port, address, got: VecDeque::new(), streams: BTreeMap::new(), changes: VecDeque::new() }
@@ -334,6 +338,93 @@ fn an_address_that_is_not_proved_gets_little_and_leaves_nothing() {
     // Whoever can prove its address is served.
     pair.dial(2);
     pair.until("a request", |ends| ends[1].event());
+}
+
+/// Has `end` dial an address with the key of this seed.
+fn dial_from(end: &mut End, seed: u8, serial: u64, remote: SocketAddr) {
+    let options = options(Delivery::Datagram);
+    let dialer = Dialer::new(&identity(seed), secret(2).public(), options.delivery).expect("a dialer");
+    let dial = Dial { serial, remote, via: Via::default(), dialer, hello: hello(), timeout: LIMIT, options };
+    let port = end.port;
+    end.quic.dial(now(), dial, port).expect("it begins");
+}
+
+/// A first packet with the token of a Retry, which a stranger got for the address of its socket.
+fn proved_packet(stranger: &UdpSocket, acceptor: &mut End) -> Vec<u8> {
+    let mut dialer = End::new();
+    dial_from(&mut dialer, 3, 1, stranger.local_addr().expect("its address"));
+    let mut buffer = [0; 2000];
+    let start = Wall::now();
+    loop {
+        assert!(start.elapsed() < LIMIT, "no packet with a token");
+        dialer.step();
+        acceptor.step();
+        let Ok((len, from)) = stranger.recv_from(&mut buffer) else { continue };
+        let is_retry = from == acceptor.address;
+        // The length of the token stands behind the version and two connection IDs (RFC 9000 §17.2.2).
+        let token_at = 7 + usize::from(buffer[5]) + usize::from(buffer[6 + usize::from(buffer[5])]);
+        if !is_retry && buffer[token_at] > 0 {
+            return buffer[..len].to_vec();
+        }
+        let to = if is_retry { dialer.address } else { acceptor.address };
+        stranger.send_to(&buffer[..len], to).expect("sent");
+    }
+}
+
+/// One Retry is enough for as many first packets as a stranger likes, each for another connection.
+#[test]
+fn a_stranger_that_has_proved_its_address_keeps_no_peer_out() {
+    let mut pair = Pair::new(1);
+    let stranger = UdpSocket::bind("127.0.0.2:0").expect("a socket");
+    stranger.set_nonblocking(true).expect("a socket option");
+    let packet = proved_packet(&stranger, &mut pair.ends[1]);
+    let mut rng = trunkline_units::Rng::new(4, "stranger");
+    let mut flood = move |ends: &mut [End; 2]| {
+        let mut packet = packet.clone();
+        packet[6..14].copy_from_slice(&rng.below(u64::MAX).to_be_bytes());
+        let _ = stranger.send_to(&packet, ends[1].address);
+    };
+    let start = Wall::now();
+    while start.elapsed() < Duration::from_secs(1) {
+        flood(&mut pair.ends);
+        pair.ends[1].step();
+    }
+    let garbage = pair.ends[1].changes.len();
+    assert!(garbage <= 1, "a token serves once, and served {garbage} times");
+    pair.dial(2);
+    let is_asked = |change: &Change| matches!(change, Change::Event(Event::Asked { .. }));
+    pair.until("a request", |ends| {
+        flood(ends);
+        ends[1].changes.iter().any(is_asked).then_some(())
+    });
+}
+
+#[test]
+fn a_peer_waits_for_one_handshake_of_a_stranger_that_begins_many() {
+    let mut pair = Pair::new(1);
+    let mut stranger = End::at([127, 0, 0, 2]);
+    for serial in 1..=60 {
+        dial_from(&mut stranger, 3, serial, pair.ends[1].address);
+    }
+    let waiting = |end: &End| end.quic.callers.taken();
+    let start = Wall::now();
+    while waiting(&pair.ends[1]) < 40 {
+        stranger.step();
+        pair.ends[1].step();
+        assert!(start.elapsed() < LIMIT, "{} wait", waiting(&pair.ends[1]));
+    }
+    pair.dial(2);
+    let mut before = None;
+    let served = pair.until("a request", |ends| {
+        stranger.step();
+        let end = &ends[1];
+        let failed = end.changes.iter().filter(|it| matches!(it, Change::Event(Event::CallerFailed { .. })));
+        let (failed, asked) = (failed.count(), end.changes.len());
+        // Its turn is the next once its packet is there.
+        let before = *before.get_or_insert(failed);
+        (asked > failed).then(|| failed - before)
+    });
+    assert!(served <= 20, "{served} handshakes of the stranger came first");
 }
 
 /// Datagrams that somebody else sends from the peer's port are no part of the lane.

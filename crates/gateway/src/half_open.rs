@@ -1,12 +1,12 @@
 //! Bounds on half-open connections: memory and processor time for the handshakes of unauthenticated callers.
 //!
 //! There are two kinds of callers, by address: *known* (a peer's endpoint, or an address from which a lane came before) and
-//! *unknown*. Each kind has its own places and its own share of the control thread's time. So unknown addresses, however
-//! many, take nothing from known ones.
+//! *unknown*. Each kind has its own places and its own share of the processor time of the thread that runs handshakes: the
+//! control thread those over TCP, a worker those over QUIC. So unknown addresses, however many, take nothing from known ones.
 //!
-//! A new connection *waits*. It costs a descriptor, and the site reads nothing from it. When its data arrives, it is
-//! *ready*. Ready connections are served round-robin over sources, and in order of arrival within a source. A turn starts
-//! the handshake, and moves the connection to the places of those that are *answered*.
+//! A new connection *waits*. The site keeps it, and reads nothing from it. When its data arrives, it is *ready*; over QUIC its
+//! first packet is its data. Ready connections are served round-robin over sources, and in order of arrival within a source. A
+//! turn starts the handshake, and moves the connection to the places of those that are *answered*.
 //!
 //! If all places are taken, the source with the largest number of connections loses its oldest; among equal sources, the
 //! newcomer's own goes first. So a source with no more than its fair share keeps its connections however fast others
@@ -21,16 +21,21 @@ use trunkline_units::Instant;
 
 use crate::known::{Caller, source};
 
-/// The maximum number of waiting connections of each kind.
-pub(super) const MAX_WAITING: usize = 128;
-/// The maximum number of answered connections of each kind.
-pub(super) const MAX_ANSWERED: usize = 256;
 /// The time limit of a handshake.
-pub(super) const TIMEOUT: Duration = Duration::from_secs(5);
-/// The share of the control thread's time for the handshakes of each kind.
-const CPU_SHARE: [f64; 2] = [0.4, 0.1];
-/// The maximum burst of processor time, after a time without handshakes.
-const BURST: Duration = Duration::from_millis(50);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The bounds on the connections of each kind.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// The maximum number of waiting connections.
+    pub(crate) waiting: usize,
+    /// The maximum number of answered connections.
+    pub(crate) answered: usize,
+    /// The share of the thread's time for the handshakes of known and of unknown callers.
+    pub(crate) cpu_share: [f64; 2],
+    /// The maximum burst of processor time, after a time without handshakes.
+    pub(crate) burst: Duration,
+}
 
 /// The stage of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +50,7 @@ enum Stage {
 
 /// Why a connection was evicted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reason {
+pub(crate) enum Reason {
     /// Its source had more connections than any other.
     LargestSource,
     /// Each source had one, and it was the oldest.
@@ -54,9 +59,9 @@ pub(super) enum Reason {
 
 /// A connection to close.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Evicted {
-    pub(super) token: u64,
-    pub(super) reason: Reason,
+pub(crate) struct Evicted {
+    pub(crate) token: u64,
+    pub(crate) reason: Reason,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -70,6 +75,7 @@ struct Place {
 #[derive(Debug, Clone, Copy)]
 struct Budget {
     share: f64,
+    burst_s: f64,
     left_s: f64,
     at: Instant,
 }
@@ -77,7 +83,7 @@ struct Budget {
 impl Budget {
     fn refill(&mut self, now: Instant) {
         let since = now.saturating_since(self.at).as_secs_f64();
-        self.left_s = (self.left_s + since * self.share).min(BURST.as_secs_f64());
+        self.left_s = (self.left_s + since * self.share).min(self.burst_s);
         self.at = self.at.max(now);
     }
 
@@ -89,7 +95,8 @@ impl Budget {
 
 /// The half-open connections of callers, by a token that counts up.
 #[derive(Debug)]
-pub(super) struct HalfOpen {
+pub(crate) struct HalfOpen {
+    limits: Limits,
     places: BTreeMap<u64, Place>,
     budgets: [Budget; 2],
     /// The number of the last turn of each source that has connections.
@@ -98,31 +105,32 @@ pub(super) struct HalfOpen {
 }
 
 impl HalfOpen {
-    pub(super) fn new(now: Instant) -> Self {
-        let budgets = CPU_SHARE.map(|share| Budget { share, left_s: BURST.as_secs_f64(), at: now });
-        HalfOpen { places: BTreeMap::new(), budgets, turns: BTreeMap::new(), turn: 0 }
+    pub(crate) fn new(now: Instant, limits: Limits) -> Self {
+        let burst_s = limits.burst.as_secs_f64();
+        let budgets = limits.cpu_share.map(|share| Budget { share, burst_s, left_s: burst_s, at: now });
+        HalfOpen { limits, places: BTreeMap::new(), budgets, turns: BTreeMap::new(), turn: 0 }
     }
 
     /// The number of half-open connections.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.places.len()
     }
 
     /// Adds a connection. Returns the connection that it evicts, if any.
-    pub(super) fn admit(&mut self, token: u64, address: IpAddr, caller: Caller) -> Option<Evicted> {
+    pub(crate) fn admit(&mut self, token: u64, address: IpAddr, caller: Caller) -> Option<Evicted> {
         self.places.insert(token, Place { source: source(address), caller, stage: Stage::Silent });
-        self.make_room(token, MAX_WAITING)
+        self.make_room(token, self.limits.waiting)
     }
 
     /// Data of the caller has arrived.
-    pub(super) fn handle_ready(&mut self, token: u64) {
+    pub(crate) fn handle_ready(&mut self, token: u64) {
         if let Some(place) = self.places.get_mut(&token).filter(|place| place.stage == Stage::Silent) {
             place.stage = Stage::Ready;
         }
     }
 
     /// Returns the connection whose handshake is to start, if the budget allows, and the connection that it evicts.
-    pub(super) fn poll_turn(&mut self, now: Instant) -> Option<(u64, Option<Evicted>)> {
+    pub(crate) fn poll_turn(&mut self, now: Instant) -> Option<(u64, Option<Evicted>)> {
         for caller in [Caller::Known, Caller::Unknown] {
             let budget = &mut self.budgets[caller as usize];
             budget.refill(now);
@@ -137,20 +145,20 @@ impl HalfOpen {
             if let Some(place) = self.places.get_mut(&token) {
                 place.stage = Stage::Answered;
             }
-            return Some((token, self.make_room(token, MAX_ANSWERED)));
+            return Some((token, self.make_room(token, self.limits.answered)));
         }
         None
     }
 
-    /// Charges the time of a step of a handshake to the budget.
-    pub(super) fn charge(&mut self, token: u64, time: Duration) {
+    /// Charges the processor time of a step of a handshake to the budget.
+    pub(crate) fn charge(&mut self, token: u64, time: Duration) {
         if let Some(place) = self.places.get(&token) {
             self.budgets[place.caller as usize].left_s -= time.as_secs_f64();
         }
     }
 
     /// The connection has become a lane, or has ended.
-    pub(super) fn remove(&mut self, token: u64) {
+    pub(crate) fn remove(&mut self, token: u64) {
         let Some(place) = self.places.remove(&token) else { return };
         if !self.places.values().any(|other| other.source == place.source) {
             self.turns.remove(&place.source);
@@ -158,7 +166,7 @@ impl HalfOpen {
     }
 
     /// The time of the next poll, if a connection is ready.
-    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         let waits = |caller: &Caller| self.ready(*caller).next().is_some();
         let callers = [Caller::Known, Caller::Unknown].into_iter().filter(waits);
         callers.map(|caller| self.budgets[caller as usize].ready_at()).min()
@@ -201,6 +209,10 @@ mod tests {
 
     use super::*;
 
+    const LIMITS: Limits =
+        Limits { waiting: 128, answered: 256, cpu_share: [0.4, 0.1], burst: Duration::from_millis(50) };
+    const MAX_WAITING: usize = LIMITS.waiting;
+    const MAX_ANSWERED: usize = LIMITS.answered;
     /// The processor time of a handshake.
     const HANDSHAKE: Duration = Duration::from_micros(230);
 
@@ -222,7 +234,7 @@ mod tests {
 
     #[test]
     fn the_source_with_most_places_loses_its_oldest_and_nobody_is_refused() {
-        let mut half_open = HalfOpen::new(at_micros(0));
+        let mut half_open = HalfOpen::new(at_micros(0), LIMITS);
         assert_eq!(half_open.admit(0, address(1), Caller::Unknown), None);
         for token in 1..MAX_WAITING as u64 {
             assert_eq!(half_open.admit(token, address(2), Caller::Unknown), None);
@@ -238,7 +250,7 @@ mod tests {
 
     #[test]
     fn with_one_connection_of_each_source_the_oldest_is_evicted() {
-        let mut half_open = HalfOpen::new(at_micros(0));
+        let mut half_open = HalfOpen::new(at_micros(0), LIMITS);
         for token in 0..MAX_WAITING as u64 {
             half_open.admit(token, address(token as u32), Caller::Unknown);
         }
@@ -248,7 +260,7 @@ mod tests {
 
     #[test]
     fn strangers_take_no_place_and_no_time_from_known_addresses() {
-        let mut half_open = HalfOpen::new(at_micros(0));
+        let mut half_open = HalfOpen::new(at_micros(0), LIMITS);
         half_open.admit(0, address(0), Caller::Known);
         half_open.handle_ready(0);
         for token in 1..10_000 {
@@ -268,7 +280,7 @@ mod tests {
 
     #[test]
     fn sources_take_turns() {
-        let mut half_open = HalfOpen::new(at_micros(0));
+        let mut half_open = HalfOpen::new(at_micros(0), LIMITS);
         for token in 0..100 {
             half_open.admit(token, address(1), Caller::Unknown);
             half_open.handle_ready(token);
@@ -299,7 +311,7 @@ mod tests {
     impl Flood {
         fn run(&self) -> (bool, f64) {
             let mut rng = Rng::new(self.seed, "flood");
-            let mut half_open = HalfOpen::new(at_micros(0));
+            let mut half_open = HalfOpen::new(at_micros(0), LIMITS);
             let step = 1_000_000 / self.per_second;
             let (mut busy_s, mut peer_done, mut finish_at) = (0.0, false, None);
             let peer = 2 * self.per_second;
@@ -375,7 +387,7 @@ mod tests {
 
     #[test]
     fn whoever_holds_places_without_using_them_loses_them_to_those_that_come() {
-        let mut half_open = HalfOpen::new(at_micros(0));
+        let mut half_open = HalfOpen::new(at_micros(0), LIMITS);
         for token in 0..1_000 {
             half_open.admit(token, address(1), Caller::Known);
         }
@@ -389,7 +401,7 @@ mod tests {
     fn the_bounds_hold_and_there_is_a_wake_whatever_happens() {
         for seed in 0..30 {
             let mut rng = Rng::new(seed, "half open");
-            let mut half_open = HalfOpen::new(at_micros(0));
+            let mut half_open = HalfOpen::new(at_micros(0), LIMITS);
             let mut now = at_micros(0);
             for token in 0..3_000_u64 {
                 now += Duration::from_micros((rng.uniform() * 400.0) as u64);
