@@ -9,6 +9,7 @@
 //! - [`traffic`]: bulk TCP, UDP floods and request-response load, with the receiver's view of each;
 //! - [`generator`]: the traffic of an experiment: thousands of connections and flows of datagrams from one thread;
 //! - [`dumbbell`]: flows of one kind through one bottleneck, and all that can be known of them;
+//! - [`lateness`]: how late this machine is, and limits of tests that follow from it;
 //! - [`machine`]: one test that uses the kernel's time at a time;
 //! - [`procfs`]: what processes cost;
 //! - [`gateway`]: a gateway as a process in a host;
@@ -30,6 +31,7 @@ pub mod gateway;
 pub mod generator;
 pub mod interrupt;
 pub mod kernel;
+pub mod lateness;
 pub mod link;
 pub mod machine;
 pub mod namespace;

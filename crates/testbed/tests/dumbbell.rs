@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use trunkline_queue::{Limits, Settings as QueueSettings};
 use trunkline_testbed::dumbbell::{DumbbellReport, DumbbellSettings, measure};
+use trunkline_testbed::lateness::{Lateness, judges_time};
 use trunkline_testbed::privilege;
 use trunkline_testbed::traffic::Stop;
 use trunkline_units::Rate;
@@ -16,7 +17,9 @@ fn run(settings: &DumbbellSettings) -> DumbbellReport {
     for flow in &report.flows {
         println!("{:?} {:?} {:?}", flow.whole, flow.window, flow.samples.last());
         let last = flow.samples.last().expect("samples");
-        assert!(last.window_limited + last.buffer_limited < SECOND / 10, "an end held it back: {last:?}");
+        // A receiver that waits for a processor reads late.
+        let held_back = last.window_limited + last.buffer_limited;
+        assert!(held_back < SECOND / 10 || !judges_time(), "an end held it back: {last:?}");
     }
     report
 }
@@ -36,14 +39,21 @@ fn one_flow_fills_its_bottleneck_and_repeats_what_the_queue_refused() {
         window: 3 * SECOND,
         ..DumbbellSettings::new(path.0, path.1, tail_drop(17), "reno")
     };
+    let lateness = Lateness::watch();
     let report = run(&settings);
     let (flow, link) = (&report.flows[0], report.bottleneck);
-    // 92 bytes take 74 µs; the rest is how late a thread is that two CPUs wait for.
-    let over = report.idle_round_trip.as_secs_f64() - 0.020_074;
-    assert!((0.0..0.003).contains(&over), "{:?}", report.idle_round_trip);
+    // 92 bytes take 74 µs; the rest is how late a thread is that two CPUs wait for: the link's twice, the echo's, the receiver's.
+    let exact = Duration::from_micros(20_074);
+    let longest = exact + lateness.tolerance(4);
+    assert!(
+        (exact..longest).contains(&report.idle_round_trip),
+        "{:?}, up to {longest:?}",
+        report.idle_round_trip
+    );
     // 1448 of 1500 bytes are data.
     let share = flow.window.bytes as f64 * 8.0 / 3.0 / 10e6;
-    assert!((0.90..=0.966).contains(&share), "{share}");
+    let low = if judges_time() { 0.90 } else { 0.4 };
+    assert!((low..=0.966).contains(&share), "{share}");
     // No packet is of more than one segment, or the queue's 17 would be less.
     assert!(link.backlog_peak_bytes <= 17 * 1500 && link.backlog_peak_bytes > 16 * 1500, "{link:?}");
     assert!(link.bytes_in / link.packets_in > 1400, "{link:?}");
@@ -53,7 +63,8 @@ fn one_flow_fills_its_bottleneck_and_repeats_what_the_queue_refused() {
     assert!(flow.window.retransmissions <= flow.whole.retransmissions);
     assert_eq!(link.dropped.total(), link.dropped.queue);
     let samples = &flow.samples;
-    assert!(samples.is_sorted_by_key(|sample| sample.at) && (150..=202).contains(&samples.len()));
+    assert!(samples.is_sorted_by_key(|sample| sample.at) && samples.len() <= 202);
+    assert!(samples.len() >= if judges_time() { 150 } else { 20 }, "{}", samples.len());
 }
 
 #[test]
@@ -69,13 +80,15 @@ fn flows_begin_one_after_the_other_and_lose_what_the_wire_loses() {
         window: 2 * SECOND,
         ..DumbbellSettings::new(Rate::from_mbit(20.0), Duration::from_millis(10), tail_drop(1000), "cubic")
     };
+    let lateness = Lateness::watch();
     let report = run(&settings);
     let link = report.bottleneck;
     let first = |flow: usize| report.flows[flow].samples[0].at - report.begin;
     for flow in 0..3 {
         let due = settings.stagger * flow as u32;
         // A connection takes a round trip, or a second more if its SYN is lost.
-        assert!(first(flow) >= due && first(flow) < due + 2 * SECOND, "{:?}", first(flow));
+        assert!(first(flow) >= due, "{:?}", first(flow));
+        lateness.assert_within("the first sample", first(flow), due + 2 * SECOND);
     }
     let share = link.dropped.loss as f64 / link.packets_in as f64;
     assert!(link.dropped.queue == 0 && (0.01..0.03).contains(&share), "{link:?}");

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use common::any_port;
 use trunkline_testbed::clock::Scheduling;
+use trunkline_testbed::lateness::{Lateness, judges_time};
 use trunkline_testbed::namespace::{Host, Offloads, veth};
 use trunkline_testbed::privilege;
 use trunkline_testbed::traffic::{
@@ -138,7 +139,8 @@ fn a_flood_is_counted_without_duplicates() {
     let received = sink.finish();
     assert_eq!((received.received, received.duplicates), (sent.sent, 0));
     // 50 Mbit/s of 1000-byte packets for a second are 6250.
-    assert!((6100..=6251).contains(&sent.sent), "{sent:?}");
+    let least = if judges_time() { 6100 } else { 100 };
+    assert!((least..=6251).contains(&sent.sent), "{sent:?}");
 
     let sink = UdpSink::start(&b, any_port(common::B), Duration::from_millis(10)).expect("sink");
     let settings = FloodSettings {
@@ -151,7 +153,8 @@ fn a_flood_is_counted_without_duplicates() {
     let sent = a.run(|| flood(&settings, &Stop::new())).expect("flood");
     let received = sink.finish();
     println!("unpaced: {} sent, {} received in a second", sent.sent, received.received);
-    assert!(received.received > 50_000 && received.received <= sent.sent);
+    let least = if judges_time() { 50_000 } else { 1000 };
+    assert!(received.received > least && received.received <= sent.sent);
 }
 
 #[test]
@@ -162,11 +165,14 @@ fn round_trips_over_veth_take_microseconds() {
     let (a, b) = joined();
     let echo = EchoServer::start(&b, any_port(common::B), Scheduling::Shared).expect("echo");
     let settings = PingSettings::new(echo.address(), Duration::from_millis(2), 200);
+    let lateness = Lateness::watch();
     let report = a.run(|| ping(&settings, &Stop::new())).expect("ping");
     let p50 = trunkline_testbed::statistics::percentile(&report.round_trips, 0.5).expect("answers");
     println!("veth round trip p50 {p50:?}, loss {}", report.loss());
     assert_eq!((report.sent, report.round_trips.len()), (200, 200));
-    assert!(p50 < Duration::from_millis(2), "{p50:?}");
+    // The echo's thread and the receiver's.
+    let longest = lateness.tolerance(2);
+    assert!(p50 < longest, "{p50:?}, up to {longest:?}");
 }
 
 #[test]
@@ -183,7 +189,8 @@ fn requests_are_answered_and_the_pace_is_kept() {
     };
     let report = a.run(|| request_response(&settings, &Stop::new()));
     assert_eq!((report.failed, report.connections, report.outstanding), (0, 1, None));
-    assert!((90..=100).contains(&report.latencies.len()), "{}", report.latencies.len());
+    let least = if judges_time() { 90 } else { 10 };
+    assert!((least..=100).contains(&report.latencies.len()), "{}", report.latencies.len());
     assert_eq!(server.finish(), report.latencies.len() as u64);
 }
 
@@ -195,13 +202,14 @@ fn a_stop_ends_a_call_early() {
     let (a, b) = joined();
     let sink = TcpSink::start(&b, any_port(common::B), Duration::from_millis(50)).expect("sink");
     let stop = Stop::new();
-    let (settings, seen) = (BulkSettings::new(sink.address(), "cubic", 2, 60 * SECOND), stop.clone());
-    let begin = Instant::now();
+    let (settings, seen) = (BulkSettings::new(sink.address(), "cubic", 2, 600 * SECOND), stop.clone());
+    let (begin, lateness) = (Instant::now(), Lateness::watch());
     let task = a.spawn("bulk", move || bulk(&settings, &seen));
     std::thread::sleep(Duration::from_millis(100));
     stop.stop();
     task.join();
-    assert!(begin.elapsed() < SECOND, "{:?}", begin.elapsed());
+    // Less than the bulk was told to take, also on a busy machine.
+    lateness.assert_within("a stop", begin.elapsed(), SECOND);
 }
 
 #[test]

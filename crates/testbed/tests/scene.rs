@@ -8,6 +8,7 @@ use std::time::Duration;
 use common::within_three_attempts;
 use trunkline_testbed::clock;
 use trunkline_testbed::gateway::GatewayError;
+use trunkline_testbed::lateness::{Lateness, judges_time};
 use trunkline_testbed::link::{DuplexSettings, Scheduling};
 use trunkline_testbed::privilege;
 use trunkline_testbed::scene::{Encryption, GatewaySetup, Plan, Scene, SceneError, Wan};
@@ -57,8 +58,9 @@ fn an_emulated_wan_has_its_delay_and_its_rate_in_both_families() {
     scene.route_directly().expect("route");
     for plan in plans(&scene) {
         within_three_attempts("delay", || {
+            let lateness = Lateness::watch();
             let median = percentile(&pings(&scene, plan.x).round_trips, 0.5).ok_or("no answer")?;
-            let fits = median >= round_trip && median < round_trip + Duration::from_millis(10);
+            let fits = median >= round_trip && median < round_trip + lateness.tolerance(4);
             if fits { Ok(()) } else { Err(format!("{median:?} of {round_trip:?} to {}", plan.x)) }
         });
         within_three_attempts("rate", || {
@@ -69,7 +71,8 @@ fn an_emulated_wan_has_its_delay_and_its_rate_in_both_families() {
             scene.a.run(|| bulk(&settings, &Stop::new()));
             let goodput = sink.finish().goodput(begin + Duration::from_millis(500), clock::now());
             let share = goodput.bits_per_second() as f64 / rate.bits_per_second() as f64;
-            let fits = (0.7..0.98).contains(&share);
+            let least = if judges_time() { 0.7 } else { 0.3 };
+            let fits = (least..0.98).contains(&share);
             if fits { Ok(()) } else { Err(format!("{share} of the rate to {}", plan.x)) }
         });
     }

@@ -120,7 +120,7 @@ fn a_site_behind_a_nat_that_forgets_can_be_reached_once_that_is_learnt() {
     // The first silence of the acceptor, the dialler's own, and a silence by what was learnt.
     std::thread::sleep(Duration::from_secs(8 + 10 + 5));
     for _ in 0..3 {
-        let took = one_datagram((&scene.x, Plan::IPV4.x), (&scene.a, Plan::IPV4.a), Duration::from_secs(3));
+        let took = one_datagram((&scene.x, Plan::IPV4.x), (&scene.a, Plan::IPV4.a), Duration::from_secs(5));
         assert!(
             took.is_some(),
             "no packet arrives at the site behind the NAT: {}",

@@ -108,6 +108,7 @@ impl Results {
 /// Required: 3 points in every window. Without weights the shares of these flows are 20 to 40 points off. The WAN steps from
 /// rate to rate; the windows of the first 8 s and those that begin with a step do not count.
 #[test]
+#[ignore = "judges time"]
 fn classes_on_one_lane_keep_their_shares_while_the_capacity_steps() {
     const RATES: [f64; 3] = [100.0, 40.0, 80.0];
     const LEAD: usize = 8;
@@ -152,6 +153,7 @@ fn classes_on_one_lane_keep_their_shares_while_the_capacity_steps() {
 
 /// Required: 10 ms with the default classes, 30 ms in one class. Tail drop adds 200 ms and more.
 #[test]
+#[ignore = "judges time"]
 fn small_requests_wait_little_beside_bulk_flows() {
     let test = "small_requests_wait_little_beside_bulk_flows";
     let one_class = r#"{ "trunks.site.classes" = [{ name = "all", queue = { discipline = "fq-codel" } }] }"#;
@@ -177,6 +179,7 @@ fn small_requests_wait_little_beside_bulk_flows() {
 
 /// Required over 20 s: Jain's index 0.9, use of the WAN 95 %.
 #[test]
+#[ignore = "judges time"]
 fn fifty_flows_share_a_slow_trunk_without_timeouts() {
     let test = "fifty_flows_share_a_slow_trunk_without_timeouts";
     let sets = ["duration=14 s", "sweep.tcp.variants={ cubic = {} }", "sweep.queue.variants={ trunk = {} }"];
@@ -203,6 +206,7 @@ fn spurious(results: &Results, point: &[&str]) -> f64 {
 /// Required over 10 s: at least direct routing's goodput, and 1 % of spurious retransmissions carried. Eight seconds at 1 Mbit/s see
 /// some twenty losses, so the goodput is only known to a third.
 #[test]
+#[ignore = "judges time"]
 fn a_lossy_wan_causes_no_tcp_meltdown() {
     let test = "a_lossy_wan_causes_no_tcp_meltdown";
     let sets = [
@@ -224,6 +228,7 @@ fn a_lossy_wan_causes_no_tcp_meltdown() {
 /// Each of four cuts makes the user's timer run out while the lane's does. In two of them the filter dropped 1, 1, 1, 0 and 1
 /// retransmissions in five runs.
 #[test]
+#[ignore = "judges time"]
 fn an_interrupted_wan_causes_no_tcp_meltdown() {
     let test = "an_interrupted_wan_causes_no_tcp_meltdown";
     let cuts = r#"{ "links.wan.changes" = [{ at = "3 s", loss = "100 %" }, { at = "3.7 s", loss = "0 %" }], "links.wan.repeat" = "4 s" }"#;

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use common::{ip, lane, setup, sites};
 use trunkline_link::Loss;
+use trunkline_testbed::lateness::Lateness;
 use trunkline_testbed::link::DuplexSettings;
 use trunkline_testbed::scene::{Encryption, Gateway, GatewaySetup, Plan, Scene, Wan};
 use trunkline_testbed::statistics::percentile;
@@ -129,6 +130,7 @@ fn calls(test: &str, percent: f64) -> Option<[Outcome; 3]> {
 /// A lane over TCP delays what follows a loss by a round trip and more. A lane over QUIC delays nothing, as long as its window
 /// does not: that of a flow of small packets is small.
 #[test]
+#[ignore = "judges time"]
 fn calls_over_quic_without_a_window_wait_for_no_repair() {
     let test = "calls_over_quic_without_a_window_wait_for_no_repair";
     let outcomes: Vec<_> =
@@ -152,7 +154,7 @@ fn an_address_that_changes_under_load_costs_a_moment() {
     // The new address stays when the first of the network goes.
     let promote = "/proc/sys/net/ipv4/conf/all/promote_secondaries";
     scene.t1.run(|| std::fs::write(promote, "1")).expect("the namespace's own setting");
-    let calls = Calls::start(&scene, 7001);
+    let (calls, lateness) = (Calls::start(&scene, 7001), Lateness::watch());
     thread::sleep(TIME / 3);
     let old = Plan::IPV4.t1_wan.to_string();
     let (network, _) = old.rsplit_once('.').expect("an IPv4 address");
@@ -162,7 +164,7 @@ fn an_address_that_changes_under_load_costs_a_moment() {
     let gap = arrivals.windows(2).map(|pair| pair[1].at.saturating_sub(pair[0].at)).max().expect("several");
     println!("{gap:.1?} without a packet, {} of {sent} arrived", arrivals.len());
     // A lane that does not follow ends after 8 s, and is dialled again.
-    assert!(gap < Duration::from_secs(5), "{gap:?}");
+    lateness.assert_within("without a packet", gap, Duration::from_secs(5));
     assert!(arrivals.last().is_some_and(|arrival| arrival.at > TIME * 3 / 4), "none comes any more");
     let lane = lane(&gateways, Gateway::T2, "all");
     assert_eq!((&lane["state"], &lane["established"]), (&"up".into(), &1.into()), "{lane}");

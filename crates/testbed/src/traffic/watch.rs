@@ -119,8 +119,14 @@ mod tests {
         let mut stream = TcpStream::connect(listener.local_addr().expect("address")).expect("connect");
         let (_peer, _) = listener.accept().expect("accept");
         stream.write_all(&[0; 1000]).expect("write");
-        std::thread::sleep(Duration::from_millis(20));
-        let sample = sample(&stream).expect("TCP_INFO");
+        let begin = std::time::Instant::now();
+        let sample = loop {
+            let sample = sample(&stream).expect("TCP_INFO");
+            if sample.acknowledged >= 1000 || begin.elapsed() > Duration::from_secs(60) {
+                break sample;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        };
         // The SYN counts as an byte in bytes_acked.
         assert!((1000..=1001).contains(&sample.acknowledged), "{sample:?}");
         assert_eq!((sample.unsent, sample.unacknowledged, sample.retransmissions), (0, 0, 0));

@@ -13,6 +13,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use trunkline_testbed::lateness::Lateness;
 use trunkline_testbed::namespace::{Host, Task};
 use trunkline_testbed::privilege;
 use trunkline_testbed::scene::{Encryption, Gateway, GatewaySetup, Gateways, Plan, Scene, Wan};
@@ -31,10 +32,11 @@ pub(crate) fn sites(test: &str, wan: Wan, setup: &GatewaySetup) -> Option<(Scene
     Some((scene, gateways))
 }
 
-/// Waits until `done`, for at most `limit`. Otherwise panics with `what` and both gateways' logs.
-pub(crate) fn wait_for(what: &str, limit: Duration, gateways: &Gateways, mut done: impl FnMut() -> bool) {
-    let start = Instant::now();
+/// Waits until `done`, which should take `intended` at most ([`Lateness::limit`]). Otherwise panics with `what` and both gateways' logs.
+pub(crate) fn wait_for(what: &str, intended: Duration, gateways: &Gateways, mut done: impl FnMut() -> bool) {
+    let (start, lateness) = (Instant::now(), Lateness::watch());
     while !done() {
+        let limit = lateness.limit(intended);
         if start.elapsed() > limit {
             let logs = Gateway::BOTH.map(|g| format!("--- {g:?}\n{}", gateways.log_tail(g))).join("\n");
             panic!("not within {limit:?}: {what}\n{logs}");
