@@ -7,13 +7,14 @@ use trunkline_gateway::request::{self, MAX_REQUEST_BYTES, Parsed, Protocol};
 pub(crate) fn run(data: &[u8]) {
     let whole = request::parse(Protocol::Http, data);
     match &whole {
-        Parsed::Complete(path) => {
-            assert!(!path.is_empty() && path.len() < data.len().min(MAX_REQUEST_BYTES));
-            assert!(path.bytes().all(|byte| byte > b' ' && byte != 0x7f), "{path:?}");
+        Parsed::Complete(path) | Parsed::Head(path) => {
+            assert!(path.len() < data.len().min(MAX_REQUEST_BYTES));
+            assert!(path.bytes().all(|byte| byte > b' ' && byte != 0x7f && byte != b'?'), "{path:?}");
             let start = data.iter().position(|byte| !b"\r\n".contains(byte)).expect("it is not empty");
-            assert!(data[start..].starts_with(b"GET "), "{data:?}");
+            let method: &[u8] = if matches!(whole, Parsed::Head(_)) { b"HEAD " } else { b"GET " };
+            assert!(data[start..].starts_with(method), "{data:?}");
         }
-        Parsed::OtherMethod => assert!(!data.starts_with(b"GET ")),
+        Parsed::OtherMethod => assert!(!data.starts_with(b"GET ") && !data.starts_with(b"HEAD ")),
         Parsed::Incomplete => assert!(data.len() < MAX_REQUEST_BYTES),
         Parsed::Malformed => assert!(!data.is_empty()),
     }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use trunkline_units::Instant;
 
 use crate::Response;
-use crate::request::{self, Parsed, Protocol};
+use crate::request::{self, MAX_REQUEST_BYTES, METHODS, Parsed, Protocol};
 
 /// The connection of a client.
 #[derive(Debug)]
@@ -52,6 +52,8 @@ pub struct Client {
     /// When it is closed, however far it is.
     pub deadline: Instant,
     input: Vec<u8>,
+    /// It asked for the head of an answer alone.
+    head_only: bool,
     output: Vec<u8>,
     sent: usize,
 }
@@ -73,12 +75,15 @@ pub enum NextStep {
 pub const MAX_CLIENTS: usize = 16;
 /// The time limit of a client.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(5);
+/// The maximum number of bytes beyond a request that are read to no purpose.
+const DISCARDED: usize = 64 << 10;
 
 impl Client {
     /// One that has connected now. Its stream does not block.
     pub fn new(stream: Stream, protocol: Protocol, now: Instant) -> Self {
         let deadline = now + CLIENT_TIMEOUT;
-        Client { stream, protocol, deadline, input: Vec::new(), output: Vec::new(), sent: 0 }
+        let (input, output) = (Vec::new(), Vec::new());
+        Client { stream, protocol, deadline, input, head_only: false, output, sent: 0 }
     }
 
     /// Whether its request is incomplete.
@@ -104,10 +109,19 @@ impl Client {
             match request::parse(self.protocol, &self.input) {
                 Parsed::Incomplete => {}
                 Parsed::Complete(request) => return NextStep::Answer(request),
-                Parsed::OtherMethod => {
-                    return self.answer_http(405, "text/plain", "only GET is supported\n");
+                Parsed::Head(path) => {
+                    self.head_only = true;
+                    return NextStep::Answer(path);
                 }
-                Parsed::Malformed => return NextStep::Close,
+                Parsed::OtherMethod => {
+                    return self.answer_http(405, "text/plain", &format!("allowed: {METHODS}\n"));
+                }
+                Parsed::Malformed if self.protocol == Protocol::Control => return NextStep::Close,
+                Parsed::Malformed => {
+                    let body =
+                        format!("no HTTP request, or one whose head has {MAX_REQUEST_BYTES} bytes or more\n");
+                    return self.answer_http(400, "text/plain", &body);
+                }
             }
         }
     }
@@ -122,16 +136,17 @@ impl Client {
 
     /// Answers in HTTP.
     pub fn answer_http(&mut self, code: u16, kind: &str, body: &str) -> NextStep {
-        let reason = match code {
-            200 => "OK",
-            404 => "Not Found",
-            _ => "Method Not Allowed",
+        let (reason, more) = match code {
+            200 => ("OK", String::new()),
+            400 => ("Bad Request", String::new()),
+            404 => ("Not Found", String::new()),
+            _ => ("Method Not Allowed", format!("Allow: {METHODS}\r\n")),
         };
         let head = format!(
-            "HTTP/1.1 {code} {reason}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+            "HTTP/1.1 {code} {reason}\r\n{more}Content-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
             body.len()
         );
-        self.answer(head + body)
+        self.answer(if self.head_only { head } else { head + body })
     }
 
     /// Answers with these bytes.
@@ -155,7 +170,25 @@ impl Client {
                 Err(_) => return NextStep::Close,
             }
         }
+        if !self.output.is_empty() {
+            self.discard_input();
+        }
         NextStep::Close
+    }
+
+    /// Reads what was sent beyond the request, as the body of a POST: the kernel resets a connection that is closed with unread data, and
+    /// the other end may lose the answer.
+    fn discard_input(&mut self) {
+        let mut chunk = [0; 4096];
+        for _ in 0..DISCARDED / chunk.len() {
+            let read = match &mut self.stream {
+                Stream::Unix(stream) => stream.read(&mut chunk),
+                Stream::Tcp(stream) => stream.read(&mut chunk),
+            };
+            if !matches!(read, Ok(1..)) {
+                return;
+            }
+        }
     }
 }
 

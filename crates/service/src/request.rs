@@ -8,12 +8,15 @@ pub const MAX_REQUEST_BYTES: usize = 4096;
 /// The maximum number of header fields of an HTTP request.
 const MAX_HEADERS: usize = 32;
 
+/// The methods of HTTP that are answered, as a field `Allow` names them (RFC 9110 §9.1 requires both of every server).
+pub const METHODS: &str = "GET, HEAD";
+
 /// The protocol of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
     /// One line of JSON.
     Control,
-    /// HTTP/1.1, GET.
+    /// HTTP/1.1, GET and HEAD.
     Http,
 }
 
@@ -22,9 +25,11 @@ pub enum Protocol {
 pub enum Parsed {
     /// The request is incomplete.
     Incomplete,
-    /// A complete request: the line, or the path.
+    /// A complete request: the line, or the path of a GET.
     Complete(String),
-    /// A complete HTTP request with a method other than GET.
+    /// A complete HEAD request: the path.
+    Head(String),
+    /// A complete HTTP request with a method other than those in [`METHODS`].
     OtherMethod,
     /// No valid request can begin like this, or it is too long.
     Malformed,
@@ -56,10 +61,21 @@ fn http(head: &[u8]) -> Parsed {
     match request.parse(head) {
         Ok(httparse::Status::Partial) => Parsed::Incomplete,
         Ok(httparse::Status::Complete(_)) => match (request.method, request.path) {
-            (Some("GET"), Some(path)) => Parsed::Complete(path.to_owned()),
+            (Some("GET"), Some(target)) => Parsed::Complete(path(target).to_owned()),
+            (Some("HEAD"), Some(target)) => Parsed::Head(path(target).to_owned()),
             _ => Parsed::OtherMethod,
         },
         Err(_) => Parsed::Malformed,
+    }
+}
+
+/// The path of a request's target. A query is no part of it (RFC 3986 §3.4), and a proxy may ask with the whole address (RFC 9112
+/// §3.2.2).
+fn path(target: &str) -> &str {
+    let target = target.split(['?', '#']).next().unwrap_or(target);
+    match target.strip_prefix("http://") {
+        Some(rest) => rest.find('/').map_or("/", |at| &rest[at..]),
+        None => target,
     }
 }
 
@@ -77,6 +93,26 @@ mod tests {
         let control = |said: &str| parse(Protocol::Control, said.as_bytes());
         assert_eq!(control("{\"request\""), Parsed::Incomplete);
         assert_eq!(control("{}\nmore"), Parsed::Complete("{}".to_owned()));
+    }
+
+    #[test]
+    fn a_query_and_the_name_of_the_host_are_no_part_of_the_path() {
+        let path =
+            |target: &str| match parse(Protocol::Http, format!("GET {target} HTTP/1.1\r\n\r\n").as_bytes()) {
+                Parsed::Complete(path) => path,
+                other => panic!("{target}: {other:?}"),
+            };
+        for target in
+            ["/metrics", "/metrics?", "/metrics?collect=all&x=/", "http://a:9460/metrics?x", "/metrics#x"]
+        {
+            assert_eq!(path(target), "/metrics", "{target}");
+        }
+        for target in ["/", "/?x", "http://a", "http://a/", "http://a?x"] {
+            assert_eq!(path(target), "/", "{target}");
+        }
+        assert_eq!(path("*"), "*");
+        let head = parse(Protocol::Http, b"HEAD /metrics?x HTTP/1.1\r\n\r\n");
+        assert_eq!(head, Parsed::Head("/metrics".to_owned()));
     }
 
     #[test]

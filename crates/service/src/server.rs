@@ -270,4 +270,28 @@ mod tests {
         drop((silent, echo));
         assert!(!control.exists() && !metrics.exists(), "the sockets go with the server");
     }
+
+    #[test]
+    fn http_clients_get_an_answer_to_whatever_they_ask() {
+        let (control, metrics) = (path("methods-control"), path("methods"));
+        let _echo = Echo::start(Server::new(&control, Some(MetricsAt::Unix(&metrics))).expect("a server"));
+        let ask = |request: &str| {
+            let mut stream = UnixStream::connect(&metrics).expect("a connection");
+            stream.write_all(request.as_bytes()).expect("sent");
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).expect("the whole answer, and no reset");
+            let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+            (head.to_owned(), body.to_owned())
+        };
+        let (head, body) = ask("GET /metrics?collect=all HTTP/1.1\r\n\r\n");
+        assert!(head.starts_with("HTTP/1.1 200 OK\r\n") && body == "/metrics", "{head}");
+        assert_eq!(ask("HEAD /metrics HTTP/1.1\r\n\r\n"), (head, String::new()), "the same head");
+        let (head, _) = ask(&format!("POST /metrics HTTP/1.1\r\n\r\n{}", "x".repeat(20_000)));
+        assert!(head.starts_with("HTTP/1.1 405 Method Not Allowed\r\nAllow: GET, HEAD\r\n"), "{head}");
+        let long = format!("GET / HTTP/1.1\r\nCookie: {}\r\n\r\n", "x".repeat(20_000));
+        for request in ["\u{1}\r\n\r\n", &long] {
+            let (head, body) = ask(request);
+            assert!(head.starts_with("HTTP/1.1 400 Bad Request\r\n") && body.contains("4096"), "{head}");
+        }
+    }
 }
