@@ -15,6 +15,7 @@ use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use trunkline_schema::read_file;
 use zeroize::{Zeroize as _, Zeroizing};
 
 /// The length of a key, public or secret.
@@ -22,13 +23,13 @@ pub const KEY_BYTES: usize = 32;
 /// The length of a key's text form, in characters.
 pub const KEY_CHARS: usize = 44;
 /// The maximum size of a key file. A longer file is no key file.
-const KEY_FILE_LIMIT_BYTES: u64 = 4096;
+pub const KEY_FILE_LIMIT_BYTES: u64 = 4096;
 
 /// An error in a key. It never contains the key's text, which may be secret.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// The text does not have the length of a key.
-    #[error("a key is {KEY_CHARS} characters of base64, this has {have}")]
+    #[error("{}a key is {KEY_CHARS} characters of base64, this has {have}", if *have == 0 { "is empty: " } else { "" })]
     Length {
         /// Characters found, without surrounding white space.
         have: usize,
@@ -42,13 +43,13 @@ pub enum KeyError {
     /// The system has no random bytes.
     #[error("the system has no random bytes")]
     NoRandomness,
-    /// The key file cannot be read.
-    #[error("key file {}: {source}", path.display())]
+    /// The key file cannot be read as text.
+    #[error("key file {}: {problem}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
         /// Why not.
-        source: std::io::Error,
+        problem: String,
     },
     /// The key file does not contain a key.
     #[error("key file {}: {problem}", path.display())]
@@ -58,9 +59,6 @@ pub enum KeyError {
         /// The error in its content.
         problem: Box<KeyError>,
     },
-    /// The file is too long to be a key file.
-    #[error("it is too long for a key file")]
-    TooLong,
     /// The public key of a peer is this site's private key.
     #[error(
         "peer {peer} has this site's private key in place of a public key; allowed: the 44 characters `trunkline \
@@ -164,15 +162,9 @@ impl SecretKey {
     /// # Errors
     /// [`KeyError::Read`] or [`KeyError::File`], naming the file.
     pub fn load(path: &Path) -> Result<Self, KeyError> {
-        let read = |source| KeyError::Read { path: path.to_owned(), source };
-        let wrong = |problem| KeyError::File { path: path.to_owned(), problem: Box::new(problem) };
-        let metadata = fs::metadata(path).map_err(read)?;
-        if metadata.len() > KEY_FILE_LIMIT_BYTES {
-            return Err(wrong(KeyError::TooLong));
-        }
-        let content = Zeroizing::new(fs::read(path).map_err(read)?);
-        let text = std::str::from_utf8(&content).map_err(|_| wrong(KeyError::Base64))?;
-        text.parse().map_err(wrong)
+        let unreadable = |problem| KeyError::Read { path: path.to_owned(), problem };
+        let text = Zeroizing::new(read_file(path, KEY_FILE_LIMIT_BYTES).map_err(unreadable)?);
+        text.parse().map_err(|problem| KeyError::File { path: path.to_owned(), problem: Box::new(problem) })
     }
 
     /// The public key.
@@ -331,7 +323,19 @@ mod tests {
         let error = SecretKey::load(&path).unwrap_err().to_string();
         assert!(error.contains("a.key") && error.contains('9'), "{error}");
         fs::write(&path, [b'x'; 5000]).unwrap();
-        assert!(SecretKey::load(&path).unwrap_err().to_string().contains("too long"));
+        assert!(
+            SecretKey::load(&path)
+                .unwrap_err()
+                .to_string()
+                .contains("is too long; allowed: up to 4096 bytes")
+        );
+        let marked = [b"\xef\xbb\xbf", key.to_base64().as_bytes(), b"\r\n"].concat();
+        fs::write(&path, marked).unwrap();
+        assert_eq!(SecretKey::load(&path).unwrap().public(), key.public(), "a byte order mark, and CRLF");
+        let utf16: Vec<u8> = key.to_base64().encode_utf16().flat_map(u16::to_le_bytes).collect();
+        fs::write(&path, utf16).unwrap();
+        let error = SecretKey::load(&path).unwrap_err().to_string();
+        assert!(error.contains("a.key: is in UTF-16"), "{error}");
         let missing = SecretKey::load(&directory.join("none.key")).unwrap_err();
         assert!(matches!(missing, KeyError::Read { .. }), "{missing}");
         fs::remove_dir_all(&directory).unwrap();

@@ -38,8 +38,8 @@ pub use proxy::{
 pub use queue::{Discipline, QueuePlace, QueueSpec};
 pub use reader::{
     Astray, At, Finding, Findings, Format, KeyPath, Leaf, MAX_FILE, Mistake, Mistakes, Partly, Source,
-    expand, put, read, read_partly,
+    expand, put, read, read_file, read_input, read_partly,
 };
 pub use resolve::{MAX_CLASSES, MAX_LANES, MAX_WEIGHT, PATH_POLICIES, Resolver, default_queue};
-pub use text::{read_text, wrong_type};
+pub use text::{count, read_text, wrong_type};
 pub use words::{CongestionControlName, Dscp, Lengths, Name, OneOrMany, Ports, Protocol};

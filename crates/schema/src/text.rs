@@ -57,3 +57,8 @@ pub fn wrong_type(value: &Value) -> String {
         other => format!("is {other}"),
     }
 }
+
+/// A number of things, in words.
+pub fn count(number: usize, one: &str, several: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { several })
+}

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
@@ -14,12 +14,18 @@ use serde::de::DeserializeOwned;
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
     /// No daemon listens there.
-    #[error("no daemon listens on {path}: {source}")]
+    #[error("no daemon listens on {path}: {}", why(path, source))]
     Connect {
         /// The socket.
         path: String,
         /// The system's answer.
         source: io::Error,
+    },
+    /// Only the user of the daemon and root may ask it.
+    #[error("this user may not ask the daemon on {path}: run as root")]
+    Denied {
+        /// The socket.
+        path: String,
     },
     /// A daemon listens and does not answer.
     #[error("the daemon on {path} gave no answer in {seconds} s: it hangs, or is overloaded")]
@@ -59,6 +65,7 @@ fn ask_within<A: DeserializeOwned>(
     let silent = || ControlError::Silent { path: name(), seconds: limit.as_secs() };
     let mut stream = connect(path, limit).map_err(|source| match source.kind() {
         io::ErrorKind::WouldBlock => silent(),
+        io::ErrorKind::PermissionDenied => ControlError::Denied { path: name() },
         _ => ControlError::Connect { path: name(), source },
     })?;
     let mut talk = || -> io::Result<A> {
@@ -78,6 +85,19 @@ fn ask_within<A: DeserializeOwned>(
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => silent(),
         _ => ControlError::Talk { path: name(), source },
     })
+}
+
+/// Why nobody listens.
+fn why(path: &str, error: &io::Error) -> String {
+    let is_socket = |file: fs::Metadata| file.file_type().is_socket();
+    match error.kind() {
+        io::ErrorKind::NotFound => "there is no such socket".to_owned(),
+        io::ErrorKind::ConnectionRefused if !fs::metadata(path).is_ok_and(is_socket) => {
+            "it is no socket".to_owned()
+        }
+        io::ErrorKind::ConnectionRefused => "the daemon that made the socket has ended".to_owned(),
+        _ => error.to_string(),
+    }
 }
 
 /// Connects within `limit`: a daemon that hangs accepts no connection, and connect(2) waits when the backlog is full.
@@ -162,5 +182,19 @@ mod tests {
         drop(listener);
         assert!(remove_stale(&path) && !path.exists());
         assert_eq!(probe(&path), Probe::Absent);
+    }
+
+    #[test]
+    fn where_nobody_listens_the_error_says_why() {
+        let path = socket("nobody");
+        let error = || ask::<Value>(&path, &"status").expect_err("nobody listens").to_string();
+        let told = |why: &str| assert_eq!(error(), format!("no daemon listens on {}: {why}", path.display()));
+        told("there is no such socket");
+        drop(UnixListener::bind(&path).expect("a socket"));
+        told("the daemon that made the socket has ended");
+        fs::remove_file(&path).expect("it goes");
+        fs::write(&path, "text").expect("a file");
+        told("it is no socket");
+        fs::remove_file(&path).expect("it goes");
     }
 }

@@ -19,13 +19,23 @@ pub enum ListenError {
     #[error("another daemon answers on {}: `trunkline down` ends it", .0.display())]
     Running(PathBuf),
     /// The address is taken, or not this machine's, or the socket's file cannot be made.
-    #[error("cannot listen on {address}: {source}")]
+    #[error("cannot listen on {address}: {source}{}", hint(source))]
     Listen {
         /// Where.
         address: String,
         /// The system's answer.
         source: io::Error,
     },
+}
+
+/// What helps against an error of listening.
+pub fn hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => " (run as root, or with the unit file in dist/)",
+        io::ErrorKind::AddrInUse => " (another program listens there)",
+        io::ErrorKind::AddrNotAvailable => " (this machine does not have the address)",
+        _ => "",
+    }
 }
 
 /// The file of a Unix socket. Dropping it removes the file, unless another socket has taken its place.

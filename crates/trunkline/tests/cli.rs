@@ -277,6 +277,105 @@ fn check_refuses_the_files_that_up_refuses_with_the_same_words() {
 }
 
 #[test]
+fn a_file_that_cannot_be_read_is_told_why_and_where_it_was_looked_for() {
+    let place = Place::new();
+    let here = place.path().display().to_string();
+    let utf16 = |text: &str| -> Vec<u8> { text.encode_utf16().flat_map(u16::to_le_bytes).collect() };
+    let write = |name: &str, bytes: &[u8]| fs::write(place.path().join(name), bytes).expect("a file");
+    write("utf16.toml", &utf16("\u{feff}name = \"a\"\n"));
+    write("latin.toml", b"# one\n# caf\xe9\n");
+    write("long.toml", "#".repeat(5 << 20).as_bytes());
+    fs::create_dir(place.path().join("directory.toml")).expect("a directory");
+    let cases = [
+        ("none.toml", format!("there is no such file in {here}")),
+        ("no/none.toml", format!("there is no directory {here}/no")),
+        ("directory.toml", "is a directory, not a file".to_owned()),
+        ("utf16.toml", "is in UTF-16; allowed: UTF-8".to_owned()),
+        ("latin.toml", "is not in UTF-8 in line 2; allowed: UTF-8".to_owned()),
+        ("long.toml", "is too long; allowed: up to 4 MiB".to_owned()),
+    ];
+    for (file, problem) in &cases {
+        for line in [
+            &["check", file][..],
+            &["up", file],
+            &["proxy", file, "--check"],
+            &["status", file],
+            &["unblock", file],
+        ] {
+            let output = place.run(line);
+            let error = said(&output);
+            assert_eq!(output.status.code(), Some(2), "{line:?}: {error}");
+            assert!(error.contains(&format!("{file}: {problem}")), "{line:?}: {error}");
+        }
+    }
+    // The same of the key, whose name is relative to the site's file.
+    write("utf16.key", &utf16("key"));
+    fs::create_dir(place.path().join("directory.key")).expect("a directory");
+    for (key, problem) in [
+        ("none.key", format!("none.key: there is no such file in {here}")),
+        ("utf16.key", "utf16.key: is in UTF-16".to_owned()),
+        ("directory.key", "directory.key: is a directory".to_owned()),
+        ("/dev/zero", "/dev/zero: is too long; allowed: up to 4096 bytes".to_owned()),
+    ] {
+        place.write("tried.toml", &format!("private_key_file = \"{key}\"\n"));
+        let error = said(&place.run(&["check", "tried.toml"]));
+        assert!(error.contains(&problem), "{error}");
+    }
+}
+
+#[test]
+fn keys_are_read_with_the_marks_that_editors_leave() {
+    let place = Place::new();
+    let key = fs::read_to_string(place.path().join("a.key")).expect("the key");
+    let public = place.public_key();
+    let pubkey = |bytes: &[u8]| {
+        fs::write(place.path().join("input"), bytes).expect("a file");
+        let input = File::open(place.path().join("input")).expect("a file");
+        let output = place.command(&["pubkey"]).stdin(input).output().expect("it runs");
+        (String::from_utf8_lossy(&output.stdout).trim().to_owned(), said(&output))
+    };
+    let marked = format!("\u{feff}{}\r\n", key.trim());
+    assert_eq!(pubkey(marked.as_bytes()), (public.clone(), String::new()), "a byte order mark and CRLF");
+    let utf16: Vec<u8> = key.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    assert!(pubkey(&utf16).1.contains("standard input: is in UTF-16"), "{:?}", pubkey(&utf16));
+    assert!(pubkey(&[b'x'; 5000]).1.contains("is too long; allowed: up to 4096 bytes"));
+    // In a site's file, too.
+    place.write("marked.key", &marked);
+    fs::set_permissions(place.path().join("marked.key"), std::os::unix::fs::PermissionsExt::from_mode(0o600))
+        .expect("its mode");
+    place.write("marked.toml", "\u{feff}private_key_file = \"marked.key\"\r\nclasses = \"single\"\r\n");
+    let output = place.run(&["check", "marked.toml"]);
+    assert!(String::from_utf8_lossy(&output.stdout).contains(&public), "{}", said(&output));
+}
+
+#[test]
+fn check_says_what_lanes_ride_on_and_the_weight_of_every_class() {
+    let place = Place::new();
+    place.write(
+        "a.toml",
+        "private_key_file = \"a.key\"\n[[classes]]\nname = \"calls\"\ntransport = \"quic\"\nweight = 3\n\
+         match = [{ protocol = \"udp\", port = 5060 }]\n[[classes]]\nname = \"rest\"\ntransport = \"auto\"\n",
+    );
+    let output = place.run(&["check", "a.toml"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let row = |kind: &str, name: &str| {
+        let found = text.lines().find(|line| {
+            let mut words = line.split_whitespace();
+            words.next() == Some(kind) && words.next() == Some(name)
+        });
+        found.unwrap_or_else(|| panic!("{text}{}", said(&output))).to_owned()
+    };
+    assert!(
+        row("lanes", "calls").contains("1 lane to each peer in each shard, over QUIC, delivery datagram, "),
+        "{text}"
+    );
+    assert!(row("lanes", "rest").contains("over QUIC (delivery datagram) or TCP, "), "{text}");
+    assert!(row("class", "calls").contains("1 rule, lanes calls alone, weight 3"), "{text}");
+    assert!(row("class", "rest").contains("everything else, lanes rest alone, weight 1"), "{text}");
+    assert!(!text.contains("(s)"), "{text}");
+}
+
+#[test]
 fn warnings_have_a_word_and_an_exit_code_of_their_own() {
     let place = Place::new();
     let fine = "private_key_file = \"a.key\"\nclasses = \"single\"\n";

@@ -195,7 +195,7 @@ fn no_packet_leaves_in_clear_while_the_gateway_does_not_run() {
     assert!(blocked(&scene));
     assert!(gateways.log(Gateway::T1).contains("`trunkline unblock t1`"), "{}", gateways.log(Gateway::T1));
 
-    assert_eq!(unblock(&scene, &["other"]), (true, "0 prefixes were blocked\n".to_owned()));
+    assert_eq!(unblock(&scene, &["other"]), (true, "no prefix was blocked by other\n".to_owned()));
     assert!(blocked(&scene), "another site's name undoes nothing of this one");
     let (done, said) = unblock(&scene, &[&file]);
     assert!(done && said.starts_with(&format!("{} ", plans(&scene).len())), "{said}");

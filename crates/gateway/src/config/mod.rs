@@ -7,7 +7,6 @@
 //!
 //! Parsing touches no other file: the private key is read by [`Config::identity`].
 
-mod error;
 mod file;
 mod leaf;
 mod paths;
@@ -18,7 +17,6 @@ mod site;
 mod values;
 mod warnings;
 
-use std::fs;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -26,10 +24,10 @@ use std::time::Duration;
 use ipnet::IpNet;
 use zeroize::Zeroizing;
 
-pub use error::LoadError;
 pub use routing::{AUTO_TABLE, DefaultRouting, MAIN_TABLE, OnExit, RoutingTable};
 use trunkline_proxy::Plan;
 pub use trunkline_schema::{Encryption, MAX_CLASSES, MAX_LANES, MetricsListen, Mistake, Mistakes};
+use trunkline_schema::{MAX_FILE, read_file};
 use trunkline_trunk::{ClassSettings, LaneGroup, TrunkPlan};
 
 use crate::keys::{self, KeyError, PublicKey, SecretKey};
@@ -255,12 +253,12 @@ impl Config {
     /// Reads and checks a file.
     ///
     /// # Errors
-    /// [`LoadError::Read`] when it cannot be read, [`LoadError::Invalid`] with all that is wrong in it.
-    pub fn load(path: &Path) -> Result<Self, LoadError> {
-        let read = fs::read_to_string(path);
+    /// Why it cannot be read, or all that is wrong in it.
+    pub fn load(path: &Path) -> Result<Self, Mistakes> {
+        let unreadable = |problem| Mistakes(vec![Mistake::of_file(path.display().to_string(), problem)]);
         // It may hold the private key.
-        let text = Zeroizing::new(read.map_err(|source| LoadError::Read { file: path.to_owned(), source })?);
-        Ok(Self::parse(&text, path)?)
+        let text = Zeroizing::new(read_file(path, MAX_FILE).map_err(unreadable)?);
+        Self::parse(&text, path)
     }
 
     /// Checks a file's text. `path` names it in errors, gives the site its default name and is what relative

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use trunkline_proxy::ProxyError;
 use trunkline_service::ListenError;
+use trunkline_service::listen::hint;
 
 use crate::device::DeviceError;
 use crate::handshake::HandshakeError;
@@ -21,7 +22,7 @@ pub enum DaemonError {
     #[error(transparent)]
     Device(#[from] DeviceError),
     /// The daemon cannot listen on an address.
-    #[error("cannot listen on {address}: {source}")]
+    #[error("cannot listen on {address}: {source}{}", hint(source))]
     Listen {
         /// The address or socket path.
         address: String,

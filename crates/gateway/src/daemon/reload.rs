@@ -7,7 +7,7 @@ use trunkline_trunk::Transport;
 
 use super::{Daemon, Source, network};
 use crate::clock::now;
-use crate::config::{Config, Encryption, LoadError};
+use crate::config::{Config, Encryption};
 use crate::handshake::{Acceptor, Admit, HandshakeError, Identity};
 use crate::keys::{PublicKey, SecretKey};
 use crate::life::{Failure, Serial};
@@ -27,7 +27,7 @@ impl Daemon {
     }
 
     fn try_reload(&mut self) -> Result<String, String> {
-        let new = Config::load(&self.path).map_err(|error: LoadError| error.to_string())?;
+        let new = Config::load(&self.path).map_err(|mistakes| mistakes.to_string())?;
         let fixed = self.config.restart_needed(&new);
         if !fixed.is_empty() {
             return Err(format!("{}: needs a restart, nothing was changed", fixed.join(", ")));

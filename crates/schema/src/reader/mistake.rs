@@ -23,6 +23,13 @@ pub struct Mistake {
     pub origin: Option<String>,
 }
 
+impl Mistake {
+    /// A mistake of a whole file.
+    pub const fn of_file(file: String, problem: String) -> Self {
+        Mistake { file, place: None, key: String::new(), problem, allowed: None, origin: None }
+    }
+}
+
 impl fmt::Display for Mistake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:", self.file)?;

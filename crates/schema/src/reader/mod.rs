@@ -1,5 +1,6 @@
 //! TOML files read strictly: every mistake with its place, what is wrong, and what is allowed.
 
+mod file;
 mod findings;
 mod key;
 mod leaf;
@@ -11,6 +12,7 @@ mod read;
 mod source;
 mod walk;
 
+pub use file::{read_file, read_input};
 pub use findings::{At, Finding, Findings};
 pub use key::KeyPath;
 pub use leaf::Leaf;

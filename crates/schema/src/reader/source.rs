@@ -1,13 +1,12 @@
 //! A file as it was written.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
 use serde::Deserialize as _;
 use toml::Table;
 use toml::de::{DeTable, Deserializer};
 
+use super::file::read_file;
 use super::findings::{Finding, Findings};
 use super::mistake::{Mistake, Mistakes};
 use super::places::Places;
@@ -35,14 +34,9 @@ impl Source {
     /// Why it cannot be read, or is no TOML.
     pub fn open(path: &Path) -> Result<Source, Mistakes> {
         let name = path.display().to_string();
-        let unreadable = |problem: String, allowed| Mistakes(vec![whole(&name, None, problem, allowed)]);
-        let mut bytes = Vec::new();
-        let read = File::open(path).and_then(|file| file.take(MAX_FILE + 1).read_to_end(&mut bytes));
-        read.map_err(|error| unreadable(format!("cannot be read: {error}"), None))?;
-        match String::from_utf8(bytes) {
-            Ok(text) => Source::parse(&name, &text),
-            Err(_) => Err(unreadable("is no text".to_owned(), Some("TOML in UTF-8"))),
-        }
+        let text = read_file(path, MAX_FILE);
+        let text = text.map_err(|problem| Mistakes(vec![Mistake::of_file(name.clone(), problem)]))?;
+        Source::parse(&name, &text)
     }
 
     /// Reads a file's text. The name is for messages.
@@ -129,8 +123,7 @@ impl Source {
 
 /// A mistake of a whole file.
 fn whole(file: &str, place: Option<(usize, usize)>, problem: String, allowed: Option<&str>) -> Mistake {
-    let (file, allowed) = (file.to_owned(), allowed.map(str::to_owned));
-    Mistake { file, place, key: String::new(), problem, allowed, origin: None }
+    Mistake { place, allowed: allowed.map(str::to_owned), ..Mistake::of_file(file.to_owned(), problem) }
 }
 
 #[cfg(test)]

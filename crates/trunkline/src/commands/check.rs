@@ -6,10 +6,11 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use serde::Serialize;
-use trunkline_gateway::config::{self, Config, LoadError};
+use trunkline_gateway::config::{self, Config};
 use trunkline_gateway::preflight;
+use trunkline_schema::count;
 use trunkline_trunk::compress::Compression;
-use trunkline_trunk::{ClassSettings, Over};
+use trunkline_trunk::{ClassSettings, LaneGroup, Over, Transport};
 
 use crate::cli::FileReportArguments;
 use crate::failure::Failure;
@@ -105,13 +106,7 @@ fn check_file(file: &Path) -> Checked {
     };
     let config = match Config::load(file) {
         Ok(config) => config,
-        Err(LoadError::Invalid(errors)) => {
-            return refused(errors.0.iter().map(Mistake::from).collect(), errors.to_string());
-        }
-        Err(error) => {
-            let problem = Mistake { problem: error.to_string(), ..Mistake::default() };
-            return refused(vec![problem], error.to_string());
-        }
+        Err(errors) => return refused(errors.0.iter().map(Mistake::from).collect(), errors.to_string()),
     };
     match preflight::check(&config) {
         Ok(accepted) => {
@@ -190,13 +185,10 @@ fn meaning(config: &Config, public_key: &str) -> String {
     line("listens", list(texts(&config.listen)));
     let addresses = list(texts(&config.tun.addresses));
     let tun = &config.tun;
-    line("device", format!("{} {addresses}, MTU {}, {} queue(s)", tun.name, tun.mtu, tun.queues));
+    let queues = count(tun.queues.into(), "queue", "queues");
+    line("device", format!("{} {addresses}, MTU {}, {queues}", tun.name, tun.mtu));
     for group in &config.trunk.groups {
-        let (name, count, control) = (&group.name, group.lanes, &group.congestion_control);
-        line(
-            "lanes",
-            format!("{name:<12} {count} to each peer in each shard, {control}, DSCP {}", group.dscp),
-        );
+        line("lanes", format!("{:<12} {}", group.name, lanes(group)));
     }
     for class in &config.trunk.classes {
         line("class", format!("{:<12} {}", class.name, scheduling(config, class)));
@@ -228,11 +220,22 @@ fn meaning(config: &Config, public_key: &str) -> String {
     text
 }
 
+/// What the lanes of a group are.
+fn lanes(group: &LaneGroup) -> String {
+    let over = match group.transport {
+        Transport::Tcp => "over TCP".to_owned(),
+        Transport::Quic => format!("over QUIC, delivery {}", group.delivery),
+        Transport::Auto => format!("over QUIC (delivery {}) or TCP", group.delivery),
+    };
+    let each = count(group.lanes.into(), "lane", "lanes");
+    format!("{each} to each peer in each shard, {over}, {}, DSCP {}", group.congestion_control, group.dscp)
+}
+
 /// The packets that a class takes, its lanes and its part of them.
 fn scheduling(config: &Config, class: &ClassSettings) -> String {
     let takes = match class.rules.len() {
         0 => "everything else".to_owned(),
-        rules => format!("{rules} rule(s)"),
+        rules => count(rules, "rule", "rules"),
     };
     let group = config.lane_group(class);
     let others: Vec<_> = config
@@ -242,17 +245,13 @@ fn scheduling(config: &Config, class: &ClassSettings) -> String {
         .filter(|other| other.group == class.group && other.name != class.name)
         .map(|other| &*other.name)
         .collect();
-    let mut parts = vec![takes];
-    if others.is_empty() {
-        parts.push(format!("lanes {} alone", group.name));
-    } else {
-        parts.push(format!("lanes {} with {}", group.name, others.join(" and ")));
-        parts.push(if class.share.priority {
-            "before those without priority".to_owned()
-        } else {
-            format!("weight {}", class.share.weight)
-        });
-    }
+    let lanes = match &others[..] {
+        [] => format!("lanes {} alone", group.name),
+        others => format!("lanes {} with {}", group.name, others.join(" and ")),
+    };
+    let weight = format!("weight {}", class.share.weight);
+    let mut parts = vec![takes, lanes, weight];
+    parts.extend(class.share.priority.then(|| "before those without priority".to_owned()));
     parts.extend(class.share.guarantee.map(|rate| format!("at least {rate}")));
     parts.extend(class.share.ceiling.map(|rate| format!("at most {rate}")));
     parts.join(", ")

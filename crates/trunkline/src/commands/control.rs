@@ -23,13 +23,22 @@ pub(super) fn socket(arguments: &InstanceArguments) -> Result<PathBuf, Failure> 
             proxies.map(|file| control_socket(site, &file)).map_err(|_| Failure::Input(error.to_string()))
         });
     }
-    if site.exists() {
+    if site.exists() || site.components().count() > 1 || site.extension().is_some_and(|name| name == "sock") {
         return Ok(site.clone());
     }
-    Ok(PathBuf::from(RUN_DIRECTORY).join(format!("{}.sock", site.display())))
+    let socket = PathBuf::from(RUN_DIRECTORY).join(format!("{}.sock", site.display()));
+    if socket.exists() {
+        return Ok(socket);
+    }
+    let running = match &names(&running())[..] {
+        [] => "none does".to_owned(),
+        names => format!("there are: {}", names.join(", ")),
+    };
+    Err(Failure::NotRunning(format!("no gateway named {} runs here; {running}", site.display())))
 }
 
-fn only_socket() -> Result<PathBuf, Failure> {
+/// The sockets of the gateways and proxies that run here.
+fn running() -> Vec<PathBuf> {
     let mut sockets: Vec<PathBuf> = fs::read_dir(RUN_DIRECTORY)
         .into_iter()
         .flatten()
@@ -39,13 +48,20 @@ fn only_socket() -> Result<PathBuf, Failure> {
         .filter(|path| !remove_stale(path))
         .collect();
     sockets.sort();
-    match sockets.as_slice() {
+    sockets
+}
+
+fn names(sockets: &[PathBuf]) -> Vec<String> {
+    sockets.iter().filter_map(|path| Some(path.file_stem()?.to_string_lossy().into_owned())).collect()
+}
+
+fn only_socket() -> Result<PathBuf, Failure> {
+    match &running()[..] {
         [] => Err(Failure::NotRunning(format!("no gateway runs here: none listens in {RUN_DIRECTORY}"))),
         [one] => Ok(one.clone()),
         several => {
-            let names: Vec<String> =
-                several.iter().filter_map(|p| Some(p.file_stem()?.to_string_lossy().into_owned())).collect();
-            Err(Failure::Input(format!("several gateways run here; name one of: {}", names.join(", "))))
+            let names = names(several).join(", ");
+            Err(Failure::Input(format!("several gateways run here; name one of: {names}")))
         }
     }
 }
@@ -58,6 +74,7 @@ fn request(arguments: &InstanceArguments, request: Request) -> Result<Answer, Fa
 pub(super) fn control_failure(error: &ControlError) -> Failure {
     match error {
         ControlError::Connect { .. } | ControlError::Silent { .. } => Failure::NotRunning(error.to_string()),
+        ControlError::Denied { .. } => Failure::Lacking(error.to_string()),
         ControlError::Talk { .. } => Failure::Other(error.to_string()),
     }
 }

@@ -1,8 +1,9 @@
 //! `genkey` and `pubkey`.
 
-use std::io::{self, Read as _};
+use std::io;
 
-use trunkline_gateway::keys::SecretKey;
+use trunkline_gateway::keys::{KEY_FILE_LIMIT_BYTES, KeyError, SecretKey};
+use trunkline_schema::read_input;
 
 use crate::failure::Failure;
 use crate::output::print_line;
@@ -13,10 +14,8 @@ pub(crate) fn genkey() -> Result<(), Failure> {
 }
 
 pub(crate) fn pubkey() -> Result<(), Failure> {
-    let mut text = String::new();
-    // A key has 44 characters; the bound keeps endless input out of memory.
-    io::stdin().take(4096).read_to_string(&mut text).map_err(Failure::doing("cannot read standard input"))?;
-    let key: SecretKey =
-        text.trim().parse().map_err(|error| Failure::Input(format!("standard input: {error}")))?;
+    let wrong = |problem: String| Failure::Input(format!("standard input: {problem}"));
+    let text = read_input(io::stdin(), KEY_FILE_LIMIT_BYTES).map_err(wrong)?;
+    let key: SecretKey = text.parse().map_err(|error: KeyError| wrong(error.to_string()))?;
     print_line(&key.public().to_string())
 }

@@ -22,9 +22,12 @@ pub(crate) fn up(arguments: &UpArguments) -> Result<(), Failure> {
     let log = Log::stderr();
     send_log_to(&log, arguments.log_format);
     let run = || Daemon::start(config, log.clone())?.run();
-    let outcome = run().map_err(|error: DaemonError| match error {
+    let outcome = run().map_err(|error: DaemonError| match &error {
         DaemonError::Refused(_) => Failure::Input(error.to_string()),
         DaemonError::Device(_) => Failure::Lacking(error.to_string()),
+        DaemonError::Listen { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
+            Failure::Lacking(error.to_string())
+        }
         _ => Failure::Other(error.to_string()),
     });
     if let Err(failure) = &outcome {

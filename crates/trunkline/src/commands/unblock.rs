@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use trunkline_gateway::config::{Config, RUN_DIRECTORY};
 use trunkline_gateway::device::{self, Blocked};
+use trunkline_schema::count;
 
 use crate::cli::UnblockArguments;
 use crate::failure::Failure;
@@ -21,11 +22,15 @@ pub(crate) fn unblock(arguments: &UnblockArguments) -> Result<(), Failure> {
         )));
     }
     let blocked = site.as_ref().map_or(Blocked::All, |(name, _)| Blocked::Site(name));
-    let count = device::unblock(blocked).map_err(|error| match error.errno() {
+    let number = device::unblock(blocked).map_err(|error| match error.errno() {
         Some(EPERM | EACCES) => Failure::Lacking(format!("{error} (this needs CAP_NET_ADMIN: run as root)")),
         _ => Failure::Other(error.to_string()),
     })?;
-    print_line(&format!("{count} prefixes were blocked"))
+    let blocked_by = site.as_ref().map_or_else(String::new, |(name, _)| format!(" by {name}"));
+    print_line(&match number {
+        0 => format!("no prefix was blocked{blocked_by}"),
+        number => count(number, "prefix was blocked", "prefixes were blocked") + &blocked_by,
+    })
 }
 
 const EPERM: i32 = 1;
