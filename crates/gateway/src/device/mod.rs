@@ -19,7 +19,7 @@ use ipnet::IpNet;
 use trunkline_netlink::{Event, Existing, Family, Handle, Route, RouteFilter, Rule};
 
 pub use block::{Blocked, unblock};
-pub use error::DeviceError;
+pub use error::{DeviceError, RouteTaken};
 
 use crate::config::{Config, OnExit};
 use crate::sys::TunOffloads;
@@ -169,8 +169,13 @@ impl Device {
         let filter = RouteFilter { table: Some(table), ..RouteFilter::default() };
         let mut there = self.netlink.routes_where(filter)?;
         there.retain(|route| route.destination == prefix && !is_block(route));
-        let there = Box::new(there.pop().unwrap_or_else(|| Route::to(prefix).table(table)));
-        Ok(DeviceError::RouteTaken { prefix, there })
+        let there = self.route_taken(there.pop().unwrap_or_else(|| Route::to(prefix).table(table)));
+        Ok(DeviceError::RouteTaken(Box::new(there)))
+    }
+
+    fn route_taken(&mut self, there: Route) -> RouteTaken {
+        let device = there.device.and_then(|index| self.netlink.link(index).ok()).map(|link| link.name);
+        RouteTaken { there, device }
     }
 
     fn repair_blocks(&mut self, ours: &[Route]) -> Result<(), DeviceError> {
@@ -224,10 +229,11 @@ impl Device {
                 let elsewhere = route.device != Some(self.index) && !is_block(&route);
                 if elsewhere && new.contains(&(prefix, table)) {
                     if self.wanted.on_exit == OnExit::Block || prefix.prefix_len() == 0 {
-                        return Err(DeviceError::RouteTaken { prefix, there: Box::new(route) });
+                        return Err(DeviceError::RouteTaken(Box::new(self.route_taken(route))));
                     }
                     tracing::warn!(
-                        "the route {route} has a prefix of the trunk: packets take it while the device does not exist"
+                        "this machine has another route to {prefix} ({}): packets take it while the device of the trunk does not exist",
+                        self.route_taken(route).way()
                     );
                 }
             }
@@ -267,12 +273,12 @@ fn open_queues(config: &Config) -> Result<Vec<TunQueue>, DeviceError> {
     let offloads = queues[0].offloads();
     if tun.offloads && !(offloads.checksum && offloads.tcp) {
         tracing::warn!(
-            "{}: this kernel has no TCP offloads: the gateway carries packets one by one",
+            "device {}: this kernel has no TCP offloads: the gateway carries packets one by one",
             tun.name
         );
     } else if tun.offloads && !offloads.udp {
         tracing::warn!(
-            "{}: this kernel has no UDP offload: the gateway segments UDP super-packets",
+            "device {}: this kernel has no UDP offload: the gateway segments UDP super-packets",
             tun.name
         );
     }
