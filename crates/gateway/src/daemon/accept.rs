@@ -187,7 +187,8 @@ impl Daemon {
 
     fn handshake_failed(&mut self, connection: &Connection, error: &HandshakeError) {
         if let Some(dialled) = &connection.dialled {
-            return self.candidate_failed(dialled, Transport::Tcp, Failure::Lane, &error.to_string());
+            let reason = format!("{}: {error}", connection.remote);
+            return self.candidate_failed(dialled, Transport::Tcp, Failure::Lane, &reason);
         }
         let key = if let HandshakeError::UnknownKey { key } = error { Some(*key) } else { None };
         match key {
@@ -255,7 +256,7 @@ impl Daemon {
     /// Logs a warning about a peer's request, at a limited rate: the peer decides how often it sends requests.
     pub(super) fn warn_of_request(&mut self, peer: PublicKey, text: &str) {
         if self.request_warnings.entry(peer).or_default().allows(now(), REQUEST_WARNING_INTERVAL) {
-            tracing::warn!("{}: {text}", self.peer_name(&peer));
+            tracing::warn!("peer {}: {text}", self.peer_name(&peer));
         }
     }
 }

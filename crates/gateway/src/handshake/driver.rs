@@ -322,13 +322,31 @@ impl<S: Read + Write> Handshake<S> {
 /// Translates an error of the TLS library.
 fn translate(error: rustls::Error) -> HandshakeError {
     match KeyRejection::from_tls(&error) {
-        Some(KeyRejection::Unknown(key)) => HandshakeError::UnknownKey { key },
-        Some(KeyRejection::Wrong { expected, found }) => HandshakeError::WrongKey { expected, found },
+        Some(rejection) => rejection.into(),
         None => match error {
             rustls::Error::AlertReceived(alert) => alerted(alert),
             rustls::Error::NoApplicationProtocol => HandshakeError::NoProtocol,
             other => HandshakeError::Tls(other),
         },
+    }
+}
+
+/// The key that this site has refused, by the text of a TLS error.
+pub(crate) fn rejected_key(text: &str) -> Option<HandshakeError> {
+    KeyRejection::from_text(text).map(HandshakeError::from)
+}
+
+/// What an alert of the peer means here, by its number.
+pub(crate) fn of_alert(number: u8) -> HandshakeError {
+    alerted(AlertDescription::from(number))
+}
+
+impl From<KeyRejection> for HandshakeError {
+    fn from(rejection: KeyRejection) -> Self {
+        match rejection {
+            KeyRejection::Unknown(key) => HandshakeError::UnknownKey { key },
+            KeyRejection::Wrong { expected, found } => HandshakeError::WrongKey { expected, found },
+        }
     }
 }
 

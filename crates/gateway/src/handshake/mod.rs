@@ -30,6 +30,7 @@ use rustls::{ClientConfig, ServerConfig};
 use trunkline_trunk::Delivery;
 
 pub use driver::Handshake;
+pub(crate) use driver::{of_alert, rejected_key};
 pub use error::{Fault, HandshakeError};
 pub use message::{
     Hello, MAX_LANE_GROUP_BYTES, MAX_TEXT_BYTES, Message, MessageError, Refusal, RefusalReason, VERSION,

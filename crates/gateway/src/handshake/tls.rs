@@ -24,7 +24,7 @@ use trunkline_trunk::Delivery;
 use zeroize::Zeroize as _;
 
 use super::{Admit, Identity};
-use crate::keys::{KEY_BYTES, PublicKey, SecretKey};
+use crate::keys::{KEY_BYTES, KEY_CHARS, PublicKey, SecretKey};
 use crate::record::Cipher;
 
 /// The name of this protocol over QUIC, by how the lane delivers: version 2 of the greetings and frames.
@@ -144,17 +144,32 @@ pub(super) fn server_name() -> ServerName<'static> {
 }
 
 /// Why a verifier rejected a key; it travels inside a TLS error.
-#[derive(Debug, Clone, Copy, thiserror::Error)]
+#[derive(Clone, Copy, thiserror::Error)]
 pub(super) enum KeyRejection {
     /// The site does not admit the caller's key.
-    #[error("key {0} is not admitted")]
+    #[error("no peer has the key {0}")]
     Unknown(PublicKey),
     /// The dialled host has another key than the peer.
-    #[error("expected {expected}, found {found}")]
+    #[error("expected the peer with key {expected}, found {found}")]
     Wrong { expected: PublicKey, found: PublicKey },
 }
 
+/// The library shows errors of ours so, and over QUIC that text is all that it hands on.
+impl fmt::Debug for KeyRejection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 impl KeyRejection {
+    /// The rejection in the text of a TLS error, if there is one.
+    pub(super) fn from_text(text: &str) -> Option<Self> {
+        let key = |before: &str| text.split_once(before)?.1.get(..KEY_CHARS)?.parse::<PublicKey>().ok();
+        let wrong =
+            || Some(Self::Wrong { expected: key("expected the peer with key ")?, found: key(", found ")? });
+        key("no peer has the key ").map(Self::Unknown).or_else(wrong)
+    }
+
     /// The rejection inside a TLS error, if there is one.
     pub(super) fn from_tls(error: &Error) -> Option<Self> {
         match error {

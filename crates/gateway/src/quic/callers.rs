@@ -20,7 +20,7 @@ use super::control::Control;
 use super::link::{FAILED, Link, Stage};
 use super::settings::TOKEN_LIFETIME;
 use super::signals::Signals;
-use super::{Acceptor, Change, Event, Quic};
+use super::{Acceptor, Change, Event, Quic, words};
 use crate::clock::{now, thread_time};
 use crate::half_open::{Evicted, HalfOpen, Limits, TIMEOUT};
 use crate::known::KnownAddresses;
@@ -216,7 +216,7 @@ impl Quic {
                 if let Some(transmit) = &error.response {
                     self.respond(port, transmit, &response);
                 }
-                let (key, reason) = (acceptor.take_refused(), error.cause.to_string());
+                let (key, reason) = (None, words::lost(&error.cause));
                 changes.push(Change::Event(Event::CallerFailed { remote, key, reason }));
                 false
             }

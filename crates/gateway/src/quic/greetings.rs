@@ -6,10 +6,8 @@ use quinn_proto::ConnectionError;
 use trunkline_schema::Encryption;
 
 use super::link::{CLOSED, FAILED, Link, Stage};
-use super::settings::Acceptor;
-use super::{Change, Event, Quic};
+use super::{Change, Event, Quic, words};
 use crate::handshake::{HandshakeError, Hello, Message, MessageError, Refusal, RefusalReason, VERSION};
-use crate::lane_rx::RxError;
 use crate::life::Failure;
 
 impl Quic {
@@ -80,17 +78,8 @@ impl Quic {
     ) {
         link.deadline = None;
         let clean = matches!(error, ConnectionError::ApplicationClosed(close) if close.error_code == CLOSED);
-        let reason = match error {
-            _ if clean => RxError::Closed.to_string(),
-            ConnectionError::TimedOut => "nothing came from the other end any more".to_owned(),
-            other => other.to_string(),
-        };
-        // How an acceptor of ours says that it knows no peer by our key.
-        let not_admitted = matches!(
-            error,
-            ConnectionError::ConnectionClosed(close)
-                if is_alert(close.error_code, 46) || is_alert(close.error_code, 49)
-        );
+        let reason = words::lost(error);
+        let refusal = words::refusal(error);
         match std::mem::replace(&mut link.stage, Stage::Over) {
             Stage::Lane { serial } => {
                 self.lanes.remove(&serial);
@@ -103,17 +92,17 @@ impl Quic {
                 } else {
                     Failure::Lane
                 };
-                let (failure, reason) = if not_admitted {
-                    (Failure::Lane, HandshakeError::NotAdmitted.to_string())
-                } else {
-                    (failure, reason)
-                };
+                // Who refuses a key is there.
+                let failure = if refusal.is_some() { Failure::Lane } else { failure };
                 changes.push(Change::Event(Event::DialFailed { serial, failure, reason }));
             }
             Stage::Accepting => {
                 self.callers.release(link);
                 let remote = link.inner.remote_address();
-                let key = self.acceptor.as_ref().and_then(Acceptor::take_refused);
+                let key = match refusal {
+                    Some(HandshakeError::UnknownKey { key }) => Some(key),
+                    _ => None,
+                };
                 changes.push(Change::Event(Event::CallerFailed { remote, key, reason }));
             }
             // The control thread's answer finds it over.
@@ -156,11 +145,6 @@ impl Quic {
             link.close(at, FAILED, "");
         }
     }
-}
-
-/// Whether an error of a connection is this alert of TLS (RFC 9001 §4.8).
-fn is_alert(code: quinn_proto::TransportErrorCode, alert: u8) -> bool {
-    code == quinn_proto::TransportErrorCode::crypto(alert)
 }
 
 /// A lane over QUIC has the version that its ALPN names, and TLS.

@@ -33,6 +33,7 @@ mod streams;
 mod tests;
 mod tx;
 mod watch;
+mod words;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};

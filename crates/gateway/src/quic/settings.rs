@@ -1,6 +1,6 @@
 //! The settings of connections: keys, limits and timers.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
@@ -73,21 +73,10 @@ impl Dialer {
 #[derive(Clone)]
 pub(crate) struct Acceptor {
     config: Arc<ServerConfig>,
-    /// The last key that was not admitted: the library's errors do not have it.
-    refused: Arc<Mutex<Option<PublicKey>>>,
 }
 
 impl Acceptor {
     pub(crate) fn new(identity: &Identity, admit: Admit) -> Result<Self, HandshakeError> {
-        let refused: Arc<Mutex<Option<PublicKey>>> = Arc::default();
-        let noted = Arc::clone(&refused);
-        let admit: Admit = Arc::new(move |key| {
-            let admitted = admit(key);
-            if !admitted {
-                *noted.lock().unwrap_or_else(PoisonError::into_inner) = Some(*key);
-            }
-            admitted
-        });
         let tls = identity.quic_server(admit).map_err(HandshakeError::Setup)?;
         let tls = QuicServerConfig::try_from(tls).map_err(|_| HandshakeError::NoProtocol)?;
         let mut config = ServerConfig::with_crypto(Arc::new(tls));
@@ -95,16 +84,11 @@ impl Acceptor {
         config.retry_token_lifetime(TOKEN_LIFETIME);
         config.incoming_buffer_size(INCOMING_BYTES);
         config.incoming_buffer_size_total(MAX_INCOMING as u64 * INCOMING_BYTES);
-        Ok(Acceptor { config: Arc::new(config), refused })
+        Ok(Acceptor { config: Arc::new(config) })
     }
 
     pub(super) fn server(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.config)
-    }
-
-    /// The key that was not admitted since this was asked last, if there is one.
-    pub(super) fn take_refused(&self) -> Option<PublicKey> {
-        self.refused.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// The same for one caller, on a path that takes packets of at most `longest` bytes, whose controller hears these signals.

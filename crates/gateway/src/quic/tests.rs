@@ -254,7 +254,9 @@ fn a_stranger_fails_with_its_key_and_a_wrong_host_is_found_out() {
     let mut pair = Pair::new(1);
     pair.dial(3);
     let failed = pair.until("the dial's failure", |ends| ends[0].event());
-    assert!(matches!(failed, Event::DialFailed { .. }), "{failed:?}");
+    let Event::DialFailed { failure: Failure::Lane, reason, .. } = &failed else { panic!("{failed:?}") };
+    let (expected, found) = (secret(3).public(), secret(2).public());
+    assert_eq!(*reason, HandshakeError::WrongKey { expected, found }.to_string());
     assert!(pair.ends[1].event().is_none_or(|event| !matches!(event, Event::Asked { .. })));
 }
 
