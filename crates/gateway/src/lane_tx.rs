@@ -20,6 +20,7 @@ use trunkline_trunk::{
 };
 use trunkline_units::{Instant, Rate};
 
+use crate::line_limit;
 use crate::pool::{BODY_CONTENT, Block, FRONT, PacketBuf, Pool};
 use crate::quic::Circuit;
 use crate::record::{HEADER_BYTES, RecordError, Sealer, TRAILER_BYTES};
@@ -152,13 +153,13 @@ impl LaneTx {
                 LaneAction::SetCongestionControl { name, cause } => {
                     let Err(error) = sys::set_congestion_control(self.fd(), &name) else { continue };
                     match cause {
-                        CongestionControlCause::Plan => tracing::warn!(
+                        CongestionControlCause::Plan => line_limit::warn(&format!(
                             "this kernel does not give a lane the congestion control {name}: {error}"
-                        ),
+                        )),
                         CongestionControlCause::Path => {
-                            tracing::warn!(
+                            line_limit::warn(&format!(
                                 "a lane's path loses packets, and this kernel does not give us {name}: {error}"
-                            );
+                            ));
                             self.control.handle_congestion_control_refused();
                         }
                     }

@@ -22,6 +22,7 @@ mod known;
 mod lane_rx;
 mod lane_tx;
 mod life;
+mod line_limit;
 mod plan;
 mod pool;
 mod quic;

@@ -12,7 +12,7 @@ use trunkline_trunk::Transport;
 use trunkline_units::Instant;
 
 use super::connection::{Dialled, Phase};
-use super::{Daemon, Source};
+use super::{Daemon, Source, Told};
 use crate::clock::now;
 use crate::handshake::{Hello, Refusal, RefusalReason};
 use crate::life::{Attempt, Failure, LaneKey, Next, PathKey, Serial, State, Transports};
@@ -200,7 +200,8 @@ impl Daemon {
         let auto = self.group_config(&key.lane_group).is_some_and(|group| group.transport == Transport::Auto);
         let Some(remote) = self.lane_sockets.get(&serial).map(|socket| socket.remote) else { return };
         if auto && !self.auto.changes.contains_key(&key) {
-            tracing::info!("{}: {reason}: dialling {remote} over TCP", self.label(&key));
+            let line = format!("{}: {reason}; dialling {remote} over TCP", self.label(&key));
+            self.log_of_lane(key.peer, Told::Dial, &line);
             self.change(&key, Transport::Tcp, remote);
         }
     }

@@ -67,7 +67,7 @@ impl Daemon {
                     Answer::Done { message }
                 }
                 Err(message) => {
-                    tracing::error!("reload: {message}");
+                    tracing::error!("{}: not reloaded: {message}", self.site_label());
                     Answer::Refused { message }
                 }
             },

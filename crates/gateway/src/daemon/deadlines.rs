@@ -39,9 +39,15 @@ impl Daemon {
         }
         self.look_up_names(now);
         warn(self.rejections.poll_line(now));
+        while let Some((peer, line)) = self.peer_log.poll_line(now) {
+            tracing::warn!("peer {}: {line}", self.peer_name(&peer));
+        }
         let due = self.life.poll_timeout().map(|(at, _)| at);
         let due = due.into_iter().chain(auto).chain(self.names.poll_timeout());
-        let due = due.chain(self.rejections.poll_timeout()).chain(self.half_open.poll_timeout());
+        let due = due
+            .chain(self.rejections.poll_timeout())
+            .chain(self.peer_log.poll_timeout())
+            .chain(self.half_open.poll_timeout());
         let next = due.chain(self.deadlines.first().map(|(at, _)| *at)).min();
         let next = next.map_or(Duration::from_secs(60), |at| at.saturating_since(now));
         let next = next.min(self.workers.next_wake(now).saturating_since(now));

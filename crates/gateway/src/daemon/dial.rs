@@ -9,7 +9,7 @@ use super::auto::Begun;
 use super::connection::{Connection, Dialled, SocketOptions};
 use super::names::{NameEvent, Target};
 use super::resolver::Answered;
-use super::{Daemon, Source};
+use super::{Daemon, Source, Told};
 use crate::clock::now;
 use crate::config::{Endpoint, Host, Zone};
 use crate::handshake::{Dialer, Hello, VERSION};
@@ -79,15 +79,15 @@ impl Daemon {
         let Some(retry) = self.life.handle_dial_failed(now(), attempt, failure, reason) else {
             return;
         };
-        let (peer, wait) = (self.path_label(&dialled.key.path_key()), retry.wait);
-        let lane = match failure {
-            Failure::Path => String::new(),
-            Failure::Lane => format!("lane {}: ", self.lane_name(&dialled.key)),
+        let label = match failure {
+            Failure::Path => format!("peer {}", self.path_label(&dialled.key.path_key())),
+            Failure::Lane => self.label(&dialled.key),
         };
+        let line = format!("{label}: {reason}; dialling again in {:.1?}", retry.wait);
         if retry.first_report {
-            tracing::warn!("{peer}: {lane}{reason}; dialling again in {wait:.1?}");
+            self.log_of_lane(dialled.key.peer, Told::Dial, &line);
         } else {
-            tracing::debug!("{peer}: {lane}{reason}; dialling again in {wait:.1?}");
+            tracing::debug!("{line}");
         }
     }
 
@@ -167,7 +167,7 @@ impl Daemon {
             }
             NameEvent::Failed(path, reason) => {
                 if self.life.handle_unresolved(path, &reason) {
-                    tracing::warn!("{reason}");
+                    tracing::warn!("peer {}: {reason}", self.path_label(&path));
                 }
             }
         }

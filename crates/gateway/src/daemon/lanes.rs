@@ -11,7 +11,7 @@ use trunkline_trunk::{LaneGroup, Transport};
 
 use super::accept::request;
 use super::connection::{Dialled, Liveness};
-use super::{Daemon, DaemonError, LaneSocket, Source};
+use super::{Daemon, DaemonError, LaneSocket, Source, Told};
 use crate::clock::now;
 use crate::config::{Encryption, PeerConfig};
 use crate::handshake::Established;
@@ -28,8 +28,28 @@ impl Daemon {
         self.config.peers.iter().find(|peer| peer.public_key == *key)
     }
 
-    pub(super) fn peer_name(&self, key: &PublicKey) -> &str {
-        self.peer_config(key).map_or("?", |peer| peer.name.as_str())
+    /// The name of a peer in the log. A lane may outlive its peer's place in the configuration for a moment.
+    pub(super) fn peer_name(&self, key: &PublicKey) -> String {
+        let configured = self.peer_config(key).map(|peer| &peer.name);
+        let known = configured.or_else(|| self.former_names.get(key));
+        known.map_or_else(|| format!("with the key {key}"), String::clone)
+    }
+
+    /// This site in the log.
+    pub(super) fn site_label(&self) -> String {
+        format!("site {}", self.config.name)
+    }
+
+    /// Logs a line about a lane, at a limited rate: the peer decides how often its lanes come and go.
+    pub(super) fn log_of_lane(&mut self, peer: PublicKey, told: Told, line: &str) {
+        let lanes = self.life.lanes_of(peer).count();
+        if !self.peer_log.admits(now(), peer, lanes, (told, line)) {
+            tracing::debug!("{line}");
+        } else if told == Told::Up {
+            tracing::info!("{line}");
+        } else {
+            tracing::warn!("{line}");
+        }
     }
 
     pub(super) fn group_config(&self, name: &str) -> Option<&LaneGroup> {
@@ -63,9 +83,14 @@ impl Daemon {
         let configured = |key: &PublicKey| wanted.peers.iter().any(|path| path.key.peer == *key);
         self.known.retain(configured);
         self.request_warnings.retain(|key, _| configured(key));
+        self.peer_log.retain(configured);
         self.apply_endpoints();
         for lane in self.life.reload(now(), &wanted) {
-            tracing::warn!("{}: down: {}", self.label(&lane.key), lane.reason);
+            let reason = match self.renamed_key(&lane.key.peer) {
+                Some(name) => format!("the key of peer {name} was changed"),
+                None => lane.reason.to_owned(),
+            };
+            tracing::warn!("{}: down: {reason}", self.label(&lane.key));
             self.close_lane(lane.key.shard, lane.serial);
         }
         self.apply_auto();
@@ -184,7 +209,8 @@ impl Daemon {
         self.workers.shards[usize::from(key.shard)].commands.post(Command::LaneUp(Box::new(new)));
         let how = if dialled_by_us { "dialled" } else { "accepted from" };
         self.known.handle_lane(key.peer, remote.ip());
-        tracing::info!("{}: up, {how} {remote}", self.label(&key));
+        let line = format!("{}: up, {how} {remote}", self.label(&key));
+        self.log_of_lane(key.peer, Told::Up, &line);
         if let Some(dialled) = dialled {
             self.candidate_up(dialled, Transport::Tcp);
         }
@@ -235,7 +261,8 @@ impl Daemon {
     fn handle_lane_ended(&mut self, serial: Serial, reason: &str) -> Option<LaneKey> {
         self.lane_sockets.remove(&serial);
         let key = self.life.handle_ended(now(), serial, reason)?;
-        tracing::warn!("{}: down: {reason}", self.label(&key));
+        let line = format!("{}: down: {reason}", self.label(&key));
+        self.log_of_lane(key.peer, Told::Down, &line);
         Some(key)
     }
 

@@ -17,6 +17,7 @@ mod limit;
 mod names;
 mod network;
 mod paths;
+mod peer_log;
 mod quic;
 mod rejections;
 mod reload;
@@ -61,6 +62,7 @@ use error::system;
 use limit::RateLimit;
 use names::Names;
 use network::Network;
+use peer_log::{PeerLog, Told};
 use rejections::Rejections;
 use reload::admit;
 use resolver::{Resolver, ResolverError};
@@ -112,6 +114,9 @@ pub struct Daemon {
     lane_sockets: BTreeMap<Serial, LaneSocket>,
     quic: quic::QuicState,
     auto: auto::AutoState,
+    /// The names of peers that the last reload has removed, or whose keys it has changed: their lanes end now.
+    former_names: BTreeMap<PublicKey, String>,
+    peer_log: PeerLog,
     /// The last warning about declined requests of each peer.
     request_warnings: BTreeMap<PublicKey, RateLimit>,
     accept_warnings: RateLimit,
@@ -194,6 +199,8 @@ impl Daemon {
             lane_sockets: BTreeMap::new(),
             quic: quic::QuicState::default(),
             auto: auto::AutoState::default(),
+            former_names: BTreeMap::new(),
+            peer_log: PeerLog::default(),
             request_warnings: BTreeMap::new(),
             accept_warnings: RateLimit::default(),
             epoll,
@@ -243,8 +250,8 @@ impl Daemon {
     pub fn run(mut self) -> Result<(), DaemonError> {
         let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
         tracing::info!(
-            "{}: up on {}, key {}",
-            self.config.name,
+            "{}: up on device {}, key {}",
+            self.site_label(),
             self.config.tun.name,
             self.identity.public()
         );
@@ -258,7 +265,7 @@ impl Daemon {
         self.device.close();
         self.socket_files.clear();
         self.log_blocked_prefixes();
-        tracing::info!("{}: down", self.config.name);
+        tracing::info!("{}: down", self.site_label());
         result
     }
 

@@ -129,7 +129,7 @@ impl Daemon {
     }
 
     fn repair_device(&mut self) {
-        let name = self.config.tun.name.clone();
+        let name = format!("device {}", self.config.tun.name);
         match self.device.repair() {
             Ok(Repair::Done(restored)) => {
                 let was_down = self.network.last_warning.take().is_some();
@@ -159,7 +159,7 @@ impl Daemon {
 
     fn recreate_device(&mut self) {
         let name = &self.config.tun.name;
-        tracing::warn!("{name}: another program removed the device: it is created again");
+        tracing::warn!("device {name}: another program removed the device: it is created again");
         match self.device.reopen(&self.config) {
             Ok(queues) => {
                 self.offloads = self.device.offloads();
@@ -176,8 +176,8 @@ impl Daemon {
         let (name, count) = (&self.config.name, self.device.blocked());
         if count > 0 {
             tracing::info!(
-                "{name}: {count} prefixes of peers stay unreachable, so that no packet leaves in clear: \
-                 `trunkline unblock {name}` lets packets pass"
+                "site {name}: {} unreachable, so that no packet leaves in clear: `trunkline unblock {name}` lets packets pass",
+                trunkline_schema::count(count, "prefix of peers stays", "prefixes of peers stay")
             );
         }
     }

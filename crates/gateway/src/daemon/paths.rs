@@ -59,7 +59,10 @@ impl Daemon {
     /// A peer and the path to it, for the log.
     pub(super) fn path_label(&self, path: &PathKey) -> String {
         let peer = self.peer_name(&path.peer);
-        self.path_name(path).map_or_else(|| peer.to_owned(), |name| format!("{peer} on path {name}"))
+        match self.path_name(path) {
+            Some(name) => format!("{peer} on path {name}"),
+            None => peer,
+        }
     }
 
     /// What connections are bound to that have no path.
@@ -128,7 +131,7 @@ impl Daemon {
         learnt.changed_at = now;
         debug_assert!(learnt.backups.len() <= TrunkPlan::MAX_PATHS);
         let word = if hello.is_backup() { ", a backup" } else { "" };
-        tracing::info!("{}: it dials on path {count}{word}", self.peer_name(&peer));
+        tracing::info!("peer {}: it dials on path {count}{word}", self.peer_name(&peer));
         self.apply_plan();
         self.apply_lanes();
     }

@@ -12,7 +12,7 @@ use trunkline_trunk::{Delivery, LaneGroup, Transport};
 use super::accept::request;
 use super::auto::Begun;
 use super::connection::Dialled;
-use super::{Daemon, DaemonError, LaneSocket, warn};
+use super::{Daemon, DaemonError, LaneSocket, Told, warn};
 use crate::clock::now;
 use crate::config::Config;
 use crate::handshake::{HandshakeError, Hello, Refusal, RefusalReason};
@@ -190,7 +190,7 @@ impl Daemon {
                 if let Some(Dialling { dialled, remote, .. }) = self.quic.dials.remove(&serial) {
                     let reason = match failure {
                         Failure::Path => format!("cannot connect to {remote} (UDP): {reason}"),
-                        Failure::Lane => reason,
+                        Failure::Lane => format!("{remote} (UDP): {reason}"),
                     };
                     self.candidate_failed(&dialled, Transport::Quic, failure, &reason);
                 }
@@ -253,7 +253,8 @@ impl Daemon {
         };
         self.quic_lane_up(&key, serial, installed, (remote, delivery));
         self.tell(usize::from(key.shard), QuicCommand::Install { serial, place: place(&key) });
-        tracing::info!("{}: up, dialled {remote} over QUIC", self.label(&key));
+        let line = format!("{}: up, dialled {remote} over QUIC", self.label(&key));
+        self.log_of_lane(key.peer, Told::Up, &line);
         self.candidate_up(&dialled, Transport::Quic);
     }
 
@@ -289,7 +290,8 @@ impl Daemon {
         };
         let installed = self.life.handle_up(now, candidate).map_err(|_| gone())?;
         self.quic_lane_up(&key, serial, installed, (remote, delivery));
-        tracing::info!("{}: up, accepted from {remote} over QUIC", self.label(&key));
+        let line = format!("{}: up, accepted from {remote} over QUIC", self.label(&key));
+        self.log_of_lane(peer, Told::Up, &line);
         Ok((serial, key, options))
     }
 

@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError, RwLock};
 
+use trunkline_schema::count;
 use trunkline_trunk::Transport;
 
 use super::{Daemon, Source, network};
 use crate::clock::now;
-use crate::config::{Config, Encryption};
+use crate::config::{Config, Encryption, PeerConfig};
 use crate::handshake::{Acceptor, Admit, HandshakeError, Identity};
 use crate::keys::{PublicKey, SecretKey};
 use crate::life::{Failure, Serial};
@@ -40,15 +41,33 @@ impl Daemon {
             let _ = self.device.apply(&self.config);
             format!("{error}; nothing else was changed")
         })?;
-        self.config = new;
+        let old = std::mem::replace(&mut self.config, new);
+        let is_gone = |peer: &&PeerConfig| self.peer_config(&peer.public_key).is_none();
+        self.former_names =
+            old.peers.iter().filter(is_gone).map(|peer| (peer.public_key, peer.name.clone())).collect();
+        let own_key = if renewed.is_some() { "; the private key was changed" } else { "" };
         if let Some((identity, acceptor)) = renewed {
             self.apply_identity(identity, acceptor);
         }
         self.apply_config(&accepted.warnings);
         // New routes or a new mark may have opened or closed paths of lanes.
         self.network_changed();
-        let (peers, classes) = (self.config.peers.len(), self.config.trunk.classes.len());
-        Ok(format!("{}: reloaded: {peers} peers, {classes} classes", self.config.name))
+        let peers = count(self.config.peers.len(), "peer", "peers");
+        let classes = count(self.config.trunk.classes.len(), "class", "classes");
+        let renamed: Vec<String> =
+            self.former_names.keys().filter_map(|key| self.renamed_key(key)).map(str::to_owned).collect();
+        let keys = match &renamed[..] {
+            [] => String::new(),
+            [one] => format!("; the key of peer {one} was changed"),
+            several => format!("; the keys of peers {} were changed", several.join(", ")),
+        };
+        Ok(format!("{}: reloaded: {peers}, {classes}{own_key}{keys}", self.site_label()))
+    }
+
+    /// The name of the peer that had this key before the last reload and has another now.
+    pub(super) fn renamed_key(&self, key: &PublicKey) -> Option<&str> {
+        let name = self.former_names.get(key)?;
+        self.config.peers.iter().any(|peer| peer.name == *name).then_some(name.as_str())
     }
 
     /// The identity of a changed private key; `None` if it is the same key.
@@ -66,10 +85,10 @@ impl Daemon {
         *self.admitted.write().unwrap_or_else(PoisonError::into_inner) =
             self.config.peers.iter().map(|peer| peer.public_key).collect();
         for peer in self.config.peers.iter().filter(|peer| peer.encryption == Encryption::None) {
-            tracing::warn!("encryption = \"none\": data to and from {} travels in clear", peer.name);
+            tracing::warn!("peer {}: encryption = \"none\": data to and from it travels in clear", peer.name);
         }
         for warning in warnings {
-            tracing::warn!("{warning}");
+            tracing::warn!("{}: {warning}", self.site_label());
         }
         network::warn_of_strict_filters(&self.config);
         let peers = &self.config.peers;
@@ -81,7 +100,7 @@ impl Daemon {
     /// Uses `identity` for all further handshakes. Lanes and handshakes with the old key end.
     fn apply_identity(&mut self, identity: Identity, acceptor: Acceptor) {
         const REASON: &str = "the private key was changed";
-        tracing::info!("the private key was changed: key {}", identity.public());
+        tracing::info!("{}: the private key was changed, now key {}", self.site_label(), identity.public());
         (self.identity, self.acceptor) = (identity, acceptor);
         self.life.handle_identity(self.identity.public());
         let is_connection = |(_, source): &(&u64, &Source)| matches!(source, Source::Connection(_));

@@ -144,7 +144,7 @@ impl Daemon {
         if signal == libc::SIGHUP {
             match self.reload() {
                 Ok(message) => tracing::info!("{message}"),
-                Err(message) => tracing::error!("reload: {message}"),
+                Err(message) => tracing::error!("{}: not reloaded: {message}", self.site_label()),
             }
         } else {
             self.stopping = true;

@@ -21,6 +21,7 @@ use trunkline_units::Instant;
 
 use super::breaker::Breaker;
 use super::signals::Signals;
+use crate::line_limit;
 
 /// The maximum of departures that it remembers: of many more batches than can be in flight, as a rule.
 const MAX_DEPARTURES: usize = 8192;
@@ -87,9 +88,9 @@ pub(crate) struct Circuit {
     pub(crate) trips: u32,
 }
 
-/// At most once a minute and lane: see [`Breaker`].
+/// At most once a minute and connection: see [`Breaker`]. A peer decides how many connections follow each other.
 fn warn_open(why: &str) {
-    tracing::warn!("a lane without congestion control has a congestion window for now: {why}");
+    line_limit::warn(&format!("a lane without congestion control has a congestion window for now: {why}"));
 }
 
 /// Makes the controllers of one connection: one for each path that it takes.
