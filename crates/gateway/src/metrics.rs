@@ -153,7 +153,9 @@ const LANE_FAMILIES: &[Family<Lane>] = &[
     ("trunkline_lane_cwnd_bytes", "gauge", "Congestion window.", |l| {
         Some(f64::from(l.cwnd) * f64::from(l.mss))
     }),
-    ("trunkline_lane_rtt_seconds", "gauge", "Smoothed round-trip time.", |l| Some(seconds(l.rtt_us.into()))),
+    ("trunkline_lane_rtt_seconds", "gauge", "Smoothed round-trip time, while the lane sends.", |l| {
+        l.rtt_us.map(|us| seconds(us.into()))
+    }),
     ("trunkline_lane_min_rtt_seconds", "gauge", "Minimum round-trip time.", |l| {
         l.min_rtt_us.map(|us| seconds(us.into()))
     }),
@@ -400,6 +402,7 @@ fn tun(page: &mut Page, status: &Status) {
     page.family("trunkline_tun_dropped_total", "counter", "Packets dropped before they reached a class.");
     for (reason, value) in [
         ("no_route", tun.dropped_no_route),
+        ("multicast", tun.dropped_multicast),
         ("malformed", tun.dropped_malformed),
         ("too_long", tun.dropped_too_long),
         ("no_memory", tun.dropped_no_memory),

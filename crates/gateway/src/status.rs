@@ -74,6 +74,9 @@ pub struct Tun {
     pub write_refused: u64,
     /// Read and dropped: to no peer's routes.
     pub dropped_no_route: u64,
+    /// Read and dropped: to multicast groups, which are in no peer's routes. The kernel sends a few out of each new device.
+    #[serde(default)]
+    pub dropped_multicast: u64,
     /// Read and dropped: no IP packet, or an offload request that does not fit it.
     pub dropped_malformed: u64,
     /// Read and dropped: longer than a frame can carry.
@@ -353,7 +356,7 @@ pub struct Uplink {
     pub lanes_up: u32,
     /// Flows that take it from this site.
     pub flows: u32,
-    /// The shortest smoothed round-trip time of its lanes, µs, once it has been measured.
+    /// The shortest smoothed round-trip time of its lanes, µs, of those that have sent something in the last ten seconds.
     pub rtt_us: Option<u64>,
     /// How often it has become silent; of several shards the one that has seen it most often.
     pub silences: u64,
@@ -474,12 +477,12 @@ pub struct Lane {
     pub ssthresh: u32,
     /// Sender's segment size.
     pub mss: u32,
-    /// Smoothed round-trip time, µs.
-    pub rtt_us: u32,
+    /// Smoothed round-trip time, µs; `None` if it has not been measured for ten seconds, since the lane sent nothing.
+    pub rtt_us: Option<u32>,
     /// Smallest round-trip time, µs.
     pub min_rtt_us: Option<u32>,
-    /// Time its packets wait between the sites, µs: the smoothed round-trip time above the smallest. As of the last
-    /// acknowledgement, however old; of a lane that sends little it tells of delayed acknowledgements.
+    /// Time its packets wait between the sites, µs: the smoothed round-trip time above the smallest, as long as there
+    /// is one. Of a lane that sends little it tells of delayed acknowledgements.
     pub queue_in_core_us: Option<u32>,
     /// Rate of delivery that the kernel last measured (`tcpi_delivery_rate`), bit/s. It is that of a few flights, and stays
     /// while the lane is idle: the rate of traffic is the difference of [`bytes_sent`](Self::bytes_sent) over time.

@@ -56,15 +56,25 @@ pub(crate) struct TcpInfo {
     pub(crate) notsent: u32,
     /// Segments sent and not yet acknowledged.
     pub(crate) unacked: u32,
+    /// The time since data was sent last, ms.
+    pub(crate) last_sent_ms: u32,
     /// The time since an acknowledgement came last, ms.
     pub(crate) last_ack_ms: u32,
 }
+
+/// Round-trip times are measured of data. Those of a connection that has sent none for so long say nothing of its path any more.
+const STALE_MS: u32 = 10_000;
 
 impl TcpInfo {
     /// The smallest round-trip time; `None` before the first sample.
     pub(crate) fn min_rtt(&self) -> Option<Duration> {
         (self.min_rtt_us != 0 && self.min_rtt_us != u32::MAX)
             .then(|| Duration::from_micros(self.min_rtt_us.into()))
+    }
+
+    /// The smoothed round-trip time, µs, if data was sent lately.
+    pub(crate) fn fresh_rtt_us(&self) -> Option<u32> {
+        (self.rtt_us != 0 && self.last_sent_ms < STALE_MS).then_some(self.rtt_us)
     }
 
     /// The smoothed round-trip time; `None` before the first sample.
@@ -93,6 +103,7 @@ pub(crate) fn tcp_info(fd: BorrowedFd<'_>) -> io::Result<TcpInfo> {
     Ok(TcpInfo {
         snd_mss: u32_at(16),
         unacked: u32_at(24),
+        last_sent_ms: u32_at(44),
         last_ack_ms: u32_at(56),
         rtt_us: u32_at(68),
         ssthresh: u32_at(76),

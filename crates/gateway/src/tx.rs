@@ -22,6 +22,7 @@ use trunkline_units::Instant;
 
 use crate::keys::PublicKey;
 use crate::lane_tx::Flushed;
+use crate::line_limit::LineLimit;
 use crate::pool::{PacketBuf, Pool};
 use crate::refusals::Refusals;
 use crate::tun::{ReadDrop, TunQueue, TunRead, TunReader};
@@ -48,6 +49,7 @@ struct Peer {
     presence: Presence,
     /// Where there are several paths.
     watch: Watch,
+    lines: LineLimit,
 }
 
 impl Peer {
@@ -58,7 +60,8 @@ impl Peer {
         }
         while let Some((id, change)) = self.paths.poll_change() {
             let path = self.path_name(id.path).map_or_else(String::new, |name| format!(" {name}"));
-            tracing::info!("path{path} to {}, DSCP {}: {change}", self.name, id.dscp);
+            let line = format!("path{path} to {}, DSCP {}: {change}", self.name, id.dscp);
+            self.lines.info(crate::clock::now(), &line);
         }
         for (id, slot) in (0..).map(LaneId).zip(&mut self.lanes) {
             if let Some(slot) = slot
@@ -193,7 +196,12 @@ impl Sender {
         };
         packet.set_offload(offload);
         let Some(index) = self.routes.lookup(headers.destination).map(|peer| peer.index()) else {
-            self.stats.no_route += 1;
+            let counter = if headers.destination.is_multicast() {
+                &mut self.stats.multicast
+            } else {
+                &mut self.stats.no_route
+            };
+            *counter += 1;
             return self.pool.release(packet);
         };
         let peer = &mut self.peers[index];

@@ -94,6 +94,7 @@ impl Daemon {
             tun.super_read += report.device.packets;
             tun.read_bytes += report.device.bytes;
             tun.dropped_no_route += report.device.no_route;
+            tun.dropped_multicast += report.device.multicast;
             tun.dropped_malformed += report.device.malformed;
             tun.dropped_too_long += report.device.too_long;
             tun.dropped_no_memory += report.device.no_memory;
@@ -157,7 +158,7 @@ impl Daemon {
                 flow_table,
                 lanes: lanes.collect(),
                 paths: path_status(sent, &self.config.trunk.groups, name),
-                uplinks: self.uplinks(config, &paths, sent),
+                uplinks: self.uplinks(config, &paths, &reports),
                 flows: self.flow_status(sent),
             });
         }
@@ -165,10 +166,16 @@ impl Daemon {
     }
 
     /// The status of the paths to one peer, if there are several.
-    fn uplinks(&self, peer: &PeerConfig, paths: &[PathSettings], shards: &[&PeerTxReport]) -> Vec<Uplink> {
+    fn uplinks(&self, peer: &PeerConfig, paths: &[PathSettings], reports: &Reports<'_>) -> Vec<Uplink> {
         if paths.len() < 2 {
             return Vec::new();
         }
+        let shards = reports.sent.get(&peer.public_key).map_or(&[][..], Vec::as_slice);
+        let rtt_us = |lane: &crate::life::Lane| {
+            let State::Up(up) = &lane.state else { return None };
+            let (_, _, kernel) = reports.lanes_sent.get(&up.serial)?;
+            kernel.as_ref()?.0.fresh_rtt_us()
+        };
         let uplink = |(number, settings): (u8, &PathSettings)| {
             let key = PathKey { peer: peer.public_key, path: number };
             let is_up = |lane: &crate::life::Lane| matches!(lane.state, State::Up(_));
@@ -191,7 +198,7 @@ impl Daemon {
                 lanes,
                 lanes_up,
                 flows: watched.iter().map(|path| path.flows).sum(),
-                rtt_us: watched.iter().filter_map(|path| path.delay).min().map(|rtt| rtt.as_micros() as u64),
+                rtt_us: self.life.lanes_on(key).filter_map(|(_, lane)| rtt_us(lane)).min().map(u64::from),
                 silences: watched.iter().map(|path| path.silences).max().unwrap_or_default(),
             }
         };
@@ -337,9 +344,10 @@ impl Daemon {
                 status.cwnd = info.cwnd;
                 status.ssthresh = info.ssthresh;
                 status.mss = info.snd_mss;
-                status.rtt_us = info.rtt_us;
+                status.rtt_us = info.fresh_rtt_us();
                 status.min_rtt_us = (info.min_rtt_us != u32::MAX).then_some(info.min_rtt_us);
-                status.queue_in_core_us = status.min_rtt_us.map(|min| info.rtt_us.saturating_sub(min));
+                status.queue_in_core_us =
+                    status.rtt_us.zip(status.min_rtt_us).map(|(rtt, min)| rtt.saturating_sub(min));
                 status.pacing_rate =
                     (info.pacing_rate != u64::MAX).then(|| info.pacing_rate.saturating_mul(8));
                 status.delivery_rate = info.delivery_rate.saturating_mul(8);

@@ -552,6 +552,7 @@ impl Link {
             pacing_rate: u64::MAX,
             notsent: self.unsent() as u32,
             unacked: self.in_flight() as u32 / mtu,
+            last_sent_ms: 0,
             last_ack_ms: 0,
         }
     }

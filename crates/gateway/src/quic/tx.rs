@@ -70,8 +70,9 @@ pub(crate) struct QuicTx {
     pub(super) shared: Rc<Shared>,
     control: LaneControl,
     framing: Framing,
-    /// Bytes handed over.
+    /// Bytes handed over, and when the last were.
     position: u64,
+    sent_at: Instant,
     frames: u64,
     /// Since when the lane has delivered nothing of what it holds.
     stalled_since: Option<Instant>,
@@ -87,6 +88,7 @@ impl QuicTx {
         delivery: Delivery,
         seed: u64,
     ) -> Self {
+        let now = crate::clock::now();
         let mut control = LaneControl::default();
         control.pace();
         let framing = match delivery {
@@ -100,9 +102,10 @@ impl QuicTx {
             control,
             framing,
             position: 0,
+            sent_at: now,
             frames: 0,
             stalled_since: None,
-            heard: (0, crate::clock::now()),
+            heard: (0, now),
         }
     }
 
@@ -127,7 +130,9 @@ impl QuicTx {
         let mut link = self.link.borrow_mut();
         let granted = self.control.grant().map_or(u64::MAX, |rate| rate.bits_per_second() / 8);
         let snapshot = snapshot(&mut link, self.position);
-        (TcpInfo { pacing_rate: granted, ..link.info() }, snapshot)
+        let idle = crate::clock::now().saturating_since(self.sent_at);
+        let last_sent_ms = u32::try_from(idle.as_millis()).unwrap_or(u32::MAX);
+        (TcpInfo { pacing_rate: granted, last_sent_ms, ..link.info() }, snapshot)
     }
 
     /// What the connection knows of the lane's path.
@@ -303,6 +308,7 @@ impl QuicTx {
         let bytes = self.framing.hand_over(link, rest)? as u64;
         if bytes > 0 {
             self.position += bytes;
+            self.sent_at = now;
             self.control.handle_written(now, bytes);
         }
         Ok(())

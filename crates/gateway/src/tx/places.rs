@@ -8,6 +8,7 @@ use trunkline_units::Instant;
 use super::memory::{ABSENT_FLOWS, Presence};
 use super::watch::Watch;
 use super::{LaneSlot, Peer, Sender, Sending, mark};
+use crate::line_limit::LineLimit;
 use crate::plan::Plan;
 use crate::pool::Pool;
 use crate::worker::Place;
@@ -122,6 +123,7 @@ impl Sender {
                 dirty: 0,
                 presence: Presence::default(),
                 watch: Watch::new(trunk.path_count()),
+                lines: LineLimit::default(),
             });
         }
         for mut gone in old {

@@ -23,6 +23,8 @@ pub(crate) struct DeviceReadStats {
     pub(crate) bytes: u64,
     /// Dropped: to no peer's routes.
     pub(crate) no_route: u64,
+    /// Dropped: to multicast groups, which are in no peer's routes.
+    pub(crate) multicast: u64,
     /// Dropped: no IP packet, or an offload request that does not fit.
     pub(crate) malformed: u64,
     /// Dropped: longer than a frame can carry.

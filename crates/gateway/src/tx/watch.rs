@@ -40,8 +40,6 @@ pub(crate) struct WatchedPath {
     pub(crate) silences: u64,
     /// Flows that sent something lately, of all classes.
     pub(crate) flows: u32,
-    /// The shortest smoothed round-trip time of its lanes.
-    pub(crate) delay: Option<Duration>,
 }
 
 impl Watch {
@@ -87,7 +85,6 @@ impl Peer {
             is_silent: path.silence.is_silent(),
             silences: path.silences,
             flows,
-            delay: path.delay,
         };
         self.watch.paths.iter().zip(flows).map(path).collect()
     }
@@ -109,16 +106,18 @@ impl Peer {
             if self.watch.paths[path].silence.is_silent() {
                 self.watch.paths[path].silences += 1;
                 self.transmitter.handle_path_silent(path as u8);
-                tracing::warn!("path {name} to {}: nothing is heard: its flows take other paths", self.name);
+                let line =
+                    format!("path {name} to {}: nothing is heard, so its flows take other paths", self.name);
+                self.lines.warn(now, &line);
             } else if !signs.is_empty() {
-                tracing::info!("path {name} to {}: works again", self.name);
+                self.lines.info(now, &format!("path {name} to {}: works again", self.name));
             }
         }
         is_busy
     }
 
     /// Says which classes were handed to another path, and why.
-    fn log_handovers(&self) {
+    fn log_handovers(&mut self, now: Instant) {
         while let Some(Handover { class, from, to, missed }) = self.paths.poll_handover() {
             let names: Vec<Arc<str>> = (0..PathSet::BITS as u8)
                 .filter(|path| from & 1 << path != 0)
@@ -127,9 +126,11 @@ impl Peer {
             let from = names.join(" and ");
             let (to, name) = (to.and_then(|path| self.path_name(path)), &self.name);
             if let (Some(to), Some(missed)) = (to, missed) {
-                tracing::warn!("class {class} to {name}: handed from path {from} to {to}: {missed}");
+                let line = format!("class {class} to {name}: handed from path {from} to {to}: {missed}");
+                self.lines.warn(now, &line);
             } else {
-                tracing::info!("class {class} to {name}: back from path {from} to those that it prefers");
+                let line = format!("class {class} to {name}: back from path {from} to those that it prefers");
+                self.lines.info(now, &line);
             }
         }
     }
@@ -169,7 +170,7 @@ impl Sender {
             let hand_over = |class: &ClassSettings, on| paths.handle_class(now, class, on);
             let release = |packet| pool.release(packet);
             let moved = transmitter.handle_paths(now, up, &conditions, hand_over, release);
-            peer.log_handovers();
+            peer.log_handovers(now);
             if moved == 0 {
                 continue;
             }

@@ -103,7 +103,7 @@ mod tests {
             bytes_sent,
             // The value of the last flight, which may be long ago.
             delivery_rate: 36_709_000_000,
-            rtt_us: 12_020,
+            rtt_us: Some(12_020),
             min_rtt_us: Some(20),
             queue_in_core_us: Some(12_000),
             ..Lane::default()

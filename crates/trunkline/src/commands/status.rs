@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use trunkline_gateway::config::Encryption;
 use trunkline_gateway::control::Request;
-use trunkline_gateway::status::{Class, EdgePacing, Lane, LaneState, PathShare, Peer, Status};
+use trunkline_gateway::status::{Class, EdgePacing, Lane, LaneState, PathShare, Peer, Status, Tun};
+use trunkline_schema::count;
 
 use super::control::{State, socket, state};
 use super::proxies;
@@ -44,14 +45,11 @@ fn table(before: &Status, now: &Status) -> String {
     ));
     let tun = &status.tun;
     let offloads = if tun.offloads.is_empty() { "none".to_owned() } else { tun.offloads.join(" ") };
-    table
-        .line(&format!("device {}: MTU {}, {} queue(s), offloads {offloads}", tun.name, tun.mtu, tun.queues));
-    let lost = tun.dropped_no_route + tun.dropped_malformed + tun.dropped_too_long + tun.dropped_no_memory;
-    if lost + tun.dropped_device_queue + tun.write_refused > 0 {
-        table.line(&format!(
-            "  dropped: {} without a route, {} malformed, {} by the device's queue; {} refused by the kernel",
-            tun.dropped_no_route, tun.dropped_malformed, tun.dropped_device_queue, tun.write_refused
-        ));
+    let queues = count(tun.queues.into(), "queue", "queues");
+    table.line(&format!("device {}: MTU {}, {queues}, offloads {offloads}", tun.name, tun.mtu));
+    let drops = device_drops(tun);
+    if !drops.is_empty() {
+        table.line(&format!("  dropped: {}", drops.join("; ")));
     }
     for peer in &status.peers {
         let encryption = if peer.encryption == Encryption::None { ", IN CLEAR" } else { "" };
@@ -61,7 +59,7 @@ fn table(before: &Status, now: &Status) -> String {
             + peer.received.refused_malformed
             + peer.received.refused_bad_offload;
         table.line(&format!(
-            "  received {} packets, {} bytes; {refused} refused",
+            "  received {} packets, {} bytes; {refused} packets refused",
             peer.received.packets, peer.received.bytes
         ));
         classes(&mut table, peer);
@@ -84,6 +82,20 @@ fn table(before: &Status, now: &Status) -> String {
     table.line("");
     table.line(&rates);
     table.0
+}
+
+/// What the device dropped, for each reason that there was.
+fn device_drops(tun: &Tun) -> Vec<String> {
+    let drops = [
+        (tun.dropped_no_route, "to addresses that are in no peer's routes"),
+        (tun.dropped_multicast, "to multicast groups (the kernel sends a few out of each new device)"),
+        (tun.dropped_malformed, "that are no valid IP packets"),
+        (tun.dropped_too_long, "longer than a lane carries"),
+        (tun.dropped_no_memory, "for want of packet memory"),
+        (tun.dropped_device_queue, "by the kernel, because the device's queue was full"),
+        (tun.write_refused, "from peers, because the kernel did not take them"),
+    ];
+    drops.into_iter().filter(|(count, _)| *count > 0).map(|(count, why)| format!("{count} {why}")).collect()
 }
 
 /// Addresses whose connections were rejected.
@@ -212,11 +224,11 @@ fn lanes(table: &mut Table, peer: &Peer, last: Option<(&Peer, Between)>) {
             "-".to_owned()
         };
         table.line(&format!(
-            "  {name:<width$} {:<9} {:<4} {:>10} {:>12.2} {:>8} {:>8} {:>10} {:>9} {headers:>8}",
+            "  {name:<width$} {:<9} {:<4} {:>10} {:>12} {:>8} {:>8} {:>10} {:>9} {headers:>8}",
             lane.state,
             lane.transport,
             lane.cwnd,
-            f64::from(lane.rtt_us) / 1e3,
+            millis(lane.rtt_us.map(u64::from)),
             millis(rates.core_queue_us.map(u64::from)),
             lane.retransmits,
             mbit(rates.sent),
@@ -316,6 +328,28 @@ mod tests {
         let [.., core, _, out, into, _] = &row(&table, "idle")[..] else { panic!("{table}") };
         assert_eq!([core, out, into].map(String::as_str), ["-", "-", "-"], "{table}");
         assert!(table.ends_with("Rates and core ms are of the last 2.0 s.\n"), "{table}");
+    }
+
+    #[test]
+    fn an_idle_lane_has_no_round_trip_time_and_drops_of_the_device_say_why() {
+        let mut status = state(10.0, 0);
+        status.peers[0].lanes[0].rtt_us = Some(1_230);
+        assert!(!table(&status.clone(), &status).contains("dropped:"));
+        status.tun.queues = 1;
+        (status.tun.dropped_multicast, status.tun.dropped_no_memory) = (2, 3);
+        let table = table(&status.clone(), &status);
+        assert_eq!(
+            (row(&table, "busy")[3].as_str(), row(&table, "idle")[3].as_str()),
+            ("1.23", "-"),
+            "{table}"
+        );
+        assert!(
+            table.contains(
+                "  dropped: 2 to multicast groups (the kernel sends a few out of each new device); 3 for want of packet memory\n"
+            ),
+            "{table}"
+        );
+        assert!(table.contains(", 1 queue, "), "{table}");
     }
 
     #[test]

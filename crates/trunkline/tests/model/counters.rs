@@ -20,6 +20,7 @@ pub(crate) fn of(status: &Status) -> Counters {
         ("coalesced", tun.coalesced),
         ("write_refused", tun.write_refused),
         ("dropped_no_route", tun.dropped_no_route),
+        ("dropped_multicast", tun.dropped_multicast),
         ("dropped_malformed", tun.dropped_malformed),
         ("dropped_too_long", tun.dropped_too_long),
         ("dropped_no_memory", tun.dropped_no_memory),

@@ -127,7 +127,7 @@ pub(super) struct LaneView {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct LaneNumbers {
     pub(super) cwnd: u32,
-    pub(super) rtt_us: u32,
+    pub(super) rtt_us: Option<u32>,
     pub(super) min_rtt_us: Option<u32>,
     pub(super) queue_in_core_us: Option<u32>,
     pub(super) sent: Option<f64>,
@@ -219,6 +219,7 @@ impl DeviceView {
         let reasons = |tun: &Tun| {
             [
                 ("no route", tun.dropped_no_route),
+                ("multicast", tun.dropped_multicast),
                 ("malformed", tun.dropped_malformed),
                 ("too long", tun.dropped_too_long),
                 ("no memory", tun.dropped_no_memory),

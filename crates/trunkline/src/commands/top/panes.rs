@@ -70,7 +70,7 @@ fn core_queue(view: &LaneView) -> Cell {
 const LANE_COLUMNS: &[Column<LaneView>] = &[
     words("state", 5, 0, |l| Cell::new(l.state.to_string(), Tone::Good)),
     column("cwnd", 6, 6, |l| lane(l, |n| n.cwnd.to_string())),
-    column("rtt ms", 6, 2, |l| lane(l, |n| millis(n.rtt_us.into()))),
+    column("rtt ms", 6, 2, |l| lane(l, |n| or_dash(n.rtt_us, |us| millis(us.into())))),
     column("min ms", 6, 4, |l| lane(l, |n| or_dash(n.min_rtt_us, |us| millis(us.into())))),
     column("core ms", 7, 3, core_queue),
     column("out Mbit/s", 10, 1, |l| lane(l, |n| or_dash(n.sent, mbit))),

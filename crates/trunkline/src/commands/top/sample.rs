@@ -57,7 +57,7 @@ fn lane(group: &str, ten_seconds: u64) -> Lane {
         bytes_received: 500_000 + 1_250_000 * ten_seconds,
         cwnd: 160,
         mss: 1448,
-        rtt_us: 31_500,
+        rtt_us: Some(31_500),
         min_rtt_us: Some(30_100),
         queue_in_core_us: Some(1_400),
         retransmits: 7 + 5 * ten_seconds,
