@@ -132,7 +132,7 @@ impl Daemon {
         }
         let start = thread_time();
         let keep = self.advance(token, connection);
-        self.half_open.charge(token, thread_time() - start);
+        self.half_open.charge(token, thread_time().saturating_sub(start));
         match keep {
             Some(source) => {
                 self.sources.insert(token, source);

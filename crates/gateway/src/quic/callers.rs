@@ -176,7 +176,7 @@ impl Quic {
             }
             let start = thread_time();
             let begun = self.answer_caller(at, number, waiting, changes);
-            self.callers.charge(number, thread_time() - start);
+            self.callers.charge(number, thread_time().saturating_sub(start));
             if !begun {
                 self.callers.half_open.remove(number);
             }

@@ -150,7 +150,7 @@ impl Quic {
                             let start = link.caller.map(|caller| (caller, thread_time()));
                             link.inner.handle_event(event);
                             if let Some((caller, start)) = start {
-                                self.callers.charge(caller, thread_time() - start);
+                                self.callers.charge(caller, thread_time().saturating_sub(start));
                             }
                             link.bytes_received += len as u64;
                             link.touch(&self.shared);
