@@ -54,9 +54,12 @@ fn views(packet: &[u8], headers: &Headers) {
     assert_eq!(transport.len(), headers.transport_len());
     assert!(headers.fragment != Fragment::Later || headers.ports.is_none());
     for cut in 0..packet.len().min(128) {
-        // A prefix that is long enough says the same as the whole.
+        // A prefix that is long enough says the same as the whole, and a shorter one nothing else.
         if let Ok(of_prefix) = Headers::parse(&packet[..cut], packet.len()) {
-            assert_eq!(of_prefix, *headers);
+            let same = |a: &Headers| (a.version, a.source, a.destination, a.traffic_class, a.packet_len);
+            assert_eq!(same(&of_prefix), same(headers));
+            assert!(of_prefix.transport_offset <= headers.transport_offset);
+            assert!(of_prefix.ports.is_none() || of_prefix == *headers);
         }
         assert!(Headers::parse(&packet[..cut], cut).is_err());
     }

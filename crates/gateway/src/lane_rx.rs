@@ -17,6 +17,7 @@ use trunkline_trunk::{ArrivalReport, ReceiveWindow, Receiver, Reporting};
 use trunkline_units::Instant;
 
 use crate::clock;
+use crate::pool::HEAD_CONTENT;
 use crate::record::{HEADER_BYTES, Opened, Opener, RecordError};
 use crate::sys::{self, Ring};
 use crate::tun::{TunWrite, TunWriter};
@@ -24,8 +25,8 @@ use run::Run;
 
 /// A lane's ring. It holds several of the longest frames; its pages are touched only as far as a burst reaches.
 const RING_BYTES: usize = 256 << 10;
-/// The part of a packet that holds its headers, whatever extensions it has.
-const PREFIX: usize = 256;
+/// The part of a packet that is looked at for its headers. The far end has seen no more of it in one piece.
+const PREFIX: usize = HEAD_CONTENT;
 const _: () = assert!(PREFIX >= MAX_FIELDS);
 /// The maximum number of contiguous parts of a packet in the ring, beside its virtio header.
 const MAX_PARTS: usize = 78;
@@ -317,13 +318,14 @@ impl LaneRx {
         run: &mut Run,
     ) -> Result<(), RxError> {
         let len = frame.content_len();
-        let mut copy = [0; PREFIX];
+        let mut copy;
         let want = len.min(PREFIX);
         let first = self.parts.front().copied().unwrap_or(Part { at: 0, len: 0 });
         let contiguous = first.len >= len;
         let content = if first.len >= want {
             self.ring.window(first.at, first.len.min(len))
         } else {
+            copy = [0; PREFIX];
             let have = self.peek(&mut copy[..want]);
             &copy[..have]
         };

@@ -1,5 +1,7 @@
 //! Packets for tests, here and in other crates: they allocate, and nothing on a packet path uses them.
 
+pub mod forwardable;
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::{Offload, SegmentKind, Segmentation, TcpFlags, checksum, protocol};

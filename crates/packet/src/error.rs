@@ -11,8 +11,6 @@ pub enum Layer {
     Ipv4,
     /// The IPv6 header.
     Ipv6,
-    /// An IPv6 extension header.
-    Extension,
     /// The header of the upper-layer protocol.
     Transport,
 }
@@ -56,17 +54,11 @@ pub enum PacketError {
         /// Length of the packet.
         have: usize,
     },
-    /// IPv6 payload length zero: a jumbogram (RFC 2675 §2), or nothing at all.
+    /// IPv6 payload length zero, and a payload: a jumbogram (RFC 2675 §2).
     #[error("IPv6 payload length is 0 in a packet of {have} bytes: jumbograms are not carried")]
     Jumbogram {
         /// Length of the packet.
         have: usize,
-    },
-    /// More extension headers than anyone has a use for.
-    #[error("more than {limit} IPv6 extension headers")]
-    ExtensionChain {
-        /// The largest number that the parser follows.
-        limit: usize,
     },
 }
 

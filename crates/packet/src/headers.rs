@@ -2,12 +2,17 @@
 //!
 //! The parser reads only the start of a packet, so a reader of super-packets need not have the payload at hand or
 //! in cache. Sources: RFC 791 §3.1, RFC 8200 §3 and §4, RFC 6946 for atomic fragments.
+//!
+//! A router forwards a packet by its IP header alone. So does this parser refuse one: whatever follows that header, a packet
+//! is a packet. Where extension or transport headers are cut short, or more of them follow each other than are read, the
+//! packet has no ports, and counts as one of the first protocol that was not read.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::{FlowKey, Layer, PacketError, protocol};
 
-/// Extension headers followed before a packet is refused. RFC 8200 §4.1 knows seven places for one.
+/// Extension headers that are followed. RFC 8200 §4.1 knows seven places for one; a packet may have more (§4.1: "any order
+/// and any number of times").
 const EXTENSION_LIMIT: usize = 8;
 
 /// Version of the Internet protocol.
@@ -40,7 +45,7 @@ pub struct Headers {
     pub source: IpAddr,
     /// Receiver's address, by the IP header: with an IPv6 routing header it is only the next stop.
     pub destination: IpAddr,
-    /// Upper-layer protocol, after any IPv6 extension headers.
+    /// Upper-layer protocol, after any IPv6 extension headers that were followed.
     pub protocol: u8,
     /// IPv4 type of service or IPv6 traffic class: DSCP and ECN (RFC 3168 §23.1).
     pub traffic_class: u8,
@@ -50,15 +55,16 @@ pub struct Headers {
     pub packet_len: usize,
     /// Whether it is a fragment.
     pub fragment: Fragment,
-    /// Source and destination port of TCP, UDP, UDP-Lite, SCTP and DCCP.
+    /// Source and destination port of TCP, UDP, UDP-Lite, SCTP and DCCP, if they are there.
     pub ports: Option<(u16, u16)>,
-    /// ICMP or `ICMPv6` type and code.
+    /// ICMP or `ICMPv6` type and code, if they are there.
     pub icmp: Option<(u8, u8)>,
 }
 
 impl Headers {
-    /// Reads the headers at the start of a packet of `packet_len` bytes. `prefix` is the first part of the
-    /// packet, all of it if you like, and must reach to the end of the transport header's ports.
+    /// Reads the headers at the start of a packet of `packet_len` bytes. `prefix` is the first part of the packet, all of it if
+    /// you like. It must have the IP header. What lies behind it is not known: it should reach to the end of the transport
+    /// header's ports.
     ///
     /// The IPv4 header checksum is not looked at: whoever routed the packet here has done that.
     #[inline]
@@ -125,7 +131,7 @@ fn parse_v4(prefix: &[u8], packet_len: usize) -> Result<Headers, PacketError> {
         _ => Fragment::Later,
     };
     let protocol = header[9];
-    let (ports, icmp) = transport_start(prefix, header_len, protocol, fragment)?;
+    let (ports, icmp) = transport_start(prefix, header_len, protocol, fragment);
     Ok(Headers {
         version: Version::V4,
         source: IpAddr::V4(Ipv4Addr::new(header[12], header[13], header[14], header[15])),
@@ -147,7 +153,7 @@ fn parse_v6(prefix: &[u8], packet_len: usize) -> Result<Headers, PacketError> {
         return Err(PacketError::Truncated { layer, need: 40, have: prefix.len() });
     };
     let payload = usize::from(u16::from_be_bytes([header[4], header[5]]));
-    if payload == 0 {
+    if payload == 0 && packet_len > 40 {
         return Err(PacketError::Jumbogram { have: packet_len });
     }
     if payload + 40 != packet_len {
@@ -155,9 +161,9 @@ fn parse_v6(prefix: &[u8], packet_len: usize) -> Result<Headers, PacketError> {
     }
     let (protocol, transport_offset, fragment) = match header[6] {
         known @ (protocol::TCP | protocol::UDP | protocol::ICMPV6) => (known, 40, Fragment::Whole),
-        next => walk_extensions(prefix, next)?,
+        next => walk_extensions(prefix, next),
     };
-    let (ports, icmp) = transport_start(prefix, transport_offset, protocol, fragment)?;
+    let (ports, icmp) = transport_start(prefix, transport_offset, protocol, fragment);
     let address = |at: usize| {
         let mut bytes = [0; 16];
         bytes.copy_from_slice(&header[at..at + 16]);
@@ -177,22 +183,20 @@ fn parse_v6(prefix: &[u8], packet_len: usize) -> Result<Headers, PacketError> {
     })
 }
 
-/// The upper-layer protocol, where it starts, and whether a fragment header was on the way.
-fn walk_extensions(prefix: &[u8], mut next: u8) -> Result<(u8, usize, Fragment), PacketError> {
-    let layer = Layer::Extension;
+/// The upper-layer protocol, where it starts, and whether a fragment header was on the way; the first extension header that is
+/// not followed if the chain does not end before.
+fn walk_extensions(prefix: &[u8], mut next: u8) -> (u8, usize, Fragment) {
     let mut at = 40;
     let mut fragment = Fragment::Whole;
-    for _ in 0..=EXTENSION_LIMIT {
+    for _ in 0..EXTENSION_LIMIT {
         if !is_extension(next) {
-            return Ok((next, at, fragment));
+            break;
         }
-        let Some(header) = prefix.get(at..).and_then(<[u8]>::first_chunk::<8>) else {
-            return Err(PacketError::Truncated { layer, need: at + 8, have: prefix.len() });
-        };
+        let Some(header) = prefix.get(at..).and_then(<[u8]>::first_chunk::<8>) else { break };
         let len = match next {
             protocol::FRAGMENT => {
                 if u16::from_be_bytes([header[2], header[3]]) >> 3 != 0 {
-                    return Ok((header[0], at + 8, Fragment::Later));
+                    return (header[0], at + 8, Fragment::Later);
                 }
                 fragment = Fragment::First;
                 8
@@ -201,13 +205,13 @@ fn walk_extensions(prefix: &[u8], mut next: u8) -> Result<(u8, usize, Fragment),
             protocol::AH => (usize::from(header[1]) + 2) * 4,
             _ => (usize::from(header[1]) + 1) * 8,
         };
+        if at + len > prefix.len() {
+            break;
+        }
         next = header[0];
         at += len;
-        if at > prefix.len() {
-            return Err(PacketError::Truncated { layer, need: at, have: prefix.len() });
-        }
     }
-    Err(PacketError::ExtensionChain { limit: EXTENSION_LIMIT })
+    (next, at, fragment)
 }
 
 #[inline]
@@ -228,30 +232,20 @@ fn is_extension(next: u8) -> bool {
 type TransportStart = (Option<(u16, u16)>, Option<(u8, u8)>);
 
 #[inline]
-fn transport_start(
-    prefix: &[u8],
-    at: usize,
-    protocol: u8,
-    fragment: Fragment,
-) -> Result<TransportStart, PacketError> {
+fn transport_start(prefix: &[u8], at: usize, protocol: u8, fragment: Fragment) -> TransportStart {
     if fragment == Fragment::Later {
-        return Ok((None, None));
+        return (None, None);
     }
     let rest = prefix.get(at..).unwrap_or_default();
-    let truncated =
-        |need: usize| PacketError::Truncated { layer: Layer::Transport, need: at + need, have: prefix.len() };
     match protocol {
         protocol::TCP | protocol::UDP | protocol::UDP_LITE | protocol::SCTP | protocol::DCCP => {
-            let ports = rest.first_chunk::<4>().ok_or_else(|| truncated(4))?;
-            let source = u16::from_be_bytes([ports[0], ports[1]]);
-            let destination = u16::from_be_bytes([ports[2], ports[3]]);
-            Ok((Some((source, destination)), None))
+            let port = |ports: &[u8; 4], at: usize| u16::from_be_bytes([ports[at], ports[at + 1]]);
+            (rest.first_chunk().map(|ports| (port(ports, 0), port(ports, 2))), None)
         }
         protocol::ICMP | protocol::ICMPV6 => {
-            let start = rest.first_chunk::<2>().ok_or_else(|| truncated(2))?;
-            Ok((None, Some((start[0], start[1]))))
+            (None, rest.first_chunk::<2>().map(|start| (start[0], start[1])))
         }
-        _ => Ok((None, None)),
+        _ => (None, None),
     }
 }
 

@@ -12,9 +12,6 @@ use trunkline_units::Instant;
 
 use crate::lane_rx::{LaneRxStats, RxError, Sink, count_write};
 
-/// The part of a packet that holds its headers, whatever extensions it has.
-const PREFIX: usize = 256;
-
 /// What a connection has for its lane.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Arrived<'a> {
@@ -97,14 +94,13 @@ fn pass_on(
     receiver: &mut Receiver,
     (sink, merging): (&mut Sink<'_>, &mut Merging),
 ) {
-    let prefix = &packet[..packet.len().min(PREFIX)];
-    let Ok((headers, offload)) = receiver.handle_frame(head, prefix) else { return };
+    let Ok((headers, offload)) = receiver.handle_frame(head, packet) else { return };
     // It acknowledges what the first of its run does.
     if merging.push(packet, &headers, offload) {
         return;
     }
     if headers.protocol == protocol::TCP {
-        (sink.observe)(&headers, prefix);
+        (sink.observe)(&headers, packet);
     }
     merging.finish(sink);
     if sink.writer.takes_super_packets(headers.protocol) && merging.start(packet, headers, offload) {

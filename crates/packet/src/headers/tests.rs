@@ -64,9 +64,24 @@ fn ipv6_fields_are_read() {
 fn the_prefix_needs_the_ports_and_no_more() {
     let packet = build::tcp(&Ip::v4(), &Tcp::default(), &[0; 1000]);
     assert_eq!(Headers::parse(&packet[..24], packet.len()), parse(&packet));
-    let expected = PacketError::Truncated { layer: Layer::Transport, need: 24, have: 23 };
-    assert_eq!(Headers::parse(&packet[..23], packet.len()), Err(expected));
+    assert_eq!(Headers::parse(&packet[..23], packet.len()).unwrap().ports, None);
     assert!(Headers::parse(&packet, 20).is_err());
+}
+
+/// A router looks at nothing behind the IP header.
+#[test]
+fn a_packet_may_end_anywhere_behind_its_ip_header() {
+    for next in 0..=u8::MAX {
+        for len in 0..12 {
+            for ip in [Ip::v4(), Ip::v6()] {
+                let packet = build::ip(&ip, next, &vec![0xff; len]);
+                let headers = parse(&packet).unwrap();
+                assert_eq!(headers.packet_len, packet.len());
+                assert!(headers.transport_offset <= packet.len(), "{next}: {headers:?}");
+                assert!(len >= 4 || headers.ports.is_none());
+            }
+        }
+    }
 }
 
 #[test]
@@ -136,18 +151,23 @@ fn extension_headers_are_walked() {
         let got = (headers.protocol, headers.transport_offset, headers.ports);
         assert_eq!(got, (protocol::UDP, offset, Some((5, 6))));
     }
-    let too_many = parse(&with_extensions(&vec![eight; EXTENSION_LIMIT + 1]));
-    assert_eq!(too_many, Err(PacketError::ExtensionChain { limit: EXTENSION_LIMIT }));
+    // What is behind more of them than that is not looked at, however many there are.
+    for more in [1, 2, 100] {
+        let headers = parse(&with_extensions(&vec![eight; EXTENSION_LIMIT + more])).unwrap();
+        let got = (headers.protocol, headers.transport_offset, headers.ports);
+        assert_eq!(got, (protocol::HOP_BY_HOP, 40 + 8 * EXTENSION_LIMIT, None));
+    }
 }
 
 #[test]
-fn an_extension_header_must_be_there_whole() {
-    let packet = with_extensions(&[(protocol::HOP_BY_HOP, &[0; 8])]);
-    let layer = Layer::Extension;
-    let cut = Headers::parse(&packet[..47], packet.len());
-    assert_eq!(cut, Err(PacketError::Truncated { layer, need: 48, have: 47 }));
-    let beyond = with_extensions(&[(protocol::HOP_BY_HOP, &[0, 9, 0, 0, 0, 0, 0, 0])]);
-    assert_eq!(parse(&beyond), Err(PacketError::Truncated { layer, need: 120, have: 60 }));
+fn an_extension_header_that_is_cut_short_is_not_followed() {
+    let whole = (protocol::DESTINATION_OPTIONS, &[0; 8][..]);
+    let packet = with_extensions(&[whole, (protocol::ROUTING, &[0; 8])]);
+    let cut = Headers::parse(&packet[..55], packet.len()).unwrap();
+    assert_eq!((cut.protocol, cut.transport_offset, cut.ports), (protocol::ROUTING, 48, None));
+    let beyond = with_extensions(&[whole, (protocol::ROUTING, &[0, 9, 0, 0, 0, 0, 0, 0])]);
+    let beyond = parse(&beyond).unwrap();
+    assert_eq!((beyond.protocol, beyond.transport_offset, beyond.ports), (protocol::ROUTING, 48, None));
 }
 
 #[test]
