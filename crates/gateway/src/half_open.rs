@@ -8,18 +8,16 @@
 //! first packet is its data. Ready connections are served round-robin over sources, and in order of arrival within a source. A
 //! turn starts the handshake, and moves the connection to the places of those that are *answered*.
 //!
-//! If all places are taken, the source with the largest number of connections loses its oldest; among equal sources, the
-//! newcomer's own goes first. So a source with no more than its fair share keeps its connections however fast others
-//! arrive, and a flood from one source evicts only its own connections. A newcomer is never refused, so idle connections
-//! cannot block a site.
+//! If all places are taken, the source with the largest number of connections loses its oldest ([`Shares`]). So a flood from
+//! one source evicts only its own connections, and idle connections cannot block a site.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use trunkline_units::Instant;
+use trunkline_units::{Instant, Shares, source};
 
-use crate::known::{Caller, source};
+use crate::known::Caller;
 
 /// The time limit of a handshake.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
@@ -71,6 +69,13 @@ struct Place {
     stage: Stage,
 }
 
+impl Place {
+    /// Connections of one kind and stage share their places.
+    const fn kind(&self) -> usize {
+        2 * self.caller as usize + matches!(self.stage, Stage::Answered) as usize
+    }
+}
+
 /// A token bucket of processor time.
 #[derive(Debug, Clone, Copy)]
 struct Budget {
@@ -98,6 +103,8 @@ impl Budget {
 pub(crate) struct HalfOpen {
     limits: Limits,
     places: BTreeMap<u64, Place>,
+    /// By [`Place::kind`].
+    shares: [Shares<IpAddr, u64>; 4],
     budgets: [Budget; 2],
     /// The number of the last turn of each source that has connections.
     turns: BTreeMap<IpAddr, u64>,
@@ -108,7 +115,8 @@ impl HalfOpen {
     pub(crate) fn new(now: Instant, limits: Limits) -> Self {
         let burst_s = limits.burst.as_secs_f64();
         let budgets = limits.cpu_share.map(|share| Budget { share, burst_s, left_s: burst_s, at: now });
-        HalfOpen { limits, places: BTreeMap::new(), budgets, turns: BTreeMap::new(), turn: 0 }
+        let shares = std::array::from_fn(|_| Shares::default());
+        HalfOpen { limits, places: BTreeMap::new(), shares, budgets, turns: BTreeMap::new(), turn: 0 }
     }
 
     /// The number of half-open connections.
@@ -119,7 +127,7 @@ impl HalfOpen {
     /// Adds a connection. Returns the connection that it evicts, if any.
     pub(crate) fn admit(&mut self, token: u64, address: IpAddr, caller: Caller) -> Option<Evicted> {
         self.places.insert(token, Place { source: source(address), caller, stage: Stage::Silent });
-        self.make_room(token, self.limits.waiting)
+        self.take_place(token, self.limits.waiting)
     }
 
     /// Data of the caller has arrived.
@@ -143,9 +151,10 @@ impl HalfOpen {
             self.turn += 1;
             self.turns.insert(source, self.turn);
             if let Some(place) = self.places.get_mut(&token) {
+                self.shares[place.kind()].remove(token);
                 place.stage = Stage::Answered;
             }
-            return Some((token, self.make_room(token, self.limits.answered)));
+            return Some((token, self.take_place(token, self.limits.answered)));
         }
         None
     }
@@ -160,6 +169,7 @@ impl HalfOpen {
     /// The connection has become a lane, or has ended.
     pub(crate) fn remove(&mut self, token: u64) {
         let Some(place) = self.places.remove(&token) else { return };
+        self.shares[place.kind()].remove(token);
         if !self.places.values().any(|other| other.source == place.source) {
             self.turns.remove(&place.source);
         }
@@ -176,30 +186,16 @@ impl HalfOpen {
         self.places.iter().filter(move |(_, place)| place.caller == caller && place.stage == Stage::Ready)
     }
 
-    /// Keeps the number of connections of the newcomer's kind and stage within `limit`.
-    fn make_room(&mut self, newcomer: u64, limit: usize) -> Option<Evicted> {
-        let new = *self.places.get(&newcomer)?;
-        let alike = |place: &Place| {
-            place.caller == new.caller && (place.stage == Stage::Answered) == (new.stage == Stage::Answered)
-        };
-        let mut counts: BTreeMap<IpAddr, usize> = BTreeMap::new();
-        for place in self.places.values().filter(|place| alike(place)) {
-            *counts.entry(place.source).or_default() += 1;
-        }
-        if counts.values().sum::<usize>() <= limit {
-            return None;
-        }
-        let max = counts.values().copied().max()?;
-        let own = counts.get(&new.source) == Some(&max) && max > 1;
-        let may_go = |place: &Place| {
-            if own { place.source == new.source } else { counts.get(&place.source) == Some(&max) }
-        };
-        // Tokens count up: the first is the oldest.
-        let (token, _) =
-            self.places.iter().find(|(token, place)| **token != newcomer && alike(place) && may_go(place))?;
-        let token = *token;
-        self.remove(token);
-        Some(Evicted { token, reason: if max > 1 { Reason::LargestSource } else { Reason::Oldest } })
+    /// Gives a connection a place of its kind and stage, of which there are `limit`.
+    fn take_place(&mut self, token: u64, limit: usize) -> Option<Evicted> {
+        let place = *self.places.get(&token)?;
+        let shares = &mut self.shares[place.kind()];
+        let victim = shares.victim(place.source).filter(|_| shares.len() >= limit);
+        shares.insert(place.source, token);
+        let victim = victim?;
+        self.remove(victim.item);
+        let reason = if victim.of > 1 { Reason::LargestSource } else { Reason::Oldest };
+        Some(Evicted { token: victim.item, reason })
     }
 }
 
@@ -222,14 +218,6 @@ mod tests {
 
     fn at_micros(micros: u64) -> Instant {
         Instant::from_nanos(micros * 1_000)
-    }
-
-    #[test]
-    fn an_ipv6_network_is_one_source_and_a_mapped_address_is_the_ipv4_one() {
-        let parse = |text: &str| source(text.parse().expect("an address"));
-        assert_eq!(parse("2001:db8::1"), parse("2001:db8::ffff:1"));
-        assert_ne!(parse("2001:db8::1"), parse("2001:db8:0:1::1"));
-        assert_eq!(parse("::ffff:192.0.2.1"), parse("192.0.2.1"));
     }
 
     #[test]

@@ -2,8 +2,10 @@
 //! own in the bounds on handshakes, over TCP and over QUIC, so that a flood from elsewhere takes nothing from peers.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use trunkline_units::source;
 
 use crate::keys::PublicKey;
 
@@ -17,14 +19,6 @@ pub(crate) enum Caller {
     Known,
     /// Any other address.
     Unknown,
-}
-
-/// The source of an address for limits: the address itself, for IPv6 its /64, since one host can have all addresses of that.
-pub(crate) fn source(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V4(address) => address.into(),
-        IpAddr::V6(address) => Ipv6Addr::from(u128::from(address) & !u128::from(u64::MAX)).into(),
-    }
 }
 
 /// The known addresses. The control thread changes them; workers, which have copies that share them, look callers up.

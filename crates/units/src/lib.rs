@@ -7,18 +7,22 @@
 mod bytes;
 pub mod check;
 mod instant;
+mod paced;
 mod prefetch;
 mod quantity;
 pub mod random;
 mod rate;
 mod rng;
 mod seq;
+mod shares;
 
 pub use bytes::Bytes;
 pub use check::SettingsError;
 pub use instant::Instant;
+pub use paced::Paced;
 pub use prefetch::{prefetch, prefetch_later};
 pub use quantity::{QuantityError, Time, unit_bytes};
 pub use rate::Rate;
 pub use rng::Rng;
 pub use seq::Seq;
+pub use shares::{Shares, Victim, source};

@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use trunkline_netlink::{Event, Monitor};
-use trunkline_units::Instant;
+use trunkline_units::{Instant, Paced};
 
 use super::{Daemon, DaemonError, LaneSocket};
 use crate::clock::now;
@@ -29,39 +29,11 @@ const REDIAL_INTERVAL: Duration = Duration::from_secs(1);
 const REDIAL_DELAY: Duration = Duration::from_millis(50);
 const NEVER: Duration = Duration::from_secs(3600);
 
-/// An action that runs on request, at most once per interval.
-#[derive(Debug, Default)]
-struct Pending {
-    due: Option<Instant>,
-    last: Option<Instant>,
-}
-
-impl Pending {
-    /// Requests the action, after `delay` at the earliest.
-    fn request(&mut self, now: Instant, delay: Duration, interval: Duration) {
-        let earliest = self.last.map_or(now, |last| last + interval);
-        self.due.get_or_insert(earliest.max(now + delay));
-    }
-
-    /// Whether the action is due; if so, it counts as done.
-    fn take_due(&mut self, now: Instant) -> bool {
-        let due = self.due.is_some_and(|due| due <= now);
-        if due {
-            *self = Pending { due: None, last: Some(now) };
-        }
-        due
-    }
-
-    fn wait(&self, now: Instant) -> Duration {
-        self.due.map_or(NEVER, |due| due.saturating_since(now))
-    }
-}
-
 /// The daemon's view of the machine's network.
 pub(super) struct Network {
     monitor: Monitor,
-    repair: Pending,
-    redial: Pending,
+    repair: Paced,
+    redial: Paced,
     /// The last warning about the device, so that the log has each once.
     last_warning: Option<String>,
 }
@@ -70,8 +42,8 @@ impl Network {
     pub(super) fn open() -> Result<Self, DeviceError> {
         Ok(Network {
             monitor: Monitor::open()?,
-            repair: Pending::default(),
-            redial: Pending::default(),
+            repair: Paced::default(),
+            redial: Paced::default(),
             last_warning: None,
         })
     }
@@ -125,7 +97,9 @@ impl Daemon {
         if self.network.redial.take_due(now) {
             self.network_changed();
         }
-        self.network.repair.wait(now).min(self.network.redial.wait(now))
+        let next =
+            [&self.network.repair, &self.network.redial].into_iter().filter_map(Paced::next_timeout).min();
+        next.map_or(NEVER, |at| at.saturating_since(now))
     }
 
     fn repair_device(&mut self) {
@@ -236,27 +210,6 @@ pub(super) fn warn_of_strict_filters(config: &Config) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_action_that_is_requested_often_runs_once_per_interval() {
-        let start = Instant::ZERO + Duration::from_secs(100);
-        let interval = Duration::from_secs(1);
-        let mut pending = Pending::default();
-        assert!(!pending.take_due(start), "no request");
-        let mut done = 0;
-        for step in 0..1000 {
-            let now = start + Duration::from_millis(10 * step);
-            pending.request(now, Duration::ZERO, interval);
-            assert!(pending.wait(now) <= interval);
-            done += u32::from(pending.take_due(now));
-        }
-        assert_eq!(done, 10, "ten seconds");
-        let later = start + Duration::from_secs(60);
-        pending.take_due(later);
-        pending.request(later, Duration::ZERO, interval);
-        assert_eq!(pending.wait(later), interval, "the last was a moment ago");
-        assert!(pending.take_due(later + interval) && pending.wait(later) == NEVER);
-    }
 
     #[test]
     fn a_summary_shows_three_at_most() {

@@ -9,10 +9,9 @@ use std::fmt::Write as _;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use trunkline_units::Instant;
+use trunkline_units::{Instant, source};
 
 use crate::keys::PublicKey;
-use crate::known::source;
 use crate::status::Rejected;
 
 /// The maximum number of callers in the list.
