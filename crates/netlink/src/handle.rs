@@ -114,7 +114,7 @@ impl Handle {
 
     /// Processes one datagram of messages. Returns `true` when the answer is complete.
     fn absorb(&self, datagram: &[u8], until: Until, replies: &mut Vec<Reply>) -> Result<bool, Failure> {
-        for Message { kind, flags, sequence, body } in messages(datagram) {
+        for Message { kind, flags, sequence, body, .. } in messages(datagram) {
             if sequence != self.sequence {
                 continue;
             }
@@ -144,6 +144,8 @@ pub(crate) struct Message<'a> {
     pub(crate) body: &'a [u8],
     flags: u16,
     pub(crate) sequence: u32,
+    /// Of a notification: the port of the socket that asked for the change.
+    pub(crate) port: u32,
 }
 
 /// The messages of a datagram, up to the first malformed one.
@@ -158,6 +160,7 @@ pub(crate) fn messages(datagram: &[u8]) -> impl Iterator<Item = Message<'_>> {
             kind: u16::from_ne_bytes([header[4], header[5]]),
             flags: u16::from_ne_bytes([header[6], header[7]]),
             sequence: word(&header[8..])?,
+            port: word(&header[12..])?,
             body,
         })
     })

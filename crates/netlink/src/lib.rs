@@ -5,7 +5,7 @@
 //! the socket, whichever thread uses it later. Every call is one synchronous exchange: the kernel answers a
 //! request within the system call that sends it, so there is nothing to wait for and no time-out.
 //!
-//! A [`Monitor`] is another socket, on which the kernel reports what changes.
+//! A [`Monitor`] is another socket, on which the kernel reports what changes; a [`FilterMonitor`] is one for the packet filter.
 //!
 //! Requests are built with `netlink-packet-route`. Replies are read attribute by attribute and only as far as
 //! they are needed, so an attribute that a newer kernel changed cannot fail a call that does not use it.
@@ -30,7 +30,10 @@ mod time_wait;
 
 pub use address::Address;
 pub use error::{NetlinkError, Request};
-pub use filter::{Condition, FilterChain, FilterRule, FilterTable, Hook, Owner, PacketFilter, Tproxy};
+pub use filter::{
+    Condition, FilterChain, FilterChange, FilterEvent, FilterMonitor, FilterRule, FilterTable, Hook, Owner,
+    PacketFilter, Tproxy,
+};
 pub use handle::Handle;
 pub use link::{Link, LinkStats};
 pub use monitor::{Event, Monitor};

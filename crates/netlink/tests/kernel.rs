@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
 use trunkline_netlink::{
-    Condition, Event, Existing, Family, FilterChain, FilterRule, FilterTable, Handle, Hook, Monitor,
-    NetlinkError, Owner, PacketFilter, Request, Route, RouteFilter, RouteKind, Rule, RuleMark, TimeWaits,
-    TokenBucket, Tproxy,
+    Condition, Event, Existing, Family, FilterChain, FilterChange, FilterEvent, FilterMonitor, FilterRule,
+    FilterTable, Handle, Hook, Monitor, NetlinkError, Owner, PacketFilter, Request, Route, RouteFilter,
+    RouteKind, Rule, RuleMark, TimeWaits, TokenBucket, Tproxy,
 };
 
 /// Runs `body` in a thread with a network namespace of its own.
@@ -515,6 +515,31 @@ fn a_table_of_the_packet_filter_is_made_replaced_and_removed() {
         assert!(filter.exists("test").expect("an answer"), "it stays");
         assert!(filter.delete("test").expect("an answer"));
         assert!(!filter.exists("test").expect("an answer"));
+    });
+}
+
+#[test]
+fn a_monitor_of_the_packet_filter_names_the_table_and_who_has_changed_it() {
+    in_new_namespace("a_monitor_of_the_packet_filter_names_the_table_and_who_has_changed_it", |_| {
+        let (mut mine, mut theirs) =
+            (PacketFilter::open().expect("a socket"), PacketFilter::open().expect("a socket"));
+        if mine.exists("test").is_err() {
+            println!("SKIPPED: lacks the packet filter nf_tables");
+            return;
+        }
+        let mut monitor = FilterMonitor::open().expect("a socket");
+        assert_eq!(monitor.read(64), [], "nothing has changed");
+        let changed = |by: &PacketFilter| {
+            FilterEvent::Changed(FilterChange { table: "test".to_owned(), by: by.port() })
+        };
+        mine.replace(&filter_table(Owner::Nobody)).expect("a table");
+        assert_eq!(monitor.read(64), [changed(&mine)]);
+        assert!(theirs.delete("test").expect("an answer"));
+        assert_eq!(monitor.read(64), [changed(&theirs)]);
+        theirs.replace(&FilterTable { name: "other".to_owned(), ..filter_table(Owner::Nobody) }).expect("it");
+        let other = FilterChange { table: "other".to_owned(), by: theirs.port() };
+        assert_eq!(monitor.read(64), [FilterEvent::Changed(other)]);
+        assert_ne!(mine.port(), theirs.port());
     });
 }
 

@@ -6,7 +6,7 @@ use super::{
 };
 
 /// `NFNL_SUBSYS_NFTABLES`.
-const SUBSYSTEM: u8 = 10;
+pub(super) const SUBSYSTEM: u8 = 10;
 /// `NFNL_MSG_BATCH_BEGIN` and `_END`.
 const BATCH_BEGIN: u16 = 0x10;
 const BATCH_END: u16 = 0x11;

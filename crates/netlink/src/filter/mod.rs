@@ -8,6 +8,7 @@
 
 mod encode;
 mod expressions;
+mod monitor;
 
 use std::fmt;
 use std::io;
@@ -22,6 +23,7 @@ use crate::handle::{messages, retry};
 use crate::reply::word;
 use crate::rule::Family;
 use encode::Batch;
+pub use monitor::{FilterChange, FilterEvent, FilterMonitor};
 
 const NLMSG_ERROR: u16 = 2;
 /// The family of tables that see IPv4 and IPv6: `NFPROTO_INET`.
@@ -184,21 +186,27 @@ impl fmt::Display for FilterRule {
 #[derive(Debug)]
 pub struct PacketFilter {
     socket: Socket,
+    port: u32,
 }
 
 impl PacketFilter {
     /// Opens a socket in the calling thread's network namespace, to which it stays bound.
     pub fn open() -> Result<Self, NetlinkError> {
-        let open = || -> io::Result<Socket> {
+        let open = || -> io::Result<Self> {
             let mut socket = Socket::new(NETLINK_NETFILTER)?;
-            socket.bind_auto()?;
+            let port = socket.bind_auto()?.port_number();
             socket.connect(&NetlinkAddress::new(0, 0))?;
             // The kernel answers within the system call that sends the request.
             socket.set_non_blocking(true)?;
             let _ = socket.set_cap_ack(true);
-            Ok(socket)
+            Ok(Self { socket, port })
         };
-        open().map(|socket| Self { socket }).map_err(|source| NetlinkError::Open { source })
+        open().map_err(|source| NetlinkError::Open { source })
+    }
+
+    /// The socket's port: that of the changes which it makes ([`FilterChange::by`]).
+    pub const fn port(&self) -> u32 {
+        self.port
     }
 
     /// Makes a table, in place of the one of its name if there is one.
